@@ -16,17 +16,17 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use super::place::Lock;
+use super::runtime_dir::DirLock;
 
 /// What a child's work came to: a number of its choice, or the error number.
-pub(super) type Outcome = Result<i32, i32>;
+pub(super) type ChildResult = Result<i32, i32>;
 
 /// Runs `job` in a child with no descriptor but `lock` and with all signals blocked, and waits for it. One at a time runs for a
 /// place: who asks for a device for himself would find that another child has it.
 ///
 /// `job` must only make system calls on what was prepared before: no allocation, no lock, no panic, since another
 /// thread may have held the allocator's lock when the process was copied.
-pub(super) fn run(lock: &Lock, job: &dyn Fn() -> Outcome) -> io::Result<i32> {
+pub(super) fn run(lock: &DirLock, job: &dyn Fn() -> ChildResult) -> io::Result<i32> {
     run_for(lock, None, job)
 }
 
@@ -34,7 +34,7 @@ pub(super) fn run(lock: &Lock, job: &dyn Fn() -> Outcome) -> io::Result<i32> {
 ///
 /// # Errors
 /// [`io::ErrorKind::TimedOut`] if it does.
-pub(super) fn run_for(lock: &Lock, limit: Option<Duration>, job: &dyn Fn() -> Outcome) -> io::Result<i32> {
+pub(super) fn run_for(lock: &DirLock, limit: Option<Duration>, job: &dyn Fn() -> ChildResult) -> io::Result<i32> {
     let _turn = lock.turn();
     let (mut reader, writer) = UnixStream::pair()?;
     reader.set_read_timeout(limit)?;
@@ -63,7 +63,7 @@ pub(super) fn run_for(lock: &Lock, limit: Option<Duration>, job: &dyn Fn() -> Ou
 }
 
 /// The child's whole life. A signal handler of the parent's never runs here: it could write to a reused descriptor.
-fn work([pipe, lock]: [RawFd; 2], job: &dyn Fn() -> Outcome) -> ! {
+fn work([pipe, lock]: [RawFd; 2], job: &dyn Fn() -> ChildResult) -> ! {
     // SAFETY: plain system calls on numbers; the child owns its whole descriptor table.
     let closed = unsafe {
         libc::dup2(pipe, 0);
@@ -119,14 +119,15 @@ mod tests {
 
     use rustix::fs::Mode;
 
-    use super::super::place::Place;
+    use super::super::runtime_dir::RuntimeDir;
     use super::*;
 
     /// Two who ask at once whether a device is in use would each take the other for its user.
     #[test]
     fn one_child_at_a_time_works_for_a_place() {
         let folder = tempfile::tempdir().expect("a folder");
-        let lock = Place::make(&folder.path().join("disks"), "disk").expect("a name").lock().expect("nobody has it");
+        let lock =
+            RuntimeDir::make(&folder.path().join("disks"), "disk").expect("a name").lock().expect("nobody has it");
         let path = CString::new(folder.path().join("alone").into_os_string().into_vec()).expect("a path");
         let job = || {
             rustix::fs::mkdir(&*path, Mode::RWXU).map_err(|error| error.raw_os_error())?;
@@ -143,7 +144,8 @@ mod tests {
     #[test]
     fn a_child_that_takes_too_long_is_not_waited_for() {
         let folder = tempfile::tempdir().expect("a folder");
-        let lock = Place::make(&folder.path().join("disks"), "disk").expect("a name").lock().expect("nobody has it");
+        let lock =
+            RuntimeDir::make(&folder.path().join("disks"), "disk").expect("a name").lock().expect("nobody has it");
         let (began, limit) = (Instant::now(), Some(Duration::from_millis(100)));
         let sleep = || {
             thread::sleep(Duration::from_secs(5));

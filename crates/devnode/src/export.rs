@@ -33,11 +33,11 @@ const IN_FLIGHT: u16 = 128;
 const FRESH: Duration = Duration::ZERO;
 
 /// A disk as a file.
-pub(super) struct Export {
+pub(super) struct DiskFile {
     disk: Arc<dyn Disk>,
 }
 
-impl Export {
+impl DiskFile {
     /// `disk` as a file.
     pub fn new(disk: Arc<dyn Disk>) -> Self {
         Self { disk }
@@ -111,7 +111,7 @@ impl Export {
     }
 }
 
-impl Filesystem for Export {
+impl Filesystem for DiskFile {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         let refused = |_| io::Error::other("the kernel's FUSE cannot keep several direct requests in flight");
         config.add_capabilities(InitFlags::FUSE_ASYNC_DIO).map_err(refused)?;
@@ -253,7 +253,7 @@ mod tests {
         };
         (0..32).all(|seed| {
             let disk = LyingDisk::from_image(geometry.clone(), &[9; BYTES as usize]).deferring(seed);
-            let export = Export::new(Arc::new(disk));
+            let export = DiskFile::new(Arc::new(disk));
             export.allocate(Span::new(4096, BYTES / 2), libc::FALLOC_FL_PUNCH_HOLE).expect("it is punched");
             let mut read = vec![1; BYTES as usize];
             export.disk.read(0, &mut read).expect("it reads");

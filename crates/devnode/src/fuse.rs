@@ -12,8 +12,8 @@ use std::thread::{self, JoinHandle};
 use fuser::{Config, Session, SessionACL};
 
 use super::child;
-use super::export::Export;
-use super::place::Lock;
+use super::export::DiskFile;
+use super::runtime_dir::DirLock;
 use ferrite_fuse::{MountSpec, PanicGuard, mount, unmount};
 
 /// `PR_SET_IO_FLUSHER` of linux/prctl.h: allocations of this thread never wait for a disk, which may be ours.
@@ -21,15 +21,15 @@ const PR_SET_IO_FLUSHER: libc::c_int = 57;
 
 /// A mounted FUSE file system and the threads that answer for it.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(super) struct FuseServer {
     thread: JoinHandle<io::Result<()>>,
 }
 
-impl Server {
+impl FuseServer {
     /// Mounts `export` on `point` and serves it with `threads` threads.
     ///
     /// On an error nothing stays mounted.
-    pub fn start(export: Export, point: &Path, threads: usize) -> io::Result<Self> {
+    pub fn start(export: DiskFile, point: &Path, threads: usize) -> io::Result<Self> {
         let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
         let connection = mount(point, &MountSpec { source: "ferrite", flags, rest: "" })?;
         let start = || {
@@ -49,7 +49,7 @@ impl Server {
 }
 
 /// The threads that `run` starts inherit what is set here.
-fn serve(session: Session<PanicGuard<Export>>) -> io::Result<()> {
+fn serve(session: Session<PanicGuard<DiskFile>>) -> io::Result<()> {
     answer_under_pressure();
     session.run()
 }
@@ -69,7 +69,7 @@ pub(super) fn lock_memory() -> io::Result<()> {
 }
 
 /// Takes file systems that lie on our own node out of sight, in a child: writing back what they hold waits for us.
-pub(super) fn unmount_in_child(lock: &Lock, points: Vec<std::path::PathBuf>) -> io::Result<()> {
+pub(super) fn unmount_in_child(lock: &DirLock, points: Vec<std::path::PathBuf>) -> io::Result<()> {
     let points = points.iter().rev().map(|point| CString::new(point.as_os_str().as_bytes()));
     let points = points.collect::<Result<Vec<_>, _>>()?;
     child::run(lock, &|| {

@@ -9,8 +9,8 @@
 //! Unsafe: a socket of a family that the standard library does not know.
 #![allow(unsafe_code)]
 
-use super::child::{Outcome, errno};
-use super::opened::Opened;
+use super::child::{ChildResult, errno};
+use super::child_fd::ChildFd;
 
 const HEAD_BYTES: usize = 16;
 const NLMSG_ERROR: u16 = 2;
@@ -26,16 +26,16 @@ const CTRL_ATTR_FAMILY_NAME: u16 = 2;
 
 /// The number under which this kernel has the family `name`; ENOENT where it has none.
 pub(super) fn family(name: &str) -> Result<u16, i32> {
-    let question = Message::new(CONTROL, CTRL_CMD_GETFAMILY).text(CTRL_ATTR_FAMILY_NAME, name);
+    let question = GenlMessage::new(CONTROL, CTRL_CMD_GETFAMILY).text(CTRL_ATTR_FAMILY_NAME, name);
     let number = question.finish().exchange(CTRL_ATTR_FAMILY_ID)?;
     u16::try_from(number).map_err(|_| libc::EPROTO)
 }
 
 /// A message that is being put together.
 #[derive(Debug)]
-pub(super) struct Message(Vec<u8>);
+pub(super) struct GenlMessage(Vec<u8>);
 
-impl Message {
+impl GenlMessage {
     /// The start of `command` for `family`.
     pub fn new(family: u16, command: u8) -> Self {
         let mut bytes = vec![0; HEAD_BYTES];
@@ -78,21 +78,21 @@ impl Message {
     }
 
     /// The whole message.
-    pub fn finish(mut self) -> Finished {
+    pub fn finish(mut self) -> GenlRequest {
         let length = self.0.len() as u32;
         self.0[..4].copy_from_slice(&length.to_ne_bytes());
-        Finished(self.0)
+        GenlRequest(self.0)
     }
 }
 
 /// A message that only needs to be sent, by a forked child too: that allocates nothing.
 #[derive(Debug)]
-pub(super) struct Finished(Vec<u8>);
+pub(super) struct GenlRequest(Vec<u8>);
 
-impl Finished {
+impl GenlRequest {
     /// Sends it and waits for the acknowledgement. The value of the answer's attribute `wanted`, 0 where it has none.
-    pub fn exchange(&self, wanted: u16) -> Outcome {
-        let socket = Opened::netlink()?;
+    pub fn exchange(&self, wanted: u16) -> ChildResult {
+        let socket = ChildFd::netlink()?;
         // SAFETY: the bytes are readable and borrowed for the call.
         let sent = unsafe { libc::send(socket.number(), self.0.as_ptr().cast(), self.0.len(), 0) };
         if sent < 0 {
@@ -103,10 +103,10 @@ impl Finished {
             // SAFETY: the bytes are writable and borrowed for the call.
             let got = unsafe { libc::recv(socket.number(), answer.as_mut_ptr().cast(), answer.len(), 0) };
             let Ok(got) = usize::try_from(got) else { return Err(errno()) };
-            match Told::first_of(&answer[..got], wanted)? {
-                Told::Value(value) => found = value,
-                Told::Done => return Ok(found),
-                Told::Nothing => {}
+            match GenlAnswer::first_of(&answer[..got], wanted)? {
+                GenlAnswer::Value(value) => found = value,
+                GenlAnswer::Done => return Ok(found),
+                GenlAnswer::Nothing => {}
             }
         }
     }
@@ -114,7 +114,7 @@ impl Finished {
 
 /// What one datagram from the kernel says.
 #[derive(Debug, PartialEq, Eq)]
-enum Told {
+enum GenlAnswer {
     /// The wanted value.
     Value(i32),
     /// All is done.
@@ -123,7 +123,7 @@ enum Told {
     Nothing,
 }
 
-impl Told {
+impl GenlAnswer {
     /// The kernel puts one message into a datagram where it was not asked to list things.
     fn first_of(datagram: &[u8], wanted: u16) -> Result<Self, i32> {
         let kind = u16::from_ne_bytes(take(datagram, 4)?);
@@ -164,13 +164,13 @@ mod tests {
     /// A message reads back as its attributes, through padding and nesting.
     #[test]
     fn attributes_are_found_behind_padded_ones() {
-        let message = Message::new(20, 1).text(10, "ab").nested(7, |inside| inside.word(1, 5)).word(3, 9).finish();
+        let message = GenlMessage::new(20, 1).text(10, "ab").nested(7, |inside| inside.word(1, 5)).word(3, 9).finish();
         assert_eq!(message.0.len(), HEAD_BYTES + 4 + 8 + 12 + 8);
         assert_eq!(u32::from_ne_bytes(take(&message.0, 0).unwrap()) as usize, message.0.len());
-        assert_eq!(Told::first_of(&message.0, 3), Ok(Told::Value(9)));
-        assert_eq!(Told::first_of(&message.0, 4), Ok(Told::Nothing));
+        assert_eq!(GenlAnswer::first_of(&message.0, 3), Ok(GenlAnswer::Value(9)));
+        assert_eq!(GenlAnswer::first_of(&message.0, 4), Ok(GenlAnswer::Nothing));
         for short in 0..message.0.len() {
-            let _ = Told::first_of(&message.0[..short], 3);
+            let _ = GenlAnswer::first_of(&message.0[..short], 3);
         }
     }
 
@@ -180,11 +180,11 @@ mod tests {
             let mut datagram = [0; 36];
             datagram[4..6].copy_from_slice(&NLMSG_ERROR.to_ne_bytes());
             datagram[16..20].copy_from_slice(&error.to_ne_bytes());
-            Told::first_of(&datagram, 1)
+            GenlAnswer::first_of(&datagram, 1)
         };
-        assert_eq!(told(0), Ok(Told::Done));
+        assert_eq!(told(0), Ok(GenlAnswer::Done));
         assert_eq!(told(-libc::ENOENT), Err(libc::ENOENT));
-        assert_eq!(Told::first_of(&[], 1), Err(libc::EPROTO));
+        assert_eq!(GenlAnswer::first_of(&[], 1), Err(libc::EPROTO));
     }
 
     /// Every kernel has the family of families, and none has this one.

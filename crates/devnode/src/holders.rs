@@ -7,8 +7,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use super::loop_node::LoopNode;
-use super::node::Node;
-use super::place::Lock;
+use super::node::BlockNode;
+use super::runtime_dir::DirLock;
 use ferrite_fuse::{Device, MountEntry, block_device, device_named, may_be_a_device};
 
 /// How long a program may keep a node before it counts as a user of it.
@@ -22,7 +22,7 @@ pub(super) const UNSEEN: &str = "the kernel (open files on a file system that wa
     namespace, or a file system of several devices)";
 
 /// Mounts, swap, devices and processes that use `node` or its partitions, each in words.
-pub(super) fn holders(node: Node, lock: &Lock) -> Vec<String> {
+pub(super) fn holders(node: BlockNode, lock: &DirLock) -> Vec<String> {
     let devices = node.devices();
     let mut who = seen(node);
     who.extend(processes().filter(|pid| opens(pid, &devices)).map(|pid| format!("process {pid} ({})", command(&pid))));
@@ -30,7 +30,7 @@ pub(super) fn holders(node: Node, lock: &Lock) -> Vec<String> {
 }
 
 /// Those of them that go on doing so: programs that look at a changed device and close it again do not count.
-pub(super) fn lasting_holders(node: Node, lock: &Lock) -> Vec<String> {
+pub(super) fn lasting_holders(node: BlockNode, lock: &DirLock) -> Vec<String> {
     for _ in 1..LOOKS {
         let who = holders(node, lock);
         if who.iter().any(|one| !one.starts_with("process")) || who.is_empty() {
@@ -42,12 +42,12 @@ pub(super) fn lasting_holders(node: Node, lock: &Lock) -> Vec<String> {
 }
 
 /// Those of them that are no processes: mounts, swap and devices on top of it.
-pub(super) fn claims(node: Node, lock: &Lock) -> Vec<String> {
+pub(super) fn claims(node: BlockNode, lock: &DirLock) -> Vec<String> {
     or_unseen(seen(node), node, lock)
 }
 
 /// `who`, or where that is nobody the kernel, if it has the node for a use that no list tells of.
-fn or_unseen(mut who: Vec<String>, node: Node, lock: &Lock) -> Vec<String> {
+fn or_unseen(mut who: Vec<String>, node: BlockNode, lock: &DirLock) -> Vec<String> {
     // A program that makes a file system has the node for itself, too, until it ends.
     let is_claimed = |look| {
         sleep(if look == 0 { Duration::ZERO } else { GLANCE / LOOKS });
@@ -59,7 +59,7 @@ fn or_unseen(mut who: Vec<String>, node: Node, lock: &Lock) -> Vec<String> {
     who
 }
 
-fn seen(node: Node) -> Vec<String> {
+fn seen(node: BlockNode) -> Vec<String> {
     let devices = node.devices();
     let mut views = HashSet::new();
     let seen_by = processes().filter(|pid| views.insert(fs::read_link(format!("/proc/{pid}/ns/mnt")).ok()));
@@ -106,7 +106,7 @@ fn swaps(devices: &[Device]) -> impl Iterator<Item = PathBuf> {
 }
 
 /// Devices (device mapper, RAID) built on the node or a partition of it.
-fn stacked(node: Node) -> impl Iterator<Item = String> {
+fn stacked(node: BlockNode) -> impl Iterator<Item = String> {
     let inside = fs::read_dir(node.sysfs()).into_iter().flatten().flatten().map(|entry| entry.path());
     std::iter::once(node.sysfs()).chain(inside).flat_map(|directory| names_in(&directory.join("holders")))
 }

@@ -19,20 +19,20 @@
 //!   is told that it may be lost; who uses them still has errors.
 
 mod child;
+mod child_fd;
 mod error;
 mod export;
 pub(crate) mod fuse;
 mod genl;
 mod holders;
-mod lines;
 mod link;
 mod loop_node;
 mod nbd_node;
+mod nbd_sockets;
 mod node;
-mod opened;
+mod on_device;
 mod options;
-mod place;
-mod rests;
+mod runtime_dir;
 mod stale;
 
 use std::path::{Path, PathBuf};
@@ -43,16 +43,16 @@ use std::time::Duration;
 use ferrite_disk::Disk;
 
 pub use error::{Error, Result};
+pub use on_device::lies_on;
 pub use options::{Options, Way, check};
-pub use rests::lies_on;
 pub use stale::clear_stale;
 
-use export::Export;
-use lines::Lines;
-use loop_node::{LoopNode, Shape};
+use export::DiskFile;
+use loop_node::{LoopNode, LoopShape};
 use nbd_node::NbdNode;
-use node::Node;
-use place::{Lock, Place};
+use nbd_sockets::NbdSockets;
+use node::BlockNode;
+use runtime_dir::{DirLock, RuntimeDir};
 
 /// How long a released node may stay in use by programs that only look at it (a new node draws some).
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -64,23 +64,23 @@ const WRITING: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Attached {
     disk: AttachedDisk,
-    place: Place,
+    place: RuntimeDir,
     link: PathBuf,
     /// The shorter link, unless another disk has it.
     short: Option<PathBuf>,
     linked: AtomicBool,
     device: PathBuf,
     notes: Vec<String>,
-    node: Option<Node>,
-    server: Option<Server>,
-    lock: Option<Lock>,
+    node: Option<BlockNode>,
+    server: Option<NodeServer>,
+    lock: Option<DirLock>,
 }
 
 /// What answers for the node.
 #[derive(Debug)]
-enum Server {
-    Nbd(Lines),
-    Fuse(fuse::Server),
+enum NodeServer {
+    Nbd(NbdSockets),
+    Fuse(fuse::FuseServer),
 }
 
 /// A disk has no `Debug`.
@@ -102,7 +102,7 @@ impl Attached {
     /// the name, [`Error::Name`] for one that is none. Nothing stays behind.
     pub fn new(disk: Arc<dyn Disk>, options: Options) -> Result<Self> {
         check()?;
-        let place = Place::make(&options.directory, &options.name)?;
+        let place = RuntimeDir::make(&options.directory, &options.name)?;
         let lock = place.lock()?;
         let mut attached = Self {
             disk: AttachedDisk(disk),
@@ -180,13 +180,13 @@ impl Attached {
     fn start_nbd(&mut self, threads: usize) -> Result<()> {
         let Some(lock) = &self.lock else { return Ok(()) };
         let connecting = || Error::io("connecting an NBD device");
-        let (lines, ends) = Lines::start(&self.disk.0, threads).map_err(connecting())?;
+        let (lines, ends) = NbdSockets::start(&self.disk.0, threads).map_err(connecting())?;
         let geometry = self.disk.0.geometry();
         let node = NbdNode::connect(self.place.root(), &geometry, &ends).map_err(connecting())?;
         // A container may lack the device's node; then nobody could use it.
         node.scan(lock).or_else(|error| node.cut(lock).and(Err(error))).map_err(connecting())?;
-        self.server = Some(Server::Nbd(lines));
-        self.set_node(Node::Nbd(node));
+        self.server = Some(NodeServer::Nbd(lines));
+        self.set_node(BlockNode::Nbd(node));
         Ok(())
     }
 
@@ -194,12 +194,12 @@ impl Attached {
         let point = self.place.mount_point();
         let mounting = || Error::io(format!("mounting {}", point.display()));
         std::fs::create_dir_all(&point).map_err(mounting())?;
-        let export = Export::new(self.disk.0.clone());
-        self.server = Some(Server::Fuse(fuse::Server::start(export, &point, threads).map_err(mounting())?));
+        let export = DiskFile::new(self.disk.0.clone());
+        self.server = Some(NodeServer::Fuse(fuse::FuseServer::start(export, &point, threads).map_err(mounting())?));
         self.bind_loop()
     }
 
-    fn set_node(&mut self, node: Node) {
+    fn set_node(&mut self, node: BlockNode) {
         self.node = Some(node);
         self.device = node.path();
     }
@@ -222,9 +222,9 @@ impl Attached {
     fn bind_loop(&mut self) -> Result<()> {
         let Some(lock) = &self.lock else { return Ok(()) };
         let geometry = self.disk.0.geometry();
-        let shape = Shape { sector_bytes: geometry.sector_bytes, read_only: geometry.read_only };
+        let shape = LoopShape { sector_bytes: geometry.sector_bytes, read_only: geometry.read_only };
         let node = LoopNode::bind(lock, &self.place.backing(), shape).map_err(Error::io("binding a loop device"))?;
-        self.set_node(Node::Loop(node));
+        self.set_node(BlockNode::Loop(node));
         if !node.is_direct() {
             self.notes.push(format!("{} has no direct I/O: everything is cached twice", self.device.display()));
         }
@@ -238,7 +238,7 @@ impl Attached {
 
     /// What lies between the node and the disk.
     pub fn way(&self) -> Way {
-        if matches!(self.server, Some(Server::Nbd(_))) { Way::Nbd } else { Way::Loop }
+        if matches!(self.server, Some(NodeServer::Nbd(_))) { Way::Nbd } else { Way::Loop }
     }
 
     /// The shortest link that leads to it.
@@ -313,7 +313,7 @@ impl Attached {
     }
 
     /// The device, unless someone else has taken it away and it may be another's by now.
-    fn bound(&self) -> Option<(Node, &Lock)> {
+    fn bound(&self) -> Option<(BlockNode, &DirLock)> {
         let node = self.node.filter(|node| node.belongs_to(&self.place))?;
         Some((node, self.lock.as_ref()?))
     }
@@ -350,8 +350,8 @@ impl Attached {
         let stopping = || Error::io(format!("unmounting {}", point.display()));
         match self.server.take() {
             None => {}
-            Some(Server::Nbd(lines)) => lines.join().map_err(Error::io("ending the node's threads"))?,
-            Some(Server::Fuse(server)) => {
+            Some(NodeServer::Nbd(lines)) => lines.join().map_err(Error::io("ending the node's threads"))?,
+            Some(NodeServer::Fuse(server)) => {
                 ferrite_fuse::unmount(&point).map_err(stopping())?;
                 server.join().map_err(stopping())?;
             }

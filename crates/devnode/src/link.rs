@@ -5,9 +5,9 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use super::node::{Node, Usage};
+use super::node::{BlockNode, NodeUsage};
 use super::options::LINKS;
-use super::place::{Place, is_held, noted_links};
+use super::runtime_dir::{RuntimeDir, is_held, noted_links};
 use super::{Error, Result};
 
 /// Attempts to make a link while other processes remove its folder.
@@ -27,19 +27,19 @@ enum Lead {
     Foreign(String),
 }
 
-fn lead(link: &Path, place: &Place) -> Lead {
+fn lead(link: &Path, place: &RuntimeDir) -> Lead {
     let target = match fs::read_link(link) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Lead::Nothing,
         Err(_) => return Lead::Foreign("something that is not a link".into()),
         Ok(target) => target,
     };
-    let Some(node) = Node::named(&target) else { return Lead::Foreign(format!("a link to {}", target.display())) };
+    let Some(node) = BlockNode::named(&target) else { return Lead::Foreign(format!("a link to {}", target.display())) };
     match node.usage() {
-        Usage::None => Lead::Nothing,
-        Usage::Place(root) if root == place.root() => Lead::Here,
-        Usage::Place(root) if serves(&root, link) => Lead::Served(root),
-        Usage::Place(root) => Lead::OtherNode(format!("the node of {}", root.display())),
-        Usage::Other(what) => Lead::OtherNode(what),
+        NodeUsage::None => Lead::Nothing,
+        NodeUsage::RuntimeDir(root) if root == place.root() => Lead::Here,
+        NodeUsage::RuntimeDir(root) if serves(&root, link) => Lead::Served(root),
+        NodeUsage::RuntimeDir(root) => Lead::OtherNode(format!("the node of {}", root.display())),
+        NodeUsage::Other(what) => Lead::OtherNode(what),
     }
 }
 
@@ -48,7 +48,7 @@ fn serves(root: &Path, link: &Path) -> bool {
 }
 
 /// Refuses a link that does not belong to `place` and leads somewhere.
-pub(super) fn check(link: &Path, place: &Place) -> Result<()> {
+pub(super) fn check(link: &Path, place: &RuntimeDir) -> Result<()> {
     let taken = |by| Err(Error::LinkTaken { link: link.into(), by });
     match lead(link, place) {
         Lead::Nothing | Lead::Here => Ok(()),
@@ -59,7 +59,7 @@ pub(super) fn check(link: &Path, place: &Place) -> Result<()> {
 }
 
 /// Makes `link` lead to `node`.
-pub(super) fn make(link: &Path, node: Node, place: &Place) -> Result<()> {
+pub(super) fn make(link: &Path, node: BlockNode, place: &RuntimeDir) -> Result<()> {
     check(link, place)?;
     let make = || {
         link.parent().map_or(Ok(()), fs::create_dir_all)?;
@@ -76,7 +76,7 @@ pub(super) fn make(link: &Path, node: Node, place: &Place) -> Result<()> {
 
 /// Removes `link` if it is a dead server's, or this place's: not where a live server made it anew, nor where a person
 /// replaced it.
-pub(super) fn remove(link: &Path, place: &Place) -> bool {
+pub(super) fn remove(link: &Path, place: &RuntimeDir) -> bool {
     let ours = match lead(link, place) {
         Lead::Served(_) | Lead::Foreign(_) => false,
         Lead::Nothing | Lead::Here | Lead::OtherNode(_) => true,

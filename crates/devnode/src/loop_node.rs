@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, read};
 
-use super::child::{self, Outcome};
-use super::opened::{Opened, answer};
-use super::place::Lock;
+use super::child::{self, ChildResult};
+use super::child_fd::{ChildFd, answer};
+use super::runtime_dir::DirLock;
 
 const LOOP_CLR_FD: libc::Ioctl = 0x4C01;
 const LOOP_SET_STATUS64: libc::Ioctl = 0x4C04;
@@ -56,16 +56,16 @@ struct LoopConfig {
 }
 
 /// What the driver is told.
-trait Told {
+trait LoopIoctl {
     /// The request that reads it.
     const REQUEST: libc::Ioctl;
 }
 
-impl Told for LoopStatus {
+impl LoopIoctl for LoopStatus {
     const REQUEST: libc::Ioctl = LOOP_SET_STATUS64;
 }
 
-impl Told for LoopConfig {
+impl LoopIoctl for LoopConfig {
     const REQUEST: libc::Ioctl = LOOP_CONFIGURE;
 }
 
@@ -73,7 +73,7 @@ const _: () = assert!(size_of::<LoopStatus>() == 232 && size_of::<LoopConfig>() 
 
 /// How a file becomes a loop device.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
+pub(super) struct LoopShape {
     /// Its sectors: 512 or 4096 bytes.
     pub sector_bytes: u32,
     /// Whether writes are refused.
@@ -86,7 +86,7 @@ pub(super) struct LoopNode(u32);
 
 impl LoopNode {
     /// Binds a free loop device to `backing`, in a child.
-    pub fn bind(lock: &Lock, backing: &Path, shape: Shape) -> io::Result<Self> {
+    pub fn bind(lock: &DirLock, backing: &Path, shape: LoopShape) -> io::Result<Self> {
         let backing = CString::new(backing.as_os_str().as_bytes())?;
         let number = child::run(lock, &|| bind(&backing, shape))?;
         Ok(Self(number.cast_unsigned()))
@@ -125,7 +125,7 @@ impl LoopNode {
     ///
     /// # Errors
     /// EBUSY if anything holds it for itself: a mount, a partition's mount, swap, another device on top.
-    pub fn release(self, lock: &Lock) -> io::Result<()> {
+    pub fn release(self, lock: &DirLock) -> io::Result<()> {
         let path = self.c_path()?;
         let clear = |flags| match clear(&path, flags) {
             Err(libc::ENXIO) => Ok(0),
@@ -135,14 +135,14 @@ impl LoopNode {
     }
 
     /// Gives it up even if it is in use: it goes when its last user does.
-    pub fn release_when_closed(self, lock: &Lock) -> io::Result<()> {
+    pub fn release_when_closed(self, lock: &DirLock) -> io::Result<()> {
         let path = self.c_path()?;
         child::run(lock, &|| clear(&path, 0)).map(drop)
     }
 
     /// Has it stay when its last user goes, after a [`LoopNode::release`] that somebody has kept from being done; in a
     /// child. One that is not over `backing` any more is not touched.
-    pub fn keep(self, lock: &Lock, backing: &Path) -> io::Result<()> {
+    pub fn keep(self, lock: &DirLock, backing: &Path) -> io::Result<()> {
         let (path, file) = (self.c_path()?, CString::new(backing.as_os_str().as_bytes())?);
         let told = CString::new(self.sysfs().join("loop/backing_file").into_os_string().into_vec())?;
         match child::run(lock, &|| keep(&path, &file, &told)) {
@@ -152,7 +152,7 @@ impl LoopNode {
     }
 
     /// Takes over the grown size of `backing`, in a child.
-    pub fn grow(self, lock: &Lock, backing: &Path) -> io::Result<()> {
+    pub fn grow(self, lock: &DirLock, backing: &Path) -> io::Result<()> {
         let (path, backing) = (self.c_path()?, CString::new(backing.as_os_str().as_bytes())?);
         child::run(lock, &|| grow(&path, &backing)).map(drop)
     }
@@ -163,13 +163,13 @@ impl LoopNode {
 }
 
 /// Between being told of a free device and binding it another process may take it; then the next one is tried.
-fn bind(backing: &CStr, shape: Shape) -> Outcome {
+fn bind(backing: &CStr, shape: LoopShape) -> ChildResult {
     let access = if shape.read_only { libc::O_RDONLY } else { libc::O_RDWR };
-    let file = Opened::new(backing, access)?;
-    let control = Opened::new(c"/dev/loop-control", libc::O_RDWR)?;
+    let file = ChildFd::new(backing, access)?;
+    let control = ChildFd::new(c"/dev/loop-control", libc::O_RDWR)?;
     for _ in 0..100 {
         let number = control.control(LOOP_CTL_GET_FREE)?;
-        let node = Opened::new(name(number, &mut [0; 24]), access)?;
+        let node = ChildFd::new(name(number, &mut [0; 24]), access)?;
         match configure(&node, &file, backing, shape) {
             Err(libc::EBUSY) => {}
             Err(error) => return Err(error),
@@ -179,7 +179,7 @@ fn bind(backing: &CStr, shape: Shape) -> Outcome {
     Err(libc::EBUSY)
 }
 
-fn configure(node: &Opened, file: &Opened, backing: &CStr, shape: Shape) -> Outcome {
+fn configure(node: &ChildFd, file: &ChildFd, backing: &CStr, shape: LoopShape) -> ChildResult {
     let read_only = if shape.read_only { LO_FLAGS_READ_ONLY } else { 0 };
     let status = LoopStatus::new(LO_FLAGS_DIRECT_IO | LO_FLAGS_PARTSCAN | read_only, backing);
     let fd = file.number().cast_unsigned();
@@ -187,8 +187,8 @@ fn configure(node: &Opened, file: &Opened, backing: &CStr, shape: Shape) -> Outc
 }
 
 /// Of the flags that a device has the driver clears that alone which makes it go.
-fn keep(path: &CStr, backing: &CStr, told: &CStr) -> Outcome {
-    let node = Opened::new(path, libc::O_RDONLY)?;
+fn keep(path: &CStr, backing: &CStr, told: &CStr) -> ChildResult {
+    let node = ChildFd::new(path, libc::O_RDONLY)?;
     // From here on it cannot become another's, for we have it open.
     if is_over(told, backing)? { tell(&node, &LoopStatus::new(0, backing)) } else { Ok(0) }
 }
@@ -201,22 +201,22 @@ fn is_over(told: &CStr, backing: &CStr) -> Result<bool, i32> {
     Ok(text[..read].strip_suffix(b"\n") == Some(backing.to_bytes()))
 }
 
-fn tell<T: Told>(node: &Opened, told: &T) -> Outcome {
+fn tell<T: LoopIoctl>(node: &ChildFd, told: &T) -> ChildResult {
     // SAFETY: the kernel reads the struct of this request, which the asserted sizes say this is.
     answer(unsafe { libc::ioctl(node.number(), T::REQUEST, std::ptr::from_ref(told)) })
 }
 
-fn clear(path: &CStr, flags: i32) -> Outcome {
-    Opened::new(path, libc::O_RDONLY | flags)?.control(LOOP_CLR_FD)
+fn clear(path: &CStr, flags: i32) -> ChildResult {
+    ChildFd::new(path, libc::O_RDONLY | flags)?.control(LOOP_CLR_FD)
 }
 
 /// Asking for the file's size makes the kernel fetch it anew before the loop device reads it.
-fn grow(path: &CStr, backing: &CStr) -> Outcome {
-    let file = Opened::new(backing, libc::O_RDONLY)?;
+fn grow(path: &CStr, backing: &CStr) -> ChildResult {
+    let file = ChildFd::new(backing, libc::O_RDONLY)?;
     let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
     // SAFETY: the kernel fills the struct or fails.
     answer(unsafe { libc::fstat(file.number(), found.as_mut_ptr()) })?;
-    Opened::new(path, libc::O_RDONLY)?.control(LOOP_SET_CAPACITY)
+    ChildFd::new(path, libc::O_RDONLY)?.control(LOOP_SET_CAPACITY)
 }
 
 /// The name shown for the device, cut to what fits; sysfs has all of it.

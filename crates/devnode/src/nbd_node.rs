@@ -17,9 +17,9 @@ use std::time::Duration;
 use ferrite_disk::Geometry;
 
 use super::child;
-use super::genl::{self, Finished, Message};
-use super::opened::Opened;
-use super::place::Lock;
+use super::child_fd::ChildFd;
+use super::genl::{self, GenlMessage, GenlRequest};
+use super::runtime_dir::DirLock;
 use ferrite_nbd as nbd;
 
 const CONNECT: u8 = 1;
@@ -70,7 +70,7 @@ impl NbdNode {
     /// What the driver said; [`io::ErrorKind::Unsupported`] where it does not keep identities (before Linux 5.14), and
     /// could not be cleared after a kill.
     pub fn connect(place: &Path, geometry: &Geometry, sockets: &[UnixStream]) -> io::Result<Self> {
-        let message = Message::new(find_driver()?, CONNECT)
+        let message = GenlMessage::new(find_driver()?, CONNECT)
             .long(SIZE_BYTES, geometry.size)
             .long(BLOCK_BYTES, geometry.sector_bytes.into())
             .long(TIMEOUT_SECONDS, PATIENCE.as_secs())
@@ -112,19 +112,19 @@ impl NbdNode {
     }
 
     /// Makes the kernel look for partitions, in a child: that reads from us.
-    pub fn scan(self, lock: &Lock) -> io::Result<()> {
+    pub fn scan(self, lock: &DirLock) -> io::Result<()> {
         let path = self.c_path()?;
-        child::run(lock, &|| Opened::new(&path, libc::O_RDONLY).map(|_| 0)).map(drop)
+        child::run(lock, &|| ChildFd::new(&path, libc::O_RDONLY).map(|_| 0)).map(drop)
     }
 
     /// Gives it up, in a child: what the page cache holds is written back to us.
     ///
     /// # Errors
     /// EBUSY if anything holds it for itself: a mount, a partition's mount, swap, another device on top.
-    pub fn release(self, lock: &Lock) -> io::Result<()> {
+    pub fn release(self, lock: &DirLock) -> io::Result<()> {
         let (path, disconnect) = (self.c_path()?, self.disconnect()?);
         child::run(lock, &|| {
-            let node = Opened::new(&path, libc::O_RDONLY | libc::O_EXCL)?;
+            let node = ChildFd::new(&path, libc::O_RDONLY | libc::O_EXCL)?;
             node.flush()?;
             disconnect.exchange(INDEX)
         })
@@ -132,21 +132,21 @@ impl NbdNode {
     }
 
     /// Makes what the page cache holds durable, in a child.
-    pub fn write_back(self, lock: &Lock) -> io::Result<()> {
+    pub fn write_back(self, lock: &DirLock) -> io::Result<()> {
         let path = self.c_path()?;
-        child::run(lock, &|| Opened::new(&path, libc::O_RDONLY)?.flush()).map(drop)
+        child::run(lock, &|| ChildFd::new(&path, libc::O_RDONLY)?.flush()).map(drop)
     }
 
     /// Gives it up even if it is in use: its users get errors from now on, those first whose requests a killed server
     /// left unanswered.
-    pub fn cut(self, lock: &Lock) -> io::Result<()> {
+    pub fn cut(self, lock: &DirLock) -> io::Result<()> {
         let disconnect = self.disconnect()?;
         child::run(lock, &|| disconnect.exchange(INDEX)).map(drop)
     }
 
     /// Takes over a new size, in a child: the driver waits for requests that are under way.
-    pub fn grow(self, lock: &Lock, place: &Path, geometry: &Geometry) -> io::Result<()> {
-        let message = Message::new(find_driver()?, RECONFIGURE)
+    pub fn grow(self, lock: &DirLock, place: &Path, geometry: &Geometry) -> io::Result<()> {
+        let message = GenlMessage::new(find_driver()?, RECONFIGURE)
             .word(INDEX, self.0)
             .text(BACKEND, name(place)?)
             .long(SIZE_BYTES, geometry.size)
@@ -155,8 +155,8 @@ impl NbdNode {
         child::run(lock, &|| message.exchange(INDEX)).map(drop)
     }
 
-    fn disconnect(self) -> io::Result<Finished> {
-        Ok(Message::new(find_driver()?, DISCONNECT).word(INDEX, self.0).finish())
+    fn disconnect(self) -> io::Result<GenlRequest> {
+        Ok(GenlMessage::new(find_driver()?, DISCONNECT).word(INDEX, self.0).finish())
     }
 
     fn c_path(self) -> io::Result<CString> {
@@ -164,7 +164,7 @@ impl NbdNode {
     }
 }
 
-fn add_socket(list: Message, socket: &UnixStream) -> Message {
+fn add_socket(list: GenlMessage, socket: &UnixStream) -> GenlMessage {
     list.nested(SOCKET, |item| item.word(SOCKET_FD, socket.as_raw_fd().cast_unsigned()))
 }
 

@@ -13,10 +13,10 @@ use rustix::fs::{Mode, OFlags, open, syncfs};
 use rustix::io::Errno;
 
 use super::child;
+use super::child_fd::ChildFd;
 use super::loop_node::LoopNode;
 use super::nbd_node::NbdNode;
-use super::opened::Opened;
-use super::place::{Lock, Place};
+use super::runtime_dir::{DirLock, RuntimeDir};
 use ferrite_fuse::{Device, MountEntry, device_number};
 
 /// Of linux/fs.h: has the file system that has a device write all that it holds.
@@ -26,7 +26,7 @@ const FITHAW: libc::Ioctl = 0xc004_5878_u32 as libc::Ioctl;
 
 /// A block device of a driver that makes disks of what programs give it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Node {
+pub(super) enum BlockNode {
     /// Of the loop driver.
     Loop(LoopNode),
     /// Of the NBD driver.
@@ -35,47 +35,49 @@ pub(super) enum Node {
 
 /// What a node is used for.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Usage {
+pub(super) enum NodeUsage {
     /// Nothing.
     None,
     /// It is the node of the place with this root, be its server alive or dead.
-    Place(PathBuf),
+    RuntimeDir(PathBuf),
     /// Something of other programs, in words.
     Other(String),
 }
 
-impl Node {
+impl BlockNode {
     /// The device that `path` names.
     pub fn named(path: &Path) -> Option<Self> {
         LoopNode::named(path).map(Self::Loop).or_else(|| NbdNode::named(path).map(Self::Nbd))
     }
 
     /// The devices that belong to `place`.
-    pub fn of(place: &Place) -> io::Result<Vec<Self>> {
+    pub fn of(place: &RuntimeDir) -> io::Result<Vec<Self>> {
         let names = fs::read_dir("/sys/block")?.filter_map(|entry| Some(entry.ok()?.file_name()));
         let nodes = names.filter_map(|name| Self::named(&Path::new("/dev").join(name)));
         Ok(nodes.filter(|node| node.belongs_to(place)).collect())
     }
 
     /// What it is used for.
-    pub fn usage(self) -> Usage {
+    pub fn usage(self) -> NodeUsage {
         match self {
             Self::Loop(node) => match node.backing() {
-                None => Usage::None,
-                Some(file) => Place::root_over(&file)
-                    .map_or_else(|| Usage::Other(format!("the loop device over {}", file.display())), Usage::Place),
+                None => NodeUsage::None,
+                Some(file) => RuntimeDir::root_over(&file).map_or_else(
+                    || NodeUsage::Other(format!("the loop device over {}", file.display())),
+                    NodeUsage::RuntimeDir,
+                ),
             },
             Self::Nbd(node) => match node.backend() {
-                Some(place) => Usage::Place(place),
-                None if node.is_connected() => Usage::Other("an NBD device of another program".into()),
-                None => Usage::None,
+                Some(place) => NodeUsage::RuntimeDir(place),
+                None if node.is_connected() => NodeUsage::Other("an NBD device of another program".into()),
+                None => NodeUsage::None,
             },
         }
     }
 
     /// Whether it belongs to `place`.
-    pub fn belongs_to(self, place: &Place) -> bool {
-        matches!(self.usage(), Usage::Place(root) if root == place.root())
+    pub fn belongs_to(self, place: &RuntimeDir) -> bool {
+        matches!(self.usage(), NodeUsage::RuntimeDir(root) if root == place.root())
     }
 
     /// Its node.
@@ -114,7 +116,7 @@ impl Node {
     ///
     /// # Errors
     /// What one of those on `points` said.
-    pub fn save_file_systems(self, lock: &Lock, points: &[PathBuf], limit: Duration) -> io::Result<()> {
+    pub fn save_file_systems(self, lock: &DirLock, points: &[PathBuf], limit: Duration) -> io::Result<()> {
         let c_path = |path: PathBuf| CString::new(path.into_os_string().into_vec());
         let nodes = self.directories().filter_map(|directory| Some(Path::new("/dev").join(directory.file_name()?)));
         let nodes = nodes.map(c_path).collect::<Result<Vec<_>, _>>()?;
@@ -128,11 +130,11 @@ impl Node {
         let job = || {
             for point in &seen {
                 // One that is not frozen says so.
-                let _ = Opened::new(point, libc::O_RDONLY).and_then(|root| root.control(FITHAW));
+                let _ = ChildFd::new(point, libc::O_RDONLY).and_then(|root| root.control(FITHAW));
             }
             for node in &nodes {
                 // A partition may have no node.
-                let _ = Opened::new(node, libc::O_RDONLY).and_then(|node| node.control(BLKFLSBUF));
+                let _ = ChildFd::new(node, libc::O_RDONLY).and_then(|node| node.control(BLKFLSBUF));
             }
             points.iter().map(write_back).fold(Ok(0), Result::and)
         };
@@ -147,9 +149,9 @@ impl Node {
 
     /// Whether the kernel lets nobody else have it for himself: it is mounted, a part of something that is, or a program
     /// has it so. Asked in a child.
-    pub fn is_claimed(self, lock: &Lock) -> bool {
+    pub fn is_claimed(self, lock: &DirLock) -> bool {
         let Ok(path) = CString::new(self.path().into_os_string().into_vec()) else { return false };
-        let asked = child::run(lock, &|| Opened::new(&path, libc::O_RDONLY | libc::O_EXCL).map(|_| 0));
+        let asked = child::run(lock, &|| ChildFd::new(&path, libc::O_RDONLY | libc::O_EXCL).map(|_| 0));
         asked.is_err_and(|error| error.raw_os_error() == Some(libc::EBUSY))
     }
 
@@ -157,15 +159,15 @@ impl Node {
     ///
     /// # Errors
     /// EBUSY if anything holds it for itself: a mount, a partition's mount, swap, another device on top.
-    pub fn release(self, lock: &Lock) -> io::Result<()> {
+    pub fn release(self, lock: &DirLock) -> io::Result<()> {
         match self {
             Self::Loop(node) => node.release(lock),
             Self::Nbd(node) => node.release(lock),
         }
     }
 
-    /// Has it stay when its last user goes, after a [`Node::release`] that somebody has kept from being done.
-    pub fn keep(self, lock: &Lock, place: &Place) -> io::Result<()> {
+    /// Has it stay when its last user goes, after a [`BlockNode::release`] that somebody has kept from being done.
+    pub fn keep(self, lock: &DirLock, place: &RuntimeDir) -> io::Result<()> {
         match self {
             Self::Loop(node) => node.keep(lock, &place.backing()),
             // The driver has let go of our ends already.
@@ -174,7 +176,7 @@ impl Node {
     }
 
     /// Gives it up even if it is in use, what is in the page cache written back first: it goes with its last user.
-    pub fn release_when_closed(self, lock: &Lock) -> io::Result<()> {
+    pub fn release_when_closed(self, lock: &DirLock) -> io::Result<()> {
         match self {
             Self::Loop(node) => node.release_when_closed(lock),
             Self::Nbd(node) => node.write_back(lock).and_then(|()| node.cut(lock)),
@@ -182,7 +184,7 @@ impl Node {
     }
 
     /// Gives up what a dead server left, in use or not: it goes with its last user.
-    pub fn cut(self, lock: &Lock) -> io::Result<()> {
+    pub fn cut(self, lock: &DirLock) -> io::Result<()> {
         match self {
             Self::Loop(node) => node.release_when_closed(lock),
             Self::Nbd(node) => node.cut(lock),
@@ -190,7 +192,7 @@ impl Node {
     }
 
     /// Takes over the new size of the disk, in a child.
-    pub fn grow(self, lock: &Lock, place: &Place, geometry: &Geometry) -> io::Result<()> {
+    pub fn grow(self, lock: &DirLock, place: &RuntimeDir, geometry: &Geometry) -> io::Result<()> {
         match self {
             Self::Loop(node) => node.grow(lock, &place.backing()),
             Self::Nbd(node) => node.grow(lock, place.root(), geometry),
@@ -198,7 +200,7 @@ impl Node {
     }
 
     /// Waits until it does not belong to `place` any more; `false` if it still does after `limit`.
-    pub fn wait_until_free(self, place: &Place, limit: Duration) -> bool {
+    pub fn wait_until_free(self, place: &RuntimeDir, limit: Duration) -> bool {
         comes_within(limit, || !self.belongs_to(place))
     }
 }

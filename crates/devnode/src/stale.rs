@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use super::holders::{UNSEEN, holders, mounted};
 use super::link;
-use super::node::Node;
-use super::place::{Lock, Place};
+use super::node::BlockNode;
+use super::runtime_dir::{DirLock, RuntimeDir};
 use super::{Error, Result};
 use ferrite_fuse::MountEntry;
 
@@ -21,7 +21,7 @@ pub fn clear_stale(directory: &Path) -> Vec<String> {
     let Ok(directory) = directory.canonicalize() else { return Vec::new() };
     let mut told = Vec::new();
     for name in names(&directory) {
-        let place = Place::at(&directory, &name);
+        let place = RuntimeDir::at(&directory, &name);
         match clear_place(&place, &mut told) {
             Ok(()) | Err(Error::Held { .. }) => {}
             Err(error) => told.push(format!("could not clear {}: {error}", directory.join(&name).display())),
@@ -38,18 +38,18 @@ fn names(directory: &Path) -> Vec<String> {
     places.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
-fn clear_place(place: &Place, told: &mut Vec<String>) -> Result<()> {
+fn clear_place(place: &RuntimeDir, told: &mut Vec<String>) -> Result<()> {
     let lock = place.lock()?;
     clear(place, &lock, told)?;
     lock.remove().map_err(Error::io("removing the directory"))
 }
 
 /// Clears what lies in `place`, whose lock the caller has.
-pub(super) fn clear(place: &Place, lock: &Lock, told: &mut Vec<String>) -> Result<()> {
+pub(super) fn clear(place: &RuntimeDir, lock: &DirLock, told: &mut Vec<String>) -> Result<()> {
     for link in lock.noted_links().into_iter().filter(|link| link::remove(link, place)) {
         told.push(format!("removed the link {}", link.display()));
     }
-    for node in Node::of(place).map_err(Error::io("listing block devices"))? {
+    for node in BlockNode::of(place).map_err(Error::io("listing block devices"))? {
         // Cut off first: a lazy unmount may wait for requests that a dead NBD server left unanswered.
         node.cut(lock).or_else(gone).map_err(Error::io(format!("detaching {}", node.path().display())))?;
         unmount_users(node, told);
@@ -63,7 +63,7 @@ pub(super) fn clear(place: &Place, lock: &Lock, told: &mut Vec<String>) -> Resul
     Ok(())
 }
 
-fn unmount_users(node: Node, told: &mut Vec<String>) {
+fn unmount_users(node: BlockNode, told: &mut Vec<String>) {
     for point in mounted("self", &node.devices()).iter().rev() {
         told.push(match ferrite_fuse::unmount_lazily(point) {
             Ok(()) => format!("unmounted {}, which was on the dead {}", point.display(), node.path().display()),
@@ -73,7 +73,7 @@ fn unmount_users(node: Node, told: &mut Vec<String>) {
 }
 
 /// A program may keep a file open on a file system that is unmounted lazily: the device then goes with that program.
-fn tell_fate(node: Node, place: &Place, lock: &Lock, told: &mut Vec<String>) {
+fn tell_fate(node: BlockNode, place: &RuntimeDir, lock: &DirLock, told: &mut Vec<String>) {
     let device = node.path();
     if node.wait_until_free(place, Duration::from_secs(2)) {
         told.push(format!("detached the dead {}", device.display()));

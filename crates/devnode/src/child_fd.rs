@@ -6,13 +6,13 @@
 use std::ffi::CStr;
 use std::os::fd::RawFd;
 
-use super::child::{Outcome, errno};
+use super::child::{ChildResult, errno};
 
 /// A descriptor that is closed when dropped.
 #[derive(Debug)]
-pub(super) struct Opened(RawFd);
+pub(super) struct ChildFd(RawFd);
 
-impl Opened {
+impl ChildFd {
     /// Opens `path`.
     pub fn new(path: &CStr, flags: i32) -> Result<Self, i32> {
         // SAFETY: the path is a C string.
@@ -36,19 +36,19 @@ impl Opened {
     }
 
     /// An ioctl without an argument.
-    pub fn control(&self, request: libc::Ioctl) -> Outcome {
+    pub fn control(&self, request: libc::Ioctl) -> ChildResult {
         // SAFETY: such requests read and write no memory of ours.
         answer(unsafe { libc::ioctl(self.0, request, 0) })
     }
 
     /// Makes what was written through the page cache durable.
-    pub fn flush(&self) -> Outcome {
+    pub fn flush(&self) -> ChildResult {
         // SAFETY: takes a descriptor that is open.
         answer(unsafe { libc::fsync(self.0) })
     }
 }
 
-impl Drop for Opened {
+impl Drop for ChildFd {
     fn drop(&mut self) {
         // SAFETY: ours, and closed once.
         unsafe { libc::close(self.0) };
@@ -56,6 +56,6 @@ impl Drop for Opened {
 }
 
 /// A system call's answer.
-pub(super) fn answer(value: i32) -> Outcome {
+pub(super) fn answer(value: i32) -> ChildResult {
     if value < 0 { Err(errno()) } else { Ok(value) }
 }

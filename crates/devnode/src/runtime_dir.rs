@@ -30,12 +30,12 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// The paths of one attached disk.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct RuntimeDir {
     root: PathBuf,
     name: String,
 }
 
-impl Place {
+impl RuntimeDir {
     /// The place of `name` in `directory`, which is made if need be. The paths are real ones, since the kernel tells
     /// a loop device's file by its real path.
     pub fn make(directory: &Path, name: &str) -> Result<Self> {
@@ -76,7 +76,7 @@ impl Place {
         self.root.join("mnt/disk")
     }
 
-    /// The directory of the place whose [`Place::backing`] is `file`, if it is one's.
+    /// The directory of the place whose [`RuntimeDir::backing`] is `file`, if it is one's.
     pub fn root_over(file: &Path) -> Option<PathBuf> {
         file.ends_with("mnt/disk").then(|| file.ancestors().nth(2).map(Path::to_owned)).flatten()
     }
@@ -85,16 +85,18 @@ impl Place {
     ///
     /// # Errors
     /// [`Error::Held`] if a server has it.
-    pub fn lock(&self) -> Result<Lock> {
+    pub fn lock(&self) -> Result<DirLock> {
         let mut attempts = 0;
         loop {
             match self.open().map_err(Error::io(format!("locking {}", self.root.display())))? {
                 None => {}
-                Some(Claim::Ours(file)) => return Ok(Lock { file, root: self.root.clone(), turn: Mutex::default() }),
-                Some(Claim::Taken(holder)) if holder.lives() || attempts == ATTEMPTS => {
+                Some(DirClaim::Ours(file)) => {
+                    return Ok(DirLock { file, root: self.root.clone(), turn: Mutex::default() });
+                }
+                Some(DirClaim::Taken(holder)) if holder.lives() || attempts == ATTEMPTS => {
                     return Err(Error::Held { name: self.name.clone(), who: holder.to_string() });
                 }
-                Some(Claim::Taken(_)) => {
+                Some(DirClaim::Taken(_)) => {
                     attempts += 1;
                     sleep(PAUSE);
                 }
@@ -103,7 +105,7 @@ impl Place {
     }
 
     /// One attempt; `None` if a server that was just leaving removed the file meanwhile.
-    fn open(&self) -> io::Result<Option<Claim>> {
+    fn open(&self) -> io::Result<Option<DirClaim>> {
         DirBuilder::new().mode(0o700).recursive(true).create(&self.root)?;
         let path = self.root.join("lock");
         let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
@@ -112,23 +114,23 @@ impl Place {
             other => other?,
         };
         match file.try_lock() {
-            Err(TryLockError::WouldBlock) => Ok(Some(Claim::Taken(Holder::noted(&mut file)))),
+            Err(TryLockError::WouldBlock) => Ok(Some(DirClaim::Taken(DirHolder::noted(&mut file)))),
             Err(TryLockError::Error(error)) => Err(error),
             Ok(()) if file.metadata()?.nlink() == 0 => Ok(None),
-            Ok(()) => Ok(Some(Claim::Ours(file))),
+            Ok(()) => Ok(Some(DirClaim::Ours(file))),
         }
     }
 }
 
-enum Claim {
+enum DirClaim {
     Ours(File),
-    Taken(Holder),
+    Taken(DirHolder),
 }
 
 /// The server that holds a lock, by its number if it has written that down.
-struct Holder(Option<String>);
+struct DirHolder(Option<String>);
 
-impl Holder {
+impl DirHolder {
     fn noted(file: &mut File) -> Self {
         let mut text = String::new();
         let pid = file.read_to_string(&mut text).ok().and_then(|_| text.lines().next());
@@ -141,7 +143,7 @@ impl Holder {
     }
 }
 
-impl std::fmt::Display for Holder {
+impl std::fmt::Display for DirHolder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.0 {
             Some(pid) if self.lives() => write!(f, "process {pid}"),
@@ -164,19 +166,19 @@ pub(super) fn noted_links(root: &Path) -> Vec<PathBuf> {
 
 /// A place that is ours (AP1). Dropped, it is free; what lies in it stays for the next owner to clear.
 #[derive(Debug)]
-pub(super) struct Lock {
+pub(super) struct DirLock {
     file: File,
     root: PathBuf,
     turn: Mutex<()>,
 }
 
-impl AsRawFd for Lock {
+impl AsRawFd for DirLock {
     fn as_raw_fd(&self) -> RawFd {
         self.file.as_raw_fd()
     }
 }
 
-impl Lock {
+impl DirLock {
     /// Writes down this process and the links that lead to the node.
     pub fn note<'a>(&self, links: impl Iterator<Item = &'a Path>) -> io::Result<()> {
         let links: String = links.map(|link| format!("{}\n", link.display())).collect();
@@ -220,9 +222,9 @@ mod tests {
     // Whether the planted bug is there: the lock goes though something is mounted still (AP2).
     thread_local!(pub(super) static PLANTED: Cell<bool> = const { Cell::new(false) });
 
-    fn place() -> (tempfile::TempDir, Place) {
+    fn place() -> (tempfile::TempDir, RuntimeDir) {
         let folder = tempfile::tempdir().expect("a folder");
-        let place = Place::make(&folder.path().join("disks"), "disk").expect("a name");
+        let place = RuntimeDir::make(&folder.path().join("disks"), "disk").expect("a name");
         (folder, place)
     }
 
@@ -243,7 +245,7 @@ mod tests {
     }
 
     /// Whether a place in which something is mounted stays locked, though its server removes it.
-    fn stays_locked(place: &Place) -> bool {
+    fn stays_locked(place: &RuntimeDir) -> bool {
         let lock = place.lock().expect("nobody has it");
         fs::create_dir(place.mount_point()).expect("made");
         fs::write(place.backing(), "").expect("made");

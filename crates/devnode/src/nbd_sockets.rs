@@ -12,11 +12,11 @@ use ferrite_nbd as nbd;
 
 /// Connections, each with a thread at our end.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(super) struct NbdSockets {
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Lines {
+impl NbdSockets {
     /// `count` connections to `disk`, and the kernel's ends of them.
     ///
     /// More than one let reads pass a flush, and let several cores copy. When the kernel's ends are gone the threads
