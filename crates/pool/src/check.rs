@@ -34,12 +34,13 @@ pub use report::{Finding, Findings, Report, Severity};
 
 use crate::layout::{CHUNK, CHUNK_PAGES, SUPERBLOCKS};
 use crate::owner::Progress;
-use crate::pool::Recovery;
+use crate::pool::opening::Recovery;
 use crate::preview::Preview;
 use crate::redo::Redo;
 use crate::sealed::salt;
 use crate::superblock::Superblock;
 use crate::{Error, Pool, Result};
+use report::place;
 use structure::Structure;
 
 /// Rounds after which a repair gives up: one for each broken page of the tag table, and a few for what that uncovers.
@@ -200,10 +201,6 @@ fn each_tag(
         watch(Progress { done, total, what: "checking".into() });
     }
     Ok(())
-}
-
-fn place(error: &Error) -> Option<u64> {
-    if let Error::Corrupt { at, .. } = error { Some(*at) } else { None }
 }
 
 impl Report {

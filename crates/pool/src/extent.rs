@@ -83,6 +83,11 @@ impl From<Extent> for Told {
     }
 }
 
+/// The page run of a single page at byte `at`.
+pub(crate) fn page_at(at: u64) -> Extent {
+    Extent { page: at / PAGE, pages: 1, role: Role::MAP, zone: Zone::Normal }
+}
+
 /// What is left of `extents` without `keep`; `None` where that is not part of them, each part once.
 pub(crate) fn dropped(extents: &[Extent], keep: &[Extent]) -> Option<Vec<Extent>> {
     let mut left: BTreeMap<u64, Extent> = extents.iter().map(|extent| (extent.page, *extent)).collect();

@@ -21,7 +21,7 @@
 //! - HO6. A widening gives every part what was asked for, or none anything, also where a crash comes; what was there stays,
 //!   with its content.
 
-mod board;
+pub(crate) mod board;
 mod office;
 mod orphans;
 mod spec;
@@ -47,7 +47,6 @@ use crate::{Error, Pool, Result, TagChange};
 
 use board::Watch;
 
-pub(crate) use board::{Bell, Board, Holdings};
 pub use office::{Request, answer};
 pub use orphans::end_orphans;
 pub use spec::{Part, Spec};

@@ -25,6 +25,7 @@
 pub mod backup;
 mod bounds;
 pub mod check;
+mod damage;
 pub mod defrag;
 mod error;
 mod extent;
@@ -40,6 +41,7 @@ pub mod layout;
 mod log;
 mod loss;
 mod member;
+mod operation;
 mod overflow;
 pub mod owner;
 mod pages;
@@ -75,7 +77,8 @@ pub use log::{Log, Position, Records, Stranded, View, relocate_log};
 pub use loss::{MayLose, ensure_may_be_lost};
 pub use member::{Member, MemberKind, MemberTie};
 pub use partial::{Output, Partial, ensure_no_pool, led_to};
-pub use pool::{NewTag, Pool, Recovery, TagChange};
+pub use pool::opening::Recovery;
+pub use pool::{NewTag, Pool, TagChange};
 pub use redo::Replay;
 pub use reserved::Reserved;
 pub use sealed::{NUMBER_MAX, seal, unseal};
@@ -88,8 +91,8 @@ pub use value::Put;
 
 /// Decoders of what a hostile medium may hold, for the fuzz targets.
 pub mod decode {
-    pub use crate::lane::committed;
+    pub use crate::lane::committed::committed;
     pub use crate::member::decode_slot as decode_member;
+    pub use crate::operation::changes;
     pub use crate::tag::{SLOT_BYTES, decode_overflow, decode_slot};
-    pub use crate::transaction::changes;
 }

@@ -25,6 +25,7 @@
 //!   too, since what was stored past the cache may end in it.
 //! - W6. After a failed persist nothing is appended or cut until the pool is opened again.
 
+pub(crate) mod head;
 mod records;
 mod ring;
 mod seek;
@@ -36,40 +37,20 @@ use std::sync::Arc;
 use ferrite_memory::{Memory, Span};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::bounds::{SEQUENCE_BOUND, beyond};
-use crate::check::Moved;
-use crate::extent::{Role, Stream};
 use crate::freeze::Freeze;
 use crate::holding::Holding;
-use crate::layout::PAGE;
 use crate::record::{self, Record};
-use crate::sealed::{NUMBER_MAX, seal, unseal};
+use crate::sealed::{NUMBER_MAX, seal};
 use crate::tag::Tag;
-use crate::{Error, Pool, Result};
+use crate::{Error, Result};
+use head::{Layout, SESSION, salt};
+pub use head::{Position, relocate_log};
 pub use records::Records;
 use ring::{Cursor, Ring};
 pub use view::{Stranded, View};
 
-/// Bytes of payload before the caller's.
-const SESSION: usize = 8;
 /// Longest payload of one record in bytes.
 const PAYLOAD_BYTES_MAX: usize = 1 << 30;
-
-/// Where a record is in a log. Later records have greater positions, over the whole life of the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Position(u64);
-
-impl Position {
-    /// The position that was noted as `number`.
-    pub fn from_number(number: u64) -> Self {
-        Self(number)
-    }
-
-    /// A number to note it by.
-    pub fn number(self) -> u64 {
-        self.0
-    }
-}
 
 #[derive(Debug)]
 struct State {
@@ -115,62 +96,6 @@ pub struct Log {
     ring: Ring,
     state: Mutex<State>,
     thawed: Condvar,
-}
-
-/// Where a log's parts lie, and its head.
-struct Layout {
-    stream: Stream,
-    head_at: u64,
-    head_salt: u32,
-    head: u64,
-}
-
-impl Layout {
-    /// Reads that of `tag` in the pool `uuid` in `memory`; an error says what is damaged.
-    fn read(memory: &dyn Memory, uuid: &[u8; 16], tag: &Tag) -> Result<Self> {
-        let (stream, map) = (Stream::new(&tag.extents, Role::DATA), Stream::new(&tag.extents, Role::MAP));
-        let head_at = map.locate(0).filter(|_| is_ring(tag.size, &stream)).map(|page| page.at);
-        let head_at = head_at.ok_or_else(|| {
-            let first = tag.extents.first().map_or(0, |extent| extent.span().at);
-            Error::corrupt(format!("the layout of log {:?}", tag.name), first)
-        })?;
-        let head_salt = salt(uuid, head_at);
-        let head = unseal(head_salt, memory.load_word(head_at));
-        let head = head.ok_or_else(|| Error::corrupt(format!("the head of log {:?}", tag.name), head_at))?;
-        if head >= SEQUENCE_BOUND {
-            return Err(Error::corrupt(beyond(&format!("the head of log {:?}", tag.name), head), head_at));
-        }
-        Ok(Self { stream, head_at, head_salt, head })
-    }
-}
-
-/// Where the oldest record of the log in `tag` is. Reads only.
-///
-/// # Errors
-/// [`Error::Corrupt`].
-pub(crate) fn head_of_log(pool: &Pool, tag: &Tag) -> Result<Position> {
-    Layout::read(pool.memory(), &pool.superblock().uuid, tag).map(|layout| Position(layout.head))
-}
-
-/// Writes the head word of an empty log at byte `at`, durable on return; the rest of its page is zeros.
-pub(crate) fn make_head(pool: &Pool, at: u64) -> Result<()> {
-    pool.memory().store_word(at, seal(salt(&pool.superblock().uuid, at), 0));
-    Ok(pool.memory().persist(Span::new(at, 8))?)
-}
-
-/// Seals the head word of the log in `tag` anew for its new place, if it is in what was moved.
-///
-/// # Errors
-/// [`Error::Corrupt`] where the head is damaged.
-pub fn relocate_log(pool: &Pool, tag: &Tag, moved: &Moved) -> Result<()> {
-    let Layout { head_at, head, .. } = Layout::read(pool.memory(), &pool.superblock().uuid, tag)?;
-    let Some(within) = head_at.checked_sub(moved.from.at).filter(|within| *within < moved.from.len) else {
-        return Ok(());
-    };
-    let at = moved.to.at + within;
-    pool.memory().store_word(at, seal(salt(&pool.superblock().uuid, at), head));
-    pool.memory().flush(Span::new(at, 8));
-    Ok(())
 }
 
 impl Log {
@@ -309,20 +234,6 @@ impl Freeze for Log {
         self.state.lock().frozen = false;
         self.thawed.notify_all();
     }
-}
-
-/// Whether a ring of `size` bytes can lie in `stream`.
-fn is_ring(size: u64, stream: &Stream) -> bool {
-    size > 0 && size.is_multiple_of(PAGE) && size <= stream.len()
-}
-
-/// What checksums start from: of the records another for each log there ever was, by its generation; of the head word
-/// another for each place.
-fn salt(uuid: &[u8; 16], number: u64) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(uuid);
-    hasher.update(&number.to_le_bytes());
-    hasher.finalize()
 }
 
 #[cfg(test)]

@@ -21,8 +21,8 @@ use ferrite_memory::Memory;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
+use crate::damage::Damage;
 use crate::layout::{MEMBER_SLOTS, MEMBERS, SLOT};
-use crate::tags::Damage;
 use crate::tie::{Generation, PoolSide, Tie};
 use crate::{Error, Pool, Result, show_uuid};
 

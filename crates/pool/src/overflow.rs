@@ -5,12 +5,10 @@ use std::collections::BTreeSet;
 use ferrite_memory::{Memory, Scheme};
 
 use crate::Result;
-use crate::extent::{Extent, Role, Zone};
+use crate::extent::{Extent, Role, Zone, page_at};
 use crate::layout::PAGE;
 use crate::space::Need;
 use crate::tag::{OVERFLOW, decode_overflow, encode_overflow};
-use crate::tags::page_at;
-use crate::transaction::Transaction;
 
 /// Pages that the list of `extents` takes.
 pub(crate) fn count(extents: &[Extent]) -> usize {
@@ -35,15 +33,6 @@ pub(crate) fn store(memory: &dyn Memory, extents: &[Extent], pages: &[Extent]) -
     }
     memory.settle()?;
     Ok(places.first().copied().unwrap_or(0))
-}
-
-/// Lets `transaction` write the list of `extents` to `pages`; where it begins, or 0.
-pub(crate) fn write(transaction: &mut Transaction<'_>, extents: &[Extent], pages: &[Extent]) -> u64 {
-    let places: Vec<u64> = pages.iter().map(|page| page.span().at).collect();
-    for (place, bytes) in places.iter().zip(encode_overflow(extents, &places)) {
-        transaction.write(*place, &bytes);
-    }
-    places.first().copied().unwrap_or(0)
 }
 
 /// Reads the list of `count` extents that begins at byte `first` of a pool of `pages` pages: its pages, and what they

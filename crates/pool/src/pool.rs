@@ -1,6 +1,7 @@
 //! The pool: formatted memory with names in it.
 
-mod naming;
+pub(crate) mod naming;
+pub(crate) mod opening;
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,24 +9,17 @@ use std::sync::Arc;
 use ferrite_memory::{Memory, Survival};
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::extent::Extent;
-use crate::freeze::Freezers;
-use crate::grant::{Grants, Opening};
-use crate::holding::Holdings;
+use crate::extent::{Extent, page_at};
+use crate::freeze::services::Freezers;
+use crate::grant::grants::Grants;
+use crate::holding::board::Holdings;
 use crate::lane::Lanes;
-use crate::layout::{CHUNK, CHUNK_PAGES};
 use crate::poison::Poison;
-use crate::redo::{Redo, Replay};
-use crate::reserved::Reserved;
-use crate::sealed::salt;
 use crate::space::{Need, Space, Usage};
 use crate::superblock::{State, Superblock, VERSION};
 use crate::tag::{Tag, TagKind};
-use crate::tags::{Table, page_at};
-use crate::transaction::Transaction;
-use crate::{Error, Result, member};
-
-pub(crate) use naming::commit_tag;
+use crate::tags::Table;
+use crate::{Error, Result};
 
 /// An open pool. Dropped without [`Pool::close`] it is as after a crash, which costs nothing but a replay.
 ///
@@ -43,17 +37,6 @@ pub struct Pool {
     grants: Grants,
     /// What is held by this process, and how tenants see it.
     pub(crate) holdings: Holdings,
-}
-
-/// What opening found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recovery {
-    /// The pool had been closed in order.
-    pub clean: bool,
-    /// It was opened last in this boot of the machine.
-    pub same_boot: bool,
-    /// Committed transactions that were applied again.
-    pub replay: Replay,
 }
 
 /// A tag to be made.
@@ -91,81 +74,6 @@ impl fmt::Debug for Pool {
 }
 
 impl Pool {
-    /// Opens the pool in `memory` and recovers it. A pool that cannot be opened is not touched.
-    ///
-    /// # Errors
-    /// [`Error::NotAPool`], [`Error::Version`], [`Error::Truncated`], [`Error::Corrupt`] and [`Error::Restoring`] say
-    /// why it cannot be opened, [`Error::Medium`] that the memory failed.
-    pub fn open(memory: Arc<dyn Memory>, boot_id: [u8; 16]) -> Result<(Self, Recovery)> {
-        let (pool, recovery, _) = Self::open_as(memory, boot_id, false)?;
-        Ok((pool, recovery))
-    }
-
-    /// Opens the pool although it may be damaged, to check or repair it: damaged tags are missing from it, and their
-    /// space still counts as in use; so are transactions that its lanes lost, which are told (lane L7).
-    pub(crate) fn open_damaged(memory: Arc<dyn Memory>, boot_id: [u8; 16]) -> Result<(Self, Recovery, Vec<Error>)> {
-        Self::open_as(memory, boot_id, true)
-    }
-
-    fn open_as(memory: Arc<dyn Memory>, boot_id: [u8; 16], damaged: bool) -> Result<(Self, Recovery, Vec<Error>)> {
-        let mut superblock = inherit(&*memory)?;
-        superblock.ensure_bounded()?;
-        let salt = salt(&superblock.uuid);
-        let redo = Redo::read(&*memory, salt)?;
-        let mut lost = redo.lost();
-        if let Some(first) = lost.pop_if(|_| !damaged) {
-            return Err(first);
-        }
-        let (space, mut table, mut damage, grants) = {
-            let recovered = redo.preview(&*memory)?;
-            let chunks = superblock.size / CHUNK;
-            let (table, mut damage) = Table::load(&recovered, chunks * CHUNK_PAGES);
-            let (space, more) = Space::load(&recovered, chunks);
-            damage.extend(more);
-            let (memory, pages, serial) = (&recovered, chunks * CHUNK_PAGES, superblock.generation << 32);
-            let (grants, more) = Grants::load(&Opening { memory, space: &space, pages, boot_id, serial });
-            damage.extend(more);
-            damage.extend(member::damage(memory));
-            (space, table, damage, grants)
-        };
-        if let Some(first) = damage.pop_if(|_| !damaged) {
-            return Err(first.error);
-        }
-        let of_space = table.check_space(&space);
-        // What is damaged may have what counts as free.
-        let is_sound = lost.is_empty() && damage.is_empty() && of_space.is_ok();
-        if !damaged {
-            of_space?;
-        }
-        let lanes = Lanes::recover(&*memory, salt, &redo)?;
-        table.generation = table.generation.max(superblock.generation << 32);
-        let recovery = Recovery {
-            clean: superblock.state == State::Clean,
-            same_boot: superblock.boot_id == boot_id,
-            replay: redo.replay(),
-        };
-        superblock.state = State::Open;
-        superblock.boot_id = boot_id;
-        superblock.advance(&*memory)?;
-        let (superblock, table) = (Mutex::new(superblock), Mutex::new(table));
-        let pool = Self {
-            memory,
-            superblock,
-            space,
-            lanes,
-            table,
-            poison: Poison::default(),
-            freezers: Freezers::default(),
-            grants,
-            holdings: Holdings::default(),
-        };
-        pool.grants.reap(&pool)?;
-        if !recovery.clean && is_sound {
-            pool.let_go_all()?;
-        }
-        Ok((pool, recovery, lost))
-    }
-
     /// Closes it in order: everything durable and nothing to recover. The services on it are closed before.
     ///
     /// # Errors
@@ -262,16 +170,6 @@ impl Pool {
         &self.freezers
     }
 
-    /// Starts a transaction; waits while the pool stands still. No lock that others take inside theirs is held here.
-    pub fn transaction(&self) -> Transaction<'_> {
-        Transaction::new(self)
-    }
-
-    /// Starts to take space before the transaction that makes it last.
-    pub fn reserve(&self) -> Reserved<'_> {
-        Reserved::new(self)
-    }
-
     /// Refuses when an earlier persist failed.
     ///
     /// # Errors
@@ -321,18 +219,6 @@ impl Pool {
     pub(crate) fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock()
     }
-}
-
-/// The superblock of the pool in `memory`. A process that was killed in this boot may have left words that are seen here and
-/// that the power would still take back, after what they freed was used again: they are durable on return.
-fn inherit(memory: &dyn Memory) -> Result<Superblock> {
-    let superblock = Superblock::read(memory)?;
-    match superblock.state {
-        State::Restoring => return Err(Error::Restoring),
-        State::Open => memory.inherit()?,
-        State::Clean => {}
-    }
-    Ok(superblock)
 }
 
 #[cfg(test)]

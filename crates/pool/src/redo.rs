@@ -10,12 +10,12 @@
 use ferrite_memory::{Memory, Span};
 
 use crate::bounds::{SEQUENCE_BOUND, beyond};
-use crate::lane::{Hole, committed};
+use crate::lane::committed::{Hole, committed};
 use crate::layout::{LANE, LANE_COUNT, LANES, RETIRED};
+use crate::operation::apply;
 use crate::preview::Preview;
 use crate::record::Record;
 use crate::sealed::{NUMBER_MAX, unseal};
-use crate::transaction::apply;
 use crate::{Error, Result};
 
 /// What recovery found.

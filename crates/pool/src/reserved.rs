@@ -16,8 +16,15 @@ pub struct Reserved<'pool> {
     extents: Vec<Extent>,
 }
 
+impl Pool {
+    /// Starts to take space before the transaction that makes it last.
+    pub fn reserve(&self) -> Reserved<'_> {
+        Reserved::new(self)
+    }
+}
+
 impl<'pool> Reserved<'pool> {
-    pub(crate) fn new(pool: &'pool Pool) -> Self {
+    fn new(pool: &'pool Pool) -> Self {
         Self { pool, extents: Vec::new() }
     }
 

@@ -17,9 +17,9 @@ mod hold;
 use ferrite_memory::Memory;
 use parking_lot::Mutex;
 
+use crate::damage::Damage;
 use crate::extent::{Extent, Role, Zone};
 use crate::layout::{CHUNK, CHUNK_PAGES, PAGE, bitmap_at, is_meta, kind_at};
-use crate::tags::Damage;
 use crate::{Error, Result};
 
 use bare::Among;

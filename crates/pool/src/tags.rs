@@ -22,11 +22,11 @@ use std::sync::Arc;
 use ferrite_memory::Memory;
 
 use crate::bounds::{SERIAL_BOUND, beyond};
-use crate::extent::{Extent, Role, Zone};
+use crate::damage::Damage;
+use crate::extent::{Extent, page_at};
 use crate::layout::{CHUNK_PAGES, PAGE, TAGS, bitmap_at};
 use crate::space::Space;
 use crate::tag::{self, Decoded, SLOT_BYTES, Tag};
-use crate::transaction::Transaction;
 use crate::{Error, Result, overflow};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"TAGS");
@@ -38,11 +38,6 @@ pub(crate) const FIRST: u64 = 64;
 /// From a slot to its copy, in bytes.
 const COPY: u64 = SLOTS * SLOT_BYTES as u64;
 const _: () = assert!(FIRST + 2 * COPY <= PAGE);
-
-/// Makes `bytes` the content of `slot`, in both its copies (T5).
-pub(crate) fn write_slot(transaction: &mut Transaction<'_>, slot: u64, bytes: &[u8; SLOT_BYTES]) {
-    copies(slot).into_iter().for_each(|at| transaction.write(at, bytes));
-}
 
 /// Where a slot lies, and its copy.
 pub(crate) fn copies(slot: u64) -> [u64; 2] {
@@ -95,17 +90,6 @@ pub(crate) struct Table {
     pub spoiled: Vec<(u64, [u8; SLOT_BYTES])>,
 }
 
-/// Something on the medium that cannot be read, and the slot to clear to be rid of it.
-#[derive(Debug)]
-pub struct Damage {
-    /// What is wrong and where.
-    pub error: Error,
-    /// The slot that is damaged, or the page that cannot be reached.
-    pub at: u64,
-    /// Whether clearing that slot is the repair.
-    pub is_slot: bool,
-}
-
 /// The header of a tag page.
 pub(crate) fn encode_header(next: u64) -> [u8; 16] {
     let mut header = [0; 16];
@@ -120,11 +104,6 @@ pub(crate) fn encode_header(next: u64) -> [u8; 16] {
 pub(crate) fn decode_header(header: &[u8; 16]) -> Option<u64> {
     let next = u64::from_le_bytes(header[8..].try_into().ok()?);
     (*header == encode_header(next)).then_some(next)
-}
-
-/// The page run of a single page at byte `at`.
-pub(crate) fn page_at(at: u64) -> Extent {
-    Extent { page: at / PAGE, pages: 1, role: Role::MAP, zone: Zone::Normal }
 }
 
 impl Table {

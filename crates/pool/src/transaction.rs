@@ -1,44 +1,22 @@
-//! A transaction: changes to the pool's own words that happen together or not at all.
-//!
-//! ```text
-//! payload  = operation*
-//! write    at | 1 << 56   len        bytes, padded to 8
-//! set      at | 2 << 56   mask       word |= mask
-//! clear    at | 3 << 56   mask       word &= !mask
-//! fill     at | 4 << 56   len | byte << 56   bytes = byte
-//! ```
-//!
-//! Each operation gives the same result when applied again after itself and later ones in order, so replay from the
-//! oldest unretired record is idempotent (lane L5).
+//! A transaction: changes to the pool's own words that happen together or not at all. Its payload is drawn in
+//! [`operation`](crate::operation).
 
 use std::ops::Range;
 
-use ferrite_memory::{Memory, Scheme, Span};
-use parking_lot::Mutex;
+use ferrite_memory::Span;
 
-use crate::extent::{Extent, Zone};
-use crate::freeze::Pass;
+use crate::extent::{Extent, Zone, page_at};
+use crate::freeze::services::Pass;
 use crate::host::Watch;
 use crate::lane::PAYLOAD_BYTES_MAX;
-use crate::layout::{CHUNK, CHUNK_PAGES, LANES, MEMBERS, PAGE, REGION_CHUNKS, RETIRED, TAGS, bitmap_at, kind_at};
+use crate::layout::{CHUNK_PAGES, PAGE, bitmap_at, kind_at};
+use crate::operation::{CLEAR, FILL, FILL_BYTES_MAX, KIND_SHIFT, OPERATION, SET, WRITE, may_change};
 use crate::pool::Pool;
 use crate::record::Draft;
 use crate::reserved::Reserved;
 use crate::space::{Kind, Need};
 use crate::tag::SLOT_BYTES;
-use crate::tags::page_at;
 use crate::{Error, Result};
-
-const WRITE: u64 = 1;
-const SET: u64 = 2;
-const CLEAR: u64 = 3;
-const FILL: u64 = 4;
-const KIND_SHIFT: u32 = 56;
-/// Bytes of an operation without those that it writes.
-const OPERATION: usize = 16;
-const PLACE: u64 = (1 << KIND_SHIFT) - 1;
-/// The bitmaps of a region.
-const FILL_BYTES_MAX: u64 = REGION_CHUNKS * CHUNK_PAGES / 8;
 
 /// Changes that are gathered in DRAM and committed with one fence. Dropped without a commit, nothing has happened.
 #[derive(Debug)]
@@ -53,8 +31,15 @@ pub struct Transaction<'pool> {
     _pass: Pass<'pool>,
 }
 
+impl Pool {
+    /// Starts a transaction; waits while the pool stands still. No lock that others take inside theirs is held here.
+    pub fn transaction(&self) -> Transaction<'_> {
+        Transaction::new(self)
+    }
+}
+
 impl<'pool> Transaction<'pool> {
-    pub(crate) fn new(pool: &'pool Pool) -> Self {
+    fn new(pool: &'pool Pool) -> Self {
         let _pass = pool.freezers().pass();
         Self { pool, draft: Draft::default(), taken: Vec::new(), freed: Vec::new(), split: Vec::new(), _pass }
     }
@@ -259,137 +244,4 @@ impl Drop for Transaction<'_> {
             self.pool.give_up(&self.taken);
         }
     }
-}
-
-/// Words that `set` and `clear` change are read first; neighbours in one word may be changed by two threads at once.
-static WORDS: [Mutex<()>; 64] = [const { Mutex::new(()) }; 64];
-
-/// Applies a committed payload to its homes, in the cache, and tells `note` what is to be flushed (lane L8). Refuses a
-/// payload that no transaction writes, whole.
-pub fn apply(memory: &dyn Memory, payload: &[u8], mut note: impl FnMut(Span)) -> Result<()> {
-    let operations = || parse(payload, memory.size());
-    if operations().any(|operation| operation.is_none()) {
-        return Err(Error::corrupt("a committed transaction that this program cannot have written", LANES));
-    }
-    let mut writes = Writes { memory, pieces: [(0, &[]); WRITES_MAX], count: 0 };
-    for operation in operations().flatten() {
-        note(match operation {
-            Operation::Write { at, bytes } => {
-                writes.add(at, bytes);
-                Span::new(at, bytes.len() as u64)
-            }
-            Operation::Change { at, set, clear } => {
-                writes.store();
-                let _word = WORDS[(at / 8 % 64) as usize].lock();
-                memory.store_word(at, memory.load_word(at) & !clear | set);
-                Span::new(at, 8)
-            }
-            Operation::Fill { span, byte } => {
-                writes.store();
-                fill(memory, span, byte);
-                span
-            }
-        });
-    }
-    writes.store();
-    Ok(())
-}
-
-/// Writes that are stored together: a window for each would take longer than the store.
-struct Writes<'a> {
-    memory: &'a dyn Memory,
-    pieces: [(u64, &'a [u8]); WRITES_MAX],
-    count: usize,
-}
-
-const WRITES_MAX: usize = 16;
-
-impl<'a> Writes<'a> {
-    fn add(&mut self, at: u64, bytes: &'a [u8]) {
-        if self.count == WRITES_MAX {
-            self.store();
-        }
-        self.pieces[self.count] = (at, bytes);
-        self.count += 1;
-    }
-
-    /// Stores what was added, in order.
-    fn store(&mut self) {
-        if self.count > 0 {
-            self.memory.store_words(&self.pieces[..self.count]);
-        }
-        self.count = 0;
-    }
-}
-
-fn fill(memory: &dyn Memory, span: Span, byte: u8) {
-    const BLOCK: usize = 4096;
-    let block = [byte; BLOCK];
-    if !span.aligned_to(8) {
-        // The kinds of a few chunks.
-        return memory.store(span.at, &vec![byte; span.len as usize], Scheme::Flush);
-    }
-    for at in (span.at..span.at + span.len).step_by(BLOCK) {
-        memory.store_words(&[(at, &block[..BLOCK.min((span.at + span.len - at) as usize)])]);
-    }
-}
-
-enum Operation<'payload> {
-    Write { at: u64, bytes: &'payload [u8] },
-    Change { at: u64, set: u64, clear: u64 },
-    Fill { span: Span, byte: u8 },
-}
-
-/// What a committed `payload` changes in a pool of `size` bytes; `None` where it is refused.
-pub fn changes(payload: &[u8], size: u64) -> Option<Vec<Span>> {
-    let operations = parse(payload, size).map(|operation| {
-        Some(match operation? {
-            Operation::Write { at, bytes } => Span::new(at, bytes.len() as u64),
-            Operation::Change { at, .. } => Span::new(at, 8),
-            Operation::Fill { span, .. } => span,
-        })
-    });
-    operations.collect()
-}
-
-/// The operations of `payload`; `None` where it is malformed or reaches outside a pool of `size` bytes.
-fn parse(payload: &[u8], size: u64) -> impl Iterator<Item = Option<Operation<'_>>> {
-    let mut rest = payload;
-    std::iter::from_fn(move || (!rest.is_empty()).then(|| next_operation(&mut rest, size)))
-}
-
-fn next_operation<'payload>(rest: &mut &'payload [u8], size: u64) -> Option<Operation<'payload>> {
-    let taken = std::mem::take(rest);
-    let (head, tail) = taken.split_first_chunk::<16>()?;
-    let word = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight bytes"));
-    let (at, detail) = (word(0) & PLACE, word(8));
-    let (operation, span) = match word(0) >> KIND_SHIFT {
-        WRITE => {
-            let bytes = tail.get(..usize::try_from(detail).ok()?)?;
-            *rest = &tail[bytes.len()..];
-            (Operation::Write { at, bytes }, Span::new(at, detail))
-        }
-        kind @ (SET | CLEAR) => {
-            *rest = tail;
-            let (set, clear) = if kind == SET { (detail, 0) } else { (0, detail) };
-            (Operation::Change { at, set, clear }, Span::new(at, 8))
-        }
-        FILL => {
-            *rest = tail;
-            let span = Span::new(at, detail & PLACE);
-            (Operation::Fill { span, byte: (detail >> KIND_SHIFT) as u8 }, span)
-        }
-        _ => return None,
-    };
-    let shape = match operation {
-        Operation::Fill { .. } => span.len <= FILL_BYTES_MAX,
-        _ => span.aligned_to(8),
-    };
-    (shape && may_change(span, size)).then_some(operation)
-}
-
-/// Whether transactions may write `span`: neither the superblock, nor the retired words, nor the lanes themselves.
-fn may_change(span: Span, size: u64) -> bool {
-    let end = span.end().unwrap_or(u64::MAX);
-    [MEMBERS..RETIRED[1], TAGS..LANES, CHUNK..size].into_iter().any(|part| part.start <= span.at && end <= part.end)
 }

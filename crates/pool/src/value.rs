@@ -20,7 +20,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::extent::{Extent, Role, Stream, Zone};
 use crate::layout::{CHUNK, PAGE};
-use crate::pool::commit_tag;
+use crate::pool::naming::commit_tag;
 use crate::reserved::Reserved;
 use crate::space::Need;
 use crate::tag::{Tag, TagKind, check_name};

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::extent::{Extent, Zone};
+use crate::extent::{Extent, Zone, page_at};
 use crate::layout::{CHUNK_PAGES, is_meta};
 use crate::pages::Pages;
-use crate::tags::{Table, page_at};
+use crate::tags::Table;
 
 /// Who names pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

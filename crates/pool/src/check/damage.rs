@@ -7,13 +7,14 @@ use super::patch;
 use super::report::{Finding, Severity};
 use super::structure::Planned;
 use super::tables::Tables;
+use crate::damage::Damage;
 use crate::extent::Extent;
 use crate::grant;
 use crate::layout::PAGE;
 use crate::member;
 use crate::preview::Preview;
 use crate::tag::{self, SLOT_BYTES};
-use crate::tags::{Damage, Table, copies, decode_header, encode_header};
+use crate::tags::{Table, copies, decode_header, encode_header};
 
 /// The pool as it was found.
 pub(super) struct Scene<'a> {

@@ -2,10 +2,11 @@
 
 use ferrite_memory::Span;
 
-use super::Findings;
+use super::report::{Findings, place};
 use crate::extent::Role;
+use crate::log::head::{head_of_log, relocate_log};
 use crate::tag::{Tag, TagKind};
-use crate::{Pool, Result, log, value};
+use crate::{Pool, Result, value};
 
 /// The owner of all tags of one kind: the service that writes what they hold.
 pub trait TagOwner: Send + Sync {
@@ -110,13 +111,13 @@ impl TagOwner for Logs {
     }
 
     fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut Findings<'_>) {
-        if let Err(error) = log::head_of_log(pool, tag) {
-            findings.error(error.to_string(), super::place(&error));
+        if let Err(error) = head_of_log(pool, tag) {
+            findings.error(error.to_string(), place(&error));
         }
     }
 
     /// The head word is sealed for its place.
     fn relocate(&self, pool: &Pool, tag: &Tag, moved: &Moved) -> Result<()> {
-        log::relocate_log(pool, tag, moved)
+        relocate_log(pool, tag, moved)
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Error;
 use crate::space::Usage;
 
 /// How bad a finding is.
@@ -75,6 +76,10 @@ impl Report {
     pub(super) fn set_sizes(&mut self, tags: usize, usage: Usage) {
         (self.tags, self.usage) = (tags as u64, usage);
     }
+}
+
+pub(super) fn place(error: &Error) -> Option<u64> {
+    if let Error::Corrupt { at, .. } = error { Some(*at) } else { None }
 }
 
 /// Where the owner of a tag tells what it finds.

@@ -3,10 +3,10 @@
 use ferrite_memory::{Memory, Scheme, Span};
 
 use crate::check::{Moved, Owners};
-use crate::extent::Extent;
+use crate::extent::{Extent, page_at};
 use crate::layout::PAGE;
 use crate::tag::{SLOT_BYTES, Tag};
-use crate::tags::{Entry, FIRST, SLOTS, encode_header, page_at};
+use crate::tags::{Entry, FIRST, SLOTS, encode_header};
 use crate::{Error, Pool, Result, overflow};
 
 use super::piece::{Part, copies, joined, replaced};

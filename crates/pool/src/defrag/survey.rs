@@ -5,11 +5,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::check::Owners;
-use crate::extent::Extent;
+use crate::extent::{Extent, page_at};
 use crate::layout::{CHUNK_PAGES, PAGE, is_meta};
 use crate::space::Kind;
 use crate::tag::Tag;
-use crate::tags::{Entry, page_at};
+use crate::tags::Entry;
 use crate::{Error, Pool};
 
 /// Who has pages.

@@ -7,11 +7,10 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::extent::{Extent, Role, Zone};
+use crate::extent::{Extent, Role, Zone, page_at};
 use crate::layout::CHUNK_PAGES;
 use crate::overflow::pages_of;
 use crate::space::{Kind, Space};
-use crate::tags::page_at;
 use crate::{Error, Result};
 
 use super::Defrag;

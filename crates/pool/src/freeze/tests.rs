@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ferrite_crash::{LyingMemory, Model};
 use ferrite_memory::Memory;
+use parking_lot::Mutex;
 
 use super::*;
 use crate::holding::Holding;

@@ -3,7 +3,8 @@
 use crate::extent::Extent;
 use crate::space::Space;
 
-use super::{GrantId, Grants};
+use super::grants::Grants;
+use super::slot::GrantId;
 
 /// A grant whose end is part of a transaction that has not committed yet. Dropped without [`Ending::done`], the grant
 /// goes on.

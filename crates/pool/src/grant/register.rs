@@ -5,7 +5,7 @@ use std::io::{PipeWriter, Write};
 
 use crate::bounds::{SERIAL_BOUND, beyond};
 use crate::extent::Extent;
-use crate::holding::Bell;
+use crate::holding::board::Bell;
 use crate::space::Space;
 use crate::{Error, Result};
 

@@ -9,12 +9,12 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 use crate::bounds::SERIAL_BOUND;
 use crate::extent::{Extent, Media};
 use crate::layout::{GRANT_SLOTS, GRANTS, SLOT};
-use crate::tag::OVERFLOW;
+use crate::space::Need;
+use crate::tag::{OVERFLOW, Tag};
 use crate::{Error, Result, overflow};
 
-use super::Ask;
 use super::coverage::Coverage;
-use super::process::Identity;
+use super::process::{Identity, Process};
 
 /// Bytes of a slot.
 pub const SLOT_BYTES: usize = SLOT as usize;
@@ -40,6 +40,21 @@ pub enum Rights {
     Read = 1,
     /// Load and store.
     ReadWrite = 2,
+}
+
+/// What a client is to be given.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'a> {
+    /// The tag, as it stands now.
+    pub tag: &'a Tag,
+    /// The pages of it, usually all its extents.
+    pub extents: &'a [Extent],
+    /// What the client may do with them.
+    pub rights: Rights,
+    /// The client.
+    pub process: &'a Process,
+    /// Space beside the tag's, to be filled and then made part of it.
+    pub reserve: &'a [Need],
 }
 
 /// A grant as it is recorded.

@@ -13,11 +13,10 @@ use ferrite_crash::{LyingMemory, Model};
 use ferrite_memory::Scheme;
 
 use super::*;
-use crate::extent::{Role, Zone};
+use crate::extent::{Role, Zone, page_at};
 use crate::layout::{CHUNK, CHUNK_PAGES, PAGE};
 use crate::owner::{Caller, PidFd};
-use crate::tags::page_at;
-use crate::{Format, NewTag, TagKind};
+use crate::{Format, Need, NewTag, Tag, TagKind};
 
 const THIS_BOOT: [u8; 16] = [1; 16];
 const LATER_BOOT: [u8; 16] = [2; 16];

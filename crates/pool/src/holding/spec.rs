@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::extent::{Extent, Role, Stream, Zone};
 use crate::layout::CHUNK;
+use crate::log::head::make_head;
 use crate::space::Need;
 use crate::tag::{Tag, TagKind};
-use crate::{NewTag, Pool, Result, log};
+use crate::{NewTag, Pool, Result};
 
 use std::sync::Arc;
 
@@ -78,7 +79,7 @@ impl Spec {
         let map = Stream::new(extents, Role::MAP);
         map.runs(Span::new(0, map.len())).for_each(|run| pool.memory().zero(run, Scheme::Nt));
         match map.locate(0).filter(|_| self.has_log) {
-            Some(page) => log::make_head(pool, page.at),
+            Some(page) => make_head(pool, page.at),
             None => Ok(pool.memory().settle()?),
         }
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use ferrite_crash::{Crash, LyingMemory, Model, Options, Report, explore};
 use ferrite_memory::Memory;
 
+use super::committed::committed;
 use super::*;
 use crate::layout::CHUNK;
 use crate::proof::{Call, Deaf, Verdict, nested, options};

@@ -1,7 +1,8 @@
 //! The records of a log, in order.
 
+use super::Log;
+use super::head::{Position, SESSION};
 use super::ring::Ring;
-use super::{Log, Position, SESSION};
 use crate::{Error, Result};
 
 /// See [`Log::records`]. A record that no longer verifies is an error, and the last item.

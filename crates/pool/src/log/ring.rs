@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrite_memory::{Memory, Scheme, Span};
 
-use super::SESSION;
+use super::head::SESSION;
 use crate::extent::Stream;
 use crate::record::{self, ALIGN, Record};
 

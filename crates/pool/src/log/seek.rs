@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use ferrite_memory::{Scheme, Span};
 
+use super::head::{Position, SESSION};
 use super::ring::Ring;
-use super::{Log, Position, SESSION, State, ensure_short};
+use super::{Log, State, ensure_short};
 use crate::holding::Holding;
 use crate::record::{self, ALIGN};
 use crate::sealed::{NUMBER_MAX, seal};

@@ -7,8 +7,9 @@ use std::cell::RefCell;
 
 use ferrite_memory::Scheme;
 
+use super::head::{Position, SESSION};
 use super::ring::Ring;
-use super::{Log, PAYLOAD_BYTES_MAX, Position, SESSION};
+use super::{Log, PAYLOAD_BYTES_MAX};
 use crate::record::{self, Record};
 use crate::sealed::NUMBER_MAX;
 use crate::{Error, Result};

@@ -8,11 +8,13 @@ use ferrite_crash::{Crash, LyingMemory, Model, Report, explore};
 use ferrite_memory::{Memory, Scheme};
 
 use super::*;
-use crate::NewTag;
+use crate::bounds::SEQUENCE_BOUND;
+use crate::extent::Role;
 use crate::holding::{Part, Spec};
-use crate::layout::CHUNK;
+use crate::layout::{CHUNK, PAGE};
 use crate::proof::{BOOT, Call, Deaf, Verdict, nested, new_pool, open as open_pool, options, reopen};
 use crate::tag::TagKind;
+use crate::{NewTag, Pool};
 
 const CAPACITY: u64 = 2 * PAGE;
 

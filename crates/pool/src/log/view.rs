@@ -4,8 +4,9 @@ use std::fmt;
 
 use ferrite_memory::Memory;
 
+use super::Log;
+use super::head::{Layout, Position, SESSION, salt};
 use super::ring::Ring;
-use super::{Layout, Log, Position, SESSION, salt};
 use crate::extent::{Role, Stream};
 use crate::sealed::NUMBER_MAX;
 use crate::tag::Tag;

@@ -9,8 +9,8 @@ use crate::extent::{Extent, Role, Zone, dropped};
 use crate::host::Watch;
 use crate::layout::PAGE;
 use crate::space::Need;
-use crate::tag::{INLINE, OVERFLOW, Tag, TagKind, check_name};
-use crate::tags::{self, Entry, Table, encode_header};
+use crate::tag::{INLINE, OVERFLOW, SLOT_BYTES, Tag, TagKind, check_name, encode_overflow};
+use crate::tags::{Entry, Table, copies, encode_header};
 use crate::transaction::Transaction;
 use crate::{Error, Result, overflow};
 
@@ -127,7 +127,7 @@ impl Pool {
         }
         let renamed = Tag { name: name.into(), attributes, ..(*old).clone() };
         let first = overflow.first().map_or(0, |page| page.span().at);
-        tags::write_slot(&mut transaction, slot, &renamed.encode_slot(first));
+        write_slot(&mut transaction, slot, &renamed.encode_slot(first));
         commit_tag(transaction, &renamed)?;
         let renamed = Arc::new(renamed);
         table.tags.remove(&old.name);
@@ -154,7 +154,7 @@ impl Pool {
         let mut transaction = self.transaction();
         let mut table = self.table.lock();
         let entry = table.current(tag)?;
-        tags::write_slot(&mut transaction, entry.slot, &[0; crate::tag::SLOT_BYTES]);
+        write_slot(&mut transaction, entry.slot, &[0; SLOT_BYTES]);
         transaction.free(&entry.tag.extents);
         transaction.free(&entry.overflow);
         transaction.commit()?;
@@ -178,7 +178,7 @@ impl Pool {
         let (name, generation, extents) = (old.name.clone(), old.generation, kept.to_vec());
         let left = Tag { name, kind: TagKind::BYTES, size: 0, generation, attributes: [0; 64], extents };
         let first = overflow.first().map_or(0, |page| page.span().at);
-        tags::write_slot(&mut transaction, slot, &left.encode_slot(first));
+        write_slot(&mut transaction, slot, &left.encode_slot(first));
         transaction.free(gone);
         transaction.free(&lists);
         transaction.commit()?;
@@ -220,11 +220,11 @@ impl Pool {
         overflow: Vec<Extent>,
     ) -> Result<Entry> {
         let first = if transaction.brings(&overflow) {
-            overflow::write(transaction, tag.rest(), &overflow)
+            write_overflow(transaction, tag.rest(), &overflow)
         } else {
             overflow::store(&*self.memory, tag.rest(), &overflow)?
         };
-        tags::write_slot(transaction, slot, &tag.encode_slot(first));
+        write_slot(transaction, slot, &tag.encode_slot(first));
         Ok(Entry { tag: Arc::new(tag), slot, overflow })
     }
 }
@@ -244,6 +244,20 @@ fn take_overflow(transaction: &mut Transaction<'_>, tag: &Tag, dropped: &mut Vec
         taken => taken?,
     };
     Ok(overflow::pages_of(&runs))
+}
+
+/// Makes `bytes` the content of `slot`, in both its copies (T5).
+fn write_slot(transaction: &mut Transaction<'_>, slot: u64, bytes: &[u8; SLOT_BYTES]) {
+    copies(slot).into_iter().for_each(|at| transaction.write(at, bytes));
+}
+
+/// Lets `transaction` write the list of `extents` to `pages`; where it begins, or 0.
+fn write_overflow(transaction: &mut Transaction<'_>, extents: &[Extent], pages: &[Extent]) -> u64 {
+    let places: Vec<u64> = pages.iter().map(|page| page.span().at).collect();
+    for (place, bytes) in places.iter().zip(encode_overflow(extents, &places)) {
+        transaction.write(*place, &bytes);
+    }
+    places.first().copied().unwrap_or(0)
 }
 
 /// Commits a change of `tag`; where a record has no room for it, that says what helps.

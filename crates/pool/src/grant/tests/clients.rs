@@ -1,5 +1,6 @@
 //! G3, G5, G6: clients that are stopped, killed, or never answer.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::process::{Child, Command};
 
