@@ -1,0 +1,19 @@
+use super::*;
+
+/// Not where this thread is in here already: a handler of a signal would wait for what it interrupted.
+#[test]
+fn ld5_what_takes_locks_amid_a_write_is_done_inside_or_not_at_all() {
+    let mut was_inside = None;
+    quietly(&mut || was_inside = Some(inside::is()));
+    assert_eq!((was_inside, inside::is()), (Some(true), false));
+    let _inside = inside::enter();
+    quietly(&mut || panic!("within itself"));
+}
+
+#[test]
+fn our_mounts_are_told_from_others() {
+    let line = br"36 35 0:42 / /mnt/a\040b rw,nosuid shared:7 master:1 - fuse.ferrite /var/a\040b:c:files rw,user_id=0";
+    assert_eq!(ours(line), Some((libc::makedev(0, 42), "/var/a b:c".into(), "files".into())));
+    assert_eq!(ours(br"36 35 0:42 / /mnt rw - tmpfs /a:b rw"), None);
+    assert_eq!(ours(b""), None);
+}

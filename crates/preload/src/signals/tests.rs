@@ -1,0 +1,12 @@
+use super::*;
+
+#[test]
+fn ld5_no_signal_comes_meanwhile_but_for_what_the_thread_does_itself() {
+    let before = hold();
+    let held = hold();
+    let_go(&before);
+    let comes = |signal| !has(&held, signal);
+    let own = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGSYS];
+    assert!(own.into_iter().all(comes));
+    assert!(![libc::SIGUSR1, libc::SIGALRM, libc::SIGTERM].into_iter().any(comes));
+}
