@@ -7,7 +7,7 @@ fn main() {
     let source = Path::new("plugin/src/lib.rs");
     println!("cargo::rerun-if-changed=plugin/src");
     println!("cargo::rerun-if-changed=src/cache/l1.rs");
-    println!("cargo::rerun-if-changed=src/record/ring.rs");
+    println!("cargo::rerun-if-changed=src/record/shared_ring.rs");
     let variable = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"));
     let made = Path::new(&variable("OUT_DIR")).join("plugin.so");
     let mut rustc = Command::new(variable("RUSTC"));

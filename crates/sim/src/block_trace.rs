@@ -2,15 +2,15 @@
 //!
 //! A reader gives one [`Request`] after another and never holds more than a line of the trace.
 
-mod ahead;
-mod format;
-mod line;
-mod lines;
-mod reader;
+mod block_format;
+mod block_read_ahead;
+mod block_reader;
+mod block_writer;
+mod line_fields;
+mod line_reader;
 mod sniff;
 #[cfg(test)]
 mod tests;
-mod write;
 
 mod blkparse;
 mod disksim;
@@ -21,14 +21,14 @@ mod spc;
 
 use ferrite_memory::Span;
 
-pub use ahead::{Ahead, Numbered};
-pub use format::Format;
-pub use reader::{Reader, ReaderOptions};
-pub use write::Writer;
+pub use block_format::Format;
+pub use block_read_ahead::{Ahead, Numbered};
+pub use block_reader::{Reader, ReaderOptions};
+pub use block_writer::Writer;
 
 /// The device that people call `name`: a number, or a major and a minor one with a comma.
 pub fn device(name: &str) -> Option<u32> {
-    let number = line::digits(name.as_bytes()).and_then(|number| u32::try_from(number).ok());
+    let number = line_fields::digits(name.as_bytes()).and_then(|number| u32::try_from(number).ok());
     number.or_else(|| blkparse::device(name.as_bytes()))
 }
 

@@ -18,27 +18,27 @@
 //! it and the figures are the same for any number of them.
 
 mod bank;
-mod bound;
-mod event;
+mod cache_event;
+mod cache_shape;
 mod l1;
-mod numbers;
+mod line_numbers;
 pub mod policy;
 mod set;
-mod shape;
 mod study;
 #[cfg(test)]
 mod tests;
 pub mod wear;
-mod writes;
+mod write_counts;
+mod writeback_bound;
 
 pub use bank::{Bank, Counts, Traffic};
-pub use bound::Bound;
-pub use event::Event;
+pub use cache_event::Event;
+pub use cache_shape::{Shape, WAYS_MAX};
 pub use l1::{L1, signature};
 pub use set::{Narrow, Rank, Set, Wide, least_recent, ones};
-pub use shape::{Shape, WAYS_MAX};
 pub use study::{Choice, End, Figures, Least, Model, Numbers, Report, Seen, Study};
-pub use writes::Writes;
+pub use write_counts::Writes;
+pub use writeback_bound::Bound;
 
 /// Banks of a last-level cache, where it has so many sets: set `s` is in bank `s % BANKS`.
 pub const BANKS: u32 = 4;

@@ -15,38 +15,38 @@
 //! A scheme is one type in one file that implements [`Translation`]: [`PageLevel`] and [`Fast`] are two,
 //! `examples/block_level.rs` is a third.
 
-mod disk;
-mod drive;
+mod drive_spec;
 mod fast;
-mod figures;
 mod flash;
+mod flash_drive;
+mod flash_figures;
+mod flash_shape;
 mod footprint;
-mod free;
-mod latency;
-mod ledger;
-mod loss;
+mod free_blocks;
+mod ftl_disk;
+mod layer_fault;
 mod page_level;
-mod replay;
-mod shape;
-mod spec;
 #[cfg(test)]
 mod tests;
-mod valid;
+mod trace_replay;
+mod valid_pages;
+mod version_ledger;
 mod victims;
+mod write_latency;
 
-pub use disk::FtlDisk;
-pub use drive::Drive;
+pub use drive_spec::{AnyLayer, Scheme, Spec};
 pub use fast::Fast;
-pub use figures::{Figures, LatencyFigures, WearSpread};
 pub use flash::{Counts, Flash};
+pub use flash_drive::Drive;
+pub use flash_figures::{Figures, LatencyFigures, WearSpread};
+pub use flash_shape::{Block, FlashPage, HostPage, Shape};
 pub use footprint::Footprint;
-pub use latency::{Latency, Timing};
-pub use loss::Loss;
+pub use ftl_disk::FtlDisk;
+pub use layer_fault::Loss;
 pub use page_level::PageLevel;
-pub use replay::{Replay, Replayed};
-pub use shape::{Block, FlashPage, HostPage, Shape};
-pub use spec::{AnyLayer, Scheme, Spec};
+pub use trace_replay::{Replay, Replayed};
 pub use victims::Choice;
+pub use write_latency::{Latency, Timing};
 
 /// A flash translation layer: it knows where each of the host's pages lies, and makes room.
 pub trait Translation {

@@ -2,20 +2,21 @@
 //!
 //! Deterministic to the bit: the same input gives the same figures on any number of threads.
 
-mod ahead;
 pub mod block_trace;
 pub mod cache;
 mod detect;
 mod error;
 pub mod ftl;
-mod hint;
 mod host_memory;
-mod input;
-#[cfg(test)]
-mod proof;
+mod prefetch;
+mod read_ahead;
 pub mod record;
+#[cfg(test)]
+#[path = "tests/support.rs"]
+mod support;
 pub mod trace;
+mod trace_input;
 
-pub use ahead::{Next, Parts};
 pub use error::{Error, Result};
-pub use input::Input;
+pub use read_ahead::{Next, Parts};
+pub use trace_input::Input;

@@ -5,10 +5,8 @@
 //! did is known. What the kernel reads and writes on the program's behalf is not seen. Threads mix as they run, so only
 //! programs of one thread repeat exactly; and those too only as far as their addresses do.
 
-#[cfg(test)]
-mod meaning;
-mod place;
-mod ring;
+mod qemu_files;
+mod shared_ring;
 #[cfg(test)]
 mod tests;
 
@@ -26,7 +24,7 @@ use std::time::Duration;
 use crate::cache::{End, Event};
 use crate::trace::{First, Source};
 use crate::{Error, Result};
-use ring::Ring;
+use shared_ring::Ring;
 
 /// The plugin, compiled.
 const PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/plugin.so"));
@@ -96,9 +94,9 @@ impl Program {
     /// When QEMU's user mode is not installed, or the program is none that it can run.
     pub fn start(&self, first: First) -> Result<Recording> {
         first.check()?;
-        let qemu = place::qemu()?;
-        let program = place::program(&self.words)?;
-        let (plugin, shared) = (place::plugin(PLUGIN)?, place::shared(ring::BYTES)?);
+        let qemu = qemu_files::qemu()?;
+        let program = qemu_files::program(&self.words)?;
+        let (plugin, shared) = (qemu_files::plugin(PLUGIN)?, qemu_files::shared(shared_ring::BYTES)?);
         let ring = Ring::map(&shared).map_err(Error::io("mapping memory to record into"))?;
         let mut command = Command::new(qemu);
         command.arg("-plugin").arg(words_for_plugin(&plugin, &shared, first)?);

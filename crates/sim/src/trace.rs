@@ -15,24 +15,24 @@
 //! A signature stands for the program counter: see [`Access::new`]. Lackey's and Dinero's traces tell it where they have
 //! the instructions' fetches, ChampSim's and drmemtrace's always, Ramulator's and plain compact ones never.
 
-mod ahead;
+mod access_format;
+mod access_read_ahead;
 mod champsim;
-mod chunks;
 mod compact;
 mod din;
 mod drmemtrace;
-mod form;
+mod event_source;
 mod lackey;
 mod ramulator;
-mod source;
+mod record_chunks;
 #[cfg(test)]
 mod tests;
-mod text;
+mod text_trace;
 
-pub use ahead::Ahead;
+pub use access_format::Form;
+pub use access_read_ahead::Ahead;
 pub use compact::{Packing, Writer, pack};
-pub use form::Form;
-pub use source::{Filter, Filtered, First, Source};
+pub use event_source::{Filter, Filtered, First, Source};
 
 use crate::cache::signature;
 use crate::{Input, Result};
@@ -194,7 +194,7 @@ pub fn open(mut input: Input, reading: Reading) -> Result<Box<dyn Reader>> {
         input.skip_mark()?;
     }
     if let Some(parse) = form.parser(reading.cores) {
-        return Ok(Box::new(text::Lines::new(input, parse)));
+        return Ok(Box::new(text_trace::Lines::new(input, parse)));
     }
     Ok(match form {
         Form::CompactPc => Box::new(compact::Packed::with_signatures(input, reading)?),

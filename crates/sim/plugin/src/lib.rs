@@ -16,24 +16,24 @@
 
 #![allow(unsafe_code)] // QEMU's interface is C's
 
-mod core;
-mod how;
+mod access_meaning;
+mod event_pipe;
 #[path = "../../src/cache/l1.rs"]
 mod l1;
-mod pipe;
 mod qemu;
-#[path = "../../src/record/ring.rs"]
-mod ring;
+mod recorded_core;
+#[path = "../../src/record/shared_ring.rs"]
+mod shared_ring;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-use crate::core::{Core, Shape};
-use crate::how::MemoryAccess;
-use crate::pipe::Pipe;
+use crate::access_meaning::MemoryAccess;
+use crate::event_pipe::Pipe;
 use crate::qemu::{Block, Id};
+use crate::recorded_core::{Core, Shape};
 
 /// Threads at a time that can be told apart. One more ends the program with a message.
 const CORES: usize = 1024;
@@ -112,7 +112,7 @@ extern "C" fn translated(_: Id, block: *mut Block) {
             );
             if shape.instructions {
                 let bytes = qemu::qemu_plugin_insn_size(instruction) as u64;
-                let lines = core::packed_lines(at, bytes, shape.line_bits);
+                let lines = recorded_core::packed_lines(at, bytes, shape.line_bits);
                 qemu::qemu_plugin_register_vcpu_insn_exec_cb(instruction, fetched, qemu::NO_REGISTERS, lines);
             }
         }

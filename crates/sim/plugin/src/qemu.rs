@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use crate::how::{Made, MemoryAccess};
+use crate::access_meaning::{Made, MemoryAccess};
 
 /// What QEMU calls this plugin.
 pub type Id = u64;

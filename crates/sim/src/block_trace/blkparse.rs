@@ -4,7 +4,7 @@
 //! A request has several lines. Completions (`C`) are those that reached the device, merged as it saw them; a trace
 //! without them counts by what was issued (`D`), or else queued (`Q`).
 
-use super::line::{self, Parsed, quoted};
+use super::line_fields::{self, Parsed, quoted};
 use super::{Kind, Request};
 
 pub(super) struct Blkparse {
@@ -48,30 +48,30 @@ const MINORS: u64 = 1 << 20;
 
 impl Blkparse {
     pub(super) fn line(&self, line: &[u8]) -> Parsed {
-        let mut words = line::words(line);
+        let mut words = line_fields::words(line);
         let Some(device) = words.next().and_then(device) else { return rest(line) };
         for what in ["processor", "sequence number"] {
-            line::next_number(&mut words, what)?;
+            line_fields::next_number(&mut words, what)?;
         }
-        let at_ns = line::time_ns(line::next(&mut words, "time")?, 1_000_000_000, "time")?;
-        line::next_number(&mut words, "process number")?;
-        let action = line::next(&mut words, "action")?;
+        let at_ns = line_fields::time_ns(line_fields::next(&mut words, "time")?, 1_000_000_000, "time")?;
+        line_fields::next_number(&mut words, "process number")?;
+        let action = line_fields::next(&mut words, "action")?;
         let Some(letter) = ACTIONS.into_iter().find(|letter| action == [*letter]) else { return other(action) };
-        let Some(kind) = kind(line::next(&mut words, "kind of request")?) else { return Ok(None) };
+        let Some(kind) = kind(line_fields::next(&mut words, "kind of request")?) else { return Ok(None) };
         // A command that is passed through is printed in the place of a sector.
         let is_none = |word: &[u8]| word.starts_with(b"[") || word.starts_with(b"(");
-        let sector = line::next(&mut words, "sector")?;
+        let sector = line_fields::next(&mut words, "sector")?;
         if is_none(sector) {
             return Ok(None);
         }
-        let sector = line::number(sector, "sector")?;
+        let sector = line_fields::number(sector, "sector")?;
         match words.next() {
             Some(b"+") => {}
             // Something without data, or the bytes of a command that is passed through, and the command.
             Some(word) if is_none(word) => return Ok(None),
             _ => return Err("the sector is not followed by + and a count".into()),
         }
-        let span = line::sectors(sector, line::next_number(&mut words, "count of sectors")?)?;
+        let span = line_fields::sectors(sector, line_fields::next_number(&mut words, "count of sectors")?)?;
         if letter != self.action {
             return Ok(None);
         }
@@ -107,10 +107,10 @@ fn is_head(line: &[u8]) -> bool {
     let Some(open) = line.windows(2).rposition(|two| two == b" (") else { return false };
     let (name, within) = (&line[..open], &line[open + 2..]);
     if within.ends_with(b"):") {
-        return name == b"Total" || name.strip_prefix(b"CPU").and_then(line::digits).is_some();
+        return name == b"Total" || name.strip_prefix(b"CPU").and_then(line_fields::digits).is_some();
     }
     let number = within.strip_suffix(b", ...)").or_else(|| within.strip_suffix(b")"));
-    number.and_then(line::digits).is_some()
+    number.and_then(line_fields::digits).is_some()
 }
 
 /// A device's major and minor number, as `blkparse` writes them.
@@ -122,7 +122,7 @@ pub(super) fn name(device: u32) -> String {
 /// A device's major and minor number in one.
 pub(super) fn device(word: &[u8]) -> Option<u32> {
     let comma = word.iter().position(|byte| *byte == b',')?;
-    let (major, minor) = (line::digits(&word[..comma])?, line::digits(&word[comma + 1..])?);
+    let (major, minor) = (line_fields::digits(&word[..comma])?, line_fields::digits(&word[comma + 1..])?);
     u32::try_from(major.checked_mul(MINORS)?.checked_add(minor)?).ok()
 }
 

@@ -1,7 +1,7 @@
 //! fio's iolog, with a head and one action a line: `file action offset bytes` in version 2, where `file wait microseconds`
 //! stands between; after a time in microseconds in version 3.
 
-use super::line::{self, Parsed, quoted};
+use super::line_fields::{self, Parsed, quoted};
 use super::{Kind, Request};
 
 #[derive(Default)]
@@ -44,28 +44,28 @@ impl Iolog {
             };
             return Ok(None);
         }
-        let mut words = line::words(line);
+        let mut words = line_fields::words(line);
         let at_ns = match self.version {
-            Version::Three => line::next_number(&mut words, "time")?.saturating_mul(TICK_NS),
+            Version::Three => line_fields::next_number(&mut words, "time")?.saturating_mul(TICK_NS),
             _ => self.waited_ns,
         };
-        let file = self.number(line::next(&mut words, "file name")?);
-        let action = line::next(&mut words, "action")?;
+        let file = self.number(line_fields::next(&mut words, "file name")?);
+        let action = line_fields::next(&mut words, "action")?;
         let kind = match action {
             b"read" => Kind::Read,
             b"write" => Kind::Write,
             b"trim" => Kind::Trim,
             b"wait" if self.version == Version::Two => {
-                let ns = line::next_number(&mut words, "time to wait")?.saturating_mul(TICK_NS);
+                let ns = line_fields::next_number(&mut words, "time to wait")?.saturating_mul(TICK_NS);
                 self.waited_ns = self.waited_ns.saturating_add(ns);
                 return Ok(None);
             }
             b"add" | b"open" | b"close" | b"sync" | b"datasync" | b"sync_file_range" | b"wait" => return Ok(None),
             _ => return Err(format!("the action is {}: expected read, write, trim, sync or the like", quoted(action))),
         };
-        let at = line::next_number(&mut words, "offset")?;
-        let bytes = line::next_number(&mut words, "length")?;
-        Ok(Some(Request { at_ns, kind, device: file, span: line::span(at, bytes, 1)? }))
+        let at = line_fields::next_number(&mut words, "offset")?;
+        let bytes = line_fields::next_number(&mut words, "length")?;
+        Ok(Some(Request { at_ns, kind, device: file, span: line_fields::span(at, bytes, 1)? }))
     }
 
     /// What people call a file: its number, by which it is chosen, and its name.

@@ -1,7 +1,7 @@
 //! Microsoft Research Cambridge's CSV: `filetime,host,disk,type,offset,bytes`, and usually `,response`. Times are Windows' own, in units
 //! of 100 ns since 1601; here they begin with the first request.
 
-use super::line::{self, Parsed, quoted};
+use super::line_fields::{self, Parsed, quoted};
 use super::{Kind, Request};
 
 const TICK_NS: u64 = 100;
@@ -21,18 +21,18 @@ impl Msr {
         if is_first && line.starts_with(b"Timestamp") {
             return Ok(None);
         }
-        let mut fields = line::fields(line);
-        let time = line::next_number(&mut fields, "time")?;
-        line::next(&mut fields, "host")?;
-        let device = line::device(line::next(&mut fields, "disk")?, "disk")?;
-        let kind = match line::next(&mut fields, "type")? {
+        let mut fields = line_fields::fields(line);
+        let time = line_fields::next_number(&mut fields, "time")?;
+        line_fields::next(&mut fields, "host")?;
+        let device = line_fields::device(line_fields::next(&mut fields, "disk")?, "disk")?;
+        let kind = match line_fields::next(&mut fields, "type")? {
             word if word.eq_ignore_ascii_case(b"read") => Kind::Read,
             word if word.eq_ignore_ascii_case(b"write") => Kind::Write,
             word => return Err(format!("the type is {}: expected Read or Write", quoted(word))),
         };
-        let at = line::next_number(&mut fields, "offset")?;
-        let bytes = line::next_number(&mut fields, "size")?;
+        let at = line_fields::next_number(&mut fields, "offset")?;
+        let bytes = line_fields::next_number(&mut fields, "size")?;
         let since = time.saturating_sub(*self.first.get_or_insert(time));
-        Ok(Some(Request { at_ns: since.saturating_mul(TICK_NS), kind, device, span: line::span(at, bytes, 1)? }))
+        Ok(Some(Request { at_ns: since.saturating_mul(TICK_NS), kind, device, span: line_fields::span(at, bytes, 1)? }))
     }
 }

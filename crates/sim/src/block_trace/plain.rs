@@ -1,6 +1,6 @@
 //! `W|R|T page count`.
 
-use super::line::{self, Parsed, quoted};
+use super::line_fields::{self, Parsed, quoted};
 use super::{Kind, Request};
 
 pub(super) struct Plain {
@@ -9,7 +9,7 @@ pub(super) struct Plain {
 
 impl Plain {
     pub(super) fn line(&self, line: &[u8]) -> Parsed {
-        let mut words = line::words(line);
+        let mut words = line_fields::words(line);
         let kind = match words.next() {
             None => return Ok(None),
             Some(b"W" | b"w") => Kind::Write,
@@ -17,12 +17,12 @@ impl Plain {
             Some(b"T" | b"t") => Kind::Trim,
             Some(word) => return Err(format!("it begins with {}: expected W, R or T", quoted(word))),
         };
-        let page = line::next_number(&mut words, "page")?;
-        let count = line::next_number(&mut words, "count")?;
+        let page = line_fields::next_number(&mut words, "page")?;
+        let count = line_fields::next_number(&mut words, "count")?;
         if let Some(word) = words.next() {
             return Err(format!("it goes on with {} after the count", quoted(word)));
         }
-        let span = line::span(page, count, self.page_bytes)?;
+        let span = line_fields::span(page, count, self.page_bytes)?;
         Ok(Some(Request { at_ns: 0, kind, device: 0, span }))
     }
 }

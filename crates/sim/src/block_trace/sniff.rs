@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use super::blkparse::{self, Blkparse};
-use super::format::{Format, Parser};
+use super::block_format::{Format, Parser};
 use super::iolog::Iolog;
-use super::line;
+use super::line_fields;
 use super::msr::Msr;
 use super::plain::Plain;
 use crate::Result;
@@ -40,7 +40,7 @@ pub(super) fn format(path: &Path, begin: &[u8], is_whole: bool, page_bytes: u64)
 fn action(begin: &[u8]) -> u8 {
     let named = |action: &&u8| {
         let mut lines = begin.split(|byte| *byte == b'\n');
-        lines.any(|line| line::words(line).nth(5).is_some_and(|word| word == [**action]))
+        lines.any(|line| line_fields::words(line).nth(5).is_some_and(|word| word == [**action]))
     };
     *blkparse::ACTIONS.iter().find(named).unwrap_or(&blkparse::ACTIONS[0])
 }

@@ -8,7 +8,7 @@ use ferrite_memory::Span;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Input, Next, Result, proof};
+use crate::{Input, Next, Result, support};
 
 pub(super) const OPTIONS: ReaderOptions = ReaderOptions { page_bytes: 4096, format: None, device: None };
 
@@ -242,7 +242,7 @@ fn a_trim_is_written_as_the_whole_units_that_it_covers() {
 }
 
 proptest! {
-    #![proptest_config(proof::cases(64))]
+    #![proptest_config(support::cases(64))]
 
     /// What is written in any format is read as it was: all of it, but for the times and trims that a format lacks.
     #[test]

@@ -1,9 +1,9 @@
 //! One bank of a last-level cache under one policy.
 
-use super::event::Event;
+use super::cache_event::Event;
 use super::policy::{Hit, Miss, Policy};
 use super::set::{Narrow, Rank, Set, with_vectors};
-use super::writes::Writes;
+use super::write_counts::Writes;
 use super::{BANKS, Geometry, WAYS_MAX};
 
 /// What one policy did, in one bank or in all.

@@ -7,17 +7,17 @@
 //!    clean way" is an invalid one as long as there is one.
 //! 3. A window (all ranks, or those of one partition) keeps its ways: recency moves within it only.
 
-mod lanes;
-mod narrow;
+mod narrow_set;
 #[cfg(test)]
 mod tests;
-mod wide;
+mod vector_compare;
+mod wide_set;
 
 use std::ops::Range;
 
-pub(super) use lanes::{equal, with_vectors};
-pub use narrow::Narrow;
-pub use wide::Wide;
+pub use narrow_set::Narrow;
+pub(super) use vector_compare::{equal, with_vectors};
+pub use wide_set::Wide;
 
 /// The place of a way in the order of recency: 0 is the most recent.
 pub type Rank = u32;

@@ -1,25 +1,25 @@
 //! Many policies over one trace, in one pass, on all cores.
 
-mod choice;
 mod consume;
-mod gathered;
-mod report;
+mod event_queue;
+mod policy_choice;
+mod study_report;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-pub use choice::{Choice, Numbers};
 pub use consume::{End, Seen};
-pub use report::{Figures, Least, Report};
+pub use policy_choice::{Choice, Numbers};
+pub use study_report::{Figures, Least, Report};
 
 use super::bank::{Bank, Counts};
-use super::bound::Bound;
-use super::event::Event;
+use super::cache_event::Event;
+use super::cache_shape::Shape;
 use super::policy::Policy;
 use super::set::{Narrow, Set, Wide};
-use super::shape::Shape;
 use super::wear::Wear;
-use super::writes::Writes;
+use super::write_counts::Writes;
+use super::writeback_bound::Bound;
 use super::{Geometry, policy};
 use crate::{Result, host_memory};
 

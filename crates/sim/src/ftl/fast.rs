@@ -17,7 +17,7 @@
 use std::collections::VecDeque;
 
 use super::{Block, Flash, FlashPage, HostPage, Shape, Translation};
-use crate::hint::{ask_for, table};
+use crate::prefetch::{ask_for, table};
 use crate::{Error, Result};
 
 /// The slot in the data block is free, so there is no content either.

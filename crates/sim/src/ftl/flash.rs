@@ -1,8 +1,8 @@
 //! The memory itself: what each page holds, how often each block was erased, and what was done.
 
-use super::free::Free;
+use super::free_blocks::Free;
 use super::{Block, FlashPage, HostPage, Shape};
-use crate::hint::{ask_for, table};
+use crate::prefetch::{ask_for, table};
 
 /// No page, no version.
 const NONE: u32 = u32::MAX;

@@ -7,10 +7,10 @@
 //! - PL3. Collecting copies a victim's valid pages to the active block, taking free blocks as it fills, and erases it.
 //! - PL4. A page of the flash is noted as valid if the map names it, and only then.
 
-use super::valid::Valid;
+use super::valid_pages::Valid;
 use super::victims::{Candidate, Victims};
 use super::{Block, Choice, Flash, FlashPage, HostPage, Shape, Translation};
-use crate::hint::{ask_for, table};
+use crate::prefetch::{ask_for, table};
 use crate::{Error, Result};
 
 /// Free blocks at which collecting begins.
@@ -183,33 +183,4 @@ impl Translation for PageLevel {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ftl::tests::Random;
-
-    /// PL4, with blocks of one word of bits, of part of one, and of more than one, of random writes and trims.
-    #[test]
-    fn pl4_what_is_noted_as_valid_is_what_the_map_names() {
-        for block_pages in [5, 64, 130] {
-            let shape = Shape { logical_blocks: 6, extra_blocks: 5, block_pages, page_bytes: 4096 };
-            let (mut layer, mut flash) = (PageLevel::new(shape, Choice::Greedy).unwrap(), Flash::new(shape));
-            let mut random = Random(7);
-            for _ in 0..20 * shape.flash_pages() {
-                let page = HostPage(random.below(shape.host_pages()));
-                if random.below(8) == 0 {
-                    layer.trim(page, &mut flash);
-                } else {
-                    layer.write(page, &mut flash);
-                }
-            }
-            assert!(flash.counts.erases > 20, "nothing was collected");
-            for block in (0..shape.blocks()).map(Block) {
-                let named = |at: &FlashPage| flash.page_at(*at).is_some_and(|page| layer.locate(page) == Some(*at));
-                let named: Vec<_> = shape.pages_of(block).filter(named).collect();
-                let noted: Vec<_> = layer.valid.of(block).map(|offset| shape.page_at(block, offset)).collect();
-                assert_eq!(noted, named, "blocks of {block_pages}");
-                assert_eq!(layer.valid.count(block) as usize, named.len(), "blocks of {block_pages}");
-            }
-        }
-    }
-}
+mod tests;

@@ -14,12 +14,15 @@ pub(super) fn shape(logical_blocks: u32, extra_blocks: u32, block_pages: u32) ->
     Shape { logical_blocks, extra_blocks, block_pages, page_bytes: 512 }
 }
 
-pub(super) fn drive(scheme: Scheme, shape: Shape) -> Drive<super::spec::AnyLayer> {
+pub(super) fn drive(scheme: Scheme, shape: Shape) -> Drive<super::drive_spec::AnyLayer> {
     Spec { scheme, shape, timing: Timing::default() }.build().expect("the shape fits the scheme")
 }
 
 /// Writes `pages` in order; what that cost.
-pub(super) fn write_all(drive: &mut Drive<super::spec::AnyLayer>, pages: impl IntoIterator<Item = u32>) -> Figures {
+pub(super) fn write_all(
+    drive: &mut Drive<super::drive_spec::AnyLayer>,
+    pages: impl IntoIterator<Item = u32>,
+) -> Figures {
     pages.into_iter().for_each(|page| drive.write(HostPage(page)).expect("the layer keeps its promise"));
     drive.figures().expect("every page is where the layer says")
 }

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use super::{Block, Shape};
 
-mod ages;
+mod cost_benefit;
 mod tournament;
 
-use ages::Ages;
+use cost_benefit::Ages;
 use tournament::Tournament;
 
 /// How the victim of a collection is chosen, among the blocks that are full.

@@ -1,5 +1,7 @@
 //! A real program under QEMU; skipped where it is not installed.
 
+mod access_meaning;
+
 use super::*;
 use crate::cache::Shape;
 
@@ -17,7 +19,7 @@ fn recorded(words: &[&str]) -> Option<(Vec<Event>, u64)> {
 }
 
 fn recorded_behind(first: First, words: &[&str]) -> Option<(Vec<Event>, u64)> {
-    if let Err(error) = place::qemu() {
+    if let Err(error) = qemu_files::qemu() {
         println!("recording was not tested: {error}");
         return None;
     }
@@ -54,7 +56,7 @@ fn what_a_large_first_level_writes_back_arrives() {
 /// What runs in vain must end, and say why.
 #[test]
 fn what_is_no_program_is_refused() {
-    if place::qemu().is_err() {
+    if qemu_files::qemu().is_err() {
         return;
     }
     let script = tempfile::NamedTempFile::new().expect("a temporary file");
@@ -85,7 +87,7 @@ fn built(text: &str, flags: &[&str]) -> Option<(tempfile::TempDir, String)> {
 /// Nothing is known of it, and that is told as it is: not as figures of a program that does nothing.
 #[test]
 fn a_program_of_which_nothing_is_known_is_told() {
-    if place::qemu().is_err() {
+    if qemu_files::qemu().is_err() {
         return;
     }
     let refused = |text: &str, flags: &[&str]| {
@@ -121,7 +123,7 @@ fn a_program_of_which_nothing_is_known_is_told() {
 /// A program that is killed, or becomes another, before there are many events.
 #[test]
 fn what_a_program_did_before_it_went_is_known() {
-    if place::qemu().is_err() {
+    if qemu_files::qemu().is_err() {
         return;
     }
     let alone = ["-O1", "-static", "-nostdlib", "-Wl,-estart"];
@@ -143,7 +145,7 @@ fn what_a_program_did_before_it_went_is_known() {
 /// What they do is not in the recording, and whoever reads it has to know.
 #[test]
 fn that_a_program_starts_others_is_known() {
-    if place::qemu().is_err() {
+    if qemu_files::qemu().is_err() {
         return;
     }
     for (script, forks) in [(":", false), ("(:); :", true), ("/bin/true; :", true)] {
@@ -168,7 +170,7 @@ fn a_program_that_uses_any_descriptor_is_left_alone() {
 /// Ring 1: what one side puts the other takes, in order, however often the circle is gone round.
 #[test]
 fn words_go_round_in_their_order() {
-    let file = place::shared(ring::BYTES).expect("memory");
+    let file = qemu_files::shared(shared_ring::BYTES).expect("memory");
     let (from, to) = (Ring::map(&file).expect("mapped"), Ring::map(&file).expect("mapped"));
     let (mut put, mut taken, mut into) = (0_u64, 0, vec![0; 700_000]);
     for round in 0..8 {
@@ -186,7 +188,7 @@ fn words_go_round_in_their_order() {
 
 #[test]
 fn a_recording_that_is_dropped_ends_its_program() {
-    if place::qemu().is_err() {
+    if qemu_files::qemu().is_err() {
         return;
     }
     let mut recording = program(&["sleep", "1000"]).start(first()).expect("it runs");

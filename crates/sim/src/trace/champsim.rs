@@ -8,7 +8,7 @@
 //! 32  u64 x 4   addresses read, 0 for none
 //! ```
 
-use super::chunks::Chunks;
+use super::record_chunks::Chunks;
 use super::{Access, Kind, Reader};
 use crate::{Error, Input, Result};
 

@@ -11,8 +11,8 @@
 
 use std::io::{Read, Write};
 
-use super::chunks::Chunks;
-use super::text::shown;
+use super::record_chunks::Chunks;
+use super::text_trace::shown;
 use super::{Access, Kind, Reader, Reading, Word, Words};
 use crate::cache::Event;
 use crate::{Error, Input, Result};

@@ -1,7 +1,7 @@
 //! Dinero's `din`: a label (0 reads, 1 writes, 2 fetches, 3 and 4 mean nothing here) and an address in hexadecimal;
 //! what follows is ignored, as Dinero does.
 
-use super::text::{Parsed, hexadecimal, shown, words};
+use super::text_trace::{Parsed, hexadecimal, shown, words};
 use super::{Access, Kind};
 
 /// Dinero takes an access for a word.

@@ -6,7 +6,7 @@
 //! workload, as `W0.T3`. The code of an instruction is shown by byte, or by word if the trace lists only registers and
 //! their dependences; what is too long for a line goes on in the next, behind the same numbers.
 
-use super::text::{Parser, decimal, hexadecimal, shown, words};
+use super::text_trace::{Parser, decimal, hexadecimal, shown, words};
 use super::{Access, Kind};
 
 /// A parser that remembers which threads it has seen.

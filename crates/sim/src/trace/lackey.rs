@@ -1,7 +1,7 @@
 //! `valgrind --tool=lackey --trace-mem=yes`: `I  addr,size`, ` L addr,size`, ` S addr,size`, ` M addr,size` (a load and
 //! a store), in hexadecimal and decimal. Valgrind's own messages begin with `==`, `--` or `**`.
 
-use super::text::{Parsed, decimal, hexadecimal, shown};
+use super::text_trace::{Parsed, decimal, hexadecimal, shown};
 use super::{Access, Kind};
 
 /// Whether a line is Valgrind's own, or the program's by way of it.

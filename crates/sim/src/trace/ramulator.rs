@@ -1,7 +1,7 @@
 //! Ramulator's CPU traces: how many other instructions come first, the address of a read, perhaps that of a writeback.
 //! Addresses are decimal, or hexadecimal behind `0x`.
 
-use super::text::{Parsed, decimal, hexadecimal, shown, words};
+use super::text_trace::{Parsed, decimal, hexadecimal, shown, words};
 use super::{Access, Kind};
 
 pub fn parse(line: &[u8], into: &mut Vec<Access>) -> Parsed {

@@ -4,8 +4,8 @@ mod detection;
 
 use std::path::Path;
 
+use super::access_format::LOOKED_AT;
 use super::compact::HEAD;
-use super::form::LOOKED_AT;
 use super::*;
 use crate::Error;
 use crate::cache::{Event, Shape};

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::super::{Format, ReaderOptions};
 use super::{OPTIONS, read_with};
-use crate::proof;
+use crate::support;
 
 /// Lines of one format, in every way that programs write them.
 fn lines(format: Format) -> BoxedStrategy<String> {
@@ -41,7 +41,7 @@ fn lines(format: Format) -> BoxedStrategy<String> {
 }
 
 proptest! {
-    #![proptest_config(proof::cases(512))]
+    #![proptest_config(support::cases(512))]
 
     #[test]
     fn a_format_is_told_by_its_reader_alone(

@@ -13,31 +13,31 @@
 //!    counts for less the less is proven: for nothing, so that it leaves, until in the shadows writebacks were saved.
 //!    That is the least recent clean one of the three least recent, or the least recent; while misses are owed in the
 //!    shadows, or the budget is spent, the least recent, as under LRU, and nothing else leaves.
-//! 2. Ages are counted in steps of four accesses to the set, of sixteen where sets have more than sixteen ways: see [`age`].
-//! 3. A bank learns from its own sets alone. All is an integer but what [`plan`] works out, from rounded operations that
+//! 2. Ages are counted in steps of four accesses to the set, of sixteen where sets have more than sixteen ways: see [`reuse_age`].
+//! 3. A bank learns from its own sets alone. All is an integer but what [`keep_plan`] works out, from rounded operations that
 //!    are the same to the bit everywhere.
 
-mod age;
 mod allowance;
-mod budget;
 mod ghosts;
-mod lines;
-mod plan;
+mod keep_plan;
+mod loss_budget;
 mod reuse;
-mod shadow;
+mod reuse_age;
+mod set_lines;
+mod shadow_set;
 
 use std::hint::select_unpredictable;
 
 use super::{Hit, Miss, Policy};
 use crate::cache::Geometry;
 use crate::cache::set::{Rank, Set, least_recent, with_vectors};
-use age::{AGE_BITS, going_on};
 use allowance::Allowance;
-use budget::{Budget, Mirror, Paid};
 use ghosts::{Ghosts, Kind};
-use lines::{Line, Lines};
+use loss_budget::{Budget, Mirror, Paid};
 use reuse::{NOTHING, Reuse, SIGNATURE_BITS, cell, class};
-use shadow::{Seen, Shadow};
+use reuse_age::{AGE_BITS, going_on};
+use set_lines::{Line, Lines};
+use shadow_set::{Seen, Shadow};
 
 /// One set of so many is watched.
 const WATCHED: usize = 32;

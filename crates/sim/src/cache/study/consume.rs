@@ -1,7 +1,7 @@
 //! Reading in one thread, simulating in the others.
 
 use super::Study;
-use super::gathered::Gathered;
+use super::event_queue::Gathered;
 use crate::Result;
 use crate::cache::Event;
 use crate::trace::Source;

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::super::{Choice, FtlDisk, Scheme, Spec, Timing};
 use super::shape;
-use crate::proof;
+use crate::support;
 
 const PAGES: u64 = 64;
 
@@ -89,7 +89,7 @@ fn ask(disk: &dyn Disk, op: &Op) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(proof::cases(64))]
+    #![proptest_config(support::cases(64))]
 
     /// D1 to D4 by comparison with the model of all disks, and TL2 at every read and at the end.
     #[test]

@@ -1,7 +1,7 @@
 //! Sequences with worked-out answers for each rule of FAST and each merge. Blocks have four pages; `drive` begins with
 //! every page written in place.
 
-use super::super::spec::AnyLayer;
+use super::super::drive_spec::AnyLayer;
 use super::super::{Drive, Fast, Figures, HostPage, Scheme};
 use super::{drive, shape, write_all};
 use crate::Error;

@@ -6,7 +6,7 @@ use super::super::{Choice, HostPage, Scheme, Shape};
 use super::naive_fast::NaiveFast;
 use super::naive_page::NaivePage;
 use super::{drive, shape};
-use crate::proof;
+use crate::support;
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
@@ -76,7 +76,7 @@ fn fast_is_as_described(shape: Shape, log_blocks: u32, ops: &[Op]) -> Result<(),
 }
 
 proptest! {
-    #![proptest_config(proof::cases(64))]
+    #![proptest_config(support::cases(64))]
 
     /// PL1 to PL3, TL2, TL3, for every choice of victims.
     #[test]

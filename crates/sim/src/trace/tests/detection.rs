@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::super::{Form, Reading};
 use super::{LACKEY, read, read_as, reading, words};
-use crate::{Input, proof};
+use crate::{Input, support};
 
 /// Lines of one form, in every way that programs write them.
 fn lines(form: Form) -> BoxedStrategy<String> {
@@ -26,7 +26,7 @@ fn lines(form: Form) -> BoxedStrategy<String> {
 const TEXTS: [Form; 4] = [Form::Lackey, Form::Din, Form::Drmemtrace, Form::Ramulator];
 
 proptest! {
-    #![proptest_config(proof::cases(512))]
+    #![proptest_config(support::cases(512))]
 
     #[test]
     fn a_form_is_told_by_its_reader_alone(text in prop::sample::select(TEXTS.to_vec()).prop_flat_map(lines), is_ended in any::<bool>()) {

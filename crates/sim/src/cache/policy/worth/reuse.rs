@@ -1,10 +1,10 @@
 //! How soon lines of a class come back, and what keeping one is worth.
 //!
-//! For each class and each age: how many lines came back at it, and how many were lost sight of. From that [`plan`] works
+//! For each class and each age: how many lines came back at it, and how many were lost sight of. From that [`keep_plan`] works
 //! out what a line of any age is worth.
 
-use super::age::{AGE_BITS, AGES, NEVER};
-use super::plan::{self, LANES, Table};
+use super::keep_plan::{self, LANES, Table};
+use super::reuse_age::{AGE_BITS, AGES, NEVER};
 use crate::cache::set::with_vectors;
 
 /// A class and an age, which is below it.
@@ -109,7 +109,7 @@ impl Reuse {
         let others = (OTHERS * LINE) as f32;
         let common = {
             let (back, lost) = (across([&sum(back); LANES]), across([&sum(lost); LANES]));
-            plan::chances(&back, &lost, others, &plan::ZERO)
+            keep_plan::chances(&back, &lost, others, &keep_plan::ZERO)
         };
         let known = &mut self.known;
         let is_fresh = |class: usize| total(&back[class], &lost[class]) >= known[class] + FRESH * u64::from(LINE);
@@ -125,7 +125,7 @@ impl Reuse {
             let of = |lane: usize| classes[lane.min(classes.len() - 1)];
             let of: [usize; LANES] = std::array::from_fn(of);
             let (came_back, left) = (across(of.map(|class| &back[class])), across(of.map(|class| &lost[class])));
-            let best = plan::best(&plan::chances(&came_back, &left, others, &common));
+            let best = keep_plan::best(&keep_plan::chances(&came_back, &left, others, &common));
             for (lane, class) in classes.iter().enumerate() {
                 (0..AGES).for_each(|age| worth[*class][age] = best[age][lane]);
                 let (back, lost) = (&mut back[*class], &mut lost[*class]);
@@ -159,7 +159,7 @@ fn sum(rows: &[Row]) -> Row {
 /// A lane for each row.
 #[inline(always)]
 fn across(rows: [&Row; LANES]) -> Table {
-    let mut table = plan::ZERO;
+    let mut table = keep_plan::ZERO;
     for (lane, row) in rows.into_iter().enumerate() {
         (0..AGES).for_each(|age| table[age][lane] = row[age] as f32);
     }
@@ -167,31 +167,4 @@ fn across(rows: [&Row; LANES]) -> Table {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Three of four lines come back at age 9, after ten or eleven steps, one is lost at the end: the older, the more
-    /// they are worth, until then; a moment later next to nothing.
-    #[test]
-    fn what_comes_back_late_is_worth_more_when_it_is_old() {
-        let mut reuse = Reuse::new();
-        for _ in 0..1000 {
-            (0..3).for_each(|_| reuse.came_back(cell(0, 9)));
-            reuse.left(cell(0, 19));
-        }
-        reuse.learn();
-        let worth: Vec<u32> = (0..=10).map(|age| reuse.worth(cell(0, age))).collect();
-        assert!(worth[..=9].is_sorted(), "{worth:?}");
-        assert!(worth[9] > 5 * worth[0] && worth[10] * 50 < worth[9], "{worth:?}");
-    }
-
-    #[test]
-    fn counts_fade_and_what_was_learned_stays() {
-        let mut reuse = Reuse::new();
-        (0..64).for_each(|_| reuse.came_back(cell(1, 0)));
-        reuse.learn();
-        assert_eq!(reuse.back[ROW], 64 * LINE - 64 * LINE / 16);
-        assert!(reuse.worth(cell(1, 0)) > reuse.worth(cell(0, 0)), "the other class has seen nothing");
-        assert_eq!(reuse.worth(NOTHING), 0);
-    }
-}
+mod tests;

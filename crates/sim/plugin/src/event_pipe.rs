@@ -1,0 +1,68 @@
+//! The way out.
+
+use std::fs::OpenOptions;
+use std::os::unix::process::parent_id;
+use std::time::Duration;
+
+use crate::qemu;
+use crate::shared_ring::Ring;
+
+/// The first word.
+const HELLO: u64 = u64::from_le_bytes(*b"ferrite1");
+
+/// In the place of a number of events: nothing follows.
+const LAST: u64 = u64::MAX;
+
+/// Time between two looks at whether there is room again.
+const LOOK: Duration = Duration::from_micros(100);
+
+pub struct Pipe {
+    ring: Ring,
+    /// The process whose accesses are sent.
+    process: u32,
+    /// Who records.
+    parent: u32,
+}
+
+impl Pipe {
+    /// Opens the memory at `path` and says that recording begins.
+    pub fn open(path: &str) -> Result<Self, String> {
+        let file = OpenOptions::new().read(true).write(true).open(path);
+        let ring = file.and_then(|file| Ring::map(&file)).map_err(|error| format!("opening {path}: {error}"))?;
+        let pipe = Self { ring, process: std::process::id(), parent: parent_id() };
+        pipe.write(&[HELLO]);
+        Ok(pipe)
+    }
+
+    pub fn send(&self, accesses: u64, events: &[u64]) {
+        self.write(&[events.len() as u64, accesses]);
+        self.write(events);
+    }
+
+    pub fn end(&self) {
+        self.write(&[LAST]);
+    }
+
+    pub fn forked(&self) {
+        if self.process == std::process::id() {
+            self.ring.tell_forked();
+        }
+    }
+
+    /// Where nobody reads any more the recording is over, and so is the program.
+    fn write(&self, mut words: &[u64]) {
+        if self.process != std::process::id() {
+            return;
+        }
+        loop {
+            if parent_id() != self.parent {
+                qemu::end();
+            }
+            words = &words[self.ring.put(words)..];
+            if words.is_empty() {
+                return;
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+}

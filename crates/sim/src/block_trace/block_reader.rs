@@ -1,0 +1,130 @@
+//! A trace, request by request.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::block_format::{Format, Parser};
+use super::line_reader::Lines;
+use super::{Request, sniff};
+use crate::{Error, Input, Result};
+
+/// Bytes that are looked at to tell the format.
+const SNIFFED_BYTES: usize = 64 << 10;
+
+/// How a trace is read.
+#[derive(Clone, Copy, Debug)]
+pub struct ReaderOptions {
+    /// Bytes of a page, in which plain traces count.
+    pub page_bytes: u32,
+    /// Its format, if its content is not to tell.
+    pub format: Option<Format>,
+    /// Only the requests of this device. Without it a trace of several is refused, since their addresses overlap.
+    pub device: Option<u32>,
+}
+
+/// Reads a trace.
+pub struct Reader {
+    path: PathBuf,
+    lines: Lines,
+    parser: Parser,
+    wanted: Option<u32>,
+    seen: Option<u32>,
+    /// Lines read.
+    line: u64,
+    is_cut: bool,
+}
+
+impl Reader {
+    /// Reads `input`, whose format is told by its content if it was not named.
+    ///
+    /// # Errors
+    /// Where it is no trace that is known, or cannot be read.
+    pub fn new(mut input: Input, options: ReaderOptions) -> Result<Self> {
+        input.skip_mark()?;
+        let begin = input.peek(SNIFFED_BYTES)?;
+        if begin.trim_ascii().is_empty() {
+            return Err(Error::empty(&input.path));
+        }
+        let is_whole = begin.len() < SNIFFED_BYTES;
+        let told = || sniff::format(&input.path, &begin, is_whole, options.page_bytes.into());
+        let format = options.format.map_or_else(told, Ok)?;
+        let parser = sniff::parser(format, &begin, options.page_bytes.into());
+        let lines = Lines::new(input.bytes);
+        Ok(Self { path: input.path, lines, parser, wanted: options.device, seen: None, line: 0, is_cut: false })
+    }
+
+    /// Its name, for messages.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The format.
+    pub fn format(&self) -> Format {
+        self.parser.format()
+    }
+
+    /// Lines read so far.
+    pub fn line(&self) -> u64 {
+        self.line
+    }
+
+    /// Whether the last line had no end: maybe the trace was cut there.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// An error at the line that was read last.
+    fn refuse(&self, reason: impl Into<String>) -> Error {
+        Error::malformed(&self.path, self.line, reason)
+    }
+
+    /// The next request, `None` at the end.
+    ///
+    /// # Errors
+    /// Where a line is not understood, or the trace ends inside one.
+    pub fn request(&mut self) -> Result<Option<Request>> {
+        loop {
+            let next = match self.lines.next() {
+                Ok(next) => next,
+                Err(error) => return Err(unreadable(&self.path, self.line, error)),
+            };
+            let Some(line) = next else { return Ok(None) };
+            self.line += 1;
+            self.is_cut = line.is_cut;
+            match self.parser.line(line.text) {
+                Ok(None) => {}
+                Ok(Some(request)) => {
+                    if self.is_wanted(request)? {
+                        return Ok(Some(request));
+                    }
+                }
+                Err(reason) if line.is_cut => {
+                    let line = self.line - 1;
+                    return Err(Error::Truncated { file: self.path.clone(), line, reason });
+                }
+                Err(reason) => return Err(self.refuse(reason)),
+            }
+        }
+    }
+
+    fn is_wanted(&mut self, Request { device, .. }: Request) -> Result<bool> {
+        if let Some(wanted) = self.wanted {
+            return Ok(device == wanted);
+        }
+        let seen = *self.seen.get_or_insert(device);
+        if seen == device {
+            return Ok(true);
+        }
+        let (device, number) = (self.parser.device_name(device), self.parser.device_number(seen));
+        let seen = self.parser.device_name(seen);
+        Err(self
+            .refuse(format!("requests of device {device} after those of {seen}: choose one, as by --device {number}")))
+    }
+}
+
+fn unreadable(path: &Path, line: u64, error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::FileTooLarge => Error::malformed(path, line + 1, error.to_string()),
+        _ => Error::reading(path, line, error),
+    }
+}

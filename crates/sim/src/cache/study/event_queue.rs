@@ -1,0 +1,120 @@
+//! Events that one thread gathers and another takes: so many at once where the first is quicker, and else what there is.
+
+use std::mem;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crate::cache::Event;
+use crate::trace::Source;
+use crate::{Error, Result};
+
+/// Events that are simulated at once.
+const BATCH: usize = 1 << 20;
+
+/// So many wait; then the source is not asked for more.
+const MOST: usize = 3 * BATCH;
+
+/// So long a batch is waited for.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What is taken at once.
+#[derive(Default)]
+pub struct Batch {
+    pub events: Vec<Event>,
+    /// Accesses of the program so far.
+    pub accesses: u64,
+    /// Whether the last line of the trace had no end.
+    pub is_cut: bool,
+    /// How it ended, if it has.
+    pub end: Option<Result<()>>,
+}
+
+/// A source that is read by a thread of its own, until it is dropped.
+pub struct Gathered {
+    shared: Arc<Shared>,
+    reader: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// What waits, and whether anybody takes it.
+    state: Mutex<(Batch, Taker)>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Taker {
+    #[default]
+    There,
+    Gone,
+}
+
+impl Gathered {
+    /// Reads `source` from now on.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub fn of(source: Box<dyn Source>) -> Result<Self> {
+        let shared = Arc::<Shared>::default();
+        let own = Arc::clone(&shared);
+        let reader = thread::Builder::new().spawn(move || own.gather(source));
+        Ok(Self { shared, reader: reader.map_err(Error::io("starting a thread that reads the trace"))? })
+    }
+
+    /// A batch; after a moment what there is, which may be nothing: a source may say nothing for long.
+    pub fn take(&self) -> Batch {
+        // Who has ended has told the end before, unless it panicked.
+        let has_ended = self.reader.is_finished();
+        let few = |state: &mut (Batch, Taker)| state.0.events.len() < BATCH && state.0.end.is_none();
+        let waited = self.shared.changed.wait_timeout_while(self.shared.lock(), LOOK, few);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let Batch { accesses, is_cut, .. } = state.0;
+        let events = Vec::with_capacity(BATCH + BATCH / 8);
+        let mut batch = mem::replace(&mut state.0, Batch { events, accesses, is_cut, end: None });
+        if has_ended {
+            batch.end.get_or_insert(Err(Error::Reader));
+        }
+        self.shared.changed.notify_all();
+        batch
+    }
+}
+
+impl Drop for Gathered {
+    fn drop(&mut self) {
+        self.shared.lock().1 = Taker::Gone;
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, (Batch, Taker)> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn gather(&self, mut source: Box<dyn Source>) {
+        let mut events = Vec::new();
+        loop {
+            let more = source.read(&mut events);
+            let mut state = self.lock();
+            state.0.events.append(&mut events);
+            (state.0.accesses, state.0.is_cut) = (source.accesses(), source.is_cut());
+            let goes_on = matches!(more, Ok(true));
+            if !goes_on {
+                state.0.end = Some(more.map(drop));
+            }
+            // For less nobody waits.
+            if !goes_on || state.0.events.len() >= BATCH {
+                self.changed.notify_all();
+            }
+            let is_full = |state: &mut (Batch, Taker)| state.0.events.len() >= MOST && state.1 == Taker::There;
+            let waited = self.changed.wait_while(state, is_full).unwrap_or_else(PoisonError::into_inner);
+            if !goes_on || waited.1 == Taker::Gone {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! Policies by name.
+
+use crate::{Error, Result};
+
+/// A policy that can be chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// `lru`
+    Lru,
+    /// `protect-N`
+    Protect {
+        /// The most recent ways that do not leave for being clean.
+        protected: u32,
+    },
+    /// `partitioned-PxW`: P partitions of W ways, each Protect-1 unless it is one way alone; `partitioned-PxW-protect-N`
+    /// for others
+    Partitioned {
+        /// How many.
+        partitions: u32,
+        /// Protected ways of each.
+        protected: u32,
+    },
+    /// `worth`
+    Worth,
+}
+
+impl Choice {
+    /// Whether a cache of so many ways can have it.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(self, ways: u32) -> Result<()> {
+        let told = |why: String| Err(Error::Model(format!("{}: {why}", self.name(ways))));
+        match self {
+            Self::Lru | Self::Worth => Ok(()),
+            Self::Protect { protected } if protected > ways => {
+                told(format!("{protected} ways cannot be protected of {ways}"))
+            }
+            Self::Partitioned { partitions, .. }
+                if !partitions.is_power_of_two() || !ways.is_multiple_of(partitions) =>
+            {
+                told(format!("{partitions} partitions are no power of two that divides {ways} ways"))
+            }
+            Self::Partitioned { partitions, protected } if protected >= ways / partitions => {
+                told(format!("of {} ways at most {} can be protected", ways / partitions, ways / partitions - 1))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Its name for a cache of so many ways.
+    pub fn name(self, ways: u32) -> String {
+        match self {
+            Self::Lru => "lru".into(),
+            Self::Worth => "worth".into(),
+            Self::Protect { protected } => format!("protect-{protected}"),
+            Self::Partitioned { partitions, protected } => {
+                let protected = if protected == 1 { String::new() } else { format!("-protect-{protected}") };
+                format!("partitioned-{partitions}x{}{protected}", ways.checked_div(partitions).unwrap_or(0))
+            }
+        }
+    }
+}
+
+/// Numbers that a name may leave out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Numbers {
+    /// Ways of a set.
+    pub ways: u32,
+    /// Ways that are protected, over all partitions.
+    pub protected: u32,
+    /// Partitions.
+    pub partitions: u32,
+}
+
+impl Numbers {
+    /// The paper's: a quarter of the ways is protected, and there are four partitions, if the ways allow it.
+    pub fn of(ways: u32) -> Self {
+        Self { ways, protected: ways / 4, partitions: if ways.is_multiple_of(4) { 4 } else { 1 } }
+    }
+
+    /// The policies that are compared where none is named.
+    pub fn usual(&self) -> Vec<Choice> {
+        vec![Choice::Lru, Choice::Protect { protected: 0 }, self.protect(), self.partitioned(), Choice::Worth]
+    }
+
+    /// The policy called `name`: `lru`, `protect`, `protect-N`, `partitioned`, `partitioned-PxW`,
+    /// `partitioned-PxW-protect-N`, `worth`.
+    ///
+    /// # Errors
+    /// When there is none of this name, or none for these ways.
+    pub fn choice(&self, name: &str) -> Result<Choice> {
+        let unknown = || {
+            let there_are = "lru, protect-N, partitioned-PxW, partitioned-PxW-protect-N, worth; for example protect-4, partitioned-4x4";
+            Error::Model(format!("there is no policy {name:?}; there are {there_are}"))
+        };
+        let number = |digits: &str| digits.parse::<u32>().map_err(|_| unknown());
+        let choice = match (name, name.strip_prefix("protect-"), name.strip_prefix("partitioned-")) {
+            ("lru", ..) => Choice::Lru,
+            ("worth", ..) => Choice::Worth,
+            ("protect", ..) => self.protect(),
+            ("partitioned", ..) => self.partitioned(),
+            (_, Some(protected), _) => Choice::Protect { protected: number(protected)? },
+            (_, _, Some(rest)) => {
+                let (shape, protected) = rest.split_once("-protect-").map_or((rest, None), |two| (two.0, Some(two.1)));
+                let (partitions, ways) = shape.split_once('x').ok_or_else(unknown)?;
+                let (partitions, ways) = (number(partitions)?, number(ways)?);
+                let protected = protected.map_or(Ok(u32::from(ways > 1)), number)?;
+                if ways.checked_mul(partitions) != Some(self.ways) {
+                    return Err(Error::Model(format!("{name}: the cache has {} ways, not {shape}", self.ways)));
+                }
+                Choice::Partitioned { partitions, protected }
+            }
+            _ => return Err(unknown()),
+        };
+        choice.check(self.ways)?;
+        Ok(choice)
+    }
+
+    fn protect(&self) -> Choice {
+        Choice::Protect { protected: self.protected }
+    }
+
+    fn partitioned(&self) -> Choice {
+        let partitions = self.partitions.max(1);
+        let most = (self.ways / partitions).saturating_sub(1);
+        let protected = (self.protected / partitions).max(self.protected.min(1)).min(most);
+        Choice::Partitioned { partitions: self.partitions, protected }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! A flash memory with its translation layer, as its host sees it, and what is known of its life.
+
+use super::Loss;
+use super::version_ledger::Ledger;
+use super::{Counts, Figures, Flash, HostPage, Latency, Shape, Timing, Translation};
+use crate::{Error, Result};
+
+/// Host writes between two checks of every page: a check costs about as much as half a million writes.
+const CHECK_EVERY: u64 = 1 << 25;
+
+/// Pages that are prefilled between two looks whether to go on.
+const ASK_EVERY: u32 = 4096;
+
+/// A simulated flash drive.
+pub struct Drive<T> {
+    flash: Flash,
+    layer: T,
+    ledger: Ledger,
+    timing: Timing,
+    /// Of the writes that made the host wait for more than their own page.
+    slow: Latency,
+    host: Host,
+}
+
+/// What the host asked for, in pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Host {
+    pub(super) writes: u64,
+    pub(super) reads: u64,
+    pub(super) trims: u64,
+    slow_writes: u64,
+}
+
+impl<T: Translation> Drive<T> {
+    /// A drive of `shape` that was never written, whose pages `layer` keeps.
+    ///
+    /// # Errors
+    /// Where the shape cannot be.
+    pub fn new(shape: Shape, layer: T, timing: Timing) -> Result<Self> {
+        let shape = shape.check()?;
+        Ok(Self {
+            flash: Flash::new(shape),
+            layer,
+            ledger: Ledger::new(shape.host_pages()),
+            timing,
+            slow: Latency::default(),
+            host: Host::default(),
+        })
+    }
+
+    /// Its size.
+    pub fn shape(&self) -> Shape {
+        self.flash.shape()
+    }
+
+    /// Its translation layer.
+    pub fn layer(&self) -> &T {
+        &self.layer
+    }
+
+    /// What was done so far.
+    pub fn counts(&self) -> Counts {
+        self.flash.counts
+    }
+
+    /// How often each block was erased.
+    pub fn erases(&self) -> &[u32] {
+        self.flash.erases()
+    }
+
+    /// Writes every page once, in order, and forgets what that cost.
+    ///
+    /// # Errors
+    /// [`Error::Lost`], as [`Drive::write`].
+    pub fn prefill(&mut self) -> Result<()> {
+        self.prefill_while(&mut |_| true).map(drop)
+    }
+
+    /// The same for as long as `goes_on`, which is asked every few thousand pages and told how many are written; whether
+    /// all of them are.
+    ///
+    /// # Errors
+    /// As [`Drive::prefill`].
+    pub fn prefill_while(&mut self, goes_on: &mut dyn FnMut(u32) -> bool) -> Result<bool> {
+        for page in 0..self.ledger.pages() {
+            if page.is_multiple_of(ASK_EVERY) && !goes_on(page) {
+                return Ok(false);
+            }
+            self.write(HostPage(page))?;
+        }
+        self.flash.counts = Counts::default();
+        self.slow = Latency::default();
+        self.host = Host::default();
+        Ok(true)
+    }
+
+    /// The host writes `page`.
+    ///
+    /// # Errors
+    /// [`Error::Beyond`]; and [`Error::Lost`] where it is found, now and then, that a page is not where it should be.
+    pub fn write(&mut self, page: HostPage) -> Result<()> {
+        self.known(page)?;
+        self.flash.version = self.ledger.write(page);
+        let before = self.flash.counts;
+        self.layer.write(page, &mut self.flash);
+        self.host.writes += 1;
+        let Counts { copied_pages, erases, .. } = self.flash.counts;
+        let (copied, erased) = (copied_pages - before.copied_pages, erases - before.erases);
+        if copied + erased > 0 {
+            let Timing { read_ns, program_ns, erase_ns } = self.timing;
+            self.host.slow_writes += 1;
+            self.slow.add(program_ns + copied * (read_ns + program_ns) + erased * erase_ns, 1);
+        }
+        if self.host.writes.is_multiple_of(CHECK_EVERY) { self.verify() } else { Ok(()) }
+    }
+
+    /// The host will write `page` soon, if there is one: what is known of it is brought near. For speed alone.
+    pub fn foresee(&self, page: HostPage) {
+        self.ledger.foresee(page);
+        self.layer.foresee(page);
+    }
+
+    /// The host reads `page`; it is where the layer says, or [`Error::Lost`] tells.
+    ///
+    /// # Errors
+    /// [`Error::Beyond`] and [`Error::Lost`].
+    pub fn read(&mut self, page: HostPage) -> Result<()> {
+        self.known(page)?;
+        self.host.reads += 1;
+        self.ledger.check(page, &self.layer, &self.flash).map_err(Error::Lost)
+    }
+
+    /// The host needs the content of `page` no more.
+    ///
+    /// # Errors
+    /// [`Error::Beyond`].
+    pub fn trim(&mut self, page: HostPage) -> Result<()> {
+        self.known(page)?;
+        self.host.trims += 1;
+        self.ledger.trim(page);
+        self.layer.trim(page, &mut self.flash);
+        Ok(())
+    }
+
+    fn known(&self, page: HostPage) -> Result<()> {
+        let pages = self.ledger.pages();
+        if page.0 < pages { Ok(()) } else { Err(Error::Beyond { page: page.0.into(), pages }) }
+    }
+
+    /// Checks that the newest version of every page is where the layer says, and that no page was programmed twice
+    /// (TL1, TL2).
+    ///
+    /// # Errors
+    /// [`Error::Lost`] with what is found first.
+    pub fn verify(&self) -> Result<()> {
+        if let Some(at) = self.flash.overwritten() {
+            return Err(Error::Lost(Loss::Overwritten(at)));
+        }
+        let check = |page| self.ledger.check(HostPage(page), &self.layer, &self.flash).map_err(Error::Lost);
+        (0..self.ledger.pages()).try_for_each(check)
+    }
+
+    /// What is known of it, after checking every page.
+    ///
+    /// # Errors
+    /// As [`Drive::verify`].
+    pub fn figures(&self) -> Result<Figures> {
+        self.verify()?;
+        let mut latency = self.slow.clone();
+        latency.add(self.timing.program_ns, self.host.writes - self.host.slow_writes);
+        Ok(Figures::new(self.host, &self.flash, &latency))
+    }
+}

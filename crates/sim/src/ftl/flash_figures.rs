@@ -1,0 +1,121 @@
+//! What a run has found.
+
+use serde::Serialize;
+
+use super::flash_drive::Host;
+use super::{Counts, Flash, Latency};
+
+/// What the host asked for, and what it cost the flash.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figures {
+    /// Pages that the host wrote.
+    pub host_writes: u64,
+    /// Pages that the layer moved.
+    pub copied_pages: u64,
+    /// Blocks erased.
+    pub erases: u64,
+    /// FAST's switch merges.
+    pub switch_merges: u64,
+    /// FAST's partial merges.
+    pub partial_merges: u64,
+    /// FAST's full merges.
+    pub full_merges: u64,
+    /// Pages programmed for each that the host wrote.
+    pub write_amplification: f64,
+    /// Pages that the host read.
+    pub host_reads: u64,
+    /// Pages that the host trimmed.
+    pub trimmed_pages: u64,
+    /// Victims of collections, or random log blocks reclaimed.
+    pub reclaimed_blocks: u64,
+    /// Valid pages copied, for each block erased.
+    pub copied_per_erase: f64,
+    /// Valid pages copied, for each merge.
+    pub copied_per_merge: f64,
+    /// Valid pages copied, for each block reclaimed.
+    pub copied_per_reclaimed_block: f64,
+    /// How evenly blocks are worn.
+    pub wear: WearSpread,
+    /// How long writes kept the host waiting.
+    pub latency: LatencyFigures,
+}
+
+/// Erases of the blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct WearSpread {
+    /// Of the least erased block.
+    pub least_erases: u32,
+    /// Of all, on average.
+    pub mean_erases: f64,
+    /// Of the most erased block.
+    pub most_erases: u32,
+}
+
+/// How long one page's write kept the host waiting, in microseconds, if the flash does one thing at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LatencyFigures {
+    /// On average.
+    pub mean_us: f64,
+    /// Half of the writes took no longer.
+    pub p50_us: f64,
+    /// 99 of 100 took no longer.
+    pub p99_us: f64,
+    /// 999 of 1000 took no longer.
+    pub p999_us: f64,
+    /// The longest.
+    pub max_us: f64,
+}
+
+impl Figures {
+    pub(super) fn new(host: Host, flash: &Flash, latency: &Latency) -> Self {
+        let counts = flash.counts;
+        let Counts { copied_pages, erases, switch_merges, partial_merges, full_merges, reclaimed_blocks } = counts;
+        let copied_for_each = |many: u64| ratio(copied_pages, many);
+        Self {
+            host_writes: host.writes,
+            copied_pages,
+            erases,
+            switch_merges,
+            partial_merges,
+            full_merges,
+            write_amplification: ratio(host.writes + copied_pages, host.writes),
+            host_reads: host.reads,
+            trimmed_pages: host.trims,
+            reclaimed_blocks,
+            copied_per_erase: copied_for_each(erases),
+            copied_per_merge: copied_for_each(switch_merges + partial_merges + full_merges),
+            copied_per_reclaimed_block: copied_for_each(reclaimed_blocks),
+            wear: WearSpread::of(flash.erases()),
+            latency: LatencyFigures::of(latency),
+        }
+    }
+}
+
+/// 0 of nothing.
+fn ratio(what: u64, of: u64) -> f64 {
+    if of == 0 { 0.0 } else { what as f64 / of as f64 }
+}
+
+impl WearSpread {
+    fn of(erases: &[u32]) -> Self {
+        let sum = erases.iter().map(|erases| u64::from(*erases)).sum();
+        Self {
+            least_erases: erases.iter().copied().min().unwrap_or(0),
+            mean_erases: ratio(sum, erases.len() as u64),
+            most_erases: erases.iter().copied().max().unwrap_or(0),
+        }
+    }
+}
+
+impl LatencyFigures {
+    fn of(latency: &Latency) -> Self {
+        let part = |part| latency.quantile_ns(part) as f64 / 1000.0;
+        Self {
+            mean_us: latency.mean_ns() / 1000.0,
+            p50_us: part(0.5),
+            p99_us: part(0.99),
+            p999_us: part(0.999),
+            max_us: latency.max_ns() as f64 / 1000.0,
+        }
+    }
+}

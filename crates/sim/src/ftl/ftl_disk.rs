@@ -1,0 +1,117 @@
+//! A disk with the data of another, and the life of a flash drive that is calculated beside it.
+//!
+//! The data stays where the host put it, so the disk below is a plain image that outlives the calculation. What a drive
+//! would have moved and erased is told by [`FtlDisk::figures`].
+
+use std::io;
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ferrite_disk::{Access, Disk, Geometry, Run, Zeroing};
+use ferrite_memory::{self as medium, Span};
+
+use super::drive_spec::AnyLayer;
+use super::{Drive, Figures, HostPage, Spec, Translation};
+use crate::Result;
+
+/// A simulated flash drive over the disk `D`.
+pub struct FtlDisk<D, T = AnyLayer> {
+    inner: D,
+    page_bytes: u64,
+    drive: Mutex<Drive<T>>,
+}
+
+impl<D: Disk> FtlDisk<D> {
+    /// `inner` as a drive of `spec`, whose host's blocks are as many as `inner` has.
+    ///
+    /// # Errors
+    /// Where there can be no such drive.
+    pub fn new(inner: D, spec: Spec) -> Result<Self> {
+        let Spec { shape, .. } = spec;
+        let block_bytes = u64::from(shape.page_bytes) * u64::from(shape.block_pages);
+        let blocks = inner.geometry().size.div_ceil(block_bytes.max(1));
+        let logical_blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
+        Ok(Self::with_drive(inner, Spec { shape: super::Shape { logical_blocks, ..shape }, ..spec }.build()?))
+    }
+}
+
+impl<D: Disk, T: Translation + Send> FtlDisk<D, T> {
+    /// `inner` with the life of `drive`, which has as many bytes or more.
+    pub fn with_drive(inner: D, drive: Drive<T>) -> Self {
+        Self { inner, page_bytes: u64::from(drive.shape().page_bytes), drive: Mutex::new(drive) }
+    }
+
+    /// What is known of the drive, after checking every page.
+    ///
+    /// # Errors
+    /// [`crate::Error::Lost`].
+    pub fn figures(&self) -> Result<Figures> {
+        self.drive().figures()
+    }
+
+    fn drive(&self) -> MutexGuard<'_, Drive<T>> {
+        self.drive.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The pages that `span` touches.
+    fn touched(&self, span: Span) -> Range<u64> {
+        let first = span.at / self.page_bytes;
+        first..if span.len == 0 { first } else { (span.at + span.len).div_ceil(self.page_bytes) }
+    }
+
+    /// The pages that lie in `span` whole.
+    fn whole(&self, span: Span) -> Range<u64> {
+        span.at.div_ceil(self.page_bytes)..(span.at + span.len) / self.page_bytes
+    }
+
+    /// Tells the drive of each page.
+    fn tell(
+        &self,
+        mut pages: impl Iterator<Item = u64>,
+        tell: impl Fn(&mut Drive<T>, HostPage) -> Result<()>,
+    ) -> medium::Result<()> {
+        let mut drive = self.drive();
+        let told = pages.try_for_each(|page| tell(&mut drive, HostPage(page as u32)));
+        told.map_err(|why| medium::Error::io("simulating a flash drive", io::Error::other(why)))
+    }
+}
+
+impl<D: Disk, T: Translation + Send> Disk for FtlDisk<D, T> {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+
+    fn read(&self, at: u64, into: &mut [u8]) -> medium::Result<()> {
+        self.inner.read(at, into)?;
+        self.tell(self.touched(Span::new(at, into.len() as u64)), Drive::read)
+    }
+
+    fn write(&self, at: u64, from: &[u8], access: Access) -> medium::Result<()> {
+        self.inner.write(at, from, access)?;
+        self.tell(self.touched(Span::new(at, from.len() as u64)), Drive::write)
+    }
+
+    fn flush(&self) -> medium::Result<()> {
+        self.inner.flush()
+    }
+
+    fn trim(&self, span: Span, access: Access) -> medium::Result<()> {
+        self.inner.trim(span, access)?;
+        self.tell(self.whole(span), Drive::trim)
+    }
+
+    fn write_zeroes(&self, span: Span, how: Zeroing) -> medium::Result<()> {
+        self.inner.write_zeroes(span, how)?;
+        let (touched, whole) = (self.touched(span), self.whole(span));
+        if how.keep_space {
+            return self.tell(touched, Drive::write);
+        }
+        // A page of which a part is zeroed has new content.
+        self.tell(touched.filter(|page| !whole.contains(page)), Drive::write)?;
+        self.tell(whole, Drive::trim)
+    }
+
+    fn extents(&self, span: Span) -> medium::Result<Vec<Run>> {
+        self.inner.extents(span)
+    }
+}

@@ -1,0 +1,51 @@
+//! What the host wrote last, kept apart from every scheme: the judge of TL2.
+
+use super::Loss;
+use super::flash::{Flash, Stamp};
+use super::{HostPage, Translation};
+use crate::prefetch::{ask_for, table};
+
+/// Never written, or trimmed.
+const NOTHING: u32 = 0;
+
+/// The newest version of each page.
+pub(super) struct Ledger {
+    newest: Vec<u32>,
+    last: u32,
+}
+
+impl Ledger {
+    pub(super) fn new(pages: u32) -> Self {
+        Self { newest: table(NOTHING, pages as usize), last: NOTHING }
+    }
+
+    /// The version of a write of `page` that begins. Versions repeat only after four thousand million writes.
+    pub(super) fn write(&mut self, page: HostPage) -> u32 {
+        self.last = self.last.wrapping_add(1).max(NOTHING + 1);
+        self.newest[page.0 as usize] = self.last;
+        self.last
+    }
+
+    pub(super) fn foresee(&self, page: HostPage) {
+        ask_for(&self.newest, page.0 as usize);
+    }
+
+    pub(super) fn trim(&mut self, page: HostPage) {
+        self.newest[page.0 as usize] = NOTHING;
+    }
+
+    pub(super) fn pages(&self) -> u32 {
+        self.newest.len() as u32
+    }
+
+    /// Whether `page` is where `layer` says.
+    pub(super) fn check(&self, page: HostPage, layer: &impl Translation, flash: &Flash) -> Result<(), Loss> {
+        match (self.newest[page.0 as usize], layer.locate(page)) {
+            (NOTHING, None) => Ok(()),
+            (NOTHING, Some(at)) => Err(Loss::Spurious(page, at)),
+            (_, None) => Err(Loss::Missing(page)),
+            (version, Some(at)) if flash.holds(Stamp::new(page, version), at) => Ok(()),
+            (_, Some(at)) => Err(Loss::Stale(page, at)),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! How long each write keeps the host waiting, by the flash's timings.
+
+/// What a flash memory's operations take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// Reading a page.
+    pub read_ns: u64,
+    /// Programming a page.
+    pub program_ns: u64,
+    /// Erasing a block.
+    pub erase_ns: u64,
+}
+
+impl Default for Timing {
+    /// Single-level cells with large blocks, as in FAST's paper (Lee et al. 2007): 25 us, 200 us, 2 ms.
+    fn default() -> Self {
+        Self { read_ns: 25_000, program_ns: 200_000, erase_ns: 2_000_000 }
+    }
+}
+
+/// Classes for each doubling: a class is within 3 % of what is in it.
+const STEPS: usize = 32;
+
+/// Times, told by their mean, parts and greatest.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Latency {
+    classes: Vec<Class>,
+    count: u64,
+    sum_ns: u128,
+    max_ns: u64,
+}
+
+/// Times of about the same length.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Class {
+    count: u64,
+    max_ns: u64,
+}
+
+impl Latency {
+    /// Counts `times` requests that took `ns` each.
+    pub fn add(&mut self, ns: u64, times: u64) {
+        let class = class_of(ns);
+        if class >= self.classes.len() {
+            self.classes.resize(class + 1, Class::default());
+        }
+        let known = &mut self.classes[class];
+        *known = Class { count: known.count + times, max_ns: known.max_ns.max(ns) };
+        self.count += times;
+        self.sum_ns += u128::from(ns) * u128::from(times);
+        self.max_ns = self.max_ns.max(ns);
+    }
+
+    /// The mean, 0 of none.
+    pub fn mean_ns(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.sum_ns as f64 / self.count as f64 }
+    }
+
+    /// The greatest.
+    pub fn max_ns(&self) -> u64 {
+        self.max_ns
+    }
+
+    /// What `part` of them does not exceed, to within 3 %.
+    pub fn quantile_ns(&self, part: f64) -> u64 {
+        let wanted = (part * self.count as f64).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        for class in &self.classes {
+            seen += class.count;
+            if seen >= wanted {
+                return class.max_ns;
+            }
+        }
+        self.max_ns
+    }
+}
+
+/// Small values have a class each, larger ones 32 classes a doubling.
+fn class_of(ns: u64) -> usize {
+    let doubling = (ns / STEPS as u64).checked_ilog2().map_or(0, |log| log as usize);
+    doubling * STEPS + (ns >> doubling) as usize
+}
+
+#[cfg(test)]
+mod tests;

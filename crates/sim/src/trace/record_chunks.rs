@@ -1,0 +1,67 @@
+//! Records of one size, many at a time.
+
+use std::io::{self, BufRead};
+
+use crate::trace_input::CHUNK;
+use crate::{Error, Input, Result};
+
+/// Reads the records of a trace.
+pub struct Chunks {
+    /// Where they come from.
+    pub input: Input,
+    /// Whole records.
+    pub bytes: Vec<u8>,
+    /// Records before those.
+    pub before: u64,
+    record: usize,
+    /// The error that comes after the records that were read.
+    failure: Option<Error>,
+}
+
+impl Chunks {
+    /// Records of so many bytes, none read yet.
+    pub fn of(input: Input, record: usize) -> Self {
+        Self { input, bytes: Vec::new(), before: 0, record, failure: None }
+    }
+
+    /// Reads the next records, so that `bytes` holds them. Returns true if there may be more.
+    ///
+    /// # Errors
+    /// When the input cannot be read, or ends within a record, after all records before that were given.
+    pub fn next(&mut self) -> Result<bool> {
+        self.before += (self.bytes.len() / self.record) as u64;
+        self.bytes.clear();
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        let wanted = CHUNK.next_multiple_of(self.record);
+        self.bytes.resize(wanted, 0);
+        let (filled, failed) = fill(&mut *self.input.bytes, &mut self.bytes);
+        let (whole, rest) = (filled / self.record, filled % self.record);
+        self.bytes.truncate(whole * self.record);
+        let done = self.before + whole as u64;
+        self.failure = match failed {
+            Some(error) => Some(Error::reading(&self.input.path, done, error)),
+            None if rest != 0 => {
+                let reason = format!("{rest} bytes are left, and a record has {}", self.record);
+                Some(Error::Truncated { file: self.input.path.clone(), line: done, reason })
+            }
+            None => None,
+        };
+        Ok(self.failure.is_some() || filled == wanted)
+    }
+}
+
+/// Reads until `into` is full, or to the end, or to an error. Returns how much was read, and the error.
+fn fill(from: &mut dyn BufRead, into: &mut [u8]) -> (usize, Option<io::Error>) {
+    let mut filled = 0;
+    while filled < into.len() {
+        match from.read(&mut into[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return (filled, Some(error)),
+        }
+    }
+    (filled, None)
+}

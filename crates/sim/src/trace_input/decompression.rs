@@ -1,0 +1,76 @@
+//! Compressed bytes, unpacked ahead by a thread of its own: that takes as long as what is done with them.
+
+use std::io::{self, BufRead, ErrorKind, Read};
+use std::sync::mpsc::SyncSender;
+
+use super::CHUNK;
+use crate::Error;
+use crate::read_ahead::{Next, Parts};
+
+/// Parts that wait.
+const WAITING: usize = 4;
+
+/// What was unpacked.
+pub struct Unpacked {
+    parts: Parts<io::Result<Vec<u8>>>,
+    part: Vec<u8>,
+    taken: usize,
+    has_ended: bool,
+}
+
+impl Unpacked {
+    /// Of `packed`, which unpacks what is read from it, from now on.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub fn of(packed: impl Read + Send + 'static) -> io::Result<Self> {
+        let parts = Parts::of(WAITING, move |to| unpack(packed, to))?;
+        Ok(Self { parts, part: Vec::new(), taken: 0, has_ended: false })
+    }
+}
+
+/// Hands over all of `packed`, for as long as somebody takes it: the end or an error is the last.
+fn unpack(mut packed: impl Read, to: &SyncSender<io::Result<Vec<u8>>>) {
+    loop {
+        let mut part = vec![0; CHUNK];
+        let read = match packed.read(&mut part) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            read => read,
+        };
+        let is_last = !matches!(read, Ok(1..));
+        let part = read.map(|read| {
+            part.truncate(read);
+            part
+        });
+        if to.send(part).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+impl BufRead for Unpacked {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.taken == self.part.len() && !self.has_ended {
+            // Who ends without a word has panicked.
+            let Next::Part(part) = self.parts.next(&mut || true) else { return Err(io::Error::other(Error::Reader)) };
+            (self.part, self.taken) = (part?, 0);
+            self.has_ended = self.part.is_empty();
+        }
+        Ok(&self.part[self.taken..])
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.taken += bytes;
+    }
+}
+
+impl Read for Unpacked {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.fill_buf()?.read(into)?;
+        self.consume(read);
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests;
