@@ -10,18 +10,18 @@ use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 use ferrite_pool::{Extent, Freeze, Pool, Role, Stream, Tag};
 use parking_lot::Mutex;
 
-use crate::ahead::Ahead;
-use crate::direct::board::Board;
-use crate::direct::desk::Desk;
-use crate::gate::Gate;
-use crate::index::Index;
-use crate::inode::Inode;
-use crate::layout::MapPages;
-use crate::locks::Locks;
-use crate::migrate::Candidates;
-use crate::orphans::Orphans;
-use crate::shape::Shape;
-use crate::space::{ChunkKind, Space, is_in_use};
+use crate::file::ahead::Ahead;
+use crate::file::superpage::Candidates;
+use crate::format::inode::Inode;
+use crate::format::layout::MapPages;
+use crate::format::shape::Shape;
+use crate::share::layout::shared_state::Board;
+use crate::share::sessions::Desk;
+use crate::store::gate::Gate;
+use crate::store::locks::Locks;
+use crate::store::orphans::Orphans;
+use crate::store::space::{ChunkKind, Space, is_in_use};
+use crate::view::index_reader::Index;
 use crate::{Attr, DataMode, Error, FsOptions, Ino, Kind, Result, Statfs};
 
 /// Bytes of a name at most.
@@ -262,7 +262,7 @@ impl FileSystem {
             return Ok(());
         }
         let mut transaction = self.pool.transaction();
-        transaction.zero(Span::new(self.space.map.descriptor(number), crate::layout::DESCRIPTOR));
+        transaction.zero(Span::new(self.space.map.descriptor(number), crate::format::layout::DESCRIPTOR));
         Ok(transaction.commit()?)
     }
 

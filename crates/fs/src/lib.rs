@@ -26,61 +26,37 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod acl;
-mod ahead;
-mod allocate;
 mod alone;
-mod attr;
-mod bits;
-mod change;
 mod check;
-mod compaction;
-pub mod direct;
+mod client;
 mod error;
-mod extend;
+mod file;
+mod format;
 mod fs;
-mod fsync;
-mod gate;
-mod glance;
-mod growth;
-mod height;
-mod hints;
-mod index;
-mod inode;
-mod inode_map;
-mod layout;
-mod leaf;
-mod limbo;
-mod links;
-mod locks;
-mod lookup;
-mod make;
-mod migrate;
-mod names;
 mod options;
-mod orphans;
-mod proof;
-mod read;
-mod remove;
-mod rename;
-mod renew;
-mod rescue;
-mod setattr;
-mod shape;
-mod space;
-mod step;
+mod share;
+mod store;
 #[cfg(test)]
 mod tests;
 mod tree;
-mod word;
-mod write;
-mod xattr;
+mod view;
 
-pub use attr::{
+/// Clients beside the owner, which read and write files by themselves.
+pub mod direct {
+    pub use crate::client::lease::Lease;
+    pub use crate::client::session::{Quiet, Session, settle};
+    pub use crate::client::thread_slot::end_pins_of_thread;
+    pub use crate::share::client_listener::Door;
+    pub use crate::share::layout::mount_source::{mount_source, read_mount_source};
+    pub use crate::share::layout::request::{Access, Request};
+    pub use crate::share::sessions::Copies;
+}
+
+pub use check::FilesOwner;
+pub use error::{Error, Result};
+pub use format::attr::{
     Allocate, Attr, Credentials, DirEntry, Ino, Kind, Listed, NewFile, Rename, Seek, SetAttr, SetTime, SetXattr,
     Statfs, Time,
 };
-pub use check::FilesOwner;
-pub use error::{Error, Result};
 pub use fs::{FileSystem, NAME_BYTES_MAX};
 pub use options::{ATOMIC_BYTES_MAX, Clock, DataMode, FsOptions, FsSpec, SUPER_THRESHOLD_BYTES};

@@ -14,10 +14,10 @@ use ferrite_pool::layout::CHUNK_PAGES;
 use super::media::Chunk;
 use super::{Fix, Media, Wrong};
 use crate::Ino;
-use crate::inode::Inode;
-use crate::layout::{BITMAP, DESCRIPTOR};
-use crate::space::{ChunkKind, is_in_use};
-use crate::word::Word;
+use crate::format::inode::Inode;
+use crate::format::layout::{BITMAP, DESCRIPTOR};
+use crate::format::word::Word;
+use crate::store::space::{ChunkKind, is_in_use};
 
 /// A page that two inodes name, of which one is to have a copy.
 #[derive(Debug)]

@@ -4,10 +4,10 @@ use ferrite_pool::layout::CHUNK_PAGES;
 
 use super::claims::{Claims, Shared};
 use super::{Fix, Media, Wrong};
-use crate::inode::Inode;
-use crate::layout::NODE_WORDS;
-use crate::space::ChunkKind;
-use crate::word::{Named, Word};
+use crate::format::inode::Inode;
+use crate::format::layout::NODE_WORDS;
+use crate::format::word::{Named, Word};
+use crate::store::space::ChunkKind;
 use crate::{Ino, Kind};
 
 /// What is collected of one inode.
@@ -158,7 +158,7 @@ impl Collector<'_> {
             self.media.memory.load(self.media.place(page, ChunkKind::Data).expect("it was claimed"), &mut bytes);
             blob.extend(bytes);
         }
-        if crate::xattr::decode(&blob).is_none() {
+        if crate::tree::xattr::decode(&blob).is_none() {
             let wrong = Wrong::new(format!("the extended attributes of inode {} are damaged", inode.ino.0), at);
             self.wrong.push(wrong.fixed_by(Fix::word(at, 0, "they are lost")));
         }

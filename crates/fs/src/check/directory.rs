@@ -7,12 +7,12 @@ use super::blocks::{self, Owner};
 use super::content::Collector;
 use super::{Fix, Wrong};
 use crate::Ino;
-use crate::inode::Inode;
-use crate::layout::NODE_WORDS;
-use crate::leaf::{Entry, Leaf, MAGIC, ORDINAL_BITS, SLOTS, Slot};
-use crate::names::hash;
-use crate::space::ChunkKind;
-use crate::word::{Named, Word};
+use crate::format::inode::Inode;
+use crate::format::layout::NODE_WORDS;
+use crate::format::leaf::{Entry, Leaf, MAGIC, ORDINAL_BITS, SLOTS, Slot};
+use crate::format::word::{Named, Word};
+use crate::store::space::ChunkKind;
+use crate::tree::directory::hash;
 
 /// What is told of names that are given up.
 const LOST_NAMES: &str = "it is gone; what only it named is found in lost+found";

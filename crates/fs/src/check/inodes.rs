@@ -11,11 +11,11 @@ use self::restored::Suspects;
 use super::claims::{Claims, Shared};
 use super::content::{self, Collector};
 use super::{Fix, Media, Wrong};
-use crate::inode::{Inode, LOST};
-use crate::layout::{CHUNK_INODES, FILE_BYTES_MAX, LAST_ORPHAN, ORPHANS, UNLISTED};
-use crate::leaf::Slot;
-use crate::space::ChunkKind;
-use crate::word::Word;
+use crate::format::inode::{Inode, LOST};
+use crate::format::layout::{CHUNK_INODES, FILE_BYTES_MAX, LAST_ORPHAN, ORPHANS, UNLISTED};
+use crate::format::leaf::Slot;
+use crate::format::word::Word;
+use crate::store::space::ChunkKind;
 use crate::{Ino, Kind};
 
 /// Directories in each other of which each is restored with the next look.

@@ -8,11 +8,11 @@ use ferrite_pool::{Pool, Role, Stream, Tag};
 
 use super::Wrong;
 use crate::Ino;
-use crate::index::Index;
-use crate::inode::Inode;
-use crate::layout::{BITMAP, CHUNK_INODES, INODE, MapPages};
-use crate::shape::Shape;
-use crate::space::ChunkKind;
+use crate::format::inode::Inode;
+use crate::format::layout::{BITMAP, CHUNK_INODES, INODE, MapPages};
+use crate::format::shape::Shape;
+use crate::store::space::ChunkKind;
+use crate::view::index_reader::Index;
 
 /// A chunk.
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,7 @@ use ferrite_pool::check::Moved;
 use ferrite_pool::layout::CHUNK;
 use ferrite_pool::{Error, Pool, Result, Role, Stream, Tag};
 
-use crate::layout::MapPages;
+use crate::format::layout::MapPages;
 
 const LOW: u64 = u32::MAX as u64;
 

@@ -6,7 +6,7 @@ use ferrite_memory::Scheme;
 use ferrite_pool::layout::PAGE;
 use ferrite_pool::{Pool, Result};
 
-use crate::inode::Inode;
+use crate::format::inode::Inode;
 
 /// Something that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]

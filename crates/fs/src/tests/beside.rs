@@ -9,7 +9,8 @@ use ferrite_pool::layout::CHUNK;
 
 use super::house::*;
 use super::world::*;
-use crate::direct::{Access, Lease, Point, Session, pause_by};
+use crate::direct::{Access, Lease, Session};
+use crate::share::{Point, pause_by};
 use crate::{Allocate, FileSystem, Ino};
 
 const PAGE: usize = 4096;

@@ -9,10 +9,10 @@ use ferrite_memory::Memory;
 use super::repair::{checked, closed, repaired};
 use super::world::*;
 use super::{Bug, PLANTED};
-use crate::inode::Inode;
-use crate::layout::BITMAP;
-use crate::space::ChunkKind;
-use crate::word::{Named, Word};
+use crate::format::inode::Inode;
+use crate::format::layout::BITMAP;
+use crate::format::word::{Named, Word};
+use crate::store::space::ChunkKind;
 use crate::{Ino, Kind, SetXattr};
 
 const NAMES: usize = 300;

@@ -8,11 +8,11 @@ use std::sync::atomic::Ordering;
 
 use super::{unlisted, waits, world::*};
 use crate::check::look;
+use crate::client::direct_io::{Hands, Tried};
+use crate::client::known_end::KnownEnd;
 use crate::direct::Access;
-use crate::direct::appenders::Appender;
-use crate::direct::hands::{Hands, Tried};
-use crate::direct::known::KnownEnd;
-use crate::direct::state::State;
+use crate::share::appenders::Appender;
+use crate::share::layout::lease_state::State;
 use crate::{Allocate, DataMode, FileSystem, Ino, Kind, Rename, SetAttr, SetXattr};
 
 /// One operation, and what is there before it.

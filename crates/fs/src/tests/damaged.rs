@@ -8,9 +8,9 @@ use ferrite_memory::Memory;
 
 use super::repair::{closed, damaged, filled, metadata_words, place};
 use super::world::*;
-use crate::inode::ROOTS_AT;
-use crate::leaf::{HEAP, SLOTS, SLOTS_AT};
-use crate::word::{Named, Word};
+use crate::format::inode::ROOTS_AT;
+use crate::format::leaf::{HEAP, SLOTS, SLOTS_AT};
+use crate::format::word::{Named, Word};
 use crate::{Allocate, Error, FileSystem, Ino, Kind, Rename, Result, SetXattr};
 
 /// A little of everything with all that is there; what fails is nothing to us.
@@ -84,7 +84,7 @@ fn whatever_is_damaged_every_operation_ends_without_a_panic() {
         let memory = Arc::new(LyingMemory::from_image(&image, Model::MAPPED));
         memory.keep_trace(false);
         for number in 0..=round % 4 {
-            let random = crate::names::hash(seed, &(round * 8 + number).to_le_bytes());
+            let random = crate::tree::directory::hash(seed, &(round * 8 + number).to_le_bytes());
             let at = match random % 3 {
                 0 => inodes + random / 3 % (20 * 32) * 8,
                 1 => inodes + random / 3 % (160 * 32) * 8,

@@ -10,8 +10,8 @@ use super::crash::{client, leave};
 use super::world::*;
 use super::{Bug, PLANTED};
 use crate::check::look;
-use crate::direct::hands::{Hands, Tried};
-use crate::direct::known::KnownEnd;
+use crate::client::direct_io::{Hands, Tried};
+use crate::client::known_end::KnownEnd;
 use crate::{Allocate, FileSystem, Ino, Kind, SetAttr};
 
 type Client<'a> = Hands<'a, dyn ferrite_memory::Memory + 'a>;

@@ -3,11 +3,11 @@
 use std::mem::{offset_of, size_of};
 use std::path::Path;
 
-use crate::inode::{DIRECT, Direct, Head, Media, Rest};
-use crate::layout::{BITMAP, DESCRIPTOR, MapPages, TABLE_CHUNKS};
-use crate::names::hash;
-use crate::proof::{Proof, Proofs};
-use crate::shape::Shape;
+use crate::format::append_checksum::{Proof, Proofs};
+use crate::format::inode::{DIRECT, Direct, Head, Media, Rest};
+use crate::format::layout::{BITMAP, DESCRIPTOR, MapPages, TABLE_CHUNKS};
+use crate::format::shape::Shape;
+use crate::tree::directory::hash;
 
 /// Where a field is, how many bytes it has, and its name.
 type Row = (usize, usize, String);
@@ -97,8 +97,8 @@ fn the_tables_are_as_documented() {
 fn a_page_of_names_is_as_documented() {
     let rows = table("### Page of names");
     assert_whole(&rows, 4096);
-    assert_eq!(rows[3], (crate::leaf::SLOTS_AT as usize, crate::leaf::SLOTS * 8, "slots".into()));
-    assert_eq!(rows[4].0 as u64, crate::leaf::HEAP);
+    assert_eq!(rows[3], (crate::format::leaf::SLOTS_AT as usize, crate::format::leaf::SLOTS * 8, "slots".into()));
+    assert_eq!(rows[4].0 as u64, crate::format::leaf::HEAP);
 }
 
 #[test]

@@ -9,8 +9,8 @@ use ferrite_pool::Pool;
 
 use super::crash::{client, leave};
 use super::world::*;
-use crate::direct::hands::Tried;
-use crate::direct::known::KnownEnd;
+use crate::client::direct_io::Tried;
+use crate::client::known_end::KnownEnd;
 use crate::{FileSystem, Ino, Kind, SetXattr};
 
 fn path(version: u32) -> PathBuf {

@@ -10,10 +10,10 @@ use super::house::House;
 use super::world::*;
 use super::{Bug, PLANTED};
 use crate::direct::Access;
-use crate::direct::board::Version;
-use crate::direct::stretch::{self, Stretch};
-use crate::glance::Sight;
-use crate::hints::{self, BoardId, Piece};
+use crate::share::layout::shared_state::Version;
+use crate::view::hints::{self, BoardId, Piece};
+use crate::view::inode_snapshot::Sight;
+use crate::view::superpage_cache::{self, Stretch};
 use crate::{Allocate, FileSystem, FsOptions, Ino, Kind, Time};
 
 /// A file system in which no time passes: overwrites need no lock.
@@ -159,13 +159,13 @@ fn who_comes_amid_a_change_of_hints_does_without() {
 /// The same of what a client remembers; and what is kept meanwhile is not mixed with what was there.
 #[test]
 fn who_comes_amid_a_change_of_stretches_does_without() {
-    let [one, other] = [1, 257].map(|block| stretch::Piece { lease: 7, block });
+    let [one, other] = [1, 257].map(|block| superpage_cache::Piece { lease: 7, block });
     let kept = Stretch { version: Version::after(1), place: 4096, bytes: 100, size_at: 8, direct_size: 100 };
-    stretch::keep(one, &kept);
-    let seen = stretch::find(one).expect("it was kept");
+    superpage_cache::keep(one, &kept);
+    let seen = superpage_cache::find(one).expect("it was kept");
     assert_eq!(seen.place_of(CHUNK + 50, 50), Some(4146));
     assert!(seen.place_of(CHUNK + 50, 51).is_none() && seen.is_one());
-    hints::change(|| assert!(stretch::find(one).is_none()));
-    stretch::keep(other, &Stretch { place: 8192, ..kept });
-    assert!(!seen.is_one() && stretch::find(one).is_none());
+    hints::change(|| assert!(superpage_cache::find(one).is_none()));
+    superpage_cache::keep(other, &Stretch { place: 8192, ..kept });
+    assert!(!seen.is_one() && superpage_cache::find(one).is_none());
 }

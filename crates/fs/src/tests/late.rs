@@ -13,9 +13,9 @@ use super::stopped::Stopped;
 use super::world::*;
 use super::{Bug, PLANTED};
 use crate::check::look;
-use crate::direct::Point;
-use crate::direct::known::KnownEnd;
-use crate::inode::DIRECT;
+use crate::client::known_end::KnownEnd;
+use crate::format::inode::DIRECT;
+use crate::share::Point;
 use crate::{Allocate, Error, FileSystem, Ino, Kind};
 
 /// A file `a` of `bytes` with pages ahead.

@@ -7,8 +7,9 @@ use ferrite_pool::owner::{Caller, PidFd};
 
 use super::house::*;
 use super::world::{BOOT, NAME};
-use crate::direct::board::LAYOUT;
-use crate::direct::{Access, Request, pause_by};
+use crate::direct::{Access, Request};
+use crate::share::layout::shared_state::LAYOUT;
+use crate::share::pause_by;
 use crate::{FileSystem, Ino, SetAttr, SetXattr};
 
 /// Ways to give a program rights of its own.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::world::*;
 use super::{Bug, PLANTED};
-use crate::leaf::Entry;
+use crate::format::leaf::Entry;
 use crate::{Error, FileSystem, Ino, Kind};
 
 fn make(fs: &FileSystem, dir: Ino, name: &str) {

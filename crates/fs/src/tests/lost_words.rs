@@ -9,8 +9,8 @@ use ferrite_pool::{Pool, check};
 
 use super::repair::{checked, closed, owners, repaired};
 use super::world::*;
-use crate::layout::NODE_WORDS;
-use crate::word::{Named, Word};
+use crate::format::layout::NODE_WORDS;
+use crate::format::word::{Named, Word};
 use crate::{FileSystem, Ino, Kind};
 
 const NAMES: usize = 1200;

@@ -9,9 +9,9 @@ use super::house::House;
 use super::world::*;
 use super::{Bug, PLANTED};
 use crate::check::look;
+use crate::client::direct_io::{Hands, Tried};
+use crate::client::known_end::KnownEnd;
 use crate::direct::Access;
-use crate::direct::hands::{Hands, Tried};
-use crate::direct::known::KnownEnd;
 use crate::{FileSystem, Ino, Kind};
 
 const PAGE: usize = 4096;

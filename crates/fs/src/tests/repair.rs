@@ -10,7 +10,7 @@ use ferrite_pool::layout::CHUNK;
 use super::world::*;
 use super::{Bug, PLANTED};
 use crate::check::FilesOwner;
-use crate::tree::Found;
+use crate::file::index::Found;
 use crate::{FileSystem, Ino, Kind, SetXattr};
 
 pub fn owners() -> Owners {
@@ -169,7 +169,7 @@ fn what_is_lost_and_found_by_no_orphan_word_is_told_and_found_again() {
     let at = fs.load(ino).expect("there").at;
     closed(fs);
     memory.store_word(hit.entry.slot_at, 0);
-    memory.store_word(at, memory.load_word(at) | u64::from(crate::inode::LOST) << 24);
+    memory.store_word(at, memory.load_word(at) | u64::from(crate::format::inode::LOST) << 24);
     assert!(!checked(&memory).is_sound());
     assert!(repaired(&memory).is_sound());
     assert_rescued(&memory, ino, ("lost+found", &name));
@@ -293,7 +293,7 @@ fn whatever_is_damaged_a_repair_ends_and_what_it_calls_sound_is() {
         let memory = Arc::new(LyingMemory::from_image(&image, Model::MAPPED));
         memory.keep_trace(false);
         for number in 0..=round % 4 {
-            let random = crate::names::hash(seed, &(round * 8 + number).to_le_bytes());
+            let random = crate::tree::directory::hash(seed, &(round * 8 + number).to_le_bytes());
             let at = match random % 3 {
                 0 => inodes + random / 3 % (160 * 32) * 8,
                 _ => words[(random / 3) as usize % words.len()],
@@ -334,7 +334,8 @@ pub fn metadata_words(memory: &Arc<LyingMemory>) -> Vec<u64> {
             .map(|(chunk, word)| fs.space.map.descriptor(chunk) + word * 8),
     );
     words.extend((0..4).map(|index| fs.space.map.orphan(index)));
-    let index = (0..fs.space.chunks()).find(|chunk| fs.space.kind(*chunk) == Some(crate::space::ChunkKind::Index));
+    let index =
+        (0..fs.space.chunks()).find(|chunk| fs.space.kind(*chunk) == Some(crate::store::space::ChunkKind::Index));
     let base = fs.place(index.expect("there are names") * (CHUNK / 4096)).expect("there");
     words.extend((0..6 * 512).map(|word| base + word * 8));
     closed(fs);

@@ -8,8 +8,8 @@ use ferrite_pool::Pool;
 use super::crash::client;
 use super::world::*;
 use super::{Bug, PLANTED};
-use crate::direct::hands::Tried;
-use crate::direct::known::KnownEnd;
+use crate::client::direct_io::Tried;
+use crate::client::known_end::KnownEnd;
 use crate::{FileSystem, FsOptions, Ino, Kind, SetAttr, Time};
 
 const NEW: [u8; 3000] = [9; 3000];

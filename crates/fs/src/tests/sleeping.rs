@@ -10,8 +10,9 @@ use ferrite_pool::owner::{Caller, PidFd};
 use super::house::*;
 use super::stopped::Stopped;
 use super::world::*;
-use crate::direct::board::{LAYOUT, Whose};
-use crate::direct::{Access, Point, Request};
+use crate::direct::{Access, Request};
+use crate::share::Point;
+use crate::share::layout::shared_state::{LAYOUT, Whose};
 use crate::{FileSystem, Ino};
 
 /// Writes to a new file until there is no space; how much that was.

@@ -12,8 +12,8 @@ use super::house::*;
 use super::world::*;
 use super::{Bug, PLANTED};
 use crate::direct::{Access, Lease};
-use crate::layout::CHUNK_INODES;
-use crate::space::ChunkKind;
+use crate::format::layout::CHUNK_INODES;
+use crate::store::space::ChunkKind;
 use crate::{Error, FileSystem, FsOptions, FsSpec, Ino, Kind, Result, Time};
 
 fn file(fs: &FileSystem, name: &str) -> Ino {

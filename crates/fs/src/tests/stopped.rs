@@ -10,8 +10,9 @@ use ferrite_pool::layout::CHUNK;
 
 use super::house::*;
 use super::world::*;
-use crate::direct::board::Whose;
-use crate::direct::{Access, Lease, Point, pause_by};
+use crate::direct::{Access, Lease};
+use crate::share::layout::shared_state::Whose;
+use crate::share::{Point, pause_by};
 use crate::tests::{Bug, PLANTED};
 use crate::{Allocate, Error, Ino};
 

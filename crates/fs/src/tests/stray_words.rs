@@ -9,9 +9,9 @@ use ferrite_pool::layout::{CHUNK, CHUNK_PAGES};
 use super::damaged::image;
 use super::repair::{checked, closed, repaired};
 use super::world::*;
-use crate::space::ChunkKind;
-use crate::tree::Found;
-use crate::word::{Named, Word};
+use crate::file::index::Found;
+use crate::format::word::{Named, Word};
+use crate::store::space::ChunkKind;
 use crate::{FileSystem, Ino, Kind};
 
 fn memory_of(image: &[u8]) -> Arc<LyingMemory> {

@@ -8,8 +8,8 @@ use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 
 use super::repair::{closed, repaired};
 use super::world::*;
-use crate::layout::NODE_WORDS;
-use crate::word::{Named, Word};
+use crate::format::layout::NODE_WORDS;
+use crate::format::word::{Named, Word};
 use crate::{FileSystem, Ino, Kind};
 
 /// A memory with a directory of `names` links to one file, closed.
@@ -180,7 +180,7 @@ fn fn1_a_stray_word_takes_no_name_from_another_page() {
     let named: Vec<u64> = all.concat();
     let mut mended = 0;
     for round in 0..16_u64 {
-        let random = crate::names::hash(round, b"stray");
+        let random = crate::tree::directory::hash(round, b"stray");
         let which = if round % 2 == 0 { 0 } else { random as usize % nodes.len() };
         let (index, stray) = ((random >> 16) as usize % 512, named[(random >> 25) as usize % named.len()]);
         let right = all[which][index];

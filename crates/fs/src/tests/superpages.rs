@@ -6,8 +6,8 @@ use ferrite_pool::layout::CHUNK;
 
 use super::house::House;
 use super::world::*;
-use crate::change::FREED_PAGES_MAX;
 use crate::direct::Access;
+use crate::store::change::FREED_PAGES_MAX;
 use crate::{Allocate, FileSystem, Ino, Kind};
 
 /// A file of `chunks` times 2 MiB and `more` bytes, each page told from the others.

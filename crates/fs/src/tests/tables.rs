@@ -10,8 +10,8 @@ use ferrite_pool::layout::CHUNK;
 use super::damaged::image;
 use super::repair::{checked, closed, place, repaired};
 use super::world::*;
-use crate::layout::BITMAP;
-use crate::space::{ChunkKind, is_in_use};
+use crate::format::layout::BITMAP;
+use crate::store::space::{ChunkKind, is_in_use};
 use crate::{FileSystem, FsOptions, Ino, Kind};
 
 fn memory_of(image: &[u8]) -> Arc<LyingMemory> {

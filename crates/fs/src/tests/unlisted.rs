@@ -4,7 +4,7 @@ use ferrite_crash::Model;
 
 use super::crash::{Case, explore_case, held, whole};
 use super::world::*;
-use crate::layout::{LAST_ORPHAN, ORPHANS, UNLISTED};
+use crate::format::layout::{LAST_ORPHAN, ORPHANS, UNLISTED};
 use crate::{FileSystem, Ino, Kind};
 
 /// `a` and `big` are held, and inodes without a name find no orphan word.

@@ -6,7 +6,7 @@ use std::iter::successors;
 use super::Survey;
 use crate::Ino;
 use crate::check::{Fix, Wrong};
-use crate::inode::{Inode, LOST};
+use crate::format::inode::{Inode, LOST};
 
 impl Survey<'_> {
     /// Directories that lie within themselves by what their names say, each with those between.

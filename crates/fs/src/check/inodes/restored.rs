@@ -10,8 +10,8 @@ use zerocopy::IntoBytes;
 
 use super::Survey;
 use crate::check::content;
-use crate::inode::Inode;
-use crate::word::Word;
+use crate::format::inode::Inode;
+use crate::format::word::Word;
 use crate::{Ino, Kind};
 
 /// Inodes that are tried in one look: of those that one damaged page has each, and no more than can be waited for where all

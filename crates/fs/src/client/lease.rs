@@ -1,0 +1,236 @@
+//! A lease, as a program has it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ferrite_memory::{Mapped, Memory, order_loads};
+
+use crate::client::direct_io::{Hands, Tried};
+use crate::client::known_end::KnownEnd;
+use crate::client::session::Session;
+use crate::client::thread_slot;
+use crate::share::layout::lease_state::Mode;
+use crate::share::layout::request::{Access, Leased};
+use crate::share::layout::shared_state::LEASES;
+use crate::view::hints;
+use crate::view::superpage_cache::{self, Piece};
+use crate::{Attr, Ino};
+
+/// How often something is tried that somebody else's change came between.
+const TRIES: u32 = 16;
+/// Bytes of pages that are asked for ahead of appends, behind the first.
+const AHEAD_BYTES: u64 = 16 << 20;
+
+/// Leases that this process has had, and one more.
+static NUMBERS: AtomicU64 = AtomicU64::new(1);
+
+/// The right to work on one file by oneself. Every operation says `None` where it has to be done through the mount: now,
+/// or not by this client. Given back when dropped.
+#[derive(Debug)]
+pub struct Lease {
+    session: Arc<Session>,
+    ino: Ino,
+    slot: usize,
+    serial: u64,
+    number: u64,
+    /// What is asked for next ahead of appends.
+    ahead_bytes: AtomicU64,
+    end: KnownEnd,
+}
+
+impl Lease {
+    /// Bytes of pages that are asked for ahead of the first appends.
+    pub const FIRST_AHEAD_BYTES: u64 = 1 << 20;
+
+    pub(crate) fn new(session: Arc<Session>, ino: Ino, leased: Leased) -> Option<Self> {
+        let (slot, serial) = (leased.slot as usize, leased.serial);
+        let ahead_bytes = AtomicU64::new(if leased.has_ahead { AHEAD_BYTES } else { Self::FIRST_AHEAD_BYTES });
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        (slot < LEASES).then_some(Self { session, ino, slot, serial, number, ahead_bytes, end: KnownEnd::new() })
+    }
+
+    #[inline]
+    fn hands(&self) -> Option<Hands<'_, Mapped>> {
+        let session = &*self.session;
+        (!session.is_void()).then(|| Hands {
+            memory: &session.memory,
+            board: session.board(),
+            foreign: session.foreign,
+            ino: self.ino,
+            slot: self.slot,
+            serial: self.serial,
+            number: self.number,
+            end: &self.end,
+        })
+    }
+
+    /// Whether `access` is what it is still for.
+    pub fn allows(&self, access: Access) -> bool {
+        self.hands().is_some_and(|hands| hands.allows(access))
+    }
+
+    /// Reads from byte `at` on; how many bytes: fewer than asked for at the end only, none at the end.
+    #[inline(always)]
+    pub fn read(&self, at: u64, into: &mut [u8]) -> Option<usize> {
+        match self.read_together(at, into) {
+            Some(()) => Some(into.len()),
+            None => self.read_slowly(at, into),
+        }
+    }
+
+    /// All of `into` in the usual case, which is to take few instructions: nothing is said of others. Copied is what lies
+    /// where it was found last; all else is looked at behind the copy, which then says whether that counts (FG1, FG4, FH1).
+    #[inline(always)]
+    fn read_together(&self, at: u64, into: &mut [u8]) -> Option<()> {
+        let session = &*self.session;
+        if session.is_void() {
+            return None;
+        }
+        let (board, memory) = (session.board(), &session.memory);
+        let seen = superpage_cache::find(Piece::of(self.number, at))?;
+        let place = seen.place_of(at, into.len())?;
+        // What a handler of a signal put there since may be of a larger pool.
+        if place.checked_add(into.len() as u64)? > memory.size() {
+            return None;
+        }
+        memory.load(place, into);
+        order_loads();
+        let (version, (size_at, size)) = (seen.version(), seen.size());
+        let is_same =
+            seen.is_one() && hints::counts(version, board.version_of(self.ino)) && memory.load_word(size_at) == size;
+        if is_same && board.lets(self.slot, self.serial, Mode::Read) { Some(()) } else { None }
+    }
+
+    #[inline(never)]
+    fn read_slowly(&self, at: u64, into: &mut [u8]) -> Option<usize> {
+        let hands = self.hands()?;
+        let (len, is_to_note) = again(|| hands.read(at, into))?;
+        if is_to_note {
+            self.note_access();
+        }
+        hands.remember(at);
+        Some(len)
+    }
+
+    #[cold]
+    fn note_access(&self) {
+        let word = self.session.board().accessed(self.slot);
+        if self.session.writable && word.load(Ordering::Relaxed) == 0 {
+            word.store((self.session.clock)().0 as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Writes from byte `at` on, over what is there or, with an exclusive lease, behind the end too; how many bytes: all of
+    /// them, durable on return.
+    #[inline(always)]
+    pub fn write(&self, at: u64, from: &[u8]) -> Option<usize> {
+        if let Some(place) = hints::guess(self.ino, at) {
+            self.session.memory.expect_store(place);
+        }
+        let seat = thread_slot::seat(&self.session)?;
+        if self.end.may_be_at(at) && self.hands()?.append_together(seat, at, from, || self.now()).is_some() {
+            return Some(from.len());
+        }
+        if self.hands()?.write_together(seat, at, from, || self.now()).is_none() {
+            self.write_slowly(seat, at, from)?;
+        }
+        Some(from.len())
+    }
+
+    #[inline(never)]
+    fn write_slowly(&self, seat: usize, at: u64, from: &[u8]) -> Option<()> {
+        let hands = self.hands()?;
+        if self.end.may_be_at(at) && self.extend(&hands, seat, Some(at), from).is_some() {
+            return Some(());
+        }
+        let written = again(|| hands.write(seat, at, from, || self.now()));
+        written.or_else(|| self.extend(&hands, seat, Some(at), from).map(drop))
+    }
+
+    #[inline]
+    fn now(&self) -> i64 {
+        (self.session.clock)().0
+    }
+
+    /// Writes behind the last byte; where it went, and how many bytes: all of them, durable on return.
+    #[inline]
+    pub fn append(&self, from: &[u8]) -> Option<(u64, usize)> {
+        let (hands, seat) = (self.hands()?, thread_slot::seat(&self.session)?);
+        self.extend(&hands, seat, None, from).map(|at| (at, from.len()))
+    }
+
+    #[inline]
+    fn extend(&self, hands: &Hands<'_, Mapped>, seat: usize, at: Option<u64>, from: &[u8]) -> Option<u64> {
+        if from.is_empty() {
+            return None;
+        }
+        let mut asked = false;
+        for _ in 0..TRIES {
+            match hands.append(seat, at, from, || self.now()) {
+                Tried::Done(at) => return Some(at),
+                Tried::NoPages if !asked => {
+                    self.ask_for_pages(from.len() as u64)?;
+                    asked = true;
+                }
+                Tried::Overtaken => {}
+                Tried::Refused | Tried::NoPages => return None,
+            }
+        }
+        None
+    }
+
+    #[cold]
+    fn ask_for_pages(&self, len: u64) -> Option<()> {
+        let bytes = self.ahead_bytes.load(Ordering::Relaxed);
+        self.session.ask_ahead(self.ino, bytes.max(len.saturating_mul(2)))?;
+        self.ahead_bytes.store(AHEAD_BYTES, Ordering::Relaxed);
+        Some(())
+    }
+
+    /// Bytes that the file has.
+    pub fn size(&self) -> Option<u64> {
+        let hands = self.hands()?;
+        again(|| hands.size())
+    }
+
+    /// What `stat` tells of the file, by somebody who alone has a lease on it.
+    pub fn attr(&self) -> Option<Attr> {
+        let (hands, now) = (self.hands()?, self.now());
+        again(|| hands.attr(now))
+    }
+
+    /// Cuts the file, which it may write to, or lets it grow by a hole. A call to the owner; the lease stays.
+    pub fn resize(&self, size: u64) -> Option<()> {
+        self.session.resize(self.ino, size)
+    }
+
+    /// Every byte was durable when its write returned, and every size.
+    #[inline]
+    pub fn sync_data(&self) -> Option<()> {
+        self.hands()?.lets_read().then_some(())
+    }
+
+    /// The same, and the inode says when that was; where it does not yet, the owner is to be asked.
+    pub fn sync(&self) -> Option<()> {
+        let is_noted = self.session.board().written(self.slot).load(Ordering::Relaxed) == 0;
+        self.sync_data().filter(|()| is_noted)
+    }
+}
+
+#[inline]
+fn again<T>(mut tried: impl FnMut() -> Tried<T>) -> Option<T> {
+    for _ in 0..TRIES {
+        match tried() {
+            Tried::Done(done) => return Some(done),
+            Tried::Overtaken => {}
+            Tried::Refused | Tried::NoPages => return None,
+        }
+    }
+    None
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.session.give_back(self.ino);
+    }
+}

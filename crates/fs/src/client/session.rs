@@ -1,0 +1,374 @@
+//! A client's way to a file system that another process serves.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ferrite_memory::{Foreign, Guard, MapOptions, Mapped, process};
+use ferrite_pool::Error as PoolError;
+use ferrite_pool::grant::GrantId;
+use ferrite_pool::owner::Client;
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+
+use crate::client::lease::Lease;
+use crate::client::left_sessions::{self, Held, Left};
+use crate::client::thread_slot;
+use crate::share::layout::request::{Access, Answer, Opened, Request};
+use crate::share::layout::shared_state::{Board, LAYOUT, ensure_alike};
+use crate::{Clock, Ino, Result};
+
+/// Does what it is given so that no handler of a signal comes between, or not at all: work that takes locks, memory or a
+/// call to the owner, amid a read or a write that a handler may interrupt.
+pub type Quiet = fn(&mut dyn FnMut());
+
+/// This process's way to one file system of a pool that another process serves.
+pub struct Session {
+    name: String,
+    id: GrantId,
+    number: usize,
+    pub(crate) writable: bool,
+    device: Option<u64>,
+    pub(crate) memory: Mapped,
+    board: Arc<Board>,
+    pub(crate) foreign: Foreign,
+    pub(crate) clock: Clock,
+    quiet: Quiet,
+    client: Mutex<Client>,
+    /// Hangs up when the owner ends. Nobody can do anything by it.
+    notice: OwnedFd,
+    /// Whose it is. A child that was forked has it too, and none of its words.
+    process: u32,
+    /// It is another process's, which forked this one, or it is over.
+    is_void: AtomicBool,
+    /// The last, with what follows: when it is dropped nothing is mapped any more.
+    left: Left,
+    _held: Held,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("name", &self.name).field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// This thread is asking, until it is dropped.
+struct Turn(PhantomData<*const ()>);
+
+thread_local!(static ASKS: Cell<bool> = const { Cell::new(false) });
+
+impl Turn {
+    fn take() -> Option<Self> {
+        // Made only where it was taken: dropping one ends the turn.
+        if ASKS.replace(true) { None } else { Some(Self(PhantomData)) }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        ASKS.set(false);
+    }
+}
+
+fn failed(why: impl std::fmt::Display) -> crate::Error {
+    PoolError::Tenancy(why.to_string()).into()
+}
+
+fn ask<T: DeserializeOwned>(client: &mut Client, request: &Request) -> Result<(T, Vec<OwnedFd>)> {
+    let request = serde_json::to_value(request).map_err(failed)?;
+    let (value, fds) = client.call(request, &[], &mut |_| true).map_err(failed)?;
+    Ok((serde_json::from_value(value).map_err(failed)?, fds))
+}
+
+/// Refuses the file of a pool that another user could shorten: that would kill this process, which maps the file
+/// (FG12).
+fn ensure_trusted(memory: &File, pool: &Path) -> Result<()> {
+    let file = memory.metadata().map_err(failed)?;
+    if process::is_own(&file) {
+        return Ok(());
+    }
+    Err(failed(format!(
+        "{} belongs to user {} with mode {:03o}: it must be root's or the program's user's, and writable for nobody else, or \
+         another user could end the program by shortening it",
+        pool.display(),
+        file.uid(),
+        file.mode() & 0o777
+    )))
+}
+
+/// Makes all durable that was written to the mount of the file system called `name` whose files have the device number `device`,
+/// by who serves it from the pool whose file is at `pool`, and who answers within `greeting` and is not silent for as long as
+/// `silence`.
+///
+/// # Errors
+/// Where it may not be durable: nobody serves it, or answers, or will be asked by this user; or who has that pool now serves
+/// another mount.
+pub fn settle(pool: &Path, name: &str, device: u64, greeting: Duration, silence: Duration) -> Result<()> {
+    let mut client = Client::connect_within(pool, greeting).map_err(failed)?;
+    client.give_up_after(silence);
+    ask::<Option<bool>>(&mut client, &Request::DirectSettle { name: name.into(), device: Some(device) }).map(drop)
+}
+
+impl Session {
+    /// Of the file system called `name` in the pool whose file is at `pool`. `clock` tells the time of changes.
+    ///
+    /// # Errors
+    /// Why not: nobody serves it, it is not mounted or not so that clients can be let in, it lies on a disk.
+    pub fn connect(pool: &Path, name: &str, clock: Clock) -> Result<Arc<Self>> {
+        Self::begin(pool, name, clock, |work| work(), || None)
+    }
+
+    /// The same, for who has handlers of signals that come to the same session. Nothing but this copy of the code has sessions
+    /// in the process: the owner takes it that those of owners before that are not held here are over.
+    ///
+    /// # Errors
+    /// As [`Session::connect`].
+    pub fn connect_quiet(pool: &Path, name: &str, clock: Clock, quiet: Quiet) -> Result<Arc<Self>> {
+        Self::begin(pool, name, clock, quiet, || Some(left_sessions::held()))
+    }
+
+    fn begin(
+        pool: &Path,
+        name: &str,
+        clock: Clock,
+        quiet: Quiet,
+        held: impl FnOnce() -> Option<Vec<GrantId>>,
+    ) -> Result<Arc<Self>> {
+        let mut client = Client::connect(pool).map_err(failed)?;
+        let request = Request::DirectOpen { name: name.into(), layout: LAYOUT, held: held() };
+        let (opened, fds) = ask::<Opened>(&mut client, &request)?;
+        let held = Held::of(opened.session).ok_or_else(|| failed("this process has too many sessions"))?;
+        ensure_alike(opened.layout)?;
+        let strange = || failed("the pool's owner answers what this program cannot use");
+        let [memory, board, notice] = <[OwnedFd; 3]>::try_from(fds).map_err(|_| strange())?;
+        let memory = File::from(memory);
+        ensure_trusted(&memory, pool)?;
+        let guard = if opened.writable { Guard::best() } else { Guard::None };
+        let options = MapOptions {
+            guard,
+            read_only: !opened.writable,
+            name: pool.display().to_string(),
+            ..MapOptions::default()
+        };
+        let memory = Mapped::map(memory, &options)?;
+        let board = Some(Board::of(board)?).filter(|_| opened.offset == 0).ok_or_else(strange)?;
+        memory.keep_from_children();
+        board.keep_from_children();
+        let (board, process) = (Arc::new(board), std::process::id());
+        let left = Left {
+            pool: pool.into(),
+            name: name.into(),
+            grant: opened.session,
+            _board: Arc::clone(&board),
+            process,
+            is_to_tell: false,
+        };
+        let session = Arc::new(Self {
+            name: name.into(),
+            id: opened.session,
+            number: thread_slot::number(),
+            writable: opened.writable,
+            device: opened.device,
+            memory,
+            board,
+            foreign: Foreign::register(),
+            clock,
+            quiet,
+            client: Mutex::new(client),
+            notice,
+            process,
+            is_void: AtomicBool::new(false),
+            left,
+            _held: held,
+        });
+        session.tell_left();
+        Ok(session)
+    }
+
+    /// Tells the owner which sessions of owners before it this process has let go of.
+    fn tell_left(&self) {
+        for session in left_sessions::taken(&self.left.pool, &self.name) {
+            // Where it fails the owner learns it when this process is let in again, or ends.
+            let _ = self.ask::<Option<bool>>(&Request::DirectLetGo { name: self.name.clone(), session });
+        }
+    }
+
+    /// A lease on the regular file `ino`, as the mount shows it (`st_ino`). A call to the owner, some ten microseconds.
+    ///
+    /// # Errors
+    /// Why not: others have what excludes it, or the file is none that is served directly.
+    pub fn lease(self: &Arc<Self>, ino: Ino, access: Access) -> Result<Lease> {
+        self.lease_with(ino, access, 0, &|| ())
+    }
+
+    /// A lease on a file of a mount, with room ahead for `ahead_bytes`. Where the kernel may not know the end of the file, as
+    /// somebody has appended to it directly, or may be amid an append, `look` waits for that and has it ask for the size before
+    /// there is a lease (FG8, FG11).
+    ///
+    /// # Errors
+    /// As [`Session::lease`].
+    pub fn lease_with(self: &Arc<Self>, ino: Ino, access: Access, ahead_bytes: u64, look: &dyn Fn()) -> Result<Lease> {
+        if self.is_over() {
+            return Err(failed("the pool's owner has ended"));
+        }
+        if access > Access::Read && !self.writable {
+            return Err(crate::Error::ReadOnly);
+        }
+        self.tell_left();
+        let wish = |told| {
+            let (name, session, ino) = (self.name.clone(), self.id, ino.0);
+            self.ask::<Answer>(&Request::DirectLease { name, session, ino, access, ahead_bytes, told })
+        };
+        let answer = match wish(None)? {
+            Answer::Behind { ends } => {
+                look();
+                wish(Some(ends))?
+            }
+            leased @ Answer::Leased(_) => leased,
+        };
+        let Answer::Leased(leased) = answer else { return Err(failed("others append to the file")) };
+        Lease::new(Arc::clone(self), ino, leased).ok_or_else(|| failed("the pool's owner answers with a strange lease"))
+    }
+
+    /// The device number of the files of the mount that the owner serves, if it serves one. A path is not enough to know a
+    /// mount by: another pool may be there, or the same one, mounted anew and with other files under the same numbers.
+    pub fn device(&self) -> Option<u64> {
+        self.device
+    }
+
+    /// Asks the owner, and waits for its answer.
+    fn ask<T: DeserializeOwned>(&self, request: &Request) -> Result<T> {
+        // What a signal interrupted here is not waited for: it may hold the lock.
+        let Some(_turn) = Turn::take() else { return Err(failed("this thread is asking already")) };
+        ask(&mut self.client.lock(), request).map(|(answer, _)| answer)
+    }
+
+    /// Whether the owner is gone or the session was taken back: its leases say nothing from then on.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        if self.is_void() {
+            return true;
+        }
+        let is_over = !self.board.is_lit();
+        if is_over {
+            self.is_void.store(true, Ordering::Release);
+        }
+        is_over
+    }
+
+    /// To be called in a child that was forked: what it has of the session is its parent's. Only a store.
+    pub fn forget_in_child(&self) {
+        self.is_void.store(true, Ordering::Release);
+    }
+
+    /// Ends it, at once and for every thread: nothing of the pool is mapped or open by it when this returns. `wait` is for those
+    /// amid a copy, whose pins are seen by the owner until then: who does not come to an end meanwhile is to it as if it were
+    /// stopped, for as long as this process lives.
+    pub fn withdraw(&self, wait: impl FnOnce()) {
+        self.is_void.store(true, Ordering::SeqCst);
+        wait();
+        // Where it fails the owner ends it with the connection.
+        let _ = self.ask_to_close();
+        self.client.lock().hang_up();
+        self.board.withdraw(self.notice.as_fd());
+        #[cfg(test)]
+        if crate::tests::is_planted(crate::tests::Bug::KeptMemory) {
+            return;
+        }
+        self.memory.withdraw(self.notice.as_fd());
+    }
+
+    #[inline]
+    pub(crate) fn is_void(&self) -> bool {
+        self.is_void.load(Ordering::Relaxed)
+    }
+
+    /// Whether its words are in this process: for who may be in a child that nobody told.
+    pub(crate) fn is_here(&self) -> bool {
+        !self.is_void() && self.process == std::process::id()
+    }
+
+    #[inline]
+    pub(crate) fn board(&self) -> &Arc<Board> {
+        &self.board
+    }
+
+    /// `work` by [`Quiet`].
+    #[cold]
+    pub(crate) fn quietly<T>(&self, work: impl FnOnce() -> Option<T>) -> Option<T> {
+        let (mut work, mut done) = (Some(work), None);
+        (self.quiet)(&mut || done = work.take().and_then(|work| work()));
+        done
+    }
+
+    pub(crate) fn id(&self) -> GrantId {
+        self.id
+    }
+
+    #[inline]
+    pub(crate) fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Asks for pages behind the end of `ino`, of so many bytes; `None` where there are none.
+    pub(crate) fn ask_ahead(&self, ino: Ino, bytes: u64) -> Option<()> {
+        if self.is_over() {
+            return None;
+        }
+        self.quietly(|| {
+            let request = Request::DirectAhead { name: self.name.clone(), session: self.id, ino: ino.0, bytes };
+            self.ask::<Option<bool>>(&request).ok().map(drop)
+        })
+    }
+
+    /// Asks that `ino` have `size` bytes; `None` where that is not for us.
+    pub(crate) fn resize(&self, ino: Ino, size: u64) -> Option<()> {
+        if self.is_over() {
+            return None;
+        }
+        let request = Request::DirectResize { name: self.name.clone(), session: self.id, ino: ino.0, size };
+        self.ask::<Option<bool>>(&request).ok().map(drop)
+    }
+
+    fn ask_to_close(&self) -> Result<Option<bool>> {
+        self.ask(&Request::DirectClose { name: self.name.clone(), session: self.id })
+    }
+
+    /// Gives the lease on `ino` back.
+    pub(crate) fn give_back(&self, ino: Ino) {
+        if !self.is_over() {
+            let request = Request::DirectReturn { name: self.name.clone(), session: self.id, ino: ino.0 };
+            // Where it fails the owner takes it back with the connection.
+            let _ = self.ask::<Option<bool>>(&request);
+        }
+    }
+}
+
+/// Ends it: the owner knows on return.
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Where it fails the owner ends it with the connection, or has ended.
+        self.left.is_to_tell = self.is_over() || self.ask_to_close().is_err();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who asks in vain, in a handler of a signal, leaves the turn to whom it interrupted.
+    #[test]
+    fn a_turn_is_taken_until_who_took_it_ends_it() {
+        let turn = Turn::take();
+        assert!(turn.is_some());
+        (0..2).for_each(|again| assert!(Turn::take().is_none(), "{again}"));
+        drop(turn);
+        assert!(Turn::take().is_some());
+    }
+}

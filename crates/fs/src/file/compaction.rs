@@ -1,0 +1,130 @@
+//! Chunks of content with little in them are emptied into others, where a chunk is needed and none is left.
+//!
+//! Names, words and inodes are taken from chunks of their own (FC1). Where small files come and go, or holes are punched,
+//! half of all may be free and no chunk without something in it: then pages of files move together.
+//!
+//! - FE1. A page moves as a block does (FS2, FS3): its copy is durable before one change names it and frees what was
+//!   copied; readers go on, and writers wait.
+//! - FE2. Nothing of a chunk that is being emptied is given to anybody, and the others have room for all that it has. What
+//!   cannot move, as a client appends to it by itself, stays, and the chunk is as before.
+
+use std::collections::BTreeSet;
+
+use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
+
+use crate::file::index::Found;
+use crate::file::new_pages::Renewed;
+use crate::format::inode::Inode;
+use crate::format::word::{Named, Word};
+use crate::fs::{FileSystem, copy_bytes};
+use crate::store::bits::pages_of;
+use crate::store::change::Change;
+use crate::{Ino, Kind, Result};
+
+/// Pages that one change moves at most. Few in tests, so that small files too are moved by steps.
+const MOVED_PAGES_MAX: usize = if cfg!(test) { 8 } else { 128 };
+/// Chunks that are emptied at a time: of all, and at least.
+const EMPTIED_SHARE: u64 = 16;
+const EMPTIED_MIN: u64 = 4;
+
+impl FileSystem {
+    /// Empties chunks of content that have little in them, if the others have room; whether one has nothing in it now. The
+    /// caller has no lock, and has not passed the gate.
+    pub(crate) fn compact(&self) -> Result<bool> {
+        if self.space.abroad.has_forerunners() {
+            return Ok(false);
+        }
+        if self.waits() {
+            self.flush()?;
+        }
+        self.space.drain_limbo();
+        let closed = self.space.close_sparse((self.space.chunks() / EMPTIED_SHARE).max(EMPTIED_MIN));
+        let moved = if closed.is_empty() { Ok(()) } else { self.move_out_of(&closed) };
+        self.space.drain_limbo();
+        let is_one_empty = self.space.reopen(&closed);
+        match moved {
+            Err(error) if !error.is_no_space() => Err(error),
+            _ => Ok(is_one_empty),
+        }
+    }
+
+    fn move_out_of(&self, closed: &BTreeSet<u64>) -> Result<()> {
+        self.space.inodes_in_use(self.memory()).try_for_each(|number| self.move_pages_of(Ino(number), closed))
+    }
+
+    /// Moves what a file has in `closed`, a few pages at a time.
+    fn move_pages_of(&self, ino: Ino, closed: &BTreeSet<u64>) -> Result<()> {
+        loop {
+            let _pass = self.gate.pass();
+            let has_some = {
+                let _reading = self.locks.read(ino);
+                self.load(ino).is_ok_and(|inode| self.pages_in(&inode, closed, 1).is_ok_and(|found| !found.is_empty()))
+            };
+            if !has_some || !self.move_some(ino, closed)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether it moved any.
+    fn move_some(&self, ino: Ino, closed: &BTreeSet<u64>) -> Result<bool> {
+        let copying = self.locks.copying(ino);
+        let Ok(mut inode) = self.load(ino) else { return Ok(false) };
+        let stripe = copying.stripe();
+        let is_busy = stripe.waiting.contains_key(&ino.0) || stripe.has_appender(ino);
+        if is_busy || stripe.haunted.contains_key(&ino.0) {
+            return Ok(false);
+        }
+        let mut moving = self.pages_in(&inode, closed, MOVED_PAGES_MAX)?;
+        if moving.is_empty() {
+            return Ok(false);
+        }
+        let mut change = Change::new(self);
+        let runs = change.take_data(moving.len() as u64)?;
+        for (one, new) in moving.iter_mut().zip(pages_of(&runs)) {
+            one.new = new;
+            if let Named::Page(old) = one.old.named() {
+                copy_bytes(self.memory(), self.place(old)?, self.place(new)?, PAGE);
+            }
+        }
+        self.settle_copies()?;
+        let _writing = copying.upgrade();
+        self.name_new(&mut change, &mut inode, &moving);
+        self.commit_head(change, &mut inode)?;
+        Ok(true)
+    }
+
+    fn settle_copies(&self) -> Result<()> {
+        #[cfg(test)]
+        if crate::tests::is_planted(crate::tests::Bug::MoveBeforeCopy) {
+            return Ok(());
+        }
+        self.settle()
+    }
+
+    /// What a file has in `closed`, at least so many pages if it has them, those behind its end too.
+    fn pages_in(&self, inode: &Inode, closed: &BTreeSet<u64>, wanted: usize) -> Result<Vec<Renewed>> {
+        let (mut found, mut page) = (Vec::new(), 0);
+        if inode.kind() != Some(Kind::File) {
+            return Ok(found);
+        }
+        while found.len() < wanted {
+            page += match self.walk(inode, page)? {
+                Found::Words { at, left } => {
+                    let places = (0..left).map(|index| at + index * 8);
+                    found.extend(places.filter_map(|word_at| self.moving(word_at, closed)).take(wanted - found.len()));
+                    left
+                }
+                Found::Nothing { at: 0, .. } => break,
+                Found::Super { left, .. } | Found::Nothing { left, .. } => left,
+            };
+        }
+        Ok(found)
+    }
+
+    fn moving(&self, word_at: u64, closed: &BTreeSet<u64>) -> Option<Renewed> {
+        let word = Word(self.memory().load_word(word_at));
+        let Named::Page(page) = word.named() else { return None };
+        closed.contains(&(page / CHUNK_PAGES)).then(|| Renewed::at(word_at, word))
+    }
+}

@@ -1,0 +1,229 @@
+//! Superpages: files that have outgrown a threshold move, 2 MiB at a time, from pages of 4 KiB to one of 2 MiB
+//! (nvm-storage-hierarchy.txt 5.2.2).
+//!
+//! Where a fence is not durable nothing moves: what is read through a host's file has the host's pages.
+//!
+//! - FS1. A block of 2 MiB moves when it lies before the end of its file and 507 of its 512 pages are there; so what
+//!   superpages waste is within 1 %. One at the end that a cut, or a client that was given it ahead of its appends, left
+//!   partly used is split again, unless the file is so large that it is within 1 % of it. Pages stay where they lie then.
+//! - FS2. The copy is durable before one change names it and frees what was copied.
+//! - FS3. While a block is copied readers go on and writers wait. A file that a client appends to by itself is moved when
+//!   that has ended.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use ferrite_memory::{Scheme, Span};
+use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
+use parking_lot::Mutex;
+
+use crate::format::inode::Inode;
+use crate::format::word::{Named, Word};
+use crate::fs::{FileSystem, copy_bytes};
+use crate::store::change::Change;
+use crate::store::space::ChunkKind;
+use crate::{Error, Ino, Kind, Result};
+
+/// Pages of a block that must be there for it to move.
+const PAGES_MIN: u64 = CHUNK_PAGES - CHUNK_PAGES / 100;
+/// Bytes of a file that a superpage is 1 % of.
+pub(crate) const LARGE_BYTES: u64 = 100 * CHUNK;
+/// Blocks that one step looks at.
+const LOOKED_AT_MAX: u64 = 64;
+
+/// Files to look at, and the block of each where that goes on.
+#[derive(Debug, Default)]
+pub(crate) struct Candidates(Mutex<BTreeMap<Ino, u64>>);
+
+impl Candidates {
+    /// Block `block` of `ino` may be ready to move.
+    pub fn add(&self, ino: Ino, block: u64) {
+        let mut all = self.0.lock();
+        let from = all.entry(ino).or_insert(block);
+        *from = block.min(*from);
+    }
+
+    fn take(&self) -> Option<(Ino, u64)> {
+        self.0.lock().pop_first()
+    }
+}
+
+impl FileSystem {
+    /// Notes that a file has grown from one size to another, for it to be moved.
+    #[inline]
+    pub(crate) fn note_growth(&self, ino: Ino, sizes: Range<u64>) {
+        let threshold = self.shape.super_threshold_bytes.filter(|_| !self.waits());
+        let Some(threshold) = threshold.filter(|threshold| sizes.end >= *threshold) else {
+            return;
+        };
+        if sizes.start < threshold {
+            self.candidates.add(ino, 0);
+        } else if sizes.start / CHUNK < sizes.end / CHUNK {
+            self.candidates.add(ino, sizes.start / CHUNK);
+        }
+    }
+
+    /// Moves a block, or looks at a few; `false` when no file waits.
+    pub(crate) fn step_superpages(&self) -> Result<bool> {
+        let Some((ino, block)) = self.candidates.take() else { return Ok(false) };
+        let _pass = self.gate.pass();
+        let copying = self.locks.copying(ino);
+        let Ok(mut inode) = self.load(ino) else { return Ok(true) };
+        let stripe = copying.stripe();
+        // Who appends by itself is looked for again when it has given the file back.
+        if inode.kind() != Some(Kind::File) || stripe.waiting.contains_key(&ino.0) || stripe.has_appender(ino) {
+            return Ok(true);
+        }
+        let end = inode.size() / CHUNK;
+        for block in (block..end).take(LOOKED_AT_MAX as usize) {
+            let Some(found) = self.movable(&inode, block)? else { continue };
+            return match self.copy_block(&found) {
+                Ok(chunk) => {
+                    let _writing = copying.upgrade();
+                    self.name_block(&mut inode, &found, chunk)?;
+                    self.note_stale(ino);
+                    self.candidates.add(ino, block + 1);
+                    Ok(true)
+                }
+                // It is looked at again when it grows.
+                Err(Error::NoSpace) => Ok(true),
+                Err(error) => Err(error),
+            };
+        }
+        if block + LOOKED_AT_MAX < end {
+            self.candidates.add(ino, block + LOOKED_AT_MAX);
+        }
+        Ok(true)
+    }
+
+    /// The words of block `block`, if it is to move (FS1).
+    fn movable(&self, inode: &Inode, block: u64) -> Result<Option<Block>> {
+        let Some((at, word)) = self.block_word(inode, block * CHUNK_PAGES)? else { return Ok(None) };
+        let Named::Node(node) = word.named() else { return Ok(None) };
+        let words = self.load_words(self.place(node)?);
+        let there = words.iter().filter(|word| **word != 0).count() as u64;
+        Ok((there >= PAGES_MIN).then_some(Block { at, node, words, there }))
+    }
+
+    /// Copies a block to a chunk, which stays claimed (FS2).
+    fn copy_block(&self, block: &Block) -> Result<u64> {
+        let chunk = self.claim_chunk()?.ok_or(Error::NoSpace)?;
+        let copied = self.copy_to(block, chunk);
+        if copied.is_err() {
+            self.space.unclaim(chunk);
+        }
+        copied.map(|()| chunk)
+    }
+
+    fn copy_to(&self, block: &Block, chunk: u64) -> Result<()> {
+        let to = self.place(chunk * CHUNK_PAGES)?;
+        for (index, word) in block.words.iter().enumerate() {
+            let to = to + index as u64 * PAGE;
+            match Word(*word).named() {
+                Named::Page(page) => copy_bytes(self.memory(), self.place(page)?, to, PAGE),
+                Named::Nothing => self.memory().zero(Span::new(to, PAGE), Scheme::Nt),
+                _ => return Err(self.corrupt("a word of an index", block.at)),
+            }
+        }
+        #[cfg(test)]
+        if crate::tests::is_planted(crate::tests::Bug::SuperBeforeCopy) {
+            return Ok(());
+        }
+        self.settle()
+    }
+
+    /// Names the copy in the place of what was copied (FS2).
+    fn name_block(&self, inode: &mut Inode, block: &Block, chunk: u64) -> Result<()> {
+        let mut change = Change::new(self);
+        self.set_word(&mut change, inode, block.at, Word::superpage(chunk * CHUNK_PAGES));
+        change.write_kind(chunk, ChunkKind::Super);
+        block.words.iter().for_each(|word| _ = change.free_word(Word(*word)));
+        change.free_page(block.node);
+        inode.head.pages = inode.head.pages.saturating_add(CHUNK_PAGES).saturating_sub(block.there + 1);
+        match self.commit_head(change, inode) {
+            Ok(()) => self.space.set_kind(chunk, ChunkKind::Super),
+            Err(error) => {
+                self.space.unclaim(chunk);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a superpage for the block that begins where a large file ends, so that appends need none other (FS1).
+    /// Whether it did.
+    pub(crate) fn expand_super(&self, inode: &mut Inode) -> Result<bool> {
+        let is_wanted = inode.size() >= LARGE_BYTES && inode.size().is_multiple_of(CHUNK);
+        let is_over = |threshold| inode.size() >= threshold;
+        let is_wanted = is_wanted && self.shape.super_threshold_bytes.is_some_and(is_over);
+        if is_wanted { self.take_super(inode, inode.size() / PAGE) } else { Ok(false) }
+    }
+
+    /// Whether files may lie on superpages.
+    pub(crate) fn has_superpages(&self) -> bool {
+        self.shape.super_threshold_bytes.is_some() && !self.waits()
+    }
+
+    /// Takes a superpage for the block that begins with page `page`, behind the end, where there is nothing yet; whether it
+    /// did: where there is no room for one it does not.
+    pub(crate) fn take_super(&self, inode: &mut Inode, page: u64) -> Result<bool> {
+        if !self.has_superpages() {
+            return Ok(false);
+        }
+        let Some(at) = self.extend_index_to_block(inode, page)? else { return Ok(false) };
+        let Some(chunk) = self.claim_chunk()? else { return Ok(false) };
+        let mut change = Change::new(self);
+        self.set_word(&mut change, inode, at, Word::superpage(chunk * CHUNK_PAGES));
+        change.write_kind(chunk, ChunkKind::Super);
+        inode.add_pages(CHUNK_PAGES);
+        match self.commit_head(change, inode) {
+            Ok(()) => self.space.set_kind(chunk, ChunkKind::Super),
+            Err(error) => {
+                self.space.unclaim(chunk);
+                return Err(error);
+            }
+        }
+        Ok(true)
+    }
+
+    /// A superpage that is only partly before the end becomes pages, if it is more than 1 % of the file (FS1). Where there
+    /// is no page for their index it stays.
+    pub(crate) fn shrink_super(&self, inode: &mut Inode) -> Result<()> {
+        if inode.size() >= LARGE_BYTES || inode.size().is_multiple_of(CHUNK) {
+            return Ok(());
+        }
+        match self.split_super(inode, inode.size() / PAGE) {
+            Err(Error::NoSpace) => Ok(()),
+            split => split,
+        }
+    }
+
+    /// The superpage that page `page` lies in becomes pages, where they are, each of which can then be replaced by itself:
+    /// those before the end of the file. The others are freed.
+    pub(crate) fn split_super(&self, inode: &mut Inode, page: u64) -> Result<()> {
+        let Some((at, word)) = self.block_word(inode, page)? else { return Ok(()) };
+        let Some(first) = word.superpage_named() else { return Ok(()) };
+        self.place(first)?;
+        let start = page - page % CHUNK_PAGES;
+        let count = inode.size().div_ceil(PAGE).saturating_sub(start).min(CHUNK_PAGES);
+        let words: Vec<u8> = (first..first + count).flat_map(|page| Word::page(page).0.to_le_bytes()).collect();
+        let mut change = Change::new(self);
+        let (node, node_at) = change.take_index_page()?;
+        change.write(node_at, &words);
+        self.set_word(&mut change, inode, at, Word::node(node));
+        change.divide_super(first, count);
+        inode.head.pages = inode.head.pages.saturating_add(count + 1).saturating_sub(CHUNK_PAGES);
+        self.commit_head(change, inode)
+    }
+}
+
+/// A block that is to move.
+struct Block {
+    /// Where the word lies that names it.
+    at: u64,
+    /// The page of its words.
+    node: u64,
+    words: [u64; CHUNK_PAGES as usize],
+    /// Pages that are there.
+    there: u64,
+}

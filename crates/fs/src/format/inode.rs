@@ -1,0 +1,375 @@
+//! An inode: 256 bytes, persistent from birth.
+//!
+//! ```text
+//! head    0 mode u16   2 height u8   3 flags u8   4 links u32   8 uid u32   12 gid u32   16 size u64
+//!         24 mtime i64   32 ctime i64   40 atime i64   48 generation u32   52 orphan u32   56 pages u64
+//! roots   64 word[8]: the index of a file, the names of a directory, or a short symbolic link
+//! rest    128 btime i64   136 parent u64   144 rdev u64   152 xattrs u64   160 reserved [32]
+//! direct  192 mtime i64   200 ctime i64   208 atime i64   216 size u64   224 two proofs of a size (`proof`)
+//! ```
+//!
+//! A mode of 0 says that the inode is free. A size is 48 bits and an epoch of 16: the words of `direct` hold, in place
+//! of those of `head`, exactly while both sizes have the same epoch; which size they have, the proofs say.
+//!
+//! - FI1. Everything but `direct` is written by transactions alone, `direct` by single stores alone: a replay of an old
+//!   record cannot undo an append (lane L6).
+//! - FI2. A transaction that writes `head` takes over what `direct` says and starts an epoch that is not `direct`'s.
+//! - FI3. A new epoch is stored behind its times and proofs, by a store of its own: a line keeps the order of its stores, so
+//!   an epoch that is there has its times (on a file, where nothing orders two stores but a barrier, a crash amid the first fsync
+//!   of an epoch may leave earlier times). Within an epoch each word is right by itself, and one store has them all.
+//! - FI4. A free inode keeps its generation; the next file in it has the next one. A chunk of free inodes may be used for
+//!   something else, so the first generation of an inode is told by the clock.
+
+mod file_end;
+
+use std::mem::offset_of;
+use std::ops::{Deref, DerefMut};
+
+use ferrite_memory::{Memory, Scheme};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+use crate::format::append_checksum::{Proof, Proofs};
+use crate::format::attr::KIND_MASK;
+use crate::format::layout::{INODE, ROOTS};
+use crate::format::word::Word;
+use crate::{Attr, Ino, Kind, Time};
+use ferrite_pool::layout::PAGE;
+
+pub(crate) use file_end::{End, Known};
+
+/// The first line.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Head {
+    pub mode: u16,
+    pub height: u8,
+    pub flags: u8,
+    pub links: u32,
+    pub uid: u32,
+    pub gid: u32,
+    /// With its epoch on the medium, without in [`Inode`].
+    pub size: u64,
+    pub mtime: i64,
+    pub ctime: i64,
+    pub atime: i64,
+    pub generation: u32,
+    /// Its orphan word and 1, or 0.
+    pub orphan: u32,
+    pub pages: u64,
+}
+
+/// The third line.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Rest {
+    pub btime: i64,
+    /// The directory that a directory is in.
+    pub parent: u64,
+    pub rdev: u64,
+    pub xattrs: u64,
+    pub reserved: [u64; 4],
+}
+
+/// The fourth line.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Direct {
+    pub mtime: i64,
+    pub ctime: i64,
+    pub atime: i64,
+    pub size: u64,
+    pub proofs: Proofs,
+}
+
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Media {
+    pub head: Head,
+    pub roots: [Word; ROOTS as usize],
+    pub rest: Rest,
+    pub direct: Direct,
+}
+
+const _: () = assert!(offset_of!(Direct, atime) == (ATIME - MTIME) as usize && offset_of!(Direct, size) == 24);
+const _: () = assert!(size_of::<Media>() == INODE as usize && size_of::<Head>() == 64);
+
+pub const SIZE_BITS: u32 = 48;
+pub const SIZE: u64 = (1 << SIZE_BITS) - 1;
+/// Where fields lie that are looked at one by one, in bytes; in `direct` the times lie as in `head`.
+pub const SIZE_AT: u64 = offset_of!(Head, size) as u64;
+pub const MTIME: u64 = offset_of!(Head, mtime) as u64;
+const GENERATION: u64 = offset_of!(Head, generation) as u64;
+const _: () = assert!(offset_of!(Head, orphan) as u64 == GENERATION + 4 && offset_of!(Head, links) == 4);
+pub const ATIME: u64 = offset_of!(Head, atime) as u64;
+pub const ROOTS_AT: u64 = offset_of!(Media, roots) as u64;
+/// Bytes of a symbolic link that fit the roots.
+pub const TARGET_INLINE: usize = 64;
+pub const DIRECT: u64 = 192;
+pub const DIRECT_SIZE_AT: u64 = DIRECT + offset_of!(Direct, size) as u64;
+
+/// Pages behind the end were asked for and are kept when the file is closed.
+pub const KEEPS_PAGES: u8 = 1;
+/// A repair found that it has no name; the file system gives it one when it is opened.
+pub const LOST: u8 = 2;
+
+/// An inode, read; its effective values are in `head`, and `direct` is what it was.
+#[derive(Clone, Copy, Debug)]
+pub struct Inode {
+    media: Media,
+    pub ino: Ino,
+    /// Where it lies in the pool.
+    pub at: u64,
+    /// The epoch of `head`, and that of `direct`.
+    epoch: u16,
+    direct_epoch: u16,
+    /// What `direct` says is not all of one append (FP4).
+    is_torn: bool,
+    /// The size that a crash leaves, where that of `head` waits for an fsync: what transactions write meanwhile.
+    durable_size: Option<u64>,
+    /// Who changes its content sets its times by itself.
+    keeps_times: bool,
+}
+
+impl Deref for Inode {
+    type Target = Media;
+
+    #[inline]
+    fn deref(&self) -> &Media {
+        &self.media
+    }
+}
+
+impl DerefMut for Inode {
+    fn deref_mut(&mut self) -> &mut Media {
+        &mut self.media
+    }
+}
+
+impl Inode {
+    /// The inode at `at`, as it stands; with the size of the greatest proof that `holds`, if there is one (FP1).
+    #[inline]
+    pub fn load(memory: &dyn Memory, ino: Ino, at: u64, holds: impl Fn(&Self, Proof) -> bool) -> Self {
+        let media = Media::new_zeroed();
+        let mut inode =
+            Self { media, ino, at, epoch: 0, direct_epoch: 0, is_torn: false, durable_size: None, keeps_times: false };
+        memory.load(at, inode.media.as_mut_bytes());
+        let Media { head, direct, .. } = &mut inode.media;
+        (inode.epoch, inode.direct_epoch) = ((head.size >> SIZE_BITS) as u16, (direct.size >> SIZE_BITS) as u16);
+        head.size &= SIZE;
+        if inode.epoch == inode.direct_epoch {
+            (head.size, head.mtime, head.ctime) = (direct.size & SIZE, direct.mtime, direct.ctime);
+            head.atime = direct.atime;
+            direct.proofs = direct.proofs.whole(inode.epoch);
+            inode.prove(holds);
+        }
+        inode
+    }
+
+    fn prove(&mut self, holds: impl Fn(&Self, Proof) -> bool) {
+        let Some(greatest) = self.direct.proofs.greatest() else { return };
+        let found = self.direct.proofs.in_turn().find(|proof| proof.bytes() == 0 || holds(self, *proof));
+        self.is_torn = found != Some(greatest) || greatest.size() != self.head.size;
+        // Where the bytes of none are there, they were changed by who may not: nobody vouches for them.
+        let least = || self.direct.proofs.in_turn().map(|proof| proof.size().saturating_sub(proof.bytes())).min();
+        self.head.size = found.map(Proof::size).or_else(least).unwrap_or(0);
+    }
+
+    /// What `direct` says is not all of one append (FP4).
+    pub fn is_torn(&self) -> bool {
+        self.is_torn && self.epoch == self.direct_epoch
+    }
+
+    /// Its size rests on bytes of its own (FP3), or on what a crash left (FP4): before anything else is stored, a
+    /// transaction is to write its head.
+    pub fn is_unsettled(&self) -> bool {
+        let rests = || self.direct.proofs.greatest().is_some_and(|proof| proof.bytes() > 0);
+        self.epoch == self.direct_epoch && (self.is_torn || rests())
+    }
+
+    /// What it was before it is made anew: free, with the next generation and its epochs. The first one follows the
+    /// clock, since what had this number before may be forgotten.
+    pub fn anew(&self, now: i64) -> Self {
+        let before = if self.head.generation == 0 { (now / 1_000_000) as u32 } else { self.head.generation };
+        let head = Head { generation: before.wrapping_add(1).max(1), ..Head::new_zeroed() };
+        Self { media: Media { head, ..Media::new_zeroed() }, ..*self }
+    }
+
+    /// What it is when it has ended (FI4).
+    pub fn freed(&self) -> Self {
+        let head = Head { generation: self.head.generation, ..Head::new_zeroed() };
+        // Whatever is stored to `direct` late, by a client of an owner that was killed, is of an epoch of before.
+        Self { media: Media { head, ..Media::new_zeroed() }, epoch: self.epoch.wrapping_add(1), ..*self }
+    }
+
+    pub fn is_free(&self) -> bool {
+        self.head.mode == 0
+    }
+
+    /// Whether pages behind its end are still to be freed, because its end was cut off. One that is lost has its orphan
+    /// word until it has a name.
+    pub fn is_cut(&self) -> bool {
+        self.head.orphan != 0 && self.head.links > 0 && self.head.flags & LOST == 0
+    }
+
+    pub fn kind(&self) -> Option<Kind> {
+        Kind::from_mode(self.head.mode.into())
+    }
+
+    pub fn is_directory(&self) -> bool {
+        self.kind() == Some(Kind::Directory)
+    }
+
+    /// Whether it is a symbolic link that has its target in a page.
+    pub fn is_long_link(&self) -> bool {
+        self.kind() == Some(Kind::Symlink) && self.size() > TARGET_INLINE as u64
+    }
+
+    /// Sets all its times, of a file that is made.
+    pub fn set_times(&mut self, now: i64) {
+        (self.head.mtime, self.head.ctime, self.head.atime, self.rest.btime) = (now, now, now, now);
+    }
+
+    /// Its content changed, or its entries.
+    pub fn touch(&mut self, now: i64) {
+        if !self.keeps_times {
+            (self.head.mtime, self.head.ctime) = (now, now);
+        }
+    }
+
+    /// Lets it keep its times, whatever is done to its content.
+    pub fn keep_times(&mut self) {
+        self.keeps_times = true;
+    }
+
+    /// Whether a change at `now` is told by the times that it has, which are no finer than `grain`.
+    pub fn tells(&self, now: i64, grain: u64) -> bool {
+        self.keeps_times || now.abs_diff(self.head.mtime) < grain
+    }
+
+    /// It has `count` pages more. What a damaged medium says of pages and links stays what it can say.
+    pub fn add_pages(&mut self, count: u64) {
+        self.head.pages = self.head.pages.saturating_add(count);
+    }
+
+    /// It has `more` links and `less` fewer.
+    pub fn count_links(&mut self, more: u32, less: u32) {
+        self.head.links = self.head.links.saturating_add(more).saturating_sub(less);
+    }
+
+    pub fn size(&self) -> u64 {
+        self.head.size
+    }
+
+    /// The size that a crash leaves.
+    pub fn durable_size(&self) -> u64 {
+        self.durable_size.unwrap_or(self.head.size)
+    }
+
+    /// Its size waits for an fsync: until [`Inode::settle_size`] a crash leaves `durable_size`.
+    pub fn hold_size(&mut self, durable_size: u64) {
+        self.durable_size = Some(durable_size);
+    }
+
+    /// What its size covers is durable.
+    pub fn settle_size(&mut self) {
+        self.durable_size = None;
+    }
+
+    /// Lets the next transaction start an epoch that is neither that of its head nor that of `direct`.
+    pub fn leave_epoch(&mut self) {
+        self.epoch = self.epoch.wrapping_add(1);
+    }
+
+    /// The bytes of its head for a transaction (FI2).
+    fn encode_head(&mut self) -> [u8; 64] {
+        #[cfg(test)]
+        if crate::tests::is_planted(crate::tests::Bug::SameEpoch) {
+            self.direct_epoch = self.epoch.wrapping_add(1);
+        }
+        if self.epoch == self.direct_epoch {
+            self.epoch = self.epoch.wrapping_add(1);
+        }
+        let size = self.durable_size();
+        let head = Head { size: size | u64::from(self.epoch) << SIZE_BITS, ..self.head };
+        zerocopy::transmute!(head)
+    }
+
+    /// What a transaction writes where, of its head alone.
+    pub fn head_bytes(&mut self) -> (u64, [u8; 64]) {
+        (self.at, self.encode_head())
+    }
+
+    /// The same with its roots.
+    pub fn roots_bytes(&mut self) -> (u64, [u8; 128]) {
+        let mut bytes = [0; 128];
+        bytes[..64].copy_from_slice(&self.encode_head());
+        bytes[64..].copy_from_slice(self.roots.as_bytes());
+        (self.at, bytes)
+    }
+
+    /// The same with all that transactions write.
+    pub fn all_bytes(&mut self) -> (u64, [u8; 192]) {
+        let mut bytes = [0; 192];
+        bytes[..128].copy_from_slice(&self.roots_bytes().1);
+        bytes[128..].copy_from_slice(self.rest.as_bytes());
+        (self.at, bytes)
+    }
+
+    /// Where root `index` lies in the pool.
+    pub fn root_at(&self, index: u64) -> u64 {
+        self.at + 64 + index * 8
+    }
+
+    /// Stores size and times directly (FI1, FI3); durable when the caller has settled. What the size covers is durable.
+    pub fn store_direct(&mut self, memory: &dyn Memory) {
+        let Head { mtime, ctime, atime, size, .. } = self.head;
+        let (epoch, is_of_this_epoch) = (self.epoch, self.direct_epoch == self.epoch);
+        let before = if is_of_this_epoch { self.direct.proofs } else { Proofs::NONE };
+        let proofs = before.with(Proof::of_size(epoch, size));
+        let size = size | u64::from(epoch) << SIZE_BITS;
+        self.direct = Direct { mtime, ctime, atime, size, proofs };
+        self.direct.store(memory, self.at, is_of_this_epoch, Scheme::Flush);
+        self.direct_epoch = epoch;
+    }
+
+    /// What `stat` tells of it.
+    pub fn attr(&self) -> Option<Attr> {
+        let kind = self.kind()?;
+        let size = if kind == Kind::Directory { self.head.size * 32 } else { self.head.size };
+        Some(Attr {
+            ino: self.ino,
+            generation: self.head.generation,
+            kind,
+            mode: self.head.mode & !KIND_MASK,
+            links: self.head.links,
+            uid: self.head.uid,
+            gid: self.head.gid,
+            rdev: self.rest.rdev,
+            size,
+            allocated_bytes: self.head.pages.saturating_mul(PAGE),
+            is_shrinking: self.is_cut(),
+            atime: Time(self.head.atime),
+            mtime: Time(self.head.mtime),
+            ctime: Time(self.head.ctime),
+            btime: Time(self.rest.btime),
+        })
+    }
+}
+
+impl Direct {
+    /// Stores it to the inode at `at`, where its epoch is there already or not (FI3); there already, as `how` has it.
+    #[inline]
+    fn store<M: Memory + ?Sized>(&self, memory: &M, at: u64, is_of_this_epoch: bool, how: Scheme) {
+        let at = at + DIRECT;
+        if is_of_this_epoch {
+            return memory.store(at, self.as_bytes(), how);
+        }
+        let (times, proofs) = (offset_of!(Self, size), offset_of!(Self, proofs));
+        for part in [0..times, proofs..size_of::<Self>(), times..proofs] {
+            memory.store(at + part.start as u64, &self.as_bytes()[part], Scheme::Flush);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,278 @@
+//! A page of names.
+//!
+//! ```text
+//! 0 magic u32   4 reserved u32   8 directory u64   16 reserved [48]
+//! 64    slot[96]: bits 0..32 tag   32..48 where the entry lies, in units of 8 bytes   48..56 bytes of its name   56.. kind
+//! 832   entries: 0 position u64   8 inode u64   16 name, padded with zeros to a multiple of 8
+//! ```
+//!
+//! A slot of 0 is free. The tag is the low half of the position's hash; a position is the hash of the name, 55 bits,
+//! and 8 bits that tell apart names of one hash. Entries lie in any order; what no slot names is room.
+
+use std::ops::Deref;
+
+use ferrite_memory::Memory;
+use ferrite_pool::layout::PAGE;
+use zerocopy::IntoBytes;
+
+use crate::store::change::Change;
+use crate::{Ino, Kind};
+
+/// Slots of a page.
+pub const SLOTS: usize = 96;
+pub const SLOTS_AT: u64 = 64;
+pub const HEAP: u64 = SLOTS_AT + SLOTS as u64 * 8;
+const UNIT: u64 = 8;
+const UNITS: u64 = (PAGE - HEAP) / UNIT;
+const ENTRY: u64 = 16;
+/// The first word of a page of names.
+pub const MAGIC: u64 = u32::from_le_bytes(*b"LEAF") as u64;
+/// Bits of a position that tell apart names of one hash.
+pub const ORDINAL_BITS: u32 = 8;
+
+const KINDS: [Kind; 7] =
+    [Kind::File, Kind::Directory, Kind::Symlink, Kind::Fifo, Kind::Socket, Kind::CharDevice, Kind::BlockDevice];
+
+const _: () = assert!(SLOTS.is_multiple_of(8));
+
+/// Bits of a slot.
+const TAG: u64 = u32::MAX as u64;
+const NAME_LEN: u64 = 0xff << 48;
+
+/// A slot in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot(pub u64);
+
+impl Slot {
+    fn new(position: u64, unit: u64, name: &[u8], kind: Kind) -> Self {
+        let kind = KINDS.iter().position(|known| *known == kind).expect("every kind is known") as u64 + 1;
+        Self(u64::from(tag(position)) | unit << 32 | (name.len() as u64) << 48 | kind << 56)
+    }
+
+    /// Where its entry lies in the page; `None` where that cannot be.
+    fn entry_at(self) -> Option<u64> {
+        let at = (self.0 >> 32 & 0xffff) * UNIT;
+        (at >= HEAP && self.name_len() > 0 && at + entry_bytes(self.name_len()) <= PAGE).then_some(at)
+    }
+
+    /// Whether its tag is that of `position`.
+    pub fn is_at(self, position: u64) -> bool {
+        self.with_position(position) == self
+    }
+
+    /// The same with the tag of `position`.
+    pub fn with_position(self, position: u64) -> Self {
+        Self(self.0 & !TAG | u64::from(tag(position)))
+    }
+
+    pub fn name_len(self) -> u64 {
+        self.0 >> 48 & 0xff
+    }
+
+    /// The same with another kind.
+    pub fn with_kind(self, kind: Kind) -> Self {
+        let kind = KINDS.iter().position(|known| *known == kind).expect("every kind is known") as u64 + 1;
+        Self(self.0 & !(0xff << 56) | kind << 56)
+    }
+
+    pub fn kind(self) -> Option<Kind> {
+        KINDS.get(((self.0 >> 56) as usize).wrapping_sub(1)).copied()
+    }
+}
+
+/// The tag of a position or of a hash with its ordinal.
+fn tag(position: u64) -> u32 {
+    (position >> ORDINAL_BITS) as u32
+}
+
+fn entry_bytes(name_len: u64) -> u64 {
+    ENTRY + name_len.next_multiple_of(UNIT)
+}
+
+/// Units of the entry of a slot.
+fn entry_units(slot: u64) -> u64 {
+    (ENTRY + (slot >> 48 & 0xff).next_multiple_of(UNIT)) / UNIT
+}
+
+/// An entry, read but for its name.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    pub slot: usize,
+    /// Where its slot lies in the pool.
+    pub slot_at: u64,
+    pub position: u64,
+    pub ino: Ino,
+    pub kind: Kind,
+    pub len: usize,
+    /// Where its name lies in the pool.
+    name_at: u64,
+}
+
+impl Entry {
+    /// Where it lies in the pool.
+    #[cfg(test)]
+    pub fn at(&self) -> u64 {
+        self.name_at - ENTRY
+    }
+
+    pub fn name(&self, memory: &dyn Memory) -> EntryName {
+        let mut name = EntryName { bytes: [0; 256], len: self.len };
+        memory.load(self.name_at, &mut name.bytes[..self.len]);
+        name
+    }
+}
+
+/// The name of an entry, read.
+pub struct EntryName {
+    bytes: [u8; 256],
+    len: usize,
+}
+
+impl Deref for EntryName {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// A page of names, its slots read.
+#[derive(Clone, Debug)]
+pub struct Leaf {
+    /// Where it lies in the pool.
+    pub at: u64,
+    /// Not in it: it goes through many hands.
+    slots: Box<[u64; SLOTS]>,
+}
+
+impl Leaf {
+    /// The page at `at`.
+    #[inline]
+    pub fn load(memory: &dyn Memory, at: u64) -> Self {
+        let mut slots = Box::new([0; SLOTS]);
+        memory.load(at + SLOTS_AT, slots.as_mut_bytes());
+        slots.iter_mut().for_each(|slot| *slot = u64::from_le(*slot));
+        Self { at, slots }
+    }
+
+    /// A new page of directory `dir` at `at`, zeroed before in `change`.
+    pub fn create(change: &mut Change<'_>, at: u64, dir: Ino) -> Self {
+        let mut head = [0; 16];
+        head[..8].copy_from_slice(&MAGIC.to_le_bytes());
+        head[8..].copy_from_slice(&dir.0.to_le_bytes());
+        change.write(at, &head);
+        Self { at, slots: Box::new([0; SLOTS]) }
+    }
+
+    /// Where slot `index` lies in the pool.
+    pub fn slot_at(&self, index: usize) -> u64 {
+        self.at + SLOTS_AT + index as u64 * 8
+    }
+
+    /// Slots in use, by number.
+    pub fn used(&self) -> impl Iterator<Item = (usize, Slot)> + '_ {
+        self.slots.iter().enumerate().filter(|(_, slot)| **slot != 0).map(|(index, slot)| (index, Slot(*slot)))
+    }
+
+    /// Slots in use whose bits of `mask` are `bits`. Looked at several at a time, for mostly there is none.
+    fn alike(&self, mask: u64, bits: u64) -> impl Iterator<Item = (usize, Slot)> + '_ {
+        const TOGETHER: usize = 8;
+        let is_alike = move |slot: &u64| slot & mask == bits;
+        let parts = self.slots.as_chunks::<TOGETHER>().0.iter().zip((0..).step_by(TOGETHER));
+        let found = parts.filter(move |(part, _)| part.iter().fold(false, |any, slot| any | is_alike(slot)));
+        let slots = found.flat_map(|(part, first)| (first..).zip(part));
+        slots.filter(move |(_, slot)| is_alike(slot) && **slot != 0).map(|(index, slot)| (index, Slot(*slot)))
+    }
+
+    /// Reads the entry of `slot`; `None` where it cannot be one.
+    pub fn entry(&self, memory: &dyn Memory, index: usize, slot: Slot) -> Option<Entry> {
+        let at = self.at + slot.entry_at()?;
+        let [position, ino] = [0, 8].map(|field| memory.load_word(at + field));
+        let (len, kind, slot_at) = (slot.name_len() as usize, slot.kind()?, self.slot_at(index));
+        Some(Entry { slot: index, slot_at, position, ino: Ino(ino), kind, len, name_at: at + ENTRY })
+    }
+
+    /// The entry of `name`, whose hash is `hash`.
+    pub fn find(&self, memory: &dyn Memory, hash: u64, name: &[u8]) -> Option<Entry> {
+        let same = self.alike(TAG | NAME_LEN, u64::from(hash as u32) | (name.len() as u64) << 48);
+        let mut entries = same.filter_map(|(index, slot)| self.entry(memory, index, slot));
+        entries.find(|entry| *entry.name(memory) == *name)
+    }
+
+    /// A position for a name of hash `hash`; `None` where 256 names have it.
+    pub fn position_for(&self, memory: &dyn Memory, hash: u64) -> Option<u64> {
+        let same = self.alike(TAG, u64::from(hash as u32));
+        let taken: Vec<u64> =
+            same.filter_map(|(index, slot)| Some(self.entry(memory, index, slot)?.position)).collect();
+        (0..1 << ORDINAL_BITS).map(|ordinal| hash << ORDINAL_BITS | ordinal).find(|position| !taken.contains(position))
+    }
+
+    /// Where an entry with a name of `name_len` bytes has room: a slot and a unit.
+    pub fn room(&self, name_len: u64) -> Option<(usize, u64)> {
+        let slot = self.slots.iter().position(|slot| *slot == 0)?;
+        let wanted = entry_bytes(name_len) / UNIT;
+        // Mostly there is room behind all entries.
+        let end = |slot: &u64| if *slot == 0 { 0 } else { (slot >> 32 & 0xffff) + entry_units(*slot) };
+        let end = self.slots.iter().map(end).fold(HEAP / UNIT, u64::max);
+        if end + wanted <= PAGE / UNIT {
+            return Some((slot, end));
+        }
+        Some((slot, self.gap(wanted)?))
+    }
+
+    /// Where `wanted` units lie free between entries.
+    #[cold]
+    fn gap(&self, wanted: u64) -> Option<u64> {
+        let mut taken = [0_u64; UNITS.div_ceil(64) as usize];
+        for (_, slot) in self.used() {
+            let Some(at) = slot.entry_at() else { continue };
+            let first = (at - HEAP) / UNIT;
+            (first..first + entry_bytes(slot.name_len()) / UNIT)
+                .for_each(|unit| taken[(unit / 64) as usize] |= 1 << (unit % 64));
+        }
+        let mut run = 0;
+        for unit in 0..UNITS {
+            run = if taken[(unit / 64) as usize] >> (unit % 64) & 1 == 0 { run + 1 } else { 0 };
+            if run == wanted {
+                return Some(HEAP / UNIT + unit + 1 - wanted);
+            }
+        }
+        None
+    }
+
+    /// Lets `change` add an entry where there is room.
+    pub fn add(&mut self, change: &mut Change<'_>, (index, unit): (usize, u64), entry: &NewEntry<'_>) {
+        let slot = Slot::new(entry.position, unit, entry.name, entry.kind);
+        let mut bytes = [0; ENTRY as usize + 256];
+        bytes[..8].copy_from_slice(&entry.position.to_le_bytes());
+        bytes[8..16].copy_from_slice(&entry.ino.0.to_le_bytes());
+        bytes[16..16 + entry.name.len()].copy_from_slice(entry.name);
+        change.write(self.at + unit * UNIT, &bytes[..entry_bytes(entry.name.len() as u64) as usize]);
+        change.write_word(self.slot_at(index), slot.0);
+        self.slots[index] = slot.0;
+    }
+
+    /// Lets `change` make `entry` name another inode, of kind `kind`.
+    pub fn redirect(&self, change: &mut Change<'_>, entry: &Entry, ino: Ino, kind: Kind) {
+        let slot = Slot(self.slots[entry.slot]);
+        let Some(at) = slot.entry_at() else { return };
+        change.write_word(self.at + at + 8, ino.0);
+        if slot.with_kind(kind) != slot {
+            change.write_word(entry.slot_at, slot.with_kind(kind).0);
+        }
+    }
+
+    /// Lets `change` remove the entry in slot `index`; whether the page has no other.
+    pub fn remove(&self, change: &mut Change<'_>, index: usize) -> bool {
+        change.write_word(self.slot_at(index), 0);
+        self.used().all(|(other, _)| other == index)
+    }
+}
+
+/// An entry to be added.
+pub struct NewEntry<'a> {
+    pub position: u64,
+    pub ino: Ino,
+    pub kind: Kind,
+    pub name: &'a [u8],
+}

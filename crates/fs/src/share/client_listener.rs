@@ -1,0 +1,57 @@
+//! Lets clients in to a file system whose pool serves nothing else: a program's that has one in its own process.
+
+use std::fmt::Display;
+use std::path::Path;
+use std::sync::Arc;
+
+use ferrite_pool::Error as PoolError;
+use ferrite_pool::owner::{Call, Claim, Handler, Listening, Parted, Reply, claim};
+use serde::Deserialize;
+
+use crate::fs::FileSystem;
+use crate::share::layout::request::Request;
+use crate::{Error, Result};
+
+/// Clients come in until it is dropped.
+#[derive(Debug)]
+pub struct Door {
+    _listening: Listening,
+}
+
+struct Porter {
+    fs: Arc<FileSystem>,
+    boot_id: [u8; 16],
+}
+
+impl Handler for Porter {
+    fn call(&self, call: Call<'_>) -> std::result::Result<Reply, String> {
+        let request = Request::deserialize(&call.request).map_err(|error| error.to_string())?;
+        if request.file_system() != self.fs.tag().name {
+            return Err(format!("there is no file system {:?} here", request.file_system()));
+        }
+        self.fs.answer(self.boot_id, call.caller, &request).map_err(|error| error.to_string())
+    }
+
+    fn gone(&self, parted: &Parted<'_>) {
+        self.fs.end_sessions_of(parted.caller.connection);
+    }
+}
+
+fn failed(why: impl Display) -> Error {
+    PoolError::Tenancy(why.to_string()).into()
+}
+
+impl Door {
+    /// Clients find `fs` as in the pool at `pool`, a file that nobody else has claimed; it need not hold the pool's bytes.
+    /// `boot_id` is this boot of the machine.
+    ///
+    /// # Errors
+    /// Where another process has it.
+    pub fn open(fs: &Arc<FileSystem>, pool: &Path, boot_id: [u8; 16]) -> Result<Self> {
+        let Claim::Ours(lock) = claim(pool).map_err(failed)? else {
+            return Err(failed(format!("{} is another process's", pool.display())));
+        };
+        let porter = Porter { fs: Arc::clone(fs), boot_id };
+        Ok(Self { _listening: lock.listen(Arc::new(porter)).map_err(failed)? })
+    }
+}

@@ -1,0 +1,106 @@
+//! The state of a lease, in one word.
+//!
+//! ```text
+//! bits 0..4 mode   4..8 turn   8..64 serial
+//! mode 0 void   1 read   2 write   3 append   4 append, at work   5 append, while the owner has the file
+//! ```
+//!
+//! The holder changes 3 to 4 and back, the owner 3 to 5 and back, each by compare-exchange; so one of them has the end
+//! of the file at a time. Everything else is the owner's to say. Each append has a turn, another one than that before:
+//! by that the owner knows whether it has stored a size (`appenders`).
+
+use crate::share::layout::request::Access;
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct State(pub u64);
+
+/// What the holder of a lease may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Mode {
+    Void,
+    Read,
+    Write,
+    Append,
+    /// It appends now.
+    AtWork,
+    /// It may append; the owner has the file.
+    Taken,
+}
+
+impl Mode {
+    /// That of who may do `access` and is not at it.
+    pub fn of(access: Access) -> Self {
+        match access {
+            Access::Read => Self::Read,
+            Access::Write => Self::Write,
+            Access::Append => Self::Append,
+        }
+    }
+}
+
+const MODE: u64 = 0xf;
+const TURN_SHIFT: u32 = 4;
+const TURNS: u64 = 16;
+const SERIAL_SHIFT: u32 = 8;
+
+impl State {
+    /// Nobody's.
+    pub const VOID: Self = Self(0);
+
+    /// That of a new lease.
+    pub fn new(serial: u64, access: Access) -> Self {
+        Self(serial << SERIAL_SHIFT | Mode::of(access) as u64)
+    }
+
+    /// What the holder of the lease with this serial may do.
+    #[inline]
+    pub fn mode(self, serial: u64) -> Mode {
+        if self.0 >> SERIAL_SHIFT != serial {
+            return Mode::Void;
+        }
+        match self.0 & MODE {
+            1 => Mode::Read,
+            2 => Mode::Write,
+            3 => Mode::Append,
+            4 => Mode::AtWork,
+            5 => Mode::Taken,
+            _ => Mode::Void,
+        }
+    }
+
+    /// The same lease in another mode.
+    #[inline]
+    pub fn to(self, mode: Mode) -> Self {
+        Self(self.0 & !MODE | mode as u64)
+    }
+
+    /// Which append it is, or is next; another one than that before.
+    #[inline]
+    pub fn turn(self) -> u64 {
+        self.0 >> TURN_SHIFT & (TURNS - 1)
+    }
+
+    /// After an append that stored a size: the next one's turn.
+    #[inline]
+    pub fn finished(self) -> Self {
+        let turn = (self.turn() + 1) % TURNS;
+        Self(self.0 & !((TURNS - 1) << TURN_SHIFT) | turn << TURN_SHIFT).to(Mode::Append)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fg7_each_append_has_another_turn_than_that_before() {
+        let mut state = State::new(77, Access::Append);
+        for turn in 0..40 {
+            assert_eq!((state.turn(), state.mode(77), state.mode(78)), (turn % TURNS, Mode::Append, Mode::Void));
+            let at_work = state.to(Mode::AtWork);
+            assert_eq!((at_work.turn(), at_work.mode(77)), (turn % TURNS, Mode::AtWork));
+            state = at_work.finished();
+        }
+    }
+}

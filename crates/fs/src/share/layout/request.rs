@@ -1,0 +1,159 @@
+//! What clients ask the owner for.
+
+use ferrite_pool::grant::GrantId;
+use serde::{Deserialize, Serialize};
+
+/// What a client may do with a file by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Access {
+    /// Read.
+    Read,
+    /// And write over what is there.
+    Write,
+    /// And write behind the end: nobody else writes meanwhile.
+    Append,
+}
+
+/// What a client asks of the owner of a pool.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "kebab-case")]
+pub enum Request {
+    /// A session; with it come the pool's memory, the board, and a notice that hangs up when the owner ends.
+    DirectOpen {
+        /// The file system.
+        name: String,
+        /// How the client takes board and inodes to be laid out.
+        #[serde(default)]
+        layout: u32,
+        /// All sessions by which its process may still store, where it knows them.
+        #[serde(default)]
+        held: Option<Vec<GrantId>>,
+    },
+    /// A lease on an inode, or a greater one in the place of that which the session has.
+    DirectLease {
+        /// The file system.
+        name: String,
+        /// The session.
+        session: GrantId,
+        /// The inode.
+        ino: u64,
+        /// For what.
+        access: Access,
+        /// Pages behind the end, for so many bytes, come with one to append, where they can be had.
+        #[serde(default)]
+        ahead_bytes: u64,
+        /// The ends that the owner spoke of, when the kernel was asked for the size and waited for since (FG8, FG11).
+        #[serde(default)]
+        told: Option<u32>,
+    },
+    /// Pages behind the end of a file that the session may append to.
+    DirectAhead {
+        /// The file system.
+        name: String,
+        /// The session.
+        session: GrantId,
+        /// The inode.
+        ino: u64,
+        /// For so many bytes.
+        bytes: u64,
+    },
+    /// Cuts a file that the session may write to, or lets it grow by a hole.
+    DirectResize {
+        /// The file system.
+        name: String,
+        /// The session.
+        session: GrantId,
+        /// The inode.
+        ino: u64,
+        /// Bytes that it is to have.
+        size: u64,
+    },
+    /// Gives a lease back.
+    DirectReturn {
+        /// The file system.
+        name: String,
+        /// The session.
+        session: GrantId,
+        /// The inode.
+        ino: u64,
+    },
+    /// A session of an owner before this one has ended: the caller's process has nothing of it any more.
+    DirectLetGo {
+        /// The file system.
+        name: String,
+        /// That session.
+        session: GrantId,
+    },
+    /// Makes durable what was written to any file, by whomever; no session is needed.
+    DirectSettle {
+        /// The file system.
+        name: String,
+        /// The mount that they were written to, by its device number; another server's may be called so, too.
+        #[serde(default)]
+        device: Option<u64>,
+    },
+    /// Ends the session, and all its leases.
+    DirectClose {
+        /// The file system.
+        name: String,
+        /// The session.
+        session: GrantId,
+    },
+}
+
+impl Request {
+    /// The file system that it is about.
+    pub fn file_system(&self) -> &str {
+        match self {
+            Self::DirectSettle { name, .. }
+            | Self::DirectOpen { name, .. }
+            | Self::DirectLease { name, .. }
+            | Self::DirectAhead { name, .. }
+            | Self::DirectResize { name, .. }
+            | Self::DirectReturn { name, .. }
+            | Self::DirectLetGo { name, .. }
+            | Self::DirectClose { name, .. } => name,
+        }
+    }
+}
+
+/// What a client is told of its session.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Opened {
+    pub session: GrantId,
+    /// Where the pool starts in the file that came along.
+    pub offset: u64,
+    /// Whether the client may store.
+    pub writable: bool,
+    /// What is mounted, as `stat` tells it of each file.
+    #[serde(default)]
+    pub device: Option<u64>,
+    /// How board and inodes are laid out.
+    #[serde(default)]
+    pub layout: u32,
+}
+
+/// What a client is told that asks for a lease.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Answer {
+    /// It has one.
+    Leased(Leased),
+    /// The kernel may not know the end of the file: it is to be asked for the size first (FG8). Or it is at work there (FG11).
+    Behind { ends: u32 },
+}
+
+/// What a client is told of a lease.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Leased {
+    /// Its place on the board.
+    pub slot: u32,
+    /// What tells it from others that had the place.
+    pub serial: u64,
+    /// For what.
+    pub access: Access,
+    /// Whether the pages came along that were asked for with it.
+    #[serde(default)]
+    pub has_ahead: bool,
+}

@@ -1,0 +1,371 @@
+//! The board: what a client beside the owner must know at each step, in words that all of them map.
+//!
+//! ```text
+//! word  0        beacon: lit while the owner lives (low half)
+//!       1        the pool's uuid, generation of the tag, first and last session (2, 1, 1, 1)
+//!       16       gate: not 0 while changes wait
+//!       32       version[1024], each with writes_wait on 128 bytes of its own: the locks of inodes
+//!       16416    seat[1024] of 64 bytes:   0 pin   1 the session it is taken by, or 0
+//!       24608    lease[16384] of 64 bytes: 0 state   1 time of the last write   2 time of the first read since
+//!                                          3 turn of an append and the size before it   4 other leases on the file
+//!       155680   chunk[]: where each chunk lies, with its kind in the low bits
+//! ```
+//!
+//! It is DRAM and is gone with the owner and its clients. The owner believes of it only what costs the client that lies.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ferrite_memory::{Beacon, SharedWords, barrier_abroad};
+use ferrite_pool::grant::GrantId;
+use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
+
+use crate::format::inode::{SIZE, SIZE_BITS};
+use crate::format::layout::{CHUNK_INODES, INODE};
+use crate::share::layout::lease_state::{Mode, State};
+use crate::store::space::ChunkKind;
+use crate::view::hints::BoardId;
+use crate::{Ino, Result};
+
+/// How the board, and what clients store to inodes, are laid out: both sides are to know the same. Those before 2 say nothing.
+pub(crate) const LAYOUT: u32 = 2;
+
+/// Refuses the other side of a session where it is of a ferrite that lays out things otherwise.
+pub(crate) fn ensure_alike(layout: u32) -> Result<()> {
+    if layout == LAYOUT {
+        return Ok(());
+    }
+    let why =
+        "the file system is served by another version of ferrite than runs the program: mount it again by this one";
+    Err(ferrite_pool::Error::Busy(why.into()).into())
+}
+
+/// Locks of inodes.
+pub(crate) const STRIPES: u64 = 1024;
+/// Threads of clients that may be at work at once.
+pub(crate) const SEATS: usize = 1024;
+/// Leases that may be out at once.
+pub(crate) const LEASES: usize = 16384;
+
+const BEACON: usize = 0;
+const NAME: usize = 1;
+const GATE: usize = 16;
+const VERSIONS: usize = 32;
+const VERSION_WORDS: usize = 16;
+const SEATS_AT: usize = VERSIONS + STRIPES as usize * VERSION_WORDS;
+const LEASES_AT: usize = SEATS_AT + SEATS * LINE;
+const CHUNKS_AT: usize = LEASES_AT + LEASES * LINE;
+/// Words of a line.
+const LINE: usize = 8;
+
+const KIND: u64 = CHUNK - 1;
+
+/// Locks between those of two chunks' inodes: an odd number, so that chunks differ whatever lies between them.
+const CHUNK_STRIDE: u64 = 61;
+
+/// Which lock is an inode's. Threads take inodes from chunks of their own, each from the first one on: equal places of
+/// different chunks have different locks.
+#[inline(always)]
+pub(crate) fn stripe(ino: Ino) -> u64 {
+    ino.0.wrapping_add(ino.0 / CHUNK_INODES * CHUNK_STRIDE) % STRIPES
+}
+
+/// What a lookup without a lock starts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Version(pub u64);
+
+impl Version {
+    /// Odd: nobody starts from it.
+    pub const NONE: Self = Self(u64::MAX);
+
+    /// What stands on the board while who comes next has the lock.
+    pub fn locked(self) -> u64 {
+        self.0 + 1
+    }
+
+    /// That of after a lock for which `locked` stands on the board.
+    pub fn after(locked: u64) -> Self {
+        Self(locked + 1)
+    }
+}
+
+/// The file system that a board is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Whose {
+    pub pool: [u8; 16],
+    /// Of its tag.
+    pub generation: u64,
+}
+
+impl Whose {
+    fn words(self) -> [u64; 3] {
+        let pool = u128::from_le_bytes(self.pool);
+        [pool as u64, (pool >> 64) as u64, self.generation]
+    }
+}
+
+/// The board.
+#[derive(Debug)]
+pub(crate) struct Board {
+    /// All but the chunks are there for sure.
+    words: SharedWords<CHUNKS_AT>,
+    pub id: BoardId,
+}
+
+impl Board {
+    /// A new one, for `chunks` chunks.
+    pub fn new(chunks: u64) -> Result<Self> {
+        Ok(Self { words: SharedWords::new(CHUNKS_AT + chunks as usize)?, id: BoardId::new() })
+    }
+
+    /// That which the owner shares as `fd`; an error where it is too small to be one.
+    pub fn of(fd: OwnedFd) -> Result<Self> {
+        Ok(Self { words: SharedWords::of(fd)?, id: BoardId::new() })
+    }
+
+    /// A descriptor of it for a client.
+    pub fn share(&self) -> Result<OwnedFd> {
+        Ok(self.words.share()?)
+    }
+
+    /// Shows that the owner lives, until the result is dropped.
+    pub fn light(&self) -> Result<Beacon> {
+        Ok(Beacon::light(&self.words, BEACON)?)
+    }
+
+    /// As if an owner had lit it.
+    #[cfg(test)]
+    pub fn pretend_lit(&self) {
+        self.words.first()[BEACON].store(1, Ordering::SeqCst);
+    }
+
+    /// Whether the owner lives.
+    #[inline(always)]
+    pub fn is_lit(&self) -> bool {
+        Beacon::is_lit(&self.words.first()[BEACON])
+    }
+
+    pub fn keep_from_children(&self) {
+        self.words.keep_from_children();
+    }
+
+    /// Nobody sees an owner on it from now on.
+    pub fn withdraw(&self, instead: BorrowedFd<'_>) {
+        self.words.withdraw(instead);
+    }
+
+    /// Says whose it is, and that `session` is on it. Sessions of a pool are numbered upwards, whoever owns it: those between
+    /// the first and the last one are on no other.
+    pub fn enrol(&self, whose: Whose, session: GrantId) {
+        let word = |index| &self.words.first()[NAME + index];
+        for (index, part) in whose.words().into_iter().enumerate() {
+            word(index).store(part, Ordering::Relaxed);
+        }
+        let _ = word(3).compare_exchange(0, session.0, Ordering::Relaxed, Ordering::Relaxed);
+        word(4).store(session.0, Ordering::Release);
+    }
+
+    /// Whether `session` is on it, as far as it says: those of a ferrite before say nothing.
+    pub fn has(&self, whose: Whose, session: GrantId) -> bool {
+        let word = |index: usize| self.words.first()[NAME + index].load(Ordering::Acquire);
+        (word(3)..=word(4)).contains(&session.0) && whose.words() == [word(0), word(1), word(2)]
+    }
+
+    /// Whether no thread of `session`, which is on it, stores anything any more: the owner is gone, and who pins behind the
+    /// barrier sees that before it stores (FG1, FG2).
+    pub fn is_left_by(&self, session: GrantId) -> bool {
+        if self.is_lit() {
+            return false;
+        }
+        barrier_abroad();
+        let is_theirs = |seat: &usize| self.seated(*seat).load(Ordering::Acquire) == session.0;
+        (0..SEATS).filter(is_theirs).all(|seat| self.pin(seat).load(Ordering::Acquire).is_multiple_of(2))
+    }
+
+    #[inline(always)]
+    pub fn gate(&self) -> &AtomicU64 {
+        &self.words.first()[GATE]
+    }
+
+    #[inline(always)]
+    pub fn version(&self, stripe: u64) -> &AtomicU64 {
+        &self.words.first()[VERSIONS + (stripe % STRIPES) as usize * VERSION_WORDS]
+    }
+
+    #[inline(always)]
+    pub fn writes_wait(&self, stripe: u64) -> &AtomicU64 {
+        &self.words.first()[VERSIONS + (stripe % STRIPES) as usize * VERSION_WORDS + 1]
+    }
+
+    /// That of the lock of `ino`, whatever it is.
+    #[inline(always)]
+    pub fn version_of(&self, ino: Ino) -> Version {
+        Version(self.version(stripe(ino)).load(Ordering::Acquire))
+    }
+
+    /// What a reader without a lock starts from; none while somebody changes something.
+    #[inline(always)]
+    pub fn even_version(&self, ino: Ino) -> Option<Version> {
+        let version = self.version_of(ino);
+        if version.0.is_multiple_of(2) { Some(version) } else { None }
+    }
+
+    /// The same for a writer.
+    #[inline(always)]
+    pub fn version_to_write(&self, ino: Ino) -> Option<Version> {
+        let version = self.even_version(ino)?;
+        if self.writes_wait(stripe(ino)).load(Ordering::Acquire) == 0 { Some(version) } else { None }
+    }
+
+    /// Whether nobody changed anything since. The caller has kept its loads of before ahead.
+    #[inline(always)]
+    pub fn is_still(&self, ino: Ino, version: Version) -> bool {
+        self.version(stripe(ino)).load(Ordering::Relaxed) == version.0
+    }
+
+    /// Word `word` of seat `seat`.
+    #[inline(always)]
+    fn seat(&self, seat: usize, word: usize) -> &AtomicU64 {
+        debug_assert!(seat < SEATS);
+        &self.words.first()[SEATS_AT + seat % SEATS * LINE + word % LINE]
+    }
+
+    /// The pin of seat `seat`.
+    #[inline(always)]
+    pub fn pin(&self, seat: usize) -> &AtomicU64 {
+        self.seat(seat, 0)
+    }
+
+    /// Who has seat `seat`.
+    pub fn seated(&self, seat: usize) -> &AtomicU64 {
+        self.seat(seat, 1)
+    }
+
+    /// Word `word` of lease `lease`.
+    #[inline(always)]
+    fn leased(&self, lease: usize, word: usize) -> &AtomicU64 {
+        debug_assert!(lease < LEASES);
+        &self.words.first()[LEASES_AT + lease % LEASES * LINE + word % LINE]
+    }
+
+    /// The state of lease `lease`.
+    #[inline(always)]
+    pub fn lease(&self, lease: usize) -> &AtomicU64 {
+        self.leased(lease, 0)
+    }
+
+    #[inline(always)]
+    pub fn state(&self, lease: usize) -> State {
+        State(self.lease(lease).load(Ordering::Acquire))
+    }
+
+    /// Whether the owner lives and lets who has lease `lease` with this serial do what `least` may.
+    #[inline(always)]
+    pub fn lets(&self, lease: usize, serial: u64, least: Mode) -> bool {
+        self.is_lit() && self.state(lease).mode(serial) >= least
+    }
+
+    /// When its file was written to last, where the inode does not say it yet.
+    #[inline(always)]
+    pub fn written(&self, lease: usize) -> &AtomicU64 {
+        self.leased(lease, 1)
+    }
+
+    /// When its file was read from first since it was changed, where the inode does not say it yet.
+    #[inline(always)]
+    pub fn accessed(&self, lease: usize) -> &AtomicU64 {
+        self.leased(lease, 2)
+    }
+
+    /// Says, before a size is stored in an append of turn `turn`, that it was `size`.
+    #[inline]
+    pub fn note_size_before(&self, lease: usize, turn: u64, size: u64) {
+        self.leased(lease, 3).store(turn << SIZE_BITS | size, Ordering::Release);
+    }
+
+    /// Nothing was said of the first turn.
+    pub fn forget_size_before(&self, lease: usize) {
+        self.note_size_before(lease, 1, 0);
+    }
+
+    /// The turn of which that was said last, and the size.
+    pub fn size_before(&self, lease: usize) -> (u64, u64) {
+        let word = self.leased(lease, 3).load(Ordering::Acquire);
+        (word >> SIZE_BITS, word & SIZE)
+    }
+
+    /// How many others have a lease on its file.
+    #[inline]
+    pub fn others(&self, lease: usize) -> &AtomicU64 {
+        self.leased(lease, 4)
+    }
+
+    /// Numbers that chunks may have.
+    #[inline]
+    pub fn chunks(&self) -> u64 {
+        (self.words.count() - CHUNKS_AT) as u64
+    }
+
+    #[inline]
+    fn chunk(&self, chunk: u64) -> Option<u64> {
+        (chunk < self.chunks()).then(|| self.words.word(CHUNKS_AT + chunk as usize).load(Ordering::Acquire))
+    }
+
+    /// Where chunk `chunk` lies in the pool; 0: there is none of this number.
+    #[inline]
+    pub fn base(&self, chunk: u64) -> u64 {
+        self.chunk(chunk).map_or(0, |word| word & !KIND)
+    }
+
+    /// What chunk `chunk`, which is there, is used for.
+    #[inline]
+    pub fn kind(&self, chunk: u64) -> u64 {
+        self.chunk(chunk).map_or(0, |word| word & KIND)
+    }
+
+    /// Gives chunk `chunk` a place, or takes it away (0).
+    pub fn set_base(&self, chunk: u64, base: u64) {
+        self.change(chunk, |word| base | word & KIND);
+    }
+
+    pub fn set_kind(&self, chunk: u64, kind: ChunkKind) {
+        self.change(chunk, |word| word & !KIND | kind as u64);
+    }
+
+    fn change(&self, chunk: u64, how: impl Fn(u64) -> u64) {
+        let word = self.words.word(CHUNKS_AT + chunk as usize);
+        let _ = word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| Some(how(word)));
+    }
+
+    /// Where `page` lies in the pool; `None` where there is no such page.
+    #[inline]
+    pub fn place(&self, page: u64) -> Option<u64> {
+        let base = self.base(page / CHUNK_PAGES);
+        (base != 0).then_some(base + page % CHUNK_PAGES * PAGE)
+    }
+
+    /// Where inode `number` lies in the pool; `None` where there is none.
+    #[inline]
+    pub fn inode_place(&self, number: u64) -> Option<u64> {
+        let word = self.chunk(number / CHUNK_INODES)?;
+        let is_inodes = word & KIND == ChunkKind::Inodes as u64 && word & !KIND != 0;
+        is_inodes.then_some((word & !KIND) + number % CHUNK_INODES * INODE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// With one lock, files that two threads made would be written by one thread at a time.
+    #[test]
+    fn inodes_of_one_chunk_and_first_inodes_of_chunks_have_locks_of_their_own() {
+        let count =
+            |inos: &mut dyn Iterator<Item = u64>| inos.map(|ino| stripe(Ino(ino))).collect::<BTreeSet<_>>().len();
+        assert_eq!(count(&mut (0..STRIPES)), STRIPES as usize);
+        assert_eq!(count(&mut (0..STRIPES).map(|chunk| chunk * CHUNK_INODES)), STRIPES as usize);
+        assert!(stripe(Ino(u64::MAX)) < STRIPES, "whoever asks for it is told that there is no such inode");
+    }
+}

@@ -1,0 +1,227 @@
+//! What the owner lets clients do with which file, and how it ends that.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::fs::FileSystem;
+use crate::share::appenders::Appender;
+use crate::share::file_times::{Noted, noted};
+use crate::share::layout::lease_state::{Mode, State};
+use crate::share::layout::request::{Access, Answer, Leased};
+use crate::share::sessions::{Books, Out, refused};
+use crate::{Error, Ino, Kind, Result, SetAttr};
+
+impl FileSystem {
+    /// Gives `session` a lease on `ino`; `told` is as it comes with the request.
+    pub(crate) fn lend(&self, session: u64, ino: Ino, access: Access, told: Option<u32>) -> Result<Answer> {
+        self.load_regular(ino)?;
+        self.hold(ino)?;
+        let entered = self.enter_lease(session, ino, access);
+        if entered.is_err() {
+            self.release(ino, 1);
+        }
+        let out = entered?;
+        if out.access > Access::Read {
+            self.ensure_plain(ino).inspect_err(|_| self.take_back(session, ino))?;
+        }
+        if out.access == Access::Write {
+            // Whoever appends to it is no longer alone.
+            self.lower(ino, Access::Write);
+        }
+        if out.access > Access::Read
+            && let Some(ends) = self.ends_unknown(ino, told)
+        {
+            self.take_back(session, ino);
+            return Ok(Answer::Behind { ends });
+        }
+        self.begin(session, ino, out).map(Answer::Leased).inspect_err(|_| self.take_back(session, ino))
+    }
+
+    /// The kernel appends to `ino`, and this request may not be all of that: before a client may append, it makes sure that it is
+    /// over (FG11). To be called before clients lose their rights to write.
+    pub fn expect_more(&self, ino: Ino) {
+        #[cfg(test)]
+        if crate::tests::is_planted(crate::tests::Bug::HastyAppender) {
+            return;
+        }
+        if let Some(hold) = self.locks.write(ino).holds.get_mut(&ino.0) {
+            hold.ends = hold.ends.wrapping_add(1);
+        }
+    }
+
+    /// The ends of appends to `ino` of which the kernel may know nothing (FG8) or still be at work (FG11), but for those that it
+    /// is `told` of.
+    /// Nobody who appends comes or goes meanwhile: somebody who may write to it is in the books.
+    fn ends_unknown(&self, ino: Ino, told: Option<u32>) -> Option<u32> {
+        let mut stripe = self.locks.write(ino);
+        let hold = stripe.holds.get_mut(&ino.0)?;
+        if told == Some(hold.ends) {
+            hold.known_ends = hold.ends;
+        }
+        (hold.known_ends != hold.ends).then_some(hold.ends)
+    }
+
+    /// Writes a lease into the books; nobody can use it yet.
+    fn enter_lease(&self, session: u64, ino: Ino, access: Access) -> Result<Out> {
+        let mut books = self.desk.books.lock();
+        let visit = books.visits.get(&session).filter(|visit| !visit.is_ending);
+        let Some(visit) = visit else { return refused("the session has ended") };
+        if access > Access::Read && !visit.writable {
+            return Err(Error::ReadOnly);
+        }
+        if books.leases.contains_key(&(ino.0, session)) {
+            return refused("the session has a lease on this file");
+        }
+        if access == Access::Append && books.of(ino).any(|out| out.access > Access::Read) {
+            return refused("others write to the file too: write over what is there only");
+        }
+        let Some((slot, serial)) = books.take_slot() else { return refused("too many files are leased") };
+        let out = Out { slot, serial, access };
+        books.leases.insert((ino.0, session), out);
+        self.desk.leases.fetch_add(1, Ordering::SeqCst);
+        self.desk.writers.fetch_add(usize::from(access > Access::Read), Ordering::SeqCst);
+        Ok(out)
+    }
+
+    /// Lets a lease that is in the books be used: when no copy of the file is left that its holder could make stale (FG6).
+    fn begin(&self, session: u64, ino: Ino, out: Out) -> Result<Leased> {
+        let copies = self.desk.books.lock().copies.as_ref().map(Arc::clone);
+        if let Some(copies) = copies.filter(|_| out.access > Access::Read)
+            && let Err(why) = copies.forget(ino)
+        {
+            return refused(format!("the kernel keeps its copy of the file: {why}"));
+        }
+        let mut stripe = self.locks.write(ino);
+        self.tell_others(ino);
+        let books = self.desk.books.lock();
+        match books.leases.get(&(ino.0, session)) {
+            Some(now) if (now.serial, now.access) == (out.serial, out.access) => {
+                if out.access == Access::Append {
+                    if self.is_haunted(&stripe, ino) {
+                        return refused("a client was stopped while it appended to the file");
+                    }
+                    self.space.board.forget_size_before(out.slot);
+                    stripe.appenders.push(Appender { ino, slot: out.slot, serial: out.serial });
+                }
+                self.space.board.lease(out.slot).store(State::new(out.serial, out.access).0, Ordering::SeqCst);
+                Ok(Leased { slot: out.slot as u32, serial: out.serial, access: out.access, has_ahead: false })
+            }
+            _ => refused("the file is in use through the mount"),
+        }
+    }
+
+    /// Only a program that asks the kernel loses set-id bits by writing. To be looked at when the lease is in the books (FG9).
+    fn ensure_plain(&self, ino: Ino) -> Result<()> {
+        let attr = self.getattr(ino)?;
+        let is_plain = attr.kind == Kind::File && attr.mode & 0o6000 == 0;
+        let is_plain = is_plain && matches!(self.xattr(ino, b"security.capability"), Err(Error::NoAttribute));
+        #[cfg(test)]
+        crate::share::pause_if_told(crate::share::Point::Plain);
+        if is_plain {
+            return Ok(());
+        }
+        refused("a program with rights of its own is written through the mount")
+    }
+
+    /// Whether clients may store to `ino`: what is told of it now may be wrong in a moment.
+    pub fn is_written_directly(&self, ino: Ino) -> bool {
+        self.desk.has_writers() && self.desk.books.lock().of(ino).any(|out| out.access > Access::Read)
+    }
+
+    /// Lets clients only read `ino` from now on: somebody is about to make a copy of it, or to change it (FG6).
+    pub fn end_writing(&self, ino: Ino) {
+        if self.is_written_directly(ino) {
+            self.lower(ino, Access::Read);
+            self.fold_times(ino);
+        }
+    }
+
+    /// Leaves of the leases on `ino` no more than `most`. Those that have not begun will not begin.
+    pub(crate) fn lower(&self, ino: Ino, most: Access) {
+        let mut stripe = self.locks.write(ino);
+        let had_appender = stripe.has_appender(ino);
+        stripe.appenders.retain(|appender| appender.ino != ino);
+        let mut books = self.desk.books.lock();
+        let mut ended = 0;
+        for out in books.of(ino).filter(|out| out.access > most) {
+            out.access = most;
+            ended += usize::from(most == Access::Read);
+            let word = self.space.board.lease(out.slot);
+            if State(word.load(Ordering::SeqCst)).mode(out.serial) >= Mode::Read {
+                word.store(State::new(out.serial, most).0, Ordering::SeqCst);
+            }
+        }
+        drop(books);
+        self.desk.writers.fetch_sub(ended, Ordering::SeqCst);
+        self.space.abroad.pass();
+        if had_appender {
+            self.end_appends(&mut stripe, ino);
+        }
+    }
+
+    /// Takes the lease of `session` on `ino` back.
+    pub(crate) fn take_back(&self, session: u64, ino: Ino) {
+        let mut stripe = self.locks.write(ino);
+        let mut books = self.desk.books.lock();
+        let Some(out) = books.leases.remove(&(ino.0, session)) else { return };
+        let had_appender = stripe.appenders.iter().any(|appender| appender.slot == out.slot);
+        stripe.appenders.retain(|appender| appender.slot != out.slot);
+        let noted = self.end_out(&mut books, out);
+        drop(books);
+        if had_appender {
+            self.end_appends(&mut stripe, ino);
+        }
+        if !noted.is_nothing()
+            && self.refuse_if_read_only().is_ok()
+            && let Some(_pass) = self.gate.try_pass()
+        {
+            self.keep_times(&stripe, ino, &[noted]);
+        }
+        self.tell_others(ino);
+        // Nobody else is given the inode while a stopped client may still store to it. Entered while the file is locked:
+        // whoever ends the haunting comes before, or finds it.
+        let is_kept = stripe.haunted.contains_key(&ino.0);
+        if is_kept {
+            self.desk.books.lock().kept.push(ino);
+        }
+        drop(stripe);
+        if !is_kept {
+            self.release(ino, 1);
+        }
+    }
+
+    /// Tells those who have a lease on `ino` how many others have one; its lock is held.
+    fn tell_others(&self, ino: Ino) {
+        let mut books = self.desk.books.lock();
+        let others = books.of(ino).count().saturating_sub(1) as u64;
+        books.of(ino).for_each(|out| self.space.board.others(out.slot).store(others, Ordering::Release));
+    }
+
+    /// Cuts `ino`, to which `session` may write, or lets it grow by a hole.
+    pub(crate) fn resize(&self, session: u64, ino: Ino, size: u64) -> Result<()> {
+        let (access, copies) = {
+            let books = self.desk.books.lock();
+            (books.leases.get(&(ino.0, session)).map(|out| out.access), books.copies.as_ref().map(Arc::clone))
+        };
+        if access.is_none_or(|access| access < Access::Write) {
+            return refused("the session may not write to this file");
+        }
+        self.setattr(ino, &SetAttr { size: Some(size), ..SetAttr::default() })?;
+        // Somebody may have come by the mount meanwhile, and have a copy of what was cut off (FG6).
+        match copies.map_or(Ok(()), |copies| copies.forget(ino)) {
+            Ok(()) => Ok(()),
+            Err(why) => refused(format!("the kernel keeps its copy of the file: {why}")),
+        }
+    }
+
+    fn end_out(&self, books: &mut Books, out: Out) -> Noted {
+        let board = &self.space.board;
+        board.lease(out.slot).store(State::VOID.0, Ordering::SeqCst);
+        self.space.abroad.pass();
+        let noted = noted(board, out.slot);
+        books.give_back_slot(out.slot);
+        self.desk.leases.fetch_sub(1, Ordering::SeqCst);
+        self.desk.writers.fetch_sub(usize::from(out.access > Access::Read), Ordering::SeqCst);
+        noted
+    }
+}

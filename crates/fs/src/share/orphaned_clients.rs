@@ -1,0 +1,127 @@
+//! Clients of an owner that was killed, or that let go of the file system while they were stopped (FG5).
+//!
+//! Their board says that their owner is gone, and they look at it after all they do: what they did late they do not vouch
+//! for. But where they were stopped in the middle of a store it will still happen, to a page that the file system had then,
+//! or to the size of an inode. They are known by their grants.
+//!
+//! Most were in the middle of nothing, and sleep. Nobody can ask them, but each has that board open: where it says that none
+//! of their threads is pinned, behind a barrier, they store nothing any more, and their grants end. A process that cannot be
+//! looked into, as one in another pid namespace, or whose board is of a ferrite before, keeps its grant until it ends.
+
+use std::path::Path;
+
+use ferrite_memory::SHARED_WORDS_LINK;
+use ferrite_pool::Tag;
+use ferrite_pool::grant::{GrantId, Process, Standing};
+
+use crate::Result;
+use crate::fs::FileSystem;
+use crate::share::layout::shared_state::{Board, Whose};
+use crate::share::sessions::refused;
+
+impl FileSystem {
+    /// What boards of it say that they are of; `tag` is its own.
+    pub(crate) fn whose(&self, tag: &Tag) -> Whose {
+        Whose { pool: self.pool().superblock().uuid, generation: tag.generation }
+    }
+
+    /// Grants that stand on the file system and that it has not given since it was opened.
+    fn forerunners(&self) -> Vec<Standing> {
+        let generation = self.tag().generation;
+        let mut standing = self.pool().grants().standing();
+        let books = self.desk.books.lock();
+        standing.retain(|grant| grant.tag_generation == generation && !books.visits.contains_key(&grant.id.0));
+        standing
+    }
+
+    /// Whether there are any, without those whose processes have ended, or are in the middle of nothing.
+    fn finds_forerunners(&self) -> Result<bool> {
+        self.pool().grants().reap(self.pool())?;
+        for grant in self.forerunners() {
+            if self.is_left_by(grant.id) {
+                self.release_session(grant.id)?;
+            }
+        }
+        Ok(!self.forerunners().is_empty())
+    }
+
+    /// Whether nothing is stored any more by `session`, as all boards say that it may be on: where a backup of the pool was
+    /// restored there may be two.
+    fn is_left_by(&self, session: GrantId) -> bool {
+        let Some(process) = self.pool().grants().process(session) else { return false };
+        let whose = self.whose(&self.tag());
+        let files = process.files_at(Path::new(SHARED_WORDS_LINK)).into_iter();
+        let boards = files.filter_map(|file| Board::of(file.into()).ok());
+        let mut theirs = boards.filter(|board| board.has(whose, session)).peekable();
+        theirs.peek().is_some() && theirs.all(|board| board.is_left_by(session))
+    }
+
+    fn release_session(&self, session: GrantId) -> Result<()> {
+        match self.pool().grants().release(self.pool(), session) {
+            // Somebody else was faster.
+            Err(ferrite_pool::Error::Busy(_) | ferrite_pool::Error::NotFound(_)) => Ok(()),
+            released => Ok(released?),
+        }
+    }
+
+    /// Looks for them when the file system is opened: before anything is given to anybody.
+    pub(crate) fn bar_forerunners(&self) -> Result<()> {
+        if self.finds_forerunners()? {
+            self.space.abroad.set_forerunners(true);
+            self.space.bar(true);
+        }
+        Ok(())
+    }
+
+    /// Ends the grant of `process` that an owner before gave it.
+    pub(crate) fn let_go(&self, session: GrantId, process: &Process) -> Result<()> {
+        let is_theirs = |grant: &Standing| grant.id == session && grant.process == process.identity();
+        if !self.forerunners().iter().any(is_theirs) {
+            return refused("no owner before gave this process such a session");
+        }
+        self.release_session(session)?;
+        self.end_forerunners().map(drop)
+    }
+
+    /// Ends the grants that owners before gave `process`, and by which it stores nothing any more: all but those that are `held`.
+    /// It may never have heard of one whose owner was killed just then.
+    pub(crate) fn let_go_others(&self, held: &[GrantId], process: &Process) -> Result<()> {
+        if !self.space.abroad.has_forerunners() {
+            return Ok(());
+        }
+        let is_over = |grant: &Standing| grant.process == process.identity() && !held.contains(&grant.id);
+        for grant in self.forerunners().into_iter().filter(is_over) {
+            self.release_session(grant.id)?;
+        }
+        self.end_forerunners().map(drop)
+    }
+
+    /// Uses again what they might have stored to, when the last one has ended; whether that was since it was asked for.
+    pub(crate) fn end_forerunners(&self) -> Result<bool> {
+        if !self.space.abroad.has_forerunners() {
+            return Ok(false);
+        }
+        // Who comes later bars for itself what it empties (FE2).
+        let _one = self.desk.looking.lock();
+        if self.space.abroad.has_forerunners() {
+            if self.finds_forerunners()? {
+                return Ok(false);
+            }
+            self.space.bar(false);
+            self.space.abroad.set_forerunners(false);
+            self.locks.note_haunted();
+        }
+        Ok(true)
+    }
+
+    /// The processes that keep what is free from being used, as they may still store to it (FG5).
+    pub fn awaited_processes(&self) -> Vec<u32> {
+        if !self.space.abroad.has_forerunners() {
+            return Vec::new();
+        }
+        let mut processes: Vec<u32> = self.forerunners().iter().map(|grant| grant.process.pid).collect();
+        processes.sort_unstable();
+        processes.dedup();
+        processes
+    }
+}

@@ -1,0 +1,329 @@
+//! Where the owner keeps who works beside it: the sessions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use ferrite_memory::Beacon;
+use ferrite_pool::grant::{Ask, GrantId, Process, Rights};
+use ferrite_pool::owner::{Caller, Reply};
+use parking_lot::Mutex;
+use serde_json::json;
+
+use crate::fs::FileSystem;
+use crate::share::layout::request::{Access, Answer, Opened, Request};
+use crate::share::layout::shared_state::{LAYOUT, LEASES, ensure_alike};
+use crate::{DataMode, Error, Ino, Result};
+
+/// Somebody who keeps copies of what files hold, as a kernel does that has the file system mounted.
+pub trait Copies: Send + Sync {
+    /// Lets go of all it has of the content and the attributes of `ino`; none is left on return. Waits for what is being
+    /// read and written through it, so it is called where nobody waits for the caller.
+    ///
+    /// # Errors
+    /// Where copies may be left.
+    fn forget(&self, ino: Ino) -> std::io::Result<()>;
+
+    /// Lets go of the attributes of `ino`, not of content: waits for nobody.
+    fn forget_attributes(&self, ino: Ino);
+
+    /// The number that the kernel has for what is mounted, as `stat` tells it of each file, where that is known.
+    fn device(&self) -> Option<u64>;
+}
+
+/// A session.
+#[derive(Debug)]
+pub(crate) struct Visit {
+    pub grant: GrantId,
+    /// The connection it came by.
+    pub connection: u64,
+    pub writable: bool,
+    /// Its leases are gone; it ends when its threads have let go.
+    pub is_ending: bool,
+}
+
+/// A lease that is out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Out {
+    pub slot: usize,
+    pub serial: u64,
+    pub access: Access,
+}
+
+#[derive(Default)]
+pub(crate) struct Books {
+    pub visits: BTreeMap<u64, Visit>,
+    /// By inode and session.
+    pub leases: BTreeMap<(u64, u64), Out>,
+    free: Vec<usize>,
+    /// Slots beyond this were never used.
+    used: usize,
+    serial: u64,
+    beacon: Option<Beacon>,
+    pub copies: Option<Arc<dyn Copies>>,
+    /// Files that are held until nobody stopped can store to them any more.
+    pub kept: Vec<Ino>,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Desk {
+    pub(crate) books: Mutex<Books>,
+    /// Leases that are out, and those of them through which somebody may store.
+    pub(crate) leases: AtomicUsize,
+    pub(crate) writers: AtomicUsize,
+    /// Every client stands still, because the gate is closed.
+    is_still: AtomicBool,
+    /// Had by who ends sessions: whoever asks for that next finds it done.
+    ending: Mutex<()>,
+    /// Had by who looks for clients of an owner before.
+    pub(crate) looking: Mutex<()>,
+    /// Files of which copies of attributes are to be forgotten.
+    stale: Mutex<BTreeSet<Ino>>,
+}
+
+impl Books {
+    /// A place on the board, and a serial.
+    pub fn take_slot(&mut self) -> Option<(usize, u64)> {
+        let slot = self.free.pop().or_else(|| {
+            let fresh = self.used;
+            (fresh < LEASES).then(|| self.used += 1)?;
+            Some(fresh)
+        })?;
+        self.serial += 1;
+        Some((slot, self.serial))
+    }
+
+    pub fn give_back_slot(&mut self, slot: usize) {
+        self.free.push(slot);
+    }
+
+    /// The leases on `ino`.
+    pub fn of(&mut self, ino: Ino) -> impl Iterator<Item = &mut Out> {
+        self.leases.range_mut((ino.0, 0)..=(ino.0, u64::MAX)).map(|(_, out)| out)
+    }
+}
+
+impl Desk {
+    pub fn note_still(&self, is_still: bool) {
+        self.is_still.store(is_still, Ordering::SeqCst);
+    }
+
+    /// The number of the device whose files it has, where it is mounted.
+    pub fn device(&self) -> Option<u64> {
+        self.books.lock().copies.as_ref().and_then(|copies| copies.device())
+    }
+
+    /// The grants of clients that stand still: they look at the gate before they store.
+    pub fn stilled(&self) -> Vec<GrantId> {
+        if !self.is_still.load(Ordering::SeqCst) {
+            return Vec::new();
+        }
+        self.books.lock().visits.values().map(|visit| visit.grant).collect()
+    }
+
+    /// Whether anybody has a lease.
+    #[inline]
+    pub fn is_leased(&self) -> bool {
+        self.leases.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether anybody has one through which it may store.
+    #[inline]
+    pub fn has_writers(&self) -> bool {
+        self.writers.load(Ordering::SeqCst) > 0
+    }
+}
+
+pub(crate) fn refused<T>(why: impl Into<String>) -> Result<T> {
+    Err(ferrite_pool::Error::Busy(why.into()).into())
+}
+
+impl FileSystem {
+    /// Does what a client asks; `boot_id` is this boot of the machine.
+    ///
+    /// # Errors
+    /// Why not, in words for people.
+    pub fn answer(&self, boot_id: [u8; 16], caller: &Caller, request: &Request) -> Result<Reply> {
+        let plain = |value| Reply { value, fds: Vec::new() };
+        match *request {
+            Request::DirectOpen { layout, ref held, .. } => {
+                if let Some(held) = held {
+                    self.let_go_others(held, &Process::of(caller, boot_id))?;
+                }
+                let open = || self.open_session(boot_id, caller, layout);
+                match open() {
+                    // The list of many extents needs pages of the pool.
+                    Err(Error::NoSpace) if self.pool().take_spare(None) => open(),
+                    opened => opened,
+                }
+            }
+            Request::DirectLease { session, ino, access, ahead_bytes, told, .. } => {
+                self.ensure_theirs(session, caller)?;
+                let mut answer = self.lend(session.0, Ino(ino), access, told)?;
+                if let Answer::Leased(leased) = &mut answer {
+                    // Where they cannot be had the client asks for them by themselves, and is told why.
+                    leased.has_ahead = ahead_bytes > 0 && self.give_ahead(session.0, Ino(ino), ahead_bytes).is_ok();
+                }
+                Ok(plain(json!(answer)))
+            }
+            Request::DirectAhead { session, ino, bytes, .. } => {
+                self.ensure_theirs(session, caller)?;
+                self.give_ahead(session.0, Ino(ino), bytes)?;
+                Ok(Reply::default())
+            }
+            Request::DirectResize { session, ino, size, .. } => {
+                self.ensure_theirs(session, caller)?;
+                self.resize(session.0, Ino(ino), size)?;
+                Ok(Reply::default())
+            }
+            Request::DirectReturn { session, ino, .. } => {
+                self.ensure_theirs(session, caller)?;
+                self.take_back(session.0, Ino(ino));
+                Ok(Reply::default())
+            }
+            Request::DirectLetGo { session, .. } => {
+                self.let_go(session, &Process::of(caller, boot_id))?;
+                Ok(Reply::default())
+            }
+            Request::DirectSettle { device, .. } => {
+                let ours = self.desk.books.lock().copies.as_ref().and_then(|copies| copies.device());
+                if device.zip(ours).is_some_and(|(asked, ours)| asked != ours) {
+                    return Err(ferrite_pool::Error::Tenancy("that mount is another server's".into()).into());
+                }
+                self.fold_all_times();
+                self.flush()?;
+                Ok(Reply::default())
+            }
+            Request::DirectClose { session, .. } => {
+                self.ensure_theirs(session, caller)?;
+                self.end_sessions_of(caller.connection);
+                Ok(Reply::default())
+            }
+        }
+    }
+
+    /// Lets `copies` forget what clients are about to change.
+    pub fn tell_copies(&self, copies: Arc<dyn Copies>) {
+        self.desk.books.lock().copies = Some(copies);
+    }
+
+    /// Lets copies of `ino` be forgotten that hold bytes at a place where they are not, without waiting for that: whoever
+    /// made such a copy may wait for the caller.
+    pub fn forget_copies(&self, ino: Ino) {
+        let copies = self.desk.books.lock().copies.as_ref().map(Arc::clone);
+        if let Some(copies) = copies {
+            // Where there is no thread the copy stays until somebody asks for the file's size.
+            let _ = std::thread::Builder::new().spawn(move || copies.forget(ino));
+        }
+    }
+
+    /// Lets copies of the attributes of `ino` be forgotten, which are about to be other ones.
+    pub fn forget_attributes(&self, ino: Ino) {
+        let copies = self.desk.books.lock().copies.as_ref().map(Arc::clone);
+        copies.into_iter().for_each(|copies| copies.forget_attributes(ino));
+    }
+
+    /// Lets the next step do that: pages of `ino` came or went, and nobody asked for it. The caller may have any lock.
+    pub(crate) fn note_stale(&self, ino: Ino) {
+        self.desk.stale.lock().insert(ino);
+    }
+
+    /// Does it for all that were noted. The caller has no lock: a kernel may wait for an answer, of whoever waits for that.
+    pub(crate) fn forget_stale(&self) {
+        let stale = std::mem::take(&mut *self.desk.stale.lock());
+        stale.into_iter().for_each(|ino| self.forget_attributes(ino));
+    }
+
+    fn open_session(&self, boot_id: [u8; 16], caller: &Caller, layout: u32) -> Result<Reply> {
+        ensure_alike(layout)?;
+        if self.waits() {
+            return refused(
+                "the pool lies in a file on a disk, where a write is durable at fsync: reads and writes stay system calls; \
+                 `ferrite run` speeds up a pool in /dev/shm or on DAX",
+            );
+        }
+        let writable = self.data_mode() == DataMode::Sync && self.refuse_if_read_only().is_ok();
+        let rights = if writable { Rights::ReadWrite } else { Rights::Read };
+        let process = Process::of(caller, boot_id);
+        // What it is granted takes a transaction, and who has made those wait asks for the books ([`Desk::stilled`]).
+        let _pass = self.gate.pass();
+        let mut books = self.desk.books.lock();
+        if books.beacon.is_none() {
+            books.beacon = Some(self.space.board.light()?);
+        }
+        // Its pages cannot change while it is asked for: chunks come and go under this lock.
+        let tag = self.tag.lock();
+        let board = self.space.board.share()?;
+        let (granted, memory) =
+            self.pool().lend(&Ask { tag: &tag, extents: &tag.extents, rights, process: &process, reserve: &[] })?;
+        self.space.board.enrol(self.whose(&tag), granted.id);
+        let visit = Visit { grant: granted.id, connection: caller.connection, writable, is_ending: false };
+        books.visits.insert(granted.id.0, visit);
+        self.space.abroad.enter(granted.id.0, &process);
+        let device = books.copies.as_ref().and_then(|copies| copies.device());
+        let opened = Opened { session: granted.id, offset: memory.offset, writable, device, layout: LAYOUT };
+        Ok(Reply { value: json!(opened), fds: vec![memory.fd, board, granted.notice] })
+    }
+
+    fn ensure_theirs(&self, session: GrantId, caller: &Caller) -> Result<()> {
+        let books = self.desk.books.lock();
+        let visit = books.visits.get(&session.0).filter(|visit| !visit.is_ending);
+        match visit {
+            Some(visit) if visit.connection == caller.connection => Ok(()),
+            _ => refused("this connection has no such session"),
+        }
+    }
+
+    /// Ends the sessions that came by `connection`, which has ended, as far as their threads let them.
+    pub fn end_sessions_of(&self, connection: u64) {
+        let mut books = self.desk.books.lock();
+        for visit in books.visits.values_mut().filter(|visit| visit.connection == connection) {
+            visit.is_ending = true;
+        }
+        drop(books);
+        self.end_sessions();
+    }
+
+    /// As the kernel does when the process is killed.
+    #[cfg(test)]
+    pub(crate) fn put_light_out(&self) {
+        let mut books = self.desk.books.lock();
+        books.beacon = None;
+        books.visits.clear();
+    }
+
+    /// Ends every session: clients are told that the owner is gone. Nobody else has the file system open any more; what was
+    /// taken ahead of appends goes back, but while the pool stands still (FX1, FX2).
+    pub fn dismiss(&self) {
+        let mut books = self.desk.books.lock();
+        (books.beacon, books.copies) = (None, None);
+        books.visits.values_mut().for_each(|visit| visit.is_ending = true);
+        drop(books);
+        self.end_sessions();
+        self.free_all_ahead(|| self.gate.try_pass());
+    }
+
+    /// Ends what sessions are to end, as far as their threads let them.
+    pub(crate) fn end_sessions(&self) {
+        let _one = self.desk.ending.lock();
+        let mut books = self.desk.books.lock();
+        for (session, visit) in &mut books.visits {
+            // A forked child may have the connection still.
+            visit.is_ending |= self.space.abroad.has_ended(*session);
+        }
+        let ending: Vec<(u64, GrantId)> =
+            books.visits.iter().filter(|(_, visit)| visit.is_ending).map(|(id, visit)| (*id, visit.grant)).collect();
+        let leases: Vec<(u64, u64)> = books.leases.keys().copied().collect();
+        drop(books);
+        for (session, grant) in ending {
+            leases.iter().filter(|(_, of)| *of == session).for_each(|(ino, _)| self.take_back(session, Ino(*ino)));
+            if self.space.abroad.leave(session) {
+                self.desk.books.lock().visits.remove(&session);
+                // Where it fails the grant ends with its process.
+                let _ = self.pool().grants().release(self.pool(), grant);
+            }
+        }
+        self.end_haunting();
+    }
+}

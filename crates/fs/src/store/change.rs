@@ -1,0 +1,264 @@
+//! A change of a file system: one pool transaction, with the pages that it takes and frees.
+//!
+//! Pages are taken in DRAM first, and marked by the transaction; what it frees is given back in DRAM after its commit.
+//! Dropped without a commit, nothing has happened.
+
+use ferrite_memory::Span;
+use ferrite_pool::Transaction;
+use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
+
+use crate::format::inode::Inode;
+use crate::format::layout::BITMAP;
+use crate::format::word::Word;
+use crate::fs::FileSystem;
+use crate::store::bits::{Run, words_of};
+use crate::store::limbo::Freed;
+use crate::store::space::ChunkKind;
+use crate::{Error, Result};
+
+/// Pages that one change frees at most: what it says of them fits a record however they are scattered. Few in tests, so
+/// that small files too are freed by steps.
+pub(crate) const FREED_PAGES_MAX: u64 = if cfg!(test) { 16 } else { 1024 };
+
+/// Bytes of each part of an inode.
+const LINE: usize = 64;
+
+pub(crate) struct Change<'fs> {
+    fs: &'fs FileSystem,
+    /// There until it is committed.
+    transaction: Option<Transaction<'fs>>,
+    taken: Vec<Run>,
+    freed: Vec<Run>,
+    freed_chunks: Vec<u64>,
+    /// What is kept of a superpage as pages.
+    divided: Option<Run>,
+    freed_inodes: Vec<u64>,
+    taken_inode: Option<u64>,
+    taken_orphan: Option<u32>,
+    freed_orphans: Vec<u32>,
+}
+
+impl<'fs> Change<'fs> {
+    pub fn new(fs: &'fs FileSystem) -> Self {
+        Self {
+            fs,
+            transaction: Some(fs.pool().transaction()),
+            taken: Vec::new(),
+            freed: Vec::new(),
+            freed_chunks: Vec::new(),
+            divided: None,
+            freed_inodes: Vec::new(),
+            taken_inode: None,
+            taken_orphan: None,
+            freed_orphans: Vec::new(),
+        }
+    }
+
+    fn transaction(&mut self) -> &mut Transaction<'fs> {
+        self.transaction.as_mut().expect("a commit consumes the change")
+    }
+
+    /// Writes `bytes` at `at` of the pool.
+    pub fn write(&mut self, at: u64, bytes: &[u8]) {
+        self.transaction().write(at, bytes);
+    }
+
+    pub fn write_word(&mut self, at: u64, word: u64) {
+        self.transaction().write(at, &word.to_le_bytes());
+    }
+
+    /// Zeros `span` of the pool, which transactions alone write.
+    pub fn zero(&mut self, span: Span) {
+        self.transaction().zero(span);
+    }
+
+    /// Writes the head of `inode`.
+    pub fn write_head(&mut self, inode: &mut Inode) {
+        let (at, bytes) = inode.head_bytes();
+        self.write(at, &bytes);
+    }
+
+    /// Writes the head and the roots of `inode`.
+    pub fn write_roots(&mut self, inode: &mut Inode) {
+        let (at, bytes) = inode.roots_bytes();
+        self.write(at, &bytes);
+    }
+
+    /// Writes all of `inode` that transactions write: its head, and of its other lines what is not there already. Whoever
+    /// has the inode alone may leave that out: replay too ends with what was written last.
+    pub fn write_inode(&mut self, inode: &mut Inode) {
+        let ((at, bytes), mut there) = (inode.all_bytes(), [0; 192]);
+        self.fs.memory().load(at, &mut there);
+        self.write(at, &bytes[..LINE]);
+        for line in [LINE..2 * LINE, 2 * LINE..3 * LINE] {
+            let is_other = |word: &usize| bytes[*word..word + 8] != there[*word..word + 8];
+            let mut words = line.step_by(8).filter(is_other);
+            if let Some(first) = words.next() {
+                let last = words.next_back().unwrap_or(first);
+                self.write(at + first as u64, &bytes[first..last + 8]);
+            }
+        }
+    }
+
+    /// Takes `count` pages for file content, all or none.
+    pub fn take_data(&mut self, count: u64) -> Result<Vec<Run>> {
+        let runs = self.fs.take_pages(ChunkKind::Data, count)?;
+        self.mark(&runs);
+        Ok(runs)
+    }
+
+    /// Takes a page for words or names and zeros it; its number and its place in the pool.
+    pub fn take_index_page(&mut self) -> Result<(u64, u64)> {
+        let runs = self.fs.take_pages(ChunkKind::Index, 1)?;
+        self.mark(&runs);
+        let at = self.fs.place(runs[0].page)?;
+        self.zero(Span::new(at, PAGE));
+        Ok((runs[0].page, at))
+    }
+
+    fn mark(&mut self, runs: &[Run]) {
+        self.taken.extend(runs);
+        for run in runs {
+            let bitmap = self.bitmap(*run);
+            words_of(*run).for_each(|(word, mask)| self.transaction().set(bitmap + word as u64 * 8, mask));
+        }
+    }
+
+    /// Frees a page.
+    pub fn free_page(&mut self, page: u64) {
+        match self.freed.last_mut() {
+            Some(last) if last.page + last.pages == page && !page.is_multiple_of(CHUNK_PAGES) => last.pages += 1,
+            Some(last) if last.page == page + 1 && !last.page.is_multiple_of(CHUNK_PAGES) => {
+                (last.page, last.pages) = (page, last.pages + 1);
+            }
+            _ => self.freed.push(Run { page, pages: 1 }),
+        }
+    }
+
+    /// Frees a superpage.
+    pub fn free_super(&mut self, page: u64) {
+        self.freed_chunks.push(page / CHUNK_PAGES);
+    }
+
+    /// Makes a superpage a chunk of pages: the first `count` are in use, the others are freed.
+    pub fn divide_super(&mut self, page: u64, count: u64) {
+        self.write_kind(page / CHUNK_PAGES, ChunkKind::Data);
+        let kept = Run { page, pages: count };
+        let bitmap = self.bitmap(kept);
+        words_of(kept).for_each(|(word, mask)| self.transaction().set(bitmap + word as u64 * 8, mask));
+        self.divided = Some(kept);
+    }
+
+    /// Notes what `chunk` is used for.
+    pub fn write_kind(&mut self, chunk: u64, kind: ChunkKind) {
+        self.write_word(self.fs.space.map.descriptor(chunk), kind as u64);
+    }
+
+    /// Frees what `word` names, if that has pages of file content; how many.
+    pub fn free_word(&mut self, word: Word) -> u64 {
+        match word.named() {
+            crate::format::word::Named::Page(page) => {
+                self.free_page(page);
+                1
+            }
+            crate::format::word::Named::Super(page) => {
+                self.free_super(page);
+                CHUNK_PAGES
+            }
+            _ => 0,
+        }
+    }
+
+    /// Frees the inode with this number, whose mode it sets to 0 by itself.
+    pub fn free_inode(&mut self, number: u64) {
+        self.freed_inodes.push(number);
+    }
+
+    /// It took an orphan word.
+    pub fn note_orphan(&mut self, word: u32) {
+        self.taken_orphan = Some(word);
+    }
+
+    /// It frees an orphan word, which it zeroes by itself.
+    pub fn free_orphan(&mut self, word: u32) {
+        self.freed_orphans.push(word);
+    }
+
+    /// A free inode, as it is to be filled in.
+    pub fn take_inode(&mut self) -> Result<Inode> {
+        let number = self.fs.take_inode_number()?;
+        self.taken_inode = Some(number);
+        Ok(self.fs.load_any(crate::Ino(number)).ok_or(Error::Stale)?.anew(self.fs.now()))
+    }
+
+    /// Bytes of what it says are bounded: whether there is room for more frees.
+    pub fn freed_pages(&self) -> u64 {
+        self.freed.iter().map(|run| run.pages).sum::<u64>() + self.freed_chunks.len() as u64
+    }
+
+    /// Whether it frees pages or superpages.
+    pub fn frees_any(&self) -> bool {
+        !self.freed.is_empty() || !self.freed_chunks.is_empty()
+    }
+
+    fn bitmap(&self, run: Run) -> u64 {
+        self.fs.space.map.descriptor(run.page / CHUNK_PAGES) + BITMAP
+    }
+
+    /// Refuses what a damaged medium would have freed: pages and superpages that there are not.
+    fn ensure_there(&self) -> Result<()> {
+        let kind = |chunk| self.fs.space.kind(chunk);
+        let is_paged = |run: &Run| matches!(kind(run.page / CHUNK_PAGES), Some(ChunkKind::Data | ChunkKind::Index));
+        let divided = self.divided.iter().map(|kept| kept.page / CHUNK_PAGES);
+        let mut supers = self.freed_chunks.iter().copied().chain(divided);
+        let are_there = self.freed.iter().all(is_paged) && supers.all(|chunk| kind(chunk) == Some(ChunkKind::Super));
+        if are_there { Ok(()) } else { Err(self.fs.corrupt("the number of a page that is to be freed", 0)) }
+    }
+
+    /// Commits: durable and visible on return, or an error.
+    pub fn commit(mut self) -> Result<()> {
+        self.ensure_there()?;
+        for chunk in self.freed_chunks.clone() {
+            self.write_kind(chunk, ChunkKind::Free);
+        }
+        for run in std::mem::take(&mut self.freed) {
+            let bitmap = self.bitmap(run);
+            #[cfg(test)]
+            if crate::tests::is_planted(crate::tests::Bug::LeakedPage) {
+                continue;
+            }
+            words_of(run).for_each(|(word, mask)| self.transaction().clear(bitmap + word as u64 * 8, mask));
+            self.freed.push(run);
+        }
+        self.transaction.take().expect("a commit consumes the change").commit()?;
+        self.taken.clear();
+        (self.taken_inode, self.taken_orphan) = (None, None);
+        self.freed_orphans.drain(..).for_each(|word| self.fs.orphans.give_back(word));
+        let space = &self.fs.space;
+        let (mut runs, chunks) = (std::mem::take(&mut self.freed), std::mem::take(&mut self.freed_chunks));
+        if let Some(kept) = self.divided.take() {
+            space.open_divided(kept.page / CHUNK_PAGES);
+            let behind = Run { page: kept.page + kept.pages, pages: CHUNK_PAGES - kept.pages };
+            runs.extend(Some(behind).filter(|run| run.pages > 0));
+        }
+        if !runs.is_empty() || !chunks.is_empty() {
+            space.bury(Freed { runs, chunks });
+        }
+        for number in std::mem::take(&mut self.freed_inodes) {
+            space.give_back_inode(self.fs.memory(), number);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        self.fs.space.give_back(&self.taken);
+        if let Some(number) = self.taken_inode {
+            self.fs.space.give_back_inode(self.fs.memory(), number);
+        }
+        if let Some(word) = self.taken_orphan {
+            self.fs.orphans.give_back(word);
+        }
+    }
+}

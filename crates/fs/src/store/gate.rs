@@ -1,0 +1,101 @@
+//! The gate that every change of a file system passes, so that a backup can copy a still pool.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use ferrite_memory::spin_until;
+
+use crate::share::client_pins::Abroad;
+use crate::share::layout::shared_state::Board;
+
+/// Parts, so that threads do not fight over one line.
+pub(crate) const SHARDS: usize = 16;
+
+/// A value on lines of its own (two, because processors fetch them in pairs).
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Padded<T>(pub T);
+
+/// The part that this thread uses, below [`SHARDS`].
+#[inline]
+pub(crate) fn usual_shard() -> usize {
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    thread_local!(static USUAL: Cell<usize> = const { Cell::new(usize::MAX) });
+    let usual = USUAL.get();
+    if usual != usize::MAX {
+        return usual;
+    }
+    USUAL.set(THREADS.fetch_add(1, Ordering::Relaxed) % SHARDS);
+    USUAL.get()
+}
+
+/// Open, or closed for a while.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    board: Arc<Board>,
+    abroad: Arc<Abroad>,
+    inside: [Padded<AtomicU64>; SHARDS],
+    waiting: ferrite_pool::Gate,
+}
+
+/// Inside the gate while it lives.
+#[derive(Debug)]
+pub(crate) struct Pass<'gate>(&'gate AtomicU64);
+
+impl Drop for Pass<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Release);
+    }
+}
+
+impl Gate {
+    /// An open one, whose state is on `board`.
+    pub fn new(board: &Arc<Board>, abroad: &Arc<Abroad>) -> Self {
+        let (board, abroad) = (Arc::clone(board), Arc::clone(abroad));
+        Self { board, abroad, inside: Default::default(), waiting: ferrite_pool::Gate::default() }
+    }
+
+    /// Passes the gate; whoever closes it waits until the pass is dropped. Nobody passes twice at a time.
+    #[inline]
+    pub fn pass(&self) -> Pass<'_> {
+        let inside = &self.inside[usual_shard()].0;
+        loop {
+            inside.fetch_add(1, Ordering::SeqCst);
+            if self.board.gate().load(Ordering::SeqCst) == 0 {
+                return Pass(inside);
+            }
+            inside.fetch_sub(1, Ordering::SeqCst);
+            self.waiting.wait();
+        }
+    }
+
+    /// Passes the gate if it is open.
+    pub fn try_pass(&self) -> Option<Pass<'_>> {
+        let inside = &self.inside[usual_shard()].0;
+        inside.fetch_add(1, Ordering::SeqCst);
+        let pass = Pass(inside);
+        (self.board.gate().load(Ordering::SeqCst) == 0).then_some(pass)
+    }
+
+    /// Whether it is open, for somebody who is pinned: who closes it waits for the pin too.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.board.gate().load(Ordering::Acquire) == 0
+    }
+
+    /// Closes it; nobody is inside on return, but clients that are stopped: whether there are none.
+    pub fn close(&self) -> bool {
+        self.waiting.close();
+        self.board.gate().store(1, Ordering::SeqCst);
+        self.inside.iter().for_each(|inside| spin_until(|| inside.0.load(Ordering::SeqCst) == 0));
+        self.abroad.wait_for_pins() && !self.abroad.is_stuck()
+    }
+
+    /// Opens it again.
+    pub fn open(&self) {
+        self.board.gate().store(0, Ordering::SeqCst);
+        self.waiting.open();
+    }
+}

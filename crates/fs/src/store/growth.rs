@@ -1,0 +1,257 @@
+//! How pages, inodes and chunks are found when those at hand are used up.
+
+use std::collections::BTreeSet;
+
+use ferrite_memory::{Scheme, Span, wait_for_pins};
+use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
+use ferrite_pool::{Extent, Need, Role, TagChange, Zone};
+
+use crate::format::layout::CHUNK_INODES;
+use crate::fs::FileSystem;
+use crate::store::bits::Run;
+use crate::store::change::Change;
+use crate::store::space::ChunkKind;
+use crate::{Error, Result};
+
+/// Chunks that are taken from the pool at a time, at most.
+const GROWTH_CHUNKS_MAX: u64 = 64;
+/// Free pages for which a chunk is taken over by a thread.
+const WORTH_TAKING: u64 = 64;
+
+/// Free chunks that are kept in any case.
+const KEPT_CHUNKS: u64 = 2;
+
+/// What of `extent` is left without the chunks that start at `gone`.
+fn without(extent: Extent, gone: &BTreeSet<u64>) -> Vec<Extent> {
+    if extent.role != Role::DATA {
+        return vec![extent];
+    }
+    let chunks = (extent.page..extent.end()).step_by(CHUNK_PAGES as usize).filter(|page| !gone.contains(page));
+    let mut left: Vec<Extent> = Vec::new();
+    for page in chunks {
+        match left.last_mut() {
+            Some(last) if last.end() == page => last.pages += CHUNK_PAGES as u32,
+            _ => left.push(Extent { page, pages: CHUNK_PAGES as u32, ..extent }),
+        }
+    }
+    left
+}
+
+impl FileSystem {
+    /// Takes `count` pages, all or none, in DRAM.
+    pub(crate) fn take_pages(&self, kind: ChunkKind, count: u64) -> Result<Vec<Run>> {
+        let mut runs = Vec::with_capacity(1);
+        let mut left = self.space.take_current(kind, count, &mut runs);
+        while left > 0 {
+            let found = match self.chunk_for(kind) {
+                Ok(Some(chunk)) => {
+                    self.space.make_current(kind, chunk);
+                    self.space.take_current(kind, left, &mut runs)
+                }
+                Ok(None) => match self.space.find_any(kind) {
+                    Some(chunk) => self.space.take_of(kind, chunk, left, &mut runs),
+                    None => {
+                        self.space.give_back(&runs);
+                        return Err(Error::NoSpace);
+                    }
+                },
+                Err(error) => {
+                    self.space.give_back(&runs);
+                    return Err(error);
+                }
+            };
+            left = found;
+        }
+        Ok(runs)
+    }
+
+    /// A chunk to take pages of `kind` from: for this thread alone, but where those of words would become too many.
+    fn chunk_for(&self, kind: ChunkKind) -> Result<Option<u64>> {
+        self.space.drain_limbo();
+        if let Some(chunk) = self.space.find_partly_free(kind, WORTH_TAKING) {
+            return Ok(Some(chunk));
+        }
+        if kind == ChunkKind::Index
+            && self.space.has_many(kind)
+            && let Some(shared) = self.space.find_any(kind)
+        {
+            return Ok(Some(shared));
+        }
+        let Some(chunk) = self.claim_chunk()? else { return Ok(self.space.find_partly_free(kind, 1)) };
+        self.dedicate(chunk, kind)?;
+        self.space.open_pages(chunk);
+        Ok(Some(chunk))
+    }
+
+    /// A chunk with nothing in it, claimed, of this file system or from the pool. Whatever it was used for, nobody reads
+    /// it and no record can be replayed into it (FC1).
+    pub(crate) fn claim_chunk(&self) -> Result<Option<u64>> {
+        self.space.drain_limbo();
+        loop {
+            if let Some(chunk) = self.space.claim_idle(self.memory()) {
+                let retired = self.vacate(chunk);
+                if retired.is_err() {
+                    self.space.unclaim(chunk);
+                }
+                return retired.map(|()| Some(chunk));
+            }
+            match self.grow() {
+                Ok(()) => {}
+                Err(Error::NoSpace) if self.space.leave_idle() => {}
+                Err(Error::NoSpace) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn vacate(&self, chunk: u64) -> Result<()> {
+        let old = self.space.kind(chunk);
+        self.space.set_kind(chunk, ChunkKind::Free);
+        #[cfg(test)]
+        if crate::tests::is_planted(crate::tests::Bug::HastyChunk) {
+            return Ok(());
+        }
+        if matches!(old, Some(ChunkKind::Index | ChunkKind::Inodes)) {
+            wait_for_pins();
+            self.pool().retire()?;
+        }
+        Ok(())
+    }
+
+    /// Gives a claimed chunk its kind.
+    fn dedicate(&self, chunk: u64, kind: ChunkKind) -> Result<()> {
+        let result = self.try_dedicate(chunk, kind);
+        if result.is_err() {
+            self.space.unclaim(chunk);
+        }
+        result
+    }
+
+    fn try_dedicate(&self, chunk: u64, kind: ChunkKind) -> Result<()> {
+        if kind == ChunkKind::Inodes {
+            let at = self.place(chunk * CHUNK_PAGES)?;
+            self.memory().zero(Span::new(at, CHUNK), Scheme::Nt);
+            self.settle()?;
+        }
+        let mut change = Change::new(self);
+        change.write_kind(chunk, kind);
+        change.commit()?;
+        self.space.set_kind(chunk, kind);
+        if kind == ChunkKind::Inodes {
+            self.space.free_inodes(chunk);
+        }
+        Ok(())
+    }
+
+    /// A free inode's number, taken in DRAM.
+    pub(crate) fn take_inode_number(&self) -> Result<u64> {
+        loop {
+            if let Some(number) = self.space.take_inode(self.memory()) {
+                return Ok(number);
+            }
+            let is_shared = self.space.has_many(ChunkKind::Inodes);
+            let found = self.space.find_inodes(self.memory(), !is_shared);
+            let chunk = match found {
+                Some(chunk) => chunk,
+                None => match self.claim_chunk()? {
+                    Some(chunk) => {
+                        self.dedicate(chunk, ChunkKind::Inodes)?;
+                        chunk
+                    }
+                    None => self.space.find_inodes(self.memory(), false).ok_or(Error::NoSpace)?,
+                },
+            };
+            self.space.make_current(ChunkKind::Inodes, chunk);
+        }
+    }
+
+    /// Takes chunks from the pool: a sixteenth of what it has, or as many as there are (FC3).
+    pub(crate) fn grow(&self) -> Result<()> {
+        let mut tag = self.tag.lock();
+        if self.space.has_free() {
+            return Ok(());
+        }
+        let numbers: Vec<u64> = self.space.absent().collect();
+        let have = self.space.chunks() - numbers.len() as u64;
+        let mut wanted = (have / 16).clamp(1, GROWTH_CHUNKS_MAX).min(numbers.len() as u64);
+        while wanted > 0 {
+            let need = Need { role: Role::DATA, zone: Zone::Super, bytes: wanted * CHUNK };
+            let change = TagChange { size: tag.size, attributes: tag.attributes, add: &[need], keep: &tag.extents };
+            match self.pool().change_tag(&tag, &change, |_| Ok(())) {
+                Ok(grown) => {
+                    *tag = grown;
+                    return self.adopt_spare(&tag);
+                }
+                Err(ferrite_pool::Error::Full { .. }) => wanted /= 2,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Error::NoSpace)
+    }
+
+    /// Gives free chunks back to the pool while it has more than a few; whether it did. A chunk word goes first: what a
+    /// crash leaves then is a spare chunk (FC3).
+    ///
+    /// Not beside clients: what is under a grant is nobody's until that ends, and would not even be ours.
+    pub(crate) fn step_space(&self) -> Result<bool> {
+        self.give_chunks(|all| KEPT_CHUNKS.max(all / 16))
+    }
+
+    /// The same, where others find no space: all of it.
+    pub(crate) fn spare_space(&self) -> Result<bool> {
+        self.give_chunks(|_| 0)
+    }
+
+    /// Whether chunks can be given to others: not while clients have all of them mapped.
+    pub(crate) fn gives_chunks(&self) -> bool {
+        !self.space.abroad.is_anybody() && !self.space.abroad.has_forerunners()
+    }
+
+    /// Of all chunks it keeps as many idle ones as `kept` tells.
+    fn give_chunks(&self, kept: impl FnOnce(u64) -> u64) -> Result<bool> {
+        self.space.drain_limbo();
+        if !self.gives_chunks() {
+            return Ok(false);
+        }
+        let _pass = self.gate.pass();
+        // Who is giving some is waited for: they are neither idle here nor free there until that is done.
+        let mut tag = self.tag.lock();
+        let (idle, all) = self.space.idle_count();
+        let kept = kept(all);
+        if idle <= kept {
+            return Ok(false);
+        }
+        let mut gone = BTreeSet::new();
+        while gone.len() as u64 + kept < idle && gone.len() < GROWTH_CHUNKS_MAX as usize {
+            let Some(chunk) = self.space.claim_idle(self.memory()) else { break };
+            let page = self.place(chunk * CHUNK_PAGES)? / PAGE;
+            let word = self.space.map.chunk_word(chunk);
+            self.memory().store_word(word, 0);
+            self.memory().persist(Span::new(word, 8))?;
+            self.space.remove(chunk);
+            gone.insert(page);
+        }
+        if gone.is_empty() {
+            // What is idle is what threads take from.
+            return Ok(self.space.leave_idle());
+        }
+        wait_for_pins();
+        let keep: Vec<Extent> = tag.extents.iter().flat_map(|extent| without(*extent, &gone)).collect();
+        let change = TagChange { size: tag.size, attributes: tag.attributes, add: &[], keep: &keep };
+        match self.pool().change_tag(&tag, &change, |_| Ok(())) {
+            Ok(smaller) => *tag = smaller,
+            Err(why) => {
+                // If nothing was changed, they are its own still.
+                self.pool().check_poison()?;
+                self.adopt_spare(&tag)?;
+                return Err(why.into());
+            }
+        }
+        Ok(true)
+    }
+
+    /// Inodes that could still be made, beside those of the chunks there are.
+    pub(crate) fn inodes_of(&self, free_bytes: u64) -> u64 {
+        free_bytes / CHUNK * CHUNK_INODES
+    }
+}

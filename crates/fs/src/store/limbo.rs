@@ -1,0 +1,98 @@
+//! Pages and chunks that are free, and that readers may still copy from.
+//!
+//! What was freed by a committed change waits here until the pins of before are gone (FL2). One wait does for many.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+
+use crate::share::client_pins::Abroad;
+use crate::store::bits::Run;
+use crate::store::gate::{Padded, SHARDS, usual_shard};
+
+/// Runs for which it pays to wait for readers.
+const WORTH_A_WAIT: usize = 64;
+
+/// What waits, by the thread that freed it.
+#[derive(Debug, Default)]
+pub(crate) struct Limbo {
+    shards: [Padded<Mutex<Freed>>; SHARDS],
+    /// Had while something is on its way out, alone by who takes all: nobody finds nothing because of that.
+    on_its_way: RwLock<()>,
+    /// How often something came out.
+    out: AtomicU64,
+}
+
+/// Runs of pages, and superpages by their chunks.
+#[derive(Debug, Default)]
+pub(crate) struct Freed {
+    pub runs: Vec<Run>,
+    pub chunks: Vec<u64>,
+}
+
+impl Freed {
+    fn len(&self) -> usize {
+        self.runs.len() + self.chunks.len()
+    }
+
+    fn extend(&mut self, other: Self) {
+        self.runs.extend(other.runs);
+        self.chunks.extend(other.chunks);
+    }
+}
+
+impl Limbo {
+    /// Adds what was freed, and lets `bring_out` have what may be used again if it was worth a wait. While a client is
+    /// stopped with a pin all of it waits on (FG2).
+    pub fn add(&self, freed: Freed, abroad: &Abroad, bring_out: impl FnOnce(&Freed)) {
+        let mine = &self.shards[usual_shard()].0;
+        let is_much = {
+            let mut mine = mine.lock();
+            mine.extend(freed);
+            mine.len() >= WORTH_A_WAIT
+        };
+        if !is_much || abroad.is_stuck() {
+            return;
+        }
+        // Who takes all takes this too.
+        let Some(_sharing) = self.on_its_way.try_read() else { return };
+        let ripe = std::mem::take(&mut *mine.lock());
+        self.ripen(ripe, abroad, bring_out);
+    }
+
+    /// Lets `bring_out` have `ripe` when it may be used again; where that is not soon, it waits on.
+    fn ripen(&self, ripe: Freed, abroad: &Abroad, bring_out: impl FnOnce(&Freed)) {
+        if ripe.len() == 0 {
+            return;
+        }
+        if abroad.wait_for_pins() {
+            bring_out(&ripe);
+            self.out.fetch_add(1, Ordering::SeqCst);
+        } else {
+            self.shards[usual_shard()].0.lock().extend(ripe);
+        }
+    }
+
+    /// Lets `bring_out` have all that waits. The caller is not pinned.
+    pub fn drain(&self, abroad: &Abroad, bring_out: impl FnOnce(&Freed)) {
+        if abroad.is_stuck() {
+            return;
+        }
+        let _alone = self.on_its_way.write();
+        let mut all = Freed::default();
+        self.shards.iter().for_each(|shard| all.extend(std::mem::take(&mut *shard.0.lock())));
+        self.ripen(all, abroad, bring_out);
+    }
+
+    /// How often something came out: while it is the same nothing has become free.
+    pub fn turn(&self) -> u64 {
+        self.out.load(Ordering::SeqCst)
+    }
+
+    /// Pages that wait, and chunks.
+    pub fn count(&self) -> (u64, u64) {
+        self.shards.iter().map(|shard| shard.0.lock()).fold((0, 0), |(pages, chunks), freed| {
+            (pages + freed.runs.iter().map(|run| run.pages).sum::<u64>(), chunks + freed.chunks.len() as u64)
+        })
+    }
+}

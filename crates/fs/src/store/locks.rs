@@ -1,0 +1,329 @@
+//! The locks of inodes. An inode's lock is one of a fixed number, by its number: nothing is looked up or counted.
+//!
+//! Several are taken at once in the order of the table, each once; so no two threads wait for each other.
+//!
+//! Reads, and writes over what is there, mostly take none: they pin, look the place up, and see by the lock's version that
+//! nobody changed it meanwhile.
+//!
+//! - FL1. While a lock is held to change something its version is odd; afterwards it is another one than before.
+//! - FL2. A place that was looked up under a pin, with the same even version before and after, is used for nothing else
+//!   until the pin is gone: what is freed waits for the pins of before (`limbo`).
+//! - FL3. Who copies content to another place first lets writes wait for the lock, and then waits for the pins of before:
+//!   no byte is written behind the copy's back.
+
+use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use ferrite_memory::{order_loads, wait_for_pins};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard};
+
+use crate::Ino;
+use crate::format::inode::{Head, Inode};
+use crate::share::appenders::{self, Appender, Forced};
+use crate::share::client_pins::Abroad;
+use crate::share::layout::shared_state::{Board, STRIPES, Version, stripe};
+use crate::store::gate::Padded;
+
+/// What is kept in DRAM of an inode that somebody holds.
+#[derive(Debug, Default)]
+pub(crate) struct Hold {
+    /// How often.
+    pub count: u64,
+    /// How often clients have ceased to append to it, or a kernel has begun, and of which of those times a kernel has learned the
+    /// end since (FG8), and come to an end (FG11).
+    pub ends: u32,
+    pub known_ends: u32,
+}
+
+/// What is kept in DRAM of the inodes of one lock.
+#[derive(Debug, Default)]
+pub(crate) struct Stripe {
+    pub holds: BTreeMap<u64, Hold>,
+    /// Where a fence is not durable: sizes and times that wait for an fsync.
+    pub waiting: BTreeMap<u64, Waiting>,
+    /// Clients that append to files by themselves (FG7).
+    pub appenders: Vec<Appender>,
+    /// Files that one of them was stopped in the middle of an append to; `true`: what it may still do counts no more.
+    pub haunted: BTreeMap<u64, bool>,
+    pub serial: u64,
+}
+
+/// A size and times that are not on the medium yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    pub size: u64,
+    mtime: i64,
+    ctime: i64,
+    atime: i64,
+    /// Differs from that of what waited before.
+    pub serial: u64,
+}
+
+impl Stripe {
+    /// Lets the size and the times of `inode` wait.
+    pub fn wait(&mut self, inode: &Inode) {
+        self.serial += 1;
+        let number = inode.ino.0;
+        let serial = self.waiting.get(&number).map_or(self.serial, |waiting| waiting.serial);
+        let Head { size, mtime, ctime, atime, .. } = inode.head;
+        self.waiting.insert(number, Waiting { size, mtime, ctime, atime, serial });
+    }
+
+    /// The same where they wait already, and a transaction has written its head meanwhile.
+    pub fn wait_on(&mut self, inode: &Inode) {
+        if self.waiting.contains_key(&inode.ino.0) {
+            self.wait(inode);
+        }
+    }
+
+    /// Whether a client appends to `ino` by itself.
+    pub fn has_appender(&self, ino: Ino) -> bool {
+        self.appenders.iter().any(|appender| appender.ino == ino)
+    }
+
+    pub fn is_held(&self, ino: Ino) -> bool {
+        self.holds.contains_key(&ino.0)
+    }
+}
+
+impl Waiting {
+    /// Lets `inode` have the times. It may have lost a name since, which is told on the medium.
+    pub fn tell_times(&self, inode: &mut Inode) {
+        let ctime = inode.head.ctime.max(self.ctime);
+        (inode.head.mtime, inode.head.ctime, inode.head.atime) = (self.mtime, ctime, self.atime);
+    }
+}
+
+/// Sees to a file that is haunted.
+type Calm = Box<dyn Fn(&mut Stripe, Forced) + Send + Sync>;
+
+/// All locks. Their versions are on the board, for clients that take no locks at all.
+pub(crate) struct Locks {
+    board: Arc<Board>,
+    abroad: Arc<Abroad>,
+    /// Whether a file is haunted, and who sees to it.
+    is_haunted: AtomicBool,
+    calm: OnceLock<Calm>,
+    slots: Box<[Padded<RwLock<Stripe>>]>,
+}
+
+/// An inode, locked to be changed.
+pub(crate) struct Writing<'a> {
+    board: &'a Board,
+    index: u64,
+    stripe: RwLockWriteGuard<'a, Stripe>,
+}
+
+impl<'a> Writing<'a> {
+    fn new(locks: &'a Locks, index: u64, mut stripe: RwLockWriteGuard<'a, Stripe>) -> Self {
+        let (board, mut forced) = (&*locks.board, Vec::new());
+        if !stripe.appenders.is_empty() {
+            forced = appenders::take(board, &locks.abroad, &mut stripe.appenders);
+        }
+        // Acquire: nothing that is stored under the lock is seen before the version is odd.
+        board.version(index).fetch_add(1, Ordering::AcqRel);
+        forced.into_iter().for_each(|forced| locks.haunt(&mut stripe, forced));
+        Self { board, index, stripe }
+    }
+}
+
+impl Writing<'_> {
+    /// Whether nobody had the lock to change something since `version`.
+    pub fn follows(&self, version: Version) -> bool {
+        self.board.version(self.index).load(Ordering::Relaxed) == version.locked()
+    }
+
+    /// The version that it will have afterwards.
+    pub fn version_after(&self) -> Version {
+        Version::after(self.board.version(self.index).load(Ordering::Relaxed))
+    }
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        let version = self.board.version(self.index);
+        version.store(version.load(Ordering::Relaxed) + 1, Ordering::Release);
+        if !self.stripe.appenders.is_empty() {
+            appenders::let_go(self.board, &self.stripe.appenders);
+        }
+    }
+}
+
+impl Deref for Writing<'_> {
+    type Target = Stripe;
+
+    fn deref(&self) -> &Stripe {
+        &self.stripe
+    }
+}
+
+impl DerefMut for Writing<'_> {
+    fn deref_mut(&mut self) -> &mut Stripe {
+        &mut self.stripe
+    }
+}
+
+/// An inode whose content is being copied: readers go on, writers wait (FL3).
+pub(crate) struct Copying<'a> {
+    locks: &'a Locks,
+    index: u64,
+    stripe: Option<RwLockUpgradableReadGuard<'a, Stripe>>,
+}
+
+impl<'a> Copying<'a> {
+    pub fn stripe(&self) -> &Stripe {
+        self.stripe.as_ref().expect("there until it is upgraded")
+    }
+
+    /// Waits for readers too, to change what they see.
+    pub fn upgrade(mut self) -> Writing<'a> {
+        let stripe = self.stripe.take().expect("there until it is upgraded");
+        Writing::new(self.locks, self.index, RwLockUpgradableReadGuard::upgrade(stripe))
+    }
+}
+
+impl Drop for Copying<'_> {
+    fn drop(&mut self) {
+        // Upgraded, the odd version has taken its place.
+        self.locks.board.writes_wait(self.index).store(0, Ordering::SeqCst);
+    }
+}
+
+/// Several inodes, locked to be changed.
+pub(crate) struct Locked<'a>(Vec<(u64, Writing<'a>)>);
+
+impl Locked<'_> {
+    /// What is kept of `ino`, which is one of those locked.
+    pub fn stripe(&mut self, ino: Ino) -> &mut Stripe {
+        let of = stripe(ino);
+        let found = self.0.iter_mut().find(|(index, _)| *index == of);
+        &mut found.expect("only locked inodes are asked for").1
+    }
+}
+
+impl Locks {
+    /// Locks whose versions are on `board`.
+    pub fn new(board: &Arc<Board>, abroad: &Arc<Abroad>) -> Self {
+        let (board, abroad) = (Arc::clone(board), Arc::clone(abroad));
+        Self {
+            board,
+            abroad,
+            is_haunted: AtomicBool::new(false),
+            calm: OnceLock::new(),
+            slots: (0..STRIPES).map(|_| Padded::default()).collect(),
+        }
+    }
+
+    fn slot(&self, index: u64) -> &RwLock<Stripe> {
+        &self.slots[index as usize].0
+    }
+
+    fn lock(&self, index: u64) -> Writing<'_> {
+        Writing::new(self, index, self.slot(index).write())
+    }
+
+    pub fn read(&self, ino: Ino) -> RwLockReadGuard<'_, Stripe> {
+        self.slot(stripe(ino)).read()
+    }
+
+    pub fn write(&self, ino: Ino) -> Writing<'_> {
+        self.lock(stripe(ino))
+    }
+
+    /// What a reader without a lock starts from; none while somebody changes something. The caller is pinned.
+    #[inline]
+    pub fn version(&self, ino: Ino) -> Option<Version> {
+        self.board.even_version(ino)
+    }
+
+    /// The same for a writer.
+    #[inline]
+    pub fn version_to_write(&self, ino: Ino) -> Option<Version> {
+        self.board.version_to_write(ino)
+    }
+
+    /// Whether nobody changed anything since.
+    #[inline]
+    pub fn is_still(&self, ino: Ino, version: Version) -> bool {
+        order_loads();
+        self.board.is_still(ino, version)
+    }
+
+    /// Keeps others from changing its content; readers go on. The caller is not pinned.
+    pub fn copying(&self, ino: Ino) -> Copying<'_> {
+        let index = stripe(ino);
+        let stripe = Some(self.slot(index).upgradable_read());
+        self.board.writes_wait(index).store(1, Ordering::SeqCst);
+        wait_for_pins();
+        self.abroad.pass();
+        Copying { locks: self, index, stripe }
+    }
+
+    /// All of `inos`, to be changed.
+    pub fn write_all(&self, inos: &[Ino]) -> Locked<'_> {
+        let mut locked = Vec::with_capacity(4);
+        if let [ino] = inos {
+            locked.push((stripe(*ino), self.write(*ino)));
+            return Locked(locked);
+        }
+        let mut indexes: Vec<u64> = inos.iter().map(|ino| stripe(*ino)).collect();
+        indexes.sort_unstable();
+        indexes.dedup();
+        locked.extend(indexes.into_iter().map(|index| (index, self.lock(index))));
+        Locked(locked)
+    }
+
+    /// `more` to what is `locked`, if that needs no waiting.
+    pub fn try_add<'a>(&'a self, locked: &mut Locked<'a>, more: Ino) -> bool {
+        let index = stripe(more);
+        if locked.0.iter().any(|(other, _)| *other == index) {
+            return true;
+        }
+        let added = self.slot(index).try_write();
+        added.map(|stripe| locked.0.push((index, Writing::new(self, index, stripe)))).is_some()
+    }
+
+    /// A client was stopped at the end of a file: before anybody else gets there, what it may do is to be in vain.
+    #[cold]
+    fn haunt(&self, stripe: &mut Stripe, forced: Forced) {
+        stripe.haunted.insert(forced.ino.0, false);
+        self.note_haunted();
+        if let Some(calm) = self.calm.get() {
+            calm(stripe, forced);
+        }
+    }
+
+    /// Lets `calm` see to files that are haunted.
+    pub fn calm_by(&self, calm: Calm) {
+        _ = self.calm.set(calm);
+    }
+
+    /// Whether there may be a haunted file.
+    pub fn is_haunted(&self) -> bool {
+        self.is_haunted.load(Ordering::Acquire)
+    }
+
+    pub fn note_haunted(&self) {
+        self.is_haunted.store(true, Ordering::SeqCst);
+    }
+
+    /// Forgets what is haunted, as far as nobody is left who could come back: who is stopped at the end of a file is known
+    /// to be before that file's lock is let go.
+    pub fn end_haunting(&self, may_come_back: impl Fn() -> bool) {
+        self.is_haunted.store(false, Ordering::SeqCst);
+        self.each(|stripe| {
+            if !stripe.haunted.is_empty() && may_come_back() {
+                self.note_haunted();
+            } else {
+                stripe.haunted.clear();
+            }
+        });
+    }
+
+    /// Every inode's hold and waiting size, one lock after the other.
+    pub fn each(&self, mut visit: impl FnMut(&mut Stripe)) {
+        (0..STRIPES).for_each(|index| visit(&mut self.lock(index)));
+    }
+}

@@ -1,0 +1,107 @@
+//! Orphans: inodes with work left to do, so that a crash leaks nothing.
+//!
+//! An orphan word names an inode that lost its last name, or whose end was cut off while it had more pages than one
+//! change frees. The inode names the word.
+//!
+//! - FO1. An inode without a name that is not freed in the same change has an orphan word in it, or the last word tells
+//!   of such (FO3).
+//! - FO2. After a crash nobody holds an inode: those without a name end, step by step; pages behind the end go.
+//! - FO3. Where words run short an inode without a name has none, and the last word says that there may be such. Who opens
+//!   the file system looks for them then, and says that there are none only where it finds none. So however many files
+//!   somebody keeps open, what others remove goes, and what they cut finds a word.
+
+use ferrite_memory::{Memory, Span};
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+
+use crate::format::layout::{LAST_ORPHAN, MapPages, ORPHANS, UNLISTED};
+use crate::fs::FileSystem;
+use crate::{Ino, Result};
+
+/// Words that inodes without a name leave to those that have one and cannot do without.
+const KEPT_BACK: usize = 1024;
+
+/// The orphan words in DRAM.
+#[derive(Debug)]
+pub(crate) struct Orphans(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    /// Words that nobody uses.
+    free: Vec<u32>,
+    /// Inodes to work on: those that nobody holds.
+    ready: BTreeSet<Ino>,
+}
+
+impl Orphans {
+    /// The words as a crash left them (FO2).
+    pub fn load(memory: &dyn Memory, map: &MapPages) -> Self {
+        let mut state = State { free: Vec::new(), ready: BTreeSet::new() };
+        for index in (0..ORPHANS).rev() {
+            match memory.load_word(map.orphan(index)) {
+                0 if index == LAST_ORPHAN => {}
+                0 => state.free.push(index as u32),
+                UNLISTED => {}
+                ino => drop(state.ready.insert(Ino(ino))),
+            }
+        }
+        Self(Mutex::new(state))
+    }
+
+    /// A word that nobody uses, for an inode with a name or one without.
+    pub fn take(&self, is_named: bool) -> Option<u32> {
+        let mut state = self.0.lock();
+        let kept_back = if is_named { 0 } else { KEPT_BACK };
+        if state.free.len() > kept_back { state.free.pop() } else { None }
+    }
+
+    /// Earlier versions gave the last word to an inode, too.
+    pub fn give_back(&self, word: u32) {
+        if u64::from(word) < LAST_ORPHAN {
+            self.0.lock().free.push(word);
+        }
+    }
+
+    /// There is work to do on `ino`, and nobody holds it back.
+    pub fn make_ready(&self, ino: Ino) {
+        self.0.lock().ready.insert(ino);
+    }
+
+    /// All inodes to work on.
+    pub fn ready(&self) -> Vec<Ino> {
+        self.0.lock().ready.iter().copied().collect()
+    }
+
+    /// Inodes to work on, `count` at most.
+    pub fn some_ready(&self, count: usize) -> Vec<Ino> {
+        self.0.lock().ready.iter().take(count).copied().collect()
+    }
+
+    /// Nothing is left to do on `ino`.
+    pub fn remove(&self, ino: Ino) {
+        self.0.lock().ready.remove(&ino);
+    }
+}
+
+impl FileSystem {
+    /// Finds the orphans that no word names (FO3), of a file system that nobody uses yet.
+    pub(crate) fn find_unlisted(&self) -> Result<()> {
+        let last = self.space.map.orphan(LAST_ORPHAN);
+        if self.memory().load_word(last) != UNLISTED {
+            return Ok(());
+        }
+        let mut is_any = false;
+        for ino in self.space.inodes_in_use(self.memory()).map(Ino) {
+            if self.load(ino).is_ok_and(|inode| inode.head.links == 0 && inode.head.orphan == 0) {
+                self.orphans.make_ready(ino);
+                is_any = true;
+            }
+        }
+        if is_any {
+            return Ok(());
+        }
+        let mut transaction = self.pool().transaction();
+        transaction.zero(Span::new(last, 8));
+        Ok(transaction.commit()?)
+    }
+}

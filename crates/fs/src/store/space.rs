@@ -1,0 +1,388 @@
+//! The chunks of a file system, and what of them is free.
+//!
+//! The truth on the medium is the kind and the bitmap of each chunk (`layout`); this is its copy in DRAM. What is free
+//! here is free on the medium; it is taken here first, then in a transaction ([`crate::change`]), and given back here
+//! when the transaction that freed it has committed.
+//!
+//! - FC1. Pages of data chunks are written directly and by no transaction; pages of index chunks by transactions alone.
+//!   So each is used again for the same at once. A chunk changes its kind only when no record can be replayed into it.
+//! - FC2. A chunk that has no page in use becomes free when somebody needs one, or when it goes back to the pool.
+//! - FC3. A chunk word is stored directly. A chunk that the tag has and no word names is spare: it is given a number when
+//!   the file system is opened or grows. Nobody leaves a word whose chunk the tag has not, nor one that is none of a chunk
+//!   with pages in use: a check calls it damaged, and who opens it is refused but to read. So growing and giving back need
+//!   no transaction over both tables.
+
+mod idle;
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use ferrite_memory::Memory;
+use ferrite_pool::layout::CHUNK_PAGES;
+use parking_lot::Mutex;
+
+use crate::format::layout::{BITMAP, CHUNK_INODES, MapPages};
+use crate::share::client_pins::Abroad;
+use crate::share::layout::shared_state::Board;
+use crate::store::bits::{Run, append_bits, lowest, words_of};
+use crate::store::gate::{Padded, SHARDS, usual_shard};
+use crate::store::inode_map::InodeMap;
+use crate::store::limbo::{Freed, Limbo};
+
+/// What a chunk is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ChunkKind {
+    /// Nothing.
+    Free = 0,
+    /// Pages of file content.
+    Data = 1,
+    /// Pages of words and names.
+    Index = 2,
+    /// Inodes.
+    Inodes = 3,
+    /// A superpage of file content.
+    Super = 4,
+}
+
+impl ChunkKind {
+    pub fn from_word(word: u64) -> Option<Self> {
+        [Self::Free, Self::Data, Self::Index, Self::Inodes, Self::Super].into_iter().find(|kind| *kind as u64 == word)
+    }
+}
+
+/// Whether the descriptor at `at` says that something is in use; of inodes none does.
+pub(crate) fn is_in_use(memory: &dyn Memory, at: u64) -> bool {
+    match ChunkKind::from_word(memory.load_word(at)) {
+        Some(ChunkKind::Data | ChunkKind::Index) => (0..8).any(|word| memory.load_word(at + BITMAP + word * 8) != 0),
+        kind => kind == Some(ChunkKind::Super),
+    }
+}
+
+/// A chunk in DRAM; where it lies and its kind are on the board.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Chunk {
+    /// A shard takes from it.
+    is_current: AtomicBool,
+    /// Nothing of it is given to anybody: clients of an owner before this one may still store to it (FG5), or it is being
+    /// emptied (FE2).
+    is_barred: AtomicBool,
+    free: AtomicU32,
+    bitmap: [AtomicU64; 8],
+    inodes: OnceLock<Box<InodeMap>>,
+}
+
+/// What a thread takes from.
+#[derive(Debug, Default)]
+struct Shard {
+    data: Option<u64>,
+    index: Option<u64>,
+    inodes: Option<u64>,
+}
+
+/// All chunks.
+#[derive(Debug)]
+pub(crate) struct Space {
+    pub map: MapPages,
+    pub board: Arc<Board>,
+    pub abroad: Arc<Abroad>,
+    chunks: Box<[Chunk]>,
+    shards: [Padded<Mutex<Shard>>; SHARDS],
+    hint: AtomicU64,
+    /// Freed, and maybe still read from.
+    pub limbo: Limbo,
+    /// Had by who gets space back for somebody that met none, and how often that was some.
+    pub making: Mutex<()>,
+    pub made: AtomicU64,
+}
+
+impl Space {
+    /// The chunks whose places are `bases`, by number.
+    pub fn load(memory: &dyn Memory, map: MapPages, board: &Arc<Board>, bases: &[u64]) -> Result<Self, u64> {
+        let chunk = |(number, base): (usize, &u64)| {
+            let at = map.descriptor(number as u64);
+            let word = if *base == 0 { 0 } else { memory.load_word(at) };
+            let kind = ChunkKind::from_word(word).ok_or(at)?;
+            board.set_base(number as u64, *base);
+            board.set_kind(number as u64, kind);
+            let paged = matches!(kind, ChunkKind::Data | ChunkKind::Index);
+            let bitmap: [u64; 8] =
+                std::array::from_fn(|word| if paged { memory.load_word(at + BITMAP + word as u64 * 8) } else { 0 });
+            let used: u32 = bitmap.iter().map(|word| word.count_ones()).sum();
+            Ok(Chunk {
+                is_current: AtomicBool::new(false),
+                is_barred: AtomicBool::new(false),
+                free: AtomicU32::new(CHUNK_PAGES as u32 - used),
+                bitmap: bitmap.map(AtomicU64::new),
+                inodes: OnceLock::new(),
+            })
+        };
+        let chunks = bases.iter().enumerate().map(chunk).collect::<Result<_, u64>>()?;
+        let (shards, board, abroad) = (Default::default(), Arc::clone(board), Arc::new(Abroad::new(board)));
+        Ok(Self {
+            map,
+            board,
+            abroad,
+            chunks,
+            shards,
+            hint: AtomicU64::new(0),
+            limbo: Limbo::default(),
+            making: Mutex::new(()),
+            made: AtomicU64::new(0),
+        })
+    }
+
+    /// Where `page` lies in the pool; `None` where there is no such page.
+    #[inline]
+    pub fn place(&self, page: u64) -> Option<u64> {
+        self.board.place(page)
+    }
+
+    /// Where inode `number` lies in the pool; `None` where there is none.
+    #[inline]
+    pub fn inode_place(&self, number: u64) -> Option<u64> {
+        self.board.inode_place(number)
+    }
+
+    /// Numbers that chunks may have.
+    pub fn chunks(&self) -> u64 {
+        self.chunks.len() as u64
+    }
+
+    pub fn kind(&self, chunk: u64) -> Option<ChunkKind> {
+        (self.board.base(chunk) != 0)
+            .then(|| ChunkKind::from_word(self.board.kind(chunk)).expect("only kinds are stored"))
+    }
+
+    pub fn set_kind(&self, chunk: u64, kind: ChunkKind) {
+        self.board.set_kind(chunk, kind);
+    }
+
+    /// Gives `chunk` a place, or takes it away (0).
+    pub fn set_base(&self, chunk: u64, base: u64) {
+        self.board.set_base(chunk, base);
+    }
+
+    /// Pages of `chunk` that are free, if it has pages.
+    pub fn free_pages(&self, chunk: u64) -> u64 {
+        self.chunks[chunk as usize].free.load(Ordering::Relaxed).into()
+    }
+
+    /// Takes up to `count` pages of kind `kind` from what this thread's shard has, into `runs`; how many are missing.
+    pub fn take_current(&self, kind: ChunkKind, count: u64, runs: &mut Vec<Run>) -> u64 {
+        let shard = self.shards[usual_shard()].0.lock();
+        match shard.current(kind) {
+            Some(chunk) => self.take_of(kind, chunk, count, runs),
+            None => count,
+        }
+    }
+
+    /// Takes up to `count` pages of `chunk`, if it still is of `kind`; how many are missing. Who shares it may find that
+    /// somebody else has claimed it (FC1); with a page of it taken nobody can.
+    pub fn take_of(&self, kind: ChunkKind, chunk: u64, count: u64, runs: &mut Vec<Run>) -> u64 {
+        let left = self.take_in(chunk, count, runs);
+        if left == count || self.kind(chunk) == Some(kind) {
+            return left;
+        }
+        let (strange, rest): (Vec<Run>, Vec<Run>) = runs.drain(..).partition(|run| run.page / CHUNK_PAGES == chunk);
+        self.give_back(&strange);
+        *runs = rest;
+        count
+    }
+
+    fn take_in(&self, chunk: u64, count: u64, runs: &mut Vec<Run>) -> u64 {
+        let found = &self.chunks[chunk as usize];
+        let mut left = count;
+        for (index, word) in found.bitmap.iter().enumerate() {
+            while left > 0 {
+                let now = word.load(Ordering::Relaxed);
+                let mask = lowest(!now, left);
+                if mask == 0 {
+                    break;
+                }
+                let mine = mask & !word.fetch_or(mask, Ordering::AcqRel);
+                left -= u64::from(mine.count_ones());
+                found.free.fetch_sub(mine.count_ones(), Ordering::Relaxed);
+                append_bits(runs, chunk * CHUNK_PAGES + index as u64 * 64, mine);
+            }
+        }
+        left
+    }
+
+    /// Lets this thread's shard take from `chunk` from now on; what it took from before.
+    pub fn make_current(&self, kind: ChunkKind, chunk: u64) {
+        let mut shard = self.shards[usual_shard()].0.lock();
+        if let Some(old) = shard.slot(kind).replace(chunk) {
+            self.chunks[old as usize].is_current.store(false, Ordering::Release);
+        }
+    }
+
+    /// A chunk of `kind` with at least `pages` free pages, for this thread alone to take from.
+    pub fn find_partly_free(&self, kind: ChunkKind, pages: u64) -> Option<u64> {
+        self.search(|number, chunk| {
+            self.board.kind(number) == kind as u64
+                && chunk.may_give(kind)
+                && u64::from(chunk.free.load(Ordering::Relaxed)) >= pages
+                && !chunk.is_current.swap(true, Ordering::AcqRel)
+        })
+    }
+
+    /// Any chunk of `kind` with a free page.
+    pub fn find_any(&self, kind: ChunkKind) -> Option<u64> {
+        self.search(|number, chunk| {
+            self.board.kind(number) == kind as u64 && chunk.may_give(kind) && chunk.free.load(Ordering::Relaxed) > 0
+        })
+    }
+
+    /// Gives the pages of `chunk`, all claimed, to the thread that is to take from it.
+    pub fn open_pages(&self, chunk: u64) {
+        let found = &self.chunks[chunk as usize];
+        found.free.store(CHUNK_PAGES as u32, Ordering::Relaxed);
+        found.bitmap.iter().for_each(|word| word.store(0, Ordering::Release));
+    }
+
+    /// `chunk`, a superpage, is one of pages, all of them in use: who frees some gives them back.
+    pub fn open_divided(&self, chunk: u64) {
+        let found = &self.chunks[chunk as usize];
+        found.free.store(0, Ordering::Relaxed);
+        found.bitmap.iter().for_each(|word| word.store(u64::MAX, Ordering::Release));
+        self.set_kind(chunk, ChunkKind::Data);
+        found.is_current.store(false, Ordering::Release);
+    }
+
+    /// Gives the pages of `chunk`, all claimed, back.
+    pub fn unclaim(&self, chunk: u64) {
+        self.open_pages(chunk);
+        self.chunks[chunk as usize].is_current.store(false, Ordering::Release);
+    }
+
+    /// Numbers that no chunk has.
+    pub fn absent(&self) -> impl Iterator<Item = u64> + '_ {
+        (0..self.chunks()).filter(|chunk| self.kind(*chunk).is_none())
+    }
+
+    /// Where each chunk lies in the pool, with its number.
+    pub fn places(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        (0..self.chunks()).map(|number| (self.board.base(number), number)).filter(|(base, _)| *base != 0)
+    }
+
+    /// Takes away `chunk`, which is claimed: nobody is given anything of it.
+    pub fn remove(&self, chunk: u64) {
+        self.set_base(chunk, 0);
+        self.set_kind(chunk, ChunkKind::Free);
+        self.unclaim(chunk);
+    }
+
+    /// Whether there is a chunk of kind free.
+    pub fn has_free(&self) -> bool {
+        let is_free = |chunk| self.kind(chunk) == Some(ChunkKind::Free);
+        (0..self.chunks()).any(|chunk| is_free(chunk) && self.chunks[chunk as usize].may_give(ChunkKind::Free))
+    }
+
+    /// Keeps every chunk there is from being given to anybody, or no longer (FG5).
+    pub fn bar(&self, barred: bool) {
+        for (_, chunk) in self.places() {
+            self.chunks[chunk as usize].is_barred.store(barred, Ordering::SeqCst);
+        }
+    }
+
+    pub fn is_barred(&self, chunk: u64) -> bool {
+        self.chunks[chunk as usize].is_barred()
+    }
+
+    fn search(&self, is_it: impl Fn(u64, &Chunk) -> bool) -> Option<u64> {
+        let (count, hint) = (self.chunks.len() as u64, self.hint.load(Ordering::Relaxed));
+        let is_there = |number: &u64| self.board.base(*number) != 0;
+        let mut numbers = (0..count).map(|step| (hint + step) % count).filter(is_there);
+        let found = numbers.find(|number| is_it(*number, &self.chunks[*number as usize]))?;
+        self.hint.store(found, Ordering::Relaxed);
+        Some(found)
+    }
+
+    /// Gives back what a committed change freed, when no reader can be copying from it.
+    pub fn bury(&self, freed: Freed) {
+        self.limbo.add(freed, &self.abroad, |ripe| self.unearth(ripe));
+    }
+
+    /// Gives back at once all that waits for readers. The caller is not pinned.
+    pub fn drain_limbo(&self) {
+        self.limbo.drain(&self.abroad, |ripe| self.unearth(ripe));
+    }
+
+    fn unearth(&self, freed: &Freed) {
+        self.give_back(&freed.runs);
+        for chunk in &freed.chunks {
+            self.set_kind(*chunk, ChunkKind::Free);
+            self.unclaim(*chunk);
+        }
+    }
+
+    /// Gives pages back that nobody has read from.
+    pub fn give_back(&self, runs: &[Run]) {
+        for run in runs {
+            let found = &self.chunks[(run.page / CHUNK_PAGES) as usize];
+            for (word, mask) in words_of(*run) {
+                found.bitmap[word].fetch_and(!mask, Ordering::AcqRel);
+                found.free.fetch_add(mask.count_ones(), Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Which inodes of `chunk` are in use; read when first asked for.
+    pub fn inodes(&self, memory: &dyn Memory, chunk: u64) -> &InodeMap {
+        let found = &self.chunks[chunk as usize];
+        found.inodes.get_or_init(|| Box::new(InodeMap::load(memory, self.board.base(chunk), chunk == 0)))
+    }
+
+    /// A free inode of the chunk that this thread takes from.
+    pub fn take_inode(&self, memory: &dyn Memory) -> Option<u64> {
+        let chunk = self.shards[usual_shard()].0.lock().inodes?;
+        self.inodes(memory, chunk).take().map(|slot| chunk * CHUNK_INODES + slot)
+    }
+
+    /// A chunk with free inodes, for this thread alone to take from; any such chunk where `alone` is not.
+    pub fn find_inodes(&self, memory: &dyn Memory, alone: bool) -> Option<u64> {
+        (0..self.chunks()).find(|number| {
+            let chunk = &self.chunks[*number as usize];
+            self.kind(*number) == Some(ChunkKind::Inodes)
+                && (!alone || !chunk.is_current.load(Ordering::Acquire))
+                && self.inodes(memory, *number).free() > 0
+                && (!alone || !chunk.is_current.swap(true, Ordering::AcqRel))
+        })
+    }
+
+    /// Gives inode `number` back.
+    pub fn give_back_inode(&self, memory: &dyn Memory, number: u64) {
+        self.inodes(memory, number / CHUNK_INODES).give_back(number % CHUNK_INODES);
+    }
+
+    /// The numbers of inodes in use.
+    pub fn inodes_in_use<'a>(&'a self, memory: &'a dyn Memory) -> impl Iterator<Item = u64> + 'a {
+        let chunks = (0..self.chunks()).filter(|chunk| self.kind(*chunk) == Some(ChunkKind::Inodes));
+        chunks.flat_map(|chunk| self.inodes(memory, chunk).used().map(move |slot| chunk * CHUNK_INODES + slot))
+    }
+
+    /// Inodes in use, of the chunks there are.
+    pub fn inode_count(&self, memory: &dyn Memory) -> (u64, u64) {
+        let chunks = (0..self.chunks()).filter(|chunk| self.kind(*chunk) == Some(ChunkKind::Inodes));
+        chunks.fold((0, 0), |(used, free), chunk| {
+            let now = u64::from(self.inodes(memory, chunk).free());
+            (used + CHUNK_INODES - now, free + now)
+        })
+    }
+}
+
+impl Shard {
+    fn slot(&mut self, kind: ChunkKind) -> &mut Option<u64> {
+        match kind {
+            ChunkKind::Index => &mut self.index,
+            ChunkKind::Inodes => &mut self.inodes,
+            _ => &mut self.data,
+        }
+    }
+
+    fn current(&self, kind: ChunkKind) -> Option<u64> {
+        if kind == ChunkKind::Index { self.index } else { self.data }
+    }
+}

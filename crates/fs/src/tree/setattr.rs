@@ -1,0 +1,126 @@
+//! Changing what is known of a file, and where it ends.
+
+use ferrite_pool::layout::PAGE;
+
+use crate::file::read::apply_waiting;
+use crate::format::inode::{Head, Inode, KEEPS_PAGES};
+use crate::format::layout::FILE_BYTES_MAX;
+use crate::fs::FileSystem;
+use crate::store::change::Change;
+use crate::{Attr, DataMode, Error, Ino, Kind, Result, SetAttr, SetTime};
+
+impl FileSystem {
+    /// Changes what `set` says, all in one; a size takes away or adds at the end. A mode changes the ACL with it.
+    ///
+    /// # Errors
+    /// Of a size: [`Error::FileTooBig`], [`Error::IsDirectory`] for a directory and [`Error::Invalid`] for what else
+    /// has no content. Else as [`FileSystem`] says.
+    pub fn setattr(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
+        self.with_space(|| self.setattr_anew(ino, set))
+    }
+
+    fn setattr_anew(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
+        self.refuse_if_read_only()?;
+        self.fold_times(ino);
+        let _pass = self.gate.pass();
+        let mut stripe = self.locks.write(ino);
+        let mut inode = self.load(ino)?;
+        apply_waiting(&stripe, &mut inode);
+        self.calm(&mut stripe, &mut inode)?;
+        if self.are_only_times(&inode, set) {
+            set_times(&mut inode, set, self.now());
+            stripe.wait(&inode);
+            return self.attr_of(&inode);
+        }
+        if set.size.is_some() && stripe.waiting.contains_key(&ino.0) {
+            self.publish_size(&mut stripe, &mut inode)?;
+        }
+        let (before, cuts) = (inode.size(), set.size.is_some_and(|size| frees(&inode, size)));
+        if let Some(size) = set.size {
+            self.refuse_size(&inode, size)?;
+            if size > inode.size() {
+                self.define_until(&mut stripe, &mut inode, size)?;
+            }
+        }
+        let mut change = Change::new(self);
+        let is_ready = self.set_fields(&mut change, &mut inode, set)?;
+        change.write_inode(&mut inode);
+        change.commit()?;
+        stripe.wait_on(&inode);
+        if is_ready {
+            self.orphans.make_ready(ino);
+        }
+        if cuts {
+            self.shrink_super(&mut inode)?;
+        }
+        self.note_growth(ino, before..inode.size());
+        self.attr_of(&inode)
+    }
+
+    /// Whether nothing but times of `inode` would change, which wait as those of what is written do (FW4).
+    fn are_only_times(&self, inode: &Inode, set: &SetAttr) -> bool {
+        let Head { mode, uid, gid, ctime, .. } = inode.head;
+        self.data_mode() == DataMode::Posix
+            && inode.kind() == Some(Kind::File)
+            && set.size.is_none()
+            && set.mode.is_none_or(|set| set & 0o7777 == mode & 0o7777)
+            && set.uid.is_none_or(|set| set == uid)
+            && set.gid.is_none_or(|set| set == gid)
+            // An earlier one than is on the medium does not count while it waits.
+            && set.ctime.is_none_or(|set| set.0 >= ctime)
+    }
+
+    fn refuse_size(&self, inode: &Inode, size: u64) -> Result<()> {
+        match inode.kind() {
+            Some(Kind::File) if size <= FILE_BYTES_MAX => Ok(()),
+            Some(Kind::File) => Err(Error::FileTooBig),
+            Some(Kind::Directory) => Err(Error::IsDirectory),
+            _ => Err(Error::Invalid("only regular files have a size to set")),
+        }
+    }
+
+    /// Whether the inode has become an orphan whose end is to be freed by steps.
+    fn set_fields(&self, change: &mut Change<'_>, inode: &mut Inode, set: &SetAttr) -> Result<bool> {
+        let now = self.now();
+        let mut is_ready = false;
+        if let Some(size) = set.size {
+            is_ready = frees(inode, size) && self.cut(change, inode, size)?;
+            inode.head.size = size;
+            inode.head.mtime = now;
+        }
+        if let Some(mode) = set.mode {
+            inode.head.mode = inode.head.mode & !0o7777 | mode & 0o7777;
+            self.mask_acl(change, inode)?;
+        }
+        inode.head.uid = set.uid.unwrap_or(inode.head.uid);
+        inode.head.gid = set.gid.unwrap_or(inode.head.gid);
+        set_times(inode, set, now);
+        Ok(is_ready)
+    }
+
+    /// Lets `change` free what lies behind `size`, or, where that is too much for one change, make the inode an orphan
+    /// to be cut by steps; whether it did the latter. What lies behind the end is undefined, so it may stay meanwhile.
+    fn cut(&self, change: &mut Change<'_>, inode: &mut Inode, size: u64) -> Result<bool> {
+        inode.head.flags &= !KEEPS_PAGES;
+        let from = size.div_ceil(PAGE);
+        if self.trim(change, inode, from)? {
+            return Ok(false);
+        }
+        self.make_orphan(change, inode)?;
+        Ok(true)
+    }
+}
+
+/// Whether pages of `inode` are to go where it is to end at byte `size`: those that were kept behind its end (FX1) also where
+/// it ends there already.
+fn frees(inode: &Inode, size: u64) -> bool {
+    size < inode.size() || size == inode.size() && inode.head.flags & KEEPS_PAGES != 0
+}
+
+/// Lets `inode` have the times that `set` says, and else those of a change at `now`.
+fn set_times(inode: &mut Inode, set: &SetAttr, now: i64) {
+    let time = |set| if let SetTime::To(time) = set { time.0 } else { now };
+    inode.head.atime = set.atime.map_or(inode.head.atime, time);
+    inode.head.mtime = set.mtime.map_or(inode.head.mtime, time);
+    inode.head.ctime = set.ctime.map_or(now, |time| time.0);
+}

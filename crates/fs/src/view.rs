@@ -1,0 +1,6 @@
+//! Readers of files that hold no lock, over plain memory.
+
+pub(crate) mod hints;
+pub(crate) mod index_reader;
+pub(crate) mod inode_snapshot;
+pub(crate) mod superpage_cache;

@@ -1,0 +1,140 @@
+//! What a thread remembers of files that it looked at: where 2 MiB of one lie, and what its inode said.
+//!
+//! A copy out of memory that is in no cache takes hundreds of instructions' time, and the next one begins meanwhile if
+//! few enough lie between the two. So a lookup is a comparison and one load.
+//!
+//! - FH1. A hint counts while the version of the file's lock is the one that it was found after, and the size that is
+//!   stored directly is the same: whoever changes anything else that it says takes the lock. So it is what a lookup would
+//!   find again; and since a version comes once, it need not have been checked when it is kept.
+//!
+//! That a file was read is noted under a lock that readers share, so who notes it forgets its own hint.
+//!
+//! A signal handler may interrupt its own thread anywhere in here. Who looks stores nothing, so that the next copy is not
+//! kept waiting for a place to store to; who keeps something counts before and after, and whoever looked around that, or
+//! comes in the middle of it, does without.
+
+use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
+
+use ferrite_pool::layout::CHUNK;
+
+use crate::Ino;
+use crate::share::layout::shared_state::Version;
+use crate::view::inode_snapshot::{SIGHT_WORDS, Sight};
+
+/// Hints of a thread: for 512 MiB of one file.
+const HINTS: usize = 256;
+
+/// 2 MiB of a file of a board.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub board: BoardId,
+    pub ino: Ino,
+    /// Its number in the file.
+    pub block: u64,
+}
+
+/// A board of this process; no other has ever had it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BoardId(u64);
+
+impl BoardId {
+    pub fn new() -> Self {
+        static BOARDS: AtomicU64 = AtomicU64::new(1);
+        Self(BOARDS.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// What was seen of a piece last, as words: board, inode and block, the version, and the sight. Atomics, for a signal
+/// handler may change them.
+type Hint = [AtomicU64; HINT_WORDS];
+
+const HINT_WORDS: usize = 4 + SIGHT_WORDS;
+
+thread_local! {
+    static HELD: [Hint; HINTS] = const { [const { [const { AtomicU64::new(0) }; HINT_WORDS] }; HINTS] };
+    /// Changes of what is held, each counted when it begins and when it is done: odd in the middle of one.
+    static CHANGES: AtomicU64 = const { AtomicU64::new(0) };
+}
+
+impl Piece {
+    #[inline(always)]
+    fn slot(self) -> usize {
+        slot(self.ino, self.block)
+    }
+}
+
+#[inline(always)]
+fn slot(ino: Ino, block: u64) -> usize {
+    (block + ino.0.wrapping_mul(37)) as usize % HINTS
+}
+
+/// How often something was kept.
+#[inline(always)]
+pub(crate) fn changes() -> u64 {
+    CHANGES.with(|changes| changes.load(Ordering::Relaxed))
+}
+
+fn count(so_many: u64) {
+    CHANGES.with(|changes| changes.store(so_many, Ordering::Relaxed));
+}
+
+/// What was seen of `piece` after `version` (FH1). By the smallest closures, and `try_with`, which asks to be compiled into its
+/// callers as `with` does not: a call for each word is a tenth of a 4 KiB read.
+#[inline(always)]
+pub(crate) fn find(piece: Piece, version: Version) -> Option<Sight> {
+    let (slot, before) = (piece.slot(), changes());
+    compiler_fence(Ordering::SeqCst);
+    let word = |word: usize| HELD.try_with(|held| held[slot][word].load(Ordering::Relaxed)).unwrap_or(0);
+    if before % 2 == 1 || word(0) != piece.board.0 || word(1) != piece.ino.0 || word(2) != piece.block {
+        return None;
+    }
+    let (of, sight) = (Version(word(3)), Sight::of([word(4), word(5), word(6), word(7), word(8), word(9)]));
+    compiler_fence(Ordering::SeqCst);
+    if counts(of, version) && changes() == before { Some(sight) } else { None }
+}
+
+/// Where byte `at` of the file is, if this thread saw it in a superpage last: for hints to the processor, since it is not
+/// asked whether that counts, or of which file it is.
+#[inline(always)]
+pub(crate) fn guess(ino: Ino, at: u64) -> Option<u64> {
+    let slot = slot(ino, at / CHUNK);
+    Sight::guess(HELD.try_with(|held| held[slot][HINT_WORDS - 1].load(Ordering::Relaxed)).unwrap_or(0), at)
+}
+
+/// Whether what was found after `of` counts where `now` is found (FH1).
+#[inline(always)]
+pub(crate) fn counts(of: Version, now: Version) -> bool {
+    #[cfg(test)]
+    if crate::tests::is_planted(crate::tests::Bug::StaleHint) {
+        return true;
+    }
+    of == now
+}
+
+/// Does `work` alone, which changes what is held; not for who interrupted somebody who does.
+pub(crate) fn change(work: impl FnOnce()) {
+    let before = changes();
+    if before % 2 == 1 {
+        return;
+    }
+    count(before + 1);
+    compiler_fence(Ordering::SeqCst);
+    work();
+    compiler_fence(Ordering::SeqCst);
+    count(before + 2);
+}
+
+/// Keeps what is seen of `piece` after `version`.
+pub(crate) fn keep(piece: Piece, version: Version, sight: Sight) {
+    let of = [piece.board.0, piece.ino.0, piece.block, version.0];
+    let words = of.into_iter().chain(sight.words());
+    let set = |held: &[Hint; HINTS]| {
+        held[piece.slot()].iter().zip(words).for_each(|(kept, word)| kept.store(word, Ordering::Relaxed));
+    };
+    change(|| HELD.with(set));
+}
+
+/// Forgets what was seen of `piece`.
+pub(crate) fn forget(piece: Piece) {
+    keep(piece, Version::NONE, Sight::NONE);
+}

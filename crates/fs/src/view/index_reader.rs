@@ -1,0 +1,109 @@
+//! A file's index, as who holds no lock reads it: word by word, of which any may be changed meanwhile. So what is damaged is
+//! not told from what is being changed: nothing is said of either. Under the lock `tree` walks it.
+
+use ferrite_memory::Memory;
+use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
+
+use crate::format::inode::ROOTS_AT;
+use crate::format::layout::{NODE_WORDS, ROOTS};
+use crate::format::word::{Named, Word};
+
+/// That of one file.
+pub(crate) struct Index<'a, M: ?Sized, P> {
+    pub memory: &'a M,
+    /// Where a page lies in the pool.
+    pub place: P,
+    /// Where the inode lies.
+    pub at: u64,
+}
+
+/// Where 2 MiB of a file are: a place of the pool, or 0, and in its low bits what is there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Block(pub u64);
+
+/// They are a superpage.
+const SUPER: u64 = 0;
+/// They are the pages that the words there name.
+const WORDS: u64 = 1;
+/// They are those that the words of the inode name, or nowhere.
+const IN_ROOTS: u64 = 2;
+/// They are nowhere: zeros.
+const HOLE: u64 = 3;
+const WHAT: u64 = 7;
+
+/// Bytes of a file that are found together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// So many from this place of the pool on, to the end of a page or superpage.
+    At(u64, u64),
+    /// So many zeros, at least.
+    Hole(u64),
+}
+
+impl Block {
+    pub const HOLE: Self = Self(HOLE);
+
+    fn at(place: u64, what: u64) -> Self {
+        debug_assert_eq!(place & WHAT, 0);
+        Self(place | what)
+    }
+
+    #[inline(always)]
+    fn what(self) -> (u64, u64) {
+        (self.0 & WHAT, self.0 & !WHAT)
+    }
+
+    /// Where byte `at` of the file lies, if this is the superpage around it; one at 0 is none.
+    #[inline(always)]
+    pub fn super_place(self, at: u64) -> Option<u64> {
+        let (what, place) = self.what();
+        if what == SUPER && place != 0 { Some(place + at % CHUNK) } else { None }
+    }
+}
+
+impl<M: Memory + ?Sized, P: Fn(u64) -> Option<u64>> Index<'_, M, P> {
+    /// Where block `block` of the file is: a hole where the index is not so high. `None` where a word is none that this
+    /// program writes, or is being changed.
+    pub fn block(&self, mut height: u32, block: u64) -> Option<Block> {
+        if height == 0 {
+            return Some(Block(if block == 0 { IN_ROOTS } else { HOLE }));
+        }
+        let page = block * CHUNK_PAGES;
+        let root = page.checked_shr(9 * height)?;
+        if height > 4 || root >= ROOTS {
+            return (height <= 4).then_some(Block::HOLE);
+        }
+        let mut word_at = self.at + ROOTS_AT + root * 8;
+        loop {
+            match (Word(self.memory.load_word(word_at)).named(), height) {
+                (Named::Super(first), 1) if first.is_multiple_of(CHUNK_PAGES) => {
+                    return Some(Block::at((self.place)(first)?, SUPER));
+                }
+                (Named::Node(node), 1) => return Some(Block::at((self.place)(node)?, WORDS)),
+                (Named::Node(node), 2..) => {
+                    height -= 1;
+                    word_at = (self.place)(node)? + (page >> (9 * height) & (NODE_WORDS - 1)) * 8;
+                }
+                (Named::Nothing, _) => return Some(Block::HOLE),
+                _ => return None,
+            }
+        }
+    }
+
+    /// Where the bytes from byte `at` on lie, which is in `block`, wherever the file ends.
+    #[inline(always)]
+    pub fn find(&self, block: Block, at: u64) -> Option<Found> {
+        let (page, within) = (at / PAGE, at % PAGE);
+        let word_at = match block.what() {
+            (SUPER, place) => return Some(Found::At(place + at % CHUNK, CHUNK - at % CHUNK)),
+            (WORDS, place) => place + page % NODE_WORDS * 8,
+            (IN_ROOTS, _) if page < ROOTS => self.at + ROOTS_AT + page * 8,
+            _ => return Some(Found::Hole(CHUNK - at % CHUNK)),
+        };
+        match Word(self.memory.load_word(word_at)).named() {
+            Named::Page(page) => Some(Found::At((self.place)(page)? + within, PAGE - within)),
+            Named::Nothing => Some(Found::Hole(PAGE - within)),
+            _ => None,
+        }
+    }
+}

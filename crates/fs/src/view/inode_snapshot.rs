@@ -1,0 +1,248 @@
+//! What a read or an overwrite needs to know of an inode, word by word: a page is found with a dozen loads, or with one
+//! by who remembers the last time (`hints`).
+//!
+//! Nothing is checked twice and nothing is copied: what a glance does not find right away is left to the lookup under a
+//! lock.
+
+use ferrite_memory::{Memory, pin};
+use ferrite_pool::layout::CHUNK;
+
+use crate::Ino;
+use crate::format::append_checksum::Proofs;
+use crate::format::attr::KIND_MASK;
+use crate::format::inode::{ATIME, DIRECT, DIRECT_SIZE_AT, MTIME, SIZE, SIZE_AT, SIZE_BITS};
+use crate::fs::FileSystem;
+use crate::share::layout::shared_state::{Board, Version};
+use crate::view::hints::{self, Piece};
+use crate::view::index_reader::{Block, Found, Index};
+use crate::view::superpage_cache::Stretch;
+
+/// Words of a [`Sight`].
+pub(crate) const SIGHT_WORDS: usize = 6;
+
+/// How often what is stored directly is looked at, while an append is under way: that stores a page at most, and what others
+/// see of it first is not said.
+const LOOKS: u32 = 64;
+
+/// Words of an inode's head, up to its times.
+const HEAD_WORDS: usize = (ATIME / 8 + 1) as usize;
+
+/// A regular file, and 2 MiB of it, at a glance.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sight {
+    /// Where its inode lies.
+    pub at: u64,
+    /// The word of the size that is stored directly, whether that counts or not.
+    direct_size: u64,
+    pub size: u64,
+    /// Of how many bytes is what proves the size, if it is proved by any (FP3).
+    proved: u64,
+    pub mtime: i64,
+    pub atime: i64,
+    block: Block,
+}
+
+/// What is stored directly in an inode.
+struct Direct {
+    /// It holds in the place of what the head says.
+    counts: bool,
+    /// The word of the size.
+    word: u64,
+    /// Of how many bytes is what proves it.
+    proved: u64,
+    /// Of change and of access.
+    times: [u64; 2],
+}
+
+/// Which file of which board, and the version of its lock: what is seen counts while that is the same.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Viewer<'a, M: ?Sized> {
+    pub memory: &'a M,
+    pub board: &'a Board,
+    pub ino: Ino,
+    pub version: Version,
+}
+
+impl Sight {
+    /// Nothing.
+    pub const NONE: Self = Self { at: 0, direct_size: 0, size: 0, proved: 0, mtime: 0, atime: 0, block: Block::HOLE };
+
+    /// All of it, to be kept.
+    pub fn words(&self) -> [u64; SIGHT_WORDS] {
+        let size = self.size | self.proved << SIZE_BITS;
+        [self.at, self.direct_size, size, self.mtime as u64, self.atime as u64, self.block.0]
+    }
+
+    /// What was kept.
+    #[inline(always)]
+    pub fn of([at, direct_size, size, mtime, atime, block]: [u64; SIGHT_WORDS]) -> Self {
+        let (size, proved) = (size & SIZE, size >> SIZE_BITS);
+        Self { at, direct_size, size, proved, mtime: mtime as i64, atime: atime as i64, block: Block(block) }
+    }
+
+    /// [`Sight::super_place`] by the last of the words that were kept.
+    #[inline(always)]
+    pub fn guess(block: u64, at: u64) -> Option<u64> {
+        Block(block).super_place(at)
+    }
+
+    /// Says that `place`, where byte `at` lies, is to be stored to next, if that could not be guessed.
+    #[inline(always)]
+    pub fn expect_store(&self, memory: &(impl Memory + ?Sized), at: u64, place: u64) {
+        if self.super_place(at).is_none() {
+            memory.expect_store(place);
+        }
+    }
+
+    /// What it is when an append has stored the size whose word is `direct_size`, proved by so many bytes.
+    pub fn grown(self, direct_size: u64, proved: u64, now: i64) -> Self {
+        Self { direct_size, size: direct_size & SIZE, proved, mtime: now, ..self }
+    }
+
+    /// Bytes that may be stored over: those before the ones that the size rests on (FP3).
+    #[inline(always)]
+    pub fn settled(&self) -> u64 {
+        self.size - self.proved
+    }
+
+    /// Where byte `at`, which is in the 2 MiB that were looked at, lies in a superpage.
+    #[inline(always)]
+    pub fn super_place(&self, at: u64) -> Option<u64> {
+        self.block.super_place(at)
+    }
+
+    /// The superpage around byte `at`, which was looked at, if it is one: where it lies, and how many of its bytes are before
+    /// the end.
+    pub fn stretch(&self, version: Version, at: u64) -> Option<Stretch> {
+        let (place, bytes) = (self.super_place(at - at % CHUNK)?, self.size.saturating_sub(at - at % CHUNK).min(CHUNK));
+        let (size_at, direct_size) = (self.at + DIRECT_SIZE_AT, self.direct_size);
+        Some(Stretch { version, place, bytes, size_at, direct_size })
+    }
+
+    /// Whether it was changed since it was read.
+    #[inline]
+    pub fn is_unread(&self) -> bool {
+        self.atime <= self.mtime
+    }
+}
+
+impl<M: Memory + ?Sized> Viewer<'_, M> {
+    /// The file, if it is a regular one, and the 2 MiB around byte `at`.
+    // Always: what it finds stays in registers.
+    #[inline(always)]
+    pub fn look(&self, at: u64) -> Option<Sight> {
+        match self.recall(at) {
+            Some(seen) => Some(seen),
+            None => self.look_anew(Piece { board: self.board.id, ino: self.ino, block: at / CHUNK }),
+        }
+    }
+
+    /// The same, by what this thread remembers alone.
+    #[inline(always)]
+    pub fn recall(&self, at: u64) -> Option<Sight> {
+        let seen = hints::find(Piece { board: self.board.id, ino: self.ino, block: at / CHUNK }, self.version)?;
+        if self.is_as_seen(&seen) { Some(seen) } else { None }
+    }
+
+    /// Where the `len` bytes from byte `at` on lie, which is in the 2 MiB that were looked at, if they are before the end
+    /// and together in a page or superpage.
+    #[inline(always)]
+    pub fn place_of(&self, seen: &Sight, at: u64, len: usize) -> Option<u64> {
+        at.checked_add(len as u64).filter(|end| *end <= seen.size && *end > at)?;
+        if let Some(place) = seen.super_place(at) {
+            return (len as u64 <= CHUNK - at % CHUNK).then_some(place);
+        }
+        match self.find(seen, at)? {
+            Found::At(place, together) if len as u64 <= together => Some(place),
+            _ => None,
+        }
+    }
+
+    /// Whether no size was stored since. The caller knows by the version that nothing else was changed.
+    #[inline(always)]
+    pub fn is_as_seen(&self, seen: &Sight) -> bool {
+        self.memory.load_word(seen.at + DIRECT_SIZE_AT) == seen.direct_size
+    }
+
+    /// Keeps what is known of the file and the 2 MiB around byte `at`.
+    pub fn keep(&self, at: u64, sight: Sight) {
+        hints::keep(Piece { board: self.board.id, ino: self.ino, block: at / CHUNK }, self.version, sight);
+    }
+
+    #[inline(never)]
+    fn look_anew(&self, piece: Piece) -> Option<Sight> {
+        let at = self.board.inode_place(self.ino.0)?;
+        let mut head = [0; HEAD_WORDS];
+        self.memory.load_words(at, &mut head);
+        if head[0] as u16 & KIND_MASK != 0o100000 {
+            return None;
+        }
+        let (size, height) = (head[(SIZE_AT / 8) as usize], (head[0] >> 16) as u32 & 0xff);
+        let direct = (0..LOOKS).find_map(|_| self.direct(at, size, height))?;
+        let (size, proved, [mtime, atime]) = match direct.counts {
+            true => (direct.word, direct.proved, direct.times),
+            false => (size, 0, [MTIME, ATIME].map(|time| head[(time / 8) as usize])),
+        };
+        let block = self.index(at).block(height, piece.block)?;
+        let (mtime, atime, direct_size) = (mtime as i64, atime as i64, direct.word);
+        let sight = Sight { at, direct_size, size: size & SIZE, proved, mtime, atime, block };
+        hints::keep(piece, self.version, sight);
+        Some(sight)
+    }
+
+    /// What is stored directly in an inode whose head has the size `head_size`; none while an append is under way, nor of
+    /// what a crash left of one (FP4).
+    fn direct(&self, at: u64, head_size: u64, height: u32) -> Option<Direct> {
+        let mut words = [0; 8];
+        self.memory.load_words(at + DIRECT, &mut words);
+        let [mtime, _, atime, word, proofs @ ..] = words;
+        let epoch = (word >> SIZE_BITS) as u16;
+        let counts = head_size >> SIZE_BITS == u64::from(epoch);
+        let of = |proved| Some(Direct { counts, word, proved, times: [mtime, atime] });
+        let proof = if counts { Proofs::of_words(proofs).whole(epoch).greatest() } else { None };
+        let Some(proof) = proof else { return of(0) };
+        let is_there = proof.size() == word & SIZE && proof.bytes() <= proof.size();
+        if is_there && (proof.bytes() == 0 || self.index(at).holds(height, proof)) { of(proof.bytes()) } else { None }
+    }
+
+    /// Where the bytes from byte `at` on lie, which is in the 2 MiB that were looked at, wherever the file ends; nothing is
+    /// said of damage.
+    #[inline(always)]
+    pub fn find(&self, seen: &Sight, at: u64) -> Option<Found> {
+        self.index(seen.at).find(seen.block, at)
+    }
+
+    #[inline(always)]
+    fn index(&self, at: u64) -> Index<'_, M, impl Fn(u64) -> Option<u64>> {
+        Index { memory: self.memory, place: |page| self.board.place(page), at }
+    }
+}
+
+impl FileSystem {
+    #[inline(always)]
+    pub(crate) fn viewer(&self, ino: Ino, version: Version) -> Viewer<'_, dyn Memory + '_> {
+        Viewer { memory: self.memory(), board: &self.space.board, ino, version }
+    }
+
+    /// A regular file at a glance, as this thread remembers it, and where the `len` bytes from byte `at` on lie, if they are
+    /// before the end and together in a page or superpage.
+    #[inline(always)]
+    pub(crate) fn glance(&self, (ino, version): (Ino, Version), at: u64, len: usize) -> Option<(Sight, u64)> {
+        let viewer = self.viewer(ino, version);
+        let seen = viewer.recall(at)?;
+        viewer.place_of(&seen, at, len).map(|place| (seen, place))
+    }
+
+    /// Looks at the file around byte `at`, to be remembered.
+    pub(crate) fn look_at(&self, ino: Ino, at: u64) {
+        let _pin = pin();
+        if let Some(version) = self.locks.version(ino) {
+            self.viewer(ino, version).look(at);
+        }
+    }
+
+    /// Forgets what this thread saw of the file around byte `at`.
+    pub(crate) fn forget_glance(&self, ino: Ino, at: u64) {
+        hints::forget(Piece { board: self.space.board.id, ino, block: at / CHUNK });
+    }
+}
