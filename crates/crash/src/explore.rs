@@ -8,6 +8,7 @@ use crate::crash::{Crash, Place};
 use crate::event::Trace;
 use crate::memory::LyingMemory;
 use crate::possible::Possible;
+use crate::recorded::record;
 use crate::report::{Failure, Report};
 use crate::sample::landings;
 use crate::seed::{Seed, mix};
@@ -53,6 +54,7 @@ pub fn explore(memory: &LyingMemory, options: &Options, check: impl FnMut(&Crash
     let trace = memory.trace();
     let mut exploration = Exploration { options, trace: &trace, check, report: Report::default(), point: 0 };
     exploration.run();
+    record(&exploration.report);
     exploration.report
 }
 

@@ -58,6 +58,7 @@ mod line;
 mod memory;
 mod pages;
 mod possible;
+mod recorded;
 mod report;
 mod sample;
 mod seed;
