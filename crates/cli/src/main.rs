@@ -38,6 +38,10 @@ mod warm;
 mod watched;
 mod wear;
 
+#[cfg(test)]
+#[path = "tests/freeze.rs"]
+mod freeze;
+
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
