@@ -13,6 +13,9 @@ The project's commands. Each exits 0 when all went well, 1 when not, 2 when it w
   cargo xtask test --quick    The part of three minutes, once built: format, lint, house rules, unit tests.
   cargo xtask tidy            The house rules alone: who may name whom, names, sizes, unsafe code, and that the pages
                               in docs/ point at what exists. Known exceptions stand in xtask/ratchet.txt with reasons.
+  cargo xtask ledger          Adds to testdata/ledger and testdata/freeze what is new: names of tests, invariants and
+                              explorations (of the last `cargo xtask test`), JSON keys, golden images, symbols. Fails if
+                              one of the old names is gone without a reason in testdata/ledger/gone.
   cargo xtask crash --seed N  The tests that crash or kill something, from seed N: the way to see again a failure
                               that printed its seed.
   cargo xtask soak [--rounds N] [--seed N]
@@ -43,6 +46,8 @@ pub enum Ask {
     },
     /// The house rules.
     Tidy,
+    /// The ledger and what is frozen, to be written again.
+    Ledger,
     /// Crash tests; a soak has rounds.
     Crash(Runs),
     /// Experiments by name.
@@ -63,6 +68,7 @@ pub fn parse(words: &[String], new_seed: u64) -> Result<Ask, String> {
         ["test"] => Ok(Ask::Test { quick: false }),
         ["test", "--quick"] => Ok(Ask::Test { quick: true }),
         ["tidy"] => Ok(Ask::Tidy),
+        ["ledger"] => Ok(Ask::Ledger),
         ["crash", rest @ ..] => match runs(rest)? {
             Runs { seed: None, .. } => Err("crash: which seed? --seed N".into()),
             Runs { rounds: Some(_), .. } => Err("crash: it has no rounds; `soak` has".into()),
@@ -76,7 +82,7 @@ pub fn parse(words: &[String], new_seed: u64) -> Result<Ask, String> {
             Ok(Ask::Figures(names.iter().map(|name| (*name).to_owned()).collect()))
         }
         ["figures"] => Err("figures: of which experiments?".into()),
-        ["test" | "tidy", rest @ ..] => Err(format!("`{}` is not understood here", rest.join(" "))),
+        ["test" | "tidy" | "ledger", rest @ ..] => Err(format!("`{}` is not understood here", rest.join(" "))),
         [command, ..] => Err(format!("there is no command `{command}`")),
     }
 }

@@ -33,12 +33,8 @@ fn main() -> ExitCode {
             true
         }
         Ok(Ask::Test { quick }) => project.test(quick),
-        Ok(Ask::Tidy) => {
-            let found = project.tidy();
-            let (Ok(text) | Err(text)) = &found;
-            show(text);
-            found.is_ok()
-        }
+        Ok(Ask::Tidy) => report(&project.tidy()),
+        Ok(Ask::Ledger) => report(&project.renew_ledger()),
         Ok(Ask::Crash(runs)) => project.crash(&runs),
         Ok(Ask::Figures(names)) => project.figures(&names),
         Err(what) => {
@@ -47,6 +43,13 @@ fn main() -> ExitCode {
         }
     };
     if went_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Prints `found` and returns whether it is good.
+fn report(found: &Result<String, String>) -> bool {
+    let (Ok(text) | Err(text)) = found;
+    show(text);
+    found.is_ok()
 }
 
 /// Prints `text`; a reader that wants no more of it (`| head`) is no error.

@@ -7,6 +7,7 @@ use std::process::Command;
 const PROGRAMS: &[(&str, &str)] = &[
     ("fio", "fio"),
     ("gcc", "gcc"),
+    ("nm", "binutils"),
     ("pkg-config", "pkg-config"),
     ("qemu-img", "qemu-utils"),
     ("qemu-io", "qemu-utils"),

@@ -4,7 +4,9 @@
 
 mod dependencies;
 mod edge;
+pub mod freeze;
 mod invariants;
+pub mod ledger;
 mod names;
 mod papers;
 mod size;
@@ -53,14 +55,15 @@ pub struct House<'a> {
 }
 
 impl<'a> House<'a> {
-    fn new(tree: &'a Tree, findings: &mut Vec<Finding>) -> Self {
+    /// Reads the sources and the exceptions of `tree`.
+    pub fn new(tree: &'a Tree, findings: &mut Vec<Finding>) -> Self {
         Self { tree, sources: Source::all(tree), ratchet: Ratchet::of(tree, findings) }
     }
 }
 
 type Rule = fn(&House<'_>, &mut Vec<Finding>);
 
-const RULES: [Rule; 9] = [
+const RULES: [Rule; 11] = [
     walls::check,
     edge::check,
     names::check,
@@ -70,6 +73,8 @@ const RULES: [Rule; 9] = [
     dependencies::check,
     papers::check,
     invariants::check,
+    ledger::check,
+    freeze::check,
 ];
 
 /// All that is wrong with `tree`, by file and line.

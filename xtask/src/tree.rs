@@ -13,8 +13,8 @@ pub struct File {
     pub text: String,
 }
 
-/// Folders of data for tests, which no rule reads.
-const DATA: [&str; 2] = ["fuzz/corpus/", "testdata/"];
+/// How the paths of data for tests begin, which no rule reads.
+const DATA: [&str; 5] = ["fuzz/corpus/", "testdata/files-", "testdata/pool-", "testdata/traces/", "testdata/wal-"];
 
 /// The text files of the project.
 #[derive(Clone, Debug, Default)]
@@ -28,7 +28,7 @@ impl Tree {
     /// `target`. Files that are not text, and data for tests, are left out.
     pub fn read(root: &Path) -> io::Result<Self> {
         let mut paths = git_files(root).map_or_else(|| walk(root), Ok)?;
-        paths.retain(|path| !DATA.iter().any(|folder| path.starts_with(folder)));
+        paths.retain(|path| !DATA.iter().any(|begin| path.starts_with(begin)));
         paths.sort();
         let files = paths.into_iter().filter_map(|path| {
             let text = std::fs::read_to_string(root.join(&path)).ok()?;

@@ -1,0 +1,303 @@
+//! The ledger: names of tests, invariants and explorations that may not vanish without a reason.
+//!
+//! ```text
+//! testdata/ledger/tests.txt         NAME COUNT                     functions of this name that are tests
+//! testdata/ledger/invariants.txt    NAME [cited]                   stated by a module; cited by a test
+//! testdata/ledger/explorations.txt  TEST RUNS POINTS IMAGES FOUND  what the crash explorations of a test tried
+//! testdata/ledger/gone/AREA.txt     KIND NAME -> NEW NAME          a name that was replaced by another
+//!                                   KIND NAME: REASON              a name that went, or a count that fell
+//! ```
+//!
+//! KIND is `test`, `invariant` or `exploration`. `cargo xtask ledger` writes the first three once nothing is missing.
+
+use std::collections::BTreeMap;
+
+use super::{Finding, House};
+use crate::source::Source;
+use crate::tree::Tree;
+
+/// The folder of the reasons, one file an area.
+const GONE: &str = "testdata/ledger/gone/";
+
+/// A kind of names, with the file that keeps them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameKind {
+    /// Test functions, in Rust and in Python.
+    Test,
+    /// Numbered invariants.
+    Invariant,
+    /// Crash explorations, by the test that runs them.
+    Exploration,
+}
+
+impl NameKind {
+    /// The word that stands for this kind in a line of a reason.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Test => "test",
+            Self::Invariant => "invariant",
+            Self::Exploration => "exploration",
+        }
+    }
+
+    /// The path of the file that keeps the names of this kind.
+    pub fn path(self) -> String {
+        format!("testdata/ledger/{}s.txt", self.word())
+    }
+}
+
+/// NameCounts of one kind, each with its counts.
+pub type NameCounts = BTreeMap<String, Vec<u64>>;
+
+pub(super) fn check(house: &House<'_>, findings: &mut Vec<Finding>) {
+    let reasons = Reasons::of(house.tree, findings);
+    let names =
+        [(NameKind::Test, tests(house.tree, &house.sources)), (NameKind::Invariant, invariants(&house.sources))];
+    for (kind, now) in names {
+        let kept = names_of(house.tree.text(&kind.path()).unwrap_or_default());
+        let lost = missing(kind, &kept, &now, &reasons);
+        findings.extend(lost.into_iter().map(|what| Finding::new(kind.path(), 1, what)));
+    }
+}
+
+/// Returns `names` as lines of a file of the ledger.
+pub fn text_of(kind: NameKind, names: &NameCounts) -> String {
+    let line = |(name, counts): (&String, &Vec<u64>)| match (kind, counts.as_slice()) {
+        (NameKind::Invariant, [0]) => format!("{name}\n"),
+        (NameKind::Invariant, _) => format!("{name} cited\n"),
+        _ => format!("{name} {}\n", counts.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")),
+    };
+    names.iter().map(line).collect()
+}
+
+/// Reads the lines of a file of the ledger.
+pub fn names_of(text: &str) -> NameCounts {
+    let name = |line: &str| {
+        let mut words = line.split_whitespace();
+        let name = words.next()?.to_owned();
+        let counts: Vec<u64> = words.map(|word| word.parse().unwrap_or(1)).collect();
+        Some((name, if counts.is_empty() { vec![0] } else { counts }))
+    };
+    text.lines().filter_map(name).collect()
+}
+
+/// Returns the names of all tests of the project with how many tests each names.
+pub fn tests(tree: &Tree, sources: &[Source<'_>]) -> NameCounts {
+    let mut names = NameCounts::new();
+    let mut count = |name: &str| names.entry(name.to_owned()).or_insert_with(|| vec![0])[0] += 1;
+    for source in sources {
+        source.functions().iter().filter(|function| function.is_test).for_each(|test| count(&test.name));
+    }
+    for file in tree.ending(".py") {
+        let tests = file.text.lines().filter_map(|line| line.trim_start().strip_prefix("def test_"));
+        tests.filter_map(|rest| rest.split('(').next()).for_each(|rest| count(&format!("test_{rest}")));
+    }
+    names
+}
+
+/// Returns the numbered invariants that modules state, each with 1 if a test cites it and with 0 if none does.
+pub fn invariants(sources: &[Source<'_>]) -> NameCounts {
+    let stated = |line: &str| {
+        let name = line.strip_prefix("//! - ")?.split_once(". ")?.0;
+        let letters = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        let is_name = !letters.is_empty() && letters != name && letters.chars().all(|c| c.is_ascii_uppercase());
+        is_name.then(|| (name.to_owned(), vec![0]))
+    };
+    let mut names: NameCounts = sources.iter().flat_map(|source| source.text.lines().filter_map(stated)).collect();
+    for source in sources.iter().filter(|source| source.in_test.contains(&true)) {
+        let tests = source.functions().into_iter().filter(|function| function.is_test);
+        let named: Vec<String> = tests.map(|test| test.name.to_uppercase()).collect();
+        let is_whole = source.in_test.iter().all(|in_test| *in_test);
+        let start = if is_whole { Some(0) } else { source.text.find("#[cfg(test)]") };
+        let texts = named.iter().map(String::as_str).chain(start.map(|start| &source.text[start..]));
+        for word in texts.flat_map(|text| text.split(|c: char| !c.is_ascii_alphanumeric())) {
+            if let Some(counts) = names.get_mut(word) {
+                counts[0] = 1;
+            }
+        }
+    }
+    names
+}
+
+/// Sums the lines that explorations appended to the file of FERRITE_EXPLORATIONS, by the name of the test.
+pub fn explorations(lines: &str) -> NameCounts {
+    let mut names = NameCounts::new();
+    for line in lines.lines() {
+        let mut words = line.split_whitespace();
+        let test = words.next().and_then(|path| path.rsplit("::").next()).unwrap_or_default();
+        let counts = names.entry(test.to_owned()).or_insert_with(|| vec![0; 4]);
+        counts[0] += 1;
+        for (sum, word) in counts[1..].iter_mut().zip(words) {
+            *sum += word.parse::<u64>().unwrap_or(0);
+        }
+    }
+    names
+}
+
+/// The reasons for names that went and counts that fell.
+#[derive(Debug, Default)]
+pub struct Reasons {
+    /// The successor of each replaced name, by kind and name.
+    replaced: BTreeMap<(String, String), String>,
+    /// How many names went for a reason, by kind and name.
+    excused: BTreeMap<(String, String), u64>,
+}
+
+impl Reasons {
+    /// Reads the files of reasons; lines that cannot be read become findings.
+    pub fn of(tree: &Tree, findings: &mut Vec<Finding>) -> Self {
+        let mut reasons = Self::default();
+        for file in tree.files.iter().filter(|file| file.path.starts_with(GONE)) {
+            for (at, line) in file.text.lines().enumerate() {
+                let is_read = line.trim().is_empty() || line.starts_with('#') || reasons.read(line).is_some();
+                if !is_read {
+                    let what = "not understood: write `KIND NAME -> NEW NAME` or `KIND NAME: REASON`";
+                    findings.push(Finding::new(&file.path, at + 1, what));
+                }
+            }
+        }
+        reasons
+    }
+
+    fn read(&mut self, line: &str) -> Option<()> {
+        let (kind, rest) = line.split_once(' ')?;
+        [NameKind::Test, NameKind::Invariant, NameKind::Exploration].iter().find(|known| known.word() == kind)?;
+        if let Some((old, new)) = rest.split_once(" -> ") {
+            self.replaced.insert((kind.into(), old.trim().into()), new.trim().into());
+            return Some(());
+        }
+        let (name, reason) = rest.split_once(": ")?;
+        *self.excused.entry((kind.into(), name.trim().into())).or_insert(0) += 1;
+        (!reason.trim().is_empty()).then_some(())
+    }
+
+    /// Returns the name that stands for `name` now, through every replacement.
+    fn successor<'a>(&'a self, kind: NameKind, name: &'a str) -> &'a str {
+        let mut name = name;
+        for _ in 0..=self.replaced.len() {
+            match self.replaced.get(&(kind.word().into(), name.into())) {
+                Some(next) => name = next,
+                None => break,
+            }
+        }
+        name
+    }
+
+    fn excused(&self, kind: NameKind, name: &str) -> u64 {
+        self.excused.get(&(kind.word().into(), name.into())).copied().unwrap_or(0)
+    }
+}
+
+/// Returns a sentence for each name of `kept` that is missing in `now`, and for each count that fell, without a reason.
+pub fn missing(kind: NameKind, kept: &NameCounts, now: &NameCounts, reasons: &Reasons) -> Vec<String> {
+    let (mut wanted, mut lost) = (NameCounts::new(), Vec::new());
+    for (name, counts) in kept {
+        // A test that was renamed keeps what its explorations have to try.
+        let named = if kind == NameKind::Exploration { NameKind::Test } else { kind };
+        let successor = reasons.successor(named, name);
+        if name.starts_with("canary") && !successor.starts_with("canary") {
+            lost.push(format!("`{successor}` replaces `{name}`: the name of a canary begins with `canary`"));
+        }
+        let sums = wanted.entry(successor.to_owned()).or_insert_with(|| vec![0; counts.len()]);
+        let excused = if kind == NameKind::Test { reasons.excused(kind, name) } else { 0 };
+        sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count.saturating_sub(excused));
+    }
+    for (name, counts) in &wanted {
+        let found = now.get(name).map(Vec::as_slice).unwrap_or_default();
+        let is_excused = kind != NameKind::Test && reasons.excused(kind, name) > 0;
+        let is_less = counts.iter().enumerate().any(|(at, count)| {
+            // Where a planted bug is met moves with the code, so only that it is found counts there.
+            let counts_here = kind != NameKind::Exploration || counts[3] == 0 || at == 3;
+            counts_here && found.get(at).copied().unwrap_or(0) < *count
+        });
+        if is_excused || !(is_less || (kind != NameKind::Test && found.is_empty())) {
+            continue;
+        }
+        lost.push(format!(
+            "{} `{name}` has {found:?}, the ledger has {counts:?}: restore it, or give the reason in {GONE}AREA.txt",
+            kind.word()
+        ));
+    }
+    lost
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{assert_clean, assert_found};
+    use super::*;
+
+    const TESTS: (&str, &str) = ("testdata/ledger/tests.txt", "canary_a 1\nb 2\n");
+    const INVARIANTS: (&str, &str) = ("testdata/ledger/invariants.txt", "A1\nA2 cited\n");
+    const STATED: (&str, &str) = ("crates/a/src/lib.rs", "//! - A1. One.\n//! - A2. Two.\n");
+    const CITING: &str = "//! Shows A2.\n#[test] fn canary_a() {} #[test] fn b() {} mod m { #[test] fn b() {} }";
+    const CITED: (&str, &str) = ("crates/a/tests/a.rs", CITING);
+
+    fn gone(lines: &str) -> (&str, &str) {
+        ("testdata/ledger/gone/a.txt", lines)
+    }
+
+    #[test]
+    fn the_names_of_the_ledger_pass_wherever_they_stand() {
+        assert_clean(check, &[TESTS, INVARIANTS, STATED, CITED]);
+        assert_clean(check, &[TESTS, INVARIANTS, STATED, ("crates/b/tests/x.rs", CITING)]);
+    }
+
+    #[test]
+    fn a_lost_test_is_found_until_its_reason_is_given() {
+        let fewer = ("crates/a/tests/a.rs", "//! Shows A2.\n#[test] fn canary_a() {} #[test] fn b() {}");
+        assert_found(check, &[TESTS, INVARIANTS, STATED, fewer], "testdata/ledger/tests.txt:1");
+        assert_clean(check, &[TESTS, INVARIANTS, STATED, fewer, gone("test b: the command went")]);
+    }
+
+    #[test]
+    fn a_replaced_test_is_found_until_its_successor_is_there() {
+        let renamed = ("crates/a/tests/a.rs", "//! A2.\n#[test] fn canary_a() {} #[test] fn c() {} #[test] fn b() {}");
+        assert_found(check, &[TESTS, INVARIANTS, STATED, renamed], "testdata/ledger/tests.txt:1");
+        let both = "//! A2.\n#[test] fn canary_a() {} #[test] fn c() {} mod m { #[test] fn c() {} }";
+        let reason = gone("test b -> c\n");
+        assert_found(check, &[TESTS, INVARIANTS, STATED, renamed, reason], "testdata/ledger/tests.txt:1");
+        assert_clean(check, &[TESTS, INVARIANTS, STATED, ("crates/a/tests/a.rs", both), reason]);
+    }
+
+    #[test]
+    fn a_canary_stays_a_canary() {
+        let renamed =
+            ("crates/a/tests/a.rs", "//! A2.\n#[test] fn x() {} #[test] fn b() {} mod m { #[test] fn b() {} }");
+        assert_found(
+            check,
+            &[TESTS, INVARIANTS, STATED, renamed, gone("test canary_a -> x")],
+            "testdata/ledger/tests.txt:1",
+        );
+    }
+
+    #[test]
+    fn an_invariant_that_is_stated_or_cited_no_more_is_found() {
+        let uncited = CITING.replace("A2", "");
+        assert_clean(check, &[TESTS, INVARIANTS, STATED, CITED, ("crates/a/tests/b.rs", "#[test] fn a2_holds() {}")]);
+        let files = [TESTS, INVARIANTS, STATED, ("crates/a/tests/a.rs", uncited.as_str())];
+        assert_found(check, &files, "testdata/ledger/invariants.txt:1");
+        let unstated = ("crates/a/src/lib.rs", "//! - A2. Two.\n");
+        assert_found(check, &[TESTS, INVARIANTS, unstated, CITED], "testdata/ledger/invariants.txt:1");
+    }
+
+    #[test]
+    fn a_reason_that_says_nothing_is_found() {
+        for line in ["test b:", "test b", "tests b: why", "test b ->"] {
+            assert_found(check, &[STATED, CITED, gone(line)], "testdata/ledger/gone/a.txt:1");
+        }
+    }
+
+    #[test]
+    fn explorations_are_summed_by_test_and_may_not_try_less() {
+        let lines = "tests::crash::x 3 10 0\ntests::crash::x 2 5 0\ntests::canary_y 9 9 1\n";
+        let kept = explorations(lines);
+        assert_eq!(kept["x"], [2, 5, 15, 0]);
+        assert_eq!(names_of(&text_of(NameKind::Exploration, &kept)), kept);
+        let lost = |lines: &str| missing(NameKind::Exploration, &kept, &explorations(lines), &Reasons::default()).len();
+        assert_eq!(lost(lines), 0);
+        assert_eq!(lost("a::x 3 10 0\na::x 2 4 0\na::canary_y 9 9 1"), 1, "an image less");
+        assert_eq!(lost("a::x 3 10 0\na::x 2 5 0\na::canary_y 1 1 1"), 0, "a planted bug that is met earlier");
+        assert_eq!(lost("a::x 3 10 0\na::x 2 5 0\na::canary_y 9 9 0"), 1, "a planted bug that is not met");
+        assert_eq!(lost("a::x 3 10 0\na::x 2 5 0"), 1, "an exploration less");
+    }
+}
