@@ -59,7 +59,7 @@ fn grant(engine: &Engine, name: &str, write: bool, caller: &Caller) -> Outcome<R
     }
     let rights = if write { Rights::ReadWrite } else { Rights::Read };
     let process = Process::of(caller, host::boot_id()?);
-    let ask = Ask { tag: &tag, extents: &tag.extents, rights, process: &process, reserve: &[] };
+    let ask = Ask { tag: &tag, extents: &tag.extents, rights, process: &process };
     let (granted, memory) = engine.pool().with_spare(|| engine.pool().lend(&ask))?;
     let stream = Stream::new(&tag.extents, Role::DATA);
     let runs = stream.runs(Span::new(0, tag.size)).map(|run| (run.at + memory.offset, run.len)).collect();

@@ -1,26 +1,24 @@
 //! Grants: parts of the pool that other processes work on by themselves.
 //!
-//! A client that is to read or write without asking the owner each time is given a grant: some pages of a tag, perhaps
-//! reserved space beside them, and a descriptor to map them through. Clients are trusted with bytes, never with
+//! A client that is to read or write without asking the owner each time is given a grant: some pages of a tag,
+//! and a descriptor to map them through. Clients are trusted with bytes, never with
 //! liveness: one that is stopped, or is killed without a word, may hold its mapping for as long as it exists.
 //!
 //! ```text
 //! slot      0 crc u32    4 rights u32    8 serial u64   16 tag generation u64   24 pid u32   28 pid namespace u32
-//!           32 start u64 (ticks after boot)   40 boot id [16]   56 extents u32   60 of which reserve u32
+//!           32 start u64 (ticks after boot)   40 boot id [16]   56 extents u32   60 reserved u32
 //!           64 overflow u64   72 reserved u64   80 extent[3]
 //! overflow  as a tag's
 //! ```
 //!
-//! A slot of zeros is free. The extents are runs of granted pages, neighbours joined; the last ones are the reserve.
+//! A slot of zeros is free. The extents are runs of granted pages, neighbours joined.
 //!
 //! - G1. A grant is on the medium before its client hears of it, so that after a crash of the owner everybody who may
 //!   still touch pages is known.
 //! - G2. Pages under a live grant are given to nobody else, whatever becomes of their tag. Pages that are freed under
 //!   one are free on the medium and held back in DRAM; recovery holds them back again before anything is allocated.
-//! - G3. A grant ends only when it is given back or its process has ended. Its slot, its reserve and its overflow
-//!   become free in one transaction; what was held back for it becomes free after that.
-//! - G4. The reserve is nobody's but the grant's: it is taken with the slot and freed with it, or made part of a tag
-//!   in the transaction that ends the grant.
+//! - G3. A grant ends only when it is given back or its process has ended. Its slot and its overflow become free
+//!   in one transaction; what was held back for it becomes free after that.
 //! - G5. A process is never taken for a later one of the same number: it is known by its pid, pid namespace, start
 //!   time and the boot, and while the owner lives by a descriptor. One that cannot be judged counts as living.
 //! - G6. Nothing here waits for a client. A revocation asks, and whoever needs the pages gives up or comes again.
@@ -29,7 +27,6 @@
 
 mod clients;
 mod coverage;
-mod ending;
 pub(crate) mod grants;
 mod process;
 mod register;
@@ -55,7 +52,6 @@ use register::Live;
 use slot::Record;
 
 pub use clients::ensure_no_clients;
-pub use ending::Ending;
 pub use grants::Grants;
 pub use process::{Identity, Process};
 pub use register::Standing;
@@ -70,8 +66,6 @@ const ENDING: Duration = Duration::from_secs(1);
 pub struct Granted {
     /// Which it is.
     pub id: GrantId,
-    /// The reserved space.
-    pub reserve: Vec<Extent>,
     /// Becomes readable when the grant is asked back, and hangs up when the owner has ended.
     pub notice: OwnedFd,
     rights: Rights,
@@ -93,34 +87,29 @@ impl Granted {
 }
 
 impl Grants {
-    /// Takes grant `id` back: its client has given it up, or its process has ended. Durable on return (G3).
+    /// Ends grant `id`, because its client has returned it or its process has ended. Durable on return (G3).
     ///
     /// # Errors
-    /// [`Error::NotFound`] where it has ended, [`Error::Busy`] where it is being given or taken back just now; else as
+    /// [`Error::NotFound`] if the grant has ended, [`Error::Busy`] while another thread gives or ends it; else as
     /// [`Pool`] says.
     pub fn release(&self, pool: &Pool, id: GrantId) -> Result<()> {
         let mut transaction = pool.transaction();
-        let ending = self.end(id, &mut transaction)?;
-        transaction.free(ending.reserve());
-        transaction.commit()?;
-        ending.done(pool.space());
-        Ok(())
-    }
-
-    /// Adds the end of grant `id` to `transaction`. The reserve is the caller's to free or to make part of a tag in
-    /// the same transaction (G4); call [`Ending::done`] once that has committed.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] and [`Error::Busy`] as [`Grants::release`].
-    pub fn end(&self, id: GrantId, transaction: &mut Transaction<'_>) -> Result<Ending<'_>> {
-        let mut register = self.0.lock();
-        let live = register.find(id)?;
-        if std::mem::replace(&mut live.unsettled, true) {
-            return Err(Error::Busy(format!("grant {id} is being given or taken back already")));
+        {
+            let mut register = self.0.lock();
+            let live = register.find(id)?;
+            if std::mem::replace(&mut live.unsettled, true) {
+                return Err(Error::Busy(format!("grant {id} is being given or taken back already")));
+            }
+            transaction.write(live.slot, &[0; SLOT_BYTES]);
+            transaction.free(&live.overflow);
         }
-        transaction.write(live.slot, &[0; SLOT_BYTES]);
-        transaction.free(&live.overflow);
-        Ok(Ending::new(self, id, live.reserve.clone()))
+        let committed = transaction.commit();
+        let mut register = self.0.lock();
+        match committed {
+            Ok(()) => register.finish(pool.space(), id),
+            Err(_) => register.find(id)?.unsettled = false,
+        }
+        committed
     }
 
     /// Ends the grants of processes that have ended; how many. Call it when a client has gone, and when space runs out.
@@ -158,8 +147,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::NotFound`] where it is not the tag of that name any more, [`Error::Busy`] where it has not all the
-    /// pages any more, [`Error::Limit`] where every slot is in use or the pieces are too many, [`Error::Full`] where
-    /// there is no space for the reserve. Else as [`Pool`] says.
+    /// pages any more, [`Error::Limit`] where every slot is in use or the pieces are too many. Else as [`Pool`] says.
     pub fn grant(&self, ask: &Ask<'_>) -> Result<Granted> {
         if self.grants().is_full() {
             self.grants().reap(self)?;
@@ -197,8 +185,7 @@ impl Pool {
     fn record(&self, mut transaction: Transaction<'_>, ask: &Ask<'_>, id: GrantId, slot: u64) -> Result<Granted> {
         let piping = |e: io::Error| Error::Medium(ferrite_memory::Error::io("making the notice of a grant", e));
         let (notice, bell) = io::pipe().map_err(piping)?;
-        let reserve = transaction.take(ask.reserve)?;
-        let record = Record::new(id, ask, &reserve)?;
+        let record = Record::new(id, ask)?;
         let overflow = self.take_overflow(&mut transaction, &record)?;
         transaction.write(slot, &record.encode(overflow.first().map_or(0, |page| page.span().at)));
         let mut live = Live::new(slot, ask.process.clone(), record, overflow).with_bell(bell);
@@ -207,7 +194,7 @@ impl Pool {
         self.grants().0.lock().enrol(id, live);
         transaction.commit()?;
         self.grants().0.lock().find(id)?.unsettled = false;
-        Ok(Granted { id, reserve, notice: notice.into(), rights: ask.rights })
+        Ok(Granted { id, notice: notice.into(), rights: ask.rights })
     }
 
     /// Pages for the extents that do not fit the slot, durable before it points at them.

@@ -256,7 +256,7 @@ impl FileSystem {
         let tag = self.tag.lock();
         let board = self.space.board.share()?;
         let (granted, memory) =
-            self.pool().lend(&Ask { tag: &tag, extents: &tag.extents, rights, process: &process, reserve: &[] })?;
+            self.pool().lend(&Ask { tag: &tag, extents: &tag.extents, rights, process: &process })?;
         self.space.board.enrol(self.whose(&tag), granted.id);
         let visit = Visit { grant: granted.id, connection: caller.connection, writable, is_ending: false };
         books.visits.insert(granted.id.0, visit);

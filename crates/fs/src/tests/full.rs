@@ -227,7 +227,7 @@ fn fc3_chunks_that_cannot_be_given_are_still_its_own() {
     let data: Vec<_> = tag.extents.iter().copied().filter(|it| it.role == Role::DATA).collect();
     let grants: Vec<_> = data
         .chunks(3)
-        .map(|extents| Ask { tag: &tag, extents, rights: Rights::ReadWrite, process: &process, reserve: &[] })
+        .map(|extents| Ask { tag: &tag, extents, rights: Rights::ReadWrite, process: &process })
         .map(|ask| fs.pool().grant(&ask).expect("a grant"))
         .collect();
     assert!(fs.spare_space().is_err(), "nowhere to put the list");

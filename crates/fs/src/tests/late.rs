@@ -45,7 +45,7 @@ fn next_owner(memory: &Arc<LyingMemory>) -> crate::Result<Arc<FileSystem>> {
     let fs = open(memory, None)?;
     let process = Process::recall(Identity { pid: 1, namespace: 0, start_ticks: 0, boot_id: BOOT }, BOOT);
     let (tag, rights) = (fs.tag(), Rights::ReadWrite);
-    fs.pool().grant(&Ask { tag: &tag, extents: &tag.extents, rights, process: &process, reserve: &[] })?;
+    fs.pool().grant(&Ask { tag: &tag, extents: &tag.extents, rights, process: &process })?;
     fs.space.abroad.set_forerunners(true);
     fs.space.bar(true);
     Ok(fs)

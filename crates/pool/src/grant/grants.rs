@@ -53,14 +53,12 @@ impl Grants {
         (Self(Mutex::new(register)), damage)
     }
 
-    /// What the allocator gave for grants, as the medium tells: their reserves and overflow. And what cannot be read.
+    /// What the allocator gave for grants, as the medium tells: their overflow. And what cannot be read.
     pub(crate) fn claims(memory: &dyn Memory, pages: u64) -> (Vec<Extent>, Vec<Damage>) {
         let (mut claims, mut damage) = (Vec::new(), Vec::new());
         for slot in slot::places() {
             match slot::load(memory, slot, pages) {
-                Ok(found) => claims.extend(found.into_iter().flat_map(|(record, overflow)| {
-                    record.reserve().iter().copied().chain(overflow).collect::<Vec<_>>()
-                })),
+                Ok(found) => claims.extend(found.into_iter().flat_map(|(_, overflow)| overflow)),
                 Err(error) => damage.push(Damage { error, at: slot, is_slot: true }),
             }
         }
@@ -82,7 +80,7 @@ impl Grants {
         self.0.lock().coverage(|_| true).touches(extent)
     }
 
-    /// What the allocator gave for grants and what is held back for them: the reserve, overflow, freed pages.
+    /// What the allocator gave for grants and what is held back for them: overflow and freed pages.
     pub fn own_extents(&self) -> Vec<Extent> {
         self.0.lock().own_extents()
     }

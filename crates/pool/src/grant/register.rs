@@ -20,9 +20,8 @@ pub(super) struct Live {
     pub tag_generation: u64,
     pub rights: Rights,
     pub process: Process,
-    /// Granted pages and the reserve, neighbours joined.
+    /// Granted pages, neighbours joined.
     pub pages: Coverage,
-    pub reserve: Vec<Extent>,
     pub overflow: Vec<Extent>,
     /// Its client has been asked for it.
     pub asked: bool,
@@ -45,7 +44,7 @@ pub struct Standing {
     pub rights: Rights,
     /// The client.
     pub process: Identity,
-    /// Bytes under it, with the reserve.
+    /// Bytes under it.
     pub bytes: u64,
     /// Whether it has been asked back.
     pub asked: bool,
@@ -69,7 +68,6 @@ impl Live {
             rights: record.rights,
             process,
             pages: Coverage::of(&record.extents),
-            reserve: record.reserve().to_vec(),
             overflow,
             asked: false,
             unsettled: false,
@@ -173,7 +171,7 @@ impl Register {
     }
 
     pub fn own_extents(&self) -> Vec<Extent> {
-        let given = self.live.values().flat_map(|live| live.reserve.iter().chain(&live.overflow));
+        let given = self.live.values().flat_map(|live| &live.overflow);
         given.chain(&self.held).copied().collect()
     }
 }

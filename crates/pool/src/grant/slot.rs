@@ -9,7 +9,6 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 use crate::bounds::SERIAL_BOUND;
 use crate::extent::{Extent, Media};
 use crate::layout::{GRANT_SLOTS, GRANTS, SLOT};
-use crate::space::Need;
 use crate::tag::{OVERFLOW, Tag};
 use crate::{Error, Result, overflow};
 
@@ -53,8 +52,6 @@ pub struct Ask<'a> {
     pub rights: Rights,
     /// The client.
     pub process: &'a Process,
-    /// Space beside the tag's, to be filled and then made part of it.
-    pub reserve: &'a [Need],
 }
 
 /// A grant as it is recorded.
@@ -68,10 +65,8 @@ pub struct Record {
     pub tag_generation: u64,
     /// The client.
     pub process: Identity,
-    /// Granted pages, then the reserve.
+    /// Granted pages.
     pub extents: Vec<Extent>,
-    /// How many of the extents are the reserve.
-    pub reserved: usize,
 }
 
 /// A slot that verified, its overflow not yet read.
@@ -111,19 +106,14 @@ pub(super) fn places() -> impl Iterator<Item = u64> {
 }
 
 impl Record {
-    pub(super) fn new(id: GrantId, ask: &Ask<'_>, reserve: &[Extent]) -> Result<Self> {
-        let mut extents = Coverage::of(ask.extents).extents();
-        extents.extend(reserve);
+    pub(super) fn new(id: GrantId, ask: &Ask<'_>) -> Result<Self> {
+        let extents = Coverage::of(ask.extents).extents();
         if extents.len() > EXTENTS_MAX {
             let count = extents.len();
             return Err(Error::Limit(format!("{count} pieces are too many for a grant of at most {EXTENTS_MAX}")));
         }
         let (rights, tag_generation, process) = (ask.rights, ask.tag.generation, ask.process.identity());
-        Ok(Self { id, rights, tag_generation, process, extents, reserved: reserve.len() })
-    }
-
-    pub(super) fn reserve(&self) -> &[Extent] {
-        &self.extents[self.extents.len() - self.reserved..]
+        Ok(Self { id, rights, tag_generation, process, extents })
     }
 
     /// The extents that do not fit the slot.
@@ -141,7 +131,6 @@ impl Record {
         slot.start_ticks = self.process.start_ticks.into();
         slot.boot_id = self.process.boot_id;
         slot.extents = (self.extents.len() as u32).into();
-        slot.reserved = (self.reserved as u32).into();
         slot.overflow = overflow.into();
         for (media, extent) in slot.inline.iter_mut().zip(&self.extents) {
             *media = (*extent).into();
@@ -174,8 +163,8 @@ pub fn decode_slot(bytes: &[u8; SLOT_BYTES], at: u64, pages: u64) -> Result<Opti
     if slot.serial.get() >= SERIAL_BOUND {
         return Err(corrupt("serial"));
     }
-    let (extents, reserved) = (slot.extents.get() as usize, slot.reserved.get() as usize);
-    if extents > EXTENTS_MAX || reserved > extents {
+    let extents = slot.extents.get() as usize;
+    if extents > EXTENTS_MAX || slot.reserved != 0 {
         return Err(corrupt("count"));
     }
     let inline = slot.inline.iter().take(extents.min(INLINE)).map(|media| media.extent(pages));
@@ -191,7 +180,6 @@ pub fn decode_slot(bytes: &[u8; SLOT_BYTES], at: u64, pages: u64) -> Result<Opti
         tag_generation: slot.tag_generation.get(),
         process,
         extents: inline.collect::<Option<_>>().ok_or_else(|| corrupt("extent"))?,
-        reserved,
     };
     Ok(Some(Decoded { record, overflow: slot.overflow.get(), extents }))
 }

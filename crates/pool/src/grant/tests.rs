@@ -65,7 +65,13 @@ fn long_gone() -> Process {
 }
 
 fn ask<'a>(tag: &'a Tag, process: &'a Process) -> Ask<'a> {
-    Ask { tag, extents: &tag.extents, rights: Rights::ReadWrite, process, reserve: &[] }
+    Ask { tag, extents: &tag.extents, rights: Rights::ReadWrite, process }
+}
+
+/// Every other page of `tag`, so that no two are neighbours.
+fn every_other_page(tag: &Tag, count: usize) -> Vec<Extent> {
+    let pages = tag.extents.iter().flat_map(|extent| (extent.page..extent.end()).step_by(2));
+    pages.take(count).map(|page| page_at(page * PAGE)).collect()
 }
 
 /// Takes every free page of `pool`, and gives back what it took when dropped: what a later owner could be given.

@@ -193,7 +193,7 @@ fn narrow(pool: &Pool, widened: &Tag, before: &Tag) -> Result<()> {
 }
 
 fn lend(pool: &Arc<Pool>, tag: &Tag, process: &Process) -> Result<Reply> {
-    let ask = Ask { tag, extents: &tag.extents, rights: Rights::ReadWrite, process, reserve: &[] };
+    let ask = Ask { tag, extents: &tag.extents, rights: Rights::ReadWrite, process };
     let board = pool.holdings.board()?;
     let shared = board.share()?;
     let (granted, memory) = pool.with_spare(|| pool.lend(&ask))?;

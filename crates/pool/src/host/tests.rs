@@ -244,7 +244,7 @@ fn grant(pool: &Pool, tag: &Tag) {
     let pid = std::process::id();
     let process =
         Process::of(&Caller { pid, uid: 0, process: PidFd::open(pid).expect("it lives"), connection: 0 }, BOOT);
-    let ask = Ask { tag, extents: &tag.extents, rights: Rights::ReadWrite, process: &process, reserve: &[] };
+    let ask = Ask { tag, extents: &tag.extents, rights: Rights::ReadWrite, process: &process };
     pool.grant(&ask).expect("granted");
 }
 

@@ -275,7 +275,7 @@ impl Office {
 
     fn lend(&self, tag: &Tag, caller: &Caller) -> Result<Reply> {
         let process = Process::of(caller, self.boot_id);
-        let ask = Ask { tag, extents: &tag.extents, rights: Rights::ReadWrite, process: &process, reserve: &[] };
+        let ask = Ask { tag, extents: &tag.extents, rights: Rights::ReadWrite, process: &process };
         let (granted, memory) = self.pool.with_spare(|| self.pool.lend(&ask))?;
         let (generation, extents, log) = (tag.generation, tag.extents.clone(), log_of(&tag.attributes));
         let lease = Lease { id: granted.id, generation, extents, log };

@@ -6,16 +6,16 @@ use super::*;
 use crate::grant::{Ask, Process, Rights, ensure_no_clients};
 use crate::owner::{Caller, PidFd};
 
-/// The image of a pool beside a client, this process, that lives on: it has a grant with a reserve on one tag, and one
-/// with many pieces on another.
+/// The image of a pool beside a client, this process, that lives on: it has a grant on one tag, and one with many
+/// pieces on another.
 fn granted() -> (Arc<LyingMemory>, Pool, Vec<u8>) {
     let (memory, pool) = make(POOL_BYTES_MIN);
     let caller =
         Caller { pid: std::process::id(), uid: 0, process: PidFd::open(std::process::id()).unwrap(), connection: 0 };
     let process = Process::of(&caller, BOOT);
     let need = Need { role: Role::DATA, zone: Zone::Normal, bytes: PAGE };
-    let lend = |name: &str, every: usize, reserve: &[Need]| {
-        let needs = vec![need; 20];
+    let lend = |name: &str, every: usize| {
+        let needs = vec![need; 21];
         let new = NewTag { name, kind: TagKind(77), size: 16, attributes: [0; 64], needs: &needs };
         let tag = pool.create_tag(&new, |_| Ok(())).unwrap();
         let pages = tag
@@ -23,11 +23,11 @@ fn granted() -> (Arc<LyingMemory>, Pool, Vec<u8>) {
             .iter()
             .flat_map(|all| (all.page..all.end()).map(|page| crate::Extent { page, pages: 1, ..*all }));
         let extents: Vec<_> = pages.step_by(every).collect();
-        let ask = Ask { tag: &tag, extents: &extents, rights: Rights::Read, process: &process, reserve };
+        let ask = Ask { tag: &tag, extents: &extents, rights: Rights::Read, process: &process };
         pool.grant(&ask).unwrap();
     };
-    lend("whole", 1, &[need]);
-    lend("pieces", 2, &[]);
+    lend("whole", 1);
+    lend("pieces", 2);
     put(&pool, "value", b"some bytes");
     let image = image_of(&pool);
     (memory, pool, image)

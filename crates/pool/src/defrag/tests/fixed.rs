@@ -20,13 +20,7 @@ fn x3_what_is_under_a_grant_stays_and_the_rest_moves() {
     let granted = pool.tag("fixed").unwrap();
     let process = living();
     assert!(process.is_alive());
-    let ask = Ask {
-        tag: &granted,
-        extents: &granted.extents[..1],
-        rights: Rights::ReadWrite,
-        process: &process,
-        reserve: &[superpages(1)],
-    };
+    let ask = Ask { tag: &granted, extents: &granted.extents[..1], rights: Rights::ReadWrite, process: &process };
     let grant = pool.grant(&ask).unwrap();
     let before = seen(&pool);
     let report = run(&mut pool);

@@ -20,7 +20,7 @@ struct Story {
     lives: bool,
 }
 
-/// A client is given a tag and a reserve; the tag is removed under it and all other space used; then it gives all back.
+/// A client is given a tag; the tag is removed under it and all other space used; then it gives the grant back.
 fn story(model: Model, pieces: usize, lives: bool) -> Story {
     let memory = formatted(model);
     let process = if lives { ours() } else { long_gone() };
@@ -30,9 +30,7 @@ fn story(model: Model, pieces: usize, lives: bool) -> Story {
     let granted_pages: Vec<Extent> = pages.map(|page| page_at(page * PAGE)).collect();
     memory.forget_trace();
 
-    let reserve = [need(Zone::Normal, PAGE)];
-    let granted =
-        pool.grant(&Ask { extents: &granted_pages, reserve: &reserve, ..ask(&tag_a, &process) }).expect("grant");
+    let granted = pool.grant(&Ask { extents: &granted_pages, ..ask(&tag_a, &process) }).expect("grant");
     memory.mark(GRANTED);
     assert_eq!(pool.grants().revoke_tag(tag_a.generation), 1);
     pool.remove_tag(&tag_a).expect("remove");
@@ -92,9 +90,9 @@ fn options(samples_per_point: u64) -> Options {
 #[test]
 fn g1_g2_g3_hold_wherever_the_owner_crashes() {
     for model in Model::ALL {
-        for (pieces, lives) in [(2, true), (2, false), (5, true)] {
+        for (pieces, lives) in [(4, true), (4, false), (5, true)] {
             let story = story(model, pieces, lives);
-            let report = explore(&story.memory, &options(60), |crash| story.judge(crash, &Arc::new(crash.memory())));
+            let report = explore(&story.memory, &options(75), |crash| story.judge(crash, &Arc::new(crash.memory())));
             println!("{model:?}, {pieces} pieces, client lives: {lives}: {report}");
             report.assert_clean();
         }

@@ -6,12 +6,6 @@ use super::super::slot::{Record, decode_slot};
 use super::*;
 use crate::layout::{GRANTS, SLOT};
 
-/// Every other page of `tag`, so that no two are neighbours.
-fn pieces(tag: &Tag, count: usize) -> Vec<Extent> {
-    let pages = tag.extents.iter().flat_map(|extent| (extent.page..extent.end()).step_by(2));
-    pages.take(count).map(|page| page_at(page * PAGE)).collect()
-}
-
 #[test]
 fn a_grant_of_any_number_of_pieces_is_read_back_and_gives_its_pages_back() {
     for count in [0, 1, 3, 4, 257, 258, 511] {
@@ -19,14 +13,13 @@ fn a_grant_of_any_number_of_pieces_is_read_back_and_gives_its_pages_back() {
         let (pool, process) = (opened(&memory, THIS_BOOT), ours());
         let tag = tag(&pool, "a", &[need(Zone::Normal, 2 * CHUNK)]).expect("tag");
         let free = pool.usage().free_bytes;
-        let pieces = pieces(&tag, count);
-        let reserve = [need(Zone::Normal, PAGE)];
-        let granted = pool.grant(&Ask { extents: &pieces, reserve: &reserve, ..ask(&tag, &process) }).expect("grant");
+        let pieces = every_other_page(&tag, count);
+        let granted = pool.grant(&Ask { extents: &pieces, ..ask(&tag, &process) }).expect("grant");
         assert_accounted(&pool);
         drop(pool);
         let pool = opened(&Arc::new(memory.kill()), THIS_BOOT);
-        assert_eq!(pool.grants().standing()[0].bytes, (count as u64 + 1) * PAGE);
-        assert!(pieces.iter().chain(&granted.reserve).all(|piece| pool.grants().touch(*piece)));
+        assert_eq!(pool.grants().standing()[0].bytes, count as u64 * PAGE);
+        assert!(pieces.iter().all(|piece| pool.grants().touch(*piece)));
         assert_accounted(&pool);
         pool.remove_tag(&tag).expect("remove");
         assert_held(&pool, &pieces);
@@ -60,7 +53,7 @@ fn t4_a_list_of_pieces_that_loops_is_refused() {
     let (pool, process) = (opened(&memory, THIS_BOOT), ours());
     let tag = tag(&pool, "a", &[need(Zone::Normal, 2 * CHUNK)]).expect("tag");
     // What two pages are full of.
-    pool.grant(&Ask { extents: &pieces(&tag, 511), ..ask(&tag, &process) }).expect("grant");
+    pool.grant(&Ask { extents: &every_other_page(&tag, 511), ..ask(&tag, &process) }).expect("grant");
     pool.close().expect("close");
     let looping = memory.kill();
     let first = looping.load_word(GRANTS + 64);
@@ -78,7 +71,7 @@ fn t4_a_list_of_pieces_that_loops_is_refused() {
 fn record() -> Record {
     let extents = (0..5).map(|number| page_at((2000 + number * 3) * PAGE)).collect();
     let (id, rights, process) = (GrantId(9), Rights::Read, ours().identity());
-    Record { id, rights, tag_generation: 4, process, extents, reserved: 1 }
+    Record { id, rights, tag_generation: 4, process, extents }
 }
 
 #[test]

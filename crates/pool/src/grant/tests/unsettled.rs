@@ -34,7 +34,7 @@ impl Memory for Busy {
 }
 
 /// G3: whose process has ended before the grant is recorded has one until it is reaped, on the medium as in DRAM; a
-/// slot that is left behind would at the next opening free a reserve that is somebody else's by then.
+/// slot that is left behind would at the next opening free a page that is somebody else's by then.
 #[test]
 fn g3_a_grant_is_not_reaped_before_it_is_recorded() {
     let memory = LyingMemory::new(POOL_BYTES, Model::MAPPED);
@@ -43,10 +43,11 @@ fn g3_a_grant_is_not_reaped_before_it_is_recorded() {
     let busy = Arc::new(Busy { memory, pool: OnceLock::new(), armed: AtomicBool::new(false) });
     let pool = Arc::new(Pool::open(busy.clone(), THIS_BOOT).expect("open").0);
     assert!(busy.pool.set(Arc::clone(&pool)).is_ok());
-    let (tag, process) = (tag(&pool, "a", &[need(Zone::Normal, PAGE)]).expect("tag"), long_gone());
-    let reserve = [need(Zone::Normal, PAGE)];
+    let (tag, process) = (tag(&pool, "a", &[need(Zone::Normal, 9 * PAGE)]).expect("tag"), long_gone());
+    // More pieces than a slot holds, so that the grant has a page of its own.
+    let pieces = every_other_page(&tag, 5);
     busy.armed.store(true, Ordering::SeqCst);
-    pool.grant(&Ask { reserve: &reserve, ..ask(&tag, &process) }).expect("granted");
+    pool.grant(&Ask { extents: &pieces, ..ask(&tag, &process) }).expect("granted");
     let recorded = |pool: &Pool| {
         let mut slot = [0; SLOT_BYTES];
         pool.memory().load(GRANTS, &mut slot);

@@ -17,7 +17,7 @@ fn ho6_a_widening_that_gets_no_grant_changes_nothing_and_poisons_nobody() {
     let held = tenant.hold("a").unwrap();
     owner.tenant().create(&spec("b", true)).unwrap();
     let (tag, process) = (owner.pool.tag("b").unwrap(), Process::recall(stranger(), BOOT));
-    let ask = Ask { tag: &tag, extents: &tag.extents, rights: Rights::ReadWrite, process: &process, reserve: &[] };
+    let ask = Ask { tag: &tag, extents: &tag.extents, rights: Rights::ReadWrite, process: &process };
     let others: Vec<_> = (1..GRANT_SLOTS).map(|_| owner.pool.grant(&ask).unwrap().id).collect();
     let (bytes, free) = (data_bytes(&owner.pool, "a"), owner.pool.usage().free_bytes);
     let parts = [Part { role: Role::DATA, bytes: 9 * PAGE }];
@@ -42,7 +42,7 @@ fn g5_a_grant_of_another_process_of_the_same_number_is_neither_given_back_nor_wi
     let owner = Owner::new();
     spec("a", true).create(&owner.pool).unwrap();
     let (tag, process) = (owner.pool.tag("a").unwrap(), Process::recall(stranger(), BOOT));
-    let ask = Ask { tag: &tag, extents: &tag.extents, rights: Rights::ReadWrite, process: &process, reserve: &[] };
+    let ask = Ask { tag: &tag, extents: &tag.extents, rights: Rights::ReadWrite, process: &process };
     let id = owner.pool.grant(&ask).unwrap().id;
     let parts = vec![Part { role: Role::DATA, bytes: 9 * PAGE }];
     for request in [Request::TenantRelease { id }, Request::TenantWiden { name: "a".into(), id, parts }] {

@@ -157,7 +157,7 @@ fn t6_g2_a_list_of_extents_lies_under_no_grant() {
     };
     let (process, last) =
         (Process::of(&caller, BOOT), Extent { page: wide.extents[10].end() - 1, pages: 1, ..wide.extents[10] });
-    let ask = Ask { tag: &wide, extents: &[last], rights: Rights::ReadWrite, process: &process, reserve: &[] };
+    let ask = Ask { tag: &wide, extents: &[last], rights: Rights::ReadWrite, process: &process };
     let granted = pool.grant(&ask).unwrap();
     assert!(matches!(give(&pool, "wide"), Err(Error::Full { .. })));
     assert_eq!((pool.usage(), shot(&pool)), full);
