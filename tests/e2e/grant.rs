@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Scheme};
-use ferrite_pool::owner::Client;
+use ferrite_owner::Client;
 use serde_json::{Value, json};
 
 use crate::programs::ferrite;

@@ -101,7 +101,8 @@ pub fn package_of(path: &str) -> Option<&str> {
 
 /// Whether a package lies below `serve`: no front end, clock or randomness there.
 pub fn is_below_serve(package: &str) -> bool {
-    ["medium", "pool", "object", "wal", "block", "fs", "cache", "guest", "sim"].contains(&package)
+    ["medium", "pool", "owner", "object", "wal", "sqlite-log", "block", "fs", "cache", "guest", "sim"]
+        .contains(&package)
 }
 
 /// The words of a name: `OptInfo`, `opt_info`, `opt-info` are two each; all in lower case.

@@ -8,8 +8,8 @@ use std::ffi::{CStr, CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ferrite_object::Error;
-use ferrite_pool::Error as PoolError;
-use ferrite_pool::owner::{Error as OwnerError, Origin};
+use ferrite_owner::Error as OwnerError;
+use ferrite_pool::{Error as PoolError, Origin};
 
 /// What a call gives: a status of the header, or what went wrong.
 pub type Outcome = Result<c_int, Error>;

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ferrite_object::Error;
+use ferrite_owner::Error as OwnerError;
 use ferrite_pool::Error as PoolError;
-use ferrite_pool::owner::Error as OwnerError;
 use parking_lot::Mutex;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyValueError};

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use ferrite_memory::Raced;
-use ferrite_pool::owner::Origin;
-use ferrite_wal::database::{DatabaseFile, DatabaseLog, File, Header, Identity, Machine, PlainFile, Station};
-use ferrite_wal::{Error, Result};
+use ferrite_pool::Origin;
+use ferrite_sqlite_log::{DatabaseFile, DatabaseLog, File, Header, Identity, Machine, PlainFile, Station};
+use ferrite_sqlite_log::{Error, Result};
 use parking_lot::{Mutex, MutexGuard};
 
 /// The databases and pools that are open, by path.

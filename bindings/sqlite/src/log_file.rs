@@ -3,8 +3,8 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use ferrite_wal::Result;
-use ferrite_wal::database::File as Which;
+use ferrite_sqlite_log::File as Which;
+use ferrite_sqlite_log::Result;
 
 use crate::abi::{self, File, Methods, Routines};
 use crate::database::Database;

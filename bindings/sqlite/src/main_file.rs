@@ -20,7 +20,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use ferrite_pool::tie::{STAMP_BYTES, TieRole};
-use ferrite_wal::database::{HEAD_BYTES as HEADER_BYTES, Mark, STAMP_AT};
+use ferrite_sqlite_log::{HEAD_BYTES as HEADER_BYTES, Mark, STAMP_AT};
 use header::{ensure_here, ensure_marked, unmark};
 
 use crate::abi::{self, File, LOCK_EXCLUSIVE, LOCK_NONE, LOCK_RESERVED, LOCK_SHARED, Methods, Routines};
@@ -138,7 +138,7 @@ impl MainFile {
 
     /// Returns the bytes to write to a marked header instead of `from` at byte `at`: the pool has the versions (SV2),
     /// and the stamp stays (SV5). Returns `None` if the header is not marked.
-    fn masked(&self, from: &[u8], at: i64) -> ferrite_wal::Result<Option<Vec<u8>>> {
+    fn masked(&self, from: &[u8], at: i64) -> ferrite_sqlite_log::Result<Option<Vec<u8>>> {
         let log = &self.database.log;
         let Some(mark) = log.mark()?.filter(|mark| mark.is_on_disk) else { return Ok(None) };
         let place = usize::try_from(Mark::AT as i64 - at).ok();
@@ -155,7 +155,7 @@ impl MainFile {
 }
 
 /// What is open at `file`, and whether this process opened it (SV4).
-fn owned<'a>(file: *mut File) -> (&'a MainFile, ferrite_wal::Result<()>) {
+fn owned<'a>(file: *mut File) -> (&'a MainFile, ferrite_sqlite_log::Result<()>) {
     // SAFETY: SQLite's promise of an open file.
     let main = unsafe { this(file) };
     (main, main.database.log.ensure_ours())

@@ -4,7 +4,7 @@ use std::ffi::{CString, c_int};
 use std::fmt;
 use std::io::Write;
 
-use ferrite_wal::Error;
+use ferrite_sqlite_log::Error;
 
 use crate::abi::{self, Routines};
 

@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use ferrite_wal::database::{DatabaseFile, File as LogFile, Station};
-use ferrite_wal::{Error, Result};
+use ferrite_sqlite_log::{DatabaseFile, File as LogFile, Station};
+use ferrite_sqlite_log::{Error, Result};
 
 use crate::abi::{self, File, Routines, Vfs};
 use crate::database::Database;

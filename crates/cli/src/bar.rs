@@ -4,7 +4,7 @@ use std::sync::Once;
 use std::thread::{self, Builder};
 use std::time::{Duration, Instant};
 
-use ferrite_pool::owner::Progress;
+use ferrite_pool::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::stop;

@@ -2,10 +2,9 @@
 
 use ferrite_fs::direct;
 use ferrite_memory::Span;
+use ferrite_owner::{Call, Handler, Parted, Reply, lease};
 use ferrite_pool::grant::{Ask, GrantId, Process, Rights};
-use ferrite_pool::owner::{Call, Caller, Handler, Parted, Reply};
-use ferrite_pool::{Role, Stream, TagKind, holding};
-use ferrite_wal::database;
+use ferrite_pool::{Caller, Role, Stream, TagKind};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -22,11 +21,11 @@ impl Handler for Engine {
         if let Ok(request) = direct::Request::deserialize(&request) {
             return self.trees().answer(caller, &request);
         }
-        if let Ok(request) = holding::Request::deserialize(&request) {
+        if let Ok(request) = lease::Request::deserialize(&request) {
             let boot_id = host::boot_id().map_err(|error| error.to_string())?;
-            return holding::answer(self.pool(), boot_id, caller, request).map_err(|error| error.to_string());
+            return lease::answer(self.pool(), boot_id, caller, request).map_err(|error| error.to_string());
         }
-        if let Ok(request) = database::Request::deserialize(&request) {
+        if let Ok(request) = ferrite_sqlite_log::Request::deserialize(&request) {
             return self.databases().answer(caller, request).map_err(|error| error.to_string());
         }
         let sender = request.get(STANDPOINT).cloned();
@@ -48,7 +47,7 @@ impl Handler for Engine {
         self.served().end_for(parted.caller.connection);
         self.trees().end_sessions_of(parted.caller.connection);
         // What cannot be ended now is found by the next one, and at the next opening.
-        let _ = self.pool().grants().reap_behind(self.pool(), parted);
+        let _ = parted.reap(self.pool());
     }
 }
 
@@ -84,8 +83,7 @@ mod tests {
 
     use ferrite_memory::{Guard, MapOptions, Mapped};
     use ferrite_pool::layout::{PAGE, POOL_BYTES_MIN};
-    use ferrite_pool::owner::{Claim, PidFd, claim};
-    use ferrite_pool::{Format, Freeze, Need, NewTag, Pool, Zone};
+    use ferrite_pool::{Claim, Format, Freeze, Need, NewTag, PidFd, Pool, Zone, claim};
 
     use super::*;
     use crate::medium::MediumArguments;

@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::Builder;
 
-use ferrite_pool::owner::PidFd;
+use ferrite_pool::PidFd;
 use rustix::process::{Signal, pidfd_send_signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;

@@ -8,9 +8,8 @@ use std::sync::Arc;
 
 use ferrite_block::{DISK_BYTES_MAX, DiskSpec};
 use ferrite_memory::Error as MediumError;
-use ferrite_pool::owner::{Lock, Progress};
-use ferrite_pool::{Freeze, Pool, Put, Recovery, Tag, TagKind, backup, check};
-use ferrite_wal::database::Office;
+use ferrite_pool::{Freeze, Lock, Pool, Progress, Put, Recovery, Tag, TagKind, backup, check};
+use ferrite_sqlite_log::Office;
 use serde_json::{Value, json};
 
 use crate::host;
@@ -337,7 +336,7 @@ pub fn tag_owners() -> check::Owners {
     owners.register(Box::new(ferrite_block::DiskOwner));
     owners.register(Box::new(ferrite_fs::FilesOwner));
     owners.register(Box::new(ferrite_object::ObjectOwner));
-    owners.register(Box::new(ferrite_wal::database::DatabaseOwner));
+    owners.register(Box::new(ferrite_sqlite_log::DatabaseOwner));
     owners
 }
 

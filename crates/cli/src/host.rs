@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use ferrite_memory::set_len;
-use ferrite_pool::owner::RUN_FOLDER;
+use ferrite_owner::RUN_FOLDER;
 
 /// This boot of the machine. Asked of the kernel once: clients that ask for leases wait for it.
 pub fn boot_id() -> io::Result<[u8; 16]> {

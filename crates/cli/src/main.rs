@@ -45,7 +45,7 @@ mod freeze;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
-use ferrite_pool::owner::Trust;
+use ferrite_pool::Trust;
 
 use commands::{bench, disk, down, fs, pool, run, sim, status, tag, up, wal};
 use outcome::{Failure, Outcome};

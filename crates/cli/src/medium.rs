@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use clap::Args;
 use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Pace, Paced, Speed, Survival, Tsc, WearUnit, Worn};
+use ferrite_pool::Lock;
 use ferrite_pool::layout::POOL_BYTES_MIN;
-use ferrite_pool::owner::Lock;
 
 use crate::outcome::{Failure, Outcome};
 use crate::size;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use ferrite_fs::direct::{Session, read_mount_source};
 use ferrite_memory::unescaped;
 use ferrite_mount::{MountAnswer, ask, clear_stale, device_number};
-use ferrite_pool::owner::Holder;
+use ferrite_pool::Holder;
 
 use crate::host;
 use crate::paths::{in_line, quoted};

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ferrite_pool::owner::{Client, Error, LockedFile};
+use ferrite_owner::{Client, Error};
+use ferrite_pool::LockedFile;
 
 use crate::host;
 

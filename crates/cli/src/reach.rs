@@ -8,7 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ferrite_pool::owner::{Claim, Client, Error, Holder, Listening, Lock, Progress, claim};
+use ferrite_owner::{Client, Error, Listening};
+use ferrite_pool::{Claim, Holder, Lock, LockError, Progress, claim};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -58,7 +59,7 @@ pub fn find(path: &Path) -> Outcome<Found> {
     look_at(path)?;
     let until = Instant::now() + PATIENCE;
     loop {
-        let holder = match claim(path).map_err(|error| refused(path, error))? {
+        let holder = match claim(path).map_err(|error| refused(path, error.into()))? {
             Claim::Ours(lock) => return Ok(Found::Ours(lock)),
             Claim::Held(holder) => holder,
         };
@@ -115,14 +116,18 @@ pub fn look_at(path: &Path) -> Outcome {
 pub fn refused(path: &Path, error: Error) -> Failure {
     let name = path.display();
     match &error {
-        Error::Io { source, .. } if source.kind() == ErrorKind::PermissionDenied => match own_mode(path) {
-            Some(mode) if mode & 0o600 != 0o600 => format!(
-                "{name} is yours, and its mode, {mode:03o}, keeps you from reading and writing it: `chmod u+rw {}`",
-                quoted(path)
-            ),
-            _ => format!("{name} is not yours to read and write: ask as its user, or as root"),
+        Error::Io { source, .. } | Error::Lock(LockError::Io { source, .. })
+            if source.kind() == ErrorKind::PermissionDenied =>
+        {
+            match own_mode(path) {
+                Some(mode) if mode & 0o600 != 0o600 => format!(
+                    "{name} is yours, and its mode, {mode:03o}, keeps you from reading and writing it: `chmod u+rw {}`",
+                    quoted(path)
+                ),
+                _ => format!("{name} is not yours to read and write: ask as its user, or as root"),
+            }
+            .into()
         }
-        .into(),
         _ => error.into(),
     }
 }
@@ -210,7 +215,7 @@ impl Reach {
     /// Takes the calls of other commands, where the pool is ours.
     pub fn listen(&self) -> Outcome<Option<Listening>> {
         match self {
-            Self::Ours(engine) => Ok(Some(engine.lock().listen(engine.clone())?)),
+            Self::Ours(engine) => Ok(Some(Listening::start(engine.lock(), engine.clone())?)),
             Self::Theirs(_) => Ok(None),
         }
     }
@@ -288,7 +293,7 @@ fn await_end(
                     remark!("nothing of {} is mounted or served any more", engine.lock().path().display());
                     return Ok(None);
                 }
-                listening = Some(engine.lock().listen(engine.clone())?);
+                listening = Some(Listening::start(engine.lock(), engine.clone())?);
             }
             _ => {}
         }

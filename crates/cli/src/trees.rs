@@ -12,8 +12,8 @@ use ferrite_fs::direct;
 use ferrite_fs::{DataMode, FileSystem, FsOptions, FsSpec, Statfs, Time};
 use ferrite_memory::stamp_ns;
 use ferrite_mount::{MountOptions, Mounted, NotUnmounted, ensure_own_links};
-use ferrite_pool::owner::{Caller, Lock, Reply};
-use ferrite_pool::{Freeze, Pool, Tag, TagKind};
+use ferrite_owner::Reply;
+use ferrite_pool::{Caller, Freeze, Lock, Pool, Tag, TagKind};
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 

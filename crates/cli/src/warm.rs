@@ -6,8 +6,7 @@ use std::thread::{self, JoinHandle};
 
 use ferrite_memory::{Mapped, Memory, Span};
 use ferrite_pool::layout::CHUNK;
-use ferrite_pool::owner::Progress;
-use ferrite_pool::{Kind, Pool};
+use ferrite_pool::{Kind, Pool, Progress};
 
 use crate::bar::Bar;
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
-use ferrite_pool::owner::{Progress, Way, ready_within};
+use ferrite_pool::{Progress, Way, ready_within};
 
 use crate::engine::OnProgress;
 

@@ -1,6 +1,6 @@
 //! What can go wrong with objects.
 
-use ferrite_pool::{Error as PoolError, owner};
+use ferrite_pool::{Error as PoolError, LockError};
 
 /// Result of an operation on a store or an object.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -19,7 +19,7 @@ pub enum Error {
     Pool(#[from] PoolError),
     /// The process that owns the pool cannot be reached.
     #[error(transparent)]
-    Owner(#[from] owner::Error),
+    Owner(#[from] ferrite_owner::Error),
     /// Bytes of an object are not what was stored.
     #[error(
         "object {name:?} is damaged: {what} at byte {at:#x} of the pool; open it to salvage what is left, or restore a \
@@ -64,6 +64,12 @@ pub enum Error {
     /// What was asked for cannot be.
     #[error("{0}")]
     Refused(String),
+}
+
+impl From<LockError> for Error {
+    fn from(error: LockError) -> Self {
+        Self::Owner(error.into())
+    }
 }
 
 impl From<ferrite_memory::Error> for Error {

@@ -12,12 +12,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferrite_memory::{Guard, Mapped, Survival};
+use ferrite_owner::lease::{Tenant, end_orphans};
+use ferrite_owner::{Client, Error as OwnerError, Listening};
 use ferrite_pool::backup::{self, Restore};
 use ferrite_pool::check::Owners;
 use ferrite_pool::defrag::{self, Defragmented};
-use ferrite_pool::holding::{Note, Tenant, end_orphans};
-use ferrite_pool::owner::{Claim, Client, Error as OwnerError, Holder, Listening, Lock, claim};
-use ferrite_pool::{Error as PoolError, Pool, Recovery, TagKind};
+use ferrite_pool::holding::Note;
+use ferrite_pool::{Claim, Error as PoolError, Holder, Lock, Pool, Recovery, TagKind, claim};
 
 use crate::owner::ObjectOwner;
 use crate::{Error, Result};
@@ -169,7 +170,7 @@ impl Store {
         let line = memory.describe(&pool.survival());
         end_orphans(&pool, lock.path())?;
         let pool = Arc::new(pool);
-        let listening = Some(lock.listen(Arc::new(Desk::new(&pool, boot_id)))?);
+        let listening = Some(Listening::start(&lock, Arc::new(Desk::new(&pool, boot_id)))?);
         Ok(Self { path: lock.path().into(), reach: Reach::Own { pool, recovery, line, lock, listening } })
     }
 

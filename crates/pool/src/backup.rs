@@ -39,8 +39,8 @@ pub use image::VERSION;
 pub use replaced::ensure_may_replace;
 pub use restore::{Restore, restore, verify};
 
+use crate::Progress;
 use crate::layout::{CHUNK, LANE, LANE_COUNT, LANES, PAGE, is_meta, kind_at};
-use crate::owner::Progress;
 use crate::pages::Pages;
 use crate::space::Kind;
 use crate::{Error, Pool, Result};

@@ -32,8 +32,8 @@ use ferrite_memory::Memory;
 pub use owner::{Moved, Owners, TagOwner};
 pub use report::{Finding, Findings, Report, Severity};
 
+use crate::Progress;
 use crate::layout::{CHUNK, CHUNK_PAGES, SUPERBLOCKS};
-use crate::owner::Progress;
 use crate::pool::opening::Recovery;
 use crate::preview::Preview;
 use crate::redo::Redo;

@@ -40,9 +40,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Progress;
 use crate::check::Owners;
 use crate::layout::{CHUNK, CHUNK_PAGES};
-use crate::owner::Progress;
 use crate::space::Kind;
 use crate::{Error, Pool, Result, overflow};
 

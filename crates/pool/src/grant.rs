@@ -41,8 +41,8 @@ use std::time::Duration;
 
 use ferrite_memory::{Memory, Shared, Span};
 
+use crate::caller::Caller;
 use crate::extent::Extent;
-use crate::owner::Parted;
 use crate::pool::Pool;
 use crate::transaction::Transaction;
 use crate::{Error, Result, overflow};
@@ -130,15 +130,22 @@ impl Grants {
         Ok(ended.len())
     }
 
-    /// As [`Grants::reap`], behind a connection that has ended: a process that has grants may be about to end, which is
-    /// awaited for a second. Any other has nothing that would end with it.
+    /// As [`Grants::reap`], behind a connection of `caller` that has ended, which `was_last` of its process: a process that
+    /// has grants may be about to end, which is awaited for a second. Any other has nothing that would end with it.
+    /// `ends_within` tells whether the process ends within a limit.
     ///
     /// # Errors
     /// As [`Grants::reap`].
-    pub fn reap_behind(&self, pool: &Pool, parted: &Parted<'_>) -> Result<usize> {
-        let is_awaited = parted.was_last && self.0.lock().has_some(parted.caller.pid);
+    pub fn reap_behind(
+        &self,
+        pool: &Pool,
+        caller: &Caller,
+        was_last: bool,
+        ends_within: impl FnOnce(Duration) -> bool,
+    ) -> Result<usize> {
+        let is_awaited = was_last && self.0.lock().has_some(caller.pid);
         let limit = if is_awaited { ENDING } else { Duration::ZERO };
-        if parted.ends_within(limit) { self.reap(pool) } else { Ok(0) }
+        if ends_within(limit) { self.reap(pool) } else { Ok(0) }
     }
 }
 

@@ -22,10 +22,8 @@
 //!   with its content.
 
 pub(crate) mod board;
-mod office;
-mod orphans;
+mod loan;
 mod spec;
-mod tenant;
 
 #[cfg(test)]
 mod tests;
@@ -38,19 +36,16 @@ use parking_lot::Mutex;
 
 use crate::extent::{Role, Stream};
 use crate::freeze::Freeze;
-use crate::grant::{GrantId, Process};
-use crate::owner::Lock;
+use crate::grant::Process;
+use crate::lock::Lock;
 use crate::poison::Poison;
 use crate::space::Need;
 use crate::tag::Tag;
 use crate::{Error, Pool, Result, TagChange};
 
-use board::Watch;
-
-pub use office::{Request, answer};
-pub use orphans::end_orphans;
+pub use board::Watch;
+pub use loan::{Lent, Loan, Note, ensure_lendable};
 pub use spec::{Part, Spec};
-pub use tenant::{Note, Tenant};
 
 /// A tag that this process stores into; nobody else does (HO1). Given back when dropped.
 ///
@@ -73,7 +68,30 @@ enum Ground {
     /// The pool is ours.
     Own(Arc<Pool>),
     /// By a grant of its owner.
-    Lent { tenant: Arc<Tenant>, grant: Mutex<GrantId>, watch: Watch, poison: Poison },
+    Lent { lease: Box<dyn Lease>, watch: Watch, poison: Poison },
+}
+
+/// The right to a tag that the pool's owner lent to this process. Dropped, the tag is given back.
+pub trait Lease: Send + Sync {
+    /// Has the owner widen `parts` of `tag`: all of them, or none (HO6). The tag as it is then takes the place of the
+    /// one there was.
+    ///
+    /// # Errors
+    /// As [`Holding::widen`].
+    fn widen(&self, tag: &Tag, parts: &[Part]) -> Result<LentTag>;
+}
+
+/// A lent tag, as its holder knows it.
+#[derive(Debug)]
+pub struct LentTag {
+    /// The tag.
+    pub tag: Arc<Tag>,
+    /// The pool's identity.
+    pub uuid: [u8; 16],
+    /// See [`Holding::session`].
+    pub session: u64,
+    /// Tells whether the loan is still good (HO4).
+    pub watch: Watch,
 }
 
 impl fmt::Debug for Holding {
@@ -94,6 +112,13 @@ impl Holding {
             _listed: Some(listed),
             lock: None,
         }
+    }
+
+    /// A tag that the owner of the pool in `memory` lent to this process by `lease`.
+    pub fn lent(memory: Arc<dyn Memory>, lent: LentTag, lease: Box<dyn Lease>) -> Self {
+        let LentTag { tag, uuid, session, watch } = lent;
+        let ground = Ground::Lent { lease, watch, poison: Poison::default() };
+        Self { memory, tag: Mutex::new(tag), uuid, session, ground, _listed: None, lock: None }
     }
 
     /// Keeps `lock`, that of the pool's file, for as long as this lives: whoever opened the pool may go before.
@@ -199,18 +224,16 @@ impl Holding {
     pub fn widen(&self, parts: &[Part]) -> Result<()> {
         let changed = match &self.ground {
             Ground::Own(pool) => widen(pool, &self.tag(), parts)?,
-            Ground::Lent { tenant, grant, watch, .. } => {
+            Ground::Lent { lease, watch, .. } => {
                 watch.check()?;
-                let widened = tenant.widen(&self.tag(), *grant.lock(), parts);
                 // Whether anything else took effect is not known.
-                let (changed, id, now) = widened.inspect_err(|error| {
+                let lent = lease.widen(&self.tag(), parts).inspect_err(|error| {
                     if !error.is_want_of_space() && !matches!(error, Error::Limit(_)) {
                         self.poison(error);
                     }
                 })?;
-                *grant.lock() = id;
-                watch.turn_to(&now);
-                changed
+                watch.turn_to(&lent.watch);
+                lent.tag
             }
         };
         *self.tag.lock() = changed;
@@ -299,13 +322,5 @@ impl Listed {
 impl Drop for Listed {
     fn drop(&mut self) {
         self.pool.holdings.tags.lock().remove(&self.generation);
-    }
-}
-
-impl Drop for Holding {
-    fn drop(&mut self) {
-        if let Ground::Lent { tenant, grant, .. } = &self.ground {
-            tenant.give_back(*grant.lock());
-        }
     }
 }

@@ -2,9 +2,9 @@
 
 use ferrite_memory::{Error as MediumError, Span};
 
+use crate::Progress;
 use crate::extent::{Extent, Role, Zone};
 use crate::layout::{CHUNK, CHUNK_PAGES};
-use crate::owner::Progress;
 use crate::space::Need;
 use crate::{Error, Pool, Result};
 

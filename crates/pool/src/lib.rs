@@ -24,6 +24,7 @@
 
 pub mod backup;
 mod bounds;
+mod caller;
 pub mod check;
 mod damage;
 pub mod defrag;
@@ -38,17 +39,19 @@ pub mod holding;
 mod host;
 mod lane;
 pub mod layout;
+mod lock;
 mod log;
 mod loss;
 mod member;
 mod operation;
 mod overflow;
-pub mod owner;
 mod pages;
 mod partial;
+pub mod patience;
 mod poison;
 mod pool;
 mod preview;
+mod progress;
 #[cfg(test)]
 mod proof;
 pub mod record;
@@ -65,6 +68,7 @@ mod uuid;
 mod value;
 
 pub use bounds::{SEQUENCE_BOUND, beyond};
+pub use caller::{Caller, PidFd};
 pub use error::{Error, Result};
 pub use extent::{Extent, Role, Stream, Zone};
 pub use format::Format;
@@ -73,12 +77,17 @@ pub use gate::Gate;
 pub use grow::{Grown, grow};
 pub use host::Watch;
 pub use lane::PAYLOAD_BYTES_MAX;
+pub use lock::{
+    Claim, Holder, Kept, Lock, LockError, LockedFile, Origin, TRUST_OWNER, TRUST_WRITABLE, Trust, claim, ensure_trusted,
+};
 pub use log::{Log, Position, Records, Stranded, View, relocate_log};
 pub use loss::{MayLose, ensure_may_be_lost};
 pub use member::{Member, MemberKind, MemberTie};
 pub use partial::{Output, Partial, ensure_no_pool, led_to};
+pub use patience::{Way, ready_within};
 pub use pool::opening::Recovery;
 pub use pool::{NewTag, Pool, TagChange};
+pub use progress::Progress;
 pub use redo::Replay;
 pub use reserved::Reserved;
 pub use sealed::{NUMBER_MAX, seal, unseal};

@@ -14,9 +14,9 @@ use rustix::io::Errno;
 
 use crate::grant::ensure_no_clients;
 use crate::layout::{CHUNK, POOL_BYTES_MIN, SUPERBLOCKS};
-use crate::owner::{Lock, Progress};
 use crate::superblock::{State, Superblock};
 use crate::{Error, Result, show_uuid};
+use crate::{Lock, Progress};
 
 /// Bytes that are read and compared at once.
 const PIECE: u64 = 1 << 20;
@@ -180,7 +180,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::owner::{Claim, claim};
+    use crate::{Claim, claim};
     use crate::{Format, Pool};
 
     fn lock(path: &Path) -> Lock {

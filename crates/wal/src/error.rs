@@ -22,9 +22,6 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
-    /// A database's log could not be copied to a file.
-    #[error("{0}; what was not drained is still in the pool: mend it and drain again")]
-    Undrained(#[source] ferrite_pool::Error),
     /// The operating system refused.
     #[error("{doing}: {source}")]
     Io {
@@ -78,15 +75,6 @@ pub enum Error {
     /// A request exceeds a limit, or makes no sense.
     #[error("{0}")]
     Limit(String),
-    /// Somebody else uses a database, or something of it is where it must not be.
-    #[error("{0}")]
-    Refused(String),
-    /// There is no room in the pool, or on its host, as its owner says.
-    #[error("{0}")]
-    Full(String),
-    /// The pool's owner could not be reached, or ended.
-    #[error(transparent)]
-    Owner(#[from] ferrite_pool::owner::Error),
     /// A writer died between reserving a place and filling it.
     #[error("a writer of log {0:?} ended before its record was whole: open the log again")]
     Broken(String),
@@ -96,9 +84,8 @@ impl Error {
     /// Whether it says that there is no room, in the pool or on its host.
     pub fn is_want_of_space(&self) -> bool {
         match self {
-            Self::Pool(error) | Self::Undrained(error) => error.is_want_of_space(),
+            Self::Pool(error) => error.is_want_of_space(),
             Self::Medium(error) => matches!(error, ferrite_memory::Error::NoSpace(_)),
-            Self::Full(_) => true,
             _ => false,
         }
     }

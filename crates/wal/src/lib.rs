@@ -9,14 +9,13 @@
 //!                                        yet durable :tail         up to head, synced
 //! ```
 //!
-//! Databases that write log files of their own keep them in a tag: [`database`].
+//! Databases that write log files of their own keep them in a tag: see the crate `sqlite-log`.
 //!
 //! A [`Wal`] is of the process that opened it: a child of fork neither uses nor drops it.
 //!
 //! [`Wal`] is it. The ring is a log of the pool ([`ferrite_pool::Log`]); what is added here is many writers without a
 //! lock between them (`order`), the draining to a [`Folder`], and reading both as one log.
 
-pub mod database;
 mod drain;
 mod error;
 mod order;

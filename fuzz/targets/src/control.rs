@@ -1,6 +1,7 @@
 //! Frames on the owner's control socket.
 
-use ferrite_pool::owner::wire::{Decoded, FRAME_MAX_BYTES, Message, Progress, decode, encode};
+use ferrite_owner::wire::{Decoded, FRAME_MAX_BYTES, Message, decode, encode};
+use ferrite_pool::Progress;
 use serde_json::json;
 
 pub fn target(data: &[u8]) {

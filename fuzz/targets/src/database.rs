@@ -5,9 +5,8 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use ferrite_memory::{MapOptions, Mapped, Memory};
 use ferrite_pool::check::{Owners, check_open};
 use ferrite_pool::layout::{CHUNK, PAGE, POOL_BYTES_MIN};
-use ferrite_pool::owner::{Caller, PidFd};
-use ferrite_pool::{Format, NUMBER_MAX, Need, NewTag, Pool, Role, Stream, Tag, TagKind, Zone, seal};
-use ferrite_wal::database::{DatabaseOwner, Entry, Office, Request};
+use ferrite_pool::{Caller, Format, NUMBER_MAX, Need, NewTag, PidFd, Pool, Role, Stream, Tag, TagKind, Zone, seal};
+use ferrite_sqlite_log::{DatabaseOwner, Entry, Office, Request};
 
 /// Where the words are in the MAP page: see docs/format.md.
 const WORDS_AT: [u64; 5] = [0, 64, 128, 256, 320];

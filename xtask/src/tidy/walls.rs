@@ -4,29 +4,51 @@ use super::{Finding, House, package_of};
 use crate::manifest::{self, Dependency, Table};
 
 /// Each package of the house and the packages it may name. Dev-dependencies may also be `crash`.
-const WALLS: [(&str, &[&str]); 19] = [
+const WALLS: [(&str, &[&str]); 21] = [
     ("medium", &[]),
     ("crash", &["medium"]),
     ("pool", &["medium"]),
-    ("object", &["medium", "pool"]),
+    ("owner", &["medium", "pool"]),
+    ("object", &["medium", "pool", "owner"]),
     ("wal", &["medium", "pool"]),
-    ("block", &["medium", "pool"]),
-    ("fs", &["medium", "pool"]),
-    ("guest", &["medium", "pool"]),
-    ("cache", &["medium", "pool", "object"]),
+    ("sqlite-log", &["medium", "pool", "owner"]),
+    ("block", &["medium", "pool", "owner"]),
+    ("fs", &["medium", "pool", "owner"]),
+    ("guest", &["medium", "pool", "owner"]),
+    ("cache", &["medium", "pool", "owner", "object"]),
     ("sim", &["medium"]),
     ("serve", &["medium", "block", "fs", "cache", "guest", "wal"]),
     ("preload", LIBRARIES),
     ("bindings", LIBRARIES),
     ("bench", &["medium", "pool", "object", "wal", "block", "fs", "cache", "guest", "sim", "serve"]),
-    ("cli", &["medium", "pool", "object", "wal", "block", "fs", "cache", "guest", "sim", "serve", "bench"]),
-    ("fuzz", &["medium", "pool", "object", "wal", "block", "fs", "cache", "guest", "sim", "serve", "fuzz"]),
-    ("tests", &["medium", "pool", "object", "block", "crash"]),
+    (
+        "cli",
+        &["medium", "pool", "owner", "object", "sqlite-log", "block", "fs", "cache", "guest", "sim", "serve", "bench"],
+    ),
+    (
+        "fuzz",
+        &[
+            "medium",
+            "pool",
+            "owner",
+            "object",
+            "sqlite-log",
+            "wal",
+            "block",
+            "fs",
+            "cache",
+            "guest",
+            "sim",
+            "serve",
+            "fuzz",
+        ],
+    ),
+    ("tests", &["medium", "pool", "owner", "object", "block", "crash"]),
     ("xtask", &[]),
     ("examples", LIBRARIES),
 ];
 
-const LIBRARIES: &[&str] = &["medium", "pool", "object", "wal", "block", "fs", "cache", "guest"];
+const LIBRARIES: &[&str] = &["medium", "pool", "owner", "object", "sqlite-log", "block", "fs", "cache", "guest"];
 
 /// Runtimes that nothing below `serve` may stand on.
 const ASYNC_RUNTIMES: [&str; 9] =
@@ -53,8 +75,13 @@ pub(super) fn check(house: &House<'_>, findings: &mut Vec<Finding>) {
     for source in &house.sources {
         let Some(package) = package_of(source.path) else { continue };
         for (at, token) in source.tokens.iter().enumerate() {
-            let Some(named) = token.text.strip_prefix("ferrite_").filter(|named| is_package(named)) else { continue };
-            let what = told(package, named, source.in_test[at]);
+            let Some(named) = token.text.strip_prefix("ferrite_").map(|named| named.replace('_', "-")) else {
+                continue;
+            };
+            if !is_package(&named) {
+                continue;
+            }
+            let what = told(package, &named, source.in_test[at]);
             findings.extend(what.map(|what| Finding::new(source.path, token.line, what)));
         }
     }

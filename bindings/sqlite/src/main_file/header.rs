@@ -3,8 +3,8 @@
 use std::ffi::c_int;
 use std::time::Duration;
 
-use ferrite_wal::Error;
-use ferrite_wal::database::{DatabaseFile, DatabaseLog, HEAD_BYTES, Header, Mark, settle_folder};
+use ferrite_sqlite_log::Error;
+use ferrite_sqlite_log::{DatabaseFile, DatabaseLog, HEAD_BYTES, Header, Mark, settle_folder};
 
 use super::{ensure_ours, owned};
 use crate::abi::{self, File, LOCK_EXCLUSIVE, LOCK_NONE, LOCK_SHARED};

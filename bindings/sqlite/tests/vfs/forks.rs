@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ferrite_memory::{MapOptions, Mapped, Memory};
 use ferrite_pool::check::{Owners, check};
-use ferrite_wal::database::{DatabaseOwner, Station};
+use ferrite_sqlite_log::{DatabaseOwner, Station};
 
 use crate::shell::{Shell, library};
 use crate::{MACHINE, Place};

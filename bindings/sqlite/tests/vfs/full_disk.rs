@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use ferrite_wal::database::Progress;
+use ferrite_sqlite_log::Progress;
 use tempfile::TempDir;
 
 use crate::Place;

@@ -4,8 +4,8 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 
-use ferrite_wal::Error;
-use ferrite_wal::database::{GiveBack, Progress, Station};
+use ferrite_sqlite_log::Error;
+use ferrite_sqlite_log::{GiveBack, Progress, Station};
 
 use crate::shell::Shell;
 use crate::{MACHINE, Place};

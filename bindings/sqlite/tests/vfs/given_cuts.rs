@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use ferrite_wal::database::{Progress, Station, forget};
+use ferrite_sqlite_log::{Progress, Station, forget};
 
 use crate::given_back::{begin, finish};
 use crate::shell::Shell;

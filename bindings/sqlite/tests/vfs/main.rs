@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrite_memory::{MapOptions, Mapped, Memory};
 use ferrite_pool::{Format, Pool, Role, Stream, TagChange};
-use ferrite_wal::database::Machine;
+use ferrite_sqlite_log::Machine;
 use tempfile::TempDir;
 
 /// The shells have random numbers of their own; so few are drawn here that an order will do.

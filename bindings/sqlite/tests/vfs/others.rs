@@ -1,6 +1,6 @@
 //! Several processes at once, and the pool's owner among them.
 
-use ferrite_wal::database::Station;
+use ferrite_sqlite_log::Station;
 
 use crate::shell::Shell;
 use crate::{MACHINE, Place};
@@ -62,7 +62,7 @@ fn databases_share_a_pool_that_somebody_else_owns() {
         shell.run("pragma journal_mode=wal; create table t(n);");
         (0..20).for_each(|n| shell.send(&format!("insert into t values({n});")));
     }
-    let list = || station.ask(&ferrite_wal::database::Request::DatabaseList).unwrap().0;
+    let list = || station.ask(&ferrite_sqlite_log::Request::DatabaseList).unwrap().0;
     let entries = list();
     assert_eq!(entries.as_array().unwrap().len(), 2, "{entries}");
     assert!(entries[0]["wal_bytes"].as_u64().unwrap() > 0 && entries[0]["marked"] == true, "{entries}");

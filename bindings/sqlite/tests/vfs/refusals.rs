@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use ferrite_wal::database::{Station, forget};
+use ferrite_sqlite_log::{Station, forget};
 
 use crate::shell::Shell;
 use crate::{MACHINE, Place};

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use ferrite_wal::Error;
-use ferrite_wal::database::{GiveBack, STAMP_AT, Station, forget};
+use ferrite_sqlite_log::Error;
+use ferrite_sqlite_log::{GiveBack, STAMP_AT, Station, forget};
 
 use crate::shell::Shell;
 use crate::{MACHINE, Place};

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use clap::Args;
-use ferrite_pool::owner::Listening;
+use ferrite_owner::Listening;
 use rustix::process::{Pid, Signal, kill_process, setsid};
 
 use super::announce::Announcement;

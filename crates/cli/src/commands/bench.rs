@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ferrite_bench::{EXPERIMENTS, Error, Experiment, Length, Only, Options, Report};
-use ferrite_pool::Output;
-use ferrite_pool::owner::Progress;
+use ferrite_pool::{Output, Progress};
 use rustix::fs::Access;
 
 use super::print;

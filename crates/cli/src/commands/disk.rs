@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use ferrite_block::{Passed, StageTotals};
-use ferrite_pool::owner::Listening;
+use ferrite_owner::Listening;
 use serde_json::Value;
 
 use super::announce::{AnnouncedDisk, Announcement};

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use ferrite_pool::owner::{Client, Error, Holder, PidFd, Way, ready_within};
+use ferrite_owner::{Client, Error};
+use ferrite_pool::{Holder, PidFd, Way, ready_within};
 use rustix::process::{Signal, pidfd_send_signal};
 
 use crate::outcome::{Failure, Outcome};

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use ferrite_fs::DataMode;
+use ferrite_owner::Listening;
 use ferrite_pool::layout::CHUNK;
-use ferrite_pool::owner::Listening;
 use serde_json::Value;
 
 use super::{List, print, print_line, upkeep};

@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ferrite_memory::{make_pool_file, set_len};
-use ferrite_pool::owner::Lock;
-use ferrite_pool::{backup, show_uuid};
+use ferrite_pool::{Lock, backup, show_uuid};
 use serde::Serialize;
 
 use super::pool::{may_be_lost, ours};

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use ferrite_memory::{make_pool_file, set_len};
 use ferrite_pool::layout::POOL_BYTES_MIN;
-use ferrite_pool::owner::Lock;
-use ferrite_pool::{Format, MayLose, ensure_may_be_lost};
+use ferrite_pool::{Format, Lock, MayLose, ensure_may_be_lost};
 
 use super::{image, print, upkeep};
 use crate::bar::Bar;

@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use clap::Args;
-use ferrite_pool::owner::Trust;
+use ferrite_pool::Trust;
 
 use crate::child;
 use crate::given;

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use ferrite_pool::owner::{Client, Holder};
+use ferrite_owner::Client;
+use ferrite_pool::Holder;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -8,7 +8,7 @@ use ferrite_disk::{Access, Disk, Zeroing};
 use ferrite_memory::{Error, Span};
 use ferrite_nbd::client::unix_uri;
 use ferrite_nbd::{Exports, Options, Refusal, Server};
-use ferrite_pool::owner::Progress;
+use ferrite_pool::Progress;
 use serde::Serialize;
 
 use super::announce::{AnnouncedDisk, Announcement};

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use ferrite_devnode as attach;
+use ferrite_owner::Listening;
 use ferrite_pool::Partial;
-use ferrite_pool::owner::Listening;
 
 use super::announce::{AnnouncedDisk, AnnouncedFs, Announcement};
 use super::aside::{self, Aside};

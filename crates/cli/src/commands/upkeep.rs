@@ -7,8 +7,7 @@ use std::sync::Once;
 use clap::Args;
 use ferrite_memory::{MapOptions, Mapped, set_len};
 use ferrite_pool::defrag::{self, Defragmented, Scatter};
-use ferrite_pool::owner::Lock;
-use ferrite_pool::{Grown, Superblock, check};
+use ferrite_pool::{Grown, Lock, Superblock, check};
 use serde::Serialize;
 
 use super::pool::ours;

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use ferrite_pool::owner::Progress as Shown;
-use ferrite_wal::Error;
-use ferrite_wal::database::{Entry, Forgotten, GiveBack, Machine, Progress, Request, Station, forget, log_of_file};
+use ferrite_pool::Progress as Shown;
+use ferrite_sqlite_log::Error;
+use ferrite_sqlite_log::{Entry, Forgotten, GiveBack, Machine, Progress, Request, Station, forget, log_of_file};
 use serde::Serialize;
 
 use super::print;

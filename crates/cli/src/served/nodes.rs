@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ferrite_devnode::{self as attach, Attached};
-use ferrite_pool::owner::{RUN_FOLDER, make_private_folder};
+use ferrite_owner::{RUN_FOLDER, make_private_folder};
 use parking_lot::{RwLock, RwLockUpgradableReadGuard};
 
 use super::Served;

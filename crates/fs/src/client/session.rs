@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ferrite_memory::{Foreign, Guard, MapOptions, Mapped, process};
+use ferrite_owner::Client;
 use ferrite_pool::Error as PoolError;
 use ferrite_pool::grant::GrantId;
-use ferrite_pool::owner::Client;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 

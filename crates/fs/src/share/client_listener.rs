@@ -4,8 +4,8 @@ use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 
-use ferrite_pool::Error as PoolError;
-use ferrite_pool::owner::{Call, Claim, Handler, Listening, Parted, Reply, claim};
+use ferrite_owner::{Call, Handler, Listening, Parted, Reply};
+use ferrite_pool::{Claim, Error as PoolError, claim};
 use serde::Deserialize;
 
 use crate::fs::FileSystem;
@@ -52,6 +52,6 @@ impl Door {
             return Err(failed(format!("{} is another process's", pool.display())));
         };
         let porter = Porter { fs: Arc::clone(fs), boot_id };
-        Ok(Self { _listening: lock.listen(Arc::new(porter)).map_err(failed)? })
+        Ok(Self { _listening: Listening::start(&lock, Arc::new(porter)).map_err(failed)? })
     }
 }

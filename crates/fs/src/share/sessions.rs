@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use ferrite_memory::Beacon;
+use ferrite_owner::Reply;
+use ferrite_pool::Caller;
 use ferrite_pool::grant::{Ask, GrantId, Process, Rights};
-use ferrite_pool::owner::{Caller, Reply};
 use parking_lot::Mutex;
 use serde_json::json;
 

@@ -3,8 +3,7 @@
 use ferrite_crash::Model;
 use ferrite_pool::grant::{Ask, Process, Rights};
 use ferrite_pool::layout::CHUNK;
-use ferrite_pool::owner::{Caller, PidFd};
-use ferrite_pool::{Need, NewTag, Role, TagKind, Zone};
+use ferrite_pool::{Caller, Need, NewTag, PidFd, Role, TagKind, Zone};
 
 use super::house::House;
 use super::world::*;

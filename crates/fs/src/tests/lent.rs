@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ferrite_pool::grant::GrantId;
-use ferrite_pool::owner::{Caller, PidFd};
+use ferrite_pool::{Caller, PidFd};
 
 use super::house::*;
 use super::world::{BOOT, NAME};

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use ferrite_pool::owner::{Call, Claim, Handler, Reply, claim};
+use ferrite_owner::{Call, Handler, Listening, Reply};
+use ferrite_pool::{Claim, claim};
 use parking_lot::Mutex;
 
 use super::house::House;
@@ -30,7 +31,7 @@ fn an_owner_that_is_silent_is_not_waited_for_for_ever() {
     std::fs::File::create(&pool).expect("a file");
     let Ok(Claim::Ours(lock)) = claim(&pool) else { panic!("nobody else has it") };
     let ((go_on, may_go_on), (ended, has_ended)) = (channel(), channel());
-    let _listening = lock.listen(Arc::new(Mute(Mutex::new(may_go_on)))).expect("it listens");
+    let _listening = Listening::start(&lock, Arc::new(Mute(Mutex::new(may_go_on)))).expect("it listens");
     std::thread::spawn(move || {
         ended.send(settle(&pool, NAME, 7, Duration::from_secs(60), Duration::from_millis(20)).is_err())
     });

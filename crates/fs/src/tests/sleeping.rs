@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ferrite_pool::grant::GrantId;
 use ferrite_pool::layout::CHUNK;
-use ferrite_pool::owner::{Caller, PidFd};
+use ferrite_pool::{Caller, PidFd};
 
 use super::house::*;
 use super::stopped::Stopped;

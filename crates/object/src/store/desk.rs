@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Weak};
 
+use ferrite_owner::lease::answer;
+use ferrite_owner::{Call, Handler, Parted, Reply};
 use ferrite_pool::Pool;
-use ferrite_pool::holding::answer;
-use ferrite_pool::owner::{Call, Handler, Parted, Reply};
 
 /// Answers tenants. It does not keep the pool.
 pub(super) struct Desk {
@@ -30,7 +30,7 @@ impl Handler for Desk {
     fn gone(&self, parted: &Parted<'_>) {
         if let Some(pool) = self.pool.upgrade() {
             // What cannot be ended now is found by the next one, and at the next opening.
-            let _ = pool.grants().reap_behind(&pool, parted);
+            let _ = parted.reap(&pool);
         }
     }
 }

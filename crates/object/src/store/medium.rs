@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ferrite_memory::{Error as MediumError, Guard, MapOptions, Mapped, Memory, make_pool_file};
-use ferrite_pool::owner::Lock;
-use ferrite_pool::{Error as PoolError, Format, Pool, Superblock, show_uuid};
+use ferrite_pool::{Error as PoolError, Format, Lock, Pool, Superblock, show_uuid};
 
 use super::NewStore;
 use crate::{Error, Result};

@@ -7,8 +7,7 @@ use std::path::Path;
 
 use ferrite_memory::{Error as MediumError, make_pool_file};
 use ferrite_pool::backup::Summary;
-use ferrite_pool::owner::Lock;
-use ferrite_pool::{MayLose, ensure_may_be_lost};
+use ferrite_pool::{Lock, MayLose, ensure_may_be_lost};
 
 use super::{medium, ours, told};
 use crate::{Error, Result};

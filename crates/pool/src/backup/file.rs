@@ -8,8 +8,8 @@ use std::path::Path;
 use ferrite_memory::{Error as MediumError, Memory};
 
 use super::{Restore, Summary, Writers, ensure_may_replace, restore, verify, write_image};
-use crate::owner::{Progress, ensure_trusted};
 use crate::{Error, Partial, Pool, Result};
+use crate::{Progress, ensure_trusted};
 
 /// Writes an image of `pool` to the file `path`, durable on return. It is written as a [`Partial`] and read back, so an
 /// older image there stays whole until the new one has its name (BK2).

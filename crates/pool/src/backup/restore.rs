@@ -6,11 +6,11 @@ use ferrite_memory::{ByteCount, Memory, Scheme, Span};
 
 use super::image::{Frame, Header, Image};
 use super::{Summary, progress};
+use crate::Progress;
 use crate::bounds::GENERATION_BOUND;
 use crate::format::{add_chunks, reserve_tables};
 use crate::grant::disown;
 use crate::layout::{CHUNK, PAGE, SUPERBLOCKS};
-use crate::owner::Progress;
 use crate::superblock::{FIRST_VERSION, State, Superblock, VERSION};
 use crate::{Error, Result, member, show_uuid};
 

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use crate::owner::{Caller, PidFd};
+use crate::{Caller, PidFd};
 use crate::{Error, Result};
 
 /// What tells a process from every other, in this boot and any other (G5).

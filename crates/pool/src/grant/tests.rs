@@ -4,7 +4,6 @@ mod clients;
 mod crashes;
 mod recording;
 mod removal;
-mod served;
 mod unsettled;
 
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use ferrite_memory::Scheme;
 use super::*;
 use crate::extent::{Role, Zone, page_at};
 use crate::layout::{CHUNK, CHUNK_PAGES, PAGE};
-use crate::owner::{Caller, PidFd};
+use crate::{Caller, PidFd};
 use crate::{Format, Need, NewTag, Tag, TagKind};
 
 const THIS_BOOT: [u8; 16] = [1; 16];

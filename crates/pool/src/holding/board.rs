@@ -91,7 +91,7 @@ impl Bell {
 
 /// The tenant's side, of one grant.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub struct Watch {
     words: Arc<SharedWords>,
     word: AtomicUsize,
 }
@@ -103,13 +103,13 @@ impl Watch {
     }
 
     /// The grant is another one now.
-    pub fn turn_to(&self, other: &Self) {
+    pub(super) fn turn_to(&self, other: &Self) {
         self.word.store(other.word.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// Refuses when the grant is not good any more (HO4).
     #[inline]
-    pub fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         if !Beacon::is_lit(self.words.word(0)) {
             return Err(revoked("the process that owned the pool has ended"));
         }

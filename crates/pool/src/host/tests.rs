@@ -13,9 +13,9 @@ use crate::check::{Owners, repair};
 use crate::defrag::defrag;
 use crate::grant::{Ask, Process, Rights};
 use crate::layout::{CHUNK, CHUNK_PAGES, PAGE, kind_at};
-use crate::owner::{Caller, PidFd, Progress};
 use crate::proof::{BOOT, account, format, new_pool, open};
 use crate::tag::INLINE;
+use crate::{Caller, PidFd, Progress};
 use crate::{Error, Extent, Need, NewTag, Pool, Put, Role, Tag, TagChange, TagKind, Zone};
 
 /// Chunks of the pool.

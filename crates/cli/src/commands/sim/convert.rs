@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
-use ferrite_pool::owner::Progress;
+use ferrite_pool::Progress;
 use ferrite_sim::block_trace::{Ahead, Format, Reader, ReaderOptions, Writer};
 use ferrite_sim::trace::Packing;
 use ferrite_sim::{Input, Next};

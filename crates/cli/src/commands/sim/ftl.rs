@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use ferrite_pool::owner::Progress;
+use ferrite_pool::Progress;
 use ferrite_sim::block_trace::{self, Ahead, Format, Reader, ReaderOptions};
 use ferrite_sim::ftl::{AnyLayer, Choice, Drive, Figures, Footprint, Replay, Replayed, Scheme, Spec, Timing};
 use ferrite_sim::{Error, Input};

@@ -7,7 +7,7 @@ mod subject;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ferrite_pool::owner::Progress;
+use ferrite_pool::Progress;
 use ferrite_sim::Error;
 use ferrite_sim::cache::wear::{Levelling, Wear};
 use ferrite_sim::cache::{Choice, End, Event, Model, Numbers, Report, Seen, Shape, Study};

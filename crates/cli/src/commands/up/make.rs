@@ -5,8 +5,8 @@ use std::path::Path;
 
 use ferrite_block::{DISK_BYTES_MAX, DiskSpec, Shape};
 use ferrite_memory::{Backing, make_pool_file};
+use ferrite_pool::Progress;
 use ferrite_pool::layout::{CHUNK, FIXED_CHUNKS};
-use ferrite_pool::owner::Progress;
 
 use super::{FILES, Up};
 use crate::bar::Bar;

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use ferrite_block::DiskSpec;
 use ferrite_disk::{Access, Disk, Zeroing};
 use ferrite_memory::{Error, Memory, Scheme, Span, make_pool_file};
-use ferrite_pool::check;
-use ferrite_pool::owner::{Claim, Lock, claim};
+use ferrite_pool::{Claim, Lock, check, claim};
 use ferrite_pool::{Pool, Role};
 
 use super::lossy::Lossy;

@@ -4,7 +4,7 @@ use ferrite_crash::{Options, Points, explore};
 
 use super::*;
 use crate::grant::{Ask, Process, Rights, ensure_no_clients};
-use crate::owner::{Caller, PidFd};
+use crate::{Caller, PidFd};
 
 /// The image of a pool beside a client, this process, that lives on: it has a grant on one tag, and one with many
 /// pieces on another.

@@ -181,7 +181,7 @@ fn a_granted_descriptor_has_the_rights_of_the_grant_and_no_part_in_the_lock() {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("pool");
     std::fs::File::create(&path).and_then(|file| file.set_len(POOL_BYTES)).expect("file");
-    let crate::owner::Claim::Ours(lock) = crate::owner::claim(&path).expect("claim") else { panic!("held") };
+    let crate::Claim::Ours(lock) = crate::claim(&path).expect("claim") else { panic!("held") };
     let file = lock.file().try_clone().expect("file");
     let options = MapOptions { guard: Guard::None, ..MapOptions::default() };
     let memory = Arc::new(Mapped::map(file, &options).expect("map"));
@@ -203,7 +203,7 @@ fn a_granted_descriptor_has_the_rights_of_the_grant_and_no_part_in_the_lock() {
     assert_eq!(&bytes, b"bytes");
     assert!(reader.write_all_at(b"bytes", at).is_err(), "may not write");
     drop((pool, lock));
-    assert!(matches!(crate::owner::claim(&path).expect("claim"), crate::owner::Claim::Ours(_)), "clients hold no lock");
+    assert!(matches!(crate::claim(&path).expect("claim"), crate::Claim::Ours(_)), "clients hold no lock");
     drop((writer, reader));
 }
 

@@ -4,7 +4,7 @@ use ferrite_crash::{Crash, Report, explore};
 
 use super::*;
 use crate::layout::{CHUNK, LANES};
-use crate::proof::{Call, Deaf, Verdict, nested, options, reopen};
+use crate::proof::{BOOT, Call, Deaf, Verdict, nested, options, reopen};
 
 /// The two parts that are widened.
 const ROLES: [Role; 2] = [Role(2), Role(3)];

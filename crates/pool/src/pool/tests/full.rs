@@ -6,8 +6,8 @@ use ferrite_memory::ByteCount;
 use super::*;
 use crate::grant::{Ask, Process, Rights};
 use crate::layout::POOL_BYTES_MIN;
-use crate::owner::{Caller, PidFd};
 use crate::proof::{BOOT, account, format, new_pool, open};
+use crate::{Caller, PidFd};
 
 #[test]
 fn a_request_that_does_not_fit_is_told_and_changes_nothing() {

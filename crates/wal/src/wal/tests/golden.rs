@@ -7,11 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use ferrite_pool::layout::PAGE;
-use ferrite_pool::owner::{Caller, PidFd};
 use ferrite_pool::{Need, NewTag, Role, Stream, Zone, seal};
 
 use super::*;
-use crate::database::{Entry, Office, Request};
 use crate::segment::Folder;
 
 /// The pool and the segments, each by its name in the file.
@@ -58,11 +56,6 @@ fn decode(text: &str) -> Parts {
         }
     }
     parts
-}
-
-fn caller() -> Caller {
-    let pid = std::process::id();
-    Caller { pid, uid: 0, process: PidFd::open(pid).unwrap(), connection: 0 }
 }
 
 /// Records in two files and in the ring, the first two forgotten; stopped without closing.
@@ -141,41 +134,5 @@ fn goes_on(version: u32) {
     runs(&numbers(&wal).unwrap(), 2, 71).unwrap();
 }
 
-#[test]
-fn a_databases_log_of_every_version_is_listed_and_read() {
-    let none = (String::new(), 0, [0; 2]);
-    let versions = [(1, none), (2, (format!("{LOG:016x}"), 3, GENERATIONS))];
-    for (version, (log, generation, generations)) in versions {
-        is_listed(version, Entry { log, generation, generations, ..entry() });
-    }
-}
-
 /// The generations of the log in version 2: the third, and the one before.
 const GENERATIONS: [u64; 2] = [3 << 16 | 7, 2 << 16 | 9];
-
-fn entry() -> Entry {
-    Entry {
-        path: DATABASE.into(),
-        wal_bytes: 100,
-        journal_bytes: 0,
-        space_bytes: 4 * PAGE,
-        processes: Vec::new(),
-        marked: true,
-        log: String::new(),
-        generation: 0,
-        generations: [0; 2],
-    }
-}
-
-fn is_listed(version: u32, wanted: Entry) {
-    let memory = Arc::new(LyingMemory::from_image(&kept(version)[POOL], Model::MAPPED));
-    let pool = open_pool(&memory).unwrap();
-    let listed = Office::new(Arc::clone(&pool), BOOT).answer(&caller(), Request::DatabaseList).unwrap().value;
-    let found: Vec<Entry> = serde_json::from_value(listed).unwrap();
-    assert_eq!(found, [wanted]);
-    let tag = pool.tag(DATABASE).unwrap();
-    let mut bytes = [0; 101];
-    memory.load(Stream::new(&tag.extents, Role(2)).locate(0).unwrap().at, &mut bytes);
-    assert_eq!((&bytes[..100], bytes[100]), (&[0x5A; 100][..], 0));
-    assert_eq!(tag.attributes[..16], [0x801_u64.to_le_bytes(), 77_u64.to_le_bytes()].concat());
-}

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use clap::Args;
-use ferrite_pool::owner::Progress;
+use ferrite_pool::Progress;
 use ferrite_sim::Next;
 use ferrite_sim::trace::{Ahead, Form, Kind, Packing, Reading, Writer, pack};
 

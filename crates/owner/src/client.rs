@@ -1,0 +1,230 @@
+//! The client's end of the control socket.
+
+use std::fs::{Metadata, OpenOptions};
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ferrite_memory::process::effective_user;
+use ferrite_pool::patience::Patience;
+use ferrite_pool::{Holder, LockError, Progress, ensure_trusted};
+use serde_json::Value;
+
+use super::address::Address;
+use super::channel::{Channel, Frame};
+use super::whole::Whole;
+use super::wire::{FDS_MAX, Message, PROTOCOL};
+use super::{Error, Result, parted, socket};
+
+/// How long an owner may take to say hello, and to go on with a frame it has begun.
+const FRAME_TIME: Duration = Duration::from_secs(10);
+
+/// A connection to the process that owns a pool. Calls are made one after another; dropping it during one cancels it.
+#[derive(Debug)]
+pub struct Client {
+    channel: Channel,
+    owner_pid: u32,
+    /// The pool, for messages.
+    path: PathBuf,
+    /// Longest silence during a call.
+    silence: Patience,
+    /// Set when a call ended in the middle, so that what comes next would belong to it.
+    broken: bool,
+}
+
+impl Client {
+    /// Connects to the owner of the pool at `path`.
+    ///
+    /// # Errors
+    /// [`Error::NoOwner`] if nobody holds the pool, [`Error::Silent`] if its holder takes no calls, [`Error::Refused`]
+    /// if one side does not trust the other, [`LockError::Untrusted`] if another user owns the pool's file or may write to it
+    /// (O8), [`Error::Version`] if they are of different releases; [`Error::Died`] and
+    /// [`Error::Timeout`] if no hello comes, [`Error::Io`] if the path cannot be looked at.
+    pub fn connect(path: &Path) -> Result<Self> {
+        Self::connect_within(path, FRAME_TIME)
+    }
+
+    /// The same, where the owner answers within `greeting`.
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    pub fn connect_within(path: &Path, greeting: Duration) -> Result<Self> {
+        let (path, pool) = find(path)?;
+        Self::connect_at(&Address::candidates(&path, &pool), &path, &pool, greeting)
+    }
+
+    pub(super) fn connect_at(candidates: &[Address], path: &Path, pool: &Metadata, greeting: Duration) -> Result<Self> {
+        let (mut hindrance, mut failure) = (None, None);
+        let holder = Holder::find(pool);
+        // The owner may have the pool by another name: a second link, another mount.
+        let other_name = holder.as_ref().and_then(|holder| holder.name_of(pool)).filter(|name| name != path);
+        let other_place = other_name.and_then(|name| Address::beside(&name));
+        for address in candidates.iter().chain(&other_place) {
+            match address.connect() {
+                Ok(socket) => match Self::meet(socket, holder.as_ref(), path, pool, greeting) {
+                    Ok(Some(client)) => return Ok(client),
+                    Ok(None) => {}
+                    Err(why) => _ = failure.get_or_insert(why),
+                },
+                Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {}
+                Err(e) => _ = hindrance.get_or_insert(e),
+            }
+        }
+        if let Some(why) = failure {
+            return Err(why);
+        }
+        let doing = || format!("connecting to the owner of {}", path.display());
+        match (hindrance, holder) {
+            (Some(e), _) if e.kind() == ErrorKind::PermissionDenied => Err(Error::Refused(format!(
+                "the owner of {} runs as another user: ask as that user, or as root",
+                path.display()
+            ))),
+            (Some(e), _) => Err(Error::io(doing(), e)),
+            (None, Some(holder)) => Err(Error::Silent { path: path.into(), holder }),
+            (None, None) => Err(Error::NoOwner(path.into())),
+        }
+    }
+
+    /// A client of who listens at the other end of `socket`, unless that is another pool's owner (O2). Who holds this one the
+    /// kernel may hide, or it has let go just now: what counts is which file the other end has locked.
+    fn meet(
+        socket: OwnedFd,
+        holder: Option<&Holder>,
+        path: &Path,
+        pool: &Metadata,
+        greeting: Duration,
+    ) -> Result<Option<Self>> {
+        let pid = owner_pid(&socket, pool)?;
+        if holder.is_some_and(|holder| holder.is_not(pid)) {
+            return Ok(None);
+        }
+        let (client, owned) = Self::greet(socket, pid, path, greeting).map_err(|error| silent(error, pid, path))?;
+        Ok(Some(client).filter(|_| owned == Some((pool.dev(), pool.ino()))))
+    }
+
+    /// A client, and the file that the owner has locked.
+    fn greet(socket: OwnedFd, owner_pid: u32, path: &Path, greeting: Duration) -> Result<(Self, Option<(u64, u64)>)> {
+        let patience = Patience::of(greeting);
+        let process = parted::process_of_peer(socket.as_fd(), owner_pid).ok();
+        let mut channel = Channel::to_owner(socket, process);
+        let owned = match channel.receive(patience, patience)?.map(|frame| frame.message) {
+            Some(Message::Hello { protocol: PROTOCOL, pool, .. }) => pool,
+            Some(Message::Hello { protocol: theirs, program, .. }) => {
+                return Err(Error::Version { program, theirs, ours: PROTOCOL });
+            }
+            Some(Message::Refused { why }) => return Err(Error::Refused(why)),
+            Some(_) => return Err(Error::Protocol("no hello".into())),
+            None => return Err(Error::Died),
+        };
+        channel.send(&Message::hello(), &[], patience).map_err(died)?;
+        Ok((Self { channel, owner_pid, path: path.into(), silence: Patience::forever(), broken: false }, owned))
+    }
+
+    /// The owner's process.
+    pub fn owner_pid(&self) -> u32 {
+        self.owner_pid
+    }
+
+    /// Fails calls with [`Error::Timeout`] after `silence` without a reply or progress; at first there is no limit.
+    pub fn give_up_after(&mut self, silence: Duration) {
+        self.silence = Patience::of(silence);
+    }
+
+    /// Asks the owner for `request`, with `fds` riding on it, and gives its result and the descriptors on that.
+    ///
+    /// `on_progress` hears how far a long call has come; when it says false the call is cancelled.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] says why the owner did not do it. After [`Error::Lost`] the call took effect, and what it gave
+    /// is the caller's to give back. After any other ([`Error::Cancelled`], [`Error::Died`], [`Error::Timeout`],
+    /// [`Error::Protocol`]), whether the call took effect is not known, and this connection is of no more use.
+    pub fn call(
+        &mut self,
+        request: Value,
+        fds: &[BorrowedFd<'_>],
+        on_progress: &mut dyn FnMut(Progress) -> bool,
+    ) -> Result<(Value, Vec<OwnedFd>)> {
+        if fds.len() > FDS_MAX {
+            return Err(Error::Failed(format!("more than {FDS_MAX} descriptors on one call")));
+        }
+        if self.broken {
+            return Err(Error::Died);
+        }
+        self.broken = true;
+        let _whole = Whole::begin();
+        let answer = self.exchange(&Message::Call { request, fds: fds.len() }, fds, on_progress);
+        self.broken = !matches!(answer, Ok(_) | Err(Error::Failed(_) | Error::Lost { .. }));
+        if self.broken {
+            self.channel.shut();
+        }
+        answer.map_err(|error| silent(error, self.owner_pid, &self.path))
+    }
+
+    /// Nothing more can be asked by it, by whoever has its descriptor.
+    pub fn hang_up(&mut self) {
+        self.broken = true;
+        self.channel.shut();
+    }
+
+    fn exchange(
+        &mut self,
+        call: &Message,
+        fds: &[BorrowedFd<'_>],
+        on_progress: &mut dyn FnMut(Progress) -> bool,
+    ) -> Result<(Value, Vec<OwnedFd>)> {
+        self.channel.send(call, fds, self.silence).map_err(died)?;
+        loop {
+            let Frame { message, fds } =
+                self.channel.receive(self.silence, Patience::of(FRAME_TIME))?.ok_or(Error::Died)?;
+            match message {
+                Message::Progress(progress) => {
+                    if !on_progress(progress) {
+                        return Err(Error::Cancelled);
+                    }
+                }
+                Message::Reply { value, fds: sent } if sent == fds.len() => return Ok((value, fds)),
+                Message::Reply { value, .. } => return Err(Error::Lost { value: Box::new(value) }),
+                Message::Failed { why } => return Err(Error::Failed(why)),
+                _ => return Err(Error::Protocol("neither progress nor a reply".into())),
+            }
+        }
+    }
+}
+
+/// The process at the other end. Whoever may write to the folder can put a socket there: what we ask for must not go to
+/// just anybody (O3), and a socket of somebody else must not hide the owner's, which is then at the next place.
+fn owner_pid(socket: &OwnedFd, pool: &Metadata) -> Result<u32> {
+    let peer = socket::peer(socket.as_fd()).map_err(|e| Error::io("asking who owns the pool", e))?;
+    if [effective_user(), 0, pool.uid()].contains(&peer.uid) {
+        return Ok(peer.pid);
+    }
+    let uid = peer.uid;
+    Err(Error::Refused(format!("the control socket is user {uid}'s, who does not own the pool's file")))
+}
+
+/// A write that failed because the other side has closed says that it has ended.
+fn died(error: Error) -> Error {
+    match error {
+        Error::Io { source, .. } if super::channel::is_end(&source) => Error::Died,
+        other => other,
+    }
+}
+
+/// An owner that was waited for in vain has a number and a pool.
+fn silent(error: Error, owner_pid: u32, path: &Path) -> Error {
+    match error {
+        Error::Timeout(_) => Error::Timeout(format!("process {owner_pid}, which owns {},", path.display())),
+        other => other,
+    }
+}
+
+fn find(path: &Path) -> Result<(PathBuf, Metadata)> {
+    let doing = |e| Error::io(format!("looking at {}", path.display()), e);
+    let path = path.canonicalize().map_err(doing)?;
+    let pool = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(&path).and_then(|file| file.metadata());
+    let pool = pool.map_err(doing)?;
+    ensure_trusted(&path, &pool).map_err(LockError::Untrusted)?;
+    Ok((path, pool))
+}

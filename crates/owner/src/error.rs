@@ -1,0 +1,82 @@
+//! What can go wrong between a pool's owner and those who want the pool.
+
+use std::io;
+use std::path::PathBuf;
+
+use ferrite_pool::{Holder, LockError};
+use serde_json::Value;
+
+/// Result of claiming a pool or of talking to its owner.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What can go wrong. Every message says what, where, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The operating system refused.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was being done, and to what.
+        what: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The pool cannot be locked, or is not trusted.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// No process holds the pool.
+    #[error("nobody serves {0}: open it directly, or start `ferrite up`")]
+    NoOwner(PathBuf),
+    /// A process holds the pool, and takes no calls.
+    #[error("{path} is {holder}, which takes no calls by this name: wait until it ends, or stop it")]
+    Silent {
+        /// The pool.
+        path: PathBuf,
+        /// Who holds it.
+        holder: Holder,
+    },
+    /// The owner does not serve us, or we do not trust it.
+    #[error("refused: {0}")]
+    Refused(String),
+    /// The two programs are of different versions.
+    #[error(
+        "the other side ({program}) speaks version {theirs} of the control protocol and this program version {ours}: \
+         run the same release of ferrite on both sides"
+    )]
+    Version {
+        /// The other side's name for itself.
+        program: String,
+        /// The version it speaks.
+        theirs: u32,
+        /// The version we speak.
+        ours: u32,
+    },
+    /// What came over the socket is not our protocol.
+    #[error("not the control protocol of ferrite: {0}; is it another program's socket?")]
+    Protocol(String),
+    /// The owner ended while it worked on a call.
+    #[error(
+        "the pool's owner ended before it answered; whether the call took effect is not known: look, then try again"
+    )]
+    Died,
+    /// The other side was silent for too long.
+    #[error("{0} took too long: it may be stopped or overloaded; try again")]
+    Timeout(String),
+    /// The owner did what was asked, and the descriptors on its reply were lost on the way.
+    #[error("the file descriptors of the owner's reply did not all come: this program may have too many open")]
+    Lost {
+        /// The reply, for who has to undo what was done.
+        value: Box<Value>,
+    },
+    /// The owner worked on the call and says why it failed.
+    #[error("{0}")]
+    Failed(String),
+    /// The caller's own progress function said stop.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+impl Error {
+    pub(super) fn io(what: impl Into<String>, source: io::Error) -> Self {
+        Self::Io { what: what.into(), source }
+    }
+}

@@ -1,0 +1,268 @@
+//! HO1, HO2, HO4, HO5 and HO6 across two processes' ends of a socket; the rest is proven in `pool`.
+
+mod full;
+mod refused;
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+
+use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Scheme, Span, forward_memory};
+use ferrite_pool::check::{Owners, check_open};
+use ferrite_pool::holding::{Holding, Part, Spec};
+use ferrite_pool::layout::{CHUNK, PAGE, POOL_BYTES_MIN};
+use ferrite_pool::{Claim, Error, Format, Log, Pool, Role, Stream, TagKind, claim};
+
+use super::*;
+use crate::{Call, Client, Handler, Listening, Reply};
+
+/// Bytes of a pool: four chunks to use, and an end that is a multiple of nothing.
+const POOL_BYTES: u64 = POOL_BYTES_MIN + 2 * CHUNK + 4096 + 3;
+/// This boot.
+const BOOT: [u8; 16] = [9; 16];
+
+fn format() -> Format {
+    Format { uuid: *b"lease pool uuid.", boot_id: BOOT }
+}
+
+/// Asserts that the allocator holds exactly what the tags and the pool itself use.
+fn account(pool: &Pool) {
+    let report = check_open(pool, &Owners::default(), &mut |_| ());
+    assert!(report.is_sound(), "{report:?}");
+}
+
+fn spec(name: &str, has_log: bool) -> Spec {
+    let part = |role, bytes| Part { role, bytes };
+    let parts = vec![part(Role::MAP, PAGE), part(Role::DATA, 4 * PAGE)];
+    Spec { name: name.into(), kind: TagKind::OBJECT.0, size: 4 * PAGE, attributes: vec![7; 64], parts, has_log }
+}
+
+/// An owner of a pool in a file, which serves nothing but tenants.
+struct Owner {
+    folder: tempfile::TempDir,
+    pool: Arc<Pool>,
+    _listening: Listening,
+}
+
+struct Desk(Arc<Pool>);
+
+impl Handler for Desk {
+    fn call(&self, call: Call<'_>) -> std::result::Result<Reply, String> {
+        let request = serde_json::from_value(call.request).map_err(|error| error.to_string())?;
+        answer(&self.0, BOOT, call.caller, request).map_err(|error| error.to_string())
+    }
+}
+
+impl Owner {
+    fn new() -> Self {
+        Self::on(|mapped| mapped)
+    }
+
+    fn on(wrap: impl FnOnce(Arc<Mapped>) -> Arc<dyn Memory>) -> Self {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("pool");
+        File::create(&path).and_then(|file| file.set_len(POOL_BYTES)).expect("file");
+        let Claim::Ours(lock) = claim(&path).expect("claim") else { panic!("held") };
+        let options = MapOptions { guard: Guard::None, ..MapOptions::default() };
+        let memory = Arc::new(Mapped::map(lock.file().try_clone().expect("file"), &options).expect("map"));
+        Pool::create(&*memory, &format()).expect("create");
+        let pool = Arc::new(Pool::open(wrap(memory), BOOT).expect("open").0);
+        let _listening = Listening::start(&lock, Arc::new(Desk(Arc::clone(&pool)))).expect("listen");
+        Self { folder, pool, _listening }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("pool")
+    }
+
+    fn tenant(&self) -> Arc<Tenant> {
+        let client = Client::connect(&self.path()).expect("connect");
+        Arc::new(Tenant::new(client, Guard::None, &self.path()))
+    }
+}
+
+#[test]
+fn ho1_owner_and_tenants_have_a_tag_one_at_a_time() {
+    let owner = Owner::new();
+    let (one, other) = (owner.tenant(), owner.tenant());
+    one.create(&spec("a", true)).unwrap();
+    let held = one.hold("a").unwrap();
+    assert_eq!((held.tag().attributes, held.is_lent()), ([7; 64], true));
+    for refused in [other.hold("a").unwrap_err(), owner.pool.hold("a").unwrap_err(), other.remove("a").unwrap_err()] {
+        let told = refused.to_string();
+        assert!(told.contains(&format!("in use by process {}", std::process::id())), "{told}");
+    }
+    drop(held);
+    let held = owner.pool.hold("a").unwrap();
+    assert!(other.hold("a").unwrap_err().to_string().contains("the pool's owner"));
+    drop(held);
+    drop(other.hold("a").unwrap());
+    one.remove("a").unwrap();
+    assert_eq!(one.tags().unwrap(), []);
+    account(&owner.pool);
+}
+
+#[test]
+fn refusals_reach_a_tenant_as_what_they_are() {
+    let owner = Owner::new();
+    let tenant = owner.tenant();
+    tenant.create(&spec("a", true)).unwrap();
+    assert!(matches!(tenant.create(&spec("a", true)), Err(Error::Exists(name)) if name == "a"));
+    assert!(matches!(tenant.hold("b"), Err(Error::NotFound(_))));
+    let mut large = spec("b", true);
+    large.parts[1].bytes = 1 << 40;
+    assert!(matches!(tenant.create(&large), Err(Error::Full { .. })));
+    assert!(matches!(tenant.create(&spec("\n", true)), Err(Error::BadName(_))));
+    // What other services serve: they would not know.
+    for kind in [TagKind::BYTES, TagKind::DISK, TagKind::FILES, TagKind::DATABASE] {
+        let name = kind.name();
+        Spec { kind: kind.0, ..spec(name, false) }.create(&owner.pool).unwrap();
+        assert!(matches!(tenant.hold(name), Err(Error::Busy(_))), "{name}");
+        assert!(matches!(tenant.remove(name), Err(Error::Busy(_))), "{name}");
+    }
+}
+
+/// HO2: a grant on one tag is no right to change another.
+#[test]
+fn ho2_no_grant_changes_the_parts_of_another_tag() {
+    let owner = Owner::new();
+    let tenant = owner.tenant();
+    for name in ["a", "b"] {
+        tenant.create(&spec(name, true)).unwrap();
+    }
+    let (_mine, _other) = (tenant.hold("a").unwrap(), owner.pool.hold("b").unwrap());
+    let (id, parts) = (owner.pool.grants().standing()[0].id, vec![Part { role: Role::DATA, bytes: 8 * PAGE }]);
+    let request = serde_json::to_value(Request::TenantWiden { name: "b".into(), id, parts }).unwrap();
+    let (answer, _) = Client::connect(&owner.path()).unwrap().call(request, &[], &mut |_| true).unwrap();
+    assert!(answer.to_string().contains("in use by somebody else"), "{answer}");
+    assert_eq!(Stream::new(&owner.pool.tag("b").unwrap().extents, Role::DATA).len(), 4 * PAGE);
+}
+
+/// What a tenant stores is what the owner and the next tenant find; the log runs on a grant as it does on a pool.
+#[test]
+fn a_log_is_the_same_through_a_grant() {
+    let owner = Owner::new();
+    owner.tenant().create(&spec("a", true)).unwrap();
+    let append = |holding: Holding, bytes: &[u8]| {
+        let log = Log::open_within(Arc::new(holding)).unwrap();
+        log.append(bytes).unwrap();
+        log.records().map(|record| record.unwrap().1).collect::<Vec<_>>()
+    };
+    append(owner.tenant().hold("a").unwrap(), b"one");
+    append(owner.pool.hold("a").unwrap(), b"two");
+    assert_eq!(append(owner.tenant().hold("a").unwrap(), b"three"), [&b"one"[..], b"two", b"three"]);
+}
+
+#[test]
+fn ho2_parts_are_widened_by_their_holder_and_keep_their_content() {
+    let owner = Owner::new();
+    let tenant = owner.tenant();
+    tenant.create(&spec("a", true)).unwrap();
+    let free = owner.pool.usage().free_bytes;
+    let holders: [&dyn Fn() -> Holding; 2] = [&|| tenant.hold("a").unwrap(), &|| owner.pool.hold("a").unwrap()];
+    for (hold, pages) in holders.into_iter().zip([2, 4]) {
+        let held = hold();
+        let part = |role, pages: u64| Part { role: Role(role), bytes: pages * PAGE };
+        held.widen(&[part(2, pages), part(3, 1)]).unwrap();
+        let at = held.stream(Role(2)).locate((pages - 1) * PAGE).unwrap().at;
+        held.memory().store(at, b"theirs", Scheme::Nt);
+        held.settle().unwrap();
+        held.widen(&[part(2, pages + 1)]).unwrap();
+        held.widen(&[part(2, 1)]).unwrap();
+        assert_eq!([2, 3].map(|role| held.stream(Role(role)).len()), [(pages + 1) * PAGE, PAGE]);
+        assert_eq!(held.stream(Role(2)).locate((pages - 1) * PAGE).unwrap().at, at, "it stays");
+        // All of what is asked for, or nothing.
+        let refused = held.widen(&[part(3, 2), part(2, 1 << 28)]);
+        assert!(matches!(refused, Err(Error::Full { .. })));
+        held.check_poison().unwrap();
+        drop(held);
+        assert_eq!(owner.pool.usage().free_bytes, free - (pages + 2) * PAGE);
+    }
+    account(&owner.pool);
+}
+
+/// A mapping whose host has no more space while it is `full`.
+struct Hosted {
+    mapped: Arc<Mapped>,
+    full: Arc<AtomicBool>,
+}
+
+impl Memory for Hosted {
+    forward_memory!(self => self.mapped; size, survival, fence_is_durable, load, store, zero, load_word, store_word,
+        flush, fence, barrier, share);
+
+    fn reserve(&self, _: Span) -> ferrite_memory::Result<()> {
+        if self.full.load(SeqCst) { Err(ferrite_memory::Error::NoSpace("the host's".into())) } else { Ok(()) }
+    }
+}
+
+/// HO5: a host without space is no failed persist; a tenant goes on with what it has.
+#[test]
+fn ho5_a_full_host_poisons_nobody() {
+    let full = Arc::new(AtomicBool::new(false));
+    let owner = Owner::on(|mapped| Arc::new(Hosted { mapped, full: Arc::clone(&full) }));
+    let tenant = owner.tenant();
+    tenant.create(&spec("a", true)).unwrap();
+    let held = tenant.hold("a").unwrap();
+    let parts = [Part { role: Role(2), bytes: 3 * PAGE }];
+    full.store(true, SeqCst);
+    let refused = held.widen(&parts).unwrap_err();
+    assert!(refused.is_want_of_space(), "{refused}");
+    held.check_poison().unwrap();
+    full.store(false, SeqCst);
+    held.widen(&parts).unwrap();
+    assert_eq!(held.stream(Role(2)).len(), 3 * PAGE);
+}
+
+/// The pool of `path`, opened anew by this process.
+fn next_owner(path: &std::path::Path) -> Arc<Pool> {
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    let memory = Mapped::map(file, &MapOptions { guard: Guard::None, ..MapOptions::default() }).unwrap();
+    Arc::new(Pool::open(Arc::new(memory), BOOT).unwrap().0)
+}
+
+#[test]
+fn ho4_a_holding_ends_with_its_owner_and_keeps_others_out_until_it_is_dropped() {
+    let owner = Owner::new();
+    let tenant = owner.tenant();
+    tenant.create(&spec("a", true)).unwrap();
+    let held = Arc::new(tenant.hold("a").unwrap());
+    let log = Log::open_within(Arc::clone(&held)).unwrap();
+    let path = owner.path();
+    let Owner { folder: _folder, pool, _listening } = owner;
+    _listening.stop().unwrap();
+    log.append(b"with an owner").unwrap();
+    drop(pool);
+    assert!(matches!(tenant.tags(), Err(Error::OwnerEnded)));
+    let told = log.append(b"without an owner").unwrap_err();
+    assert!(matches!(&told, Error::Revoked(why) if why.contains("has ended")), "{told}");
+    assert!(matches!(held.widen(&[Part { role: Role(2), bytes: PAGE }]), Err(Error::Revoked(_))));
+    let next = next_owner(&path);
+    assert!(next.hold("a").unwrap_err().to_string().contains("in use by process"));
+    drop((log, held));
+    end_orphans(&next, &path).unwrap();
+    let log = Log::open_within(Arc::new(next.hold("a").unwrap())).unwrap();
+    assert_eq!(log.records().map(|record| record.unwrap().1).collect::<Vec<_>>(), [b"with an owner"]);
+}
+
+#[test]
+fn ho4_a_holding_that_is_asked_back_changes_nothing_more() {
+    let owner = Owner::new();
+    let tenant = owner.tenant();
+    for name in ["a", "b"] {
+        tenant.create(&spec(name, true)).unwrap();
+    }
+    let [held, other] = ["a", "b"].map(|name| tenant.hold(name).unwrap());
+    assert_eq!(owner.pool.grants().revoke_tag(held.tag().generation), 1);
+    let told = held.check_poison().unwrap_err();
+    assert!(matches!(&told, Error::Revoked(why) if why.contains("asked for it back")), "{told}");
+    other.check_poison().unwrap();
+    // A widening brings another grant.
+    other.widen(&[Part { role: Role::DATA, bytes: 8 * PAGE }]).unwrap();
+    assert_eq!(owner.pool.grants().revoke_tag(other.tag().generation), 1);
+    assert!(matches!(other.check_poison(), Err(Error::Revoked(_))));
+    drop(held);
+    tenant.hold("a").unwrap().check_poison().unwrap();
+}

@@ -1,0 +1,171 @@
+//! What an owner does to lend a tag of its pool to another process.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::extent::Extent;
+use crate::grant::{Ask, GrantId, Process, Rights, Standing};
+use crate::layout::PAGE;
+use crate::tag::{Tag, TagKind};
+use crate::{Error, Pool, Result, TagChange};
+
+use super::spec::Part;
+use super::{Listed, in_use, widen};
+
+/// A tag as it is listed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// Its name.
+    pub name: String,
+    /// Its kind's number.
+    pub kind: u16,
+    /// Its size in bytes as its users see it.
+    pub size: u64,
+    /// Never used twice in a pool.
+    pub generation: u64,
+    /// Bytes of space it takes.
+    pub space_bytes: u64,
+}
+
+impl Note {
+    /// That of `tag`.
+    pub fn of(tag: &Tag) -> Self {
+        let space_bytes = tag.extents.iter().map(|extent| extent.span().len).sum();
+        Self { name: tag.name.clone(), kind: tag.kind.0, size: tag.size, generation: tag.generation, space_bytes }
+    }
+}
+
+/// What a process is told of a tag that it is lent.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Loan {
+    /// The grant that it stands on.
+    pub id: GrantId,
+    /// The pool's identity.
+    pub uuid: [u8; 16],
+    /// The number of the holding, see [`super::Holding::session`].
+    pub session: u64,
+    /// Where the pool starts in the file that comes along.
+    pub offset: u64,
+    /// The tag.
+    pub note: Note,
+    /// The service's notes about the tag: 64 bytes.
+    pub attributes: Vec<u8>,
+    /// The tag's space.
+    pub extents: Vec<Extent>,
+    /// The word by which the owner tells that the tag is asked back, see [`super::Watch`].
+    pub word: usize,
+}
+
+impl Loan {
+    /// The tag, if the owner's words make one within `pool_bytes`.
+    pub fn tag(&self, pool_bytes: u64) -> Option<Tag> {
+        let Note { name, kind, size, generation, .. } = self.note.clone();
+        let (extents, fit) = (self.extents.clone(), self.extents.iter().all(|it| it.is_within(pool_bytes / PAGE)));
+        let attributes = <[u8; 64]>::try_from(self.attributes.as_slice()).ok()?;
+        fit.then_some(Tag { name, kind: TagKind(kind), size, generation, attributes, extents })
+    }
+}
+
+/// A loan, and the descriptors that its process needs.
+#[derive(Debug)]
+pub struct Lent {
+    /// What the process is told.
+    pub loan: Loan,
+    /// The pool's memory, to be mapped.
+    pub memory: OwnedFd,
+    /// The words that the owner shares with processes that hold tags.
+    pub words: OwnedFd,
+}
+
+/// Refuses a tag of a kind that is not lent: what other services serve by themselves.
+///
+/// # Errors
+/// [`Error::Busy`].
+pub fn ensure_lendable(kind: TagKind) -> Result<()> {
+    match kind {
+        TagKind::OBJECT | TagKind::LOG => Ok(()),
+        _ => Err(Error::Busy(format!("a tag of kind {} is not lent: use what serves it", kind.name()))),
+    }
+}
+
+impl Pool {
+    /// Lends the tag called `name`, which nobody else may have in hand, to `process` (HO1).
+    ///
+    /// # Errors
+    /// As [`Pool::hold`] and as [`Pool::lend`]; [`Error::Busy`] for a kind that is not lent.
+    pub fn lend_tag(self: &Arc<Self>, name: &str, process: &Process) -> Result<Lent> {
+        let (_listed, tag) = Listed::new(self, name, "the pool's owner")?;
+        ensure_lendable(tag.kind)?;
+        lend(self, &tag, process)
+    }
+
+    /// Ends the loan `id` of `process`.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where the process has no such grant; else as [`crate::grant::Grants::release`].
+    pub fn end_loan(&self, id: GrantId, process: &Process) -> Result<()> {
+        theirs(self, id, process)?;
+        self.grants().release(self, id)
+    }
+
+    /// Widens `parts` of the tag called `name`, which `process` has by the loan `id`: all of them, or none (HO6). The
+    /// result takes the place of that loan.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where the process has no such grant, [`Error::Busy`] where that is on another tag,
+    /// [`Error::Tenancy`] where the tag stays wider though it was not lent; else as [`Pool::change_tag`] and as
+    /// [`Pool::lend`].
+    pub fn widen_loan(self: &Arc<Self>, name: &str, id: GrantId, parts: &[Part], process: &Process) -> Result<Lent> {
+        let (tag, grant) = (self.tag(name)?, theirs(self, id, process)?);
+        if tag.generation != grant.tag_generation {
+            return Err(in_use(name, "somebody else"));
+        }
+        let changed = self.with_spare(|| widen(self, &tag, parts))?;
+        let lent = match lend(self, &changed, process) {
+            Ok(lent) => lent,
+            Err(why) => {
+                narrow(self, &changed, &tag)?;
+                return Err(why);
+            }
+        };
+        self.grants().release(self, id)?;
+        Ok(lent)
+    }
+}
+
+/// Grant `id`, which is that of `process`, and not of another one that had its number (grant G5).
+fn theirs(pool: &Pool, id: GrantId, process: &Process) -> Result<Standing> {
+    let mut standing = pool.grants().standing().into_iter();
+    let theirs = standing.find(|grant| grant.id == id && grant.process == process.identity());
+    theirs.ok_or_else(|| Error::NotFound(format!("grant {id} of this process")))
+}
+
+/// Makes of `widened` the tag that it was `before` (HO6): its holder gets no grant on what came to it.
+fn narrow(pool: &Pool, widened: &Tag, before: &Tag) -> Result<()> {
+    let change = TagChange { size: before.size, attributes: before.attributes, add: &[], keep: &before.extents };
+    let narrowed = pool.change_tag(widened, &change, |_| Ok(()));
+    // Whoever asked is not to take it for a refusal that changed nothing.
+    narrowed.map(drop).map_err(|error| Error::Tenancy(format!("tag {:?} stays wider: {error}", before.name)))
+}
+
+fn lend(pool: &Arc<Pool>, tag: &Tag, process: &Process) -> Result<Lent> {
+    let ask = Ask { tag, extents: &tag.extents, rights: Rights::ReadWrite, process };
+    let board = pool.holdings.board()?;
+    let words = board.share()?;
+    let (granted, memory) = pool.with_spare(|| pool.lend(&ask))?;
+    let word = pool.grants().tie(granted.id, board)?;
+    let superblock = pool.superblock();
+    let loan = Loan {
+        id: granted.id,
+        uuid: superblock.uuid,
+        session: pool.holdings.next_session(&superblock),
+        offset: memory.offset,
+        note: Note::of(tag),
+        attributes: tag.attributes.to_vec(),
+        extents: tag.extents.clone(),
+        word,
+    };
+    Ok(Lent { loan, memory: memory.fd, words })
+}

@@ -1,0 +1,208 @@
+//! Who holds a pool, as far as the kernel tells.
+
+use std::fmt;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Longest command line shown, in characters.
+const COMMAND_MAX: usize = 120;
+
+/// The process that holds a pool's lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Its id; `None` where the kernel hides it (another container).
+    pub pid: Option<u32>,
+    /// Its command line on one line, without the program's folder.
+    pub command: Option<String>,
+}
+
+impl Holder {
+    /// The holder of the lock on `file`.
+    pub(super) fn of(file: &Metadata) -> Self {
+        Self::find(file).unwrap_or(Self { pid: None, command: None })
+    }
+
+    /// The holder of the pool at `path`, if the kernel shows one. Nothing is locked for a moment, as by
+    /// [`claim`](super::claim).
+    pub fn seen(path: &Path) -> Option<Self> {
+        Self::find(&fs::metadata(path).ok()?)
+    }
+
+    /// The holder, if the kernel shows one.
+    pub fn find(file: &Metadata) -> Option<Self> {
+        let locks = fs::read_to_string("/proc/locks").ok()?;
+        let pid = locks.lines().filter_map(Held::parse).find(|held| held.is_of(file)).map(|held| held.pid)?;
+        let command = fs::read(format!("/proc/{pid}/cmdline")).ok().map(|raw| command_line(&raw));
+        let command = command.filter(|command| !command.is_empty());
+        Some(Self { pid: Some(pid), command })
+    }
+
+    /// Whether it was killed and does not come to its end: threads of it wait in the kernel. It has the lock until they do.
+    pub fn is_dying(&self) -> bool {
+        let threads = self.pid.and_then(|pid| fs::read_dir(format!("/proc/{pid}/task")).ok());
+        let status = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("status")).ok();
+        let told: Vec<String> = threads.into_iter().flatten().flatten().filter_map(status).collect();
+        // The first thread of a program may end while others go on.
+        !told.is_empty() && told.iter().all(|status| is_ending(status))
+    }
+
+    /// Whether it is known to be another process than `pid`, which is 0 where the kernel hides it.
+    pub fn is_not(&self, pid: u32) -> bool {
+        pid != 0 && self.pid.is_some_and(|own| own != pid)
+    }
+
+    /// The name by which it has `file` open, if it lets us see that.
+    pub fn name_of(&self, file: &Metadata) -> Option<PathBuf> {
+        fs::read_link(opened(self.pid?, file)?).ok()
+    }
+}
+
+/// A file that a process holds a lock on, as a pool's owner does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockedFile {
+    /// The process.
+    pub pid: u32,
+    /// The process's user.
+    pub user: u32,
+    /// The file, by the name that the process opened it by.
+    pub path: PathBuf,
+}
+
+impl LockedFile {
+    /// Lists the locked files of those processes whose open files this process may look at.
+    pub fn all() -> Vec<Self> {
+        let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+        locks.lines().filter_map(Held::parse).filter_map(|held| Self::of(&held)).collect()
+    }
+
+    /// Returns `None` if the file has another name by now, or is not in this process's mount namespace.
+    fn of(held: &Held) -> Option<Self> {
+        let user = fs::metadata(format!("/proc/{}", held.pid)).ok()?.uid();
+        let links = fs::read_dir(format!("/proc/{}/fd", held.pid)).ok()?.flatten().map(|entry| entry.path());
+        let named = |link: PathBuf| {
+            let file = fs::metadata(&link).ok().filter(|file| held.is_of(file))?;
+            let path = fs::read_link(&link).ok()?;
+            let seen = fs::metadata(&path).ok()?;
+            ((seen.dev(), seen.ino()) == (file.dev(), file.ino())).then_some(path)
+        };
+        let path = links.into_iter().find_map(named)?;
+        Some(Self { pid: held.pid, user, path })
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.pid, &self.command) {
+            (Some(pid), Some(command)) => write!(f, "held by process {pid} ({command})"),
+            (Some(pid), None) => write!(f, "held by process {pid}"),
+            _ => write!(f, "held by a process that cannot be seen from here"),
+        }
+    }
+}
+
+/// Whether `/proc/PID/task/TID/status` tells of a thread that has ended or is to be killed.
+fn is_ending(status: &str) -> bool {
+    const SIGKILL: u64 = 1 << 8;
+    let told = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim_ascii);
+    let is_pending = |bits: &str| u64::from_str_radix(bits, 16).is_ok_and(|bits| bits & SIGKILL != 0);
+    let has_ended = told("State:").is_some_and(|state| state.starts_with(['Z', 'X']));
+    has_ended || ["SigPnd:", "ShdPnd:"].into_iter().filter_map(told).any(is_pending)
+}
+
+/// One flock of `/proc/locks`: `7: FLOCK  ADVISORY  WRITE 4711 fe:01:131077 0 EOF`.
+struct Held {
+    pid: u32,
+    device: (u32, u32),
+    inode: u64,
+}
+
+impl Held {
+    fn parse(line: &str) -> Option<Self> {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        // A lock that only waits is written with an arrow before its kind, and holds nothing.
+        if words.next()? != "FLOCK" {
+            return None;
+        }
+        let pid = words.nth(2)?.parse().ok().filter(|pid| *pid > 0)?;
+        let mut place = words.next()?.splitn(3, ':');
+        let mut hex = || u32::from_str_radix(place.next()?, 16).ok();
+        let device = (hex()?, hex()?);
+        Some(Self { pid, device, inode: place.next()?.parse().ok()? })
+    }
+
+    /// On btrfs and overlayfs the kernel prints another device than `stat` does; there a process counts only if it
+    /// has the very file open.
+    fn is_of(&self, file: &Metadata) -> bool {
+        let device = (libc::major(file.dev()), libc::minor(file.dev()));
+        self.inode == file.ino() && (self.device == device || opened(self.pid, file).is_some())
+    }
+}
+
+/// The kernel's link to `file` among what process `pid` has open.
+fn opened(pid: u32, file: &Metadata) -> Option<PathBuf> {
+    let same = |found: Metadata| (found.dev(), found.ino()) == (file.dev(), file.ino());
+    let mut links = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten().map(|entry| entry.path());
+    links.find(|link| fs::metadata(link).is_ok_and(same))
+}
+
+/// A command line from its zero-separated form: one printable line, the program without its folder.
+fn command_line(raw: &[u8]) -> String {
+    let text = String::from_utf8_lossy(raw);
+    let mut words = text.split('\0').filter(|word| !word.is_empty());
+    let program = words.next().map_or("", |program| program.rsplit('/').next().unwrap_or(program));
+    let line = std::iter::once(program).chain(words).collect::<Vec<_>>().join(" ");
+    line.chars().map(|c| if c.is_control() { ' ' } else { c }).take(COMMAND_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_proc_locks_is_read_and_a_waiter_is_not() {
+        let held = Held::parse("7: FLOCK  ADVISORY  WRITE 4711 fe:1a:131077 0 EOF").expect("a lock");
+        assert_eq!((held.pid, held.device, held.inode), (4711, (0xfe, 0x1a), 131_077));
+        assert!(Held::parse("7: -> FLOCK  ADVISORY  WRITE 4712 fe:1a:131077 0 EOF").is_none());
+        assert!(Held::parse("8: POSIX  ADVISORY  WRITE 4713 fe:1a:131077 0 EOF").is_none());
+        assert!(Held::parse("9: FLOCK  ADVISORY  WRITE 0 fe:1a:131077 0 EOF").is_none(), "hidden process");
+        assert!(Held::parse("9: FLOCK").is_none());
+    }
+
+    #[test]
+    fn a_locked_file_is_listed_by_its_name_until_it_has_none() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let path = file.path().canonicalize().expect("there");
+        let is_listed = || LockedFile::all().iter().any(|it| it.path == path && it.pid == std::process::id());
+        assert!(!is_listed());
+        file.as_file().lock().expect("locked");
+        assert!(is_listed());
+        fs::rename(&path, path.with_extension("moved")).expect("renamed");
+        assert!(!is_listed(), "by a name that it has lost");
+        let moved = LockedFile::all().into_iter().find(|it| it.path == path.with_extension("moved"));
+        assert_eq!(moved.map(|it| it.pid), Some(std::process::id()));
+        fs::remove_file(path.with_extension("moved")).expect("removed");
+    }
+
+    #[test]
+    fn who_was_killed_and_has_not_ended_is_told_from_who_lives() {
+        let status = |state, pending| {
+            format!("Name:\tferrite\nState:\t{state}\nSigPnd:\t{pending}\nShdPnd:\t0000000000000000\n")
+        };
+        assert!(
+            is_ending(&status("Z (zombie)", "0000000000000000"))
+                && is_ending(&status("D (disk sleep)", "0000000000000100"))
+        );
+        assert!(!is_ending(&status("S (sleeping)", "0000000000000002")) && !is_ending(""));
+    }
+
+    #[test]
+    fn a_holder_is_told_in_one_line() {
+        let mut holder = Holder { pid: Some(123), command: Some(command_line(b"/usr/bin/ferrite\0up\0")) };
+        assert_eq!(holder.to_string(), "held by process 123 (ferrite up)");
+        holder.command = Some(command_line(b"a\nb\0\x1b[2J\0"));
+        assert_eq!(holder.to_string(), "held by process 123 (a b  [2J)");
+        holder.pid = None;
+        assert_eq!(holder.to_string(), "held by a process that cannot be seen from here");
+    }
+}

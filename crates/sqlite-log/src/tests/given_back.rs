@@ -1,0 +1,217 @@
+//! Databases that were killed early, whose folder is in the way, or whose pool's owner ends.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ferrite_memory::{Guard, MapOptions, Mapped};
+use ferrite_pool::layout::{CHUNK, POOL_BYTES_MIN};
+use ferrite_pool::{Format, Pool};
+
+use super::*;
+
+const BOOT: [u8; 16] = [7; 16];
+pub(super) const MACHINE: Machine = Machine { boot_id: BOOT, random };
+
+/// Returns distinct numbers in place of random ones.
+fn random() -> u64 {
+    static DRAWN: AtomicU64 = AtomicU64::new(1);
+    DRAWN.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// The identity of the file at `path`.
+pub(super) fn identity_of(path: &str) -> Identity {
+    let file = fs::File::open(path).unwrap();
+    Identity::of_file(&PlainFile { file: &file, path, fail: |doing, error| Error::io(doing, error) }).unwrap()
+}
+
+/// A pool, and an empty file beside it that is to be a database.
+pub(super) struct Place {
+    pub(super) folder: tempfile::TempDir,
+    pub(super) station: Arc<Station>,
+}
+
+impl Place {
+    pub(super) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let pool = folder.path().join("pool");
+        let file = fs::File::options().read(true).write(true).create_new(true).open(&pool).unwrap();
+        file.set_len(POOL_BYTES_MIN + CHUNK).unwrap();
+        let options = MapOptions { guard: Guard::None, ..MapOptions::default() };
+        Pool::create(&Mapped::map(file, &options).unwrap(), &Format { uuid: [7; 16], boot_id: BOOT }).unwrap();
+        fs::File::create(folder.path().join("a.db")).unwrap();
+        Self { station: Station::reach(&pool, MACHINE).unwrap(), folder }
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(super) fn database(&self) -> String {
+        self.path("a.db").display().to_string()
+    }
+
+    pub(super) fn log(&self) -> DatabaseLog {
+        self.log_by(&self.station).unwrap()
+    }
+
+    fn log_by(&self, station: &Arc<Station>) -> Result<DatabaseLog> {
+        Self::log_of(&self.database(), station)
+    }
+
+    pub(super) fn log_of(path: &str, station: &Arc<Station>) -> Result<DatabaseLog> {
+        let identity = identity_of(path);
+        DatabaseLog::open(station, path, identity, false)
+    }
+
+    /// Leaves what a program does that is killed before the first page of its new database is on disk.
+    fn leave_journal(&self) {
+        let log = self.log();
+        log.set_mark(Some(Mark { write: 1, read: 1, is_on_disk: true, is_given: false })).unwrap();
+        log.create(File::Journal).unwrap();
+        log.write(File::Journal, 0, b"how it was").unwrap();
+    }
+}
+
+#[test]
+fn wf4_a_database_without_a_first_page_is_given_back() {
+    let place = Place::new();
+    place.leave_journal();
+    fs::write(place.path("a.db"), [0; 8192]).unwrap();
+    let mut work = GiveBack::begin(&place.station, &place.database()).unwrap();
+    while work.step().unwrap() != Progress::Done {}
+    assert_eq!(fs::read(place.path("a.db-journal")).unwrap(), b"how it was");
+    assert_eq!(fs::read(place.path("a.db")).unwrap(), [0; 8192], "versions amid nothing");
+}
+
+/// Begins to give a log back beside the pool's owner, which ends when the log has been copied and `meanwhile` is done.
+fn begun_beside(meanwhile: impl FnOnce(&Place)) -> (Place, GiveBack) {
+    let place = Place::new();
+    place.leave_journal();
+    let beside = Station::reach(&place.path("pool"), MACHINE).unwrap();
+    assert!(!beside.is_owner());
+    let mut work = GiveBack::begin(&beside, &place.database()).unwrap();
+    while work.step().unwrap() != Progress::Copied(10) {}
+    meanwhile(&place);
+    let Place { folder, station } = place;
+    drop(station);
+    let station = Station::reach(&folder.path().join("pool"), MACHINE).unwrap();
+    let place = Place { folder, station };
+    assert!(place.station.is_owner());
+    (place, work)
+}
+
+/// WF4: the pool's owner ends while a log is given back. Whoever owns the pool next lets nobody open it: who did would
+/// take the copies away, and the log be emptied behind them.
+#[test]
+fn wf4_a_log_that_is_given_back_stays_alone_whoever_owns_the_pool() {
+    let (place, mut work) = begun_beside(|_| ());
+    let told = place.log_by(&place.station).unwrap_err().to_string();
+    assert!(told.contains(&format!("is in use by process {}", std::process::id())), "{told}");
+    while work.step().unwrap() != Progress::Done {}
+    assert_eq!(fs::read(place.path("a.db-journal")).unwrap(), b"how it was");
+    drop(work);
+    assert_eq!(place.log().length(File::Journal).unwrap(), None);
+}
+
+/// WF4 is broken: the word that one has the log alone is not there.
+#[test]
+fn canary_a_log_that_is_not_said_to_be_alone_is_emptied_behind_who_opens_it() {
+    let (place, mut work) = begun_beside(|place| {
+        let map = |path: PathBuf| {
+            let file = fs::File::options().read(true).write(true).open(path).unwrap();
+            Arc::new(Mapped::map(file, &MapOptions { guard: Guard::None, ..MapOptions::default() }).unwrap())
+        };
+        fs::copy(place.path("pool"), place.path("copy")).unwrap();
+        let tag = Pool::open(map(place.path("copy")), BOOT).unwrap().0.tag(&place.database()).unwrap();
+        Files::new(map(place.path("pool")), &tag.extents, tag.generation).unwrap().set_alone(false);
+    });
+    let opened = place.log_by(&place.station).expect("nobody knows better");
+    assert_eq!(opened.length(File::Journal).unwrap(), Some(10));
+    while work.step().unwrap() != Progress::Done {}
+    assert_eq!(opened.length(File::Journal).unwrap(), None, "it is gone behind who has it open");
+}
+
+#[test]
+fn what_hinders_a_copy_is_told_with_where_the_log_still_is() {
+    let place = Place::new();
+    place.leave_journal();
+    fs::create_dir(place.path("a.db-journal")).unwrap();
+    let mut work = GiveBack::begin(&place.station, &place.database()).unwrap();
+    let told = std::iter::repeat_with(|| work.step()).take(10).find_map(Result::err).unwrap().to_string();
+    assert!(told.contains("a.db-journal: ") && told.contains("is still in the pool"), "{told}");
+    fs::remove_dir(place.path("a.db-journal")).unwrap();
+    while work.step().unwrap() != Progress::Done {}
+    assert_eq!(fs::read(place.path("a.db-journal")).unwrap(), b"how it was");
+}
+
+/// WF9: the log of a database that is renamed goes with it, and is in use by one name only.
+#[test]
+fn wf9_a_renamed_database_keeps_its_log() {
+    let place = Place::new();
+    place.leave_journal();
+    let (was, renamed) = (place.database(), place.path("b.db").display().to_string());
+    let log = place.log();
+    fs::rename(&was, &renamed).unwrap();
+    let told = Place::log_of(&renamed, &place.station).unwrap_err().to_string();
+    assert!(told.contains(&format!("is in use as {was} by process")), "{told}");
+    drop(log);
+    assert_eq!(Place::log_of(&renamed, &place.station).unwrap().length(File::Journal).unwrap(), Some(10));
+    let paths: Vec<String> = place.station.databases().unwrap().into_iter().map(|entry| entry.path).collect();
+    assert_eq!(paths, [renamed.as_str()]);
+    let mut work = GiveBack::begin(&place.station, &renamed).unwrap();
+    while work.step().unwrap() != Progress::Done {}
+    drop(work);
+    assert_eq!(fs::read(place.path("b.db-journal")).unwrap(), b"how it was");
+    fs::rename(&renamed, &was).unwrap();
+    assert_eq!(place.log().length(File::Journal).unwrap(), None);
+}
+
+/// A file whose header says that its log is in a pool.
+fn marked(place: &Place) {
+    let mut header = [0; 4096];
+    header[..16].copy_from_slice(b"SQLite format 3\0");
+    header[18..20].fill(Mark::FOREIGN);
+    fs::write(place.path("a.db"), header).unwrap();
+}
+
+fn versions(place: &Place) -> [u8; 2] {
+    fs::read(place.path("a.db")).unwrap()[18..20].try_into().unwrap()
+}
+
+/// WF5: a database whose log is in no pool that is known is not said to be given back, and the pool has nothing of it.
+#[test]
+fn wf5_what_is_not_here_is_not_given_back() {
+    let place = Place::new();
+    marked(&place);
+    let told = GiveBack::begin(&place.station, &place.database()).err().unwrap().to_string();
+    assert!(told.contains("its log is in another pool") && told.contains("`ferrite wal forget`"), "{told}");
+    assert_eq!((versions(&place), place.station.databases().unwrap()), ([3, 3], Vec::new()));
+    let (forgotten, was_marked) = forget(&place.station, &place.database(), None).unwrap();
+    assert_eq!((forgotten, was_marked, versions(&place)), (Forgotten::default(), true, [2, 2]));
+}
+
+/// WF5: what is in a log is given up only by who says so, and while nobody has it.
+#[test]
+fn wf5_a_log_with_something_in_it_is_lost_only_as_it_was_asked_for() {
+    let place = Place::new();
+    marked(&place);
+    place.leave_journal();
+    let (log, path) = (place.log(), place.database());
+    let told = |lose| forget(&place.station, &path, lose).unwrap_err().to_string();
+    assert!(told(Some(10)).contains("is in use by process"));
+    drop(log);
+    for lose in [None, Some(0), Some(9), Some(11)] {
+        let told = told(lose);
+        assert!(told.contains("`ferrite wal drain` gives it back") && told.contains("--lose 10 "), "{told}");
+    }
+    fs::rename(&path, place.path("b.db")).unwrap();
+    let renamed = place.path("b.db").display().to_string();
+    assert!(forget(&place.station, &renamed, None).unwrap_err().to_string().contains("--lose 10 "));
+    assert!(told(None).contains("`ferrite wal drain`"), "its file is gone, and may be back");
+    fs::rename(place.path("b.db"), &path).unwrap();
+    assert_eq!((versions(&place), place.log().length(File::Journal).unwrap()), ([3, 3], Some(10)));
+    let (forgotten, was_marked) = forget(&place.station, &path, Some(10)).unwrap();
+    assert_eq!((forgotten.lost_bytes, was_marked, versions(&place)), (10, true, [1, 1]));
+    assert_eq!(place.station.databases().unwrap(), Vec::new());
+}
