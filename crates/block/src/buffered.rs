@@ -38,7 +38,7 @@ use ferrite_pool::Freeze;
 use parking_lot::MutexGuard;
 
 use crate::disk::BlockDisk;
-use crate::stages::{Passing, Stage, Stages};
+use crate::stages::{Stage, StageTimer, Stages};
 
 use bell::Bell;
 use drain::{Buffer, Plan};
@@ -155,8 +155,8 @@ impl<D: Disk> Buffered<D> {
         }
     }
 
-    fn passing(&self) -> Passing<'_> {
-        Passing::start(self.stages.as_deref(), Stage::Buffer)
+    fn timer(&self) -> StageTimer<'_> {
+        StageTimer::start(self.stages.as_deref(), Stage::Buffer)
     }
 }
 

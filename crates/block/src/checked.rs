@@ -4,13 +4,12 @@
 use ferrite_disk::Disk;
 use ferrite_memory::{Error, Result, Span, pin, planted};
 
-use crate::checksum::{Checksums, checksum_of};
+use crate::checksum::checksum_of;
 use crate::disk::BlockDisk;
-use crate::map::{Entry, Word};
-use crate::options::Shortcut;
+use crate::map::Entry;
 use crate::publish::Change;
 use crate::shape::BLOCK;
-use crate::stages::{Laps, Stage};
+use crate::stages::Stage;
 use crate::write::{BATCH, Batch};
 
 const BLOCK_BYTES: usize = BLOCK as usize;
@@ -46,21 +45,19 @@ impl BlockDisk {
     }
 
     fn read_pieces(&self, at: u64, into: &mut [u8]) -> Result<()> {
-        let mut laps = self.laps();
         let _pin = pin();
         if self.checksums.is_none() {
             self.read_runs(at, into);
-            laps.lap(Stage::Copy);
             return Ok(());
         }
         let mut done = 0;
         while done < into.len() {
             let from = at + done as u64;
-            let (place, len) = self.piece(Span::new(from, (into.len() - done) as u64));
+            let rest = Span::new(from, (into.len() - done) as u64);
+            let (place, len) = self.timed(Stage::Map, || self.piece(rest));
             let part = &mut into[done..done + len as usize];
-            laps.lap(Stage::Map);
             match place {
-                Some(place) => self.read_run(place, from, part, &mut laps)?,
+                Some(place) => self.read_run(place, from, part)?,
                 None => self.memory.load_hole(part),
             }
             done += len as usize;
@@ -81,12 +78,12 @@ impl BlockDisk {
     }
 
     /// Reads what lies in one run from `place` on.
-    fn read_run(&self, place: u64, at: u64, into: &mut [u8], laps: &mut Laps<'_>) -> Result<()> {
+    fn read_run(&self, place: u64, at: u64, into: &mut [u8]) -> Result<()> {
         let within = (at % BLOCK) as usize;
         let head = if within > 0 { into.len().min(BLOCK_BYTES - within) } else { 0 };
         let (head, rest) = into.split_at_mut(head);
         if !head.is_empty() {
-            self.read_part(place, at, head, laps)?;
+            self.read_part(place, at, head)?;
         }
         let mut done = head.len() as u64;
         let whole = rest.len() / BLOCK_BYTES * BLOCK_BYTES;
@@ -96,22 +93,18 @@ impl BlockDisk {
             // Before the copy, which it would else wait for.
             let expected = self.expected(index);
             let found = self.memory.load_summed(place + done, block);
-            laps.lap(Stage::Copy);
             self.compare(index, block, (expected, found))?;
-            laps.lap(Stage::Checksum);
             done += BLOCK;
         }
-        if tail.is_empty() { Ok(()) } else { self.read_part(place + done, at + done, tail, laps) }
+        if tail.is_empty() { Ok(()) } else { self.read_part(place + done, at + done, tail) }
     }
 
     /// Reads a part of one block, and compares all of it.
-    fn read_part(&self, place: u64, at: u64, into: &mut [u8], laps: &mut Laps<'_>) -> Result<()> {
+    fn read_part(&self, place: u64, at: u64, into: &mut [u8]) -> Result<()> {
         let (within, mut block) = ((at % BLOCK) as usize, [0; BLOCK_BYTES]);
         let expected = self.expected(at / BLOCK);
         let found = self.memory.load_summed(place - within as u64, &mut block);
-        laps.lap(Stage::Copy);
         self.compare(at / BLOCK, &mut block, (expected, found))?;
-        laps.lap(Stage::Checksum);
         into.copy_from_slice(&block[within..within + into.len()]);
         Ok(())
     }
@@ -129,7 +122,7 @@ impl BlockDisk {
             return Ok(());
         }
         let Some(expected) = expected else { return Ok(()) };
-        let found = found.unwrap_or_else(|| checksum_of(block));
+        let found = found.unwrap_or_else(|| self.timed(Stage::Checksum, || checksum_of(block)));
         if found == expected { Ok(()) } else { self.read_again(index, block) }
     }
 
@@ -155,85 +148,30 @@ impl BlockDisk {
 
     /// Stores whole blocks, notes their checksums where the disk keeps them, and reads them back if asked to (B8).
     #[inline]
-    pub(crate) fn store(&self, store: &Store<'_>, checksums: &mut [u32], laps: &mut Laps<'_>) -> Result<()> {
+    pub(crate) fn store(&self, store: &Store<'_>, checksums: &mut [u32]) -> Result<()> {
         if self.checksums.is_some() {
-            for (checksum, block) in checksums.iter_mut().zip(store.from.chunks_exact(BLOCK_BYTES)) {
-                *checksum = checksum_of(block);
-            }
-            laps.lap(Stage::Checksum);
+            self.timed(Stage::Checksum, || {
+                let blocks = store.from.chunks_exact(BLOCK_BYTES);
+                checksums.iter_mut().zip(blocks).for_each(|(checksum, block)| *checksum = checksum_of(block));
+            });
         }
         self.memory.store(store.place, store.from, self.options.scheme);
-        laps.lap(Stage::Copy);
-        if self.options.verify { self.read_back(store, laps) } else { Ok(()) }
+        if self.options.verify { self.read_back(store) } else { Ok(()) }
     }
 
     /// Compares what the medium holds with what was stored.
-    fn read_back(&self, store: &Store<'_>, laps: &mut Laps<'_>) -> Result<()> {
+    fn read_back(&self, store: &Store<'_>) -> Result<()> {
         self.memory.fence();
-        laps.lap(Stage::Fence);
-        let mut found = [0; BLOCK_BYTES];
-        for (i, block) in (0..).zip(store.from.chunks_exact(BLOCK_BYTES)) {
-            self.memory.load(store.place + i * BLOCK, &mut found);
-            if let Some(byte) = found.iter().zip(block).position(|(found, stored)| found != stored) {
-                return Err(Error::Damaged(store.at + i * BLOCK + byte as u64));
+        self.timed(Stage::Verify, || {
+            let mut found = [0; BLOCK_BYTES];
+            for (i, block) in (0..).zip(store.from.chunks_exact(BLOCK_BYTES)) {
+                self.pool.memory().load(store.place + i * BLOCK, &mut found);
+                if let Some(byte) = found.iter().zip(block).position(|(found, stored)| found != stored) {
+                    return Err(Error::Damaged(store.at + i * BLOCK + byte as u64));
+                }
             }
-        }
-        laps.lap(Stage::Verify);
-        Ok(())
-    }
-
-    /// Writes a whole block with its checksum, as lean as the writes without; whether it did.
-    pub(crate) fn write_checked_block(&self, at: u64, from: &[u8]) -> bool {
-        let is_whole = from.len() as u64 == BLOCK && at.is_multiple_of(BLOCK);
-        match &self.checksums {
-            Some(checksums) if is_whole => match self.shortcut {
-                Shortcut::ReplaceChecked => self.replace_checked_block(at / BLOCK, from, checksums),
-                Shortcut::OverwriteChecked => self.overwrite_checked_block(at / BLOCK, from, checksums),
-                _ => false,
-            },
-            _ => false,
-        }
-    }
-
-    fn replace_checked_block(&self, index: u64, from: &[u8], checksums: &Checksums) -> bool {
-        let checksum = checksum_of(from);
-        let pass = self.gate.pass(pin);
-        let Some(block) = self.free.take_one(&pass) else {
-            drop(pass);
-            self.restock();
-            return false;
-        };
-        let new = Entry::of(block);
-        let old = self.map.lock(index);
-        if old == Entry::ZERO && !self.promise(1) {
-            self.map.unlock(index, old);
-            self.free.restock(&pass, &[block]);
-            return false;
-        }
-        self.memory.store(self.place(block.into()), from, self.options.scheme);
-        self.settle_data();
-        self.map.publish_one(&*self.memory, index, Word::of(new, checksum));
-        self.memory.fence();
-        checksums.set(index, checksum);
-        self.map.unlock(index, new);
-        if let Some(block) = old.block() {
-            self.free.free_one(&pass, block as u32);
-        }
-        true
-    }
-
-    fn overwrite_checked_block(&self, index: u64, from: &[u8], checksums: &Checksums) -> bool {
-        let checksum = checksum_of(from);
-        let _pass = self.gate.pass(pin);
-        let entry = self.map.lock(index);
-        if let Some(block) = entry.block() {
-            self.memory.store(self.place(block), from, self.options.scheme);
-            self.map.publish_one(&*self.memory, index, Word::of(entry, checksum));
-            self.memory.fence();
-            checksums.set(index, checksum);
-        }
-        self.map.unlock(index, entry);
-        entry != Entry::ZERO
+            Ok(())
+        })
     }
 
     /// Whether an overwrite in place has more to do than to copy.
@@ -244,13 +182,12 @@ impl BlockDisk {
     /// Writes over blocks up to the first that is not there, 64 at most; how many bytes. Other writers are kept away,
     /// since the checksum is of the whole block (B7).
     pub(crate) fn overwrite_with_care(&self, at: u64, from: &[u8]) -> Result<usize> {
-        let mut laps = self.laps();
-        let _pass = self.gate.pass(pin);
+        let _pass = self.timed(Stage::Lock, || self.gate.pass(pin));
         let first = at / BLOCK;
         let wanted = ((at + from.len() as u64).div_ceil(BLOCK) - first).min(BATCH as u64);
         let (mut old, mut blocks, mut count) = ([Entry::ZERO; BATCH], [0; BATCH], 0);
         for index in first..first + wanted {
-            let entry = self.map.lock(index);
+            let entry = self.timed(Stage::Lock, || self.map.lock(index));
             let Some(block) = entry.block() else {
                 self.map.unlock(index, entry);
                 break;
@@ -258,27 +195,24 @@ impl BlockDisk {
             (old[count], blocks[count]) = (entry, block as u32);
             count += 1;
         }
-        laps.lap(Stage::Lock);
         let from = &from[..from.len().min((count * BLOCK_BYTES).saturating_sub((at % BLOCK) as usize))];
         let (old, blocks) = (&old[..count], &blocks[..count]);
-        let done = self.overwrite_locked(&Batch { at, from, old, blocks }, &mut laps);
+        let done = self.overwrite_locked(&Batch { at, from, old, blocks });
         self.unlock(first, old);
         done.map(|()| from.len())
     }
 
     /// Writes over blocks and renews their words. One fence for both: B7 asks for no order between them.
-    fn overwrite_locked(&self, batch: &Batch<'_>, laps: &mut Laps<'_>) -> Result<()> {
+    fn overwrite_locked(&self, batch: &Batch<'_>) -> Result<()> {
         let (first, mut checksums) = (batch.at / BLOCK, [0; BATCH]);
         let checksums = &mut checksums[..batch.old.len()];
         self.ensure_end_is_whole(batch)?;
-        let copied = self.copy(batch, checksums, laps);
+        let copied = self.copy(batch, checksums);
         let change = Change { first, old: batch.old, new: batch.old, checksums };
         if copied.is_ok() && self.checksums.is_some() {
-            self.renew_words(&change);
-            laps.lap(Stage::Map);
+            self.timed(Stage::Map, || self.renew_words(&change));
         }
         self.memory.fence();
-        laps.lap(Stage::Fence);
         copied?;
         self.note_checksums(first, change.checksums);
         if self.options.verify && !self.words_arrived(&change) {
@@ -301,11 +235,11 @@ impl BlockDisk {
     /// all goes on waiting: what it names may not be durable yet (B5).
     fn renew_words(&self, change: &Change<'_>) {
         if self.dirty.is_none() {
-            return self.map.publish(&*self.memory, change.first, change.words());
+            return self.map.publish(self.pool.memory(), change.first, change.words());
         }
         for (index, word) in (change.first..).zip(change.words()) {
-            if self.map.published_one(&*self.memory, index).entry() == word.entry() {
-                self.map.publish_one(&*self.memory, index, word);
+            if self.map.published_one(self.pool.memory(), index).entry() == word.entry() {
+                self.map.publish_one(self.pool.memory(), index, word);
             }
         }
     }

@@ -18,7 +18,7 @@ use crate::map::{Entry, Map, Word};
 use crate::options::{DiskOptions, Shortcut};
 use crate::room::{KEPT, Room};
 use crate::shape::{self, BLOCK, DISK_BYTES_MAX, Shape};
-use crate::stages::{Laps, Passing, Stage, Stages};
+use crate::stages::{CountedMemory, Stage, StageTimer, Stages};
 use crate::table::{Table, zeroed};
 
 /// Runs that one answer of [`Disk::extents`] has at most.
@@ -73,6 +73,10 @@ impl BlockDisk {
             *byte ^= salt;
         }
         let stages = options.stages.map(|cycles| Arc::new(Stages::new(cycles)));
+        let memory = match &stages {
+            Some(stages) => Arc::new(CountedMemory { memory, stages: Arc::clone(stages) }),
+            None => memory,
+        };
         let mut disk = Self {
             memory,
             options,
@@ -144,13 +148,16 @@ impl BlockDisk {
         self.stages.as_ref()
     }
 
-    /// Counts a whole request until it is dropped.
-    pub(crate) fn whole(&self) -> Passing<'_> {
-        Passing::start(self.stages.as_deref(), Stage::Total)
+    /// Counts a whole request until the timer is dropped.
+    pub(crate) fn whole(&self) -> StageTimer<'_> {
+        StageTimer::start(self.stages.as_deref(), Stage::Total)
     }
 
-    pub(crate) fn laps(&self) -> Laps<'_> {
-        Laps::start(self.stages.as_deref())
+    /// Counts `work` as `stage`, if stages are counted.
+    #[inline]
+    pub(crate) fn timed<T>(&self, stage: Stage, work: impl FnOnce() -> T) -> T {
+        let _timer = StageTimer::start(self.stages.as_deref(), stage);
+        work()
     }
 
     /// Makes room in its tables for so many blocks, and chunks of the data stream. There may be no memory for it, so it comes

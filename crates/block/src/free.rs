@@ -16,7 +16,7 @@ use ferrite_memory::{Pin, wait_for_pins};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::loans::Loans;
-use crate::stages::{Passing, Stage, Stages};
+use crate::stages::{Stage, StageTimer, Stages};
 use crate::stash::{PILE, Recalled, Stashes};
 
 pub(crate) const SHARDS: usize = 16;
@@ -165,7 +165,7 @@ impl Free {
 
     /// Waits until nobody can be reading from `freed`, and takes out what is lent.
     fn wait(&self, freed: &mut Vec<u32>) {
-        let _passing = Passing::start(self.stages.as_deref(), Stage::WaitForPins);
+        let _waiting = StageTimer::start(self.stages.as_deref(), Stage::WaitForPins);
         wait_for_pins();
         self.loans.sift(freed);
     }

@@ -20,30 +20,25 @@ pub struct DiskOptions {
     pub stages: Option<fn() -> u64>,
 }
 
-/// Which writes are served by code with nothing in it but what they need.
+/// Which writes take the short path: one pin, and no batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shortcut {
-    /// Those over what lies in one run.
-    Overwrite,
-    /// Those of one whole block.
-    Replace,
-    /// Those of one whole block, with its checksum.
-    ReplaceChecked,
-    /// Those over one whole block, with its checksum.
-    OverwriteChecked,
-    /// None.
-    No,
+    /// Writes in place, without checksums, to a span that lies in one run.
+    Run,
+    /// Writes of one whole block.
+    Block,
+    /// No write.
+    Never,
 }
 
 impl Shortcut {
-    pub fn of(options: &DiskOptions, settles: bool, has_checksums: bool) -> Self {
-        let is_plain = !options.verify && options.stages.is_none();
-        match (options.in_place, has_checksums) {
-            (true, false) if is_plain => Self::Overwrite,
-            (false, false) if is_plain && settles => Self::Replace,
-            (false, true) if is_plain && settles => Self::ReplaceChecked,
-            (true, true) if is_plain && settles => Self::OverwriteChecked,
-            _ => Self::No,
+    /// Returns the shortcut of a disk whose data is durable after a fence if `fence_is_durable`.
+    pub fn of(options: &DiskOptions, fence_is_durable: bool, has_checksums: bool) -> Self {
+        match options {
+            _ if options.verify || options.stages.is_some() => Self::Never,
+            _ if options.in_place && !has_checksums => Self::Run,
+            _ if fence_is_durable => Self::Block,
+            _ => Self::Never,
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::dirty::Dirty;
 use crate::disk::{BlockDisk, medium_error};
 use crate::map::{Entry, Word};
 use crate::shape::BLOCK;
-use crate::stages::{Laps, Stage};
+use crate::stages::Stage;
 
 /// The words of one batch, before and after.
 pub(crate) struct Change<'batch> {
@@ -25,30 +25,22 @@ impl Change<'_> {
 
 impl BlockDisk {
     /// Carries a change through and unlocks the words.
-    pub(crate) fn commit(&self, change: &Change<'_>, laps: &mut Laps<'_>) -> Result<()> {
+    pub(crate) fn commit(&self, change: &Change<'_>) -> Result<()> {
         if let Some(dirty) = &self.dirty {
             self.memory.fence();
-            laps.lap(Stage::Fence);
-            self.defer(dirty, change);
-            laps.lap(Stage::Map);
+            self.timed(Stage::Map, || self.defer(dirty, change));
             return Ok(());
         }
         self.settle_data();
-        laps.lap(Stage::Fence);
-        self.map.publish(&*self.memory, change.first, change.words());
-        laps.lap(Stage::Map);
+        self.timed(Stage::Map, || self.map.publish(self.pool.memory(), change.first, change.words()));
         self.memory.fence();
-        laps.lap(Stage::Fence);
-        if self.options.verify {
-            let arrived = self.words_arrived(change);
-            laps.lap(Stage::Verify);
-            if !arrived {
-                return Err(self.show_what_arrived(change));
-            }
+        if self.options.verify && !self.timed(Stage::Verify, || self.words_arrived(change)) {
+            return Err(self.show_what_arrived(change));
         }
-        self.show(change);
-        self.free.free(change.old.iter().filter_map(|entry| entry.block()));
-        laps.lap(Stage::Map);
+        self.timed(Stage::Map, || {
+            self.show(change);
+            self.free.free(change.old.iter().filter_map(|entry| entry.block()));
+        });
         Ok(())
     }
 
@@ -77,7 +69,7 @@ impl BlockDisk {
     /// B8: whether the medium holds the words of a change, but for those that wait for a flush.
     pub(crate) fn words_arrived(&self, change: &Change<'_>) -> bool {
         (change.first..).zip(change.words()).all(|(index, word)| {
-            let found = self.map.published_one(&*self.memory, index);
+            let found = self.map.published_one(self.pool.memory(), index);
             found == word || (self.dirty.is_some() && found.entry() != word.entry())
         })
     }
@@ -88,13 +80,13 @@ impl BlockDisk {
         let mut lost = None;
         for (i, word) in change.words().enumerate() {
             let index = change.first + i as u64;
-            let found = self.map.published_one(&*self.memory, index);
+            let found = self.map.published_one(self.pool.memory(), index);
             let (shown, other) = if found == word {
                 self.note_checksums(index, &[word.checksum()]);
                 (change.new[i], change.old[i])
             } else {
                 lost.get_or_insert(index);
-                self.map.publish_one(&*self.memory, index, self.word_of(index, change.old[i]));
+                self.map.publish_one(self.pool.memory(), index, self.word_of(index, change.old[i]));
                 (change.old[i], change.new[i])
             };
             self.memory.fence();
@@ -138,48 +130,48 @@ impl BlockDisk {
     /// Writes the words that wait and makes everything durable (B5).
     pub(crate) fn publish(&self, dirty: &Dirty) -> Result<()> {
         let _one = self.publishing.lock();
-        let mut laps = self.laps();
-        let mut waiting = Vec::new();
-        for index in dirty.marked(self.blocks()) {
-            let entry = self.map.lock(index);
-            dirty.clear(index);
-            let word = self.word_of(index, entry);
-            self.map.unlock(index, entry);
-            waiting.push((index, word));
-        }
-        laps.lap(Stage::Map);
+        let mut waiting = self.timed(Stage::Map, || self.take_waiting(dirty));
         self.settle_deferred_data()?;
-        laps.lap(Stage::Fence);
         if waiting.is_empty() {
             return Ok(());
         }
-        let freed: Vec<u64> = waiting.iter_mut().filter_map(|(index, word)| self.publish_word(*index, word)).collect();
-        laps.lap(Stage::Map);
+        let publish = |(index, word): &mut (u64, Word)| self.publish_word(*index, word);
+        let freed: Vec<u64> = self.timed(Stage::Map, || waiting.iter_mut().filter_map(publish).collect());
         self.memory.fence();
         self.barrier()?;
-        laps.lap(Stage::Fence);
         if self.options.verify {
-            self.verify_published(dirty, &waiting)?;
-            laps.lap(Stage::Verify);
+            self.timed(Stage::Verify, || self.verify_published(dirty, &waiting))?;
         }
         self.free.free(freed);
         Ok(())
     }
 
+    /// Clears the marks and returns the words that were marked, with their indexes.
+    fn take_waiting(&self, dirty: &Dirty) -> Vec<(u64, Word)> {
+        let take = |index| {
+            let entry = self.map.lock(index);
+            dirty.clear(index);
+            let word = self.word_of(index, entry);
+            self.map.unlock(index, entry);
+            (index, word)
+        };
+        dirty.marked(self.blocks()).map(take).collect()
+    }
+
     /// Writes a word whose data is durable; the block that the word on the medium named before, if it is another one.
     fn publish_word(&self, index: u64, word: &mut Word) -> Option<u64> {
-        let before = self.map.published_one(&*self.memory, index).entry();
+        let before = self.map.published_one(self.pool.memory(), index).entry();
         if self.overwrites_with_care() {
             // The block may be written in place meanwhile, and the checksum with it (B7).
             let now = self.map.lock(index);
             if now == word.entry() {
                 *word = self.word_of(index, now);
             }
-            self.map.publish_one(&*self.memory, index, *word);
+            self.map.publish_one(self.pool.memory(), index, *word);
             self.memory.fence();
             self.map.unlock(index, now);
         } else {
-            self.map.publish_one(&*self.memory, index, *word);
+            self.map.publish_one(self.pool.memory(), index, *word);
         }
         before.block().filter(|_| before != word.entry())
     }
@@ -188,7 +180,7 @@ impl BlockDisk {
     /// their stead is not used again until the disk is opened anew.
     fn verify_published(&self, dirty: &Dirty, waiting: &[(u64, Word)]) -> Result<()> {
         let names_another =
-            |index: u64, word: Word| self.map.published_one(&*self.memory, index).entry() != word.entry();
+            |index: u64, word: Word| self.map.published_one(self.pool.memory(), index).entry() != word.entry();
         let lost: Vec<u64> =
             waiting.iter().filter(|(index, word)| names_another(*index, *word)).map(|(index, _)| *index).collect();
         lost.iter().for_each(|index| _ = dirty.mark(*index));

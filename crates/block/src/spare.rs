@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use ferrite_memory::{Result, pin, planted};
+use ferrite_memory::{Result, planted};
 use ferrite_pool::layout::CHUNK_PAGES;
 use ferrite_pool::{Extent, Role, TagChange};
 
@@ -78,17 +78,14 @@ impl BlockDisk {
     fn move_block(&self, index: u64, blocks: &Range<u32>, found: &mut Vec<u32>) -> Result<()> {
         let mut to = [0];
         loop {
-            while !self.free.take(&mut to) {
-                self.find_space(1)?;
-            }
+            self.take_blocks(&mut to)?;
             if !blocks.contains(&to[0]) {
                 break;
             }
             found.push(to[0]);
         }
-        let (mut laps, mut checksums) = (self.laps(), [0]);
-        let _pass = self.gate.pass(pin);
-        let (old, new) = ([self.map.lock(index)], [Entry::of(to[0])]);
+        let (mut old, new, mut checksums) = ([Entry::ZERO], [Entry::of(to[0])], [0]);
+        let _pass = self.pass_and_lock(index, &mut old);
         if !is_in(blocks, old[0]) {
             self.unlock(index, &old);
             self.free.put_back(&to);
@@ -96,11 +93,11 @@ impl BlockDisk {
         }
         let stored = self.old_content(index, old[0]).and_then(|content| {
             let store = Store { place: self.place(to[0].into()), at: index * BLOCK, from: &content };
-            self.store(&store, &mut checksums, &mut laps)
+            self.store(&store, &mut checksums)
         });
         let change = Change { first: index, old: &old, new: &new, checksums: &checksums };
         match stored {
-            Ok(()) => self.commit(&change, &mut laps),
+            Ok(()) => self.commit(&change),
             Err(error) => {
                 self.give_up(&change);
                 Err(error)

@@ -5,8 +5,10 @@
 //! off its shortest paths.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ferrite_memory::{Memory, Scheme, forward_memory};
 use serde::{Deserialize, Serialize};
 
 use crate::free::{SHARDS, usual_shard};
@@ -149,21 +151,24 @@ impl fmt::Debug for Stages {
     }
 }
 
-/// Counts one stage from here until it is dropped, if stages are counted.
-#[must_use = "it counts until it is dropped"]
-pub(crate) struct Passing<'stages> {
+/// Counts one stage from its start until it is dropped.
+#[must_use = "the stage ends when the timer is dropped"]
+pub(crate) struct StageTimer<'stages> {
     stages: Option<&'stages Stages>,
     stage: Stage,
     start: u64,
 }
 
-impl<'stages> Passing<'stages> {
+impl<'stages> StageTimer<'stages> {
+    /// Starts to count `stage`, or nothing if there are no `stages` to count in.
+    #[inline]
     pub fn start(stages: Option<&'stages Stages>, stage: Stage) -> Self {
         Self { stages, stage, start: stages.map_or(0, |stages| (stages.cycles)()) }
     }
 }
 
-impl Drop for Passing<'_> {
+impl Drop for StageTimer<'_> {
+    #[inline]
     fn drop(&mut self) {
         if let Some(stages) = self.stages {
             stages.add(self.stage, (stages.cycles)().wrapping_sub(self.start));
@@ -171,25 +176,53 @@ impl Drop for Passing<'_> {
     }
 }
 
-/// Counts stages that follow each other, if stages are counted.
-pub(crate) struct Laps<'stages> {
-    stages: Option<&'stages Stages>,
-    last: u64,
+/// The memory of a disk whose stages are counted: each copy is a [`Stage::Copy`], each fence a [`Stage::Fence`].
+pub(crate) struct CountedMemory {
+    pub memory: Arc<dyn Memory>,
+    pub stages: Arc<Stages>,
 }
 
-impl<'stages> Laps<'stages> {
-    pub fn start(stages: Option<&'stages Stages>) -> Self {
-        Self { stages, last: stages.map_or(0, |stages| (stages.cycles)()) }
+impl CountedMemory {
+    fn count(&self, stage: Stage) -> StageTimer<'_> {
+        StageTimer::start(Some(&self.stages), stage)
+    }
+}
+
+impl Memory for CountedMemory {
+    forward_memory!(
+        self => self.memory;
+        size, survival, fence_is_durable, zero, expect_store, load_word, load_words, store_word, store_words, flush,
+        reserve, release, share, lend
+    );
+
+    fn load(&self, at: u64, into: &mut [u8]) {
+        let _copy = self.count(Stage::Copy);
+        self.memory.load(at, into);
     }
 
-    /// `stage` ends here, and the next one begins.
-    #[inline]
-    pub fn lap(&mut self, stage: Stage) {
-        if let Some(stages) = self.stages {
-            let now = (stages.cycles)();
-            stages.add(stage, now.wrapping_sub(self.last));
-            self.last = now;
-        }
+    fn load_summed(&self, at: u64, into: &mut [u8]) -> Option<u32> {
+        let _copy = self.count(Stage::Copy);
+        self.memory.load_summed(at, into)
+    }
+
+    fn load_hole(&self, into: &mut [u8]) {
+        let _copy = self.count(Stage::Copy);
+        self.memory.load_hole(into);
+    }
+
+    fn store(&self, at: u64, from: &[u8], how: Scheme) {
+        let _copy = self.count(Stage::Copy);
+        self.memory.store(at, from, how);
+    }
+
+    fn fence(&self) {
+        let _fence = self.count(Stage::Fence);
+        self.memory.fence();
+    }
+
+    fn barrier(&self) -> ferrite_memory::Result<()> {
+        let _fence = self.count(Stage::Fence);
+        self.memory.barrier()
     }
 }
 

@@ -28,15 +28,16 @@
 use std::ops::Range;
 
 use ferrite_disk::{Access, Zeroing};
-use ferrite_memory::{Error, Result, Span, pin};
+use ferrite_memory::{Error, Pin, Result, Span, pin};
 
 use crate::checked::Store;
+use crate::checksum::checksum_of;
 use crate::disk::BlockDisk;
 use crate::map::{Entry, Word};
 use crate::options::Shortcut;
 use crate::publish::Change;
 use crate::shape::BLOCK;
-use crate::stages::{Laps, Stage};
+use crate::stages::Stage;
 
 /// Blocks that are changed together.
 pub(crate) const BATCH: usize = 64;
@@ -76,13 +77,11 @@ impl BlockDisk {
     #[inline(never)]
     pub(crate) fn write_with_care(&self, at: u64, from: &[u8], access: Access) -> std::result::Result<(), Box<Error>> {
         let written = self.check_change(Span::new(at, from.len() as u64)).and_then(|()| {
-            if self.overwrite_run(at, from) || self.replace_block(at, from) {
+            if self.overwrite_run(at, from) || self.write_block(at, from) {
                 return self.finish(access);
             }
             let _whole = self.whole();
-            if !self.write_checked_block(at, from) {
-                self.write_blocks(at, from)?;
-            }
+            self.write_blocks(at, from)?;
             self.finish(access)
         });
         written.map_err(Box::new)
@@ -92,7 +91,7 @@ impl BlockDisk {
     /// window waits until the processor has few stores pending, and registers that are saved are stores too.
     #[inline]
     pub(crate) fn overwrite_run(&self, at: u64, from: &[u8]) -> bool {
-        if self.shortcut != Shortcut::Overwrite {
+        if self.shortcut != Shortcut::Run {
             return false;
         }
         let _pass = self.gate.pass(pin);
@@ -143,9 +142,7 @@ impl BlockDisk {
     /// Writes over blocks up to the first that is not there; how many bytes. They are fenced before the blocks can
     /// be used for anything else.
     fn overwrite_mapped(&self, at: u64, from: &[u8]) -> usize {
-        let mut laps = self.laps();
-        let _pass = self.gate.pass(pin);
-        laps.lap(Stage::Lock);
+        let _pass = self.timed(Stage::Lock, || self.gate.pass(pin));
         let mut done = 0;
         while done < from.len() {
             let (place, len) = self.piece(Span::new(at + done as u64, (from.len() - done) as u64));
@@ -154,43 +151,65 @@ impl BlockDisk {
             self.memory.store(place, part, self.options.scheme);
             done += part.len();
         }
-        laps.lap(Stage::Copy);
         self.memory.fence();
-        laps.lap(Stage::Fence);
         done
     }
 
-    /// Writes a whole block to a free one and then names it: as [`Self::replace`], and as lean as
-    /// [`Self::overwrite_run`]; whether it did.
+    /// Writes one whole block: to a free block, or over the old one if the disk is served in place. Returns false, with
+    /// nothing changed, if that takes more than one lock and one copy.
     #[inline]
-    pub(crate) fn replace_block(&self, at: u64, from: &[u8]) -> bool {
+    fn write_block(&self, at: u64, from: &[u8]) -> bool {
         let is_whole = from.len() as u64 == BLOCK && at.is_multiple_of(BLOCK);
-        if !is_whole || self.shortcut != Shortcut::Replace {
-            return false;
-        }
+        is_whole
+            && self.shortcut == Shortcut::Block
+            && match (self.options.in_place, &self.checksums) {
+                (false, None) => self.write_block_by::<false, false>(at / BLOCK, from),
+                (false, Some(_)) => self.write_block_by::<false, true>(at / BLOCK, from),
+                (true, _) => self.write_block_by::<true, true>(at / BLOCK, from),
+            }
+    }
+
+    #[inline]
+    fn write_block_by<const IN_PLACE: bool, const CHECKSUM: bool>(&self, index: u64, from: &[u8]) -> bool {
+        let checksum = if CHECKSUM { checksum_of(from) } else { 0 };
         let pass = self.gate.pass(pin);
-        let Some(block) = self.free.take_one(&pass) else {
+        let free = if IN_PLACE { None } else { self.free.take_one(&pass) };
+        if !IN_PLACE && free.is_none() {
             drop(pass);
             self.restock();
             return false;
-        };
-        let (index, new, place) = (at / BLOCK, Entry::of(block), self.place(block.into()));
-        self.memory.expect_store(place);
+        }
+        free.inspect(|block| self.memory.expect_store(self.place((*block).into())));
         let old = self.map.lock(index);
-        if old == Entry::ZERO && !self.promise(1) {
+        if old == Entry::ZERO && (IN_PLACE || !self.promise(1)) {
             self.map.unlock(index, old);
-            self.free.restock(&pass, &[block]);
+            free.inspect(|block| self.free.restock(&pass, &[*block]));
             return false;
         }
-        self.memory.store(place, from, self.options.scheme);
-        self.settle_data();
-        self.map.publish_one(&*self.memory, index, Word::of(new, 0));
+        let new = free.map_or(old, Entry::of);
+        self.memory.store(self.place(new.block().expect("a block")), from, self.options.scheme);
+        if !IN_PLACE {
+            self.settle_data();
+        }
+        self.map.publish_one(&*self.memory, index, Word::of(new, checksum));
         self.memory.fence();
+        if let Some(checksums) = self.checksums.as_ref().filter(|_| CHECKSUM) {
+            checksums.set(index, checksum);
+        }
         self.map.unlock(index, new);
-        if let Some(block) = old.block() {
+        if let Some(block) = old.block().filter(|_| !IN_PLACE) {
             self.free.free_one(&pass, block as u32);
         }
         true
+    }
+
+    /// Passes the gate and locks the blocks from `first` on, one for each element of `old`, which become their entries.
+    pub(crate) fn pass_and_lock(&self, first: u64, old: &mut [Entry]) -> Pin {
+        self.timed(Stage::Lock, || {
+            let pass = self.gate.pass(pin);
+            (first..).zip(old).for_each(|(index, entry)| *entry = self.map.lock(index));
+            pass
+        })
     }
 
     /// Gives this thread free blocks for its next overwrites.
@@ -199,6 +218,14 @@ impl BlockDisk {
         if let Some(blocks) = self.free.take_stock() {
             self.free.restock(&self.gate.pass(pin), &blocks);
         }
+    }
+
+    /// Fills `blocks` with free blocks.
+    pub(crate) fn take_blocks(&self, blocks: &mut [u32]) -> Result<()> {
+        while !self.free.take(blocks) {
+            self.find_space(blocks.len() as u64)?;
+        }
+        Ok(())
     }
 
     /// Writes to free blocks and then names them; whether it did.
@@ -215,13 +242,9 @@ impl BlockDisk {
         let count = ((at + from.len() as u64).div_ceil(BLOCK) - at / BLOCK) as usize;
         let mut blocks = [0; N];
         let blocks = &mut blocks[..count];
-        let mut laps = self.laps();
         loop {
-            while !self.free.take(blocks) {
-                self.find_space(count as u64)?;
-            }
-            laps.lap(Stage::FindSpace);
-            match self.replace_by::<N>(blocks, at, from, &mut laps)? {
+            self.timed(Stage::FindSpace, || self.take_blocks(blocks))?;
+            match self.replace_by::<N>(blocks, at, from)? {
                 Replaced::All => return Ok(true),
                 Replaced::IsThere => return Ok(false),
                 Replaced::NoRoom { fresh } => self.grow_thin(fresh)?,
@@ -230,20 +253,11 @@ impl BlockDisk {
     }
 
     /// Writes to `blocks`, which are free, and names them (B1 to B4), or gives them back.
-    fn replace_by<const N: usize>(
-        &self,
-        blocks: &[u32],
-        at: u64,
-        from: &[u8],
-        laps: &mut Laps<'_>,
-    ) -> Result<Replaced> {
+    fn replace_by<const N: usize>(&self, blocks: &[u32], at: u64, from: &[u8]) -> Result<Replaced> {
         let (first, count) = (at / BLOCK, blocks.len());
-        let _pass = self.gate.pass(pin);
         let (mut old, mut new, mut checksums) = ([Entry::ZERO; N], [Entry::ZERO; N], [0; N]);
-        for (i, block) in blocks.iter().enumerate() {
-            old[i] = self.map.lock(first + i as u64);
-            new[i] = Entry::of(*block);
-        }
+        let _pass = self.pass_and_lock(first, &mut old[..count]);
+        new.iter_mut().zip(blocks).for_each(|(new, block)| *new = Entry::of(*block));
         let (old, new) = (&old[..count], &new[..count]);
         let fresh = old.iter().filter(|entry| **entry == Entry::ZERO).count();
         let is_there = self.options.in_place && fresh < count;
@@ -252,11 +266,10 @@ impl BlockDisk {
             self.free.put_back(blocks);
             return Ok(if is_there { Replaced::IsThere } else { Replaced::NoRoom { fresh: fresh as u64 } });
         }
-        laps.lap(Stage::Lock);
-        let copied = self.copy(&Batch { at, from, old, blocks }, &mut checksums, laps);
+        let copied = self.copy(&Batch { at, from, old, blocks }, &mut checksums);
         let change = Change { first, old, new, checksums: &checksums[..count] };
         match copied {
-            Ok(()) => self.commit(&change, laps).map(|()| Replaced::All),
+            Ok(()) => self.commit(&change).map(|()| Replaced::All),
             Err(error) => {
                 self.give_up(&change);
                 self.release(fresh as u64);
@@ -267,7 +280,7 @@ impl BlockDisk {
 
     /// Copies a batch to its blocks, completing the first and the last from the old ones where they are written in
     /// part, and notes the checksum of each block where the disk keeps them.
-    pub(crate) fn copy(&self, batch: &Batch<'_>, checksums: &mut [u32], laps: &mut Laps<'_>) -> Result<()> {
+    pub(crate) fn copy(&self, batch: &Batch<'_>, checksums: &mut [u32]) -> Result<()> {
         let Batch { at, from, old, blocks } = *batch;
         let (mut done, mut i) = (0, 0);
         while done < from.len() {
@@ -279,7 +292,7 @@ impl BlockDisk {
                 let len = left.min(BLOCK as usize - within);
                 let mut whole = self.old_content(at / BLOCK, old[i])?;
                 whole[within..within + len].copy_from_slice(&from[done..done + len]);
-                self.store(&Store { place, at: at - within as u64, from: &whole }, &mut checksums[i..], laps)?;
+                self.store(&Store { place, at: at - within as u64, from: &whole }, &mut checksums[i..])?;
                 (done, i) = (done + len, i + 1);
                 continue;
             }
@@ -287,7 +300,7 @@ impl BlockDisk {
                 .take_while(|n| self.place(blocks[i + n].into()) == place + *n as u64 * BLOCK)
                 .count();
             let len = (together + 1) * BLOCK as usize;
-            self.store(&Store { place, at, from: &from[done..done + len] }, &mut checksums[i..], laps)?;
+            self.store(&Store { place, at, from: &from[done..done + len] }, &mut checksums[i..])?;
             (done, i) = (done + len, i + together + 1);
         }
         Ok(())
@@ -298,18 +311,14 @@ impl BlockDisk {
         let mut first = blocks.start;
         while first < blocks.end {
             let count = (blocks.end - first).min(BATCH as u64) as usize;
-            let (mut old, mut laps) = ([Entry::ZERO; BATCH], self.laps());
-            let _pass = self.gate.pass(pin);
-            for (i, entry) in old[..count].iter_mut().enumerate() {
-                *entry = self.map.lock(first + i as u64);
-            }
-            laps.lap(Stage::Lock);
+            let mut old = [Entry::ZERO; BATCH];
+            let _pass = self.pass_and_lock(first, &mut old[..count]);
             let (new, checksums) = ([Entry::ZERO; BATCH], [0; BATCH]);
             let change = Change { first, old: &old[..count], new: &new[..count], checksums: &checksums[..count] };
             if change.old == change.new {
                 self.unlock(first, change.old);
             } else {
-                self.commit(&change, &mut laps)?;
+                self.commit(&change)?;
                 self.release(old[..count].iter().filter(|entry| **entry != Entry::ZERO).count() as u64);
             }
             first += count as u64;

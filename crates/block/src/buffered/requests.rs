@@ -45,7 +45,7 @@ impl<D: Disk> Buffered<D> {
         let mut done = 0;
         loop {
             let mut ring = self.ring_to_change(piece.number);
-            let passing = self.passing();
+            let timer = self.timer();
             while done < from.len() {
                 match self.put_part(&mut ring, piece.span.at + done as u64, &from[done..])? {
                     0 => break,
@@ -54,7 +54,7 @@ impl<D: Disk> Buffered<D> {
             }
             let is_high = ring.used() > self.high_pages;
             drop(ring);
-            drop(passing);
+            drop(timer);
             if is_high {
                 self.bell(piece.number).ring();
             }
@@ -106,7 +106,7 @@ impl<D: Disk> Buffered<D> {
             let at = piece.span.at + done as u64;
             let missing = {
                 let ring = self.buffers[piece.number].ring.lock();
-                let _passing = self.passing();
+                let _timer = self.timer();
                 done += get_buffered(&ring, at, &mut into[done..]);
                 let at = piece.span.at + done as u64;
                 missing_bytes(&ring, at, (into.len() - done) as u64) as usize
