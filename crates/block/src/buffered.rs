@@ -21,12 +21,12 @@
 //!
 //! Locks are taken in the order plan, ring, and what the disk has.
 
-mod bell;
 mod drain;
 mod options;
 mod requests;
 mod ring;
 mod syncer;
+mod syncer_wake;
 #[cfg(test)]
 mod tests;
 
@@ -38,17 +38,17 @@ use ferrite_pool::Freeze;
 use parking_lot::MutexGuard;
 
 use crate::disk::BlockDisk;
-use crate::stages::{Stage, StageTimer, Stages};
+use crate::stages::{DiskStage, StageTimer, Stages};
 
-use bell::Bell;
-use drain::{Buffer, Plan};
+use drain::{DrainPlan, WriteBuffer};
 pub use options::BufferOptions;
-use ring::{PAGE, Ring};
+use ring::{PAGE, PageRing};
 pub use syncer::Syncers;
+use syncer_wake::SyncerWake;
 
 /// What a step of a syncer did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Drained {
+pub enum DrainStep {
     /// Nothing: the buffer does not pass its high watermark.
     Nothing,
     /// Chose what to write.
@@ -66,7 +66,7 @@ pub enum Drained {
 pub struct Buffered<D> {
     disk: D,
     options: BufferOptions,
-    buffers: Box<[Buffer]>,
+    buffers: Box<[WriteBuffer]>,
     high_pages: u64,
     low_pages: u64,
     stages: Option<Arc<Stages>>,
@@ -81,7 +81,7 @@ impl<D: Disk> Buffered<D> {
         options.check()?;
         let pages = options.buffer_bytes / PAGE as u64;
         let part = |of: f64| (pages as f64 * of) as u64;
-        let buffers: Option<_> = (0..options.buffers).map(|_| Buffer::new(pages as usize)).collect();
+        let buffers: Option<_> = (0..options.buffers).map(|_| WriteBuffer::new(pages as usize)).collect();
         let too_large = || {
             let BufferOptions { buffers, buffer_bytes, .. } = options;
             Error::Unsupported(format!("write buffers: {buffers} of {buffer_bytes} bytes: there is no memory for them"))
@@ -118,8 +118,8 @@ impl<D: Disk> Buffered<D> {
         self.buffers.len()
     }
 
-    fn bell(&self, number: usize) -> &Bell {
-        &self.buffers[number].bell
+    fn syncer_wake(&self, number: usize) -> &SyncerWake {
+        &self.buffers[number].syncer_wake
     }
 
     /// Writes everything that the buffers hold when this is called to the disk.
@@ -135,7 +135,7 @@ impl<D: Disk> Buffered<D> {
     }
 
     /// The ring of buffer `number`, to be changed; waits while the pool stands still (U7).
-    fn ring_to_change(&self, number: usize) -> MutexGuard<'_, Ring> {
+    fn lock_ring(&self, number: usize) -> MutexGuard<'_, PageRing> {
         let mut ring = self.buffers[number].ring.lock();
         while ring.is_frozen {
             self.buffers[number].thawed.wait(&mut ring);
@@ -144,9 +144,9 @@ impl<D: Disk> Buffered<D> {
     }
 
     /// The same with nothing on its way to the disk, and nothing starting until the plan is released.
-    fn ring_to_itself(&self, number: usize) -> (MutexGuard<'_, Option<Plan>>, MutexGuard<'_, Ring>) {
+    fn lock_ring_and_plan(&self, number: usize) -> (MutexGuard<'_, Option<DrainPlan>>, MutexGuard<'_, PageRing>) {
         loop {
-            drop(self.ring_to_change(number));
+            drop(self.lock_ring(number));
             let plan = self.buffers[number].plan.lock();
             let ring = self.buffers[number].ring.lock();
             if !ring.is_frozen {
@@ -156,7 +156,7 @@ impl<D: Disk> Buffered<D> {
     }
 
     fn timer(&self) -> StageTimer<'_> {
-        StageTimer::start(self.stages.as_deref(), Stage::Buffer)
+        StageTimer::start(self.stages.as_deref(), DiskStage::Buffer)
     }
 }
 

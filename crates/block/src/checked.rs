@@ -6,16 +6,16 @@ use ferrite_memory::{Error, Result, Span, pin, planted};
 
 use crate::checksum::checksum_of;
 use crate::disk::BlockDisk;
-use crate::map::Entry;
-use crate::publish::Change;
+use crate::map::MapEntry;
+use crate::publish::WordChange;
 use crate::shape::BLOCK;
-use crate::stages::Stage;
-use crate::write::{BATCH, Batch};
+use crate::stages::DiskStage;
+use crate::write::{BATCH, WriteBatch};
 
 const BLOCK_BYTES: usize = BLOCK as usize;
 
 /// Bytes on their way to the medium.
-pub(crate) struct Store<'batch> {
+pub(crate) struct BlockStore<'batch> {
     /// Where in the pool.
     pub place: u64,
     /// Where on the disk; the start of a block.
@@ -28,10 +28,10 @@ impl BlockDisk {
     /// Reads `into` where more is to be done than to copy.
     ///
     /// # Errors
-    /// [`Error::Damaged`] with the first byte of the first block that is not what its checksum says;
+    /// [`Error::DamagedBlock`] with the first byte of the first block that is not what its checksum says;
     /// [`Error::OutOfRange`]. Boxed, so that the result of a read is a word in a register.
     #[inline(never)]
-    pub(crate) fn read_with_care(&self, at: u64, into: &mut [u8]) -> std::result::Result<(), Box<Error>> {
+    pub(crate) fn read_slow(&self, at: u64, into: &mut [u8]) -> std::result::Result<(), Box<Error>> {
         let span = Span::new(at, into.len() as u64);
         self.check(span).and_then(|()| self.read_checked(at, into)).map_err(Box::new)
     }
@@ -54,7 +54,7 @@ impl BlockDisk {
         while done < into.len() {
             let from = at + done as u64;
             let rest = Span::new(from, (into.len() - done) as u64);
-            let (place, len) = self.timed(Stage::Map, || self.piece(rest));
+            let (place, len) = self.timed(DiskStage::Map, || self.piece(rest));
             let part = &mut into[done..done + len as usize];
             match place {
                 Some(place) => self.read_run(place, from, part)?,
@@ -122,13 +122,13 @@ impl BlockDisk {
             return Ok(());
         }
         let Some(expected) = expected else { return Ok(()) };
-        let found = found.unwrap_or_else(|| self.timed(Stage::Checksum, || checksum_of(block)));
-        if found == expected { Ok(()) } else { self.read_again(index, block) }
+        let found = found.unwrap_or_else(|| self.timed(DiskStage::Checksum, || checksum_of(block)));
+        if found == expected { Ok(()) } else { self.read_locked(index, block) }
     }
 
     /// Reads block `index` while nobody changes it: what was read may have met the checksum of something else.
     #[cold]
-    fn read_again(&self, index: u64, into: &mut [u8]) -> Result<()> {
+    fn read_locked(&self, index: u64, into: &mut [u8]) -> Result<()> {
         let entry = self.map.lock(index);
         let read = self.old_content(index, entry).map(|content| into.copy_from_slice(&content));
         self.map.unlock(index, entry);
@@ -136,7 +136,7 @@ impl BlockDisk {
     }
 
     /// What block `index`, which is locked and named by `entry`, holds.
-    pub(crate) fn old_content(&self, index: u64, entry: Entry) -> Result<[u8; BLOCK_BYTES]> {
+    pub(crate) fn old_content(&self, index: u64, entry: MapEntry) -> Result<[u8; BLOCK_BYTES]> {
         let mut content = [0; BLOCK_BYTES];
         let Some(block) = entry.block() else { return Ok(content) };
         self.memory.load(self.place(block), &mut content);
@@ -148,9 +148,9 @@ impl BlockDisk {
 
     /// Stores whole blocks, notes their checksums where the disk keeps them, and reads them back if asked to (B8).
     #[inline]
-    pub(crate) fn store(&self, store: &Store<'_>, checksums: &mut [u32]) -> Result<()> {
+    pub(crate) fn store(&self, store: &BlockStore<'_>, checksums: &mut [u32]) -> Result<()> {
         if self.checksums.is_some() {
-            self.timed(Stage::Checksum, || {
+            self.timed(DiskStage::Checksum, || {
                 let blocks = store.from.chunks_exact(BLOCK_BYTES);
                 checksums.iter_mut().zip(blocks).for_each(|(checksum, block)| *checksum = checksum_of(block));
             });
@@ -160,9 +160,9 @@ impl BlockDisk {
     }
 
     /// Compares what the medium holds with what was stored.
-    fn read_back(&self, store: &Store<'_>) -> Result<()> {
+    fn read_back(&self, store: &BlockStore<'_>) -> Result<()> {
         self.memory.fence();
-        self.timed(Stage::Verify, || {
+        self.timed(DiskStage::Verify, || {
             let mut found = [0; BLOCK_BYTES];
             for (i, block) in (0..).zip(store.from.chunks_exact(BLOCK_BYTES)) {
                 self.pool.memory().load(store.place + i * BLOCK, &mut found);
@@ -175,19 +175,19 @@ impl BlockDisk {
     }
 
     /// Whether an overwrite in place has more to do than to copy.
-    pub(crate) fn overwrites_with_care(&self) -> bool {
+    pub(crate) fn locks_overwrites(&self) -> bool {
         self.options.in_place && (self.checksums.is_some() || self.options.verify)
     }
 
     /// Writes over blocks up to the first that is not there, 64 at most; how many bytes. Other writers are kept away,
     /// since the checksum is of the whole block (B7).
-    pub(crate) fn overwrite_with_care(&self, at: u64, from: &[u8]) -> Result<usize> {
-        let _pass = self.timed(Stage::Lock, || self.gate.pass(pin));
+    pub(crate) fn overwrite_blocks(&self, at: u64, from: &[u8]) -> Result<usize> {
+        let _pass = self.timed(DiskStage::Lock, || self.gate.pass(pin));
         let first = at / BLOCK;
         let wanted = ((at + from.len() as u64).div_ceil(BLOCK) - first).min(BATCH as u64);
-        let (mut old, mut blocks, mut count) = ([Entry::ZERO; BATCH], [0; BATCH], 0);
+        let (mut old, mut blocks, mut count) = ([MapEntry::ZERO; BATCH], [0; BATCH], 0);
         for index in first..first + wanted {
-            let entry = self.timed(Stage::Lock, || self.map.lock(index));
+            let entry = self.timed(DiskStage::Lock, || self.map.lock(index));
             let Some(block) = entry.block() else {
                 self.map.unlock(index, entry);
                 break;
@@ -197,20 +197,20 @@ impl BlockDisk {
         }
         let from = &from[..from.len().min((count * BLOCK_BYTES).saturating_sub((at % BLOCK) as usize))];
         let (old, blocks) = (&old[..count], &blocks[..count]);
-        let done = self.overwrite_locked(&Batch { at, from, old, blocks });
+        let done = self.overwrite_batch(&WriteBatch { at, from, old, blocks });
         self.unlock(first, old);
         done.map(|()| from.len())
     }
 
     /// Writes over blocks and renews their words. One fence for both: B7 asks for no order between them.
-    fn overwrite_locked(&self, batch: &Batch<'_>) -> Result<()> {
+    fn overwrite_batch(&self, batch: &WriteBatch<'_>) -> Result<()> {
         let (first, mut checksums) = (batch.at / BLOCK, [0; BATCH]);
         let checksums = &mut checksums[..batch.old.len()];
         self.ensure_end_is_whole(batch)?;
         let copied = self.copy(batch, checksums);
-        let change = Change { first, old: batch.old, new: batch.old, checksums };
+        let change = WordChange { first, old: batch.old, new: batch.old, checksums };
         if copied.is_ok() && self.checksums.is_some() {
-            self.timed(Stage::Map, || self.renew_words(&change));
+            self.timed(DiskStage::Map, || self.renew_words(&change));
         }
         self.memory.fence();
         copied?;
@@ -223,7 +223,7 @@ impl BlockDisk {
 
     /// Refuses a batch for its last block before it stores to those before it, which would then not be what their words
     /// say (B7). The first block is looked at before anything is stored in any case.
-    fn ensure_end_is_whole(&self, batch: &Batch<'_>) -> Result<()> {
+    fn ensure_end_is_whole(&self, batch: &WriteBatch<'_>) -> Result<()> {
         let end = batch.at + batch.from.len() as u64;
         match batch.old {
             [_, .., last] if !end.is_multiple_of(BLOCK) => self.old_content(end / BLOCK, *last).map(drop),
@@ -233,7 +233,7 @@ impl BlockDisk {
 
     /// Writes words that name the same blocks as before with new checksums. One that waits for a flush to be written at
     /// all goes on waiting: what it names may not be durable yet (B5).
-    fn renew_words(&self, change: &Change<'_>) {
+    fn renew_words(&self, change: &WordChange<'_>) {
         if self.dirty.is_none() {
             return self.map.publish(self.pool.memory(), change.first, change.words());
         }

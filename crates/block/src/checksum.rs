@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::table::Table;
+use crate::table::GrowingTable;
 
 /// The checksum of `content`: the CRC-32 of zlib and Ethernet, 80 ns for 4 KiB.
 #[inline]
@@ -15,12 +15,12 @@ pub(crate) fn checksum_of(content: &[u8]) -> u32 {
 }
 
 /// The checksum of each block of a disk. That of a block that reads as zeros says nothing.
-pub(crate) struct Checksums(Table<AtomicU32>);
+pub(crate) struct Checksums(GrowingTable<AtomicU32>);
 
 impl Checksums {
     /// None, with room for `blocks_max`.
     pub fn new(blocks_max: u64) -> Self {
-        Self(Table::new(blocks_max))
+        Self(GrowingTable::new(blocks_max))
     }
 
     /// Makes room for blocks `0 .. blocks`.

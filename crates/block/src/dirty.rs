@@ -2,15 +2,15 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::table::Table;
+use crate::table::GrowingTable;
 
 /// A bit for each block.
-pub(crate) struct Dirty(Table<AtomicU64>);
+pub(crate) struct DirtyBlocks(GrowingTable<AtomicU64>);
 
-impl Dirty {
+impl DirtyBlocks {
     /// No bits, with room for `blocks_max`.
     pub fn new(blocks_max: u64) -> Self {
-        Self(Table::new(blocks_max.div_ceil(64)))
+        Self(GrowingTable::new(blocks_max.div_ceil(64)))
     }
 
     /// Makes room for blocks `0 .. blocks`.

@@ -12,14 +12,14 @@ use ferrite_pool::{Extent, Freeze, Gate, Pool, Role, Stream, Tag};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::checksum::Checksums;
-use crate::dirty::Dirty;
-use crate::free::Free;
-use crate::map::{Entry, Map, Word};
+use crate::dirty::DirtyBlocks;
+use crate::free::FreeBlocks;
+use crate::map::{BlockMap, MapEntry, MapWord};
 use crate::options::{DiskOptions, Shortcut};
-use crate::room::{KEPT, Room};
-use crate::shape::{self, BLOCK, DISK_BYTES_MAX, Shape};
-use crate::stages::{CountedMemory, Stage, StageTimer, Stages};
-use crate::table::{Table, zeroed};
+use crate::room::{KEPT, ThinRoom};
+use crate::shape::{self, BLOCK, DISK_BYTES_MAX, DiskShape};
+use crate::stages::{CountedMemory, DiskStage, StageTimer, Stages};
+use crate::table::{GrowingTable, zeroed};
 
 /// Runs that one answer of [`Disk::extents`] has at most.
 const RUNS_MAX: usize = 4096;
@@ -32,26 +32,26 @@ pub struct BlockDisk {
     pub(crate) pool: Arc<Pool>,
     pub(crate) memory: Arc<dyn Memory>,
     pub(crate) options: DiskOptions,
-    pub(crate) map: Map,
-    pub(crate) free: Free,
+    pub(crate) map: BlockMap,
+    pub(crate) free: FreeBlocks,
     /// Of a thin disk.
-    pub(crate) room: Option<Room>,
+    pub(crate) room: Option<ThinRoom>,
     pub(crate) gate: Gate,
     /// Marks what a flush has to publish, where a fence does not make data durable.
-    pub(crate) dirty: Option<Dirty>,
+    pub(crate) dirty: Option<DirtyBlocks>,
     pub(crate) publishing: Mutex<()>,
     /// Where the disk keeps them.
     pub(crate) checksums: Option<Checksums>,
     pub(crate) shortcut: Shortcut,
     stages: Option<Arc<Stages>>,
     /// Whether a read has more to do than to copy.
-    pub(crate) reads_with_care: bool,
+    pub(crate) has_slow_reads: bool,
     tag: Mutex<Arc<Tag>>,
-    shape: Shape,
+    shape: DiskShape,
     identity: [u8; 16],
     size: AtomicU64,
     /// Where each chunk of the data stream lies in the pool.
-    pub(crate) chunks: Table<AtomicU64>,
+    pub(crate) chunks: GrowingTable<AtomicU64>,
     /// Blocks of the data stream.
     pub(crate) data_blocks: AtomicU64,
 }
@@ -60,11 +60,11 @@ impl BlockDisk {
     /// Opens the disk called `name`. The caller sees to it that a disk is open once at a time.
     ///
     /// # Errors
-    /// What [`Shape::read`] refuses, and a map that names a block twice or one that is not there;
+    /// What [`DiskShape::read`] refuses, and a map that names a block twice or one that is not there;
     /// [`ferrite_pool::Error::Medium`] where there is no memory for it.
     pub fn open(pool: Arc<Pool>, name: &str, options: DiskOptions) -> ferrite_pool::Result<Arc<Self>> {
         let tag = pool.tag(name)?;
-        let shape = Shape::read(&tag)?;
+        let shape = DiskShape::read(&tag)?;
         let memory = pool.memory_handle();
         let blocks_max = DISK_BYTES_MAX / BLOCK;
         let settles = memory.fence_is_durable() && options.scheme.settles_at_fence();
@@ -80,28 +80,28 @@ impl BlockDisk {
         let mut disk = Self {
             memory,
             options,
-            map: Map::new(blocks_max)?,
-            free: Free::counted(stages.clone()),
+            map: BlockMap::new(blocks_max)?,
+            free: FreeBlocks::counted(stages.clone()),
             room: None,
             gate: Gate::default(),
-            dirty: (!settles).then(|| Dirty::new(blocks_max)),
+            dirty: (!settles).then(|| DirtyBlocks::new(blocks_max)),
             publishing: Mutex::new(()),
             checksums: shape.checksum.then(|| Checksums::new(blocks_max)),
             shortcut: Shortcut::of(&options, settles, shape.checksum),
-            reads_with_care: shape.checksum || stages.is_some(),
+            has_slow_reads: shape.checksum || stages.is_some(),
             stages,
             shape,
             identity,
             size: AtomicU64::new(shape.size),
-            chunks: Table::new(2 * blocks_max / CHUNK_PAGES),
+            chunks: GrowingTable::new(2 * blocks_max / CHUNK_PAGES),
             data_blocks: AtomicU64::new(0),
             tag: Mutex::new(Arc::clone(&tag)),
             pool,
         };
-        disk.make_room(tag.size.div_ceil(BLOCK), Stream::new(&tag.extents, Role::DATA).len() / CHUNK)?;
+        disk.grow_tables(tag.size.div_ceil(BLOCK), Stream::new(&tag.extents, Role::DATA).len() / CHUNK)?;
         disk.adopt(&tag);
         disk.load_map(&tag)?;
-        disk.room = shape.thin.then(|| Room::of(disk.free.count()));
+        disk.room = shape.thin.then(|| ThinRoom::of(disk.free.count()));
         let disk = Arc::new(disk);
         let service: Arc<dyn Freeze> = disk.clone();
         disk.pool.register_freezer(Arc::downgrade(&service));
@@ -119,9 +119,9 @@ impl BlockDisk {
     fn grow(&self, size: u64) -> ferrite_pool::Result<()> {
         let mut tag = self.tag.lock();
         let shape = shape::grown(&tag, size)?;
-        self.make_room(shape.blocks, shape.data_bytes().div_ceil(CHUNK))?;
+        self.grow_tables(shape.blocks, shape.data_bytes().div_ceil(CHUNK))?;
         let grown = shape::resize(&self.pool, &tag, size)?;
-        self.take_over(&grown);
+        self.adopt_grown(&grown);
         self.size.store(size, Ordering::Release);
         *tag = grown;
         Ok(())
@@ -150,19 +150,19 @@ impl BlockDisk {
 
     /// Counts a whole request until the timer is dropped.
     pub(crate) fn whole(&self) -> StageTimer<'_> {
-        StageTimer::start(self.stages.as_deref(), Stage::Total)
+        StageTimer::start(self.stages.as_deref(), DiskStage::Total)
     }
 
     /// Counts `work` as `stage`, if stages are counted.
     #[inline]
-    pub(crate) fn timed<T>(&self, stage: Stage, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn timed<T>(&self, stage: DiskStage, work: impl FnOnce() -> T) -> T {
         let _timer = StageTimer::start(self.stages.as_deref(), stage);
         work()
     }
 
     /// Makes room in its tables for so many blocks, and chunks of the data stream. There may be no memory for it, so it comes
     /// before anything changes.
-    pub(crate) fn make_room(&self, blocks: u64, chunks: u64) -> ferrite_pool::Result<()> {
+    pub(crate) fn grow_tables(&self, blocks: u64, chunks: u64) -> ferrite_pool::Result<()> {
         self.map.grow(blocks)?;
         self.dirty.as_ref().map_or(Ok(()), |dirty| dirty.grow(blocks))?;
         self.checksums.as_ref().map_or(Ok(()), |checksums| checksums.grow(blocks))?;
@@ -185,7 +185,7 @@ impl BlockDisk {
     fn load_map(&self, tag: &Tag) -> ferrite_pool::Result<()> {
         let data_blocks = self.data_blocks.load(Ordering::Acquire);
         let mut used = zeroed::<bool>(data_blocks as usize)?;
-        let mut words = [Word::default(); 4096];
+        let mut words = [MapWord::default(); 4096];
         let blocks = self.shape.blocks;
         for first in (0..blocks).step_by(words.len()) {
             let count = (blocks - first).min(words.len() as u64) as usize;
@@ -256,7 +256,7 @@ impl Freeze for BlockDisk {
         self.gate.close();
         wait_for_pins();
         // A failed persist poisons the pool, which the backup finds out by itself.
-        let _ = self.settle();
+        let _ = self.flush_map();
     }
 
     fn thaw(&self) {
@@ -264,7 +264,7 @@ impl Freeze for BlockDisk {
     }
 
     fn spare(&self) -> bool {
-        self.give_chunks().unwrap_or(false)
+        self.release_chunks().unwrap_or(false)
     }
 }
 
@@ -305,8 +305,8 @@ impl Disk for BlockDisk {
     #[inline(always)]
     fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
         let span = Span::new(at, into.len() as u64);
-        if self.reads_with_care || !self.is_good(span) {
-            return self.read_with_care(at, into).map_err(|why| *why);
+        if self.has_slow_reads || !self.is_good(span) {
+            return self.read_slow(at, into).map_err(|why| *why);
         }
         if let Some(usual) = self.map.usual(span) {
             self.memory.load(usual.place, into);
@@ -327,12 +327,12 @@ impl Disk for BlockDisk {
         if is_usual && self.overwrite_run(at, from) {
             return Ok(());
         }
-        self.write_with_care(at, from, access).map_err(|why| *why)
+        self.write_cow(at, from, access).map_err(|why| *why)
     }
 
     fn flush(&self) -> Result<()> {
         let _whole = self.whole();
-        self.settle()
+        self.flush_map()
     }
 
     fn trim(&self, span: Span, access: Access) -> Result<()> {
@@ -369,7 +369,7 @@ impl Disk for BlockDisk {
         let (mut runs, mut done) = (Vec::<Run>::new(), 0);
         while done < span.len && runs.len() < RUNS_MAX {
             let (entry, len) = self.run(Span::new(span.at + done, span.len - done));
-            let hole = entry == Entry::ZERO;
+            let hole = entry == MapEntry::ZERO;
             match runs.last_mut() {
                 Some(last) if last.hole == hole => last.len += len,
                 _ => runs.push(Run { len, hole, zero: hole }),

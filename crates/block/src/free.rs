@@ -16,7 +16,7 @@ use ferrite_memory::{Pin, wait_for_pins};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::loans::Loans;
-use crate::stages::{Stage, StageTimer, Stages};
+use crate::stages::{DiskStage, StageTimer, Stages};
 use crate::stash::{PILE, Recalled, Stashes};
 
 pub(crate) const SHARDS: usize = 16;
@@ -25,20 +25,20 @@ const WORTH_A_WAIT: usize = 64;
 
 #[derive(Default)]
 #[repr(align(128))]
-struct Shard(Mutex<Blocks>);
+struct FreeShard(Mutex<ShardBlocks>);
 
 #[derive(Default)]
-struct Blocks {
+struct ShardBlocks {
     /// To be used, last first.
     ready: Vec<u32>,
     /// Freed, and maybe still read from.
-    limbo: Vec<u32>,
+    freed: Vec<u32>,
 }
 
 /// The free blocks of one disk.
 #[derive(Default)]
-pub(crate) struct Free {
-    shards: [Shard; SHARDS],
+pub(crate) struct FreeBlocks {
+    shards: [FreeShard; SHARDS],
     stashes: Stashes,
     /// Those that were lent.
     pub(crate) loans: Loans,
@@ -46,7 +46,7 @@ pub(crate) struct Free {
     stages: Option<Arc<Stages>>,
 }
 
-impl Free {
+impl FreeBlocks {
     /// None, waiting for readers counted in `stages`.
     pub fn counted(stages: Option<Arc<Stages>>) -> Self {
         Self { stages, ..Self::default() }
@@ -111,11 +111,11 @@ impl Free {
     #[cold]
     fn spill(&self, pin: &Pin, block: u32) {
         let mut shard = self.shards[usual_shard()].0.lock();
-        shard.limbo.extend(self.stashes.of(pin).into_iter().flat_map(|stash| stash.spill()));
-        shard.limbo.push(block);
+        shard.freed.extend(self.stashes.of(pin).into_iter().flat_map(|stash| stash.spill()));
+        shard.freed.push(block);
     }
 
-    /// Blocks for [`Free::restock`], if the shards have that many. The caller is not pinned.
+    /// Blocks for [`FreeBlocks::restock`], if the shards have that many. The caller is not pinned.
     pub fn take_stock(&self) -> Option<[u32; PILE]> {
         let mut blocks = [0; PILE];
         self.take(&mut blocks).then_some(blocks)
@@ -130,11 +130,11 @@ impl Free {
 
     /// Brings what is in stashes to a shard. The caller is not pinned.
     pub fn recall(&self) {
-        let Recalled { mut ready, limbo } = self.stashes.recall();
+        let Recalled { mut ready, freed } = self.stashes.recall();
         self.loans.sift(&mut ready);
         let mut shard = self.shards[usual_shard()].0.lock();
         shard.ready.extend(ready);
-        shard.limbo.extend(limbo);
+        shard.freed.extend(freed);
     }
 
     /// Takes out what is free of `blocks` when nobody can be reading from it any more. The caller is not pinned.
@@ -144,7 +144,7 @@ impl Free {
         for shard in &self.shards {
             let mut shard = shard.0.lock();
             ready.extend(shard.ready.extract_if(.., |block| blocks.contains(block)));
-            freed.extend(shard.limbo.extract_if(.., |block| blocks.contains(block)));
+            freed.extend(shard.freed.extract_if(.., |block| blocks.contains(block)));
         }
         self.wait(&mut freed);
         // Others may have been returned that were lent before.
@@ -165,7 +165,7 @@ impl Free {
 
     /// Waits until nobody can be reading from `freed`, and takes out what is lent.
     fn wait(&self, freed: &mut Vec<u32>) {
-        let _waiting = StageTimer::start(self.stages.as_deref(), Stage::WaitForPins);
+        let _waiting = StageTimer::start(self.stages.as_deref(), DiskStage::WaitForPins);
         wait_for_pins();
         self.loans.sift(freed);
     }
@@ -174,26 +174,26 @@ impl Free {
     pub fn free(&self, blocks: impl IntoIterator<Item = u64>) {
         let mut blocks = blocks.into_iter().map(|block| block as u32).peekable();
         if blocks.peek().is_some() {
-            self.shards[usual_shard()].0.lock().limbo.extend(blocks);
+            self.shards[usual_shard()].0.lock().freed.extend(blocks);
         }
     }
 
     /// Blocks that are free, those still read from included.
     pub fn count(&self) -> u64 {
-        let of = |shard: &Shard| {
+        let of = |shard: &FreeShard| {
             let blocks = shard.0.lock();
-            (blocks.ready.len() + blocks.limbo.len()) as u64
+            (blocks.ready.len() + blocks.freed.len()) as u64
         };
         self.shards.iter().map(of).sum::<u64>() + self.stashes.count()
     }
 }
 
-impl Shard {
+impl FreeShard {
     /// Fills the start of `into`; how much of it. Waits for readers only where that frees `worth` blocks or more.
     fn take(&self, into: &mut [u32], worth: usize, wait: impl Fn(&mut Vec<u32>)) -> usize {
         let mut blocks = self.0.lock();
-        if blocks.ready.len() < into.len() && blocks.limbo.len() >= worth {
-            let mut freed = std::mem::take(&mut blocks.limbo);
+        if blocks.ready.len() < into.len() && blocks.freed.len() >= worth {
+            let mut freed = std::mem::take(&mut blocks.freed);
             // Who is pinned may want this lock before unpinning.
             MutexGuard::unlocked(&mut blocks, || wait(&mut freed));
             // Those that were freed first are used first and in the same order, so that what is written again in

@@ -26,9 +26,9 @@ mod tests;
 mod walk;
 mod write;
 
-pub use buffered::{BufferOptions, Buffered, Drained, Syncers};
+pub use buffered::{BufferOptions, Buffered, DrainStep, Syncers};
 pub use disk::BlockDisk;
 pub use options::DiskOptions;
-pub use shape::{BLOCK, DISK_BYTES_MAX, DiskSpec, Shape, create, create_watched, remove, resize};
-pub use stages::{Passed, Stage, StageTotals, Stages};
+pub use shape::{BLOCK, DISK_BYTES_MAX, DiskShape, DiskSpec, create, create_watched, remove, resize};
+pub use stages::{DiskStage, StageCount, StageTotals, Stages};
 pub use walk::DiskOwner;

@@ -11,16 +11,16 @@ const LOANS_MAX: usize = 64;
 
 /// The loans of one disk.
 #[derive(Default)]
-pub(crate) struct Loans(Mutex<State>);
+pub(crate) struct Loans(Mutex<LoanState>);
 
 #[derive(Default)]
-struct State {
-    loans: Vec<Loan>,
+struct LoanState {
+    loans: Vec<BlockLoan>,
     /// Blocks that were freed while they were lent.
     kept: Vec<u32>,
 }
 
-struct Loan {
+struct BlockLoan {
     blocks: Range<u32>,
     borrower: Arc<dyn Borrower>,
 }
@@ -37,7 +37,7 @@ impl Loans {
 
     /// Notes that `blocks` are lent. The caller has been pinned since it found them.
     pub fn add(&self, blocks: Range<u32>, borrower: Arc<dyn Borrower>) {
-        self.0.lock().loans.push(Loan { blocks, borrower });
+        self.0.lock().loans.push(BlockLoan { blocks, borrower });
     }
 
     /// Keeps those of `freed` that are lent, and gives back those that were kept and have been returned. Nobody who is
@@ -46,7 +46,7 @@ impl Loans {
         if planted!("block: lent blocks are used again") {
             return;
         }
-        let State { loans, kept } = &mut *self.0.lock();
+        let LoanState { loans, kept } = &mut *self.0.lock();
         if loans.is_empty() && kept.is_empty() {
             return;
         }
@@ -56,7 +56,7 @@ impl Loans {
     }
 }
 
-impl State {
+impl LoanState {
     fn has_room(&self, count: u64, most: u64) -> bool {
         let lent: u64 = self.loans.iter().map(|loan| loan.blocks.len() as u64).sum();
         self.loans.len() < LOANS_MAX && lent + count <= most

@@ -7,7 +7,7 @@ use ferrite_memory::{Borrower, Lent, Span, pin};
 use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
 
 use crate::disk::BlockDisk;
-use crate::map::{Entry, GROUP_BYTES};
+use crate::map::{GROUP_BYTES, MapEntry};
 use crate::shape::BLOCK;
 
 /// What part of the spares may be lent at once: one in so many.
@@ -22,7 +22,7 @@ impl BlockDisk {
 
     /// What `span` of the disk, which is not empty, starts with: its entry, and for how many bytes it goes on in one run
     /// in the pool (or of zeros).
-    pub(crate) fn run(&self, span: Span) -> (Entry, u64) {
+    pub(crate) fn run(&self, span: Span) -> (MapEntry, u64) {
         let (index, within) = (span.at / BLOCK, span.at % BLOCK);
         let entry = self.map.get(index);
         let mut len = BLOCK - within;
@@ -30,7 +30,7 @@ impl BlockDisk {
             let step = (within + len) / BLOCK;
             let next = self.map.get(index + step);
             let follows = match entry.block() {
-                None => next == Entry::ZERO,
+                None => next == MapEntry::ZERO,
                 Some(block) => next.block() == Some(block + step) && !(block + step).is_multiple_of(CHUNK_PAGES),
             };
             if !follows {
@@ -76,7 +76,7 @@ impl BlockDisk {
     /// nothing may be asked of a read but its bytes.
     pub(crate) fn lend_run(&self, span: Span, least_bytes: u64, borrower: Arc<dyn Borrower>) -> Option<Lent<'_>> {
         let blocks_max = span.len.div_ceil(BLOCK) + 1;
-        let is_plain = !self.options.in_place && !self.reads_with_care && span.len > 0;
+        let is_plain = !self.options.in_place && !self.has_slow_reads && span.len > 0;
         if !is_plain || !self.free.loans.have_room(blocks_max, self.spares() / LENT_PART_OF_SPARES) {
             return None;
         }

@@ -29,7 +29,7 @@ use ferrite_memory::{Memory, Scheme, Span, order_loads, planted};
 use ferrite_pool::layout::PAGE;
 use ferrite_pool::{Extent, Result, Role, Stream};
 
-use crate::table::{Table, zeroed};
+use crate::table::{GrowingTable, zeroed};
 
 const LOCKED: u32 = 1 << 31;
 /// Bytes of a word on the medium.
@@ -37,22 +37,22 @@ const WORD: u64 = 8;
 /// Blocks of a group.
 pub(crate) const GROUP: u64 = 64;
 /// Groups that one word tells to lie at their usual place.
-const GROUPS_TOGETHER: u64 = 8;
+const GROUPS_PER_WORD: u64 = 8;
 /// Bytes of a group, and of those.
 pub(crate) const GROUP_BYTES: u64 = GROUP * PAGE;
-const TOGETHER_BYTES: u64 = GROUPS_TOGETHER * GROUP_BYTES;
+const USUAL_BYTES: u64 = GROUPS_PER_WORD * GROUP_BYTES;
 /// They do; the low bits count how often they did not any more.
 const USUAL: u32 = 1 << 31;
 /// Somebody looks whether they do.
-const LOOKED_AT: u32 = 1 << 30;
+const BEING_CHECKED: u32 = 1 << 30;
 /// No group was set yet.
 const NO_SHIFT: u64 = u64::MAX;
 
 /// What a map word names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Entry(pub(crate) u32);
+pub struct MapEntry(pub(crate) u32);
 
-impl Entry {
+impl MapEntry {
     /// Reads as zeros.
     pub const ZERO: Self = Self(0);
 
@@ -76,18 +76,18 @@ impl Entry {
 
 /// A word as it is on the medium.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Word(pub u64);
+pub(crate) struct MapWord(pub u64);
 
-impl Word {
+impl MapWord {
     /// The word of `entry`, whose block's content has `checksum` (0 where none is kept, and for zeros).
     #[inline]
-    pub fn of(entry: Entry, checksum: u32) -> Self {
+    pub fn of(entry: MapEntry, checksum: u32) -> Self {
         Self(u64::from(entry.0) | u64::from(checksum) << 32)
     }
 
     /// What it names.
-    pub fn entry(self) -> Entry {
-        Entry::from_media(self.0)
+    pub fn entry(self) -> MapEntry {
+        MapEntry::from_media(self.0)
     }
 
     /// The checksum of what it names.
@@ -107,30 +107,30 @@ pub(crate) struct Usual<'a> {
 }
 
 /// The map of one disk.
-pub(crate) struct Map {
-    words: Table<AtomicU32>,
+pub(crate) struct BlockMap {
+    words: GrowingTable<AtomicU32>,
     /// Where a group lies in the pool if its blocks are one run there, or 0.
-    groups: Table<AtomicU64>,
+    groups: GrowingTable<AtomicU64>,
     /// How far from its address in the disk the group lies that was set first.
     usual_shift: AtomicU64,
-    /// Whether groups lie there together. One piece, as a row of a [`Table`] is three loads away.
+    /// Whether groups lie there together. One piece, as a row of a [`GrowingTable`] is three loads away.
     usual: Box<[AtomicU32]>,
     /// Where each page of words lies on the medium.
-    places: Table<AtomicU64>,
+    places: GrowingTable<AtomicU64>,
 }
 
-impl Map {
+impl BlockMap {
     /// A map with room for `blocks_max` blocks.
     ///
     /// # Errors
     /// Where there is no memory for it.
     pub fn new(blocks_max: u64) -> Result<Self> {
         Ok(Self {
-            words: Table::new(blocks_max),
-            groups: Table::new(blocks_max / GROUP + 1),
+            words: GrowingTable::new(blocks_max),
+            groups: GrowingTable::new(blocks_max / GROUP + 1),
             usual_shift: AtomicU64::new(NO_SHIFT),
-            usual: zeroed((blocks_max / GROUP / GROUPS_TOGETHER) as usize + 1)?,
-            places: Table::new(blocks_max * WORD / PAGE + 1),
+            usual: zeroed((blocks_max / GROUP / GROUPS_PER_WORD) as usize + 1)?,
+            places: GrowingTable::new(blocks_max * WORD / PAGE + 1),
         })
     }
 
@@ -154,14 +154,14 @@ impl Map {
     }
 
     /// Sets a word in DRAM, while nobody else uses the map.
-    pub fn set(&self, index: u64, entry: Entry) {
+    pub fn set(&self, index: u64, entry: MapEntry) {
         self.words.row(index).store(entry.0, Ordering::Relaxed);
     }
 
     /// Finds the groups among `blocks` blocks, while nobody else uses the map. `place` tells where a block of the data
     /// stream lies in the pool.
     pub fn find_groups(&self, blocks: u64, place: impl Fn(u64) -> u64) {
-        let mut entries = [Entry::ZERO; GROUP as usize];
+        let mut entries = [MapEntry::ZERO; GROUP as usize];
         for first in (0..blocks / GROUP * GROUP).step_by(GROUP as usize) {
             for (i, entry) in (0..).zip(&mut entries) {
                 *entry = self.get(first + i);
@@ -172,8 +172,8 @@ impl Map {
 
     /// What block `index` of the disk is.
     #[inline]
-    pub fn get(&self, index: u64) -> Entry {
-        Entry(self.words.row(index).load(Ordering::Acquire) & !LOCKED)
+    pub fn get(&self, index: u64) -> MapEntry {
+        MapEntry(self.words.row(index).load(Ordering::Acquire) & !LOCKED)
     }
 
     /// Where group `index` of the disk lies in the pool, if it is set.
@@ -183,9 +183,9 @@ impl Map {
         (place != 0).then_some(place)
     }
 
-    /// Keeps other writers away from block `index`; readers go on. Its entry is as returned until [`Map::unlock`].
+    /// Keeps other writers away from block `index`; readers go on. Its entry is as returned until [`BlockMap::unlock`].
     #[inline]
-    pub fn lock(&self, index: u64) -> Entry {
+    pub fn lock(&self, index: u64) -> MapEntry {
         let word = self.words.row(index);
         let seen = word.load(Ordering::Relaxed);
         let is_free = seen & LOCKED == 0;
@@ -193,11 +193,11 @@ impl Map {
             return self.wait_and_lock(index);
         }
         self.leave_group(index);
-        Entry(seen)
+        MapEntry(seen)
     }
 
     #[cold]
-    fn wait_and_lock(&self, index: u64) -> Entry {
+    fn wait_and_lock(&self, index: u64) -> MapEntry {
         let word = self.words.row(index);
         let mut spins = 0_u32;
         loop {
@@ -206,7 +206,7 @@ impl Map {
                 && word.compare_exchange_weak(seen, seen | LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok()
             {
                 self.leave_group(index);
-                return Entry(seen);
+                return MapEntry(seen);
             }
             spins += 1;
             if spins < 100 { std::hint::spin_loop() } else { std::thread::yield_now() }
@@ -220,7 +220,7 @@ impl Map {
         if !was_set && planted!("block: writer leaves the word to the writer that cleared the group") {
             return;
         }
-        self.leave_usual(index);
+        self.clear_usual(index);
     }
 
     /// Whether the group was set.
@@ -235,22 +235,22 @@ impl Map {
     }
 
     #[inline]
-    fn leave_usual(&self, index: u64) {
-        let usual = &self.usual[(index / GROUP / GROUPS_TOGETHER) as usize];
-        if usual.load(Ordering::SeqCst) & (USUAL | LOOKED_AT) != 0 {
-            let left = |word: u32| Some((word + 1) & !(USUAL | LOOKED_AT));
+    fn clear_usual(&self, index: u64) {
+        let usual = &self.usual[(index / GROUP / GROUPS_PER_WORD) as usize];
+        if usual.load(Ordering::SeqCst) & (USUAL | BEING_CHECKED) != 0 {
+            let left = |word: u32| Some((word + 1) & !(USUAL | BEING_CHECKED));
             let _ = usual.fetch_update(Ordering::SeqCst, Ordering::Relaxed, left);
         }
     }
 
     /// Lets writers at block `index` again, with `entry` as what readers find from now on.
-    pub fn unlock(&self, index: u64, entry: Entry) {
+    pub fn unlock(&self, index: u64, entry: MapEntry) {
         self.words.row(index).store(entry.0, Ordering::Release);
     }
 
     /// Sets the group of block `first` if `entries`, all locked by the caller and about to be shown, are all of it and
     /// lie in one run. A group spans two chunks at most, so its ends tell.
-    pub fn group(&self, first: u64, entries: &[Entry], place: impl Fn(u64) -> u64) {
+    pub fn group(&self, first: u64, entries: &[MapEntry], place: impl Fn(u64) -> u64) {
         if entries.len() as u64 != GROUP || !first.is_multiple_of(GROUP) {
             return;
         }
@@ -260,31 +260,31 @@ impl Map {
             let shift = place(block).wrapping_sub(first * PAGE);
             let _ = self.usual_shift.compare_exchange(NO_SHIFT, shift, Ordering::SeqCst, Ordering::Relaxed);
             self.groups.row(first / GROUP).store(place(block), Ordering::SeqCst);
-            self.note_usual(first / GROUP / GROUPS_TOGETHER);
+            self.update_usual(first / GROUP / GROUPS_PER_WORD);
         }
     }
 
     /// Says that the groups of `together` lie at their usual place, if they do (MU2).
-    fn note_usual(&self, together: u64) {
-        let looked_at = self.begin_look(together);
-        if self.lie_usual(together) {
-            self.say_usual(together, looked_at);
+    fn update_usual(&self, together: u64) {
+        let looked_at = self.begin_check(together);
+        if self.are_usual(together) {
+            self.set_usual(together, looked_at);
         }
     }
 
     /// Notes that the groups of `together` are looked at; their word with that.
-    fn begin_look(&self, together: u64) -> u32 {
+    fn begin_check(&self, together: u64) -> u32 {
         let word = &self.usual[together as usize];
         if planted!("block: look at groups is not noted") {
             return word.load(Ordering::SeqCst);
         }
-        word.fetch_or(LOOKED_AT, Ordering::SeqCst) | LOOKED_AT
+        word.fetch_or(BEING_CHECKED, Ordering::SeqCst) | BEING_CHECKED
     }
 
     /// Whether the groups of `together` lie at their usual place.
-    fn lie_usual(&self, together: u64) -> bool {
+    fn are_usual(&self, together: u64) -> bool {
         let shift = self.usual_shift.load(Ordering::SeqCst);
-        let mut groups = together * GROUPS_TOGETHER..(together + 1) * GROUPS_TOGETHER;
+        let mut groups = together * GROUPS_PER_WORD..(together + 1) * GROUPS_PER_WORD;
         groups.all(|group| {
             let place = self.groups.get(group).map_or(0, |place| place.load(Ordering::SeqCst));
             place != 0 && place == (group * GROUP * PAGE).wrapping_add(shift)
@@ -292,17 +292,17 @@ impl Map {
     }
 
     /// Says so, if nobody has left one since the word was `looked_at`.
-    fn say_usual(&self, together: u64, looked_at: u32) {
-        let usual = looked_at & !LOOKED_AT | USUAL;
+    fn set_usual(&self, together: u64, looked_at: u32) {
+        let usual = looked_at & !BEING_CHECKED | USUAL;
         let _ = self.usual[together as usize].compare_exchange(looked_at, usual, Ordering::SeqCst, Ordering::Relaxed);
     }
 
     /// Where `span`, which is not empty, lies in the pool if all of it lies at its usual place.
     #[inline]
     pub fn usual(&self, span: Span) -> Option<Usual<'_>> {
-        let row = &self.usual[(span.at / TOGETHER_BYTES) as usize];
+        let row = &self.usual[(span.at / USUAL_BYTES) as usize];
         let word = row.load(Ordering::Acquire);
-        let is_within = span.at % TOGETHER_BYTES + span.len <= TOGETHER_BYTES;
+        let is_within = span.at % USUAL_BYTES + span.len <= USUAL_BYTES;
         let place = span.at.wrapping_add(self.usual_shift.load(Ordering::Relaxed));
         (word & USUAL != 0 && is_within).then_some(Usual { place, row, word })
     }
@@ -319,7 +319,7 @@ impl Map {
     }
 
     /// Writes the words of blocks `first ..`, 64 at most, on the medium; durable once the caller has settled.
-    pub fn publish(&self, memory: &dyn Memory, first: u64, words: impl ExactSizeIterator<Item = Word>) {
+    pub fn publish(&self, memory: &dyn Memory, first: u64, words: impl ExactSizeIterator<Item = MapWord>) {
         let mut bytes = [0; (GROUP * WORD) as usize];
         let mut words = {
             let len = words.len() * WORD as usize;
@@ -339,19 +339,19 @@ impl Map {
 
     /// Writes the word of block `index` on the medium; durable once the caller has settled.
     #[inline]
-    pub fn publish_one(&self, memory: &dyn Memory, index: u64, word: Word) {
+    pub fn publish_one(&self, memory: &dyn Memory, index: u64, word: MapWord) {
         memory.store(self.place(index * WORD), &word.0.to_le_bytes(), Scheme::Nt);
     }
 
     /// The word of block `index` on the medium.
-    pub fn published_one(&self, memory: &dyn Memory, index: u64) -> Word {
-        let mut word = [Word::default()];
+    pub fn published_one(&self, memory: &dyn Memory, index: u64) -> MapWord {
+        let mut word = [MapWord::default()];
         self.published(memory, index, &mut word);
         word[0]
     }
 
     /// The words of blocks `first ..` on the medium.
-    pub fn published(&self, memory: &dyn Memory, first: u64, words: &mut [Word]) {
+    pub fn published(&self, memory: &dyn Memory, first: u64, words: &mut [MapWord]) {
         let mut page = [0; PAGE as usize];
         let (mut at, mut rest) = (first * WORD, words);
         while !rest.is_empty() {
@@ -360,7 +360,7 @@ impl Map {
             let bytes = &mut page[..count * WORD as usize];
             memory.load(self.place(at), bytes);
             for (word, bytes) in here.iter_mut().zip(bytes.chunks_exact(WORD as usize)) {
-                *word = Word(u64::from_le_bytes(bytes.try_into().expect("eight bytes")));
+                *word = MapWord(u64::from_le_bytes(bytes.try_into().expect("eight bytes")));
             }
             at += bytes.len() as u64;
             rest = left;

@@ -14,7 +14,7 @@ pub struct DiskOptions {
     /// Refuse writes.
     pub read_only: bool,
     /// Read back what was written and compare: a store that did not arrive fails the request, with
-    /// [`Error::Damaged`], and what was there before stays (in place, it may not).
+    /// [`Error::DamagedBlock`], and what was there before stays (in place, it may not).
     pub verify: bool,
     /// Count the cycles of each stage, by this counter.
     pub stages: Option<fn() -> u64>,

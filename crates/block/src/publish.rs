@@ -2,42 +2,42 @@
 
 use ferrite_memory::{Error, Result, planted};
 
-use crate::dirty::Dirty;
+use crate::dirty::DirtyBlocks;
 use crate::disk::{BlockDisk, medium_error};
-use crate::map::{Entry, Word};
+use crate::map::{MapEntry, MapWord};
 use crate::shape::BLOCK;
-use crate::stages::Stage;
+use crate::stages::DiskStage;
 
 /// The words of one batch, before and after.
-pub(crate) struct Change<'batch> {
+pub(crate) struct WordChange<'batch> {
     pub first: u64,
-    pub old: &'batch [Entry],
-    pub new: &'batch [Entry],
+    pub old: &'batch [MapEntry],
+    pub new: &'batch [MapEntry],
     /// Of what `new` names; zeros where the disk keeps none.
     pub checksums: &'batch [u32],
 }
 
-impl Change<'_> {
-    pub fn words(&self) -> impl ExactSizeIterator<Item = Word> {
-        self.new.iter().zip(self.checksums).map(|(entry, checksum)| Word::of(*entry, *checksum))
+impl WordChange<'_> {
+    pub fn words(&self) -> impl ExactSizeIterator<Item = MapWord> {
+        self.new.iter().zip(self.checksums).map(|(entry, checksum)| MapWord::of(*entry, *checksum))
     }
 }
 
 impl BlockDisk {
     /// Carries a change through and unlocks the words.
-    pub(crate) fn commit(&self, change: &Change<'_>) -> Result<()> {
+    pub(crate) fn commit(&self, change: &WordChange<'_>) -> Result<()> {
         if let Some(dirty) = &self.dirty {
             self.memory.fence();
-            self.timed(Stage::Map, || self.defer(dirty, change));
+            self.timed(DiskStage::Map, || self.defer(dirty, change));
             return Ok(());
         }
-        self.settle_data();
-        self.timed(Stage::Map, || self.map.publish(self.pool.memory(), change.first, change.words()));
+        self.fence_data();
+        self.timed(DiskStage::Map, || self.map.publish(self.pool.memory(), change.first, change.words()));
         self.memory.fence();
-        if self.options.verify && !self.timed(Stage::Verify, || self.words_arrived(change)) {
-            return Err(self.show_what_arrived(change));
+        if self.options.verify && !self.timed(DiskStage::Verify, || self.words_arrived(change)) {
+            return Err(self.show_arrived(change));
         }
-        self.timed(Stage::Map, || {
+        self.timed(DiskStage::Map, || {
             self.show(change);
             self.free.free(change.old.iter().filter_map(|entry| entry.block()));
         });
@@ -45,7 +45,7 @@ impl BlockDisk {
     }
 
     /// Leaves everything as it was before a change of which nothing is on the map yet.
-    pub(crate) fn give_up(&self, change: &Change<'_>) {
+    pub(crate) fn abandon(&self, change: &WordChange<'_>) {
         self.memory.fence();
         self.unlock(change.first, change.old);
         let blocks: Vec<u32> = change.new.iter().filter_map(|entry| entry.block()).map(|block| block as u32).collect();
@@ -53,7 +53,7 @@ impl BlockDisk {
     }
 
     /// Shows a change to readers.
-    fn show(&self, change: &Change<'_>) {
+    fn show(&self, change: &WordChange<'_>) {
         self.note_checksums(change.first, change.checksums);
         self.map.group(change.first, change.new, |block| self.place(block));
         self.unlock(change.first, change.new);
@@ -67,7 +67,7 @@ impl BlockDisk {
     }
 
     /// B8: whether the medium holds the words of a change, but for those that wait for a flush.
-    pub(crate) fn words_arrived(&self, change: &Change<'_>) -> bool {
+    pub(crate) fn words_arrived(&self, change: &WordChange<'_>) -> bool {
         (change.first..).zip(change.words()).all(|(index, word)| {
             let found = self.map.published_one(self.pool.memory(), index);
             found == word || (self.dirty.is_some() && found.entry() != word.entry())
@@ -76,7 +76,7 @@ impl BlockDisk {
 
     /// Shows those words of a change that arrived, and leaves the others as they were (B8).
     #[cold]
-    fn show_what_arrived(&self, change: &Change<'_>) -> Error {
+    fn show_arrived(&self, change: &WordChange<'_>) -> Error {
         let mut lost = None;
         for (i, word) in change.words().enumerate() {
             let index = change.first + i as u64;
@@ -97,15 +97,15 @@ impl BlockDisk {
     }
 
     /// The word of `entry`, which block `index` names.
-    pub(crate) fn word_of(&self, index: u64, entry: Entry) -> Word {
+    pub(crate) fn word_of(&self, index: u64, entry: MapEntry) -> MapWord {
         match &self.checksums {
-            Some(checksums) if entry != Entry::ZERO => Word::of(entry, checksums.get(index)),
-            _ => Word::of(entry, 0),
+            Some(checksums) if entry != MapEntry::ZERO => MapWord::of(entry, checksums.get(index)),
+            _ => MapWord::of(entry, 0),
         }
     }
 
     /// Shows a change to readers now and leaves its words on the medium to the next flush (B5).
-    fn defer(&self, dirty: &Dirty, change: &Change<'_>) {
+    fn defer(&self, dirty: &DirtyBlocks, change: &WordChange<'_>) {
         self.note_checksums(change.first, change.checksums);
         self.map.group(change.first, change.new, |block| self.place(block));
         for (i, (old, new)) in change.old.iter().zip(change.new).enumerate() {
@@ -119,7 +119,7 @@ impl BlockDisk {
     }
 
     /// Makes everything that completed before durable.
-    pub(crate) fn settle(&self) -> Result<()> {
+    pub(crate) fn flush_map(&self) -> Result<()> {
         self.pool.check_poison().map_err(medium_error)?;
         match &self.dirty {
             Some(dirty) => self.publish(dirty),
@@ -128,26 +128,26 @@ impl BlockDisk {
     }
 
     /// Writes the words that wait and makes everything durable (B5).
-    pub(crate) fn publish(&self, dirty: &Dirty) -> Result<()> {
+    pub(crate) fn publish(&self, dirty: &DirtyBlocks) -> Result<()> {
         let _one = self.publishing.lock();
-        let mut waiting = self.timed(Stage::Map, || self.take_waiting(dirty));
-        self.settle_deferred_data()?;
+        let mut waiting = self.timed(DiskStage::Map, || self.take_waiting(dirty));
+        self.barrier_data()?;
         if waiting.is_empty() {
             return Ok(());
         }
-        let publish = |(index, word): &mut (u64, Word)| self.publish_word(*index, word);
-        let freed: Vec<u64> = self.timed(Stage::Map, || waiting.iter_mut().filter_map(publish).collect());
+        let publish = |(index, word): &mut (u64, MapWord)| self.publish_word(*index, word);
+        let freed: Vec<u64> = self.timed(DiskStage::Map, || waiting.iter_mut().filter_map(publish).collect());
         self.memory.fence();
         self.barrier()?;
         if self.options.verify {
-            self.timed(Stage::Verify, || self.verify_published(dirty, &waiting))?;
+            self.timed(DiskStage::Verify, || self.verify_published(dirty, &waiting))?;
         }
         self.free.free(freed);
         Ok(())
     }
 
     /// Clears the marks and returns the words that were marked, with their indexes.
-    fn take_waiting(&self, dirty: &Dirty) -> Vec<(u64, Word)> {
+    fn take_waiting(&self, dirty: &DirtyBlocks) -> Vec<(u64, MapWord)> {
         let take = |index| {
             let entry = self.map.lock(index);
             dirty.clear(index);
@@ -159,9 +159,9 @@ impl BlockDisk {
     }
 
     /// Writes a word whose data is durable; the block that the word on the medium named before, if it is another one.
-    fn publish_word(&self, index: u64, word: &mut Word) -> Option<u64> {
+    fn publish_word(&self, index: u64, word: &mut MapWord) -> Option<u64> {
         let before = self.map.published_one(self.pool.memory(), index).entry();
-        if self.overwrites_with_care() {
+        if self.locks_overwrites() {
             // The block may be written in place meanwhile, and the checksum with it (B7).
             let now = self.map.lock(index);
             if now == word.entry() {
@@ -178,16 +178,16 @@ impl BlockDisk {
 
     /// B8 for words that waited. Those that did not arrive wait for the next flush; what the medium named before in
     /// their stead is not used again until the disk is opened anew.
-    fn verify_published(&self, dirty: &Dirty, waiting: &[(u64, Word)]) -> Result<()> {
+    fn verify_published(&self, dirty: &DirtyBlocks, waiting: &[(u64, MapWord)]) -> Result<()> {
         let names_another =
-            |index: u64, word: Word| self.map.published_one(self.pool.memory(), index).entry() != word.entry();
+            |index: u64, word: MapWord| self.map.published_one(self.pool.memory(), index).entry() != word.entry();
         let lost: Vec<u64> =
             waiting.iter().filter(|(index, word)| names_another(*index, *word)).map(|(index, _)| *index).collect();
         lost.iter().for_each(|index| _ = dirty.mark(*index));
         lost.first().map_or(Ok(()), |index| Err(Error::Damaged(index * BLOCK)))
     }
 
-    pub(crate) fn unlock(&self, first: u64, entries: &[Entry]) {
+    pub(crate) fn unlock(&self, first: u64, entries: &[MapEntry]) {
         for (i, entry) in entries.iter().enumerate() {
             self.map.unlock(first + i as u64, *entry);
         }
@@ -209,7 +209,7 @@ impl BlockDisk {
     }
 
     /// B1, where a fence is durable.
-    pub(crate) fn settle_data(&self) {
+    pub(crate) fn fence_data(&self) {
         if planted!("block: word before data") {
             return;
         }
@@ -217,7 +217,7 @@ impl BlockDisk {
     }
 
     /// B1, where it is not.
-    fn settle_deferred_data(&self) -> Result<()> {
+    fn barrier_data(&self) -> Result<()> {
         if planted!("block: word before data") {
             return Ok(());
         }

@@ -19,9 +19,9 @@ pub(crate) const KEPT: u64 = CHUNK_PAGES;
 const _: () = assert!(KEPT >= 2 * BATCH as u64, "loans leave enough for a batch");
 
 /// Blocks that may be promised; fewer than none where a disk has less than is to be kept.
-pub(crate) struct Room(AtomicI64);
+pub(crate) struct ThinRoom(AtomicI64);
 
-impl Room {
+impl ThinRoom {
     /// That of a disk with so many free blocks.
     pub fn of(free: u64) -> Self {
         Self(AtomicI64::new(free as i64 - KEPT as i64))
@@ -60,7 +60,7 @@ impl BlockDisk {
     }
 
     /// Takes over the space of `grown`, which has more than before.
-    pub(crate) fn take_over(&self, grown: &Tag) {
+    pub(crate) fn adopt_grown(&self, grown: &Tag) {
         let had = self.adopt(grown);
         let has = self.data_blocks.load(Ordering::Acquire) as u32;
         self.free.add(had..has);
@@ -79,11 +79,11 @@ impl BlockDisk {
         if self.room.as_ref().is_none_or(|room| room.has(needed)) {
             return Ok(());
         }
-        self.make_room(self.blocks(), self.data_blocks.load(Ordering::Acquire) / CHUNK_PAGES + 1)?;
+        self.grow_tables(self.blocks(), self.data_blocks.load(Ordering::Acquire) / CHUNK_PAGES + 1)?;
         let need = Need { role: Role::DATA, zone: Zone::Super, bytes: CHUNK };
         let change = TagChange { size: tag.size, attributes: tag.attributes, add: &[need], keep: &tag.extents };
         let grown = self.pool.change_tag(&tag, &change, |_| Ok(()))?;
-        self.take_over(&grown);
+        self.adopt_grown(&grown);
         *tag = grown;
         Ok(())
     }

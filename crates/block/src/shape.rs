@@ -35,7 +35,7 @@ pub struct DiskSpec {
 
 /// What a disk is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct DiskShape {
     /// Size in bytes.
     pub size: u64,
     /// 512 or 4096.
@@ -50,7 +50,7 @@ pub struct Shape {
     pub spares: u64,
 }
 
-impl Shape {
+impl DiskShape {
     /// The shape of a disk to be made, or why there is none.
     ///
     /// # Errors
@@ -154,7 +154,7 @@ impl Shape {
 /// Makes a disk that reads as zeros. Durable on return, or not made.
 ///
 /// # Errors
-/// As [`Shape::of`]; [`Error::Exists`] and [`Error::BadName`] of `name`, [`Error::Full`] where the pool has no room for
+/// As [`DiskShape::of`]; [`Error::Exists`] and [`Error::BadName`] of `name`, [`Error::Full`] where the pool has no room for
 /// it.
 pub fn create(pool: &Pool, name: &str, spec: &DiskSpec) -> Result<()> {
     create_watched(pool, name, spec, &mut |_| true)
@@ -165,7 +165,7 @@ pub fn create(pool: &Pool, name: &str, spec: &DiskSpec) -> Result<()> {
 /// # Errors
 /// As [`create`]; [`Error::Cancelled`] if `watch` returns false: the disk is not made.
 pub fn create_watched(pool: &Pool, name: &str, spec: &DiskSpec, watch: Watch<'_>) -> Result<()> {
-    let shape = Shape::of(spec)?;
+    let shape = DiskShape::of(spec)?;
     let new = NewTag {
         name,
         kind: TagKind::DISK,
@@ -179,10 +179,10 @@ pub fn create_watched(pool: &Pool, name: &str, spec: &DiskSpec, watch: Watch<'_>
 /// Removes the disk called `name`. Nobody serves it.
 ///
 /// # Errors
-/// [`Error::NotFound`]; as [`Shape::read`] for what is no sound disk.
+/// [`Error::NotFound`]; as [`DiskShape::read`] for what is no sound disk.
 pub fn remove(pool: &Pool, name: &str) -> Result<()> {
     let tag = pool.tag(name)?;
-    Shape::read(&tag)?;
+    DiskShape::read(&tag)?;
     pool.remove_tag(&tag)
 }
 
@@ -190,7 +190,7 @@ pub fn remove(pool: &Pool, name: &str) -> Result<()> {
 /// it meanwhile, but it may have got space since `tag` was read. Asks nobody for space: see [`Pool::with_spare`].
 ///
 /// # Errors
-/// [`Error::Limit`] for less than it has, and as [`Shape::of`]; [`Error::Full`] where the pool has no room for it,
+/// [`Error::Limit`] for less than it has, and as [`DiskShape::of`]; [`Error::Full`] where the pool has no room for it,
 /// [`Error::NotFound`] where it was removed.
 pub fn resize(pool: &Pool, tag: &Tag, size: u64) -> Result<Arc<Tag>> {
     let tag = &*pool.tag_now(tag)?;
@@ -201,8 +201,8 @@ pub fn resize(pool: &Pool, tag: &Tag, size: u64) -> Result<Arc<Tag>> {
 }
 
 /// The shape that the disk of `tag` has with `size` bytes.
-pub(crate) fn grown(tag: &Tag, size: u64) -> Result<Shape> {
-    let old = Shape::read(tag)?;
+pub(crate) fn grown(tag: &Tag, size: u64) -> Result<DiskShape> {
+    let old = DiskShape::read(tag)?;
     if size < old.size {
         return Err(Error::Limit(format!(
             "{:?} has {} and can only grow: copy what you need to a smaller disk and remove this one",
@@ -210,8 +210,9 @@ pub(crate) fn grown(tag: &Tag, size: u64) -> Result<Shape> {
             ByteCount(old.size)
         )));
     }
-    let wanted = Shape::of(&DiskSpec { size, sector_bytes: old.sector_bytes, thin: old.thin, checksum: old.checksum })?;
-    Ok(Shape { spares: old.spares.max(wanted.spares), ..wanted })
+    let wanted =
+        DiskShape::of(&DiskSpec { size, sector_bytes: old.sector_bytes, thin: old.thin, checksum: old.checksum })?;
+    Ok(DiskShape { spares: old.spares.max(wanted.spares), ..wanted })
 }
 
 fn zero_maps(pool: &Pool, extents: &[Extent]) -> Result<()> {

@@ -11,10 +11,10 @@ use ferrite_memory::{Result, planted};
 use ferrite_pool::layout::CHUNK_PAGES;
 use ferrite_pool::{Extent, Role, TagChange};
 
-use crate::checked::Store;
+use crate::checked::BlockStore;
 use crate::disk::{BlockDisk, medium_error};
-use crate::map::Entry;
-use crate::publish::Change;
+use crate::map::MapEntry;
+use crate::publish::WordChange;
 use crate::shape::BLOCK;
 
 /// Chunks that are given back at once: somebody waits.
@@ -25,7 +25,7 @@ const ROUNDS: usize = 3;
 
 impl BlockDisk {
     /// Gives chunks back to the pool, if it can do without some; whether it did. Durable on return.
-    pub(crate) fn give_chunks(&self) -> Result<bool> {
+    pub(crate) fn release_chunks(&self) -> Result<bool> {
         let Some(room) = self.room.as_ref().filter(|_| !self.options.read_only) else { return Ok(false) };
         let mut tag = self.tag_to_change();
         let chunks = self.data_blocks.load(Ordering::Acquire) / CHUNK_PAGES;
@@ -34,7 +34,7 @@ impl BlockDisk {
         let kept = (chunks - count) * CHUNK_PAGES;
         let blocks = kept as u32..(chunks * CHUNK_PAGES) as u32;
         let mut found = self.free.withdraw(&blocks);
-        let given = self.clear(&blocks, &mut found).and_then(|is_clear| {
+        let given = self.vacate(&blocks, &mut found).and_then(|is_clear| {
             if !is_clear {
                 return Ok(false);
             }
@@ -53,7 +53,7 @@ impl BlockDisk {
     }
 
     /// Moves what is in `blocks` elsewhere, but for what is in `found` already: free, and nobody else's. Whether all is now.
-    fn clear(&self, blocks: &Range<u32>, found: &mut Vec<u32>) -> Result<bool> {
+    fn vacate(&self, blocks: &Range<u32>, found: &mut Vec<u32>) -> Result<bool> {
         if planted!("block: chunks in use are given back") {
             return Ok(true);
         }
@@ -68,7 +68,7 @@ impl BlockDisk {
                     }
                 }
             }
-            self.settle()?;
+            self.flush_map()?;
             found.extend(self.free.withdraw(blocks));
         }
         Ok(found.len() == blocks.len())
@@ -84,7 +84,7 @@ impl BlockDisk {
             }
             found.push(to[0]);
         }
-        let (mut old, new, mut checksums) = ([Entry::ZERO], [Entry::of(to[0])], [0]);
+        let (mut old, new, mut checksums) = ([MapEntry::ZERO], [MapEntry::of(to[0])], [0]);
         let _pass = self.pass_and_lock(index, &mut old);
         if !is_in(blocks, old[0]) {
             self.unlock(index, &old);
@@ -92,21 +92,21 @@ impl BlockDisk {
             return Ok(());
         }
         let stored = self.old_content(index, old[0]).and_then(|content| {
-            let store = Store { place: self.place(to[0].into()), at: index * BLOCK, from: &content };
+            let store = BlockStore { place: self.place(to[0].into()), at: index * BLOCK, from: &content };
             self.store(&store, &mut checksums)
         });
-        let change = Change { first: index, old: &old, new: &new, checksums: &checksums };
+        let change = WordChange { first: index, old: &old, new: &new, checksums: &checksums };
         match stored {
             Ok(()) => self.commit(&change),
             Err(error) => {
-                self.give_up(&change);
+                self.abandon(&change);
                 Err(error)
             }
         }
     }
 }
 
-fn is_in(blocks: &Range<u32>, entry: Entry) -> bool {
+fn is_in(blocks: &Range<u32>, entry: MapEntry) -> bool {
     entry.block().is_some_and(|block| blocks.contains(&(block as u32)))
 }
 

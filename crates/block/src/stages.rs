@@ -1,7 +1,7 @@
 //! Where the time of requests goes, stage by stage, as the original driver counted it (pmbd.txt section IV).
 //!
 //! Opening and closing a guard, flushing lines and the emulated speed are inside the medium, and so inside
-//! [`Stage::Copy`] and [`Stage::Fence`] here. Counted only for who asks: a disk that is not counted tests for it once,
+//! [`DiskStage::Copy`] and [`DiskStage::Fence`] here. Counted only for who asks: a disk that is not counted tests for it once,
 //! off its shortest paths.
 
 use std::fmt;
@@ -15,10 +15,10 @@ use crate::free::{SHARDS, usual_shard};
 
 /// A part of the work on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum DiskStage {
     /// The whole request, whatever it asked for. The other stages are parts of it.
     Total,
-    /// Finding free blocks, [`Stage::WaitForPins`] included.
+    /// Finding free blocks, [`DiskStage::WaitForPins`] included.
     FindSpace,
     /// Waiting for other writers at the same blocks, and for a backup.
     Lock,
@@ -42,7 +42,7 @@ const STAGES: usize = 10;
 
 /// How often a stage was passed, and the cycles that took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Passed {
+pub struct StageCount {
     /// Times.
     pub count: u64,
     /// Cycles of the counter that the stages were asked for with.
@@ -52,31 +52,31 @@ pub struct Passed {
 /// All stages at one moment. While requests run each is right, and their sum may lag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageTotals {
-    /// See [`Stage::Total`].
-    pub total: Passed,
-    /// See [`Stage::FindSpace`].
-    pub find_space: Passed,
-    /// See [`Stage::Lock`].
-    pub lock: Passed,
-    /// See [`Stage::Copy`].
-    pub copy: Passed,
-    /// See [`Stage::Fence`].
-    pub fence: Passed,
-    /// See [`Stage::Map`].
-    pub map: Passed,
-    /// See [`Stage::Checksum`].
-    pub checksum: Passed,
-    /// See [`Stage::Verify`].
-    pub verify: Passed,
-    /// See [`Stage::Buffer`].
-    pub buffer: Passed,
-    /// See [`Stage::WaitForPins`].
-    pub wait_for_pins: Passed,
+    /// See [`DiskStage::Total`].
+    pub total: StageCount,
+    /// See [`DiskStage::FindSpace`].
+    pub find_space: StageCount,
+    /// See [`DiskStage::Lock`].
+    pub lock: StageCount,
+    /// See [`DiskStage::Copy`].
+    pub copy: StageCount,
+    /// See [`DiskStage::Fence`].
+    pub fence: StageCount,
+    /// See [`DiskStage::Map`].
+    pub map: StageCount,
+    /// See [`DiskStage::Checksum`].
+    pub checksum: StageCount,
+    /// See [`DiskStage::Verify`].
+    pub verify: StageCount,
+    /// See [`DiskStage::Buffer`].
+    pub buffer: StageCount,
+    /// See [`DiskStage::WaitForPins`].
+    pub wait_for_pins: StageCount,
 }
 
 impl StageTotals {
     /// Every stage with its name, in the order of a report.
-    pub fn rows(&self) -> [(&'static str, Passed); STAGES] {
+    pub fn rows(&self) -> [(&'static str, StageCount); STAGES] {
         [
             ("total", self.total),
             ("find space", self.find_space),
@@ -91,36 +91,36 @@ impl StageTotals {
         ]
     }
 
-    fn of(stage: impl Fn(usize) -> Passed) -> Self {
+    fn of(stage: impl Fn(usize) -> StageCount) -> Self {
         Self {
-            total: stage(Stage::Total as usize),
-            find_space: stage(Stage::FindSpace as usize),
-            lock: stage(Stage::Lock as usize),
-            copy: stage(Stage::Copy as usize),
-            fence: stage(Stage::Fence as usize),
-            map: stage(Stage::Map as usize),
-            checksum: stage(Stage::Checksum as usize),
-            verify: stage(Stage::Verify as usize),
-            buffer: stage(Stage::Buffer as usize),
-            wait_for_pins: stage(Stage::WaitForPins as usize),
+            total: stage(DiskStage::Total as usize),
+            find_space: stage(DiskStage::FindSpace as usize),
+            lock: stage(DiskStage::Lock as usize),
+            copy: stage(DiskStage::Copy as usize),
+            fence: stage(DiskStage::Fence as usize),
+            map: stage(DiskStage::Map as usize),
+            checksum: stage(DiskStage::Checksum as usize),
+            verify: stage(DiskStage::Verify as usize),
+            buffer: stage(DiskStage::Buffer as usize),
+            wait_for_pins: stage(DiskStage::WaitForPins as usize),
         }
     }
 }
 
 #[derive(Default)]
-struct Counters {
+struct StageCounter {
     count: AtomicU64,
     cycles: AtomicU64,
 }
 
 #[derive(Default)]
 #[repr(align(128))]
-struct Shard([Counters; STAGES]);
+struct StageShard([StageCounter; STAGES]);
 
 /// The counters of one disk.
 pub struct Stages {
     cycles: fn() -> u64,
-    shards: [Shard; SHARDS],
+    shards: [StageShard; SHARDS],
 }
 
 impl Stages {
@@ -131,14 +131,15 @@ impl Stages {
 
     /// What was counted so far.
     pub fn totals(&self) -> StageTotals {
-        let sum = |of: &dyn Fn(&Shard) -> &AtomicU64| self.shards.iter().map(|it| of(it).load(Ordering::Relaxed)).sum();
-        StageTotals::of(|stage| Passed {
+        let sum =
+            |of: &dyn Fn(&StageShard) -> &AtomicU64| self.shards.iter().map(|it| of(it).load(Ordering::Relaxed)).sum();
+        StageTotals::of(|stage| StageCount {
             count: sum(&|shard| &shard.0[stage].count),
             cycles: sum(&|shard| &shard.0[stage].cycles),
         })
     }
 
-    fn add(&self, stage: Stage, cycles: u64) {
+    fn add(&self, stage: DiskStage, cycles: u64) {
         let counters = &self.shards[usual_shard()].0[stage as usize];
         counters.count.fetch_add(1, Ordering::Relaxed);
         counters.cycles.fetch_add(cycles, Ordering::Relaxed);
@@ -155,14 +156,14 @@ impl fmt::Debug for Stages {
 #[must_use = "the stage ends when the timer is dropped"]
 pub(crate) struct StageTimer<'stages> {
     stages: Option<&'stages Stages>,
-    stage: Stage,
+    stage: DiskStage,
     start: u64,
 }
 
 impl<'stages> StageTimer<'stages> {
     /// Starts to count `stage`, or nothing if there are no `stages` to count in.
     #[inline]
-    pub fn start(stages: Option<&'stages Stages>, stage: Stage) -> Self {
+    pub fn start(stages: Option<&'stages Stages>, stage: DiskStage) -> Self {
         Self { stages, stage, start: stages.map_or(0, |stages| (stages.cycles)()) }
     }
 }
@@ -176,14 +177,14 @@ impl Drop for StageTimer<'_> {
     }
 }
 
-/// The memory of a disk whose stages are counted: each copy is a [`Stage::Copy`], each fence a [`Stage::Fence`].
+/// The memory of a disk whose stages are counted: each copy is a [`DiskStage::Copy`], each fence a [`DiskStage::Fence`].
 pub(crate) struct CountedMemory {
     pub memory: Arc<dyn Memory>,
     pub stages: Arc<Stages>,
 }
 
 impl CountedMemory {
-    fn count(&self, stage: Stage) -> StageTimer<'_> {
+    fn count(&self, stage: DiskStage) -> StageTimer<'_> {
         StageTimer::start(Some(&self.stages), stage)
     }
 }
@@ -196,32 +197,32 @@ impl Memory for CountedMemory {
     );
 
     fn load(&self, at: u64, into: &mut [u8]) {
-        let _copy = self.count(Stage::Copy);
+        let _copy = self.count(DiskStage::Copy);
         self.memory.load(at, into);
     }
 
     fn load_summed(&self, at: u64, into: &mut [u8]) -> Option<u32> {
-        let _copy = self.count(Stage::Copy);
+        let _copy = self.count(DiskStage::Copy);
         self.memory.load_summed(at, into)
     }
 
     fn load_hole(&self, into: &mut [u8]) {
-        let _copy = self.count(Stage::Copy);
+        let _copy = self.count(DiskStage::Copy);
         self.memory.load_hole(into);
     }
 
     fn store(&self, at: u64, from: &[u8], how: Scheme) {
-        let _copy = self.count(Stage::Copy);
+        let _copy = self.count(DiskStage::Copy);
         self.memory.store(at, from, how);
     }
 
     fn fence(&self) {
-        let _fence = self.count(Stage::Fence);
+        let _fence = self.count(DiskStage::Fence);
         self.memory.fence();
     }
 
     fn barrier(&self) -> ferrite_memory::Result<()> {
-        let _fence = self.count(Stage::Fence);
+        let _fence = self.count(DiskStage::Fence);
         self.memory.barrier()
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct Stash {
     /// To be used.
     ready: Pile,
     /// Freed, and maybe still read from.
-    limbo: Pile,
+    freed: Pile,
 }
 
 /// The stashes of all threads.
@@ -43,7 +43,7 @@ pub(crate) struct Recalled {
     /// To be used.
     pub ready: Vec<u32>,
     /// Freed, and maybe still read from.
-    pub limbo: Vec<u32>,
+    pub freed: Vec<u32>,
 }
 
 impl Default for Stashes {
@@ -70,14 +70,14 @@ impl Stashes {
         self.is_recalled.store(true, Ordering::SeqCst);
         wait_for_pins();
         let drain = |pile: fn(&Stash) -> &Pile| self.all.iter().flat_map(|stash| pile(stash).drain()).collect();
-        let recalled = Recalled { ready: drain(|stash| &stash.ready), limbo: drain(|stash| &stash.limbo) };
+        let recalled = Recalled { ready: drain(|stash| &stash.ready), freed: drain(|stash| &stash.freed) };
         self.is_recalled.store(false, Ordering::Release);
         recalled
     }
 
     /// Blocks in all of them.
     pub fn count(&self) -> u64 {
-        self.all.iter().map(|stash| u64::from(stash.ready.count() + stash.limbo.count())).sum()
+        self.all.iter().map(|stash| u64::from(stash.ready.count() + stash.freed.count())).sum()
     }
 }
 
@@ -96,12 +96,12 @@ impl Stash {
     /// Keeps a freed block, if there is room.
     #[inline]
     pub fn free(&self, block: u32) -> bool {
-        self.limbo.push(block)
+        self.freed.push(block)
     }
 
     /// The freed blocks, which it keeps no longer.
     pub fn spill(&self) -> impl Iterator<Item = u32> + '_ {
-        self.limbo.drain()
+        self.freed.drain()
     }
 }
 

@@ -16,11 +16,11 @@ pub(crate) fn zeroed<T: FromZeros>(count: usize) -> Result<Box<[T]>> {
 }
 
 /// Rows of zeros at first, there for good once made, in segments of 262144. What is never touched takes no memory.
-pub(crate) struct Table<T> {
+pub(crate) struct GrowingTable<T> {
     segments: Box<[OnceLock<Box<[T]>>]>,
 }
 
-impl<T: FromZeros> Table<T> {
+impl<T: FromZeros> GrowingTable<T> {
     /// A table that can hold `rows_max` rows and has none.
     pub fn new(rows_max: u64) -> Self {
         let segments = rows_max.div_ceil(SEGMENT as u64);

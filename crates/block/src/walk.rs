@@ -6,32 +6,32 @@ use ferrite_pool::check::{Findings, TagOwner};
 use ferrite_pool::{Pool, Result, Role, Stream, Tag, TagKind};
 
 use crate::checksum::checksum_of;
-use crate::map::{Entry, Word};
-use crate::shape::{BLOCK, Shape};
+use crate::map::{MapEntry, MapWord};
+use crate::shape::{BLOCK, DiskShape};
 
 /// The owner of disks, for `check`.
 pub struct DiskOwner;
 
 /// What a walk found.
-struct Found {
-    wrong: Vec<Wrong>,
-    damaged: Vec<Damaged>,
+struct WalkResult {
+    wrong: Vec<WrongWord>,
+    damaged: Vec<DamagedBlock>,
     /// For each block of the data stream the block of the disk that it is, plus one, or 0.
     named_by: Vec<u32>,
 }
 
 /// A map word that cannot be right.
-struct Wrong {
+struct WrongWord {
     /// Block of the disk.
     index: u64,
     /// Where the word lies in the pool.
     at: u64,
     what: String,
-    twin: Option<Twin>,
+    twin: Option<TwinBlock>,
 }
 
 /// The block that a wrong word names, as another one does, where nothing tells which of the two is right.
-struct Twin {
+struct TwinBlock {
     /// Block of the disk that keeps it.
     index: u64,
     /// Where it lies in the pool.
@@ -39,14 +39,14 @@ struct Twin {
 }
 
 /// A block that is not what its checksum says.
-struct Damaged {
+struct DamagedBlock {
     /// Block of the disk.
     index: u64,
     /// Where it lies in the pool.
     at: u64,
 }
 
-impl Damaged {
+impl DamagedBlock {
     fn tell(&self, findings: &mut Findings<'_>) {
         let first = self.index * BLOCK;
         let what = format!(
@@ -87,7 +87,7 @@ impl TagOwner for DiskOwner {
         };
         let data = Stream::new(&tag.extents, Role::DATA);
         let mut free = (0_u32..).zip(&found.named_by).filter(|(_, by)| **by == 0).map(|(block, _)| block);
-        for Wrong { index, at, what, twin } in found.wrong {
+        for WrongWord { index, at, what, twin } in found.wrong {
             let bytes = |index: u64| format!("bytes {} to {}", index * BLOCK, (index + 1) * BLOCK);
             let copied = twin.and_then(|twin| Some((twin, free.next()?)));
             let (word, done) = match copied {
@@ -96,11 +96,11 @@ impl TagOwner for DiskOwner {
                     copy_block(pool, twin.at, place)?;
                     let told = "read the same now; what one of the two held is lost, and nothing tells which";
                     let (here, there) = (bytes(index), bytes(twin.index));
-                    (Word::of(Entry::of(block), 0), format!("the disk's {here} and its {there} {told}"))
+                    (MapWord::of(MapEntry::of(block), 0), format!("the disk's {here} and its {there} {told}"))
                 }
                 None => {
                     let told = "read as zeros now; what they held is lost";
-                    (Word::default(), format!("the disk's {} {told}", bytes(index)))
+                    (MapWord::default(), format!("the disk's {} {told}", bytes(index)))
                 }
             };
             pool.memory().store_word(at, word.0);
@@ -120,26 +120,26 @@ fn copy_block(pool: &Pool, from: u64, to: u64) -> Result<()> {
     Ok(pool.memory().settle()?)
 }
 
-fn look(pool: &Pool, tag: &Tag) -> Result<Found> {
-    let shape = Shape::read(tag)?;
+fn look(pool: &Pool, tag: &Tag) -> Result<WalkResult> {
+    let shape = DiskShape::read(tag)?;
     let words = Stream::new(&tag.extents, Role::MAP);
     let data = Stream::new(&tag.extents, Role::DATA);
     let data_blocks = data.len() / BLOCK;
     let word_at = |index: u64| words.locate(index * 8).expect("the shape was checked").at;
-    let is_whole = |index: u64, at: u64| holds(pool, at, Word(pool.memory().load_word(word_at(index))));
-    let mut found = Found { wrong: Vec::new(), damaged: Vec::new(), named_by: vec![0; data_blocks as usize] };
+    let is_whole = |index: u64, at: u64| holds(pool, at, MapWord(pool.memory().load_word(word_at(index))));
+    let mut found = WalkResult { wrong: Vec::new(), damaged: Vec::new(), named_by: vec![0; data_blocks as usize] };
     for index in 0..shape.blocks {
-        let Some(block) = Word(pool.memory().load_word(word_at(index))).entry().block() else { continue };
+        let Some(block) = MapWord(pool.memory().load_word(word_at(index))).entry().block() else { continue };
         let Some(named_by) = found.named_by.get_mut(block as usize) else {
             let what = format!("block {index} is said to be in block {block}, of which there are only {data_blocks}");
-            found.wrong.push(Wrong { index, at: word_at(index), what, twin: None });
+            found.wrong.push(WrongWord { index, at: word_at(index), what, twin: None });
             continue;
         };
         let at = data.locate(block * BLOCK).expect("a block that is there").at;
         let is_damaged = shape.checksum && !is_whole(index, at);
         let Some(other) = u64::from(*named_by).checked_sub(1) else {
             *named_by = index as u32 + 1;
-            found.damaged.extend(is_damaged.then_some(Damaged { index, at }));
+            found.damaged.extend(is_damaged.then_some(DamagedBlock { index, at }));
             continue;
         };
         // With checksums it belongs to the one whose content it is.
@@ -148,14 +148,14 @@ fn look(pool: &Pool, tag: &Tag) -> Result<Found> {
         *named_by = right as u32 + 1;
         found.damaged.retain(|damaged| damaged.index != wrong);
         let what = format!("block {wrong} is said to be in block {block}, where block {right} is");
-        let twin = (!shape.checksum).then_some(Twin { index: right, at });
-        found.wrong.push(Wrong { index: wrong, at: word_at(wrong), what, twin });
+        let twin = (!shape.checksum).then_some(TwinBlock { index: right, at });
+        found.wrong.push(WrongWord { index: wrong, at: word_at(wrong), what, twin });
     }
     Ok(found)
 }
 
 /// Whether the block at `at` of the pool is what `word` says.
-fn holds(pool: &Pool, at: u64, word: Word) -> bool {
+fn holds(pool: &Pool, at: u64, word: MapWord) -> bool {
     let mut content = [0; BLOCK as usize];
     pool.memory().load(at, &mut content);
     checksum_of(&content) == word.checksum()

@@ -30,25 +30,25 @@ use std::ops::Range;
 use ferrite_disk::{Access, Zeroing};
 use ferrite_memory::{Error, Pin, Result, Span, pin};
 
-use crate::checked::Store;
+use crate::checked::BlockStore;
 use crate::checksum::checksum_of;
 use crate::disk::BlockDisk;
-use crate::map::{Entry, Word};
+use crate::map::{MapEntry, MapWord};
 use crate::options::Shortcut;
-use crate::publish::Change;
+use crate::publish::WordChange;
 use crate::shape::BLOCK;
-use crate::stages::Stage;
+use crate::stages::DiskStage;
 
 /// Blocks that are changed together.
 pub(crate) const BATCH: usize = 64;
 
 /// Data and the blocks it goes to.
-pub(crate) struct Batch<'batch> {
+pub(crate) struct WriteBatch<'batch> {
     /// Its place on the disk.
     pub at: u64,
     pub from: &'batch [u8],
     /// What the words name before; locked.
-    pub old: &'batch [Entry],
+    pub old: &'batch [MapEntry],
     /// Blocks of the data stream, one for each that `from` touches.
     pub blocks: &'batch [u32],
 }
@@ -68,14 +68,14 @@ impl BlockDisk {
     #[inline]
     pub(crate) fn finish(&self, access: Access) -> Result<()> {
         match access {
-            Access::Fua => self.settle(),
+            Access::Fua => self.flush_map(),
             Access::Cached => Ok(()),
         }
     }
 
     /// Writes `from` at `at` in whatever way. The error is boxed, as a read's.
     #[inline(never)]
-    pub(crate) fn write_with_care(&self, at: u64, from: &[u8], access: Access) -> std::result::Result<(), Box<Error>> {
+    pub(crate) fn write_cow(&self, at: u64, from: &[u8], access: Access) -> std::result::Result<(), Box<Error>> {
         let written = self.check_change(Span::new(at, from.len() as u64)).and_then(|()| {
             if self.overwrite_run(at, from) || self.write_block(at, from) {
                 return self.finish(access);
@@ -124,8 +124,8 @@ impl BlockDisk {
     fn overwrite(&self, at: u64, from: &[u8]) -> Result<()> {
         let mut done = 0;
         while done < from.len() {
-            done += match self.overwrites_with_care() {
-                true => self.overwrite_with_care(at + done as u64, &from[done..])?,
+            done += match self.locks_overwrites() {
+                true => self.overwrite_blocks(at + done as u64, &from[done..])?,
                 false => self.overwrite_mapped(at + done as u64, &from[done..]),
             };
             if done < from.len() {
@@ -142,7 +142,7 @@ impl BlockDisk {
     /// Writes over blocks up to the first that is not there; how many bytes. They are fenced before the blocks can
     /// be used for anything else.
     fn overwrite_mapped(&self, at: u64, from: &[u8]) -> usize {
-        let _pass = self.timed(Stage::Lock, || self.gate.pass(pin));
+        let _pass = self.timed(DiskStage::Lock, || self.gate.pass(pin));
         let mut done = 0;
         while done < from.len() {
             let (place, len) = self.piece(Span::new(at + done as u64, (from.len() - done) as u64));
@@ -181,17 +181,17 @@ impl BlockDisk {
         }
         free.inspect(|block| self.memory.expect_store(self.place((*block).into())));
         let old = self.map.lock(index);
-        if old == Entry::ZERO && (IN_PLACE || !self.promise(1)) {
+        if old == MapEntry::ZERO && (IN_PLACE || !self.promise(1)) {
             self.map.unlock(index, old);
             free.inspect(|block| self.free.restock(&pass, &[*block]));
             return false;
         }
-        let new = free.map_or(old, Entry::of);
+        let new = free.map_or(old, MapEntry::of);
         self.memory.store(self.place(new.block().expect("a block")), from, self.options.scheme);
         if !IN_PLACE {
-            self.settle_data();
+            self.fence_data();
         }
-        self.map.publish_one(&*self.memory, index, Word::of(new, checksum));
+        self.map.publish_one(&*self.memory, index, MapWord::of(new, checksum));
         self.memory.fence();
         if let Some(checksums) = self.checksums.as_ref().filter(|_| CHECKSUM) {
             checksums.set(index, checksum);
@@ -204,8 +204,8 @@ impl BlockDisk {
     }
 
     /// Passes the gate and locks the blocks from `first` on, one for each element of `old`, which become their entries.
-    pub(crate) fn pass_and_lock(&self, first: u64, old: &mut [Entry]) -> Pin {
-        self.timed(Stage::Lock, || {
+    pub(crate) fn pass_and_lock(&self, first: u64, old: &mut [MapEntry]) -> Pin {
+        self.timed(DiskStage::Lock, || {
             let pass = self.gate.pass(pin);
             (first..).zip(old).for_each(|(index, entry)| *entry = self.map.lock(index));
             pass
@@ -243,7 +243,7 @@ impl BlockDisk {
         let mut blocks = [0; N];
         let blocks = &mut blocks[..count];
         loop {
-            self.timed(Stage::FindSpace, || self.take_blocks(blocks))?;
+            self.timed(DiskStage::FindSpace, || self.take_blocks(blocks))?;
             match self.replace_by::<N>(blocks, at, from)? {
                 Replaced::All => return Ok(true),
                 Replaced::IsThere => return Ok(false),
@@ -255,23 +255,23 @@ impl BlockDisk {
     /// Writes to `blocks`, which are free, and names them (B1 to B4), or gives them back.
     fn replace_by<const N: usize>(&self, blocks: &[u32], at: u64, from: &[u8]) -> Result<Replaced> {
         let (first, count) = (at / BLOCK, blocks.len());
-        let (mut old, mut new, mut checksums) = ([Entry::ZERO; N], [Entry::ZERO; N], [0; N]);
+        let (mut old, mut new, mut checksums) = ([MapEntry::ZERO; N], [MapEntry::ZERO; N], [0; N]);
         let _pass = self.pass_and_lock(first, &mut old[..count]);
-        new.iter_mut().zip(blocks).for_each(|(new, block)| *new = Entry::of(*block));
+        new.iter_mut().zip(blocks).for_each(|(new, block)| *new = MapEntry::of(*block));
         let (old, new) = (&old[..count], &new[..count]);
-        let fresh = old.iter().filter(|entry| **entry == Entry::ZERO).count();
+        let fresh = old.iter().filter(|entry| **entry == MapEntry::ZERO).count();
         let is_there = self.options.in_place && fresh < count;
         if is_there || !self.promise(fresh as u64) {
             self.unlock(first, old);
             self.free.put_back(blocks);
             return Ok(if is_there { Replaced::IsThere } else { Replaced::NoRoom { fresh: fresh as u64 } });
         }
-        let copied = self.copy(&Batch { at, from, old, blocks }, &mut checksums);
-        let change = Change { first, old, new, checksums: &checksums[..count] };
+        let copied = self.copy(&WriteBatch { at, from, old, blocks }, &mut checksums);
+        let change = WordChange { first, old, new, checksums: &checksums[..count] };
         match copied {
             Ok(()) => self.commit(&change).map(|()| Replaced::All),
             Err(error) => {
-                self.give_up(&change);
+                self.abandon(&change);
                 self.release(fresh as u64);
                 Err(error)
             }
@@ -280,8 +280,8 @@ impl BlockDisk {
 
     /// Copies a batch to its blocks, completing the first and the last from the old ones where they are written in
     /// part, and notes the checksum of each block where the disk keeps them.
-    pub(crate) fn copy(&self, batch: &Batch<'_>, checksums: &mut [u32]) -> Result<()> {
-        let Batch { at, from, old, blocks } = *batch;
+    pub(crate) fn copy(&self, batch: &WriteBatch<'_>, checksums: &mut [u32]) -> Result<()> {
+        let WriteBatch { at, from, old, blocks } = *batch;
         let (mut done, mut i) = (0, 0);
         while done < from.len() {
             let at = at + done as u64;
@@ -292,7 +292,7 @@ impl BlockDisk {
                 let len = left.min(BLOCK as usize - within);
                 let mut whole = self.old_content(at / BLOCK, old[i])?;
                 whole[within..within + len].copy_from_slice(&from[done..done + len]);
-                self.store(&Store { place, at: at - within as u64, from: &whole }, &mut checksums[i..])?;
+                self.store(&BlockStore { place, at: at - within as u64, from: &whole }, &mut checksums[i..])?;
                 (done, i) = (done + len, i + 1);
                 continue;
             }
@@ -300,7 +300,7 @@ impl BlockDisk {
                 .take_while(|n| self.place(blocks[i + n].into()) == place + *n as u64 * BLOCK)
                 .count();
             let len = (together + 1) * BLOCK as usize;
-            self.store(&Store { place, at, from: &from[done..done + len] }, &mut checksums[i..])?;
+            self.store(&BlockStore { place, at, from: &from[done..done + len] }, &mut checksums[i..])?;
             (done, i) = (done + len, i + together + 1);
         }
         Ok(())
@@ -311,15 +311,15 @@ impl BlockDisk {
         let mut first = blocks.start;
         while first < blocks.end {
             let count = (blocks.end - first).min(BATCH as u64) as usize;
-            let mut old = [Entry::ZERO; BATCH];
+            let mut old = [MapEntry::ZERO; BATCH];
             let _pass = self.pass_and_lock(first, &mut old[..count]);
-            let (new, checksums) = ([Entry::ZERO; BATCH], [0; BATCH]);
-            let change = Change { first, old: &old[..count], new: &new[..count], checksums: &checksums[..count] };
+            let (new, checksums) = ([MapEntry::ZERO; BATCH], [0; BATCH]);
+            let change = WordChange { first, old: &old[..count], new: &new[..count], checksums: &checksums[..count] };
             if change.old == change.new {
                 self.unlock(first, change.old);
             } else {
                 self.commit(&change)?;
-                self.release(old[..count].iter().filter(|entry| **entry != Entry::ZERO).count() as u64);
+                self.release(old[..count].iter().filter(|entry| **entry != MapEntry::ZERO).count() as u64);
             }
             first += count as u64;
         }

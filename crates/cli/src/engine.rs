@@ -303,7 +303,7 @@ impl Engine {
 
     fn disk_report(&self, name: &str) -> Outcome<DiskReport> {
         let tag = self.pool.tag(name)?;
-        let shape = ferrite_block::Shape::read(&tag)?;
+        let shape = ferrite_block::DiskShape::read(&tag)?;
         Ok(DiskReport {
             name: name.into(),
             size_bytes: shape.size,

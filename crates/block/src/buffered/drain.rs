@@ -4,16 +4,16 @@ use ferrite_disk::{Access, Disk};
 use ferrite_memory::{Error, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::bell::Bell;
-use super::ring::{PAGE, Ring};
-use super::{Buffered, Drained};
+use super::ring::{PAGE, PageRing};
+use super::syncer_wake::SyncerWake;
+use super::{Buffered, DrainStep};
 
 /// Pages of one run at most: 1 MiB.
 const RUN_PAGES: usize = 256;
 
 /// What is being written: pages and their slots, sorted by page, so that neighbours are written together.
 #[derive(Default)]
-pub(super) struct Plan {
+pub(super) struct DrainPlan {
     order: Vec<(u64, u64)>,
     done: usize,
     /// Where a run is gathered.
@@ -23,21 +23,21 @@ pub(super) struct Plan {
 }
 
 /// A buffer with the lock of who writes from it, which is taken before the ring's.
-pub(super) struct Buffer {
+pub(super) struct WriteBuffer {
     /// Held while a run is on its way to the disk. `None` while nothing is planned.
-    pub plan: Mutex<Option<Plan>>,
-    pub ring: Mutex<Ring>,
+    pub plan: Mutex<Option<DrainPlan>>,
+    pub ring: Mutex<PageRing>,
     /// Told when the pool goes on.
     pub thawed: Condvar,
     /// Wakes the syncer.
-    pub bell: Bell,
+    pub syncer_wake: SyncerWake,
 }
 
-impl Buffer {
+impl WriteBuffer {
     /// One for so many pages; `None` where there is no memory for them.
     pub fn new(pages: usize) -> Option<Self> {
-        let ring = Mutex::new(Ring::new(pages)?);
-        Some(Self { plan: Mutex::new(None), ring, thawed: Condvar::new(), bell: Bell::default() })
+        let ring = Mutex::new(PageRing::new(pages)?);
+        Some(Self { plan: Mutex::new(None), ring, thawed: Condvar::new(), syncer_wake: SyncerWake::default() })
     }
 }
 
@@ -47,36 +47,36 @@ impl<D: Disk> Buffered<D> {
     ///
     /// # Errors
     /// Those of the disk. What could not be written is still here, and the next step tries it again.
-    pub fn step(&self, number: usize) -> Result<Drained> {
+    pub fn step(&self, number: usize) -> Result<DrainStep> {
         let mut plan = self.buffers[number].plan.lock();
         if plan.is_some() {
-            return self.go_on(number, &mut plan);
+            return self.continue_plan(number, &mut plan);
         }
         let mut ring = self.buffers[number].ring.lock();
         if ring.used() <= self.high_pages {
-            return Ok(Drained::Nothing);
+            return Ok(DrainStep::Nothing);
         }
         let (_, end) = ring.bounds();
-        *plan = Some(Plan { order: ring.plan(end - self.low_pages), ..Plan::default() });
-        Ok(Drained::Planned)
+        *plan = Some(DrainPlan { order: ring.plan(end - self.low_pages), ..DrainPlan::default() });
+        Ok(DrainStep::Planned)
     }
 
     /// Writes the next run of a plan, or retires the plan. What the disk has no space for is told then, and keeps nothing
     /// back that it has space for; after any other error the plan is still there.
-    fn go_on(&self, number: usize, plan: &mut MutexGuard<'_, Option<Plan>>) -> Result<Drained> {
-        let Some(current) = &mut **plan else { return Ok(Drained::Nothing) };
+    fn continue_plan(&self, number: usize, plan: &mut MutexGuard<'_, Option<DrainPlan>>) -> Result<DrainStep> {
+        let Some(current) = &mut **plan else { return Ok(DrainStep::Nothing) };
         if let Some(pages) = self.write_run(number, current)? {
-            return Ok(Drained::Wrote { pages });
+            return Ok(DrainStep::Wrote { pages });
         }
         let refused = current.refused.take();
         self.buffers[number].ring.lock().retire();
         **plan = None;
-        refused.map_or(Ok(Drained::Retired), Err)
+        refused.map_or(Ok(DrainStep::Retired), Err)
     }
 
     /// Writes pages that follow each other, or one page where runs are not packed; how many. `None` where all is
     /// written.
-    fn write_run(&self, number: usize, plan: &mut Plan) -> Result<Option<u64>> {
+    fn write_run(&self, number: usize, plan: &mut DrainPlan) -> Result<Option<u64>> {
         let run_pages = if self.options.batch { RUN_PAGES } else { 1 };
         let mut next = plan.done;
         let mut first = None;
@@ -132,23 +132,23 @@ impl<D: Disk> Buffered<D> {
 
     /// Writes everything that buffer `number` holds when this is called.
     pub(super) fn drain(&self, number: usize) -> Result<()> {
-        self.drain_but(number, 0)
+        self.drain_except_newest(number, 0)
     }
 
     /// The same but for the newest `kept` pages. What is refused is put behind them, so nobody else may be writing when it is
     /// looked where they begin.
-    fn drain_but(&self, number: usize, kept: u64) -> Result<()> {
+    fn drain_except_newest(&self, number: usize, kept: u64) -> Result<()> {
         let mut plan = self.buffers[number].plan.lock();
         let until = self.buffers[number].ring.lock().bounds().1.saturating_sub(kept);
         let mut refused = Ok(());
         loop {
-            match self.go_on(number, &mut plan) {
-                Ok(Drained::Nothing) => {
+            match self.continue_plan(number, &mut plan) {
+                Ok(DrainStep::Nothing) => {
                     let mut ring = self.buffers[number].ring.lock();
                     if ring.bounds().0 >= until {
                         return refused;
                     }
-                    *plan = Some(Plan { order: ring.plan(until), ..Plan::default() });
+                    *plan = Some(DrainPlan { order: ring.plan(until), ..DrainPlan::default() });
                 }
                 Ok(_) => {}
                 Err(error) if plan.is_some() => return Err(error),
@@ -159,12 +159,12 @@ impl<D: Disk> Buffered<D> {
 
     /// What a writer does that finds buffer `number` full: the syncer's work, since that may be stopped. What is refused is
     /// told only where it leaves no room.
-    pub(super) fn make_room(&self, number: usize) -> Result<()> {
+    pub(super) fn drain_full(&self, number: usize) -> Result<()> {
         let is_full = || self.buffers[number].ring.lock().is_full();
         if !is_full() {
             return Ok(());
         }
-        let drain = |kept| match self.drain_but(number, kept) {
+        let drain = |kept| match self.drain_except_newest(number, kept) {
             Err(Error::NoSpace(_)) if !is_full() => Ok(()),
             done => done,
         };

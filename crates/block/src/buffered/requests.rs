@@ -4,25 +4,25 @@ use ferrite_disk::{Access, Disk, Geometry, Run, Zeroing};
 use ferrite_memory::{Error, Result, Span};
 
 use super::Buffered;
-use super::ring::{PAGE, Ring};
+use super::ring::{PAGE, PageRing};
 
 const PAGE_BYTES: u64 = PAGE as u64;
 
 /// A part of a request that belongs to one buffer.
-struct Piece {
+struct BufferPiece {
     number: usize,
     span: Span,
 }
 
 impl<D: Disk> Buffered<D> {
     /// The parts of `span`, in order.
-    fn pieces(&self, span: Span) -> impl Iterator<Item = Piece> + use<D> {
+    fn pieces(&self, span: Span) -> impl Iterator<Item = BufferPiece> + use<D> {
         let (stride, buffers) = (self.options.stride_bytes, self.buffers.len() as u64);
         let end = span.at + span.len;
         let mut at = span.at;
         std::iter::from_fn(move || {
             let next = end.min((at / stride + 1) * stride);
-            let piece = Piece { number: (at / stride % buffers) as usize, span: Span::new(at, next - at) };
+            let piece = BufferPiece { number: (at / stride % buffers) as usize, span: Span::new(at, next - at) };
             at = next;
             (piece.span.len > 0).then_some(piece)
         })
@@ -41,10 +41,10 @@ impl<D: Disk> Buffered<D> {
     }
 
     /// Puts `from` into the buffer of `piece`, which it drains where there is no room (U4).
-    fn put(&self, piece: &Piece, from: &[u8]) -> Result<()> {
+    fn put(&self, piece: &BufferPiece, from: &[u8]) -> Result<()> {
         let mut done = 0;
         loop {
-            let mut ring = self.ring_to_change(piece.number);
+            let mut ring = self.lock_ring(piece.number);
             let timer = self.timer();
             while done < from.len() {
                 match self.put_part(&mut ring, piece.span.at + done as u64, &from[done..])? {
@@ -56,17 +56,17 @@ impl<D: Disk> Buffered<D> {
             drop(ring);
             drop(timer);
             if is_high {
-                self.bell(piece.number).ring();
+                self.syncer_wake(piece.number).wake();
             }
             if done == from.len() {
                 return Ok(());
             }
-            self.make_room(piece.number)?;
+            self.drain_full(piece.number)?;
         }
     }
 
     /// Puts what of `from` belongs to the page of `at` there; how many bytes, 0 where there is no room.
-    fn put_part(&self, ring: &mut Ring, at: u64, from: &[u8]) -> Result<usize> {
+    fn put_part(&self, ring: &mut PageRing, at: u64, from: &[u8]) -> Result<usize> {
         let (page, within) = (at / PAGE_BYTES, (at % PAGE_BYTES) as usize);
         let part = &from[..from.len().min(PAGE - within)];
         if let Some(content) = ring.get_mut(page) {
@@ -100,7 +100,7 @@ impl<D: Disk> Buffered<D> {
 
     /// Reads a piece: pages from the buffer, and what lies between them from the disk. A page that is not in the buffer
     /// is looked for on the disk only after that (U1).
-    fn get(&self, piece: &Piece, into: &mut [u8]) -> Result<()> {
+    fn get(&self, piece: &BufferPiece, into: &mut [u8]) -> Result<()> {
         let mut done = 0;
         while done < into.len() {
             let at = piece.span.at + done as u64;
@@ -120,17 +120,17 @@ impl<D: Disk> Buffered<D> {
     }
 
     /// The whole pages of `piece`, first to last, which a trim or zeroing takes to the disk by `act` (U5).
-    fn change_pages(&self, piece: &Piece, act: impl FnOnce(&mut Ring, Span) -> Result<()>) -> Result<()> {
+    fn change_pages(&self, piece: &BufferPiece, act: impl FnOnce(&mut PageRing, Span) -> Result<()>) -> Result<()> {
         let first = piece.span.at.div_ceil(PAGE_BYTES);
         let end = (piece.span.at + piece.span.len) / PAGE_BYTES;
         if first >= end {
             return Ok(());
         }
-        let (_plan, mut ring) = self.ring_to_itself(piece.number);
+        let (_plan, mut ring) = self.lock_ring_and_plan(piece.number);
         act(&mut ring, Span::new(first * PAGE_BYTES, (end - first) * PAGE_BYTES))
     }
 
-    fn zero_piece(&self, piece: &Piece, how: Zeroing) -> Result<()> {
+    fn zero_piece(&self, piece: &BufferPiece, how: Zeroing) -> Result<()> {
         self.change_pages(piece, |ring, pages| {
             self.disk.write_zeroes(pages, Zeroing { access: Access::Cached, ..how })?;
             forget(ring, pages);
@@ -141,14 +141,14 @@ impl<D: Disk> Buffered<D> {
         let tail = end - (end / PAGE_BYTES * PAGE_BYTES).max(piece.span.at + head);
         let edges = [Span::new(piece.span.at, head), Span::new(end - tail, tail)];
         for span in edges.into_iter().filter(|span| span.len > 0) {
-            self.put(&Piece { number: piece.number, span }, &[0; PAGE][..span.len as usize])?;
+            self.put(&BufferPiece { number: piece.number, span }, &[0; PAGE][..span.len as usize])?;
         }
         Ok(())
     }
 
     /// Trims the pages of a piece. Those that are dirty are zeroed instead: the disk may not heed a trim, and what it
     /// has of them is older than what was here.
-    fn trim_piece(&self, piece: &Piece) -> Result<()> {
+    fn trim_piece(&self, piece: &BufferPiece) -> Result<()> {
         self.change_pages(piece, |ring, pages| {
             self.disk.trim(pages, Access::Cached)?;
             let dirty = ring.dirty_among(pages.at / PAGE_BYTES..(pages.at + pages.len) / PAGE_BYTES);
@@ -162,13 +162,13 @@ impl<D: Disk> Buffered<D> {
     }
 }
 
-fn forget(ring: &mut Ring, pages: Span) {
+fn forget(ring: &mut PageRing, pages: Span) {
     let range = pages.at / PAGE_BYTES..(pages.at + pages.len) / PAGE_BYTES;
     ring.dirty_among(range).into_iter().for_each(|page| ring.forget(page));
 }
 
 /// Fills the start of `into` from the pages that are in the buffer without a gap from `at` on; how many bytes.
-fn get_buffered(ring: &Ring, at: u64, into: &mut [u8]) -> usize {
+fn get_buffered(ring: &PageRing, at: u64, into: &mut [u8]) -> usize {
     let mut done = 0;
     while done < into.len() {
         let at = at + done as u64;
@@ -182,7 +182,7 @@ fn get_buffered(ring: &Ring, at: u64, into: &mut [u8]) -> usize {
 }
 
 /// How many of the `len` bytes from `at` on come before the next page that is in the buffer.
-fn missing_bytes(ring: &Ring, at: u64, len: u64) -> u64 {
+fn missing_bytes(ring: &PageRing, at: u64, len: u64) -> u64 {
     if ring.dirty() == 0 {
         return len;
     }

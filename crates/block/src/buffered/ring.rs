@@ -17,7 +17,7 @@ use crate::shape::BLOCK;
 pub(super) const PAGE: usize = BLOCK as usize;
 
 #[derive(Clone, Copy, Default)]
-struct Slot {
+struct RingSlot {
     /// Its page of the disk; `None` where that was dropped.
     page: Option<u64>,
     /// The slot with the content of before, which is being written.
@@ -27,8 +27,8 @@ struct Slot {
 }
 
 /// Dirty pages and their order. See the drawing above.
-pub(super) struct Ring {
-    slots: Box<[Slot]>,
+pub(super) struct PageRing {
+    slots: Box<[RingSlot]>,
     bytes: Box<[u8]>,
     start: u64,
     planned: u64,
@@ -39,13 +39,13 @@ pub(super) struct Ring {
     pub is_frozen: bool,
 }
 
-impl Ring {
+impl PageRing {
     /// An empty ring with room for `pages`; `None` where there is no memory for them.
     pub fn new(pages: usize) -> Option<Self> {
         let bytes = <[u8]>::new_box_zeroed_with_elems(pages * PAGE).ok()?;
         let mut slots = Vec::new();
         slots.try_reserve_exact(pages).ok()?;
-        slots.resize(pages, Slot::default());
+        slots.resize(pages, RingSlot::default());
         let (newest, slots) = (HashMap::new(), slots.into());
         Some(Self { slots, bytes, start: 0, planned: 0, end: 0, newest, is_frozen: false })
     }
@@ -102,7 +102,7 @@ impl Ring {
         self.end += 1;
         let older = self.newest.insert(page, slot);
         let at = self.at(slot);
-        self.slots[at] = Slot { page: Some(page), older, is_refused: false };
+        self.slots[at] = RingSlot { page: Some(page), older, is_refused: false };
         Some(self.content_mut(slot))
     }
 
@@ -150,7 +150,7 @@ impl Ring {
     /// that has a newer content of the page, it goes.
     pub fn retire(&mut self) {
         for slot in self.start..self.planned {
-            let Slot { page: Some(page), is_refused, .. } = self.slots[self.at(slot)] else { continue };
+            let RingSlot { page: Some(page), is_refused, .. } = self.slots[self.at(slot)] else { continue };
             if self.newest.get(&page) != Some(&slot) {
                 continue;
             }
@@ -168,7 +168,7 @@ impl Ring {
     fn put_last(&mut self, page: u64, slot: u64) {
         let (from, to) = (self.at(slot), self.at(self.end));
         self.bytes.copy_within(from * PAGE..(from + 1) * PAGE, to * PAGE);
-        self.slots[to] = Slot { page: Some(page), ..Slot::default() };
+        self.slots[to] = RingSlot { page: Some(page), ..RingSlot::default() };
         self.newest.insert(page, self.end);
         self.end += 1;
     }

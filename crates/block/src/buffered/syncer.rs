@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use ferrite_disk::Disk;
 use ferrite_memory::{Error, Result};
 
-use super::{Buffered, Drained};
+use super::{Buffered, DrainStep};
 
 /// A thread for each buffer of a disk, which drains it when it passes its high watermark, until this is dropped. What
 /// is still in the buffers then stays there: flush first.
@@ -37,8 +37,8 @@ impl<D: Disk + 'static> Syncers<D> {
 /// Steps until told to stop. An error is no reason to end: whoever flushes meets it too, and is told.
 fn run<D: Disk>(disk: &Buffered<D>, number: usize, stop: &AtomicBool) {
     while !stop.load(Ordering::Acquire) {
-        if matches!(disk.step(number), Ok(Drained::Nothing) | Err(_)) {
-            disk.bell(number).listen();
+        if matches!(disk.step(number), Ok(DrainStep::Nothing) | Err(_)) {
+            disk.syncer_wake(number).wait();
         }
     }
 }
@@ -46,7 +46,7 @@ fn run<D: Disk>(disk: &Buffered<D>, number: usize, stop: &AtomicBool) {
 impl<D: Disk + 'static> Drop for Syncers<D> {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        (0..self.disk.buffers()).for_each(|number| self.disk.bell(number).ring());
+        (0..self.disk.buffers()).for_each(|number| self.disk.syncer_wake(number).wake());
         for thread in self.threads.drain(..) {
             // One that panicked has told so itself.
             let _ = thread.join();

@@ -2,7 +2,7 @@ use super::*;
 use ferrite_memory::planted::plant;
 
 /// Blocks that one word tells of, twice.
-const BLOCKS: u64 = 2 * GROUPS_TOGETHER * GROUP;
+const BLOCKS: u64 = 2 * GROUPS_PER_WORD * GROUP;
 const SHIFT: u64 = 7 * PAGE;
 
 fn place(block: u64) -> u64 {
@@ -10,15 +10,15 @@ fn place(block: u64) -> u64 {
 }
 
 /// A map without extents, whose block `n` is block `n` of the data stream.
-fn filled() -> Map {
-    let map = Map::new(BLOCKS).expect("memory");
+fn filled() -> BlockMap {
+    let map = BlockMap::new(BLOCKS).expect("memory");
     map.grow(BLOCKS).expect("memory");
-    (0..BLOCKS).for_each(|index| map.set(index, Entry::of(index as u32)));
+    (0..BLOCKS).for_each(|index| map.set(index, MapEntry::of(index as u32)));
     map.find_groups(BLOCKS, place);
     map
 }
 
-fn is_usual(map: &Map, index: u64) -> bool {
+fn is_usual(map: &BlockMap, index: u64) -> bool {
     let found = map.usual(Span::new(index * PAGE, PAGE)).map(|usual| usual.place);
     assert!(found.is_none_or(|found| found == place(index)), "block {index} at {found:?}");
     found.is_some()
@@ -33,11 +33,11 @@ fn a_block_that_moves_takes_its_neighbours_from_their_usual_place() {
     map.lock(3);
     assert!(!is_usual(&map, 3) && !is_usual(&map, BLOCKS / 2 - 1), "whoever locks a block may move it");
     assert!(is_usual(&map, BLOCKS / 2), "others stay");
-    map.unlock(3, Entry::of(5000));
-    let entries: Vec<Entry> = (0..GROUP).map(|index| Entry::of(5000 + index as u32)).collect();
+    map.unlock(3, MapEntry::of(5000));
+    let entries: Vec<MapEntry> = (0..GROUP).map(|index| MapEntry::of(5000 + index as u32)).collect();
     map.group(0, &entries, place);
     assert!(!is_usual(&map, 3), "a run, and not the usual place");
-    let entries: Vec<Entry> = (0..GROUP).map(|index| Entry::of(index as u32)).collect();
+    let entries: Vec<MapEntry> = (0..GROUP).map(|index| MapEntry::of(index as u32)).collect();
     map.group(0, &entries, place);
     assert!(is_usual(&map, 3), "all are back");
 }
@@ -52,7 +52,7 @@ fn b3_who_left_and_came_back_was_away() {
     assert!(map.is_still(&usual), "others are none of its business");
     map.unlock(3, map.lock(3));
     assert!(!map.is_still(&usual));
-    let entries: Vec<Entry> = (0..GROUP).map(|index| Entry::of(index as u32)).collect();
+    let entries: Vec<MapEntry> = (0..GROUP).map(|index| MapEntry::of(index as u32)).collect();
     map.group(0, &entries, place);
     assert!(is_usual(&map, 3) && !map.is_still(&usual), "the group is back, and was gone");
 }
@@ -63,7 +63,7 @@ fn b3_who_left_and_came_back_was_away() {
 fn mu2_a_block_that_moves_meanwhile_is_seen() {
     let map = filled();
     let stop = std::sync::atomic::AtomicBool::new(false);
-    let entries: Vec<Entry> = (0..GROUP).map(|index| Entry::of(index as u32)).collect();
+    let entries: Vec<MapEntry> = (0..GROUP).map(|index| MapEntry::of(index as u32)).collect();
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
@@ -71,14 +71,14 @@ fn mu2_a_block_that_moves_meanwhile_is_seen() {
             }
         });
         let other = 2 * GROUP;
-        let rest: Vec<Entry> = (other..other + GROUP).map(|index| Entry::of(index as u32)).collect();
+        let rest: Vec<MapEntry> = (other..other + GROUP).map(|index| MapEntry::of(index as u32)).collect();
         for round in 0..20_000 {
             if round % 2 == 0 {
                 map.clear_group(other);
             }
             map.lock(other);
             let is_seen = (0..100).all(|_| !is_usual(&map, other));
-            map.unlock(other, Entry::of(other as u32));
+            map.unlock(other, MapEntry::of(other as u32));
             map.group(other, &rest, place);
             assert!(is_seen || stop.swap(true, Ordering::Relaxed), "a locked block is said to lie where it lay");
         }
@@ -118,10 +118,10 @@ fn is_left_in_every_order() -> bool {
                         has_left = true;
                     }
                     (1, 0) => _ = map.clear_group(5),
-                    (1, _) => map.leave_usual(5),
-                    (_, 0) => looks[thread].0 = map.begin_look(0),
-                    (_, 1) => looks[thread].1 = map.lie_usual(0),
-                    _ if looks[thread].1 => map.say_usual(0, looks[thread].0),
+                    (1, _) => map.clear_usual(5),
+                    (_, 0) => looks[thread].0 = map.begin_check(0),
+                    (_, 1) => looks[thread].1 = map.are_usual(0),
+                    _ if looks[thread].1 => map.set_usual(0, looks[thread].0),
                     _ => {}
                 }
                 done[thread] += 1;

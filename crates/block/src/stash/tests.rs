@@ -21,10 +21,10 @@ fn a_recall_finds_what_idle_threads_keep() {
             });
         }
         kept.wait();
-        let Recalled { mut ready, mut limbo } = stashes.recall();
+        let Recalled { mut ready, mut freed } = stashes.recall();
         ready.sort_unstable();
-        limbo.sort_unstable();
-        assert_eq!((ready, limbo, stashes.count()), (vec![0, 1, 2], vec![10, 11, 12], 0));
+        freed.sort_unstable();
+        assert_eq!((ready, freed, stashes.count()), (vec![0, 1, 2], vec![10, 11, 12], 0));
         kept.wait();
     });
 }

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn rows_stay_when_it_grows() {
-    let table = Table::<AtomicU32>::new(3 * SEGMENT as u64);
+    let table = GrowingTable::<AtomicU32>::new(3 * SEGMENT as u64);
     table.grow(1).expect("memory");
     table.row(0).store(7, Ordering::Relaxed);
     table.grow(2 * SEGMENT as u64 + 1).expect("memory");
@@ -13,7 +13,7 @@ fn rows_stay_when_it_grows() {
 }
 #[test]
 fn want_of_memory_is_an_error_and_takes_no_row_away() {
-    let table = Table::<[u8; 1 << 45]>::new(1);
+    let table = GrowingTable::<[u8; 1 << 45]>::new(1);
     let Err(ferrite_pool::Error::Medium(ferrite_memory::Error::Io { source, .. })) = table.grow(1) else {
         panic!("no computer has that");
     };

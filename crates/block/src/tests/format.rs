@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ferrite_pool::{Role, Stream};
 
-use crate::Shape;
+use crate::DiskShape;
 
 use super::*;
 
@@ -43,7 +43,7 @@ fn fields(rows: &[Row], bytes: &[u8]) -> Vec<(String, u64)> {
 fn the_attributes_are_as_documented() {
     for (thin, checksum, flags) in [(false, false, 0), (true, false, 1), (false, true, 2), (true, true, 3)] {
         let spec = DiskSpec { size: (1 << 30) - 512, sector_bytes: 512, thin, checksum };
-        let shape = Shape::of(&spec).expect("possible");
+        let shape = DiskShape::of(&spec).expect("possible");
         let names = ["sector_bytes", "flags", "blocks", "spares", "reserved"];
         let expected = [512, flags, 1 << 18, 1 << 14, 0];
         let expected: Vec<(String, u64)> = names.into_iter().map(String::from).zip(expected).collect();

@@ -136,7 +136,7 @@ fn m4_after_a_failed_persist_changes_are_refused_until_reopened() {
 #[test]
 fn a_disk_whose_data_does_not_lie_in_chunks_is_refused() {
     let pool = Arc::new(Pool::open(fresh(ways()[0]), BOOT).expect("opened").0);
-    let shape = pool.tag("disk0").map(|tag| crate::Shape::read(&tag).expect("good")).expect("there");
+    let shape = pool.tag("disk0").map(|tag| crate::DiskShape::read(&tag).expect("good")).expect("there");
     let need = |role, bytes| ferrite_pool::Need { role, zone: ferrite_pool::Zone::Normal, bytes };
     let needs = [need(ferrite_pool::Role::MAP, 4096), need(ferrite_pool::Role::DATA, shape.data_bytes())];
     let new = ferrite_pool::NewTag {

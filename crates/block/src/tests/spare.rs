@@ -38,7 +38,7 @@ fn explore_giving_back(way: Way) -> (Arc<BlockDisk>, Report) {
     let (memory, disk) = in_chunk(if way.options.in_place { 0 } else { 2 }, way);
     memory.keep_trace(true);
     memory.forget_trace();
-    assert!(disk.give_chunks().expect("sound"), "{way:?}");
+    assert!(disk.release_chunks().expect("sound"), "{way:?}");
     let report = explore(&memory, &options(64, 8), |crash| {
         let pool = Arc::new(Pool::open(Arc::new(crash.memory()), BOOT).map_err(|error| error.to_string())?.0);
         let disk = BlockDisk::open(pool, "disk0", way.options).map_err(|error| error.to_string())?;
@@ -56,7 +56,7 @@ fn gv1_crash_seeded_giving_back_leaves_the_disk_as_it_was() {
         report.assert_clean();
         assert!(read_all(&*disk) == content(BLOCKS * 8, 7), "{way:?}");
         assert_eq!(chunks(&disk), 2, "{way:?}");
-        assert!(!disk.give_chunks().expect("sound"), "{way:?}: it keeps what overwrites need");
+        assert!(!disk.release_chunks().expect("sound"), "{way:?}: it keeps what overwrites need");
     }
 }
 
@@ -73,7 +73,7 @@ fn canary_a_chunk_that_is_given_back_full_is_caught() {
 fn gv1_what_is_written_in_place_is_not_moved() {
     for way in thin_ways().into_iter().filter(|way| way.options.in_place) {
         let (_memory, disk) = in_chunk(2, way);
-        assert!(!disk.give_chunks().expect("sound"), "{way:?}");
+        assert!(!disk.release_chunks().expect("sound"), "{way:?}");
         assert!(read_all(&*disk) == content(BLOCKS * 8, 7), "{way:?}");
     }
 }
@@ -129,7 +129,7 @@ fn gv1_a_disk_of_many_extents_gives_to_a_full_pool() {
     let one = &disks[0];
     one.trim(Span::new((full - 700) * BLOCK, 700 * BLOCK), Access::Cached).expect("trimmed");
     assert!(pool.usage().free_bytes == 0 && one.tag().extents.len() > 10, "{:?}", one.tag());
-    assert!(one.give_chunks().expect("it has one"));
+    assert!(one.release_chunks().expect("it has one"));
     assert!(one.tag().extents.len() > 8 && pool.usage().free_bytes >= CHUNK);
 }
 
@@ -182,7 +182,7 @@ fn gv1_who_reads_and_writes_meanwhile_notices_nothing() {
             // back, so the pool may fill up.
             let mut given = Vec::new();
             for _ in 0..100 {
-                given.push(disk.give_chunks());
+                given.push(disk.release_chunks());
                 let _ = disk.grow_thin(1024);
             }
             stop.store(true, Ordering::Relaxed);

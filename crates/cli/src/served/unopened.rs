@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferrite_block::{BlockDisk, DiskOptions, Shape};
+use ferrite_block::{BlockDisk, DiskOptions, DiskShape};
 use ferrite_pool::{Freeze, Tag};
 
 use super::Served;
@@ -19,7 +19,7 @@ impl Freeze for Served {
         if self.usual.lock().read_only {
             return false;
         }
-        let is_thin = |tag: &Arc<Tag>| Shape::read(tag).is_ok_and(|shape| shape.thin);
+        let is_thin = |tag: &Arc<Tag>| DiskShape::read(tag).is_ok_and(|shape| shape.thin);
         let is_closed = |tag: &Arc<Tag>| !open.contains_key(&tag.name);
         let may_have_some = |tag: &Arc<Tag>| !self.dry.lock().contains(&tag.generation);
         let mut closed = self.pool.tags().into_iter().filter(is_thin).filter(is_closed).filter(may_have_some);

@@ -1,6 +1,6 @@
 use super::*;
 
-fn fill(ring: &mut Ring, page: u64, byte: u8) {
+fn fill(ring: &mut PageRing, page: u64, byte: u8) {
     match ring.get_mut(page) {
         Some(content) => content.fill(byte),
         None => ring.append(page).expect("room").fill(byte),
@@ -9,7 +9,7 @@ fn fill(ring: &mut Ring, page: u64, byte: u8) {
 
 #[test]
 fn u2_what_is_being_written_does_not_change_and_readers_see_the_newer() {
-    let mut ring = Ring::new(4).expect("memory");
+    let mut ring = PageRing::new(4).expect("memory");
     fill(&mut ring, 7, 1);
     fill(&mut ring, 7, 2);
     assert_eq!((ring.used(), ring.get(7).expect("here")[0]), (1, 2));
@@ -27,7 +27,7 @@ fn u2_what_is_being_written_does_not_change_and_readers_see_the_newer() {
 
 #[test]
 fn a_forgotten_page_is_not_written_in_any_of_its_versions() {
-    let mut ring = Ring::new(4).expect("memory");
+    let mut ring = PageRing::new(4).expect("memory");
     fill(&mut ring, 7, 1);
     fill(&mut ring, 8, 1);
     let plan = ring.plan(2);
@@ -43,7 +43,7 @@ fn a_forgotten_page_is_not_written_in_any_of_its_versions() {
 #[test]
 fn u6_what_is_refused_stays_and_nothing_else() {
     for begun in 0..4 {
-        let mut ring = Ring::new(4).expect("memory");
+        let mut ring = PageRing::new(4).expect("memory");
         (0..begun).for_each(|page| fill(&mut ring, page, 0));
         ring.plan(begun);
         ring.retire();
@@ -68,7 +68,7 @@ fn u6_what_is_refused_stays_and_nothing_else() {
 
 #[test]
 fn slots_come_back_when_they_are_retired() {
-    let mut ring = Ring::new(3).expect("memory");
+    let mut ring = PageRing::new(3).expect("memory");
     for page in 0..30 {
         fill(&mut ring, page, page as u8);
         assert_eq!(ring.is_full(), ring.used() == 3);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use ferrite_block::{DISK_BYTES_MAX, DiskSpec, Shape};
+use ferrite_block::{DISK_BYTES_MAX, DiskShape, DiskSpec};
 use ferrite_memory::{Backing, make_pool_file};
 use ferrite_pool::Progress;
 use ferrite_pool::layout::{CHUNK, FIXED_CHUNKS};
@@ -35,7 +35,7 @@ const DISK_CHUNKS_IN_MEMORY: u64 = (512 << 20) / CHUNK;
 /// The largest disk of at most `most` chunks that fits into `free` chunks, one of them for its map.
 fn disk_bytes(most: u64, free: u64) -> Option<u64> {
     let chunks = |size: u64| {
-        Shape::of(&DiskSpec { size, sector_bytes: 512, thin: false, checksum: false })
+        DiskShape::of(&DiskSpec { size, sector_bytes: 512, thin: false, checksum: false })
             .ok()
             .map(|shape| shape.chunks() + 1)
     };
@@ -77,7 +77,7 @@ impl Up {
         }
         let (mut chunks, mut page_bytes) = (0, 0);
         for size in wanted {
-            let shape = Shape::of(&self.spec(size))?;
+            let shape = DiskShape::of(&self.spec(size))?;
             (chunks, page_bytes) = (chunks + shape.chunks(), page_bytes + shape.page_bytes());
         }
         let disks = if self.makes_disk0() { "a disk" } else { "these disks" };

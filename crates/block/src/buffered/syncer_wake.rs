@@ -6,26 +6,26 @@ use parking_lot::{Condvar, Mutex};
 
 /// Rings for one listener. A ring while it does not listen is heard when it listens next.
 #[derive(Default)]
-pub(super) struct Bell {
-    is_rung: AtomicBool,
+pub(super) struct SyncerWake {
+    is_woken: AtomicBool,
     lock: Mutex<()>,
-    rings: Condvar,
+    woken: Condvar,
 }
 
-impl Bell {
+impl SyncerWake {
     /// Wakes the listener; a load where it was rung and not yet heard.
-    pub fn ring(&self) {
-        if !self.is_rung.load(Ordering::Relaxed) && !self.is_rung.swap(true, Ordering::AcqRel) {
+    pub fn wake(&self) {
+        if !self.is_woken.load(Ordering::Relaxed) && !self.is_woken.swap(true, Ordering::AcqRel) {
             let _lock = self.lock.lock();
-            self.rings.notify_all();
+            self.woken.notify_all();
         }
     }
 
     /// Waits until it is rung, and forgets that it was.
-    pub fn listen(&self) {
+    pub fn wait(&self) {
         let mut lock = self.lock.lock();
-        while !self.is_rung.swap(false, Ordering::AcqRel) {
-            self.rings.wait(&mut lock);
+        while !self.is_woken.swap(false, Ordering::AcqRel) {
+            self.woken.wait(&mut lock);
         }
     }
 }
