@@ -1,31 +1,27 @@
-//! A file system that is open: what every operation starts from.
+//! A file system that is open: what its users call.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Weak};
+use std::ops::Range;
+use std::sync::Arc;
 
-use ferrite_memory::{Memory, Scheme, Span};
-use ferrite_pool::grant::GrantId;
-use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
-use ferrite_pool::{Extent, Freeze, Pool, Role, Stream, Tag};
-use parking_lot::Mutex;
+use ferrite_memory::Memory;
+use ferrite_pool::Format;
+use ferrite_owner::Reply;
+use ferrite_pool::Caller;
+use ferrite_pool::{Pool, Tag};
 
-use crate::file::ahead::Ahead;
-use crate::file::superpage::Candidates;
-use crate::format::inode::Inode;
-use crate::format::layout::MapPages;
-use crate::format::shape::Shape;
-use crate::share::layout::shared_state::Board;
-use crate::share::sessions::Desk;
-use crate::store::gate::Gate;
-use crate::store::locks::Locks;
-use crate::store::orphans::Orphans;
-use crate::store::space::{ChunkKind, Space, is_in_use};
-use crate::view::index_reader::Index;
-use crate::{Attr, DataMode, Error, FsOptions, Ino, Kind, Result, Statfs};
+use crate::file::{allocate, fsync, read, write};
+use crate::share::layout::request::Request;
+use crate::share::sessions::Copies;
+use crate::share::shared_files::SharedFiles;
+use crate::store::making;
+use crate::tree::{create, hold, lookup, remove, rename, setattr, statfs, xattr};
+use crate::{
+    Allocate, Attr, Credentials, DataMode, DirEntry, FsOptions, FsSpec, Ino, Listed, NewFile, Rename, Result, Seek,
+    SetAttr, SetXattr, Statfs, reclaim,
+};
 
-/// Bytes of a name at most.
-pub const NAME_BYTES_MAX: usize = 255;
+/// The name of a file system that has its pool for itself.
+const ALONE_NAME: &str = "files";
 
 /// A file system in a pool, open. Shared between threads as it is; every call returns when its change is durable, but
 /// for written data and the times of files under [`DataMode::Posix`], and times of last access.
@@ -36,30 +32,28 @@ pub const NAME_BYTES_MAX: usize = 255;
 /// only, and [`Error::NoSpace`] where there is none for it: then content and names are as they were, unless the host
 /// had none for what was stored already, which is a failed persist.
 pub struct FileSystem {
-    pool: Arc<Pool>,
-    memory: Arc<dyn Memory>,
-    options: FsOptions,
-    data: DataMode,
-    /// Only a barrier makes data durable.
-    waits: bool,
-    pub(crate) shape: Shape,
-    pub(crate) tag: Mutex<Arc<Tag>>,
-    pub(crate) space: Space,
-    pub(crate) locks: Locks,
-    pub(crate) gate: Gate,
-    pub(crate) orphans: Orphans,
-    pub(crate) ahead: Ahead,
-    /// Who works on it from other processes.
-    pub(crate) desk: Desk,
-    /// Files that may be moved to superpages.
-    pub(crate) candidates: Candidates,
-    /// Held while a directory moves to another one, so that no directory comes to lie within itself.
-    pub(crate) moving: Mutex<()>,
-    /// A listing met damaged names (FN4).
-    pub(crate) has_damaged_names: AtomicBool,
+    pub(crate) shared: Arc<SharedFiles>,
 }
 
 impl FileSystem {
+    /// Makes a file system called `name` with an empty root directory. Durable on return, or not made.
+    ///
+    /// # Errors
+    /// [`ferrite_pool::Error::Exists`] and [`ferrite_pool::Error::BadName`] of `name`, [`crate::Error::NoSpace`] where
+    /// the pool has no room for it.
+    pub fn create(pool: &Pool, name: &str, spec: &FsSpec) -> Result<()> {
+        making::create(pool, name, spec)
+    }
+
+    /// Removes the file system called `name` and all that is in it. Nobody has it open; refused while a client of it lives.
+    ///
+    /// # Errors
+    /// [`ferrite_pool::Error::NotFound`], [`ferrite_pool::Error::WrongKind`] and [`ferrite_pool::Error::Limit`] as
+    /// [`FileSystem::open`]; [`ferrite_pool::Error::Busy`] beside such a client.
+    pub fn remove(pool: &Pool, name: &str) -> Result<()> {
+        making::remove(pool, name)
+    }
+
     /// Opens the file system called `name`. The caller sees to it that it is open once at a time. Takes no longer for
     /// many files than for few, but where a crash left thousands that were open without a name. Where a fence is not durable, [`FileSystem::flush`] it before the last handle is
     /// dropped: else sizes that wait are as after a crash.
@@ -69,306 +63,375 @@ impl FileSystem {
     /// [`ferrite_pool::Error::Limit`] for one that only a newer Ferrite knows. [`Error::NoSpace`] where the pool was
     /// made larger and has no room for what that takes; else as [`FileSystem`] says.
     pub fn open(pool: Arc<Pool>, name: &str, options: FsOptions) -> Result<Arc<Self>> {
-        let tag = pool.tag(name)?;
-        let shape = Shape::read(&tag)?;
-        let tag = shape.fit_map(&pool, tag)?;
-        let tag = if options.read_only { tag } else { shape.renew(&pool, tag)? };
-        let memory = pool.memory_handle();
-        let map = MapPages::new(Stream::new(&tag.extents, Role::MAP).runs(Span::new(0, u64::MAX)));
-        let bases = bases(&*memory, &map, &tag.extents);
-        let corrupt = |what, at| Error::Corrupt { name: name.into(), what, at };
-        let orphans = Orphans::load(&*memory, &map);
-        let board = Arc::new(Board::new(map.chunks())?);
-        let space = Space::load(&*memory, map, &board, &bases).map_err(|at| corrupt("the kind of a chunk", at))?;
-        let waits = !memory.fence_is_durable();
-        let usual = if waits { DataMode::Posix } else { DataMode::Sync };
-        let data = match options.data.unwrap_or(usual) {
-            DataMode::Posix if !waits => DataMode::Sync,
-            mode => mode,
-        };
-        let fs = Arc::new(Self {
-            memory,
-            options,
-            data,
-            waits,
-            shape,
-            locks: Locks::new(&board, &space.abroad),
-            gate: Gate::new(&board, &space.abroad),
-            space,
-            orphans,
-            ahead: Ahead::default(),
-            desk: Desk::default(),
-            candidates: Candidates::default(),
-            moving: Mutex::new(()),
-            has_damaged_names: AtomicBool::new(false),
-            tag: Mutex::new(Arc::clone(&tag)),
-            pool,
-        });
-        let weak = Arc::downgrade(&fs);
-        fs.locks.calm_by(Box::new(move |stripe, forced| {
-            if let Some(fs) = weak.upgrade() {
-                fs.calm_forced(stripe, forced);
-            }
-        }));
-        fs.bind_chunks(&tag)?;
-        if fs.space.kind(0) != Some(ChunkKind::Inodes) || !fs.load(Ino::ROOT)?.is_directory() {
-            return Err(corrupt("the root directory", fs.space.map.chunk_word(0)));
-        }
-        if !fs.options.read_only {
-            fs.bar_forerunners()?;
-            fs.find_unlisted()?;
-            fs.rescue_lost()?;
-        }
-        let service: Arc<dyn Freeze> = fs.clone();
-        fs.pool.register_freezer(Arc::downgrade(&service) as Weak<dyn Freeze>);
-        Ok(fs)
+        Ok(Arc::new(Self { shared: SharedFiles::open(pool, name, options)? }))
+    }
+
+    /// Makes a pool in `memory` with one empty file system in it, and opens that: for programs that want files for as
+    /// long as they run. What `memory` held is lost.
+    ///
+    /// # Errors
+    /// [`ferrite_pool::Error::Limit`] where `memory` is too small for a pool, [`crate::Error::NoSpace`] where it is for
+    /// a file system in that.
+    pub fn alone(memory: Arc<dyn Memory>, spec: &FsSpec, options: FsOptions) -> Result<Arc<Self>> {
+        let (uuid, boot_id) = ((u128::from(spec.hash_seed) + 1).to_le_bytes(), [1; 16]);
+        Pool::create(&*memory, &Format { uuid, boot_id })?;
+        let pool = Arc::new(Pool::open(memory, boot_id)?.0);
+        Self::create(&pool, ALONE_NAME, spec)?;
+        Self::open(pool, ALONE_NAME, options)
     }
 
     /// When written data is durable.
     pub fn data_mode(&self) -> DataMode {
-        self.data
+        self.shared.data_mode()
     }
 
     /// The pool it lies in.
     pub fn pool(&self) -> &Arc<Pool> {
-        &self.pool
+        self.shared.pool()
     }
 
     /// Its tag as it stands.
     pub fn tag(&self) -> Arc<Tag> {
-        Arc::clone(&self.tag.lock())
-    }
-
-    #[inline]
-    pub(crate) fn memory(&self) -> &dyn Memory {
-        &*self.memory
-    }
-
-    pub(crate) fn now(&self) -> i64 {
-        (self.options.clock)().0
-    }
-
-    #[inline]
-    pub(crate) fn refuse_if_read_only(&self) -> Result<()> {
-        if self.options.read_only { Err(Error::ReadOnly) } else { Ok(self.pool.check_poison()?) }
-    }
-
-    /// Whether sizes and data wait for an fsync, because only a barrier makes them durable.
-    #[inline]
-    pub(crate) fn waits(&self) -> bool {
-        self.waits
-    }
-
-    /// Waits until what this thread stored is durable.
-    pub(crate) fn settle(&self) -> Result<()> {
-        self.memory.settle().inspect_err(|error| self.pool.poison(error)).map_err(Error::from)
-    }
-
-    /// Where `page` lies in the pool.
-    #[inline]
-    pub(crate) fn place(&self, page: u64) -> Result<u64> {
-        self.space.place(page).ok_or_else(|| self.corrupt("a page's number", 0))
-    }
-
-    #[cold]
-    pub(crate) fn corrupt(&self, what: &'static str, at: u64) -> Error {
-        Error::Corrupt { name: self.tag.lock().name.clone(), what, at }
-    }
-
-    /// The inode, in use or not; `None` where there is none of that number.
-    pub(crate) fn load_any(&self, ino: Ino) -> Option<Inode> {
-        self.space.inode_place(ino.0).map(|at| self.load_at(ino, at))
-    }
-
-    #[inline]
-    fn load_at(&self, ino: Ino, at: u64) -> Inode {
-        let place = |page| self.space.place(page);
-        Inode::load(&*self.memory, ino, at, |inode, proof| {
-            Index { memory: self.memory(), place, at }.holds(inode.head.height.into(), proof)
-        })
-    }
-
-    /// The inode, which is in use.
-    #[inline]
-    pub(crate) fn load(&self, ino: Ino) -> Result<Inode> {
-        let at = self.space.inode_place(ino.0).ok_or(Error::Stale)?;
-        let inode = self.load_at(ino, at);
-        if inode.is_free() { Err(Error::Stale) } else { Ok(inode) }
-    }
-
-    pub(crate) fn load_directory(&self, ino: Ino) -> Result<Inode> {
-        let inode = self.load(ino)?;
-        if inode.is_directory() { Ok(inode) } else { Err(Error::NotDirectory) }
-    }
-
-    pub(crate) fn load_regular(&self, ino: Ino) -> Result<Inode> {
-        let inode = self.load(ino)?;
-        match inode.kind() {
-            Some(Kind::File) => Ok(inode),
-            Some(Kind::Directory) => Err(Error::IsDirectory),
-            _ => Err(Error::Invalid("only regular files have content")),
-        }
-    }
-
-    pub(crate) fn attr_of(&self, inode: &Inode) -> Result<Attr> {
-        inode.attr().ok_or_else(|| self.corrupt("the mode of an inode", inode.at))
-    }
-
-    /// Lets each chunk word name the one place that its chunk has, and adopts what none names. Where one names no place
-    /// there is, or none while its chunk is in use, nothing is written: a chunk that none names may be that one's (FC3).
-    fn bind_chunks(&self, tag: &Tag) -> Result<()> {
-        let mut words: Vec<(u64, u64)> =
-            (0..self.space.chunks()).map(|number| (self.space.map.chunk_word(number), 0)).collect();
-        self.space.places().for_each(|(base, number)| words[number as usize].1 = base / CHUNK + 1);
-        let is_any_spare = chunks_of(&tag.extents).count() > self.space.places().count();
-        let is_lost = |(number, (at, word)): &(u64, &(u64, u64))| {
-            let is_used = || *number == 0 || is_in_use(&*self.memory, self.space.map.descriptor(*number));
-            *word == 0 && (self.memory.load_word(*at) != 0 || is_any_spare && is_used())
-        };
-        let lost = (0..).zip(&words).find(is_lost).map(|(_, (at, _))| *at);
-        match lost {
-            Some(_) if self.options.read_only => return Ok(()),
-            Some(at) => return Err(self.corrupt("where a chunk lies", at)),
-            None => {}
-        }
-        for (at, word) in words {
-            if self.memory.load_word(at) != word {
-                self.memory.store_word(at, word);
-                self.memory.flush(Span::new(at, 8));
-            }
-        }
-        self.settle()?;
-        self.adopt_spare(tag)
-    }
-
-    /// Gives each chunk that the tag has and no word names a number (FC3).
-    pub(crate) fn adopt_spare(&self, tag: &Tag) -> Result<()> {
-        let known: BTreeSet<u64> = self.space.places().map(|(base, _)| base).collect();
-        let spare = chunks_of(&tag.extents).filter(|base| !known.contains(base));
-        for (base, number) in spare.zip(self.space.absent().collect::<Vec<_>>()) {
-            let word = self.space.map.chunk_word(number);
-            self.persist_kind_free(number)?;
-            self.memory.store_word(word, base / CHUNK + 1);
-            self.memory.persist(Span::new(word, 8))?;
-            self.space.set_kind(number, ChunkKind::Free);
-            self.space.set_base(number, base);
-        }
-        Ok(())
-    }
-
-    /// A number that is given to another chunk says first that nothing is in it.
-    fn persist_kind_free(&self, number: u64) -> Result<()> {
-        if self.memory.load_word(self.space.map.descriptor(number)) == ChunkKind::Free as u64 {
-            return Ok(());
-        }
-        let mut transaction = self.pool.transaction();
-        transaction.zero(Span::new(self.space.map.descriptor(number), crate::format::layout::DESCRIPTOR));
-        Ok(transaction.commit()?)
+        self.shared.tag()
     }
 
     /// How full it is, without what was removed. Free is what content can have: not what is left in chunks of names and
     /// words, nor in pages of the pool that are no whole chunk, nor what clients of an owner before may still store to (FG5).
     /// Counts inodes, which takes a while the first time where there are millions.
     pub fn statfs(&self) -> Statfs {
-        self.settle_removed();
-        self.space.drain_limbo();
-        let pool_free = self.pool.space().idle_bytes_up_to(u64::MAX);
-        let is_awaited = self.space.abroad.has_forerunners();
-        let (mut free, mut awaited, mut own) = (pool_free, 0, Statfs::default());
-        for chunk in 0..self.space.chunks() {
-            let Some(kind) = self.space.kind(chunk) else { continue };
-            own.own_bytes += CHUNK;
-            let side = if is_awaited && self.space.is_barred(chunk) { &mut awaited } else { &mut free };
-            match kind {
-                ChunkKind::Free => *side += CHUNK,
-                ChunkKind::Data => *side += self.space.free_pages(chunk) * PAGE,
-                ChunkKind::Index if self.space.free_pages(chunk) == CHUNK_PAGES => *side += CHUNK,
-                ChunkKind::Index => {}
-                ChunkKind::Super => own.super_bytes += CHUNK,
-                ChunkKind::Inodes if self.space.has_only_free_inodes(chunk) => *side += CHUNK,
-                ChunkKind::Inodes => {}
-            }
-        }
-        let (pages, chunks) = self.space.limbo.count();
-        *if is_awaited { &mut awaited } else { &mut free } += pages * PAGE + chunks * CHUNK;
-        (own.free_bytes, own.awaited_bytes) = (free, awaited);
-        own.super_bytes = own.super_bytes.saturating_sub(chunks * CHUNK);
-        own.total_bytes = own.own_bytes + pool_free;
-        let (used, free) = self.space.inode_count(&*self.memory);
-        (own.inodes, own.free_inodes) = (used - 1, free + self.inodes_of(own.free_bytes));
-        own
+        statfs::statfs(&self.shared)
+    }
+
+    /// Gives or takes space of a range of a regular file. A crash may leave a part of it done.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an empty range, [`Error::FileTooBig`] for one that ends where no file can;
+    /// [`Error::IsDirectory`] or [`Error::Invalid`] for what is no regular file. Else as [`FileSystem`] says.
+    pub fn allocate(&self, ino: Ino, range: Range<u64>, how: Allocate) -> Result<()> {
+        allocate::allocate(&self.shared, ino, range, how)
+    }
+
+    /// The first byte from `at` on of the kind looked for.
+    ///
+    /// # Errors
+    /// [`Error::PastEnd`] where `at` is not before the end, or no data comes any more; [`Error::IsDirectory`] or
+    /// [`Error::Invalid`] for what is no regular file.
+    pub fn seek(&self, ino: Ino, at: u64, what: Seek) -> Result<u64> {
+        allocate::seek(&self.shared, ino, at, what)
+    }
+
+    /// Reads from byte `at` on; how many bytes, fewer than asked for at the end only.
+    ///
+    /// # Errors
+    /// [`crate::Error::IsDirectory`] for a directory, [`crate::Error::Invalid`] for what else has no content; else as
+    /// [`FileSystem`] says.
+    pub fn read(&self, ino: Ino, at: u64, into: &mut [u8]) -> Result<usize> {
+        read::read(&self.shared, ino, at, into)
+    }
+
+    /// The same, and the file does not say that it was read (O_NOATIME).
+    ///
+    /// # Errors
+    /// As [`FileSystem::read`].
+    pub fn read_unnoted(&self, ino: Ino, at: u64, into: &mut [u8]) -> Result<usize> {
+        read::read_unnoted(&self.shared, ino, at, into)
+    }
+
+    /// Writes from byte `at` on, which may lie past the end; how many bytes, fewer than given only where space ran out.
+    ///
+    /// # Errors
+    /// [`Error::FileTooBig`] where `at` is where no file can have bytes, [`Error::IsDirectory`] for a directory and
+    /// [`Error::Invalid`] for what else has no content. [`Error::NoSpace`] where nothing of it fits (FW5); else as
+    /// [`FileSystem`] says.
+    pub fn write(&self, ino: Ino, at: u64, from: &[u8]) -> Result<usize> {
+        write::write(&self.shared, ino, at, from)
+    }
+
+    /// The same, and the file keeps its times: who writes has them, and sets them.
+    ///
+    /// # Errors
+    /// As [`FileSystem::write`].
+    pub fn write_unnoted(&self, ino: Ino, at: u64, from: &[u8]) -> Result<usize> {
+        write::write_unnoted(&self.shared, ino, at, from)
+    }
+
+    /// Writes behind the last byte, whoever else appends too; where it went, and how many bytes.
+    ///
+    /// # Errors
+    /// As [`FileSystem::write`].
+    pub fn append(&self, ino: Ino, from: &[u8]) -> Result<(u64, usize)> {
+        write::append(&self.shared, ino, from)
+    }
+
+    /// Everything written to the file before is durable on return.
+    ///
+    /// # Errors
+    /// [`crate::Error::Pool`] where what was written before may not be durable, or [`crate::Error::NoSpace`] where that
+    /// is for want of space on the host. Where a fence is durable no number is looked up, and [`crate::Error::Stale`]
+    /// is not given.
+    pub fn fsync(&self, ino: Ino) -> Result<()> {
+        fsync::fsync(&self.shared, ino)
+    }
+
+    /// The same for all files.
+    ///
+    /// # Errors
+    /// As [`FileSystem::fsync`].
+    pub fn flush(&self) -> Result<()> {
+        fsync::flush(&self.shared)
+    }
+
+    /// Removes a name of what is no directory. A file without a name lives on while it is held; a crash ends it.
+    /// Space of a large one is freed by [`FileSystem::step`].
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::IsDirectory`], [`Error::NotDirectory`] where `parent` is none,
+    /// [`Error::NameTooLong`], and [`Error::Invalid`] for what can be no name. [`Error::NoSpace`] only where 8192 files
+    /// wait already, held without a name or to be freed by steps; else as [`FileSystem`] says.
+    pub fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        remove::unlink(&self.shared, parent, name)
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::NotDirectory`], [`Error::NotEmpty`], also for `..`, and [`Error::Invalid`] for
+    /// `.`; else as [`FileSystem::unlink`].
+    pub fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        remove::rmdir(&self.shared, parent, name)
+    }
+
+    /// An extended attribute's value. Names are whole (`user.x`, `trusted.x`, `security.x`,
+    /// `system.posix_acl_access`); who may see which is the caller's to check.
+    ///
+    /// # Errors
+    /// [`Error::NoAttribute`]; [`Error::Unsupported`] for a name that begins as none of these, [`Error::Invalid`] for
+    /// one that ends there. Else as [`FileSystem`] says.
+    pub fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        xattr::xattr(&self.shared, ino, name)
+    }
+
+    /// The names of all extended attributes.
+    ///
+    /// # Errors
+    /// As [`FileSystem`] says.
+    pub fn xattrs(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
+        xattr::xattrs(&self.shared, ino)
+    }
+
+    /// Sets an extended attribute: up to 64 KiB. An ACL changes the mode with it.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] or [`Error::NoAttribute`] as `how` says, [`Error::AttributeTooBig`] for the value,
+    /// [`Error::AttributesFull`] for more than 256 KiB of all of them, [`Error::Invalid`] for what can be no name or no
+    /// ACL, [`Error::NotPermitted`] for the default ACL of what is no directory, [`Error::Unsupported`] for the ACL of
+    /// a symbolic link. Else as [`FileSystem::xattr`], or for want of space.
+    pub fn set_xattr(&self, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
+        xattr::set_xattr(&self.shared, ino, name, value, how)
+    }
+
+    /// Removes an extended attribute.
+    ///
+    /// # Errors
+    /// As [`FileSystem::xattr`], or for want of space.
+    pub fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
+        xattr::remove_xattr(&self.shared, ino, name)
+    }
+
+    /// Makes a file, a directory, a pipe, or a socket's or device's name.
+    ///
+    /// # Errors
+    /// [`Error::Exists`], also for `.` and `..`; [`Error::NotDirectory`] where `parent` is none, and
+    /// [`Error::NotFound`] where that was removed; [`Error::NameTooLong`], and [`Error::Invalid`] for what can be no
+    /// name and for a symbolic link. [`Error::TooManyLinks`] where `parent` has no room for one more directory; else as
+    /// [`FileSystem`] says.
+    pub fn create_file(&self, parent: Ino, name: &[u8], new: &NewFile) -> Result<Attr> {
+        create::create_file(&self.shared, parent, name, new)
+    }
+
+    /// Makes a symbolic link to `target`, 1 to 4095 bytes.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] for an empty target, [`Error::NameTooLong`] for one that is too long; else as
+    /// [`FileSystem::create_file`].
+    pub fn symlink(&self, parent: Ino, name: &[u8], target: &[u8], by: Credentials) -> Result<Attr> {
+        create::symlink(&self.shared, parent, name, target, by)
+    }
+
+    /// Gives a file, not a directory, one more name.
+    ///
+    /// # Errors
+    /// [`Error::NotPermitted`] for a directory, [`Error::TooManyLinks`] for a file that has 2^31 names; else as
+    /// [`FileSystem::create_file`].
+    pub fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr> {
+        create::link(&self.shared, ino, parent, name)
+    }
+
+    /// Moves a name, all or nothing.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where `from` is not there, or `to` is not that is to be exchanged; [`Error::Exists`] where
+    /// `to` is there that is not to be replaced, [`Error::IsDirectory`], [`Error::NotDirectory`] and
+    /// [`Error::NotEmpty`] where it cannot be. [`Error::Invalid`] for `.` and `..` and for a directory that would come
+    /// to lie within itself; else as [`FileSystem::create_file`].
+    pub fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename) -> Result<()> {
+        rename::rename(&self.shared, from, to, how)
+    }
+
+    /// What `parent` calls `name`; `.` and `..` too.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::NotDirectory`] where `parent` is none, [`Error::NameTooLong`], and
+    /// [`Error::Invalid`] for what can be no name; [`Error::Stale`] also where it is removed meanwhile.
+    pub fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
+        lookup::lookup(&self.shared, parent, name)
+    }
+
+    /// What is known of a file.
+    ///
+    /// # Errors
+    /// As [`FileSystem`] says.
+    pub fn getattr(&self, ino: Ino) -> Result<Attr> {
+        lookup::getattr(&self.shared, ino)
+    }
+
+    /// Where a symbolic link points.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what is no symbolic link.
+    pub fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
+        lookup::readlink(&self.shared, ino)
+    }
+
+    /// Up to `count` entries behind `cookie` as [`FileSystem::readdir`] lists them, but for `.` and `..`, with what is
+    /// known of each (FN4). What is removed meanwhile is left out.
+    ///
+    /// # Errors
+    /// As [`FileSystem::readdir`], where there are no entries before what is damaged.
+    pub fn list(&self, dir: Ino, cookie: u64, count: usize) -> Result<Vec<Listed>> {
+        lookup::list(&self.shared, dir, cookie, count)
+    }
+
+    /// Lists a directory, `.` and `..` first, from behind the entry with `cookie` (0: from the start) until `each`
+    /// says `false` (that entry comes again). Entries that stay are listed once, whatever happens meanwhile. `each`
+    /// calls nothing of this file system.
+    ///
+    /// # Errors
+    /// [`Error::NotDirectory`]; [`Error::Corrupt`] in the end where entries are damaged and the others were listed, now or
+    /// before. Else as [`FileSystem`] says.
+    pub fn readdir(&self, dir: Ino, cookie: u64, each: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> Result<()> {
+        lookup::readdir(&self.shared, dir, cookie, each)
+    }
+
+    /// Keeps the inode although its last name may be removed: an open file, or a number that a kernel remembers.
+    /// Once for each [`FileSystem::release`].
+    ///
+    /// # Errors
+    /// [`Error::Stale`].
+    pub fn hold(&self, ino: Ino) -> Result<()> {
+        hold::hold(&self.shared, ino)
+    }
+
+    /// Gives back `count` holds. With the last one a file without a name ends, and pages that were taken ahead of
+    /// appends become free (FX1).
+    pub fn release(&self, ino: Ino, count: u64) {
+        hold::release(&self.shared, ino, count)
+    }
+
+    /// Changes what `set` says, all in one; a size takes away or adds at the end. A mode changes the ACL with it.
+    ///
+    /// # Errors
+    /// Of a size: [`Error::FileTooBig`], [`Error::IsDirectory`] for a directory and [`Error::Invalid`] for what else
+    /// has no content. Else as [`FileSystem`] says.
+    pub fn setattr(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
+        setattr::setattr(&self.shared, ino, set)
+    }
+
+    /// Does what a client asks; `boot_id` is this boot of the machine.
+    ///
+    /// # Errors
+    /// Why not, in words for people.
+    pub fn answer(&self, boot_id: [u8; 16], caller: &Caller, request: &Request) -> Result<Reply> {
+        self.shared.answer(boot_id, caller, request)
+    }
+
+    /// Lets `copies` forget what clients are about to change.
+    pub fn tell_copies(&self, copies: Arc<dyn Copies>) {
+        self.shared.tell_copies(copies)
+    }
+
+    /// Lets copies of `ino` be forgotten that hold bytes at a place where they are not, without waiting for that: whoever
+    /// made such a copy may wait for the caller.
+    pub fn forget_copies(&self, ino: Ino) {
+        self.shared.forget_copies(ino)
+    }
+
+    /// Lets copies of the attributes of `ino` be forgotten, which are about to be other ones.
+    pub fn forget_attributes(&self, ino: Ino) {
+        self.shared.forget_attributes(ino)
+    }
+
+    /// Ends the sessions that came by `connection`, which has ended, as far as their threads let them.
+    pub fn end_sessions_of(&self, connection: u64) {
+        self.shared.end_sessions_of(connection)
+    }
+
+    /// Ends every session: clients are told that the owner is gone. Nobody else has the file system open any more; what was
+    /// taken ahead of appends goes back, but while the pool stands still (FX1, FX2).
+    pub fn dismiss(&self) {
+        self.shared.dismiss()
+    }
+
+    /// The processes that keep what is free from being used, as they may still store to it (FG5).
+    pub fn awaited_processes(&self) -> Vec<u32> {
+        self.shared.awaited_processes()
+    }
+
+    /// The kernel appends to `ino`, and this request may not be all of that: before a client may append, it makes sure that it is
+    /// over (FG11). To be called before clients lose their rights to write.
+    pub fn expect_more(&self, ino: Ino) {
+        self.shared.expect_more(ino)
+    }
+
+    /// Whether clients may store to `ino`: what is told of it now may be wrong in a moment.
+    pub fn is_written_directly(&self, ino: Ino) -> bool {
+        self.shared.is_written_directly(ino)
+    }
+
+    /// Lets clients only read `ino` from now on: somebody is about to make a copy of it, or to change it (FG6).
+    pub fn end_writing(&self, ino: Ino) {
+        self.shared.end_writing(ino)
+    }
+
+    /// Does one bounded step of what waits: freeing what large removed files held and what was taken ahead of appends that
+    /// do not come, moving files to superpages, giving chunks back to the pool; and keeps the books of clients, and of copies of attributes. `false` when nothing waits.
+    ///
+    /// # Errors
+    /// As [`FileSystem`] says; the books are kept all the same where it is open to be read only.
+    pub fn step(&self) -> Result<bool> {
+        reclaim::step(&self.shared)
+    }
+
+    /// Makes durable what waits for an fsync (FW4), if anything does. Called now and then, it bounds what a crash takes of
+    /// files that nobody asked to be durable.
+    ///
+    /// # Errors
+    /// As [`FileSystem::flush`].
+    pub fn write_back(&self) -> Result<()> {
+        fsync::write_back(&self.shared)
+    }
+
+    /// A number of what waits for an fsync, if anything does: it is the same as before where nothing was written since.
+    pub fn unsaved(&self) -> Option<u64> {
+        fsync::unsaved(&self.shared)
     }
 }
 
-/// The chunks of the DATA stream, by where they lie.
-fn chunks_of(extents: &[Extent]) -> impl Iterator<Item = u64> {
-    let data = extents.iter().filter(|extent| extent.role == Role::DATA);
-    data.flat_map(|extent| (extent.page..extent.end()).step_by(CHUNK_PAGES as usize).map(|page| page * PAGE))
-}
+#[cfg(test)]
+impl std::ops::Deref for FileSystem {
+    type Target = SharedFiles;
 
-/// Where each chunk lies, by its number; 0 where there is none (FC3).
-fn bases(memory: &dyn Memory, map: &MapPages, extents: &[Extent]) -> Vec<u64> {
-    let mut free: BTreeMap<u64, ()> = chunks_of(extents).map(|base| (base / CHUNK + 1, ())).collect();
-    let mut base = |number| {
-        let word = memory.load_word(map.chunk_word(number));
-        let named = [word & u64::from(u32::MAX), word >> 32];
-        let chunk = named.into_iter().find(|chunk| free.remove(chunk).is_some());
-        chunk.map_or(0, |chunk| (chunk - 1) * CHUNK)
-    };
-    (0..map.chunks()).map(&mut base).collect()
-}
-
-impl Freeze for FileSystem {
-    fn freeze(&self) {
-        let all_stand_still = self.gate.close();
-        self.desk.note_still(all_stand_still);
-        if self.desk.has_writers() {
-            // Who is stopped at the end of a file loses it: no size covers what a copy of the pool has not.
-            self.locks.each(|_| ());
-        }
-        if self.waits() {
-            // What waits can be loaded from the pool only when it is there.
-            let _ = self.publish_all();
-        }
+    fn deref(&self) -> &SharedFiles {
+        &self.shared
     }
-
-    fn thaw(&self) {
-        self.desk.note_still(false);
-        self.gate.open();
-    }
-
-    fn stilled(&self) -> Vec<GrantId> {
-        self.desk.stilled()
-    }
-
-    fn has_files_on(&self, device: u64) -> bool {
-        self.desk.device() == Some(device)
-    }
-
-    fn spare(&self) -> bool {
-        if self.refuse_if_read_only().is_err() {
-            return false;
-        }
-        // What fails is met again by a step.
-        while matches!(self.step_orphans(), Ok(true)) {}
-        if !self.gives_chunks() {
-            return false;
-        }
-        self.free_all_ahead(|| Some(self.gate.pass()));
-        self.free_left_ahead();
-        self.when_let_go(|| {
-            let mut is_any = false;
-            while matches!(self.spare_space(), Ok(true)) {
-                is_any = true;
-            }
-            is_any
-        })
-    }
-}
-
-/// Copies up to a page of bytes within the pool, past the cache.
-pub(crate) fn copy_bytes(memory: &dyn Memory, from: u64, to: u64, len: u64) {
-    let mut block = [0; PAGE as usize];
-    memory.load(from, &mut block[..len as usize]);
-    memory.store(to, &block[..len as usize], Scheme::Nt);
 }

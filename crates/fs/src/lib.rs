@@ -26,7 +26,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod alone;
 mod check;
 mod client;
 mod error;
@@ -34,6 +33,7 @@ mod file;
 mod format;
 mod fs;
 mod options;
+mod reclaim;
 mod share;
 mod store;
 #[cfg(test)]
@@ -58,5 +58,6 @@ pub use format::attr::{
     Allocate, Attr, Credentials, DirEntry, Ino, Kind, Listed, NewFile, Rename, Seek, SetAttr, SetTime, SetXattr,
     Statfs, Time,
 };
-pub use fs::{FileSystem, NAME_BYTES_MAX};
+pub use format::leaf::NAME_BYTES_MAX;
+pub use fs::FileSystem;
 pub use options::{ATOMIC_BYTES_MAX, Clock, DataMode, FsOptions, FsSpec, SUPER_THRESHOLD_BYTES};

@@ -43,6 +43,7 @@
 
 pub(crate) mod append_pages;
 pub(crate) mod appenders;
+pub(crate) mod client_link;
 pub(crate) mod client_listener;
 pub(crate) mod client_pins;
 pub(crate) mod file_times;
@@ -50,6 +51,8 @@ pub(crate) mod layout;
 pub(crate) mod lending;
 pub(crate) mod orphaned_clients;
 pub(crate) mod sessions;
+pub(crate) mod shared_files;
+pub(crate) mod stopped_append;
 
 /// Where tests let a client stop.
 #[cfg(test)]

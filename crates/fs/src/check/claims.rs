@@ -16,8 +16,8 @@ use super::{Fix, Media, Wrong};
 use crate::Ino;
 use crate::format::inode::Inode;
 use crate::format::layout::{BITMAP, DESCRIPTOR};
+use crate::format::layout::{ChunkKind, is_in_use};
 use crate::format::word::Word;
-use crate::store::space::{ChunkKind, is_in_use};
 
 /// A page that two inodes name, of which one is to have a copy.
 #[derive(Debug)]

@@ -5,9 +5,9 @@ use ferrite_pool::layout::CHUNK_PAGES;
 use super::claims::{Claims, Shared};
 use super::{Fix, Media, Wrong};
 use crate::format::inode::Inode;
+use crate::format::layout::ChunkKind;
 use crate::format::layout::NODE_WORDS;
 use crate::format::word::{Named, Word};
-use crate::store::space::ChunkKind;
 use crate::{Ino, Kind};
 
 /// What is collected of one inode.

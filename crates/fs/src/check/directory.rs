@@ -8,11 +8,11 @@ use super::content::Collector;
 use super::{Fix, Wrong};
 use crate::Ino;
 use crate::format::inode::Inode;
+use crate::format::layout::ChunkKind;
 use crate::format::layout::NODE_WORDS;
+use crate::format::leaf::name_hash;
 use crate::format::leaf::{Entry, Leaf, MAGIC, ORDINAL_BITS, SLOTS, Slot};
 use crate::format::word::{Named, Word};
-use crate::store::space::ChunkKind;
-use crate::tree::directory::hash;
 
 /// What is told of names that are given up.
 const LOST_NAMES: &str = "it is gone; what only it named is found in lost+found";
@@ -176,7 +176,7 @@ impl Collector<'_> {
         let (memory, leaf) = (self.media.memory, Leaf::load(self.media.memory, at));
         let found = |(index, slot): (usize, Slot)| {
             let entry = leaf.entry(memory, index, slot).filter(|entry| slot.is_at(entry.position))?;
-            let hash = hash(self.media.shape.hash_seed, &entry.name(memory));
+            let hash = name_hash(self.media.shape.hash_seed, &entry.name(memory));
             (entry.position >> ORDINAL_BITS == hash).then_some(hash)
         };
         all.extend(leaf.used().filter_map(found));
@@ -206,7 +206,7 @@ impl Collector<'_> {
                 continue;
             };
             let name = entry.name(memory);
-            let wanted = hash(self.media.shape.hash_seed, &name);
+            let wanted = name_hash(self.media.shape.hash_seed, &name);
             if entry.position >> ORDINAL_BITS != wanted || !hashes.contains(&wanted) {
                 let name = String::from_utf8_lossy(&name).into_owned();
                 let wrong =

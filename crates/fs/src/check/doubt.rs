@@ -17,8 +17,8 @@ use ferrite_pool::layout::CHUNK;
 
 use super::inodes::Survey;
 use super::{Fix, Media, Wrong};
+use crate::format::layout::ChunkKind;
 use crate::format::layout::DESCRIPTOR;
-use crate::store::space::ChunkKind;
 
 /// Answers that are tried in one look, each of which takes as long as a look without.
 const TRIALS_MAX: usize = 64;

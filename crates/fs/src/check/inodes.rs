@@ -12,10 +12,10 @@ use super::claims::{Claims, Shared};
 use super::content::{self, Collector};
 use super::{Fix, Media, Wrong};
 use crate::format::inode::{Inode, LOST};
+use crate::format::layout::ChunkKind;
 use crate::format::layout::{CHUNK_INODES, FILE_BYTES_MAX, LAST_ORPHAN, ORPHANS, UNLISTED};
 use crate::format::leaf::Slot;
 use crate::format::word::Word;
-use crate::store::space::ChunkKind;
 use crate::{Ino, Kind};
 
 /// Directories in each other of which each is restored with the next look.

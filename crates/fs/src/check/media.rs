@@ -9,9 +9,9 @@ use ferrite_pool::{Pool, Role, Stream, Tag};
 use super::Wrong;
 use crate::Ino;
 use crate::format::inode::Inode;
+use crate::format::layout::ChunkKind;
 use crate::format::layout::{BITMAP, CHUNK_INODES, INODE, MapPages};
 use crate::format::shape::Shape;
-use crate::store::space::ChunkKind;
 use crate::view::index_reader::Index;
 
 /// A chunk.

@@ -10,14 +10,15 @@ use ferrite_pool::layout::CHUNK;
 
 use crate::Ino;
 use crate::client::known_end::KnownEnd;
-use crate::file::write::TIME_GRAIN_NS;
+use crate::format::inode::TIME_GRAIN_NS;
 use crate::share::client_pins::wait_a_little;
 use crate::share::layout::lease_state::{Mode, State};
 use crate::share::layout::request::Access;
-use crate::share::layout::shared_state::{Board, Version};
+use crate::share::layout::shared_state::Board;
 use crate::view::index_reader::Found;
 use crate::view::inode_snapshot::{Sight, Viewer};
 use crate::view::superpage_cache::{self, Piece};
+use crate::view::version::Version;
 
 /// A lease at work.
 pub(crate) struct Hands<'a, M: ?Sized> {
@@ -73,7 +74,7 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
     }
 
     #[inline(always)]
-    fn viewer(&self, version: Version) -> Viewer<'_, M> {
+    fn viewer(&self, version: Version) -> Viewer<'_, M, Board> {
         Viewer { memory: self.memory, board: self.board, ino: self.ino, version }
     }
 

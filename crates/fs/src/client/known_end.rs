@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::format::append_checksum::Proofs;
 use crate::format::inode::Known;
-use crate::share::layout::shared_state::Version;
+use crate::view::version::Version;
 
 /// See the module. On lines of its own: each append stores to it, by one thread beside another one's of another file.
 #[derive(Debug)]

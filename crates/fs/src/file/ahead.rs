@@ -9,17 +9,23 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
 use parking_lot::Mutex;
 
-use crate::file::read::apply_waiting;
+use crate::file::index::{self, Found};
+use crate::file::{Files, cut, fsync, give_pages, index_height, size, stopped_append, superpage};
 use crate::format::inode::{Inode, KEEPS_PAGES};
-use crate::fs::FileSystem;
+use crate::format::layout::FILE_BYTES_MAX;
+use crate::store::change::Change;
 use crate::store::gate::Pass;
 use crate::store::locks::Stripe;
 use crate::{Ino, Kind, Result};
 
 /// How long nobody has written to a file whose pages go back.
 const REST_NS: u64 = 1_000_000_000;
+
+/// Bytes that are given at a time, at most: of pages to small files, and else.
+const BYTES_MAX: (u64, u64) = (4 << 20, 16 << 20);
 
 /// Files that pages were taken ahead for, and when that was.
 #[derive(Debug, Default)]
@@ -53,76 +59,124 @@ impl Ahead {
     }
 }
 
-impl FileSystem {
-    /// Frees what `inode` has behind its end, where that is not to stay (FX1) and nobody may still store there.
-    pub(crate) fn free_ahead(&self, stripe: &Stripe, inode: &mut Inode) -> Result<()> {
-        let is_named_file = inode.kind() == Some(Kind::File) && inode.head.links > 0 && !inode.is_cut();
-        let is_kept = inode.head.flags & KEEPS_PAGES != 0 || stripe.has_appender(inode.ino);
-        if !is_named_file || is_kept || self.is_busy(stripe, inode.ino) {
-            return Ok(());
-        }
-        let end = inode.size();
-        self.free_behind(inode, end)?;
-        self.shrink_super(inode)
+/// Frees what `inode` has behind its end, where that is not to stay (FX1) and nobody may still store there.
+pub(crate) fn free_ahead(files: &Files, stripe: &Stripe, inode: &mut Inode) -> Result<()> {
+    let is_named_file = inode.kind() == Some(Kind::File) && inode.head.links > 0 && !inode.is_cut();
+    let is_kept = inode.head.flags & KEEPS_PAGES != 0 || stripe.has_appender(inode.ino);
+    if !is_named_file || is_kept || is_busy(files, stripe, inode.ino) {
+        return Ok(());
     }
+    let end = inode.size();
+    free_behind(files, inode, end)?;
+    superpage::shrink_super(files, inode)
+}
 
-    fn is_busy(&self, stripe: &Stripe, ino: Ino) -> bool {
-        stripe.waiting.contains_key(&ino.0) || self.is_haunted(stripe, ino)
+fn is_busy(files: &Files, stripe: &Stripe, ino: Ino) -> bool {
+    stripe.waiting.contains_key(&ino.0) || files.is_haunted(stripe, ino)
+}
+
+/// The same for one that was not written to since it was noted.
+pub(crate) fn step_ahead(files: &Files) -> Result<bool> {
+    let now = files.now();
+    let Some(ino) = files.ahead.take_rested(now) else { return Ok(false) };
+    if files.waits() && files.locks.read(ino).waiting.contains_key(&ino.0) {
+        // With all that waits: for each by itself the disk would be waited for (FW4).
+        fsync::flush(files)?;
     }
+    let is_written = |inode: &Inode| now.abs_diff(inode.head.mtime) < REST_NS;
+    give_back_ahead(files, ino, is_written, &files.gate.pass())?;
+    Ok(true)
+}
 
-    /// The same for one that was not written to since it was noted.
-    pub(crate) fn step_ahead(&self) -> Result<bool> {
-        let now = self.now();
-        let Some(ino) = self.ahead.take_rested(now) else { return Ok(false) };
-        if self.waits() && self.locks.read(ino).waiting.contains_key(&ino.0) {
-            // With all that waits: for each by itself the disk would be waited for (FW4).
-            self.flush()?;
-        }
-        let is_written = |inode: &Inode| now.abs_diff(inode.head.mtime) < REST_NS;
-        self.give_back_ahead(ino, is_written, &self.gate.pass())?;
-        Ok(true)
+/// Frees what was taken ahead for any file. The caller has no lock.
+pub(crate) fn free_all_ahead<'a>(files: &'a Files, pass: impl Fn() -> Option<Pass<'a>>) {
+    let mut left = files.ahead.files.lock().len();
+    while left > 0
+        && let Some(pass) = pass()
+        && let Some(ino) = files.ahead.take()
+    {
+        // What fails is met again by who holds it next.
+        let _ = give_back_ahead(files, ino, |_| false, &pass);
+        left -= 1;
     }
+}
 
-    /// Frees what was taken ahead for any file. The caller has no lock.
-    pub(crate) fn free_all_ahead<'a>(&'a self, pass: impl Fn() -> Option<Pass<'a>>) {
-        let mut left = self.ahead.files.lock().len();
-        while left > 0
-            && let Some(pass) = pass()
-            && let Some(ino) = self.ahead.take()
-        {
-            // What fails is met again by who holds it next.
-            let _ = self.give_back_ahead(ino, |_| false, &pass);
-            left -= 1;
+/// Frees what a crash left (FX2), the first time. The caller has no lock, and has not passed the gate.
+pub(crate) fn free_left_ahead(files: &Files) {
+    if files.clients.has_forerunners() || files.ahead.is_searched.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    for number in files.space.inodes_in_use(files.memory()) {
+        let _ = give_back_ahead(files, Ino(number), |_| false, &files.gate.pass());
+    }
+}
+
+/// Frees what `ino` has ahead, or lets that wait where the file `is_wanted`.
+fn give_back_ahead(files: &Files, ino: Ino, is_wanted: impl Fn(&Inode) -> bool, _: &Pass<'_>) -> Result<()> {
+    let mut stripe = files.locks.write(ino);
+    let Ok(mut inode) = files.load(ino) else { return Ok(()) };
+    stripe.apply_waiting(&mut inode);
+    if is_wanted(&inode) || files.is_haunted(&stripe, ino) {
+        files.ahead.note(ino, files.now());
+        return Ok(());
+    }
+    if stripe.waiting.contains_key(&ino.0) {
+        size::publish_size(files, &mut stripe, &mut inode)?;
+    }
+    let before = inode.head.pages;
+    let freed = free_ahead(files, &stripe, &mut inode);
+    if inode.head.pages != before {
+        files.clients.note_stale(ino);
+    }
+    freed
+}
+
+/// Takes pages for `bytes` bytes, but at most one of `share` parts of what is free.
+pub(crate) fn take_ahead(files: &Files, ino: Ino, bytes: u64, share: u64) -> Result<()> {
+    let mut stripe = files.locks.write(ino);
+    let mut inode = files.load_regular(ino)?;
+    stopped_append::calm(files, &mut stripe, &mut inode)?;
+    while inode.is_cut() {
+        cut::trim_orphan(files, &mut inode)?;
+    }
+    let size = inode.size();
+    if !size.is_multiple_of(PAGE) {
+        // What lies before the end in a page that is not there yet are zeros.
+        give_pages::give_pages(files, &mut inode, size..size + 1)?;
+    }
+    let most = if superpage::has_superpages(files) { BYTES_MAX.1 } else { size.clamp(BYTES_MAX.0, BYTES_MAX.1) };
+    let most = files.free_bytes_up_to(most * share) / share;
+    let (mut page, mut end) = (size.div_ceil(PAGE), (size + bytes.min(most)).min(FILE_BYTES_MAX).div_ceil(PAGE));
+    if end.saturating_sub(page) > CHUNK_PAGES && superpage::has_superpages(files) {
+        end = end.next_multiple_of(CHUNK_PAGES);
+    }
+    while page < end {
+        let is_block = page.is_multiple_of(CHUNK_PAGES) && page + CHUNK_PAGES <= end;
+        match index::walk(files, &inode, page)? {
+            Found::Words { at, left } => {
+                let count = left.min(end - page);
+                give_pages::give_words(files, &mut inode, at, count, |_| Ok(()))?;
+                page += count;
+            }
+            Found::Super { left, .. } => page += left,
+            Found::Nothing { .. } if is_block && superpage::take_super(files, &mut inode, page)? => page += CHUNK_PAGES,
+            Found::Nothing { .. } => index::extend_index(files, &mut inode, page)?,
         }
     }
+    Ok(())
+}
 
-    /// Frees what a crash left (FX2), the first time. The caller has no lock, and has not passed the gate.
-    pub(crate) fn free_left_ahead(&self) {
-        if self.space.abroad.has_forerunners() || self.ahead.is_searched.swap(true, Ordering::Relaxed) {
-            return;
+/// Takes the pages behind byte `end` away, and those of the index that were needed for them. Where there are none
+/// nothing is stored.
+pub(crate) fn free_behind(files: &Files, inode: &mut Inode, end: u64) -> Result<()> {
+    loop {
+        let mut change = Change::new(files);
+        let is_last = index::trim(files, &mut change, inode, end.div_ceil(PAGE))?;
+        if change.frees_any() {
+            change.commit_head(inode)?;
         }
-        for number in self.space.inodes_in_use(self.memory()) {
-            let _ = self.give_back_ahead(Ino(number), |_| false, &self.gate.pass());
+        if is_last {
+            return index_height::lower_index(files, inode);
         }
-    }
-
-    /// Frees what `ino` has ahead, or lets that wait where the file `is_wanted`.
-    fn give_back_ahead(&self, ino: Ino, is_wanted: impl Fn(&Inode) -> bool, _: &Pass<'_>) -> Result<()> {
-        let mut stripe = self.locks.write(ino);
-        let Ok(mut inode) = self.load(ino) else { return Ok(()) };
-        apply_waiting(&stripe, &mut inode);
-        if is_wanted(&inode) || self.is_haunted(&stripe, ino) {
-            self.ahead.note(ino, self.now());
-            return Ok(());
-        }
-        if stripe.waiting.contains_key(&ino.0) {
-            self.publish_size(&mut stripe, &mut inode)?;
-        }
-        let before = inode.head.pages;
-        let freed = self.free_ahead(&stripe, &mut inode);
-        if inode.head.pages != before {
-            self.note_stale(ino);
-        }
-        freed
     }
 }

@@ -12,13 +12,14 @@ use std::collections::BTreeSet;
 
 use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
 
-use crate::file::index::Found;
-use crate::file::new_pages::Renewed;
+use crate::file::index::{self, Found};
+use crate::file::new_pages::{self, Renewed};
+use crate::file::{Files, fsync};
 use crate::format::inode::Inode;
 use crate::format::word::{Named, Word};
-use crate::fs::{FileSystem, copy_bytes};
 use crate::store::bits::pages_of;
 use crate::store::change::Change;
+use crate::store::copy_bytes;
 use crate::{Ino, Kind, Result};
 
 /// Pages that one change moves at most. Few in tests, so that small files too are moved by steps.
@@ -27,104 +28,104 @@ const MOVED_PAGES_MAX: usize = if cfg!(test) { 8 } else { 128 };
 const EMPTIED_SHARE: u64 = 16;
 const EMPTIED_MIN: u64 = 4;
 
-impl FileSystem {
-    /// Empties chunks of content that have little in them, if the others have room; whether one has nothing in it now. The
-    /// caller has no lock, and has not passed the gate.
-    pub(crate) fn compact(&self) -> Result<bool> {
-        if self.space.abroad.has_forerunners() {
-            return Ok(false);
-        }
-        if self.waits() {
-            self.flush()?;
-        }
-        self.space.drain_limbo();
-        let closed = self.space.close_sparse((self.space.chunks() / EMPTIED_SHARE).max(EMPTIED_MIN));
-        let moved = if closed.is_empty() { Ok(()) } else { self.move_out_of(&closed) };
-        self.space.drain_limbo();
-        let is_one_empty = self.space.reopen(&closed);
-        match moved {
-            Err(error) if !error.is_no_space() => Err(error),
-            _ => Ok(is_one_empty),
-        }
+/// Empties chunks of content that have little in them, if the others have room; whether one has nothing in it now. The
+/// caller has no lock, and has not passed the gate.
+pub(crate) fn compact(files: &Files) -> Result<bool> {
+    if files.clients.has_forerunners() {
+        return Ok(false);
     }
-
-    fn move_out_of(&self, closed: &BTreeSet<u64>) -> Result<()> {
-        self.space.inodes_in_use(self.memory()).try_for_each(|number| self.move_pages_of(Ino(number), closed))
+    if files.waits() {
+        fsync::flush(files)?;
     }
-
-    /// Moves what a file has in `closed`, a few pages at a time.
-    fn move_pages_of(&self, ino: Ino, closed: &BTreeSet<u64>) -> Result<()> {
-        loop {
-            let _pass = self.gate.pass();
-            let has_some = {
-                let _reading = self.locks.read(ino);
-                self.load(ino).is_ok_and(|inode| self.pages_in(&inode, closed, 1).is_ok_and(|found| !found.is_empty()))
-            };
-            if !has_some || !self.move_some(ino, closed)? {
-                return Ok(());
-            }
-        }
+    files.space.drain_limbo();
+    let closed = files.space.close_sparse((files.space.chunks() / EMPTIED_SHARE).max(EMPTIED_MIN));
+    let moved = if closed.is_empty() { Ok(()) } else { move_out_of(files, &closed) };
+    files.space.drain_limbo();
+    let is_one_empty = files.space.reopen(&closed);
+    match moved {
+        Err(error) if !error.is_no_space() => Err(error),
+        _ => Ok(is_one_empty),
     }
+}
 
-    /// Whether it moved any.
-    fn move_some(&self, ino: Ino, closed: &BTreeSet<u64>) -> Result<bool> {
-        let copying = self.locks.copying(ino);
-        let Ok(mut inode) = self.load(ino) else { return Ok(false) };
-        let stripe = copying.stripe();
-        let is_busy = stripe.waiting.contains_key(&ino.0) || stripe.has_appender(ino);
-        if is_busy || stripe.haunted.contains_key(&ino.0) {
-            return Ok(false);
-        }
-        let mut moving = self.pages_in(&inode, closed, MOVED_PAGES_MAX)?;
-        if moving.is_empty() {
-            return Ok(false);
-        }
-        let mut change = Change::new(self);
-        let runs = change.take_data(moving.len() as u64)?;
-        for (one, new) in moving.iter_mut().zip(pages_of(&runs)) {
-            one.new = new;
-            if let Named::Page(old) = one.old.named() {
-                copy_bytes(self.memory(), self.place(old)?, self.place(new)?, PAGE);
-            }
-        }
-        self.settle_copies()?;
-        let _writing = copying.upgrade();
-        self.name_new(&mut change, &mut inode, &moving);
-        self.commit_head(change, &mut inode)?;
-        Ok(true)
-    }
+fn move_out_of(files: &Files, closed: &BTreeSet<u64>) -> Result<()> {
+    files.space.inodes_in_use(files.memory()).try_for_each(|number| move_pages_of(files, Ino(number), closed))
+}
 
-    fn settle_copies(&self) -> Result<()> {
-        #[cfg(test)]
-        if crate::tests::is_planted(crate::tests::Bug::MoveBeforeCopy) {
+/// Moves what a file has in `closed`, a few pages at a time.
+fn move_pages_of(files: &Files, ino: Ino, closed: &BTreeSet<u64>) -> Result<()> {
+    loop {
+        let _pass = files.gate.pass();
+        let has_some = {
+            let _reading = files.locks.read(ino);
+            files.load(ino).is_ok_and(|inode| pages_in(files, &inode, closed, 1).is_ok_and(|found| !found.is_empty()))
+        };
+        if !has_some || !move_some(files, ino, closed)? {
             return Ok(());
         }
-        self.settle()
     }
+}
 
-    /// What a file has in `closed`, at least so many pages if it has them, those behind its end too.
-    fn pages_in(&self, inode: &Inode, closed: &BTreeSet<u64>, wanted: usize) -> Result<Vec<Renewed>> {
-        let (mut found, mut page) = (Vec::new(), 0);
-        if inode.kind() != Some(Kind::File) {
-            return Ok(found);
-        }
-        while found.len() < wanted {
-            page += match self.walk(inode, page)? {
-                Found::Words { at, left } => {
-                    let places = (0..left).map(|index| at + index * 8);
-                    found.extend(places.filter_map(|word_at| self.moving(word_at, closed)).take(wanted - found.len()));
-                    left
-                }
-                Found::Nothing { at: 0, .. } => break,
-                Found::Super { left, .. } | Found::Nothing { left, .. } => left,
-            };
-        }
-        Ok(found)
+/// Whether it moved any.
+fn move_some(files: &Files, ino: Ino, closed: &BTreeSet<u64>) -> Result<bool> {
+    let copying = files.locks.copying(ino);
+    let Ok(mut inode) = files.load(ino) else { return Ok(false) };
+    let stripe = copying.stripe();
+    let is_busy = stripe.waiting.contains_key(&ino.0) || stripe.has_appender(ino);
+    if is_busy || stripe.haunted.contains_key(&ino.0) {
+        return Ok(false);
     }
+    let mut moving = pages_in(files, &inode, closed, MOVED_PAGES_MAX)?;
+    if moving.is_empty() {
+        return Ok(false);
+    }
+    let mut change = Change::new(files);
+    let runs = change.take_data(moving.len() as u64)?;
+    for (one, new) in moving.iter_mut().zip(pages_of(&runs)) {
+        one.new = new;
+        if let Named::Page(old) = one.old.named() {
+            copy_bytes(files.memory(), files.place(old)?, files.place(new)?, PAGE);
+        }
+    }
+    persist_copies(files)?;
+    let _writing = copying.upgrade();
+    new_pages::name_new(&mut change, &mut inode, &moving);
+    change.commit_head(&mut inode)?;
+    Ok(true)
+}
 
-    fn moving(&self, word_at: u64, closed: &BTreeSet<u64>) -> Option<Renewed> {
-        let word = Word(self.memory().load_word(word_at));
-        let Named::Page(page) = word.named() else { return None };
-        closed.contains(&(page / CHUNK_PAGES)).then(|| Renewed::at(word_at, word))
+fn persist_copies(files: &Files) -> Result<()> {
+    #[cfg(test)]
+    if crate::tests::is_planted(crate::tests::Bug::MoveBeforeCopy) {
+        return Ok(());
     }
+    files.settle()
+}
+
+/// What a file has in `closed`, at least so many pages if it has them, those behind its end too.
+fn pages_in(files: &Files, inode: &Inode, closed: &BTreeSet<u64>, wanted: usize) -> Result<Vec<Renewed>> {
+    let (mut found, mut page) = (Vec::new(), 0);
+    if inode.kind() != Some(Kind::File) {
+        return Ok(found);
+    }
+    while found.len() < wanted {
+        page += match index::walk(files, inode, page)? {
+            Found::Words { at, left } => {
+                let places = (0..left).map(|index| at + index * 8);
+                found.extend(
+                    places.filter_map(|word_at| moving_page(files, word_at, closed)).take(wanted - found.len()),
+                );
+                left
+            }
+            Found::Nothing { at: 0, .. } => break,
+            Found::Super { left, .. } | Found::Nothing { left, .. } => left,
+        };
+    }
+    Ok(found)
+}
+
+fn moving_page(files: &Files, word_at: u64, closed: &BTreeSet<u64>) -> Option<Renewed> {
+    let word = Word(files.memory().load_word(word_at));
+    let Named::Page(page) = word.named() else { return None };
+    closed.contains(&(page / CHUNK_PAGES)).then(|| Renewed::at(word_at, word))
 }

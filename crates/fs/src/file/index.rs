@@ -15,12 +15,13 @@
 use ferrite_memory::Span;
 use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
 
+use crate::Result;
+use crate::file::index_height;
 use crate::format::inode::Inode;
 use crate::format::layout::{FILE_BYTES_MAX, NODE_WORDS, ROOTS};
 use crate::format::word::{Named, Word};
-use crate::fs::FileSystem;
+use crate::store::Store;
 use crate::store::change::{Change, FREED_PAGES_MAX};
-use crate::{Error, Result};
 
 /// Pages of the file that each root word stands for at `height`.
 fn root_pages(height: u8) -> u64 {
@@ -54,307 +55,271 @@ pub(crate) struct Part {
     pub at: Option<u64>,
 }
 
-impl FileSystem {
-    #[inline]
-    fn ensure_height(&self, inode: &Inode) -> Result<()> {
-        if inode.head.height > 4 { Err(self.corrupt("the height of an index", inode.at)) } else { Ok(()) }
-    }
+#[inline]
+fn ensure_height(store: &Store, inode: &Inode) -> Result<()> {
+    if inode.head.height > 4 { Err(store.corrupt("the height of an index", inode.at)) } else { Ok(()) }
+}
 
-    /// Walks to page `page` of a file.
-    #[inline]
-    pub(crate) fn walk(&self, inode: &Inode, page: u64) -> Result<Found> {
-        self.ensure_height(inode)?;
-        let mut height = inode.head.height;
-        if page >= reach(height) {
-            return Ok(Found::Nothing { at: 0, left: u64::MAX - page });
-        }
-        let mut span = root_pages(height);
-        let index = page / span;
-        let (mut at, mut word) = (inode.root_at(index), inode.roots[index as usize]);
-        let mut left = ROOTS - index;
-        loop {
-            if height == 0 {
-                return Ok(Found::Words { at, left });
-            }
-            let within = page % span;
-            match word.named() {
-                Named::Nothing => return Ok(Found::Nothing { at, left: span - within }),
-                Named::Super(first) if height == 1 && first.is_multiple_of(CHUNK_PAGES) => {
-                    return Ok(Found::Super { at, page: first + within, left: CHUNK_PAGES - within });
-                }
-                Named::Node(node) => {
-                    (height, span) = (height - 1, span / NODE_WORDS);
-                    let index = within / span;
-                    (at, left) = (self.place(node)? + index * 8, NODE_WORDS - index);
-                    if height > 0 {
-                        word = Word(self.memory().load_word(at));
-                    }
-                }
-                _ => return Err(self.corrupt("a word of an index", at)),
-            }
-        }
+/// Walks to page `page` of a file.
+#[inline]
+pub(crate) fn walk(store: &Store, inode: &Inode, page: u64) -> Result<Found> {
+    ensure_height(store, inode)?;
+    let mut height = inode.head.height;
+    if page >= reach(height) {
+        return Ok(Found::Nothing { at: 0, left: u64::MAX - page });
     }
-
-    /// The word that names the 2 MiB of the file that page `page` lies in, and where it lies; `None` where the index has
-    /// none.
-    pub(crate) fn block_word(&self, inode: &Inode, page: u64) -> Result<Option<(u64, Word)>> {
-        let mut height = inode.head.height;
-        if !(1..=4).contains(&height) || page >= reach(height) {
-            return Ok(None);
+    let mut span = root_pages(height);
+    let index = page / span;
+    let (mut at, mut word) = (inode.root_at(index), inode.roots[index as usize]);
+    let mut left = ROOTS - index;
+    loop {
+        if height == 0 {
+            return Ok(Found::Words { at, left });
         }
-        let mut span = root_pages(height);
-        let index = page / span;
-        let (mut at, mut word) = (inode.root_at(index), inode.roots[index as usize]);
-        while height > 1 {
-            let Named::Node(node) = word.named() else { return Ok(None) };
-            let within = page % span;
-            (height, span) = (height - 1, span / NODE_WORDS);
-            at = self.place(node)? + within / span * 8;
-            word = Word(self.memory().load_word(at));
-        }
-        Ok(Some((at, word)))
-    }
-
-    /// Shows the parts of `pages` of a file, in order, to `each` until it says `false`.
-    #[inline]
-    pub(crate) fn parts(
-        &self,
-        inode: &Inode,
-        pages: std::ops::Range<u64>,
-        mut each: impl FnMut(Part) -> Result<bool>,
-    ) -> Result<()> {
-        let mut page = pages.start;
-        while page < pages.end {
-            let wanted = pages.end - page;
-            match self.walk(inode, page)? {
-                Found::Words { at, left } => {
-                    let count = left.min(wanted);
-                    if !self.parts_of_words(page, at, count, &mut each)? {
-                        return Ok(());
-                    }
-                    page += count;
-                }
-                Found::Super { page: first, left, .. } => {
-                    let pages = left.min(wanted);
-                    if !each(Part { first: page, pages, at: Some(self.place(first)?) })? {
-                        return Ok(());
-                    }
-                    page += pages;
-                }
-                Found::Nothing { left, .. } => {
-                    let pages = left.min(wanted);
-                    if !each(Part { first: page, pages, at: None })? {
-                        return Ok(());
-                    }
-                    page += pages;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn parts_of_words(
-        &self,
-        first: u64,
-        at: u64,
-        count: u64,
-        each: &mut impl FnMut(Part) -> Result<bool>,
-    ) -> Result<bool> {
-        if count == 1 {
-            let at = self.place_of_word(Word(self.memory().load_word(at)), at)?;
-            return each(Part { first, pages: 1, at });
-        }
-        let mut bytes = [0; PAGE as usize];
-        let bytes = &mut bytes[..count as usize * 8];
-        self.memory().load(at, bytes);
-        let mut part: Option<Part> = None;
-        for (index, word) in bytes.chunks_exact(8).enumerate() {
-            let word = Word(u64::from_le_bytes(word.try_into().expect("eight bytes")));
-            let place = self.place_of_word(word, at + index as u64 * 8)?;
-            match &mut part {
-                Some(part) if part.at.map(|at| at + part.pages * PAGE) == place => part.pages += 1,
-                _ => {
-                    if let Some(part) = part
-                        && !each(part)?
-                    {
-                        return Ok(false);
-                    }
-                    part = Some(Part { first: first + index as u64, pages: 1, at: place });
-                }
-            }
-        }
-        part.map_or(Ok(true), each)
-    }
-
-    fn place_of_word(&self, word: Word, at: u64) -> Result<Option<u64>> {
+        let within = page % span;
         match word.named() {
-            Named::Nothing => Ok(None),
-            Named::Page(page) => self.place(page).map(Some),
-            _ => Err(self.corrupt("a word of an index", at)),
-        }
-    }
-
-    /// Makes the index reach page `page` of a file, so that its word is there to be set. Each step is a change of its
-    /// own that says the same as before (FT2).
-    pub(crate) fn extend_index(&self, inode: &mut Inode, page: u64) -> Result<()> {
-        while let Some(at) = self.extend_index_to_block(inode, page)? {
-            self.add_node(inode, at)?;
-        }
-        Ok(())
-    }
-
-    /// The same so far that the word is there that names the 2 MiB around the page: where it lies, if it names nothing yet.
-    pub(crate) fn extend_index_to_block(&self, inode: &mut Inode, page: u64) -> Result<Option<u64>> {
-        debug_assert!(page < FILE_BYTES_MAX / PAGE);
-        loop {
-            match self.walk(inode, page)? {
-                Found::Words { .. } | Found::Super { .. } => return Ok(None),
-                Found::Nothing { at: 0, .. } => self.raise(inode)?,
-                Found::Nothing { at, .. } if self.block_word(inode, page)?.is_some() => return Ok(Some(at)),
-                Found::Nothing { at, .. } => self.add_node(inode, at)?,
+            Named::Nothing => return Ok(Found::Nothing { at, left: span - within }),
+            Named::Super(first) if height == 1 && first.is_multiple_of(CHUNK_PAGES) => {
+                return Ok(Found::Super { at, page: first + within, left: CHUNK_PAGES - within });
             }
-        }
-    }
-
-    /// A page of words that name nothing, named by the word at `at`.
-    fn add_node(&self, inode: &mut Inode, at: u64) -> Result<()> {
-        let mut change = Change::new(self);
-        let (node, _) = change.take_index_page()?;
-        self.set_word(&mut change, inode, at, Word::node(node));
-        inode.add_pages(1);
-        self.commit_head(change, inode)
-    }
-
-    /// Sets the word at `at`, of the inode or of an index page.
-    pub(crate) fn set_word(&self, change: &mut Change<'_>, inode: &mut Inode, at: u64, word: Word) {
-        change.write_word(at, word.0);
-        self.note_word(inode, at, word);
-    }
-
-    /// Keeps the inode that was read as the change makes it.
-    pub(crate) fn note_word(&self, inode: &mut Inode, at: u64, word: Word) {
-        let index = at.wrapping_sub(inode.root_at(0)) / 8;
-        if index < ROOTS {
-            inode.roots[index as usize] = word;
-        }
-    }
-
-    /// Commits `change` with the head of `inode`; what was read of it is read anew where that fails.
-    pub(crate) fn commit_head(&self, mut change: Change<'_>, inode: &mut Inode) -> Result<()> {
-        change.write_head(inode);
-        let committed = change.commit();
-        if committed.is_err()
-            && let Some(before) = self.load_any(inode.ino)
-        {
-            *inode = before;
-        }
-        committed
-    }
-
-    /// Lets `change` free what the file has from page `from` on, up to a bound; whether that was all. The caller
-    /// commits it with the head of `inode`.
-    pub(crate) fn trim(&self, change: &mut Change<'_>, inode: &mut Inode, from: u64) -> Result<bool> {
-        self.ensure_height(inode)?;
-        let array = Array { at: inode.root_at(0), words: ROOTS, height: inode.head.height, first: 0 };
-        let mut words = inode.roots.map(|word| word.0);
-        let done = self.trim_array(change, &array, &mut words, from, inode);
-        inode.roots = words.map(Word);
-        done
-    }
-
-    /// Frees what `array`, whose words are `words`, names from page `from` of the file on, from its end.
-    fn trim_array(
-        &self,
-        change: &mut Change<'_>,
-        array: &Array,
-        words: &mut [u64],
-        from: u64,
-        inode: &mut Inode,
-    ) -> Result<bool> {
-        let span = root_pages(array.height);
-        let mut gone = array.words..array.words;
-        let mut is_done = true;
-        for index in (0..array.words).rev() {
-            let first = array.first + index * span;
-            if first + span <= from {
-                break;
-            }
-            let word = Word(words[index as usize]);
-            if word == Word::NONE {
-                continue;
-            }
-            is_done = change.freed_pages() < FREED_PAGES_MAX;
-            let trimmed =
-                if is_done { self.trim_word(change, array, (word, first), from, inode)? } else { Trimmed::Kept };
-            match trimmed {
-                Trimmed::Gone => {
-                    words[index as usize] = 0;
-                    gone = index..if gone.is_empty() { index + 1 } else { gone.end };
+            Named::Node(node) => {
+                (height, span) = (height - 1, span / NODE_WORDS);
+                let index = within / span;
+                (at, left) = (store.place(node)? + index * 8, NODE_WORDS - index);
+                if height > 0 {
+                    word = Word(store.memory().load_word(at));
                 }
-                Trimmed::Kept => {}
-                Trimmed::Partly => is_done = false,
             }
-            if !is_done {
-                break;
-            }
+            _ => return Err(store.corrupt("a word of an index", at)),
         }
-        if !gone.is_empty() {
-            change.zero(Span::new(array.at + gone.start * 8, (gone.end - gone.start) * 8));
-        }
-        Ok(is_done)
     }
+}
 
-    /// Frees what `word` of `array` names, which starts at page `first` of the file.
-    fn trim_word(
-        &self,
-        change: &mut Change<'_>,
-        array: &Array,
-        (word, first): (Word, u64),
-        from: u64,
-        inode: &mut Inode,
-    ) -> Result<Trimmed> {
-        match word.named() {
-            Named::Node(node) if array.height > 0 => {
-                let below = Array { at: self.place(node)?, words: NODE_WORDS, height: array.height - 1, first };
-                let mut words = self.load_words(below.at);
-                if !self.trim_array(change, &below, &mut words, from, inode)? {
-                    return Ok(Trimmed::Partly);
+/// The word that names the 2 MiB of the file that page `page` lies in, and where it lies; `None` where the index has
+/// none.
+pub(crate) fn block_word(store: &Store, inode: &Inode, page: u64) -> Result<Option<(u64, Word)>> {
+    let mut height = inode.head.height;
+    if !(1..=4).contains(&height) || page >= reach(height) {
+        return Ok(None);
+    }
+    let mut span = root_pages(height);
+    let index = page / span;
+    let (mut at, mut word) = (inode.root_at(index), inode.roots[index as usize]);
+    while height > 1 {
+        let Named::Node(node) = word.named() else { return Ok(None) };
+        let within = page % span;
+        (height, span) = (height - 1, span / NODE_WORDS);
+        at = store.place(node)? + within / span * 8;
+        word = Word(store.memory().load_word(at));
+    }
+    Ok(Some((at, word)))
+}
+
+/// Shows the parts of `pages` of a file, in order, to `each` until it says `false`.
+#[inline]
+pub(crate) fn parts(
+    store: &Store,
+    inode: &Inode,
+    pages: std::ops::Range<u64>,
+    mut each: impl FnMut(Part) -> Result<bool>,
+) -> Result<()> {
+    let mut page = pages.start;
+    while page < pages.end {
+        let wanted = pages.end - page;
+        match walk(store, inode, page)? {
+            Found::Words { at, left } => {
+                let count = left.min(wanted);
+                if !parts_of_words(store, page, at, count, &mut each)? {
+                    return Ok(());
                 }
-                if words.iter().any(|word| *word != 0) {
-                    return Ok(Trimmed::Kept);
+                page += count;
+            }
+            Found::Super { page: first, left, .. } => {
+                let pages = left.min(wanted);
+                if !each(Part { first: page, pages, at: Some(store.place(first)?) })? {
+                    return Ok(());
                 }
-                change.free_page(node);
-                inode.head.pages = inode.head.pages.saturating_sub(1);
-                Ok(Trimmed::Gone)
+                page += pages;
             }
-            Named::Page(_) | Named::Super(_) if first < from => Ok(Trimmed::Kept),
-            Named::Page(_) | Named::Super(_) => {
-                inode.head.pages = inode.head.pages.saturating_sub(change.free_word(word));
-                Ok(Trimmed::Gone)
+            Found::Nothing { left, .. } => {
+                let pages = left.min(wanted);
+                if !each(Part { first: page, pages, at: None })? {
+                    return Ok(());
+                }
+                page += pages;
             }
-            _ => Err(self.corrupt("a word of an index", array.at)),
         }
     }
+    Ok(())
+}
 
-    /// The words of the index page at `at`.
-    pub(crate) fn load_words(&self, at: u64) -> [u64; NODE_WORDS as usize] {
-        let mut page = [0; PAGE as usize];
-        self.memory().load(at, &mut page);
-        let words: [[u8; 8]; NODE_WORDS as usize] = zerocopy::transmute!(page);
-        words.map(u64::from_le_bytes)
+#[inline]
+fn parts_of_words(
+    store: &Store,
+    first: u64,
+    at: u64,
+    count: u64,
+    each: &mut impl FnMut(Part) -> Result<bool>,
+) -> Result<bool> {
+    if count == 1 {
+        let at = place_of_word(store, Word(store.memory().load_word(at)), at)?;
+        return each(Part { first, pages: 1, at });
     }
+    let mut bytes = [0; PAGE as usize];
+    let bytes = &mut bytes[..count as usize * 8];
+    store.memory().load(at, bytes);
+    let mut part: Option<Part> = None;
+    for (index, word) in bytes.chunks_exact(8).enumerate() {
+        let word = Word(u64::from_le_bytes(word.try_into().expect("eight bytes")));
+        let place = place_of_word(store, word, at + index as u64 * 8)?;
+        match &mut part {
+            Some(part) if part.at.map(|at| at + part.pages * PAGE) == place => part.pages += 1,
+            _ => {
+                if let Some(part) = part
+                    && !each(part)?
+                {
+                    return Ok(false);
+                }
+                part = Some(Part { first: first + index as u64, pages: 1, at: place });
+            }
+        }
+    }
+    part.map_or(Ok(true), each)
+}
 
-    /// Makes zeros of the bytes `span` of a file where it has pages; settled by the caller.
-    pub(crate) fn zero_bytes(&self, inode: &Inode, span: std::ops::Range<u64>) -> Result<()> {
-        self.parts(inode, span.start / PAGE..span.end.div_ceil(PAGE), |part| {
-            let Some(at) = part.at else { return Ok(true) };
-            let start = (part.first * PAGE).max(span.start);
-            let end = ((part.first + part.pages) * PAGE).min(span.end);
-            self.memory().zero(Span::new(at + start - part.first * PAGE, end - start), ferrite_memory::Scheme::Nt);
-            Ok(true)
-        })
+fn place_of_word(store: &Store, word: Word, at: u64) -> Result<Option<u64>> {
+    match word.named() {
+        Named::Nothing => Ok(None),
+        Named::Page(page) => store.place(page).map(Some),
+        _ => Err(store.corrupt("a word of an index", at)),
     }
+}
+
+/// Makes the index reach page `page` of a file, so that its word is there to be set. Each step is a change of its
+/// own that says the same as before (FT2).
+pub(crate) fn extend_index(store: &Store, inode: &mut Inode, page: u64) -> Result<()> {
+    while let Some(at) = extend_index_to_block(store, inode, page)? {
+        add_node(store, inode, at)?;
+    }
+    Ok(())
+}
+
+/// The same so far that the word is there that names the 2 MiB around the page: where it lies, if it names nothing yet.
+pub(crate) fn extend_index_to_block(store: &Store, inode: &mut Inode, page: u64) -> Result<Option<u64>> {
+    debug_assert!(page < FILE_BYTES_MAX / PAGE);
+    loop {
+        match walk(store, inode, page)? {
+            Found::Words { .. } | Found::Super { .. } => return Ok(None),
+            Found::Nothing { at: 0, .. } => index_height::raise(store, inode)?,
+            Found::Nothing { at, .. } if block_word(store, inode, page)?.is_some() => return Ok(Some(at)),
+            Found::Nothing { at, .. } => add_node(store, inode, at)?,
+        }
+    }
+}
+
+/// A page of words that name nothing, named by the word at `at`.
+fn add_node(store: &Store, inode: &mut Inode, at: u64) -> Result<()> {
+    let mut change = Change::new(store);
+    let (node, _) = change.take_index_page()?;
+    change.set_word(inode, at, Word::node(node));
+    inode.add_pages(1);
+    change.commit_head(inode)
+}
+
+/// Lets `change` free what the file has from page `from` on, up to a bound; whether that was all. The caller
+/// commits it with the head of `inode`.
+pub(crate) fn trim(store: &Store, change: &mut Change<'_>, inode: &mut Inode, from: u64) -> Result<bool> {
+    ensure_height(store, inode)?;
+    let array = Array { at: inode.root_at(0), words: ROOTS, height: inode.head.height, first: 0 };
+    let mut words = inode.roots.map(|word| word.0);
+    let done = trim_array(store, change, &array, &mut words, from, inode);
+    inode.roots = words.map(Word);
+    done
+}
+
+/// Frees what `array`, whose words are `words`, names from page `from` of the file on, from its end.
+fn trim_array(
+    store: &Store,
+    change: &mut Change<'_>,
+    array: &Array,
+    words: &mut [u64],
+    from: u64,
+    inode: &mut Inode,
+) -> Result<bool> {
+    let span = root_pages(array.height);
+    let mut gone = array.words..array.words;
+    let mut is_done = true;
+    for index in (0..array.words).rev() {
+        let first = array.first + index * span;
+        if first + span <= from {
+            break;
+        }
+        let word = Word(words[index as usize]);
+        if word == Word::NONE {
+            continue;
+        }
+        is_done = change.freed_pages() < FREED_PAGES_MAX;
+        let trimmed =
+            if is_done { trim_word(store, change, array, (word, first), from, inode)? } else { Trimmed::Kept };
+        match trimmed {
+            Trimmed::Gone => {
+                words[index as usize] = 0;
+                gone = index..if gone.is_empty() { index + 1 } else { gone.end };
+            }
+            Trimmed::Kept => {}
+            Trimmed::Partly => is_done = false,
+        }
+        if !is_done {
+            break;
+        }
+    }
+    if !gone.is_empty() {
+        change.zero(Span::new(array.at + gone.start * 8, (gone.end - gone.start) * 8));
+    }
+    Ok(is_done)
+}
+
+/// Frees what `word` of `array` names, which starts at page `first` of the file.
+fn trim_word(
+    store: &Store,
+    change: &mut Change<'_>,
+    array: &Array,
+    (word, first): (Word, u64),
+    from: u64,
+    inode: &mut Inode,
+) -> Result<Trimmed> {
+    match word.named() {
+        Named::Node(node) if array.height > 0 => {
+            let below = Array { at: store.place(node)?, words: NODE_WORDS, height: array.height - 1, first };
+            let mut words = store.load_words(below.at);
+            if !trim_array(store, change, &below, &mut words, from, inode)? {
+                return Ok(Trimmed::Partly);
+            }
+            if words.iter().any(|word| *word != 0) {
+                return Ok(Trimmed::Kept);
+            }
+            change.free_page(node);
+            inode.head.pages = inode.head.pages.saturating_sub(1);
+            Ok(Trimmed::Gone)
+        }
+        Named::Page(_) | Named::Super(_) if first < from => Ok(Trimmed::Kept),
+        Named::Page(_) | Named::Super(_) => {
+            inode.head.pages = inode.head.pages.saturating_sub(change.free_word(word));
+            Ok(Trimmed::Gone)
+        }
+        _ => Err(store.corrupt("a word of an index", array.at)),
+    }
+}
+
+/// Makes zeros of the bytes `span` of a file where it has pages; settled by the caller.
+pub(crate) fn zero_bytes(store: &Store, inode: &Inode, span: std::ops::Range<u64>) -> Result<()> {
+    parts(store, inode, span.start / PAGE..span.end.div_ceil(PAGE), |part| {
+        let Some(at) = part.at else { return Ok(true) };
+        let start = (part.first * PAGE).max(span.start);
+        let end = ((part.first + part.pages) * PAGE).min(span.end);
+        store.memory().zero(Span::new(at + start - part.first * PAGE, end - start), ferrite_memory::Scheme::Nt);
+        Ok(true)
+    })
 }
 
 /// The words of an index page, or of an inode.
@@ -374,10 +339,4 @@ enum Trimmed {
     Kept,
     /// There is more to do below it.
     Partly,
-}
-
-impl Error {
-    pub(crate) fn is_no_space(&self) -> bool {
-        matches!(self, Self::NoSpace)
-    }
 }

@@ -3,13 +3,14 @@
 use ferrite_memory::{Scheme, Span};
 use ferrite_pool::layout::PAGE;
 
-use crate::file::index::Found;
+use crate::file::index::{self, Found};
+use crate::file::{Files, content, size, superpage};
 use crate::format::inode::Inode;
 use crate::format::layout::NODE_WORDS;
 use crate::format::word::{Named, Word};
-use crate::fs::{FileSystem, copy_bytes};
 use crate::store::bits::pages_of;
 use crate::store::change::Change;
+use crate::store::copy_bytes;
 use crate::store::locks::Stripe;
 use crate::{DataMode, Result};
 
@@ -34,139 +35,134 @@ impl Renewed {
     }
 }
 
-impl FileSystem {
-    /// Writes to new pages what has none, or all of it where it `replaces` (FW3).
-    pub(crate) fn write_new(
-        &self,
-        stripe: &mut Stripe,
-        inode: &mut Inode,
-        at: u64,
-        from: &[u8],
-        replaces: bool,
-    ) -> Result<()> {
-        let (size, end) = (inode.size(), at + from.len() as u64);
-        if at == size && self.expand_super(inode)? {
-            return self.write_part(stripe, inode, at, from);
-        }
-        let pages = at / PAGE..end.div_ceil(PAGE);
-        let mut renewed = self.to_renew(inode, pages.clone(), replaces)?;
-        let appends = at == size && size > 0 && stripe.is_held(inode.ino);
-        let ahead = if appends { self.words_ahead(inode, pages.end)? } else { Vec::new() };
-        let mut change = Change::new(self);
-        let needed = renewed.len() as u64;
-        let runs = match change.take_data(needed + ahead.len() as u64) {
-            Err(error) if error.is_no_space() && !ahead.is_empty() => change.take_data(needed)?,
-            taken => taken?,
-        };
-        if !replaces {
-            // Not before there is space for the rest (FW5).
-            self.store_there(inode, at, from)?;
-        }
-        let mut taken = pages_of(&runs);
-        renewed.iter_mut().zip(&mut taken).for_each(|(renewed, page)| renewed.new = page);
-        for renewed in &renewed {
-            self.fill_new(renewed, &Fill { at, from, size: size.max(end) })?;
-        }
-        // Behind the end that a crash leaves pages may be named before they are durable (FW4).
-        let is_behind = renewed.iter().all(|renewed| renewed.page * PAGE >= inode.durable_size());
-        let waits = self.waits() && self.data_mode() == DataMode::Posix && is_behind;
-        if !waits {
-            self.settle_data()?;
-            inode.settle_size();
-        }
-        if !ahead.is_empty() {
-            self.ahead.note(inode.ino, self.now());
-        }
-        let place = |(word_at, new)| Renewed { new, ..Renewed::at(word_at, Word::NONE) };
-        renewed.extend(ahead.into_iter().zip(taken).map(place));
-        let added = self.name_new(&mut change, inode, &renewed);
-        inode.add_pages(added);
-        let (now, durable_size) = (self.now(), inode.durable_size());
-        inode.head.size = size.max(end);
-        inode.touch(now);
-        if waits {
-            inode.hold_size(durable_size);
-        }
-        self.commit_head(change, inode)?;
-        match waits {
-            true => stripe.wait(inode),
-            false => drop(stripe.waiting.remove(&inode.ino.0)),
-        }
-        self.note_growth(inode.ino, size..inode.size());
-        Ok(())
+/// Writes to new pages what has none, or all of it where it `replaces` (FW3).
+pub(crate) fn write_new(
+    files: &Files,
+    stripe: &mut Stripe,
+    inode: &mut Inode,
+    at: u64,
+    from: &[u8],
+    replaces: bool,
+) -> Result<()> {
+    let (size, end) = (inode.size(), at + from.len() as u64);
+    let pages = at / PAGE..end.div_ceil(PAGE);
+    let mut renewed = to_renew(files, inode, pages.clone(), replaces)?;
+    let appends = at == size && size > 0 && stripe.is_held(inode.ino);
+    let ahead = if appends { words_ahead(files, inode, pages.end)? } else { Vec::new() };
+    let mut change = Change::new(files);
+    let needed = renewed.len() as u64;
+    let runs = match change.take_data(needed + ahead.len() as u64) {
+        Err(error) if error.is_no_space() && !ahead.is_empty() => change.take_data(needed)?,
+        taken => taken?,
+    };
+    if !replaces {
+        // Not before there is space for the rest (FW5).
+        content::store_there(files, inode, at, from)?;
     }
+    let mut taken = pages_of(&runs);
+    renewed.iter_mut().zip(&mut taken).for_each(|(renewed, page)| renewed.new = page);
+    for renewed in &renewed {
+        fill_new(files, renewed, &Fill { at, from, size: size.max(end) })?;
+    }
+    // Behind the end that a crash leaves pages may be named before they are durable (FW4).
+    let is_behind = renewed.iter().all(|renewed| renewed.page * PAGE >= inode.durable_size());
+    let waits = files.waits() && files.data_mode() == DataMode::Posix && is_behind;
+    if !waits {
+        size::settle_data(files)?;
+        inode.settle_size();
+    }
+    if !ahead.is_empty() {
+        files.ahead.note(inode.ino, files.now());
+    }
+    let place = |(word_at, new)| Renewed { new, ..Renewed::at(word_at, Word::NONE) };
+    renewed.extend(ahead.into_iter().zip(taken).map(place));
+    let added = name_new(&mut change, inode, &renewed);
+    inode.add_pages(added);
+    let (now, durable_size) = (files.now(), inode.durable_size());
+    inode.head.size = size.max(end);
+    inode.touch(now);
+    if waits {
+        inode.hold_size(durable_size);
+    }
+    change.commit_head(inode)?;
+    match waits {
+        true => stripe.wait(inode),
+        false => drop(stripe.waiting.remove(&inode.ino.0)),
+    }
+    superpage::note_growth(files, inode.ino, size..inode.size());
+    Ok(())
+}
 
-    /// The pages among `pages` that have none yet, or all of them; the index reaches them on return.
-    fn to_renew(&self, inode: &mut Inode, pages: std::ops::Range<u64>, all: bool) -> Result<Vec<Renewed>> {
-        // What raises the index moves words, so it comes first.
-        self.extend_index(inode, pages.end - 1)?;
-        let (mut renewed, mut page) = (Vec::with_capacity(1), pages.start);
-        while page < pages.end {
-            match self.walk(inode, page)? {
-                Found::Words { at, left } => {
-                    let count = left.min(pages.end - page);
-                    for index in 0..count {
-                        let word_at = at + index * 8;
-                        let old = Word(self.memory().load_word(word_at));
-                        if all || old == Word::NONE {
-                            renewed.push(Renewed { page: page + index, ..Renewed::at(word_at, old) });
-                        }
+/// The pages among `pages` that have none yet, or all of them; the index reaches them on return.
+fn to_renew(files: &Files, inode: &mut Inode, pages: std::ops::Range<u64>, all: bool) -> Result<Vec<Renewed>> {
+    // What raises the index moves words, so it comes first.
+    index::extend_index(files, inode, pages.end - 1)?;
+    let (mut renewed, mut page) = (Vec::with_capacity(1), pages.start);
+    while page < pages.end {
+        match index::walk(files, inode, page)? {
+            Found::Words { at, left } => {
+                let count = left.min(pages.end - page);
+                for index in 0..count {
+                    let word_at = at + index * 8;
+                    let old = Word(files.memory().load_word(word_at));
+                    if all || old == Word::NONE {
+                        renewed.push(Renewed { page: page + index, ..Renewed::at(word_at, old) });
                     }
-                    page += count;
                 }
-                Found::Super { .. } if all => self.split_super(inode, page)?,
-                Found::Super { left, .. } => page += left,
-                Found::Nothing { .. } => self.extend_index(inode, page)?,
+                page += count;
             }
+            Found::Super { .. } if all => superpage::split_super(files, inode, page)?,
+            Found::Super { left, .. } => page += left,
+            Found::Nothing { .. } => index::extend_index(files, inode, page)?,
         }
-        Ok(renewed)
     }
+    Ok(renewed)
+}
 
-    /// Words from page `page` on that name nothing, for pages to be taken ahead of appends: half as many as the file
-    /// has, within bounds; more where each transaction waits for a disk.
-    fn words_ahead(&self, inode: &Inode, page: u64) -> Result<Vec<u64>> {
-        // Not by where it ends: most of that may be a hole.
-        let has = page.min(inode.head.pages);
-        let wanted = if self.waits() { page.clamp(16, NODE_WORDS) } else { (has / 2).min(AHEAD_PAGES_MAX) };
-        let Found::Words { at, left } = self.walk(inode, page)? else { return Ok(Vec::new()) };
-        let places = (0..left.min(wanted)).map(|index| at + index * 8);
-        Ok(places.take_while(|at| self.memory().load_word(*at) == 0).collect())
-    }
+/// Words from page `page` on that name nothing, for pages to be taken ahead of appends: half as many as the file
+/// has, within bounds; more where each transaction waits for a disk.
+fn words_ahead(files: &Files, inode: &Inode, page: u64) -> Result<Vec<u64>> {
+    // Not by where it ends: most of that may be a hole.
+    let has = page.min(inode.head.pages);
+    let wanted = if files.waits() { page.clamp(16, NODE_WORDS) } else { (has / 2).min(AHEAD_PAGES_MAX) };
+    let Found::Words { at, left } = index::walk(files, inode, page)? else { return Ok(Vec::new()) };
+    let places = (0..left.min(wanted)).map(|index| at + index * 8);
+    Ok(places.take_while(|at| files.memory().load_word(*at) == 0).collect())
+}
 
-    /// Stores what a new page is to hold.
-    fn fill_new(&self, renewed: &Renewed, fill: &Fill<'_>) -> Result<()> {
-        let place = self.place(renewed.new)?;
-        let start = renewed.page * PAGE;
-        let (from, to) = (fill.at.max(start), (fill.at + fill.from.len() as u64).min(start + PAGE));
-        let end = (start + PAGE).min(fill.size);
-        if let Named::Page(old) = renewed.old.named()
-            && (from > start || to < end)
-        {
-            let old = self.place(old)?;
-            copy_bytes(self.memory(), old, place, from - start);
-            copy_bytes(self.memory(), old + to - start, place + to - start, end.saturating_sub(to));
-        } else {
-            self.memory().zero(Span::new(place, from - start), Scheme::Nt);
-            self.memory().zero(Span::new(place + to - start, end.saturating_sub(to)), Scheme::Nt);
-        }
-        let bytes = &fill.from[(from - fill.at) as usize..(to - fill.at) as usize];
-        self.memory().store(place + from - start, bytes, Scheme::Nt);
-        Ok(())
+/// Stores what a new page is to hold.
+fn fill_new(files: &Files, renewed: &Renewed, fill: &Fill<'_>) -> Result<()> {
+    let place = files.place(renewed.new)?;
+    let start = renewed.page * PAGE;
+    let (from, to) = (fill.at.max(start), (fill.at + fill.from.len() as u64).min(start + PAGE));
+    let end = (start + PAGE).min(fill.size);
+    if let Named::Page(old) = renewed.old.named()
+        && (from > start || to < end)
+    {
+        let old = files.place(old)?;
+        copy_bytes(files.memory(), old, place, from - start);
+        copy_bytes(files.memory(), old + to - start, place + to - start, end.saturating_sub(to));
+    } else {
+        files.memory().zero(Span::new(place, from - start), Scheme::Nt);
+        files.memory().zero(Span::new(place + to - start, end.saturating_sub(to)), Scheme::Nt);
     }
+    let bytes = &fill.from[(from - fill.at) as usize..(to - fill.at) as usize];
+    files.memory().store(place + from - start, bytes, Scheme::Nt);
+    Ok(())
+}
 
-    /// Lets words name new pages; how many more pages the file has by that.
-    pub(crate) fn name_new(&self, change: &mut Change<'_>, inode: &mut Inode, renewed: &[Renewed]) -> u64 {
-        for together in renewed.chunk_by(|one, next| one.word_at + 8 == next.word_at) {
-            let bytes: Vec<u8> = together.iter().flat_map(|one| Word::page(one.new).0.to_le_bytes()).collect();
-            change.write(together[0].word_at, &bytes);
-        }
-        let mut added = 0;
-        for one in renewed {
-            self.note_word(inode, one.word_at, Word::page(one.new));
-            added += 1 - change.free_word(one.old).min(1);
-        }
-        added
+/// Lets words name new pages; how many more pages the file has by that.
+pub(crate) fn name_new(change: &mut Change<'_>, inode: &mut Inode, renewed: &[Renewed]) -> u64 {
+    for together in renewed.chunk_by(|one, next| one.word_at + 8 == next.word_at) {
+        let bytes: Vec<u8> = together.iter().flat_map(|one| Word::page(one.new).0.to_le_bytes()).collect();
+        change.write(together[0].word_at, &bytes);
     }
+    let mut added = 0;
+    for one in renewed {
+        inode.note_word(one.word_at, Word::page(one.new));
+        added += 1 - change.free_word(one.old).min(1);
+    }
+    added
 }
 
 /// What is written to new pages.

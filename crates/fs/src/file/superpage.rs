@@ -17,11 +17,12 @@ use ferrite_memory::{Scheme, Span};
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 use parking_lot::Mutex;
 
+use crate::file::{Files, index};
 use crate::format::inode::Inode;
+use crate::format::layout::ChunkKind;
 use crate::format::word::{Named, Word};
-use crate::fs::{FileSystem, copy_bytes};
 use crate::store::change::Change;
-use crate::store::space::ChunkKind;
+use crate::store::copy_bytes;
 use crate::{Error, Ino, Kind, Result};
 
 /// Pages of a block that must be there for it to move.
@@ -48,173 +49,171 @@ impl Candidates {
     }
 }
 
-impl FileSystem {
-    /// Notes that a file has grown from one size to another, for it to be moved.
-    #[inline]
-    pub(crate) fn note_growth(&self, ino: Ino, sizes: Range<u64>) {
-        let threshold = self.shape.super_threshold_bytes.filter(|_| !self.waits());
-        let Some(threshold) = threshold.filter(|threshold| sizes.end >= *threshold) else {
-            return;
+/// Notes that a file has grown from one size to another, for it to be moved.
+#[inline]
+pub(crate) fn note_growth(files: &Files, ino: Ino, sizes: Range<u64>) {
+    let threshold = files.shape.super_threshold_bytes.filter(|_| !files.waits());
+    let Some(threshold) = threshold.filter(|threshold| sizes.end >= *threshold) else {
+        return;
+    };
+    if sizes.start < threshold {
+        files.candidates.add(ino, 0);
+    } else if sizes.start / CHUNK < sizes.end / CHUNK {
+        files.candidates.add(ino, sizes.start / CHUNK);
+    }
+}
+
+/// Moves a block, or looks at a few; `false` when no file waits.
+pub(crate) fn step_superpages(files: &Files) -> Result<bool> {
+    let Some((ino, block)) = files.candidates.take() else { return Ok(false) };
+    let _pass = files.gate.pass();
+    let copying = files.locks.copying(ino);
+    let Ok(mut inode) = files.load(ino) else { return Ok(true) };
+    let stripe = copying.stripe();
+    // Who appends by itself is looked for again when it has given the file back.
+    if inode.kind() != Some(Kind::File) || stripe.waiting.contains_key(&ino.0) || stripe.has_appender(ino) {
+        return Ok(true);
+    }
+    let end = inode.size() / CHUNK;
+    for block in (block..end).take(LOOKED_AT_MAX as usize) {
+        let Some(found) = movable(files, &inode, block)? else { continue };
+        return match copy_block(files, &found) {
+            Ok(chunk) => {
+                let _writing = copying.upgrade();
+                name_block(files, &mut inode, &found, chunk)?;
+                files.clients.note_stale(ino);
+                files.candidates.add(ino, block + 1);
+                Ok(true)
+            }
+            // It is looked at again when it grows.
+            Err(Error::NoSpace) => Ok(true),
+            Err(error) => Err(error),
         };
-        if sizes.start < threshold {
-            self.candidates.add(ino, 0);
-        } else if sizes.start / CHUNK < sizes.end / CHUNK {
-            self.candidates.add(ino, sizes.start / CHUNK);
-        }
     }
+    if block + LOOKED_AT_MAX < end {
+        files.candidates.add(ino, block + LOOKED_AT_MAX);
+    }
+    Ok(true)
+}
 
-    /// Moves a block, or looks at a few; `false` when no file waits.
-    pub(crate) fn step_superpages(&self) -> Result<bool> {
-        let Some((ino, block)) = self.candidates.take() else { return Ok(false) };
-        let _pass = self.gate.pass();
-        let copying = self.locks.copying(ino);
-        let Ok(mut inode) = self.load(ino) else { return Ok(true) };
-        let stripe = copying.stripe();
-        // Who appends by itself is looked for again when it has given the file back.
-        if inode.kind() != Some(Kind::File) || stripe.waiting.contains_key(&ino.0) || stripe.has_appender(ino) {
-            return Ok(true);
-        }
-        let end = inode.size() / CHUNK;
-        for block in (block..end).take(LOOKED_AT_MAX as usize) {
-            let Some(found) = self.movable(&inode, block)? else { continue };
-            return match self.copy_block(&found) {
-                Ok(chunk) => {
-                    let _writing = copying.upgrade();
-                    self.name_block(&mut inode, &found, chunk)?;
-                    self.note_stale(ino);
-                    self.candidates.add(ino, block + 1);
-                    Ok(true)
-                }
-                // It is looked at again when it grows.
-                Err(Error::NoSpace) => Ok(true),
-                Err(error) => Err(error),
-            };
-        }
-        if block + LOOKED_AT_MAX < end {
-            self.candidates.add(ino, block + LOOKED_AT_MAX);
-        }
-        Ok(true)
-    }
+/// The words of block `block`, if it is to move (FS1).
+fn movable(files: &Files, inode: &Inode, block: u64) -> Result<Option<Block>> {
+    let Some((at, word)) = index::block_word(files, inode, block * CHUNK_PAGES)? else { return Ok(None) };
+    let Named::Node(node) = word.named() else { return Ok(None) };
+    let words = files.load_words(files.place(node)?);
+    let there = words.iter().filter(|word| **word != 0).count() as u64;
+    Ok((there >= PAGES_MIN).then_some(Block { at, node, words, there }))
+}
 
-    /// The words of block `block`, if it is to move (FS1).
-    fn movable(&self, inode: &Inode, block: u64) -> Result<Option<Block>> {
-        let Some((at, word)) = self.block_word(inode, block * CHUNK_PAGES)? else { return Ok(None) };
-        let Named::Node(node) = word.named() else { return Ok(None) };
-        let words = self.load_words(self.place(node)?);
-        let there = words.iter().filter(|word| **word != 0).count() as u64;
-        Ok((there >= PAGES_MIN).then_some(Block { at, node, words, there }))
+/// Copies a block to a chunk, which stays claimed (FS2).
+fn copy_block(files: &Files, block: &Block) -> Result<u64> {
+    let chunk = files.claim_chunk()?.ok_or(Error::NoSpace)?;
+    let copied = copy_to(files, block, chunk);
+    if copied.is_err() {
+        files.space.unclaim(chunk);
     }
+    copied.map(|()| chunk)
+}
 
-    /// Copies a block to a chunk, which stays claimed (FS2).
-    fn copy_block(&self, block: &Block) -> Result<u64> {
-        let chunk = self.claim_chunk()?.ok_or(Error::NoSpace)?;
-        let copied = self.copy_to(block, chunk);
-        if copied.is_err() {
-            self.space.unclaim(chunk);
-        }
-        copied.map(|()| chunk)
-    }
-
-    fn copy_to(&self, block: &Block, chunk: u64) -> Result<()> {
-        let to = self.place(chunk * CHUNK_PAGES)?;
-        for (index, word) in block.words.iter().enumerate() {
-            let to = to + index as u64 * PAGE;
-            match Word(*word).named() {
-                Named::Page(page) => copy_bytes(self.memory(), self.place(page)?, to, PAGE),
-                Named::Nothing => self.memory().zero(Span::new(to, PAGE), Scheme::Nt),
-                _ => return Err(self.corrupt("a word of an index", block.at)),
-            }
-        }
-        #[cfg(test)]
-        if crate::tests::is_planted(crate::tests::Bug::SuperBeforeCopy) {
-            return Ok(());
-        }
-        self.settle()
-    }
-
-    /// Names the copy in the place of what was copied (FS2).
-    fn name_block(&self, inode: &mut Inode, block: &Block, chunk: u64) -> Result<()> {
-        let mut change = Change::new(self);
-        self.set_word(&mut change, inode, block.at, Word::superpage(chunk * CHUNK_PAGES));
-        change.write_kind(chunk, ChunkKind::Super);
-        block.words.iter().for_each(|word| _ = change.free_word(Word(*word)));
-        change.free_page(block.node);
-        inode.head.pages = inode.head.pages.saturating_add(CHUNK_PAGES).saturating_sub(block.there + 1);
-        match self.commit_head(change, inode) {
-            Ok(()) => self.space.set_kind(chunk, ChunkKind::Super),
-            Err(error) => {
-                self.space.unclaim(chunk);
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
-    /// Takes a superpage for the block that begins where a large file ends, so that appends need none other (FS1).
-    /// Whether it did.
-    pub(crate) fn expand_super(&self, inode: &mut Inode) -> Result<bool> {
-        let is_wanted = inode.size() >= LARGE_BYTES && inode.size().is_multiple_of(CHUNK);
-        let is_over = |threshold| inode.size() >= threshold;
-        let is_wanted = is_wanted && self.shape.super_threshold_bytes.is_some_and(is_over);
-        if is_wanted { self.take_super(inode, inode.size() / PAGE) } else { Ok(false) }
-    }
-
-    /// Whether files may lie on superpages.
-    pub(crate) fn has_superpages(&self) -> bool {
-        self.shape.super_threshold_bytes.is_some() && !self.waits()
-    }
-
-    /// Takes a superpage for the block that begins with page `page`, behind the end, where there is nothing yet; whether it
-    /// did: where there is no room for one it does not.
-    pub(crate) fn take_super(&self, inode: &mut Inode, page: u64) -> Result<bool> {
-        if !self.has_superpages() {
-            return Ok(false);
-        }
-        let Some(at) = self.extend_index_to_block(inode, page)? else { return Ok(false) };
-        let Some(chunk) = self.claim_chunk()? else { return Ok(false) };
-        let mut change = Change::new(self);
-        self.set_word(&mut change, inode, at, Word::superpage(chunk * CHUNK_PAGES));
-        change.write_kind(chunk, ChunkKind::Super);
-        inode.add_pages(CHUNK_PAGES);
-        match self.commit_head(change, inode) {
-            Ok(()) => self.space.set_kind(chunk, ChunkKind::Super),
-            Err(error) => {
-                self.space.unclaim(chunk);
-                return Err(error);
-            }
-        }
-        Ok(true)
-    }
-
-    /// A superpage that is only partly before the end becomes pages, if it is more than 1 % of the file (FS1). Where there
-    /// is no page for their index it stays.
-    pub(crate) fn shrink_super(&self, inode: &mut Inode) -> Result<()> {
-        if inode.size() >= LARGE_BYTES || inode.size().is_multiple_of(CHUNK) {
-            return Ok(());
-        }
-        match self.split_super(inode, inode.size() / PAGE) {
-            Err(Error::NoSpace) => Ok(()),
-            split => split,
+fn copy_to(files: &Files, block: &Block, chunk: u64) -> Result<()> {
+    let to = files.place(chunk * CHUNK_PAGES)?;
+    for (index, word) in block.words.iter().enumerate() {
+        let to = to + index as u64 * PAGE;
+        match Word(*word).named() {
+            Named::Page(page) => copy_bytes(files.memory(), files.place(page)?, to, PAGE),
+            Named::Nothing => files.memory().zero(Span::new(to, PAGE), Scheme::Nt),
+            _ => return Err(files.corrupt("a word of an index", block.at)),
         }
     }
-
-    /// The superpage that page `page` lies in becomes pages, where they are, each of which can then be replaced by itself:
-    /// those before the end of the file. The others are freed.
-    pub(crate) fn split_super(&self, inode: &mut Inode, page: u64) -> Result<()> {
-        let Some((at, word)) = self.block_word(inode, page)? else { return Ok(()) };
-        let Some(first) = word.superpage_named() else { return Ok(()) };
-        self.place(first)?;
-        let start = page - page % CHUNK_PAGES;
-        let count = inode.size().div_ceil(PAGE).saturating_sub(start).min(CHUNK_PAGES);
-        let words: Vec<u8> = (first..first + count).flat_map(|page| Word::page(page).0.to_le_bytes()).collect();
-        let mut change = Change::new(self);
-        let (node, node_at) = change.take_index_page()?;
-        change.write(node_at, &words);
-        self.set_word(&mut change, inode, at, Word::node(node));
-        change.divide_super(first, count);
-        inode.head.pages = inode.head.pages.saturating_add(count + 1).saturating_sub(CHUNK_PAGES);
-        self.commit_head(change, inode)
+    #[cfg(test)]
+    if crate::tests::is_planted(crate::tests::Bug::SuperBeforeCopy) {
+        return Ok(());
     }
+    files.settle()
+}
+
+/// Names the copy in the place of what was copied (FS2).
+fn name_block(files: &Files, inode: &mut Inode, block: &Block, chunk: u64) -> Result<()> {
+    let mut change = Change::new(files);
+    change.set_word(inode, block.at, Word::superpage(chunk * CHUNK_PAGES));
+    change.write_kind(chunk, ChunkKind::Super);
+    block.words.iter().for_each(|word| _ = change.free_word(Word(*word)));
+    change.free_page(block.node);
+    inode.head.pages = inode.head.pages.saturating_add(CHUNK_PAGES).saturating_sub(block.there + 1);
+    match change.commit_head(inode) {
+        Ok(()) => files.space.set_kind(chunk, ChunkKind::Super),
+        Err(error) => {
+            files.space.unclaim(chunk);
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// Takes a superpage for the block that begins where a large file ends, so that appends need none other (FS1).
+/// Whether it did.
+pub(crate) fn expand_super(files: &Files, inode: &mut Inode) -> Result<bool> {
+    let is_wanted = inode.size() >= LARGE_BYTES && inode.size().is_multiple_of(CHUNK);
+    let is_over = |threshold| inode.size() >= threshold;
+    let is_wanted = is_wanted && files.shape.super_threshold_bytes.is_some_and(is_over);
+    if is_wanted { take_super(files, inode, inode.size() / PAGE) } else { Ok(false) }
+}
+
+/// Whether files may lie on superpages.
+pub(crate) fn has_superpages(files: &Files) -> bool {
+    files.shape.super_threshold_bytes.is_some() && !files.waits()
+}
+
+/// Takes a superpage for the block that begins with page `page`, behind the end, where there is nothing yet; whether it
+/// did: where there is no room for one it does not.
+pub(crate) fn take_super(files: &Files, inode: &mut Inode, page: u64) -> Result<bool> {
+    if !has_superpages(files) {
+        return Ok(false);
+    }
+    let Some(at) = index::extend_index_to_block(files, inode, page)? else { return Ok(false) };
+    let Some(chunk) = files.claim_chunk()? else { return Ok(false) };
+    let mut change = Change::new(files);
+    change.set_word(inode, at, Word::superpage(chunk * CHUNK_PAGES));
+    change.write_kind(chunk, ChunkKind::Super);
+    inode.add_pages(CHUNK_PAGES);
+    match change.commit_head(inode) {
+        Ok(()) => files.space.set_kind(chunk, ChunkKind::Super),
+        Err(error) => {
+            files.space.unclaim(chunk);
+            return Err(error);
+        }
+    }
+    Ok(true)
+}
+
+/// A superpage that is only partly before the end becomes pages, if it is more than 1 % of the file (FS1). Where there
+/// is no page for their index it stays.
+pub(crate) fn shrink_super(files: &Files, inode: &mut Inode) -> Result<()> {
+    if inode.size() >= LARGE_BYTES || inode.size().is_multiple_of(CHUNK) {
+        return Ok(());
+    }
+    match split_super(files, inode, inode.size() / PAGE) {
+        Err(Error::NoSpace) => Ok(()),
+        split => split,
+    }
+}
+
+/// The superpage that page `page` lies in becomes pages, where they are, each of which can then be replaced by itself:
+/// those before the end of the file. The others are freed.
+pub(crate) fn split_super(files: &Files, inode: &mut Inode, page: u64) -> Result<()> {
+    let Some((at, word)) = index::block_word(files, inode, page)? else { return Ok(()) };
+    let Some(first) = word.superpage_named() else { return Ok(()) };
+    files.place(first)?;
+    let start = page - page % CHUNK_PAGES;
+    let count = inode.size().div_ceil(PAGE).saturating_sub(start).min(CHUNK_PAGES);
+    let words: Vec<u8> = (first..first + count).flat_map(|page| Word::page(page).0.to_le_bytes()).collect();
+    let mut change = Change::new(files);
+    let (node, node_at) = change.take_index_page()?;
+    change.write(node_at, &words);
+    change.set_word(inode, at, Word::node(node));
+    change.divide_super(first, count);
+    inode.head.pages = inode.head.pages.saturating_add(count + 1).saturating_sub(CHUNK_PAGES);
+    change.commit_head(inode)
 }
 
 /// A block that is to move.

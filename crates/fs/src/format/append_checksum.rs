@@ -17,12 +17,9 @@
 //!   append will never come to hold.
 
 use ferrite_memory::mix::{FACTORS, fold};
-use ferrite_memory::{Fletcher, Memory};
-use ferrite_pool::layout::{CHUNK, PAGE};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::format::inode::{SIZE, SIZE_BITS};
-use crate::view::index_reader::{Found, Index};
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -66,6 +63,11 @@ impl Proof {
     #[inline]
     fn is_whole(self, epoch: u16) -> bool {
         Self::check(epoch, self.end, self.sums as u32) == (self.sums >> 32) as u32
+    }
+
+    /// The sum of the bytes it is of.
+    pub fn sum(self) -> u32 {
+        self.sums as u32
     }
 
     #[inline]
@@ -135,30 +137,6 @@ impl Proofs {
         let lesser = if crate::tests::is_planted(crate::tests::Bug::OneProof) { 1 - lesser } else { lesser };
         let [one, other] = self.0;
         Self(if lesser == 0 { [proof, other] } else { [one, proof] })
-    }
-}
-
-impl<M: Memory + ?Sized, P: Fn(u64) -> Option<u64>> Index<'_, M, P> {
-    /// Whether the bytes are there that `proof` was made of (FP1): not where the index is not so high, or in doubt.
-    pub fn holds(&self, height: u32, proof: Proof) -> bool {
-        let (size, mut at, mut sum) = (proof.size(), proof.size().saturating_sub(proof.bytes()), Fletcher::default());
-        if !(size | proof.bytes()).is_multiple_of(Fletcher::LINE_BYTES as u64) {
-            return false;
-        }
-        let mut page = [0; PAGE as usize];
-        while at < size {
-            let len = (PAGE - at % PAGE).min(size - at);
-            let found = self.block(height, at / CHUNK).and_then(|block| self.find(block, at));
-            let Some(Found::At(place, _)) = found else { return false };
-            if place.checked_add(len).is_none_or(|end| end > self.memory.size()) {
-                return false;
-            }
-            let part = &mut page[..len as usize];
-            self.memory.load(place, part);
-            sum.add(part);
-            at += len;
-        }
-        sum.finish() == proof.sums as u32
     }
 }
 

@@ -26,6 +26,7 @@ use std::mem::offset_of;
 use std::ops::{Deref, DerefMut};
 
 use ferrite_memory::{Memory, Scheme};
+use ferrite_pool::layout::PAGE;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::format::append_checksum::{Proof, Proofs};
@@ -33,7 +34,6 @@ use crate::format::attr::KIND_MASK;
 use crate::format::layout::{INODE, ROOTS};
 use crate::format::word::Word;
 use crate::{Attr, Ino, Kind, Time};
-use ferrite_pool::layout::PAGE;
 
 pub(crate) use file_end::{End, Known};
 
@@ -106,6 +106,9 @@ pub const ROOTS_AT: u64 = offset_of!(Media, roots) as u64;
 pub const TARGET_INLINE: usize = 64;
 pub const DIRECT: u64 = 192;
 pub const DIRECT_SIZE_AT: u64 = DIRECT + offset_of!(Direct, size) as u64;
+
+/// Times of overwrites are no finer than this.
+pub const TIME_GRAIN_NS: u64 = 1_000_000;
 
 /// Pages behind the end were asked for and are kept when the file is closed.
 pub const KEEPS_PAGES: u8 = 1;
@@ -313,6 +316,14 @@ impl Inode {
         bytes[..128].copy_from_slice(&self.roots_bytes().1);
         bytes[128..].copy_from_slice(self.rest.as_bytes());
         (self.at, bytes)
+    }
+
+    /// Takes over `word`, which a change writes at `at`, if that is one of its roots.
+    pub fn note_word(&mut self, at: u64, word: Word) {
+        let index = at.wrapping_sub(self.root_at(0)) / 8;
+        if index < ROOTS {
+            self.roots[index as usize] = word;
+        }
     }
 
     /// Where root `index` lies in the pool.

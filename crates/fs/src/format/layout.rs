@@ -13,7 +13,7 @@
 //! A chunk is known by its number in the table, wherever in the pool it lies: pages and inodes are numbered through
 //! it, so nothing that names them changes when the chunk moves.
 
-use ferrite_memory::Span;
+use ferrite_memory::{Memory, Span};
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 
 /// Orphan words, with the last one.
@@ -44,6 +44,36 @@ pub const NODE_WORDS: u64 = PAGE / 8;
 const _: () = assert!(DESCRIPTORS + TABLE_CHUNKS * DESCRIPTOR == PAGE && TABLE_CHUNKS * 8 <= DESCRIPTORS);
 const _: () = assert!(TABLE.is_multiple_of(PAGE));
 const _: () = assert!(CHUNK_PAGES == NODE_WORDS);
+
+/// What a chunk is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ChunkKind {
+    /// Nothing.
+    Free = 0,
+    /// Pages of file content.
+    Data = 1,
+    /// Pages of words and names.
+    Index = 2,
+    /// Inodes.
+    Inodes = 3,
+    /// A superpage of file content.
+    Super = 4,
+}
+
+impl ChunkKind {
+    pub fn from_word(word: u64) -> Option<Self> {
+        [Self::Free, Self::Data, Self::Index, Self::Inodes, Self::Super].into_iter().find(|kind| *kind as u64 == word)
+    }
+}
+
+/// Whether the descriptor at `at` says that something is in use; of inodes none does.
+pub(crate) fn is_in_use(memory: &dyn Memory, at: u64) -> bool {
+    match ChunkKind::from_word(memory.load_word(at)) {
+        Some(ChunkKind::Data | ChunkKind::Index) => (0..8).any(|word| memory.load_word(at + BITMAP + word * 8) != 0),
+        kind => kind == Some(ChunkKind::Super),
+    }
+}
 
 /// Bytes of the MAP stream of a file system that may have `chunks` chunks.
 pub fn map_bytes(chunks: u64) -> u64 {

@@ -12,12 +12,14 @@
 use std::ops::Deref;
 
 use ferrite_memory::Memory;
+use ferrite_memory::mix::{FACTORS, fold};
 use ferrite_pool::layout::PAGE;
 use zerocopy::IntoBytes;
 
-use crate::store::change::Change;
 use crate::{Ino, Kind};
 
+/// Bytes of a name at most.
+pub const NAME_BYTES_MAX: usize = 255;
 /// Slots of a page.
 pub const SLOTS: usize = 96;
 pub const SLOTS_AT: u64 = 64;
@@ -27,6 +29,8 @@ const UNITS: u64 = (PAGE - HEAP) / UNIT;
 const ENTRY: u64 = 16;
 /// The first word of a page of names.
 pub const MAGIC: u64 = u32::from_le_bytes(*b"LEAF") as u64;
+/// Bits of a hash.
+pub const HASH_BITS: u32 = 55;
 /// Bits of a position that tell apart names of one hash.
 pub const ORDINAL_BITS: u32 = 8;
 
@@ -136,6 +140,15 @@ impl Deref for EntryName {
     }
 }
 
+/// What takes the bytes that change a page of names: a transaction.
+pub(crate) trait PageWriter {
+    /// Writes `bytes` at byte `at` of the pool.
+    fn write(&mut self, at: u64, bytes: &[u8]);
+
+    /// Writes `word` at byte `at` of the pool.
+    fn write_word(&mut self, at: u64, word: u64);
+}
+
 /// A page of names, its slots read.
 #[derive(Clone, Debug)]
 pub struct Leaf {
@@ -156,7 +169,7 @@ impl Leaf {
     }
 
     /// A new page of directory `dir` at `at`, zeroed before in `change`.
-    pub fn create(change: &mut Change<'_>, at: u64, dir: Ino) -> Self {
+    pub fn create(change: &mut impl PageWriter, at: u64, dir: Ino) -> Self {
         let mut head = [0; 16];
         head[..8].copy_from_slice(&MAGIC.to_le_bytes());
         head[8..].copy_from_slice(&dir.0.to_le_bytes());
@@ -241,7 +254,7 @@ impl Leaf {
     }
 
     /// Lets `change` add an entry where there is room.
-    pub fn add(&mut self, change: &mut Change<'_>, (index, unit): (usize, u64), entry: &NewEntry<'_>) {
+    pub fn add(&mut self, change: &mut impl PageWriter, (index, unit): (usize, u64), entry: &NewEntry<'_>) {
         let slot = Slot::new(entry.position, unit, entry.name, entry.kind);
         let mut bytes = [0; ENTRY as usize + 256];
         bytes[..8].copy_from_slice(&entry.position.to_le_bytes());
@@ -253,7 +266,7 @@ impl Leaf {
     }
 
     /// Lets `change` make `entry` name another inode, of kind `kind`.
-    pub fn redirect(&self, change: &mut Change<'_>, entry: &Entry, ino: Ino, kind: Kind) {
+    pub fn redirect(&self, change: &mut impl PageWriter, entry: &Entry, ino: Ino, kind: Kind) {
         let slot = Slot(self.slots[entry.slot]);
         let Some(at) = slot.entry_at() else { return };
         change.write_word(self.at + at + 8, ino.0);
@@ -263,7 +276,7 @@ impl Leaf {
     }
 
     /// Lets `change` remove the entry in slot `index`; whether the page has no other.
-    pub fn remove(&self, change: &mut Change<'_>, index: usize) -> bool {
+    pub fn remove(&self, change: &mut impl PageWriter, index: usize) -> bool {
         change.write_word(self.slot_at(index), 0);
         self.used().all(|(other, _)| other == index)
     }
@@ -275,4 +288,15 @@ pub struct NewEntry<'a> {
     pub ino: Ino,
     pub kind: Kind,
     pub name: &'a [u8],
+}
+
+/// The hash of a name: 55 bits, not 0. A fold for each 8 bytes.
+pub(crate) fn name_hash(seed: u64, name: &[u8]) -> u64 {
+    let mut state = seed ^ fold(name.len() as u64 ^ FACTORS[0], FACTORS[1]);
+    for part in name.chunks(8) {
+        let mut word = [0; 8];
+        word[..part.len()].copy_from_slice(part);
+        state = fold(state ^ u64::from_le_bytes(word), FACTORS[0]).rotate_left(23) ^ FACTORS[1];
+    }
+    (fold(state, FACTORS[1]) >> (64 - HASH_BITS)).max(1)
 }

@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Ino;
-use crate::file::read::apply_waiting;
+use crate::file::size;
 use crate::format::inode::Inode;
-use crate::fs::FileSystem;
 use crate::share::layout::shared_state::Board;
+use crate::share::shared_files::SharedFiles;
 use crate::store::locks::Stripe;
 
 /// Times of a file that clients noted.
@@ -49,29 +49,29 @@ impl Noted {
     }
 }
 
-impl FileSystem {
+impl SharedFiles {
     /// Lets the inode say when clients wrote to it and read from it.
     pub(crate) fn fold_times(&self, ino: Ino) {
-        if !self.desk.is_leased() {
+        if !self.link.is_leased() {
             return;
         }
         let board = &self.space.board;
         // While changes wait they stay on the board.
-        let is_noted = self.desk.books.lock().of(ino).any(|out| !seen(board, out.slot).is_nothing());
+        let is_noted = self.sessions.books.lock().of(ino).any(|out| !seen(board, out.slot).is_nothing());
         if is_noted
             && self.refuse_if_read_only().is_ok()
             && let Some(_pass) = self.gate.try_pass()
         {
             let stripe = self.locks.write(ino);
-            let found: Vec<Noted> = self.desk.books.lock().of(ino).map(|out| noted(board, out.slot)).collect();
+            let found: Vec<Noted> = self.sessions.books.lock().of(ino).map(|out| noted(board, out.slot)).collect();
             self.keep_times(&stripe, ino, &found);
         }
     }
 
     /// The same for all files.
     pub(crate) fn fold_all_times(&self) {
-        if self.desk.is_leased() {
-            let inos: Vec<u64> = self.desk.books.lock().leases.keys().map(|(ino, _)| *ino).collect();
+        if self.link.is_leased() {
+            let inos: Vec<u64> = self.sessions.books.lock().leases.keys().map(|(ino, _)| *ino).collect();
             inos.into_iter().for_each(|ino| self.fold_times(Ino(ino)));
         }
     }
@@ -81,10 +81,10 @@ impl FileSystem {
         let latest = |of: fn(&Noted) -> u64| noted.iter().map(of).max().unwrap_or(0);
         let latest = Noted { written: latest(|noted| noted.written), accessed: latest(|noted| noted.accessed) };
         if let Ok(mut inode) = self.load_regular(ino) {
-            apply_waiting(stripe, &mut inode);
+            stripe.apply_waiting(&mut inode);
             latest.tell(&mut inode, self.now());
             // A time that cannot be kept is no error of anybody's.
-            let _ = self.store_end(stripe, &mut inode);
+            let _ = size::store_end(self, stripe, &mut inode);
         }
     }
 }

@@ -3,22 +3,23 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::fs::FileSystem;
-use crate::share::appenders::Appender;
 use crate::share::file_times::{Noted, noted};
 use crate::share::layout::lease_state::{Mode, State};
 use crate::share::layout::request::{Access, Answer, Leased};
 use crate::share::sessions::{Books, Out, refused};
+use crate::share::shared_files::SharedFiles;
+use crate::store::clients::Appender;
+use crate::tree::{hold, lookup, setattr, xattr};
 use crate::{Error, Ino, Kind, Result, SetAttr};
 
-impl FileSystem {
+impl SharedFiles {
     /// Gives `session` a lease on `ino`; `told` is as it comes with the request.
     pub(crate) fn lend(&self, session: u64, ino: Ino, access: Access, told: Option<u32>) -> Result<Answer> {
         self.load_regular(ino)?;
-        self.hold(ino)?;
+        hold::hold(self, ino)?;
         let entered = self.enter_lease(session, ino, access);
         if entered.is_err() {
-            self.release(ino, 1);
+            hold::release(self, ino, 1);
         }
         let out = entered?;
         if out.access > Access::Read {
@@ -37,8 +38,7 @@ impl FileSystem {
         self.begin(session, ino, out).map(Answer::Leased).inspect_err(|_| self.take_back(session, ino))
     }
 
-    /// The kernel appends to `ino`, and this request may not be all of that: before a client may append, it makes sure that it is
-    /// over (FG11). To be called before clients lose their rights to write.
+    /// See [`crate::FileSystem::expect_more`].
     pub fn expect_more(&self, ino: Ino) {
         #[cfg(test)]
         if crate::tests::is_planted(crate::tests::Bug::HastyAppender) {
@@ -63,7 +63,7 @@ impl FileSystem {
 
     /// Writes a lease into the books; nobody can use it yet.
     fn enter_lease(&self, session: u64, ino: Ino, access: Access) -> Result<Out> {
-        let mut books = self.desk.books.lock();
+        let mut books = self.sessions.books.lock();
         let visit = books.visits.get(&session).filter(|visit| !visit.is_ending);
         let Some(visit) = visit else { return refused("the session has ended") };
         if access > Access::Read && !visit.writable {
@@ -78,14 +78,14 @@ impl FileSystem {
         let Some((slot, serial)) = books.take_slot() else { return refused("too many files are leased") };
         let out = Out { slot, serial, access };
         books.leases.insert((ino.0, session), out);
-        self.desk.leases.fetch_add(1, Ordering::SeqCst);
-        self.desk.writers.fetch_add(usize::from(access > Access::Read), Ordering::SeqCst);
+        self.link.leases.fetch_add(1, Ordering::SeqCst);
+        self.link.writers.fetch_add(usize::from(access > Access::Read), Ordering::SeqCst);
         Ok(out)
     }
 
     /// Lets a lease that is in the books be used: when no copy of the file is left that its holder could make stale (FG6).
     fn begin(&self, session: u64, ino: Ino, out: Out) -> Result<Leased> {
-        let copies = self.desk.books.lock().copies.as_ref().map(Arc::clone);
+        let copies = self.sessions.books.lock().copies.as_ref().map(Arc::clone);
         if let Some(copies) = copies.filter(|_| out.access > Access::Read)
             && let Err(why) = copies.forget(ino)
         {
@@ -93,7 +93,7 @@ impl FileSystem {
         }
         let mut stripe = self.locks.write(ino);
         self.tell_others(ino);
-        let books = self.desk.books.lock();
+        let books = self.sessions.books.lock();
         match books.leases.get(&(ino.0, session)) {
             Some(now) if (now.serial, now.access) == (out.serial, out.access) => {
                 if out.access == Access::Append {
@@ -112,9 +112,9 @@ impl FileSystem {
 
     /// Only a program that asks the kernel loses set-id bits by writing. To be looked at when the lease is in the books (FG9).
     fn ensure_plain(&self, ino: Ino) -> Result<()> {
-        let attr = self.getattr(ino)?;
+        let attr = lookup::getattr(self, ino)?;
         let is_plain = attr.kind == Kind::File && attr.mode & 0o6000 == 0;
-        let is_plain = is_plain && matches!(self.xattr(ino, b"security.capability"), Err(Error::NoAttribute));
+        let is_plain = is_plain && matches!(xattr::xattr(self, ino, b"security.capability"), Err(Error::NoAttribute));
         #[cfg(test)]
         crate::share::pause_if_told(crate::share::Point::Plain);
         if is_plain {
@@ -123,12 +123,12 @@ impl FileSystem {
         refused("a program with rights of its own is written through the mount")
     }
 
-    /// Whether clients may store to `ino`: what is told of it now may be wrong in a moment.
+    /// See [`crate::FileSystem::is_written_directly`].
     pub fn is_written_directly(&self, ino: Ino) -> bool {
-        self.desk.has_writers() && self.desk.books.lock().of(ino).any(|out| out.access > Access::Read)
+        self.link.has_writers() && self.sessions.books.lock().of(ino).any(|out| out.access > Access::Read)
     }
 
-    /// Lets clients only read `ino` from now on: somebody is about to make a copy of it, or to change it (FG6).
+    /// See [`crate::FileSystem::end_writing`].
     pub fn end_writing(&self, ino: Ino) {
         if self.is_written_directly(ino) {
             self.lower(ino, Access::Read);
@@ -141,7 +141,7 @@ impl FileSystem {
         let mut stripe = self.locks.write(ino);
         let had_appender = stripe.has_appender(ino);
         stripe.appenders.retain(|appender| appender.ino != ino);
-        let mut books = self.desk.books.lock();
+        let mut books = self.sessions.books.lock();
         let mut ended = 0;
         for out in books.of(ino).filter(|out| out.access > most) {
             out.access = most;
@@ -152,8 +152,8 @@ impl FileSystem {
             }
         }
         drop(books);
-        self.desk.writers.fetch_sub(ended, Ordering::SeqCst);
-        self.space.abroad.pass();
+        self.link.writers.fetch_sub(ended, Ordering::SeqCst);
+        self.link.pins.pass();
         if had_appender {
             self.end_appends(&mut stripe, ino);
         }
@@ -162,7 +162,7 @@ impl FileSystem {
     /// Takes the lease of `session` on `ino` back.
     pub(crate) fn take_back(&self, session: u64, ino: Ino) {
         let mut stripe = self.locks.write(ino);
-        let mut books = self.desk.books.lock();
+        let mut books = self.sessions.books.lock();
         let Some(out) = books.leases.remove(&(ino.0, session)) else { return };
         let had_appender = stripe.appenders.iter().any(|appender| appender.slot == out.slot);
         stripe.appenders.retain(|appender| appender.slot != out.slot);
@@ -182,17 +182,17 @@ impl FileSystem {
         // whoever ends the haunting comes before, or finds it.
         let is_kept = stripe.haunted.contains_key(&ino.0);
         if is_kept {
-            self.desk.books.lock().kept.push(ino);
+            self.sessions.books.lock().kept.push(ino);
         }
         drop(stripe);
         if !is_kept {
-            self.release(ino, 1);
+            hold::release(self, ino, 1);
         }
     }
 
     /// Tells those who have a lease on `ino` how many others have one; its lock is held.
     fn tell_others(&self, ino: Ino) {
-        let mut books = self.desk.books.lock();
+        let mut books = self.sessions.books.lock();
         let others = books.of(ino).count().saturating_sub(1) as u64;
         books.of(ino).for_each(|out| self.space.board.others(out.slot).store(others, Ordering::Release));
     }
@@ -200,13 +200,13 @@ impl FileSystem {
     /// Cuts `ino`, to which `session` may write, or lets it grow by a hole.
     pub(crate) fn resize(&self, session: u64, ino: Ino, size: u64) -> Result<()> {
         let (access, copies) = {
-            let books = self.desk.books.lock();
+            let books = self.sessions.books.lock();
             (books.leases.get(&(ino.0, session)).map(|out| out.access), books.copies.as_ref().map(Arc::clone))
         };
         if access.is_none_or(|access| access < Access::Write) {
             return refused("the session may not write to this file");
         }
-        self.setattr(ino, &SetAttr { size: Some(size), ..SetAttr::default() })?;
+        setattr::setattr(self, ino, &SetAttr { size: Some(size), ..SetAttr::default() })?;
         // Somebody may have come by the mount meanwhile, and have a copy of what was cut off (FG6).
         match copies.map_or(Ok(()), |copies| copies.forget(ino)) {
             Ok(()) => Ok(()),
@@ -217,11 +217,11 @@ impl FileSystem {
     fn end_out(&self, books: &mut Books, out: Out) -> Noted {
         let board = &self.space.board;
         board.lease(out.slot).store(State::VOID.0, Ordering::SeqCst);
-        self.space.abroad.pass();
+        self.link.pins.pass();
         let noted = noted(board, out.slot);
         books.give_back_slot(out.slot);
-        self.desk.leases.fetch_sub(1, Ordering::SeqCst);
-        self.desk.writers.fetch_sub(usize::from(out.access > Access::Read), Ordering::SeqCst);
+        self.link.leases.fetch_sub(1, Ordering::SeqCst);
+        self.link.writers.fetch_sub(usize::from(out.access > Access::Read), Ordering::SeqCst);
         noted
     }
 }

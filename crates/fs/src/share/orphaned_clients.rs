@@ -15,11 +15,11 @@ use ferrite_pool::Tag;
 use ferrite_pool::grant::{GrantId, Process, Standing};
 
 use crate::Result;
-use crate::fs::FileSystem;
 use crate::share::layout::shared_state::{Board, Whose};
 use crate::share::sessions::refused;
+use crate::share::shared_files::SharedFiles;
 
-impl FileSystem {
+impl SharedFiles {
     /// What boards of it say that they are of; `tag` is its own.
     pub(crate) fn whose(&self, tag: &Tag) -> Whose {
         Whose { pool: self.pool().superblock().uuid, generation: tag.generation }
@@ -29,7 +29,7 @@ impl FileSystem {
     fn forerunners(&self) -> Vec<Standing> {
         let generation = self.tag().generation;
         let mut standing = self.pool().grants().standing();
-        let books = self.desk.books.lock();
+        let books = self.sessions.books.lock();
         standing.retain(|grant| grant.tag_generation == generation && !books.visits.contains_key(&grant.id.0));
         standing
     }
@@ -67,7 +67,7 @@ impl FileSystem {
     /// Looks for them when the file system is opened: before anything is given to anybody.
     pub(crate) fn bar_forerunners(&self) -> Result<()> {
         if self.finds_forerunners()? {
-            self.space.abroad.set_forerunners(true);
+            self.link.pins.set_forerunners(true);
             self.space.bar(true);
         }
         Ok(())
@@ -86,7 +86,7 @@ impl FileSystem {
     /// Ends the grants that owners before gave `process`, and by which it stores nothing any more: all but those that are `held`.
     /// It may never have heard of one whose owner was killed just then.
     pub(crate) fn let_go_others(&self, held: &[GrantId], process: &Process) -> Result<()> {
-        if !self.space.abroad.has_forerunners() {
+        if !self.link.pins.has_forerunners() {
             return Ok(());
         }
         let is_over = |grant: &Standing| grant.process == process.identity() && !held.contains(&grant.id);
@@ -98,25 +98,25 @@ impl FileSystem {
 
     /// Uses again what they might have stored to, when the last one has ended; whether that was since it was asked for.
     pub(crate) fn end_forerunners(&self) -> Result<bool> {
-        if !self.space.abroad.has_forerunners() {
+        if !self.link.pins.has_forerunners() {
             return Ok(false);
         }
         // Who comes later bars for itself what it empties (FE2).
-        let _one = self.desk.looking.lock();
-        if self.space.abroad.has_forerunners() {
+        let _one = self.sessions.looking.lock();
+        if self.link.pins.has_forerunners() {
             if self.finds_forerunners()? {
                 return Ok(false);
             }
             self.space.bar(false);
-            self.space.abroad.set_forerunners(false);
+            self.link.pins.set_forerunners(false);
             self.locks.note_haunted();
         }
         Ok(true)
     }
 
-    /// The processes that keep what is free from being used, as they may still store to it (FG5).
+    /// See [`crate::FileSystem::awaited_processes`].
     pub fn awaited_processes(&self) -> Vec<u32> {
-        if !self.space.abroad.has_forerunners() {
+        if !self.link.pins.has_forerunners() {
             return Vec::new();
         }
         let mut processes: Vec<u32> = self.forerunners().iter().map(|grant| grant.process.pid).collect();

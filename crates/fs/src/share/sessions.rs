@@ -1,8 +1,8 @@
 //! Where the owner keeps who works beside it: the sessions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ferrite_memory::Beacon;
 use ferrite_owner::Reply;
@@ -11,9 +11,10 @@ use ferrite_pool::grant::{Ask, GrantId, Process, Rights};
 use parking_lot::Mutex;
 use serde_json::json;
 
-use crate::fs::FileSystem;
+use crate::file::{ahead, fsync};
 use crate::share::layout::request::{Access, Answer, Opened, Request};
 use crate::share::layout::shared_state::{LAYOUT, LEASES, ensure_alike};
+use crate::share::shared_files::SharedFiles;
 use crate::{DataMode, Error, Ino, Result};
 
 /// Somebody who keeps copies of what files hold, as a kernel does that has the file system mounted.
@@ -70,17 +71,12 @@ pub(crate) struct Books {
 #[derive(Default)]
 pub(crate) struct Desk {
     pub(crate) books: Mutex<Books>,
-    /// Leases that are out, and those of them through which somebody may store.
-    pub(crate) leases: AtomicUsize,
-    pub(crate) writers: AtomicUsize,
     /// Every client stands still, because the gate is closed.
     is_still: AtomicBool,
     /// Had by who ends sessions: whoever asks for that next finds it done.
-    ending: Mutex<()>,
+    pub(crate) ending: Mutex<()>,
     /// Had by who looks for clients of an owner before.
     pub(crate) looking: Mutex<()>,
-    /// Files of which copies of attributes are to be forgotten.
-    stale: Mutex<BTreeSet<Ino>>,
 }
 
 impl Books {
@@ -122,29 +118,14 @@ impl Desk {
         }
         self.books.lock().visits.values().map(|visit| visit.grant).collect()
     }
-
-    /// Whether anybody has a lease.
-    #[inline]
-    pub fn is_leased(&self) -> bool {
-        self.leases.load(Ordering::Acquire) > 0
-    }
-
-    /// Whether anybody has one through which it may store.
-    #[inline]
-    pub fn has_writers(&self) -> bool {
-        self.writers.load(Ordering::SeqCst) > 0
-    }
 }
 
 pub(crate) fn refused<T>(why: impl Into<String>) -> Result<T> {
     Err(ferrite_pool::Error::Busy(why.into()).into())
 }
 
-impl FileSystem {
-    /// Does what a client asks; `boot_id` is this boot of the machine.
-    ///
-    /// # Errors
-    /// Why not, in words for people.
+impl SharedFiles {
+    /// See [`crate::FileSystem::answer`].
     pub fn answer(&self, boot_id: [u8; 16], caller: &Caller, request: &Request) -> Result<Reply> {
         let plain = |value| Reply { value, fds: Vec::new() };
         match *request {
@@ -188,12 +169,12 @@ impl FileSystem {
                 Ok(Reply::default())
             }
             Request::DirectSettle { device, .. } => {
-                let ours = self.desk.books.lock().copies.as_ref().and_then(|copies| copies.device());
+                let ours = self.sessions.books.lock().copies.as_ref().and_then(|copies| copies.device());
                 if device.zip(ours).is_some_and(|(asked, ours)| asked != ours) {
                     return Err(ferrite_pool::Error::Tenancy("that mount is another server's".into()).into());
                 }
                 self.fold_all_times();
-                self.flush()?;
+                fsync::flush(self)?;
                 Ok(Reply::default())
             }
             Request::DirectClose { session, .. } => {
@@ -204,35 +185,29 @@ impl FileSystem {
         }
     }
 
-    /// Lets `copies` forget what clients are about to change.
+    /// See [`crate::FileSystem::tell_copies`].
     pub fn tell_copies(&self, copies: Arc<dyn Copies>) {
-        self.desk.books.lock().copies = Some(copies);
+        self.sessions.books.lock().copies = Some(copies);
     }
 
-    /// Lets copies of `ino` be forgotten that hold bytes at a place where they are not, without waiting for that: whoever
-    /// made such a copy may wait for the caller.
+    /// See [`crate::FileSystem::forget_copies`].
     pub fn forget_copies(&self, ino: Ino) {
-        let copies = self.desk.books.lock().copies.as_ref().map(Arc::clone);
+        let copies = self.sessions.books.lock().copies.as_ref().map(Arc::clone);
         if let Some(copies) = copies {
             // Where there is no thread the copy stays until somebody asks for the file's size.
             let _ = std::thread::Builder::new().spawn(move || copies.forget(ino));
         }
     }
 
-    /// Lets copies of the attributes of `ino` be forgotten, which are about to be other ones.
+    /// See [`crate::FileSystem::forget_attributes`].
     pub fn forget_attributes(&self, ino: Ino) {
-        let copies = self.desk.books.lock().copies.as_ref().map(Arc::clone);
+        let copies = self.sessions.books.lock().copies.as_ref().map(Arc::clone);
         copies.into_iter().for_each(|copies| copies.forget_attributes(ino));
-    }
-
-    /// Lets the next step do that: pages of `ino` came or went, and nobody asked for it. The caller may have any lock.
-    pub(crate) fn note_stale(&self, ino: Ino) {
-        self.desk.stale.lock().insert(ino);
     }
 
     /// Does it for all that were noted. The caller has no lock: a kernel may wait for an answer, of whoever waits for that.
     pub(crate) fn forget_stale(&self) {
-        let stale = std::mem::take(&mut *self.desk.stale.lock());
+        let stale = std::mem::take(&mut *self.link.stale.lock());
         stale.into_iter().for_each(|ino| self.forget_attributes(ino));
     }
 
@@ -249,7 +224,7 @@ impl FileSystem {
         let process = Process::of(caller, boot_id);
         // What it is granted takes a transaction, and who has made those wait asks for the books ([`Desk::stilled`]).
         let _pass = self.gate.pass();
-        let mut books = self.desk.books.lock();
+        let mut books = self.sessions.books.lock();
         if books.beacon.is_none() {
             books.beacon = Some(self.space.board.light()?);
         }
@@ -261,14 +236,14 @@ impl FileSystem {
         self.space.board.enrol(self.whose(&tag), granted.id);
         let visit = Visit { grant: granted.id, connection: caller.connection, writable, is_ending: false };
         books.visits.insert(granted.id.0, visit);
-        self.space.abroad.enter(granted.id.0, &process);
+        self.link.pins.enter(granted.id.0, &process);
         let device = books.copies.as_ref().and_then(|copies| copies.device());
         let opened = Opened { session: granted.id, offset: memory.offset, writable, device, layout: LAYOUT };
         Ok(Reply { value: json!(opened), fds: vec![memory.fd, board, granted.notice] })
     }
 
     fn ensure_theirs(&self, session: GrantId, caller: &Caller) -> Result<()> {
-        let books = self.desk.books.lock();
+        let books = self.sessions.books.lock();
         let visit = books.visits.get(&session.0).filter(|visit| !visit.is_ending);
         match visit {
             Some(visit) if visit.connection == caller.connection => Ok(()),
@@ -276,9 +251,9 @@ impl FileSystem {
         }
     }
 
-    /// Ends the sessions that came by `connection`, which has ended, as far as their threads let them.
+    /// See [`crate::FileSystem::end_sessions_of`].
     pub fn end_sessions_of(&self, connection: u64) {
-        let mut books = self.desk.books.lock();
+        let mut books = self.sessions.books.lock();
         for visit in books.visits.values_mut().filter(|visit| visit.connection == connection) {
             visit.is_ending = true;
         }
@@ -289,29 +264,28 @@ impl FileSystem {
     /// As the kernel does when the process is killed.
     #[cfg(test)]
     pub(crate) fn put_light_out(&self) {
-        let mut books = self.desk.books.lock();
+        let mut books = self.sessions.books.lock();
         books.beacon = None;
         books.visits.clear();
     }
 
-    /// Ends every session: clients are told that the owner is gone. Nobody else has the file system open any more; what was
-    /// taken ahead of appends goes back, but while the pool stands still (FX1, FX2).
+    /// See [`crate::FileSystem::dismiss`].
     pub fn dismiss(&self) {
-        let mut books = self.desk.books.lock();
+        let mut books = self.sessions.books.lock();
         (books.beacon, books.copies) = (None, None);
         books.visits.values_mut().for_each(|visit| visit.is_ending = true);
         drop(books);
         self.end_sessions();
-        self.free_all_ahead(|| self.gate.try_pass());
+        ahead::free_all_ahead(self, || self.gate.try_pass());
     }
 
     /// Ends what sessions are to end, as far as their threads let them.
     pub(crate) fn end_sessions(&self) {
-        let _one = self.desk.ending.lock();
-        let mut books = self.desk.books.lock();
+        let _one = self.sessions.ending.lock();
+        let mut books = self.sessions.books.lock();
         for (session, visit) in &mut books.visits {
             // A forked child may have the connection still.
-            visit.is_ending |= self.space.abroad.has_ended(*session);
+            visit.is_ending |= self.link.pins.has_ended(*session);
         }
         let ending: Vec<(u64, GrantId)> =
             books.visits.iter().filter(|(_, visit)| visit.is_ending).map(|(id, visit)| (*id, visit.grant)).collect();
@@ -319,8 +293,8 @@ impl FileSystem {
         drop(books);
         for (session, grant) in ending {
             leases.iter().filter(|(_, of)| *of == session).for_each(|(ino, _)| self.take_back(session, Ino(*ino)));
-            if self.space.abroad.leave(session) {
-                self.desk.books.lock().visits.remove(&session);
+            if self.link.pins.leave(session) {
+                self.sessions.books.lock().visits.remove(&session);
                 // Where it fails the grant ends with its process.
                 let _ = self.pool().grants().release(self.pool(), grant);
             }

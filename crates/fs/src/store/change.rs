@@ -8,12 +8,12 @@ use ferrite_pool::Transaction;
 use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
 
 use crate::format::inode::Inode;
-use crate::format::layout::BITMAP;
+use crate::format::layout::{BITMAP, ChunkKind};
+use crate::format::leaf::PageWriter;
 use crate::format::word::Word;
-use crate::fs::FileSystem;
+use crate::store::Store;
 use crate::store::bits::{Run, words_of};
 use crate::store::limbo::Freed;
-use crate::store::space::ChunkKind;
 use crate::{Error, Result};
 
 /// Pages that one change frees at most: what it says of them fits a record however they are scattered. Few in tests, so
@@ -24,7 +24,7 @@ pub(crate) const FREED_PAGES_MAX: u64 = if cfg!(test) { 16 } else { 1024 };
 const LINE: usize = 64;
 
 pub(crate) struct Change<'fs> {
-    fs: &'fs FileSystem,
+    store: &'fs Store,
     /// There until it is committed.
     transaction: Option<Transaction<'fs>>,
     taken: Vec<Run>,
@@ -39,10 +39,10 @@ pub(crate) struct Change<'fs> {
 }
 
 impl<'fs> Change<'fs> {
-    pub fn new(fs: &'fs FileSystem) -> Self {
+    pub fn new(store: &'fs Store) -> Self {
         Self {
-            fs,
-            transaction: Some(fs.pool().transaction()),
+            store,
+            transaction: Some(store.pool().transaction()),
             taken: Vec::new(),
             freed: Vec::new(),
             freed_chunks: Vec::new(),
@@ -88,7 +88,7 @@ impl<'fs> Change<'fs> {
     /// has the inode alone may leave that out: replay too ends with what was written last.
     pub fn write_inode(&mut self, inode: &mut Inode) {
         let ((at, bytes), mut there) = (inode.all_bytes(), [0; 192]);
-        self.fs.memory().load(at, &mut there);
+        self.store.memory().load(at, &mut there);
         self.write(at, &bytes[..LINE]);
         for line in [LINE..2 * LINE, 2 * LINE..3 * LINE] {
             let is_other = |word: &usize| bytes[*word..word + 8] != there[*word..word + 8];
@@ -102,16 +102,16 @@ impl<'fs> Change<'fs> {
 
     /// Takes `count` pages for file content, all or none.
     pub fn take_data(&mut self, count: u64) -> Result<Vec<Run>> {
-        let runs = self.fs.take_pages(ChunkKind::Data, count)?;
+        let runs = self.store.take_pages(ChunkKind::Data, count)?;
         self.mark(&runs);
         Ok(runs)
     }
 
     /// Takes a page for words or names and zeros it; its number and its place in the pool.
     pub fn take_index_page(&mut self) -> Result<(u64, u64)> {
-        let runs = self.fs.take_pages(ChunkKind::Index, 1)?;
+        let runs = self.store.take_pages(ChunkKind::Index, 1)?;
         self.mark(&runs);
-        let at = self.fs.place(runs[0].page)?;
+        let at = self.store.place(runs[0].page)?;
         self.zero(Span::new(at, PAGE));
         Ok((runs[0].page, at))
     }
@@ -151,7 +151,7 @@ impl<'fs> Change<'fs> {
 
     /// Notes what `chunk` is used for.
     pub fn write_kind(&mut self, chunk: u64, kind: ChunkKind) {
-        self.write_word(self.fs.space.map.descriptor(chunk), kind as u64);
+        self.write_word(self.store.space.map.descriptor(chunk), kind as u64);
     }
 
     /// Frees what `word` names, if that has pages of file content; how many.
@@ -186,9 +186,9 @@ impl<'fs> Change<'fs> {
 
     /// A free inode, as it is to be filled in.
     pub fn take_inode(&mut self) -> Result<Inode> {
-        let number = self.fs.take_inode_number()?;
+        let number = self.store.take_inode_number()?;
         self.taken_inode = Some(number);
-        Ok(self.fs.load_any(crate::Ino(number)).ok_or(Error::Stale)?.anew(self.fs.now()))
+        Ok(self.store.load_any(crate::Ino(number)).ok_or(Error::Stale)?.anew(self.store.now()))
     }
 
     /// Bytes of what it says are bounded: whether there is room for more frees.
@@ -202,17 +202,46 @@ impl<'fs> Change<'fs> {
     }
 
     fn bitmap(&self, run: Run) -> u64 {
-        self.fs.space.map.descriptor(run.page / CHUNK_PAGES) + BITMAP
+        self.store.space.map.descriptor(run.page / CHUNK_PAGES) + BITMAP
     }
 
     /// Refuses what a damaged medium would have freed: pages and superpages that there are not.
     fn ensure_there(&self) -> Result<()> {
-        let kind = |chunk| self.fs.space.kind(chunk);
+        let kind = |chunk| self.store.space.kind(chunk);
         let is_paged = |run: &Run| matches!(kind(run.page / CHUNK_PAGES), Some(ChunkKind::Data | ChunkKind::Index));
         let divided = self.divided.iter().map(|kept| kept.page / CHUNK_PAGES);
         let mut supers = self.freed_chunks.iter().copied().chain(divided);
         let are_there = self.freed.iter().all(is_paged) && supers.all(|chunk| kind(chunk) == Some(ChunkKind::Super));
-        if are_there { Ok(()) } else { Err(self.fs.corrupt("the number of a page that is to be freed", 0)) }
+        if are_there { Ok(()) } else { Err(self.store.corrupt("the number of a page that is to be freed", 0)) }
+    }
+
+    /// Sets the word at `at`, of `inode` or of a page of its index.
+    pub fn set_word(&mut self, inode: &mut Inode, at: u64, word: Word) {
+        self.write_word(at, word.0);
+        inode.note_word(at, word);
+    }
+
+    /// Commits with the head of `inode`; what was read of it is read anew where that fails.
+    pub fn commit_head(mut self, inode: &mut Inode) -> Result<()> {
+        self.write_head(inode);
+        self.commit_inode(inode)
+    }
+
+    /// Commits with the head and the roots of `inode`; what was read of it is read anew where that fails.
+    pub fn commit_roots(mut self, inode: &mut Inode) -> Result<()> {
+        self.write_roots(inode);
+        self.commit_inode(inode)
+    }
+
+    fn commit_inode(self, inode: &mut Inode) -> Result<()> {
+        let store = self.store;
+        let committed = self.commit();
+        if committed.is_err()
+            && let Some(before) = store.load_any(inode.ino)
+        {
+            *inode = before;
+        }
+        committed
     }
 
     /// Commits: durable and visible on return, or an error.
@@ -233,8 +262,8 @@ impl<'fs> Change<'fs> {
         self.transaction.take().expect("a commit consumes the change").commit()?;
         self.taken.clear();
         (self.taken_inode, self.taken_orphan) = (None, None);
-        self.freed_orphans.drain(..).for_each(|word| self.fs.orphans.give_back(word));
-        let space = &self.fs.space;
+        self.freed_orphans.drain(..).for_each(|word| self.store.orphans.give_back(word));
+        let space = &self.store.space;
         let (mut runs, chunks) = (std::mem::take(&mut self.freed), std::mem::take(&mut self.freed_chunks));
         if let Some(kept) = self.divided.take() {
             space.open_divided(kept.page / CHUNK_PAGES);
@@ -245,20 +274,30 @@ impl<'fs> Change<'fs> {
             space.bury(Freed { runs, chunks });
         }
         for number in std::mem::take(&mut self.freed_inodes) {
-            space.give_back_inode(self.fs.memory(), number);
+            space.give_back_inode(self.store.memory(), number);
         }
         Ok(())
     }
 }
 
+impl PageWriter for Change<'_> {
+    fn write(&mut self, at: u64, bytes: &[u8]) {
+        self.write(at, bytes);
+    }
+
+    fn write_word(&mut self, at: u64, word: u64) {
+        self.write_word(at, word);
+    }
+}
+
 impl Drop for Change<'_> {
     fn drop(&mut self) {
-        self.fs.space.give_back(&self.taken);
+        self.store.space.give_back(&self.taken);
         if let Some(number) = self.taken_inode {
-            self.fs.space.give_back_inode(self.fs.memory(), number);
+            self.store.space.give_back_inode(self.store.memory(), number);
         }
         if let Some(word) = self.taken_orphan {
-            self.fs.orphans.give_back(word);
+            self.store.orphans.give_back(word);
         }
     }
 }

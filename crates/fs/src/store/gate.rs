@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use ferrite_memory::spin_until;
 
-use crate::share::client_pins::Abroad;
 use crate::share::layout::shared_state::Board;
+use crate::store::clients::Clients;
 
 /// Parts, so that threads do not fight over one line.
 pub(crate) const SHARDS: usize = 16;
@@ -34,7 +34,7 @@ pub(crate) fn usual_shard() -> usize {
 #[derive(Debug)]
 pub(crate) struct Gate {
     board: Arc<Board>,
-    abroad: Arc<Abroad>,
+    clients: Arc<dyn Clients>,
     inside: [Padded<AtomicU64>; SHARDS],
     waiting: ferrite_pool::Gate,
 }
@@ -52,9 +52,9 @@ impl Drop for Pass<'_> {
 
 impl Gate {
     /// An open one, whose state is on `board`.
-    pub fn new(board: &Arc<Board>, abroad: &Arc<Abroad>) -> Self {
-        let (board, abroad) = (Arc::clone(board), Arc::clone(abroad));
-        Self { board, abroad, inside: Default::default(), waiting: ferrite_pool::Gate::default() }
+    pub fn new(board: &Arc<Board>, clients: &Arc<dyn Clients>) -> Self {
+        let (board, clients) = (Arc::clone(board), Arc::clone(clients));
+        Self { board, clients, inside: Default::default(), waiting: ferrite_pool::Gate::default() }
     }
 
     /// Passes the gate; whoever closes it waits until the pass is dropped. Nobody passes twice at a time.
@@ -90,7 +90,7 @@ impl Gate {
         self.waiting.close();
         self.board.gate().store(1, Ordering::SeqCst);
         self.inside.iter().for_each(|inside| spin_until(|| inside.0.load(Ordering::SeqCst) == 0));
-        self.abroad.wait_for_pins() && !self.abroad.is_stuck()
+        self.clients.wait_for_pins() && !self.clients.is_stuck()
     }
 
     /// Opens it again.

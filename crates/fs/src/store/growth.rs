@@ -6,11 +6,10 @@ use ferrite_memory::{Scheme, Span, wait_for_pins};
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 use ferrite_pool::{Extent, Need, Role, TagChange, Zone};
 
-use crate::format::layout::CHUNK_INODES;
-use crate::fs::FileSystem;
+use crate::format::layout::{CHUNK_INODES, ChunkKind};
+use crate::store::Store;
 use crate::store::bits::Run;
 use crate::store::change::Change;
-use crate::store::space::ChunkKind;
 use crate::{Error, Result};
 
 /// Chunks that are taken from the pool at a time, at most.
@@ -37,7 +36,23 @@ fn without(extent: Extent, gone: &BTreeSet<u64>) -> Vec<Extent> {
     left
 }
 
-impl FileSystem {
+impl Store {
+    /// Bytes that pages can be made of, counted no further than to `enough`.
+    pub(crate) fn free_bytes_up_to(&self, enough: u64) -> u64 {
+        let mut free = self.pool().space().idle_bytes_up_to(enough);
+        for chunk in 0..self.space.chunks() {
+            if free >= enough {
+                return enough;
+            }
+            free += match self.space.kind(chunk) {
+                Some(ChunkKind::Free) => CHUNK,
+                Some(ChunkKind::Data) => self.space.free_pages(chunk) * PAGE,
+                _ => 0,
+            };
+        }
+        free.min(enough)
+    }
+
     /// Takes `count` pages, all or none, in DRAM.
     pub(crate) fn take_pages(&self, kind: ChunkKind, count: u64) -> Result<Vec<Run>> {
         let mut runs = Vec::with_capacity(1);
@@ -204,7 +219,7 @@ impl FileSystem {
 
     /// Whether chunks can be given to others: not while clients have all of them mapped.
     pub(crate) fn gives_chunks(&self) -> bool {
-        !self.space.abroad.is_anybody() && !self.space.abroad.has_forerunners()
+        !self.clients.is_anybody() && !self.clients.has_forerunners()
     }
 
     /// Of all chunks it keeps as many idle ones as `kept` tells.

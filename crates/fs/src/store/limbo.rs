@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::share::client_pins::Abroad;
 use crate::store::bits::Run;
+use crate::store::clients::Clients;
 use crate::store::gate::{Padded, SHARDS, usual_shard};
 
 /// Runs for which it pays to wait for readers.
@@ -44,28 +44,28 @@ impl Freed {
 impl Limbo {
     /// Adds what was freed, and lets `bring_out` have what may be used again if it was worth a wait. While a client is
     /// stopped with a pin all of it waits on (FG2).
-    pub fn add(&self, freed: Freed, abroad: &Abroad, bring_out: impl FnOnce(&Freed)) {
+    pub fn add(&self, freed: Freed, clients: &dyn Clients, bring_out: impl FnOnce(&Freed)) {
         let mine = &self.shards[usual_shard()].0;
         let is_much = {
             let mut mine = mine.lock();
             mine.extend(freed);
             mine.len() >= WORTH_A_WAIT
         };
-        if !is_much || abroad.is_stuck() {
+        if !is_much || clients.is_stuck() {
             return;
         }
         // Who takes all takes this too.
         let Some(_sharing) = self.on_its_way.try_read() else { return };
         let ripe = std::mem::take(&mut *mine.lock());
-        self.ripen(ripe, abroad, bring_out);
+        self.ripen(ripe, clients, bring_out);
     }
 
     /// Lets `bring_out` have `ripe` when it may be used again; where that is not soon, it waits on.
-    fn ripen(&self, ripe: Freed, abroad: &Abroad, bring_out: impl FnOnce(&Freed)) {
+    fn ripen(&self, ripe: Freed, clients: &dyn Clients, bring_out: impl FnOnce(&Freed)) {
         if ripe.len() == 0 {
             return;
         }
-        if abroad.wait_for_pins() {
+        if clients.wait_for_pins() {
             bring_out(&ripe);
             self.out.fetch_add(1, Ordering::SeqCst);
         } else {
@@ -74,14 +74,14 @@ impl Limbo {
     }
 
     /// Lets `bring_out` have all that waits. The caller is not pinned.
-    pub fn drain(&self, abroad: &Abroad, bring_out: impl FnOnce(&Freed)) {
-        if abroad.is_stuck() {
+    pub fn drain(&self, clients: &dyn Clients, bring_out: impl FnOnce(&Freed)) {
+        if clients.is_stuck() {
             return;
         }
         let _alone = self.on_its_way.write();
         let mut all = Freed::default();
         self.shards.iter().for_each(|shard| all.extend(std::mem::take(&mut *shard.0.lock())));
-        self.ripen(all, abroad, bring_out);
+        self.ripen(all, clients, bring_out);
     }
 
     /// How often something came out: while it is the same nothing has become free.

@@ -13,18 +13,18 @@
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use ferrite_memory::{order_loads, wait_for_pins};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard};
 
 use crate::Ino;
 use crate::format::inode::{Head, Inode};
-use crate::share::appenders::{self, Appender, Forced};
-use crate::share::client_pins::Abroad;
-use crate::share::layout::shared_state::{Board, STRIPES, Version, stripe};
+use crate::share::layout::shared_state::{Board, STRIPES, stripe};
+use crate::store::clients::{Appender, Clients, Forced};
 use crate::store::gate::Padded;
+use crate::view::version::Version;
 
 /// What is kept in DRAM of an inode that somebody holds.
 #[derive(Debug, Default)]
@@ -78,6 +78,15 @@ impl Stripe {
         }
     }
 
+    /// Lets `inode` have the size and times that wait for an fsync.
+    pub fn apply_waiting(&self, inode: &mut Inode) {
+        if let Some(waiting) = self.waiting.get(&inode.ino.0) {
+            inode.hold_size(inode.size());
+            inode.head.size = waiting.size;
+            waiting.tell_times(inode);
+        }
+    }
+
     /// Whether a client appends to `ino` by itself.
     pub fn has_appender(&self, ino: Ino) -> bool {
         self.appenders.iter().any(|appender| appender.ino == ino)
@@ -96,22 +105,18 @@ impl Waiting {
     }
 }
 
-/// Sees to a file that is haunted.
-type Calm = Box<dyn Fn(&mut Stripe, Forced) + Send + Sync>;
-
 /// All locks. Their versions are on the board, for clients that take no locks at all.
 pub(crate) struct Locks {
     board: Arc<Board>,
-    abroad: Arc<Abroad>,
-    /// Whether a file is haunted, and who sees to it.
+    clients: Arc<dyn Clients>,
+    /// Whether a file may be haunted.
     is_haunted: AtomicBool,
-    calm: OnceLock<Calm>,
     slots: Box<[Padded<RwLock<Stripe>>]>,
 }
 
 /// An inode, locked to be changed.
 pub(crate) struct Writing<'a> {
-    board: &'a Board,
+    locks: &'a Locks,
     index: u64,
     stripe: RwLockWriteGuard<'a, Stripe>,
 }
@@ -120,33 +125,33 @@ impl<'a> Writing<'a> {
     fn new(locks: &'a Locks, index: u64, mut stripe: RwLockWriteGuard<'a, Stripe>) -> Self {
         let (board, mut forced) = (&*locks.board, Vec::new());
         if !stripe.appenders.is_empty() {
-            forced = appenders::take(board, &locks.abroad, &mut stripe.appenders);
+            forced = locks.clients.take(&mut stripe.appenders);
         }
         // Acquire: nothing that is stored under the lock is seen before the version is odd.
         board.version(index).fetch_add(1, Ordering::AcqRel);
         forced.into_iter().for_each(|forced| locks.haunt(&mut stripe, forced));
-        Self { board, index, stripe }
+        Self { locks, index, stripe }
     }
 }
 
 impl Writing<'_> {
     /// Whether nobody had the lock to change something since `version`.
     pub fn follows(&self, version: Version) -> bool {
-        self.board.version(self.index).load(Ordering::Relaxed) == version.locked()
+        self.locks.board.version(self.index).load(Ordering::Relaxed) == version.locked()
     }
 
     /// The version that it will have afterwards.
     pub fn version_after(&self) -> Version {
-        Version::after(self.board.version(self.index).load(Ordering::Relaxed))
+        Version::after(self.locks.board.version(self.index).load(Ordering::Relaxed))
     }
 }
 
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
-        let version = self.board.version(self.index);
+        let version = self.locks.board.version(self.index);
         version.store(version.load(Ordering::Relaxed) + 1, Ordering::Release);
         if !self.stripe.appenders.is_empty() {
-            appenders::let_go(self.board, &self.stripe.appenders);
+            self.locks.clients.let_go(&self.stripe.appenders);
         }
     }
 }
@@ -205,13 +210,12 @@ impl Locked<'_> {
 
 impl Locks {
     /// Locks whose versions are on `board`.
-    pub fn new(board: &Arc<Board>, abroad: &Arc<Abroad>) -> Self {
-        let (board, abroad) = (Arc::clone(board), Arc::clone(abroad));
+    pub fn new(board: &Arc<Board>, clients: &Arc<dyn Clients>) -> Self {
+        let (board, clients) = (Arc::clone(board), Arc::clone(clients));
         Self {
             board,
-            abroad,
+            clients,
             is_haunted: AtomicBool::new(false),
-            calm: OnceLock::new(),
             slots: (0..STRIPES).map(|_| Padded::default()).collect(),
         }
     }
@@ -257,7 +261,7 @@ impl Locks {
         let stripe = Some(self.slot(index).upgradable_read());
         self.board.writes_wait(index).store(1, Ordering::SeqCst);
         wait_for_pins();
-        self.abroad.pass();
+        self.clients.pass();
         Copying { locks: self, index, stripe }
     }
 
@@ -290,14 +294,7 @@ impl Locks {
     fn haunt(&self, stripe: &mut Stripe, forced: Forced) {
         stripe.haunted.insert(forced.ino.0, false);
         self.note_haunted();
-        if let Some(calm) = self.calm.get() {
-            calm(stripe, forced);
-        }
-    }
-
-    /// Lets `calm` see to files that are haunted.
-    pub fn calm_by(&self, calm: Calm) {
-        _ = self.calm.set(calm);
+        self.clients.calm_forced(stripe, forced);
     }
 
     /// Whether there may be a haunted file.

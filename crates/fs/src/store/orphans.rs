@@ -10,13 +10,16 @@
 //!   the file system looks for them then, and says that there are none only where it finds none. So however many files
 //!   somebody keeps open, what others remove goes, and what they cut finds a word.
 
-use ferrite_memory::{Memory, Span};
-use parking_lot::Mutex;
 use std::collections::BTreeSet;
 
+use ferrite_memory::{Memory, Span};
+use parking_lot::Mutex;
+
+use crate::format::inode::Inode;
 use crate::format::layout::{LAST_ORPHAN, MapPages, ORPHANS, UNLISTED};
-use crate::fs::FileSystem;
-use crate::{Ino, Result};
+use crate::store::Store;
+use crate::store::change::Change;
+use crate::{Error, Ino, Result};
 
 /// Words that inodes without a name leave to those that have one and cannot do without.
 const KEPT_BACK: usize = 1024;
@@ -83,7 +86,47 @@ impl Orphans {
     }
 }
 
-impl FileSystem {
+impl Store {
+    /// Gives `inode` an orphan word (FO1), as far as there are some.
+    pub(crate) fn make_orphan(&self, change: &mut Change<'_>, inode: &mut Inode) -> Result<()> {
+        if inode.head.orphan == 0 {
+            let (word, says) = self.orphan_word(change, inode)?;
+            #[cfg(test)]
+            if crate::tests::is_planted(crate::tests::Bug::ForgottenOrphan) {
+                change.write_roots(inode);
+                return Ok(());
+            }
+            change.write_word(self.space.map.orphan(word), says);
+        }
+        change.write_roots(inode);
+        Ok(())
+    }
+
+    /// The word that is to tell of `inode`, its own or the last one (FO3), and what it is to say.
+    fn orphan_word(&self, change: &mut Change<'_>, inode: &mut Inode) -> Result<(u64, u64)> {
+        let is_named = inode.head.links > 0;
+        if let Some(word) = self.orphans.take(is_named) {
+            change.note_orphan(word);
+            inode.head.orphan = word + 1;
+            return Ok((word.into(), inode.ino.0));
+        }
+        let last = self.memory().load_word(self.space.map.orphan(LAST_ORPHAN));
+        let is_free = matches!(last, 0 | UNLISTED);
+        if is_named || !is_free { Err(Error::NoSpace) } else { Ok((LAST_ORPHAN, UNLISTED)) }
+    }
+
+    /// Lets `change` take the orphan word from `inode`, if it has one; the inode is the caller's to write.
+    pub(crate) fn free_orphan(&self, change: &mut Change<'_>, inode: &mut Inode) -> Result<()> {
+        let Some(word) = inode.head.orphan.checked_sub(1) else { return Ok(()) };
+        if u64::from(word) >= ORPHANS {
+            return Err(self.corrupt("the number of an orphan word", inode.at));
+        }
+        change.write_word(self.space.map.orphan(word.into()), 0);
+        change.free_orphan(word);
+        inode.head.orphan = 0;
+        Ok(())
+    }
+
     /// Finds the orphans that no word names (FO3), of a file system that nobody uses yet.
     pub(crate) fn find_unlisted(&self) -> Result<()> {
         let last = self.space.map.orphan(LAST_ORPHAN);

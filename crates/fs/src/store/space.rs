@@ -21,43 +21,14 @@ use ferrite_memory::Memory;
 use ferrite_pool::layout::CHUNK_PAGES;
 use parking_lot::Mutex;
 
-use crate::format::layout::{BITMAP, CHUNK_INODES, MapPages};
-use crate::share::client_pins::Abroad;
+use crate::format::layout::{BITMAP, CHUNK_INODES, ChunkKind, MapPages};
 use crate::share::layout::shared_state::Board;
 use crate::store::bits::{Run, append_bits, lowest, words_of};
+use crate::store::clients::Clients;
 use crate::store::gate::{Padded, SHARDS, usual_shard};
 use crate::store::inode_map::InodeMap;
 use crate::store::limbo::{Freed, Limbo};
-
-/// What a chunk is used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum ChunkKind {
-    /// Nothing.
-    Free = 0,
-    /// Pages of file content.
-    Data = 1,
-    /// Pages of words and names.
-    Index = 2,
-    /// Inodes.
-    Inodes = 3,
-    /// A superpage of file content.
-    Super = 4,
-}
-
-impl ChunkKind {
-    pub fn from_word(word: u64) -> Option<Self> {
-        [Self::Free, Self::Data, Self::Index, Self::Inodes, Self::Super].into_iter().find(|kind| *kind as u64 == word)
-    }
-}
-
-/// Whether the descriptor at `at` says that something is in use; of inodes none does.
-pub(crate) fn is_in_use(memory: &dyn Memory, at: u64) -> bool {
-    match ChunkKind::from_word(memory.load_word(at)) {
-        Some(ChunkKind::Data | ChunkKind::Index) => (0..8).any(|word| memory.load_word(at + BITMAP + word * 8) != 0),
-        kind => kind == Some(ChunkKind::Super),
-    }
-}
+use crate::view::version::Places;
 
 /// A chunk in DRAM; where it lies and its kind are on the board.
 #[derive(Debug)]
@@ -86,7 +57,7 @@ struct Shard {
 pub(crate) struct Space {
     pub map: MapPages,
     pub board: Arc<Board>,
-    pub abroad: Arc<Abroad>,
+    clients: Arc<dyn Clients>,
     chunks: Box<[Chunk]>,
     shards: [Padded<Mutex<Shard>>; SHARDS],
     hint: AtomicU64,
@@ -99,7 +70,13 @@ pub(crate) struct Space {
 
 impl Space {
     /// The chunks whose places are `bases`, by number.
-    pub fn load(memory: &dyn Memory, map: MapPages, board: &Arc<Board>, bases: &[u64]) -> Result<Self, u64> {
+    pub fn load(
+        memory: &dyn Memory,
+        map: MapPages,
+        board: &Arc<Board>,
+        clients: &Arc<dyn Clients>,
+        bases: &[u64],
+    ) -> Result<Self, u64> {
         let chunk = |(number, base): (usize, &u64)| {
             let at = map.descriptor(number as u64);
             let word = if *base == 0 { 0 } else { memory.load_word(at) };
@@ -119,11 +96,11 @@ impl Space {
             })
         };
         let chunks = bases.iter().enumerate().map(chunk).collect::<Result<_, u64>>()?;
-        let (shards, board, abroad) = (Default::default(), Arc::clone(board), Arc::new(Abroad::new(board)));
+        let (shards, board, clients) = (Default::default(), Arc::clone(board), Arc::clone(clients));
         Ok(Self {
             map,
             board,
-            abroad,
+            clients,
             chunks,
             shards,
             hint: AtomicU64::new(0),
@@ -302,12 +279,12 @@ impl Space {
 
     /// Gives back what a committed change freed, when no reader can be copying from it.
     pub fn bury(&self, freed: Freed) {
-        self.limbo.add(freed, &self.abroad, |ripe| self.unearth(ripe));
+        self.limbo.add(freed, &*self.clients, |ripe| self.unearth(ripe));
     }
 
     /// Gives back at once all that waits for readers. The caller is not pinned.
     pub fn drain_limbo(&self) {
-        self.limbo.drain(&self.abroad, |ripe| self.unearth(ripe));
+        self.limbo.drain(&*self.clients, |ripe| self.unearth(ripe));
     }
 
     fn unearth(&self, freed: &Freed) {

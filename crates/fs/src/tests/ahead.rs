@@ -10,6 +10,7 @@ use ferrite_pool::{Freeze, Pool};
 use super::direct::Copied;
 use super::house::*;
 use super::world::*;
+use crate::file::ahead;
 use crate::{Allocate, DataMode, FileSystem, FsOptions, Ino, Kind, Time};
 
 const PAGE: u64 = 4096;
@@ -121,8 +122,8 @@ fn fx1_what_was_asked_for_or_a_client_has_stays() {
     let client = house.client();
     let lease = to_append(&client, lent);
     let before = [kept, lent].map(|ino| allocated(&house.fs, ino));
-    house.fs.free_all_ahead(|| Some(house.fs.gate.pass()));
-    house.fs.free_left_ahead();
+    ahead::free_all_ahead(&house.fs, || Some(house.fs.gate.pass()));
+    ahead::free_left_ahead(&house.fs);
     assert_eq!([kept, lent].map(|ino| allocated(&house.fs, ino)), before);
     drop(lease);
     house.fs.release(kept, 1);
@@ -238,7 +239,7 @@ fn fx2_what_a_crash_left_others_in_the_pool_get() {
     let fs = open(&memory, kind.1).expect("it opens");
     let ino = fs.create_file_held("f");
     fs.write(ino, 0, &[5; 10]).expect("room");
-    fs.take_ahead(ino, 3 * CHUNK, 2).expect("room");
+    ahead::take_ahead(&fs, ino, 3 * CHUNK, 2).expect("room");
     let fs = killed(fs, &memory, kind);
     let own = fs.statfs().own_bytes;
     assert!(fs.spare(), "it had some");
@@ -258,7 +259,7 @@ fn fx3_copies_of_attributes_are_forgotten_behind_what_goes_back() {
         settle(&fs);
         assert_eq!(allocated(&fs, ino), ALLOCATED);
         assert_eq!(*copies.attributes_forgotten.lock(), [ino]);
-        fs.free_left_ahead();
+        ahead::free_left_ahead(&fs);
         settle(&fs);
         assert_eq!(copies.attributes_forgotten.lock().len(), 1, "nothing more went");
     }

@@ -9,6 +9,7 @@ use ferrite_memory::{Memory, forward_memory};
 use ferrite_pool::Pool;
 
 use super::world::*;
+use crate::tree::hold;
 use crate::{FileSystem, FsSpec, Ino, Kind, Rename, Time};
 
 type Work = Box<dyn FnOnce() + Send>;
@@ -122,7 +123,7 @@ fn fc3_who_lacks_space_waits_for_who_is_giving_some_back() {
         two.append(fill, &[7; 2 << 20]).expect("room");
         while one.append(ino, &[7; 65536]).is_ok() {}
         two.unlink(Ino::ROOT, b"fill").expect("it goes");
-        while two.step_orphans().expect("it goes by steps") {}
+        while hold::step_orphans(&two).expect("it goes by steps") {}
         let (lacking, (begun, begins)) = (Arc::clone(&one), channel());
         memory.after_fences(others, move || {
             let (ended, ends) = channel::<()>();

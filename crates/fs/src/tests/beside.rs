@@ -10,7 +10,9 @@ use ferrite_pool::layout::CHUNK;
 use super::house::*;
 use super::world::*;
 use crate::direct::{Access, Lease, Session};
+use crate::file::compaction;
 use crate::share::{Point, pause_by};
+use crate::tree::hold;
 use crate::{Allocate, FileSystem, Ino};
 
 const PAGE: usize = 4096;
@@ -62,7 +64,8 @@ fn fe1_no_write_is_lost_while_pages_move_together() {
     let (fs, pages, emptied) = (&house.fs, 2500_u64, AtomicU64::new(0));
     let ino = house.file("kept", b"");
     let client = house.client();
-    let compact = || _ = emptied.fetch_add(u64::from(fs.compact().expect("nothing fails")), Ordering::Relaxed);
+    let compact =
+        || _ = emptied.fetch_add(u64::from(compaction::compact(&fs).expect("nothing fails")), Ordering::Relaxed);
     for round in 1..=8_u8 {
         resize(fs, ino, 0).expect("cut");
         let gone = house.file("gone", b"");
@@ -71,7 +74,7 @@ fn fe1_no_write_is_lost_while_pages_move_together() {
             fs.write(gone, page * PAGE as u64, &[99; PAGE]).expect("room");
         }
         fs.unlink(Ino::ROOT, b"gone").expect("it goes");
-        fs.settle_removed();
+        hold::settle_removed(&fs);
         let lease = client.lease(ino, Access::Write).expect("leased");
         beside(&[&compact], || {
             for page in 0..pages {
@@ -235,7 +238,7 @@ fn fg2_fg7_a_killed_client_leaves_nothing_behind() {
         house.fs.space.drain_limbo();
         assert!(house.fs.space.limbo.count().0 > 0, "FG2: it may still store to them");
         kill(child);
-        while house.fs.space.abroad.is_anybody() {
+        while house.fs.link.pins.is_anybody() {
             house.fs.step().expect("steps work");
         }
         house.fs.space.drain_limbo();
@@ -262,6 +265,6 @@ fn fg1_a_session_of_many_files_ends_with_its_process() {
     assert!(inos.iter().all(|ino| house.fs.is_written_directly(*ino)));
     drop((leases, client));
     assert!(!inos.iter().any(|ino| house.fs.is_written_directly(*ino)));
-    assert!(!house.fs.space.abroad.is_anybody());
+    assert!(!house.fs.link.pins.is_anybody());
     assert!(house.fs.pool().grants().standing().is_empty());
 }

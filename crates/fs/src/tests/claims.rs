@@ -11,8 +11,8 @@ use super::world::*;
 use super::{Bug, PLANTED};
 use crate::format::inode::Inode;
 use crate::format::layout::BITMAP;
+use crate::format::layout::ChunkKind;
 use crate::format::word::{Named, Word};
-use crate::store::space::ChunkKind;
 use crate::{Ino, Kind, SetXattr};
 
 const NAMES: usize = 300;

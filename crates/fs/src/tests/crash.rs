@@ -11,8 +11,10 @@ use crate::check::look;
 use crate::client::direct_io::{Hands, Tried};
 use crate::client::known_end::KnownEnd;
 use crate::direct::Access;
-use crate::share::appenders::Appender;
+use crate::file::ahead;
+use crate::file::compaction;
 use crate::share::layout::lease_state::State;
+use crate::store::clients::Appender;
 use crate::{Allocate, DataMode, FileSystem, Ino, Kind, Rename, SetAttr, SetXattr};
 
 /// One operation, and what is there before it.
@@ -114,7 +116,7 @@ fn rename(fs: &FileSystem, from: (Ino, &str), to: (Ino, &str), how: Rename) {
 /// Lets a client, which is this thread, append to `a` by itself: it has pages for that.
 fn lent(fs: &FileSystem) {
     held(fs);
-    fs.take_ahead(at(fs, "a"), 70_000, 8).expect("room");
+    ahead::take_ahead(&fs, at(fs, "a"), 70_000, 8).expect("room");
 }
 
 /// A client that may append to `a`, until somebody [`leave`]s.
@@ -218,8 +220,10 @@ static CASES: [Case; 46] = [
     whole("remove attributes", usual, |fs| fs.remove_xattr(at(fs, "b"), b"user.x").expect("it goes")),
     whole("allocate", usual, |fs| fs.allocate(at(fs, "a"), 0..70_000, Allocate::Grow).expect("room")),
     whole("give back what was taken ahead", lent, |fs| fs.release(at(fs, "a"), 1)),
-    whole("compaction", sparse, |fs| assert!(fs.compact().expect("nothing fails"), "no chunk became empty")),
-    whole("superpages ahead", grown, |fs| fs.take_ahead(at(fs, "grown"), 2 * CHUNK, 8).expect("room")),
+    whole("compaction", sparse, |fs| {
+        assert!(compaction::compact(&fs).expect("nothing fails"), "no chunk became empty")
+    }),
+    whole("superpages ahead", grown, |fs| ahead::take_ahead(&fs, at(fs, "grown"), 2 * CHUNK, 8).expect("room")),
     mixed("punch", usual, |fs| fs.allocate(at(fs, "big"), 5000..100_000, Allocate::Punch).expect("punched")),
     mixed("zero", usual, |fs| fs.allocate(at(fs, "big"), 5000..30_000, Allocate::Zero).expect("zeroed")),
     mixed("write over an end and into new pages", usual, |fs| put(fs, at(fs, "a"), 4000, 50_000, 9)),

@@ -84,7 +84,7 @@ fn whatever_is_damaged_every_operation_ends_without_a_panic() {
         let memory = Arc::new(LyingMemory::from_image(&image, Model::MAPPED));
         memory.keep_trace(false);
         for number in 0..=round % 4 {
-            let random = crate::tree::directory::hash(seed, &(round * 8 + number).to_le_bytes());
+            let random = crate::format::leaf::name_hash(seed, &(round * 8 + number).to_le_bytes());
             let at = match random % 3 {
                 0 => inodes + random / 3 % (20 * 32) * 8,
                 1 => inodes + random / 3 % (160 * 32) * 8,

@@ -150,7 +150,7 @@ fn who_begins_while_the_pool_stands_still_keeps_nobody_waiting() {
         let begun = scope.spawn(|| drop(house.client()));
         std::thread::sleep(Duration::from_millis(200));
         let (tell, told) = channel();
-        scope.spawn(move || tell.send(house.fs.desk.stilled().len()));
+        scope.spawn(move || tell.send(house.fs.sessions.stilled().len()));
         let stilled = told.recv_timeout(Duration::from_secs(10));
         assert!(!begun.is_finished(), "F1: a grant is a transaction");
         drop(frozen);

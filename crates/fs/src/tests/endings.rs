@@ -12,6 +12,7 @@ use super::{Bug, PLANTED};
 use crate::check::look;
 use crate::client::direct_io::{Hands, Tried};
 use crate::client::known_end::KnownEnd;
+use crate::file::ahead;
 use crate::{Allocate, FileSystem, Ino, Kind, SetAttr};
 
 type Client<'a> = Hands<'a, dyn ferrite_memory::Memory + 'a>;
@@ -75,7 +76,7 @@ fn extend(fs: &FileSystem, client: &Client<'_>, at: u64, bytes: &[u8]) -> bool {
             Tried::Done(_) => return true,
             Tried::NoPages if !asked => {
                 asked = true;
-                if fs.take_ahead(client.ino, 20_000, 8).is_err() {
+                if ahead::take_ahead(&fs, client.ino, 20_000, 8).is_err() {
                     return false;
                 }
             }
@@ -139,7 +140,7 @@ fn act(fs: &FileSystem, client: &Client<'_>, op: &Op, byte: u8, content: &mut Ve
             fs.setattr(ino, &set).expect("changed");
         }
         Op::Hold => fs.hold(ino).expect("there"),
-        Op::Ahead { len } => fs.take_ahead(ino, len.into(), 8).expect("room"),
+        Op::Ahead { len } => ahead::take_ahead(&fs, ino, len.into(), 8).expect("room"),
         Op::Step => _ = fs.step().expect("steps work"),
     }
 }
@@ -152,7 +153,7 @@ fn wrong_after(ops: &[Op], bug: Option<Bug>) -> Option<String> {
     let mut content = vec![1; 4096];
     fs.write(ino, 0, &content).expect("room");
     fs.hold(ino).expect("it is there");
-    fs.take_ahead(ino, 30_000, 8).expect("room");
+    ahead::take_ahead(&fs, ino, 30_000, 8).expect("room");
     fs.flush().expect("nothing fails");
     memory.forget_trace();
     let (end, mut states) = (KnownEnd::new(), vec![content.clone()]);

@@ -6,8 +6,8 @@ use std::path::Path;
 use crate::format::append_checksum::{Proof, Proofs};
 use crate::format::inode::{DIRECT, Direct, Head, Media, Rest};
 use crate::format::layout::{BITMAP, DESCRIPTOR, MapPages, TABLE_CHUNKS};
+use crate::format::leaf::name_hash;
 use crate::format::shape::Shape;
-use crate::tree::directory::hash;
 
 /// Where a field is, how many bytes it has, and its name.
 type Row = (usize, usize, String);
@@ -103,7 +103,8 @@ fn a_page_of_names_is_as_documented() {
 
 #[test]
 fn hashes_stay_what_they_are() {
-    let found: Vec<u64> = [b"a".as_slice(), b"some name", &[0xff; 255]].into_iter().map(|name| hash(7, name)).collect();
+    let found: Vec<u64> =
+        [b"a".as_slice(), b"some name", &[0xff; 255]].into_iter().map(|name| name_hash(7, name)).collect();
     assert_eq!(found, HASHES);
 }
 

@@ -11,6 +11,7 @@ use super::crash::{client, leave};
 use super::world::*;
 use crate::client::direct_io::Tried;
 use crate::client::known_end::KnownEnd;
+use crate::file::ahead;
 use crate::{FileSystem, Ino, Kind, SetXattr};
 
 fn path(version: u32) -> PathBuf {
@@ -61,7 +62,7 @@ fn append_directly(fs: &FileSystem) {
     let ino = fs.create_file(Ino::ROOT, b"a", &new(Kind::File)).unwrap().ino;
     fs.write(ino, 0, &[4; 64]).unwrap();
     fs.hold(ino).unwrap();
-    fs.take_ahead(ino, 20_000, 8).unwrap();
+    ahead::take_ahead(&fs, ino, 20_000, 8).unwrap();
     let end = KnownEnd::new();
     let client = client(fs, &end);
     assert_eq!(client.append(0, Some(64), &[5; 64], || 3_000_000_000), Tried::Done(64));

@@ -10,10 +10,10 @@ use super::house::House;
 use super::world::*;
 use super::{Bug, PLANTED};
 use crate::direct::Access;
-use crate::share::layout::shared_state::Version;
 use crate::view::hints::{self, BoardId, Piece};
 use crate::view::inode_snapshot::Sight;
 use crate::view::superpage_cache::{self, Stretch};
+use crate::view::version::Version;
 use crate::{Allocate, FileSystem, FsOptions, Ino, Kind, Time};
 
 /// A file system in which no time passes: overwrites need no lock.

@@ -8,6 +8,7 @@ use ferrite_memory::Memory;
 
 use super::repair::{checked, closed, place, repaired};
 use super::world::*;
+use crate::tree::directory;
 use crate::{Error, FileSystem, Ino, Kind, SetAttr};
 
 /// Lets `damage` happen to the closed medium of a file system that `make` has filled, and repairs it.
@@ -35,8 +36,8 @@ fn make(fs: &FileSystem, dir: Ino, name: &str, kind: Kind) -> Ino {
 
 /// Where the word lies that says what `name` in `dir` leads to.
 fn way(fs: &FileSystem, dir: Ino, name: &str) -> u64 {
-    let name = fs.name(name.as_bytes()).expect("a name");
-    let hit = fs.find(&fs.load(dir).expect("there"), &name).expect("it reads").expect("there");
+    let name = directory::hash_name(&fs, name.as_bytes()).expect("a name");
+    let hit = directory::find_name(&fs, &fs.load(dir).expect("there"), &name).expect("it reads").expect("there");
     hit.entry.at() + 8
 }
 

@@ -14,6 +14,7 @@ use super::world::*;
 use super::{Bug, PLANTED};
 use crate::check::look;
 use crate::client::known_end::KnownEnd;
+use crate::file::ahead;
 use crate::format::inode::DIRECT;
 use crate::share::Point;
 use crate::{Allocate, Error, FileSystem, Ino, Kind};
@@ -25,7 +26,7 @@ fn with_pages_ahead(memory: &Arc<LyingMemory>, bytes: usize) -> (Arc<FileSystem>
     fs.write(ino, 0, &vec![1; bytes]).expect("room");
     settle(&fs);
     fs.hold(ino).expect("it is there");
-    fs.take_ahead(ino, 70_000, 8).expect("room");
+    ahead::take_ahead(&fs, ino, 70_000, 8).expect("room");
     (fs, ino)
 }
 
@@ -46,7 +47,7 @@ fn next_owner(memory: &Arc<LyingMemory>) -> crate::Result<Arc<FileSystem>> {
     let process = Process::recall(Identity { pid: 1, namespace: 0, start_ticks: 0, boot_id: BOOT }, BOOT);
     let (tag, rights) = (fs.tag(), Rights::ReadWrite);
     fs.pool().grant(&Ask { tag: &tag, extents: &tag.extents, rights, process: &process })?;
-    fs.space.abroad.set_forerunners(true);
+    fs.link.pins.set_forerunners(true);
     fs.space.bar(true);
     Ok(fs)
 }

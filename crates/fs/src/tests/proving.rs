@@ -12,6 +12,7 @@ use crate::check::look;
 use crate::client::direct_io::{Hands, Tried};
 use crate::client::known_end::KnownEnd;
 use crate::direct::Access;
+use crate::file::ahead;
 use crate::{FileSystem, Ino, Kind};
 
 const PAGE: usize = 4096;
@@ -22,7 +23,7 @@ fn lent(memory: &Arc<LyingMemory>) -> (Arc<FileSystem>, Ino) {
     let ino = fs.create_file(Ino::ROOT, b"a", &new(Kind::File)).expect("made").ino;
     fs.write(ino, 0, &[1; PAGE]).expect("room");
     fs.hold(ino).expect("it is there");
-    fs.take_ahead(ino, 70_000, 8).expect("room");
+    ahead::take_ahead(&fs, ino, 70_000, 8).expect("room");
     (fs, ino)
 }
 

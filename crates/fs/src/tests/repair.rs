@@ -10,7 +10,10 @@ use ferrite_pool::layout::CHUNK;
 use super::world::*;
 use super::{Bug, PLANTED};
 use crate::check::FilesOwner;
+use crate::file::index;
 use crate::file::index::Found;
+use crate::format::leaf::name_hash;
+use crate::tree::directory;
 use crate::{FileSystem, Ino, Kind, SetXattr};
 
 pub fn owners() -> Owners {
@@ -85,7 +88,9 @@ fn a_name_whose_slot_has_a_damaged_tag_is_kept() {
 
 fn slot_of_77(fs: &FileSystem) -> u64 {
     let dir = fs.load(fs.lookup(Ino::ROOT, b"dir").expect("there").ino).expect("there");
-    let hit = fs.find(&dir, &fs.name(b"file 77").expect("a name")).expect("it reads").expect("there");
+    let hit = directory::find_name(&fs, &dir, &directory::hash_name(&fs, b"file 77").expect("a name"))
+        .expect("it reads")
+        .expect("there");
     hit.entry.slot_at
 }
 
@@ -165,7 +170,9 @@ fn what_is_lost_and_found_by_no_orphan_word_is_told_and_found_again() {
     let found = fs.lookup(Ino::ROOT, b"lost+found").expect("there").ino;
     let dir = fs.load(found).expect("there");
     let name = format!("#{}", ino.0);
-    let hit = fs.find(&dir, &fs.name(name.as_bytes()).expect("a name")).expect("it reads").expect("there");
+    let hit = directory::find_name(&fs, &dir, &directory::hash_name(&fs, name.as_bytes()).expect("a name"))
+        .expect("it reads")
+        .expect("there");
     let at = fs.load(ino).expect("there").at;
     closed(fs);
     memory.store_word(hit.entry.slot_at, 0);
@@ -183,7 +190,9 @@ fn a_page_of_names_whose_head_is_damaged_keeps_its_names() {
         let fs = open(&memory, None).expect("it opens");
         let dir = fs.lookup(Ino::ROOT, b"dir").expect("there").ino;
         let inode = fs.load(dir).expect("there");
-        let hit = fs.find(&inode, &fs.name(b"file 77").expect("a name")).expect("it reads").expect("there");
+        let hit = directory::find_name(&fs, &inode, &directory::hash_name(&fs, b"file 77").expect("a name"))
+            .expect("it reads")
+            .expect("there");
         let at = hit.entry.slot_at / 4096 * 4096 + word;
         closed(fs);
         memory.store_word(at, memory.load_word(at) ^ 1 << bit);
@@ -208,7 +217,7 @@ fn named_twice(sound_is_first: bool) -> (Arc<LyingMemory>, Ino, Vec<u8>) {
         ino
     });
     let (sound, wrong) = if sound_is_first { (first, second) } else { (second, first) };
-    let words = |ino| match fs.walk(&fs.load(ino).expect("there"), 2).expect("it reads") {
+    let words = |ino| match index::walk(&fs, &fs.load(ino).expect("there"), 2).expect("it reads") {
         Found::Words { at, left } => (at, left),
         _ => panic!("it has no page there"),
     };
@@ -293,7 +302,7 @@ fn whatever_is_damaged_a_repair_ends_and_what_it_calls_sound_is() {
         let memory = Arc::new(LyingMemory::from_image(&image, Model::MAPPED));
         memory.keep_trace(false);
         for number in 0..=round % 4 {
-            let random = crate::tree::directory::hash(seed, &(round * 8 + number).to_le_bytes());
+            let random = name_hash(seed, &(round * 8 + number).to_le_bytes());
             let at = match random % 3 {
                 0 => inodes + random / 3 % (160 * 32) * 8,
                 _ => words[(random / 3) as usize % words.len()],
@@ -335,7 +344,7 @@ pub fn metadata_words(memory: &Arc<LyingMemory>) -> Vec<u64> {
     );
     words.extend((0..4).map(|index| fs.space.map.orphan(index)));
     let index =
-        (0..fs.space.chunks()).find(|chunk| fs.space.kind(*chunk) == Some(crate::store::space::ChunkKind::Index));
+        (0..fs.space.chunks()).find(|chunk| fs.space.kind(*chunk) == Some(crate::format::layout::ChunkKind::Index));
     let base = fs.place(index.expect("there are names") * (CHUNK / 4096)).expect("there");
     words.extend((0..6 * 512).map(|word| base + word * 8));
     closed(fs);

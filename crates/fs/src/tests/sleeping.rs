@@ -47,7 +47,7 @@ fn fg5_a_client_that_sleeps_keeps_nothing_from_the_next_owner() {
             drop(lease.take());
         }
         house = house.reopened();
-        assert!(!house.fs.space.abroad.has_forerunners(), "FG5: it closed the file: {closes}");
+        assert!(!house.fs.link.pins.has_forerunners(), "FG5: it closed the file: {closes}");
         assert!(house.fs.pool().grants().standing().is_empty(), "FG5");
         let written = fill(&house.fs, b"much");
         assert!(written + CHUNK > all, "FG5: {written} bytes of {all}");
@@ -70,7 +70,7 @@ fn stopped_amid_an_append() -> (House, Ino, Late, u64) {
 #[test]
 fn fg5_who_wants_space_waits_for_a_client_that_goes_on() {
     let (house, ino, stopped, all) = stopped_amid_an_append();
-    assert!(house.fs.space.abroad.has_forerunners(), "FG5: it may store still");
+    assert!(house.fs.link.pins.has_forerunners(), "FG5: it may store still");
     let goes_on = thread::spawn(|| {
         thread::sleep(Duration::from_millis(200));
         stopped.go_on()
@@ -108,7 +108,7 @@ fn fg5_a_session_that_its_process_does_not_hold_is_over() {
     for (held, counts) in [(None, true), (Some(vec![session]), true), (Some(vec![]), false)] {
         let request = Request::DirectOpen { name: NAME.into(), layout: LAYOUT, held };
         house.fs.answer(BOOT, &caller, &request).expect("let in");
-        assert_eq!(house.fs.space.abroad.has_forerunners(), counts, "FG5: {request:?}");
+        assert_eq!(house.fs.link.pins.has_forerunners(), counts, "FG5: {request:?}");
     }
     assert_eq!(lease.append(b"2"), None, "FG1: its owner is gone");
 }

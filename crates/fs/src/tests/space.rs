@@ -13,7 +13,8 @@ use super::world::*;
 use super::{Bug, PLANTED};
 use crate::direct::{Access, Lease};
 use crate::format::layout::CHUNK_INODES;
-use crate::store::space::ChunkKind;
+use crate::format::layout::ChunkKind;
+use crate::tree::hold;
 use crate::{Error, FileSystem, FsOptions, FsSpec, Ino, Kind, Result, Time};
 
 fn file(fs: &FileSystem, name: &str) -> Ino {
@@ -129,7 +130,7 @@ fn fc3_every_crash_while_chunks_of_inodes_go_back_is_sound() {
     let names: Vec<String> = (0..5 * CHUNK_INODES).map(|number| number.to_string()).collect();
     names.iter().for_each(|name| _ = file(&fs, name));
     names.iter().for_each(|name| fs.unlink(Ino::ROOT, name.as_bytes()).expect("it goes"));
-    fs.settle_removed();
+    hold::settle_removed(&fs);
     let own = fs.statfs().own_bytes;
     memory.forget_trace();
     settle(&fs);
@@ -249,7 +250,7 @@ fn what_is_on_its_way_out_of_limbo_is_waited_for() {
     let ino = file(&fs, "one");
     fs.write(ino, 0, &[1; 8192]).expect("room");
     fs.unlink(Ino::ROOT, b"one").expect("it goes");
-    let (limbo, abroad) = (&fs.space.limbo, &fs.space.abroad);
+    let (limbo, abroad) = (&fs.space.limbo, &*fs.clients);
     assert!(limbo.count().0 >= 2);
     let (told, heard) = mpsc::channel();
     std::thread::scope(|scope| {

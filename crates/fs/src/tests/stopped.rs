@@ -196,7 +196,7 @@ fn append_across_owners(point: Point, others: impl FnOnce(&House, Ino)) -> (Hous
     assert_eq!(lease.append(&[2; 100]), Some((5000, 100)));
     let stopped = Stopped::at(point, &lease, |lease| lease.append(&[9; 10_000]));
     house = house.reopened();
-    assert!(house.fs.space.abroad.has_forerunners(), "FG5: its grant stands");
+    assert!(house.fs.link.pins.has_forerunners(), "FG5: its grant stands");
     others(&house, ino);
     settle(&house.fs);
     assert!(house.client().lease(ino, Access::Append).is_err(), "FG7: not while it may come back");
@@ -262,12 +262,12 @@ fn fg5_a_client_that_outlives_its_owner_lets_go_and_is_let_in_again() {
     house.fs.space.board.enrol(Whose { pool: [255; 16], generation: 0 }, GrantId(1));
     house = house.reopened();
     let again = house.client();
-    assert!(house.fs.space.abroad.has_forerunners(), "FG5: it has its old session still");
+    assert!(house.fs.link.pins.has_forerunners(), "FG5: it has its old session still");
     assert!(again.lease(ino, Access::Append).is_err(), "FG7");
     assert_eq!(lease.append(b"x"), None, "FG1");
     drop(lease);
     let lease = again.lease(ino, Access::Append).expect("nobody is left who could come back");
-    assert!(!house.fs.space.abroad.has_forerunners());
+    assert!(!house.fs.link.pins.has_forerunners());
     assert_eq!(lease.append(b"3"), Some((2, 1)));
     assert_eq!(content(&house.fs, ino).expect("it reads"), b"123");
     assert_eq!(house.fs.pool().grants().standing().len(), 1);

@@ -9,9 +9,10 @@ use ferrite_pool::layout::{CHUNK, CHUNK_PAGES};
 use super::damaged::image;
 use super::repair::{checked, closed, repaired};
 use super::world::*;
+use crate::file::index;
 use crate::file::index::Found;
+use crate::format::layout::ChunkKind;
 use crate::format::word::{Named, Word};
-use crate::store::space::ChunkKind;
 use crate::{FileSystem, Ino, Kind};
 
 fn memory_of(image: &[u8]) -> Arc<LyingMemory> {
@@ -116,7 +117,7 @@ fn fd2_a_chunk_is_not_in_doubt_for_a_word_that_is_wrong_whatever_it_is_for() {
     let big = make("big", &vec![7; 2 << 20]);
     let big = fs.load(big).expect("there");
     make("small", b"small");
-    let Ok(Found::Words { at, .. }) = fs.walk(&big, 100) else { panic!("it has a page there") };
+    let Ok(Found::Words { at, .. }) = index::walk(&fs, &big, 100) else { panic!("it has a page there") };
     let Named::Page(page) = Word(memory.load_word(at)).named() else { panic!("a page of content") };
     assert_eq!(fs.space.kind(page / CHUNK_PAGES), Some(ChunkKind::Data));
     let small = fs.load(fs.lookup(Ino::ROOT, b"small").expect("there").ino).expect("there");

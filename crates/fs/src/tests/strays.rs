@@ -9,7 +9,9 @@ use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 use super::repair::{closed, repaired};
 use super::world::*;
 use crate::format::layout::NODE_WORDS;
+use crate::format::leaf::name_hash;
 use crate::format::word::{Named, Word};
+use crate::tree::directory;
 use crate::{FileSystem, Ino, Kind};
 
 /// A memory with a directory of `names` links to one file, closed.
@@ -162,7 +164,7 @@ fn a_run_of_bad_words_is_given_up_at_once() {
 /// How many of `names` lie in the first `count` words.
 fn found_below(memory: &Arc<LyingMemory>, names: &[Vec<u8>], count: usize) -> usize {
     let fs = open(memory, None).expect("it opens");
-    let word = |name: &[u8]| fs.name(name).expect("a name").hash >> 46;
+    let word = |name: &[u8]| directory::hash_name(&fs, name).expect("a name").hash >> 46;
     let below = names.iter().filter(|name| word(name) < count as u64).count();
     closed(fs);
     below
@@ -180,7 +182,7 @@ fn fn1_a_stray_word_takes_no_name_from_another_page() {
     let named: Vec<u64> = all.concat();
     let mut mended = 0;
     for round in 0..16_u64 {
-        let random = crate::tree::directory::hash(round, b"stray");
+        let random = name_hash(round, b"stray");
         let which = if round % 2 == 0 { 0 } else { random as usize % nodes.len() };
         let (index, stray) = ((random >> 16) as usize % 512, named[(random >> 25) as usize % named.len()]);
         let right = all[which][index];

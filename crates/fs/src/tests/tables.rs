@@ -11,7 +11,8 @@ use super::damaged::image;
 use super::repair::{checked, closed, place, repaired};
 use super::world::*;
 use crate::format::layout::BITMAP;
-use crate::store::space::{ChunkKind, is_in_use};
+use crate::format::layout::{ChunkKind, is_in_use};
+use crate::tree::directory;
 use crate::{FileSystem, FsOptions, Ino, Kind};
 
 fn memory_of(image: &[u8]) -> Arc<LyingMemory> {
@@ -183,7 +184,7 @@ fn fd2_the_kind_of_a_chunk_in_use_is_not_taken_for_free_however_many_names_are_d
     let big = fs.create_file(dir, b"big", &new(Kind::File)).expect("made").ino;
     fs.write(big, 0, &[1; 300_000]).expect("room");
     let mut names = Vec::new();
-    fs.each_name(&fs.load(dir).expect("there"), 0, &mut |entry, _| {
+    directory::each_name(&fs, &fs.load(dir).expect("there"), 0, &mut |entry, _| {
         names.push((entry.at(), 1 << 30));
         true
     })

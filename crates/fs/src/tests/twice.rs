@@ -8,6 +8,7 @@ use ferrite_memory::Memory;
 use super::repair::{checked, closed, repaired};
 use super::world::*;
 use super::{Bug, PLANTED};
+use crate::tree::directory;
 use crate::{FileSystem, Ino, Kind, Rename};
 
 const NAMES: usize = 1500;
@@ -15,7 +16,7 @@ const NAMES: usize = 1500;
 /// Where the names of `dir` lie, but for their slots.
 fn names(fs: &FileSystem, dir: Ino) -> Vec<u64> {
     let mut all = Vec::new();
-    fs.each_name(&fs.load(dir).expect("there"), 0, &mut |entry, _| {
+    directory::each_name(&fs, &fs.load(dir).expect("there"), 0, &mut |entry, _| {
         all.push(entry.at());
         true
     })
@@ -88,7 +89,11 @@ fn nested() -> (Arc<LyingMemory>, u64, Vec<Ino>) {
         let file = fs.create_file(dir, b"file", &new(Kind::File)).expect("made").ino;
         fs.write(file, 0, b"bytes").expect("room");
     }
-    let hit = fs.find(&fs.load(Ino::ROOT).expect("there"), &fs.name(b"one").expect("a name"));
+    let hit = directory::find_name(
+        &fs,
+        &fs.load(Ino::ROOT).expect("there"),
+        &directory::hash_name(&fs, b"one").expect("a name"),
+    );
     let slot_at = hit.expect("it reads").expect("there").entry.slot_at;
     closed(fs);
     (memory, slot_at, all)
@@ -115,7 +120,11 @@ fn directories_that_lie_in_a_circle_are_found_in_lost_and_found() {
         let (memory, slot_at, all) = nested();
         let fs = open(&memory, None).expect("it opens");
         let name = fs.create_file(all[from], b"wrong", &new(Kind::Directory)).expect("made").ino;
-        let hit = fs.find(&fs.load(all[from]).expect("there"), &fs.name(b"wrong").expect("a name"));
+        let hit = directory::find_name(
+            &fs,
+            &fs.load(all[from]).expect("there"),
+            &directory::hash_name(&fs, b"wrong").expect("a name"),
+        );
         let entry = hit.expect("it reads").expect("there").entry.at();
         closed(fs);
         memory.store_word(slot_at, 0);

@@ -8,8 +8,8 @@
 //! bits of the mode stand for. A new file takes over the default ACL of its directory in the place of the umask.
 
 use crate::format::inode::Inode;
-use crate::fs::FileSystem;
 use crate::store::change::Change;
+use crate::tree::{Tree, xattr};
 use crate::{Error, Kind, NewFile, Result};
 
 /// The attribute that says who may do what with a file.
@@ -107,64 +107,62 @@ impl Acl {
     }
 }
 
-impl FileSystem {
-    /// Before attribute `name` is set to `value`: an access ACL changes the mode. Whether it is to be kept.
-    pub(crate) fn apply_acl(&self, inode: &mut Inode, name: &[u8], value: &[u8]) -> Result<bool> {
-        if name != ACCESS && name != DEFAULT {
-            return Ok(true);
-        }
-        if inode.kind() == Some(Kind::Symlink) {
-            return Err(Error::Unsupported("a symbolic link has no ACL"));
-        }
-        if name == DEFAULT && !inode.is_directory() {
-            return Err(Error::NotPermitted("only a directory has a default ACL"));
-        }
-        let acl = Acl::decode(value);
-        if name == DEFAULT {
-            let is_empty = value.len() == 4;
-            return if acl.is_some() || is_empty { Ok(!is_empty) } else { Err(Error::Invalid("not an ACL")) };
-        }
-        let acl = acl.ok_or(Error::Invalid("not an ACL"))?;
-        inode.head.mode = inode.head.mode & !0o777 | acl.mode();
-        Ok(!acl.is_mode())
+/// Before attribute `name` is set to `value`: an access ACL changes the mode. Whether it is to be kept.
+pub(crate) fn apply_acl(inode: &mut Inode, name: &[u8], value: &[u8]) -> Result<bool> {
+    if name != ACCESS && name != DEFAULT {
+        return Ok(true);
     }
+    if inode.kind() == Some(Kind::Symlink) {
+        return Err(Error::Unsupported("a symbolic link has no ACL"));
+    }
+    if name == DEFAULT && !inode.is_directory() {
+        return Err(Error::NotPermitted("only a directory has a default ACL"));
+    }
+    let acl = Acl::decode(value);
+    if name == DEFAULT {
+        let is_empty = value.len() == 4;
+        return if acl.is_some() || is_empty { Ok(!is_empty) } else { Err(Error::Invalid("not an ACL")) };
+    }
+    let acl = acl.ok_or(Error::Invalid("not an ACL"))?;
+    inode.head.mode = inode.head.mode & !0o777 | acl.mode();
+    Ok(!acl.is_mode())
+}
 
-    /// After a mode was set: the access ACL says the same.
-    pub(crate) fn mask_acl(&self, change: &mut Change<'_>, inode: &mut Inode) -> Result<()> {
-        if inode.rest.xattrs == 0 {
-            return Ok(());
-        }
-        let mut xattrs = self.load_xattrs(inode)?;
-        let Some((_, value)) = xattrs.iter_mut().find(|(name, _)| name == ACCESS) else { return Ok(()) };
-        let Some(mut acl) = Acl::decode(value) else { return Ok(()) };
-        acl.chmod(inode.head.mode);
-        *value = acl.encode();
-        self.store_xattrs(change, inode, &xattrs)
+/// After a mode was set: the access ACL says the same.
+pub(crate) fn mask_acl(tree: &Tree, change: &mut Change<'_>, inode: &mut Inode) -> Result<()> {
+    if inode.rest.xattrs == 0 {
+        return Ok(());
     }
+    let mut xattrs = xattr::load_xattrs(tree, inode)?;
+    let Some((_, value)) = xattrs.iter_mut().find(|(name, _)| name == ACCESS) else { return Ok(()) };
+    let Some(mut acl) = Acl::decode(value) else { return Ok(()) };
+    acl.chmod(inode.head.mode);
+    *value = acl.encode();
+    xattr::store_xattrs(tree, change, inode, &xattrs)
+}
 
-    /// Gives a new inode what the default ACL of `dir` says, in the place of the umask.
-    pub(crate) fn inherit_acl(
-        &self,
-        change: &mut Change<'_>,
-        dir: &Inode,
-        inode: &mut Inode,
-        new: &NewFile,
-    ) -> Result<()> {
-        if dir.rest.xattrs == 0 || new.kind == Kind::Symlink {
-            return Ok(());
-        }
-        let of_dir = self.load_xattrs(dir)?;
-        let Some((_, value)) = of_dir.into_iter().find(|(name, _)| name == DEFAULT) else { return Ok(()) };
-        let Some(mut acl) = Acl::decode(&value) else { return Ok(()) };
-        acl.narrow(new.mode);
-        inode.head.mode = inode.head.mode & !0o777 | acl.mode();
-        let mut xattrs = Vec::new();
-        if !acl.is_mode() {
-            xattrs.push((ACCESS.to_vec(), acl.encode()));
-        }
-        if new.kind == Kind::Directory {
-            xattrs.push((DEFAULT.to_vec(), value));
-        }
-        self.store_xattrs(change, inode, &xattrs)
+/// Gives a new inode what the default ACL of `dir` says, in the place of the umask.
+pub(crate) fn inherit_acl(
+    tree: &Tree,
+    change: &mut Change<'_>,
+    dir: &Inode,
+    inode: &mut Inode,
+    new: &NewFile,
+) -> Result<()> {
+    if dir.rest.xattrs == 0 || new.kind == Kind::Symlink {
+        return Ok(());
     }
+    let of_dir = xattr::load_xattrs(tree, dir)?;
+    let Some((_, value)) = of_dir.into_iter().find(|(name, _)| name == DEFAULT) else { return Ok(()) };
+    let Some(mut acl) = Acl::decode(&value) else { return Ok(()) };
+    acl.narrow(new.mode);
+    inode.head.mode = inode.head.mode & !0o777 | acl.mode();
+    let mut xattrs = Vec::new();
+    if !acl.is_mode() {
+        xattrs.push((ACCESS.to_vec(), acl.encode()));
+    }
+    if new.kind == Kind::Directory {
+        xattrs.push((DEFAULT.to_vec(), value));
+    }
+    xattr::store_xattrs(tree, change, inode, &xattrs)
 }

@@ -23,19 +23,16 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use ferrite_memory::Span;
-use ferrite_memory::mix::{FACTORS, fold};
 use ferrite_pool::layout::PAGE;
 
 use crate::format::inode::Inode;
 use crate::format::layout::NODE_WORDS;
-use crate::format::leaf::{Entry, Leaf, NewEntry, ORDINAL_BITS, Slot};
+use crate::format::leaf::{Entry, HASH_BITS, Leaf, NewEntry, ORDINAL_BITS, Slot, name_hash};
 use crate::format::word::{Named, Word};
-use crate::fs::FileSystem;
 use crate::store::change::{Change, FREED_PAGES_MAX};
-use crate::{Error, Ino, Kind, Result};
+use crate::tree::Tree;
+use crate::{Error, Ino, Kind, NAME_BYTES_MAX, Result};
 
-/// Bits of a hash.
-const HASH_BITS: u32 = 55;
 const NODE_BITS: u32 = 9;
 
 /// A name with its hash.
@@ -74,303 +71,315 @@ struct Spot {
     index: Option<u64>,
 }
 
-impl FileSystem {
-    /// Refuses what cannot be a name, and hashes it.
-    pub(crate) fn name<'a>(&self, bytes: &'a [u8]) -> Result<Name<'a>> {
-        if bytes.len() > crate::fs::NAME_BYTES_MAX {
-            return Err(Error::NameTooLong);
+/// A name for something that is made.
+pub(crate) fn name_to_make<'a>(tree: &Tree, name: &'a [u8]) -> Result<Name<'a>> {
+    if matches!(name, b"." | b"..") {
+        return Err(Error::Exists);
+    }
+    hash_name(tree, name)
+}
+
+/// Refuses what cannot be a name, and hashes it.
+pub(crate) fn hash_name<'a>(tree: &Tree, bytes: &'a [u8]) -> Result<Name<'a>> {
+    if bytes.len() > NAME_BYTES_MAX {
+        return Err(Error::NameTooLong);
+    }
+    if !is_name(bytes) {
+        return Err(Error::Invalid("a name is 1 to 255 bytes, none of them zero or a slash"));
+    }
+    Ok(Name { bytes, hash: name_hash(tree.shape.hash_seed, bytes) })
+}
+
+/// The word that stands for `hash`.
+fn find_spot(tree: &Tree, dir: &Inode, hash: u64) -> Result<Spot> {
+    let mut spot = Spot { at: dir.root_at(0), word: dir.roots[0], bits: HASH_BITS, index: None };
+    while let Named::Node(node) = spot.word.named() {
+        spot.bits = spot.bits.checked_sub(NODE_BITS).ok_or_else(|| tree.corrupt("a tree of names", spot.at))?;
+        let index = hash >> spot.bits & (NODE_WORDS - 1);
+        spot.at = tree.place(node)? + index * 8;
+        spot.index = Some(index);
+        spot.word = Word(tree.memory().load_word(spot.at));
+    }
+    Ok(spot)
+}
+
+/// The page of names at `spot`; `None` where it stands for none.
+fn load_leaf(tree: &Tree, spot: &Spot) -> Result<Option<Leaf>> {
+    match spot.word.named() {
+        Named::Nothing => Ok(None),
+        Named::Page(page) => Ok(Some(Leaf::load(tree.memory(), tree.place(page)?))),
+        _ => Err(tree.corrupt("a tree of names", spot.at)),
+    }
+}
+
+/// Where `name` is to be in `dir`, there or not.
+pub(crate) fn seek_name(tree: &Tree, dir: &Inode, name: &Name<'_>) -> Result<Place> {
+    let spot = find_spot(tree, dir, name.hash)?;
+    Ok(Place { leaf: load_leaf(tree, &spot)?, spot, room: None })
+}
+
+/// Looks `name` up in `dir`.
+pub(crate) fn find_name(tree: &Tree, dir: &Inode, name: &Name<'_>) -> Result<Option<Hit>> {
+    let Place { spot, leaf, .. } = seek_name(tree, dir, name)?;
+    let Some(leaf) = leaf else { return Ok(None) };
+    Ok(leaf.find(tree.memory(), name.hash, name.bytes).map(|entry| Hit { entry, leaf, spot }))
+}
+
+/// Where `name`, which must not be there, has room in `dir`; pages are split for it (FN1).
+pub(crate) fn make_room(tree: &Tree, dir: &mut Inode, name: &Name<'_>) -> Result<Place> {
+    let mut place = seek_name(tree, dir, name)?;
+    if place.leaf.as_ref().is_some_and(|leaf| leaf.find(tree.memory(), name.hash, name.bytes).is_some()) {
+        return Err(Error::Exists);
+    }
+    while let Some(leaf) = &place.leaf {
+        place.room = leaf.room(name.bytes.len() as u64);
+        if place.room.is_some() {
+            break;
         }
-        if !is_name(bytes) {
-            return Err(Error::Invalid("a name is 1 to 255 bytes, none of them zero or a slash"));
+        split(tree, dir, &place.spot, leaf)?;
+        place = seek_name(tree, dir, name)?;
+    }
+    Ok(place)
+}
+
+/// Lets `change` add `name` to `dir` at `place`, where it has room; the directory's head is the caller's to write.
+pub(crate) fn add_name(
+    tree: &Tree,
+    change: &mut Change<'_>,
+    dir: &mut Inode,
+    (name, place): (&Name<'_>, Place),
+    (ino, kind): (Ino, Kind),
+) -> Result<()> {
+    let mut leaf = match place.leaf {
+        Some(leaf) => leaf,
+        None => new_leaf(tree, change, dir, &place.spot)?,
+    };
+    let room = place.room.or_else(|| leaf.room(name.bytes.len() as u64)).ok_or(Error::NoSpace)?;
+    let position = leaf.position_for(tree.memory(), name.hash).ok_or(Error::NoSpace)?;
+    leaf.add(change, room, &NewEntry { position, ino, kind, name: name.bytes });
+    dir.head.size += 1;
+    Ok(())
+}
+
+/// A page for the hashes of `spot`, and of as many of its neighbours that have none as one bit more or less tells.
+fn new_leaf(tree: &Tree, change: &mut Change<'_>, dir: &mut Inode, spot: &Spot) -> Result<Leaf> {
+    let (page, at) = change.take_index_page()?;
+    dir.add_pages(1);
+    let block = word_block(tree, spot);
+    let words: Vec<u8> = (0..block.len / 8).flat_map(|_| Word::page(page).0.to_le_bytes()).collect();
+    change.write(block.at, &words);
+    dir.note_word(block.at, Word::page(page));
+    Ok(Leaf::create(change, at, dir.ino))
+}
+
+/// The largest aligned block of words around `spot` that say the same.
+fn word_block(tree: &Tree, spot: &Spot) -> Span {
+    let Some(index) = spot.index else { return Span::new(spot.at, 8) };
+    let first = spot.at - index * 8;
+    let words = tree.load_words(first);
+    let mut len = 1;
+    while len < NODE_WORDS {
+        let start = (index & !(2 * len - 1)) as usize;
+        if words[start..start + 2 * len as usize].iter().any(|word| *word != spot.word.0) {
+            break;
         }
-        Ok(Name { bytes, hash: hash(self.shape.hash_seed, bytes) })
+        len *= 2;
     }
+    Span::new(first + (index & !(len - 1)) * 8, len * 8)
+}
 
-    /// The word that stands for `hash`.
-    fn spot(&self, dir: &Inode, hash: u64) -> Result<Spot> {
-        let mut spot = Spot { at: dir.root_at(0), word: dir.roots[0], bits: HASH_BITS, index: None };
-        while let Named::Node(node) = spot.word.named() {
-            spot.bits = spot.bits.checked_sub(NODE_BITS).ok_or_else(|| self.corrupt("a tree of names", spot.at))?;
-            let index = hash >> spot.bits & (NODE_WORDS - 1);
-            spot.at = self.place(node)? + index * 8;
-            spot.index = Some(index);
-            spot.word = Word(self.memory().load_word(spot.at));
-        }
-        Ok(spot)
-    }
-
-    /// The page of names at `spot`; `None` where it stands for none.
-    fn leaf(&self, spot: &Spot) -> Result<Option<Leaf>> {
-        match spot.word.named() {
-            Named::Nothing => Ok(None),
-            Named::Page(page) => Ok(Some(Leaf::load(self.memory(), self.place(page)?))),
-            _ => Err(self.corrupt("a tree of names", spot.at)),
-        }
-    }
-
-    /// Where `name` is to be in `dir`, there or not.
-    pub(crate) fn seek_name(&self, dir: &Inode, name: &Name<'_>) -> Result<Place> {
-        let spot = self.spot(dir, name.hash)?;
-        Ok(Place { leaf: self.leaf(&spot)?, spot, room: None })
-    }
-
-    /// Looks `name` up in `dir`.
-    pub(crate) fn find(&self, dir: &Inode, name: &Name<'_>) -> Result<Option<Hit>> {
-        let Place { spot, leaf, .. } = self.seek_name(dir, name)?;
-        let Some(leaf) = leaf else { return Ok(None) };
-        Ok(leaf.find(self.memory(), name.hash, name.bytes).map(|entry| Hit { entry, leaf, spot }))
-    }
-
-    /// Where `name`, which must not be there, has room in `dir`; pages are split for it (FN1).
-    pub(crate) fn make_room(&self, dir: &mut Inode, name: &Name<'_>) -> Result<Place> {
-        let mut place = self.seek_name(dir, name)?;
-        if place.leaf.as_ref().is_some_and(|leaf| leaf.find(self.memory(), name.hash, name.bytes).is_some()) {
-            return Err(Error::Exists);
-        }
-        while let Some(leaf) = &place.leaf {
-            place.room = leaf.room(name.bytes.len() as u64);
-            if place.room.is_some() {
-                break;
-            }
-            self.split(dir, &place.spot, leaf)?;
-            place = self.seek_name(dir, name)?;
-        }
-        Ok(place)
-    }
-
-    /// Lets `change` add `name` to `dir` at `place`, where it has room; the directory's head is the caller's to write.
-    pub(crate) fn add_name(
-        &self,
-        change: &mut Change<'_>,
-        dir: &mut Inode,
-        (name, place): (&Name<'_>, Place),
-        (ino, kind): (Ino, Kind),
-    ) -> Result<()> {
-        let mut leaf = match place.leaf {
-            Some(leaf) => leaf,
-            None => self.new_leaf(change, dir, &place.spot)?,
-        };
-        let room = place.room.or_else(|| leaf.room(name.bytes.len() as u64)).ok_or(Error::NoSpace)?;
-        let position = leaf.position_for(self.memory(), name.hash).ok_or(Error::NoSpace)?;
-        leaf.add(change, room, &NewEntry { position, ino, kind, name: name.bytes });
-        dir.head.size += 1;
-        Ok(())
-    }
-
-    /// A page for the hashes of `spot`, and of as many of its neighbours that have none as one bit more or less tells.
-    fn new_leaf(&self, change: &mut Change<'_>, dir: &mut Inode, spot: &Spot) -> Result<Leaf> {
-        let (page, at) = change.take_index_page()?;
-        dir.add_pages(1);
-        let block = self.block(spot);
-        let words: Vec<u8> = (0..block.len / 8).flat_map(|_| Word::page(page).0.to_le_bytes()).collect();
-        change.write(block.at, &words);
-        self.note_word(dir, block.at, Word::page(page));
-        Ok(Leaf::create(change, at, dir.ino))
-    }
-
-    /// The largest aligned block of words around `spot` that say the same.
-    fn block(&self, spot: &Spot) -> Span {
-        let Some(index) = spot.index else { return Span::new(spot.at, 8) };
-        let first = spot.at - index * 8;
-        let words = self.load_words(first);
-        let mut len = 1;
-        while len < NODE_WORDS {
-            let start = (index & !(2 * len - 1)) as usize;
-            if words[start..start + 2 * len as usize].iter().any(|word| *word != spot.word.0) {
-                break;
-            }
-            len *= 2;
-        }
-        Span::new(first + (index & !(len - 1)) * 8, len * 8)
-    }
-
-    /// Splits the full page at `spot` (FN1).
-    fn split(&self, dir: &mut Inode, spot: &Spot, leaf: &Leaf) -> Result<()> {
-        let mut changed = *dir;
-        let mut change = Change::new(self);
-        let block = self.block(spot);
-        let (page, at) = change.take_index_page()?;
+/// Splits the full page at `spot` (FN1).
+fn split(tree: &Tree, dir: &mut Inode, spot: &Spot, leaf: &Leaf) -> Result<()> {
+    let mut changed = *dir;
+    let mut change = Change::new(tree);
+    let block = word_block(tree, spot);
+    let (page, at) = change.take_index_page()?;
+    changed.add_pages(1);
+    if block.len > 8 {
+        let half = block.len / 2;
+        // The bit of the hash that tells the halves of the block apart.
+        let bit = spot.bits + (half / 8).trailing_zeros();
+        let words: Vec<u8> = (0..half / 8).flat_map(|_| Word::page(page).0.to_le_bytes()).collect();
+        change.write(block.at + half, &words);
+        move_half(tree, &mut change, leaf, (at, dir.ino), bit)?;
+    } else {
+        let bits = spot.bits.checked_sub(NODE_BITS).ok_or(Error::NoSpace)?;
+        let (node, node_at) = change.take_index_page()?;
         changed.add_pages(1);
-        if block.len > 8 {
-            let half = block.len / 2;
-            // The bit of the hash that tells the halves of the block apart.
-            let bit = spot.bits + (half / 8).trailing_zeros();
-            let words: Vec<u8> = (0..half / 8).flat_map(|_| Word::page(page).0.to_le_bytes()).collect();
-            change.write(block.at + half, &words);
-            self.part(&mut change, leaf, (at, dir.ino), bit)?;
-        } else {
-            let bits = spot.bits.checked_sub(NODE_BITS).ok_or(Error::NoSpace)?;
-            let (node, node_at) = change.take_index_page()?;
-            changed.add_pages(1);
-            let halves = [spot.word, Word::page(page)];
-            let words: Vec<u8> = (0..NODE_WORDS).flat_map(|i| halves[(i / 256) as usize].0.to_le_bytes()).collect();
-            change.write(node_at, &words);
-            self.set_word(&mut change, &mut changed, spot.at, Word::node(node));
-            self.part(&mut change, leaf, (at, dir.ino), bits + NODE_BITS - 1)?;
-        }
-        change.write_head(&mut changed);
-        change.commit()?;
-        *dir = changed;
-        Ok(())
+        let halves = [spot.word, Word::page(page)];
+        let words: Vec<u8> = (0..NODE_WORDS).flat_map(|i| halves[(i / 256) as usize].0.to_le_bytes()).collect();
+        change.write(node_at, &words);
+        change.set_word(&mut changed, spot.at, Word::node(node));
+        move_half(tree, &mut change, leaf, (at, dir.ino), bits + NODE_BITS - 1)?;
     }
+    change.write_head(&mut changed);
+    change.commit()?;
+    *dir = changed;
+    Ok(())
+}
 
-    /// Moves those entries of `leaf` whose hash has `bit` to the new page at `at`.
-    fn part(&self, change: &mut Change<'_>, leaf: &Leaf, (at, dir): (u64, Ino), bit: u32) -> Result<()> {
-        let mut new = Leaf::create(change, at, dir);
-        for (index, slot) in leaf.used() {
-            let entry = leaf.entry(self.memory(), index, slot);
-            let entry = entry.ok_or_else(|| self.corrupt("a page of names", leaf.at))?;
-            if entry.position >> (ORDINAL_BITS + bit) & 1 == 1 {
-                // Entries that lie over one another may need more than there is.
-                let room = new.room(entry.len as u64).ok_or_else(|| self.corrupt("a page of names", leaf.at))?;
-                let name = entry.name(self.memory());
-                let moved = NewEntry { position: entry.position, ino: entry.ino, kind: entry.kind, name: &name };
-                new.add(change, room, &moved);
-                leaf.remove(change, index);
-            }
-        }
-        Ok(())
-    }
-
-    /// Lets `change` remove what was found in `dir`; its head is the caller's to write. A page without names goes too,
-    /// unless the same change may have `added` one there.
-    pub(crate) fn remove_name(&self, change: &mut Change<'_>, dir: &mut Inode, hit: &Hit, added: bool) {
-        dir.head.size = dir.head.size.saturating_sub(1);
-        if !hit.leaf.remove(change, hit.entry.slot) || added {
-            return;
-        }
-        if let Named::Page(page) = hit.spot.word.named() {
-            let block = self.block(&hit.spot);
-            change.zero(block);
-            self.note_word(dir, block.at, Word::NONE);
-            change.free_page(page);
-            dir.head.pages = dir.head.pages.saturating_sub(1);
+/// Moves those entries of `leaf` whose hash has `bit` to the new page at `at`.
+fn move_half(tree: &Tree, change: &mut Change<'_>, leaf: &Leaf, (at, dir): (u64, Ino), bit: u32) -> Result<()> {
+    let mut new = Leaf::create(change, at, dir);
+    for (index, slot) in leaf.used() {
+        let entry = leaf.entry(tree.memory(), index, slot);
+        let entry = entry.ok_or_else(|| tree.corrupt("a page of names", leaf.at))?;
+        if entry.position >> (ORDINAL_BITS + bit) & 1 == 1 {
+            // Entries that lie over one another may need more than there is.
+            let room = new.room(entry.len as u64).ok_or_else(|| tree.corrupt("a page of names", leaf.at))?;
+            let name = entry.name(tree.memory());
+            let moved = NewEntry { position: entry.position, ino: entry.ino, kind: entry.kind, name: &name };
+            new.add(change, room, &moved);
+            leaf.remove(change, index);
         }
     }
+    Ok(())
+}
 
-    /// Lets `change` make what was found name another inode.
-    pub(crate) fn redirect_name(&self, change: &mut Change<'_>, hit: &Hit, (ino, kind): (Ino, Kind)) {
-        hit.leaf.redirect(change, &hit.entry, ino, kind);
+/// Lets `change` remove what was found in `dir`; its head is the caller's to write. A page without names goes too,
+/// unless the same change may have `added` one there.
+pub(crate) fn remove_name(tree: &Tree, change: &mut Change<'_>, dir: &mut Inode, hit: &Hit, added: bool) {
+    dir.head.size = dir.head.size.saturating_sub(1);
+    if !hit.leaf.remove(change, hit.entry.slot) || added {
+        return;
     }
-
-    /// Shows the entries of `dir` behind `position` in order, with their names, to `each`, until it says `false` (FN2, FN4).
-    pub(crate) fn each_name(
-        &self,
-        dir: &Inode,
-        position: u64,
-        each: &mut dyn FnMut(&Entry, &[u8]) -> bool,
-    ) -> Result<()> {
-        let mut goes_on = true;
-        let mut damaged = self.each_sound_name(dir, position, &mut |entry, name| {
-            goes_on = each(entry, name);
-            goes_on
-        })?;
-        let is_known = self.has_damaged_names.load(Ordering::Relaxed);
-        #[cfg(test)]
-        let is_known = is_known && !crate::tests::is_planted(crate::tests::Bug::ForgottenDamage);
-        if damaged.is_none() && goes_on && is_known {
-            // Whoever asks in pieces is told at the end of what came before.
-            damaged = self.each_sound_name(dir, 0, &mut |_, _| true)?;
-        }
-        damaged.filter(|_| goes_on).map_or(Ok(()), |at| Err(self.corrupt("a page of names", at)))
-    }
-
-    /// The same without an error in the end: a page with damaged entries, if there was one.
-    pub(crate) fn each_sound_name(
-        &self,
-        dir: &Inode,
-        position: u64,
-        each: &mut dyn FnMut(&Entry, &[u8]) -> bool,
-    ) -> Result<Option<u64>> {
-        let (mut hash, mut damaged) = (position >> ORDINAL_BITS, None);
-        while hash < 1 << HASH_BITS {
-            let spot = self.spot(dir, hash)?;
-            let hashes = self.hashes_of(&spot, hash);
-            hash = hashes.end;
-            let Some(leaf) = self.leaf(&spot)? else { continue };
-            let mut is_damaged = || {
-                self.has_damaged_names.store(true, Ordering::Relaxed);
-                damaged = Some(leaf.at);
-            };
-            let entries = self.entries_of(&leaf, &hashes);
-            if entries.len() < leaf.used().count() {
-                is_damaged();
-            }
-            for entry in entries.iter().filter(|entry| entry.position > position) {
-                let name = entry.name(self.memory());
-                if !is_name(&name) {
-                    is_damaged();
-                } else if !each(entry, &name) {
-                    return Ok(damaged);
-                }
-            }
-        }
-        Ok(damaged)
-    }
-
-    /// The hashes that the words around `spot`, where `hash` led, stand for that say the same. A repair may have left other
-    /// words amid a block.
-    fn hashes_of(&self, spot: &Spot, hash: u64) -> Range<u64> {
-        let start = hash >> spot.bits << spot.bits;
-        let index = spot.index.unwrap_or(0);
-        let end = if spot.index.is_some() { NODE_WORDS } else { 1 };
-        let same = |other: &u64| self.memory().load_word(spot.at - index * 8 + other * 8) == spot.word.0;
-        let before = (0..index).rev().take_while(same).count() as u64;
-        let behind = (index + 1..end).take_while(same).count() as u64;
-        start - (before << spot.bits)..start + ((1 + behind) << spot.bits)
-    }
-
-    /// The entries of `leaf`, which is that of `hashes`, in order: those that are where they say (FN4).
-    fn entries_of(&self, leaf: &Leaf, hashes: &Range<u64>) -> Vec<Entry> {
-        let sound = |(index, slot): (usize, Slot)| {
-            let entry = leaf.entry(self.memory(), index, slot)?;
-            let is_there = slot.is_at(entry.position) && hashes.contains(&(entry.position >> ORDINAL_BITS));
-            is_there.then_some(entry)
-        };
-        let mut entries: Vec<Entry> = leaf.used().filter_map(sound).collect();
-        entries.sort_unstable_by_key(|entry| entry.position);
-        entries
-    }
-
-    /// Lets `change` free the pages of a directory without names, up to a bound; whether that was all.
-    pub(crate) fn free_names(&self, change: &mut Change<'_>, dir: &mut Inode) -> Result<bool> {
-        let is_done = self.free_below(change, dir, (dir.root_at(0), dir.roots[0]), HASH_BITS)?;
-        if is_done {
-            dir.roots[0] = Word::NONE;
-        }
-        Ok(is_done)
-    }
-
-    /// Frees what `word` at `at`, with `bits` of the hash below it, names; neighbours that share a page are one.
-    fn free_below(&self, change: &mut Change<'_>, dir: &mut Inode, (at, word): (u64, Word), bits: u32) -> Result<bool> {
-        if change.freed_pages() >= FREED_PAGES_MAX / 4 {
-            return Ok(false);
-        }
-        match word.named() {
-            Named::Nothing => return Ok(true),
-            Named::Page(page) => change.free_page(page),
-            Named::Node(node) if bits >= NODE_BITS => {
-                let first = self.place(node)?;
-                let (words, mut before) = (self.load_words(first), Word::NONE);
-                for (index, word) in words.into_iter().enumerate() {
-                    let same = Word(word) == before;
-                    before = Word(word);
-                    let spot = (first + index as u64 * 8, Word(word));
-                    if !same && !self.free_below(change, dir, spot, bits - NODE_BITS)? {
-                        return Ok(false);
-                    }
-                    if word != 0 && same {
-                        change.write_word(first + index as u64 * 8, 0);
-                    }
-                }
-                change.free_page(node);
-            }
-            _ => return Err(self.corrupt("a tree of names", at)),
-        }
-        change.write_word(at, 0);
+    if let Named::Page(page) = hit.spot.word.named() {
+        let block = word_block(tree, &hit.spot);
+        change.zero(block);
+        dir.note_word(block.at, Word::NONE);
+        change.free_page(page);
         dir.head.pages = dir.head.pages.saturating_sub(1);
-        Ok(true)
     }
+}
+
+/// Lets `change` make what was found name another inode.
+pub(crate) fn redirect_name(change: &mut Change<'_>, hit: &Hit, (ino, kind): (Ino, Kind)) {
+    hit.leaf.redirect(change, &hit.entry, ino, kind);
+}
+
+/// Shows the entries of `dir` behind `position` in order, with their names, to `each`, until it says `false` (FN2, FN4).
+pub(crate) fn each_name(
+    tree: &Tree,
+    dir: &Inode,
+    position: u64,
+    each: &mut dyn FnMut(&Entry, &[u8]) -> bool,
+) -> Result<()> {
+    let mut goes_on = true;
+    let mut damaged = each_sound_name(tree, dir, position, &mut |entry, name| {
+        goes_on = each(entry, name);
+        goes_on
+    })?;
+    let is_known = tree.has_damaged_names.load(Ordering::Relaxed);
+    #[cfg(test)]
+    let is_known = is_known && !crate::tests::is_planted(crate::tests::Bug::ForgottenDamage);
+    if damaged.is_none() && goes_on && is_known {
+        // Whoever asks in pieces is told at the end of what came before.
+        damaged = each_sound_name(tree, dir, 0, &mut |_, _| true)?;
+    }
+    damaged.filter(|_| goes_on).map_or(Ok(()), |at| Err(tree.corrupt("a page of names", at)))
+}
+
+/// The same without an error in the end: a page with damaged entries, if there was one.
+pub(crate) fn each_sound_name(
+    tree: &Tree,
+    dir: &Inode,
+    position: u64,
+    each: &mut dyn FnMut(&Entry, &[u8]) -> bool,
+) -> Result<Option<u64>> {
+    let (mut hash, mut damaged) = (position >> ORDINAL_BITS, None);
+    while hash < 1 << HASH_BITS {
+        let spot = find_spot(tree, dir, hash)?;
+        let hashes = hashes_of(tree, &spot, hash);
+        hash = hashes.end;
+        let Some(leaf) = load_leaf(tree, &spot)? else { continue };
+        let mut is_damaged = || {
+            tree.has_damaged_names.store(true, Ordering::Relaxed);
+            damaged = Some(leaf.at);
+        };
+        let entries = entries_of(tree, &leaf, &hashes);
+        if entries.len() < leaf.used().count() {
+            is_damaged();
+        }
+        for entry in entries.iter().filter(|entry| entry.position > position) {
+            let name = entry.name(tree.memory());
+            if !is_name(&name) {
+                is_damaged();
+            } else if !each(entry, &name) {
+                return Ok(damaged);
+            }
+        }
+    }
+    Ok(damaged)
+}
+
+/// The hashes that the words around `spot`, where `hash` led, stand for that say the same. A repair may have left other
+/// words amid a block.
+fn hashes_of(tree: &Tree, spot: &Spot, hash: u64) -> Range<u64> {
+    let start = hash >> spot.bits << spot.bits;
+    let index = spot.index.unwrap_or(0);
+    let end = if spot.index.is_some() { NODE_WORDS } else { 1 };
+    let same = |other: &u64| tree.memory().load_word(spot.at - index * 8 + other * 8) == spot.word.0;
+    let before = (0..index).rev().take_while(same).count() as u64;
+    let behind = (index + 1..end).take_while(same).count() as u64;
+    start - (before << spot.bits)..start + ((1 + behind) << spot.bits)
+}
+
+/// The entries of `leaf`, which is that of `hashes`, in order: those that are where they say (FN4).
+fn entries_of(tree: &Tree, leaf: &Leaf, hashes: &Range<u64>) -> Vec<Entry> {
+    let sound = |(index, slot): (usize, Slot)| {
+        let entry = leaf.entry(tree.memory(), index, slot)?;
+        let is_there = slot.is_at(entry.position) && hashes.contains(&(entry.position >> ORDINAL_BITS));
+        is_there.then_some(entry)
+    };
+    let mut entries: Vec<Entry> = leaf.used().filter_map(sound).collect();
+    entries.sort_unstable_by_key(|entry| entry.position);
+    entries
+}
+
+/// Lets `change` free the pages of a directory without names, up to a bound; whether that was all.
+pub(crate) fn free_names(tree: &Tree, change: &mut Change<'_>, dir: &mut Inode) -> Result<bool> {
+    let is_done = free_below(tree, change, dir, (dir.root_at(0), dir.roots[0]), HASH_BITS)?;
+    if is_done {
+        dir.roots[0] = Word::NONE;
+    }
+    Ok(is_done)
+}
+
+/// Frees what `word` at `at`, with `bits` of the hash below it, names; neighbours that share a page are one.
+fn free_below(
+    tree: &Tree,
+    change: &mut Change<'_>,
+    dir: &mut Inode,
+    (at, word): (u64, Word),
+    bits: u32,
+) -> Result<bool> {
+    if change.freed_pages() >= FREED_PAGES_MAX / 4 {
+        return Ok(false);
+    }
+    match word.named() {
+        Named::Nothing => return Ok(true),
+        Named::Page(page) => change.free_page(page),
+        Named::Node(node) if bits >= NODE_BITS => {
+            let first = tree.place(node)?;
+            let (words, mut before) = (tree.load_words(first), Word::NONE);
+            for (index, word) in words.into_iter().enumerate() {
+                let same = Word(word) == before;
+                before = Word(word);
+                let spot = (first + index as u64 * 8, Word(word));
+                if !same && !free_below(tree, change, dir, spot, bits - NODE_BITS)? {
+                    return Ok(false);
+                }
+                if word != 0 && same {
+                    change.write_word(first + index as u64 * 8, 0);
+                }
+            }
+            change.free_page(node);
+        }
+        _ => return Err(tree.corrupt("a tree of names", at)),
+    }
+    change.write_word(at, 0);
+    dir.head.pages = dir.head.pages.saturating_sub(1);
+    Ok(true)
 }
 
 /// Whether `bytes`, 255 at most, can be a name. It looks at eight at a time, the last of which it may have seen.
@@ -383,17 +392,6 @@ fn is_name(bytes: &[u8]) -> bool {
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word & ONES << 7;
     let is_sound = |word| zeros(word) | zeros(word ^ (ONES * u64::from(b'/'))) == 0;
     bytes.as_chunks().0.iter().chain([last]).all(|eight| is_sound(u64::from_le_bytes(*eight)))
-}
-
-/// The hash of a name: 55 bits, not 0. A fold for each 8 bytes.
-pub(crate) fn hash(seed: u64, name: &[u8]) -> u64 {
-    let mut state = seed ^ fold(name.len() as u64 ^ FACTORS[0], FACTORS[1]);
-    for part in name.chunks(8) {
-        let mut word = [0; 8];
-        word[..part.len()].copy_from_slice(part);
-        state = fold(state ^ u64::from_le_bytes(word), FACTORS[0]).rotate_left(23) ^ FACTORS[1];
-    }
-    (fold(state, FACTORS[1]) >> (64 - HASH_BITS)).max(1)
 }
 
 const _: () = assert!(PAGE / 8 == 1 << NODE_BITS);

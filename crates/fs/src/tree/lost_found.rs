@@ -1,80 +1,78 @@
 //! Inodes that a repair found without a name: each gets one in `lost+found` when the file system is opened.
 
 use crate::format::inode::LOST;
-use crate::fs::FileSystem;
 use crate::store::change::Change;
+use crate::tree::{Tree, create, directory, lookup};
 use crate::{Credentials, Error, Ino, Kind, NewFile, Result};
 
 const DIRECTORY: &str = "lost+found";
 /// Names that are tried where others have them: the name itself, then with `.1` and so on behind it.
 const TRIES: u32 = 100;
 
-impl FileSystem {
-    /// Gives every lost inode a name: `#` and its number. One that cannot have any stays lost until the next time: for its
-    /// sake nobody is kept from all the others.
-    pub(crate) fn rescue_lost(&self) -> Result<()> {
-        for ino in self.orphans.ready() {
-            let is_lost = self.load(ino).is_ok_and(|inode| inode.head.flags & LOST != 0);
-            if is_lost && let Err(error @ Error::Pool(_)) = self.rescue(ino) {
-                return Err(error);
-            }
+/// Gives every lost inode a name: `#` and its number. One that cannot have any stays lost until the next time: for its
+/// sake nobody is kept from all the others.
+pub(crate) fn rescue_lost(tree: &Tree) -> Result<()> {
+    for ino in tree.orphans.ready() {
+        let is_lost = tree.load(ino).is_ok_and(|inode| inode.head.flags & LOST != 0);
+        if is_lost && let Err(error @ Error::Pool(_)) = rescue(tree, ino) {
+            return Err(error);
         }
-        Ok(())
     }
+    Ok(())
+}
 
-    fn rescue(&self, ino: Ino) -> Result<()> {
-        let found = self.lost_and_found()?;
-        let name = self.free_name(found, ino)?;
-        let name = self.name_to_make(name.as_bytes())?;
-        let mut dir = self.load_living(found)?;
-        let place = self.make_room(&mut dir, &name)?;
-        let mut inode = self.load(ino)?;
-        let mut change = Change::new(self);
-        self.add_name(&mut change, &mut dir, (&name, place), (ino, inode.kind().unwrap_or(Kind::File)))?;
-        self.free_orphan(&mut change, &mut inode)?;
-        inode.head.flags &= !LOST;
-        if inode.is_directory() {
-            inode.rest.parent = found.0;
-            dir.count_links(1, 0);
+fn rescue(tree: &Tree, ino: Ino) -> Result<()> {
+    let found = lost_and_found(tree)?;
+    let name = free_name(tree, found, ino)?;
+    let name = directory::name_to_make(tree, name.as_bytes())?;
+    let mut dir = tree.load_living(found)?;
+    let place = directory::make_room(tree, &mut dir, &name)?;
+    let mut inode = tree.load(ino)?;
+    let mut change = Change::new(tree);
+    directory::add_name(tree, &mut change, &mut dir, (&name, place), (ino, inode.kind().unwrap_or(Kind::File)))?;
+    tree.free_orphan(&mut change, &mut inode)?;
+    inode.head.flags &= !LOST;
+    if inode.is_directory() {
+        inode.rest.parent = found.0;
+        dir.count_links(1, 0);
+    }
+    change.write_inode(&mut inode);
+    change.write_head(&mut dir);
+    change.commit()?;
+    tree.orphans.remove(ino);
+    Ok(())
+}
+
+/// The directory for what is lost: the first of its names that is one's, or that nobody has.
+fn lost_and_found(tree: &Tree) -> Result<Ino> {
+    for name in names_like(DIRECTORY) {
+        match lookup::child(tree, Ino::ROOT, name.as_bytes()) {
+            Ok(ino) if tree.load_living(ino).is_ok() => return Ok(ino),
+            Ok(_) => {}
+            Err(Error::NotFound) => return make_lost_and_found(tree, &name),
+            Err(error) => return Err(error),
         }
-        change.write_inode(&mut inode);
-        change.write_head(&mut dir);
-        change.commit()?;
-        self.orphans.remove(ino);
-        Ok(())
     }
+    Err(Error::Exists)
+}
 
-    /// The directory for what is lost: the first of its names that is one's, or that nobody has.
-    fn lost_and_found(&self) -> Result<Ino> {
-        for name in names_like(DIRECTORY) {
-            match self.child(Ino::ROOT, name.as_bytes()) {
-                Ok(ino) if self.load_living(ino).is_ok() => return Ok(ino),
-                Ok(_) => {}
-                Err(Error::NotFound) => return self.make_lost_and_found(&name),
-                Err(error) => return Err(error),
-            }
+fn make_lost_and_found(tree: &Tree, name: &str) -> Result<Ino> {
+    let root = tree.load(Ino::ROOT)?;
+    let by = Credentials { uid: root.head.uid, gid: root.head.gid };
+    let new = NewFile { kind: Kind::Directory, mode: 0o700, umask: 0, rdev: 0, by };
+    create::create_file(tree, Ino::ROOT, name.as_bytes(), &new).map(|attr| attr.ino)
+}
+
+/// The first name for `ino` that nobody has in `dir`.
+fn free_name(tree: &Tree, dir: Ino, ino: Ino) -> Result<String> {
+    for name in names_like(&format!("#{}", ino.0)) {
+        match lookup::child(tree, dir, name.as_bytes()) {
+            Ok(_) => {}
+            Err(Error::NotFound) => return Ok(name),
+            Err(error) => return Err(error),
         }
-        Err(Error::Exists)
     }
-
-    fn make_lost_and_found(&self, name: &str) -> Result<Ino> {
-        let root = self.load(Ino::ROOT)?;
-        let by = Credentials { uid: root.head.uid, gid: root.head.gid };
-        let new = NewFile { kind: Kind::Directory, mode: 0o700, umask: 0, rdev: 0, by };
-        self.create_file(Ino::ROOT, name.as_bytes(), &new).map(|attr| attr.ino)
-    }
-
-    /// The first name for `ino` that nobody has in `dir`.
-    fn free_name(&self, dir: Ino, ino: Ino) -> Result<String> {
-        for name in names_like(&format!("#{}", ino.0)) {
-            match self.child(dir, name.as_bytes()) {
-                Ok(_) => {}
-                Err(Error::NotFound) => return Ok(name),
-                Err(error) => return Err(error),
-            }
-        }
-        Err(Error::Exists)
-    }
+    Err(Error::Exists)
 }
 
 fn names_like(name: &str) -> impl Iterator<Item = String> {

@@ -1,12 +1,12 @@
 //! Moving names, all or nothing.
 
-use crate::file::read::apply_waiting;
+use crate::file::size;
 use crate::format::inode::Inode;
-use crate::fs::FileSystem;
 use crate::store::change::Change;
 use crate::store::locks::Locked;
-use crate::tree::directory::{Hit, Name, Place};
+use crate::tree::directory::{self, Hit, Name, Place};
 use crate::tree::remove::check_removable;
+use crate::tree::{Tree, create, hold};
 use crate::{Credentials, Error, Ino, Kind, NewFile, Rename, Result};
 
 /// A name to be moved, or to be moved to.
@@ -31,209 +31,215 @@ enum Target<'a> {
     Free(Box<Place>, &'a Name<'a>),
 }
 
-impl FileSystem {
-    /// Moves a name, all or nothing.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] where `from` is not there, or `to` is not that is to be exchanged; [`Error::Exists`] where
-    /// `to` is there that is not to be replaced, [`Error::IsDirectory`], [`Error::NotDirectory`] and
-    /// [`Error::NotEmpty`] where it cannot be. [`Error::Invalid`] for `.` and `..` and for a directory that would come
-    /// to lie within itself; else as [`FileSystem::create_file`].
-    pub fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename) -> Result<()> {
-        self.with_space(|| self.rename_anew(from, to, how))
+/// Locks `inos` and what `also` finds with them locked, whatever order that takes.
+pub(crate) fn lock_with<'a>(tree: &'a Tree, inos: &[Ino], also: impl Fn() -> Result<Vec<Ino>>) -> Result<Locked<'a>> {
+    let mut wanted = inos.to_vec();
+    loop {
+        let locked = tree.locks.write_all(&wanted);
+        let more = also()?;
+        if more.iter().all(|ino| wanted.contains(ino)) {
+            return Ok(locked);
+        }
+        wanted.truncate(inos.len());
+        wanted.extend(more);
     }
+}
 
-    fn rename_anew(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename) -> Result<()> {
-        self.refuse_if_read_only()?;
-        if [from.1, to.1].iter().any(|name| matches!(*name, b"." | b"..")) {
-            return Err(Error::Invalid("a directory is not moved by the name it has for itself or its parent"));
-        }
-        let from = End { dir: from.0, name: self.name(from.1)? };
-        let to = End { dir: to.0, name: self.name(to.1)? };
-        let _pass = self.gate.pass();
-        // Which directory lies in which does not change meanwhile.
-        let _moving = (from.dir != to.dir).then(|| self.moving.lock());
-        let also = || {
-            let one = |end: &End<'_>| -> Result<Option<Ino>> {
-                Ok(self.find(&self.load_living(end.dir)?, &end.name)?.map(|hit| hit.entry.ino))
-            };
-            Ok([one(&from)?, one(&to)?].into_iter().flatten().collect::<Vec<Ino>>())
-        };
-        let mut locked = self.lock_with(&[from.dir, to.dir], also)?;
-        self.rename_locked(&mut locked, &from, &to, how)
+/// See [`crate::FileSystem::rename`].
+pub(crate) fn rename(tree: &Tree, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename) -> Result<()> {
+    tree.with_space(|| rename_anew(tree, from, to, how))
+}
+
+fn rename_anew(tree: &Tree, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename) -> Result<()> {
+    tree.refuse_if_read_only()?;
+    if [from.1, to.1].iter().any(|name| matches!(*name, b"." | b"..")) {
+        return Err(Error::Invalid("a directory is not moved by the name it has for itself or its parent"));
     }
+    let from = End { dir: from.0, name: directory::hash_name(tree, from.1)? };
+    let to = End { dir: to.0, name: directory::hash_name(tree, to.1)? };
+    let _pass = tree.gate.pass();
+    // Which directory lies in which does not change meanwhile.
+    let _moving = (from.dir != to.dir).then(|| tree.moving.lock());
+    let also = || {
+        let one = |end: &End<'_>| -> Result<Option<Ino>> {
+            Ok(directory::find_name(tree, &tree.load_living(end.dir)?, &end.name)?.map(|hit| hit.entry.ino))
+        };
+        Ok([one(&from)?, one(&to)?].into_iter().flatten().collect::<Vec<Ino>>())
+    };
+    let mut locked = lock_with(tree, &[from.dir, to.dir], also)?;
+    rename_locked(tree, &mut locked, &from, &to, how)
+}
 
-    fn rename_locked(&self, locked: &mut Locked<'_>, from: &End<'_>, to: &End<'_>, how: Rename) -> Result<()> {
-        let (mut from_dir, mut to_dir) = (self.load_living(from.dir)?, self.load_living(to.dir)?);
-        let moved = self.find(&from_dir, &from.name)?.ok_or(Error::NotFound)?;
-        let met = self.find(&to_dir, &to.name)?;
-        let inode = self.load_child(moved.entry.ino)?;
-        if from.dir != to.dir && inode.is_directory() {
-            self.refuse_within(inode.ino, to.dir)?;
-        }
-        match (how, &met) {
-            (Rename::NoReplace | Rename::WhiteoutNoReplace(_), Some(_)) => return Err(Error::Exists),
-            (Rename::Exchange, None) => return Err(Error::NotFound),
-            (Rename::Exchange, Some(met)) => {
-                return self.exchange(locked, (&mut from_dir, &moved), (&mut to_dir, met));
-            }
-            (_, Some(met)) if met.entry.ino == moved.entry.ino => return Ok(()),
-            _ => {}
-        }
-        let mut place = None;
-        if met.is_none() {
-            place = Some(self.make_room(&mut to_dir, &to.name)?);
-            if from.dir == to.dir {
-                from_dir = to_dir;
-            }
-        }
-        // A page may have been split: what is to be removed is looked for again.
-        let moved = self.find(&from_dir, &from.name)?.ok_or(Error::NotFound)?;
-        let to = match (met, place) {
-            (Some(met), _) => Target::Met(Box::new(met)),
-            (None, Some(place)) => Target::Free(Box::new(place), &to.name),
-            (None, None) => return Err(Error::NotFound),
-        };
-        let whiteout = match how {
-            Rename::Whiteout(by) | Rename::WhiteoutNoReplace(by) => Some(by),
-            _ => None,
-        };
-        self.move_name(locked, Source { dir: from_dir, hit: moved, whiteout }, (to_dir, to))
+fn rename_locked(tree: &Tree, locked: &mut Locked<'_>, from: &End<'_>, to: &End<'_>, how: Rename) -> Result<()> {
+    let (mut from_dir, mut to_dir) = (tree.load_living(from.dir)?, tree.load_living(to.dir)?);
+    let moved = directory::find_name(tree, &from_dir, &from.name)?.ok_or(Error::NotFound)?;
+    let met = directory::find_name(tree, &to_dir, &to.name)?;
+    let inode = tree.load_child(moved.entry.ino)?;
+    if from.dir != to.dir && inode.is_directory() {
+        refuse_within(tree, inode.ino, to.dir)?;
     }
-
-    /// Lets the name `from` become `to`.
-    fn move_name(&self, locked: &mut Locked<'_>, from: Source, (mut to_dir, to): (Inode, Target<'_>)) -> Result<()> {
-        let Source { dir: mut from_dir, hit: moved, whiteout } = from;
-        let (now, is_same) = (self.now(), from_dir.ino == to_dir.ino);
-        let (ino, kind) = (moved.entry.ino, moved.entry.kind);
-        let mut inode = self.load_for_head(locked, ino)?;
-        let is_directory = inode.is_directory();
-        let mut change = Change::new(self);
-        let mut dropped = None;
-        match to {
-            Target::Met(met) => {
-                let mut victim = self.load_for_head(locked, met.entry.ino)?;
-                check_removable(&victim, is_directory)?;
-                self.redirect_name(&mut change, &met, (ino, kind));
-                to_dir.count_links(0, is_directory.into());
-                let how = self.drop_link(&mut change, locked.stripe(victim.ino), &mut victim, now)?;
-                dropped = Some((victim.ino, how));
-            }
-            Target::Free(place, name) => self.add_name(&mut change, &mut to_dir, (name, *place), (ino, kind))?,
+    match (how, &met) {
+        (Rename::NoReplace | Rename::WhiteoutNoReplace(_), Some(_)) => return Err(Error::Exists),
+        (Rename::Exchange, None) => return Err(Error::NotFound),
+        (Rename::Exchange, Some(met)) => {
+            return exchange(tree, locked, (&mut from_dir, &moved), (&mut to_dir, met));
         }
-        if is_same {
+        (_, Some(met)) if met.entry.ino == moved.entry.ino => return Ok(()),
+        _ => {}
+    }
+    let mut place = None;
+    if met.is_none() {
+        place = Some(directory::make_room(tree, &mut to_dir, &to.name)?);
+        if from.dir == to.dir {
             from_dir = to_dir;
         }
-        match whiteout {
-            Some(by) => {
-                let white = self.make_whiteout(&mut change, &from_dir, by, now)?;
-                self.redirect_name(&mut change, &moved, (white, Kind::CharDevice));
+    }
+    // A page may have been split: what is to be removed is looked for again.
+    let moved = directory::find_name(tree, &from_dir, &from.name)?.ok_or(Error::NotFound)?;
+    let to = match (met, place) {
+        (Some(met), _) => Target::Met(Box::new(met)),
+        (None, Some(place)) => Target::Free(Box::new(place), &to.name),
+        (None, None) => return Err(Error::NotFound),
+    };
+    let whiteout = match how {
+        Rename::Whiteout(by) | Rename::WhiteoutNoReplace(by) => Some(by),
+        _ => None,
+    };
+    move_name(tree, locked, Source { dir: from_dir, hit: moved, whiteout }, (to_dir, to))
+}
+
+/// Lets the name `from` become `to`.
+fn move_name(tree: &Tree, locked: &mut Locked<'_>, from: Source, (mut to_dir, to): (Inode, Target<'_>)) -> Result<()> {
+    let Source { dir: mut from_dir, hit: moved, whiteout } = from;
+    let (now, is_same) = (tree.now(), from_dir.ino == to_dir.ino);
+    let (ino, kind) = (moved.entry.ino, moved.entry.kind);
+    let mut inode = load_for_head(tree, locked, ino)?;
+    let is_directory = inode.is_directory();
+    let mut change = Change::new(tree);
+    let mut dropped = None;
+    match to {
+        Target::Met(met) => {
+            let mut victim = load_for_head(tree, locked, met.entry.ino)?;
+            check_removable(&victim, is_directory)?;
+            directory::redirect_name(&mut change, &met, (ino, kind));
+            to_dir.count_links(0, is_directory.into());
+            let how = hold::drop_link(tree, &mut change, locked.stripe(victim.ino), &mut victim, now)?;
+            dropped = Some((victim.ino, how));
+        }
+        Target::Free(place, name) => directory::add_name(tree, &mut change, &mut to_dir, (name, *place), (ino, kind))?,
+    }
+    if is_same {
+        from_dir = to_dir;
+    }
+    match whiteout {
+        Some(by) => {
+            let white = make_whiteout(tree, &mut change, &from_dir, by, now)?;
+            directory::redirect_name(&mut change, &moved, (white, Kind::CharDevice));
+        }
+        None => directory::remove_name(tree, &mut change, &mut from_dir, &moved, is_same),
+    }
+    if is_directory && !is_same {
+        from_dir.count_links(0, 1);
+        to_dir.count_links(1, 0);
+        inode.rest.parent = to_dir.ino.0;
+    }
+    inode.head.ctime = now;
+    from_dir.touch(now);
+    to_dir.touch(now);
+    change.write_inode(&mut inode);
+    if !is_same {
+        change.write_head(&mut to_dir);
+    }
+    change.write_head(&mut from_dir);
+    change.commit()?;
+    if let Some((ino, how)) = dropped {
+        hold::dropped(tree, locked.stripe(ino), ino, how);
+    }
+    Ok(())
+}
+
+/// Lets `change` make a whiteout for a name in `dir`.
+fn make_whiteout(tree: &Tree, change: &mut Change<'_>, dir: &Inode, by: Credentials, now: i64) -> Result<Ino> {
+    let new = NewFile { kind: Kind::CharDevice, mode: 0, umask: 0, rdev: 0, by };
+    let mut inode = change.take_inode()?;
+    create::fill_new_inode(tree, change, dir, &mut inode, &new, now)?;
+    change.write_inode(&mut inode);
+    Ok(inode.ino)
+}
+
+/// Lets two names change what they name.
+fn exchange(
+    tree: &Tree,
+    locked: &mut Locked<'_>,
+    (from_dir, one): (&mut Inode, &Hit),
+    (to_dir, other): (&mut Inode, &Hit),
+) -> Result<()> {
+    if one.entry.ino == other.entry.ino {
+        return Ok(());
+    }
+    let (now, is_same) = (tree.now(), from_dir.ino == to_dir.ino);
+    let (mut first, mut second) =
+        (load_for_head(tree, locked, one.entry.ino)?, load_for_head(tree, locked, other.entry.ino)?);
+    if !is_same && second.is_directory() {
+        refuse_within(tree, second.ino, from_dir.ino)?;
+    }
+    let mut change = Change::new(tree);
+    directory::redirect_name(&mut change, one, (other.entry.ino, other.entry.kind));
+    directory::redirect_name(&mut change, other, (one.entry.ino, one.entry.kind));
+    if !is_same {
+        for (inode, entered) in [(&mut first, to_dir.ino), (&mut second, from_dir.ino)] {
+            if inode.is_directory() {
+                inode.rest.parent = entered.0;
             }
-            None => self.remove_name(&mut change, &mut from_dir, &moved, is_same),
         }
-        if is_directory && !is_same {
-            from_dir.count_links(0, 1);
-            to_dir.count_links(1, 0);
-            inode.rest.parent = to_dir.ino.0;
-        }
+        let (ones, others) = (u32::from(first.is_directory()), u32::from(second.is_directory()));
+        from_dir.count_links(others, ones);
+        to_dir.count_links(ones, others);
+    }
+    for inode in [&mut first, &mut second] {
         inode.head.ctime = now;
-        from_dir.touch(now);
-        to_dir.touch(now);
-        change.write_inode(&mut inode);
-        if !is_same {
-            change.write_head(&mut to_dir);
-        }
-        change.write_head(&mut from_dir);
-        change.commit()?;
-        if let Some((ino, how)) = dropped {
-            self.dropped(locked.stripe(ino), ino, how);
-        }
-        Ok(())
+        change.write_inode(inode);
     }
+    from_dir.touch(now);
+    to_dir.touch(now);
+    change.write_head(from_dir);
+    if !is_same {
+        change.write_head(to_dir);
+    }
+    change.commit()
+}
 
-    /// Lets `change` make a whiteout for a name in `dir`.
-    fn make_whiteout(&self, change: &mut Change<'_>, dir: &Inode, by: Credentials, now: i64) -> Result<Ino> {
-        let new = NewFile { kind: Kind::CharDevice, mode: 0, umask: 0, rdev: 0, by };
-        let mut inode = change.take_inode()?;
-        self.fill_new_inode(change, dir, &mut inode, &new, now)?;
-        change.write_inode(&mut inode);
-        Ok(inode.ino)
+/// An inode whose head is to be written, with the size that waits for an fsync: what that covers is durable before.
+pub(crate) fn load_for_head(tree: &Tree, locked: &mut Locked<'_>, ino: Ino) -> Result<Inode> {
+    let mut inode = tree.load_child(ino)?;
+    let stripe = locked.stripe(ino);
+    stripe.apply_waiting(&mut inode);
+    if stripe.waiting.contains_key(&ino.0) {
+        size::settle_data(tree)?;
+        inode.settle_size();
     }
+    Ok(inode)
+}
 
-    /// Lets two names change what they name.
-    fn exchange(
-        &self,
-        locked: &mut Locked<'_>,
-        (from_dir, one): (&mut Inode, &Hit),
-        (to_dir, other): (&mut Inode, &Hit),
-    ) -> Result<()> {
-        if one.entry.ino == other.entry.ino {
-            return Ok(());
+/// Refuses to move directory `ino` into `into`, which is or lies in it. Damaged ones may lie in one another: who comes
+/// by the same one again goes around in a ring.
+fn refuse_within(tree: &Tree, ino: Ino, into: Ino) -> Result<()> {
+    let (mut above, mut passed) = (into, None);
+    for step in 1_u64.. {
+        if above == ino {
+            return Err(Error::Invalid("a directory is not moved into itself"));
         }
-        let (now, is_same) = (self.now(), from_dir.ino == to_dir.ino);
-        let (mut first, mut second) =
-            (self.load_for_head(locked, one.entry.ino)?, self.load_for_head(locked, other.entry.ino)?);
-        if !is_same && second.is_directory() {
-            self.refuse_within(second.ino, from_dir.ino)?;
+        if above == Ino::ROOT {
+            break;
         }
-        let mut change = Change::new(self);
-        self.redirect_name(&mut change, one, (other.entry.ino, other.entry.kind));
-        self.redirect_name(&mut change, other, (one.entry.ino, one.entry.kind));
-        if !is_same {
-            for (inode, entered) in [(&mut first, to_dir.ino), (&mut second, from_dir.ino)] {
-                if inode.is_directory() {
-                    inode.rest.parent = entered.0;
-                }
-            }
-            let (ones, others) = (u32::from(first.is_directory()), u32::from(second.is_directory()));
-            from_dir.count_links(others, ones);
-            to_dir.count_links(ones, others);
+        let inode = tree.load(above)?;
+        if passed == Some(above) {
+            return Err(tree.corrupt("the directory that a directory is in", inode.at));
         }
-        for inode in [&mut first, &mut second] {
-            inode.head.ctime = now;
-            change.write_inode(inode);
+        if step.is_power_of_two() {
+            passed = Some(above);
         }
-        from_dir.touch(now);
-        to_dir.touch(now);
-        change.write_head(from_dir);
-        if !is_same {
-            change.write_head(to_dir);
-        }
-        change.commit()
+        above = Ino(inode.rest.parent);
     }
-
-    /// An inode whose head is to be written, with the size that waits for an fsync: what that covers is durable before.
-    pub(crate) fn load_for_head(&self, locked: &mut Locked<'_>, ino: Ino) -> Result<Inode> {
-        let mut inode = self.load_child(ino)?;
-        let stripe = locked.stripe(ino);
-        apply_waiting(stripe, &mut inode);
-        if stripe.waiting.contains_key(&ino.0) {
-            self.settle_data()?;
-            inode.settle_size();
-        }
-        Ok(inode)
-    }
-
-    /// Refuses to move directory `ino` into `into`, which is or lies in it. Damaged ones may lie in one another: who comes
-    /// by the same one again goes around in a ring.
-    fn refuse_within(&self, ino: Ino, into: Ino) -> Result<()> {
-        let (mut above, mut passed) = (into, None);
-        for step in 1_u64.. {
-            if above == ino {
-                return Err(Error::Invalid("a directory is not moved into itself"));
-            }
-            if above == Ino::ROOT {
-                break;
-            }
-            let inode = self.load(above)?;
-            if passed == Some(above) {
-                return Err(self.corrupt("the directory that a directory is in", inode.at));
-            }
-            if step.is_power_of_two() {
-                passed = Some(above);
-            }
-            above = Ino(inode.rest.parent);
-        }
-        Ok(())
-    }
+    Ok(())
 }

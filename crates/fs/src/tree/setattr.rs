@@ -2,113 +2,107 @@
 
 use ferrite_pool::layout::PAGE;
 
-use crate::file::read::apply_waiting;
+use crate::file::{gap, index, size, stopped_append, superpage};
 use crate::format::inode::{Head, Inode, KEEPS_PAGES};
 use crate::format::layout::FILE_BYTES_MAX;
-use crate::fs::FileSystem;
 use crate::store::change::Change;
+use crate::tree::{Tree, acl};
 use crate::{Attr, DataMode, Error, Ino, Kind, Result, SetAttr, SetTime};
 
-impl FileSystem {
-    /// Changes what `set` says, all in one; a size takes away or adds at the end. A mode changes the ACL with it.
-    ///
-    /// # Errors
-    /// Of a size: [`Error::FileTooBig`], [`Error::IsDirectory`] for a directory and [`Error::Invalid`] for what else
-    /// has no content. Else as [`FileSystem`] says.
-    pub fn setattr(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
-        self.with_space(|| self.setattr_anew(ino, set))
-    }
+/// See [`crate::FileSystem::setattr`].
+pub(crate) fn setattr(tree: &Tree, ino: Ino, set: &SetAttr) -> Result<Attr> {
+    tree.with_space(|| setattr_anew(tree, ino, set))
+}
 
-    fn setattr_anew(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
-        self.refuse_if_read_only()?;
-        self.fold_times(ino);
-        let _pass = self.gate.pass();
-        let mut stripe = self.locks.write(ino);
-        let mut inode = self.load(ino)?;
-        apply_waiting(&stripe, &mut inode);
-        self.calm(&mut stripe, &mut inode)?;
-        if self.are_only_times(&inode, set) {
-            set_times(&mut inode, set, self.now());
-            stripe.wait(&inode);
-            return self.attr_of(&inode);
-        }
-        if set.size.is_some() && stripe.waiting.contains_key(&ino.0) {
-            self.publish_size(&mut stripe, &mut inode)?;
-        }
-        let (before, cuts) = (inode.size(), set.size.is_some_and(|size| frees(&inode, size)));
-        if let Some(size) = set.size {
-            self.refuse_size(&inode, size)?;
-            if size > inode.size() {
-                self.define_until(&mut stripe, &mut inode, size)?;
-            }
-        }
-        let mut change = Change::new(self);
-        let is_ready = self.set_fields(&mut change, &mut inode, set)?;
-        change.write_inode(&mut inode);
-        change.commit()?;
-        stripe.wait_on(&inode);
-        if is_ready {
-            self.orphans.make_ready(ino);
-        }
-        if cuts {
-            self.shrink_super(&mut inode)?;
-        }
-        self.note_growth(ino, before..inode.size());
-        self.attr_of(&inode)
+fn setattr_anew(tree: &Tree, ino: Ino, set: &SetAttr) -> Result<Attr> {
+    tree.refuse_if_read_only()?;
+    tree.clients.fold_times(ino);
+    let _pass = tree.gate.pass();
+    let mut stripe = tree.locks.write(ino);
+    let mut inode = tree.load(ino)?;
+    stripe.apply_waiting(&mut inode);
+    stopped_append::calm(tree, &mut stripe, &mut inode)?;
+    if are_only_times(tree, &inode, set) {
+        set_times(&mut inode, set, tree.now());
+        stripe.wait(&inode);
+        return tree.attr_of(&inode);
     }
+    if set.size.is_some() && stripe.waiting.contains_key(&ino.0) {
+        size::publish_size(tree, &mut stripe, &mut inode)?;
+    }
+    let (before, cuts) = (inode.size(), set.size.is_some_and(|size| frees(&inode, size)));
+    if let Some(size) = set.size {
+        refuse_size(&inode, size)?;
+        if size > inode.size() {
+            gap::define_until(tree, &mut stripe, &mut inode, size)?;
+        }
+    }
+    let mut change = Change::new(tree);
+    let is_ready = set_fields(tree, &mut change, &mut inode, set)?;
+    change.write_inode(&mut inode);
+    change.commit()?;
+    stripe.wait_on(&inode);
+    if is_ready {
+        tree.orphans.make_ready(ino);
+    }
+    if cuts {
+        superpage::shrink_super(tree, &mut inode)?;
+    }
+    superpage::note_growth(tree, ino, before..inode.size());
+    tree.attr_of(&inode)
+}
 
-    /// Whether nothing but times of `inode` would change, which wait as those of what is written do (FW4).
-    fn are_only_times(&self, inode: &Inode, set: &SetAttr) -> bool {
-        let Head { mode, uid, gid, ctime, .. } = inode.head;
-        self.data_mode() == DataMode::Posix
-            && inode.kind() == Some(Kind::File)
-            && set.size.is_none()
-            && set.mode.is_none_or(|set| set & 0o7777 == mode & 0o7777)
-            && set.uid.is_none_or(|set| set == uid)
-            && set.gid.is_none_or(|set| set == gid)
-            // An earlier one than is on the medium does not count while it waits.
-            && set.ctime.is_none_or(|set| set.0 >= ctime)
-    }
+/// Whether nothing but times of `inode` would change, which wait as those of what is written do (FW4).
+fn are_only_times(tree: &Tree, inode: &Inode, set: &SetAttr) -> bool {
+    let Head { mode, uid, gid, ctime, .. } = inode.head;
+    tree.data_mode() == DataMode::Posix
+        && inode.kind() == Some(Kind::File)
+        && set.size.is_none()
+        && set.mode.is_none_or(|set| set & 0o7777 == mode & 0o7777)
+        && set.uid.is_none_or(|set| set == uid)
+        && set.gid.is_none_or(|set| set == gid)
+        // An earlier one than is on the medium does not count while it waits.
+        && set.ctime.is_none_or(|set| set.0 >= ctime)
+}
 
-    fn refuse_size(&self, inode: &Inode, size: u64) -> Result<()> {
-        match inode.kind() {
-            Some(Kind::File) if size <= FILE_BYTES_MAX => Ok(()),
-            Some(Kind::File) => Err(Error::FileTooBig),
-            Some(Kind::Directory) => Err(Error::IsDirectory),
-            _ => Err(Error::Invalid("only regular files have a size to set")),
-        }
+fn refuse_size(inode: &Inode, size: u64) -> Result<()> {
+    match inode.kind() {
+        Some(Kind::File) if size <= FILE_BYTES_MAX => Ok(()),
+        Some(Kind::File) => Err(Error::FileTooBig),
+        Some(Kind::Directory) => Err(Error::IsDirectory),
+        _ => Err(Error::Invalid("only regular files have a size to set")),
     }
+}
 
-    /// Whether the inode has become an orphan whose end is to be freed by steps.
-    fn set_fields(&self, change: &mut Change<'_>, inode: &mut Inode, set: &SetAttr) -> Result<bool> {
-        let now = self.now();
-        let mut is_ready = false;
-        if let Some(size) = set.size {
-            is_ready = frees(inode, size) && self.cut(change, inode, size)?;
-            inode.head.size = size;
-            inode.head.mtime = now;
-        }
-        if let Some(mode) = set.mode {
-            inode.head.mode = inode.head.mode & !0o7777 | mode & 0o7777;
-            self.mask_acl(change, inode)?;
-        }
-        inode.head.uid = set.uid.unwrap_or(inode.head.uid);
-        inode.head.gid = set.gid.unwrap_or(inode.head.gid);
-        set_times(inode, set, now);
-        Ok(is_ready)
+/// Whether the inode has become an orphan whose end is to be freed by steps.
+fn set_fields(tree: &Tree, change: &mut Change<'_>, inode: &mut Inode, set: &SetAttr) -> Result<bool> {
+    let now = tree.now();
+    let mut is_ready = false;
+    if let Some(size) = set.size {
+        is_ready = frees(inode, size) && cut(tree, change, inode, size)?;
+        inode.head.size = size;
+        inode.head.mtime = now;
     }
+    if let Some(mode) = set.mode {
+        inode.head.mode = inode.head.mode & !0o7777 | mode & 0o7777;
+        acl::mask_acl(tree, change, inode)?;
+    }
+    inode.head.uid = set.uid.unwrap_or(inode.head.uid);
+    inode.head.gid = set.gid.unwrap_or(inode.head.gid);
+    set_times(inode, set, now);
+    Ok(is_ready)
+}
 
-    /// Lets `change` free what lies behind `size`, or, where that is too much for one change, make the inode an orphan
-    /// to be cut by steps; whether it did the latter. What lies behind the end is undefined, so it may stay meanwhile.
-    fn cut(&self, change: &mut Change<'_>, inode: &mut Inode, size: u64) -> Result<bool> {
-        inode.head.flags &= !KEEPS_PAGES;
-        let from = size.div_ceil(PAGE);
-        if self.trim(change, inode, from)? {
-            return Ok(false);
-        }
-        self.make_orphan(change, inode)?;
-        Ok(true)
+/// Lets `change` free what lies behind `size`, or, where that is too much for one change, make the inode an orphan
+/// to be cut by steps; whether it did the latter. What lies behind the end is undefined, so it may stay meanwhile.
+fn cut(tree: &Tree, change: &mut Change<'_>, inode: &mut Inode, size: u64) -> Result<bool> {
+    inode.head.flags &= !KEEPS_PAGES;
+    let from = size.div_ceil(PAGE);
+    if index::trim(tree, change, inode, from)? {
+        return Ok(false);
     }
+    tree.make_orphan(change, inode)?;
+    Ok(true)
 }
 
 /// Whether pages of `inode` are to go where it is to end at byte `size`: those that were kept behind its end (FX1) also where

@@ -10,13 +10,12 @@
 use ferrite_memory::Scheme;
 use ferrite_pool::layout::PAGE;
 
-use crate::file::read::apply_waiting;
 use crate::format::inode::Inode;
 use crate::format::word::{Named, Word};
-use crate::fs::FileSystem;
 use crate::store::bits::pages_of;
 use crate::store::change::Change;
-use crate::tree::acl::{ACCESS, DEFAULT};
+use crate::tree::Tree;
+use crate::tree::acl::{self, ACCESS, DEFAULT};
 use crate::{Error, Ino, Result, SetXattr};
 
 /// Bytes of a value at most.
@@ -30,171 +29,156 @@ const NAME_BYTES_MAX: usize = 255;
 /// Names and values.
 pub(crate) type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
 
-impl FileSystem {
-    /// An extended attribute's value. Names are whole (`user.x`, `trusted.x`, `security.x`,
-    /// `system.posix_acl_access`); who may see which is the caller's to check.
-    ///
-    /// # Errors
-    /// [`Error::NoAttribute`]; [`Error::Unsupported`] for a name that begins as none of these, [`Error::Invalid`] for
-    /// one that ends there. Else as [`FileSystem`] says.
-    pub fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
-        ensure_known(name)?;
-        let _stripe = self.locks.read(ino);
-        let xattrs = self.load_xattrs(&self.load(ino)?)?;
-        xattrs.into_iter().find(|(known, _)| known == name).map(|(_, value)| value).ok_or(Error::NoAttribute)
-    }
+/// See [`crate::FileSystem::xattr`].
+pub(crate) fn xattr(tree: &Tree, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+    ensure_known(name)?;
+    let _stripe = tree.locks.read(ino);
+    let xattrs = load_xattrs(tree, &tree.load(ino)?)?;
+    xattrs.into_iter().find(|(known, _)| known == name).map(|(_, value)| value).ok_or(Error::NoAttribute)
+}
 
-    /// The names of all extended attributes.
-    ///
-    /// # Errors
-    /// As [`FileSystem`] says.
-    pub fn xattrs(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
-        let _stripe = self.locks.read(ino);
-        Ok(self.load_xattrs(&self.load(ino)?)?.into_iter().map(|(name, _)| name).collect())
-    }
+/// See [`crate::FileSystem::xattrs`].
+pub(crate) fn xattrs(tree: &Tree, ino: Ino) -> Result<Vec<Vec<u8>>> {
+    let _stripe = tree.locks.read(ino);
+    Ok(load_xattrs(tree, &tree.load(ino)?)?.into_iter().map(|(name, _)| name).collect())
+}
 
-    /// Sets an extended attribute: up to 64 KiB. An ACL changes the mode with it.
-    ///
-    /// # Errors
-    /// [`Error::Exists`] or [`Error::NoAttribute`] as `how` says, [`Error::AttributeTooBig`] for the value,
-    /// [`Error::AttributesFull`] for more than 256 KiB of all of them, [`Error::Invalid`] for what can be no name or no
-    /// ACL, [`Error::NotPermitted`] for the default ACL of what is no directory, [`Error::Unsupported`] for the ACL of
-    /// a symbolic link. Else as [`FileSystem::xattr`], or for want of space.
-    pub fn set_xattr(&self, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
-        ensure_known(name)?;
-        if name.len() > NAME_BYTES_MAX || name.contains(&0) {
-            return Err(Error::Invalid("the name of an extended attribute is at most 255 bytes without zeros"));
+/// See [`crate::FileSystem::set_xattr`].
+pub(crate) fn set_xattr(tree: &Tree, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
+    ensure_known(name)?;
+    if name.len() > NAME_BYTES_MAX || name.contains(&0) {
+        return Err(Error::Invalid("the name of an extended attribute is at most 255 bytes without zeros"));
+    }
+    if value.len() > VALUE_BYTES_MAX {
+        return Err(Error::AttributeTooBig);
+    }
+    change_xattrs(tree, ino, &mut |inode, xattrs| {
+        let at = xattrs.iter().position(|(known, _)| known == name);
+        match (at, how) {
+            (Some(_), SetXattr::Create) => return Err(Error::Exists),
+            (None, SetXattr::Replace) => return Err(Error::NoAttribute),
+            _ => {}
         }
-        if value.len() > VALUE_BYTES_MAX {
-            return Err(Error::AttributeTooBig);
-        }
-        self.change_xattrs(ino, &mut |inode, xattrs| {
-            let at = xattrs.iter().position(|(known, _)| known == name);
-            match (at, how) {
-                (Some(_), SetXattr::Create) => return Err(Error::Exists),
-                (None, SetXattr::Replace) => return Err(Error::NoAttribute),
-                _ => {}
-            }
-            if !self.apply_acl(inode, name, value)? {
-                xattrs.retain(|(known, _)| known != name);
-                return Ok(());
-            }
-            match at {
-                Some(at) => xattrs[at].1 = value.to_vec(),
-                None => xattrs.push((name.to_vec(), value.to_vec())),
-            }
-            Ok(())
-        })
-    }
-
-    /// Removes an extended attribute.
-    ///
-    /// # Errors
-    /// As [`FileSystem::xattr`], or for want of space.
-    pub fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
-        ensure_known(name)?;
-        self.change_xattrs(ino, &mut |_, xattrs| {
-            let at = xattrs.iter().position(|(known, _)| known == name).ok_or(Error::NoAttribute)?;
-            xattrs.remove(at);
-            Ok(())
-        })
-    }
-
-    fn change_xattrs(&self, ino: Ino, edit: &mut dyn FnMut(&mut Inode, &mut Xattrs) -> Result<()>) -> Result<()> {
-        self.with_space(|| self.change_xattrs_anew(ino, edit))
-    }
-
-    fn change_xattrs_anew(&self, ino: Ino, edit: &mut dyn FnMut(&mut Inode, &mut Xattrs) -> Result<()>) -> Result<()> {
-        self.refuse_if_read_only()?;
-        let _pass = self.gate.pass();
-        let mut stripe = self.locks.write(ino);
-        let mut inode = self.load(ino)?;
-        apply_waiting(&stripe, &mut inode);
-        let mut xattrs = self.load_xattrs(&inode)?;
-        edit(&mut inode, &mut xattrs)?;
-        inode.head.ctime = self.now();
-        let mut change = Change::new(self);
-        self.store_xattrs(&mut change, &mut inode, &xattrs)?;
-        change.write_inode(&mut inode);
-        change.commit()?;
-        stripe.wait_on(&inode);
-        Ok(())
-    }
-
-    /// All extended attributes of a file.
-    pub(crate) fn load_xattrs(&self, inode: &Inode) -> Result<Xattrs> {
-        if inode.rest.xattrs == 0 {
-            return Ok(Vec::new());
-        }
-        let corrupt = || self.corrupt("the extended attributes", inode.at);
-        let pages = self.xattr_pages(inode)?;
-        let mut blob = vec![0; pages.len() * PAGE as usize];
-        for (page, bytes) in pages.iter().zip(blob.chunks_mut(PAGE as usize)) {
-            self.memory().load(self.place(*page)?, bytes);
-        }
-        decode(&blob).ok_or_else(corrupt)
-    }
-
-    /// The pages of the blob, in order.
-    pub(crate) fn xattr_pages(&self, inode: &Inode) -> Result<Vec<u64>> {
-        let corrupt = || self.corrupt("the extended attributes", inode.at);
-        match Word(inode.rest.xattrs).named() {
-            Named::Nothing => Ok(Vec::new()),
-            Named::Page(page) => Ok(vec![page]),
-            Named::Node(node) => {
-                let words = self.load_words(self.place(node)?);
-                let page = |word: &u64| match Word(*word).named() {
-                    Named::Page(page) => Ok(page),
-                    _ => Err(corrupt()),
-                };
-                words.iter().take_while(|word| **word != 0).map(page).collect()
-            }
-            _ => Err(corrupt()),
-        }
-    }
-
-    /// Lets `change` give `inode` these attributes in the place of those it has; the inode is the caller's to write.
-    pub(crate) fn store_xattrs(&self, change: &mut Change<'_>, inode: &mut Inode, xattrs: &Xattrs) -> Result<()> {
-        let blob = encode(xattrs);
-        if blob.len() > BLOB_BYTES_MAX {
-            return Err(Error::AttributesFull);
-        }
-        self.free_xattrs(change, inode)?;
-        if xattrs.is_empty() {
+        if !acl::apply_acl(inode, name, value)? {
+            xattrs.retain(|(known, _)| known != name);
             return Ok(());
         }
-        let runs = change.take_data((blob.len() as u64).div_ceil(PAGE))?;
-        let mut words = Vec::new();
-        for (page, bytes) in pages_of(&runs).zip(blob.chunks(PAGE as usize)) {
-            self.memory().store(self.place(page)?, bytes, Scheme::Nt);
-            words.push(Word::page(page));
-        }
-        self.settle()?;
-        inode.add_pages(words.len() as u64);
-        inode.rest.xattrs = words[0].0;
-        if words.len() > 1 {
-            let (node, at) = change.take_index_page()?;
-            let bytes: Vec<u8> = words.iter().flat_map(|word| word.0.to_le_bytes()).collect();
-            change.write(at, &bytes);
-            inode.rest.xattrs = Word::node(node).0;
-            inode.add_pages(1);
+        match at {
+            Some(at) => xattrs[at].1 = value.to_vec(),
+            None => xattrs.push((name.to_vec(), value.to_vec())),
         }
         Ok(())
-    }
+    })
+}
 
-    /// Lets `change` free the attributes of `inode`.
-    pub(crate) fn free_xattrs(&self, change: &mut Change<'_>, inode: &mut Inode) -> Result<()> {
-        let pages = self.xattr_pages(inode)?;
-        pages.iter().for_each(|page| change.free_page(*page));
-        let mut count = pages.len() as u64;
-        if let Named::Node(node) = Word(inode.rest.xattrs).named() {
-            change.free_page(node);
-            count += 1;
-        }
-        inode.rest.xattrs = 0;
-        inode.head.pages = inode.head.pages.saturating_sub(count);
+/// See [`crate::FileSystem::remove_xattr`].
+pub(crate) fn remove_xattr(tree: &Tree, ino: Ino, name: &[u8]) -> Result<()> {
+    ensure_known(name)?;
+    change_xattrs(tree, ino, &mut |_, xattrs| {
+        let at = xattrs.iter().position(|(known, _)| known == name).ok_or(Error::NoAttribute)?;
+        xattrs.remove(at);
         Ok(())
+    })
+}
+
+fn change_xattrs(tree: &Tree, ino: Ino, edit: &mut dyn FnMut(&mut Inode, &mut Xattrs) -> Result<()>) -> Result<()> {
+    tree.with_space(|| change_xattrs_anew(tree, ino, edit))
+}
+
+fn change_xattrs_anew(
+    tree: &Tree,
+    ino: Ino,
+    edit: &mut dyn FnMut(&mut Inode, &mut Xattrs) -> Result<()>,
+) -> Result<()> {
+    tree.refuse_if_read_only()?;
+    let _pass = tree.gate.pass();
+    let mut stripe = tree.locks.write(ino);
+    let mut inode = tree.load(ino)?;
+    stripe.apply_waiting(&mut inode);
+    let mut xattrs = load_xattrs(tree, &inode)?;
+    edit(&mut inode, &mut xattrs)?;
+    inode.head.ctime = tree.now();
+    let mut change = Change::new(tree);
+    store_xattrs(tree, &mut change, &mut inode, &xattrs)?;
+    change.write_inode(&mut inode);
+    change.commit()?;
+    stripe.wait_on(&inode);
+    Ok(())
+}
+
+/// All extended attributes of a file.
+pub(crate) fn load_xattrs(tree: &Tree, inode: &Inode) -> Result<Xattrs> {
+    if inode.rest.xattrs == 0 {
+        return Ok(Vec::new());
     }
+    let corrupt = || tree.corrupt("the extended attributes", inode.at);
+    let pages = xattr_pages(tree, inode)?;
+    let mut blob = vec![0; pages.len() * PAGE as usize];
+    for (page, bytes) in pages.iter().zip(blob.chunks_mut(PAGE as usize)) {
+        tree.memory().load(tree.place(*page)?, bytes);
+    }
+    decode(&blob).ok_or_else(corrupt)
+}
+
+/// The pages of the blob, in order.
+pub(crate) fn xattr_pages(tree: &Tree, inode: &Inode) -> Result<Vec<u64>> {
+    let corrupt = || tree.corrupt("the extended attributes", inode.at);
+    match Word(inode.rest.xattrs).named() {
+        Named::Nothing => Ok(Vec::new()),
+        Named::Page(page) => Ok(vec![page]),
+        Named::Node(node) => {
+            let words = tree.load_words(tree.place(node)?);
+            let page = |word: &u64| match Word(*word).named() {
+                Named::Page(page) => Ok(page),
+                _ => Err(corrupt()),
+            };
+            words.iter().take_while(|word| **word != 0).map(page).collect()
+        }
+        _ => Err(corrupt()),
+    }
+}
+
+/// Lets `change` give `inode` these attributes in the place of those it has; the inode is the caller's to write.
+pub(crate) fn store_xattrs(tree: &Tree, change: &mut Change<'_>, inode: &mut Inode, xattrs: &Xattrs) -> Result<()> {
+    let blob = encode(xattrs);
+    if blob.len() > BLOB_BYTES_MAX {
+        return Err(Error::AttributesFull);
+    }
+    free_xattrs(tree, change, inode)?;
+    if xattrs.is_empty() {
+        return Ok(());
+    }
+    let runs = change.take_data((blob.len() as u64).div_ceil(PAGE))?;
+    let mut words = Vec::new();
+    for (page, bytes) in pages_of(&runs).zip(blob.chunks(PAGE as usize)) {
+        tree.memory().store(tree.place(page)?, bytes, Scheme::Nt);
+        words.push(Word::page(page));
+    }
+    tree.settle()?;
+    inode.add_pages(words.len() as u64);
+    inode.rest.xattrs = words[0].0;
+    if words.len() > 1 {
+        let (node, at) = change.take_index_page()?;
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.0.to_le_bytes()).collect();
+        change.write(at, &bytes);
+        inode.rest.xattrs = Word::node(node).0;
+        inode.add_pages(1);
+    }
+    Ok(())
+}
+
+/// Lets `change` free the attributes of `inode`.
+pub(crate) fn free_xattrs(tree: &Tree, change: &mut Change<'_>, inode: &mut Inode) -> Result<()> {
+    let pages = xattr_pages(tree, inode)?;
+    pages.iter().for_each(|page| change.free_page(*page));
+    let mut count = pages.len() as u64;
+    if let Named::Node(node) = Word(inode.rest.xattrs).named() {
+        change.free_page(node);
+        count += 1;
+    }
+    inode.rest.xattrs = 0;
+    inode.head.pages = inode.head.pages.saturating_sub(count);
+    Ok(())
 }
 
 /// What names begin with; something is to follow.

@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 use ferrite_pool::layout::CHUNK;
 
 use crate::Ino;
-use crate::share::layout::shared_state::Version;
 use crate::view::inode_snapshot::{SIGHT_WORDS, Sight};
+use crate::view::version::Version;
 
 /// Hints of a thread: for 512 MiB of one file.
 const HINTS: usize = 256;

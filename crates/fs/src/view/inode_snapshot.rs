@@ -4,18 +4,17 @@
 //! Nothing is checked twice and nothing is copied: what a glance does not find right away is left to the lookup under a
 //! lock.
 
-use ferrite_memory::{Memory, pin};
+use ferrite_memory::Memory;
 use ferrite_pool::layout::CHUNK;
 
 use crate::Ino;
 use crate::format::append_checksum::Proofs;
 use crate::format::attr::KIND_MASK;
 use crate::format::inode::{ATIME, DIRECT, DIRECT_SIZE_AT, MTIME, SIZE, SIZE_AT, SIZE_BITS};
-use crate::fs::FileSystem;
-use crate::share::layout::shared_state::{Board, Version};
 use crate::view::hints::{self, Piece};
 use crate::view::index_reader::{Block, Found, Index};
 use crate::view::superpage_cache::Stretch;
+use crate::view::version::{Places, Version};
 
 /// Words of a [`Sight`].
 pub(crate) const SIGHT_WORDS: usize = 6;
@@ -56,9 +55,9 @@ struct Direct {
 
 /// Which file of which board, and the version of its lock: what is seen counts while that is the same.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Viewer<'a, M: ?Sized> {
+pub(crate) struct Viewer<'a, M: ?Sized, P: ?Sized> {
     pub memory: &'a M,
-    pub board: &'a Board,
+    pub board: &'a P,
     pub ino: Ino,
     pub version: Version,
 }
@@ -126,21 +125,21 @@ impl Sight {
     }
 }
 
-impl<M: Memory + ?Sized> Viewer<'_, M> {
+impl<M: Memory + ?Sized, P: Places + ?Sized> Viewer<'_, M, P> {
     /// The file, if it is a regular one, and the 2 MiB around byte `at`.
     // Always: what it finds stays in registers.
     #[inline(always)]
     pub fn look(&self, at: u64) -> Option<Sight> {
         match self.recall(at) {
             Some(seen) => Some(seen),
-            None => self.look_anew(Piece { board: self.board.id, ino: self.ino, block: at / CHUNK }),
+            None => self.look_anew(Piece { board: self.board.id(), ino: self.ino, block: at / CHUNK }),
         }
     }
 
     /// The same, by what this thread remembers alone.
     #[inline(always)]
     pub fn recall(&self, at: u64) -> Option<Sight> {
-        let seen = hints::find(Piece { board: self.board.id, ino: self.ino, block: at / CHUNK }, self.version)?;
+        let seen = hints::find(Piece { board: self.board.id(), ino: self.ino, block: at / CHUNK }, self.version)?;
         if self.is_as_seen(&seen) { Some(seen) } else { None }
     }
 
@@ -166,7 +165,7 @@ impl<M: Memory + ?Sized> Viewer<'_, M> {
 
     /// Keeps what is known of the file and the 2 MiB around byte `at`.
     pub fn keep(&self, at: u64, sight: Sight) {
-        hints::keep(Piece { board: self.board.id, ino: self.ino, block: at / CHUNK }, self.version, sight);
+        hints::keep(Piece { board: self.board.id(), ino: self.ino, block: at / CHUNK }, self.version, sight);
     }
 
     #[inline(never)]
@@ -215,34 +214,5 @@ impl<M: Memory + ?Sized> Viewer<'_, M> {
     #[inline(always)]
     fn index(&self, at: u64) -> Index<'_, M, impl Fn(u64) -> Option<u64>> {
         Index { memory: self.memory, place: |page| self.board.place(page), at }
-    }
-}
-
-impl FileSystem {
-    #[inline(always)]
-    pub(crate) fn viewer(&self, ino: Ino, version: Version) -> Viewer<'_, dyn Memory + '_> {
-        Viewer { memory: self.memory(), board: &self.space.board, ino, version }
-    }
-
-    /// A regular file at a glance, as this thread remembers it, and where the `len` bytes from byte `at` on lie, if they are
-    /// before the end and together in a page or superpage.
-    #[inline(always)]
-    pub(crate) fn glance(&self, (ino, version): (Ino, Version), at: u64, len: usize) -> Option<(Sight, u64)> {
-        let viewer = self.viewer(ino, version);
-        let seen = viewer.recall(at)?;
-        viewer.place_of(&seen, at, len).map(|place| (seen, place))
-    }
-
-    /// Looks at the file around byte `at`, to be remembered.
-    pub(crate) fn look_at(&self, ino: Ino, at: u64) {
-        let _pin = pin();
-        if let Some(version) = self.locks.version(ino) {
-            self.viewer(ino, version).look(at);
-        }
-    }
-
-    /// Forgets what this thread saw of the file around byte `at`.
-    pub(crate) fn forget_glance(&self, ino: Ino, at: u64) {
-        hints::forget(Piece { board: self.space.board.id, ino, block: at / CHUNK });
     }
 }

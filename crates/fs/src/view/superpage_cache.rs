@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use ferrite_pool::layout::CHUNK;
 
-use crate::share::layout::shared_state::Version;
 use crate::view::hints;
+use crate::view::version::Version;
 
 /// Stretches of a thread: for 512 MiB of one file.
 const STRETCHES: usize = 256;

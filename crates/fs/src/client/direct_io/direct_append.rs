@@ -10,14 +10,16 @@ use super::{Hands, Tried};
 use crate::format::append_checksum::Proof;
 use crate::format::inode::End;
 use crate::format::layout::FILE_BYTES_MAX;
-#[cfg(test)]
-use crate::share::Point;
 use crate::share::client_pins::wait_a_little;
 use crate::share::layout::lease_state::{Mode, State};
-use crate::share::layout::shared_state::Version;
+use crate::share::layout::shared_state::Board;
 use crate::view::hints::{self, Piece};
 use crate::view::index_reader::Found;
 use crate::view::inode_snapshot::{Sight, Viewer};
+use crate::view::version::{Places, Version};
+
+#[cfg(test)]
+use crate::share::Point;
 
 /// At work at the end of a file; nobody else is until this is dropped.
 struct AtEnd<'a> {
@@ -135,7 +137,7 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         if !self.lets_write() || known.size != at {
             return None;
         }
-        let mut file = hints::find(Piece { board: self.board.id, ino: self.ino, block: at / CHUNK }, version)?;
+        let mut file = hints::find(Piece { board: self.board.id(), ino: self.ino, block: at / CHUNK }, version)?;
         let inode = End::of(self.memory, file.at, Some(known))?;
         let end = at.checked_add(from.len() as u64)?;
         let Found::At(place, together) = self.find(version, &mut file, at)? else { return None };
@@ -173,7 +175,7 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
     fn show(
         &self,
         end_is_ours: AtEnd<'_>,
-        (viewer, file): (Viewer<'_, M>, Sight),
+        (viewer, file): (Viewer<'_, M, Board>, Sight),
         (inode, proof): (&End, Proof),
         bytes: Range<u64>,
         now: i64,
@@ -195,7 +197,7 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
     /// this lease, and pages stay where they are (FH1).
     #[inline]
     fn look_at_end(&self, version: Version, at: u64, is_known: bool) -> Option<Sight> {
-        let piece = Piece { board: self.board.id, ino: self.ino, block: at / CHUNK };
+        let piece = Piece { board: self.board.id(), ino: self.ino, block: at / CHUNK };
         let seen = if is_known { hints::find(piece, version) } else { None };
         seen.or_else(|| self.viewer(version).look(at))
     }

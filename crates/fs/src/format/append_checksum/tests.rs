@@ -1,5 +1,6 @@
 use ferrite_crash::{Crash, LyingMemory, Model, Options, Points, Report, explore};
-use ferrite_memory::{Scheme, Span};
+use ferrite_memory::{Memory, Scheme, Span};
+use ferrite_pool::layout::PAGE;
 use zerocopy::FromZeros;
 
 use super::*;
@@ -7,6 +8,7 @@ use crate::Ino;
 use crate::format::inode::{End, Head, Inode, Media};
 use crate::format::word::Word;
 use crate::tests::{Bug, PLANTED};
+use crate::view::index_reader::Index;
 
 /// Where the inode lies, and its page.
 const AT: u64 = PAGE;

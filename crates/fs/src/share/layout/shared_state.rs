@@ -21,10 +21,10 @@ use ferrite_pool::grant::GrantId;
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 
 use crate::format::inode::{SIZE, SIZE_BITS};
-use crate::format::layout::{CHUNK_INODES, INODE};
+use crate::format::layout::{CHUNK_INODES, ChunkKind, INODE};
 use crate::share::layout::lease_state::{Mode, State};
-use crate::store::space::ChunkKind;
 use crate::view::hints::BoardId;
+use crate::view::version::{Places, Version};
 use crate::{Ino, Result};
 
 /// How the board, and what clients store to inodes, are laid out: both sides are to know the same. Those before 2 say nothing.
@@ -68,25 +68,6 @@ const CHUNK_STRIDE: u64 = 61;
 #[inline(always)]
 pub(crate) fn stripe(ino: Ino) -> u64 {
     ino.0.wrapping_add(ino.0 / CHUNK_INODES * CHUNK_STRIDE) % STRIPES
-}
-
-/// What a lookup without a lock starts from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Version(pub u64);
-
-impl Version {
-    /// Odd: nobody starts from it.
-    pub const NONE: Self = Self(u64::MAX);
-
-    /// What stands on the board while who comes next has the lock.
-    pub fn locked(self) -> u64 {
-        self.0 + 1
-    }
-
-    /// That of after a lock for which `locked` stands on the board.
-    pub fn after(locked: u64) -> Self {
-        Self(locked + 1)
-    }
 }
 
 /// The file system that a board is of.
@@ -336,17 +317,24 @@ impl Board {
         let word = self.words.word(CHUNKS_AT + chunk as usize);
         let _ = word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| Some(how(word)));
     }
+}
+
+impl Places for Board {
+    #[inline(always)]
+    fn id(&self) -> BoardId {
+        self.id
+    }
 
     /// Where `page` lies in the pool; `None` where there is no such page.
     #[inline]
-    pub fn place(&self, page: u64) -> Option<u64> {
+    fn place(&self, page: u64) -> Option<u64> {
         let base = self.base(page / CHUNK_PAGES);
         (base != 0).then_some(base + page % CHUNK_PAGES * PAGE)
     }
 
     /// Where inode `number` lies in the pool; `None` where there is none.
     #[inline]
-    pub fn inode_place(&self, number: u64) -> Option<u64> {
+    fn inode_place(&self, number: u64) -> Option<u64> {
         let word = self.chunk(number / CHUNK_INODES)?;
         let is_inodes = word & KIND == ChunkKind::Inodes as u64 && word & !KIND != 0;
         is_inodes.then_some((word & !KIND) + number % CHUNK_INODES * INODE)

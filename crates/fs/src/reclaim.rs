@@ -1,0 +1,130 @@
+//! Work that waits: done in bounded steps, by whoever has time.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use ferrite_pool::Freeze;
+use ferrite_pool::grant::GrantId;
+
+use crate::Result;
+use crate::file::{ahead, compaction, size, superpage};
+use crate::share::shared_files::SharedFiles;
+use crate::store::reclaim::SpaceMaker;
+use crate::tree::hold;
+
+/// Sleeps until a client that was in the middle of something has gone on, and how many: a second. One that is stopped
+/// keeps what it had.
+const PIN_NAP: Duration = Duration::from_millis(5);
+const PIN_NAPS: u32 = 200;
+
+/// See [`crate::FileSystem::step`].
+pub(crate) fn step(shared: &SharedFiles) -> Result<bool> {
+    shared.end_sessions();
+    shared.forget_stale();
+    shared.refuse_if_read_only()?;
+    shared.end_forerunners()?;
+    shared.fold_all_times();
+    Ok(hold::step_orphans(shared)?
+        || ahead::step_ahead(shared)?
+        || superpage::step_superpages(shared)?
+        || shared.step_space()?)
+}
+
+/// Gets back what removed files have, and what was taken ahead of appends, or else chunks that have little in them; whether that was something.
+/// One does it at a time: whoever waited for
+/// another, as `made` tells, finds what that one got.
+fn make_space(shared: &SharedFiles, made: u64) -> bool {
+    let one = shared.space.making.lock();
+    if shared.space.made.load(Ordering::Acquire) != made {
+        return true;
+    }
+    // What whoever met no space gave back itself is nothing new.
+    shared.space.drain_limbo();
+    let turn = shared.space.limbo.turn();
+    let is_made = || {
+        shared.space.drain_limbo();
+        shared.space.limbo.turn() != turn
+    };
+    // What fails is met again by a step.
+    while matches!(hold::step_orphans(shared), Ok(true)) {}
+    let is_made_by = |work: &dyn Fn()| {
+        work();
+        is_made()
+    };
+    let is_done = is_made()
+        || shared.end_forerunners().unwrap_or(false)
+        || is_made_by(&|| ahead::free_all_ahead(shared, || Some(shared.gate.pass())))
+        || is_made_by(&|| shared.take_back_all_ahead())
+        || is_made_by(&|| ahead::free_left_ahead(shared))
+        || compaction::compact(shared).unwrap_or(false);
+    shared.space.made.fetch_add(u64::from(is_done), Ordering::Release);
+    drop(one);
+    // Not with that in hand: others may ask this one.
+    let is_done = is_done || shared.pool().take_spare(Some(shared));
+    is_done || when_let_go(shared, || is_made() || shared.end_forerunners().unwrap_or(false))
+}
+
+/// Whether `is_made` says so, now or soon: who is in the middle of something with what is free already comes to its end,
+/// as do clients of an owner before (FG5).
+pub(crate) fn when_let_go(shared: &SharedFiles, is_made: impl Fn() -> bool) -> bool {
+    let is_made_soon = || {
+        std::thread::sleep(PIN_NAP);
+        is_made()
+    };
+    let is_any_kept = || shared.space.limbo.count() != (0, 0) || shared.link.pins.has_forerunners();
+    is_made() || is_any_kept() && (0..PIN_NAPS).any(|_| is_made_soon())
+}
+
+impl SpaceMaker for SharedFiles {
+    fn make_space(&self, made: u64) -> bool {
+        make_space(self, made)
+    }
+}
+
+impl Freeze for SharedFiles {
+    fn freeze(&self) {
+        let all_stand_still = self.gate.close();
+        self.sessions.note_still(all_stand_still);
+        if self.link.has_writers() {
+            // Who is stopped at the end of a file loses it: no size covers what a copy of the pool has not.
+            self.locks.each(|_| ());
+        }
+        if self.waits() {
+            // What waits can be loaded from the pool only when it is there.
+            let _ = size::publish_all(self);
+        }
+    }
+
+    fn thaw(&self) {
+        self.sessions.note_still(false);
+        self.gate.open();
+    }
+
+    fn stilled(&self) -> Vec<GrantId> {
+        self.sessions.stilled()
+    }
+
+    fn has_files_on(&self, device: u64) -> bool {
+        self.sessions.device() == Some(device)
+    }
+
+    fn spare(&self) -> bool {
+        if self.refuse_if_read_only().is_err() {
+            return false;
+        }
+        // What fails is met again by a step.
+        while matches!(hold::step_orphans(self), Ok(true)) {}
+        if !self.gives_chunks() {
+            return false;
+        }
+        ahead::free_all_ahead(self, || Some(self.gate.pass()));
+        ahead::free_left_ahead(self);
+        when_let_go(self, || {
+            let mut is_any = false;
+            while matches!(self.spare_space(), Ok(true)) {
+                is_any = true;
+            }
+            is_any
+        })
+    }
+}

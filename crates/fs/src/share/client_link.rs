@@ -1,0 +1,116 @@
+//! How the layers below reach the clients.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use parking_lot::Mutex;
+
+use crate::Ino;
+use crate::share::appenders;
+use crate::share::client_pins::Abroad;
+use crate::share::layout::shared_state::Board;
+use crate::share::shared_files::SharedFiles;
+use crate::store::clients::{Appender, Clients, Forced};
+use crate::store::locks::Stripe;
+
+/// See the module.
+pub struct ClientLink {
+    board: Arc<Board>,
+    pub(crate) pins: Abroad,
+    /// Leases that are out, and those of them through which somebody may store.
+    pub(crate) leases: AtomicUsize,
+    pub(crate) writers: AtomicUsize,
+    /// Files of which copies of attributes are to be forgotten.
+    pub(crate) stale: Mutex<BTreeSet<Ino>>,
+    shared: OnceLock<Weak<SharedFiles>>,
+}
+
+impl std::fmt::Debug for ClientLink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientLink").field("pins", &self.pins).finish_non_exhaustive()
+    }
+}
+
+impl ClientLink {
+    /// No client yet, on `board`.
+    pub(crate) fn new(board: &Arc<Board>) -> Self {
+        Self {
+            board: Arc::clone(board),
+            pins: Abroad::new(board),
+            leases: AtomicUsize::new(0),
+            writers: AtomicUsize::new(0),
+            stale: Mutex::default(),
+            shared: OnceLock::new(),
+        }
+    }
+
+    /// Lets the layers below reach `shared`.
+    pub(crate) fn connect(&self, shared: &Arc<SharedFiles>) {
+        _ = self.shared.set(Arc::downgrade(shared));
+    }
+
+    fn shared(&self) -> Option<Arc<SharedFiles>> {
+        self.shared.get()?.upgrade()
+    }
+
+    /// Whether anybody has a lease.
+    #[inline]
+    pub(crate) fn is_leased(&self) -> bool {
+        self.leases.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether anybody has one through which it may store.
+    #[inline]
+    pub(crate) fn has_writers(&self) -> bool {
+        self.writers.load(Ordering::SeqCst) > 0
+    }
+}
+
+impl Clients for ClientLink {
+    fn is_anybody(&self) -> bool {
+        self.pins.is_anybody()
+    }
+
+    fn has_forerunners(&self) -> bool {
+        self.pins.has_forerunners()
+    }
+
+    fn is_stuck(&self) -> bool {
+        self.pins.is_stuck()
+    }
+
+    fn pass(&self) {
+        self.pins.pass();
+    }
+
+    fn wait_for_pins(&self) -> bool {
+        self.pins.wait_for_pins()
+    }
+
+    fn take(&self, appenders: &mut Vec<Appender>) -> Vec<Forced> {
+        appenders::take(&self.board, &self.pins, appenders)
+    }
+
+    fn let_go(&self, appenders: &[Appender]) {
+        appenders::let_go(&self.board, appenders);
+    }
+
+    fn calm_forced(&self, stripe: &mut Stripe, forced: Forced) {
+        if let Some(shared) = self.shared() {
+            shared.calm_forced(stripe, forced);
+        }
+    }
+
+    fn fold_times(&self, ino: Ino) {
+        if self.is_leased()
+            && let Some(shared) = self.shared()
+        {
+            shared.fold_times(ino);
+        }
+    }
+
+    fn note_stale(&self, ino: Ino) {
+        self.stale.lock().insert(ino);
+    }
+}

@@ -1,0 +1,59 @@
+//! What the store must know of clients: processes beside the owner that read and write files by themselves.
+//!
+//! The store, the files and the tree know clients by this trait alone; `share` implements it.
+
+use std::fmt::Debug;
+
+use crate::Ino;
+use crate::store::locks::Stripe;
+
+/// A client that may append to a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Appender {
+    pub ino: Ino,
+    /// The place of its lease among the shared words.
+    pub slot: usize,
+    pub serial: u64,
+}
+
+/// A client that lost the end of a file in the middle of an append.
+#[derive(Clone, Copy, Debug)]
+pub struct Forced {
+    pub ino: Ino,
+    pub slot: usize,
+    /// Which of the client's appends it was.
+    pub turn: u64,
+}
+
+/// The clients of a file system.
+pub trait Clients: Debug + Send + Sync {
+    /// Returns true if there is any session.
+    fn is_anybody(&self) -> bool;
+
+    /// Returns true if clients of an earlier owner may still store (FG5).
+    fn has_forerunners(&self) -> bool;
+
+    /// Returns true if a client did not end its pin in time, and is still pinned.
+    fn is_stuck(&self) -> bool;
+
+    /// Passes a barrier: a store of a client after it is checked against all that this thread stored before (FG3).
+    fn pass(&self);
+
+    /// Waits until no thread has a pin that it had before this call. Returns false if a client still has one.
+    fn wait_for_pins(&self) -> bool;
+
+    /// Keeps `appenders` from appending. Clients that stopped in the middle lose the right, and are returned (FG7).
+    fn take(&self, appenders: &mut Vec<Appender>) -> Vec<Forced>;
+
+    /// Lets `appenders` append again.
+    fn let_go(&self, appenders: &[Appender]);
+
+    /// Makes what a client that lost the end of a file may still do there void (FG7). The file is locked.
+    fn calm_forced(&self, stripe: &mut Stripe, forced: Forced);
+
+    /// Stores the times that clients noted of `ino` to its inode.
+    fn fold_times(&self, ino: Ino);
+
+    /// Has copies of the attributes of `ino` dropped by the next step. The caller may have any lock.
+    fn note_stale(&self, ino: Ino);
+}

@@ -1,0 +1,38 @@
+//! How full a file system is.
+
+use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
+
+use crate::Statfs;
+use crate::format::layout::ChunkKind;
+use crate::tree::{Tree, hold};
+
+/// See [`crate::FileSystem::statfs`].
+pub(crate) fn statfs(tree: &Tree) -> Statfs {
+    hold::settle_removed(tree);
+    tree.space.drain_limbo();
+    let pool_free = tree.pool().space().idle_bytes_up_to(u64::MAX);
+    let is_awaited = tree.clients.has_forerunners();
+    let (mut free, mut awaited, mut own) = (pool_free, 0, Statfs::default());
+    for chunk in 0..tree.space.chunks() {
+        let Some(kind) = tree.space.kind(chunk) else { continue };
+        own.own_bytes += CHUNK;
+        let side = if is_awaited && tree.space.is_barred(chunk) { &mut awaited } else { &mut free };
+        match kind {
+            ChunkKind::Free => *side += CHUNK,
+            ChunkKind::Data => *side += tree.space.free_pages(chunk) * PAGE,
+            ChunkKind::Index if tree.space.free_pages(chunk) == CHUNK_PAGES => *side += CHUNK,
+            ChunkKind::Index => {}
+            ChunkKind::Super => own.super_bytes += CHUNK,
+            ChunkKind::Inodes if tree.space.has_only_free_inodes(chunk) => *side += CHUNK,
+            ChunkKind::Inodes => {}
+        }
+    }
+    let (pages, chunks) = tree.space.limbo.count();
+    *if is_awaited { &mut awaited } else { &mut free } += pages * PAGE + chunks * CHUNK;
+    (own.free_bytes, own.awaited_bytes) = (free, awaited);
+    own.super_bytes = own.super_bytes.saturating_sub(chunks * CHUNK);
+    own.total_bytes = own.own_bytes + pool_free;
+    let (used, free) = tree.space.inode_count(tree.memory());
+    (own.inodes, own.free_inodes) = (used - 1, free + tree.inodes_of(own.free_bytes));
+    own
+}

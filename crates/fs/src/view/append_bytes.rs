@@ -1,0 +1,31 @@
+//! Whether the bytes are there that a proof of a size was made of (FP1).
+
+use ferrite_memory::{Fletcher, Memory};
+use ferrite_pool::layout::{CHUNK, PAGE};
+
+use crate::format::append_checksum::Proof;
+use crate::view::index_reader::{Found, Index};
+
+impl<M: Memory + ?Sized, P: Fn(u64) -> Option<u64>> Index<'_, M, P> {
+    /// Whether the bytes are there that `proof` was made of (FP1): not where the index is not so high, or in doubt.
+    pub fn holds(&self, height: u32, proof: Proof) -> bool {
+        let (size, mut at, mut sum) = (proof.size(), proof.size().saturating_sub(proof.bytes()), Fletcher::default());
+        if !(size | proof.bytes()).is_multiple_of(Fletcher::LINE_BYTES as u64) {
+            return false;
+        }
+        let mut page = [0; PAGE as usize];
+        while at < size {
+            let len = (PAGE - at % PAGE).min(size - at);
+            let found = self.block(height, at / CHUNK).and_then(|block| self.find(block, at));
+            let Some(Found::At(place, _)) = found else { return false };
+            if place.checked_add(len).is_none_or(|end| end > self.memory.size()) {
+                return false;
+            }
+            let part = &mut page[..len as usize];
+            self.memory.load(place, part);
+            sum.add(part);
+            at += len;
+        }
+        sum.finish() == proof.sum()
+    }
+}
