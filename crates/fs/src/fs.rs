@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use ferrite_memory::Memory;
-use ferrite_pool::Format;
 use ferrite_owner::Reply;
 use ferrite_pool::Caller;
+use ferrite_pool::Format;
 use ferrite_pool::{Pool, Tag};
 
 use crate::file::{allocate, fsync, read, write};
