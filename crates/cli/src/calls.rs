@@ -1,6 +1,6 @@
 //! What a pool's owner does for other processes.
 
-use ferrite_fs::direct;
+use ferrite_fs::share::layout::request::ClientRequest;
 use ferrite_memory::Span;
 use ferrite_owner::{Call, Handler, Parted, Reply, lease};
 use ferrite_pool::grant::{Ask, GrantId, Process, Rights};
@@ -18,7 +18,7 @@ impl Handler for Engine {
     fn call(&self, call: Call<'_>) -> Result<Reply, String> {
         let Call { caller, request, fds, progress } = call;
         // First who waits for it amid a write.
-        if let Ok(request) = direct::Request::deserialize(&request) {
+        if let Ok(request) = ClientRequest::deserialize(&request) {
             return self.trees().answer(caller, &request);
         }
         if let Ok(request) = lease::Request::deserialize(&request) {

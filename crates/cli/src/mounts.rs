@@ -10,7 +10,8 @@ use std::sync::mpsc::channel;
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-use ferrite_fs::direct::{Session, read_mount_source};
+use ferrite_fs::share::layout::mount_source::read_mount_source;
+use ferrite_fs_client::Session;
 use ferrite_memory::unescaped;
 use ferrite_mount::{MountAnswer, ask, clear_stale, device_number};
 use ferrite_pool::Holder;

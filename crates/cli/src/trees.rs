@@ -8,7 +8,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ferrite_fs::direct;
+use ferrite_fs::share::layout::mount_source::mount_source;
+use ferrite_fs::share::layout::request::ClientRequest;
 use ferrite_fs::{DataMode, FileSystem, FsOptions, FsSpec, Statfs, Time};
 use ferrite_memory::stamp_ns;
 use ferrite_mount::{MountOptions, Mounted, NotUnmounted, ensure_own_links};
@@ -193,7 +194,7 @@ impl Trees {
         let waits = !self.pool.memory().fence_is_durable();
         let least = if waits { THREADS_WAITING } else { THREADS_MIN };
         let options = MountOptions {
-            source: direct::mount_source(&self.path, name),
+            source: mount_source(&self.path, name),
             cached: mounting.cached,
             allow_other: mounting.allow_other,
             read_only: mounting.read_only,
@@ -231,16 +232,16 @@ impl Trees {
     }
 
     /// Does what a program beside this one asks, which reads and writes files by itself.
-    pub fn answer(&self, caller: &Caller, request: &direct::Request) -> Result<Reply, String> {
+    pub fn answer(&self, caller: &Caller, request: &ClientRequest) -> Result<Reply, String> {
         let name = request.file_system();
         let mounted = self.mounted.lock();
         let tree = mounted.get(name).ok_or_else(|| format!("{name:?} is not mounted"))?;
-        if tree.mounting.cached && !matches!(request, direct::Request::DirectSettle { .. }) {
+        if tree.mounting.cached && !matches!(request, ClientRequest::DirectSettle { .. }) {
             return Err(format!(
                 "{name:?} is mounted --cached: the kernel keeps writes back, and nobody goes around it"
             ));
         }
-        if let Some(why) = self.sees_all.filter(|_| !matches!(request, direct::Request::DirectSettle { .. })) {
+        if let Some(why) = self.sees_all.filter(|_| !matches!(request, ClientRequest::DirectSettle { .. })) {
             return Err(format!("{why}, and nobody goes around that"));
         }
         let fs = Arc::clone(&tree.fs);

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use ferrite_memory::Memory;
 use ferrite_owner::Reply;
 use ferrite_pool::Caller;
-use ferrite_pool::Format;
-use ferrite_pool::{Pool, Tag};
+use ferrite_pool::{Format, Freeze, Pool, Tag};
 
 use crate::file::{allocate, fsync, read, write};
-use crate::share::layout::request::Request;
+use crate::share::layout::request::ClientRequest;
 use crate::share::sessions::Copies;
 use crate::share::shared_files::SharedFiles;
 use crate::store::making;
@@ -351,7 +350,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// Why not, in words for people.
-    pub fn answer(&self, boot_id: [u8; 16], caller: &Caller, request: &Request) -> Result<Reply> {
+    pub fn answer(&self, boot_id: [u8; 16], caller: &Caller, request: &ClientRequest) -> Result<Reply> {
         self.shared.answer(boot_id, caller, request)
     }
 
@@ -424,6 +423,11 @@ impl FileSystem {
     /// A number of what waits for an fsync, if anything does: it is the same as before where nothing was written since.
     pub fn unsaved(&self) -> Option<u64> {
         fsync::unsaved(&self.shared)
+    }
+
+    /// Gives back what the pool can use: space ahead of appends and chunks without pages. Returns true if there was any.
+    pub fn spare(&self) -> bool {
+        self.shared.spare()
     }
 }
 

@@ -26,38 +26,35 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#[cfg(test)]
+extern crate self as ferrite_fs;
+
+mod arguments;
 mod check;
-mod client;
+#[cfg(test)]
+#[path = "../../fs-client/src/lib.rs"]
+pub mod client;
 mod error;
 mod file;
-mod format;
+pub mod format;
 mod fs;
 mod options;
+#[doc(hidden)]
+pub mod planted;
 mod reclaim;
-mod share;
+pub mod share;
 mod store;
 #[cfg(test)]
 mod tests;
 mod tree;
-mod view;
+pub mod view;
 
-/// Clients beside the owner, which read and write files by themselves.
-pub mod direct {
-    pub use crate::client::lease::Lease;
-    pub use crate::client::session::{Quiet, Session, settle};
-    pub use crate::client::thread_slot::end_pins_of_thread;
-    pub use crate::share::client_listener::Door;
-    pub use crate::share::layout::mount_source::{mount_source, read_mount_source};
-    pub use crate::share::layout::request::{Access, Request};
-    pub use crate::share::sessions::Copies;
-}
-
+pub use arguments::{
+    Allocate, Credentials, DirEntry, Listed, NewFile, Rename, Seek, SetAttr, SetTime, SetXattr, Statfs,
+};
 pub use check::FilesOwner;
 pub use error::{Error, Result};
-pub use format::attr::{
-    Allocate, Attr, Credentials, DirEntry, Ino, Kind, Listed, NewFile, Rename, Seek, SetAttr, SetTime, SetXattr,
-    Statfs, Time,
-};
+pub use format::attr::{Attr, Clock, Ino, Kind, Time};
 pub use format::leaf::NAME_BYTES_MAX;
 pub use fs::FileSystem;
-pub use options::{ATOMIC_BYTES_MAX, Clock, DataMode, FsOptions, FsSpec, SUPER_THRESHOLD_BYTES};
+pub use options::{ATOMIC_BYTES_MAX, DataMode, FsOptions, FsSpec, SUPER_THRESHOLD_BYTES};

@@ -1,10 +1,8 @@
 //! How a file system is made and opened.
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 
-use crate::Time;
+use crate::format::attr::{Clock, Time};
 
 /// When written data is durable, and whether a crash can show half of a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,9 +31,6 @@ impl DataMode {
         Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode)
     }
 }
-
-/// Tells the time; passed in, so that every run repeats.
-pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
 
 /// A file system to be made.
 #[derive(Clone, Copy, Debug)]

@@ -47,44 +47,12 @@ pub(crate) mod client_link;
 pub(crate) mod client_listener;
 pub(crate) mod client_pins;
 pub(crate) mod file_times;
-pub(crate) mod layout;
+pub mod layout;
 pub(crate) mod lending;
 pub(crate) mod orphaned_clients;
 pub(crate) mod sessions;
 pub(crate) mod shared_files;
 pub(crate) mod stopped_append;
 
-/// Where tests let a client stop.
-#[cfg(test)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Point {
-    /// It knows where to store.
-    Store,
-    /// It has stored bytes behind the end, and no size.
-    Size,
-    /// It has stored the size, and has the end still.
-    Kept,
-    /// The owner has looked at the rights of a program that it is to be lent.
-    Plain,
-}
-
-#[cfg(test)]
-type Pause = Box<dyn Fn(Point)>;
-
-#[cfg(test)]
-thread_local!(static PAUSE: std::cell::RefCell<Option<Pause>> = const { std::cell::RefCell::new(None) });
-
-#[cfg(test)]
-pub(crate) fn pause_if_told(point: Point) {
-    PAUSE.with_borrow(|pause| {
-        if let Some(pause) = pause {
-            pause(point);
-        }
-    });
-}
-
-/// Lets this thread call `pause` in the middle of what it stores.
-#[cfg(test)]
-pub(crate) fn pause_by(pause: impl Fn(Point) + 'static) {
-    PAUSE.set(Some(Box::new(pause)));
-}
+pub use client_listener::Door;
+pub use sessions::Copies;

@@ -46,11 +46,26 @@ mod unlisted;
 mod waits;
 mod world;
 
-use std::cell::Cell;
+/// Defines the planted bugs with their names.
+macro_rules! bugs {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// A mistake that a test plants, to show that the crash tests find it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Bug {
+            $($(#[$doc])* $name,)*
+        }
 
-/// A mistake that a test plants, to show that the crash tests find it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bug {
+        impl Bug {
+            fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name),)*
+                }
+            }
+        }
+    };
+}
+
+bugs! {
     /// Words name new pages before these are durable (FW1).
     WordBeforeData,
     /// A size covers bytes before these are durable (FW1).
@@ -99,8 +114,7 @@ pub(crate) enum Bug {
     KeptMemory,
 }
 
-thread_local!(pub(crate) static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) });
-
-pub(crate) fn is_planted(bug: Bug) -> bool {
-    PLANTED.get() == Some(bug)
+/// Plants `bug` for the calling thread, or none.
+pub(crate) fn plant(bug: Option<Bug>) {
+    crate::planted::plant(bug.map(Bug::name));
 }

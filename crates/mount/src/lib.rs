@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use ferrite_fs::direct::Copies;
+use ferrite_fs::share::Copies;
 use ferrite_fs::{DataMode, FileSystem, Ino};
 use ferrite_memory::planted;
 use fuser::{BackgroundSession, Config, Filesystem, INodeNo, MountOption, Notifier, Session, SessionACL};

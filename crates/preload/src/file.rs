@@ -18,8 +18,9 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use ferrite_fs::Ino;
-use ferrite_fs::direct::{Access, Lease};
+use ferrite_fs::format::attr::Ino;
+use ferrite_fs::share::layout::request::Access;
+use ferrite_fs_client::Lease;
 use ferrite_memory::{Pin, pin};
 
 use crate::mounts::Mount;

@@ -1,5 +1,5 @@
 //! The library that `ferrite run` loads into unmodified programs: reads and writes of files on a mount become copies
-//! from and to persistent memory in the program's own address space ([`ferrite_fs::direct`]).
+//! from and to persistent memory in the program's own address space ([`ferrite_fs_client`]).
 //!
 //! A file is really opened, through the kernel: the descriptor stays the anchor for everything that is not done here.
 //!

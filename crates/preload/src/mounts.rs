@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use ferrite_fs::Time;
-use ferrite_fs::direct::{Session, read_mount_source, settle};
+use ferrite_fs::format::attr::Time;
+use ferrite_fs::share::layout::mount_source::read_mount_source;
+use ferrite_fs_client::{Session, settle};
 use ferrite_memory::{stamp_ns, unescaped};
 use parking_lot::Mutex;
 

@@ -26,10 +26,7 @@ const COUNTED: &str = "it says what was counted";
 
 /// Slots that are cleared in one transaction, which has room for so many.
 fn slots_max() -> usize {
-    #[cfg(test)]
-    if crate::tests::is_planted(crate::tests::Bug::LargeFix) {
-        return usize::MAX;
-    }
+    crate::planted!(LargeFix => return usize::MAX);
     1000
 }
 
@@ -81,8 +78,7 @@ impl<'a> Survey<'a> {
         let contested = survey.claims.contested.iter().filter_map(|ino| survey.inodes.get(ino));
         let fitting: BTreeSet<Ino> =
             contested.filter(|inode| content::fits(media, inode)).map(|inode| inode.ino).collect();
-        #[cfg(test)]
-        let fitting = if crate::tests::is_planted(crate::tests::Bug::FirstAsked) { BTreeSet::new() } else { fitting };
+        let fitting = crate::planted!(FirstAsked, BTreeSet::new(), fitting);
         if fitting.is_empty() { survey } else { Self::with(media, fitting, &restored) }
     }
 

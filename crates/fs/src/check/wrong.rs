@@ -69,9 +69,6 @@ impl Fix {
 }
 
 fn settle(pool: &Pool) -> Result<()> {
-    #[cfg(test)]
-    if crate::tests::is_planted(crate::tests::Bug::NameBeforeCopy) {
-        return Ok(());
-    }
+    crate::planted!(NameBeforeCopy => return Ok(()));
     Ok(pool.memory().settle()?)
 }

@@ -95,10 +95,7 @@ fn move_some(files: &Files, ino: Ino, closed: &BTreeSet<u64>) -> Result<bool> {
 }
 
 fn persist_copies(files: &Files) -> Result<()> {
-    #[cfg(test)]
-    if crate::tests::is_planted(crate::tests::Bug::MoveBeforeCopy) {
-        return Ok(());
-    }
+    crate::planted!(MoveBeforeCopy => return Ok(()));
     files.settle()
 }
 

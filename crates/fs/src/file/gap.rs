@@ -20,10 +20,7 @@ pub(crate) fn define_until(files: &Files, stripe: &mut Stripe, inode: &mut Inode
         ahead::free_behind(files, inode, end)?;
         superpage::shrink_super(files, inode)?;
     }
-    #[cfg(test)]
-    if crate::tests::is_planted(crate::tests::Bug::UndefinedGap) {
-        return Ok(());
-    }
+    crate::planted!(UndefinedGap => return Ok(()));
     if until > inode.size() {
         index::zero_bytes(files, inode, inode.size()..until)?;
         files.settle()?;

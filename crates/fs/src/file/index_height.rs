@@ -37,10 +37,7 @@ pub(crate) fn lower_index(store: &Store, inode: &mut Inode) -> Result<()> {
         lowered.head.pages = lowered.head.pages.saturating_sub(1);
         lowered.roots = roots;
         change.write_roots(&mut lowered);
-        #[cfg(test)]
-        if crate::tests::is_planted(crate::tests::Bug::SplitLowering) {
-            std::mem::replace(&mut change, Change::new(store)).commit()?;
-        }
+        crate::planted!(SplitLowering => std::mem::replace(&mut change, Change::new(store)).commit()?);
         change.free_page(node);
         change.commit()?;
         *inode = lowered;

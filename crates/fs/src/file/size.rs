@@ -8,10 +8,7 @@ use crate::{Ino, Result};
 
 /// Lets the head say the size, where that rests on the last bytes (FP3) or on what a crash left (FP4).
 pub(crate) fn settle_end(files: &Files, inode: &mut Inode) -> Result<()> {
-    #[cfg(test)]
-    if crate::tests::is_planted(crate::tests::Bug::UnsettledEnd) {
-        return Ok(());
-    }
+    crate::planted!(UnsettledEnd => return Ok(()));
     if inode.is_unsettled() { Change::new(files).commit_head(inode) } else { Ok(()) }
 }
 
@@ -27,12 +24,8 @@ pub(crate) fn store_end(files: &Files, stripe: &Stripe, inode: &mut Inode) -> Re
 
 /// FW1: what is to become visible is durable on return.
 pub(crate) fn settle_data(files: &Files) -> Result<()> {
-    #[cfg(test)]
-    if crate::tests::is_planted(crate::tests::Bug::WordBeforeData)
-        || crate::tests::is_planted(crate::tests::Bug::SizeBeforeData)
-    {
-        return Ok(());
-    }
+    crate::planted!(WordBeforeData => return Ok(()));
+    crate::planted!(SizeBeforeData => return Ok(()));
     files.settle()
 }
 

@@ -22,10 +22,7 @@ pub(crate) fn calm(files: &Files, stripe: &mut Stripe, inode: &mut Inode) -> Res
     if is_calm || !files.is_haunted(stripe, inode.ino) || inode.kind() != Some(Kind::File) {
         return Ok(());
     }
-    #[cfg(test)]
-    if crate::tests::is_planted(crate::tests::Bug::HauntedEnd) {
-        return Ok(());
-    }
+    crate::planted!(HauntedEnd => return Ok(()));
     inode.leave_epoch();
     let change = Change::new(files);
     change.commit_head(inode)?;
@@ -49,8 +46,7 @@ pub(crate) fn calm(files: &Files, stripe: &mut Stripe, inode: &mut Inode) -> Res
 /// The same for who stores before `end` only: that there is no space for another last page is no reason not to store
 /// before the end of the file, where nobody stores late.
 pub(crate) fn calm_below(files: &Files, stripe: &mut Stripe, inode: &mut Inode, end: u64) -> Result<()> {
-    #[cfg(test)]
-    let end = if crate::tests::is_planted(crate::tests::Bug::HauntedPage) { 0 } else { end };
+    let end = crate::planted!(HauntedPage, 0, end);
     match calm(files, stripe, inode) {
         Err(error) if files.is_full(&error) && end <= inode.size() => Ok(()),
         calmed => calmed,

@@ -134,10 +134,7 @@ fn write_pinned(files: &Files, ino: Ino, at: u64, from: &[u8]) -> Option<bool> {
     files.memory().store(place, from, Scheme::Nt);
     // Asked while the bytes are on their way, for which the fence waits.
     let is_told = files.now().abs_diff(file.mtime) < TIME_GRAIN_NS;
-    #[cfg(test)]
-    if crate::tests::is_planted(crate::tests::Bug::ReturnBeforeFence) {
-        return Some(is_told);
-    }
+    crate::planted!(ReturnBeforeFence => return Some(is_told));
     files.memory().fence();
     Some(is_told)
 }

@@ -42,14 +42,14 @@ impl Proof {
 
     /// That of the last `bytes` bytes of `size`, whole lines, with their sum.
     #[inline]
-    pub fn of(epoch: u16, size: u64, bytes: u16, sum: u32) -> Self {
+    pub(crate) fn of(epoch: u16, size: u64, bytes: u16, sum: u32) -> Self {
         let end = size | u64::from(bytes) << SIZE_BITS;
         Self { end, sums: u64::from(sum) | u64::from(Self::check(epoch, end, sum)) << 32 }
     }
 
     /// That of a size alone, which is durable.
     #[inline]
-    pub fn of_size(epoch: u16, size: u64) -> Self {
+    pub(crate) fn of_size(epoch: u16, size: u64) -> Self {
         Self::of(epoch, size, 0, 0)
     }
 
@@ -66,12 +66,12 @@ impl Proof {
     }
 
     /// The sum of the bytes it is of.
-    pub fn sum(self) -> u32 {
+    pub(crate) fn sum(self) -> u32 {
         self.sums as u32
     }
 
     #[inline]
-    pub fn size(self) -> u64 {
+    pub(crate) fn size(self) -> u64 {
         self.end & SIZE
     }
 
@@ -91,7 +91,7 @@ impl Proof {
 
 impl Proofs {
     /// None.
-    pub const NONE: Self = Self([Proof::NONE; 2]);
+    pub(crate) const NONE: Self = Self([Proof::NONE; 2]);
 
     /// Those with these words, of which all or none are there.
     #[inline(always)]
@@ -107,7 +107,7 @@ impl Proofs {
 
     /// Those that are whole in `epoch`, with none in the place of others.
     #[inline]
-    pub fn whole(self, epoch: u16) -> Self {
+    pub(crate) fn whole(self, epoch: u16) -> Self {
         Self(self.0.map(|proof| if proof.is_whole(epoch) { proof } else { Proof::NONE }))
     }
 
@@ -118,23 +118,22 @@ impl Proofs {
     }
 
     /// Those that are there, the greater one first.
-    pub fn in_turn(self) -> impl Iterator<Item = Proof> {
+    pub(crate) fn in_turn(self) -> impl Iterator<Item = Proof> {
         let lesser = self.lesser();
         [self.0[1 - lesser], self.0[lesser]].into_iter().filter(|proof| *proof != Proof::NONE)
     }
 
     /// The greater one.
     #[inline]
-    pub fn greatest(self) -> Option<Proof> {
+    pub(crate) fn greatest(self) -> Option<Proof> {
         self.in_turn().next()
     }
 
     /// With `proof` over the lesser one (FP2).
     #[inline(always)]
-    pub fn with(self, proof: Proof) -> Self {
+    pub(crate) fn with(self, proof: Proof) -> Self {
         let lesser = self.lesser();
-        #[cfg(test)]
-        let lesser = if crate::tests::is_planted(crate::tests::Bug::OneProof) { 1 - lesser } else { lesser };
+        let lesser = crate::planted!(OneProof, 1 - lesser, lesser);
         let [one, other] = self.0;
         Self(if lesser == 0 { [proof, other] } else { [one, proof] })
     }

@@ -35,93 +35,93 @@ use crate::format::layout::{INODE, ROOTS};
 use crate::format::word::Word;
 use crate::{Attr, Ino, Kind, Time};
 
-pub(crate) use file_end::{End, Known};
+pub use file_end::{End, Known};
 
 /// The first line.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct Head {
-    pub mode: u16,
-    pub height: u8,
-    pub flags: u8,
-    pub links: u32,
-    pub uid: u32,
-    pub gid: u32,
+pub(crate) struct Head {
+    pub(crate) mode: u16,
+    pub(crate) height: u8,
+    pub(crate) flags: u8,
+    pub(crate) links: u32,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
     /// With its epoch on the medium, without in [`Inode`].
-    pub size: u64,
-    pub mtime: i64,
-    pub ctime: i64,
-    pub atime: i64,
-    pub generation: u32,
+    pub(crate) size: u64,
+    pub(crate) mtime: i64,
+    pub(crate) ctime: i64,
+    pub(crate) atime: i64,
+    pub(crate) generation: u32,
     /// Its orphan word and 1, or 0.
-    pub orphan: u32,
-    pub pages: u64,
+    pub(crate) orphan: u32,
+    pub(crate) pages: u64,
 }
 
 /// The third line.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct Rest {
-    pub btime: i64,
+pub(crate) struct Rest {
+    pub(crate) btime: i64,
     /// The directory that a directory is in.
-    pub parent: u64,
-    pub rdev: u64,
-    pub xattrs: u64,
-    pub reserved: [u64; 4],
+    pub(crate) parent: u64,
+    pub(crate) rdev: u64,
+    pub(crate) xattrs: u64,
+    pub(crate) reserved: [u64; 4],
 }
 
 /// The fourth line.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct Direct {
-    pub mtime: i64,
-    pub ctime: i64,
-    pub atime: i64,
-    pub size: u64,
-    pub proofs: Proofs,
+pub(crate) struct Direct {
+    pub(crate) mtime: i64,
+    pub(crate) ctime: i64,
+    pub(crate) atime: i64,
+    pub(crate) size: u64,
+    pub(crate) proofs: Proofs,
 }
 
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct Media {
-    pub head: Head,
-    pub roots: [Word; ROOTS as usize],
-    pub rest: Rest,
-    pub direct: Direct,
+pub(crate) struct Media {
+    pub(crate) head: Head,
+    pub(crate) roots: [Word; ROOTS as usize],
+    pub(crate) rest: Rest,
+    pub(crate) direct: Direct,
 }
 
 const _: () = assert!(offset_of!(Direct, atime) == (ATIME - MTIME) as usize && offset_of!(Direct, size) == 24);
 const _: () = assert!(size_of::<Media>() == INODE as usize && size_of::<Head>() == 64);
 
-pub const SIZE_BITS: u32 = 48;
-pub const SIZE: u64 = (1 << SIZE_BITS) - 1;
+pub(crate) const SIZE_BITS: u32 = 48;
+pub(crate) const SIZE: u64 = (1 << SIZE_BITS) - 1;
 /// Where fields lie that are looked at one by one, in bytes; in `direct` the times lie as in `head`.
-pub const SIZE_AT: u64 = offset_of!(Head, size) as u64;
-pub const MTIME: u64 = offset_of!(Head, mtime) as u64;
+pub(crate) const SIZE_AT: u64 = offset_of!(Head, size) as u64;
+pub(crate) const MTIME: u64 = offset_of!(Head, mtime) as u64;
 const GENERATION: u64 = offset_of!(Head, generation) as u64;
 const _: () = assert!(offset_of!(Head, orphan) as u64 == GENERATION + 4 && offset_of!(Head, links) == 4);
-pub const ATIME: u64 = offset_of!(Head, atime) as u64;
-pub const ROOTS_AT: u64 = offset_of!(Media, roots) as u64;
+pub(crate) const ATIME: u64 = offset_of!(Head, atime) as u64;
+pub(crate) const ROOTS_AT: u64 = offset_of!(Media, roots) as u64;
 /// Bytes of a symbolic link that fit the roots.
-pub const TARGET_INLINE: usize = 64;
-pub const DIRECT: u64 = 192;
-pub const DIRECT_SIZE_AT: u64 = DIRECT + offset_of!(Direct, size) as u64;
+pub(crate) const TARGET_INLINE: usize = 64;
+pub(crate) const DIRECT: u64 = 192;
+pub(crate) const DIRECT_SIZE_AT: u64 = DIRECT + offset_of!(Direct, size) as u64;
 
 /// Times of overwrites are no finer than this.
 pub const TIME_GRAIN_NS: u64 = 1_000_000;
 
 /// Pages behind the end were asked for and are kept when the file is closed.
-pub const KEEPS_PAGES: u8 = 1;
+pub(crate) const KEEPS_PAGES: u8 = 1;
 /// A repair found that it has no name; the file system gives it one when it is opened.
-pub const LOST: u8 = 2;
+pub(crate) const LOST: u8 = 2;
 
 /// An inode, read; its effective values are in `head`, and `direct` is what it was.
 #[derive(Clone, Copy, Debug)]
-pub struct Inode {
+pub(crate) struct Inode {
     media: Media,
-    pub ino: Ino,
+    pub(crate) ino: Ino,
     /// Where it lies in the pool.
-    pub at: u64,
+    pub(crate) at: u64,
     /// The epoch of `head`, and that of `direct`.
     epoch: u16,
     direct_epoch: u16,
@@ -151,7 +151,12 @@ impl DerefMut for Inode {
 impl Inode {
     /// The inode at `at`, as it stands; with the size of the greatest proof that `holds`, if there is one (FP1).
     #[inline]
-    pub fn load(memory: &dyn Memory, ino: Ino, at: u64, holds: impl Fn(&Self, Proof) -> bool) -> Self {
+    pub(crate) fn load<M: Memory + ?Sized>(
+        memory: &M,
+        ino: Ino,
+        at: u64,
+        holds: impl Fn(&Self, Proof) -> bool,
+    ) -> Self {
         let media = Media::new_zeroed();
         let mut inode =
             Self { media, ino, at, epoch: 0, direct_epoch: 0, is_torn: false, durable_size: None, keeps_times: false };
@@ -178,117 +183,114 @@ impl Inode {
     }
 
     /// What `direct` says is not all of one append (FP4).
-    pub fn is_torn(&self) -> bool {
+    pub(crate) fn is_torn(&self) -> bool {
         self.is_torn && self.epoch == self.direct_epoch
     }
 
     /// Its size rests on bytes of its own (FP3), or on what a crash left (FP4): before anything else is stored, a
     /// transaction is to write its head.
-    pub fn is_unsettled(&self) -> bool {
+    pub(crate) fn is_unsettled(&self) -> bool {
         let rests = || self.direct.proofs.greatest().is_some_and(|proof| proof.bytes() > 0);
         self.epoch == self.direct_epoch && (self.is_torn || rests())
     }
 
     /// What it was before it is made anew: free, with the next generation and its epochs. The first one follows the
     /// clock, since what had this number before may be forgotten.
-    pub fn anew(&self, now: i64) -> Self {
+    pub(crate) fn anew(&self, now: i64) -> Self {
         let before = if self.head.generation == 0 { (now / 1_000_000) as u32 } else { self.head.generation };
         let head = Head { generation: before.wrapping_add(1).max(1), ..Head::new_zeroed() };
         Self { media: Media { head, ..Media::new_zeroed() }, ..*self }
     }
 
     /// What it is when it has ended (FI4).
-    pub fn freed(&self) -> Self {
+    pub(crate) fn freed(&self) -> Self {
         let head = Head { generation: self.head.generation, ..Head::new_zeroed() };
         // Whatever is stored to `direct` late, by a client of an owner that was killed, is of an epoch of before.
         Self { media: Media { head, ..Media::new_zeroed() }, epoch: self.epoch.wrapping_add(1), ..*self }
     }
 
-    pub fn is_free(&self) -> bool {
+    pub(crate) fn is_free(&self) -> bool {
         self.head.mode == 0
     }
 
     /// Whether pages behind its end are still to be freed, because its end was cut off. One that is lost has its orphan
     /// word until it has a name.
-    pub fn is_cut(&self) -> bool {
+    pub(crate) fn is_cut(&self) -> bool {
         self.head.orphan != 0 && self.head.links > 0 && self.head.flags & LOST == 0
     }
 
-    pub fn kind(&self) -> Option<Kind> {
+    pub(crate) fn kind(&self) -> Option<Kind> {
         Kind::from_mode(self.head.mode.into())
     }
 
-    pub fn is_directory(&self) -> bool {
+    pub(crate) fn is_directory(&self) -> bool {
         self.kind() == Some(Kind::Directory)
     }
 
     /// Whether it is a symbolic link that has its target in a page.
-    pub fn is_long_link(&self) -> bool {
+    pub(crate) fn is_long_link(&self) -> bool {
         self.kind() == Some(Kind::Symlink) && self.size() > TARGET_INLINE as u64
     }
 
     /// Sets all its times, of a file that is made.
-    pub fn set_times(&mut self, now: i64) {
+    pub(crate) fn set_times(&mut self, now: i64) {
         (self.head.mtime, self.head.ctime, self.head.atime, self.rest.btime) = (now, now, now, now);
     }
 
     /// Its content changed, or its entries.
-    pub fn touch(&mut self, now: i64) {
+    pub(crate) fn touch(&mut self, now: i64) {
         if !self.keeps_times {
             (self.head.mtime, self.head.ctime) = (now, now);
         }
     }
 
     /// Lets it keep its times, whatever is done to its content.
-    pub fn keep_times(&mut self) {
+    pub(crate) fn keep_times(&mut self) {
         self.keeps_times = true;
     }
 
     /// Whether a change at `now` is told by the times that it has, which are no finer than `grain`.
-    pub fn tells(&self, now: i64, grain: u64) -> bool {
+    pub(crate) fn tells(&self, now: i64, grain: u64) -> bool {
         self.keeps_times || now.abs_diff(self.head.mtime) < grain
     }
 
     /// It has `count` pages more. What a damaged medium says of pages and links stays what it can say.
-    pub fn add_pages(&mut self, count: u64) {
+    pub(crate) fn add_pages(&mut self, count: u64) {
         self.head.pages = self.head.pages.saturating_add(count);
     }
 
     /// It has `more` links and `less` fewer.
-    pub fn count_links(&mut self, more: u32, less: u32) {
+    pub(crate) fn count_links(&mut self, more: u32, less: u32) {
         self.head.links = self.head.links.saturating_add(more).saturating_sub(less);
     }
 
-    pub fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         self.head.size
     }
 
     /// The size that a crash leaves.
-    pub fn durable_size(&self) -> u64 {
+    pub(crate) fn durable_size(&self) -> u64 {
         self.durable_size.unwrap_or(self.head.size)
     }
 
     /// Its size waits for an fsync: until [`Inode::settle_size`] a crash leaves `durable_size`.
-    pub fn hold_size(&mut self, durable_size: u64) {
+    pub(crate) fn hold_size(&mut self, durable_size: u64) {
         self.durable_size = Some(durable_size);
     }
 
     /// What its size covers is durable.
-    pub fn settle_size(&mut self) {
+    pub(crate) fn settle_size(&mut self) {
         self.durable_size = None;
     }
 
     /// Lets the next transaction start an epoch that is neither that of its head nor that of `direct`.
-    pub fn leave_epoch(&mut self) {
+    pub(crate) fn leave_epoch(&mut self) {
         self.epoch = self.epoch.wrapping_add(1);
     }
 
     /// The bytes of its head for a transaction (FI2).
     fn encode_head(&mut self) -> [u8; 64] {
-        #[cfg(test)]
-        if crate::tests::is_planted(crate::tests::Bug::SameEpoch) {
-            self.direct_epoch = self.epoch.wrapping_add(1);
-        }
+        crate::planted!(SameEpoch => self.direct_epoch = self.epoch.wrapping_add(1));
         if self.epoch == self.direct_epoch {
             self.epoch = self.epoch.wrapping_add(1);
         }
@@ -298,12 +300,12 @@ impl Inode {
     }
 
     /// What a transaction writes where, of its head alone.
-    pub fn head_bytes(&mut self) -> (u64, [u8; 64]) {
+    pub(crate) fn head_bytes(&mut self) -> (u64, [u8; 64]) {
         (self.at, self.encode_head())
     }
 
     /// The same with its roots.
-    pub fn roots_bytes(&mut self) -> (u64, [u8; 128]) {
+    pub(crate) fn roots_bytes(&mut self) -> (u64, [u8; 128]) {
         let mut bytes = [0; 128];
         bytes[..64].copy_from_slice(&self.encode_head());
         bytes[64..].copy_from_slice(self.roots.as_bytes());
@@ -311,7 +313,7 @@ impl Inode {
     }
 
     /// The same with all that transactions write.
-    pub fn all_bytes(&mut self) -> (u64, [u8; 192]) {
+    pub(crate) fn all_bytes(&mut self) -> (u64, [u8; 192]) {
         let mut bytes = [0; 192];
         bytes[..128].copy_from_slice(&self.roots_bytes().1);
         bytes[128..].copy_from_slice(self.rest.as_bytes());
@@ -319,7 +321,7 @@ impl Inode {
     }
 
     /// Takes over `word`, which a change writes at `at`, if that is one of its roots.
-    pub fn note_word(&mut self, at: u64, word: Word) {
+    pub(crate) fn note_word(&mut self, at: u64, word: Word) {
         let index = at.wrapping_sub(self.root_at(0)) / 8;
         if index < ROOTS {
             self.roots[index as usize] = word;
@@ -327,12 +329,12 @@ impl Inode {
     }
 
     /// Where root `index` lies in the pool.
-    pub fn root_at(&self, index: u64) -> u64 {
+    pub(crate) fn root_at(&self, index: u64) -> u64 {
         self.at + 64 + index * 8
     }
 
     /// Stores size and times directly (FI1, FI3); durable when the caller has settled. What the size covers is durable.
-    pub fn store_direct(&mut self, memory: &dyn Memory) {
+    pub(crate) fn store_direct(&mut self, memory: &dyn Memory) {
         let Head { mtime, ctime, atime, size, .. } = self.head;
         let (epoch, is_of_this_epoch) = (self.epoch, self.direct_epoch == self.epoch);
         let before = if is_of_this_epoch { self.direct.proofs } else { Proofs::NONE };
@@ -344,7 +346,7 @@ impl Inode {
     }
 
     /// What `stat` tells of it.
-    pub fn attr(&self) -> Option<Attr> {
+    pub(crate) fn attr(&self) -> Option<Attr> {
         let kind = self.kind()?;
         let size = if kind == Kind::Directory { self.head.size * 32 } else { self.head.size };
         Some(Attr {

@@ -17,29 +17,29 @@ use ferrite_memory::{Memory, Span};
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 
 /// Orphan words, with the last one.
-pub const ORPHANS: u64 = 8192;
+pub(crate) const ORPHANS: u64 = 8192;
 /// The last orphan word, and what it says where inodes without a name may have none (FO3).
-pub const LAST_ORPHAN: u64 = ORPHANS - 1;
-pub const UNLISTED: u64 = u64::MAX;
+pub(crate) const LAST_ORPHAN: u64 = ORPHANS - 1;
+pub(crate) const UNLISTED: u64 = u64::MAX;
 const TABLE: u64 = ORPHANS * 8;
 /// Chunks that a table page tells of.
-pub const TABLE_CHUNKS: u64 = 30;
+pub(crate) const TABLE_CHUNKS: u64 = 30;
 /// Bytes of a descriptor.
-pub const DESCRIPTOR: u64 = 128;
+pub(crate) const DESCRIPTOR: u64 = 128;
 /// Where the bitmap lies in a descriptor, in bytes.
-pub const BITMAP: u64 = 64;
+pub(crate) const BITMAP: u64 = 64;
 const DESCRIPTORS: u64 = 256;
 
 /// Bytes of an inode.
-pub const INODE: u64 = 256;
+pub(crate) const INODE: u64 = 256;
 /// Inodes in a chunk.
-pub const CHUNK_INODES: u64 = CHUNK / INODE;
+pub(crate) const CHUNK_INODES: u64 = CHUNK / INODE;
 /// Bytes of the largest file: 128 TiB.
 pub const FILE_BYTES_MAX: u64 = 1 << 47;
 /// Words in an inode, and in a page of an index.
-pub const ROOTS: u64 = 8;
+pub(crate) const ROOTS: u64 = 8;
 /// Words in a page of an index.
-pub const NODE_WORDS: u64 = PAGE / 8;
+pub(crate) const NODE_WORDS: u64 = PAGE / 8;
 
 const _: () = assert!(DESCRIPTORS + TABLE_CHUNKS * DESCRIPTOR == PAGE && TABLE_CHUNKS * 8 <= DESCRIPTORS);
 const _: () = assert!(TABLE.is_multiple_of(PAGE));
@@ -48,7 +48,7 @@ const _: () = assert!(CHUNK_PAGES == NODE_WORDS);
 /// What a chunk is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum ChunkKind {
+pub(crate) enum ChunkKind {
     /// Nothing.
     Free = 0,
     /// Pages of file content.
@@ -62,7 +62,7 @@ pub enum ChunkKind {
 }
 
 impl ChunkKind {
-    pub fn from_word(word: u64) -> Option<Self> {
+    pub(crate) fn from_word(word: u64) -> Option<Self> {
         [Self::Free, Self::Data, Self::Index, Self::Inodes, Self::Super].into_iter().find(|kind| *kind as u64 == word)
     }
 }
@@ -76,17 +76,17 @@ pub(crate) fn is_in_use(memory: &dyn Memory, at: u64) -> bool {
 }
 
 /// Bytes of the MAP stream of a file system that may have `chunks` chunks.
-pub fn map_bytes(chunks: u64) -> u64 {
+pub(crate) fn map_bytes(chunks: u64) -> u64 {
     TABLE + chunks.div_ceil(TABLE_CHUNKS) * PAGE
 }
 
 /// Where the MAP stream is in the pool, page by page.
 #[derive(Clone, Debug)]
-pub struct MapPages(Vec<u64>);
+pub(crate) struct MapPages(Vec<u64>);
 
 impl MapPages {
     /// The MAP stream whose runs are `runs`.
-    pub fn new(runs: impl Iterator<Item = Span>) -> Self {
+    pub(crate) fn new(runs: impl Iterator<Item = Span>) -> Self {
         Self(runs.flat_map(|run| (0..run.len / PAGE).map(move |page| run.at + page * PAGE)).collect())
     }
 
@@ -95,22 +95,22 @@ impl MapPages {
     }
 
     /// Chunks that it has room for.
-    pub fn chunks(&self) -> u64 {
+    pub(crate) fn chunks(&self) -> u64 {
         (self.0.len() as u64).saturating_sub(TABLE / PAGE) * TABLE_CHUNKS
     }
 
     /// Where orphan word `index` lies in the pool.
-    pub fn orphan(&self, index: u64) -> u64 {
+    pub(crate) fn orphan(&self, index: u64) -> u64 {
         self.place(index * 8)
     }
 
     /// Where the word of `chunk` lies in the pool.
-    pub fn chunk_word(&self, chunk: u64) -> u64 {
+    pub(crate) fn chunk_word(&self, chunk: u64) -> u64 {
         self.place(TABLE + chunk / TABLE_CHUNKS * PAGE + chunk % TABLE_CHUNKS * 8)
     }
 
     /// Where the descriptor of `chunk` lies in the pool.
-    pub fn descriptor(&self, chunk: u64) -> u64 {
+    pub(crate) fn descriptor(&self, chunk: u64) -> u64 {
         self.place(TABLE + chunk / TABLE_CHUNKS * PAGE + DESCRIPTORS + chunk % TABLE_CHUNKS * DESCRIPTOR)
     }
 }

@@ -21,18 +21,18 @@ use crate::{Ino, Kind};
 /// Bytes of a name at most.
 pub const NAME_BYTES_MAX: usize = 255;
 /// Slots of a page.
-pub const SLOTS: usize = 96;
-pub const SLOTS_AT: u64 = 64;
-pub const HEAP: u64 = SLOTS_AT + SLOTS as u64 * 8;
+pub(crate) const SLOTS: usize = 96;
+pub(crate) const SLOTS_AT: u64 = 64;
+pub(crate) const HEAP: u64 = SLOTS_AT + SLOTS as u64 * 8;
 const UNIT: u64 = 8;
 const UNITS: u64 = (PAGE - HEAP) / UNIT;
 const ENTRY: u64 = 16;
 /// The first word of a page of names.
-pub const MAGIC: u64 = u32::from_le_bytes(*b"LEAF") as u64;
+pub(crate) const MAGIC: u64 = u32::from_le_bytes(*b"LEAF") as u64;
 /// Bits of a hash.
-pub const HASH_BITS: u32 = 55;
+pub(crate) const HASH_BITS: u32 = 55;
 /// Bits of a position that tell apart names of one hash.
-pub const ORDINAL_BITS: u32 = 8;
+pub(crate) const ORDINAL_BITS: u32 = 8;
 
 const KINDS: [Kind; 7] =
     [Kind::File, Kind::Directory, Kind::Symlink, Kind::Fifo, Kind::Socket, Kind::CharDevice, Kind::BlockDevice];
@@ -45,7 +45,7 @@ const NAME_LEN: u64 = 0xff << 48;
 
 /// A slot in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slot(pub u64);
+pub(crate) struct Slot(pub u64);
 
 impl Slot {
     fn new(position: u64, unit: u64, name: &[u8], kind: Kind) -> Self {
@@ -60,26 +60,26 @@ impl Slot {
     }
 
     /// Whether its tag is that of `position`.
-    pub fn is_at(self, position: u64) -> bool {
+    pub(crate) fn is_at(self, position: u64) -> bool {
         self.with_position(position) == self
     }
 
     /// The same with the tag of `position`.
-    pub fn with_position(self, position: u64) -> Self {
+    pub(crate) fn with_position(self, position: u64) -> Self {
         Self(self.0 & !TAG | u64::from(tag(position)))
     }
 
-    pub fn name_len(self) -> u64 {
+    pub(crate) fn name_len(self) -> u64 {
         self.0 >> 48 & 0xff
     }
 
     /// The same with another kind.
-    pub fn with_kind(self, kind: Kind) -> Self {
+    pub(crate) fn with_kind(self, kind: Kind) -> Self {
         let kind = KINDS.iter().position(|known| *known == kind).expect("every kind is known") as u64 + 1;
         Self(self.0 & !(0xff << 56) | kind << 56)
     }
 
-    pub fn kind(self) -> Option<Kind> {
+    pub(crate) fn kind(self) -> Option<Kind> {
         KINDS.get(((self.0 >> 56) as usize).wrapping_sub(1)).copied()
     }
 }
@@ -100,14 +100,14 @@ fn entry_units(slot: u64) -> u64 {
 
 /// An entry, read but for its name.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
-    pub slot: usize,
+pub(crate) struct Entry {
+    pub(crate) slot: usize,
     /// Where its slot lies in the pool.
-    pub slot_at: u64,
-    pub position: u64,
-    pub ino: Ino,
-    pub kind: Kind,
-    pub len: usize,
+    pub(crate) slot_at: u64,
+    pub(crate) position: u64,
+    pub(crate) ino: Ino,
+    pub(crate) kind: Kind,
+    pub(crate) len: usize,
     /// Where its name lies in the pool.
     name_at: u64,
 }
@@ -115,11 +115,11 @@ pub struct Entry {
 impl Entry {
     /// Where it lies in the pool.
     #[cfg(test)]
-    pub fn at(&self) -> u64 {
+    pub(crate) fn at(&self) -> u64 {
         self.name_at - ENTRY
     }
 
-    pub fn name(&self, memory: &dyn Memory) -> EntryName {
+    pub(crate) fn name(&self, memory: &dyn Memory) -> EntryName {
         let mut name = EntryName { bytes: [0; 256], len: self.len };
         memory.load(self.name_at, &mut name.bytes[..self.len]);
         name
@@ -127,7 +127,7 @@ impl Entry {
 }
 
 /// The name of an entry, read.
-pub struct EntryName {
+pub(crate) struct EntryName {
     bytes: [u8; 256],
     len: usize,
 }
@@ -151,9 +151,9 @@ pub(crate) trait PageWriter {
 
 /// A page of names, its slots read.
 #[derive(Clone, Debug)]
-pub struct Leaf {
+pub(crate) struct Leaf {
     /// Where it lies in the pool.
-    pub at: u64,
+    pub(crate) at: u64,
     /// Not in it: it goes through many hands.
     slots: Box<[u64; SLOTS]>,
 }
@@ -161,7 +161,7 @@ pub struct Leaf {
 impl Leaf {
     /// The page at `at`.
     #[inline]
-    pub fn load(memory: &dyn Memory, at: u64) -> Self {
+    pub(crate) fn load(memory: &dyn Memory, at: u64) -> Self {
         let mut slots = Box::new([0; SLOTS]);
         memory.load(at + SLOTS_AT, slots.as_mut_bytes());
         slots.iter_mut().for_each(|slot| *slot = u64::from_le(*slot));
@@ -169,7 +169,7 @@ impl Leaf {
     }
 
     /// A new page of directory `dir` at `at`, zeroed before in `change`.
-    pub fn create(change: &mut impl PageWriter, at: u64, dir: Ino) -> Self {
+    pub(crate) fn create(change: &mut impl PageWriter, at: u64, dir: Ino) -> Self {
         let mut head = [0; 16];
         head[..8].copy_from_slice(&MAGIC.to_le_bytes());
         head[8..].copy_from_slice(&dir.0.to_le_bytes());
@@ -178,12 +178,12 @@ impl Leaf {
     }
 
     /// Where slot `index` lies in the pool.
-    pub fn slot_at(&self, index: usize) -> u64 {
+    pub(crate) fn slot_at(&self, index: usize) -> u64 {
         self.at + SLOTS_AT + index as u64 * 8
     }
 
     /// Slots in use, by number.
-    pub fn used(&self) -> impl Iterator<Item = (usize, Slot)> + '_ {
+    pub(crate) fn used(&self) -> impl Iterator<Item = (usize, Slot)> + '_ {
         self.slots.iter().enumerate().filter(|(_, slot)| **slot != 0).map(|(index, slot)| (index, Slot(*slot)))
     }
 
@@ -198,7 +198,7 @@ impl Leaf {
     }
 
     /// Reads the entry of `slot`; `None` where it cannot be one.
-    pub fn entry(&self, memory: &dyn Memory, index: usize, slot: Slot) -> Option<Entry> {
+    pub(crate) fn entry(&self, memory: &dyn Memory, index: usize, slot: Slot) -> Option<Entry> {
         let at = self.at + slot.entry_at()?;
         let [position, ino] = [0, 8].map(|field| memory.load_word(at + field));
         let (len, kind, slot_at) = (slot.name_len() as usize, slot.kind()?, self.slot_at(index));
@@ -206,14 +206,14 @@ impl Leaf {
     }
 
     /// The entry of `name`, whose hash is `hash`.
-    pub fn find(&self, memory: &dyn Memory, hash: u64, name: &[u8]) -> Option<Entry> {
+    pub(crate) fn find(&self, memory: &dyn Memory, hash: u64, name: &[u8]) -> Option<Entry> {
         let same = self.alike(TAG | NAME_LEN, u64::from(hash as u32) | (name.len() as u64) << 48);
         let mut entries = same.filter_map(|(index, slot)| self.entry(memory, index, slot));
         entries.find(|entry| *entry.name(memory) == *name)
     }
 
     /// A position for a name of hash `hash`; `None` where 256 names have it.
-    pub fn position_for(&self, memory: &dyn Memory, hash: u64) -> Option<u64> {
+    pub(crate) fn position_for(&self, memory: &dyn Memory, hash: u64) -> Option<u64> {
         let same = self.alike(TAG, u64::from(hash as u32));
         let taken: Vec<u64> =
             same.filter_map(|(index, slot)| Some(self.entry(memory, index, slot)?.position)).collect();
@@ -221,7 +221,7 @@ impl Leaf {
     }
 
     /// Where an entry with a name of `name_len` bytes has room: a slot and a unit.
-    pub fn room(&self, name_len: u64) -> Option<(usize, u64)> {
+    pub(crate) fn room(&self, name_len: u64) -> Option<(usize, u64)> {
         let slot = self.slots.iter().position(|slot| *slot == 0)?;
         let wanted = entry_bytes(name_len) / UNIT;
         // Mostly there is room behind all entries.
@@ -254,7 +254,7 @@ impl Leaf {
     }
 
     /// Lets `change` add an entry where there is room.
-    pub fn add(&mut self, change: &mut impl PageWriter, (index, unit): (usize, u64), entry: &NewEntry<'_>) {
+    pub(crate) fn add(&mut self, change: &mut impl PageWriter, (index, unit): (usize, u64), entry: &NewEntry<'_>) {
         let slot = Slot::new(entry.position, unit, entry.name, entry.kind);
         let mut bytes = [0; ENTRY as usize + 256];
         bytes[..8].copy_from_slice(&entry.position.to_le_bytes());
@@ -266,7 +266,7 @@ impl Leaf {
     }
 
     /// Lets `change` make `entry` name another inode, of kind `kind`.
-    pub fn redirect(&self, change: &mut impl PageWriter, entry: &Entry, ino: Ino, kind: Kind) {
+    pub(crate) fn redirect(&self, change: &mut impl PageWriter, entry: &Entry, ino: Ino, kind: Kind) {
         let slot = Slot(self.slots[entry.slot]);
         let Some(at) = slot.entry_at() else { return };
         change.write_word(self.at + at + 8, ino.0);
@@ -276,18 +276,18 @@ impl Leaf {
     }
 
     /// Lets `change` remove the entry in slot `index`; whether the page has no other.
-    pub fn remove(&self, change: &mut impl PageWriter, index: usize) -> bool {
+    pub(crate) fn remove(&self, change: &mut impl PageWriter, index: usize) -> bool {
         change.write_word(self.slot_at(index), 0);
         self.used().all(|(other, _)| other == index)
     }
 }
 
 /// An entry to be added.
-pub struct NewEntry<'a> {
-    pub position: u64,
-    pub ino: Ino,
-    pub kind: Kind,
-    pub name: &'a [u8],
+pub(crate) struct NewEntry<'a> {
+    pub(crate) position: u64,
+    pub(crate) ino: Ino,
+    pub(crate) kind: Kind,
+    pub(crate) name: &'a [u8],
 }
 
 /// The hash of a name: 55 bits, not 0. A fold for each 8 bytes.

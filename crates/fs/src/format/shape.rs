@@ -15,13 +15,13 @@ const VERSION: u32 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     version: u32,
-    pub hash_seed: u64,
-    pub super_threshold_bytes: Option<u64>,
+    pub(crate) hash_seed: u64,
+    pub(crate) super_threshold_bytes: Option<u64>,
 }
 
 impl Shape {
     /// The shape that `tag` notes.
-    pub fn read(tag: &Tag) -> Result<Self> {
+    pub(crate) fn read(tag: &Tag) -> Result<Self> {
         tag.ensure_kind(TagKind::FILES)?;
         let word = |at: usize| u64::from_le_bytes(tag.attributes[at..at + 8].try_into().expect("eight bytes"));
         if !(1..=u64::from(VERSION)).contains(&word(0)) || tag.attributes[24..].iter().any(|byte| *byte != 0) {
@@ -33,16 +33,16 @@ impl Shape {
     }
 
     /// That of a new file system.
-    pub fn new(hash_seed: u64, super_threshold_bytes: Option<u64>) -> Self {
+    pub(crate) fn new(hash_seed: u64, super_threshold_bytes: Option<u64>) -> Self {
         Self { version: VERSION, hash_seed, super_threshold_bytes }
     }
 
     /// Whether no tag of a newer version can be written by this program.
-    pub fn is_newest(&self) -> bool {
+    pub(crate) fn is_newest(&self) -> bool {
         self.version == VERSION
     }
 
-    pub fn attributes(&self) -> [u8; 64] {
+    pub(crate) fn attributes(&self) -> [u8; 64] {
         let mut attributes = [0; 64];
         attributes[..4].copy_from_slice(&self.version.to_le_bytes());
         attributes[8..16].copy_from_slice(&self.hash_seed.to_le_bytes());

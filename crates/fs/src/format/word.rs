@@ -13,11 +13,11 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// What lies somewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(transparent)]
-pub struct Word(pub u64);
+pub(crate) struct Word(pub u64);
 
 /// What a word names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Named {
+pub(crate) enum Named {
     /// Nothing: zeros.
     Nothing,
     /// This page.
@@ -35,22 +35,22 @@ const NUMBER: u64 = (1 << 52) - 1;
 
 impl Word {
     /// Nothing.
-    pub const NONE: Self = Self(0);
+    pub(crate) const NONE: Self = Self(0);
 
-    pub fn page(page: u64) -> Self {
+    pub(crate) fn page(page: u64) -> Self {
         Self(page | 1 << KIND)
     }
 
-    pub fn superpage(page: u64) -> Self {
+    pub(crate) fn superpage(page: u64) -> Self {
         Self(page | 2 << KIND)
     }
 
-    pub fn node(page: u64) -> Self {
+    pub(crate) fn node(page: u64) -> Self {
         Self(page | 3 << KIND)
     }
 
     /// The superpage that it names: it begins a chunk.
-    pub fn superpage_named(self) -> Option<u64> {
+    pub(crate) fn superpage_named(self) -> Option<u64> {
         match self.named() {
             Named::Super(first) if first.is_multiple_of(CHUNK_PAGES) => Some(first),
             _ => None,
@@ -58,7 +58,7 @@ impl Word {
     }
 
     #[inline]
-    pub fn named(self) -> Named {
+    pub(crate) fn named(self) -> Named {
         let number = self.0 & NUMBER;
         match self.0 >> 52 {
             0 if number == 0 => Named::Nothing,

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::share::client_pins::{Abroad, wait_a_little};
+use crate::share::client_pins::Abroad;
+use crate::share::layout::brief_wait::wait_a_little;
 use crate::share::layout::lease_state::{Mode, State};
 use crate::share::layout::shared_state::Board;
 use crate::store::clients::{Appender, Forced};

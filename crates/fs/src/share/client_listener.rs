@@ -9,7 +9,7 @@ use ferrite_pool::{Claim, Error as PoolError, claim};
 use serde::Deserialize;
 
 use crate::fs::FileSystem;
-use crate::share::layout::request::Request;
+use crate::share::layout::request::ClientRequest;
 use crate::{Error, Result};
 
 /// Clients come in until it is dropped.
@@ -25,7 +25,7 @@ struct Porter {
 
 impl Handler for Porter {
     fn call(&self, call: Call<'_>) -> std::result::Result<Reply, String> {
-        let request = Request::deserialize(&call.request).map_err(|error| error.to_string())?;
+        let request = ClientRequest::deserialize(&call.request).map_err(|error| error.to_string())?;
         if request.file_system() != self.fs.tag().name {
             return Err(format!("there is no file system {:?} here", request.file_system()));
         }

@@ -6,33 +6,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
 
 use ferrite_memory::barrier_abroad;
 use ferrite_pool::grant::Process;
 use parking_lot::Mutex;
 
+use crate::share::layout::brief_wait::wait_a_little;
 use crate::share::layout::shared_state::{Board, SEATS};
-
-/// Looks at a pin before a sleep.
-const SPINS: u32 = 2000;
-/// Sleeps between looks, and how many: some 10 ms.
-const NAP: Duration = Duration::from_micros(50);
-const NAPS: u32 = 200;
-
-/// Waits until `is_done`, but not for long; whether it was.
-pub(crate) fn wait_a_little(is_done: impl Fn() -> bool) -> bool {
-    for _ in 0..SPINS {
-        if is_done() {
-            return true;
-        }
-        std::hint::spin_loop();
-    }
-    (0..NAPS).any(|_| {
-        std::thread::sleep(NAP);
-        is_done()
-    })
-}
 
 /// See the module.
 #[derive(Debug)]

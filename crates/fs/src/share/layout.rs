@@ -1,6 +1,7 @@
-//! What the owner and its clients share: words, and requests.
+//! What the owner and its clients share: words in memory that both map, and requests of a client to the owner.
 
-pub(crate) mod lease_state;
-pub(crate) mod mount_source;
-pub(crate) mod request;
-pub(crate) mod shared_state;
+pub mod brief_wait;
+pub mod lease_state;
+pub mod mount_source;
+pub mod request;
+pub mod shared_state;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::share::file_times::{Noted, noted};
+use crate::format::noted_times::Noted;
 use crate::share::layout::lease_state::{Mode, State};
 use crate::share::layout::request::{Access, Answer, Leased};
 use crate::share::sessions::{Books, Out, refused};
@@ -40,10 +40,7 @@ impl SharedFiles {
 
     /// See [`crate::FileSystem::expect_more`].
     pub fn expect_more(&self, ino: Ino) {
-        #[cfg(test)]
-        if crate::tests::is_planted(crate::tests::Bug::HastyAppender) {
-            return;
-        }
+        crate::planted!(HastyAppender => return);
         if let Some(hold) = self.locks.write(ino).holds.get_mut(&ino.0) {
             hold.ends = hold.ends.wrapping_add(1);
         }
@@ -115,8 +112,7 @@ impl SharedFiles {
         let attr = lookup::getattr(self, ino)?;
         let is_plain = attr.kind == Kind::File && attr.mode & 0o6000 == 0;
         let is_plain = is_plain && matches!(xattr::xattr(self, ino, b"security.capability"), Err(Error::NoAttribute));
-        #[cfg(test)]
-        crate::share::pause_if_told(crate::share::Point::Plain);
+        crate::stop_point!(Plain);
         if is_plain {
             return Ok(());
         }
@@ -218,7 +214,7 @@ impl SharedFiles {
         let board = &self.space.board;
         board.lease(out.slot).store(State::VOID.0, Ordering::SeqCst);
         self.link.pins.pass();
-        let noted = noted(board, out.slot);
+        let noted = board.take_noted_times(out.slot);
         books.give_back_slot(out.slot);
         self.link.leases.fetch_sub(1, Ordering::SeqCst);
         self.link.writers.fetch_sub(usize::from(out.access > Access::Read), Ordering::SeqCst);

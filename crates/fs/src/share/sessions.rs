@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use crate::file::{ahead, fsync};
-use crate::share::layout::request::{Access, Answer, Opened, Request};
+use crate::share::layout::request::{Access, Answer, ClientRequest, Opened};
 use crate::share::layout::shared_state::{LAYOUT, LEASES, ensure_alike};
 use crate::share::shared_files::SharedFiles;
 use crate::{DataMode, Error, Ino, Result};
@@ -126,10 +126,10 @@ pub(crate) fn refused<T>(why: impl Into<String>) -> Result<T> {
 
 impl SharedFiles {
     /// See [`crate::FileSystem::answer`].
-    pub fn answer(&self, boot_id: [u8; 16], caller: &Caller, request: &Request) -> Result<Reply> {
+    pub fn answer(&self, boot_id: [u8; 16], caller: &Caller, request: &ClientRequest) -> Result<Reply> {
         let plain = |value| Reply { value, fds: Vec::new() };
         match *request {
-            Request::DirectOpen { layout, ref held, .. } => {
+            ClientRequest::DirectOpen { layout, ref held, .. } => {
                 if let Some(held) = held {
                     self.let_go_others(held, &Process::of(caller, boot_id))?;
                 }
@@ -140,7 +140,7 @@ impl SharedFiles {
                     opened => opened,
                 }
             }
-            Request::DirectLease { session, ino, access, ahead_bytes, told, .. } => {
+            ClientRequest::DirectLease { session, ino, access, ahead_bytes, told, .. } => {
                 self.ensure_theirs(session, caller)?;
                 let mut answer = self.lend(session.0, Ino(ino), access, told)?;
                 if let Answer::Leased(leased) = &mut answer {
@@ -149,26 +149,26 @@ impl SharedFiles {
                 }
                 Ok(plain(json!(answer)))
             }
-            Request::DirectAhead { session, ino, bytes, .. } => {
+            ClientRequest::DirectAhead { session, ino, bytes, .. } => {
                 self.ensure_theirs(session, caller)?;
                 self.give_ahead(session.0, Ino(ino), bytes)?;
                 Ok(Reply::default())
             }
-            Request::DirectResize { session, ino, size, .. } => {
+            ClientRequest::DirectResize { session, ino, size, .. } => {
                 self.ensure_theirs(session, caller)?;
                 self.resize(session.0, Ino(ino), size)?;
                 Ok(Reply::default())
             }
-            Request::DirectReturn { session, ino, .. } => {
+            ClientRequest::DirectReturn { session, ino, .. } => {
                 self.ensure_theirs(session, caller)?;
                 self.take_back(session.0, Ino(ino));
                 Ok(Reply::default())
             }
-            Request::DirectLetGo { session, .. } => {
+            ClientRequest::DirectLetGo { session, .. } => {
                 self.let_go(session, &Process::of(caller, boot_id))?;
                 Ok(Reply::default())
             }
-            Request::DirectSettle { device, .. } => {
+            ClientRequest::DirectSettle { device, .. } => {
                 let ours = self.sessions.books.lock().copies.as_ref().and_then(|copies| copies.device());
                 if device.zip(ours).is_some_and(|(asked, ours)| asked != ours) {
                     return Err(ferrite_pool::Error::Tenancy("that mount is another server's".into()).into());
@@ -177,7 +177,7 @@ impl SharedFiles {
                 fsync::flush(self)?;
                 Ok(Reply::default())
             }
-            Request::DirectClose { session, .. } => {
+            ClientRequest::DirectClose { session, .. } => {
                 self.ensure_theirs(session, caller)?;
                 self.end_sessions_of(caller.connection);
                 Ok(Reply::default())

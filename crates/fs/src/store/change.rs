@@ -252,10 +252,7 @@ impl<'fs> Change<'fs> {
         }
         for run in std::mem::take(&mut self.freed) {
             let bitmap = self.bitmap(run);
-            #[cfg(test)]
-            if crate::tests::is_planted(crate::tests::Bug::LeakedPage) {
-                continue;
-            }
+            crate::planted!(LeakedPage => continue);
             words_of(run).for_each(|(word, mask)| self.transaction().clear(bitmap + word as u64 * 8, mask));
             self.freed.push(run);
         }

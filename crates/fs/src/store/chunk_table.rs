@@ -7,8 +7,7 @@ use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 use ferrite_pool::{Extent, Role, Tag};
 
 use crate::Result;
-use crate::format::layout::is_in_use;
-use crate::format::layout::{ChunkKind, DESCRIPTOR, MapPages};
+use crate::format::layout::{ChunkKind, DESCRIPTOR, MapPages, is_in_use};
 use crate::store::Store;
 
 impl Store {

@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::format::layout::map_bytes;
 use ferrite_memory::{Scheme, Span};
 use ferrite_pool::layout::{CHUNK, PAGE};
-use ferrite_pool::{Extent, Pool, Role, Stream, Tag};
-use ferrite_pool::{Need, NewTag, TagChange, TagKind, Zone};
+use ferrite_pool::{Extent, Need, NewTag, Pool, Role, Stream, Tag, TagChange, TagKind, Zone};
 
 use crate::format::inode::Inode;
-use crate::format::layout::{ChunkKind, INODE, MapPages};
+use crate::format::layout::{ChunkKind, INODE, MapPages, map_bytes};
 use crate::format::shape::Shape;
 use crate::{FsSpec, Ino, Kind, Result};
 

@@ -91,11 +91,10 @@ impl Store {
     pub(crate) fn make_orphan(&self, change: &mut Change<'_>, inode: &mut Inode) -> Result<()> {
         if inode.head.orphan == 0 {
             let (word, says) = self.orphan_word(change, inode)?;
-            #[cfg(test)]
-            if crate::tests::is_planted(crate::tests::Bug::ForgottenOrphan) {
+            crate::planted!(ForgottenOrphan => {
                 change.write_roots(inode);
                 return Ok(());
-            }
+            });
             change.write_word(self.space.map.orphan(word), says);
         }
         change.write_roots(inode);

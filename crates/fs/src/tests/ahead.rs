@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use ferrite_crash::{LyingMemory, Model};
+use ferrite_pool::Pool;
 use ferrite_pool::layout::CHUNK;
-use ferrite_pool::{Freeze, Pool};
 
 use super::direct::Copied;
 use super::house::*;

@@ -4,8 +4,8 @@ use std::cell::Cell;
 
 use super::house::*;
 use super::world::*;
-use super::{Bug, PLANTED};
-use crate::direct::Access;
+use super::{Bug, plant};
+use crate::share::layout::request::Access;
 
 /// The first pages come with the lease, and go back with it.
 #[test]
@@ -65,9 +65,9 @@ fn appended_in_turn(bug: Option<Bug>) -> Vec<u8> {
     let lease = house.client().lease(ino, Access::Append).expect("leased");
     (0..3).for_each(|at| assert_eq!(lease.append(b"a"), Some((at, 1))));
     house.fs.append(ino, b"bb").expect("room");
-    PLANTED.set(bug);
+    plant(bug);
     lease.append(b"c");
-    PLANTED.set(None);
+    plant(None);
     content(&house.fs, ino).expect("it reads")
 }
 

@@ -9,9 +9,10 @@ use ferrite_pool::layout::CHUNK;
 
 use super::house::*;
 use super::world::*;
-use crate::direct::{Access, Lease, Session};
+use crate::client::{Lease, Session};
 use crate::file::compaction;
-use crate::share::{Point, pause_by};
+use crate::planted::stop_by;
+use crate::share::layout::request::Access;
 use crate::tree::hold;
 use crate::{Allocate, FileSystem, Ino};
 
@@ -187,11 +188,11 @@ const POINT: &str = "FERRITE_TEST_POINT";
 fn a_client_to_be_killed() {
     let (Ok(point), Ok(pool)) = (std::env::var(POINT), std::env::var("FERRITE_TEST_POOL")) else { return };
     let session = Session::connect(pool.as_ref(), NAME, late()).expect("let in");
-    let points = [("store", Point::Store), ("size", Point::Size), ("kept", Point::Kept)];
+    let points = [("store", "Store"), ("size", "Size"), ("kept", "Kept")];
     let point = points.iter().find(|(name, _)| *name == point).expect("one of these").1;
     let access = if std::env::var("FERRITE_TEST_OVER").is_ok() { Access::Write } else { Access::Append };
     let lease = session.lease(Ino(2), access).expect("leased");
-    pause_by(move |at| {
+    stop_by(move |at| {
         if at == point {
             println!("\nhere");
             std::io::stdout().flush().expect("the other end listens");

@@ -5,15 +5,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use ferrite_crash::Model;
 
 use super::crash::{Case, explore_case, find};
-use super::{Bug, PLANTED};
+use super::{Bug, plant};
 
 /// Whether some crash of the case called `name` shows `bug`.
 fn is_found(bug: Bug, name: &str, model: Model) -> bool {
     let case: &Case = find(name);
-    PLANTED.set(Some(bug));
+    plant(Some(bug));
     // Some bugs show before any crash.
     let explored = catch_unwind(AssertUnwindSafe(|| explore_case(case, model, None, case.mixes)));
-    PLANTED.set(None);
+    plant(None);
     explored.is_err() || explored.is_ok_and(|report| report.failure.is_some())
 }
 

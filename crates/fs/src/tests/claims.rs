@@ -8,7 +8,7 @@ use ferrite_memory::Memory;
 
 use super::repair::{checked, closed, repaired};
 use super::world::*;
-use super::{Bug, PLANTED};
+use super::{Bug, plant};
 use crate::format::inode::Inode;
 use crate::format::layout::BITMAP;
 use crate::format::layout::ChunkKind;
@@ -195,9 +195,9 @@ fn explore_repair(sizes: [(usize, usize); 2], bad: usize, (word, goal): (u64, u6
     };
     // The damage is durable.
     let memory = Arc::new(memory.kill());
-    PLANTED.set(bug);
+    plant(bug);
     repaired(&memory);
-    PLANTED.set(None);
+    plant(None);
     let options =
         Options { images_per_point_max: 8, samples_per_point: 8, points: Points::Widest, ..Options::default() };
     explore(&memory, &options, |crash| {

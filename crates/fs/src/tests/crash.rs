@@ -10,10 +10,10 @@ use super::{unlisted, waits, world::*};
 use crate::check::look;
 use crate::client::direct_io::{Hands, Tried};
 use crate::client::known_end::KnownEnd;
-use crate::direct::Access;
 use crate::file::ahead;
 use crate::file::compaction;
 use crate::share::layout::lease_state::State;
+use crate::share::layout::request::Access;
 use crate::store::clients::Appender;
 use crate::{Allocate, DataMode, FileSystem, Ino, Kind, Rename, SetAttr, SetXattr};
 

@@ -8,7 +8,8 @@ use parking_lot::Mutex;
 
 use super::house::*;
 use super::world::*;
-use crate::direct::{Access, Copies};
+use crate::share::Copies;
+use crate::share::layout::request::Access;
 use crate::share::layout::shared_state::{LAYOUT, ensure_alike};
 use crate::{Allocate, Error, Ino, SetAttr, SetTime, SetXattr, Time};
 

@@ -8,7 +8,7 @@ use proptest::test_runner::{Config, RngSeed};
 
 use super::crash::{client, leave};
 use super::world::*;
-use super::{Bug, PLANTED};
+use super::{Bug, plant};
 use crate::check::look;
 use crate::client::direct_io::{Hands, Tried};
 use crate::client::known_end::KnownEnd;
@@ -158,13 +158,13 @@ fn wrong_after(ops: &[Op], bug: Option<Bug>) -> Option<String> {
     memory.forget_trace();
     let (end, mut states) = (KnownEnd::new(), vec![content.clone()]);
     let one = client(&fs, &end);
-    PLANTED.set(bug);
+    plant(bug);
     for (op, byte) in ops.iter().zip((2..=250).cycle()) {
         act(&fs, &one, op, byte, &mut content);
         memory.mark(states.len() as u64);
         states.push(content.clone());
     }
-    PLANTED.set(None);
+    plant(None);
     let found = super::world::content(&fs, ino).expect("it reads");
     leave(&fs);
     if found != content {
@@ -215,7 +215,7 @@ fn canary_random_work_at_an_end_finds_planted_bugs() {
                 prop_assert!(wrong_after(&ops, Some(bug)).is_none());
             });
         });
-        PLANTED.set(None);
+        plant(None);
         assert!(is_found.is_err(), "{bug:?}");
     }
 }

@@ -7,7 +7,7 @@ use ferrite_pool::{Caller, Need, NewTag, PidFd, Role, TagKind, Zone};
 
 use super::house::House;
 use super::world::*;
-use crate::direct::Access;
+use crate::share::layout::request::Access;
 use crate::tree::hold;
 use crate::{Allocate, DataMode, Error, FileSystem, Ino, Kind, Result};
 

@@ -8,11 +8,12 @@ use ferrite_pool::layout::CHUNK;
 
 use super::house::House;
 use super::world::*;
-use super::{Bug, PLANTED};
-use crate::direct::Access;
-use crate::view::hints::{self, BoardId, Piece};
+use super::{Bug, plant};
+use crate::share::layout::request::Access;
+use crate::view::hints::{self, Piece};
 use crate::view::inode_snapshot::Sight;
 use crate::view::superpage_cache::{self, Stretch};
+use crate::view::version::BoardId;
 use crate::view::version::Version;
 use crate::{Allocate, FileSystem, FsOptions, Ino, Kind, Time};
 
@@ -39,9 +40,9 @@ fn sees_what_others_write(bug: Option<Bug>) -> bool {
     assert_eq!(fs.statfs().super_bytes, 3 * CHUNK);
     let write = || fs.write(ino, CHUNK, &[2; 4096]).expect("there");
     std::thread::scope(|scope| scope.spawn(write).join().expect("it writes"));
-    PLANTED.set(bug);
+    plant(bug);
     let seen = read(CHUNK);
-    PLANTED.set(None);
+    plant(None);
     seen == [2; 4096]
 }
 
@@ -95,9 +96,9 @@ fn sees_holes_that_others_make(bug: Option<Bug>) -> bool {
     };
     (0..3).for_each(|_| assert_eq!(read(), [1; 4096]));
     house.fs.allocate(ino, CHUNK..2 * CHUNK, Allocate::Punch).expect("it is there");
-    PLANTED.set(bug);
+    plant(bug);
     let seen = read();
-    PLANTED.set(None);
+    plant(None);
     seen == [0; 4096]
 }
 

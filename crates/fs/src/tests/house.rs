@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::world::{BOOT, NAME};
-use crate::direct::{Access, Door, Lease, Quiet, Session};
+use crate::client::{Lease, Quiet, Session};
+use crate::share::Door;
+use crate::share::layout::request::Access;
 use crate::{Clock, FileSystem, FsOptions, FsSpec, Ino, Time};
 use ferrite_memory::{Guard, MapOptions, Mapped};
 use ferrite_pool::layout::CHUNK;

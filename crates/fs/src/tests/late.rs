@@ -11,12 +11,11 @@ use ferrite_pool::layout::CHUNK;
 use super::crash::client;
 use super::stopped::Stopped;
 use super::world::*;
-use super::{Bug, PLANTED};
+use super::{Bug, plant};
 use crate::check::look;
 use crate::client::known_end::KnownEnd;
 use crate::file::ahead;
 use crate::format::inode::DIRECT;
-use crate::share::Point;
 use crate::{Allocate, Error, FileSystem, Ino, Kind};
 
 /// A file `a` of `bytes` with pages ahead.
@@ -102,9 +101,9 @@ impl Done {
     fn judge_kill(&self, crash: &Crash<'_>, mut expected: Vec<u8>) -> Result<(), String> {
         let memory = Arc::new(crash.memory());
         let fs = next_owner(&memory).map_err(|error| error.to_string())?;
-        PLANTED.set(self.next_bug);
+        plant(self.next_bug);
         let written = fs.write(self.ino, 8, &[7; 8]);
-        PLANTED.set(None);
+        plant(None);
         written.map_err(|error| format!("FG5: {error}"))?;
         expected[8..16].fill(7);
         let (at, line) = self.late;
@@ -129,7 +128,7 @@ fn sound_content(fs: &FileSystem, ino: Ino) -> Result<Vec<u8>, String> {
 
 /// Every crash of overwrites of a file of `bytes` whose client is stopped at `point`, and of those after it has gone on, with
 /// the first of `bugs` planted in the owner that does that, and the second in the next one.
-fn explore_late(point: Point, bytes: usize, bugs: [Option<Bug>; 2]) -> Result<Report, String> {
+fn explore_late(point: &'static str, bytes: usize, bugs: [Option<Bug>; 2]) -> Result<Report, String> {
     let memory = new_memory(Model::MAPPED, 9 * CHUNK);
     memory.keep_trace(false);
     let (old, ino) = with_pages_ahead(&memory, bytes);
@@ -143,13 +142,13 @@ fn explore_late(point: Point, bytes: usize, bugs: [Option<Bug>; 2]) -> Result<Re
     memory.keep_trace(true);
     let (states, late) = (vec![vec![1; bytes]], (0, [0; 64]));
     let mut done = Done { memory: memory.clone(), ino, states, late, next_bug: bugs[1] };
-    PLANTED.set(bugs[0]);
+    plant(bugs[0]);
     let before = done.overwrite(&fs, 5);
     stopped.go_on();
     done.late.0 = fs.space.inode_place(ino.0).expect("it is there") + DIRECT;
     memory.load(done.late.0, &mut done.late.1);
     let behind = before.and_then(|()| done.overwrite(&fs, 6));
-    PLANTED.set(None);
+    plant(None);
     behind?;
     let options =
         Options { images_per_point_max: 16, samples_per_point: 16, points: Points::Widest, ..Options::default() };
@@ -162,16 +161,16 @@ const LARGE: usize = SUPER_THRESHOLD as usize + 5000;
 
 #[test]
 fn fg5_fg7_every_crash_of_overwrites_in_a_full_pool_leaves_what_was_acknowledged() {
-    for (point, bytes) in [(Point::Store, SMALL), (Point::Size, SMALL), (Point::Size, LARGE)] {
+    for (point, bytes) in [("Store", SMALL), ("Size", SMALL), ("Size", LARGE)] {
         explore_late(point, bytes, [None; 2]).expect("it works").assert_clean();
     }
 }
 
 #[test]
 fn canary_an_end_that_a_stopped_client_still_has_is_found_in_a_full_pool() {
-    for (point, bug) in [(Point::Store, Bug::HauntedPage), (Point::Size, Bug::HauntedEnd)] {
+    for (point, bug) in [("Store", Bug::HauntedPage), ("Size", Bug::HauntedEnd)] {
         assert!(explore_late(point, SMALL, [Some(bug), None]).is_err(), "FG7: it was written behind the end");
     }
-    let report = explore_late(Point::Size, SMALL, [None, Some(Bug::HauntedEnd)]).expect("it works");
+    let report = explore_late("Size", SMALL, [None, Some(Bug::HauntedEnd)]).expect("it works");
     report.expect_failure();
 }

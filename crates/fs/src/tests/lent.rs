@@ -7,9 +7,9 @@ use ferrite_pool::{Caller, PidFd};
 
 use super::house::*;
 use super::world::{BOOT, NAME};
-use crate::direct::{Access, Request};
+use crate::planted::stop_by;
+use crate::share::layout::request::{Access, ClientRequest};
 use crate::share::layout::shared_state::LAYOUT;
-use crate::share::pause_by;
 use crate::{FileSystem, Ino, SetAttr, SetXattr};
 
 /// Ways to give a program rights of its own.
@@ -44,23 +44,24 @@ fn fg9_a_program_that_is_given_rights_while_it_is_lent_is_not() {
     let pid = std::process::id();
     let caller = Caller { pid, uid: 0, process: PidFd::open(pid).expect("it lives"), connection: u64::MAX };
     let answer = |request| house.fs.answer(BOOT, &caller, &request);
-    let opened = answer(Request::DirectOpen { name: NAME.into(), layout: LAYOUT, held: None }).expect("let in").value;
+    let opened =
+        answer(ClientRequest::DirectOpen { name: NAME.into(), layout: LAYOUT, held: None }).expect("let in").value;
     let session: GrantId = serde_json::from_value(opened["session"].clone()).expect("a grant");
     let lease = |ino: Ino, access| {
         let (name, ino, ahead_bytes, told) = (NAME.into(), ino.0, 0, None);
-        answer(Request::DirectLease { name, session, ino, access, ahead_bytes, told })
+        answer(ClientRequest::DirectLease { name, session, ino, access, ahead_bytes, told })
     };
     for (nth, give) in WAYS.iter().enumerate() {
         for access in [Access::Write, Access::Append] {
             let ino = house.file(&format!("program {nth} {access:?}"), &[1; 100]);
             let fs = Arc::clone(&house.fs);
-            pause_by(move |_| {
+            stop_by(move |_| {
                 give(&fs, ino);
                 fs.end_writing(ino);
             });
             assert!(lease(ino, access).is_err(), "FG9: {access:?} by way {nth}");
             assert!(!house.fs.is_written_directly(ino));
-            pause_by(|_| ());
+            stop_by(|_| ());
             lease(ino, Access::Read).expect("and nothing is left of it");
         }
     }

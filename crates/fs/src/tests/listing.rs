@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::world::*;
-use super::{Bug, PLANTED};
+use super::{Bug, plant};
 use crate::format::leaf::Entry;
 use crate::tree::directory;
 use crate::{Error, FileSystem, Ino, Kind};
@@ -169,9 +169,9 @@ fn fn4_what_is_damaged_is_left_out_and_told_in_the_end_however_it_is_asked() {
 fn canary_a_listing_that_forgets_what_was_damaged_is_found() {
     let (fs, dir, entries) = several();
     fs.memory().store_word(entries[0].at(), 3);
-    PLANTED.set(Some(Bug::ForgottenDamage));
+    plant(Some(Bug::ForgottenDamage));
     let listed = listed_by(&fs, dir, 40);
-    PLANTED.set(None);
+    plant(None);
     assert_ne!(listed, (299, true), "FN4");
 }
 

@@ -12,7 +12,8 @@ use parking_lot::Mutex;
 use super::house::House;
 use super::world::NAME;
 use crate::Ino;
-use crate::direct::{Copies, settle};
+use crate::client::settle;
+use crate::share::Copies;
 
 /// Until somebody tells it to go on.
 struct Mute(Mutex<Receiver<()>>);

@@ -7,12 +7,12 @@ use ferrite_crash::{LyingMemory, Model, Options, Points, Report, explore};
 use super::crash::{client, leave};
 use super::house::House;
 use super::world::*;
-use super::{Bug, PLANTED};
+use super::{Bug, plant};
 use crate::check::look;
 use crate::client::direct_io::{Hands, Tried};
 use crate::client::known_end::KnownEnd;
-use crate::direct::Access;
 use crate::file::ahead;
+use crate::share::layout::request::Access;
 use crate::{FileSystem, Ino, Kind};
 
 const PAGE: usize = 4096;
@@ -55,7 +55,7 @@ fn explore_appends(bug: Option<Bug>) -> Report {
     let (fs, ino) = lent(&memory);
     fs.flush().expect("nothing fails");
     memory.forget_trace();
-    PLANTED.set(bug);
+    plant(bug);
     let mut done = Done { memory: &memory, states: vec![vec![1; PAGE]] };
     let (end, mut at, mut all) = (KnownEnd::new(), PAGE as u64, vec![1; PAGE]);
     let one = client(&fs, &end);
@@ -80,7 +80,7 @@ fn explore_appends(bug: Option<Bug>) -> Report {
     fs.append(ino, &[9; 64]).expect("room");
     all.extend([9; 64]);
     done.mark(all);
-    PLANTED.set(None);
+    plant(None);
     let states = done.states;
     let options =
         Options { images_per_point_max: 96, samples_per_point: 96, points: Points::Widest, ..Options::default() };

@@ -8,7 +8,7 @@ use ferrite_pool::check::{self, Owners, Report};
 use ferrite_pool::layout::CHUNK;
 
 use super::world::*;
-use super::{Bug, PLANTED};
+use super::{Bug, plant};
 use crate::check::FilesOwner;
 use crate::file::index;
 use crate::file::index::Found;
@@ -246,9 +246,9 @@ fn a_page_that_two_files_name_is_lost_by_none() {
 /// What some crash of that repair leaves which another one does not end well; with `bug` planted in the first.
 fn failure_of_a_repair(bug: Option<Bug>) -> Option<String> {
     let (memory, sound, bytes) = named_twice(false);
-    PLANTED.set(bug);
+    plant(bug);
     repaired(&memory);
-    PLANTED.set(None);
+    plant(None);
     let options = Options { images_per_point_max: 12, samples_per_point: 12, ..Options::default() };
     let report = explore(&memory, &options, |crash| {
         let memory = Arc::new(crash.memory());

@@ -7,7 +7,7 @@ use ferrite_pool::Pool;
 
 use super::crash::client;
 use super::world::*;
-use super::{Bug, PLANTED};
+use super::{Bug, plant};
 use crate::client::direct_io::Tried;
 use crate::client::known_end::KnownEnd;
 use crate::{FileSystem, FsOptions, Ino, Kind, SetAttr, Time};
@@ -23,9 +23,9 @@ fn keeps_what_was_written_over(bug: Option<Bug>) -> bool {
     let ino = fs.create_file(Ino::ROOT, b"a", &new(Kind::File)).expect("made").ino;
     (0..2).for_each(|_| _ = fs.write(ino, 0, &[1; 4096]).expect("room"));
     memory.forget_trace();
-    PLANTED.set(bug);
+    plant(bug);
     let written = fs.write(ino, 100, &NEW);
-    PLANTED.set(None);
+    plant(None);
     assert_eq!(written.expect("it is there"), NEW.len());
     memory.mark(1);
     let report = explore(&memory, &Options::default(), |crash| {

@@ -10,8 +10,7 @@ use ferrite_pool::{Caller, PidFd};
 use super::house::*;
 use super::stopped::Stopped;
 use super::world::*;
-use crate::direct::{Access, Request};
-use crate::share::Point;
+use crate::share::layout::request::{Access, ClientRequest};
 use crate::share::layout::shared_state::{LAYOUT, Whose};
 use crate::{FileSystem, Ino};
 
@@ -63,7 +62,7 @@ fn stopped_amid_an_append() -> (House, Ino, Late, u64) {
     let (house, all) = house_of_free_chunks();
     let ino = house.file("log", &[1; 5000]);
     let lease = house.client().lease(ino, Access::Append).expect("leased");
-    let stopped = Stopped::amid(Point::Store, move || lease.append(&[9; 10_000]));
+    let stopped = Stopped::amid("Store", move || lease.append(&[9; 10_000]));
     (house.reopened(), ino, stopped, all)
 }
 
@@ -106,7 +105,7 @@ fn fg5_a_session_that_its_process_does_not_hold_is_over() {
     let (pid, process) = (std::process::id(), PidFd::open(std::process::id()).expect("it lives"));
     let caller = Caller { pid, uid: 0, process, connection: 1 };
     for (held, counts) in [(None, true), (Some(vec![session]), true), (Some(vec![]), false)] {
-        let request = Request::DirectOpen { name: NAME.into(), layout: LAYOUT, held };
+        let request = ClientRequest::DirectOpen { name: NAME.into(), layout: LAYOUT, held };
         house.fs.answer(BOOT, &caller, &request).expect("let in");
         assert_eq!(house.fs.link.pins.has_forerunners(), counts, "FG5: {request:?}");
     }

@@ -5,15 +5,15 @@ use std::sync::{Arc, Barrier, mpsc};
 use std::time::Duration;
 
 use ferrite_crash::{LyingMemory, Model};
-use ferrite_pool::Freeze;
 use ferrite_pool::layout::CHUNK;
 
 use super::house::*;
 use super::world::*;
-use super::{Bug, PLANTED};
-use crate::direct::{Access, Lease};
+use super::{Bug, plant};
+use crate::client::Lease;
 use crate::format::layout::CHUNK_INODES;
 use crate::format::layout::ChunkKind;
+use crate::share::layout::request::Access;
 use crate::tree::hold;
 use crate::{Error, FileSystem, FsOptions, FsSpec, Ino, Kind, Result, Time};
 
@@ -200,9 +200,9 @@ fn outlives_a_kill(bug: Option<Bug>) -> bool {
     files.sort_by_key(|(ino, _)| std::cmp::Reverse(ino.0));
     files.retain(|(ino, _)| ino.0 / CHUNK_INODES == taken);
     files.iter().for_each(|(_, name)| fs.unlink(Ino::ROOT, name.as_bytes()).expect("it goes"));
-    PLANTED.set(bug);
+    plant(bug);
     assert_eq!(fs.write(large, at, &[1; 16 << 10]).expect("room"), 16 << 10);
-    PLANTED.set(None);
+    plant(None);
     assert_eq!(fs.space.kind(taken), Some(ChunkKind::Data), "content lies there");
     let image = memory.snapshot();
     drop(fs);

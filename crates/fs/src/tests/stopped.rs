@@ -10,10 +10,11 @@ use ferrite_pool::layout::CHUNK;
 
 use super::house::*;
 use super::world::*;
-use crate::direct::{Access, Lease};
+use crate::client::Lease;
+use crate::planted::stop_by;
+use crate::share::layout::request::Access;
 use crate::share::layout::shared_state::Whose;
-use crate::share::{Point, pause_by};
-use crate::tests::{Bug, PLANTED};
+use crate::tests::{Bug, plant};
 use crate::{Allocate, Error, Ino};
 
 /// A thread of a client that stands still.
@@ -24,17 +25,17 @@ pub(super) struct Stopped<T> {
 
 impl<T: Send + 'static> Stopped<T> {
     /// One that does `work` with `lease` and has come to `point`.
-    fn at(point: Point, lease: &Arc<Lease>, work: impl FnOnce(&Lease) -> T + Send + 'static) -> Self {
+    fn at(point: &'static str, lease: &Arc<Lease>, work: impl FnOnce(&Lease) -> T + Send + 'static) -> Self {
         let lease = Arc::clone(lease);
         Self::amid(point, move || work(&lease))
     }
 
     /// One that does `work` and has come to `point`.
-    pub(super) fn amid(point: Point, work: impl FnOnce() -> T + Send + 'static) -> Self {
+    pub(super) fn amid(point: &'static str, work: impl FnOnce() -> T + Send + 'static) -> Self {
         let (go_on, may_go_on): (Sender<()>, Receiver<()>) = channel();
         let (stopped, is_stopped) = channel();
         let thread = std::thread::spawn(move || {
-            pause_by(move |at| {
+            stop_by(move |at| {
                 if at == point && stopped.send(()).is_ok() {
                     let _ = may_go_on.recv();
                 }
@@ -61,7 +62,7 @@ fn fg2_pages_wait_for_a_client_that_was_stopped_and_nobody_else_does() {
     let house = House::new();
     let ino = house.file("one", &[1; 80 * 4096]);
     let lease = leased(&house, ino, Access::Write);
-    let stopped = Stopped::at(Point::Store, &lease, |lease| lease.write(4096, &[9; 4096]));
+    let stopped = Stopped::at("Store", &lease, |lease| lease.write(4096, &[9; 4096]));
     house.fs.allocate(ino, 0..70 * 4096, Allocate::Punch).expect("punched");
     house.fs.space.drain_limbo();
     assert_eq!(house.fs.space.limbo.count().0, 70, "FG2: it may still store to them");
@@ -80,7 +81,7 @@ fn fg3_a_client_that_stores_to_where_a_file_was_stores_again() {
     let size = 2 * CHUNK;
     let ino = house.file("large", &vec![1; size as usize]);
     let lease = leased(&house, ino, Access::Write);
-    let stopped = Stopped::at(Point::Store, &lease, |lease| lease.write(8192, &[9; 4096]));
+    let stopped = Stopped::at("Store", &lease, |lease| lease.write(8192, &[9; 4096]));
     settle(&house.fs);
     assert!(house.fs.statfs().super_bytes >= size, "the migration waits for nobody");
     assert_eq!(stopped.go_on(), Some(4096));
@@ -90,7 +91,7 @@ fn fg3_a_client_that_stores_to_where_a_file_was_stores_again() {
 }
 
 /// A client is stopped at `point` of an append, others go on with the file, then it does. Says what is in the file.
-fn append_late(point: Point, others: impl FnOnce(&House, Ino)) -> (Option<(u64, usize)>, Vec<u8>) {
+fn append_late(point: &'static str, others: impl FnOnce(&House, Ino)) -> (Option<(u64, usize)>, Vec<u8>) {
     let house = House::new();
     let ino = house.file("log", &[1; 5000]);
     let lease = leased(&house, ino, Access::Append);
@@ -117,7 +118,7 @@ fn append_others(house: &House, ino: Ino) {
 
 #[test]
 fn fg7_what_a_stopped_client_appends_late_counts_no_more() {
-    for point in [Point::Store, Point::Size, Point::Kept] {
+    for point in ["Store", "Size", "Kept"] {
         let (late, found) = append_late(point, append_others);
         assert_eq!(late, None, "FG7: it finds out");
         let expected = [&[1; 5000][..], &[2; 100], &[3; 20], &[4; 9000]].concat();
@@ -133,7 +134,7 @@ fn fg7_what_a_stopped_client_appends_late_to_a_superpage_is_nobodys() {
     let lease = leased(&house, ino, Access::Append);
     let much = vec![2; 3 << 20];
     assert_eq!(lease.append(&much), Some((5000, much.len())));
-    let stopped = Stopped::at(Point::Store, &lease, |lease| lease.append(&[9; 100_000]));
+    let stopped = Stopped::at("Store", &lease, |lease| lease.append(&[9; 100_000]));
     assert!(house.fs.statfs().super_bytes > 0, "it has superpages");
     assert_eq!(house.fs.append(ino, &[3; 20]).expect("room").1, 20);
     for len in [1 << 20, 4096] {
@@ -156,7 +157,7 @@ fn fg7_what_a_stopped_client_appends_late_to_a_superpage_is_nobodys() {
 
 #[test]
 fn fg7_a_file_is_cut_while_a_client_is_stopped_at_its_end() {
-    for point in [Point::Store, Point::Size, Point::Kept] {
+    for point in ["Store", "Size", "Kept"] {
         let (late, found) = append_late(point, |house, ino| {
             resize(&house.fs, ino, 4900).expect("cut");
             resize(&house.fs, ino, 6000).expect("grown");
@@ -168,7 +169,7 @@ fn fg7_a_file_is_cut_while_a_client_is_stopped_at_its_end() {
 
 #[test]
 fn fg7_a_read_is_enough_to_take_the_end() {
-    let (late, found) = append_late(Point::Size, |house, ino| {
+    let (late, found) = append_late("Size", |house, ino| {
         house.fs.end_writing(ino);
         assert_eq!(content(&house.fs, ino).expect("it reads").len(), 5100);
     });
@@ -178,18 +179,18 @@ fn fg7_a_read_is_enough_to_take_the_end() {
 #[test]
 fn canary_what_comes_late_is_found() {
     let caught = std::panic::catch_unwind(|| {
-        append_late(Point::Size, |house, ino| {
-            PLANTED.set(Some(Bug::HauntedEnd));
+        append_late("Size", |house, ino| {
+            plant(Some(Bug::HauntedEnd));
             append_others(house, ino);
         })
     });
-    PLANTED.set(None);
+    plant(None);
     let expected = [&[1; 5000][..], &[2; 100], &[3; 20], &[4; 9000]].concat();
     assert!(caught.is_err() || caught.is_ok_and(|(late, found)| late.is_some() || found != expected), "FG7");
 }
 
 /// What a new owner sees of a file to which a client of the old one was appending, when that goes on.
-fn append_across_owners(point: Point, others: impl FnOnce(&House, Ino)) -> (House, Vec<u8>) {
+fn append_across_owners(point: &'static str, others: impl FnOnce(&House, Ino)) -> (House, Vec<u8>) {
     let mut house = House::new();
     let ino = house.file("log", &[1; 5000]);
     let lease = leased(&house, ino, Access::Append);
@@ -208,7 +209,7 @@ fn append_across_owners(point: Point, others: impl FnOnce(&House, Ino)) -> (Hous
 
 #[test]
 fn fg5_a_client_of_a_dead_owner_harms_nothing() {
-    for point in [Point::Store, Point::Size] {
+    for point in ["Store", "Size"] {
         let (house, found) = append_across_owners(point, |house, ino| {
             append_others(house, ino);
             house.file("other", &[5; 300_000]);
@@ -229,7 +230,7 @@ fn fg5_a_client_of_a_dead_owner_keeps_nobody_from_storing_over_what_is_there() {
     let mut house = House::new();
     let files = ["small", "large"].map(|name| house.file(name, &[1; BYTES]));
     let lease = leased(&house, files[0], Access::Append);
-    let stopped = Stopped::at(Point::Store, &lease, |lease| lease.append(&[9; 10_000]));
+    let stopped = Stopped::at("Store", &lease, |lease| lease.append(&[9; 10_000]));
     house = house.reopened();
     let (rest, mut at) = (house.file("rest", b""), 0);
     while let Ok(written) = house.fs.write(rest, at, &[3; 1 << 18]) {
@@ -276,16 +277,16 @@ fn fg5_a_client_that_outlives_its_owner_lets_go_and_is_let_in_again() {
 
 /// What a client that is stopped at `point`, as where a program gives up the rights of its user while another thread of it is
 /// amid a write, makes of a file by going on once its session was withdrawn; with `bug` planted in that.
-fn write_after_withdrawal(point: Point, access: Access, bug: Option<Bug>) -> (House, Ino) {
+fn write_after_withdrawal(point: &'static str, access: Access, bug: Option<Bug>) -> (House, Ino) {
     let house = House::new();
     let ino = house.file("one", &[1; 8192]);
     let client = house.client();
     let lease = Arc::new(client.lease(ino, access).expect("leased"));
     let at = if access == Access::Append { 8192 } else { 0 };
     let stopped = Stopped::at(point, &lease, move |lease| lease.write(at, &[9; 4096]));
-    PLANTED.set(bug);
+    plant(bug);
     client.withdraw(|| ());
-    PLANTED.set(None);
+    plant(None);
     assert_eq!(stopped.go_on(), None, "FG10: it finds out, at {point:?}");
     assert_eq!((lease.read(0, &mut [0; 16]), lease.write(0, &[9; 16]), lease.size()), (None, None, None));
     (house, ino)
@@ -299,7 +300,7 @@ fn is_untouched(house: &House, ino: Ino) -> bool {
 
 #[test]
 fn fg10_what_a_client_does_late_goes_nowhere_once_its_session_was_withdrawn() {
-    let points = [(Point::Store, Access::Write), (Point::Size, Access::Append), (Point::Kept, Access::Append)];
+    let points = [("Store", Access::Write), ("Size", Access::Append), ("Kept", Access::Append)];
     for (point, access) in points {
         let (house, ino) = write_after_withdrawal(point, access, None);
         assert!(is_untouched(&house, ino), "FG10: at {point:?}");
@@ -310,6 +311,6 @@ fn fg10_what_a_client_does_late_goes_nowhere_once_its_session_was_withdrawn() {
 
 #[test]
 fn canary_who_keeps_the_memory_of_a_session_that_was_withdrawn_is_found() {
-    let (house, ino) = write_after_withdrawal(Point::Store, Access::Write, Some(Bug::KeptMemory));
+    let (house, ino) = write_after_withdrawal("Store", Access::Write, Some(Bug::KeptMemory));
     assert!(!is_untouched(&house, ino));
 }

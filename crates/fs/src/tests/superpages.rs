@@ -6,7 +6,7 @@ use ferrite_pool::layout::CHUNK;
 
 use super::house::House;
 use super::world::*;
-use crate::direct::Access;
+use crate::share::layout::request::Access;
 use crate::store::change::FREED_PAGES_MAX;
 use crate::tree::hold;
 use crate::{Allocate, FileSystem, Ino, Kind};

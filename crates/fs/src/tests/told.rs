@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::direct::Copied;
 use super::house::*;
-use super::{Bug, PLANTED};
-use crate::direct::{Access, Session};
+use super::{Bug, plant};
+use crate::client::Session;
+use crate::share::layout::request::Access;
 
 /// Before the kernel is told to forget a file it learns the end that was appended directly.
 #[test]
@@ -41,9 +42,9 @@ fn waits_for_the_kernel(bug: Option<Bug>) -> bool {
     house.fs.hold(ino).expect("the kernel knows it");
     let looks = RefCell::new(0);
     let begins = || {
-        PLANTED.set(bug);
+        plant(bug);
         house.fs.expect_more(ino);
-        PLANTED.set(None);
+        plant(None);
     };
     let begins_another = || {
         *looks.borrow_mut() += 1;

@@ -7,7 +7,7 @@ use ferrite_memory::Memory;
 
 use super::repair::{checked, closed, repaired};
 use super::world::*;
-use super::{Bug, PLANTED};
+use super::{Bug, plant};
 use crate::tree::directory;
 use crate::{FileSystem, Ino, Kind, Rename};
 
@@ -59,9 +59,9 @@ fn a_directory_that_more_names_lead_to_than_fit_a_transaction_keeps_its_own() {
 #[test]
 fn a_repair_goes_on_where_one_is_too_large() {
     let (memory, _) = led_to_by_many();
-    PLANTED.set(Some(Bug::LargeFix));
+    plant(Some(Bug::LargeFix));
     let report = repaired(&memory);
-    PLANTED.set(None);
+    plant(None);
     let is_done = |what: &str, done| {
         let is =
             |finding: &&ferrite_pool::check::Finding| finding.what.contains(what) && finding.repaired.is_some() == done;

@@ -8,7 +8,7 @@ use crate::view::index_reader::{Found, Index};
 
 impl<M: Memory + ?Sized, P: Fn(u64) -> Option<u64>> Index<'_, M, P> {
     /// Whether the bytes are there that `proof` was made of (FP1): not where the index is not so high, or in doubt.
-    pub fn holds(&self, height: u32, proof: Proof) -> bool {
+    pub(crate) fn holds(&self, height: u32, proof: Proof) -> bool {
         let (size, mut at, mut sum) = (proof.size(), proof.size().saturating_sub(proof.bytes()), Fletcher::default());
         if !(size | proof.bytes()).is_multiple_of(Fletcher::LINE_BYTES as u64) {
             return false;

@@ -19,29 +19,20 @@ use ferrite_pool::layout::CHUNK;
 
 use crate::Ino;
 use crate::view::inode_snapshot::{SIGHT_WORDS, Sight};
-use crate::view::version::Version;
+use crate::view::version::{BoardId, Version};
 
 /// Hints of a thread: for 512 MiB of one file.
 const HINTS: usize = 256;
 
 /// 2 MiB of a file of a board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub struct Piece {
+    /// The shared words that the file is known by.
     pub board: BoardId,
+    /// The file.
     pub ino: Ino,
     /// Its number in the file.
     pub block: u64,
-}
-
-/// A board of this process; no other has ever had it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BoardId(u64);
-
-impl BoardId {
-    pub fn new() -> Self {
-        static BOARDS: AtomicU64 = AtomicU64::new(1);
-        Self(BOARDS.fetch_add(1, Ordering::Relaxed))
-    }
 }
 
 /// What was seen of a piece last, as words: board, inode and block, the version, and the sight. Atomics, for a signal
@@ -81,11 +72,11 @@ fn count(so_many: u64) {
 /// What was seen of `piece` after `version` (FH1). By the smallest closures, and `try_with`, which asks to be compiled into its
 /// callers as `with` does not: a call for each word is a tenth of a 4 KiB read.
 #[inline(always)]
-pub(crate) fn find(piece: Piece, version: Version) -> Option<Sight> {
+pub fn find(piece: Piece, version: Version) -> Option<Sight> {
     let (slot, before) = (piece.slot(), changes());
     compiler_fence(Ordering::SeqCst);
     let word = |word: usize| HELD.try_with(|held| held[slot][word].load(Ordering::Relaxed)).unwrap_or(0);
-    if before % 2 == 1 || word(0) != piece.board.0 || word(1) != piece.ino.0 || word(2) != piece.block {
+    if before % 2 == 1 || word(0) != piece.board.word() || word(1) != piece.ino.0 || word(2) != piece.block {
         return None;
     }
     let (of, sight) = (Version(word(3)), Sight::of([word(4), word(5), word(6), word(7), word(8), word(9)]));
@@ -96,18 +87,15 @@ pub(crate) fn find(piece: Piece, version: Version) -> Option<Sight> {
 /// Where byte `at` of the file is, if this thread saw it in a superpage last: for hints to the processor, since it is not
 /// asked whether that counts, or of which file it is.
 #[inline(always)]
-pub(crate) fn guess(ino: Ino, at: u64) -> Option<u64> {
+pub fn guess(ino: Ino, at: u64) -> Option<u64> {
     let slot = slot(ino, at / CHUNK);
     Sight::guess(HELD.try_with(|held| held[slot][HINT_WORDS - 1].load(Ordering::Relaxed)).unwrap_or(0), at)
 }
 
 /// Whether what was found after `of` counts where `now` is found (FH1).
 #[inline(always)]
-pub(crate) fn counts(of: Version, now: Version) -> bool {
-    #[cfg(test)]
-    if crate::tests::is_planted(crate::tests::Bug::StaleHint) {
-        return true;
-    }
+pub fn counts(of: Version, now: Version) -> bool {
+    crate::planted!(StaleHint => return true);
     of == now
 }
 
@@ -126,7 +114,7 @@ pub(crate) fn change(work: impl FnOnce()) {
 
 /// Keeps what is seen of `piece` after `version`.
 pub(crate) fn keep(piece: Piece, version: Version, sight: Sight) {
-    let of = [piece.board.0, piece.ino.0, piece.block, version.0];
+    let of = [piece.board.word(), piece.ino.0, piece.block, version.0];
     let words = of.into_iter().chain(sight.words());
     let set = |held: &[Hint; HINTS]| {
         held[piece.slot()].iter().zip(words).for_each(|(kept, word)| kept.store(word, Ordering::Relaxed));

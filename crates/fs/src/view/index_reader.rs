@@ -10,11 +10,11 @@ use crate::format::word::{Named, Word};
 
 /// That of one file.
 pub(crate) struct Index<'a, M: ?Sized, P> {
-    pub memory: &'a M,
+    pub(crate) memory: &'a M,
     /// Where a page lies in the pool.
-    pub place: P,
+    pub(crate) place: P,
     /// Where the inode lies.
-    pub at: u64,
+    pub(crate) at: u64,
 }
 
 /// Where 2 MiB of a file are: a place of the pool, or 0, and in its low bits what is there.
@@ -33,7 +33,7 @@ const WHAT: u64 = 7;
 
 /// Bytes of a file that are found together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub enum Found {
     /// So many from this place of the pool on, to the end of a page or superpage.
     At(u64, u64),
     /// So many zeros, at least.
@@ -41,7 +41,7 @@ pub(crate) enum Found {
 }
 
 impl Block {
-    pub const HOLE: Self = Self(HOLE);
+    pub(crate) const HOLE: Self = Self(HOLE);
 
     fn at(place: u64, what: u64) -> Self {
         debug_assert_eq!(place & WHAT, 0);
@@ -55,7 +55,7 @@ impl Block {
 
     /// Where byte `at` of the file lies, if this is the superpage around it; one at 0 is none.
     #[inline(always)]
-    pub fn super_place(self, at: u64) -> Option<u64> {
+    pub(crate) fn super_place(self, at: u64) -> Option<u64> {
         let (what, place) = self.what();
         if what == SUPER && place != 0 { Some(place + at % CHUNK) } else { None }
     }
@@ -64,7 +64,7 @@ impl Block {
 impl<M: Memory + ?Sized, P: Fn(u64) -> Option<u64>> Index<'_, M, P> {
     /// Where block `block` of the file is: a hole where the index is not so high. `None` where a word is none that this
     /// program writes, or is being changed.
-    pub fn block(&self, mut height: u32, block: u64) -> Option<Block> {
+    pub(crate) fn block(&self, mut height: u32, block: u64) -> Option<Block> {
         if height == 0 {
             return Some(Block(if block == 0 { IN_ROOTS } else { HOLE }));
         }
@@ -92,7 +92,7 @@ impl<M: Memory + ?Sized, P: Fn(u64) -> Option<u64>> Index<'_, M, P> {
 
     /// Where the bytes from byte `at` on lie, which is in `block`, wherever the file ends.
     #[inline(always)]
-    pub fn find(&self, block: Block, at: u64) -> Option<Found> {
+    pub(crate) fn find(&self, block: Block, at: u64) -> Option<Found> {
         let (page, within) = (at / PAGE, at % PAGE);
         let word_at = match block.what() {
             (SUPER, place) => return Some(Found::At(place + at % CHUNK, CHUNK - at % CHUNK)),

@@ -7,14 +7,15 @@
 use ferrite_memory::Memory;
 use ferrite_pool::layout::CHUNK;
 
-use crate::Ino;
 use crate::format::append_checksum::Proofs;
 use crate::format::attr::KIND_MASK;
-use crate::format::inode::{ATIME, DIRECT, DIRECT_SIZE_AT, MTIME, SIZE, SIZE_AT, SIZE_BITS};
+use crate::format::inode::{ATIME, DIRECT, DIRECT_SIZE_AT, Inode, MTIME, SIZE, SIZE_AT, SIZE_BITS};
+use crate::format::noted_times::Noted;
 use crate::view::hints::{self, Piece};
 use crate::view::index_reader::{Block, Found, Index};
 use crate::view::superpage_cache::Stretch;
 use crate::view::version::{Places, Version};
+use crate::{Attr, Ino};
 
 /// Words of a [`Sight`].
 pub(crate) const SIGHT_WORDS: usize = 6;
@@ -28,15 +29,18 @@ const HEAD_WORDS: usize = (ATIME / 8 + 1) as usize;
 
 /// A regular file, and 2 MiB of it, at a glance.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sight {
+pub struct Sight {
     /// Where its inode lies.
     pub at: u64,
     /// The word of the size that is stored directly, whether that counts or not.
     direct_size: u64,
+    /// Bytes of the file.
     pub size: u64,
     /// Of how many bytes is what proves the size, if it is proved by any (FP3).
     proved: u64,
+    /// When its content changed, in nanoseconds since the start of 1970.
     pub mtime: i64,
+    /// When it was read, likewise.
     pub atime: i64,
     block: Block,
 }
@@ -55,33 +59,38 @@ struct Direct {
 
 /// Which file of which board, and the version of its lock: what is seen counts while that is the same.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Viewer<'a, M: ?Sized, P: ?Sized> {
+pub struct Viewer<'a, M: ?Sized, P: ?Sized> {
+    /// The memory of the pool.
     pub memory: &'a M,
+    /// Where pages and inodes lie.
     pub board: &'a P,
+    /// The file.
     pub ino: Ino,
+    /// The version of its lock.
     pub version: Version,
 }
 
 impl Sight {
     /// Nothing.
-    pub const NONE: Self = Self { at: 0, direct_size: 0, size: 0, proved: 0, mtime: 0, atime: 0, block: Block::HOLE };
+    pub(crate) const NONE: Self =
+        Self { at: 0, direct_size: 0, size: 0, proved: 0, mtime: 0, atime: 0, block: Block::HOLE };
 
     /// All of it, to be kept.
-    pub fn words(&self) -> [u64; SIGHT_WORDS] {
+    pub(crate) fn words(&self) -> [u64; SIGHT_WORDS] {
         let size = self.size | self.proved << SIZE_BITS;
         [self.at, self.direct_size, size, self.mtime as u64, self.atime as u64, self.block.0]
     }
 
     /// What was kept.
     #[inline(always)]
-    pub fn of([at, direct_size, size, mtime, atime, block]: [u64; SIGHT_WORDS]) -> Self {
+    pub(crate) fn of([at, direct_size, size, mtime, atime, block]: [u64; SIGHT_WORDS]) -> Self {
         let (size, proved) = (size & SIZE, size >> SIZE_BITS);
         Self { at, direct_size, size, proved, mtime: mtime as i64, atime: atime as i64, block: Block(block) }
     }
 
     /// [`Sight::super_place`] by the last of the words that were kept.
     #[inline(always)]
-    pub fn guess(block: u64, at: u64) -> Option<u64> {
+    pub(crate) fn guess(block: u64, at: u64) -> Option<u64> {
         Block(block).super_place(at)
     }
 
@@ -159,8 +168,17 @@ impl<M: Memory + ?Sized, P: Places + ?Sized> Viewer<'_, M, P> {
 
     /// Whether no size was stored since. The caller knows by the version that nothing else was changed.
     #[inline(always)]
-    pub fn is_as_seen(&self, seen: &Sight) -> bool {
+    pub(crate) fn is_as_seen(&self, seen: &Sight) -> bool {
         self.memory.load_word(seen.at + DIRECT_SIZE_AT) == seen.direct_size
+    }
+
+    /// Returns the attributes of the file that was `seen`, with the times that clients `noted`; `None` if it is no file.
+    pub fn attr(&self, seen: &Sight, noted: Noted, now: i64) -> Option<Attr> {
+        let mut inode = Inode::load(self.memory, self.ino, seen.at, |_, _| true);
+        // Another thread may be at the end: of that, what was found before counts.
+        inode.head.size = seen.size;
+        noted.tell(&mut inode, now);
+        inode.attr()
     }
 
     /// Keeps what is known of the file and the 2 MiB around byte `at`.

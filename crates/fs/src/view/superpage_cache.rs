@@ -19,7 +19,8 @@ const STRETCHES: usize = 256;
 
 /// 2 MiB of the file of a lease; no other lease of this process has the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub struct Piece {
+    /// The number of the lease.
     pub lease: u64,
     /// Its number in the file.
     pub block: u64,
@@ -27,7 +28,7 @@ pub(crate) struct Piece {
 
 /// A superpage, as far as the file goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stretch {
+pub struct Stretch {
     /// What it was found after.
     pub version: Version,
     /// Where it lies in the pool.
@@ -36,6 +37,7 @@ pub(crate) struct Stretch {
     pub bytes: u64,
     /// Where the file's size is stored directly, and what stood there.
     pub size_at: u64,
+    /// What stood there.
     pub direct_size: u64,
 }
 
@@ -62,7 +64,7 @@ impl Piece {
 
 /// What is kept of a piece, whether it still counts or not: what is looked at is of one stretch if [`Seen::is_one`] says so
 /// afterwards.
-pub(crate) struct Seen {
+pub struct Seen {
     slot: usize,
     changes: u64,
 }
@@ -81,6 +83,7 @@ impl Seen {
         if within + len as u64 <= self.word(4) { Some(self.word(3).wrapping_add(within)) } else { None }
     }
 
+    /// The version that it was found after.
     #[inline(always)]
     pub fn version(&self) -> Version {
         Version(self.word(2))
@@ -102,7 +105,7 @@ impl Seen {
 
 /// What is kept of `piece`.
 #[inline(always)]
-pub(crate) fn find(piece: Piece) -> Option<Seen> {
+pub fn find(piece: Piece) -> Option<Seen> {
     let seen = Seen { slot: piece.slot(), changes: hints::changes() };
     compiler_fence(Ordering::SeqCst);
     let is_there = seen.changes.is_multiple_of(2) && seen.word(0) == piece.lease && seen.word(1) == piece.block;
@@ -110,7 +113,7 @@ pub(crate) fn find(piece: Piece) -> Option<Seen> {
 }
 
 /// Keeps what is found of `piece`.
-pub(crate) fn keep(piece: Piece, stretch: &Stretch) {
+pub fn keep(piece: Piece, stretch: &Stretch) {
     let Stretch { version, place, bytes, size_at, direct_size } = *stretch;
     let words = [piece.lease, piece.block, version.0, place, bytes, size_at, direct_size];
     let set = |kept: &[Kept; STRETCHES]| {

@@ -6,8 +6,10 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_fs::direct::{Access, Door, Lease, Session};
+use ferrite_fs::share::Door;
+use ferrite_fs::share::layout::request::Access;
 use ferrite_fs::{Ino, Time};
+use ferrite_fs_client::{Lease, Session};
 
 use super::{Bug, World, assert_guarded};
 

@@ -8,7 +8,7 @@ use std::arch::asm;
 use std::ffi::{c_int, c_void};
 use std::mem::{self, MaybeUninit};
 
-use ferrite_fs::direct::end_pins_of_thread;
+use ferrite_fs_client::end_pins_of_thread;
 use ferrite_memory::{end_own_pin, is_pinned};
 
 use crate::real::nexts;

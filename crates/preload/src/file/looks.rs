@@ -1,6 +1,6 @@
 //! What the mount adds to what is known of a file, and the two as fstat(2) tells them.
 
-use ferrite_fs::{Attr, Time};
+use ferrite_fs::format::attr::{Attr, Time};
 
 /// What the kernel told of a file once: its device and the like stay.
 pub struct Looks(pub libc::stat);

@@ -7,7 +7,7 @@ use super::*;
 use crate::Ino;
 use crate::format::inode::{End, Head, Inode, Media};
 use crate::format::word::Word;
-use crate::tests::{Bug, PLANTED};
+use crate::tests::{Bug, plant};
 use crate::view::index_reader::Index;
 
 /// Where the inode lies, and its page.
@@ -74,9 +74,9 @@ fn fp1_fp2_every_crash_of_an_append_leaves_all_or_nothing_of_it() {
 
 #[test]
 fn canary_a_proof_over_the_greater_one_is_found() {
-    PLANTED.set(Some(Bug::OneProof));
+    plant(Some(Bug::OneProof));
     let report = explore_appends();
-    PLANTED.set(None);
+    plant(None);
     assert!(report.failure.is_some());
 }
 

@@ -7,9 +7,10 @@ use crate::format::append_checksum::{Proof, Proofs};
 
 /// What an append must know of an inode, and how it stores a size (FI3).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct End {
+pub struct End {
     at: u64,
     epoch: u16,
+    /// Bytes of the file.
     pub size: u64,
     proofs: Proofs,
     /// `direct` is of this epoch already.
@@ -20,8 +21,10 @@ pub(crate) struct End {
 
 /// A size that is stored directly, and counts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Known {
+pub struct Known {
+    /// Bytes of the file.
     pub size: u64,
+    /// The two append checksums of the inode.
     pub proofs: Proofs,
 }
 

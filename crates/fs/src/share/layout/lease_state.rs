@@ -13,14 +13,18 @@ use crate::share::layout::request::Access;
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct State(pub u64);
+pub struct State(pub u64);
 
 /// What the holder of a lease may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Mode {
+pub enum Mode {
+    /// Nothing: the lease is over.
     Void,
+    /// Read.
     Read,
+    /// Read, and write over what is there.
     Write,
+    /// Read, write, and append.
     Append,
     /// It appends now.
     AtWork,

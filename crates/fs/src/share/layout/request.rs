@@ -18,7 +18,7 @@ pub enum Access {
 /// What a client asks of the owner of a pool.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
-pub enum Request {
+pub enum ClientRequest {
     /// A session; with it come the pool's memory, the board, and a notice that hangs up when the owner ends.
     DirectOpen {
         /// The file system.
@@ -102,7 +102,7 @@ pub enum Request {
     },
 }
 
-impl Request {
+impl ClientRequest {
     /// The file system that it is about.
     pub fn file_system(&self) -> &str {
         match self {
@@ -120,7 +120,8 @@ impl Request {
 
 /// What a client is told of its session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Opened {
+pub struct Opened {
+    /// The session.
     pub session: GrantId,
     /// Where the pool starts in the file that came along.
     pub offset: u64,
@@ -137,16 +138,19 @@ pub(crate) struct Opened {
 /// What a client is told that asks for a lease.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(crate) enum Answer {
+pub enum Answer {
     /// It has one.
     Leased(Leased),
     /// The kernel may not know the end of the file: it is to be asked for the size first (FG8). Or it is at work there (FG11).
-    Behind { ends: u32 },
+    Behind {
+        /// How many appends have come to an end.
+        ends: u32,
+    },
 }
 
 /// What a client is told of a lease.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Leased {
+pub struct Leased {
     /// Its place on the board.
     pub slot: u32,
     /// What tells it from others that had the place.

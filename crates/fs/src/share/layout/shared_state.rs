@@ -17,35 +17,36 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrite_memory::{Beacon, SharedWords, barrier_abroad};
+use ferrite_pool::Result;
 use ferrite_pool::grant::GrantId;
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 
+use crate::format::attr::Ino;
 use crate::format::inode::{SIZE, SIZE_BITS};
 use crate::format::layout::{CHUNK_INODES, ChunkKind, INODE};
+use crate::format::noted_times::Noted;
 use crate::share::layout::lease_state::{Mode, State};
-use crate::view::hints::BoardId;
-use crate::view::version::{Places, Version};
-use crate::{Ino, Result};
+use crate::view::version::{BoardId, Places, Version};
 
 /// How the board, and what clients store to inodes, are laid out: both sides are to know the same. Those before 2 say nothing.
-pub(crate) const LAYOUT: u32 = 2;
+pub const LAYOUT: u32 = 2;
 
 /// Refuses the other side of a session where it is of a ferrite that lays out things otherwise.
-pub(crate) fn ensure_alike(layout: u32) -> Result<()> {
+pub fn ensure_alike(layout: u32) -> Result<()> {
     if layout == LAYOUT {
         return Ok(());
     }
     let why =
         "the file system is served by another version of ferrite than runs the program: mount it again by this one";
-    Err(ferrite_pool::Error::Busy(why.into()).into())
+    Err(ferrite_pool::Error::Busy(why.into()))
 }
 
 /// Locks of inodes.
 pub(crate) const STRIPES: u64 = 1024;
 /// Threads of clients that may be at work at once.
-pub(crate) const SEATS: usize = 1024;
+pub const SEATS: usize = 1024;
 /// Leases that may be out at once.
-pub(crate) const LEASES: usize = 16384;
+pub const LEASES: usize = 16384;
 
 const BEACON: usize = 0;
 const NAME: usize = 1;
@@ -73,9 +74,9 @@ pub(crate) fn stripe(ino: Ino) -> u64 {
 /// The file system that a board is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Whose {
-    pub pool: [u8; 16],
+    pub(crate) pool: [u8; 16],
     /// Of its tag.
-    pub generation: u64,
+    pub(crate) generation: u64,
 }
 
 impl Whose {
@@ -87,15 +88,16 @@ impl Whose {
 
 /// The board.
 #[derive(Debug)]
-pub(crate) struct Board {
+pub struct Board {
     /// All but the chunks are there for sure.
     words: SharedWords<CHUNKS_AT>,
+    /// Tells these words from others of the process.
     pub id: BoardId,
 }
 
 impl Board {
     /// A new one, for `chunks` chunks.
-    pub fn new(chunks: u64) -> Result<Self> {
+    pub(crate) fn new(chunks: u64) -> Result<Self> {
         Ok(Self { words: SharedWords::new(CHUNKS_AT + chunks as usize)?, id: BoardId::new() })
     }
 
@@ -105,18 +107,18 @@ impl Board {
     }
 
     /// A descriptor of it for a client.
-    pub fn share(&self) -> Result<OwnedFd> {
+    pub(crate) fn share(&self) -> Result<OwnedFd> {
         Ok(self.words.share()?)
     }
 
     /// Shows that the owner lives, until the result is dropped.
-    pub fn light(&self) -> Result<Beacon> {
+    pub(crate) fn light(&self) -> Result<Beacon> {
         Ok(Beacon::light(&self.words, BEACON)?)
     }
 
     /// As if an owner had lit it.
     #[cfg(test)]
-    pub fn pretend_lit(&self) {
+    pub(crate) fn pretend_lit(&self) {
         self.words.first()[BEACON].store(1, Ordering::SeqCst);
     }
 
@@ -126,6 +128,7 @@ impl Board {
         Beacon::is_lit(&self.words.first()[BEACON])
     }
 
+    /// Keeps children that are forked from having the words mapped.
     pub fn keep_from_children(&self) {
         self.words.keep_from_children();
     }
@@ -137,7 +140,7 @@ impl Board {
 
     /// Says whose it is, and that `session` is on it. Sessions of a pool are numbered upwards, whoever owns it: those between
     /// the first and the last one are on no other.
-    pub fn enrol(&self, whose: Whose, session: GrantId) {
+    pub(crate) fn enrol(&self, whose: Whose, session: GrantId) {
         let word = |index| &self.words.first()[NAME + index];
         for (index, part) in whose.words().into_iter().enumerate() {
             word(index).store(part, Ordering::Relaxed);
@@ -147,14 +150,14 @@ impl Board {
     }
 
     /// Whether `session` is on it, as far as it says: those of a ferrite before say nothing.
-    pub fn has(&self, whose: Whose, session: GrantId) -> bool {
+    pub(crate) fn has(&self, whose: Whose, session: GrantId) -> bool {
         let word = |index: usize| self.words.first()[NAME + index].load(Ordering::Acquire);
         (word(3)..=word(4)).contains(&session.0) && whose.words() == [word(0), word(1), word(2)]
     }
 
     /// Whether no thread of `session`, which is on it, stores anything any more: the owner is gone, and who pins behind the
     /// barrier sees that before it stores (FG1, FG2).
-    pub fn is_left_by(&self, session: GrantId) -> bool {
+    pub(crate) fn is_left_by(&self, session: GrantId) -> bool {
         if self.is_lit() {
             return false;
         }
@@ -163,18 +166,19 @@ impl Board {
         (0..SEATS).filter(is_theirs).all(|seat| self.pin(seat).load(Ordering::Acquire).is_multiple_of(2))
     }
 
+    /// The word of the gate: not 0 while changes wait.
     #[inline(always)]
     pub fn gate(&self) -> &AtomicU64 {
         &self.words.first()[GATE]
     }
 
     #[inline(always)]
-    pub fn version(&self, stripe: u64) -> &AtomicU64 {
+    pub(crate) fn version(&self, stripe: u64) -> &AtomicU64 {
         &self.words.first()[VERSIONS + (stripe % STRIPES) as usize * VERSION_WORDS]
     }
 
     #[inline(always)]
-    pub fn writes_wait(&self, stripe: u64) -> &AtomicU64 {
+    pub(crate) fn writes_wait(&self, stripe: u64) -> &AtomicU64 {
         &self.words.first()[VERSIONS + (stripe % STRIPES) as usize * VERSION_WORDS + 1]
     }
 
@@ -235,6 +239,7 @@ impl Board {
         self.leased(lease, 0)
     }
 
+    /// The state of lease `lease`.
     #[inline(always)]
     pub fn state(&self, lease: usize) -> State {
         State(self.lease(lease).load(Ordering::Acquire))
@@ -258,6 +263,21 @@ impl Board {
         self.leased(lease, 2)
     }
 
+    /// Returns the times that clients noted in `lease`, and clears them.
+    pub(crate) fn take_noted_times(&self, lease: usize) -> Noted {
+        let take = |word: &AtomicU64| match word.load(Ordering::Acquire) {
+            0 => 0,
+            _ => word.swap(0, Ordering::AcqRel),
+        };
+        Noted { written: take(self.written(lease)), accessed: take(self.accessed(lease)) }
+    }
+
+    /// Returns the times that are noted in `lease`.
+    pub fn noted_times(&self, lease: usize) -> Noted {
+        let load = |word: &AtomicU64| word.load(Ordering::Acquire);
+        Noted { written: load(self.written(lease)), accessed: load(self.accessed(lease)) }
+    }
+
     /// Says, before a size is stored in an append of turn `turn`, that it was `size`.
     #[inline]
     pub fn note_size_before(&self, lease: usize, turn: u64, size: u64) {
@@ -265,12 +285,12 @@ impl Board {
     }
 
     /// Nothing was said of the first turn.
-    pub fn forget_size_before(&self, lease: usize) {
+    pub(crate) fn forget_size_before(&self, lease: usize) {
         self.note_size_before(lease, 1, 0);
     }
 
     /// The turn of which that was said last, and the size.
-    pub fn size_before(&self, lease: usize) -> (u64, u64) {
+    pub(crate) fn size_before(&self, lease: usize) -> (u64, u64) {
         let word = self.leased(lease, 3).load(Ordering::Acquire);
         (word >> SIZE_BITS, word & SIZE)
     }
@@ -283,7 +303,7 @@ impl Board {
 
     /// Numbers that chunks may have.
     #[inline]
-    pub fn chunks(&self) -> u64 {
+    pub(crate) fn chunks(&self) -> u64 {
         (self.words.count() - CHUNKS_AT) as u64
     }
 
@@ -294,22 +314,22 @@ impl Board {
 
     /// Where chunk `chunk` lies in the pool; 0: there is none of this number.
     #[inline]
-    pub fn base(&self, chunk: u64) -> u64 {
+    pub(crate) fn base(&self, chunk: u64) -> u64 {
         self.chunk(chunk).map_or(0, |word| word & !KIND)
     }
 
     /// What chunk `chunk`, which is there, is used for.
     #[inline]
-    pub fn kind(&self, chunk: u64) -> u64 {
+    pub(crate) fn kind(&self, chunk: u64) -> u64 {
         self.chunk(chunk).map_or(0, |word| word & KIND)
     }
 
     /// Gives chunk `chunk` a place, or takes it away (0).
-    pub fn set_base(&self, chunk: u64, base: u64) {
+    pub(crate) fn set_base(&self, chunk: u64, base: u64) {
         self.change(chunk, |word| base | word & KIND);
     }
 
-    pub fn set_kind(&self, chunk: u64, kind: ChunkKind) {
+    pub(crate) fn set_kind(&self, chunk: u64, kind: ChunkKind) {
         self.change(chunk, |word| word & !KIND | kind as u64);
     }
 

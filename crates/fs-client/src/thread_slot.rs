@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 
 use ferrite_memory::end_foreign_pin;
 
-use crate::client::session::Session;
-use crate::share::layout::shared_state::SEATS;
+use super::session::Session;
+use ferrite_fs::share::layout::shared_state::SEATS;
 
 /// A seat on a board, given back when its thread ends.
 struct Seat {

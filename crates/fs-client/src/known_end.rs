@@ -6,9 +6,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::format::append_checksum::Proofs;
-use crate::format::inode::Known;
-use crate::view::version::Version;
+use ferrite_fs::format::append_checksum::Proofs;
+use ferrite_fs::format::inode::Known;
+use ferrite_fs::view::version::Version;
 
 /// See the module. On lines of its own: each append stores to it, by one thread beside another one's of another file.
 #[derive(Debug)]
@@ -39,10 +39,7 @@ impl KnownEnd {
             let proofs = self.proofs.each_ref().map(|word| word.load(Ordering::Relaxed));
             Known { size: self.size.load(Ordering::Relaxed), proofs: Proofs::of_words(proofs) }
         };
-        #[cfg(test)]
-        if crate::tests::is_planted(crate::tests::Bug::StaleEnd) {
-            return Some(known());
-        }
+        ferrite_fs::planted!(StaleEnd => return Some(known()));
         if self.version.load(Ordering::Relaxed) == version.0 { Some(known()) } else { None }
     }
 

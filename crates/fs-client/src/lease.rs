@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrite_memory::{Mapped, Memory, order_loads};
 
-use crate::client::direct_io::{Hands, Tried};
-use crate::client::known_end::KnownEnd;
-use crate::client::session::Session;
-use crate::client::thread_slot;
-use crate::share::layout::lease_state::Mode;
-use crate::share::layout::request::{Access, Leased};
-use crate::share::layout::shared_state::LEASES;
-use crate::view::hints;
-use crate::view::superpage_cache::{self, Piece};
-use crate::{Attr, Ino};
+use super::direct_io::{Hands, Tried};
+use super::known_end::KnownEnd;
+use super::session::Session;
+use super::thread_slot;
+use ferrite_fs::format::attr::{Attr, Ino};
+use ferrite_fs::share::layout::lease_state::Mode;
+use ferrite_fs::share::layout::request::{Access, Leased};
+use ferrite_fs::share::layout::shared_state::LEASES;
+use ferrite_fs::view::hints;
+use ferrite_fs::view::superpage_cache::{self, Piece};
 
 /// How often something is tried that somebody else's change came between.
 const TRIES: u32 = 16;

@@ -8,17 +8,17 @@ use std::sync::atomic::Ordering;
 use ferrite_memory::{Foreign, Memory, Scheme, order_loads};
 use ferrite_pool::layout::CHUNK;
 
-use crate::Ino;
-use crate::client::known_end::KnownEnd;
-use crate::format::inode::TIME_GRAIN_NS;
-use crate::share::client_pins::wait_a_little;
-use crate::share::layout::lease_state::{Mode, State};
-use crate::share::layout::request::Access;
-use crate::share::layout::shared_state::Board;
-use crate::view::index_reader::Found;
-use crate::view::inode_snapshot::{Sight, Viewer};
-use crate::view::superpage_cache::{self, Piece};
-use crate::view::version::Version;
+use super::known_end::KnownEnd;
+use ferrite_fs::format::attr::Ino;
+use ferrite_fs::format::inode::TIME_GRAIN_NS;
+use ferrite_fs::share::layout::brief_wait::wait_a_little;
+use ferrite_fs::share::layout::lease_state::{Mode, State};
+use ferrite_fs::share::layout::request::Access;
+use ferrite_fs::share::layout::shared_state::Board;
+use ferrite_fs::view::index_reader::Found;
+use ferrite_fs::view::inode_snapshot::{Sight, Viewer};
+use ferrite_fs::view::superpage_cache::{self, Piece};
+use ferrite_fs::view::version::Version;
 
 /// A lease at work.
 pub(crate) struct Hands<'a, M: ?Sized> {
@@ -200,8 +200,7 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         if at + from.len() as u64 > file.settled() || !self.lets_write() || !self.is_still(version) {
             return None;
         }
-        #[cfg(test)]
-        crate::share::pause_if_told(crate::share::Point::Store);
+        ferrite_fs::stop_point!(Store);
         self.memory.store(place, from, Scheme::Nt);
         if self.settle(version, file.mtime, now) { Some(()) } else { None }
     }
@@ -216,10 +215,7 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         if counts {
             self.note_write(mtime, now());
         }
-        #[cfg(test)]
-        if crate::tests::is_planted(crate::tests::Bug::ReturnBeforeFence) {
-            return counts;
-        }
+        ferrite_fs::planted!(ReturnBeforeFence => return counts);
         self.memory.fence();
         counts
     }
@@ -279,8 +275,7 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
             }
             let Some(Found::At(place, together)) = found else { return Tried::NoPages };
             let len = together.min((from.len() - done) as u64) as usize;
-            #[cfg(test)]
-            crate::share::pause_if_told(crate::share::Point::Store);
+            ferrite_fs::stop_point!(Store);
             self.memory.store(place, &from[done..done + len], Scheme::Nt);
             done += len;
         }

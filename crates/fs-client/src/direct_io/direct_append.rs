@@ -7,19 +7,16 @@ use ferrite_memory::{Memory, Scheme};
 use ferrite_pool::layout::CHUNK;
 
 use super::{Hands, Tried};
-use crate::format::append_checksum::Proof;
-use crate::format::inode::End;
-use crate::format::layout::FILE_BYTES_MAX;
-use crate::share::client_pins::wait_a_little;
-use crate::share::layout::lease_state::{Mode, State};
-use crate::share::layout::shared_state::Board;
-use crate::view::hints::{self, Piece};
-use crate::view::index_reader::Found;
-use crate::view::inode_snapshot::{Sight, Viewer};
-use crate::view::version::{Places, Version};
-
-#[cfg(test)]
-use crate::share::Point;
+use ferrite_fs::format::append_checksum::Proof;
+use ferrite_fs::format::inode::End;
+use ferrite_fs::format::layout::FILE_BYTES_MAX;
+use ferrite_fs::share::layout::brief_wait::wait_a_little;
+use ferrite_fs::share::layout::lease_state::{Mode, State};
+use ferrite_fs::share::layout::shared_state::Board;
+use ferrite_fs::view::hints::{self, Piece};
+use ferrite_fs::view::index_reader::Found;
+use ferrite_fs::view::inode_snapshot::{Sight, Viewer};
+use ferrite_fs::view::version::{Places, Version};
 
 /// At work at the end of a file; nobody else is until this is dropped.
 struct AtEnd<'a> {
@@ -71,10 +68,7 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
     /// FW1: what a size is to cover is durable on return.
     #[inline(always)]
     fn settle_data(&self) {
-        #[cfg(test)]
-        if crate::tests::is_planted(crate::tests::Bug::SizeBeforeData) {
-            return;
-        }
+        ferrite_fs::planted!(SizeBeforeData => return);
         self.memory.fence();
     }
 
@@ -145,8 +139,7 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         if from.len() as u64 > together || inode.is_cut || end > FILE_BYTES_MAX || !self.is_still(version) {
             return None;
         }
-        #[cfg(test)]
-        crate::share::pause_if_told(Point::Store);
+        ferrite_fs::stop_point!(Store);
         let (proof, now) = self.store_proved(&inode, (place, end), from, now);
         if self.show(end_is_ours, (self.viewer(version), file), (&inode, proof), at..end, now) {
             Some(())
@@ -180,16 +173,14 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
         bytes: Range<u64>,
         now: i64,
     ) -> bool {
-        #[cfg(test)]
-        crate::share::pause_if_told(Point::Size);
+        ferrite_fs::stop_point!(Size);
         self.board.note_size_before(self.slot, end_is_ours.at_work.turn(), inode.size);
         let known = inode.store(self.memory, proof, (now, file.atime), Scheme::Nt);
         // Should the end be another's by now, none of that counts: the version is another one, too.
         self.end.note(viewer.version, known);
         viewer.keep(bytes.start, file.grown(inode.word(known.size), proof.bytes(), now));
         self.memory.fence();
-        #[cfg(test)]
-        crate::share::pause_if_told(Point::Kept);
+        ferrite_fs::stop_point!(Kept);
         end_is_ours.finish() && self.board.is_lit()
     }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ferrite_pool::grant::GrantId;
 use parking_lot::Mutex;
 
-use crate::share::layout::shared_state::Board;
+use ferrite_fs::share::layout::shared_state::Board;
 
 /// Sessions that this process holds at once, of all pools, with those of its parents.
 const HELD: usize = 1024;

@@ -17,12 +17,13 @@ use ferrite_pool::grant::GrantId;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
-use crate::client::lease::Lease;
-use crate::client::left_sessions::{self, Held, Left};
-use crate::client::thread_slot;
-use crate::share::layout::request::{Access, Answer, Opened, Request};
-use crate::share::layout::shared_state::{Board, LAYOUT, ensure_alike};
-use crate::{Clock, Ino, Result};
+use super::lease::Lease;
+use super::left_sessions::{self, Held, Left};
+use super::thread_slot;
+use ferrite_fs::format::attr::{Clock, Ino};
+use ferrite_fs::share::layout::request::{Access, Answer, ClientRequest, Opened};
+use ferrite_fs::share::layout::shared_state::{Board, LAYOUT, ensure_alike};
+use ferrite_pool::Result;
 
 /// Does what it is given so that no handler of a signal comes between, or not at all: work that takes locks, memory or a
 /// call to the owner, amid a read or a write that a handler may interrupt.
@@ -76,11 +77,11 @@ impl Drop for Turn {
     }
 }
 
-fn failed(why: impl std::fmt::Display) -> crate::Error {
-    PoolError::Tenancy(why.to_string()).into()
+fn failed(why: impl std::fmt::Display) -> PoolError {
+    PoolError::Tenancy(why.to_string())
 }
 
-fn ask<T: DeserializeOwned>(client: &mut Client, request: &Request) -> Result<(T, Vec<OwnedFd>)> {
+fn ask<T: DeserializeOwned>(client: &mut Client, request: &ClientRequest) -> Result<(T, Vec<OwnedFd>)> {
     let request = serde_json::to_value(request).map_err(failed)?;
     let (value, fds) = client.call(request, &[], &mut |_| true).map_err(failed)?;
     Ok((serde_json::from_value(value).map_err(failed)?, fds))
@@ -112,7 +113,7 @@ fn ensure_trusted(memory: &File, pool: &Path) -> Result<()> {
 pub fn settle(pool: &Path, name: &str, device: u64, greeting: Duration, silence: Duration) -> Result<()> {
     let mut client = Client::connect_within(pool, greeting).map_err(failed)?;
     client.give_up_after(silence);
-    ask::<Option<bool>>(&mut client, &Request::DirectSettle { name: name.into(), device: Some(device) }).map(drop)
+    ask::<Option<bool>>(&mut client, &ClientRequest::DirectSettle { name: name.into(), device: Some(device) }).map(drop)
 }
 
 impl Session {
@@ -141,7 +142,7 @@ impl Session {
         held: impl FnOnce() -> Option<Vec<GrantId>>,
     ) -> Result<Arc<Self>> {
         let mut client = Client::connect(pool).map_err(failed)?;
-        let request = Request::DirectOpen { name: name.into(), layout: LAYOUT, held: held() };
+        let request = ClientRequest::DirectOpen { name: name.into(), layout: LAYOUT, held: held() };
         let (opened, fds) = ask::<Opened>(&mut client, &request)?;
         let held = Held::of(opened.session).ok_or_else(|| failed("this process has too many sessions"))?;
         ensure_alike(opened.layout)?;
@@ -195,7 +196,7 @@ impl Session {
     fn tell_left(&self) {
         for session in left_sessions::taken(&self.left.pool, &self.name) {
             // Where it fails the owner learns it when this process is let in again, or ends.
-            let _ = self.ask::<Option<bool>>(&Request::DirectLetGo { name: self.name.clone(), session });
+            let _ = self.ask::<Option<bool>>(&ClientRequest::DirectLetGo { name: self.name.clone(), session });
         }
     }
 
@@ -218,12 +219,12 @@ impl Session {
             return Err(failed("the pool's owner has ended"));
         }
         if access > Access::Read && !self.writable {
-            return Err(crate::Error::ReadOnly);
+            return Err(failed("the file system is open to be read only"));
         }
         self.tell_left();
         let wish = |told| {
             let (name, session, ino) = (self.name.clone(), self.id, ino.0);
-            self.ask::<Answer>(&Request::DirectLease { name, session, ino, access, ahead_bytes, told })
+            self.ask::<Answer>(&ClientRequest::DirectLease { name, session, ino, access, ahead_bytes, told })
         };
         let answer = match wish(None)? {
             Answer::Behind { ends } => {
@@ -243,7 +244,7 @@ impl Session {
     }
 
     /// Asks the owner, and waits for its answer.
-    fn ask<T: DeserializeOwned>(&self, request: &Request) -> Result<T> {
+    fn ask<T: DeserializeOwned>(&self, request: &ClientRequest) -> Result<T> {
         // What a signal interrupted here is not waited for: it may hold the lock.
         let Some(_turn) = Turn::take() else { return Err(failed("this thread is asking already")) };
         ask(&mut self.client.lock(), request).map(|(answer, _)| answer)
@@ -277,10 +278,7 @@ impl Session {
         let _ = self.ask_to_close();
         self.client.lock().hang_up();
         self.board.withdraw(self.notice.as_fd());
-        #[cfg(test)]
-        if crate::tests::is_planted(crate::tests::Bug::KeptMemory) {
-            return;
-        }
+        ferrite_fs::planted!(KeptMemory => return);
         self.memory.withdraw(self.notice.as_fd());
     }
 
@@ -322,7 +320,7 @@ impl Session {
             return None;
         }
         self.quietly(|| {
-            let request = Request::DirectAhead { name: self.name.clone(), session: self.id, ino: ino.0, bytes };
+            let request = ClientRequest::DirectAhead { name: self.name.clone(), session: self.id, ino: ino.0, bytes };
             self.ask::<Option<bool>>(&request).ok().map(drop)
         })
     }
@@ -332,18 +330,18 @@ impl Session {
         if self.is_over() {
             return None;
         }
-        let request = Request::DirectResize { name: self.name.clone(), session: self.id, ino: ino.0, size };
+        let request = ClientRequest::DirectResize { name: self.name.clone(), session: self.id, ino: ino.0, size };
         self.ask::<Option<bool>>(&request).ok().map(drop)
     }
 
     fn ask_to_close(&self) -> Result<Option<bool>> {
-        self.ask(&Request::DirectClose { name: self.name.clone(), session: self.id })
+        self.ask(&ClientRequest::DirectClose { name: self.name.clone(), session: self.id })
     }
 
     /// Gives the lease on `ino` back.
     pub(crate) fn give_back(&self, ino: Ino) {
         if !self.is_over() {
-            let request = Request::DirectReturn { name: self.name.clone(), session: self.id, ino: ino.0 };
+            let request = ClientRequest::DirectReturn { name: self.name.clone(), session: self.id, ino: ino.0 };
             // Where it fails the owner takes it back with the connection.
             let _ = self.ask::<Option<bool>>(&request);
         }

@@ -1,0 +1,159 @@
+//! What callers ask to be made and changed, and what listings and counts tell them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::format::attr::{Attr, Ino, Kind, Time};
+
+/// Who makes a file. Permissions are not checked here: the front end's kernel does that, or nobody needs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Credentials {
+    /// Owner of what is made.
+    pub uid: u32,
+    /// Group of what is made, unless its directory has the set-group-id bit.
+    pub gid: u32,
+}
+
+/// A file to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct NewFile {
+    /// What it is. A symbolic link is made by [`crate::FileSystem::symlink`].
+    pub kind: Kind,
+    /// Permissions and set-id bits, before `umask`.
+    pub mode: u16,
+    /// Bits of `mode` to leave out, unless the directory has a default ACL, which then takes its place.
+    pub umask: u16,
+    /// Which device, of a device's name; else 0.
+    pub rdev: u64,
+    /// Who makes it.
+    pub by: Credentials,
+}
+
+/// A time to be set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetTime {
+    /// The clock's.
+    Now,
+    /// This one.
+    To(Time),
+}
+
+/// What to change of a file; what is `None` stays.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SetAttr {
+    /// The low 12 bits of `st_mode`.
+    pub mode: Option<u16>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Bytes: cut, or grown by a hole.
+    pub size: Option<u64>,
+    /// Read last.
+    pub atime: Option<SetTime>,
+    /// Content changed last.
+    pub mtime: Option<SetTime>,
+    /// Changed in any way last; `None`: now.
+    pub ctime: Option<Time>,
+}
+
+/// How a rename treats a name that exists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rename {
+    /// Replaces it, if it is of a kind that can be replaced.
+    #[default]
+    Replace,
+    /// Refuses (RENAME_NOREPLACE).
+    NoReplace,
+    /// Exchanges the two (RENAME_EXCHANGE); both must exist.
+    Exchange,
+    /// Replaces it, and leaves a character device 0:0 of this owner under the old name (RENAME_WHITEOUT): what hides a file
+    /// of a lower layer where several lie over one another.
+    Whiteout(Credentials),
+    /// The same where there is none to replace; else it refuses (RENAME_NOREPLACE too).
+    WhiteoutNoReplace(Credentials),
+}
+
+/// What `fallocate` does with a range of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allocate {
+    /// Gives every page of it space, so that a write there cannot fail; the file grows to its end.
+    Grow,
+    /// The same; the size stays (FALLOC_FL_KEEP_SIZE).
+    KeepSize,
+    /// Makes it a hole (FALLOC_FL_PUNCH_HOLE); the size stays.
+    Punch,
+    /// Makes it read as zeros, with space (FALLOC_FL_ZERO_RANGE); the file grows to its end.
+    Zero,
+    /// The same; the size stays.
+    ZeroKeepSize,
+}
+
+/// What a seek looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seek {
+    /// The next byte that has space (SEEK_DATA).
+    Data,
+    /// The next byte that has none, or the end (SEEK_HOLE).
+    Hole,
+}
+
+/// How an extended attribute is set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SetXattr {
+    /// Made or replaced.
+    #[default]
+    Any,
+    /// Made; it must not exist (XATTR_CREATE).
+    Create,
+    /// Replaced; it must exist (XATTR_REPLACE).
+    Replace,
+}
+
+/// An entry of a directory.
+#[derive(Clone, Copy, Debug)]
+pub struct DirEntry<'a> {
+    /// Its name: any bytes but `/` and zero.
+    pub name: &'a [u8],
+    /// What it names.
+    pub ino: Ino,
+    /// What that is.
+    pub kind: Kind,
+    /// Where the listing goes on behind this entry; at least 1, below 2^63. It stays true whatever else is made or
+    /// removed.
+    pub cookie: u64,
+}
+
+/// An entry of a directory with what is known of what it names.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// As [`DirEntry::cookie`].
+    pub cookie: u64,
+    /// What it names.
+    pub ino: Ino,
+    /// What that is.
+    pub kind: Kind,
+    /// What is known of it; nothing where it is damaged.
+    pub attr: Option<Attr>,
+}
+
+/// How full a file system is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Statfs {
+    /// Bytes it has and could have: its own and what is free in the pool.
+    pub total_bytes: u64,
+    /// Bytes free, the pool's included.
+    pub free_bytes: u64,
+    /// Bytes that will be free when clients of an owner before this one have ended.
+    #[serde(default)]
+    pub awaited_bytes: u64,
+    /// Bytes of pool space that are its own now.
+    pub own_bytes: u64,
+    /// Bytes of it in superpages.
+    pub super_bytes: u64,
+    /// Inodes in use.
+    pub inodes: u64,
+    /// Inodes that could still be made.
+    pub free_inodes: u64,
+}
