@@ -7,7 +7,7 @@ use ferrite_block::{BlockDisk, DiskOptions};
 use ferrite_disk::{Clock, Trace, TraceDisk, TraceFormat};
 use ferrite_disk_address::HostClock;
 use ferrite_memory::Guard;
-use ferrite_sim::ftl::{Choice, Figures, Scheme, Shape};
+use ferrite_sim::ftl::{FlashFigures, FlashShape, FtlScheme, VictimChoice};
 
 use crate::node::{self, BTRFS, EXT4, FileSystem, Ground, XFS, Yard};
 use crate::options::{Length, OnProgress, Options};
@@ -29,10 +29,10 @@ use loads::{LOADS, Load};
 /// Each with its mount options: the time of a read is no reason to write, and btrfs is mounted as in the paper.
 const FILE_SYSTEMS: [(&FileSystem, &str); 3] = [(&EXT4, "noatime"), (&XFS, "noatime"), (&BTRFS, "noatime,nodatacow")];
 /// Both schemes of the paper, by their names in the report.
-const SCHEMES: [(&str, Scheme); 2] =
-    [("page-level", Scheme::Page(Choice::Greedy)), ("FAST", Scheme::Fast { log_blocks: None })];
+const SCHEMES: [(&str, FtlScheme); 2] =
+    [("page-level", FtlScheme::Page(VictimChoice::Greedy)), ("FAST", FtlScheme::Fast { log_blocks: None })];
 /// The paper's: 4 KB pages, 256 KB blocks, 10 %.
-const LIKE: Shape = Shape { logical_blocks: 0, extra_blocks: 0, block_pages: 64, page_bytes: 4096 };
+const LIKE: FlashShape = FlashShape { logical_blocks: 0, extra_blocks: 0, block_pages: 64, page_bytes: 4096 };
 const OVER_PROVISION_PERCENT: f64 = 10.0;
 /// Milliseconds that a load is reckoned to take on one file system.
 const LOAD_MS: u64 = 4000;
@@ -41,7 +41,7 @@ const LOAD_MS: u64 = 4000;
 struct Measured {
     name: &'static str,
     unit: &'static str,
-    of: fn(&Figures) -> f64,
+    of: fn(&FlashFigures) -> f64,
 }
 
 const ERASES: Measured = Measured { name: "erases", unit: "erase", of: |figures| figures.erases as f64 };
@@ -112,7 +112,7 @@ fn traced(
     disk: &Arc<BlockDisk>,
     load: &Load,
     (file_system, mount_options): (&'static FileSystem, &'static str),
-) -> Result<Vec<Figures>> {
+) -> Result<Vec<FlashFigures>> {
     let name = file_system.name;
     session.tell(&format!("{} on {name}", load.name))?;
     let scratch = Scratch::new(&session.options.place)?;
@@ -140,9 +140,10 @@ fn traced(
 }
 
 /// The rows of one load: each file system beside the first that has any of what is measured.
-fn tell(session: &mut Session<'_>, load: &Load, found: &[(&str, Vec<Figures>)]) {
-    let mut add = |case: String, unit, value: &dyn Fn(&[Figures]) -> f64| {
-        let of = |(name, figures): &(&str, Vec<Figures>)| Series { name: (*name).into(), values: vec![value(figures)] };
+fn tell(session: &mut Session<'_>, load: &Load, found: &[(&str, Vec<FlashFigures>)]) {
+    let mut add = |case: String, unit, value: &dyn Fn(&[FlashFigures]) -> f64| {
+        let of =
+            |(name, figures): &(&str, Vec<FlashFigures>)| Series { name: (*name).into(), values: vec![value(figures)] };
         let series: Vec<Series> = found.iter().map(of).collect();
         if let Some(beside) = series.iter().find(|one| one.values[0] > 0.0) {
             session.report.rows.extend(rows(&case, unit, &series, beside));

@@ -4,10 +4,12 @@
 //! The paper's programs cannot be had freely; Debian's of the same kinds stand in for them, on inputs that are made here
 //! and are the same everywhere. A program that is not installed is left out, and the verdict says so.
 
-use ferrite_sim::cache::wear::{Levelling, Wear};
-use ferrite_sim::cache::{End, Event, Figures, Model, Numbers, Report as Studied, Seen, Shape, Study};
-use ferrite_sim::record::{Program, ProgramOutput, Recording, Running};
-use ferrite_sim::trace::First;
+use ferrite_sim::cache::wear::{Levelling, WearModel};
+use ferrite_sim::cache::{
+    CacheEvent, CacheModel, CacheShape, PolicyDefaults, PolicyFigures, Study, StudyEnd, StudyProgress, StudyReport,
+};
+use ferrite_sim::record::{Program, ProgramOutput, Recording, RunningProgram};
+use ferrite_sim::trace::FirstLevel;
 
 use crate::options::{OnProgress, Options};
 use crate::report::{BOUND, Claim, Measure, Report, Row};
@@ -42,7 +44,8 @@ const SORTED: &str = "bzip2";
 const TRACED: &str = "gzip";
 
 /// The first level of each core.
-const FIRST: First = First { shape: Shape { bytes: 64 << 10, ways: 2, line_bytes: 64 }, cores: 1, instructions: false };
+const FIRST: FirstLevel =
+    FirstLevel { shape: CacheShape { bytes: 64 << 10, ways: 2, line_bytes: 64 }, cores: 1, instructions: false };
 
 /// What is compared for each program: the figure with one thread, with eight, and what it shows.
 const FIGURES: [(&str, &str, &str, Of); 4] = [
@@ -60,7 +63,7 @@ const ALONE: [(&str, &str); 4] = [
     ("writebacks an access, of each part (figure 2.14)", "2.14 writebacks"),
 ];
 
-type Of = fn(&Figures) -> f64;
+type Of = fn(&PolicyFigures) -> f64;
 
 /// Runs it.
 pub fn run(options: &Options, on_progress: OnProgress<'_>) -> Result<Report> {
@@ -97,7 +100,7 @@ pub fn run(options: &Options, on_progress: OnProgress<'_>) -> Result<Report> {
         session.report.rows.extend(judged::rows(group, &reports));
     }
     for (at, size) in SIZES.into_iter().enumerate() {
-        let reports: Vec<&Studied> = studied.iter().map(|(_, all)| &all[at]).collect();
+        let reports: Vec<&StudyReport> = studied.iter().map(|(_, all)| &all[at]).collect();
         session.report.rows.extend(sizes::means(size, &reports));
     }
     charts(&mut session);
@@ -106,10 +109,10 @@ pub fn run(options: &Options, on_progress: OnProgress<'_>) -> Result<Report> {
 }
 
 /// What each size gave of each program.
-type AllStudied<'a> = [(&'a Entry, Vec<Studied>)];
+type AllStudied<'a> = [(&'a Entry, Vec<StudyReport>)];
 
 /// The reports of the programs of a kind, each at its own size.
-fn at_own_size<'a>(studied: &'a AllStudied<'_>, is_of_kind: impl Fn(&Entry) -> bool) -> Vec<&'a Studied> {
+fn at_own_size<'a>(studied: &'a AllStudied<'_>, is_of_kind: impl Fn(&Entry) -> bool) -> Vec<&'a StudyReport> {
     let of_kind = studied.iter().filter(|(entry, _)| is_of_kind(entry));
     of_kind.map(|(entry, all)| &all[own_size(entry)]).collect()
 }
@@ -121,7 +124,7 @@ fn own_size(entry: &Entry) -> usize {
 }
 
 /// Records a program and simulates it under every policy, at every size.
-fn study(session: &mut Session<'_>, entry: &Entry, inputs: &Inputs) -> Result<(Vec<Studied>, Option<Control>)> {
+fn study(session: &mut Session<'_>, entry: &Entry, inputs: &Inputs) -> Result<(Vec<StudyReport>, Option<Control>)> {
     let own = own_size(entry);
     let llc = model(SIZES[own]).llc;
     let mut control = (entry.name == DIVIDED).then(|| Control::new(llc)).transpose()?;
@@ -131,14 +134,15 @@ fn study(session: &mut Session<'_>, entry: &Entry, inputs: &Inputs) -> Result<(V
     let mut study = studies.remove(own);
     let recording = start(entry, inputs, FIRST)?;
     let running = recording.program();
-    let on_events = |events: &[Event]| {
+    let on_events = |events: &[CacheEvent]| {
         control.iter_mut().for_each(|control| control.feed(events));
         kept.feed(events);
         studies.iter_mut().for_each(|study| study.feed(events));
         Ok(())
     };
-    let mut watch =
-        |seen: Seen| session.tell(&format!("{}, {} M accesses", entry.name, seen.accesses / 1_000_000)).is_ok();
+    let mut watch = |seen: StudyProgress| {
+        session.tell(&format!("{}, {} M accesses", entry.name, seen.accesses / 1_000_000)).is_ok()
+    };
     let end = study.consume(Box::new(recording), on_events, &mut watch)?;
     finish(entry, &running, end)?;
     kept.measure(session)?;
@@ -147,15 +151,15 @@ fn study(session: &mut Session<'_>, entry: &Entry, inputs: &Inputs) -> Result<(V
 }
 
 /// Starts a program that is recorded, behind a first level.
-fn start(entry: &Entry, inputs: &Inputs, first: First) -> Result<Recording> {
+fn start(entry: &Entry, inputs: &Inputs, first: FirstLevel) -> Result<Recording> {
     let folder = Some(inputs.folder().to_owned());
     Ok(Program { words: entry.words(inputs), folder, output: ProgramOutput::Discarded }.start(first)?)
 }
 
 /// Its end, which is as it should be.
-fn finish(entry: &Entry, running: &Running, end: End) -> Result<()> {
+fn finish(entry: &Entry, running: &RunningProgram, end: StudyEnd) -> Result<()> {
     let status = running.finish(end);
-    if end == End::Stopped {
+    if end == StudyEnd::Stopped {
         return Err(Error::Interrupted);
     }
     if status.is_none_or(|status| status.code() != Some(entry.status)) {
@@ -166,17 +170,17 @@ fn finish(entry: &Entry, running: &Running, end: End) -> Result<()> {
 }
 
 /// With a last level of so many MiB.
-fn model(size: u64) -> Model {
-    Model {
-        llc: Shape { bytes: size << 20, ways: WAYS, line_bytes: 64 },
-        choices: Numbers::of(WAYS).usual(),
+fn model(size: u64) -> CacheModel {
+    CacheModel {
+        llc: CacheShape { bytes: size << 20, ways: WAYS, line_bytes: 64 },
+        choices: PolicyDefaults::of(WAYS).usual(),
         fetch_on_write_miss: false,
-        wear: Wear { levelling: Levelling::RandomizedStartGap, ..Wear::default() },
+        wear: WearModel { levelling: Levelling::RandomizedStartGap, ..WearModel::default() },
         threads: std::thread::available_parallelism().map_or(1, Into::into),
     }
 }
 
-fn add_rows(report: &mut Report, entry: &Entry, studied: &Studied) {
+fn add_rows(report: &mut Report, entry: &Entry, studied: &StudyReport) {
     let lru = &studied.policies[0];
     let rewrites = lru.rewrites();
     report.rows.push(row(format!("2.1 {}: writebacks of a dirty line", entry.name), "lru", (rewrites, rewrites)));
@@ -194,8 +198,8 @@ fn add_rows(report: &mut Report, entry: &Entry, studied: &Studied) {
 }
 
 /// Figure 2.13: the lines sorted by how often they were written.
-fn distribution(report: &mut Report, studied: &Studied) {
-    let sorted = |one: &Figures| {
+fn distribution(report: &mut Report, studied: &StudyReport) {
+    let sorted = |one: &PolicyFigures| {
         let mut writes = one.writes.clone();
         writes.sort_unstable();
         writes

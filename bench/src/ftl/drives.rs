@@ -6,9 +6,11 @@ use std::slice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use ferrite_sim::Input;
-use ferrite_sim::block_trace::{Ahead, Reader, ReaderOptions};
-use ferrite_sim::ftl::{AnyLayer, Drive, Figures, Replay, Scheme, Shape, Spec, Timing};
+use ferrite_sim::TraceInput;
+use ferrite_sim::block_trace::{BlockReadAhead, BlockTraceReader, ReaderOptions};
+use ferrite_sim::ftl::{
+    AnyLayer, DriveSpec, FlashDrive, FlashFigures, FlashShape, FlashTiming, FtlScheme, TraceReplay,
+};
 
 use super::{LIKE, OVER_PROVISION_PERCENT, SCHEMES};
 use crate::{Error, Result};
@@ -19,7 +21,7 @@ const CHUNK: usize = 64 << 10;
 /// Drives that take what comes, one of each scheme.
 pub(super) struct Drives {
     pipes: Pipes,
-    replaying: Vec<JoinHandle<Result<Figures>>>,
+    replaying: Vec<JoinHandle<Result<FlashFigures>>>,
 }
 
 type Pipes = Arc<Mutex<Vec<PipeWriter>>>;
@@ -44,7 +46,7 @@ impl Drives {
     }
 
     /// What became of them, now that the trace has ended, whoever still holds it.
-    pub(super) fn end(self) -> Result<Vec<Figures>> {
+    pub(super) fn end(self) -> Result<Vec<FlashFigures>> {
         lock(&self.pipes).clear();
         let ended = |one: JoinHandle<_>| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         self.replaying.into_iter().map(ended).collect()
@@ -56,18 +58,18 @@ fn lock(pipes: &Pipes) -> MutexGuard<'_, Vec<PipeWriter>> {
 }
 
 /// A drive all of whose pages are in use.
-fn in_use(scheme: Scheme, bytes: u64) -> Result<Drive<AnyLayer>> {
-    let shape = Shape::of_bytes(bytes, OVER_PROVISION_PERCENT, LIKE)?;
-    let mut drive = Spec { scheme, shape, timing: Timing::default() }.build()?;
+fn in_use(scheme: FtlScheme, bytes: u64) -> Result<FlashDrive<AnyLayer>> {
+    let shape = FlashShape::of_bytes(bytes, OVER_PROVISION_PERCENT, LIKE)?;
+    let mut drive = DriveSpec { scheme, shape, timing: FlashTiming::default() }.build()?;
     drive.prefill()?;
     Ok(drive)
 }
 
-fn replay(mut drive: Drive<AnyLayer>, pipe: PipeReader) -> Result<Figures> {
+fn replay(mut drive: FlashDrive<AnyLayer>, pipe: PipeReader) -> Result<FlashFigures> {
     let options = ReaderOptions { page_bytes: LIKE.page_bytes, format: None, device: None };
-    let input = Input::over(Path::new("the trace of the load"), pipe)?;
-    let mut trace = Ahead::new(Reader::new(input, options)?)?;
-    Replay::default().run(&mut trace, slice::from_mut(&mut drive), &mut |_| true)?;
+    let input = TraceInput::over(Path::new("the trace of the load"), pipe)?;
+    let mut trace = BlockReadAhead::new(BlockTraceReader::new(input, options)?)?;
+    TraceReplay::default().run(&mut trace, slice::from_mut(&mut drive), &mut |_| true)?;
     Ok(drive.figures()?)
 }
 

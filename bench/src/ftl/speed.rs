@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use ferrite_sim::ftl::{HostPage, Shape, Spec, Timing};
+use ferrite_sim::ftl::{DriveSpec, FlashShape, FlashTiming, HostPage};
 
 use super::{LIKE, OVER_PROVISION_PERCENT, SCHEMES};
 use crate::Result;
@@ -48,10 +48,10 @@ pub(super) fn measure(session: &mut Session<'_>) -> Result<()> {
     }
     session.tell("filling drives")?;
     let bytes = if length == Length::Smoke { DRIVE_BYTES / 64 } else { DRIVE_BYTES };
-    let shape = Shape::of_bytes(bytes, OVER_PROVISION_PERCENT, LIKE)?;
+    let shape = FlashShape::of_bytes(bytes, OVER_PROVISION_PERCENT, LIKE)?;
     let mut subjects = Vec::new();
     for (name, scheme) in SCHEMES {
-        let mut drive = Spec { scheme, shape, timing: Timing::default() }.build()?;
+        let mut drive = DriveSpec { scheme, shape, timing: FlashTiming::default() }.build()?;
         drive.prefill()?;
         let (mut random, pages) = (Random::new(42), u64::from(shape.host_pages()));
         let mut slice = move |writes| -> Result<f64> {

@@ -1,8 +1,8 @@
 //! Figure 2.14: where accesses and writebacks fall in a partitioned cache, beside one of four ways that is divided by
 //! the two highest bits of the set's number.
 
-use ferrite_sim::cache::policy::{Miss, Policy, Protect};
-use ferrite_sim::cache::{Bank, Counts, Event, Geometry, Rank, Report, Set, Shape};
+use ferrite_sim::cache::policy::{LineMiss, Policy, Protect};
+use ferrite_sim::cache::{Bank, BankCounts, BankGeometry, CacheEvent, CacheShape, Rank, Set, StudyReport};
 
 use crate::Result;
 use crate::report::Row;
@@ -16,7 +16,7 @@ struct Quartered {
 }
 
 impl Policy for Quartered {
-    fn victim<S: Set>(&mut self, set: &S, miss: Miss) -> Rank {
+    fn victim<S: Set>(&mut self, set: &S, miss: LineMiss) -> Rank {
         self.protect.victim(set, miss)
     }
 
@@ -27,7 +27,7 @@ impl Policy for Quartered {
 
 /// The divided caches, Protect-0 and Protect-1.
 pub struct Control {
-    geometry: Geometry,
+    geometry: BankGeometry,
     caches: [(String, Vec<Bank<Quartered>>); 2],
 }
 
@@ -36,9 +36,9 @@ impl Control {
     ///
     /// # Errors
     /// When there is no such cache.
-    pub fn new(llc: Shape) -> Result<Self> {
-        let shape = Shape { ways: WAYS, ..llc };
-        let geometry = Geometry::of(shape)?;
+    pub fn new(llc: CacheShape) -> Result<Self> {
+        let shape = CacheShape { ways: WAYS, ..llc };
+        let geometry = BankGeometry::of(shape)?;
         let quarter_sets = (shape.sets()? / 4).max(1);
         let cache = |protected| {
             let bank = |_| Bank::new(geometry, Quartered { protect: Protect { ways: WAYS, protected }, quarter_sets });
@@ -48,7 +48,7 @@ impl Control {
     }
 
     /// Takes events.
-    pub fn feed(&mut self, events: &[Event]) {
+    pub fn feed(&mut self, events: &[CacheEvent]) {
         let mut sorted = vec![Vec::new(); self.geometry.banks()];
         events.iter().for_each(|event| sorted[self.geometry.bank(event.line())].push(*event));
         for (_, banks) in &mut self.caches {
@@ -57,16 +57,16 @@ impl Control {
     }
 
     /// Accesses and the writeback rate of each quarter and each partition.
-    pub fn add_rows(self, rows: &mut Vec<Row>, report: &Report) {
+    pub fn add_rows(self, rows: &mut Vec<Row>, report: &StudyReport) {
         let partitioned = report.policies.iter().find(|one| one.policy.starts_with("partitioned"));
-        let mut subjects: Vec<(String, Counts)> = Vec::new();
+        let mut subjects: Vec<(String, BankCounts)> = Vec::new();
         for (name, banks) in &self.caches {
-            let mut all = Counts::default();
+            let mut all = BankCounts::default();
             banks.iter().for_each(|bank| all += bank.counts());
             subjects.push((name.clone(), all));
         }
         if let Some(one) = partitioned {
-            subjects.push((one.policy.clone(), Counts { regions: one.regions, ..Counts::default() }));
+            subjects.push((one.policy.clone(), BankCounts { regions: one.regions, ..BankCounts::default() }));
         }
         for (name, counts) in subjects {
             let accesses: u64 = counts.regions.iter().map(|region| region.accesses).sum();

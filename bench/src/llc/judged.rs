@@ -1,6 +1,6 @@
 //! What a policy is judged on (docs/policy.md), over the programs that ours was designed on and over those held out.
 
-use ferrite_sim::cache::{Figures, Report};
+use ferrite_sim::cache::{PolicyFigures, StudyReport};
 
 use crate::report::Row;
 
@@ -20,12 +20,12 @@ pub fn case(group: &str, what: &str) -> String {
 }
 
 /// The rows of a group, for each policy.
-pub fn rows(group: &str, reports: &[&Report]) -> Vec<Row> {
+pub fn rows(group: &str, reports: &[&StudyReport]) -> Vec<Row> {
     let Some(first) = reports.first() else { return Vec::new() };
     let mut rows = Vec::new();
     for what in [LIFETIME, LEAST, MISSES, MOST, GAP] {
         for at in 0..first.policies.len() {
-            let pairs: Vec<(&Figures, &Figures)> =
+            let pairs: Vec<(&PolicyFigures, &PolicyFigures)> =
                 reports.iter().map(|one| (&one.policies[at], &one.policies[0])).collect();
             rows.push(row(case(group, what), &first.policies[at].policy, value(what, &pairs)));
         }
@@ -33,7 +33,7 @@ pub fn rows(group: &str, reports: &[&Report]) -> Vec<Row> {
     rows
 }
 
-fn value(what: &str, pairs: &[(&Figures, &Figures)]) -> f64 {
+fn value(what: &str, pairs: &[(&PolicyFigures, &PolicyFigures)]) -> f64 {
     let lifetimes = || pairs.iter().map(|(own, _)| own.lifetime_gain);
     let misses = || pairs.iter().map(|(own, lru)| own.misses() as f64 / lru.misses().max(1) as f64);
     match what {

@@ -1,12 +1,12 @@
 //! Over all programs: the mean of their ratios, the geometric mean, the median, and the ratio of their sums.
 
-use ferrite_sim::cache::{Figures, Report};
+use ferrite_sim::cache::{PolicyFigures, StudyReport};
 
 use super::Of;
 use crate::report::Row;
 
 /// The rows of a figure, for each policy.
-pub fn rows(place: &str, (what, of): (&str, Of), reports: &[&Report]) -> Vec<Row> {
+pub fn rows(place: &str, (what, of): (&str, Of), reports: &[&StudyReport]) -> Vec<Row> {
     let Some(first) = reports.first() else { return Vec::new() };
     let mut rows = Vec::new();
     for (at, policy) in first.policies.iter().enumerate() {
@@ -35,7 +35,7 @@ fn median(pairs: &[(f64, f64)]) -> f64 {
     f64::midpoint(at(ratios.len().saturating_sub(1) / 2), at(ratios.len() / 2))
 }
 
-fn row(case: String, policy: &Figures, ratio: f64) -> Row {
+fn row(case: String, policy: &PolicyFigures, ratio: f64) -> Row {
     let (subject, beside) = (policy.policy.clone(), "lru".into());
     Row { case, subject, unit: "", value: ratio, beside, ratio, low: ratio, high: ratio }
 }

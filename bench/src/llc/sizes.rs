@@ -1,6 +1,6 @@
 //! The same programs before last levels of several sizes.
 
-use ferrite_sim::cache::Report;
+use ferrite_sim::cache::StudyReport;
 
 use super::judged;
 use crate::report::{BOUND, Row};
@@ -21,7 +21,7 @@ pub fn group(size: u64) -> String {
 }
 
 /// The rows of a program at a size, for each policy.
-pub fn rows(size: u64, program: &str, report: &Report) -> Vec<Row> {
+pub fn rows(size: u64, program: &str, report: &StudyReport) -> Vec<Row> {
     let lru = &report.policies[0];
     let mut rows = Vec::new();
     for (what, of) in WHAT {
@@ -34,7 +34,7 @@ pub fn rows(size: u64, program: &str, report: &Report) -> Vec<Row> {
 }
 
 /// The rows of all programs at a size, for each policy.
-pub fn means(size: u64, reports: &[&Report]) -> Vec<Row> {
+pub fn means(size: u64, reports: &[&StudyReport]) -> Vec<Row> {
     judged::rows(&group(size), reports)
 }
 

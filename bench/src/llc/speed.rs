@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use ferrite_sim::cache::policy::{Lru, Partitioned, Policy, Protect, Worth};
-use ferrite_sim::cache::{Bank, Event, Geometry, Narrow, Shape};
+use ferrite_sim::cache::{Bank, BankGeometry, CacheEvent, CacheShape, NarrowSet};
 
 use super::WAYS;
 use crate::Result;
@@ -25,8 +25,8 @@ const KEPT: usize = 8 << 20;
 /// What the last level sees of a program first, by bank.
 pub struct Kept {
     program: &'static str,
-    geometry: Geometry,
-    banks: Vec<Vec<Event>>,
+    geometry: BankGeometry,
+    banks: Vec<Vec<CacheEvent>>,
     room: usize,
 }
 
@@ -35,13 +35,13 @@ impl Kept {
     ///
     /// # Errors
     /// When there is no such cache.
-    pub fn of(program: &'static str, llc: Shape) -> Result<Self> {
-        let geometry = Geometry::of(llc)?;
+    pub fn of(program: &'static str, llc: CacheShape) -> Result<Self> {
+        let geometry = BankGeometry::of(llc)?;
         Ok(Self { program, geometry, banks: vec![Vec::new(); geometry.banks()], room: KEPT })
     }
 
     /// Takes events, as long as there is room.
-    pub fn feed(&mut self, events: &[Event]) {
+    pub fn feed(&mut self, events: &[CacheEvent]) {
         for event in &events[..events.len().min(self.room)] {
             self.banks[self.geometry.bank(event.line())].push(*event);
             self.room -= 1;
@@ -61,7 +61,7 @@ impl Kept {
             Subject::new("protect-0", |_| Ok(self.rate(|| Protect { ways: WAYS, protected: 0 }))),
             Subject::new("protect-4", |_| Ok(self.rate(|| Protect { ways: WAYS, protected }))),
             Subject::new("partitioned-4x4", |_| Ok(self.rate(|| partitioned))),
-            Subject::new("worth", |_| Ok(self.rate(|| Worth::<Narrow, { WAYS as usize }>::new(self.geometry)))),
+            Subject::new("worth", |_| Ok(self.rate(|| Worth::<NarrowSet, { WAYS as usize }>::new(self.geometry)))),
         ];
         let count = if session.options.length == Length::Full { 5 } else { 3 };
         let told = format!("{case}: speed");

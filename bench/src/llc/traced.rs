@@ -4,9 +4,9 @@ use std::fs::File;
 use std::path::Path;
 use std::time::Instant;
 
-use ferrite_sim::Input;
-use ferrite_sim::cache::{Choice, End, Model, Seen, Shape, Study};
-use ferrite_sim::trace::{self, Filter, First, Packing, Reading, Source, Writer};
+use ferrite_sim::TraceInput;
+use ferrite_sim::cache::{CacheModel, CacheShape, PolicyChoice, Study, StudyEnd, StudyProgress};
+use ferrite_sim::trace::{self, EventSource, FirstLevel, FirstLevelFilter, PackedWriter, Packing, TraceOptions};
 
 use super::inputs::Inputs;
 use super::programs::Entry;
@@ -25,7 +25,7 @@ pub const FILE: &str = "from a file";
 const UNIT: &str = "M/s";
 
 /// Lets through all but accesses to the line that was accessed last.
-const ONE_LINE: First = First { shape: Shape { bytes: 64, ways: 1, line_bytes: 64 }, ..FIRST };
+const ONE_LINE: FirstLevel = FirstLevel { shape: CacheShape { bytes: 64, ways: 1, line_bytes: 64 }, ..FIRST };
 
 /// Takes both in turn, with the time that the program takes to start or the file to open; the file is at `path`.
 ///
@@ -40,13 +40,13 @@ pub fn measure(session: &mut Session<'_>, entry: &Entry, inputs: &Inputs, path: 
         let recording = start(entry, inputs, FIRST)?;
         let running = recording.program();
         let accesses = consume(entry, Box::new(recording))?;
-        finish(entry, &running, End::Whole)?;
+        finish(entry, &running, StudyEnd::Whole)?;
         Ok(accesses / began.elapsed().as_secs_f64())
     };
     let from_file = |_: u64| {
         let began = Instant::now();
-        let reading = Reading { form: None, line_bits: FIRST.shape.line_bytes.ilog2(), cores: 1 };
-        let filter = Filter::new(trace::open(Input::open(path)?, reading)?, FIRST)?;
+        let reading = TraceOptions { form: None, line_bits: FIRST.shape.line_bytes.ilog2(), cores: 1 };
+        let filter = FirstLevelFilter::new(trace::open(TraceInput::open(path)?, reading)?, FIRST)?;
         Ok(consume(entry, Box::new(filter))? / began.elapsed().as_secs_f64())
     };
     let count = if session.options.length == Length::Full { 5 } else { 3 };
@@ -57,10 +57,10 @@ pub fn measure(session: &mut Session<'_>, entry: &Entry, inputs: &Inputs, path: 
 }
 
 /// Million accesses, all of them simulated under LRU.
-fn consume(entry: &Entry, source: Box<dyn Source>) -> Result<f64> {
-    let mut study = Study::new(Model { choices: vec![Choice::Lru], ..model(SIZES[own_size(entry)]) })?;
+fn consume(entry: &Entry, source: Box<dyn EventSource>) -> Result<f64> {
+    let mut study = Study::new(CacheModel { choices: vec![PolicyChoice::Lru], ..model(SIZES[own_size(entry)]) })?;
     let mut accesses = 0;
-    let mut watch = |seen: Seen| {
+    let mut watch = |seen: StudyProgress| {
         accesses = seen.accesses;
         true
     };
@@ -70,7 +70,7 @@ fn consume(entry: &Entry, source: Box<dyn Source>) -> Result<f64> {
 
 fn write(entry: &Entry, inputs: &Inputs, path: &Path) -> Result<()> {
     let to = File::create(path).map_err(Error::io(format!("making {}", path.display())))?;
-    let mut writer = Writer::new(to, &path.display().to_string(), Packing::Words)?;
+    let mut writer = PackedWriter::new(to, &path.display().to_string(), Packing::Words)?;
     let mut recording = start(entry, inputs, ONE_LINE)?;
     let running = recording.program();
     let (mut events, mut more) = (Vec::new(), true);
@@ -78,7 +78,7 @@ fn write(entry: &Entry, inputs: &Inputs, path: &Path) -> Result<()> {
         more = recording.read(&mut events)?;
         events.drain(..).try_for_each(|event| writer.event(event))?;
     }
-    finish(entry, &running, End::Whole)?;
+    finish(entry, &running, StudyEnd::Whole)?;
     writer.finish()?;
     Ok(())
 }

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use ferrite_disk::Disk;
-use ferrite_sim::ftl::{Choice, Figures, FtlDisk, Scheme, Shape, Spec, Timing};
+use ferrite_sim::ftl::{DriveSpec, FlashFigures, FlashShape, FlashTiming, FtlDisk, FtlScheme, VictimChoice};
 
 use crate::outcome::Outcome;
 use crate::size;
 
 /// The addresses' names of schemes.
-const NAMES: [(&str, Scheme); 2] =
-    [("ftl-page", Scheme::Page(Choice::Greedy)), ("ftl-fast", Scheme::Fast { log_blocks: None })];
+const NAMES: [(&str, FtlScheme); 2] =
+    [("ftl-page", FtlScheme::Page(VictimChoice::Greedy)), ("ftl-fast", FtlScheme::Fast { log_blocks: None })];
 /// As `sim ftl` has them by default.
-const LIKE: Shape = Shape { logical_blocks: 0, extra_blocks: 0, block_pages: 64, page_bytes: 4096 };
+const LIKE: FlashShape = FlashShape { logical_blocks: 0, extra_blocks: 0, block_pages: 64, page_bytes: 4096 };
 const OVER_PROVISION_PERCENT: f64 = 10.0;
 /// What the smallest drive needs of extra blocks.
 pub const EXTRA_BLOCKS_MIN: u32 = 8;
@@ -20,7 +20,7 @@ pub const EXTRA_BLOCKS_MIN: u32 = 8;
 /// A simulated flash drive over another disk, new and empty when it is opened.
 pub struct Drive {
     name: &'static str,
-    shape: Shape,
+    shape: FlashShape,
     disk: Arc<FtlDisk<Arc<dyn Disk>>>,
 }
 
@@ -34,9 +34,9 @@ impl Drive {
     pub fn new(name: &str, disk: &Arc<dyn Disk>) -> Outcome<Self> {
         let named = NAMES.iter().find(|(known, _)| *known == name);
         let (name, scheme) = *named.ok_or_else(|| format!("{name} is no flash drive"))?;
-        let shape = Shape::of_bytes(disk.geometry().size, OVER_PROVISION_PERCENT, LIKE)?;
-        let shape = Shape { extra_blocks: shape.extra_blocks.max(EXTRA_BLOCKS_MIN), ..shape };
-        let disk = FtlDisk::new(Arc::clone(disk), Spec { scheme, shape, timing: Timing::default() })?;
+        let shape = FlashShape::of_bytes(disk.geometry().size, OVER_PROVISION_PERCENT, LIKE)?;
+        let shape = FlashShape { extra_blocks: shape.extra_blocks.max(EXTRA_BLOCKS_MIN), ..shape };
+        let disk = FtlDisk::new(Arc::clone(disk), DriveSpec { scheme, shape, timing: FlashTiming::default() })?;
         Ok(Self { name, shape, disk: Arc::new(disk) })
     }
 
@@ -54,7 +54,7 @@ impl Drive {
 }
 
 /// How large a drive is, for people.
-pub fn size(shape: Shape) -> String {
+pub fn size(shape: FlashShape) -> String {
     format!(
         "{} in {}+{} blocks of {} pages of {}",
         size::show(shape.host_bytes()),
@@ -66,8 +66,8 @@ pub fn size(shape: Shape) -> String {
 }
 
 /// What a drive has counted, for people.
-pub fn show(name: &str, shape: Shape, figures: &Figures) -> String {
-    let Figures { host_writes, copied_pages, erases, wear, latency, .. } = figures;
+pub fn show(name: &str, shape: FlashShape, figures: &FlashFigures) -> String {
+    let FlashFigures { host_writes, copied_pages, erases, wear, latency, .. } = figures;
     let waited = match host_writes {
         0 => format!("{:>12}", "-"),
         _ => format!(

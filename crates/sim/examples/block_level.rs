@@ -2,14 +2,17 @@
 //! rewrites the whole block for every page that is written again. `cargo run -p ferrite-sim --example block_level`
 //! compares it with the others on random writes.
 
-use ferrite_sim::ftl::{Block, Choice, Drive, Flash, FlashPage, HostPage, Scheme, Shape, Spec, Timing, Translation};
+use ferrite_sim::ftl::{
+    DriveSpec, Flash, FlashBlock, FlashDrive, FlashPage, FlashShape, FlashTiming, FtlScheme, HostPage, Translation,
+    VictimChoice,
+};
 
 struct BlockLevel {
     /// The data block of each of the host's blocks.
-    data: Vec<Option<Block>>,
+    data: Vec<Option<FlashBlock>>,
     /// Pages that have content.
     written: Vec<bool>,
-    shape: Shape,
+    shape: FlashShape,
 }
 
 impl Translation for BlockLevel {
@@ -46,7 +49,7 @@ impl Translation for BlockLevel {
 }
 
 /// Erases for each thousand random writes.
-fn run<T: Translation>(mut drive: Drive<T>) -> ferrite_sim::Result<f64> {
+fn run<T: Translation>(mut drive: FlashDrive<T>) -> ferrite_sim::Result<f64> {
     drive.prefill()?;
     let pages = u64::from(drive.shape().host_pages());
     for write in 0..50_000_u64 {
@@ -56,12 +59,12 @@ fn run<T: Translation>(mut drive: Drive<T>) -> ferrite_sim::Result<f64> {
 }
 
 fn main() -> ferrite_sim::Result<()> {
-    let shape = Shape { logical_blocks: 256, extra_blocks: 26, block_pages: 64, page_bytes: 4096 };
-    let of = |scheme| Spec { scheme, shape, timing: Timing::default() }.build().and_then(run);
+    let shape = FlashShape { logical_blocks: 256, extra_blocks: 26, block_pages: 64, page_bytes: 4096 };
+    let of = |scheme| DriveSpec { scheme, shape, timing: FlashTiming::default() }.build().and_then(run);
     let layer = BlockLevel { data: vec![None; 256], written: vec![false; 256 * 64], shape };
     println!("erases for each thousand writes:");
-    println!("block level  {:8.1}", run(Drive::new(shape, layer, Timing::default())?)?);
-    println!("FAST         {:8.1}", of(Scheme::Fast { log_blocks: None })?);
-    println!("page level   {:8.1}", of(Scheme::Page(Choice::Greedy))?);
+    println!("block level  {:8.1}", run(FlashDrive::new(shape, layer, FlashTiming::default())?)?);
+    println!("FAST         {:8.1}", of(FtlScheme::Fast { log_blocks: None })?);
+    println!("page level   {:8.1}", of(FtlScheme::Page(VictimChoice::Greedy))?);
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Traces of block devices, as other tools write them, told apart by content.
 //!
-//! A reader gives one [`Request`] after another and never holds more than a line of the trace.
+//! A reader gives one [`BlockRequest`] after another and never holds more than a line of the trace.
 
 mod block_format;
 mod block_read_ahead;
@@ -21,10 +21,10 @@ mod spc;
 
 use ferrite_memory::Span;
 
-pub use block_format::Format;
-pub use block_read_ahead::{Ahead, Numbered};
-pub use block_reader::{Reader, ReaderOptions};
-pub use block_writer::Writer;
+pub use block_format::BlockFormat;
+pub use block_read_ahead::{BlockReadAhead, NumberedRequest};
+pub use block_reader::{BlockTraceReader, ReaderOptions};
+pub use block_writer::BlockTraceWriter;
 
 /// The device that people call `name`: a number, or a major and a minor one with a comma.
 pub fn device(name: &str) -> Option<u32> {
@@ -34,7 +34,7 @@ pub fn device(name: &str) -> Option<u32> {
 
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RequestKind {
     /// Reads.
     Read,
     /// Writes, or writes zeros.
@@ -45,11 +45,11 @@ pub enum Kind {
 
 /// A request of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct BlockRequest {
     /// When it came, in nanoseconds of the trace's own clock; 0 in traces without one.
     pub at_ns: u64,
     /// What it does.
-    pub kind: Kind,
+    pub kind: RequestKind,
     /// The device: a number that the trace gives, or that of the file among those of the trace.
     pub device: u32,
     /// Which bytes.

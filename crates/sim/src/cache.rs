@@ -12,7 +12,7 @@
 //!    150 ns.
 //! 6. Lifetime is how often the program can run until a line of memory has been written as often as it endures; see
 //!    [`wear`]. The gain is that of a policy over that of LRU.
-//! 7. No policy writes back less than [`Bound`].
+//! 7. No policy writes back less than [`WritebackBound`].
 //!
 //! A cache is simulated in [`BANKS`] banks that share nothing, so that all cores of the simulating machine can work on
 //! it and the figures are the same for any number of them.
@@ -31,33 +31,35 @@ pub mod wear;
 mod write_counts;
 mod writeback_bound;
 
-pub use bank::{Bank, Counts, Traffic};
-pub use cache_event::Event;
-pub use cache_shape::{Shape, WAYS_MAX};
+pub use bank::{Bank, BankCounts, RegionTraffic};
+pub use cache_event::CacheEvent;
+pub use cache_shape::{CacheShape, WAYS_MAX};
 pub use l1::{L1, signature};
-pub use set::{Narrow, Rank, Set, Wide, least_recent, ones};
-pub use study::{Choice, End, Figures, Least, Model, Numbers, Report, Seen, Study};
-pub use write_counts::Writes;
-pub use writeback_bound::Bound;
+pub use set::{NarrowSet, Rank, Set, WideSet, least_recent, ones};
+pub use study::{
+    BoundFigures, CacheModel, PolicyChoice, PolicyDefaults, PolicyFigures, Study, StudyEnd, StudyProgress, StudyReport,
+};
+pub use write_counts::WriteCounts;
+pub use writeback_bound::WritebackBound;
 
 /// Banks of a last-level cache, where it has so many sets: set `s` is in bank `s % BANKS`.
 pub const BANKS: u32 = 4;
 
 /// Which set of which bank a line is in.
 #[derive(Clone, Copy, Debug)]
-pub struct Geometry {
+pub struct BankGeometry {
     /// Ways of a set.
     pub ways: u32,
     set_bits: u32,
     bank_bits: u32,
 }
 
-impl Geometry {
+impl BankGeometry {
     /// That of a cache.
     ///
     /// # Errors
-    /// As [`Shape::sets`].
-    pub fn of(shape: Shape) -> crate::Result<Self> {
+    /// As [`CacheShape::sets`].
+    pub fn of(shape: CacheShape) -> crate::Result<Self> {
         let set_bits = shape.sets()?.ilog2();
         Ok(Self { ways: shape.ways, set_bits, bank_bits: BANKS.ilog2().min(set_bits) })
     }

@@ -26,8 +26,8 @@ impl<'a> FirstLines<'a> {
     }
 
     /// Tries a reader: `parse` returns how many records it finds in a line, or why it refuses the line.
-    pub fn try_reader<F>(&self, format: F, mut parse: impl FnMut(&[u8]) -> Result<usize, String>) -> Trial<F> {
-        let mut trial = Trial { format, lines: 0, records: 0, refusal: None };
+    pub fn try_reader<F>(&self, format: F, mut parse: impl FnMut(&[u8]) -> Result<usize, String>) -> FormatTrial<F> {
+        let mut trial = FormatTrial { format, lines: 0, records: 0, refusal: None };
         for (line, number) in self.0.iter().zip(1..) {
             match parse(line) {
                 Ok(records) => {
@@ -45,7 +45,7 @@ impl<'a> FirstLines<'a> {
 }
 
 /// The result of one format's reader on the first lines.
-pub struct Trial<F> {
+pub struct FormatTrial<F> {
     format: F,
     /// Lines that the reader accepts and that are not blank.
     lines: usize,
@@ -54,14 +54,14 @@ pub struct Trial<F> {
     refusal: Option<(u64, String)>,
 }
 
-impl<F> Trial<F> {
+impl<F> FormatTrial<F> {
     fn has_accepted(&self) -> bool {
         self.refusal.is_none() && self.lines > 0
     }
 }
 
 /// The format of a trace by rules 1 to 3, or the reasons why it has no format.
-pub struct Verdict<F> {
+pub struct FormatVerdict<F> {
     /// The formats whose readers accept everything.
     accepting: Vec<F>,
     /// The format whose reader alone gets furthest, if it accepts a line.
@@ -70,25 +70,25 @@ pub struct Verdict<F> {
     refusals: (u64, Vec<(F, String)>),
 }
 
-impl<F: Copy> Verdict<F> {
+impl<F: Copy> FormatVerdict<F> {
     /// Compares the results of `trials` on the first lines of a trace. If the trace is known whole, its last line
     /// counts too, unless no reader accepts it: then the trace was cut there.
-    pub fn of(begin: &[u8], is_whole: bool, trials: impl Fn(&FirstLines<'_>) -> Vec<Trial<F>>) -> Self {
+    pub fn of(begin: &[u8], is_whole: bool, trials: impl Fn(&FirstLines<'_>) -> Vec<FormatTrial<F>>) -> Self {
         let verdict = is_whole.then(|| Self::compare(trials(&FirstLines::all(begin))));
         let found = verdict.filter(|verdict| !verdict.accepting.is_empty());
         found.unwrap_or_else(|| Self::compare(trials(&FirstLines::ended(begin))))
     }
 
-    fn compare(trials: Vec<Trial<F>>) -> Self {
-        let finds = |trial: &&Trial<F>| trial.has_accepted() && trial.records > 0;
+    fn compare(trials: Vec<FormatTrial<F>>) -> Self {
+        let finds = |trial: &&FormatTrial<F>| trial.has_accepted() && trial.records > 0;
         let mut accepting: Vec<F> = trials.iter().filter(finds).map(|trial| trial.format).collect();
         if accepting.is_empty() {
             let accepted = trials.iter().filter(|trial| trial.has_accepted()).map(|trial| trial.format);
             accepting = Some(accepted.collect()).filter(|all: &Vec<F>| all.len() == 1).unwrap_or_default();
         }
         let line = trials.iter().filter_map(|trial| Some(trial.refusal.as_ref()?.0)).max().unwrap_or(1);
-        let refused = |trial: Trial<F>| {
-            let Trial { format, lines, refusal, .. } = trial;
+        let refused = |trial: FormatTrial<F>| {
+            let FormatTrial { format, lines, refusal, .. } = trial;
             refusal.filter(|refusal| refusal.0 == line).map(|(_, reason)| (format, lines, reason))
         };
         let last: Vec<_> = trials.into_iter().filter_map(refused).collect();

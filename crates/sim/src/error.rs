@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::ftl::Loss;
+use crate::ftl::LayerFault;
 
 /// Result of a simulation.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -62,7 +62,7 @@ pub enum Error {
     },
     /// A translation layer lost a page: its figures are worth nothing.
     #[error("the translation layer is wrong: {0}")]
-    Lost(Loss),
+    Lost(LayerFault),
     /// The thread that reads a trace panicked, and has said where.
     #[error("the thread that reads the trace ended in the middle of it: this is a fault of ferrite; report it")]
     Reader,

@@ -8,7 +8,7 @@
 //!
 //! - TL1. A flash page is programmed once between two erases of its block.
 //! - TL2. The newest version of every page is where [`Translation::locate`] says, whatever was merged or collected;
-//!   [`Drive::verify`] checks it for all pages, and every read for its own.
+//!   [`FlashDrive::verify`] checks it for all pages, and every read for its own.
 //! - TL3. The next free block is the least erased one, of several the lowest.
 //! - TL4. Figures depend on the requests alone: the same ones give the same figures, to the bit.
 //!
@@ -34,19 +34,19 @@ mod version_ledger;
 mod victims;
 mod write_latency;
 
-pub use drive_spec::{AnyLayer, Scheme, Spec};
+pub use drive_spec::{AnyLayer, DriveSpec, FtlScheme};
 pub use fast::Fast;
-pub use flash::{Counts, Flash};
-pub use flash_drive::Drive;
-pub use flash_figures::{Figures, LatencyFigures, WearSpread};
-pub use flash_shape::{Block, FlashPage, HostPage, Shape};
+pub use flash::{Flash, FlashCounts};
+pub use flash_drive::FlashDrive;
+pub use flash_figures::{FlashFigures, LatencyFigures, WearSpread};
+pub use flash_shape::{FlashBlock, FlashPage, FlashShape, HostPage};
 pub use footprint::Footprint;
 pub use ftl_disk::FtlDisk;
-pub use layer_fault::Loss;
+pub use layer_fault::LayerFault;
 pub use page_level::PageLevel;
-pub use trace_replay::{Replay, Replayed};
-pub use victims::Choice;
-pub use write_latency::{Latency, Timing};
+pub use trace_replay::{ReplayProgress, TraceReplay};
+pub use victims::VictimChoice;
+pub use write_latency::{FlashTiming, WriteLatency};
 
 /// A flash translation layer: it knows where each of the host's pages lies, and makes room.
 pub trait Translation {

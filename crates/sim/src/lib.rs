@@ -18,5 +18,5 @@ pub mod trace;
 mod trace_input;
 
 pub use error::{Error, Result};
-pub use read_ahead::{Next, Parts};
-pub use trace_input::Input;
+pub use read_ahead::{NextPart, PartStream};
+pub use trace_input::TraceInput;

@@ -14,10 +14,10 @@ const LOOK: Duration = Duration::from_millis(100);
 const WAITING: usize = 4;
 
 /// Parts that a thread gives. When they are dropped, it ends with the part that it is making.
-pub struct Parts<T>(Receiver<T>);
+pub struct PartStream<T>(Receiver<T>);
 
 /// What there is next.
-pub enum Next<T> {
+pub enum NextPart<T> {
     /// A part.
     Part(T),
     /// Nothing: the thread has ended.
@@ -26,7 +26,7 @@ pub enum Next<T> {
     Stopped,
 }
 
-impl<T: Send + 'static> Parts<T> {
+impl<T: Send + 'static> PartStream<T> {
     /// What `give` sends; so many parts may wait to be taken.
     ///
     /// # Errors
@@ -38,20 +38,20 @@ impl<T: Send + 'static> Parts<T> {
     }
 
     /// The next one. While there is none `goes_on` is asked.
-    pub fn next(&self, goes_on: &mut dyn FnMut() -> bool) -> Next<T> {
+    pub fn next(&self, goes_on: &mut dyn FnMut() -> bool) -> NextPart<T> {
         loop {
             match self.0.recv_timeout(LOOK) {
-                Ok(part) => return Next::Part(part),
-                Err(RecvTimeoutError::Disconnected) => return Next::End,
+                Ok(part) => return NextPart::Part(part),
+                Err(RecvTimeoutError::Disconnected) => return NextPart::End,
                 Err(RecvTimeoutError::Timeout) if goes_on() => {}
-                Err(RecvTimeoutError::Timeout) => return Next::Stopped,
+                Err(RecvTimeoutError::Timeout) => return NextPart::Stopped,
             }
         }
     }
 }
 
 /// What the thread that reads a trace hands over.
-enum Handed<T> {
+enum DeliveredBatch<T> {
     Batch(Vec<T>),
     /// The trace ended well; whether its last line had no end.
     End(bool),
@@ -60,34 +60,35 @@ enum Handed<T> {
 
 /// A trace that is read ahead by a thread of its own, so that decompressing and parsing cost the simulation nothing.
 /// Dropped, its thread ends with the batch it is reading.
-pub struct Ahead<T> {
-    handed: Parts<Handed<T>>,
+pub struct ReadAhead<T> {
+    handed: PartStream<DeliveredBatch<T>>,
     /// Known at the end.
     is_cut: Option<bool>,
 }
 
-impl<T: Send + 'static> Ahead<T> {
+impl<T: Send + 'static> ReadAhead<T> {
     /// Reads from now on what `open` gives. `gather` adds a batch of it and says whether there may be more; `is_cut` says
-    /// of it what [`Ahead::is_cut`] does.
+    /// of it what [`ReadAhead::is_cut`] does.
     pub(crate) fn of<R: 'static>(
         open: impl FnOnce() -> Result<R> + Send + 'static,
         gather: fn(&mut R, &mut Vec<T>) -> Result<bool>,
         is_cut: fn(&R) -> bool,
     ) -> Result<Self> {
-        let read = move |to: &SyncSender<Handed<T>>| -> Result<bool> {
+        let read = move |to: &SyncSender<DeliveredBatch<T>>| -> Result<bool> {
             let mut reader = open()?;
             loop {
                 let mut batch = Vec::new();
                 let more = gather(&mut reader, &mut batch);
-                let is_taken = batch.is_empty() || to.send(Handed::Batch(batch)).is_ok();
+                let is_taken = batch.is_empty() || to.send(DeliveredBatch::Batch(batch)).is_ok();
                 if !(more? && is_taken) {
                     return Ok(is_cut(&reader));
                 }
             }
         };
         // Whoever has gone needs no end.
-        let give = move |to: &SyncSender<_>| drop(to.send(read(to).map_or_else(Handed::Failure, Handed::End)));
-        let handed = Parts::of(WAITING, give).map_err(Error::io("starting a thread that reads the trace"))?;
+        let give =
+            move |to: &SyncSender<_>| drop(to.send(read(to).map_or_else(DeliveredBatch::Failure, DeliveredBatch::End)));
+        let handed = PartStream::of(WAITING, give).map_err(Error::io("starting a thread that reads the trace"))?;
         Ok(Self { handed, is_cut: None })
     }
 
@@ -100,17 +101,17 @@ impl<T: Send + 'static> Ahead<T> {
     ///
     /// # Errors
     /// What is wrong with the trace, after all before it was given; [`Error::Reader`].
-    pub fn batch(&mut self, goes_on: &mut dyn FnMut() -> bool) -> Result<Next<Vec<T>>> {
+    pub fn batch(&mut self, goes_on: &mut dyn FnMut() -> bool) -> Result<NextPart<Vec<T>>> {
         Ok(match self.handed.next(goes_on) {
-            Next::Part(Handed::Batch(batch)) => Next::Part(batch),
-            Next::Part(Handed::Failure(error)) => return Err(error),
-            Next::Part(Handed::End(is_cut)) => {
+            NextPart::Part(DeliveredBatch::Batch(batch)) => NextPart::Part(batch),
+            NextPart::Part(DeliveredBatch::Failure(error)) => return Err(error),
+            NextPart::Part(DeliveredBatch::End(is_cut)) => {
                 self.is_cut = Some(is_cut);
-                Next::End
+                NextPart::End
             }
-            Next::End if self.is_cut.is_none() => return Err(Error::Reader),
-            Next::End => Next::End,
-            Next::Stopped => Next::Stopped,
+            NextPart::End if self.is_cut.is_none() => return Err(Error::Reader),
+            NextPart::End => NextPart::End,
+            NextPart::Stopped => NextPart::Stopped,
         })
     }
 }

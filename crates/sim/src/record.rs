@@ -21,10 +21,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::cache::{End, Event};
-use crate::trace::{First, Source};
+use crate::cache::{CacheEvent, StudyEnd};
+use crate::trace::{EventSource, FirstLevel};
 use crate::{Error, Result};
-use shared_ring::Ring;
+use shared_ring::SharedRing;
 
 /// The plugin, compiled.
 const PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/plugin.so"));
@@ -68,10 +68,10 @@ pub enum ProgramOutput {
 
 /// A program that runs and is recorded. Dropped before its end, it is ended.
 pub struct Recording {
-    ring: Ring,
+    ring: SharedRing,
     /// What QEMU opens through this process while it begins.
     _opened: [File; 2],
-    program: Running,
+    program: RunningProgram,
     accesses: u64,
     begun: bool,
     ended: bool,
@@ -80,7 +80,7 @@ pub struct Recording {
 
 /// The program.
 #[derive(Clone)]
-pub struct Running {
+pub struct RunningProgram {
     child: Arc<Mutex<Child>>,
     qemu: Option<PathBuf>,
     is_whole: Arc<AtomicBool>,
@@ -92,12 +92,12 @@ impl Program {
     ///
     /// # Errors
     /// When QEMU's user mode is not installed, or the program is none that it can run.
-    pub fn start(&self, first: First) -> Result<Recording> {
+    pub fn start(&self, first: FirstLevel) -> Result<Recording> {
         first.check()?;
         let qemu = qemu_files::qemu()?;
         let program = qemu_files::program(&self.words)?;
         let (plugin, shared) = (qemu_files::plugin(PLUGIN)?, qemu_files::shared(shared_ring::BYTES)?);
-        let ring = Ring::map(&shared).map_err(Error::io("mapping memory to record into"))?;
+        let ring = SharedRing::map(&shared).map_err(Error::io("mapping memory to record into"))?;
         let mut command = Command::new(qemu);
         command.arg("-plugin").arg(words_for_plugin(&plugin, &shared, first)?);
         command.arg("-0").arg(&self.words[0]).arg(program).args(&self.words[1..]);
@@ -115,15 +115,19 @@ impl Program {
         }
         let child = command.spawn().map_err(Error::io(format!("starting {}", command.get_program().display())))?;
         let qemu = executable(&child);
-        let program =
-            Running { child: Arc::new(Mutex::new(child)), qemu, is_whole: Arc::default(), has_forked: Arc::default() };
+        let program = RunningProgram {
+            child: Arc::new(Mutex::new(child)),
+            qemu,
+            is_whole: Arc::default(),
+            has_forked: Arc::default(),
+        };
         let _opened = [plugin, shared];
         Ok(Recording { ring, _opened, program, accesses: 0, begun: false, ended: false, words: Vec::new() })
     }
 }
 
 /// `file,pipe=..,sets=..`: both files are reached through this process, so that the program inherits neither.
-fn words_for_plugin(plugin: &File, shared: &File, first: First) -> Result<String> {
+fn words_for_plugin(plugin: &File, shared: &File, first: FirstLevel) -> Result<String> {
     let own = |fd: RawFd| format!("/proc/{}/fd/{fd}", std::process::id());
     let (file, pipe) = (own(plugin.as_raw_fd()), own(shared.as_raw_fd()));
     let (sets, ways, line_bits) = (first.shape.sets()?, first.shape.ways, first.shape.line_bytes.ilog2());
@@ -131,15 +135,15 @@ fn words_for_plugin(plugin: &File, shared: &File, first: First) -> Result<String
     Ok(format!("{file},pipe={pipe},sets={sets},ways={ways},line_bits={line_bits},instructions={instructions}"))
 }
 
-impl Running {
+impl RunningProgram {
     /// Ends it.
     pub fn end(&self) {
         let _ = self.child.lock().expect("nobody panicked").kill();
     }
 
     /// How it ended, when `end` says that its recording has; one that was stopped is ended.
-    pub fn finish(&self, end: End) -> Option<ExitStatus> {
-        if end == End::Stopped {
+    pub fn finish(&self, end: StudyEnd) -> Option<ExitStatus> {
+        if end == StudyEnd::Stopped {
             self.end();
         }
         self.child.lock().expect("nobody panicked").wait().ok()
@@ -175,7 +179,7 @@ fn executable(child: &Child) -> Option<PathBuf> {
 
 impl Recording {
     /// The program.
-    pub fn program(&self) -> Running {
+    pub fn program(&self) -> RunningProgram {
         self.program.clone()
     }
 
@@ -223,7 +227,7 @@ impl Recording {
         Error::Recording(format!("the program {how} before anything was known of it"))
     }
 
-    fn frame(&mut self, into: &mut Vec<Event>) -> Result<bool> {
+    fn frame(&mut self, into: &mut Vec<CacheEvent>) -> Result<bool> {
         if !self.words(1)? {
             return if self.accesses == 0 { Err(self.not_recorded()) } else { Ok(false) };
         }
@@ -243,13 +247,13 @@ impl Recording {
             return Ok(false);
         }
         self.accesses += self.words[0];
-        into.extend(self.words[1..].iter().map(|word| Event(*word)));
+        into.extend(self.words[1..].iter().map(|word| CacheEvent(*word)));
         Ok(true)
     }
 }
 
-impl Source for Recording {
-    fn read(&mut self, into: &mut Vec<Event>) -> Result<bool> {
+impl EventSource for Recording {
+    fn read(&mut self, into: &mut Vec<CacheEvent>) -> Result<bool> {
         let more = if self.begun { self.frame(into) } else { self.begin() };
         self.ended = matches!(more, Ok(false));
         self.program.has_forked.store(self.ring.has_forked(), Ordering::Relaxed);

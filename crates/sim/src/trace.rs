@@ -12,7 +12,7 @@
 //!
 //! In the compact forms the top byte of a word names the core where there are several.
 //!
-//! A signature stands for the program counter: see [`Access::new`]. Lackey's and Dinero's traces tell it where they have
+//! A signature stands for the program counter: see [`MemoryAccess::new`]. Lackey's and Dinero's traces tell it where they have
 //! the instructions' fetches, ChampSim's and drmemtrace's always, Ramulator's and plain compact ones never.
 
 mod access_format;
@@ -29,17 +29,17 @@ mod record_chunks;
 mod tests;
 mod text_trace;
 
-pub use access_format::Form;
-pub use access_read_ahead::Ahead;
-pub use compact::{Packing, Writer, pack};
-pub use event_source::{Filter, Filtered, First, Source};
+pub use access_format::AccessFormat;
+pub use access_read_ahead::AccessReadAhead;
+pub use compact::{PackedWriter, Packing, pack};
+pub use event_source::{EventSource, FilteredTrace, FirstLevel, FirstLevelFilter};
 
 use crate::cache::signature;
-use crate::{Input, Result};
+use crate::{Result, TraceInput};
 
 /// What an access does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum AccessKind {
     /// Reads data.
     Read,
     /// Writes data.
@@ -50,7 +50,7 @@ pub enum Kind {
 
 /// An access to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access {
+pub struct MemoryAccess {
     /// The first byte.
     pub address: u64,
     /// How many.
@@ -58,16 +58,16 @@ pub struct Access {
     /// By which core, from 0.
     pub core: u16,
     /// What it does.
-    pub kind: Kind,
+    pub kind: AccessKind,
     /// A hash of the instruction.
     pub signature: u8,
 }
 
-impl Access {
+impl MemoryAccess {
     /// One by the first core, and by nobody knows which instruction: it has the signature of its region of memory. That
     /// of a fetch is a hash of where in its page the instruction is.
-    pub fn new(kind: Kind, address: u64, bytes: u32) -> Self {
-        let signature = if kind == Kind::Fetch { signature(address) } else { region(address) };
+    pub fn new(kind: AccessKind, address: u64, bytes: u32) -> Self {
+        let signature = if kind == AccessKind::Fetch { signature(address) } else { region(address) };
         Self { address, bytes, core: 0, kind, signature }
     }
 
@@ -92,18 +92,18 @@ fn region(address: u64) -> u8 {
 }
 
 /// Accesses, some at a time.
-pub trait Reader: Send {
+pub trait AccessReader: Send {
     /// Puts the next ones behind those in `into`; whether there may be more.
     ///
     /// # Errors
     /// What is wrong with the trace, and where. What came before it is in `into`.
-    fn read(&mut self, into: &mut Vec<Access>) -> Result<bool>;
+    fn read(&mut self, into: &mut Vec<MemoryAccess>) -> Result<bool>;
 
     /// The next ones as they stand in a trace of a compact form; `None` of every other form.
     ///
     /// # Errors
-    /// As [`Reader::read`]; what came before was given by an earlier call.
-    fn words(&mut self) -> Option<Result<Words<'_>>> {
+    /// As [`AccessReader::read`]; what came before was given by an earlier call.
+    fn words(&mut self) -> Option<Result<PackedWords<'_>>> {
         None
     }
 
@@ -115,7 +115,7 @@ pub trait Reader: Send {
 
 /// Accesses in one of the compact forms.
 #[derive(Clone, Copy, Debug)]
-pub struct Words<'a> {
+pub struct PackedWords<'a> {
     /// Words of eight bytes, little-endian, none beyond all memory, each with its signature behind it if it has one.
     pub bytes: &'a [u8],
     /// Whether they have.
@@ -130,7 +130,7 @@ pub struct Words<'a> {
 
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Word {
+pub struct PackedWord {
     /// Who accesses.
     pub core: u16,
     /// What.
@@ -142,15 +142,15 @@ pub struct Word {
     line_bits: u32,
 }
 
-impl Word {
-    /// See [`Access::new`].
+impl PackedWord {
+    /// See [`MemoryAccess::new`].
     #[inline]
     pub fn signature(&self) -> u8 {
         self.told.unwrap_or_else(|| region(self.line << self.line_bits))
     }
 }
 
-impl Words<'_> {
+impl PackedWords<'_> {
     /// How many there are.
     pub fn count(&self) -> usize {
         self.bytes.len() / compact::bytes_of(self.have_signatures)
@@ -158,7 +158,7 @@ impl Words<'_> {
 
     /// Gives each to `to`.
     #[inline(always)]
-    pub fn each(&self, mut to: impl FnMut(Word)) {
+    pub fn each(&self, mut to: impl FnMut(PackedWord)) {
         if self.have_signatures {
             self.bytes.as_chunks::<9>().0.iter().for_each(|bytes| to(self.word(bytes, Some(bytes[8]))));
         } else {
@@ -167,17 +167,17 @@ impl Words<'_> {
     }
 
     #[inline(always)]
-    fn word(&self, bytes: &[u8], told: Option<u8>) -> Word {
+    fn word(&self, bytes: &[u8], told: Option<u8>) -> PackedWord {
         let (core, word) = compact::split(compact::word(bytes), self.cores, self.line_bits);
-        Word { core, line: word >> 1, is_write: word & 1 != 0, told, line_bits: self.line_bits }
+        PackedWord { core, line: word >> 1, is_write: word & 1 != 0, told, line_bits: self.line_bits }
     }
 }
 
 /// How a trace is to be read.
 #[derive(Clone, Copy, Debug)]
-pub struct Reading {
+pub struct TraceOptions {
     /// Its form, if its content is not to tell.
-    pub form: Option<Form>,
+    pub form: Option<AccessFormat>,
     /// Base-two logarithm of the bytes of a line, for forms that count in lines.
     pub line_bits: u32,
     /// Cores; what further ones did is taken as done by these in turn.
@@ -188,17 +188,17 @@ pub struct Reading {
 ///
 /// # Errors
 /// When it is empty or cannot be read, or its content is of no form that is known.
-pub fn open(mut input: Input, reading: Reading) -> Result<Box<dyn Reader>> {
-    let form = Form::of(&mut input, reading)?;
+pub fn open(mut input: TraceInput, reading: TraceOptions) -> Result<Box<dyn AccessReader>> {
+    let form = AccessFormat::of(&mut input, reading)?;
     if form.is_text() {
         input.skip_mark()?;
     }
     if let Some(parse) = form.parser(reading.cores) {
-        return Ok(Box::new(text_trace::Lines::new(input, parse)));
+        return Ok(Box::new(text_trace::TextReader::new(input, parse)));
     }
     Ok(match form {
-        Form::CompactPc => Box::new(compact::Packed::with_signatures(input, reading)?),
-        Form::Champsim => Box::new(champsim::Records::new(input)),
-        _ => Box::new(compact::Packed::new(input, reading)),
+        AccessFormat::CompactPc => Box::new(compact::PackedReader::with_signatures(input, reading)?),
+        AccessFormat::Champsim => Box::new(champsim::ChampsimReader::new(input)),
+        _ => Box::new(compact::PackedReader::new(input, reading)),
     })
 }

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FileType;
 
 use crate::{Error, Result};
-use decompression::Unpacked;
-use gzip_members::Members;
+use decompression::DecompressedReader;
+use gzip_members::GzipMembers;
 
 /// Bytes read at once. Who asks for as many gets them without a copy between.
 pub const CHUNK: usize = 1 << 18;
@@ -31,14 +31,14 @@ const WINDOW_LOG_MAX: u32 = 31;
 pub const MARK: &[u8] = &[0xef, 0xbb, 0xbf];
 
 /// An open trace, uncompressed as it is read.
-pub struct Input {
+pub struct TraceInput {
     /// Its name, for messages.
     pub path: PathBuf,
     /// Its content.
     pub bytes: Box<dyn BufRead + Send>,
 }
 
-impl Input {
+impl TraceInput {
     /// Opens the file at `path`; `-` is standard input. A file can be opened again, also by that name.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl Input {
         let read = (&mut self.bytes).take(limit as u64).read_to_end(&mut taken);
         match read {
             Err(error) if taken.is_empty() => return Err(Error::reading(&self.path, 0, error)),
-            Err(error) => self.bytes = Box::new(BufReader::new(Failing(Some(error)))),
+            Err(error) => self.bytes = Box::new(BufReader::new(FailingReader(Some(error)))),
             Ok(_) => {}
         }
         self.give_back(taken.clone());
@@ -128,9 +128,9 @@ fn input_file() -> io::Result<Option<File>> {
 }
 
 /// Fails once.
-struct Failing(Option<io::Error>);
+struct FailingReader(Option<io::Error>);
 
-impl Read for Failing {
+impl Read for FailingReader {
     fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
         self.0.take().map_or(Ok(0), Err)
     }
@@ -145,13 +145,13 @@ fn begin(raw: &mut impl BufRead) -> io::Result<Vec<u8>> {
 
 fn uncompressed(begin: &[u8], raw: impl BufRead + Send + 'static) -> io::Result<Box<dyn BufRead + Send>> {
     Ok(if begin.starts_with(GZIP) {
-        Box::new(Unpacked::of(Members::of(raw))?)
+        Box::new(DecompressedReader::of(GzipMembers::of(raw))?)
     } else if begin.starts_with(XZ) {
-        Box::new(Unpacked::of(lzma_rust2::XzReader::new(raw, true))?)
+        Box::new(DecompressedReader::of(lzma_rust2::XzReader::new(raw, true))?)
     } else if begin.starts_with(ZSTD) || is_skipped(begin) {
         let mut decoder = zstd::Decoder::with_buffer(raw)?;
         decoder.window_log_max(WINDOW_LOG_MAX)?;
-        Box::new(Unpacked::of(decoder)?)
+        Box::new(DecompressedReader::of(decoder)?)
     } else {
         Box::new(raw)
     })

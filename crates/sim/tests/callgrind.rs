@@ -8,13 +8,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use ferrite_sim::Input;
+use ferrite_sim::TraceInput;
 use ferrite_sim::cache::policy::Lru;
-use ferrite_sim::cache::{Bank, Event, Geometry, L1, Shape};
-use ferrite_sim::trace::{self, Access, Form, Kind, Reading};
+use ferrite_sim::cache::{Bank, BankGeometry, CacheEvent, CacheShape, L1};
+use ferrite_sim::trace::{self, AccessFormat, AccessKind, MemoryAccess, TraceOptions};
 
-const FIRST: Shape = Shape { bytes: 4096, ways: 2, line_bytes: 64 };
-const LAST: Shape = Shape { bytes: 65536, ways: 16, line_bytes: 64 };
+const FIRST: CacheShape = CacheShape { bytes: 4096, ways: 2, line_bytes: 64 };
+const LAST: CacheShape = CacheShape { bytes: 65536, ways: 16, line_bytes: 64 };
 
 /// By how much each count may differ: the two runs of the program are not the same to the last instruction.
 const TOLERANCE: f64 = 0.002;
@@ -31,7 +31,7 @@ struct Counts {
 struct Model {
     data: L1,
     code: L1,
-    geometry: Geometry,
+    geometry: BankGeometry,
     banks: Vec<Bank<Lru>>,
     counts: Counts,
 }
@@ -40,15 +40,15 @@ impl Model {
     fn new() -> Self {
         let sets = FIRST.sets().expect("a cache") as usize;
         let first = || L1::new(sets, FIRST.ways as usize);
-        let geometry = Geometry::of(LAST).expect("a cache");
+        let geometry = BankGeometry::of(LAST).expect("a cache");
         let bank = |_| Bank::new(geometry, Lru { ways: LAST.ways });
         let banks = (0..geometry.banks()).map(bank).collect();
         Self { data: first(), code: first(), geometry, banks, counts: Counts::default() }
     }
 
-    fn access(&mut self, access: &Access) {
-        let (mut missed, is_write) = (false, access.kind == Kind::Write);
-        let first = if access.kind == Kind::Fetch { &mut self.code } else { &mut self.data };
+    fn access(&mut self, access: &MemoryAccess) {
+        let (mut missed, is_write) = (false, access.kind == AccessKind::Write);
+        let first = if access.kind == AccessKind::Fetch { &mut self.code } else { &mut self.data };
         access.lines(6).for_each(|line| first.access(line, false, || 0, |_| missed = true));
         if !missed && !is_write {
             return;
@@ -62,12 +62,12 @@ impl Model {
     }
 
     /// Its misses and dirty evictions.
-    fn last(&mut self, access: &Access, is_write: bool) -> (u64, u64) {
+    fn last(&mut self, access: &MemoryAccess, is_write: bool) -> (u64, u64) {
         let (mut misses, mut evictions) = (0, 0);
         for line in access.lines(6) {
             let bank = &mut self.banks[self.geometry.bank(line)];
             let before = *bank.counts();
-            bank.run(&[if is_write { Event::write(line) } else { Event::read(line) }]);
+            bank.run(&[if is_write { CacheEvent::write(line) } else { CacheEvent::read(line) }]);
             let after = bank.counts();
             misses += after.read_misses + after.write_misses - before.read_misses - before.write_misses;
             evictions += after.writebacks - before.writebacks;
@@ -88,16 +88,16 @@ fn by_lackey(numbers: &Path, folder: &Path) -> Counts {
     let to_log = format!("--log-file={}", log.display());
     let status = valgrind(&["--tool=lackey", "--trace-mem=yes", &to_log], numbers).status().expect("it runs");
     assert!(status.success());
-    let reading = Reading { form: Some(Form::Lackey), line_bits: 6, cores: 1 };
-    let mut reader = trace::open(Input::open(&log).expect("it is there"), reading).expect("lackey's");
+    let reading = TraceOptions { form: Some(AccessFormat::Lackey), line_bits: 6, cores: 1 };
+    let mut reader = trace::open(TraceInput::open(&log).expect("it is there"), reading).expect("lackey's");
     let (mut model, mut accesses) = (Model::new(), Vec::new());
     let mut more = true;
     while more {
         accesses.clear();
         more = reader.read(&mut accesses).expect("it is whole");
         for (at, access) in accesses.iter().enumerate() {
-            let modified = Access { kind: Kind::Write, ..*access };
-            if access.kind != Kind::Read || accesses.get(at + 1) != Some(&modified) {
+            let modified = MemoryAccess { kind: AccessKind::Write, ..*access };
+            if access.kind != AccessKind::Read || accesses.get(at + 1) != Some(&modified) {
                 model.access(access);
             }
         }

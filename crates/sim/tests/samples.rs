@@ -5,18 +5,18 @@ use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use ferrite_sim::block_trace::{Format, Reader as BlockReader, ReaderOptions};
-use ferrite_sim::trace::{self, Filter, First, Form, Reading, Source};
-use ferrite_sim::{Error, Input};
+use ferrite_sim::block_trace::{BlockFormat, BlockTraceReader, ReaderOptions};
+use ferrite_sim::trace::{self, AccessFormat, EventSource, FirstLevel, FirstLevelFilter, TraceOptions};
+use ferrite_sim::{Error, TraceInput};
 
 const OPTIONS: ReaderOptions = ReaderOptions { page_bytes: 4096, format: None, device: None };
-const READING: Reading = Reading { form: None, line_bits: 6, cores: 1 };
+const READING: TraceOptions = TraceOptions { form: None, line_bits: 6, cores: 1 };
 
 /// The kind of a sample, by its name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
-    Accesses(Form),
-    Blocks(Format),
+    Accesses(AccessFormat),
+    Blocks(BlockFormat),
 }
 
 /// All samples, by path.
@@ -38,20 +38,21 @@ fn samples() -> Vec<(PathBuf, Kind)> {
 
 /// How many accesses or requests there are, and what the trace was read as.
 fn read(bytes: Vec<u8>, kind: Kind, is_named: bool) -> Result<(usize, Kind), Error> {
-    let mut input = Input::over(Path::new("sample"), Cursor::new(bytes))?;
+    let mut input = TraceInput::over(Path::new("sample"), Cursor::new(bytes))?;
     match kind {
         Kind::Accesses(form) => {
-            let reading = Reading { form: is_named.then_some(form), ..READING };
-            let form = Form::of(&mut input, reading)?;
-            let shape = ferrite_sim::cache::Shape { bytes: 1024, ways: 2, line_bytes: 64 };
-            let reader = trace::open(input, Reading { form: Some(form), ..reading })?;
-            let mut filter = Filter::new(reader, First { shape, cores: 1, instructions: true })?;
+            let reading = TraceOptions { form: is_named.then_some(form), ..READING };
+            let form = AccessFormat::of(&mut input, reading)?;
+            let shape = ferrite_sim::cache::CacheShape { bytes: 1024, ways: 2, line_bytes: 64 };
+            let reader = trace::open(input, TraceOptions { form: Some(form), ..reading })?;
+            let mut filter = FirstLevelFilter::new(reader, FirstLevel { shape, cores: 1, instructions: true })?;
             let mut events = Vec::new();
             while filter.read(&mut events)? {}
             Ok((filter.accesses() as usize, Kind::Accesses(form)))
         }
         Kind::Blocks(format) => {
-            let mut reader = BlockReader::new(input, ReaderOptions { format: is_named.then_some(format), ..OPTIONS })?;
+            let mut reader =
+                BlockTraceReader::new(input, ReaderOptions { format: is_named.then_some(format), ..OPTIONS })?;
             let mut requests = 0;
             while reader.request()?.is_some() {
                 requests += 1;
@@ -69,8 +70,8 @@ fn every_sample_is_of_the_form_that_its_name_says() {
         assert!(found == *kind && count > 1, "{}: {count} of {found:?}", path.display());
     }
     let has = |kind| samples.iter().any(|(_, found)| *found == kind);
-    assert!(Form::ALL.into_iter().all(|(_, form)| has(Kind::Accesses(form))), "a sample of each form");
-    assert!(Format::ALL.into_iter().all(|(_, format)| has(Kind::Blocks(format))), "a sample of each format");
+    assert!(AccessFormat::ALL.into_iter().all(|(_, form)| has(Kind::Accesses(form))), "a sample of each form");
+    assert!(BlockFormat::ALL.into_iter().all(|(_, format)| has(Kind::Blocks(format))), "a sample of each format");
 }
 
 /// SplitMix64.
@@ -111,7 +112,7 @@ fn change(bytes: &mut Vec<u8>, state: &mut u64) {
 /// Returns the content of a trace up to 4 KiB: small changes reach more of a small trace.
 fn unpacked(path: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let input = Input::open(path).expect("it opens");
+    let input = TraceInput::open(path).expect("it opens");
     std::io::Read::read_to_end(&mut std::io::Read::take(input.bytes, 4096), &mut bytes).expect("it is whole");
     bytes
 }

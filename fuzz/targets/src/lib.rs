@@ -17,8 +17,8 @@ mod tags;
 mod trace;
 mod transaction;
 
-use ferrite_sim::block_trace::Format;
-use ferrite_sim::trace::Form;
+use ferrite_sim::block_trace::BlockFormat;
+use ferrite_sim::trace::AccessFormat;
 
 /// A decoder under test.
 pub struct Target {
@@ -50,20 +50,20 @@ pub const TARGETS: [Target; 25] = [
     target!("control", control),
     target!("nbd", nbd),
     target!("trace", trace, None),
-    target!("trace_lackey", trace, Some(Form::Lackey)),
-    target!("trace_din", trace, Some(Form::Din)),
-    target!("trace_champsim", trace, Some(Form::Champsim)),
-    target!("trace_drmemtrace", trace, Some(Form::Drmemtrace)),
-    target!("trace_ramulator", trace, Some(Form::Ramulator)),
-    target!("trace_compact", trace, Some(Form::Compact)),
-    target!("trace_compact_pc", trace, Some(Form::CompactPc)),
+    target!("trace_lackey", trace, Some(AccessFormat::Lackey)),
+    target!("trace_din", trace, Some(AccessFormat::Din)),
+    target!("trace_champsim", trace, Some(AccessFormat::Champsim)),
+    target!("trace_drmemtrace", trace, Some(AccessFormat::Drmemtrace)),
+    target!("trace_ramulator", trace, Some(AccessFormat::Ramulator)),
+    target!("trace_compact", trace, Some(AccessFormat::Compact)),
+    target!("trace_compact_pc", trace, Some(AccessFormat::CompactPc)),
     target!("block_trace", block_trace, None),
-    target!("block_trace_plain", block_trace, Some(Format::Plain)),
-    target!("block_trace_disksim", block_trace, Some(Format::DiskSim)),
-    target!("block_trace_spc", block_trace, Some(Format::Spc)),
-    target!("block_trace_msr", block_trace, Some(Format::Msr)),
-    target!("block_trace_blkparse", block_trace, Some(Format::Blkparse)),
-    target!("block_trace_iolog", block_trace, Some(Format::Iolog)),
+    target!("block_trace_plain", block_trace, Some(BlockFormat::Plain)),
+    target!("block_trace_disksim", block_trace, Some(BlockFormat::DiskSim)),
+    target!("block_trace_spc", block_trace, Some(BlockFormat::Spc)),
+    target!("block_trace_msr", block_trace, Some(BlockFormat::Msr)),
+    target!("block_trace_blkparse", block_trace, Some(BlockFormat::Blkparse)),
+    target!("block_trace_iolog", block_trace, Some(BlockFormat::Iolog)),
 ];
 
 /// Runs the target `name`.

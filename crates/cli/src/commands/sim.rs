@@ -9,8 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use clap::Subcommand;
-use ferrite_sim::trace::{self, Form, Reader, Reading};
-use ferrite_sim::{Input, Next, Parts};
+use ferrite_sim::trace::{self, AccessFormat, AccessReader, TraceOptions};
+use ferrite_sim::{NextPart, PartStream, TraceInput};
 
 use crate::outcome::Outcome;
 use crate::stop;
@@ -38,21 +38,21 @@ impl Sim {
 /// gives too little to tell what it is.
 fn opened<T: Send + 'static>(open: impl FnOnce() -> ferrite_sim::Result<T> + Send + 'static) -> Outcome<T> {
     stop::watch()?;
-    let opening = Parts::of(1, move |to| drop(to.send(open())))?;
+    let opening = PartStream::of(1, move |to| drop(to.send(open())))?;
     match opening.next(&mut || !stop::is_asked()) {
-        Next::Part(opened) => Ok(opened?),
-        Next::End => Err(ferrite_sim::Error::Reader.into()),
-        Next::Stopped => Err("interrupted before it was known what the trace is".into()),
+        NextPart::Part(opened) => Ok(opened?),
+        NextPart::End => Err(ferrite_sim::Error::Reader.into()),
+        NextPart::Stopped => Err("interrupted before it was known what the trace is".into()),
     }
 }
 
 /// A trace of accesses, opened so, and its form.
-fn opened_accesses(trace: &Path, reading: Reading) -> Outcome<(Form, Box<dyn Reader>)> {
+fn opened_accesses(trace: &Path, reading: TraceOptions) -> Outcome<(AccessFormat, Box<dyn AccessReader>)> {
     let trace = trace.to_owned();
     opened(move || {
-        let mut input = Input::open(&trace)?;
-        let form = Form::of(&mut input, reading)?;
-        Ok((form, trace::open(input, Reading { form: Some(form), ..reading })?))
+        let mut input = TraceInput::open(&trace)?;
+        let form = AccessFormat::of(&mut input, reading)?;
+        Ok((form, trace::open(input, TraceOptions { form: Some(form), ..reading })?))
     })
 }
 

@@ -5,7 +5,7 @@ use std::os::unix::process::parent_id;
 use std::time::Duration;
 
 use crate::qemu;
-use crate::shared_ring::Ring;
+use crate::shared_ring::SharedRing;
 
 /// The first word.
 const HELLO: u64 = u64::from_le_bytes(*b"ferrite1");
@@ -16,19 +16,19 @@ const LAST: u64 = u64::MAX;
 /// Time between two looks at whether there is room again.
 const LOOK: Duration = Duration::from_micros(100);
 
-pub struct Pipe {
-    ring: Ring,
+pub struct EventPipe {
+    ring: SharedRing,
     /// The process whose accesses are sent.
     process: u32,
     /// Who records.
     parent: u32,
 }
 
-impl Pipe {
+impl EventPipe {
     /// Opens the memory at `path` and says that recording begins.
     pub fn open(path: &str) -> Result<Self, String> {
         let file = OpenOptions::new().read(true).write(true).open(path);
-        let ring = file.and_then(|file| Ring::map(&file)).map_err(|error| format!("opening {path}: {error}"))?;
+        let ring = file.and_then(|file| SharedRing::map(&file)).map_err(|error| format!("opening {path}: {error}"))?;
         let pipe = Self { ring, process: std::process::id(), parent: parent_id() };
         pipe.write(&[HELLO]);
         Ok(pipe)

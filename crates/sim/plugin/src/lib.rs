@@ -30,10 +30,10 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-use crate::access_meaning::MemoryAccess;
-use crate::event_pipe::Pipe;
-use crate::qemu::{Block, Id};
-use crate::recorded_core::{Core, Shape};
+use crate::access_meaning::MemInfo;
+use crate::event_pipe::EventPipe;
+use crate::qemu::{PluginId, TranslatedBlock};
+use crate::recorded_core::{Core, CoreShape};
 
 /// Threads at a time that can be told apart. One more ends the program with a message.
 const CORES: usize = 1024;
@@ -44,7 +44,7 @@ pub static qemu_plugin_version: c_int = 1;
 
 static CORE: [AtomicPtr<Core>; CORES] = [const { AtomicPtr::new(null_mut()) }; CORES];
 
-static RECORDING: OnceLock<(Shape, Mutex<Pipe>)> = OnceLock::new();
+static RECORDING: OnceLock<(CoreShape, Mutex<EventPipe>)> = OnceLock::new();
 
 /// Called once by QEMU with the words after the plugin's name; 0 is success.
 ///
@@ -52,7 +52,7 @@ static RECORDING: OnceLock<(Shape, Mutex<Pipe>)> = OnceLock::new();
 /// `argv` are `argc` C strings, as QEMU gives them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qemu_plugin_install(
-    id: Id,
+    id: PluginId,
     _: *const c_void,
     argc: c_int,
     argv: *const *const c_char,
@@ -80,23 +80,23 @@ pub unsafe extern "C" fn qemu_plugin_install(
     }
 }
 
-fn begin(words: &[String]) -> Result<(Shape, Mutex<Pipe>), String> {
+fn begin(words: &[String]) -> Result<(CoreShape, Mutex<EventPipe>), String> {
     let value = |name: &str| {
         let found = words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
         found.ok_or_else(|| format!("{name} is missing"))
     };
     let number = |name: &str| value(name)?.parse().map_err(|_| format!("{name} is no number"));
-    let shape = Shape {
+    let shape = CoreShape {
         sets: number("sets")?,
         ways: number("ways")?,
         line_bits: number("line_bits")? as u32,
         instructions: number("instructions")? != 0,
     };
-    Ok((shape, Mutex::new(Pipe::open(value("pipe")?)?)))
+    Ok((shape, Mutex::new(EventPipe::open(value("pipe")?)?)))
 }
 
 /// A block of the program was translated: asks to be told of its accesses.
-extern "C" fn translated(_: Id, block: *mut Block) {
+extern "C" fn translated(_: PluginId, block: *mut TranslatedBlock) {
     let Some((shape, _)) = RECORDING.get() else { return };
     // SAFETY: the block is valid during this call, and `number` is below that of its instructions.
     unsafe {
@@ -120,7 +120,7 @@ extern "C" fn translated(_: Id, block: *mut Block) {
 }
 
 /// An instruction of this signature accessed memory.
-extern "C" fn accessed(thread: u32, how: MemoryAccess, address: u64, signature: *mut c_void) {
+extern "C" fn accessed(thread: u32, how: MemInfo, address: u64, signature: *mut c_void) {
     if let Some(core) = core_of(thread) {
         core.access(address, how, signature as usize as u8);
     }
@@ -134,7 +134,7 @@ extern "C" fn fetched(thread: u32, lines: *mut c_void) {
 }
 
 /// The program ends: what is left goes out.
-extern "C" fn ended(_: Id, _: *mut c_void) {
+extern "C" fn ended(_: PluginId, _: *mut c_void) {
     for core in &CORE {
         // SAFETY: 1, and no thread of the program runs any more, and QEMU calls this once.
         if let Some(core) = unsafe { core.load(Ordering::Acquire).as_mut() } {

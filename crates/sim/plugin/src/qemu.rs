@@ -2,14 +2,14 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use crate::access_meaning::{Made, MemoryAccess};
+use crate::access_meaning::{AccessMeaning, MemInfo};
 
 /// What QEMU calls this plugin.
-pub type Id = u64;
+pub type PluginId = u64;
 
 /// A translated block.
 #[repr(C)]
-pub struct Block([u8; 0]);
+pub struct TranslatedBlock([u8; 0]);
 
 /// An instruction of it.
 #[repr(C)]
@@ -22,15 +22,19 @@ pub const NO_REGISTERS: c_int = 0;
 pub const READS_AND_WRITES: c_int = 3;
 
 unsafe extern "C" {
-    pub fn qemu_plugin_register_vcpu_tb_trans_cb(id: Id, callback: extern "C" fn(Id, *mut Block));
-    pub fn qemu_plugin_register_atexit_cb(id: Id, callback: extern "C" fn(Id, *mut c_void), given: *mut c_void);
-    pub fn qemu_plugin_tb_n_insns(block: *const Block) -> usize;
-    pub fn qemu_plugin_tb_get_insn(block: *const Block, at: usize) -> *mut Instruction;
+    pub fn qemu_plugin_register_vcpu_tb_trans_cb(id: PluginId, callback: extern "C" fn(PluginId, *mut TranslatedBlock));
+    pub fn qemu_plugin_register_atexit_cb(
+        id: PluginId,
+        callback: extern "C" fn(PluginId, *mut c_void),
+        given: *mut c_void,
+    );
+    pub fn qemu_plugin_tb_n_insns(block: *const TranslatedBlock) -> usize;
+    pub fn qemu_plugin_tb_get_insn(block: *const TranslatedBlock, at: usize) -> *mut Instruction;
     pub fn qemu_plugin_insn_vaddr(instruction: *const Instruction) -> u64;
     pub fn qemu_plugin_insn_size(instruction: *const Instruction) -> usize;
     pub fn qemu_plugin_register_vcpu_mem_cb(
         instruction: *mut Instruction,
-        callback: extern "C" fn(c_uint, MemoryAccess, u64, *mut c_void),
+        callback: extern "C" fn(c_uint, MemInfo, u64, *mut c_void),
         registers: c_int,
         kinds: c_int,
         given: *mut c_void,
@@ -42,8 +46,8 @@ unsafe extern "C" {
         given: *mut c_void,
     );
     // These compute with a number alone, whatever it is, and the last is passed no memory.
-    safe fn qemu_plugin_mem_is_store(how: MemoryAccess) -> bool;
-    safe fn qemu_plugin_mem_size_shift(how: MemoryAccess) -> c_uint;
+    safe fn qemu_plugin_mem_is_store(how: MemInfo) -> bool;
+    safe fn qemu_plugin_mem_size_shift(how: MemInfo) -> c_uint;
     safe fn kill(process: c_int, signal: c_int) -> c_int;
     pub fn pthread_atfork(
         before: Option<extern "C" fn()>,
@@ -53,8 +57,8 @@ unsafe extern "C" {
 }
 
 /// What `how` means, as QEMU tells.
-pub fn made(how: MemoryAccess) -> Made {
-    Made { is_write: qemu_plugin_mem_is_store(how), size_shift: qemu_plugin_mem_size_shift(how) }
+pub fn made(how: MemInfo) -> AccessMeaning {
+    AccessMeaning { is_write: qemu_plugin_mem_is_store(how), size_shift: qemu_plugin_mem_size_shift(how) }
 }
 
 /// Ends the process. QEMU takes other signals, that of an abort too, for the program's, and has all its threads stand still

@@ -3,14 +3,14 @@
 use std::ffi::c_void;
 use std::sync::Mutex;
 
-use crate::access_meaning::{Bits, Made, MemoryAccess};
-use crate::event_pipe::Pipe;
+use crate::access_meaning::{AccessMeaning, MeaningBits, MemInfo};
+use crate::event_pipe::EventPipe;
 use crate::l1::{L1, signature};
 use crate::qemu;
 
 /// The first level of each core.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
+pub struct CoreShape {
     pub sets: usize,
     pub ways: usize,
     pub line_bits: u32,
@@ -28,32 +28,32 @@ const QUIET: u64 = 1 << 20;
 const FRAME_MAX: usize = 1 << 16;
 
 pub struct Core {
-    shape: Shape,
+    shape: CoreShape,
     /// Of what QEMU says of an access, if it is a matter of bits.
-    meaning: Option<Bits>,
+    meaning: Option<MeaningBits>,
     data: L1,
     code: Option<L1>,
     accesses: u64,
     events: Vec<u64>,
     /// Events that the next frame has.
     frame: usize,
-    pipe: &'static Mutex<Pipe>,
+    pipe: &'static Mutex<EventPipe>,
 }
 
 impl Core {
-    pub fn new(shape: Shape, pipe: &'static Mutex<Pipe>) -> Self {
+    pub fn new(shape: CoreShape, pipe: &'static Mutex<EventPipe>) -> Self {
         let code = shape.instructions.then(|| L1::new(shape.sets, shape.ways));
         let events = Vec::with_capacity(2 * FRAME);
         let data = L1::new(shape.sets, shape.ways);
-        Self { shape, meaning: Bits::asked(qemu::made), data, code, accesses: 0, events, frame: 1, pipe }
+        Self { shape, meaning: MeaningBits::asked(qemu::made), data, code, accesses: 0, events, frame: 1, pipe }
     }
 
     /// An access at `address` by an instruction of this signature, which QEMU says is made like this. Most are done here, in
     /// less time than a call takes.
     #[inline(always)]
-    pub fn access(&mut self, address: u64, how: MemoryAccess, signature: u8) {
+    pub fn access(&mut self, address: u64, how: MemInfo, signature: u8) {
         let bits = self.shape.line_bits;
-        if let Some(Made { is_write, size_shift }) = self.meaning.map(|meaning| meaning.of(how))
+        if let Some(AccessMeaning { is_write, size_shift }) = self.meaning.map(|meaning| meaning.of(how))
             && (address & ((1 << bits) - 1)) + (1 << (size_shift & 7)) <= 1 << bits
             && self.accesses + 1 < QUIET
             && self.data.again(address >> bits, is_write, || signature)
@@ -65,9 +65,10 @@ impl Core {
     }
 
     #[inline(never)]
-    fn whole_access(&mut self, address: u64, how: MemoryAccess, signature: u8) {
+    fn whole_access(&mut self, address: u64, how: MemInfo, signature: u8) {
         self.accesses += 1;
-        let Made { is_write, size_shift } = self.meaning.map_or_else(|| qemu::made(how), |meaning| meaning.of(how));
+        let AccessMeaning { is_write, size_shift } =
+            self.meaning.map_or_else(|| qemu::made(how), |meaning| meaning.of(how));
         let (bits, reach) = (self.shape.line_bits, (1 << size_shift) - 1);
         for line in address >> bits..=(address + reach) >> bits {
             self.data.access(line, is_write, || signature, |event| self.events.push(event));

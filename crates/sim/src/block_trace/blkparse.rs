@@ -4,8 +4,8 @@
 //! A request has several lines. Completions (`C`) are those that reached the device, merged as it saw them; a trace
 //! without them counts by what was issued (`D`), or else queued (`Q`).
 
-use super::line_fields::{self, Parsed, quoted};
-use super::{Kind, Request};
+use super::line_fields::{self, ParsedRequest, quoted};
+use super::{BlockRequest, RequestKind};
 
 pub(super) struct Blkparse {
     /// The action that counts.
@@ -47,7 +47,7 @@ const SUMMARY: [&[u8]; 17] = [
 const MINORS: u64 = 1 << 20;
 
 impl Blkparse {
-    pub(super) fn line(&self, line: &[u8]) -> Parsed {
+    pub(super) fn line(&self, line: &[u8]) -> ParsedRequest {
         let mut words = line_fields::words(line);
         let Some(device) = words.next().and_then(device) else { return rest(line) };
         for what in ["processor", "sequence number"] {
@@ -80,12 +80,12 @@ impl Blkparse {
         if self.action == b'C' && last != b"[0]" {
             return Ok(None);
         }
-        Ok(Some(Request { at_ns, kind, device, span }))
+        Ok(Some(BlockRequest { at_ns, kind, device, span }))
     }
 }
 
 /// A line whose action does not count.
-fn other(action: &[u8]) -> Parsed {
+fn other(action: &[u8]) -> ParsedRequest {
     if OTHER_ACTIONS.contains(&action) {
         return Ok(None);
     }
@@ -93,7 +93,7 @@ fn other(action: &[u8]) -> Parsed {
 }
 
 /// What has no device is `blkparse`'s summary, or wrong.
-fn rest(line: &[u8]) -> Parsed {
+fn rest(line: &[u8]) -> ParsedRequest {
     let line = line.trim_ascii();
     let is_input = line.starts_with(INPUT) && line.ends_with(b" added");
     if line.is_empty() || is_input || is_head(line) || SUMMARY.iter().any(|begin| line.starts_with(begin)) {
@@ -127,12 +127,12 @@ pub(super) fn device(word: &[u8]) -> Option<u32> {
 }
 
 /// From letters such as `FWFS`: a flush before, write, FUA, synchronous. `None` for what moves no data.
-fn kind(rwbs: &[u8]) -> Option<Kind> {
+fn kind(rwbs: &[u8]) -> Option<RequestKind> {
     let rwbs = rwbs.strip_prefix(b"F").filter(|rest| rest.first() != Some(&b'N')).unwrap_or(rwbs);
     match rwbs.first()? {
-        b'R' => Some(Kind::Read),
-        b'W' => Some(Kind::Write),
-        b'D' => Some(Kind::Trim),
+        b'R' => Some(RequestKind::Read),
+        b'W' => Some(RequestKind::Write),
+        b'D' => Some(RequestKind::Trim),
         _ => None,
     }
 }

@@ -2,12 +2,12 @@
 
 use std::str::FromStr;
 
-use super::line_fields::Parsed;
+use super::line_fields::ParsedRequest;
 use super::{blkparse, disksim, iolog, msr, plain, spc};
 
 /// How a trace is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum BlockFormat {
     /// Lines of `W|R|T page count`: write, read, trim.
     Plain,
     /// DiskSim's and MQSim's ASCII: `time device sector sectors flags`; bit 0 of the flags is set for reads.
@@ -22,7 +22,7 @@ pub enum Format {
     Iolog,
 }
 
-impl Format {
+impl BlockFormat {
     /// All of them, by the names that people type.
     pub const ALL: [(&'static str, Self); 6] = [
         ("plain", Self::Plain),
@@ -39,7 +39,7 @@ impl Format {
     }
 }
 
-impl FromStr for Format {
+impl FromStr for BlockFormat {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
@@ -49,7 +49,7 @@ impl FromStr for Format {
 }
 
 /// What reads the lines of one trace, with what it has to remember between them.
-pub(super) enum Parser {
+pub(super) enum BlockLineParser {
     Plain(plain::Plain),
     DiskSim,
     Spc,
@@ -58,9 +58,9 @@ pub(super) enum Parser {
     Iolog(iolog::Iolog),
 }
 
-impl Parser {
+impl BlockLineParser {
     /// Returns what a line says. No format begins a line as a comment does.
-    pub(super) fn line(&mut self, line: &[u8]) -> Parsed {
+    pub(super) fn line(&mut self, line: &[u8]) -> ParsedRequest {
         if line.trim_ascii_start().starts_with(b"#") {
             return Ok(None);
         }
@@ -90,14 +90,14 @@ impl Parser {
         }
     }
 
-    pub(super) fn format(&self) -> Format {
+    pub(super) fn format(&self) -> BlockFormat {
         match self {
-            Self::Plain(_) => Format::Plain,
-            Self::DiskSim => Format::DiskSim,
-            Self::Spc => Format::Spc,
-            Self::Msr(_) => Format::Msr,
-            Self::Blkparse(_) => Format::Blkparse,
-            Self::Iolog(_) => Format::Iolog,
+            Self::Plain(_) => BlockFormat::Plain,
+            Self::DiskSim => BlockFormat::DiskSim,
+            Self::Spc => BlockFormat::Spc,
+            Self::Msr(_) => BlockFormat::Msr,
+            Self::Blkparse(_) => BlockFormat::Blkparse,
+            Self::Iolog(_) => BlockFormat::Iolog,
         }
     }
 }

@@ -2,49 +2,49 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Reader, ReaderOptions, Request};
-use crate::read_ahead::{self, Next};
-use crate::{Error, Input, Result};
+use super::{BlockRequest, BlockTraceReader, ReaderOptions};
+use crate::read_ahead::{self, NextPart};
+use crate::{Error, Result, TraceInput};
 
 /// Requests handed over at once.
 const BATCH: usize = 4096;
 
 /// A request, and the line it is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Numbered {
+pub struct NumberedRequest {
     /// What is asked.
-    pub request: Request,
+    pub request: BlockRequest,
     /// Counted from 1.
     pub line: u64,
 }
 
 /// A trace that is read ahead, by its path.
-pub struct Ahead {
+pub struct BlockReadAhead {
     path: PathBuf,
-    trace: read_ahead::Ahead<Numbered>,
+    trace: read_ahead::ReadAhead<NumberedRequest>,
 }
 
-impl Ahead {
+impl BlockReadAhead {
     /// Reads `reader` from now on.
     ///
     /// # Errors
     /// There is no thread to be had.
-    pub fn new(reader: Reader) -> Result<Self> {
+    pub fn new(reader: BlockTraceReader) -> Result<Self> {
         Ok(Self {
             path: reader.path().to_owned(),
-            trace: read_ahead::Ahead::of(|| Ok(reader), gather, Reader::is_cut)?,
+            trace: read_ahead::ReadAhead::of(|| Ok(reader), gather, BlockTraceReader::is_cut)?,
         })
     }
 
-    /// Opens the trace at `path`, as [`Input::open`] does, and reads it: a pipe that gives nothing keeps nobody waiting who
+    /// Opens the trace at `path`, as [`TraceInput::open`] does, and reads it: a pipe that gives nothing keeps nobody waiting who
     /// would not go on. What is wrong with it the first batch tells.
     ///
     /// # Errors
     /// There is no thread to be had.
     pub fn open(path: &Path, options: ReaderOptions) -> Result<Self> {
         let from = path.to_owned();
-        let open = move || Reader::new(Input::open(&from)?, options);
-        Ok(Self { path: path.into(), trace: read_ahead::Ahead::of(open, gather, Reader::is_cut)? })
+        let open = move || BlockTraceReader::new(TraceInput::open(&from)?, options);
+        Ok(Self { path: path.into(), trace: read_ahead::ReadAhead::of(open, gather, BlockTraceReader::is_cut)? })
     }
 
     /// Whether the last line had no end: maybe the trace was cut there. Known at the end.
@@ -60,18 +60,18 @@ impl Ahead {
     /// The next requests. While the trace gives nothing `goes_on` is asked.
     ///
     /// # Errors
-    /// As [`Reader::request`], after all requests before it were given.
-    pub fn batch(&mut self, goes_on: &mut dyn FnMut() -> bool) -> Result<Next<Vec<Numbered>>> {
+    /// As [`BlockTraceReader::request`], after all requests before it were given.
+    pub fn batch(&mut self, goes_on: &mut dyn FnMut() -> bool) -> Result<NextPart<Vec<NumberedRequest>>> {
         self.trace.batch(goes_on)
     }
 }
 
 /// Up to [`BATCH`] requests; whether there may be more.
-fn gather(reader: &mut Reader, into: &mut Vec<Numbered>) -> Result<bool> {
+fn gather(reader: &mut BlockTraceReader, into: &mut Vec<NumberedRequest>) -> Result<bool> {
     into.reserve_exact(BATCH);
     while into.len() < BATCH {
         let Some(request) = reader.request()? else { return Ok(false) };
-        into.push(Numbered { request, line: reader.line() });
+        into.push(NumberedRequest { request, line: reader.line() });
     }
     Ok(true)
 }

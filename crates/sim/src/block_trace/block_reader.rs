@@ -3,10 +3,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::block_format::{Format, Parser};
-use super::line_reader::Lines;
-use super::{Request, sniff};
-use crate::{Error, Input, Result};
+use super::block_format::{BlockFormat, BlockLineParser};
+use super::line_reader::LineReader;
+use super::{BlockRequest, sniff};
+use crate::{Error, Result, TraceInput};
 
 /// Bytes that are looked at to tell the format.
 const SNIFFED_BYTES: usize = 64 << 10;
@@ -17,16 +17,16 @@ pub struct ReaderOptions {
     /// Bytes of a page, in which plain traces count.
     pub page_bytes: u32,
     /// Its format, if its content is not to tell.
-    pub format: Option<Format>,
+    pub format: Option<BlockFormat>,
     /// Only the requests of this device. Without it a trace of several is refused, since their addresses overlap.
     pub device: Option<u32>,
 }
 
 /// Reads a trace.
-pub struct Reader {
+pub struct BlockTraceReader {
     path: PathBuf,
-    lines: Lines,
-    parser: Parser,
+    lines: LineReader,
+    parser: BlockLineParser,
     wanted: Option<u32>,
     seen: Option<u32>,
     /// Lines read.
@@ -34,12 +34,12 @@ pub struct Reader {
     is_cut: bool,
 }
 
-impl Reader {
+impl BlockTraceReader {
     /// Reads `input`, whose format is told by its content if it was not named.
     ///
     /// # Errors
     /// Where it is no trace that is known, or cannot be read.
-    pub fn new(mut input: Input, options: ReaderOptions) -> Result<Self> {
+    pub fn new(mut input: TraceInput, options: ReaderOptions) -> Result<Self> {
         input.skip_mark()?;
         let begin = input.peek(SNIFFED_BYTES)?;
         if begin.trim_ascii().is_empty() {
@@ -49,7 +49,7 @@ impl Reader {
         let told = || sniff::format(&input.path, &begin, is_whole, options.page_bytes.into());
         let format = options.format.map_or_else(told, Ok)?;
         let parser = sniff::parser(format, &begin, options.page_bytes.into());
-        let lines = Lines::new(input.bytes);
+        let lines = LineReader::new(input.bytes);
         Ok(Self { path: input.path, lines, parser, wanted: options.device, seen: None, line: 0, is_cut: false })
     }
 
@@ -59,7 +59,7 @@ impl Reader {
     }
 
     /// The format.
-    pub fn format(&self) -> Format {
+    pub fn format(&self) -> BlockFormat {
         self.parser.format()
     }
 
@@ -82,7 +82,7 @@ impl Reader {
     ///
     /// # Errors
     /// Where a line is not understood, or the trace ends inside one.
-    pub fn request(&mut self) -> Result<Option<Request>> {
+    pub fn request(&mut self) -> Result<Option<BlockRequest>> {
         loop {
             let next = match self.lines.next() {
                 Ok(next) => next,
@@ -107,7 +107,7 @@ impl Reader {
         }
     }
 
-    fn is_wanted(&mut self, Request { device, .. }: Request) -> Result<bool> {
+    fn is_wanted(&mut self, BlockRequest { device, .. }: BlockRequest) -> Result<bool> {
         if let Some(wanted) = self.wanted {
             return Ok(device == wanted);
         }

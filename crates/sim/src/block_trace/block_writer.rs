@@ -2,24 +2,24 @@
 
 use std::io::{self, Write};
 
-use super::{Format, Kind, Request};
+use super::{BlockFormat, BlockRequest, RequestKind};
 use crate::block_trace::line_fields::SECTOR_BYTES;
 
 /// Writes a trace.
-pub struct Writer<W> {
+pub struct BlockTraceWriter<W> {
     to: W,
-    format: Format,
+    format: BlockFormat,
     page_bytes: u64,
     lines: u64,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> BlockTraceWriter<W> {
     /// A trace in `format` that goes `to`, with pages of `page_bytes` where it counts in pages.
     ///
     /// # Errors
     /// Where its head cannot be written.
-    pub fn new(mut to: W, format: Format, page_bytes: u32) -> io::Result<Self> {
-        if format == Format::Iolog {
+    pub fn new(mut to: W, format: BlockFormat, page_bytes: u32) -> io::Result<Self> {
+        if format == BlockFormat::Iolog {
             writeln!(to, "fio version 3 iolog\n0 device add\n0 device open")?;
         }
         Ok(Self { to, format, page_bytes: page_bytes.into(), lines: 0 })
@@ -30,48 +30,51 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// Where it cannot be written.
-    pub fn request(&mut self, request: &Request) -> io::Result<bool> {
-        let knows_trim = matches!(self.format, Format::Plain | Format::Blkparse | Format::Iolog);
-        if request.kind == Kind::Trim && !knows_trim {
+    pub fn request(&mut self, request: &BlockRequest) -> io::Result<bool> {
+        let knows_trim = matches!(self.format, BlockFormat::Plain | BlockFormat::Blkparse | BlockFormat::Iolog);
+        if request.kind == RequestKind::Trim && !knows_trim {
             return Ok(false);
         }
-        let (first, count) = whole(request, if self.format == Format::Plain { self.page_bytes } else { SECTOR_BYTES });
-        if request.kind == Kind::Trim && count == 0 && self.format != Format::Iolog {
+        let (first, count) =
+            whole(request, if self.format == BlockFormat::Plain { self.page_bytes } else { SECTOR_BYTES });
+        if request.kind == RequestKind::Trim && count == 0 && self.format != BlockFormat::Iolog {
             return Ok(false);
         }
         self.lines += 1;
-        let Request { at_ns, kind, device, span } = *request;
+        let BlockRequest { at_ns, kind, device, span } = *request;
         let to = &mut self.to;
         let letter = match kind {
-            Kind::Read => 'R',
-            Kind::Write => 'W',
-            Kind::Trim if self.format == Format::Plain => 'T',
-            Kind::Trim => 'D',
+            RequestKind::Read => 'R',
+            RequestKind::Write => 'W',
+            RequestKind::Trim if self.format == BlockFormat::Plain => 'T',
+            RequestKind::Trim => 'D',
         };
         let (seconds, rest_ns) = (at_ns / 1_000_000_000, at_ns % 1_000_000_000);
         match self.format {
-            Format::Plain => writeln!(to, "{letter} {first} {count}")?,
-            Format::DiskSim => {
+            BlockFormat::Plain => writeln!(to, "{letter} {first} {count}")?,
+            BlockFormat::DiskSim => {
                 let (ms, rest_ns) = (at_ns / 1_000_000, at_ns % 1_000_000);
-                writeln!(to, "{ms}.{rest_ns:06} {device} {first} {count} {}", u8::from(kind == Kind::Read))?;
+                writeln!(to, "{ms}.{rest_ns:06} {device} {first} {count} {}", u8::from(kind == RequestKind::Read))?;
             }
-            Format::Spc => writeln!(to, "{device},{first},{},{letter},{seconds}.{rest_ns:09}", count * SECTOR_BYTES)?,
-            Format::Msr => {
-                let word = if kind == Kind::Read { "Read" } else { "Write" };
+            BlockFormat::Spc => {
+                writeln!(to, "{device},{first},{},{letter},{seconds}.{rest_ns:09}", count * SECTOR_BYTES)?
+            }
+            BlockFormat::Msr => {
+                let word = if kind == RequestKind::Read { "Read" } else { "Write" };
                 writeln!(to, "{},host,{device},{word},{},{},0", at_ns / 100, span.at, span.len)?;
             }
-            Format::Blkparse => writeln!(
+            BlockFormat::Blkparse => writeln!(
                 to,
                 "{:>3},{:<3} 0 {:8} {seconds:5}.{rest_ns:09} 0  C {letter:>3} {first} + {count} [0]",
                 device >> 20,
                 device & ((1 << 20) - 1),
                 self.lines
             )?,
-            Format::Iolog => {
+            BlockFormat::Iolog => {
                 let word = match kind {
-                    Kind::Read => "read",
-                    Kind::Write => "write",
-                    Kind::Trim => "trim",
+                    RequestKind::Read => "read",
+                    RequestKind::Write => "write",
+                    RequestKind::Trim => "trim",
                 };
                 writeln!(to, "{} device {word} {} {}", at_ns / 1000, span.at, span.len)?;
             }
@@ -84,7 +87,7 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// Where what is left cannot be written.
     pub fn finish(mut self) -> io::Result<W> {
-        if self.format == Format::Iolog {
+        if self.format == BlockFormat::Iolog {
             writeln!(self.to, "0 device close")?;
         }
         self.to.flush()?;
@@ -94,9 +97,9 @@ impl<W: Write> Writer<W> {
 
 /// The units of `unit_bytes` that a request touches, or a trim covers: the first, and how many. One without bytes touches
 /// none.
-fn whole(request: &Request, unit_bytes: u64) -> (u64, u64) {
+fn whole(request: &BlockRequest, unit_bytes: u64) -> (u64, u64) {
     let (at, end) = (request.span.at, request.span.at + request.span.len);
-    if request.kind == Kind::Trim {
+    if request.kind == RequestKind::Trim {
         let first = at.div_ceil(unit_bytes);
         return (first, (end / unit_bytes).saturating_sub(first));
     }

@@ -1,10 +1,10 @@
 //! DiskSim's ASCII format, which MQSim and the SSD extension read too: `time device sector sectors flags`. DiskSim's
 //! time is in milliseconds with a fraction or an exponent, MQSim's a whole number of nanoseconds.
 
-use super::line_fields::{self, Parsed};
-use super::{Kind, Request};
+use super::line_fields::{self, ParsedRequest};
+use super::{BlockRequest, RequestKind};
 
-pub(super) fn line(line: &[u8]) -> Parsed {
+pub(super) fn line(line: &[u8]) -> ParsedRequest {
     let mut words = line_fields::words(line);
     let Some(time) = words.next() else { return Ok(None) };
     let is_fraction = time.iter().any(|byte| matches!(byte, b'.' | b'e' | b'E'));
@@ -17,8 +17,8 @@ pub(super) fn line(line: &[u8]) -> Parsed {
     if words.next().is_some() {
         return Err("it has more than five words".into());
     }
-    let kind = if flags & 1 == 1 { Kind::Read } else { Kind::Write };
-    Ok(Some(Request { at_ns, kind, device, span: line_fields::sectors(sector, sectors)? }))
+    let kind = if flags & 1 == 1 { RequestKind::Read } else { RequestKind::Write };
+    Ok(Some(BlockRequest { at_ns, kind, device, span: line_fields::sectors(sector, sectors)? }))
 }
 
 /// DiskSim writes them in hexadecimal.

@@ -1,12 +1,12 @@
 //! fio's iolog, with a head and one action a line: `file action offset bytes` in version 2, where `file wait microseconds`
 //! stands between; after a time in microseconds in version 3.
 
-use super::line_fields::{self, Parsed, quoted};
-use super::{Kind, Request};
+use super::line_fields::{self, ParsedRequest, quoted};
+use super::{BlockRequest, RequestKind};
 
 #[derive(Default)]
 pub(super) struct Iolog {
-    version: Version,
+    version: IologVersion,
     /// How long version 2 has waited.
     waited_ns: u64,
     /// Names of the files, in the order in which they were added or used.
@@ -14,7 +14,7 @@ pub(super) struct Iolog {
 }
 
 #[derive(Clone, Copy, Default, PartialEq)]
-enum Version {
+enum IologVersion {
     /// The head has not come yet.
     #[default]
     Unknown,
@@ -31,31 +31,31 @@ pub(super) const HEADS: [&[u8]; 2] = [b"fio version 2 iolog", b"fio version 3 io
 const TICK_NS: u64 = 1000;
 
 impl Iolog {
-    pub(super) fn line(&mut self, line: &[u8]) -> Parsed {
+    pub(super) fn line(&mut self, line: &[u8]) -> ParsedRequest {
         let line = line.trim_ascii();
         if line.is_empty() {
             return Ok(None);
         }
-        if self.version == Version::Unknown {
+        if self.version == IologVersion::Unknown {
             self.version = match HEADS.iter().position(|head| *head == line) {
-                Some(0) => Version::Two,
-                Some(_) => Version::Three,
+                Some(0) => IologVersion::Two,
+                Some(_) => IologVersion::Three,
                 None => return Err(format!("the head is {}: expected that of version 2 or 3", quoted(line))),
             };
             return Ok(None);
         }
         let mut words = line_fields::words(line);
         let at_ns = match self.version {
-            Version::Three => line_fields::next_number(&mut words, "time")?.saturating_mul(TICK_NS),
+            IologVersion::Three => line_fields::next_number(&mut words, "time")?.saturating_mul(TICK_NS),
             _ => self.waited_ns,
         };
         let file = self.number(line_fields::next(&mut words, "file name")?);
         let action = line_fields::next(&mut words, "action")?;
         let kind = match action {
-            b"read" => Kind::Read,
-            b"write" => Kind::Write,
-            b"trim" => Kind::Trim,
-            b"wait" if self.version == Version::Two => {
+            b"read" => RequestKind::Read,
+            b"write" => RequestKind::Write,
+            b"trim" => RequestKind::Trim,
+            b"wait" if self.version == IologVersion::Two => {
                 let ns = line_fields::next_number(&mut words, "time to wait")?.saturating_mul(TICK_NS);
                 self.waited_ns = self.waited_ns.saturating_add(ns);
                 return Ok(None);
@@ -65,7 +65,7 @@ impl Iolog {
         };
         let at = line_fields::next_number(&mut words, "offset")?;
         let bytes = line_fields::next_number(&mut words, "length")?;
-        Ok(Some(Request { at_ns, kind, device: file, span: line_fields::span(at, bytes, 1)? }))
+        Ok(Some(BlockRequest { at_ns, kind, device: file, span: line_fields::span(at, bytes, 1)? }))
     }
 
     /// What people call a file: its number, by which it is chosen, and its name.

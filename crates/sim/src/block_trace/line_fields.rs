@@ -2,10 +2,10 @@
 
 use ferrite_memory::Span;
 
-use super::Request;
+use super::BlockRequest;
 
 /// What a line says: a request, nothing that concerns us, or why it cannot be understood.
-pub(super) type Parsed = Result<Option<Request>, String>;
+pub(super) type ParsedRequest = Result<Option<BlockRequest>, String>;
 
 /// Bytes of a sector, in every format that counts in sectors.
 pub(super) const SECTOR_BYTES: u64 = 512;

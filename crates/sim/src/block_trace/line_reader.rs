@@ -6,40 +6,40 @@ use std::io::{self, BufRead};
 const LONGEST: usize = 64 << 10;
 
 /// A line, without its end.
-pub(super) struct Line<'a> {
+pub(super) struct ReadLine<'a> {
     pub(super) text: &'a [u8],
     /// Whether the trace ends before the line does.
     pub(super) is_cut: bool,
 }
 
-pub(super) struct Lines {
+pub(super) struct LineReader {
     input: Box<dyn BufRead + Send>,
     line: Vec<u8>,
     /// Bytes of the input's buffer that the last line took.
     taken: usize,
 }
 
-impl Lines {
+impl LineReader {
     pub(super) fn new(input: Box<dyn BufRead + Send>) -> Self {
         Self { input, line: Vec::new(), taken: 0 }
     }
 
     /// The next line, if there is one.
-    pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+    pub(super) fn next(&mut self) -> io::Result<Option<ReadLine<'_>>> {
         self.input.consume(std::mem::take(&mut self.taken));
         let whole = self.input.fill_buf()?.iter().position(|byte| *byte == b'\n');
         match whole {
             Some(end) => {
                 self.taken = end + 1;
                 // The same bytes again: nothing was consumed.
-                Ok(Some(Line { text: &self.input.fill_buf()?[..end], is_cut: false }))
+                Ok(Some(ReadLine { text: &self.input.fill_buf()?[..end], is_cut: false }))
             }
             None => self.gather(),
         }
     }
 
     /// A line that does not lie in one piece in the buffer.
-    fn gather(&mut self) -> io::Result<Option<Line<'_>>> {
+    fn gather(&mut self) -> io::Result<Option<ReadLine<'_>>> {
         self.line.clear();
         let limited = &mut io::Read::take(&mut self.input, LONGEST as u64);
         limited.read_until(b'\n', &mut self.line)?;
@@ -50,6 +50,6 @@ impl Lines {
         if !is_cut {
             self.line.pop();
         }
-        Ok((!self.line.is_empty() || !is_cut).then_some(Line { text: &self.line, is_cut }))
+        Ok((!self.line.is_empty() || !is_cut).then_some(ReadLine { text: &self.line, is_cut }))
     }
 }

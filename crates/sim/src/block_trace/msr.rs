@@ -1,8 +1,8 @@
 //! Microsoft Research Cambridge's CSV: `filetime,host,disk,type,offset,bytes`, and usually `,response`. Times are Windows' own, in units
 //! of 100 ns since 1601; here they begin with the first request.
 
-use super::line_fields::{self, Parsed, quoted};
-use super::{Kind, Request};
+use super::line_fields::{self, ParsedRequest, quoted};
+use super::{BlockRequest, RequestKind};
 
 const TICK_NS: u64 = 100;
 
@@ -13,7 +13,7 @@ pub(super) struct Msr {
 }
 
 impl Msr {
-    pub(super) fn line(&mut self, line: &[u8]) -> Parsed {
+    pub(super) fn line(&mut self, line: &[u8]) -> ParsedRequest {
         if line.trim_ascii().is_empty() {
             return Ok(None);
         }
@@ -26,13 +26,18 @@ impl Msr {
         line_fields::next(&mut fields, "host")?;
         let device = line_fields::device(line_fields::next(&mut fields, "disk")?, "disk")?;
         let kind = match line_fields::next(&mut fields, "type")? {
-            word if word.eq_ignore_ascii_case(b"read") => Kind::Read,
-            word if word.eq_ignore_ascii_case(b"write") => Kind::Write,
+            word if word.eq_ignore_ascii_case(b"read") => RequestKind::Read,
+            word if word.eq_ignore_ascii_case(b"write") => RequestKind::Write,
             word => return Err(format!("the type is {}: expected Read or Write", quoted(word))),
         };
         let at = line_fields::next_number(&mut fields, "offset")?;
         let bytes = line_fields::next_number(&mut fields, "size")?;
         let since = time.saturating_sub(*self.first.get_or_insert(time));
-        Ok(Some(Request { at_ns: since.saturating_mul(TICK_NS), kind, device, span: line_fields::span(at, bytes, 1)? }))
+        Ok(Some(BlockRequest {
+            at_ns: since.saturating_mul(TICK_NS),
+            kind,
+            device,
+            span: line_fields::span(at, bytes, 1)?,
+        }))
     }
 }

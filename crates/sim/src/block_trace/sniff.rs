@@ -3,37 +3,37 @@
 use std::path::Path;
 
 use super::blkparse::{self, Blkparse};
-use super::block_format::{Format, Parser};
+use super::block_format::{BlockFormat, BlockLineParser};
 use super::iolog::Iolog;
 use super::line_fields;
 use super::msr::Msr;
 use super::plain::Plain;
 use crate::Result;
-use crate::detect::{FirstLines, Verdict};
+use crate::detect::{FirstLines, FormatVerdict};
 
 /// What reads a trace of `format` that begins with `begin`.
-pub(super) fn parser(format: Format, begin: &[u8], page_bytes: u64) -> Parser {
+pub(super) fn parser(format: BlockFormat, begin: &[u8], page_bytes: u64) -> BlockLineParser {
     match format {
-        Format::Plain => Parser::Plain(Plain { page_bytes }),
-        Format::DiskSim => Parser::DiskSim,
-        Format::Spc => Parser::Spc,
-        Format::Msr => Parser::Msr(Msr::default()),
-        Format::Blkparse => Parser::Blkparse(Blkparse { action: action(begin) }),
-        Format::Iolog => Parser::Iolog(Iolog::default()),
+        BlockFormat::Plain => BlockLineParser::Plain(Plain { page_bytes }),
+        BlockFormat::DiskSim => BlockLineParser::DiskSim,
+        BlockFormat::Spc => BlockLineParser::Spc,
+        BlockFormat::Msr => BlockLineParser::Msr(Msr::default()),
+        BlockFormat::Blkparse => BlockLineParser::Blkparse(Blkparse { action: action(begin) }),
+        BlockFormat::Iolog => BlockLineParser::Iolog(Iolog::default()),
     }
 }
 
 /// Returns the format of the trace at `path`, which begins with `begin`, or is no more than that.
-pub(super) fn format(path: &Path, begin: &[u8], is_whole: bool, page_bytes: u64) -> Result<Format> {
+pub(super) fn format(path: &Path, begin: &[u8], is_whole: bool, page_bytes: u64) -> Result<BlockFormat> {
     let trials = |lines: &FirstLines<'_>| {
-        let tried = Format::ALL.map(|(_, format)| {
+        let tried = BlockFormat::ALL.map(|(_, format)| {
             let mut parser = parser(format, begin, page_bytes);
             lines.try_reader(format, |line| Ok(usize::from(parser.line(line)?.is_some())))
         });
         tried.into()
     };
-    let verdict = Verdict::of(begin, is_whole, trials);
-    verdict.accepted().or(verdict.nearest()).ok_or_else(|| verdict.error(path, Format::name))
+    let verdict = FormatVerdict::of(begin, is_whole, trials);
+    verdict.accepted().or(verdict.nearest()).ok_or_else(|| verdict.error(path, BlockFormat::name))
 }
 
 /// The action nearest to the device that the first lines have.

@@ -1,9 +1,9 @@
 //! The Storage Performance Council's format: `unit,sector,bytes,opcode,seconds`, and what else anybody adds.
 
-use super::line_fields::{self, Parsed, quoted};
-use super::{Kind, Request};
+use super::line_fields::{self, ParsedRequest, quoted};
+use super::{BlockRequest, RequestKind};
 
-pub(super) fn line(line: &[u8]) -> Parsed {
+pub(super) fn line(line: &[u8]) -> ParsedRequest {
     if line.trim_ascii().is_empty() {
         return Ok(None);
     }
@@ -12,11 +12,11 @@ pub(super) fn line(line: &[u8]) -> Parsed {
     let sector = line_fields::next_number(&mut fields, "sector")?;
     let bytes = line_fields::next_number(&mut fields, "size")?;
     let kind = match line_fields::next(&mut fields, "opcode")? {
-        b"R" | b"r" => Kind::Read,
-        b"W" | b"w" => Kind::Write,
+        b"R" | b"r" => RequestKind::Read,
+        b"W" | b"w" => RequestKind::Write,
         word => return Err(format!("the opcode is {}: expected R or W", quoted(word))),
     };
     let at_ns = line_fields::time_ns(line_fields::next(&mut fields, "time")?, 1_000_000_000, "time")?;
     let at = line_fields::sectors(sector, 0)?.at;
-    Ok(Some(Request { at_ns, kind, device, span: line_fields::span(at, bytes, 1)? }))
+    Ok(Some(BlockRequest { at_ns, kind, device, span: line_fields::span(at, bytes, 1)? }))
 }

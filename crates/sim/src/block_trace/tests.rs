@@ -8,13 +8,13 @@ use ferrite_memory::Span;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Input, Next, Result, support};
+use crate::{NextPart, Result, TraceInput, support};
 
 pub(super) const OPTIONS: ReaderOptions = ReaderOptions { page_bytes: 4096, format: None, device: None };
 
-pub(super) fn read_with(text: &[u8], options: ReaderOptions) -> Result<(Format, Vec<Request>)> {
-    let input = Input::over(Path::new("t"), std::io::Cursor::new(text.to_vec()))?;
-    let mut reader = Reader::new(input, options)?;
+pub(super) fn read_with(text: &[u8], options: ReaderOptions) -> Result<(BlockFormat, Vec<BlockRequest>)> {
+    let input = TraceInput::over(Path::new("t"), std::io::Cursor::new(text.to_vec()))?;
+    let mut reader = BlockTraceReader::new(input, options)?;
     let mut requests = Vec::new();
     while let Some(request) = reader.request()? {
         requests.push(request);
@@ -22,60 +22,65 @@ pub(super) fn read_with(text: &[u8], options: ReaderOptions) -> Result<(Format, 
     Ok((reader.format(), requests))
 }
 
-pub(super) fn read(text: &str) -> Result<(Format, Vec<Request>)> {
+pub(super) fn read(text: &str) -> Result<(BlockFormat, Vec<BlockRequest>)> {
     read_with(text.as_bytes(), OPTIONS)
 }
 
 #[track_caller]
-fn assert_read(text: &str, format: Format, requests: &[Request]) {
+fn assert_read(text: &str, format: BlockFormat, requests: &[BlockRequest]) {
     let (found, read) = read(text).unwrap_or_else(|why| panic!("{why}"));
     assert_eq!((found, read), (format, requests.to_vec()));
 }
 
-fn request(kind: Kind, at_ns: u64, span: Span) -> Request {
-    Request { at_ns, kind, device: 0, span }
+fn request(kind: RequestKind, at_ns: u64, span: Span) -> BlockRequest {
+    BlockRequest { at_ns, kind, device: 0, span }
 }
 
 #[test]
 fn plain_traces_count_in_pages() {
     let requests = [
-        request(Kind::Write, 0, Span::new(5 * 4096, 3 * 4096)),
-        request(Kind::Read, 0, Span::new(0, 4096)),
-        request(Kind::Trim, 0, Span::new(7 * 4096, 4096)),
+        request(RequestKind::Write, 0, Span::new(5 * 4096, 3 * 4096)),
+        request(RequestKind::Read, 0, Span::new(0, 4096)),
+        request(RequestKind::Trim, 0, Span::new(7 * 4096, 4096)),
     ];
-    assert_read("# three\n\nW 5 3\nR 0 1\r\nT 7 1\n", Format::Plain, &requests);
+    assert_read("# three\n\nW 5 3\nR 0 1\r\nT 7 1\n", BlockFormat::Plain, &requests);
 }
 
 /// The example of DiskSim's manual, and MQSim's form of the same: bit 0 is set for reads.
 #[test]
 fn disksim_and_mqsim_traces_count_in_sectors() {
-    let requests =
-        [request(Kind::Read, 123_456_000, Span::new(512, 4096)), request(Kind::Write, 124_000_000, Span::new(0, 512))];
-    assert_read("123.456 0 1 8 1\n124.0 0 0 1 0\n", Format::DiskSim, &requests);
-    assert_read("123456000 0 1 8 1\n124000000 0 0 1 0\n", Format::DiskSim, &requests);
-    assert_read("1.23456e+2 0 1 8 1\n124e0 0 0 1 0\n", Format::DiskSim, &requests);
-    let first = [request(Kind::Write, 0, Span::new(51_200, 4096)), request(Kind::Write, 50, Span::new(55_296, 4096))];
-    assert_read("0.0 0 100 8 0\n5e-05 0 108 8 0\n", Format::DiskSim, &first);
+    let requests = [
+        request(RequestKind::Read, 123_456_000, Span::new(512, 4096)),
+        request(RequestKind::Write, 124_000_000, Span::new(0, 512)),
+    ];
+    assert_read("123.456 0 1 8 1\n124.0 0 0 1 0\n", BlockFormat::DiskSim, &requests);
+    assert_read("123456000 0 1 8 1\n124000000 0 0 1 0\n", BlockFormat::DiskSim, &requests);
+    assert_read("1.23456e+2 0 1 8 1\n124e0 0 0 1 0\n", BlockFormat::DiskSim, &requests);
+    let first = [
+        request(RequestKind::Write, 0, Span::new(51_200, 4096)),
+        request(RequestKind::Write, 50, Span::new(55_296, 4096)),
+    ];
+    assert_read("0.0 0 100 8 0\n5e-05 0 108 8 0\n", BlockFormat::DiskSim, &first);
 }
 
 /// Lines of the Council's Financial1 and of its web search traces.
 #[test]
 fn spc_traces_have_sectors_and_bytes() {
     let requests = [
-        request(Kind::Write, 0, Span::new(20_941_264 * 512, 8192)),
-        request(Kind::Read, 11_413_000, Span::new(20_939_840 * 512, 8192)),
+        request(RequestKind::Write, 0, Span::new(20_941_264 * 512, 8192)),
+        request(RequestKind::Read, 11_413_000, Span::new(20_939_840 * 512, 8192)),
     ];
-    assert_read("0,20941264,8192,W,0.000000\n0,20939840,8192,r,0.011413\n", Format::Spc, &requests);
+    assert_read("0,20941264,8192,W,0.000000\n0,20939840,8192,r,0.011413\n", BlockFormat::Spc, &requests);
     let with_two_more = "0,20941264,8192,W,0.000000,1,2\n0,20939840,8192,r,0.011413,1,2\n";
-    assert_read(with_two_more, Format::Spc, &requests);
+    assert_read(with_two_more, BlockFormat::Spc, &requests);
 }
 
 /// The first line tells what it is, and no line of any format begins as a comment does.
 #[test]
 fn comments_are_skipped_in_every_format() {
-    let requests = [request(Kind::Write, 0, Span::new(512, 512))];
-    assert_read("# unit,sector,bytes\n0,1,512,W,0.0\n # end\n", Format::Spc, &requests);
-    assert_read("# a comment\n0.0 0 1 1 0\n", Format::DiskSim, &requests);
+    let requests = [request(RequestKind::Write, 0, Span::new(512, 512))];
+    assert_read("# unit,sector,bytes\n0,1,512,W,0.0\n # end\n", BlockFormat::Spc, &requests);
+    assert_read("# a comment\n0.0 0 1 1 0\n", BlockFormat::DiskSim, &requests);
 }
 
 /// Lines of hm_0: times begin with the first.
@@ -83,16 +88,20 @@ fn comments_are_skipped_in_every_format() {
 fn msr_traces_have_bytes_and_windows_times() {
     let text = "128166372003061629,hm,0,Read,383496192,32768,413\n128166372016382155,hm,0,Write,2822144,4096,41286\n";
     let requests = [
-        request(Kind::Read, 0, Span::new(383_496_192, 32768)),
-        request(Kind::Write, 1_332_052_600, Span::new(2_822_144, 4096)),
+        request(RequestKind::Read, 0, Span::new(383_496_192, 32768)),
+        request(RequestKind::Write, 1_332_052_600, Span::new(2_822_144, 4096)),
     ];
-    assert_read(text, Format::Msr, &requests);
+    assert_read(text, BlockFormat::Msr, &requests);
     let head = "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n";
-    assert_read(&format!("{head}{text}"), Format::Msr, &requests);
-    assert_read(&format!("\n{head}{text}"), Format::Msr, &requests);
+    assert_read(&format!("{head}{text}"), BlockFormat::Msr, &requests);
+    assert_read(&format!("\n{head}{text}"), BlockFormat::Msr, &requests);
     let columns = |change: fn(&str) -> String| text.lines().map(change).collect::<String>();
-    assert_read(&columns(|line| format!("{},41286\n", line)), Format::Msr, &requests);
-    assert_read(&columns(|line| format!("{}\n", line.rsplit_once(',').expect("a column").0)), Format::Msr, &requests);
+    assert_read(&columns(|line| format!("{},41286\n", line)), BlockFormat::Msr, &requests);
+    assert_read(
+        &columns(|line| format!("{}\n", line.rsplit_once(',').expect("a column").0)),
+        BlockFormat::Msr,
+        &requests,
+    );
 }
 
 /// The lines of one request that blktrace sees, and its summary. Only the completion counts, and no failed one.
@@ -111,15 +120,18 @@ fn blkparse_counts_completions() {
                 8,0    3        9     0.000700000   697  m   N cfq697 insert_request\n\
                 CPU3 (8,0):\n Reads Queued:           0,        0KiB\n\nTotal (8,0):\n";
     let device = 8 << 20;
-    let of = |kind, at_ns, sector: u64, sectors: u64| Request {
+    let of = |kind, at_ns, sector: u64, sectors: u64| BlockRequest {
         at_ns,
         kind,
         device,
         span: Span::new(sector * 512, sectors * 512),
     };
-    let requests =
-        [of(Kind::Write, 200_000, 223_490, 8), of(Kind::Write, 300_000, 0, 8), of(Kind::Trim, 600_000, 64, 8)];
-    assert_read(text, Format::Blkparse, &requests);
+    let requests = [
+        of(RequestKind::Write, 200_000, 223_490, 8),
+        of(RequestKind::Write, 300_000, 0, 8),
+        of(RequestKind::Trim, 600_000, 64, 8),
+    ];
+    assert_read(text, BlockFormat::Blkparse, &requests);
 }
 
 /// All that `blkparse -s` says beside the requests.
@@ -136,7 +148,7 @@ fn blkparse_says_more_than_requests() {
                 \nTotal (8,0):\n Read depth:             1        \t Write depth:            32\n\
                 \nThroughput (R/W): 0KiB/s / 68KiB/s\nEvents (sda): 12188 entries\nSkips: 0 forward (0 -   0.0%)\n";
     let (format, requests) = read(text).expect("it is a trace");
-    assert_eq!((format, requests.len()), (Format::Blkparse, 1));
+    assert_eq!((format, requests.len()), (BlockFormat::Blkparse, 1));
 }
 
 /// A trace of what was only queued counts that.
@@ -154,19 +166,21 @@ fn iologs_of_both_versions() {
     let two = "fio version 2 iolog\n/dev/x add\n/dev/x open\n/dev/x write 4096 512\n/dev/x sync 0 0\n/dev/x sync_file_range 0 8\n/dev/x wait 7 0\n\
                /dev/x read 0 4096\n/dev/x wait 1000 0\n/dev/x trim 8192 4096\n/dev/x close\n";
     let requests = [
-        request(Kind::Write, 0, Span::new(4096, 512)),
-        request(Kind::Read, 7000, Span::new(0, 4096)),
-        request(Kind::Trim, 1_007_000, Span::new(8192, 4096)),
+        request(RequestKind::Write, 0, Span::new(4096, 512)),
+        request(RequestKind::Read, 7000, Span::new(0, 4096)),
+        request(RequestKind::Trim, 1_007_000, Span::new(8192, 4096)),
     ];
-    assert_read(two, Format::Iolog, &requests);
+    assert_read(two, BlockFormat::Iolog, &requests);
     let three = "fio version 3 iolog\n0 /dev/x add\n0 /dev/x open\n12 /dev/x write 4096 512\n";
-    assert_read(three, Format::Iolog, &[Request { at_ns: 12_000, ..requests[0] }]);
+    assert_read(three, BlockFormat::Iolog, &[BlockRequest { at_ns: 12_000, ..requests[0] }]);
 }
 
 /// What our own traced disk writes is read back, in both its forms.
 #[test]
 fn a_traced_disk_is_read_back() {
-    for (format, read_as) in [(TraceFormat::FioIolog, Format::Iolog), (TraceFormat::Blkparse, Format::Blkparse)] {
+    for (format, read_as) in
+        [(TraceFormat::FioIolog, BlockFormat::Iolog), (TraceFormat::Blkparse, BlockFormat::Blkparse)]
+    {
         let place = tempfile::NamedTempFile::new().expect("a file");
         let to = Box::new(place.reopen().expect("it is there"));
         let trace = Trace { format, name: "/dev/x".into(), clock_ns: || 5000, to };
@@ -178,10 +192,10 @@ fn a_traced_disk_is_read_back() {
         disk.trim(Span::new(4096, 4096), Access::Cached).unwrap();
         disk.finish().unwrap();
         let expected = [
-            request(Kind::Write, 5000, Span::new(8192, 4096)),
-            request(Kind::Write, 5000, Span::new(512, 512)),
-            request(Kind::Read, 5000, Span::new(0, 1024)),
-            request(Kind::Trim, 5000, Span::new(4096, 4096)),
+            request(RequestKind::Write, 5000, Span::new(8192, 4096)),
+            request(RequestKind::Write, 5000, Span::new(512, 512)),
+            request(RequestKind::Read, 5000, Span::new(0, 1024)),
+            request(RequestKind::Trim, 5000, Span::new(4096, 4096)),
         ];
         let text = std::fs::read_to_string(place.path()).expect("text");
         assert_eq!(read(&text).expect("a trace"), (read_as, expected.to_vec()));
@@ -203,10 +217,10 @@ fn a_mark_before_a_trace_is_skipped() {
     assert_eq!(read(&format!("\u{feff}{text}")).expect("a trace"), read(text).expect("a trace"));
 }
 
-fn any_request() -> impl Strategy<Value = Request> {
-    let kind = prop_oneof![Just(Kind::Read), Just(Kind::Write), Just(Kind::Trim)];
+fn any_request() -> impl Strategy<Value = BlockRequest> {
+    let kind = prop_oneof![Just(RequestKind::Read), Just(RequestKind::Write), Just(RequestKind::Trim)];
     let parts = (0_u64..1 << 40, kind, 0_u64..1 << 30, 1_u64..1 << 12);
-    parts.prop_map(|(ticks, kind, page, pages)| Request {
+    parts.prop_map(|(ticks, kind, page, pages)| BlockRequest {
         at_ns: ticks * 1000,
         kind,
         device: 0,
@@ -217,9 +231,9 @@ fn any_request() -> impl Strategy<Value = Request> {
 /// One without bytes stays without, wherever in its page or sector it is.
 #[test]
 fn requests_without_bytes_stay_without() {
-    for (_, format) in Format::ALL {
-        let mut writer = Writer::new(Vec::new(), format, 4096).unwrap();
-        assert!(writer.request(&request(Kind::Write, 0, Span::new(100, 0))).unwrap());
+    for (_, format) in BlockFormat::ALL {
+        let mut writer = BlockTraceWriter::new(Vec::new(), format, 4096).unwrap();
+        assert!(writer.request(&request(RequestKind::Write, 0, Span::new(100, 0))).unwrap());
         let (_, read) = read_with(&writer.finish().unwrap(), OPTIONS).unwrap();
         assert_eq!(read[0].span.len, 0, "{format:?}");
     }
@@ -229,15 +243,15 @@ fn requests_without_bytes_stay_without() {
 #[test]
 fn a_trim_is_written_as_the_whole_units_that_it_covers() {
     let written = |format, span| {
-        let mut writer = Writer::new(Vec::new(), format, 4096).expect("memory");
-        let is_written = writer.request(&request(Kind::Trim, 0, span)).expect("memory");
+        let mut writer = BlockTraceWriter::new(Vec::new(), format, 4096).expect("memory");
+        let is_written = writer.request(&request(RequestKind::Trim, 0, span)).expect("memory");
         let text = String::from_utf8(writer.finish().expect("memory")).expect("text");
         is_written.then(|| text.trim_end().to_owned())
     };
-    assert_eq!(written(Format::Plain, Span::new(1024, 1024)), None);
-    assert_eq!(written(Format::Plain, Span::new(4095, 8193)).as_deref(), Some("T 1 2"));
-    assert_eq!(written(Format::Plain, Span::new(4096, 8191)).as_deref(), Some("T 1 1"));
-    let blkparse = written(Format::Blkparse, Span::new(100, 4096)).expect("it covers sectors");
+    assert_eq!(written(BlockFormat::Plain, Span::new(1024, 1024)), None);
+    assert_eq!(written(BlockFormat::Plain, Span::new(4095, 8193)).as_deref(), Some("T 1 2"));
+    assert_eq!(written(BlockFormat::Plain, Span::new(4096, 8191)).as_deref(), Some("T 1 1"));
+    let blkparse = written(BlockFormat::Blkparse, Span::new(100, 4096)).expect("it covers sectors");
     assert!(blkparse.contains(" D 1 + 7 "), "{blkparse}");
 }
 
@@ -247,10 +261,10 @@ proptest! {
     /// What is written in any format is read as it was: all of it, but for the times and trims that a format lacks.
     #[test]
     fn every_format_is_read_as_it_is_written(
-        requests in prop::collection::vec(any_request(), 1..50), which in 0_usize..Format::ALL.len()
+        requests in prop::collection::vec(any_request(), 1..50), which in 0_usize..BlockFormat::ALL.len()
     ) {
-        let (_, format) = Format::ALL[which];
-        let mut writer = Writer::new(Vec::new(), format, 4096).unwrap();
+        let (_, format) = BlockFormat::ALL[which];
+        let mut writer = BlockTraceWriter::new(Vec::new(), format, 4096).unwrap();
         let mut expected = Vec::new();
         for request in &requests {
             if writer.request(request).unwrap() {
@@ -261,8 +275,8 @@ proptest! {
         let began_ns = expected[0].at_ns;
         for request in &mut expected {
             match format {
-                Format::Plain => request.at_ns = 0,
-                Format::Msr => request.at_ns = request.at_ns.saturating_sub(began_ns),
+                BlockFormat::Plain => request.at_ns = 0,
+                BlockFormat::Msr => request.at_ns = request.at_ns.saturating_sub(began_ns),
                 _ => {}
             }
         }
@@ -276,13 +290,13 @@ proptest! {
 fn reading_ahead_gives_the_same_requests() {
     let whole: String = (0..10_000).map(|page| format!("\nW {page} 1\n")).collect();
     for (text, is_right) in [(whole.clone(), true), (whole.clone() + "W x 1\n", false)] {
-        let input = Input::over(Path::new("t"), std::io::Cursor::new(text.into_bytes())).expect("it opens");
-        let mut ahead = Ahead::new(Reader::new(input, OPTIONS).expect("a trace")).expect("a thread");
+        let input = TraceInput::over(Path::new("t"), std::io::Cursor::new(text.into_bytes())).expect("it opens");
+        let mut ahead = BlockReadAhead::new(BlockTraceReader::new(input, OPTIONS).expect("a trace")).expect("a thread");
         let (mut next, mut end) = (0, Ok(()));
         loop {
             match ahead.batch(&mut || true) {
-                Ok(Next::Part(requests)) => {
-                    for Numbered { request, line } in requests {
+                Ok(NextPart::Part(requests)) => {
+                    for NumberedRequest { request, line } in requests {
                         assert_eq!((request.span.at, line), (next * 4096, 2 * next + 2));
                         next += 1;
                     }
@@ -308,10 +322,10 @@ fn a_silent_pipe_can_be_left() {
         std::io::Write::write_all(&mut writer, "W 1 1\n".repeat(12_000).as_bytes()).expect("it is read");
         wait.recv().expect_err("nothing is sent");
     });
-    let input = Input::over(Path::new("-"), reader).expect("it opens");
-    let mut ahead = Ahead::new(Reader::new(input, OPTIONS).expect("a trace")).expect("a thread");
+    let input = TraceInput::over(Path::new("-"), reader).expect("it opens");
+    let mut ahead = BlockReadAhead::new(BlockTraceReader::new(input, OPTIONS).expect("a trace")).expect("a thread");
     let mut whole = 0;
-    while let Next::Part(requests) = ahead.batch(&mut || false).expect("a trace") {
+    while let NextPart::Part(requests) = ahead.batch(&mut || false).expect("a trace") {
         whole += requests.len();
     }
     assert!(whole < 12_000, "a batch that is not full waits for more");

@@ -1,14 +1,14 @@
 //! One bank of a last-level cache under one policy.
 
-use super::cache_event::Event;
-use super::policy::{Hit, Miss, Policy};
-use super::set::{Narrow, Rank, Set, with_vectors};
-use super::write_counts::Writes;
-use super::{BANKS, Geometry, WAYS_MAX};
+use super::cache_event::CacheEvent;
+use super::policy::{LineHit, LineMiss, Policy};
+use super::set::{NarrowSet, Rank, Set, with_vectors};
+use super::write_counts::WriteCounts;
+use super::{BANKS, BankGeometry, WAYS_MAX};
 
 /// What one policy did, in one bank or in all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct BankCounts {
     /// Reads of lines that were not there.
     pub read_misses: u64,
     /// Writes of lines that were not there.
@@ -18,19 +18,19 @@ pub struct Counts {
     /// Lines written to memory, those that were dirty at the end among them.
     pub writebacks: u64,
     /// Accesses and writebacks by region of the cache.
-    pub regions: [Traffic; 16],
+    pub regions: [RegionTraffic; 16],
 }
 
 /// What passed through a region of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Traffic {
+pub struct RegionTraffic {
     /// Hits in it and lines brought into it.
     pub accesses: u64,
     /// Lines written back from it.
     pub writebacks: u64,
 }
 
-impl std::ops::AddAssign<&Counts> for Counts {
+impl std::ops::AddAssign<&BankCounts> for BankCounts {
     fn add_assign(&mut self, other: &Self) {
         self.read_misses += other.read_misses;
         self.write_misses += other.write_misses;
@@ -45,7 +45,7 @@ impl std::ops::AddAssign<&Counts> for Counts {
 
 /// The window of a rank.
 #[derive(Clone, Copy, Default)]
-struct Window {
+struct RankWindow {
     /// Where it begins.
     top: u8,
     /// Its region, unless the set tells.
@@ -54,8 +54,8 @@ struct Window {
 
 /// An access that is to come.
 #[derive(Clone, Copy)]
-struct Look {
-    event: Event,
+struct PendingAccess {
+    event: CacheEvent,
     /// Its set, in the bank.
     at: usize,
     /// The hash of its line.
@@ -71,17 +71,17 @@ const NOWHERE: u64 = u64::MAX;
 const BATCH: usize = 4096;
 
 /// One bank under one policy, of sets of one kind.
-pub struct Bank<P, S = Narrow> {
+pub struct Bank<P, S = NarrowSet> {
     policy: P,
-    geometry: Geometry,
+    geometry: BankGeometry,
     /// By rank.
-    windows: [Window; WAYS_MAX as usize],
+    windows: [RankWindow; WAYS_MAX as usize],
     sets: Vec<S>,
     /// The line in each way, set by set, of as many ways as this kind of set may have.
     tags: Vec<u64>,
-    counts: Counts,
+    counts: BankCounts,
     written: Vec<u64>,
-    writes: Writes,
+    writes: WriteCounts,
 }
 
 impl<P: Policy> Bank<P> {
@@ -89,7 +89,7 @@ impl<P: Policy> Bank<P> {
     ///
     /// # Panics
     /// When it has more, and as [`Bank::of`].
-    pub fn new(geometry: Geometry, policy: P) -> Self {
+    pub fn new(geometry: BankGeometry, policy: P) -> Self {
         Self::of(geometry, policy)
     }
 }
@@ -99,7 +99,7 @@ impl<P: Policy, S: Set> Bank<P, S> {
     ///
     /// # Panics
     /// When those have fewer ways than the cache, and when the policy's window does not divide its ways.
-    pub fn of(geometry: Geometry, policy: P) -> Self {
+    pub fn of(geometry: BankGeometry, policy: P) -> Self {
         let ways = geometry.ways;
         assert!(ways as usize <= S::WAYS, "{ways} ways do not fit");
         if let Some(window) = policy.window() {
@@ -107,16 +107,16 @@ impl<P: Policy, S: Set> Bank<P, S> {
         }
         let sets = geometry.bank_sets() as usize;
         let window = policy.window().unwrap_or(WAYS_MAX);
-        let window = |rank| Window { top: (rank - rank % window) as u8, region: (rank / window % 16) as u8 };
+        let window = |rank| RankWindow { top: (rank - rank % window) as u8, region: (rank / window % 16) as u8 };
         Self {
             policy,
             geometry,
             windows: std::array::from_fn(|rank| window(rank as Rank)),
             sets: vec![S::EMPTY; sets],
             tags: vec![NOWHERE; sets * S::WAYS],
-            counts: Counts::default(),
+            counts: BankCounts::default(),
             written: Vec::new(),
-            writes: Writes::new(geometry.bank_bits),
+            writes: WriteCounts::new(geometry.bank_bits),
         }
     }
 
@@ -124,7 +124,7 @@ impl<P: Policy, S: Set> Bank<P, S> {
     ///
     /// # Panics
     /// When the policy names a victim that no set has.
-    pub fn run(&mut self, events: &[Event]) {
+    pub fn run(&mut self, events: &[CacheEvent]) {
         with_vectors(
             #[inline(always)]
             || {
@@ -146,19 +146,19 @@ impl<P: Policy, S: Set> Bank<P, S> {
     }
 
     /// What was done so far.
-    pub fn counts(&self) -> &Counts {
+    pub fn counts(&self) -> &BankCounts {
         &self.counts
     }
 
     /// How often each line was written to memory.
-    pub fn writes(&self) -> &Writes {
+    pub fn writes(&self) -> &WriteCounts {
         &self.writes
     }
 
     /// Each set is looked through before the access before is done, so that a processor that guessed wrong whether the line
     /// is there knows soon. After the last one any set will do.
     #[inline(always)]
-    fn access_all(&mut self, events: &[Event]) {
+    fn access_all(&mut self, events: &[CacheEvent]) {
         let Some(first) = events.first() else { return };
         let mut look = self.look(*first);
         for next in events[1..].iter().chain([first]) {
@@ -169,16 +169,16 @@ impl<P: Policy, S: Set> Bank<P, S> {
     }
 
     #[inline(always)]
-    fn look(&self, event: Event) -> Look {
+    fn look(&self, event: CacheEvent) -> PendingAccess {
         let line = event.line();
         let at = self.geometry.set_in_bank(line);
         let print = (line.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 48) as u16;
-        Look { event, at, print, likely: self.sets[at].matches(print) }
+        PendingAccess { event, at, print, likely: self.sets[at].matches(print) }
     }
 
     #[inline(always)]
-    fn access(&mut self, look: Look, next: &mut Look) {
-        let Look { event, at, print, mut likely } = look;
+    fn access(&mut self, look: PendingAccess, next: &mut PendingAccess) {
+        let PendingAccess { event, at, print, mut likely } = look;
         while likely != 0 {
             let way = likely.trailing_zeros() as usize;
             if self.tags[at * S::WAYS + way] == event.line() {
@@ -196,7 +196,7 @@ impl<P: Policy, S: Set> Bank<P, S> {
     }
 
     #[inline(always)]
-    fn found(&mut self, at: usize, way: usize, event: Event) {
+    fn found(&mut self, at: usize, way: usize, event: CacheEvent) {
         self.counts.hits += 1;
         let rank = self.sets[at].rank(way);
         let window = self.window(rank);
@@ -207,15 +207,15 @@ impl<P: Policy, S: Set> Bank<P, S> {
         let region = self.policy.region(set_index).unwrap_or(window.region.into());
         self.counts.regions[region & 15].accesses += 1;
         let (line, signature, is_write) = (event.line(), event.signature(), event.is_write());
-        self.policy.hit(Hit { line, signature, set: set_index, rank, way, is_write, was_dirty });
+        self.policy.hit(LineHit { line, signature, set: set_index, rank, way, is_write, was_dirty });
     }
 
     #[inline(always)]
-    fn bring(&mut self, at: usize, print: u16, event: Event) -> usize {
+    fn bring(&mut self, at: usize, print: u16, event: CacheEvent) -> usize {
         let line = event.line();
         let set_index = self.geometry.set(line);
         let (signature, tag) = (event.signature(), self.geometry.tag(line));
-        let miss = Miss { line, signature, tag, set: set_index, is_write: event.is_write() };
+        let miss = LineMiss { line, signature, tag, set: set_index, is_write: event.is_write() };
         let rank = self.policy.victim(&self.sets[at], miss);
         // Another rank would give figures that look right: a set has room for more ways than the cache.
         assert!(rank < self.geometry.ways, "victim {rank} of {} ways", self.geometry.ways);
@@ -240,7 +240,7 @@ impl<P: Policy, S: Set> Bank<P, S> {
 
     /// That of a rank; where all of a set is one window nothing has to be looked up.
     #[inline(always)]
-    fn window(&self, rank: Rank) -> Window {
+    fn window(&self, rank: Rank) -> RankWindow {
         let window = self.policy.window().map(|_| self.windows[rank as usize % self.windows.len()]);
         window.unwrap_or_default()
     }

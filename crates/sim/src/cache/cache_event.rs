@@ -6,12 +6,12 @@ use super::l1::{LINE, SIGNATURE_SHIFT, word};
 /// bits are those of [`L1`](super::L1).
 ///
 /// With it comes a signature: a hash of the instruction that read, or that stored to the line last; where nobody knows
-/// that, of the region of memory ([`Access::new`](crate::trace::Access::new)).
+/// that, of the region of memory ([`MemoryAccess::new`](crate::trace::Access::new)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(transparent)]
-pub struct Event(pub u64);
+pub struct CacheEvent(pub u64);
 
-impl Event {
+impl CacheEvent {
     /// One.
     #[inline]
     pub fn new(line: u64, is_write: bool, signature: u8) -> Self {

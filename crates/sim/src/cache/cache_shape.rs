@@ -10,7 +10,7 @@ const SETS_MAX: u64 = 1 << 28;
 
 /// A cache: sets of ways of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct CacheShape {
     /// Its size.
     pub bytes: u64,
     /// Lines a set.
@@ -19,7 +19,7 @@ pub struct Shape {
     pub line_bytes: u32,
 }
 
-impl Shape {
+impl CacheShape {
     /// How many sets it has.
     ///
     /// # Errors

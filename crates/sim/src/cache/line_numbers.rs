@@ -4,8 +4,8 @@
 /// Where those of a page are its region tells, and where a region is a table, open addressing, sparsely filled. So what is
 /// looked at is little but the numbers themselves, and branches can be foretold.
 #[derive(Clone, Debug)]
-pub struct Numbers<N> {
-    slots: Vec<Slot>,
+pub struct LineNumbers<N> {
+    slots: Vec<RegionSlot>,
     shift: u32,
     /// For each page of each region where its numbers are; the first ones are those of no page.
     regions: Vec<[u32; PAGES]>,
@@ -16,14 +16,14 @@ pub struct Numbers<N> {
 
 /// Where a region is.
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct RegionSlot {
     /// Its first line in this bank.
     region: u64,
     place: u32,
 }
 
 /// Where a line is.
-struct At {
+struct LineSlot {
     region: u64,
     page: usize,
     line: usize,
@@ -36,7 +36,7 @@ const LINES: usize = 16;
 const PAGES: usize = 64;
 
 /// No region has this number.
-const FREE: Slot = Slot { region: u64::MAX, place: 0 };
+const FREE: RegionSlot = RegionSlot { region: u64::MAX, place: 0 };
 
 /// The first table has so many slots.
 const FIRST_BITS: u32 = 6;
@@ -44,7 +44,7 @@ const FIRST_BITS: u32 = 6;
 /// Of so many slots at most one is filled.
 const SPARSE: usize = 4;
 
-impl<N: Copy + Default + PartialEq> Numbers<N> {
+impl<N: Copy + Default + PartialEq> LineNumbers<N> {
     /// None yet, of lines that have so many low bits in common.
     pub fn new(bank_bits: u32) -> Self {
         let numbers = vec![[N::default(); LINES]];
@@ -54,7 +54,7 @@ impl<N: Copy + Default + PartialEq> Numbers<N> {
     /// That of `line`, to be changed.
     #[inline(always)]
     pub fn of(&mut self, line: u64) -> &mut N {
-        let At { region, page, line } = self.at(line);
+        let LineSlot { region, page, line } = self.at(line);
         let mut slot = self.slots[self.find(region)];
         if slot.region != region {
             slot = self.bring(region);
@@ -68,17 +68,17 @@ impl<N: Copy + Default + PartialEq> Numbers<N> {
 
     /// That of `line`.
     pub fn get(&self, line: u64) -> N {
-        let At { region, page, line } = self.at(line);
+        let LineSlot { region, page, line } = self.at(line);
         let slot = self.slots[self.find(region)];
         let place = if slot.region == region { self.regions[slot.place as usize][page] } else { 0 };
         self.numbers[place as usize][line]
     }
 
     #[inline(always)]
-    fn at(&self, line: u64) -> At {
+    fn at(&self, line: u64) -> LineSlot {
         let of_bank = (line >> self.bank_bits) as usize;
         let region = line & !(((LINES * PAGES - 1) as u64) << self.bank_bits);
-        At { region, page: of_bank / LINES % PAGES, line: of_bank % LINES }
+        LineSlot { region, page: of_bank / LINES % PAGES, line: of_bank % LINES }
     }
 
     /// Each line whose number is not 0, and that, in no order.
@@ -87,7 +87,7 @@ impl<N: Copy + Default + PartialEq> Numbers<N> {
     }
 
     /// Those of a region.
-    fn of_region(&self, slot: Slot) -> impl Iterator<Item = (u64, N)> + '_ {
+    fn of_region(&self, slot: RegionSlot) -> impl Iterator<Item = (u64, N)> + '_ {
         let numbers = self.regions[slot.place as usize].iter().flat_map(|place| &self.numbers[*place as usize]);
         let numbered = (0_u64..).zip(numbers).map(move |(at, number)| (slot.region | at << self.bank_bits, *number));
         numbered.filter(|(_, number)| *number != N::default())
@@ -105,11 +105,11 @@ impl<N: Copy + Default + PartialEq> Numbers<N> {
     }
 
     #[cold]
-    fn bring(&mut self, region: u64) -> Slot {
+    fn bring(&mut self, region: u64) -> RegionSlot {
         if self.regions.len() * SPARSE >= self.slots.len() {
             self.grow();
         }
-        let slot = Slot { region, place: self.regions.len() as u32 };
+        let slot = RegionSlot { region, place: self.regions.len() as u32 };
         let at = self.find(region);
         self.slots[at] = slot;
         self.regions.push([0; PAGES]);

@@ -14,7 +14,7 @@ use super::set::{Rank, Set};
 
 /// An access to a line that is not in its set.
 #[derive(Clone, Copy, Debug)]
-pub struct Miss {
+pub struct LineMiss {
     /// The line: its address in lines.
     pub line: u64,
     /// A hash of the instruction that reads, or stored last.
@@ -29,7 +29,7 @@ pub struct Miss {
 
 /// An access to a line that is in its set.
 #[derive(Clone, Copy, Debug)]
-pub struct Hit {
+pub struct LineHit {
     /// The line: its address in lines.
     pub line: u64,
     /// A hash of the instruction that reads, or stored last.
@@ -51,12 +51,12 @@ pub struct Hit {
 /// A cache is simulated in [`BANKS`](super::BANKS) banks, each with a policy of its own: set `s` is in bank
 /// `s % BANKS`. So what a policy learns over several sets it learns within a bank, as a banked cache would.
 ///
-/// A set has as many ways as the cache's [`Shape`](super::Shape) says, and ranks from 0 to below them: a policy that
+/// A set has as many ways as the cache's [`CacheShape`](super::Shape) says, and ranks from 0 to below them: a policy that
 /// needs to know how many is made with them, as [`Lru`] is.
 pub trait Policy: Send {
     /// The rank of what is to leave, below the ways of the cache: [`Bank`](super::Bank) panics at another. An unfilled
     /// way is clean and less recent than filled ones of its window.
-    fn victim<S: Set>(&mut self, set: &S, miss: Miss) -> Rank;
+    fn victim<S: Set>(&mut self, set: &S, miss: LineMiss) -> Rank;
 
     /// So many ranks keep their recency among themselves, always as many, which divide the ways of the cache
     /// ([`Bank::of`](super::Bank::of) panics where they do not); all of a set, if it does not say.
@@ -67,13 +67,13 @@ pub trait Policy: Send {
 
     /// A line was used that is there. It is the most recent of its window already.
     #[inline]
-    fn hit(&mut self, hit: Hit) {
+    fn hit(&mut self, hit: LineHit) {
         let _ = hit;
     }
 
     /// A line was brought in, to `way`. It is the most recent of its window already.
     #[inline]
-    fn filled(&mut self, way: usize, miss: Miss) {
+    fn filled(&mut self, way: usize, miss: LineMiss) {
         let _ = (way, miss);
     }
 

@@ -1,6 +1,6 @@
 //! One set of a cache: which line is in which way, how recently each was used, which are dirty.
 //!
-//! Invariants of both kinds, [`Narrow`] and [`Wide`]:
+//! Invariants of both kinds, [`NarrowSet`] and [`WideSet`]:
 //!
 //! 1. The order of recency is a permutation of the ways; ranks beyond the ways are not touched.
 //! 2. A way that was never filled is clean, and less recent than all filled ones of its window; so "the least recent
@@ -15,9 +15,9 @@ mod wide_set;
 
 use std::ops::Range;
 
-pub use narrow_set::Narrow;
+pub use narrow_set::NarrowSet;
 pub(super) use vector_compare::{equal, with_vectors};
-pub use wide_set::Wide;
+pub use wide_set::WideSet;
 
 /// The place of a way in the order of recency: 0 is the most recent.
 pub type Rank = u32;

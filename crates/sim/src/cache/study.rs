@@ -8,46 +8,46 @@ mod study_report;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-pub use consume::{End, Seen};
-pub use policy_choice::{Choice, Numbers};
-pub use study_report::{Figures, Least, Report};
+pub use consume::{StudyEnd, StudyProgress};
+pub use policy_choice::{PolicyChoice, PolicyDefaults};
+pub use study_report::{BoundFigures, PolicyFigures, StudyReport};
 
-use super::bank::{Bank, Counts};
-use super::cache_event::Event;
-use super::cache_shape::Shape;
+use super::bank::{Bank, BankCounts};
+use super::cache_event::CacheEvent;
+use super::cache_shape::CacheShape;
 use super::policy::Policy;
-use super::set::{Narrow, Set, Wide};
-use super::wear::Wear;
-use super::write_counts::Writes;
-use super::writeback_bound::Bound;
-use super::{Geometry, policy};
+use super::set::{NarrowSet, Set, WideSet};
+use super::wear::WearModel;
+use super::write_counts::WriteCounts;
+use super::writeback_bound::WritebackBound;
+use super::{BankGeometry, policy};
 use crate::{Result, host_memory};
 
 /// What is simulated.
 #[derive(Clone, Debug)]
-pub struct Model {
+pub struct CacheModel {
     /// The last level.
-    pub llc: Shape,
+    pub llc: CacheShape,
     /// Its policies.
-    pub choices: Vec<Choice>,
+    pub choices: Vec<PolicyChoice>,
     /// Whether the energy of a write that misses includes a read of memory.
     pub fetch_on_write_miss: bool,
     /// The memory.
-    pub wear: Wear,
+    pub wear: WearModel,
     /// Threads to simulate with; the figures do not depend on it.
     pub threads: usize,
 }
 
 /// A bank under any policy.
-trait Simulated: Send {
-    fn run(&mut self, events: &[Event]);
+trait SimulatedBank: Send {
+    fn run(&mut self, events: &[CacheEvent]);
     fn drain(&mut self);
-    fn counts(&self) -> &Counts;
-    fn writes(&self) -> &Writes;
+    fn counts(&self) -> &BankCounts;
+    fn writes(&self) -> &WriteCounts;
 }
 
-impl<P: Policy, S: Set> Simulated for Bank<P, S> {
-    fn run(&mut self, events: &[Event]) {
+impl<P: Policy, S: Set> SimulatedBank for Bank<P, S> {
+    fn run(&mut self, events: &[CacheEvent]) {
         self.run(events);
     }
 
@@ -55,31 +55,31 @@ impl<P: Policy, S: Set> Simulated for Bank<P, S> {
         self.drain();
     }
 
-    fn counts(&self) -> &Counts {
+    fn counts(&self) -> &BankCounts {
         self.counts()
     }
 
-    fn writes(&self) -> &Writes {
+    fn writes(&self) -> &WriteCounts {
         self.writes()
     }
 }
 
 /// What works on the events of one bank.
-enum Work {
-    Policy(Box<dyn Simulated>),
-    Bound(Bound),
+enum BankWork {
+    Policy(Box<dyn SimulatedBank>),
+    Bound(WritebackBound),
 }
 
 /// A trace under several policies.
 pub struct Study {
-    model: Model,
-    geometry: Geometry,
+    model: CacheModel,
+    geometry: BankGeometry,
     /// The work on the first bank for each policy and the bound, then on the second, and so on.
-    work: Vec<Mutex<Work>>,
+    work: Vec<Mutex<BankWork>>,
     events: u64,
     accesses: u64,
     is_cut: bool,
-    sorted: Vec<Event>,
+    sorted: Vec<CacheEvent>,
 }
 
 impl Study {
@@ -87,18 +87,18 @@ impl Study {
     ///
     /// # Errors
     /// When the sizes make no cache, or a policy does not fit it.
-    pub fn new(mut model: Model) -> Result<Self> {
-        model.choices.retain(|choice| *choice != Choice::Lru);
-        model.choices.insert(0, Choice::Lru);
-        let geometry = Geometry::of(model.llc)?;
+    pub fn new(mut model: CacheModel) -> Result<Self> {
+        model.choices.retain(|choice| *choice != PolicyChoice::Lru);
+        model.choices.insert(0, PolicyChoice::Lru);
+        let geometry = BankGeometry::of(model.llc)?;
         let what = format!("a last level of {} MiB under {} policies", model.llc.bytes >> 20, model.choices.len());
         host_memory::ensure(table_bytes(&model.choices, geometry), &what)?;
         let mut work = Vec::new();
         for _ in 0..geometry.banks() {
             for choice in &model.choices {
-                work.push(Mutex::new(Work::Policy(bank(*choice, geometry)?)));
+                work.push(Mutex::new(BankWork::Policy(bank(*choice, geometry)?)));
             }
-            work.push(Mutex::new(Work::Bound(Bound::new(geometry))));
+            work.push(Mutex::new(BankWork::Bound(WritebackBound::new(geometry))));
         }
         Ok(Self { model, geometry, work, events: 0, accesses: 0, is_cut: false, sorted: Vec::new() })
     }
@@ -109,47 +109,47 @@ impl Study {
     }
 
     /// Takes the next events. The more at once, the better all cores are used.
-    pub fn feed(&mut self, events: &[Event]) {
+    pub fn feed(&mut self, events: &[CacheEvent]) {
         let ends = self.sort(events);
         self.events += events.len() as u64;
         let (each, sorted) = (self.model.choices.len() + 1, &self.sorted);
         let of_bank = |bank: usize| &sorted[bank.checked_sub(1).map_or(0, |before| ends[before])..ends[bank]];
         each_in_parallel(&self.work, self.model.threads, |at, work| match work {
-            Work::Policy(bank) => bank.run(of_bank(at / each)),
-            Work::Bound(bound) => bound.run(of_bank(at / each)),
+            BankWork::Policy(bank) => bank.run(of_bank(at / each)),
+            BankWork::Bound(bound) => bound.run(of_bank(at / each)),
         });
     }
 
     /// Writes back what is dirty, and tells all.
-    pub fn finish(self, trace: &str) -> Report {
+    pub fn finish(self, trace: &str) -> StudyReport {
         each_in_parallel(&self.work, self.model.threads, |_, work| {
-            if let Work::Policy(bank) = work {
+            if let BankWork::Policy(bank) = work {
                 bank.drain();
             }
         });
         let each = self.model.choices.len() + 1;
-        let mut banks: Vec<Vec<Box<dyn Simulated>>> = self.model.choices.iter().map(|_| Vec::new()).collect();
+        let mut banks: Vec<Vec<Box<dyn SimulatedBank>>> = self.model.choices.iter().map(|_| Vec::new()).collect();
         let mut bound = 0;
         for (at, work) in self.work.into_iter().enumerate() {
             match work.into_inner().expect("nobody panicked") {
-                Work::Policy(bank) => banks[at % each].push(bank),
-                Work::Bound(least) => bound += least.writebacks(),
+                BankWork::Policy(bank) => banks[at % each].push(bank),
+                BankWork::Bound(least) => bound += least.writebacks(),
             }
         }
-        let done = banks.into_iter().map(Outcome::of).collect();
-        let seen = Seen { events: self.events, accesses: self.accesses };
-        Report::of(&self.model, trace, seen, done, bound)
+        let done = banks.into_iter().map(PolicyOutcome::of).collect();
+        let seen = StudyProgress { events: self.events, accesses: self.accesses };
+        StudyReport::of(&self.model, trace, seen, done, bound)
     }
 
     /// Puts the events bank by bank; where each bank's end.
-    fn sort(&mut self, events: &[Event]) -> Vec<usize> {
+    fn sort(&mut self, events: &[CacheEvent]) -> Vec<usize> {
         let mut ends = vec![0; self.geometry.banks()];
         for event in events {
             ends[self.geometry.bank(event.line())] += 1;
         }
         let begin = |sum: &mut usize, count: &usize| Some(std::mem::replace(sum, *sum + count));
         let mut next: Vec<usize> = ends.iter().scan(0, begin).collect();
-        self.sorted.resize(events.len(), Event(0));
+        self.sorted.resize(events.len(), CacheEvent(0));
         for event in events {
             let next = &mut next[self.geometry.bank(event.line())];
             self.sorted[*next] = *event;
@@ -160,16 +160,16 @@ impl Study {
 }
 
 /// What a policy did in all banks.
-struct Outcome {
-    counts: Counts,
+struct PolicyOutcome {
+    counts: BankCounts,
     /// How often each line was written to memory that was, by line.
     writes: Vec<u64>,
 }
 
-impl Outcome {
+impl PolicyOutcome {
     /// What is left of its banks: they hold much more memory.
-    fn of(banks: Vec<Box<dyn Simulated>>) -> Self {
-        let (mut counts, mut lines) = (Counts::default(), Vec::new());
+    fn of(banks: Vec<Box<dyn SimulatedBank>>) -> Self {
+        let (mut counts, mut lines) = (BankCounts::default(), Vec::new());
         for bank in banks {
             counts += bank.counts();
             lines.extend(bank.writes().iter());
@@ -179,40 +179,41 @@ impl Outcome {
     }
 }
 
-fn bank(choice: Choice, geometry: Geometry) -> Result<Box<dyn Simulated>> {
+fn bank(choice: PolicyChoice, geometry: BankGeometry) -> Result<Box<dyn SimulatedBank>> {
     choice.check(geometry.ways)?;
-    let is_narrow = geometry.ways as usize <= Narrow::WAYS;
-    Ok(if is_narrow { bank_of::<Narrow, 16>(choice, geometry) } else { bank_of::<Wide, 64>(choice, geometry) })
+    let is_narrow = geometry.ways as usize <= NarrowSet::WAYS;
+    Ok(if is_narrow { bank_of::<NarrowSet, 16>(choice, geometry) } else { bank_of::<WideSet, 64>(choice, geometry) })
 }
 
 /// About the bytes of the tables of all banks, before any event.
-fn table_bytes(choices: &[Choice], geometry: Geometry) -> u64 {
+fn table_bytes(choices: &[PolicyChoice], geometry: BankGeometry) -> u64 {
     /// What `worth` knows of a line.
     const WORTH: u64 = 12;
-    let is_narrow = geometry.ways as usize <= Narrow::WAYS;
-    let (set, ways) = if is_narrow { (size_of::<Narrow>(), Narrow::WAYS) } else { (size_of::<Wide>(), Wide::WAYS) };
+    let is_narrow = geometry.ways as usize <= NarrowSet::WAYS;
+    let (set, ways) =
+        if is_narrow { (size_of::<NarrowSet>(), NarrowSet::WAYS) } else { (size_of::<WideSet>(), WideSet::WAYS) };
     let tags = size_of::<u64>() as u64 * ways as u64;
-    let known = |choice: &Choice| if *choice == Choice::Worth { WORTH * ways as u64 } else { 0 };
+    let known = |choice: &PolicyChoice| if *choice == PolicyChoice::Worth { WORTH * ways as u64 } else { 0 };
     let each = choices.iter().map(|choice| set as u64 + tags + known(choice)).sum::<u64>();
     let bound = size_of::<u64>() as u64 * u64::from(1 + geometry.ways);
     (each + bound) * geometry.banks() as u64 * u64::from(geometry.bank_sets())
 }
 
 /// A bank of sets of kind `S`, which have `W` ways.
-fn bank_of<S: Set + 'static, const W: usize>(choice: Choice, geometry: Geometry) -> Box<dyn Simulated> {
+fn bank_of<S: Set + 'static, const W: usize>(choice: PolicyChoice, geometry: BankGeometry) -> Box<dyn SimulatedBank> {
     const { assert!(S::WAYS == W, "both tell of the same sets") };
     let ways = geometry.ways;
     match choice {
-        Choice::Lru => boxed::<S>(geometry, policy::Lru { ways }),
-        Choice::Worth => boxed::<S>(geometry, policy::Worth::<S, W>::new(geometry)),
-        Choice::Protect { protected } => boxed::<S>(geometry, policy::Protect { ways, protected }),
-        Choice::Partitioned { partitions, protected } => {
+        PolicyChoice::Lru => boxed::<S>(geometry, policy::Lru { ways }),
+        PolicyChoice::Worth => boxed::<S>(geometry, policy::Worth::<S, W>::new(geometry)),
+        PolicyChoice::Protect { protected } => boxed::<S>(geometry, policy::Protect { ways, protected }),
+        PolicyChoice::Partitioned { partitions, protected } => {
             boxed::<S>(geometry, policy::Partitioned { partitions, ways: ways / partitions, protected })
         }
     }
 }
 
-fn boxed<S: Set + 'static>(geometry: Geometry, policy: impl Policy + 'static) -> Box<dyn Simulated> {
+fn boxed<S: Set + 'static>(geometry: BankGeometry, policy: impl Policy + 'static) -> Box<dyn SimulatedBank> {
     Box::new(Bank::<_, S>::of(geometry, policy))
 }
 

@@ -7,18 +7,18 @@ mod policy;
 mod random;
 mod worth;
 
-use super::{Choice, Event, Model, Report, Shape, Study, wear::Wear};
+use super::{CacheEvent, CacheModel, CacheShape, PolicyChoice, Study, StudyReport, wear::WearModel};
 
 /// A cache of so many sets and ways with lines of 64 bytes.
-fn shape(sets: u64, ways: u32) -> Shape {
-    Shape { bytes: sets * u64::from(ways) * 64, ways, line_bytes: 64 }
+fn shape(sets: u64, ways: u32) -> CacheShape {
+    CacheShape { bytes: sets * u64::from(ways) * 64, ways, line_bytes: 64 }
 }
 
-fn model(llc: Shape, choices: &[Choice]) -> Model {
-    Model { llc, choices: choices.to_vec(), fetch_on_write_miss: false, wear: Wear::default(), threads: 1 }
+fn model(llc: CacheShape, choices: &[PolicyChoice]) -> CacheModel {
+    CacheModel { llc, choices: choices.to_vec(), fetch_on_write_miss: false, wear: WearModel::default(), threads: 1 }
 }
 
-fn study(model: Model, events: &[Event]) -> Report {
+fn study(model: CacheModel, events: &[CacheEvent]) -> StudyReport {
     let mut study = Study::new(model).expect("the model is sound");
     study.feed(events);
     study.finish("test")

@@ -44,7 +44,7 @@ impl Levelling {
 
 /// A memory that wears.
 #[derive(Clone, Copy, Debug)]
-pub struct Wear {
+pub struct WearModel {
     /// How its wear is levelled.
     pub levelling: Levelling,
     /// Writes that a line endures.
@@ -55,13 +55,13 @@ pub struct Wear {
     pub seed: u64,
 }
 
-impl Default for Wear {
+impl Default for WearModel {
     fn default() -> Self {
         Self { levelling: Levelling::None, endurance: 100_000_000, period: 100, seed: 1 }
     }
 }
 
-impl Wear {
+impl WearModel {
     /// The same memory without levelling.
     pub fn unlevelled(self) -> Self {
         Self { levelling: Levelling::None, ..self }
@@ -87,15 +87,15 @@ impl Wear {
 }
 
 /// What a whole number of rounds has done to each place.
-struct Rounds {
+struct WearRounds {
     /// Writes of a round: as many as the memory has places, times the period.
     writes: u128,
     /// Writes of a run of the program.
     of_run: u128,
 }
 
-impl Rounds {
-    fn of(wear: &Wear, places: usize, writes: &[u64]) -> Self {
+impl WearRounds {
+    fn of(wear: &WearModel, places: usize, writes: &[u64]) -> Self {
         let of_run = writes.iter().map(|count| u128::from(*count)).sum();
         Self { writes: places as u128 * u128::from(wear.period.max(1)), of_run }
     }
@@ -107,13 +107,13 @@ impl Rounds {
     }
 
     /// The wear at which a line fails, on that scale.
-    fn limit(&self, wear: &Wear) -> u128 {
+    fn limit(&self, wear: &WearModel) -> u128 {
         self.of_run * u128::from(wear.endurance)
     }
 
     /// So many rounds no memory survives: the average writes alone would reach the limit, even if half its places
     /// were free.
-    fn most(&self, wear: &Wear) -> u64 {
+    fn most(&self, wear: &WearModel) -> u64 {
         2 * (wear.endurance / wear.period.max(1)) + 2
     }
 
@@ -153,9 +153,9 @@ fn last_survived(most: u64, limit: u128, mut worst: impl FnMut(u64) -> u128) -> 
 
 /// splitmix64.
 #[derive(Clone)]
-struct Random(u64);
+struct SplitMix(u64);
 
-impl Random {
+impl SplitMix {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -165,7 +165,7 @@ impl Random {
 }
 
 fn shuffled(writes: &[u64], seed: u64) -> Vec<u64> {
-    let (mut shuffled, mut random) = (writes.to_vec(), Random(seed));
+    let (mut shuffled, mut random) = (writes.to_vec(), SplitMix(seed));
     for at in (1..shuffled.len()).rev() {
         let other = (u128::from(random.next()) * (at as u128 + 1)) >> 64;
         shuffled.swap(at, other as usize);

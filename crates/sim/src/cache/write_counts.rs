@@ -1,23 +1,23 @@
 //! How often each line of memory was written.
 
-use super::line_numbers::Numbers;
+use super::line_numbers::LineNumbers;
 
 /// A count for each line of a bank. Most are small, and the smaller they are kept the more of them are near.
 #[derive(Clone, Debug)]
-pub struct Writes {
+pub struct WriteCounts {
     /// The rests of the counts, 1 at least.
-    rests: Numbers<u8>,
+    rests: LineNumbers<u8>,
     /// What more there is, of the lines that were written most.
-    carried: Numbers<u64>,
+    carried: LineNumbers<u64>,
 }
 
 /// A rest that is full; with the next write it is 1 again.
 const FULL: u8 = u8::MAX;
 
-impl Writes {
+impl WriteCounts {
     /// None yet, of lines that have so many low bits in common.
     pub fn new(bank_bits: u32) -> Self {
-        Self { rests: Numbers::new(bank_bits), carried: Numbers::new(bank_bits) }
+        Self { rests: LineNumbers::new(bank_bits), carried: LineNumbers::new(bank_bits) }
     }
 
     /// Counts one write of `line`.

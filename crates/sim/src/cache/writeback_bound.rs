@@ -6,13 +6,13 @@
 //! intervals as they end, and giving each to the way that has been free for the shortest time, keeps the most: what is
 //! known when an interval ends is enough, and one pass over the trace will do.
 
-use super::Geometry;
-use super::cache_event::Event;
-use super::line_numbers::Numbers;
+use super::BankGeometry;
+use super::cache_event::CacheEvent;
+use super::line_numbers::LineNumbers;
 
 /// The bound for one bank.
-pub struct Bound {
-    geometry: Geometry,
+pub struct WritebackBound {
+    geometry: BankGeometry,
     writes: u64,
     kept: u64,
     /// For each set, how many writes it has seen.
@@ -20,12 +20,12 @@ pub struct Bound {
     /// For each set, when each way became free.
     free_since: Vec<u64>,
     /// When each line was last written, by the clock of its set, from 1.
-    last: Numbers<u64>,
+    last: LineNumbers<u64>,
 }
 
-impl Bound {
+impl WritebackBound {
     /// Of no events.
-    pub fn new(geometry: Geometry) -> Self {
+    pub fn new(geometry: BankGeometry) -> Self {
         let sets = geometry.bank_sets() as usize;
         Self {
             geometry,
@@ -33,12 +33,12 @@ impl Bound {
             kept: 0,
             clocks: vec![0; sets],
             free_since: vec![0; sets * geometry.ways as usize],
-            last: Numbers::new(geometry.bank_bits),
+            last: LineNumbers::new(geometry.bank_bits),
         }
     }
 
     /// Takes events of its sets, in their order.
-    pub fn run(&mut self, events: &[Event]) {
+    pub fn run(&mut self, events: &[CacheEvent]) {
         for event in events.iter().filter(|event| event.is_write()) {
             self.write(event.line());
         }

@@ -1,6 +1,6 @@
 //! Schemes by name.
 
-use super::{Choice, Drive, Fast, PageLevel, Shape, Timing, Translation};
+use super::{Fast, FlashDrive, FlashShape, FlashTiming, PageLevel, Translation, VictimChoice};
 use crate::{Result, host_memory};
 
 /// About the bytes of all tables for a page: where the host's pages are, what each of the flash holds, which of them is
@@ -9,9 +9,9 @@ const PAGE_TABLES: u64 = 22;
 
 /// A translation scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scheme {
+pub enum FtlScheme {
     /// [`PageLevel`].
-    Page(Choice),
+    Page(VictimChoice),
     /// [`Fast`], with so many random log blocks, or as many as there can be.
     Fast {
         /// How many.
@@ -19,7 +19,7 @@ pub enum Scheme {
     },
 }
 
-impl Scheme {
+impl FtlScheme {
     /// The word for it.
     pub fn name(self) -> &'static str {
         match self {
@@ -31,31 +31,31 @@ impl Scheme {
 
 /// A drive to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spec {
+pub struct DriveSpec {
     /// Its translation layer.
-    pub scheme: Scheme,
+    pub scheme: FtlScheme,
     /// Its size.
-    pub shape: Shape,
+    pub shape: FlashShape,
     /// Its speed.
-    pub timing: Timing,
+    pub timing: FlashTiming,
 }
 
 /// A layer of any scheme.
 pub type AnyLayer = Box<dyn Translation + Send>;
 
-impl Spec {
+impl DriveSpec {
     /// Makes it, never written.
     ///
     /// # Errors
     /// Where there can be no such drive.
-    pub fn build(self) -> Result<Drive<AnyLayer>> {
+    pub fn build(self) -> Result<FlashDrive<AnyLayer>> {
         let shape = self.shape.check()?;
         let bytes = u64::from(shape.flash_pages()) * PAGE_TABLES;
         host_memory::ensure(bytes, &format!("a drive of {} pages under {}", shape.flash_pages(), self.scheme.name()))?;
         let layer: AnyLayer = match self.scheme {
-            Scheme::Page(choice) => Box::new(PageLevel::new(shape, choice)?),
-            Scheme::Fast { log_blocks } => Box::new(Fast::new(shape, log_blocks)?),
+            FtlScheme::Page(choice) => Box::new(PageLevel::new(shape, choice)?),
+            FtlScheme::Fast { log_blocks } => Box::new(Fast::new(shape, log_blocks)?),
         };
-        Drive::new(shape, layer, self.timing)
+        FlashDrive::new(shape, layer, self.timing)
     }
 }

@@ -16,7 +16,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Block, Flash, FlashPage, HostPage, Shape, Translation};
+use super::{Flash, FlashBlock, FlashPage, FlashShape, HostPage, Translation};
 use crate::prefetch::{ask_for, table};
 use crate::{Error, Result};
 
@@ -33,13 +33,13 @@ const LINE_PLACES: usize = 64 / size_of::<u32>();
 
 /// The FAST scheme.
 pub struct Fast {
-    shape: Shape,
+    shape: FlashShape,
     /// Where each page is, or [`FREE`] or [`GONE`].
     map: Vec<u32>,
     /// The data block of each of the host's blocks, or [`NONE`].
     data: Vec<u32>,
-    sequential: Option<Sequential>,
-    random: VecDeque<Block>,
+    sequential: Option<SequentialLog>,
+    random: VecDeque<FlashBlock>,
     /// Pages that are left in the youngest random log block.
     random_left: u32,
     log_blocks: u32,
@@ -47,10 +47,10 @@ pub struct Fast {
 
 /// The sequential log.
 #[derive(Clone, Copy)]
-struct Sequential {
+struct SequentialLog {
     /// The host's block that owns it.
     owner: u32,
-    block: Block,
+    block: FlashBlock,
     /// The page in order that is appended next.
     next: u32,
 }
@@ -60,7 +60,7 @@ impl Fast {
     ///
     /// # Errors
     /// Where there are too few extra blocks for them.
-    pub fn new(shape: Shape, log_blocks: Option<u32>) -> Result<Self> {
+    pub fn new(shape: FlashShape, log_blocks: Option<u32>) -> Result<Self> {
         let extra = shape.extra_blocks;
         let most = extra.saturating_sub(OTHER_BLOCKS);
         if most == 0 {
@@ -100,7 +100,7 @@ impl Fast {
         if *data == NONE {
             *data = flash.take_free().0;
         }
-        let at = self.shape.page_at(Block(*data), offset);
+        let at = self.shape.page_at(FlashBlock(*data), offset);
         self.put(page, at, flash);
     }
 
@@ -114,16 +114,16 @@ impl Fast {
             self.end_sequential(sequential, None, flash);
         }
         let block = flash.take_free();
-        self.sequential = Some(Sequential { owner, block, next: 1 });
+        self.sequential = Some(SequentialLog { owner, block, next: 1 });
         let at = self.shape.page_at(block, 0);
         self.put(page, at, flash);
     }
 
     /// FA3.
-    fn write_owned(&mut self, sequential: Sequential, page: HostPage, flash: &mut Flash) {
+    fn write_owned(&mut self, sequential: SequentialLog, page: HostPage, flash: &mut Flash) {
         let (owner, offset) = self.split(page);
         if offset == sequential.next {
-            self.sequential = Some(Sequential { next: offset + 1, ..sequential });
+            self.sequential = Some(SequentialLog { next: offset + 1, ..sequential });
             let at = self.shape.page_at(sequential.block, offset);
             self.put(page, at, flash);
         } else if offset > sequential.next {
@@ -136,8 +136,8 @@ impl Fast {
     }
 
     /// The sequential log becomes the data block: by switch, or with the rest of the pages gathered in it.
-    fn end_sequential(&mut self, sequential: Sequential, new: Option<HostPage>, flash: &mut Flash) {
-        let Sequential { owner, block, next } = sequential;
+    fn end_sequential(&mut self, sequential: SequentialLog, new: Option<HostPage>, flash: &mut Flash) {
+        let SequentialLog { owner, block, next } = sequential;
         if next == self.shape.block_pages {
             flash.counts.switch_merges += 1;
         } else {
@@ -155,9 +155,9 @@ impl Fast {
         self.replace_data(owner, to, flash);
     }
 
-    fn replace_data(&mut self, owner: u32, by: Block, flash: &mut Flash) {
+    fn replace_data(&mut self, owner: u32, by: FlashBlock, flash: &mut Flash) {
         let old = std::mem::replace(&mut self.data[owner as usize], by.0);
-        flash.erase(Block(old));
+        flash.erase(FlashBlock(old));
     }
 
     /// Copies the newest version of each page of a block to its slot in another (FA5).
@@ -244,7 +244,7 @@ impl Fast {
 /// What is gathered where.
 struct Gathering {
     owner: u32,
-    to: Block,
+    to: FlashBlock,
     /// The first slot to fill.
     from_offset: u32,
     /// The page that the host is writing, which is taken in.

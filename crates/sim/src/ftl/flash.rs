@@ -1,7 +1,7 @@
 //! The memory itself: what each page holds, how often each block was erased, and what was done.
 
-use super::free_blocks::Free;
-use super::{Block, FlashPage, HostPage, Shape};
+use super::free_blocks::FreeBlocks;
+use super::{FlashBlock, FlashPage, FlashShape, HostPage};
 use crate::prefetch::{ask_for, table};
 
 /// No page, no version.
@@ -9,7 +9,7 @@ const NONE: u32 = u32::MAX;
 
 /// What a flash page says of itself (its spare area).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct PageStamp {
     /// Whose content it is, or [`NONE`] where it is erased.
     page: u32,
     /// The host's write that it is of.
@@ -17,11 +17,11 @@ pub(super) struct Stamp {
 }
 
 /// Stamps in a line of the cache.
-const LINE_STAMPS: usize = 64 / size_of::<Stamp>();
+const LINE_STAMPS: usize = 64 / size_of::<PageStamp>();
 
-const ERASED: Stamp = Stamp { page: NONE, version: 0 };
+const ERASED: PageStamp = PageStamp { page: NONE, version: 0 };
 
-impl Stamp {
+impl PageStamp {
     /// Version `version` of `page`.
     pub(super) fn new(page: HostPage, version: u32) -> Self {
         Self { page: page.0, version }
@@ -30,7 +30,7 @@ impl Stamp {
 
 /// What was done since it was last reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct FlashCounts {
     /// Pages that were moved from one place of the flash to another.
     pub copied_pages: u64,
     /// Blocks erased.
@@ -47,33 +47,33 @@ pub struct Counts {
 
 /// A flash memory.
 pub struct Flash {
-    shape: Shape,
-    stamps: Vec<Stamp>,
+    shape: FlashShape,
+    stamps: Vec<PageStamp>,
     erases: Vec<u32>,
-    free: Free,
+    free: FreeBlocks,
     /// Of the host's write under way.
     pub(super) version: u32,
     /// What was done.
-    pub counts: Counts,
+    pub counts: FlashCounts,
     overwritten: Option<FlashPage>,
 }
 
 impl Flash {
     /// A new one, all of it erased.
-    pub fn new(shape: Shape) -> Self {
+    pub fn new(shape: FlashShape) -> Self {
         Self {
             shape,
             stamps: table(ERASED, shape.flash_pages() as usize),
             erases: vec![0; shape.blocks() as usize],
-            free: Free::all(shape.blocks()),
+            free: FreeBlocks::all(shape.blocks()),
             version: 0,
-            counts: Counts::default(),
+            counts: FlashCounts::default(),
             overwritten: None,
         }
     }
 
     /// Its size.
-    pub fn shape(&self) -> Shape {
+    pub fn shape(&self) -> FlashShape {
         self.shape
     }
 
@@ -86,13 +86,13 @@ impl Flash {
     ///
     /// # Panics
     /// Where there is none: the scheme has counted wrong.
-    pub fn take_free(&mut self) -> Block {
+    pub fn take_free(&mut self) -> FlashBlock {
         self.free.take().expect("a scheme keeps a free block for what it is about to do")
     }
 
     /// Programs the host's newest version of `page`, which it is writing, at `at`.
     pub fn program(&mut self, page: HostPage, at: FlashPage) {
-        self.store(Stamp::new(page, self.version), at);
+        self.store(PageStamp::new(page, self.version), at);
     }
 
     /// Moves the content of one page to another.
@@ -101,7 +101,7 @@ impl Flash {
         self.store(self.stamps[from.0 as usize], to);
     }
 
-    fn store(&mut self, stamp: Stamp, at: FlashPage) {
+    fn store(&mut self, stamp: PageStamp, at: FlashPage) {
         let place = &mut self.stamps[at.0 as usize];
         if place.page != NONE {
             self.overwritten.get_or_insert(at);
@@ -110,7 +110,7 @@ impl Flash {
     }
 
     /// Erases `block`, which is free from then on.
-    pub fn erase(&mut self, block: Block) {
+    pub fn erase(&mut self, block: FlashBlock) {
         let first = self.shape.page_at(block, 0).0 as usize;
         self.stamps[first..first + self.shape.block_pages as usize].fill(ERASED);
         self.counts.erases += 1;
@@ -121,7 +121,7 @@ impl Flash {
 
     /// Whose content is at `at`, newest or not; `None` where it is erased.
     pub fn page_at(&self, at: FlashPage) -> Option<HostPage> {
-        let Stamp { page, .. } = self.stamps[at.0 as usize];
+        let PageStamp { page, .. } = self.stamps[at.0 as usize];
         (page != NONE).then_some(HostPage(page))
     }
 
@@ -131,12 +131,12 @@ impl Flash {
     }
 
     /// All of `block` will be looked through soon: for speed alone.
-    pub(super) fn foresee_block(&self, block: Block) {
+    pub(super) fn foresee_block(&self, block: FlashBlock) {
         self.shape.pages_of(block).step_by(LINE_STAMPS).for_each(|at| self.foresee(at));
     }
 
     /// Whether `at` holds what `stamp` says.
-    pub(super) fn holds(&self, stamp: Stamp, at: FlashPage) -> bool {
+    pub(super) fn holds(&self, stamp: PageStamp, at: FlashPage) -> bool {
         self.stamps.get(at.0 as usize) == Some(&stamp)
     }
 

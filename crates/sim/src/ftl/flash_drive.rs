@@ -1,8 +1,8 @@
 //! A flash memory with its translation layer, as its host sees it, and what is known of its life.
 
-use super::Loss;
-use super::version_ledger::Ledger;
-use super::{Counts, Figures, Flash, HostPage, Latency, Shape, Timing, Translation};
+use super::LayerFault;
+use super::version_ledger::VersionLedger;
+use super::{Flash, FlashCounts, FlashFigures, FlashShape, FlashTiming, HostPage, Translation, WriteLatency};
 use crate::{Error, Result};
 
 /// Host writes between two checks of every page: a check costs about as much as half a million writes.
@@ -12,44 +12,44 @@ const CHECK_EVERY: u64 = 1 << 25;
 const ASK_EVERY: u32 = 4096;
 
 /// A simulated flash drive.
-pub struct Drive<T> {
+pub struct FlashDrive<T> {
     flash: Flash,
     layer: T,
-    ledger: Ledger,
-    timing: Timing,
+    ledger: VersionLedger,
+    timing: FlashTiming,
     /// Of the writes that made the host wait for more than their own page.
-    slow: Latency,
-    host: Host,
+    slow: WriteLatency,
+    host: HostCounts,
 }
 
 /// What the host asked for, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Host {
+pub(super) struct HostCounts {
     pub(super) writes: u64,
     pub(super) reads: u64,
     pub(super) trims: u64,
     slow_writes: u64,
 }
 
-impl<T: Translation> Drive<T> {
+impl<T: Translation> FlashDrive<T> {
     /// A drive of `shape` that was never written, whose pages `layer` keeps.
     ///
     /// # Errors
     /// Where the shape cannot be.
-    pub fn new(shape: Shape, layer: T, timing: Timing) -> Result<Self> {
+    pub fn new(shape: FlashShape, layer: T, timing: FlashTiming) -> Result<Self> {
         let shape = shape.check()?;
         Ok(Self {
             flash: Flash::new(shape),
             layer,
-            ledger: Ledger::new(shape.host_pages()),
+            ledger: VersionLedger::new(shape.host_pages()),
             timing,
-            slow: Latency::default(),
-            host: Host::default(),
+            slow: WriteLatency::default(),
+            host: HostCounts::default(),
         })
     }
 
     /// Its size.
-    pub fn shape(&self) -> Shape {
+    pub fn shape(&self) -> FlashShape {
         self.flash.shape()
     }
 
@@ -59,7 +59,7 @@ impl<T: Translation> Drive<T> {
     }
 
     /// What was done so far.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> FlashCounts {
         self.flash.counts
     }
 
@@ -71,7 +71,7 @@ impl<T: Translation> Drive<T> {
     /// Writes every page once, in order, and forgets what that cost.
     ///
     /// # Errors
-    /// [`Error::Lost`], as [`Drive::write`].
+    /// [`Error::Lost`], as [`FlashDrive::write`].
     pub fn prefill(&mut self) -> Result<()> {
         self.prefill_while(&mut |_| true).map(drop)
     }
@@ -80,7 +80,7 @@ impl<T: Translation> Drive<T> {
     /// all of them are.
     ///
     /// # Errors
-    /// As [`Drive::prefill`].
+    /// As [`FlashDrive::prefill`].
     pub fn prefill_while(&mut self, goes_on: &mut dyn FnMut(u32) -> bool) -> Result<bool> {
         for page in 0..self.ledger.pages() {
             if page.is_multiple_of(ASK_EVERY) && !goes_on(page) {
@@ -88,9 +88,9 @@ impl<T: Translation> Drive<T> {
             }
             self.write(HostPage(page))?;
         }
-        self.flash.counts = Counts::default();
-        self.slow = Latency::default();
-        self.host = Host::default();
+        self.flash.counts = FlashCounts::default();
+        self.slow = WriteLatency::default();
+        self.host = HostCounts::default();
         Ok(true)
     }
 
@@ -104,10 +104,10 @@ impl<T: Translation> Drive<T> {
         let before = self.flash.counts;
         self.layer.write(page, &mut self.flash);
         self.host.writes += 1;
-        let Counts { copied_pages, erases, .. } = self.flash.counts;
+        let FlashCounts { copied_pages, erases, .. } = self.flash.counts;
         let (copied, erased) = (copied_pages - before.copied_pages, erases - before.erases);
         if copied + erased > 0 {
-            let Timing { read_ns, program_ns, erase_ns } = self.timing;
+            let FlashTiming { read_ns, program_ns, erase_ns } = self.timing;
             self.host.slow_writes += 1;
             self.slow.add(program_ns + copied * (read_ns + program_ns) + erased * erase_ns, 1);
         }
@@ -154,7 +154,7 @@ impl<T: Translation> Drive<T> {
     /// [`Error::Lost`] with what is found first.
     pub fn verify(&self) -> Result<()> {
         if let Some(at) = self.flash.overwritten() {
-            return Err(Error::Lost(Loss::Overwritten(at)));
+            return Err(Error::Lost(LayerFault::Overwritten(at)));
         }
         let check = |page| self.ledger.check(HostPage(page), &self.layer, &self.flash).map_err(Error::Lost);
         (0..self.ledger.pages()).try_for_each(check)
@@ -163,11 +163,11 @@ impl<T: Translation> Drive<T> {
     /// What is known of it, after checking every page.
     ///
     /// # Errors
-    /// As [`Drive::verify`].
-    pub fn figures(&self) -> Result<Figures> {
+    /// As [`FlashDrive::verify`].
+    pub fn figures(&self) -> Result<FlashFigures> {
         self.verify()?;
         let mut latency = self.slow.clone();
         latency.add(self.timing.program_ns, self.host.writes - self.host.slow_writes);
-        Ok(Figures::new(self.host, &self.flash, &latency))
+        Ok(FlashFigures::new(self.host, &self.flash, &latency))
     }
 }

@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-use super::flash_drive::Host;
-use super::{Counts, Flash, Latency};
+use super::flash_drive::HostCounts;
+use super::{Flash, FlashCounts, WriteLatency};
 
 /// What the host asked for, and what it cost the flash.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Figures {
+pub struct FlashFigures {
     /// Pages that the host wrote.
     pub host_writes: u64,
     /// Pages that the layer moved.
@@ -66,10 +66,10 @@ pub struct LatencyFigures {
     pub max_us: f64,
 }
 
-impl Figures {
-    pub(super) fn new(host: Host, flash: &Flash, latency: &Latency) -> Self {
+impl FlashFigures {
+    pub(super) fn new(host: HostCounts, flash: &Flash, latency: &WriteLatency) -> Self {
         let counts = flash.counts;
-        let Counts { copied_pages, erases, switch_merges, partial_merges, full_merges, reclaimed_blocks } = counts;
+        let FlashCounts { copied_pages, erases, switch_merges, partial_merges, full_merges, reclaimed_blocks } = counts;
         let copied_for_each = |many: u64| ratio(copied_pages, many);
         Self {
             host_writes: host.writes,
@@ -108,7 +108,7 @@ impl WearSpread {
 }
 
 impl LatencyFigures {
-    fn of(latency: &Latency) -> Self {
+    fn of(latency: &WriteLatency) -> Self {
         let part = |part| latency.quantile_ns(part) as f64 / 1000.0;
         Self {
             mean_us: latency.mean_ns() / 1000.0,

@@ -12,11 +12,11 @@ pub struct FlashPage(pub u32);
 
 /// A block of the flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Block(pub u32);
+pub struct FlashBlock(pub u32);
 
 /// The size of a flash memory, in blocks and pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct FlashShape {
     /// Blocks that the host sees.
     pub logical_blocks: u32,
     /// Blocks beyond those.
@@ -30,7 +30,7 @@ pub struct Shape {
 /// Pages of a block are counted in 16 bits, and one count is kept for "no candidate".
 const BLOCK_PAGES_MAX: u32 = u16::MAX as u32 - 1;
 
-impl Shape {
+impl FlashShape {
     /// The shape of a device that shows its host `bytes`, with `percent` of its blocks more: `--over-provision`.
     ///
     /// # Errors
@@ -92,17 +92,17 @@ impl Shape {
     }
 
     /// The block that `page` is in.
-    pub fn block_of(self, page: FlashPage) -> Block {
-        Block(page.0 / self.block_pages)
+    pub fn block_of(self, page: FlashPage) -> FlashBlock {
+        FlashBlock(page.0 / self.block_pages)
     }
 
     /// The page of `block` at `offset`.
-    pub fn page_at(self, block: Block, offset: u32) -> FlashPage {
+    pub fn page_at(self, block: FlashBlock, offset: u32) -> FlashPage {
         FlashPage(block.0 * self.block_pages + offset)
     }
 
     /// All pages of `block`.
-    pub fn pages_of(self, block: Block) -> impl Iterator<Item = FlashPage> + use<> {
+    pub fn pages_of(self, block: FlashBlock) -> impl Iterator<Item = FlashPage> + use<> {
         let first = block.0 * self.block_pages;
         (first..first + self.block_pages).map(FlashPage)
     }

@@ -1,7 +1,7 @@
 //! The footprint of a block trace: the space that it needs on a drive.
 
-use crate::block_trace::{Ahead, Kind, Request};
-use crate::{Error, Next, Result};
+use crate::block_trace::{BlockReadAhead, BlockRequest, RequestKind};
+use crate::{Error, NextPart, Result};
 
 /// The bytes that a trace touches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,12 +22,12 @@ impl Footprint {
     ///
     /// # Errors
     /// A line that is not understood.
-    pub fn of(trace: &mut Ahead, goes_on: &mut dyn FnMut(Self) -> bool) -> Result<Self> {
+    pub fn of(trace: &mut BlockReadAhead, goes_on: &mut dyn FnMut(Self) -> bool) -> Result<Self> {
         let mut all = Self::default();
         loop {
             match trace.batch(&mut || goes_on(all)) {
-                Ok(Next::Part(requests)) => requests.iter().for_each(|numbered| all.add(numbered.request)),
-                Ok(Next::End | Next::Stopped) | Err(Error::Truncated { .. }) => return Ok(all),
+                Ok(NextPart::Part(requests)) => requests.iter().for_each(|numbered| all.add(numbered.request)),
+                Ok(NextPart::End | NextPart::Stopped) | Err(Error::Truncated { .. }) => return Ok(all),
                 Err(error) => return Err(error),
             }
             if !goes_on(all) {
@@ -47,13 +47,13 @@ impl Footprint {
         }
     }
 
-    fn add(&mut self, Request { kind, span, .. }: Request) {
+    fn add(&mut self, BlockRequest { kind, span, .. }: BlockRequest) {
         self.requests += 1;
         if span.len > 0 {
             self.end = self.end.max(span.at.saturating_add(span.len));
         }
         self.largest = self.largest.max(span.len);
-        if kind == Kind::Write {
+        if kind == RequestKind::Write {
             self.written = self.written.saturating_add(span.len);
         }
     }

@@ -3,12 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::Block;
+use super::FlashBlock;
 
 /// TL3: the least erased is next, of several the lowest.
-pub(super) struct Free(BinaryHeap<Reverse<(u32, u32)>>);
+pub(super) struct FreeBlocks(BinaryHeap<Reverse<(u32, u32)>>);
 
-impl Free {
+impl FreeBlocks {
     /// `blocks` blocks that were never erased.
     pub(super) fn all(blocks: u32) -> Self {
         Self((0..blocks).map(|block| Reverse((0, block))).collect())
@@ -18,11 +18,11 @@ impl Free {
         self.0.len() as u32
     }
 
-    pub(super) fn take(&mut self) -> Option<Block> {
-        self.0.pop().map(|Reverse((_, block))| Block(block))
+    pub(super) fn take(&mut self) -> Option<FlashBlock> {
+        self.0.pop().map(|Reverse((_, block))| FlashBlock(block))
     }
 
-    pub(super) fn put(&mut self, block: Block, erases: u32) {
+    pub(super) fn put(&mut self, block: FlashBlock, erases: u32) {
         self.0.push(Reverse((erases, block.0)));
     }
 }

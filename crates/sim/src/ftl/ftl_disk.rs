@@ -11,14 +11,14 @@ use ferrite_disk::{Access, Disk, Geometry, Run, Zeroing};
 use ferrite_memory::{self as medium, Span};
 
 use super::drive_spec::AnyLayer;
-use super::{Drive, Figures, HostPage, Spec, Translation};
+use super::{DriveSpec, FlashDrive, FlashFigures, HostPage, Translation};
 use crate::Result;
 
 /// A simulated flash drive over the disk `D`.
 pub struct FtlDisk<D, T = AnyLayer> {
     inner: D,
     page_bytes: u64,
-    drive: Mutex<Drive<T>>,
+    drive: Mutex<FlashDrive<T>>,
 }
 
 impl<D: Disk> FtlDisk<D> {
@@ -26,18 +26,18 @@ impl<D: Disk> FtlDisk<D> {
     ///
     /// # Errors
     /// Where there can be no such drive.
-    pub fn new(inner: D, spec: Spec) -> Result<Self> {
-        let Spec { shape, .. } = spec;
+    pub fn new(inner: D, spec: DriveSpec) -> Result<Self> {
+        let DriveSpec { shape, .. } = spec;
         let block_bytes = u64::from(shape.page_bytes) * u64::from(shape.block_pages);
         let blocks = inner.geometry().size.div_ceil(block_bytes.max(1));
         let logical_blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
-        Ok(Self::with_drive(inner, Spec { shape: super::Shape { logical_blocks, ..shape }, ..spec }.build()?))
+        Ok(Self::with_drive(inner, DriveSpec { shape: super::FlashShape { logical_blocks, ..shape }, ..spec }.build()?))
     }
 }
 
 impl<D: Disk, T: Translation + Send> FtlDisk<D, T> {
     /// `inner` with the life of `drive`, which has as many bytes or more.
-    pub fn with_drive(inner: D, drive: Drive<T>) -> Self {
+    pub fn with_drive(inner: D, drive: FlashDrive<T>) -> Self {
         Self { inner, page_bytes: u64::from(drive.shape().page_bytes), drive: Mutex::new(drive) }
     }
 
@@ -45,11 +45,11 @@ impl<D: Disk, T: Translation + Send> FtlDisk<D, T> {
     ///
     /// # Errors
     /// [`crate::Error::Lost`].
-    pub fn figures(&self) -> Result<Figures> {
+    pub fn figures(&self) -> Result<FlashFigures> {
         self.drive().figures()
     }
 
-    fn drive(&self) -> MutexGuard<'_, Drive<T>> {
+    fn drive(&self) -> MutexGuard<'_, FlashDrive<T>> {
         self.drive.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -68,7 +68,7 @@ impl<D: Disk, T: Translation + Send> FtlDisk<D, T> {
     fn tell(
         &self,
         mut pages: impl Iterator<Item = u64>,
-        tell: impl Fn(&mut Drive<T>, HostPage) -> Result<()>,
+        tell: impl Fn(&mut FlashDrive<T>, HostPage) -> Result<()>,
     ) -> medium::Result<()> {
         let mut drive = self.drive();
         let told = pages.try_for_each(|page| tell(&mut drive, HostPage(page as u32)));
@@ -83,12 +83,12 @@ impl<D: Disk, T: Translation + Send> Disk for FtlDisk<D, T> {
 
     fn read(&self, at: u64, into: &mut [u8]) -> medium::Result<()> {
         self.inner.read(at, into)?;
-        self.tell(self.touched(Span::new(at, into.len() as u64)), Drive::read)
+        self.tell(self.touched(Span::new(at, into.len() as u64)), FlashDrive::read)
     }
 
     fn write(&self, at: u64, from: &[u8], access: Access) -> medium::Result<()> {
         self.inner.write(at, from, access)?;
-        self.tell(self.touched(Span::new(at, from.len() as u64)), Drive::write)
+        self.tell(self.touched(Span::new(at, from.len() as u64)), FlashDrive::write)
     }
 
     fn flush(&self) -> medium::Result<()> {
@@ -97,18 +97,18 @@ impl<D: Disk, T: Translation + Send> Disk for FtlDisk<D, T> {
 
     fn trim(&self, span: Span, access: Access) -> medium::Result<()> {
         self.inner.trim(span, access)?;
-        self.tell(self.whole(span), Drive::trim)
+        self.tell(self.whole(span), FlashDrive::trim)
     }
 
     fn write_zeroes(&self, span: Span, how: Zeroing) -> medium::Result<()> {
         self.inner.write_zeroes(span, how)?;
         let (touched, whole) = (self.touched(span), self.whole(span));
         if how.keep_space {
-            return self.tell(touched, Drive::write);
+            return self.tell(touched, FlashDrive::write);
         }
         // A page of which a part is zeroed has new content.
-        self.tell(touched.filter(|page| !whole.contains(page)), Drive::write)?;
-        self.tell(whole, Drive::trim)
+        self.tell(touched.filter(|page| !whole.contains(page)), FlashDrive::write)?;
+        self.tell(whole, FlashDrive::trim)
     }
 
     fn extents(&self, span: Span) -> medium::Result<Vec<Run>> {

@@ -4,7 +4,7 @@ use super::{FlashPage, HostPage};
 
 /// How a translation layer broke its promise (TL1, TL2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Loss {
+pub enum LayerFault {
     /// It says that a page that was written is nowhere.
     #[error("page {} was written and is said to be nowhere", .0.0)]
     Missing(HostPage),

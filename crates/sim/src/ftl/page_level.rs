@@ -7,9 +7,9 @@
 //! - PL3. Collecting copies a victim's valid pages to the active block, taking free blocks as it fills, and erases it.
 //! - PL4. A page of the flash is noted as valid if the map names it, and only then.
 
-use super::valid_pages::Valid;
-use super::victims::{Candidate, Victims};
-use super::{Block, Choice, Flash, FlashPage, HostPage, Shape, Translation};
+use super::valid_pages::ValidPages;
+use super::victims::{Candidate, VictimSet};
+use super::{Flash, FlashBlock, FlashPage, FlashShape, HostPage, Translation, VictimChoice};
 use crate::prefetch::{ask_for, table};
 use crate::{Error, Result};
 
@@ -20,13 +20,13 @@ const NONE: u32 = u32::MAX;
 
 /// The page-level scheme.
 pub struct PageLevel {
-    shape: Shape,
+    shape: FlashShape,
     /// Where each page is, or [`NONE`].
     map: Vec<u32>,
     /// The pages that `map` names.
-    valid: Valid,
-    victims: Victims,
-    active: Active,
+    valid: ValidPages,
+    victims: VictimSet,
+    active: ActiveBlock,
     /// What is copied out of a victim: nothing but amid that.
     moving: Vec<(HostPage, FlashPage)>,
     /// Host writes so far.
@@ -34,15 +34,15 @@ pub struct PageLevel {
 }
 
 /// The block that is being filled.
-struct Active {
-    block: Block,
+struct ActiveBlock {
+    block: FlashBlock,
     next: FlashPage,
     end: FlashPage,
 }
 
-impl Active {
+impl ActiveBlock {
     /// None yet: as if full.
-    const NONE: Self = Self { block: Block(NONE), next: FlashPage(0), end: FlashPage(0) };
+    const NONE: Self = Self { block: FlashBlock(NONE), next: FlashPage(0), end: FlashPage(0) };
 
     fn is_full(&self) -> bool {
         self.next == self.end
@@ -54,7 +54,7 @@ impl PageLevel {
     ///
     /// # Errors
     /// Where so few blocks are extra that collecting could not end.
-    pub fn new(shape: Shape, choice: Choice) -> Result<Self> {
+    pub fn new(shape: FlashShape, choice: VictimChoice) -> Result<Self> {
         if shape.extra_blocks <= FEW_FREE {
             let extra = shape.extra_blocks;
             return Err(Error::Model(format!(
@@ -65,9 +65,9 @@ impl PageLevel {
         Ok(Self {
             shape,
             map: table(NONE, shape.host_pages() as usize),
-            valid: Valid::none(shape),
-            victims: Victims::new(choice, shape),
-            active: Active::NONE,
+            valid: ValidPages::none(shape),
+            victims: VictimSet::new(choice, shape),
+            active: ActiveBlock::NONE,
             moving: Vec::new(),
             now: 0,
         })
@@ -88,10 +88,10 @@ impl PageLevel {
     /// PL1.
     fn close(&mut self) {
         let block = self.active.block;
-        if block != Active::NONE.block {
+        if block != ActiveBlock::NONE.block {
             let invalid_pages = self.invalid_pages(block);
             self.victims.enter(Candidate { block, invalid_pages }, self.now);
-            self.active = Active::NONE;
+            self.active = ActiveBlock::NONE;
         }
     }
 
@@ -99,7 +99,7 @@ impl PageLevel {
         self.close();
         let block = flash.take_free();
         let next = self.shape.page_at(block, 0);
-        self.active = Active { block, next, end: FlashPage(next.0 + self.shape.block_pages) };
+        self.active = ActiveBlock { block, next, end: FlashPage(next.0 + self.shape.block_pages) };
     }
 
     /// PL3.
@@ -150,7 +150,7 @@ impl PageLevel {
     }
 
     /// Of `block`, which is full.
-    fn invalid_pages(&self, block: Block) -> u16 {
+    fn invalid_pages(&self, block: FlashBlock) -> u16 {
         (self.shape.block_pages - self.valid.count(block)) as u16
     }
 }

@@ -7,22 +7,22 @@ mod naive_fast;
 mod naive_page;
 mod page_rules;
 
-use super::{Drive, Figures, HostPage, Scheme, Shape, Spec, Timing};
+use super::{DriveSpec, FlashDrive, FlashFigures, FlashShape, FlashTiming, FtlScheme, HostPage};
 
 /// Small, so that sequences can be worked out by hand.
-pub(super) fn shape(logical_blocks: u32, extra_blocks: u32, block_pages: u32) -> Shape {
-    Shape { logical_blocks, extra_blocks, block_pages, page_bytes: 512 }
+pub(super) fn shape(logical_blocks: u32, extra_blocks: u32, block_pages: u32) -> FlashShape {
+    FlashShape { logical_blocks, extra_blocks, block_pages, page_bytes: 512 }
 }
 
-pub(super) fn drive(scheme: Scheme, shape: Shape) -> Drive<super::drive_spec::AnyLayer> {
-    Spec { scheme, shape, timing: Timing::default() }.build().expect("the shape fits the scheme")
+pub(super) fn drive(scheme: FtlScheme, shape: FlashShape) -> FlashDrive<super::drive_spec::AnyLayer> {
+    DriveSpec { scheme, shape, timing: FlashTiming::default() }.build().expect("the shape fits the scheme")
 }
 
 /// Writes `pages` in order; what that cost.
 pub(super) fn write_all(
-    drive: &mut Drive<super::drive_spec::AnyLayer>,
+    drive: &mut FlashDrive<super::drive_spec::AnyLayer>,
     pages: impl IntoIterator<Item = u32>,
-) -> Figures {
+) -> FlashFigures {
     pages.into_iter().for_each(|page| drive.write(HostPage(page)).expect("the layer keeps its promise"));
     drive.figures().expect("every page is where the layer says")
 }

@@ -1,15 +1,15 @@
 //! A block trace on a drive.
 
-use super::{Drive, HostPage, Shape, Translation};
-use crate::block_trace::{Ahead, Kind, Request};
-use crate::{Error, Next, Result};
+use super::{FlashDrive, FlashShape, HostPage, Translation};
+use crate::block_trace::{BlockReadAhead, BlockRequest, RequestKind};
+use crate::{Error, NextPart, Result};
 
 /// Requests between the one that a drive is told of and the one that it may expect.
 const FORESEEN: usize = 8;
 
 /// How a trace is replayed.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Replay {
+pub struct TraceReplay {
     /// Pages beyond the drive are taken modulo its size; without it they are refused. A request of more pages than the
     /// drive has is refused always.
     pub wraps: bool,
@@ -17,7 +17,7 @@ pub struct Replay {
 
 /// How far a replay is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Replayed {
+pub struct ReplayProgress {
     /// Requests of the trace.
     pub requests: u64,
     /// Pages that they touched.
@@ -28,7 +28,7 @@ pub struct Replayed {
     pub is_whole: bool,
 }
 
-impl Replay {
+impl TraceReplay {
     /// Gives every request of `trace` to each of `drives`, page by page; a page that a request touches in part counts
     /// whole. `goes_on` is asked every few thousand requests, between which all drives see the same.
     ///
@@ -36,16 +36,16 @@ impl Replay {
     /// Where the trace is not understood or does not fit a drive, with its line; where a layer loses a page.
     pub fn run<T: Translation>(
         self,
-        trace: &mut Ahead,
-        drives: &mut [Drive<T>],
-        goes_on: &mut dyn FnMut(Replayed) -> bool,
-    ) -> Result<Replayed> {
-        let mut done = Replayed::default();
+        trace: &mut BlockReadAhead,
+        drives: &mut [FlashDrive<T>],
+        goes_on: &mut dyn FnMut(ReplayProgress) -> bool,
+    ) -> Result<ReplayProgress> {
+        let mut done = ReplayProgress::default();
         loop {
             let requests = match trace.batch(&mut || goes_on(done))? {
-                Next::Part(requests) => requests,
-                Next::End => return Ok(Replayed { is_whole: true, ..done }),
-                Next::Stopped => return Ok(done),
+                NextPart::Part(requests) => requests,
+                NextPart::End => return Ok(ReplayProgress { is_whole: true, ..done }),
+                NextPart::Stopped => return Ok(done),
             };
             let mut pages = 0;
             for drive in &mut *drives {
@@ -71,8 +71,8 @@ impl Replay {
     }
 
     /// The first page alone: what follows lies beside it.
-    fn foresee<T: Translation>(self, request: Request, drive: &Drive<T>) {
-        let Shape { page_bytes, .. } = drive.shape();
+    fn foresee<T: Translation>(self, request: BlockRequest, drive: &FlashDrive<T>) {
+        let FlashShape { page_bytes, .. } = drive.shape();
         let first = request.span.at / u64::from(page_bytes);
         drive.foresee(self.on_drive(first, drive.shape().host_pages().into()));
     }
@@ -83,15 +83,19 @@ impl Replay {
     }
 
     /// How many pages it touched.
-    fn request<T: Translation>(self, Request { kind, span, .. }: Request, drive: &mut Drive<T>) -> Result<u64> {
+    fn request<T: Translation>(
+        self,
+        BlockRequest { kind, span, .. }: BlockRequest,
+        drive: &mut FlashDrive<T>,
+    ) -> Result<u64> {
         let (page_bytes, pages) = (u64::from(drive.shape().page_bytes), u64::from(drive.shape().host_pages()));
         let end = span.at.saturating_add(span.len);
         // A page of which a part is trimmed keeps its content.
         let (first, last) = match kind {
-            Kind::Trim => (span.at.div_ceil(page_bytes), end / page_bytes),
+            RequestKind::Trim => (span.at.div_ceil(page_bytes), end / page_bytes),
             // Of some formats a request may have no bytes.
-            Kind::Read | Kind::Write if span.len == 0 => (0, 0),
-            Kind::Read | Kind::Write => (span.at / page_bytes, end.div_ceil(page_bytes)),
+            RequestKind::Read | RequestKind::Write if span.len == 0 => (0, 0),
+            RequestKind::Read | RequestKind::Write => (span.at / page_bytes, end.div_ceil(page_bytes)),
         };
         if self.wraps && last.saturating_sub(first) > pages {
             return Err(Error::Larger { request: last - first, pages: pages as u32 });
@@ -102,9 +106,9 @@ impl Replay {
         for page in first..last {
             let page = self.on_drive(page, pages);
             match kind {
-                Kind::Read => drive.read(page)?,
-                Kind::Write => drive.write(page)?,
-                Kind::Trim => drive.trim(page)?,
+                RequestKind::Read => drive.read(page)?,
+                RequestKind::Write => drive.write(page)?,
+                RequestKind::Trim => drive.trim(page)?,
             }
         }
         Ok(last.saturating_sub(first))

@@ -1,48 +1,48 @@
 //! Which pages of each block hold a newest version.
 
-use super::{Block, Shape};
+use super::{FlashBlock, FlashShape};
 use crate::prefetch::table;
 
 /// A bit for each page, in whole words for each block.
-pub(super) struct Valid {
+pub(super) struct ValidPages {
     words: Vec<u64>,
     block_words: usize,
     /// How many of each block are.
     counts: Vec<u16>,
 }
 
-impl Valid {
+impl ValidPages {
     /// None.
-    pub(super) fn none(shape: Shape) -> Self {
+    pub(super) fn none(shape: FlashShape) -> Self {
         let block_words = shape.block_pages.div_ceil(u64::BITS) as usize;
         let blocks = shape.blocks() as usize;
         Self { words: table(0, block_words * blocks), block_words, counts: vec![0; blocks] }
     }
 
     /// The page of `block` at `offset`, which was none, is one now.
-    pub(super) fn enter(&mut self, block: Block, offset: u32) {
+    pub(super) fn enter(&mut self, block: FlashBlock, offset: u32) {
         self.counts[block.0 as usize] += 1;
         self.turn(block, offset);
     }
 
     /// The page of `block` at `offset`, which was one, is none now.
-    pub(super) fn leave(&mut self, block: Block, offset: u32) {
+    pub(super) fn leave(&mut self, block: FlashBlock, offset: u32) {
         self.counts[block.0 as usize] -= 1;
         self.turn(block, offset);
     }
 
-    fn turn(&mut self, block: Block, offset: u32) {
+    fn turn(&mut self, block: FlashBlock, offset: u32) {
         let word = block.0 as usize * self.block_words + (offset / u64::BITS) as usize;
         self.words[word] ^= 1 << (offset % u64::BITS);
     }
 
     /// How many of `block` are.
-    pub(super) fn count(&self, block: Block) -> u32 {
+    pub(super) fn count(&self, block: FlashBlock) -> u32 {
         self.counts[block.0 as usize].into()
     }
 
     /// The offsets of those of `block`, in order.
-    pub(super) fn of(&self, block: Block) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn of(&self, block: FlashBlock) -> impl Iterator<Item = u32> + '_ {
         let first = block.0 as usize * self.block_words;
         self.words[first..first + self.block_words].iter().enumerate().flat_map(|(i, word)| {
             let mut left = *word;
@@ -55,7 +55,7 @@ impl Valid {
     }
 
     /// From now on none of `block` is.
-    pub(super) fn clear(&mut self, block: Block) {
+    pub(super) fn clear(&mut self, block: FlashBlock) {
         let first = block.0 as usize * self.block_words;
         self.words[first..first + self.block_words].fill(0);
         self.counts[block.0 as usize] = 0;

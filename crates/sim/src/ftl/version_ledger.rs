@@ -1,7 +1,7 @@
 //! What the host wrote last, kept apart from every scheme: the judge of TL2.
 
-use super::Loss;
-use super::flash::{Flash, Stamp};
+use super::LayerFault;
+use super::flash::{Flash, PageStamp};
 use super::{HostPage, Translation};
 use crate::prefetch::{ask_for, table};
 
@@ -9,12 +9,12 @@ use crate::prefetch::{ask_for, table};
 const NOTHING: u32 = 0;
 
 /// The newest version of each page.
-pub(super) struct Ledger {
+pub(super) struct VersionLedger {
     newest: Vec<u32>,
     last: u32,
 }
 
-impl Ledger {
+impl VersionLedger {
     pub(super) fn new(pages: u32) -> Self {
         Self { newest: table(NOTHING, pages as usize), last: NOTHING }
     }
@@ -39,13 +39,13 @@ impl Ledger {
     }
 
     /// Whether `page` is where `layer` says.
-    pub(super) fn check(&self, page: HostPage, layer: &impl Translation, flash: &Flash) -> Result<(), Loss> {
+    pub(super) fn check(&self, page: HostPage, layer: &impl Translation, flash: &Flash) -> Result<(), LayerFault> {
         match (self.newest[page.0 as usize], layer.locate(page)) {
             (NOTHING, None) => Ok(()),
-            (NOTHING, Some(at)) => Err(Loss::Spurious(page, at)),
-            (_, None) => Err(Loss::Missing(page)),
-            (version, Some(at)) if flash.holds(Stamp::new(page, version), at) => Ok(()),
-            (_, Some(at)) => Err(Loss::Stale(page, at)),
+            (NOTHING, Some(at)) => Err(LayerFault::Spurious(page, at)),
+            (_, None) => Err(LayerFault::Missing(page)),
+            (version, Some(at)) if flash.holds(PageStamp::new(page, version), at) => Ok(()),
+            (_, Some(at)) => Err(LayerFault::Stale(page, at)),
         }
     }
 }

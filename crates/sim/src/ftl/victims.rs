@@ -2,17 +2,17 @@
 
 use std::collections::VecDeque;
 
-use super::{Block, Shape};
+use super::{FlashBlock, FlashShape};
 
 mod cost_benefit;
 mod tournament;
 
-use cost_benefit::Ages;
+use cost_benefit::CostBenefitLists;
 use tournament::Tournament;
 
 /// How the victim of a collection is chosen, among the blocks that are full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Choice {
+pub enum VictimChoice {
     /// The one with most invalid pages, of several the lowest.
     #[default]
     Greedy,
@@ -24,32 +24,32 @@ pub enum Choice {
     Fifo,
 }
 
-impl Choice {
+impl VictimChoice {
     /// All of them, by the names that people type.
     pub const ALL: [(&'static str, Self); 3] =
         [("greedy", Self::Greedy), ("cost-benefit", Self::CostBenefit), ("fifo", Self::Fifo)];
 }
 
 /// The blocks that may be collected.
-pub(super) enum Victims {
+pub(super) enum VictimSet {
     Greedy(Tournament),
-    CostBenefit(Ages),
-    Fifo(VecDeque<Block>),
+    CostBenefit(CostBenefitLists),
+    Fifo(VecDeque<FlashBlock>),
 }
 
 /// A block and how many of its pages are invalid.
 #[derive(Clone, Copy)]
 pub(super) struct Candidate {
-    pub(super) block: Block,
+    pub(super) block: FlashBlock,
     pub(super) invalid_pages: u16,
 }
 
-impl Victims {
-    pub(super) fn new(choice: Choice, shape: Shape) -> Self {
+impl VictimSet {
+    pub(super) fn new(choice: VictimChoice, shape: FlashShape) -> Self {
         match choice {
-            Choice::Greedy => Self::Greedy(Tournament::new(shape.blocks() as usize)),
-            Choice::CostBenefit => Self::CostBenefit(Ages::new(shape)),
-            Choice::Fifo => Self::Fifo(VecDeque::new()),
+            VictimChoice::Greedy => Self::Greedy(Tournament::new(shape.blocks() as usize)),
+            VictimChoice::CostBenefit => Self::CostBenefit(CostBenefitLists::new(shape)),
+            VictimChoice::Fifo => Self::Fifo(VecDeque::new()),
         }
     }
 
@@ -72,7 +72,7 @@ impl Victims {
     }
 
     /// Takes the next victim.
-    pub(super) fn take(&mut self, now: u64) -> Option<Block> {
+    pub(super) fn take(&mut self, now: u64) -> Option<FlashBlock> {
         match self {
             Self::Greedy(tournament) => tournament.take(),
             Self::CostBenefit(ages) => ages.take(now),

@@ -2,7 +2,7 @@
 
 /// What a flash memory's operations take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timing {
+pub struct FlashTiming {
     /// Reading a page.
     pub read_ns: u64,
     /// Programming a page.
@@ -11,7 +11,7 @@ pub struct Timing {
     pub erase_ns: u64,
 }
 
-impl Default for Timing {
+impl Default for FlashTiming {
     /// Single-level cells with large blocks, as in FAST's paper (Lee et al. 2007): 25 us, 200 us, 2 ms.
     fn default() -> Self {
         Self { read_ns: 25_000, program_ns: 200_000, erase_ns: 2_000_000 }
@@ -23,8 +23,8 @@ const STEPS: usize = 32;
 
 /// Times, told by their mean, parts and greatest.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Latency {
-    classes: Vec<Class>,
+pub struct WriteLatency {
+    classes: Vec<LatencyClass>,
     count: u64,
     sum_ns: u128,
     max_ns: u64,
@@ -32,20 +32,20 @@ pub struct Latency {
 
 /// Times of about the same length.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Class {
+struct LatencyClass {
     count: u64,
     max_ns: u64,
 }
 
-impl Latency {
+impl WriteLatency {
     /// Counts `times` requests that took `ns` each.
     pub fn add(&mut self, ns: u64, times: u64) {
         let class = class_of(ns);
         if class >= self.classes.len() {
-            self.classes.resize(class + 1, Class::default());
+            self.classes.resize(class + 1, LatencyClass::default());
         }
         let known = &mut self.classes[class];
-        *known = Class { count: known.count + times, max_ns: known.max_ns.max(ns) };
+        *known = LatencyClass { count: known.count + times, max_ns: known.max_ns.max(ns) };
         self.count += times;
         self.sum_ns += u128::from(ns) * u128::from(times);
         self.max_ns = self.max_ns.max(ns);

@@ -8,11 +8,11 @@ fn a_reader_that_panics_is_no_end_of_the_trace() {
         into.push(*count);
         Ok(true)
     };
-    let mut ahead = Ahead::of(|| Ok(0), gather, |_| false).expect("a thread");
+    let mut ahead = ReadAhead::of(|| Ok(0), gather, |_| false).expect("a thread");
     let mut given = 0;
     let end = loop {
         match ahead.batch(&mut || true) {
-            Ok(Next::Part(part)) => given += part.len(),
+            Ok(NextPart::Part(part)) => given += part.len(),
             end => break end.map(drop),
         }
     };

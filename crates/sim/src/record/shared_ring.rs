@@ -34,10 +34,10 @@ const WORDS: usize = 16;
 pub const BYTES: usize = (WORDS + ROOM) * 8;
 
 /// One side's mapping. One thread at a time puts, and one takes.
-pub struct Ring(NonNull<AtomicU64>);
+pub struct SharedRing(NonNull<AtomicU64>);
 
 // SAFETY: all that is reached through it are atomic words.
-unsafe impl Send for Ring {}
+unsafe impl Send for SharedRing {}
 
 unsafe extern "C" {
     fn mmap(at: *mut c_void, bytes: usize, access: c_int, how: c_int, file: c_int, from: i64) -> *mut c_void;
@@ -47,7 +47,7 @@ unsafe extern "C" {
 const READ_AND_WRITE: c_int = 1 | 2;
 const SHARED: c_int = 1;
 
-impl Ring {
+impl SharedRing {
     /// Maps a file of [`BYTES`], which may then be closed.
     ///
     /// # Errors
@@ -102,7 +102,7 @@ impl Ring {
     }
 }
 
-impl Drop for Ring {
+impl Drop for SharedRing {
     fn drop(&mut self) {
         // SAFETY: it was mapped so, and no reference into it outlives `self`.
         unsafe { munmap(self.0.as_ptr().cast(), BYTES) };

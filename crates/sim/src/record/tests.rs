@@ -3,10 +3,10 @@
 mod access_meaning;
 
 use super::*;
-use crate::cache::Shape;
+use crate::cache::CacheShape;
 
-fn first() -> First {
-    First { shape: Shape { bytes: 64 << 10, ways: 2, line_bytes: 64 }, cores: 1, instructions: false }
+fn first() -> FirstLevel {
+    FirstLevel { shape: CacheShape { bytes: 64 << 10, ways: 2, line_bytes: 64 }, cores: 1, instructions: false }
 }
 
 fn program(words: &[&str]) -> Program {
@@ -14,11 +14,11 @@ fn program(words: &[&str]) -> Program {
 }
 
 /// All events of a program, and its accesses; none where QEMU is missing.
-fn recorded(words: &[&str]) -> Option<(Vec<Event>, u64)> {
+fn recorded(words: &[&str]) -> Option<(Vec<CacheEvent>, u64)> {
     recorded_behind(first(), words)
 }
 
-fn recorded_behind(first: First, words: &[&str]) -> Option<(Vec<Event>, u64)> {
+fn recorded_behind(first: FirstLevel, words: &[&str]) -> Option<(Vec<CacheEvent>, u64)> {
     if let Err(error) = qemu_files::qemu() {
         println!("recording was not tested: {error}");
         return None;
@@ -46,9 +46,9 @@ fn a_program_is_recorded_to_its_end() {
 /// A first level that holds more dirty lines at the end than a frame may have events.
 #[test]
 fn what_a_large_first_level_writes_back_arrives() {
-    let shape = Shape { bytes: 256 << 20, ways: 16, line_bytes: 64 };
+    let shape = CacheShape { bytes: 256 << 20, ways: 16, line_bytes: 64 };
     let words = ["perl", "-e", "my $x = 'a' x 80_000_000; exit length($x) != 80_000_000"];
-    let Some((events, _)) = recorded_behind(First { shape, ..first() }, &words) else { return };
+    let Some((events, _)) = recorded_behind(FirstLevel { shape, ..first() }, &words) else { return };
     let writes = events.iter().filter(|event| event.is_write()).count();
     assert!(writes > 80_000_000 / 64, "{writes} lines");
 }
@@ -171,7 +171,7 @@ fn a_program_that_uses_any_descriptor_is_left_alone() {
 #[test]
 fn words_go_round_in_their_order() {
     let file = qemu_files::shared(shared_ring::BYTES).expect("memory");
-    let (from, to) = (Ring::map(&file).expect("mapped"), Ring::map(&file).expect("mapped"));
+    let (from, to) = (SharedRing::map(&file).expect("mapped"), SharedRing::map(&file).expect("mapped"));
     let (mut put, mut taken, mut into) = (0_u64, 0, vec![0; 700_000]);
     for round in 0..8 {
         let words: Vec<u64> = (put..put + 600_000 + round).collect();

@@ -4,15 +4,15 @@ use std::str::FromStr;
 
 use super::champsim::{self, RECORD};
 use super::compact::{self, HEAD};
-use super::text_trace::{Parser, after_fetches, parse_line};
-use super::{Reading, din, drmemtrace, lackey, ramulator};
-use crate::detect::{FirstLines, Verdict};
+use super::text_trace::{TextParser, after_fetches, parse_line};
+use super::{TraceOptions, din, drmemtrace, lackey, ramulator};
+use crate::detect::{FirstLines, FormatVerdict};
 use crate::trace_input::MARK;
-use crate::{Error, Input, Result};
+use crate::{Error, Result, TraceInput};
 
 /// The forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum AccessFormat {
     /// valgrind's
     Lackey,
     /// Dinero's
@@ -32,7 +32,7 @@ pub enum Form {
 /// Bytes that are looked at.
 pub(super) const LOOKED_AT: usize = 1 << 16;
 
-impl Form {
+impl AccessFormat {
     /// All, by name.
     pub const ALL: [(&'static str, Self); 7] = [
         ("lackey", Self::Lackey),
@@ -48,12 +48,12 @@ impl Form {
     ///
     /// # Errors
     /// When it is empty, cannot be read, or is of no known form.
-    pub fn of(input: &mut Input, reading: Reading) -> Result<Self> {
+    pub fn of(input: &mut TraceInput, reading: TraceOptions) -> Result<Self> {
         input.ensure_content()?;
         reading.form.map_or_else(|| Self::looked_at(input, reading), Ok)
     }
 
-    fn looked_at(input: &mut Input, reading: Reading) -> Result<Self> {
+    fn looked_at(input: &mut TraceInput, reading: TraceOptions) -> Result<Self> {
         let begin = input.peek(LOOKED_AT)?;
         if begin.get(1..8) == Some(&HEAD[1..]) {
             return Ok(Self::CompactPc);
@@ -71,7 +71,7 @@ impl Form {
     }
 
     /// The grammar of a form that is lines of text.
-    pub(super) fn parser(self, cores: u16) -> Option<Parser> {
+    pub(super) fn parser(self, cores: u16) -> Option<TextParser> {
         match self {
             Self::Lackey => Some(after_fetches(lackey::parse)),
             Self::Din => Some(after_fetches(din::parse)),
@@ -102,7 +102,7 @@ impl Form {
     }
 }
 
-impl FromStr for Form {
+impl FromStr for AccessFormat {
     type Err = String;
 
     fn from_str(name: &str) -> std::result::Result<Self, String> {
@@ -112,10 +112,10 @@ impl FromStr for Form {
 }
 
 /// Returns the verdict of the text forms' readers on a trace that begins with `begin`, or is only that if `is_whole`.
-fn text_verdict(begin: &[u8], is_whole: bool, cores: u16) -> Verdict<Form> {
-    Verdict::of(begin, is_whole, |lines: &FirstLines<'_>| {
+fn text_verdict(begin: &[u8], is_whole: bool, cores: u16) -> FormatVerdict<AccessFormat> {
+    FormatVerdict::of(begin, is_whole, |lines: &FirstLines<'_>| {
         let mut found = Vec::new();
-        let tried = Form::ALL.into_iter().filter_map(|(_, form)| {
+        let tried = AccessFormat::ALL.into_iter().filter_map(|(_, form)| {
             let mut parser = form.parser(cores)?;
             Some(lines.try_reader(form, |line| {
                 found.clear();
@@ -128,14 +128,14 @@ fn text_verdict(begin: &[u8], is_whole: bool, cores: u16) -> Verdict<Form> {
 }
 
 /// Returns the form of a trace that does not begin with text, or why it has no form.
-fn binary(begin: &[u8], reading: Reading) -> std::result::Result<Form, String> {
+fn binary(begin: &[u8], reading: TraceOptions) -> std::result::Result<AccessFormat, String> {
     const NONE: &str = "its bytes are of no known form; --format names one";
     let is_whole = |record: usize| begin.len() == LOOKED_AT || begin.len().is_multiple_of(record);
     if begin.iter().all(|byte| *byte == 0) {
         return Err(format!("its first {} bytes are zeros; --format names a form that has them", begin.len()));
     }
     if is_champsim(begin) {
-        return Ok(Form::Champsim);
+        return Ok(AccessFormat::Champsim);
     }
     if !compact::is_plausible(begin, reading) {
         return Err(NONE.into());
@@ -147,7 +147,7 @@ fn binary(begin: &[u8], reading: Reading) -> std::result::Result<Form, String> {
     if is_whole(RECORD) && records.iter().all(|record| champsim::decode(record, &mut Vec::new()).is_ok()) {
         return Err("it can be read as champsim and as compact: name one by --format".into());
     }
-    Ok(Form::Compact)
+    Ok(AccessFormat::Compact)
 }
 
 /// Instructions are somewhere, branch or do not, and some touch memory, which is nowhere near 0. Where a prefetch or a

@@ -1,17 +1,17 @@
 //! A trace that is read ahead.
 
-use super::{Access, Reader};
+use super::{AccessReader, MemoryAccess};
 use crate::Result;
 
 /// A trace that is read ahead.
-pub type Ahead = crate::read_ahead::Ahead<Access>;
+pub type AccessReadAhead = crate::read_ahead::ReadAhead<MemoryAccess>;
 
-impl Ahead {
+impl AccessReadAhead {
     /// Reads `reader` from now on.
     ///
     /// # Errors
     /// There is no thread to be had.
-    pub fn new(reader: Box<dyn Reader>) -> Result<Self> {
+    pub fn new(reader: Box<dyn AccessReader>) -> Result<Self> {
         Self::of(|| Ok(reader), |reader, into| reader.read(into), |reader| reader.is_cut())
     }
 }

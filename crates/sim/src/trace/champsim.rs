@@ -8,9 +8,9 @@
 //! 32  u64 x 4   addresses read, 0 for none
 //! ```
 
-use super::record_chunks::Chunks;
-use super::{Access, Kind, Reader};
-use crate::{Error, Input, Result};
+use super::record_chunks::RecordChunks;
+use super::{AccessKind, AccessReader, MemoryAccess};
+use crate::{Error, Result, TraceInput};
 
 /// Bytes of a record.
 pub const RECORD: usize = 64;
@@ -19,17 +19,17 @@ pub const RECORD: usize = 64;
 const BYTES: u32 = 1;
 
 /// Records of a trace.
-pub struct Records(Chunks);
+pub struct ChampsimReader(RecordChunks);
 
-impl Records {
+impl ChampsimReader {
     /// None read yet.
-    pub fn new(input: Input) -> Self {
-        Self(Chunks::of(input, RECORD))
+    pub fn new(input: TraceInput) -> Self {
+        Self(RecordChunks::of(input, RECORD))
     }
 }
 
-impl Reader for Records {
-    fn read(&mut self, into: &mut Vec<Access>) -> Result<bool> {
+impl AccessReader for ChampsimReader {
+    fn read(&mut self, into: &mut Vec<MemoryAccess>) -> Result<bool> {
         let more = self.0.next()?;
         for (record, number) in self.0.bytes.chunks_exact(RECORD).zip(self.0.before + 1..) {
             decode(record, into).map_err(|why| Error::malformed(&self.0.input.path, number, why))?;
@@ -42,17 +42,18 @@ impl Reader for Records {
 ///
 /// # Errors
 /// Why it is none.
-pub fn decode(record: &[u8], into: &mut Vec<Access>) -> std::result::Result<(), String> {
+pub fn decode(record: &[u8], into: &mut Vec<MemoryAccess>) -> std::result::Result<(), String> {
     if record[8] > 1 || record[9] > 1 {
         return Err(format!("a branch is told by 0 or 1, not by {} and {}", record[8], record[9]));
     }
     let mut words = record.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
     let counter = words.next().unwrap_or_default();
-    into.push(Access::new(Kind::Fetch, counter, BYTES));
+    into.push(MemoryAccess::new(AccessKind::Fetch, counter, BYTES));
     let addresses: Vec<u64> = words.skip(1).collect();
-    let access = |kind, address: &u64| Access::new(kind, *address, BYTES).by(counter);
+    let access = |kind, address: &u64| MemoryAccess::new(kind, *address, BYTES).by(counter);
     let used = |of: &[u64], kind| of.iter().filter(|at| **at != 0).map(|at| access(kind, at)).collect();
-    let (reads, writes): (Vec<_>, Vec<_>) = (used(&addresses[2..6], Kind::Read), used(&addresses[..2], Kind::Write));
+    let (reads, writes): (Vec<_>, Vec<_>) =
+        (used(&addresses[2..6], AccessKind::Read), used(&addresses[..2], AccessKind::Write));
     into.extend(reads.into_iter().chain(writes));
     Ok(())
 }

@@ -11,11 +11,11 @@
 
 use std::io::{Read, Write};
 
-use super::record_chunks::Chunks;
+use super::record_chunks::RecordChunks;
 use super::text_trace::shown;
-use super::{Access, Kind, Reader, Reading, Word, Words};
-use crate::cache::Event;
-use crate::{Error, Input, Result};
+use super::{AccessKind, AccessReader, MemoryAccess, PackedWord, PackedWords, TraceOptions};
+use crate::cache::CacheEvent;
+use crate::{Error, Result, TraceInput};
 
 /// Where the core stands.
 const CORE_SHIFT: u32 = 56;
@@ -32,29 +32,29 @@ pub const fn bytes_of(have_signatures: bool) -> usize {
 }
 
 /// Words of a trace.
-pub struct Packed {
-    chunks: Chunks,
-    reading: Reading,
+pub struct PackedReader {
+    chunks: RecordChunks,
+    reading: TraceOptions,
     have_signatures: bool,
     /// What is wrong with the word behind those that were given.
     wrong: Option<Error>,
 }
 
-impl Packed {
+impl PackedReader {
     /// None read yet, of words alone.
-    pub fn new(input: Input, reading: Reading) -> Self {
+    pub fn new(input: TraceInput, reading: TraceOptions) -> Self {
         Self::of(input, reading, false)
     }
 
-    fn of(input: Input, reading: Reading, have_signatures: bool) -> Self {
-        Self { chunks: Chunks::of(input, bytes_of(have_signatures)), reading, have_signatures, wrong: None }
+    fn of(input: TraceInput, reading: TraceOptions, have_signatures: bool) -> Self {
+        Self { chunks: RecordChunks::of(input, bytes_of(have_signatures)), reading, have_signatures, wrong: None }
     }
 
     /// The same of words with signatures; the head is read.
     ///
     /// # Errors
     /// When it is none, or that of another version.
-    pub fn with_signatures(mut input: Input, reading: Reading) -> Result<Self> {
+    pub fn with_signatures(mut input: TraceInput, reading: TraceOptions) -> Result<Self> {
         let mut head = Vec::new();
         let read = (&mut input.bytes).take(HEAD.len() as u64).read_to_end(&mut head);
         read.map_err(|error| Error::reading(&input.path, 0, error))?;
@@ -68,13 +68,13 @@ impl Packed {
         Err(Error::malformed(&input.path, 1, format!("{head} is no head of a trace with signatures, of version 1")))
     }
 
-    fn next(&mut self) -> Result<Words<'_>> {
+    fn next(&mut self) -> Result<PackedWords<'_>> {
         if let Some(wrong) = self.wrong.take() {
             return Err(wrong);
         }
         let bytes = bytes_of(self.have_signatures);
         let mut more = self.chunks.next()?;
-        let Reading { cores, line_bits, .. } = self.reading;
+        let TraceOptions { cores, line_bits, .. } = self.reading;
         let line = |bytes| line(bytes, cores, line_bits);
         let all = self.chunks.bytes.chunks_exact(bytes).fold(0, |all, word| all | line(word));
         if is_beyond(all, line_bits) {
@@ -86,23 +86,23 @@ impl Packed {
             self.chunks.bytes.truncate(wrong * bytes);
             more = true;
         }
-        Ok(Words { bytes: &self.chunks.bytes, have_signatures: self.have_signatures, cores, line_bits, more })
+        Ok(PackedWords { bytes: &self.chunks.bytes, have_signatures: self.have_signatures, cores, line_bits, more })
     }
 }
 
-impl Reader for Packed {
-    fn read(&mut self, into: &mut Vec<Access>) -> Result<bool> {
+impl AccessReader for PackedReader {
+    fn read(&mut self, into: &mut Vec<MemoryAccess>) -> Result<bool> {
         let line_bits = self.reading.line_bits;
         let words = self.next()?;
-        words.each(|word: Word| {
-            let kind = if word.is_write { Kind::Write } else { Kind::Read };
+        words.each(|word: PackedWord| {
+            let kind = if word.is_write { AccessKind::Write } else { AccessKind::Read };
             let (core, signature) = (word.core, word.signature());
-            into.push(Access { core, signature, ..Access::new(kind, word.line << line_bits, 1) });
+            into.push(MemoryAccess { core, signature, ..MemoryAccess::new(kind, word.line << line_bits, 1) });
         });
         Ok(words.more)
     }
 
-    fn words(&mut self) -> Option<Result<Words<'_>>> {
+    fn words(&mut self) -> Option<Result<PackedWords<'_>>> {
         Some(self.next())
     }
 }
@@ -134,16 +134,16 @@ fn is_beyond(line: u64, line_bits: u32) -> bool {
 }
 
 /// Whether a trace may begin with these bytes: every whole word is of a line that is.
-pub fn is_plausible(begin: &[u8], reading: Reading) -> bool {
-    let Reading { cores, line_bits, .. } = reading;
+pub fn is_plausible(begin: &[u8], reading: TraceOptions) -> bool {
+    let TraceOptions { cores, line_bits, .. } = reading;
     begin.chunks_exact(8).all(|word| !is_beyond(line(word, cores, line_bits), line_bits))
 }
 
 /// The words of an access: one for each line that it touches. The core is kept where there are several.
-pub fn pack(access: &Access, reading: &Reading, mut push: impl FnMut(u64)) {
+pub fn pack(access: &MemoryAccess, reading: &TraceOptions, mut push: impl FnMut(u64)) {
     let (core, kept) = if reading.cores > 1 { (u64::from(access.core) << CORE_SHIFT, BESIDE) } else { (0, u64::MAX) };
     for line in access.lines(reading.line_bits) {
-        push(core | line << 1 & kept | u64::from(access.kind == Kind::Write));
+        push(core | line << 1 & kept | u64::from(access.kind == AccessKind::Write));
     }
 }
 
@@ -163,14 +163,14 @@ pub enum Packing {
 }
 
 /// Writes a compact form, within zstd.
-pub struct Writer<W: Write> {
+pub struct PackedWriter<W: Write> {
     zstd: zstd::Encoder<'static, W>,
     packing: Packing,
     chunk: Vec<u8>,
     what: String,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> PackedWriter<W> {
     /// Onto `to`, which messages call `name`.
     ///
     /// # Errors
@@ -202,7 +202,7 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn event(&mut self, event: Event) -> Result<()> {
+    pub fn event(&mut self, event: CacheEvent) -> Result<()> {
         self.push(event.line() << 1 | u64::from(event.is_write()), event.signature())
     }
 

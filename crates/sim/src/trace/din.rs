@@ -1,25 +1,25 @@
 //! Dinero's `din`: a label (0 reads, 1 writes, 2 fetches, 3 and 4 mean nothing here) and an address in hexadecimal;
 //! what follows is ignored, as Dinero does.
 
-use super::text_trace::{Parsed, hexadecimal, shown, words};
-use super::{Access, Kind};
+use super::text_trace::{LineResult, hexadecimal, shown, words};
+use super::{AccessKind, MemoryAccess};
 
 /// Dinero takes an access for a word.
 const WORD_BYTES: u32 = 4;
 
-pub fn parse(line: &[u8], into: &mut Vec<Access>) -> Parsed {
+pub fn parse(line: &[u8], into: &mut Vec<MemoryAccess>) -> LineResult {
     let mut words = words(line);
     let (Some(label), address) = (words.next(), words.next()) else { return Ok(()) };
     let kind = match label {
-        b"0" | b"r" | b"R" => Kind::Read,
-        b"1" | b"w" | b"W" => Kind::Write,
-        b"2" | b"i" | b"I" => Kind::Fetch,
+        b"0" | b"r" | b"R" => AccessKind::Read,
+        b"1" | b"w" | b"W" => AccessKind::Write,
+        b"2" | b"i" | b"I" => AccessKind::Fetch,
         b"3" | b"4" => return Ok(()),
         _ => return Err(format!("the label {} is none of 0 to 4", shown(label))),
     };
     let address = address.and_then(hexadecimal);
     let address = address.ok_or_else(|| format!("no hexadecimal address after the label: {}", shown(line)))?;
-    into.push(Access::new(kind, aligned(address), WORD_BYTES));
+    into.push(MemoryAccess::new(kind, aligned(address), WORD_BYTES));
     Ok(())
 }
 

@@ -6,11 +6,11 @@
 //! workload, as `W0.T3`. The code of an instruction is shown by byte, or by word if the trace lists only registers and
 //! their dependences; what is too long for a line goes on in the next, behind the same numbers.
 
-use super::text_trace::{Parser, decimal, hexadecimal, shown, words};
-use super::{Access, Kind};
+use super::text_trace::{TextParser, decimal, hexadecimal, shown, words};
+use super::{AccessKind, MemoryAccess};
 
 /// A parser that remembers which threads it has seen.
-pub fn parser(cores: u16) -> Parser {
+pub fn parser(cores: u16) -> TextParser {
     let mut threads: Vec<Vec<u8>> = Vec::new();
     Box::new(move |line, into| {
         let Some((thread, mut access)) = parse(line)? else { return Ok(()) };
@@ -25,15 +25,15 @@ pub fn parser(cores: u16) -> Parser {
     })
 }
 
-fn parse(line: &[u8]) -> Result<Option<(&[u8], Access)>, String> {
+fn parse(line: &[u8]) -> Result<Option<(&[u8], MemoryAccess)>, String> {
     let words: Vec<&[u8]> = words(line).take(12).collect();
     let Some(at) = words.iter().position(|word| *word == b"byte(s)") else { return quiet(line, &words) };
     let told = |what: &str| format!("{what}: {}", shown(line));
     let kind = at.checked_sub(2).map(|at| words[at]).ok_or_else(|| told("no kind and size before \"byte(s)\""))?;
     let kind = match kind {
-        b"read" => Kind::Read,
-        b"write" => Kind::Write,
-        b"ifetch" => Kind::Fetch,
+        b"read" => AccessKind::Read,
+        b"write" => AccessKind::Write,
+        b"ifetch" => AccessKind::Fetch,
         other if other.starts_with(b"pref") || other.ends_with(b"flush") => return Ok(None),
         _ => return Err(told("neither read, write nor ifetch")),
     };
@@ -42,13 +42,13 @@ fn parse(line: &[u8]) -> Result<Option<(&[u8], Access)>, String> {
     let address = words.get(at + 2).filter(|_| words[at + 1] == b"@").and_then(|word| hexadecimal(word));
     let address = address.ok_or_else(|| told("no \"@ 0x..\" after \"byte(s)\""))?;
     let thread = at.checked_sub(3).map_or(&b""[..], |at| words[at]);
-    let access = Access::new(kind, address, bytes);
+    let access = MemoryAccess::new(kind, address, bytes);
     let counter = words.get(at + 5).filter(|_| words[at + 3..at + 5] == [&b"by"[..], b"PC"]);
     Ok(Some((thread, counter.and_then(|word| hexadecimal(word)).map_or(access, |counter| access.by(counter)))))
 }
 
 /// What is no access but belongs there: heads, markers, the sum at the end.
-fn quiet<'a>(line: &[u8], words: &[&[u8]]) -> Result<Option<(&'a [u8], Access)>, String> {
+fn quiet<'a>(line: &[u8], words: &[&[u8]]) -> Result<Option<(&'a [u8], MemoryAccess)>, String> {
     let begins = |with: &[u8]| words.first().is_some_and(|word| word.starts_with(with));
     let is_rule = words.len() == 1 && words[0].len() > 3 && words[0].iter().all(|byte| matches!(byte, b'-' | b'='));
     let is_marker = line.contains(&b'<') || line.contains(&b'>');

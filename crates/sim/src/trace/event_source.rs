@@ -1,52 +1,52 @@
 //! From accesses to what the last level sees.
 
-use super::{Access, Kind, Reader, Word, Words};
-use crate::cache::{Event, L1, Shape};
+use super::{AccessKind, AccessReader, MemoryAccess, PackedWord, PackedWords};
+use crate::cache::{CacheEvent, CacheShape, L1};
 use crate::{Result, host_memory};
 
 /// Where events of the last level come from.
-pub trait Source: Send {
+pub trait EventSource: Send {
     /// Puts the next ones behind those in `into`; whether there may be more.
     ///
     /// # Errors
     /// What is wrong with the trace or the recording. What came before it is in `into`.
-    fn read(&mut self, into: &mut Vec<Event>) -> Result<bool>;
+    fn read(&mut self, into: &mut Vec<CacheEvent>) -> Result<bool>;
 
     /// Accesses so far, before any filter.
     fn accesses(&self) -> u64;
 
-    /// As [`Reader::is_cut`].
+    /// As [`AccessReader::is_cut`].
     fn is_cut(&self) -> bool {
         false
     }
 }
 
 /// A trace through the first level of each core.
-pub struct Filter {
-    reader: Box<dyn Reader>,
+pub struct FirstLevelFilter {
+    reader: Box<dyn AccessReader>,
     data: Vec<L1>,
     instructions: Vec<L1>,
     line_bits: u32,
-    chunk: Vec<Access>,
+    chunk: Vec<MemoryAccess>,
     accesses: u64,
 }
 
 /// The first level.
 #[derive(Clone, Copy, Debug)]
-pub struct First {
+pub struct FirstLevel {
     /// Its shape.
-    pub shape: Shape,
+    pub shape: CacheShape,
     /// Cores that have one each.
     pub cores: u16,
     /// Whether there is another for instructions, as large.
     pub instructions: bool,
 }
 
-impl First {
+impl FirstLevel {
     /// Refuses one that is no cache, or that does not fit in memory.
     ///
     /// # Errors
-    /// As [`Shape::sets`]; [`crate::Error::Model`].
+    /// As [`CacheShape::sets`]; [`crate::Error::Model`].
     pub fn check(&self) -> Result<()> {
         let slots = u64::from(self.shape.sets()?) * u64::from(self.shape.ways) * (1 + u64::from(self.instructions));
         let bytes = slots * u64::from(self.cores.max(1)) * size_of::<u64>() as u64;
@@ -57,12 +57,12 @@ impl First {
     }
 }
 
-impl Filter {
+impl FirstLevelFilter {
     /// Around `reader`.
     ///
     /// # Errors
-    /// As [`First::check`].
-    pub fn new(reader: Box<dyn Reader>, first: First) -> Result<Self> {
+    /// As [`FirstLevel::check`].
+    pub fn new(reader: Box<dyn AccessReader>, first: FirstLevel) -> Result<Self> {
         first.check()?;
         let (sets, ways) = (first.shape.sets()? as usize, first.shape.ways as usize);
         let caches = |count: u16| (0..count).map(|_| L1::new(sets, ways)).collect();
@@ -76,24 +76,29 @@ impl Filter {
         })
     }
 
-    fn pass(&mut self, into: &mut Vec<Event>) {
+    fn pass(&mut self, into: &mut Vec<CacheEvent>) {
         for access in &self.chunk {
             let core = usize::from(access.core) % self.data.len();
             let l1 = match access.kind {
-                Kind::Fetch if self.instructions.is_empty() => continue,
-                Kind::Fetch => &mut self.instructions[core],
+                AccessKind::Fetch if self.instructions.is_empty() => continue,
+                AccessKind::Fetch => &mut self.instructions[core],
                 _ => &mut self.data[core],
             };
             self.accesses += 1;
             for line in access.lines(self.line_bits) {
-                l1.access(line, access.kind == Kind::Write, || access.signature, |event| into.push(Event(event)));
+                l1.access(
+                    line,
+                    access.kind == AccessKind::Write,
+                    || access.signature,
+                    |event| into.push(CacheEvent(event)),
+                );
             }
         }
     }
 }
 
-/// Without an [`Access`] for each: this form is there to be quick.
-fn pass_words(words: &Words<'_>, data: &mut [L1], into: &mut Vec<Event>) {
+/// Without an [`MemoryAccess`] for each: this form is there to be quick.
+fn pass_words(words: &PackedWords<'_>, data: &mut [L1], into: &mut Vec<CacheEvent>) {
     let cores = data.len();
     match data {
         [l1] => words.each(
@@ -105,12 +110,12 @@ fn pass_words(words: &Words<'_>, data: &mut [L1], into: &mut Vec<Event>) {
 }
 
 #[inline(always)]
-fn pass_word(word: Word, l1: &mut L1, into: &mut Vec<Event>) {
-    l1.access(word.line, word.is_write, || word.signature(), |event| into.push(Event(event)));
+fn pass_word(word: PackedWord, l1: &mut L1, into: &mut Vec<CacheEvent>) {
+    l1.access(word.line, word.is_write, || word.signature(), |event| into.push(CacheEvent(event)));
 }
 
-impl Source for Filter {
-    fn read(&mut self, into: &mut Vec<Event>) -> Result<bool> {
+impl EventSource for FirstLevelFilter {
+    fn read(&mut self, into: &mut Vec<CacheEvent>) -> Result<bool> {
         let more = if let Some(words) = self.reader.words() {
             words.map(|words| {
                 self.accesses += words.count() as u64;
@@ -124,7 +129,7 @@ impl Source for Filter {
             more
         };
         if !matches!(more, Ok(true)) {
-            self.data.iter_mut().for_each(|l1| l1.drain(|event| into.push(Event(event))));
+            self.data.iter_mut().for_each(|l1| l1.drain(|event| into.push(CacheEvent(event))));
         }
         more
     }
@@ -139,33 +144,33 @@ impl Source for Filter {
 }
 
 /// A trace of what the last level sees.
-pub struct Filtered {
-    reader: Box<dyn Reader>,
+pub struct FilteredTrace {
+    reader: Box<dyn AccessReader>,
     line_bits: u32,
-    chunk: Vec<Access>,
+    chunk: Vec<MemoryAccess>,
     accesses: u64,
 }
 
-impl Filtered {
+impl FilteredTrace {
     /// Around `reader`.
-    pub fn new(reader: Box<dyn Reader>, line_bits: u32) -> Self {
+    pub fn new(reader: Box<dyn AccessReader>, line_bits: u32) -> Self {
         Self { reader, line_bits, chunk: Vec::new(), accesses: 0 }
     }
 }
 
-impl Source for Filtered {
-    fn read(&mut self, into: &mut Vec<Event>) -> Result<bool> {
+impl EventSource for FilteredTrace {
+    fn read(&mut self, into: &mut Vec<CacheEvent>) -> Result<bool> {
         if let Some(words) = self.reader.words() {
             let words = words?;
             self.accesses += words.count() as u64;
-            words.each(|word| into.push(Event::new(word.line, word.is_write, word.signature())));
+            words.each(|word| into.push(CacheEvent::new(word.line, word.is_write, word.signature())));
             return Ok(words.more);
         }
         self.chunk.clear();
         let more = self.reader.read(&mut self.chunk);
-        for access in self.chunk.iter().filter(|access| access.kind != Kind::Fetch) {
+        for access in self.chunk.iter().filter(|access| access.kind != AccessKind::Fetch) {
             self.accesses += 1;
-            let event = |line| Event::new(line, access.kind == Kind::Write, access.signature);
+            let event = |line| CacheEvent::new(line, access.kind == AccessKind::Write, access.signature);
             into.extend(access.lines(self.line_bits).map(event));
         }
         more

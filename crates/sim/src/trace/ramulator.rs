@@ -1,10 +1,10 @@
 //! Ramulator's CPU traces: how many other instructions come first, the address of a read, perhaps that of a writeback.
 //! Addresses are decimal, or hexadecimal behind `0x`.
 
-use super::text_trace::{Parsed, decimal, hexadecimal, shown, words};
-use super::{Access, Kind};
+use super::text_trace::{LineResult, decimal, hexadecimal, shown, words};
+use super::{AccessKind, MemoryAccess};
 
-pub fn parse(line: &[u8], into: &mut Vec<Access>) -> Parsed {
+pub fn parse(line: &[u8], into: &mut Vec<MemoryAccess>) -> LineResult {
     let words: Vec<&[u8]> = words(line).take(4).collect();
     let (read, written) = match words[..] {
         [] => return Ok(()),
@@ -13,9 +13,9 @@ pub fn parse(line: &[u8], into: &mut Vec<Access>) -> Parsed {
         _ => return Err(format!("a count and one or two addresses make a line: {}", shown(line))),
     };
     let one = |word: &[u8]| address(word).ok_or_else(|| format!("{} is no address", shown(word)));
-    into.push(Access::new(Kind::Read, one(read)?, 1));
+    into.push(MemoryAccess::new(AccessKind::Read, one(read)?, 1));
     if let Some(written) = written {
-        into.push(Access::new(Kind::Write, one(written)?, 1));
+        into.push(MemoryAccess::new(AccessKind::Write, one(written)?, 1));
     }
     Ok(())
 }

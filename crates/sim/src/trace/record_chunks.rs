@@ -3,12 +3,12 @@
 use std::io::{self, BufRead};
 
 use crate::trace_input::CHUNK;
-use crate::{Error, Input, Result};
+use crate::{Error, Result, TraceInput};
 
 /// Reads the records of a trace.
-pub struct Chunks {
+pub struct RecordChunks {
     /// Where they come from.
-    pub input: Input,
+    pub input: TraceInput,
     /// Whole records.
     pub bytes: Vec<u8>,
     /// Records before those.
@@ -18,9 +18,9 @@ pub struct Chunks {
     failure: Option<Error>,
 }
 
-impl Chunks {
+impl RecordChunks {
     /// Records of so many bytes, none read yet.
-    pub fn of(input: Input, record: usize) -> Self {
+    pub fn of(input: TraceInput, record: usize) -> Self {
         Self { input, bytes: Vec::new(), before: 0, record, failure: None }
     }
 

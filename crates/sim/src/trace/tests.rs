@@ -8,7 +8,7 @@ use super::access_format::LOOKED_AT;
 use super::compact::HEAD;
 use super::*;
 use crate::Error;
-use crate::cache::{Event, Shape};
+use crate::cache::{CacheEvent, CacheShape};
 
 const LACKEY: &str =
     "==12== Lackey, an example Valgrind tool\n==12== \nI  04001000,3\n L 1ffeff,8\n S 0421c7cc,4\n M 0421c7d0,2\n";
@@ -23,23 +23,23 @@ const DRMEMTRACE: &str = "Output format:\n<--record#-> <--instr#->: <---tid---> 
     7           2:     3264107 write        8 byte(s) @ 0x00007fff1355c6c0 by PC 0x00007f86ef03d10a\n\
     View tool results:\n              2 : total instructions\n";
 
-pub(super) fn reading() -> Reading {
-    Reading { form: None, line_bits: 6, cores: 1 }
+pub(super) fn reading() -> TraceOptions {
+    TraceOptions { form: None, line_bits: 6, cores: 1 }
 }
 
-pub(super) fn read_as(bytes: impl Into<Vec<u8>>, reading: Reading) -> Result<Vec<Access>> {
-    let input = Input::over(Path::new("it"), std::io::Cursor::new(bytes.into()))?;
+pub(super) fn read_as(bytes: impl Into<Vec<u8>>, reading: TraceOptions) -> Result<Vec<MemoryAccess>> {
+    let input = TraceInput::over(Path::new("it"), std::io::Cursor::new(bytes.into()))?;
     let (mut reader, mut all) = (open(input, reading)?, Vec::new());
     while reader.read(&mut all)? {}
     Ok(all)
 }
 
-fn read(bytes: impl Into<Vec<u8>>) -> Result<Vec<Access>> {
+fn read(bytes: impl Into<Vec<u8>>) -> Result<Vec<MemoryAccess>> {
     read_as(bytes, reading())
 }
 
-fn access(kind: Kind, address: u64, bytes: u32) -> Access {
-    Access::new(kind, address, bytes)
+fn access(kind: AccessKind, address: u64, bytes: u32) -> MemoryAccess {
+    MemoryAccess::new(kind, address, bytes)
 }
 
 /// One record: an instruction at 0x401000 that reads two places and writes one.
@@ -60,7 +60,7 @@ fn signed_words(all: &[u64], signatures: &[u8]) -> Vec<u8> {
 
 #[test]
 fn text_forms_are_told_and_read() {
-    use Kind::{Fetch, Read, Write};
+    use AccessKind::{Fetch, Read, Write};
     let lackey = [
         access(Fetch, 0x0400_1000, 3),
         access(Read, 0x1f_feff, 8),
@@ -78,14 +78,14 @@ fn text_forms_are_told_and_read() {
     let drmemtrace = [
         access(Fetch, 0x7f86_ef03_d107, 3),
         access(Read, 0x7fff_1355_c6c8, 8).by(0x7f86_ef03_d107),
-        Access { core: 1, ..access(Write, 0x7fff_1355_c6c0, 8).by(0x7f86_ef03_d10a) },
+        MemoryAccess { core: 1, ..access(Write, 0x7fff_1355_c6c0, 8).by(0x7f86_ef03_d10a) },
     ];
-    assert_eq!(read_as(DRMEMTRACE, Reading { cores: 4, ..reading() }).expect("drmemtrace"), drmemtrace);
+    assert_eq!(read_as(DRMEMTRACE, TraceOptions { cores: 4, ..reading() }).expect("drmemtrace"), drmemtrace);
 }
 
 #[test]
 fn binary_forms_are_told_and_read() {
-    use Kind::{Fetch, Read, Write};
+    use AccessKind::{Fetch, Read, Write};
     let all = [
         access(Fetch, 0x40_1000, 1),
         access(Read, 0x7fff_0080, 1),
@@ -98,11 +98,12 @@ fn binary_forms_are_told_and_read() {
         read(words(&[0, 3, 200])).expect("compact"),
         [access(Read, 0, 1), access(Write, 64, 1), access(Read, 6400, 1)]
     );
-    let signed = [Access { signature: 7, ..access(Read, 0, 1) }, Access { signature: 9, ..access(Write, 64, 1) }];
+    let signed =
+        [MemoryAccess { signature: 7, ..access(Read, 0, 1) }, MemoryAccess { signature: 9, ..access(Write, 64, 1) }];
     assert_eq!(read(signed_words(&[0, 3], &[7, 9])).expect("compact-pc"), signed);
     assert_eq!(read(HEAD).expect("nothing but a head"), []);
-    for form in [None, Some(Form::Lackey), Some(Form::Compact)] {
-        let told = read_as("", Reading { form, ..reading() }).expect_err("nothing").to_string();
+    for form in [None, Some(AccessFormat::Lackey), Some(AccessFormat::Compact)] {
+        let told = read_as("", TraceOptions { form, ..reading() }).expect_err("nothing").to_string();
         assert!(told.ends_with("it is empty"), "{told}");
     }
 }
@@ -120,7 +121,7 @@ fn messages_of_valgrind_are_none_of_the_trace() {
 /// One count that is no label of Dinero's is enough, and so is one address with letters.
 #[test]
 fn ramulator_and_dinero_are_told_apart() {
-    use Kind::{Read, Write};
+    use AccessKind::{Read, Write};
     let ramulator = [1000, 2000, 3000, 4000].map(|at| access(Read, at, 1));
     assert_eq!(read("0 1000\n1 2000\n7 3000\n0 4000\n").expect("ramulator"), ramulator);
     let hexadecimal = [access(Read, 0x13C_6040, 1), access(Read, 0x13E_1700, 1), access(Write, 0x13C_6040, 1)];
@@ -134,7 +135,7 @@ fn ramulator_and_dinero_are_told_apart() {
 /// Views of older versions, and of traces that list registers only.
 #[test]
 fn every_view_of_drmemtrace_is_read() {
-    use Kind::{Fetch, Read};
+    use AccessKind::{Fetch, Read};
     let old = "Output format:\n<record#>: T<tid> <record details>\n\
         ------------------------------------------------------------\n        1: T1773976 <marker: version 4>\n\
         7: T1773966 ifetch       8 byte(s) @ 0x0000000000401012 48 8d 34 25 00 20 40 lea    0x00402000 -> %rsi\n\
@@ -153,9 +154,11 @@ fn a_few_odd_records_are_champsims_all_the_same() {
     let odd = words(&[0x40_1000, 0, 0, 0, 0x7fff_0080, 64, 0, 0]);
     let is_told = |sound: usize, others: usize| {
         let records = [champsim().repeat(sound), odd.repeat(others)].concat();
-        let form =
-            Form::of(&mut Input::over(Path::new("it"), std::io::Cursor::new(records)).expect("memory"), reading());
-        form.is_ok_and(|form| form == Form::Champsim)
+        let form = AccessFormat::of(
+            &mut TraceInput::over(Path::new("it"), std::io::Cursor::new(records)).expect("memory"),
+            reading(),
+        );
+        form.is_ok_and(|form| form == AccessFormat::Champsim)
     };
     assert!(is_told(15, 1) && is_told(150, 10) && !is_told(14, 1) && !is_told(1, 1));
 }
@@ -163,7 +166,7 @@ fn a_few_odd_records_are_champsims_all_the_same() {
 /// Nobody said that it was compact. Where somebody does, the place is told.
 #[test]
 fn bytes_of_no_known_form_are_told() {
-    let compact = |cores| Reading { form: Some(Form::Compact), cores, ..reading() };
+    let compact = |cores| TraceOptions { form: Some(AccessFormat::Compact), cores, ..reading() };
     let beyond = words(&[2, 9 << 56]);
     let cut = [words(&[2]), vec![1; 4]].concat();
     for (bytes, reason) in [(beyond.clone(), "it:2: line"), (cut, "truncated after 1 ")] {
@@ -173,7 +176,7 @@ fn bytes_of_no_known_form_are_told() {
         let told = read_as(bytes, compact(1)).expect_err("not compact").to_string();
         assert!(told.contains(reason), "{told}");
     }
-    let of_cores = read_as(beyond, Reading { form: None, ..compact(16) }).expect("a core's number is on top");
+    let of_cores = read_as(beyond, TraceOptions { form: None, ..compact(16) }).expect("a core's number is on top");
     assert_eq!(of_cores[1].core, 9);
     let long = [words(&[2]).repeat(1 << 14), vec![0]].concat();
     assert!(matches!(read(long), Err(Error::Truncated { .. })), "its end was not looked at");
@@ -185,33 +188,35 @@ fn a_mark_before_text_is_skipped() {
     for text in [LACKEY, DIN, RAMULATOR, DRMEMTRACE] {
         let marked = format!("\u{feff}{text}");
         let form =
-            Form::of(&mut Input::over(Path::new("it"), text.as_bytes()).expect("memory"), reading()).expect("told");
+            AccessFormat::of(&mut TraceInput::over(Path::new("it"), text.as_bytes()).expect("memory"), reading())
+                .expect("told");
         for form in [None, Some(form)] {
             assert_eq!(
-                read_as(marked.clone(), Reading { form, ..reading() }).expect("marked"),
+                read_as(marked.clone(), TraceOptions { form, ..reading() }).expect("marked"),
                 read(text).expect("text")
             );
         }
     }
     let word = u64::from_le_bytes([0xef, 0xbb, 0xbf, b' ', b'1', 0, 0, 0]);
-    assert_eq!(read(words(&[word])).expect("compact"), [access(Kind::Write, word >> 1 << 6, 1)]);
+    assert_eq!(read(words(&[word])).expect("compact"), [access(AccessKind::Write, word >> 1 << 6, 1)]);
 }
 
 /// With signatures and without: then that of the region stands for them.
 #[test]
 fn words_that_are_packed_are_read_again() {
-    for (packing, form, signature) in
-        [(Packing::Words, Form::Compact, region(0x7fff_1355_c6fe)), (Packing::Signatures, Form::CompactPc, 77)]
-    {
-        let reading = Reading { form: Some(form), cores: 8, ..reading() };
-        let long = Access { core: 5, signature: 77, ..access(Kind::Write, 0x7fff_1355_c6fe, 4) };
-        let mut writer = Writer::new(Vec::new(), "it", packing).expect("it can be made");
+    for (packing, form, signature) in [
+        (Packing::Words, AccessFormat::Compact, region(0x7fff_1355_c6fe)),
+        (Packing::Signatures, AccessFormat::CompactPc, 77),
+    ] {
+        let reading = TraceOptions { form: Some(form), cores: 8, ..reading() };
+        let long = MemoryAccess { core: 5, signature: 77, ..access(AccessKind::Write, 0x7fff_1355_c6fe, 4) };
+        let mut writer = PackedWriter::new(Vec::new(), "it", packing).expect("it can be made");
         pack(&long, &reading, |word| writer.push(word, long.signature).expect("memory"));
         let packed = writer.finish().expect("memory");
-        let line = |line: u64| Access { core: 5, signature, ..access(Kind::Write, line << 6, 1) };
+        let line = |line: u64| MemoryAccess { core: 5, signature, ..access(AccessKind::Write, line << 6, 1) };
         let lines = [line(0x7fff_1355_c6fe >> 6), line((0x7fff_1355_c6fe >> 6) + 1)];
         assert_eq!(read_as(packed.clone(), reading).expect("zstd"), lines);
-        let is_told = read_as(packed, Reading { form: None, ..reading }).is_ok_and(|read| read == lines);
+        let is_told = read_as(packed, TraceOptions { form: None, ..reading }).is_ok_and(|read| read == lines);
         assert!(is_told || packing == Packing::Words, "told by its head");
     }
 }
@@ -220,12 +225,13 @@ fn words_that_are_packed_are_read_again() {
 #[test]
 fn the_highest_addresses_are_packed_beside_their_core() {
     for (line_bits, cores) in [(3, 1), (3, 256), (6, 8), (12, 8)] {
-        let reading = Reading { form: Some(Form::Compact), line_bits, cores };
+        let reading = TraceOptions { form: Some(AccessFormat::Compact), line_bits, cores };
         for address in [0, 0x7fff_ffff_fff8, 0xffff_8880_1234_5678, 0xff00_0000_0000_0000, u64::MAX] {
-            let all = [Kind::Read, Kind::Write].map(|kind| Access { core: cores - 1, ..access(kind, address, 1) });
+            let all = [AccessKind::Read, AccessKind::Write]
+                .map(|kind| MemoryAccess { core: cores - 1, ..access(kind, address, 1) });
             let mut packed = Vec::new();
             all.iter().for_each(|one| pack(one, &reading, |word| packed.push(word)));
-            let line = |one: Access| Access { address: address >> line_bits << line_bits, ..one };
+            let line = |one: MemoryAccess| MemoryAccess { address: address >> line_bits << line_bits, ..one };
             assert_eq!(read_as(words(&packed), reading).expect("packed"), all.map(line), "{address:#x}, {reading:?}");
         }
     }
@@ -235,7 +241,7 @@ fn the_highest_addresses_are_packed_beside_their_core() {
 #[track_caller]
 fn is_malformed_at(bytes: impl Into<Vec<u8>>, form: &str, line: u64) {
     let form = Some(form.parse().expect("a form"));
-    match read_as(bytes, Reading { form, ..reading() }) {
+    match read_as(bytes, TraceOptions { form, ..reading() }) {
         Err(Error::Malformed { file, line: found, reason }) => {
             assert_eq!((file.as_path(), found), (Path::new("it"), line), "{reason}");
         }
@@ -274,22 +280,23 @@ fn malformed_lines_are_told() {
 }
 
 /// What is known of events but their signatures.
-fn lines(events: &[Event]) -> Vec<(u64, bool)> {
+fn lines(events: &[CacheEvent]) -> Vec<(u64, bool)> {
     events.iter().map(|event| (event.line(), event.is_write())).collect()
 }
 
-/// The compact forms pass the filters without an [`Access`] for each word. What comes before a wrong word is seen.
+/// The compact forms pass the filters without an [`MemoryAccess`] for each word. What comes before a wrong word is seen.
 #[test]
 fn words_pass_the_filters_as_accesses_do() {
-    let first = First { shape: Shape { bytes: 4096, ways: 2, line_bytes: 64 }, cores: 2, instructions: false };
+    let first =
+        FirstLevel { shape: CacheShape { bytes: 4096, ways: 2, line_bytes: 64 }, cores: 2, instructions: false };
     let all = [1 << 56 | 0x81, 0x80, 1 << 56 | 0x80, (1 << 56) - 1];
     let seen = |form, is_filtered| {
-        let trace = if form == Form::Compact { words(&all) } else { signed_words(&all, &[1, 2, 3, 4]) };
-        let input = Input::over(Path::new("it"), std::io::Cursor::new(trace)).expect("memory");
-        let reader = open(input, Reading { cores: 2, form: Some(form), line_bits: 10 }).expect("compact");
-        let mut source: Box<dyn Source> = match is_filtered {
-            true => Box::new(Filtered::new(reader, 10)),
-            false => Box::new(Filter::new(reader, first).expect("a cache")),
+        let trace = if form == AccessFormat::Compact { words(&all) } else { signed_words(&all, &[1, 2, 3, 4]) };
+        let input = TraceInput::over(Path::new("it"), std::io::Cursor::new(trace)).expect("memory");
+        let reader = open(input, TraceOptions { cores: 2, form: Some(form), line_bits: 10 }).expect("compact");
+        let mut source: Box<dyn EventSource> = match is_filtered {
+            true => Box::new(FilteredTrace::new(reader, 10)),
+            false => Box::new(FirstLevelFilter::new(reader, first).expect("a cache")),
         };
         let mut events = Vec::new();
         let wrong = loop {
@@ -302,11 +309,11 @@ fn words_pass_the_filters_as_accesses_do() {
         assert_eq!(source.accesses(), 3);
         (lines(&events), events.iter().map(|event| event.signature()).collect::<Vec<_>>())
     };
-    for (form, signatures) in [(Form::Compact, [region(0x40 << 10); 3]), (Form::CompactPc, [1, 2, 3])] {
+    for (form, signatures) in [(AccessFormat::Compact, [region(0x40 << 10); 3]), (AccessFormat::CompactPc, [1, 2, 3])] {
         assert_eq!(seen(form, true), (vec![(0x40, true), (0x40, false), (0x40, false)], signatures.to_vec()));
     }
     let a_cache_each = vec![(0x40, false), (0x40, false), (0x40, true)];
-    assert_eq!(seen(Form::CompactPc, false), (a_cache_each, vec![1, 2, 1]));
+    assert_eq!(seen(AccessFormat::CompactPc, false), (a_cache_each, vec![1, 2, 1]));
 }
 
 /// A file of zeros has no records, whatever could be read into them.
@@ -322,9 +329,9 @@ fn zeros_are_no_trace() {
 #[test]
 fn what_comes_before_a_cut_is_read() {
     let count = |bytes: Vec<u8>, form: &str| {
-        let input = Input::over(Path::new("it"), std::io::Cursor::new(bytes)).expect("memory");
+        let input = TraceInput::over(Path::new("it"), std::io::Cursor::new(bytes)).expect("memory");
         let form = Some(form.parse().expect("a form"));
-        let (mut reader, mut all) = (open(input, Reading { form, ..reading() }).expect("it begins"), Vec::new());
+        let (mut reader, mut all) = (open(input, TraceOptions { form, ..reading() }).expect("it begins"), Vec::new());
         let cut = loop {
             match reader.read(&mut all) {
                 Ok(true) => {}
@@ -351,7 +358,7 @@ fn truncated_traces_are_told() {
     let signed = [("compact-pc", HEAD[..5].to_vec()), ("compact-pc", signed_words(&[2, 4], &[1, 1])[..25].to_vec())];
     for (form, bytes) in cuts.into_iter().chain(signed).chain([("lackey", b" L 1000,8\n S 10".to_vec())]) {
         let form = Some(form.parse().expect("a form"));
-        let cut = read_as(bytes, Reading { form, ..reading() });
+        let cut = read_as(bytes, TraceOptions { form, ..reading() });
         assert!(matches!(cut, Err(Error::Truncated { .. })), "{form:?}: {cut:?}");
     }
 }
@@ -366,10 +373,15 @@ fn text_that_is_no_trace_is_refused() {
 #[test]
 fn a_filter_keeps_cores_and_instructions_apart() {
     let text = "I  1000,4\n L 103e,4\n S 2000,8\n L 1000,8\n";
-    let first = |instructions| First { shape: Shape { bytes: 4096, ways: 2, line_bytes: 64 }, cores: 1, instructions };
+    let first = |instructions| FirstLevel {
+        shape: CacheShape { bytes: 4096, ways: 2, line_bytes: 64 },
+        cores: 1,
+        instructions,
+    };
     let seen = |instructions| {
-        let input = Input::over(Path::new("it"), text.as_bytes()).expect("memory");
-        let mut filter = Filter::new(open(input, reading()).expect("lackey"), first(instructions)).expect("a cache");
+        let input = TraceInput::over(Path::new("it"), text.as_bytes()).expect("memory");
+        let mut filter =
+            FirstLevelFilter::new(open(input, reading()).expect("lackey"), first(instructions)).expect("a cache");
         let mut events = Vec::new();
         while filter.read(&mut events).expect("sound") {}
         (lines(&events), filter.accesses())

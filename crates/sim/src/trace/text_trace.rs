@@ -2,35 +2,35 @@
 
 use std::io::BufRead;
 
-use super::{Access, Kind, Reader};
-use crate::{Error, Input, Result};
+use super::{AccessKind, AccessReader, MemoryAccess};
+use crate::{Error, Result, TraceInput};
 
 /// Bytes of a line at most: nobody's are longer, and a file without line ends is no trace.
 const LINE_BYTES_MAX: usize = 4096;
 
 /// Lines of a trace.
-pub struct Lines {
-    input: Input,
-    parse: Parser,
+pub struct TextReader {
+    input: TraceInput,
+    parse: TextParser,
     line: Vec<u8>,
     done: u64,
     is_cut: bool,
 }
 
 /// Why a line is not understood.
-pub type Parsed = std::result::Result<(), String>;
+pub type LineResult = std::result::Result<(), String>;
 
 /// The grammar of a form: adds what a line says.
-pub type Parser = Box<dyn FnMut(&[u8], &mut Vec<Access>) -> Parsed + Send>;
+pub type TextParser = Box<dyn FnMut(&[u8], &mut Vec<MemoryAccess>) -> LineResult + Send>;
 
-impl Lines {
+impl TextReader {
     /// None read yet.
-    pub fn new(input: Input, parse: Parser) -> Self {
+    pub fn new(input: TraceInput, parse: TextParser) -> Self {
         Self { input, parse, line: Vec::new(), done: 0, is_cut: false }
     }
 
     /// Whether there was one.
-    fn next(&mut self, into: &mut Vec<Access>) -> Result<bool> {
+    fn next(&mut self, into: &mut Vec<MemoryAccess>) -> Result<bool> {
         self.line.clear();
         let mut limited = std::io::Read::take(&mut *self.input.bytes, LINE_BYTES_MAX as u64);
         let read = limited.read_until(b'\n', &mut self.line);
@@ -54,12 +54,12 @@ impl Lines {
 }
 
 /// Parses a line, with its end or without.
-pub fn parse_line(parse: &mut Parser, line: &[u8], into: &mut Vec<Access>) -> Parsed {
+pub fn parse_line(parse: &mut TextParser, line: &[u8], into: &mut Vec<MemoryAccess>) -> LineResult {
     parse(line.trim_ascii_end(), into)
 }
 
-impl Reader for Lines {
-    fn read(&mut self, into: &mut Vec<Access>) -> Result<bool> {
+impl AccessReader for TextReader {
+    fn read(&mut self, into: &mut Vec<MemoryAccess>) -> Result<bool> {
         for _ in 0..4096 {
             if !self.next(into)? {
                 return Ok(false);
@@ -74,13 +74,13 @@ impl Reader for Lines {
 }
 
 /// A parser of a form in which what an instruction accesses follows its fetch.
-pub fn after_fetches(parse: fn(&[u8], &mut Vec<Access>) -> Parsed) -> Parser {
+pub fn after_fetches(parse: fn(&[u8], &mut Vec<MemoryAccess>) -> LineResult) -> TextParser {
     let mut last = None;
     Box::new(move |line, into| {
         let before = into.len();
         parse(line, into)?;
         for access in &mut into[before..] {
-            if access.kind == Kind::Fetch {
+            if access.kind == AccessKind::Fetch {
                 last = Some(access.signature);
             }
             access.signature = last.unwrap_or(access.signature);

@@ -5,26 +5,26 @@ use std::sync::mpsc::SyncSender;
 
 use super::CHUNK;
 use crate::Error;
-use crate::read_ahead::{Next, Parts};
+use crate::read_ahead::{NextPart, PartStream};
 
 /// Parts that wait.
 const WAITING: usize = 4;
 
 /// What was unpacked.
-pub struct Unpacked {
-    parts: Parts<io::Result<Vec<u8>>>,
+pub struct DecompressedReader {
+    parts: PartStream<io::Result<Vec<u8>>>,
     part: Vec<u8>,
     taken: usize,
     has_ended: bool,
 }
 
-impl Unpacked {
+impl DecompressedReader {
     /// Of `packed`, which unpacks what is read from it, from now on.
     ///
     /// # Errors
     /// There is no thread to be had.
     pub fn of(packed: impl Read + Send + 'static) -> io::Result<Self> {
-        let parts = Parts::of(WAITING, move |to| unpack(packed, to))?;
+        let parts = PartStream::of(WAITING, move |to| unpack(packed, to))?;
         Ok(Self { parts, part: Vec::new(), taken: 0, has_ended: false })
     }
 }
@@ -48,11 +48,13 @@ fn unpack(mut packed: impl Read, to: &SyncSender<io::Result<Vec<u8>>>) {
     }
 }
 
-impl BufRead for Unpacked {
+impl BufRead for DecompressedReader {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.taken == self.part.len() && !self.has_ended {
             // Who ends without a word has panicked.
-            let Next::Part(part) = self.parts.next(&mut || true) else { return Err(io::Error::other(Error::Reader)) };
+            let NextPart::Part(part) = self.parts.next(&mut || true) else {
+                return Err(io::Error::other(Error::Reader));
+            };
             (self.part, self.taken) = (part?, 0);
             self.has_ended = self.part.is_empty();
         }
@@ -64,7 +66,7 @@ impl BufRead for Unpacked {
     }
 }
 
-impl Read for Unpacked {
+impl Read for DecompressedReader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.fill_buf()?.read(into)?;
         self.consume(read);

@@ -6,19 +6,19 @@ use std::io::{self, BufRead, Read};
 use flate2::bufread::GzDecoder;
 
 /// Decompresses all members.
-pub struct Members<R> {
+pub struct GzipMembers<R> {
     /// None after the last member and its padding.
     member: Option<GzDecoder<R>>,
 }
 
-impl<R: BufRead> Members<R> {
+impl<R: BufRead> GzipMembers<R> {
     /// Decompresses `packed`, which begins with a member.
     pub fn of(packed: R) -> Self {
         Self { member: Some(GzDecoder::new(packed)) }
     }
 }
 
-impl<R: BufRead> Read for Members<R> {
+impl<R: BufRead> Read for GzipMembers<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         while let Some(member) = &mut self.member {
             let read = member.read(into)?;

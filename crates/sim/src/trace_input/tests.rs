@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::Input;
+use super::TraceInput;
 use crate::Error;
 
 /// `bytes` through a program; none where this machine lacks it.
@@ -31,7 +31,7 @@ fn text() -> Vec<u8> {
 
 fn read(bytes: Vec<u8>) -> crate::Result<Vec<u8>> {
     let path = Path::new("trace");
-    let mut input = Input::over(path, std::io::Cursor::new(bytes))?;
+    let mut input = TraceInput::over(path, std::io::Cursor::new(bytes))?;
     let begin = input.peek(3)?;
     let mut all = Vec::new();
     input.bytes.read_to_end(&mut all).map_err(|error| Error::reading(path, 0, error))?;
@@ -72,7 +72,8 @@ fn what_comes_before_the_cut_is_read() {
     for program in ["gzip", "xz", "zstd"] {
         let Some(packed) = through(program, &text()) else { continue };
         let path = Path::new("trace");
-        let mut input = Input::over(path, std::io::Cursor::new(packed[..packed.len() - 6].to_vec())).expect(program);
+        let mut input =
+            TraceInput::over(path, std::io::Cursor::new(packed[..packed.len() - 6].to_vec())).expect(program);
         assert_eq!(input.peek(1 << 24).expect("it is kept"), input.peek(1 << 24).expect("twice"), "{program}");
         let mut all = Vec::new();
         let error = input.bytes.read_to_end(&mut all).expect_err("it is cut");

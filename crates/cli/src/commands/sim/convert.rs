@@ -9,9 +9,9 @@ use std::str::FromStr;
 
 use clap::Args;
 use ferrite_pool::Progress;
-use ferrite_sim::block_trace::{Ahead, Format, Reader, ReaderOptions, Writer};
+use ferrite_sim::block_trace::{BlockFormat, BlockReadAhead, BlockTraceReader, BlockTraceWriter, ReaderOptions};
 use ferrite_sim::trace::Packing;
-use ferrite_sim::{Input, Next};
+use ferrite_sim::{NextPart, TraceInput};
 
 use super::ftl::device;
 use super::output::{Output, apart};
@@ -55,7 +55,7 @@ const PAGE_BYTES: u32 = 4096;
 /// What is written.
 #[derive(Clone, Copy)]
 enum As {
-    Blocks(Format),
+    Blocks(BlockFormat),
     Accesses(Packing),
 }
 
@@ -82,19 +82,19 @@ impl Convert {
         self.format.as_deref().map(str::parse).transpose().map_err(told)
     }
 
-    fn blocks(&self, format: Format) -> Outcome {
+    fn blocks(&self, format: BlockFormat) -> Outcome {
         let page_bytes = self.page.map_or(Ok(PAGE_BYTES), u32::try_from);
         let page_bytes = page_bytes.map_err(|_| Failure::Usage("--page is too large".into()))?;
         let options = ReaderOptions { page_bytes, format: self.named()?, device: self.device };
         let from = self.from.clone();
-        let reader = opened(move || Reader::new(Input::open(&from)?, options))?;
-        if self.page.is_some() && reader.format() != Format::Plain && format != Format::Plain {
+        let reader = opened(move || BlockTraceReader::new(TraceInput::open(&from)?, options))?;
+        if self.page.is_some() && reader.format() != BlockFormat::Plain && format != BlockFormat::Plain {
             return Err(Failure::Usage(
                 "--page changes nothing: neither trace is a plain one, which counts in pages".into(),
             ));
         }
         let read_as = reader.format().name();
-        let mut trace = Ahead::new(reader)?;
+        let mut trace = BlockReadAhead::new(reader)?;
         let mut output = Output::begin(&self.to)?;
         let (requests, left_out) = self.write(&mut trace, (format, page_bytes), &mut output)?;
         output.finish()?;
@@ -104,21 +104,26 @@ impl Convert {
     }
 
     /// How many requests the trace has, and how many of them the format leaves out.
-    fn write(&self, trace: &mut Ahead, how: (Format, u32), into: &mut dyn Write) -> Outcome<(usize, u64)> {
+    fn write(
+        &self,
+        trace: &mut BlockReadAhead,
+        how: (BlockFormat, u32),
+        into: &mut dyn Write,
+    ) -> Outcome<(usize, u64)> {
         let told = |error: io::Error| format!("writing {}: {error}", self.to.display());
-        let mut writer = Writer::new(BufWriter::new(into), how.0, how.1).map_err(told)?;
+        let mut writer = BlockTraceWriter::new(BufWriter::new(into), how.0, how.1).map_err(told)?;
         let (mut requests, mut left_out) = (0, 0_u64);
         let bar = Bar::new();
         loop {
             let mut goes_on = || bar.show(&Progress { what: format!("{requests} requests"), done: 0, total: 0 });
             match trace.batch(&mut goes_on)? {
-                Next::Part(batch) if goes_on() => {
+                NextPart::Part(batch) if goes_on() => {
                     requests += batch.len();
                     for numbered in &batch {
                         left_out += u64::from(!writer.request(&numbered.request).map_err(told)?);
                     }
                 }
-                Next::End => break,
+                NextPart::End => break,
                 _ => return Err(Failure::Failed("interrupted before the end of the trace".into())),
             }
         }
@@ -136,7 +141,7 @@ fn refuse(given: &[(&str, bool)], of: &str) -> Outcome {
 }
 
 fn format(text: &str) -> Result<As, String> {
-    let found = Format::ALL.iter().find(|(name, _)| *name == text);
+    let found = BlockFormat::ALL.iter().find(|(name, _)| *name == text);
     match text {
         "compact" => Ok(As::Accesses(Packing::Words)),
         "compact-pc" => Ok(As::Accesses(Packing::Signatures)),

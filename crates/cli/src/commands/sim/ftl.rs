@@ -9,9 +9,12 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use ferrite_pool::Progress;
-use ferrite_sim::block_trace::{self, Ahead, Format, Reader, ReaderOptions};
-use ferrite_sim::ftl::{AnyLayer, Choice, Drive, Figures, Footprint, Replay, Replayed, Scheme, Spec, Timing};
-use ferrite_sim::{Error, Input};
+use ferrite_sim::block_trace::{self, BlockFormat, BlockReadAhead, BlockTraceReader, ReaderOptions};
+use ferrite_sim::ftl::{
+    AnyLayer, DriveSpec, FlashDrive, FlashFigures, FlashTiming, Footprint, FtlScheme, ReplayProgress, TraceReplay,
+    VictimChoice,
+};
+use ferrite_sim::{Error, TraceInput};
 use serde::Serialize;
 
 use super::output::{may_be_written, stream};
@@ -37,7 +40,7 @@ pub struct Ftl {
     traces: Vec<PathBuf>,
     /// Their format, if their content does not show it: plain, disksim, spc, msr, blkparse, iolog
     #[arg(long)]
-    format: Option<Format>,
+    format: Option<BlockFormat>,
     /// The translation layer: a map of pages, or FAST (a map of blocks, one sequential and many random log blocks).
     /// Repeat it for both in one pass [default: page]
     #[arg(long = "scheme", value_name = "SCHEME", value_enum)]
@@ -49,13 +52,13 @@ pub struct Ftl {
     prefill: bool,
     /// How the page-level scheme chooses what it collects: by most invalid pages, by age and gain, in order of filling
     #[arg(long, value_parser = choice, value_name = "greedy|cost-benefit|fifo")]
-    victim: Option<Choice>,
+    victim: Option<VictimChoice>,
     /// FAST's random log blocks [default: all extra blocks but two]
     #[arg(long, value_name = "N", value_parser = size::whole::<u32>)]
     log_blocks: Option<u32>,
     /// What reading a page, programming one and erasing a block take, in microseconds
     #[arg(long, value_name = "READ:PROGRAM:ERASE", default_value = "25:200:2000", value_parser = timing)]
-    timing: Timing,
+    timing: FlashTiming,
     /// Only this device's requests, of a trace of several
     #[arg(long, value_name = "N|MAJOR,MINOR", value_parser = device)]
     device: Option<u32>,
@@ -82,7 +85,7 @@ struct Run {
     trace: String,
     scheme: &'static str,
     #[serde(flatten)]
-    figures: Figures,
+    figures: FlashFigures,
     /// Bytes that the drive shows its host.
     drive_bytes: u64,
     /// Why the replay stopped before the trace's end, if it did.
@@ -110,13 +113,14 @@ impl Ftl {
         let options = ReaderOptions { page_bytes: like.page_bytes, format: self.format, device: self.device };
         // What can be looked at twice is refused before anything is simulated.
         for trace in self.traces.iter().filter(|trace| stream(trace).is_none()) {
-            Reader::new(Input::open(trace)?, options)?;
+            BlockTraceReader::new(TraceInput::open(trace)?, options)?;
         }
         stop::watch()?;
         let footprint = if self.drive.is_named() || is_read_once { None } else { Some(self.footprint(options)?) };
         self.refuse_idle(footprint)?;
         let shape = self.drive.shape(footprint)?;
-        let specs: Vec<Spec> = schemes.into_iter().map(|scheme| Spec { scheme, shape, timing: self.timing }).collect();
+        let specs: Vec<DriveSpec> =
+            schemes.into_iter().map(|scheme| DriveSpec { scheme, shape, timing: self.timing }).collect();
         let refused = |why: Error| {
             Failure::Usage(format!("{why}; --size and --over-provision or --blocks say how many blocks there are"))
         };
@@ -149,7 +153,7 @@ impl Ftl {
             let (bar, name) = (Bar::new(), shown(path));
             let told = |found: Footprint| format!("looking how much {name} touches: {} requests", found.requests);
             let mut goes_on = |found| bar.show(&Progress { what: told(found), done: 0, total: 0 });
-            all = all.and(Footprint::of(&mut Ahead::open(path, options)?, &mut goes_on)?);
+            all = all.and(Footprint::of(&mut BlockReadAhead::open(path, options)?, &mut goes_on)?);
             if stop::is_asked() {
                 return Err(
                     format!("stopped while it was looked how much {name} touches: nothing was simulated").into()
@@ -167,7 +171,7 @@ impl Ftl {
         Ok(())
     }
 
-    fn replay_all(&self, options: ReaderOptions, specs: &[Spec], runs: &mut Vec<Run>) -> Outcome {
+    fn replay_all(&self, options: ReaderOptions, specs: &[DriveSpec], runs: &mut Vec<Run>) -> Outcome {
         for (at, path) in self.traces.iter().enumerate() {
             self.replay(path, options, specs, runs).inspect_err(|_| {
                 for left in &self.traces[at + 1..] {
@@ -180,10 +184,11 @@ impl Ftl {
 
     /// Gives a trace to a new drive of each scheme, and adds what they have done. An error where it did not come to its
     /// end.
-    fn replay(&self, path: &Path, options: ReaderOptions, specs: &[Spec], runs: &mut Vec<Run>) -> Outcome {
+    fn replay(&self, path: &Path, options: ReaderOptions, specs: &[DriveSpec], runs: &mut Vec<Run>) -> Outcome {
         let mut drives = specs.iter().map(|spec| self.drive(*spec)).collect::<Outcome<Vec<_>>>()?;
-        let (mut trace, name) = (Ahead::open(path, options)?, shown(path));
-        let (Replayed { requests, line, is_whole, .. }, cut) = self.run_through(&mut trace, &mut drives, &name)?;
+        let (mut trace, name) = (BlockReadAhead::open(path, options)?, shown(path));
+        let (ReplayProgress { requests, line, is_whole, .. }, cut) =
+            self.run_through(&mut trace, &mut drives, &name)?;
         warn(path, trace.is_cut());
         let stopped = if cut.is_some() { Some("cut") } else { (!is_whole).then_some("interrupted") };
         for (drive, spec) in drives.iter().zip(specs) {
@@ -207,23 +212,23 @@ impl Ftl {
     /// Replays a trace, as far as there is one. Returns how far, and the error if it is cut there.
     fn run_through(
         &self,
-        trace: &mut Ahead,
-        drives: &mut [Drive<AnyLayer>],
+        trace: &mut BlockReadAhead,
+        drives: &mut [FlashDrive<AnyLayer>],
         name: &str,
-    ) -> Outcome<(Replayed, Option<Error>)> {
-        let (bar, began, mut seen) = (Bar::new(), Instant::now(), Replayed::default());
+    ) -> Outcome<(ReplayProgress, Option<Error>)> {
+        let (bar, began, mut seen) = (Bar::new(), Instant::now(), ReplayProgress::default());
         let mut watch = |done| {
             seen = done;
             bar.show(&progress(name, done, began))
         };
-        match (Replay { wraps: self.wrap }).run(trace, drives, &mut watch) {
+        match (TraceReplay { wraps: self.wrap }).run(trace, drives, &mut watch) {
             Ok(done) => Ok((done, None)),
             Err(cut @ Error::Truncated { .. }) if seen.requests > 0 => Ok((seen, Some(cut))),
             Err(error) => Err(error.into()),
         }
     }
 
-    fn drive(&self, spec: Spec) -> Outcome<Drive<AnyLayer>> {
+    fn drive(&self, spec: DriveSpec) -> Outcome<FlashDrive<AnyLayer>> {
         let mut drive = spec.build()?;
         let (bar, pages, scheme) = (Bar::new(), drive.shape().host_pages().into(), spec.scheme.name());
         let progress = |done: u32| Progress { what: format!("prefilling {scheme}"), done: done.into(), total: pages };
@@ -248,7 +253,7 @@ impl Ftl {
     }
 
     /// Each once, in the order they are named.
-    fn schemes(&self) -> Outcome<Vec<Scheme>> {
+    fn schemes(&self) -> Outcome<Vec<FtlScheme>> {
         let mut names: Vec<SchemeName> = Vec::new();
         for name in &self.schemes {
             if !names.contains(name) {
@@ -265,14 +270,14 @@ impl Ftl {
             return Err(Failure::Usage("--victim is for --scheme page".into()));
         }
         let scheme = |name| match name {
-            SchemeName::Page => Scheme::Page(self.victim.unwrap_or_default()),
-            SchemeName::Fast => Scheme::Fast { log_blocks: self.log_blocks },
+            SchemeName::Page => FtlScheme::Page(self.victim.unwrap_or_default()),
+            SchemeName::Fast => FtlScheme::Fast { log_blocks: self.log_blocks },
         };
         Ok(names.into_iter().map(scheme).collect())
     }
 }
 
-fn progress(trace: &str, done: Replayed, began: Instant) -> Progress {
+fn progress(trace: &str, done: ReplayProgress, began: Instant) -> Progress {
     let rate = done.pages as f64 / began.elapsed().as_secs_f64().max(1e-9);
     let what = format!("{trace}: {:.1} million pages, {:.1} million a second", done.pages as f64 / 1e6, rate / 1e6);
     Progress { what, done: 0, total: 0 }
@@ -283,18 +288,18 @@ pub fn device(text: &str) -> Result<u32, String> {
     block_trace::device(text).ok_or_else(|| "a number, or two as 8,0".into())
 }
 
-fn choice(text: &str) -> Result<Choice, String> {
-    let found = Choice::ALL.iter().find(|(name, _)| *name == text);
+fn choice(text: &str) -> Result<VictimChoice, String> {
+    let found = VictimChoice::ALL.iter().find(|(name, _)| *name == text);
     found.map(|(_, choice)| *choice).ok_or_else(|| "greedy, cost-benefit or fifo".into())
 }
 
-fn timing(text: &str) -> Result<Timing, String> {
+fn timing(text: &str) -> Result<FlashTiming, String> {
     let told = || format!("{text:?} is not three numbers: write READ:PROGRAM:ERASE, as 25:200:2000");
     let us: Option<Vec<f64>> = text.split(':').map(|part| part.parse().ok()).collect();
     let ns = |us: f64| (us * 1000.0).round() as u64;
     match us.as_deref() {
         Some([read, program, erase]) if [read, program, erase].into_iter().all(|us| (0.0..1e9).contains(us)) => {
-            Ok(Timing { read_ns: ns(*read), program_ns: ns(*program), erase_ns: ns(*erase) })
+            Ok(FlashTiming { read_ns: ns(*read), program_ns: ns(*program), erase_ns: ns(*erase) })
         }
         _ => Err(told()),
     }
@@ -306,7 +311,10 @@ mod tests {
 
     #[test]
     fn timings_are_read_as_people_write_them() {
-        assert_eq!(timing("25:200:1500.5"), Ok(Timing { read_ns: 25_000, program_ns: 200_000, erase_ns: 1_500_500 }));
+        assert_eq!(
+            timing("25:200:1500.5"),
+            Ok(FlashTiming { read_ns: 25_000, program_ns: 200_000, erase_ns: 1_500_500 })
+        );
         assert!(["25", "25:200", "a:b:c", "1:2:-3", "1:2:nan"].into_iter().all(|text| timing(text).is_err()));
     }
 }

@@ -9,9 +9,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use ferrite_pool::Progress;
 use ferrite_sim::Error;
-use ferrite_sim::cache::wear::{Levelling, Wear};
-use ferrite_sim::cache::{Choice, End, Event, Model, Numbers, Report, Seen, Shape, Study};
-use ferrite_sim::trace::{Form, Packing, Source, Writer};
+use ferrite_sim::cache::wear::{Levelling, WearModel};
+use ferrite_sim::cache::{
+    CacheEvent, CacheModel, CacheShape, PolicyChoice, PolicyDefaults, Study, StudyEnd, StudyProgress, StudyReport,
+};
+use ferrite_sim::trace::{AccessFormat, EventSource, PackedWriter, Packing};
 
 use super::output::{Figures, Output, is_same, may_be_written};
 use super::warn;
@@ -101,11 +103,11 @@ impl Llc {
         let program = running.map(|running| self.what.finish(&running, end));
         self.what.trace.iter().for_each(|trace| warn(trace, study.is_cut()));
         let mut report = study.finish(&self.what.name());
-        report.form = form.map(Form::name);
+        report.form = form.map(AccessFormat::name);
         report.stopped = match end {
             _ if cut.is_some() => Some("cut"),
-            End::Whole if program.as_ref().is_none_or(|program| program.is_whole) => None,
-            End::Whole if !stop::is_asked() => Some("lost"),
+            StudyEnd::Whole if program.as_ref().is_none_or(|program| program.is_whole) => None,
+            StudyEnd::Whole if !stop::is_asked() => Some("lost"),
             _ => Some("interrupted"),
         };
         let drawn = self.plot.as_ref().map_or(Ok(()), |path| show::plot(&report, path));
@@ -124,7 +126,7 @@ impl Llc {
     }
 
     /// Says what the figures do not.
-    fn tell_more(&self, report: &Report) {
+    fn tell_more(&self, report: &StudyReport) {
         if report.events == 0 {
             remark!("ferrite: {} has nothing that the last level sees", report.trace);
         }
@@ -177,21 +179,26 @@ impl Llc {
     }
 
     /// Simulates all that `source` gives. Returns how it ended, and the error if the trace is cut behind what was read.
-    fn consume(&self, study: &mut Study, source: Box<dyn Source>, bar: Option<Bar>) -> Outcome<(End, Option<Error>)> {
+    fn consume(
+        &self,
+        study: &mut Study,
+        source: Box<dyn EventSource>,
+        bar: Option<Bar>,
+    ) -> Outcome<(StudyEnd, Option<Error>)> {
         let mut kept = self.save.as_deref().map(kept).transpose()?;
-        let keep = |events: &[Event]| match &mut kept {
+        let keep = |events: &[CacheEvent]| match &mut kept {
             Some(writer) => events.iter().try_for_each(|event| writer.event(*event)),
             None => Ok(()),
         };
         let (mut accesses, started) = (0, std::time::Instant::now());
-        let mut watch = |seen: Seen| {
+        let mut watch = |seen: StudyProgress| {
             accesses = seen.accesses;
             let shown = |bar: &Bar| bar.show(&progress(seen, started.elapsed().as_secs_f64()));
             bar.as_ref().map_or_else(|| !stop::is_asked(), shown)
         };
         let ended = match study.consume(source, keep, &mut watch) {
             Ok(end) => (end, None),
-            Err(cut @ Error::Truncated { .. }) if accesses > 0 => (End::Whole, Some(cut)),
+            Err(cut @ Error::Truncated { .. }) if accesses > 0 => (StudyEnd::Whole, Some(cut)),
             Err(error) => return Err(error.into()),
         };
         kept.map_or(Ok(()), |writer| writer.finish()?.finish())?;
@@ -215,21 +222,21 @@ impl Llc {
         self.llc.unwrap_or(if self.what.cores() > 1 { USUAL_OF_CORES } else { USUAL })
     }
 
-    fn shape(&self) -> Shape {
+    fn shape(&self) -> CacheShape {
         let (bytes, ways) = self.last_level();
-        Shape { bytes, ways, line_bytes: self.what.line }
+        CacheShape { bytes, ways, line_bytes: self.what.line }
     }
 
-    fn model(&self) -> Outcome<Model> {
+    fn model(&self) -> Outcome<CacheModel> {
         let llc = self.shape();
         let ways = llc.ways;
-        let paper = Numbers::of(ways);
-        let numbers = Numbers {
+        let paper = PolicyDefaults::of(ways);
+        let numbers = PolicyDefaults {
             ways,
             protected: self.protect.unwrap_or(paper.protected),
             partitions: self.partitions.unwrap_or(paper.partitions),
         };
-        Ok(Model {
+        Ok(CacheModel {
             llc,
             choices: self.choices(&numbers).map_err(|error| Failure::Usage(error.to_string()))?,
             fetch_on_write_miss: self.fetch_on_write_miss,
@@ -238,7 +245,7 @@ impl Llc {
         })
     }
 
-    fn choices(&self, numbers: &Numbers) -> ferrite_sim::Result<Vec<Choice>> {
+    fn choices(&self, numbers: &PolicyDefaults) -> ferrite_sim::Result<Vec<PolicyChoice>> {
         if self.policies.is_empty() {
             return Ok(numbers.usual());
         }
@@ -253,8 +260,8 @@ impl Llc {
         Ok(all)
     }
 
-    fn memory(&self) -> Wear {
-        Wear { levelling: self.wear, endurance: self.endurance, ..Wear::default() }
+    fn memory(&self) -> WearModel {
+        WearModel { levelling: self.wear, endurance: self.endurance, ..WearModel::default() }
     }
 }
 
@@ -262,11 +269,11 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, Into::into)
 }
 
-fn kept(path: &Path) -> Outcome<Writer<Output>> {
-    Ok(Writer::new(Output::begin(path)?, &path.display().to_string(), Packing::Signatures)?)
+fn kept(path: &Path) -> Outcome<PackedWriter<Output>> {
+    Ok(PackedWriter::new(Output::begin(path)?, &path.display().to_string(), Packing::Signatures)?)
 }
 
-fn progress(seen: Seen, seconds: f64) -> Progress {
+fn progress(seen: StudyProgress, seconds: f64) -> Progress {
     let rate = seen.accesses as f64 / seconds.max(1e-3) / 1e6;
     let what = format!("{} accesses, {} events, {rate:.0} M accesses/s", seen.accesses, seen.events);
     Progress { what, done: 0, total: 0 }

@@ -2,18 +2,20 @@
 
 use proptest::prelude::*;
 
-use super::super::{Format, ReaderOptions};
+use super::super::{BlockFormat, ReaderOptions};
 use super::{OPTIONS, read_with};
 use crate::support;
 
 /// Lines of one format, in every way that programs write them.
-fn lines(format: Format) -> BoxedStrategy<String> {
+fn lines(format: BlockFormat) -> BoxedStrategy<String> {
     const TIME: &str = "[0-9]{1,3}(\\.[0-9]{1,9})?(e-0[1-9]|E\\+[0-3])?";
     let (head, line) = match format {
-        Format::Plain => ("", "[WRTwrt] [0-9]{1,6} [0-9]{1,3}".into()),
-        Format::DiskSim => ("", format!("{TIME} [0-9]{{1,2}} [0-9]{{1,6}} [0-9]{{1,3}} [0-9a-f]{{1,2}}")),
-        Format::Spc => ("", format!("[0-9]{{1,2}},[0-9]{{1,6}}, ?[0-9]{{1,5}},[RWrw],{TIME}(,[a-z0-9]{{0,3}}){{0,3}}")),
-        Format::Msr => {
+        BlockFormat::Plain => ("", "[WRTwrt] [0-9]{1,6} [0-9]{1,3}".into()),
+        BlockFormat::DiskSim => ("", format!("{TIME} [0-9]{{1,2}} [0-9]{{1,6}} [0-9]{{1,3}} [0-9a-f]{{1,2}}")),
+        BlockFormat::Spc => {
+            ("", format!("[0-9]{{1,2}},[0-9]{{1,6}}, ?[0-9]{{1,5}},[RWrw],{TIME}(,[a-z0-9]{{0,3}}){{0,3}}"))
+        }
+        BlockFormat::Msr => {
             let head = "(Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n)?";
             (
                 head,
@@ -21,7 +23,7 @@ fn lines(format: Format) -> BoxedStrategy<String> {
                     .into(),
             )
         }
-        Format::Blkparse => {
+        BlockFormat::Blkparse => {
             let head = "(Input file sda.blktrace.0 added\n)?";
             (
                 head,
@@ -30,7 +32,7 @@ fn lines(format: Format) -> BoxedStrategy<String> {
                 ),
             )
         }
-        Format::Iolog => {
+        BlockFormat::Iolog => {
             ("fio version 3 iolog\n", "[0-9]{1,6} /dev/x (read|write|trim|sync) [0-9]{1,6} [0-9]{1,5}".into())
         }
     };
@@ -45,12 +47,12 @@ proptest! {
 
     #[test]
     fn a_format_is_told_by_its_reader_alone(
-        text in prop::sample::select(Format::ALL.map(|one| one.1).to_vec()).prop_flat_map(lines), is_ended in any::<bool>()
+        text in prop::sample::select(BlockFormat::ALL.map(|one| one.1).to_vec()).prop_flat_map(lines), is_ended in any::<bool>()
     ) {
         let text = if is_ended { text.as_str() } else { text.trim_end() };
-        let reads = |format: Option<Format>| read_with(text.as_bytes(), ReaderOptions { format, device: Some(0), ..OPTIONS });
-        let accepting: Vec<Format> =
-            Format::ALL.into_iter().map(|one| one.1).filter(|format| reads(Some(*format)).is_ok()).collect();
+        let reads = |format: Option<BlockFormat>| read_with(text.as_bytes(), ReaderOptions { format, device: Some(0), ..OPTIONS });
+        let accepting: Vec<BlockFormat> =
+            BlockFormat::ALL.into_iter().map(|one| one.1).filter(|format| reads(Some(*format)).is_ok()).collect();
         match (reads(None), &accepting[..]) {
             (Ok((format, _)), [one]) => prop_assert_eq!(format, *one),
             (told, _) => prop_assert!(false, "told as {told:?}, and {accepting:?} read {text}"),

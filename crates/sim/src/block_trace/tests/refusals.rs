@@ -1,6 +1,6 @@
 //! What is wrong with a trace is told with its file, its line and why.
 
-use super::super::{Format, ReaderOptions, device};
+use super::super::{BlockFormat, ReaderOptions, device};
 use super::{read, read_with};
 use crate::Error;
 
@@ -46,7 +46,7 @@ fn a_malformed_line_is_told_with_its_file_number_and_reason() {
 fn what_is_no_trace_is_told_by_every_reader() {
     let said = told("hello\n");
     assert!(said.starts_with("t:1: no trace: no format has this line; plain: it begins with \"hello\""), "{said}");
-    assert!(Format::ALL.iter().all(|(name, _)| said.contains(&format!("; {name}: "))), "{said}");
+    assert!(BlockFormat::ALL.iter().all(|(name, _)| said.contains(&format!("; {name}: "))), "{said}");
     assert!(told("W 4503599627370496 1\n").contains("; plain: 1 from 4503599627370496 lie beyond 2^64 bytes"));
 }
 

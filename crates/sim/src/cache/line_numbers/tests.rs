@@ -5,7 +5,7 @@ use super::*;
 /// Lines that are near, far, and at the end of all there are; of the second of four banks.
 #[test]
 fn numbers_are_those_of_a_map() {
-    let (mut numbers, mut map) = (Numbers::<u64>::new(2), HashMap::new());
+    let (mut numbers, mut map) = (LineNumbers::<u64>::new(2), HashMap::new());
     for n in 1..20_000_u64 {
         let line = [n % 300, n * n % 7919 * 70_001, (1 << 52) - 1 - n % 999][n as usize % 3] << 2 | 1;
         *numbers.of(line) += n;

@@ -1,6 +1,6 @@
 //! The least recently used line leaves.
 
-use super::{Miss, Policy};
+use super::{LineMiss, Policy};
 use crate::cache::set::{Rank, Set};
 
 /// Least recently used, of so many ways.
@@ -12,7 +12,7 @@ pub struct Lru {
 
 impl Policy for Lru {
     #[inline]
-    fn victim<S: Set>(&mut self, _: &S, _: Miss) -> Rank {
+    fn victim<S: Set>(&mut self, _: &S, _: LineMiss) -> Rank {
         self.ways - 1
     }
 }

@@ -1,7 +1,7 @@
 //! The partitioned cache: each set is divided by the low bits of the tag, and replacements go where clean lines are
 //! (2.2.2).
 
-use super::{Miss, Policy};
+use super::{LineMiss, Policy};
 use crate::cache::set::{Rank, Set, least_recent};
 
 /// Protect-N within each partition of a set. A miss takes an unprotected clean way of the partition that its tag
@@ -38,7 +38,7 @@ impl Partitioned {
 
 impl Policy for Partitioned {
     #[inline]
-    fn victim<S: Set>(&mut self, set: &S, miss: Miss) -> Rank {
+    fn victim<S: Set>(&mut self, set: &S, miss: LineMiss) -> Rank {
         let preferred = miss.tag as u32 & (self.partitions - 1);
         self.unprotected_clean(set, preferred).or_else(|| self.elsewhere(set)).unwrap_or(self.ranks(preferred).end - 1)
     }

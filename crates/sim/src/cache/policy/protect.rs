@@ -1,6 +1,6 @@
 //! Protect-N: beyond the most recent lines, clean ones leave first (2.2.1).
 
-use super::{Miss, Policy};
+use super::{LineMiss, Policy};
 use crate::cache::set::{Rank, Set, least_recent};
 
 /// The least recent clean line leaves, but none of the `protected` most recent; where there is none, the least recent
@@ -15,7 +15,7 @@ pub struct Protect {
 
 impl Policy for Protect {
     #[inline]
-    fn victim<S: Set>(&mut self, set: &S, _: Miss) -> Rank {
+    fn victim<S: Set>(&mut self, set: &S, _: LineMiss) -> Rank {
         least_recent(set.clean(self.protected..self.ways)).unwrap_or(self.ways - 1)
     }
 }

@@ -2,11 +2,11 @@
 //! written, for then its writeback is saved.
 //!
 //! Each line has two classes, one for its next use and one for its next write: the signature of the instruction that
-//! used it, or wrote it, last, and a little of its story. [`Reuse`] learns for each class after how many accesses to the
+//! used it, or wrote it, last, and a little of its story. [`ReuseCounts`] learns for each class after how many accesses to the
 //! set such lines come back, and from that what keeping one of such an age gains for each access that it stays. A
-//! writeback counts as several misses: as many as [`Allowance`] finds can be afforded. One set in 32 is watched: two
-//! [`Shadow`]s show the costs under LRU and under trust in what was learned, and [`Ghosts`] remember the lines that
-//! left. [`Budget`] bounds what the bank may lose beside LRU. docs/policy.md describes what all this takes in hardware,
+//! writeback counts as several misses: as many as [`WritebackAllowance`] finds can be afforded. One set in 32 is watched: two
+//! [`ShadowSet`]s show the costs under LRU and under trust in what was learned, and [`Ghosts`] remember the lines that
+//! left. [`LossBudget`] bounds what the bank may lose beside LRU. docs/policy.md describes what all this takes in hardware,
 //! and where it fails.
 //!
 //! 1. The line that is worth least leaves, the least recent of equals. The one that would leave if nothing were learned
@@ -28,16 +28,16 @@ mod shadow_set;
 
 use std::hint::select_unpredictable;
 
-use super::{Hit, Miss, Policy};
-use crate::cache::Geometry;
+use super::{LineHit, LineMiss, Policy};
+use crate::cache::BankGeometry;
 use crate::cache::set::{Rank, Set, least_recent, with_vectors};
-use allowance::Allowance;
-use ghosts::{Ghosts, Kind};
-use loss_budget::{Budget, Mirror, Paid};
-use reuse::{NOTHING, Reuse, SIGNATURE_BITS, cell, class};
+use allowance::WritebackAllowance;
+use ghosts::{Ghosts, ReuseKind};
+use loss_budget::{AccessCost, LossBudget, SetMirror};
+use reuse::{NOTHING, ReuseCounts, SIGNATURE_BITS, cell, class};
 use reuse_age::{AGE_BITS, going_on};
-use set_lines::{Line, Lines};
-use shadow_set::{Seen, Shadow};
+use set_lines::{LineState, SetLines};
+use shadow_set::{ShadowAccess, ShadowSet};
 
 /// One set of so many is watched.
 const WATCHED: usize = 32;
@@ -47,34 +47,34 @@ const PERIOD: u64 = 384;
 
 /// Keeps what is worth most, in sets of kind `S`, of at most `W` ways.
 pub struct Worth<S, const W: usize> {
-    geometry: Geometry,
-    sets: Vec<Lines<W>>,
-    turns: Vec<Turn>,
-    used: Reuse,
-    written: Reuse,
-    watched: Vec<Watched<S, W>>,
-    allowance: Allowance,
-    budget: Budget,
+    geometry: BankGeometry,
+    sets: Vec<SetLines<W>>,
+    turns: Vec<SetClock>,
+    used: ReuseCounts,
+    written: ReuseCounts,
+    watched: Vec<WatchedSet<S, W>>,
+    allowance: WritebackAllowance,
+    budget: LossBudget,
     seen: u64,
 }
 
 /// What is known of a set that is watched.
-struct Watched<S, const W: usize> {
+struct WatchedSet<S, const W: usize> {
     ghosts: Ghosts,
-    lru: Shadow<S>,
+    lru: ShadowSet<S>,
     /// The lines that the set would hold if the bank always trusted what it learned.
-    own: Shadow<S>,
-    lines: Lines<W>,
+    own: ShadowSet<S>,
+    lines: SetLines<W>,
     /// The lines that the set holds.
-    real: Mirror<W>,
+    real: SetMirror<W>,
     /// The lines that `own` holds.
-    trusting: Mirror<W>,
+    trusting: SetMirror<W>,
 }
 
 /// What lines are worth.
-struct Price<'a> {
-    used: &'a Reuse,
-    written: &'a Reuse,
+struct LinePrice<'a> {
+    used: &'a ReuseCounts,
+    written: &'a ReuseCounts,
     weight: u32,
     trust: u32,
     /// So many of the least recent are asked whether they are clean, before anything is proven.
@@ -83,7 +83,7 @@ struct Price<'a> {
 
 /// How far a set is.
 #[derive(Clone, Copy, Default)]
-struct Turn {
+struct SetClock {
     /// Accesses; how many there were before the last 65536 matters to no age.
     clock: u16,
     /// Ways that were filled.
@@ -102,7 +102,7 @@ const fn asked(ways: u32) -> u32 {
 
 /// An access, as classes see it.
 #[derive(Clone, Copy)]
-struct Touch {
+struct LineTouch {
     line: u64,
     signature: u8,
     set: usize,
@@ -114,30 +114,30 @@ struct Touch {
 
 impl<S: Set, const W: usize> Worth<S, W> {
     /// For one bank.
-    pub fn new(geometry: Geometry) -> Self {
+    pub fn new(geometry: BankGeometry) -> Self {
         let sets = geometry.bank_sets() as usize;
         let watched = sets.div_ceil(WATCHED);
         Self {
             geometry,
-            sets: vec![Lines::EMPTY; sets],
-            turns: vec![Turn::default(); sets],
-            used: Reuse::new(),
-            written: Reuse::new(),
-            watched: (0..watched).map(|_| Watched::new()).collect(),
-            allowance: Allowance::default(),
-            budget: Budget::of(watched * geometry.ways as usize),
+            sets: vec![SetLines::EMPTY; sets],
+            turns: vec![SetClock::default(); sets],
+            used: ReuseCounts::new(),
+            written: ReuseCounts::new(),
+            watched: (0..watched).map(|_| WatchedSet::new()).collect(),
+            allowance: WritebackAllowance::default(),
+            budget: LossBudget::of(watched * geometry.ways as usize),
             seen: 0,
         }
     }
 
     #[inline(always)]
-    fn touch(&mut self, touch: Touch) {
+    fn touch(&mut self, touch: LineTouch) {
         let (lines, turn) = (&mut self.sets[touch.set], &mut self.turns[touch.set]);
         turn.clock = turn.clock.wrapping_add(1);
         let limit = going_on(turn.clock, step(W));
         let before = lines.touched(&touch, limit);
         if is_watched(touch.set) {
-            let seen = Seen { way: touch.way, is_hit: touch.is_hit, was_dirty: touch.was_dirty };
+            let seen = ShadowAccess { way: touch.way, is_hit: touch.is_hit, was_dirty: touch.was_dirty };
             self.watch(touch.line, touch.signature, touch.is_write, seen, limit);
         } else if touch.is_hit {
             self.used.came_back(before.used);
@@ -145,9 +145,9 @@ impl<S: Set, const W: usize> Worth<S, W> {
         }
     }
 
-    /// Takes no [`Touch`], which would be put into memory for every access, most of which are not watched.
+    /// Takes no [`LineTouch`], which would be put into memory for every access, most of which are not watched.
     #[inline(never)]
-    fn watch(&mut self, line: u64, signature: u8, is_write: bool, seen: Seen, limit: u16) {
+    fn watch(&mut self, line: u64, signature: u8, is_write: bool, seen: ShadowAccess, limit: u16) {
         with_vectors(
             #[inline(always)]
             || self.learn_from(line, signature, is_write, seen, limit),
@@ -155,30 +155,30 @@ impl<S: Set, const W: usize> Worth<S, W> {
     }
 
     #[inline(always)]
-    fn learn_from(&mut self, line: u64, signature: u8, is_write: bool, seen: Seen, limit: u16) {
+    fn learn_from(&mut self, line: u64, signature: u8, is_write: bool, seen: ShadowAccess, limit: u16) {
         let set = self.geometry.set_in_bank(line);
-        let Watched { ghosts, lru: shadow, own, lines, real, trusting } = &mut self.watched[set / WATCHED];
+        let WatchedSet { ghosts, lru: shadow, own, lines, real, trusting } = &mut self.watched[set / WATCHED];
         let (ways, print) = (self.geometry.ways, print(line));
         let lru = shadow.access(print, is_write, ways, |_| ways - 1).cost(is_write);
-        let price = Price {
+        let price = LinePrice {
             used: &self.used,
             written: &self.written,
             weight: self.allowance.weight(),
-            trust: if self.seen < PERIOD { 0 } else { Allowance::TRUST },
+            trust: if self.seen < PERIOD { 0 } else { WritebackAllowance::TRUST },
             asked: 1,
         };
         let own = own.access(print, is_write, ways, |set| price.least(set, ways, lines));
         self.allowance.access(lru, own.cost(is_write));
-        let paid = |mirror: &mut Mirror<W>, seen: Seen| {
+        let paid = |mirror: &mut SetMirror<W>, seen: ShadowAccess| {
             let more_at_risk = mirror.access(print, is_write, seen, shadow);
-            Paid { cost: seen.cost(is_write), more_at_risk }
+            AccessCost { cost: seen.cost(is_write), more_at_risk }
         };
         self.budget.access(lru, paid(real, seen), paid(trusting, own));
-        let Seen { way, is_hit, was_dirty } = own;
-        lines.touched(&Touch { line, signature, set, way, is_write, is_hit, was_dirty }, limit);
+        let ShadowAccess { way, is_hit, was_dirty } = own;
+        lines.touched(&LineTouch { line, signature, set, way, is_write, is_hit, was_dirty }, limit);
         let line = lines.line(way);
         let met = ghosts.meet(print, is_write, class(line.used), class(line.written));
-        for (kind, reuse) in [(Kind::Used, &mut self.used), (Kind::Written, &mut self.written)] {
+        for (kind, reuse) in [(ReuseKind::Used, &mut self.used), (ReuseKind::Written, &mut self.written)] {
             reuse.came_back(met.again(kind));
             reuse.left(met.lost(kind));
         }
@@ -190,20 +190,20 @@ impl<S: Set, const W: usize> Worth<S, W> {
     }
 }
 
-impl<S: Set, const W: usize> Watched<S, W> {
+impl<S: Set, const W: usize> WatchedSet<S, W> {
     fn new() -> Self {
-        let (lru, own, real, trusting) = (Shadow::EMPTY, Shadow::EMPTY, Mirror::EMPTY, Mirror::EMPTY);
-        Self { ghosts: Ghosts::of(W), lru, own, lines: Lines::EMPTY, real, trusting }
+        let (lru, own, real, trusting) = (ShadowSet::EMPTY, ShadowSet::EMPTY, SetMirror::EMPTY, SetMirror::EMPTY);
+        Self { ghosts: Ghosts::of(W), lru, own, lines: SetLines::EMPTY, real, trusting }
     }
 }
 
-impl<const W: usize> Lines<W> {
+impl<const W: usize> SetLines<W> {
     /// Ages below `limit` go on to the next, and the line in `way` becomes what it is after an access; what it was before.
     #[inline(always)]
-    fn touched(&mut self, touch: &Touch, limit: u16) -> Line {
-        let before = if touch.is_hit { self.line(touch.way).older(limit) } else { Line::NEW };
+    fn touched(&mut self, touch: &LineTouch, limit: u16) -> LineState {
+        let before = if touch.is_hit { self.line(touch.way).older(limit) } else { LineState::NEW };
         let written = cell(written_class(touch, before), 0);
-        let line = Line {
+        let line = LineState {
             used: cell(used_class(touch, before), 0),
             written: select_unpredictable(touch.is_write, written, before.written),
         };
@@ -212,10 +212,10 @@ impl<const W: usize> Lines<W> {
     }
 }
 
-impl Price<'_> {
+impl LinePrice<'_> {
     /// The rank of the line that is worth least in a set of so many ways, the least recent of equals.
     #[inline(always)]
-    fn least<const W: usize>(&self, set: &impl Set, ways: u32, lines: &Lines<W>) -> Rank {
+    fn least<const W: usize>(&self, set: &impl Set, ways: u32, lines: &SetLines<W>) -> Rank {
         let own = least_recent(set.clean(ways - self.asked..ways)).unwrap_or(ways - 1);
         match ways as usize {
             _ if self.trust == 0 => own,
@@ -227,21 +227,21 @@ impl Price<'_> {
     /// What is at `own` counts for as much of its worth as there is trust. No branch depends on what a line is: none could
     /// be foretold.
     #[inline(always)]
-    fn least_but<const W: usize>(&self, own: Rank, ways: u32, set: &impl Set, lines: &Lines<W>) -> Rank {
+    fn least_but<const W: usize>(&self, own: Rank, ways: u32, set: &impl Set, lines: &SetLines<W>) -> Rank {
         let worth = |rank| {
             let line = lines.line(set.way(rank) % W);
-            self.used.worth(line.used) * Allowance::ONE + self.written.worth(line.written) * self.weight
+            self.used.worth(line.used) * WritebackAllowance::ONE + self.written.worth(line.written) * self.weight
         };
         let place = |rank| W as u32 - 1 - rank;
         let least = (0..ways).map(|rank| worth(rank) * W as u32 + place(rank)).min();
-        let own = worth(own) * self.trust / Allowance::TRUST * W as u32 + place(own);
+        let own = worth(own) * self.trust / WritebackAllowance::TRUST * W as u32 + place(own);
         place(least.map_or(own, |least| least.min(own)) % W as u32)
     }
 }
 
 impl<S: Set, const W: usize> Policy for Worth<S, W> {
     #[inline(always)]
-    fn victim<T: Set>(&mut self, set: &T, miss: Miss) -> Rank {
+    fn victim<T: Set>(&mut self, set: &T, miss: LineMiss) -> Rank {
         let at = self.geometry.set_in_bank(miss.line);
         let (last, turn) = (self.geometry.ways - 1, &mut self.turns[at]);
         if u32::from(turn.filled) <= last {
@@ -250,7 +250,7 @@ impl<S: Set, const W: usize> Policy for Worth<S, W> {
         }
         let lines = &self.sets[at];
         let is_held = self.budget.is_spent() || self.allowance.owes();
-        let price = Price {
+        let price = LinePrice {
             used: &self.used,
             written: &self.written,
             weight: self.allowance.weight(),
@@ -267,17 +267,17 @@ impl<S: Set, const W: usize> Policy for Worth<S, W> {
     }
 
     #[inline(always)]
-    fn hit(&mut self, hit: Hit) {
-        let Hit { line, signature, way, is_write, was_dirty, .. } = hit;
+    fn hit(&mut self, hit: LineHit) {
+        let LineHit { line, signature, way, is_write, was_dirty, .. } = hit;
         let set = self.geometry.set_in_bank(line);
-        self.touch(Touch { line, signature, set, way, is_write, is_hit: true, was_dirty });
+        self.touch(LineTouch { line, signature, set, way, is_write, is_hit: true, was_dirty });
     }
 
     #[inline(always)]
-    fn filled(&mut self, way: usize, miss: Miss) {
-        let Miss { line, signature, is_write, .. } = miss;
+    fn filled(&mut self, way: usize, miss: LineMiss) {
+        let LineMiss { line, signature, is_write, .. } = miss;
         let set = self.geometry.set_in_bank(line);
-        self.touch(Touch { line, signature, set, way, is_write, is_hit: false, was_dirty: false });
+        self.touch(LineTouch { line, signature, set, way, is_write, is_hit: false, was_dirty: false });
     }
 }
 
@@ -301,7 +301,7 @@ fn signed(signature: u8, story: u16) -> u16 {
 
 /// Whether a read has found the line, and whether it is dirty.
 #[inline]
-fn used_class(touch: &Touch, before: Line) -> u16 {
+fn used_class(touch: &LineTouch, before: LineState) -> u16 {
     let was_found = class(before.used) & 2 != 0;
     let is_found = was_found || touch.is_hit && !touch.is_write;
     signed(touch.signature, u16::from(is_found) << 1 | u16::from(touch.was_dirty || touch.is_write))
@@ -309,7 +309,7 @@ fn used_class(touch: &Touch, before: Line) -> u16 {
 
 /// How long before this write the line had been written, in four steps.
 #[inline]
-fn written_class(touch: &Touch, before: Line) -> u16 {
+fn written_class(touch: &LineTouch, before: LineState) -> u16 {
     signed(touch.signature, BEFORE[usize::from(reuse::age(before.written))])
 }
 

@@ -12,7 +12,7 @@ use super::{Rank, Set, ones};
 /// One set.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
-pub struct Narrow {
+pub struct NarrowSet {
     prints: [u16; 16],
     order: u64,
     dirty: u16,
@@ -23,7 +23,7 @@ const UNUSED: u64 = 0xfedc_ba98_7654_3210;
 
 const NIBBLES: u64 = 0x1111_1111_1111_1111;
 
-impl Set for Narrow {
+impl Set for NarrowSet {
     const WAYS: usize = 16;
 
     const EMPTY: Self = Self { prints: [0; 16], order: UNUSED, dirty: 0 };

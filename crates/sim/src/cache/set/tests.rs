@@ -31,13 +31,13 @@ fn moves_as_a_list<S: Set>(moves: Vec<Move>) -> Result<(), TestCaseError> {
 
 proptest! {
     #[test]
-    fn recency_of_a_narrow_set_moves_as_in_a_list(moves in moves(Narrow::WAYS)) {
-        moves_as_a_list::<Narrow>(moves)?;
+    fn recency_of_a_narrow_set_moves_as_in_a_list(moves in moves(NarrowSet::WAYS)) {
+        moves_as_a_list::<NarrowSet>(moves)?;
     }
 
     #[test]
-    fn recency_of_a_wide_set_moves_as_in_a_list(moves in moves(Wide::WAYS)) {
-        moves_as_a_list::<Wide>(moves)?;
+    fn recency_of_a_wide_set_moves_as_in_a_list(moves in moves(WideSet::WAYS)) {
+        moves_as_a_list::<WideSet>(moves)?;
     }
 }
 
@@ -53,6 +53,6 @@ fn compares_way_by_way<S: Set>() {
 
 #[test]
 fn prints_are_compared_way_by_way() {
-    compares_way_by_way::<Narrow>();
-    compares_way_by_way::<Wide>();
+    compares_way_by_way::<NarrowSet>();
+    compares_way_by_way::<WideSet>();
 }

@@ -1,4 +1,4 @@
-//! A set of up to 64 ways: as [`Narrow`](super::Narrow), with whole bytes for the order.
+//! A set of up to 64 ways: as [`NarrowSet`](super::Narrow), with whole bytes for the order.
 
 use super::vector_compare::equal;
 use super::{Rank, Set, ones};
@@ -6,7 +6,7 @@ use super::{Rank, Set, ones};
 /// One set.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
-pub struct Wide {
+pub struct WideSet {
     /// A hash of the line in each way.
     prints: [u16; 64],
     /// The ways, from most to least recently used.
@@ -25,7 +25,7 @@ const UNUSED: [u8; 64] = {
     order
 };
 
-impl Set for Wide {
+impl Set for WideSet {
     const WAYS: usize = 64;
 
     const EMPTY: Self = Self { prints: [0; 64], order: UNUSED, dirty: 0 };

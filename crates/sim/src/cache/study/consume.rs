@@ -1,14 +1,14 @@
 //! Reading in one thread, simulating in the others.
 
 use super::Study;
-use super::event_queue::Gathered;
+use super::event_queue::EventQueue;
 use crate::Result;
-use crate::cache::Event;
-use crate::trace::Source;
+use crate::cache::CacheEvent;
+use crate::trace::EventSource;
 
 /// How far a study is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct StudyProgress {
     /// Events of the last level.
     pub events: u64,
     /// Accesses of the program.
@@ -17,7 +17,7 @@ pub struct Seen {
 
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum StudyEnd {
     /// With the trace.
     Whole,
     /// Because whoever watches wanted it.
@@ -32,11 +32,11 @@ impl Study {
     /// The source's, or that of `on_events`; there is no thread to read it.
     pub fn consume(
         &mut self,
-        source: Box<dyn Source>,
-        mut on_events: impl FnMut(&[Event]) -> Result<()>,
-        watch: &mut dyn FnMut(Seen) -> bool,
-    ) -> Result<End> {
-        let gathered = Gathered::of(source)?;
+        source: Box<dyn EventSource>,
+        mut on_events: impl FnMut(&[CacheEvent]) -> Result<()>,
+        watch: &mut dyn FnMut(StudyProgress) -> bool,
+    ) -> Result<StudyEnd> {
+        let gathered = EventQueue::of(source)?;
         loop {
             let batch = gathered.take();
             on_events(&batch.events)?;
@@ -44,14 +44,14 @@ impl Study {
             (self.accesses, self.is_cut) = (batch.accesses, batch.is_cut);
             let goes_on = watch(self.seen());
             match batch.end {
-                Some(end) => return end.map(|()| End::Whole),
-                None if !goes_on => return Ok(End::Stopped),
+                Some(end) => return end.map(|()| StudyEnd::Whole),
+                None if !goes_on => return Ok(StudyEnd::Stopped),
                 None => {}
             }
         }
     }
 
-    fn seen(&self) -> Seen {
-        Seen { events: self.events, accesses: self.accesses }
+    fn seen(&self) -> StudyProgress {
+        StudyProgress { events: self.events, accesses: self.accesses }
     }
 }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::cache::Event;
-use crate::trace::Source;
+use crate::cache::CacheEvent;
+use crate::trace::EventSource;
 use crate::{Error, Result};
 
 /// Events that are simulated at once.
@@ -20,8 +20,8 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// What is taken at once.
 #[derive(Default)]
-pub struct Batch {
-    pub events: Vec<Event>,
+pub struct EventBatch {
+    pub events: Vec<CacheEvent>,
     /// Accesses of the program so far.
     pub accesses: u64,
     /// Whether the last line of the trace had no end.
@@ -31,47 +31,47 @@ pub struct Batch {
 }
 
 /// A source that is read by a thread of its own, until it is dropped.
-pub struct Gathered {
-    shared: Arc<Shared>,
+pub struct EventQueue {
+    shared: Arc<QueueState>,
     reader: JoinHandle<()>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct QueueState {
     /// What waits, and whether anybody takes it.
-    state: Mutex<(Batch, Taker)>,
+    state: Mutex<(EventBatch, QueueTaker)>,
     changed: Condvar,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Taker {
+enum QueueTaker {
     #[default]
     There,
     Gone,
 }
 
-impl Gathered {
+impl EventQueue {
     /// Reads `source` from now on.
     ///
     /// # Errors
     /// There is no thread to be had.
-    pub fn of(source: Box<dyn Source>) -> Result<Self> {
-        let shared = Arc::<Shared>::default();
+    pub fn of(source: Box<dyn EventSource>) -> Result<Self> {
+        let shared = Arc::<QueueState>::default();
         let own = Arc::clone(&shared);
         let reader = thread::Builder::new().spawn(move || own.gather(source));
         Ok(Self { shared, reader: reader.map_err(Error::io("starting a thread that reads the trace"))? })
     }
 
     /// A batch; after a moment what there is, which may be nothing: a source may say nothing for long.
-    pub fn take(&self) -> Batch {
+    pub fn take(&self) -> EventBatch {
         // Who has ended has told the end before, unless it panicked.
         let has_ended = self.reader.is_finished();
-        let few = |state: &mut (Batch, Taker)| state.0.events.len() < BATCH && state.0.end.is_none();
+        let few = |state: &mut (EventBatch, QueueTaker)| state.0.events.len() < BATCH && state.0.end.is_none();
         let waited = self.shared.changed.wait_timeout_while(self.shared.lock(), LOOK, few);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        let Batch { accesses, is_cut, .. } = state.0;
+        let EventBatch { accesses, is_cut, .. } = state.0;
         let events = Vec::with_capacity(BATCH + BATCH / 8);
-        let mut batch = mem::replace(&mut state.0, Batch { events, accesses, is_cut, end: None });
+        let mut batch = mem::replace(&mut state.0, EventBatch { events, accesses, is_cut, end: None });
         if has_ended {
             batch.end.get_or_insert(Err(Error::Reader));
         }
@@ -80,19 +80,19 @@ impl Gathered {
     }
 }
 
-impl Drop for Gathered {
+impl Drop for EventQueue {
     fn drop(&mut self) {
-        self.shared.lock().1 = Taker::Gone;
+        self.shared.lock().1 = QueueTaker::Gone;
         self.shared.changed.notify_all();
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, (Batch, Taker)> {
+impl QueueState {
+    fn lock(&self) -> MutexGuard<'_, (EventBatch, QueueTaker)> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn gather(&self, mut source: Box<dyn Source>) {
+    fn gather(&self, mut source: Box<dyn EventSource>) {
         let mut events = Vec::new();
         loop {
             let more = source.read(&mut events);
@@ -107,9 +107,10 @@ impl Shared {
             if !goes_on || state.0.events.len() >= BATCH {
                 self.changed.notify_all();
             }
-            let is_full = |state: &mut (Batch, Taker)| state.0.events.len() >= MOST && state.1 == Taker::There;
+            let is_full =
+                |state: &mut (EventBatch, QueueTaker)| state.0.events.len() >= MOST && state.1 == QueueTaker::There;
             let waited = self.changed.wait_while(state, is_full).unwrap_or_else(PoisonError::into_inner);
-            if !goes_on || waited.1 == Taker::Gone {
+            if !goes_on || waited.1 == QueueTaker::Gone {
                 return;
             }
         }

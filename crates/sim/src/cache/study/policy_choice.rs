@@ -4,7 +4,7 @@ use crate::{Error, Result};
 
 /// A policy that can be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
+pub enum PolicyChoice {
     /// `lru`
     Lru,
     /// `protect-N`
@@ -24,7 +24,7 @@ pub enum Choice {
     Worth,
 }
 
-impl Choice {
+impl PolicyChoice {
     /// Whether a cache of so many ways can have it.
     ///
     /// # Errors
@@ -64,7 +64,7 @@ impl Choice {
 
 /// Numbers that a name may leave out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Numbers {
+pub struct PolicyDefaults {
     /// Ways of a set.
     pub ways: u32,
     /// Ways that are protected, over all partitions.
@@ -73,15 +73,21 @@ pub struct Numbers {
     pub partitions: u32,
 }
 
-impl Numbers {
+impl PolicyDefaults {
     /// The paper's: a quarter of the ways is protected, and there are four partitions, if the ways allow it.
     pub fn of(ways: u32) -> Self {
         Self { ways, protected: ways / 4, partitions: if ways.is_multiple_of(4) { 4 } else { 1 } }
     }
 
     /// The policies that are compared where none is named.
-    pub fn usual(&self) -> Vec<Choice> {
-        vec![Choice::Lru, Choice::Protect { protected: 0 }, self.protect(), self.partitioned(), Choice::Worth]
+    pub fn usual(&self) -> Vec<PolicyChoice> {
+        vec![
+            PolicyChoice::Lru,
+            PolicyChoice::Protect { protected: 0 },
+            self.protect(),
+            self.partitioned(),
+            PolicyChoice::Worth,
+        ]
     }
 
     /// The policy called `name`: `lru`, `protect`, `protect-N`, `partitioned`, `partitioned-PxW`,
@@ -89,18 +95,18 @@ impl Numbers {
     ///
     /// # Errors
     /// When there is none of this name, or none for these ways.
-    pub fn choice(&self, name: &str) -> Result<Choice> {
+    pub fn choice(&self, name: &str) -> Result<PolicyChoice> {
         let unknown = || {
             let there_are = "lru, protect-N, partitioned-PxW, partitioned-PxW-protect-N, worth; for example protect-4, partitioned-4x4";
             Error::Model(format!("there is no policy {name:?}; there are {there_are}"))
         };
         let number = |digits: &str| digits.parse::<u32>().map_err(|_| unknown());
         let choice = match (name, name.strip_prefix("protect-"), name.strip_prefix("partitioned-")) {
-            ("lru", ..) => Choice::Lru,
-            ("worth", ..) => Choice::Worth,
+            ("lru", ..) => PolicyChoice::Lru,
+            ("worth", ..) => PolicyChoice::Worth,
             ("protect", ..) => self.protect(),
             ("partitioned", ..) => self.partitioned(),
-            (_, Some(protected), _) => Choice::Protect { protected: number(protected)? },
+            (_, Some(protected), _) => PolicyChoice::Protect { protected: number(protected)? },
             (_, _, Some(rest)) => {
                 let (shape, protected) = rest.split_once("-protect-").map_or((rest, None), |two| (two.0, Some(two.1)));
                 let (partitions, ways) = shape.split_once('x').ok_or_else(unknown)?;
@@ -109,7 +115,7 @@ impl Numbers {
                 if ways.checked_mul(partitions) != Some(self.ways) {
                     return Err(Error::Model(format!("{name}: the cache has {} ways, not {shape}", self.ways)));
                 }
-                Choice::Partitioned { partitions, protected }
+                PolicyChoice::Partitioned { partitions, protected }
             }
             _ => return Err(unknown()),
         };
@@ -117,15 +123,15 @@ impl Numbers {
         Ok(choice)
     }
 
-    fn protect(&self) -> Choice {
-        Choice::Protect { protected: self.protected }
+    fn protect(&self) -> PolicyChoice {
+        PolicyChoice::Protect { protected: self.protected }
     }
 
-    fn partitioned(&self) -> Choice {
+    fn partitioned(&self) -> PolicyChoice {
         let partitions = self.partitions.max(1);
         let most = (self.ways / partitions).saturating_sub(1);
         let protected = (self.protected / partitions).max(self.protected.min(1)).min(most);
-        Choice::Partitioned { partitions: self.partitions, protected }
+        PolicyChoice::Partitioned { partitions: self.partitions, protected }
     }
 }
 

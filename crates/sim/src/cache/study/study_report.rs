@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::{Model, Outcome, Seen};
-use crate::cache::bank::{Counts, Traffic};
+use super::{CacheModel, PolicyOutcome, StudyProgress};
+use crate::cache::bank::{BankCounts, RegionTraffic};
 use crate::cache::wear::Levelling;
 
 /// nJ of a read of a line: 78 mW for 28 ns (table 1.1).
@@ -14,7 +14,7 @@ pub const WRITE_NJ: f64 = 0.773 * 150.0;
 
 /// What all policies did with a trace.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct StudyReport {
     /// The trace, or the program.
     pub trace: String,
     /// The form that the trace was read as; of a program none.
@@ -30,21 +30,21 @@ pub struct Report {
     /// The levelling of `lifetime_runs_levelled`.
     pub levelling: &'static str,
     /// What each policy did, LRU first.
-    pub policies: Vec<Figures>,
+    pub policies: Vec<PolicyFigures>,
     /// What no policy can better.
-    pub bound: Least,
+    pub bound: BoundFigures,
 }
 
 /// The bound.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Least {
+pub struct BoundFigures {
     /// Fewest writebacks.
     pub writebacks: u64,
 }
 
 /// What one policy did.
 #[derive(Clone, Debug, Serialize)]
-pub struct Figures {
+pub struct PolicyFigures {
     /// Its name.
     pub policy: String,
     /// Reads of lines that were not there.
@@ -69,7 +69,7 @@ pub struct Figures {
     pub lifetime_runs_unlevelled: f64,
     /// The ratio of `lifetime_runs_unlevelled` to LRU's.
     pub lifetime_gain_unlevelled: f64,
-    /// Runs of the program until the first line of memory fails, under [`Report::levelling`].
+    /// Runs of the program until the first line of memory fails, under [`StudyReport::levelling`].
     pub lifetime_runs_levelled: f64,
     /// The ratio of `lifetime_runs_levelled` to LRU's.
     pub lifetime_gain_levelled: f64,
@@ -77,13 +77,13 @@ pub struct Figures {
     pub gap_closed: Option<f64>,
     /// Accesses and writebacks by region of the cache.
     #[serde(skip)]
-    pub regions: [Traffic; 16],
+    pub regions: [RegionTraffic; 16],
     /// How often each line was written to memory that was, by address.
     #[serde(skip)]
     pub writes: Vec<u64>,
 }
 
-impl Figures {
+impl PolicyFigures {
     /// All misses.
     pub fn misses(&self) -> u64 {
         self.read_misses + self.write_misses
@@ -95,14 +95,20 @@ impl Figures {
     }
 }
 
-impl Report {
-    pub(super) fn of(model: &Model, trace: &str, seen: Seen, outcomes: Vec<Outcome>, least: u64) -> Self {
-        let figures = |(choice, Outcome { counts, writes }): (&super::Choice, Outcome)| {
-            let Counts { read_misses, write_misses, hits, writebacks, regions } = counts;
+impl StudyReport {
+    pub(super) fn of(
+        model: &CacheModel,
+        trace: &str,
+        seen: StudyProgress,
+        outcomes: Vec<PolicyOutcome>,
+        least: u64,
+    ) -> Self {
+        let figures = |(choice, PolicyOutcome { counts, writes }): (&super::PolicyChoice, PolicyOutcome)| {
+            let BankCounts { read_misses, write_misses, hits, writebacks, regions } = counts;
             let [unlevelled, levelled] =
                 [model.wear.unlevelled(), model.wear.levelled()].map(|wear| wear.runs(&writes));
             let fetched = read_misses + if model.fetch_on_write_miss { write_misses } else { 0 };
-            Figures {
+            PolicyFigures {
                 policy: choice.name(model.llc.ways),
                 read_misses,
                 write_misses,
@@ -122,7 +128,7 @@ impl Report {
                 writes,
             }
         };
-        let mut policies: Vec<Figures> = model.choices.iter().zip(outcomes).map(figures).collect();
+        let mut policies: Vec<PolicyFigures> = model.choices.iter().zip(outcomes).map(figures).collect();
         let lru = policies.iter().find(|one| one.policy == "lru").expect("LRU is always there");
         let (runs, lru_writebacks) = (lru.lifetime_runs, lru.writebacks);
         let (unlevelled, levelled) = (lru.lifetime_runs_unlevelled, lru.lifetime_runs_levelled);
@@ -132,14 +138,14 @@ impl Report {
             one.lifetime_gain_levelled = gain(one.lifetime_runs_levelled, levelled);
             one.gap_closed = closed(lru_writebacks, one.writebacks, least);
         }
-        let Seen { events, accesses } = seen;
-        let bound = Least { writebacks: least };
+        let StudyProgress { events, accesses } = seen;
+        let bound = BoundFigures { writebacks: least };
         let levelling = model.wear.levelled().levelling.name();
         Self { trace: trace.into(), form: None, stopped: None, accesses, events, levelling, policies, bound }
     }
 
     /// The figures of a policy.
-    pub fn policy(&self, name: &str) -> Option<&Figures> {
+    pub fn policy(&self, name: &str) -> Option<&PolicyFigures> {
         self.policies.iter().find(|one| one.policy == name)
     }
 }

@@ -1,7 +1,7 @@
 //! Caches as lists, as the definitions say it and no faster.
 
-use super::{Choice, naive_worth};
-use crate::cache::Event;
+use super::{PolicyChoice, naive_worth};
+use crate::cache::CacheEvent;
 
 /// What it counts.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -17,12 +17,12 @@ pub struct Counted {
 type Recency = Vec<(u64, bool)>;
 
 /// Every set is its partitions, one where there are none.
-pub fn run(choice: Choice, sets: u64, ways: usize, events: &[Event]) -> Counted {
+pub fn run(choice: PolicyChoice, sets: u64, ways: usize, events: &[CacheEvent]) -> Counted {
     let (partitions, protected) = match choice {
-        Choice::Lru => (1, ways),
-        Choice::Protect { protected } => (1, protected as usize),
-        Choice::Partitioned { partitions, protected } => (partitions as usize, protected as usize),
-        Choice::Worth => return naive_worth::run(sets, ways, events),
+        PolicyChoice::Lru => (1, ways),
+        PolicyChoice::Protect { protected } => (1, protected as usize),
+        PolicyChoice::Partitioned { partitions, protected } => (partitions as usize, protected as usize),
+        PolicyChoice::Worth => return naive_worth::run(sets, ways, events),
     };
     let mut cache: Vec<Vec<Recency>> = vec![vec![Vec::new(); partitions]; sets as usize];
     let mut counted = Counted::default();
@@ -70,7 +70,7 @@ fn choose(set: &[Recency], preferred: usize, ways: usize, protected: usize) -> u
 }
 
 /// Every way of choosing intervals, tried: the bound by definition, for a few writes of one set.
-pub fn fewest(ways: usize, events: &[Event]) -> u64 {
+pub fn fewest(ways: usize, events: &[CacheEvent]) -> u64 {
     let writes: Vec<u64> = events.iter().filter(|event| event.is_write()).map(|event| event.line()).collect();
     let next = |at: usize| writes[at + 1..].iter().position(|line| *line == writes[at]).map(|more| at + 1 + more);
     let intervals: Vec<(usize, usize)> = (0..writes.len()).filter_map(|at| next(at).map(|end| (at, end))).collect();
@@ -84,16 +84,16 @@ pub fn fewest(ways: usize, events: &[Event]) -> u64 {
 
 /// Definition 1: what a first level lets through of these, and what it writes back when it is drained. A set is its lines
 /// from most to least recent, each with who touched it and whether it is dirty.
-pub fn first_level(sets: u64, ways: usize, events: &[Event]) -> Vec<Event> {
+pub fn first_level(sets: u64, ways: usize, events: &[CacheEvent]) -> Vec<CacheEvent> {
     let mut through = Vec::new();
-    let mut all = vec![Vec::<Event>::new(); sets as usize];
+    let mut all = vec![Vec::<CacheEvent>::new(); sets as usize];
     for event in events {
         let set = &mut all[(event.line() % sets) as usize];
         let here = set.iter().position(|one| one.line() == event.line()).map(|at| set.remove(at));
         if here.is_none() {
             let gone = (set.len() == ways).then(|| set.pop()).flatten();
             through.extend(gone.filter(|gone| gone.is_write()));
-            through.push(Event::new(event.line(), false, event.signature()));
+            through.push(CacheEvent::new(event.line(), false, event.signature()));
         }
         set.insert(0, here.filter(|_| !event.is_write()).unwrap_or(*event));
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::naive::Counted;
-use crate::cache::Event;
+use crate::cache::CacheEvent;
 
 /// Where ages begin, in steps.
 const EDGES: [u64; 21] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128, 256];
@@ -241,7 +241,7 @@ impl Bank {
         self.counted.written.extend(story.written.map(|_| story.line));
     }
 
-    fn access(&mut self, set: usize, event: Event) {
+    fn access(&mut self, set: usize, event: CacheEvent) {
         let (line, is_write) = (event.line(), event.is_write());
         let place = self.sets[set].iter().position(|story| story.line == line);
         match (place, is_write) {
@@ -271,7 +271,7 @@ impl Bank {
     }
 
     /// What the shadows do: that of LRU, and that of what was learned.
-    fn watch(&mut self, set: usize, event: Event) {
+    fn watch(&mut self, set: usize, event: CacheEvent) {
         let (print, is_write) = (print(event.line()), event.is_write());
         let shadow = &mut self.shadows[set];
         let place = shadow.iter().position(|one| one.0 == print);
@@ -339,7 +339,7 @@ fn grow_older(stories: &mut [Story], step: Option<u64>) {
 }
 
 /// What is known of a line after an access.
-fn renewed(before: Option<Story>, event: Event) -> Story {
+fn renewed(before: Option<Story>, event: CacheEvent) -> Story {
     let (signature, is_write) = (event.signature() / 2, event.is_write());
     let is_dirty = is_write || before.is_some_and(|before| before.written.is_some());
     let found = before.is_some_and(|before| before.found || !is_write);
@@ -356,7 +356,7 @@ fn renewed(before: Option<Story>, event: Event) -> Story {
 }
 
 /// Each bank by itself: line `n` is in bank `n % 4`, or in one of as many as there are sets.
-pub fn run(sets: u64, ways: usize, events: &[Event]) -> Counted {
+pub fn run(sets: u64, ways: usize, events: &[CacheEvent]) -> Counted {
     let banks = sets.min(4);
     let mut all: Vec<Bank> = (0..banks).map(|_| Bank::new(ways, (sets / banks) as usize)).collect();
     for event in events {

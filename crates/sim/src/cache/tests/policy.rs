@@ -1,8 +1,8 @@
 //! What is asked of a policy is asked in a release too: a bank of sets with room for more would count nonsense.
 
-use super::{Event, shape};
-use crate::cache::policy::{Miss, Policy};
-use crate::cache::{Bank, Geometry, Narrow, Rank, Set, Wide};
+use super::{CacheEvent, shape};
+use crate::cache::policy::{LineMiss, Policy};
+use crate::cache::{Bank, BankGeometry, NarrowSet, Rank, Set, WideSet};
 
 /// Says always the same.
 struct Says {
@@ -11,7 +11,7 @@ struct Says {
 }
 
 impl Policy for Says {
-    fn victim<S: Set>(&mut self, _: &S, _: Miss) -> Rank {
+    fn victim<S: Set>(&mut self, _: &S, _: LineMiss) -> Rank {
         self.victim
     }
 
@@ -22,14 +22,14 @@ impl Policy for Says {
 
 /// What a bank of 12 ways panics with.
 fn told<S: Set>(victim: Rank, window: Option<u32>) -> Option<String> {
-    let geometry = Geometry::of(shape(1, 12)).expect("a cache");
-    let run = || Bank::<_, S>::of(geometry, Says { victim, window }).run(&[Event::read(1), Event::read(2)]);
+    let geometry = BankGeometry::of(shape(1, 12)).expect("a cache");
+    let run = || Bank::<_, S>::of(geometry, Says { victim, window }).run(&[CacheEvent::read(1), CacheEvent::read(2)]);
     std::panic::catch_unwind(run).err().map(|panic| *panic.downcast::<String>().expect("words"))
 }
 
 #[test]
 fn a_victim_that_no_set_has_is_told() {
-    for told in [told::<Narrow>, told::<Wide>] {
+    for told in [told::<NarrowSet>, told::<WideSet>] {
         assert_eq!((told(0, None), told(11, None)), (None, None));
         for victim in [12, 16, 64, Rank::MAX] {
             assert_eq!(told(victim, None), Some(format!("victim {victim} of 12 ways")));
@@ -40,10 +40,10 @@ fn a_victim_that_no_set_has_is_told() {
 #[test]
 fn a_window_that_does_not_divide_the_ways_is_told() {
     for window in [1, 2, 3, 4, 6, 12] {
-        assert_eq!(told::<Narrow>(11, Some(window)), None);
+        assert_eq!(told::<NarrowSet>(11, Some(window)), None);
     }
     for window in [0, 5, 8, 24, 64] {
         let words = format!("a window of {window} ranks does not divide 12 ways");
-        assert_eq!(told::<Narrow>(11, Some(window)), Some(words));
+        assert_eq!(told::<NarrowSet>(11, Some(window)), Some(words));
     }
 }

@@ -4,27 +4,27 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::naive::{self, Counted};
-use super::{Choice, Event, model, shape, study};
+use super::{CacheEvent, PolicyChoice, model, shape, study};
 use crate::cache::L1;
 
-fn choices(ways: u32) -> Vec<Choice> {
-    let partitioned = |partitions, protected| Choice::Partitioned { partitions, protected };
-    let protect = (0..=ways).map(|protected| Choice::Protect { protected });
+fn choices(ways: u32) -> Vec<PolicyChoice> {
+    let partitioned = |partitions, protected| PolicyChoice::Partitioned { partitions, protected };
+    let protect = (0..=ways).map(|protected| PolicyChoice::Protect { protected });
     let partitions = [1, 2, 4, 8, 16, 32].into_iter().filter(|partitions| ways.is_multiple_of(*partitions));
     let partitioned = partitions
         .flat_map(|partitions| (0..ways / partitions).map(move |protected| partitioned(partitions, protected)));
-    [Choice::Lru, Choice::Worth].into_iter().chain(protect).chain(partitioned).collect()
+    [PolicyChoice::Lru, PolicyChoice::Worth].into_iter().chain(protect).chain(partitioned).collect()
 }
 
-fn events(lines: u64, length: usize) -> impl Strategy<Value = Vec<Event>> {
+fn events(lines: u64, length: usize) -> impl Strategy<Value = Vec<CacheEvent>> {
     vec((0..lines, any::<bool>(), 0_u8..8), 0..length).prop_map(|all| {
-        all.into_iter().map(|(line, write, signature)| Event::new(line, write, signature << 5)).collect()
+        all.into_iter().map(|(line, write, signature)| CacheEvent::new(line, write, signature << 5)).collect()
     })
 }
 
 /// Lines that are read and written now and then, some always and most in phases, and others that pass by: by as many
 /// kinds of instructions, of three each, not all of which are told apart.
-fn phases(seed: u64, length: u64) -> Vec<Event> {
+fn phases(seed: u64, length: u64) -> Vec<CacheEvent> {
     let mut state = seed;
     let mut below = |most: u64| {
         state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
@@ -39,12 +39,12 @@ fn phases(seed: u64, length: u64) -> Vec<Event> {
             2 => 1_000_000 + at % 1500,
             _ => 2_000_000 + at,
         };
-        Event::new(line, is_write, (kind << 6 | below(3)) as u8)
+        CacheEvent::new(line, is_write, (kind << 6 | below(3)) as u8)
     };
     (0..length).map(&mut event).collect()
 }
 
-fn is_as_naive(sets: u64, ways: u32, events: &[Event]) -> Result<(), TestCaseError> {
+fn is_as_naive(sets: u64, ways: u32, events: &[CacheEvent]) -> Result<(), TestCaseError> {
     let choices = choices(ways);
     let report = study(model(shape(sets, ways), &choices), events);
     for (choice, figures) in choices.iter().zip(&report.policies) {
@@ -79,9 +79,9 @@ proptest! {
         let (mut l1, mut seen) = (L1::new(sets, ways), Vec::new());
         for event in &events {
             let signature = || event.signature();
-            l1.access(event.line(), event.is_write(), signature, |event| seen.push(Event(event)));
+            l1.access(event.line(), event.is_write(), signature, |event| seen.push(CacheEvent(event)));
         }
-        l1.drain(|event| seen.push(Event(event)));
+        l1.drain(|event| seen.push(CacheEvent(event)));
         prop_assert_eq!(seen, naive::first_level(sets as u64, ways, &events));
     }
 
@@ -108,8 +108,8 @@ proptest! {
     #[test]
     fn what_is_learned_is_what_the_naive_model_learns(seed: u64, ways in 1_u32..17) {
         let events = phases(seed, 100_000);
-        let report = study(model(shape(32, ways), &[Choice::Worth]), &events);
-        let (figures, naive) = (&report.policies[1], naive::run(Choice::Worth, 32, ways as usize, &events));
+        let report = study(model(shape(32, ways), &[PolicyChoice::Worth]), &events);
+        let (figures, naive) = (&report.policies[1], naive::run(PolicyChoice::Worth, 32, ways as usize, &events));
         prop_assert_eq!((figures.misses(), figures.hits), (naive.read_misses + naive.write_misses, naive.hits));
         prop_assert_eq!(figures.writebacks, naive.written.len() as u64);
     }
@@ -117,8 +117,8 @@ proptest! {
     #[test]
     fn what_is_learned_in_wide_sets_is_what_the_naive_model_learns(seed: u64, ways in 17_u32..65) {
         let events = phases(seed, 100_000);
-        let report = study(model(shape(32, ways), &[Choice::Worth]), &events);
-        let (figures, naive) = (&report.policies[1], naive::run(Choice::Worth, 32, ways as usize, &events));
+        let report = study(model(shape(32, ways), &[PolicyChoice::Worth]), &events);
+        let (figures, naive) = (&report.policies[1], naive::run(PolicyChoice::Worth, 32, ways as usize, &events));
         prop_assert_eq!((figures.misses(), figures.hits), (naive.read_misses + naive.write_misses, naive.hits));
         prop_assert_eq!(figures.writebacks, naive.written.len() as u64);
     }
@@ -127,7 +127,7 @@ proptest! {
     fn threads_and_batches_change_nothing(events in events(4000, 6000), threads in 2_usize..9, batch in 1_usize..900) {
         let one = model(shape(64, 16), &choices(16));
         let whole = study(one.clone(), &events);
-        let mut many = crate::cache::Study::new(crate::cache::Model { threads, ..one }).expect("sound");
+        let mut many = crate::cache::Study::new(crate::cache::CacheModel { threads, ..one }).expect("sound");
         events.chunks(batch).for_each(|part| many.feed(part));
         let many = many.finish("test");
         prop_assert_eq!(serde_json::to_string(&whole).expect("JSON"), serde_json::to_string(&many).expect("JSON"));

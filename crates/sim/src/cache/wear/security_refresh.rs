@@ -1,11 +1,11 @@
 //! Security refresh: in each round line `n` is at place `n ^ key`. So what a place endures is a convolution over XOR of
 //! how often each key was drawn with how often each line is written, which the Walsh-Hadamard transform gives at once.
 
-use super::{Random, Rounds, Wear, last_survived};
+use super::{SplitMix, WearModel, WearRounds, last_survived};
 
-pub fn runs(wear: &Wear, writes: &[u64]) -> f64 {
-    let rounds = Rounds::of(wear, writes.len().next_power_of_two(), writes);
-    let mut memory = Memory::of(wear, writes);
+pub fn runs(wear: &WearModel, writes: &[u64]) -> f64 {
+    let rounds = WearRounds::of(wear, writes.len().next_power_of_two(), writes);
+    let mut memory = RefreshedMemory::of(wear, writes);
     let limit = rounds.limit(wear);
     let mut worst = |count: u64| memory.worn(count).iter().map(|sum| rounds.worn(*sum, count)).max().unwrap_or(0);
     let alive = last_survived(rounds.most(wear), limit, &mut worst);
@@ -21,28 +21,28 @@ pub fn runs(wear: &Wear, writes: &[u64]) -> f64 {
 /// States that are kept to go on from: the first one, and two near where is looked.
 const KEPT: usize = 3;
 
-struct Memory {
+struct RefreshedMemory {
     /// The transform of how often each line is written.
     spectrum: Vec<i128>,
     /// By rounds; the first of none.
-    kept: Vec<Drawn>,
+    kept: Vec<DrawnKeys>,
 }
 
 /// How often each key was drawn in so many rounds.
 #[derive(Clone)]
-struct Drawn {
+struct DrawnKeys {
     rounds: u64,
     keys: Vec<u64>,
-    random: Random,
+    random: SplitMix,
 }
 
-impl Memory {
-    fn of(wear: &Wear, writes: &[u64]) -> Self {
+impl RefreshedMemory {
+    fn of(wear: &WearModel, writes: &[u64]) -> Self {
         let places = writes.len().next_power_of_two();
         let mut spectrum: Vec<i128> = writes.iter().map(|count| i128::from(*count)).collect();
         spectrum.resize(places, 0);
         transform(&mut spectrum);
-        let kept = vec![Drawn { rounds: 0, keys: vec![0; places], random: Random(wear.seed) }];
+        let kept = vec![DrawnKeys { rounds: 0, keys: vec![0; places], random: SplitMix(wear.seed) }];
         Self { spectrum, kept }
     }
 

@@ -4,12 +4,12 @@
 
 use std::iter::once;
 
-use super::{Rounds, Wear, last_survived};
+use super::{WearModel, WearRounds, last_survived};
 
-pub fn runs(wear: &Wear, writes: &[u64]) -> f64 {
-    let rounds = Rounds::of(wear, writes.len(), writes);
+pub fn runs(wear: &WearModel, writes: &[u64]) -> f64 {
+    let rounds = WearRounds::of(wear, writes.len(), writes);
     let places = writes.len() + 1;
-    let worn = Sums::of(writes.iter().map(|count| rounds.worn((*count).into(), 1)));
+    let worn = RingSums::of(writes.iter().map(|count| rounds.worn((*count).into(), 1)));
     let limit = rounds.limit(wear);
     let worst = |count| (0..places).map(|place| worn.at(place, count)).max().unwrap_or(0);
     let alive = last_survived(rounds.most(wear), limit, worst);
@@ -23,9 +23,9 @@ pub fn runs(wear: &Wear, writes: &[u64]) -> f64 {
 }
 
 /// Sums of a ring: what each line wears in a round, its copy too, and nothing for the free place.
-struct Sums(Vec<u128>);
+struct RingSums(Vec<u128>);
 
-impl Sums {
+impl RingSums {
     fn of(wear: impl Iterator<Item = u128>) -> Self {
         let mut sum = 0;
         let sum_with = |wear| {

@@ -4,8 +4,8 @@ use super::*;
 
 const ENDURANCE: u64 = 40_000;
 
-fn wear(levelling: Levelling) -> Wear {
-    Wear { levelling, endurance: ENDURANCE, period: 4, seed: 7 }
+fn wear(levelling: Levelling) -> WearModel {
+    WearModel { levelling, endurance: ENDURANCE, period: 4, seed: 7 }
 }
 
 /// One run of a program, shorter than a round, spread evenly: line n is written `writes[n]` times.
@@ -19,7 +19,7 @@ fn program(writes: &[u64]) -> Vec<usize> {
 }
 
 /// Start-gap as its authors drew it: N lines in N + 1 places, the gap goes down one place each `period` writes.
-fn replayed_start_gap(wear: Wear, writes: &[u64]) -> f64 {
+fn replayed_start_gap(wear: WearModel, writes: &[u64]) -> f64 {
     let lines = writes.len();
     let (mut start, mut gap, mut since, mut done) = (0, lines, 0, 0_u64);
     let mut worn = vec![0; lines + 1];
@@ -47,9 +47,9 @@ fn replayed_start_gap(wear: Wear, writes: &[u64]) -> f64 {
 }
 
 /// Rounds of `lines * period` writes, each under its key, with a copy of every line.
-fn replayed_refresh(wear: Wear, writes: &[u64]) -> f64 {
+fn replayed_refresh(wear: WearModel, writes: &[u64]) -> f64 {
     let places = writes.len().next_power_of_two();
-    let (mut random, mut worn, mut done) = (Random(wear.seed), vec![0; places], 0_u64);
+    let (mut random, mut worn, mut done) = (SplitMix(wear.seed), vec![0; places], 0_u64);
     let program = program(writes);
     let mut lines = program.iter().cycle();
     'life: loop {
@@ -82,7 +82,7 @@ fn programs() -> [Vec<u64>; 6] {
 /// Found from both sides, it is what looking in the middle finds, however rough the way to the limit.
 #[test]
 fn the_last_survived_round_is_found() {
-    let mut random = Random(7);
+    let mut random = SplitMix(7);
     for case in 0..2000_u64 {
         let (slope, noise, most) = (1 + random.next() % 1000, random.next() % 5000, 2 + random.next() % 1_000_000);
         let wear = |rounds: u64| u128::from(rounds * slope + (rounds % 97) * (noise / 97).min(slope));
@@ -122,7 +122,7 @@ fn levelling_needs_a_real_endurance() {
     let mut writes = vec![1; 4096];
     writes[77] = 100_000;
     let at = |endurance| {
-        let gain = |levelling| Wear { levelling, endurance, ..Wear::default() }.runs(&writes);
+        let gain = |levelling| WearModel { levelling, endurance, ..WearModel::default() }.runs(&writes);
         gain(Levelling::RandomizedStartGap) / gain(Levelling::None)
     };
     assert!(at(100_000_000) > 900.0, "{}", at(100_000_000));

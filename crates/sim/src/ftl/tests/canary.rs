@@ -1,6 +1,8 @@
 //! Layers with a planted fault each: the drive finds it, or its check is worth nothing (TL1, TL2).
 
-use super::super::{Choice, Drive, Flash, FlashPage, HostPage, Loss, PageLevel, Timing, Translation};
+use super::super::{
+    Flash, FlashDrive, FlashPage, FlashTiming, HostPage, LayerFault, PageLevel, Translation, VictimChoice,
+};
 use super::shape;
 use crate::Error;
 
@@ -55,8 +57,8 @@ impl Translation for Faulty {
 
 fn run(fault: Fault, trims: bool) -> Result<(), Error> {
     let shape = shape(4, 4, 4);
-    let layer = Faulty { layer: PageLevel::new(shape, Choice::Greedy)?, fault, before: None };
-    let mut drive = Drive::new(shape, layer, Timing::default())?;
+    let layer = Faulty { layer: PageLevel::new(shape, VictimChoice::Greedy)?, fault, before: None };
+    let mut drive = FlashDrive::new(shape, layer, FlashTiming::default())?;
     for page in [1, 3, 2, 3] {
         drive.write(HostPage(page))?;
     }
@@ -73,8 +75,8 @@ fn canary_a_layer_that_loses_a_page_is_caught() {
         Err(Error::Lost(loss)) => loss,
         other => panic!("it was not caught: {other:?}"),
     };
-    assert_eq!(lost(Fault::Stale, false), Loss::Stale(PAGE, FlashPage(1)));
-    assert_eq!(lost(Fault::Forgets, false), Loss::Missing(PAGE));
-    assert_eq!(lost(Fault::Spurious, true), Loss::Spurious(PAGE, FlashPage(3)));
-    assert_eq!(lost(Fault::Overwrites, false), Loss::Overwritten(FlashPage(1)));
+    assert_eq!(lost(Fault::Stale, false), LayerFault::Stale(PAGE, FlashPage(1)));
+    assert_eq!(lost(Fault::Forgets, false), LayerFault::Missing(PAGE));
+    assert_eq!(lost(Fault::Spurious, true), LayerFault::Spurious(PAGE, FlashPage(3)));
+    assert_eq!(lost(Fault::Overwrites, false), LayerFault::Overwritten(FlashPage(1)));
 }

@@ -4,19 +4,20 @@ use ferrite_disk::{Access, Disk, RamDisk, Zeroing};
 use ferrite_memory::Span;
 use proptest::prelude::*;
 
-use super::super::{Choice, FtlDisk, Scheme, Spec, Timing};
+use super::super::{DriveSpec, FlashTiming, FtlDisk, FtlScheme, VictimChoice};
 use super::shape;
 use crate::support;
 
 const PAGES: u64 = 64;
 
-fn disk(scheme: Scheme) -> FtlDisk<RamDisk> {
+fn disk(scheme: FtlScheme) -> FtlDisk<RamDisk> {
     // Pages of 1024 bytes on sectors of 512: some requests touch a page in part.
-    let shape = super::super::Shape { page_bytes: 1024, ..shape(0, 8, 4) };
-    FtlDisk::new(RamDisk::new(PAGES * 1024), Spec { scheme, shape, timing: Timing::default() }).expect("it fits")
+    let shape = super::super::FlashShape { page_bytes: 1024, ..shape(0, 8, 4) };
+    FtlDisk::new(RamDisk::new(PAGES * 1024), DriveSpec { scheme, shape, timing: FlashTiming::default() })
+        .expect("it fits")
 }
 
-const SCHEMES: [Scheme; 2] = [Scheme::Page(Choice::Greedy), Scheme::Fast { log_blocks: None }];
+const SCHEMES: [FtlScheme; 2] = [FtlScheme::Page(VictimChoice::Greedy), FtlScheme::Fast { log_blocks: None }];
 
 #[test]
 fn a_request_counts_every_page_that_it_touches() {

@@ -2,19 +2,19 @@
 //! every page written in place.
 
 use super::super::drive_spec::AnyLayer;
-use super::super::{Drive, Fast, Figures, HostPage, Scheme};
+use super::super::{Fast, FlashDrive, FlashFigures, FtlScheme, HostPage};
 use super::{drive, shape, write_all};
 use crate::Error;
 
-fn prefilled(log_blocks: u32) -> Drive<AnyLayer> {
-    let mut drive = drive(Scheme::Fast { log_blocks: Some(log_blocks) }, shape(8, log_blocks + 2, 4));
+fn prefilled(log_blocks: u32) -> FlashDrive<AnyLayer> {
+    let mut drive = drive(FtlScheme::Fast { log_blocks: Some(log_blocks) }, shape(8, log_blocks + 2, 4));
     drive.prefill().expect("it fits");
     drive
 }
 
 /// Switch, partial and full merges, erases, copies.
-fn merges(figures: &Figures) -> [u64; 5] {
-    let Figures { switch_merges, partial_merges, full_merges, erases, copied_pages, .. } = *figures;
+fn merges(figures: &FlashFigures) -> [u64; 5] {
+    let FlashFigures { switch_merges, partial_merges, full_merges, erases, copied_pages, .. } = *figures;
     [switch_merges, partial_merges, full_merges, erases, copied_pages]
 }
 
@@ -25,7 +25,7 @@ fn after(log_blocks: u32, pages: &[u32]) -> [u64; 5] {
 /// FA1: in any order, the first page of a block too.
 #[test]
 fn fa1_free_slots_are_written_in_place() {
-    let mut drive = drive(Scheme::Fast { log_blocks: None }, shape(8, 4, 4));
+    let mut drive = drive(FtlScheme::Fast { log_blocks: None }, shape(8, 4, 4));
     let figures = write_all(&mut drive, [5, 4, 0, 7, 2, 6, 1, 3]);
     assert_eq!(merges(&figures), [0; 5]);
     let places = [0, 1, 2, 3, 4, 5, 6, 7].map(|page| drive.layer().locate(HostPage(page)).map(|at| at.0));
@@ -122,7 +122,7 @@ fn fa4_the_old_version_of_the_page_is_valid_until_it_is_written() {
 /// Blocks that were never filled are merged without what they never had.
 #[test]
 fn merges_copy_only_what_was_written() {
-    let mut drive = drive(Scheme::Fast { log_blocks: Some(1) }, shape(8, 3, 4));
+    let mut drive = drive(FtlScheme::Fast { log_blocks: Some(1) }, shape(8, 3, 4));
     // Block 0 has pages 1 and 2 in place; both again, and twice more: the log is full.
     let figures = write_all(&mut drive, [1, 2, 1, 2, 1, 2]);
     assert_eq!(merges(&figures), [0; 5]);

@@ -2,7 +2,7 @@
 //! block is merged, waits B writes for its next page, and R more until that is reclaimed; that few pages are written twice
 //! meanwhile is where the law holds.
 
-use super::super::{HostPage, Scheme};
+use super::super::{FtlScheme, HostPage};
 use super::{Random, drive, shape};
 
 const BLOCK_PAGES: u32 = 64;
@@ -11,7 +11,7 @@ const BLOCK_PAGES: u32 = 64;
 fn random_writes_merge_as_often_as_the_law_says() {
     for (blocks, log_blocks) in [(300, 6), (300, 15), (300, 30)] {
         let mut drive =
-            drive(Scheme::Fast { log_blocks: Some(log_blocks) }, shape(blocks, log_blocks + 2, BLOCK_PAGES));
+            drive(FtlScheme::Fast { log_blocks: Some(log_blocks) }, shape(blocks, log_blocks + 2, BLOCK_PAGES));
         drive.prefill().expect("it fits");
         let (mut random, mut before) = (Random(42), (0, 0));
         for write in 0..400_000 {

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::{Choice, HostPage, Scheme, Shape};
+use super::super::{FlashShape, FtlScheme, HostPage, VictimChoice};
 use super::naive_fast::NaiveFast;
 use super::naive_page::NaivePage;
 use super::{drive, shape};
@@ -27,7 +27,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 }
 
 /// The pages of the operations, one by one, and whether each is written or trimmed.
-fn requests(ops: &[Op], shape: Shape) -> Vec<(u32, bool)> {
+fn requests(ops: &[Op], shape: FlashShape) -> Vec<(u32, bool)> {
     let pages = shape.host_pages();
     let of = |op: &Op| match *op {
         Op::Write(page) => vec![(page % pages, true)],
@@ -37,8 +37,8 @@ fn requests(ops: &[Op], shape: Shape) -> Vec<(u32, bool)> {
     ops.iter().flat_map(of).collect()
 }
 
-fn page_is_as_described(choice: Choice, shape: Shape, ops: &[Op]) -> Result<(), TestCaseError> {
-    let (mut drive, mut naive) = (drive(Scheme::Page(choice), shape), NaivePage::new(shape, choice));
+fn page_is_as_described(choice: VictimChoice, shape: FlashShape, ops: &[Op]) -> Result<(), TestCaseError> {
+    let (mut drive, mut naive) = (drive(FtlScheme::Page(choice), shape), NaivePage::new(shape, choice));
     for (page, is_write) in requests(ops, shape) {
         if is_write {
             drive.write(HostPage(page)).unwrap();
@@ -56,8 +56,8 @@ fn page_is_as_described(choice: Choice, shape: Shape, ops: &[Op]) -> Result<(), 
     Ok(())
 }
 
-fn fast_is_as_described(shape: Shape, log_blocks: u32, ops: &[Op]) -> Result<(), TestCaseError> {
-    let mut drive = drive(Scheme::Fast { log_blocks: Some(log_blocks) }, shape);
+fn fast_is_as_described(shape: FlashShape, log_blocks: u32, ops: &[Op]) -> Result<(), TestCaseError> {
+    let mut drive = drive(FtlScheme::Fast { log_blocks: Some(log_blocks) }, shape);
     let mut naive = NaiveFast::new(shape, log_blocks);
     for (page, is_write) in requests(ops, shape) {
         if is_write {
@@ -83,7 +83,7 @@ proptest! {
     fn page_level_does_what_its_rules_say(
         ops in ops(), blocks in 1_u32..12, extra in 4_u32..8, pages in 1_u32..9, choice in 0_usize..3
     ) {
-        page_is_as_described(Choice::ALL[choice].1, shape(blocks, extra, pages), &ops)?;
+        page_is_as_described(VictimChoice::ALL[choice].1, shape(blocks, extra, pages), &ops)?;
     }
 
     /// FA1 to FA5, TL2.

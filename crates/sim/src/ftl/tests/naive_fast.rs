@@ -1,7 +1,7 @@
 //! FAST written down as plainly as can be: blocks are lists of what was programmed, and the newest version of a page
 //! is looked for everywhere.
 
-use super::super::Shape;
+use super::super::FlashShape;
 
 /// A block's pages: which version of the host's page each slot holds.
 type Slots = Vec<Option<(u32, u64)>>;
@@ -20,7 +20,7 @@ pub(super) struct NaiveFast {
 }
 
 impl NaiveFast {
-    pub(super) fn new(shape: Shape, log_blocks: u32) -> Self {
+    pub(super) fn new(shape: FlashShape, log_blocks: u32) -> Self {
         let slots = vec![None; shape.block_pages as usize];
         Self {
             pages: shape.block_pages,

@@ -1,7 +1,7 @@
 //! The page-level scheme written down as plainly as can be: every page says itself what it holds, and every choice
 //! looks at everything.
 
-use super::super::{Choice, Shape};
+use super::super::{FlashShape, VictimChoice};
 
 #[derive(Clone, Default)]
 struct NaiveBlock {
@@ -15,8 +15,8 @@ struct NaiveBlock {
 }
 
 pub(super) struct NaivePage {
-    shape: Shape,
-    choice: Choice,
+    shape: FlashShape,
+    choice: VictimChoice,
     blocks: Vec<NaiveBlock>,
     active: Option<usize>,
     /// The newest write of each page, if there is one that was not trimmed.
@@ -28,7 +28,7 @@ pub(super) struct NaivePage {
 }
 
 impl NaivePage {
-    pub(super) fn new(shape: Shape, choice: Choice) -> Self {
+    pub(super) fn new(shape: FlashShape, choice: VictimChoice) -> Self {
         Self {
             shape,
             choice,
@@ -80,9 +80,9 @@ impl NaivePage {
     fn victim(&self) -> usize {
         let candidates = (0..self.blocks.len()).filter(|block| self.is_full(*block) && self.active != Some(*block));
         match self.choice {
-            Choice::Greedy => candidates.rev().max_by_key(|block| self.invalid(*block)),
-            Choice::Fifo => candidates.min_by_key(|block| self.blocks[*block].filled),
-            Choice::CostBenefit => candidates.max_by(|one, other| {
+            VictimChoice::Greedy => candidates.rev().max_by_key(|block| self.invalid(*block)),
+            VictimChoice::Fifo => candidates.min_by_key(|block| self.blocks[*block].filled),
+            VictimChoice::CostBenefit => candidates.max_by(|one, other| {
                 let key = |block: usize| (self.score(block), self.invalid(block));
                 let ((score, invalid), (other_score, other_invalid)) = (key(*one), key(*other));
                 let by_age = self.blocks[*other].changed.cmp(&self.blocks[*one].changed);

@@ -1,10 +1,10 @@
 //! Sequences with worked-out answers for each rule of the page-level scheme.
 
-use super::super::{Choice, FlashPage, HostPage, PageLevel, Scheme};
+use super::super::{FlashPage, FtlScheme, HostPage, PageLevel, VictimChoice};
 use super::{Random, drive, shape, write_all};
 use crate::Error;
 
-const GREEDY: Scheme = Scheme::Page(Choice::Greedy);
+const GREEDY: FtlScheme = FtlScheme::Page(VictimChoice::Greedy);
 
 /// PL1, TL3: pages go to blocks 0, 1, .. in order, whatever their numbers.
 #[test]
@@ -60,8 +60,8 @@ fn pl2_a_tie_is_won_by_the_lowest_block() {
 /// A drive that is written in order again and again has nothing to copy.
 #[test]
 fn in_order_nothing_is_copied_and_wear_is_even() {
-    for (_, choice) in Choice::ALL {
-        let mut drive = drive(Scheme::Page(choice), shape(16, 4, 8));
+    for (_, choice) in VictimChoice::ALL {
+        let mut drive = drive(FtlScheme::Page(choice), shape(16, 4, 8));
         let figures = write_all(&mut drive, (0..20 * 128).map(|write| write % 128));
         assert_eq!(figures.copied_pages, 0, "{choice:?}");
         assert!(figures.wear.most_erases - figures.wear.least_erases <= 2, "{choice:?} {:?}", figures.wear);
@@ -71,7 +71,7 @@ fn in_order_nothing_is_copied_and_wear_is_even() {
 /// The first one filled is the victim though another has more invalid pages.
 #[test]
 fn fifo_takes_the_block_that_was_filled_first() {
-    let mut drive = drive(Scheme::Page(Choice::Fifo), shape(4, 4, 4));
+    let mut drive = drive(FtlScheme::Page(VictimChoice::Fifo), shape(4, 4, 4));
     // Blocks 0 to 3 in order, block 4 makes block 3 invalid; block 0 is taken, its four pages fill block 5; then 1, 2,
     // and at last 3, which gives a block.
     let figures = write_all(&mut drive, (0..16).chain([12, 13, 14, 15, 0]));
@@ -81,7 +81,7 @@ fn fifo_takes_the_block_that_was_filled_first() {
 /// Two blocks have one invalid page each: the one that is older by cost and benefit is taken, though it is higher.
 #[test]
 fn cost_benefit_takes_the_older_of_two_that_gain_as_much() {
-    let mut drive = drive(Scheme::Page(Choice::CostBenefit), shape(4, 4, 4));
+    let mut drive = drive(FtlScheme::Page(VictimChoice::CostBenefit), shape(4, 4, 4));
     // Page 4 of block 1 becomes invalid first, page 0 of block 0 later.
     write_all(&mut drive, (0..16).chain([4, 4, 0, 0]));
     // Block 4 (two invalid of its own) has age 1: 1 x 2/4 = 0.5. Block 1: age 5 - 1 .. = 4 x 1/6; block 0: 2 x 1/6.
@@ -106,8 +106,8 @@ fn a_trimmed_page_is_not_copied() {
 /// With as few extra blocks as can be every write of a full drive is still taken.
 #[test]
 fn the_smallest_drive_takes_every_write() {
-    for (_, choice) in Choice::ALL {
-        let mut drive = drive(Scheme::Page(choice), shape(3, 4, 2));
+    for (_, choice) in VictimChoice::ALL {
+        let mut drive = drive(FtlScheme::Page(choice), shape(3, 4, 2));
         drive.prefill().expect("it fits");
         let mut random = Random(7);
         let figures = write_all(&mut drive, (0..2000).map(|_| random.below(6)));
@@ -142,7 +142,7 @@ fn prefilling_is_stopped() {
 
 #[test]
 fn what_cannot_be_is_refused() {
-    assert!(matches!(PageLevel::new(shape(4, 3, 4), Choice::Greedy), Err(Error::Model(_))));
+    assert!(matches!(PageLevel::new(shape(4, 3, 4), VictimChoice::Greedy), Err(Error::Model(_))));
     for refused in [shape(0, 4, 4), shape(4, 4, 0), shape(4, 4, 1 << 16), shape(1 << 20, 4, 1 << 15)] {
         assert!(refused.check().is_err(), "{refused:?}");
     }

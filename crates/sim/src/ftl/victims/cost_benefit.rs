@@ -3,13 +3,13 @@
 //! One list for each number of invalid pages. A block that changes lists does so now, so it goes to the end, and each
 //! list is in the order of age: the best of a list is its first, and only the firsts need to be compared.
 
-use super::super::Shape;
-use super::{Block, Candidate};
+use super::super::FlashShape;
+use super::{Candidate, FlashBlock};
 
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy)]
-struct Link {
+struct AgeLink {
     before: u32,
     after: u32,
     /// Host writes when it came into its list.
@@ -17,29 +17,29 @@ struct Link {
 }
 
 #[derive(Clone, Copy)]
-struct List {
+struct AgeList {
     first: u32,
     last: u32,
 }
 
-pub(in crate::ftl) struct Ages {
-    links: Vec<Link>,
+pub(in crate::ftl) struct CostBenefitLists {
+    links: Vec<AgeLink>,
     /// By number of invalid pages.
-    lists: Vec<List>,
+    lists: Vec<AgeList>,
 }
 
-impl Ages {
-    pub(super) fn new(shape: Shape) -> Self {
+impl CostBenefitLists {
+    pub(super) fn new(shape: FlashShape) -> Self {
         Self {
-            links: vec![Link { before: NONE, after: NONE, since: 0 }; shape.blocks() as usize],
-            lists: vec![List { first: NONE, last: NONE }; shape.block_pages as usize + 1],
+            links: vec![AgeLink { before: NONE, after: NONE, since: 0 }; shape.blocks() as usize],
+            lists: vec![AgeList { first: NONE, last: NONE }; shape.block_pages as usize + 1],
         }
     }
 
     pub(super) fn enter(&mut self, Candidate { block, invalid_pages }: Candidate, now: u64) {
         let list = &mut self.lists[usize::from(invalid_pages)];
         let before = std::mem::replace(&mut list.last, block.0);
-        self.links[block.0 as usize] = Link { before, after: NONE, since: now };
+        self.links[block.0 as usize] = AgeLink { before, after: NONE, since: now };
         match before {
             NONE => list.first = block.0,
             _ => self.links[before as usize].after = block.0,
@@ -53,7 +53,7 @@ impl Ages {
 
     fn leave(&mut self, Candidate { block, invalid_pages }: Candidate) {
         let list = &mut self.lists[usize::from(invalid_pages)];
-        let Link { before, after, .. } = self.links[block.0 as usize];
+        let AgeLink { before, after, .. } = self.links[block.0 as usize];
         match before {
             NONE => list.first = after,
             _ => self.links[before as usize].after = after,
@@ -64,13 +64,13 @@ impl Ages {
         }
     }
 
-    pub(super) fn take(&mut self, now: u64) -> Option<Block> {
+    pub(super) fn take(&mut self, now: u64) -> Option<FlashBlock> {
         let mut best: Option<(f64, Candidate)> = None;
         for (invalid, list) in self.lists.iter().enumerate().rev().filter(|(_, list)| list.first != NONE) {
             let age = now - self.links[list.first as usize].since;
             let score = score(age, invalid, self.lists.len() - 1);
             if best.is_none_or(|(known, _)| score > known) {
-                best = Some((score, Candidate { block: Block(list.first), invalid_pages: invalid as u16 }));
+                best = Some((score, Candidate { block: FlashBlock(list.first), invalid_pages: invalid as u16 }));
             }
         }
         let (_, candidate) = best?;

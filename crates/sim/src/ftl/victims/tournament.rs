@@ -3,7 +3,7 @@
 //! Keys lie in an array; above it lies the greatest of each 64, and so on up to one. A key that grows seldom passes
 //! the greatest of its group, so that it costs one store and one look; a key that falls costs a look at 64 neighbours.
 
-use super::Block;
+use super::FlashBlock;
 
 const GROUP: usize = 64;
 
@@ -23,7 +23,7 @@ impl Tournament {
     }
 
     /// A key that is not smaller than it was.
-    pub(super) fn raise(&mut self, block: Block, key: u16) {
+    pub(super) fn raise(&mut self, block: FlashBlock, key: u16) {
         let mut at = block.0 as usize;
         for level in &mut self.levels {
             if level[at] >= key {
@@ -35,7 +35,7 @@ impl Tournament {
     }
 
     /// Any key.
-    pub(super) fn set(&mut self, block: Block, key: u16) {
+    pub(super) fn set(&mut self, block: FlashBlock, key: u16) {
         let mut at = block.0 as usize;
         self.levels[0][at] = key;
         for above in 1..self.levels.len() {
@@ -52,7 +52,7 @@ impl Tournament {
     }
 
     /// The first of the greatest, if any takes part; its key is 0 from then on.
-    pub(super) fn take(&mut self) -> Option<Block> {
+    pub(super) fn take(&mut self) -> Option<FlashBlock> {
         let top = self.levels.len() - 1;
         let key = greatest(self.group(top, 0));
         if key == 0 {
@@ -63,7 +63,7 @@ impl Tournament {
             let first = self.group(level, at).iter().position(|other| *other == key);
             at = at * GROUP + first.expect("a group has the greatest key that is told of it");
         }
-        let block = Block(at as u32);
+        let block = FlashBlock(at as u32);
         self.set(block, 0);
         Some(block)
     }

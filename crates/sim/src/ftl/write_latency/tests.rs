@@ -12,12 +12,12 @@ fn classes_are_narrow_and_in_order() {
 
 #[test]
 fn parts_and_mean_are_those_of_the_times() {
-    let mut latency = Latency::default();
+    let mut latency = WriteLatency::default();
     latency.add(10, 98);
     latency.add(1000, 1);
     latency.add(5000, 1);
     assert_eq!((latency.mean_ns(), latency.max_ns()), (69.8, 5000));
     assert_eq!((latency.quantile_ns(0.5), latency.quantile_ns(0.98), latency.quantile_ns(1.0)), (10, 10, 5000));
     assert_eq!(latency.quantile_ns(0.99), 1000);
-    assert_eq!(Latency::default().quantile_ns(0.5), 0);
+    assert_eq!(WriteLatency::default().quantile_ns(0.5), 0);
 }

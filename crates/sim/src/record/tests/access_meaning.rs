@@ -3,18 +3,18 @@
 #[path = "../../../plugin/src/access_meaning.rs"]
 mod how;
 
-use how::{Bits, Made};
+use how::{AccessMeaning, MeaningBits};
 
 /// As QEMU packs it: the size from bit `size_at` on, in so many bits, and from 16 on whether it is read and written.
-fn packed(size_at: u32, size_bits: u32) -> impl Fn(u32) -> Made {
-    move |how| Made { is_write: how >> 17 & 1 != 0, size_shift: how >> size_at & ((1 << size_bits) - 1) }
+fn packed(size_at: u32, size_bits: u32) -> impl Fn(u32) -> AccessMeaning {
+    move |how| AccessMeaning { is_write: how >> 17 & 1 != 0, size_shift: how >> size_at & ((1 << size_bits) - 1) }
 }
 
 #[test]
 fn where_the_bits_are_is_found() {
     for (size_at, size_bits) in [(4, 2), (4, 3), (5, 3), (0, 3)] {
         let ask = packed(size_at, size_bits);
-        let bits = Bits::asked(&ask).expect("it is a matter of bits");
+        let bits = MeaningBits::asked(&ask).expect("it is a matter of bits");
         assert!((0..1 << 18).all(|how| bits.of(how) == ask(how)));
     }
 }
@@ -22,11 +22,12 @@ fn where_the_bits_are_is_found() {
 #[test]
 fn what_is_no_matter_of_bits_is_told_as_such() {
     let packed = packed(4, 3);
-    let is_found = |change: fn(u32, Made) -> Made| Bits::asked(|how| change(how, packed(how))).is_some();
+    let is_found =
+        |change: fn(u32, AccessMeaning) -> AccessMeaning| MeaningBits::asked(|how| change(how, packed(how))).is_some();
     assert!(is_found(|_, made| made));
-    assert!(!is_found(|_, made| Made { is_write: !made.is_write, ..made }));
-    assert!(!is_found(|how, made| Made { is_write: made.is_write && how & 1 == 0, ..made }));
-    assert!(!is_found(|_, made| Made { size_shift: made.size_shift * 2, ..made }));
-    assert!(!is_found(|_, made| Made { size_shift: made.size_shift + 1, ..made }));
-    assert!(!is_found(|how, made| Made { size_shift: made.size_shift ^ how >> 31, ..made }));
+    assert!(!is_found(|_, made| AccessMeaning { is_write: !made.is_write, ..made }));
+    assert!(!is_found(|how, made| AccessMeaning { is_write: made.is_write && how & 1 == 0, ..made }));
+    assert!(!is_found(|_, made| AccessMeaning { size_shift: made.size_shift * 2, ..made }));
+    assert!(!is_found(|_, made| AccessMeaning { size_shift: made.size_shift + 1, ..made }));
+    assert!(!is_found(|how, made| AccessMeaning { size_shift: made.size_shift ^ how >> 31, ..made }));
 }

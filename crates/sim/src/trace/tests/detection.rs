@@ -4,16 +4,16 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use super::super::{Form, Reading};
+use super::super::{AccessFormat, TraceOptions};
 use super::{LACKEY, read, read_as, reading, words};
-use crate::{Input, support};
+use crate::{TraceInput, support};
 
 /// Lines of one form, in every way that programs write them.
-fn lines(form: Form) -> BoxedStrategy<String> {
+fn lines(form: AccessFormat) -> BoxedStrategy<String> {
     let line = match form {
-        Form::Lackey => "(I  | L | S | M )[0-9a-f]{1,12},[1-9]|==[0-9]{1,5}== [a-z ]{0,9}",
-        Form::Din => "[0-4rwiRWI] (0x|0X)?[0-9a-fA-F]{1,12}( [0-9a-z]{1,4})?",
-        Form::Ramulator => "[0-9]{1,3} ((0x|0X)[0-9a-fA-F]{1,12}|[0-9]{1,9})( (0x[0-9a-f]{1,12}|[0-9]{1,9}))?",
+        AccessFormat::Lackey => "(I  | L | S | M )[0-9a-f]{1,12},[1-9]|==[0-9]{1,5}== [a-z ]{0,9}",
+        AccessFormat::Din => "[0-4rwiRWI] (0x|0X)?[0-9a-fA-F]{1,12}( [0-9a-z]{1,4})?",
+        AccessFormat::Ramulator => "[0-9]{1,3} ((0x|0X)[0-9a-fA-F]{1,12}|[0-9]{1,9})( (0x[0-9a-f]{1,12}|[0-9]{1,9}))?",
         _ => {
             "[0-9]{1,3} {1,9}[0-9]{1,3}: {1,9}(W0.T)?[0-9]{1,3} (read|write|ifetch) {1,9}[1-9] byte\\(s\\) @ 0x[0-9a-f]{1,12}\
              ( by PC 0x[0-9a-f]{1,9}| [0-9a-f]{8} load)|[0-9]{1,3}: T[0-9]{1,3} (read|write) [1-9] byte\\(s\\) @ 0x[0-9a-f]{1,12}|\
@@ -23,7 +23,8 @@ fn lines(form: Form) -> BoxedStrategy<String> {
     prop::collection::vec(line, 1..12).prop_map(|lines| lines.iter().map(|line| format!("{line}\n")).collect()).boxed()
 }
 
-const TEXTS: [Form; 4] = [Form::Lackey, Form::Din, Form::Drmemtrace, Form::Ramulator];
+const TEXTS: [AccessFormat; 4] =
+    [AccessFormat::Lackey, AccessFormat::Din, AccessFormat::Drmemtrace, AccessFormat::Ramulator];
 
 proptest! {
     #![proptest_config(support::cases(512))]
@@ -31,19 +32,19 @@ proptest! {
     #[test]
     fn a_form_is_told_by_its_reader_alone(text in prop::sample::select(TEXTS.to_vec()).prop_flat_map(lines), is_ended in any::<bool>()) {
         let text = if is_ended { text.as_str() } else { text.trim_end() };
-        let finds = |form: &Form| {
-            let read = read_as(text, Reading { form: Some(*form), ..reading() });
+        let finds = |form: &AccessFormat| {
+            let read = read_as(text, TraceOptions { form: Some(*form), ..reading() });
             read.is_ok_and(|all| !all.is_empty())
         };
-        let accepting: Vec<Form> = TEXTS.into_iter().filter(finds).collect();
-        let mut input = Input::over(Path::new("it"), std::io::Cursor::new(text.as_bytes().to_vec())).unwrap();
-        match (Form::of(&mut input, reading()), &accepting[..]) {
+        let accepting: Vec<AccessFormat> = TEXTS.into_iter().filter(finds).collect();
+        let mut input = TraceInput::over(Path::new("it"), std::io::Cursor::new(text.as_bytes().to_vec())).unwrap();
+        match (AccessFormat::of(&mut input, reading()), &accepting[..]) {
             (Ok(form), [one]) => prop_assert_eq!(form, *one),
             (Ok(_), []) => {}
             (Ok(form), _) => prop_assert!(false, "told as {form:?}, and {accepting:?} read {text}"),
             (Err(why), [_]) => prop_assert!(false, "{why}: but {accepting:?} reads {text}"),
             (Err(why), _) => {
-                let is_named = |form: &Form| why.to_string().contains(form.name());
+                let is_named = |form: &AccessFormat| why.to_string().contains(form.name());
                 prop_assert!(accepting.iter().all(is_named) && why.to_string().contains("--format") || accepting.is_empty());
             }
         }
@@ -57,14 +58,17 @@ fn a_trace_that_has_two_forms_is_told_as_such() {
     for text in [ambiguous, "0 1000\n1 2000\n", "3 20734016\n1 20846400 20734080\n", "1 1000 8\n"] {
         let told = read(text).expect_err("it has two forms").to_string();
         assert_eq!(told, "it:1: it can be read as din and as ramulator: name one by --format");
-        for form in [Form::Din, Form::Ramulator] {
-            assert!(!read_as(text, Reading { form: Some(form), ..reading() }).expect("named").is_empty(), "{text}");
+        for form in [AccessFormat::Din, AccessFormat::Ramulator] {
+            assert!(
+                !read_as(text, TraceOptions { form: Some(form), ..reading() }).expect("named").is_empty(),
+                "{text}"
+            );
         }
     }
     let records = words(&[8, 0, 8, 8, 8, 8, 8, 8]);
     let told = read(records.clone()).expect_err("it has two forms").to_string();
     assert_eq!(told, "it:1: no trace: it can be read as champsim and as compact: name one by --format");
-    assert!(read_as(records, Reading { form: Some(Form::Compact), ..reading() }).is_ok());
+    assert!(read_as(records, TraceOptions { form: Some(AccessFormat::Compact), ..reading() }).is_ok());
 }
 
 /// The program under Valgrind may say anything.

@@ -15,6 +15,6 @@ impl Read for Broken {
 #[test]
 fn what_panics_is_no_end_of_what_is_unpacked() {
     let mut got = Vec::new();
-    let read = Unpacked::of(Broken(0)).expect("a thread").read_to_end(&mut got);
+    let read = DecompressedReader::of(Broken(0)).expect("a thread").read_to_end(&mut got);
     assert_eq!((got, read.map_err(|why| why.kind())), (vec![1], Err(ErrorKind::Other)));
 }

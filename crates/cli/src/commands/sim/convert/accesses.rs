@@ -5,8 +5,8 @@ use std::path::Path;
 
 use clap::Args;
 use ferrite_pool::Progress;
-use ferrite_sim::Next;
-use ferrite_sim::trace::{Ahead, Form, Kind, Packing, Reading, Writer, pack};
+use ferrite_sim::NextPart;
+use ferrite_sim::trace::{AccessFormat, AccessKind, AccessReadAhead, PackedWriter, Packing, TraceOptions, pack};
 
 use super::refuse;
 use crate::bar::Bar;
@@ -28,18 +28,18 @@ pub struct Accesses {
 
 impl Accesses {
     /// Converts.
-    pub fn convert(&self, (from, to): (&Path, &Path), form: Option<Form>, packing: Packing) -> Outcome {
+    pub fn convert(&self, (from, to): (&Path, &Path), form: Option<AccessFormat>, packing: Packing) -> Outcome {
         let reading = self.reading(form);
         let (form, reader) = opened_accesses(from, reading)?;
-        let mut trace = Ahead::new(reader)?;
+        let mut trace = AccessReadAhead::new(reader)?;
         let mut output = Output::begin(to)?;
-        let writer = Writer::new(&mut output, &to.display().to_string(), packing)?;
+        let writer = PackedWriter::new(&mut output, &to.display().to_string(), packing)?;
         let words = write(&mut trace, reading, writer)?;
         output.finish()?;
         warn(from, trace.is_cut());
         let to_form = match packing {
-            Packing::Words => Form::Compact,
-            Packing::Signatures => Form::CompactPc,
+            Packing::Words => AccessFormat::Compact,
+            Packing::Signatures => AccessFormat::CompactPc,
         };
         remark!("{words} accesses to lines, {} to {}", form.name(), to_form.name());
         Ok(())
@@ -51,23 +51,23 @@ impl Accesses {
         refuse(&given, "traces of accesses, and --as names a format of block traces")
     }
 
-    fn reading(&self, form: Option<Form>) -> Reading {
-        Reading { form, line_bits: self.line.unwrap_or(LINE).ilog2(), cores: self.cores.unwrap_or(1) }
+    fn reading(&self, form: Option<AccessFormat>) -> TraceOptions {
+        TraceOptions { form, line_bits: self.line.unwrap_or(LINE).ilog2(), cores: self.cores.unwrap_or(1) }
     }
 }
 
 /// How many words there are.
-fn write(trace: &mut Ahead, reading: Reading, mut writer: Writer<impl Write>) -> Outcome<u64> {
+fn write(trace: &mut AccessReadAhead, reading: TraceOptions, mut writer: PackedWriter<impl Write>) -> Outcome<u64> {
     let (bar, mut words, mut count) = (Bar::new(), Vec::new(), 0);
     loop {
         let mut goes_on = || bar.show(&Progress { what: format!("{count} accesses"), done: 0, total: 0 });
         match trace.batch(&mut goes_on)? {
-            Next::Part(accesses) if goes_on() => {
-                for access in accesses.iter().filter(|access| access.kind != Kind::Fetch) {
+            NextPart::Part(accesses) if goes_on() => {
+                for access in accesses.iter().filter(|access| access.kind != AccessKind::Fetch) {
                     pack(access, &reading, |word| words.push((word, access.signature)));
                 }
             }
-            Next::End => break,
+            NextPart::End => break,
             _ => return Err(Failure::Failed("interrupted before the end of the trace".into())),
         }
         count += words.len() as u64;

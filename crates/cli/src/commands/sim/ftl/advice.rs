@@ -1,6 +1,6 @@
 //! What to try if no scheme erases anything.
 
-use ferrite_sim::ftl::{Footprint, Shape};
+use ferrite_sim::ftl::{FlashShape, Footprint};
 
 use super::Run;
 use crate::size;
@@ -19,7 +19,7 @@ const SMALL_BLOCK: u32 = 4;
 
 /// How the drives began.
 pub struct Begun {
-    pub shape: Shape,
+    pub shape: FlashShape,
     /// The footprint of the traces, if it gives the drive's size.
     pub footprint: Option<Footprint>,
     pub is_prefilled: bool,

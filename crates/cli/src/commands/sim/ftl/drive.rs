@@ -1,7 +1,7 @@
 //! How large a drive is: as named, or as the traces need it.
 
 use clap::Args;
-use ferrite_sim::ftl::{Footprint, Shape};
+use ferrite_sim::ftl::{FlashShape, Footprint};
 
 use crate::flash_drive::EXTRA_BLOCKS_MIN;
 use crate::outcome::{Failure, Outcome};
@@ -45,26 +45,28 @@ impl DriveArguments {
     }
 
     /// Returns the shape of a drive with these pages and blocks, and without any block yet.
-    pub fn like(&self) -> Outcome<Shape> {
+    pub fn like(&self) -> Outcome<FlashShape> {
         let page_bytes = u32::try_from(self.page).map_err(|_| Failure::Usage("--page is too large".into()))?;
         if !self.block.is_multiple_of(self.page) {
             return Err(Failure::Usage("--block is not a multiple of --page".into()));
         }
         let block_pages =
             u32::try_from(self.block / self.page).map_err(|_| Failure::Usage("--block is too large".into()))?;
-        Ok(Shape { logical_blocks: 0, extra_blocks: 0, block_pages, page_bytes })
+        Ok(FlashShape { logical_blocks: 0, extra_blocks: 0, block_pages, page_bytes })
     }
 
     /// Its shape, for traces of this footprint, if that is known.
-    pub fn shape(&self, footprint: Option<Footprint>) -> Outcome<Shape> {
+    pub fn shape(&self, footprint: Option<Footprint>) -> Outcome<FlashShape> {
         let like = self.like()?;
-        let of_bytes = |bytes| Shape::of_bytes(bytes, self.over_provision.unwrap_or(OVER_PROVISION), like);
+        let of_bytes = |bytes| FlashShape::of_bytes(bytes, self.over_provision.unwrap_or(OVER_PROVISION), like);
         let shape = match (self.blocks, self.size, footprint) {
-            (Some(Blocks { logical, extra }), ..) => Ok(Shape { logical_blocks: logical, extra_blocks: extra, ..like }),
+            (Some(Blocks { logical, extra }), ..) => {
+                Ok(FlashShape { logical_blocks: logical, extra_blocks: extra, ..like })
+            }
             (_, Some(size), _) => of_bytes(size),
             (.., Some(footprint)) => of_bytes(footprint.end.max(1)).map(|shape| match self.over_provision {
                 Some(_) => shape,
-                None => Shape { extra_blocks: shape.extra_blocks.max(EXTRA_BLOCKS_MIN), ..shape },
+                None => FlashShape { extra_blocks: shape.extra_blocks.max(EXTRA_BLOCKS_MIN), ..shape },
             }),
             _ => of_bytes(OF_A_PIPE),
         };
@@ -72,7 +74,7 @@ impl DriveArguments {
             Some(_) => "; --size names a smaller drive, and --wrap takes addresses modulo its size",
             None => "",
         };
-        shape.and_then(Shape::check).map_err(|why| Failure::Usage(format!("{why}{advice}")))
+        shape.and_then(FlashShape::check).map_err(|why| Failure::Usage(format!("{why}{advice}")))
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use ferrite_bench as bench;
-use ferrite_sim::ftl::{Figures, Shape};
+use ferrite_sim::ftl::{FlashFigures, FlashShape};
 
 use super::super::output::draw;
 use super::{Report, Run};
@@ -12,7 +12,7 @@ use crate::flash_drive;
 use crate::outcome::Outcome;
 
 /// All of one run; of several a line each.
-pub fn table(report: &Report, shape: Shape, is_by_trace: bool) -> String {
+pub fn table(report: &Report, shape: FlashShape, is_by_trace: bool) -> String {
     let table = match report {
         Report::One(run) => flash_drive::show(run.scheme, shape, &run.figures),
         Report::Several { runs } => lines(runs, shape),
@@ -21,7 +21,7 @@ pub fn table(report: &Report, shape: Shape, is_by_trace: bool) -> String {
     table + size
 }
 
-fn lines(runs: &[Run], shape: Shape) -> String {
+fn lines(runs: &[Run], shape: FlashShape) -> String {
     let wide = runs.iter().map(|run| run.trace.chars().count()).max().unwrap_or(0).max("trace".len());
     let mut text = format!("{}\n\n", flash_drive::size(shape));
     let _ = writeln!(
@@ -65,7 +65,7 @@ fn lines(runs: &[Run], shape: Shape) -> String {
 
 /// A panel for each of the paper's figures: a group of bars for each trace, a bar for each scheme.
 pub fn plot(runs: &[Run], path: &Path) -> Outcome {
-    type Of = fn(&Figures) -> f64;
+    type Of = fn(&FlashFigures) -> f64;
     let shown: [(&str, &str, &str, Of); 2] = [
         ("Erases (figure 3.11)", "erases", "erases", |figures| figures.erases as f64),
         ("Valid pages copied for each erase (figure 3.12)", "copied", "pages", |figures| figures.copied_per_erase),

@@ -1,6 +1,6 @@
 //! What to try if every policy did the same.
 
-use ferrite_sim::cache::{Figures, Report, Shape};
+use ferrite_sim::cache::{CacheShape, PolicyFigures, StudyReport};
 
 use crate::size;
 
@@ -8,9 +8,9 @@ use crate::size;
 const TIMES: u64 = 4;
 
 /// Why no policy differs from another, and what to try; `first_level` is its size, if the trace passes one.
-pub fn advice(report: &Report, llc: Shape, first_level: Option<u64>) -> Option<String> {
+pub fn advice(report: &StudyReport, llc: CacheShape, first_level: Option<u64>) -> Option<String> {
     let lru = report.policies.first()?;
-    let did = |one: &Figures| (one.read_misses, one.write_misses, one.writebacks);
+    let did = |one: &PolicyFigures| (one.read_misses, one.write_misses, one.writebacks);
     if report.policies.len() < 2 || report.events == 0 || report.policies.iter().any(|one| did(one) != did(lru)) {
         return None;
     }

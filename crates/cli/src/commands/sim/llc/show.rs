@@ -4,24 +4,24 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use ferrite_bench as bench;
-use ferrite_sim::cache::wear::{Levelling, Wear};
-use ferrite_sim::cache::{Figures, Report};
+use ferrite_sim::cache::wear::{Levelling, WearModel};
+use ferrite_sim::cache::{PolicyFigures, StudyReport};
 
 use super::super::output::draw;
 use crate::outcome::Outcome;
 use crate::size;
 
 /// What is shown of each policy.
-pub fn table(report: &Report, memory: &Wear, (bytes, ways): (u64, u32)) -> String {
+pub fn table(report: &StudyReport, memory: &WearModel, (bytes, ways): (u64, u32)) -> String {
     let lru = &report.policies[0];
     let form = report.form.map_or_else(String::new, |form| format!(" ({form})"));
-    let Report { trace, accesses, events, .. } = report;
+    let StudyReport { trace, accesses, events, .. } = report;
     let cache = format!("{}, {ways} ways", size::show(bytes));
     let mut text = format!("{trace}{form}: {accesses} accesses, {events} events of the last level ({cache})\n\n");
     let levelled = levelled(memory);
     // One of the two the study has told.
     let other = if memory.levelling == Levelling::None { levelled } else { Levelling::None };
-    let other = Wear { levelling: other, ..*memory };
+    let other = WearModel { levelling: other, ..*memory };
     let of_lru = other.runs(&lru.writes);
     let _ = writeln!(
         text,
@@ -73,12 +73,12 @@ pub fn table(report: &Report, memory: &Wear, (bytes, ways): (u64, u32)) -> Strin
 }
 
 /// The paper's levelling where none was chosen.
-fn levelled(memory: &Wear) -> Levelling {
+fn levelled(memory: &WearModel) -> Levelling {
     if memory.levelling == Levelling::None { Levelling::RandomizedStartGap } else { memory.levelling }
 }
 
 /// Beside LRU's.
-fn life(one: &Figures, of_lru: f64, memory: &Wear) -> f64 {
+fn life(one: &PolicyFigures, of_lru: f64, memory: &WearModel) -> f64 {
     let own = memory.runs(&one.writes);
     if own.is_infinite() { 1.0 } else { own / of_lru }
 }
@@ -88,7 +88,7 @@ fn over(one: f64, other: f64) -> f64 {
 }
 
 /// A figure of a policy.
-type Of = fn(&Figures) -> f64;
+type Of = fn(&PolicyFigures) -> f64;
 
 /// The fewest writebacks that any policy could have, which are drawn as a line.
 fn bound(lru: u64, least: u64) -> bench::Row {
@@ -106,7 +106,7 @@ fn bound(lru: u64, least: u64) -> bench::Row {
 }
 
 /// Bars for each policy, of LRU's.
-pub fn plot(report: &Report, path: &Path) -> Outcome {
+pub fn plot(report: &StudyReport, path: &Path) -> Outcome {
     let lru = &report.policies[0];
     let cases: [(&str, Of); 4] = [
         ("misses", |one| one.misses() as f64),

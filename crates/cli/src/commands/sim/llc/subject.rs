@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 
 use clap::Args;
-use ferrite_sim::cache::{End, Shape};
-use ferrite_sim::record::{Program, ProgramOutput, Running};
-use ferrite_sim::trace::{Filter, Filtered, First, Form, Reading, Source};
+use ferrite_sim::cache::{CacheShape, StudyEnd};
+use ferrite_sim::record::{Program, ProgramOutput, RunningProgram};
+use ferrite_sim::trace::{AccessFormat, EventSource, FilteredTrace, FirstLevel, FirstLevelFilter, TraceOptions};
 
 use super::super::{opened_accesses, shown};
 use super::{LINE, line, shape};
@@ -27,7 +27,7 @@ pub struct Subject {
     pub trace: Option<PathBuf>,
     /// Its form, if its content does not show it: lackey, din, champsim, drmemtrace, ramulator, compact, compact-pc
     #[arg(long, value_name = "FORM", requires = "trace", conflicts_with = "program")]
-    format: Option<Form>,
+    format: Option<AccessFormat>,
     /// The trace has passed a first-level cache already
     #[arg(long, requires = "trace", conflicts_with_all = ["program", "l1", "instructions"])]
     filtered: bool,
@@ -48,11 +48,11 @@ pub struct Subject {
 
 /// Where events come from.
 pub struct Origin {
-    pub source: Box<dyn Source>,
+    pub source: Box<dyn EventSource>,
     /// The program, if it is one.
-    pub running: Option<Running>,
+    pub running: Option<RunningProgram>,
     /// The form of the trace, if it is one.
-    pub form: Option<Form>,
+    pub form: Option<AccessFormat>,
 }
 
 /// How a program ended.
@@ -66,8 +66,8 @@ pub struct ProgramEnd {
 impl Subject {
     /// Opens the trace, or starts the program, whose output is its own if `keeps_output`.
     pub fn source(&self, keeps_output: bool, is_llc_named: bool) -> Outcome<Origin> {
-        let shape = Shape { bytes: self.l1.0, ways: self.l1.1, line_bytes: self.line };
-        let first = First { shape, cores: self.cores(), instructions: self.instructions };
+        let shape = CacheShape { bytes: self.l1.0, ways: self.l1.1, line_bytes: self.line };
+        let first = FirstLevel { shape, cores: self.cores(), instructions: self.instructions };
         first.check().map_err(|error| Failure::Usage(error.to_string()))?;
         let Some(trace) = &self.trace else {
             if self.program.is_empty() {
@@ -82,13 +82,13 @@ impl Subject {
             return Ok(Origin { source: Box::new(recording), running: Some(running), form: None });
         };
         let line_bits = self.line.ilog2();
-        let reading = Reading { form: self.format, line_bits, cores: self.cores() };
+        let reading = TraceOptions { form: self.format, line_bits, cores: self.cores() };
         let (form, reader) = opened_accesses(trace, reading)?;
         self.refuse_idle(Some(form), is_llc_named)?;
-        let source: Box<dyn Source> = if self.filtered {
-            Box::new(Filtered::new(reader, line_bits))
+        let source: Box<dyn EventSource> = if self.filtered {
+            Box::new(FilteredTrace::new(reader, line_bits))
         } else {
-            Box::new(Filter::new(reader, first)?)
+            Box::new(FirstLevelFilter::new(reader, first)?)
         };
         Ok(Origin { source, running: None, form: Some(form) })
     }
@@ -104,8 +104,8 @@ impl Subject {
     }
 
     /// Refuses options that change nothing of this program, or of a trace of this form.
-    fn refuse_idle(&self, form: Option<Form>, is_llc_named: bool) -> Outcome {
-        if self.cores() > 1 && is_llc_named && !form.is_some_and(Form::names_cores) {
+    fn refuse_idle(&self, form: Option<AccessFormat>, is_llc_named: bool) -> Outcome {
+        if self.cores() > 1 && is_llc_named && !form.is_some_and(AccessFormat::names_cores) {
             let why = form.map_or_else(
                 || "of a program every thread is a core".into(),
                 |form| format!("a trace of form {} names no cores", form.name()),
@@ -120,8 +120,8 @@ impl Subject {
     }
 
     /// Waits for the program, and says how it ended.
-    pub fn finish(&self, program: &Running, end: End) -> ProgramEnd {
-        let ended = program.finish(end).filter(|status| end == End::Whole && !status.success());
+    pub fn finish(&self, program: &RunningProgram, end: StudyEnd) -> ProgramEnd {
+        let ended = program.finish(end).filter(|status| end == StudyEnd::Whole && !status.success());
         if let Some(status) = ended {
             remark!("ferrite: {} ended with {status}", self.name());
         }
@@ -131,7 +131,7 @@ impl Subject {
                 self.name()
             );
         }
-        let is_whole = end == End::Stopped || program.is_whole();
+        let is_whole = end == StudyEnd::Stopped || program.is_whole();
         // Ctrl-C reaches the program, too, which may be gone before it is stopped.
         if stop::is_asked() {
             return ProgramEnd { is_whole, failure: None };

@@ -1,10 +1,10 @@
 //! How many misses a writeback counts as: the more, the further the misses are below what is allowed. How far to trust
 //! what was learned: the further, the more writebacks it would have saved.
 
-use super::shadow_set::Cost;
+use super::shadow_set::ShadowCost;
 
 /// Two saturating counters of how much less it would have cost than LRU to do as was learned.
-pub struct Allowance {
+pub struct WritebackAllowance {
     /// Parts of misses, of those that are allowed.
     misses: i32,
     writebacks: i32,
@@ -29,17 +29,17 @@ const CHANCE: i32 = 4;
 /// With so many more what was learned is trusted; between in proportion.
 const PROVEN: i32 = 16;
 
-/// From half a miss to 27, four steps for a doubling, in parts of [`Allowance::ONE`].
+/// From half a miss to 27, four steps for a doubling, in parts of [`WritebackAllowance::ONE`].
 const WEIGHTS: [u32; 24] =
     [8, 10, 11, 13, 16, 19, 23, 27, 32, 38, 45, 54, 64, 76, 91, 108, 128, 152, 181, 215, 256, 304, 362, 431];
 
-impl Default for Allowance {
+impl Default for WritebackAllowance {
     fn default() -> Self {
         Self { misses: STEP, writebacks: 0 }
     }
 }
 
-impl Allowance {
+impl WritebackAllowance {
     /// The weight of one miss.
     pub const ONE: u32 = 16;
 
@@ -47,7 +47,7 @@ impl Allowance {
     pub const TRUST: u32 = PROVEN as u32;
 
     /// An access to a set with shadows: what LRU does, and what was learned.
-    pub fn access(&mut self, lru: Cost, own: Cost) {
+    pub fn access(&mut self, lru: ShadowCost, own: ShadowCost) {
         let misses = self.misses + i32::from(lru.misses) * (WHOLE + MISS_EXTRA) - i32::from(own.misses) * WHOLE;
         self.misses = misses.clamp(-MISSES_OWED_MAX, WEIGHTS.len() as i32 * STEP - 1);
         let writebacks = self.writebacks + i32::from(lru.dirties) - i32::from(own.dirties);
@@ -66,7 +66,7 @@ impl Allowance {
         self.misses < 0
     }
 
-    /// How far to trust what was learned, of [`Allowance::TRUST`]: not at all while misses are owed.
+    /// How far to trust what was learned, of [`WritebackAllowance::TRUST`]: not at all while misses are owed.
     #[inline]
     pub fn trust(&self) -> u32 {
         let saved = if self.owes() { 0 } else { self.writebacks - CHANCE };

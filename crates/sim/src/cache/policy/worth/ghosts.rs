@@ -2,14 +2,14 @@
 
 use std::hint::select_unpredictable;
 
-use super::reuse::{Cell, NOTHING, cell};
+use super::reuse::{AgeCell, NOTHING, cell};
 use super::reuse_age::{EDGES, OLDEST, after};
 use super::step;
 use crate::cache::set::equal;
 
 /// What comes back: any access, or a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ReuseKind {
     Used,
     Written,
 }
@@ -25,7 +25,7 @@ pub struct Ghosts {
     all: Vec<Ghost>,
     /// Places that were filled, the first ones.
     filled: usize,
-    ring: Ring,
+    ring: RecencyRing,
 }
 
 /// What is remembered of a line.
@@ -53,7 +53,7 @@ impl Ghost {
 const PART: usize = 64;
 
 /// What an access found among them.
-pub struct Met {
+pub struct GhostLookup {
     is_write: bool,
     now: u32,
     /// What was known of the line, if it is there.
@@ -66,12 +66,12 @@ impl Ghosts {
     pub fn of(ways: usize) -> Self {
         let (step, depth) = (u32::from(step(ways)), 8 * ways);
         let (prints, all) = (vec![0; depth], vec![Ghost::NONE; depth]);
-        Self { clock: BEGIN * step, step, prints, all, filled: 0, ring: Ring::of(depth) }
+        Self { clock: BEGIN * step, step, prints, all, filled: 0, ring: RecencyRing::of(depth) }
     }
 
     /// An access to the line with this hash, which is of these classes from now on.
     #[inline(always)]
-    pub fn meet(&mut self, print: u16, is_write: bool, used_class: u16, written_class: u16) -> Met {
+    pub fn meet(&mut self, print: u16, is_write: bool, used_class: u16, written_class: u16) -> GhostLookup {
         self.clock += 1;
         let step = self.clock / self.step;
         let found = self.find(print);
@@ -86,7 +86,7 @@ impl Ghosts {
         self.filled += usize::from(is_new);
         (self.prints[place], self.all[place]) = (print, ghost);
         self.ring.renew(place);
-        Met { is_write, now: step, before, forgotten: (found.is_none() && !is_new).then_some(old) }
+        GhostLookup { is_write, now: step, before, forgotten: (found.is_none() && !is_new).then_some(old) }
     }
 
     /// The place of `print`, if it was filled. The line that was asked for last is often asked for again.
@@ -109,14 +109,14 @@ impl Ghosts {
 }
 
 /// Places in a ring, from the newest to the oldest, which is before the newest. At first the last place is the newest.
-struct Ring {
+struct RecencyRing {
     newest: usize,
     /// The one newer and the one older than each.
     newer: Vec<u16>,
     older: Vec<u16>,
 }
 
-impl Ring {
+impl RecencyRing {
     fn of(places: usize) -> Self {
         let turned = |by: usize| (0..places).map(|place| ((place + by) % places) as u16).collect();
         Self { newest: places - 1, newer: turned(1), older: turned(places - 1) }
@@ -143,15 +143,15 @@ impl Ring {
     }
 }
 
-impl Met {
+impl GhostLookup {
     /// What the line was, if it came back by this access; otherwise [`NOTHING`].
     #[inline]
-    pub fn again(&self, kind: Kind) -> Cell {
+    pub fn again(&self, kind: ReuseKind) -> AgeCell {
         let Some(ghost) = self.before else { return NOTHING };
         let of = |class, since| cell(class, after(self.now - since));
         match kind {
-            Kind::Used => of(ghost.used_class, ghost.used),
-            Kind::Written => {
+            ReuseKind::Used => of(ghost.used_class, ghost.used),
+            ReuseKind::Written => {
                 let is_again = self.is_write & self.is_known(ghost.written);
                 select_unpredictable(is_again, of(ghost.written_class, ghost.written), NOTHING)
             }
@@ -160,11 +160,11 @@ impl Met {
 
     /// What a line was that was forgotten and so has not come back; otherwise [`NOTHING`].
     #[inline]
-    pub fn lost(&self, kind: Kind) -> Cell {
+    pub fn lost(&self, kind: ReuseKind) -> AgeCell {
         let Some(ghost) = self.forgotten else { return NOTHING };
         match kind {
-            Kind::Used => cell(ghost.used_class, OLDEST),
-            Kind::Written => {
+            ReuseKind::Used => cell(ghost.used_class, OLDEST),
+            ReuseKind::Written => {
                 select_unpredictable(self.is_known(ghost.written), cell(ghost.written_class, OLDEST), NOTHING)
             }
         }

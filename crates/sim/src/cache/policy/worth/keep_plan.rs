@@ -14,13 +14,13 @@ use super::reuse_age::{AGES, EDGES};
 pub const LANES: usize = 8;
 
 /// A number of each class.
-pub type Lanes = [f32; LANES];
+pub type ClassLanes = [f32; LANES];
 
 /// A number of each age of each class.
-pub type Table = [Lanes; AGES];
+pub type AgeTable = [ClassLanes; AGES];
 
 /// One that stands for itself alone, where classes are worked out together.
-pub const ZERO: Table = [[0.0; LANES]; AGES];
+pub const ZERO: AgeTable = [[0.0; LANES]; AGES];
 
 /// Worth is kept in parts of so many to the access.
 const PARTS: f32 = 65536.0;
@@ -31,7 +31,7 @@ const COST_MIN: f32 = 1.0 / 1048576.0;
 /// For each age the chance that a line which is there when it begins comes back within it: of those that were counted,
 /// and of so many `others`, which have the `common` chance. Who is lost within an age was there for half of it.
 #[inline(always)]
-pub fn chances(back: &Table, lost: &Table, others: f32, common: &Table) -> Table {
+pub fn chances(back: &AgeTable, lost: &AgeTable, others: f32, common: &AgeTable) -> AgeTable {
     let (mut chances, mut later) = (ZERO, [0.0; LANES]);
     for age in (0..AGES).rev() {
         for lane in 0..LANES {
@@ -47,7 +47,7 @@ pub fn chances(back: &Table, lost: &Table, others: f32, common: &Table) -> Table
 /// For each age what a line of it is worth: the most, over all ages that it may be kept until, of what is gained over
 /// what it costs.
 #[inline(always)]
-pub fn best(chances: &Table) -> [[u16; LANES]; AGES] {
+pub fn best(chances: &AgeTable) -> [[u16; LANES]; AGES] {
     let (mut gains, mut costs, mut there) = (ZERO, ZERO, [1.0_f32; LANES]);
     for age in 0..AGES {
         let accesses = f32::from((EDGES[age + 1] - EDGES[age]) * 4);

@@ -1,6 +1,6 @@
 //! The savings over LRU that a bank may lose again. While it has nothing to lose, its sets do as LRU.
 //!
-//! A budget compares watched sets with their LRU [`Shadow`]: the costs so far, and the lines that they hold. A dirty
+//! A budget compares watched sets with their LRU [`ShadowSet`]: the costs so far, and the lines that they hold. A dirty
 //! line that LRU still holds, and the set no longer does, is at risk. If the program writes it again, the set pays for
 //! a writeback that LRU saves. The budget also compares the shadow that always trusts.
 //!
@@ -11,7 +11,7 @@
 //! 3. Debts and savings do not expire. Savings saturate at the sum that covers all lines of the watched sets: more
 //!    lines cannot be at risk.
 
-use super::shadow_set::{Cost, Seen, Shadow};
+use super::shadow_set::{ShadowAccess, ShadowCost, ShadowSet};
 use crate::cache::set::Set;
 
 /// Parts of a miss, or of a writeback.
@@ -32,31 +32,31 @@ const COVER: i64 = WHOLE;
 const COVER_TRUSTING: i64 = 2 * WHOLE;
 
 /// The budget of a bank.
-pub struct Budget {
+pub struct LossBudget {
     /// Parts of misses that may be lost.
     misses: i64,
     /// The account of the sets themselves.
-    own: Account,
+    own: SavingsAccount,
     /// The account of the shadow that always trusts.
-    trusting: Account,
+    trusting: SavingsAccount,
     /// Lines that watched sets hold.
     lines: i64,
 }
 
 /// The savings over LRU, and the lines that put them at risk.
 #[derive(Clone, Copy)]
-struct Account {
+struct SavingsAccount {
     /// Parts of writebacks.
     saved: i64,
     /// Lines at risk in all watched sets.
     at_risk: i64,
 }
 
-impl Account {
+impl SavingsAccount {
     const AT_FIRST: Self = Self { saved: WRITEBACKS_AT_FIRST * WHOLE, at_risk: 0 };
 
     #[inline(always)]
-    fn access(&mut self, lru: Cost, paid: Paid, saved_max: i64) {
+    fn access(&mut self, lru: ShadowCost, paid: AccessCost, saved_max: i64) {
         let saved = i64::from(lru.dirties) * (WHOLE + WRITEBACK_EXTRA) - i64::from(paid.cost.dirties) * WHOLE;
         self.saved = (self.saved + saved).min(saved_max);
         self.at_risk += paid.more_at_risk;
@@ -70,24 +70,24 @@ impl Account {
 
 /// The cost of an access to a watched set.
 #[derive(Clone, Copy)]
-pub struct Paid {
+pub struct AccessCost {
     /// The cost in misses and dirty lines.
-    pub cost: Cost,
+    pub cost: ShadowCost,
     /// The change in the number of lines at risk in that set.
     pub more_at_risk: i64,
 }
 
-impl Budget {
+impl LossBudget {
     /// Returns the budget of a bank whose watched sets hold `lines` lines.
     pub fn of(lines: usize) -> Self {
-        let (misses, account) = (MISSES_AT_FIRST * WHOLE, Account::AT_FIRST);
+        let (misses, account) = (MISSES_AT_FIRST * WHOLE, SavingsAccount::AT_FIRST);
         Self { misses, own: account, trusting: account, lines: lines as i64 }
     }
 
     /// Counts the costs of an access to a watched set: under LRU, in the set itself, and in the shadow that always
     /// trusts.
     #[inline(always)]
-    pub fn access(&mut self, lru: Cost, own: Paid, trusting: Paid) {
+    pub fn access(&mut self, lru: ShadowCost, own: AccessCost, trusting: AccessCost) {
         let misses = i64::from(lru.misses) * (WHOLE + MISS_EXTRA) - i64::from(own.cost.misses) * WHOLE;
         self.misses = (self.misses + misses).min(self.lines * WHOLE);
         self.own.access(lru, own, self.lines * COVER);
@@ -103,7 +103,7 @@ impl Budget {
 }
 
 /// The lines of a watched set, by a hash of the number of each.
-pub struct Mirror<const W: usize> {
+pub struct SetMirror<const W: usize> {
     prints: [u16; W],
     /// The ways that were filled, a bit each.
     filled: u64,
@@ -112,14 +112,14 @@ pub struct Mirror<const W: usize> {
     at_risk: i64,
 }
 
-impl<const W: usize> Mirror<W> {
+impl<const W: usize> SetMirror<W> {
     /// The mirror of an empty set.
     pub const EMPTY: Self = Self { prints: [0; W], filled: 0, dirty: 0, at_risk: 0 };
 
     /// Applies an access to the line with the hash `print`, which the set and LRU's shadow have made. Returns the
     /// change in the number of lines at risk.
     #[inline(always)]
-    pub fn access<S: Set>(&mut self, print: u16, is_write: bool, seen: Seen, lru: &Shadow<S>) -> i64 {
+    pub fn access<S: Set>(&mut self, print: u16, is_write: bool, seen: ShadowAccess, lru: &ShadowSet<S>) -> i64 {
         let way = seen.way % W;
         self.prints[way] = print;
         self.filled |= 1 << way;

@@ -3,12 +3,12 @@
 //! For each class and each age: how many lines came back at it, and how many were lost sight of. From that [`keep_plan`] works
 //! out what a line of any age is worth.
 
-use super::keep_plan::{self, LANES, Table};
+use super::keep_plan::{self, AgeTable, LANES};
 use super::reuse_age::{AGE_BITS, AGES, NEVER};
 use crate::cache::set::with_vectors;
 
 /// A class and an age, which is below it.
-pub type Cell = u16;
+pub type AgeCell = u16;
 
 /// A signature, and two bits beside it.
 pub const CLASSES: usize = 4 << SIGNATURE_BITS;
@@ -21,7 +21,7 @@ const ROW: usize = 1 << AGE_BITS;
 const CELLS: usize = CLASSES * ROW;
 
 /// That of what cannot come back: nothing is learned of it, and it is worth nothing.
-pub const NOTHING: Cell = NEVER;
+pub const NOTHING: AgeCell = NEVER;
 
 /// What one line counts, so that counts fade smoothly.
 const LINE: u32 = 16;
@@ -40,27 +40,27 @@ const AT_FIRST: u16 = 655;
 
 /// A cell.
 #[inline]
-pub fn cell(class: u16, age: u16) -> Cell {
+pub fn cell(class: u16, age: u16) -> AgeCell {
     class << AGE_BITS | age
 }
 
 /// The age of a cell.
 #[inline]
-pub const fn age(cell: Cell) -> u16 {
+pub const fn age(cell: AgeCell) -> u16 {
     cell % ROW as u16
 }
 
 /// Its class.
 #[inline]
-pub fn class(cell: Cell) -> u16 {
+pub fn class(cell: AgeCell) -> u16 {
     cell >> AGE_BITS
 }
 
 /// How many lines of a class there were, by age.
-type Row = [u32; ROW];
+type ClassRow = [u32; ROW];
 
 /// What came back and what was lost, by class.
-pub struct Reuse {
+pub struct ReuseCounts {
     back: Box<[u32; CELLS]>,
     lost: Box<[u32; CELLS]>,
     /// What was counted of each class when it was learned last, faded.
@@ -68,7 +68,7 @@ pub struct Reuse {
     worth: Box<[u16; CELLS]>,
 }
 
-impl Reuse {
+impl ReuseCounts {
     /// Of nothing yet.
     pub fn new() -> Self {
         let at = |at: usize| if at % ROW < AGES { AT_FIRST } else { 0 };
@@ -78,19 +78,19 @@ impl Reuse {
 
     /// A line came back.
     #[inline]
-    pub fn came_back(&mut self, cell: Cell) {
+    pub fn came_back(&mut self, cell: AgeCell) {
         count(&mut self.back, cell);
     }
 
     /// A line was lost sight of.
     #[inline]
-    pub fn left(&mut self, cell: Cell) {
+    pub fn left(&mut self, cell: AgeCell) {
         count(&mut self.lost, cell);
     }
 
     /// What a line is worth.
     #[inline]
-    pub fn worth(&self, cell: Cell) -> u32 {
+    pub fn worth(&self, cell: AgeCell) -> u32 {
         self.worth[usize::from(cell) % CELLS].into()
     }
 
@@ -137,18 +137,18 @@ impl Reuse {
 }
 
 #[inline]
-fn count(rows: &mut [u32; CELLS], cell: Cell) {
+fn count(rows: &mut [u32; CELLS], cell: AgeCell) {
     let count = &mut rows[usize::from(cell) % CELLS];
     *count = count.saturating_add(LINE);
 }
 
 #[inline(always)]
-fn total(back: &Row, lost: &Row) -> u64 {
+fn total(back: &ClassRow, lost: &ClassRow) -> u64 {
     (0..AGES).map(|age| u64::from(back[age]) + u64::from(lost[age])).sum()
 }
 
 #[inline(always)]
-fn sum(rows: &[Row]) -> Row {
+fn sum(rows: &[ClassRow]) -> ClassRow {
     let mut sum = [0_u32; ROW];
     for row in rows {
         sum.iter_mut().zip(row).for_each(|(sum, count)| *sum = sum.saturating_add(*count));
@@ -158,7 +158,7 @@ fn sum(rows: &[Row]) -> Row {
 
 /// A lane for each row.
 #[inline(always)]
-fn across(rows: [&Row; LANES]) -> Table {
+fn across(rows: [&ClassRow; LANES]) -> AgeTable {
     let mut table = keep_plan::ZERO;
     for (lane, row) in rows.into_iter().enumerate() {
         (0..AGES).for_each(|age| table[age][lane] = row[age] as f32);

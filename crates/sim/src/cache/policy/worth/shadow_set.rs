@@ -4,7 +4,7 @@ use crate::cache::set::{Rank, Set};
 
 /// The lines of one set under another policy, by a hash of the number of each.
 #[derive(Clone)]
-pub struct Shadow<S> {
+pub struct ShadowSet<S> {
     set: S,
     /// The ways that were filled, a bit each.
     filled: u64,
@@ -12,7 +12,7 @@ pub struct Shadow<S> {
 
 /// What it does at an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct ShadowAccess {
     /// Where the line is, now.
     pub way: usize,
     /// Whether it was there.
@@ -23,22 +23,22 @@ pub struct Seen {
 
 /// What that costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cost {
+pub struct ShadowCost {
     /// Whether it misses.
     pub misses: bool,
     /// Whether a line becomes dirty that was not: it will have to be written back.
     pub dirties: bool,
 }
 
-impl Seen {
+impl ShadowAccess {
     /// Of a read or a write.
     #[inline]
-    pub fn cost(self, is_write: bool) -> Cost {
-        Cost { misses: !self.is_hit, dirties: is_write && !self.was_dirty }
+    pub fn cost(self, is_write: bool) -> ShadowCost {
+        ShadowCost { misses: !self.is_hit, dirties: is_write && !self.was_dirty }
     }
 }
 
-impl<S: Set> Shadow<S> {
+impl<S: Set> ShadowSet<S> {
     /// Nothing is in it.
     pub const EMPTY: Self = Self { set: S::EMPTY, filled: 0 };
 
@@ -57,7 +57,7 @@ impl<S: Set> Shadow<S> {
 
     /// An access to a line with this hash, in a set of so many ways: `victim` tells the rank of what leaves a full one.
     #[inline(always)]
-    pub fn access(&mut self, print: u16, is_write: bool, ways: u32, victim: impl FnOnce(&S) -> Rank) -> Seen {
+    pub fn access(&mut self, print: u16, is_write: bool, ways: u32, victim: impl FnOnce(&S) -> Rank) -> ShadowAccess {
         let found = (self.set.matches(print) & self.filled).checked_ilog2();
         let rank = match found {
             Some(way) => self.set.rank(way as usize),
@@ -71,7 +71,7 @@ impl<S: Set> Shadow<S> {
             self.set.replace(rank, print);
         }
         self.set.promote(rank, 0, is_write);
-        Seen { way, is_hit, was_dirty }
+        ShadowAccess { way, is_hit, was_dirty }
     }
 }
 

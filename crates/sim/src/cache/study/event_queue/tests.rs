@@ -4,10 +4,10 @@ use std::sync::mpsc::{Receiver, channel};
 /// Gives what it is sent.
 struct Sent(Receiver<u64>, u64);
 
-impl Source for Sent {
-    fn read(&mut self, into: &mut Vec<Event>) -> Result<bool> {
+impl EventSource for Sent {
+    fn read(&mut self, into: &mut Vec<CacheEvent>) -> Result<bool> {
         let Ok(count) = self.0.recv() else { return Ok(false) };
-        into.extend((self.1..self.1 + count).map(|line| Event::new(line, false, 0)));
+        into.extend((self.1..self.1 + count).map(|line| CacheEvent::new(line, false, 0)));
         self.1 += count;
         Ok(true)
     }
@@ -20,7 +20,7 @@ impl Source for Sent {
 #[test]
 fn what_a_source_gave_before_it_said_nothing_is_there_in_its_order() {
     let (sender, receiver) = channel();
-    let gathered = Gathered::of(Box::new(Sent(receiver, 0))).expect("a thread");
+    let gathered = EventQueue::of(Box::new(Sent(receiver, 0))).expect("a thread");
     for count in [5, 7] {
         sender.send(count).expect("it is read");
     }
@@ -39,8 +39,8 @@ fn what_a_source_gave_before_it_said_nothing_is_there_in_its_order() {
 /// A source that panics.
 struct Broken;
 
-impl Source for Broken {
-    fn read(&mut self, _: &mut Vec<Event>) -> Result<bool> {
+impl EventSource for Broken {
+    fn read(&mut self, _: &mut Vec<CacheEvent>) -> Result<bool> {
         panic!("it is broken");
     }
 
@@ -51,7 +51,7 @@ impl Source for Broken {
 
 #[test]
 fn a_source_that_panics_is_an_error_in_the_end() {
-    let gathered = Gathered::of(Box::new(Broken)).expect("a thread");
+    let gathered = EventQueue::of(Box::new(Broken)).expect("a thread");
     let end = (0..100).find_map(|_| gathered.take().end);
     assert!(matches!(end, Some(Err(Error::Reader))));
 }
@@ -59,7 +59,7 @@ fn a_source_that_panics_is_an_error_in_the_end() {
 #[test]
 fn who_goes_ends_a_source_that_waits_for_room() {
     let (sender, receiver) = channel();
-    let gathered = Gathered::of(Box::new(Sent(receiver, 0))).expect("a thread");
+    let gathered = EventQueue::of(Box::new(Sent(receiver, 0))).expect("a thread");
     sender.send(MOST as u64).expect("it is read");
     sender.send(1).expect("it is read");
     drop(gathered);

@@ -9,13 +9,13 @@ fn they_are_taken_by_key_and_then_by_number() {
     for block in 0..count {
         let block_key = key(block);
         if block % 2 == 0 {
-            tournament.set(Block(block as u32), block_key);
+            tournament.set(FlashBlock(block as u32), block_key);
         } else {
-            (1..=block_key).for_each(|step| tournament.raise(Block(block as u32), step));
+            (1..=block_key).for_each(|step| tournament.raise(FlashBlock(block as u32), step));
         }
     }
     let mut expected: Vec<usize> = (0..count).filter(|block| key(*block) > 0).collect();
     expected.sort_by_key(|block| (u16::MAX - key(*block), *block));
-    let taken: Vec<usize> = std::iter::from_fn(|| tournament.take()).map(|Block(block)| block as usize).collect();
+    let taken: Vec<usize> = std::iter::from_fn(|| tournament.take()).map(|FlashBlock(block)| block as usize).collect();
     assert_eq!(taken, expected);
 }

@@ -1,14 +1,14 @@
 use super::*;
 
-const BOTH: Cost = Cost { misses: true, dirties: true };
-const NONE: Cost = Cost { misses: false, dirties: false };
-const MISS: Cost = Cost { misses: true, dirties: false };
-const DIRTY: Cost = Cost { misses: false, dirties: true };
+const BOTH: ShadowCost = ShadowCost { misses: true, dirties: true };
+const NONE: ShadowCost = ShadowCost { misses: false, dirties: false };
+const MISS: ShadowCost = ShadowCost { misses: true, dirties: false };
+const DIRTY: ShadowCost = ShadowCost { misses: false, dirties: true };
 
 /// Eight misses that LRU does not have, and a writeback counts for a step less; as many that it has, for one more.
 #[test]
 fn the_weight_follows_the_misses() {
-    let mut allowance = Allowance::default();
+    let mut allowance = WritebackAllowance::default();
     assert_eq!(allowance.weight(), 10);
     (0..8).for_each(|_| allowance.access(NONE, MISS));
     assert_eq!(allowance.weight(), 8);
@@ -22,14 +22,14 @@ fn the_weight_follows_the_misses() {
 /// after it was better, however long.
 #[test]
 fn what_was_learned_is_trusted_when_it_would_have_saved() {
-    let mut allowance = Allowance::default();
+    let mut allowance = WritebackAllowance::default();
     let mut after = |count, lru, own| {
         (0..count).for_each(|_| allowance.access(lru, own));
         allowance.trust()
     };
     assert_eq!(after(4, DIRTY, NONE), 0);
-    assert_eq!(after(8, DIRTY, NONE), Allowance::TRUST / 2);
-    assert_eq!(after(10_000, DIRTY, NONE), Allowance::TRUST);
+    assert_eq!(after(8, DIRTY, NONE), WritebackAllowance::TRUST / 2);
+    assert_eq!(after(10_000, DIRTY, NONE), WritebackAllowance::TRUST);
     assert_eq!(after(16, NONE, DIRTY), 0);
     assert_eq!(after(10_000, NONE, DIRTY), 0);
     assert_eq!(after(6, DIRTY, NONE), 1, "one is owed, four prove nothing");
@@ -38,13 +38,13 @@ fn what_was_learned_is_trusted_when_it_would_have_saved() {
 /// Nine misses where eight were to spare: until the ninth is saved again, 3/64 at a time, there is no trust.
 #[test]
 fn what_is_owed_has_to_be_saved_again() {
-    let mut allowance = Allowance::default();
+    let mut allowance = WritebackAllowance::default();
     (0..20).for_each(|_| allowance.access(DIRTY, NONE));
     (0..9).for_each(|_| allowance.access(NONE, MISS));
     assert_eq!((allowance.trust(), allowance.weight()), (0, 8));
     let tries = (1..2000).find(|_| {
         allowance.access(BOTH, BOTH);
-        allowance.trust() == Allowance::TRUST
+        allowance.trust() == WritebackAllowance::TRUST
     });
     assert_eq!(tries, Some(64_usize.div_ceil(3)));
 }

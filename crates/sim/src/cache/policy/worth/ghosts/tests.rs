@@ -1,6 +1,6 @@
 use super::*;
 
-fn read(ghosts: &mut Ghosts, print: u16) -> Met {
+fn read(ghosts: &mut Ghosts, print: u16) -> GhostLookup {
     ghosts.meet(print, false, 1, 0)
 }
 
@@ -9,16 +9,16 @@ fn read(ghosts: &mut Ghosts, print: u16) -> Met {
 fn the_oldest_is_forgotten() {
     let mut ghosts = Ghosts::of(16);
     ghosts.meet(700, true, 1, 5);
-    (0..127).for_each(|print| assert_eq!(read(&mut ghosts, print).lost(Kind::Used), NOTHING));
-    let lost = read(&mut ghosts, 500).lost(Kind::Written);
+    (0..127).for_each(|print| assert_eq!(read(&mut ghosts, print).lost(ReuseKind::Used), NOTHING));
+    let lost = read(&mut ghosts, 500).lost(ReuseKind::Written);
     assert_eq!(lost, cell(5, OLDEST));
-    assert_eq!(read(&mut ghosts, 501).lost(Kind::Written), NOTHING, "line 0 was only read");
+    assert_eq!(read(&mut ghosts, 501).lost(ReuseKind::Written), NOTHING, "line 0 was only read");
 }
 
 /// Whatever is asked for again, the one that was asked for longest ago is forgotten.
 #[test]
 fn what_is_asked_for_again_is_the_newest() {
-    let (mut ring, mut list) = (Ring::of(16), (0..16).rev().collect::<Vec<_>>());
+    let (mut ring, mut list) = (RecencyRing::of(16), (0..16).rev().collect::<Vec<_>>());
     for n in 0..1000 {
         let place = if n % 3 == 0 { ring.oldest() } else { n * n % 16 };
         ring.renew(place);
@@ -37,5 +37,5 @@ fn a_write_comes_back_to_the_last_write() {
         read(&mut ghosts, print);
     }
     let met = ghosts.meet(1, true, 2, 3);
-    assert_eq!((met.again(Kind::Written), met.again(Kind::Used)), (cell(3, 4), cell(1, 2)));
+    assert_eq!((met.again(ReuseKind::Written), met.again(ReuseKind::Used)), (cell(3, 4), cell(1, 2)));
 }

@@ -4,7 +4,7 @@ use super::*;
 /// they are worth, until then; a moment later next to nothing.
 #[test]
 fn what_comes_back_late_is_worth_more_when_it_is_old() {
-    let mut reuse = Reuse::new();
+    let mut reuse = ReuseCounts::new();
     for _ in 0..1000 {
         (0..3).for_each(|_| reuse.came_back(cell(0, 9)));
         reuse.left(cell(0, 19));
@@ -17,7 +17,7 @@ fn what_comes_back_late_is_worth_more_when_it_is_old() {
 
 #[test]
 fn counts_fade_and_what_was_learned_stays() {
-    let mut reuse = Reuse::new();
+    let mut reuse = ReuseCounts::new();
     (0..64).for_each(|_| reuse.came_back(cell(1, 0)));
     reuse.learn();
     assert_eq!(reuse.back[ROW], 64 * LINE - 64 * LINE / 16);

@@ -1,12 +1,12 @@
 use super::*;
-use crate::cache::Narrow;
+use crate::cache::NarrowSet;
 
 /// Two ways: 0 is written, 3 pushes it out, and when it is written again it becomes dirty again.
 #[test]
 fn it_has_what_its_policy_would_have() {
-    let mut shadow = Shadow::<Narrow>::EMPTY;
+    let mut shadow = ShadowSet::<NarrowSet>::EMPTY;
     let mut lru = |print, is_write| shadow.access(print, is_write, 2, |_| 1).cost(is_write);
-    let cost = |misses, dirties| Cost { misses, dirties };
+    let cost = |misses, dirties| ShadowCost { misses, dirties };
     assert_eq!(lru(0, true), cost(true, true), "no unfilled way is taken for it");
     assert_eq!(lru(2, false), cost(true, false));
     assert_eq!(lru(0, true), cost(false, false), "dirty already");
