@@ -1,4 +1,4 @@
-//! Builds the recording plugin, which `record` keeps within the program.
+//! Builds the recording plugin, whose bytes `record` contains.
 
 use std::path::Path;
 use std::process::Command;

@@ -100,7 +100,7 @@ fn wrong_traces_and_wrong_words_are_told() {
     assert!(refused(ferrite().args(["sim", "llc", "--trace", trace]), 1).contains("trace:2: "));
     fs::write(trace, [2, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1]).expect("written");
     let llc_of = |words: &[&str]| refused(ferrite().args(["sim", "llc", "--trace", trace]).args(words), 1);
-    assert!(llc_of(&[]).contains("no known form; --format names one"));
+    assert!(llc_of(&[]).contains("no known format; name one with --format"));
     assert!(llc_of(&["--format", "compact"]).contains("truncated"));
     fs::write(trace, "").expect("written");
     assert!(llc_of(&[]).contains("it is empty") && llc_of(&["--format", "din"]).contains("it is empty"));

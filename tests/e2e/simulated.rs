@@ -94,7 +94,7 @@ fn a_trace_that_is_wrong_is_told_with_its_line() {
     let trace = trace.to_str().expect("text");
     for (text, said) in [
         ("W 0 4\nW x 4\n", "trace:2: the page is"),
-        ("W 0 4\nW 99 4\n", "that the drive has: a larger --size has it, --wrap"),
+        ("W 0 4\nW 99 4\n", "that the drive has: give a larger --size, or --wrap"),
     ] {
         fs::write(trace, text).expect("written");
         let drive = ["sim", "ftl", "--trace", trace, "--blocks", "8+4", "--block", "16K"];
@@ -157,7 +157,7 @@ fn a_conversion_takes_the_options_of_its_kind_alone() {
         (&[&blocks, "--as", "spc", "--cores", "2"], "--cores is for traces of accesses"),
         (&[&accesses, "--as", "compact", "--device", "3"], "--device is for block traces"),
         (&[&accesses, "--as", "compact", "--page", "8K"], "--page is for block traces"),
-        (&[&accesses, "--as", "compact-pc", "--format", "spc"], "no form \"spc\"; there are lackey"),
+        (&[&accesses, "--as", "compact-pc", "--format", "spc"], "no format \"spc\"; there are lackey"),
     ] {
         let heard = refused(ferrite().args(["sim", "convert"]).args(words).arg(&to), 2);
         assert!(heard.contains(said), "{words:?}: {heard}");

@@ -1,6 +1,6 @@
-//! A translation layer in forty lines: the block-level scheme, which keeps each page at its offset in a data block and
+//! A translation layer in forty lines: the block-level scheme. It keeps each page at its offset in a data block and
 //! rewrites the whole block for every page that is written again. `cargo run -p ferrite-sim --example block_level`
-//! compares it with the others on random writes.
+//! compares it with the other schemes on random writes.
 
 use ferrite_sim::ftl::{
     DriveSpec, Flash, FlashBlock, FlashDrive, FlashPage, FlashShape, FlashTiming, FtlScheme, HostPage, Translation,
@@ -10,7 +10,7 @@ use ferrite_sim::ftl::{
 struct BlockLevel {
     /// The data block of each of the host's blocks.
     data: Vec<Option<FlashBlock>>,
-    /// Pages that have content.
+    /// Pages that have content, one flag each.
     written: Vec<bool>,
     shape: FlashShape,
 }
@@ -48,7 +48,7 @@ impl Translation for BlockLevel {
     }
 }
 
-/// Erases for each thousand random writes.
+/// Returns the erases for each thousand random writes.
 fn run<T: Translation>(mut drive: FlashDrive<T>) -> ferrite_sim::Result<f64> {
     drive.prefill()?;
     let pages = u64::from(drive.shape().host_pages());

@@ -1,6 +1,6 @@
-//! A policy of one's own beside LRU: `cargo run --release -p ferrite-sim --example policy -- TRACE`.
+//! A policy beside LRU: `cargo run --release -p ferrite-sim --example policy -- TRACE`.
 //!
-//! This one evicts any line that is clean, the most recent of all last: crude, and forty lines.
+//! This policy evicts the least recent clean line, but never the most recent line of a set: crude, and forty lines.
 
 use ferrite_sim::TraceInput;
 use ferrite_sim::cache::policy::{LineMiss, Lru, Policy};

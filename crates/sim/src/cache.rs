@@ -1,21 +1,21 @@
-//! The last-level cache and what it writes back to a memory that wears (nvm-storage-hierarchy.txt, chapter 2).
+//! The last-level cache, and its writebacks to a memory that wears (nvm-storage-hierarchy.txt, chapter 2).
 //!
-//! The definitions that every figure rests on, numbered, and cited by the tests:
+//! The numbered definitions that every figure rests on, which the tests cite:
 //!
 //! 1. The first level is write-back, write-allocate, LRU, one for each core. The last level sees its misses as reads
-//!    and what it writes back as writes of whole lines; it does not include the first.
+//!    and its writebacks as writes of whole lines; the last level does not include the first.
 //! 2. A write that misses is given a way without a fetch. A hit makes the line most recent. Unfilled ways are filled
 //!    first, from the least recent position.
 //! 3. Protect-N, the partitioned cache: see [`policy`].
 //! 4. At the end the first level is drained into the last, and every line that is then dirty counts as a writeback.
-//! 5. Energy is read misses (with `fetch_on_write_miss` all misses) by 78 mW and 28 ns, and writebacks by 773 mW and
-//!    150 ns.
+//! 5. Energy is read misses (with `fetch_on_write_miss` all misses) times 78 mW and 28 ns, and writebacks times 773 mW
+//!    and 150 ns.
 //! 6. Lifetime is how often the program can run until a line of memory has been written as often as it endures; see
-//!    [`wear`]. The gain is that of a policy over that of LRU.
+//!    [`wear`]. The gain of a policy is its lifetime over LRU's.
 //! 7. No policy writes back less than [`WritebackBound`].
 //!
-//! A cache is simulated in [`BANKS`] banks that share nothing, so that all cores of the simulating machine can work on
-//! it and the figures are the same for any number of them.
+//! A cache is simulated in [`BANKS`] banks that share nothing. All cores of the simulating machine can work on it, and
+//! the figures are the same for any number of them.
 
 mod bank;
 mod cache_event;
@@ -42,10 +42,10 @@ pub use study::{
 pub use write_counts::WriteCounts;
 pub use writeback_bound::WritebackBound;
 
-/// Banks of a last-level cache, where it has so many sets: set `s` is in bank `s % BANKS`.
+/// Banks of a last-level cache that has at least as many sets: set `s` is in bank `s % BANKS`.
 pub const BANKS: u32 = 4;
 
-/// Which set of which bank a line is in.
+/// The mapping from a line to its set and bank.
 #[derive(Clone, Copy, Debug)]
 pub struct BankGeometry {
     /// Ways of a set.
@@ -55,26 +55,26 @@ pub struct BankGeometry {
 }
 
 impl BankGeometry {
-    /// That of a cache.
+    /// Returns the geometry of a cache.
     ///
     /// # Errors
-    /// As [`CacheShape::sets`].
+    /// The errors of [`CacheShape::sets`].
     pub fn of(shape: CacheShape) -> crate::Result<Self> {
         let set_bits = shape.sets()?.ilog2();
         Ok(Self { ways: shape.ways, set_bits, bank_bits: BANKS.ilog2().min(set_bits) })
     }
 
-    /// How many banks there are.
+    /// Returns the number of banks.
     pub fn banks(&self) -> usize {
         1 << self.bank_bits
     }
 
-    /// Sets of a bank.
+    /// Returns the sets of a bank.
     pub fn bank_sets(&self) -> u32 {
         1 << (self.set_bits - self.bank_bits)
     }
 
-    /// The bank of a line.
+    /// Returns the bank of a line.
     #[inline]
     pub fn bank(&self, line: u64) -> usize {
         (line & ((1 << self.bank_bits) - 1)) as usize

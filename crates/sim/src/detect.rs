@@ -122,14 +122,14 @@ impl<F: Copy> FormatVerdict<F> {
             return Error::malformed(
                 path,
                 1,
-                format!("it can be read as {}: name one by --format", names.join(" and as ")),
+                format!("it can be read as {}: name one with --format", names.join(" and as ")),
             );
         }
         let (line, reasons) = &self.refusals;
         if reasons.is_empty() {
-            return Error::malformed(path, 1, "it begins with no line of a trace");
+            return Error::malformed(path, 1, "it begins with no line of a known format");
         }
         let reasons: Vec<String> = reasons.iter().map(|(format, why)| format!("{}: {why}", name(*format))).collect();
-        Error::malformed(path, *line, format!("no trace: no format has this line; {}", reasons.join("; ")))
+        Error::malformed(path, *line, format!("not a trace: no format has this line; {}", reasons.join("; ")))
     }
 }

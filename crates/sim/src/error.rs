@@ -1,4 +1,4 @@
-//! What can go wrong in a simulation.
+//! The errors of a simulation.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,63 +8,63 @@ use crate::ftl::LayerFault;
 /// Result of a simulation.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What can go wrong in a simulation.
+/// An error of a simulation.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The operating system refused.
+    /// The operating system reported an error.
     #[error("{what}: {source}")]
     Io {
-        /// What was being done, and to what.
+        /// The operation that failed, and its subject.
         what: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A trace that cannot be understood. Lines count from 1; in a binary trace it is the record.
+    /// A malformed trace.
     #[error("{}:{line}: {reason}", file.display())]
     Malformed {
         /// The trace.
         file: PathBuf,
-        /// Where in it.
+        /// The line, counted from 1; in a binary trace the record.
         line: u64,
-        /// What is wrong there.
+        /// The reason.
         reason: String,
     },
-    /// A trace that ends in the middle of something.
+    /// A trace that ends within a line or record.
     #[error("{}: truncated after {line} lines or records: {reason}", file.display())]
     Truncated {
         /// The trace.
         file: PathBuf,
-        /// What was read whole.
+        /// The number of whole lines or records.
         line: u64,
-        /// What is missing.
+        /// The missing part.
         reason: String,
     },
-    /// Sizes or names that make no model.
+    /// Sizes or names that describe no model.
     #[error("{0}")]
     Model(String),
-    /// A page of a flash drive that it does not have.
+    /// A page beyond the end of a flash drive.
     #[error(
-        "page {page} lies beyond the {pages} pages that the drive has: a larger --size has it, --wrap takes it modulo them"
+        "page {page} lies beyond the {pages} pages that the drive has: give a larger --size, or --wrap to take pages modulo it"
     )]
     Beyond {
         /// The page.
         page: u64,
-        /// How many there are.
+        /// The pages of the drive.
         pages: u32,
     },
     /// A request that is larger than the flash drive.
-    #[error("a request of {request} pages is larger than the drive, which has {pages}: a larger --size holds it")]
+    #[error("a request of {request} pages is larger than the drive, which has {pages}: give a larger --size")]
     Larger {
-        /// Its pages.
+        /// The pages of the request.
         request: u64,
-        /// Those of the drive.
+        /// The pages of the drive.
         pages: u32,
     },
-    /// A translation layer lost a page: its figures are worth nothing.
+    /// A translation layer lost a page, so its figures are invalid.
     #[error("the translation layer is wrong: {0}")]
     Lost(LayerFault),
-    /// The thread that reads a trace panicked, and has said where.
-    #[error("the thread that reads the trace ended in the middle of it: this is a fault of ferrite; report it")]
+    /// The thread that reads a trace panicked; its panic message says where.
+    #[error("the thread that reads the trace panicked: this is a bug of ferrite; please report it")]
     Reader,
     /// A program could not be recorded.
     #[error("{0}")]
@@ -72,23 +72,24 @@ pub enum Error {
 }
 
 impl Error {
-    /// An error of the operating system while doing `what`.
+    /// Returns a function that makes an error of the operating system while doing `what`.
     pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }
     }
 
-    /// Says that `line` of `file` is not understood.
+    /// Returns the error that `line` of `file` is malformed.
     pub fn malformed(file: &Path, line: u64, reason: impl Into<String>) -> Self {
         Self::Malformed { file: file.into(), line, reason: reason.into() }
     }
 
-    /// Says that there is nothing in `file`.
+    /// Returns the error that `file` is empty.
     pub fn empty(file: &Path) -> Self {
         Self::Truncated { file: file.into(), line: 0, reason: "it is empty".into() }
     }
 
-    /// What reading `file` gave after `line` whole lines: compressed data that ends early is a truncated trace.
+    /// Returns the error of reading `file` after `line` whole lines. Compressed data that ends early is a truncated
+    /// trace.
     pub fn reading(file: &Path, line: u64, source: io::Error) -> Self {
         match source.kind() {
             io::ErrorKind::UnexpectedEof => {

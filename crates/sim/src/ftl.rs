@@ -1,16 +1,17 @@
-//! Flash translation: what a host's writes cost a flash memory that is erased in blocks (nvm-storage-hierarchy.txt 3.3.3).
+//! Flash translation: the cost of a host's writes in a flash memory that is erased in blocks (nvm-storage-hierarchy.txt
+//! 3.3.3).
 //!
 //! ```text
-//! host: write page 7        Drive: version 9 of page 7 is the newest
-//!   --> Translation         map: page 7 -> flash page 130   (`locate`)
-//!   --> Flash               |.. 128 129 [130: page 7, version 9] 131 ..|  a block: pages programmed once, erased together
+//! host: write page 7     FlashDrive: version 9 of page 7 is the newest
+//!   --> Translation      map: page 7 -> flash page 130   (`locate`)
+//!   --> Flash            |.. 128 129 [130: page 7, version 9] 131 ..|  a block: pages programmed once, erased together
 //! ```
 //!
 //! - TL1. A flash page is programmed once between two erases of its block.
-//! - TL2. The newest version of every page is where [`Translation::locate`] says, whatever was merged or collected;
+//! - TL2. The newest version of every page is where [`Translation::locate`] says, after every merge and collection;
 //!   [`FlashDrive::verify`] checks it for all pages, and every read for its own.
 //! - TL3. The next free block is the least erased one, of several the lowest.
-//! - TL4. Figures depend on the requests alone: the same ones give the same figures, to the bit.
+//! - TL4. Figures depend on the requests alone: the same requests give the same figures, to the bit.
 //!
 //! A scheme is one type in one file that implements [`Translation`]: [`PageLevel`] and [`Fast`] are two,
 //! `examples/block_level.rs` is a third.
@@ -48,18 +49,18 @@ pub use trace_replay::{ReplayProgress, TraceReplay};
 pub use victims::VictimChoice;
 pub use write_latency::{FlashTiming, WriteLatency};
 
-/// A flash translation layer: it knows where each of the host's pages lies, and makes room.
+/// A flash translation layer: maps each of the host's pages to a flash page, and reclaims space.
 pub trait Translation {
-    /// Stores the newest version of `page`, which is in the shape's range: programs it once, wherever it likes.
+    /// Stores the newest version of `page`, which is in the shape's range: programs it once, at any place.
     fn write(&mut self, page: HostPage, flash: &mut Flash);
 
-    /// The content of `page` is not needed any more.
+    /// Drops the content of `page`, which the host needs no more.
     fn trim(&mut self, page: HostPage, flash: &mut Flash);
 
-    /// `page` will be written soon: what is known of it may be brought near. A hint, for speed alone.
+    /// Prefetches the state of `page`, which will be written soon. A hint, for speed alone.
     fn foresee(&self, _: HostPage) {}
 
-    /// Where the newest version of `page` is; `None` if it was never written, or trimmed since.
+    /// Returns the place of the newest version of `page`; `None` if it was never written, or trimmed since.
     fn locate(&self, page: HostPage) -> Option<FlashPage>;
 }
 

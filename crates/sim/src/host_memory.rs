@@ -1,14 +1,14 @@
-//! Whether the tables of a simulation fit in memory: an allocation that does not ends the process without a message, or the
-//! machine's other work.
+//! Checks that the tables of a simulation fit in memory. An allocation that does not fit ends the process without a
+//! message, or the machine's other work.
 
 use std::fs;
 
 use crate::{Error, Result};
 
-/// Refuses tables of `bytes` for `what` if the machine has not so much to give.
+/// Refuses tables of `bytes` bytes for `what` if less memory is available.
 ///
 /// # Errors
-/// [`Error::Model`], which says how much is missing.
+/// [`Error::Model`], which says how much is needed and available.
 pub fn ensure(bytes: u64, what: &str) -> Result<()> {
     match available() {
         Some(available) if bytes > available => {
@@ -19,7 +19,7 @@ pub fn ensure(bytes: u64, what: &str) -> Result<()> {
     }
 }
 
-/// Bytes that this process may still allocate, if the kernel says so.
+/// Returns the bytes that this process may still allocate, or `None` if the kernel does not report them.
 fn available() -> Option<u64> {
     let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
     let group = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();

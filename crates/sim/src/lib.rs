@@ -1,6 +1,6 @@
-//! Trace-driven models: what a cache policy or a flash layer does to the life of a memory, before anyone buys it.
+//! Trace-driven models that show how a cache policy or a flash layer affects the life of a memory.
 //!
-//! Deterministic to the bit: the same input gives the same figures on any number of threads.
+//! Results are deterministic to the bit: the same input gives the same figures on any number of threads.
 
 pub mod block_trace;
 pub mod cache;

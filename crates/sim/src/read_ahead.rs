@@ -1,4 +1,4 @@
-//! Something that a thread of its own gives part by part, so that whoever takes the parts can stop while none comes: a
+//! A stream of parts that a thread of its own produces. The receiver of the parts can stop while no part arrives: a
 //! pipe may be slow.
 
 use std::io;
@@ -8,39 +8,39 @@ use std::time::Duration;
 
 use crate::{Error, Result};
 
-/// Time between two looks at whether to go on, where nothing comes.
-const LOOK: Duration = Duration::from_millis(100);
-/// Batches of a trace that wait to be taken.
+/// Time between two calls of `goes_on` while no part arrives.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Batches of a trace that may wait for the receiver.
 const WAITING: usize = 4;
 
-/// Parts that a thread gives. When they are dropped, it ends with the part that it is making.
+/// Parts that a thread produces. When the stream is dropped, the thread ends with the part that it is producing.
 pub struct PartStream<T>(Receiver<T>);
 
-/// What there is next.
+/// The next part of a stream, or the reason why none follows.
 pub enum NextPart<T> {
     /// A part.
     Part(T),
-    /// Nothing: the thread has ended.
+    /// The thread has ended.
     End,
-    /// Nothing yet, and whoever was asked does not want to wait.
+    /// No part arrived yet, and the receiver does not want to wait.
     Stopped,
 }
 
 impl<T: Send + 'static> PartStream<T> {
-    /// What `give` sends; so many parts may wait to be taken.
+    /// Returns the parts that `give` sends from a new thread; at most `waiting` parts wait for the receiver.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// The operating system cannot start a thread.
     pub fn of(waiting: usize, give: impl FnOnce(&SyncSender<T>) + Send + 'static) -> io::Result<Self> {
         let (sender, receiver) = sync_channel(waiting);
         thread::Builder::new().spawn(move || give(&sender))?;
         Ok(Self(receiver))
     }
 
-    /// The next one. While there is none `goes_on` is asked.
+    /// Waits for the next part. While no part arrives, `goes_on` says whether to wait on.
     pub fn next(&self, goes_on: &mut dyn FnMut() -> bool) -> NextPart<T> {
         loop {
-            match self.0.recv_timeout(LOOK) {
+            match self.0.recv_timeout(POLL_INTERVAL) {
                 Ok(part) => return NextPart::Part(part),
                 Err(RecvTimeoutError::Disconnected) => return NextPart::End,
                 Err(RecvTimeoutError::Timeout) if goes_on() => {}
@@ -50,25 +50,25 @@ impl<T: Send + 'static> PartStream<T> {
     }
 }
 
-/// What the thread that reads a trace hands over.
+/// A message of the thread that reads a trace.
 enum DeliveredBatch<T> {
     Batch(Vec<T>),
-    /// The trace ended well; whether its last line had no end.
+    /// The trace ended well; true if its last line has no end.
     End(bool),
     Failure(Error),
 }
 
-/// A trace that is read ahead by a thread of its own, so that decompressing and parsing cost the simulation nothing.
-/// Dropped, its thread ends with the batch it is reading.
+/// A trace that a thread of its own reads ahead, so that decompressing and parsing do not delay the simulation. When it
+/// is dropped, the thread ends with the batch that it is reading.
 pub struct ReadAhead<T> {
     handed: PartStream<DeliveredBatch<T>>,
-    /// Known at the end.
+    /// True if the last line has no end; known at the end.
     is_cut: Option<bool>,
 }
 
 impl<T: Send + 'static> ReadAhead<T> {
-    /// Reads from now on what `open` gives. `gather` adds a batch of it and says whether there may be more; `is_cut` says
-    /// of it what [`ReadAhead::is_cut`] does.
+    /// Starts to read the trace that `open` opens. `gather` adds one batch and returns true if more may follow;
+    /// `is_cut` is the answer of [`ReadAhead::is_cut`] for the reader.
     pub(crate) fn of<R: 'static>(
         open: impl FnOnce() -> Result<R> + Send + 'static,
         gather: fn(&mut R, &mut Vec<T>) -> Result<bool>,
@@ -85,22 +85,22 @@ impl<T: Send + 'static> ReadAhead<T> {
                 }
             }
         };
-        // Whoever has gone needs no end.
+        // If the receiver is gone, the end is of no interest.
         let give =
             move |to: &SyncSender<_>| drop(to.send(read(to).map_or_else(DeliveredBatch::Failure, DeliveredBatch::End)));
         let handed = PartStream::of(WAITING, give).map_err(Error::io("starting a thread that reads the trace"))?;
         Ok(Self { handed, is_cut: None })
     }
 
-    /// Whether the last line had no end: maybe the trace was cut there. Known at the end.
+    /// Returns true if the last line has no end, so the trace may be cut there. Known at the end.
     pub fn is_cut(&self) -> bool {
         self.is_cut.unwrap_or(false)
     }
 
-    /// What comes next. While the trace gives nothing `goes_on` is asked.
+    /// Waits for the next batch. While no batch arrives, `goes_on` says whether to wait on.
     ///
     /// # Errors
-    /// What is wrong with the trace, after all before it was given; [`Error::Reader`].
+    /// The trace is malformed, reported after all batches before that place; [`Error::Reader`].
     pub fn batch(&mut self, goes_on: &mut dyn FnMut() -> bool) -> Result<NextPart<Vec<T>>> {
         Ok(match self.handed.next(goes_on) {
             NextPart::Part(DeliveredBatch::Batch(batch)) => NextPart::Part(batch),

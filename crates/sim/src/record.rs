@@ -1,9 +1,10 @@
-//! A running program as a source of events: QEMU's user mode with a plugin of ours, which has the first level within
-//! itself and puts what passes it into memory that we share. Nothing is kept on disk.
+//! A running program as a source of events. QEMU's user mode runs it with a plugin that contains the first level and
+//! writes its events into shared memory. Nothing is stored on disk.
 //!
-//! Each thread of the program is a core. Processes that it starts are not recorded, nor what it becomes by exec; that it
-//! did is known. What the kernel reads and writes on the program's behalf is not seen. Threads mix as they run, so only
-//! programs of one thread repeat exactly; and those too only as far as their addresses do.
+//! Each thread of the program is a core. Processes that the program starts are not recorded, nor the program that it
+//! becomes by exec; the recording only knows that it did so. Accesses of the kernel on the program's behalf are not
+//! recorded. Threads mix as they run, so only programs of one thread repeat exactly, and only as far as their addresses
+//! do.
 
 mod qemu_files;
 mod shared_ring;
@@ -26,50 +27,50 @@ use crate::trace::{EventSource, FirstLevel};
 use crate::{Error, Result};
 use shared_ring::SharedRing;
 
-/// The plugin, compiled.
+/// The compiled plugin.
 const PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/plugin.so"));
 
 /// The first word of a recording.
 const HELLO: u64 = u64::from_le_bytes(*b"ferrite1");
 
-/// In the place of a number of events: nothing follows.
+/// Stands in the place of a number of events: nothing follows.
 const LAST: u64 = u64::MAX;
 
-/// Events of a frame at most; more is no frame.
+/// The most events of a frame; a larger number is damage.
 const FRAME_MAX: u64 = 1 << 20;
 
-/// Time between two looks at whether there is more.
-const LOOK: Duration = Duration::from_micros(100);
+/// Time between two checks for more words.
+const POLL_INTERVAL: Duration = Duration::from_micros(100);
 
-/// After so many in vain it is looked whether the program has gone.
-const LOOKS: u32 = 200;
+/// After this many checks without words, the reader checks whether the program has gone.
+const POLLS: u32 = 200;
 
 /// A program to be recorded.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// Its name, looked up in PATH, and its arguments.
+    /// The program's name, looked up in PATH, and its arguments.
     pub words: Vec<OsString>,
-    /// Where it runs, if not here.
+    /// The working directory of the program; `None` is the current one.
     pub folder: Option<PathBuf>,
-    /// Where what it prints goes.
+    /// The destination of its standard output.
     pub output: ProgramOutput,
 }
 
-/// Where the standard output of a recorded program goes.
+/// The destination of a recorded program's standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProgramOutput {
-    /// Nowhere, and neither does its standard error; its input is empty.
+    /// Discards standard output and standard error; standard input is empty.
     Discarded,
     /// To standard error.
     StandardError,
-    /// To standard output, as without a recorder.
+    /// To standard output, as without recording.
     Kept,
 }
 
-/// A program that runs and is recorded. Dropped before its end, it is ended.
+/// A program that runs and is recorded. If the recording is dropped before the end, the program is killed.
 pub struct Recording {
     ring: SharedRing,
-    /// What QEMU opens through this process while it begins.
+    /// The files that QEMU opens through this process while it starts.
     _opened: [File; 2],
     program: RunningProgram,
     accesses: u64,
@@ -78,7 +79,7 @@ pub struct Recording {
     words: Vec<u64>,
 }
 
-/// The program.
+/// A handle to the recorded program.
 #[derive(Clone)]
 pub struct RunningProgram {
     child: Arc<Mutex<Child>>,
@@ -88,10 +89,10 @@ pub struct RunningProgram {
 }
 
 impl Program {
-    /// Starts it.
+    /// Starts the program.
     ///
     /// # Errors
-    /// When QEMU's user mode is not installed, or the program is none that it can run.
+    /// QEMU's user mode is not installed, or QEMU cannot run the program.
     pub fn start(&self, first: FirstLevel) -> Result<Recording> {
         first.check()?;
         let qemu = qemu_files::qemu()?;
@@ -126,7 +127,7 @@ impl Program {
     }
 }
 
-/// `file,pipe=..,sets=..`: both files are reached through this process, so that the program inherits neither.
+/// Returns `file,pipe=..,sets=..`. Both files are reached through this process, so that the program inherits neither.
 fn words_for_plugin(plugin: &File, shared: &File, first: FirstLevel) -> Result<String> {
     let own = |fd: RawFd| format!("/proc/{}/fd/{fd}", std::process::id());
     let (file, pipe) = (own(plugin.as_raw_fd()), own(shared.as_raw_fd()));
@@ -136,57 +137,59 @@ fn words_for_plugin(plugin: &File, shared: &File, first: FirstLevel) -> Result<S
 }
 
 impl RunningProgram {
-    /// Ends it.
+    /// Kills the program.
     pub fn end(&self) {
-        let _ = self.child.lock().expect("nobody panicked").kill();
+        let _ = self.child.lock().expect("no thread panicked").kill();
     }
 
-    /// How it ended, when `end` says that its recording has; one that was stopped is ended.
+    /// Waits for the program after its recording ended with `end`, and returns its exit status. A program whose
+    /// recording was stopped is killed.
     pub fn finish(&self, end: StudyEnd) -> Option<ExitStatus> {
         if end == StudyEnd::Stopped {
             self.end();
         }
-        self.child.lock().expect("nobody panicked").wait().ok()
+        self.child.lock().expect("no thread panicked").wait().ok()
     }
 
-    /// Whether it was recorded to its end. One that is killed is not, nor one that becomes another program (exec).
+    /// Returns true if the program was recorded to its end. A program that is killed, or becomes another program
+    /// (exec), is not.
     pub fn is_whole(&self) -> bool {
         self.is_whole.load(Ordering::Relaxed)
     }
 
-    /// Whether it has started other processes, as far as it was recorded.
+    /// Returns true if the program has started other processes in the recorded part.
     pub fn has_forked(&self) -> bool {
         self.has_forked.load(Ordering::Relaxed)
     }
 
-    /// How it ended, if it has.
+    /// Returns the exit status if the program has ended.
     pub fn ended(&self) -> Option<ExitStatus> {
-        self.child.lock().expect("nobody panicked").try_wait().ok().flatten()
+        self.child.lock().expect("no thread panicked").try_wait().ok().flatten()
     }
 
-    /// Whether it has ended or become another program: what it runs is not QEMU any more.
+    /// Returns true if the program has ended or become another program: then the process does not run QEMU any more.
     fn is_gone(&self) -> bool {
-        let mut child = self.child.lock().expect("nobody panicked");
+        let mut child = self.child.lock().expect("no thread panicked");
         let has_ended = !matches!(child.try_wait(), Ok(None));
         has_ended || executable(&child).is_some_and(|file| self.qemu.as_ref().is_some_and(|qemu| *qemu != file))
     }
 }
 
-/// The file that a process runs, as long as it runs and may be looked at.
+/// Returns the file that a process runs, while it runs and may be inspected.
 fn executable(child: &Child) -> Option<PathBuf> {
     std::fs::read_link(format!("/proc/{}/exe", child.id())).ok()
 }
 
 impl Recording {
-    /// The program.
+    /// Returns a handle to the program.
     pub fn program(&self) -> RunningProgram {
         self.program.clone()
     }
 
-    /// The next words; whether there were so many.
+    /// Reads the next `count` words. Returns false if the recording ends before.
     fn words(&mut self, count: usize) -> Result<bool> {
         self.words.resize(count, 0);
-        let (mut done, mut looks, mut is_gone) = (0, 0_u32, false);
+        let (mut done, mut polls, mut is_gone) = (0, 0_u32, false);
         loop {
             let taken = self.ring.take(&mut self.words[done..]);
             done += taken;
@@ -194,9 +197,9 @@ impl Recording {
                 return Ok(done == count);
             }
             if taken == 0 {
-                std::thread::sleep(LOOK);
-                looks += 1;
-                is_gone = looks.is_multiple_of(LOOKS) && self.program.is_gone();
+                std::thread::sleep(POLL_INTERVAL);
+                polls += 1;
+                is_gone = polls.is_multiple_of(POLLS) && self.program.is_gone();
             }
         }
     }
@@ -210,14 +213,14 @@ impl Recording {
     }
 
     fn not_run() -> Error {
-        Error::Recording("the program could not be run under qemu-user: see what it says above".into())
+        Error::Recording("the program could not be run under qemu-user: see its messages above".into())
     }
 
-    /// It began, and went before it had sent anything.
+    /// Returns the error that the program began, and went before it sent anything.
     fn not_recorded(&self) -> Error {
         let how = match self.program.ended() {
             Some(status) if status.signal().is_some() => format!("ended with {status}"),
-            // Whoever ends by himself says so, after what he did.
+            // A program that ends by itself says so after its accesses.
             Some(status) => {
                 let what = "could not be run, or became another program (exec; record that one by its own name)";
                 format!("{what}, and ended with {status},")
@@ -270,6 +273,6 @@ impl Drop for Recording {
         if !self.ended {
             self.program.end();
         }
-        let _ = self.program.child.lock().expect("nobody panicked").wait();
+        let _ = self.program.child.lock().expect("no thread panicked").wait();
     }
 }

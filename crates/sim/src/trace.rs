@@ -1,6 +1,6 @@
-//! Traces of memory accesses that people have, each form told by its content.
+//! Traces of memory accesses in common formats; the content of a trace decides its format.
 //!
-//! | form | made by | what it looks like |
+//! | format | made by | example |
 //! |---|---|---|
 //! | `lackey` | `valgrind --tool=lackey --trace-mem=yes` | ` S 1ffeff,8` |
 //! | `din` | Dinero, and many others | `1 7ffe0010` |
@@ -10,10 +10,10 @@
 //! | `compact` | `ferrite sim` | words of 8 bytes, little-endian: `line << 1 \| write` |
 //! | `compact-pc` | `ferrite sim` | the 8 bytes `1ferrite`, then such words, each with a byte behind it: the signature |
 //!
-//! In the compact forms the top byte of a word names the core where there are several.
+//! In the compact formats the top byte of a word names the core if there are several cores.
 //!
-//! A signature stands for the program counter: see [`MemoryAccess::new`]. Lackey's and Dinero's traces tell it where they have
-//! the instructions' fetches, ChampSim's and drmemtrace's always, Ramulator's and plain compact ones never.
+//! A signature stands for the program counter: see [`MemoryAccess::new`]. Lackey's and Dinero's traces determine it if
+//! they contain instruction fetches, ChampSim's and drmemtrace's always, Ramulator's and plain compact ones never.
 
 mod access_format;
 mod access_read_ahead;
@@ -37,7 +37,7 @@ pub use event_source::{EventSource, FilteredTrace, FirstLevel, FirstLevelFilter}
 use crate::cache::signature;
 use crate::{Result, TraceInput};
 
-/// What an access does.
+/// The operation of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessKind {
     /// Reads data.
@@ -51,33 +51,33 @@ pub enum AccessKind {
 /// An access to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryAccess {
-    /// The first byte.
+    /// The address of the first byte.
     pub address: u64,
-    /// How many.
+    /// The number of bytes.
     pub bytes: u32,
-    /// By which core, from 0.
+    /// The core, counted from 0.
     pub core: u16,
-    /// What it does.
+    /// The operation.
     pub kind: AccessKind,
-    /// A hash of the instruction.
+    /// The signature: a hash of the instruction.
     pub signature: u8,
 }
 
 impl MemoryAccess {
-    /// One by the first core, and by nobody knows which instruction: it has the signature of its region of memory. That
-    /// of a fetch is a hash of where in its page the instruction is.
+    /// Returns an access by the first core. A fetch has the signature of the instruction's place in its page. The
+    /// instruction of another access is not known, so it has the signature of its region of memory.
     pub fn new(kind: AccessKind, address: u64, bytes: u32) -> Self {
         let signature = if kind == AccessKind::Fetch { signature(address) } else { region(address) };
         Self { address, bytes, core: 0, kind, signature }
     }
 
-    /// The same by the instruction at `counter`.
+    /// Returns the same access by the instruction at `counter`.
     #[must_use]
     pub fn by(self, counter: u64) -> Self {
         Self { signature: signature(counter), ..self }
     }
 
-    /// The lines that it touches.
+    /// Returns the lines that the access touches.
     #[inline]
     pub fn lines(&self, line_bits: u32) -> std::ops::RangeInclusive<u64> {
         let last = self.address.saturating_add(u64::from(self.bytes.max(1)) - 1);
@@ -85,78 +85,79 @@ impl MemoryAccess {
     }
 }
 
-/// A hash of the 512 KiB in which an address is.
+/// Returns a hash of the 512 KiB that contain an address.
 #[inline]
 fn region(address: u64) -> u8 {
     ((address >> 19).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
 }
 
-/// Accesses, some at a time.
+/// A reader of accesses.
 pub trait AccessReader: Send {
-    /// Puts the next ones behind those in `into`; whether there may be more.
+    /// Appends the next accesses to `into`. Returns true if more may follow.
     ///
     /// # Errors
-    /// What is wrong with the trace, and where. What came before it is in `into`.
+    /// The trace is malformed; the error says where. The accesses before that place are in `into`.
     fn read(&mut self, into: &mut Vec<MemoryAccess>) -> Result<bool>;
 
-    /// The next ones as they stand in a trace of a compact form; `None` of every other form.
+    /// Returns the next words of a trace in a compact format; `None` for every other format.
     ///
     /// # Errors
-    /// As [`AccessReader::read`]; what came before was given by an earlier call.
+    /// The errors of [`AccessReader::read`]; an earlier call returned the words before that place.
     fn words(&mut self) -> Option<Result<PackedWords<'_>>> {
         None
     }
 
-    /// Whether the last line that was read had no end: maybe the trace was cut there.
+    /// Returns true if the last line that was read has no end, so the trace may be cut there.
     fn is_cut(&self) -> bool {
         false
     }
 }
 
-/// Accesses in one of the compact forms.
+/// Accesses in one of the compact formats.
 #[derive(Clone, Copy, Debug)]
 pub struct PackedWords<'a> {
-    /// Words of eight bytes, little-endian, none beyond all memory, each with its signature behind it if it has one.
+    /// Words of eight bytes, little-endian, each followed by its signature if the format has signatures. No word has a
+    /// line beyond all memory.
     pub bytes: &'a [u8],
-    /// Whether they have.
+    /// True if the format has signatures.
     pub have_signatures: bool,
-    /// Cores that their top bytes name, if there are several.
+    /// The number of cores that the top bytes name.
     pub cores: u16,
     /// Base-two logarithm of the bytes of a line.
     pub line_bits: u32,
-    /// Whether there may be more.
+    /// True if more may follow.
     pub more: bool,
 }
 
-/// One of them.
+/// One access of a compact format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackedWord {
-    /// Who accesses.
+    /// The core.
     pub core: u16,
-    /// What.
+    /// The line.
     pub line: u64,
-    /// Whether it is written.
+    /// True for a write.
     pub is_write: bool,
-    /// The signature, if the trace tells it.
-    told: Option<u8>,
+    /// The signature, if the format has signatures.
+    given: Option<u8>,
     line_bits: u32,
 }
 
 impl PackedWord {
-    /// See [`MemoryAccess::new`].
+    /// Returns the signature: see [`MemoryAccess::new`].
     #[inline]
     pub fn signature(&self) -> u8 {
-        self.told.unwrap_or_else(|| region(self.line << self.line_bits))
+        self.given.unwrap_or_else(|| region(self.line << self.line_bits))
     }
 }
 
 impl PackedWords<'_> {
-    /// How many there are.
+    /// Returns the number of words.
     pub fn count(&self) -> usize {
         self.bytes.len() / compact::bytes_of(self.have_signatures)
     }
 
-    /// Gives each to `to`.
+    /// Passes each word to `to`.
     #[inline(always)]
     pub fn each(&self, mut to: impl FnMut(PackedWord)) {
         if self.have_signatures {
@@ -167,27 +168,27 @@ impl PackedWords<'_> {
     }
 
     #[inline(always)]
-    fn word(&self, bytes: &[u8], told: Option<u8>) -> PackedWord {
+    fn word(&self, bytes: &[u8], given: Option<u8>) -> PackedWord {
         let (core, word) = compact::split(compact::word(bytes), self.cores, self.line_bits);
-        PackedWord { core, line: word >> 1, is_write: word & 1 != 0, told, line_bits: self.line_bits }
+        PackedWord { core, line: word >> 1, is_write: word & 1 != 0, given, line_bits: self.line_bits }
     }
 }
 
-/// How a trace is to be read.
+/// The options of reading a trace of accesses.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceOptions {
-    /// Its form, if its content is not to tell.
+    /// The format, or `None` to detect it by content.
     pub form: Option<AccessFormat>,
     /// Base-two logarithm of the bytes of a line, for forms that count in lines.
     pub line_bits: u32,
-    /// Cores; what further ones did is taken as done by these in turn.
+    /// The number of cores; the accesses of further cores are spread over these in turn.
     pub cores: u16,
 }
 
-/// A reader of the trace `input`, by its form.
+/// Opens a reader for the trace `input`, by its format.
 ///
 /// # Errors
-/// When it is empty or cannot be read, or its content is of no form that is known.
+/// The trace is empty or cannot be read, or its content has no known format.
 pub fn open(mut input: TraceInput, reading: TraceOptions) -> Result<Box<dyn AccessReader>> {
     let form = AccessFormat::of(&mut input, reading)?;
     if form.is_text() {

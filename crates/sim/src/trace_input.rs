@@ -1,4 +1,5 @@
-//! A trace as a stream of bytes: a file or a pipe, as it is or compressed with gzip, xz or zstd, told by content.
+//! A trace as a stream of bytes: a file or a pipe, plain or compressed with gzip, xz or zstd. The content decides
+//! which.
 
 mod decompression;
 mod foreign_container;
@@ -14,35 +15,35 @@ use crate::{Error, Result};
 use decompression::DecompressedReader;
 use gzip_members::GzipMembers;
 
-/// Bytes read at once. Who asks for as many gets them without a copy between.
+/// Bytes of one read. A reader with a buffer of this size gets them without a copy.
 pub const CHUNK: usize = 1 << 18;
 
 /// First bytes of each compressed form.
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const XZ: &[u8] = &[0xfd, b'7', b'z', b'X', b'Z', 0];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-/// The last three of the four with which a frame begins that zstd skips; pzstd puts one before each other.
+/// The last three of the four bytes that begin a frame which zstd skips; pzstd writes one before each other frame.
 const SKIPPED: &[u8] = &[0x2a, 0x4d, 0x18];
 
-/// How far back `zstd --long` may look, as a power of two: the most that its format has on 64 bits.
+/// How far back `zstd --long` may refer, as a power of two: the maximum of its format on 64 bits.
 const WINDOW_LOG_MAX: u32 = 31;
 
-/// What some programs put before text: UTF-8's byte order mark.
+/// UTF-8's byte order mark, which some programs write before text.
 pub const MARK: &[u8] = &[0xef, 0xbb, 0xbf];
 
-/// An open trace, uncompressed as it is read.
+/// An open trace, decompressed while it is read.
 pub struct TraceInput {
-    /// Its name, for messages.
+    /// The path, for messages.
     pub path: PathBuf,
-    /// Its content.
+    /// The content.
     pub bytes: Box<dyn BufRead + Send>,
 }
 
 impl TraceInput {
-    /// Opens the file at `path`; `-` is standard input. A file can be opened again, also by that name.
+    /// Opens the file at `path`; `-` is standard input. A file can be opened again, also through `-`.
     ///
     /// # Errors
-    /// When it cannot be opened or its first bytes cannot be read.
+    /// The file cannot be opened, or its first bytes cannot be read.
     pub fn open(path: &Path) -> Result<Self> {
         if path == Path::new("-") {
             let file = input_file().map_err(Error::io("opening the file that standard input is"))?;
@@ -52,10 +53,10 @@ impl TraceInput {
         Self::over(path, opened)
     }
 
-    /// What `reader` gives, called `path` in messages.
+    /// Returns the trace that `reader` reads; messages call it `path`.
     ///
     /// # Errors
-    /// When its first bytes cannot be read.
+    /// The first bytes cannot be read.
     pub fn over(path: &Path, reader: impl Read + Send + 'static) -> Result<Self> {
         let mut raw = BufReader::with_capacity(CHUNK, reader);
         let begin = begin(&mut raw).map_err(Error::io(format!("reading {}", path.display())))?;
@@ -67,11 +68,11 @@ impl TraceInput {
         Ok(Self { path: path.into(), bytes })
     }
 
-    /// Returns the first bytes, at most `limit`, without taking them. There are fewer only at the end, or before an error,
-    /// which the next reader of these bytes meets behind them.
+    /// Returns the first bytes, at most `limit`, without consuming them. Fewer are returned only at the end, or before
+    /// an error, which the next reader of these bytes meets behind them.
     ///
     /// # Errors
-    /// When not even the first byte can be read.
+    /// Not even the first byte can be read.
     pub fn peek(&mut self, limit: usize) -> Result<Vec<u8>> {
         let mut taken = Vec::new();
         let read = (&mut self.bytes).take(limit as u64).read_to_end(&mut taken);
@@ -84,10 +85,10 @@ impl TraceInput {
         Ok(taken)
     }
 
-    /// Takes the byte order mark before the text, if there is one.
+    /// Consumes the byte order mark before the text, if the trace begins with it.
     ///
     /// # Errors
-    /// When the first bytes cannot be read.
+    /// The first bytes cannot be read.
     pub fn skip_mark(&mut self) -> Result<()> {
         if self.peek(MARK.len())? == MARK {
             let mut mark = [0; MARK.len()];
@@ -96,10 +97,10 @@ impl TraceInput {
         Ok(())
     }
 
-    /// Refuses a trace without a byte.
+    /// Refuses an empty trace.
     ///
     /// # Errors
-    /// [`Error::Truncated`]; and when its first bytes cannot be read.
+    /// [`Error::Truncated`]; an error if the first bytes cannot be read.
     pub fn ensure_content(&mut self) -> Result<()> {
         let begin = self.bytes.fill_buf().map_err(|error| Error::reading(&self.path, 0, error))?;
         if begin.is_empty() {
@@ -114,7 +115,8 @@ impl TraceInput {
     }
 }
 
-/// The file that standard input is, if it is one, from where it stands: with an offset of its own.
+/// Opens the regular file behind standard input, from the current offset, with an offset of its own. Returns `None` if
+/// standard input is not a regular file.
 fn input_file() -> io::Result<Option<File>> {
     let stdin = io::stdin();
     let is_file = rustix::fs::fstat(&stdin).is_ok_and(|found| FileType::from_raw_mode(found.st_mode).is_file());
@@ -127,7 +129,7 @@ fn input_file() -> io::Result<Option<File>> {
     Ok(Some(file))
 }
 
-/// Fails once.
+/// A reader that fails once, and then is at its end.
 struct FailingReader(Option<io::Error>);
 
 impl Read for FailingReader {
@@ -136,10 +138,10 @@ impl Read for FailingReader {
     }
 }
 
-/// Returns enough of the first bytes to detect every compression, even if a pipe gives them one by one.
+/// Returns enough of the first bytes to detect every compression, even if a pipe delivers them one by one.
 fn begin(raw: &mut impl BufRead) -> io::Result<Vec<u8>> {
     let mut begin = Vec::new();
-    raw.take(foreign_container::TOLD_BY.max(XZ.len()) as u64).read_to_end(&mut begin)?;
+    raw.take(foreign_container::DETECTED_BY.max(XZ.len()) as u64).read_to_end(&mut begin)?;
     Ok(begin)
 }
 

@@ -1,8 +1,8 @@
-//! LRU beside `valgrind --tool=callgrind --simulate-wb=yes`, on a whole program.
+//! LRU compared with `valgrind --tool=callgrind --simulate-wb=yes`, on a whole program.
 //!
-//! Callgrind's first level writes through: every store reaches the last level, and the results of those that hit in the
-//! first are not counted; an access over two lines is one miss; an instruction that modifies only writes. So the first level here is made to do the same, and what
-//! is compared is the last level: its misses, and the dirty lines that had to leave for them.
+//! Callgrind's first level writes through: every store reaches the last level, and the results of stores that hit in
+//! the first are not counted. An access over two lines is one miss; an instruction that modifies only writes. The first
+//! level here does the same, and the last level is compared: its misses, and the dirty lines that they replace.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -16,10 +16,10 @@ use ferrite_sim::trace::{self, AccessFormat, AccessKind, MemoryAccess, TraceOpti
 const FIRST: CacheShape = CacheShape { bytes: 4096, ways: 2, line_bytes: 64 };
 const LAST: CacheShape = CacheShape { bytes: 65536, ways: 16, line_bytes: 64 };
 
-/// By how much each count may differ: the two runs of the program are not the same to the last instruction.
+/// The most by which each count may differ: two runs of the program differ in a few instructions.
 const TOLERANCE: f64 = 0.002;
 
-/// What callgrind counts of the last level.
+/// The counts of callgrind's last level.
 #[derive(Debug, Default)]
 struct Counts {
     read_misses: u64,
@@ -61,7 +61,7 @@ impl Model {
         }
     }
 
-    /// Its misses and dirty evictions.
+    /// Returns the misses and dirty evictions of the last level.
     fn last(&mut self, access: &MemoryAccess, is_write: bool) -> (u64, u64) {
         let (mut misses, mut evictions) = (0, 0);
         for line in access.lines(6) {
@@ -76,7 +76,7 @@ impl Model {
     }
 }
 
-/// Under valgrind, with nothing in its environment.
+/// Returns a command under valgrind, with nothing in its environment.
 fn valgrind(arguments: &[&str], numbers: &Path) -> Command {
     let mut command = Command::new("valgrind");
     command.args(arguments).args(["/usr/bin/sort", "-n"]).arg(numbers).env_clear().stdout(Stdio::null());

@@ -1,4 +1,4 @@
-//! The sample traces of `testdata/traces`: each is of the form that its name says, and no change of its bytes makes a
+//! The sample traces of `testdata/traces`: each has the format that its name says, and no change of its bytes makes a
 //! reader panic. `FERRITE_SEED` chooses other changes.
 
 use std::io::Cursor;
@@ -19,7 +19,7 @@ enum Kind {
     Blocks(BlockFormat),
 }
 
-/// All samples, by path.
+/// Returns all samples, by path.
 fn samples() -> Vec<(PathBuf, Kind)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/traces");
     let mut all = Vec::new();
@@ -36,7 +36,7 @@ fn samples() -> Vec<(PathBuf, Kind)> {
     all
 }
 
-/// How many accesses or requests there are, and what the trace was read as.
+/// Returns the number of accesses or requests, and the format in which the trace was read.
 fn read(bytes: Vec<u8>, kind: Kind, is_named: bool) -> Result<(usize, Kind), Error> {
     let mut input = TraceInput::over(Path::new("sample"), Cursor::new(bytes))?;
     match kind {
@@ -74,7 +74,7 @@ fn every_sample_is_of_the_form_that_its_name_says() {
     assert!(BlockFormat::ALL.into_iter().all(|(_, format)| has(Kind::Blocks(format))), "a sample of each format");
 }
 
-/// SplitMix64.
+/// The SplitMix64 generator.
 fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -82,7 +82,7 @@ fn next(state: &mut u64) -> u64 {
     mixed ^ mixed >> 31
 }
 
-/// Changes some bytes, cuts, doubles or drops a part, or writes a number where text was.
+/// Changes some bytes, cuts, doubles or drops a part, or writes a number into text.
 fn change(bytes: &mut Vec<u8>, state: &mut u64) {
     for _ in 0..1 + next(state) % 4 {
         let at = (next(state) % (bytes.len() as u64 + 1)) as usize;

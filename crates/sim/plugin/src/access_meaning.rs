@@ -1,12 +1,13 @@
-//! How memory is accessed. QEMU passes a number, and has functions that tell what it means. To call them costs as much as
-//! all else that is done with most accesses; but they only pick bits, and which ones they tell when they are asked.
+//! The meaning of a memory access. QEMU passes a number and has functions that decode it. A call of these functions
+//! costs as much as all other work for most accesses. They only select bits, so the plugin asks once which bits they
+//! select.
 //!
-//! This file uses nothing but the language: its tests are with those of `record`.
+//! This file uses nothing but the language: its tests are with the tests of `record`.
 
-/// What QEMU passes.
+/// The number by which QEMU describes an access.
 pub type MemInfo = u32;
 
-/// What it means.
+/// The meaning of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccessMeaning {
     pub is_write: bool,
@@ -14,18 +15,18 @@ pub struct AccessMeaning {
     pub size_shift: u32,
 }
 
-/// The bits that mean it.
+/// The bits of QEMU's number that carry the meaning.
 #[derive(Clone, Copy, Debug)]
 pub struct MeaningBits {
     write: MemInfo,
-    /// Those of the logarithm, side by side, and where they begin.
+    /// The adjacent bits of the size's logarithm, and the position of the lowest.
     size: MemInfo,
     size_at: u32,
 }
 
 impl MeaningBits {
-    /// Asks for each bit alone, and then for numbers of many bits, whether they mean together what they do alone; `None`
-    /// if not, for then it is no matter of bits.
+    /// Asks for each bit alone, then for numbers of many bits, and checks that the bits together mean the same as
+    /// alone. Returns `None` if they do not: then bits alone do not carry the meaning.
     pub fn asked(ask: impl Fn(MemInfo) -> AccessMeaning) -> Option<Self> {
         let ones = || (0..MemInfo::BITS).map(|bit| 1 << bit);
         let write = ones().filter(|one| ask(*one).is_write).sum();
@@ -35,7 +36,7 @@ impl MeaningBits {
         many.chain(ones()).all(|how| bits.of(how) == ask(how)).then_some(bits)
     }
 
-    /// What they say of `how`.
+    /// Returns the meaning of `how`.
     #[inline(always)]
     pub fn of(self, how: MemInfo) -> AccessMeaning {
         AccessMeaning { is_write: how & self.write != 0, size_shift: (how & self.size) >> self.size_at }

@@ -1,4 +1,4 @@
-//! The way out.
+//! The way of events out of the program.
 
 use std::fs::OpenOptions;
 use std::os::unix::process::parent_id;
@@ -7,25 +7,25 @@ use std::time::Duration;
 use crate::qemu;
 use crate::shared_ring::SharedRing;
 
-/// The first word.
+/// The first word of a recording.
 const HELLO: u64 = u64::from_le_bytes(*b"ferrite1");
 
-/// In the place of a number of events: nothing follows.
+/// Stands in the place of a number of events: nothing follows.
 const LAST: u64 = u64::MAX;
 
-/// Time between two looks at whether there is room again.
-const LOOK: Duration = Duration::from_micros(100);
+/// Time between two checks for free room.
+const POLL_INTERVAL: Duration = Duration::from_micros(100);
 
 pub struct EventPipe {
     ring: SharedRing,
     /// The process whose accesses are sent.
     process: u32,
-    /// Who records.
+    /// The recording process.
     parent: u32,
 }
 
 impl EventPipe {
-    /// Opens the memory at `path` and says that recording begins.
+    /// Opens the memory at `path` and announces the recording.
     pub fn open(path: &str) -> Result<Self, String> {
         let file = OpenOptions::new().read(true).write(true).open(path);
         let ring = file.and_then(|file| SharedRing::map(&file)).map_err(|error| format!("opening {path}: {error}"))?;
@@ -45,11 +45,11 @@ impl EventPipe {
 
     pub fn forked(&self) {
         if self.process == std::process::id() {
-            self.ring.tell_forked();
+            self.ring.set_forked();
         }
     }
 
-    /// Where nobody reads any more the recording is over, and so is the program.
+    /// Writes `words`. If the recording process is gone, the recording is over, and so is the program.
     fn write(&self, mut words: &[u64]) {
         if self.process != std::process::id() {
             return;
@@ -62,7 +62,7 @@ impl EventPipe {
             if words.is_empty() {
                 return;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }

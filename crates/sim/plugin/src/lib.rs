@@ -1,20 +1,20 @@
-//! A plugin of QEMU's user mode: passes a program's accesses through a first-level cache, and sends what the last level
-//! would see to who records it.
+//! A plugin of QEMU's user mode: passes a program's accesses through a first-level cache, and sends the events of the
+//! last level to the recording process.
 //!
-//! `ferrite-sim` compiles this by itself (its build script), keeps the result within the program, and gives it to QEMU.
-//! So it uses nothing but the standard library and the first level's source.
+//! The build script of `ferrite-sim` compiles this plugin separately, and the crate contains the result and gives it to
+//! QEMU. So the plugin uses nothing but the standard library and the source of the first level.
 //!
 //! ```text
-//! the way:   HELLO, then frames of 64-bit words: [number of events] [accesses since the last frame] [events..]
-//!            a frame that says LAST instead of a number is the end
+//! ring:   HELLO, then frames of 64-bit words: [number of events] [accesses since the last frame] [events..]
+//!         a frame with LAST as its number of events is the end
 //! ```
 //!
-//! 1. Each thread of the program is a core; only its own thread touches a core, so it needs no lock.
-//! 2. What is sent is sent whole frames at a time, under one lock.
-//! 3. A forked child sends nothing: it is another process, and what it inherited was its parent's to send. The parent
-//!    says in the ring that there is one.
+//! 1. Each thread of the program is a core; only its own thread touches a core, so a core needs no lock.
+//! 2. Frames are sent whole, under one lock.
+//! 3. A forked child sends nothing: it is another process, and its parent sends the events that the child inherited.
+//!    The parent sets a word in the ring that says that a child exists.
 
-#![allow(unsafe_code)] // QEMU's interface is C's
+#![allow(unsafe_code)] // the interface of QEMU is C
 
 mod access_meaning;
 mod event_pipe;
@@ -35,10 +35,10 @@ use crate::event_pipe::EventPipe;
 use crate::qemu::{PluginId, TranslatedBlock};
 use crate::recorded_core::{Core, CoreShape};
 
-/// Threads at a time that can be told apart. One more ends the program with a message.
+/// The most threads that run at a time. One more ends the program with a message.
 const CORES: usize = 1024;
 
-/// The version of QEMU's interface that this speaks; 7.2 and all newer ones accept it.
+/// The version of QEMU's plugin interface that this plugin implements; QEMU 7.2 and newer accept it.
 #[unsafe(no_mangle)]
 pub static qemu_plugin_version: c_int = 1;
 
@@ -46,10 +46,10 @@ static CORE: [AtomicPtr<Core>; CORES] = [const { AtomicPtr::new(null_mut()) }; C
 
 static RECORDING: OnceLock<(CoreShape, Mutex<EventPipe>)> = OnceLock::new();
 
-/// Called once by QEMU with the words after the plugin's name; 0 is success.
+/// QEMU calls this once with the words after the plugin's name; 0 means success.
 ///
 /// # Safety
-/// `argv` are `argc` C strings, as QEMU gives them.
+/// `argv` must point to `argc` C strings, as QEMU passes them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qemu_plugin_install(
     id: PluginId,
@@ -58,14 +58,15 @@ pub unsafe extern "C" fn qemu_plugin_install(
     argv: *const *const c_char,
 ) -> c_int {
     let word = |at: usize| {
-        // SAFETY: `at` is below `argc`, so there is a C string.
+        // SAFETY: `at` is below `argc`, so a C string is there.
         unsafe { CStr::from_ptr(*argv.add(at)) }.to_string_lossy().into_owned()
     };
     let words: Vec<String> = (0..argc as usize).map(word).collect();
     match begin(&words) {
         Ok(recording) => {
             let _ = RECORDING.set(recording);
-            // SAFETY: QEMU gave the number; the functions live as long as the program, and QEMU forks by the C library.
+            // SAFETY: QEMU gave the id; the functions live as long as the program; and QEMU forks through the C
+            // library.
             unsafe {
                 qemu::qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
                 qemu::qemu_plugin_register_atexit_cb(id, ended, null_mut());
@@ -85,7 +86,7 @@ fn begin(words: &[String]) -> Result<(CoreShape, Mutex<EventPipe>), String> {
         let found = words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
         found.ok_or_else(|| format!("{name} is missing"))
     };
-    let number = |name: &str| value(name)?.parse().map_err(|_| format!("{name} is no number"));
+    let number = |name: &str| value(name)?.parse().map_err(|_| format!("{name} is not a number"));
     let shape = CoreShape {
         sets: number("sets")?,
         ways: number("ways")?,
@@ -95,10 +96,10 @@ fn begin(words: &[String]) -> Result<(CoreShape, Mutex<EventPipe>), String> {
     Ok((shape, Mutex::new(EventPipe::open(value("pipe")?)?)))
 }
 
-/// A block of the program was translated: asks to be told of its accesses.
+/// QEMU translated a block of the program: registers the callbacks for its accesses.
 extern "C" fn translated(_: PluginId, block: *mut TranslatedBlock) {
     let Some((shape, _)) = RECORDING.get() else { return };
-    // SAFETY: the block is valid during this call, and `number` is below that of its instructions.
+    // SAFETY: the block is valid during this call, and `number` is below the number of its instructions.
     unsafe {
         for number in 0..qemu::qemu_plugin_tb_n_insns(block) {
             let instruction = qemu::qemu_plugin_tb_get_insn(block, number);
@@ -119,7 +120,7 @@ extern "C" fn translated(_: PluginId, block: *mut TranslatedBlock) {
     }
 }
 
-/// An instruction of this signature accessed memory.
+/// An instruction with this signature accessed memory.
 extern "C" fn accessed(thread: u32, how: MemInfo, address: u64, signature: *mut c_void) {
     if let Some(core) = core_of(thread) {
         core.access(address, how, signature as usize as u8);
@@ -133,10 +134,10 @@ extern "C" fn fetched(thread: u32, lines: *mut c_void) {
     }
 }
 
-/// The program ends: what is left goes out.
+/// The program ends: sends the remaining events.
 extern "C" fn ended(_: PluginId, _: *mut c_void) {
     for core in &CORE {
-        // SAFETY: 1, and no thread of the program runs any more, and QEMU calls this once.
+        // SAFETY: rule 1; no thread of the program runs any more, and QEMU calls this once.
         if let Some(core) = unsafe { core.load(Ordering::Acquire).as_mut() } {
             core.drain();
         }
@@ -146,7 +147,7 @@ extern "C" fn ended(_: PluginId, _: *mut c_void) {
     }
 }
 
-/// The program has started another process, which is not recorded.
+/// The program started another process, which is not recorded.
 extern "C" fn forked() {
     if let Some((_, pipe)) = RECORDING.get() {
         pipe.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).forked();
@@ -156,11 +157,11 @@ extern "C" fn forked() {
 #[inline]
 fn core_of(thread: u32) -> Option<&'static mut Core> {
     let place = CORE.get(thread as usize).unwrap_or_else(|| too_many());
-    // SAFETY: 1: QEMU numbers its threads, so this number is that of the thread that is here; the core is never freed.
+    // SAFETY: rule 1: QEMU numbers its threads, so only the current thread uses this number; a core is never freed.
     unsafe { place.load(Ordering::Relaxed).as_mut() }.or_else(|| new_core(place))
 }
 
-/// What they did would be missing.
+/// Ends the program, because the accesses of further threads would be missing.
 #[cold]
 fn too_many() -> ! {
     eprintln!("ferrite: recording: the program has more than {CORES} threads at a time");

@@ -1,24 +1,24 @@
-//! What is used of QEMU's plugin interface, version 1, and of the C library by which it forks.
+//! The parts that are used of QEMU's plugin interface, version 1, and of the C library through which QEMU forks.
 
 use std::ffi::{c_int, c_uint, c_void};
 
 use crate::access_meaning::{AccessMeaning, MemInfo};
 
-/// What QEMU calls this plugin.
+/// The id that QEMU gives this plugin.
 pub type PluginId = u64;
 
 /// A translated block.
 #[repr(C)]
 pub struct TranslatedBlock([u8; 0]);
 
-/// An instruction of it.
+/// An instruction of a translated block.
 #[repr(C)]
 pub struct Instruction([u8; 0]);
 
-/// A callback that looks at no registers.
+/// A callback that reads no registers.
 pub const NO_REGISTERS: c_int = 0;
 
-/// Accesses of both kinds.
+/// Both kinds of accesses.
 pub const READS_AND_WRITES: c_int = 3;
 
 unsafe extern "C" {
@@ -45,7 +45,7 @@ unsafe extern "C" {
         registers: c_int,
         given: *mut c_void,
     );
-    // These compute with a number alone, whatever it is, and the last is passed no memory.
+    // These functions compute with a number alone, for any number, and the last gets no memory.
     safe fn qemu_plugin_mem_is_store(how: MemInfo) -> bool;
     safe fn qemu_plugin_mem_size_shift(how: MemInfo) -> c_uint;
     safe fn kill(process: c_int, signal: c_int) -> c_int;
@@ -56,13 +56,13 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// What `how` means, as QEMU tells.
+/// Returns the meaning of `how`, as QEMU decodes it.
 pub fn made(how: MemInfo) -> AccessMeaning {
     AccessMeaning { is_write: qemu_plugin_mem_is_store(how), size_shift: qemu_plugin_mem_size_shift(how) }
 }
 
-/// Ends the process. QEMU takes other signals, that of an abort too, for the program's, and has all its threads stand still
-/// for them: which they do not while they wait for one another here.
+/// Ends the process with SIGKILL. QEMU takes other signals, abort included, for the program's own and stops all its
+/// threads for them. Threads that wait for one another here would never stop.
 pub fn end() -> ! {
     const SIGKILL: c_int = 9;
     loop {

@@ -1,4 +1,4 @@
-//! One thread of the program: its first level, and what it has yet to send.
+//! One thread of the program: its first-level cache, and the events that it has not sent yet.
 
 use std::ffi::c_void;
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use crate::event_pipe::EventPipe;
 use crate::l1::{L1, signature};
 use crate::qemu;
 
-/// The first level of each core.
+/// The shape of each core's first-level cache.
 #[derive(Clone, Copy, Debug)]
 pub struct CoreShape {
     pub sets: usize,
@@ -17,25 +17,26 @@ pub struct CoreShape {
     pub instructions: bool,
 }
 
-/// Events that are sent at once: few enough that threads mix about as they ran. The first one is sent alone, then two, and
-/// so on: of a program that is killed, or becomes another, no more is missing than is known.
+/// The most events that one frame sends: few enough that threads mix about as they ran. The first event is sent alone,
+/// then two, and so on. If the program is killed or runs another program, the events lost are at most as many as the
+/// events known.
 const FRAME: usize = 2048;
 
-/// After so many accesses what there is is sent, however little: for a hundredth of a second there was no more.
+/// After this many accesses a core sends its events, however few: a hundredth of a second without more.
 const QUIET: u64 = 1 << 20;
 
-/// More than so many, as a large first level writes back at the end, are several frames.
+/// The most events of one frame. If a large first level writes back more at the end, it sends several frames.
 const FRAME_MAX: usize = 1 << 16;
 
 pub struct Core {
     shape: CoreShape,
-    /// Of what QEMU says of an access, if it is a matter of bits.
+    /// The bits of QEMU's number that describe an access, if bits describe it.
     meaning: Option<MeaningBits>,
     data: L1,
     code: Option<L1>,
     accesses: u64,
     events: Vec<u64>,
-    /// Events that the next frame has.
+    /// Events of the next frame.
     frame: usize,
     pipe: &'static Mutex<EventPipe>,
 }
@@ -48,8 +49,8 @@ impl Core {
         Self { shape, meaning: MeaningBits::asked(qemu::made), data, code, accesses: 0, events, frame: 1, pipe }
     }
 
-    /// An access at `address` by an instruction of this signature, which QEMU says is made like this. Most are done here, in
-    /// less time than a call takes.
+    /// An access at `address` by an instruction with this signature; `how` is QEMU's description. Most accesses are
+    /// handled here, in less time than a call takes.
     #[inline(always)]
     pub fn access(&mut self, address: u64, how: MemInfo, signature: u8) {
         let bits = self.shape.line_bits;
@@ -78,7 +79,7 @@ impl Core {
         }
     }
 
-    /// An instruction in `lines`, as [`packed_lines`] gave them.
+    /// An instruction fetch from `lines`, which [`packed_lines`] returned.
     #[inline]
     pub fn fetch(&mut self, lines: *mut c_void) {
         let Some(code) = &mut self.code else { return };
@@ -90,7 +91,7 @@ impl Core {
         }
     }
 
-    /// Writes back what is dirty, and sends all.
+    /// Writes back every dirty line and sends all events.
     pub fn drain(&mut self) {
         self.data.drain(|event| self.events.push(event));
         self.send();
@@ -111,7 +112,8 @@ impl Core {
     }
 }
 
-/// The line of an instruction, and whether it reaches into the next, as what QEMU passes on.
+/// Returns the first line of an instruction, and whether it reaches into the next line, packed as the pointer that QEMU
+/// passes on.
 pub fn packed_lines(address: u64, bytes: u64, line_bits: u32) -> *mut c_void {
     let (first, last) = (address >> line_bits, (address + bytes.max(1) - 1) >> line_bits);
     (first << 1 | u64::from(last > first)) as *mut c_void

@@ -1,28 +1,28 @@
-//! What `blkparse` prints:
+//! The output of `blkparse`:
 //! `major,minor cpu sequence seconds pid action rwbs sector + sectors [process]`.
 //!
-//! A request has several lines. Completions (`C`) are those that reached the device, merged as it saw them; a trace
-//! without them counts by what was issued (`D`), or else queued (`Q`).
+//! A request has several lines. Completions (`C`) are the requests that reached the device, merged as the device saw
+//! them. A trace without completions counts the issued requests (`D`), or else the queued ones (`Q`).
 
 use super::line_fields::{self, ParsedRequest, quoted};
 use super::{BlockRequest, RequestKind};
 
 pub(super) struct Blkparse {
-    /// The action that counts.
+    /// The action whose lines count.
     pub(super) action: u8,
 }
 
-/// The actions that may count, those nearest to the device first.
+/// The actions that may count, from the nearest to the device.
 pub(super) const ACTIONS: [u8; 3] = *b"CDQ";
 
-/// The others. `m` is a message.
+/// All other actions. `m` is a message.
 const OTHER_ACTIONS: [&[u8]; 14] =
     [b"A", b"B", b"F", b"G", b"I", b"M", b"P", b"R", b"S", b"T", b"U", b"UT", b"X", b"m"];
 
-/// What `blkparse` says first, where it is given files.
+/// The first line of `blkparse` if its input is files.
 pub(super) const INPUT: &[u8] = b"Input file ";
 
-/// How lines of its summary begin.
+/// The beginnings of the lines of its summary.
 const SUMMARY: [&[u8]; 17] = [
     b"Reads Queued:",
     b"Read Dispatches:",
@@ -43,13 +43,13 @@ const SUMMARY: [&[u8]; 17] = [
     b"Skips:",
 ];
 
-/// Minor numbers of a major one, in Linux.
+/// The minor numbers of one major number in Linux.
 const MINORS: u64 = 1 << 20;
 
 impl Blkparse {
     pub(super) fn line(&self, line: &[u8]) -> ParsedRequest {
         let mut words = line_fields::words(line);
-        let Some(device) = words.next().and_then(device) else { return rest(line) };
+        let Some(device) = words.next().and_then(device) else { return without_device(line) };
         for what in ["processor", "sequence number"] {
             line_fields::next_number(&mut words, what)?;
         }
@@ -67,7 +67,7 @@ impl Blkparse {
         let sector = line_fields::number(sector, "sector")?;
         match words.next() {
             Some(b"+") => {}
-            // Something without data, or the bytes of a command that is passed through, and the command.
+            // A request without data, or the bytes of a command that is passed through, and the command.
             Some(word) if is_none(word) => return Ok(None),
             _ => return Err("the sector is not followed by + and a count".into()),
         }
@@ -75,7 +75,7 @@ impl Blkparse {
         if letter != self.action {
             return Ok(None);
         }
-        // `blkparse -t` tells between how long it took.
+        // `blkparse -t` prints the duration between the count and the end.
         let last = words.find(|word| word.starts_with(b"[")).ok_or("the line ends before its end in brackets")?;
         if self.action == b'C' && last != b"[0]" {
             return Ok(None);
@@ -84,7 +84,7 @@ impl Blkparse {
     }
 }
 
-/// A line whose action does not count.
+/// Checks a line whose action does not count.
 fn other(action: &[u8]) -> ParsedRequest {
     if OTHER_ACTIONS.contains(&action) {
         return Ok(None);
@@ -92,8 +92,8 @@ fn other(action: &[u8]) -> ParsedRequest {
     Err(format!("the action is {}: expected one of blkparse's, such as Q, D or C", quoted(action)))
 }
 
-/// What has no device is `blkparse`'s summary, or wrong.
-fn rest(line: &[u8]) -> ParsedRequest {
+/// Checks a line without a device: a part of the summary of `blkparse`, or an error.
+fn without_device(line: &[u8]) -> ParsedRequest {
     let line = line.trim_ascii();
     let is_input = line.starts_with(INPUT) && line.ends_with(b" added");
     if line.is_empty() || is_input || is_head(line) || SUMMARY.iter().any(|begin| line.starts_with(begin)) {
@@ -102,7 +102,8 @@ fn rest(line: &[u8]) -> ParsedRequest {
     Err(format!("it begins with {}: expected a device such as 8,0", quoted(line)))
 }
 
-/// What the lines below it are of: `CPU0 (sda):`, `Total (sda):`, or a process, as `fio (697)` or `fio (697, ...)`.
+/// Returns true if the line names the subject of the lines below: `CPU0 (sda):`, `Total (sda):`, or a process, such as
+/// `fio (697)` or `fio (697, ...)`.
 fn is_head(line: &[u8]) -> bool {
     let Some(open) = line.windows(2).rposition(|two| two == b" (") else { return false };
     let (name, within) = (&line[..open], &line[open + 2..]);
@@ -113,20 +114,20 @@ fn is_head(line: &[u8]) -> bool {
     number.and_then(line_fields::digits).is_some()
 }
 
-/// A device's major and minor number, as `blkparse` writes them.
+/// Returns a device's major and minor number, as `blkparse` writes them.
 pub(super) fn name(device: u32) -> String {
     let device = u64::from(device);
     format!("{},{}", device / MINORS, device % MINORS)
 }
 
-/// A device's major and minor number in one.
+/// Returns a device's major and minor number as one number.
 pub(super) fn device(word: &[u8]) -> Option<u32> {
     let comma = word.iter().position(|byte| *byte == b',')?;
     let (major, minor) = (line_fields::digits(&word[..comma])?, line_fields::digits(&word[comma + 1..])?);
     u32::try_from(major.checked_mul(MINORS)?.checked_add(minor)?).ok()
 }
 
-/// From letters such as `FWFS`: a flush before, write, FUA, synchronous. `None` for what moves no data.
+/// Decodes letters such as `FWFS`: flush before, write, FUA, synchronous. Returns `None` if the request moves no data.
 fn kind(rwbs: &[u8]) -> Option<RequestKind> {
     let rwbs = rwbs.strip_prefix(b"F").filter(|rest| rest.first() != Some(&b'N')).unwrap_or(rwbs);
     match rwbs.first()? {

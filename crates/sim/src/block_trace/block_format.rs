@@ -1,11 +1,11 @@
-//! The formats.
+//! The formats of block traces.
 
 use std::str::FromStr;
 
 use super::line_fields::ParsedRequest;
 use super::{blkparse, disksim, iolog, msr, plain, spc};
 
-/// How a trace is written.
+/// The format of a block trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockFormat {
     /// Lines of `W|R|T page count`: write, read, trim.
@@ -16,14 +16,14 @@ pub enum BlockFormat {
     Spc,
     /// Microsoft Research Cambridge's: `filetime,host,disk,Read|Write,offset,bytes,response`.
     Msr,
-    /// What `blkparse` prints, and a traced disk of ours.
+    /// The output of `blkparse`, and of Ferrite's traced disk.
     Blkparse,
-    /// fio's iolog, versions 2 and 3, and a traced disk of ours.
+    /// fio's iolog, versions 2 and 3, and the output of Ferrite's traced disk.
     Iolog,
 }
 
 impl BlockFormat {
-    /// All of them, by the names that people type.
+    /// All formats, by their names on the command line.
     pub const ALL: [(&'static str, Self); 6] = [
         ("plain", Self::Plain),
         ("disksim", Self::DiskSim),
@@ -33,7 +33,7 @@ impl BlockFormat {
         ("iolog", Self::Iolog),
     ];
 
-    /// The word for it.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, format)| *format == self).map_or("", |(name, _)| name)
     }
@@ -48,7 +48,7 @@ impl FromStr for BlockFormat {
     }
 }
 
-/// What reads the lines of one trace, with what it has to remember between them.
+/// The reader of one trace's lines, with the state that it keeps between lines.
 pub(super) enum BlockLineParser {
     Plain(plain::Plain),
     DiskSim,
@@ -59,7 +59,7 @@ pub(super) enum BlockLineParser {
 }
 
 impl BlockLineParser {
-    /// Returns what a line says. No format begins a line as a comment does.
+    /// Returns the request of a line. No format begins a line as a comment does.
     pub(super) fn line(&mut self, line: &[u8]) -> ParsedRequest {
         if line.trim_ascii_start().starts_with(b"#") {
             return Ok(None);
@@ -74,7 +74,7 @@ impl BlockLineParser {
         }
     }
 
-    /// What a device is chosen by.
+    /// Returns the word by which the user chooses a device.
     pub(super) fn device_number(&self, device: u32) -> String {
         match self {
             Self::Blkparse(_) => blkparse::name(device),
@@ -82,7 +82,7 @@ impl BlockLineParser {
         }
     }
 
-    /// What people know a device by.
+    /// Returns the name of a device for messages.
     pub(super) fn device_name(&self, device: u32) -> String {
         match self {
             Self::Iolog(iolog) => iolog.name(device),

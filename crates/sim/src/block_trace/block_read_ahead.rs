@@ -1,4 +1,4 @@
-//! A trace that is read ahead, with the lines of its requests.
+//! A block trace that is read ahead, with the line of each request.
 
 use std::path::{Path, PathBuf};
 
@@ -6,29 +6,29 @@ use super::{BlockRequest, BlockTraceReader, ReaderOptions};
 use crate::read_ahead::{self, NextPart};
 use crate::{Error, Result, TraceInput};
 
-/// Requests handed over at once.
+/// Requests of one batch.
 const BATCH: usize = 4096;
 
-/// A request, and the line it is of.
+/// A request and its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NumberedRequest {
-    /// What is asked.
+    /// The request.
     pub request: BlockRequest,
-    /// Counted from 1.
+    /// The line, counted from 1.
     pub line: u64,
 }
 
-/// A trace that is read ahead, by its path.
+/// A block trace that is read ahead, with its path.
 pub struct BlockReadAhead {
     path: PathBuf,
     trace: read_ahead::ReadAhead<NumberedRequest>,
 }
 
 impl BlockReadAhead {
-    /// Reads `reader` from now on.
+    /// Starts to read `reader` ahead.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// The operating system cannot start a thread.
     pub fn new(reader: BlockTraceReader) -> Result<Self> {
         Ok(Self {
             path: reader.path().to_owned(),
@@ -36,37 +36,37 @@ impl BlockReadAhead {
         })
     }
 
-    /// Opens the trace at `path`, as [`TraceInput::open`] does, and reads it: a pipe that gives nothing keeps nobody waiting who
-    /// would not go on. What is wrong with it the first batch tells.
+    /// Opens the trace at `path`, as [`TraceInput::open`] does, and reads it ahead: a silent pipe never blocks a caller
+    /// that wants to stop. The first batch reports an error of opening.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// The operating system cannot start a thread.
     pub fn open(path: &Path, options: ReaderOptions) -> Result<Self> {
         let from = path.to_owned();
         let open = move || BlockTraceReader::new(TraceInput::open(&from)?, options);
         Ok(Self { path: path.into(), trace: read_ahead::ReadAhead::of(open, gather, BlockTraceReader::is_cut)? })
     }
 
-    /// Whether the last line had no end: maybe the trace was cut there. Known at the end.
+    /// Returns true if the last line has no end, so the trace may be cut there. Known at the end.
     pub fn is_cut(&self) -> bool {
         self.trace.is_cut()
     }
 
-    /// An error at a line.
+    /// Returns an error at `line`.
     pub fn refuse(&self, line: u64, reason: impl Into<String>) -> Error {
         Error::malformed(&self.path, line, reason)
     }
 
-    /// The next requests. While the trace gives nothing `goes_on` is asked.
+    /// Waits for the next requests. While none arrive, `goes_on` says whether to wait on.
     ///
     /// # Errors
-    /// As [`BlockTraceReader::request`], after all requests before it were given.
+    /// The errors of [`BlockTraceReader::request`], reported after all requests before that place.
     pub fn batch(&mut self, goes_on: &mut dyn FnMut() -> bool) -> Result<NextPart<Vec<NumberedRequest>>> {
         self.trace.batch(goes_on)
     }
 }
 
-/// Up to [`BATCH`] requests; whether there may be more.
+/// Adds up to [`BATCH`] requests. Returns true if more may follow.
 fn gather(reader: &mut BlockTraceReader, into: &mut Vec<NumberedRequest>) -> Result<bool> {
     into.reserve_exact(BATCH);
     while into.len() < BATCH {

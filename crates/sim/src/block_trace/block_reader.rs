@@ -1,4 +1,4 @@
-//! A trace, request by request.
+//! A block trace, request by request.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,21 +8,22 @@ use super::line_reader::LineReader;
 use super::{BlockRequest, sniff};
 use crate::{Error, Result, TraceInput};
 
-/// Bytes that are looked at to tell the format.
+/// Bytes that are examined to detect the format.
 const SNIFFED_BYTES: usize = 64 << 10;
 
-/// How a trace is read.
+/// The options of reading a block trace.
 #[derive(Clone, Copy, Debug)]
 pub struct ReaderOptions {
     /// Bytes of a page, in which plain traces count.
     pub page_bytes: u32,
-    /// Its format, if its content is not to tell.
+    /// The format, or `None` to detect it by content.
     pub format: Option<BlockFormat>,
-    /// Only the requests of this device. Without it a trace of several is refused, since their addresses overlap.
+    /// The only device whose requests are read. Without it, a trace of several devices is refused, because their
+    /// addresses overlap.
     pub device: Option<u32>,
 }
 
-/// Reads a trace.
+/// The reader of a block trace.
 pub struct BlockTraceReader {
     path: PathBuf,
     lines: LineReader,
@@ -35,10 +36,10 @@ pub struct BlockTraceReader {
 }
 
 impl BlockTraceReader {
-    /// Reads `input`, whose format is told by its content if it was not named.
+    /// Reads `input`; if the options name no format, the content decides.
     ///
     /// # Errors
-    /// Where it is no trace that is known, or cannot be read.
+    /// The trace has no known format, or cannot be read.
     pub fn new(mut input: TraceInput, options: ReaderOptions) -> Result<Self> {
         input.skip_mark()?;
         let begin = input.peek(SNIFFED_BYTES)?;
@@ -46,42 +47,42 @@ impl BlockTraceReader {
             return Err(Error::empty(&input.path));
         }
         let is_whole = begin.len() < SNIFFED_BYTES;
-        let told = || sniff::format(&input.path, &begin, is_whole, options.page_bytes.into());
-        let format = options.format.map_or_else(told, Ok)?;
+        let detect = || sniff::format(&input.path, &begin, is_whole, options.page_bytes.into());
+        let format = options.format.map_or_else(detect, Ok)?;
         let parser = sniff::parser(format, &begin, options.page_bytes.into());
         let lines = LineReader::new(input.bytes);
         Ok(Self { path: input.path, lines, parser, wanted: options.device, seen: None, line: 0, is_cut: false })
     }
 
-    /// Its name, for messages.
+    /// Returns the path, for messages.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The format.
+    /// Returns the format.
     pub fn format(&self) -> BlockFormat {
         self.parser.format()
     }
 
-    /// Lines read so far.
+    /// Returns the number of lines read so far.
     pub fn line(&self) -> u64 {
         self.line
     }
 
-    /// Whether the last line had no end: maybe the trace was cut there.
+    /// Returns true if the last line has no end, so the trace may be cut there.
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// An error at the line that was read last.
+    /// Returns an error at the last line that was read.
     fn refuse(&self, reason: impl Into<String>) -> Error {
         Error::malformed(&self.path, self.line, reason)
     }
 
-    /// The next request, `None` at the end.
+    /// Returns the next request, or `None` at the end.
     ///
     /// # Errors
-    /// Where a line is not understood, or the trace ends inside one.
+    /// A line is malformed, or the trace ends inside a line.
     pub fn request(&mut self) -> Result<Option<BlockRequest>> {
         loop {
             let next = match self.lines.next() {

@@ -1,11 +1,11 @@
-//! Traces in any of the formats.
+//! A writer of block traces in any of the formats.
 
 use std::io::{self, Write};
 
 use super::{BlockFormat, BlockRequest, RequestKind};
 use crate::block_trace::line_fields::SECTOR_BYTES;
 
-/// Writes a trace.
+/// Writes a block trace.
 pub struct BlockTraceWriter<W> {
     to: W,
     format: BlockFormat,
@@ -14,10 +14,10 @@ pub struct BlockTraceWriter<W> {
 }
 
 impl<W: Write> BlockTraceWriter<W> {
-    /// A trace in `format` that goes `to`, with pages of `page_bytes` where it counts in pages.
+    /// Starts a trace in `format` on `to`; `page_bytes` is the page size if the format counts in pages.
     ///
     /// # Errors
-    /// Where its head cannot be written.
+    /// The head cannot be written.
     pub fn new(mut to: W, format: BlockFormat, page_bytes: u32) -> io::Result<Self> {
         if format == BlockFormat::Iolog {
             writeln!(to, "fio version 3 iolog\n0 device add\n0 device open")?;
@@ -25,11 +25,11 @@ impl<W: Write> BlockTraceWriter<W> {
         Ok(Self { to, format, page_bytes: page_bytes.into(), lines: 0 })
     }
 
-    /// Writes `request`. Formats that know no trim leave it out; those that count in pages or sectors take whole ones, of a
-    /// trim those that it covers. Whether it was written.
+    /// Writes `request`. A format without trims leaves a trim out. A format that counts in pages or sectors writes
+    /// whole units: those that the request touches, or that a trim covers. Returns true if the request was written.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// The output cannot be written.
     pub fn request(&mut self, request: &BlockRequest) -> io::Result<bool> {
         let knows_trim = matches!(self.format, BlockFormat::Plain | BlockFormat::Blkparse | BlockFormat::Iolog);
         if request.kind == RequestKind::Trim && !knows_trim {
@@ -82,10 +82,10 @@ impl<W: Write> BlockTraceWriter<W> {
         Ok(true)
     }
 
-    /// Ends the trace.
+    /// Ends the trace and returns the output.
     ///
     /// # Errors
-    /// Where what is left cannot be written.
+    /// The remaining bytes cannot be written.
     pub fn finish(mut self) -> io::Result<W> {
         if self.format == BlockFormat::Iolog {
             writeln!(self.to, "0 device close")?;
@@ -95,8 +95,8 @@ impl<W: Write> BlockTraceWriter<W> {
     }
 }
 
-/// The units of `unit_bytes` that a request touches, or a trim covers: the first, and how many. One without bytes touches
-/// none.
+/// Returns the first unit of `unit_bytes` that a request touches, or that a trim covers, and the number of units. A
+/// request without bytes touches none.
 fn whole(request: &BlockRequest, unit_bytes: u64) -> (u64, u64) {
     let (at, end) = (request.span.at, request.span.at + request.span.len);
     if request.kind == RequestKind::Trim {

@@ -1,5 +1,5 @@
 //! DiskSim's ASCII format, which MQSim and the SSD extension read too: `time device sector sectors flags`. DiskSim's
-//! time is in milliseconds with a fraction or an exponent, MQSim's a whole number of nanoseconds.
+//! time is in milliseconds with a fraction or an exponent; MQSim's time is a whole number of nanoseconds.
 
 use super::line_fields::{self, ParsedRequest};
 use super::{BlockRequest, RequestKind};
@@ -15,13 +15,13 @@ pub(super) fn line(line: &[u8]) -> ParsedRequest {
     let sectors = line_fields::next_number(&mut words, "count of sectors")?;
     let flags = flags(line_fields::next(&mut words, "flags")?)?;
     if words.next().is_some() {
-        return Err("it has more than five words".into());
+        return Err("the line has more than five words".into());
     }
     let kind = if flags & 1 == 1 { RequestKind::Read } else { RequestKind::Write };
     Ok(Some(BlockRequest { at_ns, kind, device, span: line_fields::sectors(sector, sectors)? }))
 }
 
-/// DiskSim writes them in hexadecimal.
+/// Reads the flags, which DiskSim writes in hexadecimal.
 fn flags(word: &[u8]) -> Result<u64, String> {
     let text = std::str::from_utf8(word).unwrap_or_default();
     u64::from_str_radix(text, 16).map_err(|_| format!("the flags are {}: expected a number", line_fields::quoted(word)))

@@ -1,5 +1,5 @@
-//! fio's iolog, with a head and one action a line: `file action offset bytes` in version 2, where `file wait microseconds`
-//! stands between; after a time in microseconds in version 3.
+//! fio's iolog, with a head and one action a line. Version 2 writes `file action offset bytes`, with lines `file wait
+//! microseconds` between; version 3 writes a time in microseconds first.
 
 use super::line_fields::{self, ParsedRequest, quoted};
 use super::{BlockRequest, RequestKind};
@@ -7,27 +7,27 @@ use super::{BlockRequest, RequestKind};
 #[derive(Default)]
 pub(super) struct Iolog {
     version: IologVersion,
-    /// How long version 2 has waited.
+    /// The sum of the waiting times of version 2 so far.
     waited_ns: u64,
-    /// Names of the files, in the order in which they were added or used.
+    /// Names of the files, in the order in which the trace adds or uses them.
     files: Vec<Vec<u8>>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq)]
 enum IologVersion {
-    /// The head has not come yet.
+    /// The head was not read yet.
     #[default]
     Unknown,
-    /// With times to wait.
+    /// Version 2, with times to wait.
     Two,
-    /// With times.
+    /// Version 3, with times.
     Three,
 }
 
-/// What fio writes first.
+/// The first line of each version.
 pub(super) const HEADS: [&[u8]; 2] = [b"fio version 2 iolog", b"fio version 3 iolog"];
 
-/// Unit of both versions' times.
+/// The unit of both versions' times.
 const TICK_NS: u64 = 1000;
 
 impl Iolog {
@@ -40,7 +40,7 @@ impl Iolog {
             self.version = match HEADS.iter().position(|head| *head == line) {
                 Some(0) => IologVersion::Two,
                 Some(_) => IologVersion::Three,
-                None => return Err(format!("the head is {}: expected that of version 2 or 3", quoted(line))),
+                None => return Err(format!("the head is {}: expected the head of version 2 or 3", quoted(line))),
             };
             return Ok(None);
         }
@@ -68,7 +68,7 @@ impl Iolog {
         Ok(Some(BlockRequest { at_ns, kind, device: file, span: line_fields::span(at, bytes, 1)? }))
     }
 
-    /// What people call a file: its number, by which it is chosen, and its name.
+    /// Returns the name of a file for messages: the number by which the user chooses it, and its name.
     pub(super) fn name(&self, file: u32) -> String {
         let name = self.files.get(file as usize).map_or_else(String::new, |name| format!(" ({})", quoted(name)));
         format!("{file}{name}")

@@ -4,39 +4,39 @@ use ferrite_memory::Span;
 
 use super::BlockRequest;
 
-/// What a line says: a request, nothing that concerns us, or why it cannot be understood.
+/// The result of a line: a request, nothing of interest, or the reason why the line is malformed.
 pub(super) type ParsedRequest = Result<Option<BlockRequest>, String>;
 
 /// Bytes of a sector, in every format that counts in sectors.
 pub(super) const SECTOR_BYTES: u64 = 512;
 
-/// The words of a line between blanks.
+/// Returns the words of a line between blanks.
 pub(super) fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
 }
 
-/// The fields of a line between commas, without the blanks around them.
+/// Returns the fields of a line between commas, without the blanks around them.
 pub(super) fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
 }
 
-/// The next of some words, called `what` in the message where there is none.
+/// Returns the next word; `what` names it in the error if the line ends before.
 pub(super) fn next<'a>(words: &mut impl Iterator<Item = &'a [u8]>, what: &str) -> Result<&'a [u8], String> {
     words.next().ok_or_else(|| format!("the line ends before its {what}"))
 }
 
-/// The next of some words as a number.
+/// Returns the next word as a number.
 pub(super) fn next_number<'a>(words: &mut impl Iterator<Item = &'a [u8]>, what: &str) -> Result<u64, String> {
     number(next(words, what)?, what)
 }
 
-/// A number of decimal digits.
+/// Returns the number that decimal digits form.
 pub(super) fn number(word: &[u8], what: &str) -> Result<u64, String> {
     digits(word).ok_or_else(|| format!("the {what} is {}: expected a number", quoted(word)))
 }
 
 pub(super) fn digits(word: &[u8]) -> Option<u64> {
-    /// So many digits fit 64 bits, whatever they are.
+    /// This many digits always fit 64 bits.
     const ALWAYS_FIT: usize = 19;
     if word.is_empty() {
         return None;
@@ -56,28 +56,28 @@ pub(super) fn digits(word: &[u8]) -> Option<u64> {
     })
 }
 
-/// Returns the nanoseconds of a time in seconds such as `12.000345` or `5e-05`, or of one in `unit_ns` in general.
+/// Returns the nanoseconds of a time such as `12.000345` or `5e-05`, whose unit is `unit_ns` nanoseconds.
 pub(super) fn time_ns(word: &[u8], unit_ns: u64, what: &str) -> Result<u64, String> {
-    let told = || format!("the {what} is {}: expected a time such as 12.000345", quoted(word));
+    let refusal = || format!("the {what} is {}: expected a time such as 12.000345", quoted(word));
     if word.iter().any(|byte| byte.eq_ignore_ascii_case(&b'e')) {
-        return scientific_ns(word, unit_ns).ok_or_else(told);
+        return scientific_ns(word, unit_ns).ok_or_else(refusal);
     }
     let (whole, part) = match word.iter().position(|byte| *byte == b'.') {
         Some(point) => (&word[..point], &word[point + 1..]),
         None => (word, &b""[..]),
     };
-    let whole_ns = digits(whole).and_then(|whole| whole.checked_mul(unit_ns)).ok_or_else(told)?;
+    let whole_ns = digits(whole).and_then(|whole| whole.checked_mul(unit_ns)).ok_or_else(refusal)?;
     let mut part_ns = 0;
     let mut step_ns = unit_ns;
     for byte in part {
         let digit = byte.wrapping_sub(b'0');
         if digit > 9 {
-            return Err(told());
+            return Err(refusal());
         }
         step_ns /= 10;
         part_ns += u64::from(digit) * step_ns;
     }
-    whole_ns.checked_add(part_ns).ok_or_else(told)
+    whole_ns.checked_add(part_ns).ok_or_else(refusal)
 }
 
 /// Returns the nanoseconds of a time with an exponent, cut below a nanosecond.
@@ -100,25 +100,25 @@ fn scientific_ns(word: &[u8], unit_ns: u64) -> Option<u64> {
     scaled.try_into().ok()
 }
 
-/// The bytes of `sectors` from `sector`.
+/// Returns the bytes of `sectors` sectors from `sector`.
 pub(super) fn sectors(sector: u64, sectors: u64) -> Result<Span, String> {
     span(sector, sectors, SECTOR_BYTES)
 }
 
-/// The bytes of `count` units from number `first`.
+/// Returns the bytes of `count` units from unit `first`.
 pub(super) fn span(first: u64, count: u64, unit_bytes: u64) -> Result<Span, String> {
     let bytes = first.checked_mul(unit_bytes).zip(count.checked_mul(unit_bytes));
     let span = bytes.map(|(at, len)| Span::new(at, len)).filter(|span| span.end().is_some());
     span.ok_or_else(|| format!("{count} from {first} lie beyond 2^64 bytes"))
 }
 
-/// A device's number.
+/// Returns a device's number.
 pub(super) fn device(word: &[u8], what: &str) -> Result<u32, String> {
     let number = number(word, what)?;
     u32::try_from(number).map_err(|_| format!("the {what} is {number}, which is out of range"))
 }
 
-/// A word for a message, cut where it is long.
+/// Quotes a word for a message; a long word is cut.
 pub(super) fn quoted(word: &[u8]) -> String {
     const SHOWN: usize = 40;
     let shown = String::from_utf8_lossy(&word[..word.len().min(SHOWN)]).escape_debug().to_string();

@@ -1,21 +1,21 @@
-//! The lines of a trace, one by one.
+//! The lines of a block trace, one by one.
 
 use std::io::{self, BufRead};
 
-/// A longer line is no trace: memory is not filled with what has no ends of lines.
+/// The most bytes of a line. A longer line belongs to no trace, and a file without line ends must not fill the memory.
 const LONGEST: usize = 64 << 10;
 
 /// A line, without its end.
 pub(super) struct ReadLine<'a> {
     pub(super) text: &'a [u8],
-    /// Whether the trace ends before the line does.
+    /// True if the trace ends before the line does.
     pub(super) is_cut: bool,
 }
 
 pub(super) struct LineReader {
     input: Box<dyn BufRead + Send>,
     line: Vec<u8>,
-    /// Bytes of the input's buffer that the last line took.
+    /// Bytes of the input's buffer that the last line occupies.
     taken: usize,
 }
 
@@ -24,21 +24,21 @@ impl LineReader {
         Self { input, line: Vec::new(), taken: 0 }
     }
 
-    /// The next line, if there is one.
+    /// Returns the next line, or `None` at the end.
     pub(super) fn next(&mut self) -> io::Result<Option<ReadLine<'_>>> {
         self.input.consume(std::mem::take(&mut self.taken));
         let whole = self.input.fill_buf()?.iter().position(|byte| *byte == b'\n');
         match whole {
             Some(end) => {
                 self.taken = end + 1;
-                // The same bytes again: nothing was consumed.
+                // The same bytes as before: nothing was consumed.
                 Ok(Some(ReadLine { text: &self.input.fill_buf()?[..end], is_cut: false }))
             }
             None => self.gather(),
         }
     }
 
-    /// A line that does not lie in one piece in the buffer.
+    /// Reads a line that does not lie in one piece in the buffer.
     fn gather(&mut self) -> io::Result<Option<ReadLine<'_>>> {
         self.line.clear();
         let limited = &mut io::Read::take(&mut self.input, LONGEST as u64);

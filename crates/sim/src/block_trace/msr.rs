@@ -1,5 +1,5 @@
-//! Microsoft Research Cambridge's CSV: `filetime,host,disk,type,offset,bytes`, and usually `,response`. Times are Windows' own, in units
-//! of 100 ns since 1601; here they begin with the first request.
+//! Microsoft Research Cambridge's CSV: `filetime,host,disk,type,offset,bytes`, and usually `,response`. The trace
+//! counts Windows' times in units of 100 ns since 1601; here the times begin with the first request.
 
 use super::line_fields::{self, ParsedRequest, quoted};
 use super::{BlockRequest, RequestKind};

@@ -1,4 +1,4 @@
-//! `W|R|T page count`.
+//! The plain format: `W|R|T page count`.
 
 use super::line_fields::{self, ParsedRequest, quoted};
 use super::{BlockRequest, RequestKind};
@@ -20,7 +20,7 @@ impl Plain {
         let page = line_fields::next_number(&mut words, "page")?;
         let count = line_fields::next_number(&mut words, "count")?;
         if let Some(word) = words.next() {
-            return Err(format!("it goes on with {} after the count", quoted(word)));
+            return Err(format!("{} follows the count", quoted(word)));
         }
         let span = line_fields::span(page, count, self.page_bytes)?;
         Ok(Some(BlockRequest { at_ns: 0, kind, device: 0, span }))

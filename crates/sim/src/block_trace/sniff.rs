@@ -1,4 +1,4 @@
-//! Which format a trace is: the one whose reader accepts its first lines.
+//! Detection of a block trace's format: the format whose reader accepts the first lines.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use super::plain::Plain;
 use crate::Result;
 use crate::detect::{FirstLines, FormatVerdict};
 
-/// What reads a trace of `format` that begins with `begin`.
+/// Returns the line parser for a trace of `format` that begins with `begin`.
 pub(super) fn parser(format: BlockFormat, begin: &[u8], page_bytes: u64) -> BlockLineParser {
     match format {
         BlockFormat::Plain => BlockLineParser::Plain(Plain { page_bytes }),
@@ -23,7 +23,7 @@ pub(super) fn parser(format: BlockFormat, begin: &[u8], page_bytes: u64) -> Bloc
     }
 }
 
-/// Returns the format of the trace at `path`, which begins with `begin`, or is no more than that.
+/// Returns the format of the trace at `path`, which begins with `begin`; with `is_whole` that is the whole trace.
 pub(super) fn format(path: &Path, begin: &[u8], is_whole: bool, page_bytes: u64) -> Result<BlockFormat> {
     let trials = |lines: &FirstLines<'_>| {
         let tried = BlockFormat::ALL.map(|(_, format)| {
@@ -36,7 +36,7 @@ pub(super) fn format(path: &Path, begin: &[u8], is_whole: bool, page_bytes: u64)
     verdict.accepted().or(verdict.nearest()).ok_or_else(|| verdict.error(path, BlockFormat::name))
 }
 
-/// The action nearest to the device that the first lines have.
+/// Returns the action nearest to the device among the first lines.
 fn action(begin: &[u8]) -> u8 {
     let named = |action: &&u8| {
         let mut lines = begin.split(|byte| *byte == b'\n');

@@ -1,4 +1,4 @@
-//! The Storage Performance Council's format: `unit,sector,bytes,opcode,seconds`, and what else anybody adds.
+//! The Storage Performance Council's format: `unit,sector,bytes,opcode,seconds`; further fields are ignored.
 
 use super::line_fields::{self, ParsedRequest, quoted};
 use super::{BlockRequest, RequestKind};

@@ -46,7 +46,7 @@ fn plain_traces_count_in_pages() {
     assert_read("# three\n\nW 5 3\nR 0 1\r\nT 7 1\n", BlockFormat::Plain, &requests);
 }
 
-/// The example of DiskSim's manual, and MQSim's form of the same: bit 0 is set for reads.
+/// The example of DiskSim's manual, and MQSim's form of it: bit 0 is set for reads.
 #[test]
 fn disksim_and_mqsim_traces_count_in_sectors() {
     let requests = [
@@ -75,7 +75,7 @@ fn spc_traces_have_sectors_and_bytes() {
     assert_read(with_two_more, BlockFormat::Spc, &requests);
 }
 
-/// The first line tells what it is, and no line of any format begins as a comment does.
+/// The first line decides the format, and no line of any format begins as a comment does.
 #[test]
 fn comments_are_skipped_in_every_format() {
     let requests = [request(RequestKind::Write, 0, Span::new(512, 512))];
@@ -83,7 +83,7 @@ fn comments_are_skipped_in_every_format() {
     assert_read("# a comment\n0.0 0 1 1 0\n", BlockFormat::DiskSim, &requests);
 }
 
-/// Lines of hm_0: times begin with the first.
+/// Lines of hm_0: times begin with the first request.
 #[test]
 fn msr_traces_have_bytes_and_windows_times() {
     let text = "128166372003061629,hm,0,Read,383496192,32768,413\n128166372016382155,hm,0,Write,2822144,4096,41286\n";
@@ -104,7 +104,7 @@ fn msr_traces_have_bytes_and_windows_times() {
     );
 }
 
-/// The lines of one request that blktrace sees, and its summary. Only the completion counts, and no failed one.
+/// The lines of one request that blktrace sees, and its summary. Only successful completions count.
 #[test]
 fn blkparse_counts_completions() {
     let text = "Input file sda.blktrace.3 added\n\
@@ -134,7 +134,7 @@ fn blkparse_counts_completions() {
     assert_read(text, BlockFormat::Blkparse, &requests);
 }
 
-/// All that `blkparse -s` says beside the requests.
+/// All lines of `blkparse -s` that are not requests.
 #[test]
 fn blkparse_says_more_than_requests() {
     let text = "Input file sda.blktrace.0 added\n\
@@ -151,7 +151,7 @@ fn blkparse_says_more_than_requests() {
     assert_eq!((format, requests.len()), (BlockFormat::Blkparse, 1));
 }
 
-/// A trace of what was only queued counts that.
+/// A trace with queued requests only counts those.
 #[test]
 fn blkparse_counts_what_there_is() {
     let text = "8,0 3 1 0.000000000 697 Q W 8 + 8 [x]\n8,0 3 2 0.000000001 697 G W 8 + 8 [x]\n";
@@ -175,7 +175,7 @@ fn iologs_of_both_versions() {
     assert_read(three, BlockFormat::Iolog, &[BlockRequest { at_ns: 12_000, ..requests[0] }]);
 }
 
-/// What our own traced disk writes is read back, in both its forms.
+/// A trace that Ferrite's traced disk writes is read back, in both its formats.
 #[test]
 fn a_traced_disk_is_read_back() {
     for (format, read_as) in
@@ -202,7 +202,7 @@ fn a_traced_disk_is_read_back() {
     }
 }
 
-/// Through gzip, xz and zstd alike.
+/// Gzip, xz and zstd are read alike.
 #[test]
 fn a_compressed_trace_is_read() {
     let text = b"W 5 3\nR 0 1\n";
@@ -210,7 +210,7 @@ fn a_compressed_trace_is_read() {
     assert_eq!(read_with(&packed, OPTIONS).expect("a trace").1.len(), 2);
 }
 
-/// Some programs put a mark before text.
+/// Some programs write a byte order mark before text.
 #[test]
 fn a_mark_before_a_trace_is_skipped() {
     let text = "0,20941264,8192,W,0.000000\n";
@@ -228,7 +228,7 @@ fn any_request() -> impl Strategy<Value = BlockRequest> {
     })
 }
 
-/// One without bytes stays without, wherever in its page or sector it is.
+/// A request without bytes stays without, at any place in its page or sector.
 #[test]
 fn requests_without_bytes_stay_without() {
     for (_, format) in BlockFormat::ALL {
@@ -239,7 +239,7 @@ fn requests_without_bytes_stay_without() {
     }
 }
 
-/// A format that counts in pages or sectors must not give up what the trace keeps.
+/// A format that counts in pages or sectors must not trim bytes that the trace keeps.
 #[test]
 fn a_trim_is_written_as_the_whole_units_that_it_covers() {
     let written = |format, span| {
@@ -258,7 +258,7 @@ fn a_trim_is_written_as_the_whole_units_that_it_covers() {
 proptest! {
     #![proptest_config(support::cases(64))]
 
-    /// What is written in any format is read as it was: all of it, but for the times and trims that a format lacks.
+    /// A written trace is read back in every format, except for the times and trims that a format lacks.
     #[test]
     fn every_format_is_read_as_it_is_written(
         requests in prop::collection::vec(any_request(), 1..50), which in 0_usize..BlockFormat::ALL.len()
@@ -285,7 +285,7 @@ proptest! {
     }
 }
 
-/// Read ahead, the requests are the same, with their lines; what is wrong comes after all that is right.
+/// Reading ahead returns the same requests with their lines; an error follows all valid requests.
 #[test]
 fn reading_ahead_gives_the_same_requests() {
     let whole: String = (0..10_000).map(|page| format!("\nW {page} 1\n")).collect();
@@ -313,7 +313,7 @@ fn reading_ahead_gives_the_same_requests() {
     }
 }
 
-/// A pipe that gives nothing more keeps nobody who wants to end.
+/// A reader that wants to stop is not blocked by a silent pipe.
 #[test]
 fn a_silent_pipe_can_be_left() {
     let (reader, mut writer) = std::io::pipe().expect("a pipe");

@@ -6,27 +6,27 @@ use super::set::{NarrowSet, Rank, Set, with_vectors};
 use super::write_counts::WriteCounts;
 use super::{BANKS, BankGeometry, WAYS_MAX};
 
-/// What one policy did, in one bank or in all.
+/// The counts of one policy, in one bank or in all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BankCounts {
-    /// Reads of lines that were not there.
+    /// Reads of lines that were not in the cache.
     pub read_misses: u64,
-    /// Writes of lines that were not there.
+    /// Writes of lines that were not in the cache.
     pub write_misses: u64,
-    /// Accesses to lines that were there.
+    /// Accesses to lines that were in the cache.
     pub hits: u64,
-    /// Lines written to memory, those that were dirty at the end among them.
+    /// Lines written to memory, including those that were dirty at the end.
     pub writebacks: u64,
     /// Accesses and writebacks by region of the cache.
     pub regions: [RegionTraffic; 16],
 }
 
-/// What passed through a region of a cache.
+/// The traffic of a region of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RegionTraffic {
-    /// Hits in it and lines brought into it.
+    /// Hits in the region, and lines brought into it.
     pub accesses: u64,
-    /// Lines written back from it.
+    /// Lines written back from the region.
     pub writebacks: u64,
 }
 
@@ -46,38 +46,38 @@ impl std::ops::AddAssign<&BankCounts> for BankCounts {
 /// The window of a rank.
 #[derive(Clone, Copy, Default)]
 struct RankWindow {
-    /// Where it begins.
+    /// The first rank of the window.
     top: u8,
-    /// Its region, unless the set tells.
+    /// The region of the window, used unless the policy gives a region by set.
     region: u8,
 }
 
-/// An access that is to come.
+/// The next access, whose set was searched ahead.
 #[derive(Clone, Copy)]
 struct PendingAccess {
     event: CacheEvent,
-    /// Its set, in the bank.
+    /// The index of its set in the bank.
     at: usize,
     /// The hash of its line.
     print: u16,
-    /// The ways that have it, a bit each.
+    /// The ways whose line has this hash, a bit each.
     likely: u64,
 }
 
-/// Where the tags of unfilled ways point.
+/// The tag of an unfilled way.
 const NOWHERE: u64 = u64::MAX;
 
-/// After so many events the writes are counted.
+/// Events after which the writes are counted.
 const BATCH: usize = 4096;
 
-/// One bank under one policy, of sets of one kind.
+/// One bank under one policy, with sets of one kind.
 pub struct Bank<P, S = NarrowSet> {
     policy: P,
     geometry: BankGeometry,
-    /// By rank.
+    /// The window of each rank.
     windows: [RankWindow; WAYS_MAX as usize],
     sets: Vec<S>,
-    /// The line in each way, set by set, of as many ways as this kind of set may have.
+    /// The line in each way, set by set, with as many ways as this kind of set may have.
     tags: Vec<u64>,
     counts: BankCounts,
     written: Vec<u64>,
@@ -85,20 +85,20 @@ pub struct Bank<P, S = NarrowSet> {
 }
 
 impl<P: Policy> Bank<P> {
-    /// An empty one, of at most 16 ways.
+    /// Returns an empty bank of at most 16 ways.
     ///
     /// # Panics
-    /// When it has more, and as [`Bank::of`].
+    /// The cache has more ways; see also [`Bank::of`].
     pub fn new(geometry: BankGeometry, policy: P) -> Self {
         Self::of(geometry, policy)
     }
 }
 
 impl<P: Policy, S: Set> Bank<P, S> {
-    /// An empty one of sets of kind `S`.
+    /// Returns an empty bank with sets of kind `S`.
     ///
     /// # Panics
-    /// When those have fewer ways than the cache, and when the policy's window does not divide its ways.
+    /// The sets have fewer ways than the cache, or the policy's window does not divide the ways.
     pub fn of(geometry: BankGeometry, policy: P) -> Self {
         let ways = geometry.ways;
         assert!(ways as usize <= S::WAYS, "{ways} ways do not fit");
@@ -120,10 +120,10 @@ impl<P: Policy, S: Set> Bank<P, S> {
         }
     }
 
-    /// Takes events of its sets, in their order.
+    /// Applies events of the bank's sets, in their order.
     ///
     /// # Panics
-    /// When the policy names a victim that no set has.
+    /// The policy names a victim that no set has.
     pub fn run(&mut self, events: &[CacheEvent]) {
         with_vectors(
             #[inline(always)]
@@ -136,7 +136,7 @@ impl<P: Policy, S: Set> Bank<P, S> {
         );
     }
 
-    /// Writes back what is dirty. Nothing may follow.
+    /// Writes back every dirty line. No event may follow.
     pub fn drain(&mut self) {
         for (set, tags) in self.sets.iter().zip(self.tags.chunks_exact(S::WAYS)) {
             let dirty = (0..S::WAYS as Rank).filter(|rank| set.dirty() >> rank & 1 != 0);
@@ -145,18 +145,18 @@ impl<P: Policy, S: Set> Bank<P, S> {
         self.count_writes();
     }
 
-    /// What was done so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> &BankCounts {
         &self.counts
     }
 
-    /// How often each line was written to memory.
+    /// Returns how often each line was written to memory.
     pub fn writes(&self) -> &WriteCounts {
         &self.writes
     }
 
-    /// Each set is looked through before the access before is done, so that a processor that guessed wrong whether the line
-    /// is there knows soon. After the last one any set will do.
+    /// Searches each set before it applies the access before, so that a processor that mispredicts a hit notices soon.
+    /// After the last access the first set is searched once more, without effect.
     #[inline(always)]
     fn access_all(&mut self, events: &[CacheEvent]) {
         let Some(first) = events.first() else { return };
@@ -190,7 +190,7 @@ impl<P: Policy, S: Set> Bank<P, S> {
         self.counts.write_misses += u64::from(is_write);
         self.counts.read_misses += u64::from(!is_write);
         let way = self.bring(at, print, event);
-        // The way that is another now, if it is the same set. No branch: nobody can foretell it.
+        // The replaced way, if the next access has the same set. No branch: the outcome is unpredictable.
         let changed = u64::from(next.at == at) << way;
         next.likely = (next.likely & !changed) | (changed * u64::from(next.print == print));
     }
@@ -227,7 +227,7 @@ impl<P: Policy, S: Set> Bank<P, S> {
         region.accesses += 1;
         let dirty = set.dirty() >> rank & 1;
         region.writebacks += dirty;
-        // No branch depends on whether it is dirty: nobody can foretell it.
+        // No branch depends on whether the line is dirty: the outcome is unpredictable.
         let written = self.written.len() + dirty as usize;
         self.written.push(self.tags[at * S::WAYS + way]);
         self.written.truncate(written);
@@ -238,14 +238,14 @@ impl<P: Policy, S: Set> Bank<P, S> {
         way
     }
 
-    /// That of a rank; where all of a set is one window nothing has to be looked up.
+    /// Returns the window of a rank. If all of a set is one window, nothing is looked up.
     #[inline(always)]
     fn window(&self, rank: Rank) -> RankWindow {
         let window = self.policy.window().map(|_| self.windows[rank as usize % self.windows.len()]);
         window.unwrap_or_default()
     }
 
-    /// In bulk, so that the look-ups of many lines overlap.
+    /// Counts writes in bulk, so that the look-ups of many lines overlap.
     #[inline(always)]
     fn count_writes(&mut self) {
         self.counts.writebacks += self.written.len() as u64;

@@ -1,37 +1,39 @@
-//! The level above: what it lets through to the last level. Write-back, write-allocate, least recently used.
+//! The first-level cache, and the events that it passes to the last level. Write-back, write-allocate, least recently
+//! used.
 //!
-//! Also a part of the recording plugin, which is compiled by itself: this file uses nothing but the language.
+//! The recording plugin, which is compiled separately, includes this file. So it uses nothing but the language.
 //!
-//! A line and what is known of it are one word, in a slot as in what is let through:
+//! A line and its state are one word, both in a slot and in an event:
 //!
 //! ```text
-//!  63..56   the signature of the instruction that read the line or, of one that is written, stored to it last
-//!  55       in a slot whether there is none
-//!  54..1    the line
-//!  0        whether it is dirty, or is written
+//!   63..56   the signature of the instruction that read the line or, for a written line, stored to it last
+//!   55       in a slot: set if the slot is empty
+//!   54..1    the line
+//!   0        in a slot: dirty; in an event: a write
 //! ```
 //!
-//! Processors have addresses of 57 bits, and those above repeat the last: so 54 are enough for lines of 8 bytes or more.
+//! Processors have addresses of 57 bits, and the bits above repeat the last: 54 bits suffice for lines of 8 bytes or
+//! more.
 
-/// Where the signature stands.
+/// The lowest bit of the signature.
 pub const SIGNATURE_SHIFT: u32 = 56;
 
-/// Bits of a line.
+/// The bits of a line.
 pub const LINE: u64 = (1 << 54) - 1;
 
-/// No line.
+/// The bit of an empty slot.
 const NONE: u64 = 1 << 55;
 
-/// What two slots of the same line have in common.
+/// The bits in which two slots of the same line agree.
 const SAME: u64 = NONE | LINE << 1;
 
-/// The signature of an instruction: a hash of where in its page it is, the same wherever its file is mapped.
+/// Returns the signature of an instruction: a hash of its place in its page, the same wherever its file is mapped.
 #[inline]
 pub fn signature(address: u64) -> u8 {
     ((address % 4096).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
 }
 
-/// The word of an access to a line.
+/// Returns the word of an access to a line.
 #[inline]
 pub fn word(line: u64, is_write: bool, signature: u8) -> u64 {
     u64::from(signature) << SIGNATURE_SHIFT | (line & LINE) << 1 | u64::from(is_write)
@@ -39,7 +41,7 @@ pub fn word(line: u64, is_write: bool, signature: u8) -> u64 {
 
 /// The first-level cache of one core.
 ///
-/// A set is its slots from most to least recent.
+/// A set is its slots from the most to the least recent.
 pub struct L1 {
     slots: Vec<u64>,
     ways: usize,
@@ -47,15 +49,15 @@ pub struct L1 {
 }
 
 impl L1 {
-    /// An empty one of so many sets, a power of two, of so many ways.
+    /// Returns an empty cache of `sets` sets, a power of two, of `ways` ways.
     pub fn new(sets: usize, ways: usize) -> Self {
         assert!(sets.is_power_of_two() && ways > 0, "the shape was checked");
         Self { slots: vec![NONE; sets * ways], ways, mask: sets as u64 - 1 }
     }
 
-    /// An access to `line`; `signature` tells that of the instruction, if it is needed. What the last level sees of it is
-    /// pushed: the write of a dirty line that had to leave first, then the read. A part of each loop that calls it: most
-    /// accesses are to the line that its set saw last, and done in less time than a call takes.
+    /// Applies an access to `line`; `signature` computes the signature of the instruction if it is needed. The events
+    /// for the last level are pushed: the write of a dirty victim, then the read. The function is inlined into each
+    /// loop: most accesses hit the most recent line of their set and take less time than a call.
     #[inline(always)]
     pub fn access(&mut self, line: u64, is_write: bool, signature: impl Fn() -> u8, push: impl FnMut(u64)) {
         if self.again(line, is_write, &signature) {
@@ -68,7 +70,8 @@ impl L1 {
         }
     }
 
-    /// The same if it is to the line that its set saw last, of which the last level sees nothing; whether it was.
+    /// Applies an access if it is to the most recent line of its set, which the last level never sees. Returns true if
+    /// it was.
     #[inline(always)]
     pub fn again(&mut self, line: u64, is_write: bool, signature: impl Fn() -> u8) -> bool {
         let last = &mut self.set(line)[0];
@@ -85,7 +88,7 @@ impl L1 {
         &mut self.slots[from..from + self.ways]
     }
 
-    /// As [`L1::further`], without a loop: most first levels that are simulated have two ways.
+    /// Does the work of [`L1::further`] without a loop: most simulated first levels have two ways.
     #[inline(always)]
     fn of_two(first: &mut u64, second: &mut u64, slot: u64, mut push: impl FnMut(u64)) {
         let other = std::mem::replace(second, *first);
@@ -117,7 +120,7 @@ impl L1 {
         push(slot & !1);
     }
 
-    /// Writes back every dirty line, set by set, the least recent first. They stay, clean.
+    /// Writes back every dirty line, set by set, the least recent first. The lines stay, clean.
     pub fn drain(&mut self, mut push: impl FnMut(u64)) {
         for set in self.slots.chunks_exact_mut(self.ways) {
             for slot in set.iter_mut().rev().filter(|slot| **slot & 1 != 0) {

@@ -1,57 +1,57 @@
-//! Numbers of lines, where many lines have one.
+//! Numbers of lines, if many lines have one.
 
-/// A number for each line, 0 at first. Lines of a page have theirs together, for programs use whole pages sooner or later.
-/// Where those of a page are its region tells, and where a region is a table, open addressing, sparsely filled. So what is
-/// looked at is little but the numbers themselves, and branches can be foretold.
+/// A number for each line, 0 at first. The lines of a page have their numbers together, because programs use whole
+/// pages sooner or later. A sparse hash table with open addressing finds a region, and a region finds its pages. So a
+/// look-up reads little but the numbers themselves, and its branches are predictable.
 #[derive(Clone, Debug)]
 pub struct LineNumbers<N> {
     slots: Vec<RegionSlot>,
     shift: u32,
-    /// For each page of each region where its numbers are; the first ones are those of no page.
+    /// For each region, the place of each page's numbers; place 0 is of no page.
     regions: Vec<[u32; PAGES]>,
     numbers: Vec<[N; LINES]>,
-    /// Bits of a line that are the same in all of its bank.
+    /// Low bits in which all lines of the bank agree.
     bank_bits: u32,
 }
 
-/// Where a region is.
+/// A slot of the hash table.
 #[derive(Clone, Copy, Debug)]
 struct RegionSlot {
-    /// Its first line in this bank.
+    /// The first line of the region in this bank.
     region: u64,
     place: u32,
 }
 
-/// Where a line is.
+/// The parts of a line's place.
 struct LineSlot {
     region: u64,
     page: usize,
     line: usize,
 }
 
-/// Lines of a page that are in a bank, where a page has 64.
+/// Lines of a page in one of four banks, if a page has 64 lines.
 const LINES: usize = 16;
 
 /// Pages of a region.
 const PAGES: usize = 64;
 
-/// No region has this number.
+/// The slot of no region.
 const FREE: RegionSlot = RegionSlot { region: u64::MAX, place: 0 };
 
-/// The first table has so many slots.
+/// Base-two logarithm of the slots of the first table.
 const FIRST_BITS: u32 = 6;
 
-/// Of so many slots at most one is filled.
+/// At most one slot of this many is filled.
 const SPARSE: usize = 4;
 
 impl<N: Copy + Default + PartialEq> LineNumbers<N> {
-    /// None yet, of lines that have so many low bits in common.
+    /// Returns numbers of 0 for lines of which the low `bank_bits` bits agree.
     pub fn new(bank_bits: u32) -> Self {
         let numbers = vec![[N::default(); LINES]];
         Self { slots: vec![FREE; 1 << FIRST_BITS], shift: 64 - FIRST_BITS, regions: Vec::new(), numbers, bank_bits }
     }
 
-    /// That of `line`, to be changed.
+    /// Returns the number of `line`, to be changed.
     #[inline(always)]
     pub fn of(&mut self, line: u64) -> &mut N {
         let LineSlot { region, page, line } = self.at(line);
@@ -66,7 +66,7 @@ impl<N: Copy + Default + PartialEq> LineNumbers<N> {
         &mut self.numbers[place as usize][line]
     }
 
-    /// That of `line`.
+    /// Returns the number of `line`.
     pub fn get(&self, line: u64) -> N {
         let LineSlot { region, page, line } = self.at(line);
         let slot = self.slots[self.find(region)];
@@ -81,19 +81,19 @@ impl<N: Copy + Default + PartialEq> LineNumbers<N> {
         LineSlot { region, page: of_bank / LINES % PAGES, line: of_bank % LINES }
     }
 
-    /// Each line whose number is not 0, and that, in no order.
+    /// Returns each line whose number is not 0, with the number, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, N)> + '_ {
         self.slots.iter().filter(|slot| slot.region != FREE.region).flat_map(|slot| self.of_region(*slot))
     }
 
-    /// Those of a region.
+    /// Returns the numbered lines of a region.
     fn of_region(&self, slot: RegionSlot) -> impl Iterator<Item = (u64, N)> + '_ {
         let numbers = self.regions[slot.place as usize].iter().flat_map(|place| &self.numbers[*place as usize]);
         let numbered = (0_u64..).zip(numbers).map(move |(at, number)| (slot.region | at << self.bank_bits, *number));
         numbered.filter(|(_, number)| *number != N::default())
     }
 
-    /// The slot of a region, or a free one for it.
+    /// Returns the slot of a region, or a free slot for it.
     #[inline]
     fn find(&self, region: u64) -> usize {
         let mask = self.slots.len() - 1;

@@ -23,18 +23,18 @@ use super::writeback_bound::WritebackBound;
 use super::{BankGeometry, policy};
 use crate::{Result, host_memory};
 
-/// What is simulated.
+/// The simulated caches and memory.
 #[derive(Clone, Debug)]
 pub struct CacheModel {
-    /// The last level.
+    /// The shape of the last level.
     pub llc: CacheShape,
-    /// Its policies.
+    /// The policies.
     pub choices: Vec<PolicyChoice>,
-    /// Whether the energy of a write that misses includes a read of memory.
+    /// True if the energy of a write that misses includes a read of memory.
     pub fetch_on_write_miss: bool,
     /// The memory.
     pub wear: WearModel,
-    /// Threads to simulate with; the figures do not depend on it.
+    /// Threads of the simulation; the figures do not depend on their number.
     pub threads: usize,
 }
 
@@ -64,7 +64,7 @@ impl<P: Policy, S: Set> SimulatedBank for Bank<P, S> {
     }
 }
 
-/// What works on the events of one bank.
+/// The simulation of one bank: a policy, or the bound.
 enum BankWork {
     Policy(Box<dyn SimulatedBank>),
     Bound(WritebackBound),
@@ -83,10 +83,10 @@ pub struct Study {
 }
 
 impl Study {
-    /// Nothing seen yet. LRU is always the first of the policies, for the others are compared with it.
+    /// Returns a study of no events. LRU is always the first of the policies, because the others are compared with it.
     ///
     /// # Errors
-    /// When the sizes make no cache, or a policy does not fit it.
+    /// The sizes describe no cache, or a policy does not fit the cache.
     pub fn new(mut model: CacheModel) -> Result<Self> {
         model.choices.retain(|choice| *choice != PolicyChoice::Lru);
         model.choices.insert(0, PolicyChoice::Lru);
@@ -103,12 +103,12 @@ impl Study {
         Ok(Self { model, geometry, work, events: 0, accesses: 0, is_cut: false, sorted: Vec::new() })
     }
 
-    /// Whether the trace ended in a line without an end: maybe it was cut there.
+    /// Returns true if the last line of the trace has no end, so the trace may be cut there.
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// Takes the next events. The more at once, the better all cores are used.
+    /// Applies the next events. More events at once use all cores better.
     pub fn feed(&mut self, events: &[CacheEvent]) {
         let ends = self.sort(events);
         self.events += events.len() as u64;
@@ -120,7 +120,7 @@ impl Study {
         });
     }
 
-    /// Writes back what is dirty, and tells all.
+    /// Writes back every dirty line and returns the report.
     pub fn finish(self, trace: &str) -> StudyReport {
         each_in_parallel(&self.work, self.model.threads, |_, work| {
             if let BankWork::Policy(bank) = work {
@@ -131,7 +131,7 @@ impl Study {
         let mut banks: Vec<Vec<Box<dyn SimulatedBank>>> = self.model.choices.iter().map(|_| Vec::new()).collect();
         let mut bound = 0;
         for (at, work) in self.work.into_iter().enumerate() {
-            match work.into_inner().expect("nobody panicked") {
+            match work.into_inner().expect("no thread panicked") {
                 BankWork::Policy(bank) => banks[at % each].push(bank),
                 BankWork::Bound(least) => bound += least.writebacks(),
             }
@@ -141,7 +141,7 @@ impl Study {
         StudyReport::of(&self.model, trace, seen, done, bound)
     }
 
-    /// Puts the events bank by bank; where each bank's end.
+    /// Sorts the events by bank. Returns the end of each bank's events.
     fn sort(&mut self, events: &[CacheEvent]) -> Vec<usize> {
         let mut ends = vec![0; self.geometry.banks()];
         for event in events {
@@ -159,15 +159,15 @@ impl Study {
     }
 }
 
-/// What a policy did in all banks.
+/// The result of a policy in all banks.
 struct PolicyOutcome {
     counts: BankCounts,
-    /// How often each line was written to memory that was, by line.
+    /// How often each line was written to memory, of the lines that were written, by line.
     writes: Vec<u64>,
 }
 
 impl PolicyOutcome {
-    /// What is left of its banks: they hold much more memory.
+    /// Returns the result of a policy's banks, which use much more memory.
     fn of(banks: Vec<Box<dyn SimulatedBank>>) -> Self {
         let (mut counts, mut lines) = (BankCounts::default(), Vec::new());
         for bank in banks {
@@ -185,9 +185,9 @@ fn bank(choice: PolicyChoice, geometry: BankGeometry) -> Result<Box<dyn Simulate
     Ok(if is_narrow { bank_of::<NarrowSet, 16>(choice, geometry) } else { bank_of::<WideSet, 64>(choice, geometry) })
 }
 
-/// About the bytes of the tables of all banks, before any event.
+/// Returns the approximate bytes of the tables of all banks, before any event.
 fn table_bytes(choices: &[PolicyChoice], geometry: BankGeometry) -> u64 {
-    /// What `worth` knows of a line.
+    /// Bytes that `worth` stores for a line.
     const WORTH: u64 = 12;
     let is_narrow = geometry.ways as usize <= NarrowSet::WAYS;
     let (set, ways) =
@@ -199,7 +199,7 @@ fn table_bytes(choices: &[PolicyChoice], geometry: BankGeometry) -> u64 {
     (each + bound) * geometry.banks() as u64 * u64::from(geometry.bank_sets())
 }
 
-/// A bank of sets of kind `S`, which have `W` ways.
+/// Returns a bank with sets of kind `S`, which have `W` ways.
 fn bank_of<S: Set + 'static, const W: usize>(choice: PolicyChoice, geometry: BankGeometry) -> Box<dyn SimulatedBank> {
     const { assert!(S::WAYS == W, "both tell of the same sets") };
     let ways = geometry.ways;
@@ -217,17 +217,17 @@ fn boxed<S: Set + 'static>(geometry: BankGeometry, policy: impl Policy + 'static
     Box::new(Bank::<_, S>::of(geometry, policy))
 }
 
-/// Does `work` on each of `all`, on so many threads. Which thread does what changes nothing.
+/// Calls `work` for each of `all`, on `threads` threads. The assignment to threads has no effect on results.
 fn each_in_parallel<T: Send>(all: &[Mutex<T>], threads: usize, work: impl Fn(usize, &mut T) + Sync) {
     let next = AtomicUsize::new(0);
     let run = || {
         while let Some((at, one)) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, all.get(at)?))) {
-            work(at, &mut one.lock().expect("nobody panicked"));
+            work(at, &mut one.lock().expect("no thread panicked"));
         }
     };
     std::thread::scope(|scope| {
         for _ in 1..threads.min(all.len()) {
-            // Where there are fewer threads to be had they do more each.
+            // If fewer threads can be started, each does more.
             let _ = std::thread::Builder::new().spawn_scoped(scope, run);
         }
         run();

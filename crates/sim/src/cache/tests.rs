@@ -1,4 +1,4 @@
-//! The model beside naive ones, and beside sequences worked out by hand.
+//! The model compared with naive ones, and with sequences worked out by hand.
 
 mod by_hand;
 mod naive;
@@ -9,7 +9,7 @@ mod worth;
 
 use super::{CacheEvent, CacheModel, CacheShape, PolicyChoice, Study, StudyReport, wear::WearModel};
 
-/// A cache of so many sets and ways with lines of 64 bytes.
+/// Returns a cache of `sets` sets and `ways` ways with lines of 64 bytes.
 fn shape(sets: u64, ways: u32) -> CacheShape {
     CacheShape { bytes: sets * u64::from(ways) * 64, ways, line_bytes: 64 }
 }

@@ -1,37 +1,38 @@
-//! How long a memory lives under the writebacks of a program that is run over and over.
+//! How long a memory lives under the writebacks of a program that runs over and over.
 //!
-//! The memory is as large as what the program writes. Each of its lines endures so many writes; the first that has had
-//! them ends it. Without wear levelling that is the line that is written most. With it, lines change places each so
-//! many writes (`period`), and what a place has endured is the sum over the lines that were there.
+//! The memory is as large as the lines that the program writes. Each line endures a number of writes, and the first
+//! line that reaches it ends the memory. Without wear levelling that is the line that is written most. With levelling,
+//! lines change places after a number of writes (`period`), and the wear of a place is the sum over the lines that were
+//! there.
 //!
-//! An endurance of 1e8 is a million rounds of the levelling, each of as many writes as the memory has lines, times
-//! the period. They are not replayed, and not scaled down either, for with a smaller endurance fewer rounds would fit
-//! and levelling would look worse than it is: whole rounds are added at once. Within a round a line stays at its place
-//! and has its share of the round's writes; the sums are exact integers.
+//! An endurance of 1e8 is a million rounds of the levelling, each of as many writes as the memory has lines, times the
+//! period. Rounds are not replayed, but added at once. The endurance is not scaled down either: with a smaller
+//! endurance fewer rounds would fit, and levelling would look worse than it is. Within a round a line stays at its
+//! place and has its share of the round's writes; the sums are exact integers.
 
 mod security_refresh;
 mod start_gap;
 #[cfg(test)]
 mod tests;
 
-/// A way of levelling wear.
+/// A method of wear levelling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Levelling {
     /// A line stays where it is.
     None,
     /// A gap moves through the memory and shifts every line by one place a round (Qureshi et al., MICRO 2009).
     StartGap,
-    /// The same behind a fixed random permutation of the lines.
+    /// Start-gap behind a fixed random permutation of the lines.
     RandomizedStartGap,
     /// Every round the lines move to their number XOR a new random key (Seong et al., ISCA 2010).
     SecurityRefresh,
 }
 
 impl Levelling {
-    /// All of them.
+    /// All methods.
     pub const ALL: [Self; 4] = [Self::None, Self::StartGap, Self::RandomizedStartGap, Self::SecurityRefresh];
 
-    /// Its name on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -45,13 +46,13 @@ impl Levelling {
 /// A memory that wears.
 #[derive(Clone, Copy, Debug)]
 pub struct WearModel {
-    /// How its wear is levelled.
+    /// The method of wear levelling.
     pub levelling: Levelling,
     /// Writes that a line endures.
     pub endurance: u64,
     /// Writes of the memory for each line that the levelling moves.
     pub period: u64,
-    /// Where its random choices begin.
+    /// The seed of its random choices.
     pub seed: u64,
 }
 
@@ -62,19 +63,19 @@ impl Default for WearModel {
 }
 
 impl WearModel {
-    /// The same memory without levelling.
+    /// Returns the same memory without levelling.
     pub fn unlevelled(self) -> Self {
         Self { levelling: Levelling::None, ..self }
     }
 
-    /// Returns this memory with its own levelling, or with the paper's (randomized start-gap) if it does no levelling.
+    /// Returns this memory with its own levelling, or with the paper's (randomized start-gap) if it has none.
     pub fn levelled(self) -> Self {
         let is_levelled = self.levelling != Levelling::None;
         Self { levelling: if is_levelled { self.levelling } else { Levelling::RandomizedStartGap }, ..self }
     }
 
-    /// How often the program can run until the first line fails; `writes` is how often one run writes each line, by
-    /// address. Infinite for a program that writes nothing.
+    /// Returns how often the program can run until the first line fails; `writes` is how often one run writes each
+    /// line, by address. The result is infinite for a program that writes nothing.
     pub fn runs(&self, writes: &[u64]) -> f64 {
         let Some(most) = writes.iter().max().filter(|most| **most > 0) else { return f64::INFINITY };
         match self.levelling {
@@ -86,7 +87,7 @@ impl WearModel {
     }
 }
 
-/// What a whole number of rounds has done to each place.
+/// The wear of each place after a whole number of rounds.
 struct WearRounds {
     /// Writes of a round: as many as the memory has places, times the period.
     writes: u128,
@@ -100,33 +101,34 @@ impl WearRounds {
         Self { writes: places as u128 * u128::from(wear.period.max(1)), of_run }
     }
 
-    /// The wear of a place after `rounds`, times the writes of a run: `sum` over the rounds of how often a run writes
-    /// the line that was there, and one copy a round.
+    /// Returns the wear of a place after `rounds`, times the writes of a run: `sum` over the rounds of how often a run
+    /// writes the line that was there, and one copy a round.
     fn worn(&self, sum: u128, rounds: u64) -> u128 {
         self.writes * sum + self.of_run * u128::from(rounds)
     }
 
-    /// The wear at which a line fails, on that scale.
+    /// Returns the wear at which a line fails, on that scale.
     fn limit(&self, wear: &WearModel) -> u128 {
         self.of_run * u128::from(wear.endurance)
     }
 
-    /// So many rounds no memory survives: the average writes alone would reach the limit, even if half its places
-    /// were free.
+    /// Returns a number of rounds that no memory survives: the average writes alone would reach the limit, even if half
+    /// its places were free.
     fn most(&self, wear: &WearModel) -> u64 {
         2 * (wear.endurance / wear.period.max(1)) + 2
     }
 
-    /// Runs of the program in so many rounds.
+    /// Returns the runs of the program in `rounds` rounds.
     fn runs(&self, rounds: f64) -> f64 {
         rounds * self.writes as f64 / self.of_run as f64
     }
 }
 
-/// Looks between bounds that are foretold from how far both are from the limit; then in the middle, which always ends.
+/// Steps that interpolate between the bounds by their distances to the limit; further steps bisect, which always ends.
 const FORETOLD: u32 = 24;
 
-/// The most whole rounds, below `most`, after which `worst` is under the limit: it grows almost as the rounds do.
+/// Returns the most whole rounds, below `most`, after which `worst` is under the limit; `worst` grows almost in
+/// proportion to the rounds.
 fn last_survived(most: u64, limit: u128, mut worst: impl FnMut(u64) -> u128) -> u64 {
     let beyond = |wear: u128| wear as f64 - limit as f64;
     let (mut alive, mut dead) = ((0, beyond(0)), (most, None));
@@ -141,7 +143,7 @@ fn last_survived(most: u64, limit: u128, mut worst: impl FnMut(u64) -> u128) -> 
         };
         let at = alive.0 + ((between as f64 * part) as u64).clamp(1, between - 1);
         let wear = worst(at);
-        // The bound that stays counts for half, lest the other one alone comes nearer.
+        // The bound that stays counts for half, so that both bounds approach.
         if wear < limit {
             (alive, dead.1) = ((at, beyond(wear).min(0.0)), dead.1.map(|over| over / 2.0));
         } else {
@@ -151,7 +153,7 @@ fn last_survived(most: u64, limit: u128, mut worst: impl FnMut(u64) -> u128) -> 
     alive.0
 }
 
-/// splitmix64.
+/// The splitmix64 generator.
 #[derive(Clone)]
 struct SplitMix(u64);
 

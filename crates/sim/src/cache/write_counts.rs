@@ -2,20 +2,21 @@
 
 use super::line_numbers::LineNumbers;
 
-/// A count for each line of a bank. Most are small, and the smaller they are kept the more of them are near.
+/// A count for each line of a bank. Most counts are small, and one byte each keeps more of them in the processor's
+/// caches.
 #[derive(Clone, Debug)]
 pub struct WriteCounts {
-    /// The rests of the counts, 1 at least.
+    /// The low part of each count, at least 1.
     rests: LineNumbers<u8>,
-    /// What more there is, of the lines that were written most.
+    /// The remaining part, for the lines that were written most.
     carried: LineNumbers<u64>,
 }
 
-/// A rest that is full; with the next write it is 1 again.
+/// A full low part; the next write makes it 1 again.
 const FULL: u8 = u8::MAX;
 
 impl WriteCounts {
-    /// None yet, of lines that have so many low bits in common.
+    /// Returns counts of 0 for lines of which the low `bank_bits` bits agree.
     pub fn new(bank_bits: u32) -> Self {
         Self { rests: LineNumbers::new(bank_bits), carried: LineNumbers::new(bank_bits) }
     }
@@ -37,7 +38,7 @@ impl WriteCounts {
         *self.carried.of(line) += u64::from(FULL);
     }
 
-    /// Each line that was written, and how often, in no order.
+    /// Returns each line that was written, with its count, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.rests.iter().map(|(line, rest)| (line, self.carried.get(line) + u64::from(rest)))
     }

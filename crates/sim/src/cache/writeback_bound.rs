@@ -1,10 +1,10 @@
-//! The fewest writebacks that any policy could have, even one that sees the future and may bypass the cache.
+//! The fewest writebacks that any policy could have, even one that knows the future and may bypass the cache.
 //!
-//! Each write of the last level makes a line dirty, and in the end costs a writeback, unless the line is kept until it
-//! is written again. A set of W ways keeps at most W such intervals, from a write of a line to the next one, at any
-//! instant; so the fewest writebacks are the writes less the most intervals of which at most W overlap. Taking the
-//! intervals as they end, and giving each to the way that has been free for the shortest time, keeps the most: what is
-//! known when an interval ends is enough, and one pass over the trace will do.
+//! Each write of the last level makes a line dirty, and in the end costs a writeback, unless the line is kept until its
+//! next write. A set of W ways keeps at most W such intervals, from a write of a line to the next one, at any instant.
+//! So the fewest writebacks are the writes less the most intervals of which at most W overlap. The most are kept by
+//! taking the intervals as they end, and giving each to the way that has been free for the shortest time. One pass over
+//! the trace suffices, because the end of an interval needs no knowledge of the future.
 
 use super::BankGeometry;
 use super::cache_event::CacheEvent;
@@ -15,16 +15,16 @@ pub struct WritebackBound {
     geometry: BankGeometry,
     writes: u64,
     kept: u64,
-    /// For each set, how many writes it has seen.
+    /// For each set, the number of writes so far.
     clocks: Vec<u64>,
-    /// For each set, when each way became free.
+    /// For each set, the time when each way became free.
     free_since: Vec<u64>,
-    /// When each line was last written, by the clock of its set, from 1.
+    /// The time of each line's last write, by the clock of its set, from 1; 0 if it was never written.
     last: LineNumbers<u64>,
 }
 
 impl WritebackBound {
-    /// Of no events.
+    /// Returns the bound for no events.
     pub fn new(geometry: BankGeometry) -> Self {
         let sets = geometry.bank_sets() as usize;
         Self {
@@ -37,14 +37,14 @@ impl WritebackBound {
         }
     }
 
-    /// Takes events of its sets, in their order.
+    /// Applies events of the bank's sets, in their order.
     pub fn run(&mut self, events: &[CacheEvent]) {
         for event in events.iter().filter(|event| event.is_write()) {
             self.write(event.line());
         }
     }
 
-    /// The fewest writebacks for what it has seen.
+    /// Returns the fewest writebacks for the events so far.
     pub fn writebacks(&self) -> u64 {
         self.writes - self.kept
     }

@@ -1,26 +1,26 @@
-//! Schemes by name.
+//! Translation schemes by name.
 
 use super::{Fast, FlashDrive, FlashShape, FlashTiming, PageLevel, Translation, VictimChoice};
 use crate::{Result, host_memory};
 
-/// About the bytes of all tables for a page: where the host's pages are, what each of the flash holds, which of them is
-/// valid, and what the ledger of newest versions says.
+/// Approximate bytes of all tables for a page: the host's map, the flash's stamps, the valid bits, and the ledger of
+/// newest versions.
 const PAGE_TABLES: u64 = 22;
 
 /// A translation scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FtlScheme {
-    /// [`PageLevel`].
+    /// [`PageLevel`], with this choice of victims.
     Page(VictimChoice),
-    /// [`Fast`], with so many random log blocks, or as many as there can be.
+    /// [`Fast`], with this many random log blocks, or as many as possible.
     Fast {
-        /// How many.
+        /// The number of random log blocks.
         log_blocks: Option<u32>,
     },
 }
 
 impl FtlScheme {
-    /// The word for it.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Page(_) => "page",
@@ -29,25 +29,25 @@ impl FtlScheme {
     }
 }
 
-/// A drive to be made.
+/// The description of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DriveSpec {
-    /// Its translation layer.
+    /// The translation scheme.
     pub scheme: FtlScheme,
-    /// Its size.
+    /// The size.
     pub shape: FlashShape,
-    /// Its speed.
+    /// The speed.
     pub timing: FlashTiming,
 }
 
-/// A layer of any scheme.
+/// A translation layer of any scheme.
 pub type AnyLayer = Box<dyn Translation + Send>;
 
 impl DriveSpec {
-    /// Makes it, never written.
+    /// Returns the drive, never written.
     ///
     /// # Errors
-    /// Where there can be no such drive.
+    /// The description is of no possible drive.
     pub fn build(self) -> Result<FlashDrive<AnyLayer>> {
         let shape = self.shape.check()?;
         let bytes = u64::from(shape.flash_pages()) * PAGE_TABLES;

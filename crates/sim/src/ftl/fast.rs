@@ -1,40 +1,40 @@
-//! FAST (Lee et al. 2007): a map for each block, and log blocks for what does not fit in.
+//! FAST (Lee et al. 2007): a map for each block, and log blocks for pages whose slot is used.
 //!
 //! ```text
-//! data block      sequential log block       random log blocks, the oldest first
-//! |0 1 2 3 4|     |0 1 2 . .| of one block   |7 12 3 40|9 1 22 8|5 . . .|   of any
+//! data block   sequential log block       random log blocks, the oldest first
+//! |0 1 2 3 4|  |0 1 2 . .| of one block   |7 12 3 40|9 1 22 8|5 . . .|   of any
 //! ```
 //!
 //! - FA1. A page whose slot in its data block is free is written there.
-//! - FA2. Else the first page of a block begins a new sequential log; what the old one held is merged first: by switch
-//!   if it is full, else partially.
-//! - FA3. Else, if the block owns the sequential log: the next page is appended; an earlier one ends in a full merge of
-//!   data and log block, a later one in a partial merge, both of which take the new page in.
-//! - FA4. Else the page is appended to the random log; where that is full its oldest block is reclaimed first: every
-//!   block with a valid page in it is merged, partially where it owns the sequential log.
-//! - FA5. After a merge of a block all its pages are in its data block: the log holds no valid one of it.
+//! - FA2. Otherwise the first page of a block begins a new sequential log; the old one is merged first: by switch if it
+//!   is full, otherwise partially.
+//! - FA3. Otherwise, if the block owns the sequential log, the next page is appended. An earlier page ends in a full
+//!   merge of data and log block, a later page in a partial merge; both merges include the new page.
+//! - FA4. Otherwise the page is appended to the random log. If the log is full, its oldest block is reclaimed first:
+//!   every block with a valid page in it is merged, partially if it owns the sequential log.
+//! - FA5. After a merge of a block all its pages are in its data block: the log holds no valid page of it.
 
 use std::collections::VecDeque;
 
 use super::{Flash, FlashBlock, FlashPage, FlashShape, HostPage, Translation};
-use crate::prefetch::{ask_for, table};
+use crate::prefetch::{huge_table, prefetch};
 use crate::{Error, Result};
 
-/// The slot in the data block is free, so there is no content either.
+/// The slot in the data block is free, so the page has no content.
 const FREE: u32 = u32::MAX;
-/// There is no content, and the slot is used up: a trimmed page.
+/// The page has no content and its slot is used up: a trimmed page.
 const GONE: u32 = u32::MAX - 1;
 /// No data block.
 const NONE: u32 = u32::MAX;
-/// Beside the random log: the sequential log block, and one to merge into.
+/// Extra blocks beside the random log: the sequential log block, and one to merge into.
 const OTHER_BLOCKS: u32 = 2;
-/// Places of the map in a line of the cache.
+/// Entries of the map in a line of the processor's cache.
 const LINE_PLACES: usize = 64 / size_of::<u32>();
 
 /// The FAST scheme.
 pub struct Fast {
     shape: FlashShape,
-    /// Where each page is, or [`FREE`] or [`GONE`].
+    /// The place of each page, or [`FREE`] or [`GONE`].
     map: Vec<u32>,
     /// The data block of each of the host's blocks, or [`NONE`].
     data: Vec<u32>,
@@ -51,15 +51,15 @@ struct SequentialLog {
     /// The host's block that owns it.
     owner: u32,
     block: FlashBlock,
-    /// The page in order that is appended next.
+    /// The offset of the page that is appended next.
     next: u32,
 }
 
 impl Fast {
-    /// On a new flash of `shape`, with `log_blocks` random log blocks, or all that can be.
+    /// Returns the scheme for an erased flash of `shape`, with `log_blocks` random log blocks, or as many as possible.
     ///
     /// # Errors
-    /// Where there are too few extra blocks for them.
+    /// The shape has too few extra blocks for them.
     pub fn new(shape: FlashShape, log_blocks: Option<u32>) -> Result<Self> {
         let extra = shape.extra_blocks;
         let most = extra.saturating_sub(OTHER_BLOCKS);
@@ -79,7 +79,7 @@ impl Fast {
         }
         Ok(Self {
             shape,
-            map: table(FREE, shape.host_pages() as usize),
+            map: huge_table(FREE, shape.host_pages() as usize),
             data: vec![NONE; shape.logical_blocks as usize],
             sequential: None,
             random: VecDeque::new(),
@@ -93,7 +93,7 @@ impl Fast {
         self.map[page.0 as usize] = at.0;
     }
 
-    /// FA1.
+    /// Writes a page into its free slot (FA1).
     fn write_in_place(&mut self, page: HostPage, flash: &mut Flash) {
         let (owner, offset) = self.split(page);
         let data = &mut self.data[owner as usize];
@@ -108,7 +108,7 @@ impl Fast {
         (page / self.shape.block_pages, page % self.shape.block_pages)
     }
 
-    /// FA2.
+    /// Begins a new sequential log (FA2).
     fn begin_sequential(&mut self, owner: u32, page: HostPage, flash: &mut Flash) {
         if let Some(sequential) = self.sequential {
             self.end_sequential(sequential, None, flash);
@@ -119,7 +119,7 @@ impl Fast {
         self.put(page, at, flash);
     }
 
-    /// FA3.
+    /// Writes a page of the block that owns the sequential log (FA3).
     fn write_owned(&mut self, sequential: SequentialLog, page: HostPage, flash: &mut Flash) {
         let (owner, offset) = self.split(page);
         if offset == sequential.next {
@@ -135,7 +135,7 @@ impl Fast {
         }
     }
 
-    /// The sequential log becomes the data block: by switch, or with the rest of the pages gathered in it.
+    /// Makes the sequential log the data block: by switch, or after copying the remaining pages into it.
     fn end_sequential(&mut self, sequential: SequentialLog, new: Option<HostPage>, flash: &mut Flash) {
         let SequentialLog { owner, block, next } = sequential;
         if next == self.shape.block_pages {
@@ -180,12 +180,12 @@ impl Fast {
         }
     }
 
-    /// FA4.
+    /// Appends a page to the random log (FA4).
     fn append(&mut self, page: HostPage, flash: &mut Flash) {
         if self.random_left == 0 {
             if self.random.len() as u32 == self.log_blocks {
                 self.reclaim(flash);
-                // A trimmed page's slot is free after the merge of its block.
+                // The slot of a trimmed page is free after the merge of its block.
                 if self.map[page.0 as usize] == FREE {
                     return self.write_in_place(page, flash);
                 }
@@ -206,7 +206,7 @@ impl Fast {
         valid.iter().for_each(|(page, _)| self.foresee(*page));
         valid.retain(|(page, at)| self.is_at(*page, *at));
         for (i, &(page, at)) in valid.iter().enumerate() {
-            // An earlier merge of the same block may have taken it.
+            // An earlier merge of the same block may have copied the page.
             if !self.is_at(page, at) {
                 continue;
             }
@@ -228,8 +228,8 @@ impl Fast {
         self.map[page.0 as usize] == at.0
     }
 
-    /// Asks for what the next merges come to, in the order in which it is found: of the one after the `next` for its part of
-    /// the map, of the next for what that names.
+    /// Prefetches the state that the next merges need, in the order of its use: the part of the map for the merge after
+    /// `next`, and the flash pages that the map names for `next`.
     fn foresee_merges(&self, next: u32, later: Option<u32>, flash: &Flash) {
         let places = |owner| {
             let first = (owner * self.shape.block_pages) as usize;
@@ -237,17 +237,17 @@ impl Fast {
         };
         self.map[places(next)].iter().for_each(|at| flash.foresee(FlashPage(*at)));
         let lines = later.into_iter().flat_map(|later| places(later).step_by(LINE_PLACES));
-        lines.for_each(|at| ask_for(&self.map, at));
+        lines.for_each(|at| prefetch(&self.map, at));
     }
 }
 
-/// What is gathered where.
+/// A copy of a block's pages into another block.
 struct Gathering {
     owner: u32,
     to: FlashBlock,
     /// The first slot to fill.
     from_offset: u32,
-    /// The page that the host is writing, which is taken in.
+    /// The page that the host is writing, which becomes a part of the copy.
     new: Option<HostPage>,
 }
 
@@ -274,7 +274,7 @@ impl Translation for Fast {
     }
 
     fn foresee(&self, page: HostPage) {
-        ask_for(&self.map, page.0 as usize);
+        prefetch(&self.map, page.0 as usize);
     }
 
     fn locate(&self, page: HostPage) -> Option<FlashPage> {

@@ -1,4 +1,4 @@
-//! A flash memory with its translation layer, as its host sees it, and what is known of its life.
+//! A flash memory with its translation layer, as its host sees it, and the figures of its life.
 
 use super::LayerFault;
 use super::version_ledger::VersionLedger;
@@ -8,7 +8,7 @@ use crate::{Error, Result};
 /// Host writes between two checks of every page: a check costs about as much as half a million writes.
 const CHECK_EVERY: u64 = 1 << 25;
 
-/// Pages that are prefilled between two looks whether to go on.
+/// Pages that are prefilled between two calls of `goes_on`.
 const ASK_EVERY: u32 = 4096;
 
 /// A simulated flash drive.
@@ -17,12 +17,12 @@ pub struct FlashDrive<T> {
     layer: T,
     ledger: VersionLedger,
     timing: FlashTiming,
-    /// Of the writes that made the host wait for more than their own page.
+    /// The latencies of the writes that made the host wait for more than their own page.
     slow: WriteLatency,
     host: HostCounts,
 }
 
-/// What the host asked for, in pages.
+/// The requests of the host, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct HostCounts {
     pub(super) writes: u64,
@@ -32,10 +32,10 @@ pub(super) struct HostCounts {
 }
 
 impl<T: Translation> FlashDrive<T> {
-    /// A drive of `shape` that was never written, whose pages `layer` keeps.
+    /// Returns a drive of `shape` that was never written, whose translation layer is `layer`.
     ///
     /// # Errors
-    /// Where the shape cannot be.
+    /// The shape describes no drive.
     pub fn new(shape: FlashShape, layer: T, timing: FlashTiming) -> Result<Self> {
         let shape = shape.check()?;
         Ok(Self {
@@ -48,39 +48,39 @@ impl<T: Translation> FlashDrive<T> {
         })
     }
 
-    /// Its size.
+    /// Returns the shape.
     pub fn shape(&self) -> FlashShape {
         self.flash.shape()
     }
 
-    /// Its translation layer.
+    /// Returns the translation layer.
     pub fn layer(&self) -> &T {
         &self.layer
     }
 
-    /// What was done so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> FlashCounts {
         self.flash.counts
     }
 
-    /// How often each block was erased.
+    /// Returns how often each block was erased.
     pub fn erases(&self) -> &[u32] {
         self.flash.erases()
     }
 
-    /// Writes every page once, in order, and forgets what that cost.
+    /// Writes every page once, in order, and resets the counts.
     ///
     /// # Errors
-    /// [`Error::Lost`], as [`FlashDrive::write`].
+    /// [`Error::Lost`], as for [`FlashDrive::write`].
     pub fn prefill(&mut self) -> Result<()> {
         self.prefill_while(&mut |_| true).map(drop)
     }
 
-    /// The same for as long as `goes_on`, which is asked every few thousand pages and told how many are written; whether
-    /// all of them are.
+    /// Prefills while `goes_on`, which is called every few thousand pages with the number of written pages, returns
+    /// true. Returns true if all pages are written.
     ///
     /// # Errors
-    /// As [`FlashDrive::prefill`].
+    /// The errors of [`FlashDrive::prefill`].
     pub fn prefill_while(&mut self, goes_on: &mut dyn FnMut(u32) -> bool) -> Result<bool> {
         for page in 0..self.ledger.pages() {
             if page.is_multiple_of(ASK_EVERY) && !goes_on(page) {
@@ -94,10 +94,10 @@ impl<T: Translation> FlashDrive<T> {
         Ok(true)
     }
 
-    /// The host writes `page`.
+    /// Writes `page` for the host.
     ///
     /// # Errors
-    /// [`Error::Beyond`]; and [`Error::Lost`] where it is found, now and then, that a page is not where it should be.
+    /// [`Error::Beyond`]; and [`Error::Lost`] if an occasional check finds a page at a wrong place.
     pub fn write(&mut self, page: HostPage) -> Result<()> {
         self.known(page)?;
         self.flash.version = self.ledger.write(page);
@@ -114,13 +114,13 @@ impl<T: Translation> FlashDrive<T> {
         if self.host.writes.is_multiple_of(CHECK_EVERY) { self.verify() } else { Ok(()) }
     }
 
-    /// The host will write `page` soon, if there is one: what is known of it is brought near. For speed alone.
+    /// Prefetches the state of `page`, which the host will write soon, if it exists. For speed alone.
     pub fn foresee(&self, page: HostPage) {
         self.ledger.foresee(page);
         self.layer.foresee(page);
     }
 
-    /// The host reads `page`; it is where the layer says, or [`Error::Lost`] tells.
+    /// Reads `page` for the host, and checks that it is where the layer says.
     ///
     /// # Errors
     /// [`Error::Beyond`] and [`Error::Lost`].
@@ -130,7 +130,7 @@ impl<T: Translation> FlashDrive<T> {
         self.ledger.check(page, &self.layer, &self.flash).map_err(Error::Lost)
     }
 
-    /// The host needs the content of `page` no more.
+    /// Drops the content of `page`, which the host needs no more.
     ///
     /// # Errors
     /// [`Error::Beyond`].
@@ -151,7 +151,7 @@ impl<T: Translation> FlashDrive<T> {
     /// (TL1, TL2).
     ///
     /// # Errors
-    /// [`Error::Lost`] with what is found first.
+    /// [`Error::Lost`] with the first fault.
     pub fn verify(&self) -> Result<()> {
         if let Some(at) = self.flash.overwritten() {
             return Err(Error::Lost(LayerFault::Overwritten(at)));
@@ -160,10 +160,10 @@ impl<T: Translation> FlashDrive<T> {
         (0..self.ledger.pages()).try_for_each(check)
     }
 
-    /// What is known of it, after checking every page.
+    /// Returns the figures, after checking every page.
     ///
     /// # Errors
-    /// As [`FlashDrive::verify`].
+    /// The errors of [`FlashDrive::verify`].
     pub fn figures(&self) -> Result<FlashFigures> {
         self.verify()?;
         let mut latency = self.slow.clone();

@@ -1,11 +1,11 @@
-//! What a run has found.
+//! The figures of a run.
 
 use serde::Serialize;
 
 use super::flash_drive::HostCounts;
 use super::{Flash, FlashCounts, WriteLatency};
 
-/// What the host asked for, and what it cost the flash.
+/// The requests of the host, and their cost in the flash.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FlashFigures {
     /// Pages that the host wrote.
@@ -20,7 +20,7 @@ pub struct FlashFigures {
     pub partial_merges: u64,
     /// FAST's full merges.
     pub full_merges: u64,
-    /// Pages programmed for each that the host wrote.
+    /// Pages programmed for each page that the host wrote.
     pub write_amplification: f64,
     /// Pages that the host read.
     pub host_reads: u64,
@@ -28,41 +28,41 @@ pub struct FlashFigures {
     pub trimmed_pages: u64,
     /// Victims of collections, or random log blocks reclaimed.
     pub reclaimed_blocks: u64,
-    /// Valid pages copied, for each block erased.
+    /// Valid pages copied per erased block.
     pub copied_per_erase: f64,
-    /// Valid pages copied, for each merge.
+    /// Valid pages copied per merge.
     pub copied_per_merge: f64,
-    /// Valid pages copied, for each block reclaimed.
+    /// Valid pages copied per reclaimed block.
     pub copied_per_reclaimed_block: f64,
     /// How evenly blocks are worn.
     pub wear: WearSpread,
-    /// How long writes kept the host waiting.
+    /// How long writes delayed the host.
     pub latency: LatencyFigures,
 }
 
 /// Erases of the blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct WearSpread {
-    /// Of the least erased block.
+    /// Erases of the least erased block.
     pub least_erases: u32,
-    /// Of all, on average.
+    /// The mean erases of all blocks.
     pub mean_erases: f64,
-    /// Of the most erased block.
+    /// Erases of the most erased block.
     pub most_erases: u32,
 }
 
-/// How long one page's write kept the host waiting, in microseconds, if the flash does one thing at a time.
+/// How long one page's write delayed the host, in microseconds, if the flash does one thing at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct LatencyFigures {
-    /// On average.
+    /// The mean.
     pub mean_us: f64,
-    /// Half of the writes took no longer.
+    /// The median.
     pub p50_us: f64,
-    /// 99 of 100 took no longer.
+    /// The 99th percentile.
     pub p99_us: f64,
-    /// 999 of 1000 took no longer.
+    /// The 99.9th percentile.
     pub p999_us: f64,
-    /// The longest.
+    /// The maximum.
     pub max_us: f64,
 }
 
@@ -91,7 +91,7 @@ impl FlashFigures {
     }
 }
 
-/// 0 of nothing.
+/// Returns the ratio, or 0 if `of` is 0.
 fn ratio(what: u64, of: u64) -> f64 {
     if of == 0 { 0.0 } else { what as f64 / of as f64 }
 }

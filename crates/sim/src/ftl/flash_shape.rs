@@ -1,4 +1,4 @@
-//! How large a flash memory is, and how its parts are numbered.
+//! The size of a flash memory, and the numbering of its parts.
 
 use crate::{Error, Result};
 
@@ -6,7 +6,7 @@ use crate::{Error, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HostPage(pub u32);
 
-/// A page as the flash numbers it: those of block 0 first.
+/// A page as the flash numbers it: the pages of block 0 first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlashPage(pub u32);
 
@@ -19,7 +19,7 @@ pub struct FlashBlock(pub u32);
 pub struct FlashShape {
     /// Blocks that the host sees.
     pub logical_blocks: u32,
-    /// Blocks beyond those.
+    /// Blocks beyond those that the host sees.
     pub extra_blocks: u32,
     /// Pages of a block.
     pub block_pages: u32,
@@ -27,11 +27,12 @@ pub struct FlashShape {
     pub page_bytes: u32,
 }
 
-/// Pages of a block are counted in 16 bits, and one count is kept for "no candidate".
+/// The most pages of a block: they are counted in 16 bits, and one count means "no candidate".
 const BLOCK_PAGES_MAX: u32 = u16::MAX as u32 - 1;
 
 impl FlashShape {
-    /// The shape of a device that shows its host `bytes`, with `percent` of its blocks more: `--over-provision`.
+    /// Returns the shape of a device of `bytes` bytes for its host, with `percent` of its blocks more:
+    /// `--over-provision`.
     ///
     /// # Errors
     /// [`Error::Model`], which says what to give instead.
@@ -41,13 +42,15 @@ impl FlashShape {
             return Err(Error::Model("a block has no bytes: give a page and a block at least one".into()));
         }
         let logical = bytes.div_ceil(block_bytes);
-        // A whole number stays one, though the percentage may have no exact one: 16.1 % of 1000 blocks are 161.
+        // Rounding keeps a whole number whole although the percentage may not be exact: 16.1 % of 1000 blocks are 161.
         let extra = ((logical as f64 * percent / 100.0 * 1e6).round() / 1e6).ceil();
         let too_many =
             || Error::Model(format!("{bytes} bytes are too many blocks of {block_bytes}: give larger blocks"));
         let logical_blocks = u32::try_from(logical).map_err(|_| too_many())?;
         if !(0.0..f64::from(u32::MAX)).contains(&extra) {
-            return Err(Error::Model(format!("{percent} is no over-provisioning: give a percentage such as 10")));
+            return Err(Error::Model(format!(
+                "{percent} is not a percentage of over-provisioning: give one such as 10"
+            )));
         }
         Ok(Self { logical_blocks, extra_blocks: extra as u32, ..like })
     }
@@ -71,37 +74,37 @@ impl FlashShape {
         Ok(self)
     }
 
-    /// Pages that the host sees.
+    /// Returns the pages that the host sees.
     pub fn host_pages(self) -> u32 {
         self.logical_blocks * self.block_pages
     }
 
-    /// Blocks of the flash.
+    /// Returns the blocks of the flash.
     pub fn blocks(self) -> u32 {
         self.logical_blocks + self.extra_blocks
     }
 
-    /// Pages of the flash.
+    /// Returns the pages of the flash.
     pub fn flash_pages(self) -> u32 {
         self.blocks() * self.block_pages
     }
 
-    /// Bytes that the host sees.
+    /// Returns the bytes that the host sees.
     pub fn host_bytes(self) -> u64 {
         u64::from(self.host_pages()) * u64::from(self.page_bytes)
     }
 
-    /// The block that `page` is in.
+    /// Returns the block that contains `page`.
     pub fn block_of(self, page: FlashPage) -> FlashBlock {
         FlashBlock(page.0 / self.block_pages)
     }
 
-    /// The page of `block` at `offset`.
+    /// Returns the page of `block` at `offset`.
     pub fn page_at(self, block: FlashBlock, offset: u32) -> FlashPage {
         FlashPage(block.0 * self.block_pages + offset)
     }
 
-    /// All pages of `block`.
+    /// Returns all pages of `block`.
     pub fn pages_of(self, block: FlashBlock) -> impl Iterator<Item = FlashPage> + use<> {
         let first = block.0 * self.block_pages;
         (first..first + self.block_pages).map(FlashPage)

@@ -6,22 +6,22 @@ use crate::{Error, NextPart, Result};
 /// The bytes that a trace touches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
-    /// The byte behind the last one that is touched.
+    /// The end of the last byte that is touched.
     pub end: u64,
     /// Bytes of all writes.
     pub written: u64,
     /// Bytes of the largest request.
     pub largest: u64,
-    /// Requests that were read.
+    /// The number of requests.
     pub requests: u64,
 }
 
 impl Footprint {
-    /// Reads all of `trace`; of one that is cut, what there is of it. `goes_on` is asked every few thousand requests, and
-    /// the answer is what was read until it said no.
+    /// Reads all of `trace`; of a cut trace, the part that exists. `goes_on` is called every few thousand requests;
+    /// when it returns false, the footprint so far is returned.
     ///
     /// # Errors
-    /// A line that is not understood.
+    /// A line is malformed.
     pub fn of(trace: &mut BlockReadAhead, goes_on: &mut dyn FnMut(Self) -> bool) -> Result<Self> {
         let mut all = Self::default();
         loop {
@@ -36,7 +36,7 @@ impl Footprint {
         }
     }
 
-    /// The footprint of a drive that holds this trace and another.
+    /// Returns the footprint of a drive that holds this trace and another.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {

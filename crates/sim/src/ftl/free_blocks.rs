@@ -5,11 +5,11 @@ use std::collections::BinaryHeap;
 
 use super::FlashBlock;
 
-/// TL3: the least erased is next, of several the lowest.
+/// TL3: the next free block is the least erased one, of several the lowest.
 pub(super) struct FreeBlocks(BinaryHeap<Reverse<(u32, u32)>>);
 
 impl FreeBlocks {
-    /// `blocks` blocks that were never erased.
+    /// Returns `blocks` blocks that were never erased.
     pub(super) fn all(blocks: u32) -> Self {
         Self((0..blocks).map(|block| Reverse((0, block))).collect())
     }

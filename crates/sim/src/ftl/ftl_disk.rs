@@ -1,7 +1,7 @@
-//! A disk with the data of another, and the life of a flash drive that is calculated beside it.
+//! A disk with the data of another, beside which the life of a flash drive is calculated.
 //!
-//! The data stays where the host put it, so the disk below is a plain image that outlives the calculation. What a drive
-//! would have moved and erased is told by [`FtlDisk::figures`].
+//! The data stays where the host put it, so the disk below is a plain image that outlives the calculation.
+//! [`FtlDisk::figures`] reports the pages that a drive would have moved and the blocks it would have erased.
 
 use std::io;
 use std::ops::Range;
@@ -22,10 +22,10 @@ pub struct FtlDisk<D, T = AnyLayer> {
 }
 
 impl<D: Disk> FtlDisk<D> {
-    /// `inner` as a drive of `spec`, whose host's blocks are as many as `inner` has.
+    /// Returns `inner` as a drive of `spec`, with as many host blocks as `inner` needs.
     ///
     /// # Errors
-    /// Where there can be no such drive.
+    /// The shape describes no drive.
     pub fn new(inner: D, spec: DriveSpec) -> Result<Self> {
         let DriveSpec { shape, .. } = spec;
         let block_bytes = u64::from(shape.page_bytes) * u64::from(shape.block_pages);
@@ -36,12 +36,12 @@ impl<D: Disk> FtlDisk<D> {
 }
 
 impl<D: Disk, T: Translation + Send> FtlDisk<D, T> {
-    /// `inner` with the life of `drive`, which has as many bytes or more.
+    /// Returns `inner` with the life of `drive`, which must have at least as many bytes.
     pub fn with_drive(inner: D, drive: FlashDrive<T>) -> Self {
         Self { inner, page_bytes: u64::from(drive.shape().page_bytes), drive: Mutex::new(drive) }
     }
 
-    /// What is known of the drive, after checking every page.
+    /// Returns the figures of the drive, after checking every page.
     ///
     /// # Errors
     /// [`crate::Error::Lost`].
@@ -53,26 +53,26 @@ impl<D: Disk, T: Translation + Send> FtlDisk<D, T> {
         self.drive.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The pages that `span` touches.
+    /// Returns the pages that `span` touches.
     fn touched(&self, span: Span) -> Range<u64> {
         let first = span.at / self.page_bytes;
         first..if span.len == 0 { first } else { (span.at + span.len).div_ceil(self.page_bytes) }
     }
 
-    /// The pages that lie in `span` whole.
+    /// Returns the pages that lie wholly in `span`.
     fn whole(&self, span: Span) -> Range<u64> {
         span.at.div_ceil(self.page_bytes)..(span.at + span.len) / self.page_bytes
     }
 
-    /// Tells the drive of each page.
-    fn tell(
+    /// Applies an operation on each page to the drive.
+    fn apply(
         &self,
         mut pages: impl Iterator<Item = u64>,
-        tell: impl Fn(&mut FlashDrive<T>, HostPage) -> Result<()>,
+        apply: impl Fn(&mut FlashDrive<T>, HostPage) -> Result<()>,
     ) -> medium::Result<()> {
         let mut drive = self.drive();
-        let told = pages.try_for_each(|page| tell(&mut drive, HostPage(page as u32)));
-        told.map_err(|why| medium::Error::io("simulating a flash drive", io::Error::other(why)))
+        let applied = pages.try_for_each(|page| apply(&mut drive, HostPage(page as u32)));
+        applied.map_err(|why| medium::Error::io("simulating a flash drive", io::Error::other(why)))
     }
 }
 
@@ -83,12 +83,12 @@ impl<D: Disk, T: Translation + Send> Disk for FtlDisk<D, T> {
 
     fn read(&self, at: u64, into: &mut [u8]) -> medium::Result<()> {
         self.inner.read(at, into)?;
-        self.tell(self.touched(Span::new(at, into.len() as u64)), FlashDrive::read)
+        self.apply(self.touched(Span::new(at, into.len() as u64)), FlashDrive::read)
     }
 
     fn write(&self, at: u64, from: &[u8], access: Access) -> medium::Result<()> {
         self.inner.write(at, from, access)?;
-        self.tell(self.touched(Span::new(at, from.len() as u64)), FlashDrive::write)
+        self.apply(self.touched(Span::new(at, from.len() as u64)), FlashDrive::write)
     }
 
     fn flush(&self) -> medium::Result<()> {
@@ -97,18 +97,18 @@ impl<D: Disk, T: Translation + Send> Disk for FtlDisk<D, T> {
 
     fn trim(&self, span: Span, access: Access) -> medium::Result<()> {
         self.inner.trim(span, access)?;
-        self.tell(self.whole(span), FlashDrive::trim)
+        self.apply(self.whole(span), FlashDrive::trim)
     }
 
     fn write_zeroes(&self, span: Span, how: Zeroing) -> medium::Result<()> {
         self.inner.write_zeroes(span, how)?;
         let (touched, whole) = (self.touched(span), self.whole(span));
         if how.keep_space {
-            return self.tell(touched, FlashDrive::write);
+            return self.apply(touched, FlashDrive::write);
         }
         // A page of which a part is zeroed has new content.
-        self.tell(touched.filter(|page| !whole.contains(page)), FlashDrive::write)?;
-        self.tell(whole, FlashDrive::trim)
+        self.apply(touched.filter(|page| !whole.contains(page)), FlashDrive::write)?;
+        self.apply(whole, FlashDrive::trim)
     }
 
     fn extents(&self, span: Span) -> medium::Result<Vec<Run>> {

@@ -2,15 +2,16 @@
 //!
 //! - PL1. Host and collected pages go to one active block, in order. It is never a victim; when it is full and a page
 //!   comes, it becomes a candidate.
-//! - PL2. A host's page that finds the active block full with three or fewer free blocks left first collects until
-//!   there are four.
-//! - PL3. Collecting copies a victim's valid pages to the active block, taking free blocks as it fills, and erases it.
-//! - PL4. A page of the flash is noted as valid if the map names it, and only then.
+//! - PL2. If a host's page finds the active block full and three or fewer blocks free, blocks are first collected until
+//!   four are free.
+//! - PL3. Collecting copies a victim's valid pages to the active block, allocating free blocks as it fills, and erases
+//!   the victim.
+//! - PL4. A page of the flash is marked as valid if the map names it, and only then.
 
 use super::valid_pages::ValidPages;
 use super::victims::{Candidate, VictimSet};
 use super::{Flash, FlashBlock, FlashPage, FlashShape, HostPage, Translation, VictimChoice};
-use crate::prefetch::{ask_for, table};
+use crate::prefetch::{huge_table, prefetch};
 use crate::{Error, Result};
 
 /// Free blocks at which collecting begins.
@@ -21,13 +22,13 @@ const NONE: u32 = u32::MAX;
 /// The page-level scheme.
 pub struct PageLevel {
     shape: FlashShape,
-    /// Where each page is, or [`NONE`].
+    /// The place of each page, or [`NONE`].
     map: Vec<u32>,
     /// The pages that `map` names.
     valid: ValidPages,
     victims: VictimSet,
     active: ActiveBlock,
-    /// What is copied out of a victim: nothing but amid that.
+    /// Pages that a collection copies; empty otherwise.
     moving: Vec<(HostPage, FlashPage)>,
     /// Host writes so far.
     now: u64,
@@ -41,7 +42,7 @@ struct ActiveBlock {
 }
 
 impl ActiveBlock {
-    /// None yet: as if full.
+    /// No active block yet: treated as full.
     const NONE: Self = Self { block: FlashBlock(NONE), next: FlashPage(0), end: FlashPage(0) };
 
     fn is_full(&self) -> bool {
@@ -50,10 +51,10 @@ impl ActiveBlock {
 }
 
 impl PageLevel {
-    /// On a new flash of `shape`, whose victims are chosen by `choice`.
+    /// Returns the scheme for an erased flash of `shape`, whose victims are chosen by `choice`.
     ///
     /// # Errors
-    /// Where so few blocks are extra that collecting could not end.
+    /// The shape has too few extra blocks for collecting to end.
     pub fn new(shape: FlashShape, choice: VictimChoice) -> Result<Self> {
         if shape.extra_blocks <= FEW_FREE {
             let extra = shape.extra_blocks;
@@ -64,7 +65,7 @@ impl PageLevel {
         }
         Ok(Self {
             shape,
-            map: table(NONE, shape.host_pages() as usize),
+            map: huge_table(NONE, shape.host_pages() as usize),
             valid: ValidPages::none(shape),
             victims: VictimSet::new(choice, shape),
             active: ActiveBlock::NONE,
@@ -73,7 +74,7 @@ impl PageLevel {
         })
     }
 
-    /// PL2.
+    /// Collects until the active block has room (PL2).
     #[cold]
     fn make_room(&mut self, flash: &mut Flash) {
         self.close();
@@ -85,7 +86,7 @@ impl PageLevel {
         }
     }
 
-    /// PL1.
+    /// Makes the full active block a candidate (PL1).
     fn close(&mut self) {
         let block = self.active.block;
         if block != ActiveBlock::NONE.block {
@@ -102,7 +103,7 @@ impl PageLevel {
         self.active = ActiveBlock { block, next, end: FlashPage(next.0 + self.shape.block_pages) };
     }
 
-    /// PL3.
+    /// Collects one victim (PL3).
     fn collect(&mut self, flash: &mut Flash) {
         let victim =
             self.victims.take(self.now).expect("with a free block more than its host fills, some block is full");
@@ -111,7 +112,7 @@ impl PageLevel {
         moving.extend(self.valid.of(victim).map(|offset| {
             let from = self.shape.page_at(victim, offset);
             let page = flash.page_at(from).expect("a valid page has content");
-            ask_for(&self.map, page.0 as usize);
+            prefetch(&self.map, page.0 as usize);
             (page, from)
         }));
         for (page, from) in moving.drain(..) {
@@ -128,7 +129,7 @@ impl PageLevel {
         flash.counts.reclaimed_blocks += 1;
     }
 
-    /// The next page of the active block, which has one.
+    /// Allocates the next page of the active block, which has one.
     fn next(&mut self) -> FlashPage {
         let next = self.active.next;
         self.active.next.0 += 1;
@@ -149,7 +150,7 @@ impl PageLevel {
         }
     }
 
-    /// Of `block`, which is full.
+    /// Returns the invalid pages of `block`, which is full.
     fn invalid_pages(&self, block: FlashBlock) -> u16 {
         (self.shape.block_pages - self.valid.count(block)) as u16
     }
@@ -173,7 +174,7 @@ impl Translation for PageLevel {
     }
 
     fn foresee(&self, page: HostPage) {
-        ask_for(&self.map, page.0 as usize);
+        prefetch(&self.map, page.0 as usize);
     }
 
     fn locate(&self, page: HostPage) -> Option<FlashPage> {

@@ -9,7 +9,7 @@ mod page_rules;
 
 use super::{DriveSpec, FlashDrive, FlashFigures, FlashShape, FlashTiming, FtlScheme, HostPage};
 
-/// Small, so that sequences can be worked out by hand.
+/// Returns a small shape, so that sequences can be worked out by hand.
 pub(super) fn shape(logical_blocks: u32, extra_blocks: u32, block_pages: u32) -> FlashShape {
     FlashShape { logical_blocks, extra_blocks, block_pages, page_bytes: 512 }
 }
@@ -18,7 +18,7 @@ pub(super) fn drive(scheme: FtlScheme, shape: FlashShape) -> FlashDrive<super::d
     DriveSpec { scheme, shape, timing: FlashTiming::default() }.build().expect("the shape fits the scheme")
 }
 
-/// Writes `pages` in order; what that cost.
+/// Writes `pages` in order and returns the figures.
 pub(super) fn write_all(
     drive: &mut FlashDrive<super::drive_spec::AnyLayer>,
     pages: impl IntoIterator<Item = u32>,

@@ -1,39 +1,40 @@
-//! A block trace on a drive.
+//! Replay of a block trace on a drive.
 
 use super::{FlashDrive, FlashShape, HostPage, Translation};
 use crate::block_trace::{BlockReadAhead, BlockRequest, RequestKind};
 use crate::{Error, NextPart, Result};
 
-/// Requests between the one that a drive is told of and the one that it may expect.
+/// Requests between the current one and the one whose state is prefetched.
 const FORESEEN: usize = 8;
 
-/// How a trace is replayed.
+/// The options of a replay.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TraceReplay {
-    /// Pages beyond the drive are taken modulo its size; without it they are refused. A request of more pages than the
-    /// drive has is refused always.
+    /// True to take pages beyond the drive modulo its size; otherwise such pages are refused. A request of more pages
+    /// than the drive has is always refused.
     pub wraps: bool,
 }
 
-/// How far a replay is.
+/// The progress of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplayProgress {
     /// Requests of the trace.
     pub requests: u64,
-    /// Pages that they touched.
+    /// Pages that the requests touched.
     pub pages: u64,
     /// The line of the trace that was replayed last.
     pub line: u64,
-    /// Whether the trace came to its end.
+    /// True if the trace ended.
     pub is_whole: bool,
 }
 
 impl TraceReplay {
-    /// Gives every request of `trace` to each of `drives`, page by page; a page that a request touches in part counts
-    /// whole. `goes_on` is asked every few thousand requests, between which all drives see the same.
+    /// Applies every request of `trace` to each of `drives`, page by page; a page that a request touches in part counts
+    /// as whole. `goes_on` is called every few thousand requests; at that time all drives have applied the same
+    /// requests.
     ///
     /// # Errors
-    /// Where the trace is not understood or does not fit a drive, with its line; where a layer loses a page.
+    /// The trace is malformed or does not fit a drive, with its line; a layer loses a page.
     pub fn run<T: Translation>(
         self,
         trace: &mut BlockReadAhead,
@@ -54,11 +55,11 @@ impl TraceReplay {
                     if let Some(later) = requests.get(i + FORESEEN) {
                         self.foresee(later.request, drive);
                     }
-                    let told = self.request(numbered.request, drive).map_err(|why| match why {
+                    let touched = self.request(numbered.request, drive).map_err(|why| match why {
                         Error::Beyond { .. } | Error::Larger { .. } => trace.refuse(numbered.line, why.to_string()),
                         why => why,
                     });
-                    pages += told?;
+                    pages += touched?;
                 }
             }
             done.pages += pages;
@@ -70,19 +71,19 @@ impl TraceReplay {
         }
     }
 
-    /// The first page alone: what follows lies beside it.
+    /// Prefetches the state of the request's first page; the state of further pages lies beside it.
     fn foresee<T: Translation>(self, request: BlockRequest, drive: &FlashDrive<T>) {
         let FlashShape { page_bytes, .. } = drive.shape();
         let first = request.span.at / u64::from(page_bytes);
         drive.foresee(self.on_drive(first, drive.shape().host_pages().into()));
     }
 
-    /// What a drive of so many pages calls page `page` of the trace.
+    /// Returns the drive's page for page `page` of the trace; the drive has `pages` pages.
     fn on_drive(self, page: u64, pages: u64) -> HostPage {
         HostPage(if self.wraps { page % pages } else { page } as u32)
     }
 
-    /// How many pages it touched.
+    /// Applies a request. Returns the number of pages that it touched.
     fn request<T: Translation>(
         self,
         BlockRequest { kind, span, .. }: BlockRequest,
@@ -93,7 +94,7 @@ impl TraceReplay {
         // A page of which a part is trimmed keeps its content.
         let (first, last) = match kind {
             RequestKind::Trim => (span.at.div_ceil(page_bytes), end / page_bytes),
-            // Of some formats a request may have no bytes.
+            // In some formats a request may have no bytes.
             RequestKind::Read | RequestKind::Write if span.len == 0 => (0, 0),
             RequestKind::Read | RequestKind::Write => (span.at / page_bytes, end.div_ceil(page_bytes)),
         };

@@ -1,31 +1,31 @@
-//! Which pages of each block hold a newest version.
+//! The flash pages of each block that hold a newest version.
 
 use super::{FlashBlock, FlashShape};
-use crate::prefetch::table;
+use crate::prefetch::huge_table;
 
 /// A bit for each page, in whole words for each block.
 pub(super) struct ValidPages {
     words: Vec<u64>,
     block_words: usize,
-    /// How many of each block are.
+    /// The number of valid pages of each block.
     counts: Vec<u16>,
 }
 
 impl ValidPages {
-    /// None.
+    /// Returns the set without a valid page.
     pub(super) fn none(shape: FlashShape) -> Self {
         let block_words = shape.block_pages.div_ceil(u64::BITS) as usize;
         let blocks = shape.blocks() as usize;
-        Self { words: table(0, block_words * blocks), block_words, counts: vec![0; blocks] }
+        Self { words: huge_table(0, block_words * blocks), block_words, counts: vec![0; blocks] }
     }
 
-    /// The page of `block` at `offset`, which was none, is one now.
+    /// Marks the page of `block` at `offset`, which was invalid, as valid.
     pub(super) fn enter(&mut self, block: FlashBlock, offset: u32) {
         self.counts[block.0 as usize] += 1;
         self.turn(block, offset);
     }
 
-    /// The page of `block` at `offset`, which was one, is none now.
+    /// Marks the page of `block` at `offset`, which was valid, as invalid.
     pub(super) fn leave(&mut self, block: FlashBlock, offset: u32) {
         self.counts[block.0 as usize] -= 1;
         self.turn(block, offset);
@@ -36,12 +36,12 @@ impl ValidPages {
         self.words[word] ^= 1 << (offset % u64::BITS);
     }
 
-    /// How many of `block` are.
+    /// Returns the number of valid pages of `block`.
     pub(super) fn count(&self, block: FlashBlock) -> u32 {
         self.counts[block.0 as usize].into()
     }
 
-    /// The offsets of those of `block`, in order.
+    /// Returns the offsets of the valid pages of `block`, in order.
     pub(super) fn of(&self, block: FlashBlock) -> impl Iterator<Item = u32> + '_ {
         let first = block.0 as usize * self.block_words;
         self.words[first..first + self.block_words].iter().enumerate().flat_map(|(i, word)| {
@@ -54,7 +54,7 @@ impl ValidPages {
         })
     }
 
-    /// From now on none of `block` is.
+    /// Marks all pages of `block` as invalid.
     pub(super) fn clear(&mut self, block: FlashBlock) {
         let first = block.0 as usize * self.block_words;
         self.words[first..first + self.block_words].fill(0);

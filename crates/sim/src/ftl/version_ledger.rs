@@ -1,11 +1,11 @@
-//! What the host wrote last, kept apart from every scheme: the judge of TL2.
+//! The host's newest writes, kept apart from every scheme: the judge of TL2.
 
 use super::LayerFault;
 use super::flash::{Flash, PageStamp};
 use super::{HostPage, Translation};
-use crate::prefetch::{ask_for, table};
+use crate::prefetch::{huge_table, prefetch};
 
-/// Never written, or trimmed.
+/// The version of a page that was never written, or was trimmed.
 const NOTHING: u32 = 0;
 
 /// The newest version of each page.
@@ -16,10 +16,10 @@ pub(super) struct VersionLedger {
 
 impl VersionLedger {
     pub(super) fn new(pages: u32) -> Self {
-        Self { newest: table(NOTHING, pages as usize), last: NOTHING }
+        Self { newest: huge_table(NOTHING, pages as usize), last: NOTHING }
     }
 
-    /// The version of a write of `page` that begins. Versions repeat only after four thousand million writes.
+    /// Returns the version of a write of `page` that begins. Versions repeat only after four thousand million writes.
     pub(super) fn write(&mut self, page: HostPage) -> u32 {
         self.last = self.last.wrapping_add(1).max(NOTHING + 1);
         self.newest[page.0 as usize] = self.last;
@@ -27,7 +27,7 @@ impl VersionLedger {
     }
 
     pub(super) fn foresee(&self, page: HostPage) {
-        ask_for(&self.newest, page.0 as usize);
+        prefetch(&self.newest, page.0 as usize);
     }
 
     pub(super) fn trim(&mut self, page: HostPage) {
@@ -38,7 +38,7 @@ impl VersionLedger {
         self.newest.len() as u32
     }
 
-    /// Whether `page` is where `layer` says.
+    /// Checks that `page` is where `layer` says.
     pub(super) fn check(&self, page: HostPage, layer: &impl Translation, flash: &Flash) -> Result<(), LayerFault> {
         match (self.newest[page.0 as usize], layer.locate(page)) {
             (NOTHING, None) => Ok(()),

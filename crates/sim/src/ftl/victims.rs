@@ -1,4 +1,4 @@
-//! Which block is collected next.
+//! The choice of the block that is collected next.
 
 use std::collections::VecDeque;
 
@@ -10,22 +10,22 @@ mod tournament;
 use cost_benefit::CostBenefitLists;
 use tournament::Tournament;
 
-/// How the victim of a collection is chosen, among the blocks that are full.
+/// The rule that chooses the victim of a collection among the full blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VictimChoice {
-    /// The one with most invalid pages, of several the lowest.
+    /// The block with most invalid pages, of several the lowest.
     #[default]
     Greedy,
-    /// The one with the greatest age x (1 - u) / 2u, where u is the valid part and the age is counted in host writes
-    /// since one of its pages last became invalid, or since it was filled (Kawaguchi, Nishioka, Motoda 1995); of
-    /// several the one with most invalid pages, then the oldest.
+    /// The block with the greatest age x (1 - u) / 2u, where u is the valid part. The age is counted in host writes
+    /// since one of its pages last became invalid, or since it was filled (Kawaguchi, Nishioka, Motoda 1995). Of
+    /// several the block with most invalid pages, then the oldest.
     CostBenefit,
-    /// The one that was filled first.
+    /// The block that was filled first.
     Fifo,
 }
 
 impl VictimChoice {
-    /// All of them, by the names that people type.
+    /// All rules, by their names on the command line.
     pub const ALL: [(&'static str, Self); 3] =
         [("greedy", Self::Greedy), ("cost-benefit", Self::CostBenefit), ("fifo", Self::Fifo)];
 }
@@ -37,7 +37,7 @@ pub(super) enum VictimSet {
     Fifo(VecDeque<FlashBlock>),
 }
 
-/// A block and how many of its pages are invalid.
+/// A block and the number of its invalid pages.
 #[derive(Clone, Copy)]
 pub(super) struct Candidate {
     pub(super) block: FlashBlock,
@@ -53,7 +53,7 @@ impl VictimSet {
         }
     }
 
-    /// The block is full: it may be collected.
+    /// Adds a full block, which may be collected.
     pub(super) fn enter(&mut self, candidate: Candidate, now: u64) {
         match self {
             Self::Greedy(tournament) => tournament.set(candidate.block, candidate.invalid_pages + 1),
@@ -62,7 +62,7 @@ impl VictimSet {
         }
     }
 
-    /// One more of its pages is invalid.
+    /// Notes that one more page of the block is invalid.
     pub(super) fn invalidate(&mut self, candidate: Candidate, now: u64) {
         match self {
             Self::Greedy(tournament) => tournament.raise(candidate.block, candidate.invalid_pages + 1),
@@ -71,7 +71,7 @@ impl VictimSet {
         }
     }
 
-    /// Takes the next victim.
+    /// Removes the next victim and returns it.
     pub(super) fn take(&mut self, now: u64) -> Option<FlashBlock> {
         match self {
             Self::Greedy(tournament) => tournament.take(),

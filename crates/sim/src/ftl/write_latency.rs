@@ -1,6 +1,6 @@
-//! How long each write keeps the host waiting, by the flash's timings.
+//! How long each write delays the host, by the flash's timings.
 
-/// What a flash memory's operations take.
+/// The durations of a flash memory's operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlashTiming {
     /// Reading a page.
@@ -12,16 +12,17 @@ pub struct FlashTiming {
 }
 
 impl Default for FlashTiming {
-    /// Single-level cells with large blocks, as in FAST's paper (Lee et al. 2007): 25 us, 200 us, 2 ms.
+    /// Returns the timings of single-level cells with large blocks, as in FAST's paper (Lee et al. 2007): 25 us, 200
+    /// us, 2 ms.
     fn default() -> Self {
         Self { read_ns: 25_000, program_ns: 200_000, erase_ns: 2_000_000 }
     }
 }
 
-/// Classes for each doubling: a class is within 3 % of what is in it.
+/// Classes for each doubling: a class is within 3 % of its times.
 const STEPS: usize = 32;
 
-/// Times, told by their mean, parts and greatest.
+/// A distribution of times: mean, quantiles and maximum.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WriteLatency {
     classes: Vec<LatencyClass>,
@@ -51,17 +52,17 @@ impl WriteLatency {
         self.max_ns = self.max_ns.max(ns);
     }
 
-    /// The mean, 0 of none.
+    /// Returns the mean; 0 if there are no times.
     pub fn mean_ns(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum_ns as f64 / self.count as f64 }
     }
 
-    /// The greatest.
+    /// Returns the maximum.
     pub fn max_ns(&self) -> u64 {
         self.max_ns
     }
 
-    /// What `part` of them does not exceed, to within 3 %.
+    /// Returns the time that `part` of the times do not exceed, to within 3 %.
     pub fn quantile_ns(&self, part: f64) -> u64 {
         let wanted = (part * self.count as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
@@ -75,7 +76,7 @@ impl WriteLatency {
     }
 }
 
-/// Small values have a class each, larger ones 32 classes a doubling.
+/// Returns the class of a time. Small times have a class each, larger ones 32 classes a doubling.
 fn class_of(ns: u64) -> usize {
     let doubling = (ns / STEPS as u64).checked_ilog2().map_or(0, |log| log as usize);
     doubling * STEPS + (ns >> doubling) as usize

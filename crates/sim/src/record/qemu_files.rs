@@ -1,4 +1,4 @@
-//! Where QEMU, the program and the plugin are.
+//! The files of QEMU, the program and the plugin.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{Error, Result};
 
-/// QEMU's user mode for this machine's own programs.
+/// Returns the path of QEMU's user mode for this machine's own programs.
 pub fn qemu() -> Result<PathBuf> {
     let name = format!("qemu-{}", std::env::consts::ARCH);
     in_path(Path::new(&name)).ok_or_else(|| {
@@ -18,7 +18,7 @@ pub fn qemu() -> Result<PathBuf> {
     })
 }
 
-/// The file of a program that QEMU can run.
+/// Returns the file of a program that QEMU can run.
 pub fn program(words: &[OsString]) -> Result<PathBuf> {
     let name = words.first().map(Path::new).ok_or_else(|| Error::Recording("there is no program".into()))?;
     let found = in_path(name).ok_or_else(|| Error::Recording(format!("there is no program {}", name.display())))?;
@@ -30,15 +30,15 @@ pub fn program(words: &[OsString]) -> Result<PathBuf> {
         return Err(Error::Recording(what));
     }
     if begin != *b"\x7fELF" {
-        return Err(Error::Recording(format!("{} is no program that qemu-user can run", found.display())));
+        return Err(Error::Recording(format!("{} is not a program that qemu-user can run", found.display())));
     }
     if !may_run(&found) {
-        return Err(Error::Recording(format!("{} may not be run: chmod +x makes a program of it", found.display())));
+        return Err(Error::Recording(format!("{} is not executable: chmod +x makes it so", found.display())));
     }
     Ok(found)
 }
 
-/// A name with a slash is a path; others are looked up.
+/// Returns the path of a program: a name with a slash is a path, and PATH is searched for others.
 fn in_path(name: &Path) -> Option<PathBuf> {
     if name.components().count() > 1 || name.is_absolute() {
         return name.is_file().then(|| std::path::absolute(name).ok()).flatten();
@@ -51,21 +51,21 @@ fn may_run(file: &Path) -> bool {
     file.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
 }
 
-/// The plugin as a file that is gone when it is closed.
+/// Returns the plugin as a file that is gone when it is closed.
 pub fn plugin(bytes: &[u8]) -> Result<File> {
     let mut file = nameless("the recording plugin")?;
     file.write_all(bytes).map_err(Error::io("writing the recording plugin"))?;
     Ok(file)
 }
 
-/// Memory of so many bytes as a file that is gone when it is closed.
+/// Returns memory of `bytes` bytes as a file that is gone when it is closed.
 pub fn shared(bytes: usize) -> Result<File> {
     let file = nameless("what is recorded")?;
     file.set_len(bytes as u64).map_err(Error::io("making room for what is recorded"))?;
     Ok(file)
 }
 
-/// Memory as a file. Whether programs may be run from some folder of temporary files does not matter to it.
+/// Creates a file in memory: a folder of temporary files may forbid running programs.
 fn nameless(what: &str) -> Result<File> {
     let made = rustix::fs::memfd_create(format!("ferrite: {what}"), rustix::fs::MemfdFlags::CLOEXEC);
     made.map(File::from).map_err(|error| Error::io(format!("making a file in memory for {what}"))(error.into()))

@@ -1,17 +1,17 @@
-//! The way from a recorded program to who records it: words in memory that both have mapped.
+//! A ring of words that the recorded program and the recording process have both mapped.
 //!
-//! Also a part of the recording plugin, which is compiled by itself: this file uses nothing but the standard library, and
-//! of C's the one function that it has no name for.
+//! The recording plugin, which is compiled separately, includes this file. So it uses nothing but the standard library,
+//! and the two C functions that the standard library does not offer.
 //!
 //! ```text
-//! word  0    how many words were put
-//!       1    1 if the program has started another process
-//!       8    how many were taken
-//!      16..  the words, in a circle
+//! word  0      number of words put so far
+//!       1      1 if the program has started another process
+//!       8      number of words taken so far
+//!      16..    the words, in a circle
 //! ```
 //!
-//! 1. A word is there before the number of those put says so, and was read before that of those taken does.
-//! 2. Nothing of it is a descriptor of the program, which opens, closes and writes to whatever numbers it likes.
+//! 1. A word is stored before the number of words put counts it, and read before the number of words taken counts it.
+//! 2. No part of the ring is a descriptor of the program, which opens, closes and writes to any descriptor it likes.
 #![allow(unsafe_code)]
 #![allow(dead_code)] // one side puts, the other takes
 
@@ -22,7 +22,7 @@ use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Words that may wait: so many that who sleeps for a moment holds up nobody.
+/// Words that may wait: so many that a reader which sleeps for a moment never blocks the program.
 const ROOM: usize = 1 << 20;
 
 const PUT: usize = 0;
@@ -30,13 +30,13 @@ const FORKED: usize = 1;
 const TAKEN: usize = 8;
 const WORDS: usize = 16;
 
-/// Bytes that are mapped.
+/// Bytes of the mapping.
 pub const BYTES: usize = (WORDS + ROOM) * 8;
 
-/// One side's mapping. One thread at a time puts, and one takes.
+/// The mapping of one side. Only one thread at a time puts, and only one takes.
 pub struct SharedRing(NonNull<AtomicU64>);
 
-// SAFETY: all that is reached through it are atomic words.
+// SAFETY: only atomic words are reached through it.
 unsafe impl Send for SharedRing {}
 
 unsafe extern "C" {
@@ -48,15 +48,15 @@ const READ_AND_WRITE: c_int = 1 | 2;
 const SHARED: c_int = 1;
 
 impl SharedRing {
-    /// Maps a file of [`BYTES`], which may then be closed.
+    /// Maps a file of [`BYTES`] bytes, which may then be closed.
     ///
     /// # Errors
-    /// When it is shorter, or cannot be mapped.
+    /// The file is shorter, or cannot be mapped.
     pub fn map(file: &File) -> io::Result<Self> {
         if file.metadata()?.len() < BYTES as u64 {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file is too short"));
         }
-        // SAFETY: a new mapping is in nobody's way.
+        // SAFETY: a new mapping overlaps nothing.
         let at = unsafe { mmap(std::ptr::null_mut(), BYTES, READ_AND_WRITE, SHARED, file.as_raw_fd(), 0) };
         let mapped = NonNull::new(at.cast()).filter(|_| at.addr() != usize::MAX);
         mapped.map(Self).ok_or_else(io::Error::last_os_error)
@@ -64,11 +64,12 @@ impl SharedRing {
 
     fn word(&self, at: usize) -> &AtomicU64 {
         assert!(at < WORDS + ROOM);
-        // SAFETY: the mapping has so many words and is there as long as `self`; both sides reach them as atomic ones.
+        // SAFETY: the mapping has so many words and lives as long as `self`; both sides access the words as atomic
+        // ones.
         unsafe { self.0.add(at).as_ref() }
     }
 
-    /// Puts the first ones of `words`; how many there was room for.
+    /// Puts the first words of `words`. Returns how many there was room for.
     pub fn put(&self, words: &[u64]) -> usize {
         let (put, taken) = (self.word(PUT).load(Ordering::Relaxed), self.word(TAKEN).load(Ordering::Acquire));
         let waiting = put.wrapping_sub(taken) as usize;
@@ -80,7 +81,7 @@ impl SharedRing {
         count
     }
 
-    /// Takes the next ones, as many as there are and `into` has room for; how many.
+    /// Takes the next words, as many as are there and `into` has room for. Returns how many.
     pub fn take(&self, into: &mut [u64]) -> usize {
         let (put, taken) = (self.word(PUT).load(Ordering::Acquire), self.word(TAKEN).load(Ordering::Relaxed));
         let count = (put.wrapping_sub(taken) as usize).min(ROOM).min(into.len());
@@ -91,12 +92,12 @@ impl SharedRing {
         count
     }
 
-    /// Says that the program has started another process.
-    pub fn tell_forked(&self) {
+    /// Records that the program has started another process.
+    pub fn set_forked(&self) {
         self.word(FORKED).store(1, Ordering::Relaxed);
     }
 
-    /// Whether it has.
+    /// Returns true if the program has started another process.
     pub fn has_forked(&self) -> bool {
         self.word(FORKED).load(Ordering::Relaxed) != 0
     }
@@ -104,7 +105,7 @@ impl SharedRing {
 
 impl Drop for SharedRing {
     fn drop(&mut self) {
-        // SAFETY: it was mapped so, and no reference into it outlives `self`.
+        // SAFETY: `map` mapped these bytes, and no reference into them outlives `self`.
         unsafe { munmap(self.0.as_ptr().cast(), BYTES) };
     }
 }

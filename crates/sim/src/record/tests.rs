@@ -1,4 +1,4 @@
-//! A real program under QEMU; skipped where it is not installed.
+//! A real program under QEMU; skipped if it is not installed.
 
 mod access_meaning;
 
@@ -13,7 +13,7 @@ fn program(words: &[&str]) -> Program {
     Program { words: words.iter().map(Into::into).collect(), folder: None, output: ProgramOutput::Discarded }
 }
 
-/// All events of a program, and its accesses; none where QEMU is missing.
+/// Returns all events of a program, and its accesses; `None` if QEMU is missing.
 fn recorded(words: &[&str]) -> Option<(Vec<CacheEvent>, u64)> {
     recorded_behind(first(), words)
 }
@@ -29,7 +29,7 @@ fn recorded_behind(first: FirstLevel, words: &[&str]) -> Option<(Vec<CacheEvent>
     Some((events, recording.accesses()))
 }
 
-/// dd writes its buffer of 1 MiB by the kernel, which is not seen; `sort` reads and writes by itself.
+/// dd writes its buffer of 1 MiB through the kernel, which is not recorded; `sort` reads and writes by itself.
 #[test]
 fn a_program_is_recorded_to_its_end() {
     let file = tempfile::NamedTempFile::new().expect("a temporary file");
@@ -53,7 +53,7 @@ fn what_a_large_first_level_writes_back_arrives() {
     assert!(writes > 80_000_000 / 64, "{writes} lines");
 }
 
-/// What runs in vain must end, and say why.
+/// A recording that cannot run must end, and say why.
 #[test]
 fn what_is_no_program_is_refused() {
     if qemu_files::qemu().is_err() {
@@ -69,7 +69,7 @@ fn what_is_no_program_is_refused() {
     }
 }
 
-/// A program of a few lines of C; none where there is no compiler.
+/// Builds a program of a few lines of C; `None` without a compiler.
 fn built(text: &str, flags: &[&str]) -> Option<(tempfile::TempDir, String)> {
     let folder = tempfile::tempdir().expect("a folder");
     let (source, path) = (folder.path().join("a.c"), folder.path().join("a").display().to_string());
@@ -84,7 +84,7 @@ fn built(text: &str, flags: &[&str]) -> Option<(tempfile::TempDir, String)> {
     Some((folder, path))
 }
 
-/// Nothing is known of it, and that is told as it is: not as figures of a program that does nothing.
+/// If nothing is known of a program, that is reported, and not figures of a program that does nothing.
 #[test]
 fn a_program_of_which_nothing_is_known_is_told() {
     if qemu_files::qemu().is_err() {
@@ -94,7 +94,7 @@ fn a_program_of_which_nothing_is_known_is_told() {
         let (_folder, path) = built(text, flags)?;
         let mut recording = program(&[&path]).start(first()).expect("QEMU runs");
         while recording.program().ended().is_none() {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         let mut events = Vec::new();
         loop {
@@ -142,7 +142,7 @@ fn what_a_program_did_before_it_went_is_known() {
     assert!(recording.accesses() > 0 && !recording.program().is_whole());
 }
 
-/// What they do is not in the recording, and whoever reads it has to know.
+/// The accesses of other processes are not in the recording, and a reader of the report must know.
 #[test]
 fn that_a_program_starts_others_is_known() {
     if qemu_files::qemu().is_err() {
@@ -167,7 +167,7 @@ fn a_program_that_uses_any_descriptor_is_left_alone() {
     assert_eq!(std::fs::read_to_string(file.path()).expect("it can be read"), "first\nlast\n");
 }
 
-/// Ring 1: what one side puts the other takes, in order, however often the circle is gone round.
+/// Ring 1: one side takes the words that the other puts, in order, however often the circle wraps.
 #[test]
 fn words_go_round_in_their_order() {
     let file = qemu_files::shared(shared_ring::BYTES).expect("memory");

@@ -1,4 +1,4 @@
-//! What the crate's tests share.
+//! Helpers that the crate's tests share.
 
 use proptest::prelude::ProptestConfig;
 use proptest::test_runner::RngSeed;
@@ -7,7 +7,8 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|value| value.parse().ok())
 }
 
-/// Cases of a model test: `usual` many or FERRITE_ROUNDS, chosen by FERRITE_SEED, which is printed.
+/// Returns the configuration of a model test: `usual` cases or FERRITE_ROUNDS, chosen by FERRITE_SEED, which is
+/// printed.
 pub fn cases(usual: u32) -> ProptestConfig {
     let seed = number("FERRITE_SEED").unwrap_or(1);
     println!("FERRITE_SEED={seed}");

@@ -1,4 +1,4 @@
-//! Which form a trace has.
+//! Detection of the format of a trace of accesses.
 
 use std::str::FromStr;
 
@@ -10,30 +10,30 @@ use crate::detect::{FirstLines, FormatVerdict};
 use crate::trace_input::MARK;
 use crate::{Error, Result, TraceInput};
 
-/// The forms.
+/// The formats of traces of accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessFormat {
-    /// valgrind's
+    /// Valgrind's lackey.
     Lackey,
-    /// Dinero's
+    /// Dinero's.
     Din,
-    /// ChampSim's
+    /// ChampSim's.
     Champsim,
-    /// DynamoRIO's
+    /// DynamoRIO's.
     Drmemtrace,
-    /// Ramulator's
+    /// Ramulator's.
     Ramulator,
-    /// our own
+    /// Ferrite's own.
     Compact,
-    /// our own, with signatures
+    /// Ferrite's own, with signatures.
     CompactPc,
 }
 
-/// Bytes that are looked at.
-pub(super) const LOOKED_AT: usize = 1 << 16;
+/// Bytes that are examined to detect the format.
+pub(super) const EXAMINED_BYTES: usize = 1 << 16;
 
 impl AccessFormat {
-    /// All, by name.
+    /// All formats, by name.
     pub const ALL: [(&'static str, Self); 7] = [
         ("lackey", Self::Lackey),
         ("din", Self::Din),
@@ -44,22 +44,22 @@ impl AccessFormat {
         ("compact-pc", Self::CompactPc),
     ];
 
-    /// The form of `input`: that of `reading` if it names one, or by its first bytes.
+    /// Returns the format of `input`: the one that `reading` names, or the one that its first bytes show.
     ///
     /// # Errors
-    /// When it is empty, cannot be read, or is of no known form.
+    /// The trace is empty, cannot be read, or has no known format.
     pub fn of(input: &mut TraceInput, reading: TraceOptions) -> Result<Self> {
         input.ensure_content()?;
-        reading.form.map_or_else(|| Self::looked_at(input, reading), Ok)
+        reading.form.map_or_else(|| Self::detected(input, reading), Ok)
     }
 
-    fn looked_at(input: &mut TraceInput, reading: TraceOptions) -> Result<Self> {
-        let begin = input.peek(LOOKED_AT)?;
+    fn detected(input: &mut TraceInput, reading: TraceOptions) -> Result<Self> {
+        let begin = input.peek(EXAMINED_BYTES)?;
         if begin.get(1..8) == Some(&HEAD[1..]) {
             return Ok(Self::CompactPc);
         }
         let unmarked = begin.strip_prefix(MARK).unwrap_or(&begin);
-        let verdict = text_verdict(unmarked, begin.len() < LOOKED_AT, reading.cores);
+        let verdict = text_verdict(unmarked, begin.len() < EXAMINED_BYTES, reading.cores);
         if let Some(form) = verdict.accepted() {
             return Ok(form);
         }
@@ -67,10 +67,10 @@ impl AccessFormat {
         if is_text || verdict.is_ambiguous() {
             return verdict.nearest().ok_or_else(|| verdict.error(&input.path, Self::name));
         }
-        binary(&begin, reading).map_err(|why| Error::malformed(&input.path, 1, format!("no trace: {why}")))
+        binary(&begin, reading).map_err(|why| Error::malformed(&input.path, 1, format!("not a trace: {why}")))
     }
 
-    /// The grammar of a form that is lines of text.
+    /// Returns the parser of a text format, or `None` for a binary one.
     pub(super) fn parser(self, cores: u16) -> Option<TextParser> {
         match self {
             Self::Lackey => Some(after_fetches(lackey::parse)),
@@ -81,22 +81,22 @@ impl AccessFormat {
         }
     }
 
-    /// Whether it is lines of text.
+    /// Returns true if the format is lines of text.
     pub(super) fn is_text(self) -> bool {
         matches!(self, Self::Lackey | Self::Din | Self::Drmemtrace | Self::Ramulator)
     }
 
-    /// Whether its traces name the core of an access.
+    /// Returns true if its traces name the core of an access.
     pub fn names_cores(self) -> bool {
         matches!(self, Self::Drmemtrace | Self::Compact | Self::CompactPc)
     }
 
-    /// Whether its traces have fetches of instructions.
+    /// Returns true if its traces contain instruction fetches.
     pub fn has_fetches(self) -> bool {
         matches!(self, Self::Lackey | Self::Din | Self::Drmemtrace | Self::Champsim)
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         Self::ALL.into_iter().find(|one| one.1 == self).map_or("", |one| one.0)
     }
@@ -107,11 +107,12 @@ impl FromStr for AccessFormat {
 
     fn from_str(name: &str) -> std::result::Result<Self, String> {
         let found = Self::ALL.into_iter().find(|one| one.0 == name).map(|one| one.1);
-        found.ok_or_else(|| format!("there is no form {name:?}; there are {}", Self::ALL.map(|one| one.0).join(", ")))
+        found.ok_or_else(|| format!("there is no format {name:?}; there are {}", Self::ALL.map(|one| one.0).join(", ")))
     }
 }
 
-/// Returns the verdict of the text forms' readers on a trace that begins with `begin`, or is only that if `is_whole`.
+/// Returns the verdict of the text formats' readers on a trace that begins with `begin`; with `is_whole` that is the
+/// whole trace.
 fn text_verdict(begin: &[u8], is_whole: bool, cores: u16) -> FormatVerdict<AccessFormat> {
     FormatVerdict::of(begin, is_whole, |lines: &FirstLines<'_>| {
         let mut found = Vec::new();
@@ -127,12 +128,12 @@ fn text_verdict(begin: &[u8], is_whole: bool, cores: u16) -> FormatVerdict<Acces
     })
 }
 
-/// Returns the form of a trace that does not begin with text, or why it has no form.
+/// Returns the format of a trace that does not begin with text, or the reason why it has no format.
 fn binary(begin: &[u8], reading: TraceOptions) -> std::result::Result<AccessFormat, String> {
-    const NONE: &str = "its bytes are of no known form; --format names one";
-    let is_whole = |record: usize| begin.len() == LOOKED_AT || begin.len().is_multiple_of(record);
+    const NONE: &str = "its bytes have no known format; name one with --format";
+    let is_whole = |record: usize| begin.len() == EXAMINED_BYTES || begin.len().is_multiple_of(record);
     if begin.iter().all(|byte| *byte == 0) {
-        return Err(format!("its first {} bytes are zeros; --format names a form that has them", begin.len()));
+        return Err(format!("its first {} bytes are zeros; name the format with --format", begin.len()));
     }
     if is_champsim(begin) {
         return Ok(AccessFormat::Champsim);
@@ -141,17 +142,17 @@ fn binary(begin: &[u8], reading: TraceOptions) -> std::result::Result<AccessForm
         return Err(NONE.into());
     }
     if !is_whole(compact::bytes_of(false)) {
-        return Err(format!("{NONE}; of compact it would be truncated, for its last word is cut"));
+        return Err(format!("{NONE}; as compact it would be truncated, because its last word is cut"));
     }
     let (records, _) = begin.as_chunks::<RECORD>();
     if is_whole(RECORD) && records.iter().all(|record| champsim::decode(record, &mut Vec::new()).is_ok()) {
-        return Err("it can be read as champsim and as compact: name one by --format".into());
+        return Err("it can be read as champsim and as compact: name one with --format".into());
     }
     Ok(AccessFormat::Compact)
 }
 
-/// Instructions are somewhere, branch or do not, and some touch memory, which is nowhere near 0. Where a prefetch or a
-/// tracer's mistake says otherwise, 15 of 16 records are enough.
+/// Returns true if 15 of 16 records are plausible: instructions have an address, branch or do not, and some access
+/// memory, which is nowhere near 0. The rest allows for a prefetch or a tracer's mistake.
 fn is_champsim(begin: &[u8]) -> bool {
     let records = begin.chunks_exact(RECORD);
     let word = |record: &[u8], at: usize| u64::from_le_bytes(record[at..at + 8].try_into().expect("eight bytes"));

@@ -1,7 +1,7 @@
-//! ChampSim's binary traces: for each instruction
+//! ChampSim's binary traces: for each instruction a record
 //!
 //! ```text
-//!  0  u64       where it is
+//!  0  u64       address
 //!  8  u8 x 2    whether it is a branch, and was taken
 //! 10  u8 x 6    registers: two written, four read
 //! 16  u64 x 2   addresses written, 0 for none
@@ -15,14 +15,14 @@ use crate::{Error, Result, TraceInput};
 /// Bytes of a record.
 pub const RECORD: usize = 64;
 
-/// The trace does not say how much an instruction takes or moves.
+/// Bytes of an access: the trace does not say how many bytes an instruction has or moves.
 const BYTES: u32 = 1;
 
-/// Records of a trace.
+/// A reader of a trace's records.
 pub struct ChampsimReader(RecordChunks);
 
 impl ChampsimReader {
-    /// None read yet.
+    /// Reads `input` from its beginning.
     pub fn new(input: TraceInput) -> Self {
         Self(RecordChunks::of(input, RECORD))
     }
@@ -38,13 +38,13 @@ impl AccessReader for ChampsimReader {
     }
 }
 
-/// Adds the accesses of a record.
+/// Appends the accesses of a record to `into`.
 ///
 /// # Errors
-/// Why it is none.
+/// The reason why the record is malformed.
 pub fn decode(record: &[u8], into: &mut Vec<MemoryAccess>) -> std::result::Result<(), String> {
     if record[8] > 1 || record[9] > 1 {
-        return Err(format!("a branch is told by 0 or 1, not by {} and {}", record[8], record[9]));
+        return Err(format!("a branch flag is 0 or 1, not {} and {}", record[8], record[9]));
     }
     let mut words = record.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
     let counter = words.next().unwrap_or_default();

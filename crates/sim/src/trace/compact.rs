@@ -1,13 +1,14 @@
-//! Our own forms. The plain one is a word of 8 bytes for each access, little-endian, `line << 1 | write`; where there are
-//! several cores the top byte names the one, in the place of ones or zeros that every address has there. Usually within
-//! zstd. A line beyond 2^64 bytes does not exist, and a word of one is wrong.
+//! Ferrite's own formats. The plain one is a word of 8 bytes for each access, little-endian, `line << 1 | write`. If
+//! there are several cores, the top byte names the core, in the place of ones or zeros that every address has there. A
+//! trace is usually compressed with zstd. A line beyond 2^64 bytes does not exist, and a word with such a line is
+//! malformed.
 //!
 //! ```text
 //! with signatures:  [1ferrite]  then for each access  [word, 8 bytes] [signature, 1 byte]
 //! ```
 //!
-//! The first byte is the version. Read as a word, the head would be a line beyond all memory, or by one core of several a
-//! line at an address that no processor has.
+//! The first byte is the version. Read as a word, the head would be a line beyond all memory, or by one core of several
+//! a line at an address that no processor has.
 
 use std::io::{Read, Write};
 
@@ -17,31 +18,31 @@ use super::{AccessKind, AccessReader, MemoryAccess, PackedWord, PackedWords, Tra
 use crate::cache::CacheEvent;
 use crate::{Error, Result, TraceInput};
 
-/// Where the core stands.
+/// The lowest bit of the core.
 const CORE_SHIFT: u32 = 56;
 
-/// What is left beside it.
+/// The bits below the core.
 const BESIDE: u64 = (1 << CORE_SHIFT) - 1;
 
-/// What a trace with signatures begins with.
+/// The first bytes of a trace with signatures.
 pub const HEAD: &[u8; 8] = b"1ferrite";
 
-/// Bytes of an access.
+/// Returns the bytes of an access.
 pub const fn bytes_of(have_signatures: bool) -> usize {
     8 + have_signatures as usize
 }
 
-/// Words of a trace.
+/// A reader of a trace's words.
 pub struct PackedReader {
     chunks: RecordChunks,
     reading: TraceOptions,
     have_signatures: bool,
-    /// What is wrong with the word behind those that were given.
+    /// The error at the word behind the current ones.
     wrong: Option<Error>,
 }
 
 impl PackedReader {
-    /// None read yet, of words alone.
+    /// Reads words without signatures from the beginning of `input`.
     pub fn new(input: TraceInput, reading: TraceOptions) -> Self {
         Self::of(input, reading, false)
     }
@@ -50,10 +51,10 @@ impl PackedReader {
         Self { chunks: RecordChunks::of(input, bytes_of(have_signatures)), reading, have_signatures, wrong: None }
     }
 
-    /// The same of words with signatures; the head is read.
+    /// Reads words with signatures; consumes the head.
     ///
     /// # Errors
-    /// When it is none, or that of another version.
+    /// The head is missing, or has another version.
     pub fn with_signatures(mut input: TraceInput, reading: TraceOptions) -> Result<Self> {
         let mut head = Vec::new();
         let read = (&mut input.bytes).take(HEAD.len() as u64).read_to_end(&mut head);
@@ -65,7 +66,7 @@ impl PackedReader {
             return Err(Error::Truncated { file: input.path, line: 0, reason: "the head is cut".into() });
         }
         let head = shown(&head);
-        Err(Error::malformed(&input.path, 1, format!("{head} is no head of a trace with signatures, of version 1")))
+        Err(Error::malformed(&input.path, 1, format!("{head} is not the head of a trace with signatures of version 1")))
     }
 
     fn next(&mut self) -> Result<PackedWords<'_>> {
@@ -107,13 +108,14 @@ impl AccessReader for PackedReader {
     }
 }
 
-/// The word in the first eight bytes.
+/// Returns the word in the first eight bytes.
 #[inline]
 pub(super) fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(*bytes.first_chunk().expect("eight bytes"))
 }
 
-/// The core of a word, where there are several, and the rest, with the ones of a kernel's address that the core replaced.
+/// Returns the core of a word and the remaining bits, with the ones of a kernel's address that the core replaced. With
+/// one core, all bits of the word remain.
 #[inline]
 pub(super) fn split(word: u64, cores: u16, line_bits: u32) -> (u16, u64) {
     if cores <= 1 {
@@ -124,7 +126,7 @@ pub(super) fn split(word: u64, cores: u16, line_bits: u32) -> (u16, u64) {
     ((word >> CORE_SHIFT) as u16 % cores, word & BESIDE | replaced)
 }
 
-/// The line of the word in the first eight bytes.
+/// Returns the line of the word in the first eight bytes.
 fn line(bytes: &[u8], cores: u16, line_bits: u32) -> u64 {
     split(word(bytes), cores, line_bits).1 >> 1
 }
@@ -133,13 +135,14 @@ fn is_beyond(line: u64, line_bits: u32) -> bool {
     line >> (64 - line_bits) != 0
 }
 
-/// Whether a trace may begin with these bytes: every whole word is of a line that is.
+/// Returns true if a trace may begin with these bytes: every whole word has a line within memory.
 pub fn is_plausible(begin: &[u8], reading: TraceOptions) -> bool {
     let TraceOptions { cores, line_bits, .. } = reading;
     begin.chunks_exact(8).all(|word| !is_beyond(line(word, cores, line_bits), line_bits))
 }
 
-/// The words of an access: one for each line that it touches. The core is kept where there are several.
+/// Passes the words of an access to `push`: one for each line that it touches. With several cores, a word names the
+/// core.
 pub fn pack(access: &MemoryAccess, reading: &TraceOptions, mut push: impl FnMut(u64)) {
     let (core, kept) = if reading.cores > 1 { (u64::from(access.core) << CORE_SHIFT, BESIDE) } else { (0, u64::MAX) };
     for line in access.lines(reading.line_bits) {
@@ -153,16 +156,16 @@ const CHUNK: usize = 1 << 18;
 /// zstd's own default: its higher levels gain little here and cost much.
 const LEVEL: i32 = 3;
 
-/// Which of the two forms is written.
+/// The format that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
-    /// Words alone.
+    /// Words without signatures.
     Words,
-    /// With signatures.
+    /// Words with signatures.
     Signatures,
 }
 
-/// Writes a compact form, within zstd.
+/// Writes a compact format, compressed with zstd.
 pub struct PackedWriter<W: Write> {
     zstd: zstd::Encoder<'static, W>,
     packing: Packing,
@@ -171,10 +174,10 @@ pub struct PackedWriter<W: Write> {
 }
 
 impl<W: Write> PackedWriter<W> {
-    /// Onto `to`, which messages call `name`.
+    /// Starts a trace on `to`, which messages call `name`.
     ///
     /// # Errors
-    /// When the compressor cannot be made.
+    /// The compressor cannot be created.
     pub fn new(to: W, name: &str, packing: Packing) -> Result<Self> {
         let what = format!("writing {name}");
         let zstd = zstd::Encoder::new(to, LEVEL).map_err(Error::io(what.clone()))?;
@@ -185,10 +188,10 @@ impl<W: Write> PackedWriter<W> {
         Ok(Self { zstd, packing, chunk, what })
     }
 
-    /// Writes a word, and its signature where those are kept.
+    /// Writes a word, and its signature if the format has signatures.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// The output cannot be written.
     #[inline]
     pub fn push(&mut self, word: u64, signature: u8) -> Result<()> {
         self.chunk.extend_from_slice(&word.to_le_bytes());
@@ -198,18 +201,18 @@ impl<W: Write> PackedWriter<W> {
         if self.chunk.len() >= CHUNK { self.flush() } else { Ok(()) }
     }
 
-    /// Writes what the last level saw.
+    /// Writes an event of the last level.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// The output cannot be written.
     pub fn event(&mut self, event: CacheEvent) -> Result<()> {
         self.push(event.line() << 1 | u64::from(event.is_write()), event.signature())
     }
 
-    /// Writes what is left, and the end.
+    /// Writes the remaining words and the end of the stream, and returns the output.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// The output cannot be written.
     pub fn finish(mut self) -> Result<W> {
         self.flush()?;
         self.zstd.finish().map_err(Error::io(self.what))

@@ -1,10 +1,10 @@
-//! Dinero's `din`: a label (0 reads, 1 writes, 2 fetches, 3 and 4 mean nothing here) and an address in hexadecimal;
-//! what follows is ignored, as Dinero does.
+//! Dinero's `din`: a label (0 reads, 1 writes, 2 fetches, 3 and 4 mean nothing here) and an address in hexadecimal.
+//! Further words are ignored, as Dinero does.
 
 use super::text_trace::{LineResult, hexadecimal, shown, words};
 use super::{AccessKind, MemoryAccess};
 
-/// Dinero takes an access for a word.
+/// Bytes of an access: Dinero assumes a word.
 const WORD_BYTES: u32 = 4;
 
 pub fn parse(line: &[u8], into: &mut Vec<MemoryAccess>) -> LineResult {
@@ -15,7 +15,7 @@ pub fn parse(line: &[u8], into: &mut Vec<MemoryAccess>) -> LineResult {
         b"1" | b"w" | b"W" => AccessKind::Write,
         b"2" | b"i" | b"I" => AccessKind::Fetch,
         b"3" | b"4" => return Ok(()),
-        _ => return Err(format!("the label {} is none of 0 to 4", shown(label))),
+        _ => return Err(format!("the label {} is not one of 0 to 4", shown(label))),
     };
     let address = address.and_then(hexadecimal);
     let address = address.ok_or_else(|| format!("no hexadecimal address after the label: {}", shown(line)))?;
@@ -23,7 +23,7 @@ pub fn parse(line: &[u8], into: &mut Vec<MemoryAccess>) -> LineResult {
     Ok(())
 }
 
-/// So that no access of a word reaches into a second line.
+/// Aligns an address, so that no access of a word reaches into a second line.
 fn aligned(address: u64) -> u64 {
     address & !u64::from(WORD_BYTES - 1)
 }

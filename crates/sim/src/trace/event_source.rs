@@ -1,27 +1,27 @@
-//! From accesses to what the last level sees.
+//! Sources of the events of a last level.
 
 use super::{AccessKind, AccessReader, MemoryAccess, PackedWord, PackedWords};
 use crate::cache::{CacheEvent, CacheShape, L1};
 use crate::{Result, host_memory};
 
-/// Where events of the last level come from.
+/// A source of events for the last level.
 pub trait EventSource: Send {
-    /// Puts the next ones behind those in `into`; whether there may be more.
+    /// Appends the next events to `into`. Returns true if more may follow.
     ///
     /// # Errors
-    /// What is wrong with the trace or the recording. What came before it is in `into`.
+    /// The trace or the recording is malformed. The events before that place are in `into`.
     fn read(&mut self, into: &mut Vec<CacheEvent>) -> Result<bool>;
 
-    /// Accesses so far, before any filter.
+    /// Returns the number of accesses so far, before any filter.
     fn accesses(&self) -> u64;
 
-    /// As [`AccessReader::is_cut`].
+    /// Returns the answer of [`AccessReader::is_cut`].
     fn is_cut(&self) -> bool {
         false
     }
 }
 
-/// A trace through the first level of each core.
+/// A trace that passes through the first level of each core.
 pub struct FirstLevelFilter {
     reader: Box<dyn AccessReader>,
     data: Vec<L1>,
@@ -31,22 +31,22 @@ pub struct FirstLevelFilter {
     accesses: u64,
 }
 
-/// The first level.
+/// The first-level caches.
 #[derive(Clone, Copy, Debug)]
 pub struct FirstLevel {
-    /// Its shape.
+    /// The shape of each cache.
     pub shape: CacheShape,
-    /// Cores that have one each.
+    /// The number of cores; each has a cache of its own.
     pub cores: u16,
-    /// Whether there is another for instructions, as large.
+    /// True if each core has another cache of the same shape for instructions.
     pub instructions: bool,
 }
 
 impl FirstLevel {
-    /// Refuses one that is no cache, or that does not fit in memory.
+    /// Refuses a shape that is not a cache, or does not fit in memory.
     ///
     /// # Errors
-    /// As [`CacheShape::sets`]; [`crate::Error::Model`].
+    /// The errors of [`CacheShape::sets`]; [`crate::Error::Model`].
     pub fn check(&self) -> Result<()> {
         let slots = u64::from(self.shape.sets()?) * u64::from(self.shape.ways) * (1 + u64::from(self.instructions));
         let bytes = slots * u64::from(self.cores.max(1)) * size_of::<u64>() as u64;
@@ -58,10 +58,10 @@ impl FirstLevel {
 }
 
 impl FirstLevelFilter {
-    /// Around `reader`.
+    /// Passes the accesses of `reader` through `first`.
     ///
     /// # Errors
-    /// As [`FirstLevel::check`].
+    /// The errors of [`FirstLevel::check`].
     pub fn new(reader: Box<dyn AccessReader>, first: FirstLevel) -> Result<Self> {
         first.check()?;
         let (sets, ways) = (first.shape.sets()? as usize, first.shape.ways as usize);
@@ -97,7 +97,7 @@ impl FirstLevelFilter {
     }
 }
 
-/// Without an [`MemoryAccess`] for each: this form is there to be quick.
+/// Passes words without a [`MemoryAccess`] for each: the compact formats exist for speed.
 fn pass_words(words: &PackedWords<'_>, data: &mut [L1], into: &mut Vec<CacheEvent>) {
     let cores = data.len();
     match data {
@@ -143,7 +143,7 @@ impl EventSource for FirstLevelFilter {
     }
 }
 
-/// A trace of what the last level sees.
+/// A trace whose accesses are events of the last level already.
 pub struct FilteredTrace {
     reader: Box<dyn AccessReader>,
     line_bits: u32,
@@ -152,7 +152,7 @@ pub struct FilteredTrace {
 }
 
 impl FilteredTrace {
-    /// Around `reader`.
+    /// Returns the accesses of `reader` as events.
     pub fn new(reader: Box<dyn AccessReader>, line_bits: u32) -> Self {
         Self { reader, line_bits, chunk: Vec::new(), accesses: 0 }
     }

@@ -1,5 +1,5 @@
-//! Ramulator's CPU traces: how many other instructions come first, the address of a read, perhaps that of a writeback.
-//! Addresses are decimal, or hexadecimal behind `0x`.
+//! Ramulator's CPU traces: the number of other instructions before, the address of a read, and optionally the address
+//! of a writeback. Addresses are decimal, or hexadecimal behind `0x`.
 
 use super::text_trace::{LineResult, decimal, hexadecimal, shown, words};
 use super::{AccessKind, MemoryAccess};
@@ -10,9 +10,9 @@ pub fn parse(line: &[u8], into: &mut Vec<MemoryAccess>) -> LineResult {
         [] => return Ok(()),
         [before, read] if decimal(before).is_some() => (read, None),
         [before, read, written] if decimal(before).is_some() => (read, Some(written)),
-        _ => return Err(format!("a count and one or two addresses make a line: {}", shown(line))),
+        _ => return Err(format!("expected a count and one or two addresses: {}", shown(line))),
     };
-    let one = |word: &[u8]| address(word).ok_or_else(|| format!("{} is no address", shown(word)));
+    let one = |word: &[u8]| address(word).ok_or_else(|| format!("{} is not an address", shown(word)));
     into.push(MemoryAccess::new(AccessKind::Read, one(read)?, 1));
     if let Some(written) = written {
         into.push(MemoryAccess::new(AccessKind::Write, one(written)?, 1));

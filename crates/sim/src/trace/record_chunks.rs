@@ -1,4 +1,4 @@
-//! Records of one size, many at a time.
+//! Records of one size, read many at a time.
 
 use std::io::{self, BufRead};
 
@@ -7,27 +7,27 @@ use crate::{Error, Result, TraceInput};
 
 /// Reads the records of a trace.
 pub struct RecordChunks {
-    /// Where they come from.
+    /// The trace.
     pub input: TraceInput,
-    /// Whole records.
+    /// The current records, all whole.
     pub bytes: Vec<u8>,
-    /// Records before those.
+    /// The number of records before the current ones.
     pub before: u64,
     record: usize,
-    /// The error that comes after the records that were read.
+    /// The error that follows the current records.
     failure: Option<Error>,
 }
 
 impl RecordChunks {
-    /// Records of so many bytes, none read yet.
+    /// Reads records of `record` bytes from the beginning of `input`.
     pub fn of(input: TraceInput, record: usize) -> Self {
         Self { input, bytes: Vec::new(), before: 0, record, failure: None }
     }
 
-    /// Reads the next records, so that `bytes` holds them. Returns true if there may be more.
+    /// Reads the next records into `bytes`. Returns true if more may follow.
     ///
     /// # Errors
-    /// When the input cannot be read, or ends within a record, after all records before that were given.
+    /// The input cannot be read, or ends within a record; reported after all records before that place.
     pub fn next(&mut self) -> Result<bool> {
         self.before += (self.bytes.len() / self.record) as u64;
         self.bytes.clear();

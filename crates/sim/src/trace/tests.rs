@@ -1,10 +1,10 @@
-//! Every form is told by its content and read as what it says; what is wrong is told with its place.
+//! Every format is detected by its content and read correctly; an error names its place.
 
 mod detection;
 
 use std::path::Path;
 
-use super::access_format::LOOKED_AT;
+use super::access_format::EXAMINED_BYTES;
 use super::compact::HEAD;
 use super::*;
 use crate::Error;
@@ -42,7 +42,7 @@ fn access(kind: AccessKind, address: u64, bytes: u32) -> MemoryAccess {
     MemoryAccess::new(kind, address, bytes)
 }
 
-/// One record: an instruction at 0x401000 that reads two places and writes one.
+/// Returns one record: an instruction at 0x401000 that reads two places and writes one.
 fn champsim() -> Vec<u8> {
     let words = [0x40_1000, 0, 0x7fff_0040, 0, 0x7fff_0080, 0x7fff_1000, 0, 0_u64];
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
@@ -108,7 +108,7 @@ fn binary_forms_are_told_and_read() {
     }
 }
 
-/// Valgrind's messages, with -v, and what the program says by way of it.
+/// Valgrind's messages, with -v, and the program's messages through Valgrind.
 #[test]
 fn messages_of_valgrind_are_none_of_the_trace() {
     let said = "--12-- Reading syms from /bin/true\n**12** so far\n==12== \n";
@@ -118,7 +118,7 @@ fn messages_of_valgrind_are_none_of_the_trace() {
     );
 }
 
-/// One count that is no label of Dinero's is enough, and so is one address with letters.
+/// One count that is not a label of Dinero's suffices, and so does one address with letters.
 #[test]
 fn ramulator_and_dinero_are_told_apart() {
     use AccessKind::{Read, Write};
@@ -148,7 +148,7 @@ fn every_view_of_drmemtrace_is_read() {
     assert_eq!(read(registers).expect("a view of registers"), [access(Fetch, 0x7f86_ef03_d107, 10)]);
 }
 
-/// A prefetch of next to nothing makes no other form of it; what is wrong with half of the records does.
+/// A prefetch near address 0 does not change the format; errors in half of the records do.
 #[test]
 fn a_few_odd_records_are_champsims_all_the_same() {
     let odd = words(&[0x40_1000, 0, 0, 0, 0x7fff_0080, 64, 0, 0]);
@@ -163,7 +163,7 @@ fn a_few_odd_records_are_champsims_all_the_same() {
     assert!(is_told(15, 1) && is_told(150, 10) && !is_told(14, 1) && !is_told(1, 1));
 }
 
-/// Nobody said that it was compact. Where somebody does, the place is told.
+/// Without a named format the trace has none. If the user names compact, the error gives the place.
 #[test]
 fn bytes_of_no_known_form_are_told() {
     let compact = |cores| TraceOptions { form: Some(AccessFormat::Compact), cores, ..reading() };
@@ -171,8 +171,11 @@ fn bytes_of_no_known_form_are_told() {
     let cut = [words(&[2]), vec![1; 4]].concat();
     for (bytes, reason) in [(beyond.clone(), "it:2: line"), (cut, "truncated after 1 ")] {
         let told = read(bytes.clone()).expect_err("of no form").to_string();
-        assert!(told.starts_with("it:1: no trace: its bytes are of no known form; --format"), "{told}");
-        assert_eq!(told.contains("of compact it would be truncated"), bytes.len() == 12, "{told}");
+        assert!(
+            told.starts_with("it:1: not a trace: its bytes have no known format; name one with --format"),
+            "{told}"
+        );
+        assert_eq!(told.contains("as compact it would be truncated"), bytes.len() == 12, "{told}");
         let told = read_as(bytes, compact(1)).expect_err("not compact").to_string();
         assert!(told.contains(reason), "{told}");
     }
@@ -182,7 +185,7 @@ fn bytes_of_no_known_form_are_told() {
     assert!(matches!(read(long), Err(Error::Truncated { .. })), "its end was not looked at");
 }
 
-/// Some programs put a mark before text. In a compact form the same bytes are part of a word.
+/// Some programs write a byte order mark before text. In a compact format the same bytes are part of a word.
 #[test]
 fn a_mark_before_text_is_skipped() {
     for text in [LACKEY, DIN, RAMULATOR, DRMEMTRACE] {
@@ -201,7 +204,7 @@ fn a_mark_before_text_is_skipped() {
     assert_eq!(read(words(&[word])).expect("compact"), [access(AccessKind::Write, word >> 1 << 6, 1)]);
 }
 
-/// With signatures and without: then that of the region stands for them.
+/// With signatures and without: then the signature of the region stands for them.
 #[test]
 fn words_that_are_packed_are_read_again() {
     for (packing, form, signature) in [
@@ -237,7 +240,7 @@ fn the_highest_addresses_are_packed_beside_their_core() {
     }
 }
 
-/// What a person needs: file, line, reason.
+/// The error names the file, the line and the reason.
 #[track_caller]
 fn is_malformed_at(bytes: impl Into<Vec<u8>>, form: &str, line: u64) {
     let form = Some(form.parse().expect("a form"));
@@ -279,12 +282,13 @@ fn malformed_lines_are_told() {
     is_malformed_at([&b"0 10\n"[..], &[b'1'; 5000]].concat(), "din", 2);
 }
 
-/// What is known of events but their signatures.
+/// Returns the events without their signatures.
 fn lines(events: &[CacheEvent]) -> Vec<(u64, bool)> {
     events.iter().map(|event| (event.line(), event.is_write())).collect()
 }
 
-/// The compact forms pass the filters without an [`MemoryAccess`] for each word. What comes before a wrong word is seen.
+/// The compact formats pass the filters without a [`MemoryAccess`] for each word. The accesses before a wrong word are
+/// seen.
 #[test]
 fn words_pass_the_filters_as_accesses_do() {
     let first =
@@ -316,16 +320,16 @@ fn words_pass_the_filters_as_accesses_do() {
     assert_eq!(seen(AccessFormat::CompactPc, false), (a_cache_each, vec![1, 2, 1]));
 }
 
-/// A file of zeros has no records, whatever could be read into them.
+/// A file of zeros has no records, although zeros could be decoded.
 #[test]
 fn zeros_are_no_trace() {
-    for count in [1, 8, 64, 8000, LOOKED_AT * 2] {
+    for count in [1, 8, 64, 8000, EXAMINED_BYTES * 2] {
         let told = read(vec![0; count]).expect_err("zeros").to_string();
-        assert!(told.starts_with("it:1: no trace: ") && told.contains("zeros"), "{count}: {told}");
+        assert!(told.starts_with("it:1: not a trace: ") && told.contains("zeros"), "{count}: {told}");
     }
 }
 
-/// Records before the cut are given, as many as there are.
+/// Records before the cut are returned.
 #[test]
 fn what_comes_before_a_cut_is_read() {
     let count = |bytes: Vec<u8>, form: &str| {
@@ -366,7 +370,7 @@ fn truncated_traces_are_told() {
 #[test]
 fn text_that_is_no_trace_is_refused() {
     let told = read("once upon a time\n").expect_err("it is no trace").to_string();
-    assert!(told.starts_with("it:1: no trace: no format has this line; lackey: "), "{told}");
+    assert!(told.starts_with("it:1: not a trace: no format has this line; lackey: "), "{told}");
 }
 
 /// Definition 1 of the cache: accesses pass the first level of their core, and it is drained at the end.

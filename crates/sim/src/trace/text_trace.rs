@@ -5,10 +5,10 @@ use std::io::BufRead;
 use super::{AccessKind, AccessReader, MemoryAccess};
 use crate::{Error, Result, TraceInput};
 
-/// Bytes of a line at most: nobody's are longer, and a file without line ends is no trace.
+/// The most bytes of a line. No format has longer lines, and a file without line ends belongs to no trace.
 const LINE_BYTES_MAX: usize = 4096;
 
-/// Lines of a trace.
+/// A reader of a trace's lines.
 pub struct TextReader {
     input: TraceInput,
     parse: TextParser,
@@ -17,19 +17,19 @@ pub struct TextReader {
     is_cut: bool,
 }
 
-/// Why a line is not understood.
+/// The reason why a line is malformed, if it is.
 pub type LineResult = std::result::Result<(), String>;
 
-/// The grammar of a form: adds what a line says.
+/// The parser of a format: appends the accesses of a line.
 pub type TextParser = Box<dyn FnMut(&[u8], &mut Vec<MemoryAccess>) -> LineResult + Send>;
 
 impl TextReader {
-    /// None read yet.
+    /// Reads `input` from its beginning.
     pub fn new(input: TraceInput, parse: TextParser) -> Self {
         Self { input, parse, line: Vec::new(), done: 0, is_cut: false }
     }
 
-    /// Whether there was one.
+    /// Reads the next line. Returns false at the end.
     fn next(&mut self, into: &mut Vec<MemoryAccess>) -> Result<bool> {
         self.line.clear();
         let mut limited = std::io::Read::take(&mut *self.input.bytes, LINE_BYTES_MAX as u64);
@@ -53,7 +53,7 @@ impl TextReader {
     }
 }
 
-/// Parses a line, with its end or without.
+/// Parses a line, with or without its end.
 pub fn parse_line(parse: &mut TextParser, line: &[u8], into: &mut Vec<MemoryAccess>) -> LineResult {
     parse(line.trim_ascii_end(), into)
 }
@@ -73,7 +73,7 @@ impl AccessReader for TextReader {
     }
 }
 
-/// A parser of a form in which what an instruction accesses follows its fetch.
+/// Returns a parser for a format in which the accesses of an instruction follow its fetch.
 pub fn after_fetches(parse: fn(&[u8], &mut Vec<MemoryAccess>) -> LineResult) -> TextParser {
     let mut last = None;
     Box::new(move |line, into| {
@@ -89,13 +89,13 @@ pub fn after_fetches(parse: fn(&[u8], &mut Vec<MemoryAccess>) -> LineResult) -> 
     })
 }
 
-/// A number of hexadecimal digits, with or without `0x`.
+/// Parses a number of hexadecimal digits, with or without `0x`.
 pub fn hexadecimal(digits: &[u8]) -> Option<u64> {
     let digits = digits.strip_prefix(b"0x").or_else(|| digits.strip_prefix(b"0X")).unwrap_or(digits);
     number(digits, 16)
 }
 
-/// A decimal number.
+/// Parses a decimal number.
 pub fn decimal(digits: &[u8]) -> Option<u64> {
     number(digits, 10)
 }
@@ -109,12 +109,12 @@ fn number(digits: &[u8], base: u32) -> Option<u64> {
     (!digits.is_empty()).then_some(sum)
 }
 
-/// The words of a line.
+/// Returns the words of a line.
 pub fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
 }
 
-/// What a message shows of a line or word.
+/// Quotes a line or word for a message; a long one is cut.
 pub fn shown(bytes: &[u8]) -> String {
     format!("{:?}", String::from_utf8_lossy(&bytes[..bytes.len().min(60)]))
 }

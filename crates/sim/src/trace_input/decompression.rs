@@ -1,4 +1,4 @@
-//! Compressed bytes, unpacked ahead by a thread of its own: that takes as long as what is done with them.
+//! Compressed bytes that a thread of its own decompresses ahead: decompression takes as long as the simulation.
 
 use std::io::{self, BufRead, ErrorKind, Read};
 use std::sync::mpsc::SyncSender;
@@ -7,10 +7,10 @@ use super::CHUNK;
 use crate::Error;
 use crate::read_ahead::{NextPart, PartStream};
 
-/// Parts that wait.
+/// Parts that may wait for the receiver.
 const WAITING: usize = 4;
 
-/// What was unpacked.
+/// A reader of decompressed bytes.
 pub struct DecompressedReader {
     parts: PartStream<io::Result<Vec<u8>>>,
     part: Vec<u8>,
@@ -19,17 +19,17 @@ pub struct DecompressedReader {
 }
 
 impl DecompressedReader {
-    /// Of `packed`, which unpacks what is read from it, from now on.
+    /// Starts to decompress: `packed` returns decompressed bytes when it is read.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// The operating system cannot start a thread.
     pub fn of(packed: impl Read + Send + 'static) -> io::Result<Self> {
         let parts = PartStream::of(WAITING, move |to| unpack(packed, to))?;
         Ok(Self { parts, part: Vec::new(), taken: 0, has_ended: false })
     }
 }
 
-/// Hands over all of `packed`, for as long as somebody takes it: the end or an error is the last.
+/// Sends all bytes of `packed` until the receiver is gone; the end or an error is the last message.
 fn unpack(mut packed: impl Read, to: &SyncSender<io::Result<Vec<u8>>>) {
     loop {
         let mut part = vec![0; CHUNK];
@@ -51,7 +51,7 @@ fn unpack(mut packed: impl Read, to: &SyncSender<io::Result<Vec<u8>>>) {
 impl BufRead for DecompressedReader {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.taken == self.part.len() && !self.has_ended {
-            // Who ends without a word has panicked.
+            // A thread that ends without its last message has panicked.
             let NextPart::Part(part) = self.parts.next(&mut || true) else {
                 return Err(io::Error::other(Error::Reader));
             };

@@ -1,9 +1,9 @@
-//! Files that hold a trace in a form that has to be unpacked by another program first.
+//! Containers that another program has to unpack before Ferrite reads the trace in them.
 
-/// Bytes from the beginning by which such a file is detected.
-pub const TOLD_BY: usize = 10;
+/// Bytes from the beginning by which such a container is detected.
+pub const DETECTED_BY: usize = 10;
 
-/// A container by its first bytes, its name, and the command that gives its content.
+/// A container by its first bytes, its name, and the command that writes its content.
 const KNOWN: [(&[u8], &str, &str); 6] = [
     (b"BZh", "compressed with bzip2", "bzip2 -dc"),
     (b"PK\x03\x04", "a zip archive", "unzip -p"),
@@ -13,10 +13,11 @@ const KNOWN: [(&[u8], &str, &str); 6] = [
     (b"LZIP\x01", "compressed with lzip", "lzip -dc"),
 ];
 
-/// A bzip2 block begins so, behind the magic and the level.
+/// The beginning of a bzip2 block, behind the magic and the level.
 const BZIP2_BLOCK: &[u8] = b"1AY&SY";
 
-/// Returns what a file that begins with `begin` is and how its trace is read, if it has to be unpacked first.
+/// Returns what a file that begins with `begin` is and the command to read its trace, if another program has to unpack
+/// it.
 pub fn advice(begin: &[u8], path: &str) -> Option<String> {
     let (magic, what, command) = KNOWN.into_iter().find(|(magic, ..)| begin.starts_with(magic))?;
     if magic == b"BZh" && !begin[magic.len()..].get(1..).is_some_and(|rest| BZIP2_BLOCK.starts_with(rest)) {

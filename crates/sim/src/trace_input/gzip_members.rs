@@ -1,5 +1,5 @@
-//! The members of a gzip file, one after another, with zeros behind them as `gzip` itself accepts them: tapes and disk
-//! images round a file up.
+//! The members of a gzip file, one after another. Zeros may follow them, as `gzip` itself accepts: tapes and disk
+//! images round up the size of a file.
 
 use std::io::{self, BufRead, Read};
 
@@ -7,7 +7,7 @@ use flate2::bufread::GzDecoder;
 
 /// Decompresses all members.
 pub struct GzipMembers<R> {
-    /// None after the last member and its padding.
+    /// `None` after the last member and its padding.
     member: Option<GzDecoder<R>>,
 }
 
@@ -34,7 +34,7 @@ impl<R: BufRead> Read for GzipMembers<R> {
     }
 }
 
-/// Takes zeros from `packed`. Returns true if something follows them.
+/// Consumes zeros from `packed`. Returns true if other bytes follow.
 fn skip_zeros(packed: &mut impl BufRead) -> io::Result<bool> {
     loop {
         let bytes = packed.fill_buf()?;

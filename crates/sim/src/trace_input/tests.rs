@@ -1,4 +1,4 @@
-//! What was compressed by the field's own programs is read as it was; what was cut is told.
+//! Files that other programs compressed are read as they were; cut ones are reported.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use super::TraceInput;
 use crate::Error;
 
-/// `bytes` through a program; none where this machine lacks it.
+/// Returns `bytes` through a program, or `None` if this machine lacks it.
 fn through(line: &str, bytes: &[u8]) -> Option<Vec<u8>> {
     let mut words = line.split(' ');
     let program = words.next().expect("a program");
@@ -52,7 +52,7 @@ fn compressed_traces_are_read_whatever_their_name_and_cut_ones_are_told() {
     }
 }
 
-/// `gzip -t` calls it sound, with one member and with several; anything else behind them is damage.
+/// `gzip -t` calls it sound, with one member and with several; any other bytes behind them are damage.
 #[test]
 fn gzip_with_zeros_behind_it_is_read() {
     let Some(packed) = through("gzip", &text()) else { return };
@@ -66,7 +66,7 @@ fn gzip_with_zeros_behind_it_is_read() {
     }
 }
 
-/// What is looked at first does not hide what is wrong behind it, nor the other way round.
+/// Peeking at the beginning does not hide an error behind it, and an error does not hide the beginning.
 #[test]
 fn what_comes_before_the_cut_is_read() {
     for program in ["gzip", "xz", "zstd"] {
@@ -92,7 +92,7 @@ fn containers_that_are_not_read_are_named_with_what_to_do() {
     }
 }
 
-/// Pzstd puts a frame that is skipped before each.
+/// Pzstd writes a skippable frame before each frame.
 #[test]
 fn frames_that_zstd_skips_are_skipped() {
     let Some(packed) = through("zstd", &text()) else { return };

@@ -1,4 +1,4 @@
-//! The detected format is the one whose reader accepts the trace, whatever is in it.
+//! The detected format is the one whose reader accepts the trace, for any content.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::super::{BlockFormat, ReaderOptions};
 use super::{OPTIONS, read_with};
 use crate::support;
 
-/// Lines of one format, in every way that programs write them.
+/// Returns lines of one format, in every way that programs write them.
 fn lines(format: BlockFormat) -> BoxedStrategy<String> {
     const TIME: &str = "[0-9]{1,3}(\\.[0-9]{1,9})?(e-0[1-9]|E\\+[0-3])?";
     let (head, line) = match format {

@@ -1,4 +1,4 @@
-//! What is wrong with a trace is told with its file, its line and why.
+//! A malformed trace is reported with its file, its line and the reason.
 
 use super::super::{BlockFormat, ReaderOptions, device};
 use super::{read, read_with};
@@ -17,7 +17,7 @@ fn a_malformed_line_is_told_with_its_file_number_and_reason() {
     let cases = [
         ("W 5 3\nW 5\n", "t:2: the line ends before its count"),
         ("W 5 3\nX 5 1\n", "t:2: it begins with \"X\": expected W, R or T"),
-        ("W 5 3\n\nW 5 3 4\n", "t:3: it goes on with \"4\" after the count"),
+        ("W 5 3\n\nW 5 3 4\n", "t:3: \"4\" follows the count"),
         ("W 5 3\nW -5 3\n", "t:2: the page is \"-5\": expected a number"),
         ("W 1 1\nW 4503599627370496 1\n", "t:2: 1 from 4503599627370496 lie beyond 2^64 bytes"),
         ("1.0 0 1 8 1\n1.0 0 1 8\n", "t:2: the line ends before its flags"),
@@ -34,23 +34,23 @@ fn a_malformed_line_is_told_with_its_file_number_and_reason() {
             "fio version 2 iolog\nx jump 0 1\n",
             "t:2: the action is \"jump\": expected read, write, trim, sync or the like",
         ),
-        ("# hello\n", "t:1: it begins with no line of a trace"),
+        ("# hello\n", "t:1: it begins with no line of a known format"),
     ];
     for (text, expected) in cases {
         assert_eq!(told(text), expected);
     }
 }
 
-/// Of a trace that no reader takes a line of, each says why.
+/// If no reader accepts a line of the trace, the error gives the reason of each.
 #[test]
 fn what_is_no_trace_is_told_by_every_reader() {
     let said = told("hello\n");
-    assert!(said.starts_with("t:1: no trace: no format has this line; plain: it begins with \"hello\""), "{said}");
+    assert!(said.starts_with("t:1: not a trace: no format has this line; plain: it begins with \"hello\""), "{said}");
     assert!(BlockFormat::ALL.iter().all(|(name, _)| said.contains(&format!("; {name}: "))), "{said}");
     assert!(told("W 4503599627370496 1\n").contains("; plain: 1 from 4503599627370496 lie beyond 2^64 bytes"));
 }
 
-/// Of a whole trace, the lines that do not count are looked at, too.
+/// In a whole trace, the lines that do not count are checked, too.
 #[test]
 fn what_blkparse_does_not_print_is_refused() {
     let cases = [

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use super::*;
 
-/// Lines that are near, far, and at the end of all there are; of the second of four banks.
+/// Lines that are near, far, and at the end of the address space, of the second of four banks.
 #[test]
 fn numbers_are_those_of_a_map() {
     let (mut numbers, mut map) = (LineNumbers::<u64>::new(2), HashMap::new());

@@ -3,7 +3,7 @@
 use super::{LineMiss, Policy};
 use crate::cache::set::{Rank, Set};
 
-/// Least recently used, of so many ways.
+/// Least recently used, with `ways` ways.
 #[derive(Clone, Copy, Debug)]
 pub struct Lru {
     /// Ways of a set.

@@ -1,19 +1,19 @@
-//! The partitioned cache: each set is divided by the low bits of the tag, and replacements go where clean lines are
-//! (2.2.2).
+//! The partitioned cache: the low bits of the tag choose the preferred partition of a set, and replacements go where
+//! clean lines are (2.2.2).
 
 use super::{LineMiss, Policy};
 use crate::cache::set::{Rank, Set, least_recent};
 
-/// Protect-N within each partition of a set. A miss takes an unprotected clean way of the partition that its tag
-/// prefers; else one of the partition of that set with the most clean ways that has such a one, the first of equals;
-/// else the least recent way of the preferred partition.
+/// Protect-N within each partition of a set. A miss replaces an unprotected clean way of the partition that its tag
+/// prefers. If that partition has no such way, the partition with the most clean ways among those that have one is
+/// chosen, the first of equals. If no partition has one, the least recent way of the preferred partition is replaced.
 #[derive(Clone, Copy, Debug)]
 pub struct Partitioned {
     /// Partitions of a set, a power of two.
     pub partitions: u32,
     /// Ways of a partition.
     pub ways: u32,
-    /// Of them, the most recent ones that do not leave for being clean.
+    /// Most recent ways of a partition that are not replaced for being clean.
     pub protected: u32,
 }
 

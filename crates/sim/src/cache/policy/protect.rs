@@ -1,15 +1,15 @@
-//! Protect-N: beyond the most recent lines, clean ones leave first (2.2.1).
+//! Protect-N: beyond the N most recent lines, clean lines are replaced first (2.2.1).
 
 use super::{LineMiss, Policy};
 use crate::cache::set::{Rank, Set, least_recent};
 
-/// The least recent clean line leaves, but none of the `protected` most recent; where there is none, the least recent
-/// line. Protect-0 spares dirty lines most, and with all ways protected it is LRU.
+/// Replaces the least recent clean line that is not among the `protected` most recent lines. If no such line exists,
+/// the least recent line is replaced. Protect-0 spares dirty lines most, and with all ways protected the policy is LRU.
 #[derive(Clone, Copy, Debug)]
 pub struct Protect {
     /// Ways of a set.
     pub ways: u32,
-    /// Of them, the most recent ones that do not leave for being clean.
+    /// Most recent ways that are not replaced for being clean.
     pub protected: u32,
 }
 

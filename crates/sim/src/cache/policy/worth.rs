@@ -1,21 +1,23 @@
-//! What a line is worth decides: how soon it is expected to be used, and if it is dirty how soon it is expected to be
-//! written, for then its writeback is saved.
+//! A policy that replaces the line of the least worth. The worth is how soon the line is expected to be used; for a
+//! dirty line also how soon it is expected to be written, because then its writeback is saved.
 //!
 //! Each line has two classes, one for its next use and one for its next write: the signature of the instruction that
-//! used it, or wrote it, last, and a little of its story. [`ReuseCounts`] learns for each class after how many accesses to the
-//! set such lines come back, and from that what keeping one of such an age gains for each access that it stays. A
-//! writeback counts as several misses: as many as [`WritebackAllowance`] finds can be afforded. One set in 32 is watched: two
-//! [`ShadowSet`]s show the costs under LRU and under trust in what was learned, and [`Ghosts`] remember the lines that
-//! left. [`LossBudget`] bounds what the bank may lose beside LRU. docs/policy.md describes what all this takes in hardware,
-//! and where it fails.
+//! used it, or wrote it, last, and a little of its history. [`ReuseCounts`] learns for each class after how many
+//! accesses to the set such lines come back, and from that the gain of keeping a line of a certain age for each access
+//! that it stays. A writeback counts as several misses: as many as [`WritebackAllowance`] can afford. One set in 32 is
+//! watched: two [`ShadowSet`]s show the costs under LRU and under trust in the learned worth, and [`Ghosts`] remember
+//! the replaced lines. [`LossBudget`] bounds the bank's losses compared to LRU. docs/policy.md describes the cost in
+//! hardware, and where the policy fails.
 //!
-//! 1. The line that is worth least leaves, the least recent of equals. The one that would leave if nothing were learned
-//!    counts for less the less is proven: for nothing, so that it leaves, until in the shadows writebacks were saved.
-//!    That is the least recent clean one of the three least recent, or the least recent; while misses are owed in the
-//!    shadows, or the budget is spent, the least recent, as under LRU, and nothing else leaves.
-//! 2. Ages are counted in steps of four accesses to the set, of sixteen where sets have more than sixteen ways: see [`reuse_age`].
-//! 3. A bank learns from its own sets alone. All is an integer but what [`keep_plan`] works out, from rounded operations that
-//!    are the same to the bit everywhere.
+//! 1. The line of the least worth is replaced, the least recent of equals. The line that would be replaced without
+//!    learning counts for less the less is proven: for nothing, so that it is replaced, until the shadows have saved
+//!    writebacks. That line is the least recent clean one of the three least recent, or the least recent. While misses
+//!    are owed in the shadows, or the budget is spent, it is the least recent, as under LRU, and no other line is
+//!    replaced.
+//! 2. Ages are counted in steps of four accesses to the set, or of sixteen if sets have more than sixteen ways: see
+//!    [`reuse_age`].
+//! 3. A bank learns from its own sets alone. All numbers are integers except those in [`keep_plan`], whose rounded
+//!    operations give the same bits everywhere.
 
 mod allowance;
 mod ghosts;
@@ -35,17 +37,17 @@ use allowance::WritebackAllowance;
 use ghosts::{Ghosts, ReuseKind};
 use loss_budget::{AccessCost, LossBudget, SetMirror};
 use reuse::{NOTHING, ReuseCounts, SIGNATURE_BITS, cell, class};
-use reuse_age::{AGE_BITS, going_on};
+use reuse_age::{AGE_BITS, advancing_below};
 use set_lines::{LineState, SetLines};
 use shadow_set::{ShadowAccess, ShadowSet};
 
-/// One set of so many is watched.
+/// One set of this many is watched.
 const WATCHED: usize = 32;
 
-/// Accesses to watched sets from one learning to the next.
+/// Accesses to watched sets between two runs of learning.
 const PERIOD: u64 = 384;
 
-/// Keeps what is worth most, in sets of kind `S`, of at most `W` ways.
+/// The policy `worth` for sets of kind `S`, of at most `W` ways.
 pub struct Worth<S, const W: usize> {
     geometry: BankGeometry,
     sets: Vec<SetLines<W>>,
@@ -58,11 +60,11 @@ pub struct Worth<S, const W: usize> {
     seen: u64,
 }
 
-/// What is known of a set that is watched.
+/// The state of a watched set.
 struct WatchedSet<S, const W: usize> {
     ghosts: Ghosts,
     lru: ShadowSet<S>,
-    /// The lines that the set would hold if the bank always trusted what it learned.
+    /// The lines of the set if the bank always trusted the learned worth.
     own: ShadowSet<S>,
     lines: SetLines<W>,
     /// The lines that the set holds.
@@ -71,36 +73,36 @@ struct WatchedSet<S, const W: usize> {
     trusting: SetMirror<W>,
 }
 
-/// What lines are worth.
+/// The inputs from which the worth of a line is computed.
 struct LinePrice<'a> {
     used: &'a ReuseCounts,
     written: &'a ReuseCounts,
     weight: u32,
     trust: u32,
-    /// So many of the least recent are asked whether they are clean, before anything is proven.
+    /// Least recent lines that are checked for a clean one before anything is proven.
     asked: u32,
 }
 
-/// How far a set is.
+/// The clock of a set.
 #[derive(Clone, Copy, Default)]
 struct SetClock {
-    /// Accesses; how many there were before the last 65536 matters to no age.
+    /// Accesses modulo 65536: ages need no more.
     clock: u16,
-    /// Ways that were filled.
+    /// The number of filled ways.
     filled: u16,
 }
 
-/// Accesses to a set of a kind with so many ways that make a step.
+/// Returns the accesses to a set that make a step, for a kind of set with `ways` ways.
 const fn step(ways: usize) -> u16 {
     (ways / 4) as u16
 }
 
-/// Of so many ways, those of which a clean one leaves first: as Protect-13 does of sixteen.
+/// Returns how many of the least recent ways are checked for a clean one: three of sixteen, as under Protect-13.
 const fn asked(ways: u32) -> u32 {
     1 + ways / 8
 }
 
-/// An access, as classes see it.
+/// An access, with the parts that classes depend on.
 #[derive(Clone, Copy)]
 struct LineTouch {
     line: u64,
@@ -113,7 +115,7 @@ struct LineTouch {
 }
 
 impl<S: Set, const W: usize> Worth<S, W> {
-    /// For one bank.
+    /// Returns the policy of one bank.
     pub fn new(geometry: BankGeometry) -> Self {
         let sets = geometry.bank_sets() as usize;
         let watched = sets.div_ceil(WATCHED);
@@ -134,7 +136,7 @@ impl<S: Set, const W: usize> Worth<S, W> {
     fn touch(&mut self, touch: LineTouch) {
         let (lines, turn) = (&mut self.sets[touch.set], &mut self.turns[touch.set]);
         turn.clock = turn.clock.wrapping_add(1);
-        let limit = going_on(turn.clock, step(W));
+        let limit = advancing_below(turn.clock, step(W));
         let before = lines.touched(&touch, limit);
         if is_watched(touch.set) {
             let seen = ShadowAccess { way: touch.way, is_hit: touch.is_hit, was_dirty: touch.was_dirty };
@@ -145,7 +147,8 @@ impl<S: Set, const W: usize> Worth<S, W> {
         }
     }
 
-    /// Takes no [`LineTouch`], which would be put into memory for every access, most of which are not watched.
+    /// Learns from an access to a watched set. It takes no [`LineTouch`], which the compiler would store in memory for
+    /// every access, and most sets are not watched.
     #[inline(never)]
     fn watch(&mut self, line: u64, signature: u8, is_write: bool, seen: ShadowAccess, limit: u16) {
         with_vectors(
@@ -198,7 +201,7 @@ impl<S: Set, const W: usize> WatchedSet<S, W> {
 }
 
 impl<const W: usize> SetLines<W> {
-    /// Ages below `limit` go on to the next, and the line in `way` becomes what it is after an access; what it was before.
+    /// Ages below `limit` advance, and the line in `way` gets its state after an access. Returns its state before.
     #[inline(always)]
     fn touched(&mut self, touch: &LineTouch, limit: u16) -> LineState {
         let before = if touch.is_hit { self.line(touch.way).older(limit) } else { LineState::NEW };
@@ -213,7 +216,7 @@ impl<const W: usize> SetLines<W> {
 }
 
 impl LinePrice<'_> {
-    /// The rank of the line that is worth least in a set of so many ways, the least recent of equals.
+    /// Returns the rank of the line of the least worth in a set of `ways` ways, the least recent of equals.
     #[inline(always)]
     fn least<const W: usize>(&self, set: &impl Set, ways: u32, lines: &SetLines<W>) -> Rank {
         let own = least_recent(set.clean(ways - self.asked..ways)).unwrap_or(ways - 1);
@@ -224,8 +227,8 @@ impl LinePrice<'_> {
         }
     }
 
-    /// What is at `own` counts for as much of its worth as there is trust. No branch depends on what a line is: none could
-    /// be foretold.
+    /// Returns the rank of the least worth; the worth at `own` is scaled by the trust. No branch depends on a line's
+    /// state, which is unpredictable.
     #[inline(always)]
     fn least_but<const W: usize>(&self, own: Rank, ways: u32, set: &impl Set, lines: &SetLines<W>) -> Rank {
         let worth = |rank| {
@@ -281,25 +284,26 @@ impl<S: Set, const W: usize> Policy for Worth<S, W> {
     }
 }
 
-/// Whether a set is watched: of each group of so many the next one, so that every place in a page has its share.
+/// Returns true if a set is watched: in each group of [`WATCHED`] sets the next one, so that every place in a page has
+/// its share.
 #[inline]
 fn is_watched(set: usize) -> bool {
     set % WATCHED == set / WATCHED % WATCHED
 }
 
-/// The hash by which a line is known that may have left.
+/// Returns the hash by which a line is known after it was replaced.
 #[inline]
 fn print(line: u64) -> u16 {
     (line.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 48) as u16
 }
 
-/// A class of this signature, and with two bits beside it.
+/// Returns the class of a signature and two bits of history.
 #[inline]
 fn signed(signature: u8, story: u16) -> u16 {
     u16::from(signature >> (8 - SIGNATURE_BITS)) << 2 | story
 }
 
-/// Whether a read has found the line, and whether it is dirty.
+/// Returns the class for the next use: the history is whether a read has hit the line, and whether the line is dirty.
 #[inline]
 fn used_class(touch: &LineTouch, before: LineState) -> u16 {
     let was_found = class(before.used) & 2 != 0;
@@ -307,13 +311,13 @@ fn used_class(touch: &LineTouch, before: LineState) -> u16 {
     signed(touch.signature, u16::from(is_found) << 1 | u16::from(touch.was_dirty || touch.is_write))
 }
 
-/// How long before this write the line had been written, in four steps.
+/// Returns the class for the next write: the history is the time since the previous write, in four steps.
 #[inline]
 fn written_class(touch: &LineTouch, before: LineState) -> u16 {
     signed(touch.signature, BEFORE[usize::from(reuse::age(before.written))])
 }
 
-/// The step of each age of a write: they begin after 4, 16 and 96 steps of age.
+/// The step of each age of a write: the steps begin after 4, 16 and 96 steps of age.
 const BEFORE: [u16; 1 << AGE_BITS] = {
     let (mut steps, mut age) = ([0; 1 << AGE_BITS], 0);
     while age < steps.len() {

@@ -9,7 +9,7 @@
 use super::vector_compare::equal;
 use super::{Rank, Set, ones};
 
-/// One set.
+/// A set of up to 16 ways.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct NarrowSet {

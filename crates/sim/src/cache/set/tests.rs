@@ -1,4 +1,4 @@
-//! Both kinds of sets beside a list.
+//! Both kinds of sets, compared with a list.
 
 use proptest::prelude::*;
 
@@ -6,12 +6,12 @@ use super::*;
 
 type Move = (u32, u32, bool);
 
-/// Windows of four ways: which, which of its ranks, and whether it becomes dirty.
+/// Windows of four ways: the window, the rank in it, and whether the line becomes dirty.
 fn moves(ways: usize) -> impl Strategy<Value = Vec<Move>> {
     proptest::collection::vec((0..ways as u32 / 4, 0_u32..4, any::<bool>()), 0..120)
 }
 
-/// Invariants 1 and 3: it moves as a list does.
+/// Invariants 1 and 3: a set moves its ways as a list does.
 fn moves_as_a_list<S: Set>(moves: Vec<Move>) -> Result<(), TestCaseError> {
     let (mut set, mut list) = (S::EMPTY, (0..S::WAYS).map(|way| (way, false)).collect::<Vec<_>>());
     for (window, within, dirty) in moves {

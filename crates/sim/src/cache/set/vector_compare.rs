@@ -1,9 +1,9 @@
-//! Numbers compared with one, sixteen in a few instructions; and all else with wider vectors where there are some.
+//! Comparison of numbers, sixteen in a few instructions, and calls with wider vectors if the processor has them.
 //!
-//! Every access compares first, and compilers make fifty instructions of a loop that says the same.
+//! Every access begins with a comparison, and a compiler makes fifty instructions of the equivalent loop.
 #![allow(unsafe_code)]
 
-/// Which of at most 64 numbers, some times sixteen, equal `wanted`, a bit each.
+/// Returns which of at most 64 numbers, a multiple of sixteen, equal `wanted`, a bit each.
 #[inline]
 pub fn equal(numbers: &[u16], wanted: u16) -> u64 {
     let (sixteens, _) = numbers.as_chunks::<16>();
@@ -35,8 +35,8 @@ fn equal_of_sixteen(prints: &[u16; 16], print: u16) -> u64 {
     prints.iter().rev().fold(0, |found, known| found << 1 | u64::from(*known == print))
 }
 
-/// Does `work`. What is compiled into it makes use of the vectors that this processor has beyond those that all have, and
-/// of its instructions for single bits.
+/// Calls `work`. Code inlined into it uses the vectors that this processor has beyond the common ones, and its
+/// instructions for single bits.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub fn with_vectors<T>(work: impl FnOnce() -> T) -> T {
@@ -45,7 +45,7 @@ pub fn with_vectors<T>(work: impl FnOnce() -> T) -> T {
         && is_x86_feature_detected!("lzcnt")
         && is_x86_feature_detected!("popcnt");
     if has_bits && is_x86_feature_detected!("avx2") {
-        // SAFETY: this processor has all that `by_avx2` is compiled for, as was just asked.
+        // SAFETY: this processor has all features that `by_avx2` is compiled for, as the line above checks.
         return unsafe { by_avx2(work) };
     }
     work()
@@ -57,7 +57,7 @@ fn by_avx2<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Does `work`.
+/// Calls `work`.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
 pub fn with_vectors<T>(work: impl FnOnce() -> T) -> T {

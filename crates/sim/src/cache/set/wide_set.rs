@@ -1,9 +1,9 @@
-//! A set of up to 64 ways: as [`NarrowSet`](super::Narrow), with whole bytes for the order.
+//! A set of up to 64 ways: like [`NarrowSet`](super::NarrowSet), with whole bytes for the order.
 
 use super::vector_compare::equal;
 use super::{Rank, Set, ones};
 
-/// One set.
+/// A set of up to 64 ways.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct WideSet {
@@ -11,7 +11,7 @@ pub struct WideSet {
     prints: [u16; 64],
     /// The ways, from most to least recently used.
     order: [u8; 64],
-    /// By rank, a bit each.
+    /// The dirty ranks, a bit each.
     dirty: u64,
 }
 

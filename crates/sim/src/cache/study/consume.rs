@@ -6,7 +6,7 @@ use crate::Result;
 use crate::cache::CacheEvent;
 use crate::trace::EventSource;
 
-/// How far a study is.
+/// The progress of a study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StudyProgress {
     /// Events of the last level.
@@ -15,21 +15,21 @@ pub struct StudyProgress {
     pub accesses: u64,
 }
 
-/// How it ended.
+/// The end of a study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StudyEnd {
-    /// With the trace.
+    /// The trace ended.
     Whole,
-    /// Because whoever watches wanted it.
+    /// The caller of [`Study::consume`] stopped it.
     Stopped,
 }
 
 impl Study {
-    /// Takes all that `source` gives. `on_events` sees it first; `watch` is told how far it is, at least ten times a
-    /// second, and says whether to go on. What was seen before an error stays.
+    /// Applies all events of `source`. `on_events` sees each batch first. `watch` gets the progress at least ten times
+    /// a second, and returns false to stop. Events before an error stay applied.
     ///
     /// # Errors
-    /// The source's, or that of `on_events`; there is no thread to read it.
+    /// The errors of `source` and of `on_events`; the operating system cannot start a thread.
     pub fn consume(
         &mut self,
         source: Box<dyn EventSource>,

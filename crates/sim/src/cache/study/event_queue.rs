@@ -1,4 +1,5 @@
-//! Events that one thread gathers and another takes: so many at once where the first is quicker, and else what there is.
+//! A queue of events between a reading and a simulating thread: full batches if the reader is quicker, and otherwise
+//! whatever is there.
 
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,25 +13,25 @@ use crate::{Error, Result};
 /// Events that are simulated at once.
 const BATCH: usize = 1 << 20;
 
-/// So many wait; then the source is not asked for more.
+/// Events that may wait; then the source is not read further.
 const MOST: usize = 3 * BATCH;
 
-/// So long a batch is waited for.
-const LOOK: Duration = Duration::from_millis(100);
+/// The longest wait for a batch.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What is taken at once.
+/// A batch of events.
 #[derive(Default)]
 pub struct EventBatch {
     pub events: Vec<CacheEvent>,
     /// Accesses of the program so far.
     pub accesses: u64,
-    /// Whether the last line of the trace had no end.
+    /// True if the last line of the trace has no end.
     pub is_cut: bool,
-    /// How it ended, if it has.
+    /// The end of the source, if it was reached.
     pub end: Option<Result<()>>,
 }
 
-/// A source that is read by a thread of its own, until it is dropped.
+/// A source that is read by a thread of its own, until the queue is dropped.
 pub struct EventQueue {
     shared: Arc<QueueState>,
     reader: JoinHandle<()>,
@@ -38,7 +39,7 @@ pub struct EventQueue {
 
 #[derive(Default)]
 struct QueueState {
-    /// What waits, and whether anybody takes it.
+    /// The waiting events, and whether the queue still exists.
     state: Mutex<(EventBatch, QueueTaker)>,
     changed: Condvar,
 }
@@ -51,10 +52,10 @@ enum QueueTaker {
 }
 
 impl EventQueue {
-    /// Reads `source` from now on.
+    /// Starts to read `source`.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// The operating system cannot start a thread.
     pub fn of(source: Box<dyn EventSource>) -> Result<Self> {
         let shared = Arc::<QueueState>::default();
         let own = Arc::clone(&shared);
@@ -62,12 +63,12 @@ impl EventQueue {
         Ok(Self { shared, reader: reader.map_err(Error::io("starting a thread that reads the trace"))? })
     }
 
-    /// A batch; after a moment what there is, which may be nothing: a source may say nothing for long.
+    /// Waits a moment for a full batch and returns the waiting events, possibly none: a source may be silent for long.
     pub fn take(&self) -> EventBatch {
-        // Who has ended has told the end before, unless it panicked.
+        // A thread that has ended stored the end before, unless it panicked.
         let has_ended = self.reader.is_finished();
         let few = |state: &mut (EventBatch, QueueTaker)| state.0.events.len() < BATCH && state.0.end.is_none();
-        let waited = self.shared.changed.wait_timeout_while(self.shared.lock(), LOOK, few);
+        let waited = self.shared.changed.wait_timeout_while(self.shared.lock(), POLL_INTERVAL, few);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
         let EventBatch { accesses, is_cut, .. } = state.0;
         let events = Vec::with_capacity(BATCH + BATCH / 8);
@@ -103,7 +104,7 @@ impl QueueState {
             if !goes_on {
                 state.0.end = Some(more.map(drop));
             }
-            // For less nobody waits.
+            // The receiver waits for a full batch only.
             if !goes_on || state.0.events.len() >= BATCH {
                 self.changed.notify_all();
             }

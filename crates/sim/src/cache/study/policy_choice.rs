@@ -2,22 +2,22 @@
 
 use crate::{Error, Result};
 
-/// A policy that can be chosen.
+/// A policy that the user can choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyChoice {
     /// `lru`
     Lru,
     /// `protect-N`
     Protect {
-        /// The most recent ways that do not leave for being clean.
+        /// Most recent ways that are not replaced for being clean.
         protected: u32,
     },
-    /// `partitioned-PxW`: P partitions of W ways, each Protect-1 unless it is one way alone; `partitioned-PxW-protect-N`
-    /// for others
+    /// `partitioned-PxW`: P partitions of W ways, each Protect-1 unless it has one way; `partitioned-PxW-protect-N`
+    /// protects N
     Partitioned {
-        /// How many.
+        /// The number of partitions.
         partitions: u32,
-        /// Protected ways of each.
+        /// Protected ways of each partition.
         protected: u32,
     },
     /// `worth`
@@ -25,30 +25,30 @@ pub enum PolicyChoice {
 }
 
 impl PolicyChoice {
-    /// Whether a cache of so many ways can have it.
+    /// Refuses a policy that a cache of `ways` ways cannot have.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason.
     pub fn check(self, ways: u32) -> Result<()> {
-        let told = |why: String| Err(Error::Model(format!("{}: {why}", self.name(ways))));
+        let refuse = |why: String| Err(Error::Model(format!("{}: {why}", self.name(ways))));
         match self {
             Self::Lru | Self::Worth => Ok(()),
             Self::Protect { protected } if protected > ways => {
-                told(format!("{protected} ways cannot be protected of {ways}"))
+                refuse(format!("{protected} ways cannot be protected of {ways}"))
             }
             Self::Partitioned { partitions, .. }
                 if !partitions.is_power_of_two() || !ways.is_multiple_of(partitions) =>
             {
-                told(format!("{partitions} partitions are no power of two that divides {ways} ways"))
+                refuse(format!("{partitions} partitions are not a power of two that divides {ways} ways"))
             }
             Self::Partitioned { partitions, protected } if protected >= ways / partitions => {
-                told(format!("of {} ways at most {} can be protected", ways / partitions, ways / partitions - 1))
+                refuse(format!("of {} ways at most {} can be protected", ways / partitions, ways / partitions - 1))
             }
             _ => Ok(()),
         }
     }
 
-    /// Its name for a cache of so many ways.
+    /// Returns the name for a cache of `ways` ways.
     pub fn name(self, ways: u32) -> String {
         match self {
             Self::Lru => "lru".into(),
@@ -62,24 +62,25 @@ impl PolicyChoice {
     }
 }
 
-/// Numbers that a name may leave out.
+/// The numbers that a name may leave out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PolicyDefaults {
     /// Ways of a set.
     pub ways: u32,
-    /// Ways that are protected, over all partitions.
+    /// Protected ways, over all partitions.
     pub protected: u32,
-    /// Partitions.
+    /// The number of partitions.
     pub partitions: u32,
 }
 
 impl PolicyDefaults {
-    /// The paper's: a quarter of the ways is protected, and there are four partitions, if the ways allow it.
+    /// Returns the paper's numbers: a quarter of the ways is protected, and there are four partitions if the ways allow
+    /// it.
     pub fn of(ways: u32) -> Self {
         Self { ways, protected: ways / 4, partitions: if ways.is_multiple_of(4) { 4 } else { 1 } }
     }
 
-    /// The policies that are compared where none is named.
+    /// Returns the policies that are compared by default.
     pub fn usual(&self) -> Vec<PolicyChoice> {
         vec![
             PolicyChoice::Lru,
@@ -90,11 +91,11 @@ impl PolicyDefaults {
         ]
     }
 
-    /// The policy called `name`: `lru`, `protect`, `protect-N`, `partitioned`, `partitioned-PxW`,
+    /// Returns the policy called `name`: `lru`, `protect`, `protect-N`, `partitioned`, `partitioned-PxW`,
     /// `partitioned-PxW-protect-N`, `worth`.
     ///
     /// # Errors
-    /// When there is none of this name, or none for these ways.
+    /// No policy has this name, or a cache with these ways cannot have it.
     pub fn choice(&self, name: &str) -> Result<PolicyChoice> {
         let unknown = || {
             let there_are = "lru, protect-N, partitioned-PxW, partitioned-PxW-protect-N, worth; for example protect-4, partitioned-4x4";

@@ -1,4 +1,4 @@
-//! What came out, in the shape of `--json`.
+//! The results of a study, in the shape of `--json`.
 
 use serde::Serialize;
 
@@ -12,56 +12,56 @@ pub const READ_NJ: f64 = 0.078 * 28.0;
 /// nJ of a writeback: 773 mW for 150 ns.
 pub const WRITE_NJ: f64 = 0.773 * 150.0;
 
-/// What all policies did with a trace.
+/// The results of all policies on a trace.
 #[derive(Clone, Debug, Serialize)]
 pub struct StudyReport {
     /// The trace, or the program.
     pub trace: String,
-    /// The form that the trace was read as; of a program none.
+    /// The format in which the trace was read; of a program none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub form: Option<&'static str>,
-    /// What kept it from its end, if it did not come to it.
+    /// The reason why the study did not reach the end of the trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped: Option<&'static str>,
-    /// Accesses of the program, where they came from a source.
+    /// Accesses of the program, if the source counts them.
     pub accesses: u64,
     /// Events of the last level.
     pub events: u64,
     /// The levelling of `lifetime_runs_levelled`.
     pub levelling: &'static str,
-    /// What each policy did, LRU first.
+    /// The figures of each policy, LRU first.
     pub policies: Vec<PolicyFigures>,
-    /// What no policy can better.
+    /// The bound of all policies.
     pub bound: BoundFigures,
 }
 
-/// The bound.
+/// The bound of all policies.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct BoundFigures {
     /// Fewest writebacks.
     pub writebacks: u64,
 }
 
-/// What one policy did.
+/// The figures of one policy.
 #[derive(Clone, Debug, Serialize)]
 pub struct PolicyFigures {
-    /// Its name.
+    /// The name of the policy.
     pub policy: String,
-    /// Reads of lines that were not there.
+    /// Reads of lines that were not in the cache.
     pub read_misses: u64,
-    /// Writes of lines that were not there.
+    /// Writes of lines that were not in the cache.
     pub write_misses: u64,
-    /// Accesses to lines that were.
+    /// Accesses to lines that were in the cache.
     pub hits: u64,
     /// Lines written to memory.
     pub writebacks: u64,
-    /// Different ones.
+    /// Different lines written to memory.
     pub dirty_lines: u64,
     /// Writes of the line that was written most.
     pub max_line_writes: u64,
     /// Energy of the memory.
     pub energy_nj: f64,
-    /// Runs of the program until the first line of memory fails, under the levelling that was chosen.
+    /// Runs of the program until the first line of memory fails, under the chosen levelling.
     pub lifetime_runs: f64,
     /// The ratio of `lifetime_runs` to LRU's.
     pub lifetime_gain: f64,
@@ -73,23 +73,24 @@ pub struct PolicyFigures {
     pub lifetime_runs_levelled: f64,
     /// The ratio of `lifetime_runs_levelled` to LRU's.
     pub lifetime_gain_levelled: f64,
-    /// How much of the way from LRU's writebacks to the bound it goes, on a logarithmic scale: 0 is LRU, 1 the bound.
+    /// How much of the way from LRU's writebacks to the bound the policy covers, on a logarithmic scale: 0 is LRU, 1
+    /// the bound.
     pub gap_closed: Option<f64>,
     /// Accesses and writebacks by region of the cache.
     #[serde(skip)]
     pub regions: [RegionTraffic; 16],
-    /// How often each line was written to memory that was, by address.
+    /// How often each line was written to memory, of the lines that were written, by address.
     #[serde(skip)]
     pub writes: Vec<u64>,
 }
 
 impl PolicyFigures {
-    /// All misses.
+    /// Returns all misses.
     pub fn misses(&self) -> u64 {
         self.read_misses + self.write_misses
     }
 
-    /// How often a dirty line is written, on average (figure 2.1).
+    /// Returns how often a dirty line is written, on average (figure 2.1).
     pub fn rewrites(&self) -> f64 {
         self.writebacks as f64 / self.dirty_lines.max(1) as f64
     }
@@ -144,7 +145,7 @@ impl StudyReport {
         Self { trace: trace.into(), form: None, stopped: None, accesses, events, levelling, policies, bound }
     }
 
-    /// The figures of a policy.
+    /// Returns the figures of a policy.
     pub fn policy(&self, name: &str) -> Option<&PolicyFigures> {
         self.policies.iter().find(|one| one.policy == name)
     }
@@ -156,7 +157,7 @@ fn gain(runs: f64, of_lru: f64) -> f64 {
     if gain.is_nan() { 1.0 } else { gain }
 }
 
-/// None where LRU is the bound already.
+/// Returns the covered part of the way to the bound, or `None` if LRU is the bound already.
 fn closed(lru: u64, own: u64, least: u64) -> Option<f64> {
     let log = |over: u64, under: u64| (over as f64 / under as f64).ln();
     (lru > least && least > 0).then(|| log(lru, own) / log(lru, least))

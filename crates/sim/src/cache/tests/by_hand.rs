@@ -1,9 +1,9 @@
-//! Sequences with their answers worked out by hand, one for each rule.
+//! Sequences with answers worked out by hand, one for each rule.
 
 use super::{CacheEvent, PolicyChoice, model, shape, study};
 use crate::cache::{CacheModel, L1, PolicyFigures};
 
-/// `r3 w5`: a read of line 3, a write of line 5.
+/// Parses `r3 w5`: a read of line 3, a write of line 5.
 fn events(text: &str) -> Vec<CacheEvent> {
     let event = |word: &str| {
         let line = word[1..].parse().expect("a line");
@@ -12,7 +12,7 @@ fn events(text: &str) -> Vec<CacheEvent> {
     text.split_whitespace().map(event).collect()
 }
 
-/// One set of so many ways.
+/// Runs one set of `ways` ways.
 fn run(choice: PolicyChoice, ways: u32, text: &str) -> PolicyFigures {
     let report = study(model(shape(1, ways), &[choice]), &events(text));
     report.policy(&choice.name(ways)).expect("it was simulated").clone()
@@ -26,7 +26,7 @@ fn is(figures: &PolicyFigures, misses: (u64, u64), hits: u64, writebacks: u64) {
 
 const PROTECT_0: PolicyChoice = PolicyChoice::Protect { protected: 0 };
 
-/// All others are told beside it, wherever it was named.
+/// LRU comes first in the report, in whatever order the policies are named.
 #[test]
 fn lru_is_the_first_of_the_policies() {
     let choices = [PolicyChoice::Protect { protected: 0 }, PolicyChoice::Lru, PolicyChoice::Lru];
@@ -35,20 +35,20 @@ fn lru_is_the_first_of_the_policies() {
     assert_eq!(names, ["lru", "protect-0"]);
 }
 
-/// Definition 2: the least recent leaves, dirty or not; a hit makes most recent.
+/// Definition 2: the least recent line is replaced, dirty or not; a hit makes a line most recent.
 #[test]
 fn lru_evicts_the_least_recent() {
     is(&run(PolicyChoice::Lru, 2, "w1 r2 r3 r2 r1"), (3, 1), 1, 1);
     is(&run(PolicyChoice::Lru, 2, "w1 r2 r1 r3 r1"), (2, 1), 2, 1);
 }
 
-/// Definition 4: what is dirty at the end is written.
+/// Definition 4: a line that is dirty at the end is written.
 #[test]
 fn what_is_dirty_at_the_end_counts() {
     is(&run(PolicyChoice::Lru, 4, "w1 w2 r3 w1"), (1, 2), 1, 2);
 }
 
-/// Definition 3: clean ones leave first, though a dirty one is older; without clean ones the oldest.
+/// Definition 3: clean lines are replaced first, even if a dirty one is older; without clean lines the oldest.
 #[test]
 fn protect_0_evicts_clean_lines_first() {
     is(&run(PROTECT_0, 2, "w1 r2 r3 w1 r4 w1"), (3, 1), 2, 1);
@@ -56,7 +56,8 @@ fn protect_0_evicts_clean_lines_first() {
     is(&run(PROTECT_0, 4, "r1 w2 r3 w4 r5 r3"), (3, 2), 1, 2);
 }
 
-/// Definition 3: the two most recent are safe; the only clean lines are among them, so the oldest dirty one leaves.
+/// Definition 3: the two most recent lines are safe; the only clean lines are among them, so the oldest dirty one is
+/// replaced.
 #[test]
 fn protect_n_spares_the_most_recent() {
     let protect_2 = PolicyChoice::Protect { protected: 2 };
@@ -65,7 +66,7 @@ fn protect_n_spares_the_most_recent() {
     is(&run(protect_2, 4, "w1 r2 r3 r4 r5 w1 r3"), (4, 1), 2, 1);
 }
 
-/// With every way protected it is LRU.
+/// With every way protected the policy is LRU.
 #[test]
 fn the_ends_of_protect_n() {
     let text = "w1 r2 w3 r4 r5 w6 r1 w2 r3 w4 r5 r6 w1 r7 r2";
@@ -76,13 +77,13 @@ fn the_ends_of_protect_n() {
 /// Two partitions of two ways, Protect-1: even lines prefer the first, odd ones the second.
 const HALVES: PolicyChoice = PolicyChoice::Partitioned { partitions: 2, protected: 1 };
 
-/// Definition 3: the preferred partition's clean way goes although the other partition is empty.
+/// Definition 3: the preferred partition's clean way is replaced although the other partition is empty.
 #[test]
 fn a_miss_replaces_in_its_preferred_partition() {
     is(&run(HALVES, 4, "r0 r2 r4 r2 r0"), (4, 0), 1, 0);
 }
 
-/// 0 and 2 fill the first partition with dirty lines; 4 goes to the second, and so 0 and 2 stay.
+/// 0 and 2 fill the first partition with dirty lines; 4 goes to the second, so 0 and 2 stay.
 #[test]
 fn a_full_dirty_partition_sends_misses_elsewhere() {
     let figures = run(HALVES, 4, "w0 w2 r4 r6 r8 w0 w2");
@@ -90,14 +91,14 @@ fn a_full_dirty_partition_sends_misses_elsewhere() {
     assert_eq!(figures.regions.map(|region| region.accesses)[..2], [4, 3]);
 }
 
-/// Both partitions dirty: the preferred one's least recent leaves.
+/// Both partitions are dirty: the least recent line of the preferred one is replaced.
 #[test]
 fn without_a_clean_way_the_preferred_partitions_oldest_leaves() {
     is(&run(HALVES, 4, "w0 w2 w1 w3 r4 w1 w3 w2 w0"), (1, 5), 3, 5);
 }
 
-/// Four partitions of two ways. The first is full of dirty lines. The second has a clean unprotected way, the third
-/// one clean and one free, the fourth two free: the most wins, and of the third and the fourth the first.
+/// Four partitions of two ways. The first is full of dirty lines. The second has a clean unprotected way, the third one
+/// clean and one free, the fourth two free. The most clean ways win, and of the third and the fourth the first.
 #[test]
 fn the_partition_with_the_most_clean_ways_takes_it() {
     let quarters = PolicyChoice::Partitioned { partitions: 4, protected: 1 };
@@ -129,7 +130,7 @@ fn rewrites_lifetime_and_the_gap_to_the_bound() {
     assert_eq!(lru.rewrites(), 2.0);
 }
 
-/// Definition 1. One set of two ways: 1 and 3 are dirty, 5 pushes 1 out, its writeback comes before the read.
+/// Definition 1. One set of two ways: 1 and 3 are dirty, 5 replaces 1, whose writeback precedes the read.
 #[test]
 fn the_first_level_lets_misses_and_writebacks_through() {
     let (mut l1, mut seen) = (L1::new(2, 2), Vec::new());
@@ -143,8 +144,8 @@ fn the_first_level_lets_misses_and_writebacks_through() {
     l1.drain(|_| panic!("drained already"));
 }
 
-/// Definition 1: a read comes with the signature of who read, a writeback with that of who stored last, wherever in its
-/// set the line was then; who read it since is not told.
+/// Definition 1: a read carries the signature of the reading instruction, a writeback that of the last store, at any
+/// rank in the set. Later reads do not change it.
 #[test]
 fn signatures_are_those_of_who_read_and_of_who_stored_last() {
     let (mut l1, mut seen) = (L1::new(1, 2), Vec::new());

@@ -1,22 +1,22 @@
-//! Caches as lists, as the definitions say it and no faster.
+//! Caches as lists, written as the definitions say and no faster.
 
 use super::{PolicyChoice, naive_worth};
 use crate::cache::CacheEvent;
 
-/// What it counts.
+/// The counts of a naive cache.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     pub read_misses: u64,
     pub write_misses: u64,
     pub hits: u64,
-    /// Lines in the order of their writebacks while it runs, then sorted what was left.
+    /// Lines in the order of their writebacks during the run, then the remaining ones, sorted.
     pub written: Vec<u64>,
 }
 
-/// Lines from most to least recent, with whether they are dirty.
+/// Lines from the most to the least recent, and whether they are dirty.
 type Recency = Vec<(u64, bool)>;
 
-/// Every set is its partitions, one where there are none.
+/// Runs a policy. Every set is a list of partitions, one if the policy has no partitions.
 pub fn run(choice: PolicyChoice, sets: u64, ways: usize, events: &[CacheEvent]) -> Counted {
     let (partitions, protected) = match choice {
         PolicyChoice::Lru => (1, ways),
@@ -53,12 +53,12 @@ pub fn run(choice: PolicyChoice, sets: u64, ways: usize, events: &[CacheEvent]) 
     counted
 }
 
-/// The least recent clean one that is not protected.
+/// Returns the least recent clean line that is not protected.
 fn clean(part: &Recency, protected: usize) -> Option<usize> {
     (protected..part.len()).rev().find(|at| !part[*at].1)
 }
 
-/// The partition that takes a line.
+/// Returns the partition that takes a line.
 fn choose(set: &[Recency], preferred: usize, ways: usize, protected: usize) -> usize {
     let takes = |part: &Recency| part.len() < ways || clean(part, protected).is_some();
     if takes(&set[preferred]) {
@@ -69,7 +69,7 @@ fn choose(set: &[Recency], preferred: usize, ways: usize, protected: usize) -> u
     set.iter().position(|part| takes(part) && Some(room(part)) == most).unwrap_or(preferred)
 }
 
-/// Every way of choosing intervals, tried: the bound by definition, for a few writes of one set.
+/// Tries every choice of intervals: the bound by definition, of a few writes of one set.
 pub fn fewest(ways: usize, events: &[CacheEvent]) -> u64 {
     let writes: Vec<u64> = events.iter().filter(|event| event.is_write()).map(|event| event.line()).collect();
     let next = |at: usize| writes[at + 1..].iter().position(|line| *line == writes[at]).map(|more| at + 1 + more);
@@ -82,8 +82,8 @@ pub fn fewest(ways: usize, events: &[CacheEvent]) -> u64 {
     writes.len() as u64 - u64::from(most.unwrap_or(0))
 }
 
-/// Definition 1: what a first level lets through of these, and what it writes back when it is drained. A set is its lines
-/// from most to least recent, each with who touched it and whether it is dirty.
+/// Definition 1: returns the events that a first level passes on for `events`, and its writebacks when it is drained. A
+/// set is its lines from the most to the least recent, each with its signature and whether it is dirty.
 pub fn first_level(sets: u64, ways: usize, events: &[CacheEvent]) -> Vec<CacheEvent> {
     let mut through = Vec::new();
     let mut all = vec![Vec::<CacheEvent>::new(); sets as usize];

@@ -1,46 +1,47 @@
-//! `worth` as its rules say it: every line's story is kept whole, and all that is learned is worked out from lists.
+//! The policy `worth` as its rules say: every line's history is kept whole, and everything learned is computed from
+//! lists.
 
 use std::collections::HashMap;
 
 use super::naive::Counted;
 use crate::cache::CacheEvent;
 
-/// Where ages begin, in steps.
+/// The first step of each age.
 const EDGES: [u64; 21] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128, 256];
 
-/// The age of what was so many steps ago.
+/// Returns the age of an event that was `steps` steps ago.
 fn after(steps: u64) -> usize {
     EDGES.iter().rposition(|edge| *edge <= steps.min(255)).expect("it begins with 0")
 }
 
-/// The age of a line with the next step of its set: an age of four steps ends with every fourth.
+/// Returns the age of a line after the next step of its set: an age of four steps ends with every fourth.
 fn older(age: usize, step: u64) -> usize {
     let ends = age < 19 && step.is_multiple_of(EDGES[age + 1] - EDGES[age]);
     age + usize::from(ends)
 }
 
-/// Whether a set is watched: the first of the first 32, the second of the next, and so on.
+/// Returns true if a set is watched: the first of the first 32, the second of the next, and so on.
 fn is_watched(set: usize) -> bool {
     set % 32 == set / 32 % 32
 }
 
-/// Lines that have to be new before a class is learned anew.
+/// New lines after which a class is learned again.
 const FRESH: u64 = 16;
 
-/// What a line is taken for: the signature, and its story.
+/// The class of a line: the signature and its history.
 type Class = (u8, usize);
 
-/// What is known of a line that is there.
+/// The state of a line in a set.
 #[derive(Clone, Copy, Debug)]
 struct Story {
     line: u64,
     used: (Class, usize),
-    /// If it is dirty.
+    /// The class and age of the last write, if the line is dirty.
     written: Option<(Class, usize)>,
     found: bool,
 }
 
-/// What is known of one that was asked for, by the clock of its set.
+/// The state of a remembered line, by the clock of its set.
 #[derive(Clone, Copy, Debug)]
 struct Ghost {
     print: u64,
@@ -48,12 +49,12 @@ struct Ghost {
     written: Option<(Class, u64)>,
 }
 
-/// Per class and age: came back, lost; 16 a line.
+/// Counts for each class and age: lines that came back, lines that were lost; 16 a line.
 type Tally = HashMap<Class, [(u64, u64); 20]>;
 
 struct Reuse {
     tally: Tally,
-    /// What was counted of a class when it was learned last.
+    /// The count of a class after its last learning.
     known: HashMap<Class, u64>,
     worth: HashMap<Class, Vec<u64>>,
 }
@@ -115,23 +116,23 @@ fn plans(chances: &[f32; 20]) -> Vec<u64> {
     (0..20).map(|from| (from..20).map(|to| until(from, to)).max().expect("twenty")).collect()
 }
 
-/// One bank.
+/// One bank of sets.
 struct Bank {
     ways: usize,
-    /// Of the kind of its sets.
+    /// The most ways of this kind of set.
     ways_max: usize,
     sets: Vec<Vec<Story>>,
-    /// What would be in the sets that are watched, had what was learned always been trusted; lines by hash.
+    /// The lines of the watched sets if the learned worth had always been trusted; lines by hash.
     own: Vec<Vec<Story>>,
     clocks: Vec<u64>,
     ghosts: Vec<Vec<Ghost>>,
     used: Reuse,
     written: Reuse,
-    /// What LRU would have in each set, by hash, and whether it is dirty.
+    /// The lines of each set under LRU, by hash, and whether they are dirty.
     shadows: Vec<Vec<(u64, bool)>>,
     misses: i64,
     writebacks: i64,
-    /// What may be lost of what was saved beside LRU, in parts of 128.
+    /// The savings over LRU that may be lost, in parts of 128.
     budget: Budget,
     seen: u64,
     counted: Counted,
@@ -145,12 +146,12 @@ struct Budget {
     trusting: i64,
 }
 
-/// What ghosts are known by: two lines may be taken for one.
+/// Returns the hash of a ghost: two lines may have the same.
 fn print(line: u64) -> u64 {
     line.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 48
 }
 
-/// Of a writeback, in sixteenths of a miss.
+/// Weights of a writeback, in sixteenths of a miss.
 const WEIGHTS: [u64; 24] =
     [8, 10, 11, 13, 16, 19, 23, 27, 32, 38, 45, 54, 64, 76, 91, 108, 128, 152, 181, 215, 256, 304, 362, 431];
 
@@ -178,12 +179,13 @@ impl Bank {
         WEIGHTS[(self.misses.max(0) / (8 * 64)) as usize]
     }
 
-    /// Of 16 parts: the more, the more writebacks beyond four were saved; none while the bank does as LRU.
+    /// Returns the trust, up to 16 parts: it grows with the writebacks saved beyond four, and is 0 while the bank
+    /// follows LRU.
     fn trust(&self) -> u64 {
         if self.does_as_lru() { 0 } else { (self.writebacks - 4).clamp(0, 16) as u64 }
     }
 
-    /// While misses are owed, or nothing is left to lose.
+    /// Returns true while misses are owed, or nothing is left to lose.
     fn does_as_lru(&self) -> bool {
         let at_risk = |all: &[Vec<Story>], name: fn(u64) -> u64| -> i64 {
             128 * (0..all.len()).map(|set| self.at_risk(set, &all[set], name)).sum::<i64>()
@@ -193,19 +195,19 @@ impl Bank {
         self.misses < 0 || misses < 0 || writebacks < 0 || !is_covered
     }
 
-    /// Dirty lines that LRU would have in a set, and that are not among `stories` and dirty.
+    /// Returns the number of lines of a set that are dirty under LRU and not dirty among `stories`.
     fn at_risk(&self, set: usize, stories: &[Story], name: fn(u64) -> u64) -> i64 {
         let dirty = |story: &Story| story.written.is_some() && self.shadows[set].contains(&(name(story.line), true));
         let held = stories.iter().filter(|story| dirty(story)).count();
         (self.shadows[set].iter().filter(|one| one.1).count() as i64 - held as i64).max(0)
     }
 
-    /// Steps of the set so far: of four accesses, or of sixteen.
+    /// Returns the steps of the set so far: of four accesses, or of sixteen.
     fn steps(&self, set: usize) -> u64 {
         self.clocks[set] / self.step()
     }
 
-    /// The step that begins with this access, if one does.
+    /// Returns the step that begins with this access, if one does.
     fn step_begun(&self, set: usize) -> Option<u64> {
         self.clocks[set].is_multiple_of(self.step()).then(|| self.steps(set))
     }
@@ -214,8 +216,8 @@ impl Bank {
         self.ways_max as u64 / 4
     }
 
-    /// The place of the line that is worth least in a full set, where one counts for so many parts of 16: the least recent
-    /// clean one of the last `asked`, or the last.
+    /// Returns the place of the line of the least worth in a full set. The least recent clean line of the last `asked`
+    /// lines, or the last line, counts for `trust` parts of 16.
     fn least(&self, stories: &[Story], trust: u64, asked: usize) -> usize {
         let mut last = (self.ways - asked..self.ways).rev();
         let own = last.find(|place| stories[*place].written.is_none()).unwrap_or(self.ways - 1);
@@ -270,7 +272,7 @@ impl Bank {
         }
     }
 
-    /// What the shadows do: that of LRU, and that of what was learned.
+    /// Updates the two shadows: under LRU, and under the learned worth.
     fn watch(&mut self, set: usize, event: CacheEvent) {
         let (print, is_write) = (print(event.line()), event.is_write());
         let shadow = &mut self.shadows[set];
@@ -338,7 +340,7 @@ fn grow_older(stories: &mut [Story], step: Option<u64>) {
     }
 }
 
-/// What is known of a line after an access.
+/// Returns the state of a line after an access.
 fn renewed(before: Option<Story>, event: CacheEvent) -> Story {
     let (signature, is_write) = (event.signature() / 2, event.is_write());
     let is_dirty = is_write || before.is_some_and(|before| before.written.is_some());
@@ -355,7 +357,7 @@ fn renewed(before: Option<Story>, event: CacheEvent) -> Story {
     Story { line: event.line(), used, written, found }
 }
 
-/// Each bank by itself: line `n` is in bank `n % 4`, or in one of as many as there are sets.
+/// Runs each bank by itself: line `n` is in bank `n % 4`, or in one of as many banks as there are sets.
 pub fn run(sets: u64, ways: usize, events: &[CacheEvent]) -> Counted {
     let banks = sets.min(4);
     let mut all: Vec<Bank> = (0..banks).map(|_| Bank::new(ways, (sets / banks) as usize)).collect();

@@ -1,10 +1,10 @@
-//! What is asked of a policy is asked in a release too: a bank of sets with room for more would count nonsense.
+//! The rules of a policy are checked in a release too: a bank of sets with room for more ways would count nonsense.
 
 use super::{CacheEvent, shape};
 use crate::cache::policy::{LineMiss, Policy};
 use crate::cache::{Bank, BankGeometry, NarrowSet, Rank, Set, WideSet};
 
-/// Says always the same.
+/// A policy that always gives the same answers.
 struct Says {
     victim: Rank,
     window: Option<u32>,
@@ -20,7 +20,7 @@ impl Policy for Says {
     }
 }
 
-/// What a bank of 12 ways panics with.
+/// Returns the panic message of a bank of 12 ways.
 fn told<S: Set>(victim: Rank, window: Option<u32>) -> Option<String> {
     let geometry = BankGeometry::of(shape(1, 12)).expect("a cache");
     let run = || Bank::<_, S>::of(geometry, Says { victim, window }).run(&[CacheEvent::read(1), CacheEvent::read(2)]);

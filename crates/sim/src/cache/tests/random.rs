@@ -1,4 +1,4 @@
-//! Random traces: as the naive models, the bound below all, the same on any number of threads.
+//! Random traces: compared with the naive models, the bound below all, the same on any number of threads.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -22,8 +22,8 @@ fn events(lines: u64, length: usize) -> impl Strategy<Value = Vec<CacheEvent>> {
     })
 }
 
-/// Lines that are read and written now and then, some always and most in phases, and others that pass by: by as many
-/// kinds of instructions, of three each, not all of which are told apart.
+/// Returns events of lines that are read and written now and then, some always and most in phases, and of other lines
+/// that are used once. As many kinds of instructions, of three each, access them; not all have distinct signatures.
 fn phases(seed: u64, length: u64) -> Vec<CacheEvent> {
     let mut state = seed;
     let mut below = |most: u64| {
@@ -91,13 +91,13 @@ proptest! {
         is_as_naive(1 << sets, [1, 2, 4, 8, 12, 16][ways], &events)?;
     }
 
-    /// The same of sets of more than 16 ways; fewer of them, so that they fill.
+    /// Sets of more than 16 ways are the same; fewer of them, so that they fill.
     #[test]
     fn every_policy_of_wide_sets_is_as_its_naive_model(events in events(900, 2500), ways in 0_usize..5, sets in 0_u32..3) {
         is_as_naive(1 << sets, [17, 20, 32, 48, 64][ways], &events)?;
     }
 
-    /// Definition 7, on what can be tried out.
+    /// Definition 7, for cases that are small enough to try all choices.
     #[test]
     fn the_bound_is_the_best_choice_there_is(events in events(6, 24), ways in 1_u32..5) {
         let report = study(model(shape(1, ways), &[]), &events);

@@ -1,16 +1,16 @@
-//! `worth` on sequences whose outcome can be told.
+//! The policy `worth` on sequences whose outcome is known.
 
 use super::{CacheEvent, PolicyChoice, model, shape, study};
 use crate::cache::PolicyFigures;
 
-/// What LRU, Protect-0 and `worth` do in one set of so many ways.
+/// Returns the figures of LRU, Protect-0 and `worth` in one set of `ways` ways.
 fn beside(ways: u32, events: &[CacheEvent]) -> [PolicyFigures; 3] {
     let choices = [PolicyChoice::Lru, PolicyChoice::Protect { protected: 0 }, PolicyChoice::Worth];
     let report = study(model(shape(1, ways), &choices), events);
     choices.map(|choice| report.policy(&choice.name(ways)).expect("it was simulated").clone())
 }
 
-/// Rule 1: before anything is learned it is Protect-6 of eight ways.
+/// Rule 1: before anything is learned the policy is Protect-6 of eight ways.
 #[test]
 fn at_first_a_clean_one_of_the_least_recent_leaves() {
     let events: Vec<CacheEvent> = (0..250_u64)
@@ -26,7 +26,7 @@ fn at_first_a_clean_one_of_the_least_recent_leaves() {
     assert_ne!(of(choices[2]), of(choices[0]));
 }
 
-/// Two lines are written every twelve accesses; between, ten are written that never come back. There is room for
+/// Two lines are written every twelve accesses; between them ten are written that never come back. There is room for
 /// eight: LRU and Protect-0 write everything back, all the time.
 #[test]
 fn lines_that_are_rewritten_stay_and_those_that_pass_by_do_not() {
@@ -37,8 +37,8 @@ fn lines_that_are_rewritten_stay_and_those_that_pass_by_do_not() {
     assert!(worth.writebacks < 20_500, "{} of 24000, of which 20000 cannot be saved", worth.writebacks);
 }
 
-/// Twelve lines, written in a circle, in eight ways: LRU never finds one. Those that stay until their turn are found.
-/// Where they are read, no writeback is to be saved, and nothing is dared.
+/// Twelve lines, written in a circle, in eight ways: LRU never hits. Lines that stay until their turn hit. If the lines
+/// are read, no writeback can be saved, and the policy risks nothing.
 #[test]
 fn a_part_of_a_circle_stays_where_it_is_written() {
     let circle = |is_write| (0..24_000).map(|n| CacheEvent::new(n % 12, is_write, 0)).collect::<Vec<_>>();
@@ -49,8 +49,8 @@ fn a_part_of_a_circle_stays_where_it_is_written() {
     assert_eq!(worth.hits, 0);
 }
 
-/// Half of the ways would be enough for what is read, all for what is written. Keeping what is written costs reads
-/// that LRU finds: no more of them are given up than is allowed.
+/// Half of the ways would suffice for the lines that are read, all for the lines that are written. Keeping the written
+/// lines costs reads that hit under LRU: no more of them are lost than is allowed.
 #[test]
 fn misses_stay_within_what_is_allowed() {
     let event = |n: u64| match n % 4 {
@@ -63,8 +63,8 @@ fn misses_stay_within_what_is_allowed() {
     assert!(worth.misses() as f64 <= 1.05 * lru.misses() as f64 + 2500.0, "{} {}", worth.misses(), lru.misses());
 }
 
-/// Lines that pass by, and lines that are written at any time; then the instruction whose lines passed by writes lines in
-/// a circle that fits. What was learned of it says that they do not come back.
+/// Returns accesses to lines that are used once, and to lines that are written at any time; then the instruction of the
+/// former writes lines in a circle that fits. The learned worth says that its lines do not come back.
 fn turn() -> Vec<CacheEvent> {
     let mut state = 1_u64;
     let mut below = |most: u64| {
@@ -81,8 +81,8 @@ fn turn() -> Vec<CacheEvent> {
     events
 }
 
-/// After a turn lines leave that LRU would have kept. No more of them are written or missed than may be lost: without a
-/// budget there were 9 % more.
+/// After a turn lines are replaced that LRU would have kept. No more of them are written or missed than may be lost:
+/// without a budget there were 9 % more.
 #[test]
 fn a_turn_costs_no_more_than_may_be_lost() {
     let report = study(model(shape(512, 16), &[PolicyChoice::Worth]), &turn());

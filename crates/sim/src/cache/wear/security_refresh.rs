@@ -1,5 +1,5 @@
-//! Security refresh: in each round line `n` is at place `n ^ key`. So what a place endures is a convolution over XOR of
-//! how often each key was drawn with how often each line is written, which the Walsh-Hadamard transform gives at once.
+//! Security refresh: in each round line `n` is at place `n ^ key`. So the wear of a place is a convolution over XOR: of
+//! how often each key was drawn with how often each line is written. The Walsh-Hadamard transform computes it at once.
 
 use super::{SplitMix, WearModel, WearRounds, last_survived};
 
@@ -18,17 +18,17 @@ pub fn runs(wear: &WearModel, writes: &[u64]) -> f64 {
     rounds.runs(alive as f64 + part)
 }
 
-/// States that are kept to go on from: the first one, and two near where is looked.
+/// States that are kept to continue from: the first one, and two near the current search.
 const KEPT: usize = 3;
 
 struct RefreshedMemory {
     /// The transform of how often each line is written.
     spectrum: Vec<i128>,
-    /// By rounds; the first of none.
+    /// The kept states, ordered by rounds; the first has none.
     kept: Vec<DrawnKeys>,
 }
 
-/// How often each key was drawn in so many rounds.
+/// How often each key was drawn in `rounds` rounds.
 #[derive(Clone)]
 struct DrawnKeys {
     rounds: u64,
@@ -46,7 +46,7 @@ impl RefreshedMemory {
         Self { spectrum, kept }
     }
 
-    /// For each place the sum, over so many rounds, of how often a run writes the line that was there.
+    /// Returns for each place the sum, over `rounds` rounds, of how often a run writes the line that was there.
     fn worn(&mut self, rounds: u64) -> Vec<u128> {
         let places = self.spectrum.len();
         let before = self.kept.partition_point(|drawn| drawn.rounds <= rounds);
@@ -67,7 +67,7 @@ impl RefreshedMemory {
     }
 }
 
-/// Walsh and Hadamard's; twice is times the length.
+/// The Walsh-Hadamard transform; applied twice it multiplies by the length.
 fn transform(values: &mut [i128]) {
     let mut half = 1;
     while half < values.len() {

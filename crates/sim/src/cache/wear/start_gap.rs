@@ -1,6 +1,7 @@
-//! Start-gap: in a ring of places, one more than there are lines, the free one moves back step by step; when it has
-//! passed all lines, which is a round, each has moved on by one place, and the free one too. So a place endures a line,
-//! then the one before it, and so on: sums over neighbours, which prefix sums give for any number of rounds.
+//! Start-gap: in a ring of places, one more than there are lines, the free place moves back step by step. When it has
+//! passed all lines, which is a round, each line has moved on by one place, and so has the free place. So a place
+//! endures a line, then the line before it, and so on: prefix sums give these sums of neighbours for any number of
+//! rounds.
 
 use std::iter::once;
 
@@ -22,7 +23,7 @@ pub fn runs(wear: &WearModel, writes: &[u64]) -> f64 {
     rounds.runs(alive as f64 + part)
 }
 
-/// Sums of a ring: what each line wears in a round, its copy too, and nothing for the free place.
+/// Prefix sums around the ring: the wear of each line in a round, including its copy, and nothing for the free place.
 struct RingSums(Vec<u128>);
 
 impl RingSums {
@@ -35,7 +36,7 @@ impl RingSums {
         Self(once(0).chain(wear).chain(once(0)).map(sum_with).collect())
     }
 
-    /// The wear of `place` by its line and by those before it, `count` in all, going round.
+    /// Returns the wear of `place` by its line and the lines before it, `count` in all, around the ring.
     fn at(&self, place: usize, count: u64) -> u128 {
         let places = self.0.len() as u64 - 1;
         let (whole, rest) = (u128::from(count / places), (count % places) as usize);

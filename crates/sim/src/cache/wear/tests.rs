@@ -1,4 +1,4 @@
-//! The engine beside memories that are replayed write by write (definition 6 of the cache).
+//! The calculation compared with memories that are replayed write by write (definition 6 of the cache).
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn wear(levelling: Levelling) -> WearModel {
     WearModel { levelling, endurance: ENDURANCE, period: 4, seed: 7 }
 }
 
-/// One run of a program, shorter than a round, spread evenly: line n is written `writes[n]` times.
+/// Returns one run of a program, shorter than a round, spread evenly: line n is written `writes[n]` times.
 fn program(writes: &[u64]) -> Vec<usize> {
     let mut at: Vec<(u64, usize)> = Vec::new();
     for (line, count) in writes.iter().enumerate() {
@@ -18,7 +18,8 @@ fn program(writes: &[u64]) -> Vec<usize> {
     at.into_iter().map(|(_, line)| line).collect()
 }
 
-/// Start-gap as its authors drew it: N lines in N + 1 places, the gap goes down one place each `period` writes.
+/// Replays start-gap as its authors drew it: N lines in N + 1 places, the gap moves down one place each `period`
+/// writes.
 fn replayed_start_gap(wear: WearModel, writes: &[u64]) -> f64 {
     let lines = writes.len();
     let (mut start, mut gap, mut since, mut done) = (0, lines, 0, 0_u64);
@@ -46,7 +47,7 @@ fn replayed_start_gap(wear: WearModel, writes: &[u64]) -> f64 {
     done as f64 / program.len() as f64
 }
 
-/// Rounds of `lines * period` writes, each under its key, with a copy of every line.
+/// Replays rounds of `lines * period` writes, each under its key, with a copy of every line.
 fn replayed_refresh(wear: WearModel, writes: &[u64]) -> f64 {
     let places = writes.len().next_power_of_two();
     let (mut random, mut worn, mut done) = (SplitMix(wear.seed), vec![0; places], 0_u64);
@@ -79,7 +80,7 @@ fn programs() -> [Vec<u64>; 6] {
     ]
 }
 
-/// Found from both sides, it is what looking in the middle finds, however rough the way to the limit.
+/// The search from both sides finds the same round as bisection, for any shape of the curve.
 #[test]
 fn the_last_survived_round_is_found() {
     let mut random = SplitMix(7);
@@ -116,7 +117,7 @@ fn without_levelling_the_line_written_most_decides() {
     assert!(wear(Levelling::SecurityRefresh).runs(&[0, 0]).is_infinite());
 }
 
-/// What a smaller endurance would say: too few rounds fit for a hot line to be levelled.
+/// A smaller endurance would mislead: too few rounds fit for a hot line to be levelled.
 #[test]
 fn levelling_needs_a_real_endurance() {
     let mut writes = vec![1; 4096];

@@ -15,7 +15,7 @@ fn counts_are_those_of_a_map() {
     assert_eq!(writes.iter().collect::<HashMap<_, _>>(), map);
 }
 
-/// A rest that is full is no count of its own: 255 is told before the next write, 256 and 510 after.
+/// The count is right around each carry: at 255 before the next write, at 256 and 510 after.
 #[test]
 fn a_count_is_carried_when_it_is_full() {
     let mut writes = WriteCounts::new(0);

@@ -1,7 +1,7 @@
 use super::*;
 use crate::ftl::tests::Random;
 
-/// PL4, with blocks of one word of bits, of part of one, and of more than one, of random writes and trims.
+/// PL4, with blocks of one word of bits, of part of a word, and of more than one, under random writes and trims.
 #[test]
 fn pl4_what_is_noted_as_valid_is_what_the_map_names() {
     for block_pages in [5, 64, 130] {

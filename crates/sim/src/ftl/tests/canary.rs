@@ -1,4 +1,4 @@
-//! Layers with a planted fault each: the drive finds it, or its check is worth nothing (TL1, TL2).
+//! Layers with one planted fault each: the drive must detect it (TL1, TL2).
 
 use super::super::{
     Flash, FlashDrive, FlashPage, FlashTiming, HostPage, LayerFault, PageLevel, Translation, VictimChoice,
@@ -9,11 +9,11 @@ use crate::Error;
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
     None,
-    /// Tells where the version before was, as after a merge that took an older copy.
+    /// Returns the place of the previous version, as after a merge that copied an older version.
     Stale,
     /// Forgets that a page was written.
     Forgets,
-    /// Tells where a trimmed page was.
+    /// Returns the place of a trimmed page.
     Spurious,
     /// Programs a page twice.
     Overwrites,

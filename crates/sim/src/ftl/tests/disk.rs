@@ -1,4 +1,4 @@
-//! The simulated drive as a disk: its data is that of the disk below, its figures those of the requests.
+//! The simulated drive as a disk: the data is that of the disk below, the figures follow the requests.
 
 use ferrite_disk::{Access, Disk, RamDisk, Zeroing};
 use ferrite_memory::Span;
@@ -28,13 +28,13 @@ fn a_request_counts_every_page_that_it_touches() {
         disk.read(1024, &mut [0; 512]).unwrap();
         let figures = disk.figures().unwrap();
         assert_eq!((figures.host_writes, figures.host_reads, figures.trimmed_pages), (3, 1, 0), "{scheme:?}");
-        // Half a page is not given up with a trim; zeros that keep their space are a write.
+        // A trim of half a page frees nothing; zeros that keep their space are a write.
         disk.trim(Span::new(512, 2048), Access::Cached).unwrap();
         disk.write_zeroes(Span::new(4096, 1024), Zeroing { keep_space: true, ..Zeroing::default() }).unwrap();
         disk.write_zeroes(Span::new(4096, 1024), Zeroing::default()).unwrap();
         let figures = disk.figures().unwrap();
         assert_eq!((figures.host_writes, figures.trimmed_pages), (4, 2), "{scheme:?}");
-        // Of half a page, one and a half, and a part of one the zeros are new content.
+        // Zeros in a part of a page are new content: half a page, one and a half, and a part of one.
         for (at, len) in [(512, 512), (2560, 1536), (8704, 512)] {
             disk.write_zeroes(Span::new(at, len), Zeroing::default()).unwrap();
         }

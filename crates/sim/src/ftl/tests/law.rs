@@ -1,6 +1,6 @@
 //! FAST's law: with R pages of random log and B data blocks, uniform random writes cost 1 / (R/B + 1) merges each. A
-//! block is merged, waits B writes for its next page, and R more until that is reclaimed; that few pages are written twice
-//! meanwhile is where the law holds.
+//! block is merged, waits B writes for its next page, and R more until that is reclaimed. The law holds while few pages
+//! are written twice in that time.
 
 use super::super::{FtlScheme, HostPage};
 use super::{Random, drive, shape};
@@ -19,7 +19,7 @@ fn random_writes_merge_as_often_as_the_law_says() {
                 let figures = drive.figures().expect("whole");
                 before = (figures.host_writes, figures.full_merges);
             }
-            // First pages go to the sequential log, of which the law does not speak.
+            // First pages go to the sequential log, which the law does not cover.
             let page = random.below(blocks) * BLOCK_PAGES + 1 + random.below(BLOCK_PAGES - 1);
             drive.write(HostPage(page)).expect("in range");
         }

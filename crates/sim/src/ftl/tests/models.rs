@@ -1,4 +1,4 @@
-//! Both schemes beside their plain descriptions: the same requests, the same figures.
+//! Both schemes compared with their plain descriptions: the same requests, the same figures.
 
 use proptest::prelude::*;
 
@@ -18,7 +18,7 @@ enum Op {
 fn ops() -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
         8 => any::<u32>().prop_map(Op::Write),
-        // Few pages, often.
+        // A few pages, written often.
         4 => (0_u32..12).prop_map(Op::Write),
         3 => (any::<u32>(), 1_u32..12).prop_map(|(page, count)| Op::Run(page, count)),
         1 => any::<u32>().prop_map(Op::Trim),
@@ -26,7 +26,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 0..600)
 }
 
-/// The pages of the operations, one by one, and whether each is written or trimmed.
+/// Returns the pages of the operations, one by one, and whether each is written or trimmed.
 fn requests(ops: &[Op], shape: FlashShape) -> Vec<(u32, bool)> {
     let pages = shape.host_pages();
     let of = |op: &Op| match *op {
@@ -78,7 +78,7 @@ fn fast_is_as_described(shape: FlashShape, log_blocks: u32, ops: &[Op]) -> Resul
 proptest! {
     #![proptest_config(support::cases(64))]
 
-    /// PL1 to PL3, TL2, TL3, for every choice of victims.
+    /// PL1 to PL3, TL2, TL3, with every choice of victims.
     #[test]
     fn page_level_does_what_its_rules_say(
         ops in ops(), blocks in 1_u32..12, extra in 4_u32..8, pages in 1_u32..9, choice in 0_usize..3

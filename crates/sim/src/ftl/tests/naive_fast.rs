@@ -1,5 +1,5 @@
-//! FAST written down as plainly as can be: blocks are lists of what was programmed, and the newest version of a page
-//! is looked for everywhere.
+//! FAST written as plainly as can be: blocks are lists of programmed pages, and the newest version of a page is
+//! searched everywhere.
 
 use super::super::FlashShape;
 
@@ -10,7 +10,7 @@ pub(super) struct NaiveFast {
     pages: u32,
     log_blocks: usize,
     data: Vec<Slots>,
-    /// Who owns the sequential log, and its pages in order.
+    /// The owner of the sequential log, and its pages in order.
     sequential: Option<(u32, Vec<(u32, u64)>)>,
     random: Vec<Vec<(u32, u64)>>,
     newest: Vec<Option<u64>>,
@@ -72,7 +72,7 @@ impl NaiveFast {
         self.newest[page as usize] = None;
     }
 
-    /// The newest version of each page of `owner` from `offset`; all but the new one are copied.
+    /// Collects the newest version of each page of `owner` from `offset`; all except the new one are copied.
     fn gather(&mut self, owner: u32, offset: usize, new: Option<(u32, u64)>) -> Slots {
         let first = owner * self.pages;
         let newest = (first..first + self.pages).skip(offset).map(|page| match new {
@@ -94,7 +94,7 @@ impl NaiveFast {
         self.counts[3] += 1;
     }
 
-    /// No write has version 0.
+    /// Drops copies in the log: no write has version 0.
     fn forget_log_copies(&mut self, owner: u32) {
         self.random.iter_mut().flatten().filter(|(page, _)| page / self.pages == owner).for_each(|it| it.1 = 0);
     }

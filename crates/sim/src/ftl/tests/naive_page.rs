@@ -1,16 +1,16 @@
-//! The page-level scheme written down as plainly as can be: every page says itself what it holds, and every choice
-//! looks at everything.
+//! The page-level scheme written as plainly as can be: every page stores its own content, and every choice examines
+//! everything.
 
 use super::super::{FlashShape, VictimChoice};
 
 #[derive(Clone, Default)]
 struct NaiveBlock {
-    /// What was programmed, in order: the host's page, and which write of the run it was.
+    /// The programmed pages, in order: the host's page, and the number of the write.
     pages: Vec<(u32, u64)>,
     erases: u32,
-    /// When it was filled, for FIFO, in events.
+    /// The time when the block was filled, for FIFO, in events.
     filled: u64,
-    /// The write at which it last changed, for ages, and which event that was.
+    /// The write at which the block last changed, for ages, and the event.
     changed: (u64, u64),
 }
 
@@ -19,7 +19,7 @@ pub(super) struct NaivePage {
     choice: VictimChoice,
     blocks: Vec<NaiveBlock>,
     active: Option<usize>,
-    /// The newest write of each page, if there is one that was not trimmed.
+    /// The newest write of each page that was not trimmed.
     newest: Vec<Option<u64>>,
     now: u64,
     events: u64,

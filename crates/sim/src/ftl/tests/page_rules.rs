@@ -16,7 +16,8 @@ fn pl1_pages_go_to_the_active_block_in_order() {
     assert_eq!(places, [Some(FlashPage(4)), Some(FlashPage(1)), Some(FlashPage(3)), None]);
 }
 
-/// PL2, PL3: 8 blocks of 4. The first 20 writes fill blocks 0 to 4: three are free. The next finds them few.
+/// PL2, PL3: 8 blocks of 4. The first 20 writes fill blocks 0 to 4: three are free. The next write triggers a
+/// collection.
 #[test]
 fn pl2_collecting_begins_with_three_free_blocks_and_ends_with_four() {
     let mut drive = drive(GREEDY, shape(4, 4, 4));
@@ -32,7 +33,7 @@ fn pl2_collecting_begins_with_three_free_blocks_and_ends_with_four() {
     let places = [3, 5, 6, 7, 0].map(|page| drive.layer().locate(HostPage(page)).map(|at| at.0));
     assert_eq!(places, [20, 21, 22, 23, 24].map(Some));
     // Block 6 is filled, and the next page finds three free. Block 4 (page 4 is valid) goes to block 7, which was never
-    // erased, block 5 (pages 5, 6, 7) too; of those erased once the lowest is next.
+    // erased, and block 5 (pages 5, 6, 7) too; of the blocks erased once the lowest is next.
     let figures = write_all(&mut drive, [1, 2, 3, 12]);
     assert_eq!((figures.erases, figures.copied_pages), (4, 8));
     let places = [4, 5, 6, 7, 12].map(|page| drive.layer().locate(HostPage(page)).map(|at| at.0));
@@ -40,7 +41,7 @@ fn pl2_collecting_begins_with_three_free_blocks_and_ends_with_four() {
     assert_eq!((figures.wear.least_erases, figures.wear.most_erases, figures.wear.mean_erases), (0, 1, 0.5));
 }
 
-/// Of several victims with as many invalid pages the lowest: blocks 1 and 3 both have all four.
+/// Of several victims with as many invalid pages the lowest is taken: blocks 1 and 3 both have all four.
 #[test]
 fn pl2_a_tie_is_won_by_the_lowest_block() {
     let mut drive = drive(GREEDY, shape(4, 4, 4));
@@ -53,7 +54,7 @@ fn pl2_a_tie_is_won_by_the_lowest_block() {
     assert_eq!(figures.erases, 1);
     let figures = write_all(&mut drive, [0]);
     assert_eq!((figures.erases, figures.copied_pages), (2, 0));
-    // Never erased: 6, then 7; after them those erased once, of which 1 and 3 are free and 1 the lower.
+    // Never erased: 6, then 7; after them the blocks erased once, of which 1 and 3 are free and 1 is the lower.
     assert_eq!(drive.layer().locate(HostPage(0)), Some(FlashPage(24)));
 }
 
@@ -68,7 +69,7 @@ fn in_order_nothing_is_copied_and_wear_is_even() {
     }
 }
 
-/// The first one filled is the victim though another has more invalid pages.
+/// The block that was filled first is the victim even if another has more invalid pages.
 #[test]
 fn fifo_takes_the_block_that_was_filled_first() {
     let mut drive = drive(FtlScheme::Page(VictimChoice::Fifo), shape(4, 4, 4));
@@ -78,7 +79,7 @@ fn fifo_takes_the_block_that_was_filled_first() {
     assert_eq!((figures.erases, figures.copied_pages), (4, 12));
 }
 
-/// Two blocks have one invalid page each: the one that is older by cost and benefit is taken, though it is higher.
+/// Two blocks have one invalid page each: the older one by cost and benefit is taken, even though it is higher.
 #[test]
 fn cost_benefit_takes_the_older_of_two_that_gain_as_much() {
     let mut drive = drive(FtlScheme::Page(VictimChoice::CostBenefit), shape(4, 4, 4));
@@ -103,7 +104,7 @@ fn a_trimmed_page_is_not_copied() {
     assert_eq!(drive.layer().locate(HostPage(3)), None);
 }
 
-/// With as few extra blocks as can be every write of a full drive is still taken.
+/// With as few extra blocks as possible every write of a full drive still succeeds.
 #[test]
 fn the_smallest_drive_takes_every_write() {
     for (_, choice) in VictimChoice::ALL {
@@ -127,7 +128,7 @@ fn prefilling_is_not_counted() {
     assert!((0..16).all(|page| drive.layer().locate(HostPage(page)) == Some(FlashPage(page))));
 }
 
-/// It ends where it is told to, and not much later.
+/// Prefilling ends soon after its caller stops it.
 #[test]
 fn prefilling_is_stopped() {
     let mut drive = drive(GREEDY, shape(10_000, 4, 4));
@@ -150,7 +151,7 @@ fn what_cannot_be_is_refused() {
     assert!(matches!(drive.write(HostPage(16)), Err(Error::Beyond { page: 16, pages: 16 })));
 }
 
-/// What a write waits for: its own program, the copies and the erases before it.
+/// The latency of a write: its own program, and the copies and erases before it.
 #[test]
 fn latency_is_that_of_what_was_done() {
     let mut drive = drive(GREEDY, shape(4, 4, 4));

@@ -1,7 +1,7 @@
-//! Blocks by cost and benefit.
+//! Blocks ordered by cost and benefit.
 //!
-//! One list for each number of invalid pages. A block that changes lists does so now, so it goes to the end, and each
-//! list is in the order of age: the best of a list is its first, and only the firsts need to be compared.
+//! One list for each number of invalid pages. A block that changes lists goes to the end, so each list is ordered by
+//! age. The best block of a list is its first, and only the first blocks need to be compared.
 
 use super::super::FlashShape;
 use super::{Candidate, FlashBlock};
@@ -12,7 +12,7 @@ const NONE: u32 = u32::MAX;
 struct AgeLink {
     before: u32,
     after: u32,
-    /// Host writes when it came into its list.
+    /// Host writes when the block entered its list.
     since: u64,
 }
 
@@ -24,7 +24,7 @@ struct AgeList {
 
 pub(in crate::ftl) struct CostBenefitLists {
     links: Vec<AgeLink>,
-    /// By number of invalid pages.
+    /// The lists, by number of invalid pages.
     lists: Vec<AgeList>,
 }
 
@@ -79,7 +79,7 @@ impl CostBenefitLists {
     }
 }
 
-/// age x (1 - u) / 2u; without valid pages a block is the best there is.
+/// Returns age x (1 - u) / 2u; infinite for a block without valid pages.
 pub(in crate::ftl) fn score(age: u64, invalid: usize, block_pages: usize) -> f64 {
     match block_pages - invalid {
         0 => f64::INFINITY,

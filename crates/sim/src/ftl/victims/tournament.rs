@@ -1,19 +1,19 @@
 //! The block with the greatest key, of several the lowest.
 //!
-//! Keys lie in an array; above it lies the greatest of each 64, and so on up to one. A key that grows seldom passes
-//! the greatest of its group, so that it costs one store and one look; a key that falls costs a look at 64 neighbours.
+//! Keys lie in an array; above it lies the greatest of each 64, and so on up to one. A key that grows seldom passes the
+//! greatest of its group, so it costs one store and one comparison; a key that falls costs a scan of 64 neighbours.
 
 use super::FlashBlock;
 
 const GROUP: usize = 64;
 
 pub(in crate::ftl) struct Tournament {
-    /// Keys first, then the levels above, the last of one group.
+    /// Keys first, then the levels above; the last level is one group.
     levels: Vec<Vec<u16>>,
 }
 
 impl Tournament {
-    /// Of `blocks` blocks whose keys are 0: none of them takes part.
+    /// Returns `blocks` blocks whose keys are 0, so that none takes part.
     pub(super) fn new(blocks: usize) -> Self {
         let mut levels = vec![vec![0; blocks]];
         while let Some(last) = levels.last().filter(|last| last.len() > GROUP) {
@@ -22,7 +22,7 @@ impl Tournament {
         Self { levels }
     }
 
-    /// A key that is not smaller than it was.
+    /// Sets a key that does not fall.
     pub(super) fn raise(&mut self, block: FlashBlock, key: u16) {
         let mut at = block.0 as usize;
         for level in &mut self.levels {
@@ -34,7 +34,7 @@ impl Tournament {
         }
     }
 
-    /// Any key.
+    /// Sets any key.
     pub(super) fn set(&mut self, block: FlashBlock, key: u16) {
         let mut at = block.0 as usize;
         self.levels[0][at] = key;
@@ -51,7 +51,7 @@ impl Tournament {
         &all[first..all.len().min(first + GROUP)]
     }
 
-    /// The first of the greatest, if any takes part; its key is 0 from then on.
+    /// Returns the first block of the greatest key and sets its key to 0; `None` if no block takes part.
     pub(super) fn take(&mut self) -> Option<FlashBlock> {
         let top = self.levels.len() - 1;
         let key = greatest(self.group(top, 0));
@@ -61,7 +61,7 @@ impl Tournament {
         let mut at = 0;
         for level in (0..=top).rev() {
             let first = self.group(level, at).iter().position(|other| *other == key);
-            at = at * GROUP + first.expect("a group has the greatest key that is told of it");
+            at = at * GROUP + first.expect("a group has the greatest key of its group above");
         }
         let block = FlashBlock(at as u32);
         self.set(block, 0);

@@ -1,11 +1,12 @@
-//! What the plugin learns of QEMU's numbers.
+//! The plugin's decoding of QEMU's numbers.
 
 #[path = "../../../plugin/src/access_meaning.rs"]
 mod how;
 
 use how::{AccessMeaning, MeaningBits};
 
-/// As QEMU packs it: the size from bit `size_at` on, in so many bits, and from 16 on whether it is read and written.
+/// Decodes a number as QEMU packs it: the size in `size_bits` bits from bit `size_at` on, and from bit 16 on whether
+/// the access reads and writes.
 fn packed(size_at: u32, size_bits: u32) -> impl Fn(u32) -> AccessMeaning {
     move |how| AccessMeaning { is_write: how >> 17 & 1 != 0, size_shift: how >> size_at & ((1 << size_bits) - 1) }
 }

@@ -1,4 +1,4 @@
-//! The detected form is the one whose reader accepts the trace, whatever is in it.
+//! The detected format is the one whose reader accepts the trace, for any content.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::super::{AccessFormat, TraceOptions};
 use super::{LACKEY, read, read_as, reading, words};
 use crate::{TraceInput, support};
 
-/// Lines of one form, in every way that programs write them.
+/// Returns lines of one format, in every way that programs write them.
 fn lines(form: AccessFormat) -> BoxedStrategy<String> {
     let line = match form {
         AccessFormat::Lackey => "(I  | L | S | M )[0-9a-f]{1,12},[1-9]|==[0-9]{1,5}== [a-z ]{0,9}",
@@ -51,13 +51,13 @@ proptest! {
     }
 }
 
-/// A trace that two readers accept has neither form until the user names one: a wrong guess would give wrong figures.
+/// A trace that two readers accept has neither format until the user names one: a wrong guess would give wrong figures.
 #[test]
 fn a_trace_that_has_two_forms_is_told_as_such() {
     let ambiguous = "3 0x13C6040\n1 0x13E1700 0x13C6040\n4 0x13C7040\n0 0x13C8040\n";
     for text in [ambiguous, "0 1000\n1 2000\n", "3 20734016\n1 20846400 20734080\n", "1 1000 8\n"] {
         let told = read(text).expect_err("it has two forms").to_string();
-        assert_eq!(told, "it:1: it can be read as din and as ramulator: name one by --format");
+        assert_eq!(told, "it:1: it can be read as din and as ramulator: name one with --format");
         for form in [AccessFormat::Din, AccessFormat::Ramulator] {
             assert!(
                 !read_as(text, TraceOptions { form: Some(form), ..reading() }).expect("named").is_empty(),
@@ -67,11 +67,11 @@ fn a_trace_that_has_two_forms_is_told_as_such() {
     }
     let records = words(&[8, 0, 8, 8, 8, 8, 8, 8]);
     let told = read(records.clone()).expect_err("it has two forms").to_string();
-    assert_eq!(told, "it:1: no trace: it can be read as champsim and as compact: name one by --format");
+    assert_eq!(told, "it:1: not a trace: it can be read as champsim and as compact: name one with --format");
     assert!(read_as(records, TraceOptions { form: Some(AccessFormat::Compact), ..reading() }).is_ok());
 }
 
-/// The program under Valgrind may say anything.
+/// The program under Valgrind may write anything.
 #[test]
 fn text_of_any_characters_is_told_by_its_reader() {
     let text = format!("==12== \u{e4}\u{4e00} {}\n{LACKEY}", char::from(7));

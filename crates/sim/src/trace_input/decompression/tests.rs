@@ -1,6 +1,6 @@
 use super::*;
 
-/// Gives a byte, and then panics.
+/// Returns a byte, and then panics.
 struct Broken(u8);
 
 impl Read for Broken {

@@ -1,4 +1,4 @@
-//! The lines that a set was last asked for, whether they are still in it or not.
+//! The lines of the last accesses to a set, both those still in the set and those replaced.
 
 use std::hint::select_unpredictable;
 
@@ -7,41 +7,41 @@ use super::reuse_age::{EDGES, OLDEST, after};
 use super::step;
 use crate::cache::set::equal;
 
-/// What comes back: any access, or a write.
+/// The event that brings a line back: any access, or a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReuseKind {
     Used,
     Written,
 }
 
-/// Those of one set. They stay where they are; how recently each was asked for a ring tells.
+/// The remembered lines of one set. They keep their places; a ring gives the order of their last accesses.
 pub struct Ghosts {
-    /// Accesses to the set, from [`BEGIN`].
+    /// Accesses to the set, starting at [`BEGIN`].
     clock: u32,
-    /// Of them make a step of age.
+    /// Accesses in a step of age.
     step: u32,
-    /// A hash of the number of each: they are looked through together.
+    /// A hash of each line's number: the hashes are compared together.
     prints: Vec<u16>,
     all: Vec<Ghost>,
-    /// Places that were filled, the first ones.
+    /// The number of filled places, the first ones.
     filled: usize,
     ring: RecencyRing,
 }
 
-/// What is remembered of a line.
+/// The remembered state of a line.
 #[derive(Clone, Copy)]
 struct Ghost {
-    /// Steps until it was used, and written: [`NEVER`] if it was not.
+    /// The step of the last use, and of the last write; [`NEVER`] if there was none.
     used: u32,
     written: u32,
     used_class: u16,
     written_class: u16,
 }
 
-/// Steps after which nobody knows how long ago a write was.
+/// The most steps for which the age of a write is known.
 const KNOWN: u32 = EDGES[EDGES.len() - 1] as u32 - 1;
 
-/// A step so long before the first that what was then is not known.
+/// A step so long before the first that its age is not known.
 const NEVER: u32 = 0;
 const BEGIN: u32 = KNOWN + 1;
 
@@ -49,27 +49,27 @@ impl Ghost {
     const NONE: Self = Self { used: NEVER, written: NEVER, used_class: 0, written_class: 0 };
 }
 
-/// So many prints are compared at once.
+/// Hashes that are compared at once.
 const PART: usize = 64;
 
-/// What an access found among them.
+/// The result of looking up an access among the ghosts.
 pub struct GhostLookup {
     is_write: bool,
     now: u32,
-    /// What was known of the line, if it is there.
+    /// The remembered state of the line, if it is among them.
     before: Option<Ghost>,
     forgotten: Option<Ghost>,
 }
 
 impl Ghosts {
-    /// Of a set of a kind with so many ways: eight times as many lines as it holds.
+    /// Returns the ghosts of a set of a kind with `ways` ways: eight times as many lines as it holds.
     pub fn of(ways: usize) -> Self {
         let (step, depth) = (u32::from(step(ways)), 8 * ways);
         let (prints, all) = (vec![0; depth], vec![Ghost::NONE; depth]);
         Self { clock: BEGIN * step, step, prints, all, filled: 0, ring: RecencyRing::of(depth) }
     }
 
-    /// An access to the line with this hash, which is of these classes from now on.
+    /// Looks up the line with the hash `print` and remembers it with these classes.
     #[inline(always)]
     pub fn meet(&mut self, print: u16, is_write: bool, used_class: u16, written_class: u16) -> GhostLookup {
         self.clock += 1;
@@ -89,7 +89,8 @@ impl Ghosts {
         GhostLookup { is_write, now: step, before, forgotten: (found.is_none() && !is_new).then_some(old) }
     }
 
-    /// The place of `print`, if it was filled. The line that was asked for last is often asked for again.
+    /// Returns the filled place of `print`, if any. The most recent line is checked first, because it is often accessed
+    /// again.
     #[inline]
     fn find(&self, print: u16) -> Option<usize> {
         let newest = self.ring.newest;
@@ -97,7 +98,7 @@ impl Ghosts {
         (place < self.filled).then_some(place)
     }
 
-    /// The first place of `print`, or one beyond all. No branch depends on where it is.
+    /// Returns the first place of `print`, or `usize::MAX`. No branch depends on the place.
     #[inline]
     fn first(&self, print: u16) -> usize {
         let parts = self.prints.chunks(PART).enumerate().rev();
@@ -108,10 +109,10 @@ impl Ghosts {
     }
 }
 
-/// Places in a ring, from the newest to the oldest, which is before the newest. At first the last place is the newest.
+/// Places in a ring, from the newest to the oldest, which precedes the newest. At first the last place is the newest.
 struct RecencyRing {
     newest: usize,
-    /// The one newer and the one older than each.
+    /// The next newer and the next older place of each place.
     newer: Vec<u16>,
     older: Vec<u16>,
 }
@@ -144,7 +145,7 @@ impl RecencyRing {
 }
 
 impl GhostLookup {
-    /// What the line was, if it came back by this access; otherwise [`NOTHING`].
+    /// Returns the cell of the line if this access brought it back; otherwise [`NOTHING`].
     #[inline]
     pub fn again(&self, kind: ReuseKind) -> AgeCell {
         let Some(ghost) = self.before else { return NOTHING };
@@ -158,7 +159,7 @@ impl GhostLookup {
         }
     }
 
-    /// What a line was that was forgotten and so has not come back; otherwise [`NOTHING`].
+    /// Returns the cell of a line that was forgotten before it came back; otherwise [`NOTHING`].
     #[inline]
     pub fn lost(&self, kind: ReuseKind) -> AgeCell {
         let Some(ghost) = self.forgotten else { return NOTHING };
@@ -170,7 +171,7 @@ impl GhostLookup {
         }
     }
 
-    /// Whether it was so short a time ago that its age can be told.
+    /// Returns true if the write was recent enough that its age is known.
     fn is_known(&self, written: u32) -> bool {
         self.now - written < KNOWN
     }

@@ -1,35 +1,36 @@
-//! What keeping lines is worth, of several classes at once.
+//! The worth of keeping lines, for several classes at once.
 //!
-//! The share of the lines still there that come back at an age gives the chances of what happens to a line. Its worth is
-//! the best that any plan "keep it until such an age" promises: what comes back, over the accesses that it takes a way
-//! for (Gittins' index). So a line of a class that comes back late is worth more the older it is, and one whose time is
-//! past is worth nothing.
+//! The share of the remaining lines that come back at an age gives the chances of a line. Its worth is the best rate
+//! that any plan "keep it until a certain age" promises: expected returns over expected accesses that it occupies a way
+//! for (Gittins' index). So a line of a class that comes back late is worth more the older it is, and a line whose time
+//! is past is worth nothing.
 //!
-//! Each class has a lane. Only operations that IEEE 754 rounds exactly are used, each as it is written, so results are
-//! the same whatever vectors a processor has.
+//! Each class has a lane. Only operations that IEEE 754 rounds exactly are used, in the written order, so results are
+//! the same with any vectors of a processor.
 
 use super::reuse_age::{AGES, EDGES};
 
-/// Classes that are worked out at once.
+/// Classes that are computed at once.
 pub const LANES: usize = 8;
 
-/// A number of each class.
+/// A number for each class.
 pub type ClassLanes = [f32; LANES];
 
-/// A number of each age of each class.
+/// A number for each age of each class.
 pub type AgeTable = [ClassLanes; AGES];
 
-/// One that stands for itself alone, where classes are worked out together.
+/// A table of zeros.
 pub const ZERO: AgeTable = [[0.0; LANES]; AGES];
 
-/// Worth is kept in parts of so many to the access.
+/// Worth is stored in parts of this many to the access.
 const PARTS: f32 = 65536.0;
 
-/// Every age costs at least so many accesses.
+/// The least cost of an age in accesses.
 const COST_MIN: f32 = 1.0 / 1048576.0;
 
-/// For each age the chance that a line which is there when it begins comes back within it: of those that were counted,
-/// and of so many `others`, which have the `common` chance. Who is lost within an age was there for half of it.
+/// Returns for each age the chance that a line which is present at its beginning comes back within it. Counted are the
+/// class's own lines, and `others` further lines that have the `common` chance. A line that is lost within an age was
+/// present for half of it.
 #[inline(always)]
 pub fn chances(back: &AgeTable, lost: &AgeTable, others: f32, common: &AgeTable) -> AgeTable {
     let (mut chances, mut later) = (ZERO, [0.0; LANES]);
@@ -44,8 +45,8 @@ pub fn chances(back: &AgeTable, lost: &AgeTable, others: f32, common: &AgeTable)
     chances
 }
 
-/// For each age what a line of it is worth: the most, over all ages that it may be kept until, of what is gained over
-/// what it costs.
+/// Returns for each age the worth of a line: the greatest rate of gain over cost, for all ages until which it may be
+/// kept.
 #[inline(always)]
 pub fn best(chances: &AgeTable) -> [[u16; LANES]; AGES] {
     let (mut gains, mut costs, mut there) = (ZERO, ZERO, [1.0_f32; LANES]);

@@ -1,4 +1,4 @@
-//! The savings over LRU that a bank may lose again. While it has nothing to lose, its sets do as LRU.
+//! The savings over LRU that a bank may lose again. While the bank has nothing to lose, its sets follow LRU.
 //!
 //! A budget compares watched sets with their LRU [`ShadowSet`]: the costs so far, and the lines that they hold. A dirty
 //! line that LRU still holds, and the set no longer does, is at risk. If the program writes it again, the set pays for
@@ -116,8 +116,8 @@ impl<const W: usize> SetMirror<W> {
     /// The mirror of an empty set.
     pub const EMPTY: Self = Self { prints: [0; W], filled: 0, dirty: 0, at_risk: 0 };
 
-    /// Applies an access to the line with the hash `print`, which the set and LRU's shadow have made. Returns the
-    /// change in the number of lines at risk.
+    /// Applies an access to the line with the hash `print`, which the set and LRU's shadow have already applied.
+    /// Returns the change in the number of lines at risk.
     #[inline(always)]
     pub fn access<S: Set>(&mut self, print: u16, is_write: bool, seen: ShadowAccess, lru: &ShadowSet<S>) -> i64 {
         let way = seen.way % W;

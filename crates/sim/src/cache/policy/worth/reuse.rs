@@ -1,101 +1,100 @@
-//! How soon lines of a class come back, and what keeping one is worth.
+//! How soon lines of a class come back, and the worth of keeping one.
 //!
-//! For each class and each age: how many lines came back at it, and how many were lost sight of. From that [`keep_plan`] works
-//! out what a line of any age is worth.
+//! For each class and each age, the counts are the lines that came back at it and the lines that were lost. From these
+//! [`keep_plan`] computes the worth of a line of any age.
 
 use super::keep_plan::{self, AgeTable, LANES};
 use super::reuse_age::{AGE_BITS, AGES, NEVER};
 use crate::cache::set::with_vectors;
 
-/// A class and an age, which is below it.
+/// A class, and an age in the low bits.
 pub type AgeCell = u16;
 
-/// A signature, and two bits beside it.
+/// The number of classes: a signature and two bits of history.
 pub const CLASSES: usize = 4 << SIGNATURE_BITS;
 
-/// Bits of a signature that classes tell apart: the highest.
+/// Bits of a signature that distinguish classes: the highest.
 pub const SIGNATURE_BITS: u32 = 7;
 
-/// Cells of a class, some of which are of no age.
+/// Cells of a class, some of which have no age.
 const ROW: usize = 1 << AGE_BITS;
 const CELLS: usize = CLASSES * ROW;
 
-/// That of what cannot come back: nothing is learned of it, and it is worth nothing.
+/// The cell of a line that cannot come back: nothing is learned of it, and it is worth nothing.
 pub const NOTHING: AgeCell = NEVER;
 
-/// What one line counts, so that counts fade smoothly.
+/// The count of one line: more than one, so that counts fade smoothly.
 const LINE: u32 = 16;
 
-/// A class is learned anew when so many of its lines are new.
+/// New lines after which a class is learned again.
 const FRESH: u64 = 16;
 
-/// With each learning counts fade by this power of two.
+/// The power of two by which counts fade at each learning.
 const FADE: u32 = 4;
 
-/// Lines of all classes together that every class is taken to have had besides its own.
+/// Lines of the average of all classes that every class is assumed to have had besides its own.
 const OTHERS: u32 = 8;
 
-/// What all lines are worth before anything is learned.
+/// The worth of every line before anything is learned.
 const AT_FIRST: u16 = 655;
 
-/// A cell.
+/// Returns the cell of a class and an age.
 #[inline]
 pub fn cell(class: u16, age: u16) -> AgeCell {
     class << AGE_BITS | age
 }
 
-/// The age of a cell.
+/// Returns the age of a cell.
 #[inline]
 pub const fn age(cell: AgeCell) -> u16 {
     cell % ROW as u16
 }
 
-/// Its class.
+/// Returns the class of a cell.
 #[inline]
 pub fn class(cell: AgeCell) -> u16 {
     cell >> AGE_BITS
 }
 
-/// How many lines of a class there were, by age.
+/// The lines of a class by age.
 type ClassRow = [u32; ROW];
 
-/// What came back and what was lost, by class.
+/// The lines that came back and that were lost, by class, and the learned worth.
 pub struct ReuseCounts {
     back: Box<[u32; CELLS]>,
     lost: Box<[u32; CELLS]>,
-    /// What was counted of each class when it was learned last, faded.
+    /// The faded count of each class after its last learning.
     known: Vec<u64>,
     worth: Box<[u16; CELLS]>,
 }
 
 impl ReuseCounts {
-    /// Of nothing yet.
+    /// Returns empty counts.
     pub fn new() -> Self {
         let at = |at: usize| if at % ROW < AGES { AT_FIRST } else { 0 };
         let none = || Box::new([0; CELLS]);
         Self { back: none(), lost: none(), known: vec![0; CLASSES], worth: Box::new(std::array::from_fn(at)) }
     }
 
-    /// A line came back.
+    /// Counts a line that came back.
     #[inline]
     pub fn came_back(&mut self, cell: AgeCell) {
         count(&mut self.back, cell);
     }
 
-    /// A line was lost sight of.
+    /// Counts a line that was lost.
     #[inline]
     pub fn left(&mut self, cell: AgeCell) {
         count(&mut self.lost, cell);
     }
 
-    /// What a line is worth.
+    /// Returns the worth of a line.
     #[inline]
     pub fn worth(&self, cell: AgeCell) -> u32 {
         self.worth[usize::from(cell) % CELLS].into()
     }
 
-    /// Makes what was counted into what lines are worth, of the classes of which there are enough new lines; then what
-    /// was counted of those counts for less.
+    /// Computes the worth of lines from the counts, for the classes with enough new lines; then their counts fade.
     pub fn learn(&mut self) {
         with_vectors(
             #[inline(always)]
@@ -113,7 +112,7 @@ impl ReuseCounts {
         };
         let known = &mut self.known;
         let is_fresh = |class: usize| total(&back[class], &lost[class]) >= known[class] + FRESH * u64::from(LINE);
-        // What collects an iterator is compiled by itself, and so without vectors.
+        // A collected iterator is compiled separately, and so without vectors.
         let mut fresh = Vec::with_capacity(CLASSES);
         for class in 0..CLASSES {
             if is_fresh(class) {
@@ -156,7 +155,7 @@ fn sum(rows: &[ClassRow]) -> ClassRow {
     sum
 }
 
-/// A lane for each row.
+/// Returns a table with a lane for each row.
 #[inline(always)]
 fn across(rows: [&ClassRow; LANES]) -> AgeTable {
     let mut table = keep_plan::ZERO;

@@ -1,22 +1,23 @@
-//! How long ago something was, the longer the more roughly.
+//! Ages of lines in classes: the older, the coarser.
 
-/// Ages begin here, in steps: the last one of all. Each is a power of two wide, and no narrower than the one before.
+/// The first step of each age, and the end of the last. Each age is a power of two wide, and no narrower than the one
+/// before.
 pub const EDGES: [u16; AGES + 1] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128, 256];
 
-/// How many are told apart.
+/// The number of ages.
 pub const AGES: usize = 20;
 
-/// The last one.
+/// The last age.
 pub const OLDEST: u16 = AGES as u16 - 1;
 
-/// Bits of an age, with room for [`NEVER`].
+/// Bits of an age, including [`NEVER`].
 pub const AGE_BITS: u32 = 5;
 
-/// That of what has not been.
+/// The age of an event that has not happened.
 pub const NEVER: u16 = (1 << AGE_BITS) - 1;
 
-/// How many ages, from the first on, are at most two to the so-manyth wide; not the last, which has no end. None before
-/// the first, which those wrap to that are negative.
+/// For each exponent `e`, the number of ages from the first on that are at most 2^e wide, without the last, which has
+/// no end. The entries for negative exponents, which wrap, are 0.
 const NARROW: [u16; 32] = {
     let (mut narrow, mut bits) = ([0; 32], 0);
     while bits <= u16::BITS as usize {
@@ -28,20 +29,20 @@ const NARROW: [u16; 32] = {
     narrow
 };
 
-/// Steps of an age.
+/// Returns the steps of an age.
 const fn width(age: u16) -> u32 {
     (EDGES[age as usize + 1] - EDGES[age as usize]) as u32
 }
 
-/// Ages below this one go on to the next at this time, if steps take so long, a power of two of at most 16: those that
-/// are two steps wide with every second, and so on.
+/// Returns the age below which ages advance at this time, if a step takes `step` accesses, a power of two of at most
+/// 16. Ages of two steps advance with every second step, and so on.
 #[inline]
-pub fn going_on(time: u16, step: u16) -> u16 {
+pub fn advancing_below(time: u16, step: u16) -> u16 {
     let halvings = time.trailing_zeros().wrapping_sub(step.trailing_zeros());
     NARROW[halvings as usize % 32]
 }
 
-/// The age of what was so many steps ago.
+/// Returns the age of an event that was `steps` steps ago.
 #[inline]
 pub fn after(steps: u32) -> u16 {
     AFTER[steps.min(255) as usize].into()

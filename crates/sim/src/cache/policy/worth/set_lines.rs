@@ -1,9 +1,9 @@
-//! What is known of the lines that are in a set.
+//! The states of the lines in a set.
 
 use super::reuse::{AgeCell, NOTHING, age};
 use super::reuse_age::NEVER;
 
-/// Of as many ways as this kind of set may have, by way: see [`LineState`].
+/// The states of a set's lines, by way, with as many ways as this kind of set may have.
 #[derive(Clone)]
 #[repr(align(64))]
 pub struct SetLines<const W: usize> {
@@ -11,20 +11,20 @@ pub struct SetLines<const W: usize> {
     written: [AgeCell; W],
 }
 
-/// What is known of a line.
+/// The state of a line.
 #[derive(Clone, Copy)]
 pub struct LineState {
-    /// What it is taken for where its next use is concerned, and how long ago it was used.
+    /// The class for its next use, and the age of its last use.
     pub used: AgeCell,
-    /// The same of its next write; [`NOTHING`] if it is clean.
+    /// The class and age for its next write; [`NOTHING`] if the line is clean.
     pub written: AgeCell,
 }
 
 impl LineState {
-    /// One that comes in.
+    /// The state of a line before its first access.
     pub const NEW: Self = Self { used: 0, written: NOTHING };
 
-    /// The same line, with ages below `limit` gone on to the next.
+    /// Returns the state with ages below `limit` advanced.
     #[inline]
     pub fn older(self, limit: u16) -> Self {
         Self { used: older(self.used, limit), written: older(self.written, limit) }
@@ -32,17 +32,17 @@ impl LineState {
 }
 
 impl<const W: usize> SetLines<W> {
-    /// No way is filled.
+    /// The states of an empty set.
     pub const EMPTY: Self = Self { used: [NOTHING; W], written: [NOTHING; W] };
 
-    /// The line in `way`.
+    /// Returns the line in `way`.
     #[inline]
     pub fn line(&self, way: usize) -> LineState {
         LineState { used: self.used[way % W], written: self.written[way % W] }
     }
 
-    /// Ages below `limit` go on to the next, and a line is put in `way`. In all ways of a narrow set, though three of four
-    /// times none goes on: nobody can foretell when.
+    /// Advances ages below `limit`, and puts a line in `way`. In a narrow set all ages are visited, even though three
+    /// of four times none advances: the branch would be unpredictable.
     #[inline(always)]
     pub fn grow_older(&mut self, limit: u16, way: usize, line: LineState) {
         for (cells, put) in [(&mut self.used, line.used), (&mut self.written, line.written)] {
@@ -59,7 +59,7 @@ impl<const W: usize> SetLines<W> {
 /// Ways of a narrow set.
 const NARROW: usize = 16;
 
-/// With an age below `limit` it goes on to the next.
+/// Advances an age below `limit`.
 #[inline(always)]
 fn older(cell: AgeCell, limit: u16) -> AgeCell {
     cell + u16::from(age(cell) < limit)

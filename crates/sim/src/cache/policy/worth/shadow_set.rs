@@ -1,4 +1,4 @@
-//! What another policy would have in a set.
+//! The lines that another policy would have in a set.
 
 use crate::cache::set::{Rank, Set};
 
@@ -6,32 +6,32 @@ use crate::cache::set::{Rank, Set};
 #[derive(Clone)]
 pub struct ShadowSet<S> {
     set: S,
-    /// The ways that were filled, a bit each.
+    /// The filled ways, a bit each.
     filled: u64,
 }
 
-/// What it does at an access.
+/// The result of an access under the other policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShadowAccess {
-    /// Where the line is, now.
+    /// The way of the line after the access.
     pub way: usize,
-    /// Whether it was there.
+    /// True if the line was in the set.
     pub is_hit: bool,
-    /// Whether it was dirty.
+    /// True if the line was dirty before.
     pub was_dirty: bool,
 }
 
-/// What that costs.
+/// The cost of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShadowCost {
-    /// Whether it misses.
+    /// True if the access misses.
     pub misses: bool,
-    /// Whether a line becomes dirty that was not: it will have to be written back.
+    /// True if a clean line becomes dirty and so will be written back.
     pub dirties: bool,
 }
 
 impl ShadowAccess {
-    /// Of a read or a write.
+    /// Returns the cost of a read or a write.
     #[inline]
     pub fn cost(self, is_write: bool) -> ShadowCost {
         ShadowCost { misses: !self.is_hit, dirties: is_write && !self.was_dirty }
@@ -39,23 +39,24 @@ impl ShadowAccess {
 }
 
 impl<S: Set> ShadowSet<S> {
-    /// Nothing is in it.
+    /// The shadow of an empty set.
     pub const EMPTY: Self = Self { set: S::EMPTY, filled: 0 };
 
-    /// Whether the line with this hash is in it, and dirty.
+    /// Returns true if the line with the hash `print` is present and dirty.
     #[inline(always)]
     pub fn is_dirty(&self, print: u16) -> bool {
         let found = (self.set.matches(print) & self.filled).checked_ilog2();
         found.is_some_and(|way| self.set.dirty() >> self.set.rank(way as usize) & 1 != 0)
     }
 
-    /// How many of its lines are dirty.
+    /// Returns the number of dirty lines.
     #[inline(always)]
     pub fn dirty_lines(&self) -> u32 {
         self.set.dirty().count_ones()
     }
 
-    /// An access to a line with this hash, in a set of so many ways: `victim` tells the rank of what leaves a full one.
+    /// Applies an access to the line with the hash `print`, in a set of `ways` ways; `victim` returns the rank of the
+    /// line that a full set replaces.
     #[inline(always)]
     pub fn access(&mut self, print: u16, is_write: bool, ways: u32, victim: impl FnOnce(&S) -> Rank) -> ShadowAccess {
         let found = (self.set.matches(print) & self.filled).checked_ilog2();

@@ -1,7 +1,7 @@
 use super::*;
 use std::sync::mpsc::{Receiver, channel};
 
-/// Gives what it is sent.
+/// A source of as many events as it is sent.
 struct Sent(Receiver<u64>, u64);
 
 impl EventSource for Sent {

@@ -5,7 +5,8 @@ const NONE: ShadowCost = ShadowCost { misses: false, dirties: false };
 const MISS: ShadowCost = ShadowCost { misses: true, dirties: false };
 const DIRTY: ShadowCost = ShadowCost { misses: false, dirties: true };
 
-/// Eight misses that LRU does not have, and a writeback counts for a step less; as many that it has, for one more.
+/// After eight misses that LRU does not have, a writeback weighs a step less; after eight that only LRU has, a step
+/// more.
 #[test]
 fn the_weight_follows_the_misses() {
     let mut allowance = WritebackAllowance::default();
@@ -18,8 +19,8 @@ fn the_weight_follows_the_misses() {
     assert_eq!(allowance.weight(), 431);
 }
 
-/// LRU is believed until it has been bettered by more than chance, half and half 8 writebacks later; and again soon
-/// after it was better, however long.
+/// LRU is trusted until its losses exceed chance; half of the trust is reached 8 writebacks later. LRU is trusted again
+/// soon after it was better, however long the time before.
 #[test]
 fn what_was_learned_is_trusted_when_it_would_have_saved() {
     let mut allowance = WritebackAllowance::default();
@@ -35,7 +36,7 @@ fn what_was_learned_is_trusted_when_it_would_have_saved() {
     assert_eq!(after(6, DIRTY, NONE), 1, "one is owed, four prove nothing");
 }
 
-/// Nine misses where eight were to spare: until the ninth is saved again, 3/64 at a time, there is no trust.
+/// Nine misses with eight to spare: until the ninth is saved again, 3/64 at a time, there is no trust.
 #[test]
 fn what_is_owed_has_to_be_saved_again() {
     let mut allowance = WritebackAllowance::default();

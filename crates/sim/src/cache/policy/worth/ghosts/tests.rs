@@ -4,7 +4,7 @@ fn read(ghosts: &mut Ghosts, print: u16) -> GhostLookup {
     ghosts.meet(print, false, 1, 0)
 }
 
-/// Beyond 128 the one that was asked for longest ago is forgotten, and it had been written.
+/// Beyond 128 the line of the oldest access is forgotten, and that line had been written.
 #[test]
 fn the_oldest_is_forgotten() {
     let mut ghosts = Ghosts::of(16);
@@ -15,7 +15,7 @@ fn the_oldest_is_forgotten() {
     assert_eq!(read(&mut ghosts, 501).lost(ReuseKind::Written), NOTHING, "line 0 was only read");
 }
 
-/// Whatever is asked for again, the one that was asked for longest ago is forgotten.
+/// After any sequence of accesses, the line of the oldest access is forgotten.
 #[test]
 fn what_is_asked_for_again_is_the_newest() {
     let (mut ring, mut list) = (RecencyRing::of(16), (0..16).rev().collect::<Vec<_>>());

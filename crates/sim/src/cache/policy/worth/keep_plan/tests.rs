@@ -1,7 +1,7 @@
 use super::*;
 
-/// Worked out: all of 16 parts come back at age 0 (four accesses, half of that on average) with the chance of the
-/// class and of eight others like it: 16 / 144 in common, then (16 + 128 / 9) / 144.
+/// By hand: all of 16 parts come back at age 0 (four accesses, half of that on average) with the chance of the class
+/// and of eight others like it: 16 / 144 in common, then (16 + 128 / 9) / 144.
 #[test]
 fn chances_lean_on_those_of_all_classes() {
     let mut back = ZERO;
@@ -11,8 +11,8 @@ fn chances_lean_on_those_of_all_classes() {
     assert_eq!(chances(&back, &ZERO, 128.0, &common)[0][0], (16.0 + 128.0 / 9.0) / 144.0);
 }
 
-/// Worked out: who comes back within four accesses for certain is there for two of them, whatever follows. Who comes
-/// back at the next age for certain costs four and two. Classes do not touch each other.
+/// By hand: a line that certainly comes back within four accesses occupies its way for two of them, whatever follows. A
+/// line that certainly comes back at the next age costs four and two. Classes do not affect each other.
 #[test]
 fn a_line_is_worth_what_it_brings_for_each_access() {
     let mut chances = ZERO;

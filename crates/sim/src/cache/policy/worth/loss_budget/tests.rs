@@ -39,7 +39,7 @@ fn what_was_saved_may_be_at_risk() {
     assert!(budget.is_spent(), "17 at risk");
 }
 
-/// Savings of the shadow that always trusts are proof enough, while the sets themselves are not behind LRU.
+/// Savings of the shadow that always trusts suffice while the sets themselves are not behind LRU.
 #[test]
 fn the_trusting_shadow_covers_the_risk_of_the_sets() {
     let mut budget = LossBudget::of(16);
@@ -61,7 +61,7 @@ fn misses_that_are_not_allowed_spend_it() {
     assert!(budget.is_spent());
 }
 
-/// Two ways: the set gives up line 1, which is dirty, where LRU gives up line 2.
+/// Two ways: the set replaces line 1, which is dirty, and LRU replaces line 2.
 #[test]
 fn a_dirty_line_that_only_lru_holds_is_at_risk() {
     let (mut lru, mut mirror) = (ShadowSet::<NarrowSet>::EMPTY, SetMirror::<2>::EMPTY);

@@ -1,7 +1,7 @@
 use super::*;
 
-/// Three of four lines come back at age 9, after ten or eleven steps, one is lost at the end: the older, the more
-/// they are worth, until then; a moment later next to nothing.
+/// Three of four lines come back at age 9, after ten or eleven steps; one is lost at the end. Their worth grows with
+/// age until then, and is next to nothing a moment later.
 #[test]
 fn what_comes_back_late_is_worth_more_when_it_is_old() {
     let mut reuse = ReuseCounts::new();

@@ -1,7 +1,7 @@
 use super::*;
 use crate::cache::NarrowSet;
 
-/// Two ways: 0 is written, 3 pushes it out, and when it is written again it becomes dirty again.
+/// Two ways: 0 is written, 3 replaces it, and when 0 is written again it becomes dirty again.
 #[test]
 fn it_has_what_its_policy_would_have() {
     let mut shadow = ShadowSet::<NarrowSet>::EMPTY;
