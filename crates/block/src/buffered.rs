@@ -1,25 +1,24 @@
-//! A disk behind buffers in DRAM, which amortise what each write to it costs: PMBD's first two optimisations of a guard
-//! by page table (pmbd.txt section IV.B.1, figures 4 to 6), and what they cost in turn.
+//! A disk behind buffers in DRAM, which amortise the cost of each write: PMBD's first two optimisations of a guard by
+//! page table (pmbd.txt section IV.B.1, figures 4 to 6).
 //!
-//! A write is done when its pages are in a buffer. Addresses go round-robin over the buffers, a *stride* each, so that
-//! neighbours meet in one buffer and a page is always in the same one. A buffer that passes its high watermark is
-//! drained to its low one by its *syncer*: the oldest pages, sorted by address, and neighbours in one write.
+//! A write completes when its pages are in a buffer. Addresses go round-robin over the buffers, a *stride* each, so
+//! neighbours meet in one buffer and a page is always in the same one. The *syncer* of a buffer drains it to the low
+//! watermark when it passes the high one: the oldest pages, sorted by address, and neighbours in one write.
 //!
-//! - U1. What a write left is what readers see from then on, whether it is still in a buffer or not. A page leaves its
-//!   buffer only when the disk has it.
-//! - U2. The content of a page that is being written does not change; a newer one is kept beside it and written after
-//!   it. So no older content overtakes a newer one.
-//! - U3. When a flush returns, every write, trim and zeroing that completed before the call is durable: every buffer was
-//!   drained and the disk flushed. A FUA write does the same.
-//! - U4. Buffers are bounded. A write to a full one drains it itself, so nothing depends on a syncer.
-//! - U5. A trim or zeroing is at the disk when it completes, and what the buffers held of its pages is gone, not written
-//!   after it.
-//! - U6. What the disk refuses stays in its buffer: a flush tells it, until it succeeds. What the disk has no space for
-//!   keeps nothing else back.
-//! - U7. While the pool stands still nothing is added to a buffer, and the buffers are empty, but for what the disk
-//!   refuses. Who is writing from one meanwhile waits at the disk, and is not waited for.
+//! - U1. Readers see a completed write whether it is still in a buffer or not. A page leaves its buffer only after the
+//!   disk has it.
+//! - U2. The content of a page that is being written does not change. Newer content is kept beside it and written after
+//!   it, so old content never overtakes new content.
+//! - U3. When a flush returns, every write, trim and zeroing that completed before the call is durable: every buffer
+//!   was drained and the disk flushed. A FUA write does the same.
+//! - U4. Buffers are bounded. A write that finds its buffer full drains it itself, so no write depends on a syncer.
+//! - U5. A trim or zeroing is at the disk when it completes, and its pages are no longer in the buffers.
+//! - U6. A page that the disk refuses stays in its buffer, and each flush reports the error until the disk takes it. A
+//!   page for which the disk has no space does not keep other pages back.
+//! - U7. While the pool is frozen no page is added to a buffer, and the buffers hold only pages that the disk refuses.
+//!   A thread that drains a buffer at that time waits at the disk, and the freeze does not wait for it.
 //!
-//! Locks are taken in the order plan, ring, and what the disk has.
+//! Locks are acquired in the order plan, ring, locks of the disk.
 
 mod drain;
 mod options;
@@ -46,23 +45,23 @@ use ring::{PAGE, PageRing};
 pub use syncer::Syncers;
 use syncer_wake::SyncerWake;
 
-/// What a step of a syncer did.
+/// The result of one step of a syncer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DrainStep {
-    /// Nothing: the buffer does not pass its high watermark.
+    /// Nothing was done: the buffer is below its high watermark.
     Nothing,
-    /// Chose what to write.
+    /// The pages to write were chosen.
     Planned,
-    /// Wrote a run to the disk.
+    /// A run was written to the disk.
     Wrote {
-        /// Pages in it.
+        /// Pages of the run.
         pages: u64,
     },
-    /// Freed what was written.
+    /// The slots of written pages were freed.
     Retired,
 }
 
-/// The disk `D` behind buffers. See the module's head for what holds.
+/// The disk `D` behind buffers, with the rules of this module.
 pub struct Buffered<D> {
     disk: D,
     options: BufferOptions,
@@ -73,10 +72,10 @@ pub struct Buffered<D> {
 }
 
 impl<D: Disk> Buffered<D> {
-    /// `disk` behind empty buffers.
+    /// Puts empty buffers in front of `disk`.
     ///
     /// # Errors
-    /// What [`BufferOptions::check`] refuses, and buffers for which there is no memory.
+    /// The errors of [`BufferOptions::check`]; [`Error::Unsupported`] if there is no memory for the buffers.
     pub fn new(disk: D, options: BufferOptions) -> Result<Self> {
         options.check()?;
         let pages = options.buffer_bytes / PAGE as u64;
@@ -96,24 +95,24 @@ impl<D: Disk> Buffered<D> {
         })
     }
 
-    /// The same, with the time in its buffers counted in `stages`, those of the disk under it.
+    /// Counts the time spent in the buffers in `stages`, the counters of the disk behind them.
     #[must_use]
     pub fn counted(self, stages: Option<Arc<Stages>>) -> Self {
         Self { stages, ..self }
     }
 
-    /// The disk under it.
+    /// Returns the disk behind the buffers.
     #[cfg(test)]
     pub(crate) fn inner(&self) -> &D {
         &self.disk
     }
 
-    /// Bytes that only its buffers have: an unclean stop now loses them.
+    /// Returns the bytes that only the buffers hold: an unclean stop loses them.
     pub fn unsaved_bytes(&self) -> u64 {
         self.buffers.iter().map(|buffer| buffer.ring.lock().dirty() * PAGE as u64).sum()
     }
 
-    /// How many buffers there are, numbered from 0.
+    /// Returns the number of buffers, which are numbered from 0.
     pub fn buffers(&self) -> usize {
         self.buffers.len()
     }
@@ -122,7 +121,7 @@ impl<D: Disk> Buffered<D> {
         &self.buffers[number].syncer_wake
     }
 
-    /// Writes everything that the buffers hold when this is called to the disk.
+    /// Writes all pages that the buffers hold at the call to the disk.
     fn drain_all(&self) -> Result<()> {
         let mut result = Ok(());
         for number in 0..self.buffers.len() {
@@ -134,7 +133,7 @@ impl<D: Disk> Buffered<D> {
         result
     }
 
-    /// The ring of buffer `number`, to be changed; waits while the pool stands still (U7).
+    /// Locks the ring of buffer `number` for a change. Waits while the pool is frozen (U7).
     fn lock_ring(&self, number: usize) -> MutexGuard<'_, PageRing> {
         let mut ring = self.buffers[number].ring.lock();
         while ring.is_frozen {
@@ -143,7 +142,7 @@ impl<D: Disk> Buffered<D> {
         ring
     }
 
-    /// The same with nothing on its way to the disk, and nothing starting until the plan is released.
+    /// Locks the plan and the ring of buffer `number`: no page is on its way to the disk until the plan is released.
     fn lock_ring_and_plan(&self, number: usize) -> (MutexGuard<'_, Option<DrainPlan>>, MutexGuard<'_, PageRing>) {
         loop {
             drop(self.lock_ring(number));
@@ -163,7 +162,7 @@ impl<D: Disk> Buffered<D> {
 impl<D: Disk> Freeze for Buffered<D> {
     fn freeze(&self) {
         self.buffers.iter().for_each(|buffer| buffer.ring.lock().is_frozen = true);
-        // What the disk refuses is not in the backup either way; the next flush tells it (U6).
+        // A backup does not hold pages that the disk refuses, and the next flush reports the error (U6).
         let _ = self.drain_all();
     }
 
@@ -176,10 +175,11 @@ impl<D: Disk> Freeze for Buffered<D> {
 }
 
 impl Buffered<Arc<BlockDisk>> {
-    /// A disk of a pool behind empty buffers, which stand still with the pool (U7) and count with the disk.
+    /// Puts empty buffers in front of a disk of a pool. They freeze with the pool (U7), and their time is counted with
+    /// the disk's.
     ///
     /// # Errors
-    /// What [`BufferOptions::check`] refuses.
+    /// The errors of [`BufferOptions::check`]; [`Error::Unsupported`] if there is no memory for the buffers.
     pub fn in_front_of(disk: Arc<BlockDisk>, options: BufferOptions) -> Result<Arc<Self>> {
         let stages = disk.stages().cloned();
         let buffered = Arc::new(Self::new(Arc::clone(&disk), options)?.counted(stages));

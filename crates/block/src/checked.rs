@@ -1,5 +1,5 @@
-//! Reads and writes that do more than copy: they keep and compare checksums (B7), read back what was stored (B8), and
-//! count where their time goes.
+//! Reads and writes that do more than copy: they compare and store checksums (B7), read back stores (B8), and count the
+//! time of each stage.
 
 use ferrite_disk::Disk;
 use ferrite_memory::{Error, Result, Span, pin, planted};
@@ -14,22 +14,21 @@ use crate::write::{BATCH, WriteBatch};
 
 const BLOCK_BYTES: usize = BLOCK as usize;
 
-/// Bytes on their way to the medium.
+/// Data of whole blocks, and its place.
 pub(crate) struct BlockStore<'batch> {
-    /// Where in the pool.
+    /// Offset in the pool, in bytes.
     pub place: u64,
-    /// Where on the disk; the start of a block.
+    /// Offset on the disk, in bytes; the start of a block.
     pub at: u64,
-    /// Whole blocks.
+    /// The data, a multiple of a block.
     pub from: &'batch [u8],
 }
 
 impl BlockDisk {
-    /// Reads `into` where more is to be done than to copy.
+    /// Reads `into` if a read does more than copy. The error is boxed, so that the result fits a register.
     ///
     /// # Errors
-    /// [`Error::DamagedBlock`] with the first byte of the first block that is not what its checksum says;
-    /// [`Error::OutOfRange`]. Boxed, so that the result of a read is a word in a register.
+    /// [`Error::Damaged`] with the first byte of the first block whose checksum does not match; [`Error::OutOfRange`].
     #[inline(never)]
     pub(crate) fn read_slow(&self, at: u64, into: &mut [u8]) -> std::result::Result<(), Box<Error>> {
         let span = Span::new(at, into.len() as u64);
@@ -65,7 +64,8 @@ impl BlockDisk {
         Ok(())
     }
 
-    /// Reads a whole block and compares it, as lean as a read without; `None` where it takes more than that.
+    /// Reads a whole block and compares its checksum. Returns `None` if the request needs more than one lookup and one
+    /// copy.
     #[inline]
     fn read_checked_block(&self, at: u64, into: &mut [u8]) -> Option<Result<()>> {
         let is_whole = into.len() as u64 == BLOCK && at.is_multiple_of(BLOCK);
@@ -74,10 +74,10 @@ impl BlockDisk {
         let place = self.place_of(Span::new(at, BLOCK))?;
         let expected = checksums.get(at / BLOCK);
         let found = self.memory.load_summed(place, into);
-        Some(self.compare(at / BLOCK, into, (Some(expected), found)))
+        Some(self.compare(at / BLOCK, into, Some(expected), found))
     }
 
-    /// Reads what lies in one run from `place` on.
+    /// Reads a run of blocks from `place` on, and compares the checksum of each.
     fn read_run(&self, place: u64, at: u64, into: &mut [u8]) -> Result<()> {
         let within = (at % BLOCK) as usize;
         let head = if within > 0 { into.len().min(BLOCK_BYTES - within) } else { 0 };
@@ -90,34 +90,35 @@ impl BlockDisk {
         let (blocks, tail) = rest.split_at_mut(whole);
         for block in blocks.chunks_exact_mut(BLOCK_BYTES) {
             let index = (at + done) / BLOCK;
-            // Before the copy, which it would else wait for.
+            // Loaded before the copy, because a load after it waits for the copy.
             let expected = self.expected(index);
             let found = self.memory.load_summed(place + done, block);
-            self.compare(index, block, (expected, found))?;
+            self.compare(index, block, expected, found)?;
             done += BLOCK;
         }
         if tail.is_empty() { Ok(()) } else { self.read_part(place + done, at + done, tail) }
     }
 
-    /// Reads a part of one block, and compares all of it.
+    /// Reads a part of one block, and compares the checksum of the whole block.
     fn read_part(&self, place: u64, at: u64, into: &mut [u8]) -> Result<()> {
         let (within, mut block) = ((at % BLOCK) as usize, [0; BLOCK_BYTES]);
         let expected = self.expected(at / BLOCK);
         let found = self.memory.load_summed(place - within as u64, &mut block);
-        self.compare(at / BLOCK, &mut block, (expected, found))?;
+        self.compare(at / BLOCK, &mut block, expected, found)?;
         into.copy_from_slice(&block[within..within + into.len()]);
         Ok(())
     }
 
-    /// The checksum that block `index` should have, where the disk keeps them.
+    /// Returns the checksum that block `index` should have, or `None` if the disk keeps none.
     #[inline]
     fn expected(&self, index: u64) -> Option<u32> {
         self.checksums.as_ref().map(|checksums| checksums.get(index))
     }
 
-    /// Compares what was read of block `index` with its checksum: the one expected, and the one found if it is known.
+    /// Compares the content of block `index` with its expected checksum. `found` is the checksum that the copy
+    /// computed, if any.
     #[inline]
-    fn compare(&self, index: u64, block: &mut [u8], (expected, found): (Option<u32>, Option<u32>)) -> Result<()> {
+    fn compare(&self, index: u64, block: &mut [u8], expected: Option<u32>, found: Option<u32>) -> Result<()> {
         if planted!("block: reader compares no checksums") {
             return Ok(());
         }
@@ -126,7 +127,7 @@ impl BlockDisk {
         if found == expected { Ok(()) } else { self.read_locked(index, block) }
     }
 
-    /// Reads block `index` while nobody changes it: what was read may have met the checksum of something else.
+    /// Reads block `index` under its lock: without it, a reader can meet new data and an old checksum.
     #[cold]
     fn read_locked(&self, index: u64, into: &mut [u8]) -> Result<()> {
         let entry = self.map.lock(index);
@@ -135,7 +136,7 @@ impl BlockDisk {
         read
     }
 
-    /// What block `index`, which is locked and named by `entry`, holds.
+    /// Returns the content of block `index`, which the caller has locked and whose entry is `entry`.
     pub(crate) fn old_content(&self, index: u64, entry: MapEntry) -> Result<[u8; BLOCK_BYTES]> {
         let mut content = [0; BLOCK_BYTES];
         let Some(block) = entry.block() else { return Ok(content) };
@@ -146,7 +147,7 @@ impl BlockDisk {
         }
     }
 
-    /// Stores whole blocks, notes their checksums where the disk keeps them, and reads them back if asked to (B8).
+    /// Stores whole blocks, computes their checksums if the disk keeps checksums, and reads them back if asked to (B8).
     #[inline]
     pub(crate) fn store(&self, store: &BlockStore<'_>, checksums: &mut [u32]) -> Result<()> {
         if self.checksums.is_some() {
@@ -159,7 +160,7 @@ impl BlockDisk {
         if self.options.verify { self.read_back(store) } else { Ok(()) }
     }
 
-    /// Compares what the medium holds with what was stored.
+    /// Compares the medium's content with the data that was stored.
     fn read_back(&self, store: &BlockStore<'_>) -> Result<()> {
         self.memory.fence();
         self.timed(DiskStage::Verify, || {
@@ -174,13 +175,13 @@ impl BlockDisk {
         })
     }
 
-    /// Whether an overwrite in place has more to do than to copy.
+    /// Returns true if an overwrite in place locks its blocks, because it updates checksums or verifies.
     pub(crate) fn locks_overwrites(&self) -> bool {
         self.options.in_place && (self.checksums.is_some() || self.options.verify)
     }
 
-    /// Writes over blocks up to the first that is not there, 64 at most; how many bytes. Other writers are kept away,
-    /// since the checksum is of the whole block (B7).
+    /// Overwrites at most 64 blocks, up to the first that is not mapped, and returns the number of bytes written. The
+    /// blocks are locked, because a checksum covers a whole block (B7).
     pub(crate) fn overwrite_blocks(&self, at: u64, from: &[u8]) -> Result<usize> {
         let _pass = self.timed(DiskStage::Lock, || self.gate.pass(pin));
         let first = at / BLOCK;
@@ -202,7 +203,8 @@ impl BlockDisk {
         done.map(|()| from.len())
     }
 
-    /// Writes over blocks and renews their words. One fence for both: B7 asks for no order between them.
+    /// Overwrites blocks and updates their words. One fence is enough for both, because B7 asks for no order between
+    /// them.
     fn overwrite_batch(&self, batch: &WriteBatch<'_>) -> Result<()> {
         let (first, mut checksums) = (batch.at / BLOCK, [0; BATCH]);
         let checksums = &mut checksums[..batch.old.len()];
@@ -221,8 +223,9 @@ impl BlockDisk {
         Ok(())
     }
 
-    /// Refuses a batch for its last block before it stores to those before it, which would then not be what their words
-    /// say (B7). The first block is looked at before anything is stored in any case.
+    /// Checks the last block of a batch, if the batch ends inside it, before any block is overwritten. Otherwise an
+    /// error at the last block would leave earlier blocks that do not match their words (B7). The first block is
+    /// checked by the copy.
     fn ensure_end_is_whole(&self, batch: &WriteBatch<'_>) -> Result<()> {
         let end = batch.at + batch.from.len() as u64;
         match batch.old {
@@ -231,8 +234,8 @@ impl BlockDisk {
         }
     }
 
-    /// Writes words that name the same blocks as before with new checksums. One that waits for a flush to be written at
-    /// all goes on waiting: what it names may not be durable yet (B5).
+    /// Updates the checksums of words that name the same blocks as before. A word that waits for a flush still waits,
+    /// because its data may not be durable yet (B5).
     fn renew_words(&self, change: &WordChange<'_>) {
         if self.dirty.is_none() {
             return self.map.publish(self.pool.memory(), change.first, change.words());

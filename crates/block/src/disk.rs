@@ -1,4 +1,4 @@
-//! A disk that is open.
+//! An open disk.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,47 +21,47 @@ use crate::shape::{self, BLOCK, DISK_BYTES_MAX, DiskShape};
 use crate::stages::{CountedMemory, DiskStage, StageTimer, Stages};
 use crate::table::{GrowingTable, zeroed};
 
-/// Runs that one answer of [`Disk::extents`] has at most.
+/// The largest number of runs that one call of [`Disk::extents`] returns.
 const RUNS_MAX: usize = 4096;
 
-/// A disk in a pool, open.
+/// An open disk in a pool.
 ///
-/// Writes are durable when they complete, except on a file or with a scheme that does not settle at a fence
-/// ([`Scheme::settles_at_fence`]): there when flushed.
+/// A write is durable when it completes if the memory's fence is durable and the scheme settles at a fence
+/// ([`Scheme::settles_at_fence`]). Otherwise it is durable after the next flush.
 pub struct BlockDisk {
     pub(crate) pool: Arc<Pool>,
     pub(crate) memory: Arc<dyn Memory>,
     pub(crate) options: DiskOptions,
     pub(crate) map: BlockMap,
     pub(crate) free: FreeBlocks,
-    /// Of a thin disk.
+    /// Counts the blocks that a thin disk may still hand out; `None` if the disk is not thin.
     pub(crate) room: Option<ThinRoom>,
     pub(crate) gate: Gate,
-    /// Marks what a flush has to publish, where a fence does not make data durable.
+    /// Marks the words that a flush has to write; `None` if a fence makes data durable.
     pub(crate) dirty: Option<DirtyBlocks>,
     pub(crate) publishing: Mutex<()>,
-    /// Where the disk keeps them.
+    /// The checksum of each block; `None` if the disk keeps none.
     pub(crate) checksums: Option<Checksums>,
     pub(crate) shortcut: Shortcut,
     stages: Option<Arc<Stages>>,
-    /// Whether a read has more to do than to copy.
+    /// True if a read does more than copy.
     pub(crate) has_slow_reads: bool,
     tag: Mutex<Arc<Tag>>,
     shape: DiskShape,
     identity: [u8; 16],
     size: AtomicU64,
-    /// Where each chunk of the data stream lies in the pool.
+    /// The offset in the pool of each chunk of the data stream.
     pub(crate) chunks: GrowingTable<AtomicU64>,
-    /// Blocks of the data stream.
+    /// The number of blocks of the data stream.
     pub(crate) data_blocks: AtomicU64,
 }
 
 impl BlockDisk {
-    /// Opens the disk called `name`. The caller sees to it that a disk is open once at a time.
+    /// Opens the disk called `name`. The caller keeps a disk from being open twice at a time.
     ///
     /// # Errors
-    /// What [`DiskShape::read`] refuses, and a map that names a block twice or one that is not there;
-    /// [`ferrite_pool::Error::Medium`] where there is no memory for it.
+    /// The errors of [`DiskShape::read`]; [`ferrite_pool::Error::Corrupt`] if the map names a block twice or names a
+    /// block that does not exist; [`ferrite_pool::Error::Medium`] if there is no memory for the tables.
     pub fn open(pool: Arc<Pool>, name: &str, options: DiskOptions) -> ferrite_pool::Result<Arc<Self>> {
         let tag = pool.tag(name)?;
         let shape = DiskShape::read(&tag)?;
@@ -108,10 +108,10 @@ impl BlockDisk {
         Ok(disk)
     }
 
-    /// Grows it to `size` bytes while it is in use. Clients that asked before see the old size.
+    /// Grows the disk to `size` bytes while it is in use. Clients that read its geometry earlier see the old size.
     ///
     /// # Errors
-    /// As [`crate::resize`], and where there is no memory for it.
+    /// The errors of [`crate::resize`]; [`ferrite_pool::Error::Medium`] if there is no memory for the tables.
     pub fn resize(&self, size: u64) -> ferrite_pool::Result<()> {
         self.pool.with_spare(|| self.grow(size))
     }
@@ -127,23 +127,23 @@ impl BlockDisk {
         Ok(())
     }
 
-    /// Its tag, until who holds it has changed it.
+    /// Locks the tag of the disk for a change. The caller stores the changed tag through the guard.
     pub(crate) fn tag_to_change(&self) -> MutexGuard<'_, Arc<Tag>> {
         self.tag.lock()
     }
 
-    /// Its tag as it stands.
+    /// Returns the current tag of the disk.
     pub fn tag(&self) -> Arc<Tag> {
         Arc::clone(&self.tag.lock())
     }
 
-    /// Bytes of it that hold something, and bytes of free blocks.
+    /// Returns the bytes of blocks in use and the bytes of free blocks.
     pub fn used_and_free_bytes(&self) -> (u64, u64) {
         let (all, free) = (self.data_blocks.load(Ordering::Acquire), self.free.count());
         (all.saturating_sub(free) * BLOCK, free * BLOCK)
     }
 
-    /// Where its stages are counted, if they are.
+    /// Returns the counters of the stages, or `None` if stages are not counted.
     pub fn stages(&self) -> Option<&Arc<Stages>> {
         self.stages.as_ref()
     }
@@ -160,8 +160,8 @@ impl BlockDisk {
         work()
     }
 
-    /// Makes room in its tables for so many blocks, and chunks of the data stream. There may be no memory for it, so it comes
-    /// before anything changes.
+    /// Grows the tables to `blocks` blocks and `chunks` chunks of the data stream. Callers grow the tables before they
+    /// change anything, because there may be no memory for them.
     pub(crate) fn grow_tables(&self, blocks: u64, chunks: u64) -> ferrite_pool::Result<()> {
         self.map.grow(blocks)?;
         self.dirty.as_ref().map_or(Ok(()), |dirty| dirty.grow(blocks))?;
@@ -169,7 +169,7 @@ impl BlockDisk {
         self.chunks.grow(chunks)
     }
 
-    /// Takes over the space of `tag`, for which there is room; how many blocks of data there were before.
+    /// Takes over the space of `tag`, to which the tables were grown. Returns the number of data blocks before.
     pub(crate) fn adopt(&self, tag: &Tag) -> u32 {
         self.map.adopt(&tag.extents, tag.size.div_ceil(BLOCK));
         let stream = Stream::new(&tag.extents, Role::DATA);
@@ -181,7 +181,7 @@ impl BlockDisk {
         self.data_blocks.swap(count * CHUNK_PAGES, Ordering::AcqRel) as u32
     }
 
-    /// Reads the map from the medium and finds the free blocks.
+    /// Reads the map from the medium and collects the free blocks.
     fn load_map(&self, tag: &Tag) -> ferrite_pool::Result<()> {
         let data_blocks = self.data_blocks.load(Ordering::Acquire);
         let mut used = zeroed::<bool>(data_blocks as usize)?;
@@ -208,12 +208,12 @@ impl BlockDisk {
         Ok(())
     }
 
-    /// Blocks that its size needs.
+    /// Returns the number of blocks that the disk's size needs.
     pub(crate) fn blocks(&self) -> u64 {
         self.size.load(Ordering::Acquire).div_ceil(BLOCK)
     }
 
-    /// Blocks beyond those, of which there are always as many.
+    /// Returns the number of blocks beyond its size that the disk keeps for overwrites.
     pub(crate) fn spares(&self) -> u64 {
         if self.shape.thin { KEPT } else { self.shape.spares }
     }
@@ -255,7 +255,7 @@ impl Freeze for BlockDisk {
     fn freeze(&self) {
         self.gate.close();
         wait_for_pins();
-        // A failed persist poisons the pool, which the backup finds out by itself.
+        // A failed persist poisons the pool, and the backup checks for that.
         let _ = self.flush_map();
     }
 
@@ -272,7 +272,7 @@ fn first_map_byte(extents: &[Extent]) -> u64 {
     extents.iter().find(|extent| extent.role == Role::MAP).map_or(0, |extent| extent.span().at)
 }
 
-/// What the pool says, as a disk says it.
+/// Converts an error of the pool into an error of a disk.
 pub(crate) fn medium_error(error: ferrite_pool::Error) -> Error {
     match error {
         ferrite_pool::Error::Medium(error) => error,
@@ -301,7 +301,7 @@ impl Disk for BlockDisk {
         if self.is_good(span) { Ok(()) } else { Err(self.out_of_range(span)) }
     }
 
-    // Within the caller, and without a store but the pin's: what is stored waits behind all that the copy stores.
+    // Inlined into the caller, with no store except the pin's: a guard's copy waits for the stores before it.
     #[inline(always)]
     fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
         let span = Span::new(at, into.len() as u64);
@@ -319,7 +319,7 @@ impl Disk for BlockDisk {
         Ok(())
     }
 
-    // As a read.
+    // Inlined for the same reason as `read`.
     #[inline(always)]
     fn write(&self, at: u64, from: &[u8], access: Access) -> Result<()> {
         let is_usual =

@@ -1,11 +1,11 @@
-//! Free blocks of the data stream. In DRAM only: rebuilt from the map at open.
+//! Free blocks of the data stream. They are kept in DRAM only, and rebuilt from the map when the disk is opened.
 //!
-//! - FB1. A block that was freed is used again only after every reader that may still copy from it has unpinned. Who reads
-//!   what lies at its usual place pins nothing, and sees afterwards that none of it has been freed (`map`).
-//! - FB2. A thread finds a block in its stash, or else under a lock of its own shard; others are asked only when that is
-//!   empty, and stashes are recalled when all are.
-//! - FB3. Nor is it used while it is lent, and nobody waits for that: it is kept aside. So no more than a part of the
-//!   spares is lent at once, and writers always have the others.
+//! - FB1. A freed block is used again only after every reader that may still copy from it has unpinned. A reader of
+//!   blocks at their usual place holds no pin, and checks afterwards that none of them was freed (`map`).
+//! - FB2. A thread takes a block from its stash, or else under the lock of its own shard. It asks other shards only if
+//!   its own is empty, and recalls the stashes only if all shards are empty.
+//! - FB3. A lent block is not used again until it is returned, and no writer waits for that: freed blocks that are lent
+//!   are kept aside. At most a part of the spares is lent at once, so writers always have the others.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -20,7 +20,7 @@ use crate::stages::{DiskStage, StageTimer, Stages};
 use crate::stash::{PILE, Recalled, Stashes};
 
 pub(crate) const SHARDS: usize = 16;
-/// Blocks for which it pays to wait for readers, or to ask another shard.
+/// The number of blocks for which a thread waits for readers, or asks another shard.
 const WORTH_A_WAIT: usize = 64;
 
 #[derive(Default)]
@@ -29,9 +29,9 @@ struct FreeShard(Mutex<ShardBlocks>);
 
 #[derive(Default)]
 struct ShardBlocks {
-    /// To be used, last first.
+    /// Blocks to use, the last one first.
     ready: Vec<u32>,
-    /// Freed, and maybe still read from.
+    /// Freed blocks that readers may still copy from.
     freed: Vec<u32>,
 }
 
@@ -40,19 +40,19 @@ struct ShardBlocks {
 pub(crate) struct FreeBlocks {
     shards: [FreeShard; SHARDS],
     stashes: Stashes,
-    /// Those that were lent.
+    /// The lent blocks.
     pub(crate) loans: Loans,
-    /// Where the time is counted that is waited for readers.
+    /// Counts the time spent waiting for readers.
     stages: Option<Arc<Stages>>,
 }
 
 impl FreeBlocks {
-    /// None, waiting for readers counted in `stages`.
+    /// Makes an empty set that counts its waits for readers in `stages`.
     pub fn counted(stages: Option<Arc<Stages>>) -> Self {
         Self { stages, ..Self::default() }
     }
 
-    /// Adds blocks that nobody reads from.
+    /// Adds blocks that no reader can find.
     pub fn add(&self, blocks: impl IntoIterator<Item = u32>) {
         let mut blocks: Vec<u32> = blocks.into_iter().collect();
         blocks.reverse();
@@ -64,7 +64,7 @@ impl FreeBlocks {
         }
     }
 
-    /// Fills `into` with blocks, all or none. The caller is not pinned.
+    /// Fills `into` with blocks, all or none. The caller holds no pin.
     pub fn take(&self, into: &mut [u32]) -> bool {
         let usual = usual_shard();
         let wait = |freed: &mut Vec<u32>| self.wait(freed);
@@ -94,7 +94,7 @@ impl FreeBlocks {
         found == into.len()
     }
 
-    /// A block from the stash of the thread that holds `pin`.
+    /// Takes a block from the stash of the thread that holds `pin`.
     #[inline]
     pub fn take_one(&self, pin: &Pin) -> Option<u32> {
         self.stashes.of(pin)?.take()
@@ -115,20 +115,20 @@ impl FreeBlocks {
         shard.freed.push(block);
     }
 
-    /// Blocks for [`FreeBlocks::restock`], if the shards have that many. The caller is not pinned.
+    /// Takes blocks for [`FreeBlocks::restock`], if the shards have enough. The caller holds no pin.
     pub fn take_stock(&self) -> Option<[u32; PILE]> {
         let mut blocks = [0; PILE];
         self.take(&mut blocks).then_some(blocks)
     }
 
-    /// Puts `blocks`, which were taken, into the stash of the thread that holds `pin`.
+    /// Puts `blocks`, which the caller took, into the stash of the thread that holds `pin`.
     pub fn restock(&self, pin: &Pin, blocks: &[u32]) {
         let kept = |block: &&u32| self.stashes.of(pin).is_some_and(|stash| stash.keep(**block));
         let count = blocks.iter().rev().take_while(kept).count();
         self.put_back(&blocks[..blocks.len() - count]);
     }
 
-    /// Brings what is in stashes to a shard. The caller is not pinned.
+    /// Moves the blocks of all stashes to a shard. The caller holds no pin.
     pub fn recall(&self) {
         let Recalled { mut ready, freed } = self.stashes.recall();
         self.loans.sift(&mut ready);
@@ -137,7 +137,8 @@ impl FreeBlocks {
         shard.freed.extend(freed);
     }
 
-    /// Takes out what is free of `blocks` when nobody can be reading from it any more. The caller is not pinned.
+    /// Takes out the free blocks among `blocks`, after the readers that may copy from them have unpinned. The caller
+    /// holds no pin.
     pub fn withdraw(&self, blocks: &Range<u32>) -> Vec<u32> {
         self.recall();
         let (mut ready, mut freed) = (Vec::new(), Vec::new());
@@ -147,23 +148,23 @@ impl FreeBlocks {
             freed.extend(shard.freed.extract_if(.., |block| blocks.contains(block)));
         }
         self.wait(&mut freed);
-        // Others may have been returned that were lent before.
+        // The wait may have returned blocks of earlier loans.
         ready.extend(freed.extract_if(.., |block| blocks.contains(block)));
         self.put_back(&freed);
         ready
     }
 
-    /// Gives back blocks that were taken and never read from.
+    /// Puts back blocks that were taken and never named.
     pub fn put_back(&self, blocks: &[u32]) {
         self.shards[usual_shard()].0.lock().ready.extend(blocks.iter().rev());
     }
 
-    /// Gives back blocks to which a store did not arrive, to be used when there are no others.
+    /// Puts back blocks to which a store did not arrive. They are used last.
     pub fn put_last(&self, blocks: &[u32]) {
         self.shards[usual_shard()].0.lock().ready.splice(..0, blocks.iter().copied());
     }
 
-    /// Waits until nobody can be reading from `freed`, and takes out what is lent.
+    /// Waits until no reader can copy from `freed`, and takes out the lent blocks.
     fn wait(&self, freed: &mut Vec<u32>) {
         let _waiting = StageTimer::start(self.stages.as_deref(), DiskStage::WaitForPins);
         wait_for_pins();
@@ -178,7 +179,7 @@ impl FreeBlocks {
         }
     }
 
-    /// Blocks that are free, those still read from included.
+    /// Returns the number of free blocks, including those that readers may still copy from.
     pub fn count(&self) -> u64 {
         let of = |shard: &FreeShard| {
             let blocks = shard.0.lock();
@@ -189,15 +190,15 @@ impl FreeBlocks {
 }
 
 impl FreeShard {
-    /// Fills the start of `into`; how much of it. Waits for readers only where that frees `worth` blocks or more.
+    /// Fills the start of `into` and returns how many blocks it filled. Waits for readers only if that frees `worth`
+    /// blocks or more.
     fn take(&self, into: &mut [u32], worth: usize, wait: impl Fn(&mut Vec<u32>)) -> usize {
         let mut blocks = self.0.lock();
         if blocks.ready.len() < into.len() && blocks.freed.len() >= worth {
             let mut freed = std::mem::take(&mut blocks.freed);
-            // Who is pinned may want this lock before unpinning.
+            // A pinned thread may need this lock before it unpins.
             MutexGuard::unlocked(&mut blocks, || wait(&mut freed));
-            // Those that were freed first are used first and in the same order, so that what is written again in
-            // sequence lies in sequence again.
+            // The blocks freed first are used first and in the same order, so a sequential rewrite stays sequential.
             freed.reverse();
             blocks.ready.append(&mut freed);
         }
@@ -209,7 +210,7 @@ impl FreeShard {
         count
     }
 
-    /// Up to `count` of its blocks that can be used at once.
+    /// Takes up to `count` blocks that can be used at once.
     fn give(&self, count: usize) -> Vec<u32> {
         let mut blocks = self.0.lock();
         let keep = blocks.ready.len().saturating_sub(count);
@@ -219,7 +220,7 @@ impl FreeShard {
 
 thread_local!(static USUAL: Cell<usize> = const { Cell::new(usize::MAX) });
 
-/// The shard that this thread asks first, below [`SHARDS`].
+/// Returns the shard that this thread asks first, below [`SHARDS`].
 #[inline]
 pub(crate) fn usual_shard() -> usize {
     let usual = USUAL.get();

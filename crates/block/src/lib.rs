@@ -1,8 +1,9 @@
 //! The protected block device: a [`Disk`](ferrite_disk::Disk) over a tag of a pool (pmbd.txt).
 //!
-//! Requests are served in the caller's thread and copied once. A sector is never torn: a block is written to free
-//! space, made durable, and then one 8-byte word of the map names it. `in_place` overwrites instead. A disk made with
-//! checksums finds damaged data; `verify` finds stores that do not arrive; [`Buffered`] holds writes back in DRAM.
+//! The caller's thread serves its requests and copies data once. No crash tears a sector: a write stores a block to
+//! free space, makes it durable, and then names it by one 8-byte word of the map. The option `in_place` overwrites the
+//! old block instead. A disk made with checksums finds damaged data, and `verify` finds stores that do not arrive.
+//! [`Buffered`] holds writes back in DRAM.
 
 mod buffered;
 mod checked;

@@ -1,4 +1,4 @@
-//! Blocks that were lent where they lie, to borrowers that nobody waits for (FB3).
+//! Blocks that were lent to borrowers, for which no writer waits (FB3).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ferrite_memory::{Borrower, planted};
 use parking_lot::Mutex;
 
-/// Loans at once; whoever wants one more asks each borrower whether it has returned.
+/// The largest number of loans. At the limit, each borrower is asked whether it has returned its loan.
 const LOANS_MAX: usize = 64;
 
 /// The loans of one disk.
@@ -26,7 +26,8 @@ struct BlockLoan {
 }
 
 impl Loans {
-    /// Whether `count` more blocks can be lent such that `most` are at once. Others may lend some before the caller does.
+    /// Returns true if `count` more blocks can be lent without exceeding `most`. Other threads may lend some at the
+    /// same time.
     pub fn have_room(&self, count: u64, most: u64) -> bool {
         let mut state = self.0.lock();
         if !state.has_room(count, most) {
@@ -35,13 +36,13 @@ impl Loans {
         state.has_room(count, most)
     }
 
-    /// Notes that `blocks` are lent. The caller has been pinned since it found them.
+    /// Records that `blocks` are lent. The caller has been pinned since it found them.
     pub fn add(&self, blocks: Range<u32>, borrower: Arc<dyn Borrower>) {
         self.0.lock().loans.push(BlockLoan { blocks, borrower });
     }
 
-    /// Keeps those of `freed` that are lent, and gives back those that were kept and have been returned. Nobody who is
-    /// pinned can find any of `freed` any more, so nobody lends them anew.
+    /// Moves the lent blocks of `freed` to the kept ones, and the kept blocks that were returned to `freed`. No pinned
+    /// reader can find a block of `freed`, so no reader lends one again.
     pub fn sift(&self, freed: &mut Vec<u32>) {
         if planted!("block: lent blocks are used again") {
             return;

@@ -1,4 +1,4 @@
-//! Where the bytes of a disk lie in the pool.
+//! Finding the bytes of a disk in the pool.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,18 +10,18 @@ use crate::disk::BlockDisk;
 use crate::map::{GROUP_BYTES, MapEntry};
 use crate::shape::BLOCK;
 
-/// What part of the spares may be lent at once: one in so many.
+/// At most one in this many spare blocks is lent.
 const LENT_PART_OF_SPARES: u64 = 3;
 
 impl BlockDisk {
-    /// Where block `block` of the data stream lies in the pool.
+    /// Returns the offset in the pool of block `block` of the data stream.
     #[inline]
     pub(crate) fn place(&self, block: u64) -> u64 {
         self.chunks.row(block / CHUNK_PAGES).load(Ordering::Relaxed) + block % CHUNK_PAGES * PAGE
     }
 
-    /// What `span` of the disk, which is not empty, starts with: its entry, and for how many bytes it goes on in one run
-    /// in the pool (or of zeros).
+    /// Returns the entry of the first block of `span`, which is not empty, and the number of bytes that continue it in
+    /// one run in the pool (or as zeros).
     pub(crate) fn run(&self, span: Span) -> (MapEntry, u64) {
         let (index, within) = (span.at / BLOCK, span.at % BLOCK);
         let entry = self.map.get(index);
@@ -41,8 +41,8 @@ impl BlockDisk {
         (entry, len.min(span.len))
     }
 
-    /// Where the first run of `span`, which is not empty, lies in the pool (`None` for zeros), and for how many bytes;
-    /// what follows may lie behind it.
+    /// Returns the offset in the pool of the first run of `span`, which is not empty (`None` for zeros), and its
+    /// length. The next run may continue it.
     #[inline]
     pub(crate) fn piece(&self, span: Span) -> (Option<u64>, u64) {
         match self.map.group_place(span.at / GROUP_BYTES) {
@@ -60,7 +60,7 @@ impl BlockDisk {
         (entry.block().map(|block| self.place(block) + span.at % BLOCK), len)
     }
 
-    /// Where `span` lies in the pool, if it is not empty and all of it is known to lie in one run.
+    /// Returns the offset of `span` in the pool if it is not empty and known to lie in one run.
     #[inline]
     pub(crate) fn place_of(&self, span: Span) -> Option<u64> {
         if span.len == 0 {
@@ -72,8 +72,8 @@ impl BlockDisk {
         })
     }
 
-    /// Lends the first run of `span`, which lies within the disk (FB3). What is lent must not change in place, and
-    /// nothing may be asked of a read but its bytes.
+    /// Lends the first run of `span`, which lies within the disk (FB3). Lends nothing if the disk is served in place,
+    /// because lent bytes must not change, or if a read does more than copy.
     pub(crate) fn lend_run(&self, span: Span, least_bytes: u64, borrower: Arc<dyn Borrower>) -> Option<Lent<'_>> {
         let blocks_max = span.len.div_ceil(BLOCK) + 1;
         let is_plain = !self.options.in_place && !self.has_slow_reads && span.len > 0;

@@ -1,27 +1,29 @@
-//! The map: which block of the data stream holds each block of the disk.
+//! The map from the blocks of the disk to the blocks of the data stream.
 //!
 //! ```text
 //! word on the medium   bits 0..31 block of the data stream + 1, or 0 for a block that reads as zeros
-//!                      bits 32..63 checksum of its content, or 0 where the disk keeps none
-//! word in DRAM         bits 0..30 as above   bit 31 a writer is changing it
+//!                      bits 32..63 checksum of its content, or 0 if the disk keeps none
+//! word in DRAM         bits 0..30 the same   bit 31 a writer is changing the word
 //! ```
 //!
-//! The words in DRAM are what readers follow; those on the medium are what a crash leaves.
+//! Readers follow the words in DRAM. A crash leaves the words on the medium.
 //!
-//! Where 64 neighbours lie in one run in the pool, as after a sequential fill, one *group* tells it for all of them.
-//! A group is set only by who has locked all of its blocks, and cleared by whoever locks one.
+//! If 64 neighbours lie in one run in the pool, as after a sequential fill, one *group* holds the offset of all of
+//! them. A writer sets a group while it holds the locks of all its blocks, and clears it when it locks one.
 //!
-//! A disk that was filled in order lies as far from its own addresses everywhere. Where all groups of 2 MiB do, one word
-//! says so for them: the words of a disk fit the nearest cache, where a lookup that misses costs a tenth of a 4 KiB read.
+//! On a disk that was filled in order, every block lies at the same distance from its address: at its *usual place*. If
+//! all groups of 2 MiB do, one word records that. These words fit the nearest cache, and a lookup that misses costs a
+//! tenth of a 4 KiB read.
 //!
-//! - MU1. Whoever has locked a block and finds its group clear, or clears it, leaves that word neither saying so nor being
-//!   looked into, and with another value than it ever had, if it did or was.
-//! - MU2. Who makes it say so first notes in it that the groups are looked at, then looks, and then finds the word as it
-//!   noted it: each who locked a block before was seen by its group, each who came later by the word.
+//! - MU1. A writer that has locked a block and cleared its group, or found it clear, changes the word of its 2 MiB: the
+//!   word is neither `USUAL` nor `BEING_CHECKED` afterwards. If it was one of them, it gets a value that it never had.
+//! - MU2. A writer sets `USUAL` in three steps: it sets `BEING_CHECKED`, checks each group, and replaces the word by
+//!   compare-and-swap. A group shows each block that was locked earlier, and the word shows each block that was locked
+//!   later.
 //!
-//! So a reader who finds the word unchanged behind its copy needs no pin: nobody moved any block meanwhile. (A pin's two
-//! stores cost a tenth of a 4 KiB read on some processors, whose string instruction waits for what was stored before it. On
-//! others a second look-up does, as the next copy begins ahead of this one's end only if few instructions lie between.)
+//! A reader that finds the word unchanged after its copy needs no pin, because no block moved in between. A pin's two
+//! stores cost a tenth of a 4 KiB read on processors whose string instruction waits for earlier stores. On other
+//! processors a second lookup costs as much: the next copy starts early only if few instructions lie between the two.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -36,94 +38,94 @@ const LOCKED: u32 = 1 << 31;
 const WORD: u64 = 8;
 /// Blocks of a group.
 pub(crate) const GROUP: u64 = 64;
-/// Groups that one word tells to lie at their usual place.
+/// Groups whose usual place one word records.
 const GROUPS_PER_WORD: u64 = 8;
-/// Bytes of a group, and of those.
+/// Bytes of a group.
 pub(crate) const GROUP_BYTES: u64 = GROUP * PAGE;
 const USUAL_BYTES: u64 = GROUPS_PER_WORD * GROUP_BYTES;
-/// They do; the low bits count how often they did not any more.
+/// Set in a word if all its groups lie at their usual place. The low bits count how often that ended.
 const USUAL: u32 = 1 << 31;
-/// Somebody looks whether they do.
+/// Set in a word while a writer checks its groups.
 const BEING_CHECKED: u32 = 1 << 30;
-/// No group was set yet.
+/// The shift of a map in which no group was set yet.
 const NO_SHIFT: u64 = u64::MAX;
 
-/// What a map word names.
+/// The part of a map word that names a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MapEntry(pub(crate) u32);
 
 impl MapEntry {
-    /// Reads as zeros.
+    /// The entry of a block that reads as zeros.
     pub const ZERO: Self = Self(0);
 
-    /// The block of the data stream, if there is one.
+    /// Returns the block of the data stream, or `None` for zeros.
     #[inline]
     pub fn block(self) -> Option<u64> {
         self.0.checked_sub(1).map(u64::from)
     }
 
-    /// The entry of block `block` of the data stream.
+    /// Returns the entry of block `block` of the data stream.
     #[inline]
     pub fn of(block: u32) -> Self {
         Self(block + 1)
     }
 
-    /// The entry of a word on the medium, which may be anything.
+    /// Returns the entry of a word on the medium. Any value is possible.
     pub fn from_media(word: u64) -> Self {
         Self(word as u32)
     }
 }
 
-/// A word as it is on the medium.
+/// A map word on the medium.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MapWord(pub u64);
 
 impl MapWord {
-    /// The word of `entry`, whose block's content has `checksum` (0 where none is kept, and for zeros).
+    /// Returns the word of `entry` whose block has `checksum`, which is 0 for zeros and if the disk keeps none.
     #[inline]
     pub fn of(entry: MapEntry, checksum: u32) -> Self {
         Self(u64::from(entry.0) | u64::from(checksum) << 32)
     }
 
-    /// What it names.
+    /// Returns the entry of the word.
     pub fn entry(self) -> MapEntry {
         MapEntry::from_media(self.0)
     }
 
-    /// The checksum of what it names.
+    /// Returns the checksum of the block that the word names.
     pub fn checksum(self) -> u32 {
         (self.0 >> 32) as u32
     }
 }
 
-/// Where bytes of a disk lie that lie at their usual place.
+/// Bytes of a disk that lie at their usual place.
 pub(crate) struct Usual<'a> {
-    /// In the pool.
+    /// Offset in the pool.
     pub place: u64,
-    /// The word that says so.
+    /// The word that recorded it.
     row: &'a AtomicU32,
-    /// What it was.
+    /// The value of the word at the lookup.
     word: u32,
 }
 
 /// The map of one disk.
 pub(crate) struct BlockMap {
     words: GrowingTable<AtomicU32>,
-    /// Where a group lies in the pool if its blocks are one run there, or 0.
+    /// The offset of each group in the pool if its blocks are one run there, else 0.
     groups: GrowingTable<AtomicU64>,
-    /// How far from its address in the disk the group lies that was set first.
+    /// The distance between the first group that was set and its address on the disk.
     usual_shift: AtomicU64,
-    /// Whether groups lie there together. One piece, as a row of a [`GrowingTable`] is three loads away.
+    /// The words that record usual places. They are one slice, because a row of a [`GrowingTable`] is three loads away.
     usual: Box<[AtomicU32]>,
-    /// Where each page of words lies on the medium.
+    /// The offset in the pool of each page of words.
     places: GrowingTable<AtomicU64>,
 }
 
 impl BlockMap {
-    /// A map with room for `blocks_max` blocks.
+    /// Makes a map that can grow to `blocks_max` blocks.
     ///
     /// # Errors
-    /// Where there is no memory for it.
+    /// [`ferrite_pool::Error::Medium`] if there is no memory for it.
     pub fn new(blocks_max: u64) -> Result<Self> {
         Ok(Self {
             words: GrowingTable::new(blocks_max),
@@ -134,17 +136,17 @@ impl BlockMap {
         })
     }
 
-    /// Makes room for `blocks` blocks. The words are as they were; new ones are zero.
+    /// Grows the map to `blocks` blocks. Existing words stay, and new ones are zero.
     ///
     /// # Errors
-    /// Where there is no memory for it.
+    /// [`ferrite_pool::Error::Medium`] if there is no memory for it.
     pub fn grow(&self, blocks: u64) -> Result<()> {
         self.words.grow(blocks)?;
         self.groups.grow(blocks / GROUP + 1)?;
         self.places.grow((blocks * WORD).div_ceil(PAGE))
     }
 
-    /// Takes over the map stream of `extents` for `blocks` blocks, for which there is room.
+    /// Takes over the map stream of `extents` for `blocks` blocks, to which the map was grown.
     pub fn adopt(&self, extents: &[Extent], blocks: u64) {
         let stream = Stream::new(extents, Role::MAP);
         for page in 0..(blocks * WORD).div_ceil(PAGE) {
@@ -153,13 +155,13 @@ impl BlockMap {
         }
     }
 
-    /// Sets a word in DRAM, while nobody else uses the map.
+    /// Sets a word in DRAM. No other thread uses the map.
     pub fn set(&self, index: u64, entry: MapEntry) {
         self.words.row(index).store(entry.0, Ordering::Relaxed);
     }
 
-    /// Finds the groups among `blocks` blocks, while nobody else uses the map. `place` tells where a block of the data
-    /// stream lies in the pool.
+    /// Finds the groups among `blocks` blocks. No other thread uses the map. `place` returns the offset in the pool of
+    /// a block of the data stream.
     pub fn find_groups(&self, blocks: u64, place: impl Fn(u64) -> u64) {
         let mut entries = [MapEntry::ZERO; GROUP as usize];
         for first in (0..blocks / GROUP * GROUP).step_by(GROUP as usize) {
@@ -170,20 +172,21 @@ impl BlockMap {
         }
     }
 
-    /// What block `index` of the disk is.
+    /// Returns the entry of block `index`.
     #[inline]
     pub fn get(&self, index: u64) -> MapEntry {
         MapEntry(self.words.row(index).load(Ordering::Acquire) & !LOCKED)
     }
 
-    /// Where group `index` of the disk lies in the pool, if it is set.
+    /// Returns the offset in the pool of group `index`, if the group is set.
     #[inline]
     pub fn group_place(&self, index: u64) -> Option<u64> {
         let place = self.groups.row(index).load(Ordering::Acquire);
         (place != 0).then_some(place)
     }
 
-    /// Keeps other writers away from block `index`; readers go on. Its entry is as returned until [`BlockMap::unlock`].
+    /// Locks block `index` against other writers and returns its entry. The entry stays until [`BlockMap::unlock`], and
+    /// readers continue.
     #[inline]
     pub fn lock(&self, index: u64) -> MapEntry {
         let word = self.words.row(index);
@@ -213,7 +216,7 @@ impl BlockMap {
         }
     }
 
-    /// What who has locked block `index` does before it may move (MU1).
+    /// Clears the group and the usual place of block `index`, which the caller has locked and may move (MU1).
     #[inline]
     fn leave_group(&self, index: u64) {
         let was_set = self.clear_group(index);
@@ -223,7 +226,7 @@ impl BlockMap {
         self.clear_usual(index);
     }
 
-    /// Whether the group was set.
+    /// Clears the group of block `index`. Returns true if the group was set.
     #[inline]
     pub fn clear_group(&self, index: u64) -> bool {
         let group = self.groups.row(index / GROUP);
@@ -243,13 +246,14 @@ impl BlockMap {
         }
     }
 
-    /// Lets writers at block `index` again, with `entry` as what readers find from now on.
+    /// Unlocks block `index` and sets its entry.
     pub fn unlock(&self, index: u64, entry: MapEntry) {
         self.words.row(index).store(entry.0, Ordering::Release);
     }
 
-    /// Sets the group of block `first` if `entries`, all locked by the caller and about to be shown, are all of it and
-    /// lie in one run. A group spans two chunks at most, so its ends tell.
+    /// Sets the group of block `first` if `entries` are the whole group and lie in one run. The caller holds the locks
+    /// of the blocks and shows the entries next. A group spans two chunks at most, so comparing its first and last
+    /// block suffices.
     pub fn group(&self, first: u64, entries: &[MapEntry], place: impl Fn(u64) -> u64) {
         if entries.len() as u64 != GROUP || !first.is_multiple_of(GROUP) {
             return;
@@ -264,7 +268,7 @@ impl BlockMap {
         }
     }
 
-    /// Says that the groups of `together` lie at their usual place, if they do (MU2).
+    /// Records that the groups of word `together` lie at their usual place, if they do (MU2).
     fn update_usual(&self, together: u64) {
         let looked_at = self.begin_check(together);
         if self.are_usual(together) {
@@ -272,7 +276,7 @@ impl BlockMap {
         }
     }
 
-    /// Notes that the groups of `together` are looked at; their word with that.
+    /// Sets `BEING_CHECKED` in word `together` and returns the word.
     fn begin_check(&self, together: u64) -> u32 {
         let word = &self.usual[together as usize];
         if planted!("block: look at groups is not noted") {
@@ -281,7 +285,7 @@ impl BlockMap {
         word.fetch_or(BEING_CHECKED, Ordering::SeqCst) | BEING_CHECKED
     }
 
-    /// Whether the groups of `together` lie at their usual place.
+    /// Returns true if the groups of word `together` lie at their usual place.
     fn are_usual(&self, together: u64) -> bool {
         let shift = self.usual_shift.load(Ordering::SeqCst);
         let mut groups = together * GROUPS_PER_WORD..(together + 1) * GROUPS_PER_WORD;
@@ -291,13 +295,13 @@ impl BlockMap {
         })
     }
 
-    /// Says so, if nobody has left one since the word was `looked_at`.
+    /// Sets `USUAL` if the word is still `looked_at`, as [`Self::begin_check`] returned it.
     fn set_usual(&self, together: u64, looked_at: u32) {
         let usual = looked_at & !BEING_CHECKED | USUAL;
         let _ = self.usual[together as usize].compare_exchange(looked_at, usual, Ordering::SeqCst, Ordering::Relaxed);
     }
 
-    /// Where `span`, which is not empty, lies in the pool if all of it lies at its usual place.
+    /// Returns the place of `span`, which is not empty, if all of it lies at its usual place.
     #[inline]
     pub fn usual(&self, span: Span) -> Option<Usual<'_>> {
         let row = &self.usual[(span.at / USUAL_BYTES) as usize];
@@ -307,8 +311,8 @@ impl BlockMap {
         (word & USUAL != 0 && is_within).then_some(Usual { place, row, word })
     }
 
-    /// Whether what was loaded from `usual` is what its span held at one moment, for who was not pinned (MU1): a block that
-    /// moved before it was loaded has changed the word.
+    /// Returns true if the bytes loaded from `usual` are the content of its span at one moment, though the reader held
+    /// no pin: a block that moved earlier has changed the word (MU1).
     #[inline]
     pub fn is_still(&self, usual: &Usual<'_>) -> bool {
         order_loads();
@@ -318,7 +322,8 @@ impl BlockMap {
         usual.row.load(Ordering::Relaxed) == usual.word
     }
 
-    /// Writes the words of blocks `first ..`, 64 at most, on the medium; durable once the caller has settled.
+    /// Writes the words of at most 64 blocks from `first` on. The words are durable after the caller's next fence or
+    /// barrier.
     pub fn publish(&self, memory: &dyn Memory, first: u64, words: impl ExactSizeIterator<Item = MapWord>) {
         let mut bytes = [0; (GROUP * WORD) as usize];
         let mut words = {
@@ -337,20 +342,20 @@ impl BlockMap {
         }
     }
 
-    /// Writes the word of block `index` on the medium; durable once the caller has settled.
+    /// Writes the word of block `index`. The word is durable after the caller's next fence or barrier.
     #[inline]
     pub fn publish_one(&self, memory: &dyn Memory, index: u64, word: MapWord) {
         memory.store(self.place(index * WORD), &word.0.to_le_bytes(), Scheme::Nt);
     }
 
-    /// The word of block `index` on the medium.
+    /// Returns the word of block `index` on the medium.
     pub fn published_one(&self, memory: &dyn Memory, index: u64) -> MapWord {
         let mut word = [MapWord::default()];
         self.published(memory, index, &mut word);
         word[0]
     }
 
-    /// The words of blocks `first ..` on the medium.
+    /// Reads the words from block `first` on from the medium.
     pub fn published(&self, memory: &dyn Memory, first: u64, words: &mut [MapWord]) {
         let mut page = [0; PAGE as usize];
         let (mut at, mut rest) = (first * WORD, words);
@@ -367,7 +372,7 @@ impl BlockMap {
         }
     }
 
-    /// Where byte `at` of the map stream lies on the medium.
+    /// Returns the offset in the pool of byte `at` of the map stream.
     #[inline]
     fn place(&self, at: u64) -> u64 {
         self.places.row(at / PAGE).load(Ordering::Acquire) + at % PAGE

@@ -1,22 +1,22 @@
-//! How a disk is served.
+//! Options of a served disk.
 
 #[cfg(doc)]
 use ferrite_memory::Error;
 use ferrite_memory::Scheme;
 
-/// How to serve a disk.
+/// Options of a served disk.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DiskOptions {
-    /// How data reaches the medium.
+    /// The scheme by which data reaches the medium.
     pub scheme: Scheme,
     /// Overwrite in place: one fence instead of two, and a crash may tear a sector.
     pub in_place: bool,
     /// Refuse writes.
     pub read_only: bool,
-    /// Read back what was written and compare: a store that did not arrive fails the request, with
-    /// [`Error::DamagedBlock`], and what was there before stays (in place, it may not).
+    /// Read back each write and compare. A store that did not arrive fails the request with [`Error::Damaged`], and the
+    /// old content stays (in place, it may be lost).
     pub verify: bool,
-    /// Count the cycles of each stage, by this counter.
+    /// Count the cycles of each stage, read from this counter.
     pub stages: Option<fn() -> u64>,
 }
 

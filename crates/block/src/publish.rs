@@ -1,4 +1,4 @@
-//! How a change is named on the medium, and shown to readers: see [`crate::write`].
+//! Writing map words on the medium and showing them to readers; the rules are in [`crate::write`].
 
 use ferrite_memory::{Error, Result, planted};
 
@@ -13,7 +13,7 @@ pub(crate) struct WordChange<'batch> {
     pub first: u64,
     pub old: &'batch [MapEntry],
     pub new: &'batch [MapEntry],
-    /// Of what `new` names; zeros where the disk keeps none.
+    /// The checksums of the blocks in `new`; zeros if the disk keeps none.
     pub checksums: &'batch [u32],
 }
 
@@ -24,7 +24,7 @@ impl WordChange<'_> {
 }
 
 impl BlockDisk {
-    /// Carries a change through and unlocks the words.
+    /// Makes the data durable, writes the words, shows them to readers and unlocks them.
     pub(crate) fn commit(&self, change: &WordChange<'_>) -> Result<()> {
         if let Some(dirty) = &self.dirty {
             self.memory.fence();
@@ -44,7 +44,7 @@ impl BlockDisk {
         Ok(())
     }
 
-    /// Leaves everything as it was before a change of which nothing is on the map yet.
+    /// Restores the state before a change whose words are not on the medium yet.
     pub(crate) fn abandon(&self, change: &WordChange<'_>) {
         self.memory.fence();
         self.unlock(change.first, change.old);
@@ -59,14 +59,14 @@ impl BlockDisk {
         self.unlock(change.first, change.new);
     }
 
-    /// Notes what is kept of blocks that are locked, if anything is.
+    /// Stores the checksums of locked blocks, if the disk keeps checksums.
     pub(crate) fn note_checksums(&self, first: u64, checksums: &[u32]) {
         if let Some(kept) = &self.checksums {
             (first..).zip(checksums).for_each(|(index, checksum)| kept.set(index, *checksum));
         }
     }
 
-    /// B8: whether the medium holds the words of a change, but for those that wait for a flush.
+    /// Returns true if the medium holds the words of a change (B8). Words that wait for a flush are not compared.
     pub(crate) fn words_arrived(&self, change: &WordChange<'_>) -> bool {
         (change.first..).zip(change.words()).all(|(index, word)| {
             let found = self.map.published_one(self.pool.memory(), index);
@@ -74,7 +74,7 @@ impl BlockDisk {
         })
     }
 
-    /// Shows those words of a change that arrived, and leaves the others as they were (B8).
+    /// Shows the words of a change that arrived, and restores the others (B8).
     #[cold]
     fn show_arrived(&self, change: &WordChange<'_>) -> Error {
         let mut lost = None;
@@ -96,7 +96,7 @@ impl BlockDisk {
         Error::Damaged(lost.unwrap_or(change.first) * BLOCK)
     }
 
-    /// The word of `entry`, which block `index` names.
+    /// Returns the word of block `index` with `entry`.
     pub(crate) fn word_of(&self, index: u64, entry: MapEntry) -> MapWord {
         match &self.checksums {
             Some(checksums) if entry != MapEntry::ZERO => MapWord::of(entry, checksums.get(index)),
@@ -104,7 +104,7 @@ impl BlockDisk {
         }
     }
 
-    /// Shows a change to readers now and leaves its words on the medium to the next flush (B5).
+    /// Shows a change to readers now and marks its words for the next flush (B5).
     fn defer(&self, dirty: &DirtyBlocks, change: &WordChange<'_>) {
         self.note_checksums(change.first, change.checksums);
         self.map.group(change.first, change.new, |block| self.place(block));
@@ -118,7 +118,7 @@ impl BlockDisk {
         }
     }
 
-    /// Makes everything that completed before durable.
+    /// Makes every completed write durable.
     pub(crate) fn flush_map(&self) -> Result<()> {
         self.pool.check_poison().map_err(medium_error)?;
         match &self.dirty {
@@ -127,7 +127,7 @@ impl BlockDisk {
         }
     }
 
-    /// Writes the words that wait and makes everything durable (B5).
+    /// Writes the marked words and makes everything durable (B5).
     pub(crate) fn publish(&self, dirty: &DirtyBlocks) -> Result<()> {
         let _one = self.publishing.lock();
         let mut waiting = self.timed(DiskStage::Map, || self.take_waiting(dirty));
@@ -146,7 +146,7 @@ impl BlockDisk {
         Ok(())
     }
 
-    /// Clears the marks and returns the words that were marked, with their indexes.
+    /// Clears the marks, and returns each marked index with its word.
     fn take_waiting(&self, dirty: &DirtyBlocks) -> Vec<(u64, MapWord)> {
         let take = |index| {
             let entry = self.map.lock(index);
@@ -158,11 +158,12 @@ impl BlockDisk {
         dirty.marked(self.blocks()).map(take).collect()
     }
 
-    /// Writes a word whose data is durable; the block that the word on the medium named before, if it is another one.
+    /// Writes a word whose data is durable. Returns the block that the word on the medium named before, if that is
+    /// another one.
     fn publish_word(&self, index: u64, word: &mut MapWord) -> Option<u64> {
         let before = self.map.published_one(self.pool.memory(), index).entry();
         if self.locks_overwrites() {
-            // The block may be written in place meanwhile, and the checksum with it (B7).
+            // A writer may be overwriting the block and its checksum now (B7).
             let now = self.map.lock(index);
             if now == word.entry() {
                 *word = self.word_of(index, now);
@@ -176,8 +177,8 @@ impl BlockDisk {
         before.block().filter(|_| before != word.entry())
     }
 
-    /// B8 for words that waited. Those that did not arrive wait for the next flush; what the medium named before in
-    /// their stead is not used again until the disk is opened anew.
+    /// Verifies words that a flush has written (B8). Words that did not arrive are marked for the next flush. The
+    /// blocks that the medium still names in their place stay unused until the disk is opened again.
     fn verify_published(&self, dirty: &DirtyBlocks, waiting: &[(u64, MapWord)]) -> Result<()> {
         let names_another =
             |index: u64, word: MapWord| self.map.published_one(self.pool.memory(), index).entry() != word.entry();
@@ -193,8 +194,8 @@ impl BlockDisk {
         }
     }
 
-    /// What to do when fewer than `needed` blocks are found: publish, look into stashes, grow if a thin disk has less than
-    /// it should keep, or let other writers finish.
+    /// Makes blocks available if fewer than `needed` are free: flushes the map, recalls the stashes, grows a thin disk
+    /// that is short, or yields to other writers.
     pub(crate) fn find_space(&self, needed: u64) -> Result<()> {
         if let Some(dirty) = &self.dirty {
             self.publish(dirty)?;
@@ -208,7 +209,7 @@ impl BlockDisk {
         Ok(())
     }
 
-    /// B1, where a fence is durable.
+    /// Makes data durable before its word is written, if a fence is durable (B1).
     pub(crate) fn fence_data(&self) {
         if planted!("block: word before data") {
             return;
@@ -216,7 +217,7 @@ impl BlockDisk {
         self.memory.fence();
     }
 
-    /// B1, where it is not.
+    /// Makes data durable before its word is written, if a fence is not durable (B1).
     fn barrier_data(&self) -> Result<()> {
         if planted!("block: word before data") {
             return Ok(());

@@ -1,8 +1,8 @@
-//! What a thin disk may still name. Space is taken from the pool as it is written, and some of it is for overwrites alone.
+//! The room of a thin disk. Space is allocated at the first write of a block, and a part of it is kept for overwrites.
 //!
-//! - RM1. As many of its blocks as a chunk has are named by nothing but overwrites, each of which gives one back: who writes
-//!   where nothing is yet must first have been promised one of the others. So an overwrite finds a free block though the
-//!   pool is full. Whatever is on the disk can change all that it has written once, and must expect to be refused the rest.
+//! - RM1. A chunk's worth of free blocks is used by overwrites only, and each overwrite frees one block. A write to an
+//!   unmapped block must first be promised one of the other free blocks. So an overwrite finds a free block even if the
+//!   pool is full: a file system on the disk can change all its data once, and must expect an error for new data.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -13,45 +13,45 @@ use ferrite_pool::{Need, Role, Tag, TagChange, Zone};
 use crate::disk::{BlockDisk, medium_error};
 use crate::write::BATCH;
 
-/// Blocks for overwrites: more than a few writers take at once.
+/// The number of blocks kept for overwrites: more than a few writers take at once.
 pub(crate) const KEPT: u64 = CHUNK_PAGES;
 
 const _: () = assert!(KEPT >= 2 * BATCH as u64, "loans leave enough for a batch");
 
-/// Blocks that may be promised; fewer than none where a disk has less than is to be kept.
+/// The number of blocks that can be promised. It is negative if the disk has fewer blocks than it should keep.
 pub(crate) struct ThinRoom(AtomicI64);
 
 impl ThinRoom {
-    /// That of a disk with so many free blocks.
+    /// Returns the room of a disk with `free` free blocks.
     pub fn of(free: u64) -> Self {
         Self(AtomicI64::new(free as i64 - KEPT as i64))
     }
 
-    /// Whether so many could be promised now.
+    /// Returns true if `blocks` could be promised now.
     pub fn has(&self, blocks: u64) -> bool {
         self.0.load(Ordering::Relaxed) >= blocks as i64
     }
 
-    /// Promises so many, if there are as many.
+    /// Promises `blocks`. Returns false if there are fewer.
     pub fn promise(&self, blocks: u64) -> bool {
         let rest = |room: i64| (room >= blocks as i64).then_some(room - blocks as i64);
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest).is_ok()
     }
 
-    /// So many more can be promised: they were added, or are named no longer.
+    /// Adds `blocks`, which are new or no longer named.
     pub fn add(&self, blocks: u64) {
         self.0.fetch_add(blocks as i64, Ordering::Relaxed);
     }
 }
 
 impl BlockDisk {
-    /// Promises so many blocks to who writes where nothing is yet: always, of a disk that is not thin.
+    /// Promises `blocks` to a write of unmapped blocks. Returns true for a disk that is not thin.
     #[inline]
     pub(crate) fn promise(&self, blocks: u64) -> bool {
         self.room.as_ref().is_none_or(|room| blocks == 0 || room.promise(blocks))
     }
 
-    /// So many blocks are named no longer, or were not after all.
+    /// Takes back the promise of `blocks`, which are no longer named or were not named after all.
     #[inline]
     pub(crate) fn release(&self, blocks: u64) {
         if let Some(room) = &self.room {
@@ -69,7 +69,7 @@ impl BlockDisk {
         }
     }
 
-    /// Adds a chunk to a thin disk without room for `needed` new blocks.
+    /// Adds a chunk to a thin disk that cannot promise `needed` blocks.
     pub(crate) fn grow_thin(&self, needed: u64) -> Result<()> {
         self.pool.with_spare(|| self.add_chunk(needed)).map_err(medium_error)
     }

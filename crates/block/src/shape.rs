@@ -1,9 +1,9 @@
-//! What a disk is in its pool: its tag, its attributes, its two streams.
+//! The shape of a disk in its pool: its tag, its attributes, its two streams.
 //!
 //! ```text
 //! attributes  0 sector_bytes u32   4 flags u32 (bit 0: thin, bit 1: checksum)   8 blocks u64   16 spares u64   24 zeros
 //! map stream  an 8-byte word for each 4 KiB block of the disk: see `map`
-//! data stream blocks + spares blocks of 4 KiB; which of them holds what, only the map says
+//! data stream blocks + spares blocks of 4 KiB, which the map assigns
 //! ```
 
 use std::sync::Arc;
@@ -12,49 +12,50 @@ use ferrite_memory::{ByteCount, Scheme};
 use ferrite_pool::layout::{CHUNK, PAGE};
 use ferrite_pool::{Error, Extent, Need, NewTag, Pool, Result, Role, Tag, TagChange, TagKind, Watch, Zone};
 
-/// Bytes of a block: the unit of the map, and of what a crash never tears.
+/// Bytes of a block: the unit of the map. A crash never tears a block.
 pub const BLOCK: u64 = 4096;
-/// Largest disk in bytes.
+/// The largest size of a disk, in bytes.
 pub const DISK_BYTES_MAX: u64 = (1 << 30) * BLOCK;
 
 const THIN: u32 = 1;
 const CHECKSUM: u32 = 2;
 
-/// What a disk is to be.
+/// The parameters of a new disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskSpec {
     /// Size in bytes, a multiple of the sector size.
     pub size: u64,
-    /// 512 or 4096.
+    /// Bytes of a sector: 512 or 4096.
     pub sector_bytes: u32,
-    /// Take space as it is written, rather than all of it now. Then a write where nothing is yet may find the pool full.
+    /// Allocate space at the first write of a block instead of at creation. A first write may then find the pool full.
     pub thin: bool,
-    /// Keep a checksum of each block, so that damaged data is found by who reads it. For good: it cannot be added later.
+    /// Keep a checksum of each block, so that a read of damaged data is an error. Checksums cannot be added later.
     pub checksum: bool,
 }
 
-/// What a disk is.
+/// The shape of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskShape {
     /// Size in bytes.
     pub size: u64,
-    /// 512 or 4096.
+    /// Bytes of a sector: 512 or 4096.
     pub sector_bytes: u32,
-    /// Space is taken as it is written.
+    /// True if space is allocated at the first write of a block.
     pub thin: bool,
-    /// Each block has a checksum.
+    /// True if each block has a checksum.
     pub checksum: bool,
-    /// Blocks that the size needs.
+    /// The number of blocks that the size needs.
     pub blocks: u64,
-    /// Blocks beyond them, so that an overwrite always finds a free one; a thin disk keeps a chunk for that.
+    /// The number of blocks beyond those, so that an overwrite always finds a free one. A thin disk keeps a chunk
+    /// instead.
     pub spares: u64,
 }
 
 impl DiskShape {
-    /// The shape of a disk to be made, or why there is none.
+    /// Returns the shape of a new disk.
     ///
     /// # Errors
-    /// [`Error::Limit`], which says what is possible.
+    /// [`Error::Limit`], whose message names the possible values.
     pub fn of(spec: &DiskSpec) -> Result<Self> {
         let DiskSpec { size, sector_bytes, thin, checksum } = *spec;
         if sector_bytes != 512 && sector_bytes != 4096 {
@@ -70,14 +71,14 @@ impl DiskShape {
         Ok(Self { size, sector_bytes, thin, checksum, blocks, spares: (blocks / 16).clamp(256, 16384) })
     }
 
-    /// The shape that `tag` notes.
+    /// Returns the shape that `tag` records.
     ///
     /// # Errors
-    /// [`Error::Limit`] for what is no disk, for one of a newer version and for one that is damaged.
+    /// [`Error::Limit`] if `tag` is not a disk, has a newer version, or is damaged.
     pub fn read(tag: &Tag) -> Result<Self> {
         let broken = |what: &str| Error::Limit(format!("the disk {:?} has {what}: run `ferrite pool check`", tag.name));
         if tag.kind != TagKind::DISK {
-            return Err(Error::Limit(format!("{:?} is no disk but of kind {}", tag.name, tag.kind.name())));
+            return Err(Error::Limit(format!("{:?} is not a disk: its kind is {}", tag.name, tag.kind.name())));
         }
         let word = |at: usize| u64::from_le_bytes(tag.attributes[at..at + 8].try_into().expect("eight bytes"));
         let flags = (word(0) >> 32) as u32;
@@ -98,15 +99,15 @@ impl DiskShape {
         if bytes(Role::MAP) < shape.blocks * 8 || (!shape.thin && bytes(Role::DATA) < shape.data_bytes()) {
             return Err(broken("less space than its size needs"));
         }
-        // A block is found by its chunk: one that is no chunk, or of too many, would lie in the space of something else.
+        // A block is found by its chunk: an extent of another kind, or too many, would reach the space of another tag.
         let in_chunks = tag.extents.iter().filter(|it| it.role == Role::DATA).all(|it| it.zone == Zone::Super);
         if !in_chunks || bytes(Role::DATA) > 2 * DISK_BYTES_MAX {
-            return Err(broken("space of another kind than it uses"));
+            return Err(broken("space of a kind that disks do not use"));
         }
         Ok(shape)
     }
 
-    /// The attributes that note it.
+    /// Returns the attributes that record the shape.
     pub fn attributes(&self) -> [u8; 64] {
         let mut attributes = [0; 64];
         attributes[..4].copy_from_slice(&self.sector_bytes.to_le_bytes());
@@ -118,18 +119,18 @@ impl DiskShape {
         attributes
     }
 
-    /// Bytes of its data stream when all of it is taken.
+    /// Returns the bytes of the data stream of a disk that is not thin.
     pub fn data_bytes(&self) -> u64 {
         (self.blocks + self.spares) * BLOCK
     }
 
-    /// Chunks of a pool that it takes for itself when it is made; the rest lies in pages, which it shares chunks for.
+    /// Returns the number of whole chunks that a new disk takes. The rest of its space lies in pages of shared chunks.
     pub fn chunks(&self) -> u64 {
         let needs = self.needs(&[]).into_iter().filter(|need| need.zone == Zone::Super);
         needs.map(|need| need.bytes.div_ceil(CHUNK)).sum()
     }
 
-    /// Bytes of that rest.
+    /// Returns the bytes of that rest.
     pub fn page_bytes(&self) -> u64 {
         let needs = self.needs(&[]).into_iter().filter(|need| need.zone == Zone::Normal);
         needs.map(|need| need.bytes.next_multiple_of(PAGE)).sum()
@@ -151,19 +152,19 @@ impl DiskShape {
     }
 }
 
-/// Makes a disk that reads as zeros. Durable on return, or not made.
+/// Creates a disk that reads as zeros. The disk is durable on return, or does not exist.
 ///
 /// # Errors
-/// As [`DiskShape::of`]; [`Error::Exists`] and [`Error::BadName`] of `name`, [`Error::Full`] where the pool has no room for
-/// it.
+/// The errors of [`DiskShape::of`]; [`Error::Exists`] and [`Error::BadName`] for `name`; [`Error::Full`] if the pool
+/// has no room for the disk.
 pub fn create(pool: &Pool, name: &str, spec: &DiskSpec) -> Result<()> {
     create_watched(pool, name, spec, &mut |_| true)
 }
 
-/// Makes a disk as [`create`] does; `watch` is called while the host gives its space, and may stop it.
+/// Creates a disk as [`create`] does. `watch` is called while the host allocates its space, and may stop that.
 ///
 /// # Errors
-/// As [`create`]; [`Error::Cancelled`] if `watch` returns false: the disk is not made.
+/// The errors of [`create`]; [`Error::Cancelled`] if `watch` returns false: the disk does not exist.
 pub fn create_watched(pool: &Pool, name: &str, spec: &DiskSpec, watch: Watch<'_>) -> Result<()> {
     let shape = DiskShape::of(spec)?;
     let new = NewTag {
@@ -176,22 +177,23 @@ pub fn create_watched(pool: &Pool, name: &str, spec: &DiskSpec, watch: Watch<'_>
     pool.with_spare(|| pool.create_tag_watched(&new, watch, |extents| zero_maps(pool, extents))).map(drop)
 }
 
-/// Removes the disk called `name`. Nobody serves it.
+/// Removes the disk called `name`, which is not open.
 ///
 /// # Errors
-/// [`Error::NotFound`]; as [`DiskShape::read`] for what is no sound disk.
+/// [`Error::NotFound`]; the errors of [`DiskShape::read`] if the tag is not a sound disk.
 pub fn remove(pool: &Pool, name: &str) -> Result<()> {
     let tag = pool.tag(name)?;
     DiskShape::read(&tag)?;
     pool.remove_tag(&tag)
 }
 
-/// Grows the disk of `tag` to `size` bytes; the new part reads as zeros. Durable on return, or unchanged. Nobody writes to
-/// it meanwhile, but it may have got space since `tag` was read. Asks nobody for space: see [`Pool::with_spare`].
+/// Grows the disk of `tag` to `size` bytes; the new part reads as zeros. The change is durable on return, or not made.
+/// No other thread changes the size, but the disk may have grown its space since `tag` was read. Other tags are not
+/// asked for space: see [`Pool::with_spare`].
 ///
 /// # Errors
-/// [`Error::Limit`] for less than it has, and as [`DiskShape::of`]; [`Error::Full`] where the pool has no room for it,
-/// [`Error::NotFound`] where it was removed.
+/// [`Error::Limit`] if `size` is less than the disk has; the errors of [`DiskShape::of`]; [`Error::Full`] if the pool
+/// has no room; [`Error::NotFound`] if the disk was removed.
 pub fn resize(pool: &Pool, tag: &Tag, size: u64) -> Result<Arc<Tag>> {
     let tag = &*pool.tag_now(tag)?;
     let shape = grown(tag, size)?;
@@ -200,7 +202,7 @@ pub fn resize(pool: &Pool, tag: &Tag, size: u64) -> Result<Arc<Tag>> {
     pool.change_tag(tag, &change, |extents| zero_maps(pool, extents))
 }
 
-/// The shape that the disk of `tag` has with `size` bytes.
+/// Returns the shape of the disk of `tag` with `size` bytes.
 pub(crate) fn grown(tag: &Tag, size: u64) -> Result<DiskShape> {
     let old = DiskShape::read(tag)?;
     if size < old.size {

@@ -1,8 +1,9 @@
-//! What a thin disk gives back to its pool: its last chunks, when others lack space and it has more than it names.
+//! Giving space back: a thin disk returns its last chunks to the pool when other tags lack space.
 //!
-//! - GV1. A chunk is given back when all of its blocks were found free and taken out of what is free: then no word on the
-//!   medium names one, nobody reads or borrows one, and nobody is given one. What is in the last chunks is first written
-//!   to other blocks, as an overwrite would (B1 to B4); in place it stays (B6), and so do they.
+//! - GV1. A chunk is given back after all of its blocks were found free and withdrawn from the free blocks. Then no
+//!   word on the medium names one, no reader copies or borrows one, and no writer gets one. The content of the last
+//!   chunks is first written to other blocks, as an overwrite would write it (B1 to B4). In place the content stays
+//!   (B6), and so do the chunks.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -17,14 +18,14 @@ use crate::map::MapEntry;
 use crate::publish::WordChange;
 use crate::shape::BLOCK;
 
-/// Chunks that are given back at once: somebody waits.
+/// The largest number of chunks given back at once, because another tag waits.
 const CHUNKS_AT_ONCE: u64 = 16;
 
-/// How often blocks are looked for that others have freed, or written to, meanwhile.
+/// The number of times that the blocks are searched again, because writers change and free blocks at the same time.
 const ROUNDS: usize = 3;
 
 impl BlockDisk {
-    /// Gives chunks back to the pool, if it can do without some; whether it did. Durable on return.
+    /// Gives chunks back to the pool. Returns false if the disk needs all of them. The change is durable on return.
     pub(crate) fn release_chunks(&self) -> Result<bool> {
         let Some(room) = self.room.as_ref().filter(|_| !self.options.read_only) else { return Ok(false) };
         let mut tag = self.tag_to_change();
@@ -52,7 +53,8 @@ impl BlockDisk {
         given
     }
 
-    /// Moves what is in `blocks` elsewhere, but for what is in `found` already: free, and nobody else's. Whether all is now.
+    /// Moves the content of `blocks` elsewhere and adds the free blocks to `found`. Returns true if `found` has all of
+    /// `blocks`.
     fn vacate(&self, blocks: &Range<u32>, found: &mut Vec<u32>) -> Result<bool> {
         if planted!("block: chunks in use are given back") {
             return Ok(true);
@@ -74,7 +76,7 @@ impl BlockDisk {
         Ok(found.len() == blocks.len())
     }
 
-    /// Writes block `index` of the disk to a free block that is none of `blocks`, if it is in one of those still.
+    /// Moves block `index` of the disk to a free block outside of `blocks`, if it still lies in `blocks`.
     fn move_block(&self, index: u64, blocks: &Range<u32>, found: &mut Vec<u32>) -> Result<()> {
         let mut to = [0];
         loop {
@@ -110,7 +112,7 @@ fn is_in(blocks: &Range<u32>, entry: MapEntry) -> bool {
     entry.block().is_some_and(|block| blocks.contains(&(block as u32)))
 }
 
-/// `extents` with no more than the first `pages` of the data stream.
+/// Returns `extents` with at most the first `pages` of the data stream.
 fn first_pages(extents: &[Extent], pages: u64) -> Vec<Extent> {
     let mut left = pages;
     let mut keep = Vec::new();

@@ -1,8 +1,8 @@
-//! Where the time of requests goes, stage by stage, as the original driver counted it (pmbd.txt section IV).
+//! The time of requests by stage, counted as the original driver counted it (pmbd.txt section IV).
 //!
-//! Opening and closing a guard, flushing lines and the emulated speed are inside the medium, and so inside
-//! [`DiskStage::Copy`] and [`DiskStage::Fence`] here. Counted only for who asks: a disk that is not counted tests for it once,
-//! off its shortest paths.
+//! The memory opens and closes guards, flushes lines and emulates a speed, so [`DiskStage::Copy`] and
+//! [`DiskStage::Fence`] include that time. Stages are counted only if [`crate::DiskOptions::stages`] asks for it, and
+//! then no write takes the short path.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::free::{SHARDS, usual_shard};
 /// A part of the work on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskStage {
-    /// The whole request, whatever it asked for. The other stages are parts of it.
+    /// The whole request, of any kind. The other stages are parts of it.
     Total,
     /// Finding free blocks, [`DiskStage::WaitForPins`] included.
     FindSpace,
@@ -34,22 +34,22 @@ pub enum DiskStage {
     Verify,
     /// Moving data to or from a buffer in DRAM.
     Buffer,
-    /// Waiting until nobody reads from blocks that are to be used again.
+    /// Waiting until no reader can still copy from freed blocks.
     WaitForPins,
 }
 
 const STAGES: usize = 10;
 
-/// How often a stage was passed, and the cycles that took.
+/// The count of one stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageCount {
-    /// Times.
+    /// Number of times the stage was passed.
     pub count: u64,
-    /// Cycles of the counter that the stages were asked for with.
+    /// Cycles spent in the stage, by the counter in [`crate::DiskOptions::stages`].
     pub cycles: u64,
 }
 
-/// All stages at one moment. While requests run each is right, and their sum may lag.
+/// The counts of all stages. While requests run, each count is right, and their sum may lag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageTotals {
     /// See [`DiskStage::Total`].
@@ -124,12 +124,12 @@ pub struct Stages {
 }
 
 impl Stages {
-    /// Nothing counted yet, by a counter of cycles.
+    /// Makes counters at zero. `cycles` reads a counter of cycles.
     pub fn new(cycles: fn() -> u64) -> Self {
         Self { cycles, shards: Default::default() }
     }
 
-    /// What was counted so far.
+    /// Returns the counts so far.
     pub fn totals(&self) -> StageTotals {
         let sum =
             |of: &dyn Fn(&StageShard) -> &AtomicU64| self.shards.iter().map(|it| of(it).load(Ordering::Relaxed)).sum();

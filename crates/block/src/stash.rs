@@ -1,20 +1,20 @@
-//! A few free blocks for each thread, so that a small overwrite takes and frees one without a lock: a locked
-//! instruction waits until every store before it is done, and the overwrite with it.
+//! A few free blocks for each thread, so that a small write takes and frees one without a lock: a locked instruction
+//! waits for every store before it, and the write waits with it.
 //!
-//! A thread finds its stash by its pin's seat and touches it only while pinned. Whoever wants what others keep in
-//! theirs says so, waits for the pins of before, and then has all stashes for itself.
+//! A thread finds its stash by the seat of its pin, and touches it only while it is pinned. A thread that recalls the
+//! stashes sets a flag and waits for earlier pins; then it has all stashes for itself.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use ferrite_memory::{Pin, wait_for_pins};
 use parking_lot::Mutex;
 
-/// Threads that have one; more than that share the shards.
+/// The number of threads that have a stash. Other threads use the shards.
 const STASHES: usize = 64;
-/// Blocks of one kind in a stash.
+/// The number of blocks of one kind in a stash.
 pub(crate) const PILE: usize = 31;
 
-/// Up to [`PILE`] blocks. Its owner changes it by plain loads and stores.
+/// Up to [`PILE`] blocks. The owning thread changes it by plain loads and stores.
 #[derive(Default)]
 #[repr(align(128))]
 struct Pile {
@@ -22,12 +22,12 @@ struct Pile {
     blocks: [AtomicU32; PILE],
 }
 
-/// What one thread keeps.
+/// The free blocks of one thread.
 #[derive(Default)]
 pub(crate) struct Stash {
-    /// To be used.
+    /// Blocks to use.
     ready: Pile,
-    /// Freed, and maybe still read from.
+    /// Freed blocks that readers may still copy from.
     freed: Pile,
 }
 
@@ -38,11 +38,11 @@ pub(crate) struct Stashes {
     recalling: Mutex<()>,
 }
 
-/// What was recalled.
+/// The blocks of all stashes.
 pub(crate) struct Recalled {
-    /// To be used.
+    /// Blocks to use.
     pub ready: Vec<u32>,
-    /// Freed, and maybe still read from.
+    /// Freed blocks that readers may still copy from.
     pub freed: Vec<u32>,
 }
 
@@ -57,14 +57,14 @@ impl Default for Stashes {
 }
 
 impl Stashes {
-    /// The stash of the thread that holds `pin`, if it has one now.
+    /// Returns the stash of the thread that holds `pin`, unless the stashes are being recalled.
     #[inline]
     pub fn of(&self, pin: &Pin) -> Option<&Stash> {
         let stash = self.all.get(pin.seat()?)?;
         (!self.is_recalled.load(Ordering::Acquire)).then_some(stash)
     }
 
-    /// Takes what is in all of them. The caller is not pinned.
+    /// Takes the blocks of all stashes. The caller holds no pin.
     pub fn recall(&self) -> Recalled {
         let _one = self.recalling.lock();
         self.is_recalled.store(true, Ordering::SeqCst);
@@ -75,31 +75,31 @@ impl Stashes {
         recalled
     }
 
-    /// Blocks in all of them.
+    /// Returns the number of blocks in all stashes.
     pub fn count(&self) -> u64 {
         self.all.iter().map(|stash| u64::from(stash.ready.count() + stash.freed.count())).sum()
     }
 }
 
 impl Stash {
-    /// A block to use.
+    /// Takes a block to use.
     #[inline]
     pub fn take(&self) -> Option<u32> {
         self.ready.pop()
     }
 
-    /// Keeps a block to use, if there is room.
+    /// Keeps a block to use. Returns false if the stash is full.
     pub fn keep(&self, block: u32) -> bool {
         self.ready.push(block)
     }
 
-    /// Keeps a freed block, if there is room.
+    /// Keeps a freed block. Returns false if the stash is full.
     #[inline]
     pub fn free(&self, block: u32) -> bool {
         self.freed.push(block)
     }
 
-    /// The freed blocks, which it keeps no longer.
+    /// Takes the freed blocks.
     pub fn spill(&self) -> impl Iterator<Item = u32> + '_ {
         self.freed.drain()
     }

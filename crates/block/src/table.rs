@@ -1,4 +1,4 @@
-//! A table that grows while it is read, without a lock and without moving.
+//! A table that grows while other threads read it, without a lock and without moving.
 
 use std::io::ErrorKind;
 use std::sync::OnceLock;
@@ -6,31 +6,31 @@ use std::sync::OnceLock;
 use ferrite_pool::Result;
 use zerocopy::FromZeros;
 
-/// Entries of a segment.
+/// Rows of a segment.
 const SEGMENT: usize = 1 << 18;
 
-/// So many zeros, or the error that says that there is no memory for them.
+/// Allocates `count` zeros.
 pub(crate) fn zeroed<T: FromZeros>(count: usize) -> Result<Box<[T]>> {
     let wanting = |_| ferrite_memory::Error::io("memory for a disk's tables", ErrorKind::OutOfMemory.into());
     Ok(<[T]>::new_box_zeroed_with_elems(count).map_err(wanting)?)
 }
 
-/// Rows of zeros at first, there for good once made, in segments of 262144. What is never touched takes no memory.
+/// A table of rows that start as zeros, in segments of 262144. A row never moves. Untouched rows take no memory.
 pub(crate) struct GrowingTable<T> {
     segments: Box<[OnceLock<Box<[T]>>]>,
 }
 
 impl<T: FromZeros> GrowingTable<T> {
-    /// A table that can hold `rows_max` rows and has none.
+    /// Makes an empty table that can grow to `rows_max` rows.
     pub fn new(rows_max: u64) -> Self {
         let segments = rows_max.div_ceil(SEGMENT as u64);
         Self { segments: (0..segments).map(|_| OnceLock::new()).collect() }
     }
 
-    /// Makes sure that rows `0 .. rows` are there.
+    /// Grows the table to at least `rows` rows.
     ///
     /// # Errors
-    /// Where there is no memory for them: more than before may be there then.
+    /// [`ferrite_pool::Error::Medium`] if there is no memory for them. The table may have grown in part.
     pub fn grow(&self, rows: u64) -> Result<()> {
         let needed = rows.div_ceil(SEGMENT as u64) as usize;
         for segment in self.segments[..needed].iter().filter(|segment| segment.get().is_none()) {
@@ -40,12 +40,12 @@ impl<T: FromZeros> GrowingTable<T> {
         Ok(())
     }
 
-    /// Row `index`, if it has been grown to.
+    /// Returns row `index`, if the table has grown to it.
     pub fn get(&self, index: u64) -> Option<&T> {
         self.segments.get(index as usize / SEGMENT)?.get().map(|segment| &segment[index as usize % SEGMENT])
     }
 
-    /// Row `index`, which has been grown to.
+    /// Returns row `index`, to which the table has grown.
     #[inline]
     pub fn row(&self, index: u64) -> &T {
         let segment = self.segments[index as usize / SEGMENT].get().expect("grown to");

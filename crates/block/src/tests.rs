@@ -126,7 +126,7 @@ impl Op {
     }
 }
 
-/// Bytes that tell which write they are of and where in it, down to the word.
+/// Bytes that identify their write and their position, word by word.
 pub(crate) fn content(sectors: u64, seed: u8) -> Vec<u8> {
     (0..sectors * 64).flat_map(|word| (word << 16 | u64::from(seed) << 8 | 0xA5).to_le_bytes()).collect()
 }

@@ -1,29 +1,29 @@
-//! How a disk changes.
+//! Writing to a disk.
 //!
-//! A request is worked off in batches of up to 64 blocks:
+//! A request is processed in batches of up to 64 blocks:
 //!
 //! ```text
 //! take free blocks -> lock the map words -> copy the data -> fence -> write the words on the medium -> fence
-//!                  -> show the words to readers and unlock -> free the blocks they named before
+//!                  -> show the words to readers and unlock -> free the blocks that the words named before
 //! ```
 //!
-//! - B1. A block named by a word on the medium holds what was written to it, durable, before the word was.
-//! - B2. A block that a word on the medium names is not written to again (but in place), and not free.
-//! - B3. A reader finds the old block or the new one, each whole, and never one that is used for something else.
+//! - B1. A block that a word on the medium names holds its data, durable, before the word is written.
+//! - B2. A block that a word on the medium names is not free, and no write stores to it (except in place).
+//! - B3. A reader finds the old block or the new one, each whole, and never a block in use for something else.
 //! - B4. Words of one index change in the same order in DRAM and on the medium.
-//! - B5. Where a fence is not durable (a file, `writeback`), words wait in DRAM, marked dirty, until a flush: it makes
-//!   the data durable by a barrier, writes the words, makes them durable by another, and only then frees the blocks
-//!   that the words on the medium named before. A crash between flushes finds the disk as of the last one, or newer
-//!   in whole blocks.
-//! - B6. A disk that is served in place never copies a block that is there: writers that hold no lock may be storing to
-//!   other sectors of it, and the copy would miss what they had acknowledged.
-//! - B7. Where the disk keeps checksums, a word names its block together with the checksum of what the block holds, in
-//!   one store. In place the block and its word are changed without an order between them, so a crash leaves a block
-//!   that was being changed (where a fence is not durable: one changed since the last flush) old, or new, or *damaged*:
-//!   it is not what its word says. A damaged block is an error to who reads it, or writes a part of it, until all of it
-//!   is written or trimmed. It is never wrong without anyone being told.
-//! - B8. Where what was written is read back (`verify`), a word names a block only after what the medium holds there
-//!   was compared with what was written, and a word that did not arrive is not shown to readers.
+//! - B5. If a fence is not durable (a file, `writeback`), words wait in DRAM, marked dirty, until a flush. The flush
+//!   makes the data durable by a barrier, writes the words, makes them durable by a second barrier, and only then frees
+//!   the blocks that the words on the medium named before. A crash between flushes finds the disk as of the last one,
+//!   or newer in whole blocks.
+//! - B6. A disk that is served in place never copies a mapped block: writers without a lock may be storing to other
+//!   sectors of it, and the copy would miss acknowledged data.
+//! - B7. If the disk keeps checksums, one store of a word names the block and the checksum of its content. In place,
+//!   the block and its word change without an order between them. A crash then leaves a block that was being changed
+//!   old, new, or *damaged*, which means that its checksum does not match. (If a fence is not durable, that holds for
+//!   each block changed since the last flush.) Reading a damaged block, or writing a part of it, is an error until all
+//!   of it is written or trimmed. Damage is always reported.
+//! - B8. If writes are read back (`verify`), a word names a block only after the medium's content was compared with the
+//!   data. A word that did not arrive is not shown to readers.
 
 use std::ops::Range;
 
@@ -39,32 +39,32 @@ use crate::publish::WordChange;
 use crate::shape::BLOCK;
 use crate::stages::DiskStage;
 
-/// Blocks that are changed together.
+/// The largest number of blocks in a batch.
 pub(crate) const BATCH: usize = 64;
 
-/// Data and the blocks it goes to.
+/// Data, and the blocks of the data stream that receive it.
 pub(crate) struct WriteBatch<'batch> {
-    /// Its place on the disk.
+    /// Offset of the data on the disk, in bytes.
     pub at: u64,
     pub from: &'batch [u8],
-    /// What the words name before; locked.
+    /// The entries of the words before the write. The caller holds their locks.
     pub old: &'batch [MapEntry],
-    /// Blocks of the data stream, one for each that `from` touches.
+    /// Blocks of the data stream, one for each block of the disk that `from` touches.
     pub blocks: &'batch [u32],
 }
 
-/// How writing to free blocks went.
+/// The outcome of writing to free blocks.
 enum Replaced {
-    /// They are named.
+    /// The words name the new blocks.
     All,
-    /// In place, a block that is there by now is not replaced (B6).
+    /// The disk is served in place and another writer has mapped one of the blocks: nothing was replaced (B6).
     IsThere,
-    /// So many blocks that have nothing yet are more than can be promised (RM1).
+    /// A thin disk cannot promise `fresh` blocks to words that name none (RM1).
     NoRoom { fresh: u64 },
 }
 
 impl BlockDisk {
-    /// Makes what was changed durable if `access` asks for it.
+    /// Makes everything that completed durable if `access` is [`Access::Fua`].
     #[inline]
     pub(crate) fn finish(&self, access: Access) -> Result<()> {
         match access {
@@ -73,7 +73,8 @@ impl BlockDisk {
         }
     }
 
-    /// Writes `from` at `at` in whatever way. The error is boxed, as a read's.
+    /// Writes `from` at `at`, to free blocks unless the disk is served in place. The error is boxed, so that the result
+    /// fits a register.
     #[inline(never)]
     pub(crate) fn write_cow(&self, at: u64, from: &[u8], access: Access) -> std::result::Result<(), Box<Error>> {
         let written = self.check_change(Span::new(at, from.len() as u64)).and_then(|()| {
@@ -87,8 +88,8 @@ impl BlockDisk {
         written.map_err(Box::new)
     }
 
-    /// Writes over what lies in one run in the pool; whether it did. Everything else is kept out of its code: a guard's
-    /// window waits until the processor has few stores pending, and registers that are saved are stores too.
+    /// Overwrites a span that lies in one run in the pool. Returns false if it does not. Other code is kept out of this
+    /// function: a guard's window waits until few stores are pending, and saved registers are stores too.
     #[inline]
     pub(crate) fn overwrite_run(&self, at: u64, from: &[u8]) -> bool {
         if self.shortcut != Shortcut::Run {
@@ -120,7 +121,7 @@ impl BlockDisk {
         Ok(())
     }
 
-    /// Writes over the blocks that are there; takes new ones where there are none.
+    /// Overwrites mapped blocks, and maps new blocks for the others.
     fn overwrite(&self, at: u64, from: &[u8]) -> Result<()> {
         let mut done = 0;
         while done < from.len() {
@@ -139,8 +140,8 @@ impl BlockDisk {
         Ok(())
     }
 
-    /// Writes over blocks up to the first that is not there; how many bytes. They are fenced before the blocks can
-    /// be used for anything else.
+    /// Overwrites blocks up to the first that is not mapped, and returns the number of bytes written. The stores are
+    /// fenced before the blocks can be freed.
     fn overwrite_mapped(&self, at: u64, from: &[u8]) -> usize {
         let _pass = self.timed(DiskStage::Lock, || self.gate.pass(pin));
         let mut done = 0;
@@ -156,7 +157,7 @@ impl BlockDisk {
     }
 
     /// Writes one whole block: to a free block, or over the old one if the disk is served in place. Returns false, with
-    /// nothing changed, if that takes more than one lock and one copy.
+    /// nothing changed, if the request needs more than one lock and one copy.
     #[inline]
     fn write_block(&self, at: u64, from: &[u8]) -> bool {
         let is_whole = from.len() as u64 == BLOCK && at.is_multiple_of(BLOCK);
@@ -203,7 +204,7 @@ impl BlockDisk {
         true
     }
 
-    /// Passes the gate and locks the blocks from `first` on, one for each element of `old`, which become their entries.
+    /// Passes the gate and locks the words from `first` on. Each element of `old` becomes the entry of one word.
     pub(crate) fn pass_and_lock(&self, first: u64, old: &mut [MapEntry]) -> Pin {
         self.timed(DiskStage::Lock, || {
             let pass = self.gate.pass(pin);
@@ -212,7 +213,7 @@ impl BlockDisk {
         })
     }
 
-    /// Gives this thread free blocks for its next overwrites.
+    /// Fills the stash of this thread with free blocks for its next writes.
     #[cold]
     pub(crate) fn restock(&self) {
         if let Some(blocks) = self.free.take_stock() {
@@ -220,7 +221,7 @@ impl BlockDisk {
         }
     }
 
-    /// Fills `blocks` with free blocks.
+    /// Fills `blocks` with free blocks, and waits for them if there are too few.
     pub(crate) fn take_blocks(&self, blocks: &mut [u32]) -> Result<()> {
         while !self.free.take(blocks) {
             self.find_space(blocks.len() as u64)?;
@@ -228,7 +229,8 @@ impl BlockDisk {
         Ok(())
     }
 
-    /// Writes to free blocks and then names them; whether it did.
+    /// Writes `from` to free blocks and names them. Returns false if the disk is served in place and a block is mapped
+    /// by now.
     fn replace(&self, at: u64, from: &[u8]) -> Result<bool> {
         if at / BLOCK == (at + from.len() as u64 - 1) / BLOCK {
             self.replace_up_to::<1>(at, from)
@@ -237,7 +239,7 @@ impl BlockDisk {
         }
     }
 
-    /// The same for at most `N` blocks.
+    /// Implements `replace` for at most `N` blocks.
     fn replace_up_to<const N: usize>(&self, at: u64, from: &[u8]) -> Result<bool> {
         let count = ((at + from.len() as u64).div_ceil(BLOCK) - at / BLOCK) as usize;
         let mut blocks = [0; N];
@@ -252,7 +254,7 @@ impl BlockDisk {
         }
     }
 
-    /// Writes to `blocks`, which are free, and names them (B1 to B4), or gives them back.
+    /// Writes to the free blocks `blocks` and names them (B1 to B4). Puts the blocks back if it does not name them.
     fn replace_by<const N: usize>(&self, blocks: &[u32], at: u64, from: &[u8]) -> Result<Replaced> {
         let (first, count) = (at / BLOCK, blocks.len());
         let (mut old, mut new, mut checksums) = ([MapEntry::ZERO; N], [MapEntry::ZERO; N], [0; N]);
@@ -278,8 +280,8 @@ impl BlockDisk {
         }
     }
 
-    /// Copies a batch to its blocks, completing the first and the last from the old ones where they are written in
-    /// part, and notes the checksum of each block where the disk keeps them.
+    /// Copies a batch to its blocks. The first and last block are completed from the old ones if the batch covers a
+    /// part of them. Stores the checksum of each block in `checksums` if the disk keeps checksums.
     pub(crate) fn copy(&self, batch: &WriteBatch<'_>, checksums: &mut [u32]) -> Result<()> {
         let WriteBatch { at, from, old, blocks } = *batch;
         let (mut done, mut i) = (0, 0);
@@ -306,7 +308,7 @@ impl BlockDisk {
         Ok(())
     }
 
-    /// Makes `blocks` read as zeros.
+    /// Unmaps `blocks`, which read as zeros afterwards.
     pub(crate) fn unmap(&self, blocks: Range<u64>) -> Result<()> {
         let mut first = blocks.start;
         while first < blocks.end {
@@ -326,7 +328,7 @@ impl BlockDisk {
         Ok(())
     }
 
-    /// Zeros by writing, so that the space stays.
+    /// Writes zeros, so that the disk keeps its space.
     pub(crate) fn zero_by_writing(&self, span: Span, how: Zeroing) -> Result<()> {
         static ZEROS: [u8; BATCH * BLOCK as usize] = [0; BATCH * BLOCK as usize];
         if how.fast {

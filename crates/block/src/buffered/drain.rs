@@ -1,40 +1,40 @@
-//! Writing what a buffer holds to the disk, step by step (pmbd.txt section IV.B.1, optimisation 1).
+//! Draining a buffer to the disk, step by step (pmbd.txt section IV.B.1, optimisation 1).
 
 use ferrite_disk::{Access, Disk};
 use ferrite_memory::{Error, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::ring::{PAGE, PageRing};
+use super::ring::{PAGE, PageRing, PlannedPage};
 use super::syncer_wake::SyncerWake;
 use super::{Buffered, DrainStep};
 
-/// Pages of one run at most: 1 MiB.
+/// The largest run, in pages: 1 MiB.
 const RUN_PAGES: usize = 256;
 
-/// What is being written: pages and their slots, sorted by page, so that neighbours are written together.
+/// Pages that are being written, with their slots, sorted by page so that neighbours are written together.
 #[derive(Default)]
 pub(super) struct DrainPlan {
-    order: Vec<(u64, u64)>,
+    order: Vec<PlannedPage>,
     done: usize,
-    /// Where a run is gathered.
+    /// The bytes of the current run.
     run: Vec<u8>,
-    /// The first that the disk had no space for.
+    /// The first error of a page for which the disk had no space.
     refused: Option<Error>,
 }
 
-/// A buffer with the lock of who writes from it, which is taken before the ring's.
+/// A buffer and the lock of its drain, which is acquired before the lock of the ring.
 pub(super) struct WriteBuffer {
     /// Held while a run is on its way to the disk. `None` while nothing is planned.
     pub plan: Mutex<Option<DrainPlan>>,
     pub ring: Mutex<PageRing>,
-    /// Told when the pool goes on.
+    /// Notified when the pool thaws.
     pub thawed: Condvar,
     /// Wakes the syncer.
     pub syncer_wake: SyncerWake,
 }
 
 impl WriteBuffer {
-    /// One for so many pages; `None` where there is no memory for them.
+    /// Makes a buffer for `pages` pages; `None` if there is no memory for them.
     pub fn new(pages: usize) -> Option<Self> {
         let ring = Mutex::new(PageRing::new(pages)?);
         Some(Self { plan: Mutex::new(None), ring, thawed: Condvar::new(), syncer_wake: SyncerWake::default() })
@@ -42,11 +42,11 @@ impl WriteBuffer {
 }
 
 impl<D: Disk> Buffered<D> {
-    /// One step of the syncer of buffer `number`: plans, writes one run, or retires what was written. A buffer that
-    /// does not pass its high watermark is left alone.
+    /// Takes one step of the syncer of buffer `number`: plans, writes one run, or frees the slots of written pages.
+    /// Does nothing if the buffer is below its high watermark.
     ///
     /// # Errors
-    /// Those of the disk. What could not be written is still here, and the next step tries it again.
+    /// The errors of the disk. The pages stay in the buffer, and the next step tries them again.
     pub fn step(&self, number: usize) -> Result<DrainStep> {
         let mut plan = self.buffers[number].plan.lock();
         if plan.is_some() {
@@ -61,8 +61,8 @@ impl<D: Disk> Buffered<D> {
         Ok(DrainStep::Planned)
     }
 
-    /// Writes the next run of a plan, or retires the plan. What the disk has no space for is told then, and keeps nothing
-    /// back that it has space for; after any other error the plan is still there.
+    /// Writes the next run of a plan, or ends the plan. An error of a page without space is returned at the end, after
+    /// all other pages are written. After any other error the plan stays.
     fn continue_plan(&self, number: usize, plan: &mut MutexGuard<'_, Option<DrainPlan>>) -> Result<DrainStep> {
         let Some(current) = &mut **plan else { return Ok(DrainStep::Nothing) };
         if let Some(pages) = self.write_run(number, current)? {
@@ -74,21 +74,21 @@ impl<D: Disk> Buffered<D> {
         refused.map_or(Ok(DrainStep::Retired), Err)
     }
 
-    /// Writes pages that follow each other, or one page where runs are not packed; how many. `None` where all is
-    /// written.
+    /// Writes a run of neighbouring pages, or one page if batching is off, and returns the number of pages. Returns
+    /// `None` if all pages are written.
     fn write_run(&self, number: usize, plan: &mut DrainPlan) -> Result<Option<u64>> {
         let run_pages = if self.options.batch { RUN_PAGES } else { 1 };
         let mut next = plan.done;
         let mut first = None;
         plan.run.clear();
         let ring = self.buffers[number].ring.lock();
-        while let Some(&(page, slot)) = plan.order.get(next) {
+        while let Some(&planned) = plan.order.get(next) {
             let pages = (plan.run.len() / PAGE) as u64;
-            if first.is_some_and(|first| page != first + pages) || pages == run_pages as u64 {
+            if first.is_some_and(|first| planned.page != first + pages) || pages == run_pages as u64 {
                 break;
             }
-            if let Some(content) = ring.planned((page, slot)) {
-                first.get_or_insert(page);
+            if let Some(content) = ring.planned(planned) {
+                first.get_or_insert(planned.page);
                 plan.run.extend_from_slice(content);
             } else if first.is_some() {
                 break;
@@ -104,16 +104,16 @@ impl<D: Disk> Buffered<D> {
         Ok(first.map(|_| pages as u64))
     }
 
-    /// Writes `pages`, which follow each other and hold `bytes`, but for those that the disk has no space for: it takes all
-    /// of a write or need take none, and may have space for a part.
+    /// Writes the neighbouring `pages` with content `bytes`. A disk without space for a whole write may have space for
+    /// a part of it, so the write is split until each page without space is found.
     fn write_pages(
         &self,
         number: usize,
-        pages: &[(u64, u64)],
+        pages: &[PlannedPage],
         bytes: &[u8],
         refused: &mut Option<Error>,
     ) -> Result<()> {
-        let at = pages[0].0 * PAGE as u64;
+        let at = pages[0].page * PAGE as u64;
         let len = (bytes.len() as u64).min(self.disk.geometry().size - at);
         match self.disk.write(at, &bytes[..len as usize], Access::Cached) {
             Err(Error::NoSpace(_)) if pages.len() > 1 => {
@@ -122,7 +122,7 @@ impl<D: Disk> Buffered<D> {
                 self.write_pages(number, &pages[half..], &bytes[half * PAGE..], refused)
             }
             Err(error @ Error::NoSpace(_)) => {
-                self.buffers[number].ring.lock().refuse(pages[0].1);
+                self.buffers[number].ring.lock().refuse(pages[0].slot);
                 refused.get_or_insert(error);
                 Ok(())
             }
@@ -130,13 +130,13 @@ impl<D: Disk> Buffered<D> {
         }
     }
 
-    /// Writes everything that buffer `number` holds when this is called.
+    /// Writes all pages that buffer `number` holds at the call.
     pub(super) fn drain(&self, number: usize) -> Result<()> {
         self.drain_except_newest(number, 0)
     }
 
-    /// The same but for the newest `kept` pages. What is refused is put behind them, so nobody else may be writing when it is
-    /// looked where they begin.
+    /// Drains all pages except the newest `kept`. Refused pages are put behind the others, so the plan's lock is held
+    /// while the end is determined.
     fn drain_except_newest(&self, number: usize, kept: u64) -> Result<()> {
         let mut plan = self.buffers[number].plan.lock();
         let until = self.buffers[number].ring.lock().bounds().1.saturating_sub(kept);
@@ -157,8 +157,8 @@ impl<D: Disk> Buffered<D> {
         }
     }
 
-    /// What a writer does that finds buffer `number` full: the syncer's work, since that may be stopped. What is refused is
-    /// told only where it leaves no room.
+    /// Drains buffer `number` if it is full, without help of the syncer. An error of a page without space is returned
+    /// only if the buffer stays full.
     pub(super) fn drain_full(&self, number: usize) -> Result<()> {
         let is_full = || self.buffers[number].ring.lock().is_full();
         if !is_full() {

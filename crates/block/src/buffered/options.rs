@@ -1,26 +1,26 @@
-//! How a disk is buffered.
+//! Options of a buffered disk.
 
 use ferrite_memory::{Error, Result};
 
 use super::ring::PAGE;
 
-/// Buffers there are at most; each has a thread.
+/// The largest number of buffers. Each has a thread.
 const BUFFERS_MAX: usize = 1024;
 
-/// How a disk is buffered. The default is the paper's one buffer of 16 MiB with batching.
+/// Options of a buffered disk. The default is the paper's one buffer of 16 MiB with batching.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BufferOptions {
-    /// How many buffers.
+    /// The number of buffers, 1 to 1024.
     pub buffers: usize,
-    /// Bytes of each, a multiple of 4096.
+    /// Bytes of each buffer, a multiple of 4096.
     pub buffer_bytes: u64,
-    /// Bytes of neighbouring addresses that go to the same buffer, a multiple of 4096. A batch does not reach over them.
+    /// Bytes of neighbouring addresses that go to the same buffer, a multiple of 4096. A batch does not cross strides.
     pub stride_bytes: u64,
     /// Write neighbours together, so that they share one window of the guard.
     pub batch: bool,
-    /// The part of a buffer from which on it is drained; at most 1.
+    /// The high watermark as a fraction of a buffer, at most 1. A fuller buffer is drained.
     pub high: f64,
-    /// The part down to which it is drained; below `high`.
+    /// The low watermark as a fraction of a buffer, below `high`. Draining stops there.
     pub low: f64,
 }
 
@@ -31,7 +31,7 @@ impl Default for BufferOptions {
 }
 
 impl BufferOptions {
-    /// Refuses what cannot work, and says what can.
+    /// Checks the options. The message of the error names the possible values.
     ///
     /// # Errors
     /// [`Error::Unsupported`].

@@ -1,4 +1,4 @@
-//! A buffered disk as a disk.
+//! The implementation of `Disk` for a buffered disk.
 
 use ferrite_disk::{Access, Disk, Geometry, Run, Zeroing};
 use ferrite_memory::{Error, Result, Span};
@@ -15,7 +15,7 @@ struct BufferPiece {
 }
 
 impl<D: Disk> Buffered<D> {
-    /// The parts of `span`, in order.
+    /// Returns the parts of `span`, in order.
     fn pieces(&self, span: Span) -> impl Iterator<Item = BufferPiece> + use<D> {
         let (stride, buffers) = (self.options.stride_bytes, self.buffers.len() as u64);
         let end = span.at + span.len;
@@ -40,7 +40,7 @@ impl<D: Disk> Buffered<D> {
         }
     }
 
-    /// Puts `from` into the buffer of `piece`, which it drains where there is no room (U4).
+    /// Puts `from` into the buffer of `piece`, and drains the buffer if it is full (U4).
     fn put(&self, piece: &BufferPiece, from: &[u8]) -> Result<()> {
         let mut done = 0;
         loop {
@@ -65,7 +65,8 @@ impl<D: Disk> Buffered<D> {
         }
     }
 
-    /// Puts what of `from` belongs to the page of `at` there; how many bytes, 0 where there is no room.
+    /// Puts the part of `from` that belongs to the page of `at` into the ring. Returns the number of bytes, 0 if the
+    /// ring is full.
     fn put_part(&self, ring: &mut PageRing, at: u64, from: &[u8]) -> Result<usize> {
         let (page, within) = (at / PAGE_BYTES, (at % PAGE_BYTES) as usize);
         let part = &from[..from.len().min(PAGE - within)];
@@ -91,15 +92,15 @@ impl<D: Disk> Buffered<D> {
         Ok(part.len())
     }
 
-    /// Reads a page from the disk; zeros behind the disk's end.
+    /// Reads a page from the disk, with zeros behind the disk's end.
     fn read_page(&self, page: u64, into: &mut [u8; PAGE]) -> Result<()> {
         let at = page * PAGE_BYTES;
         let len = PAGE_BYTES.min(self.disk.geometry().size - at);
         self.disk.read(at, &mut into[..len as usize])
     }
 
-    /// Reads a piece: pages from the buffer, and what lies between them from the disk. A page that is not in the buffer
-    /// is looked for on the disk only after that (U1).
+    /// Reads a piece: buffered pages from the ring, and the others from the disk. The disk is read after the ring, so a
+    /// page that leaves the ring in between is found on the disk (U1).
     fn get(&self, piece: &BufferPiece, into: &mut [u8]) -> Result<()> {
         let mut done = 0;
         while done < into.len() {
@@ -119,7 +120,7 @@ impl<D: Disk> Buffered<D> {
         Ok(())
     }
 
-    /// The whole pages of `piece`, first to last, which a trim or zeroing takes to the disk by `act` (U5).
+    /// Calls `act` with the whole pages of `piece`, to trim or zero them on the disk (U5).
     fn change_pages(&self, piece: &BufferPiece, act: impl FnOnce(&mut PageRing, Span) -> Result<()>) -> Result<()> {
         let first = piece.span.at.div_ceil(PAGE_BYTES);
         let end = (piece.span.at + piece.span.len) / PAGE_BYTES;
@@ -146,8 +147,8 @@ impl<D: Disk> Buffered<D> {
         Ok(())
     }
 
-    /// Trims the pages of a piece. Those that are dirty are zeroed instead: the disk may not heed a trim, and what it
-    /// has of them is older than what was here.
+    /// Trims the pages of a piece. Dirty pages are zeroed instead: the disk may ignore a trim, and its content of them
+    /// is older than the buffer's.
     fn trim_piece(&self, piece: &BufferPiece) -> Result<()> {
         self.change_pages(piece, |ring, pages| {
             self.disk.trim(pages, Access::Cached)?;
@@ -167,7 +168,8 @@ fn forget(ring: &mut PageRing, pages: Span) {
     ring.dirty_among(range).into_iter().for_each(|page| ring.forget(page));
 }
 
-/// Fills the start of `into` from the pages that are in the buffer without a gap from `at` on; how many bytes.
+/// Fills the start of `into` with the pages that are in the buffer without a gap from `at` on. Returns the number of
+/// bytes.
 fn get_buffered(ring: &PageRing, at: u64, into: &mut [u8]) -> usize {
     let mut done = 0;
     while done < into.len() {
@@ -181,7 +183,7 @@ fn get_buffered(ring: &PageRing, at: u64, into: &mut [u8]) -> usize {
     done
 }
 
-/// How many of the `len` bytes from `at` on come before the next page that is in the buffer.
+/// Returns how many of the `len` bytes from `at` on come before the next buffered page.
 fn missing_bytes(ring: &PageRing, at: u64, len: u64) -> u64 {
     if ring.dirty() == 0 {
         return len;
@@ -235,7 +237,7 @@ impl<D: Disk> Disk for Buffered<D> {
         self.finish(how.access)
     }
 
-    /// Drains the buffers first, so that the disk knows all of it.
+    /// Drains the buffers first, so that the disk knows every page.
     fn extents(&self, span: Span) -> Result<Vec<Run>> {
         self.check(span)?;
         self.drain_all()?;

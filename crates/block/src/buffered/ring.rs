@@ -1,11 +1,11 @@
-//! One buffer: dirty pages in a ring, in the order in which they came (pmbd.txt figure 4).
+//! The ring of one buffer: dirty pages in the order of their writes (pmbd.txt figure 4).
 //!
 //! ```text
 //! slot        start              planned              end
 //!               |  being written    |  to be written   |  free ...
 //! ```
 //!
-//! Slots are numbered from the buffer's making on; a slot's number modulo the slots there are is its place.
+//! Slot numbers count from the creation of the buffer. The position of a slot is its number modulo the number of slots.
 
 use std::collections::HashMap;
 
@@ -13,20 +13,27 @@ use zerocopy::FromZeros;
 
 use crate::shape::BLOCK;
 
-/// Bytes of a page, the unit that is dirty or not.
+/// Bytes of a page, the unit of dirty data.
 pub(super) const PAGE: usize = BLOCK as usize;
 
 #[derive(Clone, Copy, Default)]
 struct RingSlot {
-    /// Its page of the disk; `None` where that was dropped.
+    /// The page of the disk; `None` if it was dropped.
     page: Option<u64>,
-    /// The slot with the content of before, which is being written.
+    /// The slot with older content of the page, which is being written.
     older: Option<u64>,
-    /// The disk had no space for it.
+    /// True if the disk had no space for the page.
     is_refused: bool,
 }
 
-/// Dirty pages and their order. See the drawing above.
+/// A page that is to be written, and its slot. They sort by page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct PlannedPage {
+    pub page: u64,
+    pub slot: u64,
+}
+
+/// Dirty pages and their order, as in the drawing above.
 pub(super) struct PageRing {
     slots: Box<[RingSlot]>,
     bytes: Box<[u8]>,
@@ -35,12 +42,12 @@ pub(super) struct PageRing {
     end: u64,
     /// The slot with the newest content of each page.
     newest: HashMap<u64, u64>,
-    /// Nothing may be added until the pool goes on.
+    /// No page may be added while the pool is frozen.
     pub is_frozen: bool,
 }
 
 impl PageRing {
-    /// An empty ring with room for `pages`; `None` where there is no memory for them.
+    /// Makes an empty ring for `pages` pages; `None` if there is no memory for them.
     pub fn new(pages: usize) -> Option<Self> {
         let bytes = <[u8]>::new_box_zeroed_with_elems(pages * PAGE).ok()?;
         let mut slots = Vec::new();
@@ -50,7 +57,7 @@ impl PageRing {
         Some(Self { slots, bytes, start: 0, planned: 0, end: 0, newest, is_frozen: false })
     }
 
-    /// Slots in use, those of dropped pages included.
+    /// Returns the number of slots in use, dropped pages included.
     pub fn used(&self) -> u64 {
         self.end - self.start
     }
@@ -59,12 +66,12 @@ impl PageRing {
         self.used() == self.slots.len() as u64
     }
 
-    /// Pages whose newest content is here.
+    /// Returns the number of pages with newest content in this ring.
     pub fn dirty(&self) -> u64 {
         self.newest.len() as u64
     }
 
-    /// The first slot that is in use, and the first that is free.
+    /// Returns the first slot in use and the first free slot.
     pub fn bounds(&self) -> (u64, u64) {
         (self.start, self.end)
     }
@@ -73,7 +80,7 @@ impl PageRing {
         (slot % self.slots.len() as u64) as usize
     }
 
-    /// The newest content of `page`, if it is here.
+    /// Returns the newest content of `page`, if it is in the ring.
     pub fn get(&self, page: u64) -> Option<&[u8]> {
         self.newest.get(&page).map(|slot| self.content(*slot))
     }
@@ -87,13 +94,13 @@ impl PageRing {
         &mut self.bytes[at..at + PAGE]
     }
 
-    /// The content of `page`, to be changed: where it is here and nobody is writing it.
+    /// Returns the content of `page` for a change, if it is in the ring and not being written.
     pub fn get_mut(&mut self, page: u64) -> Option<&mut [u8]> {
         let slot = *self.newest.get(&page)?;
         (slot >= self.planned).then(|| self.content_mut(slot))
     }
 
-    /// Gives `page` a new slot, which the caller fills; `None` where there is no room.
+    /// Allocates a slot for `page`, which the caller fills; `None` if the ring is full.
     pub fn append(&mut self, page: u64) -> Option<&mut [u8]> {
         if self.is_full() {
             return None;
@@ -106,7 +113,7 @@ impl PageRing {
         Some(self.content_mut(slot))
     }
 
-    /// Forgets what is here of `page`: it will not be written. Nobody is writing it now.
+    /// Drops `page` from the ring, so that it is not written. No thread is writing it.
     pub fn forget(&mut self, page: u64) {
         let mut next = self.newest.remove(&page);
         while let Some(slot) = next.filter(|slot| *slot >= self.start) {
@@ -116,7 +123,7 @@ impl PageRing {
         }
     }
 
-    /// The pages that are dirty here among `pages`.
+    /// Returns the dirty pages among `pages`, sorted.
     pub fn dirty_among(&self, pages: std::ops::Range<u64>) -> Vec<u64> {
         let mut dirty: Vec<u64> = if pages.end.saturating_sub(pages.start) < self.newest.len() as u64 {
             pages.filter(|page| self.newest.contains_key(page)).collect()
@@ -127,27 +134,28 @@ impl PageRing {
         dirty
     }
 
-    /// Fixes the content of the slots before `until` and gives them, with their pages, in the order of the pages.
-    pub fn plan(&mut self, until: u64) -> Vec<(u64, u64)> {
+    /// Fixes the content of the slots before `until`. Returns their pages and slots, sorted by page.
+    pub fn plan(&mut self, until: u64) -> Vec<PlannedPage> {
         self.planned = until;
         let page_of = |slot: u64| self.slots[self.at(slot)].page;
-        let mut order: Vec<(u64, u64)> = (self.start..until).filter_map(|slot| Some((page_of(slot)?, slot))).collect();
+        let planned = |slot| Some(PlannedPage { page: page_of(slot)?, slot });
+        let mut order: Vec<PlannedPage> = (self.start..until).filter_map(planned).collect();
         order.sort_unstable();
         order
     }
 
-    /// The content of a planned slot, unless its page was forgotten since.
-    pub fn planned(&self, (page, slot): (u64, u64)) -> Option<&[u8]> {
+    /// Returns the content of a planned slot, unless its page was dropped since.
+    pub fn planned(&self, PlannedPage { page, slot }: PlannedPage) -> Option<&[u8]> {
         (self.slots[self.at(slot)].page == Some(page)).then(|| self.content(slot))
     }
 
-    /// Notes that the disk has no space for a planned slot.
+    /// Marks a planned slot for which the disk has no space.
     pub fn refuse(&mut self, slot: u64) {
         self.slots[self.at(slot)].is_refused = true;
     }
 
-    /// Frees the planned slots, which are all written or refused. What was refused goes behind all that came since; where
-    /// that has a newer content of the page, it goes.
+    /// Frees the planned slots, which are all written or refused. Refused pages move to the end, unless the ring has
+    /// newer content of them.
     pub fn retire(&mut self) {
         for slot in self.start..self.planned {
             let RingSlot { page: Some(page), is_refused, .. } = self.slots[self.at(slot)] else { continue };
@@ -163,8 +171,8 @@ impl PageRing {
         self.start = self.planned;
     }
 
-    /// Moves `page` from `slot` to the end. Where the ring is full that is the place of a slot before, which is done with,
-    /// or of this one.
+    /// Moves `page` from `slot` to the end. In a full ring the end is the position of a freed slot, or of `slot`
+    /// itself.
     fn put_last(&mut self, page: u64, slot: u64) {
         let (from, to) = (self.at(slot), self.at(self.end));
         self.bytes.copy_within(from * PAGE..(from + 1) * PAGE, to * PAGE);

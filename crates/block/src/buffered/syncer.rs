@@ -9,8 +9,8 @@ use ferrite_memory::{Error, Result};
 
 use super::{Buffered, DrainStep};
 
-/// A thread for each buffer of a disk, which drains it when it passes its high watermark, until this is dropped. What
-/// is still in the buffers then stays there: flush first.
+/// One thread for each buffer of a disk, until this value is dropped. A thread drains its buffer when the buffer passes
+/// its high watermark. Pages that remain at the end stay in the buffers: flush first.
 pub struct Syncers<D: Disk + 'static> {
     disk: Arc<Buffered<D>>,
     stop: Arc<AtomicBool>,
@@ -18,10 +18,10 @@ pub struct Syncers<D: Disk + 'static> {
 }
 
 impl<D: Disk + 'static> Syncers<D> {
-    /// Starts them.
+    /// Starts the threads.
     ///
     /// # Errors
-    /// The system has no more threads to give.
+    /// [`Error::Io`] if the system starts no more threads.
     pub fn start(disk: Arc<Buffered<D>>) -> Result<Self> {
         let mut syncers = Self { disk, stop: Arc::default(), threads: Vec::new() };
         for number in 0..syncers.disk.buffers() {
@@ -34,7 +34,7 @@ impl<D: Disk + 'static> Syncers<D> {
     }
 }
 
-/// Steps until told to stop. An error is no reason to end: whoever flushes meets it too, and is told.
+/// Steps until it is stopped. An error does not end the thread, because a flush meets and reports the same error.
 fn run<D: Disk>(disk: &Buffered<D>, number: usize, stop: &AtomicBool) {
     while !stop.load(Ordering::Acquire) {
         if matches!(disk.step(number), Ok(DrainStep::Nothing) | Err(_)) {
@@ -48,7 +48,7 @@ impl<D: Disk + 'static> Drop for Syncers<D> {
         self.stop.store(true, Ordering::Release);
         (0..self.disk.buffers()).for_each(|number| self.disk.syncer_wake(number).wake());
         for thread in self.threads.drain(..) {
-            // One that panicked has told so itself.
+            // A thread that panicked has printed its message.
             let _ = thread.join();
         }
     }

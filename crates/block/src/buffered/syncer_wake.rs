@@ -1,10 +1,10 @@
-//! What a thread waits for, and is woken by.
+//! Waking a syncer.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 
-/// Rings for one listener. A ring while it does not listen is heard when it listens next.
+/// Wakes one waiting thread. A wake before the wait is not lost.
 #[derive(Default)]
 pub(super) struct SyncerWake {
     is_woken: AtomicBool,
@@ -13,7 +13,7 @@ pub(super) struct SyncerWake {
 }
 
 impl SyncerWake {
-    /// Wakes the listener; a load where it was rung and not yet heard.
+    /// Wakes the waiting thread. If it was woken and has not run yet, this is one load.
     pub fn wake(&self) {
         if !self.is_woken.load(Ordering::Relaxed) && !self.is_woken.swap(true, Ordering::AcqRel) {
             let _lock = self.lock.lock();
@@ -21,7 +21,7 @@ impl SyncerWake {
         }
     }
 
-    /// Waits until it is rung, and forgets that it was.
+    /// Waits until it is woken.
     pub fn wait(&self) {
         let mut lock = self.lock.lock();
         while !self.is_woken.swap(false, Ordering::AcqRel) {

@@ -1,4 +1,4 @@
-//! Buffers against a model, over disks that lie.
+//! Buffers against a model, over lying disks.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ fn geometry() -> Geometry {
     }
 }
 
-/// Small ones, so that everything happens.
+/// Buffers so small that every case occurs.
 fn small(batch: bool) -> BufferOptions {
     BufferOptions { buffers: 3, buffer_bytes: 5 * BLOCK, stride_bytes: 2 * BLOCK, batch, ..BufferOptions::default() }
 }

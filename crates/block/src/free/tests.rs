@@ -13,7 +13,7 @@ fn fb2_everything_added_is_found_once() {
     assert!(taken.iter().copied().eq(0..100));
 }
 
-/// FB2: what others keep at hand can be had, also of threads that do nothing any more.
+/// FB2: a recall finds the blocks in the stashes of other threads, idle ones included.
 #[test]
 fn fb2_what_is_in_a_stash_is_found_when_it_is_recalled() {
     let free = FreeBlocks::default();

@@ -1,7 +1,7 @@
 use super::*;
 use ferrite_memory::planted::plant;
 
-/// Blocks that one word tells of, twice.
+/// Blocks of two words that record usual places.
 const BLOCKS: u64 = 2 * GROUPS_PER_WORD * GROUP;
 const SHIFT: u64 = 7 * PAGE;
 
@@ -42,7 +42,7 @@ fn a_block_that_moves_takes_its_neighbours_from_their_usual_place() {
     assert!(is_usual(&map, 3), "all are back");
 }
 
-/// A copy that was made meanwhile may hold anything.
+/// A copy made in between may hold any bytes.
 #[test]
 fn b3_who_left_and_came_back_was_away() {
     let map = filled();
@@ -57,8 +57,8 @@ fn b3_who_left_and_came_back_was_away() {
     assert!(is_usual(&map, 3) && !map.is_still(&usual), "the group is back, and was gone");
 }
 
-/// MU1, MU2: who says that groups lie at their usual place looks at each; a block that moves meanwhile is not overlooked,
-/// whether its own writer clears the group or finds it cleared by another, who has yet to change the word.
+/// MU1, MU2: a writer that records usual places checks each group. A block that moves at the same time is seen, whether
+/// its own writer clears the group or another writer cleared it and has yet to change the word.
 #[test]
 fn mu2_a_block_that_moves_meanwhile_is_seen() {
     let map = filled();
@@ -102,8 +102,8 @@ fn every_order(left: &mut [usize], order: &mut Vec<usize>, each: &mut dyn FnMut(
     }
 }
 
-/// Whether, from when a writer has left the group of its block, nobody is told that this lies at its usual place, and who
-/// was told before finds out: beside another writer who leaves the group and two lookers, step by step in every order.
+/// Returns true if no lookup finds the block at its usual place after a writer has left its group, and each earlier
+/// lookup fails its second check. Another writer and two checkers run beside it, step by step in every order.
 fn is_left_in_every_order() -> bool {
     let (map, span, mut is_left) = (filled(), Span::new(3 * PAGE, PAGE), true);
     for word in [USUAL, 0] {

@@ -1,4 +1,4 @@
-//! Requests are done by who asks, in its own thread, before it is told: there is no queue (pmbd.txt IV.A).
+//! The calling thread serves its requests before they return: there is no queue (pmbd.txt IV.A).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, ThreadId};

@@ -1,4 +1,4 @@
-//! Checksums: every flipped byte is found, and told with its block; what is written anew is whole again.
+//! Checksums: every flipped byte is found and reported with its block, and a rewritten block is whole again.
 
 use ferrite_memory::Error;
 use ferrite_pool::check::{self, Owners, Severity};

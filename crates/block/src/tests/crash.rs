@@ -1,4 +1,4 @@
-//! What a crash may leave of a disk: B1 to B7.
+//! The states that a crash may leave of a disk: B1 to B7.
 
 use ferrite_crash::{Crash, Options, Points, Report, explore, rounds, seed};
 use ferrite_memory::Error;
@@ -35,7 +35,7 @@ fn explore_ops(way: Way, ops: &[Op], samples: u64) -> Report {
     explore(&memory, &options, |crash| run.judge(crash))
 }
 
-/// What was run, and what the disk held after each operation.
+/// The operations of a run, and the disk's content after each.
 struct Run<'run> {
     way: Way,
     ops: &'run [Op],

@@ -7,7 +7,7 @@ use ferrite_memory::{MapOptions, Mapped, forward_memory};
 
 use super::*;
 
-/// What the test has come to. Threads are known by their names.
+/// The progress of the test. Threads are identified by their names.
 const FIRST_HAS_STORED: u32 = 1;
 const FIRST_GOES_ON: u32 = 2;
 const SECOND_HAS_COPIED: u32 = 3;
@@ -61,8 +61,8 @@ fn write_sector(disk: &Arc<BlockDisk>, name: &str, sector: u64) -> JoinHandle<()
     Builder::new().name(name.into()).spawn(write).expect("started")
 }
 
-/// Two writers find one block missing. The second then meets the first one's block, and a third writes to that block
-/// meanwhile: what it was told is durable stays.
+/// Two writers find one block missing. The second writer then meets the block of the first while a third one writes to that
+/// block: its acknowledged data stays.
 #[test]
 fn b6_a_block_that_others_write_in_place_is_not_copied_away_under_them() {
     let memory = Mapped::anonymous(16 << 20, &MapOptions::default()).expect("mapped");

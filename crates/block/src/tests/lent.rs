@@ -48,7 +48,7 @@ fn lend(disk: &BlockDisk, span: Span) -> Option<(Lent<'_>, Arc<Patron>)> {
     disk.lend(span, LEAST, patron.clone()).map(|lent| (lent, patron))
 }
 
-/// What lies where something is, or was, lent.
+/// The bytes at the place of a loan, returned or not.
 fn bytes_of(lent: &Lent<'_>) -> Vec<u8> {
     let mut bytes = vec![0; lent.len as usize];
     let file = std::fs::File::from(lent.file.try_clone_to_owned().expect("a descriptor"));
@@ -68,7 +68,7 @@ fn overwrite(disk: &BlockDisk) {
     }
 }
 
-/// What is lent is what a read gives, and stays it whatever is written; returned, its blocks are used again.
+/// Lent bytes equal a read, and stay whatever is written. After the return their blocks are used again.
 #[test]
 fn fb3_what_is_lent_keeps_its_bytes() {
     let (disk, bytes) = lender(DiskOptions::default(), false);
@@ -125,7 +125,7 @@ fn a_forgotten_loan_is_noticed() {
     assert!(bytes_of(&lent) != bytes[..PIECE as usize]);
 }
 
-/// What is overwritten in sequence lies in sequence again, or it could neither be lent nor copied as a whole.
+/// Data overwritten in sequence lies in sequence again. Otherwise it could not be lent or copied as a whole.
 #[test]
 fn what_is_rewritten_in_sequence_lies_in_sequence() {
     let (disk, _) = lender(DiskOptions::default(), false);

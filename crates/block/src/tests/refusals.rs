@@ -1,4 +1,4 @@
-//! What a disk refuses, and how it fails.
+//! The requests that a disk refuses, and its errors.
 
 use ferrite_memory::Error;
 use ferrite_pool::check::{self, Owners, Severity};
@@ -84,8 +84,8 @@ fn check_tells_wrong_map_words_and_repair_clears_them_and_says_what_is_lost() {
     assert!(found[8192..12288].iter().all(|byte| *byte == 0));
 }
 
-/// Of two words that name one block the one that is right may come first or last. What it names is not lost either way:
-/// with checksums it is found by them, without any both read it.
+/// Of two words that name one block, the right one may come first or last. The block's content is not lost: checksums
+/// find the right word, and without checksums both words read it.
 #[test]
 fn a_repair_keeps_a_block_for_the_word_that_is_right() {
     for way in [ways()[0], Way { checksum: true, ..ways()[0] }] {

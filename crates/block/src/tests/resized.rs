@@ -4,7 +4,7 @@ use ferrite_pool::layout::CHUNK;
 
 use super::*;
 
-/// B2: a disk took space as it was written since its tag was read. Who grows it by that tag takes none of it away.
+/// B2: a disk has allocated space since its tag was read. Growing it by that tag keeps the space.
 #[test]
 fn b2_a_disk_keeps_what_it_got_since_its_tag_was_read() {
     let memory = Arc::new(LyingMemory::new(20 << 20, Model::MAPPED));

@@ -178,8 +178,8 @@ fn gv1_who_reads_and_writes_meanwhile_notices_nothing() {
                     }
                 });
             }
-            // Nothing may fail before they are told to stop: they would be waited for. What is being written is not given
-            // back, so the pool may fill up.
+            // Nothing may fail before the threads are stopped, because the test waits for them. Blocks that are being
+            // written are not given back, so the pool may fill up.
             let mut given = Vec::new();
             for _ in 0..100 {
                 given.push(disk.release_chunks());

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 
 use super::*;
 
-/// Blocks of the disk: for each shard of free ones those that one word tells to lie at their usual place.
+/// Blocks of the disk: for each shard of free blocks, the blocks whose usual place one word records.
 const BLOCKS: u64 = 16 * 512;
 
 type Interruption = Box<dyn FnOnce() + Send>;
@@ -38,8 +38,8 @@ fn uniform(word: u64) -> Vec<u8> {
     word.to_le_bytes().repeat(512)
 }
 
-/// What a reader of block `index`, all of whose neighbours lie at their usual place, finds where `interruption` comes
-/// while it copies.
+/// Returns the bytes that a reader of block `index` gets if `interruption` runs during its copy. All neighbours of the
+/// block lie at their usual place.
 fn read_amid(index: u64, interruption: impl FnOnce(&BlockDisk) + Send + 'static) -> Vec<u8> {
     let memory = Mapped::anonymous(48 << 20, &MapOptions::default()).expect("mapped");
     let memory = Arc::new(Interrupted { memory, by: Mutex::new(None) });
@@ -85,7 +85,8 @@ fn canary_a_reader_that_does_not_look_again_is_found() {
     assert_ne!(found[..8], found[4088..], "a mixture");
 }
 
-/// Whoever clears a group has yet to change the word when another finds the group cleared, and moves a block of it.
+/// A writer that clears a group has yet to change the word when another one finds the group cleared and moves a block
+/// of it.
 #[test]
 fn b3_a_group_that_somebody_is_about_to_leave_is_left() {
     let found = read_amid(100, |disk| {

@@ -1,4 +1,4 @@
-//! B8: a store that did not arrive is told, and what was there before stays.
+//! B8: a store that did not arrive is reported, and the old content stays.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -45,8 +45,8 @@ fn verified() -> Vec<Way> {
     ways().into_iter().filter(|way| way.options.verify).collect()
 }
 
-/// Loses each store of a write and its flush in turn. The error is told; each block is then as before or as written,
-/// and in place, where the old is gone, what reads well is one of them or damage is told.
+/// Loses each store of a write and its flush in turn. The error is reported, and each block is then as before or as
+/// written. In place the old content is gone: a read returns one of the two or reports damage.
 #[test]
 fn b8_a_store_that_does_not_arrive_is_told_and_the_old_block_stays() {
     for way in verified() {

@@ -49,14 +49,14 @@ fn u6_what_is_refused_stays_and_nothing_else() {
         ring.retire();
         (10..14).for_each(|page| fill(&mut ring, page, page as u8));
         let plan = ring.plan(begun + 4);
-        [1, 3].into_iter().for_each(|refused: usize| ring.refuse(plan[refused].1));
+        [1, 3].into_iter().for_each(|refused: usize| ring.refuse(plan[refused].slot));
         ring.retire();
         assert_eq!((ring.used(), ring.dirty_among(0..99)), (2, vec![11, 13]), "{begun}");
         fill(&mut ring, 11, 1);
         assert_eq!(ring.used(), 2, "{begun}: it can be changed where it is");
         let plan = ring.plan(begun + 6);
         fill(&mut ring, 13, 2);
-        plan.iter().for_each(|(_, slot)| ring.refuse(*slot));
+        plan.iter().for_each(|page| ring.refuse(page.slot));
         ring.retire();
         let left = [11, 13].map(|page| ring.get(page).expect("here")[PAGE - 1]);
         assert_eq!((ring.used(), left), (2, [1, 2]), "{begun}: the newest of each");

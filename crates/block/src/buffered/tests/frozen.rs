@@ -63,7 +63,8 @@ fn full(disks: usize, way: Way) -> (Vec<Arc<Buffered<Arc<BlockDisk>>>>, u64) {
     (disks, blocks)
 }
 
-/// Freezes the pool of `disk` many times while somebody flushes in vain; not waited for where it makes no end.
+/// Freezes the pool of `disk` many times while a thread flushes without success. The test does not wait for a hung
+/// thread.
 fn freeze_often(disk: &Arc<Buffered<Arc<BlockDisk>>>) {
     let (done, is_done) = mpsc::channel();
     let stop = Arc::new(AtomicBool::new(false));
@@ -101,7 +102,7 @@ fn u7_a_pool_stands_still_though_a_buffer_finds_no_space_and_nothing_of_it_is_lo
     }
 }
 
-/// U6: also where both lie in one run, and whoever writes it.
+/// U6: the same if both pages lie in one run, whichever thread writes it.
 #[test]
 fn u6_what_finds_no_space_keeps_no_overwrite_back() {
     for way in ways().into_iter().step_by(8) {

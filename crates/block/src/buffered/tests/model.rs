@@ -61,7 +61,7 @@ impl Run {
         if read_all(&self.disk) == self.bytes { Ok(()) } else { Err(format!("after {act:?} something else is read")) }
     }
 
-    /// What is trimmed reads as zeros or as before.
+    /// Trimmed bytes read as zeros or as before.
     fn heed_trim(&mut self, before: &[u8]) {
         let found = read_all(&self.disk);
         for ((was, found), is) in before.chunks(4096).zip(found.chunks(4096)).zip(self.bytes.chunks_mut(4096)) {
@@ -116,8 +116,8 @@ fn canary_a_flush_that_forgets_one_buffer_is_caught() {
     run(&acts, small(true)).expect("without the bug all is well");
 }
 
-/// U6: whichever request of the disk fails, and whoever meets the error, what was acknowledged as durable is there
-/// after a crash, and a later flush brings the rest.
+/// U6: if any request of the disk fails, for any caller, acknowledged durable data survives a crash, and a later flush
+/// writes the rest.
 #[test]
 fn u6_every_failed_request_of_the_disk_leaves_what_was_acknowledged() {
     let acts = |disk: &Buffered<LyingDisk>, of_round: &[u8], number| -> Result<(), Error> {
