@@ -22,8 +22,8 @@
 //!   refused for want of space.
 
 use ferrite_memory::{Memory, Scheme, Span};
+use ferrite_pool::checked_record::{self, Record};
 use ferrite_pool::holding::{Holding, Part};
-use ferrite_pool::record::{self, Record};
 use ferrite_pool::{Position, Role, SEQUENCE_BOUND, Stream, Tag};
 
 use crate::word::{self, Flaw};
@@ -31,7 +31,7 @@ use crate::{Result, salt};
 
 /// Items share a frame until it has so many bytes.
 const FRAME_BYTES: usize = 4 << 10;
-const LINE: u64 = record::ALIGN as u64;
+const LINE: u64 = checked_record::ALIGN as u64;
 const HEADER_BYTES: usize = 32;
 
 /// A checkpoint as its header tells.
@@ -121,7 +121,7 @@ impl<'a> Reader<'a> {
     fn header_in(&self, role: Role) -> Option<Checkpoint> {
         let mut sequence = [0; 8];
         let at = Stream::new(&self.tag.extents, role).locate(0)?.at;
-        self.memory.load(at + record::HEADER as u64, &mut sequence);
+        self.memory.load(at + checked_record::HEADER as u64, &mut sequence);
         let sequence = u64::from_le_bytes(sequence);
         let slot = Some(Slot::new(self, sequence)).filter(|_| self::role(sequence) == role)?;
         slot.header(sequence)
@@ -183,7 +183,7 @@ fn each(mut frame: &[u8], visit: &mut dyn FnMut(&[u8])) -> u64 {
 }
 
 fn lines_for(payload_bytes: usize) -> u64 {
-    record::footprint(payload_bytes) as u64 / LINE
+    checked_record::footprint(payload_bytes) as u64 / LINE
 }
 
 /// The slot of one checkpoint.
@@ -227,7 +227,7 @@ impl<'a> Slot<'a> {
     /// The record that begins at `line`, if one verifies there.
     fn record(&self, line: u64) -> Option<Record> {
         let left = self.lines().checked_sub(line).filter(|left| *left > 0)?;
-        let (_, payload_bytes, sequence) = record::header(&self.load(line, LINE))?;
+        let (_, payload_bytes, sequence) = checked_record::header(&self.load(line, LINE))?;
         if sequence != line + 1 || lines_for(payload_bytes) > left {
             return None;
         }
@@ -236,7 +236,7 @@ impl<'a> Slot<'a> {
 
     /// Stores the record with `draft` as header and payload at `line`; the line behind it.
     fn store(&self, line: u64, draft: &mut Vec<u8>) -> u64 {
-        record::seal(draft, self.salt, line + 1);
+        checked_record::seal(draft, self.salt, line + 1);
         let mut done = 0;
         for run in self.stream.runs(Span::new(line * LINE, draft.len() as u64)) {
             self.memory.store(run.at, &draft[done..done + run.len as usize], Scheme::Nt);
@@ -269,10 +269,10 @@ impl Framer<'_> {
     }
 
     fn flush(&mut self) {
-        if self.draft.len() > record::HEADER {
+        if self.draft.len() > checked_record::HEADER {
             self.line = (self.store)(self.line, &mut self.draft);
             self.draft.clear();
-            self.draft.resize(record::HEADER, 0);
+            self.draft.resize(checked_record::HEADER, 0);
         }
     }
 }
@@ -280,7 +280,7 @@ impl Framer<'_> {
 /// Gives the frames of `items` to `store`, which is told the line and says which is next; how many items, and the line
 /// behind them.
 fn frame(items: Items<'_>, store: &mut dyn FnMut(u64, &mut Vec<u8>) -> u64) -> (u64, u64) {
-    let mut framer = Framer { draft: vec![0; record::HEADER], items: 0, line: lines_for(HEADER_BYTES), store };
+    let mut framer = Framer { draft: vec![0; checked_record::HEADER], items: 0, line: lines_for(HEADER_BYTES), store };
     items(&mut |item| framer.push(item));
     framer.flush();
     (framer.items, framer.line)
@@ -296,8 +296,8 @@ pub(crate) fn content_bytes(items: Items<'_>) -> u64 {
 /// Bytes that a checkpoint of so many [`content_bytes`] takes at most: frames are closed when they have their bytes, and
 /// each may end in less than a line of zeros.
 pub(crate) fn slot_bytes(content_bytes: u64) -> u64 {
-    let frames = content_bytes / (FRAME_BYTES - record::HEADER) as u64 + 1;
-    lines_for(HEADER_BYTES) * LINE + content_bytes + frames * (record::HEADER as u64 + LINE - 1)
+    let frames = content_bytes / (FRAME_BYTES - checked_record::HEADER) as u64 + 1;
+    lines_for(HEADER_BYTES) * LINE + content_bytes + frames * (checked_record::HEADER as u64 + LINE - 1)
 }
 
 /// How many of the slots are to have room.
@@ -326,7 +326,7 @@ pub(crate) fn make_room(holding: &Holding, bytes: u64) -> Result<u64> {
 
 /// Lines that a checkpoint of `items` takes.
 pub(crate) fn lines_of(items: Items<'_>) -> u64 {
-    frame(items, &mut |line, draft| line + lines_for(draft.len() - record::HEADER)).1
+    frame(items, &mut |line, draft| line + lines_for(draft.len() - checked_record::HEADER)).1
 }
 
 /// Takes checkpoint `sequence`, of `items`, from which the log goes on at `position`. Durable and named on return (CK1);
@@ -342,7 +342,7 @@ pub(crate) fn take(holding: &Holding, sequence: u64, position: Position, items: 
     let slot = Slot::new(&reader, sequence);
     let (items, lines) = frame(items, &mut |line, draft| slot.store(line, draft));
     let checkpoint = Checkpoint { sequence, position, items, lines };
-    let mut header = vec![0; record::HEADER];
+    let mut header = vec![0; checked_record::HEADER];
     header.extend(checkpoint.encode());
     slot.store(0, &mut header);
     holding.settle()?;

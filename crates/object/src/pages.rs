@@ -93,7 +93,7 @@ fn a_checkpoint_is_as_documented() {
     hasher.update(&1u64.to_le_bytes());
     let mut bytes = vec![0; 64];
     pool.memory().load(place(Role(3), 0), &mut bytes);
-    let header = ferrite_pool::record::Record::parse(hasher.finalize(), &bytes).unwrap();
+    let header = ferrite_pool::checked_record::Record::parse(hasher.finalize(), &bytes).unwrap();
     let lines = checkpoint::Reader::new(pool.memory(), &uuid, &tag).named(position).unwrap().lines;
     let expected = named([("sequence", 1), ("position", position.number()), ("items", 50), ("lines", lines)]);
     assert_eq!((header.sequence, fields("### Checkpoint", &header.payload)), (1, expected));

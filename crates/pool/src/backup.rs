@@ -1,6 +1,6 @@
 //! Backup and restore: a pool to an image and back.
 //!
-//! An image holds every page in use that is not zeros, as of one moment (see `image` for its bytes). It is small for a
+//! An image holds every page in use that is not zeros, as of one moment (see `image_format` for its bytes). It is small for a
 //! pool that is nearly empty, and it goes into any pool that is at least as large.
 //!
 //! - BK1. The pool stands still while it is copied ([`crate::Frozen`]), and every transaction is home before: the image
@@ -24,9 +24,9 @@
 //! A restored pool is the same pool, with its uuid. Two copies in use at once are two pools with one name, which is for
 //! whoever restores beside a living original to avoid.
 
-mod file;
-mod image;
-mod replaced;
+mod image_file;
+mod image_format;
+mod image_tie;
 mod restore;
 
 use std::io::Write;
@@ -34,17 +34,17 @@ use std::io::Write;
 use ferrite_memory::{Error as MediumError, Memory};
 use serde::{Deserialize, Serialize};
 
-pub use file::{backup_to, open_image, restore_from, save_to};
-pub use image::VERSION;
-pub use replaced::ensure_may_replace;
+pub use image_file::{backup_to, open_image, restore_from, save_to};
+pub use image_format::VERSION;
+pub use image_tie::ensure_may_replace;
 pub use restore::{Restore, restore, verify};
 
 use crate::Progress;
+use crate::chunk_pages::Pages;
 use crate::layout::{CHUNK, LANE, LANE_COUNT, LANES, PAGE, is_meta, kind_at};
-use crate::pages::Pages;
-use crate::space::Kind;
+use crate::page_allocator::Kind;
 use crate::{Error, Pool, Result};
-use image::{Frame, Header, Tally};
+use image_format::{Frame, Header, Tally};
 
 /// What an image holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,7 +94,7 @@ fn write_image(
 ) -> Result<Summary> {
     pool.check_poison()?;
     pool.grants().reap(pool)?;
-    let stamp = Some(replaced::next_stamp(pool, u16::from_le_bytes([image[0], image[1]]))?);
+    let stamp = Some(image_tie::next_stamp(pool, u16::from_le_bytes([image[0], image[1]]))?);
     // A grant begins with a transaction, so none comes while the pool stands still.
     let frozen = pool.freeze();
     if writers == Writers::Refused {

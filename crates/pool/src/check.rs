@@ -16,32 +16,32 @@
 //! - K5. What cannot be put right is told; a tag is given up for who names it; what a repair gives up for lost is told by name, as far as it is known.
 //! - K6. Where another one names pages of a tag, too, nothing of what the tag holds is changed: they may be the other's.
 
-mod claims;
-mod damage;
-mod owner;
-mod patch;
-mod report;
-mod structure;
-mod tables;
+mod allocator_tables;
+mod check_report;
+mod damage_repair;
+mod page_claims;
+mod table_check;
+mod tag_owner;
+mod word_patch;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ferrite_memory::Memory;
 
-pub use owner::{Moved, Owners, TagOwner};
-pub use report::{Finding, Findings, Report, Severity};
+pub use check_report::{Finding, Findings, Report, Severity};
+pub use tag_owner::{Moved, Owners, TagOwner};
 
 use crate::Progress;
+use crate::checked_word::salt;
 use crate::layout::{CHUNK, CHUNK_PAGES, SUPERBLOCKS};
-use crate::pool::opening::Recovery;
-use crate::preview::Preview;
+use crate::overlay::Preview;
+use crate::pool::open_pool::Recovery;
 use crate::redo::Redo;
-use crate::sealed::salt;
 use crate::superblock::Superblock;
 use crate::{Error, Pool, Result};
-use report::place;
-use structure::Structure;
+use check_report::place;
+use table_check::Structure;
 
 /// Rounds after which a repair gives up: one for each broken page of the tag table, and a few for what that uncovers.
 const ROUNDS_MAX: usize = 64;

@@ -28,11 +28,11 @@
 //!
 //! [`TagOwner::relocate`]: crate::check::TagOwner::relocate
 
-mod lay_out;
-mod piece;
-mod plan;
-mod relocate;
-mod survey;
+mod move_plan;
+mod move_tag;
+mod placement;
+mod pool_survey;
+mod stream_piece;
 mod sweep;
 
 use std::collections::BTreeSet;
@@ -43,10 +43,10 @@ use serde::{Deserialize, Serialize};
 use crate::Progress;
 use crate::check::Owners;
 use crate::layout::{CHUNK, CHUNK_PAGES};
-use crate::space::Kind;
+use crate::page_allocator::Kind;
 use crate::{Error, Pool, Result, overflow};
 
-use survey::{Refused, Survey, bytes, is_refusal};
+use pool_survey::{Refused, Survey, bytes, is_refusal};
 use sweep::{Sweep, loose};
 
 /// Rounds after which it ends in any case.
@@ -95,7 +95,7 @@ impl Scatter {
     /// How scattered `pool` is now.
     pub fn of(pool: &Pool) -> Self {
         let (kinds, idle) = (pool.space().kinds(), pool.space().idle());
-        let lens = || plan::free_runs(&idle).map(|run| run.len() as u64);
+        let lens = || move_plan::free_runs(&idle).map(|run| run.len() as u64);
         Self {
             extents: pool.tags().iter().map(|tag| tag.extents.len() as u64).sum(),
             page_chunks: kinds.iter().zip(&idle).filter(|(kind, idle)| **kind == Kind::Normal && !**idle).count()
@@ -159,7 +159,7 @@ enum Stage {
 }
 
 /// Makes a plan, if there is a better one than what is there.
-type Planner = fn(&Survey) -> Option<plan::Plan>;
+type Planner = fn(&Survey) -> Option<move_plan::Plan>;
 
 impl<'a> Defrag<'a> {
     /// One that has not begun.
@@ -231,7 +231,7 @@ impl<'a> Defrag<'a> {
                 Some(name) => (Stage::Join(names), self.list_anew(&name, &self.all_rooms())?),
                 None => (Stage::Pages, false),
             },
-            Stage::Pages => (self.plan(plan::pages, Stage::Chunks), false),
+            Stage::Pages => (self.plan(move_plan::pages, Stage::Chunks), false),
             Stage::Sweep(sweep) => self.pass_sweep(sweep)?,
             Stage::Lists(mut names, kept) => match names.pop() {
                 Some(name) => {
@@ -241,7 +241,7 @@ impl<'a> Defrag<'a> {
                 }
                 None => (Stage::Chunks, false),
             },
-            Stage::Chunks => (self.plan(plan::chunks, Stage::End), false),
+            Stage::Chunks => (self.plan(move_plan::chunks, Stage::End), false),
             Stage::End if self.rounds < ROUNDS_MAX && Scatter::of(self.pool).cost() < self.round.cost() => {
                 (Stage::Begin, false)
             }
@@ -290,7 +290,7 @@ impl<'a> Defrag<'a> {
     /// Tags with extents that lie side by side.
     fn joinable(&self) -> Vec<Arc<str>> {
         let tags = self.pool.tags();
-        let scattered = tags.iter().filter(|tag| piece::joined(&tag.extents).len() < tag.extents.len());
+        let scattered = tags.iter().filter(|tag| stream_piece::joined(&tag.extents).len() < tag.extents.len());
         scattered.map(|tag| tag.name.as_str().into()).collect()
     }
 

@@ -13,7 +13,7 @@
 //! Nothing may wait for a transaction with a lock in hand that the holder of a [`Frozen`] takes: the pool's own
 //! operations start their transaction before they lock the tag table.
 
-pub(crate) mod services;
+pub(crate) mod frozen_services;
 
 use std::path::Path;
 use std::sync::Weak;
@@ -24,9 +24,9 @@ use crate::grant::slot::GrantId;
 use crate::pool::Pool;
 use crate::{Error, Result};
 
-use services::{Freezers, Services, add};
+use frozen_services::{Freezers, Services, add};
 
-pub use services::Freeze;
+pub use frozen_services::Freeze;
 
 /// While it lives the pool stands still (F1). Dropped, everything goes on (F4).
 pub struct Frozen<'pool> {

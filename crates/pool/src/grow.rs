@@ -18,7 +18,7 @@ use std::sync::Arc;
 use ferrite_memory::Memory;
 use serde::{Deserialize, Serialize};
 
-use crate::format::{add_chunks, reserve_tables};
+use crate::create_pool::{add_chunks, reserve_tables};
 use crate::layout::CHUNK;
 use crate::superblock::{State, Superblock};
 use crate::{Error, Pool, Result};

@@ -38,8 +38,8 @@ use crate::extent::{Role, Stream};
 use crate::freeze::Freeze;
 use crate::grant::Process;
 use crate::lock::Lock;
+use crate::page_allocator::Need;
 use crate::poison::Poison;
-use crate::space::Need;
 use crate::tag::Tag;
 use crate::{Error, Pool, Result, TagChange};
 

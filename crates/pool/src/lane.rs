@@ -1,6 +1,6 @@
 //! Lanes: where transactions commit, many at once.
 //!
-//! Each lane is 64 KiB of [`record`](crate::record)s. A committing thread takes a lane, takes the next sequence
+//! Each lane is 64 KiB of [`record`](crate::checked_record)s. A committing thread takes a lane, takes the next sequence
 //! number, writes one record and fences once: it is committed. Then it applies the record's writes to their homes.
 //!
 //! - L1. A transaction is committed when its record verifies in a lane, every record before it there has a smaller
@@ -28,17 +28,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use ferrite_memory::{Memory, Scheme, Span, spin_until};
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::checked_record::{Draft, HEADER, footprint};
+use crate::checked_word::seal;
 use crate::layout::{LANE, LANE_COUNT, LANES, RETIRED};
 use crate::operation::apply;
-use crate::record::{Draft, HEADER, footprint};
 use crate::redo::Redo;
-use crate::sealed::seal;
 use crate::{Error, Result};
 
-pub(crate) mod committed;
-mod home;
+mod home_lines;
+pub(crate) mod lane_content;
 
-use home::Home;
+use home_lines::Home;
 
 /// Largest payload of one transaction in bytes.
 pub const PAYLOAD_BYTES_MAX: usize = 32 << 10;

@@ -22,85 +22,92 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod atomic_file;
 pub mod backup;
 mod bounds;
 mod caller;
+mod change_gate;
 pub mod check;
+pub mod checked_record;
+pub mod checked_word;
+mod chunk_pages;
+mod create_pool;
 mod damage;
 pub mod defrag;
 mod error;
 mod extent;
-mod format;
 mod freeze;
-mod gate;
 pub mod grant;
 mod grow;
 pub mod holding;
-mod host;
+mod host_space;
 mod lane;
 pub mod layout;
 mod lock;
 mod log;
-mod loss;
+mod may_lose;
 mod member;
 mod operation;
 mod overflow;
-mod pages;
-mod partial;
+mod overlay;
+mod page_allocator;
 pub mod patience;
 mod poison;
 mod pool;
-mod preview;
 mod progress;
-#[cfg(test)]
-mod proof;
-pub mod record;
 mod redo;
-mod reserved;
-pub mod sealed;
-mod space;
+mod reserved_space;
 mod superblock;
 mod tag;
-mod tags;
+mod tag_table;
+mod tag_value;
+#[cfg(test)]
+mod tests;
 pub mod tie;
 mod transaction;
 mod uuid;
-mod value;
 
+pub use atomic_file::{Output, Partial, ensure_no_pool, led_to};
 pub use bounds::{SEQUENCE_BOUND, beyond};
-pub use caller::{Caller, PidFd};
+pub use caller::Caller;
+pub use caller::PidFd;
+pub use change_gate::Gate;
+pub use checked_word::NUMBER_MAX;
+pub use checked_word::seal;
+pub use checked_word::unseal;
+pub use create_pool::Format;
 pub use error::{Error, Result};
 pub use extent::{Extent, Role, Stream, Zone};
-pub use format::Format;
 pub use freeze::{Freeze, Frozen};
-pub use gate::Gate;
 pub use grow::{Grown, grow};
-pub use host::Watch;
+pub use host_space::Watch;
 pub use lane::PAYLOAD_BYTES_MAX;
 pub use lock::{
     Claim, Holder, Kept, Lock, LockError, LockedFile, Origin, TRUST_OWNER, TRUST_WRITABLE, Trust, claim, ensure_trusted,
 };
 pub use log::{Log, Position, Records, Stranded, View, relocate_log};
-pub use loss::{MayLose, ensure_may_be_lost};
+pub use may_lose::{MayLose, ensure_may_be_lost};
 pub use member::{Member, MemberKind, MemberTie};
-pub use partial::{Output, Partial, ensure_no_pool, led_to};
-pub use patience::{Way, ready_within};
-pub use pool::opening::Recovery;
+pub use page_allocator::Kind;
+pub use page_allocator::Need;
+pub use page_allocator::Space;
+pub use page_allocator::Usage;
+pub use patience::Way;
+pub use patience::ready_within;
+pub use pool::open_pool::Recovery;
 pub use pool::{NewTag, Pool, TagChange};
 pub use progress::Progress;
 pub use redo::Replay;
-pub use reserved::Reserved;
-pub use sealed::{NUMBER_MAX, seal, unseal};
-pub use space::{Kind, Need, Space, Usage};
+pub use reserved_space::Reserved;
 pub use superblock::{State, Superblock, VERSION};
 pub use tag::{Tag, TagKind, check_name};
+pub use tag_value::Put;
 pub use transaction::Transaction;
 pub use uuid::show_uuid;
-pub use value::Put;
 
 /// Decoders of what a hostile medium may hold, for the fuzz targets.
 pub mod decode {
-    pub use crate::lane::committed::committed;
+    pub use crate::lane::lane_content::committed;
     pub use crate::member::decode_slot as decode_member;
     pub use crate::operation::changes;
     pub use crate::tag::{SLOT_BYTES, decode_overflow, decode_slot};

@@ -1,12 +1,12 @@
 //! A log: records appended one behind the other to a ring in a tag, and cut off at the front.
 //!
 //! ```text
-//! MAP page    0 head word: position of the oldest record, sealed (see `sealed`)    8 zeros
+//! MAP page    0 head word: position of the oldest record, sealed (see `checked_word`)    8 zeros
 //! DATA        the ring, tag.size bytes in lines of 64; line `position mod lines` starts the record at `position`
 //!
 //!   | cut, to be used again | head: oldest .. newest :tail | to be used |
 //!
-//! record      see `record`; its sequence is its position + 1, its checksum starts from the log's salt
+//! record      see `checked_record`; its sequence is its position + 1, its checksum starts from the log's salt
 //! payload     0 session u64: greater at each opening of the log    8 what the caller appended
 //! ```
 //!
@@ -25,29 +25,29 @@
 //!   too, since what was stored past the cache may end in it.
 //! - W6. After a failed persist nothing is appended or cut until the pool is opened again.
 
-pub(crate) mod head;
-mod records;
-mod ring;
-mod seek;
-mod staged;
-mod view;
+pub(crate) mod log_head;
+mod log_records;
+mod log_ring;
+mod log_seek;
+mod log_view;
+mod staged_append;
 
 use std::sync::Arc;
 
 use ferrite_memory::{Memory, Span};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use crate::checked_record::{self, Record};
+use crate::checked_word::{NUMBER_MAX, seal};
 use crate::freeze::Freeze;
 use crate::holding::Holding;
-use crate::record::{self, Record};
-use crate::sealed::{NUMBER_MAX, seal};
 use crate::tag::Tag;
 use crate::{Error, Result};
-use head::{Layout, SESSION, salt};
-pub use head::{Position, relocate_log};
-pub use records::Records;
-use ring::{Cursor, Ring};
-pub use view::{Stranded, View};
+use log_head::{Layout, SESSION, salt};
+pub use log_head::{Position, relocate_log};
+pub use log_records::Records;
+use log_ring::{Cursor, Ring};
+pub use log_view::{Stranded, View};
 
 /// Longest payload of one record in bytes.
 const PAYLOAD_BYTES_MAX: usize = 1 << 30;
@@ -71,7 +71,7 @@ impl State {
     #[inline]
     fn store(&mut self, (ring, memory): (&Ring, &dyn Memory), at: u64, payload: &[u8]) {
         let Self { draft, session, cursor, .. } = self;
-        record::compose(draft, (ring.salt(), at + 1), [*session], payload);
+        checked_record::compose(draft, (ring.salt(), at + 1), [*session], payload);
         ring.store_on(memory, cursor, at, draft);
     }
 

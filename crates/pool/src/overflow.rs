@@ -7,7 +7,7 @@ use ferrite_memory::{Memory, Scheme};
 use crate::Result;
 use crate::extent::{Extent, Role, Zone, page_at};
 use crate::layout::PAGE;
-use crate::space::Need;
+use crate::page_allocator::Need;
 use crate::tag::{OVERFLOW, decode_overflow, encode_overflow};
 
 /// Pages that the list of `extents` takes.

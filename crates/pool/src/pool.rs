@@ -1,7 +1,7 @@
 //! The pool: formatted memory with names in it.
 
-pub(crate) mod naming;
-pub(crate) mod opening;
+pub(crate) mod open_pool;
+pub(crate) mod tag_change;
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use ferrite_memory::{Memory, Survival};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::extent::{Extent, page_at};
-use crate::freeze::services::Freezers;
+use crate::freeze::frozen_services::Freezers;
 use crate::grant::grants::Grants;
 use crate::holding::board::Holdings;
 use crate::lane::Lanes;
+use crate::page_allocator::{Need, Space, Usage};
 use crate::poison::Poison;
-use crate::space::{Need, Space, Usage};
 use crate::superblock::{State, Superblock, VERSION};
 use crate::tag::{Tag, TagKind};
-use crate::tags::Table;
+use crate::tag_table::Table;
 use crate::{Error, Result};
 
 /// An open pool. Dropped without [`Pool::close`] it is as after a crash, which costs nothing but a replay.

@@ -10,12 +10,12 @@
 use ferrite_memory::{Memory, Span};
 
 use crate::bounds::{SEQUENCE_BOUND, beyond};
-use crate::lane::committed::{Hole, committed};
+use crate::checked_record::Record;
+use crate::checked_word::{NUMBER_MAX, unseal};
+use crate::lane::lane_content::{Hole, committed};
 use crate::layout::{LANE, LANE_COUNT, LANES, RETIRED};
 use crate::operation::apply;
-use crate::preview::Preview;
-use crate::record::Record;
-use crate::sealed::{NUMBER_MAX, unseal};
+use crate::overlay::Preview;
 use crate::{Error, Result};
 
 /// What recovery found.

@@ -5,16 +5,16 @@ use std::ops::Range;
 
 use ferrite_memory::Span;
 
+use crate::checked_record::Draft;
 use crate::extent::{Extent, Zone, page_at};
-use crate::freeze::services::Pass;
-use crate::host::Watch;
+use crate::freeze::frozen_services::Pass;
+use crate::host_space::Watch;
 use crate::lane::PAYLOAD_BYTES_MAX;
 use crate::layout::{CHUNK_PAGES, PAGE, bitmap_at, kind_at};
 use crate::operation::{CLEAR, FILL, FILL_BYTES_MAX, KIND_SHIFT, OPERATION, SET, WRITE, may_change};
+use crate::page_allocator::{Kind, Need};
 use crate::pool::Pool;
-use crate::record::Draft;
-use crate::reserved::Reserved;
-use crate::space::{Kind, Need};
+use crate::reserved_space::Reserved;
 use crate::tag::SLOT_BYTES;
 use crate::{Error, Result};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ferrite_memory::{Memory, Scheme, Span};
-use ferrite_pool::sealed::{seal, unseal};
+use ferrite_pool::checked_word::{seal, unseal};
 use ferrite_pool::tie::{Generation, PoolSide, Tie};
 use ferrite_pool::{Extent, Role, Stream};
 use serde::{Deserialize, Serialize};

@@ -8,7 +8,7 @@
 //!   WAL         role 2, the bytes of the write-ahead log
 //!   JOURNAL     role 3, the bytes of the rollback journal
 //!
-//! word    0 where there is none, else sealed (see `ferrite_pool::sealed`) with the low half of the tag's generation
+//! word    0 where there is none, else sealed (see `ferrite_pool::checked_word`) with the low half of the tag's generation
 //! length  bytes of the file + 1
 //! alone   1: a process that has the log is to have it alone, also from the owner's successors
 //! current, previous   the generations of the tie to the file, see `ferrite_pool::tie`

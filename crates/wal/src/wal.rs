@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ferrite_memory::Span;
+use ferrite_pool::checked_word::{seal, unseal};
 use ferrite_pool::holding::{Holding, Part, Spec as TagSpec};
 use ferrite_pool::layout::PAGE;
-use ferrite_pool::sealed::{seal, unseal};
 use ferrite_pool::{Freeze, Log, Pool, Position, Role, TagKind};
 use parking_lot::{Condvar, Mutex};
 

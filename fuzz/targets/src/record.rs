@@ -1,7 +1,7 @@
 //! Log records, one and a lane of them, as found and with their checksums made right.
 
+use ferrite_pool::checked_record::{Draft, HEADER, Record, footprint, header};
 use ferrite_pool::decode::committed;
-use ferrite_pool::record::{Draft, HEADER, Record, footprint, header};
 
 const SALT: u32 = 7;
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use ferrite_memory::{MapOptions, Mapped, Memory};
 use ferrite_pool::layout::{CHUNK, POOL_BYTES_MIN};
-use ferrite_pool::{Format, Log, Pool, Position, record};
+use ferrite_pool::{Format, Log, Pool, Position, checked_record};
 use ferrite_wal::{Durability, Folder, Wal, WalSpec};
 
 /// Where the lines begin in the file, and the salt of its records in the header: see docs/format.md.
@@ -108,13 +108,13 @@ impl Field {
         crate::put(&mut bytes, 0, &self.right[..HEADER]);
         let salt = u32::from_le_bytes(self.right[SALT_AT..SALT_AT + 4].try_into().expect("four bytes"));
         let mut at = LINES_AT;
-        while let Some((_, payload_bytes, _)) = bytes.get(at..).and_then(record::header) {
-            let end = at + record::HEADER + payload_bytes;
+        while let Some((_, payload_bytes, _)) = bytes.get(at..).and_then(checked_record::header) {
+            let end = at + checked_record::HEADER + payload_bytes;
             let Some(body) = bytes.get(at + 4..end) else { break };
             let mut hasher = crc32fast::Hasher::new_with_initial(salt);
             hasher.update(body);
             crate::put(&mut bytes, at, &hasher.finalize().to_le_bytes());
-            at += record::footprint(payload_bytes);
+            at += checked_record::footprint(payload_bytes);
         }
         bytes
     }

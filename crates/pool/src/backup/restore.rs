@@ -4,11 +4,11 @@ use std::io::Read;
 
 use ferrite_memory::{ByteCount, Memory, Scheme, Span};
 
-use super::image::{Frame, Header, Image};
+use super::image_format::{Frame, Header, Image};
 use super::{Summary, progress};
 use crate::Progress;
 use crate::bounds::GENERATION_BOUND;
-use crate::format::{add_chunks, reserve_tables};
+use crate::create_pool::{add_chunks, reserve_tables};
 use crate::grant::disown;
 use crate::layout::{CHUNK, PAGE, SUPERBLOCKS};
 use crate::superblock::{FIRST_VERSION, State, Superblock, VERSION};

@@ -11,7 +11,7 @@ use ferrite_memory::Scheme;
 
 use super::*;
 use crate::layout::{POOL_BYTES_MIN, bitmap_at, is_meta, kind_at};
-use crate::proof::BOOT;
+use crate::tests::support::BOOT;
 use crate::{Format, Need, NewTag, Put, Role, Tag, TagKind, Zone};
 
 fn quiet(_: Progress) {}

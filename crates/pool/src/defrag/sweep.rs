@@ -10,13 +10,13 @@ use std::sync::Arc;
 use crate::extent::{Extent, Role, Zone, page_at};
 use crate::layout::CHUNK_PAGES;
 use crate::overflow::pages_of;
-use crate::space::{Kind, Space};
+use crate::page_allocator::{Kind, Space};
 use crate::{Error, Result};
 
 use super::Defrag;
-use super::piece::{Part, Piece, pieces};
-use super::plan::{Plan, Target, What};
-use super::survey::{Survey, Who, bytes};
+use super::move_plan::{Plan, Target, What};
+use super::pool_survey::{Survey, Who, bytes};
+use super::stream_piece::{Part, Piece, pieces};
 
 /// Pages for which it is worth to move a part before its rest has room.
 const WORTH: u64 = 64;

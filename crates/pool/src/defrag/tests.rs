@@ -12,7 +12,7 @@ use ferrite_memory::{Memory, Scheme, Span};
 use super::*;
 use crate::check::{Findings, Moved, TagOwner, check};
 use crate::layout::{PAGE, POOL_BYTES_MIN};
-use crate::proof::{BOOT, Verdict, account, format, open};
+use crate::tests::support::{BOOT, Verdict, account, format, open};
 use crate::{Extent, Log, Need, NewTag, Put, Role, Stream, Tag, TagChange, TagKind, Zone};
 
 /// Tags whose every page says whose it is, and which page of which stream.
@@ -47,11 +47,11 @@ fn stamp(tag: &str, role: Role, page: u64) -> u64 {
 
 /// Both ends of every page of the streams of `tag`, with what stands there.
 fn stamps(name: &str, extents: &[Extent]) -> Vec<(u64, u64)> {
-    let page = |it: &piece::Piece, i| {
+    let page = |it: &stream_piece::Piece, i| {
         let (at, stamp) = ((it.extent.page + i) * PAGE, stamp(name, it.extent.role, it.at + i));
         [(at, stamp), (at + PAGE - 8, !stamp)]
     };
-    let pieces = piece::pieces(extents);
+    let pieces = stream_piece::pieces(extents);
     pieces.iter().flat_map(|it| (0..it.extent.pages.into()).flat_map(move |i| page(it, i))).collect()
 }
 
@@ -181,8 +181,8 @@ fn x1_x4_extents_become_few_and_free_chunks_one_run() {
         assert_eq!((report.after.free_runs, report.after.page_chunks), (1, 1));
         assert_eq!(report.after.largest_free_run_bytes, usage.free_bytes / CHUNK * CHUNK);
         for tag in pool.tags() {
-            let runs: Vec<piece::Run> =
-                [Zone::Normal, Zone::Super].iter().flat_map(|zone| piece::runs(&tag.extents, *zone)).collect();
+            let runs: Vec<stream_piece::Run> =
+                [Zone::Normal, Zone::Super].iter().flat_map(|zone| stream_piece::runs(&tag.extents, *zone)).collect();
             assert_eq!(runs.len(), tag.extents.len(), "{:?}: {:?}", tag.name, tag.extents);
         }
         assert_eq!(pool.usage(), usage);

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::layout::CHUNK;
-use crate::proof::page::{rows, table};
+use crate::tests::format_page::{rows, table};
 
 #[test]
 fn an_extent_is_as_documented() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ferrite_memory::Memory;
 
-use crate::preview::Preview;
+use crate::overlay::Preview;
 use crate::{Error, Pool, Result};
 
 /// Refuses where a process that has not ended has a grant on the pool in `memory`, which nobody has

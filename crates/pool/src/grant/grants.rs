@@ -9,7 +9,7 @@ use crate::damage::Damage;
 use crate::extent::Extent;
 use crate::holding::board::Board;
 use crate::layout::{GRANTS, SLOT};
-use crate::space::Space;
+use crate::page_allocator::Space;
 use crate::{Error, Result};
 
 use super::process::Process;

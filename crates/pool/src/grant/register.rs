@@ -6,7 +6,7 @@ use std::io::{PipeWriter, Write};
 use crate::bounds::{SERIAL_BOUND, beyond};
 use crate::extent::Extent;
 use crate::holding::board::Bell;
-use crate::space::Space;
+use crate::page_allocator::Space;
 use crate::{Error, Result};
 
 use super::coverage::{Coverage, Sorted};

@@ -6,7 +6,7 @@ use ferrite_memory::{Scheme, Span};
 use super::*;
 use crate::check::{Finding, Owners, Severity, check};
 use crate::layout::{CHUNK_PAGES, PAGE, POOL_BYTES_MIN, REGION_CHUNKS, bitmap_at, kind_at};
-use crate::proof::{BOOT, Call, Deaf, Verdict, account, format};
+use crate::tests::support::{BOOT, Call, Deaf, Verdict, account, format};
 use crate::{Kind, Need, NewTag, Put, Role, Tag, TagKind, Zone};
 
 const VALUE: &[u8] = b"what the pool held before";
@@ -119,7 +119,7 @@ fn z3_where_there_is_nothing_to_do_nothing_is_touched() {
 fn z3_a_damaged_pool_is_not_touched() {
     let memory = short(POOL_BYTES_MIN, POOL_BYTES_MIN + CHUNK, Model::MAPPED);
     let slot = open(&memory).table().tags["value"].slot;
-    crate::tags::copies(slot).into_iter().for_each(|at| memory.store(at + 20, &[0xFF], Scheme::Nt));
+    crate::tag_table::copies(slot).into_iter().for_each(|at| memory.store(at + 20, &[0xFF], Scheme::Nt));
     let before = memory.snapshot();
     assert!(matches!(grow(&shared(&memory), BOOT), Err(Error::Corrupt { .. })));
     assert!(memory.snapshot() == before);

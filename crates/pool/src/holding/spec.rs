@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::extent::{Extent, Role, Stream, Zone};
 use crate::layout::CHUNK;
-use crate::log::head::make_head;
-use crate::space::Need;
+use crate::log::log_head::make_head;
+use crate::page_allocator::Need;
 use crate::tag::{Tag, TagKind};
 use crate::{NewTag, Pool, Result};
 

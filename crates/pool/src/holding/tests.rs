@@ -7,7 +7,9 @@ use ferrite_memory::Scheme;
 
 use super::*;
 use crate::layout::PAGE;
-use crate::proof::{account, new_pool, open};
+use crate::tests::support::account;
+use crate::tests::support::new_pool;
+use crate::tests::support::open;
 use crate::{Log, TagKind};
 
 fn spec(name: &str, has_log: bool) -> Spec {
@@ -113,8 +115,8 @@ fn ho3_crash_a_tag_is_made_whole_or_not() {
         memory.forget_trace();
         spec("a", true).create(&pool).unwrap();
         memory.mark(1);
-        let report = ferrite_crash::explore(&memory, &crate::proof::options(1 << 8, 60), |crash| {
-            let (_, pool) = crate::proof::reopen(crash)?;
+        let report = ferrite_crash::explore(&memory, &crate::tests::support::options(1 << 8, 60), |crash| {
+            let (_, pool) = crate::tests::support::reopen(crash)?;
             let pool = Arc::new(pool);
             let is_there = match pool.hold("a") {
                 Ok(held) => {

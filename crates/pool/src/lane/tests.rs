@@ -8,10 +8,10 @@ use std::sync::Arc;
 use ferrite_crash::{Crash, LyingMemory, Model, Options, Report, explore};
 use ferrite_memory::Memory;
 
-use super::committed::committed;
+use super::lane_content::committed;
 use super::*;
 use crate::layout::CHUNK;
-use crate::proof::{Call, Deaf, Verdict, nested, options};
+use crate::tests::support::{Call, Deaf, Verdict, nested, options};
 
 const SALT: u32 = 0x5eed;
 const SIZE: u64 = 4 * CHUNK;

@@ -12,8 +12,8 @@ use crate::bounds::SEQUENCE_BOUND;
 use crate::extent::Role;
 use crate::holding::{Part, Spec};
 use crate::layout::{CHUNK, PAGE};
-use crate::proof::{BOOT, Call, Deaf, Verdict, nested, new_pool, open as open_pool, options, reopen};
 use crate::tag::TagKind;
+use crate::tests::support::{BOOT, Call, Deaf, Verdict, nested, new_pool, open as open_pool, options, reopen};
 use crate::{NewTag, Pool};
 
 const CAPACITY: u64 = 2 * PAGE;

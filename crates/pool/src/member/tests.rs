@@ -6,7 +6,7 @@ use ferrite_crash::{LyingMemory, Model, Report, explore};
 
 use super::*;
 use crate::layout::{CHUNK, LANES};
-use crate::proof::{BOOT, Call, Deaf, new_pool, open, options, reopen};
+use crate::tests::support::{BOOT, Call, Deaf, new_pool, open, options, reopen};
 
 fn member(number: u8) -> Member {
     let label = format!("disk {number}");
@@ -156,7 +156,7 @@ fn damaged_slots_are_told_with_their_place_and_the_pool_is_not_touched() {
 
 #[test]
 fn a_slot_is_as_documented() {
-    use crate::proof::page::{rows, table};
+    use crate::tests::format_page::{rows, table};
     let expected = rows!(Media { crc, kind, generation, uuid, size, label_len, label, previous, state, version });
     assert_eq!(table("### Member slot"), expected);
 }

@@ -19,7 +19,7 @@ use ferrite_memory::{Memory, Scheme};
 
 use super::{NewTag, Pool, TagChange};
 use crate::layout::{CHUNK, CHUNK_PAGES, PAGE};
-use crate::proof::Verdict;
+use crate::tests::support::Verdict;
 use crate::{Error, Extent, Need, Result, Role, Tag, TagKind, Zone};
 
 /// Every tag with its size, notes and extents.

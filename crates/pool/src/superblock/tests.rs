@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ferrite_crash::{Crash, LyingMemory, Model, Report, explore};
 
 use super::*;
-use crate::proof::{Call, Deaf, Verdict, nested, options};
+use crate::tests::support::{Call, Deaf, Verdict, nested, options};
 
 const SIZE: u64 = POOL_BYTES_MIN + 1000;
 
@@ -218,7 +218,7 @@ fn s2_what_is_not_a_superblock_is_told_with_its_place_and_what_to_do() {
 
 #[test]
 fn a_slot_is_as_documented() {
-    use crate::proof::page::{rows, table};
+    use crate::tests::format_page::{rows, table};
     let expected = rows!(Media { magic, version, crc, generation, uuid, size, state, trusted, boot_id, image });
     assert_eq!(table("### Superblock slot"), expected);
 }

@@ -1,8 +1,8 @@
 //! The tag table's bytes against docs/format.md.
 
 use super::*;
-use crate::proof::page::{rows, table};
-use crate::tags::encode_header;
+use crate::tag_table::encode_header;
+use crate::tests::format_page::{rows, table};
 
 #[test]
 fn a_slot_is_as_documented() {
@@ -38,7 +38,7 @@ fn a_tag_page_is_as_documented() {
     let mut without = header;
     without[4..8].fill(0);
     assert_eq!(part(1), crc32fast::hash(&without).to_le_bytes());
-    let slots = crate::tags::SLOTS * SLOT_BYTES as u64;
-    assert_eq!((rows[3].0, rows[3].1), (crate::tags::FIRST, slots));
-    assert_eq!((rows[4].0, rows[4].1), (crate::tags::copies(rows[3].0)[1], slots));
+    let slots = crate::tag_table::SLOTS * SLOT_BYTES as u64;
+    assert_eq!((rows[3].0, rows[3].1), (crate::tag_table::FIRST, slots));
+    assert_eq!((rows[4].0, rows[4].1), (crate::tag_table::copies(rows[3].0)[1], slots));
 }

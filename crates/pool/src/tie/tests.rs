@@ -9,7 +9,7 @@ use ferrite_disk::{Access, Disk, Geometry};
 use ferrite_memory::{Memory, Result, Span};
 
 use super::*;
-use crate::proof::options;
+use crate::tests::support::options;
 
 const IDENTITY: [u8; 16] = [7, 7, 7, 7, 7, 7, 7, 7, 0, 0, 0, 0, 0, 0, 0, 0];
 const CURRENT: u64 = 0;

@@ -3,7 +3,7 @@
 use ferrite_crash::{Crash, Options, Points, explore};
 
 use super::*;
-use crate::proof::{Call, Deaf};
+use crate::tests::support::{Call, Deaf};
 
 /// What may be found after a crash in a restore, and that the same restore then finishes.
 fn recovers(crash: &Crash<'_>, image: &[u8], old: Option<&[u8]>) -> std::result::Result<(), String> {

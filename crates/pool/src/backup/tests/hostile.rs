@@ -3,7 +3,7 @@
 use std::io;
 
 use super::*;
-use crate::backup::image::{FRAME_BYTES, HEADER_BYTES, TRAILER_BYTES};
+use crate::backup::image_format::{FRAME_BYTES, HEADER_BYTES, TRAILER_BYTES};
 
 fn refused(image: &[u8]) -> bool {
     verify(&mut &*image, &mut quiet).is_err()
@@ -72,7 +72,7 @@ fn im2_frames_are_where_they_belong() {
 /// The image with its checksums made right again after `change`: what a liar would make.
 fn forged(image: &[u8], change: impl Fn(&mut Header, &mut Frame)) -> Vec<u8> {
     let mut input = image;
-    let mut reader = image::Image::open(&mut input).unwrap();
+    let mut reader = image_format::Image::open(&mut input).unwrap();
     let mut header = reader.header;
     let mut frames = Vec::new();
     while let Some(mut frame) = reader.next().unwrap() {

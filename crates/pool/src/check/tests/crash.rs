@@ -14,7 +14,7 @@ fn damaged() -> (Vec<u8>, BTreeMap<String, Option<Vec<u8>>>) {
     let free = sound.tag("value 5").unwrap().extents[0].page + 40;
     let table = sound.table();
     let bit = |page: u64| bitmap_at(page / CHUNK_PAGES) + page % CHUNK_PAGES / 8;
-    let [lost, copy] = crate::tags::copies(table.tags["value 1"].slot);
+    let [lost, copy] = crate::tag_table::copies(table.tags["value 1"].slot);
     let spare = table.tags["value 2"].slot;
     for at in [lost + 9, copy + 9, spare + 9, table.pages[1] + 4, bit(page), bit(free), kind_at(3)] {
         let mut byte = [0];

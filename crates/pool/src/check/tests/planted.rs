@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::layout::{GRANTS, LANE, LANES, MEMBERS, PAGE, RETIRED, TAGS};
 use crate::tag::SLOT_BYTES;
-use crate::tags::copies;
+use crate::tag_table::copies;
 
 /// What `plant` does to a pool must be found; a repair must leave it sound, with no finding, and again change nothing.
 /// The values that are lost by it are `lost`; all others must be what they were.
@@ -162,7 +162,7 @@ fn k2_a_chain_with_two_ends_is_told_and_nothing_freed() {
     let pages = sound.table().pages.clone();
     let twin = page_of(&sound, "value 5") + 30;
     flip(&memory, pages[1] + 4, 1);
-    memory.store(twin * PAGE, &crate::tags::encode_header(0), Scheme::Nt);
+    memory.store(twin * PAGE, &crate::tag_table::encode_header(0), Scheme::Nt);
     flip_mark(&memory, twin);
     let report = repaired(&memory);
     assert!(!report.is_sound() && text(&report).contains("they stay until that is repaired"), "{}", text(&report));

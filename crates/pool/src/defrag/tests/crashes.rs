@@ -4,7 +4,7 @@ use ferrite_crash::{Crash, Report, explore};
 
 use super::*;
 use crate::layout::CHUNK_PAGES;
-use crate::proof::{Call, Deaf, options, reopen, rounds};
+use crate::tests::support::{Call, Deaf, options, reopen, rounds};
 
 /// As little as has everything: both zones, a hole, a log, a list of extents, a further page of tags.
 fn little(pool: Pool) -> Pool {

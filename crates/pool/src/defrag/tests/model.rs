@@ -63,7 +63,7 @@ fn apply(pool: &mut Pool, op: &Op) {
 }
 
 proptest! {
-    #![proptest_config(crate::proof::cases(16))]
+    #![proptest_config(crate::tests::support::cases(16))]
 
     #[test]
     fn x1_x4_crash_seeded_any_pool_is_what_it_was_and_no_worse(

@@ -1,7 +1,7 @@
 //! The slot's bytes against docs/format.md.
 
 use super::*;
-use crate::proof::page::{rows, table};
+use crate::tests::format_page::{rows, table};
 
 #[test]
 fn a_slot_is_as_documented() {

@@ -4,7 +4,13 @@ use ferrite_crash::{Crash, Report, explore};
 
 use super::*;
 use crate::layout::{CHUNK, LANES};
-use crate::proof::{BOOT, Call, Deaf, Verdict, nested, options, reopen};
+use crate::tests::support::BOOT;
+use crate::tests::support::Call;
+use crate::tests::support::Deaf;
+use crate::tests::support::Verdict;
+use crate::tests::support::nested;
+use crate::tests::support::options;
+use crate::tests::support::reopen;
 
 /// The two parts that are widened.
 const ROLES: [Role; 2] = [Role(2), Role(3)];

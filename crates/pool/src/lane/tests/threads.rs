@@ -3,7 +3,7 @@
 use ferrite_crash::{Job, Points, interleave};
 
 use super::*;
-use crate::proof::{rounds, seed};
+use crate::tests::support::{rounds, seed};
 
 const SHARED: u64 = ONE;
 /// Two words of each thread, far from each other; both change in each of its transactions.

@@ -1,7 +1,7 @@
 //! W4: what a crash left behind a lost record.
 
 use super::*;
-use crate::record::ALIGN;
+use crate::checked_record::ALIGN;
 
 type Opening = fn(&Arc<LyingMemory>) -> Arc<Log>;
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::*;
-use crate::proof::cases;
+use crate::tests::support::cases;
 
 #[derive(Clone, Debug)]
 enum Op {

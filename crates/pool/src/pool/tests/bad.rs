@@ -3,13 +3,13 @@
 use ferrite_crash::{LyingMemory, Model};
 
 use super::*;
+use crate::checked_record::Draft;
+use crate::checked_word::salt;
 use crate::layout::{LANES, RETIRED, TAGS, kind_at};
-use crate::proof::{BOOT, POOL_BYTES, new_pool, open};
-use crate::record::Draft;
 use crate::redo::Redo;
-use crate::sealed::salt;
 use crate::tag::SLOT_BYTES;
-use crate::tags::encode_header;
+use crate::tag_table::encode_header;
+use crate::tests::support::{BOOT, POOL_BYTES, new_pool, open};
 
 const FIRST_SLOT: u64 = TAGS + 64;
 
@@ -42,7 +42,7 @@ fn with(image: &[u8], at: u64, bytes: &[u8]) -> LyingMemory {
 /// `image` with `bytes` at `offset` of the first tag slot and of its copy.
 fn with_slot(image: &[u8], offset: u64, bytes: &[u8]) -> LyingMemory {
     let memory = with(image, FIRST_SLOT + offset, bytes);
-    memory.store(crate::tags::copies(FIRST_SLOT)[1] + offset, bytes, Scheme::Nt);
+    memory.store(crate::tag_table::copies(FIRST_SLOT)[1] + offset, bytes, Scheme::Nt);
     LyingMemory::from_image(&memory.snapshot(), Model::MAPPED)
 }
 
@@ -127,7 +127,7 @@ fn damage_met_while_there_is_something_to_replay_leaves_the_pool_untouched() {
 #[test]
 fn y1_hostile_records_are_refused_whole() {
     let image = closed(&used());
-    let salt = salt(&crate::proof::format().uuid);
+    let salt = salt(&crate::tests::support::format().uuid);
     let sequence = Redo::read(&LyingMemory::from_image(&image, Model::MAPPED), salt).unwrap().next();
     let operations: [[u64; 2]; 10] = [
         [1 << 56 | 0x1000, 8],

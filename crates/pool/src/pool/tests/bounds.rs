@@ -6,11 +6,11 @@ use ferrite_crash::{LyingMemory, Model};
 use super::*;
 use crate::bounds::{GENERATION_BOUND, SEQUENCE_BOUND, SERIAL_BOUND};
 use crate::check::{self, Owners};
+use crate::checked_record::Draft;
+use crate::checked_word::{NUMBER_MAX, salt, seal};
 use crate::layout::{LANES, RETIRED, SUPERBLOCKS};
-use crate::proof::{BOOT, new_pool, open};
-use crate::record::Draft;
-use crate::sealed::{NUMBER_MAX, salt, seal};
 use crate::superblock::Superblock;
+use crate::tests::support::{BOOT, new_pool, open};
 
 /// A closed pool with a tag, to be changed.
 fn pool() -> LyingMemory {
@@ -39,7 +39,7 @@ fn with_record(sequence: u64) -> LyingMemory {
     let memory = pool();
     let mut draft = Draft::default();
     [1 << 56 | 0x3000_u64, 8, 0].iter().for_each(|word| draft.push(&word.to_le_bytes()));
-    memory.store(LANES, &draft.seal(salt(&crate::proof::format().uuid), sequence), Scheme::Nt);
+    memory.store(LANES, &draft.seal(salt(&crate::tests::support::format().uuid), sequence), Scheme::Nt);
     memory.fence();
     memory
 }
@@ -62,7 +62,7 @@ fn y3_a_record_behind_which_no_sequence_is_left_is_refused() {
 fn y3_a_retired_word_behind_which_no_sequence_is_left_is_refused() {
     for number in [SEQUENCE_BOUND, NUMBER_MAX - 1] {
         let memory = pool();
-        let word = seal(salt(&crate::proof::format().uuid), number);
+        let word = seal(salt(&crate::tests::support::format().uuid), number);
         RETIRED.iter().for_each(|at| memory.store_word(*at, word));
         let said = refused(memory);
         assert!(said.contains("the word that tells what is retired"), "{said}");
@@ -90,7 +90,7 @@ fn t3_no_tag_gets_a_generation_that_its_slot_cannot_hold() {
     let tag = open(&memory).tag("tag").unwrap();
     let last = Tag { generation: SERIAL_BOUND - 1, ..(*tag).clone() }.encode_slot(0);
     let first = crate::layout::TAGS + 64;
-    [first, crate::tags::copies(first)[1]].iter().for_each(|at| memory.store(*at, &last, Scheme::Nt));
+    [first, crate::tag_table::copies(first)[1]].iter().for_each(|at| memory.store(*at, &last, Scheme::Nt));
     let pool = open(&memory);
     let said = create(&pool, "next", &[need(Zone::Normal, PAGE)]).unwrap_err().to_string();
     assert!(said.contains("the next generation of a tag"), "{said}");

@@ -4,7 +4,7 @@ use ferrite_crash::{Crash, LyingMemory, Model, Report, explore};
 
 use super::*;
 use crate::layout::{LANES, RETIRED};
-use crate::proof::{Call, Deaf, account, nested, new_pool, open, options, reopen, rounds};
+use crate::tests::support::{Call, Deaf, account, nested, new_pool, open, options, reopen, rounds};
 
 type Step = Box<dyn Fn(&Pool) -> Result<()>>;
 
@@ -101,7 +101,7 @@ fn run(
     ignores: impl Fn(Call) -> bool + Send + Sync + 'static,
 ) -> Run {
     let memory = new_pool(model);
-    let pool = Pool::open(Deaf::new(&memory, ignores), crate::proof::BOOT).unwrap().0;
+    let pool = Pool::open(Deaf::new(&memory, ignores), crate::tests::support::BOOT).unwrap().0;
     before.iter().for_each(|step| step(&pool).unwrap());
     memory.forget_trace();
     let mut shots = vec![shot(&pool)];
@@ -260,7 +260,7 @@ fn canary_a_list_over_which_a_record_is_replayed_is_caught() {
 /// Lane L6: a page that transactions wrote is freed and given to another tag; no old record is replayed into it.
 fn reused(model: Model, ignores: impl Fn(Call) -> bool + Send + Sync + 'static) -> Report {
     let memory = new_pool(model);
-    let pool = Pool::open(Deaf::new(&memory, ignores), crate::proof::BOOT).unwrap().0;
+    let pool = Pool::open(Deaf::new(&memory, ignores), crate::tests::support::BOOT).unwrap().0;
     let first = create(&pool, "first", &pages_need(1)).unwrap();
     let at = first.extents[0].span().at;
     let mut transaction = pool.transaction();
@@ -307,8 +307,8 @@ fn a_closed_pool_is_clean_and_needs_no_replay() {
 #[test]
 fn s1_crash_while_a_pool_is_made_or_closed() {
     for model in Model::ALL {
-        let memory = LyingMemory::new(crate::proof::POOL_BYTES, model);
-        Pool::create(&memory, &crate::proof::format()).unwrap();
+        let memory = LyingMemory::new(crate::tests::support::POOL_BYTES, model);
+        Pool::create(&memory, &crate::tests::support::format()).unwrap();
         memory.mark(1);
         let memory = Arc::new(memory);
         let pool = open(&memory);

@@ -4,7 +4,7 @@
 use ferrite_crash::{LyingMemory, Model};
 
 use super::*;
-use crate::proof::{BOOT, account, new_pool, open};
+use crate::tests::support::{BOOT, account, new_pool, open};
 
 /// Steps until one fails; how many were acknowledged, what the tags were then, and the failure.
 fn run(memory: &Arc<LyingMemory>) -> (Shot, Option<String>, Option<Pool>) {

@@ -4,10 +4,15 @@ use ferrite_crash::{LyingMemory, Model};
 use ferrite_memory::ByteCount;
 
 use super::*;
+use crate::Caller;
+use crate::PidFd;
 use crate::grant::{Ask, Process, Rights};
 use crate::layout::POOL_BYTES_MIN;
-use crate::proof::{BOOT, account, format, new_pool, open};
-use crate::{Caller, PidFd};
+use crate::tests::support::BOOT;
+use crate::tests::support::account;
+use crate::tests::support::format;
+use crate::tests::support::new_pool;
+use crate::tests::support::open;
 
 #[test]
 fn a_request_that_does_not_fit_is_told_and_changes_nothing() {

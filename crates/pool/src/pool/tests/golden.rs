@@ -7,7 +7,7 @@ use ferrite_crash::{LyingMemory, Model};
 
 use super::*;
 use crate::layout::POOL_BYTES_MIN;
-use crate::proof::{account, format, open};
+use crate::tests::support::{account, format, open};
 use crate::tie::Generation;
 use crate::{Log, Member, MemberKind, Put, VERSION};
 

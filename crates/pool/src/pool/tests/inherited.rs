@@ -3,7 +3,7 @@
 use ferrite_crash::{Model, explore};
 
 use super::*;
-use crate::proof::{new_pool, open, options};
+use crate::tests::support::{new_pool, open, options};
 
 /// Recovery builds on what it sees, so no later crash may take back what it saw: a word of a killed process could
 /// else return to what it named before, which is another's by then.

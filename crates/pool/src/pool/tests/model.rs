@@ -4,7 +4,7 @@ use ferrite_crash::{LyingMemory, Model};
 use proptest::prelude::*;
 
 use super::*;
-use crate::proof::{account, cases, new_pool, open};
+use crate::tests::support::{account, cases, new_pool, open};
 
 #[derive(Clone, Debug)]
 enum Op {

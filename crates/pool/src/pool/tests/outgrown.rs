@@ -8,8 +8,8 @@ use super::*;
 use crate::check::Owners;
 use crate::defrag::defrag;
 use crate::layout::LANES;
-use crate::proof::{BOOT, Call, Deaf, account, format, open, options, reopen};
-use crate::value::Put;
+use crate::tag_value::Put;
+use crate::tests::support::{BOOT, Call, Deaf, account, format, open, options, reopen};
 
 /// Extents of the tag: each costs 16 bytes to be freed.
 const EXTENTS: usize = 2760;

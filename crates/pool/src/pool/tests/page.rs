@@ -1,12 +1,12 @@
 //! docs/format.md against the code, as far as no one module can say it.
 
 use super::*;
+use crate::checked_record::{Draft, HEADER, Record};
 use crate::layout::{
     GRANT_SLOTS, GRANTS, LANE, LANE_COUNT, LANES, MEMBER_SLOTS, MEMBERS, REGION_CHUNKS, RETIRED, SLOT, SUPERBLOCKS,
     TAGS, bitmap_at, kind_at,
 };
-use crate::proof::page::{Row, table};
-use crate::record::{Draft, HEADER, Record};
+use crate::tests::format_page::{Row, table};
 
 fn row(at: u64, bytes: u64, field: &str) -> Row {
     (at, bytes, field.into())
@@ -55,8 +55,8 @@ fn a_record_is_as_documented() {
 /// What a transaction writes is a list of the operations of the page.
 #[test]
 fn operations_are_as_documented() {
-    let memory = crate::proof::new_pool(ferrite_crash::Model::MAPPED);
-    let pool = crate::proof::open(&memory);
+    let memory = crate::tests::support::new_pool(ferrite_crash::Model::MAPPED);
+    let pool = crate::tests::support::open(&memory);
     create(&pool, "pages", &[need(Zone::Normal, 150 * PAGE)]).unwrap();
     remove(&pool, "pages").unwrap();
     let salt = u32::from_le_bytes(pool.superblock().uuid[..4].try_into().unwrap());

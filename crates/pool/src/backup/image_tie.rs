@@ -1,0 +1,76 @@
+//! The tie between a pool and its backup images: which image may take the place of which.
+
+use std::fs::File;
+use std::io::{BufReader, ErrorKind};
+use std::path::Path;
+
+use super::image_format::Image;
+use crate::tie::{Generation, PoolSide, Stamp, Tie, Verdict, compare, renew};
+use crate::{Error, Member, MemberKind, Pool, Result, show_uuid};
+
+/// The identity of the tie to the images of `pool`, as a stamp has room for it.
+fn identity(pool: &[u8; 16]) -> [u8; 16] {
+    let mut identity = [0; 16];
+    identity[..8].copy_from_slice(&pool[..8]);
+    identity
+}
+
+/// The pool's side of the tie to its images; `None` before its first image of this format.
+fn side(pool: &Pool) -> Result<Option<Tie>> {
+    let uuid = pool.superblock().uuid;
+    if pool.members()?.iter().all(|member| member.uuid != uuid) {
+        return Ok(None);
+    }
+    Ok(Some(Tie { identity: identity(&uuid), ..pool.member_tie(uuid).load()? }))
+}
+
+/// Begins the generation of the next image of `pool`, durably (BK7); `nonce` is random.
+pub(super) fn next_stamp(pool: &Pool, nonce: u16) -> Result<Stamp> {
+    let uuid = pool.superblock().uuid;
+    if side(pool)?.is_none() {
+        let (kind, generation, label) = (MemberKind::Image, Generation::first(nonce), "backup images".into());
+        pool.add_member(&Member { uuid, kind, generation, previous: None, size: 0, label })?;
+    } else {
+        let tie = pool.member_tie(uuid);
+        renew(&tie, Some(tie.load()?.stamp()), nonce)?;
+    }
+    let generation = pool.member_tie(uuid).load()?.current;
+    Ok(Stamp { identity: identity(&uuid), generation })
+}
+
+/// Refuses to write an image of `pool` over the file at `path`, if that is an image of another pool, or one that is later than
+/// this pool knows (BK7). A file that is not an image of this format may be replaced.
+///
+/// # Errors
+/// [`Error::Occupied`] with both sides and what to do; else as [`Pool`] says.
+pub fn ensure_may_replace(pool: &Pool, path: &Path) -> Result<()> {
+    let file = match File::open(path) {
+        Ok(file) if file.metadata().is_ok_and(|found| found.is_file()) => file,
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(ferrite_memory::Error::io(format!("looking into {}", path.display()), error).into());
+        }
+        _ => return Ok(()),
+    };
+    let mut input = BufReader::new(file);
+    let Ok(Image { header, .. }) = Image::open(&mut input) else { return Ok(()) };
+    let (uuid, path) = (pool.superblock().uuid, path.display());
+    if header.pool != uuid {
+        return Err(Error::Occupied(format!(
+            "{path} is an image of another pool, {}, and this pool is {}: name another file, or remove that one",
+            show_uuid(&header.pool),
+            show_uuid(&uuid)
+        )));
+    }
+    let Some(stamp) = header.stamp else { return Ok(()) };
+    let tie = side(pool)?;
+    let verdict = tie.map_or(Verdict::ObjectLater, |tie| compare(&tie, Some(&stamp)));
+    if matches!(verdict, Verdict::Same | Verdict::Unfinished | Verdict::PoolLater) {
+        return Ok(());
+    }
+    let known = tie.map_or("none".into(), |tie| tie.current.to_string());
+    Err(Error::Occupied(format!(
+        "{path} is an image of generation {} of this pool, which knows of {known} as the newest: this pool was restored from an \
+         older image, or is a copy. Name another file, or remove that one if what is in it is not wanted",
+        stamp.generation
+    )))
+}

@@ -1,0 +1,90 @@
+//! Making a pool.
+
+use std::ops::Range;
+
+use ferrite_memory::{ByteCount, Memory, Scheme, Span};
+
+use crate::checked_word::salt;
+use crate::lane::Lanes;
+use crate::layout::{
+    CHUNK, CHUNK_PAGES, GRANT_SLOTS, GRANTS, LANES, MEMBERS, POOL_BYTES_MIN, SLOT, TAGS, bitmap_at, is_meta, kind_at,
+};
+use crate::page_allocator::Kind;
+use crate::pool::Pool;
+use crate::superblock::{FIRST_VERSION, State, Superblock};
+use crate::tag_table::encode_header;
+use crate::{Error, Result};
+
+/// No file is so long: its length is a signed number.
+const FILE_BYTES_END: u64 = 1 << 63;
+
+/// What a new pool is to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Format {
+    /// Who it is; random, from the caller.
+    pub uuid: [u8; 16],
+    /// This boot of the machine.
+    pub boot_id: [u8; 16],
+}
+
+impl Pool {
+    /// Makes `memory` a pool; whatever it held is lost. Durable on return, and closed: open it to use it.
+    ///
+    /// # Errors
+    /// As [`Pool::ensure_size`]: it is as it was. [`Error::Medium`] where it fails.
+    pub fn create(memory: &dyn Memory, format: &Format) -> Result<()> {
+        Self::ensure_size(memory.size())?;
+        let chunks = memory.size() / CHUNK;
+        reserve_tables(memory, 0..chunks)?;
+        Superblock::wipe(memory)?;
+        add_chunks(memory, 0..chunks);
+        memory.zero(Span::new(MEMBERS, GRANTS + GRANT_SLOTS * SLOT - MEMBERS), Scheme::Nt);
+        memory.zero(Span::new(TAGS, LANES - TAGS), Scheme::Nt);
+        memory.store(TAGS, &encode_header(0), Scheme::Nt);
+        Lanes::format(memory, salt(&format.uuid));
+        memory.settle()?;
+        let mut superblock = Superblock {
+            version: FIRST_VERSION,
+            generation: 0,
+            uuid: format.uuid,
+            size: chunks * CHUNK,
+            state: State::Clean,
+            boot_id: format.boot_id,
+            image: [0; 16],
+            trusted: 0,
+        };
+        superblock.advance(memory)
+    }
+
+    /// Refuses a size that no pool has, before anything is made of it.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] where it is less than [`crate::layout::POOL_BYTES_MIN`], or more than a file has.
+    pub fn ensure_size(bytes: u64) -> Result<()> {
+        let bound = match bytes {
+            ..POOL_BYTES_MIN => format!("small: {} at least", ByteCount(POOL_BYTES_MIN)),
+            FILE_BYTES_END.. => format!("large: {} at most", ByteCount(FILE_BYTES_END - 1)),
+            _ => return Ok(()),
+        };
+        Err(Error::Limit(format!("a pool of {} is too {bound}", ByteCount(bytes))))
+    }
+}
+
+/// Reserves what holds the tables of `chunks`, before any of them is touched: who stores where the host has no space
+/// left is killed.
+pub(crate) fn reserve_tables(memory: &dyn Memory, chunks: Range<u64>) -> Result<()> {
+    for chunk in chunks.filter(|chunk| is_meta(*chunk)) {
+        memory.reserve(Span::new(chunk * CHUNK, CHUNK))?;
+    }
+    Ok(())
+}
+
+/// Writes the tables of new `chunks`, which are reserved: all free but those that hold tables. Durable with the caller's
+/// next settle.
+pub(crate) fn add_chunks(memory: &dyn Memory, chunks: Range<u64>) {
+    for chunk in chunks {
+        let kind = if is_meta(chunk) { Kind::Meta } else { Kind::Free };
+        memory.store(kind_at(chunk), &[kind as u8], Scheme::Flush);
+        memory.zero(Span::new(bitmap_at(chunk), CHUNK_PAGES / 8), Scheme::Nt);
+    }
+}

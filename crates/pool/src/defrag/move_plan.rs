@@ -1,0 +1,199 @@
+//! What goes where. A plan is made only if it is better than what is there (X4).
+
+use std::collections::BTreeSet;
+use std::iter::repeat;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::extent::{Extent, Role, Zone};
+use crate::layout::CHUNK_PAGES;
+use crate::page_allocator::Kind;
+use crate::tag::Tag;
+
+use super::placement::{Thing, lay_out};
+use super::pool_survey::{Survey, Who};
+use super::stream_piece::{Piece, Run, pieces, runs};
+
+/// Something that is to lie at one place, of a chunk at most.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    pub what: What,
+    pub to: Extent,
+}
+
+/// What is to lie somewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// Pages of a tag's stream, from this one on.
+    Stream { tag: Arc<str>, at: u64 },
+    /// A page of the tag table.
+    Table(usize),
+    /// The list of a tag's extents: anywhere but in this chunk.
+    List { tag: Arc<str>, out_of: u64 },
+}
+
+/// What a sweep is to do.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// In the order of their places.
+    pub targets: Vec<Target>,
+    /// The chunks that pages are packed into; none where chunks are moved.
+    pub kept: BTreeSet<u64>,
+}
+
+/// A run to be placed, and whose it is.
+struct Movable {
+    what: What,
+    run: Run,
+}
+
+/// Packs the pages of the normal zone into as few chunks as can be, each run with as few extents as can be.
+pub(super) fn pages(survey: &Survey) -> Option<Plan> {
+    let chunks: Vec<u64> = normal_chunks(survey).collect();
+    let (mut things, mut lists) = (stream_runs(survey, Zone::Normal), BTreeSet::new());
+    for (who, range) in chunks.iter().flat_map(|chunk| survey.all_in(chunk_pages(*chunk))) {
+        match who {
+            Who::Table(index) => {
+                let run = Run { role: Role::MAP, at: 0, pages: 1, page: range.start, extents: 0 };
+                things.push(Movable { what: What::Table(index), run });
+            }
+            Who::List(_) => _ = lists.insert(range.start),
+            _ => {}
+        }
+    }
+    let pages = things.iter().map(|it| it.run.pages).sum::<u64>() + lists.len() as u64;
+    let kept = chunks.get(..pages.div_ceil(CHUNK_PAGES) as usize)?;
+    let stretches: Vec<Range<u64>> = kept.iter().map(|chunk| chunk_pages(*chunk)).collect();
+    let placed = lay_out(&sizes(&things, 1), &stretches, lists.len() as u64)?;
+    let extents: usize = placed.iter().zip(&things).filter(|(_, it)| it.run.extents > 0).map(|it| it.0.len()).sum();
+    let now = things.iter().map(|it| it.run.extents).sum::<u64>() + chunks.len() as u64;
+    let better = (extents + kept.len()) as u64 <= now.checked_sub(1)?;
+    better.then(|| Plan { targets: targets(&things, &placed, Zone::Normal), kept: kept.iter().copied().collect() })
+}
+
+/// Moves chunks: each run of superpages into as few extents as can be, free ones together.
+pub(super) fn chunks(survey: &Survey) -> Option<Plan> {
+    let mut things = stream_runs(survey, Zone::Super);
+    let first_normal = things.len();
+    let normal: Vec<u64> = normal_chunks(survey).collect();
+    things.extend(normal.iter().map(|chunk| Movable {
+        what: What::Table(0),
+        run: Run { role: Role::MAP, at: 0, pages: CHUNK_PAGES, page: chunk * CHUNK_PAGES, extents: 0 },
+    }));
+    let stretches = stretches(survey);
+    let placed = lay_out(&sizes(&things, CHUNK_PAGES), &stretches, 0)?;
+    let extents: usize = placed[..first_normal].iter().map(Vec::len).sum();
+    let mut idle: Vec<bool> = (0..survey.kinds.len() as u64).map(|chunk| !survey.fixed.contains(&chunk)).collect();
+    placed.iter().flatten().cloned().flatten().for_each(|chunk| idle[chunk as usize] = false);
+    let now = things.iter().map(|it| it.run.extents).sum::<u64>() + free_runs(&survey.idle).count() as u64;
+    if extents as u64 + free_runs(&idle).count() as u64 >= now {
+        return None;
+    }
+    let in_pages = |range: &Range<u64>| range.start * CHUNK_PAGES..range.end * CHUNK_PAGES;
+    let placed: Vec<Vec<Range<u64>>> = placed.iter().map(|ranges| ranges.iter().map(in_pages).collect()).collect();
+    let mut targets = targets(&things[..first_normal], &placed[..first_normal], Zone::Super);
+    for (chunk, to) in normal.into_iter().zip(&placed[first_normal..]) {
+        targets.extend(chunk_targets(survey, chunk, to[0].start));
+    }
+    targets.sort_by_key(|target| (target.to.page, matches!(target.what, What::List { .. })));
+    Some(Plan { targets, kept: BTreeSet::new() })
+}
+
+/// Runs of neighbours that are free, by their places.
+pub(super) fn free_runs(idle: &[bool]) -> impl Iterator<Item = Range<usize>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let first = at + idle[at..].iter().position(|idle| *idle)?;
+        at = first + idle[first..].iter().position(|idle| !*idle).unwrap_or(idle.len() - first);
+        Some(first..at)
+    })
+}
+
+fn chunk_pages(chunk: u64) -> Range<u64> {
+    chunk * CHUNK_PAGES..(chunk + 1) * CHUNK_PAGES
+}
+
+/// Chunks of the normal zone with pages in use that may all be moved.
+fn normal_chunks(survey: &Survey) -> impl Iterator<Item = u64> {
+    let chunks = survey.kinds.iter().zip(&survey.idle).enumerate();
+    let used = chunks.filter(|(_, (kind, idle))| **kind == Kind::Normal && !**idle);
+    used.map(|(chunk, _)| chunk as u64).filter(|chunk| !survey.fixed.contains(chunk))
+}
+
+/// Neighbouring chunks of which none holds what stays where it is.
+fn stretches(survey: &Survey) -> Vec<Range<u64>> {
+    let open: Vec<bool> = (0..survey.kinds.len() as u64).map(|chunk| !survey.fixed.contains(&chunk)).collect();
+    free_runs(&open).map(|run| run.start as u64..run.end as u64).collect()
+}
+
+/// The runs of `zone` of every tag that may be moved.
+fn stream_runs(survey: &Survey, zone: Zone) -> Vec<Movable> {
+    let of_tag = |tag: &Arc<Tag>| {
+        let name: Arc<str> = tag.name.as_str().into();
+        let runs = runs(&tag.extents, zone).into_iter();
+        runs.map(move |run| Movable { what: What::Stream { tag: Arc::clone(&name), at: run.at }, run })
+    };
+    survey.movable.iter().flat_map(of_tag).collect()
+}
+
+/// `things` in units of `unit` pages.
+fn sizes(things: &[Movable], unit: u64) -> Vec<Thing> {
+    things.iter().map(|it| Thing { position: it.run.page / unit, size: it.run.pages / unit }).collect()
+}
+
+/// The targets of `things` where they were `placed`, in pages of the pool, ascending.
+fn targets(things: &[Movable], placed: &[Vec<Range<u64>>], zone: Zone) -> Vec<Target> {
+    let mut targets = Vec::new();
+    for (Movable { what, run }, ranges) in things.iter().zip(placed) {
+        let mut done = 0;
+        let starts = |range: &Range<u64>| range.clone().step_by(CHUNK_PAGES as usize).zip(repeat(range.end));
+        for (page, end) in ranges.iter().flat_map(starts) {
+            let end = end.min(page + CHUNK_PAGES);
+            let what = match what {
+                What::Stream { tag, at } => What::Stream { tag: Arc::clone(tag), at: at + done },
+                other => other.clone(),
+            };
+            targets.push(Target { what, to: Extent { page, pages: (end - page) as u32, role: run.role, zone } });
+            done += end - page;
+        }
+    }
+    targets.sort_by_key(|target| target.to.page);
+    targets
+}
+
+/// What is in `chunk` of the normal zone, each as far into the chunk that starts at page `to`.
+fn chunk_targets(survey: &Survey, chunk: u64, to: u64) -> Vec<Target> {
+    let from = chunk_pages(chunk);
+    let place = |range: &Range<u64>, role| Extent {
+        page: range.start - from.start + to,
+        pages: (range.end - range.start) as u32,
+        role,
+        zone: Zone::Normal,
+    };
+    let mut targets = Vec::new();
+    for (who, range) in survey.all_in(from.clone()).filter(|_| from.start != to) {
+        match who {
+            Who::Tag(tag) => {
+                let piece = survey.piece(&tag, &range);
+                targets.extend(piece.map(|Piece { at, extent }| Target {
+                    what: What::Stream { tag, at },
+                    to: place(&range, extent.role),
+                }));
+            }
+            Who::Table(index) => targets.push(Target { what: What::Table(index), to: place(&range, Role::MAP) }),
+            Who::List(tag) => {
+                targets.push(Target { what: What::List { tag, out_of: chunk }, to: place(&range, Role::MAP) })
+            }
+            Who::Grant => {}
+        }
+    }
+    targets
+}
+
+impl Survey {
+    /// The piece of tag `name` that lies in `range`, as it was surveyed.
+    fn piece(&self, name: &str, range: &Range<u64>) -> Option<Piece> {
+        let tag = self.movable.binary_search_by(|tag| tag.name.as_str().cmp(name)).ok()?;
+        pieces(&self.movable[tag].extents).into_iter().find_map(|piece| piece.of_pool(range))
+    }
+}

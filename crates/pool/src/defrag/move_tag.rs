@@ -1,0 +1,110 @@
+//! The transactions of a defragmentation: one thing moves, all or nothing (X1).
+
+use ferrite_memory::{Memory, Scheme, Span};
+
+use crate::check::{Moved, Owners};
+use crate::extent::{Extent, page_at};
+use crate::layout::PAGE;
+use crate::tag::{SLOT_BYTES, Tag};
+use crate::tag_table::{Entry, FIRST, SLOTS, encode_header};
+use crate::{Error, Pool, Result, overflow};
+
+use super::stream_piece::{Part, copies, joined, replaced};
+
+/// Bytes copied at a time.
+const BLOCK_BYTES: u64 = 256 << 10;
+
+/// What a relocation made of a tag.
+#[derive(Debug)]
+pub(super) struct Relocated {
+    pub old: Entry,
+    pub new: Entry,
+}
+
+/// Finds free pages for extents that do not fit a slot, as many as asked for.
+pub(super) type Room<'a> = &'a mut dyn FnMut(u64) -> Result<Vec<Extent>>;
+
+impl Pool {
+    /// Joins the extents of tag `name`, and lets `part` of it lie elsewhere, on pages that are free now. The copy is
+    /// durable before the slot that names it (X1, T2).
+    pub(super) fn relocate(
+        &self,
+        owners: &Owners,
+        name: &str,
+        part: Option<&Part>,
+        room: Room<'_>,
+    ) -> Result<Relocated> {
+        let mut transaction = self.transaction();
+        let mut table = self.table();
+        let old = table.tags.get(name).cloned().ok_or_else(|| Error::NotFound(name.into()))?;
+        let (extents, left) = match part {
+            Some(part) => replaced(&old.tag.extents, part),
+            None => (joined(&old.tag.extents), Vec::new()),
+        };
+        let mut reserved = self.reserve();
+        let to = part.map_or(&[][..], |part| &part.to);
+        to.iter().try_for_each(|extent| reserved.take_at(*extent))?;
+        let tag = Tag { extents, ..(*old.tag).clone() };
+        let overflow = match overflow::count(tag.rest()) as u64 {
+            0 => Vec::new(),
+            pages => room(pages)?,
+        };
+        overflow.iter().try_for_each(|page| reserved.take_at(*page))?;
+        if let Some(part) = part {
+            self.copy(owners, &old.tag, part, &left)?;
+        }
+        transaction.adopt(reserved);
+        transaction.free(&left);
+        transaction.free(&old.overflow);
+        let new = self.write_slot_with(&mut transaction, tag, old.slot, overflow)?;
+        transaction.commit()?;
+        table.tags.insert(name.into(), new.clone());
+        drop(table);
+        self.let_go(&left);
+        self.let_go(&old.overflow);
+        self.check_poison()?;
+        Ok(Relocated { old, new })
+    }
+
+    /// Copies `part` of `tag` from `old`, with what depends on its place put right; durable with the next settle.
+    fn copy(&self, owners: &Owners, tag: &Tag, part: &Part, old: &[Extent]) -> Result<()> {
+        let owner = owners.of(tag.kind).ok_or_else(|| Error::Busy(format!("nobody knows tag {:?}", tag.name)))?;
+        let copies = copies(old, &part.to);
+        copies.iter().for_each(|(from, to)| copy_bytes(self.memory(), *from, *to));
+        // The owner may store words among what was stored past the cache.
+        self.memory().fence();
+        copies.into_iter().try_for_each(|(from, to)| owner.relocate(self, tag, &Moved { role: part.role, from, to }))
+    }
+
+    /// Moves page `index` of the tag table, not the first, to the free page `to`.
+    pub(super) fn move_tag_page(&self, index: usize, to: Extent) -> Result<()> {
+        let mut transaction = self.transaction();
+        let mut table = self.table();
+        let (before, old, new) = (table.pages[index - 1], table.pages[index], to.span().at);
+        let mut reserved = self.reserve();
+        reserved.take_at(to)?;
+        // All transactions of before are in it: it is what a replay of them would make of it.
+        copy_bytes(self.memory(), Span::new(old, PAGE), Span::new(new, PAGE));
+        self.memory().settle().inspect_err(|error| self.poison(error))?;
+        transaction.adopt(reserved);
+        transaction.write(before, &encode_header(new));
+        transaction.free(&[page_at(old)]);
+        transaction.commit()?;
+        table.pages[index] = new;
+        let slots = old + FIRST..old + FIRST + SLOTS * SLOT_BYTES as u64;
+        let table = &mut *table;
+        let named = table.tags.values_mut().map(|entry| &mut entry.slot).chain(&mut table.free_slots);
+        named.filter(|slot| slots.contains(slot)).for_each(|slot| *slot = *slot - old + new);
+        self.let_go(&[page_at(old)]);
+        self.check_poison()
+    }
+}
+
+fn copy_bytes(memory: &dyn Memory, from: Span, to: Span) {
+    let mut block = vec![0; BLOCK_BYTES.min(from.len) as usize];
+    for done in (0..from.len).step_by(BLOCK_BYTES as usize) {
+        let block = &mut block[..BLOCK_BYTES.min(from.len - done) as usize];
+        memory.load(from.at + done, block);
+        memory.store(to.at + done, block, Scheme::Nt);
+    }
+}

@@ -1,0 +1,118 @@
+//! Where things go: a pure puzzle, of pages in chunks and of chunks in a pool alike.
+//!
+//! Things keep the order in which they lie, so that what lies well stays. A hole is filled with the largest thing
+//! behind it that fits whole; only where none does, what follows moves up. Nothing is cut at the end of a stretch while
+//! something else fits there, or places to spare can be left empty.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// Something to be placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Thing {
+    /// Where it starts now.
+    pub position: u64,
+    /// Places it takes.
+    pub size: u64,
+}
+
+/// Where each of `things` goes, in their order. `stretches` are the places there are, ascending and apart; `reserve` of
+/// them stay empty. `None` if there are not enough.
+pub(super) fn lay_out(things: &[Thing], stretches: &[Range<u64>], reserve: u64) -> Option<Vec<Vec<Range<u64>>>> {
+    let places: u64 = stretches.iter().map(|stretch| stretch.end - stretch.start).sum();
+    let wanted: u64 = things.iter().map(|thing| thing.size).sum();
+    let spare = places.checked_sub(wanted)?.checked_sub(reserve)?;
+    let numbered = || things.iter().enumerate();
+    let mut board = Board {
+        things,
+        stretches,
+        stretch: 0,
+        at: stretches.first().map_or(0, |stretch| stretch.start),
+        spare,
+        by_position: numbered().map(|(number, thing)| (thing.position, number)).collect(),
+        by_size: numbered().map(|(number, thing)| (thing.size, thing.position, number)).collect(),
+        placed: vec![Vec::new(); things.len()],
+    };
+    while let Some((position, next)) = board.by_position.first().copied() {
+        board.place_one(position, next);
+    }
+    Some(board.placed)
+}
+
+struct Board<'a> {
+    things: &'a [Thing],
+    stretches: &'a [Range<u64>],
+    stretch: usize,
+    at: u64,
+    /// Places that may stay empty.
+    spare: u64,
+    by_position: BTreeSet<(u64, usize)>,
+    by_size: BTreeSet<(u64, u64, usize)>,
+    placed: Vec<Vec<Range<u64>>>,
+}
+
+impl Board<'_> {
+    /// Places `next`, which starts at `position` now and is the first that is not placed, or something better here.
+    fn place_one(&mut self, position: u64, next: usize) {
+        let rest = self.stretches[self.stretch].end - self.at;
+        let hole = position.saturating_sub(self.at).min(rest);
+        let size = self.things[next].size;
+        let filling = self.largest_within(hole);
+        if rest == 0 {
+            self.leave_stretch();
+        } else if let Some(filling) = filling {
+            self.place(filling);
+        } else if size <= rest {
+            self.place(next);
+        } else if let Some(filling) = self.largest_within(rest) {
+            self.place(filling);
+        } else if self.spare >= rest && self.cuts(size, self.stretch + 1, 0) < self.cuts(size, self.stretch, rest) {
+            self.spare -= rest;
+            self.leave_stretch();
+        } else {
+            self.place(next);
+        }
+    }
+
+    /// The largest thing that is not placed and fits `places`.
+    fn largest_within(&self, places: u64) -> Option<usize> {
+        self.by_size.range(..=(places, u64::MAX, usize::MAX)).next_back().map(|(_, _, number)| *number)
+    }
+
+    fn leave_stretch(&mut self) {
+        self.stretch += 1;
+        self.at = self.stretches[self.stretch].start;
+    }
+
+    fn place(&mut self, number: usize) {
+        let Thing { position, mut size } = self.things[number];
+        self.by_position.remove(&(position, number));
+        self.by_size.remove(&(size, position, number));
+        while size > 0 {
+            let end = self.stretches[self.stretch].end.min(self.at + size);
+            if self.at == end {
+                self.leave_stretch();
+                continue;
+            }
+            self.placed[number].push(self.at..end);
+            size -= end - self.at;
+            self.at = end;
+        }
+    }
+
+    /// In how many parts something of `size` lies from `stretch` on, of which `rest` places are left, or all.
+    fn cuts(&self, size: u64, stretch: usize, rest: u64) -> u64 {
+        let (mut left, mut parts) = (size.saturating_sub(rest), u64::from(rest > 0));
+        for next in &self.stretches[(stretch + usize::from(rest > 0)).min(self.stretches.len())..] {
+            if left == 0 {
+                return parts;
+            }
+            left = left.saturating_sub(next.end - next.start);
+            parts += 1;
+        }
+        if left == 0 { parts } else { u64::MAX }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! Who lies where, and what may be moved (X3).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::check::Owners;
+use crate::extent::{Extent, page_at};
+use crate::layout::{CHUNK_PAGES, PAGE, is_meta};
+use crate::page_allocator::Kind;
+use crate::tag::Tag;
+use crate::tag_table::Entry;
+use crate::{Error, Pool};
+
+/// Who has pages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Who {
+    /// A tag, as space of its own.
+    Tag(Arc<str>),
+    /// A tag, for the list of its extents.
+    List(Arc<str>),
+    /// The tag table, for its page of this number.
+    Table(usize),
+    /// A grant.
+    Grant,
+}
+
+/// Why tags stay where they are, by name.
+pub(super) type Refused = BTreeMap<Arc<str>, String>;
+
+/// A pool as a sweep finds it, and keeps it.
+#[derive(Debug, Default)]
+pub(super) struct Survey {
+    /// By first page; with the page behind the last.
+    holders: BTreeMap<u64, (u64, Who)>,
+    /// The tags that may be moved, by name.
+    pub movable: Vec<Arc<Tag>>,
+    /// Chunks with something in them that stays where it is.
+    pub fixed: BTreeSet<u64>,
+    /// By chunk.
+    pub kinds: Vec<Kind>,
+    /// By chunk: whether nothing is in it.
+    pub idle: Vec<bool>,
+}
+
+impl Survey {
+    /// Looks at `pool`. Tags that must stay are added to `refused`.
+    pub fn of(pool: &Pool, owners: &Owners, refused: &mut Refused) -> Self {
+        let mut survey = Self { kinds: pool.space().kinds(), idle: pool.space().idle(), ..Self::default() };
+        let metas = (0..survey.kinds.len() as u64).filter(|chunk| is_meta(*chunk));
+        survey.fixed.extend(metas);
+        for extent in pool.grants().own_extents() {
+            survey.enter(extent, Who::Grant);
+            survey.fix(&[extent]);
+        }
+        let table = pool.table();
+        for (index, page) in table.pages.iter().enumerate().skip(1) {
+            survey.enter(page_at(*page), Who::Table(index));
+        }
+        for (name, entry) in &table.tags {
+            survey.learn(entry);
+            if let Some(why) = why_fixed(pool, owners, &entry.tag) {
+                refused.entry(name.as_str().into()).or_insert(why);
+            }
+            match refused.contains_key(name.as_str()) {
+                true => survey.fix(&entry.tag.extents),
+                false => survey.movable.push(Arc::clone(&entry.tag)),
+            }
+        }
+        survey
+    }
+
+    /// The first who has pages in `pages`, and which.
+    pub fn first_in(&self, pages: &Range<u64>) -> Option<(Who, Range<u64>)> {
+        if pages.is_empty() {
+            return None;
+        }
+        let reaches_in = self.holders.range(..=pages.start).next_back().filter(|(_, (end, _))| *end > pages.start);
+        let (first, (end, who)) = reaches_in.or_else(|| self.holders.range(pages.clone()).next())?;
+        Some((who.clone(), (*first).max(pages.start)..(*end).min(pages.end)))
+    }
+
+    /// All who have pages in `pages`, and which.
+    pub fn all_in(&self, pages: Range<u64>) -> impl Iterator<Item = (Who, Range<u64>)> {
+        let mut rest = pages;
+        std::iter::from_fn(move || {
+            let found = self.first_in(&rest)?;
+            rest.start = found.1.end;
+            Some(found)
+        })
+    }
+
+    /// A tag was moved.
+    pub fn relocated(&mut self, old: &Entry, new: &Entry) {
+        for extent in old.tag.extents.iter().chain(&old.overflow) {
+            self.holders.remove(&extent.page);
+        }
+        self.learn(new);
+    }
+
+    /// A page of the tag table was moved.
+    pub fn table_moved(&mut self, index: usize, to: Extent) {
+        self.holders.retain(|_, (_, who)| *who != Who::Table(index));
+        self.enter(to, Who::Table(index));
+    }
+
+    fn learn(&mut self, entry: &Entry) {
+        let name: Arc<str> = entry.tag.name.as_str().into();
+        entry.tag.extents.iter().for_each(|extent| self.enter(*extent, Who::Tag(Arc::clone(&name))));
+        entry.overflow.iter().for_each(|extent| self.enter(*extent, Who::List(Arc::clone(&name))));
+    }
+
+    fn enter(&mut self, extent: Extent, who: Who) {
+        self.holders.insert(extent.page, (extent.end(), who));
+    }
+
+    fn fix(&mut self, extents: &[Extent]) {
+        let chunks = extents.iter().flat_map(|it| it.page / CHUNK_PAGES..it.end().div_ceil(CHUNK_PAGES));
+        self.fixed.extend(chunks);
+    }
+}
+
+/// Why `tag` must stay where it is.
+fn why_fixed(pool: &Pool, owners: &Owners, tag: &Tag) -> Option<String> {
+    if owners.of(tag.kind).is_none() {
+        return Some(format!(
+            "it is of kind {} ({}), which nobody here knows how to move",
+            tag.kind.0,
+            tag.kind.name()
+        ));
+    }
+    let is_granted = tag.extents.iter().any(|extent| pool.grants().touch(*extent));
+    is_granted.then(|| "another process still holds a grant on it: end that first".into())
+}
+
+/// An error for which a tag stays where it is, rather than an end of everything.
+pub(super) fn is_refusal(error: &Error) -> bool {
+    !matches!(error, Error::Medium(_) | Error::Poisoned(_) | Error::Full { .. } | Error::Limit(_))
+}
+
+/// Bytes of `pages` pages.
+pub(super) fn bytes(pages: u64) -> u64 {
+    pages * PAGE
+}

@@ -1,0 +1,143 @@
+//! Pieces of streams: which pages of a tag lie where.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use ferrite_memory::Span;
+
+use crate::extent::{Extent, Role, Zone};
+
+/// A run of pages, and where it is in the stream of its role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// First page, counted from the stream's start.
+    pub at: u64,
+    pub extent: Extent,
+}
+
+/// Pages of a stream that are to lie somewhere else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    pub role: Role,
+    /// First page, counted from the stream's start.
+    pub at: u64,
+    /// Where they are to lie.
+    pub to: Vec<Extent>,
+}
+
+/// Neighbours of one zone in a stream, wherever they lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    pub role: Role,
+    /// First page, counted from the stream's start.
+    pub at: u64,
+    pub pages: u64,
+    /// Where its first page lies in the pool.
+    pub page: u64,
+    pub extents: u64,
+}
+
+impl Piece {
+    /// What of it is in pages `range` of its stream.
+    pub fn of_stream(self, range: &Range<u64>) -> Option<Self> {
+        let (first, end) = (self.at.max(range.start), (self.at + u64::from(self.extent.pages)).min(range.end));
+        (first < end).then(|| {
+            let (page, pages) = (self.extent.page + first - self.at, (end - first) as u32);
+            Self { at: first, extent: Extent { page, pages, ..self.extent } }
+        })
+    }
+
+    /// What of it lies in pages `range` of the pool.
+    pub fn of_pool(self, range: &Range<u64>) -> Option<Self> {
+        let (first, end) = (self.extent.page.max(range.start), self.extent.end().min(range.end));
+        (first < end).then(|| Self {
+            at: self.at + first - self.extent.page,
+            extent: Extent { page: first, pages: (end - first) as u32, ..self.extent },
+        })
+    }
+}
+
+/// The pieces of a tag with these extents, an extent each.
+pub(super) fn pieces(extents: &[Extent]) -> Vec<Piece> {
+    let mut ends = BTreeMap::<Role, u64>::new();
+    let pieces = extents.iter().map(|extent| {
+        let end = ends.entry(extent.role).or_default();
+        let at = *end;
+        *end += u64::from(extent.pages);
+        Piece { at, extent: *extent }
+    });
+    pieces.collect()
+}
+
+/// The runs of `zone` in a tag with these extents.
+pub(super) fn runs(extents: &[Extent], zone: Zone) -> Vec<Run> {
+    let (mut found, mut open) = (Vec::<Run>::new(), BTreeMap::<Role, usize>::new());
+    for Piece { at, extent } in pieces(extents) {
+        if extent.zone != zone {
+            open.remove(&extent.role);
+            continue;
+        }
+        let run = *open.entry(extent.role).or_insert_with(|| {
+            found.push(Run { role: extent.role, at, pages: 0, page: extent.page, extents: 0 });
+            found.len() - 1
+        });
+        found[run].pages += u64::from(extent.pages);
+        found[run].extents += 1;
+    }
+    found
+}
+
+/// `extents` role by role, neighbours joined. The streams are the same.
+pub(super) fn joined(extents: &[Extent]) -> Vec<Extent> {
+    let (mut sorted, mut joined) = (extents.to_vec(), Vec::<Extent>::new());
+    sorted.sort_by_key(|extent| extent.role);
+    for extent in sorted {
+        match joined.last_mut() {
+            Some(last) if last.continues_in(extent) => last.pages += extent.pages,
+            _ => joined.push(extent),
+        }
+    }
+    joined
+}
+
+/// `extents` with `part` where it is to lie, joined; and the extents that this leaves.
+pub(super) fn replaced(extents: &[Extent], part: &Part) -> (Vec<Extent>, Vec<Extent>) {
+    let pages: u64 = part.to.iter().map(|extent| u64::from(extent.pages)).sum();
+    let (before, range, behind) = (0..part.at, part.at..part.at + pages, part.at + pages..u64::MAX);
+    let (mut new, mut left) = (Vec::new(), Vec::new());
+    for piece in pieces(extents) {
+        if piece.extent.role != part.role {
+            new.push(piece.extent);
+            continue;
+        }
+        new.extend(piece.of_stream(&before).map(|kept| kept.extent));
+        if let Some(old) = piece.of_stream(&range) {
+            if left.is_empty() {
+                new.extend(&part.to);
+            }
+            left.push(old.extent);
+        }
+        new.extend(piece.of_stream(&behind).map(|kept| kept.extent));
+    }
+    (joined(&new), left)
+}
+
+/// What is copied where, so that the bytes at `old` come to lie at `new` in the same order.
+pub(super) fn copies(old: &[Extent], new: &[Extent]) -> Vec<(Span, Span)> {
+    let (mut copies, mut from) = (Vec::new(), old.iter().map(|extent| extent.span()));
+    let mut rest = Span::new(0, 0);
+    for mut to in new.iter().map(|extent| extent.span()) {
+        while to.len > 0 {
+            if rest.len == 0 {
+                rest = from.next().expect("as many pages as before");
+            }
+            let len = to.len.min(rest.len);
+            copies.push((Span::new(rest.at, len), Span::new(to.at, len)));
+            (rest, to) = (Span::new(rest.at + len, rest.len - len), Span::new(to.at + len, to.len - len));
+        }
+    }
+    copies
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,185 @@
+//! The ring: where the bytes of positions lie. A record may go on at the ring's start, and over the gap between two
+//! extents.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ferrite_memory::{Memory, Scheme, Span};
+
+use super::log_head::SESSION;
+use crate::checked_record::{self, ALIGN, Record};
+use crate::extent::Stream;
+
+/// A position, and the pool's bytes that lie together from there on: the next record is nearly always stored there.
+#[derive(Clone, Copy, Debug)]
+pub struct Cursor {
+    position: u64,
+    run: Span,
+}
+
+impl Default for Cursor {
+    /// At no position.
+    fn default() -> Self {
+        Self { position: u64::MAX, run: Span::new(0, 0) }
+    }
+}
+
+/// Lines of 64 bytes that lie in a circle.
+#[derive(Debug)]
+pub struct Ring {
+    stream: Stream,
+    lines: u64,
+    salt: u32,
+    /// A position at the ring's start, that of the lap being stored: what spares a division.
+    lap: AtomicU64,
+}
+
+impl Ring {
+    /// The first `bytes` bytes of `stream`, a multiple of a line.
+    pub fn new(stream: Stream, bytes: u64, salt: u32) -> Self {
+        Self { stream, lines: bytes / ALIGN as u64, salt, lap: AtomicU64::new(0) }
+    }
+
+    /// The line of the ring where `position` lies.
+    #[inline]
+    fn line(&self, position: u64) -> u64 {
+        let line = position.wrapping_sub(self.lap.load(Ordering::Relaxed));
+        if line < self.lines {
+            return line;
+        }
+        let line = position % self.lines;
+        self.lap.store(position - line, Ordering::Relaxed);
+        line
+    }
+
+    /// How many lines there are.
+    pub fn lines(&self) -> u64 {
+        self.lines
+    }
+
+    /// What a record's checksum starts from.
+    pub fn salt(&self) -> u32 {
+        self.salt
+    }
+
+    /// The lines that a record with `payload_bytes` of payload takes.
+    pub fn lines_for(payload_bytes: usize) -> u64 {
+        (checked_record::footprint(payload_bytes) / ALIGN) as u64
+    }
+
+    /// The pool's byte where `position` lies.
+    pub fn place(&self, position: u64) -> u64 {
+        self.runs(position, ALIGN as u64).next().map_or(0, |run| run.at)
+    }
+
+    /// Stores whole lines from `position` on, past the cache; `cursor` is then behind them.
+    #[inline]
+    pub fn store_on(&self, memory: &dyn Memory, cursor: &mut Cursor, position: u64, bytes: &[u8]) {
+        let len = bytes.len() as u64;
+        if cursor.position != position || cursor.run.len < len {
+            let run = self.runs(position, self.lines * ALIGN as u64).next().unwrap_or(Span::new(0, 0));
+            *cursor = Cursor { position, run };
+        }
+        match cursor.run.len.checked_sub(len) {
+            Some(left) => {
+                memory.store(cursor.run.at, bytes, Scheme::Nt);
+                *cursor = Cursor { position: position + len / ALIGN as u64, run: Span::new(cursor.run.at + len, left) };
+            }
+            None => self.store_in_pieces(memory, position, bytes, Scheme::Nt),
+        }
+    }
+
+    /// Stores whole lines from `position` on, by `how`.
+    #[inline]
+    pub fn store_by(&self, memory: &dyn Memory, position: u64, bytes: &[u8], how: Scheme) {
+        // Nearly always it lies in one piece.
+        let (at, len) = (self.line(position) * ALIGN as u64, bytes.len() as u64);
+        match self.stream.locate(at) {
+            Some(run) if run.len >= len && at + len <= self.lines * ALIGN as u64 => memory.store(run.at, bytes, how),
+            _ => self.store_in_pieces(memory, position, bytes, how),
+        }
+    }
+
+    #[cold]
+    fn store_in_pieces(&self, memory: &dyn Memory, position: u64, bytes: &[u8], how: Scheme) {
+        let mut done = 0;
+        for run in self.runs(position, bytes.len() as u64) {
+            memory.store(run.at, &bytes[done..done + run.len as usize], how);
+            done += run.len as usize;
+        }
+    }
+
+    /// Starts write-back of the lines of `positions`, no more than the ring has.
+    pub fn flush(&self, memory: &dyn Memory, positions: Range<u64>) {
+        let len = (positions.end - positions.start) * ALIGN as u64;
+        self.runs(positions.start, len).for_each(|run| memory.flush(run));
+    }
+
+    /// The record at `position`, if it verifies there (W1) and takes no more than `lines`.
+    pub fn record(&self, memory: &dyn Memory, position: u64, lines: u64) -> Option<Record> {
+        Record::parse(self.salt, &self.candidate(memory, position, lines)?)
+    }
+
+    /// That record and its session.
+    pub fn read(&self, memory: &dyn Memory, position: u64, lines: u64) -> Option<(Record, u64)> {
+        let record = self.record(memory, position, lines)?;
+        let session = u64::from_le_bytes(*record.payload.first_chunk::<SESSION>()?);
+        Some((record, session))
+    }
+
+    /// Where a log that begins at `head` ends (W1), and the session of its last record.
+    pub fn find_end(&self, memory: &dyn Memory, head: u64) -> (u64, u64) {
+        let (mut tail, mut session) = (head, 0);
+        while let Some((record, of)) = self.read(memory, tail, head + self.lines - tail)
+            && of >= session
+        {
+            session = of;
+            tail += Self::lines_for(record.payload.len());
+        }
+        (tail, session)
+    }
+
+    /// Those of `positions`, no more than the ring has, where a record may start: its sequence stands there. Looks at one
+    /// word of each line, so that to look through a whole ring costs no more than to read it.
+    pub fn starts(&self, memory: &dyn Memory, positions: Range<u64>) -> impl Iterator<Item = u64> {
+        let runs = self.runs(positions.start, (positions.end - positions.start) * ALIGN as u64);
+        let lines = runs.flat_map(|run| (run.at..run.at + run.len).step_by(ALIGN));
+        let has_sequence =
+            |(at, position): &(u64, u64)| memory.load_word(at + checked_record::SEQUENCE_AT) == position + 1;
+        lines.zip(positions).filter(has_sequence).map(|(_, position)| position)
+    }
+
+    /// The bytes of that record as they lie, padding included.
+    pub fn bytes(&self, memory: &dyn Memory, position: u64, lines: u64) -> Option<Vec<u8>> {
+        let bytes = self.candidate(memory, position, lines)?;
+        Record::parse(self.salt, &bytes).map(|_| bytes)
+    }
+
+    /// The bytes of what its header says is the record at `position`.
+    fn candidate(&self, memory: &dyn Memory, position: u64, lines: u64) -> Option<Vec<u8>> {
+        if lines == 0 {
+            return None;
+        }
+        let (_, payload_bytes, sequence) = checked_record::header(&self.load(memory, position, ALIGN as u64))?;
+        let needed = Self::lines_for(payload_bytes);
+        let fits = sequence == position + 1 && needed <= lines;
+        fits.then(|| self.load(memory, position, needed * ALIGN as u64))
+    }
+
+    fn load(&self, memory: &dyn Memory, position: u64, len: u64) -> Vec<u8> {
+        let (mut bytes, mut done) = (vec![0; len as usize], 0);
+        for run in self.runs(position, len) {
+            memory.load(run.at, &mut bytes[done..done + run.len as usize]);
+            done += run.len as usize;
+        }
+        bytes
+    }
+
+    /// The pool's bytes for `len` bytes from `position` on, which is no more than the ring has.
+    fn runs(&self, position: u64, len: u64) -> impl Iterator<Item = Span> {
+        let (at, size) = (self.line(position) * ALIGN as u64, self.lines * ALIGN as u64);
+        let first = Span::new(at, len.min(size - at));
+        let second = Span::new(0, len - first.len);
+        self.stream.runs(first).chain(self.stream.runs(second))
+    }
+}

@@ -1,0 +1,121 @@
+//! Looking into a log at places: single records, and wiping what stands behind its end.
+
+use std::sync::Arc;
+
+use ferrite_memory::{Scheme, Span};
+
+use super::log_head::{Position, SESSION};
+use super::log_ring::Ring;
+use super::{Log, State, ensure_short};
+use crate::checked_record::{self, ALIGN};
+use crate::checked_word::{NUMBER_MAX, seal};
+use crate::holding::Holding;
+use crate::{Error, Result};
+
+impl Log {
+    /// Appends a record of `payload`, by whoever has the log alone: no lock is taken. The holder lets it stand still.
+    /// Otherwise as [`Log::append_many`].
+    ///
+    /// # Errors
+    /// As [`Log::append_many`].
+    #[inline]
+    pub fn append_alone(&mut self, payload: &[u8]) -> Result<Position> {
+        self.append_words(payload.len(), |state, salt, sequence| {
+            checked_record::compose(&mut state.draft, (salt, sequence), [state.session], payload);
+        })
+    }
+
+    /// As [`Log::append_alone`], of two words and then `payload`: of little-endian bytes, as any.
+    ///
+    /// # Errors
+    /// As [`Log::append_many`].
+    #[inline]
+    pub fn append_alone_with(&mut self, [first, second]: [u64; 2], payload: &[u8]) -> Result<Position> {
+        self.append_words(16 + payload.len(), |state, salt, sequence| {
+            checked_record::compose(&mut state.draft, (salt, sequence), [state.session, first, second], payload);
+        })
+    }
+
+    /// Appends the record of `bytes` that `compose` puts together in the draft, for a salt and a sequence.
+    #[inline]
+    fn append_words(&mut self, bytes: usize, compose: impl FnOnce(&mut State, u32, u64)) -> Result<Position> {
+        ensure_short(bytes)?;
+        self.holding.check_poison()?;
+        let lines = Ring::lines_for(SESSION + bytes);
+        let Self { holding, ring, tag, state, .. } = self;
+        let state = state.get_mut();
+        state.check_room(ring, tag, lines)?;
+        let at = state.tail;
+        compose(state, ring.salt(), at + 1);
+        ring.store_on(holding.memory(), &mut state.cursor, at, &state.draft);
+        holding.settle()?;
+        state.tail = at + lines;
+        Ok(Position(at))
+    }
+
+    /// As [`Log::used_bytes`], without a lock.
+    pub fn used_bytes_alone(&mut self) -> u64 {
+        let state = self.state.get_mut();
+        (state.tail - state.head) * 64
+    }
+
+    /// What was appended at `position`, if a whole record stands there, be it in the log or behind its end.
+    pub fn record_at(&self, position: Position) -> Option<Vec<u8>> {
+        let (head, lap) = (self.head(), self.next_lap());
+        let left = lap.0.checked_sub(position.0).filter(|left| *left > 0 && position >= head)?;
+        let (record, _) = self.read(position.0, left)?;
+        Some(record.payload[SESSION..].to_vec())
+    }
+
+    /// As [`Log::open_within`], for who asks nothing of what stands behind the end: it is wiped (W4).
+    ///
+    /// # Errors
+    /// As [`Log::open_within`].
+    pub fn open_wiped(holding: Arc<Holding>) -> Result<Self> {
+        let mut log = Self::open_within(holding)?;
+        log.wipe_stranded()?;
+        Ok(log)
+    }
+
+    /// Wipes the records that stand behind the end, whoever left them there, so that they never come back; by whoever has
+    /// the log alone. Durable on return.
+    ///
+    /// # Errors
+    /// As [`Holding`] says.
+    pub fn wipe_stranded(&mut self) -> Result<()> {
+        self.holding.check_poison()?;
+        let (memory, end, lap) = (self.holding.memory(), self.end().0, self.next_lap().0);
+        for at in self.ring.starts(memory, end..lap).filter(|at| self.read(*at, lap - at).is_some()) {
+            self.ring.store_by(memory, at, &[0; ALIGN], Scheme::Nt);
+        }
+        self.holding.settle()
+    }
+
+    /// The pool's byte where `position` lies.
+    pub fn place(&self, position: Position) -> u64 {
+        self.ring.place(position.0)
+    }
+
+    /// A position that nothing in the ring was ever given.
+    pub fn next_lap(&self) -> Position {
+        Position(self.head().0 + self.ring.lines())
+    }
+
+    /// Lets the log begin at `position`, which is not before its head: all that stands before is given up, and what
+    /// stands from there on is found anew. Durable on return (W3).
+    ///
+    /// # Errors
+    /// [`Error::Limit`] for a position before the head; else as [`Holding`] says.
+    pub fn restart_at(&self, position: Position) -> Result<()> {
+        let mut state = self.writable()?;
+        if position.0 < state.head || position.0 > NUMBER_MAX - self.ring.lines() {
+            let (name, head) = (&self.tag.name, state.head);
+            return Err(Error::Limit(format!("log {name:?} begins at {head} and cannot begin at {}", position.0)));
+        }
+        self.holding.memory().store_word(self.head_at, seal(self.head_salt, position.0));
+        self.holding.persist(Span::new(self.head_at, 8))?;
+        (state.head, state.tail) = (position.0, position.0);
+        drop(state);
+        self.find_end()
+    }
+}

@@ -1,0 +1,339 @@
+//! Free space: which pages and chunks are in use, and by which zone.
+//!
+//! The truth on the medium is one kind byte a chunk and one 64-byte bitmap a chunk (see `layout`); this is its copy
+//! in DRAM. A page is taken here first, then in a transaction; it is given back here only after the transaction
+//! that freed it has committed.
+//!
+//! - A1. A page that is free in the DRAM copy is free on the medium, durably, and no record can be replayed into it.
+//! - A2. A chunk of the normal zone with no page in use is as good as a free chunk: its kind changes with the
+//!   transaction that takes it, never by itself. So the boundary between the zones moves without any work.
+//! - A3. The host is given back a chunk only while it is free and taken here for that: nobody's bytes and nobody's
+//!   promise are in it. It is free again once that is durable: what its next owner finds there no crash takes back.
+
+mod bare_chunks;
+mod exact_pages;
+mod held_pages;
+
+use ferrite_memory::Memory;
+use parking_lot::Mutex;
+
+use crate::damage::Damage;
+use crate::extent::{Extent, Role, Zone};
+use crate::layout::{CHUNK, CHUNK_PAGES, PAGE, bitmap_at, is_meta, kind_at};
+use crate::{Error, Result};
+
+use bare_chunks::Among;
+
+/// What a chunk is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing.
+    Free = 0,
+    /// The pool's own tables.
+    Meta = 1,
+    /// Pages of 4 KiB.
+    Normal = 2,
+    /// One superpage of 2 MiB.
+    Super = 3,
+}
+
+impl Kind {
+    /// The kind with this byte on the medium.
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        [Self::Free, Self::Meta, Self::Normal, Self::Super].into_iter().find(|kind| *kind as u8 == byte)
+    }
+}
+
+/// Space that a tag asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// What for.
+    pub role: Role,
+    /// Where from.
+    pub zone: Zone,
+    /// How much, in bytes; rounded up to the zone's unit.
+    pub bytes: u64,
+}
+
+/// How much there is of each kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Usage {
+    /// Bytes of the pool.
+    pub total_bytes: u64,
+    /// Bytes that nothing uses.
+    pub free_bytes: u64,
+    /// Bytes in use in the normal zone.
+    pub normal_bytes: u64,
+    /// Bytes in use as superpages.
+    pub super_bytes: u64,
+    /// Bytes of the pool's own tables.
+    pub meta_bytes: u64,
+}
+
+#[derive(Debug)]
+struct State {
+    kinds: Vec<Kind>,
+    /// Only of chunks of the normal zone; all clear elsewhere.
+    bitmaps: Vec<[u64; 8]>,
+    /// Where the search for a page starts.
+    normal_hint: usize,
+    /// Of each chunk, whether the host is known to have nothing behind it.
+    bare: Vec<bool>,
+}
+
+/// The allocator.
+#[derive(Debug)]
+pub struct Space(Mutex<State>);
+
+impl Space {
+    /// Reads the tables of a pool of `chunks` chunks. A chunk of unknown kind is told and given to nobody.
+    pub fn load(memory: &dyn Memory, chunks: u64) -> (Self, Vec<Damage>) {
+        let bare = vec![false; chunks as usize];
+        let mut state = State { kinds: Vec::new(), bitmaps: Vec::new(), normal_hint: 0, bare };
+        let mut damage = Vec::new();
+        for chunk in 0..chunks {
+            let mut byte = [0];
+            memory.load(kind_at(chunk), &mut byte);
+            let kind = Kind::from_byte(byte[0]).filter(|kind| (*kind == Kind::Meta) == is_meta(chunk));
+            let kind = kind.unwrap_or_else(|| {
+                let (error, at) =
+                    (Error::corrupt(format!("the kind of chunk {chunk}"), kind_at(chunk)), kind_at(chunk));
+                damage.push(Damage { error, at, is_slot: false });
+                Kind::Meta
+            });
+            let mut bitmap = [0; 8];
+            if kind == Kind::Normal {
+                for (i, word) in bitmap.iter_mut().enumerate() {
+                    *word = memory.load_word(bitmap_at(chunk) + i as u64 * 8);
+                }
+            }
+            state.kinds.push(kind);
+            state.bitmaps.push(bitmap);
+        }
+        (Self(Mutex::new(state)), damage)
+    }
+
+    /// Takes space for `needs`, all or nothing. Only the DRAM copy changes.
+    ///
+    /// # Errors
+    /// [`Error::Full`].
+    pub fn take(&self, needs: &[Need]) -> Result<Vec<Extent>> {
+        self.take_among(&[Among::All], needs)
+    }
+
+    fn take_among(&self, order: &[Among], needs: &[Need]) -> Result<Vec<Extent>> {
+        let mut state = self.0.lock();
+        let mut taken = Vec::new();
+        for need in needs {
+            if !state.take(need, order, &mut taken) {
+                taken.iter().for_each(|extent| state.give_back(*extent));
+                let free_bytes = state.usage().free_bytes;
+                let needed_bytes = needs.iter().fold(0, |sum: u64, need| sum.saturating_add(need.bytes));
+                return Err(Error::Full { needed_bytes, free_bytes });
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Gives `extents` back to the DRAM copy.
+    pub fn give_back(&self, extents: &[Extent]) {
+        let mut state = self.0.lock();
+        extents.iter().for_each(|extent| state.give_back(*extent));
+    }
+
+    /// How much there is of each kind.
+    pub fn usage(&self) -> Usage {
+        self.0.lock().usage()
+    }
+
+    /// Bytes of chunks with nothing in them, counted no further than to `enough`: what the super zone can have.
+    pub fn idle_bytes_up_to(&self, enough: u64) -> u64 {
+        let state = self.0.lock();
+        let mut idle = 0;
+        for _ in (0..state.kinds.len()).filter(|chunk| state.is_idle(*chunk)) {
+            idle += CHUNK;
+            if idle >= enough {
+                return enough;
+            }
+        }
+        idle
+    }
+
+    /// Whether every page of `extent` is in use, in its zone. False for an extent outside the pool.
+    pub fn in_use(&self, extent: Extent) -> bool {
+        let state = self.0.lock();
+        (extent.page..extent.end()).all(|page| {
+            let (chunk, index) = ((page / CHUNK_PAGES) as usize, page % CHUNK_PAGES);
+            match state.kinds.get(chunk) {
+                Some(Kind::Super) => extent.zone == Zone::Super,
+                Some(Kind::Normal) => extent.zone == Zone::Normal && bit(&state.bitmaps[chunk], index),
+                _ => false,
+            }
+        })
+    }
+
+    /// Every run of pages in use, in order: chunks one by one, pages of the normal zone joined.
+    #[cfg(test)]
+    pub(crate) fn runs_in_use(&self) -> Vec<Extent> {
+        let state = self.0.lock();
+        let mut runs: Vec<Extent> = Vec::new();
+        for (chunk, kind) in state.kinds.iter().enumerate() {
+            let first = chunk as u64 * CHUNK_PAGES;
+            let run = |page, pages, zone| Extent { page, pages, role: Role::DATA, zone };
+            if *kind == Kind::Super {
+                runs.push(run(first, CHUNK_PAGES as u32, Zone::Super));
+            }
+            for index in (0..CHUNK_PAGES).filter(|index| bit(&state.bitmaps[chunk], *index)) {
+                match runs.last_mut() {
+                    Some(last) if last.end() == first + index && index > 0 => last.pages += 1,
+                    _ => runs.push(run(first + index, 1, Zone::Normal)),
+                }
+            }
+        }
+        runs
+    }
+
+    /// The kind of every chunk, in order.
+    pub fn kinds(&self) -> Vec<Kind> {
+        self.0.lock().kinds.clone()
+    }
+}
+
+fn bit(bitmap: &[u64; 8], index: u64) -> bool {
+    bitmap[(index / 64) as usize] >> (index % 64) & 1 == 1
+}
+
+impl State {
+    /// Whether `chunk` can become anything (A2).
+    fn is_idle(&self, chunk: usize) -> bool {
+        match self.kinds[chunk] {
+            Kind::Free => true,
+            Kind::Normal => self.bitmaps[chunk] == [0; 8],
+            Kind::Meta | Kind::Super => false,
+        }
+    }
+
+    /// Takes space for `need`, of some chunks first and of others after; whether there was enough.
+    fn take(&mut self, need: &Need, order: &[Among], taken: &mut Vec<Extent>) -> bool {
+        let first_new = taken.len();
+        let mut left = match need.zone {
+            Zone::Super => need.bytes.div_ceil(CHUNK),
+            Zone::Normal => need.bytes.div_ceil(PAGE),
+        };
+        for among in order {
+            left = match need.zone {
+                Zone::Super => self.take_chunks(*among, left, need.role, taken, first_new),
+                Zone::Normal => self.take_pages(*among, left, need.role, taken, first_new),
+            };
+        }
+        left == 0
+    }
+
+    /// Takes up to `left` chunks; what is left to find after it.
+    fn take_chunks(
+        &mut self,
+        among: Among,
+        mut left: u64,
+        role: Role,
+        taken: &mut Vec<Extent>,
+        first_new: usize,
+    ) -> u64 {
+        for chunk in 0..self.kinds.len() {
+            if left == 0 {
+                break;
+            }
+            if !self.is_idle(chunk) || !self.is_among(among, chunk) {
+                continue;
+            }
+            self.kinds[chunk] = Kind::Super;
+            let page = chunk as u64 * CHUNK_PAGES;
+            match taken[first_new..].last_mut() {
+                Some(last) if last.end() == page && last.pages < u32::MAX / 2 => last.pages += CHUNK_PAGES as u32,
+                _ => taken.push(Extent { page, pages: CHUNK_PAGES as u32, role, zone: Zone::Super }),
+            }
+            left -= 1;
+        }
+        left
+    }
+
+    /// Takes up to `left` pages; what is left to find after it.
+    fn take_pages(
+        &mut self,
+        among: Among,
+        mut left: u64,
+        role: Role,
+        taken: &mut Vec<Extent>,
+        first_new: usize,
+    ) -> u64 {
+        let count = self.kinds.len();
+        for step in 0..count {
+            if left == 0 {
+                break;
+            }
+            let chunk = (self.normal_hint + step) % count;
+            if self.kinds[chunk] == Kind::Normal && self.is_among(among, chunk) {
+                left = self.take_in(chunk, left, role, taken, first_new);
+            }
+        }
+        for chunk in 0..count {
+            if left == 0 {
+                break;
+            }
+            if self.kinds[chunk] == Kind::Free && self.is_among(among, chunk) {
+                self.kinds[chunk] = Kind::Normal;
+                self.normal_hint = chunk;
+                left = self.take_in(chunk, left, role, taken, first_new);
+            }
+        }
+        left
+    }
+
+    /// Takes up to `left` free pages of `chunk`; what is left to find after it.
+    fn take_in(&mut self, chunk: usize, mut left: u64, role: Role, taken: &mut Vec<Extent>, first_new: usize) -> u64 {
+        for index in 0..CHUNK_PAGES {
+            if left == 0 {
+                break;
+            }
+            let word = &mut self.bitmaps[chunk][(index / 64) as usize];
+            if *word >> (index % 64) & 1 == 1 {
+                continue;
+            }
+            *word |= 1 << (index % 64);
+            let page = chunk as u64 * CHUNK_PAGES + index;
+            match taken[first_new..].last_mut() {
+                Some(last) if last.end() == page && !page.is_multiple_of(CHUNK_PAGES) => last.pages += 1,
+                _ => taken.push(Extent { page, pages: 1, role, zone: Zone::Normal }),
+            }
+            left -= 1;
+        }
+        left
+    }
+
+    fn give_back(&mut self, extent: Extent) {
+        for page in extent.page..extent.end() {
+            let (chunk, index) = ((page / CHUNK_PAGES) as usize, page % CHUNK_PAGES);
+            match self.kinds[chunk] {
+                Kind::Super if index == 0 => self.kinds[chunk] = Kind::Free,
+                Kind::Normal => self.bitmaps[chunk][(index / 64) as usize] &= !(1 << (index % 64)),
+                _ => {}
+            }
+        }
+    }
+
+    fn usage(&self) -> Usage {
+        let mut usage = Usage { total_bytes: self.kinds.len() as u64 * CHUNK, ..Usage::default() };
+        for (chunk, kind) in self.kinds.iter().enumerate() {
+            match kind {
+                Kind::Free => usage.free_bytes += CHUNK,
+                Kind::Meta => usage.meta_bytes += CHUNK,
+                Kind::Super => usage.super_bytes += CHUNK,
+                Kind::Normal => {
+                    let used = self.bitmaps[chunk].iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
+                    usage.normal_bytes += used * PAGE;
+                    usage.free_bytes += CHUNK - used * PAGE;
+                }
+            }
+        }
+        usage
+    }
+}

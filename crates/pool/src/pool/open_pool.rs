@@ -1,0 +1,120 @@
+//! Opening a pool, and recovering it.
+
+use std::sync::Arc;
+
+use ferrite_memory::Memory;
+use parking_lot::Mutex;
+
+use super::Pool;
+use crate::checked_word::salt;
+use crate::freeze::frozen_services::Freezers;
+use crate::grant::grants::{Grants, Opening};
+use crate::holding::board::Holdings;
+use crate::lane::Lanes;
+use crate::layout::{CHUNK, CHUNK_PAGES};
+use crate::page_allocator::Space;
+use crate::poison::Poison;
+use crate::redo::{Redo, Replay};
+use crate::superblock::{State, Superblock};
+use crate::tag_table::Table;
+use crate::{Error, Result, member};
+
+/// What opening found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recovery {
+    /// The pool had been closed in order.
+    pub clean: bool,
+    /// It was opened last in this boot of the machine.
+    pub same_boot: bool,
+    /// Committed transactions that were applied again.
+    pub replay: Replay,
+}
+
+impl Pool {
+    /// Opens the pool in `memory` and recovers it. A pool that cannot be opened is not touched.
+    ///
+    /// # Errors
+    /// [`Error::NotAPool`], [`Error::Version`], [`Error::Truncated`], [`Error::Corrupt`] and [`Error::Restoring`] say
+    /// why it cannot be opened, [`Error::Medium`] that the memory failed.
+    pub fn open(memory: Arc<dyn Memory>, boot_id: [u8; 16]) -> Result<(Self, Recovery)> {
+        let (pool, recovery, _) = Self::open_as(memory, boot_id, false)?;
+        Ok((pool, recovery))
+    }
+
+    /// Opens the pool although it may be damaged, to check or repair it: damaged tags are missing from it, and their
+    /// space still counts as in use; so are transactions that its lanes lost, which are told (lane L7).
+    pub(crate) fn open_damaged(memory: Arc<dyn Memory>, boot_id: [u8; 16]) -> Result<(Self, Recovery, Vec<Error>)> {
+        Self::open_as(memory, boot_id, true)
+    }
+
+    fn open_as(memory: Arc<dyn Memory>, boot_id: [u8; 16], damaged: bool) -> Result<(Self, Recovery, Vec<Error>)> {
+        let mut superblock = inherit(&*memory)?;
+        superblock.ensure_bounded()?;
+        let salt = salt(&superblock.uuid);
+        let redo = Redo::read(&*memory, salt)?;
+        let mut lost = redo.lost();
+        if let Some(first) = lost.pop_if(|_| !damaged) {
+            return Err(first);
+        }
+        let (space, mut table, mut damage, grants) = {
+            let recovered = redo.preview(&*memory)?;
+            let chunks = superblock.size / CHUNK;
+            let (table, mut damage) = Table::load(&recovered, chunks * CHUNK_PAGES);
+            let (space, more) = Space::load(&recovered, chunks);
+            damage.extend(more);
+            let (memory, pages, serial) = (&recovered, chunks * CHUNK_PAGES, superblock.generation << 32);
+            let (grants, more) = Grants::load(&Opening { memory, space: &space, pages, boot_id, serial });
+            damage.extend(more);
+            damage.extend(member::damage(memory));
+            (space, table, damage, grants)
+        };
+        if let Some(first) = damage.pop_if(|_| !damaged) {
+            return Err(first.error);
+        }
+        let of_space = table.check_space(&space);
+        // What is damaged may have what counts as free.
+        let is_sound = lost.is_empty() && damage.is_empty() && of_space.is_ok();
+        if !damaged {
+            of_space?;
+        }
+        let lanes = Lanes::recover(&*memory, salt, &redo)?;
+        table.generation = table.generation.max(superblock.generation << 32);
+        let recovery = Recovery {
+            clean: superblock.state == State::Clean,
+            same_boot: superblock.boot_id == boot_id,
+            replay: redo.replay(),
+        };
+        superblock.state = State::Open;
+        superblock.boot_id = boot_id;
+        superblock.advance(&*memory)?;
+        let (superblock, table) = (Mutex::new(superblock), Mutex::new(table));
+        let pool = Self {
+            memory,
+            superblock,
+            space,
+            lanes,
+            table,
+            poison: Poison::default(),
+            freezers: Freezers::default(),
+            grants,
+            holdings: Holdings::default(),
+        };
+        pool.grants.reap(&pool)?;
+        if !recovery.clean && is_sound {
+            pool.let_go_all()?;
+        }
+        Ok((pool, recovery, lost))
+    }
+}
+
+/// The superblock of the pool in `memory`. A process that was killed in this boot may have left words that are seen here and
+/// that the power would still take back, after what they freed was used again: they are durable on return.
+fn inherit(memory: &dyn Memory) -> Result<Superblock> {
+    let superblock = Superblock::read(memory)?;
+    match superblock.state {
+        State::Restoring => return Err(Error::Restoring),
+        State::Open => memory.inherit()?,
+        State::Clean => {}
+    }
+    Ok(superblock)
+}

@@ -1,0 +1,272 @@
+//! Making, changing and removing tags.
+
+use std::sync::Arc;
+
+use ferrite_memory::Scheme;
+
+use super::{NewTag, Pool, TagChange};
+use crate::extent::{Extent, Role, Zone, dropped};
+use crate::host_space::Watch;
+use crate::layout::PAGE;
+use crate::page_allocator::Need;
+use crate::tag::{INLINE, OVERFLOW, SLOT_BYTES, Tag, TagKind, check_name, encode_overflow};
+use crate::tag_table::{Entry, Table, copies, encode_header};
+use crate::transaction::Transaction;
+use crate::{Error, Result, overflow};
+
+/// Pages of a list of extents that are given up at once: a record has room for what is on them, 48 bytes an extent.
+const LISTS_AT_ONCE: usize = 2;
+
+impl Pool {
+    /// Makes a tag. `prepare` writes what its space must hold at first and settles it (T2); the tag exists, durable,
+    /// on return, or not at all.
+    ///
+    /// # Errors
+    /// [`Error::BadName`], [`Error::Exists`], [`Error::Full`] (or want of space on the host, see
+    /// [`Error::is_want_of_space`]), and what `prepare` gives; else as [`Pool`] says.
+    pub fn create_tag(&self, new: &NewTag<'_>, prepare: impl FnOnce(&[Extent]) -> Result<()>) -> Result<Arc<Tag>> {
+        self.create_tag_watched(new, &mut |_| true, prepare)
+    }
+
+    /// Makes a tag as [`Pool::create_tag`] does; `watch` is called while the host gives its space, and may stop it.
+    ///
+    /// # Errors
+    /// As [`Pool::create_tag`]; [`Error::Cancelled`] if `watch` returns false.
+    pub fn create_tag_watched(
+        &self,
+        new: &NewTag<'_>,
+        watch: Watch<'_>,
+        prepare: impl FnOnce(&[Extent]) -> Result<()>,
+    ) -> Result<Arc<Tag>> {
+        check_name(new.name)?;
+        let mut transaction = self.transaction();
+        let mut table = self.table.lock();
+        if table.tags.contains_key(new.name) {
+            return Err(Error::Exists(new.name.into()));
+        }
+        let extents = transaction.take_watched(new.needs, watch)?;
+        prepare(&extents)?;
+        let (name, attributes) = (new.name.into(), new.attributes);
+        let tag = Tag { name, kind: new.kind, size: new.size, generation: 0, attributes, extents };
+        self.add_tag(&mut table, transaction, tag)
+    }
+
+    /// Commits `tag`, whose name is not in `table`, with a new generation and in a free slot.
+    pub(crate) fn add_tag(
+        &self,
+        table: &mut Table,
+        mut transaction: Transaction<'_>,
+        mut tag: Tag,
+    ) -> Result<Arc<Tag>> {
+        tag.generation = table.next_generation()?;
+        let grown = self.slot_page(&mut transaction, table)?;
+        let slot = match grown {
+            Some(page) => Table::slots_of(page).last(),
+            None => table.free_slots.last().copied(),
+        };
+        let entry = self.write_slot(&mut transaction, tag, slot.expect("a page has slots"))?;
+        commit_tag(transaction, &entry.tag)?;
+        match grown {
+            Some(page) => {
+                table.pages.push(page);
+                let others = Table::slots_of(page).filter(|other| *other != entry.slot);
+                table.free_slots.extend(others);
+            }
+            None => drop(table.free_slots.pop()),
+        }
+        let tag = Arc::clone(&entry.tag);
+        table.tags.insert(tag.name.clone(), entry);
+        Ok(tag)
+    }
+
+    /// Changes `tag` as it stands now, which may be newer than the caller's. `prepare` is given the added extents and
+    /// settles what they must hold (T2). Durable on return, or not at all; but where the list of what is kept is long, what was
+    /// to be given up may have been stored over (T6).
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where it is not the tag of that name any more, [`Error::Busy`] where it has not what is to
+    /// be kept; else as [`Pool::create_tag`].
+    pub fn change_tag(
+        &self,
+        tag: &Tag,
+        change: &TagChange<'_>,
+        prepare: impl FnOnce(&[Extent]) -> Result<()>,
+    ) -> Result<Arc<Tag>> {
+        let mut transaction = self.transaction();
+        let mut table = self.table.lock();
+        let entry = table.current(tag)?;
+        let mut dropped = dropped(&entry.tag.extents, change.keep)
+            .ok_or_else(|| Error::Busy(format!("tag {:?} was changed by someone else: read it again", tag.name)))?;
+        let added = transaction.take(change.add)?;
+        prepare(&added)?;
+        let extents = change.keep.iter().copied().chain(added).collect();
+        let changed = Tag { size: change.size, attributes: change.attributes, extents, ..(*entry.tag).clone() };
+        let overflow = take_overflow(&mut transaction, &changed, &mut dropped)?;
+        transaction.free(&dropped);
+        transaction.free(&entry.overflow);
+        let entry = self.write_slot_with(&mut transaction, changed, entry.slot, overflow)?;
+        commit_tag(transaction, &entry.tag)?;
+        let tag = Arc::clone(&entry.tag);
+        table.tags.insert(tag.name.clone(), entry);
+        Ok(tag)
+    }
+
+    /// Gives `tag` the name `name` and the notes `attributes`; its generation and its space stay. Durable on return, or not at
+    /// all.
+    ///
+    /// # Errors
+    /// [`Error::BadName`], [`Error::Exists`], [`Error::NotFound`] if it is not the tag of that name any more; else as [`Pool`]
+    /// says.
+    pub fn rename_tag(&self, tag: &Tag, name: &str, attributes: [u8; 64]) -> Result<Arc<Tag>> {
+        check_name(name)?;
+        let mut transaction = self.transaction();
+        let mut table = self.table.lock();
+        let Entry { tag: old, slot, overflow } = table.current(tag)?;
+        if table.tags.contains_key(name) {
+            return Err(Error::Exists(name.into()));
+        }
+        let renamed = Tag { name: name.into(), attributes, ..(*old).clone() };
+        let first = overflow.first().map_or(0, |page| page.span().at);
+        write_slot(&mut transaction, slot, &renamed.encode_slot(first));
+        commit_tag(transaction, &renamed)?;
+        let renamed = Arc::new(renamed);
+        table.tags.remove(&old.name);
+        table.tags.insert(name.into(), Entry { tag: Arc::clone(&renamed), slot, overflow });
+        Ok(renamed)
+    }
+
+    /// Removes `tag` and frees its space, which the host has back where nothing else is in a chunk. Durable on return.
+    /// Grants on it are asked back; what is under them is nobody else's until they end (grant G2). One of very many
+    /// extents goes by parts: what a crash leaves of it is an empty value that has the rest (T7).
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where it is not the tag of that name any more; else as [`Pool`] says.
+    pub fn remove_tag(&self, tag: &Tag) -> Result<()> {
+        loop {
+            match self.remove_at_once(tag) {
+                Err(Error::Limit(_)) => self.remove_end(tag)?,
+                removed => return removed,
+            }
+        }
+    }
+
+    fn remove_at_once(&self, tag: &Tag) -> Result<()> {
+        let mut transaction = self.transaction();
+        let mut table = self.table.lock();
+        let entry = table.current(tag)?;
+        write_slot(&mut transaction, entry.slot, &[0; SLOT_BYTES]);
+        transaction.free(&entry.tag.extents);
+        transaction.free(&entry.overflow);
+        transaction.commit()?;
+        table.tags.remove(&tag.name);
+        table.free_slots.push(entry.slot);
+        self.grants.revoke_tag(entry.tag.generation);
+        drop(table);
+        self.let_go(&entry.tag.extents);
+        self.let_go(&entry.overflow);
+        Ok(())
+    }
+
+    /// Makes `tag` an empty value without its last extents: those of the last pages of their list, which go too. The
+    /// pages before stay as they are, so that this needs no space.
+    fn remove_end(&self, tag: &Tag) -> Result<()> {
+        let mut transaction = self.transaction();
+        let mut table = self.table.lock();
+        let Entry { tag: old, slot, mut overflow } = table.current(tag)?;
+        let lists = overflow.split_off(overflow.len().saturating_sub(LISTS_AT_ONCE));
+        let (kept, gone) = old.extents.split_at(INLINE + overflow.len() * OVERFLOW);
+        let (name, generation, extents) = (old.name.clone(), old.generation, kept.to_vec());
+        let left = Tag { name, kind: TagKind::BYTES, size: 0, generation, attributes: [0; 64], extents };
+        let first = overflow.first().map_or(0, |page| page.span().at);
+        write_slot(&mut transaction, slot, &left.encode_slot(first));
+        transaction.free(gone);
+        transaction.free(&lists);
+        transaction.commit()?;
+        table.tags.insert(tag.name.clone(), Entry { tag: Arc::new(left), slot, overflow });
+        self.grants.revoke_tag(generation);
+        drop(table);
+        self.let_go(gone);
+        self.let_go(&lists);
+        Ok(())
+    }
+
+    /// A new page for slots where none is free; it is chained in the same transaction.
+    fn slot_page(&self, transaction: &mut Transaction<'_>, table: &Table) -> Result<Option<u64>> {
+        if !table.free_slots.is_empty() {
+            return Ok(None);
+        }
+        let need = Need { role: Role::MAP, zone: Zone::Normal, bytes: PAGE };
+        let page = transaction.take(&[need])?[0].span();
+        self.memory.zero(page, Scheme::Nt);
+        self.memory.store(page.at, &encode_header(0), Scheme::Nt);
+        self.memory.settle()?;
+        let last = table.pages.last().expect("the first page is always there");
+        transaction.write(*last, &encode_header(page.at));
+        Ok(Some(page.at))
+    }
+
+    /// Adds to `transaction` what makes `tag` the content of `slot`.
+    pub(crate) fn write_slot(&self, transaction: &mut Transaction<'_>, tag: Tag, slot: u64) -> Result<Entry> {
+        let overflow = take_overflow(transaction, &tag, &mut Vec::new())?;
+        self.write_slot_with(transaction, tag, slot, overflow)
+    }
+
+    /// As [`Pool::write_slot`], with the pages `overflow` of `transaction` for the extents that do not fit the slot.
+    pub(crate) fn write_slot_with(
+        &self,
+        transaction: &mut Transaction<'_>,
+        tag: Tag,
+        slot: u64,
+        overflow: Vec<Extent>,
+    ) -> Result<Entry> {
+        let first = if transaction.brings(&overflow) {
+            write_overflow(transaction, tag.rest(), &overflow)
+        } else {
+            overflow::store(&*self.memory, tag.rest(), &overflow)?
+        };
+        write_slot(transaction, slot, &tag.encode_slot(first));
+        Ok(Entry { tag: Arc::new(tag), slot, overflow })
+    }
+}
+
+/// Pages for the extents of `tag` that do not fit its slot. The old ones are in use until the change is committed: where
+/// the pool is full, what the tag gives up, `dropped`, has the new ones (T6). So a full pool can be given space.
+fn take_overflow(transaction: &mut Transaction<'_>, tag: &Tag, dropped: &mut Vec<Extent>) -> Result<Vec<Extent>> {
+    let count = overflow::count(tag.rest());
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let runs = match transaction.take(&[overflow::need(count)]) {
+        Err(why) if why.is_want_of_space() => match transaction.take_of(dropped, count)? {
+            none if none.is_empty() => return Err(why),
+            pages => pages,
+        },
+        taken => taken?,
+    };
+    Ok(overflow::pages_of(&runs))
+}
+
+/// Makes `bytes` the content of `slot`, in both its copies (T5).
+fn write_slot(transaction: &mut Transaction<'_>, slot: u64, bytes: &[u8; SLOT_BYTES]) {
+    copies(slot).into_iter().for_each(|at| transaction.write(at, bytes));
+}
+
+/// Lets `transaction` write the list of `extents` to `pages`; where it begins, or 0.
+fn write_overflow(transaction: &mut Transaction<'_>, extents: &[Extent], pages: &[Extent]) -> u64 {
+    let places: Vec<u64> = pages.iter().map(|page| page.span().at).collect();
+    for (place, bytes) in places.iter().zip(encode_overflow(extents, &places)) {
+        transaction.write(*place, &bytes);
+    }
+    places.first().copied().unwrap_or(0)
+}
+
+/// Commits a change of `tag`; where a record has no room for it, that says what helps.
+pub(crate) fn commit_tag(transaction: Transaction<'_>, tag: &Tag) -> Result<()> {
+    transaction.commit().map_err(|error| match error {
+        Error::Limit(why) => Error::Limit(format!(
+            "the space of tag {:?} lies in too many pieces ({why}): run `ferrite pool defrag` and try again",
+            tag.name
+        )),
+        other => other,
+    })
+}

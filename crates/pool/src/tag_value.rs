@@ -1,0 +1,241 @@
+//! Values: tags of plain bytes, as `ferrite tag put` stores them.
+//!
+//! ```text
+//! attributes  0 crc u32 (CRC-32 of the content)   4 reserved u32   8 length u64   16 reserved [48]
+//! content     the first `length` bytes of the tag's DATA stream; zeros up to the end of the page
+//! ```
+//!
+//! - V1. The content is durable before the transaction that names it. So after a crash a name has its old value or
+//!   its new one, whole, or none if it had none.
+//! - V2. Nothing of a value is handed out before all of it has verified.
+//! - V3. A block is handed out only if its tag was still the current one after the block was copied, so a reader
+//!   never hands out pages that a later put gave to something else.
+
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+use ferrite_memory::{Error as MediumError, Memory, Scheme, Span};
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+use crate::extent::{Extent, Role, Stream, Zone};
+use crate::layout::{CHUNK, PAGE};
+use crate::page_allocator::Need;
+use crate::pool::tag_change::commit_tag;
+use crate::reserved_space::Reserved;
+use crate::tag::{Tag, TagKind, check_name};
+use crate::{Error, Pool, Result};
+
+/// Bytes copied out at a time.
+const BLOCK_BYTES: u64 = 256 << 10;
+
+/// How to put a value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Put {
+    /// The bytes of the value that is there, which may be lost. Without them a name in use is refused.
+    pub lose: Option<u64>,
+    /// Bytes that will come, where that is known: what cannot fit is refused before it is read.
+    pub size_hint_bytes: Option<u64>,
+}
+
+impl Put {
+    /// Refuses to lose the value of `old` unless told how many bytes that is.
+    fn ensure_may_replace(&self, old: &Tag) -> Result<()> {
+        if old.kind != TagKind::BYTES && self.lose.is_none() {
+            return Err(Error::Exists(old.name.clone()));
+        }
+        old.ensure_kind(TagKind::BYTES)?;
+        if old.size == 0 || self.lose == Some(old.size) {
+            return Ok(());
+        }
+        let (name, bytes) = (&old.name, old.size);
+        Err(Error::Occupied(format!("tag {name:?} has {bytes} bytes, which would be lost: --lose {bytes} loses them")))
+    }
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Attributes {
+    crc: U32,
+    reserved: U32,
+    length: U64,
+    reserved2: [u8; 48],
+}
+
+const _: () = assert!(size_of::<Attributes>() == 64);
+
+/// What is known of a value before its content is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Content {
+    crc: u32,
+    length: u64,
+}
+
+impl Content {
+    fn encode(self) -> [u8; 64] {
+        let mut media = Attributes::new_zeroed();
+        media.crc = self.crc.into();
+        media.length = self.length.into();
+        zerocopy::transmute!(media)
+    }
+
+    fn decode(attributes: [u8; 64]) -> Self {
+        let media: Attributes = zerocopy::transmute!(attributes);
+        Self { crc: media.crc.get(), length: media.length.get() }
+    }
+}
+
+impl Pool {
+    /// Stores all that `input` gives under `name`; durable on return, and after a crash all or nothing (V1). Any
+    /// length, also one nobody knows ahead: 2 MiB are held in DRAM at a time, and nothing of the pool waits for
+    /// `input`.
+    ///
+    /// # Errors
+    /// [`Error::BadName`], [`Error::Occupied`] where a value would be lost, [`Error::WrongKind`] for what is no value,
+    /// [`Error::Full`] (or want of space on the host), [`Error::Medium`] where `input` fails: the name has what it had.
+    /// Else as [`Pool`] says.
+    pub fn put(&self, name: &str, input: &mut dyn Read, put: &Put) -> Result<Arc<Tag>> {
+        check_name(name)?;
+        self.check_poison()?;
+        self.with_spare(|| self.ensure_room(name, put))?;
+        let mut reserved = self.reserve();
+        let content = self.pour(&mut reserved, input).map_err(|error| with_what_it_has(error, &reserved))?;
+        self.name_value(name, content, reserved, put)
+    }
+
+    /// Writes the value called `name` to `out`, after all of it has verified (V2); its length in bytes.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::WrongKind`] for what is no value, [`Error::DamagedValue`]: nothing was written
+    /// then. [`Error::Changed`] where it was replaced meanwhile and [`Error::Medium`] where `out` fails, perhaps after
+    /// part of it.
+    pub fn get(&self, name: &str, out: &mut dyn Write) -> Result<u64> {
+        let tag = self.tag(name)?;
+        tag.ensure_kind(TagKind::BYTES)?;
+        if !is_sound(self.memory(), &tag) {
+            self.ensure_current(&tag)?;
+            return Err(Error::DamagedValue(name.into()));
+        }
+        let content = Content::decode(tag.attributes);
+        for block in blocks(&tag.extents, content.length) {
+            let bytes = load(self.memory(), block);
+            self.ensure_current(&tag)?;
+            out.write_all(&bytes).map_err(|error| MediumError::io(format!("writing out tag {name:?}"), error))?;
+        }
+        Ok(content.length)
+    }
+
+    fn ensure_room(&self, name: &str, put: &Put) -> Result<()> {
+        if let Ok(tag) = self.tag(name) {
+            put.ensure_may_replace(&tag)?;
+        }
+        let (needed_bytes, free_bytes) = (put.size_hint_bytes.unwrap_or(0), self.usage().free_bytes);
+        if needed_bytes > free_bytes { Err(Error::Full { needed_bytes, free_bytes }) } else { Ok(()) }
+    }
+
+    /// Copies all of `input` into space of `reserved`; durable on return.
+    fn pour(&self, reserved: &mut Reserved<'_>, input: &mut dyn Read) -> Result<Content> {
+        let (mut hasher, mut length, mut step) = (crc32fast::Hasher::new(), 0, Vec::new());
+        loop {
+            step.clear();
+            let read = (&mut *input).take(CHUNK).read_to_end(&mut step);
+            let read = read.map_err(|error| MediumError::io("reading what is to be stored", error))? as u64;
+            if read == 0 {
+                break;
+            }
+            hasher.update(&step);
+            length += read;
+            step.resize(step.len().next_multiple_of(PAGE as usize), 0);
+            let mut rest = &step[..];
+            for extent in self.with_spare(|| take(reserved, rest.len() as u64))? {
+                let (part, more) = rest.split_at(extent.span().len as usize);
+                self.memory().store(extent.span().at, part, Scheme::Nt);
+                rest = more;
+            }
+            if read < CHUNK {
+                break;
+            }
+        }
+        self.memory().settle()?;
+        Ok(Content { crc: hasher.finalize(), length })
+    }
+
+    /// Commits what `reserved` holds as the value of `name`.
+    fn name_value(&self, name: &str, content: Content, reserved: Reserved<'_>, put: &Put) -> Result<Arc<Tag>> {
+        let mut transaction = self.transaction();
+        let mut table = self.table();
+        let extents = transaction.adopt(reserved);
+        let (kind, attributes) = (TagKind::BYTES, content.encode());
+        let mut tag = Tag { name: name.into(), kind, size: content.length, generation: 0, attributes, extents };
+        let Some(old) = table.tags.get(name).cloned() else {
+            return self.add_tag(&mut table, transaction, tag);
+        };
+        put.ensure_may_replace(&old.tag)?;
+        tag.generation = table.next_generation()?;
+        transaction.free(&old.tag.extents);
+        transaction.free(&old.overflow);
+        let entry = self.write_slot(&mut transaction, tag, old.slot)?;
+        commit_tag(transaction, &entry.tag)?;
+        let tag = Arc::clone(&entry.tag);
+        table.tags.insert(name.into(), entry);
+        Ok(tag)
+    }
+
+    fn ensure_current(&self, tag: &Arc<Tag>) -> Result<()> {
+        match self.tag(&tag.name) {
+            Ok(now) if Arc::ptr_eq(&now, tag) => Ok(()),
+            _ => Err(Error::Changed(tag.name.clone())),
+        }
+    }
+}
+
+/// Whether the content of `tag` is what was put.
+pub(crate) fn is_sound(memory: &dyn Memory, tag: &Tag) -> bool {
+    let content = Content::decode(tag.attributes);
+    if content.length != tag.size || content.length > Stream::new(&tag.extents, Role::DATA).len() {
+        return false;
+    }
+    let mut hasher = crc32fast::Hasher::new();
+    blocks(&tag.extents, content.length).into_iter().for_each(|block| hasher.update(&load(memory, block)));
+    hasher.finalize() == content.crc
+}
+
+/// A want of space as it is without what `reserved` has of it, which is free again when the value is given up.
+fn with_what_it_has(error: Error, reserved: &Reserved<'_>) -> Error {
+    let has: u64 = reserved.extents().iter().map(|extent| extent.span().len).sum();
+    match error {
+        Error::Full { needed_bytes, free_bytes } => {
+            Error::Full { needed_bytes: needed_bytes + has, free_bytes: free_bytes + has }
+        }
+        other => other,
+    }
+}
+
+/// Space for `bytes` more: a superpage if they fill one and there is one, so that a long value has few extents.
+fn take(reserved: &mut Reserved<'_>, bytes: u64) -> Result<Vec<Extent>> {
+    let need = |zone| Need { role: Role::DATA, zone, bytes };
+    match reserved.take(need(if bytes == CHUNK { Zone::Super } else { Zone::Normal })) {
+        Err(Error::Full { .. }) if bytes == CHUNK => reserved.take(need(Zone::Normal)),
+        taken => taken,
+    }
+}
+
+/// Where the first `length` bytes of a value lie, in order, in pieces of bounded size.
+fn blocks(extents: &[Extent], length: u64) -> Vec<Span> {
+    let stream = Stream::new(extents, Role::DATA);
+    let runs = stream.runs(Span::new(0, length)).collect::<Vec<_>>();
+    let pieces = runs.into_iter().flat_map(|run| {
+        let starts = (0..run.len).step_by(BLOCK_BYTES as usize);
+        starts.map(move |start| Span::new(run.at + start, BLOCK_BYTES.min(run.len - start)))
+    });
+    pieces.collect()
+}
+
+fn load(memory: &dyn Memory, span: Span) -> Vec<u8> {
+    let mut bytes = vec![0; span.len as usize];
+    memory.load(span.at, &mut bytes);
+    bytes
+}
+
+#[cfg(test)]
+mod tests;
