@@ -8,7 +8,7 @@ use ferrite_disk::{Access, Disk, Geometry, Run, Zeroing};
 use ferrite_memory::Scheme;
 use ferrite_memory::{Borrower, Error, Lent, Memory, Result, Span, pin, wait_for_pins};
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES};
-use ferrite_pool::{Extent, Freeze, Gate, Pool, Role, Stream, Tag};
+use ferrite_pool::{ChangeGate, Extent, Freeze, Pool, Role, Stream, Tag};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::checksum::Checksums;
@@ -36,7 +36,7 @@ pub struct BlockDisk {
     pub(crate) free: FreeBlocks,
     /// Counts the blocks that a thin disk may still hand out; `None` if the disk is not thin.
     pub(crate) room: Option<ThinRoom>,
-    pub(crate) gate: Gate,
+    pub(crate) gate: ChangeGate,
     /// Marks the words that a flush has to write; `None` if a fence makes data durable.
     pub(crate) dirty: Option<DirtyBlocks>,
     pub(crate) publishing: Mutex<()>,
@@ -83,7 +83,7 @@ impl BlockDisk {
             map: BlockMap::new(blocks_max)?,
             free: FreeBlocks::counted(stages.clone()),
             room: None,
-            gate: Gate::default(),
+            gate: ChangeGate::default(),
             dirty: (!settles).then(|| DirtyBlocks::new(blocks_max)),
             publishing: Mutex::new(()),
             checksums: shape.checksum.then(|| Checksums::new(blocks_max)),

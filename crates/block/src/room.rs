@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use ferrite_memory::Result;
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES};
-use ferrite_pool::{Need, Role, Tag, TagChange, Zone};
+use ferrite_pool::{Role, SpaceNeed, Tag, TagChange, Zone};
 
 use crate::disk::{BlockDisk, medium_error};
 use crate::write::BATCH;
@@ -80,7 +80,7 @@ impl BlockDisk {
             return Ok(());
         }
         self.grow_tables(self.blocks(), self.data_blocks.load(Ordering::Acquire) / CHUNK_PAGES + 1)?;
-        let need = Need { role: Role::DATA, zone: Zone::Super, bytes: CHUNK };
+        let need = SpaceNeed { role: Role::DATA, zone: Zone::Super, bytes: CHUNK };
         let change = TagChange { size: tag.size, attributes: tag.attributes, add: &[need], keep: &tag.extents };
         let grown = self.pool.change_tag(&tag, &change, |_| Ok(()))?;
         self.adopt_grown(&grown);

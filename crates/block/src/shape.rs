@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use ferrite_memory::{ByteCount, Scheme};
 use ferrite_pool::layout::{CHUNK, PAGE};
-use ferrite_pool::{Error, Extent, Need, NewTag, Pool, Result, Role, Tag, TagChange, TagKind, Watch, Zone};
+use ferrite_pool::{
+    Error, Extent, NewTag, Pool, ProgressWatch, Result, Role, SpaceNeed, Tag, TagChange, TagKind, Zone,
+};
 
 /// Bytes of a block: the unit of the map. A crash never tears a block.
 pub const BLOCK: u64 = 4096;
@@ -136,7 +138,7 @@ impl DiskShape {
         needs.map(|need| need.bytes.next_multiple_of(PAGE)).sum()
     }
 
-    fn needs(&self, have: &[Extent]) -> Vec<Need> {
+    fn needs(&self, have: &[Extent]) -> Vec<SpaceNeed> {
         let missing = |role, wanted: u64| {
             let bytes = have.iter().filter(|it| it.role == role).map(|it| it.span().len).sum::<u64>();
             wanted.saturating_sub(bytes)
@@ -145,8 +147,8 @@ impl DiskShape {
         let data_bytes = missing(Role::DATA, if self.thin { CHUNK } else { self.data_bytes() });
         let map_zone = if map_bytes < CHUNK / 2 { Zone::Normal } else { Zone::Super };
         let needs = [
-            Need { role: Role::MAP, zone: map_zone, bytes: map_bytes },
-            Need { role: Role::DATA, zone: Zone::Super, bytes: data_bytes },
+            SpaceNeed { role: Role::MAP, zone: map_zone, bytes: map_bytes },
+            SpaceNeed { role: Role::DATA, zone: Zone::Super, bytes: data_bytes },
         ];
         needs.into_iter().filter(|need| need.bytes > 0).collect()
     }
@@ -165,7 +167,7 @@ pub fn create(pool: &Pool, name: &str, spec: &DiskSpec) -> Result<()> {
 ///
 /// # Errors
 /// The errors of [`create`]; [`Error::Cancelled`] if `watch` returns false: the disk does not exist.
-pub fn create_watched(pool: &Pool, name: &str, spec: &DiskSpec, watch: Watch<'_>) -> Result<()> {
+pub fn create_watched(pool: &Pool, name: &str, spec: &DiskSpec, watch: ProgressWatch<'_>) -> Result<()> {
     let shape = DiskShape::of(spec)?;
     let new = NewTag {
         name,

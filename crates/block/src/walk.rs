@@ -1,7 +1,7 @@
 //! The checks of a disk for `check`: its map names existing blocks, each once, and each block matches its checksum.
 
 use ferrite_memory::{Scheme, Span};
-use ferrite_pool::check::{Findings, TagOwner};
+use ferrite_pool::check::{TagFindings, TagOwner};
 use ferrite_pool::{Pool, Result, Role, Stream, Tag, TagKind};
 
 use crate::checksum::checksum_of;
@@ -46,7 +46,7 @@ struct DamagedBlock {
 }
 
 impl DamagedBlock {
-    fn report(&self, findings: &mut Findings<'_>) {
+    fn report(&self, findings: &mut TagFindings<'_>) {
         let first = self.index * BLOCK;
         let what = format!(
             "block {} of the disk (its bytes {first} to {}) is damaged: it does not match its checksum. Reading it \
@@ -63,7 +63,7 @@ impl TagOwner for DiskOwner {
         TagKind::DISK
     }
 
-    fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut Findings<'_>) {
+    fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut TagFindings<'_>) {
         match walk_disk(pool, tag) {
             Ok(found) => {
                 found.wrong.into_iter().for_each(|wrong| findings.error(wrong.what, Some(wrong.at)));
@@ -76,7 +76,7 @@ impl TagOwner for DiskOwner {
     /// Clears words that cannot be right: their blocks read as zeros, and their content is lost. If two words name one
     /// block and no checksum shows which is right, the second word gets a copy of the block, so both read alike. A
     /// damaged block is left unchanged: for its reader an error is better than zeros.
-    fn repair(&self, pool: &Pool, tag: &Tag, findings: &mut Findings<'_>) -> Result<()> {
+    fn repair(&self, pool: &Pool, tag: &Tag, findings: &mut TagFindings<'_>) -> Result<()> {
         let found = match walk_disk(pool, tag) {
             Ok(found) => found,
             Err(error) => {

@@ -83,7 +83,7 @@ mod tests {
 
     use ferrite_memory::{Guard, MapOptions, Mapped};
     use ferrite_pool::layout::{PAGE, POOL_BYTES_MIN};
-    use ferrite_pool::{Claim, Format, Freeze, Need, NewTag, PidFd, Pool, Zone, claim};
+    use ferrite_pool::{Claim, Format, Freeze, NewTag, PidFd, Pool, SpaceNeed, Zone, claim};
 
     use super::*;
     use crate::medium::MediumArguments;
@@ -103,7 +103,7 @@ mod tests {
     }
 
     fn put(pool: &Pool, name: &str, pages: u64) -> ferrite_pool::Result<()> {
-        let needs = [Need { role: Role::DATA, zone: Zone::Normal, bytes: pages * PAGE }];
+        let needs = [SpaceNeed { role: Role::DATA, zone: Zone::Normal, bytes: pages * PAGE }];
         let new = NewTag { name, kind: TagKind::BYTES, size: pages * PAGE, attributes: [0; 64], needs: &needs };
         pool.create_tag(&new, |_| Ok(())).map(drop)
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use ferrite_block::{DISK_BYTES_MAX, DiskSpec};
 use ferrite_memory::Error as MediumError;
-use ferrite_pool::{Freeze, Lock, Pool, Progress, Put, Recovery, Tag, TagKind, backup, check};
+use ferrite_pool::{Freeze, Lock, Pool, Progress, PutOptions, Recovery, Tag, TagKind, backup, check};
 use ferrite_sqlite_log::Office;
 use serde_json::{Value, json};
 
@@ -144,7 +144,7 @@ impl Engine {
                 let files: Vec<File> = fds.into_iter().map(File::from).collect();
                 let sizes = files.iter().map(|file| Some(file.metadata().ok().filter(Metadata::is_file)?.len()));
                 let size = sizes.sum::<Option<u64>>().unwrap_or(0);
-                let put = Put { lose, size_hint_bytes: (size > 0).then_some(size) };
+                let put = PutOptions { lose, size_hint_bytes: (size > 0).then_some(size) };
                 let content = Watched::several(files, "storing", size, on_progress);
                 let tag = pool.put(&name, &mut content.ok_or(NO_DESCRIPTOR)?, &put);
                 let tag = tag.map_err(|error| self.taken(error))?;
@@ -331,8 +331,8 @@ fn listed<T>(names: impl Fn() -> Vec<String>, report: impl Fn(&str) -> Outcome<T
 }
 
 /// Who knows what the tags of each kind hold.
-pub fn tag_owners() -> check::Owners {
-    let mut owners = check::Owners::default();
+pub fn tag_owners() -> check::TagOwners {
+    let mut owners = check::TagOwners::default();
     owners.register(Box::new(ferrite_block::DiskOwner));
     owners.register(Box::new(ferrite_fs::FilesOwner));
     owners.register(Box::new(ferrite_object::ObjectOwner));

@@ -293,7 +293,7 @@ pub struct PoolReport {
     /// The process that owns it, where that is another one.
     pub owner_pid: Option<u32>,
     /// How its space is used.
-    pub usage: ferrite_pool::Usage,
+    pub usage: ferrite_pool::SpaceUsage,
     /// Tags in it.
     pub tags: u64,
 }

@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 
 use ferrite_memory::{Mapped, Memory, Span};
 use ferrite_pool::layout::CHUNK;
-use ferrite_pool::{Kind, Pool, Progress};
+use ferrite_pool::{ChunkUse, Pool, Progress};
 
 use crate::bar::Bar;
 
@@ -21,7 +21,7 @@ struct Warming {
 }
 
 impl Warming {
-    fn new(mapped: Arc<Mapped>, kinds: &[Kind]) -> Self {
+    fn new(mapped: Arc<Mapped>, kinds: &[ChunkUse]) -> Self {
         Self { pieces: pieces(kinds), mapped, next: 0 }
     }
 
@@ -39,8 +39,9 @@ impl Warming {
 }
 
 /// Neighbouring chunks in use, a few at a time.
-fn pieces(kinds: &[Kind]) -> Vec<Span> {
-    let used: Vec<u64> = (0..).zip(kinds).filter(|(_, kind)| **kind != Kind::Free).map(|(chunk, _)| chunk).collect();
+fn pieces(kinds: &[ChunkUse]) -> Vec<Span> {
+    let used: Vec<u64> =
+        (0..).zip(kinds).filter(|(_, kind)| **kind != ChunkUse::Free).map(|(chunk, _)| chunk).collect();
     let runs = used.chunk_by(|one, next| one + 1 == *next).flat_map(|run| run.chunks(PIECE_CHUNKS));
     runs.map(|run| Span::new(run[0] * CHUNK, run.len() as u64 * CHUNK)).collect()
 }
@@ -79,10 +80,10 @@ mod tests {
 
     #[test]
     fn pieces_are_short_runs_of_what_is_in_use() {
-        let mut kinds = vec![Kind::Meta, Kind::Meta, Kind::Free, Kind::Super];
-        kinds.extend([Kind::Normal; 9]);
+        let mut kinds = vec![ChunkUse::Meta, ChunkUse::Meta, ChunkUse::Free, ChunkUse::Super];
+        kinds.extend([ChunkUse::Normal; 9]);
         let span = |chunk: u64, count: u64| Span::new(chunk * CHUNK, count * CHUNK);
         assert_eq!(pieces(&kinds), [span(0, 2), span(3, 8), span(11, 2)]);
-        assert!(pieces(&[Kind::Free; 3]).is_empty());
+        assert!(pieces(&[ChunkUse::Free; 3]).is_empty());
     }
 }

@@ -22,7 +22,7 @@ mod wrong;
 
 use std::collections::BTreeSet;
 
-use ferrite_pool::check::{Findings, Moved, TagOwner};
+use ferrite_pool::check::{MovedRange, TagFindings, TagOwner};
 use ferrite_pool::{Error, Pool, Result, Tag, TagKind};
 
 pub(crate) use media::Media;
@@ -47,11 +47,11 @@ impl TagOwner for FilesOwner {
         TagKind::FILES
     }
 
-    fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut Findings<'_>) {
+    fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut TagFindings<'_>) {
         look(pool, tag).into_iter().for_each(|wrong| findings.error(wrong.what, Some(wrong.at)));
     }
 
-    fn repair(&self, pool: &Pool, tag: &Tag, findings: &mut Findings<'_>) -> Result<()> {
+    fn repair(&self, pool: &Pool, tag: &Tag, findings: &mut TagFindings<'_>) -> Result<()> {
         for _ in 0..ROUNDS_MAX {
             let (fixable, rest): (Vec<Wrong>, Vec<Wrong>) =
                 look(pool, tag).into_iter().partition(|wrong| wrong.fix.is_some());
@@ -83,7 +83,7 @@ impl TagOwner for FilesOwner {
         Ok(())
     }
 
-    fn relocate(&self, pool: &Pool, tag: &Tag, moved: &Moved) -> Result<()> {
+    fn relocate(&self, pool: &Pool, tag: &Tag, moved: &MovedRange) -> Result<()> {
         relocate::relocate(pool, tag, moved)
     }
 }

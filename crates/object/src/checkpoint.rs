@@ -22,9 +22,9 @@
 //!   refused for want of space.
 
 use ferrite_memory::{Memory, Scheme, Span};
-use ferrite_pool::checked_record::{self, Record};
+use ferrite_pool::checked_record::{self, CheckedRecord};
 use ferrite_pool::holding::{Holding, Part};
-use ferrite_pool::{Position, Role, SEQUENCE_BOUND, Stream, Tag};
+use ferrite_pool::{LogPosition, Role, SEQUENCE_BOUND, Stream, Tag};
 
 use crate::word::{self, Flaw};
 use crate::{Result, salt};
@@ -40,7 +40,7 @@ pub struct Checkpoint {
     /// Which; 0 is that of an object that never had one.
     pub sequence: u64,
     /// The log goes on from here.
-    pub position: Position,
+    pub position: LogPosition,
     /// Items in it.
     pub items: u64,
     /// Lines it takes.
@@ -50,7 +50,7 @@ pub struct Checkpoint {
 impl Checkpoint {
     /// That of an object that never had one.
     fn none() -> Self {
-        Self { sequence: 0, position: Position::from_number(0), items: 0, lines: 0 }
+        Self { sequence: 0, position: LogPosition::from_number(0), items: 0, lines: 0 }
     }
 
     /// Returns true if the next checkpoint can be counted from it.
@@ -68,7 +68,7 @@ impl Checkpoint {
     fn decode(payload: &[u8]) -> Option<Self> {
         let bytes: &[u8; HEADER_BYTES] = payload.try_into().ok()?;
         let word = |at: usize| u64::from_le_bytes(*bytes[at * 8..].first_chunk().expect("eight bytes"));
-        Some(Self { sequence: word(0), position: Position::from_number(word(1)), items: word(2), lines: word(3) })
+        Some(Self { sequence: word(0), position: LogPosition::from_number(word(1)), items: word(2), lines: word(3) })
     }
 }
 
@@ -92,7 +92,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The named checkpoint, from which a log that begins at `head` goes on; an error says what is damaged (CK4).
-    pub fn named(&self, head: Position) -> Result<Checkpoint, Flaw> {
+    pub fn named(&self, head: LogPosition) -> Result<Checkpoint, Flaw> {
         let named = match word::read(self.memory, self.tag, self.salt)? {
             None => Checkpoint::none(),
             Some(sequence) => {
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
 
     /// What can be had of an object whose log begins at `head` where the checkpoint that is named does not serve: the newest
     /// one from which that log goes on, else what stands behind the header of the named one.
-    pub fn rest(&self, head: Position) -> Checkpoint {
+    pub fn rest(&self, head: LogPosition) -> Checkpoint {
         let found = SLOTS.into_iter().filter_map(|role| self.header_in(role));
         let whole = found.filter(|it| it.position >= head && it.is_bounded()).max_by_key(|it| it.sequence);
         whole.unwrap_or_else(|| match word::read(self.memory, self.tag, self.salt) {
@@ -128,7 +128,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Checkpoint `sequence` without its header.
-    fn headless(&self, sequence: u64, head: Position) -> Checkpoint {
+    fn headless(&self, sequence: u64, head: LogPosition) -> Checkpoint {
         let slot = Slot::new(self, sequence);
         let first = lines_for(HEADER_BYTES);
         let (mut line, mut items, mut lines) = (first, 0, first);
@@ -225,13 +225,13 @@ impl<'a> Slot<'a> {
     }
 
     /// The record that begins at `line`, if one verifies there.
-    fn record(&self, line: u64) -> Option<Record> {
+    fn record(&self, line: u64) -> Option<CheckedRecord> {
         let left = self.lines().checked_sub(line).filter(|left| *left > 0)?;
         let (_, payload_bytes, sequence) = checked_record::header(&self.load(line, LINE))?;
         if sequence != line + 1 || lines_for(payload_bytes) > left {
             return None;
         }
-        Record::parse(self.salt, &self.load(line, lines_for(payload_bytes) * LINE))
+        CheckedRecord::parse(self.salt, &self.load(line, lines_for(payload_bytes) * LINE))
     }
 
     /// Stores the record with `draft` as header and payload at `line`; the line behind it.
@@ -331,7 +331,7 @@ pub(crate) fn lines_of(items: Items<'_>) -> u64 {
 
 /// Takes checkpoint `sequence`, of `items`, from which the log goes on at `position`. Durable and named on return (CK1);
 /// after an error the one before is.
-pub(crate) fn take(holding: &Holding, sequence: u64, position: Position, items: Items<'_>) -> Result<Checkpoint> {
+pub(crate) fn take(holding: &Holding, sequence: u64, position: LogPosition, items: Items<'_>) -> Result<Checkpoint> {
     let lines = lines_of(items);
     if holding.stream(role(sequence)).len() < lines * LINE {
         // Its type said less than it gives.

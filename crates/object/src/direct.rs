@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use ferrite_memory::{Latch, LatchGuard, Memory, Scheme, Span, crc32};
 use ferrite_pool::holding::Holding;
-use ferrite_pool::{Freeze, Gate, Role, SEQUENCE_BOUND, Stream, Tag};
+use ferrite_pool::{ChangeGate, Freeze, Role, SEQUENCE_BOUND, Stream, Tag};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::form::{Form, Label, PAGE};
@@ -49,7 +49,7 @@ pub struct DirectBytes {
     value_bytes: usize,
     scheme: Scheme,
     state: Latch<State>,
-    gate: Gate,
+    gate: ChangeGate,
 }
 
 /// Bytes that a slot for a value of `value_bytes` takes.
@@ -156,7 +156,7 @@ impl DirectBytes {
         let sequence = newest.and_then(|newest| slots.sequences[newest]).unwrap_or(0);
         let state = Latch::new(State { draft: image.clone(), image, sequence });
         let value_bytes = initial.len();
-        let value = Arc::new(Self { holding, at, salt, value_bytes, scheme, state, gate: Gate::default() });
+        let value = Arc::new(Self { holding, at, salt, value_bytes, scheme, state, gate: ChangeGate::default() });
         let service: Arc<dyn Freeze> = value.clone();
         value.holding.register_freezer(Arc::downgrade(&service));
         match newest {

@@ -22,7 +22,8 @@ use std::sync::Arc;
 use ferrite_memory::{Latch, LatchGuard, Memory};
 use ferrite_pool::holding::Holding;
 use ferrite_pool::{
-    Error as PoolError, Freeze, Gate, Log as Records, Position, SEQUENCE_BOUND, Stranded, Tag, View, beyond,
+    ChangeGate, Error as PoolError, Freeze, LogPosition, LogView, SEQUENCE_BOUND, StrandedRecord, Tag,
+    TagLog as Records, beyond,
 };
 
 use crate::form::{Form, Label};
@@ -39,7 +40,7 @@ struct State {
     /// Number of the first entry.
     first: u64,
     /// Where each is.
-    places: VecDeque<Position>,
+    places: VecDeque<LogPosition>,
     /// Whether opening found something behind them that is still there (AL3).
     has_stranded: bool,
 }
@@ -49,7 +50,7 @@ struct State {
 pub struct Log {
     holding: Arc<Holding>,
     state: Latch<State>,
-    gate: Gate,
+    gate: ChangeGate,
     losses: Vec<Loss>,
     /// What a salvage found behind the damage; these are no longer in the log.
     rescued: Vec<(u64, Vec<u8>)>,
@@ -71,7 +72,7 @@ fn split(record: &[u8]) -> Option<(u64, u64, &[u8])> {
 struct Found {
     /// Number of the first entry.
     first: u64,
-    places: VecDeque<Position>,
+    places: VecDeque<LogPosition>,
     losses: Vec<Loss>,
     rescued: Vec<(u64, Vec<u8>)>,
     /// Whether any record stands behind the last one.
@@ -79,7 +80,7 @@ struct Found {
 }
 
 /// Finds the entries in `view` of a log with this word, what is damaged, and what damage left behind them (AL2).
-fn find(view: &View<'_>, word: Result<Option<u64>, Flaw>) -> Result<Found> {
+fn find(view: &LogView<'_>, word: Result<Option<u64>, Flaw>) -> Result<Found> {
     let mut losses = Vec::new();
     let word = word.unwrap_or_else(|(what, at)| {
         losses.push(Loss { what, at });
@@ -101,7 +102,7 @@ fn find(view: &View<'_>, word: Result<Option<u64>, Flaw>) -> Result<Found> {
     }
     let next = first + places.len() as u64;
     let (mut rescued, mut is_damaged, mut has_stranded) = (Vec::new(), false, false);
-    for Stranded { payload, is_old, .. } in view.stranded() {
+    for StrandedRecord { payload, is_old, .. } in view.stranded() {
         has_stranded = true;
         let found = split(&payload).filter(|(number, ..)| !is_old && (next..SEQUENCE_BOUND).contains(number));
         let Some((number, batch, entry)) = found else { continue };
@@ -121,7 +122,7 @@ fn find(view: &View<'_>, word: Result<Option<u64>, Flaw>) -> Result<Found> {
 }
 
 /// What is wrong with the log in `tag` that `view` is of.
-pub(crate) fn check(memory: &dyn Memory, uuid: &[u8; 16], tag: &Tag, view: &View<'_>) -> Vec<Loss> {
+pub(crate) fn check(memory: &dyn Memory, uuid: &[u8; 16], tag: &Tag, view: &LogView<'_>) -> Vec<Loss> {
     let word = word::read(memory, tag, salt(uuid, tag.generation));
     let found = find(view, word);
     found.map_or_else(|error| vec![Loss { what: error.to_string(), at: view.place(view.head()) }], |found| found.losses)
@@ -165,7 +166,7 @@ impl Log {
         if is_word_lost && salvage {
             word::store(&holding, state.end())?;
         }
-        let log = Self { holding, state: Latch::new(state), gate: Gate::default(), losses, rescued };
+        let log = Self { holding, state: Latch::new(state), gate: ChangeGate::default(), losses, rescued };
         if let Some(Loss { what, at }) = log.losses.first().filter(|_| !salvage).cloned() {
             return Err(Error::Damaged { name: log.name(), what, at });
         }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use ferrite_memory::Memory;
 use ferrite_pool::holding::Holding;
-use ferrite_pool::{Error as PoolError, Freeze, Gate, Log, Position, Stranded, Tag, View};
+use ferrite_pool::{ChangeGate, Error as PoolError, Freeze, LogPosition, LogView, StrandedRecord, Tag, TagLog};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::checkpoint::{self, Reader};
@@ -84,7 +84,7 @@ pub struct Loss {
 }
 
 struct Writer {
-    log: Log,
+    log: TagLog,
     /// Of the last checkpoint.
     sequence: u64,
     /// Changes since.
@@ -102,7 +102,7 @@ pub struct Logged<S> {
     /// Of its log.
     capacity_bytes: u64,
     writer: Mutex<Writer>,
-    gate: Gate,
+    gate: ChangeGate,
     state: RwLock<S>,
     losses: Vec<Loss>,
 }
@@ -117,10 +117,10 @@ impl<S> fmt::Debug for Logged<S> {
 /// Asked for before anything is copied: what a program passes by mistake is more than there is memory for.
 pub(crate) fn ensure_fits(what: &'static str, head_bytes: usize, bytes: usize, capacity_bytes: u64) -> Result<()> {
     let all = head_bytes.saturating_add(bytes);
-    if all <= Log::PAYLOAD_BYTES_MAX && Log::lines_for(all) * 64 <= capacity_bytes {
+    if all <= TagLog::PAYLOAD_BYTES_MAX && TagLog::lines_for(all) * 64 <= capacity_bytes {
         return Ok(());
     }
-    let largest = capacity_bytes.saturating_sub(64).min(Log::PAYLOAD_BYTES_MAX as u64);
+    let largest = capacity_bytes.saturating_sub(64).min(TagLog::PAYLOAD_BYTES_MAX as u64);
     Err(Error::TooLarge { what, bytes: bytes as u64, bytes_max: largest.saturating_sub(head_bytes as u64) })
 }
 
@@ -141,14 +141,14 @@ impl<S: Structure> Logged<S> {
     pub(crate) fn open(holding: Holding, logging: Logging) -> Result<Arc<Self>> {
         label::<S>()?.ensure(&holding)?;
         let holding = Arc::new(holding);
-        let log = Log::open_within(Arc::clone(&holding))?;
+        let log = TagLog::open_within(Arc::clone(&holding))?;
         let Found { state, sequence, records, losses } = read::<S>(&holding, &log, logging.salvage)?;
         if let Some(Loss { what, at }) = losses.first().filter(|_| !logging.salvage).cloned() {
             return Err(Error::Damaged { name: holding.tag().name.clone(), what, at });
         }
         let capacity_bytes = log.capacity_bytes();
         let writer = Mutex::new(Writer { log, sequence, records, content_bytes: 0, room_bytes: 0 });
-        let (gate, state) = (Gate::default(), RwLock::new(state));
+        let (gate, state) = (ChangeGate::default(), RwLock::new(state));
         let logged = Arc::new(Self { holding, logging, capacity_bytes, writer, gate, state, losses });
         let service: Arc<dyn Freeze> = logged.clone();
         logged.holding.register_freezer(Arc::downgrade(&service));
@@ -177,7 +177,7 @@ impl<S: Structure> Logged<S> {
     }
 
     #[cfg(test)]
-    pub(crate) fn log_end(&self) -> Position {
+    pub(crate) fn log_end(&self) -> LogPosition {
         self.writer.lock().log.end()
     }
 
@@ -291,7 +291,7 @@ impl<S: Structure> Logged<S> {
     }
 
     /// Takes a checkpoint from which the log goes on at `position`, and lets it begin there.
-    fn take_checkpoint(&self, writer: &mut Writer, position: Position) -> Result<()> {
+    fn take_checkpoint(&self, writer: &mut Writer, position: LogPosition) -> Result<()> {
         let state = self.state.read();
         checkpoint::take(&self.holding, writer.sequence + 1, position, &|item| state.save(item))?;
         (writer.sequence, writer.records) = (writer.sequence + 1, 0);
@@ -306,7 +306,7 @@ impl<S: Structure> Logged<S> {
 }
 
 /// Reads the named checkpoint and the log behind it (LG3), and notes what does not verify (LG4).
-fn read<S: Structure>(holding: &Holding, log: &Log, salvage: bool) -> Result<Found<S>> {
+fn read<S: Structure>(holding: &Holding, log: &TagLog, salvage: bool) -> Result<Found<S>> {
     let (tag, uuid) = (holding.tag(), holding.uuid());
     let reader = Reader::new(holding.memory(), &uuid, &tag);
     let (mut state, mut records, mut strange) = (S::default(), 0, 0);
@@ -340,9 +340,9 @@ fn read<S: Structure>(holding: &Holding, log: &Log, salvage: bool) -> Result<Fou
 }
 
 /// Gives what stands behind damage in the log to `apply`, and notes the damage.
-fn replay_stranded(log: &View<'_>, losses: &mut Vec<Loss>, apply: &mut dyn FnMut(&[u8])) {
+fn replay_stranded(log: &LogView<'_>, losses: &mut Vec<Loss>, apply: &mut dyn FnMut(&[u8])) {
     let mut end = log.end();
-    for Stranded { position, payload: change, .. } in log.stranded().filter(|it| !it.is_old) {
+    for StrandedRecord { position, payload: change, .. } in log.stranded().filter(|it| !it.is_old) {
         if position > end || losses.is_empty() {
             let what = format!("the record at position {} of its log", end.number());
             losses.push(Loss { what, at: log.place(end) });
@@ -353,9 +353,9 @@ fn replay_stranded(log: &View<'_>, losses: &mut Vec<Loss>, apply: &mut dyn FnMut
 }
 
 /// What is wrong with the object in `tag` (LG4), of whose log this is the view, where there is one.
-pub(crate) fn check(memory: &dyn Memory, uuid: &[u8; 16], tag: &Tag, log: Option<View<'_>>) -> Vec<Loss> {
+pub(crate) fn check(memory: &dyn Memory, uuid: &[u8; 16], tag: &Tag, log: Option<LogView<'_>>) -> Vec<Loss> {
     let reader = Reader::new(memory, uuid, tag);
-    let checkpoint = match reader.named(log.as_ref().map_or(Position::from_number(0), View::head)) {
+    let checkpoint = match reader.named(log.as_ref().map_or(LogPosition::from_number(0), LogView::head)) {
         Ok(checkpoint) => checkpoint,
         Err((what, at)) => return vec![Loss { what, at }],
     };

@@ -1,7 +1,7 @@
 //! The owner of objects' tags, for check and defragmentation.
 
-use ferrite_pool::check::{Findings, Moved, TagOwner};
-use ferrite_pool::{Error as PoolError, Pool, Result, Tag, TagKind, View, relocate_log};
+use ferrite_pool::check::{MovedRange, TagFindings, TagOwner};
+use ferrite_pool::{Error as PoolError, LogView, Pool, Result, Tag, TagKind, relocate_log};
 
 use crate::form::{Form, Label};
 use crate::{direct, log, logged};
@@ -15,7 +15,7 @@ impl TagOwner for ObjectOwner {
         TagKind::OBJECT
     }
 
-    fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut Findings<'_>) {
+    fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut TagFindings<'_>) {
         let uuid = pool.superblock().uuid;
         let Some(label) = Label::of(tag) else {
             return findings.error("its label is none that this program knows: use a newer ferrite", None);
@@ -32,7 +32,7 @@ impl TagOwner for ObjectOwner {
             }
             return;
         }
-        let view = View::of(pool, tag);
+        let view = LogView::of(pool, tag);
         if let Err(error) = &view {
             let at = if let PoolError::Corrupt { at, .. } = error { Some(*at) } else { None };
             findings.error(error.to_string(), at);
@@ -47,7 +47,7 @@ impl TagOwner for ObjectOwner {
     }
 
     /// Checkpoints and values do not depend on where they lie; the head of a log does.
-    fn relocate(&self, pool: &Pool, tag: &Tag, moved: &Moved) -> Result<()> {
+    fn relocate(&self, pool: &Pool, tag: &Tag, moved: &MovedRange) -> Result<()> {
         match Label::of(tag).map(|label| label.form) {
             Some(Form::Direct) => Ok(()),
             Some(Form::Logged | Form::Log) => relocate_log(pool, tag, moved),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ferrite_crash::Model;
 use ferrite_memory::Scheme;
-use ferrite_pool::{Position, Role, Stream, seal};
+use ferrite_pool::{LogPosition, Role, Stream, seal};
 
 use crate::form::{Form, Label};
 use crate::proof::{LOGGING, hold, logged, new_pool, open_pool};
@@ -72,7 +72,7 @@ fn an_entry_of_a_log_is_as_documented() {
     log.append(b"first").unwrap();
     log.extend(&[b"together", b"together"]).unwrap();
     drop(log);
-    let records = ferrite_pool::Log::open_within(pool.hold("it").unwrap().into()).unwrap();
+    let records = ferrite_pool::TagLog::open_within(pool.hold("it").unwrap().into()).unwrap();
     let last = records.records().last().unwrap().unwrap().1;
     let expected = named([("number", 2), ("batch", 1), ("entry", word(b"together"))]);
     assert_eq!(fields("### Structures and logs", &last), expected);
@@ -93,9 +93,9 @@ fn a_checkpoint_is_as_documented() {
     hasher.update(&1u64.to_le_bytes());
     let mut bytes = vec![0; 64];
     pool.memory().load(place(Role(3), 0), &mut bytes);
-    let header = ferrite_pool::checked_record::Record::parse(hasher.finalize(), &bytes).unwrap();
+    let header = ferrite_pool::checked_record::CheckedRecord::parse(hasher.finalize(), &bytes).unwrap();
     let lines = checkpoint::Reader::new(pool.memory(), &uuid, &tag).named(position).unwrap().lines;
     let expected = named([("sequence", 1), ("position", position.number()), ("items", 50), ("lines", lines)]);
     assert_eq!((header.sequence, fields("### Checkpoint", &header.payload)), (1, expected));
-    assert!(position > Position::from_number(0));
+    assert!(position > LogPosition::from_number(0));
 }

@@ -14,8 +14,8 @@ use std::time::Duration;
 use ferrite_memory::{Guard, Mapped, Survival};
 use ferrite_owner::lease::{Tenant, end_orphans};
 use ferrite_owner::{Client, Error as OwnerError, Listening};
-use ferrite_pool::backup::{self, Restore};
-use ferrite_pool::check::Owners;
+use ferrite_pool::backup::{self, RestoreOptions};
+use ferrite_pool::check::TagOwners;
 use ferrite_pool::defrag::{self, Defragmented};
 use ferrite_pool::holding::Note;
 use ferrite_pool::{Claim, Error as PoolError, Holder, Lock, Pool, Recovery, TagKind, claim};
@@ -287,7 +287,7 @@ impl Store {
         let place = Place::find(path, &image, &found, lose)?;
         let overwrite = place.overwrite;
         let restored = medium::map(&place.lock, None).and_then(|memory| {
-            Ok(backup::restore_from(from, &*memory, Restore { overwrite }, &mut |_| true).map(drop)?)
+            Ok(backup::restore_from(from, &*memory, RestoreOptions { overwrite }, &mut |_| true).map(drop)?)
         });
         // Of a file that was there, a restore that did not finish stays.
         restored.inspect_err(|_| _ = place.is_new.then(|| fs::remove_file(path)))?;
@@ -322,7 +322,7 @@ impl Store {
         listening.map_or(Ok(()), Listening::stop)?;
         let pool = Arc::into_inner(pool);
         let mut pool = pool.ok_or_else(|| Error::Refused("objects of the store are open: drop them first".into()))?;
-        let mut owners = Owners::default();
+        let mut owners = TagOwners::default();
         owners.register(Box::new(ObjectOwner));
         let defragmented = match finish.defragment {
             true => Some(defrag::defrag(&mut pool, &owners, &mut |_| true)?),

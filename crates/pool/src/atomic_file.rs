@@ -35,9 +35,9 @@ const PARTS_MAX: u32 = 64;
 /// Permission bits of a part. The umask may clear some of them.
 const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
 
-/// A file being written. Dropping this before [`Partial::finish`] discards the file.
+/// A file being written. Dropping this before [`AtomicFile::finish`] discards the file.
 #[derive(Debug)]
-pub struct Partial {
+pub struct AtomicFile {
     file: File,
     place: FilePlace,
     /// The part's name, if it has one.
@@ -46,27 +46,27 @@ pub struct Partial {
 
 /// The destination of an output.
 #[derive(Debug)]
-pub enum Output {
+pub enum OutputFile {
     /// A plain file, which takes its name at the end.
-    Whole(Partial),
+    Whole(AtomicFile),
     /// A pipe, a terminal or a device, which keeps its place.
     Stream(File),
 }
 
 /// A new part, and its name, if it has one.
-type Part = (File, Option<OsString>);
+type FilePart = (File, Option<OsString>);
 
-impl Output {
+impl OutputFile {
     /// Begins to write to `path`: a plain file, pipe or device.
     ///
     /// # Errors
-    /// As [`Partial::begin`]; also [`Error::Untrusted`] for another user's pipe or device in a folder that others may
+    /// As [`AtomicFile::begin`]; also [`Error::Untrusted`] for another user's pipe or device in a folder that others may
     /// write to.
     pub fn begin(path: &Path) -> Result<Self> {
         let place = FilePlace::find(path)?;
         match place.look()? {
             Some(there) if !is_file(&there) && !is_folder(&there) => Ok(Self::Stream(place.open_stream(&there)?)),
-            there => Ok(Self::Whole(Partial::at(place, there, FilePlace::make)?)),
+            there => Ok(Self::Whole(AtomicFile::at(place, there, FilePlace::make)?)),
         }
     }
 
@@ -81,7 +81,7 @@ impl Output {
     /// Gives a plain file its name, durable on return. Does nothing to a stream.
     ///
     /// # Errors
-    /// As [`Partial::finish`].
+    /// As [`AtomicFile::finish`].
     pub fn finish(self) -> Result<()> {
         match self {
             Self::Whole(partial) => partial.finish(),
@@ -90,7 +90,7 @@ impl Output {
     }
 }
 
-impl Write for Output {
+impl Write for OutputFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.file().write(bytes)
     }
@@ -100,7 +100,7 @@ impl Write for Output {
     }
 }
 
-impl Partial {
+impl AtomicFile {
     /// Begins to write a plain file at `path`. A symbolic link at `path` stays and is followed, unless another user may
     /// have put it there. Only this user can open the new file, unless it replaces one of this user's files: then it
     /// keeps that file's mode.
@@ -115,7 +115,7 @@ impl Partial {
         Self::at(place, there, FilePlace::make)
     }
 
-    fn at(place: FilePlace, there: Option<Stat>, make: impl FnOnce(&FilePlace) -> Result<Part>) -> Result<Self> {
+    fn at(place: FilePlace, there: Option<Stat>, make: impl FnOnce(&FilePlace) -> Result<FilePart>) -> Result<Self> {
         if there.as_ref().is_some_and(|there| !is_file(there)) {
             let path = place.shown().display();
             return Err(Error::Limit(format!("{path} is no file and would lose its place: name a file")));
@@ -138,7 +138,7 @@ impl Partial {
     /// Gives the file its name. Content and name are durable on return.
     ///
     /// # Errors
-    /// [`Error::Occupied`] if a pool was made there since [`Partial::begin`], [`Error::Medium`] if a system call fails.
+    /// [`Error::Occupied`] if a pool was made there since [`AtomicFile::begin`], [`Error::Medium`] if a system call fails.
     /// The previous file stays, unless only syncing the folder failed.
     pub fn finish(mut self) -> Result<()> {
         let told = |what, error: io::Error| MediumError::io(format!("{what} {}", self.place.shown().display()), error);
@@ -162,7 +162,7 @@ impl Partial {
     }
 }
 
-impl Drop for Partial {
+impl Drop for AtomicFile {
     fn drop(&mut self) {
         if let Some(name) = &self.named {
             // Still locked, so no other writer has removed it and made its own.

@@ -37,18 +37,18 @@ use serde::{Deserialize, Serialize};
 pub use image_file::{backup_to, open_image, restore_from, save_to};
 pub use image_format::VERSION;
 pub use image_tie::ensure_may_replace;
-pub use restore::{Restore, restore, verify};
+pub use restore::{RestoreOptions, restore, verify};
 
 use crate::Progress;
-use crate::chunk_pages::Pages;
+use crate::chunk_pages::ChunkPages;
 use crate::layout::{CHUNK, LANE, LANE_COUNT, LANES, PAGE, is_meta, kind_at};
-use crate::page_allocator::Kind;
+use crate::page_allocator::ChunkUse;
 use crate::{Error, Pool, Result};
-use image_format::{Frame, Header, Tally};
+use image_format::{ImageFrame, ImageHeader, ImageTally};
 
 /// What an image holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Summary {
+pub struct ImageSummary {
     /// Which image it is.
     pub image: [u8; 16],
     /// Which pool it is of.
@@ -74,13 +74,13 @@ pub fn backup(
     out: &mut dyn Write,
     image: [u8; 16],
     watch: &mut dyn FnMut(Progress) -> bool,
-) -> Result<Summary> {
-    write_image(pool, out, image, Writers::Refused, watch)
+) -> Result<ImageSummary> {
+    write_image(pool, out, image, GrantWriters::Refused, watch)
 }
 
 /// What becomes of clients that may store through a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Writers {
+enum GrantWriters {
     Refused,
     Ignored,
 }
@@ -89,21 +89,21 @@ fn write_image(
     pool: &Pool,
     out: &mut dyn Write,
     image: [u8; 16],
-    writers: Writers,
+    writers: GrantWriters,
     watch: &mut dyn FnMut(Progress) -> bool,
-) -> Result<Summary> {
+) -> Result<ImageSummary> {
     pool.check_poison()?;
     pool.grants().reap(pool)?;
     let stamp = Some(image_tie::next_stamp(pool, u16::from_le_bytes([image[0], image[1]]))?);
     // A grant begins with a transaction, so none comes while the pool stands still.
     let frozen = pool.freeze();
-    if writers == Writers::Refused {
+    if writers == GrantWriters::Refused {
         pool.grants().refuse_writers(&frozen.stilled())?;
     }
     pool.lanes().retire(pool.memory())?;
     let superblock = pool.superblock();
     let chunks = used_chunks(pool.memory(), superblock.size / CHUNK)?;
-    let header = Header {
+    let header = ImageHeader {
         image,
         pool: superblock.uuid,
         size: superblock.size,
@@ -111,8 +111,8 @@ fn write_image(
         generation: superblock.generation,
         stamp,
     };
-    let (bytes, mut tally) = Tally::start(&header);
-    let mut writer = Counting { out, bytes: 0 };
+    let (bytes, mut tally) = ImageTally::start(&header);
+    let mut writer = CountingWriter { out, bytes: 0 };
     writer.write(&bytes)?;
     for (done, (chunk, used)) in chunks.iter().enumerate() {
         let frame = read_frame(pool.memory(), *chunk, *used);
@@ -124,15 +124,15 @@ fn write_image(
     }
     writer.write(&tally.trailer())?;
     let used_bytes = chunks.iter().map(|(_, used)| used.count() * PAGE).sum();
-    Ok(Summary { image, pool: header.pool, pool_bytes: header.size, used_bytes, image_bytes: writer.bytes })
+    Ok(ImageSummary { image, pool: header.pool, pool_bytes: header.size, used_bytes, image_bytes: writer.bytes })
 }
 
-struct Counting<'out> {
+struct CountingWriter<'out> {
     out: &'out mut dyn Write,
     bytes: u64,
 }
 
-impl Counting<'_> {
+impl CountingWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.out.write_all(bytes).map_err(|error| MediumError::io("writing the backup image", error))?;
         self.bytes += bytes.len() as u64;
@@ -145,18 +145,18 @@ fn progress(what: &str, done_chunks: u64, chunks: u64) -> Progress {
 }
 
 /// Every chunk in use, with its pages in use, as the medium says: what is taken and not committed is not in use.
-fn used_chunks(memory: &dyn Memory, chunks: u64) -> Result<Vec<(u64, Pages)>> {
+fn used_chunks(memory: &dyn Memory, chunks: u64) -> Result<Vec<(u64, ChunkPages)>> {
     let mut found = Vec::new();
     for chunk in 0..chunks {
         let mut kind = [0];
         memory.load(kind_at(chunk), &mut kind);
-        let kind = Kind::from_byte(kind[0]).filter(|kind| (*kind == Kind::Meta) == is_meta(chunk));
+        let kind = ChunkUse::from_byte(kind[0]).filter(|kind| (*kind == ChunkUse::Meta) == is_meta(chunk));
         let kind = kind.ok_or_else(|| Error::corrupt(format!("the kind of chunk {chunk}"), kind_at(chunk)))?;
         let used = match kind {
-            Kind::Free => Pages::default(),
-            Kind::Normal => Pages::load_bitmap(memory, chunk),
-            Kind::Super => Pages::ALL,
-            Kind::Meta => Pages::ALL.without(superblock_pages(chunk)),
+            ChunkUse::Free => ChunkPages::default(),
+            ChunkUse::Normal => ChunkPages::load_bitmap(memory, chunk),
+            ChunkUse::Super => ChunkPages::ALL,
+            ChunkUse::Meta => ChunkPages::ALL.without(superblock_pages(chunk)),
         };
         if !used.is_empty() {
             found.push((chunk, used));
@@ -166,8 +166,8 @@ fn used_chunks(memory: &dyn Memory, chunks: u64) -> Result<Vec<(u64, Pages)>> {
 }
 
 /// The pages of `chunk` that a restore writes by itself.
-fn superblock_pages(chunk: u64) -> Pages {
-    let mut pages = Pages::default();
+fn superblock_pages(chunk: u64) -> ChunkPages {
+    let mut pages = ChunkPages::default();
     if chunk == 0 {
         pages.insert(0..2);
     }
@@ -175,16 +175,16 @@ fn superblock_pages(chunk: u64) -> Pages {
 }
 
 /// Those with lanes: what is in them is home, so they are zeros in the image (BK1, BK4).
-fn lane_pages(chunk: u64) -> Pages {
-    let mut pages = Pages::default();
+fn lane_pages(chunk: u64) -> ChunkPages {
+    let mut pages = ChunkPages::default();
     if chunk == 0 {
         pages.insert(LANES / PAGE..(LANES + LANE_COUNT as u64 * LANE) / PAGE);
     }
     pages
 }
 
-fn read_frame(memory: &dyn Memory, chunk: u64, used: Pages) -> Frame {
-    let (mut carried, mut content) = (Pages::default(), Vec::new());
+fn read_frame(memory: &dyn Memory, chunk: u64, used: ChunkPages) -> ImageFrame {
+    let (mut carried, mut content) = (ChunkPages::default(), Vec::new());
     let mut bytes = [0; PAGE as usize];
     for page in used.without(lane_pages(chunk)).runs().flatten() {
         memory.load(chunk * CHUNK + page * PAGE, &mut bytes);
@@ -193,7 +193,7 @@ fn read_frame(memory: &dyn Memory, chunk: u64, used: Pages) -> Frame {
             content.extend_from_slice(&bytes);
         }
     }
-    Frame { chunk, used, carried, content }
+    ImageFrame { chunk, used, carried, content }
 }
 
 #[cfg(test)]

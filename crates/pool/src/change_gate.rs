@@ -6,13 +6,13 @@ use parking_lot::{Condvar, Mutex};
 
 /// Open, or closed for a while.
 #[derive(Debug, Default)]
-pub struct Gate {
+pub struct ChangeGate {
     is_closed: AtomicBool,
     closed: Mutex<bool>,
     opened: Condvar,
 }
 
-impl Gate {
+impl ChangeGate {
     /// What `take` gives while the gate is open: a lock or a pin, which is had for as long as something is being stored.
     /// Nothing of it is in hand while this waits.
     #[inline]

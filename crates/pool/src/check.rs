@@ -29,33 +29,33 @@ use std::sync::Arc;
 
 use ferrite_memory::Memory;
 
-pub use check_report::{Finding, Findings, Report, Severity};
-pub use tag_owner::{Moved, Owners, TagOwner};
+pub use check_report::{CheckFinding, PoolCheckReport, Severity, TagFindings};
+pub use tag_owner::{MovedRange, TagOwner, TagOwners};
 
 use crate::Progress;
 use crate::checked_word::salt;
 use crate::layout::{CHUNK, CHUNK_PAGES, SUPERBLOCKS};
-use crate::overlay::Preview;
+use crate::overlay::MemoryOverlay;
 use crate::pool::open_pool::Recovery;
 use crate::redo::Redo;
 use crate::superblock::Superblock;
 use crate::{Error, Pool, Result};
 use check_report::place;
-use table_check::Structure;
+use table_check::TableCheck;
 
 /// Rounds after which a repair gives up: one for each broken page of the tag table, and a few for what that uncovers.
 const ROUNDS_MAX: usize = 64;
 
 /// Checks the pool in `memory`, which nobody has open. Nothing is written (K1).
-pub fn check(memory: &Arc<dyn Memory>, owners: &Owners, watch: &mut dyn FnMut(Progress)) -> Report {
-    let mut report = Report::default();
+pub fn check(memory: &Arc<dyn Memory>, owners: &TagOwners, watch: &mut dyn FnMut(Progress)) -> PoolCheckReport {
+    let mut report = PoolCheckReport::default();
     let Some(superblock) = look_at_copies(&**memory, &mut report, false) else { return report };
-    let preview: Arc<dyn Memory> = Arc::new(Preview::new(Arc::clone(memory)));
+    let preview: Arc<dyn Memory> = Arc::new(MemoryOverlay::new(Arc::clone(memory)));
     match Pool::open_damaged(preview, superblock.boot_id) {
         Ok((pool, recovery, lost)) => {
             report.note_recovery(&recovery);
             report.note_lost(&lost, None);
-            report.findings.extend(Structure::of(pool.memory(), pages(&pool)).into_findings());
+            report.findings.extend(TableCheck::of(pool.memory(), pages(&pool)).into_findings());
             walk(&pool, owners, &mut report, watch);
         }
         Err(error) => report.not_opened(&error),
@@ -64,11 +64,11 @@ pub fn check(memory: &Arc<dyn Memory>, owners: &Owners, watch: &mut dyn FnMut(Pr
 }
 
 /// Checks a pool that is open and maybe at work: it stands still meanwhile. Nothing is written.
-pub fn check_open(pool: &Pool, owners: &Owners, watch: &mut dyn FnMut(Progress)) -> Report {
-    let mut report = Report::default();
+pub fn check_open(pool: &Pool, owners: &TagOwners, watch: &mut dyn FnMut(Progress)) -> PoolCheckReport {
+    let mut report = PoolCheckReport::default();
     let frozen = pool.freeze();
     if look_at_copies(pool.memory(), &mut report, false).is_some() {
-        report.findings.extend(Structure::of(pool.memory(), pages(frozen.pool())).into_findings());
+        report.findings.extend(TableCheck::of(pool.memory(), pages(frozen.pool())).into_findings());
         walk(pool, owners, &mut report, watch);
     }
     report
@@ -83,15 +83,15 @@ pub fn check_open(pool: &Pool, owners: &Owners, watch: &mut dyn FnMut(Progress))
 /// so. A pool that cannot be opened at first is no error but told in the report.
 pub fn repair(
     memory: &Arc<dyn Memory>,
-    owners: &Owners,
+    owners: &TagOwners,
     lose: &[String],
     watch: &mut dyn FnMut(Progress),
-) -> Result<Report> {
-    let first = check(memory, &Owners::none(), &mut |_| ());
+) -> Result<PoolCheckReport> {
+    let first = check(memory, &TagOwners::none(), &mut |_| ());
     if !first.opened {
         return Ok(first);
     }
-    let (mut report, mut kept) = (Report::default(), BTreeSet::from_iter(lose));
+    let (mut report, mut kept) = (PoolCheckReport::default(), BTreeSet::from_iter(lose));
     let Some(superblock) = look_at_copies(&**memory, &mut report, true) else { return Ok(first) };
     for round in 0..ROUNDS_MAX {
         let (pool, recovery, lost) = Pool::open_damaged(Arc::clone(memory), superblock.boot_id)?;
@@ -99,7 +99,7 @@ pub fn repair(
             report.note_recovery(&recovery);
         }
         report.note_lost(&lost, Some("given up: all others were applied; what it alone changed is lost"));
-        let structure = Structure::of(pool.memory(), pages(&pool)).losing_only(lose);
+        let structure = TableCheck::of(pool.memory(), pages(&pool)).losing_only(lose);
         kept.retain(|name| !structure.may_lose(name));
         if structure.has_repairs() {
             report.findings.extend(structure.repair(&pool)?);
@@ -121,7 +121,7 @@ fn pages(pool: &Pool) -> u64 {
 
 /// The superblock, or `None` where it is told that there is none to work with; and what there are two of. `mends`: the
 /// pool is opened for writing next, which writes both anew.
-fn look_at_copies(memory: &dyn Memory, report: &mut Report, mends: bool) -> Option<Superblock> {
+fn look_at_copies(memory: &dyn Memory, report: &mut PoolCheckReport, mends: bool) -> Option<Superblock> {
     let current = match Superblock::read(memory) {
         Ok(current) => current,
         Err(error) => {
@@ -150,8 +150,8 @@ fn look_at_copies(memory: &dyn Memory, report: &mut Report, mends: bool) -> Opti
 }
 
 /// Lets each tag's owner walk it.
-fn walk(pool: &Pool, owners: &Owners, report: &mut Report, watch: &mut dyn FnMut(Progress)) {
-    let visit = |owner: &dyn TagOwner, tag: &crate::Tag, findings: &mut Findings<'_>| {
+fn walk(pool: &Pool, owners: &TagOwners, report: &mut PoolCheckReport, watch: &mut dyn FnMut(Progress)) {
+    let visit = |owner: &dyn TagOwner, tag: &crate::Tag, findings: &mut TagFindings<'_>| {
         owner.walk(pool, tag, findings);
         Ok(())
     };
@@ -161,9 +161,9 @@ fn walk(pool: &Pool, owners: &Owners, report: &mut Report, watch: &mut dyn FnMut
 /// As [`walk`], and the owners repair what they can, but in tags that are `entangled` (K6).
 fn walk_and_repair(
     pool: &Pool,
-    owners: &Owners,
+    owners: &TagOwners,
     entangled: &BTreeSet<String>,
-    report: &mut Report,
+    report: &mut PoolCheckReport,
     watch: &mut dyn FnMut(Progress),
 ) -> Result<()> {
     each_tag(pool, owners, report, watch, &|owner, tag, findings| {
@@ -175,20 +175,20 @@ fn walk_and_repair(
     })
 }
 
-type Visit<'a> = dyn Fn(&dyn TagOwner, &crate::Tag, &mut Findings<'_>) -> Result<()> + 'a;
+type TagVisit<'a> = dyn Fn(&dyn TagOwner, &crate::Tag, &mut TagFindings<'_>) -> Result<()> + 'a;
 
 fn each_tag(
     pool: &Pool,
-    owners: &Owners,
-    report: &mut Report,
+    owners: &TagOwners,
+    report: &mut PoolCheckReport,
     watch: &mut dyn FnMut(Progress),
-    visit: &Visit<'_>,
+    visit: &TagVisit<'_>,
 ) -> Result<()> {
     let tags = pool.tags();
     let (mut done, total) = (0, tags.iter().map(|tag| tag.size).fold(0, u64::saturating_add));
     report.set_sizes(tags.len(), pool.usage());
     for tag in &tags {
-        let mut findings = Findings::new(&mut report.findings, &tag.name);
+        let mut findings = TagFindings::new(&mut report.findings, &tag.name);
         match owners.of(tag.kind) {
             Some(owner) => visit(owner, tag, &mut findings)?,
             None if owners.are_none() => {}
@@ -203,10 +203,10 @@ fn each_tag(
     Ok(())
 }
 
-impl Report {
+impl PoolCheckReport {
     fn not_opened(&mut self, error: &Error) {
         self.opened = false;
-        self.findings.push(Finding {
+        self.findings.push(CheckFinding {
             severity: Severity::Error,
             what: format!("it cannot be opened, so it was not touched: {error}"),
             at: place(error),
@@ -218,12 +218,12 @@ impl Report {
     /// Tells of a spare copy that is damaged.
     fn note_copy(&mut self, at: u64, what: String, mends: bool) {
         let (severity, repaired) = (Severity::Warning, mends.then(|| "written anew".into()));
-        self.findings.push(Finding { severity, what, at: Some(at), tag: None, repaired });
+        self.findings.push(CheckFinding { severity, what, at: Some(at), tag: None, repaired });
     }
 
     /// Tells of transactions that damage of the lanes took (lane L7).
     fn note_lost(&mut self, lost: &[Error], done: Option<&str>) {
-        self.findings.extend(lost.iter().map(|error| Finding {
+        self.findings.extend(lost.iter().map(|error| CheckFinding {
             severity: Severity::Error,
             what: format!("what was committed is lost: {error}"),
             at: place(error),
@@ -235,7 +235,7 @@ impl Report {
     fn note_recovery(&mut self, recovery: &Recovery) {
         if !recovery.clean {
             let count = recovery.replay.transactions;
-            self.findings.push(Finding {
+            self.findings.push(CheckFinding {
                 severity: Severity::Note,
                 what: format!("it was not closed in order; {count} transactions were to be replayed"),
                 at: None,

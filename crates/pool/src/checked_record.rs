@@ -29,9 +29,9 @@ pub const fn footprint(payload_bytes: usize) -> usize {
 
 /// A record being written: room for the header, then the payload as the caller appends it.
 #[derive(Debug)]
-pub struct Draft(Vec<u8>);
+pub struct RecordDraft(Vec<u8>);
 
-impl Default for Draft {
+impl Default for RecordDraft {
     fn default() -> Self {
         let mut record = Vec::with_capacity(USUAL_BYTES);
         record.resize(HEADER, 0);
@@ -39,7 +39,7 @@ impl Default for Draft {
     }
 }
 
-impl Draft {
+impl RecordDraft {
     /// Appends to the payload.
     pub fn push(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
@@ -100,14 +100,14 @@ pub fn compose<const WORDS: usize>(
 
 /// A record that verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct CheckedRecord {
     /// Its sequence number.
     pub sequence: u64,
     /// Its payload.
     pub payload: Vec<u8>,
 }
 
-impl Record {
+impl CheckedRecord {
     /// The record at the start of `bytes`, if there is one that verifies (R1, R2). `bytes` may be anything.
     pub fn parse(salt: u32, bytes: &[u8]) -> Option<Self> {
         let (crc, len, sequence) = header(bytes)?;

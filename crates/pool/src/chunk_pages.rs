@@ -10,15 +10,15 @@ use crate::layout::{CHUNK_PAGES, bitmap_at};
 /// A set of the 512 pages of a chunk, laid out as the bitmap on the medium is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(transparent)]
-pub(crate) struct Pages([u8; CHUNK_PAGES as usize / 8]);
+pub(crate) struct ChunkPages([u8; CHUNK_PAGES as usize / 8]);
 
-impl Default for Pages {
+impl Default for ChunkPages {
     fn default() -> Self {
         Self([0; CHUNK_PAGES as usize / 8])
     }
 }
 
-impl Pages {
+impl ChunkPages {
     /// Every page.
     pub const ALL: Self = Self([0xff; CHUNK_PAGES as usize / 8]);
 

@@ -5,13 +5,13 @@ use std::ops::Range;
 use ferrite_memory::{ByteCount, Memory, Scheme, Span};
 
 use crate::checked_word::salt;
-use crate::lane::Lanes;
+use crate::lane::LaneSet;
 use crate::layout::{
     CHUNK, CHUNK_PAGES, GRANT_SLOTS, GRANTS, LANES, MEMBERS, POOL_BYTES_MIN, SLOT, TAGS, bitmap_at, is_meta, kind_at,
 };
-use crate::page_allocator::Kind;
+use crate::page_allocator::ChunkUse;
 use crate::pool::Pool;
-use crate::superblock::{FIRST_VERSION, State, Superblock};
+use crate::superblock::{FIRST_VERSION, PoolState, Superblock};
 use crate::tag_table::encode_header;
 use crate::{Error, Result};
 
@@ -41,14 +41,14 @@ impl Pool {
         memory.zero(Span::new(MEMBERS, GRANTS + GRANT_SLOTS * SLOT - MEMBERS), Scheme::Nt);
         memory.zero(Span::new(TAGS, LANES - TAGS), Scheme::Nt);
         memory.store(TAGS, &encode_header(0), Scheme::Nt);
-        Lanes::format(memory, salt(&format.uuid));
+        LaneSet::format(memory, salt(&format.uuid));
         memory.settle()?;
         let mut superblock = Superblock {
             version: FIRST_VERSION,
             generation: 0,
             uuid: format.uuid,
             size: chunks * CHUNK,
-            state: State::Clean,
+            state: PoolState::Clean,
             boot_id: format.boot_id,
             image: [0; 16],
             trusted: 0,
@@ -83,7 +83,7 @@ pub(crate) fn reserve_tables(memory: &dyn Memory, chunks: Range<u64>) -> Result<
 /// next settle.
 pub(crate) fn add_chunks(memory: &dyn Memory, chunks: Range<u64>) {
     for chunk in chunks {
-        let kind = if is_meta(chunk) { Kind::Meta } else { Kind::Free };
+        let kind = if is_meta(chunk) { ChunkUse::Meta } else { ChunkUse::Free };
         memory.store(kind_at(chunk), &[kind as u8], Scheme::Flush);
         memory.zero(Span::new(bitmap_at(chunk), CHUNK_PAGES / 8), Scheme::Nt);
     }

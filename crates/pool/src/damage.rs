@@ -4,7 +4,7 @@ use crate::Error;
 
 /// Something on the medium that cannot be read, and the slot to clear to be rid of it.
 #[derive(Debug)]
-pub struct Damage {
+pub struct TableDamage {
     /// What is wrong and where.
     pub error: Error,
     /// The slot that is damaged, or the page that cannot be reached.

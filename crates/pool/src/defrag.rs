@@ -41,13 +41,13 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::Progress;
-use crate::check::Owners;
+use crate::check::TagOwners;
 use crate::layout::{CHUNK, CHUNK_PAGES};
-use crate::page_allocator::Kind;
+use crate::page_allocator::ChunkUse;
 use crate::{Error, Pool, Result, overflow};
 
-use pool_survey::{Refused, Survey, bytes, is_refusal};
-use sweep::{Sweep, loose};
+use pool_survey::{PoolSurvey, RefusedTags, bytes, is_refusal};
+use sweep::{MoveSweep, loose};
 
 /// Rounds after which it ends in any case.
 const ROUNDS_MAX: usize = 16;
@@ -69,7 +69,7 @@ pub struct Scatter {
 
 /// What stayed where it was.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Left {
+pub struct LeftInPlace {
     /// The tag; none where it is about the pool.
     pub tag: Option<String>,
     /// Why.
@@ -88,7 +88,7 @@ pub struct Defragmented {
     /// Transactions that were committed.
     pub transactions: u64,
     /// What stayed where it was although it may be scattered.
-    pub left: Vec<Left>,
+    pub left: Vec<LeftInPlace>,
 }
 
 impl Scatter {
@@ -98,7 +98,7 @@ impl Scatter {
         let lens = || move_plan::free_runs(&idle).map(|run| run.len() as u64);
         Self {
             extents: pool.tags().iter().map(|tag| tag.extents.len() as u64).sum(),
-            page_chunks: kinds.iter().zip(&idle).filter(|(kind, idle)| **kind == Kind::Normal && !**idle).count()
+            page_chunks: kinds.iter().zip(&idle).filter(|(kind, idle)| **kind == ChunkUse::Normal && !**idle).count()
                 as u64,
             free_bytes: pool.usage().free_bytes,
             free_runs: lens().count() as u64,
@@ -118,8 +118,8 @@ impl Scatter {
 /// # Errors
 /// As [`Pool`] says, or [`Error::Cancelled`] where `watch` says so. A pool or a host too full to move
 /// anything, and tags that must stay where they are, are no errors but told in the report.
-pub fn defrag(pool: &mut Pool, owners: &Owners, watch: &mut dyn FnMut(Progress) -> bool) -> Result<Defragmented> {
-    let mut defrag = Defrag::new(pool, owners)?;
+pub fn defrag(pool: &mut Pool, owners: &TagOwners, watch: &mut dyn FnMut(Progress) -> bool) -> Result<Defragmented> {
+    let mut defrag = Defragmenter::new(pool, owners)?;
     while defrag.step()? {
         if !watch(defrag.progress()) {
             return Err(Error::Cancelled("the defragmentation"));
@@ -129,12 +129,12 @@ pub fn defrag(pool: &mut Pool, owners: &Owners, watch: &mut dyn FnMut(Progress) 
 }
 
 /// A defragmentation, step by step.
-pub struct Defrag<'a> {
+pub struct Defragmenter<'a> {
     pool: &'a mut Pool,
-    owners: &'a Owners,
-    refused: Refused,
+    owners: &'a TagOwners,
+    refused: RefusedTags,
     gave_up: Option<String>,
-    stage: Stage,
+    stage: DefragStage,
     rounds: usize,
     before: Scatter,
     /// How scattered the pool was when the round began.
@@ -144,7 +144,7 @@ pub struct Defrag<'a> {
 }
 
 /// What comes next.
-enum Stage {
+enum DefragStage {
     Begin,
     /// Tags with extents that lie side by side.
     Join(Vec<Arc<str>>),
@@ -152,24 +152,24 @@ enum Stage {
     /// Tags whose lists of extents are in chunks that are given up.
     Lists(Vec<Arc<str>>, BTreeSet<u64>),
     Chunks,
-    Sweep(Box<Sweep>),
+    Sweep(Box<MoveSweep>),
     /// Another round, or not.
     End,
     Done,
 }
 
 /// Makes a plan, if there is a better one than what is there.
-type Planner = fn(&Survey) -> Option<move_plan::Plan>;
+type MovePlanner = fn(&PoolSurvey) -> Option<move_plan::MovePlan>;
 
-impl<'a> Defrag<'a> {
+impl<'a> Defragmenter<'a> {
     /// One that has not begun.
     ///
     /// # Errors
     /// [`Error::Poisoned`].
-    pub fn new(pool: &'a mut Pool, owners: &'a Owners) -> Result<Self> {
+    pub fn new(pool: &'a mut Pool, owners: &'a TagOwners) -> Result<Self> {
         pool.check_poison()?;
         let before = Scatter::of(pool);
-        let (refused, gave_up, stage) = (Refused::new(), None, Stage::Begin);
+        let (refused, gave_up, stage) = (RefusedTags::new(), None, DefragStage::Begin);
         Ok(Self {
             pool,
             owners,
@@ -190,8 +190,8 @@ impl<'a> Defrag<'a> {
     /// As [`Pool`] says.
     pub fn step(&mut self) -> Result<bool> {
         let mut has_moved = false;
-        while !has_moved && !matches!(self.stage, Stage::Done) {
-            let stage = std::mem::replace(&mut self.stage, Stage::Done);
+        while !has_moved && !matches!(self.stage, DefragStage::Done) {
+            let stage = std::mem::replace(&mut self.stage, DefragStage::Done);
             (self.stage, has_moved) = self.pass(stage)?;
         }
         Ok(has_moved)
@@ -200,7 +200,7 @@ impl<'a> Defrag<'a> {
     /// How far the round's present part has come.
     pub fn progress(&self) -> Progress {
         let (done, total, what) = match &self.stage {
-            Stage::Sweep(sweep) => (sweep.done_pages, sweep.all_pages, sweep.what()),
+            DefragStage::Sweep(sweep) => (sweep.done_pages, sweep.all_pages, sweep.what()),
             _ => (0, 0, "joining extents"),
         };
         Progress { done: bytes(done), total: bytes(total), what: what.into() }
@@ -208,8 +208,9 @@ impl<'a> Defrag<'a> {
 
     /// What has been done so far.
     pub fn report(&self) -> Defragmented {
-        let refused = self.refused.iter().map(|(tag, why)| Left { tag: Some(tag.to_string()), why: why.clone() });
-        let gave_up = self.gave_up.iter().map(|why| Left { tag: None, why: why.clone() });
+        let refused =
+            self.refused.iter().map(|(tag, why)| LeftInPlace { tag: Some(tag.to_string()), why: why.clone() });
+        let gave_up = self.gave_up.iter().map(|why| LeftInPlace { tag: None, why: why.clone() });
         Defragmented {
             before: self.before,
             after: Scatter::of(self.pool),
@@ -220,55 +221,55 @@ impl<'a> Defrag<'a> {
     }
 
     /// What comes after `stage`, and whether a transaction was committed.
-    fn pass(&mut self, stage: Stage) -> Result<(Stage, bool)> {
+    fn pass(&mut self, stage: DefragStage) -> Result<(DefragStage, bool)> {
         Ok(match stage {
-            Stage::Begin => {
+            DefragStage::Begin => {
                 self.rounds += 1;
                 (self.round, self.gave_up) = (Scatter::of(self.pool), None);
-                (Stage::Join(self.joinable()), false)
+                (DefragStage::Join(self.joinable()), false)
             }
-            Stage::Join(mut names) => match names.pop() {
-                Some(name) => (Stage::Join(names), self.list_anew(&name, &self.all_rooms())?),
-                None => (Stage::Pages, false),
+            DefragStage::Join(mut names) => match names.pop() {
+                Some(name) => (DefragStage::Join(names), self.list_anew(&name, &self.all_rooms())?),
+                None => (DefragStage::Pages, false),
             },
-            Stage::Pages => (self.plan(move_plan::pages, Stage::Chunks), false),
-            Stage::Sweep(sweep) => self.pass_sweep(sweep)?,
-            Stage::Lists(mut names, kept) => match names.pop() {
+            DefragStage::Pages => (self.plan(move_plan::pages, DefragStage::Chunks), false),
+            DefragStage::Sweep(sweep) => self.pass_sweep(sweep)?,
+            DefragStage::Lists(mut names, kept) => match names.pop() {
                 Some(name) => {
                     let is_out = self.list_chunks(&name)?.iter().any(|chunk| !kept.contains(chunk));
                     let has_moved = is_out && self.list_anew(&name, &kept.iter().copied().collect::<Vec<_>>())?;
-                    (Stage::Lists(names, kept), has_moved)
+                    (DefragStage::Lists(names, kept), has_moved)
                 }
-                None => (Stage::Chunks, false),
+                None => (DefragStage::Chunks, false),
             },
-            Stage::Chunks => (self.plan(move_plan::chunks, Stage::End), false),
-            Stage::End if self.rounds < ROUNDS_MAX && Scatter::of(self.pool).cost() < self.round.cost() => {
-                (Stage::Begin, false)
+            DefragStage::Chunks => (self.plan(move_plan::chunks, DefragStage::End), false),
+            DefragStage::End if self.rounds < ROUNDS_MAX && Scatter::of(self.pool).cost() < self.round.cost() => {
+                (DefragStage::Begin, false)
             }
-            Stage::End | Stage::Done => (Stage::Done, false),
+            DefragStage::End | DefragStage::Done => (DefragStage::Done, false),
         })
     }
 
     /// A sweep by the plan that `planner` makes, or what comes `instead`.
-    fn plan(&mut self, planner: Planner, instead: Stage) -> Stage {
-        let survey = Survey::of(self.pool, self.owners, &mut self.refused);
+    fn plan(&mut self, planner: MovePlanner, instead: DefragStage) -> DefragStage {
+        let survey = PoolSurvey::of(self.pool, self.owners, &mut self.refused);
         match planner(&survey) {
-            Some(plan) => Stage::Sweep(Box::new(Sweep::new(survey, plan))),
+            Some(plan) => DefragStage::Sweep(Box::new(MoveSweep::new(survey, plan))),
             None => instead,
         }
     }
 
-    fn pass_sweep(&mut self, mut sweep: Box<Sweep>) -> Result<(Stage, bool)> {
+    fn pass_sweep(&mut self, mut sweep: Box<MoveSweep>) -> Result<(DefragStage, bool)> {
         let refused = self.refused.len();
         match self.sweep(&mut sweep) {
-            Ok(true) => Ok((Stage::Sweep(sweep), true)),
+            Ok(true) => Ok((DefragStage::Sweep(sweep), true)),
             Ok(false) => {
                 let kept = sweep.into_kept();
                 let names = || self.pool.tags().iter().map(|tag| tag.name.as_str().into()).collect();
-                Ok((if kept.is_empty() { Stage::End } else { Stage::Lists(names(), kept) }, false))
+                Ok((if kept.is_empty() { DefragStage::End } else { DefragStage::Lists(names(), kept) }, false))
             }
             // It stays from now on, and what was planned with it is planned anew.
-            Err(_) if self.refused.len() > refused => Ok((Stage::Begin, false)),
+            Err(_) if self.refused.len() > refused => Ok((DefragStage::Begin, false)),
             Err(error) => Err(error),
         }
     }

@@ -32,7 +32,7 @@ pub enum Zone {
 
 /// A run of pages in the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(from = "Told", into = "Told")]
+#[serde(from = "ExtentTuple", into = "ExtentTuple")]
 pub struct Extent {
     /// First page, counted from the start of the pool.
     pub page: u64,
@@ -69,15 +69,15 @@ impl Extent {
 }
 
 /// An extent as a message carries it: page, pages, role, and whether it is of the super zone.
-type Told = (u64, u32, u8, bool);
+type ExtentTuple = (u64, u32, u8, bool);
 
-impl From<Told> for Extent {
-    fn from((page, pages, role, is_super): Told) -> Self {
+impl From<ExtentTuple> for Extent {
+    fn from((page, pages, role, is_super): ExtentTuple) -> Self {
         Self { page, pages, role: Role(role), zone: if is_super { Zone::Super } else { Zone::Normal } }
     }
 }
 
-impl From<Extent> for Told {
+impl From<Extent> for ExtentTuple {
     fn from(it: Extent) -> Self {
         (it.page, it.pages, it.role.0, it.zone == Zone::Super)
     }
@@ -109,7 +109,7 @@ pub(crate) fn dropped(extents: &[Extent], keep: &[Extent]) -> Option<Vec<Extent>
 /// An extent on the medium.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy, Debug)]
 #[repr(C)]
-pub(crate) struct Media {
+pub(crate) struct ExtentMedia {
     page: U64,
     pages: U32,
     role: u8,
@@ -117,7 +117,7 @@ pub(crate) struct Media {
     reserved: [u8; 2],
 }
 
-impl From<Extent> for Media {
+impl From<Extent> for ExtentMedia {
     fn from(extent: Extent) -> Self {
         Self {
             page: extent.page.into(),
@@ -129,7 +129,7 @@ impl From<Extent> for Media {
     }
 }
 
-impl Media {
+impl ExtentMedia {
     /// The extent, if it can be one of a pool of `pages` pages.
     pub fn extent(self, pages: u64) -> Option<Extent> {
         let zone = match self.zone {

@@ -24,7 +24,7 @@ use crate::grant::slot::GrantId;
 use crate::pool::Pool;
 use crate::{Error, Result};
 
-use frozen_services::{Freezers, Services, add};
+use frozen_services::{Freezers, FrozenServices, add};
 
 pub use frozen_services::Freeze;
 
@@ -33,20 +33,20 @@ pub struct Frozen<'pool> {
     pool: &'pool Pool,
     // Dropped in this order: transactions go on, then services, then who asks them, then fronts.
     _gate: RwLockWriteGuard<'pool, ()>,
-    stopped: Stopped<'pool>,
+    stopped: StoppedServices<'pool>,
     _asking: RwLockWriteGuard<'pool, ()>,
-    _fronts: Stopped<'pool>,
-    _more_fronts: MutexGuard<'pool, Services>,
+    _fronts: StoppedServices<'pool>,
+    _more_fronts: MutexGuard<'pool, FrozenServices>,
 }
 
 /// Services that were stopped, in order.
-struct Stopped<'pool> {
+struct StoppedServices<'pool> {
     all: &'pool Freezers,
-    services: Services,
+    services: FrozenServices,
 }
 
-impl<'pool> Stopped<'pool> {
-    fn stop(all: &'pool Freezers, services: Services) -> Self {
+impl<'pool> StoppedServices<'pool> {
+    fn stop(all: &'pool Freezers, services: FrozenServices) -> Self {
         let mut stopped = Self { all, services: Vec::new() };
         for service in services {
             if all.tell(&service, |service| service.freeze()).is_some() {
@@ -57,7 +57,7 @@ impl<'pool> Stopped<'pool> {
     }
 }
 
-impl Drop for Stopped<'_> {
+impl Drop for StoppedServices<'_> {
     fn drop(&mut self) {
         while let Some(service) = self.services.pop() {
             self.all.tell(&service, |service| service.thaw());
@@ -130,9 +130,9 @@ impl Pool {
     pub fn freeze(&self) -> Frozen<'_> {
         let all = self.freezers();
         let more_fronts = all.fronts.lock();
-        let fronts = Stopped::stop(all, more_fronts.clone());
+        let fronts = StoppedServices::stop(all, more_fronts.clone());
         let asking = all.asking.write();
-        let stopped = Stopped::stop(all, all.services());
+        let stopped = StoppedServices::stop(all, all.services());
         let gate = all.gate.write();
         Frozen { pool: self, _gate: gate, stopped, _asking: asking, _fronts: fronts, _more_fronts: more_fronts }
     }
@@ -141,7 +141,7 @@ impl Pool {
 impl Frozen<'_> {
     /// Grants whose clients stand still too.
     pub(crate) fn stilled(&self) -> Vec<GrantId> {
-        let Stopped { all, services } = &self.stopped;
+        let StoppedServices { all, services } = &self.stopped;
         services.iter().filter_map(|service| all.tell(service, |service| service.stilled())).flatten().collect()
     }
 

@@ -48,8 +48,8 @@ use crate::transaction::Transaction;
 use crate::{Error, Result, overflow};
 
 use coverage::Coverage;
-use register::Live;
-use slot::Record;
+use register::LiveGrant;
+use slot::GrantRecord;
 
 pub use clients::ensure_no_clients;
 pub use grants::Grants;
@@ -192,10 +192,10 @@ impl Pool {
     fn record(&self, mut transaction: Transaction<'_>, ask: &Ask<'_>, id: GrantId, slot: u64) -> Result<Granted> {
         let piping = |e: io::Error| Error::Medium(ferrite_memory::Error::io("making the notice of a grant", e));
         let (notice, bell) = io::pipe().map_err(piping)?;
-        let record = Record::new(id, ask)?;
+        let record = GrantRecord::new(id, ask)?;
         let overflow = self.take_overflow(&mut transaction, &record)?;
         transaction.write(slot, &record.encode(overflow.first().map_or(0, |page| page.span().at)));
-        let mut live = Live::new(slot, ask.process.clone(), record, overflow).with_bell(bell);
+        let mut live = LiveGrant::new(slot, ask.process.clone(), record, overflow).with_bell(bell);
         // A reap that met a process that has ended already would commit the end before the beginning.
         live.unsettled = true;
         self.grants().0.lock().enrol(id, live);
@@ -205,7 +205,7 @@ impl Pool {
     }
 
     /// Pages for the extents that do not fit the slot, durable before it points at them.
-    fn take_overflow(&self, transaction: &mut Transaction<'_>, record: &Record) -> Result<Vec<Extent>> {
+    fn take_overflow(&self, transaction: &mut Transaction<'_>, record: &GrantRecord) -> Result<Vec<Extent>> {
         let rest = record.rest();
         let count = overflow::count(rest);
         if count == 0 {

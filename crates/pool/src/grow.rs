@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::create_pool::{add_chunks, reserve_tables};
 use crate::layout::CHUNK;
-use crate::superblock::{State, Superblock};
+use crate::superblock::{PoolState, Superblock};
 use crate::{Error, Pool, Result};
 
 /// What became of the size of a pool.
@@ -39,7 +39,7 @@ pub struct Grown {
 /// As [`Pool::open`]. A restore that has not finished ([`Error::Restoring`]) takes the whole memory by itself.
 pub fn grow(memory: &Arc<dyn Memory>, boot_id: [u8; 16]) -> Result<Grown> {
     let found = Superblock::read(&**memory)?;
-    if found.state == State::Restoring {
+    if found.state == PoolState::Restoring {
         return Err(Error::Restoring);
     }
     let (before_bytes, after_bytes) = (found.size, memory.size() / CHUNK * CHUNK);

@@ -38,7 +38,7 @@ use crate::extent::{Role, Stream};
 use crate::freeze::Freeze;
 use crate::grant::Process;
 use crate::lock::Lock;
-use crate::page_allocator::Need;
+use crate::page_allocator::SpaceNeed;
 use crate::poison::Poison;
 use crate::tag::Tag;
 use crate::{Error, Pool, Result, TagChange};
@@ -245,7 +245,7 @@ impl Holding {
 fn widen(pool: &Pool, tag: &Tag, parts: &[Part]) -> Result<Arc<Tag>> {
     let has = |role| Stream::new(&tag.extents, role).len();
     let lack = parts.iter().map(|part| Part { bytes: part.bytes.saturating_sub(has(part.role)), ..*part });
-    let add: Vec<Need> = lack.flat_map(Part::needs).collect();
+    let add: Vec<SpaceNeed> = lack.flat_map(Part::needs).collect();
     let (size, attributes) = (tag.size, tag.attributes);
     pool.change_tag(tag, &TagChange { size, attributes, add: &add, keep: &tag.extents }, |_| Ok(()))
 }

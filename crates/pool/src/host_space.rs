@@ -5,7 +5,7 @@ use ferrite_memory::{Error as MediumError, Span};
 use crate::Progress;
 use crate::extent::{Extent, Role, Zone};
 use crate::layout::{CHUNK, CHUNK_PAGES};
-use crate::page_allocator::Need;
+use crate::page_allocator::SpaceNeed;
 use crate::{Error, Pool, Result};
 
 /// Pages that the host is asked for at once, 32 MiB of them: between two such pieces the caller may stop it. In each the
@@ -13,18 +13,18 @@ use crate::{Error, Pool, Result};
 const PIECE_PAGES: u32 = 16 * CHUNK_PAGES as u32;
 
 /// Called with how far the host has given what it is asked for; returns whether to go on.
-pub type Watch<'a> = &'a mut dyn FnMut(Progress) -> bool;
+pub type ProgressWatch<'a> = &'a mut dyn FnMut(Progress) -> bool;
 
 /// A long request to the host, which its caller watches and may stop.
-pub(crate) struct Watched<'a> {
-    watch: Watch<'a>,
+pub(crate) struct WatchedRequest<'a> {
+    watch: ProgressWatch<'a>,
     done_bytes: u64,
     total_bytes: u64,
 }
 
-impl<'a> Watched<'a> {
+impl<'a> WatchedRequest<'a> {
     /// Returns a count of `total_bytes` at zero.
-    pub fn new(total_bytes: u64, watch: Watch<'a>) -> Self {
+    pub fn new(total_bytes: u64, watch: ProgressWatch<'a>) -> Self {
         Self { watch, done_bytes: 0, total_bytes }
     }
 
@@ -38,14 +38,14 @@ impl<'a> Watched<'a> {
 
 /// What a full host was asked for.
 #[derive(Default)]
-struct Tried {
+struct HostAttempt {
     /// It has storage behind these.
     had: Vec<Extent>,
     /// And not behind all of these, which nobody has any more.
     refused: Vec<Extent>,
 }
 
-impl Tried {
+impl HostAttempt {
     /// Adds what is had, to the extents from the one numbered `first_new` on.
     fn add(&mut self, part: Extent, first_new: usize) {
         match self.had[first_new..].last_mut() {
@@ -58,9 +58,9 @@ impl Tried {
 impl Pool {
     /// Takes space for `needs`, in DRAM alone, with the host's promise for it, all or nothing. `watch` may stop it with
     /// [`Error::Cancelled`].
-    pub(crate) fn take_promised(&self, needs: &[Need], watch: Watch<'_>) -> Result<Vec<Extent>> {
+    pub(crate) fn take_promised(&self, needs: &[SpaceNeed], watch: ProgressWatch<'_>) -> Result<Vec<Extent>> {
         let first = self.space().take(needs)?;
-        let mut watched = Watched::new(first.iter().map(|extent| extent.span().len).sum(), watch);
+        let mut watched = WatchedRequest::new(first.iter().map(|extent| extent.span().len).sum(), watch);
         let Err(why) = self.promise(&first, &mut watched) else { return Ok(first) };
         if !is_no_space(&why) {
             self.give_up(&first);
@@ -73,10 +73,10 @@ impl Pool {
     }
 
     /// As [`Pool::take_promised`] on a host that is full: chunks that it has storage behind can still be had.
-    fn take_kept(&self, needs: &[Need], watched: &mut Watched<'_>) -> Result<Vec<Extent>> {
-        let mut tried = Tried::default();
+    fn take_kept(&self, needs: &[SpaceNeed], watched: &mut WatchedRequest<'_>) -> Result<Vec<Extent>> {
+        let mut tried = HostAttempt::default();
         let done = needs.iter().try_for_each(|need| self.take_kept_for(*need, &mut tried, watched));
-        let Tried { mut had, mut refused } = tried;
+        let HostAttempt { mut had, mut refused } = tried;
         if done.is_err() {
             self.space().give_back(&had);
             refused.append(&mut had);
@@ -85,7 +85,12 @@ impl Pool {
         done.map(|()| had)
     }
 
-    fn take_kept_for(&self, mut need: Need, tried: &mut Tried, watched: &mut Watched<'_>) -> Result<()> {
+    fn take_kept_for(
+        &self,
+        mut need: SpaceNeed,
+        tried: &mut HostAttempt,
+        watched: &mut WatchedRequest<'_>,
+    ) -> Result<()> {
         let first_new = tried.had.len();
         while need.bytes > 0 {
             let found = self.space().take_kept_first(&[need])?;
@@ -101,8 +106,8 @@ impl Pool {
         &self,
         parts: &[Extent],
         first_new: usize,
-        tried: &mut Tried,
-        watched: &mut Watched<'_>,
+        tried: &mut HostAttempt,
+        watched: &mut WatchedRequest<'_>,
     ) -> Result<u64> {
         let mut refused_bytes = 0;
         for (i, part) in parts.iter().enumerate() {
@@ -123,7 +128,7 @@ impl Pool {
     }
 
     /// Has the host promise storage for all of `extents`. What it gave before it refused stays until they are given up.
-    pub(crate) fn promise(&self, extents: &[Extent], watched: &mut Watched<'_>) -> Result<()> {
+    pub(crate) fn promise(&self, extents: &[Extent], watched: &mut WatchedRequest<'_>) -> Result<()> {
         extents.iter().flat_map(|extent| pieces(*extent, PIECE_PAGES)).try_for_each(|piece| {
             self.memory().reserve(chunks_around(piece))?;
             self.space().note_bare(chunks_of(&piece), false);

@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use ferrite_memory::{Memory, Scheme, Span, spin_until};
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::checked_record::{Draft, HEADER, footprint};
+use crate::checked_record::{HEADER, RecordDraft, footprint};
 use crate::checked_word::seal;
 use crate::layout::{LANE, LANE_COUNT, LANES, RETIRED};
 use crate::operation::apply;
@@ -38,7 +38,7 @@ use crate::{Error, Result};
 mod home_lines;
 pub(crate) mod lane_content;
 
-use home_lines::Home;
+use home_lines::HomeLines;
 
 /// Largest payload of one transaction in bytes.
 pub const PAYLOAD_BYTES_MAX: usize = 32 << 10;
@@ -47,29 +47,29 @@ pub const PAYLOAD_BYTES_MAX: usize = 32 << 10;
 const STARTING: u64 = u64::MAX;
 
 #[derive(Debug, Default)]
-struct Writer {
+struct LaneWriter {
     used: u64,
     last: u64,
 }
 
 #[derive(Debug, Default)]
 struct Lane {
-    writer: Mutex<Writer>,
+    writer: Mutex<LaneWriter>,
     /// Sequence of the commit that is under way, [`STARTING`], or 0.
     under_way: AtomicU64,
     /// Home writes that are applied and maybe not durable.
-    home: Mutex<Home>,
+    home: Mutex<HomeLines>,
 }
 
 /// A commit that is under way. Dropped before it has ended, by a panic, it leaves a record of which nobody knows what it is.
-struct UnderWay<'a> {
-    lanes: &'a Lanes,
+struct PendingCommit<'a> {
+    lanes: &'a LaneSet,
     lane: &'a Lane,
     sequence: u64,
     has_ended: bool,
 }
 
-impl Drop for UnderWay<'_> {
+impl Drop for PendingCommit<'_> {
     fn drop(&mut self) {
         if !self.has_ended {
             self.lanes.failed.store(true, Ordering::SeqCst);
@@ -80,7 +80,7 @@ impl Drop for UnderWay<'_> {
 
 /// All lanes of a pool.
 #[derive(Debug)]
-pub struct Lanes {
+pub struct LaneSet {
     /// On the heap: a pool is opened by threads with little stack too.
     lanes: Box<[Lane]>,
     salt: u32,
@@ -91,7 +91,7 @@ pub struct Lanes {
     failed: AtomicBool,
 }
 
-impl Lanes {
+impl LaneSet {
     /// Clears the lanes of a new pool, whole: records of an earlier life of the same pool, which a restore into it
     /// leaves, would verify behind the first new ones. Durable with the caller's next settle.
     pub fn format(memory: &dyn Memory, salt: u32) {
@@ -118,12 +118,12 @@ impl Lanes {
 
     /// Commits one transaction; durable, applied and visible on return. After an error nobody knows whether it is
     /// committed: the caller poisons the pool.
-    pub fn commit(&self, memory: &dyn Memory, draft: Draft) -> Result<u64> {
+    pub fn commit(&self, memory: &dyn Memory, draft: RecordDraft) -> Result<u64> {
         self.commit_from(usual_lane(), memory, draft)
     }
 
     /// The same, trying lane `usual` first.
-    fn commit_from(&self, usual: usize, memory: &dyn Memory, draft: Draft) -> Result<u64> {
+    fn commit_from(&self, usual: usize, memory: &dyn Memory, draft: RecordDraft) -> Result<u64> {
         if draft.payload_bytes() > PAYLOAD_BYTES_MAX {
             return Err(Error::Limit(format!(
                 "a transaction of {} bytes exceeds the limit of {PAYLOAD_BYTES_MAX}",
@@ -155,13 +155,13 @@ impl Lanes {
     }
 
     /// The next commit in lane `index`, which the caller has.
-    fn begin(&self, index: usize) -> UnderWay<'_> {
+    fn begin(&self, index: usize) -> PendingCommit<'_> {
         let lane = &self.lanes[index];
         // Release: who finds the sequence taken finds that it is under way too.
         lane.under_way.store(STARTING, Ordering::Release);
         let sequence = self.next.fetch_add(1, Ordering::SeqCst);
         lane.under_way.store(sequence, Ordering::Release);
-        UnderWay { lanes: self, lane, sequence, has_ended: false }
+        PendingCommit { lanes: self, lane, sequence, has_ended: false }
     }
 
     /// Makes every applied write durable at home and moves the retired word above it (L4).
@@ -188,7 +188,7 @@ impl Lanes {
     }
 
     /// A lane nobody else commits in now, `usual` first.
-    fn pick(&self, usual: usize) -> (usize, MutexGuard<'_, Writer>) {
+    fn pick(&self, usual: usize) -> (usize, MutexGuard<'_, LaneWriter>) {
         for step in 0..LANE_COUNT {
             let index = (usual + step) % LANE_COUNT;
             if let Some(writer) = self.lanes[index].writer.try_lock() {

@@ -19,7 +19,7 @@
 //! - W3. What lies before the head is overwritten only after the head word that says so is durable.
 //! - W4. Records that a crash left behind a lost one never come back: behind what is appended in its place they are of
 //!   an older session. Where all before them is cut off that tells nothing, as the first record has none before it: so
-//!   they are wiped, durably, before the first append of an opening. [`Log::open_wiped`] does that; who opens a log
+//!   they are wiped, durably, before the first append of an opening. [`TagLog::open_wiped`] does that; who opens a log
 //!   otherwise appends one record to a fence, so that a crash leaves none behind a lost one, or wipes them itself.
 //! - W5. What opening finds is made durable before it is shown: a killed process may have left it visible only, records
 //!   too, since what was stored past the cache may end in it.
@@ -37,23 +37,23 @@ use std::sync::Arc;
 use ferrite_memory::{Memory, Span};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::checked_record::{self, Record};
+use crate::checked_record::{self, CheckedRecord};
 use crate::checked_word::{NUMBER_MAX, seal};
 use crate::freeze::Freeze;
 use crate::holding::Holding;
 use crate::tag::Tag;
 use crate::{Error, Result};
-use log_head::{Layout, SESSION, salt};
-pub use log_head::{Position, relocate_log};
-pub use log_records::Records;
-use log_ring::{Cursor, Ring};
-pub use log_view::{Stranded, View};
+use log_head::{LogLayout, SESSION, salt};
+pub use log_head::{LogPosition, relocate_log};
+pub use log_records::LogRecords;
+use log_ring::{LogCursor, LogRing};
+pub use log_view::{LogView, StrandedRecord};
 
 /// Longest payload of one record in bytes.
 const PAYLOAD_BYTES_MAX: usize = 1 << 30;
 
 #[derive(Debug)]
-struct State {
+struct LogState {
     head: u64,
     tail: u64,
     session: u64,
@@ -63,20 +63,20 @@ struct State {
     /// Where a record is put together before it is stored.
     draft: Vec<u8>,
     /// Where the last one ended.
-    cursor: Cursor,
+    cursor: LogCursor,
 }
 
-impl State {
+impl LogState {
     /// Stores the record of `payload` at position `at` of `ring`, durable with the next settle.
     #[inline]
-    fn store(&mut self, (ring, memory): (&Ring, &dyn Memory), at: u64, payload: &[u8]) {
+    fn store(&mut self, (ring, memory): (&LogRing, &dyn Memory), at: u64, payload: &[u8]) {
         let Self { draft, session, cursor, .. } = self;
         checked_record::compose(draft, (ring.salt(), at + 1), [*session], payload);
         ring.store_on(memory, cursor, at, draft);
     }
 
     /// Refuses what does not fit into the ring of the log in `tag`.
-    fn check_room(&self, ring: &Ring, tag: &Tag, lines: u64) -> Result<()> {
+    fn check_room(&self, ring: &LogRing, tag: &Tag, lines: u64) -> Result<()> {
         let free = ring.lines() - (self.tail - self.head);
         if lines <= free && self.tail + lines < NUMBER_MAX {
             return Ok(());
@@ -88,17 +88,17 @@ impl State {
 
 /// An open log. One handle at a time; any thread may use it, one append at a time.
 #[derive(Debug)]
-pub struct Log {
+pub struct TagLog {
     holding: Arc<Holding>,
     tag: Arc<Tag>,
     head_at: u64,
     head_salt: u32,
-    ring: Ring,
-    state: Mutex<State>,
+    ring: LogRing,
+    state: Mutex<LogState>,
     thawed: Condvar,
 }
 
-impl Log {
+impl TagLog {
     /// Opens the log that lies in the DATA and MAP streams of a held tag, and leaves what stands behind its end (W4). Its
     /// holder lets it stand still with the pool.
     ///
@@ -106,16 +106,16 @@ impl Log {
     /// [`Error::Corrupt`] where its layout or its head is damaged; else as [`Holding`] says.
     pub fn open_within(holding: Arc<Holding>) -> Result<Self> {
         let (tag, uuid, session) = (holding.tag(), holding.uuid(), holding.session());
-        let Layout { stream, head_at, head_salt, head } = Layout::read(holding.memory(), &uuid, &tag)?;
-        let ring = Ring::new(stream, tag.size, salt(&uuid, tag.generation));
-        let state = Mutex::new(State {
+        let LogLayout { stream, head_at, head_salt, head } = LogLayout::read(holding.memory(), &uuid, &tag)?;
+        let ring = LogRing::new(stream, tag.size, salt(&uuid, tag.generation));
+        let state = Mutex::new(LogState {
             head,
             tail: head,
             session,
             last: 0,
             frozen: false,
             draft: Vec::new(),
-            cursor: Cursor::default(),
+            cursor: LogCursor::default(),
         });
         let log = Self { holding, tag, head_at, head_salt, ring, state, thawed: Condvar::new() };
         log.find_end()?;
@@ -133,7 +133,7 @@ impl Log {
     }
 
     /// The record at `position` and its session.
-    fn read(&self, position: u64, lines: u64) -> Option<(Record, u64)> {
+    fn read(&self, position: u64, lines: u64) -> Option<(CheckedRecord, u64)> {
         self.ring.read(self.holding.memory(), position, lines)
     }
 
@@ -154,31 +154,31 @@ impl Log {
     }
 
     /// Where the oldest record is; the end where there is none.
-    pub fn head(&self) -> Position {
-        Position(self.state.lock().head)
+    pub fn head(&self) -> LogPosition {
+        LogPosition(self.state.lock().head)
     }
 
     /// Where the next record will be.
-    pub fn end(&self) -> Position {
-        Position(self.state.lock().tail)
+    pub fn end(&self) -> LogPosition {
+        LogPosition(self.state.lock().tail)
     }
 
     /// Appends records that share one fence; all durable on return, and after a crash before that maybe the first few
     /// (W2). Where they do not fit, none is appended.
     ///
     /// # Errors
-    /// [`Error::LogFull`] until enough is cut, [`Error::Limit`] for more than [`Log::PAYLOAD_BYTES_MAX`]; else as
+    /// [`Error::LogFull`] until enough is cut, [`Error::Limit`] for more than [`TagLog::PAYLOAD_BYTES_MAX`]; else as
     /// [`Holding`] says.
-    pub fn append_many(&self, payloads: &[&[u8]]) -> Result<Vec<Position>> {
+    pub fn append_many(&self, payloads: &[&[u8]]) -> Result<Vec<LogPosition>> {
         payloads.iter().try_for_each(|payload| ensure_short(payload.len()))?;
         let mut state = self.writable()?;
-        let lines = payloads.iter().map(|payload| Ring::lines_for(SESSION + payload.len())).sum();
+        let lines = payloads.iter().map(|payload| LogRing::lines_for(SESSION + payload.len())).sum();
         state.check_room(&self.ring, &self.tag, lines)?;
         let (mut tail, mut positions) = (state.tail, Vec::with_capacity(payloads.len()));
         for payload in payloads {
             state.store((&self.ring, self.holding.memory()), tail, payload);
-            positions.push(Position(tail));
-            tail += Ring::lines_for(SESSION + payload.len());
+            positions.push(LogPosition(tail));
+            tail += LogRing::lines_for(SESSION + payload.len());
         }
         self.holding.settle()?;
         state.tail = tail;
@@ -189,9 +189,9 @@ impl Log {
     ///
     /// # Errors
     /// [`Error::Limit`] where no record starts there; else as [`Holding`] says.
-    pub fn cut(&self, position: Position) -> Result<()> {
+    pub fn cut(&self, position: LogPosition) -> Result<()> {
         let mut state = self.writable()?;
-        let Position(to) = position;
+        let LogPosition(to) = position;
         let within = (state.head..=state.tail).contains(&to);
         if !within || (to < state.tail && self.read(to, state.tail - to).is_none()) {
             let (name, end) = (&self.tag.name, state.tail);
@@ -204,13 +204,13 @@ impl Log {
     }
 
     /// The records from the oldest to the one that is newest now. Those that are cut meanwhile are passed over.
-    pub fn records(&self) -> Records<'_> {
+    pub fn records(&self) -> LogRecords<'_> {
         let state = self.state.lock();
-        Records { log: self, next: state.head, end: state.tail }
+        LogRecords { log: self, next: state.head, end: state.tail }
     }
 
     /// Waits while the pool stands still.
-    fn writable(&self) -> Result<MutexGuard<'_, State>> {
+    fn writable(&self) -> Result<MutexGuard<'_, LogState>> {
         let mut state = self.state.lock();
         self.thawed.wait_while(&mut state, |state| state.frozen);
         self.holding.check_poison()?;
@@ -225,7 +225,7 @@ fn ensure_short(payload_bytes: usize) -> Result<()> {
     Err(Error::Limit(format!("a record of {payload_bytes} bytes exceeds {PAYLOAD_BYTES_MAX}")))
 }
 
-impl Freeze for Log {
+impl Freeze for TagLog {
     fn freeze(&self) {
         self.state.lock().frozen = true;
     }

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use crate::grant::ensure_no_clients;
 use crate::layout::{CHUNK, POOL_BYTES_MIN, SUPERBLOCKS};
-use crate::superblock::{State, Superblock};
+use crate::superblock::{PoolState, Superblock};
 use crate::{Error, Result, show_uuid};
 use crate::{Lock, Progress};
 
@@ -36,7 +36,7 @@ pub struct MayLose {
 }
 
 /// An existing file or device.
-enum Place<'a> {
+enum LossTarget<'a> {
     File { file: &'a File, bytes: u64 },
     Device(Box<Mapped>),
 }
@@ -47,11 +47,11 @@ enum Place<'a> {
 /// [`Error::Occupied`] with the number of bytes if `may` does not name it, [`Error::Busy`] if clients still use a pool
 /// there, [`Error::Cancelled`] if `watch` returns false, [`Error::Medium`] if reading fails.
 pub fn ensure_may_be_lost(lock: &Lock, may: &MayLose, watch: &mut dyn FnMut(Progress) -> bool) -> Result<bool> {
-    let place = Place::of(lock)?;
+    let place = LossTarget::of(lock)?;
     let bytes = place.bytes();
     let pools = place.superblocks()?;
     let newest = pools.iter().flatten().max_by_key(|found| found.generation);
-    if newest.is_some_and(|found| found.state == State::Restoring && Some(found.image) == may.image) {
+    if newest.is_some_and(|found| found.state == PoolState::Restoring && Some(found.image) == may.image) {
         return Ok(false);
     }
     if may.lose == Some(bytes) && bytes > 0 {
@@ -63,7 +63,9 @@ pub fn ensure_may_be_lost(lock: &Lock, may: &MayLose, watch: &mut dyn FnMut(Prog
     }
     let is_pool = |found: &Result<Superblock>| !matches!(found, Err(Error::NotAPool(_)));
     let what = match newest {
-        Some(found) if found.state == State::Restoring => "another image, half restored: restore that one again".into(),
+        Some(found) if found.state == PoolState::Restoring => {
+            "another image, half restored: restore that one again".into()
+        }
         Some(found) => format!("pool {}", show_uuid(&found.uuid)),
         None if pools.iter().any(is_pool) => "a damaged pool, or one of a newer version".into(),
         None => "something that is no pool".into(),
@@ -114,7 +116,7 @@ fn is_blank_file(file: &File, bytes: u64, watch: &mut dyn FnMut(u64) -> Result<(
     Ok(Ok(true))
 }
 
-impl<'a> Place<'a> {
+impl<'a> LossTarget<'a> {
     fn of(lock: &'a Lock) -> Result<Self> {
         let found = lock.file().metadata();
         let found = found.map_err(|e| MediumError::io(format!("looking at {}", lock.path().display()), e))?;

@@ -21,7 +21,7 @@ use ferrite_memory::Memory;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-use crate::damage::Damage;
+use crate::damage::TableDamage;
 use crate::layout::{MEMBER_SLOTS, MEMBERS, SLOT};
 use crate::tie::{Generation, PoolSide, Tie};
 use crate::{Error, Pool, Result, show_uuid};
@@ -45,7 +45,7 @@ pub enum MemberKind {
 
 /// A member as the pool knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
+pub struct PoolMember {
     /// Who it is; stamped on the member too.
     pub uuid: [u8; 16],
     /// What it is.
@@ -62,7 +62,7 @@ pub struct Member {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-struct Media {
+struct MemberMedia {
     crc: U32,
     kind: U32,
     generation: U64,
@@ -78,18 +78,18 @@ struct Media {
 /// The version of a slot that has a tie.
 const TIED: u32 = 2;
 
-const _: () = assert!(size_of::<Media>() == SLOT_BYTES);
+const _: () = assert!(size_of::<MemberMedia>() == SLOT_BYTES);
 
 /// Decodes the slot at byte `at`; `None` where it is free. `bytes` may be anything.
 ///
 /// # Errors
 /// [`Error::Corrupt`].
-pub fn decode_slot(bytes: &[u8; SLOT_BYTES], at: u64) -> Result<Option<Member>> {
+pub fn decode_slot(bytes: &[u8; SLOT_BYTES], at: u64) -> Result<Option<PoolMember>> {
     if bytes.iter().all(|byte| *byte == 0) {
         return Ok(None);
     }
     let corrupt = |what: &str| Error::corrupt(format!("the member slot ({what})"), at);
-    let media = Media::read_from_bytes(bytes).expect("the size is the type's");
+    let media = MemberMedia::read_from_bytes(bytes).expect("the size is the type's");
     if crc32fast::hash(&bytes[4..]) != media.crc.get() {
         return Err(corrupt("checksum"));
     }
@@ -104,10 +104,10 @@ pub fn decode_slot(bytes: &[u8; SLOT_BYTES], at: u64) -> Result<Option<Member>> 
     let label = label.filter(|label| is_label(label)).ok_or_else(|| corrupt("label"))?.to_string();
     let (generation, previous) = media.generations().ok_or_else(|| corrupt("generation"))?;
     let (uuid, size) = (media.uuid, media.size.get());
-    Ok(Some(Member { uuid, kind, generation, previous, size, label }))
+    Ok(Some(PoolMember { uuid, kind, generation, previous, size, label }))
 }
 
-impl Media {
+impl MemberMedia {
     /// The generation and the previous one; `None` if they are none that this program writes.
     fn generations(&self) -> Option<(Generation, Option<Generation>)> {
         let (generation, previous) = (self.generation.get(), self.previous.get());
@@ -133,10 +133,10 @@ fn is_label(label: &str) -> bool {
     (1..=LABEL_BYTES).contains(&label.len()) && !label.chars().any(char::is_control)
 }
 
-impl Member {
+impl PoolMember {
     /// The bytes of its slot.
     fn encode(&self) -> [u8; SLOT_BYTES] {
-        let mut media = Media::new_zeroed();
+        let mut media = MemberMedia::new_zeroed();
         media.kind = (self.kind as u32).into();
         let (generation, previous) = (self.generation.number(), self.previous.map_or(0, Generation::number));
         (media.generation, media.previous) = (generation.into(), previous.into());
@@ -151,13 +151,13 @@ impl Member {
 }
 
 /// A slot and what is in it.
-struct Slot {
+struct MemberSlot {
     at: u64,
-    member: Option<Member>,
+    member: Option<PoolMember>,
 }
 
 /// The slots of the table in `memory`, with where they lie.
-fn decoded(memory: &dyn Memory) -> impl Iterator<Item = (u64, Result<Option<Member>>)> {
+fn decoded(memory: &dyn Memory) -> impl Iterator<Item = (u64, Result<Option<PoolMember>>)> {
     (0..MEMBER_SLOTS).map(move |index| {
         let (at, mut bytes) = (MEMBERS + index * SLOT, [0; SLOT_BYTES]);
         memory.load(at, &mut bytes);
@@ -166,8 +166,8 @@ fn decoded(memory: &dyn Memory) -> impl Iterator<Item = (u64, Result<Option<Memb
 }
 
 /// Every slot of the table in `memory`.
-fn slots(memory: &dyn Memory) -> impl Iterator<Item = Result<Slot>> {
-    decoded(memory).map(|(at, found)| Ok(Slot { at, member: found? }))
+fn slots(memory: &dyn Memory) -> impl Iterator<Item = Result<MemberSlot>> {
+    decoded(memory).map(|(at, found)| Ok(MemberSlot { at, member: found? }))
 }
 
 /// Whether any slot has a tie: then the pool is of format version 2.
@@ -180,7 +180,7 @@ pub(crate) fn has_ties(memory: &dyn Memory) -> bool {
 }
 
 /// Slots that cannot be read, or that name a member that another one names (E2).
-pub(crate) fn damage(memory: &dyn Memory) -> Vec<Damage> {
+pub(crate) fn damage(memory: &dyn Memory) -> Vec<TableDamage> {
     let mut seen = BTreeSet::new();
     let damaged = decoded(memory).filter_map(|(at, found)| {
         let error = match found {
@@ -190,7 +190,7 @@ pub(crate) fn damage(memory: &dyn Memory) -> Vec<Damage> {
             Ok(_) => return None,
             Err(error) => error,
         };
-        Some(Damage { error, at, is_slot: true })
+        Some(TableDamage { error, at, is_slot: true })
     });
     damaged.collect()
 }
@@ -200,7 +200,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::Corrupt`].
-    pub fn members(&self) -> Result<Vec<Member>> {
+    pub fn members(&self) -> Result<Vec<PoolMember>> {
         let _table = self.table();
         slots(self.memory()).filter_map(|slot| slot.map(|slot| slot.member).transpose()).collect()
     }
@@ -210,7 +210,7 @@ impl Pool {
     /// # Errors
     /// [`Error::Member`] for what is no label, for a member that it has already and where it has all it can have; else
     /// as [`Pool`] says.
-    pub fn add_member(&self, member: &Member) -> Result<()> {
+    pub fn add_member(&self, member: &PoolMember) -> Result<()> {
         if !is_label(&member.label) {
             let label = &member.label;
             let what = format!("{label:?} is no label for a member: 1 to 64 bytes of UTF-8, no control characters");
@@ -248,11 +248,11 @@ impl Pool {
     fn change_member(
         &self,
         uuid: &[u8; 16],
-        change: impl FnOnce(Option<&Member>) -> Result<Option<Member>>,
+        change: impl FnOnce(Option<&PoolMember>) -> Result<Option<PoolMember>>,
     ) -> Result<()> {
         let mut transaction = self.transaction();
         let _table = self.table();
-        let slots: Vec<Slot> = slots(self.memory()).collect::<Result<_>>()?;
+        let slots: Vec<MemberSlot> = slots(self.memory()).collect::<Result<_>>()?;
         let of_uuid = slots.iter().find(|slot| slot.member.as_ref().is_some_and(|member| member.uuid == *uuid));
         let new = change(of_uuid.and_then(|slot| slot.member.as_ref()))?;
         let slot = of_uuid.or_else(|| slots.iter().find(|slot| slot.member.is_none()));
@@ -274,7 +274,7 @@ pub struct MemberTie<'pool> {
 }
 
 impl MemberTie<'_> {
-    fn change(&self, change: impl FnOnce(&mut Member) -> Result<()>) -> Result<()> {
+    fn change(&self, change: impl FnOnce(&mut PoolMember) -> Result<()>) -> Result<()> {
         self.pool.change_member(&self.uuid, |known| {
             let mut member = known.cloned().ok_or_else(|| unknown(&self.uuid))?;
             change(&mut member)?;
@@ -288,7 +288,7 @@ impl PoolSide for MemberTie<'_> {
 
     fn load(&self) -> Result<Tie> {
         let member = self.pool.members()?.into_iter().find(|member| member.uuid == self.uuid);
-        let Member { uuid, generation, previous, .. } = member.ok_or_else(|| unknown(&self.uuid))?;
+        let PoolMember { uuid, generation, previous, .. } = member.ok_or_else(|| unknown(&self.uuid))?;
         Ok(Tie { identity: uuid, current: generation, previous })
     }
 

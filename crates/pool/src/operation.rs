@@ -38,20 +38,20 @@ pub fn apply(memory: &dyn Memory, payload: &[u8], mut note: impl FnMut(Span)) ->
     if operations().any(|operation| operation.is_none()) {
         return Err(Error::corrupt("a committed transaction that this program cannot have written", LANES));
     }
-    let mut writes = Writes { memory, pieces: [(0, &[]); WRITES_MAX], count: 0 };
+    let mut writes = GatheredWrites { memory, pieces: [(0, &[]); WRITES_MAX], count: 0 };
     for operation in operations().flatten() {
         note(match operation {
-            Operation::Write { at, bytes } => {
+            RedoOperation::Write { at, bytes } => {
                 writes.add(at, bytes);
                 Span::new(at, bytes.len() as u64)
             }
-            Operation::Change { at, set, clear } => {
+            RedoOperation::Change { at, set, clear } => {
                 writes.store();
                 let _word = WORDS[(at / 8 % 64) as usize].lock();
                 memory.store_word(at, memory.load_word(at) & !clear | set);
                 Span::new(at, 8)
             }
-            Operation::Fill { span, byte } => {
+            RedoOperation::Fill { span, byte } => {
                 writes.store();
                 fill(memory, span, byte);
                 span
@@ -63,7 +63,7 @@ pub fn apply(memory: &dyn Memory, payload: &[u8], mut note: impl FnMut(Span)) ->
 }
 
 /// Writes that are stored together: a window for each would take longer than the store.
-struct Writes<'a> {
+struct GatheredWrites<'a> {
     memory: &'a dyn Memory,
     pieces: [(u64, &'a [u8]); WRITES_MAX],
     count: usize,
@@ -71,7 +71,7 @@ struct Writes<'a> {
 
 const WRITES_MAX: usize = 16;
 
-impl<'a> Writes<'a> {
+impl<'a> GatheredWrites<'a> {
     fn add(&mut self, at: u64, bytes: &'a [u8]) {
         if self.count == WRITES_MAX {
             self.store();
@@ -101,7 +101,7 @@ fn fill(memory: &dyn Memory, span: Span, byte: u8) {
     }
 }
 
-enum Operation<'payload> {
+enum RedoOperation<'payload> {
     Write { at: u64, bytes: &'payload [u8] },
     Change { at: u64, set: u64, clear: u64 },
     Fill { span: Span, byte: u8 },
@@ -111,21 +111,21 @@ enum Operation<'payload> {
 pub fn changes(payload: &[u8], size: u64) -> Option<Vec<Span>> {
     let operations = parse(payload, size).map(|operation| {
         Some(match operation? {
-            Operation::Write { at, bytes } => Span::new(at, bytes.len() as u64),
-            Operation::Change { at, .. } => Span::new(at, 8),
-            Operation::Fill { span, .. } => span,
+            RedoOperation::Write { at, bytes } => Span::new(at, bytes.len() as u64),
+            RedoOperation::Change { at, .. } => Span::new(at, 8),
+            RedoOperation::Fill { span, .. } => span,
         })
     });
     operations.collect()
 }
 
 /// The operations of `payload`; `None` where it is malformed or reaches outside a pool of `size` bytes.
-fn parse(payload: &[u8], size: u64) -> impl Iterator<Item = Option<Operation<'_>>> {
+fn parse(payload: &[u8], size: u64) -> impl Iterator<Item = Option<RedoOperation<'_>>> {
     let mut rest = payload;
     std::iter::from_fn(move || (!rest.is_empty()).then(|| next_operation(&mut rest, size)))
 }
 
-fn next_operation<'payload>(rest: &mut &'payload [u8], size: u64) -> Option<Operation<'payload>> {
+fn next_operation<'payload>(rest: &mut &'payload [u8], size: u64) -> Option<RedoOperation<'payload>> {
     let taken = std::mem::take(rest);
     let (head, tail) = taken.split_first_chunk::<16>()?;
     let word = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight bytes"));
@@ -134,22 +134,22 @@ fn next_operation<'payload>(rest: &mut &'payload [u8], size: u64) -> Option<Oper
         WRITE => {
             let bytes = tail.get(..usize::try_from(detail).ok()?)?;
             *rest = &tail[bytes.len()..];
-            (Operation::Write { at, bytes }, Span::new(at, detail))
+            (RedoOperation::Write { at, bytes }, Span::new(at, detail))
         }
         kind @ (SET | CLEAR) => {
             *rest = tail;
             let (set, clear) = if kind == SET { (detail, 0) } else { (0, detail) };
-            (Operation::Change { at, set, clear }, Span::new(at, 8))
+            (RedoOperation::Change { at, set, clear }, Span::new(at, 8))
         }
         FILL => {
             *rest = tail;
             let span = Span::new(at, detail & PLACE);
-            (Operation::Fill { span, byte: (detail >> KIND_SHIFT) as u8 }, span)
+            (RedoOperation::Fill { span, byte: (detail >> KIND_SHIFT) as u8 }, span)
         }
         _ => return None,
     };
     let shape = match operation {
-        Operation::Fill { .. } => span.len <= FILL_BYTES_MAX,
+        RedoOperation::Fill { .. } => span.len <= FILL_BYTES_MAX,
         _ => span.aligned_to(8),
     };
     (shape && may_change(span, size)).then_some(operation)

@@ -7,7 +7,7 @@ use ferrite_memory::{Memory, Scheme};
 use crate::Result;
 use crate::extent::{Extent, Role, Zone, page_at};
 use crate::layout::PAGE;
-use crate::page_allocator::Need;
+use crate::page_allocator::SpaceNeed;
 use crate::tag::{OVERFLOW, decode_overflow, encode_overflow};
 
 /// Pages that the list of `extents` takes.
@@ -16,8 +16,8 @@ pub(crate) fn count(extents: &[Extent]) -> usize {
 }
 
 /// So many pages.
-pub(crate) fn need(count: usize) -> Need {
-    Need { role: Role::MAP, zone: Zone::Normal, bytes: count as u64 * PAGE }
+pub(crate) fn need(count: usize) -> SpaceNeed {
+    SpaceNeed { role: Role::MAP, zone: Zone::Normal, bytes: count as u64 * PAGE }
 }
 
 /// The pages of `runs`, one by one.

@@ -9,13 +9,13 @@ use parking_lot::Mutex;
 const LINE: u64 = 64;
 
 /// A memory with changes that stay in DRAM.
-pub struct Preview<M> {
+pub struct MemoryOverlay<M> {
     memory: M,
     /// Changed lines by the offset of their first byte.
     lines: Mutex<BTreeMap<u64, [u8; LINE as usize]>>,
 }
 
-impl<M: Deref<Target: Memory>> Preview<M> {
+impl<M: Deref<Target: Memory>> MemoryOverlay<M> {
     /// `memory` as it is.
     pub fn new(memory: M) -> Self {
         Self { memory, lines: Mutex::default() }
@@ -37,7 +37,7 @@ impl<M: Deref<Target: Memory>> Preview<M> {
     }
 }
 
-impl<M: Deref<Target: Memory> + Send + Sync> Memory for Preview<M> {
+impl<M: Deref<Target: Memory> + Send + Sync> Memory for MemoryOverlay<M> {
     forward_memory!(self => self.memory; size, survival);
 
     fn fence_is_durable(&self) -> bool {

@@ -17,16 +17,16 @@ mod held_pages;
 use ferrite_memory::Memory;
 use parking_lot::Mutex;
 
-use crate::damage::Damage;
+use crate::damage::TableDamage;
 use crate::extent::{Extent, Role, Zone};
 use crate::layout::{CHUNK, CHUNK_PAGES, PAGE, bitmap_at, is_meta, kind_at};
 use crate::{Error, Result};
 
-use bare_chunks::Among;
+use bare_chunks::ChunkChoice;
 
 /// What a chunk is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ChunkUse {
     /// Nothing.
     Free = 0,
     /// The pool's own tables.
@@ -37,7 +37,7 @@ pub enum Kind {
     Super = 3,
 }
 
-impl Kind {
+impl ChunkUse {
     /// The kind with this byte on the medium.
     pub fn from_byte(byte: u8) -> Option<Self> {
         [Self::Free, Self::Meta, Self::Normal, Self::Super].into_iter().find(|kind| *kind as u8 == byte)
@@ -46,7 +46,7 @@ impl Kind {
 
 /// Space that a tag asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Need {
+pub struct SpaceNeed {
     /// What for.
     pub role: Role,
     /// Where from.
@@ -57,7 +57,7 @@ pub struct Need {
 
 /// How much there is of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Usage {
+pub struct SpaceUsage {
     /// Bytes of the pool.
     pub total_bytes: u64,
     /// Bytes that nothing uses.
@@ -71,8 +71,8 @@ pub struct Usage {
 }
 
 #[derive(Debug)]
-struct State {
-    kinds: Vec<Kind>,
+struct AllocatorState {
+    kinds: Vec<ChunkUse>,
     /// Only of chunks of the normal zone; all clear elsewhere.
     bitmaps: Vec<[u64; 8]>,
     /// Where the search for a page starts.
@@ -83,26 +83,26 @@ struct State {
 
 /// The allocator.
 #[derive(Debug)]
-pub struct Space(Mutex<State>);
+pub struct PageAllocator(Mutex<AllocatorState>);
 
-impl Space {
+impl PageAllocator {
     /// Reads the tables of a pool of `chunks` chunks. A chunk of unknown kind is told and given to nobody.
-    pub fn load(memory: &dyn Memory, chunks: u64) -> (Self, Vec<Damage>) {
+    pub fn load(memory: &dyn Memory, chunks: u64) -> (Self, Vec<TableDamage>) {
         let bare = vec![false; chunks as usize];
-        let mut state = State { kinds: Vec::new(), bitmaps: Vec::new(), normal_hint: 0, bare };
+        let mut state = AllocatorState { kinds: Vec::new(), bitmaps: Vec::new(), normal_hint: 0, bare };
         let mut damage = Vec::new();
         for chunk in 0..chunks {
             let mut byte = [0];
             memory.load(kind_at(chunk), &mut byte);
-            let kind = Kind::from_byte(byte[0]).filter(|kind| (*kind == Kind::Meta) == is_meta(chunk));
+            let kind = ChunkUse::from_byte(byte[0]).filter(|kind| (*kind == ChunkUse::Meta) == is_meta(chunk));
             let kind = kind.unwrap_or_else(|| {
                 let (error, at) =
                     (Error::corrupt(format!("the kind of chunk {chunk}"), kind_at(chunk)), kind_at(chunk));
-                damage.push(Damage { error, at, is_slot: false });
-                Kind::Meta
+                damage.push(TableDamage { error, at, is_slot: false });
+                ChunkUse::Meta
             });
             let mut bitmap = [0; 8];
-            if kind == Kind::Normal {
+            if kind == ChunkUse::Normal {
                 for (i, word) in bitmap.iter_mut().enumerate() {
                     *word = memory.load_word(bitmap_at(chunk) + i as u64 * 8);
                 }
@@ -117,11 +117,11 @@ impl Space {
     ///
     /// # Errors
     /// [`Error::Full`].
-    pub fn take(&self, needs: &[Need]) -> Result<Vec<Extent>> {
-        self.take_among(&[Among::All], needs)
+    pub fn take(&self, needs: &[SpaceNeed]) -> Result<Vec<Extent>> {
+        self.take_among(&[ChunkChoice::All], needs)
     }
 
-    fn take_among(&self, order: &[Among], needs: &[Need]) -> Result<Vec<Extent>> {
+    fn take_among(&self, order: &[ChunkChoice], needs: &[SpaceNeed]) -> Result<Vec<Extent>> {
         let mut state = self.0.lock();
         let mut taken = Vec::new();
         for need in needs {
@@ -142,7 +142,7 @@ impl Space {
     }
 
     /// How much there is of each kind.
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> SpaceUsage {
         self.0.lock().usage()
     }
 
@@ -165,8 +165,8 @@ impl Space {
         (extent.page..extent.end()).all(|page| {
             let (chunk, index) = ((page / CHUNK_PAGES) as usize, page % CHUNK_PAGES);
             match state.kinds.get(chunk) {
-                Some(Kind::Super) => extent.zone == Zone::Super,
-                Some(Kind::Normal) => extent.zone == Zone::Normal && bit(&state.bitmaps[chunk], index),
+                Some(ChunkUse::Super) => extent.zone == Zone::Super,
+                Some(ChunkUse::Normal) => extent.zone == Zone::Normal && bit(&state.bitmaps[chunk], index),
                 _ => false,
             }
         })
@@ -180,7 +180,7 @@ impl Space {
         for (chunk, kind) in state.kinds.iter().enumerate() {
             let first = chunk as u64 * CHUNK_PAGES;
             let run = |page, pages, zone| Extent { page, pages, role: Role::DATA, zone };
-            if *kind == Kind::Super {
+            if *kind == ChunkUse::Super {
                 runs.push(run(first, CHUNK_PAGES as u32, Zone::Super));
             }
             for index in (0..CHUNK_PAGES).filter(|index| bit(&state.bitmaps[chunk], *index)) {
@@ -194,7 +194,7 @@ impl Space {
     }
 
     /// The kind of every chunk, in order.
-    pub fn kinds(&self) -> Vec<Kind> {
+    pub fn kinds(&self) -> Vec<ChunkUse> {
         self.0.lock().kinds.clone()
     }
 }
@@ -203,18 +203,18 @@ fn bit(bitmap: &[u64; 8], index: u64) -> bool {
     bitmap[(index / 64) as usize] >> (index % 64) & 1 == 1
 }
 
-impl State {
+impl AllocatorState {
     /// Whether `chunk` can become anything (A2).
     fn is_idle(&self, chunk: usize) -> bool {
         match self.kinds[chunk] {
-            Kind::Free => true,
-            Kind::Normal => self.bitmaps[chunk] == [0; 8],
-            Kind::Meta | Kind::Super => false,
+            ChunkUse::Free => true,
+            ChunkUse::Normal => self.bitmaps[chunk] == [0; 8],
+            ChunkUse::Meta | ChunkUse::Super => false,
         }
     }
 
     /// Takes space for `need`, of some chunks first and of others after; whether there was enough.
-    fn take(&mut self, need: &Need, order: &[Among], taken: &mut Vec<Extent>) -> bool {
+    fn take(&mut self, need: &SpaceNeed, order: &[ChunkChoice], taken: &mut Vec<Extent>) -> bool {
         let first_new = taken.len();
         let mut left = match need.zone {
             Zone::Super => need.bytes.div_ceil(CHUNK),
@@ -232,7 +232,7 @@ impl State {
     /// Takes up to `left` chunks; what is left to find after it.
     fn take_chunks(
         &mut self,
-        among: Among,
+        among: ChunkChoice,
         mut left: u64,
         role: Role,
         taken: &mut Vec<Extent>,
@@ -245,7 +245,7 @@ impl State {
             if !self.is_idle(chunk) || !self.is_among(among, chunk) {
                 continue;
             }
-            self.kinds[chunk] = Kind::Super;
+            self.kinds[chunk] = ChunkUse::Super;
             let page = chunk as u64 * CHUNK_PAGES;
             match taken[first_new..].last_mut() {
                 Some(last) if last.end() == page && last.pages < u32::MAX / 2 => last.pages += CHUNK_PAGES as u32,
@@ -259,7 +259,7 @@ impl State {
     /// Takes up to `left` pages; what is left to find after it.
     fn take_pages(
         &mut self,
-        among: Among,
+        among: ChunkChoice,
         mut left: u64,
         role: Role,
         taken: &mut Vec<Extent>,
@@ -271,7 +271,7 @@ impl State {
                 break;
             }
             let chunk = (self.normal_hint + step) % count;
-            if self.kinds[chunk] == Kind::Normal && self.is_among(among, chunk) {
+            if self.kinds[chunk] == ChunkUse::Normal && self.is_among(among, chunk) {
                 left = self.take_in(chunk, left, role, taken, first_new);
             }
         }
@@ -279,8 +279,8 @@ impl State {
             if left == 0 {
                 break;
             }
-            if self.kinds[chunk] == Kind::Free && self.is_among(among, chunk) {
-                self.kinds[chunk] = Kind::Normal;
+            if self.kinds[chunk] == ChunkUse::Free && self.is_among(among, chunk) {
+                self.kinds[chunk] = ChunkUse::Normal;
                 self.normal_hint = chunk;
                 left = self.take_in(chunk, left, role, taken, first_new);
             }
@@ -313,21 +313,21 @@ impl State {
         for page in extent.page..extent.end() {
             let (chunk, index) = ((page / CHUNK_PAGES) as usize, page % CHUNK_PAGES);
             match self.kinds[chunk] {
-                Kind::Super if index == 0 => self.kinds[chunk] = Kind::Free,
-                Kind::Normal => self.bitmaps[chunk][(index / 64) as usize] &= !(1 << (index % 64)),
+                ChunkUse::Super if index == 0 => self.kinds[chunk] = ChunkUse::Free,
+                ChunkUse::Normal => self.bitmaps[chunk][(index / 64) as usize] &= !(1 << (index % 64)),
                 _ => {}
             }
         }
     }
 
-    fn usage(&self) -> Usage {
-        let mut usage = Usage { total_bytes: self.kinds.len() as u64 * CHUNK, ..Usage::default() };
+    fn usage(&self) -> SpaceUsage {
+        let mut usage = SpaceUsage { total_bytes: self.kinds.len() as u64 * CHUNK, ..SpaceUsage::default() };
         for (chunk, kind) in self.kinds.iter().enumerate() {
             match kind {
-                Kind::Free => usage.free_bytes += CHUNK,
-                Kind::Meta => usage.meta_bytes += CHUNK,
-                Kind::Super => usage.super_bytes += CHUNK,
-                Kind::Normal => {
+                ChunkUse::Free => usage.free_bytes += CHUNK,
+                ChunkUse::Meta => usage.meta_bytes += CHUNK,
+                ChunkUse::Super => usage.super_bytes += CHUNK,
+                ChunkUse::Normal => {
                     let used = self.bitmaps[chunk].iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
                     usage.normal_bytes += used * PAGE;
                     usage.free_bytes += CHUNK - used * PAGE;

@@ -13,12 +13,12 @@ use crate::extent::{Extent, page_at};
 use crate::freeze::frozen_services::Freezers;
 use crate::grant::grants::Grants;
 use crate::holding::board::Holdings;
-use crate::lane::Lanes;
-use crate::page_allocator::{Need, Space, Usage};
+use crate::lane::LaneSet;
+use crate::page_allocator::{PageAllocator, SpaceNeed, SpaceUsage};
 use crate::poison::Poison;
-use crate::superblock::{State, Superblock, VERSION};
+use crate::superblock::{PoolState, Superblock, VERSION};
 use crate::tag::{Tag, TagKind};
-use crate::tag_table::Table;
+use crate::tag_table::TagTable;
 use crate::{Error, Result};
 
 /// An open pool. Dropped without [`Pool::close`] it is as after a crash, which costs nothing but a replay.
@@ -29,9 +29,9 @@ use crate::{Error, Result};
 pub struct Pool {
     memory: Arc<dyn Memory>,
     superblock: Mutex<Superblock>,
-    space: Space,
-    lanes: Lanes,
-    table: Mutex<Table>,
+    space: PageAllocator,
+    lanes: LaneSet,
+    table: Mutex<TagTable>,
     poison: Poison,
     freezers: Freezers,
     grants: Grants,
@@ -51,7 +51,7 @@ pub struct NewTag<'name> {
     /// The service's notes.
     pub attributes: [u8; 64],
     /// The space it takes.
-    pub needs: &'name [Need],
+    pub needs: &'name [SpaceNeed],
 }
 
 /// A change of a tag, all or nothing.
@@ -62,7 +62,7 @@ pub struct TagChange<'a> {
     /// The new notes.
     pub attributes: [u8; 64],
     /// Space to add behind what it has.
-    pub add: &'a [Need],
+    pub add: &'a [SpaceNeed],
     /// What to keep of its extents, whole or in part, in this order; the rest becomes free, and what it held is lost.
     pub keep: &'a [Extent],
 }
@@ -83,7 +83,7 @@ impl Pool {
         self.lanes.retire(&*self.memory)?;
         self.memory.barrier()?;
         let mut superblock = self.superblock.lock();
-        superblock.state = State::Clean;
+        superblock.state = PoolState::Clean;
         superblock.advance(&*self.memory)
     }
 
@@ -137,16 +137,16 @@ impl Pool {
     }
 
     /// How its space is used.
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> SpaceUsage {
         self.space.usage()
     }
 
     /// Its allocator.
-    pub fn space(&self) -> &Space {
+    pub fn space(&self) -> &PageAllocator {
         &self.space
     }
 
-    pub(crate) fn lanes(&self) -> &Lanes {
+    pub(crate) fn lanes(&self) -> &LaneSet {
         &self.lanes
     }
 
@@ -216,7 +216,7 @@ impl Pool {
     }
 
     /// The tag table. Whoever needs a transaction too starts it before (freeze).
-    pub(crate) fn table(&self) -> MutexGuard<'_, Table> {
+    pub(crate) fn table(&self) -> MutexGuard<'_, TagTable> {
         self.table.lock()
     }
 }

@@ -10,17 +10,17 @@
 use ferrite_memory::{Memory, Span};
 
 use crate::bounds::{SEQUENCE_BOUND, beyond};
-use crate::checked_record::Record;
+use crate::checked_record::CheckedRecord;
 use crate::checked_word::{NUMBER_MAX, unseal};
-use crate::lane::lane_content::{Hole, committed};
+use crate::lane::lane_content::{LaneHole, committed};
 use crate::layout::{LANE, LANE_COUNT, LANES, RETIRED};
 use crate::operation::apply;
-use crate::overlay::Preview;
+use crate::overlay::MemoryOverlay;
 use crate::{Error, Result};
 
 /// What recovery found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Replay {
+pub struct ReplayCount {
     /// Transactions that were committed and applied again.
     pub transactions: u64,
 }
@@ -31,11 +31,11 @@ pub struct Redo {
     /// Both copies of the retired word; `None` where one does not check.
     words: [Option<u64>; 2],
     retired: u64,
-    records: Vec<Record>,
+    records: Vec<CheckedRecord>,
     /// Where records lie.
     lanes: Vec<Span>,
     /// What is damaged, with the lane it is in.
-    holes: Vec<(u64, Hole)>,
+    holes: Vec<(u64, LaneHole)>,
 }
 
 impl Redo {
@@ -89,7 +89,7 @@ impl Redo {
         self.holes.iter().filter_map(|(lane, hole)| self.told(*lane, hole)).collect()
     }
 
-    fn told(&self, lane: u64, hole: &Hole) -> Option<Error> {
+    fn told(&self, lane: u64, hole: &LaneHole) -> Option<Error> {
         let place = |sequence| self.records.partition_point(|record| record.sequence < sequence);
         let known = &self.records[place(hole.sequences.start)..place(hole.sequences.end)];
         let missing = hole.sequences.end - hole.sequences.start - known.len() as u64;
@@ -105,8 +105,8 @@ impl Redo {
     }
 
     /// What it replays.
-    pub fn replay(&self) -> Replay {
-        Replay { transactions: self.records.len() as u64 }
+    pub fn replay(&self) -> ReplayCount {
+        ReplayCount { transactions: self.records.len() as u64 }
     }
 
     /// The sequence after all that was ever committed.
@@ -115,8 +115,8 @@ impl Redo {
     }
 
     /// The memory as it will be when this has run; refuses a record that no transaction writes (Y1).
-    pub fn preview<'memory>(&self, memory: &'memory dyn Memory) -> Result<Preview<&'memory dyn Memory>> {
-        let preview = Preview::new(memory);
+    pub fn preview<'memory>(&self, memory: &'memory dyn Memory) -> Result<MemoryOverlay<&'memory dyn Memory>> {
+        let preview = MemoryOverlay::new(memory);
         self.apply(&preview)?;
         Ok(preview)
     }

@@ -5,25 +5,25 @@
 //! crash before the transaction leaves it as free as it was.
 
 use crate::extent::Extent;
-use crate::host_space::Watched;
-use crate::page_allocator::Need;
+use crate::host_space::WatchedRequest;
+use crate::page_allocator::SpaceNeed;
 use crate::{Error, Pool, Result};
 
 /// Space that nobody else is given; free again when dropped, unless a transaction adopts it.
 #[derive(Debug)]
-pub struct Reserved<'pool> {
+pub struct ReservedSpace<'pool> {
     pool: &'pool Pool,
     extents: Vec<Extent>,
 }
 
 impl Pool {
     /// Starts to take space before the transaction that makes it last.
-    pub fn reserve(&self) -> Reserved<'_> {
-        Reserved::new(self)
+    pub fn reserve(&self) -> ReservedSpace<'_> {
+        ReservedSpace::new(self)
     }
 }
 
-impl<'pool> Reserved<'pool> {
+impl<'pool> ReservedSpace<'pool> {
     fn new(pool: &'pool Pool) -> Self {
         Self { pool, extents: Vec::new() }
     }
@@ -32,7 +32,7 @@ impl<'pool> Reserved<'pool> {
     ///
     /// # Errors
     /// [`Error::Full`]; [`Error::Medium`] where the host does not promise it.
-    pub fn take(&mut self, need: Need) -> Result<Vec<Extent>> {
+    pub fn take(&mut self, need: SpaceNeed) -> Result<Vec<Extent>> {
         let taken = self.pool.take_promised(&[need], &mut |_| true)?;
         taken.iter().for_each(|extent| self.append(*extent));
         Ok(taken)
@@ -45,7 +45,7 @@ impl<'pool> Reserved<'pool> {
             return Err(Error::Full { needed_bytes, free_bytes });
         }
         self.append(extent);
-        self.pool.promise(&[extent], &mut Watched::new(0, &mut |_| true))
+        self.pool.promise(&[extent], &mut WatchedRequest::new(0, &mut |_| true))
     }
 
     /// All that was taken, in order, neighbours joined.
@@ -66,7 +66,7 @@ impl<'pool> Reserved<'pool> {
     }
 }
 
-impl Drop for Reserved<'_> {
+impl Drop for ReservedSpace<'_> {
     fn drop(&mut self) {
         self.pool.give_up(&self.extents);
     }

@@ -29,7 +29,7 @@ const GENERATIONS: u64 = u32::MAX as u64;
 
 /// What the pool was doing when the superblock was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum PoolState {
     /// Closed in order; nothing to recover.
     Clean = 0,
     /// Open, or its owner died.
@@ -50,7 +50,7 @@ pub struct Superblock {
     /// Bytes of the pool; whatever lies beyond is not used.
     pub size: u64,
     /// What it was doing.
-    pub state: State,
+    pub state: PoolState,
     /// Boot of the machine that opened it last.
     pub boot_id: [u8; 16],
     /// While restoring: the image that is being restored, else zeros.
@@ -61,7 +61,7 @@ pub struct Superblock {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-struct Media {
+struct SuperblockMedia {
     magic: [u8; 8],
     version: U32,
     crc: U32,
@@ -74,7 +74,7 @@ struct Media {
     image: [u8; 16],
 }
 
-const _: () = assert!(size_of::<Media>() == 88);
+const _: () = assert!(size_of::<SuperblockMedia>() == 88);
 
 impl Superblock {
     /// The newer valid slot of `memory`. Nothing is written.
@@ -121,7 +121,7 @@ impl Superblock {
     }
 
     fn read_slot(memory: &dyn Memory, at: u64) -> Result<Self> {
-        let mut bytes = [0; size_of::<Media>()];
+        let mut bytes = [0; size_of::<SuperblockMedia>()];
         memory.load(at, &mut bytes);
         let found = Self::decode(&bytes).map_err(|error| match error {
             Error::Corrupt { what, .. } => Error::Corrupt { what, at },
@@ -143,7 +143,7 @@ impl Superblock {
     /// # Errors
     /// [`Error::NotAPool`], [`Error::Version`] and [`Error::Corrupt`].
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let Ok((media, _)) = Media::read_from_prefix(bytes) else {
+        let Ok((media, _)) = SuperblockMedia::read_from_prefix(bytes) else {
             return Err(Error::NotAPool("it is too short".into()));
         };
         if media.magic != MAGIC {
@@ -156,9 +156,9 @@ impl Superblock {
             return Err(Error::Version { found: media.version.get(), known: VERSION });
         }
         let state = match media.state.get() {
-            0 => State::Clean,
-            1 => State::Open,
-            2 => State::Restoring,
+            0 => PoolState::Clean,
+            1 => PoolState::Open,
+            2 => PoolState::Restoring,
             _ => return Err(Error::corrupt("the superblock's state", 0)),
         };
         if media.size.get() < POOL_BYTES_MIN {
@@ -181,7 +181,7 @@ impl Superblock {
 
     /// The bytes of a slot.
     pub fn encode(&self) -> Vec<u8> {
-        let mut media = Media {
+        let mut media = SuperblockMedia {
             magic: MAGIC,
             version: self.version.into(),
             crc: 0.into(),
@@ -220,7 +220,7 @@ impl Superblock {
     }
 }
 
-impl Media {
+impl SuperblockMedia {
     fn checksum(&self) -> u32 {
         let mut hasher = crc32fast::Hasher::new();
         hasher.update(&self.as_bytes()[..12]);

@@ -15,7 +15,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::bounds::SERIAL_BOUND;
-use crate::extent::{Extent, Media as ExtentMedia};
+use crate::extent::{Extent, ExtentMedia};
 use crate::layout::PAGE;
 use crate::{Error, Result};
 
@@ -77,7 +77,7 @@ pub struct Tag {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-struct Slot {
+struct TagSlot {
     crc: U32,
     kind: U16,
     name_len: U16,
@@ -95,7 +95,7 @@ struct Slot {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-struct Overflow {
+struct OverflowPage {
     crc: U32,
     extents: U32,
     next: U64,
@@ -103,12 +103,12 @@ struct Overflow {
     extent: [ExtentMedia; OVERFLOW],
 }
 
-const _: () = assert!(size_of::<Slot>() == SLOT_BYTES);
-const _: () = assert!(size_of::<Overflow>() == PAGE as usize);
+const _: () = assert!(size_of::<TagSlot>() == SLOT_BYTES);
+const _: () = assert!(size_of::<OverflowPage>() == PAGE as usize);
 
 /// A slot that verified, its overflow not yet read.
 #[derive(Debug)]
-pub struct Decoded {
+pub struct DecodedTag {
     /// The tag, with the extents of the slot only.
     pub tag: Tag,
     /// Byte offset of the first overflow page, or 0.
@@ -132,12 +132,12 @@ pub fn check_name(name: &str) -> Result<()> {
 ///
 /// # Errors
 /// [`Error::Corrupt`].
-pub fn decode_slot(bytes: &[u8; SLOT_BYTES], at: u64, pages: u64) -> Result<Option<Decoded>> {
+pub fn decode_slot(bytes: &[u8; SLOT_BYTES], at: u64, pages: u64) -> Result<Option<DecodedTag>> {
     if bytes.iter().all(|byte| *byte == 0) {
         return Ok(None);
     }
     let corrupt = |what: &str| Error::corrupt(format!("the tag slot ({what})"), at);
-    let slot = Slot::read_from_bytes(bytes).expect("the size is the type's");
+    let slot = TagSlot::read_from_bytes(bytes).expect("the size is the type's");
     if crc32fast::hash(&bytes[4..]) != slot.crc.get() {
         return Err(corrupt("checksum"));
     }
@@ -159,12 +159,12 @@ pub fn decode_slot(bytes: &[u8; SLOT_BYTES], at: u64, pages: u64) -> Result<Opti
         attributes: slot.attributes,
         extents: inline.collect::<Option<_>>().ok_or_else(|| corrupt("extent"))?,
     };
-    Ok(Some(Decoded { tag, overflow: slot.overflow.get(), extents }))
+    Ok(Some(DecodedTag { tag, overflow: slot.overflow.get(), extents }))
 }
 
 /// The name that a damaged slot seems to have.
 pub(crate) fn name_of(bytes: &[u8; SLOT_BYTES]) -> Option<String> {
-    let slot = Slot::read_from_bytes(bytes).expect("the size is the type's");
+    let slot = TagSlot::read_from_bytes(bytes).expect("the size is the type's");
     let name = std::str::from_utf8(slot.name.get(..slot.name_len.get().into())?).ok()?;
     check_name(name).is_ok().then(|| name.into())
 }
@@ -175,7 +175,7 @@ pub(crate) fn name_of(bytes: &[u8; SLOT_BYTES]) -> Option<String> {
 /// [`Error::Corrupt`].
 pub fn decode_overflow(bytes: &[u8], at: u64, pages: u64) -> Result<(Vec<Extent>, u64)> {
     let corrupt = |what: &str| Error::corrupt(format!("the page of extents ({what})"), at);
-    let page = Overflow::read_from_bytes(bytes).map_err(|_| corrupt("length"))?;
+    let page = OverflowPage::read_from_bytes(bytes).map_err(|_| corrupt("length"))?;
     if crc32fast::hash(&bytes[4..]) != page.crc.get() {
         return Err(corrupt("checksum"));
     }
@@ -205,7 +205,7 @@ impl Tag {
 
     /// The bytes of its slot, with its overflow at `overflow`.
     pub(crate) fn encode_slot(&self, overflow: u64) -> [u8; SLOT_BYTES] {
-        let mut slot = Slot::new_zeroed();
+        let mut slot = TagSlot::new_zeroed();
         slot.kind = self.kind.0.into();
         slot.name_len = (self.name.len() as u16).into();
         slot.size = self.size.into();
@@ -225,7 +225,7 @@ impl Tag {
 /// The bytes of the pages that hold `rest`, what did not fit a slot, and will lie at `places`.
 pub(crate) fn encode_overflow(rest: &[Extent], places: &[u64]) -> Vec<Vec<u8>> {
     let pages = rest.chunks(OVERFLOW).enumerate().map(|(i, extents)| {
-        let mut page = Overflow::new_zeroed();
+        let mut page = OverflowPage::new_zeroed();
         page.extents = (extents.len() as u32).into();
         page.next = places.get(i + 1).copied().unwrap_or(0).into();
         for (media, extent) in page.extent.iter_mut().zip(extents) {

@@ -22,11 +22,11 @@ use std::sync::Arc;
 use ferrite_memory::Memory;
 
 use crate::bounds::{SERIAL_BOUND, beyond};
-use crate::damage::Damage;
+use crate::damage::TableDamage;
 use crate::extent::{Extent, page_at};
 use crate::layout::{CHUNK_PAGES, PAGE, TAGS, bitmap_at};
-use crate::page_allocator::Space;
-use crate::tag::{self, Decoded, SLOT_BYTES, Tag};
+use crate::page_allocator::PageAllocator;
+use crate::tag::{self, DecodedTag, SLOT_BYTES, Tag};
 use crate::{Error, Result, overflow};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"TAGS");
@@ -45,14 +45,14 @@ pub(crate) fn copies(slot: u64) -> [u64; 2] {
 }
 
 /// The content of a slot.
-struct Content {
-    decoded: Option<Decoded>,
+struct SlotContent {
+    decoded: Option<DecodedTag>,
     /// The copy that does not verify, and what it should be.
     spoiled: Option<(u64, [u8; SLOT_BYTES])>,
 }
 
 /// Reads the slot by whichever of its copies verifies (T5).
-fn read_slot(memory: &dyn Memory, slot: u64, pages: u64) -> Result<Content> {
+fn read_slot(memory: &dyn Memory, slot: u64, pages: u64) -> Result<SlotContent> {
     let [first, copy] = copies(slot).map(|at| {
         let mut bytes = [0; SLOT_BYTES];
         memory.load(at, &mut bytes);
@@ -60,11 +60,11 @@ fn read_slot(memory: &dyn Memory, slot: u64, pages: u64) -> Result<Content> {
     });
     let decode = |(at, bytes): &(u64, [u8; SLOT_BYTES])| tag::decode_slot(bytes, *at, pages);
     if first.1 == copy.1 {
-        return Ok(Content { decoded: decode(&first)?, spoiled: None });
+        return Ok(SlotContent { decoded: decode(&first)?, spoiled: None });
     }
     match (decode(&first), decode(&copy)) {
-        (Ok(decoded), Err(_)) => Ok(Content { decoded, spoiled: Some((copy.0, first.1)) }),
-        (Err(_), Ok(decoded)) => Ok(Content { decoded, spoiled: Some((first.0, copy.1)) }),
+        (Ok(decoded), Err(_)) => Ok(SlotContent { decoded, spoiled: Some((copy.0, first.1)) }),
+        (Err(_), Ok(decoded)) => Ok(SlotContent { decoded, spoiled: Some((first.0, copy.1)) }),
         (Err(error), Err(_)) => Err(error),
         (Ok(_), Ok(_)) => Err(Error::corrupt("the tag slot (which differs from its copy)", slot)),
     }
@@ -72,7 +72,7 @@ fn read_slot(memory: &dyn Memory, slot: u64, pages: u64) -> Result<Content> {
 
 /// Where a tag lies.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct TagEntry {
     pub tag: Arc<Tag>,
     pub slot: u64,
     /// The pages that hold extents beyond the slot's.
@@ -81,8 +81,8 @@ pub(crate) struct Entry {
 
 /// The table in DRAM.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
-    pub tags: BTreeMap<String, Entry>,
+pub(crate) struct TagTable {
+    pub tags: BTreeMap<String, TagEntry>,
     pub free_slots: Vec<u64>,
     pub pages: Vec<u64>,
     pub generation: u64,
@@ -106,9 +106,9 @@ pub(crate) fn decode_header(header: &[u8; 16]) -> Option<u64> {
     (*header == encode_header(next)).then_some(next)
 }
 
-impl Table {
+impl TagTable {
     /// Reads the whole table of a pool of `pages` pages. What cannot be read is told and left out.
-    pub fn load(memory: &dyn Memory, pages: u64) -> (Self, Vec<Damage>) {
+    pub fn load(memory: &dyn Memory, pages: u64) -> (Self, Vec<TableDamage>) {
         let (mut table, mut damage) = (Self::default(), Vec::new());
         let (mut page, mut visited) = (TAGS, BTreeSet::new());
         while page != 0 {
@@ -117,13 +117,13 @@ impl Table {
             let next = decode_header(&header).filter(|next| next % PAGE == 0 && *next < pages * PAGE);
             let Some(next) = next.filter(|_| visited.insert(page)) else {
                 let error = Error::corrupt("the header of a tag page", page);
-                damage.push(Damage { error, at: page, is_slot: false });
+                damage.push(TableDamage { error, at: page, is_slot: false });
                 break;
             };
             table.pages.push(page);
             for slot in (0..SLOTS).map(|index| page + FIRST + index * SLOT_BYTES as u64) {
                 if let Err(error) = table.load_slot(memory, slot, pages) {
-                    damage.push(Damage { error, at: slot, is_slot: true });
+                    damage.push(TableDamage { error, at: slot, is_slot: true });
                 }
             }
             page = next;
@@ -133,7 +133,7 @@ impl Table {
     }
 
     fn load_slot(&mut self, memory: &dyn Memory, slot: u64, pages: u64) -> Result<()> {
-        let Content { decoded, spoiled } = read_slot(memory, slot, pages)?;
+        let SlotContent { decoded, spoiled } = read_slot(memory, slot, pages)?;
         self.spoiled.extend(spoiled);
         let Some(decoded) = decoded else {
             self.free_slots.push(slot);
@@ -149,7 +149,7 @@ impl Table {
             return Err(Error::corrupt(format!("a second tag called {:?}", tag.name), slot));
         }
         self.generation = self.generation.max(tag.generation);
-        self.tags.insert(tag.name.clone(), Entry { tag: Arc::new(tag), slot, overflow });
+        self.tags.insert(tag.name.clone(), TagEntry { tag: Arc::new(tag), slot, overflow });
         Ok(())
     }
 
@@ -167,14 +167,14 @@ impl Table {
     }
 
     /// Where `tag` lies, and how it stands now; fails if it is not the tag of that name any more.
-    pub fn current(&self, tag: &Tag) -> Result<Entry> {
+    pub fn current(&self, tag: &Tag) -> Result<TagEntry> {
         let entry = self.tags.get(&tag.name).filter(|entry| entry.tag.generation == tag.generation);
         entry.cloned().ok_or_else(|| Error::NotFound(tag.name.clone()))
     }
 
     /// Whether the allocator knows of all that the tags use, and no two use the same. The allocator's tables have no
     /// checksum of their own: this is what stands against their damage.
-    pub fn check_space(&self, space: &Space) -> Result<()> {
+    pub fn check_space(&self, space: &PageAllocator) -> Result<()> {
         let own = self.pages.iter().skip(1).map(|page| (page_at(*page), "the tag table"));
         let of_tags = self.tags.iter().flat_map(|(name, entry)| {
             entry.tag.extents.iter().chain(&entry.overflow).map(move |extent| (*extent, name.as_str()))

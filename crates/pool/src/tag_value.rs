@@ -20,9 +20,9 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::extent::{Extent, Role, Stream, Zone};
 use crate::layout::{CHUNK, PAGE};
-use crate::page_allocator::Need;
+use crate::page_allocator::SpaceNeed;
 use crate::pool::tag_change::commit_tag;
-use crate::reserved_space::Reserved;
+use crate::reserved_space::ReservedSpace;
 use crate::tag::{Tag, TagKind, check_name};
 use crate::{Error, Pool, Result};
 
@@ -31,14 +31,14 @@ const BLOCK_BYTES: u64 = 256 << 10;
 
 /// How to put a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Put {
+pub struct PutOptions {
     /// The bytes of the value that is there, which may be lost. Without them a name in use is refused.
     pub lose: Option<u64>,
     /// Bytes that will come, where that is known: what cannot fit is refused before it is read.
     pub size_hint_bytes: Option<u64>,
 }
 
-impl Put {
+impl PutOptions {
     /// Refuses to lose the value of `old` unless told how many bytes that is.
     fn ensure_may_replace(&self, old: &Tag) -> Result<()> {
         if old.kind != TagKind::BYTES && self.lose.is_none() {
@@ -55,32 +55,32 @@ impl Put {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-struct Attributes {
+struct ValueAttributes {
     crc: U32,
     reserved: U32,
     length: U64,
     reserved2: [u8; 48],
 }
 
-const _: () = assert!(size_of::<Attributes>() == 64);
+const _: () = assert!(size_of::<ValueAttributes>() == 64);
 
 /// What is known of a value before its content is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Content {
+struct ValueContent {
     crc: u32,
     length: u64,
 }
 
-impl Content {
+impl ValueContent {
     fn encode(self) -> [u8; 64] {
-        let mut media = Attributes::new_zeroed();
+        let mut media = ValueAttributes::new_zeroed();
         media.crc = self.crc.into();
         media.length = self.length.into();
         zerocopy::transmute!(media)
     }
 
     fn decode(attributes: [u8; 64]) -> Self {
-        let media: Attributes = zerocopy::transmute!(attributes);
+        let media: ValueAttributes = zerocopy::transmute!(attributes);
         Self { crc: media.crc.get(), length: media.length.get() }
     }
 }
@@ -94,7 +94,7 @@ impl Pool {
     /// [`Error::BadName`], [`Error::Occupied`] where a value would be lost, [`Error::WrongKind`] for what is no value,
     /// [`Error::Full`] (or want of space on the host), [`Error::Medium`] where `input` fails: the name has what it had.
     /// Else as [`Pool`] says.
-    pub fn put(&self, name: &str, input: &mut dyn Read, put: &Put) -> Result<Arc<Tag>> {
+    pub fn put(&self, name: &str, input: &mut dyn Read, put: &PutOptions) -> Result<Arc<Tag>> {
         check_name(name)?;
         self.check_poison()?;
         self.with_spare(|| self.ensure_room(name, put))?;
@@ -116,7 +116,7 @@ impl Pool {
             self.ensure_current(&tag)?;
             return Err(Error::DamagedValue(name.into()));
         }
-        let content = Content::decode(tag.attributes);
+        let content = ValueContent::decode(tag.attributes);
         for block in blocks(&tag.extents, content.length) {
             let bytes = load(self.memory(), block);
             self.ensure_current(&tag)?;
@@ -125,7 +125,7 @@ impl Pool {
         Ok(content.length)
     }
 
-    fn ensure_room(&self, name: &str, put: &Put) -> Result<()> {
+    fn ensure_room(&self, name: &str, put: &PutOptions) -> Result<()> {
         if let Ok(tag) = self.tag(name) {
             put.ensure_may_replace(&tag)?;
         }
@@ -134,7 +134,7 @@ impl Pool {
     }
 
     /// Copies all of `input` into space of `reserved`; durable on return.
-    fn pour(&self, reserved: &mut Reserved<'_>, input: &mut dyn Read) -> Result<Content> {
+    fn pour(&self, reserved: &mut ReservedSpace<'_>, input: &mut dyn Read) -> Result<ValueContent> {
         let (mut hasher, mut length, mut step) = (crc32fast::Hasher::new(), 0, Vec::new());
         loop {
             step.clear();
@@ -157,11 +157,17 @@ impl Pool {
             }
         }
         self.memory().settle()?;
-        Ok(Content { crc: hasher.finalize(), length })
+        Ok(ValueContent { crc: hasher.finalize(), length })
     }
 
     /// Commits what `reserved` holds as the value of `name`.
-    fn name_value(&self, name: &str, content: Content, reserved: Reserved<'_>, put: &Put) -> Result<Arc<Tag>> {
+    fn name_value(
+        &self,
+        name: &str,
+        content: ValueContent,
+        reserved: ReservedSpace<'_>,
+        put: &PutOptions,
+    ) -> Result<Arc<Tag>> {
         let mut transaction = self.transaction();
         let mut table = self.table();
         let extents = transaction.adopt(reserved);
@@ -191,7 +197,7 @@ impl Pool {
 
 /// Whether the content of `tag` is what was put.
 pub(crate) fn is_sound(memory: &dyn Memory, tag: &Tag) -> bool {
-    let content = Content::decode(tag.attributes);
+    let content = ValueContent::decode(tag.attributes);
     if content.length != tag.size || content.length > Stream::new(&tag.extents, Role::DATA).len() {
         return false;
     }
@@ -201,7 +207,7 @@ pub(crate) fn is_sound(memory: &dyn Memory, tag: &Tag) -> bool {
 }
 
 /// A want of space as it is without what `reserved` has of it, which is free again when the value is given up.
-fn with_what_it_has(error: Error, reserved: &Reserved<'_>) -> Error {
+fn with_what_it_has(error: Error, reserved: &ReservedSpace<'_>) -> Error {
     let has: u64 = reserved.extents().iter().map(|extent| extent.span().len).sum();
     match error {
         Error::Full { needed_bytes, free_bytes } => {
@@ -212,8 +218,8 @@ fn with_what_it_has(error: Error, reserved: &Reserved<'_>) -> Error {
 }
 
 /// Space for `bytes` more: a superpage if they fill one and there is one, so that a long value has few extents.
-fn take(reserved: &mut Reserved<'_>, bytes: u64) -> Result<Vec<Extent>> {
-    let need = |zone| Need { role: Role::DATA, zone, bytes };
+fn take(reserved: &mut ReservedSpace<'_>, bytes: u64) -> Result<Vec<Extent>> {
+    let need = |zone| SpaceNeed { role: Role::DATA, zone, bytes };
     match reserved.take(need(if bytes == CHUNK { Zone::Super } else { Zone::Normal })) {
         Err(Error::Full { .. }) if bytes == CHUNK => reserved.take(need(Zone::Normal)),
         taken => taken,

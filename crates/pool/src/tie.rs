@@ -38,7 +38,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 const MAGIC: [u8; 4] = *b"FTIE";
 const VERSION: u16 = 1;
 /// Bytes of a record.
-pub const RECORD_BYTES: usize = size_of::<Media>();
+pub const RECORD_BYTES: usize = size_of::<TieMedia>();
 /// Bytes of a stamp.
 pub const STAMP_BYTES: usize = 20;
 
@@ -126,21 +126,21 @@ impl Tie {
     }
 
     /// Returns the stamp of an object that has the current generation.
-    pub fn stamp(&self) -> Stamp {
-        Stamp { identity: self.identity, generation: self.current }
+    pub fn stamp(&self) -> TieStamp {
+        TieStamp { identity: self.identity, generation: self.current }
     }
 }
 
 /// The object's side of a tie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
+pub struct TieStamp {
     /// The identity of the tie. In an object with little room the last 8 bytes are zeros.
     pub identity: [u8; 16],
     /// The generation of the object.
     pub generation: Generation,
 }
 
-impl Stamp {
+impl TieStamp {
     /// Returns the stamp's bytes for an object with little room.
     pub fn encode(&self, role: TieRole) -> [u8; STAMP_BYTES] {
         let mut bytes = [0; STAMP_BYTES];
@@ -188,7 +188,7 @@ pub struct TieRecord {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-struct Media {
+struct TieMedia {
     magic: [u8; 4],
     crc: U32,
     version: U16,
@@ -206,7 +206,7 @@ impl TieRecord {
     /// Returns the record's bytes.
     pub fn encode(&self) -> [u8; RECORD_BYTES] {
         let previous = self.previous.map_or(0, Generation::number);
-        let mut media = Media {
+        let mut media = TieMedia {
             magic: MAGIC,
             crc: 0.into(),
             version: VERSION.into(),
@@ -224,7 +224,7 @@ impl TieRecord {
     /// Returns the record in `bytes`, which are not trusted, or `None` if they are not a record that this program
     /// reads.
     pub fn decode(bytes: &[u8; RECORD_BYTES]) -> Option<Self> {
-        let media = Media::read_from_bytes(bytes).expect("the size is the type's");
+        let media = TieMedia::read_from_bytes(bytes).expect("the size is the type's");
         let is_record = media.magic == MAGIC && media.crc.get() == crc32fast::hash(&bytes[8..]);
         let (generation, previous) = (media.generation.get(), media.previous.get());
         if !is_record || media.version.get() != VERSION || media.state.get() != Self::state(generation, previous) {
@@ -246,7 +246,7 @@ impl TieRecord {
 
 /// The result of comparing the two sides of a tie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum TieVerdict {
     /// Both sides have the same generation.
     Same,
     /// A crash interrupted a move before the object changed. The sides match, and the next [`advance`] completes the
@@ -264,7 +264,7 @@ pub enum Verdict {
     Absent,
 }
 
-impl Verdict {
+impl TieVerdict {
     /// Returns true if the two sides match.
     pub fn is_good(self) -> bool {
         matches!(self, Self::Same | Self::Unfinished)
@@ -272,23 +272,23 @@ impl Verdict {
 }
 
 /// Compares the pool's side with the object's (TE5).
-pub fn compare(tie: &Tie, object: Option<&Stamp>) -> Verdict {
+pub fn compare(tie: &Tie, object: Option<&TieStamp>) -> TieVerdict {
     let Some(stamp) = object else {
-        return if tie.previous.is_none() { Verdict::Unfinished } else { Verdict::Absent };
+        return if tie.previous.is_none() { TieVerdict::Unfinished } else { TieVerdict::Absent };
     };
     if stamp.identity != tie.identity {
-        return Verdict::OtherIdentity;
+        return TieVerdict::OtherIdentity;
     }
     if stamp.generation == tie.current {
-        return Verdict::Same;
+        return TieVerdict::Same;
     }
     if Some(stamp.generation) == tie.previous {
-        return Verdict::Unfinished;
+        return TieVerdict::Unfinished;
     }
     match stamp.generation.count().cmp(&tie.current.count()) {
-        Ordering::Greater => Verdict::ObjectLater,
-        Ordering::Less => Verdict::PoolLater,
-        Ordering::Equal => Verdict::Diverged,
+        Ordering::Greater => TieVerdict::ObjectLater,
+        Ordering::Less => TieVerdict::PoolLater,
+        Ordering::Equal => TieVerdict::Diverged,
     }
 }
 
@@ -322,13 +322,13 @@ pub trait TieEnds: PoolSide {
     ///
     /// # Errors
     /// The errors of the object.
-    fn read(&self) -> Result<Option<Stamp>, Self::Error>;
+    fn read(&self) -> Result<Option<TieStamp>, Self::Error>;
 
     /// Writes `stamp` to the object, whole or not at all, and durable on return.
     ///
     /// # Errors
     /// The errors of the object.
-    fn write(&self, stamp: &Stamp) -> Result<(), Self::Error>;
+    fn write(&self, stamp: &TieStamp) -> Result<(), Self::Error>;
 }
 
 /// Moves both sides to a new generation, in the order of TE1 to TE3, and completes an interrupted earlier move. Returns
@@ -336,7 +336,7 @@ pub trait TieEnds: PoolSide {
 ///
 /// # Errors
 /// The errors of both sides. A later call completes the move.
-pub fn advance<E: TieEnds>(ends: &E, nonce: u16) -> Result<Verdict, E::Error> {
+pub fn advance<E: TieEnds>(ends: &E, nonce: u16) -> Result<TieVerdict, E::Error> {
     let (tie, stamp) = (ends.load()?, ends.read()?);
     let verdict = compare(&tie, stamp.as_ref());
     if !verdict.is_good() {
@@ -353,12 +353,12 @@ pub fn advance<E: TieEnds>(ends: &E, nonce: u16) -> Result<Verdict, E::Error> {
 ///
 /// # Errors
 /// The errors of the pool's side.
-pub fn renew<P: PoolSide>(pool: &P, stamp: Option<Stamp>, nonce: u16) -> Result<Tie, P::Error> {
+pub fn renew<P: PoolSide>(pool: &P, stamp: Option<TieStamp>, nonce: u16) -> Result<Tie, P::Error> {
     let tie = pool.load()?;
     renewed(pool, tie, stamp, nonce)
 }
 
-fn renewed<P: PoolSide>(pool: &P, tie: Tie, stamp: Option<Stamp>, nonce: u16) -> Result<Tie, P::Error> {
+fn renewed<P: PoolSide>(pool: &P, tie: Tie, stamp: Option<TieStamp>, nonce: u16) -> Result<Tie, P::Error> {
     let known = Tie { previous: stamp.map(|stamp| stamp.generation), ..tie };
     if known != tie {
         pool.set_previous(known.previous)?;

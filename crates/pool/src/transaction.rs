@@ -5,16 +5,16 @@ use std::ops::Range;
 
 use ferrite_memory::Span;
 
-use crate::checked_record::Draft;
+use crate::checked_record::RecordDraft;
 use crate::extent::{Extent, Zone, page_at};
-use crate::freeze::frozen_services::Pass;
-use crate::host_space::Watch;
+use crate::freeze::frozen_services::TransactionPass;
+use crate::host_space::ProgressWatch;
 use crate::lane::PAYLOAD_BYTES_MAX;
 use crate::layout::{CHUNK_PAGES, PAGE, bitmap_at, kind_at};
 use crate::operation::{CLEAR, FILL, FILL_BYTES_MAX, KIND_SHIFT, OPERATION, SET, WRITE, may_change};
-use crate::page_allocator::{Kind, Need};
+use crate::page_allocator::{ChunkUse, SpaceNeed};
 use crate::pool::Pool;
-use crate::reserved_space::Reserved;
+use crate::reserved_space::ReservedSpace;
 use crate::tag::SLOT_BYTES;
 use crate::{Error, Result};
 
@@ -22,13 +22,13 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub struct Transaction<'pool> {
     pool: &'pool Pool,
-    draft: Draft,
+    draft: RecordDraft,
     taken: Vec<Extent>,
     freed: Vec<Extent>,
     /// Superpages that it frees, which count as pages of the normal zone from then on.
     split: Vec<u64>,
     /// Dropped last: while the pool stands still no transaction is open (freeze F1).
-    _pass: Pass<'pool>,
+    _pass: TransactionPass<'pool>,
 }
 
 impl Pool {
@@ -41,7 +41,7 @@ impl Pool {
 impl<'pool> Transaction<'pool> {
     fn new(pool: &'pool Pool) -> Self {
         let _pass = pool.freezers().pass();
-        Self { pool, draft: Draft::default(), taken: Vec::new(), freed: Vec::new(), split: Vec::new(), _pass }
+        Self { pool, draft: RecordDraft::default(), taken: Vec::new(), freed: Vec::new(), split: Vec::new(), _pass }
     }
 
     /// Writes `bytes` at `at`. Both are multiples of 8. Until that space is free again it is written by transactions
@@ -83,7 +83,7 @@ impl<'pool> Transaction<'pool> {
     ///
     /// # Errors
     /// [`Error::Full`]; [`Error::Medium`] where the host does not promise it.
-    pub fn take(&mut self, needs: &[Need]) -> Result<Vec<Extent>> {
+    pub fn take(&mut self, needs: &[SpaceNeed]) -> Result<Vec<Extent>> {
         self.take_watched(needs, &mut |_| true)
     }
 
@@ -91,7 +91,7 @@ impl<'pool> Transaction<'pool> {
     ///
     /// # Errors
     /// As [`Transaction::take`]; [`Error::Cancelled`] if `watch` returns false.
-    pub fn take_watched(&mut self, needs: &[Need], watch: Watch<'_>) -> Result<Vec<Extent>> {
+    pub fn take_watched(&mut self, needs: &[SpaceNeed], watch: ProgressWatch<'_>) -> Result<Vec<Extent>> {
         let extents = self.pool.take_promised(needs, watch)?;
         self.taken.extend(&extents);
         self.mark_all(&extents, true);
@@ -99,7 +99,7 @@ impl<'pool> Transaction<'pool> {
     }
 
     /// Makes `reserved` space part of it: it is used on commit, free again on drop.
-    pub fn adopt(&mut self, reserved: Reserved<'pool>) -> Vec<Extent> {
+    pub fn adopt(&mut self, reserved: ReservedSpace<'pool>) -> Vec<Extent> {
         let extents = reserved.into_extents();
         self.taken.extend(&extents);
         self.mark_all(&extents, true);
@@ -185,10 +185,10 @@ impl<'pool> Transaction<'pool> {
         for run in extents.chunk_by(|one, next| one.end() == next.page && one.zone == next.zone) {
             let pages = run[0].page..run[run.len() - 1].end();
             match run[0].zone {
-                Zone::Super => self.mark_chunks(pages, if used { Kind::Super } else { Kind::Free }),
+                Zone::Super => self.mark_chunks(pages, if used { ChunkUse::Super } else { ChunkUse::Free }),
                 Zone::Normal => {
                     if used {
-                        self.mark_chunks(pages.clone(), Kind::Normal);
+                        self.mark_chunks(pages.clone(), ChunkUse::Normal);
                     }
                     self.mark_pages(pages, used);
                 }
@@ -214,7 +214,7 @@ impl<'pool> Transaction<'pool> {
         }
     }
 
-    fn mark_chunks(&mut self, pages: Range<u64>, kind: Kind) {
+    fn mark_chunks(&mut self, pages: Range<u64>, kind: ChunkUse) {
         let (mut chunk, end) = (pages.start / CHUNK_PAGES, pages.end.div_ceil(CHUNK_PAGES));
         while chunk < end {
             let run = (chunk..end).take_while(|next| kind_at(*next) == kind_at(chunk) + next - chunk).count() as u64;

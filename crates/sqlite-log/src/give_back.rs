@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ferrite_pool::Partial;
+use ferrite_pool::AtomicFile;
 
 use super::{DatabaseLog, File, Identity, Mark, PlainFile, Station, lock};
 use crate::{Error, Result};
@@ -46,7 +46,7 @@ pub struct GiveBack {
     log: DatabaseLog,
     database: OsFile,
     path: String,
-    copies: [Option<Partial>; 2],
+    copies: [Option<AtomicFile>; 2],
     next: Next,
 }
 
@@ -133,7 +133,7 @@ impl GiveBack {
         let writing = |error| Error::target(format!("writing {}", target.display()), error);
         let copy = match &mut self.copies[number] {
             Some(copy) => copy,
-            none => none.insert(Partial::begin(&target).map_err(Error::Undrained)?),
+            none => none.insert(AtomicFile::begin(&target).map_err(Error::Undrained)?),
         };
         if at == 0 {
             whoever_may_use(&self.database, copy.file()).map_err(writing)?;

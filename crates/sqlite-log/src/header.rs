@@ -10,7 +10,7 @@ use std::fs::File as OsFile;
 use std::io::{Error as OsError, ErrorKind};
 use std::os::unix::fs::FileExt;
 
-use ferrite_pool::tie::{STAMP_BYTES, Stamp, TieRole};
+use ferrite_pool::tie::{STAMP_BYTES, TieRole, TieStamp};
 
 use super::Mark;
 use crate::{Error, Result};
@@ -26,7 +26,7 @@ pub struct Header {
     /// The two versions.
     pub versions: [u8; 2],
     /// The stamp of the tie to a log.
-    pub stamp: Option<Stamp>,
+    pub stamp: Option<TieStamp>,
     /// True if the place of the stamp holds other bytes.
     pub is_stamp_taken: bool,
 }
@@ -36,7 +36,7 @@ impl Header {
     pub fn of(head: &[u8; HEAD_BYTES]) -> Option<Self> {
         let versions = Mark::of_header(head.first_chunk().expect("it is longer"))?;
         let bytes = head.last_chunk::<STAMP_BYTES>().expect("it is longer");
-        let stamp = Stamp::decode(TieRole::Sqlite, bytes);
+        let stamp = TieStamp::decode(TieRole::Sqlite, bytes);
         Some(Self { versions, stamp, is_stamp_taken: stamp.is_none() && *bytes != [0; STAMP_BYTES] })
     }
 

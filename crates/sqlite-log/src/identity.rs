@@ -4,7 +4,7 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::time::UNIX_EPOCH;
 
-use ferrite_pool::tie::{Generation, Stamp};
+use ferrite_pool::tie::{Generation, TieStamp};
 use serde::{Deserialize, Serialize};
 
 use super::tied::{log_identity, log_number};
@@ -24,13 +24,13 @@ pub struct FileStamp {
 }
 
 impl FileStamp {
-    fn of(stamp: &Stamp) -> Self {
+    fn of(stamp: &TieStamp) -> Self {
         Self { log: log_number(&stamp.identity), generation: stamp.generation.number() }
     }
 
     /// The stamp; `None` for a generation that no tie reaches.
-    pub(super) fn stamp(self) -> Option<Stamp> {
-        Some(Stamp { identity: log_identity(self.log), generation: Generation::of(self.generation)? })
+    pub(super) fn stamp(self) -> Option<TieStamp> {
+        Some(TieStamp { identity: log_identity(self.log), generation: Generation::of(self.generation)? })
     }
 }
 

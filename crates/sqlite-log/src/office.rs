@@ -8,7 +8,7 @@ use ferrite_pool::grant::{Ask, GrantId, Process, Rights, Standing};
 use ferrite_pool::layout::PAGE;
 use ferrite_pool::tie::Generation;
 use ferrite_pool::{
-    Caller, Error as PoolError, Extent, Need, NewTag, Pool, Role, Stream, Tag, TagChange, TagKind, Zone,
+    Caller, Error as PoolError, Extent, NewTag, Pool, Role, SpaceNeed, Stream, Tag, TagChange, TagKind, Zone,
 };
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -241,7 +241,7 @@ impl Office {
     }
 
     fn make(&self, path: &str, identity: Identity, fresh: u64) -> Result<Arc<Tag>> {
-        let need = |role, bytes| Need { role, zone: Zone::Normal, bytes };
+        let need = |role, bytes| SpaceNeed { role, zone: Zone::Normal, bytes };
         let needs =
             [need(Role::MAP, PAGE), need(File::Wal.role(), WAL_BYTES), need(File::Journal.role(), JOURNAL_BYTES)];
         let attributes = identity.attributes(fresh.max(1));
@@ -270,7 +270,7 @@ impl Office {
     }
 
     fn add(&self, tag: &Tag, file: File, bytes: u64) -> ferrite_pool::Result<Arc<Tag>> {
-        let add = [Need { role: file.role(), zone: Zone::Normal, bytes: bytes.next_multiple_of(PAGE) }];
+        let add = [SpaceNeed { role: file.role(), zone: Zone::Normal, bytes: bytes.next_multiple_of(PAGE) }];
         let (size, attributes) = (tag.size, tag.attributes);
         self.pool.change_tag(tag, &TagChange { size, attributes, add: &add, keep: &tag.extents }, |_| Ok(()))
     }

@@ -1,6 +1,6 @@
 //! What `check` asks of a database's log.
 
-use ferrite_pool::check::{Findings, TagOwner};
+use ferrite_pool::check::{TagFindings, TagOwner};
 use ferrite_pool::{Pool, Tag, TagKind};
 
 use super::File;
@@ -14,7 +14,7 @@ impl TagOwner for DatabaseOwner {
         TagKind::DATABASE
     }
 
-    fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut Findings<'_>) {
+    fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut TagFindings<'_>) {
         let at = tag.extents.first().map(|extent| extent.span().at);
         let Some(files) = Files::new(pool.memory_handle(), &tag.extents, tag.generation) else {
             return findings.error("it has no page for its words: restore a backup", at);

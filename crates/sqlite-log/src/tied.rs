@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ferrite_pool::tie::{self, Generation, PoolSide, Stamp, Tie, TieEnds, TieRole, Verdict, compare};
+use ferrite_pool::tie::{self, Generation, PoolSide, Tie, TieEnds, TieRole, TieStamp, TieVerdict, compare};
 
 use super::files::Files;
 use super::header::STAMP_AT;
@@ -35,11 +35,11 @@ impl<F: DatabaseFile> PoolSide for Ends<'_, F> {
 }
 
 impl<F: DatabaseFile> TieEnds for Ends<'_, F> {
-    fn read(&self) -> std::result::Result<Option<Stamp>, F::Error> {
+    fn read(&self) -> std::result::Result<Option<TieStamp>, F::Error> {
         Ok(self.file.header()?.and_then(|header| header.stamp))
     }
 
-    fn write(&self, stamp: &Stamp) -> std::result::Result<(), F::Error> {
+    fn write(&self, stamp: &TieStamp) -> std::result::Result<(), F::Error> {
         self.file.put(STAMP_AT, &stamp.encode(TieRole::Sqlite))?;
         self.file.persist()
     }
@@ -118,7 +118,7 @@ impl DatabaseLog {
         }
     }
 
-    fn mismatch(&self, verdict: Verdict, tie: &Tie, stamp: Option<&Stamp>) -> Error {
+    fn mismatch(&self, verdict: TieVerdict, tie: &Tie, stamp: Option<&TieStamp>) -> Error {
         let bytes = self.files().and_then(|files| files.bytes()).unwrap_or(0);
         let places = Places { path: &self.path, pool: self.station.path() };
         Error::Refused(mismatch_text(&places, verdict, [Some(&tie.stamp()), stamp], bytes))
@@ -194,21 +194,21 @@ pub(super) struct Places<'a> {
 /// Returns the message about two sides that do not match: the stamps of the log and of the file.
 pub(super) fn mismatch_text(
     places: &Places<'_>,
-    verdict: Verdict,
-    [log, file]: [Option<&Stamp>; 2],
+    verdict: TieVerdict,
+    [log, file]: [Option<&TieStamp>; 2],
     bytes: u64,
 ) -> String {
     let (path, pool) = (places.path, places.pool.display());
-    let show = |stamp: Option<&Stamp>| {
+    let show = |stamp: Option<&TieStamp>| {
         stamp.map_or("without a generation".into(), |stamp| {
             format!("of log {:016x}, generation {}", log_number(&stamp.identity), stamp.generation)
         })
     };
     let why = match verdict {
-        Verdict::ObjectLater => "the file is later: this pool is an older copy, or was restored from an older image",
-        Verdict::PoolLater => "the pool is later: the file is an older copy",
-        Verdict::Diverged => "two copies went on separately",
-        Verdict::OtherIdentity => "the file has its log in another pool, or had",
+        TieVerdict::ObjectLater => "the file is later: this pool is an older copy, or was restored from an older image",
+        TieVerdict::PoolLater => "the pool is later: the file is an older copy",
+        TieVerdict::Diverged => "two copies went on separately",
+        TieVerdict::OtherIdentity => "the file has its log in another pool, or had",
         _ => "another program wrote the header of the file",
     };
     format!(

@@ -14,7 +14,7 @@
 
 use std::collections::BTreeSet;
 
-use ferrite_pool::{Log, Position};
+use ferrite_pool::{LogPosition, TagLog};
 
 use crate::segment::{self, Folder, HEADER_BYTES};
 use crate::wal::Wal;
@@ -181,8 +181,8 @@ impl Drain {
         if self.read(segment, at, &mut record)? < 64 {
             return Err(damaged());
         }
-        let position = Position::from_number(position);
-        let bytes = Log::record_bytes(position, &record).ok_or_else(damaged)?;
+        let position = LogPosition::from_number(position);
+        let bytes = TagLog::record_bytes(position, &record).ok_or_else(damaged)?;
         // Grown by what is read and not by what a damaged length announces.
         while record.len() < bytes {
             let (old, more) = (record.len(), (bytes - record.len()).min(STEP_BYTES));
@@ -191,7 +191,7 @@ impl Drain {
                 return Err(damaged());
             }
         }
-        let whole = Log::payload_of(wal.salt(), position, &record).is_some();
+        let whole = TagLog::payload_of(wal.salt(), position, &record).is_some();
         if whole { Ok(record) } else { Err(damaged()) }
     }
 

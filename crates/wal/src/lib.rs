@@ -13,7 +13,7 @@
 //!
 //! A [`Wal`] is of the process that opened it: a child of fork neither uses nor drops it.
 //!
-//! [`Wal`] is it. The ring is a log of the pool ([`ferrite_pool::Log`]); what is added here is many writers without a
+//! [`Wal`] is it. The ring is a log of the pool ([`ferrite_pool::TagLog`]); what is added here is many writers without a
 //! lock between them (`order`), the draining to a [`Folder`], and reading both as one log.
 
 mod drain;

@@ -1,6 +1,6 @@
 //! Reading a log back: from its files, then from the ring, as one.
 
-use ferrite_pool::{Log, Position};
+use ferrite_pool::{LogPosition, TagLog};
 
 use crate::Result;
 use crate::wal::Wal;
@@ -18,17 +18,17 @@ impl<'wal> Records<'wal> {
         Self { wal, next, end }
     }
 
-    fn read(&mut self) -> Result<(Position, Vec<u8>)> {
-        let position = Position::from_number(self.next);
+    fn read(&mut self) -> Result<(LogPosition, Vec<u8>)> {
+        let position = LogPosition::from_number(self.next);
         let record = self.wal.record(self.next)?;
-        let payload = Log::payload_of(self.wal.salt(), position, &record).expect("it verified when it was read");
+        let payload = TagLog::payload_of(self.wal.salt(), position, &record).expect("it verified when it was read");
         self.next += record.len() as u64 / 64;
         Ok((position, payload))
     }
 }
 
 impl Iterator for Records<'_> {
-    type Item = Result<(Position, Vec<u8>)>;
+    type Item = Result<(LogPosition, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {

@@ -17,7 +17,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use ferrite_pool::Log;
+use ferrite_pool::TagLog;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
@@ -42,7 +42,7 @@ struct Header {
 const _: () = assert!(size_of::<Header>() == 64);
 
 /// The header of the segment of `log` that starts at `first`.
-pub(crate) fn header(log: &Log, uuid: [u8; 16], first: u64) -> Vec<u8> {
+pub(crate) fn header(log: &TagLog, uuid: [u8; 16], first: u64) -> Vec<u8> {
     let mut header = Header::new_zeroed();
     header.magic = MAGIC;
     header.version = VERSION.into();

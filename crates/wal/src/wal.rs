@@ -10,7 +10,7 @@ use ferrite_memory::Span;
 use ferrite_pool::checked_word::{seal, unseal};
 use ferrite_pool::holding::{Holding, Part, Spec as TagSpec};
 use ferrite_pool::layout::PAGE;
-use ferrite_pool::{Freeze, Log, Pool, Position, Role, TagKind};
+use ferrite_pool::{Freeze, LogPosition, Pool, Role, TagKind, TagLog};
 use parking_lot::{Condvar, Mutex};
 
 use crate::drain::{Drain, Step};
@@ -40,13 +40,13 @@ pub enum Durability {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// The oldest record, in a file or in the ring.
-    pub start: Position,
+    pub start: LogPosition,
     /// The oldest record in the ring; what is before is in files.
-    pub head: Position,
+    pub head: LogPosition,
     /// Every record before this is durable.
-    pub durable: Position,
+    pub durable: LogPosition,
     /// Where the next record will be.
-    pub end: Position,
+    pub end: LogPosition,
     /// Bytes that the ring holds in all.
     pub capacity_bytes: u64,
 }
@@ -59,7 +59,7 @@ pub struct Standing {
 /// writer that panicked gets [`Error::Broken`].
 pub struct Wal {
     holding: Arc<Holding>,
-    log: Arc<Log>,
+    log: Arc<TagLog>,
     start_at: u64,
     session: u64,
     /// See [`ferrite_memory::Memory::fence_is_durable`].
@@ -134,7 +134,7 @@ impl Wal {
     /// else as [`Wal`] says.
     pub fn open_held(holding: Arc<Holding>, folder: Box<dyn Folder>) -> Result<Arc<Self>> {
         holding.tag().ensure_kind(TagKind::LOG)?;
-        let log = Arc::new(Log::open_wiped(Arc::clone(&holding))?);
+        let log = Arc::new(TagLog::open_wiped(Arc::clone(&holding))?);
         let map = holding.stream(Role::MAP).locate(START_AT).ok_or_else(|| damaged(&holding, "it has no MAP page"))?;
         let start = match holding.memory().load_word(map.at) {
             0 => 0,
@@ -145,7 +145,7 @@ impl Wal {
         }
         if start > log.head().number() {
             // A truncation was cut short.
-            log.cut(Position::from_number(start))?;
+            log.cut(LogPosition::from_number(start))?;
         }
         let head = log.head().number();
         let wal = Arc::new(Self {
@@ -176,10 +176,10 @@ impl Wal {
     ///
     /// # Errors
     /// As [`Wal`] says.
-    pub fn commit(&self) -> Result<Position> {
+    pub fn commit(&self) -> Result<LogPosition> {
         let end = self.order.tail();
         self.settle(end)?;
-        Ok(Position::from_number(end))
+        Ok(LogPosition::from_number(end))
     }
 
     /// Waits until all before `to` is finished and durable.
@@ -274,11 +274,11 @@ impl Wal {
 
     /// The durable records, oldest first, from files and ring alike.
     pub fn records(&self) -> Records<'_> {
-        self.records_from(Position::from_number(self.start()))
+        self.records_from(LogPosition::from_number(self.start()))
     }
 
     /// The durable records from `position` on, where one starts.
-    pub fn records_from(&self, position: Position) -> Records<'_> {
+    pub fn records_from(&self, position: LogPosition) -> Records<'_> {
         Records::new(self, position.number(), self.order.durable())
     }
 
@@ -289,7 +289,7 @@ impl Wal {
     /// [`Error::Limit`] where no durable record starts there: nothing is forgotten. As [`Wal::step`], or [`Error::Io`],
     /// where files that hold nothing any more could not be looked at or removed: then the records before are forgotten
     /// all the same.
-    pub fn truncate(&self, position: Position) -> Result<()> {
+    pub fn truncate(&self, position: LogPosition) -> Result<()> {
         let mut drain = self.drain.lock();
         if position.number() > self.start() {
             self.forget(&mut drain, position.number())?;
@@ -314,7 +314,7 @@ impl Wal {
 
     /// Where it stands.
     pub fn standing(&self) -> Standing {
-        let at = Position::from_number;
+        let at = LogPosition::from_number;
         Standing {
             start: at(self.start()),
             head: at(self.order.head()),
@@ -357,14 +357,14 @@ impl Wal {
             self.order.settled(self.order.reach().end);
         }
         self.settle_reach()?;
-        self.log.publish(Position::from_number(self.order.durable()));
-        Ok(self.log.image(Position::from_number(from), bytes_max)?.0)
+        self.log.publish(LogPosition::from_number(self.order.durable()));
+        Ok(self.log.image(LogPosition::from_number(from), bytes_max)?.0)
     }
 
     /// Makes the ring's lines before `to` free.
     pub(crate) fn cut(&self, to: u64) -> Result<()> {
-        self.log.publish(Position::from_number(self.order.durable()));
-        self.log.cut(Position::from_number(to))?;
+        self.log.publish(LogPosition::from_number(self.order.durable()));
+        self.log.cut(LogPosition::from_number(to))?;
         self.order.cut(to);
         Ok(())
     }

@@ -3,9 +3,11 @@
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use ferrite_memory::{MapOptions, Mapped, Memory};
-use ferrite_pool::check::{Owners, check_open};
+use ferrite_pool::check::{TagOwners, check_open};
 use ferrite_pool::layout::{CHUNK, PAGE, POOL_BYTES_MIN};
-use ferrite_pool::{Caller, Format, NUMBER_MAX, Need, NewTag, PidFd, Pool, Role, Stream, Tag, TagKind, Zone, seal};
+use ferrite_pool::{
+    Caller, Format, NUMBER_MAX, NewTag, PidFd, Pool, Role, SpaceNeed, Stream, Tag, TagKind, Zone, seal,
+};
 use ferrite_sqlite_log::{DatabaseOwner, Entry, Office, Request};
 
 /// Where the words are in the MAP page: see docs/format.md.
@@ -18,7 +20,7 @@ struct Field {
     memory: Arc<dyn Memory>,
     pool: Arc<Pool>,
     office: Office,
-    owners: Owners,
+    owners: TagOwners,
     caller: Caller,
     tag: Arc<Tag>,
     map_at: u64,
@@ -29,13 +31,13 @@ static FIELD: LazyLock<Mutex<Field>> = LazyLock::new(|| {
     let memory: Arc<dyn Memory> = Arc::new(memory);
     Pool::create(&*memory, &Format { uuid: [1; 16], boot_id: [2; 16] }).expect("a pool");
     let pool = Arc::new(Pool::open(Arc::clone(&memory), [2; 16]).expect("opens").0);
-    let need = |role, bytes| Need { role, zone: Zone::Normal, bytes };
+    let need = |role, bytes| SpaceNeed { role, zone: Zone::Normal, bytes };
     let needs = [need(Role::MAP, PAGE), need(Role(2), SPACE_BYTES), need(Role(3), SPACE_BYTES)];
     let new = NewTag { name: "/a.db", kind: TagKind::DATABASE, size: 0, attributes: [0; 64], needs: &needs };
     let tag = pool.create_tag(&new, |_| Ok(())).expect("room");
     let map_at = Stream::new(&tag.extents, Role::MAP).locate(0).expect("a page was asked for").at;
     let office = Office::new(Arc::clone(&pool), [2; 16]);
-    let mut owners = Owners::default();
+    let mut owners = TagOwners::default();
     owners.register(Box::new(DatabaseOwner));
     let pid = std::process::id();
     let caller = Caller { pid, uid: 0, process: PidFd::open(pid).expect("this process"), connection: 0 };

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use ferrite_memory::{MapOptions, Mapped, Memory};
-use ferrite_pool::backup::{Restore, backup, restore, verify};
-use ferrite_pool::check::{Owners, check, repair};
+use ferrite_pool::backup::{RestoreOptions, backup, restore, verify};
+use ferrite_pool::check::{TagOwners, check, repair};
 use ferrite_pool::layout::{PAGE, POOL_BYTES_MIN};
-use ferrite_pool::{Format, Pool, Put};
+use ferrite_pool::{Format, Pool, PutOptions};
 
 const HEADER: usize = 128;
 const FRAME: usize = 192;
@@ -25,11 +25,11 @@ pub fn target(data: &[u8]) {
 
 fn restored(bytes: &[u8]) {
     let memory = memory();
-    restore(&mut &bytes[..], &*memory, Restore::default(), &mut |_| true).expect("it verified");
-    let found = check(&memory, &Owners::default(), &mut |_| ());
-    let mended = repair(&memory, &Owners::default(), &[], &mut |_| ()).expect("memory does not fail");
+    restore(&mut &bytes[..], &*memory, RestoreOptions::default(), &mut |_| true).expect("it verified");
+    let found = check(&memory, &TagOwners::default(), &mut |_| ());
+    let mended = repair(&memory, &TagOwners::default(), &[], &mut |_| ()).expect("memory does not fail");
     assert_eq!(found.opened, mended.opened);
-    let again = check(&memory, &Owners::default(), &mut |_| ());
+    let again = check(&memory, &TagOwners::default(), &mut |_| ());
     assert!(again.findings.len() <= found.findings.len() + mended.findings.len(), "a repair made it worse");
 }
 
@@ -83,7 +83,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         bytes
     };
     let empty = image();
-    pool.put("value", &mut &b"some bytes"[..], &Put::default()).expect("room");
+    pool.put("value", &mut &b"some bytes"[..], &PutOptions::default()).expect("room");
     vec![empty, image()]
 }
 

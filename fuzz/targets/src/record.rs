@@ -1,6 +1,6 @@
 //! Log records, one and a lane of them, as found and with their checksums made right.
 
-use ferrite_pool::checked_record::{Draft, HEADER, Record, footprint, header};
+use ferrite_pool::checked_record::{CheckedRecord, HEADER, RecordDraft, footprint, header};
 use ferrite_pool::decode::committed;
 
 const SALT: u32 = 7;
@@ -11,7 +11,7 @@ pub fn target(data: &[u8]) {
 }
 
 fn check(data: &[u8]) {
-    if let Some(record) = Record::parse(SALT, data) {
+    if let Some(record) = CheckedRecord::parse(SALT, data) {
         assert!(!record.payload.is_empty() && record.sequence > 0, "zeroed memory was taken for a record");
         assert_eq!(
             sealed(&record.payload, record.sequence)[..HEADER],
@@ -30,7 +30,7 @@ fn check(data: &[u8]) {
 }
 
 fn sealed(payload: &[u8], sequence: u64) -> Vec<u8> {
-    let mut draft = Draft::default();
+    let mut draft = RecordDraft::default();
     draft.push(payload);
     draft.seal(SALT, sequence)
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use ferrite_memory::{MapOptions, Mapped, Memory};
 use ferrite_pool::layout::{CHUNK, POOL_BYTES_MIN};
-use ferrite_pool::{Format, Log, Pool, Position, checked_record};
+use ferrite_pool::{Format, LogPosition, Pool, TagLog, checked_record};
 use ferrite_wal::{Durability, Folder, Wal, WalSpec};
 
 /// Where the lines begin in the file, and the salt of its records in the header: see docs/format.md.
@@ -62,7 +62,7 @@ struct Field {
     wal: Arc<Wal>,
     file: One,
     right: Vec<u8>,
-    records: Vec<(Position, Vec<u8>)>,
+    records: Vec<(LogPosition, Vec<u8>)>,
 }
 
 static FIELD: LazyLock<Mutex<Field>> = LazyLock::new(|| {
@@ -90,14 +90,14 @@ pub fn target(data: &[u8]) {
     let (len, mut next) = (repaired.len(), 0);
     for (position, payload) in field.read(repaired) {
         assert_eq!(position.number(), next, "records overlap, or there is a hole between them");
-        next += Log::lines_for(payload.len());
+        next += TagLog::lines_for(payload.len());
         assert!(LINES_AT as u64 + next * 64 <= len.next_multiple_of(64) as u64, "bytes behind the end were believed");
     }
 }
 
 impl Field {
     /// The records up to the first that is refused.
-    fn read(&self, bytes: Vec<u8>) -> Vec<(Position, Vec<u8>)> {
+    fn read(&self, bytes: Vec<u8>) -> Vec<(LogPosition, Vec<u8>)> {
         *self.file.bytes() = bytes;
         self.wal.records().map_while(Result::ok).collect()
     }

@@ -1,7 +1,7 @@
 //! The superblock's slot, as found and with its checksum made right, so that the fields behind it are reached.
 
 use ferrite_pool::layout::POOL_BYTES_MIN;
-use ferrite_pool::{State, Superblock};
+use ferrite_pool::{PoolState, Superblock};
 
 const SLOT_BYTES: usize = 88;
 const CRC_AT: usize = 12;
@@ -30,7 +30,7 @@ fn repaired(data: &[u8]) -> Vec<u8> {
 }
 
 pub fn seeds() -> Vec<Vec<u8>> {
-    let states = [State::Clean, State::Open, State::Restoring];
+    let states = [PoolState::Clean, PoolState::Open, PoolState::Restoring];
     let superblock = |version, state| Superblock {
         version,
         generation: 7,

@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 
 use ferrite_memory::{MapOptions, Mapped, Memory};
-use ferrite_pool::check::{Owners, check};
+use ferrite_pool::check::{TagOwners, check};
 use ferrite_sqlite_log::{DatabaseOwner, Station};
 
 use crate::shell::{Shell, library};
@@ -62,7 +62,7 @@ fn run(place: &Place, program: &str, mode: &str) -> Output {
 fn assert_sound(place: &Place) {
     let file = std::fs::File::options().read(true).write(true).open(place.path("pool")).unwrap();
     let memory: Arc<dyn Memory> = Arc::new(Mapped::map(file, &MapOptions::default()).unwrap());
-    let mut owners = Owners::default();
+    let mut owners = TagOwners::default();
     owners.register(Box::new(DatabaseOwner));
     let report = check(&memory, &owners, &mut |_| {});
     assert!(report.is_sound(), "{report:?}");

@@ -1,7 +1,7 @@
 //! Checksums: every flipped byte is found and reported with its block, and a rewritten block is whole again.
 
 use ferrite_memory::Error;
-use ferrite_pool::check::{self, Owners, Severity};
+use ferrite_pool::check::{self, Severity, TagOwners};
 use ferrite_pool::{Role, Stream};
 
 use crate::DiskOwner;
@@ -127,13 +127,13 @@ fn a_flipped_checksum_is_found() {
 fn check_tells_which_block_and_which_byte_and_a_repair_does_not_hide_it() {
     let way = checked_ways()[0];
     let (memory, places) = full(way);
-    let mut owners = Owners::default();
+    let mut owners = TagOwners::default();
     owners.register(Box::new(DiskOwner));
     let dynamic: Arc<dyn Memory> = memory.clone();
     assert!(check::check(&dynamic, &owners, &mut |_| ()).is_sound());
     flip(&memory, places[3] + 77, 4);
     flip(&memory, places[20], 128);
-    let errors = |report: check::Report| -> Vec<(String, Option<u64>)> {
+    let errors = |report: check::PoolCheckReport| -> Vec<(String, Option<u64>)> {
         let errors = report.findings.into_iter().filter(|it| it.severity == Severity::Error);
         errors.map(|it| (it.what, it.at)).collect()
     };

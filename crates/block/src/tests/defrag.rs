@@ -1,6 +1,6 @@
 //! Disks whose pool is defragmented: their streams lie elsewhere, and nothing else has changed.
 
-use ferrite_pool::check::{Owners, check};
+use ferrite_pool::check::{TagOwners, check};
 use ferrite_pool::defrag::defrag;
 
 use super::*;
@@ -8,8 +8,8 @@ use crate::{DiskOwner, remove};
 
 const CHUNK: u64 = ferrite_pool::layout::CHUNK;
 
-fn owners() -> Owners {
-    let mut owners = Owners::default();
+fn owners() -> TagOwners {
+    let mut owners = TagOwners::default();
     owners.register(Box::new(DiskOwner));
     owners
 }

@@ -1,7 +1,7 @@
 //! The requests that a disk refuses, and its errors.
 
 use ferrite_memory::Error;
-use ferrite_pool::check::{self, Owners, Severity};
+use ferrite_pool::check::{self, Severity, TagOwners};
 
 use crate::DiskOwner;
 
@@ -69,10 +69,10 @@ fn check_tells_wrong_map_words_and_repair_clears_them_and_says_what_is_lost() {
     drop(disk);
     let map = tag.extents.iter().find(|extent| extent.role == ferrite_pool::Role::MAP).expect("there").span().at;
     memory.store_word(map + 16, u64::from(u32::MAX));
-    let mut owners = Owners::default();
+    let mut owners = TagOwners::default();
     owners.register(Box::new(DiskOwner));
     let dynamic: Arc<dyn Memory> = memory.clone();
-    let errors = |report: &check::Report| report.findings.iter().filter(|it| it.severity == Severity::Error).count();
+    let errors = |report: &check::PoolCheckReport| report.findings.iter().filter(|it| it.severity == Severity::Error).count();
     let report = check::check(&dynamic, &owners, &mut |_| ());
     assert_eq!(errors(&report), 1, "{report:?}");
     let report = check::repair(&dynamic, &owners, &[], &mut |_| ()).expect("repaired");
@@ -97,7 +97,7 @@ fn a_repair_keeps_a_block_for_the_word_that_is_right() {
             drop(disk);
             let (word, other) = (memory.load_word(map + damaged * 8), memory.load_word(map + right * 8));
             memory.store_word(map + damaged * 8, word >> 32 << 32 | other & u64::from(u32::MAX));
-            let mut owners = Owners::default();
+            let mut owners = TagOwners::default();
             owners.register(Box::new(DiskOwner));
             let dynamic: Arc<dyn Memory> = memory.clone();
             let found = check::check(&dynamic, &owners, &mut |_| ());
@@ -137,7 +137,7 @@ fn m4_after_a_failed_persist_changes_are_refused_until_reopened() {
 fn a_disk_whose_data_does_not_lie_in_chunks_is_refused() {
     let pool = Arc::new(Pool::open(fresh(ways()[0]), BOOT).expect("opened").0);
     let shape = pool.tag("disk0").map(|tag| crate::DiskShape::read(&tag).expect("good")).expect("there");
-    let need = |role, bytes| ferrite_pool::Need { role, zone: ferrite_pool::Zone::Normal, bytes };
+    let need = |role, bytes| ferrite_pool::SpaceNeed { role, zone: ferrite_pool::Zone::Normal, bytes };
     let needs = [need(ferrite_pool::Role::MAP, 4096), need(ferrite_pool::Role::DATA, shape.data_bytes())];
     let new = ferrite_pool::NewTag {
         name: "foreign",

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ferrite_crash::{Report, explore, options};
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES};
-use ferrite_pool::{Need, NewTag, Role, TagKind, Zone};
+use ferrite_pool::{NewTag, Role, SpaceNeed, TagKind, Zone};
 
 use super::*;
 
@@ -123,7 +123,7 @@ fn gv1_a_disk_of_many_extents_gives_to_a_full_pool() {
     });
     let write = |disk: &BlockDisk, block: u64| disk.write(block * BLOCK, &content(8, 1), Access::Cached);
     let full = (0..).find(|block| disks.iter().any(|disk| write(disk, *block).is_err())).expect("it fills up");
-    let add = [Need { role: Role::DATA, zone: Zone::Normal, bytes: pool.usage().free_bytes }];
+    let add = [SpaceNeed { role: Role::DATA, zone: Zone::Normal, bytes: pool.usage().free_bytes }];
     let rest = NewTag { name: "rest", kind: TagKind::BYTES, size: 0, attributes: [0; 64], needs: &add };
     pool.create_tag(&rest, |_| Ok(())).expect("created");
     let one = &disks[0];

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ferrite_bench::{EXPERIMENTS, Error, Experiment, Length, Only, Options, Report};
-use ferrite_pool::{Output, Progress};
+use ferrite_pool::{OutputFile, Progress};
 use rustix::fs::Access;
 
 use super::print;
@@ -152,7 +152,7 @@ fn ensure_writable(path: &Path) -> Outcome {
 }
 
 fn write(path: &Path, text: &str) -> Outcome {
-    let mut output = Output::begin(path)?;
+    let mut output = OutputFile::begin(path)?;
     output.write_all(text.as_bytes()).map_err(|error| format!("writing {}: {error}", path.display()))?;
     Ok(output.finish()?)
 }

@@ -65,7 +65,7 @@ impl Backup {
             return Err(Failure::Usage(why.into()));
         }
         let to = absolute(&image)?;
-        let summary: backup::Summary = reach::ask(&pool.path()?, Request::PoolBackup { to, now: false }, None)?;
+        let summary: backup::ImageSummary = reach::ask(&pool.path()?, Request::PoolBackup { to, now: false }, None)?;
         print(json, &ImageReport::from(&summary), |it| show_report(&image, it))
     }
 }
@@ -89,7 +89,8 @@ impl Restore {
         let restored = MediumArguments::default().map(&lock).and_then(|medium: Medium| {
             let memory = &*medium.memory;
             remark!("pool {}: {}", pool.display(), medium.line(&memory.survival()));
-            let restored = backup::restore_from(&image, memory, backup::Restore { overwrite }, &mut |it| bar.show(&it));
+            let restored =
+                backup::restore_from(&image, memory, backup::RestoreOptions { overwrite }, &mut |it| bar.show(&it));
             Ok(restored.map_err(|error| format!("{}: {error}", pool.display()))?)
         });
         // Of a file that was there, a restore that did not finish stays.
@@ -143,8 +144,8 @@ struct ImageReport {
     image_bytes: u64,
 }
 
-impl From<&backup::Summary> for ImageReport {
-    fn from(it: &backup::Summary) -> Self {
+impl From<&backup::ImageSummary> for ImageReport {
+    fn from(it: &backup::ImageSummary) -> Self {
         let (image, pool) = (show_uuid(&it.image), show_uuid(&it.pool));
         Self { image, pool, pool_bytes: it.pool_bytes, used_bytes: it.used_bytes, image_bytes: it.image_bytes }
     }

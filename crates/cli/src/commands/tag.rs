@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use ferrite_pool::{Output, TagKind};
+use ferrite_pool::{OutputFile, TagKind};
 use serde_json::Value;
 
 use super::{List, print};
@@ -129,7 +129,7 @@ fn get_content(at: InPool<GetWords>) -> Outcome {
     let Some(path) = named(file.as_deref()) else {
         return reach::ask::<Value>(&pool, request, Some(given::output()?.as_fd())).map(drop);
     };
-    let mut output = Output::begin(path)?;
+    let mut output = OutputFile::begin(path)?;
     reach::ask::<Value>(&pool, request, Some(output.file().as_fd()))?;
     Ok(output.finish()?)
 }

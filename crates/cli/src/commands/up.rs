@@ -9,7 +9,7 @@ use std::sync::Arc;
 use clap::Args;
 use ferrite_devnode as attach;
 use ferrite_owner::Listening;
-use ferrite_pool::Partial;
+use ferrite_pool::AtomicFile;
 
 use super::announce::{AnnouncedDisk, AnnouncedFs, Announcement};
 use super::aside::{self, Aside};
@@ -121,7 +121,7 @@ impl Up {
         self.check_size(&path)?;
         let backup = self.backup.as_deref().map(absolute).transpose()?;
         // It has to be there when the power fails, and is said now if it cannot.
-        backup.as_deref().map(Partial::begin).transpose()?;
+        backup.as_deref().map(AtomicFile::begin).transpose()?;
         let is_new = self.make_pool(&path)?;
         let has_point = self.point().is_ok_and(|point| is_listed(&point));
         let lock = match reach::find(&path)? {

@@ -101,18 +101,18 @@ struct CheckReport<'a> {
     /// Whether nothing is wrong (any more).
     sound: bool,
     #[serde(flatten)]
-    report: &'a check::Report,
+    report: &'a check::PoolCheckReport,
 }
 
 /// What is damaged advises a check, which this is.
-fn leave_out_advice(finding: &mut check::Finding) {
+fn leave_out_advice(finding: &mut check::CheckFinding) {
     let advice = "run `ferrite pool check`";
     let what = finding.what.replace(&format!("{advice}, or "), "");
     finding.what = what.replace(&format!(": {advice}"), "");
 }
 
 /// Checks the pool that `lock` holds, without opening it; opens it to repair, where `repair` tells what to give up.
-fn check_closed(lock: &Lock, repair: Option<&[String]>) -> Outcome<check::Report> {
+fn check_closed(lock: &Lock, repair: Option<&[String]>) -> Outcome<check::PoolCheckReport> {
     let Medium { memory, .. } = MediumArguments::default().map(lock)?;
     let bar = Bar::new();
     let Some(lose) = repair else {
@@ -129,7 +129,7 @@ fn check_closed(lock: &Lock, repair: Option<&[String]>) -> Outcome<check::Report
     Ok(check::repair(&memory, &tag_owners(), lose, &mut watch)?)
 }
 
-fn show_findings(path: &Path, report: &check::Report) -> String {
+fn show_findings(path: &Path, report: &check::PoolCheckReport) -> String {
     let mut text = String::new();
     for finding in &report.findings {
         let place = finding.at.map(|at| format!(" (byte {at:#x})")).unwrap_or_default();

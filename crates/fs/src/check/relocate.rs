@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use ferrite_memory::Span;
-use ferrite_pool::check::Moved;
+use ferrite_pool::check::MovedRange;
 use ferrite_pool::layout::CHUNK;
 use ferrite_pool::{Error, Pool, Result, Role, Stream, Tag};
 
@@ -14,7 +14,7 @@ use crate::format::layout::MapPages;
 
 const LOW: u64 = u32::MAX as u64;
 
-pub(super) fn relocate(pool: &Pool, tag: &Tag, moved: &Moved) -> Result<()> {
+pub(super) fn relocate(pool: &Pool, tag: &Tag, moved: &MovedRange) -> Result<()> {
     if moved.role != Role::DATA {
         return Ok(());
     }

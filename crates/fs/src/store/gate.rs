@@ -36,7 +36,7 @@ pub(crate) struct Gate {
     board: Arc<Board>,
     clients: Arc<dyn Clients>,
     inside: [Padded<AtomicU64>; SHARDS],
-    waiting: ferrite_pool::Gate,
+    waiting: ferrite_pool::ChangeGate,
 }
 
 /// Inside the gate while it lives.
@@ -54,7 +54,7 @@ impl Gate {
     /// An open one, whose state is on `board`.
     pub fn new(board: &Arc<Board>, clients: &Arc<dyn Clients>) -> Self {
         let (board, clients) = (Arc::clone(board), Arc::clone(clients));
-        Self { board, clients, inside: Default::default(), waiting: ferrite_pool::Gate::default() }
+        Self { board, clients, inside: Default::default(), waiting: ferrite_pool::ChangeGate::default() }
     }
 
     /// Passes the gate; whoever closes it waits until the pass is dropped. Nobody passes twice at a time.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ferrite_memory::{Scheme, Span, wait_for_pins};
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
-use ferrite_pool::{Extent, Need, Role, TagChange, Zone};
+use ferrite_pool::{Extent, Role, SpaceNeed, TagChange, Zone};
 
 use crate::format::layout::{CHUNK_INODES, ChunkKind};
 use crate::store::Store;
@@ -187,7 +187,7 @@ impl Store {
         let have = self.space.chunks() - numbers.len() as u64;
         let mut wanted = (have / 16).clamp(1, GROWTH_CHUNKS_MAX).min(numbers.len() as u64);
         while wanted > 0 {
-            let need = Need { role: Role::DATA, zone: Zone::Super, bytes: wanted * CHUNK };
+            let need = SpaceNeed { role: Role::DATA, zone: Zone::Super, bytes: wanted * CHUNK };
             let change = TagChange { size: tag.size, attributes: tag.attributes, add: &[need], keep: &tag.extents };
             match self.pool().change_tag(&tag, &change, |_| Ok(())) {
                 Ok(grown) => {

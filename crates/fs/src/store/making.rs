@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ferrite_memory::{Scheme, Span};
 use ferrite_pool::layout::{CHUNK, PAGE};
-use ferrite_pool::{Extent, Need, NewTag, Pool, Role, Stream, Tag, TagChange, TagKind, Zone};
+use ferrite_pool::{Extent, NewTag, Pool, Role, SpaceNeed, Stream, Tag, TagChange, TagKind, Zone};
 
 use crate::format::inode::Inode;
 use crate::format::layout::{ChunkKind, INODE, MapPages, map_bytes};
@@ -29,7 +29,7 @@ pub(crate) fn fit_map(pool: &Pool, tag: Arc<Tag>) -> Result<Arc<Tag>> {
     if have >= bytes {
         return Ok(tag);
     }
-    let need = Need { role: Role::MAP, zone: Zone::Normal, bytes: bytes - have };
+    let need = SpaceNeed { role: Role::MAP, zone: Zone::Normal, bytes: bytes - have };
     let change = TagChange { size: tag.size, attributes: tag.attributes, add: &[need], keep: &tag.extents };
     Ok(pool.change_tag(&tag, &change, |extents| zero_map(pool, extents))?)
 }
@@ -45,8 +45,8 @@ pub(crate) fn create(pool: &Pool, name: &str, spec: &FsSpec) -> Result<()> {
     let threshold = spec.super_threshold_bytes.map(|bytes| bytes.max(1));
     let shape = Shape::new(spec.hash_seed, threshold);
     let needs = [
-        Need { role: Role::MAP, zone: Zone::Normal, bytes: map_bytes(pool.memory().size() / CHUNK) },
-        Need { role: Role::DATA, zone: Zone::Super, bytes: CHUNK },
+        SpaceNeed { role: Role::MAP, zone: Zone::Normal, bytes: map_bytes(pool.memory().size() / CHUNK) },
+        SpaceNeed { role: Role::DATA, zone: Zone::Super, bytes: CHUNK },
     ];
     let attributes = shape.attributes();
     let new = NewTag { name, kind: TagKind::FILES, size: 0, attributes, needs: &needs };

@@ -3,7 +3,7 @@
 use ferrite_crash::Model;
 use ferrite_pool::grant::{Ask, Process, Rights};
 use ferrite_pool::layout::CHUNK;
-use ferrite_pool::{Caller, Need, NewTag, PidFd, Role, TagKind, Zone};
+use ferrite_pool::{Caller, NewTag, PidFd, Role, SpaceNeed, TagKind, Zone};
 
 use super::house::House;
 use super::world::*;
@@ -174,7 +174,7 @@ fn fw5_what_is_all_or_nothing_is_nothing() {
 }
 
 fn take(fs: &FileSystem, name: &str, zone: Zone) -> ferrite_pool::Result<()> {
-    let needs = [Need { role: Role::DATA, zone, bytes: 1 }];
+    let needs = [SpaceNeed { role: Role::DATA, zone, bytes: 1 }];
     let new = NewTag { name, kind: TagKind::BYTES, size: 0, attributes: [0; 64], needs: &needs };
     fs.pool().create_tag(&new, |_| Ok(())).map(drop)
 }

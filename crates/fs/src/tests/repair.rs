@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ferrite_crash::{LyingMemory, Model, Options, explore};
 use ferrite_memory::Memory;
-use ferrite_pool::check::{self, Owners, Report};
+use ferrite_pool::check::{self, PoolCheckReport, TagOwners};
 use ferrite_pool::layout::CHUNK;
 
 use super::world::*;
@@ -16,8 +16,8 @@ use crate::format::leaf::name_hash;
 use crate::tree::directory;
 use crate::{FileSystem, Ino, Kind, SetXattr};
 
-pub fn owners() -> Owners {
-    let mut owners = Owners::default();
+pub fn owners() -> TagOwners {
+    let mut owners = TagOwners::default();
     owners.register(Box::new(FilesOwner));
     owners
 }
@@ -47,12 +47,12 @@ pub fn closed(fs: Arc<FileSystem>) {
     Arc::into_inner(pool).expect("nobody else has it").close().expect("it closes");
 }
 
-pub fn repaired(memory: &Arc<LyingMemory>) -> Report {
+pub fn repaired(memory: &Arc<LyingMemory>) -> PoolCheckReport {
     let memory: Arc<dyn Memory> = memory.clone();
     check::repair(&memory, &owners(), &[], &mut |_| ()).expect("the medium works")
 }
 
-pub fn checked(memory: &Arc<LyingMemory>) -> Report {
+pub fn checked(memory: &Arc<LyingMemory>) -> PoolCheckReport {
     let memory: Arc<dyn Memory> = memory.clone();
     check::check(&memory, &owners(), &mut |_| ())
 }
@@ -364,7 +364,7 @@ fn a_file_system_is_defragmented_with_its_pool() {
         };
         // A disk between the chunks of the files, which is then removed.
         let needs =
-            [ferrite_pool::Need { role: ferrite_pool::Role::DATA, zone: ferrite_pool::Zone::Super, bytes: CHUNK }];
+            [ferrite_pool::SpaceNeed { role: ferrite_pool::Role::DATA, zone: ferrite_pool::Zone::Super, bytes: CHUNK }];
         let tag = |name| ferrite_pool::NewTag {
             name,
             kind: ferrite_pool::TagKind::BYTES,

@@ -63,8 +63,9 @@ fn a_repair_goes_on_where_one_is_too_large() {
     let report = repaired(&memory);
     plant(None);
     let is_done = |what: &str, done| {
-        let is =
-            |finding: &&ferrite_pool::check::Finding| finding.what.contains(what) && finding.repaired.is_some() == done;
+        let is = |finding: &&ferrite_pool::check::CheckFinding| {
+            finding.what.contains(what) && finding.repaired.is_some() == done
+        };
         report.findings.iter().filter(is).count()
     };
     assert_eq!(is_done("1501 names", false), 1, "{:#?}", report.findings);

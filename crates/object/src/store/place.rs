@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use ferrite_memory::{Error as MediumError, make_pool_file};
-use ferrite_pool::backup::Summary;
+use ferrite_pool::backup::ImageSummary;
 use ferrite_pool::{Lock, MayLose, ensure_may_be_lost};
 
 use super::{medium, ours, told};
@@ -25,7 +25,7 @@ pub(super) struct Place {
 impl Place {
     /// Makes or finds the place of the pool of an image at `path`: a new file, or what is there, if `lose` names the bytes
     /// of that or it has nothing to lose.
-    pub fn find(path: &Path, image: &File, found: &Summary, lose: Option<u64>) -> Result<Self> {
+    pub fn find(path: &Path, image: &File, found: &ImageSummary, lose: Option<u64>) -> Result<Self> {
         let bytes = found.pool_bytes;
         match make_pool_file(path, bytes) {
             Ok(()) => return Ok(Self { lock: ours(path)?, is_new: true, overwrite: false }),

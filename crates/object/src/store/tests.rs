@@ -63,7 +63,7 @@ fn what_was_put_is_there_after_a_finalize_and_after_a_drop() {
     store.free("map").unwrap();
     assert!(!store.contains("map").unwrap());
     let Reach::Own { pool, .. } = &store.reach else { panic!("ours") };
-    pool.put("bytes", &mut &b"bytes"[..], &ferrite_pool::Put::default()).unwrap();
+    pool.put("bytes", &mut &b"bytes"[..], &ferrite_pool::PutOptions::default()).unwrap();
     assert!(matches!(store.free("bytes"), Err(Error::Refused(why)) if why.contains("no object")));
     assert!(matches!(store.free("map"), Err(Error::Pool(PoolError::NotFound(_)))));
 }
@@ -306,7 +306,7 @@ fn a_check_knows_objects_and_tells_their_damage() {
     let store = Store::initialize(&place.path, &NEW, &OPEN).unwrap();
     fill(&store);
     let Reach::Own { pool, .. } = &store.reach else { panic!("ours") };
-    let mut owners = Owners::default();
+    let mut owners = TagOwners::default();
     owners.register(Box::new(ObjectOwner));
     let check = || ferrite_pool::check::check_open(pool, &owners, &mut |_| ());
     assert!(check().is_sound() && check().findings.is_empty(), "{:?}", check());
@@ -327,7 +327,7 @@ fn ck4_a_check_tells_a_checkpoint_that_nothing_names_any_more() {
     let word = crate::word::place(&pool.tag("map").unwrap()).unwrap();
     pool.memory().store_word(word, 0);
     assert!(matches!(store.map("map", SMALL), Err(Error::Damaged { .. })));
-    let mut owners = Owners::default();
+    let mut owners = TagOwners::default();
     owners.register(Box::new(ObjectOwner));
     let report = ferrite_pool::check::check_open(pool, &owners, &mut |_| ());
     let found: Vec<_> = report.findings.iter().map(|it| (it.tag.as_deref(), it.at)).collect();

@@ -10,10 +10,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 
 use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Scheme, Span, forward_memory};
-use ferrite_pool::check::{Owners, check_open};
+use ferrite_pool::check::{TagOwners, check_open};
 use ferrite_pool::holding::{Holding, Part, Spec};
 use ferrite_pool::layout::{CHUNK, PAGE, POOL_BYTES_MIN};
-use ferrite_pool::{Claim, Error, Format, Log, Pool, Role, Stream, TagKind, claim};
+use ferrite_pool::{Claim, Error, Format, TagLog, Pool, Role, Stream, TagKind, claim};
 
 use super::*;
 use crate::{Call, Client, Handler, Listening, Reply};
@@ -29,7 +29,7 @@ fn format() -> Format {
 
 /// Asserts that the allocator holds exactly what the tags and the pool itself use.
 fn account(pool: &Pool) {
-    let report = check_open(pool, &Owners::default(), &mut |_| ());
+    let report = check_open(pool, &TagOwners::default(), &mut |_| ());
     assert!(report.is_sound(), "{report:?}");
 }
 
@@ -146,7 +146,7 @@ fn a_log_is_the_same_through_a_grant() {
     let owner = Owner::new();
     owner.tenant().create(&spec("a", true)).unwrap();
     let append = |holding: Holding, bytes: &[u8]| {
-        let log = Log::open_within(Arc::new(holding)).unwrap();
+        let log = TagLog::open_within(Arc::new(holding)).unwrap();
         log.append(bytes).unwrap();
         log.records().map(|record| record.unwrap().1).collect::<Vec<_>>()
     };
@@ -229,7 +229,7 @@ fn ho4_a_holding_ends_with_its_owner_and_keeps_others_out_until_it_is_dropped() 
     let tenant = owner.tenant();
     tenant.create(&spec("a", true)).unwrap();
     let held = Arc::new(tenant.hold("a").unwrap());
-    let log = Log::open_within(Arc::clone(&held)).unwrap();
+    let log = TagLog::open_within(Arc::clone(&held)).unwrap();
     let path = owner.path();
     let Owner { folder: _folder, pool, _listening } = owner;
     _listening.stop().unwrap();
@@ -243,7 +243,7 @@ fn ho4_a_holding_ends_with_its_owner_and_keeps_others_out_until_it_is_dropped() 
     assert!(next.hold("a").unwrap_err().to_string().contains("in use by process"));
     drop((log, held));
     end_orphans(&next, &path).unwrap();
-    let log = Log::open_within(Arc::new(next.hold("a").unwrap())).unwrap();
+    let log = TagLog::open_within(Arc::new(next.hold("a").unwrap())).unwrap();
     assert_eq!(log.records().map(|record| record.unwrap().1).collect::<Vec<_>>(), [b"with an owner"]);
 }
 

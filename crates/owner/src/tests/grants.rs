@@ -10,10 +10,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use ferrite_memory::{Guard, MapOptions, Mapped};
-use ferrite_pool::check::{Owners, check_open};
+use ferrite_pool::check::{TagOwners, check_open};
 use ferrite_pool::grant::{Ask, GrantId, Process, Rights};
 use ferrite_pool::layout::{CHUNK, PAGE};
-use ferrite_pool::{Caller, Claim, Format, Need, NewTag, PidFd, Pool, Result, Role, Tag, TagKind, Zone, claim};
+use ferrite_pool::{Caller, Claim, Format, NewTag, PidFd, Pool, Result, Role, SpaceNeed, Tag, TagKind, Zone, claim};
 use parking_lot::Mutex;
 use serde_json::json;
 
@@ -37,11 +37,11 @@ fn pool() -> Pool {
     Pool::open(Arc::new(memory), THIS_BOOT).expect("open").0
 }
 
-fn need(zone: Zone, bytes: u64) -> Need {
-    Need { role: Role::DATA, zone, bytes }
+fn need(zone: Zone, bytes: u64) -> SpaceNeed {
+    SpaceNeed { role: Role::DATA, zone, bytes }
 }
 
-fn tag(pool: &Pool, name: &str, needs: &[Need]) -> Result<Arc<Tag>> {
+fn tag(pool: &Pool, name: &str, needs: &[SpaceNeed]) -> Result<Arc<Tag>> {
     let new = NewTag { name, kind: TagKind::LOG, size: 1, attributes: [0; 64], needs };
     pool.create_tag(&new, |_| Ok(()))
 }
@@ -185,7 +185,7 @@ fn g3_a_client_stopped_or_killed_at_any_step_keeps_its_pages_until_it_has_ended(
         client.wait().expect("wait");
         assert_eq!(served.gone.recv_timeout(NEVER).expect("the owner sees it go"), usize::from(has_grant), "{step}");
         assert_eq!((pool.usage().free_bytes, held_bytes(pool)), (free, 0), "{step}");
-        assert!(check_open(pool, &Owners::default(), &mut |_| ()).is_sound());
+        assert!(check_open(pool, &TagOwners::default(), &mut |_| ()).is_sound());
     }
 }
 

@@ -15,7 +15,7 @@ use ferrite_memory::Error as MediumError;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
 use rustix::io::Errno;
 
-use super::{LINKS_MAX, PARTS_MAX, PRIVATE, Part, ensure_file_is_no_pool, is_file};
+use super::{FilePart, LINKS_MAX, PARTS_MAX, PRIVATE, ensure_file_is_no_pool, is_file};
 use crate::{Error, Result};
 
 /// Mode bits of a folder or file that allow users other than the owner to write.
@@ -57,7 +57,7 @@ fn open_folder(folder: &impl std::os::fd::AsFd, name: &OsStr, links: OFlags) -> 
 }
 
 /// A walk along a path.
-struct Walk<'a> {
+struct PathWalk<'a> {
     path: &'a Path,
     folder: OwnedFd,
     /// The components that are left.
@@ -65,7 +65,7 @@ struct Walk<'a> {
     links: usize,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> PathWalk<'a> {
     fn along(path: &'a Path) -> Result<Self> {
         let folder = open_folder(&CWD, OsStr::new("."), OFlags::empty());
         let folder = folder.map_err(|error| io_error("opening the working folder for", path, error))?;
@@ -171,7 +171,7 @@ impl<'a> Walk<'a> {
 impl FilePlace {
     /// Finds the place that `path` names.
     pub fn find(path: &Path) -> Result<Self> {
-        Walk::along(path)?.end()
+        PathWalk::along(path)?.end()
     }
 
     pub fn name(&self) -> &OsStr {
@@ -241,7 +241,7 @@ impl FilePlace {
     }
 
     /// Makes a locked part. The part has a name only if the file system does not support O_TMPFILE.
-    pub fn make(&self) -> Result<Part> {
+    pub fn make(&self) -> Result<FilePart> {
         match self.make_unnamed() {
             Ok(file) => Ok((file, None)),
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS) => self.make_named(),
@@ -258,7 +258,7 @@ impl FilePlace {
     }
 
     /// Makes a part with a name, locked.
-    pub fn make_named(&self) -> Result<Part> {
+    pub fn make_named(&self) -> Result<FilePart> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let (name, file) = self.with_free_name(|name| {
             let file = File::from(openat(&self.folder, name, flags, PRIVATE)?);

@@ -7,15 +7,15 @@ const PRECIOUS: &[u8] = b"precious";
 /// A user that is not root.
 const NOBODY: u32 = 65534;
 
-type Making = fn(&FilePlace) -> Result<Part>;
+type Making = fn(&FilePlace) -> Result<FilePart>;
 
 /// As the file system likes it, and as one does that has no files without names.
 const MAKINGS: [Making; 2] = [FilePlace::make, FilePlace::make_named];
 
-fn begun(path: &Path, making: Making) -> Partial {
+fn begun(path: &Path, making: Making) -> AtomicFile {
     let place = FilePlace::find(path).expect("a place");
     let there = place.look().expect("looked at");
-    Partial::at(place, there, making).expect("begin")
+    AtomicFile::at(place, there, making).expect("begin")
 }
 
 fn write(path: &Path, making: Making, content: &[u8]) {
@@ -109,7 +109,7 @@ fn a_link_is_written_through() {
         assert!(["first", "second", "deep/third"].iter().all(|name| path(name).is_symlink()));
     }
     symlink("round", path("round")).expect("link");
-    Partial::begin(&path("round")).expect_err("it leads nowhere");
+    AtomicFile::begin(&path("round")).expect_err("it leads nowhere");
 }
 
 /// Links, pipes and folders that have a part's name are left alone, and the file is written beside them.
@@ -185,7 +185,7 @@ fn root_follows_no_link_where_others_may_write() {
     )) {
         return;
     }
-    let said = |name: &str| match Output::begin(&path(name)) {
+    let said = |name: &str| match OutputFile::begin(&path(name)) {
         Err(Error::Untrusted(why)) => why,
         other => panic!("{name}: {other:?}"),
     };
@@ -204,21 +204,21 @@ fn root_follows_no_link_where_others_may_write() {
 fn a_stream_is_written_to_as_it_is() {
     let (mut far, near) = io::pipe().expect("a pipe");
     let through = PathBuf::from(format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&near)));
-    let mut output = Output::begin(&through).expect("begin");
+    let mut output = OutputFile::begin(&through).expect("begin");
     output.write_all(PRECIOUS).expect("write");
     output.finish().expect("finish");
     drop(near);
     let mut got = Vec::new();
     io::Read::read_to_end(&mut far, &mut got).expect("read");
     assert_eq!(got, PRECIOUS);
-    assert!(matches!(Output::begin(Path::new("/dev/null")), Ok(Output::Stream(_))));
+    assert!(matches!(OutputFile::begin(Path::new("/dev/null")), Ok(OutputFile::Stream(_))));
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("file");
     let file = File::create(&path).expect("made");
     let through = PathBuf::from(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file)));
-    let mut output = Output::begin(&through).expect("begin");
+    let mut output = OutputFile::begin(&through).expect("begin");
     output.write_all(PRECIOUS).expect("write");
     output.finish().expect("finish");
     assert_eq!(fs::read(&path).expect("read"), PRECIOUS);
-    Output::begin(Path::new("/proc/self")).expect_err("a folder");
+    OutputFile::begin(Path::new("/proc/self")).expect_err("a folder");
 }

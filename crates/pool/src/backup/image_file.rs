@@ -7,11 +7,11 @@ use std::path::Path;
 
 use ferrite_memory::{Error as MediumError, Memory};
 
-use super::{Restore, Summary, Writers, ensure_may_replace, restore, verify, write_image};
-use crate::{Error, Partial, Pool, Result};
+use super::{GrantWriters, ImageSummary, RestoreOptions, ensure_may_replace, restore, verify, write_image};
+use crate::{AtomicFile, Error, Pool, Result};
 use crate::{Progress, ensure_trusted};
 
-/// Writes an image of `pool` to the file `path`, durable on return. It is written as a [`Partial`] and read back, so an
+/// Writes an image of `pool` to the file `path`, durable on return. It is written as a [`AtomicFile`] and read back, so an
 /// older image there stays whole until the new one has its name (BK2).
 ///
 /// # Errors
@@ -23,8 +23,8 @@ pub fn backup_to(
     path: &Path,
     image: [u8; 16],
     watch: &mut dyn FnMut(Progress) -> bool,
-) -> Result<Summary> {
-    backup_beside(pool, path, image, Writers::Refused, watch)
+) -> Result<ImageSummary> {
+    backup_beside(pool, path, image, GrantWriters::Refused, watch)
 }
 
 /// As [`backup_to`], for when the power fails: clients that store through a grant are not waited for, and their pages are
@@ -32,18 +32,23 @@ pub fn backup_to(
 ///
 /// # Errors
 /// As [`backup_to`], but not for clients.
-pub fn save_to(pool: &Pool, path: &Path, image: [u8; 16], watch: &mut dyn FnMut(Progress) -> bool) -> Result<Summary> {
-    backup_beside(pool, path, image, Writers::Ignored, watch)
+pub fn save_to(
+    pool: &Pool,
+    path: &Path,
+    image: [u8; 16],
+    watch: &mut dyn FnMut(Progress) -> bool,
+) -> Result<ImageSummary> {
+    backup_beside(pool, path, image, GrantWriters::Ignored, watch)
 }
 
 fn backup_beside(
     pool: &Pool,
     path: &Path,
     image: [u8; 16],
-    writers: Writers,
+    writers: GrantWriters,
     watch: &mut dyn FnMut(Progress) -> bool,
-) -> Result<Summary> {
-    let mut partial = Partial::begin(path)?;
+) -> Result<ImageSummary> {
+    let mut partial = AtomicFile::begin(path)?;
     ensure_may_replace(pool, path)?;
     let file = partial.file();
     let device = file.metadata().map_err(|error| told("looking at", path, error))?.dev();
@@ -85,9 +90,9 @@ pub fn open_image(path: &Path) -> Result<File> {
 pub fn restore_from(
     path: &Path,
     memory: &dyn Memory,
-    options: Restore,
+    options: RestoreOptions,
     watch: &mut dyn FnMut(Progress) -> bool,
-) -> Result<Summary> {
+) -> Result<ImageSummary> {
     let mut file = open_image(path)?;
     verify(&mut BufReader::new(&file), watch)?;
     file.rewind().map_err(|error| told("reading", path, error))?;

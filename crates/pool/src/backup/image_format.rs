@@ -21,9 +21,9 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::bounds::GENERATION_BOUND;
-use crate::chunk_pages::Pages;
+use crate::chunk_pages::ChunkPages;
 use crate::layout::{CHUNK, PAGE, POOL_BYTES_MIN};
-use crate::tie::{STAMP_BYTES, Stamp, TieRole};
+use crate::tie::{STAMP_BYTES, TieRole, TieStamp};
 use crate::{Error, Result};
 
 /// Newest image format this program reads and the one it writes; an image of version 1 has no stamp.
@@ -38,22 +38,22 @@ const TRAILER_MAGIC: [u8; 4] = *b"DONE";
 
 /// What an image is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Header {
+pub(crate) struct ImageHeader {
     pub image: [u8; 16],
     pub pool: [u8; 16],
     pub size: u64,
     pub frames: u64,
     pub generation: u64,
     /// The image's side of the tie to its pool; `None` in format version 1.
-    pub stamp: Option<Stamp>,
+    pub stamp: Option<TieStamp>,
 }
 
 /// The pages of one chunk.
 #[derive(Debug)]
-pub(crate) struct Frame {
+pub(crate) struct ImageFrame {
     pub chunk: u64,
-    pub used: Pages,
-    pub carried: Pages,
+    pub used: ChunkPages,
+    pub carried: ChunkPages,
     pub content: Vec<u8>,
 }
 
@@ -80,8 +80,8 @@ struct FrameMedia {
     chunk: U64,
     pages: U32,
     reserved: [u8; 44],
-    used: Pages,
-    carried: Pages,
+    used: ChunkPages,
+    carried: ChunkPages,
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -106,7 +106,7 @@ const _: () = assert!(HEADER_BYTES == 128 && FRAME_BYTES == 192 && TRAILER_BYTES
 
 /// What both sides keep count of from the header on.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct ImageTally {
     salt: u32,
     chain: crc32fast::Hasher,
     frames: u64,
@@ -114,7 +114,7 @@ pub(crate) struct Tally {
     pub pages: u64,
 }
 
-impl Tally {
+impl ImageTally {
     fn new(salt: u32) -> Self {
         Self { salt, chain: crc32fast::Hasher::new(), frames: 0, pages: 0 }
     }
@@ -132,7 +132,7 @@ impl Tally {
     }
 
     /// The bytes of the header, and the tally that starts with it.
-    pub fn start(header: &Header) -> (Vec<u8>, Self) {
+    pub fn start(header: &ImageHeader) -> (Vec<u8>, Self) {
         let mut media = HeaderMedia::new_zeroed();
         (media.magic, media.version) = (HEADER_MAGIC, (if header.stamp.is_some() { VERSION } else { 1 }).into());
         media.stamp = header.stamp.map_or([0; STAMP_BYTES], |stamp| stamp.encode(TieRole::Image));
@@ -144,7 +144,7 @@ impl Tally {
     }
 
     /// The bytes of the next frame before its content.
-    pub fn frame(&mut self, frame: &Frame) -> Vec<u8> {
+    pub fn frame(&mut self, frame: &ImageFrame) -> Vec<u8> {
         let mut media = FrameMedia::new_zeroed();
         (media.magic, media.chunk, media.pages) =
             (FRAME_MAGIC, frame.chunk.into(), (frame.carried.count() as u32).into());
@@ -175,18 +175,18 @@ impl HeaderMedia {
 }
 
 /// An image being read; `input` may give anything.
-pub(crate) struct Image<'input> {
+pub(crate) struct ImageReader<'input> {
     input: &'input mut dyn Read,
     /// Bytes read so far.
     pub at: u64,
     /// What it is of.
-    pub header: Header,
+    pub header: ImageHeader,
     /// What was read so far.
-    pub tally: Tally,
+    pub tally: ImageTally,
     chunk_min: u64,
 }
 
-impl<'input> Image<'input> {
+impl<'input> ImageReader<'input> {
     /// Reads and verifies the header.
     pub fn open(input: &'input mut dyn Read) -> Result<Self> {
         let mut at = 0;
@@ -206,9 +206,11 @@ impl<'input> Image<'input> {
         }
         let stamp = match media.version.get() {
             1 => None,
-            _ => Some(Stamp::decode(TieRole::Image, &media.stamp).ok_or_else(|| bad("the stamp in the header", 72))?),
+            _ => {
+                Some(TieStamp::decode(TieRole::Image, &media.stamp).ok_or_else(|| bad("the stamp in the header", 72))?)
+            }
         };
-        let header = Header {
+        let header = ImageHeader {
             stamp,
             image: media.image,
             pool: media.pool,
@@ -225,11 +227,11 @@ impl<'input> Image<'input> {
         if header.generation >= GENERATION_MAX {
             return Err(bad("the generation in the header", 64));
         }
-        Ok(Self { input, at, header, tally: Tally::new(media.crc.get()), chunk_min: 0 })
+        Ok(Self { input, at, header, tally: ImageTally::new(media.crc.get()), chunk_min: 0 })
     }
 
     /// The next frame, verified; after the last one `None`, and the image is whole.
-    pub fn next(&mut self) -> Result<Option<Frame>> {
+    pub fn next(&mut self) -> Result<Option<ImageFrame>> {
         if self.tally.frames == self.header.frames {
             return self.finish().map(|()| None);
         }
@@ -245,7 +247,7 @@ impl<'input> Image<'input> {
         if self.tally.checksum([&media.as_bytes()[8..], &content]) != media.crc.get() {
             return Err(bad("a frame", start));
         }
-        let frame = Frame { chunk: media.chunk.get(), used: media.used, carried: media.carried, content };
+        let frame = ImageFrame { chunk: media.chunk.get(), used: media.used, carried: media.carried, content };
         if !self.accepts(&frame) {
             return Err(bad("a frame that this program cannot have written", start));
         }
@@ -255,7 +257,7 @@ impl<'input> Image<'input> {
     }
 
     /// Whether `frame` may come now: chunks ascend, and the superblock is not the image's to give.
-    fn accepts(&self, frame: &Frame) -> bool {
+    fn accepts(&self, frame: &ImageFrame) -> bool {
         let in_pool = (self.chunk_min..self.header.size / CHUNK).contains(&frame.chunk);
         let superblock = frame.chunk == 0 && (frame.used.contains(0) || frame.used.contains(1));
         in_pool && !superblock && frame.carried.without(frame.used).is_empty()

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{BufReader, ErrorKind};
 use std::path::Path;
 
-use super::image_format::Image;
-use crate::tie::{Generation, PoolSide, Stamp, Tie, Verdict, compare, renew};
-use crate::{Error, Member, MemberKind, Pool, Result, show_uuid};
+use super::image_format::ImageReader;
+use crate::tie::{Generation, PoolSide, Tie, TieStamp, TieVerdict, compare, renew};
+use crate::{Error, MemberKind, Pool, PoolMember, Result, show_uuid};
 
 /// The identity of the tie to the images of `pool`, as a stamp has room for it.
 fn identity(pool: &[u8; 16]) -> [u8; 16] {
@@ -25,17 +25,17 @@ fn side(pool: &Pool) -> Result<Option<Tie>> {
 }
 
 /// Begins the generation of the next image of `pool`, durably (BK7); `nonce` is random.
-pub(super) fn next_stamp(pool: &Pool, nonce: u16) -> Result<Stamp> {
+pub(super) fn next_stamp(pool: &Pool, nonce: u16) -> Result<TieStamp> {
     let uuid = pool.superblock().uuid;
     if side(pool)?.is_none() {
         let (kind, generation, label) = (MemberKind::Image, Generation::first(nonce), "backup images".into());
-        pool.add_member(&Member { uuid, kind, generation, previous: None, size: 0, label })?;
+        pool.add_member(&PoolMember { uuid, kind, generation, previous: None, size: 0, label })?;
     } else {
         let tie = pool.member_tie(uuid);
         renew(&tie, Some(tie.load()?.stamp()), nonce)?;
     }
     let generation = pool.member_tie(uuid).load()?.current;
-    Ok(Stamp { identity: identity(&uuid), generation })
+    Ok(TieStamp { identity: identity(&uuid), generation })
 }
 
 /// Refuses to write an image of `pool` over the file at `path`, if that is an image of another pool, or one that is later than
@@ -52,7 +52,7 @@ pub fn ensure_may_replace(pool: &Pool, path: &Path) -> Result<()> {
         _ => return Ok(()),
     };
     let mut input = BufReader::new(file);
-    let Ok(Image { header, .. }) = Image::open(&mut input) else { return Ok(()) };
+    let Ok(ImageReader { header, .. }) = ImageReader::open(&mut input) else { return Ok(()) };
     let (uuid, path) = (pool.superblock().uuid, path.display());
     if header.pool != uuid {
         return Err(Error::Occupied(format!(
@@ -63,8 +63,8 @@ pub fn ensure_may_replace(pool: &Pool, path: &Path) -> Result<()> {
     }
     let Some(stamp) = header.stamp else { return Ok(()) };
     let tie = side(pool)?;
-    let verdict = tie.map_or(Verdict::ObjectLater, |tie| compare(&tie, Some(&stamp)));
-    if matches!(verdict, Verdict::Same | Verdict::Unfinished | Verdict::PoolLater) {
+    let verdict = tie.map_or(TieVerdict::ObjectLater, |tie| compare(&tie, Some(&stamp)));
+    if matches!(verdict, TieVerdict::Same | TieVerdict::Unfinished | TieVerdict::PoolLater) {
         return Ok(());
     }
     let known = tie.map_or("none".into(), |tie| tie.current.to_string());

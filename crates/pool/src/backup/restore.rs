@@ -4,19 +4,19 @@ use std::io::Read;
 
 use ferrite_memory::{ByteCount, Memory, Scheme, Span};
 
-use super::image_format::{Frame, Header, Image};
-use super::{Summary, progress};
+use super::image_format::{ImageFrame, ImageHeader, ImageReader};
+use super::{ImageSummary, progress};
 use crate::Progress;
 use crate::bounds::GENERATION_BOUND;
 use crate::create_pool::{add_chunks, reserve_tables};
 use crate::grant::disown;
 use crate::layout::{CHUNK, PAGE, SUPERBLOCKS};
-use crate::superblock::{FIRST_VERSION, State, Superblock, VERSION};
+use crate::superblock::{FIRST_VERSION, PoolState, Superblock, VERSION};
 use crate::{Error, Result, member, show_uuid};
 
 /// How to restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Restore {
+pub struct RestoreOptions {
     /// Go on although that destroys what is there: see [`crate::ensure_may_be_lost`].
     pub overwrite: bool,
 }
@@ -26,8 +26,8 @@ pub struct Restore {
 /// # Errors
 /// [`Error::BadImage`] where it is not whole, [`Error::Limit`] for a newer version, [`Error::Medium`] where `input`
 /// fails, [`Error::Cancelled`] where `watch` says so.
-pub fn verify(input: &mut dyn Read, watch: &mut dyn FnMut(Progress) -> bool) -> Result<Summary> {
-    each_frame(&mut Image::open(input)?, "verifying", watch, |_| Ok(()))
+pub fn verify(input: &mut dyn Read, watch: &mut dyn FnMut(Progress) -> bool) -> Result<ImageSummary> {
+    each_frame(&mut ImageReader::open(input)?, "verifying", watch, |_| Ok(()))
 }
 
 /// Makes `memory` the pool that `input` is an image of, closed and durable on return. A larger memory makes a larger
@@ -36,15 +36,15 @@ pub fn verify(input: &mut dyn Read, watch: &mut dyn FnMut(Progress) -> bool) -> 
 /// `input` can be read twice, [`verify`] it first.
 ///
 /// # Errors
-/// [`Error::Limit`] where `memory` is too small, [`Error::Occupied`] for what only [`Restore::overwrite`] destroys: nothing
+/// [`Error::Limit`] where `memory` is too small, [`Error::Occupied`] for what only [`RestoreOptions::overwrite`] destroys: nothing
 /// is changed then. Else as [`verify`], or [`Error::Medium`] where the memory fails.
 pub fn restore(
     input: &mut dyn Read,
     memory: &dyn Memory,
-    options: Restore,
+    options: RestoreOptions,
     watch: &mut dyn FnMut(Progress) -> bool,
-) -> Result<Summary> {
-    let mut image = Image::open(input)?;
+) -> Result<ImageSummary> {
+    let mut image = ImageReader::open(input)?;
     let header = image.header;
     ensure_fits(memory, &header)?;
     // Also to read a page that is not there yet takes one of the host's.
@@ -63,18 +63,18 @@ pub fn restore(
     if member::has_ties(memory) {
         superblock.version = VERSION;
     }
-    (superblock.state, superblock.image) = (State::Clean, [0; 16]);
+    (superblock.state, superblock.image) = (PoolState::Clean, [0; 16]);
     superblock.advance(memory)?;
     Ok(summary)
 }
 
 /// Gives every frame to `visit` once it has verified, to the end of the image.
 fn each_frame(
-    image: &mut Image<'_>,
+    image: &mut ImageReader<'_>,
     what: &'static str,
     watch: &mut dyn FnMut(Progress) -> bool,
-    visit: impl Fn(&Frame) -> Result<()>,
-) -> Result<Summary> {
+    visit: impl Fn(&ImageFrame) -> Result<()>,
+) -> Result<ImageSummary> {
     let (mut done, mut used_bytes) = (0, 0);
     while let Some(frame) = image.next()? {
         visit(&frame)?;
@@ -84,11 +84,11 @@ fn each_frame(
             return Err(Error::Cancelled(what));
         }
     }
-    let Header { image: uuid, pool, size, .. } = image.header;
-    Ok(Summary { image: uuid, pool, pool_bytes: size, used_bytes, image_bytes: image.at })
+    let ImageHeader { image: uuid, pool, size, .. } = image.header;
+    Ok(ImageSummary { image: uuid, pool, pool_bytes: size, used_bytes, image_bytes: image.at })
 }
 
-fn ensure_fits(memory: &dyn Memory, header: &Header) -> Result<()> {
+fn ensure_fits(memory: &dyn Memory, header: &ImageHeader) -> Result<()> {
     if memory.size() < header.size {
         return Err(Error::Limit(format!(
             "the image is of a pool of {} and there are only {} here: restore into a larger one",
@@ -100,12 +100,12 @@ fn ensure_fits(memory: &dyn Memory, header: &Header) -> Result<()> {
 }
 
 /// Refuses where something would be lost that the caller may not know of.
-fn ensure_vacant(memory: &dyn Memory, header: &Header) -> Result<()> {
+fn ensure_vacant(memory: &dyn Memory, header: &ImageHeader) -> Result<()> {
     let found = match Superblock::read(memory) {
         Err(Error::NotAPool(_)) if is_blank(memory) => return Ok(()),
         Err(Error::NotAPool(_)) => "here is something else, no pool".to_string(),
-        Ok(found) if found.state == State::Restoring && found.image == header.image => return Ok(()),
-        Ok(found) if found.state == State::Restoring => {
+        Ok(found) if found.state == PoolState::Restoring && found.image == header.image => return Ok(()),
+        Ok(found) if found.state == PoolState::Restoring => {
             "here another image is half restored: restore that one again".to_string()
         }
         Ok(found) => format!("here is a pool already, {}", show_uuid(&found.uuid)),
@@ -125,7 +125,7 @@ fn is_blank(memory: &dyn Memory) -> bool {
 
 /// Lets both superblocks say that the image is being restored (BK3), as generations nobody has used (BK5). The first of
 /// them is written where the current one is not, so that a crash leaves the old pool whole or this restore begun.
-fn begin(memory: &dyn Memory, header: &Header) -> Result<Superblock> {
+fn begin(memory: &dyn Memory, header: &ImageHeader) -> Result<Superblock> {
     let current = current_generation(memory);
     if current >= GENERATION_BOUND - 16 {
         let what = "from which none can be counted on: make a new pool there first, with `ferrite pool create`";
@@ -138,7 +138,7 @@ fn begin(memory: &dyn Memory, header: &Header) -> Result<Superblock> {
         generation,
         uuid: header.pool,
         size: memory.size() / CHUNK * CHUNK,
-        state: State::Restoring,
+        state: PoolState::Restoring,
         boot_id: [0; 16],
         image: header.image,
         trusted: 0,
@@ -157,7 +157,7 @@ fn current_generation(memory: &dyn Memory) -> u64 {
 }
 
 /// Stores what a frame carries, and zeros where it says so (BK4).
-fn put(memory: &dyn Memory, frame: &Frame) -> Result<()> {
+fn put(memory: &dyn Memory, frame: &ImageFrame) -> Result<()> {
     let start = frame.chunk * CHUNK;
     memory.reserve(Span::new(start, CHUNK))?;
     let mut rest = &frame.content[..];

@@ -15,9 +15,9 @@ use ferrite_memory::{Scheme, Span};
 use proptest::prelude::*;
 
 use super::*;
-use crate::check::{Owners, check};
+use crate::check::{TagOwners, check};
 use crate::layout::POOL_BYTES_MIN;
-use crate::{Format, Need, NewTag, Put, Role, State, Superblock, TagKind, Zone};
+use crate::{Format, NewTag, PoolState, PutOptions, Role, SpaceNeed, Superblock, TagKind, Zone};
 
 const BOOT: [u8; 16] = [2; 16];
 const IMAGE: [u8; 16] = [7; 16];
@@ -44,7 +44,7 @@ fn open(memory: &Arc<LyingMemory>) -> Pool {
 }
 
 fn put(pool: &Pool, name: &str, bytes: &[u8]) {
-    pool.put(name, &mut &*bytes, &Put { lose: pool.tag(name).ok().map(|tag| tag.size), size_hint_bytes: None })
+    pool.put(name, &mut &*bytes, &PutOptions { lose: pool.tag(name).ok().map(|tag| tag.size), size_hint_bytes: None })
         .unwrap();
 }
 
@@ -67,14 +67,14 @@ fn image_of(pool: &Pool) -> Vec<u8> {
     image
 }
 
-fn restored(image: &[u8], memory: &Arc<LyingMemory>, overwrite: bool) -> Result<Summary> {
-    restore(&mut &*image, &**memory, Restore { overwrite }, &mut quiet)
+fn restored(image: &[u8], memory: &Arc<LyingMemory>, overwrite: bool) -> Result<ImageSummary> {
+    restore(&mut &*image, &**memory, RestoreOptions { overwrite }, &mut quiet)
 }
 
 /// The pool in `memory` holds together.
 fn ensure_sound(memory: &Arc<LyingMemory>) {
     let memory: Arc<dyn Memory> = memory.clone();
-    let report = check(&memory, &Owners::default(), &mut |_| ());
+    let report = check(&memory, &TagOwners::default(), &mut |_| ());
     assert!(report.is_sound(), "{:?}", report.findings);
 }
 
@@ -206,7 +206,7 @@ fn what_is_there_is_kept_unless_it_may_be_lost() {
 
     let cut = &image[..image.len() - 1];
     assert!(matches!(restored(cut, &memory, true), Err(Error::BadImage { .. })));
-    assert!(matches!(Superblock::read(&*memory).map(|found| found.state), Ok(State::Restoring)));
+    assert!(matches!(Superblock::read(&*memory).map(|found| found.state), Ok(PoolState::Restoring)));
     assert!(matches!(Pool::open(Arc::clone(&memory) as Arc<dyn Memory>, BOOT), Err(Error::Restoring)));
     let refused = restored(&other_image, &memory, false).unwrap_err().to_string();
     assert!(refused.contains("another image is half restored"), "{refused}");
@@ -277,7 +277,7 @@ proptest! {
                 continue;
             }
             let zone = if chunks { Zone::Super } else { Zone::Normal };
-            let needs = [Need { role: Role::DATA, zone, bytes }];
+            let needs = [SpaceNeed { role: Role::DATA, zone, bytes }];
             let new = NewTag { name: &name, kind: TagKind(99), size: bytes, attributes: [bytes as u8; 64], needs: &needs };
             let made = pool.create_tag(&new, |extents| {
                 for extent in extents {

@@ -2,49 +2,49 @@
 
 use ferrite_memory::Memory;
 
-use super::check_report::{Finding, Severity};
-use super::page_claims::{Claims, Expected, parts};
-use super::table_check::Planned;
-use super::word_patch::{self, Patch};
-use crate::chunk_pages::Pages;
+use super::check_report::{CheckFinding, Severity};
+use super::page_claims::{ExpectedChunk, PageClaims, parts};
+use super::table_check::PlannedRepair;
+use super::word_patch::{self, WordPatch};
+use crate::chunk_pages::ChunkPages;
 use crate::extent::Zone;
 use crate::layout::{CHUNK, CHUNK_PAGES, PAGE, is_meta, kind_at};
-use crate::page_allocator::Kind;
+use crate::page_allocator::ChunkUse;
 
 /// What the tables say of a chunk.
 #[derive(Clone, Copy, Debug)]
-struct Chunk {
+struct ChunkTables {
     number: u64,
     /// `None` for a byte that is no kind.
-    kind: Option<Kind>,
+    kind: Option<ChunkUse>,
     /// Whatever the kind.
-    marked: Pages,
+    marked: ChunkPages,
 }
 
-impl Chunk {
+impl ChunkTables {
     fn load(memory: &dyn Memory, number: u64) -> Self {
         let mut kind = [0];
         memory.load(kind_at(number), &mut kind);
-        Self { number, kind: Kind::from_byte(kind[0]), marked: Pages::load_bitmap(memory, number) }
+        Self { number, kind: ChunkUse::from_byte(kind[0]), marked: ChunkPages::load_bitmap(memory, number) }
     }
 
     /// Pages that are in use in `zone`.
-    fn used(&self, zone: Zone) -> Pages {
+    fn used(&self, zone: Zone) -> ChunkPages {
         match (self.kind, zone) {
-            (Some(Kind::Super), Zone::Super) => Pages::ALL,
-            (Some(Kind::Normal), Zone::Normal) => self.marked,
-            _ => Pages::default(),
+            (Some(ChunkUse::Super), Zone::Super) => ChunkPages::ALL,
+            (Some(ChunkUse::Normal), Zone::Normal) => self.marked,
+            _ => ChunkPages::default(),
         }
     }
 }
 
 /// The tables of a pool.
-pub(super) struct Tables(Vec<Chunk>);
+pub(super) struct AllocatorTables(Vec<ChunkTables>);
 
-impl Tables {
+impl AllocatorTables {
     /// Reads those of a pool of `chunks` chunks.
     pub fn load(memory: &dyn Memory, chunks: u64) -> Self {
-        Self((0..chunks).map(|number| Chunk::load(memory, number)).collect())
+        Self((0..chunks).map(|number| ChunkTables::load(memory, number)).collect())
     }
 
     /// Pages of the normal zone in use, by their number in the pool.
@@ -55,7 +55,7 @@ impl Tables {
     }
 
     /// What is wrong with them. `complete`: nothing hides who might name a page, so one that nobody names is free.
-    pub fn against(&self, claims: &Claims<'_>, complete: bool) -> Vec<Planned> {
+    pub fn against(&self, claims: &PageClaims<'_>, complete: bool) -> Vec<PlannedRepair> {
         let mut found = self.unmarked(claims);
         found.extend(self.0.iter().filter_map(|chunk| wrong_kind(*chunk, claims, complete)));
         found.extend(self.leaked(claims, complete));
@@ -64,7 +64,7 @@ impl Tables {
     }
 
     /// Pages that somebody names and that are not in use, or not in their zone: they may be given to somebody else.
-    fn unmarked(&self, claims: &Claims<'_>) -> Vec<Planned> {
+    fn unmarked(&self, claims: &PageClaims<'_>) -> Vec<PlannedRepair> {
         let mut found = Vec::new();
         for (extent, who) in &claims.all {
             let (mut count, mut patches) = (0, Vec::new());
@@ -76,8 +76,8 @@ impl Tables {
                 }
             }
             if count > 0 {
-                found.push(Planned::new(
-                    Finding {
+                found.push(PlannedRepair::new(
+                    CheckFinding {
                         severity: Severity::Error,
                         what: format!(
                             "{count} of the {} pages of {who} from byte {:#x} on are not in use by the allocator's tables",
@@ -97,38 +97,38 @@ impl Tables {
     }
 
     /// Pages in use that nobody names.
-    fn leaked(&self, claims: &Claims<'_>, complete: bool) -> Option<Planned> {
+    fn leaked(&self, claims: &PageClaims<'_>, complete: bool) -> Option<PlannedRepair> {
         let (mut count, mut first, mut patches) = (0, None, Vec::new());
         for chunk in self.0.iter().filter(|chunk| !is_meta(chunk.number)) {
             let leaked = match (chunk.kind, claims.expected.get(&chunk.number)) {
-                (Some(Kind::Super), None) => Pages::ALL,
-                (Some(Kind::Normal), None) => chunk.marked,
-                (Some(Kind::Normal), Some(Expected::Normal(named))) => chunk.marked.without(*named),
-                _ => Pages::default(),
+                (Some(ChunkUse::Super), None) => ChunkPages::ALL,
+                (Some(ChunkUse::Normal), None) => chunk.marked,
+                (Some(ChunkUse::Normal), Some(ExpectedChunk::Normal(named))) => chunk.marked.without(*named),
+                _ => ChunkPages::default(),
             };
             if let Some(run) = leaked.runs().next() {
                 count += leaked.count();
                 first = first.or(Some(chunk.number * CHUNK + run.start * PAGE));
                 match chunk.kind {
-                    Some(Kind::Super) => patches.push(word_patch::kind(chunk.number, Kind::Free)),
+                    Some(ChunkUse::Super) => patches.push(word_patch::kind(chunk.number, ChunkUse::Free)),
                     _ => patches.extend(word_patch::unmark(chunk.number, leaked)),
                 }
             }
         }
         (count > 0).then(|| {
             let what = format!("{count} pages ({} bytes) are in use and nobody names them", count * PAGE);
-            let finding = Finding { severity: Severity::Warning, what, at: first, tag: None, repaired: None };
+            let finding = CheckFinding { severity: Severity::Warning, what, at: first, tag: None, repaired: None };
             planned_if(complete, finding, patches, "freed")
         })
     }
 
     /// Marks where there is nothing to mark: they would come alive when the chunk is used for pages.
-    fn stray(&self, claims: &Claims<'_>, complete: bool) -> Option<Planned> {
+    fn stray(&self, claims: &PageClaims<'_>, complete: bool) -> Option<PlannedRepair> {
         let (mut count, mut first, mut patches) = (0, None, Vec::new());
-        for chunk in self.0.iter().filter(|chunk| matches!(chunk.kind, Some(Kind::Free | Kind::Super))) {
+        for chunk in self.0.iter().filter(|chunk| matches!(chunk.kind, Some(ChunkUse::Free | ChunkUse::Super))) {
             let is_right = matches!(
                 (chunk.kind, claims.expected.get(&chunk.number)),
-                (Some(Kind::Free), None) | (Some(Kind::Super), None | Some(Expected::Super))
+                (Some(ChunkUse::Free), None) | (Some(ChunkUse::Super), None | Some(ExpectedChunk::Super))
             );
             if is_right && !is_meta(chunk.number) && !chunk.marked.is_empty() {
                 count += chunk.marked.count();
@@ -138,20 +138,20 @@ impl Tables {
         }
         (count > 0).then(|| {
             let what = format!("{count} pages are marked in chunks that are not used by pages");
-            let finding = Finding { severity: Severity::Warning, what, at: first, tag: None, repaired: None };
+            let finding = CheckFinding { severity: Severity::Warning, what, at: first, tag: None, repaired: None };
             planned_if(complete, finding, patches, "unmarked")
         })
     }
 }
 
 /// A chunk whose kind is none, or that of the pool's own tables where they are not, or the other way round.
-fn wrong_kind(chunk: Chunk, claims: &Claims<'_>, complete: bool) -> Option<Planned> {
+fn wrong_kind(chunk: ChunkTables, claims: &PageClaims<'_>, complete: bool) -> Option<PlannedRepair> {
     let number = chunk.number;
     let is_wrong = match chunk.kind {
         None => true,
-        Some(kind) => (kind == Kind::Meta) != is_meta(number),
+        Some(kind) => (kind == ChunkUse::Meta) != is_meta(number),
     };
-    let finding = is_wrong.then(|| Finding {
+    let finding = is_wrong.then(|| CheckFinding {
         severity: Severity::Error,
         what: format!("the kind of chunk {number} is damaged"),
         at: Some(kind_at(number)),
@@ -159,36 +159,36 @@ fn wrong_kind(chunk: Chunk, claims: &Claims<'_>, complete: bool) -> Option<Plann
         repaired: None,
     })?;
     Some(match claims.expected.get(&number) {
-        _ if is_meta(number) => Planned::new(
+        _ if is_meta(number) => PlannedRepair::new(
             finding,
-            vec![word_patch::kind(number, Kind::Meta)],
+            vec![word_patch::kind(number, ChunkUse::Meta)],
             "it is one of the pool's own tables again",
         ),
         None => {
             let patches =
-                word_patch::unmark(number, chunk.marked).chain([word_patch::kind(number, Kind::Free)]).collect();
+                word_patch::unmark(number, chunk.marked).chain([word_patch::kind(number, ChunkUse::Free)]).collect();
             planned_if(complete, finding, patches, "nobody names a page of it, so it is free")
         }
-        Some(Expected::Torn) => Planned::told(finding),
-        Some(_) => Planned::new(finding, put_right(number, claims), "it is what those who name its pages say"),
+        Some(ExpectedChunk::Torn) => PlannedRepair::told(finding),
+        Some(_) => PlannedRepair::new(finding, put_right(number, claims), "it is what those who name its pages say"),
     })
 }
 
 /// Makes `chunk` what those who name its pages say, and keeps marks of pages that nobody names.
-fn put_right(chunk: u64, claims: &Claims<'_>) -> Vec<Patch> {
+fn put_right(chunk: u64, claims: &PageClaims<'_>) -> Vec<WordPatch> {
     match claims.expected.get(&chunk) {
-        Some(Expected::Super) => vec![word_patch::kind(chunk, Kind::Super)],
-        Some(Expected::Normal(pages)) => {
-            word_patch::mark(chunk, *pages).chain([word_patch::kind(chunk, Kind::Normal)]).collect()
+        Some(ExpectedChunk::Super) => vec![word_patch::kind(chunk, ChunkUse::Super)],
+        Some(ExpectedChunk::Normal(pages)) => {
+            word_patch::mark(chunk, *pages).chain([word_patch::kind(chunk, ChunkUse::Normal)]).collect()
         }
-        Some(Expected::Torn) | None => Vec::new(),
+        Some(ExpectedChunk::Torn) | None => Vec::new(),
     }
 }
 
-fn planned_if(complete: bool, mut finding: Finding, patches: Vec<Patch>, done: &str) -> Planned {
+fn planned_if(complete: bool, mut finding: CheckFinding, patches: Vec<WordPatch>, done: &str) -> PlannedRepair {
     if complete {
-        return Planned::new(finding, patches, done);
+        return PlannedRepair::new(finding, patches, done);
     }
     finding.what += "; they may belong to what is damaged, so they stay until that is repaired";
-    Planned::told(finding)
+    PlannedRepair::told(finding)
 }

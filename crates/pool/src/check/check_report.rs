@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use crate::page_allocator::Usage;
+use crate::page_allocator::SpaceUsage;
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -21,7 +21,7 @@ pub enum Severity {
 
 /// One thing that was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Finding {
+pub struct CheckFinding {
     /// How bad it is.
     pub severity: Severity,
     /// What is wrong.
@@ -36,27 +36,27 @@ pub struct Finding {
 
 /// All that was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Report {
+pub struct PoolCheckReport {
     /// Whether the pool could be opened.
     pub opened: bool,
     /// Tags that can be used.
     pub tags: u64,
     /// How its space is used.
-    pub usage: Usage,
+    pub usage: SpaceUsage,
     /// In the order of looking: the tables first, then tag by tag.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<CheckFinding>,
     /// What a repair was to give up, and is not there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
 }
 
-impl Default for Report {
+impl Default for PoolCheckReport {
     fn default() -> Self {
-        Self { opened: true, tags: 0, usage: Usage::default(), findings: Vec::new(), unknown: Vec::new() }
+        Self { opened: true, tags: 0, usage: SpaceUsage::default(), findings: Vec::new(), unknown: Vec::new() }
     }
 }
 
-impl Report {
+impl PoolCheckReport {
     /// Whether nothing is wrong (any more).
     pub fn is_sound(&self) -> bool {
         self.findings.iter().all(|finding| finding.severity == Severity::Note || finding.repaired.is_some())
@@ -66,14 +66,14 @@ impl Report {
     pub(super) fn note_kept(&mut self, names: BTreeSet<&String>, is_tag: impl Fn(&str) -> bool) {
         for name in names {
             if is_tag(name) {
-                Findings::new(&mut self.findings, name).note("nothing of it had to be given up", None);
+                TagFindings::new(&mut self.findings, name).note("nothing of it had to be given up", None);
             } else {
                 self.unknown.push(name.clone());
             }
         }
     }
 
-    pub(super) fn set_sizes(&mut self, tags: usize, usage: Usage) {
+    pub(super) fn set_sizes(&mut self, tags: usize, usage: SpaceUsage) {
         (self.tags, self.usage) = (tags as u64, usage);
     }
 }
@@ -84,20 +84,20 @@ pub(super) fn place(error: &Error) -> Option<u64> {
 
 /// Where the owner of a tag tells what it finds.
 #[derive(Debug)]
-pub struct Findings<'a> {
-    all: &'a mut Vec<Finding>,
+pub struct TagFindings<'a> {
+    all: &'a mut Vec<CheckFinding>,
     tag: &'a str,
 }
 
-impl<'a> Findings<'a> {
-    pub(super) fn new(all: &'a mut Vec<Finding>, tag: &'a str) -> Self {
+impl<'a> TagFindings<'a> {
+    pub(super) fn new(all: &'a mut Vec<CheckFinding>, tag: &'a str) -> Self {
         Self { all, tag }
     }
 
     /// Tells something; `at` is where in the pool, in bytes.
     pub fn tell(&mut self, severity: Severity, what: impl Into<String>, at: Option<u64>) {
         let (what, tag) = (what.into(), Some(self.tag.into()));
-        self.all.push(Finding { severity, what, at, tag, repaired: None });
+        self.all.push(CheckFinding { severity, what, at, tag, repaired: None });
     }
 
     /// Tells what was wrong and what was done about it. Call it when that is durable.

@@ -2,104 +2,108 @@
 
 use ferrite_memory::{Memory, Scheme};
 
-use super::allocator_tables::Tables;
-use super::check_report::{Finding, Severity};
-use super::page_claims::Claims;
-use super::table_check::Planned;
+use super::allocator_tables::AllocatorTables;
+use super::check_report::{CheckFinding, Severity};
+use super::page_claims::PageClaims;
+use super::table_check::PlannedRepair;
 use super::word_patch;
-use crate::damage::Damage;
+use crate::damage::TableDamage;
 use crate::extent::Extent;
 use crate::grant;
 use crate::layout::PAGE;
 use crate::member;
-use crate::overlay::Preview;
+use crate::overlay::MemoryOverlay;
 use crate::tag::{self, SLOT_BYTES};
-use crate::tag_table::{Table, copies, decode_header, encode_header};
+use crate::tag_table::{TagTable, copies, decode_header, encode_header};
 
 /// The pool as it was found.
-pub(super) struct Scene<'a> {
+pub(super) struct CheckedTables<'a> {
     pub memory: &'a dyn Memory,
     pub pages: u64,
-    pub table: &'a Table,
-    pub tables: &'a Tables,
+    pub table: &'a TagTable,
+    pub tables: &'a AllocatorTables,
     pub grants: &'a [Extent],
 }
 
-fn finding(damage: &Damage, what: String, tag: Option<String>) -> Finding {
-    Finding { severity: Severity::Error, what, at: Some(damage.at), tag, repaired: None }
+fn finding(damage: &TableDamage, what: String, tag: Option<String>) -> CheckFinding {
+    CheckFinding { severity: Severity::Error, what, at: Some(damage.at), tag, repaired: None }
 }
 
 /// Damage of a grant: whoever has it is not known any more.
-pub(super) fn of_grants(damage: &Damage) -> Planned {
+pub(super) fn of_grants(damage: &TableDamage) -> PlannedRepair {
     let what = format!("a grant cannot be read ({}); end the clients of this pool before it is repaired", damage.error);
     let cleared = word_patch::bytes(damage.at, &[0; grant::SLOT_BYTES]).collect();
-    Planned::new(finding(damage, what, None), cleared, "forgotten: a client that still uses it is not known any more")
+    PlannedRepair::new(
+        finding(damage, what, None),
+        cleared,
+        "forgotten: a client that still uses it is not known any more",
+    )
 }
 
 /// Damage of the table of external members. Of two slots for one member nobody knows which is right.
-pub(super) fn of_members(memory: &dyn Memory, damage: &Damage) -> Planned {
+pub(super) fn of_members(memory: &dyn Memory, damage: &TableDamage) -> PlannedRepair {
     let told = finding(damage, format!("an external member cannot be used: {}", damage.error), None);
     let mut bytes = [0; member::SLOT_BYTES];
     memory.load(damage.at, &mut bytes);
     if member::decode_slot(&bytes, damage.at).is_ok() {
-        return Planned::told(told);
+        return PlannedRepair::told(told);
     }
     let cleared = word_patch::bytes(damage.at, &[0; member::SLOT_BYTES]).collect();
-    Planned::new(told, cleared, "cleared: the member is not known any more, and is to be attached again")
+    PlannedRepair::new(told, cleared, "cleared: the member is not known any more, and is to be attached again")
 }
 
 /// Damage of the tag table.
-pub(super) fn of_tags(scene: &Scene<'_>, damage: &Damage) -> Planned {
+pub(super) fn of_tags(scene: &CheckedTables<'_>, damage: &TableDamage) -> PlannedRepair {
     if damage.is_slot { of_slot(scene, damage) } else { of_page(scene, damage) }
 }
 
 /// A copy of a tag's slot that does not verify, where the other one does.
-pub(super) fn of_copy((at, bytes): &(u64, [u8; SLOT_BYTES])) -> Planned {
+pub(super) fn of_copy((at, bytes): &(u64, [u8; SLOT_BYTES])) -> PlannedRepair {
     let what = "one of the two copies of a tag's slot cannot be used; the other one is".into();
     let finding =
-        Finding { severity: Severity::Warning, what, at: Some(*at), tag: tag::name_of(bytes), repaired: None };
-    Planned::new(finding, word_patch::bytes(*at, bytes).collect(), "written anew")
+        CheckFinding { severity: Severity::Warning, what, at: Some(*at), tag: tag::name_of(bytes), repaired: None };
+    PlannedRepair::new(finding, word_patch::bytes(*at, bytes).collect(), "written anew")
 }
 
-fn of_slot(scene: &Scene<'_>, damage: &Damage) -> Planned {
+fn of_slot(scene: &CheckedTables<'_>, damage: &TableDamage) -> PlannedRepair {
     let mut bytes = [0; SLOT_BYTES];
     scene.memory.load(damage.at, &mut bytes);
     let name = tag::name_of(&bytes);
     let told = finding(damage, format!("a tag cannot be used: {}", damage.error), name.clone());
     let is_whole = matches!(tag::decode_slot(&bytes, damage.at, scene.pages), Ok(Some(_)));
     if is_whole && name.as_ref().is_some_and(|name| scene.table.tags.contains_key(name)) {
-        return Planned::told(told);
+        return PlannedRepair::told(told);
     }
     let lost = match &name {
         Some(name) => format!("cleared: tag {name:?} is lost"),
         None => "cleared: the tag is lost, and its name is not known".into(),
     };
     let cleared = copies(damage.at).into_iter().flat_map(|at| word_patch::bytes(at, &[0; SLOT_BYTES])).collect();
-    Planned::new(told, cleared, lost).losing(name.unwrap_or_else(|| format!("{:#x}", damage.at)))
+    PlannedRepair::new(told, cleared, lost).losing(name.unwrap_or_else(|| format!("{:#x}", damage.at)))
 }
 
 /// A page of the tag table whose header is damaged, or that leads back. What came behind it is a page in use that
 /// nobody names and that looks like one; if there is one such page it is that, if there is none it was the last.
-fn of_page(scene: &Scene<'_>, damage: &Damage) -> Planned {
+fn of_page(scene: &CheckedTables<'_>, damage: &TableDamage) -> PlannedRepair {
     let page = match scene.table.pages.contains(&damage.at) {
         true => *scene.table.pages.last().expect("it contains one"),
         false => damage.at,
     };
     let told = finding(damage, format!("the tag table is broken: {}", damage.error), None);
-    let as_last = Preview::new(scene.memory);
+    let as_last = MemoryOverlay::new(scene.memory);
     as_last.store(page, &encode_header(0), Scheme::Flush);
     let (next, done) = match &orphans(scene, &as_last)[..] {
         [] => (0, "its page is the last one; tags that were listed behind it, if any, are lost"),
         [only] => (*only, "linked to the one page that can follow"),
-        _ => return Planned::told(told),
+        _ => return PlannedRepair::told(told),
     };
-    Planned::new(told, word_patch::bytes(page, &encode_header(next)).collect(), done)
+    PlannedRepair::new(told, word_patch::bytes(page, &encode_header(next)).collect(), done)
 }
 
 /// Pages that begin a chain of pages of the tag table and that nobody names, in the pool as `memory` has it.
-fn orphans(scene: &Scene<'_>, memory: &dyn Memory) -> Vec<u64> {
-    let (table, _) = Table::load(memory, scene.pages);
-    let claims = Claims::of(&table, scene.grants);
+fn orphans(scene: &CheckedTables<'_>, memory: &dyn Memory) -> Vec<u64> {
+    let (table, _) = TagTable::load(memory, scene.pages);
+    let claims = PageClaims::of(&table, scene.grants);
     let lost = scene.tables.normal_pages().filter(|page| !claims.names(*page)).map(|page| page * PAGE);
     let chained: Vec<(u64, u64)> = lost.filter_map(|page| Some((page, next_of(memory, page)?))).collect();
     let is_head = |page: u64| chained.iter().all(|(_, next)| *next != page);

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::chunk_pages::Pages;
+use crate::chunk_pages::ChunkPages;
 use crate::extent::{Extent, Zone, page_at};
 use crate::layout::{CHUNK_PAGES, is_meta};
-use crate::tag_table::Table;
+use crate::tag_table::TagTable;
 
 /// Who names pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Who<'a> {
+pub(super) enum PageClaimant<'a> {
     /// The tag of this name.
     Tag(&'a str),
     /// The tag table.
@@ -19,14 +19,14 @@ pub(super) enum Who<'a> {
     Grant,
 }
 
-impl Who<'_> {
+impl PageClaimant<'_> {
     /// Its name, if it is a tag.
     pub fn tag(self) -> Option<String> {
         if let Self::Tag(name) = self { Some(name.into()) } else { None }
     }
 }
 
-impl fmt::Display for Who<'_> {
+impl fmt::Display for PageClaimant<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tag(name) => write!(f, "tag {name:?}"),
@@ -38,39 +38,39 @@ impl fmt::Display for Who<'_> {
 
 /// What a chunk must be by those who name pages of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Expected {
+pub(super) enum ExpectedChunk {
     /// One superpage.
     Super,
     /// These pages of it.
-    Normal(Pages),
+    Normal(ChunkPages),
     /// Both, which cannot be.
     Torn,
 }
 
 /// Every page that somebody names.
-pub(super) struct Claims<'a> {
+pub(super) struct PageClaims<'a> {
     /// In order of pages.
-    pub all: Vec<(Extent, Who<'a>)>,
+    pub all: Vec<(Extent, PageClaimant<'a>)>,
     /// What chunks must be; the others must be free.
-    pub expected: BTreeMap<u64, Expected>,
+    pub expected: BTreeMap<u64, ExpectedChunk>,
 }
 
 /// Pages that two name.
-pub(super) struct Double<'a> {
+pub(super) struct DoubleClaim<'a> {
     pub page: u64,
     pub pages: u64,
-    pub by: [Who<'a>; 2],
+    pub by: [PageClaimant<'a>; 2],
 }
 
-impl<'a> Claims<'a> {
+impl<'a> PageClaims<'a> {
     /// What `table` and `grants` name.
-    pub fn of(table: &'a Table, grants: &[Extent]) -> Self {
-        let chained = table.pages.iter().skip(1).map(|page| (page_at(*page), Who::Table));
+    pub fn of(table: &'a TagTable, grants: &[Extent]) -> Self {
+        let chained = table.pages.iter().skip(1).map(|page| (page_at(*page), PageClaimant::Table));
         let tags = table.tags.iter().flat_map(|(name, entry)| {
-            entry.tag.extents.iter().chain(&entry.overflow).map(move |extent| (*extent, Who::Tag(name)))
+            entry.tag.extents.iter().chain(&entry.overflow).map(move |extent| (*extent, PageClaimant::Tag(name)))
         });
-        let grants = grants.iter().map(|extent| (*extent, Who::Grant));
-        let mut all: Vec<(Extent, Who<'a>)> = chained.chain(tags).chain(grants).collect();
+        let grants = grants.iter().map(|extent| (*extent, PageClaimant::Grant));
+        let mut all: Vec<(Extent, PageClaimant<'a>)> = chained.chain(tags).chain(grants).collect();
         all.sort_unstable();
         let mut expected = BTreeMap::new();
         all.iter().for_each(|(extent, _)| expect(&mut expected, *extent));
@@ -78,12 +78,12 @@ impl<'a> Claims<'a> {
     }
 
     /// Pages that two name.
-    pub fn doubles(&self) -> Vec<Double<'a>> {
-        let (mut doubles, mut reach) = (Vec::new(), None::<(u64, Who<'a>)>);
+    pub fn doubles(&self) -> Vec<DoubleClaim<'a>> {
+        let (mut doubles, mut reach) = (Vec::new(), None::<(u64, PageClaimant<'a>)>);
         for (extent, who) in &self.all {
             if let Some((end, other)) = reach.filter(|(end, _)| *end > extent.page) {
                 let pages = end.min(extent.end()) - extent.page;
-                doubles.push(Double { page: extent.page, pages, by: [other, *who] });
+                doubles.push(DoubleClaim { page: extent.page, pages, by: [other, *who] });
             }
             reach = reach.filter(|(end, _)| *end >= extent.end()).or(Some((extent.end(), *who)));
         }
@@ -93,37 +93,37 @@ impl<'a> Claims<'a> {
     /// Whether somebody names `page`.
     pub fn names(&self, page: u64) -> bool {
         match self.expected.get(&(page / CHUNK_PAGES)) {
-            Some(Expected::Normal(pages)) => pages.contains(page % CHUNK_PAGES),
+            Some(ExpectedChunk::Normal(pages)) => pages.contains(page % CHUNK_PAGES),
             other => other.is_some(),
         }
     }
 
     /// Those that lie where the pool's own tables are.
-    pub fn in_tables(&self) -> impl Iterator<Item = (Extent, Who<'a>)> + '_ {
+    pub fn in_tables(&self) -> impl Iterator<Item = (Extent, PageClaimant<'a>)> + '_ {
         self.all.iter().copied().filter(|(extent, _)| parts(*extent).any(|(chunk, _)| is_meta(chunk)))
     }
 }
 
 /// The chunks of `extent`, with the pages of each.
-pub(super) fn parts(extent: Extent) -> impl Iterator<Item = (u64, Pages)> {
+pub(super) fn parts(extent: Extent) -> impl Iterator<Item = (u64, ChunkPages)> {
     let (first, end) = (extent.page / CHUNK_PAGES, extent.end().div_ceil(CHUNK_PAGES));
     (first..end).map(move |chunk| {
-        let (start, mut pages) = (chunk * CHUNK_PAGES, Pages::default());
+        let (start, mut pages) = (chunk * CHUNK_PAGES, ChunkPages::default());
         pages.insert(extent.page.max(start) - start..extent.end().min(start + CHUNK_PAGES) - start);
         (chunk, pages)
     })
 }
 
-fn expect(expected: &mut BTreeMap<u64, Expected>, extent: Extent) {
+fn expect(expected: &mut BTreeMap<u64, ExpectedChunk>, extent: Extent) {
     for (chunk, mut pages) in parts(extent) {
         let now = match (extent.zone, expected.get(&chunk)) {
-            (Zone::Super, None | Some(Expected::Super)) => Expected::Super,
-            (Zone::Normal, None) => Expected::Normal(pages),
-            (Zone::Normal, Some(Expected::Normal(others))) => {
+            (Zone::Super, None | Some(ExpectedChunk::Super)) => ExpectedChunk::Super,
+            (Zone::Normal, None) => ExpectedChunk::Normal(pages),
+            (Zone::Normal, Some(ExpectedChunk::Normal(others))) => {
                 others.runs().for_each(|run| pages.insert(run));
-                Expected::Normal(pages)
+                ExpectedChunk::Normal(pages)
             }
-            _ => Expected::Torn,
+            _ => ExpectedChunk::Torn,
         };
         expected.insert(chunk, now);
     }

@@ -4,29 +4,29 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ferrite_memory::Memory;
 
-use super::allocator_tables::Tables;
-use super::check_report::{Finding, Severity};
-use super::damage_repair::{self, Scene};
-use super::page_claims::{Claims, Who};
-use super::word_patch::{self, Patch};
+use super::allocator_tables::AllocatorTables;
+use super::check_report::{CheckFinding, Severity};
+use super::damage_repair::{self, CheckedTables};
+use super::page_claims::{PageClaimant, PageClaims};
+use super::word_patch::{self, WordPatch};
 use crate::grant::Grants;
 use crate::layout::{CHUNK_PAGES, PAGE};
 use crate::member;
-use crate::tag_table::Table;
+use crate::tag_table::TagTable;
 use crate::{Pool, Result};
 
 /// A finding, and what puts it right.
-pub(super) struct Planned {
-    finding: Finding,
-    patches: Vec<Patch>,
+pub(super) struct PlannedRepair {
+    finding: CheckFinding,
+    patches: Vec<WordPatch>,
     done: String,
     /// What is given up by it, as the caller must name it.
     loses: Option<String>,
 }
 
-impl Planned {
+impl PlannedRepair {
     /// `done` tells what `patches` do. Without any the finding is only told.
-    pub fn new(finding: Finding, patches: Vec<Patch>, done: impl Into<String>) -> Self {
+    pub fn new(finding: CheckFinding, patches: Vec<WordPatch>, done: impl Into<String>) -> Self {
         Self { finding, patches, done: done.into(), loses: None }
     }
 
@@ -38,36 +38,37 @@ impl Planned {
     }
 
     /// A finding that has no one right answer.
-    pub fn told(finding: Finding) -> Self {
+    pub fn told(finding: CheckFinding) -> Self {
         Self::new(finding, Vec::new(), "")
     }
 }
 
 /// All that is wrong with the tables.
-pub(super) struct Structure {
-    found: Vec<Planned>,
+pub(super) struct TableCheck {
+    found: Vec<PlannedRepair>,
     /// Tags with pages that are not theirs alone.
     pub entangled: BTreeSet<String>,
 }
 
-impl Structure {
+impl TableCheck {
     /// Looks at a recovered pool of `pages` pages. Reads only.
     pub fn of(memory: &dyn Memory, pages: u64) -> Self {
-        let (table, damage) = Table::load(memory, pages);
+        let (table, damage) = TagTable::load(memory, pages);
         let (grants, grant_damage) = Grants::claims(memory, pages);
-        let tables = Tables::load(memory, pages / CHUNK_PAGES);
-        let claims = Claims::of(&table, &grants);
+        let tables = AllocatorTables::load(memory, pages / CHUNK_PAGES);
+        let claims = PageClaims::of(&table, &grants);
         let complete = damage.is_empty() && grant_damage.is_empty();
-        let scene = Scene { memory, pages, table: &table, tables: &tables, grants: &grants };
-        let mut found: Vec<Planned> = damage.iter().map(|damage| damage_repair::of_tags(&scene, damage)).collect();
+        let scene = CheckedTables { memory, pages, table: &table, tables: &tables, grants: &grants };
+        let mut found: Vec<PlannedRepair> =
+            damage.iter().map(|damage| damage_repair::of_tags(&scene, damage)).collect();
         found.extend(table.spoiled.iter().map(damage_repair::of_copy));
         found.extend(grant_damage.iter().map(damage_repair::of_grants));
         found.extend(member::damage(memory).iter().map(|damage| damage_repair::of_members(memory, damage)));
-        found.extend(doubles(&claims).map(Planned::told));
-        found.extend(twins(&table).map(Planned::told));
+        found.extend(doubles(&claims).map(PlannedRepair::told));
+        found.extend(twins(&table).map(PlannedRepair::told));
         found.extend(tables.against(&claims, complete));
         let others = claims.doubles().into_iter().flat_map(|double| double.by);
-        let entangled = others.chain(claims.in_tables().map(|(_, who)| who)).filter_map(Who::tag).collect();
+        let entangled = others.chain(claims.in_tables().map(|(_, who)| who)).filter_map(PageClaimant::tag).collect();
         Self { found, entangled }
     }
 
@@ -90,22 +91,22 @@ impl Structure {
     }
 
     /// What was found.
-    pub fn into_findings(self) -> impl Iterator<Item = Finding> {
+    pub fn into_findings(self) -> impl Iterator<Item = CheckFinding> {
         self.found.into_iter().map(|planned| planned.finding)
     }
 
     /// Puts right what can be, durable on return; what that was. The rest is for the next look.
-    pub fn repair(self, pool: &Pool) -> Result<Vec<Finding>> {
-        let patches: Vec<Patch> = self.found.iter().flat_map(|planned| planned.patches.iter().copied()).collect();
+    pub fn repair(self, pool: &Pool) -> Result<Vec<CheckFinding>> {
+        let patches: Vec<WordPatch> = self.found.iter().flat_map(|planned| planned.patches.iter().copied()).collect();
         word_patch::apply(pool, &patches)?;
         let repaired = self.found.into_iter().filter(|planned| !planned.patches.is_empty());
-        Ok(repaired.map(|planned| Finding { repaired: Some(planned.done), ..planned.finding }).collect())
+        Ok(repaired.map(|planned| CheckFinding { repaired: Some(planned.done), ..planned.finding }).collect())
     }
 }
 
 /// Pages that two name: which of them is right, nobody knows.
-fn doubles<'a>(claims: &'a Claims<'_>) -> impl Iterator<Item = Finding> + 'a {
-    let doubles = claims.doubles().into_iter().map(|double| Finding {
+fn doubles<'a>(claims: &'a PageClaims<'_>) -> impl Iterator<Item = CheckFinding> + 'a {
+    let doubles = claims.doubles().into_iter().map(|double| CheckFinding {
         severity: Severity::Error,
         what: format!(
             "{} pages are named by {} and by {}: what one wrote last is there; restore a backup",
@@ -115,7 +116,7 @@ fn doubles<'a>(claims: &'a Claims<'_>) -> impl Iterator<Item = Finding> + 'a {
         tag: double.by[0].tag().or(double.by[1].tag()),
         repaired: None,
     });
-    let outside = claims.in_tables().map(|(extent, who)| Finding {
+    let outside = claims.in_tables().map(|(extent, who)| CheckFinding {
         severity: Severity::Error,
         what: format!("{who} names pages that the pool's own tables are in; restore a backup"),
         at: Some(extent.span().at),
@@ -126,11 +127,11 @@ fn doubles<'a>(claims: &'a Claims<'_>) -> impl Iterator<Item = Finding> + 'a {
 }
 
 /// Tags of one generation (tag table T3).
-fn twins(table: &Table) -> impl Iterator<Item = Finding> {
+fn twins(table: &TagTable) -> impl Iterator<Item = CheckFinding> {
     let mut known = BTreeMap::new();
     let twins = table.tags.iter().filter_map(move |(name, entry)| {
         let other = known.insert(entry.tag.generation, name.clone())?;
-        Some(Finding {
+        Some(CheckFinding {
             severity: Severity::Warning,
             what: format!("it has the generation of tag {other:?}: make one of the two anew"),
             at: Some(entry.slot),

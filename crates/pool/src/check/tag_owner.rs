@@ -2,7 +2,7 @@
 
 use ferrite_memory::Span;
 
-use super::check_report::{Findings, place};
+use super::check_report::{TagFindings, place};
 use crate::extent::Role;
 use crate::log::log_head::{head_of_log, relocate_log};
 use crate::tag::{Tag, TagKind};
@@ -15,14 +15,14 @@ pub trait TagOwner: Send + Sync {
 
     /// Looks at all that `tag` holds and tells what is wrong. Writes nothing and starts no transaction: the pool may
     /// stand still.
-    fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut Findings<'_>);
+    fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut TagFindings<'_>);
 
     /// As [`TagOwner::walk`], and repairs what has one right answer: crash-safe, idempotent, and told with what was lost
     /// by it. The tables of the pool say of no page of `tag` that it is another one's, too, and nobody else has it open.
     ///
     /// # Errors
     /// As [`Pool`] says: the repair of the pool ends there.
-    fn repair(&self, pool: &Pool, tag: &Tag, findings: &mut Findings<'_>) -> Result<()> {
+    fn repair(&self, pool: &Pool, tag: &Tag, findings: &mut TagFindings<'_>) -> Result<()> {
         self.walk(pool, tag, findings);
         Ok(())
     }
@@ -36,7 +36,7 @@ pub trait TagOwner: Send + Sync {
     /// # Errors
     /// [`crate::Error::Medium`], [`crate::Error::Poisoned`], [`crate::Error::Full`] and [`crate::Error::Limit`] where
     /// the pool cannot go on; any other says why this tag stays where it is.
-    fn relocate(&self, pool: &Pool, tag: &Tag, moved: &Moved) -> Result<()> {
+    fn relocate(&self, pool: &Pool, tag: &Tag, moved: &MovedRange) -> Result<()> {
         let _ = (pool, tag, moved);
         Ok(())
     }
@@ -44,7 +44,7 @@ pub trait TagOwner: Send + Sync {
 
 /// A part of a tag's stream that a defragmentation moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moved {
+pub struct MovedRange {
     /// The stream's role.
     pub role: Role,
     /// Where it lies in the pool, and still does after a crash.
@@ -54,16 +54,16 @@ pub struct Moved {
 }
 
 /// The owners that are known to a program.
-pub struct Owners(Vec<Box<dyn TagOwner>>);
+pub struct TagOwners(Vec<Box<dyn TagOwner>>);
 
-impl Default for Owners {
+impl Default for TagOwners {
     /// The owners of what the pool knows by itself.
     fn default() -> Self {
-        Self(vec![Box::new(Values), Box::new(Logs)])
+        Self(vec![Box::new(ValueOwner), Box::new(LogOwner)])
     }
 }
 
-impl Owners {
+impl TagOwners {
     /// Nobody: only the tables are checked.
     pub(super) fn none() -> Self {
         Self(Vec::new())
@@ -86,14 +86,14 @@ impl Owners {
 }
 
 /// The owner of values: plain bytes with a checksum.
-struct Values;
+struct ValueOwner;
 
-impl TagOwner for Values {
+impl TagOwner for ValueOwner {
     fn kind(&self) -> TagKind {
         TagKind::BYTES
     }
 
-    fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut Findings<'_>) {
+    fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut TagFindings<'_>) {
         if !tag_value::is_sound(pool.memory(), tag) {
             let at = tag.extents.first().map(|extent| extent.span().at);
             findings.error("its bytes are not what was put: put it again, or restore a backup", at);
@@ -103,21 +103,21 @@ impl TagOwner for Values {
 
 /// The owner of logs. What is behind the last whole record is no record by the rules of a log, so only the start can be
 /// damaged.
-struct Logs;
+struct LogOwner;
 
-impl TagOwner for Logs {
+impl TagOwner for LogOwner {
     fn kind(&self) -> TagKind {
         TagKind::LOG
     }
 
-    fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut Findings<'_>) {
+    fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut TagFindings<'_>) {
         if let Err(error) = head_of_log(pool, tag) {
             findings.error(error.to_string(), place(&error));
         }
     }
 
     /// The head word is sealed for its place.
-    fn relocate(&self, pool: &Pool, tag: &Tag, moved: &Moved) -> Result<()> {
+    fn relocate(&self, pool: &Pool, tag: &Tag, moved: &MovedRange) -> Result<()> {
         relocate_log(pool, tag, moved)
     }
 }

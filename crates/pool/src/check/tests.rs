@@ -12,7 +12,7 @@ use ferrite_memory::Scheme;
 use super::*;
 use crate::layout::{POOL_BYTES_MIN, bitmap_at, is_meta, kind_at};
 use crate::tests::support::BOOT;
-use crate::{Format, Need, NewTag, Put, Role, Tag, TagKind, Zone};
+use crate::{Format, NewTag, PutOptions, Role, SpaceNeed, Tag, TagKind, Zone};
 
 fn quiet(_: Progress) {}
 
@@ -21,7 +21,7 @@ fn open(memory: &Arc<LyingMemory>) -> Pool {
 }
 
 fn put(pool: &Pool, name: &str, bytes: &[u8]) {
-    pool.put(name, &mut &*bytes, &Put { lose: pool.tag(name).ok().map(|tag| tag.size), size_hint_bytes: None })
+    pool.put(name, &mut &*bytes, &PutOptions { lose: pool.tag(name).ok().map(|tag| tag.size), size_hint_bytes: None })
         .unwrap();
 }
 
@@ -58,22 +58,22 @@ fn pool() -> Arc<LyingMemory> {
     memory
 }
 
-fn checked(memory: &Arc<LyingMemory>) -> Report {
+fn checked(memory: &Arc<LyingMemory>) -> PoolCheckReport {
     let before = memory.snapshot();
-    let report = check(&(memory.clone() as Arc<dyn Memory>), &Owners::default(), &mut quiet);
+    let report = check(&(memory.clone() as Arc<dyn Memory>), &TagOwners::default(), &mut quiet);
     assert!(memory.snapshot() == before, "K1: a check writes nothing");
     report
 }
 
-fn repaired(memory: &Arc<LyingMemory>) -> Report {
+fn repaired(memory: &Arc<LyingMemory>) -> PoolCheckReport {
     repaired_losing(memory, &[])
 }
 
-fn repaired_losing(memory: &Arc<LyingMemory>, lose: &[String]) -> Report {
-    repair(&(memory.clone() as Arc<dyn Memory>), &Owners::default(), lose, &mut quiet).unwrap()
+fn repaired_losing(memory: &Arc<LyingMemory>, lose: &[String]) -> PoolCheckReport {
+    repair(&(memory.clone() as Arc<dyn Memory>), &TagOwners::default(), lose, &mut quiet).unwrap()
 }
 
-fn text(report: &Report) -> String {
+fn text(report: &PoolCheckReport) -> String {
     let lines = report.findings.iter().map(|finding| {
         let tag = finding.tag.as_deref().unwrap_or("-");
         let done = finding.repaired.as_deref().unwrap_or("-");
@@ -120,14 +120,14 @@ fn a_pool_at_work_is_sound() {
             }
         });
         for _ in 0..8 {
-            let report = check_open(&pool, &Owners::default(), &mut quiet);
+            let report = check_open(&pool, &TagOwners::default(), &mut quiet);
             assert_eq!(report.findings, [], "{}", text(&report));
         }
         done.store(true, std::sync::atomic::Ordering::SeqCst);
     });
     let slot = pool.tag("super").unwrap().extents[0].span().at;
     memory.store(slot + 100, &[1], Scheme::Nt);
-    assert!(!check_open(&pool, &Owners::default(), &mut quiet).is_sound(), "rot since it was opened is found");
+    assert!(!check_open(&pool, &TagOwners::default(), &mut quiet).is_sound(), "rot since it was opened is found");
 }
 
 /// Finds one thing and mends it once.
@@ -138,13 +138,13 @@ impl TagOwner for Owner {
         TagKind(77)
     }
 
-    fn walk(&self, _: &Pool, tag: &Tag, findings: &mut Findings<'_>) {
+    fn walk(&self, _: &Pool, tag: &Tag, findings: &mut TagFindings<'_>) {
         if !self.0.load(std::sync::atomic::Ordering::SeqCst) {
             findings.error("planted", Some(tag.size));
         }
     }
 
-    fn repair(&self, _: &Pool, tag: &Tag, findings: &mut Findings<'_>) -> Result<()> {
+    fn repair(&self, _: &Pool, tag: &Tag, findings: &mut TagFindings<'_>) -> Result<()> {
         if !self.0.swap(true, std::sync::atomic::Ordering::SeqCst) {
             findings.repaired("planted", Some(tag.size), "mended");
         }
@@ -156,7 +156,7 @@ impl TagOwner for Owner {
 #[test]
 fn owners_walk_and_repair_their_tags() {
     let memory = pool();
-    let needs = [Need { role: Role::DATA, zone: Zone::Normal, bytes: 1 }];
+    let needs = [SpaceNeed { role: Role::DATA, zone: Zone::Normal, bytes: 1 }];
     let new = NewTag { name: "theirs", kind: TagKind(77), size: 5, attributes: [0; 64], needs: &needs };
     let pool = open(&memory);
     pool.create_tag(&new, |_| Ok(())).unwrap();
@@ -164,7 +164,7 @@ fn owners_walk_and_repair_their_tags() {
     let unknown = checked(&memory);
     assert!(unknown.is_sound() && text(&unknown).contains("kind 77"), "{}", text(&unknown));
 
-    let mut owners = Owners::default();
+    let mut owners = TagOwners::default();
     owners.register(Box::new(Owner(false.into())));
     let memory: Arc<dyn Memory> = memory;
     let found = check(&memory, &owners, &mut quiet);
@@ -182,5 +182,5 @@ fn a_report_survives_json() {
     let report = checked(&memory);
     let json = serde_json::to_string(&report).unwrap();
     assert!(json.contains("\"severity\":\"error\""), "{json}");
-    assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
+    assert_eq!(serde_json::from_str::<PoolCheckReport>(&json).unwrap(), report);
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::chunk_pages::Pages;
+use crate::chunk_pages::ChunkPages;
 use crate::layout::{bitmap_at, kind_at};
-use crate::page_allocator::Kind;
+use crate::page_allocator::ChunkUse;
 use crate::{Pool, Result};
 
 /// Payload of a transaction of a repair in bytes, well below the limit.
@@ -16,42 +16,42 @@ const WRITE_COST_BYTES: usize = 16;
 
 /// Bits of one aligned word: those of `mask` become those of `value`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Patch {
+pub(super) struct WordPatch {
     at: u64,
     mask: u64,
     value: u64,
 }
 
 /// The patch that makes `chunk` one of `kind`.
-pub(super) fn kind(chunk: u64, kind: Kind) -> Patch {
+pub(super) fn kind(chunk: u64, kind: ChunkUse) -> WordPatch {
     let (at, shift) = (kind_at(chunk) & !7, kind_at(chunk) % 8 * 8);
-    Patch { at, mask: 0xff << shift, value: (kind as u64) << shift }
+    WordPatch { at, mask: 0xff << shift, value: (kind as u64) << shift }
 }
 
 /// The patches that make `pages` of `chunk` used.
-pub(super) fn mark(chunk: u64, pages: Pages) -> impl Iterator<Item = Patch> {
-    words(chunk, pages).map(|(at, word)| Patch { at, mask: word, value: word })
+pub(super) fn mark(chunk: u64, pages: ChunkPages) -> impl Iterator<Item = WordPatch> {
+    words(chunk, pages).map(|(at, word)| WordPatch { at, mask: word, value: word })
 }
 
 /// The patches that make `pages` of `chunk` free.
-pub(super) fn unmark(chunk: u64, pages: Pages) -> impl Iterator<Item = Patch> {
-    words(chunk, pages).map(|(at, word)| Patch { at, mask: word, value: 0 })
+pub(super) fn unmark(chunk: u64, pages: ChunkPages) -> impl Iterator<Item = WordPatch> {
+    words(chunk, pages).map(|(at, word)| WordPatch { at, mask: word, value: 0 })
 }
 
 /// The patches that make the bytes from `at` on what `bytes` are; whole words.
-pub(super) fn bytes(at: u64, bytes: &[u8]) -> impl Iterator<Item = Patch> {
+pub(super) fn bytes(at: u64, bytes: &[u8]) -> impl Iterator<Item = WordPatch> {
     assert!(at.is_multiple_of(8) && bytes.len().is_multiple_of(8), "repairs write whole words");
     let words: Vec<u64> =
         bytes.chunks(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes"))).collect();
-    (at..).step_by(8).zip(words).map(|(at, value)| Patch { at, mask: u64::MAX, value })
+    (at..).step_by(8).zip(words).map(|(at, value)| WordPatch { at, mask: u64::MAX, value })
 }
 
-fn words(chunk: u64, pages: Pages) -> impl Iterator<Item = (u64, u64)> {
+fn words(chunk: u64, pages: ChunkPages) -> impl Iterator<Item = (u64, u64)> {
     (bitmap_at(chunk)..).step_by(8).zip(pages.words()).filter(|(_, word)| *word != 0)
 }
 
 /// Makes `patches`, in transactions of bounded size. Durable on return.
-pub(super) fn apply(pool: &Pool, patches: &[Patch]) -> Result<()> {
+pub(super) fn apply(pool: &Pool, patches: &[WordPatch]) -> Result<()> {
     let mut words = BTreeMap::new();
     for patch in patches {
         let word = words.entry(patch.at).or_insert_with(|| pool.memory().load_word(patch.at));

@@ -3,14 +3,14 @@
 use super::*;
 
 fn sealed() -> Vec<u8> {
-    let mut draft = Draft::default();
+    let mut draft = RecordDraft::default();
     draft.push(b"some payload");
     draft.seal(7, 3)
 }
 
 #[test]
 fn a_sealed_record_parses_back() {
-    let record = Record::parse(7, &sealed()).expect("verifies");
+    let record = CheckedRecord::parse(7, &sealed()).expect("verifies");
     assert_eq!((record.sequence, record.payload.as_slice()), (3, b"some payload".as_slice()));
     assert_eq!(record.footprint(), sealed().len());
 }
@@ -31,14 +31,14 @@ fn r1_any_missing_word_is_noticed() {
         let mut torn = whole.clone();
         torn[word * 8..word * 8 + 8].fill(0);
         let unchanged = torn == whole;
-        assert_eq!(Record::parse(7, &torn).is_some(), unchanged, "word {word}");
+        assert_eq!(CheckedRecord::parse(7, &torn).is_some(), unchanged, "word {word}");
     }
 }
 
 #[test]
 fn r2_a_record_of_another_log_is_refused() {
-    assert_eq!(Record::parse(8, &sealed()), None);
-    assert_eq!(Record::parse(7, &[0; 64]), None);
+    assert_eq!(CheckedRecord::parse(8, &sealed()), None);
+    assert_eq!(CheckedRecord::parse(7, &[0; 64]), None);
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn hostile_lengths_are_refused() {
     let mut bytes = sealed();
     for len in [0, 49, u32::MAX] {
         bytes[4..8].copy_from_slice(&len.to_le_bytes());
-        assert_eq!(Record::parse(7, &bytes), None);
+        assert_eq!(CheckedRecord::parse(7, &bytes), None);
     }
-    assert_eq!(Record::parse(7, &[]), None);
+    assert_eq!(CheckedRecord::parse(7, &[]), None);
 }

@@ -7,23 +7,23 @@ use std::sync::Arc;
 
 use crate::extent::{Extent, Role, Zone};
 use crate::layout::CHUNK_PAGES;
-use crate::page_allocator::Kind;
+use crate::page_allocator::ChunkUse;
 use crate::tag::Tag;
 
-use super::placement::{Thing, lay_out};
-use super::pool_survey::{Survey, Who};
-use super::stream_piece::{Piece, Run, pieces, runs};
+use super::placement::{PlacedItem, lay_out};
+use super::pool_survey::{PageHolder, PoolSurvey};
+use super::stream_piece::{StreamPiece, ZoneRun, pieces, runs};
 
 /// Something that is to lie at one place, of a chunk at most.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Target {
-    pub what: What,
+pub(super) struct MoveTarget {
+    pub what: MoveSubject,
     pub to: Extent,
 }
 
 /// What is to lie somewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum MoveSubject {
     /// Pages of a tag's stream, from this one on.
     Stream { tag: Arc<str>, at: u64 },
     /// A page of the tag table.
@@ -34,30 +34,30 @@ pub(super) enum What {
 
 /// What a sweep is to do.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct MovePlan {
     /// In the order of their places.
-    pub targets: Vec<Target>,
+    pub targets: Vec<MoveTarget>,
     /// The chunks that pages are packed into; none where chunks are moved.
     pub kept: BTreeSet<u64>,
 }
 
 /// A run to be placed, and whose it is.
-struct Movable {
-    what: What,
-    run: Run,
+struct MovableRun {
+    what: MoveSubject,
+    run: ZoneRun,
 }
 
 /// Packs the pages of the normal zone into as few chunks as can be, each run with as few extents as can be.
-pub(super) fn pages(survey: &Survey) -> Option<Plan> {
+pub(super) fn pages(survey: &PoolSurvey) -> Option<MovePlan> {
     let chunks: Vec<u64> = normal_chunks(survey).collect();
     let (mut things, mut lists) = (stream_runs(survey, Zone::Normal), BTreeSet::new());
     for (who, range) in chunks.iter().flat_map(|chunk| survey.all_in(chunk_pages(*chunk))) {
         match who {
-            Who::Table(index) => {
-                let run = Run { role: Role::MAP, at: 0, pages: 1, page: range.start, extents: 0 };
-                things.push(Movable { what: What::Table(index), run });
+            PageHolder::Table(index) => {
+                let run = ZoneRun { role: Role::MAP, at: 0, pages: 1, page: range.start, extents: 0 };
+                things.push(MovableRun { what: MoveSubject::Table(index), run });
             }
-            Who::List(_) => _ = lists.insert(range.start),
+            PageHolder::List(_) => _ = lists.insert(range.start),
             _ => {}
         }
     }
@@ -68,17 +68,17 @@ pub(super) fn pages(survey: &Survey) -> Option<Plan> {
     let extents: usize = placed.iter().zip(&things).filter(|(_, it)| it.run.extents > 0).map(|it| it.0.len()).sum();
     let now = things.iter().map(|it| it.run.extents).sum::<u64>() + chunks.len() as u64;
     let better = (extents + kept.len()) as u64 <= now.checked_sub(1)?;
-    better.then(|| Plan { targets: targets(&things, &placed, Zone::Normal), kept: kept.iter().copied().collect() })
+    better.then(|| MovePlan { targets: targets(&things, &placed, Zone::Normal), kept: kept.iter().copied().collect() })
 }
 
 /// Moves chunks: each run of superpages into as few extents as can be, free ones together.
-pub(super) fn chunks(survey: &Survey) -> Option<Plan> {
+pub(super) fn chunks(survey: &PoolSurvey) -> Option<MovePlan> {
     let mut things = stream_runs(survey, Zone::Super);
     let first_normal = things.len();
     let normal: Vec<u64> = normal_chunks(survey).collect();
-    things.extend(normal.iter().map(|chunk| Movable {
-        what: What::Table(0),
-        run: Run { role: Role::MAP, at: 0, pages: CHUNK_PAGES, page: chunk * CHUNK_PAGES, extents: 0 },
+    things.extend(normal.iter().map(|chunk| MovableRun {
+        what: MoveSubject::Table(0),
+        run: ZoneRun { role: Role::MAP, at: 0, pages: CHUNK_PAGES, page: chunk * CHUNK_PAGES, extents: 0 },
     }));
     let stretches = stretches(survey);
     let placed = lay_out(&sizes(&things, CHUNK_PAGES), &stretches, 0)?;
@@ -95,8 +95,8 @@ pub(super) fn chunks(survey: &Survey) -> Option<Plan> {
     for (chunk, to) in normal.into_iter().zip(&placed[first_normal..]) {
         targets.extend(chunk_targets(survey, chunk, to[0].start));
     }
-    targets.sort_by_key(|target| (target.to.page, matches!(target.what, What::List { .. })));
-    Some(Plan { targets, kept: BTreeSet::new() })
+    targets.sort_by_key(|target| (target.to.page, matches!(target.what, MoveSubject::List { .. })));
+    Some(MovePlan { targets, kept: BTreeSet::new() })
 }
 
 /// Runs of neighbours that are free, by their places.
@@ -114,46 +114,46 @@ fn chunk_pages(chunk: u64) -> Range<u64> {
 }
 
 /// Chunks of the normal zone with pages in use that may all be moved.
-fn normal_chunks(survey: &Survey) -> impl Iterator<Item = u64> {
+fn normal_chunks(survey: &PoolSurvey) -> impl Iterator<Item = u64> {
     let chunks = survey.kinds.iter().zip(&survey.idle).enumerate();
-    let used = chunks.filter(|(_, (kind, idle))| **kind == Kind::Normal && !**idle);
+    let used = chunks.filter(|(_, (kind, idle))| **kind == ChunkUse::Normal && !**idle);
     used.map(|(chunk, _)| chunk as u64).filter(|chunk| !survey.fixed.contains(chunk))
 }
 
 /// Neighbouring chunks of which none holds what stays where it is.
-fn stretches(survey: &Survey) -> Vec<Range<u64>> {
+fn stretches(survey: &PoolSurvey) -> Vec<Range<u64>> {
     let open: Vec<bool> = (0..survey.kinds.len() as u64).map(|chunk| !survey.fixed.contains(&chunk)).collect();
     free_runs(&open).map(|run| run.start as u64..run.end as u64).collect()
 }
 
 /// The runs of `zone` of every tag that may be moved.
-fn stream_runs(survey: &Survey, zone: Zone) -> Vec<Movable> {
+fn stream_runs(survey: &PoolSurvey, zone: Zone) -> Vec<MovableRun> {
     let of_tag = |tag: &Arc<Tag>| {
         let name: Arc<str> = tag.name.as_str().into();
         let runs = runs(&tag.extents, zone).into_iter();
-        runs.map(move |run| Movable { what: What::Stream { tag: Arc::clone(&name), at: run.at }, run })
+        runs.map(move |run| MovableRun { what: MoveSubject::Stream { tag: Arc::clone(&name), at: run.at }, run })
     };
     survey.movable.iter().flat_map(of_tag).collect()
 }
 
 /// `things` in units of `unit` pages.
-fn sizes(things: &[Movable], unit: u64) -> Vec<Thing> {
-    things.iter().map(|it| Thing { position: it.run.page / unit, size: it.run.pages / unit }).collect()
+fn sizes(things: &[MovableRun], unit: u64) -> Vec<PlacedItem> {
+    things.iter().map(|it| PlacedItem { position: it.run.page / unit, size: it.run.pages / unit }).collect()
 }
 
 /// The targets of `things` where they were `placed`, in pages of the pool, ascending.
-fn targets(things: &[Movable], placed: &[Vec<Range<u64>>], zone: Zone) -> Vec<Target> {
+fn targets(things: &[MovableRun], placed: &[Vec<Range<u64>>], zone: Zone) -> Vec<MoveTarget> {
     let mut targets = Vec::new();
-    for (Movable { what, run }, ranges) in things.iter().zip(placed) {
+    for (MovableRun { what, run }, ranges) in things.iter().zip(placed) {
         let mut done = 0;
         let starts = |range: &Range<u64>| range.clone().step_by(CHUNK_PAGES as usize).zip(repeat(range.end));
         for (page, end) in ranges.iter().flat_map(starts) {
             let end = end.min(page + CHUNK_PAGES);
             let what = match what {
-                What::Stream { tag, at } => What::Stream { tag: Arc::clone(tag), at: at + done },
+                MoveSubject::Stream { tag, at } => MoveSubject::Stream { tag: Arc::clone(tag), at: at + done },
                 other => other.clone(),
             };
-            targets.push(Target { what, to: Extent { page, pages: (end - page) as u32, role: run.role, zone } });
+            targets.push(MoveTarget { what, to: Extent { page, pages: (end - page) as u32, role: run.role, zone } });
             done += end - page;
         }
     }
@@ -162,7 +162,7 @@ fn targets(things: &[Movable], placed: &[Vec<Range<u64>>], zone: Zone) -> Vec<Ta
 }
 
 /// What is in `chunk` of the normal zone, each as far into the chunk that starts at page `to`.
-fn chunk_targets(survey: &Survey, chunk: u64, to: u64) -> Vec<Target> {
+fn chunk_targets(survey: &PoolSurvey, chunk: u64, to: u64) -> Vec<MoveTarget> {
     let from = chunk_pages(chunk);
     let place = |range: &Range<u64>, role| Extent {
         page: range.start - from.start + to,
@@ -173,26 +173,27 @@ fn chunk_targets(survey: &Survey, chunk: u64, to: u64) -> Vec<Target> {
     let mut targets = Vec::new();
     for (who, range) in survey.all_in(from.clone()).filter(|_| from.start != to) {
         match who {
-            Who::Tag(tag) => {
+            PageHolder::Tag(tag) => {
                 let piece = survey.piece(&tag, &range);
-                targets.extend(piece.map(|Piece { at, extent }| Target {
-                    what: What::Stream { tag, at },
+                targets.extend(piece.map(|StreamPiece { at, extent }| MoveTarget {
+                    what: MoveSubject::Stream { tag, at },
                     to: place(&range, extent.role),
                 }));
             }
-            Who::Table(index) => targets.push(Target { what: What::Table(index), to: place(&range, Role::MAP) }),
-            Who::List(tag) => {
-                targets.push(Target { what: What::List { tag, out_of: chunk }, to: place(&range, Role::MAP) })
+            PageHolder::Table(index) => {
+                targets.push(MoveTarget { what: MoveSubject::Table(index), to: place(&range, Role::MAP) })
             }
-            Who::Grant => {}
+            PageHolder::List(tag) => targets
+                .push(MoveTarget { what: MoveSubject::List { tag, out_of: chunk }, to: place(&range, Role::MAP) }),
+            PageHolder::Grant => {}
         }
     }
     targets
 }
 
-impl Survey {
+impl PoolSurvey {
     /// The piece of tag `name` that lies in `range`, as it was surveyed.
-    fn piece(&self, name: &str, range: &Range<u64>) -> Option<Piece> {
+    fn piece(&self, name: &str, range: &Range<u64>) -> Option<StreamPiece> {
         let tag = self.movable.binary_search_by(|tag| tag.name.as_str().cmp(name)).ok()?;
         pieces(&self.movable[tag].extents).into_iter().find_map(|piece| piece.of_pool(range))
     }

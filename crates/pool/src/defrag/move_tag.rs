@@ -2,38 +2,38 @@
 
 use ferrite_memory::{Memory, Scheme, Span};
 
-use crate::check::{Moved, Owners};
+use crate::check::{MovedRange, TagOwners};
 use crate::extent::{Extent, page_at};
 use crate::layout::PAGE;
 use crate::tag::{SLOT_BYTES, Tag};
-use crate::tag_table::{Entry, FIRST, SLOTS, encode_header};
+use crate::tag_table::{FIRST, SLOTS, TagEntry, encode_header};
 use crate::{Error, Pool, Result, overflow};
 
-use super::stream_piece::{Part, copies, joined, replaced};
+use super::stream_piece::{StreamPart, copies, joined, replaced};
 
 /// Bytes copied at a time.
 const BLOCK_BYTES: u64 = 256 << 10;
 
 /// What a relocation made of a tag.
 #[derive(Debug)]
-pub(super) struct Relocated {
-    pub old: Entry,
-    pub new: Entry,
+pub(super) struct RelocatedTag {
+    pub old: TagEntry,
+    pub new: TagEntry,
 }
 
 /// Finds free pages for extents that do not fit a slot, as many as asked for.
-pub(super) type Room<'a> = &'a mut dyn FnMut(u64) -> Result<Vec<Extent>>;
+pub(super) type FreePageSource<'a> = &'a mut dyn FnMut(u64) -> Result<Vec<Extent>>;
 
 impl Pool {
     /// Joins the extents of tag `name`, and lets `part` of it lie elsewhere, on pages that are free now. The copy is
     /// durable before the slot that names it (X1, T2).
     pub(super) fn relocate(
         &self,
-        owners: &Owners,
+        owners: &TagOwners,
         name: &str,
-        part: Option<&Part>,
-        room: Room<'_>,
-    ) -> Result<Relocated> {
+        part: Option<&StreamPart>,
+        room: FreePageSource<'_>,
+    ) -> Result<RelocatedTag> {
         let mut transaction = self.transaction();
         let mut table = self.table();
         let old = table.tags.get(name).cloned().ok_or_else(|| Error::NotFound(name.into()))?;
@@ -63,17 +63,19 @@ impl Pool {
         self.let_go(&left);
         self.let_go(&old.overflow);
         self.check_poison()?;
-        Ok(Relocated { old, new })
+        Ok(RelocatedTag { old, new })
     }
 
     /// Copies `part` of `tag` from `old`, with what depends on its place put right; durable with the next settle.
-    fn copy(&self, owners: &Owners, tag: &Tag, part: &Part, old: &[Extent]) -> Result<()> {
+    fn copy(&self, owners: &TagOwners, tag: &Tag, part: &StreamPart, old: &[Extent]) -> Result<()> {
         let owner = owners.of(tag.kind).ok_or_else(|| Error::Busy(format!("nobody knows tag {:?}", tag.name)))?;
         let copies = copies(old, &part.to);
         copies.iter().for_each(|(from, to)| copy_bytes(self.memory(), *from, *to));
         // The owner may store words among what was stored past the cache.
         self.memory().fence();
-        copies.into_iter().try_for_each(|(from, to)| owner.relocate(self, tag, &Moved { role: part.role, from, to }))
+        copies
+            .into_iter()
+            .try_for_each(|(from, to)| owner.relocate(self, tag, &MovedRange { role: part.role, from, to }))
     }
 
     /// Moves page `index` of the tag table, not the first, to the free page `to`.

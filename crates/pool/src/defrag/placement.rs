@@ -9,7 +9,7 @@ use std::ops::Range;
 
 /// Something to be placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Thing {
+pub(super) struct PlacedItem {
     /// Where it starts now.
     pub position: u64,
     /// Places it takes.
@@ -18,12 +18,12 @@ pub(super) struct Thing {
 
 /// Where each of `things` goes, in their order. `stretches` are the places there are, ascending and apart; `reserve` of
 /// them stay empty. `None` if there are not enough.
-pub(super) fn lay_out(things: &[Thing], stretches: &[Range<u64>], reserve: u64) -> Option<Vec<Vec<Range<u64>>>> {
+pub(super) fn lay_out(things: &[PlacedItem], stretches: &[Range<u64>], reserve: u64) -> Option<Vec<Vec<Range<u64>>>> {
     let places: u64 = stretches.iter().map(|stretch| stretch.end - stretch.start).sum();
     let wanted: u64 = things.iter().map(|thing| thing.size).sum();
     let spare = places.checked_sub(wanted)?.checked_sub(reserve)?;
     let numbered = || things.iter().enumerate();
-    let mut board = Board {
+    let mut board = PlacementState {
         things,
         stretches,
         stretch: 0,
@@ -39,8 +39,8 @@ pub(super) fn lay_out(things: &[Thing], stretches: &[Range<u64>], reserve: u64) 
     Some(board.placed)
 }
 
-struct Board<'a> {
-    things: &'a [Thing],
+struct PlacementState<'a> {
+    things: &'a [PlacedItem],
     stretches: &'a [Range<u64>],
     stretch: usize,
     at: u64,
@@ -51,7 +51,7 @@ struct Board<'a> {
     placed: Vec<Vec<Range<u64>>>,
 }
 
-impl Board<'_> {
+impl PlacementState<'_> {
     /// Places `next`, which starts at `position` now and is the first that is not placed, or something better here.
     fn place_one(&mut self, position: u64, next: usize) {
         let rest = self.stretches[self.stretch].end - self.at;
@@ -85,7 +85,7 @@ impl Board<'_> {
     }
 
     fn place(&mut self, number: usize) {
-        let Thing { position, mut size } = self.things[number];
+        let PlacedItem { position, mut size } = self.things[number];
         self.by_position.remove(&(position, number));
         self.by_size.remove(&(size, position, number));
         while size > 0 {

@@ -4,17 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::check::Owners;
+use crate::check::TagOwners;
 use crate::extent::{Extent, page_at};
 use crate::layout::{CHUNK_PAGES, PAGE, is_meta};
-use crate::page_allocator::Kind;
+use crate::page_allocator::ChunkUse;
 use crate::tag::Tag;
-use crate::tag_table::Entry;
+use crate::tag_table::TagEntry;
 use crate::{Error, Pool};
 
 /// Who has pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Who {
+pub(super) enum PageHolder {
     /// A tag, as space of its own.
     Tag(Arc<str>),
     /// A tag, for the list of its extents.
@@ -26,36 +26,36 @@ pub(super) enum Who {
 }
 
 /// Why tags stay where they are, by name.
-pub(super) type Refused = BTreeMap<Arc<str>, String>;
+pub(super) type RefusedTags = BTreeMap<Arc<str>, String>;
 
 /// A pool as a sweep finds it, and keeps it.
 #[derive(Debug, Default)]
-pub(super) struct Survey {
+pub(super) struct PoolSurvey {
     /// By first page; with the page behind the last.
-    holders: BTreeMap<u64, (u64, Who)>,
+    holders: BTreeMap<u64, (u64, PageHolder)>,
     /// The tags that may be moved, by name.
     pub movable: Vec<Arc<Tag>>,
     /// Chunks with something in them that stays where it is.
     pub fixed: BTreeSet<u64>,
     /// By chunk.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<ChunkUse>,
     /// By chunk: whether nothing is in it.
     pub idle: Vec<bool>,
 }
 
-impl Survey {
+impl PoolSurvey {
     /// Looks at `pool`. Tags that must stay are added to `refused`.
-    pub fn of(pool: &Pool, owners: &Owners, refused: &mut Refused) -> Self {
+    pub fn of(pool: &Pool, owners: &TagOwners, refused: &mut RefusedTags) -> Self {
         let mut survey = Self { kinds: pool.space().kinds(), idle: pool.space().idle(), ..Self::default() };
         let metas = (0..survey.kinds.len() as u64).filter(|chunk| is_meta(*chunk));
         survey.fixed.extend(metas);
         for extent in pool.grants().own_extents() {
-            survey.enter(extent, Who::Grant);
+            survey.enter(extent, PageHolder::Grant);
             survey.fix(&[extent]);
         }
         let table = pool.table();
         for (index, page) in table.pages.iter().enumerate().skip(1) {
-            survey.enter(page_at(*page), Who::Table(index));
+            survey.enter(page_at(*page), PageHolder::Table(index));
         }
         for (name, entry) in &table.tags {
             survey.learn(entry);
@@ -71,7 +71,7 @@ impl Survey {
     }
 
     /// The first who has pages in `pages`, and which.
-    pub fn first_in(&self, pages: &Range<u64>) -> Option<(Who, Range<u64>)> {
+    pub fn first_in(&self, pages: &Range<u64>) -> Option<(PageHolder, Range<u64>)> {
         if pages.is_empty() {
             return None;
         }
@@ -81,7 +81,7 @@ impl Survey {
     }
 
     /// All who have pages in `pages`, and which.
-    pub fn all_in(&self, pages: Range<u64>) -> impl Iterator<Item = (Who, Range<u64>)> {
+    pub fn all_in(&self, pages: Range<u64>) -> impl Iterator<Item = (PageHolder, Range<u64>)> {
         let mut rest = pages;
         std::iter::from_fn(move || {
             let found = self.first_in(&rest)?;
@@ -91,7 +91,7 @@ impl Survey {
     }
 
     /// A tag was moved.
-    pub fn relocated(&mut self, old: &Entry, new: &Entry) {
+    pub fn relocated(&mut self, old: &TagEntry, new: &TagEntry) {
         for extent in old.tag.extents.iter().chain(&old.overflow) {
             self.holders.remove(&extent.page);
         }
@@ -100,17 +100,17 @@ impl Survey {
 
     /// A page of the tag table was moved.
     pub fn table_moved(&mut self, index: usize, to: Extent) {
-        self.holders.retain(|_, (_, who)| *who != Who::Table(index));
-        self.enter(to, Who::Table(index));
+        self.holders.retain(|_, (_, who)| *who != PageHolder::Table(index));
+        self.enter(to, PageHolder::Table(index));
     }
 
-    fn learn(&mut self, entry: &Entry) {
+    fn learn(&mut self, entry: &TagEntry) {
         let name: Arc<str> = entry.tag.name.as_str().into();
-        entry.tag.extents.iter().for_each(|extent| self.enter(*extent, Who::Tag(Arc::clone(&name))));
-        entry.overflow.iter().for_each(|extent| self.enter(*extent, Who::List(Arc::clone(&name))));
+        entry.tag.extents.iter().for_each(|extent| self.enter(*extent, PageHolder::Tag(Arc::clone(&name))));
+        entry.overflow.iter().for_each(|extent| self.enter(*extent, PageHolder::List(Arc::clone(&name))));
     }
 
-    fn enter(&mut self, extent: Extent, who: Who) {
+    fn enter(&mut self, extent: Extent, who: PageHolder) {
         self.holders.insert(extent.page, (extent.end(), who));
     }
 
@@ -121,7 +121,7 @@ impl Survey {
 }
 
 /// Why `tag` must stay where it is.
-fn why_fixed(pool: &Pool, owners: &Owners, tag: &Tag) -> Option<String> {
+fn why_fixed(pool: &Pool, owners: &TagOwners, tag: &Tag) -> Option<String> {
     if owners.of(tag.kind).is_none() {
         return Some(format!(
             "it is of kind {} ({}), which nobody here knows how to move",

@@ -9,7 +9,7 @@ use crate::extent::{Extent, Role, Zone};
 
 /// A run of pages, and where it is in the stream of its role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct StreamPiece {
     /// First page, counted from the stream's start.
     pub at: u64,
     pub extent: Extent,
@@ -17,7 +17,7 @@ pub(super) struct Piece {
 
 /// Pages of a stream that are to lie somewhere else.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct StreamPart {
     pub role: Role,
     /// First page, counted from the stream's start.
     pub at: u64,
@@ -27,7 +27,7 @@ pub(super) struct Part {
 
 /// Neighbours of one zone in a stream, wherever they lie.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Run {
+pub(super) struct ZoneRun {
     pub role: Role,
     /// First page, counted from the stream's start.
     pub at: u64,
@@ -37,7 +37,7 @@ pub(super) struct Run {
     pub extents: u64,
 }
 
-impl Piece {
+impl StreamPiece {
     /// What of it is in pages `range` of its stream.
     pub fn of_stream(self, range: &Range<u64>) -> Option<Self> {
         let (first, end) = (self.at.max(range.start), (self.at + u64::from(self.extent.pages)).min(range.end));
@@ -58,27 +58,27 @@ impl Piece {
 }
 
 /// The pieces of a tag with these extents, an extent each.
-pub(super) fn pieces(extents: &[Extent]) -> Vec<Piece> {
+pub(super) fn pieces(extents: &[Extent]) -> Vec<StreamPiece> {
     let mut ends = BTreeMap::<Role, u64>::new();
     let pieces = extents.iter().map(|extent| {
         let end = ends.entry(extent.role).or_default();
         let at = *end;
         *end += u64::from(extent.pages);
-        Piece { at, extent: *extent }
+        StreamPiece { at, extent: *extent }
     });
     pieces.collect()
 }
 
 /// The runs of `zone` in a tag with these extents.
-pub(super) fn runs(extents: &[Extent], zone: Zone) -> Vec<Run> {
-    let (mut found, mut open) = (Vec::<Run>::new(), BTreeMap::<Role, usize>::new());
-    for Piece { at, extent } in pieces(extents) {
+pub(super) fn runs(extents: &[Extent], zone: Zone) -> Vec<ZoneRun> {
+    let (mut found, mut open) = (Vec::<ZoneRun>::new(), BTreeMap::<Role, usize>::new());
+    for StreamPiece { at, extent } in pieces(extents) {
         if extent.zone != zone {
             open.remove(&extent.role);
             continue;
         }
         let run = *open.entry(extent.role).or_insert_with(|| {
-            found.push(Run { role: extent.role, at, pages: 0, page: extent.page, extents: 0 });
+            found.push(ZoneRun { role: extent.role, at, pages: 0, page: extent.page, extents: 0 });
             found.len() - 1
         });
         found[run].pages += u64::from(extent.pages);
@@ -101,7 +101,7 @@ pub(super) fn joined(extents: &[Extent]) -> Vec<Extent> {
 }
 
 /// `extents` with `part` where it is to lie, joined; and the extents that this leaves.
-pub(super) fn replaced(extents: &[Extent], part: &Part) -> (Vec<Extent>, Vec<Extent>) {
+pub(super) fn replaced(extents: &[Extent], part: &StreamPart) -> (Vec<Extent>, Vec<Extent>) {
     let pages: u64 = part.to.iter().map(|extent| u64::from(extent.pages)).sum();
     let (before, range, behind) = (0..part.at, part.at..part.at + pages, part.at + pages..u64::MAX);
     let (mut new, mut left) = (Vec::new(), Vec::new());

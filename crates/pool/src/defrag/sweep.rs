@@ -10,21 +10,21 @@ use std::sync::Arc;
 use crate::extent::{Extent, Role, Zone, page_at};
 use crate::layout::CHUNK_PAGES;
 use crate::overflow::pages_of;
-use crate::page_allocator::{Kind, Space};
+use crate::page_allocator::{ChunkUse, PageAllocator};
 use crate::{Error, Result};
 
-use super::Defrag;
-use super::move_plan::{Plan, Target, What};
-use super::pool_survey::{Survey, Who, bytes};
-use super::stream_piece::{Part, Piece, pieces};
+use super::Defragmenter;
+use super::move_plan::{MovePlan, MoveSubject, MoveTarget};
+use super::pool_survey::{PageHolder, PoolSurvey, bytes};
+use super::stream_piece::{StreamPart, StreamPiece, pieces};
 
 /// Pages for which it is worth to move a part before its rest has room.
 const WORTH: u64 = 64;
 
 /// A plan on its way.
-pub(super) struct Sweep {
-    survey: Survey,
-    plan: Plan,
+pub(super) struct MoveSweep {
+    survey: PoolSurvey,
+    plan: MovePlan,
     next: usize,
     /// Pages that are moved at a time.
     most: u64,
@@ -34,8 +34,8 @@ pub(super) struct Sweep {
     pub all_pages: u64,
 }
 
-impl Sweep {
-    pub fn new(survey: Survey, plan: Plan) -> Self {
+impl MoveSweep {
+    pub fn new(survey: PoolSurvey, plan: MovePlan) -> Self {
         let all_pages = plan.targets.iter().map(|target| u64::from(target.to.pages)).sum();
         Self { survey, plan, next: 0, most: CHUNK_PAGES, spill: None, done_pages: 0, all_pages }
     }
@@ -57,9 +57,9 @@ impl Sweep {
     }
 }
 
-impl Defrag<'_> {
+impl Defragmenter<'_> {
     /// Goes on by one transaction; `false` where the sweep has ended.
-    pub(super) fn sweep(&mut self, sweep: &mut Sweep) -> Result<bool> {
+    pub(super) fn sweep(&mut self, sweep: &mut MoveSweep) -> Result<bool> {
         while let Some(target) = sweep.plan.targets.get(sweep.next).cloned() {
             match self.approach(sweep, &target) {
                 Ok(true) => return Ok(true),
@@ -76,18 +76,18 @@ impl Defrag<'_> {
     }
 
     /// One transaction towards `target`; `false` where it is reached.
-    fn approach(&mut self, sweep: &mut Sweep, target: &Target) -> Result<bool> {
+    fn approach(&mut self, sweep: &mut MoveSweep, target: &MoveTarget) -> Result<bool> {
         let part = match &target.what {
-            What::Stream { tag, at } => self.gap(tag, *at, target.to, sweep.most)?,
-            What::Table(index) => {
+            MoveSubject::Stream { tag, at } => self.gap(tag, *at, target.to, sweep.most)?,
+            MoveSubject::Table(index) => {
                 let is_there = self.pool.table().pages[*index] == target.to.span().at;
-                (!is_there).then(|| Part { role: Role::MAP, at: 0, to: vec![target.to] })
+                (!is_there).then(|| StreamPart { role: Role::MAP, at: 0, to: vec![target.to] })
             }
-            What::List { tag, out_of } => return self.clear_list(sweep, tag, *out_of),
+            MoveSubject::List { tag, out_of } => return self.clear_list(sweep, tag, *out_of),
         };
         let Some(mut part) = part else { return Ok(false) };
         // Only of these pages all else keeps away.
-        let target = &Target { to: part.to[0], ..target.clone() };
+        let target = &MoveTarget { to: part.to[0], ..target.clone() };
         let pages = target.to.page..target.to.end();
         if let Some((who, within)) = sweep.survey.first_in(&pages) {
             let free = within.start - pages.start;
@@ -97,14 +97,16 @@ impl Defrag<'_> {
             part.to[0].pages = free as u32;
         }
         match &target.what {
-            What::Table(index) => self.move_table(sweep, *index, target.to)?,
-            What::Stream { tag, .. } | What::List { tag, .. } => self.relocate(sweep, target, tag, Some(&part))?,
+            MoveSubject::Table(index) => self.move_table(sweep, *index, target.to)?,
+            MoveSubject::Stream { tag, .. } | MoveSubject::List { tag, .. } => {
+                self.relocate(sweep, target, tag, Some(&part))?
+            }
         }
         Ok(true)
     }
 
     /// The first pages of `tag`, of those from `at` on that belong to `to`, that are not there; `most` at most.
-    fn gap(&self, tag: &str, at: u64, to: Extent, most: u64) -> Result<Option<Part>> {
+    fn gap(&self, tag: &str, at: u64, to: Extent, most: u64) -> Result<Option<StreamPart>> {
         let tag = self.pool.tag(tag)?;
         let range = at..at + u64::from(to.pages);
         let parts = pieces(&tag.extents).into_iter().filter(|piece| piece.extent.role == to.role);
@@ -121,33 +123,43 @@ impl Defrag<'_> {
         Ok(gap.map(|gap| {
             let most = if to.zone == Zone::Super { CHUNK_PAGES } else { most };
             let pages = (gap.end - gap.start).min(most) as u32;
-            Part { role: to.role, at: gap.start, to: vec![Extent { page: to.page + gap.start - at, pages, ..to }] }
+            StreamPart {
+                role: to.role,
+                at: gap.start,
+                to: vec![Extent { page: to.page + gap.start - at, pages, ..to }],
+            }
         }))
     }
 
     /// Takes what `who` has in pages `within` out of the way.
-    fn clear(&mut self, sweep: &mut Sweep, target: &Target, who: Who, within: &Range<u64>) -> Result<()> {
+    fn clear(
+        &mut self,
+        sweep: &mut MoveSweep,
+        target: &MoveTarget,
+        who: PageHolder,
+        within: &Range<u64>,
+    ) -> Result<()> {
         match who {
-            Who::Tag(tag) => {
+            PageHolder::Tag(tag) => {
                 let piece = self.piece(&tag, within)?;
                 let to = self.aside(sweep, target, piece.extent)?;
-                self.relocate(sweep, target, &tag, Some(&Part { role: piece.extent.role, at: piece.at, to }))
+                self.relocate(sweep, target, &tag, Some(&StreamPart { role: piece.extent.role, at: piece.at, to }))
             }
-            Who::List(tag) => self.relocate(sweep, target, &tag, None),
-            Who::Table(index) => {
+            PageHolder::List(tag) => self.relocate(sweep, target, &tag, None),
+            PageHolder::Table(index) => {
                 let page = Extent { page: within.start, ..page_at(0) };
                 let to = self.aside(sweep, target, page)?;
                 self.move_table(sweep, index, to[0])
             }
-            Who::Grant => Err(Error::Busy("pages under a grant are in the way".into())),
+            PageHolder::Grant => Err(Error::Busy("pages under a grant are in the way".into())),
         }
     }
 
     /// What of `tag` lies in `pages`, or the whole superpage there.
-    fn piece(&self, tag: &str, pages: &Range<u64>) -> Result<Piece> {
+    fn piece(&self, tag: &str, pages: &Range<u64>) -> Result<StreamPiece> {
         let tag = self.pool.tag(tag)?;
         let chunk = pages.start / CHUNK_PAGES * CHUNK_PAGES;
-        let within = |piece: Piece| match piece.extent.zone {
+        let within = |piece: StreamPiece| match piece.extent.zone {
             Zone::Normal => piece.of_pool(pages),
             Zone::Super => piece.of_pool(&(chunk..chunk + CHUNK_PAGES)),
         };
@@ -156,7 +168,7 @@ impl Defrag<'_> {
     }
 
     /// Free pages for what is in the way of `target`.
-    fn aside(&self, sweep: &mut Sweep, target: &Target, what: Extent) -> Result<Vec<Extent>> {
+    fn aside(&self, sweep: &mut MoveSweep, target: &MoveTarget, what: Extent) -> Result<Vec<Extent>> {
         let space = self.pool.space();
         if what.zone == Zone::Super {
             return Ok(vec![Extent { page: last_idle(space)? * CHUNK_PAGES, ..what }]);
@@ -174,7 +186,13 @@ impl Defrag<'_> {
         Ok(loose.into_iter().map(|run| Extent { role: what.role, ..run }).collect())
     }
 
-    fn relocate(&mut self, sweep: &mut Sweep, target: &Target, tag: &str, part: Option<&Part>) -> Result<()> {
+    fn relocate(
+        &mut self,
+        sweep: &mut MoveSweep,
+        target: &MoveTarget,
+        tag: &str,
+        part: Option<&StreamPart>,
+    ) -> Result<()> {
         let space = self.pool.space();
         let moved = self.pool.relocate(self.owners, tag, part, &mut |pages| {
             let room = match sweep.plan.kept.is_empty() {
@@ -190,7 +208,7 @@ impl Defrag<'_> {
         Ok(())
     }
 
-    fn move_table(&mut self, sweep: &mut Sweep, index: usize, to: Extent) -> Result<()> {
+    fn move_table(&mut self, sweep: &mut MoveSweep, index: usize, to: Extent) -> Result<()> {
         self.pool.move_tag_page(index, to)?;
         sweep.survey.table_moved(index, to);
         self.moved_bytes += bytes(1);
@@ -199,11 +217,11 @@ impl Defrag<'_> {
     }
 
     /// Lists the extents of `tag` somewhere else if a page of the list is in chunk `out_of`; whether that was so.
-    fn clear_list(&mut self, sweep: &mut Sweep, tag: &Arc<str>, out_of: u64) -> Result<bool> {
+    fn clear_list(&mut self, sweep: &mut MoveSweep, tag: &Arc<str>, out_of: u64) -> Result<bool> {
         let is_there = self.list_chunks(tag)?.contains(&out_of);
         if is_there {
             let to = page_at(bytes(out_of * CHUNK_PAGES));
-            let target = Target { what: What::List { tag: Arc::clone(tag), out_of }, to };
+            let target = MoveTarget { what: MoveSubject::List { tag: Arc::clone(tag), out_of }, to };
             self.relocate(sweep, &target, tag, None)?;
         }
         Ok(is_there)
@@ -218,14 +236,14 @@ impl Defrag<'_> {
 }
 
 /// Chunks in the order in which pages are taken in them, and which pages.
-pub(super) type Rooms = Vec<(u64, Range<u64>)>;
+pub(super) type ChunkRooms = Vec<(u64, Range<u64>)>;
 
 /// In a sweep over pages: chunks that will be given up, then free ones, the last first, then what is behind
 /// `target`, then what was left empty before it.
-fn room_for_pages(space: &Space, sweep: &Sweep, target: &Target) -> Rooms {
+fn room_for_pages(space: &PageAllocator, sweep: &MoveSweep, target: &MoveTarget) -> ChunkRooms {
     let (kinds, idle, kept) = (space.kinds(), space.idle(), &sweep.plan.kept);
     let all = || (0..kinds.len() as u64).rev().filter(|chunk| !sweep.survey.fixed.contains(chunk));
-    let normal = |chunk: &u64| kinds[*chunk as usize] == Kind::Normal && !idle[*chunk as usize];
+    let normal = |chunk: &u64| kinds[*chunk as usize] == ChunkUse::Normal && !idle[*chunk as usize];
     let given_up = all().filter(|chunk| normal(chunk) && !kept.contains(chunk));
     let free = all().filter(|chunk| idle[*chunk as usize] && !kept.contains(chunk));
     let within =
@@ -236,18 +254,18 @@ fn room_for_pages(space: &Space, sweep: &Sweep, target: &Target) -> Rooms {
 }
 
 /// In a sweep over chunks: pages in chunks that have some in use and are not under way, then free chunks.
-fn room_beside_chunks(space: &Space, sweep: &Sweep, target: &Target) -> Rooms {
+fn room_beside_chunks(space: &PageAllocator, sweep: &MoveSweep, target: &MoveTarget) -> ChunkRooms {
     let (kinds, idle) = (space.kinds(), space.idle());
     let spill = sweep.spill.map(|(_, spill)| spill);
     let busy = [Some(target.to.page / CHUNK_PAGES), spill];
     let all = || (0..kinds.len() as u64).filter(|chunk| !busy.contains(&Some(*chunk)));
-    let normal = all().filter(|chunk| kinds[*chunk as usize] == Kind::Normal && !idle[*chunk as usize]);
+    let normal = all().filter(|chunk| kinds[*chunk as usize] == ChunkUse::Normal && !idle[*chunk as usize]);
     let free = all().rev().filter(|chunk| idle[*chunk as usize]);
     normal.chain(free).map(|chunk| (chunk, 0..CHUNK_PAGES)).collect()
 }
 
 /// Free pages, as many as asked for, where `rooms` has them.
-pub(super) fn loose(space: &Space, rooms: Rooms, pages: u64) -> Result<Vec<Extent>> {
+pub(super) fn loose(space: &PageAllocator, rooms: ChunkRooms, pages: u64) -> Result<Vec<Extent>> {
     let (mut found, mut left) = (Vec::new(), pages);
     for (chunk, within) in rooms {
         for run in space.free_pages(chunk).runs() {
@@ -266,11 +284,11 @@ pub(super) fn loose(space: &Space, rooms: Rooms, pages: u64) -> Result<Vec<Exten
     Err(full(space, pages))
 }
 
-fn last_idle(space: &Space) -> Result<u64> {
+fn last_idle(space: &PageAllocator) -> Result<u64> {
     let last = space.idle().iter().rposition(|idle| *idle);
     last.map(|chunk| chunk as u64).ok_or_else(|| full(space, CHUNK_PAGES))
 }
 
-fn full(space: &Space, pages: u64) -> Error {
+fn full(space: &PageAllocator, pages: u64) -> Error {
     Error::Full { needed_bytes: bytes(pages), free_bytes: space.usage().free_bytes }
 }

@@ -10,10 +10,10 @@ use ferrite_crash::{LyingMemory, Model};
 use ferrite_memory::{Memory, Scheme, Span};
 
 use super::*;
-use crate::check::{Findings, Moved, TagOwner, check};
+use crate::check::{MovedRange, TagFindings, TagOwner, check};
 use crate::layout::{PAGE, POOL_BYTES_MIN};
-use crate::tests::support::{BOOT, Verdict, account, format, open};
-use crate::{Extent, Log, Need, NewTag, Put, Role, Stream, Tag, TagChange, TagKind, Zone};
+use crate::tests::support::{BOOT, CheckVerdict, account, format, open};
+use crate::{Extent, NewTag, PutOptions, Role, SpaceNeed, Stream, Tag, TagChange, TagKind, TagLog, Zone};
 
 /// Tags whose every page says whose it is, and which page of which stream.
 const STAMPED: TagKind = TagKind(77);
@@ -26,15 +26,15 @@ impl TagOwner for Stamped {
         STAMPED
     }
 
-    fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut Findings<'_>) {
+    fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut TagFindings<'_>) {
         if let Some(at) = wrong_page(pool.memory(), tag) {
             findings.error("X1: a page is not what was written", Some(at));
         }
     }
 }
 
-fn owners() -> Owners {
-    let mut owners = Owners::default();
+fn owners() -> TagOwners {
+    let mut owners = TagOwners::default();
     owners.register(Box::new(Stamped));
     owners
 }
@@ -47,7 +47,7 @@ fn stamp(tag: &str, role: Role, page: u64) -> u64 {
 
 /// Both ends of every page of the streams of `tag`, with what stands there.
 fn stamps(name: &str, extents: &[Extent]) -> Vec<(u64, u64)> {
-    let page = |it: &stream_piece::Piece, i| {
+    let page = |it: &stream_piece::StreamPiece, i| {
         let (at, stamp) = ((it.extent.page + i) * PAGE, stamp(name, it.extent.role, it.at + i));
         [(at, stamp), (at + PAGE - 8, !stamp)]
     };
@@ -59,15 +59,15 @@ fn wrong_page(memory: &dyn Memory, tag: &Tag) -> Option<u64> {
     stamps(&tag.name, &tag.extents).into_iter().find(|(at, stamp)| memory.load_word(*at) != *stamp).map(|(at, _)| at)
 }
 
-fn need(role: u8, zone: Zone, bytes: u64) -> Need {
-    Need { role: Role(role), zone, bytes }
+fn need(role: u8, zone: Zone, bytes: u64) -> SpaceNeed {
+    SpaceNeed { role: Role(role), zone, bytes }
 }
 
-fn pages(count: u64) -> Need {
+fn pages(count: u64) -> SpaceNeed {
     need(0, Zone::Normal, count * PAGE)
 }
 
-fn superpages(count: u64) -> Need {
+fn superpages(count: u64) -> SpaceNeed {
     need(0, Zone::Super, count * CHUNK)
 }
 
@@ -79,13 +79,13 @@ fn write_stamps(pool: &Pool, name: &str, extents: &[Extent]) -> Result<()> {
     Ok(pool.memory().settle()?)
 }
 
-fn make(pool: &Pool, name: &str, needs: &[Need]) -> Result<Arc<Tag>> {
+fn make(pool: &Pool, name: &str, needs: &[SpaceNeed]) -> Result<Arc<Tag>> {
     let new = NewTag { name, kind: STAMPED, size: 5, attributes: [3; 64], needs };
     pool.create_tag(&new, |extents| write_stamps(pool, name, extents))
 }
 
 /// Adds space behind what `name` has.
-fn extend(pool: &Pool, name: &str, add: &[Need]) -> Result<()> {
+fn extend(pool: &Pool, name: &str, add: &[SpaceNeed]) -> Result<()> {
     let tag = pool.tag(name)?;
     let change = TagChange { size: tag.size, attributes: tag.attributes, add, keep: &tag.extents };
     pool.change_tag(&tag, &change, |added| {
@@ -131,10 +131,10 @@ fn seen(pool: &Pool) -> BTreeMap<String, Seen> {
 }
 
 /// The pool is sound, by its own check and by a count of all pages, and all that it holds is what was written.
-fn sound(memory: &Arc<LyingMemory>) -> Verdict {
+fn sound(memory: &Arc<LyingMemory>) -> CheckVerdict {
     let shared: Arc<dyn Memory> = memory.clone();
     let report = check(&shared, &owners(), &mut |_| ());
-    let is_wrong = |it: &&crate::check::Finding| {
+    let is_wrong = |it: &&crate::check::CheckFinding| {
         it.severity != crate::check::Severity::Note && it.at.is_none_or(|at| at > PAGE) && !it.what.contains("of kind")
     };
     if let Some(wrong) = report.findings.iter().find(is_wrong) {
@@ -181,7 +181,7 @@ fn x1_x4_extents_become_few_and_free_chunks_one_run() {
         assert_eq!((report.after.free_runs, report.after.page_chunks), (1, 1));
         assert_eq!(report.after.largest_free_run_bytes, usage.free_bytes / CHUNK * CHUNK);
         for tag in pool.tags() {
-            let runs: Vec<stream_piece::Run> =
+            let runs: Vec<stream_piece::ZoneRun> =
                 [Zone::Normal, Zone::Super].iter().flat_map(|zone| stream_piece::runs(&tag.extents, *zone)).collect();
             assert_eq!(runs.len(), tag.extents.len(), "{:?}: {:?}", tag.name, tag.extents);
         }
@@ -293,7 +293,7 @@ fn a_log_and_values_are_what_they_were() {
     let memory = blank(8, Model::MAPPED);
     let pool = Arc::new(open(&memory));
     make(&pool, "gap", &[superpages(1)]).unwrap();
-    let log = Log::create(Arc::clone(&pool), "log", 70 * PAGE).unwrap();
+    let log = TagLog::create(Arc::clone(&pool), "log", 70 * PAGE).unwrap();
     let records: Vec<Vec<u8>> =
         (0..2000_u32).map(|number| number.to_le_bytes().repeat(1 + number as usize % 9)).collect();
     records.iter().for_each(|record| _ = log.append(record).unwrap());
@@ -301,7 +301,7 @@ fn a_log_and_values_are_what_they_were() {
     log.cut(cut).unwrap();
     let value = |number: usize| vec![number as u8; number * 1000];
     for number in 0..8 {
-        pool.put(&format!("value {number}"), &mut &*value(number), &Put::default()).unwrap();
+        pool.put(&format!("value {number}"), &mut &*value(number), &PutOptions::default()).unwrap();
     }
     drop(log);
     let mut pool = Arc::into_inner(pool).unwrap();
@@ -317,7 +317,7 @@ fn a_log_and_values_are_what_they_were() {
     drop(pool);
     sound(&memory).unwrap();
     let pool = Arc::new(open(&memory));
-    let log = Log::open(Arc::clone(&pool), "log").unwrap();
+    let log = TagLog::open(Arc::clone(&pool), "log").unwrap();
     let found: Vec<Vec<u8>> = log.records().map(|record| record.unwrap().1).collect();
     assert!(found == records[700..]);
     log.append(b"and on").unwrap();
@@ -338,7 +338,7 @@ fn x2_x4_what_room_ended_in_is_told_and_the_next_ends_it() {
     extend(&pool, "4", &[pages(10), superpages(1)]).unwrap();
     make(&pool, "12", &[maps(3), superpages(1), pages(38)]).unwrap();
     make(&pool, "15", &[maps(1), superpages(1), pages(18)]).unwrap();
-    pool.put("11", &mut &[11; 21105][..], &Put::default()).unwrap();
+    pool.put("11", &mut &[11; 21105][..], &PutOptions::default()).unwrap();
     remove(&pool, "12");
     make(&pool, "0", &[maps(1), superpages(1), pages(6)]).unwrap();
     let single = vec![pages(1); 245];

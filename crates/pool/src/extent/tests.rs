@@ -6,12 +6,13 @@ use crate::tests::format_page::{rows, table};
 
 #[test]
 fn an_extent_is_as_documented() {
-    assert_eq!(table("### Extent"), rows!(Media { page, pages, role, zone, reserved }));
+    assert_eq!(table("### Extent"), rows!(ExtentMedia { page, pages, role, zone, reserved }));
 }
 
 #[test]
 fn what_cannot_lie_in_the_pool_is_no_extent() {
-    let media = |page, pages, zone| Media { zone, ..Extent { page, pages, role: Role(3), zone: Zone::Normal }.into() };
+    let media =
+        |page, pages, zone| ExtentMedia { zone, ..Extent { page, pages, role: Role(3), zone: Zone::Normal }.into() };
     assert_eq!(media(5, 3, 0).extent(8), Some(Extent { page: 5, pages: 3, role: Role(3), zone: Zone::Normal }));
     for bad in
         [media(5, 4, 0), media(5, 0, 0), media(u64::MAX, 2, 0), media(5, 3, 2), media(5, 512, 1), media(512, 3, 1)]

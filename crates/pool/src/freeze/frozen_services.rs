@@ -45,27 +45,27 @@ pub trait Freeze: Send + Sync {
 pub(crate) struct Freezers {
     pub(super) gate: RwLock<()>,
     /// Held by who makes the pool stand still, for as long as it does.
-    pub(super) fronts: Mutex<Services>,
+    pub(super) fronts: Mutex<FrozenServices>,
     /// Taken for reading by who asks services, and written while they stand still (F3, F6).
     pub(super) asking: RwLock<()>,
-    pub(super) services: Mutex<Services>,
+    pub(super) services: Mutex<FrozenServices>,
     /// Taken for reading by who has a service in hand (F7).
     pub(super) in_hand: RwLock<()>,
 }
 
-pub(super) type Services = Vec<Weak<dyn Freeze>>;
+pub(super) type FrozenServices = Vec<Weak<dyn Freeze>>;
 
 /// Held while a transaction is open.
-pub(crate) type Pass<'pool> = RwLockReadGuard<'pool, ()>;
+pub(crate) type TransactionPass<'pool> = RwLockReadGuard<'pool, ()>;
 
 impl Freezers {
     /// Waits while the pool stands still. A thread that has one pass gets another at once, so that a transaction
     /// inside another cannot meet a freeze between them; services have stopped by then, so passes run out (F2).
-    pub fn pass(&self) -> Pass<'_> {
+    pub fn pass(&self) -> TransactionPass<'_> {
         self.gate.read_recursive()
     }
 
-    pub(super) fn services(&self) -> Services {
+    pub(super) fn services(&self) -> FrozenServices {
         self.services.lock().clone()
     }
 
@@ -84,7 +84,7 @@ impl Freezers {
     }
 }
 
-pub(super) fn add(services: &mut Services, service: Weak<dyn Freeze>) {
+pub(super) fn add(services: &mut FrozenServices, service: Weak<dyn Freeze>) {
     services.retain(|known| known.strong_count() > 0);
     services.push(service);
 }

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::*;
 use crate::holding::Holding;
 use crate::layout::POOL_BYTES_MIN;
-use crate::{Format, Need, NewTag, Role, TagKind, Zone};
+use crate::{Format, NewTag, Role, SpaceNeed, TagKind, Zone};
 
 fn pool() -> Pool {
     let memory: Arc<dyn Memory> = Arc::new(LyingMemory::new(POOL_BYTES_MIN, Model::MAPPED));
@@ -19,7 +19,7 @@ fn pool() -> Pool {
 }
 
 fn make(pool: &Pool, name: &str) {
-    let needs = [Need { role: Role::DATA, zone: Zone::Normal, bytes: 4096 }];
+    let needs = [SpaceNeed { role: Role::DATA, zone: Zone::Normal, bytes: 4096 }];
     let new = NewTag { name, kind: TagKind::BYTES, size: 0, attributes: [0; 64], needs: &needs };
     pool.create_tag(&new, |_| Ok(())).unwrap();
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ferrite_memory::Memory;
 
-use crate::overlay::Preview;
+use crate::overlay::MemoryOverlay;
 use crate::{Error, Pool, Result};
 
 /// Refuses where a process that has not ended has a grant on the pool in `memory`, which nobody has
@@ -14,7 +14,7 @@ use crate::{Error, Pool, Result};
 /// # Errors
 /// [`Error::Busy`], with their numbers.
 pub fn ensure_no_clients(memory: &Arc<dyn Memory>, boot_id: [u8; 16]) -> Result<()> {
-    let preview: Arc<dyn Memory> = Arc::new(Preview::new(Arc::clone(memory)));
+    let preview: Arc<dyn Memory> = Arc::new(MemoryOverlay::new(Arc::clone(memory)));
     // It ends the grants of processes that have ended, there.
     let Ok((pool, _, _)) = Pool::open_damaged(preview, boot_id) else { return Ok(()) };
     let clients: BTreeSet<u32> = pool.grants().standing().into_iter().map(|grant| grant.process.pid).collect();

@@ -12,7 +12,7 @@ pub(super) struct Coverage {
 
 /// Freed space, sorted by whether a grant is on it.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Sorted {
+pub(super) struct SortedPages {
     pub held: Vec<Extent>,
     pub free: Vec<Extent>,
 }
@@ -51,8 +51,8 @@ impl Coverage {
     }
 
     /// Sorts `extents`: pages of the normal zone one by one, chunks of the super zone whole.
-    pub fn sort(&self, extents: &[Extent]) -> Sorted {
-        let mut sorted = Sorted::default();
+    pub fn sort(&self, extents: &[Extent]) -> SortedPages {
+        let mut sorted = SortedPages::default();
         for extent in extents {
             match extent.zone {
                 Zone::Super => self.sort_chunks(*extent, &mut sorted),
@@ -62,7 +62,7 @@ impl Coverage {
         sorted
     }
 
-    fn sort_chunks(&self, extent: Extent, sorted: &mut Sorted) {
+    fn sort_chunks(&self, extent: Extent, sorted: &mut SortedPages) {
         for page in (extent.page..extent.end()).step_by(CHUNK_PAGES as usize) {
             let chunk = Extent { page, pages: CHUNK_PAGES as u32, ..extent };
             let side = if self.touches(chunk) { &mut sorted.held } else { &mut sorted.free };
@@ -70,7 +70,7 @@ impl Coverage {
         }
     }
 
-    fn sort_pages(&self, extent: Extent, sorted: &mut Sorted) {
+    fn sort_pages(&self, extent: Extent, sorted: &mut SortedPages) {
         let part = |first: u64, end: u64| Extent { page: first, pages: (end - first) as u32, ..extent };
         let mut page = extent.page;
         while page < extent.end() {

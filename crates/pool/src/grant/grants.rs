@@ -5,26 +5,26 @@ use std::collections::BTreeSet;
 use ferrite_memory::Memory;
 use parking_lot::Mutex;
 
-use crate::damage::Damage;
+use crate::damage::TableDamage;
 use crate::extent::Extent;
 use crate::holding::board::Board;
 use crate::layout::{GRANTS, SLOT};
-use crate::page_allocator::Space;
+use crate::page_allocator::PageAllocator;
 use crate::{Error, Result};
 
 use super::process::Process;
-use super::register::{Live, Register, Standing};
+use super::register::{GrantRegister, LiveGrant, Standing};
 use super::slot::{self, GrantId, Rights};
 
 /// Every grant of a pool.
 #[derive(Debug)]
-pub struct Grants(pub(super) Mutex<Register>);
+pub struct Grants(pub(super) Mutex<GrantRegister>);
 
 /// The pool that grants are read from, as far as it is open yet.
 #[derive(Clone, Copy)]
-pub(crate) struct Opening<'a> {
+pub(crate) struct GrantSource<'a> {
     pub memory: &'a dyn Memory,
-    pub space: &'a Space,
+    pub space: &'a PageAllocator,
     pub pages: u64,
     pub boot_id: [u8; 16],
     /// Serials start above this, which no earlier opening reached.
@@ -34,16 +34,16 @@ pub(crate) struct Opening<'a> {
 impl Grants {
     /// Reads the table, and holds back what living processes may still touch (G2). Those of processes that have
     /// ended are ended by the first [`Grants::reap`]. What cannot be read is told and left out.
-    pub(crate) fn load(opening: &Opening<'_>) -> (Self, Vec<Damage>) {
-        let (mut register, mut damage) = (Register::new(opening.serial), Vec::new());
+    pub(crate) fn load(opening: &GrantSource<'_>) -> (Self, Vec<TableDamage>) {
+        let (mut register, mut damage) = (GrantRegister::new(opening.serial), Vec::new());
         for slot in slot::places() {
             match slot::load(opening.memory, slot, opening.pages) {
                 Ok(None) => register.free_slots.push(slot),
                 Ok(Some((record, overflow))) => {
                     let process = Process::recall(record.process, opening.boot_id);
-                    register.enrol(record.id, Live::new(slot, process, record, overflow));
+                    register.enrol(record.id, LiveGrant::new(slot, process, record, overflow));
                 }
-                Err(error) => damage.push(Damage { error, at: slot, is_slot: true }),
+                Err(error) => damage.push(TableDamage { error, at: slot, is_slot: true }),
             }
         }
         // First the lowest.
@@ -54,12 +54,12 @@ impl Grants {
     }
 
     /// What the allocator gave for grants, as the medium tells: their overflow. And what cannot be read.
-    pub(crate) fn claims(memory: &dyn Memory, pages: u64) -> (Vec<Extent>, Vec<Damage>) {
+    pub(crate) fn claims(memory: &dyn Memory, pages: u64) -> (Vec<Extent>, Vec<TableDamage>) {
         let (mut claims, mut damage) = (Vec::new(), Vec::new());
         for slot in slot::places() {
             match slot::load(memory, slot, pages) {
                 Ok(found) => claims.extend(found.into_iter().flat_map(|(_, overflow)| overflow)),
-                Err(error) => damage.push(Damage { error, at: slot, is_slot: true }),
+                Err(error) => damage.push(TableDamage { error, at: slot, is_slot: true }),
             }
         }
         (claims, damage)
@@ -109,7 +109,7 @@ impl Grants {
     /// is asked for one: who was would lose what it works on, for a backup that is refused all the same.
     pub(crate) fn refuse_writers(&self, stilled: &[GrantId]) -> Result<()> {
         let register = self.0.lock();
-        let may_store = |live: &Live| live.rights == Rights::ReadWrite && live.process.is_alive();
+        let may_store = |live: &LiveGrant| live.rights == Rights::ReadWrite && live.process.is_alive();
         let moving = register.live.iter().filter(|(id, live)| !stilled.contains(id) && may_store(live));
         let writers: BTreeSet<u32> = moving.map(|(_, live)| live.process.identity().pid).collect();
         if writers.is_empty() {
@@ -125,7 +125,7 @@ impl Grants {
 
     /// Asks for every grant on the tag of this generation back (G6); how many there are.
     pub fn revoke_tag(&self, generation: u64) -> usize {
-        self.0.lock().live.values_mut().filter(|live| live.tag_generation == generation).map(Live::ask).count()
+        self.0.lock().live.values_mut().filter(|live| live.tag_generation == generation).map(LiveGrant::ask).count()
     }
 
     /// Who has a grant on the tag of this generation.
@@ -140,7 +140,7 @@ impl Grants {
     }
 
     /// Makes freed `extents` free for all, but for pages under a grant (G2). Their transaction has committed.
-    pub(crate) fn give_back(&self, space: &Space, extents: &[Extent]) {
+    pub(crate) fn give_back(&self, space: &PageAllocator, extents: &[Extent]) {
         if !extents.is_empty() {
             self.0.lock().give_back(space, extents);
         }

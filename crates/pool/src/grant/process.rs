@@ -26,11 +26,11 @@ pub struct Identity {
 #[derive(Clone, Debug)]
 pub struct Process {
     identity: Identity,
-    watch: Watch,
+    watch: ProcessState,
 }
 
 #[derive(Clone, Debug)]
-enum Watch {
+enum ProcessState {
     /// It can be asked for.
     By(PidFd),
     /// It is of an earlier boot, or its number is free or somebody else's.
@@ -46,7 +46,7 @@ impl Process {
         // Read while it lived, so it is its own start and not that of a later process of the same number.
         let start_ticks = if caller.process.is_alive() { start_ticks } else { 0 };
         let identity = Identity { pid: caller.pid, namespace: namespace(), start_ticks, boot_id };
-        Self { identity, watch: Watch::By(caller.process.clone()) }
+        Self { identity, watch: ProcessState::By(caller.process.clone()) }
     }
 
     /// The process that an earlier owner knew as `identity`, looked for in the boot `boot_id`.
@@ -62,16 +62,16 @@ impl Process {
     /// Whether it has not ended, as far as can be told.
     pub fn is_alive(&self) -> bool {
         match &self.watch {
-            Watch::By(process) => process.is_alive(),
-            Watch::Ended => false,
-            Watch::Unknown => true,
+            ProcessState::By(process) => process.is_alive(),
+            ProcessState::Ended => false,
+            ProcessState::Unknown => true,
         }
     }
 
     /// Those of its open files of which the kernel says that they lie at `link`, opened anew to read and write; none where it
     /// has ended, is of another pid namespace, or does not let us look.
     pub fn files_at(&self, link: &Path) -> Vec<File> {
-        let Watch::By(process) = &self.watch else { return Vec::new() };
+        let ProcessState::By(process) = &self.watch else { return Vec::new() };
         let Ok(listed) = fs::read_dir(format!("/proc/{}/fd", self.identity.pid)) else { return Vec::new() };
         let is_there = |path: &Path| fs::read_link(path).is_ok_and(|leads| leads == link);
         // What is there a moment later may be a device that one would wait for.
@@ -83,24 +83,24 @@ impl Process {
     }
 }
 
-fn find(identity: Identity, boot_id: [u8; 16]) -> Watch {
+fn find(identity: Identity, boot_id: [u8; 16]) -> ProcessState {
     if identity.boot_id != boot_id {
-        return Watch::Ended;
+        return ProcessState::Ended;
     }
     if identity.namespace == 0 || identity.namespace != namespace() {
-        return Watch::Unknown;
+        return ProcessState::Unknown;
     }
     let process = match PidFd::open(identity.pid) {
         Ok(process) => process,
-        Err(e) if identity.pid != 0 && is_no_process(&e) => return Watch::Ended,
-        Err(_) => return Watch::Unknown,
+        Err(e) if identity.pid != 0 && is_no_process(&e) => return ProcessState::Ended,
+        Err(_) => return ProcessState::Unknown,
     };
     match start_ticks(identity.pid) {
         // Asked after the descriptor was had: if that process still lives, the answer was about it.
         Some(started) if identity.start_ticks != 0 && started != identity.start_ticks && process.is_alive() => {
-            Watch::Ended
+            ProcessState::Ended
         }
-        _ => Watch::By(process),
+        _ => ProcessState::By(process),
     }
 }
 

@@ -6,16 +6,16 @@ use std::io::{PipeWriter, Write};
 use crate::bounds::{SERIAL_BOUND, beyond};
 use crate::extent::Extent;
 use crate::holding::board::Bell;
-use crate::page_allocator::Space;
+use crate::page_allocator::PageAllocator;
 use crate::{Error, Result};
 
-use super::coverage::{Coverage, Sorted};
+use super::coverage::{Coverage, SortedPages};
 use super::process::{Identity, Process};
-use super::slot::{GrantId, Record, Rights};
+use super::slot::{GrantId, GrantRecord, Rights};
 
 /// A grant that has not ended.
 #[derive(Debug)]
-pub(super) struct Live {
+pub(super) struct LiveGrant {
     pub slot: u64,
     pub tag_generation: u64,
     pub rights: Rights,
@@ -52,16 +52,16 @@ pub struct Standing {
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Register {
-    pub live: BTreeMap<GrantId, Live>,
+pub(super) struct GrantRegister {
+    pub live: BTreeMap<GrantId, LiveGrant>,
     /// Freed space under grants.
     pub held: Vec<Extent>,
     pub free_slots: Vec<u64>,
     next: u64,
 }
 
-impl Live {
-    pub fn new(slot: u64, process: Process, record: Record, overflow: Vec<Extent>) -> Self {
+impl LiveGrant {
+    pub fn new(slot: u64, process: Process, record: GrantRecord, overflow: Vec<Extent>) -> Self {
         Self {
             slot,
             tag_generation: record.tag_generation,
@@ -90,7 +90,7 @@ impl Live {
     }
 }
 
-impl Register {
+impl GrantRegister {
     pub fn new(serial: u64) -> Self {
         Self { live: BTreeMap::new(), held: Vec::new(), free_slots: Vec::new(), next: serial + 1 }
     }
@@ -110,27 +110,27 @@ impl Register {
         Ok((id, slot))
     }
 
-    pub fn enrol(&mut self, id: GrantId, live: Live) {
+    pub fn enrol(&mut self, id: GrantId, live: LiveGrant) {
         self.next = self.next.max(id.0 + 1);
         self.live.insert(id, live);
     }
 
-    /// Undoes [`Register::open_slot`], and [`Register::enrol`] if it came to that.
-    pub fn strike(&mut self, space: &Space, id: GrantId, slot: u64) {
+    /// Undoes [`GrantRegister::open_slot`], and [`GrantRegister::enrol`] if it came to that.
+    pub fn strike(&mut self, space: &PageAllocator, id: GrantId, slot: u64) {
         self.live.remove(&id);
         self.free_slots.push(slot);
         self.settle(space);
     }
 
     /// The grant has ended on the medium.
-    pub fn finish(&mut self, space: &Space, id: GrantId) {
+    pub fn finish(&mut self, space: &PageAllocator, id: GrantId) {
         if let Some(live) = self.live.remove(&id) {
             self.free_slots.push(live.slot);
             self.settle(space);
         }
     }
 
-    pub fn find(&mut self, id: GrantId) -> Result<&mut Live> {
+    pub fn find(&mut self, id: GrantId) -> Result<&mut LiveGrant> {
         self.live.get_mut(&id).ok_or_else(|| Error::NotFound(format!("grant {id}")))
     }
 
@@ -140,20 +140,20 @@ impl Register {
     }
 
     /// The pages under those grants that `which` chooses.
-    pub fn coverage(&self, which: impl Fn(&Live) -> bool) -> Coverage {
+    pub fn coverage(&self, which: impl Fn(&LiveGrant) -> bool) -> Coverage {
         let chosen: Vec<Extent> =
             self.live.values().filter(|live| which(live)).flat_map(|live| live.pages.extents()).collect();
         Coverage::of(&chosen)
     }
 
-    pub fn give_back(&mut self, space: &Space, extents: &[Extent]) {
-        let Sorted { held, free } = self.coverage(|_| true).sort(extents);
+    pub fn give_back(&mut self, space: &PageAllocator, extents: &[Extent]) {
+        let SortedPages { held, free } = self.coverage(|_| true).sort(extents);
         self.held.extend(held);
         space.give_back(&free);
     }
 
     /// Lets go of what is under no grant any more.
-    fn settle(&mut self, space: &Space) {
+    fn settle(&mut self, space: &PageAllocator) {
         let held = std::mem::take(&mut self.held);
         self.give_back(space, &held);
     }

@@ -7,7 +7,7 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::bounds::SERIAL_BOUND;
-use crate::extent::{Extent, Media};
+use crate::extent::{Extent, ExtentMedia};
 use crate::layout::{GRANT_SLOTS, GRANTS, SLOT};
 use crate::tag::{OVERFLOW, Tag};
 use crate::{Error, Result, overflow};
@@ -56,7 +56,7 @@ pub struct Ask<'a> {
 
 /// A grant as it is recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct GrantRecord {
     /// Which it is.
     pub id: GrantId,
     /// What the client may do.
@@ -71,9 +71,9 @@ pub struct Record {
 
 /// A slot that verified, its overflow not yet read.
 #[derive(Debug)]
-pub struct Decoded {
+pub struct DecodedGrant {
     /// The grant, with the extents of the slot only.
-    pub record: Record,
+    pub record: GrantRecord,
     /// Byte offset of the first overflow page, or 0.
     pub overflow: u64,
     /// Extents in all.
@@ -82,7 +82,7 @@ pub struct Decoded {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-struct Slot {
+struct GrantSlot {
     crc: U32,
     rights: U32,
     serial: U64,
@@ -95,17 +95,17 @@ struct Slot {
     reserved: U32,
     overflow: U64,
     unused: U64,
-    inline: [Media; INLINE],
+    inline: [ExtentMedia; INLINE],
 }
 
-const _: () = assert!(size_of::<Slot>() == SLOT_BYTES);
+const _: () = assert!(size_of::<GrantSlot>() == SLOT_BYTES);
 
 /// Where the slots are.
 pub(super) fn places() -> impl Iterator<Item = u64> {
     (0..GRANT_SLOTS).map(|slot| GRANTS + slot * SLOT)
 }
 
-impl Record {
+impl GrantRecord {
     pub(super) fn new(id: GrantId, ask: &Ask<'_>) -> Result<Self> {
         let extents = Coverage::of(ask.extents).extents();
         if extents.len() > EXTENTS_MAX {
@@ -122,7 +122,7 @@ impl Record {
     }
 
     pub(super) fn encode(&self, overflow: u64) -> [u8; SLOT_BYTES] {
-        let mut slot = Slot::new_zeroed();
+        let mut slot = GrantSlot::new_zeroed();
         slot.rights = (self.rights as u32).into();
         slot.serial = self.id.0.into();
         slot.tag_generation = self.tag_generation.into();
@@ -139,7 +139,7 @@ impl Record {
     }
 }
 
-impl Slot {
+impl GrantSlot {
     fn seal(mut self) -> [u8; SLOT_BYTES] {
         self.crc = crc32fast::hash(&self.as_bytes()[4..]).into();
         zerocopy::transmute!(self)
@@ -150,12 +150,12 @@ impl Slot {
 ///
 /// # Errors
 /// [`Error::Corrupt`].
-pub fn decode_slot(bytes: &[u8; SLOT_BYTES], at: u64, pages: u64) -> Result<Option<Decoded>> {
+pub fn decode_slot(bytes: &[u8; SLOT_BYTES], at: u64, pages: u64) -> Result<Option<DecodedGrant>> {
     if bytes.iter().all(|byte| *byte == 0) {
         return Ok(None);
     }
     let corrupt = |what: &str| Error::corrupt(format!("the grant slot ({what})"), at);
-    let slot = Slot::read_from_bytes(bytes).expect("the size is the type's");
+    let slot = GrantSlot::read_from_bytes(bytes).expect("the size is the type's");
     if crc32fast::hash(&bytes[4..]) != slot.crc.get() {
         return Err(corrupt("checksum"));
     }
@@ -174,21 +174,21 @@ pub fn decode_slot(bytes: &[u8; SLOT_BYTES], at: u64, pages: u64) -> Result<Opti
         start_ticks: slot.start_ticks.get(),
         boot_id: slot.boot_id,
     };
-    let record = Record {
+    let record = GrantRecord {
         id: GrantId(slot.serial.get()),
         rights: rights.ok_or_else(|| corrupt("rights"))?,
         tag_generation: slot.tag_generation.get(),
         process,
         extents: inline.collect::<Option<_>>().ok_or_else(|| corrupt("extent"))?,
     };
-    Ok(Some(Decoded { record, overflow: slot.overflow.get(), extents }))
+    Ok(Some(DecodedGrant { record, overflow: slot.overflow.get(), extents }))
 }
 
 /// Reads the grant in the slot at `at` and the pages of its overflow.
-pub(super) fn load(memory: &dyn Memory, at: u64, pages: u64) -> Result<Option<(Record, Vec<Extent>)>> {
+pub(super) fn load(memory: &dyn Memory, at: u64, pages: u64) -> Result<Option<(GrantRecord, Vec<Extent>)>> {
     let mut bytes = [0; SLOT_BYTES];
     memory.load(at, &mut bytes);
-    let Some(Decoded { mut record, overflow: first, extents }) = decode_slot(&bytes, at, pages)? else {
+    let Some(DecodedGrant { mut record, overflow: first, extents }) = decode_slot(&bytes, at, pages)? else {
         return Ok(None);
     };
     let (overflow, rest) = overflow::load(memory, first, extents - record.extents.len(), pages)?;
@@ -207,7 +207,7 @@ pub(crate) fn disown(memory: &dyn Memory, pages: u64) {
         memory.load(at, &mut bytes);
         // What does not verify a check tells, as in the original.
         let Ok(Some(_)) = decode_slot(&bytes, at, pages) else { continue };
-        let mut slot: Slot = zerocopy::transmute!(bytes);
+        let mut slot: GrantSlot = zerocopy::transmute!(bytes);
         slot.boot_id = [0; 16];
         memory.store(at, &slot.seal(), Scheme::Nt);
     }

@@ -15,7 +15,7 @@ use super::*;
 use crate::extent::{Role, Zone, page_at};
 use crate::layout::{CHUNK, CHUNK_PAGES, PAGE};
 use crate::{Caller, PidFd};
-use crate::{Format, Need, NewTag, Tag, TagKind};
+use crate::{Format, NewTag, SpaceNeed, Tag, TagKind};
 
 const THIS_BOOT: [u8; 16] = [1; 16];
 const LATER_BOOT: [u8; 16] = [2; 16];
@@ -39,11 +39,11 @@ fn pool() -> Pool {
     opened(&memory, THIS_BOOT)
 }
 
-fn need(zone: Zone, bytes: u64) -> Need {
-    Need { role: Role::DATA, zone, bytes }
+fn need(zone: Zone, bytes: u64) -> SpaceNeed {
+    SpaceNeed { role: Role::DATA, zone, bytes }
 }
 
-fn tag(pool: &Pool, name: &str, needs: &[Need]) -> Result<Arc<Tag>> {
+fn tag(pool: &Pool, name: &str, needs: &[SpaceNeed]) -> Result<Arc<Tag>> {
     let new = NewTag { name, kind: TagKind::BYTES, size: 1, attributes: [0; 64], needs };
     pool.create_tag(&new, |_| Ok(()))
 }

@@ -4,10 +4,10 @@ use ferrite_crash::{Crash, LyingMemory, Model, Options, Points, explore};
 use ferrite_memory::{Scheme, Span};
 
 use super::*;
-use crate::check::{Finding, Owners, Severity, check};
+use crate::check::{CheckFinding, Severity, TagOwners, check};
 use crate::layout::{CHUNK_PAGES, PAGE, POOL_BYTES_MIN, REGION_CHUNKS, bitmap_at, kind_at};
-use crate::tests::support::{BOOT, Call, Deaf, Verdict, account, format};
-use crate::{Kind, Need, NewTag, Put, Role, Tag, TagKind, Zone};
+use crate::tests::support::{BOOT, CheckVerdict, DeafMemory, MemoryCall, account, format};
+use crate::{ChunkUse, NewTag, PutOptions, Role, SpaceNeed, Tag, TagKind, Zone};
 
 const VALUE: &[u8] = b"what the pool held before";
 
@@ -17,7 +17,7 @@ fn short(pool_bytes: u64, bytes: u64, model: Model) -> Arc<LyingMemory> {
     small.keep_trace(false);
     Pool::create(&*small, &format()).unwrap();
     let pool = open(&small);
-    pool.put("value", &mut &*VALUE, &Put::default()).unwrap();
+    pool.put("value", &mut &*VALUE, &PutOptions::default()).unwrap();
     pool.close().unwrap();
     extended(&small, bytes)
 }
@@ -55,10 +55,10 @@ fn get(pool: &Pool) -> Vec<u8> {
 }
 
 /// The pool has `bytes`, holds what it held, and a check finds nothing; all of it can be used.
-fn judge(memory: &Arc<LyingMemory>, bytes: u64) -> Verdict {
-    let report = check(&shared(memory), &Owners::default(), &mut |_| ());
+fn judge(memory: &Arc<LyingMemory>, bytes: u64) -> CheckVerdict {
+    let report = check(&shared(memory), &TagOwners::default(), &mut |_| ());
     // A crash within the writing of a superblock spoils the slot that was written.
-    let is_wrong = |it: &Finding| it.severity != Severity::Note && it.at.is_none_or(|at| at > PAGE);
+    let is_wrong = |it: &CheckFinding| it.severity != Severity::Note && it.at.is_none_or(|at| at > PAGE);
     if !report.opened || report.findings.iter().any(is_wrong) || report.usage.total_bytes != bytes {
         return Err(format!("Z1: {} bytes, {:?}", report.usage.total_bytes, report.findings));
     }
@@ -72,8 +72,8 @@ fn judge(memory: &Arc<LyingMemory>, bytes: u64) -> Verdict {
 
 /// A tag of every free chunk there is.
 fn take_all(pool: &Pool) -> Result<Arc<Tag>> {
-    let free = pool.space().kinds().iter().filter(|kind| **kind == Kind::Free).count() as u64;
-    let need = Need { role: Role::DATA, zone: Zone::Super, bytes: free * CHUNK };
+    let free = pool.space().kinds().iter().filter(|kind| **kind == ChunkUse::Free).count() as u64;
+    let need = SpaceNeed { role: Role::DATA, zone: Zone::Super, bytes: free * CHUNK };
     let new = NewTag { name: "rest", kind: TagKind(99), size: 0, attributes: [0; 64], needs: &[need] };
     pool.create_tag(&new, |_| Ok(()))
 }
@@ -84,7 +84,7 @@ fn a_pool_takes_what_its_memory_has_become_larger_by() {
         let (before_bytes, after_bytes) = (POOL_BYTES_MIN + CHUNK, POOL_BYTES_MIN + 5 * CHUNK);
         let memory = short(before_bytes + 77, after_bytes + CHUNK - 1, model);
         assert_eq!(grow(&shared(&memory), BOOT).unwrap(), Grown { before_bytes, after_bytes });
-        assert_eq!(Superblock::read(&*memory).unwrap().state, State::Clean);
+        assert_eq!(Superblock::read(&*memory).unwrap().state, PoolState::Clean);
         judge(&memory, after_bytes).unwrap();
     }
 }
@@ -107,7 +107,7 @@ fn z3_where_there_is_nothing_to_do_nothing_is_touched() {
 
     let memory = short(POOL_BYTES_MIN, POOL_BYTES_MIN + CHUNK, Model::MAPPED);
     let mut superblock = Superblock::read(&*memory).unwrap();
-    superblock.state = State::Restoring;
+    superblock.state = PoolState::Restoring;
     superblock.advance(&*memory).unwrap();
     let before = memory.snapshot();
     assert!(matches!(grow(&shared(&memory), BOOT), Err(Error::Restoring)));
@@ -131,19 +131,19 @@ fn a_pool_that_was_not_closed_is_recovered_first() {
     let small = Arc::new(LyingMemory::new(POOL_BYTES_MIN, Model::MAPPED));
     Pool::create(&*small, &format()).unwrap();
     small.barrier().unwrap();
-    open(&small).put("value", &mut &*VALUE, &Put::default()).unwrap();
+    open(&small).put("value", &mut &*VALUE, &PutOptions::default()).unwrap();
     for seed in 0..20 {
         let left = small.crash(seed);
-        assert_eq!(Superblock::read(&left).unwrap().state, State::Open);
+        assert_eq!(Superblock::read(&left).unwrap().state, PoolState::Open);
         let memory = extended(&left, POOL_BYTES_MIN + 3 * CHUNK);
         grow(&shared(&memory), BOOT).unwrap();
-        assert_eq!(Superblock::read(&*memory).unwrap().state, State::Clean);
+        assert_eq!(Superblock::read(&*memory).unwrap().state, PoolState::Clean);
         judge(&memory, POOL_BYTES_MIN + 3 * CHUNK).unwrap();
     }
 }
 
 /// The old size or the new one, and the same call then finishes it.
-fn finishes(crash: &Crash<'_>, sizes: [u64; 2]) -> Verdict {
+fn finishes(crash: &Crash<'_>, sizes: [u64; 2]) -> CheckVerdict {
     let memory = Arc::new(crash.memory());
     memory.keep_trace(false);
     let found = Superblock::read(&*memory).map_err(|error| error.to_string())?.size;
@@ -180,9 +180,9 @@ fn canary_a_size_before_its_tables_is_caught() {
     let memory = short(sizes[0], sizes[1], Model::MAPPED);
     // Neither the lines of the new kinds nor the settling behind them and before the superblock.
     let tables = kind_at(0)..CHUNK * 2;
-    let deaf = Deaf::new(
+    let deaf = DeafMemory::new(
         &memory,
-        move |call| matches!(call, Call::Flush(span) | Call::Settle(span) if tables.contains(&span.at)),
+        move |call| matches!(call, MemoryCall::Flush(span) | MemoryCall::Settle(span) if tables.contains(&span.at)),
     );
     grow(&(deaf as Arc<dyn Memory>), BOOT).unwrap();
     let report = explore(&memory, &options(200), |crash| finishes(crash, sizes));
@@ -223,7 +223,7 @@ fn a_pool_grows_over_the_boundary_of_a_region() {
     let small = Arc::new(LyingMemory::new(sizes[0], Model::MAPPED));
     Pool::create(&*small, &format()).unwrap();
     let pool = open(&small);
-    pool.put("value", &mut &*VALUE, &Put::default()).unwrap();
+    pool.put("value", &mut &*VALUE, &PutOptions::default()).unwrap();
     pool.close().unwrap();
     let memory = Arc::new(LyingMemory::new(sizes[1] + 1, Model::MAPPED));
     memory.store(0, &small.snapshot(), Scheme::Nt);

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::extent::{Extent, Role, Stream, Zone};
 use crate::layout::CHUNK;
 use crate::log::log_head::make_head;
-use crate::page_allocator::Need;
+use crate::page_allocator::SpaceNeed;
 use crate::tag::{Tag, TagKind};
 use crate::{NewTag, Pool, Result};
 
@@ -39,8 +39,8 @@ mod role {
 
 impl Part {
     /// Superpages for whole ones, pages for the rest.
-    pub(crate) fn needs(self) -> [Need; 2] {
-        let need = |zone, bytes| Need { role: self.role, zone, bytes };
+    pub(crate) fn needs(self) -> [SpaceNeed; 2] {
+        let need = |zone, bytes| SpaceNeed { role: self.role, zone, bytes };
         [need(Zone::Super, self.bytes / CHUNK * CHUNK), need(Zone::Normal, self.bytes % CHUNK)]
     }
 }
@@ -70,7 +70,7 @@ impl Spec {
     pub fn create(&self, pool: &Pool) -> Result<Arc<Tag>> {
         let mut attributes = [0; 64];
         attributes.iter_mut().zip(&self.attributes).for_each(|(to, from)| *to = *from);
-        let needs: Vec<Need> = self.parts.iter().flat_map(|part| part.needs()).collect();
+        let needs: Vec<SpaceNeed> = self.parts.iter().flat_map(|part| part.needs()).collect();
         let new = NewTag { name: &self.name, kind: TagKind(self.kind), size: self.size, attributes, needs: &needs };
         pool.with_spare(|| pool.create_tag(&new, |extents| self.prepare(pool, extents)))
     }

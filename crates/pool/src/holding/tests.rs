@@ -10,7 +10,7 @@ use crate::layout::PAGE;
 use crate::tests::support::account;
 use crate::tests::support::new_pool;
 use crate::tests::support::open;
-use crate::{Log, TagKind};
+use crate::{TagKind, TagLog};
 
 fn spec(name: &str, has_log: bool) -> Spec {
     let part = |role, bytes| Part { role, bytes };
@@ -120,7 +120,7 @@ fn ho3_crash_a_tag_is_made_whole_or_not() {
             let pool = Arc::new(pool);
             let is_there = match pool.hold("a") {
                 Ok(held) => {
-                    let log = Log::open_within(Arc::new(held)).map_err(|error| error.to_string())?;
+                    let log = TagLog::open_within(Arc::new(held)).map_err(|error| error.to_string())?;
                     log.append(b"x").map_err(|error| error.to_string())?;
                     log.records().count() == 1
                 }

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use crate::Caller;
 use crate::PidFd;
 use crate::Progress;
-use crate::check::{Owners, repair};
+use crate::check::{TagOwners, repair};
 use crate::defrag::defrag;
 use crate::grant::{Ask, Process, Rights};
 use crate::layout::{CHUNK, CHUNK_PAGES, PAGE, kind_at};
@@ -22,7 +22,7 @@ use crate::tests::support::account;
 use crate::tests::support::format;
 use crate::tests::support::new_pool;
 use crate::tests::support::open;
-use crate::{Error, Extent, Need, NewTag, Pool, Put, Role, Tag, TagChange, TagKind, Zone};
+use crate::{Error, Extent, NewTag, Pool, PutOptions, Role, SpaceNeed, Tag, TagChange, TagKind, Zone};
 
 /// Chunks of the pool.
 const POOL_CHUNKS: u64 = 16;
@@ -78,7 +78,7 @@ fn hosted() -> (Arc<Hosted>, Pool) {
 }
 
 fn make(pool: &Pool, name: &str, zone: Zone, bytes: u64) -> crate::Result<Arc<Tag>> {
-    let needs = &[Need { role: Role::DATA, zone, bytes }];
+    let needs = &[SpaceNeed { role: Role::DATA, zone, bytes }];
     pool.create_tag(&NewTag { name, kind: TagKind::BYTES, size: bytes, attributes: [0; 64], needs }, |_| Ok(()))
 }
 
@@ -98,7 +98,7 @@ fn a3_a_tag_that_is_stopped_while_it_is_made_leaves_nothing() {
     let holes = ["a", "b", "c"].map(|name| make(&pool, name, Zone::Super, CHUNK).expect("room"));
     [0, 2].into_iter().for_each(|hole: usize| pool.remove_tag(&holes[hole]).expect("removed"));
     let (before, free_bytes) = (memory.chunks(), pool.usage().free_bytes);
-    let needs = &[Need { role: Role::DATA, zone: Zone::Super, bytes: 2 * CHUNK }];
+    let needs = &[SpaceNeed { role: Role::DATA, zone: Zone::Super, bytes: 2 * CHUNK }];
     let new = NewTag { name: "new", kind: TagKind::BYTES, size: CHUNK, attributes: [0; 64], needs };
     let made = (1..100).find(|stop_at| {
         let (mut calls, mut last) = (0, Progress::default());
@@ -126,7 +126,7 @@ fn x2_a_full_host_ends_a_defragmentation_and_is_told() {
     let tags = ["one", "hole", "two", "hole too", "three"].map(|name| make(&pool, name, Zone::Super, CHUNK).unwrap());
     [1, 3].iter().for_each(|hole: &usize| pool.remove_tag(&tags[*hole]).unwrap());
     memory.fill();
-    let done = defrag(&mut pool, &Owners::default(), &mut |_| true).unwrap();
+    let done = defrag(&mut pool, &TagOwners::default(), &mut |_| true).unwrap();
     assert!(done.left[0].why.contains("the host's"), "{done:?}");
     pool.close().unwrap();
     assert!(Pool::open(memory, BOOT).unwrap().1.clean);
@@ -146,7 +146,7 @@ fn a3_what_the_host_gave_before_it_refused_it_has_back() {
         assert_no_space(make(&pool, "more than the host has", zone, 9 * CHUNK));
         assert_eq!(memory.chunks(), before, "{zone:?}");
     }
-    assert_no_space(pool.put("a value", &mut &vec![1; 9 * CHUNK as usize][..], &Put::default()));
+    assert_no_space(pool.put("a value", &mut &vec![1; 9 * CHUNK as usize][..], &PutOptions::default()));
     assert_eq!(memory.chunks(), before, "of a value");
     account(&pool).expect("nothing is lost");
     make(&pool, "what it has", Zone::Super, (HOST_CHUNKS - before.len()) as u64 * CHUNK).expect("it can be had");
@@ -193,7 +193,7 @@ fn chunks_with_storage_and_what_the_host_has_left_are_had_together() {
         let (memory, pool) = full_host();
         memory.promised.lock().pop_last().expect("others have some");
         let needs = [(Role::MAP, Zone::Normal, CHUNK), (Role::DATA, Zone::Super, 2 * CHUNK + more)];
-        let needs = &needs.map(|(role, zone, bytes)| Need { role, zone, bytes });
+        let needs = &needs.map(|(role, zone, bytes)| SpaceNeed { role, zone, bytes });
         let new = NewTag { name: "a", kind: TagKind::BYTES, size: CHUNK, attributes: [0; 64], needs };
         let made = pool.create_tag(&new, |_| Ok(()));
         account(&pool).expect("nothing is lost");
@@ -230,7 +230,7 @@ fn a3_a_removed_tag_gives_the_host_back_chunks_that_nobody_else_is_in() {
 #[test]
 fn a3_a_removed_tag_gives_the_host_back_its_list_of_extents() {
     let (memory, pool) = hosted();
-    let page = |role| Need { role, zone: Zone::Normal, bytes: PAGE };
+    let page = |role| SpaceNeed { role, zone: Zone::Normal, bytes: PAGE };
     let needs = &[page(Role::MAP), page(Role::DATA)].repeat(INLINE);
     let new = NewTag { name: "wide", kind: TagKind::BYTES, size: PAGE, attributes: [0; 64], needs };
     let wide = pool.create_tag(&new, |_| Ok(())).expect("room");
@@ -282,7 +282,7 @@ fn a3_what_a_killed_process_did_not_give_back_who_opens_the_pool_next_does() {
     let mut transaction = pool.transaction();
     let change = TagChange { size: CHUNK, attributes: [0; 64], add: &[], keep: &[] };
     pool.change_tag(&tag, &change, |_| Ok(())).expect("changed");
-    transaction.take(&[Need { role: Role::DATA, zone: Zone::Super, bytes: 4 * CHUNK }]).expect("room");
+    transaction.take(&[SpaceNeed { role: Role::DATA, zone: Zone::Super, bytes: 4 * CHUNK }]).expect("room");
     std::mem::forget(transaction);
     assert_eq!(promised_and_used(&memory, &pool), (own + 5, own + 5));
     drop(pool);
@@ -317,7 +317,7 @@ fn a3_a_repair_lets_nothing_go_that_damage_calls_free() {
     drop(open(&memory));
     memory.store(kind_at(tag.extents[0].page / CHUNK_PAGES), &[0], Scheme::Flush);
     let shared: Arc<dyn Memory> = memory.clone();
-    let report = repair(&shared, &Owners::default(), &[], &mut |_| ()).expect("repaired");
+    let report = repair(&shared, &TagOwners::default(), &[], &mut |_| ()).expect("repaired");
     assert!(report.findings.iter().any(|finding| finding.repaired.is_some()), "{report:?}");
     open(&memory).tag("a").expect("it is there");
     assert!(words(&tag).all(|at| memory.load_word(at) == u64::from_le_bytes(*b"its word")));
@@ -336,7 +336,7 @@ fn a3_what_is_moved_takes_no_more_of_the_host() {
     [hole, other].iter().for_each(|tag| pool.remove_tag(tag).expect("removed"));
     let before = promised_and_used(&memory, &pool);
     assert_eq!(before.0, before.1);
-    let done = defrag(&mut pool, &Owners::default(), &mut |_| true).expect("defragmented");
+    let done = defrag(&mut pool, &TagOwners::default(), &mut |_| true).expect("defragmented");
     assert!(done.moved_bytes > CHUNK && done.left.is_empty(), "{done:?}");
     assert_eq!(promised_and_used(&memory, &pool), before, "{done:?}");
 }

@@ -8,19 +8,19 @@ const KNOWN: usize = 64;
 
 /// The lines, a few of them more than once. What every transaction of a directory changes is there once for hundreds.
 #[derive(Debug)]
-pub struct Home {
+pub struct HomeLines {
     lines: Vec<Span>,
     /// Numbers of lines. None is 0, which is the superblock's.
     known: [u64; KNOWN],
 }
 
-impl Default for Home {
+impl Default for HomeLines {
     fn default() -> Self {
         Self { lines: Vec::new(), known: [0; KNOWN] }
     }
 }
 
-impl Home {
+impl HomeLines {
     /// `span`, which lies in whole pages, was written to.
     pub fn note(&mut self, span: Span) {
         for line in span.at / LINE..(span.at + span.len).div_ceil(LINE) {

@@ -2,21 +2,21 @@
 
 use std::ops::Range;
 
-use crate::checked_record::{ALIGN, Record, header};
+use crate::checked_record::{ALIGN, CheckedRecord, header};
 use crate::checked_word::NUMBER_MAX;
 
 /// What one lane holds.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct LaneContent {
     /// The records that are committed and not retired (L1).
-    pub records: Vec<Record>,
+    pub records: Vec<CheckedRecord>,
     /// Where it is damaged, in order (L7).
-    pub holes: Vec<Hole>,
+    pub holes: Vec<LaneHole>,
 }
 
 /// A place where no record verifies although an unretired one follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hole {
+pub struct LaneHole {
     /// Bytes from the start of the lane.
     pub at: u64,
     /// Sequences that what was there may have had, retired ones left out; maybe none.
@@ -24,13 +24,13 @@ pub struct Hole {
 }
 
 /// The records of one lane that are committed and not retired, and its holes. `bytes` may be anything.
-pub fn committed(bytes: &[u8], salt: u32, retired: u64) -> Found {
-    let (mut found, mut at, mut last) = (Found::default(), 0, 0);
+pub fn committed(bytes: &[u8], salt: u32, retired: u64) -> LaneContent {
+    let (mut found, mut at, mut last) = (LaneContent::default(), 0, 0);
     loop {
         let Some(record) = record_at(bytes, at, salt, last + 1) else {
             let lost_min = retired.max(last + 1);
             let Some((next, record)) = first_behind(bytes, at, salt, lost_min) else { return found };
-            found.holes.push(Hole { at: at as u64, sequences: lost_min..record.sequence });
+            found.holes.push(LaneHole { at: at as u64, sequences: lost_min..record.sequence });
             at = next;
             continue;
         };
@@ -43,15 +43,15 @@ pub fn committed(bytes: &[u8], salt: u32, retired: u64) -> Found {
 }
 
 /// The record at `at`, if its sequence is `min` or more.
-fn record_at(bytes: &[u8], at: usize, salt: u32, min: u64) -> Option<Record> {
+fn record_at(bytes: &[u8], at: usize, salt: u32, min: u64) -> Option<CheckedRecord> {
     let rest = bytes.get(at..)?;
     let (_, _, sequence) = header(rest)?;
-    (min..NUMBER_MAX).contains(&sequence).then(|| Record::parse(salt, rest)).flatten()
+    (min..NUMBER_MAX).contains(&sequence).then(|| CheckedRecord::parse(salt, rest)).flatten()
 }
 
 /// The first place behind `at` with a record of sequence `min` or more. Most of a lane is zeros, which are passed over
 /// in large pieces.
-fn first_behind(bytes: &[u8], at: usize, salt: u32, min: u64) -> Option<(usize, Record)> {
+fn first_behind(bytes: &[u8], at: usize, salt: u32, min: u64) -> Option<(usize, CheckedRecord)> {
     const PIECE: usize = 64 * ALIGN;
     let pieces = bytes.get(at..)?.chunks(PIECE).zip((at..).step_by(PIECE));
     let written = pieces.filter(|(piece, _)| **piece != [0; PIECE][..piece.len()]);

@@ -11,7 +11,7 @@ use ferrite_memory::Memory;
 use super::lane_content::committed;
 use super::*;
 use crate::layout::CHUNK;
-use crate::tests::support::{Call, Deaf, Verdict, nested, options};
+use crate::tests::support::{CheckVerdict, DeafMemory, MemoryCall, nested, options};
 
 const SALT: u32 = 0x5eed;
 const SIZE: u64 = 4 * CHUNK;
@@ -20,15 +20,15 @@ const ONE: u64 = 2 * CHUNK;
 const TWO: u64 = ONE + 4096;
 const BITS: u64 = ONE + 8192;
 
-fn write(draft: &mut Draft, at: u64, bytes: &[u8]) {
+fn write(draft: &mut RecordDraft, at: u64, bytes: &[u8]) {
     draft.push(&(at | 1 << 56).to_le_bytes());
     draft.push(&(bytes.len() as u64).to_le_bytes());
     draft.push(bytes);
 }
 
 /// Sets both words to `value` and the bit `value` of the word of bits.
-fn both(value: u64) -> Draft {
-    let mut draft = Draft::default();
+fn both(value: u64) -> RecordDraft {
+    let mut draft = RecordDraft::default();
     write(&mut draft, ONE, &value.to_le_bytes());
     draft.push(&(BITS | 2 << 56).to_le_bytes());
     draft.push(&(1u64 << value).to_le_bytes());
@@ -37,29 +37,29 @@ fn both(value: u64) -> Draft {
 }
 
 /// Fills most of a lane: a single write elsewhere.
-fn bulk(bytes: usize) -> Draft {
-    let mut draft = Draft::default();
+fn bulk(bytes: usize) -> RecordDraft {
+    let mut draft = RecordDraft::default();
     write(&mut draft, 3 * CHUNK, &vec![7; bytes]);
     draft
 }
 
 fn formatted(model: Model) -> Arc<LyingMemory> {
     let memory = LyingMemory::new(SIZE, model);
-    Lanes::format(&memory, SALT);
+    LaneSet::format(&memory, SALT);
     memory.barrier().unwrap();
     memory.forget_trace();
     Arc::new(memory)
 }
 
-fn recovered(memory: &dyn Memory) -> Lanes {
+fn recovered(memory: &dyn Memory) -> LaneSet {
     let redo = Redo::read(memory, SALT).unwrap();
     assert!(redo.lost().is_empty(), "L7: a crash is taken for damage: {:?}", redo.lost());
     redo.preview(memory).unwrap();
-    Lanes::recover(memory, SALT, &redo).unwrap()
+    LaneSet::recover(memory, SALT, &redo).unwrap()
 }
 
 /// After recovery both words agree, the bits are those of all values up to it, and nothing acknowledged is lost.
-fn judge(memory: &LyingMemory, acknowledged: u64, begun: u64) -> Verdict<u64> {
+fn judge(memory: &LyingMemory, acknowledged: u64, begun: u64) -> CheckVerdict<u64> {
     let (one, two, bits) = (memory.load_word(ONE), memory.load_word(TWO), memory.load_word(BITS));
     let expected_bits = (1..=one).fold(0, |bits, value| bits | 1 << value);
     if one != two || bits != expected_bits {
@@ -71,7 +71,7 @@ fn judge(memory: &LyingMemory, acknowledged: u64, begun: u64) -> Verdict<u64> {
     Ok(one)
 }
 
-fn check(crash: &Crash<'_>) -> Verdict {
+fn check(crash: &Crash<'_>) -> CheckVerdict {
     let memory = crash.memory();
     let acknowledged = crash.last_mark().unwrap_or(0);
     recovered(&memory);
@@ -87,7 +87,7 @@ fn check(crash: &Crash<'_>) -> Verdict {
 }
 
 /// Commits `values`, marking each; `lane` says where.
-fn commit_all(lanes: &Lanes, memory: &dyn Memory, marks: &LyingMemory, values: &[(u64, usize)]) {
+fn commit_all(lanes: &LaneSet, memory: &dyn Memory, marks: &LyingMemory, values: &[(u64, usize)]) {
     for (value, lane) in values {
         let _thread = marks.as_thread(*lane as u32);
         lanes.commit_from(*lane, memory, both(*value)).unwrap();
@@ -104,12 +104,20 @@ fn told(what: &str, report: &Report) {
 }
 
 /// Three transactions, then the retired word, then another and the word again: in one lane and over three.
-fn commits(model: Model, lanes_used: [usize; 4], ignores: impl Fn(Call) -> bool + Send + Sync + 'static) -> Report {
-    commits_on(model, lanes_used, |memory| Deaf::new(memory, ignores))
+fn commits(
+    model: Model,
+    lanes_used: [usize; 4],
+    ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static,
+) -> Report {
+    commits_on(model, lanes_used, |memory| DeafMemory::new(memory, ignores))
 }
 
 /// The same, on what `deafen` makes of the memory.
-fn commits_on(model: Model, lanes_used: [usize; 4], deafen: impl FnOnce(&Arc<LyingMemory>) -> Arc<Deaf>) -> Report {
+fn commits_on(
+    model: Model,
+    lanes_used: [usize; 4],
+    deafen: impl FnOnce(&Arc<LyingMemory>) -> Arc<DeafMemory>,
+) -> Report {
     let memory = formatted(model);
     let deaf = deafen(&memory);
     let lanes = recovered(&*memory);
@@ -135,7 +143,7 @@ fn l1_l2_l5_crash_leaves_every_transaction_whole_or_absent() {
 
 #[test]
 fn canary_a_commit_without_its_fence_is_caught() {
-    let in_lanes = |call| matches!(call, Call::Settle(span) if (LANES..CHUNK).contains(&span.at));
+    let in_lanes = |call| matches!(call, MemoryCall::Settle(span) if (LANES..CHUNK).contains(&span.at));
     for model in Model::ALL {
         commits(model, [0; 4], in_lanes).expect_failure();
     }
@@ -151,16 +159,16 @@ fn canary_a_commit_that_settles_another_span_than_its_records_is_caught() {
         |it| Span::new(it.at + LANE, it.len),
     ];
     for (number, mistakes) in mistaken.into_iter().enumerate() {
-        let report = commits_on(Model::FILE, [0; 4], |memory| Deaf::mistaking(memory, mistakes));
+        let report = commits_on(Model::FILE, [0; 4], |memory| DeafMemory::mistaking(memory, mistakes));
         assert!(report.failure.is_some(), "mistake {number}: {report}");
     }
 }
 
 #[test]
 fn canary_a_retired_word_that_moves_before_home_is_durable_is_caught() {
-    let home = |call| matches!(call, Call::Flush(span) if span.at >= 2 * CHUNK);
+    let home = |call| matches!(call, MemoryCall::Flush(span) if span.at >= 2 * CHUNK);
     commits(Model::MAPPED, [0; 4], home).expect_failure();
-    let settle = |call| matches!(call, Call::Settle(span) if span.at >= 2 * CHUNK);
+    let settle = |call| matches!(call, MemoryCall::Settle(span) if span.at >= 2 * CHUNK);
     commits(Model::FILE, [0; 4], settle).expect_failure();
 }
 
@@ -171,8 +179,8 @@ fn l8_home_writes_are_flushed_when_they_are_retired() {
     let lanes = recovered(&*memory);
     let flushed = Arc::new(Mutex::new(std::collections::BTreeSet::new()));
     let heard = Arc::clone(&flushed);
-    let listening = Deaf::new(&memory, move |call| {
-        if let Call::Flush(span) = call
+    let listening = DeafMemory::new(&memory, move |call| {
+        if let MemoryCall::Flush(span) = call
             && span.at >= 2 * CHUNK
         {
             heard.lock().insert((span.at, span.len));
@@ -181,7 +189,7 @@ fn l8_home_writes_are_flushed_when_they_are_retired() {
     });
     for value in [1_u64, 3] {
         for value in [value, value + 1] {
-            let mut draft = Draft::default();
+            let mut draft = RecordDraft::default();
             write(&mut draft, ONE, &value.to_le_bytes());
             lanes.commit_from(0, &*listening, draft).unwrap();
         }
@@ -194,7 +202,7 @@ fn l8_home_writes_are_flushed_when_they_are_retired() {
 }
 
 /// Two values, the newer one in lane 0, and lane 0 full, so that a further transaction must wrap it.
-fn full(lanes: &Lanes, memory: &LyingMemory) {
+fn full(lanes: &LaneSet, memory: &LyingMemory) {
     commit_all(lanes, memory, memory, &[(1, 1), (2, 0)]);
     while lanes.lanes[0].writer.lock().used < LANE {
         let used = lanes.lanes[0].writer.lock().used;
@@ -204,9 +212,9 @@ fn full(lanes: &Lanes, memory: &LyingMemory) {
 }
 
 /// Lane 0 wraps, and so retires what lane 1 holds; lane 1 goes on behind retired records.
-fn wrap(model: Model, ignores: impl Fn(Call) -> bool + Send + Sync + 'static) -> Report {
+fn wrap(model: Model, ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static) -> Report {
     let memory = formatted(model);
-    let deaf = Deaf::new(&memory, ignores);
+    let deaf = DeafMemory::new(&memory, ignores);
     let lanes = recovered(&*memory);
     full(&lanes, &memory);
     memory.forget_trace();
@@ -227,7 +235,8 @@ fn l3_l4_crash_around_a_wrap_keeps_what_other_lanes_committed() {
 #[test]
 fn canary_a_lane_overwritten_before_the_retired_word_is_durable_is_caught() {
     for model in Model::ALL {
-        let retired = |call| matches!(call, Call::Flush(span) | Call::Settle(span) if RETIRED.contains(&span.at));
+        let retired =
+            |call| matches!(call, MemoryCall::Flush(span) | MemoryCall::Settle(span) if RETIRED.contains(&span.at));
         wrap(model, retired).expect_failure();
     }
 }
@@ -252,15 +261,16 @@ fn l1_an_older_record_behind_a_newer_one_ends_the_lane() {
 
 /// A killed process leaves a record, home writes or the retired word visible and not durable; power fails while its
 /// successor recovers, and a third recovers again. `value` is what the second one must have seen.
-fn kill_then_crash(model: Model, ignores: impl Fn(Call) -> bool + Send + Sync + Copy + 'static) -> Vec<Report> {
+fn kill_then_crash(model: Model, ignores: impl Fn(MemoryCall) -> bool + Send + Sync + Copy + 'static) -> Vec<Report> {
     let run = |retiring: bool| {
         let memory = formatted(model);
         let lanes = recovered(&*memory);
         commit_all(&lanes, &*memory, &memory, &[(1, 1), (2, 0)]);
         let _dead = memory.as_thread(77);
         if retiring {
-            let unheard = |call| matches!(call, Call::Flush(span) | Call::Settle(span) if RETIRED.contains(&span.at));
-            lanes.retire(&*Deaf::new(&memory, unheard)).unwrap();
+            let unheard =
+                |call| matches!(call, MemoryCall::Flush(span) | MemoryCall::Settle(span) if RETIRED.contains(&span.at));
+            lanes.retire(&*DeafMemory::new(&memory, unheard)).unwrap();
         } else {
             let used = lanes.lanes[0].writer.lock().used;
             memory.store(LANES + used, &both(3).seal(SALT, 3), Scheme::Nt);
@@ -269,7 +279,7 @@ fn kill_then_crash(model: Model, ignores: impl Fn(Call) -> bool + Send + Sync + 
         }
         memory.forget_trace();
         let successor = memory.as_thread(5);
-        let deaf = Deaf::new(&memory, ignores);
+        let deaf = DeafMemory::new(&memory, ignores);
         let lanes = recovered(&*deaf);
         let value = memory.load_word(ONE);
         lanes.commit_from(0, &*deaf, both(value + 1)).unwrap();
@@ -297,9 +307,9 @@ fn y2_crash_within_the_recovery_of_a_killed_process_tears_nothing() {
 #[test]
 fn canary_recovery_that_does_not_settle_what_it_believes_is_caught() {
     let believed = |call| match call {
-        Call::Flush(span) => (LANES..CHUNK).contains(&span.at),
-        Call::Settle(span) => span.at == 0,
-        Call::Release(_) => false,
+        MemoryCall::Flush(span) => (LANES..CHUNK).contains(&span.at),
+        MemoryCall::Settle(span) => span.at == 0,
+        MemoryCall::Release(_) => false,
     };
     for model in Model::ALL {
         assert!(kill_then_crash(model, believed).iter().any(|report| report.failure.is_some()), "{model:?}");

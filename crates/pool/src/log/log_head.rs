@@ -3,7 +3,7 @@
 use ferrite_memory::{Memory, Span};
 
 use crate::bounds::{SEQUENCE_BOUND, beyond};
-use crate::check::Moved;
+use crate::check::MovedRange;
 use crate::checked_word::{seal, unseal};
 use crate::extent::{Role, Stream};
 use crate::layout::PAGE;
@@ -15,9 +15,9 @@ pub(super) const SESSION: usize = 8;
 
 /// Where a record is in a log. Later records have greater positions, over the whole life of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Position(pub(super) u64);
+pub struct LogPosition(pub(super) u64);
 
-impl Position {
+impl LogPosition {
     /// The position that was noted as `number`.
     pub fn from_number(number: u64) -> Self {
         Self(number)
@@ -30,14 +30,14 @@ impl Position {
 }
 
 /// Where a log's parts lie, and its head.
-pub(super) struct Layout {
+pub(super) struct LogLayout {
     pub stream: Stream,
     pub head_at: u64,
     pub head_salt: u32,
     pub head: u64,
 }
 
-impl Layout {
+impl LogLayout {
     /// Reads that of `tag` in the pool `uuid` in `memory`; an error says what is damaged.
     pub fn read(memory: &dyn Memory, uuid: &[u8; 16], tag: &Tag) -> Result<Self> {
         let (stream, map) = (Stream::new(&tag.extents, Role::DATA), Stream::new(&tag.extents, Role::MAP));
@@ -60,8 +60,8 @@ impl Layout {
 ///
 /// # Errors
 /// [`Error::Corrupt`].
-pub(crate) fn head_of_log(pool: &Pool, tag: &Tag) -> Result<Position> {
-    Layout::read(pool.memory(), &pool.superblock().uuid, tag).map(|layout| Position(layout.head))
+pub(crate) fn head_of_log(pool: &Pool, tag: &Tag) -> Result<LogPosition> {
+    LogLayout::read(pool.memory(), &pool.superblock().uuid, tag).map(|layout| LogPosition(layout.head))
 }
 
 /// Writes the head word of an empty log at byte `at`, durable on return; the rest of its page is zeros.
@@ -74,8 +74,8 @@ pub(crate) fn make_head(pool: &Pool, at: u64) -> Result<()> {
 ///
 /// # Errors
 /// [`Error::Corrupt`] where the head is damaged.
-pub fn relocate_log(pool: &Pool, tag: &Tag, moved: &Moved) -> Result<()> {
-    let Layout { head_at, head, .. } = Layout::read(pool.memory(), &pool.superblock().uuid, tag)?;
+pub fn relocate_log(pool: &Pool, tag: &Tag, moved: &MovedRange) -> Result<()> {
+    let LogLayout { head_at, head, .. } = LogLayout::read(pool.memory(), &pool.superblock().uuid, tag)?;
     let Some(within) = head_at.checked_sub(moved.from.at).filter(|within| *within < moved.from.len) else {
         return Ok(());
     };

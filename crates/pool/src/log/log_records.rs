@@ -1,20 +1,20 @@
 //! The records of a log, in order.
 
-use super::Log;
-use super::log_head::{Position, SESSION};
-use super::log_ring::Ring;
+use super::TagLog;
+use super::log_head::{LogPosition, SESSION};
+use super::log_ring::LogRing;
 use crate::{Error, Result};
 
-/// See [`Log::records`]. A record that no longer verifies is an error, and the last item.
+/// See [`TagLog::records`]. A record that no longer verifies is an error, and the last item.
 #[derive(Debug)]
-pub struct Records<'log> {
-    pub(super) log: &'log Log,
+pub struct LogRecords<'log> {
+    pub(super) log: &'log TagLog,
     pub(super) next: u64,
     pub(super) end: u64,
 }
 
-impl Iterator for Records<'_> {
-    type Item = Result<(Position, Vec<u8>)>;
+impl Iterator for LogRecords<'_> {
+    type Item = Result<(LogPosition, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let state = self.log.state.lock();
@@ -27,7 +27,7 @@ impl Iterator for Records<'_> {
             let what = format!("the record at position {at} of log {:?}", self.log.tag.name);
             return Some(Err(Error::corrupt(what, self.log.ring.place(at))));
         };
-        self.next = at + Ring::lines_for(record.payload.len());
-        Some(Ok((Position(at), record.payload[SESSION..].to_vec())))
+        self.next = at + LogRing::lines_for(record.payload.len());
+        Some(Ok((LogPosition(at), record.payload[SESSION..].to_vec())))
     }
 }

@@ -7,17 +7,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ferrite_memory::{Memory, Scheme, Span};
 
 use super::log_head::SESSION;
-use crate::checked_record::{self, ALIGN, Record};
+use crate::checked_record::{self, ALIGN, CheckedRecord};
 use crate::extent::Stream;
 
 /// A position, and the pool's bytes that lie together from there on: the next record is nearly always stored there.
 #[derive(Clone, Copy, Debug)]
-pub struct Cursor {
+pub struct LogCursor {
     position: u64,
     run: Span,
 }
 
-impl Default for Cursor {
+impl Default for LogCursor {
     /// At no position.
     fn default() -> Self {
         Self { position: u64::MAX, run: Span::new(0, 0) }
@@ -26,7 +26,7 @@ impl Default for Cursor {
 
 /// Lines of 64 bytes that lie in a circle.
 #[derive(Debug)]
-pub struct Ring {
+pub struct LogRing {
     stream: Stream,
     lines: u64,
     salt: u32,
@@ -34,7 +34,7 @@ pub struct Ring {
     lap: AtomicU64,
 }
 
-impl Ring {
+impl LogRing {
     /// The first `bytes` bytes of `stream`, a multiple of a line.
     pub fn new(stream: Stream, bytes: u64, salt: u32) -> Self {
         Self { stream, lines: bytes / ALIGN as u64, salt, lap: AtomicU64::new(0) }
@@ -74,16 +74,17 @@ impl Ring {
 
     /// Stores whole lines from `position` on, past the cache; `cursor` is then behind them.
     #[inline]
-    pub fn store_on(&self, memory: &dyn Memory, cursor: &mut Cursor, position: u64, bytes: &[u8]) {
+    pub fn store_on(&self, memory: &dyn Memory, cursor: &mut LogCursor, position: u64, bytes: &[u8]) {
         let len = bytes.len() as u64;
         if cursor.position != position || cursor.run.len < len {
             let run = self.runs(position, self.lines * ALIGN as u64).next().unwrap_or(Span::new(0, 0));
-            *cursor = Cursor { position, run };
+            *cursor = LogCursor { position, run };
         }
         match cursor.run.len.checked_sub(len) {
             Some(left) => {
                 memory.store(cursor.run.at, bytes, Scheme::Nt);
-                *cursor = Cursor { position: position + len / ALIGN as u64, run: Span::new(cursor.run.at + len, left) };
+                *cursor =
+                    LogCursor { position: position + len / ALIGN as u64, run: Span::new(cursor.run.at + len, left) };
             }
             None => self.store_in_pieces(memory, position, bytes, Scheme::Nt),
         }
@@ -116,12 +117,12 @@ impl Ring {
     }
 
     /// The record at `position`, if it verifies there (W1) and takes no more than `lines`.
-    pub fn record(&self, memory: &dyn Memory, position: u64, lines: u64) -> Option<Record> {
-        Record::parse(self.salt, &self.candidate(memory, position, lines)?)
+    pub fn record(&self, memory: &dyn Memory, position: u64, lines: u64) -> Option<CheckedRecord> {
+        CheckedRecord::parse(self.salt, &self.candidate(memory, position, lines)?)
     }
 
     /// That record and its session.
-    pub fn read(&self, memory: &dyn Memory, position: u64, lines: u64) -> Option<(Record, u64)> {
+    pub fn read(&self, memory: &dyn Memory, position: u64, lines: u64) -> Option<(CheckedRecord, u64)> {
         let record = self.record(memory, position, lines)?;
         let session = u64::from_le_bytes(*record.payload.first_chunk::<SESSION>()?);
         Some((record, session))
@@ -152,7 +153,7 @@ impl Ring {
     /// The bytes of that record as they lie, padding included.
     pub fn bytes(&self, memory: &dyn Memory, position: u64, lines: u64) -> Option<Vec<u8>> {
         let bytes = self.candidate(memory, position, lines)?;
-        Record::parse(self.salt, &bytes).map(|_| bytes)
+        CheckedRecord::parse(self.salt, &bytes).map(|_| bytes)
     }
 
     /// The bytes of what its header says is the record at `position`.

@@ -4,33 +4,33 @@ use std::sync::Arc;
 
 use ferrite_memory::{Scheme, Span};
 
-use super::log_head::{Position, SESSION};
-use super::log_ring::Ring;
-use super::{Log, State, ensure_short};
+use super::log_head::{LogPosition, SESSION};
+use super::log_ring::LogRing;
+use super::{LogState, TagLog, ensure_short};
 use crate::checked_record::{self, ALIGN};
 use crate::checked_word::{NUMBER_MAX, seal};
 use crate::holding::Holding;
 use crate::{Error, Result};
 
-impl Log {
+impl TagLog {
     /// Appends a record of `payload`, by whoever has the log alone: no lock is taken. The holder lets it stand still.
-    /// Otherwise as [`Log::append_many`].
+    /// Otherwise as [`TagLog::append_many`].
     ///
     /// # Errors
-    /// As [`Log::append_many`].
+    /// As [`TagLog::append_many`].
     #[inline]
-    pub fn append_alone(&mut self, payload: &[u8]) -> Result<Position> {
+    pub fn append_alone(&mut self, payload: &[u8]) -> Result<LogPosition> {
         self.append_words(payload.len(), |state, salt, sequence| {
             checked_record::compose(&mut state.draft, (salt, sequence), [state.session], payload);
         })
     }
 
-    /// As [`Log::append_alone`], of two words and then `payload`: of little-endian bytes, as any.
+    /// As [`TagLog::append_alone`], of two words and then `payload`: of little-endian bytes, as any.
     ///
     /// # Errors
-    /// As [`Log::append_many`].
+    /// As [`TagLog::append_many`].
     #[inline]
-    pub fn append_alone_with(&mut self, [first, second]: [u64; 2], payload: &[u8]) -> Result<Position> {
+    pub fn append_alone_with(&mut self, [first, second]: [u64; 2], payload: &[u8]) -> Result<LogPosition> {
         self.append_words(16 + payload.len(), |state, salt, sequence| {
             checked_record::compose(&mut state.draft, (salt, sequence), [state.session, first, second], payload);
         })
@@ -38,10 +38,10 @@ impl Log {
 
     /// Appends the record of `bytes` that `compose` puts together in the draft, for a salt and a sequence.
     #[inline]
-    fn append_words(&mut self, bytes: usize, compose: impl FnOnce(&mut State, u32, u64)) -> Result<Position> {
+    fn append_words(&mut self, bytes: usize, compose: impl FnOnce(&mut LogState, u32, u64)) -> Result<LogPosition> {
         ensure_short(bytes)?;
         self.holding.check_poison()?;
-        let lines = Ring::lines_for(SESSION + bytes);
+        let lines = LogRing::lines_for(SESSION + bytes);
         let Self { holding, ring, tag, state, .. } = self;
         let state = state.get_mut();
         state.check_room(ring, tag, lines)?;
@@ -50,27 +50,27 @@ impl Log {
         ring.store_on(holding.memory(), &mut state.cursor, at, &state.draft);
         holding.settle()?;
         state.tail = at + lines;
-        Ok(Position(at))
+        Ok(LogPosition(at))
     }
 
-    /// As [`Log::used_bytes`], without a lock.
+    /// As [`TagLog::used_bytes`], without a lock.
     pub fn used_bytes_alone(&mut self) -> u64 {
         let state = self.state.get_mut();
         (state.tail - state.head) * 64
     }
 
     /// What was appended at `position`, if a whole record stands there, be it in the log or behind its end.
-    pub fn record_at(&self, position: Position) -> Option<Vec<u8>> {
+    pub fn record_at(&self, position: LogPosition) -> Option<Vec<u8>> {
         let (head, lap) = (self.head(), self.next_lap());
         let left = lap.0.checked_sub(position.0).filter(|left| *left > 0 && position >= head)?;
         let (record, _) = self.read(position.0, left)?;
         Some(record.payload[SESSION..].to_vec())
     }
 
-    /// As [`Log::open_within`], for who asks nothing of what stands behind the end: it is wiped (W4).
+    /// As [`TagLog::open_within`], for who asks nothing of what stands behind the end: it is wiped (W4).
     ///
     /// # Errors
-    /// As [`Log::open_within`].
+    /// As [`TagLog::open_within`].
     pub fn open_wiped(holding: Arc<Holding>) -> Result<Self> {
         let mut log = Self::open_within(holding)?;
         log.wipe_stranded()?;
@@ -92,13 +92,13 @@ impl Log {
     }
 
     /// The pool's byte where `position` lies.
-    pub fn place(&self, position: Position) -> u64 {
+    pub fn place(&self, position: LogPosition) -> u64 {
         self.ring.place(position.0)
     }
 
     /// A position that nothing in the ring was ever given.
-    pub fn next_lap(&self) -> Position {
-        Position(self.head().0 + self.ring.lines())
+    pub fn next_lap(&self) -> LogPosition {
+        LogPosition(self.head().0 + self.ring.lines())
     }
 
     /// Lets the log begin at `position`, which is not before its head: all that stands before is given up, and what
@@ -106,7 +106,7 @@ impl Log {
     ///
     /// # Errors
     /// [`Error::Limit`] for a position before the head; else as [`Holding`] says.
-    pub fn restart_at(&self, position: Position) -> Result<()> {
+    pub fn restart_at(&self, position: LogPosition) -> Result<()> {
         let mut state = self.writable()?;
         if position.0 < state.head || position.0 > NUMBER_MAX - self.ring.lines() {
             let (name, head) = (&self.tag.name, state.head);

@@ -13,13 +13,15 @@ use crate::extent::Role;
 use crate::holding::{Part, Spec};
 use crate::layout::{CHUNK, PAGE};
 use crate::tag::TagKind;
-use crate::tests::support::{BOOT, Call, Deaf, Verdict, nested, new_pool, open as open_pool, options, reopen};
+use crate::tests::support::{
+    BOOT, CheckVerdict, DeafMemory, MemoryCall, nested, new_pool, open as open_pool, options, reopen,
+};
 use crate::{NewTag, Pool};
 
 const CAPACITY: u64 = 2 * PAGE;
 
 /// What tests ask of a log, this one's and others': by its name in a pool that is theirs, and record by record.
-impl Log {
+impl TagLog {
     pub(crate) fn create(pool: Arc<Pool>, name: &str, capacity_bytes: u64) -> Result<Arc<Self>> {
         let parts = [(Role::MAP, PAGE), (Role::DATA, capacity_bytes)].map(|(role, bytes)| Part { role, bytes });
         let (kind, parts, attributes) = (TagKind::LOG.0, parts.to_vec(), Vec::new());
@@ -31,30 +33,30 @@ impl Log {
         Self::open_wiped(Arc::new(pool.hold(name)?)).map(Arc::new)
     }
 
-    pub(crate) fn append(&self, payload: &[u8]) -> Result<Position> {
+    pub(crate) fn append(&self, payload: &[u8]) -> Result<LogPosition> {
         self.append_many(&[payload]).map(|at| at[0])
     }
 }
 
-fn open(memory: &Arc<LyingMemory>) -> Arc<Log> {
-    Log::open(Arc::new(open_pool(memory)), "log").unwrap()
+fn open(memory: &Arc<LyingMemory>) -> Arc<TagLog> {
+    TagLog::open(Arc::new(open_pool(memory)), "log").unwrap()
 }
 
 /// The log as a crash left it.
-fn recover(crash: &Crash<'_>) -> Verdict<(Arc<LyingMemory>, Arc<Log>)> {
+fn recover(crash: &Crash<'_>) -> CheckVerdict<(Arc<LyingMemory>, Arc<TagLog>)> {
     let (memory, pool) = reopen(crash)?;
-    let log = Log::open(Arc::new(pool), "log").map_err(|error| error.to_string())?;
+    let log = TagLog::open(Arc::new(pool), "log").map_err(|error| error.to_string())?;
     Ok((memory, log))
 }
 
 /// The log as it lies, with what stands behind its end.
-fn open_as_it_lies(memory: &Arc<LyingMemory>) -> Log {
+fn open_as_it_lies(memory: &Arc<LyingMemory>) -> TagLog {
     let pool = Arc::new(open_pool(memory));
-    Log::open_within(Arc::new(pool.hold("log").unwrap())).unwrap()
+    TagLog::open_within(Arc::new(pool.hold("log").unwrap())).unwrap()
 }
 
-fn create(memory: &Arc<LyingMemory>) -> Arc<Log> {
-    Log::create(Arc::new(open_pool(memory)), "log", CAPACITY).unwrap()
+fn create(memory: &Arc<LyingMemory>) -> Arc<TagLog> {
+    TagLog::create(Arc::new(open_pool(memory)), "log", CAPACITY).unwrap()
 }
 
 /// The payload of record `number`: short ones and ones over several lines.
@@ -64,7 +66,7 @@ fn payload(number: u64) -> Vec<u8> {
 }
 
 /// The numbers of the records in `log`, each whole.
-fn numbers(log: &Log) -> Verdict<Vec<u64>> {
+fn numbers(log: &TagLog) -> CheckVerdict<Vec<u64>> {
     let mut numbers = Vec::new();
     for record in log.records() {
         let (_, bytes) = record.map_err(|error| error.to_string())?;
@@ -83,7 +85,7 @@ fn mark(first: u64, end: u64) -> u64 {
 }
 
 /// What was acknowledged is there; of what was begun a beginning; nothing that was cut for certain comes back.
-fn judge(numbers: &[u64], marks: &[u64], batch: u64) -> Verdict {
+fn judge(numbers: &[u64], marks: &[u64], batch: u64) -> CheckVerdict {
     let (first, end) = marks.last().map_or((0, 0), |mark| (mark >> 32, mark & 0xffff_ffff));
     let runs_on = numbers.windows(2).all(|pair| pair[1] == pair[0] + 1);
     let kept = match (numbers.first(), numbers.last()) {
@@ -93,7 +95,7 @@ fn judge(numbers: &[u64], marks: &[u64], batch: u64) -> Verdict {
     if runs_on && kept { Ok(()) } else { Err(format!("W1, W2: {numbers:?} where {first}..{end} was acknowledged")) }
 }
 
-fn check(crash: &Crash<'_>) -> Verdict {
+fn check(crash: &Crash<'_>) -> CheckVerdict {
     let (memory, log) = recover(crash)?;
     let found = numbers(&log)?;
     judge(&found, crash.marks(), 3)?;
@@ -110,11 +112,11 @@ fn check(crash: &Crash<'_>) -> Verdict {
 }
 
 /// Appends alone and together, cuts, and goes around the ring.
-fn traffic(model: Model, ignores: impl Fn(Call, u64) -> bool + Send + Sync + 'static) -> Report {
+fn traffic(model: Model, ignores: impl Fn(MemoryCall, u64) -> bool + Send + Sync + 'static) -> Report {
     let memory = new_pool(model);
     let head_at = create(&memory).head_at;
-    let deaf = Deaf::new(&memory, move |call| ignores(call, head_at));
-    let log = Log::open(Arc::new(Pool::open(deaf, BOOT).unwrap().0), "log").unwrap();
+    let deaf = DeafMemory::new(&memory, move |call| ignores(call, head_at));
+    let log = TagLog::open(Arc::new(Pool::open(deaf, BOOT).unwrap().0), "log").unwrap();
     // Nearly once around, so that the ring's end is among what is explored.
     let filler = log.append(&vec![0; CAPACITY as usize - 600]).unwrap();
     assert_eq!(filler.number(), 0);
@@ -149,17 +151,18 @@ fn w1_w2_w3_crash_keeps_what_was_acknowledged() {
 #[test]
 fn canary_an_append_without_its_fence_is_caught() {
     for model in Model::ALL {
-        let data = |call, head_at| matches!(call, Call::Settle(span) if span.at >= 2 * CHUNK && span.at != head_at);
+        let data =
+            |call, head_at| matches!(call, MemoryCall::Settle(span) if span.at >= 2 * CHUNK && span.at != head_at);
         traffic(model, data).expect_failure();
     }
 }
 
 /// A ring that is full after each cut: the next append takes the place of what was cut last.
-fn tight(model: Model, ignores: impl Fn(Call, u64) -> bool + Send + Sync + 'static) -> Report {
+fn tight(model: Model, ignores: impl Fn(MemoryCall, u64) -> bool + Send + Sync + 'static) -> Report {
     let memory = new_pool(model);
     let head_at = create(&memory).head_at;
-    let deaf = Deaf::new(&memory, move |call| ignores(call, head_at));
-    let log = Log::open(Arc::new(Pool::open(deaf, BOOT).unwrap().0), "log").unwrap();
+    let deaf = DeafMemory::new(&memory, move |call| ignores(call, head_at));
+    let log = TagLog::open(Arc::new(Pool::open(deaf, BOOT).unwrap().0), "log").unwrap();
     let (mut end, mut at) = (0, Vec::new());
     while let Ok(position) = log.append(&payload(end)) {
         at.push(position);
@@ -189,7 +192,8 @@ fn w3_crash_in_a_full_ring_loses_nothing_behind_the_head() {
 #[test]
 fn canary_a_cut_whose_head_word_is_not_durable_is_caught() {
     for model in Model::ALL {
-        let head = |call, head_at| matches!(call, Call::Flush(span) | Call::Settle(span) if span.at == head_at);
+        let head =
+            |call, head_at| matches!(call, MemoryCall::Flush(span) | MemoryCall::Settle(span) if span.at == head_at);
         tight(model, head).expect_failure();
     }
 }
@@ -215,7 +219,7 @@ fn cuts_are_at_records_only() {
     let second = log.append_many(&[&payload(2), &payload(5)]).unwrap()[1];
     log.cut(second).unwrap();
     for bad in [0, second.number() + 1, u64::MAX, log.end().number() + 1] {
-        let told = log.cut(Position::from_number(bad)).unwrap_err().to_string();
+        let told = log.cut(LogPosition::from_number(bad)).unwrap_err().to_string();
         assert!(told.starts_with(&format!("no record of log \"log\" starts at position {bad}")), "{told}");
     }
     assert_eq!(numbers(&log).unwrap(), [5]);
@@ -255,10 +259,10 @@ fn what_is_no_log_is_refused() {
     let pool = Arc::new(open_pool(&memory));
     let new = NewTag { name: "empty", kind: TagKind::LOG, size: 9, attributes: [0; 64], needs: &[] };
     pool.create_tag(&new, |_| Ok(())).unwrap();
-    let told = |name| Log::open(pool.clone(), name).unwrap_err().to_string();
+    let told = |name| TagLog::open(pool.clone(), name).unwrap_err().to_string();
     assert!(told("empty").starts_with("the layout of log \"empty\""), "{}", told("empty"));
     assert!(told("none").starts_with("there is no tag"), "{}", told("none"));
-    let head_at = Log::create(pool.clone(), "log", CAPACITY).unwrap().head_at;
+    let head_at = TagLog::create(pool.clone(), "log", CAPACITY).unwrap().head_at;
     memory.store_word(head_at, 0);
     assert!(told("log").starts_with("the head of log \"log\" at byte"), "{}", told("log"));
 }
@@ -281,10 +285,10 @@ fn w1_the_first_record_that_does_not_verify_ends_the_log() {
 fn w1_records_of_a_removed_log_are_not_found() {
     let memory = new_pool(Model::MAPPED);
     let pool = Arc::new(open_pool(&memory));
-    let log = Log::create(pool.clone(), "log", CAPACITY).unwrap();
+    let log = TagLog::create(pool.clone(), "log", CAPACITY).unwrap();
     log.append_many(&[&payload(0), &payload(1)]).unwrap();
     pool.remove_tag(log.tag()).unwrap();
-    let again = Log::create(pool, "log", CAPACITY).unwrap();
+    let again = TagLog::create(pool, "log", CAPACITY).unwrap();
     assert_eq!((again.head_at, numbers(&again).unwrap()), (log.head_at, vec![]));
 }
 
@@ -292,7 +296,7 @@ fn w1_records_of_a_removed_log_are_not_found() {
 #[test]
 fn f1_appends_wait_while_the_pool_stands_still() {
     let pool = Arc::new(open_pool(&new_pool(Model::MAPPED)));
-    let log = Log::create(pool.clone(), "log", CAPACITY).unwrap();
+    let log = TagLog::create(pool.clone(), "log", CAPACITY).unwrap();
     let service: Arc<dyn Freeze> = log.clone();
     pool.register_freezer(Arc::downgrade(&service));
     let frozen = pool.freeze();
@@ -315,11 +319,11 @@ fn w1_crash_while_a_log_is_made() {
         let memory = new_pool(model);
         let pool = Arc::new(open_pool(&memory));
         memory.forget_trace();
-        Log::create(pool, "log", CAPACITY).unwrap();
+        TagLog::create(pool, "log", CAPACITY).unwrap();
         memory.mark(1);
         let report = explore(&memory, &options(1 << 10, 300), |crash| {
             let pool = Arc::new(reopen(crash)?.1);
-            match Log::open(pool, "log") {
+            match TagLog::open(pool, "log") {
                 Err(Error::NotFound(_)) if crash.last_mark().is_none() => Ok(()),
                 Ok(log) if numbers(&log)?.is_empty() && log.append(b"goes on").is_ok() => Ok(()),
                 other => Err(format!("T2: {:?}", other.err())),
@@ -362,7 +366,7 @@ fn a_head_that_nobody_counts_up_to_is_refused() {
     drop(log);
     for head in [SEQUENCE_BOUND, NUMBER_MAX] {
         memory.store_word(at, seal(salt, head));
-        let said = Log::open(Arc::new(open_pool(&memory)), "log").unwrap_err().to_string();
+        let said = TagLog::open(Arc::new(open_pool(&memory)), "log").unwrap_err().to_string();
         assert!(said.contains("the head of log \"log\"") && said.contains("counts up to"), "{said}");
     }
     memory.store_word(at, seal(salt, SEQUENCE_BOUND - 1));

@@ -65,7 +65,7 @@ fn a_pool_is_told_and_its_own_half_restored_image_goes_on() {
     assert!(said(None).contains("holds pool 03030303-"), "{}", said(None));
     assert!(asked(&path, Some(POOL_BYTES_MIN)).expect("it may be lost"));
     let mut superblock = Superblock::read(&memory).expect("a pool");
-    (superblock.state, superblock.image) = (State::Restoring, [8; 16]);
+    (superblock.state, superblock.image) = (PoolState::Restoring, [8; 16]);
     superblock.advance(&memory).expect("written");
     assert!(said(None).contains("another image, half restored"), "{}", said(None));
     superblock.image = [7; 16];

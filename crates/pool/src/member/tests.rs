@@ -6,12 +6,12 @@ use ferrite_crash::{LyingMemory, Model, Report, explore};
 
 use super::*;
 use crate::layout::{CHUNK, LANES};
-use crate::tests::support::{BOOT, Call, Deaf, new_pool, open, options, reopen};
+use crate::tests::support::{BOOT, DeafMemory, MemoryCall, new_pool, open, options, reopen};
 
-fn member(number: u8) -> Member {
+fn member(number: u8) -> PoolMember {
     let label = format!("disk {number}");
     let (generation, previous) = (g(5), Some(g(5)));
-    Member { uuid: [number; 16], kind: MemberKind::Ssd, generation, previous, size: 1 << 40, label }
+    PoolMember { uuid: [number; 16], kind: MemberKind::Ssd, generation, previous, size: 1 << 40, label }
 }
 
 fn g(count: u64) -> Generation {
@@ -26,12 +26,12 @@ fn told(outcome: Result<()>) -> String {
 fn members_come_and_go_and_survive_reopening() {
     let memory = new_pool(Model::MAPPED);
     let pool = open(&memory);
-    let backing = Member { kind: MemberKind::Disk, label: "ü".repeat(32), ..member(2) };
+    let backing = PoolMember { kind: MemberKind::Disk, label: "ü".repeat(32), ..member(2) };
     pool.add_member(&member(1)).unwrap();
     pool.add_member(&backing).unwrap();
     assert_eq!(pool.superblock().version, 2, "E4");
     pool.member_tie([1; 16]).set_current(g(6)).unwrap();
-    let expected = vec![Member { generation: g(6), ..member(1) }, backing.clone()];
+    let expected = vec![PoolMember { generation: g(6), ..member(1) }, backing.clone()];
     assert_eq!(pool.members().unwrap(), expected);
     drop(pool);
     let pool = open(&memory);
@@ -55,7 +55,7 @@ fn e2_e3_what_would_contradict_the_table_is_refused() {
     assert_eq!(pool.member_tie([7; 16]).load().unwrap_err().to_string(), unknown);
     assert_eq!(told(pool.remove_member(&[7; 16])), unknown);
     for label in ["", "a\tb", &"x".repeat(65)] {
-        let told = told(pool.add_member(&Member { label: label.into(), ..member(3) }));
+        let told = told(pool.add_member(&PoolMember { label: label.into(), ..member(3) }));
         assert!(told.contains("is no label for a member: 1 to 64 bytes"), "{told}");
     }
     assert_eq!(pool.members().unwrap(), [member(1)]);
@@ -70,14 +70,14 @@ fn a_full_table_says_so() {
     pool.remove_member(&[7; 16]).unwrap();
     pool.add_member(&member(33)).unwrap();
     // The last slot belongs to the images.
-    pool.add_member(&Member { kind: MemberKind::Image, ..member(34) }).unwrap();
+    pool.add_member(&PoolMember { kind: MemberKind::Image, ..member(34) }).unwrap();
     assert_eq!(pool.members().unwrap().len(), 32);
 }
 
 /// Adds, stamps and removes; what is acknowledged is marked.
-fn changes(model: Model, ignores: impl Fn(Call) -> bool + Send + Sync + 'static) -> Report {
+fn changes(model: Model, ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static) -> Report {
     let memory = new_pool(model);
-    let pool = Pool::open(Deaf::new(&memory, ignores), BOOT).unwrap().0;
+    let pool = Pool::open(DeafMemory::new(&memory, ignores), BOOT).unwrap().0;
     pool.add_member(&member(1)).unwrap();
     memory.mark(0);
     memory.forget_trace();
@@ -115,7 +115,8 @@ fn e1_crash_leaves_every_member_old_or_new() {
 #[test]
 fn canary_a_member_stamped_without_a_fence_is_caught() {
     for model in Model::ALL {
-        changes(model, |call| matches!(call, Call::Settle(span) if (LANES..CHUNK).contains(&span.at))).expect_failure();
+        changes(model, |call| matches!(call, MemoryCall::Settle(span) if (LANES..CHUNK).contains(&span.at)))
+            .expect_failure();
     }
 }
 
@@ -126,8 +127,8 @@ fn damaged_slots_are_told_with_their_place_and_the_pool_is_not_touched() {
     (1..=3).for_each(|number| pool.add_member(&member(number)).unwrap());
     pool.close().unwrap();
     let second = MEMBERS + SLOT;
-    let changed = |change: &dyn Fn(&mut Media)| {
-        let mut media = Media::read_from_bytes(&member(2).encode()).unwrap();
+    let changed = |change: &dyn Fn(&mut MemberMedia)| {
+        let mut media = MemberMedia::read_from_bytes(&member(2).encode()).unwrap();
         change(&mut media);
         media.crc = crc32fast::hash(&media.as_bytes()[4..]).into();
         media.as_bytes().to_vec()
@@ -157,7 +158,7 @@ fn damaged_slots_are_told_with_their_place_and_the_pool_is_not_touched() {
 #[test]
 fn a_slot_is_as_documented() {
     use crate::tests::format_page::{rows, table};
-    let expected = rows!(Media { crc, kind, generation, uuid, size, label_len, label, previous, state, version });
+    let expected = rows!(MemberMedia { crc, kind, generation, uuid, size, label_len, label, previous, state, version });
     assert_eq!(table("### Member slot"), expected);
 }
 
@@ -184,7 +185,7 @@ fn e4_crash_leaves_no_tie_in_a_pool_of_the_first_version() {
 #[test]
 fn a_slot_of_the_first_layout_is_read_and_changed() {
     let memory = new_pool(Model::MAPPED);
-    let mut media = Media::read_from_bytes(&member(1).encode()).unwrap();
+    let mut media = MemberMedia::read_from_bytes(&member(1).encode()).unwrap();
     (media.generation, media.previous, media.state, media.version) = (3.into(), 0.into(), 0.into(), 0.into());
     media.crc = crc32fast::hash(&media.as_bytes()[4..]).into();
     memory.store(MEMBERS, media.as_bytes(), ferrite_memory::Scheme::Nt);

@@ -5,11 +5,11 @@ use std::ops::Range;
 use crate::Result;
 use crate::extent::Extent;
 
-use super::{Need, Space, State};
+use super::{AllocatorState, PageAllocator, SpaceNeed};
 
 /// Which chunks a search looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Among {
+pub(super) enum ChunkChoice {
     /// All.
     All,
     /// Those that the host may have storage behind.
@@ -18,10 +18,10 @@ pub(super) enum Among {
     Bare,
 }
 
-impl Space {
-    /// As [`Space::take`], of chunks with storage before others.
-    pub(crate) fn take_kept_first(&self, needs: &[Need]) -> Result<Vec<Extent>> {
-        self.take_among(&[Among::Kept, Among::Bare], needs)
+impl PageAllocator {
+    /// As [`PageAllocator::take`], of chunks with storage before others.
+    pub(crate) fn take_kept_first(&self, needs: &[SpaceNeed]) -> Result<Vec<Extent>> {
+        self.take_among(&[ChunkChoice::Kept, ChunkChoice::Bare], needs)
     }
 
     /// Notes of `chunks` whether the host has nothing behind them.
@@ -35,12 +35,12 @@ impl Space {
     }
 }
 
-impl State {
-    pub(super) fn is_among(&self, among: Among, chunk: usize) -> bool {
+impl AllocatorState {
+    pub(super) fn is_among(&self, among: ChunkChoice, chunk: usize) -> bool {
         match among {
-            Among::All => true,
-            Among::Kept => !self.bare[chunk],
-            Among::Bare => self.bare[chunk],
+            ChunkChoice::All => true,
+            ChunkChoice::Kept => !self.bare[chunk],
+            ChunkChoice::Bare => self.bare[chunk],
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Taking the very pages that somebody asks for.
 
-use crate::chunk_pages::Pages;
+use crate::chunk_pages::ChunkPages;
 use crate::extent::{Extent, Zone};
 use crate::layout::CHUNK_PAGES;
 
-use super::{Kind, Space, State};
+use super::{AllocatorState, ChunkUse, PageAllocator};
 
-impl Space {
+impl PageAllocator {
     /// Takes the pages of `extent`, in DRAM alone; those of the normal zone lie in one chunk. Where one of them is not
     /// free, nothing is taken.
     pub(crate) fn take_at(&self, extent: Extent) -> bool {
@@ -15,7 +15,7 @@ impl Space {
         match extent.zone {
             Zone::Super => {
                 let is_free = chunks.end <= state.kinds.len() && chunks.clone().all(|chunk| state.is_idle(chunk));
-                chunks.filter(|_| is_free).for_each(|chunk| state.kinds[chunk] = Kind::Super);
+                chunks.filter(|_| is_free).for_each(|chunk| state.kinds[chunk] = ChunkUse::Super);
                 is_free
             }
             Zone::Normal => state.take_pages_at(chunks.start, extent),
@@ -25,24 +25,24 @@ impl Space {
     /// Makes a superpage pages of the normal zone, all in use as before: in DRAM alone.
     pub(crate) fn split(&self, chunk: u64) {
         let mut state = self.0.lock();
-        state.kinds[chunk as usize] = Kind::Normal;
+        state.kinds[chunk as usize] = ChunkUse::Normal;
         state.bitmaps[chunk as usize] = [u64::MAX; 8];
     }
 
-    /// Undoes [`Space::split`].
+    /// Undoes [`PageAllocator::split`].
     pub(crate) fn join(&self, chunk: u64) {
         let mut state = self.0.lock();
-        state.kinds[chunk as usize] = Kind::Super;
+        state.kinds[chunk as usize] = ChunkUse::Super;
         state.bitmaps[chunk as usize] = [0; 8];
     }
 
     /// The free pages of `chunk`: all of an idle one, none of a superpage.
-    pub(crate) fn free_pages(&self, chunk: u64) -> Pages {
+    pub(crate) fn free_pages(&self, chunk: u64) -> ChunkPages {
         let state = self.0.lock();
         match state.kinds[chunk as usize] {
-            Kind::Free => Pages::ALL,
-            Kind::Normal => Pages::ALL.without(Pages::from_words(state.bitmaps[chunk as usize])),
-            Kind::Meta | Kind::Super => Pages::default(),
+            ChunkUse::Free => ChunkPages::ALL,
+            ChunkUse::Normal => ChunkPages::ALL.without(ChunkPages::from_words(state.bitmaps[chunk as usize])),
+            ChunkUse::Meta | ChunkUse::Super => ChunkPages::default(),
         }
     }
 
@@ -53,16 +53,16 @@ impl Space {
     }
 }
 
-impl State {
+impl AllocatorState {
     fn take_pages_at(&mut self, chunk: usize, extent: Extent) -> bool {
         let first = extent.page - chunk as u64 * CHUNK_PAGES;
-        let mut wanted = Pages::default();
+        let mut wanted = ChunkPages::default();
         wanted.insert(first..first + u64::from(extent.pages));
         let masks: Vec<u64> = wanted.words().collect();
-        let is_free = matches!(self.kinds.get(chunk), Some(Kind::Free | Kind::Normal))
+        let is_free = matches!(self.kinds.get(chunk), Some(ChunkUse::Free | ChunkUse::Normal))
             && self.bitmaps[chunk].iter().zip(&masks).all(|(word, mask)| word & mask == 0);
         if is_free {
-            self.kinds[chunk] = Kind::Normal;
+            self.kinds[chunk] = ChunkUse::Normal;
             self.bitmaps[chunk].iter_mut().zip(&masks).for_each(|(word, mask)| *word |= mask);
         }
         is_free

@@ -3,9 +3,9 @@
 use crate::extent::{Extent, Role, Zone};
 use crate::layout::CHUNK_PAGES;
 
-use super::{Kind, Space, State};
+use super::{AllocatorState, ChunkUse, PageAllocator};
 
-impl Space {
+impl PageAllocator {
     /// Takes those pages of `runs` that are free, in DRAM alone, and tells what it took. The chunks of `runs` are the
     /// super zone's where they are free and wholly asked for.
     pub(crate) fn hold(&self, runs: &[Extent]) -> Vec<Extent> {
@@ -22,21 +22,21 @@ impl Space {
     }
 }
 
-impl State {
-    /// As [`Space::hold`], for pages `first .. end` of one chunk.
+impl AllocatorState {
+    /// As [`PageAllocator::hold`], for pages `first .. end` of one chunk.
     fn hold_in_chunk(&mut self, first: u64, end: u64, held: &mut Vec<Extent>) {
         let chunk = (first / CHUNK_PAGES) as usize;
         let extent = |page, pages, zone| Extent { page, pages, role: Role::DATA, zone };
         match self.kinds.get(chunk) {
-            Some(Kind::Free) if end - first == CHUNK_PAGES => {
-                self.kinds[chunk] = Kind::Super;
+            Some(ChunkUse::Free) if end - first == CHUNK_PAGES => {
+                self.kinds[chunk] = ChunkUse::Super;
                 held.push(extent(first, CHUNK_PAGES as u32, Zone::Super));
                 return;
             }
             // Its kind on the medium follows with the first transaction that takes a page of it (A2).
-            Some(Kind::Free) => self.kinds[chunk] = Kind::Normal,
-            Some(Kind::Normal) => {}
-            Some(Kind::Meta | Kind::Super) | None => return,
+            Some(ChunkUse::Free) => self.kinds[chunk] = ChunkUse::Normal,
+            Some(ChunkUse::Normal) => {}
+            Some(ChunkUse::Meta | ChunkUse::Super) | None => return,
         }
         for page in first..end {
             let word = &mut self.bitmaps[chunk][(page % CHUNK_PAGES / 64) as usize];

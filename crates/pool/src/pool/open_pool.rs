@@ -8,15 +8,15 @@ use parking_lot::Mutex;
 use super::Pool;
 use crate::checked_word::salt;
 use crate::freeze::frozen_services::Freezers;
-use crate::grant::grants::{Grants, Opening};
+use crate::grant::grants::{GrantSource, Grants};
 use crate::holding::board::Holdings;
-use crate::lane::Lanes;
+use crate::lane::LaneSet;
 use crate::layout::{CHUNK, CHUNK_PAGES};
-use crate::page_allocator::Space;
+use crate::page_allocator::PageAllocator;
 use crate::poison::Poison;
-use crate::redo::{Redo, Replay};
-use crate::superblock::{State, Superblock};
-use crate::tag_table::Table;
+use crate::redo::{Redo, ReplayCount};
+use crate::superblock::{PoolState, Superblock};
+use crate::tag_table::TagTable;
 use crate::{Error, Result, member};
 
 /// What opening found.
@@ -27,7 +27,7 @@ pub struct Recovery {
     /// It was opened last in this boot of the machine.
     pub same_boot: bool,
     /// Committed transactions that were applied again.
-    pub replay: Replay,
+    pub replay: ReplayCount,
 }
 
 impl Pool {
@@ -59,11 +59,11 @@ impl Pool {
         let (space, mut table, mut damage, grants) = {
             let recovered = redo.preview(&*memory)?;
             let chunks = superblock.size / CHUNK;
-            let (table, mut damage) = Table::load(&recovered, chunks * CHUNK_PAGES);
-            let (space, more) = Space::load(&recovered, chunks);
+            let (table, mut damage) = TagTable::load(&recovered, chunks * CHUNK_PAGES);
+            let (space, more) = PageAllocator::load(&recovered, chunks);
             damage.extend(more);
             let (memory, pages, serial) = (&recovered, chunks * CHUNK_PAGES, superblock.generation << 32);
-            let (grants, more) = Grants::load(&Opening { memory, space: &space, pages, boot_id, serial });
+            let (grants, more) = Grants::load(&GrantSource { memory, space: &space, pages, boot_id, serial });
             damage.extend(more);
             damage.extend(member::damage(memory));
             (space, table, damage, grants)
@@ -77,14 +77,14 @@ impl Pool {
         if !damaged {
             of_space?;
         }
-        let lanes = Lanes::recover(&*memory, salt, &redo)?;
+        let lanes = LaneSet::recover(&*memory, salt, &redo)?;
         table.generation = table.generation.max(superblock.generation << 32);
         let recovery = Recovery {
-            clean: superblock.state == State::Clean,
+            clean: superblock.state == PoolState::Clean,
             same_boot: superblock.boot_id == boot_id,
             replay: redo.replay(),
         };
-        superblock.state = State::Open;
+        superblock.state = PoolState::Open;
         superblock.boot_id = boot_id;
         superblock.advance(&*memory)?;
         let (superblock, table) = (Mutex::new(superblock), Mutex::new(table));
@@ -112,9 +112,9 @@ impl Pool {
 fn inherit(memory: &dyn Memory) -> Result<Superblock> {
     let superblock = Superblock::read(memory)?;
     match superblock.state {
-        State::Restoring => return Err(Error::Restoring),
-        State::Open => memory.inherit()?,
-        State::Clean => {}
+        PoolState::Restoring => return Err(Error::Restoring),
+        PoolState::Open => memory.inherit()?,
+        PoolState::Clean => {}
     }
     Ok(superblock)
 }

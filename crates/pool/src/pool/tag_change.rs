@@ -6,11 +6,11 @@ use ferrite_memory::Scheme;
 
 use super::{NewTag, Pool, TagChange};
 use crate::extent::{Extent, Role, Zone, dropped};
-use crate::host_space::Watch;
+use crate::host_space::ProgressWatch;
 use crate::layout::PAGE;
-use crate::page_allocator::Need;
+use crate::page_allocator::SpaceNeed;
 use crate::tag::{INLINE, OVERFLOW, SLOT_BYTES, Tag, TagKind, check_name, encode_overflow};
-use crate::tag_table::{Entry, Table, copies, encode_header};
+use crate::tag_table::{TagEntry, TagTable, copies, encode_header};
 use crate::transaction::Transaction;
 use crate::{Error, Result, overflow};
 
@@ -35,7 +35,7 @@ impl Pool {
     pub fn create_tag_watched(
         &self,
         new: &NewTag<'_>,
-        watch: Watch<'_>,
+        watch: ProgressWatch<'_>,
         prepare: impl FnOnce(&[Extent]) -> Result<()>,
     ) -> Result<Arc<Tag>> {
         check_name(new.name)?;
@@ -54,14 +54,14 @@ impl Pool {
     /// Commits `tag`, whose name is not in `table`, with a new generation and in a free slot.
     pub(crate) fn add_tag(
         &self,
-        table: &mut Table,
+        table: &mut TagTable,
         mut transaction: Transaction<'_>,
         mut tag: Tag,
     ) -> Result<Arc<Tag>> {
         tag.generation = table.next_generation()?;
         let grown = self.slot_page(&mut transaction, table)?;
         let slot = match grown {
-            Some(page) => Table::slots_of(page).last(),
+            Some(page) => TagTable::slots_of(page).last(),
             None => table.free_slots.last().copied(),
         };
         let entry = self.write_slot(&mut transaction, tag, slot.expect("a page has slots"))?;
@@ -69,7 +69,7 @@ impl Pool {
         match grown {
             Some(page) => {
                 table.pages.push(page);
-                let others = Table::slots_of(page).filter(|other| *other != entry.slot);
+                let others = TagTable::slots_of(page).filter(|other| *other != entry.slot);
                 table.free_slots.extend(others);
             }
             None => drop(table.free_slots.pop()),
@@ -121,7 +121,7 @@ impl Pool {
         check_name(name)?;
         let mut transaction = self.transaction();
         let mut table = self.table.lock();
-        let Entry { tag: old, slot, overflow } = table.current(tag)?;
+        let TagEntry { tag: old, slot, overflow } = table.current(tag)?;
         if table.tags.contains_key(name) {
             return Err(Error::Exists(name.into()));
         }
@@ -131,7 +131,7 @@ impl Pool {
         commit_tag(transaction, &renamed)?;
         let renamed = Arc::new(renamed);
         table.tags.remove(&old.name);
-        table.tags.insert(name.into(), Entry { tag: Arc::clone(&renamed), slot, overflow });
+        table.tags.insert(name.into(), TagEntry { tag: Arc::clone(&renamed), slot, overflow });
         Ok(renamed)
     }
 
@@ -172,7 +172,7 @@ impl Pool {
     fn remove_end(&self, tag: &Tag) -> Result<()> {
         let mut transaction = self.transaction();
         let mut table = self.table.lock();
-        let Entry { tag: old, slot, mut overflow } = table.current(tag)?;
+        let TagEntry { tag: old, slot, mut overflow } = table.current(tag)?;
         let lists = overflow.split_off(overflow.len().saturating_sub(LISTS_AT_ONCE));
         let (kept, gone) = old.extents.split_at(INLINE + overflow.len() * OVERFLOW);
         let (name, generation, extents) = (old.name.clone(), old.generation, kept.to_vec());
@@ -182,7 +182,7 @@ impl Pool {
         transaction.free(gone);
         transaction.free(&lists);
         transaction.commit()?;
-        table.tags.insert(tag.name.clone(), Entry { tag: Arc::new(left), slot, overflow });
+        table.tags.insert(tag.name.clone(), TagEntry { tag: Arc::new(left), slot, overflow });
         self.grants.revoke_tag(generation);
         drop(table);
         self.let_go(gone);
@@ -191,11 +191,11 @@ impl Pool {
     }
 
     /// A new page for slots where none is free; it is chained in the same transaction.
-    fn slot_page(&self, transaction: &mut Transaction<'_>, table: &Table) -> Result<Option<u64>> {
+    fn slot_page(&self, transaction: &mut Transaction<'_>, table: &TagTable) -> Result<Option<u64>> {
         if !table.free_slots.is_empty() {
             return Ok(None);
         }
-        let need = Need { role: Role::MAP, zone: Zone::Normal, bytes: PAGE };
+        let need = SpaceNeed { role: Role::MAP, zone: Zone::Normal, bytes: PAGE };
         let page = transaction.take(&[need])?[0].span();
         self.memory.zero(page, Scheme::Nt);
         self.memory.store(page.at, &encode_header(0), Scheme::Nt);
@@ -206,7 +206,7 @@ impl Pool {
     }
 
     /// Adds to `transaction` what makes `tag` the content of `slot`.
-    pub(crate) fn write_slot(&self, transaction: &mut Transaction<'_>, tag: Tag, slot: u64) -> Result<Entry> {
+    pub(crate) fn write_slot(&self, transaction: &mut Transaction<'_>, tag: Tag, slot: u64) -> Result<TagEntry> {
         let overflow = take_overflow(transaction, &tag, &mut Vec::new())?;
         self.write_slot_with(transaction, tag, slot, overflow)
     }
@@ -218,14 +218,14 @@ impl Pool {
         tag: Tag,
         slot: u64,
         overflow: Vec<Extent>,
-    ) -> Result<Entry> {
+    ) -> Result<TagEntry> {
         let first = if transaction.brings(&overflow) {
             write_overflow(transaction, tag.rest(), &overflow)
         } else {
             overflow::store(&*self.memory, tag.rest(), &overflow)?
         };
         write_slot(transaction, slot, &tag.encode_slot(first));
-        Ok(Entry { tag: Arc::new(tag), slot, overflow })
+        Ok(TagEntry { tag: Arc::new(tag), slot, overflow })
     }
 }
 

@@ -19,8 +19,8 @@ use ferrite_memory::{Memory, Scheme};
 
 use super::{NewTag, Pool, TagChange};
 use crate::layout::{CHUNK, CHUNK_PAGES, PAGE};
-use crate::tests::support::Verdict;
-use crate::{Error, Extent, Need, Result, Role, Tag, TagKind, Zone};
+use crate::tests::support::CheckVerdict;
+use crate::{Error, Extent, Result, Role, SpaceNeed, Tag, TagKind, Zone};
 
 /// Every tag with its size, notes and extents.
 type Shot = BTreeMap<String, (u64, u8, Vec<Extent>)>;
@@ -49,7 +49,7 @@ fn pages(extents: &[Extent]) -> impl Iterator<Item = u64> + '_ {
 }
 
 /// T2: what `prepare` wrote is there. What is none of the content may be given up any time.
-fn check_content(pool: &Pool) -> Verdict {
+fn check_content(pool: &Pool) -> CheckVerdict {
     for tag in pool.tags() {
         let content: Vec<Extent> = tag.extents.iter().copied().filter(|extent| extent.role == Role::DATA).collect();
         if let Some(at) = pages(&content).find(|at| pool.memory().load_word(*at) != stamp(&tag.name)) {
@@ -59,17 +59,17 @@ fn check_content(pool: &Pool) -> Verdict {
     Ok(())
 }
 
-fn need(zone: Zone, bytes: u64) -> Need {
-    Need { role: Role::DATA, zone, bytes }
+fn need(zone: Zone, bytes: u64) -> SpaceNeed {
+    SpaceNeed { role: Role::DATA, zone, bytes }
 }
 
-fn create(pool: &Pool, name: &str, needs: &[Need]) -> Result<Arc<Tag>> {
+fn create(pool: &Pool, name: &str, needs: &[SpaceNeed]) -> Result<Arc<Tag>> {
     let new = NewTag { name, kind: TagKind::BYTES, size: 77, attributes: [1; 64], needs };
     pool.create_tag(&new, |extents| fill(pool.memory(), name, extents))
 }
 
 /// Keeps all but the first extent of `name` and adds `add`.
-fn change(pool: &Pool, name: &str, add: &[Need]) -> Result<Arc<Tag>> {
+fn change(pool: &Pool, name: &str, add: &[SpaceNeed]) -> Result<Arc<Tag>> {
     let tag = pool.tag(name)?;
     let size = tag.size + 1;
     let keep = tag.extents.get(1..).unwrap_or_default();

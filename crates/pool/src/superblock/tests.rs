@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ferrite_crash::{Crash, LyingMemory, Model, Report, explore};
 
 use super::*;
-use crate::tests::support::{Call, Deaf, Verdict, nested, options};
+use crate::tests::support::{CheckVerdict, DeafMemory, MemoryCall, nested, options};
 
 const SIZE: u64 = POOL_BYTES_MIN + 1000;
 
@@ -16,7 +16,7 @@ fn sample() -> Superblock {
         generation: 0,
         uuid: [3; 16],
         size,
-        state: State::Clean,
+        state: PoolState::Clean,
         boot_id: [4; 16],
         image: [0; 16],
         trusted: 5,
@@ -39,7 +39,7 @@ fn change(superblock: &mut Superblock, memory: &dyn Memory, number: u8) {
 }
 
 /// The change that is in `memory`, which must be the one that was acknowledged last, or the next.
-fn found(memory: &dyn Memory, acknowledged: u64, what: &str) -> Verdict<Superblock> {
+fn found(memory: &dyn Memory, acknowledged: u64, what: &str) -> CheckVerdict<Superblock> {
     let found = Superblock::read(memory).map_err(|error| format!("{what}: {error}"))?;
     match u64::from(found.boot_id[0]) {
         change if (acknowledged..=acknowledged + 1).contains(&change) => Ok(found),
@@ -49,7 +49,7 @@ fn found(memory: &dyn Memory, acknowledged: u64, what: &str) -> Verdict<Superblo
 
 /// The change acknowledged last is there, or the one that was being written, also where either slot is damaged
 /// besides; and the next advance keeps that so.
-fn check(crash: &Crash<'_>) -> Verdict {
+fn check(crash: &Crash<'_>) -> CheckVerdict {
     let (memory, acknowledged) = (crash.memory(), crash.last_mark().unwrap_or(1));
     let mut current = found(&memory, acknowledged, "S1")?;
     for at in SUPERBLOCKS {
@@ -69,9 +69,9 @@ fn check(crash: &Crash<'_>) -> Verdict {
     nested(&memory, |crash| found(&crash.memory(), before, "S1").map(|_| ()))
 }
 
-fn advances(model: Model, ignores: impl Fn(Call) -> bool + Send + Sync + 'static) -> Report {
+fn advances(model: Model, ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static) -> Report {
     let (memory, mut superblock) = written(model);
-    let deaf = Deaf::new(&memory, ignores);
+    let deaf = DeafMemory::new(&memory, ignores);
     for number in 2..5 {
         change(&mut superblock, &*deaf, number);
         memory.mark(number.into());
@@ -91,12 +91,12 @@ fn s1_crash_leaves_the_old_or_the_new_generation() {
 #[test]
 fn canary_an_advance_that_does_not_settle_is_caught() {
     for model in Model::ALL {
-        advances(model, |call| matches!(call, Call::Settle(_))).expect_failure();
+        advances(model, |call| matches!(call, MemoryCall::Settle(_))).expect_failure();
     }
 }
 
 /// A process is killed before its advance is durable; its successor advances and power fails.
-fn kill_then_advance(model: Model, ignores: impl Fn(Call) -> bool + Send + Sync + 'static) -> Report {
+fn kill_then_advance(model: Model, ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static) -> Report {
     let (memory, superblock) = written(model);
     let killed = Superblock { generation: 3, ..superblock };
     // Cached: the store of a killed process that no fence of its own follows.
@@ -105,7 +105,7 @@ fn kill_then_advance(model: Model, ignores: impl Fn(Call) -> bool + Send + Sync 
     let mut found = Superblock::read(&*memory).unwrap();
     assert_eq!(found.generation, 3);
     memory.forget_trace();
-    found.advance(&*Deaf::new(&memory, ignores)).unwrap();
+    found.advance(&*DeafMemory::new(&memory, ignores)).unwrap();
     memory.mark(5);
     explore(&memory, &options(1 << 14, 300), |crash| match Superblock::read(&crash.memory()) {
         Ok(found) if found.generation >= crash.last_mark().unwrap_or(0) => Ok(()),
@@ -126,9 +126,9 @@ fn s3_crash_after_a_kill_takes_only_one_slot() {
 fn canary_an_advance_over_a_twin_that_is_only_visible_is_caught() {
     for model in Model::ALL {
         let first = |call| match call {
-            Call::Flush(_) => true,
-            Call::Settle(span) => span.len == 0,
-            Call::Release(_) => false,
+            MemoryCall::Flush(_) => true,
+            MemoryCall::Settle(span) => span.len == 0,
+            MemoryCall::Release(_) => false,
         };
         kill_then_advance(model, first).expect_failure();
     }
@@ -160,9 +160,9 @@ fn s1_a_failed_advance_changes_nothing() {
     explore(&memory, &options(1 << 14, 200), check).assert_clean();
 }
 
-fn slot(change: impl FnOnce(&mut Media)) -> Vec<u8> {
+fn slot(change: impl FnOnce(&mut SuperblockMedia)) -> Vec<u8> {
     let bytes = Superblock { generation: 2, ..sample() }.encode();
-    let mut media = Media::read_from_bytes(&bytes).unwrap();
+    let mut media = SuperblockMedia::read_from_bytes(&bytes).unwrap();
     change(&mut media);
     media.crc = media.checksum().into();
     media.as_bytes().to_vec()
@@ -219,6 +219,7 @@ fn s2_what_is_not_a_superblock_is_told_with_its_place_and_what_to_do() {
 #[test]
 fn a_slot_is_as_documented() {
     use crate::tests::format_page::{rows, table};
-    let expected = rows!(Media { magic, version, crc, generation, uuid, size, state, trusted, boot_id, image });
+    let expected =
+        rows!(SuperblockMedia { magic, version, crc, generation, uuid, size, state, trusted, boot_id, image });
     assert_eq!(table("### Superblock slot"), expected);
 }

@@ -6,7 +6,7 @@ use crate::tests::format_page::{rows, table};
 
 #[test]
 fn a_slot_is_as_documented() {
-    let expected = rows!(Slot {
+    let expected = rows!(TagSlot {
         crc,
         kind,
         name_len,
@@ -26,7 +26,7 @@ fn a_slot_is_as_documented() {
 
 #[test]
 fn a_page_of_extents_is_as_documented() {
-    assert_eq!(table("### Page of extents"), rows!(Overflow { crc, extents, next, reserved, extent }));
+    assert_eq!(table("### Page of extents"), rows!(OverflowPage { crc, extents, next, reserved, extent }));
 }
 
 #[test]

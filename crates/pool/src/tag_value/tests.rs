@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::layout::POOL_BYTES_MIN;
-use crate::tests::support::Hoard;
-use crate::{Format, Need, NewTag};
+use crate::tests::support::HoardService;
+use crate::{Format, NewTag, SpaceNeed};
 
 const BOOT: [u8; 16] = [2; 16];
 
@@ -31,7 +31,7 @@ fn content(len: usize, seed: u64) -> Vec<u8> {
 
 fn put(pool: &Pool, name: &str, bytes: &[u8], replace: bool) -> Result<Arc<Tag>> {
     let old = pool.tag(name).ok().filter(|_| replace);
-    pool.put(name, &mut &*bytes, &Put { lose: old.map(|tag| tag.size), size_hint_bytes: None })
+    pool.put(name, &mut &*bytes, &PutOptions { lose: old.map(|tag| tag.size), size_hint_bytes: None })
 }
 
 fn get(pool: &Pool, name: &str) -> Result<Vec<u8>> {
@@ -95,7 +95,7 @@ fn a_name_in_use_is_replaced_only_on_demand() {
     let pool = pool();
     let first = put(&pool, "name", b"first", false).unwrap();
     for lose in [None, Some(0), Some(4), Some(6)] {
-        let refused = pool.put("name", &mut &b"second"[..], &Put { lose, size_hint_bytes: None }).unwrap_err();
+        let refused = pool.put("name", &mut &b"second"[..], &PutOptions { lose, size_hint_bytes: None }).unwrap_err();
         assert!(matches!(&refused, Error::Occupied(why) if why.contains("has 5 bytes") && why.contains("--lose 5 ")));
     }
     assert_eq!(get(&pool, "name").unwrap(), b"first");
@@ -108,7 +108,7 @@ fn a_name_in_use_is_replaced_only_on_demand() {
 #[test]
 fn other_kinds_are_left_alone() {
     let pool = pool();
-    let needs = [Need { role: Role::DATA, zone: Zone::Normal, bytes: PAGE }];
+    let needs = [SpaceNeed { role: Role::DATA, zone: Zone::Normal, bytes: PAGE }];
     let new = NewTag { name: "disk", kind: TagKind::DISK, size: PAGE, attributes: [0; 64], needs: &needs };
     pool.create_tag(&new, |_| Ok(())).unwrap();
     assert!(matches!(get(&pool, "disk"), Err(Error::WrongKind { .. })));
@@ -134,10 +134,10 @@ fn a_put_that_fails_changes_nothing() {
     let pool = pool();
     put(&pool, "name", b"old", false).unwrap();
     let before = pool.usage();
-    let replace = Put { lose: Some(3), size_hint_bytes: None };
+    let replace = PutOptions { lose: Some(3), size_hint_bytes: None };
     assert!(matches!(pool.put("name", &mut io::repeat(7), &replace), Err(Error::Full { .. })));
     assert!(matches!(pool.put("name", &mut Failing(3 * CHUNK + 7), &replace), Err(Error::Medium(_))));
-    let hinted = Put { size_hint_bytes: Some(1 << 40), ..replace };
+    let hinted = PutOptions { size_hint_bytes: Some(1 << 40), ..replace };
     let mut untouched = Failing(0);
     assert!(matches!(pool.put("name", &mut untouched, &hinted), Err(Error::Full { .. })));
     assert_eq!(get(&pool, "name").unwrap(), b"old");
@@ -283,10 +283,10 @@ fn a_value_gets_the_space_that_services_spare() {
         let part = content(free_bytes as usize / 5, 1);
         let names = ["a", "b", "c", "d"];
         names.iter().for_each(|name| _ = put(&pool, name, &part, false).unwrap());
-        let _hoard = Hoard::of(&pool, &names);
+        let _hoard = HoardService::of(&pool, &names);
         let bytes = content(free_bytes as usize / 2, 2);
         let size_hint_bytes = hinted.then_some(bytes.len() as u64);
-        pool.put("v", &mut &bytes[..], &Put { lose: None, size_hint_bytes }).unwrap();
+        pool.put("v", &mut &bytes[..], &PutOptions { lose: None, size_hint_bytes }).unwrap();
         assert!(get(&pool, "v").unwrap() == bytes);
         assert!(pool.tag("d").is_ok(), "more was taken than was lacking");
     }

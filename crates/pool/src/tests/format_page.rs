@@ -3,10 +3,10 @@
 use std::path::Path;
 
 /// A row: where, how many bytes, which field.
-pub type Row = (u64, u64, String);
+pub type FieldRow = (u64, u64, String);
 
 /// The first table behind `heading` that has a column for fields.
-pub fn table(heading: &str) -> Vec<Row> {
+pub fn table(heading: &str) -> Vec<FieldRow> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/format.md");
     let page = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let rows = rows_behind(&page, heading);
@@ -14,13 +14,13 @@ pub fn table(heading: &str) -> Vec<Row> {
     rows
 }
 
-fn rows_behind(page: &str, heading: &str) -> Vec<Row> {
+fn rows_behind(page: &str, heading: &str) -> Vec<FieldRow> {
     let lines = page.lines().skip_while(|line| *line != heading).skip(1);
     let lines = lines.skip_while(|line| !line.contains("| field |")).skip(2);
     lines.map_while(|line| line.starts_with('|').then(|| row(line))).collect()
 }
 
-fn row(line: &str) -> Row {
+fn row(line: &str) -> FieldRow {
     let cells: Vec<&str> = line.split('|').map(str::trim).collect();
     (number(cells[1]), number(cells[2]), cells[3].into())
 }

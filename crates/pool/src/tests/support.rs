@@ -18,7 +18,7 @@ pub const POOL_BYTES: u64 = POOL_BYTES_MIN + 2 * CHUNK + 4096 + 3;
 pub const BOOT: [u8; 16] = [9; 16];
 
 /// What a checker says of an image.
-pub type Verdict<T = ()> = Result<T, String>;
+pub type CheckVerdict<T = ()> = Result<T, String>;
 
 /// Who the pools are.
 pub fn format() -> Format {
@@ -40,14 +40,14 @@ pub fn open(memory: &Arc<LyingMemory>) -> Pool {
 }
 
 /// Opens the pool that a crash left.
-pub fn reopen(crash: &Crash<'_>) -> Verdict<(Arc<LyingMemory>, Pool)> {
+pub fn reopen(crash: &Crash<'_>) -> CheckVerdict<(Arc<LyingMemory>, Pool)> {
     let memory = Arc::new(crash.memory());
     let pool = Pool::open(memory.clone(), BOOT).map_err(|error| error.to_string())?.0;
     Ok((memory, pool))
 }
 
 /// Whether the allocator holds exactly what the tags and the pool itself use, each page once (T1, A1).
-pub fn account(pool: &Pool) -> Verdict {
+pub fn account(pool: &Pool) -> CheckVerdict {
     let tags = pool.tags();
     let mut expected: Vec<(u64, Zone)> = tags.iter().flat_map(|tag| &tag.extents).flat_map(pages_of).collect();
     expected.extend(pool.own_extents().iter().flat_map(pages_of));
@@ -77,16 +77,16 @@ pub fn cases(usual: u64) -> ProptestConfig {
 }
 
 /// Explores the recovery that `memory` recorded: what is left by a crash within it must satisfy `check` too.
-pub fn nested(memory: &LyingMemory, check: impl FnMut(&Crash<'_>) -> Verdict) -> Verdict {
+pub fn nested(memory: &LyingMemory, check: impl FnMut(&Crash<'_>) -> CheckVerdict) -> CheckVerdict {
     let options =
         Options { images_per_point_max: 16, samples_per_point: 6, points: Points::Widest, ..Options::default() };
     explore(memory, &options, check).failure.map_or(Ok(()), |failure| Err(format!("within recovery: {failure}")))
 }
 
 /// A service that gives one of its tags back whenever it is asked.
-pub struct Hoard(Weak<Pool>, Vec<&'static str>);
+pub struct HoardService(Weak<Pool>, Vec<&'static str>);
 
-impl Hoard {
+impl HoardService {
     /// One that has the tags called `names`, as long as the result lives.
     pub fn of(pool: &Arc<Pool>, names: &[&'static str]) -> Arc<dyn Freeze> {
         let hoard: Arc<dyn Freeze> = Arc::new(Self(Arc::downgrade(pool), names.to_vec()));
@@ -95,7 +95,7 @@ impl Hoard {
     }
 }
 
-impl Freeze for Hoard {
+impl Freeze for HoardService {
     fn freeze(&self) {}
 
     fn thaw(&self) {}
@@ -109,7 +109,7 @@ impl Freeze for Hoard {
 
 /// A call that orders or settles stores, or gives some up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
+pub enum MemoryCall {
     /// Lines of this span start on their way.
     Flush(Span),
     /// A fence, or a barrier; with the last span that was stored before.
@@ -118,19 +118,19 @@ pub enum Call {
     Release(Span),
 }
 
-type Deafness = dyn Fn(Call) -> bool + Send + Sync;
+type IgnoredCalls = dyn Fn(MemoryCall) -> bool + Send + Sync;
 
 /// A memory to which some calls are never made: the planted bug.
-pub struct Deaf {
+pub struct DeafMemory {
     memory: Arc<LyingMemory>,
-    ignores: Box<Deafness>,
+    ignores: Box<IgnoredCalls>,
     mistakes: fn(Span) -> Span,
     stored: Mutex<Span>,
 }
 
-impl Deaf {
+impl DeafMemory {
     /// `memory` without the calls that `ignores` picks.
-    pub fn new(memory: &Arc<LyingMemory>, ignores: impl Fn(Call) -> bool + Send + Sync + 'static) -> Arc<Self> {
+    pub fn new(memory: &Arc<LyingMemory>, ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static) -> Arc<Self> {
         let stored = Mutex::new(Span::new(0, 0));
         Arc::new(Self { memory: memory.clone(), ignores: Box::new(ignores), mistakes: |span| span, stored })
     }
@@ -141,7 +141,7 @@ impl Deaf {
         Arc::new(Self { memory: memory.clone(), ignores: Box::new(|_| false), mistakes, stored })
     }
 
-    fn hears(&self, call: Call) -> bool {
+    fn hears(&self, call: MemoryCall) -> bool {
         !(self.ignores)(call)
     }
 
@@ -149,17 +149,17 @@ impl Deaf {
         *self.stored.lock() = span;
     }
 
-    fn settle_call(&self) -> Call {
-        Call::Settle(*self.stored.lock())
+    fn settle_call(&self) -> MemoryCall {
+        MemoryCall::Settle(*self.stored.lock())
     }
 }
 
-impl Memory for Deaf {
+impl Memory for DeafMemory {
     forward_memory!(self => self.memory; size, survival, fence_is_durable, load, load_word, reserve);
 
     fn store(&self, at: u64, from: &[u8], how: Scheme) {
         self.note(Span::new(at, from.len() as u64));
-        let flushed = how == Scheme::Nt || self.hears(Call::Flush(Span::new(at, from.len() as u64)));
+        let flushed = how == Scheme::Nt || self.hears(MemoryCall::Flush(Span::new(at, from.len() as u64)));
         self.memory.store(at, from, if flushed { how } else { Scheme::Writeback });
     }
 
@@ -179,7 +179,7 @@ impl Memory for Deaf {
     }
 
     fn flush(&self, span: Span) {
-        if self.hears(Call::Flush(span)) {
+        if self.hears(MemoryCall::Flush(span)) {
             self.memory.flush(span);
         }
     }
@@ -199,6 +199,6 @@ impl Memory for Deaf {
     }
 
     fn release(&self, span: Span) -> MediumResult<()> {
-        if self.hears(Call::Release(span)) { self.memory.release(span) } else { Ok(()) }
+        if self.hears(MemoryCall::Release(span)) { self.memory.release(span) } else { Ok(()) }
     }
 }

@@ -77,11 +77,11 @@ impl PoolSide for World {
 }
 
 impl TieEnds for World {
-    fn read(&self) -> Result<Option<Stamp>> {
+    fn read(&self) -> Result<Option<TieStamp>> {
         Ok(stamp_of(&self.disk.snapshot()))
     }
 
-    fn write(&self, stamp: &Stamp) -> Result<()> {
+    fn write(&self, stamp: &TieStamp) -> Result<()> {
         let mut sector = [0; SECTOR];
         sector[72..92].copy_from_slice(&stamp.encode(TieRole::Sqlite));
         self.disk.write(0, &sector, Access::Cached)?;
@@ -100,8 +100,8 @@ fn tie_of(word: impl Fn(u64) -> u64) -> Option<Tie> {
     Some(Tie { identity: IDENTITY, current: Generation::of(word(CURRENT))?, previous })
 }
 
-fn stamp_of(image: &[u8]) -> Option<Stamp> {
-    Stamp::decode(TieRole::Sqlite, image[72..92].try_into().unwrap())
+fn stamp_of(image: &[u8]) -> Option<TieStamp> {
+    TieStamp::decode(TieRole::Sqlite, image[72..92].try_into().unwrap())
 }
 
 fn page_of(image: &[u8]) -> u64 {
@@ -238,7 +238,7 @@ fn canary_a_fence_or_a_flush_left_out_is_caught() {
 }
 
 /// Two copies of one pool go on, each with a copy of the object. Then one copy meets the object of the other.
-fn forked(bug: Bug) -> Verdict {
+fn forked(bug: Bug) -> TieVerdict {
     let [one, other] = [1, 2].map(|nonce| {
         let world = World::new(Model::MAPPED, bug);
         world.round(1, nonce);
@@ -249,29 +249,29 @@ fn forked(bug: Bug) -> Verdict {
 
 #[test]
 fn te4_histories_that_began_with_one_copy_are_told_apart() {
-    assert_eq!(forked(Bug::None), Verdict::Diverged);
+    assert_eq!(forked(Bug::None), TieVerdict::Diverged);
 }
 
 #[test]
 fn canary_a_forgotten_nonce_makes_two_histories_one() {
-    assert_eq!(forked(Bug::NonceForgotten), Verdict::Same);
+    assert_eq!(forked(Bug::NonceForgotten), TieVerdict::Same);
 }
 
 #[test]
 fn te5_a_mismatch_is_told_and_neither_side_is_written() {
     let g = |count: u64, nonce: u64| Generation::of(count << 16 | nonce).unwrap();
     let tie = Tie { identity: IDENTITY, current: g(5, 1), previous: Some(g(4, 9)) };
-    let stamp = |generation| Some(Stamp { identity: IDENTITY, generation });
-    let other = Some(Stamp { identity: [8; 16], generation: g(5, 1) });
+    let stamp = |generation| Some(TieStamp { identity: IDENTITY, generation });
+    let other = Some(TieStamp { identity: [8; 16], generation: g(5, 1) });
     let cases = [
-        (stamp(g(5, 1)), Verdict::Same),
-        (stamp(g(4, 9)), Verdict::Unfinished),
-        (stamp(g(6, 1)), Verdict::ObjectLater),
-        (stamp(g(4, 8)), Verdict::PoolLater),
-        (stamp(g(3, 9)), Verdict::PoolLater),
-        (stamp(g(5, 2)), Verdict::Diverged),
-        (other, Verdict::OtherIdentity),
-        (None, Verdict::Absent),
+        (stamp(g(5, 1)), TieVerdict::Same),
+        (stamp(g(4, 9)), TieVerdict::Unfinished),
+        (stamp(g(6, 1)), TieVerdict::ObjectLater),
+        (stamp(g(4, 8)), TieVerdict::PoolLater),
+        (stamp(g(3, 9)), TieVerdict::PoolLater),
+        (stamp(g(5, 2)), TieVerdict::Diverged),
+        (other, TieVerdict::OtherIdentity),
+        (None, TieVerdict::Absent),
     ];
     for (stamp, verdict) in cases {
         assert_eq!(compare(&tie, stamp.as_ref()), verdict, "{stamp:?}");
@@ -286,21 +286,21 @@ fn te5_a_mismatch_is_told_and_neither_side_is_written() {
         assert_eq!(advance(&world, 3).unwrap(), verdict);
         assert_eq!((world.memory.snapshot(), world.disk.snapshot()) == before, !verdict.is_good(), "{verdict:?}");
     }
-    assert_eq!(compare(&Tie::new(IDENTITY, 3), None), Verdict::Unfinished);
+    assert_eq!(compare(&Tie::new(IDENTITY, 3), None), TieVerdict::Unfinished);
 }
 
 #[test]
 fn records_and_stamps_are_read_back_and_any_changed_bit_is_noticed() {
     let generation = Generation::of(9 << 16 | 3).unwrap();
-    let stamp = Stamp { identity: IDENTITY, generation };
+    let stamp = TieStamp { identity: IDENTITY, generation };
     let bytes = stamp.encode(TieRole::Sqlite);
-    assert_eq!(Stamp::decode(TieRole::Sqlite, &bytes), Some(stamp));
-    assert_eq!(Stamp::decode(TieRole::Image, &bytes), None);
-    assert_eq!(Stamp::decode(TieRole::Sqlite, &[0; STAMP_BYTES]), None);
+    assert_eq!(TieStamp::decode(TieRole::Sqlite, &bytes), Some(stamp));
+    assert_eq!(TieStamp::decode(TieRole::Image, &bytes), None);
+    assert_eq!(TieStamp::decode(TieRole::Sqlite, &[0; STAMP_BYTES]), None);
     for bit in 0..STAMP_BYTES * 8 {
         let mut changed = bytes;
         changed[bit / 8] ^= 1 << (bit % 8);
-        assert_eq!(Stamp::decode(TieRole::Sqlite, &changed), None, "bit {bit}");
+        assert_eq!(TieStamp::decode(TieRole::Sqlite, &changed), None, "bit {bit}");
     }
     for previous in [None, Some(generation), Some(Generation::first(4))] {
         let record = TieRecord { role: TieRole::Ssd, pool: [1; 16], object: [2; 16], generation, previous };

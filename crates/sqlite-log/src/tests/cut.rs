@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::fs;
 
-use ferrite_pool::tie::{Verdict, compare};
+use ferrite_pool::tie::{TieVerdict, compare};
 
 use super::given_back::{Place, identity_of};
 use super::*;
@@ -165,7 +165,7 @@ fn wf11_a_copy_of_an_unmarked_pool_begins_a_generation_of_its_own() {
     drop(log);
     let log = place.log();
     let verdict = compare(&tie, Some(&log.tie().unwrap().stamp()));
-    assert_eq!(verdict, Verdict::ObjectLater);
+    assert_eq!(verdict, TieVerdict::ObjectLater);
 }
 
 /// WF5: the pool forgets first; then the header says that its log is elsewhere, and is given versions by the same command.

@@ -4,14 +4,14 @@ use std::sync::Weak;
 
 use ferrite_memory::{Guard, MapOptions, Mapped};
 use ferrite_pool::layout::POOL_BYTES_MIN;
-use ferrite_pool::{Caller, Error as PoolError, Format, Freeze, Need, NewTag, PidFd, Pool, TagKind};
+use ferrite_pool::{Caller, Error as PoolError, Format, Freeze, NewTag, PidFd, Pool, SpaceNeed, TagKind};
 
 use super::*;
 
 const BOOT: [u8; 16] = [7; 16];
 
 fn take(pool: &Pool, name: &str, bytes: u64) -> ferrite_pool::Result<()> {
-    let needs = [Need { role: Role::DATA, zone: Zone::Normal, bytes }];
+    let needs = [SpaceNeed { role: Role::DATA, zone: Zone::Normal, bytes }];
     let new = NewTag { name, kind: TagKind::BYTES, size: 0, attributes: [0; 64], needs: &needs };
     pool.create_tag(&new, |_| Ok(())).map(drop)
 }

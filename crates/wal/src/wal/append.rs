@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use ferrite_memory::Scheme;
-use ferrite_pool::{Log, Position};
+use ferrite_pool::{LogPosition, TagLog};
 
 use super::{Durability, Wal};
 use crate::drain::Step;
@@ -17,9 +17,9 @@ impl Wal {
     /// # Errors
     /// [`Error::Limit`] for more than the ring ever has room for, and [`Error::Stuck`]: it is not appended. Else as
     /// [`Wal`] says.
-    pub fn append(&self, payload: &[u8], durability: Durability) -> Result<Position> {
+    pub fn append(&self, payload: &[u8], durability: Durability) -> Result<LogPosition> {
         let start = self.append_group(&[payload], durability)?;
-        Ok(Position::from_number(start))
+        Ok(LogPosition::from_number(start))
     }
 
     /// Appends records that share one fence and lie one behind the other: all of them, or none. After a crash there may
@@ -27,11 +27,11 @@ impl Wal {
     ///
     /// # Errors
     /// As [`Wal::append`]; [`Error::Limit`] for no payloads, too.
-    pub fn append_many(&self, payloads: &[&[u8]], durability: Durability) -> Result<Vec<Position>> {
+    pub fn append_many(&self, payloads: &[&[u8]], durability: Durability) -> Result<Vec<LogPosition>> {
         let mut at = self.append_group(payloads, durability)?;
         let positions = payloads.iter().map(|payload| {
-            let position = Position::from_number(at);
-            at += Log::lines_for(payload.len());
+            let position = LogPosition::from_number(at);
+            at += TagLog::lines_for(payload.len());
             position
         });
         Ok(positions.collect())
@@ -47,8 +47,8 @@ impl Wal {
         let how = if strict { Scheme::Nt } else { Scheme::Writeback };
         let mut at = place.start;
         for payload in payloads {
-            self.log.stage(Position::from_number(at), self.session, payload, how);
-            at += Log::lines_for(payload.len());
+            self.log.stage(LogPosition::from_number(at), self.session, payload, how);
+            at += TagLog::lines_for(payload.len());
         }
         #[cfg(test)]
         let strict = strict && !super::tests::is_planted(super::tests::Bug::NoFence);
@@ -65,10 +65,14 @@ impl Wal {
 
     #[inline(always)]
     fn lines_for(&self, payloads: &[&[u8]]) -> Result<u64> {
-        if let Some(long) = payloads.iter().find(|payload| payload.len() > Log::PAYLOAD_BYTES_MAX) {
-            return Err(Error::Limit(format!("a record of {} bytes exceeds {}", long.len(), Log::PAYLOAD_BYTES_MAX)));
+        if let Some(long) = payloads.iter().find(|payload| payload.len() > TagLog::PAYLOAD_BYTES_MAX) {
+            return Err(Error::Limit(format!(
+                "a record of {} bytes exceeds {}",
+                long.len(),
+                TagLog::PAYLOAD_BYTES_MAX
+            )));
         }
-        let lines: u64 = payloads.iter().map(|payload| Log::lines_for(payload.len())).sum();
+        let lines: u64 = payloads.iter().map(|payload| TagLog::lines_for(payload.len())).sum();
         if lines == 0 || lines > self.log.lines() {
             let (name, bytes) = (self.name(), self.capacity_bytes());
             return Err(Error::Limit(format!(
@@ -82,7 +86,7 @@ impl Wal {
     /// A place of so many lines.
     #[inline]
     pub(super) fn reserve(&self, lines: u64) -> Result<u64> {
-        self.order.reserve(lines, Log::POSITION_MAX).or_else(|refusal| self.reserve_after(refusal, lines))
+        self.order.reserve(lines, TagLog::POSITION_MAX).or_else(|refusal| self.reserve_after(refusal, lines))
     }
 
     #[cold]
@@ -98,7 +102,7 @@ impl Wal {
                     return Err(Error::Limit(format!("log {:?} has no position left: make a new one", self.name())));
                 }
             }
-            refused = self.order.reserve(lines, Log::POSITION_MAX);
+            refused = self.order.reserve(lines, TagLog::POSITION_MAX);
         }
     }
 

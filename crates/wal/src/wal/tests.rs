@@ -139,7 +139,8 @@ fn records_are_read_back_from_files_and_ring_as_one() {
 fn truncation_forgets_records_and_frees_files_and_stays_after_opening() {
     let (memory, folder) = (new_pool(Model::MAPPED), LyingFolder::default());
     let wal = create(&memory, &folder);
-    let at: Vec<Position> = (0..200).map(|number| wal.append(&payload(number), Durability::Strict).unwrap()).collect();
+    let at: Vec<LogPosition> =
+        (0..200).map(|number| wal.append(&payload(number), Durability::Strict).unwrap()).collect();
     wal.drain().unwrap();
     let files = folder.names().len();
     assert!(files > 3, "{files} files");
@@ -147,7 +148,7 @@ fn truncation_forgets_records_and_frees_files_and_stays_after_opening() {
     runs(&numbers(&wal).unwrap(), 150, 200).unwrap();
     assert!(folder.names().len() < files);
     for bad in [at[162].number() + 1, wal.standing().end.number() + 1] {
-        let told = wal.truncate(Position::from_number(bad)).unwrap_err().to_string();
+        let told = wal.truncate(LogPosition::from_number(bad)).unwrap_err().to_string();
         assert!(told.starts_with(&format!("no record of log \"log\" starts at position {bad}")), "{told}");
     }
     wal.append(&payload(200), Durability::Strict).unwrap();

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use ferrite_bench as bench;
-use ferrite_pool::Output as OutputFile;
+use ferrite_pool::OutputFile;
 use serde::Serialize;
 
 use crate::commands::{print, text};

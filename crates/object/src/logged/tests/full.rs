@@ -150,7 +150,7 @@ fn ck5_a_full_store_takes_back_and_takes_again() {
     let before = (queue.len(), content(&map));
     assert!(queue.push(End::Back, &vec![1; 7000]).is_err() && map.put(b"large", &vec![1; 7000]).is_err());
     assert_eq!((queue.len(), content(&map)), before, "what is refused changes nothing");
-    let other = ferrite_pool::Put::default();
+    let other = ferrite_pool::PutOptions::default();
     assert!(pool.put("other", &mut &[7; 64 << 10][..], &other).is_err(), "there is nothing left");
     assert_gives_back(&queue, &map);
     (0..40).for_each(|number| queue.push(End::Back, &entry(number)).unwrap());

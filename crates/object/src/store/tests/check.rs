@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ferrite_memory::Span;
-use ferrite_pool::check::{Report, Severity, check_open};
+use ferrite_pool::check::{PoolCheckReport, Severity, check_open};
 use ferrite_pool::{Role, Stream};
 
 use super::*;
@@ -17,9 +17,9 @@ fn entry(number: usize) -> Vec<u8> {
     format!("entry {number:02}, which can be found").into_bytes()
 }
 
-fn checked(store: &Store) -> Report {
+fn checked(store: &Store) -> PoolCheckReport {
     let Reach::Own { pool, .. } = &store.reach else { panic!("ours") };
-    let mut owners = Owners::default();
+    let mut owners = TagOwners::default();
     owners.register(Box::new(ObjectOwner));
     check_open(pool, &owners, &mut |_| ())
 }

@@ -52,7 +52,7 @@ fn assert_kept(memory: &Arc<LyingMemory>) -> bool {
     let store = store_on(memory, &place);
     assert_filled(&store);
     let Reach::Own { pool, recovery, .. } = &store.reach else { panic!("ours") };
-    let mut owners = Owners::default();
+    let mut owners = TagOwners::default();
     owners.register(Box::new(ObjectOwner));
     let report = check_open(pool, &owners, &mut |_| ());
     assert!(report.is_sound(), "{:?}", report.findings);
@@ -66,7 +66,7 @@ fn assert_whole_or_absent(image: &Path) -> bool {
     verify(&mut BufReader::new(file), &mut |_| true).unwrap();
     let memory = LyingMemory::new(POOL_BYTES_MIN + 4 * CHUNK, Model::MAPPED);
     memory.keep_trace(false);
-    backup::restore_from(image, &memory, Restore { overwrite: false }, &mut |_| true).unwrap();
+    backup::restore_from(image, &memory, RestoreOptions { overwrite: false }, &mut |_| true).unwrap();
     assert!(assert_kept(&Arc::new(memory)), "a restored store was closed in order");
     true
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Weak;
 
-use ferrite_pool::{Freeze, Need, NewTag, Result, Tag, Zone};
+use ferrite_pool::{Freeze, SpaceNeed, NewTag, Result, Tag, Zone};
 
 use super::*;
 
@@ -21,7 +21,7 @@ impl Freeze for Hoard {
 }
 
 fn take(pool: &Pool, name: &str, zone: Zone) -> Result<Arc<Tag>> {
-    let needs = [Need { role: Role::DATA, zone, bytes: PAGE }];
+    let needs = [SpaceNeed { role: Role::DATA, zone, bytes: PAGE }];
     let new = NewTag { name, kind: TagKind::BYTES, size: 0, attributes: [0; 64], needs: &needs };
     pool.create_tag(&new, |_| Ok(()))
 }

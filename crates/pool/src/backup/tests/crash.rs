@@ -3,7 +3,7 @@
 use ferrite_crash::{Crash, Options, Points, explore};
 
 use super::*;
-use crate::tests::support::{Call, Deaf};
+use crate::tests::support::{DeafMemory, MemoryCall};
 
 /// What may be found after a crash in a restore, and that the same restore then finishes.
 fn recovers(crash: &Crash<'_>, image: &[u8], old: Option<&[u8]>) -> std::result::Result<(), String> {
@@ -25,7 +25,7 @@ fn recovers(crash: &Crash<'_>, image: &[u8], old: Option<&[u8]>) -> std::result:
         Err(error) if old.is_none() && error.to_string().contains("superblock") => {}
         Err(error) => return Err(error.to_string()),
     }
-    let again = Restore { overwrite: old.is_some() || Superblock::read(&*memory).is_err() };
+    let again = RestoreOptions { overwrite: old.is_some() || Superblock::read(&*memory).is_err() };
     restore(&mut &*image, &*memory, again, &mut quiet).map_err(|error| error.to_string())?;
     let found = get(&open(&memory), "value");
     if found == b"some bytes" { Ok(()) } else { Err(format!("restored again: {found:?}")) }
@@ -41,7 +41,7 @@ fn bk3_a_crash_in_a_restore_is_finished_by_the_next() {
     let (_, image) = small();
     for model in Model::ALL {
         let memory = LyingMemory::new(POOL_BYTES_MIN, model);
-        restore(&mut &image[..], &memory, Restore::default(), &mut quiet).unwrap();
+        restore(&mut &image[..], &memory, RestoreOptions::default(), &mut quiet).unwrap();
         memory.mark(1);
         let report = explore(&memory, &options(80), |crash| recovers(crash, &image, None));
         assert!(report.assert_clean().images > 100, "{report}");
@@ -58,7 +58,7 @@ fn bk3_a_crash_in_a_restore_over_a_pool() {
         (0..rounds).for_each(|_| put(&open(&memory), "value", b"old"));
         memory.barrier().unwrap();
         memory.forget_trace();
-        restore(&mut &image[..], &*memory, Restore { overwrite: true }, &mut quiet).unwrap();
+        restore(&mut &image[..], &*memory, RestoreOptions { overwrite: true }, &mut quiet).unwrap();
         memory.mark(1);
         let report = explore(&memory, &options(60), |crash| recovers(crash, &image, Some(b"old")));
         assert!(report.assert_clean().images > 100, "{report}");
@@ -70,8 +70,8 @@ fn bk3_a_crash_in_a_restore_over_a_pool() {
 fn canary_a_restore_that_settles_nothing_is_caught() {
     let (_, image) = small();
     let memory = Arc::new(LyingMemory::new(POOL_BYTES_MIN, Model::MAPPED));
-    let deaf = Deaf::new(&memory, |call| matches!(call, Call::Settle(_)));
-    restore(&mut &image[..], &*deaf, Restore::default(), &mut quiet).unwrap();
+    let deaf = DeafMemory::new(&memory, |call| matches!(call, MemoryCall::Settle(_)));
+    restore(&mut &image[..], &*deaf, RestoreOptions::default(), &mut quiet).unwrap();
     memory.fence();
     memory.mark(1);
     let report = explore(&memory, &options(200), |crash| recovers(crash, &image, None));
@@ -85,9 +85,9 @@ fn bk3_restore_interrupted_and_interrupted_again() {
     for seed in 0..12 {
         let first = LyingMemory::new(POOL_BYTES_MIN, Model::MAPPED);
         let cut = image.len() * seed as usize / 12;
-        assert!(restore(&mut &image[..cut], &first, Restore::default(), &mut quiet).is_err());
+        assert!(restore(&mut &image[..cut], &first, RestoreOptions::default(), &mut quiet).is_err());
         let second = first.crash(seed);
-        restore(&mut &image[..], &second, Restore::default(), &mut quiet).unwrap();
+        restore(&mut &image[..], &second, RestoreOptions::default(), &mut quiet).unwrap();
         second.mark(1);
         let options =
             Options { points: Points::Sampled(4), samples_per_point: 4, images_per_point_max: 4, seed, only: None };
@@ -103,12 +103,12 @@ fn every_failed_call_leaves_a_restore_to_run_again() {
         let run = |fail: Option<u64>| {
             let memory = LyingMemory::new(POOL_BYTES_MIN * 2, model);
             fail.inspect(|call| memory.fail_nth(*call));
-            let result = restore(&mut &image[..], &memory, Restore::default(), &mut quiet);
+            let result = restore(&mut &image[..], &memory, RestoreOptions::default(), &mut quiet);
             assert_eq!(result.is_err(), fail.is_some(), "{fail:?}");
             if fail.is_some() {
                 let after = Arc::new(memory.kill());
                 match restored(&image, &after, false) {
-                    Err(Error::Occupied(_)) => assert!(Superblock::read(&*after).unwrap().state == State::Clean),
+                    Err(Error::Occupied(_)) => assert!(Superblock::read(&*after).unwrap().state == PoolState::Clean),
                     other => drop(other.unwrap_or_else(|error| panic!("call {fail:?}: {error}"))),
                 }
                 assert_eq!(get(&open(&after), "value"), b"some bytes");

@@ -17,7 +17,7 @@ fn an_image_goes_to_a_file_and_back() {
     assert_eq!(metadata.mode() & 0o077, 0, "what is in a pool is not for everybody");
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left beside it");
     let memory = blank(POOL_BYTES_MIN * 2);
-    assert_eq!(restore_from(&path, &*memory, Restore::default(), &mut quiet).unwrap(), summary);
+    assert_eq!(restore_from(&path, &*memory, RestoreOptions::default(), &mut quiet).unwrap(), summary);
     assert!(values(&open(&memory)) == values(&pool));
 }
 
@@ -31,7 +31,7 @@ fn an_image_in_a_pipe_is_refused_before_it_is_read() {
     let (told, ended) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let opened = open_image(&path).map(drop);
-        told.send((opened, restore_from(&path, &*memory, Restore::default(), &mut quiet).map(drop)))
+        told.send((opened, restore_from(&path, &*memory, RestoreOptions::default(), &mut quiet).map(drop)))
     });
     let (opened, restored) = ended.recv_timeout(std::time::Duration::from_secs(60)).expect("it waits for who writes");
     for refused in [opened, restored] {
@@ -55,7 +55,7 @@ fn bk2_a_failed_backup_leaves_the_older_image() {
 }
 
 /// What writes an image of a pool to a file.
-type Backup = dyn Fn(&Pool, &Path, &mut dyn FnMut(Progress) -> bool) -> Result<Summary>;
+type Backup = dyn Fn(&Pool, &Path, &mut dyn FnMut(Progress) -> bool) -> Result<ImageSummary>;
 
 /// BK2: wherever `backup` is stopped the older image stays, and nothing beside it.
 fn images_stay(backup: &Backup) -> std::result::Result<(), String> {
@@ -142,9 +142,9 @@ fn stopped_in_the_middle_nothing_is_lost() {
     assert!(said.contains("run it again"), "{said}");
     let memory = blank(POOL_BYTES_MIN * 2);
     let mut go_on = |it: Progress| it.what != "restoring";
-    restore_from(&path, &*memory, Restore::default(), &mut go_on).unwrap_err();
-    assert!(matches!(Superblock::read(&*memory).unwrap().state, State::Restoring));
-    restore_from(&path, &*memory, Restore::default(), &mut quiet).unwrap();
+    restore_from(&path, &*memory, RestoreOptions::default(), &mut go_on).unwrap_err();
+    assert!(matches!(Superblock::read(&*memory).unwrap().state, PoolState::Restoring));
+    restore_from(&path, &*memory, RestoreOptions::default(), &mut quiet).unwrap();
     assert!(values(&open(&memory)) == values(&pool));
 }
 
@@ -192,7 +192,7 @@ fn a_damaged_file_does_not_touch_the_target() {
     let (memory, pool) = make(POOL_BYTES_MIN);
     drop(pool);
     let before = memory.snapshot();
-    let result = restore_from(&path, &*memory, Restore { overwrite: true }, &mut quiet);
+    let result = restore_from(&path, &*memory, RestoreOptions { overwrite: true }, &mut quiet);
     assert!(matches!(result, Err(Error::BadImage { .. })));
     assert!(memory.snapshot() == before);
 }

@@ -13,7 +13,7 @@ fn granted() -> (Arc<LyingMemory>, Pool, Vec<u8>) {
     let caller =
         Caller { pid: std::process::id(), uid: 0, process: PidFd::open(std::process::id()).unwrap(), connection: 0 };
     let process = Process::of(&caller, BOOT);
-    let need = Need { role: Role::DATA, zone: Zone::Normal, bytes: PAGE };
+    let need = SpaceNeed { role: Role::DATA, zone: Zone::Normal, bytes: PAGE };
     let lend = |name: &str, every: usize| {
         let needs = vec![need; 21];
         let new = NewTag { name, kind: TagKind(77), size: 16, attributes: [0; 64], needs: &needs };
@@ -61,7 +61,7 @@ fn bk6_a_restored_pool_has_no_clients() {
 fn bk6_no_crash_brings_a_client_with_the_pool() {
     let (_, _, image) = granted();
     let memory = LyingMemory::new(POOL_BYTES_MIN, Model::MAPPED);
-    restore(&mut &image[..], &memory, Restore::default(), &mut quiet).unwrap();
+    restore(&mut &image[..], &memory, RestoreOptions::default(), &mut quiet).unwrap();
     let options =
         Options { points: Points::Widest, images_per_point_max: 64, samples_per_point: 80, ..Options::default() };
     let report = explore(&memory, &options, |crash| {

@@ -70,16 +70,16 @@ fn im2_frames_are_where_they_belong() {
 }
 
 /// The image with its checksums made right again after `change`: what a liar would make.
-fn forged(image: &[u8], change: impl Fn(&mut Header, &mut Frame)) -> Vec<u8> {
+fn forged(image: &[u8], change: impl Fn(&mut ImageHeader, &mut ImageFrame)) -> Vec<u8> {
     let mut input = image;
-    let mut reader = image_format::Image::open(&mut input).unwrap();
+    let mut reader = image_format::ImageReader::open(&mut input).unwrap();
     let mut header = reader.header;
     let mut frames = Vec::new();
     while let Some(mut frame) = reader.next().unwrap() {
         change(&mut header, &mut frame);
         frames.push(frame);
     }
-    let (mut bytes, mut tally) = Tally::start(&header);
+    let (mut bytes, mut tally) = ImageTally::start(&header);
     for frame in frames {
         bytes.extend(tally.frame(&frame));
         bytes.extend(&frame.content);
@@ -104,12 +104,12 @@ fn an_image_of_version_1_restores() {
 fn a_forged_frame_is_refused() {
     let (_, image) = small();
     assert!(!refused(&forged(&image, |_, _| ())));
-    let changes: [fn(&mut Header, &mut Frame); 8] = [
+    let changes: [fn(&mut ImageHeader, &mut ImageFrame); 8] = [
         |_, frame| frame.chunk += 2,
         |_, frame| frame.chunk = u64::MAX,
         |_, frame| frame.chunk = 0,
-        |_, frame| frame.used = Pages::default(),
-        |_, frame| frame.used = Pages::ALL,
+        |_, frame| frame.used = ChunkPages::default(),
+        |_, frame| frame.used = ChunkPages::ALL,
         |header, _| header.frames = u64::MAX,
         |header, _| header.size = u64::MAX / CHUNK * CHUNK + 1,
         |header, _| header.generation = u64::MAX,

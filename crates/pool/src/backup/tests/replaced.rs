@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::*;
 
-fn write(pool: &Pool, path: &Path, number: u8) -> Result<Summary> {
+fn write(pool: &Pool, path: &Path, number: u8) -> Result<ImageSummary> {
     backup_to(pool, path, [number; 16], &mut quiet)
 }
 
@@ -22,7 +22,7 @@ fn is_refused(pool: &Pool, path: &Path, words: &[&str]) {
 
 fn restored_from(path: &Path) -> Pool {
     let memory = blank(POOL_BYTES_MIN);
-    restore_from(path, &*memory, Restore::default(), &mut quiet).unwrap();
+    restore_from(path, &*memory, RestoreOptions::default(), &mut quiet).unwrap();
     open(&memory)
 }
 

@@ -42,7 +42,7 @@ impl Freeze for Twins {
 }
 
 fn twins(pool: &Arc<Pool>) -> Arc<Twins> {
-    let needs = [Need { role: Role::DATA, zone: Zone::Normal, bytes: PAGE }];
+    let needs = [SpaceNeed { role: Role::DATA, zone: Zone::Normal, bytes: PAGE }];
     let new = NewTag { name: "twins", kind: TagKind(77), size: 16, attributes: [0; 64], needs: &needs };
     let tag = pool.create_tag(&new, |extents| {
         pool.memory().zero(extents[0].span(), Scheme::Nt);

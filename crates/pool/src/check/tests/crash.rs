@@ -73,7 +73,7 @@ fn k4_every_failed_call_is_mended_by_the_next() {
         let memory = Arc::new(LyingMemory::from_image(&image, Model::FILE));
         memory.keep_trace(false);
         fail.inspect(|call| memory.fail_nth(*call));
-        let result = repair(&(memory.clone() as Arc<dyn Memory>), &Owners::default(), &lost(), &mut quiet);
+        let result = repair(&(memory.clone() as Arc<dyn Memory>), &TagOwners::default(), &lost(), &mut quiet);
         assert!(fail.is_some() || result.is_ok(), "{result:?}");
         let after = Arc::new(memory.kill());
         assert!(repaired_losing(&after, &lost()).is_sound());

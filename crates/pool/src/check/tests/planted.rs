@@ -9,7 +9,7 @@ use crate::tag_table::copies;
 
 /// What `plant` does to a pool must be found; a repair must leave it sound, with no finding, and again change nothing.
 /// The values that are lost by it are `lost`; all others must be what they were.
-fn mends(what: &str, lost: &[&str], plant: impl FnOnce(&LyingMemory, &Pool)) -> Report {
+fn mends(what: &str, lost: &[&str], plant: impl FnOnce(&LyingMemory, &Pool)) -> PoolCheckReport {
     let memory = pool();
     let sound = open(&Arc::new(memory.kill()));
     plant(&memory, &sound);
@@ -210,11 +210,11 @@ impl TagOwner for Scribbler {
         TagKind(77)
     }
 
-    fn walk(&self, _: &Pool, _: &Tag, findings: &mut Findings<'_>) {
+    fn walk(&self, _: &Pool, _: &Tag, findings: &mut TagFindings<'_>) {
         findings.error("nothing in it is as it should be", None);
     }
 
-    fn repair(&self, pool: &Pool, tag: &Tag, findings: &mut Findings<'_>) -> Result<()> {
+    fn repair(&self, pool: &Pool, tag: &Tag, findings: &mut TagFindings<'_>) -> Result<()> {
         pool.memory().zero(tag.extents[0].span(), Scheme::Nt);
         findings.repaired("nothing in it was as it should be", None, "cleared");
         Ok(())
@@ -227,7 +227,7 @@ impl TagOwner for Scribbler {
 fn k6_nothing_is_mended_in_pages_that_another_one_names() {
     let memory = pool();
     let pool = open(&memory);
-    let needs = [Need { role: Role::DATA, zone: Zone::Normal, bytes: 1 }];
+    let needs = [SpaceNeed { role: Role::DATA, zone: Zone::Normal, bytes: 1 }];
     let new = NewTag { name: "ghost", kind: TagKind(77), size: 1, attributes: [0; 64], needs: &needs };
     pool.create_tag(&new, |_| Ok(())).unwrap();
     let (slot, whole) = (slot_of(&pool, "ghost"), pool.tag("value 2").unwrap());
@@ -235,7 +235,7 @@ fn k6_nothing_is_mended_in_pages_that_another_one_names() {
     let expected = values(&open(&Arc::new(memory.kill())));
     let ghost = Tag { kind: TagKind(77), name: "ghost".into(), generation: 1 << 40, ..(*whole).clone() };
     copies(slot).into_iter().for_each(|at| memory.store(at, &ghost.encode_slot(0), Scheme::Nt));
-    let mut owners = Owners::default();
+    let mut owners = TagOwners::default();
     owners.register(Box::new(Scribbler));
     let report = repair(&(memory.clone() as Arc<dyn Memory>), &owners, &[], &mut quiet).unwrap();
     assert!(!report.is_sound(), "{}", text(&report));
@@ -262,7 +262,7 @@ fn k5_a_damaged_value_is_told() {
 fn k5_a_damaged_log_is_told() {
     let memory = pool();
     let pool = Arc::new(open(&memory));
-    let log = crate::Log::create(pool.clone(), "journal", 8192).unwrap();
+    let log = crate::TagLog::create(pool.clone(), "journal", 8192).unwrap();
     log.append(b"a record").unwrap();
     drop(log);
     let head = pool.tag("journal").unwrap().extents[0].span().at;

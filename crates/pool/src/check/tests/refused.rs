@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::layout::RETIRED;
-use crate::{State, Superblock};
+use crate::{PoolState, Superblock};
 
 /// `plant` makes the pool one that cannot be opened; the finding tells `why`.
 fn refuses(why: &str, plant: impl FnOnce(&LyingMemory)) {
@@ -22,7 +22,7 @@ fn what_cannot_be_opened_is_told_and_not_touched() {
     refuses("superblock", |memory| SUPERBLOCKS.iter().for_each(|at| memory.store(at + 33, &[0xA5], Scheme::Nt)));
     refuses("restore", |memory| {
         let mut superblock = Superblock::read(memory).unwrap();
-        superblock.state = State::Restoring;
+        superblock.state = PoolState::Restoring;
         superblock.advance(memory).unwrap();
     });
     refuses("retired", |memory| RETIRED.iter().for_each(|at| memory.store(*at, &[0xA5; 8], Scheme::Nt)));

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn things(shape: &[(u64, u64)]) -> Vec<Thing> {
-    shape.iter().map(|(position, size)| Thing { position: *position, size: *size }).collect()
+fn things(shape: &[(u64, u64)]) -> Vec<PlacedItem> {
+    shape.iter().map(|(position, size)| PlacedItem { position: *position, size: *size }).collect()
 }
 
 #[test]
@@ -34,7 +34,7 @@ proptest! {
         let mut end = 0;
         let stretches: Vec<Range<u64>> = lens.into_iter().map(|(len, gap)| { end += gap + len; end - len..end }).collect();
         let mut used = BTreeSet::new();
-        let things: Vec<Thing> = sizes.into_iter().filter(|(_, at)| used.insert(*at)).map(|(size, position)| Thing { position, size }).collect();
+        let things: Vec<PlacedItem> = sizes.into_iter().filter(|(_, at)| used.insert(*at)).map(|(size, position)| PlacedItem { position, size }).collect();
         let Some(placed) = lay_out(&things, &stretches, 0) else { return Ok(()) };
         let mut taken = BTreeSet::new();
         for (thing, ranges) in things.iter().zip(&placed) {

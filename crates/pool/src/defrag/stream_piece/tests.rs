@@ -36,7 +36,7 @@ proptest! {
         }).collect();
         let (before, pages) = (streams(&extents), to.iter().map(|it| u64::from(it.pages)).sum::<u64>());
         prop_assume!((at..at + pages).all(|page| before.contains_key(&(Role(0), page))));
-        let (new, left) = replaced(&extents, &Part { role: Role(0), at, to: to.clone() });
+        let (new, left) = replaced(&extents, &StreamPart { role: Role(0), at, to: to.clone() });
         let mut expected = before.clone();
         let places = to.iter().flat_map(|it| it.page..it.end());
         for (page, place) in (at..at + pages).zip(places) {
@@ -54,7 +54,7 @@ proptest! {
 fn runs_are_of_one_zone_and_one_role() {
     let superpage = Extent { page: 1024, pages: 512, role: Role::DATA, zone: Zone::Super };
     let extents = [extent(3, 2, 0), extent(9, 1, 1), extent(20, 4, 0), superpage, extent(40, 1, 0)];
-    let run = |role, at, pages, page, extents| Run { role: Role(role), at, pages, page, extents };
+    let run = |role, at, pages, page, extents| ZoneRun { role: Role(role), at, pages, page, extents };
     assert_eq!(runs(&extents, Zone::Normal), [run(0, 0, 6, 3, 2), run(1, 0, 1, 9, 1), run(0, 518, 1, 40, 1)]);
     assert_eq!(runs(&extents, Zone::Super), [run(0, 6, 512, 1024, 1)]);
 }

@@ -4,14 +4,14 @@ use ferrite_crash::{Crash, Report, explore};
 
 use super::*;
 use crate::layout::CHUNK_PAGES;
-use crate::tests::support::{Call, Deaf, options, reopen, rounds};
+use crate::tests::support::{DeafMemory, MemoryCall, options, reopen, rounds};
 
 /// As little as has everything: both zones, a hole, a log, a list of extents, a further page of tags.
 fn little(pool: Pool) -> Pool {
     let pool = Arc::new(pool);
     make(&pool, "hole", &[superpages(1)]).unwrap();
     make(&pool, "gap", &[pages(3)]).unwrap();
-    let log = Log::create(Arc::clone(&pool), "log", 2 * PAGE).unwrap();
+    let log = TagLog::create(Arc::clone(&pool), "log", 2 * PAGE).unwrap();
     log.append(b"a record").unwrap();
     make(&pool, "super", &[superpages(2)]).unwrap();
     make(&pool, "wide", &[pages(1); 12]).unwrap();
@@ -31,8 +31,8 @@ fn contents(pool: &Pool) -> BTreeMap<String, Seen> {
     seen
 }
 
-fn log_reads(pool: Pool) -> Verdict {
-    let log = Log::open(Arc::new(pool), "log").map_err(|error| error.to_string())?;
+fn log_reads(pool: Pool) -> CheckVerdict {
+    let log = TagLog::open(Arc::new(pool), "log").map_err(|error| error.to_string())?;
     let records: Vec<Vec<u8>> = log.records().filter_map(|record| record.ok().map(|(_, bytes)| bytes)).collect();
     if records == [b"a record"] { Ok(()) } else { Err(format!("X1: the log holds {records:?}")) }
 }
@@ -42,11 +42,11 @@ struct Proof {
     before: BTreeMap<String, Seen>,
 }
 
-fn record(model: Model, ignores: impl Fn(Call) -> bool + Send + Sync + 'static) -> Proof {
+fn record(model: Model, ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static) -> Proof {
     let memory = blank(6, model);
     little(open(&memory)).close().unwrap();
     memory.keep_trace(true);
-    let mut pool = Pool::open(Deaf::new(&memory, ignores), BOOT).unwrap().0;
+    let mut pool = Pool::open(DeafMemory::new(&memory, ignores), BOOT).unwrap().0;
     let before = contents(&pool);
     memory.forget_trace();
     let place = |pool: &Pool, name: &str| pool.tag(name).unwrap().extents[0].page;
@@ -65,7 +65,7 @@ fn record(model: Model, ignores: impl Fn(Call) -> bool + Send + Sync + 'static) 
 
 impl Proof {
     /// Everything is as it was, the pool is sound, and the next run ends what this one began.
-    fn check(&self, crash: &Crash<'_>) -> Verdict {
+    fn check(&self, crash: &Crash<'_>) -> CheckVerdict {
         let (memory, mut pool) = reopen(crash)?;
         memory.keep_trace(false);
         self.judge(&pool)?;
@@ -81,7 +81,7 @@ impl Proof {
         log_reads(open(&memory))
     }
 
-    fn judge(&self, pool: &Pool) -> Verdict {
+    fn judge(&self, pool: &Pool) -> CheckVerdict {
         if contents(pool) != self.before {
             return Err("X1: a stream is not what it was".into());
         }
@@ -106,7 +106,7 @@ fn x1_crash_seeded_every_stream_is_what_it_was() {
 #[test]
 fn canary_a_copy_that_is_not_settled_is_caught() {
     for model in Model::ALL {
-        let data = |call| matches!(call, Call::Settle(span) if span.at >= 2 * CHUNK);
+        let data = |call| matches!(call, MemoryCall::Settle(span) if span.at >= 2 * CHUNK);
         record(model, data).explore(40).expect_failure();
     }
 }

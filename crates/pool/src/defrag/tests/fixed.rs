@@ -42,7 +42,7 @@ fn x3_a_kind_that_nobody_knows_stays() {
     let mut pool = open(&memory);
     scattered(&pool);
     let tags = pool.tags();
-    let report = defrag(&mut pool, &Owners::default(), &mut quiet).unwrap();
+    let report = defrag(&mut pool, &TagOwners::default(), &mut quiet).unwrap();
     assert_eq!((report.moved_bytes, report.left.len()), (0, tags.len()));
     assert!(report.left.iter().all(|left| left.why.contains("kind 77")));
     let places = |tags: &[Arc<Tag>]| tags.iter().map(|tag| seen_places(tag)).collect::<Vec<_>>();
@@ -63,11 +63,11 @@ impl TagOwner for Stubborn {
         STAMPED
     }
 
-    fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut Findings<'_>) {
+    fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut TagFindings<'_>) {
         Stamped.walk(pool, tag, findings);
     }
 
-    fn relocate(&self, _: &Pool, tag: &Tag, _: &Moved) -> Result<()> {
+    fn relocate(&self, _: &Pool, tag: &Tag, _: &MovedRange) -> Result<()> {
         match &*tag.name {
             "wide" | "a2" => Err(Error::Busy("not this one".into())),
             _ => Ok(()),
@@ -83,7 +83,7 @@ fn x3_a_tag_whose_owner_refuses_stays() {
     ["x", "y"].iter().for_each(|name| drop(make(&pool, name, &[superpages(1)]).unwrap()));
     extend(&pool, "x", &[superpages(1)]).unwrap();
     let (before, wide) = (seen(&pool), seen_places(&pool.tag("wide").unwrap()));
-    let mut owners = Owners::default();
+    let mut owners = TagOwners::default();
     owners.register(Box::new(Stubborn));
     let report = defrag(&mut pool, &owners, &mut quiet).unwrap();
     assert!(report.left.iter().any(|left| left.why == "not this one"), "{report:?}");
@@ -98,7 +98,7 @@ fn x3_a_damaged_log_stays() {
     let memory = blank(8, Model::MAPPED);
     let pool = Arc::new(open(&memory));
     make(&pool, "gap", &[pages(5)]).unwrap();
-    drop(Log::create(Arc::clone(&pool), "log", 2 * PAGE).unwrap());
+    drop(TagLog::create(Arc::clone(&pool), "log", 2 * PAGE).unwrap());
     make(&pool, "more", &[pages(5)]).unwrap();
     make(&pool, "gap 2", &[superpages(1)]).unwrap();
     make(&pool, "super", &[superpages(1)]).unwrap();
@@ -112,7 +112,7 @@ fn x3_a_damaged_log_stays() {
     let report = run(&mut pool);
     assert_eq!(seen_places(&pool.tag("log").unwrap()), seen_places(&tag));
     assert!(report.left.iter().any(|left| left.tag.as_deref() == Some("log")) && report.moved_bytes > 0, "{report:?}");
-    let error = Log::open(Arc::new(pool), "log").unwrap_err().to_string();
+    let error = TagLog::open(Arc::new(pool), "log").unwrap_err().to_string();
     assert!(error.contains("head of log"), "{error}");
 }
 

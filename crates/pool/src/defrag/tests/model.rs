@@ -50,11 +50,11 @@ fn apply(pool: &mut Pool, op: &Op) {
         Op::Put { name, bytes } => {
             let content = vec![*name; *bytes];
             let lose = pool.tag(&named(name)).ok().map(|tag| tag.size);
-            allowed(pool.put(&named(name), &mut &*content, &Put { lose, size_hint_bytes: None }));
+            allowed(pool.put(&named(name), &mut &*content, &PutOptions { lose, size_hint_bytes: None }));
         }
         Op::Defrag { steps } => {
             let owners = owners();
-            let mut defrag = Defrag::new(pool, &owners).unwrap();
+            let mut defrag = Defragmenter::new(pool, &owners).unwrap();
             for _ in 0..*steps {
                 defrag.step().unwrap();
             }

@@ -38,5 +38,5 @@ fn g2_a_superpage_is_held_whole_if_a_page_of_it_is_granted() {
     };
     let freed = Extent { pages: 3 * CHUNK_PAGES as u32, ..chunk(4) };
     let sorted = Coverage::of(&[normal(5 * CHUNK_PAGES + 7, 1)]).sort(&[freed]);
-    assert_eq!(sorted, Sorted { held: vec![chunk(5)], free: vec![chunk(4), chunk(6)] });
+    assert_eq!(sorted, SortedPages { held: vec![chunk(5)], free: vec![chunk(4), chunk(6)] });
 }

@@ -5,7 +5,7 @@ use crate::tests::format_page::{rows, table};
 
 #[test]
 fn a_slot_is_as_documented() {
-    let expected = rows!(Slot {
+    let expected = rows!(GrantSlot {
         crc,
         rights,
         serial,
@@ -27,7 +27,7 @@ fn a_slot_is_as_documented() {
 #[test]
 fn a_serial_that_nobody_counts_up_to_is_refused() {
     let decoded = |serial: u64| {
-        let mut slot = Slot::new_zeroed();
+        let mut slot = GrantSlot::new_zeroed();
         (slot.rights, slot.serial) = (1.into(), serial.into());
         decode_slot(&slot.seal(), 0, 100)
     };

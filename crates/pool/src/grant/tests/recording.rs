@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::slot::{Record, decode_slot};
+use super::super::slot::{GrantRecord, decode_slot};
 use super::*;
 use crate::layout::{GRANTS, SLOT};
 
@@ -68,10 +68,10 @@ fn t4_a_list_of_pieces_that_loops_is_refused() {
     assert_eq!(damage.iter().map(|damage| damage.at).collect::<Vec<_>>(), [GRANTS]);
 }
 
-fn record() -> Record {
+fn record() -> GrantRecord {
     let extents = (0..5).map(|number| page_at((2000 + number * 3) * PAGE)).collect();
     let (id, rights, process) = (GrantId(9), Rights::Read, ours().identity());
-    Record { id, rights, tag_generation: 4, process, extents }
+    GrantRecord { id, rights, tag_generation: 4, process, extents }
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_slot_holds_all_that_a_grant_is() {
     let whole = record();
     let decoded = decode_slot(&whole.encode(5 * PAGE), 0, 3000).expect("verifies").expect("in use");
     assert_eq!((decoded.overflow, decoded.extents), (5 * PAGE, 5));
-    assert_eq!(decoded.record, Record { extents: whole.extents[..3].to_vec(), ..whole });
+    assert_eq!(decoded.record, GrantRecord { extents: whole.extents[..3].to_vec(), ..whole });
     assert!(decode_slot(&[0; SLOT_BYTES], 0, 3000).expect("free").is_none());
     assert!(decode_slot(&record().encode(0), 0, 2000).is_err(), "pages outside the pool");
     assert_eq!(SLOT_BYTES as u64, SLOT);

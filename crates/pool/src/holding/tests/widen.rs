@@ -5,9 +5,9 @@ use ferrite_crash::{Crash, Report, explore};
 use super::*;
 use crate::layout::{CHUNK, LANES};
 use crate::tests::support::BOOT;
-use crate::tests::support::Call;
-use crate::tests::support::Deaf;
-use crate::tests::support::Verdict;
+use crate::tests::support::CheckVerdict;
+use crate::tests::support::DeafMemory;
+use crate::tests::support::MemoryCall;
 use crate::tests::support::nested;
 use crate::tests::support::options;
 use crate::tests::support::reopen;
@@ -33,11 +33,11 @@ fn content_at(held: &Holding, role: Role) -> u64 {
 fn run(
     model: Model,
     extents: u64,
-    ignores: impl Fn(Call) -> bool + Send + Sync + 'static,
+    ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static,
     widen: impl Fn(&Holding, [u64; 2]),
 ) -> Report {
     let memory = new_pool(model);
-    let pool = Arc::new(Pool::open(Deaf::new(&memory, ignores), BOOT).unwrap().0);
+    let pool = Arc::new(Pool::open(DeafMemory::new(&memory, ignores), BOOT).unwrap().0);
     spec("a", false).create(&pool).unwrap();
     let held = pool.hold("a").unwrap();
     // Turn by turn, so that none goes on where the last one of its part ended.
@@ -55,7 +55,7 @@ fn run(
 }
 
 /// The parts are as long as before or as wanted, both, with their content, and go on.
-fn judge(crash: &Crash<'_>, before: [u64; 2], wanted: [u64; 2]) -> Verdict {
+fn judge(crash: &Crash<'_>, before: [u64; 2], wanted: [u64; 2]) -> CheckVerdict {
     let (memory, pool) = reopen(crash)?;
     let pool = Arc::new(pool);
     let found = found(&pool)?;
@@ -75,7 +75,7 @@ fn judge(crash: &Crash<'_>, before: [u64; 2], wanted: [u64; 2]) -> Verdict {
 }
 
 /// Pages of the parts in a pool that holds together.
-fn found(pool: &Arc<Pool>) -> Verdict<[u64; 2]> {
+fn found(pool: &Arc<Pool>) -> CheckVerdict<[u64; 2]> {
     account(pool)?;
     let held = pool.hold("a").map_err(|error| error.to_string())?;
     for role in ROLES {
@@ -112,7 +112,7 @@ fn canary_a_widening_part_by_part_is_caught() {
 #[test]
 fn canary_a_widening_without_the_fence_of_its_commit_is_caught() {
     for model in Model::ALL {
-        let unsettled = |call| matches!(call, Call::Settle(span) if (LANES..CHUNK).contains(&span.at));
+        let unsettled = |call| matches!(call, MemoryCall::Settle(span) if (LANES..CHUNK).contains(&span.at));
         run(model, 1, unsettled, at_once).expect_failure();
     }
 }

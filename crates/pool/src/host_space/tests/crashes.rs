@@ -7,12 +7,12 @@ use ferrite_crash::{Report, explore};
 
 use super::*;
 use crate::layout::LANES;
-use crate::tests::support::{Call, Deaf, options, reopen};
+use crate::tests::support::{DeafMemory, MemoryCall, options, reopen};
 
 /// What the host drops reads as zeros at once, and a crash may still bring it back: whether it does to who has the space next.
-fn comes_back(model: Model, seed: u64, ignores: impl Fn(Call) -> bool + Send + Sync + 'static) -> bool {
+fn comes_back(model: Model, seed: u64, ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static) -> bool {
     let memory = new_pool(model);
-    let pool = Pool::open(Deaf::new(&memory, ignores), BOOT).expect("it opens").0;
+    let pool = Pool::open(DeafMemory::new(&memory, ignores), BOOT).expect("it opens").0;
     let old = make(&pool, "old", Zone::Super, CHUNK).expect("room");
     words(&old).for_each(|at| memory.store(at, b"old word", Scheme::Nt));
     memory.settle().expect("settled");
@@ -38,7 +38,8 @@ fn canary_a_chunk_that_is_free_before_the_host_has_dropped_it_is_caught() {
     let is_caught = |seed| {
         let is_next = AtomicBool::new(false);
         comes_back(Model::MAPPED, seed, move |call| {
-            is_next.swap(matches!(call, Call::Release(_)), Ordering::Relaxed) && matches!(call, Call::Settle(_))
+            is_next.swap(matches!(call, MemoryCall::Release(_)), Ordering::Relaxed)
+                && matches!(call, MemoryCall::Settle(_))
         })
     };
     assert!((0..16).any(is_caught));
@@ -47,7 +48,7 @@ fn canary_a_chunk_that_is_free_before_the_host_has_dropped_it_is_caught() {
 /// The owner is killed when the removal of a tag is visible and maybe not durable; power fails while its successor recovers,
 /// which has the host take what that frees. Before each call that orders or settles stores there is `meanwhile`, with what
 /// the tag has.
-fn kill_then_crash(model: Model, meanwhile: impl Fn(&LyingMemory, Span, Call) + Send + Sync + 'static) -> Report {
+fn kill_then_crash(model: Model, meanwhile: impl Fn(&LyingMemory, Span, MemoryCall) + Send + Sync + 'static) -> Report {
     let memory = new_pool(model);
     let pool = open(&memory);
     let tag = make(&pool, "a", Zone::Super, CHUNK).expect("room");
@@ -55,8 +56,8 @@ fn kill_then_crash(model: Model, meanwhile: impl Fn(&LyingMemory, Span, Call) + 
     pool.close().expect("closed");
     {
         let _killed = memory.as_thread(9);
-        let commits = |call| matches!(call, Call::Settle(span) if (LANES..CHUNK).contains(&span.at));
-        let deaf = Deaf::new(&memory, move |call| commits(call) && panic!("killed"));
+        let commits = |call| matches!(call, MemoryCall::Settle(span) if (LANES..CHUNK).contains(&span.at));
+        let deaf = DeafMemory::new(&memory, move |call| commits(call) && panic!("killed"));
         let pool = Pool::open(deaf, BOOT).expect("it opens").0;
         catch_unwind(AssertUnwindSafe(|| pool.remove_tag(&tag))).expect_err("killed");
         // The kernel that ends a thread drains its processor's buffers.
@@ -65,7 +66,7 @@ fn kill_then_crash(model: Model, meanwhile: impl Fn(&LyingMemory, Span, Call) + 
     let _successor = memory.as_thread(1);
     memory.forget_trace();
     let (same, span) = (memory.clone(), tag.extents[0].span());
-    let watched = Deaf::new(&memory, move |call| {
+    let watched = DeafMemory::new(&memory, move |call| {
         meanwhile(&same, span, call);
         false
     });

@@ -138,8 +138,8 @@ fn l4_l7_nothing_is_committed_or_retired_after_a_panic() {
         let lanes = recovered(&*memory);
         commit_all(&lanes, &*memory, &memory, &[(1, 0)]);
         let calls = AtomicU64::new(0);
-        let panicking = Deaf::new(&memory, move |call| match call {
-            Call::Settle(_) if calls.fetch_add(1, Ordering::Relaxed) == settles => panic!("planted"),
+        let panicking = DeafMemory::new(&memory, move |call| match call {
+            MemoryCall::Settle(_) if calls.fetch_add(1, Ordering::Relaxed) == settles => panic!("planted"),
             _ => false,
         });
         let commit =

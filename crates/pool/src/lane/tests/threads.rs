@@ -9,8 +9,8 @@ const SHARED: u64 = ONE;
 /// Two words of each thread, far from each other; both change in each of its transactions.
 const OWN: [[u64; 2]; 2] = [[ONE + 64, TWO], [ONE + 128, TWO + 64]];
 
-fn add(memory: &dyn Memory, words: &[u64]) -> Draft {
-    let mut draft = Draft::default();
+fn add(memory: &dyn Memory, words: &[u64]) -> RecordDraft {
+    let mut draft = RecordDraft::default();
     for at in words {
         write(&mut draft, *at, &(memory.load_word(*at) + 1).to_le_bytes());
     }
@@ -19,7 +19,7 @@ fn add(memory: &dyn Memory, words: &[u64]) -> Draft {
 
 /// What one thread does: transactions that conflict with the other's, under a lock held as L2 says, and some that do
 /// not. Its marks are its number and how many it has committed.
-fn work(lanes: &Lanes, memory: &dyn Memory, marks: &LyingMemory, (thread, lock): (usize, &Mutex<()>)) {
+fn work(lanes: &LaneSet, memory: &dyn Memory, marks: &LyingMemory, (thread, lock): (usize, &Mutex<()>)) {
     for step in 1..=6u64 {
         let held = (step % 3 != 0).then(|| lock.lock());
         let own = OWN[thread];
@@ -31,7 +31,7 @@ fn work(lanes: &Lanes, memory: &dyn Memory, marks: &LyingMemory, (thread, lock):
 }
 
 /// Each thread's words agree and hold what it was told; the shared word counts the transactions that changed it.
-fn judge(memory: &dyn Memory, marks: &[u64]) -> Verdict {
+fn judge(memory: &dyn Memory, marks: &[u64]) -> CheckVerdict {
     let mut conflicting = 0;
     for (thread, [first, second]) in OWN.into_iter().enumerate() {
         let told = marks.iter().filter(|mark| **mark >> 32 == thread as u64).map(|mark| mark & 0xffff_ffff).max();
@@ -45,9 +45,9 @@ fn judge(memory: &dyn Memory, marks: &[u64]) -> Verdict {
     if shared == conflicting { Ok(()) } else { Err(format!("L2: {shared} shared where {conflicting} were committed")) }
 }
 
-fn run(seed: u64, model: Model, ignores: impl Fn(Call) -> bool + Send + Sync + 'static) -> Report {
+fn run(seed: u64, model: Model, ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static) -> Report {
     let memory = formatted(model);
-    let deaf = Deaf::new(&memory, ignores);
+    let deaf = DeafMemory::new(&memory, ignores);
     let lanes = recovered(&*memory);
     if seed.is_multiple_of(2) {
         fill(&lanes, &memory, (LANE - 300) as usize);
@@ -73,7 +73,7 @@ fn run(seed: u64, model: Model, ignores: impl Fn(Call) -> bool + Send + Sync + '
 }
 
 /// Fills lane 0 up to `used` bytes, so that it wraps while the other thread commits.
-fn fill(lanes: &Lanes, memory: &LyingMemory, used: usize) {
+fn fill(lanes: &LaneSet, memory: &LyingMemory, used: usize) {
     for bytes in [30 << 10, 30 << 10, used - (60 << 10) - 3 * 64] {
         lanes.commit_from(0, memory, bulk(bytes / 8 * 8)).unwrap();
     }
@@ -94,7 +94,7 @@ fn l2_l4_crash_seeded_two_threads_that_commit_at_once() {
 
 #[test]
 fn canary_a_thread_that_does_not_fence_is_caught() {
-    let unfenced = |call| matches!(call, Call::Settle(span) if (LANES..LANES + LANE).contains(&span.at));
+    let unfenced = |call| matches!(call, MemoryCall::Settle(span) if (LANES..LANES + LANE).contains(&span.at));
     let caught = |model| (1..20).any(|seed| run(seed, model, unfenced).failure.is_some());
     assert!(Model::ALL.into_iter().all(caught));
 }

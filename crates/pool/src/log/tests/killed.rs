@@ -42,7 +42,7 @@ fn w5_crash_after_a_kill_keeps_a_record_that_was_in_the_cache() {
             log.stage(log.end(), log.session(), &payload(1), Scheme::Writeback);
         }
         let _successor = memory.as_thread(1);
-        let found = Log::open_within(Arc::clone(&log.holding)).unwrap();
+        let found = TagLog::open_within(Arc::clone(&log.holding)).unwrap();
         assert_eq!(numbers(&found).unwrap(), [0, 1]);
         memory.forget_trace();
         memory.mark(1);
@@ -62,10 +62,10 @@ fn w5_crash_after_a_kill_keeps_a_record_that_was_in_the_cache() {
 fn w4_a_kill_beside_the_owner_leaves_no_record_that_comes_back() {
     let memory = new_pool(Model::MAPPED);
     let pool = Arc::new(open_pool(&memory));
-    drop(Log::create(Arc::clone(&pool), "log", CAPACITY).unwrap());
-    let held = || Log::open_within(Arc::new(pool.hold("log").unwrap())).unwrap();
+    drop(TagLog::create(Arc::clone(&pool), "log", CAPACITY).unwrap());
+    let held = || TagLog::open_within(Arc::new(pool.hold("log").unwrap())).unwrap();
     let killed = held();
-    let behind = Position(killed.end().0 + Log::lines_for(payload(0).len()));
+    let behind = LogPosition(killed.end().0 + TagLog::lines_for(payload(0).len()));
     killed.stage(behind, killed.session(), &payload(1), Scheme::Nt);
     drop(killed);
     let log = held();

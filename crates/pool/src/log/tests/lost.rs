@@ -3,11 +3,11 @@
 use super::*;
 use crate::checked_record::ALIGN;
 
-type Opening = fn(&Arc<LyingMemory>) -> Arc<Log>;
+type Opening = fn(&Arc<LyingMemory>) -> Arc<TagLog>;
 
 /// Whether what is appended to the log in `memory`, which `open` opens, is alone where it ends, and alone when all before it
 /// is cut off.
-fn goes_on_alone(memory: &Arc<LyingMemory>, open: Opening) -> Verdict {
+fn goes_on_alone(memory: &Arc<LyingMemory>, open: Opening) -> CheckVerdict {
     let log = open(memory);
     let found = numbers(&log)?;
     // The same bytes again: only the session tells the new record from the lost one.
@@ -35,7 +35,7 @@ fn first_is_lost(open: Opening) -> (Report, u64) {
     log.append_many(&payloads.each_ref().map(Vec::as_slice)).unwrap();
     let mut lost_first = 0;
     let report = explore(&memory, &options(4, 3000), |crash| {
-        let (first, second) = (0, Ring::lines_for(SESSION + payload(0).len()));
+        let (first, second) = (0, LogRing::lines_for(SESSION + payload(0).len()));
         let [has_first, has_second] = [first, second].map(|at| log.ring.record(&crash.memory(), at, 8).is_some());
         if has_second && !has_first {
             lost_first += 1;
@@ -64,15 +64,15 @@ fn canary_a_log_that_is_opened_and_not_wiped_is_caught() {
 
 /// One thread wipes what stands behind a lost record; another one, whose fences settle nothing of that, appends in its place
 /// and cuts all off.
-fn wiped_beside(ignores: impl Fn(Call) -> bool + Send + Sync + 'static) -> Report {
+fn wiped_beside(ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static) -> Report {
     let memory = new_pool(Model::MAPPED);
     let log = create(&memory);
     let at = log.append_many(&[&payload(2), &payload(0)]).unwrap();
     memory.store_word(log.ring.place(at[0].number()) + 24, 0);
     memory.persist(Span::new(0, memory.size())).unwrap();
     drop(log);
-    let pool = Pool::open(Deaf::new(&memory, ignores), BOOT).unwrap().0;
-    let log = Log::open(Arc::new(pool), "log").unwrap();
+    let pool = Pool::open(DeafMemory::new(&memory, ignores), BOOT).unwrap().0;
+    let log = TagLog::open(Arc::new(pool), "log").unwrap();
     memory.forget_trace();
     let _other = memory.as_thread(2);
     log.append(&payload(2)).unwrap();
@@ -92,7 +92,7 @@ fn w4_crash_what_was_wiped_stays_so_when_another_thread_goes_on() {
 
 #[test]
 fn canary_a_wipe_that_is_not_settled_is_caught() {
-    let wipe = |call| matches!(call, Call::Settle(span) if span.at >= 2 * CHUNK && span.len == ALIGN as u64);
+    let wipe = |call| matches!(call, MemoryCall::Settle(span) if span.at >= 2 * CHUNK && span.len == ALIGN as u64);
     let found = wiped_beside(wipe).expect_failure().error.clone();
     assert!(found.starts_with("W4"), "{found}");
 }
@@ -107,9 +107,9 @@ fn w4_what_is_stranded_behind_a_hole_is_told_and_left_behind() {
     memory.store_word(log.ring.place(at[1].number()) + 24, 0);
     drop(log);
     let log = open_as_it_lies(&memory);
-    let left = Stranded { position: at[2], payload: payload(2), is_old: false };
+    let left = StrandedRecord { position: at[2], payload: payload(2), is_old: false };
     assert_eq!(log.view().stranded().collect::<Vec<_>>(), [left]);
-    assert_eq!(log.view().behind(at[2], payload(2).len()).number(), at[2].number() + Ring::lines_for(SESSION + 108));
+    assert_eq!(log.view().behind(at[2], payload(2).len()).number(), at[2].number() + LogRing::lines_for(SESSION + 108));
     let lap = log.next_lap();
     log.restart_at(lap).unwrap();
     assert_eq!((log.view().stranded().next(), log.head(), log.end()), (None, lap, lap));
@@ -126,7 +126,7 @@ fn w4_what_is_of_an_older_session_says_nothing_and_can_be_wiped() {
     memory.store_word(log.ring.place(at[0].number()) + 24, 1);
     drop(log);
     let log = open_as_it_lies(&memory);
-    let stranded = |log: &Log| log.view().stranded().map(|it| (it.position, it.is_old)).collect::<Vec<_>>();
+    let stranded = |log: &TagLog| log.view().stranded().map(|it| (it.position, it.is_old)).collect::<Vec<_>>();
     assert_eq!(stranded(&log), [(at[1], false), (at[2], false)]);
     log.append(&payload(0)).unwrap();
     drop(log);

@@ -3,7 +3,7 @@
 use ferrite_crash::{LyingMemory, Model};
 
 use super::*;
-use crate::checked_record::Draft;
+use crate::checked_record::RecordDraft;
 use crate::checked_word::salt;
 use crate::layout::{LANES, RETIRED, TAGS, kind_at};
 use crate::redo::Redo;
@@ -142,7 +142,7 @@ fn y1_hostile_records_are_refused_whole() {
         [2 << 56 | (POOL_BYTES / 8 * 8), 1],
     ];
     for words in operations {
-        let mut draft = Draft::default();
+        let mut draft = RecordDraft::default();
         for word in [2 << 56 | 0x3000, 1].into_iter().chain(words) {
             draft.push(&word.to_le_bytes());
         }

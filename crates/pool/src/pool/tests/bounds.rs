@@ -5,8 +5,8 @@ use ferrite_crash::{LyingMemory, Model};
 
 use super::*;
 use crate::bounds::{GENERATION_BOUND, SEQUENCE_BOUND, SERIAL_BOUND};
-use crate::check::{self, Owners};
-use crate::checked_record::Draft;
+use crate::check::{self, TagOwners};
+use crate::checked_record::RecordDraft;
 use crate::checked_word::{NUMBER_MAX, salt, seal};
 use crate::layout::{LANES, RETIRED, SUPERBLOCKS};
 use crate::superblock::Superblock;
@@ -26,7 +26,7 @@ fn refused(memory: LyingMemory) -> String {
     let before = memory.snapshot();
     let memory: Arc<LyingMemory> = Arc::new(memory);
     let said = Pool::open(memory.clone(), BOOT).expect_err("it was opened").to_string();
-    let report = check::check(&(memory.clone() as Arc<dyn Memory>), &Owners::default(), &mut |_| ());
+    let report = check::check(&(memory.clone() as Arc<dyn Memory>), &TagOwners::default(), &mut |_| ());
     let found = report.findings.iter().any(|finding| finding.what.contains("which no pool counts up to"));
     assert!(!report.is_sound() && found, "{report:?}");
     assert!(memory.snapshot() == before, "a refused pool was written to");
@@ -37,7 +37,7 @@ fn refused(memory: LyingMemory) -> String {
 /// A record of a transaction that changes nothing, with this sequence.
 fn with_record(sequence: u64) -> LyingMemory {
     let memory = pool();
-    let mut draft = Draft::default();
+    let mut draft = RecordDraft::default();
     [1 << 56 | 0x3000_u64, 8, 0].iter().for_each(|word| draft.push(&word.to_le_bytes()));
     memory.store(LANES, &draft.seal(salt(&crate::tests::support::format().uuid), sequence), Scheme::Nt);
     memory.fence();

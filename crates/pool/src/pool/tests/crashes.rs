@@ -4,7 +4,7 @@ use ferrite_crash::{Crash, LyingMemory, Model, Report, explore};
 
 use super::*;
 use crate::layout::{LANES, RETIRED};
-use crate::tests::support::{Call, Deaf, account, nested, new_pool, open, options, reopen, rounds};
+use crate::tests::support::{DeafMemory, MemoryCall, account, nested, new_pool, open, options, reopen, rounds};
 
 type Step = Box<dyn Fn(&Pool) -> Result<()>>;
 
@@ -12,12 +12,12 @@ fn step<T>(step: impl Fn(&Pool) -> Result<T> + 'static) -> Step {
     Box::new(move |pool| step(pool).map(|_| ()))
 }
 
-fn pages_need(count: u64) -> Vec<Need> {
+fn pages_need(count: u64) -> Vec<SpaceNeed> {
     vec![need(Zone::Normal, count * PAGE)]
 }
 
 /// `count` extents of a page each.
-fn scattered(count: usize) -> Vec<Need> {
+fn scattered(count: usize) -> Vec<SpaceNeed> {
     vec![need(Zone::Normal, PAGE); count]
 }
 
@@ -98,10 +98,10 @@ struct Run {
 fn run(
     model: Model,
     (before, steps): (Vec<Step>, Vec<Step>),
-    ignores: impl Fn(Call) -> bool + Send + Sync + 'static,
+    ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static,
 ) -> Run {
     let memory = new_pool(model);
-    let pool = Pool::open(Deaf::new(&memory, ignores), crate::tests::support::BOOT).unwrap().0;
+    let pool = Pool::open(DeafMemory::new(&memory, ignores), crate::tests::support::BOOT).unwrap().0;
     before.iter().for_each(|step| step(&pool).unwrap());
     memory.forget_trace();
     let mut shots = vec![shot(&pool)];
@@ -115,7 +115,7 @@ fn run(
 
 impl Run {
     /// Every step is whole or absent, and all space accounted for; also after a crash within recovery.
-    fn check(&self, crash: &Crash<'_>) -> Verdict {
+    fn check(&self, crash: &Crash<'_>) -> CheckVerdict {
         let done = crash.last_mark().unwrap_or(0) as usize;
         let (memory, pool) = reopen(crash)?;
         let found = Self::judge(&pool, &self.shots[done..self.shots.len().min(done + 2)])?;
@@ -125,7 +125,7 @@ impl Run {
         Self::goes_on(&pool)
     }
 
-    fn judge(pool: &Pool, allowed: &[Shot]) -> Verdict<Shot> {
+    fn judge(pool: &Pool, allowed: &[Shot]) -> CheckVerdict<Shot> {
         let found = shot(pool);
         if !allowed.contains(&found) {
             return Err(format!("T1: neither old nor new: {found:?}"));
@@ -136,7 +136,7 @@ impl Run {
     }
 
     /// T3, and that the pool can be used: a tag made now is newer than every other, and spoils none.
-    fn goes_on(pool: &Pool) -> Verdict {
+    fn goes_on(pool: &Pool) -> CheckVerdict {
         let newest = pool.tags().iter().map(|tag| tag.generation).max().unwrap_or(0);
         let tag = match create(pool, "after", &pages_need(5)) {
             Err(Error::Full { .. }) => return Ok(()),
@@ -225,8 +225,8 @@ fn t6_every_way_in_which_a_line_is_torn_while_a_full_pool_is_given_space() {
 }
 
 /// Settles whose last store satisfied `at` are not made.
-fn unsettled(at: impl Fn(u64) -> bool + Send + Sync + 'static) -> impl Fn(Call) -> bool + Send + Sync + 'static {
-    move |call| matches!(call, Call::Settle(span) if at(span.at))
+fn unsettled(at: impl Fn(u64) -> bool + Send + Sync + 'static) -> impl Fn(MemoryCall) -> bool + Send + Sync + 'static {
+    move |call| matches!(call, MemoryCall::Settle(span) if at(span.at))
 }
 
 #[test]
@@ -253,14 +253,15 @@ fn canary_a_list_that_is_named_before_it_is_durable_in_what_is_given_up_is_caugh
 
 #[test]
 fn canary_a_list_over_which_a_record_is_replayed_is_caught() {
-    let retired = |call| matches!(call, Call::Flush(span) | Call::Settle(span) if RETIRED.contains(&span.at));
+    let retired =
+        |call| matches!(call, MemoryCall::Flush(span) | MemoryCall::Settle(span) if RETIRED.contains(&span.at));
     run(Model::MAPPED, giving(), retired).explore(100).expect_failure();
 }
 
 /// Lane L6: a page that transactions wrote is freed and given to another tag; no old record is replayed into it.
-fn reused(model: Model, ignores: impl Fn(Call) -> bool + Send + Sync + 'static) -> Report {
+fn reused(model: Model, ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static) -> Report {
     let memory = new_pool(model);
-    let pool = Pool::open(Deaf::new(&memory, ignores), crate::tests::support::BOOT).unwrap().0;
+    let pool = Pool::open(DeafMemory::new(&memory, ignores), crate::tests::support::BOOT).unwrap().0;
     let first = create(&pool, "first", &pages_need(1)).unwrap();
     let at = first.extents[0].span().at;
     let mut transaction = pool.transaction();
@@ -285,8 +286,11 @@ fn l6_crash_replays_nothing_into_space_that_is_used_again() {
 
 #[test]
 fn canary_space_given_back_before_its_records_are_retired_is_caught() {
-    reused(Model::MAPPED, |call| matches!(call, Call::Flush(span) | Call::Settle(span) if RETIRED.contains(&span.at)))
-        .expect_failure();
+    reused(
+        Model::MAPPED,
+        |call| matches!(call, MemoryCall::Flush(span) | MemoryCall::Settle(span) if RETIRED.contains(&span.at)),
+    )
+    .expect_failure();
 }
 
 /// A pool that was opened and closed in order says so, and is as it was.

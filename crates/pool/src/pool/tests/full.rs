@@ -133,7 +133,7 @@ fn t6_a_tag_of_very_many_extents_gives_space_to_a_full_pool() {
     Pool::create(&*memory, &format()).unwrap();
     let pool = open(&memory);
     let mut needs = vec![need(Zone::Normal, PAGE); 2100];
-    needs.push(Need { role: Role::MAP, zone: Zone::Super, bytes: 2 * CHUNK });
+    needs.push(SpaceNeed { role: Role::MAP, zone: Zone::Super, bytes: 2 * CHUNK });
     create(&pool, "wide", &needs).unwrap();
     create(&pool, "rest", &[need(Zone::Normal, pool.usage().free_bytes)]).unwrap();
     for free in [512, 1024] {

@@ -9,7 +9,7 @@ use super::*;
 use crate::layout::POOL_BYTES_MIN;
 use crate::tests::support::{account, format, open};
 use crate::tie::Generation;
-use crate::{Log, Member, MemberKind, Put, VERSION};
+use crate::{MemberKind, PoolMember, PutOptions, TagLog, VERSION};
 
 fn path(version: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../testdata/pool-v{version}.lines"))
@@ -52,12 +52,12 @@ fn make() -> Vec<u8> {
     remove(&pool, "tag 3").unwrap();
     pool.close().unwrap();
     let pool = Arc::new(open(&memory));
-    pool.put("value", &mut &b"the content of a value"[..], &Put::default()).unwrap();
+    pool.put("value", &mut &b"the content of a value"[..], &PutOptions::default()).unwrap();
     let label = "golden disk".into();
     let (generation, previous) = (Generation::first(3), None);
-    let member = Member { uuid: [7; 16], kind: MemberKind::Disk, generation, previous, size: 1 << 30, label };
+    let member = PoolMember { uuid: [7; 16], kind: MemberKind::Disk, generation, previous, size: 1 << 30, label };
     pool.add_member(&member).unwrap();
-    let log = Log::create(pool.clone(), "log", PAGE).unwrap();
+    let log = TagLog::create(pool.clone(), "log", PAGE).unwrap();
     let at = log.append_many(&[b"first", b"second", b"third"]).unwrap();
     log.cut(at[1]).unwrap();
     change(&pool, "tag 1", &[need(Zone::Normal, PAGE)]).unwrap();
@@ -97,7 +97,7 @@ fn opens(version: u32) {
     pool.get("value", &mut value).unwrap();
     assert_eq!(value, b"the content of a value");
     assert_eq!(pool.members().unwrap()[0].label, "golden disk");
-    let log = Log::open(Arc::new(pool), "log").unwrap();
+    let log = TagLog::open(Arc::new(pool), "log").unwrap();
     let records: Vec<Vec<u8>> = log.records().map(|record| record.unwrap().1).collect();
     assert_eq!(records, [&b"second"[..], b"third"]);
 }

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use ferrite_crash::{LyingMemory, Model, Report, explore};
 
 use super::*;
-use crate::check::Owners;
+use crate::check::TagOwners;
 use crate::defrag::defrag;
 use crate::layout::LANES;
-use crate::tag_value::Put;
-use crate::tests::support::{BOOT, Call, Deaf, account, format, open, options, reopen};
+use crate::tag_value::PutOptions;
+use crate::tests::support::{BOOT, DeafMemory, MemoryCall, account, format, open, options, reopen};
 
 /// Extents of the tag: each costs 16 bytes to be freed.
 const EXTENTS: usize = 2760;
@@ -18,7 +18,7 @@ const LISTS: u64 = 30;
 /// Of a change.
 const PIECES: usize = 230;
 
-fn kept(pool: &Pool, name: &str, keep: &[Extent], add: &[Need]) -> Arc<Tag> {
+fn kept(pool: &Pool, name: &str, keep: &[Extent], add: &[SpaceNeed]) -> Arc<Tag> {
     let tag = pool.tag(name).unwrap();
     pool.change_tag(&tag, &TagChange { size: 1, attributes: [3; 64], add, keep }, |_| Ok(())).unwrap()
 }
@@ -59,12 +59,12 @@ fn is_one_of_the_parts(pool: &Pool, whole: &Tag) -> bool {
 }
 
 /// Every crash of the removal of such a tag by a pool that does not make the calls that `ignores` picks.
-fn explore_removal(model: Model, ignores: impl Fn(Call) -> bool + Send + Sync + 'static) -> Report {
+fn explore_removal(model: Model, ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static) -> Report {
     let (memory, pool) = with_a_wide_tag(model);
     let wide = pool.tag("wide").unwrap();
     pool.retire().unwrap();
     drop(pool);
-    let pool = Pool::open(Deaf::new(&memory, ignores), BOOT).unwrap().0;
+    let pool = Pool::open(DeafMemory::new(&memory, ignores), BOOT).unwrap().0;
     memory.forget_trace();
     remove(&pool, "wide").unwrap();
     memory.mark(1);
@@ -106,7 +106,7 @@ fn t7_crash_a_tag_of_very_many_extents_is_removed() {
 #[test]
 fn canary_a_part_of_a_removal_without_the_fence_of_its_commit_is_caught() {
     for model in Model::ALL {
-        let commit = |call| matches!(call, Call::Settle(span) if (LANES..CHUNK).contains(&span.at));
+        let commit = |call| matches!(call, MemoryCall::Settle(span) if (LANES..CHUNK).contains(&span.at));
         explore_removal(model, commit).expect_failure();
     }
 }
@@ -116,9 +116,9 @@ fn a_value_in_too_many_pieces_is_told_what_helps() {
     let (_memory, mut pool) = scattered(Model::MAPPED);
     let before = (pool.usage(), shot(&pool));
     let bytes = vec![7; EXTENTS / 2 * PAGE as usize];
-    let error = pool.put("value", &mut &bytes[..], &Put::default()).unwrap_err();
+    let error = pool.put("value", &mut &bytes[..], &PutOptions::default()).unwrap_err();
     assert!(matches!(error, Error::Limit(_)) && error.to_string().contains("`ferrite pool defrag`"), "{error}");
     assert_eq!((pool.usage(), shot(&pool)), before);
-    defrag(&mut pool, &Owners::default(), &mut |_| true).unwrap();
-    pool.put("value", &mut &bytes[..], &Put::default()).unwrap();
+    defrag(&mut pool, &TagOwners::default(), &mut |_| true).unwrap();
+    pool.put("value", &mut &bytes[..], &PutOptions::default()).unwrap();
 }

@@ -1,14 +1,14 @@
 //! docs/format.md against the code, as far as no one module can say it.
 
 use super::*;
-use crate::checked_record::{Draft, HEADER, Record};
+use crate::checked_record::{CheckedRecord, HEADER, RecordDraft};
 use crate::layout::{
     GRANT_SLOTS, GRANTS, LANE, LANE_COUNT, LANES, MEMBER_SLOTS, MEMBERS, REGION_CHUNKS, RETIRED, SLOT, SUPERBLOCKS,
     TAGS, bitmap_at, kind_at,
 };
-use crate::tests::format_page::{Row, table};
+use crate::tests::format_page::{FieldRow, table};
 
-fn row(at: u64, bytes: u64, field: &str) -> Row {
+fn row(at: u64, bytes: u64, field: &str) -> FieldRow {
     (at, bytes, field.into())
 }
 
@@ -35,13 +35,13 @@ fn the_places_are_as_documented() {
 /// The fields of a sealed record lie where the page says.
 #[test]
 fn a_record_is_as_documented() {
-    let mut draft = Draft::default();
+    let mut draft = RecordDraft::default();
     draft.push(&[0xab; 20]);
     let bytes = draft.seal(5, 0x0102_0304_0506_0708);
     let rows = table("### Record");
     let names: Vec<&str> = rows.iter().map(|row| row.2.as_str()).collect();
     assert_eq!(names, ["crc", "len", "sequence", "payload"]);
-    let number = |(at, len, _): &Row| {
+    let number = |(at, len, _): &FieldRow| {
         bytes[*at as usize..][..*len as usize].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
     };
     assert_eq!((number(&rows[1]), number(&rows[2])), (20, 0x0102_0304_0506_0708));
@@ -66,7 +66,7 @@ fn operations_are_as_documented() {
     loop {
         let mut bytes = vec![0; 4096];
         memory.load(at, &mut bytes);
-        let Some(record) = Record::parse(salt, &bytes) else { break };
+        let Some(record) = CheckedRecord::parse(salt, &bytes) else { break };
         at += record.footprint() as u64;
         let mut rest = &record.payload[..];
         while !rest.is_empty() {

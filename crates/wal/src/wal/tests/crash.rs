@@ -116,7 +116,7 @@ fn wd1_crash_in_a_truncation_leaves_all_or_forgets_all_of_it() {
     for model in Model::ALL {
         let (memory, folder) = (new_pool(model), LyingFolder::default());
         let wal = create(&memory, &folder);
-        let at: Vec<Position> = (0..30).map(|number| wal.append(&payload(number), Strict).unwrap()).collect();
+        let at: Vec<LogPosition> = (0..30).map(|number| wal.append(&payload(number), Strict).unwrap()).collect();
         wal.drain().unwrap();
         wal.append(&payload(30), Strict).unwrap();
         memory.forget_trace();

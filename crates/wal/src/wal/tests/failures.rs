@@ -70,11 +70,11 @@ fn records_in_a_damaged_or_missing_file_are_told_by_name_and_the_others_stay_rea
     let told = wal.records().last().unwrap().unwrap_err().to_string();
     assert_eq!(told.split(':').next(), Some("segment 0 of log \"log\" is damaged at byte 0x1040"), "{told}");
     assert_eq!(
-        wal.records_from(Position::from_number(second)).filter(Result::is_ok).count(),
-        wal.records_from(Position::from_number(second)).count()
+        wal.records_from(LogPosition::from_number(second)).filter(Result::is_ok).count(),
+        wal.records_from(LogPosition::from_number(second)).count()
     );
     folder.damage(second, 20);
-    let told = wal.records_from(Position::from_number(second)).last().unwrap().unwrap_err().to_string();
+    let told = wal.records_from(LogPosition::from_number(second)).last().unwrap().unwrap_err().to_string();
     assert!(told.starts_with(&format!("segment {second} is not one of log \"log\" (its header is damaged)")), "{told}");
     drop(wal);
     folder.clone().remove(first).unwrap();
@@ -157,7 +157,7 @@ fn a_slow_folder_holds_back_only_who_finds_the_ring_full() {
             let mut next = 1;
             let fits = |number| {
                 let Standing { head, end, .. } = wal.standing();
-                end.number() - head.number() + Log::lines_for(payload(number).len()) <= CAPACITY / 64
+                end.number() - head.number() + TagLog::lines_for(payload(number).len()) <= CAPACITY / 64
             };
             while fits(next) {
                 append(next).unwrap();

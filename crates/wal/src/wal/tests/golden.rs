@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use ferrite_pool::layout::PAGE;
-use ferrite_pool::{Need, NewTag, Role, Stream, Zone, seal};
+use ferrite_pool::{NewTag, Role, SpaceNeed, Stream, Zone, seal};
 
 use super::*;
 use crate::segment::Folder;
@@ -62,7 +62,8 @@ fn decode(text: &str) -> Parts {
 fn make() -> Parts {
     let (memory, folder) = (new_pool(Model::MAPPED), LyingFolder::default());
     let wal = create(&memory, &folder);
-    let at: Vec<Position> = (0..60).map(|number| wal.append(&payload(number), Durability::Strict).unwrap()).collect();
+    let at: Vec<LogPosition> =
+        (0..60).map(|number| wal.append(&payload(number), Durability::Strict).unwrap()).collect();
     wal.drain().unwrap();
     (60..70).for_each(|number| _ = wal.append(&payload(number), Durability::Strict).unwrap());
     wal.truncate(at[2]).unwrap();
@@ -81,7 +82,7 @@ fn make() -> Parts {
 /// By docs/format.md: a marked database with 100 bytes in its write-ahead log and an empty journal.
 fn make_database(memory: &Arc<LyingMemory>) {
     let pool = open_pool(memory).unwrap();
-    let need = |role, bytes| Need { role, zone: Zone::Normal, bytes };
+    let need = |role, bytes| SpaceNeed { role, zone: Zone::Normal, bytes };
     let needs = [need(Role::MAP, PAGE), need(Role(2), 2 * PAGE), need(Role(3), PAGE)];
     let mut attributes = [0; 64];
     attributes[..8].copy_from_slice(&0x801_u64.to_le_bytes());

@@ -41,7 +41,7 @@ fn config() -> Config {
 /// What should be there.
 #[derive(Default)]
 struct Reference {
-    records: Vec<(Position, Vec<u8>)>,
+    records: Vec<(LogPosition, Vec<u8>)>,
     /// How many of them are durable for certain.
     durable: usize,
 }

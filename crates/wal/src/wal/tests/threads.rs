@@ -102,7 +102,7 @@ fn readers_beside_truncations_meet_no_error() {
     memory.keep_trace(false);
     let wal = create(&memory, &folder);
     let count = rounds(1000);
-    let at: Vec<Position> = (0..count).map(|it| wal.append(&payload(it), Durability::Strict).unwrap()).collect();
+    let at: Vec<LogPosition> = (0..count).map(|it| wal.append(&payload(it), Durability::Strict).unwrap()).collect();
     std::thread::scope(|scope| {
         let truncating = scope.spawn(|| at.iter().for_each(|position| wal.truncate(*position).unwrap()));
         while !truncating.is_finished() {
