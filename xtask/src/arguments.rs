@@ -13,6 +13,7 @@ The project's commands. Each exits 0 when all went well, 1 when not, 2 when it w
   cargo xtask test --quick    The part of three minutes, once built: format, lint, house rules, unit tests.
   cargo xtask tidy            The house rules alone: who may name whom, names, sizes, unsafe code, and that the pages
                               in docs/ point at what exists. Known exceptions stand in xtask/ratchet.txt with reasons.
+  cargo xtask prose [PATH]    Lists the lines of comments and pages below PATH that slow a reader down, with a hint each.
   cargo xtask ledger          Adds to testdata/ledger and testdata/freeze what is new: names of tests, invariants and
                               explorations (of the last `cargo xtask test`), JSON keys, golden images, symbols. Fails if
                               one of the old names is gone without a reason in testdata/ledger/gone.
@@ -46,6 +47,8 @@ pub enum Ask {
     },
     /// The house rules.
     Tidy,
+    /// Lines that slow a reader down, below a folder.
+    Prose(String),
     /// The ledger and what is frozen, to be written again.
     Ledger,
     /// Crash tests; a soak has rounds.
@@ -68,6 +71,8 @@ pub fn parse(words: &[String], new_seed: u64) -> Result<Ask, String> {
         ["test"] => Ok(Ask::Test { quick: false }),
         ["test", "--quick"] => Ok(Ask::Test { quick: true }),
         ["tidy"] => Ok(Ask::Tidy),
+        ["prose"] => Ok(Ask::Prose(String::new())),
+        ["prose", folder] => Ok(Ask::Prose((*folder).to_owned())),
         ["ledger"] => Ok(Ask::Ledger),
         ["crash", rest @ ..] => match runs(rest)? {
             Runs { seed: None, .. } => Err("crash: which seed? --seed N".into()),
@@ -82,7 +87,9 @@ pub fn parse(words: &[String], new_seed: u64) -> Result<Ask, String> {
             Ok(Ask::Figures(names.iter().map(|name| (*name).to_owned()).collect()))
         }
         ["figures"] => Err("figures: of which experiments?".into()),
-        ["test" | "tidy" | "ledger", rest @ ..] => Err(format!("`{}` is not understood here", rest.join(" "))),
+        ["test" | "tidy" | "prose" | "ledger", rest @ ..] => {
+            Err(format!("`{}` is not understood here", rest.join(" ")))
+        }
         [command, ..] => Err(format!("there is no command `{command}`")),
     }
 }

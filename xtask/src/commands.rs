@@ -9,11 +9,6 @@ use crate::kernel;
 use crate::programs;
 use crate::project::Project;
 use crate::runs::Runs;
-use crate::source::Source;
-use crate::tidy;
-use crate::tidy::freeze::{self, LIBRARIES, lost};
-use crate::tidy::ledger::{self, NameKind, Reasons, missing, names_of, text_of};
-use crate::tree::Tree;
 
 /// The time the whole gate may take.
 const GATE: Allowance = Allowance { total: minutes(90), silence: minutes(15) };
@@ -121,93 +116,6 @@ impl Project {
         gate.command("format", self.cargo().args(["fmt", "--all", "--check"]));
         gate.command("lint", self.cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]));
         gate.step("tidy", || self.tidy());
-    }
-
-    /// The house rules.
-    ///
-    /// # Errors
-    /// The findings, a line each.
-    pub fn tidy(&self) -> Result<String, String> {
-        let tree = self.tree()?;
-        let mut findings = tidy::check(&tree);
-        let golden = freeze::golden(self.root()).map_err(|error| format!("testdata: {error}"))?;
-        for line in lost(tree.text(freeze::GOLDEN).unwrap_or_default(), &golden) {
-            let what =
-                format!("{line}: this golden image changed or went, so older pools and traces are not tried any more");
-            findings.push(tidy::Finding::new(freeze::GOLDEN, 1, what));
-        }
-        if findings.is_empty() {
-            return Ok(format!("{} files keep the house rules", tree.files.len()));
-        }
-        let lines: Vec<String> = findings.iter().map(ToString::to_string).collect();
-        Err(format!("{}\n{} findings", lines.join("\n"), findings.len()))
-    }
-
-    fn tree(&self) -> Result<Tree, String> {
-        Tree::read(self.root()).map_err(|error| format!("{}: {error}", self.root().display()))
-    }
-
-    /// The file to which the crash explorations of a run of the gate append their counts.
-    fn explored(&self) -> PathBuf {
-        self.target().join("explorations.txt")
-    }
-
-    /// Compares what the tests of this run explored with the ledger.
-    fn explorations(&self) -> Result<String, String> {
-        let tree = self.tree()?;
-        let lines = std::fs::read_to_string(self.explored()).map_err(|error| format!("explorations: {error}"))?;
-        let now = ledger::explorations(&lines);
-        let kept = names_of(tree.text(&NameKind::Exploration.path()).unwrap_or_default());
-        let mut findings = Vec::new();
-        let lost = missing(NameKind::Exploration, &kept, &now, &Reasons::of(&tree, &mut findings));
-        let sum = |at: usize| now.values().map(|counts| counts[at]).sum::<u64>();
-        let counts =
-            format!("{} explorations, {} crash points, {} images, {} planted bugs", sum(0), sum(1), sum(2), sum(3));
-        if lost.is_empty() { Ok(counts) } else { Err(format!("{}\n{counts}, {} too few", lost.join("\n"), lost.len())) }
-    }
-
-    /// Compares the symbols of the libraries that were built with the frozen ones.
-    fn symbols(&self) -> Result<String, String> {
-        let tree = self.tree()?;
-        let mut wrong = Vec::new();
-        for (library, frozen) in LIBRARIES {
-            let (then, now) = (tree.text(frozen).unwrap_or_default(), freeze::symbols(&self.target().join(library))?);
-            wrong.extend(lost(then, &now).iter().map(|line| format!("{library}: `{line}` went")));
-            wrong.extend(lost(&now, then).iter().map(|line| format!("{library}: `{line}` is new")));
-        }
-        if wrong.is_empty() { Ok("as frozen".into()) } else { Err(wrong.join("\n")) }
-    }
-
-    /// Writes the ledger and the frozen lists again, unless a name went without a reason.
-    ///
-    /// # Errors
-    /// What is missing, a line each, or a file that cannot be written.
-    pub fn renew_ledger(&self) -> Result<String, String> {
-        let tidy = self.tidy();
-        let (tree, mut written) = (self.tree()?, Vec::new());
-        tidy?;
-        let sources = Source::all(&tree);
-        let mut texts = vec![
-            (NameKind::Test.path(), text_of(NameKind::Test, &ledger::tests(&tree, &sources))),
-            (NameKind::Invariant.path(), text_of(NameKind::Invariant, &ledger::invariants(&sources))),
-            (freeze::JSON.into(), freeze::json_keys(tree.text("docs/json.md").unwrap_or_default())),
-            (freeze::GOLDEN.into(), freeze::golden(self.root()).map_err(|error| format!("testdata: {error}"))?),
-        ];
-        if let Ok(lines) = std::fs::read_to_string(self.explored()) {
-            self.explorations()?;
-            texts.push((NameKind::Exploration.path(), text_of(NameKind::Exploration, &ledger::explorations(&lines))));
-        }
-        for (library, frozen) in LIBRARIES {
-            let built = self.target().join(library);
-            if built.is_file() {
-                texts.push((frozen.into(), freeze::symbols(&built)?));
-            }
-        }
-        for (path, text) in texts {
-            std::fs::write(self.root().join(&path), &text).map_err(|error| format!("{path}: {error}"))?;
-            written.push(format!("{path}: {} lines", text.lines().count()));
-        }
-        Ok(written.join("\n"))
     }
 
     fn chosen(&self, gate: &mut Gate, name: &'static str, targets: &[String]) {

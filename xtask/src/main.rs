@@ -4,12 +4,12 @@ mod arguments;
 mod commands;
 mod gate;
 mod kernel;
-mod lexer;
 mod manifest;
 mod process;
 mod programs;
 mod project;
 mod ratchet;
+mod rules;
 mod runs;
 mod source;
 mod tally;
@@ -34,6 +34,7 @@ fn main() -> ExitCode {
         }
         Ok(Ask::Test { quick }) => project.test(quick),
         Ok(Ask::Tidy) => report(&project.tidy()),
+        Ok(Ask::Prose(folder)) => report(&project.prose(&folder)),
         Ok(Ask::Ledger) => report(&project.renew_ledger()),
         Ok(Ask::Crash(runs)) => project.crash(&runs),
         Ok(Ask::Figures(names)) => project.figures(&names),

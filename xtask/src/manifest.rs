@@ -1,114 +1,74 @@
-//! What a Cargo.toml depends on, with lines.
+//! The dependencies that a Cargo.toml names.
 
-/// One dependency.
+/// A dependency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dependency {
-    /// The key it has in the table.
+    /// The key in its table.
     pub name: String,
-    /// Where.
+    /// The line, from 1.
     pub line: usize,
-    /// Which table.
-    pub table: Table,
-    /// Whether it says `workspace = true`.
+    /// The table that it stands in.
+    pub table: DependencyTable,
+    /// True if the line says `workspace = true`.
     pub from_workspace: bool,
 }
 
-/// The tables dependencies stand in.
+/// The tables that list dependencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Table {
-    /// `[dependencies]`, also of one target.
+pub enum DependencyTable {
+    /// `[dependencies]` or `[build-dependencies]`.
     Normal,
     /// `[dev-dependencies]`.
     Dev,
-    /// `[build-dependencies]`.
-    Build,
     /// `[workspace.dependencies]`.
     Workspace,
 }
 
-/// The dependencies that the manifest `text` names.
+/// Returns the dependencies of the manifest `text`, each of which stands in one line below the header of its table.
 pub fn dependencies(text: &str) -> Vec<Dependency> {
-    let (mut header, mut found) = (String::new(), Vec::new());
-    for (at, raw) in text.lines().enumerate() {
-        let line = raw.split('#').next().unwrap_or_default().trim();
-        let number = at + 1;
-        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            header = name.trim_matches(['[', ']']).to_owned();
-            if let Some((table, Some(name))) = table_of(&header) {
-                found.push(Dependency { name, line: number, table, from_workspace: false });
-            }
-            continue;
-        }
-        match table_of(&header) {
-            Some((table, None)) => found.extend(entry(line, number, table)),
-            Some((_, Some(_))) if shares(line) => {
-                found.iter_mut().rev().take(1).for_each(|last| last.from_workspace = true)
-            }
-            _ => {}
+    let (mut table, mut found) = (None, Vec::new());
+    for (at, line) in text.lines().enumerate() {
+        if line.starts_with('[') {
+            table = match line.trim() {
+                "[workspace.dependencies]" => Some(DependencyTable::Workspace),
+                "[dev-dependencies]" => Some(DependencyTable::Dev),
+                header if header.ends_with("dependencies]") => Some(DependencyTable::Normal),
+                _ => None,
+            };
+        } else if let (Some(table), Some((key, value))) = (table, line.split_once('=')) {
+            let name = key.trim().trim_end_matches(".workspace").to_owned();
+            let from_workspace = key.trim().ends_with(".workspace") || value.contains("workspace = true");
+            found.push(Dependency { name, line: at + 1, table, from_workspace });
         }
     }
     found
 }
 
-/// Whether every lint of the workspace holds for this package.
+/// Returns true if the lints of the workspace hold for the package of the manifest `text`.
 pub fn shares_lints(text: &str) -> bool {
-    let mut lines = text.lines().map(str::trim).skip_while(|line| *line != "[lints]").skip(1);
-    lines.find(|line| !line.is_empty()).is_some_and(shares)
-}
-
-fn shares(line: &str) -> bool {
-    line.replace(' ', "").contains("workspace=true")
-}
-
-fn entry(line: &str, number: usize, table: Table) -> Option<Dependency> {
-    let (key, _) = line.split_once('=')?;
-    let name = key.trim().split('.').next()?.trim_matches('"').to_owned();
-    (!name.is_empty()).then(|| Dependency { name, line: number, table, from_workspace: shares(line) })
-}
-
-/// Which table a header opens, and of which dependency where it is a table of one.
-fn table_of(header: &str) -> Option<(Table, Option<String>)> {
-    let (before, last) = header.rsplit_once('.').map_or(("", header), |(before, last)| (before, last));
-    if let Some(table) = table_named(before, last) {
-        return Some((table, None));
-    }
-    let (outer, inner) = before.rsplit_once('.').map_or(("", before), |(outer, inner)| (outer, inner));
-    table_named(outer, inner).map(|table| (table, Some(last.trim_matches('"').to_owned())))
-}
-
-fn table_named(before: &str, last: &str) -> Option<Table> {
-    match last {
-        "dependencies" if before == "workspace" => Some(Table::Workspace),
-        "dependencies" => Some(Table::Normal),
-        "dev-dependencies" => Some(Table::Dev),
-        "build-dependencies" => Some(Table::Build),
-        _ => None,
-    }
+    text.contains("[lints]\nworkspace = true")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn names(text: &str) -> Vec<(String, Table, bool)> {
-        dependencies(text).into_iter().map(|found| (found.name, found.table, found.from_workspace)).collect()
-    }
-
     #[test]
-    fn every_way_to_write_a_dependency_is_seen() {
+    fn dependencies_know_their_table_and_where_their_version_stands() {
         let text = "[package]\nname = \"x\"\n[dependencies]\na.workspace = true # why\nb = { workspace = true }\nc = \"1\"\n\
-                    [target.'cfg(unix)'.dependencies]\nd = \"1\"\n[dev-dependencies.e]\nworkspace = true\n\
-                    [workspace.dependencies]\nf = \"1\"\n[build-dependencies]\ng = \"1\"\n[features]\nh = []\n";
+                    [target.'cfg(unix)'.dependencies]\nd = \"1\"\n[dev-dependencies]\ne.workspace = true\n\
+                    [workspace.dependencies]\nf = \"1\"\n[features]\nh = []\n";
+        let found: Vec<_> =
+            dependencies(text).into_iter().map(|found| (found.name, found.table, found.from_workspace)).collect();
         let expected = [
-            ("a", Table::Normal, true),
-            ("b", Table::Normal, true),
-            ("c", Table::Normal, false),
-            ("d", Table::Normal, false),
-            ("e", Table::Dev, true),
-            ("f", Table::Workspace, false),
-            ("g", Table::Build, false),
+            ("a", DependencyTable::Normal, true),
+            ("b", DependencyTable::Normal, true),
+            ("c", DependencyTable::Normal, false),
+            ("d", DependencyTable::Normal, false),
+            ("e", DependencyTable::Dev, true),
+            ("f", DependencyTable::Workspace, false),
         ];
-        assert_eq!(names(text), expected.map(|(name, table, shared)| (name.to_owned(), table, shared)));
+        assert_eq!(found, expected.map(|(name, table, shared)| (name.to_owned(), table, shared)));
         assert_eq!(dependencies(text)[0].line, 4);
     }
 

@@ -1,99 +1,87 @@
-//! `xtask/ratchet.txt`: the known exceptions to the house rules, each with its reason; numbers there only shrink.
+//! `xtask/ratchet.txt`: the known exceptions to the rules of the project. Its numbers only shrink.
 //!
 //! ```text
-//! unsafe    PACKAGE                   COUNT           how many `unsafe` the package has
-//! module    PATH                      REASON          a file that may hold `unsafe`
-//! file      PATH              LINES   REASON          a file longer than the limit
-//! function  PATH::NAME        LINES   REASON          a function longer than the limit
-//! name      PATH-PREFIX       WORD    REASON          a banned word that may be a name there
-//! clock     PATH              REASON                  a file below `serve` that may read a clock or randomness
-//! arch      PATH              REASON                  a file outside `medium` that may name machine instructions
+//! prose     PACKAGE         PERCENT   lines of comments with a construction that slows a reader down
+//! shared    types           PERCENT   names of types that several files define
+//! methods   FOLDER::TYPE    COUNT     methods of a type
+//! cycle     FOLDER          COUNT     files that import each other in a circle
+//! tuples    PACKAGE         COUNT     functions with a tuple as a parameter
+//! page      PATH            LINES     a page longer than the limit
+//! unsafe    END OF PATH     REASON    a file that may hold `unsafe` and does not say why itself
+//! clock     END OF PATH     REASON    a file below the edge that may read a clock or randomness
+//! arch      END OF PATH     REASON    a file outside `memory` that may name machine instructions
 //! ```
 
 use crate::tidy::Finding;
 use crate::tree::Tree;
 
-/// Where it lies.
+/// The path of the file.
 pub const PATH: &str = "xtask/ratchet.txt";
 
-/// A line.
+/// A line of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// First word.
-    pub kind: String,
-    /// Second word.
-    pub subject: String,
-    /// Third word, if the kind has a number or a word there.
-    pub value: String,
-    /// Where.
-    pub line: usize,
+struct KnownException {
+    /// The first word.
+    kind: String,
+    /// The second word.
+    subject: String,
+    /// The rest of the line: a number or a reason.
+    value: String,
 }
 
-/// The file, parsed.
+/// The known exceptions.
 #[derive(Debug, Default)]
 pub struct Ratchet {
-    entries: Vec<Entry>,
+    exceptions: Vec<KnownException>,
 }
 
-/// Kinds, and whether a value and a reason belong to each.
-const KINDS: [(&str, bool, bool); 7] = [
-    ("unsafe", true, false),
-    ("module", false, true),
-    ("file", true, true),
-    ("function", true, true),
-    ("name", true, true),
-    ("clock", false, true),
-    ("arch", false, true),
-];
+/// The kinds that end with a number.
+const NUMBERS: [&str; 6] = ["prose", "shared", "methods", "cycle", "tuples", "page"];
+
+/// The kinds that end with a reason.
+const REASONS: [&str; 3] = ["unsafe", "clock", "arch"];
 
 impl Ratchet {
-    /// Reads it from `tree`; lines that cannot be read become findings.
+    /// Reads the file of `tree`; lines that cannot be read become findings.
     pub fn of(tree: &Tree, findings: &mut Vec<Finding>) -> Self {
-        let mut entries = Vec::new();
+        let mut exceptions = Vec::new();
         for (at, line) in tree.text(PATH).unwrap_or_default().lines().enumerate() {
             if line.trim().is_empty() || line.starts_with('#') {
                 continue;
             }
-            match parse(line, at + 1) {
-                Ok(entry) => entries.push(entry),
+            match parse(line) {
+                Ok(exception) => exceptions.push(exception),
                 Err(what) => findings.push(Finding::new(PATH, at + 1, what)),
             }
         }
-        Self { entries }
+        Self { exceptions }
     }
 
-    /// Whether a line `kind subject` stands there.
-    pub fn allows(&self, kind: &str, subject: &str) -> bool {
-        self.of_kind(kind).any(|entry| entry.subject == subject)
+    /// Returns true if a line of `kind` names the end of `path`.
+    pub fn allows(&self, kind: &str, path: &str) -> bool {
+        self.exceptions.iter().any(|known| known.kind == kind && path.ends_with(&known.subject))
     }
 
-    /// The number that `kind subject` is held to.
-    pub fn number(&self, kind: &str, subject: &str) -> Option<(usize, usize)> {
-        let entry = self.of_kind(kind).find(|entry| entry.subject == subject)?;
-        Some((entry.value.parse().ok()?, entry.line))
-    }
-
-    /// The lines of one kind.
-    pub fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Entry> {
-        self.entries.iter().filter(move |entry| entry.kind == kind)
+    /// Returns the number that `kind` and `subject` are held to.
+    pub fn number(&self, kind: &str, subject: &str) -> Option<f64> {
+        let known = self.exceptions.iter().find(|known| known.kind == kind && known.subject == subject)?;
+        known.value.parse().ok()
     }
 }
 
-fn parse(line: &str, number: usize) -> Result<Entry, String> {
+fn parse(line: &str) -> Result<KnownException, String> {
     let mut words = line.split_whitespace();
     let (kind, subject) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let Some((_, has_value, has_reason)) = KINDS.iter().find(|(known, ..)| *known == kind) else {
-        return Err(format!("unknown kind `{kind}`: the head of xtask/src/ratchet.rs lists them"));
+    let value = words.collect::<Vec<_>>().join(" ");
+    let is_good = match kind {
+        kind if NUMBERS.contains(&kind) => value.parse::<f64>().is_ok(),
+        kind if REASONS.contains(&kind) => !value.is_empty(),
+        _ => return Err(format!("unknown kind `{kind}`: the head of xtask/src/ratchet.rs lists the kinds")),
     };
-    let value = if *has_value { words.next().unwrap_or_default() } else { "" };
-    let counts = matches!(kind, "unsafe" | "file" | "function");
-    if subject.is_empty() || (*has_value && value.is_empty()) || (counts && value.parse::<usize>().is_err()) {
+    if subject.is_empty() || !is_good {
         return Err(format!("incomplete `{kind}` line: the head of xtask/src/ratchet.rs shows its form"));
     }
-    if *has_reason && words.next().is_none() {
-        return Err(format!("`{kind} {subject}` gives no reason: end the line with one"));
-    }
-    Ok(Entry { kind: kind.into(), subject: subject.into(), value: value.into(), line: number })
+    Ok(KnownException { kind: kind.into(), subject: subject.into(), value })
 }
 
 #[cfg(test)]
@@ -101,12 +89,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_read_and_bad_ones_told() {
-        let text = "# head\nunsafe medium 4\nmodule a.rs maps files\nmodule b.rs\nfile c.rs many why\nwish d.rs\n";
+    fn lines_are_read_and_bad_ones_are_found() {
+        let text = "# head\ntuples memory 4\nclock a.rs the one clock\nclock b.rs\ntuples c many\nwish d.rs\n";
         let mut findings = Vec::new();
         let ratchet = Ratchet::of(&Tree::of(&[(PATH, text)]), &mut findings);
-        assert_eq!(ratchet.number("unsafe", "medium"), Some((4, 2)));
-        assert!(ratchet.allows("module", "a.rs"));
+        assert_eq!(ratchet.number("tuples", "memory"), Some(4.0));
+        assert!(ratchet.allows("clock", "a.rs") && !ratchet.allows("arch", "a.rs"));
         let lines: Vec<usize> = findings.iter().map(|finding| finding.line).collect();
         assert_eq!(lines, [4, 5, 6], "no reason, no number, unknown kind");
     }

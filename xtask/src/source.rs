@@ -1,204 +1,239 @@
-//! A Rust source with its tokens, its functions, and which of it is test code only.
+//! Rust sources: their text without comments and literals, their functions, and which of it is test code only.
+//!
+//! A rule that searches `code` is not fooled by a word in a comment or by a brace in a string.
 
-use crate::lexer::{Token, lex};
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
 use crate::tree::Tree;
 
 /// A function with a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Function {
-    /// Its name.
+pub struct FunctionSpan {
+    /// The name of the function.
     pub name: String,
-    /// The `mod name { .. }` blocks around it, outermost first.
+    /// The names of the `mod name { .. }` blocks around it, outermost first.
     pub modules: Vec<String>,
-    /// Line of its `fn`.
+    /// The line of its `fn`, from 1.
     pub line: usize,
-    /// Lines from `fn` to the closing brace.
+    /// The number of lines from `fn` to the closing brace.
     pub lines: usize,
-    /// Whether it carries `#[test]`.
+    /// True if it carries `#[test]`.
     pub is_test: bool,
 }
 
 /// A Rust source.
 #[derive(Debug)]
-pub struct Source<'a> {
-    /// Path from the root.
+pub struct RustSource<'a> {
+    /// The path from the root.
     pub path: &'a str,
-    /// All of it.
+    /// The whole text.
     pub text: &'a str,
-    /// Its tokens.
-    pub tokens: Vec<Token<'a>>,
-    /// For each token, whether it is compiled for tests only.
-    pub in_test: Vec<bool>,
+    /// The text with a blank for each byte of a comment or a literal. Line breaks stay.
+    pub code: String,
+    /// The functions that have a body.
+    pub functions: Vec<FunctionSpan>,
+    /// The ranges of bytes that are compiled for tests only.
+    tests: Vec<Range<usize>>,
+    /// The offset of each line break.
+    breaks: Vec<usize>,
 }
 
-impl<'a> Source<'a> {
-    /// Reads one file; all of it counts as test code if `test_only`.
+/// Compiles a pattern of this program.
+pub fn pattern(text: &str) -> Regex {
+    Regex::new(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// Comments and literals, whichever begins first. A raw string may have four hashes.
+static OPAQUE: LazyLock<Regex> = LazyLock::new(|| {
+    let raw = |hashes: usize| format!(r#"|\b[bc]?r{0}".*?"{0}"#, "#".repeat(hashes));
+    let raw: String = (0..5).map(raw).collect();
+    pattern(&format!(r#"(?s)//[^\n]*|/\*.*?\*/{raw}|"(?:[^"\\]|\\.)*"|'(?:\\.[^']*|[^'\\])'"#))
+});
+
+static FUNCTION: LazyLock<Regex> = LazyLock::new(|| pattern(r"\bfn\s+(?:r#)?(\w+)"));
+
+static TEST: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"#\[test\]\s*(?:#\[[^\]]*\]\s*)*(?:pub(?:\([^)]*\))?\s+)?fn\s+(?:r#)?(\w+)"));
+
+static TEST_ONLY: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"#(!?)\[(?:test\]|cfg\((?:all\()?(?:[^\]()]*,\s*)?test\b[^\]]*\])"));
+
+static MODULE: LazyLock<Regex> = LazyLock::new(|| pattern(r"\bmod\s+(\w+)\s*\{"));
+
+static DECLARED: LazyLock<Regex> = LazyLock::new(|| pattern(r"\bmod\s+(\w+)\s*;"));
+
+impl<'a> RustSource<'a> {
+    /// Reads one file; all of it is test code if `test_only`.
     pub fn new(path: &'a str, text: &'a str, test_only: bool) -> Self {
-        let tokens = lex(text);
-        let mut in_test = vec![test_only; tokens.len()];
-        for attribute in attributes(&tokens) {
-            if attribute.is_test(&tokens) {
-                let end = if attribute.inner { tokens.len() } else { item_end(&tokens, attribute.end) };
-                in_test[attribute.start..end].fill(true);
+        let code = blanked(text);
+        let everything = 0..code.len();
+        let tests = if test_only { vec![everything.clone()] } else { test_ranges(&code) };
+        let breaks = code.match_indices('\n').map(|(at, _)| at).collect();
+        let mut source = Self { path, text, code, functions: Vec::new(), tests, breaks };
+        source.functions = source.functions_with_bodies();
+        source
+    }
+
+    /// Reads every Rust source of `tree`.
+    pub fn all(tree: &'a Tree) -> Vec<Self> {
+        let mut sources: Vec<Self> =
+            tree.ending(".rs").map(|file| Self::new(&file.path, &file.text, lies_in_test_folder(&file.path))).collect();
+        let stems: Vec<String> = sources.iter().flat_map(Self::test_modules).collect();
+        for source in &mut sources {
+            let stem = source.path.trim_end_matches(".rs");
+            let is_below = |known: &String| {
+                stem.strip_prefix(known.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            };
+            if stems.iter().any(is_below) {
+                let everything = 0..source.code.len();
+                source.tests = vec![everything];
             }
         }
-        Self { path, text, tokens, in_test }
+        sources
     }
 
-    /// Every Rust source of `tree`.
-    pub fn all(tree: &'a Tree) -> Vec<Self> {
-        let test_only = test_only_paths(tree);
-        let is_test = |path: &str| lies_in_test_folder(path) || test_only.iter().any(|stem| is_module(path, stem));
-        tree.ending(".rs").map(|file| Self::new(&file.path, &file.text, is_test(&file.path))).collect()
+    /// Returns the paths, without `.rs`, of the modules that the file declares for tests only.
+    fn test_modules(&self) -> Vec<String> {
+        let stem = self.path.trim_end_matches(".rs");
+        let folder = match stem.rsplit_once('/') {
+            Some((folder, "lib" | "main" | "mod")) => folder,
+            _ => stem,
+        };
+        let declared = DECLARED.captures_iter(&self.code).filter(|found| self.is_test_at(start_of(found)));
+        declared.map(|found| format!("{folder}/{}", &found[1])).collect()
     }
 
-    /// The tokens that ship, with their places.
-    pub fn shipped(&self) -> impl Iterator<Item = (usize, &Token<'a>)> {
-        self.tokens.iter().enumerate().filter(|(at, _)| !self.in_test[*at])
+    /// Returns true if the byte at `offset` is compiled for tests only.
+    pub fn is_test_at(&self, offset: usize) -> bool {
+        self.tests.iter().any(|range| range.contains(&offset))
     }
 
-    /// Whether the tokens from `at` read as `words`.
-    pub fn reads(&self, at: usize, words: &[&str]) -> bool {
-        let here = self.tokens.get(at..at + words.len()).unwrap_or_default();
-        here.len() == words.len() && here.iter().zip(words).all(|(token, word)| token.text == *word)
+    /// Returns the text that is compiled for tests only.
+    pub fn test_text(&self) -> impl Iterator<Item = &'a str> {
+        let text = self.text;
+        self.tests.iter().map(move |range| &text[range.clone()])
     }
 
-    /// Its functions with bodies.
-    pub fn functions(&self) -> Vec<Function> {
-        let tests: Vec<usize> = attributes(&self.tokens)
-            .filter(|attribute| attribute.words(&self.tokens) == ["test"])
-            .map(|attribute| next_fn(&self.tokens, attribute.end))
+    /// Returns the line of the byte at `offset`, from 1.
+    pub fn line_at(&self, offset: usize) -> usize {
+        self.breaks.partition_point(|at| *at < offset) + 1
+    }
+
+    fn functions_with_bodies(&self) -> Vec<FunctionSpan> {
+        let code = self.code.as_str();
+        let tests: Vec<usize> = TEST.captures_iter(code).filter_map(|found| Some(found.get(1)?.start())).collect();
+        let blocks: Vec<(Range<usize>, &str)> = MODULE
+            .captures_iter(code)
+            .filter_map(|found| Some((start_of(&found)..item_end(code, start_of(&found)), found.get(1)?.as_str())))
             .collect();
-        let starts = (0..self.tokens.len()).filter(|at| self.tokens[*at].is_ident("fn"));
-        starts.filter_map(|at| self.function(at, tests.contains(&at))).collect()
-    }
-
-    fn function(&self, at: usize, is_test: bool) -> Option<Function> {
-        let name = self.tokens.get(at + 1).filter(|token| token.kind == crate::lexer::Kind::Ident)?;
-        let end = item_end(&self.tokens, at);
-        let last = self.tokens[..end].last().filter(|token| token.is_punct('}'))?;
-        let line = self.tokens[at].line;
-        let modules = modules_around(&self.tokens, at);
-        Some(Function { name: name.text.into(), modules, line, lines: last.line + 1 - line, is_test })
-    }
-}
-
-/// `#[..]` or `#![..]`: its tokens are `start .. end`.
-struct Attribute {
-    start: usize,
-    end: usize,
-    inner: bool,
-}
-
-impl Attribute {
-    fn words<'a>(&self, tokens: &[Token<'a>]) -> Vec<&'a str> {
-        let open = self.start + if self.inner { 3 } else { 2 };
-        tokens[open..self.end - 1].iter().map(|token| token.text).collect()
-    }
-
-    fn is_test(&self, tokens: &[Token<'_>]) -> bool {
-        match self.words(tokens).as_slice() {
-            ["test"] => true,
-            ["cfg", rest @ ..] => rest.contains(&"test") && !rest.contains(&"not") && !rest.contains(&"any"),
-            _ => false,
-        }
+        let function = |found: regex::Captures<'_>| {
+            let (start, name) = (start_of(&found), found.get(1)?);
+            let end = item_end(code, name.end());
+            code[..end].ends_with('}').then(|| FunctionSpan {
+                name: name.as_str().to_owned(),
+                modules: blocks
+                    .iter()
+                    .filter(|(block, _)| block.contains(&start))
+                    .map(|(_, name)| (*name).to_owned())
+                    .collect(),
+                line: self.line_at(start),
+                lines: self.line_at(end) - self.line_at(start) + 1,
+                is_test: tests.contains(&name.start()),
+            })
+        };
+        FUNCTION.captures_iter(code).filter_map(function).collect()
     }
 }
 
-fn attributes<'t>(tokens: &'t [Token<'_>]) -> impl Iterator<Item = Attribute> + 't {
-    (0..tokens.len()).filter_map(|start| {
-        let mark = |at: usize, c| tokens.get(at).is_some_and(|token: &Token<'_>| token.is_punct(c));
-        let inner = mark(start + 1, '!');
-        let open = start + 1 + usize::from(inner);
-        (mark(start, '#') && mark(open, '[')).then(|| Attribute { start, end: close_of(tokens, open), inner })
-    })
+fn start_of(found: &regex::Captures<'_>) -> usize {
+    found.get(0).map_or(0, |whole| whole.start())
 }
 
-/// One past the bracket that closes the one at `open`.
-fn close_of(tokens: &[Token<'_>], open: usize) -> usize {
+/// Returns `text` with a blank for each byte of a comment or a literal.
+fn blanked(text: &str) -> String {
+    let mut code = String::with_capacity(text.len());
+    let mut end = 0;
+    for found in OPAQUE.find_iter(text) {
+        code += &text[end..found.start()];
+        code.extend(found.as_str().bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }));
+        end = found.end();
+    }
+    code + &text[end..]
+}
+
+fn test_ranges(code: &str) -> Vec<Range<usize>> {
+    let range = |found: regex::Captures<'_>| {
+        let whole = found.get(0)?;
+        let end = if &found[1] == "!" { code.len() } else { item_end(code, whole.end()) };
+        Some(whole.start()..end)
+    };
+    TEST_ONLY
+        .captures_iter(code)
+        .filter(|found| !found[0].contains("not(") && !found[0].contains("any("))
+        .filter_map(range)
+        .collect()
+}
+
+/// Returns the end of the item that `code` has at `start`: behind its closing brace or its semicolon.
+pub fn item_end(code: &str, start: usize) -> usize {
     let mut depth = 0_usize;
-    for (at, token) in tokens.iter().enumerate().skip(open) {
-        match token.text {
-            "(" | "[" | "{" => depth += 1,
-            ")" | "]" | "}" => depth = depth.saturating_sub(1),
+    for (at, byte) in code.bytes().enumerate().skip(start) {
+        match byte {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
             _ => {}
         }
-        if depth == 0 {
+        if depth == 0 && matches!(byte, b';' | b'}') {
             return at + 1;
         }
     }
-    tokens.len()
-}
-
-/// One past the end of the item that starts at `at`: its body's closing brace, or its semicolon.
-fn item_end(tokens: &[Token<'_>], mut at: usize) -> usize {
-    while let Some(token) = tokens.get(at) {
-        match token.text {
-            ";" => return at + 1,
-            "{" => return close_of(tokens, at),
-            "(" | "[" => at = close_of(tokens, at),
-            _ => at += 1,
-        }
-    }
-    tokens.len()
-}
-
-fn next_fn(tokens: &[Token<'_>], from: usize) -> usize {
-    (from..tokens.len()).find(|at| tokens[*at].is_ident("fn")).unwrap_or(tokens.len())
-}
-
-fn modules_around(tokens: &[Token<'_>], at: usize) -> Vec<String> {
-    let opens =
-        |start: &usize| tokens[*start].is_ident("mod") && tokens.get(start + 2).is_some_and(|t| t.is_punct('{'));
-    let holds = |start: &usize| close_of(tokens, start + 2) > at;
-    (0..at).filter(opens).filter(holds).map(|start| tokens[start + 1].text.to_owned()).collect()
+    code.len()
 }
 
 fn lies_in_test_folder(path: &str) -> bool {
     path.starts_with("tests/") || path.contains("/tests/") || path.contains("/benches/")
 }
 
-/// The modules declared as `#[cfg(test)] mod name;`, as paths without ending.
-fn test_only_paths(tree: &Tree) -> Vec<String> {
-    let declared = |path: &str, text: &str| {
-        let source = Source::new(path, text, false);
-        let named = |at: &usize| source.in_test[*at] && source.reads(*at, &["mod"]) && source.reads(at + 2, &[";"]);
-        let names: Vec<String> =
-            (0..source.tokens.len()).filter(named).map(|at| source.tokens[at + 1].text.to_owned()).collect();
-        names.into_iter().map(|name| format!("{}/{name}", module_folder(path))).collect::<Vec<_>>()
-    };
-    tree.ending(".rs").flat_map(|file| declared(&file.path, &file.text)).collect()
-}
-
-/// Where the modules declared in the file at `path` lie.
-fn module_folder(path: &str) -> &str {
-    let stem = path.trim_end_matches(".rs");
-    match stem.rsplit_once('/') {
-        Some((folder, "lib" | "main" | "mod")) => folder,
-        _ => stem,
-    }
-}
-
-/// Whether the file at `path` is the module `stem` or lies in it.
-fn is_module(path: &str, stem: &str) -> bool {
-    path.strip_prefix(stem).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+/// Returns true if the file at `path` is a test by its name: one of the folders is `tests`, or the file is `tests.rs`.
+pub fn is_test_path(path: &str) -> bool {
+    let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
+    folders.split('/').any(|folder| matches!(folder, "tests" | "test" | "testing"))
+        || matches!(name, "tests.rs" | "test.rs")
+        || name.ends_with("_test.rs")
+        || name.ends_with("_tests.rs")
+        || name.starts_with("test_")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn shipped(text: &str) -> Vec<&str> {
-        Source::new("x.rs", text, false).shipped().map(|(_, token)| token.text).collect()
+    /// Returns the words of `text` that ship.
+    fn shipped(text: &str) -> String {
+        let source = RustSource::new("x.rs", text, false);
+        let kept = source.code.char_indices().filter(|(at, _)| !source.is_test_at(*at)).map(|(_, c)| c);
+        kept.collect::<String>().split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn comments_and_literals_are_blank() {
+        assert_eq!(shipped("a // unsafe\n/* x fn */ b"), "a b");
+        let literals = r####"x("a\"}", r#"raw " }"#, b"by\\", br##"q"# "##, c"c", '\'', '}', '\u{1}')"####;
+        assert!(!shipped(literals).contains(['}', 'q']), "{}", shipped(literals));
+        assert_eq!(shipped("fn f<'a>(x: &'a str) { 'out: loop {} }"), "fn f<'a>(x: &'a str) { 'out: loop {} }");
     }
 
     #[test]
     fn test_code_is_told_from_what_ships() {
-        assert_eq!(shipped("a; #[cfg(test)] mod tests { fn x() {} } b"), ["a", ";", "b"]);
-        assert_eq!(shipped("#[test] #[ignore] fn t() -> [u8; 2] { } c"), ["c"]);
-        assert_eq!(shipped("#[cfg(all(test, unix))] use x::y; d"), ["d"]);
-        assert!(shipped("#[cfg(not(test))] fn real() {}").contains(&"real"));
-        assert_eq!(shipped("#![cfg(test)] fn all() {}"), [""; 0]);
+        assert_eq!(shipped("a; #[cfg(test)] mod tests { fn x() {} } b"), "a; b");
+        assert_eq!(shipped("#[test] #[ignore] fn t() -> [u8; 2] { } c"), "c");
+        assert_eq!(shipped("#[cfg(all(test, unix))] use x::y; d"), "d");
+        assert_eq!(shipped("#[cfg(all(unix, test))] use x::y; d"), "d");
+        assert!(shipped("#[cfg(not(test))] fn real() {}").contains("real"));
+        assert_eq!(shipped("#![cfg(test)] fn all() {}"), "");
     }
 
     #[test]
@@ -211,21 +246,25 @@ mod tests {
             ("crates/a/src/real.rs", "fn y() {} #[cfg(test)] mod tests;"),
             ("crates/a/src/real/tests.rs", "fn x() {}"),
         ]);
-        let tests: Vec<&str> = Source::all(&tree)
-            .iter()
-            .filter(|source| source.in_test.iter().all(|t| *t))
-            .map(|source| source.path)
-            .collect();
-        assert_eq!(tests, ["crates/a/src/model.rs", "crates/a/src/model/deep.rs", "crates/a/src/real/tests.rs"]);
+        let sources = RustSource::all(&tree);
+        let tests: Vec<&str> = sources.iter().filter(|source| source.is_test_at(0)).map(|source| source.path).collect();
+        let expected = ["crates/a/src/model.rs", "crates/a/src/model/deep.rs", "crates/a/src/real/tests.rs"];
+        assert_eq!(tests[1..], expected, "and the declaration in lib.rs");
     }
 
     #[test]
     fn functions_know_their_length_module_and_whether_they_are_tests() {
         let text = "trait T { fn no_body(x: [u8; 2]); }\nmod m {\n#[test]\nfn t() {\n  \"}\";\n}\n}\nfn two() where A: B<{ 1 }> {}";
-        let functions = Source::new("x.rs", text, false).functions();
+        let functions = RustSource::new("x.rs", text, false).functions;
         assert_eq!(functions[0].name, "t");
         assert_eq!((functions[0].line, functions[0].lines, functions[0].is_test), (4, 3, true));
         assert_eq!(functions[0].modules, ["m"]);
         assert_eq!((functions[1].name.as_str(), functions[1].is_test), ("two", false));
+    }
+
+    #[test]
+    fn test_files_are_known_by_their_paths() {
+        assert!(["a/tests/b.rs", "a/tests.rs", "a/x_tests.rs", "tests/e2e/main.rs"].into_iter().all(is_test_path));
+        assert!(!["a/testdata/b.rs", "a/src/contest.rs"].into_iter().any(is_test_path));
     }
 }

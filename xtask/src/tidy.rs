@@ -5,19 +5,21 @@
 mod dependencies;
 mod edge;
 pub mod freeze;
+mod inner_walls;
 mod invariants;
 pub mod ledger;
-mod names;
 mod papers;
-mod size;
+pub mod prose;
+pub mod size;
+pub mod structure;
 mod text;
 mod unsafety;
-mod walls;
+pub mod walls;
 
 use std::fmt;
 
 use crate::ratchet::Ratchet;
-use crate::source::Source;
+use crate::source::RustSource;
 use crate::tree::Tree;
 
 /// Something to put right.
@@ -49,7 +51,7 @@ pub struct House<'a> {
     /// All text files.
     pub tree: &'a Tree,
     /// The Rust ones, as tokens.
-    pub sources: Vec<Source<'a>>,
+    pub sources: Vec<RustSource<'a>>,
     /// Known exceptions.
     pub ratchet: Ratchet,
 }
@@ -57,19 +59,21 @@ pub struct House<'a> {
 impl<'a> House<'a> {
     /// Reads the sources and the exceptions of `tree`.
     pub fn new(tree: &'a Tree, findings: &mut Vec<Finding>) -> Self {
-        Self { tree, sources: Source::all(tree), ratchet: Ratchet::of(tree, findings) }
+        Self { tree, sources: RustSource::all(tree), ratchet: Ratchet::of(tree, findings) }
     }
 }
 
 type Rule = fn(&House<'_>, &mut Vec<Finding>);
 
-const RULES: [Rule; 11] = [
+const RULES: [Rule; 13] = [
     walls::check,
+    inner_walls::check,
     edge::check,
-    names::check,
     text::check,
     unsafety::check,
     size::check,
+    structure::check,
+    prose::check,
     dependencies::check,
     papers::check,
     invariants::check,
@@ -77,12 +81,11 @@ const RULES: [Rule; 11] = [
     freeze::check,
 ];
 
-/// All that is wrong with `tree`, by file and line.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+/// Returns all that is wrong, by file and line.
+pub fn check(house: &House<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let house = House::new(tree, &mut findings);
     for rule in RULES {
-        rule(&house, &mut findings);
+        rule(house, &mut findings);
     }
     findings.sort();
     findings.dedup();
@@ -94,15 +97,29 @@ pub fn package_of(path: &str) -> Option<&str> {
     let mut parts = path.split('/');
     match (parts.next()?, parts.next()) {
         ("crates", Some(name)) => Some(name),
-        (top @ ("bench" | "xtask" | "tests" | "fuzz" | "bindings"), Some(_)) => Some(top),
+        (top @ ("bench" | "xtask" | "tests" | "fuzz" | "bindings" | "examples"), Some(_)) => Some(top),
         _ => None,
     }
 }
 
-/// Whether a package lies below `serve`: no front end, clock or randomness there.
-pub fn is_below_serve(package: &str) -> bool {
-    ["medium", "pool", "owner", "object", "wal", "sqlite-log", "block", "fs", "cache", "guest", "sim"]
-        .contains(&package)
+/// Returns true if `package` lies below the edge: it knows no front end, reads no clock and draws no random numbers.
+pub fn is_below_edge(package: &str) -> bool {
+    const BELOW: [&str; 13] = [
+        "memory",
+        "disk",
+        "pool",
+        "owner",
+        "object",
+        "wal",
+        "sqlite-log",
+        "block",
+        "fs",
+        "fs-client",
+        "sim",
+        "cache",
+        "guest",
+    ];
+    BELOW.contains(&package) || package == "medium"
 }
 
 /// The words of a name: `OptInfo`, `opt_info`, `opt-info` are two each; all in lower case.

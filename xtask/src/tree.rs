@@ -6,7 +6,7 @@ use std::process::Command;
 
 /// A text file of the project.
 #[derive(Clone, Debug)]
-pub struct File {
+pub struct TextFile {
     /// Path from the root, with `/`.
     pub path: String,
     /// All of it.
@@ -20,7 +20,7 @@ const DATA: [&str; 5] = ["fuzz/corpus/", "testdata/files-", "testdata/pool-", "t
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
     /// Sorted by path.
-    pub files: Vec<File>,
+    pub files: Vec<TextFile>,
 }
 
 impl Tree {
@@ -32,7 +32,7 @@ impl Tree {
         paths.sort();
         let files = paths.into_iter().filter_map(|path| {
             let text = std::fs::read_to_string(root.join(&path)).ok()?;
-            (!text.contains('\0')).then_some(File { path, text })
+            (!text.contains('\0')).then_some(TextFile { path, text })
         });
         Ok(Self { files: files.collect() })
     }
@@ -43,7 +43,7 @@ impl Tree {
     }
 
     /// The files whose names end in `ending`.
-    pub fn ending<'a>(&'a self, ending: &'a str) -> impl Iterator<Item = &'a File> {
+    pub fn ending<'a>(&'a self, ending: &'a str) -> impl Iterator<Item = &'a TextFile> {
         self.files.iter().filter(move |file| file.path.ends_with(ending))
     }
 }
@@ -78,7 +78,7 @@ fn walk(root: &Path) -> io::Result<Vec<String>> {
 impl Tree {
     /// A tree of these paths and texts.
     pub fn of(files: &[(&str, &str)]) -> Self {
-        let file = |(path, text): &(&str, &str)| File { path: (*path).into(), text: (*text).into() };
+        let file = |(path, text): &(&str, &str)| TextFile { path: (*path).into(), text: (*text).into() };
         Self { files: files.iter().map(file).collect() }
     }
 }

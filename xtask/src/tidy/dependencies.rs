@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Finding, House};
-use crate::manifest::{self, Table};
+use crate::manifest::{self, DependencyTable};
 
 const PAGE: &str = "docs/dependencies.md";
 
-/// Stands outside the workspace, so it names its versions itself.
+/// The manifest outside the workspace, which names its versions itself.
 const FUZZ: &str = "fuzz/Cargo.toml";
 
 pub(super) fn check(house: &House<'_>, findings: &mut Vec<Finding>) {
@@ -17,13 +17,13 @@ pub(super) fn check(house: &House<'_>, findings: &mut Vec<Finding>) {
             if dependency.name.starts_with("ferrite") {
                 continue;
             }
-            if dependency.table == Table::Workspace || file.path == FUZZ {
+            if dependency.table == DependencyTable::Workspace || file.path == FUZZ {
                 declared.insert(dependency.name.clone(), (file.path.as_str(), dependency.line));
             } else if !dependency.from_workspace {
                 let what = format!("`{0}` names its own version: write `{0}.workspace = true`", dependency.name);
                 findings.push(Finding::new(&file.path, dependency.line, what));
             }
-            if dependency.table != Table::Workspace {
+            if dependency.table != DependencyTable::Workspace {
                 used.insert(dependency.name);
             }
         }

@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 
 use super::{Finding, House};
-use crate::source::Source;
+use crate::source::RustSource;
 use crate::tree::Tree;
 
 /// The folder of the reasons, one file an area.
@@ -82,11 +82,11 @@ pub fn names_of(text: &str) -> NameCounts {
 }
 
 /// Returns the names of all tests of the project with how many tests each names.
-pub fn tests(tree: &Tree, sources: &[Source<'_>]) -> NameCounts {
+pub fn tests(tree: &Tree, sources: &[RustSource<'_>]) -> NameCounts {
     let mut names = NameCounts::new();
     let mut count = |name: &str| names.entry(name.to_owned()).or_insert_with(|| vec![0])[0] += 1;
     for source in sources {
-        source.functions().iter().filter(|function| function.is_test).for_each(|test| count(&test.name));
+        source.functions.iter().filter(|function| function.is_test).for_each(|test| count(&test.name));
     }
     for file in tree.ending(".py") {
         let tests = file.text.lines().filter_map(|line| line.trim_start().strip_prefix("def test_"));
@@ -96,7 +96,7 @@ pub fn tests(tree: &Tree, sources: &[Source<'_>]) -> NameCounts {
 }
 
 /// Returns the numbered invariants that modules state, each with 1 if a test cites it and with 0 if none does.
-pub fn invariants(sources: &[Source<'_>]) -> NameCounts {
+pub fn invariants(sources: &[RustSource<'_>]) -> NameCounts {
     let stated = |line: &str| {
         let name = line.strip_prefix("//! - ")?.split_once(". ")?.0;
         let letters = name.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -104,12 +104,10 @@ pub fn invariants(sources: &[Source<'_>]) -> NameCounts {
         is_name.then(|| (name.to_owned(), vec![0]))
     };
     let mut names: NameCounts = sources.iter().flat_map(|source| source.text.lines().filter_map(stated)).collect();
-    for source in sources.iter().filter(|source| source.in_test.contains(&true)) {
-        let tests = source.functions().into_iter().filter(|function| function.is_test);
+    for source in sources {
+        let tests = source.functions.iter().filter(|function| function.is_test);
         let named: Vec<String> = tests.map(|test| test.name.to_uppercase()).collect();
-        let is_whole = source.in_test.iter().all(|in_test| *in_test);
-        let start = if is_whole { Some(0) } else { source.text.find("#[cfg(test)]") };
-        let texts = named.iter().map(String::as_str).chain(start.map(|start| &source.text[start..]));
+        let texts = named.iter().map(String::as_str).chain(source.test_text());
         for word in texts.flat_map(|text| text.split(|c: char| !c.is_ascii_alphanumeric())) {
             if let Some(counts) = names.get_mut(word) {
                 counts[0] = 1;
@@ -200,15 +198,20 @@ pub fn missing(kind: NameKind, kept: &NameCounts, now: &NameCounts, reasons: &Re
         }
         let sums = wanted.entry(successor.to_owned()).or_insert_with(|| vec![0; counts.len()]);
         let excused = if kind == NameKind::Test { reasons.excused(kind, name) } else { 0 };
-        sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count.saturating_sub(excused));
+        for (sum, count) in sums.iter_mut().zip(counts) {
+            // One test may take the place of several, but has to explore what all of them explored.
+            *sum = if kind == NameKind::Exploration { *sum + count } else { (*sum).max(count.saturating_sub(excused)) };
+        }
     }
     for (name, counts) in &wanted {
         let found = now.get(name).map(Vec::as_slice).unwrap_or_default();
         let is_excused = kind != NameKind::Test && reasons.excused(kind, name) > 0;
         let is_less = counts.iter().enumerate().any(|(at, count)| {
-            // Where a planted bug is met moves with the code, so only that it is found counts there.
-            let counts_here = kind != NameKind::Exploration || counts[3] == 0 || at == 3;
-            counts_here && found.get(at).copied().unwrap_or(0) < *count
+            let is_verdict = kind != NameKind::Exploration || at == 3;
+            // Pools have random identities, so a twentieth of what is tried may differ from run to run. Where a planted
+            // bug is met moves with the code: only that it is found counts.
+            let least = if is_verdict { *count } else { count - count / 20 };
+            (is_verdict || counts[3] == 0) && found.get(at).copied().unwrap_or(0) < least
         });
         if is_excused || !(is_less || (kind != NameKind::Test && found.is_empty())) {
             continue;
@@ -260,6 +263,14 @@ mod tests {
     }
 
     #[test]
+    fn one_test_may_replace_several() {
+        let one =
+            ("crates/a/tests/a.rs", "//! A2.\n#[test] fn canary_a() {} #[test] fn c() {} mod m { #[test] fn c() {} }");
+        let kept = ("testdata/ledger/tests.txt", "canary_a 1\nb 2\nd 1\n");
+        assert_clean(check, &[kept, INVARIANTS, STATED, one, gone("test b -> c\ntest d -> c\n")]);
+    }
+
+    #[test]
     fn a_canary_stays_a_canary() {
         let renamed =
             ("crates/a/tests/a.rs", "//! A2.\n#[test] fn x() {} #[test] fn b() {} mod m { #[test] fn b() {} }");
@@ -289,15 +300,15 @@ mod tests {
 
     #[test]
     fn explorations_are_summed_by_test_and_may_not_try_less() {
-        let lines = "tests::crash::x 3 10 0\ntests::crash::x 2 5 0\ntests::canary_y 9 9 1\n";
+        let lines = "tests::crash::x 3 40 0\ntests::crash::x 2 5 0\ntests::canary_y 9 9 1\n";
         let kept = explorations(lines);
-        assert_eq!(kept["x"], [2, 5, 15, 0]);
+        assert_eq!(kept["x"], [2, 5, 45, 0]);
         assert_eq!(names_of(&text_of(NameKind::Exploration, &kept)), kept);
         let lost = |lines: &str| missing(NameKind::Exploration, &kept, &explorations(lines), &Reasons::default()).len();
         assert_eq!(lost(lines), 0);
-        assert_eq!(lost("a::x 3 10 0\na::x 2 4 0\na::canary_y 9 9 1"), 1, "an image less");
-        assert_eq!(lost("a::x 3 10 0\na::x 2 5 0\na::canary_y 1 1 1"), 0, "a planted bug that is met earlier");
-        assert_eq!(lost("a::x 3 10 0\na::x 2 5 0\na::canary_y 9 9 0"), 1, "a planted bug that is not met");
-        assert_eq!(lost("a::x 3 10 0\na::x 2 5 0"), 1, "an exploration less");
+        assert_eq!(lost("a::x 3 40 0\na::x 2 1 0\na::canary_y 9 9 1"), 1, "a tenth less");
+        assert_eq!(lost("a::x 3 40 0\na::x 2 5 0\na::canary_y 1 1 1"), 0, "a planted bug that is met earlier");
+        assert_eq!(lost("a::x 3 40 0\na::x 2 5 0\na::canary_y 9 9 0"), 1, "a planted bug that is not met");
+        assert_eq!(lost("a::x 3 40 0\na::x 2 5 0"), 1, "an exploration less");
     }
 }

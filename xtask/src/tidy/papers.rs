@@ -15,7 +15,7 @@ pub(super) fn check(house: &House<'_>, findings: &mut Vec<Finding>) {
         findings.push(Finding::new(PAGE, 1, "there is none: say which claim of which paper is where"));
         return;
     };
-    let known = Known::of(house);
+    let known = KnownRows::of(house);
     let mut columns: Vec<&str> = Vec::new();
     for (at, line) in page.lines().enumerate() {
         let cells = cells(line);
@@ -47,21 +47,21 @@ fn ticked(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
 
-struct Known {
+struct KnownRows {
     modules: BTreeSet<String>,
     tests: Vec<Vec<String>>,
     experiments: BTreeSet<String>,
 }
 
-impl Known {
+impl KnownRows {
     fn of(house: &House<'_>) -> Self {
         let (mut modules, mut tests, mut experiments) = (BTreeSet::new(), Vec::new(), BTreeSet::new());
         for source in &house.sources {
             let Some(path) = module_path(source.path) else { continue };
             modules.insert(path.join("::"));
             experiments.extend(experiment(source.path));
-            for function in source.functions().into_iter().filter(|function| function.is_test) {
-                tests.push([path.clone(), function.modules, vec![function.name]].concat());
+            for function in source.functions.iter().filter(|function| function.is_test) {
+                tests.push([path.clone(), function.modules.clone(), vec![function.name.clone()]].concat());
             }
         }
         Self { modules, tests, experiments }

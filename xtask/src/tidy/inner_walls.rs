@@ -1,0 +1,65 @@
+//! Walls within `fs`, between its modules: a folder and the paths that its product code may not name.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::{Finding, House};
+use crate::source::pattern;
+
+/// Folders, and the modules that each may not name below `crate` or `ferrite_fs`.
+static WALLS: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
+    let wall = |folder, modules: &str| (folder, pattern(&format!(r"\b(?:crate|super|ferrite_fs)::(?:{modules})\b")));
+    vec![
+        wall("crates/fs/src/format", "view|store|file|tree|share|check"),
+        wall("crates/fs/src/view", "store|file|tree|share|check"),
+        wall("crates/fs/src/store", "file|tree|share|check"),
+        wall("crates/fs/src/file", "share|check"),
+        wall("crates/fs/src/tree", "share|check"),
+        wall("crates/fs-client/", "store|file|tree|check"),
+    ]
+});
+
+pub(super) fn check(house: &House<'_>, findings: &mut Vec<Finding>) {
+    for (folder, named) in WALLS.iter() {
+        for source in house.sources.iter().filter(|source| source.path.starts_with(folder)) {
+            let found = named.find_iter(&source.code).filter(|found| !source.is_test_at(found.start()));
+            findings.extend(found.map(|found| {
+                let what = format!(
+                    "`{}` is named across a wall of `fs`: give what is needed as a trait or a value",
+                    found.as_str()
+                );
+                Finding::new(source.path, source.line_at(found.start()), what)
+            }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{assert_clean, assert_found};
+    use super::*;
+
+    #[test]
+    fn a_module_named_across_a_wall_is_found() {
+        let refused = [
+            ("crates/fs/src/file/size.rs", "\nuse crate::share::Sessions;"),
+            ("crates/fs/src/tree.rs", "\nfn f() { super::share::f(); }"),
+            ("crates/fs/src/view/hints.rs", "\nuse crate::file::Size;"),
+            ("crates/fs-client/src/lib.rs", "\nuse ferrite_fs::store::Chunk;"),
+        ];
+        for (path, text) in refused {
+            assert_found(check, &[(path, text)], &format!("{path}:2"));
+        }
+    }
+
+    #[test]
+    fn modules_below_and_tests_pass() {
+        let good = [
+            ("crates/fs/src/share/sessions.rs", "use crate::file::Size; use crate::share::Sessions;"),
+            ("crates/fs/src/file/size.rs", "use crate::format::Inode; #[cfg(test)] use crate::share::Sessions;"),
+            ("crates/fs-client/src/lib.rs", "use ferrite_fs::share::layout::Word; use ferrite_fs::view::Inode;"),
+        ];
+        assert_clean(check, &good);
+    }
+}

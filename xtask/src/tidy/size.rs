@@ -1,0 +1,86 @@
+//! Files, functions and pages that can be read at once. Clippy refuses functions of more than 120 lines (clippy.toml).
+
+use super::{Finding, House};
+
+/// Lines of a file from which on it is worth a look.
+const FILE_WARNING: usize = 500;
+
+/// The most lines of a file.
+const FILE_MAX: usize = 900;
+
+/// Lines of a function from which on it is worth a look.
+const FUNCTION_WARNING: usize = 80;
+
+/// How the paths of pages begin, the most lines of each, and the most characters of a line.
+const PAGES: [(&str, usize, usize); 3] =
+    [("README.md", 80, 120), ("ARCHITECTURE.md", 200, usize::MAX), ("docs/decisions/", 40, usize::MAX)];
+
+pub(super) fn check(house: &House<'_>, findings: &mut Vec<Finding>) {
+    for source in &house.sources {
+        let lines = source.text.lines().count();
+        if lines > FILE_MAX {
+            let what = format!("the file has {lines} lines, {FILE_MAX} are allowed: split it by what it does");
+            findings.push(Finding::new(source.path, 1, what));
+        }
+    }
+    for (begin, lines_max, columns_max) in PAGES {
+        for file in house.tree.files.iter().filter(|file| file.path.starts_with(begin)) {
+            let known = house.ratchet.number("page", &file.path).map(|lines| lines as usize);
+            let most = known.unwrap_or(lines_max);
+            let lines = file.text.lines().count();
+            if lines > most {
+                let what = format!("{lines} lines, {most} are allowed: move detail to docs/");
+                findings.push(Finding::new(&file.path, most + 1, what));
+            }
+            let is_long = |line: &str| known.is_none() && line.chars().count() > columns_max;
+            let long = file.text.lines().position(is_long);
+            findings
+                .extend(long.map(|at| Finding::new(&file.path, at + 1, format!("more than {columns_max} characters"))));
+        }
+    }
+}
+
+/// Returns the files and functions that are long, though not too long.
+pub fn warnings(house: &House<'_>) -> Vec<Finding> {
+    let mut warnings = Vec::new();
+    for source in &house.sources {
+        let lines = source.text.lines().count();
+        if lines > FILE_WARNING {
+            warnings.push(Finding::new(source.path, 1, format!("warning: a file of {lines} lines")));
+        }
+        for function in source.functions.iter().filter(|function| function.lines > FUNCTION_WARNING) {
+            let what = format!("warning: `{}` has {} lines", function.name, function.lines);
+            warnings.push(Finding::new(source.path, function.line, what));
+        }
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{assert_clean, assert_found};
+    use super::*;
+    use crate::tree::Tree;
+
+    #[test]
+    fn a_file_or_a_page_that_is_too_long_is_found() {
+        assert_found(check, &[("a.rs", &"\n".repeat(901))], "a.rs:1");
+        assert_found(check, &[("README.md", &"x\n".repeat(81))], "README.md:81");
+        assert_found(check, &[("README.md", &format!("\n{}\n", "x".repeat(121)))], "README.md:2");
+        assert_found(check, &[("docs/decisions/0001-a.md", &"x\n".repeat(41))], "docs/decisions/0001-a.md:41");
+    }
+
+    #[test]
+    fn what_is_short_or_known_passes() {
+        assert_clean(check, &[("a.rs", &"\n".repeat(900)), ("README.md", &"x\n".repeat(80))]);
+        let ratchet = ("xtask/ratchet.txt", "page ARCHITECTURE.md 300\n");
+        assert_clean(check, &[("ARCHITECTURE.md", &"x\n".repeat(300)), ratchet]);
+    }
+
+    #[test]
+    fn a_long_function_is_worth_a_warning() {
+        let text = format!("fn long() {{\n{}}}\nfn short() {{}}\n", "x();\n".repeat(79));
+        let (tree, mut findings) = (Tree::of(&[("a.rs", &text)]), Vec::new());
+        assert_eq!(warnings(&House::new(&tree, &mut findings)).len(), 1);
+    }
+}

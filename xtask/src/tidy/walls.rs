@@ -1,0 +1,293 @@
+//! The packages of the workspace, what each is for, and which others each may name. The manifests are held against this
+//! list, and the drawing in ARCHITECTURE.md is made from it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use super::{Finding, House, package_of};
+use crate::manifest::{self, Dependency, DependencyTable};
+
+/// A package.
+struct PackageRow {
+    name: &'static str,
+    /// What the package is for, in a few words.
+    purpose: &'static str,
+    /// The packages that it may name beside those that these may name.
+    stands_on: &'static [&'static str],
+}
+
+const fn row(name: &'static str, purpose: &'static str, stands_on: &'static [&'static str]) -> PackageRow {
+    PackageRow { name, purpose, stands_on }
+}
+
+/// The packages, from the top down. Each may name every package that its own packages may name.
+const PACKAGES: &[PackageRow] = &[
+    row("xtask", "the project's own commands", &[]),
+    row("tests", "the programs end to end", &["object", "block", "fs"]),
+    row("fuzz", "targets that fuzzers and `replay` run", &["cli"]),
+    row("cli", "the program `ferrite`: commands and printing", &["daemon", "bench"]),
+    row(
+        "bench",
+        "experiments, beside the papers and beside peers",
+        &["disk-address", "mount", "devnode", "sim", "fs-client", "sqlite-log", "block", "object", "wal"],
+    ),
+    row(
+        "daemon",
+        "what `ferrite up` adds: disks, nodes, mounts, metrics",
+        &["disk-address", "mount", "devnode", "sqlite-log", "block", "object", "wal"],
+    ),
+    row("bindings", "pools for C, Python and SQLite", &["fs-client", "object", "sqlite-log", "wal"]),
+    row(
+        "examples",
+        "a service that is one crate, and programs that use a pool",
+        &["fs-client", "object", "sqlite-log", "block", "wal"],
+    ),
+    row("preload", "the library that `ferrite run` loads into programs", &["fs-client"]),
+    row("disk-address", "from an address to a disk, and the host's clock", &["nbd"]),
+    row("mount", "a file system as a folder, over FUSE", &["fs"]),
+    row("devnode", "a disk as a node in /dev", &["nbd"]),
+    row("nbd", "server and client of the NBD protocol", &["disk"]),
+    row("fs-client", "files read and written beside the owner", &["fs"]),
+    row("sqlite-log", "the log of an SQLite database in a pool", &["owner"]),
+    row("sim", "models of caches and of flash", &["disk"]),
+    row("fs", "service: a tree of files in a tag", &["owner"]),
+    row("object", "service: values, queues, maps and logs of programs", &["owner"]),
+    row("block", "service: a disk in a tag", &["owner"]),
+    row("wal", "service: a log in a tag, drained to a file", &["owner"]),
+    row("owner", "one process owns a pool and others share it", &["pool"]),
+    row("pool", "formatted memory: tags, transactions, recovery, backup", &["disk"]),
+    row("crash", "memory and disks that lie; for tests alone", &["disk"]),
+    row("disk", "the waist `Disk`: queues, files, simulated drives", &["memory"]),
+    row("memory", "the waist `Memory`: mappings, guards, copies, pins", &[]),
+];
+
+/// Packages that are being replaced, each with the packages that take its place. They may name and be named as those. Once
+/// this list is empty, every row above has to exist.
+const REPLACED: &[(&str, &[&str])] =
+    &[("medium", &["memory", "disk"]), ("serve", &["nbd", "devnode", "mount", "disk-address"])];
+
+/// Runtimes that no package below the edge may stand on.
+const ASYNC_RUNTIMES: [&str; 9] =
+    ["tokio", "async-std", "smol", "futures", "async-executor", "glommio", "monoio", "compio", "tokio-uring"];
+
+/// External crates of the edge: front ends' protocols and command lines.
+const EDGE_CRATES: [&str; 6] = ["fuser", "clap", "vhost", "vhost-user-backend", "libublk", "virtio-queue"];
+
+/// The page with the drawing.
+pub const PAGE: &str = "ARCHITECTURE.md";
+
+/// The lines around the drawing on the page.
+const MARKERS: [&str; 2] = ["<!-- map: written by `cargo xtask ledger` -->\n", "<!-- end of the map -->\n"];
+
+pub(super) fn check(house: &House<'_>, findings: &mut Vec<Finding>) {
+    for file in house.tree.ending("Cargo.toml") {
+        let Some(package) = package_of(&file.path) else { continue };
+        for dependency in manifest::dependencies(&file.text) {
+            let what = refusal(package, &dependency);
+            findings.extend(what.map(|what| Finding::new(&file.path, dependency.line, what)));
+        }
+        if file.text.lines().any(|line| line.starts_with('[') && line.contains("dependencies.")) {
+            findings.push(Finding::new(
+                &file.path,
+                1,
+                "write each dependency in one line below the header of its table",
+            ));
+        }
+        if file.path != "fuzz/Cargo.toml" && !manifest::shares_lints(&file.text) {
+            let what = "the lints of the workspace do not hold here: add `[lints]` with `workspace = true`";
+            findings.push(Finding::new(&file.path, 1, what));
+        }
+    }
+    absent(house, findings);
+    if let Some(page) = house.tree.text(PAGE)
+        && with_map(page).is_none_or(|drawn| drawn != page)
+    {
+        findings.push(Finding::new(PAGE, 1, "the drawing differs from the list of packages: run `cargo xtask ledger`"));
+    }
+}
+
+/// Finds the rows without a package, once no package is being replaced. The trees of tests have few packages.
+fn absent(house: &House<'_>, findings: &mut Vec<Finding>) {
+    if !REPLACED.is_empty() || house.tree.text("xtask/Cargo.toml").is_none() {
+        return;
+    }
+    for row in PACKAGES {
+        let is_there = house.tree.ending("Cargo.toml").any(|file| package_of(&file.path) == Some(row.name));
+        if !is_there {
+            findings.push(Finding::new(
+                "xtask/src/tidy/walls.rs",
+                1,
+                format!("no package `{}`: remove its row", row.name),
+            ));
+        }
+    }
+}
+
+/// Returns why `package` may not have `dependency`, if that is so.
+fn refusal(package: &str, dependency: &Dependency) -> Option<String> {
+    let Some(allowed) = allowed(package) else {
+        return Some(format!("package `{package}` has no row in xtask/src/tidy/walls.rs: add one"));
+    };
+    let name = dependency.name.as_str();
+    if let Some(named) = name.strip_prefix("ferrite-") {
+        let is_dev = dependency.table == DependencyTable::Dev;
+        // A binding is a package of its own below the one name.
+        let is_own = named == package || package == "bindings" && ["c", "python", "sqlite"].contains(&named);
+        if is_own || allowed.contains(named) || named == "crash" && is_dev {
+            return None;
+        }
+        if named == "crash" {
+            return Some("`crash` is for tests alone: name it under [dev-dependencies]".into());
+        }
+        let may = allowed.into_iter().collect::<Vec<_>>().join(", ");
+        return Some(format!("`{package}` may not name `{named}` (it may name: {may})"));
+    }
+    let is_of_edge = ASYNC_RUNTIMES.contains(&name) || EDGE_CRATES.contains(&name);
+    (super::is_below_edge(package) && is_of_edge).then(|| {
+        format!("`{package}` lies below the edge and may not stand on `{name}`: move that to a front end or to `cli`")
+    })
+}
+
+/// Returns the packages that `package` may name, with those that are being replaced.
+fn allowed(package: &str) -> Option<BTreeSet<&'static str>> {
+    let own = REPLACED.iter().find(|(old, _)| *old == package).map(|(_, new)| *new);
+    let mut next: Vec<&str> = match own {
+        Some(successors) => successors.to_vec(),
+        None => PACKAGES.iter().find(|row| row.name == package)?.stands_on.to_vec(),
+    };
+    let mut allowed = BTreeSet::new();
+    while let Some(name) = next.pop() {
+        if let Some(row) = PACKAGES.iter().find(|row| row.name == name).filter(|row| allowed.insert(row.name)) {
+            next.extend(row.stands_on);
+        }
+    }
+    for (old, new) in REPLACED {
+        if *old != package && new.iter().any(|name| allowed.contains(name)) {
+            allowed.insert(old);
+        }
+    }
+    Some(allowed)
+}
+
+/// Returns `page` with the drawing between its markers, if both stand there.
+pub fn with_map(page: &str) -> Option<String> {
+    let (before, rest) = page.split_once(MARKERS[0])?;
+    let (_, after) = rest.split_once(MARKERS[1])?;
+    Some(format!("{before}{}{}{}{after}", MARKERS[0], drawing(), MARKERS[1]))
+}
+
+/// Returns the packages as lines, in levels from the top down: a package names packages of lower levels only.
+fn drawing() -> String {
+    let mut levels: BTreeMap<usize, Vec<&PackageRow>> = BTreeMap::new();
+    for row in PACKAGES.iter().filter(|row| row.name != "xtask") {
+        levels.entry(level(row)).or_default().push(row);
+    }
+    let mut text = "```\n".to_owned();
+    for (at, rows) in levels.iter().rev() {
+        for row in rows {
+            let below =
+                if row.stands_on.is_empty() { String::new() } else { format!("-> {}", row.stands_on.join(", ")) };
+            let line = format!("{:<13}{:<58}{below}", row.name, row.purpose);
+            writeln!(text, "{}", wrapped(line.trim_end())).expect("written to a string");
+        }
+        text += if *at > 0 { "\n" } else { "```\n" };
+    }
+    text
+}
+
+/// Returns the number of packages on the longest way from `row` down.
+fn level(row: &PackageRow) -> usize {
+    let below = row.stands_on.iter().filter_map(|name| PACKAGES.iter().find(|row| row.name == *name));
+    below.map(|below| level(below) + 1).max().unwrap_or(0)
+}
+
+/// Breaks `line` at a comma before column 120, with the rest below the list that it belongs to.
+fn wrapped(line: &str) -> String {
+    match line.char_indices().rfind(|(at, c)| *at < 119 && *c == ',') {
+        Some((at, _)) if line.len() > 120 => {
+            format!("{},\n{:74}{}", &line[..at], "", wrapped(line[at + 1..].trim_start()))
+        }
+        _ => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{assert_clean, assert_found};
+    use super::*;
+
+    fn manifest(path: &str, rest: &str) -> (String, String) {
+        (format!("{path}/Cargo.toml"), format!("[lints]\nworkspace = true\n{rest}"))
+    }
+
+    #[track_caller]
+    fn assert_refused(path: &str, rest: &str) {
+        let (path_of, text) = manifest(path, rest);
+        assert_found(check, &[(&path_of, &text)], &format!("{path}/Cargo.toml:4"));
+    }
+
+    #[track_caller]
+    fn assert_allowed(path: &str, rest: &str) {
+        let (path, text) = manifest(path, rest);
+        assert_clean(check, &[(&path, &text)]);
+    }
+
+    #[test]
+    fn a_manifest_that_crosses_a_wall_is_found() {
+        assert_refused("crates/memory", "[dependencies]\nferrite-pool.workspace = true\n");
+        assert_refused("crates/block", "[dependencies]\nferrite-fs = { path = \"../fs\" }\n");
+        assert_refused("crates/pool", "[dependencies]\nferrite-crash.workspace = true\n");
+        assert_refused("crates/pool", "[dev-dependencies]\nferrite-block.workspace = true\n");
+        assert_refused("bindings/c", "[dependencies]\nferrite-daemon.workspace = true\n");
+        assert_refused("crates/new", "[dependencies]\nferrite-memory.workspace = true\n");
+        assert_refused("crates/pool", "[dependencies]\ntokio = \"1\"\n");
+        assert_refused("crates/fs", "[dependencies]\nfuser.workspace = true\n");
+        let hidden = manifest("crates/pool", "[dependencies.tokio]\nversion = \"1\"\n");
+        assert_found(check, &[(&hidden.0, &hidden.1)], "crates/pool/Cargo.toml:1");
+    }
+
+    #[test]
+    fn a_manifest_within_the_walls_passes() {
+        let rest =
+            "[dependencies]\nferrite-memory.workspace = true\n[dev-dependencies]\nferrite-crash.workspace = true\n";
+        for path in ["crates/pool", "crates/block", "crates/nbd", "bindings/c"] {
+            assert_allowed(path, rest);
+        }
+        assert_allowed("crates/mount", "[dependencies]\nfuser.workspace = true\ntokio = \"1\"\n");
+        assert_allowed(
+            "bindings/python",
+            "[dependencies]\nferrite-object.workspace = true\nferrite-c.workspace = true\n",
+        );
+    }
+
+    #[test]
+    fn a_replaced_package_is_named_as_those_that_take_its_place() {
+        for (old, new) in REPLACED {
+            assert_allowed("crates/cli", &format!("[dependencies]\nferrite-{old}.workspace = true\n"));
+            assert!(new.iter().all(|name| PACKAGES.iter().any(|row| row.name == *name)), "{old}");
+        }
+    }
+
+    #[test]
+    fn a_package_without_the_lints_of_the_workspace_is_found() {
+        assert_found(check, &[("crates/pool/Cargo.toml", "[package]\n")], "crates/pool/Cargo.toml:1");
+    }
+
+    #[test]
+    fn the_rows_stand_on_rows_below_them() {
+        for (at, row) in PACKAGES.iter().enumerate() {
+            for name in row.stands_on {
+                assert!(PACKAGES[at..].iter().any(|below| below.name == *name), "{} stands on {name}", row.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_drawing_that_differs_from_the_list_is_found() {
+        let page = |drawing: &str| format!("# A\n{}{drawing}{}b\n", MARKERS[0], MARKERS[1]);
+        assert_found(check, &[(PAGE, "# A\n")], "ARCHITECTURE.md:1");
+        assert_found(check, &[(PAGE, &page("```\n```\n"))], "ARCHITECTURE.md:1");
+        assert_clean(check, &[(PAGE, &with_map(&page("")).unwrap())]);
+        assert!(drawing().lines().all(|line| line.len() <= 120), "{}", drawing());
+    }
+}
