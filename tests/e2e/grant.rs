@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Scheme};
-use ferrite_owner::Client;
+use ferrite_owner::{Client, ServiceRequest};
 use serde_json::{Value, json};
 
 use crate::programs::ferrite;
@@ -14,7 +14,8 @@ use crate::server::{Server, assert_sound, folder, json as report, ok, refused};
 const CONTENT: usize = 3 << 20;
 
 fn granted(client: &mut Client, write: bool) -> (Value, Vec<OwnedFd>) {
-    client.call(json!({ "do": "grant", "name": "t", "write": write }), &[], &mut |_| true).expect("granted")
+    let request = json!({ "do": "grant", "name": "t", "write": write });
+    client.call(ServiceRequest::new("tag", &request), &mut |_| true).expect("granted")
 }
 
 fn put(pool: &Path, byte: u8) {
@@ -55,7 +56,8 @@ fn granted_pages_are_the_tags_and_are_not_reused_until_they_are_given_back() {
     let back = pool.with_extension("back");
     ok(&["tag", "get", pool.to_str().expect("text"), "t", back.to_str().expect("text")]);
     assert!(std::fs::read(back).expect("read") == vec![9; CONTENT], "late stores of the client reach nobody");
-    client.call(json!({ "do": "grant-release", "id": grant["id"] }), &[], &mut |_| true).expect("given back");
+    let request = json!({ "do": "grant-release", "id": grant["id"] });
+    client.call(ServiceRequest::new("tag", &request), &mut |_| true).expect("given back");
     ok(&["tag", "remove", pool.to_str().expect("text"), "t"]);
     assert_eq!(free_bytes(&pool), empty);
     assert_sound(&pool);
@@ -93,12 +95,14 @@ fn disks_are_not_granted_and_foreign_grants_are_not_given_back() {
     let pool = folder.path().join("pool");
     let _server = Server::start(&pool, &["--no-attach", "--size", "64M", "--disk", "d=4M"]);
     let mut client = Client::connect(&pool).expect("connected");
-    let ask = |client: &mut Client, request: Value| client.call(request, &[], &mut |_| true).map(drop);
+    let ask = |client: &mut Client, request: Value| {
+        client.call(ServiceRequest::new("tag", &request), &mut |_| true).map(drop)
+    };
     let said = ask(&mut client, json!({ "do": "grant", "name": "d", "write": false })).expect_err("refused");
     assert!(said.to_string().contains("plain bytes"), "{said}");
     let said = ask(&mut client, json!({ "do": "grant-release", "id": 5 })).expect_err("refused");
     assert!(said.to_string().contains("no grant"), "{said}");
     let said = ask(&mut client, json!({ "do": "nonsense" })).expect_err("refused");
-    assert!(said.to_string().contains("no request"), "{said}");
+    assert!(said.to_string().contains("no such request"), "{said}");
     assert!(refused(ferrite().args(["tag", "remove"]).arg(&pool).arg("d"), 1).contains("disk remove"));
 }

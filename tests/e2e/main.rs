@@ -26,6 +26,7 @@ mod hugetlb;
 mod images;
 mod json;
 mod kill;
+mod library_owners;
 mod mount;
 mod mount_atomic;
 mod mount_copies;

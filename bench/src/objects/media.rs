@@ -39,7 +39,7 @@ pub fn measure(session: &mut Session<'_>, scratch: &Scratch, plan: &Plan, notes:
     let field = Field::slower(DISK_BYTES)?;
     notes.extend(field.notes.iter().cloned());
     let refused = |error: ferrite_object::Error| Error::Server { who: "objects".into(), what: error.to_string() };
-    let open = OpenStore { guard: Some(Guard::None) };
+    let open = OpenStore { guard: Some(Guard::None), services: None };
     let store = Store::initialize(&scratch.path("table"), &NewStore { bytes: 64 << 20, uuid: [4; 16] }, &open);
     let log = store.and_then(|store| store.log("log", Logging::default())).map_err(refused)?;
     let (rounds, slice_ms) = if plan.rounds < ROUNDS { (1, 1) } else { (ROUNDS, SLICE_MS) };

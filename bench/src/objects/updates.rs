@@ -48,7 +48,7 @@ struct Field {
 
 impl Field {
     fn new(scratch: &Scratch) -> Result<Self> {
-        let guard = OpenStore { guard: Some(Guard::None) };
+        let guard = OpenStore { guard: Some(Guard::None), services: None };
         let store = Store::initialize(&scratch.path("store"), &NewStore { bytes: 256 << 20, uuid: [3; 16] }, &guard);
         let store = store.map_err(refused)?;
         let value = |name: &str, bytes: usize, scheme| store.direct_bytes(name, &vec![0; bytes], scheme);

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ferrite_object::Error;
 use ferrite_owner::Error as OwnerError;
-use ferrite_pool::{Error as PoolError, Origin};
+use ferrite_pool::{Error as PoolError, FailureKind, Origin};
 
 /// What a call gives: a status of the header, or what went wrong.
 pub type Outcome = Result<c_int, Error>;
@@ -53,18 +53,22 @@ pub fn failed(status: c_int, error: &Error) -> Outcome {
 fn status_of(error: &Error) -> c_int {
     match error {
         Error::Refused(_) | Error::WrongLength { .. } => 2,
-        Error::Pool(PoolError::BadName(_) | PoolError::Limit(_)) => 2,
-        Error::Pool(PoolError::NotFound(_)) => 3,
-        Error::Pool(PoolError::Exists(_) | PoolError::Occupied(_)) => 4,
-        Error::Pool(PoolError::Busy(_)) => 5,
         Error::Pool(PoolError::LogFull { .. }) => 6,
-        Error::Pool(full) if full.is_want_of_space() => 6,
-        Error::Damaged { .. } | Error::Pool(PoolError::Corrupt { .. } | PoolError::BadImage { .. }) => 7,
-        Error::Pool(PoolError::Poisoned(_)) => 8,
+        Error::Pool(PoolError::Revoked(_) | PoolError::OwnerEnded) | Error::Owner(OwnerError::Died) => 12,
+        Error::Pool(error) => match error.kind() {
+            FailureKind::BadName | FailureKind::Limit => 2,
+            FailureKind::NotFound => 3,
+            FailureKind::Exists => 4,
+            FailureKind::Busy => 5,
+            FailureKind::Full => 6,
+            FailureKind::Damaged => 7,
+            FailureKind::Poisoned => 8,
+            _ => 11,
+        },
+        Error::Damaged { .. } => 7,
         Error::WrongType { .. } => 9,
         Error::TooLarge { .. } => 10,
-        Error::Pool(PoolError::Revoked(_) | PoolError::OwnerEnded) | Error::Owner(OwnerError::Died) => 12,
-        Error::Pool(_) | Error::Owner(_) => 11,
+        Error::Owner(_) => 11,
     }
 }
 

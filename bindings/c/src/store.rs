@@ -5,6 +5,7 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::path::Path;
 
 use ferrite_object::{Error, Finish, Logging, NewStore, OpenStore, Store};
+use ferrite_owner::machine;
 use ferrite_pool::Error as PoolError;
 
 use crate::call::{DROPPED, OK, Outcome, at, failed, give, set, take, text};
@@ -43,12 +44,7 @@ impl Options {
 
 /// A random identity.
 fn uuid() -> Result<[u8; 16], Error> {
-    let path = "/proc/sys/kernel/random/uuid";
-    let text = std::fs::read_to_string(path).map_err(|error| Error::Refused(format!("reading {path}: {error}")))?;
-    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
-    u128::from_str_radix(&digits, 16)
-        .map(u128::to_be_bytes)
-        .map_err(|_| Error::Refused(format!("{path} holds no UUID")))
+    machine::random_uuid().map_err(|error| Error::Refused(error.to_string()))
 }
 
 /// The kind of a tag for people.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ferrite_object::Error;
 use ferrite_owner::Error as OwnerError;
-use ferrite_pool::Error as PoolError;
+use ferrite_pool::{Error as PoolError, FailureKind};
 use parking_lot::Mutex;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyValueError};
@@ -43,21 +43,22 @@ pub fn add_errors(module: &Bound<'_, PyModule>) -> PyResult<()> {
 pub fn raised(error: Error) -> PyErr {
     let text = error.to_string();
     match error {
-        Error::Pool(PoolError::NotFound(_)) => NotFoundError::new_err(text),
-        Error::Pool(PoolError::Busy(_)) => BusyError::new_err(text),
         Error::Pool(PoolError::LogFull { .. }) => FullError::new_err(text),
-        Error::Pool(full) if full.is_want_of_space() => FullError::new_err(text),
-        Error::Damaged { .. } | Error::Pool(PoolError::Corrupt { .. } | PoolError::BadImage { .. }) => {
-            DamagedError::new_err(text)
-        }
-        Error::Pool(PoolError::Poisoned(_)) => PoisonedError::new_err(text),
         Error::Pool(PoolError::Revoked(_) | PoolError::OwnerEnded) | Error::Owner(OwnerError::Died) => {
             RevokedError::new_err(text)
         }
+        Error::Pool(error) => match error.kind() {
+            FailureKind::NotFound => NotFoundError::new_err(text),
+            FailureKind::Busy => BusyError::new_err(text),
+            FailureKind::Full => FullError::new_err(text),
+            FailureKind::Damaged => DamagedError::new_err(text),
+            FailureKind::Poisoned => PoisonedError::new_err(text),
+            FailureKind::BadName => PyValueError::new_err(text),
+            _ => FerriteError::new_err(text),
+        },
+        Error::Damaged { .. } => DamagedError::new_err(text),
         Error::WrongType { .. } => WrongTypeError::new_err(text),
-        Error::TooLarge { .. } | Error::WrongLength { .. } | Error::Pool(PoolError::BadName(_)) => {
-            PyValueError::new_err(text)
-        }
+        Error::TooLarge { .. } | Error::WrongLength { .. } => PyValueError::new_err(text),
         _ => FerriteError::new_err(text),
     }
 }

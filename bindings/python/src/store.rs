@@ -1,9 +1,11 @@
 //! Stores.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ferrite_memory::Scheme;
-use ferrite_object::{Finish, Logging, NewStore, OpenStore};
+use ferrite_object::{Finish, Logging, NewStore, ObjectService, OpenStore};
+use ferrite_owner::{Registry, machine};
 use ferrite_pool::TagKind;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -19,11 +21,10 @@ use crate::value::Value;
 #[pyclass(frozen, module = "ferrite._ferrite")]
 pub struct Store(Handle<ferrite_object::Store>);
 
-/// A random identity.
-fn uuid() -> PyResult<[u8; 16]> {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/uuid")?;
-    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
-    u128::from_str_radix(&digits, 16).map(u128::to_be_bytes).map_err(|error| PyValueError::new_err(error.to_string()))
+/// The services that a Python process serves while it owns a store's pool.
+fn opening() -> OpenStore {
+    let services = Registry::default().with(ObjectService);
+    OpenStore { guard: None, services: Some(Arc::new(services)) }
 }
 
 fn logging(log_bytes: u64, checkpoint_records: u64, checkpoint_bytes: Option<u64>, salvage: bool) -> Logging {
@@ -35,14 +36,14 @@ fn logging(log_bytes: u64, checkpoint_records: u64, checkpoint_bytes: Option<u64
 impl Store {
     #[staticmethod]
     fn open(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        let store = py.detach(|| ferrite_object::Store::open(&path, &OpenStore::default())).map_err(raised)?;
+        let store = py.detach(|| ferrite_object::Store::open(&path, &opening())).map_err(raised)?;
         Ok(Self(Handle::new(store)))
     }
 
     #[staticmethod]
     fn create(py: Python<'_>, path: PathBuf, size: u64) -> PyResult<Self> {
-        let new = NewStore { bytes: size, uuid: uuid()? };
-        let store = py.detach(|| ferrite_object::Store::initialize(&path, &new, &OpenStore::default()));
+        let new = NewStore { bytes: size, uuid: machine::random_uuid()? };
+        let store = py.detach(|| ferrite_object::Store::initialize(&path, &new, &opening()));
         Ok(Self(Handle::new(store.map_err(raised)?)))
     }
 
@@ -105,7 +106,7 @@ impl Store {
     }
 
     fn backup(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        let image = uuid()?;
+        let image = machine::random_uuid()?;
         self.0.work(py, |store| store.backup(&path, image))
     }
 
@@ -122,7 +123,7 @@ impl Store {
     }
 
     fn finalize(&self, py: Python<'_>, defragment: bool, backup: Option<PathBuf>) -> PyResult<()> {
-        let backup = backup.map(|path| uuid().map(|image| (path, image))).transpose()?;
+        let backup = backup.map(|path| machine::random_uuid().map(|image| (path, image))).transpose()?;
         // What fails here leaves the store open.
         let finish = Finish { defragment, backup };
         self.0.work(py, |store| store.prepare(&finish))?;

@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use ferrite_memory::Raced;
+use ferrite_owner::Registry;
 use ferrite_pool::Origin;
-use ferrite_sqlite_log::{DatabaseFile, DatabaseLog, File, Header, Identity, Machine, PlainFile, Station};
+use ferrite_sqlite_log::{DatabaseFile, DatabaseLog, DatabasePool, DatabaseService, File, Header, Identity, PlainFile};
 use ferrite_sqlite_log::{Error, Result};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -18,7 +19,7 @@ use parking_lot::{Mutex, MutexGuard};
 #[derive(Default)]
 struct Open {
     databases: HashMap<String, Weak<Database>>,
-    stations: HashMap<PathBuf, Weak<Station>>,
+    log_pools: HashMap<PathBuf, Weak<DatabasePool>>,
 }
 
 /// What a process has open. A child of fork begins with nothing and leaves what it was left as it is: that is its parent's
@@ -56,28 +57,28 @@ pub struct Database {
 
 impl Database {
     /// The way to the pool at `pool`.
-    pub fn reach(pool: &Path) -> Result<Arc<Station>> {
+    pub fn reach(pool: &Path) -> Result<Arc<DatabasePool>> {
         let mut open = open();
         let named =
             pool.canonicalize().map_err(|error| failed(&format!("opening the pool {}", pool.display()), error))?;
-        if let Some(station) = open.stations.get(&named).and_then(Weak::upgrade) {
-            return Ok(station);
+        if let Some(log_pool) = open.log_pools.get(&named).and_then(Weak::upgrade) {
+            return Ok(log_pool);
         }
-        let boot_id = boot_id().map_err(|error| failed("reading the boot's identity", error))?;
-        let station = Station::reach(&named, Machine { boot_id, random })?;
-        open.stations.retain(|_, known| known.strong_count() > 0);
-        open.stations.insert(named, Arc::downgrade(&station));
-        Ok(station)
+        let services = Registry::default().with(DatabaseService);
+        let log_pool = DatabasePool::open(&named, Arc::new(services), random)?;
+        open.log_pools.retain(|_, known| known.strong_count() > 0);
+        open.log_pools.insert(named, Arc::downgrade(&log_pool));
+        Ok(log_pool)
     }
 
-    /// The database in the file at `path`, whose header is `header` and whose log is in the pool that `station` is the way to.
-    pub fn open(path: &str, station: &Arc<Station>, header: Option<&Header>) -> Result<Arc<Self>> {
+    /// The database in the file at `path`, whose header is `header` and whose log is in the pool that `log_pool` is.
+    pub fn open(path: &str, log_pool: &Arc<DatabasePool>, header: Option<&Header>) -> Result<Arc<Self>> {
         let mut open = open();
         if let Some(database) = open.databases.get(path).and_then(Weak::upgrade) {
             return Ok(database);
         }
         let found = fs::metadata(path).map_err(|error| failed(&format!("looking at {path}"), error))?;
-        let log = DatabaseLog::open(station, path, Identity::of(&found, header), false)?;
+        let log = DatabaseLog::open(log_pool, path, Identity::of(&found, header), false)?;
         let database = Arc::new(Self { log, log_changes: AtomicU64::new(0) });
         open.databases.retain(|_, known| known.strong_count() > 0);
         open.databases.insert(path.into(), Arc::downgrade(&database));
@@ -85,8 +86,8 @@ impl Database {
     }
 
     /// The pools that databases of this process have their logs in.
-    pub fn stations() -> Vec<Arc<Station>> {
-        open().stations.values().filter_map(Weak::upgrade).collect()
+    pub fn log_pools() -> Vec<Arc<DatabasePool>> {
+        open().log_pools.values().filter_map(Weak::upgrade).collect()
     }
 
     /// The database whose log file is called `name`, and which one it is. It need not be open: before SQLite deletes the
@@ -97,8 +98,8 @@ impl Database {
         if let Some(database) = database {
             return Ok(Some((database, file)));
         }
-        match Self::station_of(path)?.filter(|_| Path::new(path).is_file()) {
-            Some(station) => Ok(Some((Self::open(path, &station, header_at(path)?.as_ref())?, file))),
+        match Self::log_pool_of(path)?.filter(|_| Path::new(path).is_file()) {
+            Some(log_pool) => Ok(Some((Self::open(path, &log_pool, header_at(path)?.as_ref())?, file))),
             None => Ok(None),
         }
     }
@@ -114,10 +115,10 @@ impl Database {
     }
 
     /// The way to that of this process's pools which has a log of the database at `path`.
-    pub fn station_of(path: &str) -> Result<Option<Arc<Station>>> {
-        for station in Self::stations() {
-            if station.databases()?.iter().any(|entry| entry.path == path) {
-                return Ok(Some(station));
+    pub fn log_pool_of(path: &str) -> Result<Option<Arc<DatabasePool>>> {
+        for log_pool in Self::log_pools() {
+            if log_pool.databases()?.iter().any(|entry| entry.path == path) {
+                return Ok(Some(log_pool));
             }
         }
         Ok(None)
@@ -140,11 +141,4 @@ fn random() -> u64 {
 
 fn failed(what: &str, error: io::Error) -> Error {
     Error::Io { doing: what.into(), source: error }
-}
-
-fn boot_id() -> io::Result<[u8; 16]> {
-    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
-    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
-    let number = u128::from_str_radix(&digits, 16).map_err(|_| io::Error::other("it is no UUID"))?;
-    Ok(number.to_be_bytes())
 }

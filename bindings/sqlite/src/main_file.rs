@@ -21,12 +21,13 @@ use std::sync::Arc;
 
 use ferrite_pool::tie::{STAMP_BYTES, TieRole};
 use ferrite_sqlite_log::{HEAD_BYTES as HEADER_BYTES, Mark, STAMP_AT};
-use header::{ensure_here, ensure_marked, unmark};
 
 use crate::abi::{self, File, LOCK_EXCLUSIVE, LOCK_NONE, LOCK_RESERVED, LOCK_SHARED, Methods, Routines};
 use crate::database::Database;
 use crate::log_file::room;
 use crate::told::{self, Failure, Outcome};
+
+use header::{ensure_here, ensure_marked, unmark};
 
 /// An open database file, in the room that SQLite gives; the default VFS's follows it.
 #[repr(C)]

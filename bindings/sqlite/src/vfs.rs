@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use ferrite_sqlite_log::{DatabaseFile, File as LogFile, Station};
+use ferrite_sqlite_log::{DatabaseFile, DatabasePool, File as LogFile};
 use ferrite_sqlite_log::{Error, Result};
 
 use crate::abi::{self, File, Routines, Vfs};
@@ -127,13 +127,13 @@ unsafe fn open_main(
 ) -> c_int {
     // Before the file is made: of what is refused nothing is left.
     // SAFETY: SQLite's promise of a string, and of room. A file without methods is one that SQLite need not close.
-    let (station, path) = unsafe {
+    let (log_pool, path) = unsafe {
         (*file).methods = std::ptr::null();
         let path = CStr::from_ptr(name).to_string_lossy().into_owned();
-        (station(name, &path), path)
+        (log_pool(name, &path), path)
     };
-    let station = match station {
-        Ok(Some(station)) => station,
+    let log_pool = match log_pool {
+        Ok(Some(log_pool)) => log_pool,
         Ok(None) => return pass!(vfs, open, name, file, flags, out_flags),
         Err(error) => return told::told(&routines(), &path, &error.into(), abi::CANTOPEN),
     };
@@ -149,7 +149,7 @@ unsafe fn open_main(
     // SAFETY: SQLite's promise; the file below is open.
     let allowed = unsafe {
         header_below(file).and_then(|header| {
-            let database = Database::open(&path, &station, header.as_ref())?;
+            let database = Database::open(&path, &log_pool, header.as_ref())?;
             make(file, routines(), database, opened & abi::OPEN_READONLY != 0);
             settle_past(vfs, file, &path)
         })
@@ -188,7 +188,7 @@ fn is_off(value: &Path) -> bool {
 ///
 /// # Safety
 /// `name` is what SQLite passed for a database.
-unsafe fn station(name: *const c_char, path: &str) -> Result<Option<Arc<Station>>> {
+unsafe fn log_pool(name: *const c_char, path: &str) -> Result<Option<Arc<DatabasePool>>> {
     let parameter = |key: &CStr| {
         // SAFETY: the caller's promise; the answer is a string or nothing.
         unsafe {
@@ -197,20 +197,20 @@ unsafe fn station(name: *const c_char, path: &str) -> Result<Option<Arc<Station>
         }
     };
     let pool = parameter(c"pool").or_else(|| ferrite_memory::process::variable("FERRITE_POOL").map(PathBuf::from));
-    let station = match pool {
+    let log_pool = match pool {
         Some(pool) => Some(Database::reach(&pool)?),
-        None => Database::station_of(path)?,
+        None => Database::log_pool_of(path)?,
     };
-    match station {
+    match log_pool {
         Some(_) if UNLOCKED.iter().any(|key| parameter(key).is_some_and(|value| !is_off(&value))) => Err(Error::Refused(
             "nolock and immutable are not for a database whose log is in a pool: by its locks it is told whether the log \
              counts; open it without them"
                 .into(),
         )),
-        None if parameter(c"vfs").is_some() || Database::stations().is_empty() => Err(Error::Refused(
+        None if parameter(c"vfs").is_some() || Database::log_pools().is_empty() => Err(Error::Refused(
             "no pool is named: open file:DATABASE?vfs=ferrite&pool=PATH, or set FERRITE_POOL".into(),
         )),
-        station => Ok(station),
+        log_pool => Ok(log_pool),
     }
 }
 

@@ -3,8 +3,8 @@
 use clap::Args;
 use ferrite_block::BufferOptions;
 
+use crate::disks::Buffering;
 use crate::outcome::{Failure, Outcome};
-use crate::request::Buffering;
 use crate::size;
 
 /// With `--guard buffered` (pmbd.txt, figures 4 to 6).

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use ferrite_nbd::Network;
 
-use crate::engine::absolute;
+use crate::disks::{Door, TcpDoor};
+use crate::host::absolute;
 use crate::outcome::{Failure, Outcome};
-use crate::request::{Door, TcpDoor};
 
 /// Where disks are served over NBD.
 #[derive(Args, Clone, Debug, Default)]

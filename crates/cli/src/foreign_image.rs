@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use ferrite_disk::Disk;
 use ferrite_nbd::client::{ConnectOptions, NbdDisk, unix_uri};
+use ferrite_owner::paths::quoted;
 use serde_json::json;
 
 use crate::host;
 use crate::outcome::{Failure, Outcome};
-use crate::paths::quoted;
 use crate::stop;
 
 /// The program that reads these images.

@@ -2,51 +2,19 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use ferrite_memory::set_len;
 use ferrite_owner::RUN_FOLDER;
 
-/// This boot of the machine. Asked of the kernel once: clients that ask for leases wait for it.
-pub fn boot_id() -> io::Result<[u8; 16]> {
-    static KNOWN: OnceLock<[u8; 16]> = OnceLock::new();
-    if let Some(known) = KNOWN.get() {
-        return Ok(*known);
-    }
-    let boot = uuid("/proc/sys/kernel/random/boot_id")?;
-    Ok(*KNOWN.get_or_init(|| boot))
-}
+use crate::outcome::Outcome;
 
-/// A new random identity.
-pub fn random_uuid() -> io::Result<[u8; 16]> {
-    uuid("/proc/sys/kernel/random/uuid")
-}
-
-/// A random number.
-pub fn random() -> u64 {
-    let uuid = random_uuid().expect("the kernel gives random numbers");
-    let [high, low] = [0, 8].map(|at| u64::from_le_bytes(uuid[at..at + 8].try_into().expect("eight bytes")));
-    high.rotate_left(32) ^ low
-}
-
-fn uuid(path: &str) -> io::Result<[u8; 16]> {
-    let text = fs::read_to_string(path).map_err(told("reading", path))?;
-    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
-    let number = u128::from_str_radix(&digits, 16).map_err(|_| io::Error::other(format!("{path} holds no UUID")))?;
-    Ok(number.to_be_bytes())
-}
+pub use ferrite_owner::machine::{boot_id, random, random_uuid, user};
 
 /// The same error, which says what was being done.
 fn told(doing: &'static str, to: impl AsRef<Path>) -> impl FnOnce(io::Error) -> io::Error {
     move |error| io::Error::new(error.kind(), format!("{doing} {}: {error}", to.as_ref().display()))
-}
-
-/// This process's user and group.
-pub fn user() -> io::Result<(u32, u32)> {
-    let path = "/proc/self";
-    fs::metadata(path).map(|me| (me.uid(), me.gid())).map_err(told("looking at", path))
 }
 
 /// The pool that `FERRITE_POOL` names, if it does.
@@ -115,13 +83,7 @@ pub fn beside(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_missing_is_named() {
-        let said = uuid("/proc/none").expect_err("there is none").to_string();
-        assert!(said.starts_with("reading /proc/none: No such file"), "{said}");
-    }
+/// `path` as the owner, whose folder is another, finds it.
+pub fn absolute(path: &Path) -> Outcome<PathBuf> {
+    Ok(std::path::absolute(path)?)
 }

@@ -6,10 +6,10 @@ use clap::Args;
 use ferrite_memory::Scheme;
 
 use crate::buffering::BufferingArguments;
+use crate::disks::Serving;
 use crate::medium::{MediumArguments, unknown};
 use crate::outcome::Outcome;
 use crate::reach::Reach;
-use crate::request::Serving;
 
 /// How a disk is served. The defaults are the safe and fast ones.
 #[derive(Args)]

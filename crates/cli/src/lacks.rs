@@ -5,9 +5,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use ferrite_fuse::FUSE;
+use ferrite_owner::paths::quoted;
 
 use crate::host;
-use crate::paths::quoted;
 
 const FUSERMOUNT: &str = "fusermount3";
 const SET_USER: u32 = 0o4000;

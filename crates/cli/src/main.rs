@@ -5,11 +5,11 @@ mod tell;
 
 mod bar;
 mod buffering;
-mod calls;
 mod child;
 mod commands;
+mod disks;
 mod door;
-mod engine;
+mod filesystems;
 mod flash_drive;
 mod foreign_image;
 mod given;
@@ -22,21 +22,16 @@ mod medium;
 mod mounts;
 mod outcome;
 mod owners;
-mod paths;
 mod pool_argument;
 mod reach;
-mod request;
-mod served;
+mod services;
 mod size;
 mod source;
-mod standpoint;
 mod stop;
 mod survival;
+mod tag_names;
 mod traced;
-mod trees;
 mod warm;
-mod watched;
-mod wear;
 
 #[cfg(test)]
 #[path = "tests/freeze.rs"]

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
-use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Pace, Paced, Speed, Survival, Tsc, WearUnit, Worn};
+use ferrite_memory::{Guard, MapOptions, Memory, Pace, Paced, Speed, Tsc, WearUnit, Worn};
+use ferrite_owner::PoolMemory;
 use ferrite_pool::Lock;
 use ferrite_pool::layout::POOL_BYTES_MIN;
 
@@ -49,28 +50,6 @@ pub struct MediumArguments {
     wear: Option<WearUnit>,
     #[command(flatten)]
     pub trust: Trust,
-}
-
-/// Memory whose writes are counted.
-pub type Counted = Worn<Arc<dyn Memory>>;
-
-/// A pool's file, mapped as it was asked for.
-pub struct Medium {
-    /// What the pool is opened on.
-    pub memory: Arc<dyn Memory>,
-    /// The mapping under it.
-    pub mapped: Arc<Mapped>,
-    /// Its write counters, where they were asked for.
-    pub counted: Option<Arc<Counted>>,
-    /// The emulated speed, as the line about the medium has it.
-    speed: String,
-}
-
-impl Medium {
-    /// Returns the medium and what `survival` says of it in one line.
-    pub fn line(&self, survival: &Survival) -> String {
-        self.mapped.describe(survival) + &self.speed
-    }
 }
 
 impl MediumArguments {
@@ -121,7 +100,7 @@ impl MediumArguments {
     }
 
     /// What every access has to come by the owner for, if anything.
-    pub fn sees_all(&self) -> Option<&'static str> {
+    fn sees_all(&self) -> Option<&'static str> {
         if self.wear.is_some() {
             return Some("its writes are counted (--wear)");
         }
@@ -135,7 +114,7 @@ impl MediumArguments {
     }
 
     /// Maps the file that `lock` holds.
-    pub fn map(&self, lock: &Lock) -> Outcome<Medium> {
+    pub fn map(&self, lock: &Lock) -> Outcome<PoolMemory> {
         let (guard, pace) = (self.guard()?, self.pace()?);
         let name = lock.path().display().to_string();
         let found = lock.file().metadata()?;
@@ -160,7 +139,7 @@ impl MediumArguments {
         if let Some(counted) = &counted {
             memory = counted.clone();
         }
-        Ok(Medium { memory, mapped, counted, speed })
+        Ok(PoolMemory { memory, mapped: Some(mapped), counted, speed, sees_all: self.sees_all() })
     }
 }
 

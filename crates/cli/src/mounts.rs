@@ -13,12 +13,16 @@ use std::time::{Duration, Instant};
 use ferrite_fs::share::layout::mount_source::read_mount_source;
 use ferrite_fs_client::Session;
 use ferrite_memory::unescaped;
-use ferrite_mount::{MountAnswer, ask, clear_stale, device_number};
+use ferrite_mount::MountAnswer;
+use ferrite_mount::ask;
+use ferrite_mount::clear_stale;
+use ferrite_mount::device_number;
+use ferrite_owner::paths::in_line;
+use ferrite_owner::paths::quoted;
 use ferrite_pool::Holder;
 
+use crate::filesystems::{self, Seen, Which};
 use crate::host;
-use crate::paths::{in_line, quoted};
-use crate::trees::{self, Seen, Which};
 
 const KIND: &[u8] = b"fuse.ferrite";
 
@@ -166,7 +170,7 @@ fn refused(mounts: Vec<Mount>) -> Vec<(PathBuf, String)> {
         let tell = tell.clone();
         let ask = move || {
             let (pool, name) = mount.file_system()?;
-            Session::connect(&pool, &name, Arc::new(trees::now)).err().map(|why| (mount.point, why.to_string()))
+            Session::connect(&pool, &name, Arc::new(filesystems::now)).err().map(|why| (mount.point, why.to_string()))
         };
         // After the last look nobody hears it. Where there is no thread nobody is told why.
         Builder::new().spawn(move || drop(tell.send(ask()))).ok()

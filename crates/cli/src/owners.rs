@@ -12,7 +12,7 @@ use crate::host;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A process that serves a pool.
-pub struct PoolOwner {
+pub struct ServingProcess {
     /// Its process.
     pub pid: u32,
     /// The pool's file.
@@ -21,7 +21,7 @@ pub struct PoolOwner {
     pub client: Option<Client>,
 }
 
-impl PoolOwner {
+impl ServingProcess {
     /// Returns `None` for a process that locked something else than a pool, or that serves no other process.
     fn of(file: LockedFile) -> Option<Self> {
         let LockedFile { pid, path, .. } = file;
@@ -35,18 +35,18 @@ impl PoolOwner {
 }
 
 /// Lists the pools that this user's processes serve.
-pub fn of_this_user() -> Vec<PoolOwner> {
+pub fn of_this_user() -> Vec<ServingProcess> {
     let own = host::user().ok().map(|(user, _)| user);
     sorted(LockedFile::all().into_iter().filter(|file| Some(file.user) == own))
 }
 
 /// Lists the served pools whose processes this user may inspect: root inspects the processes of all users.
-pub fn all() -> Vec<PoolOwner> {
+pub fn all() -> Vec<ServingProcess> {
     sorted(LockedFile::all().into_iter())
 }
 
-fn sorted(files: impl Iterator<Item = LockedFile>) -> Vec<PoolOwner> {
-    let mut owners: Vec<PoolOwner> = files.filter_map(PoolOwner::of).collect();
+fn sorted(files: impl Iterator<Item = LockedFile>) -> Vec<ServingProcess> {
+    let mut owners: Vec<ServingProcess> = files.filter_map(ServingProcess::of).collect();
     owners.sort_by(|one, other| one.path.cmp(&other.path));
     owners.dedup_by(|one, other| one.path == other.path);
     owners

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
+use ferrite_owner::paths::quoted;
 
 use crate::host;
 use crate::outcome::{Failure, Outcome};
 use crate::owners;
-use crate::paths::quoted;
 
 /// The id of the option that names the pool.
 pub const OPTION: &str = "pool_option";

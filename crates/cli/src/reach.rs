@@ -8,21 +8,22 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ferrite_owner::{Client, Error, Listening};
-use ferrite_pool::{Claim, Holder, Lock, LockError, Progress, claim};
+use ferrite_owner::access::{self, AwaitOwner, Found};
+use ferrite_owner::paths::quoted;
+use ferrite_owner::services::PoolRequest;
+use ferrite_owner::{Client, Error, PoolAccess, PoolOwner, PoolReport, ServiceRequest, TypedRequest};
+use ferrite_pool::{Holder, Lock, LockError, Progress};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::bar::Bar;
-use crate::engine::Engine;
 use crate::host;
 use crate::medium::MediumArguments;
 use crate::mounts;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
-use crate::paths::quoted;
-use crate::request::{PoolReport, Request};
-use crate::standpoint::{STANDPOINT, Standpoint};
+use crate::services::{disks, filesystems, registry};
 use crate::stop::{self, Asked, Stop};
+use crate::warm::Warm;
 
 /// How long whoever has a pool and takes no calls is waited for: an owner that has just started, or another command
 /// that has the pool for a moment.
@@ -34,14 +35,6 @@ const PAUSE: Duration = Duration::from_millis(5);
 const LOOKS: Duration = Duration::from_secs(1);
 /// How long who uses a mount or a node may take to let go when the owner ends.
 const USERS_PATIENCE: Duration = Duration::from_secs(10);
-
-/// Who has a pool.
-pub enum Found {
-    /// This process, from now on.
-    Ours(Lock),
-    /// An owner that takes calls.
-    Theirs(Client, Holder),
-}
 
 /// How long a pool is held.
 #[derive(Clone, Copy, Debug)]
@@ -57,25 +50,36 @@ pub enum Until<'a> {
 /// Takes the pool at `path`, or reaches its owner. A command that has it for a moment is waited for.
 pub fn find(path: &Path) -> Outcome<Found> {
     look_at(path)?;
-    let until = Instant::now() + PATIENCE;
-    loop {
-        let holder = match claim(path).map_err(|error| refused(path, error.into()))? {
-            Claim::Ours(lock) => return Ok(Found::Ours(lock)),
-            Claim::Held(holder) => holder,
-        };
-        if holder.is_dying() {
-            make_way(path, &holder, until)?;
-            continue;
+    access::find(path, &mut Waiting { path, until: Instant::now() + PATIENCE })
+}
+
+/// Waits for an owner until a time, or a signal.
+struct Waiting<'a> {
+    path: &'a Path,
+    until: Instant,
+}
+
+impl AwaitOwner for Waiting<'_> {
+    type Error = Failure;
+
+    fn claim_failed(&self, error: Error) -> Failure {
+        refused(self.path, error)
+    }
+
+    fn found_holder(&mut self, holder: &Holder) -> Outcome<bool> {
+        let is_dying = holder.is_dying();
+        if is_dying {
+            make_way(self.path, holder, self.until)?;
         }
-        match Client::connect(path) {
-            Ok(client) => return Ok(Found::Theirs(client, holder)),
-            Err(Error::NoOwner(_) | Error::Silent { .. } | Error::Died)
-                if Instant::now() < until && !stop::is_asked() =>
-            {
-                std::thread::sleep(PAUSE);
-            }
-            Err(error) => return Err(error.into()),
+        Ok(is_dying)
+    }
+
+    fn pause(&mut self, _: &Holder) -> bool {
+        let goes_on = Instant::now() < self.until && !stop::is_asked();
+        if goes_on {
+            std::thread::sleep(PAUSE);
         }
+        goes_on
     }
 }
 
@@ -139,143 +143,143 @@ fn own_mode(path: &Path) -> Option<u32> {
     Some(found.mode() & 0o777)
 }
 
-/// A pool at hand.
-pub enum Reach {
-    /// It is ours.
-    Ours(Arc<Engine>),
-    /// Its owner does what we ask.
-    Theirs(Client),
-}
+/// A pool at hand, through its owner or as its owner.
+pub struct Reach(PoolAccess);
 
 impl Reach {
     /// Reaches the pool at `path`.
     pub fn new(path: &Path) -> Outcome<Self> {
         match find(path)? {
-            Found::Ours(lock) => Ok(Self::Ours(Arc::new(Engine::open(lock, &MediumArguments::default())?))),
-            Found::Theirs(client, _) => Ok(Self::Theirs(client)),
+            Found::Ours(lock) => Self::own(lock, &MediumArguments::default()),
+            Found::Theirs(client, _) => Ok(client.into()),
         }
     }
 
     /// Reaches the pool at `path`; on the medium that was asked for, if it becomes ours. Says what the pool survives.
     pub fn with(path: &Path, medium: &MediumArguments) -> Outcome<Self> {
         let mut reach = match find(path)? {
-            Found::Ours(lock) => Self::Ours(Arc::new(Engine::open(lock, medium)?)),
+            Found::Ours(lock) => Self::own(lock, medium)?,
             Found::Theirs(_, holder) if !medium.is_default() => {
                 return Err(Failure::Failed(format!(
                     "{} is {holder}: its guard, pace, wear and trust hold for all of it, so end that first to choose others",
                     path.display()
                 )));
             }
-            Found::Theirs(client, _) => Self::Theirs(client),
+            Found::Theirs(client, _) => client.into(),
         };
-        tell_survival(&reach.ask(Request::PoolInfo, None)?);
+        tell_survival(&reach.ask(PoolRequest::Info, None)?);
         Ok(reach)
+    }
+
+    /// Opens and recovers the pool whose file is locked by `lock`, on the medium that was asked for.
+    pub fn own(lock: Lock, medium: &MediumArguments) -> Outcome<Self> {
+        let (memory, path) = (medium.map(&lock)?, lock.path().display().to_string());
+        let owner = PoolOwner::open(lock, memory, &registry()).map_err(|error| format!("{path}: {error}"))?;
+        medium.trust.trust_medium.map_or(Ok(()), |trusted| owner.pool().trust_medium(trusted))?;
+        Ok(Self(PoolAccess::Owner(Arc::new(owner))))
     }
 
     /// Asks for `request`, with `fds` where it needs some. Shows how far it has come; Ctrl-C cancels it.
     pub fn ask<'fd, T: DeserializeOwned>(
         &mut self,
-        request: Request,
+        request: impl TypedRequest,
         fds: impl IntoIterator<Item = BorrowedFd<'fd>>,
     ) -> Outcome<T> {
-        self.call(request, Vec::from_iter(fds), true)
+        self.call(ServiceRequest::of(&request).with_fds(fds), true)
     }
 
     /// Asks as [`Reach::ask`] does. A signal does not cancel the request: the caller knows what it made or removed.
-    pub fn ask_to_end<T: DeserializeOwned>(&mut self, request: Request) -> Outcome<T> {
-        self.call(request, Vec::new(), false)
+    pub fn ask_to_end<T: DeserializeOwned>(&mut self, request: impl TypedRequest) -> Outcome<T> {
+        self.call(ServiceRequest::of(&request), false)
     }
 
-    fn call<T: DeserializeOwned>(
-        &mut self,
-        request: Request,
-        fds: Vec<BorrowedFd<'_>>,
-        is_cancelled_by_signals: bool,
-    ) -> Outcome<T> {
+    fn call<T: DeserializeOwned>(&mut self, request: ServiceRequest<'_>, is_cancelled_by_signals: bool) -> Outcome<T> {
         let bar = Bar::new();
         let watch = &mut |it: Progress| bar.show(&it) || !is_cancelled_by_signals;
-        let value: Value = match self {
-            Self::Ours(engine) => {
-                let fds: std::io::Result<_> = fds.into_iter().map(|fd| fd.try_clone_to_owned()).collect();
-                engine.execute(request, fds?, None, watch)?
-            }
-            Self::Theirs(client) => client.call(as_sent(&request)?, &fds, watch)?.0,
-        };
-        Ok(serde_json::from_value(value)?)
+        Ok(serde_json::from_value(self.0.call(request, watch)?.value)?)
+    }
+
+    /// Asks for `request` that a service describes.
+    pub fn call_described(&mut self, request: ServiceRequest<'_>) -> Outcome<Value> {
+        self.call(request, true)
     }
 
     /// Lets go of it in order.
     pub fn close(self) -> Outcome {
-        match self {
-            Self::Ours(engine) => Arc::into_inner(engine).map_or(Ok(()), Engine::close),
-            Self::Theirs(_) => Ok(()),
+        match self.0 {
+            PoolAccess::Owner(owner) => close(owner),
+            PoolAccess::Client(_) => Ok(()),
         }
     }
 
     /// Takes the calls of other commands, where the pool is ours.
-    pub fn listen(&self) -> Outcome<Option<Listening>> {
-        match self {
-            Self::Ours(engine) => Ok(Some(Listening::start(engine.lock(), engine.clone())?)),
-            Self::Theirs(_) => Ok(None),
-        }
+    pub fn listen(&self) -> Outcome {
+        Ok(self.owner().map_or(Ok(()), |owner| owner.listen())?)
     }
 
     /// Serves what has `begun` for so long; then takes nodes away, stops and closes in order, as it does at once where
     /// the beginning failed.
-    pub fn hold(self, begun: Outcome<Option<Listening>>, stop: &Stop, until: Until<'_>) -> Outcome {
-        let listening = match begun {
-            Ok(listening) => listening,
-            Err(failure) => {
-                if let Self::Ours(engine) = &self {
-                    take_all_away(engine, stop);
-                }
-                return and_then_cleared(Err(failure), self.close());
-            }
+    pub fn hold(self, begun: Outcome, stop: &Stop, until: Until<'_>) -> Outcome {
+        if let Err(failure) = begun {
+            self.owner().into_iter().for_each(|owner| take_all_away(owner, stop));
+            return and_then_cleared(Err(failure), self.close());
+        }
+        let owner = match self.0 {
+            PoolAccess::Owner(owner) => owner,
+            PoolAccess::Client(client) => return hold_theirs(client, stop),
         };
-        let engine = match self {
-            Self::Ours(engine) => engine,
-            Self::Theirs(client) => return hold_theirs(client, stop),
-        };
-        let warm = engine.warm();
-        let listening = await_end(&engine, listening, stop, until)?;
+        let warm = Warm::start(&owner);
+        await_end(&owner, stop, until)?;
         drop(warm);
-        take_all_away(&engine, stop);
-        listening.map_or(Ok(()), Listening::stop)?;
-        Self::Ours(engine).close()
+        take_all_away(&owner, stop);
+        owner.stop_listening()?;
+        close(owner)
     }
 
-    /// It, where it is ours and the one at `path`.
-    pub fn ours_at(&self, path: &Path) -> Option<&Arc<Engine>> {
-        match self {
-            Self::Ours(engine) if path.canonicalize().is_ok_and(|path| path == engine.lock().path()) => Some(engine),
-            _ => None,
-        }
+    /// The owner, where this process is.
+    pub fn owner(&self) -> Option<&Arc<PoolOwner>> {
+        self.0.owner()
     }
 
-    /// Whose it is, when it is another process's.
+    /// The owner, where this process is and owns the pool at `path`.
+    pub fn ours_at(&self, path: &Path) -> Option<&Arc<PoolOwner>> {
+        self.owner().filter(|owner| path.canonicalize().is_ok_and(|path| path == owner.lock().path()))
+    }
+
+    /// The owner's process, where that is another one.
     pub fn owner_pid(&self) -> Option<u32> {
-        match self {
-            Self::Ours(_) => None,
-            Self::Theirs(client) => Some(client.owner_pid()),
-        }
+        self.0.owner_pid()
     }
 }
 
-/// `request` as it travels, with what its paths are here.
-fn as_sent(request: &Request) -> Outcome<Value> {
-    let mut sent = serde_json::to_value(request)?;
-    sent[STANDPOINT] = serde_json::to_value(Standpoint::of(request))?;
-    Ok(sent)
+impl From<Client> for Reach {
+    fn from(client: Client) -> Self {
+        Self(PoolAccess::Client(client))
+    }
 }
 
-/// Waits until what is held is to be let go of. Whoever still takes calls then is given back; nobody may come in between
-/// the last look whether anything is used and the end, so before that look the calls end.
-fn await_end(
-    engine: &Arc<Engine>,
-    mut listening: Option<Listening>,
-    stop: &Stop,
-    until: Until<'_>,
-) -> Outcome<Option<Listening>> {
+impl From<Arc<PoolOwner>> for Reach {
+    fn from(owner: Arc<PoolOwner>) -> Self {
+        Self(PoolAccess::Owner(owner))
+    }
+}
+
+/// Stops serving and closes the pool in order.
+fn close(owner: Arc<PoolOwner>) -> Outcome {
+    let path = owner.lock().path().to_owned();
+    let closed = Arc::into_inner(owner).map_or(Ok(false), PoolOwner::close)?;
+    if !closed {
+        remark!(
+            "{} is not closed in order, for some of it is still in use: who opens it next recovers it",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
+/// Waits until what is held is to be let go of. Nobody may come in between the last look whether anything is used and the
+/// end, so before that look the calls end.
+fn await_end(owner: &PoolOwner, stop: &Stop, until: Until<'_>) -> Outcome {
     loop {
         let asked = match until {
             Until::Asked { .. } | Until::Done { .. } => Some(stop.wait()),
@@ -283,17 +287,17 @@ fn await_end(
         };
         match (asked, until) {
             (Some(Asked::End), Until::Done { .. }) => {}
-            (Some(Asked::End | Asked::Done), _) => return Ok(listening),
+            (Some(Asked::End | Asked::Done), _) => return Ok(()),
             (Some(Asked::PowerFails), Until::Asked { backup: Some(to) } | Until::Done { backup: Some(to) }) => {
-                save(engine, to);
+                save(owner, to);
             }
-            (None, _) if !engine.is_used() && listening.as_ref().is_none_or(|one| one.connections() == 0) => {
-                listening.take().map_or(Ok(()), Listening::stop)?;
-                if !engine.is_used() {
-                    remark!("nothing of {} is mounted or served any more", engine.lock().path().display());
-                    return Ok(None);
+            (None, _) if !owner.is_used() && owner.connections() == 0 => {
+                owner.stop_listening()?;
+                if !owner.is_used() {
+                    remark!("nothing of {} is mounted or served any more", owner.lock().path().display());
+                    return Ok(());
                 }
-                listening = Some(Listening::start(engine.lock(), engine.clone())?);
+                owner.listen()?;
             }
             _ => {}
         }
@@ -302,9 +306,8 @@ fn await_end(
 
 /// Waits until somebody asks this process to end, or the owner does, with what it serves for us.
 fn hold_theirs(mut client: Client, stop: &Stop) -> Outcome {
-    let look = serde_json::to_value(Request::PoolInfo)?;
     while stop.wait_for(LOOKS) != Some(Asked::End) {
-        if client.call(look.clone(), &[], &mut |_| true).is_err() {
+        if client.call(ServiceRequest::of(&PoolRequest::Info), &mut |_| true).is_err() {
             return Err("the pool's owner has ended, and with it what it served for this command".into());
         }
     }
@@ -312,19 +315,19 @@ fn hold_theirs(mut client: Client, stop: &Stop) -> Outcome {
 }
 
 /// Writes a backup because the power fails. Whatever comes of it, serving goes on.
-fn save(engine: &Engine, to: &Path) {
-    let request = Request::PoolBackup { to: to.into(), now: true };
-    match engine.execute(request, Vec::new(), None, &mut |_| true) {
+fn save(owner: &PoolOwner, to: &Path) {
+    let request = PoolRequest::Backup { to: to.into(), now: true, image: None };
+    match owner.call(ServiceRequest::of(&request), &mut |_| true) {
         Ok(_) => remark!("the power fails: backed up to {}", to.display()),
-        Err(failure) => remark!("the power fails, and the backup does too: {}", failure.text()),
+        Err(failure) => remark!("the power fails, and the backup does too: {failure}"),
     }
 }
 
 /// Unmounts the file systems, then takes the nodes away.
-fn take_all_away(engine: &Engine, stop: &Stop) {
+fn take_all_away(owner: &PoolOwner, stop: &Stop) {
     // Each of them may be waited for.
-    take_away(stop, || engine.trees().unmount_unused());
-    take_away(stop, || engine.served().detach_all());
+    take_away(stop, || filesystems(owner).unmount_unused());
+    take_away(stop, || disks(owner).detach_all());
 }
 
 /// Takes away what `take_unused` does until it leaves nothing. Says who uses it and waits for them; a second signal or
@@ -358,7 +361,7 @@ pub fn tell_survival(pool: &PoolReport) {
 /// Reaches the pool at `path`, asks one thing, and lets go.
 pub fn ask<'fd, T: DeserializeOwned>(
     path: &Path,
-    request: Request,
+    request: impl TypedRequest,
     fds: impl IntoIterator<Item = BorrowedFd<'fd>>,
 ) -> Outcome<T> {
     stop::watch()?;

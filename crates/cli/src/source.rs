@@ -7,15 +7,18 @@ use std::sync::Arc;
 use ferrite_disk::{Disk, FileDisk, FileDiskOptions, HddDisk, HddProfile, SsdDisk, SsdProfile};
 use ferrite_disk_address::HostClock;
 use ferrite_nbd::client::{ConnectOptions, NbdDisk, unix_uri};
+use ferrite_owner::services::{PoolRequest, TagRequest};
+use ferrite_owner::{PoolReport, TagReport, TypedRequest};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::disks::{DiskReport, DiskRequest, Door, Serving};
 use crate::flash_drive::Drive;
 use crate::foreign_image::{self, ForeignFormat, ImageServer};
 use crate::host;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
 use crate::reach::Reach;
-use crate::request::{DiskReport, Door, PoolReport, Request, Serving, TagReport};
+use crate::services::disks;
 use crate::size;
 
 /// Bytes that the size of a new disk or file is a multiple of.
@@ -143,30 +146,28 @@ impl Source {
         }
         let serving = Serving { read_only: opening.read_only, ..Serving::default() };
         let known = opening.beside.and_then(|source| source.reach.as_ref()?.ours_at(pool));
-        if let Some(engine) = known {
-            engine.ensure_disk(name, true)?;
-            return Ok(Self::plain(engine.served().open(name, &serving)?));
+        if let Some(owner) = known {
+            return Ok(Self::plain(disks(owner).open_known(name, &serving)?));
         }
-        match Reach::new(pool)? {
-            Reach::Ours(engine) => {
-                match engine.ensure_disk(name, true).and_then(|()| Ok(engine.served().open(name, &serving)?)) {
-                    Ok(disk) => Ok(Self { reach: Some(Reach::Ours(engine)), ..Self::plain(disk) }),
-                    Err(why) => and_then_cleared(Err(why), Reach::Ours(engine).close()),
-                }
-            }
-            theirs @ Reach::Theirs(_) => Self::served(theirs, pool, name, opening),
+        let reach = Reach::new(pool)?;
+        let Some(opened) = reach.owner().map(|owner| disks(owner).open_known(name, &serving)) else {
+            return Self::served(reach, pool, name, opening);
+        };
+        match opened {
+            Ok(disk) => Ok(Self { reach: Some(reach), ..Self::plain(disk) }),
+            Err(why) => and_then_cleared(Err(why.into()), reach.close()),
         }
     }
 
     /// Makes the disk called `name` of `bytes` if nothing in the pool is called so; returns whether it did.
     fn make_in_pool(pool: &Path, name: &str, bytes: u64, beside: Option<&Self>) -> Outcome<bool> {
-        let tags: Vec<TagReport> = ask(pool, Request::TagList, beside)?;
+        let tags: Vec<TagReport> = ask(pool, TagRequest::List, beside)?;
         if tags.iter().any(|tag| tag.name == name) {
             return Ok(false);
         }
         let size = bytes.next_multiple_of(SECTOR);
         let sector_bytes = SECTOR as u32;
-        let request = Request::DiskCreate { name: name.into(), size, sector_bytes, thin: false, checksum: false };
+        let request = DiskRequest::Create { name: name.into(), size, sector_bytes, thin: false, checksum: false };
         ask::<Value>(pool, request, beside)?;
         remark!("there was no {name:?} in {}: made a disk of {}", pool.display(), size::show(size));
         Ok(true)
@@ -174,7 +175,7 @@ impl Source {
 
     /// The owner serves it to us alone: as it is in use already, or else as the owner serves disks.
     fn served(mut reach: Reach, pool: &Path, name: &str, opening: Opening<'_>) -> Outcome<Self> {
-        let now: DiskReport = reach.ask(Request::DiskStat { name: name.into() }, None)?;
+        let now: DiskReport = reach.ask(DiskRequest::Stat { name: name.into() }, None)?;
         let used = now.open.as_ref().filter(|open| open.in_use);
         let serving = used.map_or(&now.usual, |open| &open.serving).clone();
         if serving.read_only && !opening.read_only {
@@ -183,7 +184,7 @@ impl Source {
         let end = if opening.read_only { "from" } else { "to" };
         let socket = host::beside(pool, &format!(".{}.{end}.nbd", std::process::id()));
         let door = Door { unix: std::path::absolute(&socket)?, tcp: None };
-        let request = Request::DiskServe { name: name.into(), door, serving, overwrite: opening.overwrite };
+        let request = DiskRequest::Serve { name: name.into(), door, serving, overwrite: opening.overwrite };
         reach.ask::<Value>(request, None)?;
         let uri = unix_uri(name, &socket);
         let options = ConnectOptions { read_only: opening.read_only, ..ConnectOptions::default() };
@@ -196,7 +197,7 @@ impl Source {
     /// The pool it lies in, where that is known here.
     pub fn pool(&mut self) -> Outcome<Option<PoolReport>> {
         let Some(reach) = &mut self.reach else { return Ok(None) };
-        Ok(Some(PoolReport { owner_pid: reach.owner_pid(), ..reach.ask(Request::PoolInfo, None)? }))
+        Ok(Some(PoolReport { owner_pid: reach.owner_pid(), ..reach.ask(PoolRequest::Info, None)? }))
     }
 
     /// Lets go of it in order, and tells what simulated flash drives have counted.
@@ -218,16 +219,16 @@ impl Made {
     fn remove(self, beside: Option<&Source>) -> Outcome {
         match self {
             Self::File(path) => Ok(std::fs::remove_file(path)?),
-            Self::InPool { pool, name } => ask::<Value>(&pool, Request::DiskRemove { name }, beside).map(drop),
+            Self::InPool { pool, name } => ask::<Value>(&pool, DiskRequest::Remove { name }, beside).map(drop),
         }
     }
 }
 
 /// Asks the owner of `pool` for `request`: this process, if it has the pool because of what is open already. A signal does
 /// not cancel it.
-fn ask<T: DeserializeOwned>(pool: &Path, request: Request, beside: Option<&Source>) -> Outcome<T> {
+fn ask<T: DeserializeOwned>(pool: &Path, request: impl TypedRequest, beside: Option<&Source>) -> Outcome<T> {
     match beside.and_then(|source| source.reach.as_ref()?.ours_at(pool)) {
-        Some(engine) => Reach::Ours(Arc::clone(engine)).ask_to_end(request),
+        Some(owner) => Reach::from(Arc::clone(owner)).ask_to_end(request),
         None => {
             let mut reach = Reach::new(pool)?;
             let answer = reach.ask_to_end(request);

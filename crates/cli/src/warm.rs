@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use ferrite_memory::{Mapped, Memory, Span};
+use ferrite_owner::PoolOwner;
 use ferrite_pool::layout::CHUNK;
-use ferrite_pool::{ChunkUse, Pool, Progress};
+use ferrite_pool::{ChunkUse, Progress};
 
 use crate::bar::Bar;
 
@@ -53,9 +54,10 @@ pub struct Warm {
 }
 
 impl Warm {
-    /// Starts to touch what `pool` uses of `mapped`.
-    pub fn start(pool: &Pool, mapped: Arc<Mapped>) -> Self {
-        let mut warming = Warming::new(mapped, &pool.space().kinds());
+    /// Starts to touch what the pool of `owner` uses of its mapping; `None` without a mapping.
+    pub fn start(owner: &PoolOwner) -> Option<Self> {
+        let mapped = owner.memory().mapped.clone()?;
+        let mut warming = Warming::new(mapped, &owner.pool().space().kinds());
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
         let work = move || {
@@ -63,7 +65,7 @@ impl Warm {
             while !told.load(Ordering::Relaxed) && warming.step() && bar.show(&warming.progress()) {}
         };
         // Without a thread for it pages are touched by their users.
-        Self { stop, thread: thread::Builder::new().name("warm".into()).spawn(work).ok() }
+        Some(Self { stop, thread: thread::Builder::new().name("warm".into()).spawn(work).ok() })
     }
 }
 

@@ -11,18 +11,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ferrite_memory::{Foreign, Guard, MapOptions, Mapped, process};
-use ferrite_owner::Client;
-use ferrite_pool::Error as PoolError;
+use ferrite_owner::{Client, Error as OwnerError, ServiceRequest};
 use ferrite_pool::grant::GrantId;
+use ferrite_pool::{Error as PoolError, Failure};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
 use super::lease::Lease;
-use super::left_sessions::{self, Held, Left};
+use super::left_sessions;
+use super::left_sessions::Held;
+use super::left_sessions::Left;
 use super::thread_slot;
-use ferrite_fs::format::attr::{Clock, Ino};
-use ferrite_fs::share::layout::request::{Access, Answer, ClientRequest, Opened};
-use ferrite_fs::share::layout::shared_state::{Board, LAYOUT, ensure_alike};
+use ferrite_fs::format::attr::Clock;
+use ferrite_fs::format::attr::Ino;
+use ferrite_fs::share::layout::request::Access;
+use ferrite_fs::share::layout::request::Answer;
+use ferrite_fs::share::layout::request::ClientRequest;
+use ferrite_fs::share::layout::request::Opened;
+use ferrite_fs::share::layout::request::SHARE;
+use ferrite_fs::share::layout::shared_state::Board;
+use ferrite_fs::share::layout::shared_state::LAYOUT;
+use ferrite_fs::share::layout::shared_state::ensure_alike;
 use ferrite_pool::Result;
 
 /// Does what it is given so that no handler of a signal comes between, or not at all: work that takes locks, memory or a
@@ -78,12 +87,15 @@ impl Drop for Turn {
 }
 
 fn failed(why: impl std::fmt::Display) -> PoolError {
-    PoolError::Tenancy(why.to_string())
+    PoolError::Owner(Failure::failed(why))
 }
 
 fn ask<T: DeserializeOwned>(client: &mut Client, request: &ClientRequest) -> Result<(T, Vec<OwnedFd>)> {
-    let request = serde_json::to_value(request).map_err(failed)?;
-    let (value, fds) = client.call(request, &[], &mut |_| true).map_err(failed)?;
+    let asked = client.call(ServiceRequest::new(SHARE, request), &mut |_| true);
+    let (value, fds) = asked.map_err(|error| match error {
+        OwnerError::Failed(failure) => PoolError::Owner(failure).into(),
+        other => failed(other),
+    })?;
     Ok((serde_json::from_value(value).map_err(failed)?, fds))
 }
 

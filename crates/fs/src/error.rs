@@ -1,5 +1,7 @@
 //! What can go wrong with a file system. Front ends map each to one number of their own.
 
+use ferrite_pool::{Failure, FailureKind};
+
 /// Result of an operation on a file system.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -73,6 +75,24 @@ pub enum Error {
     /// The pool failed (EIO).
     #[error(transparent)]
     Pool(ferrite_pool::Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let kind = match error {
+            Error::Pool(error) => return error.into(),
+            Error::NotFound | Error::Stale => FailureKind::NotFound,
+            Error::Exists => FailureKind::Exists,
+            Error::NoSpace | Error::AttributesFull => FailureKind::Full,
+            Error::NameTooLong | Error::TooManyLinks | Error::FileTooBig | Error::AttributeTooBig => FailureKind::Limit,
+            Error::Corrupt { .. } => FailureKind::Damaged,
+            Error::Invalid(_) | Error::NotPermitted(_) | Error::ReadOnly | Error::Unsupported(_) => {
+                FailureKind::Refused
+            }
+            _ => FailureKind::Failed,
+        };
+        Self::new(kind, error.to_string())
+    }
 }
 
 impl From<ferrite_pool::Error> for Error {

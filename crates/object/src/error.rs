@@ -19,7 +19,7 @@ pub enum Error {
     Pool(#[from] PoolError),
     /// The process that owns the pool cannot be reached.
     #[error(transparent)]
-    Owner(#[from] ferrite_owner::Error),
+    Owner(ferrite_owner::Error),
     /// Bytes of an object are not what was stored.
     #[error(
         "object {name:?} is damaged: {what} at byte {at:#x} of the pool; open it to salvage what is left, or restore a \
@@ -64,6 +64,16 @@ pub enum Error {
     /// What was asked for cannot be.
     #[error("{0}")]
     Refused(String),
+}
+
+impl From<ferrite_owner::Error> for Error {
+    fn from(error: ferrite_owner::Error) -> Self {
+        match error {
+            ferrite_owner::Error::Pool(error) => Self::Pool(error),
+            ferrite_owner::Error::Failed(failure) => Self::Pool(PoolError::Owner(failure)),
+            other => Self::Owner(other),
+        }
+    }
 }
 
 impl From<LockError> for Error {

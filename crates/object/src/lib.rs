@@ -33,12 +33,12 @@ mod logged;
 mod map;
 #[cfg(test)]
 mod models;
-mod owner;
 #[cfg(test)]
 mod pages;
 #[cfg(test)]
 mod proof;
 mod queue;
+mod service;
 mod step;
 mod store;
 mod word;
@@ -50,8 +50,8 @@ pub use ferrite_memory::Scheme;
 pub use log::Log;
 pub use logged::{Logged, Logging, Loss, Structure};
 pub use map::{Entries, Map, MapBatch};
-pub use owner::ObjectOwner;
 pub use queue::{End, Queue, QueueBatch, Waiting};
+pub use service::ObjectService;
 pub use store::{Finalized, Finish, NewStore, OpenStore, Store};
 
 /// What checksums of the object of this generation start from.

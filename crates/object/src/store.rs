@@ -1,6 +1,5 @@
 //! A pool at hand for objects: its own process's, or by the process that owns it.
 
-mod desk;
 mod medium;
 mod objects;
 mod place;
@@ -9,26 +8,20 @@ use std::fs;
 use std::io::{BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use ferrite_memory::{Guard, Mapped, Survival};
-use ferrite_owner::lease::{Tenant, end_orphans};
-use ferrite_owner::{Client, Error as OwnerError, Listening};
+use ferrite_memory::{Guard, Survival};
+use ferrite_owner::lease::TagAccess;
+use ferrite_owner::{EndedOwner, PoolMemory, PoolOwner, Registry};
 use ferrite_pool::backup::{self, RestoreOptions};
 use ferrite_pool::check::TagOwners;
 use ferrite_pool::defrag::{self, Defragmented};
 use ferrite_pool::holding::Note;
 use ferrite_pool::{Claim, Error as PoolError, Holder, Lock, Pool, Recovery, TagKind, claim};
 
-use crate::owner::ObjectOwner;
+use crate::service::ObjectService;
 use crate::{Error, Result};
 
-use desk::Desk;
 use place::Place;
-
-/// Looks at who has the pool, and the pause between two: an owner that has just started is waited for.
-const LOOKS: u32 = 1000;
-const PAUSE: Duration = Duration::from_millis(5);
 
 /// A store to be made.
 #[derive(Clone, Copy, Debug)]
@@ -40,10 +33,12 @@ pub struct NewStore {
 }
 
 /// How to open a store.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct OpenStore {
     /// What keeps stray writes out; the best there is where `None`.
     pub guard: Option<Guard>,
+    /// The services that this process serves to others if it becomes the pool's owner; objects alone where `None`.
+    pub services: Option<Arc<Registry>>,
 }
 
 /// How to end the use of a store.
@@ -65,44 +60,11 @@ pub struct Finalized {
 /// A pool at hand. Dropped without [`Store::finalize`] it is as after a crash, which costs nothing but a replay.
 ///
 /// Where another process owns the pool, whatever that one has to do may give [`ferrite_pool::Error::OwnerEnded`], or
-/// [`ferrite_pool::Error::Tenancy`] where it could not do it.
+/// [`ferrite_pool::Error::Owner`], which has the kind of the owner's failure.
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
-    reach: Reach,
-}
-
-/// By what way.
-#[derive(Debug)]
-enum Reach {
-    /// This process owns it.
-    Own { pool: Arc<Pool>, recovery: Recovery, line: String, lock: Lock, listening: Option<Listening> },
-    /// Another one does.
-    Tenant(Arc<Tenant>),
-}
-
-enum Found {
-    Ours(Lock),
-    Theirs(Client),
-}
-
-/// Claims the pool at `path`, or reaches its owner.
-fn find(path: &Path) -> Result<Found> {
-    let mut looks = 0;
-    loop {
-        match claim(path)? {
-            Claim::Ours(lock) => return Ok(Found::Ours(lock)),
-            Claim::Held(_) => {}
-        }
-        match Client::connect(path) {
-            Ok(client) => return Ok(Found::Theirs(client)),
-            Err(OwnerError::NoOwner(_) | OwnerError::Silent { .. } | OwnerError::Died) if looks < LOOKS => {
-                looks += 1;
-                std::thread::sleep(PAUSE);
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
+    tags: TagAccess,
 }
 
 fn ours(path: &Path) -> Result<Lock> {
@@ -151,27 +113,10 @@ impl Store {
     /// [`ferrite_pool::Error::Truncated`], [`ferrite_pool::Error::Corrupt`] and [`ferrite_pool::Error::Restoring`] say
     /// what is wrong with what is there, [`ferrite_memory::Error::Unsupported`] that this machine has no such guard.
     pub fn open(path: &Path, open: &OpenStore) -> Result<Self> {
-        match find(path)? {
-            Found::Ours(lock) => {
-                let memory = medium::map(&lock, open.guard)?;
-                Self::own(lock, memory)
-            }
-            Found::Theirs(client) => {
-                let guard = open.guard.unwrap_or_else(Guard::best);
-                let reach = Reach::Tenant(Arc::new(Tenant::new(client, guard, path)));
-                Ok(Self { path: path.into(), reach })
-            }
-        }
-    }
-
-    fn own(lock: Lock, memory: Arc<Mapped>) -> Result<Self> {
-        let boot_id = medium::boot_id()?;
-        let (pool, recovery) = Pool::open(Arc::clone(&memory) as _, boot_id)?;
-        let line = memory.describe(&pool.survival());
-        end_orphans(&pool, lock.path())?;
-        let pool = Arc::new(pool);
-        let listening = Some(Listening::start(&lock, Arc::new(Desk::new(&pool, boot_id)))?);
-        Ok(Self { path: lock.path().into(), reach: Reach::Own { pool, recovery, line, lock, listening } })
+        let registry = open.services.clone().unwrap_or_else(|| Arc::new(Registry::default().with(ObjectService)));
+        let tags = TagAccess::open(path, &registry, open.guard)?;
+        let path = if let TagAccess::Own(owner) = &tags { owner.lock().path() } else { path };
+        Ok(Self { path: path.into(), tags })
     }
 
     /// Its path.
@@ -181,34 +126,30 @@ impl Store {
 
     /// The process that owns it, where that is another one.
     pub fn owner_pid(&self) -> Option<u32> {
-        match &self.reach {
-            Reach::Own { .. } => None,
-            Reach::Tenant(tenant) => Some(tenant.owner_pid()),
-        }
+        self.tags.owner_pid()
+    }
+
+    /// The pool's owner, where this process is.
+    fn own(&self) -> Option<&PoolOwner> {
+        if let TagAccess::Own(owner) = &self.tags { Some(owner) } else { None }
     }
 
     /// What recovery found, where this process owns it.
     pub fn recovery(&self) -> Option<Recovery> {
-        match &self.reach {
-            Reach::Own { recovery, .. } => Some(*recovery),
-            Reach::Tenant(_) => None,
-        }
+        self.own().map(PoolOwner::recovery)
     }
 
     /// What it lies in, what that survives, and whether stray writes are held off, in one line.
     pub fn describe(&self) -> String {
-        match &self.reach {
-            Reach::Own { line, .. } => line.clone(),
-            Reach::Tenant(tenant) => format!("owned by process {}", tenant.owner_pid()),
+        match &self.tags {
+            TagAccess::Own(owner) => owner.memory().line(&owner.pool().survival()),
+            TagAccess::Remote(tags) => format!("owned by process {}", tags.owner_pid()),
         }
     }
 
     /// Returns which failures it survives, if this process owns it: the owner knows.
     pub fn survival(&self) -> Option<Survival> {
-        match &self.reach {
-            Reach::Own { pool, .. } => Some(pool.survival()),
-            Reach::Tenant(_) => None,
-        }
+        self.own().map(|owner| owner.pool().survival())
     }
 
     /// Everything in it that has a name, by name; of whatever kind.
@@ -216,10 +157,7 @@ impl Store {
     /// # Errors
     /// None where this process owns the pool; else as [`Store`] says.
     pub fn tags(&self) -> Result<Vec<Note>> {
-        match &self.reach {
-            Reach::Own { pool, .. } => Ok(pool.tags().iter().map(|tag| Note::of(tag)).collect()),
-            Reach::Tenant(tenant) => Ok(tenant.tags()?),
-        }
+        Ok(self.tags.list()?)
     }
 
     /// Whether something in it is called `name`.
@@ -232,18 +170,14 @@ impl Store {
 
     /// Whether objects of it are open in this process.
     pub fn is_in_use(&self) -> bool {
-        match &self.reach {
-            // Its desk has the pool in hand too while it answers other processes, but only objects keep the lock.
-            Reach::Own { lock, listening, .. } => lock.keepers() > 1 + listening.iter().count(),
-            Reach::Tenant(tenant) => Arc::strong_count(tenant) > 1,
-        }
+        self.tags.is_in_use()
     }
 
     /// Frees the object called `name`, which nobody has open: its content is gone, its space free. Durable on return.
     ///
     /// # Errors
-    /// [`ferrite_pool::Error::NotFound`] where nothing has the name, [`ferrite_pool::Error::Busy`] where somebody has
-    /// it open, [`Error::Refused`] where what has it is no object. Else as [`Store`] says.
+    /// The kind [`ferrite_pool::FailureKind::NotFound`] where nothing has the name, [`ferrite_pool::FailureKind::Busy`] where somebody has
+    /// it open; [`Error::Refused`] where what has it is no object. Else as [`Store`] says.
     pub fn free(&self, name: &str) -> Result<()> {
         let found = self.tags()?.into_iter().find(|tag| tag.name == name);
         let kind = TagKind(found.ok_or_else(|| PoolError::NotFound(name.into()))?.kind);
@@ -251,23 +185,20 @@ impl Store {
             let kind = kind.name();
             return Err(Error::Refused(format!("{name:?} is no object but a tag of kind {kind}: use what serves it")));
         }
-        match &self.reach {
-            Reach::Own { pool, .. } => Ok(pool.remove_unheld(name)?),
-            Reach::Tenant(tenant) => Ok(tenant.remove(name)?),
-        }
+        Ok(self.tags.remove(name)?)
     }
 
     /// Writes a backup to the file `path`, durable on return; a good image there stays until then. `image` is its uuid,
     /// random, from the caller. Refused while a process that does not own the pool has objects open.
     ///
     /// # Errors
-    /// [`ferrite_pool::Error::Busy`] beside such a process, [`ferrite_pool::Error::Medium`] where the file cannot be
+    /// The kind [`ferrite_pool::FailureKind::Busy`] beside such a process, [`ferrite_pool::Error::Medium`] where the file cannot be
     /// written, [`ferrite_pool::Error::BadImage`] where it does not read back. What was called `path` before is as it
     /// was.
     pub fn backup(&self, path: &Path, image: [u8; 16]) -> Result<()> {
-        match &self.reach {
-            Reach::Own { pool, .. } => Ok(backup::backup_to(pool, path, image, &mut |_| true).map(drop)?),
-            Reach::Tenant(tenant) => Ok(tenant.backup(&std::path::absolute(path).map_err(told(path))?, image)?),
+        match &self.tags {
+            TagAccess::Own(owner) => Ok(backup::backup_to(owner.pool(), path, image, &mut |_| true).map(drop)?),
+            TagAccess::Remote(tags) => Ok(tags.backup(&std::path::absolute(path).map_err(told(path))?, image)?),
         }
     }
 
@@ -286,8 +217,8 @@ impl Store {
         let found = backup::verify(&mut BufReader::new(&image), &mut |_| true)?;
         let place = Place::find(path, &image, &found, lose)?;
         let overwrite = place.overwrite;
-        let restored = medium::map(&place.lock, None).and_then(|memory| {
-            Ok(backup::restore_from(from, &*memory, RestoreOptions { overwrite }, &mut |_| true).map(drop)?)
+        let restored = PoolMemory::map(&place.lock, None).map_err(Error::from).and_then(|mapped| {
+            Ok(backup::restore_from(from, &*mapped.memory, RestoreOptions { overwrite }, &mut |_| true).map(drop)?)
         });
         // Of a file that was there, a restore that did not finish stays.
         restored.inspect_err(|_| _ = place.is_new.then(|| fs::remove_file(path)))?;
@@ -300,13 +231,13 @@ impl Store {
     /// # Errors
     /// [`Error::Refused`] where a tenant asks for what is the owner's to do. Else as [`Store::backup`].
     pub fn prepare(&self, finish: &Finish) -> Result<()> {
-        match (&self.reach, finish) {
+        match (&self.tags, finish) {
             (_, Finish { defragment: false, backup: None }) => Ok(()),
-            (Reach::Tenant(_), _) => {
+            (TagAccess::Remote(_), _) => {
                 Err(Error::Refused("another process owns the store: defragment and back up there".into()))
             }
-            (Reach::Own { .. }, Finish { backup: Some((path, image)), .. }) => self.backup(path, *image),
-            (Reach::Own { .. }, _) => Ok(()),
+            (TagAccess::Own(_), Finish { backup: Some((path, image)), .. }) => self.backup(path, *image),
+            (TagAccess::Own(_), _) => Ok(()),
         }
     }
 
@@ -318,18 +249,18 @@ impl Store {
     /// the store had been dropped.
     pub fn finalize(self, finish: &Finish) -> Result<Finalized> {
         self.prepare(finish)?;
-        let Reach::Own { pool, lock, listening, .. } = self.reach else { return Ok(Finalized::default()) };
-        listening.map_or(Ok(()), Listening::stop)?;
-        let pool = Arc::into_inner(pool);
-        let mut pool = pool.ok_or_else(|| Error::Refused("objects of the store are open: drop them first".into()))?;
+        let TagAccess::Own(owner) = self.tags else { return Ok(Finalized::default()) };
+        let open = || Error::Refused("objects of the store are open: drop them first".into());
+        let EndedOwner { pool, lock: _lock, ended } = Arc::into_inner(owner).ok_or_else(open)?.end()?;
+        let mut pool = pool.ok_or_else(open)?;
+        ended.map_err(PoolError::Owner)?;
         let mut owners = TagOwners::default();
-        owners.register(Box::new(ObjectOwner));
+        owners.register(Box::new(ObjectService));
         let defragmented = match finish.defragment {
             true => Some(defrag::defrag(&mut pool, &owners, &mut |_| true)?),
             false => None,
         };
         pool.close()?;
-        drop(lock);
         Ok(Finalized { defragmented })
     }
 }

@@ -9,17 +9,66 @@ use std::time::Duration;
 
 use ferrite_memory::process::effective_user;
 use ferrite_pool::patience::Patience;
-use ferrite_pool::{Holder, LockError, Progress, ensure_trusted};
+use ferrite_pool::{Failure, Holder, LockError, ensure_trusted};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::address::Address;
 use super::channel::{Channel, Frame};
 use super::whole::Whole;
 use super::wire::{FDS_MAX, Message, PROTOCOL};
-use super::{Error, Result, parted, socket};
+use super::{Error, NamedPlaces, NamespaceView, OnProgress, Result, parted, socket};
 
 /// How long an owner may take to say hello, and to go on with a frame it has begun.
 const FRAME_TIME: Duration = Duration::from_secs(10);
+
+/// A request to a service.
+#[derive(Debug)]
+pub struct ServiceRequest<'a> {
+    /// The name of the service.
+    pub service: &'a str,
+    /// The request, in the words of the service.
+    pub request: Value,
+    /// Descriptors that go with the request, at most [`FDS_MAX`].
+    pub fds: Vec<BorrowedFd<'a>>,
+    /// What this process sees of the places that the request names.
+    pub view: Option<NamespaceView>,
+}
+
+/// A request type of one service.
+pub trait TypedRequest: Serialize {
+    /// The name of the service.
+    const SERVICE: &'static str;
+
+    /// Returns the places that the request names.
+    fn places(&self) -> NamedPlaces<'_> {
+        NamedPlaces::default()
+    }
+}
+
+impl<'a> ServiceRequest<'a> {
+    /// Returns `request`, with what this process sees of the places that it names.
+    pub fn of<R: TypedRequest>(request: &R) -> Self {
+        let places = request.places();
+        let view = (!places.is_empty()).then(|| NamespaceView::of(&places));
+        Self { view, ..Self::new(R::SERVICE, request) }
+    }
+
+    /// Returns a request without descriptors that names no places.
+    ///
+    /// # Panics
+    /// If `request` has no JSON, which is a bug of its type.
+    pub fn new(service: &'a str, request: &impl Serialize) -> Self {
+        let request = serde_json::to_value(request).expect("a request is JSON");
+        Self { service, request, fds: Vec::new(), view: None }
+    }
+
+    /// Adds descriptors.
+    #[must_use]
+    pub fn with_fds(self, fds: impl IntoIterator<Item = BorrowedFd<'a>>) -> Self {
+        Self { fds: fds.into_iter().collect(), ..self }
+    }
+}
 
 /// A connection to the process that owns a pool. Calls are made one after another; dropping it during one cancels it.
 #[derive(Debug)]
@@ -132,7 +181,7 @@ impl Client {
         self.silence = Patience::of(silence);
     }
 
-    /// Asks the owner for `request`, with `fds` riding on it, and gives its result and the descriptors on that.
+    /// Asks the owner for `request`, and returns the result and the descriptors that come with it.
     ///
     /// `on_progress` hears how far a long call has come; when it says false the call is cancelled.
     ///
@@ -140,21 +189,18 @@ impl Client {
     /// [`Error::Failed`] says why the owner did not do it. After [`Error::Lost`] the call took effect, and what it gave
     /// is the caller's to give back. After any other ([`Error::Cancelled`], [`Error::Died`], [`Error::Timeout`],
     /// [`Error::Protocol`]), whether the call took effect is not known, and this connection is of no more use.
-    pub fn call(
-        &mut self,
-        request: Value,
-        fds: &[BorrowedFd<'_>],
-        on_progress: &mut dyn FnMut(Progress) -> bool,
-    ) -> Result<(Value, Vec<OwnedFd>)> {
+    pub fn call(&mut self, request: ServiceRequest<'_>, on_progress: OnProgress<'_>) -> Result<(Value, Vec<OwnedFd>)> {
+        let ServiceRequest { service, request, fds, view } = request;
         if fds.len() > FDS_MAX {
-            return Err(Error::Failed(format!("more than {FDS_MAX} descriptors on one call")));
+            return Err(Failure::failed(format!("more than {FDS_MAX} descriptors on one call")).into());
         }
         if self.broken {
             return Err(Error::Died);
         }
         self.broken = true;
         let _whole = Whole::begin();
-        let answer = self.exchange(&Message::Call { request, fds: fds.len() }, fds, on_progress);
+        let call = Message::Call { service: service.into(), request, fds: fds.len(), view };
+        let answer = self.exchange(&call, &fds, on_progress);
         self.broken = !matches!(answer, Ok(_) | Err(Error::Failed(_) | Error::Lost { .. }));
         if self.broken {
             self.channel.shut();
@@ -172,7 +218,7 @@ impl Client {
         &mut self,
         call: &Message,
         fds: &[BorrowedFd<'_>],
-        on_progress: &mut dyn FnMut(Progress) -> bool,
+        on_progress: OnProgress<'_>,
     ) -> Result<(Value, Vec<OwnedFd>)> {
         self.channel.send(call, fds, self.silence).map_err(died)?;
         loop {
@@ -186,7 +232,7 @@ impl Client {
                 }
                 Message::Reply { value, fds: sent } if sent == fds.len() => return Ok((value, fds)),
                 Message::Reply { value, .. } => return Err(Error::Lost { value: Box::new(value) }),
-                Message::Failed { why } => return Err(Error::Failed(why)),
+                Message::Failed(failure) => return Err(failure.into()),
                 _ => return Err(Error::Protocol("neither progress nor a reply".into())),
             }
         }

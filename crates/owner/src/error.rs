@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use ferrite_pool::{Holder, LockError};
+use ferrite_pool::{Failure, FailureKind, Holder, LockError};
 use serde_json::Value;
 
 /// Result of claiming a pool or of talking to its owner.
@@ -67,15 +67,28 @@ pub enum Error {
         /// The reply, for who has to undo what was done.
         value: Box<Value>,
     },
-    /// The owner worked on the call and says why it failed.
-    #[error("{0}")]
-    Failed(String),
+    /// The owner worked on the call and reports a failure.
+    #[error(transparent)]
+    Failed(#[from] Failure),
+    /// The pool that this process is to own cannot be opened.
+    #[error(transparent)]
+    Pool(#[from] ferrite_pool::Error),
     /// The caller's own progress function said stop.
     #[error("cancelled")]
     Cancelled,
 }
 
 impl Error {
+    /// Returns the kind of this error: the owner's, if the owner reports a failure.
+    pub fn kind(&self) -> FailureKind {
+        match self {
+            Self::Failed(failure) => failure.kind,
+            Self::Pool(error) => error.kind(),
+            Self::Cancelled => FailureKind::Cancelled,
+            _ => FailureKind::Failed,
+        }
+    }
+
     pub(super) fn io(what: impl Into<String>, source: io::Error) -> Self {
         Self::Io { what: what.into(), source }
     }

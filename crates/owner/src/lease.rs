@@ -1,9 +1,12 @@
-//! Tags that are lent to processes beside the owner: both ends of it.
+//! Tags that the owner lends to this process: the client's side of the service "lease".
 
-mod office;
 mod orphans;
-mod tenant;
+mod remote_tags;
+mod tag_access;
 
-pub use office::{Request, answer};
+#[cfg(test)]
+mod tests;
+
 pub use orphans::end_orphans;
-pub use tenant::Tenant;
+pub use remote_tags::RemoteTags;
+pub use tag_access::TagAccess;

@@ -37,28 +37,57 @@
 //! - O8. A process opens a pool, connects to a pool's owner, or reads an image only if the opened file belongs to its
 //!   effective user or to root, and neither group nor others may write to it, unless its user trusts those.
 
+pub mod access;
 mod address;
 mod channel;
 mod client;
+mod command_spec;
 mod door;
 mod error;
 pub mod lease;
 mod listen;
+pub mod machine;
+mod namespace_check;
 mod parted;
+pub mod paths;
+mod pool_memory;
+mod pool_owner;
 mod private;
+mod progress_io;
+mod registry;
+mod reports;
 mod rights;
 mod seats;
+mod service;
+pub mod services;
 mod session;
 mod socket;
+mod steps;
 mod whole;
 pub mod wire;
 
 #[cfg(test)]
 mod tests;
 
-pub use client::Client;
+use ferrite_pool::Progress;
+
+pub use access::PoolAccess;
+pub use client::{Client, ServiceRequest, TypedRequest};
+pub use command_spec::{ArgumentKind, ArgumentSpec, ColumnKind, ColumnSpec, CommandSpec};
 pub use error::{Error, Result};
 pub use listen::{Limits, Listening};
+pub use namespace_check::{NamedPlaces, NamespaceView};
 pub use parted::Parted;
+pub use pool_memory::{CountedMemory, PoolMemory};
+pub use pool_owner::{EndedOwner, OWN_CONNECTION, PoolOwner};
 pub use private::{RUN_FOLDER, make_folder as make_private_folder};
+pub use progress_io::WatchedFiles;
+pub use registry::{Registry, RunningServices};
+pub use reports::{
+    PoolReport, SurvivalAnswer, SurvivalReport, SurvivalState, TagReport, TallyReport, WearReport, space_bytes,
+};
+pub use service::{Metric, Removal, RunningService, Service, ServicePool};
 pub use session::{Call, Handler, Reply};
+
+/// A function that hears how far long work has come. It returns false to stop the work.
+pub type OnProgress<'a> = &'a mut dyn FnMut(Progress) -> bool;

@@ -21,8 +21,8 @@ pub struct Parted<'a> {
     pub(super) stop: &'a OwnedFd,
 }
 
-/// Connections there have been.
-static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
+/// The number of the next connection; 0 is [`crate::OWN_CONNECTION`].
+static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
 
 impl Parted<'_> {
     /// Whether its process ends within `limit`. A killed process closes its sockets before it has ended: who is told

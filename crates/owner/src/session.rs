@@ -4,12 +4,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ferrite_pool::patience::Patience;
-use ferrite_pool::{Caller, Progress};
+use ferrite_pool::{Caller, Failure};
 use serde_json::Value;
 
 use super::channel::{Channel, Frame};
 use super::wire::{FDS_MAX, Message, PROTOCOL};
-use super::{Error, Limits, Parted, Result};
+use super::{Error, Limits, NamespaceView, OnProgress, Parted, Result};
 
 /// What a call gives back.
 #[derive(Debug, Default)]
@@ -20,17 +20,21 @@ pub struct Reply {
     pub fds: Vec<OwnedFd>,
 }
 
-/// What a client asks.
+/// A request of a client.
 pub struct Call<'a> {
-    /// Who.
+    /// The client.
     pub caller: &'a Caller,
-    /// What for.
+    /// The name of the service.
+    pub service: &'a str,
+    /// The request, in the words of the service.
     pub request: Value,
-    /// Descriptors that came with it.
+    /// Descriptors that came with the request.
     pub fds: Vec<OwnedFd>,
+    /// What the client sees of the places that the request names; `None` from the owner's own process.
+    pub view: Option<NamespaceView>,
     /// Tells the client how far long work is. False: end early, for the client has gone, or the owner is being stopped.
     /// It never waits. Hold no lock across it that others need for long.
-    pub progress: &'a mut dyn FnMut(Progress) -> bool,
+    pub progress: OnProgress<'a>,
 }
 
 /// What the owner does for its clients. Called from many threads at once, one for each client.
@@ -38,8 +42,8 @@ pub trait Handler: Send + Sync {
     /// Does what `call` asks.
     ///
     /// # Errors
-    /// Text for people: what, where, what to do. The client has it as [`super::Error::Failed`].
-    fn call(&self, call: Call<'_>) -> std::result::Result<Reply, String>;
+    /// The failure, which the client has as [`super::Error::Failed`].
+    fn call(&self, call: Call<'_>) -> std::result::Result<Reply, Failure>;
 
     /// A connection has ended. Its process may have others, and may live on, or be about to end: ask
     /// [`Parted::ends_within`]. Called on the connection's own thread, so it may wait by that; but a client that lives on
@@ -73,30 +77,39 @@ impl Session<'_> {
             None => return Ok(()),
         }
         while let Some(Frame { message, fds }) = self.channel.receive(Patience::forever(), frame)? {
-            let Message::Call { request, fds: sent } = message else {
+            let Message::Call { service, request, fds: sent, view } = message else {
                 return Err(Error::Protocol("a client's frame that is no call".into()));
             };
-            let outcome = if sent == fds.len() { self.call(request, fds) } else { Err(lost(sent, fds.len())) };
+            let outcome =
+                if sent == fds.len() { self.call(&service, request, view, fds) } else { Err(lost(sent, fds.len())) };
             self.answer(outcome, reply)?;
         }
         Ok(())
     }
 
-    fn call(&mut self, request: Value, fds: Vec<OwnedFd>) -> std::result::Result<Reply, String> {
+    fn call(
+        &mut self,
+        service: &str,
+        request: Value,
+        view: Option<NamespaceView>,
+        fds: Vec<OwnedFd>,
+    ) -> std::result::Result<Reply, Failure> {
         let channel = &mut self.channel;
         let mut progress = |progress| {
             channel.offer(&Message::Progress(progress));
             !channel.is_over()
         };
         // A bug met in one client's call must not take the pool away from the others.
-        let call = Call { caller: self.caller, request, fds, progress: &mut progress };
-        catch_unwind(AssertUnwindSafe(|| self.handler.call(call)))
-            .unwrap_or_else(|_| Err("the pool's owner failed inside this call; its log says where: report it".into()))
+        let call = Call { caller: self.caller, service, request, fds, view, progress: &mut progress };
+        let panicked = "the pool's owner failed inside this call; its log says where: report it";
+        catch_unwind(AssertUnwindSafe(|| self.handler.call(call))).unwrap_or_else(|_| Err(Failure::failed(panicked)))
     }
 
-    fn answer(&mut self, outcome: std::result::Result<Reply, String>, patience: Patience) -> Result<()> {
+    fn answer(&mut self, outcome: std::result::Result<Reply, Failure>, patience: Patience) -> Result<()> {
         match outcome {
-            Ok(reply) if reply.fds.len() > FDS_MAX => self.fail(format!("more than {FDS_MAX} descriptors"), patience),
+            Ok(reply) if reply.fds.len() > FDS_MAX => {
+                self.fail(Failure::failed(format!("more than {FDS_MAX} descriptors")), patience)
+            }
             Ok(Reply { value, fds }) => {
                 let riding: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
                 match self.channel.send(&Message::Reply { value, fds: fds.len() }, &riding, patience) {
@@ -109,15 +122,15 @@ impl Session<'_> {
         }
     }
 
-    fn fail(&mut self, why: String, patience: Patience) -> Result<()> {
-        match self.channel.send(&Message::Failed { why }, &[], patience) {
-            Err(Error::Failed(why)) => self.channel.send(&Message::Failed { why }, &[], patience),
+    fn fail(&mut self, why: Failure, patience: Patience) -> Result<()> {
+        match self.channel.send(&Message::Failed(why), &[], patience) {
+            Err(Error::Failed(why)) => self.channel.send(&Message::Failed(why), &[], patience),
             other => other,
         }
     }
 }
 
 /// What to say of a call whose descriptors did not all come.
-fn lost(sent: usize, came: usize) -> String {
-    format!("{came} of {sent} file descriptors came with the call: the owner may have too many open")
+fn lost(sent: usize, came: usize) -> Failure {
+    Failure::failed(format!("{came} of {sent} file descriptors came with the call: the owner may have too many open"))
 }

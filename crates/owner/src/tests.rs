@@ -1,11 +1,13 @@
 //! The owner against clients of every kind: well-behaved, garbled, oversized, slow, stopped, killed.
 
+mod access;
 mod calls;
 mod claims;
 mod grants;
 mod hostile;
 mod places;
 mod role;
+mod versions;
 mod wire;
 
 use std::cell::Cell;
@@ -17,7 +19,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ferrite_memory::process::effective_user;
-use ferrite_pool::{Claim, Holder, Lock, LockError, PidFd, Progress, claim};
+use ferrite_pool::{Claim, Failure, FailureKind, Holder, Lock, LockError, PidFd, Progress, claim};
 use serde_json::{Value, json};
 
 use super::*;
@@ -69,8 +71,8 @@ impl Obedient {
 }
 
 impl Handler for Obedient {
-    fn call(&self, call: Call<'_>) -> std::result::Result<Reply, String> {
-        let Call { caller, request, fds, progress } = call;
+    fn call(&self, call: Call<'_>) -> std::result::Result<Reply, Failure> {
+        let Call { caller, request, fds, progress, .. } = call;
         let step = |done| Progress { done, total: 0, what: "counting".into() };
         let number = request["n"].as_u64().unwrap_or(0);
         match request["do"].as_str() {
@@ -86,9 +88,9 @@ impl Handler for Obedient {
                 self.see(Seen::Waiting);
                 while progress(step(0)) {}
                 self.see(Seen::Cancelled);
-                Err("cancelled".into())
+                Err(Failure::new(FailureKind::Cancelled, "cancelled"))
             }
-            _ => Err("no such call".into()),
+            _ => Err(Failure::new(FailureKind::BadRequest, "no such call")),
         }
     }
 
@@ -147,6 +149,11 @@ fn ours(claim: Claim) -> Lock {
     }
 }
 
+/// A request to the one service of these tests.
+fn to(request: &Value) -> ServiceRequest<'static> {
+    ServiceRequest::new("test", request)
+}
+
 fn ask(client: &mut Client, request: Value) -> Result<Value> {
-    client.call(request, &[], &mut |_| true).map(|(value, _)| value)
+    client.call(to(&request), &mut |_| true).map(|(value, _)| value)
 }

@@ -1,14 +1,17 @@
-//! What goes over the control socket, as pure functions from bytes and to bytes.
+//! The frames on the control socket, as pure functions from bytes and to bytes.
+//!
+//! [`Message::Hello`] and [`Message::Refused`] have the same shape in all versions of the protocol, so that each side can
+//! tell a peer of another version which version it speaks.
 
-use ferrite_pool::Progress;
+use ferrite_pool::{Failure, FailureKind, Progress};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use crate::rights::FDS_MAX;
-use crate::{Error, Result};
+use crate::{Error, NamespaceView, Result};
 
 /// Version of the protocol; both sides must speak the same.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 /// Longest frame without its length, in bytes.
 pub const FRAME_MAX_BYTES: usize = 1 << 20;
 const LENGTH_BYTES: usize = 4;
@@ -32,12 +35,17 @@ pub enum Message {
         /// Why not.
         why: String,
     },
-    /// A client asks for something.
+    /// A client asks a service for something.
     Call {
-        /// What, in the owner's words.
+        /// The name of the service.
+        service: String,
+        /// The request, in the words of the service.
         request: Value,
         /// How many descriptors ride on this frame.
         fds: usize,
+        /// What the client sees of the places that the request names, if it names some.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        view: Option<NamespaceView>,
     },
     /// The owner is at work on the call.
     Progress(Progress),
@@ -49,10 +57,7 @@ pub enum Message {
         fds: usize,
     },
     /// The call failed.
-    Failed {
-        /// Why, for people.
-        why: String,
-    },
+    Failed(Failure),
 }
 
 /// What a decoder made of the bytes it has.
@@ -87,12 +92,12 @@ impl Message {
 /// [`Error::Failed`] if it would be longer than [`FRAME_MAX_BYTES`].
 pub fn encode(message: &Message) -> Result<Vec<u8>> {
     let mut bytes = vec![0; LENGTH_BYTES];
-    serde_json::to_writer(&mut bytes, message).map_err(|e| Error::Failed(format!("cannot be sent: {e}")))?;
+    serde_json::to_writer(&mut bytes, message).map_err(|e| Failure::failed(format!("cannot be sent: {e}")))?;
     let len = bytes.len() - LENGTH_BYTES;
     if len > FRAME_MAX_BYTES {
         let why =
             format!("{len} bytes are too many for one message of at most {FRAME_MAX_BYTES}: ask for less at once");
-        return Err(Error::Failed(why));
+        return Err(Failure::new(FailureKind::Limit, why).into());
     }
     bytes[..LENGTH_BYTES].copy_from_slice(&(len as u32).to_le_bytes());
     Ok(bytes)

@@ -2,6 +2,8 @@
 
 use ferrite_memory::ByteCount;
 
+use crate::{Failure, FailureKind};
+
 /// Result of an operation on a pool.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -124,8 +126,8 @@ pub enum Error {
     #[error("{0}")]
     Busy(String),
     /// The process that owns the pool did not do what was asked.
-    #[error("{0}")]
-    Tenancy(String),
+    #[error(transparent)]
+    Owner(Failure),
     /// The process that owns the pool has ended.
     #[error(
         "the process that owns the pool has ended; whether it did what was asked is not known: close the pool, open it \
@@ -153,7 +155,7 @@ fn shown(bytes: &u64) -> ByteCount {
 impl Error {
     /// Whether it says that there is no room, in the pool or on its host.
     pub fn is_want_of_space(&self) -> bool {
-        matches!(self, Self::Full { .. } | Self::Medium(ferrite_memory::Error::NoSpace(_)))
+        self.kind() == FailureKind::Full
     }
 
     /// Bytes at `at` that are not what the pool wrote.

@@ -41,7 +41,7 @@ use crate::lock::Lock;
 use crate::page_allocator::SpaceNeed;
 use crate::poison::Poison;
 use crate::tag::Tag;
-use crate::{Error, Pool, Result, TagChange};
+use crate::{Error, FailureKind, Pool, Result, TagChange};
 
 pub use board::Watch;
 pub use loan::{Lent, Loan, Note, ensure_lendable};
@@ -218,7 +218,7 @@ impl Holding {
     /// Sees to it that the tag has as much of each role as `parts` say (HO6). Durable on return, or as before.
     ///
     /// # Errors
-    /// [`Error::Full`] (or want of space on the host) and [`Error::Limit`]: it is as before. [`Error::Tenancy`] where
+    /// The kinds [`FailureKind::Full`] and [`FailureKind::Limit`]: it is as before. [`Error::Owner`] where
     /// the owner of what is lent could not do it, and [`Error::OwnerEnded`]: it is refused from then on. Else as
     /// [`Holding`] says.
     pub fn widen(&self, parts: &[Part]) -> Result<()> {
@@ -228,7 +228,7 @@ impl Holding {
                 watch.check()?;
                 // Whether anything else took effect is not known.
                 let lent = lease.widen(&self.tag(), parts).inspect_err(|error| {
-                    if !error.is_want_of_space() && !matches!(error, Error::Limit(_)) {
+                    if !matches!(error.kind(), FailureKind::Full | FailureKind::Limit) {
                         self.poison(error);
                     }
                 })?;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use ferrite_pool::LockError;
+use ferrite_pool::{Failure, FailureKind, LockError};
 
 /// Result of an operation on a database's log.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -49,6 +49,27 @@ pub enum Error {
 impl From<LockError> for Error {
     fn from(error: LockError) -> Self {
         Self::Owner(error.into())
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        match failure.kind {
+            FailureKind::Full => Self::Full(failure.message),
+            _ => Self::Refused(failure.message),
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Pool(error) => error.into(),
+            Error::Medium(error) => error.into(),
+            Error::Refused(why) => Self::refused(why),
+            Error::Full(why) => Self::new(FailureKind::Full, why),
+            other => Self::failed(other),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::give_back::exclude;
 use super::tied::give_versions;
-use super::{Identity, PlainFile, Request, Station};
+use super::{DatabasePool, DatabaseRequest, Identity, PlainFile};
 use crate::{Error, Result};
 
 /// What is said of a database whose log is not in the pool that it is looked for in.
@@ -33,15 +33,15 @@ pub struct Forgotten {
     pub is_of_another: bool,
 }
 
-/// Gives up the log of the database at `path`: removes what the pool that `station` reaches has of it, and gives the header
+/// Gives up the log of the database at `path`: removes what the pool `log_pool` has of it, and gives the header
 /// its versions back. A header with the stamp of another log stays as it is: that log is elsewhere. Returns what was there,
 /// and whether the header said that the log is in a pool. A log in this pool with content is given up only if the
 /// caller names its bytes in `lose`.
 ///
 /// # Errors
 /// [`Error::Refused`] if a process uses the database, if the database has another place here, or if `lose` is not the
-/// number of bytes in the log. [`Error::Io`] if the file cannot be read or written. Else as [`Station::ask`].
-pub fn forget(station: &Station, path: &str, lose: Option<u64>) -> Result<(Forgotten, bool)> {
+/// number of bytes in the log. [`Error::Io`] if the file cannot be read or written. Else as [`DatabasePool::ask`].
+pub fn forget(log_pool: &DatabasePool, path: &str, lose: Option<u64>) -> Result<(Forgotten, bool)> {
     let opening = |error| Error::io(format!("opening {path}"), error);
     let database = match OsFile::options().read(true).write(true).open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => None,
@@ -58,9 +58,7 @@ pub fn forget(station: &Station, path: &str, lose: Option<u64>) -> Result<(Forgo
         let found = Identity::of_file(plain)?;
         (identity, is_marked) = (Some(found), found.is_marked);
     }
-    let (answer, _) = station.ask(&Request::DatabaseForget { path: path.into(), identity, lose })?;
-    let forgotten: Forgotten = serde_json::from_value(answer)
-        .map_err(|_| Error::Refused("the pool's owner answers what this program cannot use".into()))?;
+    let (forgotten, _) = log_pool.ask::<Forgotten>(&DatabaseRequest::Forget { path: path.into(), identity, lose })?;
     if let Some(plain) = plain.filter(|_| is_marked && !forgotten.is_of_another) {
         give_versions(&plain, forgotten.versions.unwrap_or(USUAL))?;
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use ferrite_pool::AtomicFile;
 
-use super::{DatabaseLog, File, Identity, Mark, PlainFile, Station, lock};
+use super::{DatabaseLog, DatabasePool, File, Identity, Mark, PlainFile, lock};
 use crate::{Error, Result};
 
 /// Bytes copied in one step.
@@ -51,15 +51,15 @@ pub struct GiveBack {
 }
 
 impl GiveBack {
-    /// Begins with the database at `path`, whose log is in the pool that `station` reaches.
+    /// Begins with the database at `path`, whose log is in the pool `log_pool`.
     ///
     /// # Errors
     /// [`Error::Refused`] where somebody uses it, it is not the file whose log that is, or its log is not there though
     /// it has one; [`Error::Target`] where the file cannot be opened.
-    pub fn begin(station: &Arc<Station>, path: &str) -> Result<Self> {
+    pub fn begin(log_pool: &Arc<DatabasePool>, path: &str) -> Result<Self> {
         let opening = |error| Error::target(format!("opening {path}"), error);
         let database = OsFile::options().read(true).write(true).open(path).map_err(opening)?;
-        let log = DatabaseLog::open(station, path, Identity::of_file(&plain(&database, path))?, true)?;
+        let log = DatabaseLog::open(log_pool, path, Identity::of_file(&plain(&database, path))?, true)?;
         exclude(&database, path)?;
         let mut work = Self { log, database, path: path.into(), copies: [None, None], next: Next::Look };
         work.look()?;

@@ -29,7 +29,7 @@
 //!   one place has the truth and it is told which. Until then nobody else opens the log, whoever owns the pool meanwhile.
 //! - WF5. A log with something in it is given up only by who says so, and the header has its own versions again only
 //!   behind that. Who finds the header at 3 and no MARKED says that the log is elsewhere, and leaves both as they are.
-//! - WF6. A station and its logs are of the process that opened them. In a child of fork, where two would decide by one
+//! - WF6. A log_pool and its logs are of the process that opened them. In a child of fork, where two would decide by one
 //!   allocator or read one socket, they do nothing, and dropped there they end nothing of the parent's.
 //! - WF7. While the header says 3, another program is let in only by a page 1 in a file that has a log's name. Without one
 //!   it is refused; where there was one without a page 1, it may have put what is in it into the database, and taken it
@@ -52,6 +52,7 @@
 //! - WF11. While MARKED is not set the file is not at 3, or is about to be. The owner moves the pool's side on when a log in
 //!   that state is opened, and the last step of unmarking does: what is marked next is of a generation that no copy has.
 
+mod database_pool;
 mod error;
 mod files;
 mod forget;
@@ -61,9 +62,7 @@ mod identity;
 mod listed;
 mod lock;
 mod mark;
-mod office;
-mod owner;
-mod station;
+mod service;
 mod tied;
 
 #[cfg(test)]
@@ -80,17 +79,16 @@ use parking_lot::{MappedRwLockReadGuard, RwLock, RwLockReadGuard};
 
 use files::Files;
 
+pub use database_pool::DatabasePool;
 pub use error::{Error, Result};
 pub use files::File;
 pub use forget::{ELSEWHERE, Forgotten, forget};
 pub use give_back::{GiveBack, Progress, settle_folder};
 pub use header::{DatabaseFile, HEAD_BYTES, Header, PlainFile, STAMP_AT};
 pub use identity::{FileStamp, Identity};
-pub use listed::{Entry, log_of_file};
+pub use listed::{DatabaseEntry, log_of_file};
 pub use mark::Mark;
-pub use office::{Office, Request};
-pub use owner::DatabaseOwner;
-pub use station::{Machine, Station};
+pub use service::{DATABASE, DatabaseLogs, DatabaseRequest, DatabaseService};
 
 /// The log files of one database, as a process has them by a grant. Dropped, the grant is given back.
 ///
@@ -100,7 +98,7 @@ pub use station::{Machine, Station};
 /// gives [`crate::Error::Medium`] where the memory fails, and then what completed since the last
 /// [`DatabaseLog::settle`] may be lost.
 pub struct DatabaseLog {
-    station: Arc<Station>,
+    log_pool: Arc<DatabasePool>,
     memory: Arc<dyn Memory>,
     path: String,
     leased: RwLock<(GrantId, Files)>,
@@ -118,15 +116,15 @@ impl DatabaseLog {
     ///
     /// # Errors
     /// [`crate::Error::Refused`] where others have it and are in the way, where `identity` is not the file whose log
-    /// that is, and for a path of more than 255 bytes or with control characters. Else as [`Station::ask`].
-    pub fn open(station: &Arc<Station>, path: &str, identity: Identity, alone: bool) -> Result<Self> {
-        let fresh = station.random();
-        let request = Request::DatabaseOpen { path: path.into(), identity, alone, fresh };
-        let (lease, memory) = station.lease(&request)?;
+    /// that is, and for a path of more than 255 bytes or with control characters. Else as [`DatabasePool::ask`].
+    pub fn open(log_pool: &Arc<DatabasePool>, path: &str, identity: Identity, alone: bool) -> Result<Self> {
+        let fresh = log_pool.random();
+        let request = DatabaseRequest::Open { path: path.into(), identity, alone, fresh };
+        let (lease, memory) = log_pool.lease(&request)?;
         let files = lease.files(&memory)?;
         files.inherit();
         let leased = RwLock::new((lease.id, files));
-        Ok(Self { station: Arc::clone(station), memory, path: path.into(), leased })
+        Ok(Self { log_pool: Arc::clone(log_pool), memory, path: path.into(), leased })
     }
 
     /// The path of the database.
@@ -139,7 +137,7 @@ impl DatabaseLog {
     /// # Errors
     /// [`crate::Error::Refused`].
     pub fn ensure_ours(&self) -> Result<()> {
-        self.station.ensure_ours()
+        self.log_pool.ensure_ours()
     }
 
     fn files(&self) -> Result<MappedRwLockReadGuard<'_, Files>> {
@@ -167,7 +165,7 @@ impl DatabaseLog {
     /// Reads from `file` at byte `at`; how many bytes there are, fewer only at its end.
     ///
     /// # Errors
-    /// As [`DatabaseLog`] says; as [`Station::ask`] where another process has made it longer.
+    /// As [`DatabaseLog`] says; as [`DatabasePool::ask`] where another process has made it longer.
     pub fn read(&self, file: File, at: u64, into: &mut [u8]) -> Result<usize> {
         let end = (at + into.len() as u64).min(self.length(file)?.unwrap_or(0));
         self.cover(file, end)?;
@@ -186,7 +184,7 @@ impl DatabaseLog {
     ///
     /// # Errors
     /// Want of space ([`crate::Error::is_want_of_space`]) where the pool has none for it: the file is as it was. Else as
-    /// [`DatabaseLog`] says, and as [`Station::ask`] where more space is asked for.
+    /// [`DatabaseLog`] says, and as [`DatabasePool::ask`] where more space is asked for.
     pub fn write(&self, file: File, at: u64, bytes: &[u8]) -> Result<()> {
         self.cover(file, at + bytes.len() as u64)?;
         self.files()?.write(file, at, bytes)
@@ -272,7 +270,7 @@ impl DatabaseLog {
             return Ok(());
         }
         let mut leased = self.leased.write();
-        let (lease, _) = self.station.lease(&Request::DatabaseExtend { id: leased.0, file, bytes: end })?;
+        let (lease, _) = self.log_pool.lease(&DatabaseRequest::Extend { id: leased.0, file, bytes: end })?;
         *leased = (lease.id, lease.files(&self.memory)?);
         Ok(())
     }
@@ -281,6 +279,6 @@ impl DatabaseLog {
 impl Drop for DatabaseLog {
     fn drop(&mut self) {
         // Where it fails the owner takes the grant back when this process has ended.
-        let _ = self.station.ask(&Request::DatabaseClose { id: self.leased.get_mut().0 });
+        let _ = self.log_pool.ask::<()>(&DatabaseRequest::Close { id: self.leased.get_mut().0 });
     }
 }

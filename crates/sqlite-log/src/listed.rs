@@ -12,7 +12,7 @@ use crate::Error;
 
 /// A database with a log in the pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct DatabaseEntry {
     /// The path of its file.
     pub path: String,
     /// Bytes in the write-ahead log.
@@ -36,7 +36,7 @@ pub struct Entry {
     pub generations: [u64; 2],
 }
 
-impl Entry {
+impl DatabaseEntry {
     /// Why the log, which is in the pool at `pool` and which no process has open, does not go together with its file; `None` if
     /// it does, or if the file cannot be read.
     pub fn refusal(&self, pool: &Path) -> Option<String> {
@@ -52,7 +52,7 @@ impl Entry {
     }
 }
 
-/// The identity of the log that the file at `path` says to have in a pool, as [`Entry::log`] shows it.
+/// The identity of the log that the file at `path` says to have in a pool, as [`DatabaseEntry::log`] shows it.
 pub fn log_of_file(path: &str) -> Option<String> {
     header_at(path)?.stamp.map(|stamp| format!("{:016x}", log_number(&stamp.identity)))
 }

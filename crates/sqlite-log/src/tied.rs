@@ -120,7 +120,7 @@ impl DatabaseLog {
 
     fn mismatch(&self, verdict: TieVerdict, tie: &Tie, stamp: Option<&TieStamp>) -> Error {
         let bytes = self.files().and_then(|files| files.bytes()).unwrap_or(0);
-        let places = Places { path: &self.path, pool: self.station.path() };
+        let places = Places { path: &self.path, pool: self.log_pool.path() };
         Error::Refused(mismatch_text(&places, verdict, [Some(&tie.stamp()), stamp], bytes))
     }
 
@@ -134,7 +134,7 @@ impl DatabaseLog {
             return Ok(());
         }
         let ends = Ends { log: self, file };
-        let verdict = tie::advance(&ends, self.station.nonce())?;
+        let verdict = tie::advance(&ends, self.log_pool.nonce())?;
         if !verdict.is_good() {
             return Err(self.mismatch(verdict, &self.tie()?, ends.read()?.as_ref()).into());
         }
@@ -168,7 +168,7 @@ impl DatabaseLog {
     /// Ends the generation of a file that has its own versions again: no older copy of the log matches the file when it
     /// is marked later.
     pub(super) fn end_generation(&self) -> Result<()> {
-        tie::renew(&*self.files()?, None, self.station.nonce())?;
+        tie::renew(&*self.files()?, None, self.log_pool.nonce())?;
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Frames on the owner's control socket.
 
 use ferrite_owner::wire::{Decoded, FRAME_MAX_BYTES, Message, decode, encode};
-use ferrite_pool::Progress;
+use ferrite_pool::{Failure, Progress};
 use serde_json::json;
 
 pub fn target(data: &[u8]) {
@@ -24,7 +24,13 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let messages = [
         Message::hello(),
         Message::Refused { why: "stopping".into() },
-        Message::Call { request: json!({ "disk": { "name": "disk0", "size": 1 << 20 } }), fds: 1 },
+        Message::Call {
+            service: "disk".into(),
+            request: json!({ "do": "create", "name": "disk0", "size": 1 << 20 }),
+            fds: 1,
+            view: None,
+        },
+        Message::Failed(Failure::busy("in use")),
         Message::Progress(Progress { done: 1, total: 2, what: "backup".into() }),
         Message::Reply { value: json!([1, 2.5, null, "x"]), fds: 0 },
     ];

@@ -8,7 +8,7 @@ use ferrite_pool::layout::{CHUNK, PAGE, POOL_BYTES_MIN};
 use ferrite_pool::{
     Caller, Format, NUMBER_MAX, NewTag, PidFd, Pool, Role, SpaceNeed, Stream, Tag, TagKind, Zone, seal,
 };
-use ferrite_sqlite_log::{DatabaseOwner, Entry, Office, Request};
+use ferrite_sqlite_log::{DatabaseEntry, DatabaseLogs, DatabaseRequest, DatabaseService};
 
 /// Where the words are in the MAP page: see docs/format.md.
 const WORDS_AT: [u64; 5] = [0, 64, 128, 256, 320];
@@ -19,7 +19,7 @@ const SPACE_BYTES: u64 = 2 * PAGE;
 struct Field {
     memory: Arc<dyn Memory>,
     pool: Arc<Pool>,
-    office: Office,
+    logs: DatabaseLogs,
     owners: TagOwners,
     caller: Caller,
     tag: Arc<Tag>,
@@ -36,12 +36,12 @@ static FIELD: LazyLock<Mutex<Field>> = LazyLock::new(|| {
     let new = NewTag { name: "/a.db", kind: TagKind::DATABASE, size: 0, attributes: [0; 64], needs: &needs };
     let tag = pool.create_tag(&new, |_| Ok(())).expect("room");
     let map_at = Stream::new(&tag.extents, Role::MAP).locate(0).expect("a page was asked for").at;
-    let office = Office::new(Arc::clone(&pool), [2; 16]);
+    let logs = DatabaseLogs::new(Arc::clone(&pool), [2; 16]);
     let mut owners = TagOwners::default();
-    owners.register(Box::new(DatabaseOwner));
+    owners.register(Box::new(DatabaseService));
     let pid = std::process::id();
     let caller = Caller { pid, uid: 0, process: PidFd::open(pid).expect("this process"), connection: 0 };
-    Mutex::new(Field { memory, pool, office, owners, caller, tag, map_at })
+    Mutex::new(Field { memory, pool, logs, owners, caller, tag, map_at })
 });
 
 /// Five words.
@@ -72,8 +72,8 @@ impl Field {
         assert!(fits || !is_in_order, "a log longer than its space was found in order");
     }
 
-    fn list(&self) -> Result<Vec<Entry>, String> {
-        let listed = self.office.answer(&self.caller, Request::DatabaseList).map_err(|error| error.to_string())?;
+    fn list(&self) -> Result<Vec<DatabaseEntry>, String> {
+        let listed = self.logs.answer(&self.caller, DatabaseRequest::List).map_err(|error| error.to_string())?;
         Ok(serde_json::from_value(listed.value).expect("a list"))
     }
 }

@@ -31,7 +31,7 @@ fn do_and_be_killed(pool: &Path, database: &Path, work: &str) {
 }
 
 /// What a shell with `database` open does by this VFS.
-fn shell(pool: &Path, database: &Path, work: &str) -> Output {
+pub fn shell(pool: &Path, database: &Path, work: &str) -> Output {
     let mut shell = client("sqlite3");
     shell.arg("-batch").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut shell = shell.spawn().expect("it starts");

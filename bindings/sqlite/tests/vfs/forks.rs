@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use ferrite_memory::{MapOptions, Mapped, Memory};
 use ferrite_pool::check::{TagOwners, check};
-use ferrite_sqlite_log::{DatabaseOwner, Station};
+use ferrite_sqlite_log::{DatabasePool, DatabaseService};
 
 use crate::shell::{Shell, library};
-use crate::{MACHINE, Place};
+use crate::{Place, open_pool};
 
 /// What the programs have in common.
 const COMMON: &str = r#"
@@ -63,7 +63,7 @@ fn assert_sound(place: &Place) {
     let file = std::fs::File::options().read(true).write(true).open(place.path("pool")).unwrap();
     let memory: Arc<dyn Memory> = Arc::new(Mapped::map(file, &MapOptions::default()).unwrap());
     let mut owners = TagOwners::default();
-    owners.register(Box::new(DatabaseOwner));
+    owners.register(Box::new(DatabaseService));
     let report = check(&memory, &owners, &mut |_| {});
     assert!(report.is_sound(), "{report:?}");
 }
@@ -81,7 +81,7 @@ wait(*pids)
 os._exit(0)
 "#;
 
-fn children_commit(place: &Place, mode: &str, owner: Option<Arc<Station>>) {
+fn children_commit(place: &Place, mode: &str, owner: Option<Arc<DatabasePool>>) {
     run(place, CHILDREN, mode);
     drop(owner);
     assert_sound(place);
@@ -102,7 +102,7 @@ fn wf6_children_of_the_pools_owner_keep_what_they_commit() {
 fn wf6_children_beside_the_pools_owner_keep_what_they_commit() {
     for mode in ["wal", "delete"] {
         let place = Place::of("/dev/shm", 64 << 20);
-        let owner = Station::reach(&place.path("pool"), MACHINE).unwrap();
+        let owner = open_pool(&place.path("pool")).unwrap();
         assert!(owner.is_owner());
         children_commit(&place, mode, Some(owner));
     }

@@ -5,10 +5,10 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 
 use ferrite_sqlite_log::Error;
-use ferrite_sqlite_log::{GiveBack, Progress, Station};
+use ferrite_sqlite_log::{GiveBack, Progress};
 
 use crate::shell::Shell;
-use crate::{MACHINE, Place};
+use crate::{Place, open_pool};
 
 /// Three committed rows, and in delete mode a transaction in the middle of its writing.
 fn killed(place: &Place, mode: &str) {
@@ -26,8 +26,8 @@ fn check(shell: &mut Shell) {
 /// A shell that another test starts has this process's descriptors, and so the lock of a work that was dropped, until it
 /// is a shell.
 pub(crate) fn begin(place: &Place, database: &Path) -> GiveBack {
-    let station = Station::reach(&place.path("pool"), MACHINE).unwrap();
-    let begin = || GiveBack::begin(&station, database.to_str().unwrap());
+    let log_pool = open_pool(&place.path("pool")).unwrap();
+    let begin = || GiveBack::begin(&log_pool, database.to_str().unwrap());
     let is_held =
         |begun: &Result<_, Error>| matches!(begun, Err(Error::Refused(why)) if why.contains("is in use: end"));
     let begun = std::iter::repeat_with(begin).take(100_000).find(|begun| !is_held(begun));
@@ -127,8 +127,8 @@ fn a_database_in_use_is_not_given_back() {
     let place = Place::new();
     let mut shell = Shell::open(&place.uri("a.db"));
     shell.run("pragma journal_mode=wal; create table t(n);");
-    let station = Station::reach(&place.path("pool"), MACHINE).unwrap();
-    let told = GiveBack::begin(&station, place.path("a.db").to_str().unwrap()).err().unwrap().to_string();
+    let log_pool = open_pool(&place.path("pool")).unwrap();
+    let told = GiveBack::begin(&log_pool, place.path("a.db").to_str().unwrap()).err().unwrap().to_string();
     assert!(told.contains(&format!("is in use by process {}", shell.pid())), "{told}");
     shell.kill();
 }

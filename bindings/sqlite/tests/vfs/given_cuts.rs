@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use ferrite_sqlite_log::{Progress, Station, forget};
+use ferrite_sqlite_log::{Progress, forget};
 
 use crate::given_back::{begin, finish};
 use crate::shell::Shell;
-use crate::{MACHINE, Place};
+use crate::{Place, open_pool};
 
 const ROWS: &str = "select count(*), min(v), max(v) from t;";
 
@@ -87,9 +87,9 @@ fn cut_at(log: [&str; 2], steps: usize, [is_killed, is_other_killed]: [bool; 2],
             assert!(rows > before || helps, "{case}: {told}");
         }
         Next::Forget => {
-            let station = Station::reach(&place.path("pool"), MACHINE).unwrap();
+            let log_pool = open_pool(&place.path("pool")).unwrap();
             // Nothing is lost that it was not told to lose.
-            let _ = forget(&station, place.path("a.db").to_str().unwrap(), None);
+            let _ = forget(&log_pool, place.path("a.db").to_str().unwrap(), None);
         }
     }
     finish(begin(&place, &place.path("a.db")));

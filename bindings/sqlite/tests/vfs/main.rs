@@ -14,18 +14,25 @@ mod shell;
 mod stale;
 mod unnamed;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrite_memory::{MapOptions, Mapped, Memory};
+use ferrite_owner::Registry;
 use ferrite_pool::{Format, Pool, Role, Stream, TagChange};
-use ferrite_sqlite_log::Machine;
+use ferrite_sqlite_log::{DatabasePool, DatabaseService};
 use tempfile::TempDir;
 
-/// The shells have random numbers of their own; so few are drawn here that an order will do.
-pub(crate) const MACHINE: Machine = Machine { boot_id: [0; 16], random };
+/// The boot of the pools of these tests.
+const BOOT: [u8; 16] = [0; 16];
 
+/// Opens the pool at `path`, as each process that keeps databases' logs in it.
+pub(crate) fn open_pool(path: &Path) -> ferrite_sqlite_log::Result<Arc<DatabasePool>> {
+    DatabasePool::open(path, Arc::new(Registry::default().with(DatabaseService)), random)
+}
+
+/// The shells have random numbers of their own; so few are drawn here that an order will do.
 fn random() -> u64 {
     static DRAWN: AtomicU64 = AtomicU64::new(1);
     DRAWN.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -50,7 +57,7 @@ impl Place {
         let file = std::fs::File::options().read(true).write(true).create_new(true).open(&pool).unwrap();
         file.set_len(pool_bytes).unwrap();
         let mapped = Mapped::map(file, &MapOptions::default()).unwrap();
-        Pool::create(&mapped, &Format { uuid: *b"sqlite test pool", boot_id: [0; 16] }).unwrap();
+        Pool::create(&mapped, &Format { uuid: *b"sqlite test pool", boot_id: BOOT }).unwrap();
         Self { folder, pool }
     }
 
@@ -67,7 +74,7 @@ impl Place {
     pub(crate) fn forget_identity(&self, name: &str) {
         let file = std::fs::File::options().read(true).write(true).open(&self.pool).unwrap();
         let mapped: Arc<dyn Memory> = Arc::new(Mapped::map(file, &MapOptions::default()).unwrap());
-        let (pool, _) = Pool::open(Arc::clone(&mapped), MACHINE.boot_id).unwrap();
+        let (pool, _) = Pool::open(Arc::clone(&mapped), BOOT).unwrap();
         let tag = pool.tag(self.path(name).to_str().unwrap()).unwrap();
         let mut attributes = tag.attributes;
         attributes[24..].fill(0);

@@ -1,9 +1,7 @@
 //! Several processes at once, and the pool's owner among them.
 
-use ferrite_sqlite_log::Station;
-
 use crate::shell::Shell;
-use crate::{MACHINE, Place};
+use crate::{Place, open_pool};
 
 /// Both write at once; whoever owns the pool is killed, and the other goes on, growing the log.
 #[test]
@@ -55,14 +53,14 @@ fn readers_keep_their_snapshot() {
 #[test]
 fn databases_share_a_pool_that_somebody_else_owns() {
     let place = Place::new();
-    let station = Station::reach(&place.path("pool"), MACHINE).unwrap();
-    assert!(station.is_owner());
+    let log_pool = open_pool(&place.path("pool")).unwrap();
+    assert!(log_pool.is_owner());
     let mut shells: Vec<Shell> = ["a.db", "b.db"].map(|name| Shell::open(&place.uri(name))).into();
     for shell in &mut shells {
         shell.run("pragma journal_mode=wal; create table t(n);");
         (0..20).for_each(|n| shell.send(&format!("insert into t values({n});")));
     }
-    let list = || station.ask(&ferrite_sqlite_log::Request::DatabaseList).unwrap().0;
+    let list = || log_pool.ask::<serde_json::Value>(&ferrite_sqlite_log::DatabaseRequest::List).unwrap().0;
     let entries = list();
     assert_eq!(entries.as_array().unwrap().len(), 2, "{entries}");
     assert!(entries[0]["wal_bytes"].as_u64().unwrap() > 0 && entries[0]["marked"] == true, "{entries}");

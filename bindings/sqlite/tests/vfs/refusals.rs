@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use ferrite_sqlite_log::{Station, forget};
+use ferrite_sqlite_log::forget;
 
 use crate::shell::Shell;
-use crate::{MACHINE, Place};
+use crate::{Place, open_pool};
 
 /// A database with committed transactions that are in the pool alone.
 fn killed(place: &Place) {
@@ -99,7 +99,7 @@ fn what_is_refused_leaves_nothing_in_the_pool() {
         other.path("pool").display()
     ));
     shell.run("select count(*) from t;");
-    let left = Station::reach(&other.path("pool"), MACHINE).unwrap().databases().unwrap();
+    let left = open_pool(&other.path("pool")).unwrap().databases().unwrap();
     assert!(left.is_empty(), "{left:?}");
     let told = shell.end();
     assert!(told.contains("`ferrite wal forget` gives it up"), "{told}");
@@ -209,11 +209,11 @@ fn wf9_a_new_database_with_the_inode_of_a_deleted_one_is_opened() {
         let mut shell = Shell::open(&place.uri(new));
         let said = shell.ask("create table if not exists t(n); insert into t values(7); select n from t;");
         assert_eq!((said.as_str(), shell.end().as_str()), ("7", ""));
-        let station = Station::reach(&place.path("pool"), MACHINE).unwrap();
+        let log_pool = open_pool(&place.path("pool")).unwrap();
         let path = |name| place.path(name).to_str().unwrap().to_owned();
-        assert!(!forget(&station, &path(new), None).unwrap().0.was_here);
-        let lost = station.databases().unwrap().iter().map(|entry| entry.wal_bytes + entry.journal_bytes).sum();
-        assert!(forget(&station, &path(old), Some(lost)).unwrap().0.was_here);
+        assert!(!forget(&log_pool, &path(new), None).unwrap().0.was_here);
+        let lost = log_pool.databases().unwrap().iter().map(|entry| entry.wal_bytes + entry.journal_bytes).sum();
+        assert!(forget(&log_pool, &path(old), Some(lost)).unwrap().0.was_here);
     }
 }
 

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use ferrite_sqlite_log::Error;
-use ferrite_sqlite_log::{GiveBack, STAMP_AT, Station, forget};
+use ferrite_sqlite_log::{GiveBack, STAMP_AT, forget};
 
 use crate::shell::Shell;
-use crate::{MACHINE, Place};
+use crate::{Place, open_pool};
 
 /// Smaller pools are quicker to copy.
 const POOL_BYTES: u64 = 10 << 20;
@@ -211,12 +211,12 @@ fn unheld<T>(work: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
 fn given_up(place: &Place, told: &str) -> String {
     let words = told.split_once("--lose ").expect("it says the way out").1;
     let bytes: u64 = words.split('`').next().unwrap().parse().expect("a number");
-    let station = Station::reach(&place.path("pool"), MACHINE).unwrap();
+    let log_pool = open_pool(&place.path("pool")).unwrap();
     let path = place.path("a.db").display().to_string();
-    assert!(forget(&station, &path, Some(bytes + 1)).is_err(), "another number was not agreed to");
-    let (forgotten, _) = unheld(|| forget(&station, &path, Some(bytes))).unwrap();
+    assert!(forget(&log_pool, &path, Some(bytes + 1)).is_err(), "another number was not agreed to");
+    let (forgotten, _) = unheld(|| forget(&log_pool, &path, Some(bytes))).unwrap();
     assert_eq!(forgotten.lost_bytes, bytes);
-    drop(station);
+    drop(log_pool);
     Shell::open(&place.uri("a.db")).ask("pragma integrity_check; select count(*) from t;")
 }
 
@@ -232,12 +232,12 @@ fn an_older_pool_is_refused_and_its_way_out_leaves_the_database_whole() {
     fs::write(place.path("pool"), yesterday).unwrap();
     let told = refusal(&place);
     assert!(told.contains("the file is later"), "{told}");
-    let station = Station::reach(&place.path("pool"), MACHINE).unwrap();
+    let log_pool = open_pool(&place.path("pool")).unwrap();
     let path = place.path("a.db").display().to_string();
     let before = fs::read(&path).unwrap();
-    let drained = unheld(|| GiveBack::begin(&station, &path).map(drop)).expect_err("it is refused").to_string();
+    let drained = unheld(|| GiveBack::begin(&log_pool, &path).map(drop)).expect_err("it is refused").to_string();
     assert!(drained.contains("the file is later") && fs::read(&path).unwrap() == before, "{drained}");
-    drop(station);
+    drop(log_pool);
     assert_eq!(given_up(&place, &told), "ok\n400");
 }
 
@@ -249,9 +249,9 @@ fn a_pool_whose_log_was_given_up_elsewhere_is_refused_and_the_other_one_goes_on(
     let first = fs::read(place.path("pool")).unwrap();
     let other = Place::new();
     fs::copy(other.path("pool"), place.path("pool")).unwrap();
-    let station = Station::reach(&place.path("pool"), MACHINE).unwrap();
-    unheld(|| forget(&station, place.path("a.db").to_str().unwrap(), None)).unwrap();
-    drop(station);
+    let log_pool = open_pool(&place.path("pool")).unwrap();
+    unheld(|| forget(&log_pool, place.path("a.db").to_str().unwrap(), None)).unwrap();
+    drop(log_pool);
     let mut shell = Shell::open(&place.uri("a.db"));
     shell.run(ON);
     shell.kill();
@@ -260,10 +260,10 @@ fn a_pool_whose_log_was_given_up_elsewhere_is_refused_and_the_other_one_goes_on(
     let told = refusal(&place);
     assert!(told.contains("the file has its log in another pool"), "{told}");
     let bytes: u64 = told.split_once("--lose ").unwrap().1.split('`').next().unwrap().parse().unwrap();
-    let station = Station::reach(&place.path("pool"), MACHINE).unwrap();
-    let (forgotten, _) = unheld(|| forget(&station, place.path("a.db").to_str().unwrap(), Some(bytes))).unwrap();
+    let log_pool = open_pool(&place.path("pool")).unwrap();
+    let (forgotten, _) = unheld(|| forget(&log_pool, place.path("a.db").to_str().unwrap(), Some(bytes))).unwrap();
     assert!(forgotten.is_of_another, "the header stays with the other pool");
-    drop(station);
+    drop(log_pool);
     fs::write(place.path("pool"), second).unwrap();
     assert_eq!(Shell::open(&place.uri("a.db")).ask("pragma integrity_check; select count(*) from t;"), "ok\n401");
 }

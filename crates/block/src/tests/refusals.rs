@@ -72,7 +72,8 @@ fn check_tells_wrong_map_words_and_repair_clears_them_and_says_what_is_lost() {
     let mut owners = TagOwners::default();
     owners.register(Box::new(DiskOwner));
     let dynamic: Arc<dyn Memory> = memory.clone();
-    let errors = |report: &check::PoolCheckReport| report.findings.iter().filter(|it| it.severity == Severity::Error).count();
+    let errors =
+        |report: &check::PoolCheckReport| report.findings.iter().filter(|it| it.severity == Severity::Error).count();
     let report = check::check(&dynamic, &owners, &mut |_| ());
     assert_eq!(errors(&report), 1, "{report:?}");
     let report = check::repair(&dynamic, &owners, &[], &mut |_| ()).expect("repaired");

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use ferrite_owner::paths::{in_line, quoted};
+use ferrite_owner::{PoolReport, SurvivalReport};
 use serde::Serialize;
 
+use crate::disks::AttachReport;
 use crate::outcome::Outcome;
-use crate::paths::{in_line, quoted};
-use crate::request::{AttachReport, PoolReport};
 use crate::size;
-use crate::survival::SurvivalReport;
 
 /// What people are told of disks that hold writes back.
 const HELD_BACK: &str = "a write to a disk is durable when flushed";
@@ -17,7 +17,7 @@ const HELD_BACK: &str = "a write to a disk is durable when flushed";
 #[derive(Debug, Default, Serialize)]
 pub struct Announcement {
     /// The pool's file; none where what is served lies in no pool.
-    #[serde(serialize_with = "crate::paths::show")]
+    #[serde(serialize_with = "ferrite_owner::paths::show")]
     pub pool: Option<PathBuf>,
     /// The process that owns the pool, or else serves.
     pub owner_pid: u32,
@@ -41,7 +41,7 @@ pub struct Announcement {
     /// What is mounted.
     pub file_systems: Vec<AnnouncedFs>,
     /// The file that the server's messages go to, if it has no terminal.
-    #[serde(serialize_with = "crate::paths::show")]
+    #[serde(serialize_with = "ferrite_owner::paths::show")]
     pub log: Option<PathBuf>,
     /// What ends the server, if it is not Ctrl-C.
     #[serde(skip)]
@@ -54,7 +54,7 @@ pub struct AnnouncedFs {
     /// Its name.
     pub name: String,
     /// The folder.
-    #[serde(serialize_with = "crate::paths::show")]
+    #[serde(serialize_with = "ferrite_owner::paths::show")]
     pub mounted_on: Option<PathBuf>,
     /// Why it is not mounted although that was asked for.
     pub not_mounted: Option<String>,

@@ -13,13 +13,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use clap::Args;
-use ferrite_owner::Listening;
+use ferrite_owner::PoolOwner;
+use ferrite_owner::paths::{in_line, quoted};
 use rustix::process::{Pid, Signal, kill_process, setsid};
 
 use super::announce::Announcement;
-use crate::engine::Engine;
 use crate::outcome::{Failure, Outcome};
-use crate::paths::{in_line, quoted};
 use crate::reach::{Reach, Until};
 use crate::stop::{Asked, Stop};
 use crate::{child, given, log};
@@ -73,22 +72,16 @@ impl Aside {
     }
 
     /// Holds the pool until a signal comes, or the command has ended.
-    pub fn hold(
-        &self,
-        engine: Arc<Engine>,
-        begun: Outcome<Option<Listening>>,
-        stop: &Stop,
-        backup: Option<&Path>,
-    ) -> Outcome {
+    pub fn hold(&self, owner: Arc<PoolOwner>, begun: Outcome, stop: &Stop, backup: Option<&Path>) -> Outcome {
         if self.run.is_empty() {
-            return Reach::Ours(engine).hold(begun, stop, Until::Asked { backup });
+            return Reach::from(owner).hold(begun, stop, Until::Asked { backup });
         }
         let mut running = None;
-        let begun = begun.and_then(|listening| {
-            running = Some(self.start(engine.lock().path(), stop)?);
-            Ok(listening)
+        let begun = begun.and_then(|()| {
+            running = Some(self.start(owner.lock().path(), stop)?);
+            Ok(())
         });
-        let held = Reach::Ours(engine).hold(begun, stop, Until::Done { backup });
+        let held = Reach::from(owner).hold(begun, stop, Until::Done { backup });
         let Some(status) = running.and_then(|ended| ended.recv().ok()) else { return held };
         match held {
             Err(why) if status.success() => Err(why),

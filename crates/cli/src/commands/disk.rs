@@ -7,22 +7,25 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use ferrite_block::{StageCount, StageTotals};
-use ferrite_owner::Listening;
+use ferrite_block::StageCount;
+use ferrite_block::StageTotals;
+use ferrite_owner::PoolReport;
+use ferrite_owner::paths::quoted;
+use ferrite_owner::services::PoolRequest;
 use serde_json::Value;
 
 use super::announce::{AnnouncedDisk, Announcement};
 use super::{List, print, print_line, print_on, transfer};
+use crate::disks::{AttachReport, DiskReport, DiskRequest, OpenReport, Serving};
 use crate::door::DoorArguments;
 use crate::host;
 use crate::how::How;
 use crate::outcome::{Outcome, and_then_cleared};
-use crate::paths::quoted;
 use crate::pool_argument::InPool;
 use crate::reach::{self, Reach, Until};
-use crate::request::{AttachReport, DiskReport, OpenReport, PoolReport, Request, Serving};
 use crate::size;
 use crate::stop::{self, Stop};
+
 use rates::{Rates, Watch, WatchedDisk};
 
 /// Pause between two looks at a disk.
@@ -141,14 +144,14 @@ impl Disk {
         match self {
             Self::Create(create) => create.run(),
             Self::List(List { at, json }) => {
-                let disks: Vec<DiskReport> = reach::ask(&at.pool.path()?, Request::DiskList, None)?;
+                let disks: Vec<DiskReport> = reach::ask(&at.pool.path()?, DiskRequest::List, None)?;
                 print(json, &disks, |disks| disks.iter().map(show_line).collect())
             }
             Self::Remove(InPool { pool, words: DiskName { name } }) => {
-                reach::ask::<Value>(&pool.path()?, Request::DiskRemove { name }, None).map(drop)
+                reach::ask::<Value>(&pool.path()?, DiskRequest::Remove { name }, None).map(drop)
             }
             Self::Resize(Resize { disk: InPool { pool, words: DiskName { name } }, size, json }) => {
-                let disk: DiskReport = reach::ask(&pool.path()?, Request::DiskResize { name, size }, None)?;
+                let disk: DiskReport = reach::ask(&pool.path()?, DiskRequest::Resize { name, size }, None)?;
                 print(json, &disk, show_line)
             }
             Self::Serve(serve) => serve.run(),
@@ -175,12 +178,12 @@ impl Stat {
 fn tell(reach: &mut Reach, name: &str, watch: bool, json: bool) -> Outcome {
     let mut looks = Watch::default();
     loop {
-        let disk: DiskReport = reach.ask(Request::DiskStat { name: name.into() }, None)?;
+        let disk: DiskReport = reach.ask(DiskRequest::Stat { name: name.into() }, None)?;
         let disk = looks.look(disk, Instant::now());
         let read = print_on(json, &disk, |WatchedDisk { disk, per_second }| {
             show(disk) + &per_second.as_ref().map(Rates::show).unwrap_or_default()
         })?;
-        if !watch || !read || matches!(reach, Reach::Ours(_)) || stop::is_asked() {
+        if !watch || !read || reach.owner().is_some() || stop::is_asked() {
             return Ok(());
         }
         std::thread::sleep(WATCH_PAUSE);
@@ -190,7 +193,7 @@ fn tell(reach: &mut Reach, name: &str, watch: bool, json: bool) -> Outcome {
 impl Create {
     fn run(self) -> Outcome {
         let Self { disk: InPool { pool, words: DiskName { name } }, size, sector, thin, checksum, json } = self;
-        let request = Request::DiskCreate { name, size, sector_bytes: sector, thin, checksum };
+        let request = DiskRequest::Create { name, size, sector_bytes: sector, thin, checksum };
         let pool = pool.path()?;
         stop::watch()?;
         let mut reach = Reach::new(&pool)?;
@@ -216,17 +219,16 @@ impl Serve {
         reach.hold(begun, &stop, Until::Asked { backup: None })
     }
 
-    fn begin(&self, pool: &Path, reach: &mut Reach, serving: Serving) -> Outcome<Option<Listening>> {
+    fn begin(&self, pool: &Path, reach: &mut Reach, serving: Serving) -> Outcome {
         let name = &self.disk.words.name;
-        let listening = reach.listen()?;
+        reach.listen()?;
         let has_volatile_cache = serving.has_volatile_cache();
         let door = self.door.door(&host::beside(pool, &format!(".{}.nbd", name.replace('/', "%2F"))))?;
-        let request = Request::DiskServe { name: name.clone(), door: door.clone(), serving, overwrite: false };
+        let request = DiskRequest::Serve { name: name.clone(), door: door.clone(), serving, overwrite: false };
         let tcp: Option<SocketAddr> = reach.ask(request, None)?;
         let disk = AnnouncedDisk { name: name.clone(), uris: door.uris(name, tcp), ..AnnouncedDisk::default() };
-        let pool = PoolReport { owner_pid: reach.owner_pid(), ..reach.ask(Request::PoolInfo, None)? };
-        Announcement::of(&pool, has_volatile_cache, vec![disk]).tell(self.json, Announcement::show_uris)?;
-        Ok(listening)
+        let pool = PoolReport { owner_pid: reach.owner_pid(), ..reach.ask(PoolRequest::Info, None)? };
+        Announcement::of(&pool, has_volatile_cache, vec![disk]).tell(self.json, Announcement::show_uris)
     }
 }
 
@@ -236,16 +238,16 @@ impl Attach {
         let serving = self.how.serving()?;
         let mut reach = self.how.reach(&self.disk.pool.path()?)?;
         let begun = self.begin(&mut reach, serving);
-        match reach {
-            Reach::Ours(_) => reach.hold(begun, &stop, Until::Unused),
-            Reach::Theirs(_) => begun.map(drop),
+        match reach.owner() {
+            Some(_) => reach.hold(begun, &stop, Until::Unused),
+            None => begun,
         }
     }
 
-    fn begin(&self, reach: &mut Reach, serving: Serving) -> Outcome<Option<Listening>> {
+    fn begin(&self, reach: &mut Reach, serving: Serving) -> Outcome {
         let name = &self.disk.words.name;
-        let listening = reach.listen()?;
-        let attached: AttachReport = reach.ask(Request::DiskAttach { name: name.clone(), serving }, None)?;
+        reach.listen()?;
+        let attached: AttachReport = reach.ask(DiskRequest::Attach { name: name.clone(), serving }, None)?;
         print_line(self.json, &attached, |attached| {
             let notes: String = attached.notes.iter().map(|note| format!("note: {note}\n")).collect();
             let (link, stable) = (attached.link.display(), attached.stable_link.display());
@@ -253,20 +255,20 @@ impl Attach {
                 if attached.link == attached.stable_link { String::new() } else { format!("always {stable}\n") };
             format!("{name} is {link} ({}, {})\n{stable}{notes}", attached.device.display(), attached.way)
         })?;
-        Ok(listening)
+        Ok(())
     }
 }
 
 /// Asks the owner; where there is none, nothing is attached, and what a killed one left is cleared.
 fn detach(pool: &Path, name: String) -> Outcome {
     let mut reach = Reach::new(pool)?;
-    if let Reach::Ours(engine) = &reach {
-        let cleared = ferrite_devnode::clear_stale(&host::attach_directory(engine.pool().superblock().uuid));
+    if let Some(owner) = reach.owner() {
+        let cleared = ferrite_devnode::clear_stale(&host::attach_directory(owner.pool().superblock().uuid));
         cleared.iter().for_each(|what| say!("{what}"));
         reach.close()?;
         return if cleared.is_empty() { Err(format!("{name:?} is not attached").into()) } else { Ok(()) };
     }
-    reach.ask::<Value>(Request::DiskDetach { name }, None).map(drop)
+    reach.ask::<Value>(DiskRequest::Detach { name }, None).map(drop)
 }
 
 fn show_line(disk: &DiskReport) -> String {

@@ -4,22 +4,20 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use ferrite_fs::DataMode;
-use ferrite_owner::Listening;
+use ferrite_owner::paths::in_line;
 use ferrite_pool::layout::CHUNK;
 use serde_json::Value;
 
 use super::{List, print, print_line, upkeep};
-use crate::engine::absolute;
+use crate::filesystems::{FsReport, FsRequest, Mounting, Which};
+use crate::host::absolute;
 use crate::medium::MediumArguments;
 use crate::mounts;
 use crate::outcome::{Failure, Outcome};
-use crate::paths::in_line;
 use crate::pool_argument::InPool;
 use crate::reach::{self, Reach, Until};
-use crate::request::Request;
 use crate::size;
 use crate::stop::Stop;
-use crate::trees::{FsReport, Mounting, Which};
 
 /// Bytes of the largest file.
 const FILE_BYTES_MAX: u64 = 128 << 40;
@@ -195,22 +193,22 @@ impl Fs {
     pub fn run(self) -> Outcome {
         match self {
             Self::Create(Create { fs: InPool { pool, words: FsName { name } }, super_threshold, json }) => {
-                let request = Request::FsCreate { name, super_threshold_bytes: super_threshold.0 };
+                let request = FsRequest::Create { name, super_threshold_bytes: super_threshold.0 };
                 let made: FsReport = reach::ask(&pool.path()?, request, None)?;
                 print(json, &made, show)
             }
             Self::List(List { at, json }) => {
-                let all: Vec<FsReport> = reach::ask(&at.pool.path()?, Request::FsList, None)?;
+                let all: Vec<FsReport> = reach::ask(&at.pool.path()?, FsRequest::List, None)?;
                 print(json, &all, |all| all.iter().map(show).collect())
             }
             Self::Remove(InPool { pool, words: FsName { name } }) => {
-                reach::ask::<Value>(&pool.path()?, Request::FsRemove { name }, None).map(drop)
+                reach::ask::<Value>(&pool.path()?, FsRequest::Remove { name }, None).map(drop)
             }
             Self::Mount(mount) => mount.run(),
             Self::Unmount(place) => unmount(&place),
             Self::Stat(Stat { fs, json }) => {
                 let (pool, which) = located(&fs)?;
-                let report: FsReport = reach::ask(&pool, Request::FsStat(which), None)?;
+                let report: FsReport = reach::ask(&pool, FsRequest::Stat(which), None)?;
                 print(json, &report, show)
             }
             Self::Check(check) => check.run(),
@@ -233,7 +231,7 @@ fn unmount(place: &InPool<FsPlace>) -> Outcome {
     if is_cleared && points.iter().all(|point| mounts::file_system_on(point).is_none()) {
         return Ok(());
     }
-    reach::ask::<Value>(&pool, Request::FsUnmount(which), None).map(drop)
+    reach::ask::<Value>(&pool, FsRequest::Unmount(which), None).map(drop)
 }
 
 impl Mount {
@@ -246,23 +244,35 @@ impl Mount {
         let mounting = self.how.mounting(&self.fs.words.dir, self.read_only)?;
         let mut reach = Reach::with(&self.fs.pool.path()?, &self.medium)?;
         let begun = self.begin(&mut reach, mounting);
-        match reach {
-            Reach::Ours(_) => reach.hold(begun, &stop, Until::Unused),
-            Reach::Theirs(_) => begun.map(drop),
+        match reach.owner() {
+            Some(_) => reach.hold(begun, &stop, Until::Unused),
+            None => begun,
         }
     }
 
-    fn begin(&self, reach: &mut Reach, mounting: Mounting) -> Outcome<Option<Listening>> {
-        let listening = reach.listen()?;
+    fn begin(&self, reach: &mut Reach, mounting: Mounting) -> Outcome {
+        reach.listen()?;
         let (point, hides) = (mounting.point.clone(), mounts::would_hide(&mounting.point));
-        let request = Request::FsMount { name: self.fs.words.name.clone(), mounting };
+        let request = FsRequest::Mount { name: self.fs.words.name.clone(), mounting };
         let mounted: FsReport = reach.ask(request, None)?;
         if hides {
             mounts::tell_hidden(&point);
         }
-        print_line(self.json, &mounted, show)?;
-        Ok(listening)
+        print_line(self.json, &mounted, show)
     }
+}
+
+/// Returns what is kept for clients of an owner before, and who they are, if there are any.
+pub fn awaited(fs: &FsReport) -> Option<String> {
+    let pids: Vec<String> = fs.awaited_processes.iter().map(u32::to_string).collect();
+    let bytes = size::show(fs.space.awaited_bytes);
+    let told = || {
+        format!(
+            "{bytes} more are free when these processes, which an owner before let in, go on or end: {}",
+            pids.join(", ")
+        )
+    };
+    (!pids.is_empty()).then(told)
 }
 
 fn show(fs: &FsReport) -> String {
@@ -279,7 +289,7 @@ fn show(fs: &FsReport) -> String {
         (false, DataMode::Posix) => "a write is durable at fsync",
     };
     let space = &fs.space;
-    let awaited = fs.awaited().map_or_else(String::new, |told| format!("  {told}\n"));
+    let awaited = awaited(fs).map_or_else(String::new, |told| format!("  {told}\n"));
     format!(
         "{:<20} {at}; {data}\n  {} free of {}, {} in superpages, {}\n{awaited}",
         fs.name,

@@ -7,19 +7,20 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ferrite_memory::{make_pool_file, set_len};
+use ferrite_owner::PoolMemory;
+use ferrite_owner::services::PoolRequest;
 use ferrite_pool::{Lock, backup, show_uuid};
 use serde::Serialize;
 
 use super::pool::{may_be_lost, ours};
 use super::print;
 use crate::bar::Bar;
-use crate::engine::absolute;
 use crate::host;
-use crate::medium::{Medium, MediumArguments};
+use crate::host::absolute;
+use crate::medium::MediumArguments;
 use crate::outcome::{Failure, Outcome};
 use crate::pool_argument::InPool;
 use crate::reach;
-use crate::request::Request;
 use crate::size;
 use crate::stop;
 
@@ -65,7 +66,8 @@ impl Backup {
             return Err(Failure::Usage(why.into()));
         }
         let to = absolute(&image)?;
-        let summary: backup::ImageSummary = reach::ask(&pool.path()?, Request::PoolBackup { to, now: false }, None)?;
+        let summary: backup::ImageSummary =
+            reach::ask(&pool.path()?, PoolRequest::Backup { to, now: false, image: None }, None)?;
         print(json, &ImageReport::from(&summary), |it| show_report(&image, it))
     }
 }
@@ -86,7 +88,7 @@ impl Restore {
             return Err(Failure::Usage(format!("the image is of a pool of {needed}: --size {typed} at least")));
         }
         let Place { lock, is_new, overwrite } = place(&image, found.image, &pool, wanted, lose)?;
-        let restored = MediumArguments::default().map(&lock).and_then(|medium: Medium| {
+        let restored = MediumArguments::default().map(&lock).and_then(|medium: PoolMemory| {
             let memory = &*medium.memory;
             remark!("pool {}: {}", pool.display(), medium.line(&memory.survival()));
             let restored =

@@ -4,18 +4,19 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use ferrite_memory::{make_pool_file, set_len};
+use ferrite_owner::PoolReport;
+use ferrite_owner::access::Found;
+use ferrite_owner::services::PoolRequest;
 use ferrite_pool::layout::POOL_BYTES_MIN;
 use ferrite_pool::{Format, Lock, MayLose, ensure_may_be_lost};
 
 use super::{image, print, upkeep};
 use crate::bar::Bar;
-use crate::engine::Engine;
 use crate::host;
 use crate::medium::MediumArguments;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
 use crate::pool_argument::{InPool, NoWords};
-use crate::reach::{self, Found, Reach};
-use crate::request::{PoolReport, Request};
+use crate::reach::{self, Reach};
 use crate::size;
 use crate::stop;
 use crate::survival::Trust;
@@ -111,7 +112,7 @@ impl Create {
         }
         if trust.trust_medium.is_some() {
             let medium = MediumArguments::trusting(trust);
-            Engine::open(ours(&pool)?, &medium)?.close()?;
+            Reach::own(ours(&pool)?, &medium)?.close()?;
         }
         report(&pool, json)
     }
@@ -159,7 +160,8 @@ pub fn may_be_lost(lock: &Lock, lose: Option<u64>, image: Option<[u8; 16]>) -> O
 pub fn format(lock: &Lock, path: &Path) -> Outcome {
     let medium = MediumArguments::default().map(lock)?;
     ferrite_pool::Pool::create(&*medium.memory, &Format { uuid: host::random_uuid()?, boot_id: host::boot_id()? })?;
-    if let Some((lacked, left)) = medium.mapped.host_room()?.filter(|(lacked, left)| lacked > left) {
+    let room = medium.mapped.map(|mapped| mapped.host_room()).transpose()?.flatten();
+    if let Some((lacked, left)) = room.filter(|(lacked, left)| lacked > left) {
         let (path, lacked, left) = (path.display(), size::show(lacked), size::show(left));
         remark!(
             "{path} may come to take {lacked} more of its file system, which has {left} left: beyond that there is no space"
@@ -179,7 +181,7 @@ pub fn ours(path: &Path) -> Outcome<Lock> {
 fn report(pool: &Path, json: bool) -> Outcome {
     stop::watch()?;
     let mut reach = Reach::new(pool)?;
-    let answer = reach.ask::<PoolReport>(Request::PoolInfo, None);
+    let answer = reach.ask::<PoolReport>(PoolRequest::Info, None);
     let owner_pid = reach.owner_pid();
     let answer = and_then_cleared(answer, reach.close())?;
     print(json, &PoolReport { owner_pid, ..answer }, show)

@@ -16,6 +16,7 @@ use crate::child;
 use crate::given;
 use crate::mounts;
 use crate::outcome::Outcome;
+
 use tally::Tally;
 
 /// Run a program whose files on a mounted file system are read and written in its own memory

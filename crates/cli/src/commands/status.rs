@@ -4,19 +4,20 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use ferrite_owner::Client;
-use ferrite_pool::Holder;
+use ferrite_owner::paths::{in_line, quoted};
+use ferrite_owner::services::PoolRequest;
+use ferrite_owner::{Client, PoolReport, ServiceRequest, TypedRequest};
+use ferrite_pool::{FailureKind, Holder};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::print;
+use crate::disks::{DiskReport, DiskRequest};
+use crate::filesystems::{FsReport, FsRequest};
 use crate::mounts;
 use crate::outcome::Outcome;
-use crate::owners::{self, PoolOwner};
-use crate::paths::{in_line, quoted};
-use crate::request::{DiskReport, PoolReport, Request};
+use crate::owners::{self, ServingProcess};
 use crate::size;
-use crate::trees::FsReport;
 
 /// How long one question to an owner may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -42,13 +43,13 @@ struct StatusReport {
 /// A pool and the process that serves it.
 #[derive(Serialize)]
 struct ServedPool {
-    #[serde(serialize_with = "crate::paths::show")]
+    #[serde(serialize_with = "ferrite_owner::paths::show")]
     path: PathBuf,
     owner_pid: u32,
     /// The process's command line.
     command: Option<String>,
     /// The file that the process's standard error goes to, if it is one.
-    #[serde(serialize_with = "crate::paths::show")]
+    #[serde(serialize_with = "ferrite_owner::paths::show")]
     log: Option<PathBuf>,
     /// The pool's content, if the process answers.
     #[serde(flatten)]
@@ -75,16 +76,16 @@ struct ServedDisk {
 #[derive(Serialize)]
 struct ServedFs {
     name: String,
-    #[serde(serialize_with = "crate::paths::show")]
+    #[serde(serialize_with = "ferrite_owner::paths::show")]
     mounted_on: Option<PathBuf>,
 }
 
 /// A mount for which no process answers any more.
 #[derive(Serialize)]
 struct LeftMount {
-    #[serde(serialize_with = "crate::paths::show")]
+    #[serde(serialize_with = "ferrite_owner::paths::show")]
     mounted_on: PathBuf,
-    #[serde(serialize_with = "crate::paths::show")]
+    #[serde(serialize_with = "ferrite_owner::paths::show")]
     pool: PathBuf,
 }
 
@@ -98,8 +99,8 @@ impl Status {
 }
 
 impl ServedPool {
-    fn of(owner: PoolOwner) -> Self {
-        let PoolOwner { pid, path, client } = owner;
+    fn of(owner: ServingProcess) -> Self {
+        let ServingProcess { pid, path, client } = owner;
         let command = Holder::seen(&path).and_then(|holder| holder.command);
         let log = crate::log::of(pid);
         let holds = client.and_then(|client| PoolContent::asked(client).ok()).unwrap_or_default();
@@ -110,9 +111,9 @@ impl ServedPool {
 impl PoolContent {
     fn asked(mut client: Client) -> Outcome<Self> {
         client.give_up_after(PATIENCE);
-        let pool: PoolReport = ask(&mut client, &Request::PoolInfo)?;
-        let disks: Vec<DiskReport> = ask(&mut client, &Request::DiskList)?;
-        let file_systems: Vec<FsReport> = ask(&mut client, &Request::FsList)?;
+        let pool: PoolReport = ask(&mut client, &PoolRequest::Info)?;
+        let disks: Vec<DiskReport> = ask_if_served(&mut client, &DiskRequest::List)?;
+        let file_systems: Vec<FsReport> = ask_if_served(&mut client, &FsRequest::List)?;
         let disk = |it: DiskReport| ServedDisk {
             in_use: it.open.is_some_and(|open| open.in_use),
             name: it.name,
@@ -129,9 +130,17 @@ impl PoolContent {
     }
 }
 
-fn ask<T: DeserializeOwned>(client: &mut Client, request: &Request) -> Outcome<T> {
-    let answer = client.call(serde_json::to_value(request)?, &[], &mut |_| true)?.0;
+fn ask<T: DeserializeOwned>(client: &mut Client, request: &impl TypedRequest) -> Outcome<T> {
+    let answer = client.call(ServiceRequest::of(request), &mut |_| true)?.0;
     Ok(serde_json::from_value(answer)?)
+}
+
+/// As [`ask`]; the default if the owner does not link the service.
+fn ask_if_served<T: DeserializeOwned + Default>(client: &mut Client, request: &impl TypedRequest) -> Outcome<T> {
+    match client.call(ServiceRequest::of(request), &mut |_| true) {
+        Err(error) if error.kind() == FailureKind::NotServed => Ok(T::default()),
+        answer => Ok(serde_json::from_value(answer?.0)?),
+    }
 }
 
 fn show(report: &StatusReport) -> String {

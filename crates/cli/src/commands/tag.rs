@@ -6,6 +6,8 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use ferrite_owner::services::TagRequest;
+use ferrite_owner::{TagReport, WatchedFiles};
 use ferrite_pool::{OutputFile, TagKind};
 use serde_json::Value;
 
@@ -14,9 +16,7 @@ use crate::given;
 use crate::outcome::Outcome;
 use crate::pool_argument::InPool;
 use crate::reach;
-use crate::request::{Request, TagReport};
 use crate::size;
-use crate::watched::Watched;
 
 /// How much of a pipe is read before the pool is reached.
 const AHEAD_BYTES: u64 = 64 << 20;
@@ -81,14 +81,14 @@ impl Tag {
             Self::Put(put) => put.run(),
             Self::Get(get) => get_content(get),
             Self::Remove(InPool { pool, words: TagName { name } }) => {
-                reach::ask::<Value>(&pool.path()?, Request::TagRemove { name }, None).map(drop)
+                reach::ask::<Value>(&pool.path()?, TagRequest::Remove { name }, None).map(drop)
             }
         }
     }
 }
 
 fn show_all(list: &List) -> Outcome {
-    let tags: Vec<TagReport> = reach::ask(&list.at.pool.path()?, Request::TagList, None)?;
+    let tags: Vec<TagReport> = reach::ask(&list.at.pool.path()?, TagRequest::List, None)?;
     print(list.json, &tags, |tags| {
         let mut text = format!("{:<24} {:<8} {:>12} {:>12}\n", "name", "kind", "size", "space");
         for tag in tags {
@@ -105,7 +105,7 @@ fn show_all(list: &List) -> Outcome {
 impl Put {
     fn run(self) -> Outcome {
         let Self { at: InPool { pool, words: PutWords { name, file } }, lose, json } = self;
-        let (pool, request) = (pool.path()?, Request::TagPut { name, lose });
+        let (pool, request) = (pool.path()?, TagRequest::Put { name, lose });
         let input = match named(file.as_deref()) {
             Some(path) => {
                 let file = File::open(path).map_err(|error| format!("opening {}: {error}", path.display()))?;
@@ -125,7 +125,7 @@ impl Put {
 
 fn get_content(at: InPool<GetWords>) -> Outcome {
     let InPool { pool, words: GetWords { name, file } } = at;
-    let (pool, request) = (pool.path()?, Request::TagGet { name });
+    let (pool, request) = (pool.path()?, TagRequest::Get { name });
     let Some(path) = named(file.as_deref()) else {
         return reach::ask::<Value>(&pool, request, Some(given::output()?.as_fd())).map(drop);
     };
@@ -145,7 +145,7 @@ fn read_ahead(input: File) -> Outcome<Vec<File>> {
     let mut ahead = File::from(ahead.map_err(|error| told(error.into()))?);
     // It may be one that does not wait.
     let mut go_on = |_| true;
-    let mut watched = Watched::new(input.try_clone()?, "reading", 0, &mut go_on).take(AHEAD_BYTES);
+    let mut watched = WatchedFiles::new(input.try_clone()?, "reading", 0, &mut go_on).take(AHEAD_BYTES);
     let read = io::copy(&mut watched, &mut ahead).map_err(told)?;
     ahead.rewind().map_err(told)?;
     // What has ended may go on, as a terminal does: it is not asked again.

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::announce::{AnnouncedDisk, Announcement};
 use super::print;
 use crate::bar::Bar;
-use crate::engine::absolute;
+use crate::host::absolute;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
 use crate::reach;
 use crate::size;

@@ -8,26 +8,26 @@ use std::sync::Arc;
 
 use clap::Args;
 use ferrite_devnode as attach;
-use ferrite_owner::Listening;
+use ferrite_owner::PoolOwner;
+use ferrite_owner::access::Found;
+use ferrite_owner::paths::in_line;
 use ferrite_pool::AtomicFile;
 
 use super::announce::{AnnouncedDisk, AnnouncedFs, Announcement};
 use super::aside::{self, Aside};
-use super::fs::MountArguments;
+use super::fs::{MountArguments, awaited};
+use crate::disks::Serving;
 use crate::door::DoorArguments;
-use crate::engine::{Engine, absolute};
-use crate::host;
+use crate::filesystems::names;
+use crate::host::{self, absolute};
 use crate::how::How;
 use crate::lacks;
 use crate::mounts;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
-use crate::paths::in_line;
-use crate::reach::{self, Found, Reach};
-use crate::request::Serving;
-use crate::served::disk_names;
+use crate::reach::{self, Reach};
+use crate::services::{disks, filesystems};
 use crate::size;
 use crate::stop::{self, Stop};
-use crate::trees;
 
 /// The file system that is mounted.
 const FILES: &str = "files";
@@ -90,7 +90,6 @@ pub struct Up {
 struct Opened {
     file_system: Option<AnnouncedFs>,
     disks: Vec<AnnouncedDisk>,
-    listening: Option<Listening>,
 }
 
 /// Whether `path` is there, by its folder's list: to ask about a mount itself may wait for a server that does not answer.
@@ -130,11 +129,13 @@ impl Up {
                 return Err(format!("{} is {holder}; other commands work beside it", path.display()).into());
             }
         };
-        let engine = Arc::new(Engine::open(lock, &self.how.medium)?);
-        backup.as_deref().map(|image| ferrite_pool::backup::ensure_may_replace(engine.pool(), image)).transpose()?;
-        let begun = self.begin(&engine, is_new);
+        let reach = Reach::own(lock, &self.how.medium)?;
+        let owner = Arc::clone(reach.owner().expect("it has just opened the pool"));
+        drop(reach);
+        backup.as_deref().map(|image| ferrite_pool::backup::ensure_may_replace(owner.pool(), image)).transpose()?;
+        let begun = self.begin(&owner, is_new);
         let has_failed = begun.is_err();
-        let held = self.aside.hold(engine, begun, &stop, backup.as_deref());
+        let held = self.aside.hold(owner, begun, &stop, backup.as_deref());
         if has_failed && !has_point {
             // Only an empty folder can be removed, and one that was made by others is as well made again.
             let _ = self.point().map(fs::remove_dir);
@@ -148,58 +149,57 @@ impl Up {
     }
 
     /// Makes what is missing in the pool, serves it, and says so.
-    fn begin(&self, engine: &Arc<Engine>, is_new: bool) -> Outcome<Option<Listening>> {
+    fn begin(&self, owner: &Arc<PoolOwner>, is_new: bool) -> Outcome {
         let serving = self.how.serving()?;
         // What a killed owner of the same pool left attached.
-        let mut cleared = attach::clear_stale(&host::attach_directory(engine.pool().superblock().uuid));
-        let mut opened = self.open_all(engine, &serving, &mut cleared);
+        let mut cleared = attach::clear_stale(&host::attach_directory(owner.pool().superblock().uuid));
+        let mut opened = self.open_all(owner, &serving, &mut cleared);
         if opened.is_err() && is_new {
             // Nobody has had it yet; left there, it would be taken for one that is in use, whatever the next try asks for.
-            let removed = fs::remove_file(engine.lock().path()).map_err(Failure::from);
+            let removed = fs::remove_file(owner.lock().path()).map_err(Failure::from);
             opened = and_then_cleared(opened, removed);
         }
-        let Opened { file_system, disks, listening } = opened?;
-        mounts::tell_left(engine.lock().path(), file_system.as_ref().and_then(|fs| fs.mounted_on.as_deref()));
-        let recovered = !engine.recovery().clean;
+        let Opened { file_system, disks } = opened?;
+        mounts::tell_left(owner.lock().path(), file_system.as_ref().and_then(|fs| fs.mounted_on.as_deref()));
+        let recovered = !owner.recovery().clean;
         let all = Announcement {
             cleared,
             recovered,
             file_systems: file_system.into_iter().collect(),
-            ..Announcement::of(&engine.pool_report(), serving.has_volatile_cache(), disks)
+            ..Announcement::of(&owner.report(), serving.has_volatile_cache(), disks)
         };
-        self.aside.announce(all, self.json)?;
-        Ok(listening)
+        self.aside.announce(all, self.json)
     }
 
     /// Makes what is missing and opens it to others, to commands last: what they put there stays there. A signal stops it
     /// between any two of its steps.
-    fn open_all(&self, engine: &Arc<Engine>, serving: &Serving, cleared: &mut Vec<String>) -> Outcome<Opened> {
+    fn open_all(&self, owner: &Arc<PoolOwner>, serving: &Serving, cleared: &mut Vec<String>) -> Outcome<Opened> {
         stop::go_on()?;
-        self.make_disks(engine)?;
+        self.make_disks(owner)?;
         stop::go_on()?;
-        let file_system = self.mounted(engine, cleared)?;
+        let file_system = self.mounted(owner, cleared)?;
         stop::go_on()?;
-        let door = self.door.door(&host::nbd_socket(engine.lock().path()))?;
-        let tcp = engine.served().listen(&door, "", serving, None)?;
+        let door = self.door.door(&host::nbd_socket(owner.lock().path()))?;
+        let tcp = disks(owner).listen(&door, "", serving, None)?;
         let announced = |name: String| {
             stop::go_on()?;
             let uris = door.uris(&name, tcp);
-            Ok(self.attached(engine, serving, AnnouncedDisk { name, uris, ..AnnouncedDisk::default() }))
+            Ok(self.attached(owner, serving, AnnouncedDisk { name, uris, ..AnnouncedDisk::default() }))
         };
-        let disks: Outcome<_> = disk_names(engine.pool()).into_iter().map(announced).collect();
-        let disks = disks?;
+        let announced: Outcome<_> = disks(owner).all_names().into_iter().map(announced).collect();
+        let disks = announced?;
         stop::go_on()?;
-        let listening = Reach::Ours(Arc::clone(engine)).listen()?;
-        Ok(Opened { file_system, disks, listening })
+        owner.listen()?;
+        Ok(Opened { file_system, disks })
     }
 
     /// The file system mounted, or why it is not, which is an error where a folder was named. It is made where there is none.
-    fn mounted(&self, engine: &Engine, cleared: &mut Vec<String>) -> Outcome<Option<AnnouncedFs>> {
+    fn mounted(&self, owner: &PoolOwner, cleared: &mut Vec<String>) -> Outcome<Option<AnnouncedFs>> {
         if self.no_mount {
             return Ok(None);
         }
         let name = || AnnouncedFs { name: FILES.into(), mounted_on: None, not_mounted: None };
-        Ok(Some(match self.mount_files(engine, cleared) {
+        Ok(Some(match self.mount_files(owner, cleared) {
             Ok(point) => AnnouncedFs { mounted_on: Some(point), ..name() },
             Err(why) if self.mount.is_some() => return Err(why),
             Err(why) => {
@@ -210,25 +210,25 @@ impl Up {
     }
 
     /// Where it is mounted. What a killed owner left there is taken away.
-    fn mount_files(&self, engine: &Engine, cleared: &mut Vec<String>) -> Outcome<PathBuf> {
+    fn mount_files(&self, owner: &PoolOwner, cleared: &mut Vec<String>) -> Outcome<PathBuf> {
         let point = self.point()?;
         let was_dead = mounts::clear(&point).map_err(|error| format!("mounting on {}: {error}", in_line(&point)))?;
         cleared.extend(was_dead.then(|| mounts::cleared(&point)));
         let mounting = self.how_mounted.mounting(&point, self.how.serving()?.read_only)?;
-        if !trees::names(engine.pool()).iter().any(|name| name == FILES) {
+        if !names(owner.pool()).iter().any(|name| name == FILES) {
             // Before it takes space for nothing.
             if lacks::to_mount().is_empty() {
-                engine.trees().ensure_place(&point)?;
+                filesystems(owner).ensure_place(&point)?;
             }
-            let made = engine.trees().create(FILES, Some(ferrite_fs::SUPER_THRESHOLD_BYTES));
+            let made = filesystems(owner).create(FILES, Some(ferrite_fs::SUPER_THRESHOLD_BYTES));
             made.map_err(|why| format!("making a file system in the pool (--no-mount serves it without one): {why}"))?;
         }
         let hides = mounts::would_hide(&point);
         if hides && self.mount.is_none() {
             return Err(format!("{} holds files: name a folder with --mount", in_line(&point)).into());
         }
-        let mounted = engine.trees().mount(FILES, &mounting)?;
-        mounted.awaited().into_iter().for_each(|told| remark!("{told}"));
+        let mounted = filesystems(owner).mount(FILES, &mounting)?;
+        awaited(&mounted).into_iter().for_each(|told| remark!("{told}"));
         if hides {
             mounts::tell_hidden(&point);
         }
@@ -236,13 +236,13 @@ impl Up {
     }
 
     /// The disk with its node, or why it has none.
-    fn attached(&self, engine: &Engine, serving: &Serving, disk: AnnouncedDisk) -> AnnouncedDisk {
+    fn attached(&self, owner: &PoolOwner, serving: &Serving, disk: AnnouncedDisk) -> AnnouncedDisk {
         if self.no_attach {
             return disk;
         }
-        match engine.served().attach(&disk.name, serving) {
+        match disks(owner).attach(&disk.name, serving) {
             Ok(node) => AnnouncedDisk { node: Some(node), ..disk },
-            Err(why) => AnnouncedDisk { not_attached: Some(why), ..disk },
+            Err(why) => AnnouncedDisk { not_attached: Some(why.message), ..disk },
         }
     }
 }

@@ -6,6 +6,9 @@ use std::sync::Once;
 
 use clap::Args;
 use ferrite_memory::{MapOptions, Mapped, set_len};
+use ferrite_owner::access::Found;
+use ferrite_owner::services::PoolRequest;
+use ferrite_owner::{PoolMemory, TallyReport, WearReport};
 use ferrite_pool::defrag::{self, Defragmented, Scatter};
 use ferrite_pool::{Grown, Lock, Superblock, check};
 use serde::Serialize;
@@ -13,16 +16,14 @@ use serde::Serialize;
 use super::pool::ours;
 use super::print;
 use crate::bar::Bar;
-use crate::engine::tag_owners;
 use crate::host;
-use crate::medium::{Medium, MediumArguments};
+use crate::medium::MediumArguments;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
 use crate::pool_argument::{InPool, NoWords};
-use crate::reach::{self, Found, Reach};
-use crate::request::Request;
+use crate::reach::{self, Reach};
+use crate::services::registry;
 use crate::size;
 use crate::stop;
-use crate::wear::{TallyReport, WearReport};
 
 #[derive(Args)]
 pub struct Check {
@@ -85,7 +86,7 @@ impl Check {
                 )
                 .into());
             }
-            Found::Theirs(client, _) => Reach::Theirs(client).ask(Request::PoolCheck, None)?,
+            Found::Theirs(client, _) => Reach::from(client).ask(PoolRequest::Check, None)?,
             Found::Ours(lock) => check_closed(&lock, repair.then_some(&lose[..]))?,
         };
         report.findings.iter_mut().for_each(leave_out_advice);
@@ -113,11 +114,11 @@ fn leave_out_advice(finding: &mut check::CheckFinding) {
 
 /// Checks the pool that `lock` holds, without opening it; opens it to repair, where `repair` tells what to give up.
 fn check_closed(lock: &Lock, repair: Option<&[String]>) -> Outcome<check::PoolCheckReport> {
-    let Medium { memory, .. } = MediumArguments::default().map(lock)?;
+    let PoolMemory { memory, .. } = MediumArguments::default().map(lock)?;
     let bar = Bar::new();
     let Some(lose) = repair else {
         // It writes nothing, so a signal may end it as it likes.
-        return Ok(check::check(&memory, &tag_owners(), &mut |it| _ = bar.show(&it)));
+        return Ok(check::check(&memory, &registry().owners(), &mut |it| _ = bar.show(&it)));
     };
     stop::watch()?;
     let told = Once::new();
@@ -126,7 +127,7 @@ fn check_closed(lock: &Lock, repair: Option<&[String]>) -> Outcome<check::PoolCh
             told.call_once(|| remark!("the repair goes on to its end; Ctrl-C again ends it, and the next goes on"));
         }
     };
-    Ok(check::repair(&memory, &tag_owners(), lose, &mut watch)?)
+    Ok(check::repair(&memory, &registry().owners(), lose, &mut watch)?)
 }
 
 fn show_findings(path: &Path, report: &check::PoolCheckReport) -> String {
@@ -195,7 +196,7 @@ fn lengthen(lock: &Lock, size: u64) -> Outcome<Grown> {
 }
 
 /// Lets the pool that `lock` holds take all of `medium`, its file or device.
-fn grow(lock: &Lock, medium: &Medium) -> Outcome<Grown> {
+fn grow(lock: &Lock, medium: &PoolMemory) -> Outcome<Grown> {
     let path = lock.path().display();
     let grown = ferrite_pool::grow(&medium.memory, host::boot_id()?);
     Ok(grown.map_err(|error| format!("growing {path}: {error}"))?)
@@ -207,11 +208,11 @@ impl Defrag {
         stop::watch()?;
         let path = self.at.pool.path()?;
         let lock = ours(&path)?;
-        let Medium { memory, .. } = MediumArguments::default().map(&lock)?;
+        let PoolMemory { memory, .. } = MediumArguments::default().map(&lock)?;
         let opened = ferrite_pool::Pool::open(memory, host::boot_id()?);
         let (mut pool, _) = opened.map_err(|error| format!("{}: {error}", lock.path().display()))?;
         let bar = Bar::new();
-        let done = defrag::defrag(&mut pool, &tag_owners(), &mut |it| bar.show(&it));
+        let done = defrag::defrag(&mut pool, &registry().owners(), &mut |it| bar.show(&it));
         drop(bar);
         let done = and_then_cleared(done.map_err(Failure::from), pool.close().map_err(Failure::from))?;
         print(self.json, &done, |it| show_defrag(&path, it))
@@ -236,7 +237,7 @@ fn show_defrag(path: &Path, it: &Defragmented) -> String {
 impl Wear {
     /// Does it.
     pub fn run(self) -> Outcome {
-        let wear: WearReport = reach::ask(&self.at.pool.path()?, Request::PoolWear { top: self.top }, None)?;
+        let wear: WearReport = reach::ask(&self.at.pool.path()?, PoolRequest::Wear { top: self.top }, None)?;
         print(self.json, &wear, show_wear)
     }
 }

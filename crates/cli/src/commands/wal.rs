@@ -5,17 +5,16 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use ferrite_pool::Progress as Shown;
-use ferrite_sqlite_log::Error;
-use ferrite_sqlite_log::{Entry, Forgotten, GiveBack, Machine, Progress, Request, Station, forget, log_of_file};
+use ferrite_sqlite_log::{DatabaseEntry, DatabasePool, Error, Forgotten, GiveBack, Progress, forget, log_of_file};
 use serde::Serialize;
 
 use super::print;
 use crate::bar::Bar;
-use crate::engine::absolute;
-use crate::host;
+use crate::host::{self, absolute};
 use crate::outcome::Outcome;
 use crate::pool_argument::{InPool, NoWords};
 use crate::reach;
+use crate::services::registry;
 use crate::size;
 use crate::stop;
 
@@ -101,8 +100,9 @@ impl Wal {
 
 impl Stat {
     fn run(self) -> Outcome {
-        let station = reached(&self.at.pool.path()?)?;
-        let entries: Vec<Compared> = list(&station)?.into_iter().map(|entry| Compared::new(&station, entry)).collect();
+        let log_pool = reached(&self.at.pool.path()?)?;
+        let entries: Vec<Compared> =
+            list(&log_pool)?.into_iter().map(|entry| Compared::new(&log_pool, entry)).collect();
         print(self.json, &entries, |entries| {
             let mut text = format!(
                 "{:>12} {:>12} {:>12} {:>10} {:<16} database\n",
@@ -124,38 +124,37 @@ impl Stat {
 #[derive(Serialize)]
 struct Compared {
     #[serde(flatten)]
-    entry: Entry,
+    entry: DatabaseEntry,
     /// Why the two do not go together.
     refusal: Option<String>,
 }
 
 impl Compared {
-    fn new(station: &Station, entry: Entry) -> Self {
+    fn new(log_pool: &DatabasePool, entry: DatabaseEntry) -> Self {
         // A file that programs have open was compared at its opening, and changes while it is open.
-        let refusal = if entry.processes.is_empty() { entry.refusal(station.path()) } else { None };
+        let refusal = if entry.processes.is_empty() { entry.refusal(log_pool.path()) } else { None };
         Self { entry, refusal }
     }
 }
 
 /// The pool at `path`, by its owner or as that.
-fn reached(path: &Path) -> Outcome<Arc<Station>> {
+fn reached(path: &Path) -> Outcome<Arc<DatabasePool>> {
     reach::look_at(path)?;
-    let machine = Machine { boot_id: host::boot_id()?, random: host::random };
-    Station::reach(path, machine).map_err(|error| match error {
+    DatabasePool::open(path, registry(), host::random).map_err(|error| match error {
         Error::Owner(error) => reach::refused(path, error),
         other => other.into(),
     })
 }
 
-fn list(station: &Station) -> Outcome<Vec<Entry>> {
-    Ok(serde_json::from_value(station.ask(&Request::DatabaseList)?.0)?)
+fn list(log_pool: &DatabasePool) -> Outcome<Vec<DatabaseEntry>> {
+    Ok(log_pool.databases()?)
 }
 
 impl Drain {
     fn run(self) -> Outcome {
         stop::watch()?;
-        let station = reached(&self.at.pool.path()?)?;
-        let entries = list(&station)?;
+        let log_pool = reached(&self.at.pool.path()?)?;
+        let entries = list(&log_pool)?;
         let paths = match self.at.words.database.as_slice() {
             [] => entries.iter().map(|entry| entry.path.clone()).collect(),
             some => some.iter().map(|path| named(path, &entries)).collect::<Outcome<Vec<_>>>()?,
@@ -164,7 +163,7 @@ impl Drain {
         for path in paths {
             let entry = entries.iter().find(|entry| entry.path == path);
             let total = entry.map_or(0, |entry| entry.wal_bytes + entry.journal_bytes);
-            match give_back(&station, &path, total) {
+            match give_back(&log_pool, &path, total) {
                 Ok(copied_bytes) => drained.push(Drained { path, copied_bytes }),
                 Err(why) if stop::is_asked() => return Err(why),
                 // The others' logs are theirs all the same.
@@ -184,9 +183,9 @@ impl Drain {
 
 impl Forget {
     fn run(self) -> Outcome {
-        let station = reached(&self.at.pool.path()?)?;
+        let log_pool = reached(&self.at.pool.path()?)?;
         let path = known_as(&self.at.words.database);
-        let (forgotten, was_marked) = forget(&station, &path, self.lose)?;
+        let (forgotten, was_marked) = forget(&log_pool, &path, self.lose)?;
         let lost = match forgotten {
             Forgotten { was_here: false, .. } if !was_marked => {
                 return Err(format!(
@@ -216,7 +215,7 @@ fn known_as(path: &Path) -> String {
 }
 
 /// As [`known_as`], of one that it knows.
-fn named(path: &Path, entries: &[Entry]) -> Outcome<String> {
+fn named(path: &Path, entries: &[DatabaseEntry]) -> Outcome<String> {
     let named = known_as(path);
     // A renamed one is known by the stamp of its log.
     let log = log_of_file(&named);
@@ -231,8 +230,8 @@ fn named(path: &Path, entries: &[Entry]) -> Outcome<String> {
 }
 
 /// Gives the log of the database at `path` back; the bytes that were copied.
-fn give_back(station: &Arc<Station>, path: &str, total: u64) -> Outcome<u64> {
-    let mut work = GiveBack::begin(station, path)?;
+fn give_back(log_pool: &Arc<DatabasePool>, path: &str, total: u64) -> Outcome<u64> {
+    let mut work = GiveBack::begin(log_pool, path)?;
     let (bar, mut done) = (Bar::new(), 0);
     loop {
         match work.step()? {

@@ -14,6 +14,7 @@ use clap::Parser;
 use ferrite_memory::{Guard, Scheme};
 
 use super::How;
+
 use stage::Stage;
 
 /// The options as they are typed.

@@ -4,12 +4,13 @@ use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 
+use ferrite_owner::services::parse;
 use ferrite_owner::{Call, Handler, Listening, Parted, Reply};
-use ferrite_pool::{Claim, Error as PoolError, claim};
-use serde::Deserialize;
+use ferrite_pool::{Claim, Error as PoolError, Failure, claim};
 
 use crate::fs::FileSystem;
 use crate::share::layout::request::ClientRequest;
+use crate::share::layout::request::SHARE;
 use crate::{Error, Result};
 
 /// Clients come in until it is dropped.
@@ -24,12 +25,12 @@ struct Porter {
 }
 
 impl Handler for Porter {
-    fn call(&self, call: Call<'_>) -> std::result::Result<Reply, String> {
-        let request = ClientRequest::deserialize(&call.request).map_err(|error| error.to_string())?;
+    fn call(&self, call: Call<'_>) -> std::result::Result<Reply, Failure> {
+        let request: ClientRequest = parse(SHARE, call.request)?;
         if request.file_system() != self.fs.tag().name {
-            return Err(format!("there is no file system {:?} here", request.file_system()));
+            return Err(Failure::not_found(format!("there is no file system {:?} here", request.file_system())));
         }
-        self.fs.answer(self.boot_id, call.caller, &request).map_err(|error| error.to_string())
+        Ok(self.fs.answer(self.boot_id, call.caller, &request)?)
     }
 
     fn gone(&self, parted: &Parted<'_>) {
@@ -38,7 +39,7 @@ impl Handler for Porter {
 }
 
 fn failed(why: impl Display) -> Error {
-    PoolError::Tenancy(why.to_string()).into()
+    PoolError::Owner(Failure::failed(why)).into()
 }
 
 impl Door {

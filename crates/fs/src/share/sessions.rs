@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ferrite_memory::Beacon;
 use ferrite_owner::Reply;
-use ferrite_pool::Caller;
 use ferrite_pool::grant::{Ask, GrantId, Process, Rights};
+use ferrite_pool::{Caller, Failure};
 use parking_lot::Mutex;
 use serde_json::json;
 
@@ -171,7 +171,7 @@ impl SharedFiles {
             ClientRequest::DirectSettle { device, .. } => {
                 let ours = self.sessions.books.lock().copies.as_ref().and_then(|copies| copies.device());
                 if device.zip(ours).is_some_and(|(asked, ours)| asked != ours) {
-                    return Err(ferrite_pool::Error::Tenancy("that mount is another server's".into()).into());
+                    return Err(ferrite_pool::Error::Owner(Failure::refused("that mount is another server's")).into());
                 }
                 self.fold_all_times();
                 fsync::flush(self)?;

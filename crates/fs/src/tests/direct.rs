@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use ferrite_owner::ServiceRequest;
 use parking_lot::Mutex;
 
 use super::house::*;
 use super::world::*;
 use crate::share::Copies;
 use crate::share::layout::request::Access;
-use crate::share::layout::shared_state::{LAYOUT, ensure_alike};
+use crate::share::layout::request::SHARE;
+use crate::share::layout::shared_state::LAYOUT;
+use crate::share::layout::shared_state::ensure_alike;
 use crate::{Allocate, Error, Ino, SetAttr, SetTime, SetXattr, Time};
 
 #[test]
@@ -368,7 +371,7 @@ fn a_client_of_another_version_is_not_let_in() {
     let mut client = ferrite_owner::Client::connect(&house.pool_file).expect("it listens");
     let mut open = |layout| {
         let request = serde_json::json!({ "do": "direct-open", "name": NAME, "layout": layout });
-        client.call(request, &[], &mut |_| true).map_err(|why| why.to_string())
+        client.call(ServiceRequest::new(SHARE, &request), &mut |_| true).map_err(|why| why.to_string())
     };
     for other in [0, LAYOUT - 1, LAYOUT + 1] {
         let why = open(other).expect_err("refused");

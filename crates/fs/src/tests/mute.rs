@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use ferrite_owner::{Call, Handler, Listening, Reply};
-use ferrite_pool::{Claim, claim};
+use ferrite_pool::{Claim, Failure, claim};
 use parking_lot::Mutex;
 
 use super::house::House;
@@ -19,9 +19,9 @@ use crate::share::Copies;
 struct Mute(Mutex<Receiver<()>>);
 
 impl Handler for Mute {
-    fn call(&self, _: Call<'_>) -> Result<Reply, String> {
+    fn call(&self, _: Call<'_>) -> Result<Reply, Failure> {
         let _ = self.0.lock().recv();
-        Err("too late".into())
+        Err(Failure::failed("too late"))
     }
 }
 

@@ -1,22 +1,15 @@
 //! What a store lies in.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use ferrite_memory::{Error as MediumError, Guard, MapOptions, Mapped, Memory, make_pool_file};
+use ferrite_memory::{Error as MediumError, Guard, make_pool_file};
+use ferrite_owner::{PoolMemory, machine};
 use ferrite_pool::{Error as PoolError, Format, Lock, Pool, Superblock, show_uuid};
 
 use super::NewStore;
 use crate::{Error, Result};
-
-/// Maps the file that `lock` holds.
-pub(super) fn map(lock: &Lock, guard: Option<Guard>) -> Result<Arc<Mapped>> {
-    lock.ensure_room()?;
-    let (guard, name) = (guard.unwrap_or_else(Guard::best), lock.path().display().to_string());
-    Ok(Arc::new(lock.map(&MapOptions { guard, name, ..MapOptions::default() })?))
-}
 
 /// Makes the file of the `new` store beside `path`, whose name it will have; nobody but its user may look into it. It is
 /// nobody else's, also where others of this process make a store there, or may write to the folder.
@@ -42,7 +35,7 @@ pub(super) fn not_made(path: &Path, error: io::Error) -> Error {
 /// Makes what `lock` holds a pool. One that is there stays: who opens a device and makes a store where that fails does not
 /// lose what could not be opened.
 pub(super) fn format(lock: &Lock, uuid: [u8; 16]) -> Result<()> {
-    let memory = map(lock, Some(Guard::None))?;
+    let memory = PoolMemory::map(lock, Some(Guard::None))?.memory;
     if !matches!(Superblock::read(&*memory), Err(PoolError::NotAPool(_))) {
         let path = lock.path().display();
         let why = format!("{path} holds a pool: open it, or make a new one in its place by `ferrite pool create`");
@@ -54,13 +47,7 @@ pub(super) fn format(lock: &Lock, uuid: [u8; 16]) -> Result<()> {
 
 /// This boot of the machine.
 pub(super) fn boot_id() -> Result<[u8; 16]> {
-    let path = "/proc/sys/kernel/random/boot_id";
-    let read = fs::read_to_string(path).and_then(|text| {
-        let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
-        u128::from_str_radix(&digits, 16).map_err(|_| io::Error::other("it holds no UUID"))
-    });
-    let number = read.map_err(|error| MediumError::io(format!("reading {path}"), error))?;
-    Ok(number.to_be_bytes())
+    Ok(machine::boot_id().map_err(|error| MediumError::io("asking for the boot of the machine", error))?)
 }
 
 /// Makes the name of the file at `path` durable: without it a power failure may take the file with all that is in it.

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use ferrite_memory::Scheme;
-use ferrite_pool::Error as PoolError;
-use ferrite_pool::holding::{Holding, Spec};
+use ferrite_pool::FailureKind;
+use ferrite_pool::holding::Holding;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use super::{Reach, Store};
+use super::Store;
 use crate::direct::{self, Direct, DirectBytes};
 use crate::form::Label;
 use crate::log::{self, Log};
@@ -84,28 +84,14 @@ impl Store {
 
     /// Takes the tag called `name` in hand, made as `label` says where there is none.
     fn hold(&self, name: &str, label: &Label, log_bytes: u64) -> Result<Holding> {
-        match self.take(name) {
-            Err(PoolError::NotFound(_)) => {}
+        match self.tags.hold(name) {
+            Err(error) if error.kind() == FailureKind::NotFound => {}
             other => return Ok(other?),
         }
-        match self.make(&label.spec(name, log_bytes)) {
-            // Somebody else was faster.
-            Err(PoolError::Exists(_)) | Ok(()) => Ok(self.take(name)?),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    fn take(&self, name: &str) -> ferrite_pool::Result<Holding> {
-        match &self.reach {
-            Reach::Own { pool, lock, .. } => Ok(pool.hold(name)?.keeping(lock)),
-            Reach::Tenant(tenant) => tenant.hold(name),
-        }
-    }
-
-    fn make(&self, spec: &Spec) -> ferrite_pool::Result<()> {
-        match &self.reach {
-            Reach::Own { pool, .. } => spec.create(pool).map(drop),
-            Reach::Tenant(tenant) => tenant.create(spec).map(drop),
+        match self.tags.create(&label.spec(name, log_bytes)) {
+            // Another thread or process was faster.
+            Err(error) if error.kind() != FailureKind::Exists => Err(error.into()),
+            _ => Ok(self.tags.hold(name)?),
         }
     }
 }

@@ -14,9 +14,14 @@ use super::*;
 use crate::{End, Logging};
 
 const NEW: NewStore = NewStore { bytes: POOL_BYTES_MIN + (16 << 20), uuid: *b"a store of tests" };
-const OPEN: OpenStore = OpenStore { guard: Some(Guard::None) };
+const OPEN: OpenStore = OpenStore { guard: Some(Guard::None), services: None };
 const SMALL: Logging =
     Logging { log_bytes: 16 << 10, checkpoint_records: 0, checkpoint_bytes: 8 << 10, salvage: false };
+
+/// The pool of a store that this process owns.
+fn owned(store: &Store) -> &Arc<Pool> {
+    store.own().expect("this process owns it").pool()
+}
 
 struct Place {
     _folder: tempfile::TempDir,
@@ -62,7 +67,7 @@ fn what_was_put_is_there_after_a_finalize_and_after_a_drop() {
     assert_filled(&store);
     store.free("map").unwrap();
     assert!(!store.contains("map").unwrap());
-    let Reach::Own { pool, .. } = &store.reach else { panic!("ours") };
+    let pool = owned(&store);
     pool.put("bytes", &mut &b"bytes"[..], &ferrite_pool::PutOptions::default()).unwrap();
     assert!(matches!(store.free("bytes"), Err(Error::Refused(why)) if why.contains("no object")));
     assert!(matches!(store.free("map"), Err(Error::Pool(PoolError::NotFound(_)))));
@@ -163,15 +168,15 @@ fn an_open_object_is_opened_once_and_not_freed_and_holds_up_a_finalize() {
 
 /// A client that is just leaving, or asks for something, holds up nobody.
 #[test]
-fn a_store_whose_desk_is_at_work_is_not_in_use() {
+fn a_store_whose_clients_are_being_answered_is_not_in_use() {
     let place = place();
     let store = Store::initialize(&place.path, &NEW, &OPEN).unwrap();
-    let Reach::Own { pool, .. } = &store.reach else { panic!("it is owned by somebody else") };
-    let in_the_desks_hand = Arc::clone(pool);
+    let pool = owned(&store);
+    let answering = Arc::clone(pool);
     assert!(!store.is_in_use());
     let map = store.map("map", SMALL).unwrap();
     assert!(store.is_in_use());
-    drop((map, in_the_desks_hand));
+    drop((map, answering));
     assert!(!store.is_in_use());
 }
 
@@ -196,7 +201,7 @@ fn a_tenant_does_all_that_an_owner_does() {
     tenant.backup(&image, [1; 16]).unwrap();
     assert_eq!(owner.map("map", SMALL).unwrap().len(), 2002);
     tenant.free("map").unwrap();
-    let Reach::Own { pool, .. } = &owner.reach else { panic!("it owns the pool") };
+    let pool = owned(&owner);
     let parts = [Role::MAP, Role::DATA].map(|role| Part { role, bytes: PAGE }).to_vec();
     let (name, kind, attributes) = ("a database's".into(), TagKind::LOG.0, Vec::new());
     Spec { name, kind, size: PAGE, attributes, parts, has_log: true }.create(pool).unwrap();
@@ -305,9 +310,9 @@ fn a_check_knows_objects_and_tells_their_damage() {
     let place = place();
     let store = Store::initialize(&place.path, &NEW, &OPEN).unwrap();
     fill(&store);
-    let Reach::Own { pool, .. } = &store.reach else { panic!("ours") };
+    let pool = owned(&store);
     let mut owners = TagOwners::default();
-    owners.register(Box::new(ObjectOwner));
+    owners.register(Box::new(ObjectService));
     let check = || ferrite_pool::check::check_open(pool, &owners, &mut |_| ());
     assert!(check().is_sound() && check().findings.is_empty(), "{:?}", check());
     let tag = pool.tag("direct").unwrap();
@@ -323,12 +328,12 @@ fn ck4_a_check_tells_a_checkpoint_that_nothing_names_any_more() {
     let store = Store::initialize(&place.path, &NEW, &OPEN).unwrap();
     fill(&store);
     store.map("map", SMALL).unwrap().checkpoint().unwrap();
-    let Reach::Own { pool, .. } = &store.reach else { panic!("ours") };
+    let pool = owned(&store);
     let word = crate::word::place(&pool.tag("map").unwrap()).unwrap();
     pool.memory().store_word(word, 0);
     assert!(matches!(store.map("map", SMALL), Err(Error::Damaged { .. })));
     let mut owners = TagOwners::default();
-    owners.register(Box::new(ObjectOwner));
+    owners.register(Box::new(ObjectService));
     let report = ferrite_pool::check::check_open(pool, &owners, &mut |_| ());
     let found: Vec<_> = report.findings.iter().map(|it| (it.tag.as_deref(), it.at)).collect();
     assert_eq!((report.is_sound(), found), (false, vec![(Some("map"), Some(word))]));

@@ -13,10 +13,11 @@ use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Scheme, Span, forward_me
 use ferrite_pool::check::{TagOwners, check_open};
 use ferrite_pool::holding::{Holding, Part, Spec};
 use ferrite_pool::layout::{CHUNK, PAGE, POOL_BYTES_MIN};
-use ferrite_pool::{Claim, Error, Format, TagLog, Pool, Role, Stream, TagKind, claim};
+use ferrite_pool::{Claim, Error, Failure, FailureKind, Format, Pool, Role, Stream, TagKind, TagLog, claim};
 
 use super::*;
-use crate::{Call, Client, Handler, Listening, Reply};
+use crate::services::{LEASE, LeaseRequest, answer_lease};
+use crate::{Call, Client, Handler, Listening, Reply, ServiceRequest};
 
 /// Bytes of a pool: four chunks to use, and an end that is a multiple of nothing.
 const POOL_BYTES: u64 = POOL_BYTES_MIN + 2 * CHUNK + 4096 + 3;
@@ -46,12 +47,12 @@ struct Owner {
     _listening: Listening,
 }
 
-struct Desk(Arc<Pool>);
+struct LeaseOnly(Arc<Pool>);
 
-impl Handler for Desk {
-    fn call(&self, call: Call<'_>) -> std::result::Result<Reply, String> {
-        let request = serde_json::from_value(call.request).map_err(|error| error.to_string())?;
-        answer(&self.0, BOOT, call.caller, request).map_err(|error| error.to_string())
+impl Handler for LeaseOnly {
+    fn call(&self, call: Call<'_>) -> Result<Reply, Failure> {
+        assert_eq!(call.service, LEASE);
+        answer_lease(&self.0, BOOT, call)
     }
 }
 
@@ -69,7 +70,7 @@ impl Owner {
         let memory = Arc::new(Mapped::map(lock.file().try_clone().expect("file"), &options).expect("map"));
         Pool::create(&*memory, &format()).expect("create");
         let pool = Arc::new(Pool::open(wrap(memory), BOOT).expect("open").0);
-        let _listening = Listening::start(&lock, Arc::new(Desk(Arc::clone(&pool)))).expect("listen");
+        let _listening = Listening::start(&lock, Arc::new(LeaseOnly(Arc::clone(&pool)))).expect("listen");
         Self { folder, pool, _listening }
     }
 
@@ -77,9 +78,23 @@ impl Owner {
         self.folder.path().join("pool")
     }
 
-    fn tenant(&self) -> Arc<Tenant> {
+    fn tenant(&self) -> Arc<RemoteTags> {
         let client = Client::connect(&self.path()).expect("connect");
-        Arc::new(Tenant::new(client, Guard::None, &self.path()))
+        Arc::new(RemoteTags::new(client, Guard::None, &self.path()))
+    }
+}
+
+/// The kind of the error that `refused` is.
+fn kind_of<T>(refused: ferrite_pool::Result<T>) -> FailureKind {
+    refused.err().expect("refused").kind()
+}
+
+/// What the owner refuses of `request`, on a connection of its own.
+fn refused(owner: &Owner, request: &LeaseRequest) -> Failure {
+    let mut client = Client::connect(&owner.path()).unwrap();
+    match client.call(ServiceRequest::new(LEASE, request), &mut |_| true) {
+        Err(crate::Error::Failed(failure)) => failure,
+        other => panic!("{other:?}"),
     }
 }
 
@@ -109,18 +124,18 @@ fn refusals_reach_a_tenant_as_what_they_are() {
     let owner = Owner::new();
     let tenant = owner.tenant();
     tenant.create(&spec("a", true)).unwrap();
-    assert!(matches!(tenant.create(&spec("a", true)), Err(Error::Exists(name)) if name == "a"));
-    assert!(matches!(tenant.hold("b"), Err(Error::NotFound(_))));
+    assert!(kind_of(tenant.create(&spec("a", true))) == FailureKind::Exists);
+    assert_eq!(kind_of(tenant.hold("b")), FailureKind::NotFound);
     let mut large = spec("b", true);
     large.parts[1].bytes = 1 << 40;
-    assert!(matches!(tenant.create(&large), Err(Error::Full { .. })));
-    assert!(matches!(tenant.create(&spec("\n", true)), Err(Error::BadName(_))));
+    assert_eq!(kind_of(tenant.create(&large)), FailureKind::Full);
+    assert_eq!(kind_of(tenant.create(&spec("\n", true))), FailureKind::BadName);
     // What other services serve: they would not know.
     for kind in [TagKind::BYTES, TagKind::DISK, TagKind::FILES, TagKind::DATABASE] {
         let name = kind.name();
         Spec { kind: kind.0, ..spec(name, false) }.create(&owner.pool).unwrap();
-        assert!(matches!(tenant.hold(name), Err(Error::Busy(_))), "{name}");
-        assert!(matches!(tenant.remove(name), Err(Error::Busy(_))), "{name}");
+        assert_eq!(kind_of(tenant.hold(name)), FailureKind::Busy, "{name}");
+        assert_eq!(kind_of(tenant.remove(name)), FailureKind::Busy, "{name}");
     }
 }
 
@@ -134,9 +149,9 @@ fn ho2_no_grant_changes_the_parts_of_another_tag() {
     }
     let (_mine, _other) = (tenant.hold("a").unwrap(), owner.pool.hold("b").unwrap());
     let (id, parts) = (owner.pool.grants().standing()[0].id, vec![Part { role: Role::DATA, bytes: 8 * PAGE }]);
-    let request = serde_json::to_value(Request::TenantWiden { name: "b".into(), id, parts }).unwrap();
-    let (answer, _) = Client::connect(&owner.path()).unwrap().call(request, &[], &mut |_| true).unwrap();
-    assert!(answer.to_string().contains("in use by somebody else"), "{answer}");
+    let request = LeaseRequest::Widen { name: "b".into(), id, parts };
+    let refused = refused(&owner, &request);
+    assert!(refused.kind == FailureKind::Busy && refused.message.contains("in use by somebody else"), "{refused}");
     assert_eq!(Stream::new(&owner.pool.tag("b").unwrap().extents, Role::DATA).len(), 4 * PAGE);
 }
 
@@ -147,7 +162,7 @@ fn a_log_is_the_same_through_a_grant() {
     owner.tenant().create(&spec("a", true)).unwrap();
     let append = |holding: Holding, bytes: &[u8]| {
         let log = TagLog::open_within(Arc::new(holding)).unwrap();
-        log.append(bytes).unwrap();
+        log.append_many(&[bytes]).unwrap();
         log.records().map(|record| record.unwrap().1).collect::<Vec<_>>()
     };
     append(owner.tenant().hold("a").unwrap(), b"one");
@@ -175,7 +190,7 @@ fn ho2_parts_are_widened_by_their_holder_and_keep_their_content() {
         assert_eq!(held.stream(Role(2)).locate((pages - 1) * PAGE).unwrap().at, at, "it stays");
         // All of what is asked for, or nothing.
         let refused = held.widen(&[part(3, 2), part(2, 1 << 28)]);
-        assert!(matches!(refused, Err(Error::Full { .. })));
+        assert_eq!(kind_of(refused), FailureKind::Full);
         held.check_poison().unwrap();
         drop(held);
         assert_eq!(owner.pool.usage().free_bytes, free - (pages + 2) * PAGE);
@@ -233,10 +248,10 @@ fn ho4_a_holding_ends_with_its_owner_and_keeps_others_out_until_it_is_dropped() 
     let path = owner.path();
     let Owner { folder: _folder, pool, _listening } = owner;
     _listening.stop().unwrap();
-    log.append(b"with an owner").unwrap();
+    log.append_many(&[b"with an owner"]).unwrap();
     drop(pool);
     assert!(matches!(tenant.tags(), Err(Error::OwnerEnded)));
-    let told = log.append(b"without an owner").unwrap_err();
+    let told = log.append_many(&[b"without an owner"]).unwrap_err();
     assert!(matches!(&told, Error::Revoked(why) if why.contains("has ended")), "{told}");
     assert!(matches!(held.widen(&[Part { role: Role(2), bytes: PAGE }]), Err(Error::Revoked(_))));
     let next = next_owner(&path);

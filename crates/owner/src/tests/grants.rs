@@ -17,7 +17,7 @@ use ferrite_pool::{Caller, Claim, Format, NewTag, PidFd, Pool, Result, Role, Spa
 use parking_lot::Mutex;
 use serde_json::json;
 
-use super::{Call, Client, Handler, Listening, Parted, Reply};
+use super::{Call, Client, Failure, Handler, Listening, Parted, Reply, to};
 
 const THIS_BOOT: [u8; 16] = [1; 16];
 /// Small enough to fill: two chunks of its own and four to give.
@@ -85,13 +85,13 @@ impl Granting {
 }
 
 impl Handler for Granting {
-    fn call(&self, call: Call<'_>) -> std::result::Result<Reply, String> {
+    fn call(&self, call: Call<'_>) -> std::result::Result<Reply, Failure> {
         let Call { caller, request, .. } = call;
         let reply = match request["grant"].as_str() {
             Some(name) => self.grant(caller, name),
             None => self.release(caller, GrantId(request["release"].as_u64().expect("an id"))),
         };
-        reply.map_err(|e| e.to_string())
+        reply.map_err(Failure::from)
     }
 
     fn gone(&self, parted: &Parted<'_>) {
@@ -144,7 +144,7 @@ fn play() {
     let (last, path) = part.split_once('\n').expect("step and path");
     let steps = STEPS.iter().position(|step| *step == last).expect("a step");
     let mut client = Client::connect(&PathBuf::from(path)).expect("connect");
-    let mut call = |request| client.call(request, &[], &mut |_| true).expect("call");
+    let mut call = |request| client.call(to(&request), &mut |_| true).expect("call");
     let mut held = None;
     for step in &STEPS[1..=steps] {
         match *step {
@@ -196,7 +196,7 @@ struct Reaping {
 }
 
 impl Handler for Reaping {
-    fn call(&self, _: Call<'_>) -> std::result::Result<Reply, String> {
+    fn call(&self, _: Call<'_>) -> std::result::Result<Reply, Failure> {
         Ok(Reply::default())
     }
 

@@ -13,9 +13,14 @@ use crate::address::Address;
 use crate::rights;
 use crate::wire::{FDS_MAX, FRAME_MAX_BYTES, Message, PROTOCOL, encode};
 
+/// A call to the one service of these tests.
+fn call_of(request: Value, fds: usize) -> Message {
+    Message::Call { service: "test".into(), request, fds, view: None }
+}
+
 /// All that a client sends to make one call.
 fn whole_call() -> Vec<u8> {
-    let call = Message::Call { request: json!({"do": "count", "n": 2}), fds: 0 };
+    let call = call_of(json!({"do": "count", "n": 2}), 0);
     [encode(&Message::hello()).expect("hello"), encode(&call).expect("call")].concat()
 }
 
@@ -94,7 +99,7 @@ fn o4_a_client_that_begins_a_frame_and_never_ends_it_is_cut_off() {
 #[test]
 fn o4_a_client_that_never_reads_its_reply_is_cut_off() {
     let served = Served::within(limits_ms(5000, 30));
-    let call = Message::Call { request: json!({"do": "big", "n": FRAME_MAX_BYTES - 100}), fds: 0 };
+    let call = call_of(json!({"do": "big", "n": FRAME_MAX_BYTES - 100}), 0);
     let mut socket = served.raw();
     socket.write_all(&encode(&Message::hello()).expect("hello")).expect("send");
     socket.write_all(&encode(&call).expect("call")).expect("send");
@@ -163,7 +168,7 @@ fn o6_descriptors_that_do_not_match_the_call_fail_it() {
     for (announced, riding) in [(1, 0), (0, 1), (2, 1)] {
         let mut socket = served.raw();
         socket.write_all(&hello).expect("hello");
-        let call = encode(&Message::Call { request: json!({"do": "echo"}), fds: announced }).expect("call");
+        let call = encode(&call_of(json!({"do": "echo"}), announced)).expect("call");
         let fds = vec![file.as_fd(); riding];
         rights::send(socket.as_fd(), &call, &fds).expect("send");
         socket.shutdown(std::net::Shutdown::Write).expect("shut");
@@ -209,7 +214,7 @@ fn o7_a_killed_client_is_gone_though_its_child_has_the_connection() {
     let idle = leaving(&served, &[Message::hello()]);
     idle.kill_alone();
     assert_eq!(served.hears(), Seen::Gone(idle.pid()));
-    let calling = leaving(&served, &[Message::hello(), Message::Call { request: json!({"do": "wait"}), fds: 0 }]);
+    let calling = leaving(&served, &[Message::hello(), call_of(json!({"do": "wait"}), 0)]);
     assert_eq!(served.hears(), Seen::Waiting);
     calling.kill_alone();
     assert_eq!([served.hears(), served.hears()], [Seen::Cancelled, Seen::Gone(calling.pid())]);
@@ -221,7 +226,7 @@ fn o7_a_killed_client_is_gone_though_its_child_has_the_connection() {
 fn o4_a_client_that_never_reads_progress_holds_up_no_work() {
     let served = Served::within(limits_ms(5000, 30));
     let mut socket = served.raw();
-    let call = Message::Call { request: json!({"do": "count", "n": 20_000}), fds: 0 };
+    let call = call_of(json!({"do": "count", "n": 20_000}), 0);
     socket
         .write_all(&[encode(&Message::hello()), encode(&call)].map(|it| it.expect("encoded")).concat())
         .expect("send");
@@ -249,7 +254,7 @@ fn answering(answers: Vec<Message>) -> (tempfile::TempDir, Client) {
 #[test]
 fn o6_a_reply_without_its_descriptors_fails_the_call() {
     let (_folder, mut client) = answering(vec![Message::Reply { value: json!(7), fds: 1 }]);
-    let answer = client.call(json!({}), &[], &mut |_| true);
+    let answer = client.call(to(&json!({})), &mut |_| true);
     assert!(matches!(&answer, Err(Error::Lost { value }) if **value == 7), "{answer:?}");
 }
 
@@ -334,7 +339,7 @@ fn o3_a_strangers_socket_is_passed_by() {
 struct Waiting(Mutex<Sender<u32>>);
 
 impl Handler for Waiting {
-    fn call(&self, _: Call<'_>) -> std::result::Result<Reply, String> {
+    fn call(&self, _: Call<'_>) -> std::result::Result<Reply, Failure> {
         Ok(Reply::default())
     }
 

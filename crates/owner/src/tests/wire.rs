@@ -29,14 +29,19 @@ fn message() -> impl Strategy<Value = Message> {
             pool
         }),
         ".*".prop_map(|why| Message::Refused { why }),
-        (value(), any::<usize>()).prop_map(|(request, fds)| Message::Call { request, fds }),
+        (".*", value(), any::<usize>()).prop_map(|(service, request, fds)| Message::Call {
+            service,
+            request,
+            fds,
+            view: None
+        }),
         (any::<u64>(), any::<u64>(), ".*").prop_map(|(done, total, what)| Message::Progress(Progress {
             done,
             total,
             what
         })),
         (value(), any::<usize>()).prop_map(|(value, fds)| Message::Reply { value, fds }),
-        ".*".prop_map(|why| Message::Failed { why }),
+        ".*".prop_map(|why| Message::Failed(Failure::busy(why))),
     ]
 }
 

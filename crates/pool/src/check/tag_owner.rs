@@ -1,5 +1,7 @@
 //! Who knows what a tag of a kind holds.
 
+use std::sync::Arc;
+
 use ferrite_memory::Span;
 
 use super::check_report::{TagFindings, place};
@@ -54,12 +56,12 @@ pub struct MovedRange {
 }
 
 /// The owners that are known to a program.
-pub struct TagOwners(Vec<Box<dyn TagOwner>>);
+pub struct TagOwners(Vec<Arc<dyn TagOwner>>);
 
 impl Default for TagOwners {
     /// The owners of what the pool knows by itself.
     fn default() -> Self {
-        Self(vec![Box::new(ValueOwner), Box::new(LogOwner)])
+        Self(vec![Arc::new(ValueOwner), Arc::new(LogOwner)])
     }
 }
 
@@ -75,6 +77,11 @@ impl TagOwners {
 
     /// Adds one; it replaces another one of its kind.
     pub fn register(&mut self, owner: Box<dyn TagOwner>) {
+        self.register_shared(owner.into());
+    }
+
+    /// As [`Owners::register`], of an owner that the program keeps, too.
+    pub fn register_shared(&mut self, owner: Arc<dyn TagOwner>) {
         self.0.retain(|known| known.kind() != owner.kind());
         self.0.push(owner);
     }

@@ -9,7 +9,7 @@ use crate::extent::Extent;
 use crate::grant::{Ask, GrantId, Process, Rights, Standing};
 use crate::layout::PAGE;
 use crate::tag::{Tag, TagKind};
-use crate::{Error, Pool, Result, TagChange};
+use crate::{Error, Failure, Pool, Result, TagChange};
 
 use super::spec::Part;
 use super::{Listed, in_use, widen};
@@ -115,7 +115,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::NotFound`] where the process has no such grant, [`Error::Busy`] where that is on another tag,
-    /// [`Error::Tenancy`] where the tag stays wider though it was not lent; else as [`Pool::change_tag`] and as
+    /// [`Error::Owner`] where the tag stays wider though it was not lent; else as [`Pool::change_tag`] and as
     /// [`Pool::lend`].
     pub fn widen_loan(self: &Arc<Self>, name: &str, id: GrantId, parts: &[Part], process: &Process) -> Result<Lent> {
         let (tag, grant) = (self.tag(name)?, theirs(self, id, process)?);
@@ -147,7 +147,8 @@ fn narrow(pool: &Pool, widened: &Tag, before: &Tag) -> Result<()> {
     let change = TagChange { size: before.size, attributes: before.attributes, add: &[], keep: &before.extents };
     let narrowed = pool.change_tag(widened, &change, |_| Ok(()));
     // Whoever asked is not to take it for a refusal that changed nothing.
-    narrowed.map(drop).map_err(|error| Error::Tenancy(format!("tag {:?} stays wider: {error}", before.name)))
+    let why = |error| Failure::failed(format!("tag {:?} stays wider: {error}", before.name));
+    narrowed.map(drop).map_err(|error| Error::Owner(why(error)))
 }
 
 fn lend(pool: &Arc<Pool>, tag: &Tag, process: &Process) -> Result<Lent> {

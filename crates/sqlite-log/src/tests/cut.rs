@@ -179,11 +179,11 @@ fn wf5_a_giving_up_that_is_cut_is_gone_on_with() {
     log.write(File::Wal, 0, b"committed").unwrap();
     drop(log);
     let (path, identity) = (place.database(), identity_of(&place.database()));
-    let request = Request::DatabaseForget { path: path.clone(), identity: Some(identity), lose: Some(9) };
-    place.station.ask(&request).unwrap();
+    let request = DatabaseRequest::Forget { path: path.clone(), identity: Some(identity), lose: Some(9) };
+    place.log_pool.ask::<Forgotten>(&request).unwrap();
     let told = place.log().verify(&whole).unwrap_err().to_string();
     assert!(told.contains("its log is in another pool"), "{told}");
-    forget(&place.station, &path, None).unwrap();
+    forget(&place.log_pool, &path, None).unwrap();
     let header = whole.header().unwrap().unwrap();
     assert_eq!((header.versions, header.stamp), ([2, 2], None));
 }

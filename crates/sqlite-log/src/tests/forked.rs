@@ -1,4 +1,4 @@
-//! A child of fork, which has its parent's stations and logs.
+//! A child of fork, which has its parent's log_pools and logs.
 //!
 //! Unsafe because a child is forked that runs no program of its own.
 #![allow(unsafe_code)]
@@ -6,7 +6,7 @@
 use std::sync::mpsc::channel;
 use std::thread;
 
-use super::given_back::{MACHINE, Place};
+use super::given_back::{Place, open_pool};
 use super::*;
 use crate::Error;
 
@@ -35,32 +35,32 @@ fn is_refused<T>(result: Result<T>) -> bool {
 #[test]
 fn wf6_a_child_of_fork_changes_nothing_of_its_parents_and_ends_nothing() {
     let place = Place::new();
-    let beside = Station::reach(&place.path("pool"), MACHINE).unwrap();
+    let beside = open_pool(&place.path("pool")).unwrap();
     let (path, pool) = (place.database(), place.path("pool"));
-    let Place { folder: _folder, station: owner } = place;
+    let Place { folder: _folder, log_pool: owner } = place;
     let mut inherited = Some([beside, owner]);
     for is_owner in [false, true] {
-        let station = Arc::clone(&inherited.as_ref().unwrap()[usize::from(is_owner)]);
-        let log = Place::log_of(&path, &station).unwrap();
+        let log_pool = Arc::clone(&inherited.as_ref().unwrap()[usize::from(is_owner)]);
+        let log = Place::log_of(&path, &log_pool).unwrap();
         log.write(File::Wal, 0, b"parent").unwrap();
-        let mut own = Some((log, station));
+        let mut own = Some((log, log_pool));
         let is_left_alone = in_child(|| {
-            let (log, station) = own.take().unwrap();
+            let (log, log_pool) = own.take().unwrap();
             let are_refused = is_refused(log.write(File::Wal, 0, b"child!"))
                 && is_refused(log.delete(File::Wal))
-                && is_refused(station.databases())
-                && !station.is_owner();
-            drop((log, station, inherited.take()));
+                && is_refused(log_pool.databases())
+                && !log_pool.is_owner();
+            drop((log, log_pool, inherited.take()));
             are_refused
         });
         assert!(is_left_alone, "as the owner: {is_owner}");
-        let (log, station) = own.unwrap();
+        let (log, log_pool) = own.unwrap();
         let mut bytes = [0; 6];
         assert_eq!((log.read(File::Wal, 0, &mut bytes).unwrap(), &bytes), (6, b"parent"));
-        assert_eq!((station.databases().unwrap().len(), station.is_owner()), (1, is_owner));
+        assert_eq!((log_pool.databases().unwrap().len(), log_pool.is_owner()), (1, is_owner));
         // It still grows, by an owner that can still be reached.
         log.write(File::Wal, 1 << 20, b"more").unwrap();
-        assert_eq!(Station::reach(&pool, MACHINE).unwrap().databases().unwrap().len(), 1);
+        assert_eq!(open_pool(&pool).unwrap().databases().unwrap().len(), 1);
     }
 }
 

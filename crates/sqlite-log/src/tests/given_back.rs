@@ -5,13 +5,18 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrite_memory::{Guard, MapOptions, Mapped};
+use ferrite_owner::Registry;
 use ferrite_pool::layout::{CHUNK, POOL_BYTES_MIN};
 use ferrite_pool::{Format, Pool};
 
 use super::*;
 
 const BOOT: [u8; 16] = [7; 16];
-pub(super) const MACHINE: Machine = Machine { boot_id: BOOT, random };
+
+/// Opens the pool at `path`, as each process that keeps databases' logs in it.
+pub(super) fn open_pool(path: &std::path::Path) -> Result<Arc<DatabasePool>> {
+    DatabasePool::open(path, Arc::new(Registry::default().with(DatabaseService)), random)
+}
 
 /// Returns distinct numbers in place of random ones.
 fn random() -> u64 {
@@ -28,7 +33,7 @@ pub(super) fn identity_of(path: &str) -> Identity {
 /// A pool, and an empty file beside it that is to be a database.
 pub(super) struct Place {
     pub(super) folder: tempfile::TempDir,
-    pub(super) station: Arc<Station>,
+    pub(super) log_pool: Arc<DatabasePool>,
 }
 
 impl Place {
@@ -40,7 +45,7 @@ impl Place {
         let options = MapOptions { guard: Guard::None, ..MapOptions::default() };
         Pool::create(&Mapped::map(file, &options).unwrap(), &Format { uuid: [7; 16], boot_id: BOOT }).unwrap();
         fs::File::create(folder.path().join("a.db")).unwrap();
-        Self { station: Station::reach(&pool, MACHINE).unwrap(), folder }
+        Self { log_pool: open_pool(&pool).unwrap(), folder }
     }
 
     pub(super) fn path(&self, name: &str) -> PathBuf {
@@ -52,16 +57,16 @@ impl Place {
     }
 
     pub(super) fn log(&self) -> DatabaseLog {
-        self.log_by(&self.station).unwrap()
+        self.log_by(&self.log_pool).unwrap()
     }
 
-    fn log_by(&self, station: &Arc<Station>) -> Result<DatabaseLog> {
-        Self::log_of(&self.database(), station)
+    fn log_by(&self, log_pool: &Arc<DatabasePool>) -> Result<DatabaseLog> {
+        Self::log_of(&self.database(), log_pool)
     }
 
-    pub(super) fn log_of(path: &str, station: &Arc<Station>) -> Result<DatabaseLog> {
+    pub(super) fn log_of(path: &str, log_pool: &Arc<DatabasePool>) -> Result<DatabaseLog> {
         let identity = identity_of(path);
-        DatabaseLog::open(station, path, identity, false)
+        DatabaseLog::open(log_pool, path, identity, false)
     }
 
     /// Leaves what a program does that is killed before the first page of its new database is on disk.
@@ -78,7 +83,7 @@ fn wf4_a_database_without_a_first_page_is_given_back() {
     let place = Place::new();
     place.leave_journal();
     fs::write(place.path("a.db"), [0; 8192]).unwrap();
-    let mut work = GiveBack::begin(&place.station, &place.database()).unwrap();
+    let mut work = GiveBack::begin(&place.log_pool, &place.database()).unwrap();
     while work.step().unwrap() != Progress::Done {}
     assert_eq!(fs::read(place.path("a.db-journal")).unwrap(), b"how it was");
     assert_eq!(fs::read(place.path("a.db")).unwrap(), [0; 8192], "versions amid nothing");
@@ -88,16 +93,16 @@ fn wf4_a_database_without_a_first_page_is_given_back() {
 fn begun_beside(meanwhile: impl FnOnce(&Place)) -> (Place, GiveBack) {
     let place = Place::new();
     place.leave_journal();
-    let beside = Station::reach(&place.path("pool"), MACHINE).unwrap();
+    let beside = open_pool(&place.path("pool")).unwrap();
     assert!(!beside.is_owner());
     let mut work = GiveBack::begin(&beside, &place.database()).unwrap();
     while work.step().unwrap() != Progress::Copied(10) {}
     meanwhile(&place);
-    let Place { folder, station } = place;
-    drop(station);
-    let station = Station::reach(&folder.path().join("pool"), MACHINE).unwrap();
-    let place = Place { folder, station };
-    assert!(place.station.is_owner());
+    let Place { folder, log_pool } = place;
+    drop(log_pool);
+    let log_pool = open_pool(&folder.path().join("pool")).unwrap();
+    let place = Place { folder, log_pool };
+    assert!(place.log_pool.is_owner());
     (place, work)
 }
 
@@ -106,7 +111,7 @@ fn begun_beside(meanwhile: impl FnOnce(&Place)) -> (Place, GiveBack) {
 #[test]
 fn wf4_a_log_that_is_given_back_stays_alone_whoever_owns_the_pool() {
     let (place, mut work) = begun_beside(|_| ());
-    let told = place.log_by(&place.station).unwrap_err().to_string();
+    let told = place.log_by(&place.log_pool).unwrap_err().to_string();
     assert!(told.contains(&format!("is in use by process {}", std::process::id())), "{told}");
     while work.step().unwrap() != Progress::Done {}
     assert_eq!(fs::read(place.path("a.db-journal")).unwrap(), b"how it was");
@@ -126,7 +131,7 @@ fn canary_a_log_that_is_not_said_to_be_alone_is_emptied_behind_who_opens_it() {
         let tag = Pool::open(map(place.path("copy")), BOOT).unwrap().0.tag(&place.database()).unwrap();
         Files::new(map(place.path("pool")), &tag.extents, tag.generation).unwrap().set_alone(false);
     });
-    let opened = place.log_by(&place.station).expect("nobody knows better");
+    let opened = place.log_by(&place.log_pool).expect("nobody knows better");
     assert_eq!(opened.length(File::Journal).unwrap(), Some(10));
     while work.step().unwrap() != Progress::Done {}
     assert_eq!(opened.length(File::Journal).unwrap(), None, "it is gone behind who has it open");
@@ -137,7 +142,7 @@ fn what_hinders_a_copy_is_told_with_where_the_log_still_is() {
     let place = Place::new();
     place.leave_journal();
     fs::create_dir(place.path("a.db-journal")).unwrap();
-    let mut work = GiveBack::begin(&place.station, &place.database()).unwrap();
+    let mut work = GiveBack::begin(&place.log_pool, &place.database()).unwrap();
     let told = std::iter::repeat_with(|| work.step()).take(10).find_map(Result::err).unwrap().to_string();
     assert!(told.contains("a.db-journal: ") && told.contains("is still in the pool"), "{told}");
     fs::remove_dir(place.path("a.db-journal")).unwrap();
@@ -153,13 +158,13 @@ fn wf9_a_renamed_database_keeps_its_log() {
     let (was, renamed) = (place.database(), place.path("b.db").display().to_string());
     let log = place.log();
     fs::rename(&was, &renamed).unwrap();
-    let told = Place::log_of(&renamed, &place.station).unwrap_err().to_string();
+    let told = Place::log_of(&renamed, &place.log_pool).unwrap_err().to_string();
     assert!(told.contains(&format!("is in use as {was} by process")), "{told}");
     drop(log);
-    assert_eq!(Place::log_of(&renamed, &place.station).unwrap().length(File::Journal).unwrap(), Some(10));
-    let paths: Vec<String> = place.station.databases().unwrap().into_iter().map(|entry| entry.path).collect();
+    assert_eq!(Place::log_of(&renamed, &place.log_pool).unwrap().length(File::Journal).unwrap(), Some(10));
+    let paths: Vec<String> = place.log_pool.databases().unwrap().into_iter().map(|entry| entry.path).collect();
     assert_eq!(paths, [renamed.as_str()]);
-    let mut work = GiveBack::begin(&place.station, &renamed).unwrap();
+    let mut work = GiveBack::begin(&place.log_pool, &renamed).unwrap();
     while work.step().unwrap() != Progress::Done {}
     drop(work);
     assert_eq!(fs::read(place.path("b.db-journal")).unwrap(), b"how it was");
@@ -184,10 +189,10 @@ fn versions(place: &Place) -> [u8; 2] {
 fn wf5_what_is_not_here_is_not_given_back() {
     let place = Place::new();
     marked(&place);
-    let told = GiveBack::begin(&place.station, &place.database()).err().unwrap().to_string();
+    let told = GiveBack::begin(&place.log_pool, &place.database()).err().unwrap().to_string();
     assert!(told.contains("its log is in another pool") && told.contains("`ferrite wal forget`"), "{told}");
-    assert_eq!((versions(&place), place.station.databases().unwrap()), ([3, 3], Vec::new()));
-    let (forgotten, was_marked) = forget(&place.station, &place.database(), None).unwrap();
+    assert_eq!((versions(&place), place.log_pool.databases().unwrap()), ([3, 3], Vec::new()));
+    let (forgotten, was_marked) = forget(&place.log_pool, &place.database(), None).unwrap();
     assert_eq!((forgotten, was_marked, versions(&place)), (Forgotten::default(), true, [2, 2]));
 }
 
@@ -198,7 +203,7 @@ fn wf5_a_log_with_something_in_it_is_lost_only_as_it_was_asked_for() {
     marked(&place);
     place.leave_journal();
     let (log, path) = (place.log(), place.database());
-    let told = |lose| forget(&place.station, &path, lose).unwrap_err().to_string();
+    let told = |lose| forget(&place.log_pool, &path, lose).unwrap_err().to_string();
     assert!(told(Some(10)).contains("is in use by process"));
     drop(log);
     for lose in [None, Some(0), Some(9), Some(11)] {
@@ -207,11 +212,11 @@ fn wf5_a_log_with_something_in_it_is_lost_only_as_it_was_asked_for() {
     }
     fs::rename(&path, place.path("b.db")).unwrap();
     let renamed = place.path("b.db").display().to_string();
-    assert!(forget(&place.station, &renamed, None).unwrap_err().to_string().contains("--lose 10 "));
+    assert!(forget(&place.log_pool, &renamed, None).unwrap_err().to_string().contains("--lose 10 "));
     assert!(told(None).contains("`ferrite wal drain`"), "its file is gone, and may be back");
     fs::rename(place.path("b.db"), &path).unwrap();
     assert_eq!((versions(&place), place.log().length(File::Journal).unwrap()), ([3, 3], Some(10)));
-    let (forgotten, was_marked) = forget(&place.station, &path, Some(10)).unwrap();
+    let (forgotten, was_marked) = forget(&place.log_pool, &path, Some(10)).unwrap();
     assert_eq!((forgotten.lost_bytes, was_marked, versions(&place)), (10, true, [1, 1]));
-    assert_eq!(place.station.databases().unwrap(), Vec::new());
+    assert_eq!(place.log_pool.databases().unwrap(), Vec::new());
 }

@@ -8,7 +8,6 @@ use ferrite_pool::layout::PAGE;
 use ferrite_pool::{Caller, PidFd, Pool, Stream};
 
 use super::*;
-use crate::{Entry, Office, Request};
 
 /// The pool and the segments, each by its name in the file.
 type Parts = BTreeMap<String, Vec<u8>>;
@@ -55,12 +54,12 @@ fn a_databases_log_of_every_version_is_listed_and_read() {
     let none = (String::new(), 0, [0; 2]);
     let versions = [(1, none), (2, (format!("{LOG:016x}"), 3, GENERATIONS))];
     for (version, (log, generation, generations)) in versions {
-        is_listed(version, Entry { log, generation, generations, ..entry() });
+        is_listed(version, DatabaseEntry { log, generation, generations, ..entry() });
     }
 }
 
-fn entry() -> Entry {
-    Entry {
+fn entry() -> DatabaseEntry {
+    DatabaseEntry {
         path: DATABASE.into(),
         wal_bytes: 100,
         journal_bytes: 0,
@@ -73,11 +72,11 @@ fn entry() -> Entry {
     }
 }
 
-fn is_listed(version: u32, wanted: Entry) {
+fn is_listed(version: u32, wanted: DatabaseEntry) {
     let memory = Arc::new(LyingMemory::from_image(&kept(version)[POOL], Model::MAPPED));
     let pool = Arc::new(Pool::open(memory.clone(), BOOT).unwrap().0);
-    let listed = Office::new(Arc::clone(&pool), BOOT).answer(&caller(), Request::DatabaseList).unwrap().value;
-    let found: Vec<Entry> = serde_json::from_value(listed).unwrap();
+    let listed = DatabaseLogs::new(Arc::clone(&pool), BOOT).answer(&caller(), DatabaseRequest::List).unwrap().value;
+    let found: Vec<DatabaseEntry> = serde_json::from_value(listed).unwrap();
     assert_eq!(found, [wanted]);
     let tag = pool.tag(DATABASE).unwrap();
     let mut bytes = [0; 101];

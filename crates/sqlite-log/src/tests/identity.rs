@@ -14,7 +14,7 @@ fn on(device: u64, inode: u64, birth: u64) -> Identity {
 /// A log with something in it of inode 7 on device 1, born at `birth`; whether `now` is that file.
 fn is_opened(birth: u64, now: Identity) -> bool {
     let place = Place::new();
-    let open = |identity| DatabaseLog::open(&place.station, &place.database(), identity, false);
+    let open = |identity| DatabaseLog::open(&place.log_pool, &place.database(), identity, false);
     let log = open(on(1, 7, birth)).unwrap();
     log.create(File::Wal).unwrap();
     log.write(File::Wal, 0, b"committed").unwrap();
@@ -61,12 +61,12 @@ fn wf9_a_new_database_was_not_the_deleted_one() {
         [(5, 6, true, false), (5, 5, false, true), (0, 0, true, true), (0, 0, false, false), (5, 0, false, false)]
     {
         let place = Place::new();
-        let log = DatabaseLog::open(&place.station, &place.database(), on(1, 7, birth), false).unwrap();
+        let log = DatabaseLog::open(&place.log_pool, &place.database(), on(1, 7, birth), false).unwrap();
         log.create(File::Wal).unwrap();
         log.write(File::Wal, 0, b"committed").unwrap();
         drop(log);
         let identity = Identity { is_marked, ..on(1, 7, now) };
-        let opened = DatabaseLog::open(&place.station, "/new.db", identity, false).unwrap();
+        let opened = DatabaseLog::open(&place.log_pool, "/new.db", identity, false).unwrap();
         let length = opened.length(File::Wal).unwrap();
         assert_eq!(length == Some(9), is_renamed, "{birth} {now} {is_marked}: {length:?}");
     }

@@ -23,6 +23,7 @@ use crate::bar::Bar;
 use crate::commands::print;
 use crate::outcome::{Failure, Outcome};
 use crate::{size, stop};
+
 use advice::Begun;
 use drive::DriveArguments;
 

@@ -7,6 +7,7 @@ mod subject;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use ferrite_owner::paths::{in_line, quoted};
 use ferrite_pool::Progress;
 use ferrite_sim::Error;
 use ferrite_sim::cache::wear::{Levelling, WearModel};
@@ -19,8 +20,8 @@ use super::output::{Figures, Output, is_same, may_be_written};
 use super::warn;
 use crate::bar::Bar;
 use crate::outcome::{Failure, Outcome};
-use crate::paths::{in_line, quoted};
 use crate::{size, stop};
+
 use subject::{Origin, Subject};
 
 /// The last level of one core, where none is named: bytes and ways.

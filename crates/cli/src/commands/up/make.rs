@@ -5,20 +5,20 @@ use std::path::Path;
 
 use ferrite_block::{DISK_BYTES_MAX, DiskShape, DiskSpec};
 use ferrite_memory::{Backing, make_pool_file};
+use ferrite_owner::PoolOwner;
+use ferrite_owner::paths::quoted;
 use ferrite_pool::Progress;
 use ferrite_pool::layout::{CHUNK, FIXED_CHUNKS};
 
 use super::{FILES, Up};
 use crate::bar::Bar;
 use crate::commands::pool;
-use crate::engine::Engine;
+use crate::disks::disk_names;
+use crate::filesystems::names;
 use crate::host;
 use crate::outcome::{Failure, Outcome};
-use crate::paths::quoted;
-use crate::served::disk_names;
 use crate::size;
 use crate::stop;
-use crate::trees;
 
 /// Size of a pool that is made, in bytes, unless another is given.
 const SIZE: u64 = 1 << 30;
@@ -148,10 +148,10 @@ impl Up {
         Err(format!("there is no folder {name} to make a pool in: `mkdir -p {typed}` makes it").into())
     }
 
-    pub(super) fn make_disks(&self, engine: &Engine) -> Outcome {
-        let there = disk_names(engine.pool());
+    pub(super) fn make_disks(&self, owner: &PoolOwner) -> Outcome {
+        let there = disk_names(owner.pool());
         for (name, size) in &self.disk {
-            let has = engine.pool().tag(name).ok().filter(|tag| there.contains(name) && tag.size != *size);
+            let has = owner.pool().tag(name).ok().filter(|tag| there.contains(name) && tag.size != *size);
             if let Some(tag) = has {
                 let bytes = size::show(tag.size);
                 remark!("{name:?} is there already and has {bytes}: `ferrite disk resize` makes it larger, not --disk");
@@ -159,12 +159,12 @@ impl Up {
         }
         let mut wanted: Vec<(String, u64)> = self.disk.clone();
         if self.makes_disk0() && there.is_empty() {
-            wanted.push(("disk0".into(), self.disk0_bytes(engine)?));
+            wanted.push(("disk0".into(), self.disk0_bytes(owner)?));
         }
         let bar = Bar::new();
         for (name, size) in wanted.into_iter().filter(|(name, _)| !there.contains(name)) {
             let watch = &mut |progress: Progress| bar.show(&Progress { what: format!("making {name}"), ..progress });
-            let made = ferrite_block::create_watched(engine.pool(), &name, &self.spec(size), watch);
+            let made = ferrite_block::create_watched(owner.pool(), &name, &self.spec(size), watch);
             stop::go_on()?;
             made.map_err(|why| if self.makes_disk0() { without_room(&why) } else { why.into() })?;
         }
@@ -174,17 +174,18 @@ impl Up {
     /// Returns the size of the default disk: half of the bytes that the pool can get from its host, if that fits beside
     /// the rest. In memory it is at most 512 MiB, because it takes that memory from others. If not even the smallest
     /// disk fits, making it fails like any other disk.
-    fn disk0_bytes(&self, engine: &Engine) -> Outcome<u64> {
-        let room = engine.medium().mapped.host_room()?;
+    fn disk0_bytes(&self, owner: &PoolOwner) -> Outcome<u64> {
+        let mapped = owner.memory().mapped.as_ref();
+        let room = mapped.map(|mapped| mapped.host_room()).transpose()?.flatten();
         let lacked = room.map_or(0, |(lacked, left)| lacked.saturating_sub(left)).div_ceil(CHUNK);
         let of_host = |bytes: u64| (bytes / CHUNK).saturating_sub(lacked);
-        let has_files = trees::names(engine.pool()).iter().any(|name| name == FILES);
+        let has_files = names(owner.pool()).iter().any(|name| name == FILES);
         let others = if self.no_mount || has_files { 0 } else { FILES_CHUNKS };
-        let usage = engine.pool().usage();
+        let usage = owner.pool().usage();
         let free = of_host(usage.free_bytes).saturating_sub(others);
-        let most = match engine.medium().mapped.backing() {
-            Backing::Shm | Backing::Hugetlb | Backing::Anon => DISK_CHUNKS_IN_MEMORY,
-            Backing::Dax | Backing::File => u64::MAX,
+        let most = match mapped.map(|mapped| mapped.backing()) {
+            Some(Backing::Shm | Backing::Hugetlb | Backing::Anon) | None => DISK_CHUNKS_IN_MEMORY,
+            Some(Backing::Dax | Backing::File) => u64::MAX,
         };
         Ok(disk_bytes(most.min(of_host(usage.total_bytes) / 2), free).unwrap_or(DISK_BYTES_MIN))
     }

@@ -1,7 +1,7 @@
 //! A pool in which a disk is served in every way, used, killed, and found again.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use ferrite_block::DiskSpec;
 use ferrite_disk::{Access, Disk, Zeroing};
@@ -12,9 +12,9 @@ use ferrite_pool::{Pool, Role};
 use super::lossy::Lossy;
 use super::{Way, understood};
 use crate::commands::pool::format;
-use crate::engine::tag_owners;
+use crate::disks::OpenDisks;
 use crate::host;
-use crate::served::Served;
+use crate::services::registry;
 
 const BLOCK: usize = 4096;
 const BLOCKS: usize = 16;
@@ -33,7 +33,7 @@ pub struct Stage {
 struct Open {
     memory: Arc<Lossy>,
     pool: Arc<Pool>,
-    served: Arc<Served>,
+    served: Arc<OpenDisks>,
     is_clean: bool,
 }
 
@@ -82,7 +82,7 @@ impl Stage {
         let memory = Lossy::over(how.medium.map(&self.lock).expect("mapped").memory, self.needs_barriers);
         let (pool, recovery) = Pool::open(memory.clone(), host::boot_id().expect("a boot")).expect("opened");
         let pool = Arc::new(pool);
-        let served = Arc::new(Served::new(Arc::clone(&pool), self.lock.path()));
+        let served = OpenDisks::new(Arc::clone(&pool), self.lock.path(), Arc::default(), Weak::new());
         Open { memory, pool, served, is_clean: recovery.clean }
     }
 
@@ -94,13 +94,13 @@ impl Stage {
         drop(open);
         let open = self.open();
         assert!(!open.is_clean);
-        let report = check::check_open(&open.pool, &tag_owners(), &mut |_| ());
+        let report = check::check_open(&open.pool, &registry().owners(), &mut |_| ());
         let damaged = ways.iter().zip(&left).any(|(way, left)| may_be_damaged(*way, left));
         assert!(report.is_sound() || damaged, "{:?}", report.findings);
         for ((number, way), left) in ways.iter().enumerate().zip(&left) {
             self.found(&open, number, *way, left);
         }
-        open.served.end().expect("ended");
+        open.served.end_all().expect("ended");
     }
 
     fn serve(&self, open: &Open, number: usize, way: Way) -> Arc<dyn Disk> {

@@ -3,6 +3,9 @@
 use ferrite_pool::grant::GrantId;
 use serde::{Deserialize, Serialize};
 
+/// The name of the service on the wire.
+pub const SHARE: &str = "share";
+
 /// What a client may do with a file by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -18,9 +18,9 @@ fn entry(number: usize) -> Vec<u8> {
 }
 
 fn checked(store: &Store) -> PoolCheckReport {
-    let Reach::Own { pool, .. } = &store.reach else { panic!("ours") };
+    let pool = owned(store);
     let mut owners = TagOwners::default();
-    owners.register(Box::new(ObjectOwner));
+    owners.register(Box::new(ObjectService));
     check_open(pool, &owners, &mut |_| ())
 }
 
@@ -48,7 +48,7 @@ fn append(store: &Store, number: usize) {
 
 /// Flips a byte of what was stored as entry `number` of the object called `name`.
 fn flip(store: &Store, name: &str, number: usize) {
-    let Reach::Own { pool, .. } = &store.reach else { panic!("ours") };
+    let pool = owned(store);
     let tag = pool.tag(name).unwrap();
     let mark = entry(number);
     let data = Stream::new(&tag.extents, Role::DATA);
@@ -98,7 +98,7 @@ fn al2_a_check_tells_a_damaged_word_of_a_log() {
     let place = place();
     let store = Store::initialize(&place.path, &NEW, &OPEN).unwrap();
     append(&store, 0);
-    let Reach::Own { pool, .. } = &store.reach else { panic!("ours") };
+    let pool = owned(&store);
     let word = crate::word::place(&pool.tag("log").unwrap()).unwrap();
     pool.memory().store_word(word, 1);
     assert!(matches!(opened(&store, "log", SMALL), Err(Error::Damaged { at, .. }) if at == word));

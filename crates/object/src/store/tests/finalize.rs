@@ -15,10 +15,12 @@ const IMAGE: [u8; 16] = *b"image of a test.";
 /// The store in `memory`, which nobody else reaches.
 fn store_on(memory: &Arc<LyingMemory>, place: &Place) -> Store {
     File::create(&place.path).expect("a file to lock");
-    let (pool, recovery) = Pool::open(Arc::clone(memory) as Arc<dyn Memory>, BOOT).expect("it opens");
     let lock = ours(&place.path).expect("nobody has it");
-    let (pool, line) = (Arc::new(pool), String::new());
-    Store { path: place.path.clone(), reach: Reach::Own { pool, recovery, line, lock, listening: None } }
+    let (memory, speed) = (Arc::clone(memory) as Arc<dyn Memory>, String::new());
+    let memory = PoolMemory { memory, mapped: None, counted: None, speed, sees_all: None };
+    let registry = Arc::new(Registry::default().with(ObjectService));
+    let owner = PoolOwner::open_in_boot(lock, memory, &registry, BOOT).expect("it opens");
+    Store { path: place.path.clone(), tags: TagAccess::Own(Arc::new(owner)) }
 }
 
 /// A new pool with room for holes.
@@ -51,9 +53,9 @@ fn assert_kept(memory: &Arc<LyingMemory>) -> bool {
     let place = place();
     let store = store_on(memory, &place);
     assert_filled(&store);
-    let Reach::Own { pool, recovery, .. } = &store.reach else { panic!("ours") };
+    let (pool, recovery) = (owned(&store), store.recovery().expect("ours"));
     let mut owners = TagOwners::default();
-    owners.register(Box::new(ObjectOwner));
+    owners.register(Box::new(ObjectService));
     let report = check_open(pool, &owners, &mut |_| ());
     assert!(report.is_sound(), "{:?}", report.findings);
     recovery.clean

@@ -2,7 +2,7 @@
 
 use std::sync::Weak;
 
-use ferrite_pool::{Freeze, SpaceNeed, NewTag, Result, Tag, Zone};
+use ferrite_pool::{Freeze, NewTag, Result, SpaceNeed, Tag, Zone};
 
 use super::*;
 
@@ -40,7 +40,7 @@ fn a_tag_in_pieces_is_lent_by_a_full_pool_that_services_have_space_of() {
     for zone in [Zone::Super, Zone::Normal] {
         (0..).take_while(|number| take(pool, &format!("{zone:?} {number}"), zone).is_ok()).for_each(drop);
     }
-    assert!(matches!(tenant.hold("a"), Err(Error::Full { .. })));
+    assert_eq!(kind_of(tenant.hold("a")), FailureKind::Full);
     let hoard: Arc<dyn Freeze> = Arc::new(Hoard(Arc::downgrade(pool)));
     pool.register_freezer(Arc::downgrade(&hoard));
     let held = tenant.hold("a").unwrap();

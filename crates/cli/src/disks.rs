@@ -1,0 +1,347 @@
+//! The disks of a pool that are open, each once, and where they are reached.
+
+mod exports;
+mod nodes;
+mod request;
+mod service;
+mod unopened;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Weak};
+use std::time::Instant;
+
+use ferrite_block::{BlockDisk, BufferOptions, Buffered, DiskOptions, Syncers};
+use ferrite_disk::{Disk, ReadOnlyDisk, StatsDisk};
+use ferrite_memory::{Error, Scheme, Ticks, Tsc};
+use ferrite_nbd::{Listening, ListeningTcp, Network, NotNetwork, Options, Server, TcpOptions, Tls, TlsFiles};
+use ferrite_owner::{Registry, RunningServices};
+use ferrite_pool::{Failure, Pool, TagKind};
+use parking_lot::Mutex;
+
+use exports::SocketExports;
+use nodes::NodeHandle;
+
+pub use exports::disk_names;
+pub use request::{AttachReport, Buffering, DISK, DiskReport, DiskRequest, Door, OpenReport, Serving, TcpDoor};
+pub use service::DiskService;
+
+/// An open disk, counted.
+pub type CountedDisk = StatsDisk<Arc<dyn Disk>>;
+
+/// It stays open when its last user goes: where writes wait for a flush it alone knows of them.
+struct OpenDisk {
+    front: Arc<CountedDisk>,
+    /// The disk of a tag of kind DISK; `None` if another service opened the tag as a disk.
+    block: Option<Arc<BlockDisk>>,
+    buffer: Option<Buffer>,
+    serving: Serving,
+}
+
+/// What holds writes back in DRAM, and the threads that write them on.
+struct Buffer {
+    buffered: Arc<Buffered<Arc<BlockDisk>>>,
+    _syncers: Syncers<Arc<BlockDisk>>,
+}
+
+impl OpenDisk {
+    fn is_used(&self) -> bool {
+        Arc::strong_count(&self.front) > 1
+    }
+}
+
+/// Cycles of the processor, for the counts of stages.
+fn cycles() -> u64 {
+    static TSC: LazyLock<Option<Tsc>> = LazyLock::new(|| {
+        let start = Instant::now();
+        Tsc::calibrate(move || start.elapsed().as_nanos() as u64).ok()
+    });
+    TSC.as_ref().map_or(0, Ticks::now)
+}
+
+/// Closes the disk called `name`, which nobody uses, if it is open.
+fn close_idle(open: &mut BTreeMap<String, OpenDisk>, name: &str) -> Result<(), Failure> {
+    if let Some(idle) = open.get(name) {
+        idle.front.flush()?;
+        open.remove(name);
+    }
+    Ok(())
+}
+
+/// A socket that serves disks for somebody.
+struct DiskSocket {
+    /// The connection it is served for, and ends with; none where it is the owner's own.
+    connection: Option<u64>,
+    name: String,
+    door: Door,
+    unix: Listening,
+    tcp: Option<ListeningTcp>,
+}
+
+/// The open disks of one pool.
+pub struct OpenDisks {
+    pool: Arc<Pool>,
+    registry: Arc<Registry>,
+    running: Weak<RunningServices>,
+    /// This, for the sockets that it serves.
+    itself: Weak<Self>,
+    /// The pool's file, which must not lie on a node of its own.
+    path: PathBuf,
+    open: Mutex<BTreeMap<String, OpenDisk>>,
+    /// Generations of those that nobody has opened since they were asked for space and had none.
+    dry: Mutex<BTreeSet<u64>>,
+    /// How the owner's own socket serves all of them.
+    usual: Mutex<Serving>,
+    nodes: Mutex<BTreeMap<String, NodeHandle>>,
+    /// Of who attaches a disk.
+    attaching: Mutex<()>,
+    sockets: Mutex<Vec<DiskSocket>>,
+}
+
+impl OpenDisks {
+    /// Returns the disks of `pool`, whose file is at `path`; none of them is open. `running` are the services beside this
+    /// one, whose tags may be disks, too.
+    pub fn new(pool: Arc<Pool>, path: &Path, registry: Arc<Registry>, running: Weak<RunningServices>) -> Arc<Self> {
+        Arc::new_cyclic(|itself| Self {
+            pool,
+            registry,
+            running,
+            itself: itself.clone(),
+            path: path.into(),
+            open: Mutex::default(),
+            dry: Mutex::default(),
+            usual: Mutex::default(),
+            nodes: Mutex::default(),
+            attaching: Mutex::default(),
+            sockets: Mutex::default(),
+        })
+    }
+
+    /// The disk called `name`, opened if it is not; `serving` must be how it is served already if it is.
+    pub fn open(&self, name: &str, serving: &Serving) -> Result<Arc<CountedDisk>, Failure> {
+        let wanted = disk_options(serving)?;
+        let mut open = self.open.lock();
+        match open.get(name) {
+            Some(known) if known.serving == *serving => return Ok(Arc::clone(&known.front)),
+            Some(known) if known.is_used() => {
+                return Err(Failure::busy(format!(
+                    "{name:?} is served with other options already: see `ferrite disk stat`"
+                )));
+            }
+            _ => close_idle(&mut open, name)?,
+        }
+        let opened = self.open_new(name, wanted, serving)?;
+        let front = Arc::clone(&opened.front);
+        open.insert(name.into(), opened);
+        Ok(front)
+    }
+
+    fn open_new(&self, name: &str, wanted: DiskOptions, serving: &Serving) -> Result<OpenDisk, Failure> {
+        if let Some(disk) = self.open_of_other_service(name, serving)? {
+            let front = Arc::new(StatsDisk::new(disk));
+            return Ok(OpenDisk { front, block: None, buffer: None, serving: serving.clone() });
+        }
+        let block = BlockDisk::open(Arc::clone(&self.pool), name, wanted)?;
+        self.dry.lock().remove(&block.tag().generation);
+        let buffer = serving.buffering.as_ref().map(|options| {
+            let buffered = Buffered::in_front_of(Arc::clone(&block), BufferOptions::from(options))?;
+            let syncers = Syncers::start(Arc::clone(&buffered))?;
+            Ok(Buffer { buffered, _syncers: syncers })
+        });
+        let buffer = buffer.transpose().map_err(|error: Error| Failure::from(error))?;
+        let top: Arc<dyn Disk> = match &buffer {
+            Some(buffer) => buffer.buffered.clone(),
+            None => block.clone(),
+        };
+        Ok(OpenDisk { front: Arc::new(StatsDisk::new(top)), block: Some(block), buffer, serving: serving.clone() })
+    }
+
+    /// Opens a tag of another kind, if its service opens tags as disks. Of `serving` only the refusal of writes applies.
+    fn open_of_other_service(&self, name: &str, serving: &Serving) -> Result<Option<Arc<dyn Disk>>, Failure> {
+        let is_own = self.pool.tag(name).is_ok_and(|tag| tag.kind == TagKind::DISK);
+        let Some(running) = self.running.upgrade().filter(|_| !is_own) else { return Ok(None) };
+        let disk = running.open_disk(&self.pool, name).transpose()?;
+        Ok(disk.map(|disk| if serving.read_only { Arc::new(ReadOnlyDisk::new(disk)) } else { disk }))
+    }
+
+    /// Returns the names of all tags that can be opened as disks, by name.
+    pub fn all_names(&self) -> Vec<String> {
+        let mut names = disk_names(&self.pool);
+        names.extend(self.running.upgrade().into_iter().flat_map(|running| running.disk_names()));
+        names.sort_unstable();
+        names
+    }
+
+    /// Does `change` while the disk called `name` is not open; refuses if somebody uses it.
+    pub fn while_closed<T>(&self, name: &str, change: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+        let mut open = self.open.lock();
+        if open.get(name).is_some_and(OpenDisk::is_used) {
+            drop(open);
+            let at = self.reached_at(name).join(", ");
+            return Err(Failure::busy(format!("{name:?} is in use: {at}; end that first")));
+        }
+        close_idle(&mut open, name)?;
+        change()
+    }
+
+    /// Where the disk called `name` is reached.
+    pub fn reached_at(&self, name: &str) -> Vec<String> {
+        self.at(name, |socket| socket.name.is_empty() || socket.name == name)
+    }
+
+    /// How disks are served to who does not say how.
+    pub fn usual(&self) -> Serving {
+        self.usual.lock().clone()
+    }
+
+    fn at(&self, name: &str, is_wanted: impl Fn(&DiskSocket) -> bool) -> Vec<String> {
+        let sockets = self.sockets.lock();
+        let served = sockets.iter().filter(|socket| is_wanted(socket));
+        let uris = |socket: &DiskSocket| socket.door.uris(name, socket.tcp.as_ref().map(ListeningTcp::address));
+        served.flat_map(uris).chain(self.node_link(name)).collect()
+    }
+
+    /// Whether any can be reached, by a node or a socket.
+    pub fn is_reached(&self) -> bool {
+        self.is_attached() || !self.sockets.lock().is_empty()
+    }
+
+    /// What the disk called `name` does, if it is open.
+    pub fn report(&self, name: &str) -> Option<OpenReport> {
+        let served_at = self.at(name, |socket| socket.name == name);
+        let all = self.open.lock();
+        let open = all.get(name)?;
+        let (front, block) = (&open.front, &open.block);
+        let stats = front.stats();
+        Some(OpenReport {
+            in_use: open.is_used(),
+            serving: open.serving.clone(),
+            served_at,
+            used_bytes: block.as_ref().map_or(front.geometry().size, |block| block.used_and_free_bytes().0),
+            unsaved_bytes: open.buffer.as_ref().map(|buffer| buffer.buffered.unsaved_bytes()),
+            stages: block.as_ref().and_then(|block| block.stages()).map(|stages| stages.totals()),
+            volatile_cache: front.geometry().volatile_cache,
+            reads: stats.reads,
+            read_bytes: stats.read_bytes,
+            writes: stats.writes,
+            written_bytes: stats.written_bytes,
+            flushes: stats.flushes,
+            fua: stats.fua,
+            trims: stats.trims,
+            zeroings: stats.zeroings,
+            errors: stats.errors,
+        })
+    }
+
+    /// Serves disks at `door`, as long as `connection` stands or to the end: the one called `name`, or all where that
+    /// is empty. The TCP address it got, where it has one.
+    pub fn listen(
+        &self,
+        door: &Door,
+        name: &str,
+        serving: &Serving,
+        connection: Option<u64>,
+    ) -> Result<Option<SocketAddr>, Failure> {
+        let only = match name {
+            "" => {
+                *self.usual.lock() = serving.clone();
+                None
+            }
+            name => Some((name.to_owned(), self.open(name, serving)?)),
+        };
+        let tcp = door.tcp.as_ref().map(tcp_options).transpose()?;
+        let exports = Arc::new(SocketExports {
+            disks: self.itself.upgrade().expect("it is in use"),
+            only,
+            serving: serving.clone(),
+        });
+        let server = Server::new(exports, Options::default());
+        let unix = server.listen_unix(&door.unix).map_err(Failure::failed)?;
+        let tcp = tcp.map(|(address, options)| server.listen_tcp(address, options)).transpose();
+        let tcp = tcp.map_err(Failure::failed)?;
+        let address = tcp.as_ref().map(ListeningTcp::address);
+        self.sockets.lock().push(DiskSocket { connection, name: name.into(), door: door.clone(), unix, tcp });
+        Ok(address)
+    }
+
+    /// Ends what was served for as long as `connection` stood.
+    pub fn end_for(&self, connection: u64) {
+        let ended: Vec<DiskSocket> =
+            self.sockets.lock().extract_if(.., |socket| socket.connection == Some(connection)).collect();
+        for socket in ended {
+            socket.end();
+        }
+    }
+
+    /// Grows the disk called `name`, and its node if it has one.
+    pub fn resize(&self, name: &str, size: u64) -> Result<(), Failure> {
+        let Some(block) = self.open.lock().get(name).and_then(|open| open.block.clone()) else {
+            let tag = self.pool.tag(name)?;
+            let grow = || ferrite_block::resize(&self.pool, &tag, size).map(drop);
+            // Who is asked for space may be opened for that.
+            let grown = self.pool.with_spare(|| match self.while_closed(name, || Ok(grow())) {
+                Ok(grown) => grown.map(Ok),
+                Err(why) => Ok(Err(why)),
+            });
+            return grown?;
+        };
+        block.resize(size)?;
+        self.node(name).map_or(Ok(()), |node| node.read().grow().map_err(Failure::failed))
+    }
+
+    /// Stops serving, whatever is still in use, and makes everything durable.
+    pub fn end_all(&self) -> Result<(), Failure> {
+        let fronts: Vec<Arc<CountedDisk>> = self.open.lock().values().map(|open| Arc::clone(&open.front)).collect();
+        let sockets = std::mem::take(&mut *self.sockets.lock());
+        for socket in sockets {
+            socket.end();
+        }
+        let nodes = std::mem::take(&mut *self.nodes.lock());
+        // What one of them refuses is no reason to lose what the others hold back.
+        let ended = nodes.into_values().map(|node| node.write().end().map_err(Failure::failed));
+        let flushed = fronts.iter().map(|front| front.flush().map_err(Failure::from));
+        ended.chain(flushed).fold(Ok(()), Result::and)
+    }
+}
+
+impl DiskSocket {
+    /// Lets what is under way finish, and serves no more. The two are doors of one server.
+    fn end(self) {
+        self.unix.stop();
+        drop(self.tcp);
+    }
+}
+
+/// The options of the block layer for `serving`.
+fn disk_options(serving: &Serving) -> Result<DiskOptions, Failure> {
+    let unknown = |what: &str, name: &str| {
+        Failure::refused(format!("there is no {what} {name:?}: see `ferrite disk serve --help`"))
+    };
+    let named = |name: &String| Scheme::from_name(name).ok_or_else(|| unknown("scheme", name));
+    let scheme = serving.scheme.as_ref().map(named).transpose()?.unwrap_or_default();
+    scheme.ensure_available()?;
+    Ok(DiskOptions {
+        scheme,
+        in_place: serving.in_place,
+        read_only: serving.read_only,
+        verify: serving.verify,
+        stages: serving.stages.then_some(cycles),
+    })
+}
+
+fn tcp_options(door: &TcpDoor) -> Result<(SocketAddr, TcpOptions), Failure> {
+    let allow: Result<Vec<Network>, _> = door.allow.iter().map(|network| network.parse()).collect();
+    let load = |(certificate, key, client_authority): &(PathBuf, PathBuf, Option<PathBuf>)| {
+        Tls::load(&TlsFiles {
+            certificate: certificate.clone(),
+            key: key.clone(),
+            client_authority: client_authority.clone(),
+        })
+    };
+    let tls = door.tls.as_ref().map(load).transpose().map_err(Failure::failed)?;
+    Ok((door.address, TcpOptions { allow: allow.map_err(|error: NotNetwork| Failure::failed(error))?, tls }))
+}
+
+#[cfg(test)]
+mod tests;

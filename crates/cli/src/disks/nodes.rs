@@ -1,0 +1,131 @@
+//! The nodes of disks: they are made, asked about, and taken away.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ferrite_devnode::{self as attach, Attached};
+use ferrite_owner::{RUN_FOLDER, make_private_folder};
+use ferrite_pool::Failure;
+use parking_lot::{RwLock, RwLockUpgradableReadGuard};
+
+use super::{AttachReport, OpenDisks, Serving};
+use crate::host;
+
+/// An attached disk, which others may ask about while it waits for who uses its node. Nobody waits for it with the lock
+/// of all nodes.
+pub(super) type NodeHandle = Arc<RwLock<Attached>>;
+
+impl OpenDisks {
+    /// Makes the disk called `name` a node. If it is one `serving` must be how it is served, or ask for nothing.
+    pub fn attach(&self, name: &str, serving: &Serving) -> Result<AttachReport, Failure> {
+        let _turn = self.attaching.lock();
+        if let Some(node) = self.node(name) {
+            if let Some(known) = report(&node.read()) {
+                if *serving != Serving::default() {
+                    self.open(name, serving)?;
+                }
+                return Ok(known);
+            }
+            // Where somebody else took it away, the rest of it goes as well.
+            self.take_away(&node)?;
+        }
+        let front = self.open(name, serving)?;
+        attach::check().map_err(Failure::failed)?;
+        let making = |error| Failure::failed(format!("making {RUN_FOLDER}: {error}"));
+        make_private_folder(Path::new(RUN_FOLDER)).map_err(making)?;
+        let directory = host::attach_directory(self.pool.superblock().uuid);
+        let uuid = ferrite_pool::show_uuid(&self.pool.superblock().uuid);
+        let options = attach::Options::in_pool(&uuid, name, directory);
+        let node = Attached::new(front, options).map_err(Failure::failed)?;
+        let lies_on = attach::lies_on(&self.path, node.device()).map_err(Failure::failed)?;
+        if lies_on {
+            return Err(Failure::refused(format!("the pool {} lies on {name:?} itself", self.path.display())));
+        }
+        let gone = || Failure::busy(format!("the node of {name:?} was taken away by somebody else"));
+        let made = report(&node).ok_or_else(gone)?;
+        self.nodes.lock().insert(name.into(), Arc::new(RwLock::new(node)));
+        Ok(made)
+    }
+
+    pub(super) fn node(&self, name: &str) -> Option<NodeHandle> {
+        self.nodes.lock().get(name).cloned()
+    }
+
+    fn all_nodes(&self) -> Vec<(String, NodeHandle)> {
+        self.nodes.lock().iter().map(|(name, node)| (name.clone(), Arc::clone(node))).collect()
+    }
+
+    /// The link that leads to the node of the disk called `name`, where it has one.
+    pub(super) fn node_link(&self, name: &str) -> Option<String> {
+        Some(report(&self.node(name)?.read())?.link.display().to_string())
+    }
+
+    /// Whether any disk is a node, or is being made one.
+    pub(super) fn is_attached(&self) -> bool {
+        self.attaching.is_locked() || self.all_nodes().iter().any(|(_, node)| node.read().is_there())
+    }
+
+    /// Refuses a file on a disk that is attached here: who writes to it while the pool stands still waits for ever.
+    pub(super) fn refuse_on_own_node(&self, file: &Path) -> Result<(), Failure> {
+        for (name, node) in self.all_nodes() {
+            let node = node.read();
+            if !node.is_there() {
+                continue;
+            }
+            if attach::lies_on(&ferrite_pool::led_to(file), node.device()).map_err(Failure::failed)? {
+                let file = file.display();
+                let why = format!("{file} lies on the disk {name:?} itself: name a place outside of the pool");
+                return Err(Failure::refused(why));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the node of the disk called `name` away.
+    pub fn detach(&self, name: &str) -> Result<(), Failure> {
+        let node = self.node(name).ok_or_else(|| Failure::not_found(format!("{name:?} is not attached")))?;
+        self.take_away(&node)
+    }
+
+    fn take_away(&self, node: &NodeHandle) -> Result<(), Failure> {
+        let taken = take_away(node).map_err(Failure::failed);
+        // It may be known no more, and another be attached by its name.
+        self.nodes.lock().retain(|_, known| !Arc::ptr_eq(known, node) || known.read().is_there());
+        taken
+    }
+
+    /// Refuses while programs use the node of the disk called `name`, where it has one.
+    pub fn ensure_node_unused(&self, name: &str) -> Result<(), Failure> {
+        let unused = self.node(name).map_or(Ok(()), |node| node.read().ensure_unused());
+        unused.map_err(|error| Failure::busy(format!("{name:?} is not overwritten: {error}")))
+    }
+
+    /// The mounts, swap and devices that have the node of the disk called `name`, where it has one.
+    pub(super) fn claims(&self, name: &str) -> Vec<String> {
+        self.node(name).map(|node| node.read().claims()).unwrap_or_default()
+    }
+
+    /// The nodes that cannot be taken away now, and why. The others are gone.
+    pub fn detach_all(&self) -> Vec<String> {
+        self.all_nodes().iter().filter_map(|(_, node)| Some(self.take_away(node).err()?.message)).collect()
+    }
+}
+
+/// One who takes it away at a time; who only asks about it does not wait with him.
+fn take_away(node: &NodeHandle) -> attach::Result<()> {
+    let waiting = node.upgradable_read();
+    waiting.release()?;
+    RwLockUpgradableReadGuard::upgrade(waiting).detach()
+}
+
+/// What there is to tell of a node, if it is there.
+fn report(node: &Attached) -> Option<AttachReport> {
+    let report = || AttachReport {
+        device: node.device().into(),
+        link: node.link().into(),
+        stable_link: node.stable_link().into(),
+        way: node.way().name().into(),
+        notes: node.notes().to_vec(),
+    };
+    node.is_there().then(report)
+}

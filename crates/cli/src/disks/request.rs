@@ -1,0 +1,273 @@
+//! Requests to the service of disks, and its answers.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use ferrite_block::{BufferOptions, StageTotals};
+use ferrite_memory::Scheme;
+use ferrite_nbd::client::{tcp_uri, unix_uri};
+use ferrite_owner::{NamedPlaces, TypedRequest};
+use serde::{Deserialize, Serialize};
+
+/// Where the nodes of disks are.
+const NODES: &str = "/dev/ferrite";
+
+/// How a disk is served.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Serving {
+    /// The write scheme's name; the default one where `None`.
+    pub scheme: Option<String>,
+    /// Overwrite in place.
+    pub in_place: bool,
+    /// Refuse writes.
+    pub read_only: bool,
+    /// Read back what was written.
+    pub verify: bool,
+    /// Count cycles per stage.
+    pub stages: bool,
+    /// Hold writes back in DRAM.
+    pub buffering: Option<Buffering>,
+}
+
+/// How writes are held back in DRAM.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Buffering {
+    /// Buffers.
+    pub buffers: usize,
+    /// Bytes of each.
+    pub buffer_bytes: u64,
+    /// Write contiguous pages together.
+    pub batch: bool,
+    /// Where a buffer is emptied from: this part of it is dirty.
+    pub high: f64,
+    /// And where to.
+    pub low: f64,
+}
+
+impl From<&Buffering> for BufferOptions {
+    fn from(it: &Buffering) -> Self {
+        let Buffering { buffers, buffer_bytes, batch, high, low } = *it;
+        Self { buffers, buffer_bytes, batch, high, low, ..Self::default() }
+    }
+}
+
+/// Where disks are served.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Door {
+    /// Absolute path of the Unix socket.
+    #[serde(with = "ferrite_owner::paths::exact")]
+    pub unix: PathBuf,
+    /// A TCP address too.
+    pub tcp: Option<TcpDoor>,
+}
+
+impl Door {
+    /// The addresses of the disk called `name`; `tcp` is the TCP address that it got.
+    pub fn uris(&self, name: &str, tcp: Option<SocketAddr>) -> Vec<String> {
+        let is_tls = self.tcp.as_ref().is_some_and(|door| door.tls.is_some());
+        let tcp = tcp.map(|address| tcp_uri(name, address, is_tls));
+        std::iter::once(unix_uri(name, &self.unix)).chain(tcp).collect()
+    }
+}
+
+/// A TCP address that disks are served at.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TcpDoor {
+    /// The address and port.
+    pub address: SocketAddr,
+    /// The networks that may connect; everybody where it is empty.
+    pub allow: Vec<String>,
+    /// Absolute paths of the certificate, its key, and the authority of clients' certificates. With them TLS is
+    /// required.
+    pub tls: Option<(PathBuf, PathBuf, Option<PathBuf>)>,
+}
+
+/// The name of the service of disks.
+pub const DISK: &str = "disk";
+
+/// A request of the service of disks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "kebab-case")]
+pub enum DiskRequest {
+    /// Lists the disks: [`DiskReport`]s.
+    List,
+    /// Makes a disk; a [`DiskReport`].
+    Create {
+        /// The name of the disk.
+        name: String,
+        /// The size in bytes.
+        size: u64,
+        /// Bytes of a sector: 512 or 4096.
+        sector_bytes: u32,
+        /// True to allocate space as it is written.
+        thin: bool,
+        /// True to keep a checksum of each 4 KiB.
+        checksum: bool,
+    },
+    /// Removes a disk that is not in use.
+    Remove {
+        /// The name of the disk.
+        name: String,
+    },
+    /// Grows a disk, which may be in use; a [`DiskReport`].
+    Resize {
+        /// The name of the disk.
+        name: String,
+        /// The new size in bytes.
+        size: u64,
+    },
+    /// Serves a disk over NBD until the caller's connection ends; the TCP address, if there is one.
+    Serve {
+        /// The name of the disk.
+        name: String,
+        /// The addresses.
+        door: Door,
+        /// The options.
+        serving: Serving,
+        /// True to overwrite the whole disk: refused while its node is used.
+        #[serde(default)]
+        overwrite: bool,
+    },
+    /// Makes a `/dev` node of a disk; an [`AttachReport`].
+    Attach {
+        /// The name of the disk.
+        name: String,
+        /// The options.
+        serving: Serving,
+    },
+    /// Removes the node of a disk.
+    Detach {
+        /// The name of the disk.
+        name: String,
+    },
+    /// Describes a disk: a [`DiskReport`].
+    Stat {
+        /// The name of the disk.
+        name: String,
+    },
+}
+
+impl DiskRequest {
+    /// Returns the disk that has to exist for the request.
+    pub fn disk(&self) -> Option<&str> {
+        match self {
+            Self::Remove { name }
+            | Self::Resize { name, .. }
+            | Self::Serve { name, .. }
+            | Self::Attach { name, .. }
+            | Self::Stat { name } => Some(name),
+            Self::List | Self::Create { .. } | Self::Detach { .. } => None,
+        }
+    }
+
+    /// Returns true if the caller is going to use the disk, so that the advice to make it helps.
+    pub fn wants_to_use(&self) -> bool {
+        matches!(self, Self::Serve { .. } | Self::Attach { .. })
+    }
+}
+
+impl TypedRequest for DiskRequest {
+    const SERVICE: &'static str = DISK;
+
+    fn places(&self) -> NamedPlaces<'_> {
+        match self {
+            Self::Attach { .. } => NamedPlaces::of_paths([Path::new(NODES)]),
+            Self::Serve { door, .. } => {
+                let tls = door.tcp.as_ref().and_then(|tcp| tcp.tls.as_ref());
+                let files = tls.map(|(certificate, key, authority)| [Some(certificate), Some(key), authority.as_ref()]);
+                let files = files.into_iter().flatten().flatten();
+                let paths = std::iter::once(&door.unix).chain(files).map(PathBuf::as_path).collect();
+                NamedPlaces { paths, mounts: false, listens: door.tcp.is_some() }
+            }
+            _ => NamedPlaces::default(),
+        }
+    }
+}
+
+/// What a disk is and has done.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DiskReport {
+    /// Its name.
+    pub name: String,
+    /// Its size in bytes.
+    pub size_bytes: u64,
+    /// Bytes of a sector.
+    pub sector_bytes: u32,
+    /// Space is taken as it is written.
+    pub thin: bool,
+    /// It keeps a checksum of each 4 KiB.
+    pub checksum: bool,
+    /// Bytes of the pool it takes.
+    pub space_bytes: u64,
+    /// Where it is reached: by sockets, and by the link to its node.
+    pub reached_at: Vec<String>,
+    /// How its owner serves it to who does not say how.
+    #[serde(default)]
+    pub usual: Serving,
+    /// What it does, from its first use after the owner's start.
+    pub open: Option<OpenReport>,
+}
+
+/// What an open disk does.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct OpenReport {
+    /// Whether somebody uses it now.
+    pub in_use: bool,
+    /// How it is served, or was when it was used last.
+    pub serving: Serving,
+    /// Where it is served so: a node, and sockets that show no other disk.
+    #[serde(default)]
+    pub served_at: Vec<String>,
+    /// Bytes that hold something.
+    pub used_bytes: u64,
+    /// Bytes held back in DRAM, which an unclean stop now would lose; none where none are held back.
+    pub unsaved_bytes: Option<u64>,
+    /// Cycles per stage, where they are counted.
+    pub stages: Option<StageTotals>,
+    /// Whether a completed write may be lost before a flush.
+    pub volatile_cache: bool,
+    /// Reads since it was opened.
+    pub reads: u64,
+    /// Bytes they gave.
+    pub read_bytes: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes they took.
+    pub written_bytes: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Writes, trims and zeroings that were durable on return because they asked.
+    pub fua: u64,
+    /// Trims.
+    pub trims: u64,
+    /// Zeroings.
+    pub zeroings: u64,
+    /// Requests that failed.
+    pub errors: u64,
+}
+
+/// Where an attached disk is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AttachReport {
+    /// The node.
+    #[serde(serialize_with = "ferrite_owner::paths::show")]
+    pub device: PathBuf,
+    /// The shortest link that leads to it.
+    #[serde(serialize_with = "ferrite_owner::paths::show")]
+    pub link: PathBuf,
+    /// The link that leads to it whatever other pools are served.
+    #[serde(serialize_with = "ferrite_owner::paths::show")]
+    pub stable_link: PathBuf,
+    /// What lies between it and the disk.
+    pub way: String,
+    /// What is to be known besides.
+    pub notes: Vec<String>,
+}
+
+impl Serving {
+    /// Whether a write that completed waits for a flush, whatever the pool lies in.
+    pub fn has_volatile_cache(&self) -> bool {
+        let scheme = self.scheme.as_ref().and_then(|name| Scheme::from_name(name)).unwrap_or_default();
+        self.buffering.is_some() || !scheme.settles_at_fence()
+    }
+}

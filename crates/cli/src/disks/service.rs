@@ -1,0 +1,168 @@
+//! Disks as a service that a program links.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ferrite_block::{DISK_BYTES_MAX, DiskOwner, DiskShape, DiskSpec};
+use ferrite_disk::Disk;
+use ferrite_memory::ByteCount;
+use ferrite_owner::services::{parse, reply};
+use ferrite_owner::{
+    Call, OWN_CONNECTION, OnProgress, Parted, Removal, Reply, RunningService, Service, ServicePool, TypedRequest,
+    space_bytes,
+};
+use ferrite_pool::check::{MovedRange, TagFindings, TagOwner};
+use ferrite_pool::{Failure, FailureKind, Freeze, Pool, Tag, TagKind};
+
+use super::{CountedDisk, DISK, DiskReport, DiskRequest, OpenDisks, Serving, disk_names};
+use crate::tag_names::{ensure_kind, report_each};
+
+/// The service of disks.
+pub struct DiskService;
+
+impl TagOwner for DiskService {
+    fn kind(&self) -> TagKind {
+        TagKind::DISK
+    }
+
+    fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut TagFindings<'_>) {
+        DiskOwner.walk(pool, tag, findings);
+    }
+
+    fn repair(&self, pool: &Pool, tag: &Tag, findings: &mut TagFindings<'_>) -> ferrite_pool::Result<()> {
+        DiskOwner.repair(pool, tag, findings)
+    }
+
+    fn relocate(&self, pool: &Pool, tag: &Tag, moved: &MovedRange) -> ferrite_pool::Result<()> {
+        DiskOwner.relocate(pool, tag, moved)
+    }
+}
+
+impl Service for DiskService {
+    fn name(&self) -> &'static str {
+        DISK
+    }
+
+    fn removal(&self) -> Removal {
+        Removal::ByCommand { noun: "a disk", command: "ferrite disk remove" }
+    }
+
+    fn start(&self, pool: &ServicePool<'_>) -> Result<Arc<dyn RunningService>, Failure> {
+        let (registry, running) = (Arc::clone(pool.registry), pool.running.clone());
+        let disks = OpenDisks::new(Arc::clone(pool.pool), pool.lock.path(), registry, running);
+        let idle: Arc<dyn Freeze> = disks.clone();
+        pool.pool.register_freezer(Arc::downgrade(&idle));
+        Ok(disks)
+    }
+}
+
+impl RunningService for OpenDisks {
+    fn call(&self, call: Call<'_>) -> Result<Reply, Failure> {
+        let Call { caller, request, view, progress, .. } = call;
+        let request: DiskRequest = parse(DISK, request)?;
+        view.map_or(Ok(()), |view| view.ensure_shared(&request.places()))?;
+        let connection = (caller.connection != OWN_CONNECTION).then_some(caller.connection);
+        self.perform(request, connection, progress)
+    }
+
+    fn parted(&self, parted: &Parted<'_>) {
+        self.end_for(parted.caller.connection);
+    }
+
+    fn open_disk(&self, name: &str) -> Option<Result<Arc<dyn Disk>, Failure>> {
+        Some(self.open(name, &self.usual()).map(|disk| disk as Arc<dyn Disk>))
+    }
+
+    fn refuse_own(&self, file: &Path) -> Result<(), Failure> {
+        self.refuse_on_own_node(file)
+    }
+
+    fn is_used(&self) -> bool {
+        self.is_reached()
+    }
+
+    fn end(&self) -> Result<(), Failure> {
+        self.end_all()
+    }
+}
+
+impl OpenDisks {
+    fn perform(
+        &self,
+        request: DiskRequest,
+        connection: Option<u64>,
+        progress: OnProgress<'_>,
+    ) -> Result<Reply, Failure> {
+        request.disk().map_or(Ok(()), |name| self.ensure_disk(name, request.wants_to_use()))?;
+        match request {
+            DiskRequest::List => reply(&report_each(|| disk_names(&self.pool), |name| self.describe(name))?),
+            DiskRequest::Create { name, size, sector_bytes, thin, checksum } => {
+                ensure_possible(size, sector_bytes)?;
+                let spec = DiskSpec { size, sector_bytes, thin, checksum };
+                let made = ferrite_block::create_watched(&self.pool, &name, &spec, progress);
+                made.map_err(|error| self.registry.taken(&self.pool, error))?;
+                reply(&self.describe(&name)?)
+            }
+            DiskRequest::Remove { name } => {
+                let remove = || Ok(ferrite_block::remove(&self.pool, &name)?);
+                reply(&self.while_closed(&name, remove)?)
+            }
+            DiskRequest::Resize { name, size } => {
+                self.resize(&name, size)?;
+                reply(&self.describe(&name)?)
+            }
+            DiskRequest::Serve { name, door, serving, overwrite } => {
+                if overwrite {
+                    self.ensure_node_unused(&name)?;
+                }
+                reply(&self.listen(&door, &name, &serving, connection)?)
+            }
+            DiskRequest::Attach { name, serving } => reply(&self.attach(&name, &serving)?),
+            DiskRequest::Detach { name } => reply(&self.detach(&name)?),
+            DiskRequest::Stat { name } => reply(&self.describe(&name)?),
+        }
+    }
+
+    /// Refuses a name that no disk has; advises to make one if it is `wanted`.
+    fn ensure_disk(&self, name: &str, wanted: bool) -> Result<(), Failure> {
+        let is_one = wanted && self.all_names().iter().any(|known| known == name);
+        if is_one { Ok(()) } else { ensure_kind(&self.pool, name, TagKind::DISK, wanted) }
+    }
+
+    /// Opens the disk called `name`, as [`OpenDisks::open`]; advises to make it if there is none.
+    pub fn open_known(&self, name: &str, serving: &Serving) -> Result<Arc<CountedDisk>, Failure> {
+        self.ensure_disk(name, true)?;
+        self.open(name, serving)
+    }
+
+    /// Describes the disk called `name`.
+    pub fn describe(&self, name: &str) -> Result<DiskReport, Failure> {
+        let tag = self.pool.tag(name)?;
+        let shape = DiskShape::read(&tag)?;
+        Ok(DiskReport {
+            name: name.into(),
+            size_bytes: shape.size,
+            sector_bytes: shape.sector_bytes,
+            thin: shape.thin,
+            checksum: shape.checksum,
+            space_bytes: space_bytes(&tag),
+            reached_at: self.reached_at(name),
+            usual: self.usual(),
+            open: self.report(name),
+        })
+    }
+}
+
+/// Refuses a size that no disk has.
+fn ensure_possible(size: u64, sector_bytes: u32) -> Result<(), Failure> {
+    if size > DISK_BYTES_MAX {
+        let (size, most) = (ByteCount(size), ByteCount(DISK_BYTES_MAX));
+        return Err(Failure::new(FailureKind::Limit, format!("a disk of {size} is not possible: {most} at most")));
+    }
+    if !size.is_multiple_of(u64::from(sector_bytes).max(1)) {
+        let bytes = ByteCount(u64::from(sector_bytes));
+        let why = format!("a disk of {size} bytes is not possible: whole sectors of {bytes}");
+        return Err(Failure::new(FailureKind::Limit, why));
+    }
+    Ok(())
+}

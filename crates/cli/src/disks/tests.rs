@@ -1,0 +1,113 @@
+//! What becomes of a disk when its users come and go.
+
+use ferrite_block::DiskSpec;
+use ferrite_disk::{Access, ErrorDisk, Trigger};
+use ferrite_memory::{Guard, MapOptions, Mapped};
+use ferrite_pool::Format;
+
+use super::*;
+
+const BOOT: [u8; 16] = [1; 16];
+
+/// A pool with one disk, `d`.
+fn served() -> Arc<OpenDisks> {
+    let options = MapOptions { guard: Guard::None, ..MapOptions::default() };
+    let memory = Arc::new(Mapped::anonymous(16 << 20, &options).expect("mapped"));
+    Pool::create(&*memory, &Format { uuid: [7; 16], boot_id: BOOT }).expect("created");
+    let pool = Arc::new(Pool::open(memory, BOOT).expect("opened").0);
+    ferrite_block::create(&pool, "d", &DiskSpec { size: 1 << 20, sector_bytes: 512, thin: false, checksum: false })
+        .expect("created");
+    OpenDisks::new(pool, Path::new("/nowhere"), Arc::default(), Weak::new())
+}
+
+/// As on a file: a write waits for a flush.
+fn deferred() -> Serving {
+    Serving { scheme: Some("writeback".into()), ..Serving::default() }
+}
+
+fn first_bytes(disk: &dyn Disk) -> Vec<u8> {
+    let mut bytes = vec![0; 4096];
+    disk.read(0, &mut bytes).expect("read");
+    bytes
+}
+
+/// Without a crash nothing that was written is lost, flushed or not: a client that copies an image in and leaves finds
+/// it when it comes again.
+#[test]
+fn what_was_written_is_there_for_who_opens_the_disk_next() {
+    let served = served();
+    let front = served.open("d", &deferred()).expect("opened");
+    front.write(0, &[5; 4096], Access::Cached).expect("written");
+    drop(front);
+    let same = served.open("d", &deferred()).expect("opened");
+    assert!(first_bytes(&*same) == [5; 4096], "lost with its writer");
+    assert!(served.open("d", &Serving::default()).is_err(), "two who write to it in two ways");
+    drop(same);
+    let other = served.open("d", &Serving::default()).expect("nobody uses it any more");
+    assert!(first_bytes(&*other) == [5; 4096], "lost with the options it was written by");
+}
+
+#[test]
+fn a_disk_is_changed_from_outside_only_when_nobody_uses_it_and_keeps_what_was_written() {
+    let served = served();
+    let front = served.open("d", &deferred()).expect("opened");
+    front.write(0, &[6; 4096], Access::Cached).expect("written");
+    assert!(served.while_closed("d", || Ok(())).is_err());
+    assert!(served.report("d").is_some_and(|it| it.in_use));
+    drop(front);
+    assert!(served.report("d").is_some_and(|it| !it.in_use && it.writes == 1), "its counts outlive its users");
+    served.while_closed("d", || Ok(())).expect("closed");
+    assert!(first_bytes(&*served.open("d", &deferred()).expect("opened")) == [6; 4096], "lost when closed");
+}
+
+/// U6 at the end: what one disk refuses to make durable is told, and takes nothing from the others.
+#[test]
+fn a_disk_that_cannot_be_flushed_keeps_no_other_from_it() {
+    let served = served();
+    let sound = served.open("d", &deferred()).expect("opened");
+    let block = served.open.lock()["d"].block.clone().expect("a disk of ferrite");
+    let bad: Arc<dyn Disk> = Arc::new(ErrorDisk::new(Arc::clone(&block), Trigger::From(0), || Error::Damaged(0)));
+    let bad = OpenDisk { front: Arc::new(StatsDisk::new(bad)), block: Some(block), buffer: None, serving: deferred() };
+    served.open.lock().insert("a, before it".into(), bad);
+    assert!(served.end_all().expect_err("one refuses").message.contains("damaged"));
+    assert_eq!(sound.stats().flushes, 1);
+}
+
+/// A client whose process has no number here (it is in another pid namespace) counts as process 0.
+#[test]
+fn the_owners_own_socket_ends_with_nobodys_connection() {
+    let served = served();
+    let door = |name: &str| Door {
+        unix: std::env::temp_dir().join(format!("ferrite-{}-{name}", std::process::id())),
+        tcp: None,
+    };
+    let (own, theirs) = (door("own"), door("theirs"));
+    served.listen(&own, "", &Serving::default(), None).expect("listens");
+    served.listen(&theirs, "d", &Serving::default(), Some(0)).expect("listens");
+    served.end_for(0);
+    assert_eq!((own.unix.exists(), theirs.unix.exists()), (true, false));
+    served.end_all().expect("ended");
+    assert!(!own.unix.exists());
+}
+
+#[test]
+fn the_owners_own_socket_tells_how_disks_are_served_to_who_does_not_say() {
+    let served = served();
+    assert_eq!(served.usual(), Serving::default());
+    let door = |name: &str| Door {
+        unix: std::env::temp_dir().join(format!("ferrite-{}-usual-{name}", std::process::id())),
+        tcp: None,
+    };
+    let (own, theirs) = (door("own"), door("theirs"));
+    served.listen(&own, "", &deferred(), None).expect("listens");
+    let read_only = Serving { read_only: true, ..Serving::default() };
+    served.listen(&theirs, "d", &read_only, Some(1)).expect("listens");
+    assert_eq!(served.usual(), deferred());
+    let report = served.report("d").expect("open");
+    assert_eq!((report.in_use, &report.serving, &report.served_at), (true, &read_only, &theirs.uris("d", None)));
+    served.end_for(1);
+    let report = served.report("d").expect("open still, for its counts");
+    assert!(!report.in_use && report.served_at.is_empty());
+    served.open("d", &served.usual()).expect("as the owner serves it");
+    served.end_all().expect("ended");
+}

@@ -1,0 +1,348 @@
+//! The file systems of a pool that are open, each once, and where they are mounted.
+
+mod folder;
+mod request;
+mod service;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ferrite_fs::share::layout::mount_source::mount_source;
+use ferrite_fs::share::layout::request::ClientRequest;
+use ferrite_fs::{DataMode, FileSystem, FsOptions, FsSpec, Time};
+use ferrite_memory::stamp_ns;
+use ferrite_mount::{MountOptions, Mounted, NotUnmounted, ensure_own_links};
+use ferrite_owner::paths::{in_line, quoted};
+use ferrite_owner::{Registry, Reply, ServicePool};
+use ferrite_pool::{Caller, Failure, Freeze, Pool, Tag, TagKind};
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::{host, lacks};
+
+pub use request::{FS, FsReport, FsRequest, Mounting, Seen, Which};
+pub use service::FilesService;
+
+/// Threads that answer for a mount at least.
+const THREADS_MIN: usize = 2;
+/// The same where each change waits for a disk, so that others are answered meanwhile: as many as transactions may be under
+/// way in a pool.
+const THREADS_WAITING: usize = 16;
+
+/// A mounted file system.
+struct MountedFs {
+    fs: Arc<FileSystem>,
+    mounted: Mounted,
+    mounting: Mounting,
+}
+
+/// The mounted file systems of one pool.
+pub struct Filesystems {
+    pool: Arc<Pool>,
+    registry: Arc<Registry>,
+    /// The pool's file, by which the kernel's list of mounts calls them.
+    path: PathBuf,
+    /// This boot of the machine.
+    boot_id: [u8; 16],
+    /// Why nobody may go around this process, if that is so.
+    sees_all: Option<&'static str>,
+    /// Only root can have stored anything in the pool.
+    is_roots_own: bool,
+    mounted: Mutex<BTreeMap<String, MountedFs>>,
+    /// Generations of those that nobody has mounted since they were asked for space and had none.
+    dry: Mutex<BTreeSet<u64>>,
+}
+
+/// Returns true if a pool's file belongs to root, and no other user may write to it.
+fn is_roots_own(file: &Metadata) -> bool {
+    file.uid() == 0 && file.mode() & 0o022 == 0
+}
+
+/// The clock of everything a file system stamps.
+pub fn now() -> Time {
+    Time(stamp_ns())
+}
+
+impl MountedFs {
+    /// Where it is, and what to do about that, as what is said of it goes on.
+    fn place(&self, seen: &str) -> String {
+        match self.mounted.seen_at() {
+            Some(point) => format!("is mounted on {}{seen}", point.display()),
+            None => format!(
+                "was unmounted from {} and is still in use, by files that were open or a copy of the mount elsewhere: close \
+                 them first",
+                self.mounted.point().display()
+            ),
+        }
+    }
+}
+
+impl Filesystems {
+    /// Returns the file systems of a pool that has just been opened; none of them is mounted.
+    pub fn new(pool: &ServicePool<'_>) -> Self {
+        Self {
+            pool: Arc::clone(pool.pool),
+            registry: Arc::clone(pool.registry),
+            path: pool.lock.path().into(),
+            boot_id: pool.boot_id,
+            sees_all: pool.memory.sees_all,
+            is_roots_own: pool.lock.file().metadata().is_ok_and(|file| is_roots_own(&file)),
+            mounted: Mutex::default(),
+            dry: Mutex::default(),
+        }
+    }
+
+    /// Refuses to give effect to rights that a user other than root may have put into the pool.
+    fn ensure_lifted_by_root(&self, mounting: &Mounting) -> Result<(), Failure> {
+        if !(mounting.suid || mounting.dev) || self.is_roots_own && host::user().is_ok_and(|(user, _)| user == 0) {
+            return Ok(());
+        }
+        Err(Failure::refused(format!(
+            "--suid and --dev are for root, and a pool that only root can have written to: {} must belong to root and be \
+             writable for nobody else",
+            in_line(&self.path)
+        )))
+    }
+
+    /// Those that are mounted, without what somebody has unmounted by hand.
+    fn mounted(&self) -> MutexGuard<'_, BTreeMap<String, MountedFs>> {
+        let mut mounted = self.mounted.lock();
+        mounted.retain(|_, tree| {
+            let has_ended = tree.mounted.has_ended();
+            if has_ended {
+                tree.fs.dismiss();
+                // A failure poisons the pool, and is told to who opens it again.
+                let _ = tree.fs.flush();
+            }
+            !has_ended
+        });
+        mounted
+    }
+
+    /// Whether any is mounted.
+    pub fn is_mounted(&self) -> bool {
+        !self.mounted().is_empty()
+    }
+
+    /// Makes a file system whose root belongs to this process's user.
+    pub fn create(&self, name: &str, super_threshold_bytes: Option<u64>) -> Result<(), Failure> {
+        let seed = host::random_uuid().map_err(Failure::failed)?;
+        let (uid, gid) = host::user().map_err(Failure::failed)?;
+        let spec = FsSpec {
+            super_threshold_bytes,
+            uid,
+            gid,
+            mode: 0o755,
+            hash_seed: u64::from_le_bytes(*seed.first_chunk().expect("16 bytes")),
+            now: now(),
+        };
+        Ok(FileSystem::create(&self.pool, name, &spec)?)
+    }
+
+    /// Removes a file system and all that is in it; refused while it is mounted.
+    pub fn remove(&self, name: &str) -> Result<(), Failure> {
+        let mounted = self.mounted();
+        if let Some(tree) = mounted.get(name) {
+            return Err(Failure::busy(format!("{name:?} {}", tree.place(": unmount it first"))));
+        }
+        Ok(FileSystem::remove(&self.pool, name)?)
+    }
+
+    /// Mounts the file system called `name`.
+    pub fn mount(&self, name: &str, mounting: &Mounting) -> Result<FsReport, Failure> {
+        let mut mounted = self.mounted();
+        if let Some(tree) = mounted.get(name) {
+            let place = tree.place(" already; a second view of it: `mount --bind`");
+            return Err(Failure::busy(format!("{name:?} {place}")));
+        }
+        if let Some(missing) = lacks::to_mount_in_line() {
+            return Err(Failure::refused(format!("mounting on {}: {missing}", mounting.point.display())));
+        }
+        self.ensure_lifted_by_root(mounting)?;
+        let fs = self.open(name, mounting.data, mounting.read_only)?;
+        self.dry.lock().clear();
+        self.ensure_place(&mounting.point)?;
+        let waits = !self.pool.memory().fence_is_durable();
+        let least = if waits { THREADS_WAITING } else { THREADS_MIN };
+        let options = MountOptions {
+            source: mount_source(&self.path, name),
+            cached: mounting.cached,
+            allow_other: mounting.allow_other,
+            read_only: mounting.read_only,
+            suid: mounting.suid,
+            dev: mounting.dev,
+            reserve_percent: mounting.reserve_percent,
+            threads: std::thread::available_parallelism().map_or(least, |n| n.get().max(least)),
+        };
+        let point = &mounting.point;
+        let open = host::user().and_then(|(user, _)| folder::open_to_mount(point, user));
+        let started = open.and_then(|_open| Mounted::start(&fs, point, &options));
+        let there = started.map_err(|error| mounting_on(point, error))?;
+        mounted.insert(name.into(), MountedFs { fs, mounted: there, mounting: mounting.clone() });
+        drop(mounted);
+        self.report(name)
+    }
+
+    /// Refuses a place that cannot be mounted on; the folder is made where there is none.
+    pub fn ensure_place(&self, point: &Path) -> Result<(), Failure> {
+        ensure_own_links(point).map_err(|error| mounting_on(point, error))?;
+        folder::make(point).map_err(Failure::failed)?;
+        self.ensure_not_hidden(point)
+    }
+
+    /// Refuses a folder that the pool lies in: nobody would find it there, nor its sockets, once it is mounted on.
+    fn ensure_not_hidden(&self, point: &Path) -> Result<(), Failure> {
+        let looking = |error| Failure::failed(format!("looking at {}: {error}", point.display()));
+        let found = point.canonicalize().map_err(looking)?;
+        if !self.path.starts_with(&found) {
+            return Ok(());
+        }
+        let (pool, point) = (self.path.display(), point.display());
+        Err(Failure::refused(format!(
+            "the pool {pool} lies in {point} and would be hidden by what is mounted there: name another folder"
+        )))
+    }
+
+    /// Does what a program beside this one asks, which reads and writes files by itself.
+    pub fn answer(&self, caller: &Caller, request: &ClientRequest) -> Result<Reply, Failure> {
+        let name = request.file_system();
+        let mounted = self.mounted.lock();
+        let tree = mounted.get(name).ok_or_else(|| not_mounted(name))?;
+        let is_settle = matches!(request, ClientRequest::DirectSettle { .. });
+        if tree.mounting.cached && !is_settle {
+            return Err(Failure::refused(format!(
+                "{name:?} is mounted --cached: the kernel keeps writes back, and nobody goes around it"
+            )));
+        }
+        if let Some(why) = self.sees_all.filter(|_| !is_settle) {
+            return Err(Failure::refused(format!("{why}, and nobody goes around that")));
+        }
+        let fs = Arc::clone(&tree.fs);
+        drop(mounted);
+        Ok(fs.answer(self.boot_id, caller, request)?)
+    }
+
+    /// Ends what the program at the other end of `connection`, which has ended, did by itself.
+    pub fn end_sessions_of(&self, connection: u64) {
+        let all: Vec<_> = self.mounted.lock().values().map(|tree| Arc::clone(&tree.fs)).collect();
+        all.iter().for_each(|fs| fs.end_sessions_of(connection));
+    }
+
+    fn open(&self, name: &str, data: Option<DataMode>, read_only: bool) -> Result<Arc<FileSystem>, Failure> {
+        let options = FsOptions { data, read_only, clock: Arc::new(now) };
+        Ok(FileSystem::open(Arc::clone(&self.pool), name, options)?)
+    }
+
+    /// Refuses what was found by a mount that is not of this process: a server whose pool was at the same path before has
+    /// mounts of the same source.
+    pub fn ensure_ours(&self, which: &Which) -> Result<(), Failure> {
+        let Some(Seen { point, device }) = &which.seen else { return Ok(()) };
+        let is_it = |tree: &MountedFs| tree.mounted.device().is_none_or(|ours| ours == *device);
+        if self.mounted().get(&which.name).is_some_and(is_it) {
+            return Ok(());
+        }
+        let (pool, typed) = (self.path.display(), quoted(point));
+        Err(Failure::refused(format!(
+            "what is mounted on {} is not of the server that has {pool} now: its pool was called so before, or is in another root; \
+             `umount {typed}` unmounts it, without root `fusermount3 -u {typed}`",
+            in_line(point)
+        )))
+    }
+
+    /// Unmounts the file system called `name`, which nobody uses.
+    pub fn unmount(&self, name: &str) -> Result<(), Failure> {
+        let mut mounted = self.mounted.lock();
+        let tree = mounted.get_mut(name).ok_or_else(|| not_mounted(name))?;
+        let point = tree.mounted.seen_at().unwrap_or_else(|| tree.mounted.point().into()).display().to_string();
+        tree.mounted.unmount().map_err(|error| match error {
+            NotUnmounted::Busy(users) if users.is_empty() => Failure::busy(format!("{point} is in use")),
+            NotUnmounted::Busy(users) => Failure::busy(format!("{point} is in use by {}", users.join(", "))),
+            NotUnmounted::Io(error) => Failure::failed(format!("unmounting {point}: {error}")),
+        })?;
+        let tree = mounted.remove(name).expect("found above");
+        tree.fs.dismiss();
+        Ok(tree.fs.flush()?)
+    }
+
+    /// Unmounts what nobody uses; why the others are not.
+    pub fn unmount_unused(&self) -> Vec<String> {
+        let names: Vec<String> = self.mounted.lock().keys().cloned().collect();
+        names.iter().filter_map(|name| Some(self.unmount(name).err()?.message)).collect()
+    }
+
+    /// What the file system called `name` is and holds.
+    pub fn report(&self, name: &str) -> Result<FsReport, Failure> {
+        let mounted = self.mounted();
+        let tree = mounted.get(name);
+        let fs = match tree {
+            Some(tree) => Arc::clone(&tree.fs),
+            None => self.open(name, None, true)?,
+        };
+        let seen = tree.and_then(|tree| tree.mounted.seen_at());
+        Ok(FsReport {
+            name: name.into(),
+            mounted_on: tree.map(|tree| seen.clone().unwrap_or_else(|| tree.mounted.point().into())),
+            out_of_sight: tree.is_some() && seen.is_none(),
+            cached: tree.is_some_and(|tree| tree.mounting.cached),
+            read_only: tree.is_some_and(|tree| tree.mounting.read_only),
+            data: fs.data_mode(),
+            space: fs.statfs(),
+            awaited_processes: fs.awaited_processes(),
+        })
+    }
+
+    /// Takes what is still mounted out of sight, whoever uses it.
+    fn abandon_all(&self) -> Result<(), Failure> {
+        let mounted = std::mem::take(&mut *self.mounted.lock());
+        let ended = mounted.into_values().map(|tree| {
+            let point = tree.mounted.point().display().to_string();
+            tree.fs.dismiss();
+            let doing = |error| Failure::failed(format!("unmounting {point}: {error}"));
+            let unmounted = tree.mounted.abandon().map_err(doing);
+            unmounted.and(tree.fs.flush().map_err(Failure::from))
+        });
+        ended.fold(Ok(()), Result::and)
+    }
+}
+
+impl Freeze for Filesystems {
+    /// What is mounted stops by itself.
+    fn freeze(&self) {}
+
+    fn thaw(&self) {}
+
+    fn spare_of_unopened(&self) -> bool {
+        // Whoever has it may wait for who asks.
+        let Some(mounted) = self.mounted.try_lock() else { return false };
+        let is_idle = |tag: &Arc<Tag>| tag.kind == TagKind::FILES && !mounted.contains_key(&tag.name);
+        let may_have_some = |tag: &Arc<Tag>| !self.dry.lock().contains(&tag.generation);
+        let mut idle = self.pool.tags().into_iter().filter(is_idle).filter(may_have_some);
+        idle.any(|tag| self.give_of(&tag))
+    }
+}
+
+impl Filesystems {
+    /// Opens the file system of `tag` and has it give all that it can; whether that was anything.
+    fn give_of(&self, tag: &Tag) -> bool {
+        // One that cannot be opened is told of by who wants it.
+        let gave = self.open(&tag.name, None, false).is_ok_and(|fs| fs.spare());
+        self.dry.lock().insert(tag.generation);
+        gave
+    }
+}
+
+fn not_mounted(name: &str) -> Failure {
+    Failure::not_found(format!("{name:?} is not mounted"))
+}
+
+fn mounting_on(point: &Path, error: impl std::fmt::Display) -> Failure {
+    Failure::failed(format!("mounting on {}: {error}", point.display()))
+}
+
+/// The file systems of `pool`, by name.
+pub fn names(pool: &Pool) -> Vec<String> {
+    let tags = pool.tags();
+    tags.iter().filter(|tag| tag.kind == TagKind::FILES).map(|tag| tag.name.clone()).collect()
+}

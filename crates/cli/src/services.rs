@@ -1,0 +1,37 @@
+//! The services that `ferrite` links: a service is registered here by one line.
+
+use std::any::Any;
+use std::sync::{Arc, LazyLock};
+
+use ferrite_object::ObjectService;
+use ferrite_owner::{PoolOwner, Registry, RunningService};
+use ferrite_pool::TagKind;
+use ferrite_sqlite_log::DatabaseService;
+
+use crate::disks::{DiskService, OpenDisks};
+use crate::filesystems::{FilesService, Filesystems};
+
+/// Returns the services.
+pub fn registry() -> Arc<Registry> {
+    static SERVICES: LazyLock<Arc<Registry>> = LazyLock::new(|| {
+        let services =
+            Registry::default().with(DiskService).with(FilesService).with(ObjectService).with(DatabaseService);
+        Arc::new(services)
+    });
+    Arc::clone(&SERVICES)
+}
+
+/// Returns the disks of the pool that `owner` owns.
+pub fn disks(owner: &PoolOwner) -> Arc<OpenDisks> {
+    running(owner, TagKind::DISK)
+}
+
+/// Returns the file systems of the pool that `owner` owns.
+pub fn filesystems(owner: &PoolOwner) -> Arc<Filesystems> {
+    running(owner, TagKind::FILES)
+}
+
+fn running<S: RunningService>(owner: &PoolOwner, kind: TagKind) -> Arc<S> {
+    let service: Arc<dyn Any + Send + Sync> = Arc::clone(owner.running().of(kind).expect("it is registered")) as _;
+    service.downcast().expect("it is registered for the kind")
+}

@@ -1,0 +1,83 @@
+//! Objects as a service that a program links. Processes hold objects by the service "lease", so there are no requests.
+
+use std::sync::Arc;
+
+use ferrite_owner::{Call, Reply, RunningService, Service, ServicePool};
+use ferrite_pool::check::{MovedRange, TagFindings, TagOwner};
+use ferrite_pool::{Error as PoolError, Failure, FailureKind, LogView, Pool, Result, Tag, TagKind, relocate_log};
+
+use crate::form::{Form, Label};
+use crate::{direct, log, logged};
+
+/// The service of objects.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ObjectService;
+
+impl TagOwner for ObjectService {
+    fn kind(&self) -> TagKind {
+        TagKind::OBJECT
+    }
+
+    fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut TagFindings<'_>) {
+        let uuid = pool.superblock().uuid;
+        let Some(label) = Label::of(tag) else {
+            return findings.error("its label is none that this program knows: use a newer ferrite", None);
+        };
+        // What this process has open stands still. What another one changes meanwhile would seem damaged.
+        if let Some(pid) = pool.user_of(tag) {
+            return findings.note(format!("process {pid} has it open: it is looked at when that has closed it"), None);
+        }
+        if label.form == Form::Direct {
+            match direct::check(pool.memory(), &uuid, tag, &label) {
+                Some((what, at, true)) => findings.error(format!("{what}: restore a backup"), Some(at)),
+                Some((what, at, false)) => findings.note(what, Some(at)),
+                None => {}
+            }
+            return;
+        }
+        let view = LogView::of(pool, tag);
+        if let Err(error) = &view {
+            let at = if let PoolError::Corrupt { at, .. } = error { Some(*at) } else { None };
+            findings.error(error.to_string(), at);
+        }
+        let losses = match (label.form, view.ok()) {
+            (Form::Log, view) => view.map_or_else(Vec::new, |view| log::check(pool.memory(), &uuid, tag, &view)),
+            (_, view) => logged::check(pool.memory(), &uuid, tag, view),
+        };
+        for loss in losses {
+            findings.error(format!("{} is damaged: salvage it, or restore a backup", loss.what), Some(loss.at));
+        }
+    }
+
+    /// Checkpoints and values do not depend on where they lie; the head of a log does.
+    fn relocate(&self, pool: &Pool, tag: &Tag, moved: &MovedRange) -> Result<()> {
+        match Label::of(tag).map(|label| label.form) {
+            Some(Form::Direct) => Ok(()),
+            Some(Form::Logged | Form::Log) => relocate_log(pool, tag, moved),
+            None => Err(PoolError::Busy(format!("nobody knows what {:?} holds", tag.name))),
+        }
+    }
+}
+
+/// The name of the service.
+const OBJECT: &str = "object";
+
+impl Service for ObjectService {
+    fn name(&self) -> &'static str {
+        OBJECT
+    }
+
+    fn start(&self, _: &ServicePool<'_>) -> std::result::Result<Arc<dyn RunningService>, Failure> {
+        Ok(Arc::new(RunningObjects))
+    }
+}
+
+/// Objects of an open pool.
+struct RunningObjects;
+
+impl RunningService for RunningObjects {
+    fn call(&self, call: Call<'_>) -> std::result::Result<Reply, Failure> {
+        let why = format!("the service {:?} of this version has no requests", call.service);
+        Err(Failure::new(FailureKind::BadRequest, why))
+    }
+}

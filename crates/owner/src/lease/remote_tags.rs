@@ -1,0 +1,189 @@
+//! A process beside the owner that holds tags of its pool.
+
+use std::fmt;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use ferrite_memory::{Guard, MapOptions, Mapped, Memory, SharedWords};
+use ferrite_pool::grant::GrantId;
+use ferrite_pool::holding::{Holding, Lease, LentTag, Loan, Note, Part, Spec, Watch};
+use ferrite_pool::{Error, Failure, FailureKind, Result, Tag};
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::orphans::{self, Place};
+use crate::pool_owner::read_answer;
+use crate::services::{LeaseRequest, PoolRequest};
+use crate::{Client, Error as OwnerError, OnProgress, ServiceRequest};
+
+/// A connection to the owner of a pool, and the pool's memory in this process.
+///
+/// What the owner is asked gives [`Error::OwnerEnded`] where it has ended, so that nobody knows whether it was done, and
+/// [`Error::Owner`] where it could not do it, with the kind that is named below.
+pub struct RemoteTags {
+    client: Mutex<Client>,
+    guard: Guard,
+    name: String,
+    place: Option<Place>,
+    memory: OnceLock<Arc<Mapped>>,
+    board: OnceLock<Arc<SharedWords>>,
+}
+
+impl fmt::Debug for RemoteTags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteTags").field("pool", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl RemoteTags {
+    /// Of the owner that `client` reaches. The memory is mapped with `guard` once a tag is held; `path` is what messages
+    /// call it.
+    pub fn new(client: Client, guard: Guard, path: &Path) -> Self {
+        let (name, place) = (path.display().to_string(), Place::of(path));
+        Self { client: Mutex::new(client), guard, name, place, memory: OnceLock::new(), board: OnceLock::new() }
+    }
+
+    /// The owner's process.
+    pub fn owner_pid(&self) -> u32 {
+        self.client.lock().owner_pid()
+    }
+
+    /// Returns the owner's answer to `request` and the descriptors that come with it; none if they were lost on the way.
+    fn ask<T: DeserializeOwned>(&self, request: &LeaseRequest) -> Result<(T, Vec<OwnedFd>)> {
+        self.call(ServiceRequest::of(request), &mut |_| true)
+    }
+
+    /// Asks the owner for `request` of any service.
+    ///
+    /// # Errors
+    /// As [`RemoteTags`] says.
+    pub fn call<T: DeserializeOwned>(
+        &self,
+        request: ServiceRequest<'_>,
+        on_progress: OnProgress<'_>,
+    ) -> Result<(T, Vec<OwnedFd>)> {
+        let (value, fds) = match self.client.lock().call(request, on_progress) {
+            Err(OwnerError::Lost { value }) => (*value, Vec::new()),
+            Err(OwnerError::Died) => return Err(Error::OwnerEnded),
+            Err(OwnerError::Failed(failure)) => return Err(Error::Owner(failure)),
+            answer => answer.map_err(|error| Error::Owner(Failure::failed(error)))?,
+        };
+        Ok((read_answer(value).map_err(Error::Owner)?, fds))
+    }
+
+    /// Every tag, by name.
+    ///
+    /// # Errors
+    /// As [`RemoteTags`] says.
+    pub fn tags(&self) -> Result<Vec<Note>> {
+        Ok(self.ask(&LeaseRequest::List)?.0)
+    }
+
+    /// Makes a tag; durable on return.
+    ///
+    /// # Errors
+    /// [`FailureKind::Exists`], [`FailureKind::BadName`], [`FailureKind::Full`] (or want of space on its host), [`FailureKind::Busy`] for a
+    /// kind that is not lent; else as [`RemoteTags`] says.
+    pub fn create(&self, spec: &Spec) -> Result<Note> {
+        Ok(self.ask(&LeaseRequest::Create(spec.clone()))?.0)
+    }
+
+    /// Removes a tag that nobody holds.
+    ///
+    /// # Errors
+    /// [`FailureKind::NotFound`], [`FailureKind::Busy`] where somebody holds it or its kind is not lent; else as [`RemoteTags`] says.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        self.ask::<()>(&LeaseRequest::Remove { name: name.into() }).map(drop)
+    }
+
+    /// Lets the owner write a backup to the file at the absolute path `to`, durable on return; `image` is its uuid.
+    ///
+    /// # Errors
+    /// The kind [`FailureKind::Busy`] where a process holds a tag by a grant, this one too; else as [`RemoteTags`] says.
+    pub fn backup(&self, to: &Path, image: [u8; 16]) -> Result<()> {
+        let request = PoolRequest::Backup { to: to.into(), now: false, image: Some(image) };
+        self.call::<Value>(ServiceRequest::of(&request), &mut |_| true).map(drop)
+    }
+
+    /// Takes the tag called `name` in hand.
+    ///
+    /// # Errors
+    /// As [`RemoteTags::remove`]; [`FailureKind::Limit`] where the pool has no more grants to give, [`Error::Medium`] where its
+    /// memory cannot be mapped here.
+    pub fn hold(self: &Arc<Self>, name: &str) -> Result<Holding> {
+        // What an earlier owner lent would stand in the way.
+        self.place.map(orphans::take).into_iter().flatten().for_each(|id| self.give_back(id));
+        let (loan, fds) = self.ask::<Loan>(&LeaseRequest::Hold { name: name.into() })?;
+        let id = loan.id;
+        let (memory, lent) = self.enter(loan, fds).inspect_err(|_| self.give_back(id))?;
+        let lease = Granted { tenant: Arc::clone(self), grant: Mutex::new(id) };
+        Ok(Holding::lent(memory, lent, Box::new(lease)))
+    }
+
+    /// Gives a grant back. Where the owner cannot be told, the next one is.
+    fn give_back(&self, id: GrantId) {
+        let told = self.ask::<()>(&LeaseRequest::Release { id });
+        // The owner has no such grant any more, or another thread ends it.
+        let is_over = |error: &Error| matches!(error.kind(), FailureKind::NotFound | FailureKind::Busy);
+        if let (Err(error), Some(place)) = (told, self.place)
+            && !is_over(&error)
+        {
+            orphans::leave(place, id);
+        }
+    }
+
+    /// The pool's memory, mapped when it is needed first, and the lent tag with the owner's words.
+    fn enter(&self, loan: Loan, fds: Vec<OwnedFd>) -> Result<(Arc<dyn Memory>, LentTag)> {
+        let strange = || Error::Owner(Failure::failed("the pool's owner answers what this program cannot use"));
+        let mut fds = fds.into_iter();
+        let (file, board) = (fds.next(), fds.next());
+        let lost = || {
+            Error::Owner(Failure::failed("the pool's memory did not come: this program may have too many files open"))
+        };
+        let memory = match self.memory.get() {
+            Some(memory) => Arc::clone(memory),
+            None => {
+                let options = MapOptions { guard: self.guard, name: self.name.clone(), ..MapOptions::default() };
+                let mapped = Arc::new(Mapped::map(File::from(file.ok_or_else(lost)?), &options)?);
+                Arc::clone(self.memory.get_or_init(|| mapped))
+            }
+        };
+        let board = match self.board.get() {
+            Some(board) => Arc::clone(board),
+            None => {
+                let board = Arc::new(SharedWords::of(board.ok_or_else(lost)?)?);
+                Arc::clone(self.board.get_or_init(|| board))
+            }
+        };
+        let watch = Watch::new(board, loan.word).ok_or_else(strange)?;
+        let tag = loan.tag(memory.size()).filter(|_| loan.offset == 0).ok_or_else(strange)?;
+        Ok((memory, LentTag { tag: Arc::new(tag), uuid: loan.uuid, session: loan.session, watch }))
+    }
+}
+
+/// The grant that a held tag stands on. Dropped, it is given back.
+struct Granted {
+    tenant: Arc<RemoteTags>,
+    grant: Mutex<GrantId>,
+}
+
+impl Lease for Granted {
+    fn widen(&self, tag: &Tag, parts: &[Part]) -> Result<LentTag> {
+        let mut grant = self.grant.lock();
+        let request = LeaseRequest::Widen { name: tag.name.clone(), id: *grant, parts: parts.to_vec() };
+        let (loan, fds) = self.tenant.ask::<Loan>(&request)?;
+        let id = loan.id;
+        let (_, lent) = self.tenant.enter(loan, fds).inspect_err(|_| self.tenant.give_back(id))?;
+        *grant = id;
+        Ok(lent)
+    }
+}
+
+impl Drop for Granted {
+    fn drop(&mut self) {
+        self.tenant.give_back(*self.grant.lock());
+    }
+}

@@ -1,0 +1,127 @@
+//! The services that a program links.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use ferrite_disk::Disk;
+use ferrite_pool::check::{TagOwner, TagOwners};
+use ferrite_pool::{Error as PoolError, Failure, FailureKind, Pool, TagKind};
+
+use crate::service::{Removal, RunningService, Service};
+use crate::services::BUILT_IN;
+
+/// The services of a program, by the kind of their tags. A program registers each service by one line.
+#[derive(Default)]
+pub struct Registry {
+    services: BTreeMap<TagKind, Arc<dyn Service>>,
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.services.values().map(|service| service.name())).finish()
+    }
+}
+
+impl Registry {
+    /// Adds `service`.
+    ///
+    /// # Panics
+    /// If another service has the kind or one of the names: that is a bug of the program.
+    #[must_use]
+    pub fn with(mut self, service: impl Service + 'static) -> Self {
+        let names = |service: &dyn Service| [&[service.name()], service.protocols()].concat();
+        for name in names(&service) {
+            let is_taken = self.services.values().any(|known| names(&**known).contains(&name));
+            assert!(!is_taken && !BUILT_IN.contains(&name), "two services are called {name:?}");
+        }
+        let known = self.services.insert(service.kind(), Arc::new(service));
+        assert!(known.is_none(), "two services have one kind of tags");
+        self
+    }
+
+    /// Returns the service of tags of `kind`.
+    pub fn of(&self, kind: TagKind) -> Option<&Arc<dyn Service>> {
+        self.services.get(&kind)
+    }
+
+    /// Returns the services, by the number of their kind.
+    pub fn services(&self) -> impl Iterator<Item = &Arc<dyn Service>> {
+        self.services.values()
+    }
+
+    /// Returns the owners of tags that a check, a repair and a defragmentation ask.
+    pub fn owners(&self) -> TagOwners {
+        let mut owners = TagOwners::default();
+        self.services.values().for_each(|service| owners.register_shared(Arc::clone(service) as Arc<dyn TagOwner>));
+        owners
+    }
+
+    /// Returns the failure for `error`. If a name in `pool` is taken, the message says how to free it.
+    pub fn taken(&self, pool: &Pool, error: PoolError) -> Failure {
+        let PoolError::Exists(name) = &error else { return error.into() };
+        let kind = pool.tag(name).map(|tag| tag.kind);
+        let message = match kind {
+            Ok(TagKind::BYTES) => format!("{error}: choose another name, or `ferrite tag remove` that first"),
+            Ok(kind) => match self.of(kind).map(|service| service.removal()) {
+                Some(Removal::ByCommand { noun, command }) => {
+                    format!("{error}, {noun}: choose another name, or `{command}` that first")
+                }
+                _ => format!("{error}, of kind {}: choose another name", kind.name()),
+            },
+            Err(_) => format!("{error}: choose another name"),
+        };
+        Failure::new(FailureKind::Exists, message)
+    }
+}
+
+/// The services that run in one open pool.
+#[derive(Default)]
+pub struct RunningServices {
+    all: OnceLock<Vec<Running>>,
+}
+
+/// A service and its names.
+pub(crate) struct Running {
+    pub kind: TagKind,
+    pub names: Vec<&'static str>,
+    pub service: Arc<dyn RunningService>,
+}
+
+impl RunningServices {
+    pub(crate) fn set(&self, all: Vec<Running>) {
+        let _ = self.all.set(all);
+    }
+
+    /// Returns the services, by the number of their kind.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn RunningService>> {
+        self.running().iter().map(|running| &running.service)
+    }
+
+    fn running(&self) -> &[Running] {
+        self.all.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the service that answers requests to `name`.
+    pub fn named(&self, name: &str) -> Option<&Arc<dyn RunningService>> {
+        self.running().iter().find(|running| running.names.contains(&name)).map(|running| &running.service)
+    }
+
+    /// Returns the service of tags of `kind`.
+    pub fn of(&self, kind: TagKind) -> Option<&Arc<dyn RunningService>> {
+        self.running().iter().find(|running| running.kind == kind).map(|running| &running.service)
+    }
+
+    /// Returns the names of the tags of `pool` that can be opened as disks, by name.
+    pub fn disk_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.iter().flat_map(|service| service.disk_names()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Opens the tag of `pool` called `name` as a disk; `None` if no service does.
+    pub fn open_disk(&self, pool: &Pool, name: &str) -> Option<Result<Arc<dyn Disk>, Failure>> {
+        let tag = pool.tag(name).ok()?;
+        self.of(tag.kind)?.open_disk(name)
+    }
+}

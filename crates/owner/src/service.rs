@@ -1,0 +1,162 @@
+//! A service: the code that knows what the tags of one kind hold, and that answers requests about them.
+//!
+//! ```text
+//!   binary ---- Registry ---- Service (one for each tag kind)           known before a pool is open
+//!                  |             | start
+//!   PoolOwner -----+-------- RunningService (one for each open pool)    answers requests, works in the background
+//! ```
+
+use std::any::Any;
+use std::path::Path;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use ferrite_disk::Disk;
+use ferrite_pool::check::TagOwner;
+use ferrite_pool::{Failure, Lock, Pool, PoolMember, Tag};
+use serde_json::Value;
+
+use crate::command_spec::CommandSpec;
+use crate::{Call, Parted, PoolMemory, Registry, Reply, RunningServices};
+
+/// How a tag of a kind is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// By `ferrite tag remove`, if no process holds it.
+    ByTagRemove,
+    /// By a command of the service.
+    ByCommand {
+        /// What a tag of the kind is called in messages, with its article: "a disk".
+        noun: &'static str,
+        /// The command: "ferrite disk remove".
+        command: &'static str,
+    },
+    /// Not by its name alone; the text says what the tag is, and what to do.
+    Refused(&'static str),
+}
+
+/// A service, as a program links it: one for each kind of tags. [`TagOwner`] gives the kind, the check, the repair and the
+/// relocation.
+pub trait Service: TagOwner {
+    /// Returns the name of the service: of its requests on the wire, and of its subcommands.
+    fn name(&self) -> &'static str;
+
+    /// Returns further names of requests that the service answers; [`Call::service`] tells which.
+    fn protocols(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Returns how tags of the kind are removed.
+    fn removal(&self) -> Removal {
+        Removal::ByTagRemove
+    }
+
+    /// Returns the subcommands of `ferrite NAME`, as data.
+    fn commands(&self) -> &'static [CommandSpec] {
+        &[]
+    }
+
+    /// Starts the service in a pool that this process has just opened. A service that stores by itself registers a
+    /// [`ferrite_pool::Freeze`] here, so that it stands still for a backup.
+    ///
+    /// # Errors
+    /// A failure ends the opening of the pool.
+    fn start(&self, pool: &ServicePool<'_>) -> Result<Arc<dyn RunningService>, Failure>;
+}
+
+/// The pool that a service starts in.
+pub struct ServicePool<'a> {
+    /// The pool.
+    pub pool: &'a Arc<Pool>,
+    /// The lock on the pool's file.
+    pub lock: &'a Lock,
+    /// The memory of the pool.
+    pub memory: &'a PoolMemory,
+    /// This boot of the machine.
+    pub boot_id: [u8; 16],
+    /// The services that this program links.
+    pub registry: &'a Arc<Registry>,
+    /// The services that run in the pool; empty until all have started.
+    pub running: Weak<RunningServices>,
+}
+
+/// A number that a service counts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metric {
+    /// The name, in `snake_case`, with its unit at the end.
+    pub name: String,
+    /// The meaning, in one line.
+    pub help: String,
+    /// The value.
+    pub value: f64,
+}
+
+/// A service of an open pool. Clients call it from many threads at once.
+pub trait RunningService: Any + Send + Sync {
+    /// Does what `call` asks.
+    ///
+    /// # Errors
+    /// The client receives the failure with its kind.
+    fn call(&self, call: Call<'_>) -> Result<Reply, Failure>;
+
+    /// Ends what the service does for a connection that has ended. As [`crate::Handler::gone`].
+    fn parted(&self, parted: &Parted<'_>) {
+        let _ = parted;
+    }
+
+    /// Does a part of the background work. Returns the time after which the next call is due; `None` for a service that
+    /// has no background work.
+    fn step(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Returns the state of `tag`, which is of the service's kind, for people and programs.
+    fn stat(&self, tag: &Tag) -> Option<Value> {
+        let _ = tag;
+        None
+    }
+
+    /// Returns the numbers that the service counts.
+    fn metrics(&self) -> Vec<Metric> {
+        Vec::new()
+    }
+
+    /// Returns the files outside of the pool that the service keeps in step with it.
+    fn members(&self) -> Vec<PoolMember> {
+        Vec::new()
+    }
+
+    /// Returns the names of the tags that [`RunningService::open_disk`] opens.
+    fn disk_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Opens the tag called `name` as a disk; `None` for a service whose tags are not disks.
+    fn open_disk(&self, name: &str) -> Option<Result<Arc<dyn Disk>, Failure>> {
+        let _ = name;
+        None
+    }
+
+    /// Refuses a file that lies on something that the service shows, such as the node of a disk: a process that writes
+    /// there while the pool stands still would wait forever.
+    ///
+    /// # Errors
+    /// [`ferrite_pool::FailureKind::RefusedTags`], with another place to name.
+    fn refuse_own(&self, file: &Path) -> Result<(), Failure> {
+        let _ = file;
+        Ok(())
+    }
+
+    /// Returns true if anything of the service is mounted, attached or served.
+    fn is_used(&self) -> bool {
+        false
+    }
+
+    /// Ends the service before the pool is closed, even if something of it is in use, and makes its data durable.
+    ///
+    /// # Errors
+    /// The first failure; the service has ended all the same.
+    fn end(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+}

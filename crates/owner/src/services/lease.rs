@@ -1,0 +1,78 @@
+//! The service "lease": other processes store into tags of the pool by themselves.
+
+use std::sync::Arc;
+
+use ferrite_pool::grant::{GrantId, Process};
+use ferrite_pool::holding::{Lent, Note, Part, Spec, ensure_lendable};
+use ferrite_pool::{Failure, Pool, TagKind};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{LEASE, parse};
+use crate::{Call, Reply, TypedRequest};
+
+/// A request of the service "lease".
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "kebab-case")]
+pub enum LeaseRequest {
+    /// Lists the tags: [`Note`]s.
+    List,
+    /// Creates a tag; the answer is its [`Note`].
+    Create(Spec),
+    /// Removes a tag that no process holds.
+    Remove {
+        /// The name of the tag.
+        name: String,
+    },
+    /// Lends a tag; the answer is a [`ferrite_pool::holding::Loan`], with the pool's memory and the shared words.
+    Hold {
+        /// The name of the tag.
+        name: String,
+    },
+    /// Ends a loan.
+    Release {
+        /// The grant of the loan.
+        id: GrantId,
+    },
+    /// Widens parts of a lent tag; the answer is a loan that replaces the old one, with the same descriptors.
+    Widen {
+        /// The name of the tag.
+        name: String,
+        /// The grant of the loan.
+        id: GrantId,
+        /// The bytes that each part is to have.
+        parts: Vec<Part>,
+    },
+}
+
+impl TypedRequest for LeaseRequest {
+    const SERVICE: &'static str = LEASE;
+}
+
+/// Does what `call` asks of `pool`, in the boot `boot_id`.
+pub(crate) fn answer(pool: &Arc<Pool>, boot_id: [u8; 16], call: Call<'_>) -> Result<Reply, Failure> {
+    let process = Process::of(call.caller, boot_id);
+    perform(pool, &process, parse(LEASE, call.request)?).map_err(|error| {
+        // After a failed persist the state of the tag is not known, whatever the error says.
+        pool.check_poison().err().unwrap_or(error).into()
+    })
+}
+
+fn perform(pool: &Arc<Pool>, process: &Process, request: LeaseRequest) -> ferrite_pool::Result<Reply> {
+    let plain = |value| Reply { value, fds: Vec::new() };
+    let lent = |lent: Lent| Reply { value: json!(lent.loan), fds: vec![lent.memory, lent.words] };
+    match request {
+        LeaseRequest::List => Ok(plain(pool.tags().iter().map(|tag| json!(Note::of(tag))).collect::<Value>())),
+        LeaseRequest::Create(spec) => {
+            ensure_lendable(TagKind(spec.kind))?;
+            spec.create(pool).map(|tag| plain(json!(Note::of(&tag))))
+        }
+        LeaseRequest::Remove { name } => {
+            ensure_lendable(pool.tag(&name)?.kind)?;
+            pool.remove_unheld(&name).map(|()| Reply::default())
+        }
+        LeaseRequest::Hold { name } => pool.lend_tag(&name, process).map(lent),
+        LeaseRequest::Release { id } => pool.end_loan(id, process).map(|()| Reply::default()),
+        LeaseRequest::Widen { name, id, parts } => pool.widen_loan(&name, id, &parts, process).map(lent),
+    }
+}
