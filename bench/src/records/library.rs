@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferrite_fs::{Credentials, Error as FsError, FileSystem, Ino, Kind, NewFile, SetAttr};
+use ferrite_fs::{Credentials, Error as FsError, FileKind, FileSystem, Ino, NewFile, SetAttr};
 
 use super::{Folder, RecordFile};
 use crate::tree::settle;
@@ -20,7 +20,8 @@ pub struct LibraryFile {
     ino: Ino,
 }
 
-const NEW: NewFile = NewFile { kind: Kind::File, mode: 0o644, umask: 0, rdev: 0, by: Credentials { uid: 0, gid: 0 } };
+const NEW: NewFile =
+    NewFile { kind: FileKind::File, mode: 0o644, umask: 0, rdev: 0, by: Credentials { uid: 0, gid: 0 } };
 
 impl LibraryFolder {
     /// Held while it is open, as a front end holds it.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ferrite_fs::{Credentials, FileSystem, Ino, Kind, NewFile, SUPER_THRESHOLD_BYTES};
+use ferrite_fs::{Credentials, FileKind, FileSystem, Ino, NewFile, SUPER_THRESHOLD_BYTES};
 
 use super::Plan;
 use crate::Result;
@@ -72,14 +72,15 @@ fn shut(options: &Options, files: u64) -> Result<Arc<Shut>> {
     tree.make()?;
     let fs = tree.open()?;
     for first in (0..files).step_by(TOGETHER as usize) {
-        let folder = make(&fs, Ino::ROOT, Kind::Directory, first)?;
-        (first..files.min(first + TOGETHER)).try_for_each(|number| make(&fs, folder, Kind::File, number).map(drop))?;
+        let folder = make(&fs, Ino::ROOT, FileKind::Directory, first)?;
+        (first..files.min(first + TOGETHER))
+            .try_for_each(|number| make(&fs, folder, FileKind::File, number).map(drop))?;
     }
     drop((fs, tree));
     Grove::shut(grove)
 }
 
-fn make(fs: &FileSystem, parent: Ino, kind: Kind, number: u64) -> Result<Ino> {
+fn make(fs: &FileSystem, parent: Ino, kind: FileKind, number: u64) -> Result<Ino> {
     let new = NewFile { kind, mode: 0o755, umask: 0, rdev: 0, by: Credentials { uid: 0, gid: 0 } };
     Ok(fs.create_file(parent, format!("{number}").as_bytes(), &new)?.ino)
 }

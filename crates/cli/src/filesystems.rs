@@ -210,7 +210,7 @@ impl Filesystems {
         let name = request.file_system();
         let mounted = self.mounted.lock();
         let tree = mounted.get(name).ok_or_else(|| not_mounted(name))?;
-        let is_settle = matches!(request, ClientRequest::DirectSettle { .. });
+        let is_settle = matches!(request, ClientRequest::DirectFlush { .. });
         if tree.mounting.cached && !is_settle {
             return Err(Failure::refused(format!(
                 "{name:?} is mounted --cached: the kernel keeps writes back, and nobody goes around it"

@@ -11,7 +11,7 @@ use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use ferrite_fs::share::layout::mount_source::read_mount_source;
-use ferrite_fs_client::Session;
+use ferrite_fs_client::FsSession;
 use ferrite_memory::unescaped;
 use ferrite_mount::MountAnswer;
 use ferrite_mount::ask;
@@ -170,7 +170,7 @@ fn refused(mounts: Vec<Mount>) -> Vec<(PathBuf, String)> {
         let tell = tell.clone();
         let ask = move || {
             let (pool, name) = mount.file_system()?;
-            Session::connect(&pool, &name, Arc::new(filesystems::now)).err().map(|why| (mount.point, why.to_string()))
+            FsSession::connect(&pool, &name, Arc::new(filesystems::now)).err().map(|why| (mount.point, why.to_string()))
         };
         // After the last look nobody hears it. Where there is no thread nobody is told why.
         Builder::new().spawn(move || drop(tell.send(ask()))).ok()

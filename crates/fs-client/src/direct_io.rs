@@ -11,19 +11,19 @@ use ferrite_pool::layout::CHUNK;
 use super::known_end::KnownEnd;
 use ferrite_fs::format::attr::Ino;
 use ferrite_fs::format::inode::TIME_GRAIN_NS;
-use ferrite_fs::share::layout::brief_wait::wait_a_little;
-use ferrite_fs::share::layout::lease_state::{Mode, State};
-use ferrite_fs::share::layout::request::Access;
-use ferrite_fs::share::layout::shared_state::Board;
-use ferrite_fs::view::index_reader::Found;
-use ferrite_fs::view::inode_snapshot::{Sight, Viewer};
-use ferrite_fs::view::superpage_cache::{self, Piece};
-use ferrite_fs::view::version::Version;
+use ferrite_fs::share::layout::brief_wait::wait_briefly;
+use ferrite_fs::share::layout::lease_state::{LeaseMode, LeaseState};
+use ferrite_fs::share::layout::request::LeaseAccess;
+use ferrite_fs::share::layout::shared_state::SharedState;
+use ferrite_fs::view::index_reader::FoundBytes;
+use ferrite_fs::view::inode_snapshot::{InodeReader, InodeSnapshot};
+use ferrite_fs::view::superpage_cache::{self, LeaseBlock};
+use ferrite_fs::view::version::LockVersion;
 
 /// A lease at work.
-pub(crate) struct Hands<'a, M: ?Sized> {
+pub(crate) struct DirectIo<'a, M: ?Sized> {
     pub memory: &'a M,
-    pub board: &'a Board,
+    pub board: &'a SharedState,
     pub foreign: Foreign,
     pub ino: Ino,
     pub slot: usize,
@@ -35,7 +35,7 @@ pub(crate) struct Hands<'a, M: ?Sized> {
 
 /// What came of a try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tried<T> {
+pub(crate) enum DirectOutcome<T> {
     Done(T),
     /// It is not for us.
     Refused,
@@ -45,90 +45,96 @@ pub(crate) enum Tried<T> {
     NoPages,
 }
 
-impl<M: Memory + ?Sized> Hands<'_, M> {
+impl<M: Memory + ?Sized> DirectIo<'_, M> {
     #[inline(always)]
-    fn state(&self) -> State {
+    fn state(&self) -> LeaseState {
         self.board.state(self.slot)
     }
 
     #[inline(always)]
-    fn mode(&self) -> Mode {
+    fn mode(&self) -> LeaseMode {
         self.state().mode(self.serial)
     }
 
     /// Whether the owner lives and lets us read.
     #[inline(always)]
     pub fn lets_read(&self) -> bool {
-        self.board.lets(self.slot, self.serial, Mode::Read)
+        self.board.allows(self.slot, self.serial, LeaseMode::Read)
     }
 
     /// Whether the owner lives and lets us do `access`, or will in a moment.
-    pub fn allows(&self, access: Access) -> bool {
-        self.board.lets(self.slot, self.serial, Mode::of(access))
+    pub fn allows(&self, access: LeaseAccess) -> bool {
+        self.board.allows(self.slot, self.serial, LeaseMode::of(access))
     }
 
     /// Whether it lets us store.
     #[inline(always)]
     fn lets_write(&self) -> bool {
-        self.board.lets(self.slot, self.serial, Mode::Write) && self.board.gate().load(Ordering::Acquire) == 0
+        self.board.allows(self.slot, self.serial, LeaseMode::Write) && self.board.gate().load(Ordering::Acquire) == 0
     }
 
     #[inline(always)]
-    fn viewer(&self, version: Version) -> Viewer<'_, M, Board> {
-        Viewer { memory: self.memory, board: self.board, ino: self.ino, version }
+    fn reader(&self, version: LockVersion) -> InodeReader<'_, M, SharedState> {
+        InodeReader { memory: self.memory, board: self.board, ino: self.ino, version }
     }
 
     /// The file as it is between two changes, and the 2 MiB around byte `at`.
     #[inline(always)]
-    fn glance_between(&self, at: u64) -> Option<(Version, Sight)> {
+    fn even_snapshot(&self, at: u64) -> Option<(LockVersion, InodeSnapshot)> {
         let version = || self.board.even_version(self.ino);
-        let version = version().or_else(|| wait_a_little(|| version().is_some()).then(version)?)?;
-        Some((version, self.viewer(version).look(at)?))
+        let version = version().or_else(|| wait_briefly(|| version().is_some()).then(version)?)?;
+        Some((version, self.reader(version).look(at)?))
     }
 
     /// Waits, not pinned, until nobody changes or copies the file; whether that came soon.
     #[inline]
     fn may_write_soon(&self) -> bool {
         let may_write = || self.board.version_to_write(self.ino).is_some();
-        may_write() || wait_a_little(may_write)
+        may_write() || wait_briefly(may_write)
     }
 
     /// Whether what was loaded since `version` counts (FG1, FG4).
     #[inline(always)]
-    fn is_still(&self, version: Version) -> bool {
+    fn is_still(&self, version: LockVersion) -> bool {
         order_loads();
         self.board.is_still(self.ino, version)
     }
 
     /// Bytes that the file has.
-    pub fn size(&self) -> Tried<u64> {
-        let Some((version, file)) = self.glance_between(0).filter(|_| self.lets_read()) else { return Tried::Refused };
-        if self.is_still(version) && self.lets_read() { Tried::Done(file.size) } else { Tried::Overtaken }
+    pub fn size(&self) -> DirectOutcome<u64> {
+        let Some((version, file)) = self.even_snapshot(0).filter(|_| self.lets_read()) else {
+            return DirectOutcome::Refused;
+        };
+        if self.is_still(version) && self.lets_read() {
+            DirectOutcome::Done(file.size)
+        } else {
+            DirectOutcome::Overtaken
+        }
     }
 
     /// Where `len` bytes from byte `at` on lie together, by what this thread saw of the file before, and that; nothing is
     /// said of other cases. Within the pool, whatever was found.
     #[inline(always)]
-    fn recall(&self, version: Version, at: u64, len: usize) -> Option<(Sight, u64)> {
-        let seen = self.viewer(version).recall(at)?;
+    fn recall(&self, version: LockVersion, at: u64, len: usize) -> Option<(InodeSnapshot, u64)> {
+        let seen = self.reader(version).recall(at)?;
         let place = self.place_of(version, &seen, (at, len))?;
         Some((seen, place))
     }
 
     #[inline(always)]
-    fn place_of(&self, version: Version, seen: &Sight, (at, len): (u64, usize)) -> Option<u64> {
-        let place = self.viewer(version).place_of(seen, at, len)?;
+    fn place_of(&self, version: LockVersion, seen: &InodeSnapshot, (at, len): (u64, usize)) -> Option<u64> {
+        let place = self.reader(version).place_of(seen, at, len)?;
         if place.checked_add(len as u64)? <= self.memory.size() { Some(place) } else { None }
     }
 
     /// Keeps where the bytes around byte `at` lie, which were just read.
     #[inline(never)]
     pub fn remember(&self, at: u64) {
-        let Some((version, file)) = self.glance_between(at) else { return };
+        let Some((version, file)) = self.even_snapshot(at) else { return };
         let is_noted = !file.is_unread() || self.is_access_noted();
         let found = file.stretch(version, at).filter(|found| is_noted && found.place + CHUNK <= self.memory.size());
         if let Some(found) = found {
-            superpage_cache::keep(Piece::of(self.number, at), &found);
+            superpage_cache::keep(LeaseBlock::of(self.number, at), &found);
         }
     }
 
@@ -140,34 +146,34 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
 
     /// Reads from byte `at` on; how many bytes, and whether the inode is to say that it was read.
     #[inline]
-    pub fn read(&self, at: u64, into: &mut [u8]) -> Tried<(usize, bool)> {
+    pub fn read(&self, at: u64, into: &mut [u8]) -> DirectOutcome<(usize, bool)> {
         let is_place = at.checked_add(into.len() as u64).is_some_and(|end| end <= i64::MAX as u64);
         if !is_place || !self.lets_read() {
-            return Tried::Refused;
+            return DirectOutcome::Refused;
         }
-        let Some((version, file)) = self.glance_between(at) else { return Tried::Refused };
+        let Some((version, file)) = self.even_snapshot(at) else { return DirectOutcome::Refused };
         let len = file.size.saturating_sub(at).min(into.len() as u64) as usize;
         let copied = self.copy_out(version, &file, at, &mut into[..len]);
         if !self.is_still(version) || !self.lets_read() {
-            return Tried::Overtaken;
+            return DirectOutcome::Overtaken;
         }
         match copied {
-            Some(()) => Tried::Done((len, len > 0 && file.is_unread())),
-            None => Tried::Refused,
+            Some(()) => DirectOutcome::Done((len, len > 0 && file.is_unread())),
+            None => DirectOutcome::Refused,
         }
     }
 
     #[inline]
-    fn copy_out(&self, version: Version, file: &Sight, at: u64, into: &mut [u8]) -> Option<()> {
+    fn copy_out(&self, version: LockVersion, file: &InodeSnapshot, at: u64, into: &mut [u8]) -> Option<()> {
         let (mut file, mut done) = (*file, 0);
         while done < into.len() {
             let found = self.find(version, &mut file, at + done as u64)?;
-            let (Found::At(_, together) | Found::Hole(together)) = found;
+            let (FoundBytes::At(_, together) | FoundBytes::Hole(together)) = found;
             let len = together.min((into.len() - done) as u64) as usize;
             let part = &mut into[done..done + len];
             match found {
-                Found::At(place, _) => self.memory.load(place, part),
-                Found::Hole(_) => part.fill(0),
+                FoundBytes::At(place, _) => self.memory.load(place, part),
+                FoundBytes::Hole(_) => part.fill(0),
             }
             done += len;
         }
@@ -177,39 +183,39 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
     /// Where the bytes from byte `at` on lie, and how many together; within the pool, whatever was found. They are in the
     /// 2 MiB that were seen, or are the first of others, which are then looked at.
     #[inline(always)]
-    fn find(&self, version: Version, seen: &mut Sight, at: u64) -> Option<Found> {
-        let viewer = self.viewer(version);
+    fn find(&self, version: LockVersion, seen: &mut InodeSnapshot, at: u64) -> Option<FoundBytes> {
+        let reader = self.reader(version);
         if at.is_multiple_of(CHUNK) {
-            *seen = viewer.look(at)?;
+            *seen = reader.look(at)?;
         }
-        let found = viewer.find(seen, at)?;
+        let found = reader.find(seen, at)?;
         let fits = |place: u64, len| place.checked_add(len).is_some_and(|end| end <= self.memory.size());
         match found {
-            Found::At(place, together) => fits(place, together).then_some(found),
-            Found::Hole(_) => Some(found),
+            FoundBytes::At(place, together) => fits(place, together).then_some(found),
+            FoundBytes::Hole(_) => Some(found),
         }
     }
 
     /// Writes over what is there in the usual case, which is to take few instructions: nothing is said of others (FG1, FG2).
     #[inline(always)]
-    pub fn write_together(&self, seat: usize, at: u64, from: &[u8], now: impl Fn() -> i64) -> Option<()> {
-        let _pin = self.foreign.pin(self.board.pin(seat))?;
+    pub fn write_together(&self, thread_slot: usize, at: u64, from: &[u8], now: impl Fn() -> i64) -> Option<()> {
+        let _pin = self.foreign.pin(self.board.pin(thread_slot))?;
         let version = self.board.version_to_write(self.ino)?;
         let (file, place) = self.recall(version, at, from.len())?;
         file.expect_store(self.memory, at, place);
-        if at + from.len() as u64 > file.settled() || !self.lets_write() || !self.is_still(version) {
+        if at + from.len() as u64 > file.overwritable_bytes() || !self.lets_write() || !self.is_still(version) {
             return None;
         }
-        ferrite_fs::stop_point!(Store);
+        ferrite_fs::stop_point!(ChunkStore);
         self.memory.store(place, from, Scheme::Nt);
-        if self.settle(version, file.mtime, now) { Some(()) } else { None }
+        if self.finish_write(version, file.mtime, now) { Some(()) } else { None }
     }
 
     /// Makes what was stored durable, in a file that says that it changed at `mtime`; whether it is in the file, as nobody
     /// changed or took anything away meanwhile (FG1). All that is looked at is looked at while the bytes are on their way, for
     /// which the fence waits; the pin outlasts that.
     #[inline(always)]
-    fn settle(&self, version: Version, mtime: i64, now: impl Fn() -> i64) -> bool {
+    fn finish_write(&self, version: LockVersion, mtime: i64, now: impl Fn() -> i64) -> bool {
         self.foreign.order();
         let counts = self.is_still(version) && self.board.version_to_write(self.ino).is_some() && self.lets_write();
         if counts {
@@ -232,53 +238,55 @@ impl<M: Memory + ?Sized> Hands<'_, M> {
 
     /// Writes over what is there, but not what the size rests on, which is for who has the end (FG1, FG2, FP3).
     #[inline]
-    pub fn write(&self, seat: usize, at: u64, from: &[u8], now: impl Fn() -> i64) -> Tried<()> {
+    pub fn write(&self, thread_slot: usize, at: u64, from: &[u8], now: impl Fn() -> i64) -> DirectOutcome<()> {
         if !self.may_write_soon() {
-            return Tried::Refused;
+            return DirectOutcome::Refused;
         }
-        let Some(_pin) = self.foreign.pin(self.board.pin(seat)) else { return Tried::Refused };
+        let Some(_pin) = self.foreign.pin(self.board.pin(thread_slot)) else { return DirectOutcome::Refused };
         if !self.lets_write() {
-            return Tried::Refused;
+            return DirectOutcome::Refused;
         }
-        let Some(version) = self.board.version_to_write(self.ino) else { return Tried::Overtaken };
-        let file = self.viewer(version).look(at);
-        let is_within = |file: &Sight| at.checked_add(from.len() as u64).is_some_and(|end| end <= file.settled());
+        let Some(version) = self.board.version_to_write(self.ino) else { return DirectOutcome::Overtaken };
+        let file = self.reader(version).look(at);
+        let is_within = |file: &InodeSnapshot| {
+            at.checked_add(from.len() as u64).is_some_and(|end| end <= file.overwritable_bytes())
+        };
         let Some(file) = file.filter(is_within) else {
-            return if self.is_still(version) { Tried::Refused } else { Tried::Overtaken };
+            return if self.is_still(version) { DirectOutcome::Refused } else { DirectOutcome::Overtaken };
         };
         let stored = self.copy_in(version, &file, at, from);
-        if stored != Tried::Done(()) {
-            return if stored == Tried::Overtaken { Tried::Overtaken } else { Tried::Refused };
+        if stored != DirectOutcome::Done(()) {
+            return if stored == DirectOutcome::Overtaken { DirectOutcome::Overtaken } else { DirectOutcome::Refused };
         }
-        if self.settle(version, file.mtime, now) { Tried::Done(()) } else { Tried::Overtaken }
+        if self.finish_write(version, file.mtime, now) { DirectOutcome::Done(()) } else { DirectOutcome::Overtaken }
     }
 
     /// Stores where pages are, while nothing changes. Of what was stored when that ends early nobody is told, but none of it
     /// comes later than the pin ends (FG2).
     #[inline]
-    fn copy_in(&self, version: Version, file: &Sight, at: u64, from: &[u8]) -> Tried<()> {
+    fn copy_in(&self, version: LockVersion, file: &InodeSnapshot, at: u64, from: &[u8]) -> DirectOutcome<()> {
         let stored = self.copy_pages(version, file, at, from);
-        if stored != Tried::Done(()) {
+        if stored != DirectOutcome::Done(()) {
             self.memory.fence();
         }
         stored
     }
 
     #[inline]
-    fn copy_pages(&self, version: Version, file: &Sight, at: u64, from: &[u8]) -> Tried<()> {
+    fn copy_pages(&self, version: LockVersion, file: &InodeSnapshot, at: u64, from: &[u8]) -> DirectOutcome<()> {
         let (mut file, mut done) = (*file, 0);
         while done < from.len() {
             let found = self.find(version, &mut file, at + done as u64);
             // What was found is ours to store to only if nothing changed while we looked.
             if !self.is_still(version) {
-                return Tried::Overtaken;
+                return DirectOutcome::Overtaken;
             }
-            let Some(Found::At(place, together)) = found else { return Tried::NoPages };
+            let Some(FoundBytes::At(place, together)) = found else { return DirectOutcome::NoPages };
             let len = together.min((from.len() - done) as u64) as usize;
-            ferrite_fs::stop_point!(Store);
+            ferrite_fs::stop_point!(ChunkStore);
             self.memory.store(place, &from[done..done + len], Scheme::Nt);
             done += len;
         }
-        Tried::Done(())
+        DirectOutcome::Done(())
     }
 }

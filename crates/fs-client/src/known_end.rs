@@ -6,9 +6,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ferrite_fs::format::append_checksum::Proofs;
-use ferrite_fs::format::inode::Known;
-use ferrite_fs::view::version::Version;
+use ferrite_fs::format::append_checksum::AppendChecksums;
+use ferrite_fs::format::inode::KnownSize;
+use ferrite_fs::view::version::LockVersion;
 
 /// See the module. On lines of its own: each append stores to it, by one thread beside another one's of another file.
 #[derive(Debug)]
@@ -16,14 +16,14 @@ use ferrite_fs::view::version::Version;
 pub(crate) struct KnownEnd {
     version: AtomicU64,
     size: AtomicU64,
-    proofs: [AtomicU64; 4],
+    checksums: [AtomicU64; 4],
 }
 
 impl KnownEnd {
     /// None is known.
     pub const fn new() -> Self {
-        let (version, size) = (AtomicU64::new(Version::NONE.0), AtomicU64::new(u64::MAX));
-        Self { version, size, proofs: [const { AtomicU64::new(0) }; 4] }
+        let (version, size) = (AtomicU64::new(LockVersion::NONE.0), AtomicU64::new(u64::MAX));
+        Self { version, size, checksums: [const { AtomicU64::new(0) }; 4] }
     }
 
     /// Whether it may be at byte `at`.
@@ -34,10 +34,10 @@ impl KnownEnd {
 
     /// What stands there for who has it, and found `version` since.
     #[inline(always)]
-    pub fn after(&self, version: Version) -> Option<Known> {
+    pub fn after(&self, version: LockVersion) -> Option<KnownSize> {
         let known = || {
-            let proofs = self.proofs.each_ref().map(|word| word.load(Ordering::Relaxed));
-            Known { size: self.size.load(Ordering::Relaxed), proofs: Proofs::of_words(proofs) }
+            let checksums = self.checksums.each_ref().map(|word| word.load(Ordering::Relaxed));
+            KnownSize { size: self.size.load(Ordering::Relaxed), checksums: AppendChecksums::of_words(checksums) }
         };
         ferrite_fs::planted!(StaleEnd => return Some(known()));
         if self.version.load(Ordering::Relaxed) == version.0 { Some(known()) } else { None }
@@ -45,9 +45,9 @@ impl KnownEnd {
 
     /// Who has it since before `version` stored that.
     #[inline(always)]
-    pub fn note(&self, version: Version, known: Known) {
+    pub fn note(&self, version: LockVersion, known: KnownSize) {
         self.version.store(version.0, Ordering::Relaxed);
         self.size.store(known.size, Ordering::Relaxed);
-        self.proofs.iter().zip(known.proofs.words()).for_each(|(word, now)| word.store(now, Ordering::Relaxed));
+        self.checksums.iter().zip(known.checksums.words()).for_each(|(word, now)| word.store(now, Ordering::Relaxed));
     }
 }

@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrite_memory::{Mapped, Memory, order_loads};
 
-use super::direct_io::{Hands, Tried};
+use super::direct_io::{DirectIo, DirectOutcome};
 use super::known_end::KnownEnd;
-use super::session::Session;
+use super::session::FsSession;
 use super::thread_slot;
 use ferrite_fs::format::attr::{Attr, Ino};
-use ferrite_fs::share::layout::lease_state::Mode;
-use ferrite_fs::share::layout::request::{Access, Leased};
+use ferrite_fs::share::layout::lease_state::LeaseMode;
+use ferrite_fs::share::layout::request::{GrantedLease, LeaseAccess};
 use ferrite_fs::share::layout::shared_state::LEASES;
 use ferrite_fs::view::hints;
-use ferrite_fs::view::superpage_cache::{self, Piece};
+use ferrite_fs::view::superpage_cache::{self, LeaseBlock};
 
 /// How often something is tried that somebody else's change came between.
 const TRIES: u32 = 16;
@@ -27,8 +27,8 @@ static NUMBERS: AtomicU64 = AtomicU64::new(1);
 /// The right to work on one file by oneself. Every operation says `None` where it has to be done through the mount: now,
 /// or not by this client. Given back when dropped.
 #[derive(Debug)]
-pub struct Lease {
-    session: Arc<Session>,
+pub struct FileLease {
+    session: Arc<FsSession>,
     ino: Ino,
     slot: usize,
     serial: u64,
@@ -38,11 +38,11 @@ pub struct Lease {
     end: KnownEnd,
 }
 
-impl Lease {
+impl FileLease {
     /// Bytes of pages that are asked for ahead of the first appends.
     pub const FIRST_AHEAD_BYTES: u64 = 1 << 20;
 
-    pub(crate) fn new(session: Arc<Session>, ino: Ino, leased: Leased) -> Option<Self> {
+    pub(crate) fn new(session: Arc<FsSession>, ino: Ino, leased: GrantedLease) -> Option<Self> {
         let (slot, serial) = (leased.slot as usize, leased.serial);
         let ahead_bytes = AtomicU64::new(if leased.has_ahead { AHEAD_BYTES } else { Self::FIRST_AHEAD_BYTES });
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
@@ -50,9 +50,9 @@ impl Lease {
     }
 
     #[inline]
-    fn hands(&self) -> Option<Hands<'_, Mapped>> {
+    fn io(&self) -> Option<DirectIo<'_, Mapped>> {
         let session = &*self.session;
-        (!session.is_void()).then(|| Hands {
+        (!session.is_void()).then(|| DirectIo {
             memory: &session.memory,
             board: session.board(),
             foreign: session.foreign,
@@ -65,8 +65,8 @@ impl Lease {
     }
 
     /// Whether `access` is what it is still for.
-    pub fn allows(&self, access: Access) -> bool {
-        self.hands().is_some_and(|hands| hands.allows(access))
+    pub fn allows(&self, access: LeaseAccess) -> bool {
+        self.io().is_some_and(|io| io.allows(access))
     }
 
     /// Reads from byte `at` on; how many bytes: fewer than asked for at the end only, none at the end.
@@ -87,7 +87,7 @@ impl Lease {
             return None;
         }
         let (board, memory) = (session.board(), &session.memory);
-        let seen = superpage_cache::find(Piece::of(self.number, at))?;
+        let seen = superpage_cache::find(LeaseBlock::of(self.number, at))?;
         let place = seen.place_of(at, into.len())?;
         // What a handler of a signal put there since may be of a larger pool.
         if place.checked_add(into.len() as u64)? > memory.size() {
@@ -98,17 +98,17 @@ impl Lease {
         let (version, (size_at, size)) = (seen.version(), seen.size());
         let is_same =
             seen.is_one() && hints::counts(version, board.version_of(self.ino)) && memory.load_word(size_at) == size;
-        if is_same && board.lets(self.slot, self.serial, Mode::Read) { Some(()) } else { None }
+        if is_same && board.allows(self.slot, self.serial, LeaseMode::Read) { Some(()) } else { None }
     }
 
     #[inline(never)]
     fn read_slowly(&self, at: u64, into: &mut [u8]) -> Option<usize> {
-        let hands = self.hands()?;
-        let (len, is_to_note) = again(|| hands.read(at, into))?;
+        let io = self.io()?;
+        let (len, is_to_note) = again(|| io.read(at, into))?;
         if is_to_note {
             self.note_access();
         }
-        hands.remember(at);
+        io.remember(at);
         Some(len)
     }
 
@@ -127,24 +127,24 @@ impl Lease {
         if let Some(place) = hints::guess(self.ino, at) {
             self.session.memory.expect_store(place);
         }
-        let seat = thread_slot::seat(&self.session)?;
-        if self.end.may_be_at(at) && self.hands()?.append_together(seat, at, from, || self.now()).is_some() {
+        let thread_slot = thread_slot::claimed(&self.session)?;
+        if self.end.may_be_at(at) && self.io()?.append_together(thread_slot, at, from, || self.now()).is_some() {
             return Some(from.len());
         }
-        if self.hands()?.write_together(seat, at, from, || self.now()).is_none() {
-            self.write_slowly(seat, at, from)?;
+        if self.io()?.write_together(thread_slot, at, from, || self.now()).is_none() {
+            self.write_slowly(thread_slot, at, from)?;
         }
         Some(from.len())
     }
 
     #[inline(never)]
-    fn write_slowly(&self, seat: usize, at: u64, from: &[u8]) -> Option<()> {
-        let hands = self.hands()?;
-        if self.end.may_be_at(at) && self.extend(&hands, seat, Some(at), from).is_some() {
+    fn write_slowly(&self, thread_slot: usize, at: u64, from: &[u8]) -> Option<()> {
+        let io = self.io()?;
+        if self.end.may_be_at(at) && self.extend(&io, thread_slot, Some(at), from).is_some() {
             return Some(());
         }
-        let written = again(|| hands.write(seat, at, from, || self.now()));
-        written.or_else(|| self.extend(&hands, seat, Some(at), from).map(drop))
+        let written = again(|| io.write(thread_slot, at, from, || self.now()));
+        written.or_else(|| self.extend(&io, thread_slot, Some(at), from).map(drop))
     }
 
     #[inline]
@@ -155,25 +155,25 @@ impl Lease {
     /// Writes behind the last byte; where it went, and how many bytes: all of them, durable on return.
     #[inline]
     pub fn append(&self, from: &[u8]) -> Option<(u64, usize)> {
-        let (hands, seat) = (self.hands()?, thread_slot::seat(&self.session)?);
-        self.extend(&hands, seat, None, from).map(|at| (at, from.len()))
+        let (io, thread_slot) = (self.io()?, thread_slot::claimed(&self.session)?);
+        self.extend(&io, thread_slot, None, from).map(|at| (at, from.len()))
     }
 
     #[inline]
-    fn extend(&self, hands: &Hands<'_, Mapped>, seat: usize, at: Option<u64>, from: &[u8]) -> Option<u64> {
+    fn extend(&self, io: &DirectIo<'_, Mapped>, thread_slot: usize, at: Option<u64>, from: &[u8]) -> Option<u64> {
         if from.is_empty() {
             return None;
         }
         let mut asked = false;
         for _ in 0..TRIES {
-            match hands.append(seat, at, from, || self.now()) {
-                Tried::Done(at) => return Some(at),
-                Tried::NoPages if !asked => {
+            match io.append(thread_slot, at, from, || self.now()) {
+                DirectOutcome::Done(at) => return Some(at),
+                DirectOutcome::NoPages if !asked => {
                     self.ask_for_pages(from.len() as u64)?;
                     asked = true;
                 }
-                Tried::Overtaken => {}
-                Tried::Refused | Tried::NoPages => return None,
+                DirectOutcome::Overtaken => {}
+                DirectOutcome::Refused | DirectOutcome::NoPages => return None,
             }
         }
         None
@@ -189,14 +189,14 @@ impl Lease {
 
     /// Bytes that the file has.
     pub fn size(&self) -> Option<u64> {
-        let hands = self.hands()?;
-        again(|| hands.size())
+        let io = self.io()?;
+        again(|| io.size())
     }
 
     /// What `stat` tells of the file, by somebody who alone has a lease on it.
     pub fn attr(&self) -> Option<Attr> {
-        let (hands, now) = (self.hands()?, self.now());
-        again(|| hands.attr(now))
+        let (io, now) = (self.io()?, self.now());
+        again(|| io.attr(now))
     }
 
     /// Cuts the file, which it may write to, or lets it grow by a hole. A call to the owner; the lease stays.
@@ -207,7 +207,7 @@ impl Lease {
     /// Every byte was durable when its write returned, and every size.
     #[inline]
     pub fn sync_data(&self) -> Option<()> {
-        self.hands()?.lets_read().then_some(())
+        self.io()?.lets_read().then_some(())
     }
 
     /// The same, and the inode says when that was; where it does not yet, the owner is to be asked.
@@ -218,19 +218,19 @@ impl Lease {
 }
 
 #[inline]
-fn again<T>(mut tried: impl FnMut() -> Tried<T>) -> Option<T> {
+fn again<T>(mut tried: impl FnMut() -> DirectOutcome<T>) -> Option<T> {
     for _ in 0..TRIES {
         match tried() {
-            Tried::Done(done) => return Some(done),
-            Tried::Overtaken => {}
-            Tried::Refused | Tried::NoPages => return None,
+            DirectOutcome::Done(done) => return Some(done),
+            DirectOutcome::Overtaken => {}
+            DirectOutcome::Refused | DirectOutcome::NoPages => return None,
         }
     }
     None
 }
 
-impl Drop for Lease {
+impl Drop for FileLease {
     fn drop(&mut self) {
-        self.session.give_back(self.ino);
+        self.session.return_lease(self.ino);
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ferrite_pool::grant::GrantId;
 use parking_lot::Mutex;
 
-use ferrite_fs::share::layout::shared_state::Board;
+use ferrite_fs::share::layout::shared_state::SharedState;
 
 /// Sessions that this process holds at once, of all pools, with those of its parents.
 const HELD: usize = 1024;
@@ -20,9 +20,9 @@ static SESSIONS: [AtomicU64; HELD] = [const { AtomicU64::new(0) }; HELD];
 
 /// A session that this process holds, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Held(usize);
+pub(crate) struct HeldSession(usize);
 
-impl Held {
+impl HeldSession {
     /// `None` where they are too many.
     pub fn of(session: GrantId) -> Option<Self> {
         let is_free =
@@ -31,7 +31,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldSession {
     fn drop(&mut self) {
         SESSIONS[self.0].store(0, Ordering::SeqCst);
     }
@@ -45,24 +45,24 @@ pub(crate) fn held() -> Vec<GrantId> {
 
 /// What a session was of. Dropped behind all else that the session had.
 #[derive(Clone, Debug)]
-pub(crate) struct Left {
+pub(crate) struct LeftSession {
     pub pool: PathBuf,
     pub name: String,
     pub grant: GrantId,
     /// Until it is told: the next owner looks for it here.
-    pub _board: Arc<Board>,
+    pub _board: Arc<SharedState>,
     /// A child that was forked has its parent's, which is not mapped there.
     pub process: u32,
     /// Whether its owner does not know that it has ended.
-    pub is_to_tell: bool,
+    pub is_to_report: bool,
 }
 
-static LEFT: Mutex<Vec<Left>> = Mutex::new(Vec::new());
+static LEFT: Mutex<Vec<LeftSession>> = Mutex::new(Vec::new());
 
-impl Drop for Left {
+impl Drop for LeftSession {
     fn drop(&mut self) {
         // A child that was forked may find it locked for good. What is not told ends with the process.
-        if mem::take(&mut self.is_to_tell)
+        if mem::take(&mut self.is_to_report)
             && let Some(mut left) = LEFT.try_lock()
         {
             left.push(self.clone());

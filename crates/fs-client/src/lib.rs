@@ -1,6 +1,6 @@
 //! A client of a mounted file system: it reads and writes the files of another process's file system by itself.
 //!
-//! A [`Session`] is one grant on a file system; a [`Lease`] is the right to work on one file. Both stand on the words that
+//! A [`FsSession`] is one grant on a file system; a [`FileLease`] is the right to work on one file. Both stand on the words that
 //! the owner shares ([`ferrite_fs::share::layout`]) and on the bytes of the pool ([`ferrite_fs::format`]), which are read
 //! without a lock ([`ferrite_fs::view`]). The invariants FG1 to FG12 are in `share` of `ferrite-fs`.
 //!
@@ -14,6 +14,6 @@ mod left_sessions;
 mod session;
 mod thread_slot;
 
-pub use lease::Lease;
-pub use session::{Quiet, Session, settle};
+pub use lease::FileLease;
+pub use session::{FsSession, Quiet, flush_mount};
 pub use thread_slot::end_pins_of_thread;

@@ -17,20 +17,20 @@ use ferrite_pool::{Error as PoolError, Failure};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
-use super::lease::Lease;
+use super::lease::FileLease;
 use super::left_sessions;
-use super::left_sessions::Held;
-use super::left_sessions::Left;
+use super::left_sessions::HeldSession;
+use super::left_sessions::LeftSession;
 use super::thread_slot;
-use ferrite_fs::format::attr::Clock;
+use ferrite_fs::format::attr::FsClock;
 use ferrite_fs::format::attr::Ino;
-use ferrite_fs::share::layout::request::Access;
-use ferrite_fs::share::layout::request::Answer;
 use ferrite_fs::share::layout::request::ClientRequest;
-use ferrite_fs::share::layout::request::Opened;
+use ferrite_fs::share::layout::request::LeaseAccess;
+use ferrite_fs::share::layout::request::LeaseAnswer;
 use ferrite_fs::share::layout::request::SHARE;
-use ferrite_fs::share::layout::shared_state::Board;
+use ferrite_fs::share::layout::request::SessionGrant;
 use ferrite_fs::share::layout::shared_state::LAYOUT;
+use ferrite_fs::share::layout::shared_state::SharedState;
 use ferrite_fs::share::layout::shared_state::ensure_alike;
 use ferrite_pool::Result;
 
@@ -39,16 +39,16 @@ use ferrite_pool::Result;
 pub type Quiet = fn(&mut dyn FnMut());
 
 /// This process's way to one file system of a pool that another process serves.
-pub struct Session {
+pub struct FsSession {
     name: String,
     id: GrantId,
     number: usize,
     pub(crate) writable: bool,
     device: Option<u64>,
     pub(crate) memory: Mapped,
-    board: Arc<Board>,
+    board: Arc<SharedState>,
     pub(crate) foreign: Foreign,
-    pub(crate) clock: Clock,
+    pub(crate) clock: FsClock,
     quiet: Quiet,
     client: Mutex<Client>,
     /// Hangs up when the owner ends. Nobody can do anything by it.
@@ -58,29 +58,29 @@ pub struct Session {
     /// It is another process's, which forked this one, or it is over.
     is_void: AtomicBool,
     /// The last, with what follows: when it is dropped nothing is mapped any more.
-    left: Left,
-    _held: Held,
+    left: LeftSession,
+    _held: HeldSession,
 }
 
-impl std::fmt::Debug for Session {
+impl std::fmt::Debug for FsSession {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Session").field("name", &self.name).field("id", &self.id).finish_non_exhaustive()
     }
 }
 
 /// This thread is asking, until it is dropped.
-struct Turn(PhantomData<*const ()>);
+struct AskTurn(PhantomData<*const ()>);
 
 thread_local!(static ASKS: Cell<bool> = const { Cell::new(false) });
 
-impl Turn {
+impl AskTurn {
     fn take() -> Option<Self> {
         // Made only where it was taken: dropping one ends the turn.
         if ASKS.replace(true) { None } else { Some(Self(PhantomData)) }
     }
 }
 
-impl Drop for Turn {
+impl Drop for AskTurn {
     fn drop(&mut self) {
         ASKS.set(false);
     }
@@ -122,18 +122,18 @@ fn ensure_trusted(memory: &File, pool: &Path) -> Result<()> {
 /// # Errors
 /// Where it may not be durable: nobody serves it, or answers, or will be asked by this user; or who has that pool now serves
 /// another mount.
-pub fn settle(pool: &Path, name: &str, device: u64, greeting: Duration, silence: Duration) -> Result<()> {
+pub fn flush_mount(pool: &Path, name: &str, device: u64, greeting: Duration, silence: Duration) -> Result<()> {
     let mut client = Client::connect_within(pool, greeting).map_err(failed)?;
     client.give_up_after(silence);
-    ask::<Option<bool>>(&mut client, &ClientRequest::DirectSettle { name: name.into(), device: Some(device) }).map(drop)
+    ask::<Option<bool>>(&mut client, &ClientRequest::DirectFlush { name: name.into(), device: Some(device) }).map(drop)
 }
 
-impl Session {
+impl FsSession {
     /// Of the file system called `name` in the pool whose file is at `pool`. `clock` tells the time of changes.
     ///
     /// # Errors
     /// Why not: nobody serves it, it is not mounted or not so that clients can be let in, it lies on a disk.
-    pub fn connect(pool: &Path, name: &str, clock: Clock) -> Result<Arc<Self>> {
+    pub fn connect(pool: &Path, name: &str, clock: FsClock) -> Result<Arc<Self>> {
         Self::begin(pool, name, clock, |work| work(), || None)
     }
 
@@ -141,22 +141,22 @@ impl Session {
     /// in the process: the owner takes it that those of owners before that are not held here are over.
     ///
     /// # Errors
-    /// As [`Session::connect`].
-    pub fn connect_quiet(pool: &Path, name: &str, clock: Clock, quiet: Quiet) -> Result<Arc<Self>> {
+    /// As [`FsSession::connect`].
+    pub fn connect_quiet(pool: &Path, name: &str, clock: FsClock, quiet: Quiet) -> Result<Arc<Self>> {
         Self::begin(pool, name, clock, quiet, || Some(left_sessions::held()))
     }
 
     fn begin(
         pool: &Path,
         name: &str,
-        clock: Clock,
+        clock: FsClock,
         quiet: Quiet,
         held: impl FnOnce() -> Option<Vec<GrantId>>,
     ) -> Result<Arc<Self>> {
         let mut client = Client::connect(pool).map_err(failed)?;
         let request = ClientRequest::DirectOpen { name: name.into(), layout: LAYOUT, held: held() };
-        let (opened, fds) = ask::<Opened>(&mut client, &request)?;
-        let held = Held::of(opened.session).ok_or_else(|| failed("this process has too many sessions"))?;
+        let (opened, fds) = ask::<SessionGrant>(&mut client, &request)?;
+        let held = HeldSession::of(opened.session).ok_or_else(|| failed("this process has too many sessions"))?;
         ensure_alike(opened.layout)?;
         let strange = || failed("the pool's owner answers what this program cannot use");
         let [memory, board, notice] = <[OwnedFd; 3]>::try_from(fds).map_err(|_| strange())?;
@@ -170,17 +170,17 @@ impl Session {
             ..MapOptions::default()
         };
         let memory = Mapped::map(memory, &options)?;
-        let board = Some(Board::of(board)?).filter(|_| opened.offset == 0).ok_or_else(strange)?;
+        let board = Some(SharedState::of(board)?).filter(|_| opened.offset == 0).ok_or_else(strange)?;
         memory.keep_from_children();
         board.keep_from_children();
         let (board, process) = (Arc::new(board), std::process::id());
-        let left = Left {
+        let left = LeftSession {
             pool: pool.into(),
             name: name.into(),
             grant: opened.session,
             _board: Arc::clone(&board),
             process,
-            is_to_tell: false,
+            is_to_report: false,
         };
         let session = Arc::new(Self {
             name: name.into(),
@@ -200,12 +200,12 @@ impl Session {
             left,
             _held: held,
         });
-        session.tell_left();
+        session.report_left();
         Ok(session)
     }
 
     /// Tells the owner which sessions of owners before it this process has let go of.
-    fn tell_left(&self) {
+    fn report_left(&self) {
         for session in left_sessions::taken(&self.left.pool, &self.name) {
             // Where it fails the owner learns it when this process is let in again, or ends.
             let _ = self.ask::<Option<bool>>(&ClientRequest::DirectLetGo { name: self.name.clone(), session });
@@ -216,7 +216,7 @@ impl Session {
     ///
     /// # Errors
     /// Why not: others have what excludes it, or the file is none that is served directly.
-    pub fn lease(self: &Arc<Self>, ino: Ino, access: Access) -> Result<Lease> {
+    pub fn lease(self: &Arc<Self>, ino: Ino, access: LeaseAccess) -> Result<FileLease> {
         self.lease_with(ino, access, 0, &|| ())
     }
 
@@ -225,28 +225,35 @@ impl Session {
     /// there is a lease (FG8, FG11).
     ///
     /// # Errors
-    /// As [`Session::lease`].
-    pub fn lease_with(self: &Arc<Self>, ino: Ino, access: Access, ahead_bytes: u64, look: &dyn Fn()) -> Result<Lease> {
+    /// As [`FsSession::lease`].
+    pub fn lease_with(
+        self: &Arc<Self>,
+        ino: Ino,
+        access: LeaseAccess,
+        ahead_bytes: u64,
+        look: &dyn Fn(),
+    ) -> Result<FileLease> {
         if self.is_over() {
             return Err(failed("the pool's owner has ended"));
         }
-        if access > Access::Read && !self.writable {
+        if access > LeaseAccess::Read && !self.writable {
             return Err(failed("the file system is open to be read only"));
         }
-        self.tell_left();
-        let wish = |told| {
+        self.report_left();
+        let wish = |seen_ends| {
             let (name, session, ino) = (self.name.clone(), self.id, ino.0);
-            self.ask::<Answer>(&ClientRequest::DirectLease { name, session, ino, access, ahead_bytes, told })
+            self.ask::<LeaseAnswer>(&ClientRequest::DirectLease { name, session, ino, access, ahead_bytes, seen_ends })
         };
         let answer = match wish(None)? {
-            Answer::Behind { ends } => {
+            LeaseAnswer::Behind { ends } => {
                 look();
                 wish(Some(ends))?
             }
-            leased @ Answer::Leased(_) => leased,
+            leased @ LeaseAnswer::GrantedLease(_) => leased,
         };
-        let Answer::Leased(leased) = answer else { return Err(failed("others append to the file")) };
-        Lease::new(Arc::clone(self), ino, leased).ok_or_else(|| failed("the pool's owner answers with a strange lease"))
+        let LeaseAnswer::GrantedLease(leased) = answer else { return Err(failed("others append to the file")) };
+        FileLease::new(Arc::clone(self), ino, leased)
+            .ok_or_else(|| failed("the pool's owner answers with a strange lease"))
     }
 
     /// The device number of the files of the mount that the owner serves, if it serves one. A path is not enough to know a
@@ -258,7 +265,7 @@ impl Session {
     /// Asks the owner, and waits for its answer.
     fn ask<T: DeserializeOwned>(&self, request: &ClientRequest) -> Result<T> {
         // What a signal interrupted here is not waited for: it may hold the lock.
-        let Some(_turn) = Turn::take() else { return Err(failed("this thread is asking already")) };
+        let Some(_turn) = AskTurn::take() else { return Err(failed("this thread is asking already")) };
         ask(&mut self.client.lock(), request).map(|(answer, _)| answer)
     }
 
@@ -268,7 +275,7 @@ impl Session {
         if self.is_void() {
             return true;
         }
-        let is_over = !self.board.is_lit();
+        let is_over = !self.board.is_owner_alive();
         if is_over {
             self.is_void.store(true, Ordering::Release);
         }
@@ -305,7 +312,7 @@ impl Session {
     }
 
     #[inline]
-    pub(crate) fn board(&self) -> &Arc<Board> {
+    pub(crate) fn board(&self) -> &Arc<SharedState> {
         &self.board
     }
 
@@ -351,7 +358,7 @@ impl Session {
     }
 
     /// Gives the lease on `ino` back.
-    pub(crate) fn give_back(&self, ino: Ino) {
+    pub(crate) fn return_lease(&self, ino: Ino) {
         if !self.is_over() {
             let request = ClientRequest::DirectReturn { name: self.name.clone(), session: self.id, ino: ino.0 };
             // Where it fails the owner takes it back with the connection.
@@ -361,10 +368,10 @@ impl Session {
 }
 
 /// Ends it: the owner knows on return.
-impl Drop for Session {
+impl Drop for FsSession {
     fn drop(&mut self) {
         // Where it fails the owner ends it with the connection, or has ended.
-        self.left.is_to_tell = self.is_over() || self.ask_to_close().is_err();
+        self.left.is_to_report = self.is_over() || self.ask_to_close().is_err();
     }
 }
 
@@ -375,10 +382,10 @@ mod tests {
     /// Who asks in vain, in a handler of a signal, leaves the turn to whom it interrupted.
     #[test]
     fn a_turn_is_taken_until_who_took_it_ends_it() {
-        let turn = Turn::take();
+        let turn = AskTurn::take();
         assert!(turn.is_some());
-        (0..2).for_each(|again| assert!(Turn::take().is_none(), "{again}"));
+        (0..2).for_each(|again| assert!(AskTurn::take().is_none(), "{again}"));
         drop(turn);
-        assert!(Turn::take().is_some());
+        assert!(AskTurn::take().is_some());
     }
 }

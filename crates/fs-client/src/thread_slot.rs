@@ -6,45 +6,50 @@ use std::sync::{Arc, Weak};
 
 use ferrite_memory::end_foreign_pin;
 
-use super::session::Session;
-use ferrite_fs::share::layout::shared_state::SEATS;
+use super::session::FsSession;
+use ferrite_fs::share::layout::shared_state::THREAD_SLOTS;
 
 /// A seat on a board, given back when its thread ends.
-struct Seat {
-    session: Weak<Session>,
+struct ThreadSlot {
+    session: Weak<FsSession>,
     /// Which session; no other one of this process has the number.
     of: usize,
-    seat: usize,
+    thread_slot: usize,
 }
 
-impl Drop for Seat {
+impl Drop for ThreadSlot {
     fn drop(&mut self) {
         LAST.set(0);
         // Where the session is gone so is its seat.
         if let Some(session) = self.session.upgrade().filter(|session| session.is_here()) {
             // A signal handler may have ended the thread while it was pinned.
-            end_foreign_pin(session.board().pin(self.seat));
-            session.board().seated(self.seat).store(0, Ordering::Release);
+            end_foreign_pin(session.board().pin(self.thread_slot));
+            session.board().slot_session(self.thread_slot).store(0, Ordering::Release);
         }
     }
 }
 
 thread_local! {
-    static SEATED: RefCell<Vec<Seat>> = const { RefCell::new(Vec::new()) };
+    static CLAIMED: RefCell<Vec<ThreadSlot>> = const { RefCell::new(Vec::new()) };
     /// The seat of this thread that was asked for last, and of which session: one word, for a signal handler may ask too.
     static LAST: Cell<usize> = const { Cell::new(0) };
 }
 
 /// Ends the calling thread's pins where nobody drops them: a handler of a signal is about to jump out of what pinned.
 pub fn end_pins_of_thread() {
-    let end = |seats: &RefCell<Vec<Seat>>| {
-        let seats = seats.try_borrow().ok()?;
-        let session = |seat: &Seat| Some((seat.session.upgrade().filter(|session| session.is_here())?, seat.seat));
-        seats.iter().filter_map(session).for_each(|(session, seat)| end_foreign_pin(session.board().pin(seat)));
+    let end = |thread_slots: &RefCell<Vec<ThreadSlot>>| {
+        let thread_slots = thread_slots.try_borrow().ok()?;
+        let session = |thread_slot: &ThreadSlot| {
+            Some((thread_slot.session.upgrade().filter(|session| session.is_here())?, thread_slot.thread_slot))
+        };
+        thread_slots
+            .iter()
+            .filter_map(session)
+            .for_each(|(session, thread_slot)| end_foreign_pin(session.board().pin(thread_slot)));
         Some(())
     };
     // Where the thread sits down or ends it is not pinned.
-    let _ = SEATED.try_with(end);
+    let _ = CLAIMED.try_with(end);
 }
 
 /// A number for a session of this process.
@@ -55,34 +60,42 @@ pub(crate) fn number() -> usize {
 
 /// The seat of this thread in `session`; `None` where all are taken, or the thread is ending or was interrupted here.
 #[inline(always)]
-pub(crate) fn seat(session: &Arc<Session>) -> Option<usize> {
+pub(crate) fn claimed(session: &Arc<FsSession>) -> Option<usize> {
     let last = LAST.get();
-    if last / SEATS == session.number() { Some(last % SEATS) } else { find(session) }
+    if last / THREAD_SLOTS == session.number() { Some(last % THREAD_SLOTS) } else { find(session) }
 }
 
 #[inline(never)]
-fn find(session: &Arc<Session>) -> Option<usize> {
-    let found = |seats: &RefCell<Vec<Seat>>| {
-        let seats = seats.try_borrow().ok()?;
-        seats.iter().find(|seat| seat.of == session.number()).map(|seat| seat.seat)
+fn find(session: &Arc<FsSession>) -> Option<usize> {
+    let found = |thread_slots: &RefCell<Vec<ThreadSlot>>| {
+        let thread_slots = thread_slots.try_borrow().ok()?;
+        thread_slots
+            .iter()
+            .find(|thread_slot| thread_slot.of == session.number())
+            .map(|thread_slot| thread_slot.thread_slot)
     };
     // Of a thread that sits nowhere yet not even that is asked: the first look takes memory.
-    let seated = if LAST.get() == 0 { None } else { SEATED.try_with(found).ok().flatten() };
-    let Some(seat) = seated else { return session.quietly(|| SEATED.try_with(|seats| sit(seats, session)).ok()?) };
-    LAST.set(session.number() * SEATS + seat);
-    Some(seat)
+    let slot_session = if LAST.get() == 0 { None } else { CLAIMED.try_with(found).ok().flatten() };
+    let Some(thread_slot) = slot_session else {
+        return session.quietly(|| CLAIMED.try_with(|thread_slots| claim(thread_slots, session)).ok()?);
+    };
+    LAST.set(session.number() * THREAD_SLOTS + thread_slot);
+    Some(thread_slot)
 }
 
 #[cold]
-fn sit(seats: &RefCell<Vec<Seat>>, session: &Arc<Session>) -> Option<usize> {
-    let mut seats = seats.try_borrow_mut().ok()?;
+fn claim(thread_slots: &RefCell<Vec<ThreadSlot>>, session: &Arc<FsSession>) -> Option<usize> {
+    let mut thread_slots = thread_slots.try_borrow_mut().ok()?;
     let board = session.board();
-    let is_mine = |seat: &usize| {
-        board.seated(*seat).compare_exchange(0, session.id().0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    let is_mine = |thread_slot: &usize| {
+        board
+            .slot_session(*thread_slot)
+            .compare_exchange(0, session.id().0, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
     };
-    let seat = (0..SEATS).find(is_mine)?;
-    seats.retain(|seat| seat.session.strong_count() > 0);
-    seats.push(Seat { session: Arc::downgrade(session), of: session.number(), seat });
-    LAST.set(session.number() * SEATS + seat);
-    Some(seat)
+    let thread_slot = (0..THREAD_SLOTS).find(is_mine)?;
+    thread_slots.retain(|thread_slot| thread_slot.session.strong_count() > 0);
+    thread_slots.push(ThreadSlot { session: Arc::downgrade(session), of: session.number(), thread_slot });
+    LAST.set(session.number() * THREAD_SLOTS + thread_slot);
+    Some(thread_slot)
 }

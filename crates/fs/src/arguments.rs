@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::format::attr::{Attr, Ino, Kind, Time};
+use crate::format::attr::{Attr, FileKind, Ino, Time};
 
 /// Who makes a file. Permissions are not checked here: the front end's kernel does that, or nobody needs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct Credentials {
 #[derive(Clone, Copy, Debug)]
 pub struct NewFile {
     /// What it is. A symbolic link is made by [`crate::FileSystem::symlink`].
-    pub kind: Kind,
+    pub kind: FileKind,
     /// Permissions and set-id bits, before `umask`.
     pub mode: u16,
     /// Bits of `mode` to leave out, unless the directory has a default ACL, which then takes its place.
@@ -117,7 +117,7 @@ pub struct DirEntry<'a> {
     /// What it names.
     pub ino: Ino,
     /// What that is.
-    pub kind: Kind,
+    pub kind: FileKind,
     /// Where the listing goes on behind this entry; at least 1, below 2^63. It stays true whatever else is made or
     /// removed.
     pub cookie: u64,
@@ -125,7 +125,7 @@ pub struct DirEntry<'a> {
 
 /// An entry of a directory with what is known of what it names.
 #[derive(Clone, Debug)]
-pub struct Listed {
+pub struct ListedEntry {
     /// Its name.
     pub name: Vec<u8>,
     /// As [`DirEntry::cookie`].
@@ -133,7 +133,7 @@ pub struct Listed {
     /// What it names.
     pub ino: Ino,
     /// What that is.
-    pub kind: Kind,
+    pub kind: FileKind,
     /// What is known of it; nothing where it is damaged.
     pub attr: Option<Attr>,
 }

@@ -20,29 +20,29 @@ pub(crate) mod write;
 
 use std::ops::Deref;
 
-use crate::file::ahead::Ahead;
-use crate::file::superpage::Candidates;
-use crate::store::Store;
+use crate::file::ahead::PagesAhead;
+use crate::file::superpage::SuperpageCandidates;
+use crate::store::ChunkStore;
 
 /// Files of a store, by their inodes.
-pub struct Files {
-    store: Store,
-    pub(crate) ahead: Ahead,
+pub struct FileLayer {
+    store: ChunkStore,
+    pub(crate) ahead: PagesAhead,
     /// Files that may be moved to superpages.
-    pub(crate) candidates: Candidates,
+    pub(crate) candidates: SuperpageCandidates,
 }
 
-impl Files {
-    pub(crate) fn new(store: Store) -> Self {
-        Self { store, ahead: Ahead::default(), candidates: Candidates::default() }
+impl FileLayer {
+    pub(crate) fn new(store: ChunkStore) -> Self {
+        Self { store, ahead: PagesAhead::default(), candidates: SuperpageCandidates::default() }
     }
 }
 
-impl Deref for Files {
-    type Target = Store;
+impl Deref for FileLayer {
+    type Target = ChunkStore;
 
     #[inline(always)]
-    fn deref(&self) -> &Store {
+    fn deref(&self) -> &ChunkStore {
         &self.store
     }
 }

@@ -36,8 +36,8 @@ mod check;
 pub mod client;
 mod error;
 mod file;
+mod file_system;
 pub mod format;
-mod fs;
 mod options;
 #[doc(hidden)]
 pub mod planted;
@@ -50,11 +50,11 @@ mod tree;
 pub mod view;
 
 pub use arguments::{
-    Allocate, Credentials, DirEntry, Listed, NewFile, Rename, Seek, SetAttr, SetTime, SetXattr, Statfs,
+    Allocate, Credentials, DirEntry, ListedEntry, NewFile, Rename, Seek, SetAttr, SetTime, SetXattr, Statfs,
 };
 pub use check::FilesOwner;
 pub use error::{Error, Result};
-pub use format::attr::{Attr, Clock, Ino, Kind, Time};
+pub use file_system::FileSystem;
+pub use format::attr::{Attr, FileKind, FsClock, Ino, Time};
 pub use format::leaf::NAME_BYTES_MAX;
-pub use fs::FileSystem;
 pub use options::{ATOMIC_BYTES_MAX, DataMode, FsOptions, FsSpec, SUPER_THRESHOLD_BYTES};

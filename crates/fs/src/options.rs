@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::format::attr::{Clock, Time};
+use crate::format::attr::{FsClock, Time};
 
 /// When written data is durable, and whether a crash can show half of a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,7 +60,7 @@ pub struct FsOptions {
     /// Refuses every change.
     pub read_only: bool,
     /// The time of changes.
-    pub clock: Clock,
+    pub clock: FsClock,
 }
 
 impl std::fmt::Debug for FsOptions {

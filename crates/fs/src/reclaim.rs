@@ -10,7 +10,7 @@ use crate::Result;
 use crate::file::{ahead, compaction, size, superpage};
 use crate::share::shared_files::SharedFiles;
 use crate::store::reclaim::SpaceMaker;
-use crate::tree::hold;
+use crate::tree::inode_lifetime;
 
 /// Sleeps until a client that was in the middle of something has gone on, and how many: a second. One that is stopped
 /// keeps what it had.
@@ -22,9 +22,9 @@ pub(crate) fn step(shared: &SharedFiles) -> Result<bool> {
     shared.end_sessions();
     shared.forget_stale();
     shared.refuse_if_read_only()?;
-    shared.end_forerunners()?;
+    shared.end_orphaned_clients()?;
     shared.fold_all_times();
-    Ok(hold::step_orphans(shared)?
+    Ok(inode_lifetime::step_orphans(shared)?
         || ahead::step_ahead(shared)?
         || superpage::step_superpages(shared)?
         || shared.step_space()?)
@@ -39,39 +39,39 @@ fn make_space(shared: &SharedFiles, made: u64) -> bool {
         return true;
     }
     // What whoever met no space gave back itself is nothing new.
-    shared.space.drain_limbo();
-    let turn = shared.space.limbo.turn();
+    shared.space.drain_deferred_frees();
+    let turn = shared.space.deferred_frees.turn();
     let is_made = || {
-        shared.space.drain_limbo();
-        shared.space.limbo.turn() != turn
+        shared.space.drain_deferred_frees();
+        shared.space.deferred_frees.turn() != turn
     };
     // What fails is met again by a step.
-    while matches!(hold::step_orphans(shared), Ok(true)) {}
+    while matches!(inode_lifetime::step_orphans(shared), Ok(true)) {}
     let is_made_by = |work: &dyn Fn()| {
         work();
         is_made()
     };
     let is_done = is_made()
-        || shared.end_forerunners().unwrap_or(false)
+        || shared.end_orphaned_clients().unwrap_or(false)
         || is_made_by(&|| ahead::free_all_ahead(shared, || Some(shared.gate.pass())))
-        || is_made_by(&|| shared.take_back_all_ahead())
+        || is_made_by(&|| shared.end_all_appends())
         || is_made_by(&|| ahead::free_left_ahead(shared))
         || compaction::compact(shared).unwrap_or(false);
     shared.space.made.fetch_add(u64::from(is_done), Ordering::Release);
     drop(one);
     // Not with that in hand: others may ask this one.
     let is_done = is_done || shared.pool().take_spare(Some(shared));
-    is_done || when_let_go(shared, || is_made() || shared.end_forerunners().unwrap_or(false))
+    is_done || wait_for_space(shared, || is_made() || shared.end_orphaned_clients().unwrap_or(false))
 }
 
 /// Whether `is_made` says so, now or soon: who is in the middle of something with what is free already comes to its end,
 /// as do clients of an owner before (FG5).
-pub(crate) fn when_let_go(shared: &SharedFiles, is_made: impl Fn() -> bool) -> bool {
+pub(crate) fn wait_for_space(shared: &SharedFiles, is_made: impl Fn() -> bool) -> bool {
     let is_made_soon = || {
         std::thread::sleep(PIN_NAP);
         is_made()
     };
-    let is_any_kept = || shared.space.limbo.count() != (0, 0) || shared.link.pins.has_forerunners();
+    let is_any_kept = || shared.space.deferred_frees.count() != (0, 0) || shared.link.pins.has_orphaned_clients();
     is_made() || is_any_kept() && (0..PIN_NAPS).any(|_| is_made_soon())
 }
 
@@ -91,7 +91,7 @@ impl Freeze for SharedFiles {
         }
         if self.waits() {
             // What waits can be loaded from the pool only when it is there.
-            let _ = size::publish_all(self);
+            let _ = size::flush_sizes(self);
         }
     }
 
@@ -113,15 +113,15 @@ impl Freeze for SharedFiles {
             return false;
         }
         // What fails is met again by a step.
-        while matches!(hold::step_orphans(self), Ok(true)) {}
-        if !self.gives_chunks() {
+        while matches!(inode_lifetime::step_orphans(self), Ok(true)) {}
+        if !self.may_return_chunks() {
             return false;
         }
         ahead::free_all_ahead(self, || Some(self.gate.pass()));
         ahead::free_left_ahead(self);
-        when_let_go(self, || {
+        wait_for_space(self, || {
             let mut is_any = false;
-            while matches!(self.spare_space(), Ok(true)) {
+            while matches!(self.return_all_chunks(), Ok(true)) {
                 is_any = true;
             }
             is_any

@@ -30,7 +30,7 @@
 //! - FG7. The end of a file is one's at a time: a client's that may append, for one append, or the owner's, for as long as
 //!   it holds the file's lock. One that was stopped at the end loses it: whatever it does later is in vain, and so is a size
 //!   that it stored and does not vouch for; it finds out. A size is stored when the bytes before it are durable,
-//!   or with a proof of them (`proof`).
+//!   or with a proof of them (`checksum`).
 //! - FG8. Before copies of a file that was appended to directly are forgotten, the kernel has learned where it ends.
 //! - FG9. Nobody has a right to store to a program with rights of its own (set-id bits, capabilities). Who is given a right
 //!   is in the books before the program is looked at, and who gives a program rights ends what is in the books after that.
@@ -48,11 +48,11 @@ pub(crate) mod client_listener;
 pub(crate) mod client_pins;
 pub(crate) mod file_times;
 pub mod layout;
-pub(crate) mod lending;
+pub(crate) mod leases;
 pub(crate) mod orphaned_clients;
 pub(crate) mod sessions;
 pub(crate) mod shared_files;
 pub(crate) mod stopped_append;
 
-pub use client_listener::Door;
-pub use sessions::Copies;
+pub use client_listener::ClientListener;
+pub use sessions::CachedCopies;

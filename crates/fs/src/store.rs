@@ -6,12 +6,12 @@ pub(crate) mod bits;
 pub(crate) mod change;
 pub(crate) mod chunk_table;
 pub(crate) mod clients;
+pub(crate) mod create_fs;
+pub(crate) mod deferred_frees;
 pub(crate) mod gate;
 pub(crate) mod growth;
 pub(crate) mod inode_map;
-pub(crate) mod limbo;
 pub(crate) mod locks;
-pub(crate) mod making;
 pub(crate) mod orphans;
 pub(crate) mod reclaim;
 pub(crate) mod snapshots;
@@ -26,30 +26,30 @@ use parking_lot::Mutex;
 
 use crate::format::inode::Inode;
 use crate::format::layout::{ChunkKind, MapPages, NODE_WORDS};
-use crate::format::shape::Shape;
-use crate::share::layout::shared_state::Board;
+use crate::format::shape::FsShape;
+use crate::share::layout::shared_state::SharedState;
 use crate::store::clients::Clients;
-use crate::store::gate::Gate;
+use crate::store::gate::ChangeGate;
 use crate::store::locks::{Locks, Stripe};
 use crate::store::orphans::Orphans;
 use crate::store::reclaim::SpaceMaker;
-use crate::store::space::Space;
-use crate::view::index_reader::Index;
-use crate::{Attr, DataMode, Error, FsOptions, Ino, Kind, Result};
+use crate::store::space::ChunkSpace;
+use crate::view::index_reader::IndexReader;
+use crate::{Attr, DataMode, Error, FileKind, FsOptions, Ino, Result};
 
 /// The chunks of a file system in its pool, its inodes, and their locks.
-pub struct Store {
+pub struct ChunkStore {
     pool: Arc<Pool>,
     memory: Arc<dyn Memory>,
     options: FsOptions,
     data: DataMode,
     /// Only a barrier makes data durable.
     waits: bool,
-    pub(crate) shape: Shape,
+    pub(crate) shape: FsShape,
     pub(crate) tag: Mutex<Arc<Tag>>,
-    pub(crate) space: Space,
+    pub(crate) space: ChunkSpace,
     pub(crate) locks: Locks,
-    pub(crate) gate: Gate,
+    pub(crate) gate: ChangeGate,
     pub(crate) orphans: Orphans,
     /// The clients that work on the files from other processes.
     pub(crate) clients: Arc<dyn Clients>,
@@ -57,27 +57,27 @@ pub struct Store {
     pub(crate) space_maker: OnceLock<Weak<dyn SpaceMaker>>,
 }
 
-impl Store {
+impl ChunkStore {
     /// Opens the store of the file system called `name`. `clients_on` makes the link to its clients, who share the words.
     pub(crate) fn open(
         pool: Arc<Pool>,
         name: &str,
         options: FsOptions,
-        clients_on: impl FnOnce(&Arc<Board>) -> Arc<dyn Clients>,
+        clients_on: impl FnOnce(&Arc<SharedState>) -> Arc<dyn Clients>,
     ) -> Result<Self> {
         let tag = pool.tag(name)?;
-        let shape = Shape::read(&tag)?;
-        let tag = making::fit_map(&pool, tag)?;
-        let tag = if options.read_only { tag } else { making::renew(&shape, &pool, tag)? };
+        let shape = FsShape::read(&tag)?;
+        let tag = create_fs::fit_map(&pool, tag)?;
+        let tag = if options.read_only { tag } else { create_fs::renew(&shape, &pool, tag)? };
         let memory = pool.memory_handle();
         let map = MapPages::new(Stream::new(&tag.extents, Role::MAP).runs(Span::new(0, u64::MAX)));
         let bases = chunk_table::bases(&*memory, &map, &tag.extents);
         let corrupt = |what, at| Error::Corrupt { name: name.into(), what, at };
         let orphans = Orphans::load(&*memory, &map);
-        let board = Arc::new(Board::new(map.chunks())?);
+        let board = Arc::new(SharedState::new(map.chunks())?);
         let clients = clients_on(&board);
-        let space =
-            Space::load(&*memory, map, &board, &clients, &bases).map_err(|at| corrupt("the kind of a chunk", at))?;
+        let space = ChunkSpace::load(&*memory, map, &board, &clients, &bases)
+            .map_err(|at| corrupt("the kind of a chunk", at))?;
         let waits = !memory.fence_is_durable();
         let usual = if waits { DataMode::Posix } else { DataMode::Sync };
         let data = match options.data.unwrap_or(usual) {
@@ -91,7 +91,7 @@ impl Store {
             waits,
             shape,
             locks: Locks::new(&board, &clients),
-            gate: Gate::new(&board, &clients),
+            gate: ChangeGate::new(&board, &clients),
             space,
             orphans,
             clients,
@@ -142,7 +142,7 @@ impl Store {
     }
 
     /// Waits until what this thread stored is durable.
-    pub(crate) fn settle(&self) -> Result<()> {
+    pub(crate) fn drain(&self) -> Result<()> {
         self.memory.settle().inspect_err(|error| self.pool.poison(error)).map_err(Error::from)
     }
 
@@ -165,8 +165,8 @@ impl Store {
     #[inline]
     fn load_at(&self, ino: Ino, at: u64) -> Inode {
         let place = |page| self.space.place(page);
-        Inode::load(&*self.memory, ino, at, |inode, proof| {
-            Index { memory: self.memory(), place, at }.holds(inode.head.height.into(), proof)
+        Inode::load(&*self.memory, ino, at, |inode, checksum| {
+            IndexReader { memory: self.memory(), place, at }.holds(inode.head.height.into(), checksum)
         })
     }
 
@@ -186,8 +186,8 @@ impl Store {
     pub(crate) fn load_regular(&self, ino: Ino) -> Result<Inode> {
         let inode = self.load(ino)?;
         match inode.kind() {
-            Some(Kind::File) => Ok(inode),
-            Some(Kind::Directory) => Err(Error::IsDirectory),
+            Some(FileKind::File) => Ok(inode),
+            Some(FileKind::Directory) => Err(Error::IsDirectory),
             _ => Err(Error::Invalid("only regular files have content")),
         }
     }
@@ -205,8 +205,8 @@ impl Store {
     }
 
     /// Whether somebody may still store size and times of `ino` that are not to count.
-    pub(crate) fn is_haunted(&self, stripe: &Stripe, ino: Ino) -> bool {
-        stripe.haunted.contains_key(&ino.0) || self.clients.has_forerunners()
+    pub(crate) fn is_append_stopped(&self, stripe: &Stripe, ino: Ino) -> bool {
+        stripe.stopped_appends.contains_key(&ino.0) || self.clients.has_orphaned_clients()
     }
 
     /// Whether `error` says that there is no space, and not that the host's disk had none for what was stored already:

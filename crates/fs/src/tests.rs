@@ -95,17 +95,17 @@ bugs! {
     /// An index is lowered, and its page given back later (FT2).
     SplitLowering,
     /// The end of a file stays where a stopped client may still store to it (FG7).
-    HauntedEnd,
+    StoppedAppendEnd,
     /// Where the last page cannot be another one, what is written behind the end goes into it (FG7).
-    HauntedPage,
+    StoppedAppendPage,
     /// What a thread remembers counts whatever has changed since (FH1).
     StaleHint,
     /// Where a client's last append ended is the end, whoever had the file since (FG7).
     StaleEnd,
     /// An append is proved over the greater proof (FP2).
-    OneProof,
+    OneChecksum,
     /// What a size rests on is stored over (FP3), or what a crash left of an append (FP4).
-    UnsettledEnd,
+    UncommittedSize,
     /// Who asks for a listing in pieces is not told of damage before the last one (FN4).
     ForgottenDamage,
     /// A client may append while the kernel is amid an append (FG11).

@@ -3,7 +3,7 @@
 pub(crate) mod acl;
 pub(crate) mod create;
 pub(crate) mod directory;
-pub(crate) mod hold;
+pub(crate) mod inode_lifetime;
 pub(crate) mod lookup;
 pub(crate) mod lost_found;
 pub(crate) mod remove;
@@ -17,28 +17,28 @@ use std::sync::atomic::AtomicBool;
 
 use parking_lot::Mutex;
 
-use crate::file::Files;
+use crate::file::FileLayer;
 
 /// Files under their names.
-pub struct Tree {
-    files: Files,
+pub struct TreeLayer {
+    files: FileLayer,
     /// Held while a directory moves to another one, so that no directory comes to lie within itself.
     pub(crate) moving: Mutex<()>,
     /// A listing met damaged names (FN4).
     pub(crate) has_damaged_names: AtomicBool,
 }
 
-impl Tree {
-    pub(crate) fn new(files: Files) -> Self {
+impl TreeLayer {
+    pub(crate) fn new(files: FileLayer) -> Self {
         Self { files, moving: Mutex::new(()), has_damaged_names: AtomicBool::new(false) }
     }
 }
 
-impl Deref for Tree {
-    type Target = Files;
+impl Deref for TreeLayer {
+    type Target = FileLayer;
 
     #[inline(always)]
-    fn deref(&self) -> &Files {
+    fn deref(&self) -> &FileLayer {
         &self.files
     }
 }

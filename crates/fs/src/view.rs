@@ -1,6 +1,6 @@
 //! Readers of files that hold no lock, over plain memory.
 
-pub(crate) mod append_bytes;
+pub(crate) mod append_check;
 pub mod hints;
 pub mod index_reader;
 pub mod inode_snapshot;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ferrite_fs::{Attr, Credentials, Kind, Rename, SetTime, Time};
+use ferrite_fs::{Attr, Credentials, FileKind, Rename, SetTime, Time};
 use fuser::{FileAttr, FileType, INodeNo, RenameFlags, TimeOrNow};
 
 /// The value of `st_blksize`: the size in which programs copy.
@@ -49,15 +49,15 @@ pub(super) fn attributes(attr: &Attr) -> FileAttr {
 }
 
 /// Returns the type of a file in FUSE's form.
-pub(super) fn file_type(kind: Kind) -> FileType {
+pub(super) fn file_type(kind: FileKind) -> FileType {
     match kind {
-        Kind::File => FileType::RegularFile,
-        Kind::Directory => FileType::Directory,
-        Kind::Symlink => FileType::Symlink,
-        Kind::Fifo => FileType::NamedPipe,
-        Kind::Socket => FileType::Socket,
-        Kind::CharDevice => FileType::CharDevice,
-        Kind::BlockDevice => FileType::BlockDevice,
+        FileKind::File => FileType::RegularFile,
+        FileKind::Directory => FileType::Directory,
+        FileKind::Symlink => FileType::Symlink,
+        FileKind::Fifo => FileType::NamedPipe,
+        FileKind::Socket => FileType::Socket,
+        FileKind::CharDevice => FileType::CharDevice,
+        FileKind::BlockDevice => FileType::BlockDevice,
     }
 }
 

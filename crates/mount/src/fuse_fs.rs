@@ -34,7 +34,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use ferrite_fs::{Allocate, Attr, Credentials, DataMode, Error, FileSystem, Ino, Kind, NewFile, Result, Seek, SetAttr};
+use ferrite_fs::{
+    Allocate, Attr, Credentials, DataMode, Error, FileKind, FileSystem, Ino, NewFile, Result, Seek, SetAttr,
+};
 use ferrite_memory::planted;
 use fuser::{
     BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig, LockOwner, OpenFlags,
@@ -83,7 +85,7 @@ impl FuseFs {
 
     fn make(&self, request: &Request, parent: INodeNo, name: &OsStr, node: NewNode) -> Result<Attr> {
         let NewNode { mode, umask, rdev } = node;
-        let kind = Kind::from_mode(mode).unwrap_or(Kind::File);
+        let kind = FileKind::from_mode(mode).unwrap_or(FileKind::File);
         let by = who(request);
         self.ensure_room(by.uid, NAME_BYTES)?;
         let new = NewFile { kind, mode: (mode & 0o7777) as u16, umask: umask as u16, rdev: rdev.into(), by };
@@ -175,7 +177,7 @@ impl Filesystem for FuseFs {
     }
 
     fn mkdir(&self, by: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
-        let mode = (mode & 0o7777) | Kind::Directory.mode_bits();
+        let mode = (mode & 0o7777) | FileKind::Directory.mode_bits();
         self.tell(self.make(by, parent, name, NewNode { mode, umask, rdev: 0 }), reply);
     }
 
@@ -342,7 +344,7 @@ impl Filesystem for FuseFs {
     }
 
     fn create(&self, by: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, _: i32, reply: ReplyCreate) {
-        let mode = (mode & 0o7777) | Kind::File.mode_bits();
+        let mode = (mode & 0o7777) | FileKind::File.mode_bits();
         match self.held(self.make(by, parent, name, NewNode { mode, umask, rdev: 0 })) {
             Ok(attr) => {
                 let generation = Generation(attr.generation.into());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use ferrite_fs::share::Copies;
+use ferrite_fs::share::CachedCopies;
 use ferrite_fs::{DataMode, FileSystem, Ino};
 use ferrite_memory::planted;
 use fuser::{BackgroundSession, Config, Filesystem, INodeNo, MountOption, Notifier, Session, SessionACL};
@@ -105,7 +105,7 @@ struct KernelCopies {
     device: Option<u64>,
 }
 
-impl Copies for KernelCopies {
+impl CachedCopies for KernelCopies {
     fn forget(&self, ino: Ino) -> io::Result<()> {
         match self.notifier.inval_inode(INodeNo(ino.0), 0, 0) {
             // The kernel has no copy of this file.
@@ -159,7 +159,7 @@ impl Mounted {
         options: &MountOptions,
     ) -> io::Result<Self> {
         let device = mounted.map(|mount| mount.device);
-        fs.tell_copies(Arc::new(KernelCopies { notifier: session.notifier(), device }));
+        fs.set_copies(Arc::new(KernelCopies { notifier: session.notifier(), device }));
         if options.cached && fs.data_mode() != DataMode::Posix {
             // If this fails, programs that write much wait for the server more often.
             let _ = device.map(backlog::widen);

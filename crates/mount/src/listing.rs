@@ -4,7 +4,10 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use ferrite_fs::{DirEntry, Ino, Listed, Result};
+use ferrite_fs::DirEntry;
+use ferrite_fs::Ino;
+use ferrite_fs::ListedEntry;
+use ferrite_fs::Result;
 use ferrite_memory::planted;
 use fuser::{FileAttr, Generation, INodeNo, ReplyDirectoryPlus};
 
@@ -20,7 +23,7 @@ const NO_INODE: u64 = 1 << 63;
 impl FuseFs {
     /// Adds the entries of `dir` after `cookie` to `reply`, as many as fit. An empty reply ends the directory.
     pub(super) fn list(&self, dir: Ino, cookie: u64, reply: &mut ReplyDirectoryPlus) -> Result<()> {
-        let mut add = |entry: &Listed| {
+        let mut add = |entry: &ListedEntry| {
             let (attr, generation, known) = self.entry_attributes(entry);
             reply.add(attr.ino, entry.cookie, OsStr::from_bytes(&entry.name), &known, &attr, generation)
         };
@@ -44,7 +47,7 @@ impl FuseFs {
 
     /// Reports the entries of `listed` that still exist until `add` refuses one. Returns true if any still exists. An
     /// entry that was removed since is left out.
-    fn tell_held(&self, listed: &[Listed], add: &mut dyn FnMut(&Listed) -> bool) -> bool {
+    fn tell_held(&self, listed: &[ListedEntry], add: &mut dyn FnMut(&ListedEntry) -> bool) -> bool {
         let mut is_any = false;
         for entry in listed.iter().filter(|entry| entry.attr.is_none() || self.fs.hold(entry.ino).is_ok()) {
             is_any = true;
@@ -62,7 +65,7 @@ impl FuseFs {
     }
 
     /// Returns the attributes of `entry` for the kernel, and how long the kernel may cache them.
-    fn entry_attributes(&self, entry: &Listed) -> (FileAttr, Generation, Duration) {
+    fn entry_attributes(&self, entry: &ListedEntry) -> (FileAttr, Generation, Duration) {
         match &entry.attr {
             Some(attr) => (attributes(attr), Generation(attr.generation.into()), self.known(attr)),
             None => {
@@ -73,12 +76,12 @@ impl FuseFs {
     }
 
     /// Returns the entries `.` and `..` of `dir` that follow `cookie`.
-    fn dots(&self, dir: Ino, cookie: u64) -> Result<Vec<Listed>> {
+    fn dots(&self, dir: Ino, cookie: u64) -> Result<Vec<ListedEntry>> {
         let mut dots = Vec::new();
         self.fs.readdir(dir, cookie, &mut |entry| {
             let is_dot = matches!(entry.name, b"." | b"..");
             let DirEntry { name, ino, kind, cookie } = *entry;
-            dots.extend(is_dot.then(|| Listed { name: name.to_vec(), cookie, ino, kind, attr: None }));
+            dots.extend(is_dot.then(|| ListedEntry { name: name.to_vec(), cookie, ino, kind, attr: None }));
             is_dot
         })?;
         dots.iter_mut().for_each(|entry| entry.attr = self.fs.getattr(entry.ino).ok());

@@ -2,7 +2,11 @@
 
 use std::fs;
 
-use ferrite_fs::{Error, Ino, Kind, Result, SetAttr};
+use ferrite_fs::Error;
+use ferrite_fs::FileKind;
+use ferrite_fs::Ino;
+use ferrite_fs::Result;
+use ferrite_fs::SetAttr;
 use ferrite_memory::planted;
 use fuser::Request;
 
@@ -69,7 +73,7 @@ impl FuseFs {
     /// Removes the capabilities of the file. Returns its mode without set-id bits, if it has some.
     fn kept_mode(&self, by: &Request, ino: Ino) -> Result<Option<u16>> {
         let attr = self.fs.getattr(ino)?;
-        if attr.kind == Kind::Directory {
+        if attr.kind == FileKind::Directory {
             return Ok(None);
         }
         if planted!("mount: capabilities kept") {

@@ -19,7 +19,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use ferrite_fs::{Credentials, DataMode, FileSystem, FsOptions, FsSpec, Ino, Kind, Listed, NewFile, SetAttr, Time};
+use ferrite_fs::{
+    Credentials, DataMode, FileKind, FileSystem, FsOptions, FsSpec, Ino, ListedEntry, NewFile, SetAttr, Time,
+};
 use ferrite_memory::planted::{PlantedBug, plant_in_process, plant_in_process_with};
 use ferrite_memory::{MapOptions, Mapped};
 
@@ -46,7 +48,7 @@ pub(super) fn note_lookup(name: &OsStr) {
 }
 
 /// Looks at entries that are about to be held and told.
-pub(super) fn note_listed(fs: &FileSystem, dir: Ino, listed: &[Listed]) {
+pub(super) fn note_listed(fs: &FileSystem, dir: Ino, listed: &[ListedEntry]) {
     names::meet_listed(fs, dir, listed);
 }
 
@@ -278,7 +280,7 @@ fn fm7_times_are_those_that_the_kernel_tells() {
 fn fm8_what_the_kernel_kept_back_and_has_no_space_is_told() {
     let is_told = |bug| {
         let world = World::mounted(bug, DataMode::Sync, true)?;
-        let new = NewFile { kind: Kind::File, mode: 0o644, umask: 0, rdev: 0, by: Credentials::default() };
+        let new = NewFile { kind: FileKind::File, mode: 0o644, umask: 0, rdev: 0, by: Credentials::default() };
         let large = world.fs.create_file(Ino::ROOT, b"large", &new).expect("made").ino;
         let mut size = 0;
         while let Ok(written) = world.fs.write(large, size, &[1; 1 << 18]) {

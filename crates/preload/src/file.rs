@@ -19,8 +19,8 @@ use std::thread;
 use std::time::Duration;
 
 use ferrite_fs::format::attr::Ino;
-use ferrite_fs::share::layout::request::Access;
-use ferrite_fs_client::Lease;
+use ferrite_fs::share::layout::request::LeaseAccess;
+use ferrite_fs_client::FileLease;
 use ferrite_memory::{Pin, pin};
 
 use crate::mounts::Mount;
@@ -49,11 +49,11 @@ pub enum Need {
 }
 
 impl Need {
-    fn access(self) -> Access {
+    fn access(self) -> LeaseAccess {
         match self {
-            Self::Read => Access::Read,
-            Self::Write => Access::Write,
-            Self::Append => Access::Append,
+            Self::Read => LeaseAccess::Read,
+            Self::Write => LeaseAccess::Write,
+            Self::Append => LeaseAccess::Append,
         }
     }
 }
@@ -65,7 +65,7 @@ pub struct Place {
 }
 
 struct Held {
-    lease: Lease,
+    lease: FileLease,
     /// What it is still good for, as [`Need`].
     good_for: AtomicU8,
     since_ns: u64,
@@ -116,14 +116,14 @@ impl File {
 
     /// The lease, if there is one that is enough, for as long as the caller is pinned.
     #[inline(always)]
-    fn lease<'pin>(&'pin self, need: Need, _pin: &'pin Pin) -> Option<&'pin Lease> {
+    fn lease<'pin>(&'pin self, need: Need, _pin: &'pin Pin) -> Option<&'pin FileLease> {
         // SAFETY: who takes a lease away waits for the caller's pin.
         let held = unsafe { self.lease.load(Ordering::Acquire).as_ref() }?;
         if held.is_good_for(need) { Some(&held.lease) } else { None }
     }
 
     /// `work` by the lease, if there is one that is enough.
-    fn by<T>(&self, need: Need, work: impl FnOnce(&Lease) -> Option<T>) -> Option<T> {
+    fn by<T>(&self, need: Need, work: impl FnOnce(&FileLease) -> Option<T>) -> Option<T> {
         work(self.lease(need, &pin())?)
     }
 
@@ -169,13 +169,13 @@ impl File {
     }
 
     pub fn size(&self) -> Option<u64> {
-        self.by(Need::Read, Lease::size)
+        self.by(Need::Read, FileLease::size)
     }
 
     /// What fstat(2) tells, once the kernel has told what the mount's files look like.
     pub fn stat(&self) -> Option<libc::stat> {
         let looks = self.looks.get()?;
-        let attr = self.by(Need::Read, Lease::attr)?;
+        let attr = self.by(Need::Read, FileLease::attr)?;
         looks.of(&attr)
     }
 
@@ -202,12 +202,12 @@ impl File {
     /// Everything written is durable, by whomever: while the right to write is ours the kernel has nothing dirty.
     #[inline]
     pub fn settle_data(&self) -> Option<()> {
-        self.by(Need::Write, Lease::sync_data)
+        self.by(Need::Write, FileLease::sync_data)
     }
 
     /// And so is when that was.
     pub fn settle(&self) -> Option<()> {
-        self.by(Need::Write, Lease::sync)
+        self.by(Need::Write, FileLease::sync)
     }
 
     /// A call of `len` bytes needs `need` and could not be done directly: whether to try that once more, because there
@@ -299,14 +299,14 @@ impl File {
 
     fn lease_anew(&self, need_now: Need, look: &dyn Fn(), now_ns: u64) -> bool {
         let wanted = match need_now {
-            Need::Read => &[(Need::Read, Access::Read)][..],
-            Need::Write | Need::Append => &[(Need::Append, Access::Append), (Need::Write, Access::Write)],
+            Need::Read => &[(Need::Read, LeaseAccess::Read)][..],
+            Need::Write | Need::Append => &[(Need::Append, LeaseAccess::Append), (Need::Write, LeaseAccess::Write)],
         };
         let is_to_ask = |need: Need| need < Need::Append || self.append_rest.is_over(now_ns);
         let Some(session) = self.mount.session(now_ns) else { return false };
         for (need, access) in wanted.iter().filter(|(need, _)| is_to_ask(*need)) {
             let ahead_bytes = match need_now {
-                Need::Append if *access == Access::Append => Lease::FIRST_AHEAD_BYTES,
+                Need::Append if *access == LeaseAccess::Append => FileLease::FIRST_AHEAD_BYTES,
                 _ => 0,
             };
             let ask = || session.lease_with(Ino(self.ino), *access, ahead_bytes, look);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ferrite_fs::format::attr::Time;
 use ferrite_fs::share::layout::mount_source::read_mount_source;
-use ferrite_fs_client::{Session, settle};
+use ferrite_fs_client::{FsSession, flush_mount};
 use ferrite_memory::{stamp_ns, unescaped};
 use parking_lot::Mutex;
 
@@ -33,9 +33,9 @@ pub struct Mount {
     device: u64,
     pool: PathBuf,
     name: String,
-    session: Mutex<Option<Arc<Session>>>,
+    session: Mutex<Option<Arc<FsSession>>>,
     /// All that were begun and may be there still: leases keep those of owners that have ended.
-    begun: Mutex<Vec<Weak<Session>>>,
+    begun: Mutex<Vec<Weak<FsSession>>>,
     ask_at_ns: AtomicU64,
 }
 
@@ -51,13 +51,13 @@ impl Mount {
     }
 
     /// The session, which is begun if there is none: with who serves this very mount, and nobody else (LD8).
-    pub fn session(&self, now_ns: u64) -> Option<Arc<Session>> {
+    pub fn session(&self, now_ns: u64) -> Option<Arc<FsSession>> {
         let mut session = self.session.try_lock()?;
         if session.as_ref().is_some_and(|session| session.is_over()) {
             *session = None;
         }
         if session.is_none() && now_ns >= self.ask_at_ns.load(Ordering::Relaxed) {
-            let begun = ours::making(|| Session::connect_quiet(&self.pool, &self.name, Arc::new(time), quietly));
+            let begun = ours::making(|| FsSession::connect_quiet(&self.pool, &self.name, Arc::new(time), quietly));
             let begun = begun.inspect_err(|_| tally::refused()).ok();
             let is_strange = begun.as_ref().is_some_and(|begun| begun.device() != Some(self.device));
             let ask_at_ns = if is_strange { u64::MAX } else { now_ns + REST_NS };
@@ -72,7 +72,7 @@ impl Mount {
 
     /// Has all that was written to it made durable, by who serves it.
     pub fn settle(&self) -> Option<()> {
-        ours::making(|| settle(&self.pool, &self.name, self.device, GREETING, SILENCE)).ok()
+        ours::making(|| flush_mount(&self.pool, &self.name, self.device, GREETING, SILENCE)).ok()
     }
 
     /// Ends the session, whose leases were given back. If this process goes on after all its owner is asked for another one at
@@ -141,7 +141,7 @@ pub fn settle_others(known: &[Arc<Mount>]) {
     for (device, pool, name) in listed.split(|byte| *byte == b'\n').filter_map(ours) {
         let is_known = known.iter().any(|mount| mount.device == device);
         if !is_known && is_trusted(&pool) {
-            let _ = ours::making(|| settle(&pool, &name, device, STRANGERS_GREETING, SILENCE));
+            let _ = ours::making(|| flush_mount(&pool, &name, device, STRANGERS_GREETING, SILENCE));
         }
     }
 }

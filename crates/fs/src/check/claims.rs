@@ -17,7 +17,7 @@ use crate::Ino;
 use crate::format::inode::Inode;
 use crate::format::layout::{BITMAP, DESCRIPTOR};
 use crate::format::layout::{ChunkKind, is_in_use};
-use crate::format::word::Word;
+use crate::format::word::IndexWord;
 
 /// A page that two inodes name, of which one is to have a copy.
 #[derive(Debug)]
@@ -93,9 +93,9 @@ impl Claims {
         let mut index = self.free_pages(media, ChunkKind::Index);
         for Shared { ino, other, page, kind, at } in all {
             let what = format!("inode {} names page {page}, which inode {} names too", ino.0, other.0);
-            let (free, name): (_, fn(u64) -> Word) = match kind {
-                ChunkKind::Index => (index.next(), Word::node),
-                _ => (content.next(), Word::page),
+            let (free, name): (_, fn(u64) -> IndexWord) = match kind {
+                ChunkKind::Index => (index.next(), IndexWord::node),
+                _ => (content.next(), IndexWord::page),
             };
             let fix = match (free, media.place(*page, *kind)) {
                 // Once it is named it is marked in use, as any other.

@@ -7,8 +7,8 @@ use super::{Fix, Media, Wrong};
 use crate::format::inode::Inode;
 use crate::format::layout::ChunkKind;
 use crate::format::layout::NODE_WORDS;
-use crate::format::word::{Named, Word};
-use crate::{Ino, Kind};
+use crate::format::word::{IndexWord, NamedBy};
+use crate::{FileKind, Ino};
 
 /// What is collected of one inode.
 pub(crate) struct Collector<'a> {
@@ -38,10 +38,10 @@ impl Collector<'_> {
     /// All that `inode` names, but for the names of a directory.
     pub fn collect(&mut self, inode: &Inode) {
         match inode.kind() {
-            Some(Kind::File) => {
+            Some(FileKind::File) => {
                 if inode.head.height > 4 {
                     let mut emptied = *inode;
-                    (emptied.head.height, emptied.roots) = (0, [Word::NONE; 8]);
+                    (emptied.head.height, emptied.roots) = (0, [IndexWord::NONE; 8]);
                     let wrong = Wrong::new(format!("the index of inode {} is too high", inode.ino.0), inode.at);
                     self.wrong.push(wrong.fixed_by(Fix::inode(emptied, "it reads as zeros now; what it held is lost")));
                     return;
@@ -50,7 +50,7 @@ impl Collector<'_> {
                     self.word(inode, (inode.root_at(index as u64), *word), inode.head.height);
                 }
             }
-            Some(Kind::Symlink) if inode.is_long_link() => self.word(inode, (inode.root_at(0), inode.roots[0]), 0),
+            Some(FileKind::Symlink) if inode.is_long_link() => self.word(inode, (inode.root_at(0), inode.roots[0]), 0),
             _ => {}
         }
         self.attributes(inode);
@@ -86,19 +86,19 @@ impl Collector<'_> {
         self.shared.push(Shared { ino: inode.ino, other, page, kind, at });
     }
 
-    fn word(&mut self, inode: &Inode, (at, word): (u64, Word), height: u8) {
+    fn word(&mut self, inode: &Inode, (at, word): (u64, IndexWord), height: u8) {
         match (word.named(), height) {
-            (Named::Nothing, _) => {}
-            (Named::Page(page), 0) => match self.claims.owner(page) {
+            (NamedBy::Nothing, _) => {}
+            (NamedBy::Page(page), 0) => match self.claims.owner(page) {
                 Some(other) => self.share(inode, other, (page, ChunkKind::Data), at),
                 None => drop(self.claim(inode, page, ChunkKind::Data, at)),
             },
-            (Named::Super(page), 1) => self.superpage(inode, page, at),
-            (Named::Node(node), 1..) => {
+            (NamedBy::Super(page), 1) => self.superpage(inode, page, at),
+            (NamedBy::Node(node), 1..) => {
                 if self.claim(inode, node, ChunkKind::Index, at) {
                     let first = self.media.place(node, ChunkKind::Index).expect("it was claimed");
                     for at in (0..NODE_WORDS).map(|index| first + index * 8) {
-                        self.word(inode, (at, Word(self.media.memory.load_word(at))), height - 1);
+                        self.word(inode, (at, IndexWord(self.media.memory.load_word(at))), height - 1);
                     }
                 }
             }
@@ -115,7 +115,7 @@ impl Collector<'_> {
         let first = page - page % CHUNK_PAGES;
         if self.claim(inode, first, ChunkKind::Super, at) && first != page {
             let what = format!("inode {} names page {page}, with which no superpage begins", inode.ino.0);
-            let fix = Fix::word(at, Word::superpage(first).0, "it names the superpage that the page lies in");
+            let fix = Fix::word(at, IndexWord::superpage(first).0, "it names the superpage that the page lies in");
             self.wrong.push(Wrong::new(what, at).fixed_by(fix));
         }
     }
@@ -135,15 +135,16 @@ impl Collector<'_> {
     }
 
     fn attributes(&mut self, inode: &Inode) {
-        let (word, at) = (Word(inode.rest.xattrs), inode.at + 152);
+        let (word, at) = (IndexWord(inode.rest.xattrs), inode.at + 152);
         let pages = match word.named() {
-            Named::Nothing => return,
-            Named::Page(page) => vec![(at, page)],
-            Named::Node(node) => {
+            NamedBy::Nothing => return,
+            NamedBy::Page(page) => vec![(at, page)],
+            NamedBy::Node(node) => {
                 let Some((first, words)) = self.node(inode, node, at) else { return };
                 let named = (first..).step_by(8).zip(words).take_while(|(_, word)| *word != 0);
-                let page =
-                    |(at, word)| if let Named::Page(page) = Word(word).named() { Some((at, page)) } else { None };
+                let page = |(at, word)| {
+                    if let NamedBy::Page(page) = IndexWord(word).named() { Some((at, page)) } else { None }
+                };
                 named.filter_map(page).collect()
             }
             _ => Vec::new(),

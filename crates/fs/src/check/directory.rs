@@ -11,8 +11,8 @@ use crate::format::inode::Inode;
 use crate::format::layout::ChunkKind;
 use crate::format::layout::NODE_WORDS;
 use crate::format::leaf::name_hash;
-use crate::format::leaf::{Entry, Leaf, MAGIC, ORDINAL_BITS, SLOTS, Slot};
-use crate::format::word::{Named, Word};
+use crate::format::leaf::{Leaf, LeafEntry, MAGIC, NameSlot, ORDINAL_BITS, SLOTS};
+use crate::format::word::{IndexWord, NamedBy};
 
 /// What is told of names that are given up.
 const LOST_NAMES: &str = "it is gone; what only it named is found in lost+found";
@@ -34,7 +34,7 @@ const HASH_BITS: u32 = 55;
 
 impl Collector<'_> {
     /// The entries of directory `dir`.
-    pub fn names(&mut self, dir: &Inode) -> Vec<Entry> {
+    pub fn names(&mut self, dir: &Inode) -> Vec<LeafEntry> {
         let mut found = BTreeMap::new();
         self.names_below(dir, (dir.root_at(0), dir.roots[0]), 0..1 << HASH_BITS, &mut found);
         if dir.size() != found.len() as u64 && !self.is_hidden {
@@ -49,18 +49,18 @@ impl Collector<'_> {
     fn names_below(
         &mut self,
         dir: &Inode,
-        (at, word): (u64, Word),
+        (at, word): (u64, IndexWord),
         hashes: Range<u64>,
-        found: &mut BTreeMap<u64, Entry>,
+        found: &mut BTreeMap<u64, LeafEntry>,
     ) {
         match word.named() {
-            Named::Nothing => {}
-            Named::Page(page) => {
+            NamedBy::Nothing => {}
+            NamedBy::Page(page) => {
                 if let Some(leaf) = self.leaf(dir, page, at) {
                     self.leaf_names(dir, leaf, hashes, found);
                 }
             }
-            Named::Node(node) if hashes.end - hashes.start >= 512 => {
+            NamedBy::Node(node) if hashes.end - hashes.start >= 512 => {
                 let Some((first, mut words)) = self.node(dir, node, at) else { return };
                 let span = (hashes.end - hashes.start) / 512;
                 let right = blocks::right(&words, &self.owners(dir, &words, &hashes));
@@ -76,7 +76,7 @@ impl Collector<'_> {
                 while index < 512 {
                     let same = words[index..].iter().take_while(|word| **word == words[index]).count();
                     let start = hashes.start + index as u64 * span;
-                    let spot = (first + index as u64 * 8, Word(words[index]));
+                    let spot = (first + index as u64 * 8, IndexWord(words[index]));
                     let told = self.wrong.len();
                     self.names_below(dir, spot, start..start + same as u64 * span, found);
                     // Who gives up the first of words that say the same gives up all of them.
@@ -95,19 +95,19 @@ impl Collector<'_> {
 
     /// What the `words` of a node of `dir`, which stands for `hashes`, name that can be its own.
     fn owners(&self, dir: &Inode, words: &[u64], hashes: &Range<u64>) -> Vec<Owner> {
-        let named: BTreeSet<u64> = words.iter().copied().filter(|word| !self.is_lost(dir, Word(*word))).collect();
+        let named: BTreeSet<u64> = words.iter().copied().filter(|word| !self.is_lost(dir, IndexWord(*word))).collect();
         named.into_iter().map(|word| self.owner(dir, word, words, hashes)).collect()
     }
 
     fn owner(&self, dir: &Inode, word: u64, words: &[u64], hashes: &Range<u64>) -> Owner {
         let mut all = Vec::new();
         let span = (hashes.end - hashes.start) / NODE_WORDS;
-        self.hashes_below(dir, (Word(word), span), &mut BTreeSet::new(), &mut all);
+        self.hashes_below(dir, (IndexWord(word), span), &mut BTreeSet::new(), &mut all);
         let place = |hash: &u64| ((hash - hashes.start) / span) as usize;
         let mut names: Vec<usize> = all.iter().filter(|hash| hashes.contains(hash)).map(place).collect();
         names.sort_unstable();
-        let (is_node, says) = match Word(word).named() {
-            Named::Page(page) => (false, self.media.place(page, ChunkKind::Index).map(|at| self.head_of(at)[1])),
+        let (is_node, says) = match IndexWord(word).named() {
+            NamedBy::Page(page) => (false, self.media.place(page, ChunkKind::Index).map(|at| self.head_of(at)[1])),
             _ => (true, None),
         };
         // A page that does not say whose it is has names of this directory if one is found here.
@@ -122,11 +122,11 @@ impl Collector<'_> {
     }
 
     /// Whether `word` of a node of `dir` names nothing, or what is none of its pages.
-    fn is_lost(&self, dir: &Inode, word: Word) -> bool {
+    fn is_lost(&self, dir: &Inode, word: IndexWord) -> bool {
         let place = |page| self.media.place(page, ChunkKind::Index);
         match word.named() {
-            Named::Page(page) => place(page).is_none_or(|at| !self.is_own(dir, at)),
-            Named::Node(node) => place(node).is_none_or(|at| {
+            NamedBy::Page(page) => place(page).is_none_or(|at| !self.is_own(dir, at)),
+            NamedBy::Node(node) => place(node).is_none_or(|at| {
                 let [magic, of] = self.head_of(at);
                 magic == MAGIC || of == dir.ino.0
             }),
@@ -155,16 +155,16 @@ impl Collector<'_> {
 
     /// Collects the hashes of the names of `dir` that are whole in what `word` names, which stands for `span` of them, but for
     /// those `seen`. A node that stands for too few has no words.
-    fn hashes_below(&self, dir: &Inode, (word, span): (Word, u64), seen: &mut BTreeSet<u64>, all: &mut Vec<u64>) {
-        let (Named::Page(page) | Named::Node(page)) = word.named() else { return };
+    fn hashes_below(&self, dir: &Inode, (word, span): (IndexWord, u64), seen: &mut BTreeSet<u64>, all: &mut Vec<u64>) {
+        let (NamedBy::Page(page) | NamedBy::Node(page)) = word.named() else { return };
         let Some(at) = self.media.place(page, ChunkKind::Index) else { return };
         if !seen.insert(page) || self.is_lost(dir, word) {
             return;
         }
         match word.named() {
-            Named::Node(_) if span < NODE_WORDS => {}
-            Named::Node(_) => {
-                let words = (0..NODE_WORDS).map(|index| Word(self.media.memory.load_word(at + index * 8)));
+            NamedBy::Node(_) if span < NODE_WORDS => {}
+            NamedBy::Node(_) => {
+                let words = (0..NODE_WORDS).map(|index| IndexWord(self.media.memory.load_word(at + index * 8)));
                 words.for_each(|word| self.hashes_below(dir, (word, span / NODE_WORDS), seen, all));
             }
             _ => self.hashes_in(at, all),
@@ -174,7 +174,7 @@ impl Collector<'_> {
     /// Collects the hashes of the names in the page at `at` that are whole and found by their slots.
     fn hashes_in(&self, at: u64, all: &mut Vec<u64>) {
         let (memory, leaf) = (self.media.memory, Leaf::load(self.media.memory, at));
-        let found = |(index, slot): (usize, Slot)| {
+        let found = |(index, slot): (usize, NameSlot)| {
             let entry = leaf.entry(memory, index, slot).filter(|entry| slot.is_at(entry.position))?;
             let hash = name_hash(self.media.shape.hash_seed, &entry.name(memory));
             (entry.position >> ORDINAL_BITS == hash).then_some(hash)
@@ -182,7 +182,7 @@ impl Collector<'_> {
         all.extend(leaf.used().filter_map(found));
     }
 
-    fn leaf_names(&mut self, dir: &Inode, at: u64, hashes: Range<u64>, found: &mut BTreeMap<u64, Entry>) {
+    fn leaf_names(&mut self, dir: &Inode, at: u64, hashes: Range<u64>, found: &mut BTreeMap<u64, LeafEntry>) {
         let memory = self.media.memory;
         if self.head_of(at) != [MAGIC, dir.ino.0] {
             // It alone names it.

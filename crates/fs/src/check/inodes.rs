@@ -14,9 +14,9 @@ use super::{Fix, Media, Wrong};
 use crate::format::inode::{Inode, LOST};
 use crate::format::layout::ChunkKind;
 use crate::format::layout::{CHUNK_INODES, FILE_BYTES_MAX, LAST_ORPHAN, ORPHANS, UNLISTED};
-use crate::format::leaf::Slot;
-use crate::format::word::Word;
-use crate::{Ino, Kind};
+use crate::format::leaf::NameSlot;
+use crate::format::word::IndexWord;
+use crate::{FileKind, Ino};
 
 /// Directories in each other of which each is restored with the next look.
 const RESTORED_DEPTH_MAX: usize = 4;
@@ -170,7 +170,7 @@ impl<'a> Survey<'a> {
             return;
         }
         let mut right = inode;
-        right.head.mode = Kind::Directory.mode_bits() as u16 | 0o700 | inode.head.mode & 0o055;
+        right.head.mode = FileKind::Directory.mode_bits() as u16 | 0o700 | inode.head.mode & 0o055;
         (right.head.uid, right.head.gid) = owners(&inode);
         (right.head.height, right.head.flags, right.head.links, right.head.orphan) = (0, 0, 2, 0);
         right.rest.parent = Ino::ROOT.0;
@@ -183,7 +183,7 @@ impl<'a> Survey<'a> {
         let Some(kind) = inode.kind() else {
             self.suspects.ill.insert(inode.ino);
             let mut right = *inode;
-            right.head.mode = right.head.mode & 0o7777 | Kind::File.mode_bits() as u16;
+            right.head.mode = right.head.mode & 0o7777 | FileKind::File.mode_bits() as u16;
             return self.mend(right, "is of a kind that nobody knows", "it is a file now");
         };
         self.head(inode, kind);
@@ -191,7 +191,7 @@ impl<'a> Survey<'a> {
         let (settled, told) = (shared.len(), wrong.len());
         let mut collector = Collector { media, claims, wrong, shared, pages: 0, is_hidden: false };
         collector.collect(inode);
-        let entries = if kind == Kind::Directory { collector.names(inode) } else { Vec::new() };
+        let entries = if kind == FileKind::Directory { collector.names(inode) } else { Vec::new() };
         let pages = collector.pages;
         if pages != inode.head.pages && self.shared.len() == settled {
             let mut right = *inode;
@@ -219,13 +219,13 @@ impl<'a> Survey<'a> {
                 self.suspects.called.entry(entry.ino).or_default().push(entry.kind);
                 let what =
                     format!("inode {} calls inode {} a {:?}, which it is not", inode.ino.0, entry.ino.0, entry.kind);
-                let right = child.kind().unwrap_or(Kind::File);
-                let slot = Slot(self.media.memory.load_word(entry.slot_at)).with_kind(right);
+                let right = child.kind().unwrap_or(FileKind::File);
+                let slot = NameSlot(self.media.memory.load_word(entry.slot_at)).with_kind(right);
                 let fix = Fix::word(entry.slot_at, slot.0, "it is called what it is");
                 self.wrong.push(Wrong::new(what, entry.slot_at).fixed_by(fix));
             }
             *self.names.entry(entry.ino).or_default() += 1;
-            if entry.kind == Kind::Directory {
+            if entry.kind == FileKind::Directory {
                 *self.directories_in.entry(inode.ino).or_default() += 1;
                 let parent = self.parents.entry(entry.ino).or_insert(inode.ino);
                 if child.rest.parent == inode.ino.0 {
@@ -239,8 +239,8 @@ impl<'a> Survey<'a> {
     }
 
     /// What an inode of kind `kind` says of itself.
-    fn head(&mut self, inode: &Inode, kind: Kind) {
-        if inode.is_long_link() && inode.head.links > 0 && inode.roots[0] == Word::NONE {
+    fn head(&mut self, inode: &Inode, kind: FileKind) {
+        if inode.is_long_link() && inode.head.links > 0 && inode.roots[0] == IndexWord::NONE {
             // Its names are cleared in the next round.
             self.mend(inode.freed(), "is a symbolic link whose target is lost", "it is given up");
         }
@@ -257,8 +257,8 @@ impl<'a> Survey<'a> {
             );
         }
         let size_max = match kind {
-            Kind::File => FILE_BYTES_MAX,
-            Kind::Symlink => 4095,
+            FileKind::File => FILE_BYTES_MAX,
+            FileKind::Symlink => 4095,
             _ => u64::MAX,
         };
         if inode.size() > size_max {

@@ -11,8 +11,8 @@ use crate::Ino;
 use crate::format::inode::Inode;
 use crate::format::layout::ChunkKind;
 use crate::format::layout::{BITMAP, CHUNK_INODES, INODE, MapPages};
-use crate::format::shape::Shape;
-use crate::view::index_reader::Index;
+use crate::format::shape::FsShape;
+use crate::view::index_reader::IndexReader;
 
 /// A chunk.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,7 @@ pub(crate) struct Chunk {
 pub(crate) struct Media<'a> {
     pub memory: &'a dyn Memory,
     pub map: MapPages,
-    pub shape: Shape,
+    pub shape: FsShape,
     /// Where each chunk lies in the pool, by number.
     pub bases: Vec<Option<u64>>,
     /// The same chunks, but for those of a kind that nobody knows.
@@ -43,7 +43,7 @@ pub(crate) struct Media<'a> {
 impl<'a> Media<'a> {
     /// Reads the tables of the file system of `tag`.
     pub fn open(pool: &'a Pool, tag: &Tag) -> Result<Self, Wrong> {
-        let shape = Shape::read(tag).map_err(|error| Wrong::new(error.to_string(), 0))?;
+        let shape = FsShape::read(tag).map_err(|error| Wrong::new(error.to_string(), 0))?;
         let memory = pool.memory();
         let map = MapPages::new(Stream::new(&tag.extents, Role::MAP).runs(Span::new(0, u64::MAX)));
         let data = tag.extents.iter().filter(|extent| extent.role == Role::DATA);
@@ -115,7 +115,8 @@ impl<'a> Media<'a> {
             Some(chunk.base + page % CHUNK_PAGES * PAGE)
         };
         let height = |inode: &Inode| height.unwrap_or(inode.head.height).into();
-        let holds = |inode: &Inode, proof| Index { memory: self.memory, place, at }.holds(height(inode), proof);
+        let holds =
+            |inode: &Inode, checksum| IndexReader { memory: self.memory, place, at }.holds(height(inode), checksum);
         (chunk.kind == ChunkKind::Inodes && ino.0 != 0).then(|| Inode::load(self.memory, ino, at, holds))
     }
 

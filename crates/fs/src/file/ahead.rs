@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
 use parking_lot::Mutex;
 
-use crate::file::index::{self, Found};
-use crate::file::{Files, cut, fsync, give_pages, index_height, size, stopped_append, superpage};
+use crate::file::index::{self, IndexEntry};
+use crate::file::{FileLayer, cut, fsync, give_pages, index_height, size, stopped_append, superpage};
 use crate::format::inode::{Inode, KEEPS_PAGES};
 use crate::format::layout::FILE_BYTES_MAX;
-use crate::store::change::Change;
-use crate::store::gate::Pass;
+use crate::store::change::FsChange;
+use crate::store::gate::GatePass;
 use crate::store::locks::Stripe;
-use crate::{Ino, Kind, Result};
+use crate::{FileKind, Ino, Result};
 
 /// How long nobody has written to a file whose pages go back.
 const REST_NS: u64 = 1_000_000_000;
@@ -29,13 +29,13 @@ const BYTES_MAX: (u64, u64) = (4 << 20, 16 << 20);
 
 /// Files that pages were taken ahead for, and when that was.
 #[derive(Debug, Default)]
-pub(crate) struct Ahead {
+pub(crate) struct PagesAhead {
     files: Mutex<BTreeMap<Ino, i64>>,
     /// What a crash left was looked for.
     is_searched: AtomicBool,
 }
 
-impl Ahead {
+impl PagesAhead {
     /// Pages were taken ahead for `ino`, or are still to go back, at `now`.
     pub fn note(&self, ino: Ino, now: i64) {
         self.files.lock().insert(ino, now);
@@ -47,7 +47,7 @@ impl Ahead {
     }
 
     /// One that has rested at `now`.
-    fn take_rested(&self, now: i64) -> Option<Ino> {
+    fn pop_rested(&self, now: i64) -> Option<Ino> {
         let mut files = self.files.lock();
         let rested = files.iter().find(|(_, since)| now.abs_diff(**since) >= REST_NS).map(|(ino, _)| *ino)?;
         files.remove(&rested);
@@ -60,8 +60,8 @@ impl Ahead {
 }
 
 /// Frees what `inode` has behind its end, where that is not to stay (FX1) and nobody may still store there.
-pub(crate) fn free_ahead(files: &Files, stripe: &Stripe, inode: &mut Inode) -> Result<()> {
-    let is_named_file = inode.kind() == Some(Kind::File) && inode.head.links > 0 && !inode.is_cut();
+pub(crate) fn free_ahead(files: &FileLayer, stripe: &Stripe, inode: &mut Inode) -> Result<()> {
+    let is_named_file = inode.kind() == Some(FileKind::File) && inode.head.links > 0 && !inode.is_cut();
     let is_kept = inode.head.flags & KEEPS_PAGES != 0 || stripe.has_appender(inode.ino);
     if !is_named_file || is_kept || is_busy(files, stripe, inode.ino) {
         return Ok(());
@@ -71,14 +71,14 @@ pub(crate) fn free_ahead(files: &Files, stripe: &Stripe, inode: &mut Inode) -> R
     superpage::shrink_super(files, inode)
 }
 
-fn is_busy(files: &Files, stripe: &Stripe, ino: Ino) -> bool {
-    stripe.waiting.contains_key(&ino.0) || files.is_haunted(stripe, ino)
+fn is_busy(files: &FileLayer, stripe: &Stripe, ino: Ino) -> bool {
+    stripe.waiting.contains_key(&ino.0) || files.is_append_stopped(stripe, ino)
 }
 
 /// The same for one that was not written to since it was noted.
-pub(crate) fn step_ahead(files: &Files) -> Result<bool> {
+pub(crate) fn step_ahead(files: &FileLayer) -> Result<bool> {
     let now = files.now();
-    let Some(ino) = files.ahead.take_rested(now) else { return Ok(false) };
+    let Some(ino) = files.ahead.pop_rested(now) else { return Ok(false) };
     if files.waits() && files.locks.read(ino).waiting.contains_key(&ino.0) {
         // With all that waits: for each by itself the disk would be waited for (FW4).
         fsync::flush(files)?;
@@ -89,7 +89,7 @@ pub(crate) fn step_ahead(files: &Files) -> Result<bool> {
 }
 
 /// Frees what was taken ahead for any file. The caller has no lock.
-pub(crate) fn free_all_ahead<'a>(files: &'a Files, pass: impl Fn() -> Option<Pass<'a>>) {
+pub(crate) fn free_all_ahead<'a>(files: &'a FileLayer, pass: impl Fn() -> Option<GatePass<'a>>) {
     let mut left = files.ahead.files.lock().len();
     while left > 0
         && let Some(pass) = pass()
@@ -102,8 +102,8 @@ pub(crate) fn free_all_ahead<'a>(files: &'a Files, pass: impl Fn() -> Option<Pas
 }
 
 /// Frees what a crash left (FX2), the first time. The caller has no lock, and has not passed the gate.
-pub(crate) fn free_left_ahead(files: &Files) {
-    if files.clients.has_forerunners() || files.ahead.is_searched.swap(true, Ordering::Relaxed) {
+pub(crate) fn free_left_ahead(files: &FileLayer) {
+    if files.clients.has_orphaned_clients() || files.ahead.is_searched.swap(true, Ordering::Relaxed) {
         return;
     }
     for number in files.space.inodes_in_use(files.memory()) {
@@ -112,16 +112,16 @@ pub(crate) fn free_left_ahead(files: &Files) {
 }
 
 /// Frees what `ino` has ahead, or lets that wait where the file `is_wanted`.
-fn give_back_ahead(files: &Files, ino: Ino, is_wanted: impl Fn(&Inode) -> bool, _: &Pass<'_>) -> Result<()> {
+fn give_back_ahead(files: &FileLayer, ino: Ino, is_wanted: impl Fn(&Inode) -> bool, _: &GatePass<'_>) -> Result<()> {
     let mut stripe = files.locks.write(ino);
     let Ok(mut inode) = files.load(ino) else { return Ok(()) };
     stripe.apply_waiting(&mut inode);
-    if is_wanted(&inode) || files.is_haunted(&stripe, ino) {
+    if is_wanted(&inode) || files.is_append_stopped(&stripe, ino) {
         files.ahead.note(ino, files.now());
         return Ok(());
     }
     if stripe.waiting.contains_key(&ino.0) {
-        size::publish_size(files, &mut stripe, &mut inode)?;
+        size::flush_size(files, &mut stripe, &mut inode)?;
     }
     let before = inode.head.pages;
     let freed = free_ahead(files, &stripe, &mut inode);
@@ -132,10 +132,10 @@ fn give_back_ahead(files: &Files, ino: Ino, is_wanted: impl Fn(&Inode) -> bool, 
 }
 
 /// Takes pages for `bytes` bytes, but at most one of `share` parts of what is free.
-pub(crate) fn take_ahead(files: &Files, ino: Ino, bytes: u64, share: u64) -> Result<()> {
+pub(crate) fn reserve_ahead(files: &FileLayer, ino: Ino, bytes: u64, share: u64) -> Result<()> {
     let mut stripe = files.locks.write(ino);
     let mut inode = files.load_regular(ino)?;
-    stopped_append::calm(files, &mut stripe, &mut inode)?;
+    stopped_append::invalidate_stopped_append(files, &mut stripe, &mut inode)?;
     while inode.is_cut() {
         cut::trim_orphan(files, &mut inode)?;
     }
@@ -153,14 +153,16 @@ pub(crate) fn take_ahead(files: &Files, ino: Ino, bytes: u64, share: u64) -> Res
     while page < end {
         let is_block = page.is_multiple_of(CHUNK_PAGES) && page + CHUNK_PAGES <= end;
         match index::walk(files, &inode, page)? {
-            Found::Words { at, left } => {
+            IndexEntry::Words { at, left } => {
                 let count = left.min(end - page);
                 give_pages::give_words(files, &mut inode, at, count, |_| Ok(()))?;
                 page += count;
             }
-            Found::Super { left, .. } => page += left,
-            Found::Nothing { .. } if is_block && superpage::take_super(files, &mut inode, page)? => page += CHUNK_PAGES,
-            Found::Nothing { .. } => index::extend_index(files, &mut inode, page)?,
+            IndexEntry::Super { left, .. } => page += left,
+            IndexEntry::Nothing { .. } if is_block && superpage::allocate_super(files, &mut inode, page)? => {
+                page += CHUNK_PAGES
+            }
+            IndexEntry::Nothing { .. } => index::extend_index(files, &mut inode, page)?,
         }
     }
     Ok(())
@@ -168,9 +170,9 @@ pub(crate) fn take_ahead(files: &Files, ino: Ino, bytes: u64, share: u64) -> Res
 
 /// Takes the pages behind byte `end` away, and those of the index that were needed for them. Where there are none
 /// nothing is stored.
-pub(crate) fn free_behind(files: &Files, inode: &mut Inode, end: u64) -> Result<()> {
+pub(crate) fn free_behind(files: &FileLayer, inode: &mut Inode, end: u64) -> Result<()> {
     loop {
-        let mut change = Change::new(files);
+        let mut change = FsChange::new(files);
         let is_last = index::trim(files, &mut change, inode, end.div_ceil(PAGE))?;
         if change.frees_any() {
             change.commit_head(inode)?;

@@ -5,16 +5,16 @@ use std::ops::Range;
 use ferrite_memory::Span;
 use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
 
-use crate::file::index::{self, Found};
-use crate::file::{Files, ahead, cut, give_pages, size, stopped_append, superpage};
+use crate::file::index::{self, IndexEntry};
+use crate::file::{FileLayer, ahead, cut, give_pages, size, stopped_append, superpage};
 use crate::format::inode::{Inode, KEEPS_PAGES};
 use crate::format::layout::FILE_BYTES_MAX;
-use crate::format::word::Word;
-use crate::store::change::Change;
+use crate::format::word::IndexWord;
+use crate::store::change::FsChange;
 use crate::{Allocate, Error, Ino, Result, Seek};
 
 /// See [`crate::FileSystem::allocate`].
-pub(crate) fn allocate(files: &Files, ino: Ino, range: Range<u64>, how: Allocate) -> Result<()> {
+pub(crate) fn allocate(files: &FileLayer, ino: Ino, range: Range<u64>, how: Allocate) -> Result<()> {
     files.refuse_if_read_only()?;
     if range.start >= range.end {
         return Err(Error::Invalid("the range is empty"));
@@ -25,26 +25,26 @@ pub(crate) fn allocate(files: &Files, ino: Ino, range: Range<u64>, how: Allocate
     if how != Allocate::Punch && exceeds_pool(files, ino, &range)? {
         return Err(Error::NoSpace);
     }
-    files.with_space(|| allocate_anew(files, ino, range.clone(), how))
+    files.with_space(|| allocate_locked(files, ino, range.clone(), how))
 }
 
 /// Whether `range` needs more pages than there are in the pool, beside those that the file has. All that there are would
 /// be given to it before it fails.
-fn exceeds_pool(files: &Files, ino: Ino, range: &Range<u64>) -> Result<bool> {
+fn exceeds_pool(files: &FileLayer, ino: Ino, range: &Range<u64>) -> Result<bool> {
     let _stripe = files.locks.read(ino);
     let has = files.load_regular(ino)?.head.pages;
     let wants = range.end.div_ceil(PAGE) - range.start / PAGE;
     Ok(wants.saturating_sub(has) > files.memory().size() / PAGE)
 }
 
-fn allocate_anew(files: &Files, ino: Ino, range: Range<u64>, how: Allocate) -> Result<()> {
+fn allocate_locked(files: &FileLayer, ino: Ino, range: Range<u64>, how: Allocate) -> Result<()> {
     let _pass = files.gate.pass();
     let mut stripe = files.locks.write(ino);
     let mut inode = files.load_regular(ino)?;
     stripe.apply_waiting(&mut inode);
-    stopped_append::calm(files, &mut stripe, &mut inode)?;
+    stopped_append::invalidate_stopped_append(files, &mut stripe, &mut inode)?;
     if !stripe.waiting.is_empty() {
-        size::publish_size(files, &mut stripe, &mut inode)?;
+        size::flush_size(files, &mut stripe, &mut inode)?;
     }
     while inode.is_cut() {
         cut::trim_orphan(files, &mut inode)?;
@@ -55,7 +55,7 @@ fn allocate_anew(files: &Files, ino: Ino, range: Range<u64>, how: Allocate) -> R
         Allocate::Grow | Allocate::KeepSize | Allocate::Zero | Allocate::ZeroKeepSize => {
             // Before anything of the content changes: where there is no space it stays as it is.
             if let Err(why) = give_pages::give_pages(files, &mut inode, range.clone()) {
-                take_back_behind(files, ino, size)?;
+                free_pages_behind(files, ino, size)?;
                 return Err(why);
             }
             let grows = matches!(how, Allocate::Grow | Allocate::Zero);
@@ -64,7 +64,7 @@ fn allocate_anew(files: &Files, ino: Ino, range: Range<u64>, how: Allocate) -> R
             let (from, to) = (if is_zeroed { range.start.min(size) } else { size }, range.end.min(grown));
             if from < to {
                 index::zero_bytes(files, &inode, from..to)?;
-                files.settle()?;
+                files.drain()?;
             }
             inode.head.size = grown;
         }
@@ -73,7 +73,7 @@ fn allocate_anew(files: &Files, ino: Ino, range: Range<u64>, how: Allocate) -> R
         inode.head.flags |= KEEPS_PAGES;
     }
     inode.touch(files.now());
-    let change = Change::new(files);
+    let change = FsChange::new(files);
     change.commit_head(&mut inode)?;
     superpage::note_growth(files, ino, size..inode.size());
     Ok(())
@@ -81,57 +81,57 @@ fn allocate_anew(files: &Files, ino: Ino, range: Range<u64>, how: Allocate) -> R
 
 /// Takes the pages behind byte `end`, where the file ends, that were given before there were no more; not from a file
 /// that has kept some there.
-fn take_back_behind(files: &Files, ino: Ino, end: u64) -> Result<()> {
+fn free_pages_behind(files: &FileLayer, ino: Ino, end: u64) -> Result<()> {
     let mut inode = files.load_regular(ino)?;
     if inode.head.flags & KEEPS_PAGES == 0 { ahead::free_behind(files, &mut inode, end) } else { Ok(()) }
 }
 
 /// Makes a hole of `range`; parts of pages at its ends become zeros.
-fn punch(files: &Files, inode: &mut Inode, range: Range<u64>) -> Result<()> {
+fn punch(files: &FileLayer, inode: &mut Inode, range: Range<u64>) -> Result<()> {
     let (first, end) = (range.start.div_ceil(PAGE), range.end / PAGE);
     if first >= end {
         index::zero_bytes(files, inode, range)?;
-        return files.settle();
+        return files.drain();
     }
     index::zero_bytes(files, inode, range.start..first * PAGE)?;
     index::zero_bytes(files, inode, end * PAGE..range.end)?;
-    files.settle()?;
+    files.drain()?;
     let mut page = first;
     while page < end {
         match index::walk(files, inode, page)? {
-            Found::Words { at, left } => {
+            IndexEntry::Words { at, left } => {
                 let count = left.min(end - page);
-                take_words(files, inode, at, count)?;
+                free_words(files, inode, at, count)?;
                 page += count;
             }
-            Found::Super { left, at, .. } if left == CHUNK_PAGES && end - page >= left => {
-                take_words(files, inode, at, 1)?;
+            IndexEntry::Super { left, at, .. } if left == CHUNK_PAGES && end - page >= left => {
+                free_words(files, inode, at, 1)?;
                 page += left;
             }
-            Found::Super { left, .. } => match superpage::split_super(files, inode, page) {
+            IndexEntry::Super { left, .. } => match superpage::split_super(files, inode, page) {
                 // A full file system has no pages for the rest: what is punched reads as zeros.
                 Err(Error::NoSpace) => {
                     let stop = (page + left).min(end);
                     index::zero_bytes(files, inode, page * PAGE..stop * PAGE)?;
-                    files.settle()?;
+                    files.drain()?;
                     page = stop;
                 }
                 split => split?,
             },
-            Found::Nothing { left, .. } => page += left.min(end - page),
+            IndexEntry::Nothing { left, .. } => page += left.min(end - page),
         }
     }
     Ok(())
 }
 
 /// Frees what `count` words from `at` on name.
-fn take_words(files: &Files, inode: &mut Inode, at: u64, count: u64) -> Result<()> {
-    let mut change = Change::new(files);
+fn free_words(files: &FileLayer, inode: &mut Inode, at: u64, count: u64) -> Result<()> {
+    let mut change = FsChange::new(files);
     let before = inode.head.pages;
     for word_at in (0..count).map(|index| at + index * 8) {
-        let word = Word(files.memory().load_word(word_at));
+        let word = IndexWord(files.memory().load_word(word_at));
         inode.head.pages = inode.head.pages.saturating_sub(change.free_word(word));
-        inode.note_word(word_at, Word::NONE);
+        inode.note_word(word_at, IndexWord::NONE);
     }
     if inode.head.pages == before {
         return Ok(());
@@ -141,7 +141,7 @@ fn take_words(files: &Files, inode: &mut Inode, at: u64, count: u64) -> Result<(
 }
 
 /// See [`crate::FileSystem::seek`].
-pub(crate) fn seek(files: &Files, ino: Ino, at: u64, what: Seek) -> Result<u64> {
+pub(crate) fn seek(files: &FileLayer, ino: Ino, at: u64, what: Seek) -> Result<u64> {
     let stripe = files.locks.read(ino);
     let mut inode = files.load_regular(ino)?;
     stripe.apply_waiting(&mut inode);

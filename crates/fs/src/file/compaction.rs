@@ -12,15 +12,15 @@ use std::collections::BTreeSet;
 
 use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
 
-use crate::file::index::{self, Found};
-use crate::file::new_pages::{self, Renewed};
-use crate::file::{Files, fsync};
+use crate::file::index::{self, IndexEntry};
+use crate::file::new_pages::{self, RenewedPage};
+use crate::file::{FileLayer, fsync};
 use crate::format::inode::Inode;
-use crate::format::word::{Named, Word};
+use crate::format::word::{IndexWord, NamedBy};
 use crate::store::bits::pages_of;
-use crate::store::change::Change;
+use crate::store::change::FsChange;
 use crate::store::copy_bytes;
-use crate::{Ino, Kind, Result};
+use crate::{FileKind, Ino, Result};
 
 /// Pages that one change moves at most. Few in tests, so that small files too are moved by steps.
 const MOVED_PAGES_MAX: usize = if cfg!(test) { 8 } else { 128 };
@@ -30,17 +30,17 @@ const EMPTIED_MIN: u64 = 4;
 
 /// Empties chunks of content that have little in them, if the others have room; whether one has nothing in it now. The
 /// caller has no lock, and has not passed the gate.
-pub(crate) fn compact(files: &Files) -> Result<bool> {
-    if files.clients.has_forerunners() {
+pub(crate) fn compact(files: &FileLayer) -> Result<bool> {
+    if files.clients.has_orphaned_clients() {
         return Ok(false);
     }
     if files.waits() {
         fsync::flush(files)?;
     }
-    files.space.drain_limbo();
+    files.space.drain_deferred_frees();
     let closed = files.space.close_sparse((files.space.chunks() / EMPTIED_SHARE).max(EMPTIED_MIN));
     let moved = if closed.is_empty() { Ok(()) } else { move_out_of(files, &closed) };
-    files.space.drain_limbo();
+    files.space.drain_deferred_frees();
     let is_one_empty = files.space.reopen(&closed);
     match moved {
         Err(error) if !error.is_no_space() => Err(error),
@@ -48,12 +48,12 @@ pub(crate) fn compact(files: &Files) -> Result<bool> {
     }
 }
 
-fn move_out_of(files: &Files, closed: &BTreeSet<u64>) -> Result<()> {
+fn move_out_of(files: &FileLayer, closed: &BTreeSet<u64>) -> Result<()> {
     files.space.inodes_in_use(files.memory()).try_for_each(|number| move_pages_of(files, Ino(number), closed))
 }
 
 /// Moves what a file has in `closed`, a few pages at a time.
-fn move_pages_of(files: &Files, ino: Ino, closed: &BTreeSet<u64>) -> Result<()> {
+fn move_pages_of(files: &FileLayer, ino: Ino, closed: &BTreeSet<u64>) -> Result<()> {
     loop {
         let _pass = files.gate.pass();
         let has_some = {
@@ -67,23 +67,23 @@ fn move_pages_of(files: &Files, ino: Ino, closed: &BTreeSet<u64>) -> Result<()> 
 }
 
 /// Whether it moved any.
-fn move_some(files: &Files, ino: Ino, closed: &BTreeSet<u64>) -> Result<bool> {
+fn move_some(files: &FileLayer, ino: Ino, closed: &BTreeSet<u64>) -> Result<bool> {
     let copying = files.locks.copying(ino);
     let Ok(mut inode) = files.load(ino) else { return Ok(false) };
     let stripe = copying.stripe();
     let is_busy = stripe.waiting.contains_key(&ino.0) || stripe.has_appender(ino);
-    if is_busy || stripe.haunted.contains_key(&ino.0) {
+    if is_busy || stripe.stopped_appends.contains_key(&ino.0) {
         return Ok(false);
     }
     let mut moving = pages_in(files, &inode, closed, MOVED_PAGES_MAX)?;
     if moving.is_empty() {
         return Ok(false);
     }
-    let mut change = Change::new(files);
-    let runs = change.take_data(moving.len() as u64)?;
+    let mut change = FsChange::new(files);
+    let runs = change.allocate_data(moving.len() as u64)?;
     for (one, new) in moving.iter_mut().zip(pages_of(&runs)) {
         one.new = new;
-        if let Named::Page(old) = one.old.named() {
+        if let NamedBy::Page(old) = one.old.named() {
             copy_bytes(files.memory(), files.place(old)?, files.place(new)?, PAGE);
         }
     }
@@ -94,35 +94,35 @@ fn move_some(files: &Files, ino: Ino, closed: &BTreeSet<u64>) -> Result<bool> {
     Ok(true)
 }
 
-fn persist_copies(files: &Files) -> Result<()> {
+fn persist_copies(files: &FileLayer) -> Result<()> {
     crate::planted!(MoveBeforeCopy => return Ok(()));
-    files.settle()
+    files.drain()
 }
 
 /// What a file has in `closed`, at least so many pages if it has them, those behind its end too.
-fn pages_in(files: &Files, inode: &Inode, closed: &BTreeSet<u64>, wanted: usize) -> Result<Vec<Renewed>> {
+fn pages_in(files: &FileLayer, inode: &Inode, closed: &BTreeSet<u64>, wanted: usize) -> Result<Vec<RenewedPage>> {
     let (mut found, mut page) = (Vec::new(), 0);
-    if inode.kind() != Some(Kind::File) {
+    if inode.kind() != Some(FileKind::File) {
         return Ok(found);
     }
     while found.len() < wanted {
         page += match index::walk(files, inode, page)? {
-            Found::Words { at, left } => {
+            IndexEntry::Words { at, left } => {
                 let places = (0..left).map(|index| at + index * 8);
                 found.extend(
                     places.filter_map(|word_at| moving_page(files, word_at, closed)).take(wanted - found.len()),
                 );
                 left
             }
-            Found::Nothing { at: 0, .. } => break,
-            Found::Super { left, .. } | Found::Nothing { left, .. } => left,
+            IndexEntry::Nothing { at: 0, .. } => break,
+            IndexEntry::Super { left, .. } | IndexEntry::Nothing { left, .. } => left,
         };
     }
     Ok(found)
 }
 
-fn moving_page(files: &Files, word_at: u64, closed: &BTreeSet<u64>) -> Option<Renewed> {
-    let word = Word(files.memory().load_word(word_at));
-    let Named::Page(page) = word.named() else { return None };
-    closed.contains(&(page / CHUNK_PAGES)).then(|| Renewed::at(word_at, word))
+fn moving_page(files: &FileLayer, word_at: u64, closed: &BTreeSet<u64>) -> Option<RenewedPage> {
+    let word = IndexWord(files.memory().load_word(word_at));
+    let NamedBy::Page(page) = word.named() else { return None };
+    closed.contains(&(page / CHUNK_PAGES)).then(|| RenewedPage::at(word_at, word))
 }

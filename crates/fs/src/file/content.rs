@@ -4,11 +4,11 @@ use ferrite_memory::Scheme;
 use ferrite_pool::layout::PAGE;
 
 use crate::Result;
-use crate::file::{Files, index};
+use crate::file::{FileLayer, index};
 use crate::format::inode::Inode;
 
 /// Copies bytes of the file from byte `at` on, all before its end.
-pub(crate) fn copy_out(files: &Files, inode: &Inode, at: u64, into: &mut [u8]) -> Result<()> {
+pub(crate) fn copy_out(files: &FileLayer, inode: &Inode, at: u64, into: &mut [u8]) -> Result<()> {
     let end = at + into.len() as u64;
     index::parts(files, inode, at / PAGE..end.div_ceil(PAGE), |part| {
         let start = (part.first * PAGE).max(at);
@@ -23,7 +23,7 @@ pub(crate) fn copy_out(files: &Files, inode: &Inode, at: u64, into: &mut [u8]) -
 }
 
 /// Stores what goes to pages that the file has.
-pub(crate) fn store_there(files: &Files, inode: &Inode, at: u64, from: &[u8]) -> Result<()> {
+pub(crate) fn store_there(files: &FileLayer, inode: &Inode, at: u64, from: &[u8]) -> Result<()> {
     let end = at + from.len() as u64;
     index::parts(files, inode, at / PAGE..end.div_ceil(PAGE), |part| {
         let Some(place) = part.at else { return Ok(true) };

@@ -1,10 +1,10 @@
 //! Making durable what was written, and showing it then: where a fence is not durable, sizes wait for that (FW4).
 
-use crate::file::{Files, size};
+use crate::file::{FileLayer, size};
 use crate::{Ino, Result};
 
 /// See [`crate::FileSystem::fsync`].
-pub(crate) fn fsync(files: &Files, ino: Ino) -> Result<()> {
+pub(crate) fn fsync(files: &FileLayer, ino: Ino) -> Result<()> {
     files.pool().check_poison()?;
     files.clients.fold_times(ino);
     if !files.waits() {
@@ -15,27 +15,27 @@ pub(crate) fn fsync(files: &Files, ino: Ino) -> Result<()> {
     let mut stripe = files.locks.write(ino);
     let mut inode = files.load(ino)?;
     stripe.apply_waiting(&mut inode);
-    size::publish_size(files, &mut stripe, &mut inode)
+    size::flush_size(files, &mut stripe, &mut inode)
 }
 
 /// See [`crate::FileSystem::flush`].
-pub(crate) fn flush(files: &Files) -> Result<()> {
+pub(crate) fn flush(files: &FileLayer) -> Result<()> {
     files.pool().check_poison()?;
     if !files.waits() {
         files.memory().fence();
         return Ok(());
     }
     let _pass = files.gate.pass();
-    size::publish_all(files)
+    size::flush_sizes(files)
 }
 
 /// See [`crate::FileSystem::write_back`].
-pub(crate) fn write_back(files: &Files) -> Result<()> {
+pub(crate) fn write_back(files: &FileLayer) -> Result<()> {
     if unsaved(files).is_some() { flush(files) } else { Ok(()) }
 }
 
 /// See [`crate::FileSystem::unsaved`].
-pub(crate) fn unsaved(files: &Files) -> Option<u64> {
+pub(crate) fn unsaved(files: &FileLayer) -> Option<u64> {
     let (mut waits, mut writes) = (false, 0_u64);
     if files.waits() {
         files.locks.each(|stripe| {

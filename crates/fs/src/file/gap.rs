@@ -3,13 +3,13 @@
 use ferrite_pool::layout::PAGE;
 
 use crate::Result;
-use crate::file::{Files, ahead, cut, index, superpage};
+use crate::file::{FileLayer, ahead, cut, index, superpage};
 use crate::format::inode::{Inode, KEEPS_PAGES};
 use crate::store::locks::Stripe;
 
 /// Makes what lies between the end of a file and byte `until` read as zeros, before the end moves over it (FT1). Whole
 /// pages there that were taken for appends to come go back: they would stay in what is a hole.
-pub(crate) fn define_until(files: &Files, stripe: &mut Stripe, inode: &mut Inode, until: u64) -> Result<()> {
+pub(crate) fn define_until(files: &FileLayer, stripe: &mut Stripe, inode: &mut Inode, until: u64) -> Result<()> {
     while inode.is_cut() {
         cut::trim_orphan(files, inode)?;
     }
@@ -23,7 +23,7 @@ pub(crate) fn define_until(files: &Files, stripe: &mut Stripe, inode: &mut Inode
     crate::planted!(UndefinedGap => return Ok(()));
     if until > inode.size() {
         index::zero_bytes(files, inode, inode.size()..until)?;
-        files.settle()?;
+        files.drain()?;
     }
     Ok(())
 }

@@ -6,55 +6,55 @@ use ferrite_memory::{Scheme, Span};
 use ferrite_pool::layout::PAGE;
 
 use crate::Result;
-use crate::file::Files;
-use crate::file::index::{self, Found};
+use crate::file::FileLayer;
+use crate::file::index::{self, IndexEntry};
 use crate::format::inode::Inode;
-use crate::format::word::Word;
-use crate::store::bits::{Run, pages_of};
-use crate::store::change::Change;
+use crate::format::word::IndexWord;
+use crate::store::bits::{PageRun, pages_of};
+use crate::store::change::FsChange;
 
 /// Gives every page of `range` that has none one of zeros.
-pub(crate) fn give_pages(files: &Files, inode: &mut Inode, range: Range<u64>) -> Result<()> {
+pub(crate) fn give_pages(files: &FileLayer, inode: &mut Inode, range: Range<u64>) -> Result<()> {
     let (mut page, end) = (range.start / PAGE, range.end.div_ceil(PAGE));
     while page < end {
         match index::walk(files, inode, page)? {
-            Found::Words { at, left } => {
+            IndexEntry::Words { at, left } => {
                 let count = left.min(end - page);
                 give_words(files, inode, at, count, |runs| zero_runs(files, runs))?;
                 page += count;
             }
-            Found::Super { left, .. } => page += left,
-            Found::Nothing { .. } => index::extend_index(files, inode, page)?,
+            IndexEntry::Super { left, .. } => page += left,
+            IndexEntry::Nothing { .. } => index::extend_index(files, inode, page)?,
         }
     }
     Ok(())
 }
 
-fn zero_runs(files: &Files, runs: &[Run]) -> Result<()> {
+fn zero_runs(files: &FileLayer, runs: &[PageRun]) -> Result<()> {
     for run in runs {
         files.memory().zero(Span::new(files.place(run.page)?, run.pages * PAGE), Scheme::Nt);
     }
-    files.settle()
+    files.drain()
 }
 
 /// Lets those of `count` words from `at` on that name nothing name new pages, of which `prepare` makes what they are to
 /// hold.
 pub(crate) fn give_words(
-    files: &Files,
+    files: &FileLayer,
     inode: &mut Inode,
     at: u64,
     count: u64,
-    prepare: impl FnOnce(&[Run]) -> Result<()>,
+    prepare: impl FnOnce(&[PageRun]) -> Result<()>,
 ) -> Result<()> {
     let places = (0..count).map(|index| at + index * 8);
     let empty: Vec<u64> = places.filter(|at| files.memory().load_word(*at) == 0).collect();
     if empty.is_empty() {
         return Ok(());
     }
-    let mut change = Change::new(files);
-    let runs = change.take_data(empty.len() as u64)?;
+    let mut change = FsChange::new(files);
+    let runs = change.allocate_data(empty.len() as u64)?;
     prepare(&runs)?;
-    let named: Vec<(u64, Word)> = empty.into_iter().zip(pages_of(&runs).map(Word::page)).collect();
+    let named: Vec<(u64, IndexWord)> = empty.into_iter().zip(pages_of(&runs).map(IndexWord::page)).collect();
     for together in named.chunk_by(|one, next| one.0 + 8 == next.0) {
         let bytes: Vec<u8> = together.iter().flat_map(|(_, word)| word.0.to_le_bytes()).collect();
         change.write(together[0].0, &bytes);

@@ -19,9 +19,9 @@ use crate::Result;
 use crate::file::index_height;
 use crate::format::inode::Inode;
 use crate::format::layout::{FILE_BYTES_MAX, NODE_WORDS, ROOTS};
-use crate::format::word::{Named, Word};
-use crate::store::Store;
-use crate::store::change::{Change, FREED_PAGES_MAX};
+use crate::format::word::{IndexWord, NamedBy};
+use crate::store::ChunkStore;
+use crate::store::change::{FREED_PAGES_MAX, FsChange};
 
 /// Pages of the file that each root word stands for at `height`.
 fn root_pages(height: u8) -> u64 {
@@ -35,7 +35,7 @@ fn reach(height: u8) -> u64 {
 
 /// What a walk to a page found.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Found {
+pub(crate) enum IndexEntry {
     /// The word at `at` of the pool tells; `left` words from it on lie together.
     Words { at: u64, left: u64 },
     /// This page of the superpage that the word at `at` names; so many from it on.
@@ -47,7 +47,7 @@ pub(crate) enum Found {
 
 /// Pages of a file that lie together, or are all missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct FilePart {
     /// First page of the file.
     pub first: u64,
     pub pages: u64,
@@ -56,17 +56,17 @@ pub(crate) struct Part {
 }
 
 #[inline]
-fn ensure_height(store: &Store, inode: &Inode) -> Result<()> {
+fn ensure_height(store: &ChunkStore, inode: &Inode) -> Result<()> {
     if inode.head.height > 4 { Err(store.corrupt("the height of an index", inode.at)) } else { Ok(()) }
 }
 
 /// Walks to page `page` of a file.
 #[inline]
-pub(crate) fn walk(store: &Store, inode: &Inode, page: u64) -> Result<Found> {
+pub(crate) fn walk(store: &ChunkStore, inode: &Inode, page: u64) -> Result<IndexEntry> {
     ensure_height(store, inode)?;
     let mut height = inode.head.height;
     if page >= reach(height) {
-        return Ok(Found::Nothing { at: 0, left: u64::MAX - page });
+        return Ok(IndexEntry::Nothing { at: 0, left: u64::MAX - page });
     }
     let mut span = root_pages(height);
     let index = page / span;
@@ -74,20 +74,20 @@ pub(crate) fn walk(store: &Store, inode: &Inode, page: u64) -> Result<Found> {
     let mut left = ROOTS - index;
     loop {
         if height == 0 {
-            return Ok(Found::Words { at, left });
+            return Ok(IndexEntry::Words { at, left });
         }
         let within = page % span;
         match word.named() {
-            Named::Nothing => return Ok(Found::Nothing { at, left: span - within }),
-            Named::Super(first) if height == 1 && first.is_multiple_of(CHUNK_PAGES) => {
-                return Ok(Found::Super { at, page: first + within, left: CHUNK_PAGES - within });
+            NamedBy::Nothing => return Ok(IndexEntry::Nothing { at, left: span - within }),
+            NamedBy::Super(first) if height == 1 && first.is_multiple_of(CHUNK_PAGES) => {
+                return Ok(IndexEntry::Super { at, page: first + within, left: CHUNK_PAGES - within });
             }
-            Named::Node(node) => {
+            NamedBy::Node(node) => {
                 (height, span) = (height - 1, span / NODE_WORDS);
                 let index = within / span;
                 (at, left) = (store.place(node)? + index * 8, NODE_WORDS - index);
                 if height > 0 {
-                    word = Word(store.memory().load_word(at));
+                    word = IndexWord(store.memory().load_word(at));
                 }
             }
             _ => return Err(store.corrupt("a word of an index", at)),
@@ -97,7 +97,7 @@ pub(crate) fn walk(store: &Store, inode: &Inode, page: u64) -> Result<Found> {
 
 /// The word that names the 2 MiB of the file that page `page` lies in, and where it lies; `None` where the index has
 /// none.
-pub(crate) fn block_word(store: &Store, inode: &Inode, page: u64) -> Result<Option<(u64, Word)>> {
+pub(crate) fn block_word(store: &ChunkStore, inode: &Inode, page: u64) -> Result<Option<(u64, IndexWord)>> {
     let mut height = inode.head.height;
     if !(1..=4).contains(&height) || page >= reach(height) {
         return Ok(None);
@@ -106,11 +106,11 @@ pub(crate) fn block_word(store: &Store, inode: &Inode, page: u64) -> Result<Opti
     let index = page / span;
     let (mut at, mut word) = (inode.root_at(index), inode.roots[index as usize]);
     while height > 1 {
-        let Named::Node(node) = word.named() else { return Ok(None) };
+        let NamedBy::Node(node) = word.named() else { return Ok(None) };
         let within = page % span;
         (height, span) = (height - 1, span / NODE_WORDS);
         at = store.place(node)? + within / span * 8;
-        word = Word(store.memory().load_word(at));
+        word = IndexWord(store.memory().load_word(at));
     }
     Ok(Some((at, word)))
 }
@@ -118,32 +118,32 @@ pub(crate) fn block_word(store: &Store, inode: &Inode, page: u64) -> Result<Opti
 /// Shows the parts of `pages` of a file, in order, to `each` until it says `false`.
 #[inline]
 pub(crate) fn parts(
-    store: &Store,
+    store: &ChunkStore,
     inode: &Inode,
     pages: std::ops::Range<u64>,
-    mut each: impl FnMut(Part) -> Result<bool>,
+    mut each: impl FnMut(FilePart) -> Result<bool>,
 ) -> Result<()> {
     let mut page = pages.start;
     while page < pages.end {
         let wanted = pages.end - page;
         match walk(store, inode, page)? {
-            Found::Words { at, left } => {
+            IndexEntry::Words { at, left } => {
                 let count = left.min(wanted);
                 if !parts_of_words(store, page, at, count, &mut each)? {
                     return Ok(());
                 }
                 page += count;
             }
-            Found::Super { page: first, left, .. } => {
+            IndexEntry::Super { page: first, left, .. } => {
                 let pages = left.min(wanted);
-                if !each(Part { first: page, pages, at: Some(store.place(first)?) })? {
+                if !each(FilePart { first: page, pages, at: Some(store.place(first)?) })? {
                     return Ok(());
                 }
                 page += pages;
             }
-            Found::Nothing { left, .. } => {
+            IndexEntry::Nothing { left, .. } => {
                 let pages = left.min(wanted);
-                if !each(Part { first: page, pages, at: None })? {
+                if !each(FilePart { first: page, pages, at: None })? {
                     return Ok(());
                 }
                 page += pages;
@@ -155,22 +155,22 @@ pub(crate) fn parts(
 
 #[inline]
 fn parts_of_words(
-    store: &Store,
+    store: &ChunkStore,
     first: u64,
     at: u64,
     count: u64,
-    each: &mut impl FnMut(Part) -> Result<bool>,
+    each: &mut impl FnMut(FilePart) -> Result<bool>,
 ) -> Result<bool> {
     if count == 1 {
-        let at = place_of_word(store, Word(store.memory().load_word(at)), at)?;
-        return each(Part { first, pages: 1, at });
+        let at = place_of_word(store, IndexWord(store.memory().load_word(at)), at)?;
+        return each(FilePart { first, pages: 1, at });
     }
     let mut bytes = [0; PAGE as usize];
     let bytes = &mut bytes[..count as usize * 8];
     store.memory().load(at, bytes);
-    let mut part: Option<Part> = None;
+    let mut part: Option<FilePart> = None;
     for (index, word) in bytes.chunks_exact(8).enumerate() {
-        let word = Word(u64::from_le_bytes(word.try_into().expect("eight bytes")));
+        let word = IndexWord(u64::from_le_bytes(word.try_into().expect("eight bytes")));
         let place = place_of_word(store, word, at + index as u64 * 8)?;
         match &mut part {
             Some(part) if part.at.map(|at| at + part.pages * PAGE) == place => part.pages += 1,
@@ -180,24 +180,24 @@ fn parts_of_words(
                 {
                     return Ok(false);
                 }
-                part = Some(Part { first: first + index as u64, pages: 1, at: place });
+                part = Some(FilePart { first: first + index as u64, pages: 1, at: place });
             }
         }
     }
     part.map_or(Ok(true), each)
 }
 
-fn place_of_word(store: &Store, word: Word, at: u64) -> Result<Option<u64>> {
+fn place_of_word(store: &ChunkStore, word: IndexWord, at: u64) -> Result<Option<u64>> {
     match word.named() {
-        Named::Nothing => Ok(None),
-        Named::Page(page) => store.place(page).map(Some),
+        NamedBy::Nothing => Ok(None),
+        NamedBy::Page(page) => store.place(page).map(Some),
         _ => Err(store.corrupt("a word of an index", at)),
     }
 }
 
 /// Makes the index reach page `page` of a file, so that its word is there to be set. Each step is a change of its
 /// own that says the same as before (FT2).
-pub(crate) fn extend_index(store: &Store, inode: &mut Inode, page: u64) -> Result<()> {
+pub(crate) fn extend_index(store: &ChunkStore, inode: &mut Inode, page: u64) -> Result<()> {
     while let Some(at) = extend_index_to_block(store, inode, page)? {
         add_node(store, inode, at)?;
     }
@@ -205,43 +205,43 @@ pub(crate) fn extend_index(store: &Store, inode: &mut Inode, page: u64) -> Resul
 }
 
 /// The same so far that the word is there that names the 2 MiB around the page: where it lies, if it names nothing yet.
-pub(crate) fn extend_index_to_block(store: &Store, inode: &mut Inode, page: u64) -> Result<Option<u64>> {
+pub(crate) fn extend_index_to_block(store: &ChunkStore, inode: &mut Inode, page: u64) -> Result<Option<u64>> {
     debug_assert!(page < FILE_BYTES_MAX / PAGE);
     loop {
         match walk(store, inode, page)? {
-            Found::Words { .. } | Found::Super { .. } => return Ok(None),
-            Found::Nothing { at: 0, .. } => index_height::raise(store, inode)?,
-            Found::Nothing { at, .. } if block_word(store, inode, page)?.is_some() => return Ok(Some(at)),
-            Found::Nothing { at, .. } => add_node(store, inode, at)?,
+            IndexEntry::Words { .. } | IndexEntry::Super { .. } => return Ok(None),
+            IndexEntry::Nothing { at: 0, .. } => index_height::raise(store, inode)?,
+            IndexEntry::Nothing { at, .. } if block_word(store, inode, page)?.is_some() => return Ok(Some(at)),
+            IndexEntry::Nothing { at, .. } => add_node(store, inode, at)?,
         }
     }
 }
 
 /// A page of words that name nothing, named by the word at `at`.
-fn add_node(store: &Store, inode: &mut Inode, at: u64) -> Result<()> {
-    let mut change = Change::new(store);
-    let (node, _) = change.take_index_page()?;
-    change.set_word(inode, at, Word::node(node));
+fn add_node(store: &ChunkStore, inode: &mut Inode, at: u64) -> Result<()> {
+    let mut change = FsChange::new(store);
+    let (node, _) = change.allocate_index_page()?;
+    change.set_word(inode, at, IndexWord::node(node));
     inode.add_pages(1);
     change.commit_head(inode)
 }
 
 /// Lets `change` free what the file has from page `from` on, up to a bound; whether that was all. The caller
 /// commits it with the head of `inode`.
-pub(crate) fn trim(store: &Store, change: &mut Change<'_>, inode: &mut Inode, from: u64) -> Result<bool> {
+pub(crate) fn trim(store: &ChunkStore, change: &mut FsChange<'_>, inode: &mut Inode, from: u64) -> Result<bool> {
     ensure_height(store, inode)?;
-    let array = Array { at: inode.root_at(0), words: ROOTS, height: inode.head.height, first: 0 };
+    let array = WordArray { at: inode.root_at(0), words: ROOTS, height: inode.head.height, first: 0 };
     let mut words = inode.roots.map(|word| word.0);
     let done = trim_array(store, change, &array, &mut words, from, inode);
-    inode.roots = words.map(Word);
+    inode.roots = words.map(IndexWord);
     done
 }
 
 /// Frees what `array`, whose words are `words`, names from page `from` of the file on, from its end.
 fn trim_array(
-    store: &Store,
-    change: &mut Change<'_>,
-    array: &Array,
+    store: &ChunkStore,
+    change: &mut FsChange<'_>,
+    array: &WordArray,
     words: &mut [u64],
     from: u64,
     inode: &mut Inode,
@@ -254,20 +254,23 @@ fn trim_array(
         if first + span <= from {
             break;
         }
-        let word = Word(words[index as usize]);
-        if word == Word::NONE {
+        let word = IndexWord(words[index as usize]);
+        if word == IndexWord::NONE {
             continue;
         }
         is_done = change.freed_pages() < FREED_PAGES_MAX;
-        let trimmed =
-            if is_done { trim_word(store, change, array, (word, first), from, inode)? } else { Trimmed::Kept };
+        let trimmed = if is_done {
+            trim_word(store, change, array, (word, first), from, inode)?
+        } else {
+            TrimmedWord::CachedSuperpage
+        };
         match trimmed {
-            Trimmed::Gone => {
+            TrimmedWord::Gone => {
                 words[index as usize] = 0;
                 gone = index..if gone.is_empty() { index + 1 } else { gone.end };
             }
-            Trimmed::Kept => {}
-            Trimmed::Partly => is_done = false,
+            TrimmedWord::CachedSuperpage => {}
+            TrimmedWord::Partly => is_done = false,
         }
         if !is_done {
             break;
@@ -281,38 +284,38 @@ fn trim_array(
 
 /// Frees what `word` of `array` names, which starts at page `first` of the file.
 fn trim_word(
-    store: &Store,
-    change: &mut Change<'_>,
-    array: &Array,
-    (word, first): (Word, u64),
+    store: &ChunkStore,
+    change: &mut FsChange<'_>,
+    array: &WordArray,
+    (word, first): (IndexWord, u64),
     from: u64,
     inode: &mut Inode,
-) -> Result<Trimmed> {
+) -> Result<TrimmedWord> {
     match word.named() {
-        Named::Node(node) if array.height > 0 => {
-            let below = Array { at: store.place(node)?, words: NODE_WORDS, height: array.height - 1, first };
+        NamedBy::Node(node) if array.height > 0 => {
+            let below = WordArray { at: store.place(node)?, words: NODE_WORDS, height: array.height - 1, first };
             let mut words = store.load_words(below.at);
             if !trim_array(store, change, &below, &mut words, from, inode)? {
-                return Ok(Trimmed::Partly);
+                return Ok(TrimmedWord::Partly);
             }
             if words.iter().any(|word| *word != 0) {
-                return Ok(Trimmed::Kept);
+                return Ok(TrimmedWord::CachedSuperpage);
             }
             change.free_page(node);
             inode.head.pages = inode.head.pages.saturating_sub(1);
-            Ok(Trimmed::Gone)
+            Ok(TrimmedWord::Gone)
         }
-        Named::Page(_) | Named::Super(_) if first < from => Ok(Trimmed::Kept),
-        Named::Page(_) | Named::Super(_) => {
+        NamedBy::Page(_) | NamedBy::Super(_) if first < from => Ok(TrimmedWord::CachedSuperpage),
+        NamedBy::Page(_) | NamedBy::Super(_) => {
             inode.head.pages = inode.head.pages.saturating_sub(change.free_word(word));
-            Ok(Trimmed::Gone)
+            Ok(TrimmedWord::Gone)
         }
         _ => Err(store.corrupt("a word of an index", array.at)),
     }
 }
 
 /// Makes zeros of the bytes `span` of a file where it has pages; settled by the caller.
-pub(crate) fn zero_bytes(store: &Store, inode: &Inode, span: std::ops::Range<u64>) -> Result<()> {
+pub(crate) fn zero_bytes(store: &ChunkStore, inode: &Inode, span: std::ops::Range<u64>) -> Result<()> {
     parts(store, inode, span.start / PAGE..span.end.div_ceil(PAGE), |part| {
         let Some(at) = part.at else { return Ok(true) };
         let start = (part.first * PAGE).max(span.start);
@@ -323,7 +326,7 @@ pub(crate) fn zero_bytes(store: &Store, inode: &Inode, span: std::ops::Range<u64
 }
 
 /// The words of an index page, or of an inode.
-struct Array {
+struct WordArray {
     /// Where they lie in the pool.
     at: u64,
     words: u64,
@@ -333,10 +336,10 @@ struct Array {
 }
 
 /// What became of a word.
-enum Trimmed {
+enum TrimmedWord {
     /// It is to be cleared.
     Gone,
-    Kept,
+    CachedSuperpage,
     /// There is more to do below it.
     Partly,
 }

@@ -3,22 +3,22 @@
 use crate::Result;
 use crate::format::inode::Inode;
 use crate::format::layout::ROOTS;
-use crate::format::word::{Named, Word};
-use crate::store::Store;
-use crate::store::change::Change;
+use crate::format::word::{IndexWord, NamedBy};
+use crate::store::ChunkStore;
+use crate::store::change::FsChange;
 
 /// One more height: what the eight root words said comes into a page.
-pub(crate) fn raise(store: &Store, inode: &mut Inode) -> Result<()> {
+pub(crate) fn raise(store: &ChunkStore, inode: &mut Inode) -> Result<()> {
     let mut raised = *inode;
-    let mut change = Change::new(store);
+    let mut change = FsChange::new(store);
     raised.head.height += 1;
-    if inode.roots.iter().any(|word| *word != Word::NONE) {
-        let (node, at) = change.take_index_page()?;
+    if inode.roots.iter().any(|word| *word != IndexWord::NONE) {
+        let (node, at) = change.allocate_index_page()?;
         for (index, word) in inode.roots.iter().enumerate() {
             change.write_word(at + index as u64 * 8, word.0);
         }
-        raised.roots = [Word::NONE; ROOTS as usize];
-        raised.roots[0] = Word::node(node);
+        raised.roots = [IndexWord::NONE; ROOTS as usize];
+        raised.roots[0] = IndexWord::node(node);
         raised.add_pages(1);
     }
     change.write_roots(&mut raised);
@@ -29,15 +29,15 @@ pub(crate) fn raise(store: &Store, inode: &mut Inode) -> Result<()> {
 
 /// Makes the index as low as what it names allows: what the eight first words of its only page say comes into the
 /// inode. Each step is a change of its own that says the same as before (FT2).
-pub(crate) fn lower_index(store: &Store, inode: &mut Inode) -> Result<()> {
+pub(crate) fn lower_index(store: &ChunkStore, inode: &mut Inode) -> Result<()> {
     while let Some((node, roots)) = only_page(store, inode)? {
         let mut lowered = *inode;
-        let mut change = Change::new(store);
+        let mut change = FsChange::new(store);
         lowered.head.height -= 1;
         lowered.head.pages = lowered.head.pages.saturating_sub(1);
         lowered.roots = roots;
         change.write_roots(&mut lowered);
-        crate::planted!(SplitLowering => std::mem::replace(&mut change, Change::new(store)).commit()?);
+        crate::planted!(SplitLowering => std::mem::replace(&mut change, FsChange::new(store)).commit()?);
         change.free_page(node);
         change.commit()?;
         *inode = lowered;
@@ -46,12 +46,12 @@ pub(crate) fn lower_index(store: &Store, inode: &mut Inode) -> Result<()> {
 }
 
 /// The index page that alone the inode names, and what it says, if that has room in the inode.
-fn only_page(store: &Store, inode: &Inode) -> Result<Option<(u64, [Word; ROOTS as usize])>> {
-    let (Named::Node(node), rest) = (inode.roots[0].named(), &inode.roots[1..]) else { return Ok(None) };
-    if inode.head.height == 0 || rest.iter().any(|word| *word != Word::NONE) {
+fn only_page(store: &ChunkStore, inode: &Inode) -> Result<Option<(u64, [IndexWord; ROOTS as usize])>> {
+    let (NamedBy::Node(node), rest) = (inode.roots[0].named(), &inode.roots[1..]) else { return Ok(None) };
+    if inode.head.height == 0 || rest.iter().any(|word| *word != IndexWord::NONE) {
         return Ok(None);
     }
     let words = store.load_words(store.place(node)?);
     let (roots, rest) = words.split_first_chunk().expect("a page has more words than an inode");
-    Ok(rest.iter().all(|word| *word == 0).then(|| (node, roots.map(Word))))
+    Ok(rest.iter().all(|word| *word == 0).then(|| (node, roots.map(IndexWord))))
 }

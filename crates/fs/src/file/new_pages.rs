@@ -3,13 +3,13 @@
 use ferrite_memory::{Scheme, Span};
 use ferrite_pool::layout::PAGE;
 
-use crate::file::index::{self, Found};
-use crate::file::{Files, content, size, superpage};
+use crate::file::index::{self, IndexEntry};
+use crate::file::{FileLayer, content, size, superpage};
 use crate::format::inode::Inode;
 use crate::format::layout::NODE_WORDS;
-use crate::format::word::{Named, Word};
+use crate::format::word::{IndexWord, NamedBy};
 use crate::store::bits::pages_of;
-use crate::store::change::Change;
+use crate::store::change::FsChange;
 use crate::store::copy_bytes;
 use crate::store::locks::Stripe;
 use crate::{DataMode, Result};
@@ -18,26 +18,26 @@ use crate::{DataMode, Result};
 const AHEAD_PAGES_MAX: u64 = 256;
 
 /// A page of a file that is written to a new page.
-pub(crate) struct Renewed {
+pub(crate) struct RenewedPage {
     /// Page of the file.
     page: u64,
     /// Where its word lies.
     pub word_at: u64,
-    pub old: Word,
+    pub old: IndexWord,
     /// The new page.
     pub new: u64,
 }
 
-impl Renewed {
+impl RenewedPage {
     /// The one whose word lies there, by a page that is not known yet.
-    pub fn at(word_at: u64, old: Word) -> Self {
+    pub fn at(word_at: u64, old: IndexWord) -> Self {
         Self { page: 0, word_at, old, new: 0 }
     }
 }
 
 /// Writes to new pages what has none, or all of it where it `replaces` (FW3).
 pub(crate) fn write_new(
-    files: &Files,
+    files: &FileLayer,
     stripe: &mut Stripe,
     inode: &mut Inode,
     at: u64,
@@ -49,10 +49,10 @@ pub(crate) fn write_new(
     let mut renewed = to_renew(files, inode, pages.clone(), replaces)?;
     let appends = at == size && size > 0 && stripe.is_held(inode.ino);
     let ahead = if appends { words_ahead(files, inode, pages.end)? } else { Vec::new() };
-    let mut change = Change::new(files);
+    let mut change = FsChange::new(files);
     let needed = renewed.len() as u64;
-    let runs = match change.take_data(needed + ahead.len() as u64) {
-        Err(error) if error.is_no_space() && !ahead.is_empty() => change.take_data(needed)?,
+    let runs = match change.allocate_data(needed + ahead.len() as u64) {
+        Err(error) if error.is_no_space() && !ahead.is_empty() => change.allocate_data(needed)?,
         taken => taken?,
     };
     if !replaces {
@@ -62,19 +62,19 @@ pub(crate) fn write_new(
     let mut taken = pages_of(&runs);
     renewed.iter_mut().zip(&mut taken).for_each(|(renewed, page)| renewed.new = page);
     for renewed in &renewed {
-        fill_new(files, renewed, &Fill { at, from, size: size.max(end) })?;
+        fill_new(files, renewed, &PageFill { at, from, size: size.max(end) })?;
     }
     // Behind the end that a crash leaves pages may be named before they are durable (FW4).
     let is_behind = renewed.iter().all(|renewed| renewed.page * PAGE >= inode.durable_size());
     let waits = files.waits() && files.data_mode() == DataMode::Posix && is_behind;
     if !waits {
-        size::settle_data(files)?;
-        inode.settle_size();
+        size::drain_data(files)?;
+        inode.mark_size_durable();
     }
     if !ahead.is_empty() {
         files.ahead.note(inode.ino, files.now());
     }
-    let place = |(word_at, new)| Renewed { new, ..Renewed::at(word_at, Word::NONE) };
+    let place = |(word_at, new)| RenewedPage { new, ..RenewedPage::at(word_at, IndexWord::NONE) };
     renewed.extend(ahead.into_iter().zip(taken).map(place));
     let added = name_new(&mut change, inode, &renewed);
     inode.add_pages(added);
@@ -94,26 +94,26 @@ pub(crate) fn write_new(
 }
 
 /// The pages among `pages` that have none yet, or all of them; the index reaches them on return.
-fn to_renew(files: &Files, inode: &mut Inode, pages: std::ops::Range<u64>, all: bool) -> Result<Vec<Renewed>> {
+fn to_renew(files: &FileLayer, inode: &mut Inode, pages: std::ops::Range<u64>, all: bool) -> Result<Vec<RenewedPage>> {
     // What raises the index moves words, so it comes first.
     index::extend_index(files, inode, pages.end - 1)?;
     let (mut renewed, mut page) = (Vec::with_capacity(1), pages.start);
     while page < pages.end {
         match index::walk(files, inode, page)? {
-            Found::Words { at, left } => {
+            IndexEntry::Words { at, left } => {
                 let count = left.min(pages.end - page);
                 for index in 0..count {
                     let word_at = at + index * 8;
-                    let old = Word(files.memory().load_word(word_at));
-                    if all || old == Word::NONE {
-                        renewed.push(Renewed { page: page + index, ..Renewed::at(word_at, old) });
+                    let old = IndexWord(files.memory().load_word(word_at));
+                    if all || old == IndexWord::NONE {
+                        renewed.push(RenewedPage { page: page + index, ..RenewedPage::at(word_at, old) });
                     }
                 }
                 page += count;
             }
-            Found::Super { .. } if all => superpage::split_super(files, inode, page)?,
-            Found::Super { left, .. } => page += left,
-            Found::Nothing { .. } => index::extend_index(files, inode, page)?,
+            IndexEntry::Super { .. } if all => superpage::split_super(files, inode, page)?,
+            IndexEntry::Super { left, .. } => page += left,
+            IndexEntry::Nothing { .. } => index::extend_index(files, inode, page)?,
         }
     }
     Ok(renewed)
@@ -121,22 +121,22 @@ fn to_renew(files: &Files, inode: &mut Inode, pages: std::ops::Range<u64>, all: 
 
 /// Words from page `page` on that name nothing, for pages to be taken ahead of appends: half as many as the file
 /// has, within bounds; more where each transaction waits for a disk.
-fn words_ahead(files: &Files, inode: &Inode, page: u64) -> Result<Vec<u64>> {
+fn words_ahead(files: &FileLayer, inode: &Inode, page: u64) -> Result<Vec<u64>> {
     // Not by where it ends: most of that may be a hole.
     let has = page.min(inode.head.pages);
     let wanted = if files.waits() { page.clamp(16, NODE_WORDS) } else { (has / 2).min(AHEAD_PAGES_MAX) };
-    let Found::Words { at, left } = index::walk(files, inode, page)? else { return Ok(Vec::new()) };
+    let IndexEntry::Words { at, left } = index::walk(files, inode, page)? else { return Ok(Vec::new()) };
     let places = (0..left.min(wanted)).map(|index| at + index * 8);
     Ok(places.take_while(|at| files.memory().load_word(*at) == 0).collect())
 }
 
 /// Stores what a new page is to hold.
-fn fill_new(files: &Files, renewed: &Renewed, fill: &Fill<'_>) -> Result<()> {
+fn fill_new(files: &FileLayer, renewed: &RenewedPage, fill: &PageFill<'_>) -> Result<()> {
     let place = files.place(renewed.new)?;
     let start = renewed.page * PAGE;
     let (from, to) = (fill.at.max(start), (fill.at + fill.from.len() as u64).min(start + PAGE));
     let end = (start + PAGE).min(fill.size);
-    if let Named::Page(old) = renewed.old.named()
+    if let NamedBy::Page(old) = renewed.old.named()
         && (from > start || to < end)
     {
         let old = files.place(old)?;
@@ -152,21 +152,21 @@ fn fill_new(files: &Files, renewed: &Renewed, fill: &Fill<'_>) -> Result<()> {
 }
 
 /// Lets words name new pages; how many more pages the file has by that.
-pub(crate) fn name_new(change: &mut Change<'_>, inode: &mut Inode, renewed: &[Renewed]) -> u64 {
+pub(crate) fn name_new(change: &mut FsChange<'_>, inode: &mut Inode, renewed: &[RenewedPage]) -> u64 {
     for together in renewed.chunk_by(|one, next| one.word_at + 8 == next.word_at) {
-        let bytes: Vec<u8> = together.iter().flat_map(|one| Word::page(one.new).0.to_le_bytes()).collect();
+        let bytes: Vec<u8> = together.iter().flat_map(|one| IndexWord::page(one.new).0.to_le_bytes()).collect();
         change.write(together[0].word_at, &bytes);
     }
     let mut added = 0;
     for one in renewed {
-        inode.note_word(one.word_at, Word::page(one.new));
+        inode.note_word(one.word_at, IndexWord::page(one.new));
         added += 1 - change.free_word(one.old).min(1);
     }
     added
 }
 
 /// What is written to new pages.
-struct Fill<'a> {
+struct PageFill<'a> {
     at: u64,
     from: &'a [u8],
     /// The size that the file will have.

@@ -3,32 +3,32 @@
 use ferrite_memory::pin;
 use parking_lot::RwLockReadGuard;
 
-use crate::file::{Files, content};
+use crate::file::{FileLayer, content};
 use crate::format::inode::Inode;
 use crate::store::locks::Stripe;
 use crate::{Ino, Result};
 
 /// See [`crate::FileSystem::read`].
-pub(crate) fn read(files: &Files, ino: Ino, at: u64, into: &mut [u8]) -> Result<usize> {
+pub(crate) fn read(files: &FileLayer, ino: Ino, at: u64, into: &mut [u8]) -> Result<usize> {
     read_by(files, ino, at, into, true)
 }
 
 /// See [`crate::FileSystem::read_unnoted`].
-pub(crate) fn read_unnoted(files: &Files, ino: Ino, at: u64, into: &mut [u8]) -> Result<usize> {
+pub(crate) fn read_unnoted(files: &FileLayer, ino: Ino, at: u64, into: &mut [u8]) -> Result<usize> {
     read_by(files, ino, at, into, false)
 }
 
 #[inline]
-fn read_by(files: &Files, ino: Ino, at: u64, into: &mut [u8], notes: bool) -> Result<usize> {
+fn read_by(files: &FileLayer, ino: Ino, at: u64, into: &mut [u8], notes: bool) -> Result<usize> {
     match read_pinned(files, ino, at, into, notes) {
         Some(len) => Ok(len),
-        None => read_anew(files, ino, at, into, notes),
+        None => read_uncached(files, ino, at, into, notes),
     }
 }
 
 #[inline(never)]
-fn read_anew(files: &Files, ino: Ino, at: u64, into: &mut [u8], notes: bool) -> Result<usize> {
-    files.look_at(ino, at);
+fn read_uncached(files: &FileLayer, ino: Ino, at: u64, into: &mut [u8], notes: bool) -> Result<usize> {
+    files.cache_snapshot(ino, at);
     match read_pinned(files, ino, at, into, notes) {
         Some(len) => Ok(len),
         None => read_locked(files, ino, at, into, notes),
@@ -37,10 +37,10 @@ fn read_anew(files: &Files, ino: Ino, at: u64, into: &mut [u8], notes: bool) -> 
 
 /// Without a lock (FL2), where all of it lies together and nobody changes the file; nothing is said of other cases.
 #[inline]
-fn read_pinned(files: &Files, ino: Ino, at: u64, into: &mut [u8], notes: bool) -> Option<usize> {
+fn read_pinned(files: &FileLayer, ino: Ino, at: u64, into: &mut [u8], notes: bool) -> Option<usize> {
     let _pin = pin();
     let version = files.locks.version(ino).filter(|_| !files.waits())?;
-    let (file, place) = files.glance(ino, version, at, into.len())?;
+    let (file, place) = files.snapshot_place(ino, version, at, into.len())?;
     let is_to_note = notes && file.is_unread() && files.refuse_if_read_only().is_ok();
     if is_to_note || !files.locks.is_still(ino, version) {
         return None;
@@ -50,7 +50,7 @@ fn read_pinned(files: &Files, ino: Ino, at: u64, into: &mut [u8], notes: bool) -
 }
 
 #[inline(never)]
-fn read_locked(files: &Files, ino: Ino, at: u64, into: &mut [u8], notes: bool) -> Result<usize> {
+fn read_locked(files: &FileLayer, ino: Ino, at: u64, into: &mut [u8], notes: bool) -> Result<usize> {
     let stripe = files.locks.read(ino);
     let mut inode = files.load_regular(ino)?;
     stripe.apply_waiting(&mut inode);
@@ -62,15 +62,15 @@ fn read_locked(files: &Files, ino: Ino, at: u64, into: &mut [u8], notes: bool) -
     if notes && inode.head.atime <= inode.head.mtime {
         note_access(files, stripe, &mut inode);
     }
-    files.forget_glance(ino, at);
+    files.forget_snapshot(ino, at);
     Ok(len as usize)
 }
 
 /// As `relatime` has it: only where the file changed since. Durable some time later.
 #[cold]
-fn note_access(files: &Files, stripe: RwLockReadGuard<'_, Stripe>, inode: &mut Inode) {
+fn note_access(files: &FileLayer, stripe: RwLockReadGuard<'_, Stripe>, inode: &mut Inode) {
     // Others store the same line then, or it is to be stored by none.
-    let is_others = stripe.has_appender(inode.ino) || files.is_haunted(&stripe, inode.ino);
+    let is_others = stripe.has_appender(inode.ino) || files.is_append_stopped(&stripe, inode.ino);
     if is_others || inode.is_torn() || files.refuse_if_read_only().is_err() {
         return;
     }
@@ -84,7 +84,7 @@ fn note_access(files: &Files, stripe: RwLockReadGuard<'_, Stripe>, inode: &mut I
 }
 
 /// Lets the time of an access wait with the other times, or by itself where those are on the medium by now.
-fn note_access_later(files: &Files, ino: Ino, atime: i64) {
+fn note_access_later(files: &FileLayer, ino: Ino, atime: i64) {
     let mut stripe = files.locks.write(ino);
     let Ok(mut inode) = files.load_regular(ino) else { return };
     stripe.apply_waiting(&mut inode);

@@ -6,32 +6,32 @@
 
 use ferrite_pool::layout::{CHUNK, PAGE};
 
-use crate::file::index::{self, Found};
-use crate::file::{Files, size, superpage};
+use crate::file::index::{self, IndexEntry};
+use crate::file::{FileLayer, size, superpage};
 use crate::format::inode::Inode;
-use crate::format::word::{Named, Word};
-use crate::store::change::Change;
+use crate::format::word::{IndexWord, NamedBy};
+use crate::store::change::FsChange;
 use crate::store::copy_bytes;
 use crate::store::locks::Stripe;
-use crate::{Kind, Result};
+use crate::{FileKind, Result};
 
 /// The same for whoever is about to store there; and the size rests on no bytes any more that are stored over (FP3).
-pub(crate) fn calm(files: &Files, stripe: &mut Stripe, inode: &mut Inode) -> Result<()> {
-    size::settle_end(files, inode)?;
-    let is_calm = stripe.haunted.get(&inode.ino.0).copied().unwrap_or(false);
-    if is_calm || !files.is_haunted(stripe, inode.ino) || inode.kind() != Some(Kind::File) {
+pub(crate) fn invalidate_stopped_append(files: &FileLayer, stripe: &mut Stripe, inode: &mut Inode) -> Result<()> {
+    size::commit_size(files, inode)?;
+    let is_calm = stripe.stopped_appends.get(&inode.ino.0).copied().unwrap_or(false);
+    if is_calm || !files.is_append_stopped(stripe, inode.ino) || inode.kind() != Some(FileKind::File) {
         return Ok(());
     }
-    crate::planted!(HauntedEnd => return Ok(()));
+    crate::planted!(StoppedAppendEnd => return Ok(()));
     inode.leave_epoch();
-    let change = Change::new(files);
+    let change = FsChange::new(files);
     change.commit_head(inode)?;
     if !inode.size().is_multiple_of(CHUNK) {
         superpage::split_super(files, inode, inode.size() / PAGE)?;
     }
     let end = inode.size().div_ceil(PAGE);
     loop {
-        let mut change = Change::new(files);
+        let mut change = FsChange::new(files);
         let is_last = index::trim(files, &mut change, inode, end)?;
         change.commit_roots(inode)?;
         if is_last {
@@ -39,34 +39,39 @@ pub(crate) fn calm(files: &Files, stripe: &mut Stripe, inode: &mut Inode) -> Res
         }
     }
     renew_last_page(files, inode)?;
-    stripe.haunted.insert(inode.ino.0, true);
+    stripe.stopped_appends.insert(inode.ino.0, true);
     Ok(())
 }
 
 /// The same for who stores before `end` only: that there is no space for another last page is no reason not to store
 /// before the end of the file, where nobody stores late.
-pub(crate) fn calm_below(files: &Files, stripe: &mut Stripe, inode: &mut Inode, end: u64) -> Result<()> {
-    let end = crate::planted!(HauntedPage, 0, end);
-    match calm(files, stripe, inode) {
+pub(crate) fn invalidate_stopped_append_below(
+    files: &FileLayer,
+    stripe: &mut Stripe,
+    inode: &mut Inode,
+    end: u64,
+) -> Result<()> {
+    let end = crate::planted!(StoppedAppendPage, 0, end);
+    match invalidate_stopped_append(files, stripe, inode) {
         Err(error) if files.is_full(&error) && end <= inode.size() => Ok(()),
         calmed => calmed,
     }
 }
 
 /// Gives the last page of a file, where that is not full, another place.
-fn renew_last_page(files: &Files, inode: &mut Inode) -> Result<()> {
+fn renew_last_page(files: &FileLayer, inode: &mut Inode) -> Result<()> {
     let used = inode.size() % PAGE;
     if used == 0 {
         return Ok(());
     }
-    let Found::Words { at, .. } = index::walk(files, inode, inode.size() / PAGE)? else { return Ok(()) };
-    let old = Word(files.memory().load_word(at));
-    let Named::Page(page) = old.named() else { return Ok(()) };
-    let mut change = Change::new(files);
-    let new = change.take_data(1)?[0].page;
+    let IndexEntry::Words { at, .. } = index::walk(files, inode, inode.size() / PAGE)? else { return Ok(()) };
+    let old = IndexWord(files.memory().load_word(at));
+    let NamedBy::Page(page) = old.named() else { return Ok(()) };
+    let mut change = FsChange::new(files);
+    let new = change.allocate_data(1)?[0].page;
     copy_bytes(files.memory(), files.place(page)?, files.place(new)?, used);
-    files.settle()?;
-    change.set_word(inode, at, Word::page(new));
+    files.drain()?;
+    change.set_word(inode, at, IndexWord::page(new));
     change.free_word(old);
     change.commit_roots(inode)
 }

@@ -17,13 +17,13 @@ use ferrite_memory::{Scheme, Span};
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 use parking_lot::Mutex;
 
-use crate::file::{Files, index};
+use crate::file::{FileLayer, index};
 use crate::format::inode::Inode;
 use crate::format::layout::ChunkKind;
-use crate::format::word::{Named, Word};
-use crate::store::change::Change;
+use crate::format::word::{IndexWord, NamedBy};
+use crate::store::change::FsChange;
 use crate::store::copy_bytes;
-use crate::{Error, Ino, Kind, Result};
+use crate::{Error, FileKind, Ino, Result};
 
 /// Pages of a block that must be there for it to move.
 const PAGES_MIN: u64 = CHUNK_PAGES - CHUNK_PAGES / 100;
@@ -34,9 +34,9 @@ const LOOKED_AT_MAX: u64 = 64;
 
 /// Files to look at, and the block of each where that goes on.
 #[derive(Debug, Default)]
-pub(crate) struct Candidates(Mutex<BTreeMap<Ino, u64>>);
+pub(crate) struct SuperpageCandidates(Mutex<BTreeMap<Ino, u64>>);
 
-impl Candidates {
+impl SuperpageCandidates {
     /// Block `block` of `ino` may be ready to move.
     pub fn add(&self, ino: Ino, block: u64) {
         let mut all = self.0.lock();
@@ -51,7 +51,7 @@ impl Candidates {
 
 /// Notes that a file has grown from one size to another, for it to be moved.
 #[inline]
-pub(crate) fn note_growth(files: &Files, ino: Ino, sizes: Range<u64>) {
+pub(crate) fn note_growth(files: &FileLayer, ino: Ino, sizes: Range<u64>) {
     let threshold = files.shape.super_threshold_bytes.filter(|_| !files.waits());
     let Some(threshold) = threshold.filter(|threshold| sizes.end >= *threshold) else {
         return;
@@ -64,14 +64,14 @@ pub(crate) fn note_growth(files: &Files, ino: Ino, sizes: Range<u64>) {
 }
 
 /// Moves a block, or looks at a few; `false` when no file waits.
-pub(crate) fn step_superpages(files: &Files) -> Result<bool> {
+pub(crate) fn step_superpages(files: &FileLayer) -> Result<bool> {
     let Some((ino, block)) = files.candidates.take() else { return Ok(false) };
     let _pass = files.gate.pass();
     let copying = files.locks.copying(ino);
     let Ok(mut inode) = files.load(ino) else { return Ok(true) };
     let stripe = copying.stripe();
     // Who appends by itself is looked for again when it has given the file back.
-    if inode.kind() != Some(Kind::File) || stripe.waiting.contains_key(&ino.0) || stripe.has_appender(ino) {
+    if inode.kind() != Some(FileKind::File) || stripe.waiting.contains_key(&ino.0) || stripe.has_appender(ino) {
         return Ok(true);
     }
     let end = inode.size() / CHUNK;
@@ -97,16 +97,16 @@ pub(crate) fn step_superpages(files: &Files) -> Result<bool> {
 }
 
 /// The words of block `block`, if it is to move (FS1).
-fn movable(files: &Files, inode: &Inode, block: u64) -> Result<Option<Block>> {
+fn movable(files: &FileLayer, inode: &Inode, block: u64) -> Result<Option<MovableBlock>> {
     let Some((at, word)) = index::block_word(files, inode, block * CHUNK_PAGES)? else { return Ok(None) };
-    let Named::Node(node) = word.named() else { return Ok(None) };
+    let NamedBy::Node(node) = word.named() else { return Ok(None) };
     let words = files.load_words(files.place(node)?);
     let there = words.iter().filter(|word| **word != 0).count() as u64;
-    Ok((there >= PAGES_MIN).then_some(Block { at, node, words, there }))
+    Ok((there >= PAGES_MIN).then_some(MovableBlock { at, node, words, there }))
 }
 
 /// Copies a block to a chunk, which stays claimed (FS2).
-fn copy_block(files: &Files, block: &Block) -> Result<u64> {
+fn copy_block(files: &FileLayer, block: &MovableBlock) -> Result<u64> {
     let chunk = files.claim_chunk()?.ok_or(Error::NoSpace)?;
     let copied = copy_to(files, block, chunk);
     if copied.is_err() {
@@ -115,26 +115,26 @@ fn copy_block(files: &Files, block: &Block) -> Result<u64> {
     copied.map(|()| chunk)
 }
 
-fn copy_to(files: &Files, block: &Block, chunk: u64) -> Result<()> {
+fn copy_to(files: &FileLayer, block: &MovableBlock, chunk: u64) -> Result<()> {
     let to = files.place(chunk * CHUNK_PAGES)?;
     for (index, word) in block.words.iter().enumerate() {
         let to = to + index as u64 * PAGE;
-        match Word(*word).named() {
-            Named::Page(page) => copy_bytes(files.memory(), files.place(page)?, to, PAGE),
-            Named::Nothing => files.memory().zero(Span::new(to, PAGE), Scheme::Nt),
+        match IndexWord(*word).named() {
+            NamedBy::Page(page) => copy_bytes(files.memory(), files.place(page)?, to, PAGE),
+            NamedBy::Nothing => files.memory().zero(Span::new(to, PAGE), Scheme::Nt),
             _ => return Err(files.corrupt("a word of an index", block.at)),
         }
     }
     crate::planted!(SuperBeforeCopy => return Ok(()));
-    files.settle()
+    files.drain()
 }
 
 /// Names the copy in the place of what was copied (FS2).
-fn name_block(files: &Files, inode: &mut Inode, block: &Block, chunk: u64) -> Result<()> {
-    let mut change = Change::new(files);
-    change.set_word(inode, block.at, Word::superpage(chunk * CHUNK_PAGES));
+fn name_block(files: &FileLayer, inode: &mut Inode, block: &MovableBlock, chunk: u64) -> Result<()> {
+    let mut change = FsChange::new(files);
+    change.set_word(inode, block.at, IndexWord::superpage(chunk * CHUNK_PAGES));
     change.write_kind(chunk, ChunkKind::Super);
-    block.words.iter().for_each(|word| _ = change.free_word(Word(*word)));
+    block.words.iter().for_each(|word| _ = change.free_word(IndexWord(*word)));
     change.free_page(block.node);
     inode.head.pages = inode.head.pages.saturating_add(CHUNK_PAGES).saturating_sub(block.there + 1);
     match change.commit_head(inode) {
@@ -149,28 +149,28 @@ fn name_block(files: &Files, inode: &mut Inode, block: &Block, chunk: u64) -> Re
 
 /// Takes a superpage for the block that begins where a large file ends, so that appends need none other (FS1).
 /// Whether it did.
-pub(crate) fn expand_super(files: &Files, inode: &mut Inode) -> Result<bool> {
+pub(crate) fn expand_super(files: &FileLayer, inode: &mut Inode) -> Result<bool> {
     let is_wanted = inode.size() >= LARGE_BYTES && inode.size().is_multiple_of(CHUNK);
     let is_over = |threshold| inode.size() >= threshold;
     let is_wanted = is_wanted && files.shape.super_threshold_bytes.is_some_and(is_over);
-    if is_wanted { take_super(files, inode, inode.size() / PAGE) } else { Ok(false) }
+    if is_wanted { allocate_super(files, inode, inode.size() / PAGE) } else { Ok(false) }
 }
 
 /// Whether files may lie on superpages.
-pub(crate) fn has_superpages(files: &Files) -> bool {
+pub(crate) fn has_superpages(files: &FileLayer) -> bool {
     files.shape.super_threshold_bytes.is_some() && !files.waits()
 }
 
 /// Takes a superpage for the block that begins with page `page`, behind the end, where there is nothing yet; whether it
 /// did: where there is no room for one it does not.
-pub(crate) fn take_super(files: &Files, inode: &mut Inode, page: u64) -> Result<bool> {
+pub(crate) fn allocate_super(files: &FileLayer, inode: &mut Inode, page: u64) -> Result<bool> {
     if !has_superpages(files) {
         return Ok(false);
     }
     let Some(at) = index::extend_index_to_block(files, inode, page)? else { return Ok(false) };
     let Some(chunk) = files.claim_chunk()? else { return Ok(false) };
-    let mut change = Change::new(files);
-    change.set_word(inode, at, Word::superpage(chunk * CHUNK_PAGES));
+    let mut change = FsChange::new(files);
+    change.set_word(inode, at, IndexWord::superpage(chunk * CHUNK_PAGES));
     change.write_kind(chunk, ChunkKind::Super);
     inode.add_pages(CHUNK_PAGES);
     match change.commit_head(inode) {
@@ -185,7 +185,7 @@ pub(crate) fn take_super(files: &Files, inode: &mut Inode, page: u64) -> Result<
 
 /// A superpage that is only partly before the end becomes pages, if it is more than 1 % of the file (FS1). Where there
 /// is no page for their index it stays.
-pub(crate) fn shrink_super(files: &Files, inode: &mut Inode) -> Result<()> {
+pub(crate) fn shrink_super(files: &FileLayer, inode: &mut Inode) -> Result<()> {
     if inode.size() >= LARGE_BYTES || inode.size().is_multiple_of(CHUNK) {
         return Ok(());
     }
@@ -197,24 +197,24 @@ pub(crate) fn shrink_super(files: &Files, inode: &mut Inode) -> Result<()> {
 
 /// The superpage that page `page` lies in becomes pages, where they are, each of which can then be replaced by itself:
 /// those before the end of the file. The others are freed.
-pub(crate) fn split_super(files: &Files, inode: &mut Inode, page: u64) -> Result<()> {
+pub(crate) fn split_super(files: &FileLayer, inode: &mut Inode, page: u64) -> Result<()> {
     let Some((at, word)) = index::block_word(files, inode, page)? else { return Ok(()) };
     let Some(first) = word.superpage_named() else { return Ok(()) };
     files.place(first)?;
     let start = page - page % CHUNK_PAGES;
     let count = inode.size().div_ceil(PAGE).saturating_sub(start).min(CHUNK_PAGES);
-    let words: Vec<u8> = (first..first + count).flat_map(|page| Word::page(page).0.to_le_bytes()).collect();
-    let mut change = Change::new(files);
-    let (node, node_at) = change.take_index_page()?;
+    let words: Vec<u8> = (first..first + count).flat_map(|page| IndexWord::page(page).0.to_le_bytes()).collect();
+    let mut change = FsChange::new(files);
+    let (node, node_at) = change.allocate_index_page()?;
     change.write(node_at, &words);
-    change.set_word(inode, at, Word::node(node));
+    change.set_word(inode, at, IndexWord::node(node));
     change.divide_super(first, count);
     inode.head.pages = inode.head.pages.saturating_add(count + 1).saturating_sub(CHUNK_PAGES);
     change.commit_head(inode)
 }
 
 /// A block that is to move.
-struct Block {
+struct MovableBlock {
     /// Where the word lies that names it.
     at: u64,
     /// The page of its words.

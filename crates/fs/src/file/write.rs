@@ -1,7 +1,7 @@
 //! Writing: in place where there are pages, and into new ones where there are none.
 //!
 //! - FW1. What a word or a size makes visible is durable before it: new pages before the words that name them, bytes
-//!   behind the end before the size that covers them, but where that has a proof (`proof`). So a crash shows no bytes of
+//!   behind the end before the size that covers them, but where that has a proof (`checksum`). So a crash shows no bytes of
 //!   other files.
 //! - FW2. Over what is there a write costs one copy and one fence; behind the end, where pages were taken ahead, two, and
 //!   by clients one. Where a fence is durable it is durable when it returns.
@@ -18,18 +18,18 @@
 use ferrite_memory::{Scheme, pin};
 use ferrite_pool::layout::PAGE;
 
-use crate::file::{Files, append, content, gap, index, new_pages, size, stopped_append, superpage};
+use crate::file::{FileLayer, append, content, gap, index, new_pages, size, stopped_append, superpage};
 use crate::format::inode::{Inode, TIME_GRAIN_NS};
 use crate::format::layout::FILE_BYTES_MAX;
 use crate::options::ATOMIC_BYTES_MAX;
-use crate::store::change::Change;
+use crate::store::change::FsChange;
 use crate::store::locks::Stripe;
 use crate::view::hints;
 use crate::{DataMode, Error, Ino, Result};
 
 /// How a file is written.
 #[derive(Clone, Copy)]
-struct How {
+struct WriteMode {
     /// Without a lock, over what is there.
     overwrites: bool,
     /// The file says that it was written.
@@ -44,37 +44,37 @@ fn can_have(at: u64, from: &[u8]) -> u64 {
 }
 
 /// See [`crate::FileSystem::write`].
-pub(crate) fn write(files: &Files, ino: Ino, at: u64, from: &[u8]) -> Result<usize> {
+pub(crate) fn write(files: &FileLayer, ino: Ino, at: u64, from: &[u8]) -> Result<usize> {
     write_by(files, ino, at, from, true)
 }
 
 /// See [`crate::FileSystem::write_unnoted`].
-pub(crate) fn write_unnoted(files: &Files, ino: Ino, at: u64, from: &[u8]) -> Result<usize> {
+pub(crate) fn write_unnoted(files: &FileLayer, ino: Ino, at: u64, from: &[u8]) -> Result<usize> {
     write_by(files, ino, at, from, false)
 }
 
 #[inline]
-fn write_by(files: &Files, ino: Ino, at: u64, from: &[u8], notes: bool) -> Result<usize> {
+fn write_by(files: &FileLayer, ino: Ino, at: u64, from: &[u8], notes: bool) -> Result<usize> {
     if let Some(place) = hints::guess(ino, at) {
         files.memory().expect_store(place);
     }
     files.refuse_if_read_only()?;
     let overwrites = files.data_mode() == DataMode::Sync && !files.waits();
-    if overwrites && let Some(is_told) = write_pinned(files, ino, at, from) {
-        if notes && !is_told {
-            tell_write(files, ino)?;
+    if overwrites && let Some(is_noted) = write_pinned(files, ino, at, from) {
+        if notes && !is_noted {
+            note_write_time(files, ino)?;
         }
         return Ok(from.len());
     }
-    write_all(files, ino, at, from, How { overwrites, notes, fits: false })
+    write_all(files, ino, at, from, WriteMode { overwrites, notes, fits: false })
 }
 
 /// Goes on where a part met no space, once there is some (FW5).
-fn write_all(files: &Files, ino: Ino, at: u64, from: &[u8], how: How) -> Result<usize> {
+fn write_all(files: &FileLayer, ino: Ino, at: u64, from: &[u8], how: WriteMode) -> Result<usize> {
     let mut done = 0;
     let all = with_space_to_write(files, |fits| {
         let (at, rest) = (at + done as u64, &from[done..]);
-        let written = write_anew(files, ino, at, rest, How { fits, ..how })?;
+        let written = write_locked(files, ino, at, rest, WriteMode { fits, ..how })?;
         done += written;
         if fits || written as u64 == can_have(at, rest) { Ok(()) } else { Err(Error::NoSpace) }
     });
@@ -86,20 +86,20 @@ fn write_all(files: &Files, ino: Ino, at: u64, from: &[u8], how: How) -> Result<
 
 /// Lets the inode say that it was written to just now.
 #[cold]
-fn tell_write(files: &Files, ino: Ino) -> Result<()> {
+fn note_write_time(files: &FileLayer, ino: Ino) -> Result<()> {
     let _pass = files.gate.pass();
     let mut stripe = files.locks.write(ino);
     let mut inode = files.load_regular(ino)?;
     stripe.apply_waiting(&mut inode);
-    stopped_append::calm_below(files, &mut stripe, &mut inode, 0)?;
+    stopped_append::invalidate_stopped_append_below(files, &mut stripe, &mut inode, 0)?;
     finish_in_place(files, &mut stripe, &mut inode, 0)
 }
 
 #[inline(never)]
-fn write_anew(files: &Files, ino: Ino, at: u64, from: &[u8], how: How) -> Result<usize> {
+fn write_locked(files: &FileLayer, ino: Ino, at: u64, from: &[u8], how: WriteMode) -> Result<usize> {
     // It remembers what it sees.
-    let behind = append::look_behind(files, ino, Some(at), from.len());
-    let is_done = |is_told: bool| is_told || !how.notes;
+    let behind = append::find_append_place(files, ino, Some(at), from.len());
+    let is_done = |is_noted: bool| is_noted || !how.notes;
     if behind.is_none() && how.overwrites && write_pinned(files, ino, at, from).is_some_and(is_done) {
         return Ok(from.len());
     }
@@ -113,7 +113,12 @@ fn write_anew(files: &Files, ino: Ino, at: u64, from: &[u8], how: How) -> Result
     }
     let mut inode = files.load_regular(ino)?;
     stripe.apply_waiting(&mut inode);
-    stopped_append::calm_below(files, &mut stripe, &mut inode, at.saturating_add(from.len() as u64))?;
+    stopped_append::invalidate_stopped_append_below(
+        files,
+        &mut stripe,
+        &mut inode,
+        at.saturating_add(from.len() as u64),
+    )?;
     if !how.notes {
         inode.keep_times();
     }
@@ -123,30 +128,30 @@ fn write_anew(files: &Files, ino: Ino, at: u64, from: &[u8], how: How) -> Result
 /// Without a lock (FL2, FL3), over bytes that lie together and while nobody changes the file; nothing is said of
 /// other cases. Whether the inode says it: the time of change stays for as long as it is no older than its grain.
 #[inline]
-fn write_pinned(files: &Files, ino: Ino, at: u64, from: &[u8]) -> Option<bool> {
+fn write_pinned(files: &FileLayer, ino: Ino, at: u64, from: &[u8]) -> Option<bool> {
     let _pin = pin();
     let version = files.locks.version_to_write(ino).filter(|_| files.gate.is_open())?;
-    let (file, place) = files.glance(ino, version, at, from.len())?;
+    let (file, place) = files.snapshot_place(ino, version, at, from.len())?;
     file.expect_store(files.memory(), at, place);
-    if at + from.len() as u64 > file.settled() || !files.locks.is_still(ino, version) {
+    if at + from.len() as u64 > file.overwritable_bytes() || !files.locks.is_still(ino, version) {
         return None;
     }
     files.memory().store(place, from, Scheme::Nt);
     // Asked while the bytes are on their way, for which the fence waits.
-    let is_told = files.now().abs_diff(file.mtime) < TIME_GRAIN_NS;
-    crate::planted!(ReturnBeforeFence => return Some(is_told));
+    let is_noted = files.now().abs_diff(file.mtime) < TIME_GRAIN_NS;
+    crate::planted!(ReturnBeforeFence => return Some(is_noted));
     files.memory().fence();
-    Some(is_told)
+    Some(is_noted)
 }
 
 /// See [`crate::FileSystem::append`].
-pub(crate) fn append(files: &Files, ino: Ino, from: &[u8]) -> Result<(u64, usize)> {
+pub(crate) fn append(files: &FileLayer, ino: Ino, from: &[u8]) -> Result<(u64, usize)> {
     files.refuse_if_read_only()?;
-    with_space_to_write(files, |fits| append_anew(files, ino, from, fits))
+    with_space_to_write(files, |fits| append_locked(files, ino, from, fits))
 }
 
-fn append_anew(files: &Files, ino: Ino, from: &[u8], fits: bool) -> Result<(u64, usize)> {
-    let behind = append::look_behind(files, ino, None, from.len());
+fn append_locked(files: &FileLayer, ino: Ino, from: &[u8], fits: bool) -> Result<(u64, usize)> {
+    let behind = append::find_append_place(files, ino, None, from.len());
     let _pass = files.gate.pass();
     let mut stripe = files.locks.write(ino);
     if let Some(behind) = behind
@@ -156,7 +161,7 @@ fn append_anew(files: &Files, ino: Ino, from: &[u8], fits: bool) -> Result<(u64,
     }
     let mut inode = files.load_regular(ino)?;
     stripe.apply_waiting(&mut inode);
-    stopped_append::calm(files, &mut stripe, &mut inode)?;
+    stopped_append::invalidate_stopped_append(files, &mut stripe, &mut inode)?;
     let at = inode.size();
     let written = write_parts(files, (&mut stripe, &mut inode), at, from, fits)?;
     if !fits && (written as u64) < can_have(at, from) {
@@ -167,17 +172,17 @@ fn append_anew(files: &Files, ino: Ino, from: &[u8], fits: bool) -> Result<(u64,
 }
 
 /// Lets the file end at byte `end` again, which nobody saw behind (FW6). The pages there stay, as if taken ahead.
-fn undo_append(files: &Files, stripe: &mut Stripe, inode: &mut Inode, end: u64) -> Result<()> {
+fn undo_append(files: &FileLayer, stripe: &mut Stripe, inode: &mut Inode, end: u64) -> Result<()> {
     if stripe.waiting.contains_key(&inode.ino.0) {
-        size::publish_size(files, stripe, inode)?;
+        size::flush_size(files, stripe, inode)?;
     }
     files.ahead.note(inode.ino, files.now());
     inode.head.size = end;
-    Change::new(files).commit_head(inode)
+    FsChange::new(files).commit_head(inode)
 }
 
 /// What `write` comes to: of all of it, or where there is no space for that, of as much as fits (FW5).
-fn with_space_to_write<T>(files: &Files, mut write: impl FnMut(bool) -> Result<T>) -> Result<T> {
+fn with_space_to_write<T>(files: &FileLayer, mut write: impl FnMut(bool) -> Result<T>) -> Result<T> {
     match files.with_space(|| write(false)) {
         Err(error) if files.is_full(&error) => write(true),
         written => written,
@@ -186,7 +191,7 @@ fn with_space_to_write<T>(files: &Files, mut write: impl FnMut(bool) -> Result<T
 
 /// Writes part by part. Where one does not fit, and `fits` says so, smaller ones are tried, down to a page.
 fn write_parts(
-    files: &Files,
+    files: &FileLayer,
     (stripe, inode): (&mut Stripe, &mut Inode),
     at: u64,
     from: &[u8],
@@ -211,12 +216,18 @@ fn write_parts(
         }
     }
     if files.waits() && files.data_mode() != DataMode::Posix {
-        size::publish_size(files, stripe, inode)?;
+        size::flush_size(files, stripe, inode)?;
     }
     Ok(done as usize)
 }
 
-pub(crate) fn write_part(files: &Files, stripe: &mut Stripe, inode: &mut Inode, at: u64, from: &[u8]) -> Result<()> {
+pub(crate) fn write_part(
+    files: &FileLayer,
+    stripe: &mut Stripe,
+    inode: &mut Inode,
+    at: u64,
+    from: &[u8],
+) -> Result<()> {
     let (size, end) = (inode.size(), at + from.len() as u64);
     if end > size && (at > size || inode.is_cut()) {
         gap::define_until(files, stripe, inode, at)?;
@@ -240,7 +251,7 @@ pub(crate) fn write_part(files: &Files, stripe: &mut Stripe, inode: &mut Inode, 
 }
 
 /// Makes durable what was stored in place, and shows it (FW1, FW2).
-fn finish_in_place(files: &Files, stripe: &mut Stripe, inode: &mut Inode, end: u64) -> Result<()> {
+fn finish_in_place(files: &FileLayer, stripe: &mut Stripe, inode: &mut Inode, end: u64) -> Result<()> {
     let (now, grows) = (files.now(), end > inode.size());
     if files.waits() {
         // Also where its times tell it already: what waits is what is written back.
@@ -251,17 +262,17 @@ fn finish_in_place(files: &Files, stripe: &mut Stripe, inode: &mut Inode, end: u
         stripe.wait(inode);
         return Ok(());
     }
-    if !grows && inode.tells(now, TIME_GRAIN_NS) {
+    if !grows && inode.shows_change_at(now, TIME_GRAIN_NS) {
         files.memory().fence();
         return Ok(());
     }
     let old = inode.size();
     if grows {
-        size::settle_data(files)?;
+        size::drain_data(files)?;
         inode.head.size = end;
     }
     inode.touch(now);
-    size::store_end(files, stripe, inode)?;
+    size::store_size(files, stripe, inode)?;
     superpage::note_growth(files, inode.ino, old..inode.size());
     Ok(())
 }

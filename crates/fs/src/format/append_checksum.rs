@@ -24,7 +24,7 @@ use crate::format::inode::{SIZE, SIZE_BITS};
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct Proof {
+pub struct AppendChecksum {
     end: u64,
     sums: u64,
 }
@@ -32,9 +32,9 @@ pub struct Proof {
 /// The two of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct Proofs([Proof; 2]);
+pub struct AppendChecksums([AppendChecksum; 2]);
 
-impl Proof {
+impl AppendChecksum {
     /// Of so many bytes it can be, at most.
     pub const BYTES_MAX: usize = u16::MAX as usize;
     /// None.
@@ -89,14 +89,14 @@ impl Proof {
     }
 }
 
-impl Proofs {
+impl AppendChecksums {
     /// None.
-    pub(crate) const NONE: Self = Self([Proof::NONE; 2]);
+    pub(crate) const NONE: Self = Self([AppendChecksum::NONE; 2]);
 
     /// Those with these words, of which all or none are there.
     #[inline(always)]
     pub fn of_words([end, sums, other_end, other_sums]: [u64; 4]) -> Self {
-        Self([Proof { end, sums }, Proof { end: other_end, sums: other_sums }])
+        Self([AppendChecksum { end, sums }, AppendChecksum { end: other_end, sums: other_sums }])
     }
 
     /// Their words.
@@ -108,7 +108,7 @@ impl Proofs {
     /// Those that are whole in `epoch`, with none in the place of others.
     #[inline]
     pub(crate) fn whole(self, epoch: u16) -> Self {
-        Self(self.0.map(|proof| if proof.is_whole(epoch) { proof } else { Proof::NONE }))
+        Self(self.0.map(|checksum| if checksum.is_whole(epoch) { checksum } else { AppendChecksum::NONE }))
     }
 
     /// Which one is stored over next.
@@ -118,24 +118,24 @@ impl Proofs {
     }
 
     /// Those that are there, the greater one first.
-    pub(crate) fn in_turn(self) -> impl Iterator<Item = Proof> {
+    pub(crate) fn in_turn(self) -> impl Iterator<Item = AppendChecksum> {
         let lesser = self.lesser();
-        [self.0[1 - lesser], self.0[lesser]].into_iter().filter(|proof| *proof != Proof::NONE)
+        [self.0[1 - lesser], self.0[lesser]].into_iter().filter(|checksum| *checksum != AppendChecksum::NONE)
     }
 
     /// The greater one.
     #[inline]
-    pub(crate) fn greatest(self) -> Option<Proof> {
+    pub(crate) fn greatest(self) -> Option<AppendChecksum> {
         self.in_turn().next()
     }
 
-    /// With `proof` over the lesser one (FP2).
+    /// With `checksum` over the lesser one (FP2).
     #[inline(always)]
-    pub(crate) fn with(self, proof: Proof) -> Self {
+    pub(crate) fn with(self, checksum: AppendChecksum) -> Self {
         let lesser = self.lesser();
-        let lesser = crate::planted!(OneProof, 1 - lesser, lesser);
+        let lesser = crate::planted!(OneChecksum, 1 - lesser, lesser);
         let [one, other] = self.0;
-        Self(if lesser == 0 { [proof, other] } else { [one, proof] })
+        Self(if lesser == 0 { [checksum, other] } else { [one, checksum] })
     }
 }
 

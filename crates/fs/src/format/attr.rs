@@ -16,7 +16,7 @@ impl Ino {
 
 /// What a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum FileKind {
     /// A regular file.
     File,
     /// A directory.
@@ -36,7 +36,7 @@ pub enum Kind {
 /// Bits of the mode that tell the kind.
 pub(crate) const KIND_MASK: u16 = 0o170000;
 
-impl Kind {
+impl FileKind {
     /// The kind with these bits of `st_mode` (0o170000).
     pub fn from_mode(mode: u32) -> Option<Self> {
         Some(match mode as u16 & KIND_MASK {
@@ -70,7 +70,7 @@ impl Kind {
 pub struct Time(pub i64);
 
 /// Tells the time; passed in, so that every run repeats.
-pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
+pub type FsClock = Arc<dyn Fn() -> Time + Send + Sync>;
 
 /// What `stat` tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub struct Attr {
     /// Differs between the files that have had this number.
     pub generation: u32,
     /// What it is.
-    pub kind: Kind,
+    pub kind: FileKind,
     /// Permissions and the set-id and sticky bits: the low 12 bits of `st_mode`.
     pub mode: u16,
     /// Names it has; for a directory 2 and one for each directory in it.

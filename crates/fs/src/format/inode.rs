@@ -5,7 +5,7 @@
 //!         24 mtime i64   32 ctime i64   40 atime i64   48 generation u32   52 orphan u32   56 pages u64
 //! roots   64 word[8]: the index of a file, the names of a directory, or a short symbolic link
 //! rest    128 btime i64   136 parent u64   144 rdev u64   152 xattrs u64   160 reserved [32]
-//! direct  192 mtime i64   200 ctime i64   208 atime i64   216 size u64   224 two proofs of a size (`proof`)
+//! direct  192 mtime i64   200 ctime i64   208 atime i64   216 size u64   224 two proofs of a size (`checksum`)
 //! ```
 //!
 //! A mode of 0 says that the inode is free. A size is 48 bits and an epoch of 16: the words of `direct` hold, in place
@@ -29,18 +29,18 @@ use ferrite_memory::{Memory, Scheme};
 use ferrite_pool::layout::PAGE;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-use crate::format::append_checksum::{Proof, Proofs};
+use crate::format::append_checksum::{AppendChecksum, AppendChecksums};
 use crate::format::attr::KIND_MASK;
 use crate::format::layout::{INODE, ROOTS};
-use crate::format::word::Word;
-use crate::{Attr, Ino, Kind, Time};
+use crate::format::word::IndexWord;
+use crate::{Attr, FileKind, Ino, Time};
 
-pub use file_end::{End, Known};
+pub use file_end::{FileEnd, KnownSize};
 
 /// The first line.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub(crate) struct Head {
+pub(crate) struct InodeHead {
     pub(crate) mode: u16,
     pub(crate) height: u8,
     pub(crate) flags: u8,
@@ -61,7 +61,7 @@ pub(crate) struct Head {
 /// The third line.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub(crate) struct Rest {
+pub(crate) struct InodeRest {
     pub(crate) btime: i64,
     /// The directory that a directory is in.
     pub(crate) parent: u64,
@@ -73,39 +73,39 @@ pub(crate) struct Rest {
 /// The fourth line.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub(crate) struct Direct {
+pub(crate) struct DirectLine {
     pub(crate) mtime: i64,
     pub(crate) ctime: i64,
     pub(crate) atime: i64,
     pub(crate) size: u64,
-    pub(crate) proofs: Proofs,
+    pub(crate) checksums: AppendChecksums,
 }
 
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub(crate) struct Media {
-    pub(crate) head: Head,
-    pub(crate) roots: [Word; ROOTS as usize],
-    pub(crate) rest: Rest,
-    pub(crate) direct: Direct,
+pub(crate) struct InodeBytes {
+    pub(crate) head: InodeHead,
+    pub(crate) roots: [IndexWord; ROOTS as usize],
+    pub(crate) rest: InodeRest,
+    pub(crate) direct: DirectLine,
 }
 
-const _: () = assert!(offset_of!(Direct, atime) == (ATIME - MTIME) as usize && offset_of!(Direct, size) == 24);
-const _: () = assert!(size_of::<Media>() == INODE as usize && size_of::<Head>() == 64);
+const _: () = assert!(offset_of!(DirectLine, atime) == (ATIME - MTIME) as usize && offset_of!(DirectLine, size) == 24);
+const _: () = assert!(size_of::<InodeBytes>() == INODE as usize && size_of::<InodeHead>() == 64);
 
 pub(crate) const SIZE_BITS: u32 = 48;
 pub(crate) const SIZE: u64 = (1 << SIZE_BITS) - 1;
 /// Where fields lie that are looked at one by one, in bytes; in `direct` the times lie as in `head`.
-pub(crate) const SIZE_AT: u64 = offset_of!(Head, size) as u64;
-pub(crate) const MTIME: u64 = offset_of!(Head, mtime) as u64;
-const GENERATION: u64 = offset_of!(Head, generation) as u64;
-const _: () = assert!(offset_of!(Head, orphan) as u64 == GENERATION + 4 && offset_of!(Head, links) == 4);
-pub(crate) const ATIME: u64 = offset_of!(Head, atime) as u64;
-pub(crate) const ROOTS_AT: u64 = offset_of!(Media, roots) as u64;
+pub(crate) const SIZE_AT: u64 = offset_of!(InodeHead, size) as u64;
+pub(crate) const MTIME: u64 = offset_of!(InodeHead, mtime) as u64;
+const GENERATION: u64 = offset_of!(InodeHead, generation) as u64;
+const _: () = assert!(offset_of!(InodeHead, orphan) as u64 == GENERATION + 4 && offset_of!(InodeHead, links) == 4);
+pub(crate) const ATIME: u64 = offset_of!(InodeHead, atime) as u64;
+pub(crate) const ROOTS_AT: u64 = offset_of!(InodeBytes, roots) as u64;
 /// Bytes of a symbolic link that fit the roots.
 pub(crate) const TARGET_INLINE: usize = 64;
 pub(crate) const DIRECT: u64 = 192;
-pub(crate) const DIRECT_SIZE_AT: u64 = DIRECT + offset_of!(Direct, size) as u64;
+pub(crate) const DIRECT_SIZE_AT: u64 = DIRECT + offset_of!(DirectLine, size) as u64;
 
 /// Times of overwrites are no finer than this.
 pub const TIME_GRAIN_NS: u64 = 1_000_000;
@@ -118,7 +118,7 @@ pub(crate) const LOST: u8 = 2;
 /// An inode, read; its effective values are in `head`, and `direct` is what it was.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inode {
-    media: Media,
+    media: InodeBytes,
     pub(crate) ino: Ino,
     /// Where it lies in the pool.
     pub(crate) at: u64,
@@ -134,16 +134,16 @@ pub(crate) struct Inode {
 }
 
 impl Deref for Inode {
-    type Target = Media;
+    type Target = InodeBytes;
 
     #[inline]
-    fn deref(&self) -> &Media {
+    fn deref(&self) -> &InodeBytes {
         &self.media
     }
 }
 
 impl DerefMut for Inode {
-    fn deref_mut(&mut self) -> &mut Media {
+    fn deref_mut(&mut self) -> &mut InodeBytes {
         &mut self.media
     }
 }
@@ -155,31 +155,32 @@ impl Inode {
         memory: &M,
         ino: Ino,
         at: u64,
-        holds: impl Fn(&Self, Proof) -> bool,
+        holds: impl Fn(&Self, AppendChecksum) -> bool,
     ) -> Self {
-        let media = Media::new_zeroed();
+        let media = InodeBytes::new_zeroed();
         let mut inode =
             Self { media, ino, at, epoch: 0, direct_epoch: 0, is_torn: false, durable_size: None, keeps_times: false };
         memory.load(at, inode.media.as_mut_bytes());
-        let Media { head, direct, .. } = &mut inode.media;
+        let InodeBytes { head, direct, .. } = &mut inode.media;
         (inode.epoch, inode.direct_epoch) = ((head.size >> SIZE_BITS) as u16, (direct.size >> SIZE_BITS) as u16);
         head.size &= SIZE;
         if inode.epoch == inode.direct_epoch {
             (head.size, head.mtime, head.ctime) = (direct.size & SIZE, direct.mtime, direct.ctime);
             head.atime = direct.atime;
-            direct.proofs = direct.proofs.whole(inode.epoch);
+            direct.checksums = direct.checksums.whole(inode.epoch);
             inode.prove(holds);
         }
         inode
     }
 
-    fn prove(&mut self, holds: impl Fn(&Self, Proof) -> bool) {
-        let Some(greatest) = self.direct.proofs.greatest() else { return };
-        let found = self.direct.proofs.in_turn().find(|proof| proof.bytes() == 0 || holds(self, *proof));
+    fn prove(&mut self, holds: impl Fn(&Self, AppendChecksum) -> bool) {
+        let Some(greatest) = self.direct.checksums.greatest() else { return };
+        let found = self.direct.checksums.in_turn().find(|checksum| checksum.bytes() == 0 || holds(self, *checksum));
         self.is_torn = found != Some(greatest) || greatest.size() != self.head.size;
         // Where the bytes of none are there, they were changed by who may not: nobody vouches for them.
-        let least = || self.direct.proofs.in_turn().map(|proof| proof.size().saturating_sub(proof.bytes())).min();
-        self.head.size = found.map(Proof::size).or_else(least).unwrap_or(0);
+        let least =
+            || self.direct.checksums.in_turn().map(|checksum| checksum.size().saturating_sub(checksum.bytes())).min();
+        self.head.size = found.map(AppendChecksum::size).or_else(least).unwrap_or(0);
     }
 
     /// What `direct` says is not all of one append (FP4).
@@ -189,8 +190,8 @@ impl Inode {
 
     /// Its size rests on bytes of its own (FP3), or on what a crash left (FP4): before anything else is stored, a
     /// transaction is to write its head.
-    pub(crate) fn is_unsettled(&self) -> bool {
-        let rests = || self.direct.proofs.greatest().is_some_and(|proof| proof.bytes() > 0);
+    pub(crate) fn needs_commit(&self) -> bool {
+        let rests = || self.direct.checksums.greatest().is_some_and(|checksum| checksum.bytes() > 0);
         self.epoch == self.direct_epoch && (self.is_torn || rests())
     }
 
@@ -198,15 +199,15 @@ impl Inode {
     /// clock, since what had this number before may be forgotten.
     pub(crate) fn anew(&self, now: i64) -> Self {
         let before = if self.head.generation == 0 { (now / 1_000_000) as u32 } else { self.head.generation };
-        let head = Head { generation: before.wrapping_add(1).max(1), ..Head::new_zeroed() };
-        Self { media: Media { head, ..Media::new_zeroed() }, ..*self }
+        let head = InodeHead { generation: before.wrapping_add(1).max(1), ..InodeHead::new_zeroed() };
+        Self { media: InodeBytes { head, ..InodeBytes::new_zeroed() }, ..*self }
     }
 
     /// What it is when it has ended (FI4).
     pub(crate) fn freed(&self) -> Self {
-        let head = Head { generation: self.head.generation, ..Head::new_zeroed() };
+        let head = InodeHead { generation: self.head.generation, ..InodeHead::new_zeroed() };
         // Whatever is stored to `direct` late, by a client of an owner that was killed, is of an epoch of before.
-        Self { media: Media { head, ..Media::new_zeroed() }, epoch: self.epoch.wrapping_add(1), ..*self }
+        Self { media: InodeBytes { head, ..InodeBytes::new_zeroed() }, epoch: self.epoch.wrapping_add(1), ..*self }
     }
 
     pub(crate) fn is_free(&self) -> bool {
@@ -219,17 +220,17 @@ impl Inode {
         self.head.orphan != 0 && self.head.links > 0 && self.head.flags & LOST == 0
     }
 
-    pub(crate) fn kind(&self) -> Option<Kind> {
-        Kind::from_mode(self.head.mode.into())
+    pub(crate) fn kind(&self) -> Option<FileKind> {
+        FileKind::from_mode(self.head.mode.into())
     }
 
     pub(crate) fn is_directory(&self) -> bool {
-        self.kind() == Some(Kind::Directory)
+        self.kind() == Some(FileKind::Directory)
     }
 
     /// Whether it is a symbolic link that has its target in a page.
     pub(crate) fn is_long_link(&self) -> bool {
-        self.kind() == Some(Kind::Symlink) && self.size() > TARGET_INLINE as u64
+        self.kind() == Some(FileKind::Symlink) && self.size() > TARGET_INLINE as u64
     }
 
     /// Sets all its times, of a file that is made.
@@ -250,7 +251,7 @@ impl Inode {
     }
 
     /// Whether a change at `now` is told by the times that it has, which are no finer than `grain`.
-    pub(crate) fn tells(&self, now: i64, grain: u64) -> bool {
+    pub(crate) fn shows_change_at(&self, now: i64, grain: u64) -> bool {
         self.keeps_times || now.abs_diff(self.head.mtime) < grain
     }
 
@@ -273,13 +274,13 @@ impl Inode {
         self.durable_size.unwrap_or(self.head.size)
     }
 
-    /// Its size waits for an fsync: until [`Inode::settle_size`] a crash leaves `durable_size`.
+    /// Its size waits for an fsync: until [`Inode::mark_size_durable`] a crash leaves `durable_size`.
     pub(crate) fn hold_size(&mut self, durable_size: u64) {
         self.durable_size = Some(durable_size);
     }
 
     /// What its size covers is durable.
-    pub(crate) fn settle_size(&mut self) {
+    pub(crate) fn mark_size_durable(&mut self) {
         self.durable_size = None;
     }
 
@@ -295,7 +296,7 @@ impl Inode {
             self.epoch = self.epoch.wrapping_add(1);
         }
         let size = self.durable_size();
-        let head = Head { size: size | u64::from(self.epoch) << SIZE_BITS, ..self.head };
+        let head = InodeHead { size: size | u64::from(self.epoch) << SIZE_BITS, ..self.head };
         zerocopy::transmute!(head)
     }
 
@@ -321,7 +322,7 @@ impl Inode {
     }
 
     /// Takes over `word`, which a change writes at `at`, if that is one of its roots.
-    pub(crate) fn note_word(&mut self, at: u64, word: Word) {
+    pub(crate) fn note_word(&mut self, at: u64, word: IndexWord) {
         let index = at.wrapping_sub(self.root_at(0)) / 8;
         if index < ROOTS {
             self.roots[index as usize] = word;
@@ -335,12 +336,12 @@ impl Inode {
 
     /// Stores size and times directly (FI1, FI3); durable when the caller has settled. What the size covers is durable.
     pub(crate) fn store_direct(&mut self, memory: &dyn Memory) {
-        let Head { mtime, ctime, atime, size, .. } = self.head;
+        let InodeHead { mtime, ctime, atime, size, .. } = self.head;
         let (epoch, is_of_this_epoch) = (self.epoch, self.direct_epoch == self.epoch);
-        let before = if is_of_this_epoch { self.direct.proofs } else { Proofs::NONE };
-        let proofs = before.with(Proof::of_size(epoch, size));
+        let before = if is_of_this_epoch { self.direct.checksums } else { AppendChecksums::NONE };
+        let checksums = before.with(AppendChecksum::of_size(epoch, size));
         let size = size | u64::from(epoch) << SIZE_BITS;
-        self.direct = Direct { mtime, ctime, atime, size, proofs };
+        self.direct = DirectLine { mtime, ctime, atime, size, checksums };
         self.direct.store(memory, self.at, is_of_this_epoch, Scheme::Flush);
         self.direct_epoch = epoch;
     }
@@ -348,7 +349,7 @@ impl Inode {
     /// What `stat` tells of it.
     pub(crate) fn attr(&self) -> Option<Attr> {
         let kind = self.kind()?;
-        let size = if kind == Kind::Directory { self.head.size * 32 } else { self.head.size };
+        let size = if kind == FileKind::Directory { self.head.size * 32 } else { self.head.size };
         Some(Attr {
             ino: self.ino,
             generation: self.head.generation,
@@ -369,7 +370,7 @@ impl Inode {
     }
 }
 
-impl Direct {
+impl DirectLine {
     /// Stores it to the inode at `at`, where its epoch is there already or not (FI3); there already, as `how` has it.
     #[inline]
     fn store<M: Memory + ?Sized>(&self, memory: &M, at: u64, is_of_this_epoch: bool, how: Scheme) {
@@ -377,8 +378,8 @@ impl Direct {
         if is_of_this_epoch {
             return memory.store(at, self.as_bytes(), how);
         }
-        let (times, proofs) = (offset_of!(Self, size), offset_of!(Self, proofs));
-        for part in [0..times, proofs..size_of::<Self>(), times..proofs] {
+        let (times, checksums) = (offset_of!(Self, size), offset_of!(Self, checksums));
+        for part in [0..times, checksums..size_of::<Self>(), times..checksums] {
             memory.store(at + part.start as u64, &self.as_bytes()[part], Scheme::Flush);
         }
     }

@@ -16,7 +16,7 @@ use ferrite_memory::mix::{FACTORS, fold};
 use ferrite_pool::layout::PAGE;
 use zerocopy::IntoBytes;
 
-use crate::{Ino, Kind};
+use crate::{FileKind, Ino};
 
 /// Bytes of a name at most.
 pub const NAME_BYTES_MAX: usize = 255;
@@ -34,8 +34,15 @@ pub(crate) const HASH_BITS: u32 = 55;
 /// Bits of a position that tell apart names of one hash.
 pub(crate) const ORDINAL_BITS: u32 = 8;
 
-const KINDS: [Kind; 7] =
-    [Kind::File, Kind::Directory, Kind::Symlink, Kind::Fifo, Kind::Socket, Kind::CharDevice, Kind::BlockDevice];
+const KINDS: [FileKind; 7] = [
+    FileKind::File,
+    FileKind::Directory,
+    FileKind::Symlink,
+    FileKind::Fifo,
+    FileKind::Socket,
+    FileKind::CharDevice,
+    FileKind::BlockDevice,
+];
 
 const _: () = assert!(SLOTS.is_multiple_of(8));
 
@@ -45,10 +52,10 @@ const NAME_LEN: u64 = 0xff << 48;
 
 /// A slot in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Slot(pub u64);
+pub(crate) struct NameSlot(pub u64);
 
-impl Slot {
-    fn new(position: u64, unit: u64, name: &[u8], kind: Kind) -> Self {
+impl NameSlot {
+    fn new(position: u64, unit: u64, name: &[u8], kind: FileKind) -> Self {
         let kind = KINDS.iter().position(|known| *known == kind).expect("every kind is known") as u64 + 1;
         Self(u64::from(tag(position)) | unit << 32 | (name.len() as u64) << 48 | kind << 56)
     }
@@ -74,12 +81,12 @@ impl Slot {
     }
 
     /// The same with another kind.
-    pub(crate) fn with_kind(self, kind: Kind) -> Self {
+    pub(crate) fn with_kind(self, kind: FileKind) -> Self {
         let kind = KINDS.iter().position(|known| *known == kind).expect("every kind is known") as u64 + 1;
         Self(self.0 & !(0xff << 56) | kind << 56)
     }
 
-    pub(crate) fn kind(self) -> Option<Kind> {
+    pub(crate) fn kind(self) -> Option<FileKind> {
         KINDS.get(((self.0 >> 56) as usize).wrapping_sub(1)).copied()
     }
 }
@@ -100,39 +107,39 @@ fn entry_units(slot: u64) -> u64 {
 
 /// An entry, read but for its name.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct LeafEntry {
     pub(crate) slot: usize,
     /// Where its slot lies in the pool.
     pub(crate) slot_at: u64,
     pub(crate) position: u64,
     pub(crate) ino: Ino,
-    pub(crate) kind: Kind,
+    pub(crate) kind: FileKind,
     pub(crate) len: usize,
     /// Where its name lies in the pool.
     name_at: u64,
 }
 
-impl Entry {
+impl LeafEntry {
     /// Where it lies in the pool.
     #[cfg(test)]
     pub(crate) fn at(&self) -> u64 {
         self.name_at - ENTRY
     }
 
-    pub(crate) fn name(&self, memory: &dyn Memory) -> EntryName {
-        let mut name = EntryName { bytes: [0; 256], len: self.len };
+    pub(crate) fn name(&self, memory: &dyn Memory) -> LeafEntryName {
+        let mut name = LeafEntryName { bytes: [0; 256], len: self.len };
         memory.load(self.name_at, &mut name.bytes[..self.len]);
         name
     }
 }
 
 /// The name of an entry, read.
-pub(crate) struct EntryName {
+pub(crate) struct LeafEntryName {
     bytes: [u8; 256],
     len: usize,
 }
 
-impl Deref for EntryName {
+impl Deref for LeafEntryName {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -183,30 +190,30 @@ impl Leaf {
     }
 
     /// Slots in use, by number.
-    pub(crate) fn used(&self) -> impl Iterator<Item = (usize, Slot)> + '_ {
-        self.slots.iter().enumerate().filter(|(_, slot)| **slot != 0).map(|(index, slot)| (index, Slot(*slot)))
+    pub(crate) fn used(&self) -> impl Iterator<Item = (usize, NameSlot)> + '_ {
+        self.slots.iter().enumerate().filter(|(_, slot)| **slot != 0).map(|(index, slot)| (index, NameSlot(*slot)))
     }
 
     /// Slots in use whose bits of `mask` are `bits`. Looked at several at a time, for mostly there is none.
-    fn alike(&self, mask: u64, bits: u64) -> impl Iterator<Item = (usize, Slot)> + '_ {
+    fn alike(&self, mask: u64, bits: u64) -> impl Iterator<Item = (usize, NameSlot)> + '_ {
         const TOGETHER: usize = 8;
         let is_alike = move |slot: &u64| slot & mask == bits;
         let parts = self.slots.as_chunks::<TOGETHER>().0.iter().zip((0..).step_by(TOGETHER));
         let found = parts.filter(move |(part, _)| part.iter().fold(false, |any, slot| any | is_alike(slot)));
         let slots = found.flat_map(|(part, first)| (first..).zip(part));
-        slots.filter(move |(_, slot)| is_alike(slot) && **slot != 0).map(|(index, slot)| (index, Slot(*slot)))
+        slots.filter(move |(_, slot)| is_alike(slot) && **slot != 0).map(|(index, slot)| (index, NameSlot(*slot)))
     }
 
     /// Reads the entry of `slot`; `None` where it cannot be one.
-    pub(crate) fn entry(&self, memory: &dyn Memory, index: usize, slot: Slot) -> Option<Entry> {
+    pub(crate) fn entry(&self, memory: &dyn Memory, index: usize, slot: NameSlot) -> Option<LeafEntry> {
         let at = self.at + slot.entry_at()?;
         let [position, ino] = [0, 8].map(|field| memory.load_word(at + field));
         let (len, kind, slot_at) = (slot.name_len() as usize, slot.kind()?, self.slot_at(index));
-        Some(Entry { slot: index, slot_at, position, ino: Ino(ino), kind, len, name_at: at + ENTRY })
+        Some(LeafEntry { slot: index, slot_at, position, ino: Ino(ino), kind, len, name_at: at + ENTRY })
     }
 
     /// The entry of `name`, whose hash is `hash`.
-    pub(crate) fn find(&self, memory: &dyn Memory, hash: u64, name: &[u8]) -> Option<Entry> {
+    pub(crate) fn find(&self, memory: &dyn Memory, hash: u64, name: &[u8]) -> Option<LeafEntry> {
         let same = self.alike(TAG | NAME_LEN, u64::from(hash as u32) | (name.len() as u64) << 48);
         let mut entries = same.filter_map(|(index, slot)| self.entry(memory, index, slot));
         entries.find(|entry| *entry.name(memory) == *name)
@@ -254,8 +261,8 @@ impl Leaf {
     }
 
     /// Lets `change` add an entry where there is room.
-    pub(crate) fn add(&mut self, change: &mut impl PageWriter, (index, unit): (usize, u64), entry: &NewEntry<'_>) {
-        let slot = Slot::new(entry.position, unit, entry.name, entry.kind);
+    pub(crate) fn add(&mut self, change: &mut impl PageWriter, (index, unit): (usize, u64), entry: &NewLeafEntry<'_>) {
+        let slot = NameSlot::new(entry.position, unit, entry.name, entry.kind);
         let mut bytes = [0; ENTRY as usize + 256];
         bytes[..8].copy_from_slice(&entry.position.to_le_bytes());
         bytes[8..16].copy_from_slice(&entry.ino.0.to_le_bytes());
@@ -266,8 +273,8 @@ impl Leaf {
     }
 
     /// Lets `change` make `entry` name another inode, of kind `kind`.
-    pub(crate) fn redirect(&self, change: &mut impl PageWriter, entry: &Entry, ino: Ino, kind: Kind) {
-        let slot = Slot(self.slots[entry.slot]);
+    pub(crate) fn redirect(&self, change: &mut impl PageWriter, entry: &LeafEntry, ino: Ino, kind: FileKind) {
+        let slot = NameSlot(self.slots[entry.slot]);
         let Some(at) = slot.entry_at() else { return };
         change.write_word(self.at + at + 8, ino.0);
         if slot.with_kind(kind) != slot {
@@ -283,10 +290,10 @@ impl Leaf {
 }
 
 /// An entry to be added.
-pub(crate) struct NewEntry<'a> {
+pub(crate) struct NewLeafEntry<'a> {
     pub(crate) position: u64,
     pub(crate) ino: Ino,
-    pub(crate) kind: Kind,
+    pub(crate) kind: FileKind,
     pub(crate) name: &'a [u8],
 }
 

@@ -4,14 +4,14 @@ use crate::format::inode::Inode;
 
 /// Times of a file that clients noted.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Noted {
+pub struct NotedTimes {
     /// When it was written to last, in nanoseconds since the start of 1970; 0: not noted.
     pub written: u64,
     /// When it was read first since, likewise.
     pub accessed: u64,
 }
 
-impl Noted {
+impl NotedTimes {
     pub(crate) fn is_nothing(self) -> bool {
         (self.written, self.accessed) == (0, 0)
     }

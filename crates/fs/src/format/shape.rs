@@ -13,13 +13,13 @@ const VERSION: u32 = 2;
 
 /// What the tag of a file system notes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
+pub(crate) struct FsShape {
     version: u32,
     pub(crate) hash_seed: u64,
     pub(crate) super_threshold_bytes: Option<u64>,
 }
 
-impl Shape {
+impl FsShape {
     /// The shape that `tag` notes.
     pub(crate) fn read(tag: &Tag) -> Result<Self> {
         tag.ensure_kind(TagKind::FILES)?;

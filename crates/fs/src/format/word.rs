@@ -13,11 +13,11 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// What lies somewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(transparent)]
-pub(crate) struct Word(pub u64);
+pub(crate) struct IndexWord(pub u64);
 
 /// What a word names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Named {
+pub(crate) enum NamedBy {
     /// Nothing: zeros.
     Nothing,
     /// This page.
@@ -33,7 +33,7 @@ pub(crate) enum Named {
 const KIND: u32 = 60;
 const NUMBER: u64 = (1 << 52) - 1;
 
-impl Word {
+impl IndexWord {
     /// Nothing.
     pub(crate) const NONE: Self = Self(0);
 
@@ -52,20 +52,20 @@ impl Word {
     /// The superpage that it names: it begins a chunk.
     pub(crate) fn superpage_named(self) -> Option<u64> {
         match self.named() {
-            Named::Super(first) if first.is_multiple_of(CHUNK_PAGES) => Some(first),
+            NamedBy::Super(first) if first.is_multiple_of(CHUNK_PAGES) => Some(first),
             _ => None,
         }
     }
 
     #[inline]
-    pub(crate) fn named(self) -> Named {
+    pub(crate) fn named(self) -> NamedBy {
         let number = self.0 & NUMBER;
         match self.0 >> 52 {
-            0 if number == 0 => Named::Nothing,
-            0x100 => Named::Page(number),
-            0x200 => Named::Super(number),
-            0x300 => Named::Node(number),
-            _ => Named::Unknown,
+            0 if number == 0 => NamedBy::Nothing,
+            0x100 => NamedBy::Page(number),
+            0x200 => NamedBy::Super(number),
+            0x300 => NamedBy::Node(number),
+            _ => NamedBy::Unknown,
         }
     }
 }

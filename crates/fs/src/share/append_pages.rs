@@ -2,7 +2,7 @@
 
 use crate::file::{ahead, size, superpage};
 use crate::format::inode::KEEPS_PAGES;
-use crate::share::layout::request::Access;
+use crate::share::layout::request::LeaseAccess;
 use crate::share::sessions::refused;
 use crate::share::shared_files::SharedFiles;
 use crate::store::locks::Stripe;
@@ -14,26 +14,26 @@ const SHARE: u64 = 8;
 
 impl SharedFiles {
     /// Gives `ino`, to which `session` may append, pages for `bytes` bytes behind its end. What they hold is undefined (FT1).
-    pub(crate) fn give_ahead(&self, session: u64, ino: Ino, bytes: u64) -> Result<()> {
-        let books = self.sessions.books.lock();
-        let access = books.leases.get(&(ino.0, session)).map(|out| out.access);
-        let appenders = books.leases.values().filter(|out| out.access == Access::Append).count() as u64;
-        drop(books);
-        if access != Some(Access::Append) {
+    pub(crate) fn reserve_ahead_for(&self, session: u64, ino: Ino, bytes: u64) -> Result<()> {
+        let table = self.sessions.table.lock();
+        let access = table.leases.get(&(ino.0, session)).map(|out| out.access);
+        let appenders = table.leases.values().filter(|out| out.access == LeaseAccess::Append).count() as u64;
+        drop(table);
+        if access != Some(LeaseAccess::Append) {
             return refused("the session may not append to this file");
         }
         let _pass = self.gate.pass();
-        ahead::take_ahead(self, ino, bytes, SHARE.max(2 * appenders))
+        ahead::reserve_ahead(self, ino, bytes, SHARE.max(2 * appenders))
     }
 
     /// Takes back what clients were given for appends to come. They may ask again, one page at a time if need be: by the
     /// mount.
-    pub(crate) fn take_back_all_ahead(&self) {
-        let books = self.sessions.books.lock();
-        let appends = books.leases.iter().filter(|(_, out)| out.access == Access::Append);
+    pub(crate) fn end_all_appends(&self) {
+        let table = self.sessions.table.lock();
+        let appends = table.leases.iter().filter(|(_, out)| out.access == LeaseAccess::Append);
         let appended: Vec<Ino> = appends.map(|((ino, _), _)| Ino(*ino)).collect();
-        drop(books);
-        appended.into_iter().for_each(|ino| self.lower(ino, Access::Write));
+        drop(table);
+        appended.into_iter().for_each(|ino| self.limit_leases(ino, LeaseAccess::Write));
     }
 
     /// Nobody appends to `ino` directly any more: what was taken ahead goes back, and the file may move.
@@ -48,7 +48,7 @@ impl SharedFiles {
             let _ = ahead::free_behind(self, &mut inode, size).and_then(|()| superpage::shrink_super(self, &mut inode));
         }
         // What fails here is done by whoever stores to the file next.
-        let _ = size::settle_end(self, &mut inode);
+        let _ = size::commit_size(self, &mut inode);
         superpage::note_growth(self, ino, 0..inode.size());
     }
 }

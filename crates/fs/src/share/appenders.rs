@@ -2,39 +2,39 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::share::client_pins::Abroad;
-use crate::share::layout::brief_wait::wait_a_little;
-use crate::share::layout::lease_state::{Mode, State};
-use crate::share::layout::shared_state::Board;
-use crate::store::clients::{Appender, Forced};
+use crate::share::client_pins::ClientPins;
+use crate::share::layout::brief_wait::wait_briefly;
+use crate::share::layout::lease_state::{LeaseMode, LeaseState};
+use crate::share::layout::shared_state::SharedState;
+use crate::store::clients::{Appender, RevokedAppend};
 
-/// The size that the file of `forced` had before that append, if it may have stored a greater one. To be asked when the
+/// The size that the file of `revoked` had before that append, if it may have stored a greater one. To be asked when the
 /// size was looked at: it says this before it stores that.
-pub(crate) fn size_before(forced: &Forced, board: &Board) -> Option<u64> {
-    let (turn, size) = board.size_before(forced.slot);
-    (turn == forced.turn).then_some(size)
+pub(crate) fn size_before(revoked: &RevokedAppend, board: &SharedState) -> Option<u64> {
+    let (turn, size) = board.size_before(revoked.slot);
+    (turn == revoked.turn).then_some(size)
 }
 
-fn state_of(appender: Appender, board: &Board) -> State {
-    State(board.lease(appender.slot).load(Ordering::Acquire))
+fn state_of(appender: Appender, board: &SharedState) -> LeaseState {
+    LeaseState(board.lease(appender.slot).load(Ordering::Acquire))
 }
 
-fn change(appender: Appender, board: &Board, from: State, to: State) -> bool {
+fn change(appender: Appender, board: &SharedState, from: LeaseState, to: LeaseState) -> bool {
     board.lease(appender.slot).compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire).is_ok()
 }
 
 /// Keeps the client from appending, when it has finished what it is at. One that does not finish soon has no right any
 /// more, whatever it does later (FG7).
-fn take_one(appender: Appender, board: &Board) -> Result<(), Forced> {
+fn suspend_append(appender: Appender, board: &SharedState) -> Result<(), RevokedAppend> {
     loop {
         let state = state_of(appender, board);
         let is_ours = match state.mode(appender.serial) {
-            Mode::Append => change(appender, board, state, state.to(Mode::Taken)),
-            Mode::AtWork if wait_a_little(|| state_of(appender, board) != state) => false,
-            Mode::AtWork if change(appender, board, state, State::VOID) => {
-                return Err(Forced { ino: appender.ino, slot: appender.slot, turn: state.turn() });
+            LeaseMode::Append => change(appender, board, state, state.to(LeaseMode::Taken)),
+            LeaseMode::AtWork if wait_briefly(|| state_of(appender, board) != state) => false,
+            LeaseMode::AtWork if change(appender, board, state, LeaseState::VOID) => {
+                return Err(RevokedAppend { ino: appender.ino, slot: appender.slot, turn: state.turn() });
             }
-            Mode::AtWork => false,
+            LeaseMode::AtWork => false,
             _ => true,
         };
         if is_ours {
@@ -45,23 +45,27 @@ fn take_one(appender: Appender, board: &Board) -> Result<(), Forced> {
 
 /// Takes the files of `appenders`. Those who were stopped in the middle have no right any more, and are in the result.
 #[cold]
-pub(crate) fn take(board: &Board, abroad: &Abroad, appenders: &mut Vec<Appender>) -> Vec<Forced> {
-    let mut forced = Vec::new();
-    appenders.retain(|appender| take_one(*appender, board).map_err(|one| forced.push(one)).is_ok());
-    if !forced.is_empty() {
+pub(crate) fn suspend_appends(
+    board: &SharedState,
+    pins: &ClientPins,
+    appenders: &mut Vec<Appender>,
+) -> Vec<RevokedAppend> {
+    let mut revoked = Vec::new();
+    appenders.retain(|appender| suspend_append(*appender, board).map_err(|one| revoked.push(one)).is_ok());
+    if !revoked.is_empty() {
         // Only now: whoever is at work was pinned before it began, and begins no more.
-        abroad.note_pinned();
+        pins.note_pinned();
     }
-    forced
+    revoked
 }
 
 /// Lets them append again.
 #[cold]
-pub(crate) fn let_go(board: &Board, appenders: &[Appender]) {
+pub(crate) fn resume_appends(board: &SharedState, appenders: &[Appender]) {
     for appender in appenders {
         let state = state_of(*appender, board);
-        if state.mode(appender.serial) == Mode::Taken {
-            change(*appender, board, state, state.to(Mode::Append));
+        if state.mode(appender.serial) == LeaseMode::Taken {
+            change(*appender, board, state, state.to(LeaseMode::Append));
         }
     }
 }

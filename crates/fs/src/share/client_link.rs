@@ -8,16 +8,16 @@ use parking_lot::Mutex;
 
 use crate::Ino;
 use crate::share::appenders;
-use crate::share::client_pins::Abroad;
-use crate::share::layout::shared_state::Board;
+use crate::share::client_pins::ClientPins;
+use crate::share::layout::shared_state::SharedState;
 use crate::share::shared_files::SharedFiles;
-use crate::store::clients::{Appender, Clients, Forced};
+use crate::store::clients::{Appender, Clients, RevokedAppend};
 use crate::store::locks::Stripe;
 
 /// See the module.
 pub struct ClientLink {
-    board: Arc<Board>,
-    pub(crate) pins: Abroad,
+    board: Arc<SharedState>,
+    pub(crate) pins: ClientPins,
     /// Leases that are out, and those of them through which somebody may store.
     pub(crate) leases: AtomicUsize,
     pub(crate) writers: AtomicUsize,
@@ -34,10 +34,10 @@ impl std::fmt::Debug for ClientLink {
 
 impl ClientLink {
     /// No client yet, on `board`.
-    pub(crate) fn new(board: &Arc<Board>) -> Self {
+    pub(crate) fn new(board: &Arc<SharedState>) -> Self {
         Self {
             board: Arc::clone(board),
-            pins: Abroad::new(board),
+            pins: ClientPins::new(board),
             leases: AtomicUsize::new(0),
             writers: AtomicUsize::new(0),
             stale: Mutex::default(),
@@ -68,12 +68,12 @@ impl ClientLink {
 }
 
 impl Clients for ClientLink {
-    fn is_anybody(&self) -> bool {
-        self.pins.is_anybody()
+    fn has_sessions(&self) -> bool {
+        self.pins.has_sessions()
     }
 
-    fn has_forerunners(&self) -> bool {
-        self.pins.has_forerunners()
+    fn has_orphaned_clients(&self) -> bool {
+        self.pins.has_orphaned_clients()
     }
 
     fn is_stuck(&self) -> bool {
@@ -88,17 +88,17 @@ impl Clients for ClientLink {
         self.pins.wait_for_pins()
     }
 
-    fn take(&self, appenders: &mut Vec<Appender>) -> Vec<Forced> {
-        appenders::take(&self.board, &self.pins, appenders)
+    fn suspend_appends(&self, appenders: &mut Vec<Appender>) -> Vec<RevokedAppend> {
+        appenders::suspend_appends(&self.board, &self.pins, appenders)
     }
 
-    fn let_go(&self, appenders: &[Appender]) {
-        appenders::let_go(&self.board, appenders);
+    fn resume_appends(&self, appenders: &[Appender]) {
+        appenders::resume_appends(&self.board, appenders);
     }
 
-    fn calm_forced(&self, stripe: &mut Stripe, forced: Forced) {
+    fn invalidate_revoked_append(&self, stripe: &mut Stripe, revoked: RevokedAppend) {
         if let Some(shared) = self.shared() {
-            shared.calm_forced(stripe, forced);
+            shared.invalidate_revoked_append(stripe, revoked);
         }
     }
 

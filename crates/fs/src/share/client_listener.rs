@@ -6,25 +6,28 @@ use std::sync::Arc;
 
 use ferrite_owner::services::parse;
 use ferrite_owner::{Call, Handler, Listening, Parted, Reply};
-use ferrite_pool::{Claim, Error as PoolError, Failure, claim};
+use ferrite_pool::Claim;
+use ferrite_pool::Error as PoolError;
+use ferrite_pool::Failure;
+use ferrite_pool::claim;
 
-use crate::fs::FileSystem;
+use crate::file_system::FileSystem;
 use crate::share::layout::request::ClientRequest;
 use crate::share::layout::request::SHARE;
 use crate::{Error, Result};
 
 /// Clients come in until it is dropped.
 #[derive(Debug)]
-pub struct Door {
+pub struct ClientListener {
     _listening: Listening,
 }
 
-struct Porter {
+struct ClientService {
     fs: Arc<FileSystem>,
     boot_id: [u8; 16],
 }
 
-impl Handler for Porter {
+impl Handler for ClientService {
     fn call(&self, call: Call<'_>) -> std::result::Result<Reply, Failure> {
         let request: ClientRequest = parse(SHARE, call.request)?;
         if request.file_system() != self.fs.tag().name {
@@ -42,7 +45,7 @@ fn failed(why: impl Display) -> Error {
     PoolError::Owner(Failure::failed(why)).into()
 }
 
-impl Door {
+impl ClientListener {
     /// Clients find `fs` as in the pool at `pool`, a file that nobody else has claimed; it need not hold the pool's bytes.
     /// `boot_id` is this boot of the machine.
     ///
@@ -52,7 +55,7 @@ impl Door {
         let Claim::Ours(lock) = claim(pool).map_err(failed)? else {
             return Err(failed(format!("{} is another process's", pool.display())));
         };
-        let porter = Porter { fs: Arc::clone(fs), boot_id };
+        let porter = ClientService { fs: Arc::clone(fs), boot_id };
         Ok(Self { _listening: Listening::start(&lock, Arc::new(porter)).map_err(failed)? })
     }
 }

@@ -11,46 +11,46 @@ use ferrite_memory::barrier_abroad;
 use ferrite_pool::grant::Process;
 use parking_lot::Mutex;
 
-use crate::share::layout::brief_wait::wait_a_little;
-use crate::share::layout::shared_state::{Board, SEATS};
+use crate::share::layout::brief_wait::wait_briefly;
+use crate::share::layout::shared_state::{SharedState, THREAD_SLOTS};
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Abroad {
-    board: Arc<Board>,
+pub(crate) struct ClientPins {
+    board: Arc<SharedState>,
     sessions: AtomicUsize,
     /// Whether clients of an owner before this one may still store.
-    has_forerunners: AtomicBool,
-    known: Mutex<Known>,
+    has_orphaned_clients: AtomicBool,
+    known: Mutex<PinTable>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct PinTable {
     /// Whose the sessions are.
     processes: BTreeMap<u64, Process>,
     /// Seats whose pins were waited for in vain, and those pins.
     stuck: BTreeMap<usize, u64>,
 }
 
-impl Abroad {
+impl ClientPins {
     /// Nobody yet, on `board`.
-    pub fn new(board: &Arc<Board>) -> Self {
+    pub fn new(board: &Arc<SharedState>) -> Self {
         Self {
             board: Arc::clone(board),
             sessions: AtomicUsize::new(0),
-            has_forerunners: AtomicBool::new(false),
+            has_orphaned_clients: AtomicBool::new(false),
             known: Mutex::default(),
         }
     }
 
     /// Whether clients of an owner before this one may still store (FG5).
     #[inline]
-    pub fn has_forerunners(&self) -> bool {
-        self.has_forerunners.load(Ordering::Acquire)
+    pub fn has_orphaned_clients(&self) -> bool {
+        self.has_orphaned_clients.load(Ordering::Acquire)
     }
 
-    pub fn set_forerunners(&self, there: bool) {
-        self.has_forerunners.store(there, Ordering::SeqCst);
+    pub fn set_orphaned_clients(&self, there: bool) {
+        self.has_orphaned_clients.store(there, Ordering::SeqCst);
     }
 
     /// A session of `process` begins.
@@ -69,16 +69,19 @@ impl Abroad {
         let mut known = self.known.lock();
         let Some(process) = known.processes.get(&session) else { return true };
         barrier_abroad();
-        let seats = || (0..SEATS).filter(|seat| self.board.seated(*seat).load(Ordering::Acquire) == session);
-        let is_pinned = |seat| !self.board.pin(seat).load(Ordering::Acquire).is_multiple_of(2);
-        if seats().any(is_pinned) && process.is_alive() {
+        let thread_slots = || {
+            (0..THREAD_SLOTS)
+                .filter(|thread_slot| self.board.slot_session(*thread_slot).load(Ordering::Acquire) == session)
+        };
+        let is_pinned = |thread_slot| !self.board.pin(thread_slot).load(Ordering::Acquire).is_multiple_of(2);
+        if thread_slots().any(is_pinned) && process.is_alive() {
             return false;
         }
-        for seat in seats() {
-            let pin = self.board.pin(seat);
+        for thread_slot in thread_slots() {
+            let pin = self.board.pin(thread_slot);
             pin.store(pin.load(Ordering::Relaxed).next_multiple_of(2), Ordering::Relaxed);
-            known.stuck.remove(&seat);
-            self.board.seated(seat).store(0, Ordering::Release);
+            known.stuck.remove(&thread_slot);
+            self.board.slot_session(thread_slot).store(0, Ordering::Release);
         }
         known.processes.remove(&session);
         self.sessions.fetch_sub(1, Ordering::SeqCst);
@@ -86,34 +89,35 @@ impl Abroad {
     }
 
     /// Whether there is any session.
-    pub fn is_anybody(&self) -> bool {
+    pub fn has_sessions(&self) -> bool {
         // An addition, so that who enters later sees what the caller stored before.
         self.sessions.fetch_add(0, Ordering::SeqCst) > 0
     }
 
     /// Whether somebody was waited for in vain, and is pinned still.
     pub fn is_stuck(&self) -> bool {
-        if self.has_forerunners() {
+        if self.has_orphaned_clients() {
             return true;
         }
-        if !self.is_anybody() {
+        if !self.has_sessions() {
             return false;
         }
         let mut known = self.known.lock();
-        known.stuck.retain(|seat, pin| self.board.pin(*seat).load(Ordering::Acquire) == *pin);
+        known.stuck.retain(|thread_slot, pin| self.board.pin(*thread_slot).load(Ordering::Acquire) == *pin);
         !known.stuck.is_empty()
     }
 
     /// Everybody who is pinned now counts as waited for in vain.
     pub fn note_pinned(&self) {
         barrier_abroad();
-        let pins = (0..SEATS).map(|seat| (seat, self.board.pin(seat).load(Ordering::Acquire)));
+        let pins =
+            (0..THREAD_SLOTS).map(|thread_slot| (thread_slot, self.board.pin(thread_slot).load(Ordering::Acquire)));
         self.known.lock().stuck.extend(pins.filter(|(_, pin)| !pin.is_multiple_of(2)));
     }
 
     /// Lets what clients store from now on be seen by none who checks what this thread stored before (FG3).
     pub fn pass(&self) {
-        if self.is_anybody() {
+        if self.has_sessions() {
             barrier_abroad();
         }
     }
@@ -121,18 +125,18 @@ impl Abroad {
     /// Waits for the pins of before, those of this process for as long as it takes; whether all are gone.
     pub fn wait_for_pins(&self) -> bool {
         ferrite_memory::wait_for_pins();
-        !self.is_anybody() || self.wait_for_clients()
+        !self.has_sessions() || self.wait_for_clients()
     }
 
     fn wait_for_clients(&self) -> bool {
         barrier_abroad();
         let mut all = true;
-        for seat in 0..SEATS {
-            let pin = self.board.pin(seat).load(Ordering::Acquire);
-            if pin.is_multiple_of(2) || wait_a_little(|| self.board.pin(seat).load(Ordering::Acquire) != pin) {
+        for thread_slot in 0..THREAD_SLOTS {
+            let pin = self.board.pin(thread_slot).load(Ordering::Acquire);
+            if pin.is_multiple_of(2) || wait_briefly(|| self.board.pin(thread_slot).load(Ordering::Acquire) != pin) {
                 continue;
             }
-            self.known.lock().stuck.insert(seat, pin);
+            self.known.lock().stuck.insert(thread_slot, pin);
             all = false;
         }
         all

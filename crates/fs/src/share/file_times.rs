@@ -2,7 +2,7 @@
 
 use crate::Ino;
 use crate::file::size;
-use crate::format::noted_times::Noted;
+use crate::format::noted_times::NotedTimes;
 use crate::share::shared_files::SharedFiles;
 use crate::store::locks::Stripe;
 
@@ -14,14 +14,14 @@ impl SharedFiles {
         }
         let board = &self.space.board;
         // While changes wait they stay on the board.
-        let is_noted = self.sessions.books.lock().of(ino).any(|out| !board.noted_times(out.slot).is_nothing());
+        let is_noted = self.sessions.table.lock().of(ino).any(|out| !board.noted_times(out.slot).is_nothing());
         if is_noted
             && self.refuse_if_read_only().is_ok()
             && let Some(_pass) = self.gate.try_pass()
         {
             let stripe = self.locks.write(ino);
-            let found: Vec<Noted> =
-                self.sessions.books.lock().of(ino).map(|out| board.take_noted_times(out.slot)).collect();
+            let found: Vec<NotedTimes> =
+                self.sessions.table.lock().of(ino).map(|out| board.take_noted_times(out.slot)).collect();
             self.keep_times(&stripe, ino, &found);
         }
     }
@@ -29,20 +29,20 @@ impl SharedFiles {
     /// The same for all files.
     pub(crate) fn fold_all_times(&self) {
         if self.link.is_leased() {
-            let inos: Vec<u64> = self.sessions.books.lock().leases.keys().map(|(ino, _)| *ino).collect();
+            let inos: Vec<u64> = self.sessions.table.lock().leases.keys().map(|(ino, _)| *ino).collect();
             inos.into_iter().for_each(|ino| self.fold_times(Ino(ino)));
         }
     }
 
     /// Lets the inode say what is `noted`, under its lock; the caller has passed the gate.
-    pub(crate) fn keep_times(&self, stripe: &Stripe, ino: Ino, noted: &[Noted]) {
-        let latest = |of: fn(&Noted) -> u64| noted.iter().map(of).max().unwrap_or(0);
-        let latest = Noted { written: latest(|noted| noted.written), accessed: latest(|noted| noted.accessed) };
+    pub(crate) fn keep_times(&self, stripe: &Stripe, ino: Ino, noted: &[NotedTimes]) {
+        let latest = |of: fn(&NotedTimes) -> u64| noted.iter().map(of).max().unwrap_or(0);
+        let latest = NotedTimes { written: latest(|noted| noted.written), accessed: latest(|noted| noted.accessed) };
         if let Ok(mut inode) = self.load_regular(ino) {
             stripe.apply_waiting(&mut inode);
             latest.tell(&mut inode, self.now());
             // A time that cannot be kept is no error of anybody's.
-            let _ = size::store_end(self, stripe, &mut inode);
+            let _ = size::store_size(self, stripe, &mut inode);
         }
     }
 }

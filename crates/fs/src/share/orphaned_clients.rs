@@ -15,44 +15,44 @@ use ferrite_pool::Tag;
 use ferrite_pool::grant::{GrantId, Process, Standing};
 
 use crate::Result;
-use crate::share::layout::shared_state::{Board, Whose};
+use crate::share::layout::shared_state::{SharedState, StateOwner};
 use crate::share::sessions::refused;
 use crate::share::shared_files::SharedFiles;
 
 impl SharedFiles {
     /// What boards of it say that they are of; `tag` is its own.
-    pub(crate) fn whose(&self, tag: &Tag) -> Whose {
-        Whose { pool: self.pool().superblock().uuid, generation: tag.generation }
+    pub(crate) fn state_owner(&self, tag: &Tag) -> StateOwner {
+        StateOwner { pool: self.pool().superblock().uuid, generation: tag.generation }
     }
 
     /// Grants that stand on the file system and that it has not given since it was opened.
-    fn forerunners(&self) -> Vec<Standing> {
+    fn orphaned_grants(&self) -> Vec<Standing> {
         let generation = self.tag().generation;
         let mut standing = self.pool().grants().standing();
-        let books = self.sessions.books.lock();
-        standing.retain(|grant| grant.tag_generation == generation && !books.visits.contains_key(&grant.id.0));
+        let table = self.sessions.table.lock();
+        standing.retain(|grant| grant.tag_generation == generation && !table.sessions.contains_key(&grant.id.0));
         standing
     }
 
     /// Whether there are any, without those whose processes have ended, or are in the middle of nothing.
-    fn finds_forerunners(&self) -> Result<bool> {
+    fn finds_orphaned_clients(&self) -> Result<bool> {
         self.pool().grants().reap(self.pool())?;
-        for grant in self.forerunners() {
+        for grant in self.orphaned_grants() {
             if self.is_left_by(grant.id) {
                 self.release_session(grant.id)?;
             }
         }
-        Ok(!self.forerunners().is_empty())
+        Ok(!self.orphaned_grants().is_empty())
     }
 
     /// Whether nothing is stored any more by `session`, as all boards say that it may be on: where a backup of the pool was
     /// restored there may be two.
     fn is_left_by(&self, session: GrantId) -> bool {
         let Some(process) = self.pool().grants().process(session) else { return false };
-        let whose = self.whose(&self.tag());
+        let state_owner = self.state_owner(&self.tag());
         let files = process.files_at(Path::new(SHARED_WORDS_LINK)).into_iter();
-        let boards = files.filter_map(|file| Board::of(file.into()).ok());
-        let mut theirs = boards.filter(|board| board.has(whose, session)).peekable();
+        let boards = files.filter_map(|file| SharedState::of(file.into()).ok());
+        let mut theirs = boards.filter(|board| board.has(state_owner, session)).peekable();
         theirs.peek().is_some() && theirs.all(|board| board.is_left_by(session))
     }
 
@@ -65,61 +65,61 @@ impl SharedFiles {
     }
 
     /// Looks for them when the file system is opened: before anything is given to anybody.
-    pub(crate) fn bar_forerunners(&self) -> Result<()> {
-        if self.finds_forerunners()? {
-            self.link.pins.set_forerunners(true);
+    pub(crate) fn bar_orphaned_clients(&self) -> Result<()> {
+        if self.finds_orphaned_clients()? {
+            self.link.pins.set_orphaned_clients(true);
             self.space.bar(true);
         }
         Ok(())
     }
 
     /// Ends the grant of `process` that an owner before gave it.
-    pub(crate) fn let_go(&self, session: GrantId, process: &Process) -> Result<()> {
+    pub(crate) fn release_earlier_session(&self, session: GrantId, process: &Process) -> Result<()> {
         let is_theirs = |grant: &Standing| grant.id == session && grant.process == process.identity();
-        if !self.forerunners().iter().any(is_theirs) {
+        if !self.orphaned_grants().iter().any(is_theirs) {
             return refused("no owner before gave this process such a session");
         }
         self.release_session(session)?;
-        self.end_forerunners().map(drop)
+        self.end_orphaned_clients().map(drop)
     }
 
     /// Ends the grants that owners before gave `process`, and by which it stores nothing any more: all but those that are `held`.
     /// It may never have heard of one whose owner was killed just then.
-    pub(crate) fn let_go_others(&self, held: &[GrantId], process: &Process) -> Result<()> {
-        if !self.link.pins.has_forerunners() {
+    pub(crate) fn release_other_sessions(&self, held: &[GrantId], process: &Process) -> Result<()> {
+        if !self.link.pins.has_orphaned_clients() {
             return Ok(());
         }
         let is_over = |grant: &Standing| grant.process == process.identity() && !held.contains(&grant.id);
-        for grant in self.forerunners().into_iter().filter(is_over) {
+        for grant in self.orphaned_grants().into_iter().filter(is_over) {
             self.release_session(grant.id)?;
         }
-        self.end_forerunners().map(drop)
+        self.end_orphaned_clients().map(drop)
     }
 
     /// Uses again what they might have stored to, when the last one has ended; whether that was since it was asked for.
-    pub(crate) fn end_forerunners(&self) -> Result<bool> {
-        if !self.link.pins.has_forerunners() {
+    pub(crate) fn end_orphaned_clients(&self) -> Result<bool> {
+        if !self.link.pins.has_orphaned_clients() {
             return Ok(false);
         }
         // Who comes later bars for itself what it empties (FE2).
         let _one = self.sessions.looking.lock();
-        if self.link.pins.has_forerunners() {
-            if self.finds_forerunners()? {
+        if self.link.pins.has_orphaned_clients() {
+            if self.finds_orphaned_clients()? {
                 return Ok(false);
             }
             self.space.bar(false);
-            self.link.pins.set_forerunners(false);
-            self.locks.note_haunted();
+            self.link.pins.set_orphaned_clients(false);
+            self.locks.note_stopped_append();
         }
         Ok(true)
     }
 
     /// See [`crate::FileSystem::awaited_processes`].
     pub fn awaited_processes(&self) -> Vec<u32> {
-        if !self.link.pins.has_forerunners() {
+        if !self.link.pins.has_orphaned_clients() {
             return Vec::new();
         }
-        let mut processes: Vec<u32> = self.forerunners().iter().map(|grant| grant.process.pid).collect();
+        let mut processes: Vec<u32> = self.orphaned_grants().iter().map(|grant| grant.process.pid).collect();
         processes.sort_unstable();
         processes.dedup();
         processes

@@ -12,13 +12,13 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use crate::file::{ahead, fsync};
-use crate::share::layout::request::{Access, Answer, ClientRequest, Opened};
+use crate::share::layout::request::{ClientRequest, LeaseAccess, LeaseAnswer, SessionGrant};
 use crate::share::layout::shared_state::{LAYOUT, LEASES, ensure_alike};
 use crate::share::shared_files::SharedFiles;
 use crate::{DataMode, Error, Ino, Result};
 
 /// Somebody who keeps copies of what files hold, as a kernel does that has the file system mounted.
-pub trait Copies: Send + Sync {
+pub trait CachedCopies: Send + Sync {
     /// Lets go of all it has of the content and the attributes of `ino`; none is left on return. Waits for what is being
     /// read and written through it, so it is called where nobody waits for the caller.
     ///
@@ -35,7 +35,7 @@ pub trait Copies: Send + Sync {
 
 /// A session.
 #[derive(Debug)]
-pub(crate) struct Visit {
+pub(crate) struct OpenSession {
     pub grant: GrantId,
     /// The connection it came by.
     pub connection: u64,
@@ -46,31 +46,31 @@ pub(crate) struct Visit {
 
 /// A lease that is out.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Out {
+pub(crate) struct LeaseEntry {
     pub slot: usize,
     pub serial: u64,
-    pub access: Access,
+    pub access: LeaseAccess,
 }
 
 #[derive(Default)]
-pub(crate) struct Books {
-    pub visits: BTreeMap<u64, Visit>,
+pub(crate) struct SessionTable {
+    pub sessions: BTreeMap<u64, OpenSession>,
     /// By inode and session.
-    pub leases: BTreeMap<(u64, u64), Out>,
+    pub leases: BTreeMap<(u64, u64), LeaseEntry>,
     free: Vec<usize>,
     /// Slots beyond this were never used.
     used: usize,
     serial: u64,
     beacon: Option<Beacon>,
-    pub copies: Option<Arc<dyn Copies>>,
+    pub copies: Option<Arc<dyn CachedCopies>>,
     /// Files that are held until nobody stopped can store to them any more.
     pub kept: Vec<Ino>,
 }
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Desk {
-    pub(crate) books: Mutex<Books>,
+pub(crate) struct Sessions {
+    pub(crate) table: Mutex<SessionTable>,
     /// Every client stands still, because the gate is closed.
     is_still: AtomicBool,
     /// Had by who ends sessions: whoever asks for that next finds it done.
@@ -79,7 +79,7 @@ pub(crate) struct Desk {
     pub(crate) looking: Mutex<()>,
 }
 
-impl Books {
+impl SessionTable {
     /// A place on the board, and a serial.
     pub fn take_slot(&mut self) -> Option<(usize, u64)> {
         let slot = self.free.pop().or_else(|| {
@@ -91,24 +91,24 @@ impl Books {
         Some((slot, self.serial))
     }
 
-    pub fn give_back_slot(&mut self, slot: usize) {
+    pub fn return_slot(&mut self, slot: usize) {
         self.free.push(slot);
     }
 
     /// The leases on `ino`.
-    pub fn of(&mut self, ino: Ino) -> impl Iterator<Item = &mut Out> {
+    pub fn of(&mut self, ino: Ino) -> impl Iterator<Item = &mut LeaseEntry> {
         self.leases.range_mut((ino.0, 0)..=(ino.0, u64::MAX)).map(|(_, out)| out)
     }
 }
 
-impl Desk {
+impl Sessions {
     pub fn note_still(&self, is_still: bool) {
         self.is_still.store(is_still, Ordering::SeqCst);
     }
 
     /// The number of the device whose files it has, where it is mounted.
     pub fn device(&self) -> Option<u64> {
-        self.books.lock().copies.as_ref().and_then(|copies| copies.device())
+        self.table.lock().copies.as_ref().and_then(|copies| copies.device())
     }
 
     /// The grants of clients that stand still: they look at the gate before they store.
@@ -116,7 +116,7 @@ impl Desk {
         if !self.is_still.load(Ordering::SeqCst) {
             return Vec::new();
         }
-        self.books.lock().visits.values().map(|visit| visit.grant).collect()
+        self.table.lock().sessions.values().map(|session_info| session_info.grant).collect()
     }
 }
 
@@ -131,7 +131,7 @@ impl SharedFiles {
         match *request {
             ClientRequest::DirectOpen { layout, ref held, .. } => {
                 if let Some(held) = held {
-                    self.let_go_others(held, &Process::of(caller, boot_id))?;
+                    self.release_other_sessions(held, &Process::of(caller, boot_id))?;
                 }
                 let open = || self.open_session(boot_id, caller, layout);
                 match open() {
@@ -140,36 +140,37 @@ impl SharedFiles {
                     opened => opened,
                 }
             }
-            ClientRequest::DirectLease { session, ino, access, ahead_bytes, told, .. } => {
-                self.ensure_theirs(session, caller)?;
-                let mut answer = self.lend(session.0, Ino(ino), access, told)?;
-                if let Answer::Leased(leased) = &mut answer {
+            ClientRequest::DirectLease { session, ino, access, ahead_bytes, seen_ends, .. } => {
+                self.ensure_own_session(session, caller)?;
+                let mut answer = self.grant_lease(session.0, Ino(ino), access, seen_ends)?;
+                if let LeaseAnswer::GrantedLease(leased) = &mut answer {
                     // Where they cannot be had the client asks for them by themselves, and is told why.
-                    leased.has_ahead = ahead_bytes > 0 && self.give_ahead(session.0, Ino(ino), ahead_bytes).is_ok();
+                    leased.has_ahead =
+                        ahead_bytes > 0 && self.reserve_ahead_for(session.0, Ino(ino), ahead_bytes).is_ok();
                 }
                 Ok(plain(json!(answer)))
             }
             ClientRequest::DirectAhead { session, ino, bytes, .. } => {
-                self.ensure_theirs(session, caller)?;
-                self.give_ahead(session.0, Ino(ino), bytes)?;
+                self.ensure_own_session(session, caller)?;
+                self.reserve_ahead_for(session.0, Ino(ino), bytes)?;
                 Ok(Reply::default())
             }
             ClientRequest::DirectResize { session, ino, size, .. } => {
-                self.ensure_theirs(session, caller)?;
+                self.ensure_own_session(session, caller)?;
                 self.resize(session.0, Ino(ino), size)?;
                 Ok(Reply::default())
             }
             ClientRequest::DirectReturn { session, ino, .. } => {
-                self.ensure_theirs(session, caller)?;
-                self.take_back(session.0, Ino(ino));
+                self.ensure_own_session(session, caller)?;
+                self.end_lease(session.0, Ino(ino));
                 Ok(Reply::default())
             }
             ClientRequest::DirectLetGo { session, .. } => {
-                self.let_go(session, &Process::of(caller, boot_id))?;
+                self.release_earlier_session(session, &Process::of(caller, boot_id))?;
                 Ok(Reply::default())
             }
-            ClientRequest::DirectSettle { device, .. } => {
-                let ours = self.sessions.books.lock().copies.as_ref().and_then(|copies| copies.device());
+            ClientRequest::DirectFlush { device, .. } => {
+                let ours = self.sessions.table.lock().copies.as_ref().and_then(|copies| copies.device());
                 if device.zip(ours).is_some_and(|(asked, ours)| asked != ours) {
                     return Err(ferrite_pool::Error::Owner(Failure::refused("that mount is another server's")).into());
                 }
@@ -178,21 +179,21 @@ impl SharedFiles {
                 Ok(Reply::default())
             }
             ClientRequest::DirectClose { session, .. } => {
-                self.ensure_theirs(session, caller)?;
+                self.ensure_own_session(session, caller)?;
                 self.end_sessions_of(caller.connection);
                 Ok(Reply::default())
             }
         }
     }
 
-    /// See [`crate::FileSystem::tell_copies`].
-    pub fn tell_copies(&self, copies: Arc<dyn Copies>) {
-        self.sessions.books.lock().copies = Some(copies);
+    /// See [`crate::FileSystem::set_copies`].
+    pub fn set_copies(&self, copies: Arc<dyn CachedCopies>) {
+        self.sessions.table.lock().copies = Some(copies);
     }
 
     /// See [`crate::FileSystem::forget_copies`].
     pub fn forget_copies(&self, ino: Ino) {
-        let copies = self.sessions.books.lock().copies.as_ref().map(Arc::clone);
+        let copies = self.sessions.table.lock().copies.as_ref().map(Arc::clone);
         if let Some(copies) = copies {
             // Where there is no thread the copy stays until somebody asks for the file's size.
             let _ = std::thread::Builder::new().spawn(move || copies.forget(ino));
@@ -201,7 +202,7 @@ impl SharedFiles {
 
     /// See [`crate::FileSystem::forget_attributes`].
     pub fn forget_attributes(&self, ino: Ino) {
-        let copies = self.sessions.books.lock().copies.as_ref().map(Arc::clone);
+        let copies = self.sessions.table.lock().copies.as_ref().map(Arc::clone);
         copies.into_iter().for_each(|copies| copies.forget_attributes(ino));
     }
 
@@ -222,59 +223,59 @@ impl SharedFiles {
         let writable = self.data_mode() == DataMode::Sync && self.refuse_if_read_only().is_ok();
         let rights = if writable { Rights::ReadWrite } else { Rights::Read };
         let process = Process::of(caller, boot_id);
-        // What it is granted takes a transaction, and who has made those wait asks for the books ([`Desk::stilled`]).
+        // What it is granted takes a transaction, and who has made those wait asks for the books ([`Sessions::stilled`]).
         let _pass = self.gate.pass();
-        let mut books = self.sessions.books.lock();
-        if books.beacon.is_none() {
-            books.beacon = Some(self.space.board.light()?);
+        let mut table = self.sessions.table.lock();
+        if table.beacon.is_none() {
+            table.beacon = Some(self.space.board.announce_owner()?);
         }
         // Its pages cannot change while it is asked for: chunks come and go under this lock.
         let tag = self.tag.lock();
         let board = self.space.board.share()?;
         let (granted, memory) =
             self.pool().lend(&Ask { tag: &tag, extents: &tag.extents, rights, process: &process })?;
-        self.space.board.enrol(self.whose(&tag), granted.id);
-        let visit = Visit { grant: granted.id, connection: caller.connection, writable, is_ending: false };
-        books.visits.insert(granted.id.0, visit);
+        self.space.board.add_session(self.state_owner(&tag), granted.id);
+        let session_info = OpenSession { grant: granted.id, connection: caller.connection, writable, is_ending: false };
+        table.sessions.insert(granted.id.0, session_info);
         self.link.pins.enter(granted.id.0, &process);
-        let device = books.copies.as_ref().and_then(|copies| copies.device());
-        let opened = Opened { session: granted.id, offset: memory.offset, writable, device, layout: LAYOUT };
+        let device = table.copies.as_ref().and_then(|copies| copies.device());
+        let opened = SessionGrant { session: granted.id, offset: memory.offset, writable, device, layout: LAYOUT };
         Ok(Reply { value: json!(opened), fds: vec![memory.fd, board, granted.notice] })
     }
 
-    fn ensure_theirs(&self, session: GrantId, caller: &Caller) -> Result<()> {
-        let books = self.sessions.books.lock();
-        let visit = books.visits.get(&session.0).filter(|visit| !visit.is_ending);
-        match visit {
-            Some(visit) if visit.connection == caller.connection => Ok(()),
+    fn ensure_own_session(&self, session: GrantId, caller: &Caller) -> Result<()> {
+        let table = self.sessions.table.lock();
+        let session_info = table.sessions.get(&session.0).filter(|session_info| !session_info.is_ending);
+        match session_info {
+            Some(session_info) if session_info.connection == caller.connection => Ok(()),
             _ => refused("this connection has no such session"),
         }
     }
 
     /// See [`crate::FileSystem::end_sessions_of`].
     pub fn end_sessions_of(&self, connection: u64) {
-        let mut books = self.sessions.books.lock();
-        for visit in books.visits.values_mut().filter(|visit| visit.connection == connection) {
-            visit.is_ending = true;
+        let mut table = self.sessions.table.lock();
+        for session_info in table.sessions.values_mut().filter(|session_info| session_info.connection == connection) {
+            session_info.is_ending = true;
         }
-        drop(books);
+        drop(table);
         self.end_sessions();
     }
 
     /// As the kernel does when the process is killed.
     #[cfg(test)]
-    pub(crate) fn put_light_out(&self) {
-        let mut books = self.sessions.books.lock();
-        books.beacon = None;
-        books.visits.clear();
+    pub(crate) fn drop_owner_liveness(&self) {
+        let mut table = self.sessions.table.lock();
+        table.beacon = None;
+        table.sessions.clear();
     }
 
     /// See [`crate::FileSystem::dismiss`].
     pub fn dismiss(&self) {
-        let mut books = self.sessions.books.lock();
-        (books.beacon, books.copies) = (None, None);
-        books.visits.values_mut().for_each(|visit| visit.is_ending = true);
-        drop(books);
+        let mut table = self.sessions.table.lock();
+        (table.beacon, table.copies) = (None, None);
+        table.sessions.values_mut().for_each(|session_info| session_info.is_ending = true);
+        drop(table);
         self.end_sessions();
         ahead::free_all_ahead(self, || self.gate.try_pass());
     }
@@ -282,23 +283,27 @@ impl SharedFiles {
     /// Ends what sessions are to end, as far as their threads let them.
     pub(crate) fn end_sessions(&self) {
         let _one = self.sessions.ending.lock();
-        let mut books = self.sessions.books.lock();
-        for (session, visit) in &mut books.visits {
+        let mut table = self.sessions.table.lock();
+        for (session, session_info) in &mut table.sessions {
             // A forked child may have the connection still.
-            visit.is_ending |= self.link.pins.has_ended(*session);
+            session_info.is_ending |= self.link.pins.has_ended(*session);
         }
-        let ending: Vec<(u64, GrantId)> =
-            books.visits.iter().filter(|(_, visit)| visit.is_ending).map(|(id, visit)| (*id, visit.grant)).collect();
-        let leases: Vec<(u64, u64)> = books.leases.keys().copied().collect();
-        drop(books);
+        let ending: Vec<(u64, GrantId)> = table
+            .sessions
+            .iter()
+            .filter(|(_, session_info)| session_info.is_ending)
+            .map(|(id, session_info)| (*id, session_info.grant))
+            .collect();
+        let leases: Vec<(u64, u64)> = table.leases.keys().copied().collect();
+        drop(table);
         for (session, grant) in ending {
-            leases.iter().filter(|(_, of)| *of == session).for_each(|(ino, _)| self.take_back(session, Ino(*ino)));
+            leases.iter().filter(|(_, of)| *of == session).for_each(|(ino, _)| self.end_lease(session, Ino(*ino)));
             if self.link.pins.leave(session) {
-                self.sessions.books.lock().visits.remove(&session);
+                self.sessions.table.lock().sessions.remove(&session);
                 // Where it fails the grant ends with its process.
                 let _ = self.pool().grants().release(self.pool(), grant);
             }
         }
-        self.end_haunting();
+        self.forget_stopped_appends();
     }
 }

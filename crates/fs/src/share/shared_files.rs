@@ -5,38 +5,39 @@ use std::sync::{Arc, Weak};
 
 use ferrite_pool::{Freeze, Pool};
 
-use crate::file::Files;
+use crate::file::FileLayer;
 use crate::share::client_link::ClientLink;
-use crate::share::sessions::Desk;
-use crate::store::Store;
+use crate::share::sessions::Sessions;
+use crate::store::ChunkStore;
 use crate::store::clients::Clients;
 use crate::store::reclaim::SpaceMaker;
-use crate::tree::{Tree, lost_found};
+use crate::tree::{TreeLayer, lost_found};
 use crate::{FsOptions, Result};
 
 /// Files under their names, and the clients that work on them from other processes.
 pub struct SharedFiles {
-    tree: Tree,
+    tree: TreeLayer,
     pub(crate) link: Arc<ClientLink>,
-    pub(crate) sessions: Desk,
+    pub(crate) sessions: Sessions,
 }
 
 impl SharedFiles {
     /// See [`crate::FileSystem::open`].
     pub(crate) fn open(pool: Arc<Pool>, name: &str, options: FsOptions) -> Result<Arc<Self>> {
         let (is_read_only, mut link) = (options.read_only, None);
-        let store = Store::open(pool, name, options, |board| {
+        let store = ChunkStore::open(pool, name, options, |board| {
             let new = Arc::new(ClientLink::new(board));
             link = Some(Arc::clone(&new));
             new as Arc<dyn Clients>
         })?;
         let link = link.expect("a store that is open has asked for it");
-        let shared = Arc::new(Self { tree: Tree::new(Files::new(store)), link, sessions: Desk::default() });
+        let shared =
+            Arc::new(Self { tree: TreeLayer::new(FileLayer::new(store)), link, sessions: Sessions::default() });
         shared.link.connect(&shared);
         let maker: Weak<dyn SpaceMaker> = Arc::downgrade(&shared) as Weak<dyn SpaceMaker>;
         _ = shared.space_maker.set(maker);
         if !is_read_only {
-            shared.bar_forerunners()?;
+            shared.bar_orphaned_clients()?;
             shared.find_unlisted()?;
             lost_found::rescue_lost(&shared)?;
         }
@@ -47,10 +48,10 @@ impl SharedFiles {
 }
 
 impl Deref for SharedFiles {
-    type Target = Tree;
+    type Target = TreeLayer;
 
     #[inline(always)]
-    fn deref(&self) -> &Tree {
+    fn deref(&self) -> &TreeLayer {
         &self.tree
     }
 }

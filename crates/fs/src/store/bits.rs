@@ -4,7 +4,7 @@ use ferrite_pool::layout::CHUNK_PAGES;
 
 /// A run of pages in one chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct PageRun {
     pub page: u64,
     pub pages: u64,
 }
@@ -24,7 +24,7 @@ pub(crate) fn lowest(bits: u64, count: u64) -> u64 {
 }
 
 /// Adds the pages whose bits are set, from page `first` on, joined where they follow each other in one chunk.
-pub(crate) fn append_bits(runs: &mut Vec<Run>, first: u64, mut bits: u64) {
+pub(crate) fn append_bits(runs: &mut Vec<PageRun>, first: u64, mut bits: u64) {
     while bits != 0 {
         let start = bits.trailing_zeros();
         let count = (bits >> start).trailing_ones();
@@ -33,14 +33,14 @@ pub(crate) fn append_bits(runs: &mut Vec<Run>, first: u64, mut bits: u64) {
             Some(last) if last.page + last.pages == page && !page.is_multiple_of(CHUNK_PAGES) => {
                 last.pages += u64::from(count);
             }
-            _ => runs.push(Run { page, pages: count.into() }),
+            _ => runs.push(PageRun { page, pages: count.into() }),
         }
         bits &= (u64::MAX.checked_shl(start + count)).unwrap_or(0);
     }
 }
 
 /// The words of a bitmap that `run` touches, and its bits in each.
-pub(crate) fn words_of(run: Run) -> impl Iterator<Item = (usize, u64)> {
+pub(crate) fn words_of(run: PageRun) -> impl Iterator<Item = (usize, u64)> {
     let (mut at, end) = (run.page % CHUNK_PAGES, run.page % CHUNK_PAGES + run.pages);
     std::iter::from_fn(move || {
         if at >= end {
@@ -54,6 +54,6 @@ pub(crate) fn words_of(run: Run) -> impl Iterator<Item = (usize, u64)> {
 }
 
 /// The pages of `runs`, in order.
-pub(crate) fn pages_of(runs: &[Run]) -> impl Iterator<Item = u64> {
+pub(crate) fn pages_of(runs: &[PageRun]) -> impl Iterator<Item = u64> {
     runs.iter().flat_map(|run| run.page..run.page + run.pages)
 }

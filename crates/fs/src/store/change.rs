@@ -10,10 +10,10 @@ use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
 use crate::format::inode::Inode;
 use crate::format::layout::{BITMAP, ChunkKind};
 use crate::format::leaf::PageWriter;
-use crate::format::word::Word;
-use crate::store::Store;
-use crate::store::bits::{Run, words_of};
-use crate::store::limbo::Freed;
+use crate::format::word::IndexWord;
+use crate::store::ChunkStore;
+use crate::store::bits::{PageRun, words_of};
+use crate::store::deferred_frees::Freed;
 use crate::{Error, Result};
 
 /// Pages that one change frees at most: what it says of them fits a record however they are scattered. Few in tests, so
@@ -23,23 +23,23 @@ pub(crate) const FREED_PAGES_MAX: u64 = if cfg!(test) { 16 } else { 1024 };
 /// Bytes of each part of an inode.
 const LINE: usize = 64;
 
-pub(crate) struct Change<'fs> {
-    store: &'fs Store,
+pub(crate) struct FsChange<'fs> {
+    store: &'fs ChunkStore,
     /// There until it is committed.
     transaction: Option<Transaction<'fs>>,
-    taken: Vec<Run>,
-    freed: Vec<Run>,
+    taken: Vec<PageRun>,
+    freed: Vec<PageRun>,
     freed_chunks: Vec<u64>,
     /// What is kept of a superpage as pages.
-    divided: Option<Run>,
+    divided: Option<PageRun>,
     freed_inodes: Vec<u64>,
     taken_inode: Option<u64>,
     taken_orphan: Option<u32>,
     freed_orphans: Vec<u32>,
 }
 
-impl<'fs> Change<'fs> {
-    pub fn new(store: &'fs Store) -> Self {
+impl<'fs> FsChange<'fs> {
+    pub fn new(store: &'fs ChunkStore) -> Self {
         Self {
             store,
             transaction: Some(store.pool().transaction()),
@@ -101,22 +101,22 @@ impl<'fs> Change<'fs> {
     }
 
     /// Takes `count` pages for file content, all or none.
-    pub fn take_data(&mut self, count: u64) -> Result<Vec<Run>> {
-        let runs = self.store.take_pages(ChunkKind::Data, count)?;
+    pub fn allocate_data(&mut self, count: u64) -> Result<Vec<PageRun>> {
+        let runs = self.store.allocate_pages(ChunkKind::Data, count)?;
         self.mark(&runs);
         Ok(runs)
     }
 
     /// Takes a page for words or names and zeros it; its number and its place in the pool.
-    pub fn take_index_page(&mut self) -> Result<(u64, u64)> {
-        let runs = self.store.take_pages(ChunkKind::Index, 1)?;
+    pub fn allocate_index_page(&mut self) -> Result<(u64, u64)> {
+        let runs = self.store.allocate_pages(ChunkKind::Index, 1)?;
         self.mark(&runs);
         let at = self.store.place(runs[0].page)?;
         self.zero(Span::new(at, PAGE));
         Ok((runs[0].page, at))
     }
 
-    fn mark(&mut self, runs: &[Run]) {
+    fn mark(&mut self, runs: &[PageRun]) {
         self.taken.extend(runs);
         for run in runs {
             let bitmap = self.bitmap(*run);
@@ -131,7 +131,7 @@ impl<'fs> Change<'fs> {
             Some(last) if last.page == page + 1 && !last.page.is_multiple_of(CHUNK_PAGES) => {
                 (last.page, last.pages) = (page, last.pages + 1);
             }
-            _ => self.freed.push(Run { page, pages: 1 }),
+            _ => self.freed.push(PageRun { page, pages: 1 }),
         }
     }
 
@@ -143,7 +143,7 @@ impl<'fs> Change<'fs> {
     /// Makes a superpage a chunk of pages: the first `count` are in use, the others are freed.
     pub fn divide_super(&mut self, page: u64, count: u64) {
         self.write_kind(page / CHUNK_PAGES, ChunkKind::Data);
-        let kept = Run { page, pages: count };
+        let kept = PageRun { page, pages: count };
         let bitmap = self.bitmap(kept);
         words_of(kept).for_each(|(word, mask)| self.transaction().set(bitmap + word as u64 * 8, mask));
         self.divided = Some(kept);
@@ -155,13 +155,13 @@ impl<'fs> Change<'fs> {
     }
 
     /// Frees what `word` names, if that has pages of file content; how many.
-    pub fn free_word(&mut self, word: Word) -> u64 {
+    pub fn free_word(&mut self, word: IndexWord) -> u64 {
         match word.named() {
-            crate::format::word::Named::Page(page) => {
+            crate::format::word::NamedBy::Page(page) => {
                 self.free_page(page);
                 1
             }
-            crate::format::word::Named::Super(page) => {
+            crate::format::word::NamedBy::Super(page) => {
                 self.free_super(page);
                 CHUNK_PAGES
             }
@@ -186,7 +186,7 @@ impl<'fs> Change<'fs> {
 
     /// A free inode, as it is to be filled in.
     pub fn take_inode(&mut self) -> Result<Inode> {
-        let number = self.store.take_inode_number()?;
+        let number = self.store.allocate_inode_number()?;
         self.taken_inode = Some(number);
         Ok(self.store.load_any(crate::Ino(number)).ok_or(Error::Stale)?.anew(self.store.now()))
     }
@@ -201,14 +201,14 @@ impl<'fs> Change<'fs> {
         !self.freed.is_empty() || !self.freed_chunks.is_empty()
     }
 
-    fn bitmap(&self, run: Run) -> u64 {
+    fn bitmap(&self, run: PageRun) -> u64 {
         self.store.space.map.descriptor(run.page / CHUNK_PAGES) + BITMAP
     }
 
     /// Refuses what a damaged medium would have freed: pages and superpages that there are not.
     fn ensure_there(&self) -> Result<()> {
         let kind = |chunk| self.store.space.kind(chunk);
-        let is_paged = |run: &Run| matches!(kind(run.page / CHUNK_PAGES), Some(ChunkKind::Data | ChunkKind::Index));
+        let is_paged = |run: &PageRun| matches!(kind(run.page / CHUNK_PAGES), Some(ChunkKind::Data | ChunkKind::Index));
         let divided = self.divided.iter().map(|kept| kept.page / CHUNK_PAGES);
         let mut supers = self.freed_chunks.iter().copied().chain(divided);
         let are_there = self.freed.iter().all(is_paged) && supers.all(|chunk| kind(chunk) == Some(ChunkKind::Super));
@@ -216,7 +216,7 @@ impl<'fs> Change<'fs> {
     }
 
     /// Sets the word at `at`, of `inode` or of a page of its index.
-    pub fn set_word(&mut self, inode: &mut Inode, at: u64, word: Word) {
+    pub fn set_word(&mut self, inode: &mut Inode, at: u64, word: IndexWord) {
         self.write_word(at, word.0);
         inode.note_word(at, word);
     }
@@ -259,25 +259,25 @@ impl<'fs> Change<'fs> {
         self.transaction.take().expect("a commit consumes the change").commit()?;
         self.taken.clear();
         (self.taken_inode, self.taken_orphan) = (None, None);
-        self.freed_orphans.drain(..).for_each(|word| self.store.orphans.give_back(word));
+        self.freed_orphans.drain(..).for_each(|word| self.store.orphans.return_word(word));
         let space = &self.store.space;
         let (mut runs, chunks) = (std::mem::take(&mut self.freed), std::mem::take(&mut self.freed_chunks));
         if let Some(kept) = self.divided.take() {
             space.open_divided(kept.page / CHUNK_PAGES);
-            let behind = Run { page: kept.page + kept.pages, pages: CHUNK_PAGES - kept.pages };
+            let behind = PageRun { page: kept.page + kept.pages, pages: CHUNK_PAGES - kept.pages };
             runs.extend(Some(behind).filter(|run| run.pages > 0));
         }
         if !runs.is_empty() || !chunks.is_empty() {
-            space.bury(Freed { runs, chunks });
+            space.defer_frees(Freed { runs, chunks });
         }
         for number in std::mem::take(&mut self.freed_inodes) {
-            space.give_back_inode(self.store.memory(), number);
+            space.return_inode(self.store.memory(), number);
         }
         Ok(())
     }
 }
 
-impl PageWriter for Change<'_> {
+impl PageWriter for FsChange<'_> {
     fn write(&mut self, at: u64, bytes: &[u8]) {
         self.write(at, bytes);
     }
@@ -287,14 +287,14 @@ impl PageWriter for Change<'_> {
     }
 }
 
-impl Drop for Change<'_> {
+impl Drop for FsChange<'_> {
     fn drop(&mut self) {
-        self.store.space.give_back(&self.taken);
+        self.store.space.return_pages(&self.taken);
         if let Some(number) = self.taken_inode {
-            self.store.space.give_back_inode(self.store.memory(), number);
+            self.store.space.return_inode(self.store.memory(), number);
         }
         if let Some(word) = self.taken_orphan {
-            self.store.orphans.give_back(word);
+            self.store.orphans.return_word(word);
         }
     }
 }

@@ -8,9 +8,9 @@ use ferrite_pool::{Extent, Role, Tag};
 
 use crate::Result;
 use crate::format::layout::{ChunkKind, DESCRIPTOR, MapPages, is_in_use};
-use crate::store::Store;
+use crate::store::ChunkStore;
 
-impl Store {
+impl ChunkStore {
     /// Lets each chunk word name the one place that its chunk has, and adopts what none names. Where one names no place
     /// there is, or none while its chunk is in use, nothing is written: a chunk that none names may be that one's (FC3).
     pub(crate) fn bind_chunks(&self, tag: &Tag) -> Result<()> {
@@ -34,7 +34,7 @@ impl Store {
                 self.memory.flush(Span::new(at, 8));
             }
         }
-        self.settle()?;
+        self.drain()?;
         self.adopt_spare(tag)
     }
 

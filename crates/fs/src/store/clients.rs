@@ -18,7 +18,7 @@ pub struct Appender {
 
 /// A client that lost the end of a file in the middle of an append.
 #[derive(Clone, Copy, Debug)]
-pub struct Forced {
+pub struct RevokedAppend {
     pub ino: Ino,
     pub slot: usize,
     /// Which of the client's appends it was.
@@ -28,10 +28,10 @@ pub struct Forced {
 /// The clients of a file system.
 pub trait Clients: Debug + Send + Sync {
     /// Returns true if there is any session.
-    fn is_anybody(&self) -> bool;
+    fn has_sessions(&self) -> bool;
 
     /// Returns true if clients of an earlier owner may still store (FG5).
-    fn has_forerunners(&self) -> bool;
+    fn has_orphaned_clients(&self) -> bool;
 
     /// Returns true if a client did not end its pin in time, and is still pinned.
     fn is_stuck(&self) -> bool;
@@ -43,13 +43,13 @@ pub trait Clients: Debug + Send + Sync {
     fn wait_for_pins(&self) -> bool;
 
     /// Keeps `appenders` from appending. Clients that stopped in the middle lose the right, and are returned (FG7).
-    fn take(&self, appenders: &mut Vec<Appender>) -> Vec<Forced>;
+    fn suspend_appends(&self, appenders: &mut Vec<Appender>) -> Vec<RevokedAppend>;
 
     /// Lets `appenders` append again.
-    fn let_go(&self, appenders: &[Appender]);
+    fn resume_appends(&self, appenders: &[Appender]);
 
     /// Makes what a client that lost the end of a file may still do there void (FG7). The file is locked.
-    fn calm_forced(&self, stripe: &mut Stripe, forced: Forced);
+    fn invalidate_revoked_append(&self, stripe: &mut Stripe, revoked: RevokedAppend);
 
     /// Stores the times that clients noted of `ino` to its inode.
     fn fold_times(&self, ino: Ino);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use ferrite_memory::spin_until;
 
-use crate::share::layout::shared_state::Board;
+use crate::share::layout::shared_state::SharedState;
 use crate::store::clients::Clients;
 
 /// Parts, so that threads do not fight over one line.
@@ -15,7 +15,7 @@ pub(crate) const SHARDS: usize = 16;
 /// A value on lines of its own (two, because processors fetch them in pairs).
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Padded<T>(pub T);
+pub(crate) struct LinePadded<T>(pub T);
 
 /// The part that this thread uses, below [`SHARDS`].
 #[inline]
@@ -32,39 +32,39 @@ pub(crate) fn usual_shard() -> usize {
 
 /// Open, or closed for a while.
 #[derive(Debug)]
-pub(crate) struct Gate {
-    board: Arc<Board>,
+pub(crate) struct ChangeGate {
+    board: Arc<SharedState>,
     clients: Arc<dyn Clients>,
-    inside: [Padded<AtomicU64>; SHARDS],
+    inside: [LinePadded<AtomicU64>; SHARDS],
     waiting: ferrite_pool::ChangeGate,
 }
 
 /// Inside the gate while it lives.
 #[derive(Debug)]
-pub(crate) struct Pass<'gate>(&'gate AtomicU64);
+pub(crate) struct GatePass<'gate>(&'gate AtomicU64);
 
-impl Drop for Pass<'_> {
+impl Drop for GatePass<'_> {
     #[inline]
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Release);
     }
 }
 
-impl Gate {
+impl ChangeGate {
     /// An open one, whose state is on `board`.
-    pub fn new(board: &Arc<Board>, clients: &Arc<dyn Clients>) -> Self {
+    pub fn new(board: &Arc<SharedState>, clients: &Arc<dyn Clients>) -> Self {
         let (board, clients) = (Arc::clone(board), Arc::clone(clients));
         Self { board, clients, inside: Default::default(), waiting: ferrite_pool::ChangeGate::default() }
     }
 
     /// Passes the gate; whoever closes it waits until the pass is dropped. Nobody passes twice at a time.
     #[inline]
-    pub fn pass(&self) -> Pass<'_> {
+    pub fn pass(&self) -> GatePass<'_> {
         let inside = &self.inside[usual_shard()].0;
         loop {
             inside.fetch_add(1, Ordering::SeqCst);
             if self.board.gate().load(Ordering::SeqCst) == 0 {
-                return Pass(inside);
+                return GatePass(inside);
             }
             inside.fetch_sub(1, Ordering::SeqCst);
             self.waiting.wait();
@@ -72,10 +72,10 @@ impl Gate {
     }
 
     /// Passes the gate if it is open.
-    pub fn try_pass(&self) -> Option<Pass<'_>> {
+    pub fn try_pass(&self) -> Option<GatePass<'_>> {
         let inside = &self.inside[usual_shard()].0;
         inside.fetch_add(1, Ordering::SeqCst);
-        let pass = Pass(inside);
+        let pass = GatePass(inside);
         (self.board.gate().load(Ordering::SeqCst) == 0).then_some(pass)
     }
 

@@ -7,9 +7,9 @@ use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 use ferrite_pool::{Extent, Role, SpaceNeed, TagChange, Zone};
 
 use crate::format::layout::{CHUNK_INODES, ChunkKind};
-use crate::store::Store;
-use crate::store::bits::Run;
-use crate::store::change::Change;
+use crate::store::ChunkStore;
+use crate::store::bits::PageRun;
+use crate::store::change::FsChange;
 use crate::{Error, Result};
 
 /// Chunks that are taken from the pool at a time, at most.
@@ -36,7 +36,7 @@ fn without(extent: Extent, gone: &BTreeSet<u64>) -> Vec<Extent> {
     left
 }
 
-impl Store {
+impl ChunkStore {
     /// Bytes that pages can be made of, counted no further than to `enough`.
     pub(crate) fn free_bytes_up_to(&self, enough: u64) -> u64 {
         let mut free = self.pool().space().idle_bytes_up_to(enough);
@@ -54,7 +54,7 @@ impl Store {
     }
 
     /// Takes `count` pages, all or none, in DRAM.
-    pub(crate) fn take_pages(&self, kind: ChunkKind, count: u64) -> Result<Vec<Run>> {
+    pub(crate) fn allocate_pages(&self, kind: ChunkKind, count: u64) -> Result<Vec<PageRun>> {
         let mut runs = Vec::with_capacity(1);
         let mut left = self.space.take_current(kind, count, &mut runs);
         while left > 0 {
@@ -66,12 +66,12 @@ impl Store {
                 Ok(None) => match self.space.find_any(kind) {
                     Some(chunk) => self.space.take_of(kind, chunk, left, &mut runs),
                     None => {
-                        self.space.give_back(&runs);
+                        self.space.return_pages(&runs);
                         return Err(Error::NoSpace);
                     }
                 },
                 Err(error) => {
-                    self.space.give_back(&runs);
+                    self.space.return_pages(&runs);
                     return Err(error);
                 }
             };
@@ -82,7 +82,7 @@ impl Store {
 
     /// A chunk to take pages of `kind` from: for this thread alone, but where those of words would become too many.
     fn chunk_for(&self, kind: ChunkKind) -> Result<Option<u64>> {
-        self.space.drain_limbo();
+        self.space.drain_deferred_frees();
         if let Some(chunk) = self.space.find_partly_free(kind, WORTH_TAKING) {
             return Ok(Some(chunk));
         }
@@ -101,7 +101,7 @@ impl Store {
     /// A chunk with nothing in it, claimed, of this file system or from the pool. Whatever it was used for, nobody reads
     /// it and no record can be replayed into it (FC1).
     pub(crate) fn claim_chunk(&self) -> Result<Option<u64>> {
-        self.space.drain_limbo();
+        self.space.drain_deferred_frees();
         loop {
             if let Some(chunk) = self.space.claim_idle(self.memory()) {
                 let retired = self.vacate(chunk);
@@ -143,9 +143,9 @@ impl Store {
         if kind == ChunkKind::Inodes {
             let at = self.place(chunk * CHUNK_PAGES)?;
             self.memory().zero(Span::new(at, CHUNK), Scheme::Nt);
-            self.settle()?;
+            self.drain()?;
         }
-        let mut change = Change::new(self);
+        let mut change = FsChange::new(self);
         change.write_kind(chunk, kind);
         change.commit()?;
         self.space.set_kind(chunk, kind);
@@ -156,7 +156,7 @@ impl Store {
     }
 
     /// A free inode's number, taken in DRAM.
-    pub(crate) fn take_inode_number(&self) -> Result<u64> {
+    pub(crate) fn allocate_inode_number(&self) -> Result<u64> {
         loop {
             if let Some(number) = self.space.take_inode(self.memory()) {
                 return Ok(number);
@@ -206,23 +206,23 @@ impl Store {
     ///
     /// Not beside clients: what is under a grant is nobody's until that ends, and would not even be ours.
     pub(crate) fn step_space(&self) -> Result<bool> {
-        self.give_chunks(|all| KEPT_CHUNKS.max(all / 16))
+        self.return_chunks(|all| KEPT_CHUNKS.max(all / 16))
     }
 
     /// The same, where others find no space: all of it.
-    pub(crate) fn spare_space(&self) -> Result<bool> {
-        self.give_chunks(|_| 0)
+    pub(crate) fn return_all_chunks(&self) -> Result<bool> {
+        self.return_chunks(|_| 0)
     }
 
     /// Whether chunks can be given to others: not while clients have all of them mapped.
-    pub(crate) fn gives_chunks(&self) -> bool {
-        !self.clients.is_anybody() && !self.clients.has_forerunners()
+    pub(crate) fn may_return_chunks(&self) -> bool {
+        !self.clients.has_sessions() && !self.clients.has_orphaned_clients()
     }
 
     /// Of all chunks it keeps as many idle ones as `kept` tells.
-    fn give_chunks(&self, kept: impl FnOnce(u64) -> u64) -> Result<bool> {
-        self.space.drain_limbo();
-        if !self.gives_chunks() {
+    fn return_chunks(&self, kept: impl FnOnce(u64) -> u64) -> Result<bool> {
+        self.space.drain_deferred_frees();
+        if !self.may_return_chunks() {
             return Ok(false);
         }
         let _pass = self.gate.pass();

@@ -78,7 +78,7 @@ impl InodeMap {
     }
 
     /// Gives one back.
-    pub fn give_back(&self, slot: u64) {
+    pub fn return_slot(&self, slot: u64) {
         let bit = 1 << (slot % 64);
         if self.used[(slot / 64) as usize].fetch_and(!bit, Ordering::AcqRel) & bit != 0 {
             self.free.fetch_add(1, Ordering::Relaxed);

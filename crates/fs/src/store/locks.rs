@@ -7,7 +7,7 @@
 //!
 //! - FL1. While a lock is held to change something its version is odd; afterwards it is another one than before.
 //! - FL2. A place that was looked up under a pin, with the same even version before and after, is used for nothing else
-//!   until the pin is gone: what is freed waits for the pins of before (`limbo`).
+//!   until the pin is gone: what is freed waits for the pins of before (`deferred_frees`).
 //! - FL3. Who copies content to another place first lets writes wait for the lock, and then waits for the pins of before:
 //!   no byte is written behind the copy's back.
 
@@ -20,15 +20,15 @@ use ferrite_memory::{order_loads, wait_for_pins};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard};
 
 use crate::Ino;
-use crate::format::inode::{Head, Inode};
-use crate::share::layout::shared_state::{Board, STRIPES, stripe};
-use crate::store::clients::{Appender, Clients, Forced};
-use crate::store::gate::Padded;
-use crate::view::version::Version;
+use crate::format::inode::{Inode, InodeHead};
+use crate::share::layout::shared_state::{STRIPES, SharedState, stripe};
+use crate::store::clients::{Appender, Clients, RevokedAppend};
+use crate::store::gate::LinePadded;
+use crate::view::version::LockVersion;
 
 /// What is kept in DRAM of an inode that somebody holds.
 #[derive(Debug, Default)]
-pub(crate) struct Hold {
+pub(crate) struct InodeHold {
     /// How often.
     pub count: u64,
     /// How often clients have ceased to append to it, or a kernel has begun, and of which of those times a kernel has learned the
@@ -40,19 +40,19 @@ pub(crate) struct Hold {
 /// What is kept in DRAM of the inodes of one lock.
 #[derive(Debug, Default)]
 pub(crate) struct Stripe {
-    pub holds: BTreeMap<u64, Hold>,
+    pub holds: BTreeMap<u64, InodeHold>,
     /// Where a fence is not durable: sizes and times that wait for an fsync.
-    pub waiting: BTreeMap<u64, Waiting>,
+    pub waiting: BTreeMap<u64, WaitingSize>,
     /// Clients that append to files by themselves (FG7).
     pub appenders: Vec<Appender>,
     /// Files that one of them was stopped in the middle of an append to; `true`: what it may still do counts no more.
-    pub haunted: BTreeMap<u64, bool>,
+    pub stopped_appends: BTreeMap<u64, bool>,
     pub serial: u64,
 }
 
 /// A size and times that are not on the medium yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingSize {
     pub size: u64,
     mtime: i64,
     ctime: i64,
@@ -67,8 +67,8 @@ impl Stripe {
         self.serial += 1;
         let number = inode.ino.0;
         let serial = self.waiting.get(&number).map_or(self.serial, |waiting| waiting.serial);
-        let Head { size, mtime, ctime, atime, .. } = inode.head;
-        self.waiting.insert(number, Waiting { size, mtime, ctime, atime, serial });
+        let InodeHead { size, mtime, ctime, atime, .. } = inode.head;
+        self.waiting.insert(number, WaitingSize { size, mtime, ctime, atime, serial });
     }
 
     /// The same where they wait already, and a transaction has written its head meanwhile.
@@ -83,7 +83,7 @@ impl Stripe {
         if let Some(waiting) = self.waiting.get(&inode.ino.0) {
             inode.hold_size(inode.size());
             inode.head.size = waiting.size;
-            waiting.tell_times(inode);
+            waiting.apply_times(inode);
         }
     }
 
@@ -97,9 +97,9 @@ impl Stripe {
     }
 }
 
-impl Waiting {
+impl WaitingSize {
     /// Lets `inode` have the times. It may have lost a name since, which is told on the medium.
-    pub fn tell_times(&self, inode: &mut Inode) {
+    pub fn apply_times(&self, inode: &mut Inode) {
         let ctime = inode.head.ctime.max(self.ctime);
         (inode.head.mtime, inode.head.ctime, inode.head.atime) = (self.mtime, ctime, self.atime);
     }
@@ -107,56 +107,56 @@ impl Waiting {
 
 /// All locks. Their versions are on the board, for clients that take no locks at all.
 pub(crate) struct Locks {
-    board: Arc<Board>,
+    board: Arc<SharedState>,
     clients: Arc<dyn Clients>,
     /// Whether a file may be haunted.
-    is_haunted: AtomicBool,
-    slots: Box<[Padded<RwLock<Stripe>>]>,
+    is_append_stopped: AtomicBool,
+    slots: Box<[LinePadded<RwLock<Stripe>>]>,
 }
 
 /// An inode, locked to be changed.
-pub(crate) struct Writing<'a> {
+pub(crate) struct LockedStripe<'a> {
     locks: &'a Locks,
     index: u64,
     stripe: RwLockWriteGuard<'a, Stripe>,
 }
 
-impl<'a> Writing<'a> {
+impl<'a> LockedStripe<'a> {
     fn new(locks: &'a Locks, index: u64, mut stripe: RwLockWriteGuard<'a, Stripe>) -> Self {
-        let (board, mut forced) = (&*locks.board, Vec::new());
+        let (board, mut revoked) = (&*locks.board, Vec::new());
         if !stripe.appenders.is_empty() {
-            forced = locks.clients.take(&mut stripe.appenders);
+            revoked = locks.clients.suspend_appends(&mut stripe.appenders);
         }
         // Acquire: nothing that is stored under the lock is seen before the version is odd.
         board.version(index).fetch_add(1, Ordering::AcqRel);
-        forced.into_iter().for_each(|forced| locks.haunt(&mut stripe, forced));
+        revoked.into_iter().for_each(|revoked| locks.note_revoked_append(&mut stripe, revoked));
         Self { locks, index, stripe }
     }
 }
 
-impl Writing<'_> {
+impl LockedStripe<'_> {
     /// Whether nobody had the lock to change something since `version`.
-    pub fn follows(&self, version: Version) -> bool {
+    pub fn follows(&self, version: LockVersion) -> bool {
         self.locks.board.version(self.index).load(Ordering::Relaxed) == version.locked()
     }
 
     /// The version that it will have afterwards.
-    pub fn version_after(&self) -> Version {
-        Version::after(self.locks.board.version(self.index).load(Ordering::Relaxed))
+    pub fn version_after(&self) -> LockVersion {
+        LockVersion::after(self.locks.board.version(self.index).load(Ordering::Relaxed))
     }
 }
 
-impl Drop for Writing<'_> {
+impl Drop for LockedStripe<'_> {
     fn drop(&mut self) {
         let version = self.locks.board.version(self.index);
         version.store(version.load(Ordering::Relaxed) + 1, Ordering::Release);
         if !self.stripe.appenders.is_empty() {
-            self.locks.clients.let_go(&self.stripe.appenders);
+            self.locks.clients.resume_appends(&self.stripe.appenders);
         }
     }
 }
 
-impl Deref for Writing<'_> {
+impl Deref for LockedStripe<'_> {
     type Target = Stripe;
 
     fn deref(&self) -> &Stripe {
@@ -164,32 +164,32 @@ impl Deref for Writing<'_> {
     }
 }
 
-impl DerefMut for Writing<'_> {
+impl DerefMut for LockedStripe<'_> {
     fn deref_mut(&mut self) -> &mut Stripe {
         &mut self.stripe
     }
 }
 
 /// An inode whose content is being copied: readers go on, writers wait (FL3).
-pub(crate) struct Copying<'a> {
+pub(crate) struct CopiedStripe<'a> {
     locks: &'a Locks,
     index: u64,
     stripe: Option<RwLockUpgradableReadGuard<'a, Stripe>>,
 }
 
-impl<'a> Copying<'a> {
+impl<'a> CopiedStripe<'a> {
     pub fn stripe(&self) -> &Stripe {
         self.stripe.as_ref().expect("there until it is upgraded")
     }
 
     /// Waits for readers too, to change what they see.
-    pub fn upgrade(mut self) -> Writing<'a> {
+    pub fn upgrade(mut self) -> LockedStripe<'a> {
         let stripe = self.stripe.take().expect("there until it is upgraded");
-        Writing::new(self.locks, self.index, RwLockUpgradableReadGuard::upgrade(stripe))
+        LockedStripe::new(self.locks, self.index, RwLockUpgradableReadGuard::upgrade(stripe))
     }
 }
 
-impl Drop for Copying<'_> {
+impl Drop for CopiedStripe<'_> {
     fn drop(&mut self) {
         // Upgraded, the odd version has taken its place.
         self.locks.board.writes_wait(self.index).store(0, Ordering::SeqCst);
@@ -197,9 +197,9 @@ impl Drop for Copying<'_> {
 }
 
 /// Several inodes, locked to be changed.
-pub(crate) struct Locked<'a>(Vec<(u64, Writing<'a>)>);
+pub(crate) struct LockedStripes<'a>(Vec<(u64, LockedStripe<'a>)>);
 
-impl Locked<'_> {
+impl LockedStripes<'_> {
     /// What is kept of `ino`, which is one of those locked.
     pub fn stripe(&mut self, ino: Ino) -> &mut Stripe {
         let of = stripe(ino);
@@ -210,13 +210,13 @@ impl Locked<'_> {
 
 impl Locks {
     /// Locks whose versions are on `board`.
-    pub fn new(board: &Arc<Board>, clients: &Arc<dyn Clients>) -> Self {
+    pub fn new(board: &Arc<SharedState>, clients: &Arc<dyn Clients>) -> Self {
         let (board, clients) = (Arc::clone(board), Arc::clone(clients));
         Self {
             board,
             clients,
-            is_haunted: AtomicBool::new(false),
-            slots: (0..STRIPES).map(|_| Padded::default()).collect(),
+            is_append_stopped: AtomicBool::new(false),
+            slots: (0..STRIPES).map(|_| LinePadded::default()).collect(),
         }
     }
 
@@ -224,103 +224,103 @@ impl Locks {
         &self.slots[index as usize].0
     }
 
-    fn lock(&self, index: u64) -> Writing<'_> {
-        Writing::new(self, index, self.slot(index).write())
+    fn lock(&self, index: u64) -> LockedStripe<'_> {
+        LockedStripe::new(self, index, self.slot(index).write())
     }
 
     pub fn read(&self, ino: Ino) -> RwLockReadGuard<'_, Stripe> {
         self.slot(stripe(ino)).read()
     }
 
-    pub fn write(&self, ino: Ino) -> Writing<'_> {
+    pub fn write(&self, ino: Ino) -> LockedStripe<'_> {
         self.lock(stripe(ino))
     }
 
     /// What a reader without a lock starts from; none while somebody changes something. The caller is pinned.
     #[inline]
-    pub fn version(&self, ino: Ino) -> Option<Version> {
+    pub fn version(&self, ino: Ino) -> Option<LockVersion> {
         self.board.even_version(ino)
     }
 
     /// The same for a writer.
     #[inline]
-    pub fn version_to_write(&self, ino: Ino) -> Option<Version> {
+    pub fn version_to_write(&self, ino: Ino) -> Option<LockVersion> {
         self.board.version_to_write(ino)
     }
 
     /// Whether nobody changed anything since.
     #[inline]
-    pub fn is_still(&self, ino: Ino, version: Version) -> bool {
+    pub fn is_still(&self, ino: Ino, version: LockVersion) -> bool {
         order_loads();
         self.board.is_still(ino, version)
     }
 
     /// Keeps others from changing its content; readers go on. The caller is not pinned.
-    pub fn copying(&self, ino: Ino) -> Copying<'_> {
+    pub fn copying(&self, ino: Ino) -> CopiedStripe<'_> {
         let index = stripe(ino);
         let stripe = Some(self.slot(index).upgradable_read());
         self.board.writes_wait(index).store(1, Ordering::SeqCst);
         wait_for_pins();
         self.clients.pass();
-        Copying { locks: self, index, stripe }
+        CopiedStripe { locks: self, index, stripe }
     }
 
     /// All of `inos`, to be changed.
-    pub fn write_all(&self, inos: &[Ino]) -> Locked<'_> {
+    pub fn write_all(&self, inos: &[Ino]) -> LockedStripes<'_> {
         let mut locked = Vec::with_capacity(4);
         if let [ino] = inos {
             locked.push((stripe(*ino), self.write(*ino)));
-            return Locked(locked);
+            return LockedStripes(locked);
         }
         let mut indexes: Vec<u64> = inos.iter().map(|ino| stripe(*ino)).collect();
         indexes.sort_unstable();
         indexes.dedup();
         locked.extend(indexes.into_iter().map(|index| (index, self.lock(index))));
-        Locked(locked)
+        LockedStripes(locked)
     }
 
     /// `more` to what is `locked`, if that needs no waiting.
-    pub fn try_add<'a>(&'a self, locked: &mut Locked<'a>, more: Ino) -> bool {
+    pub fn try_add<'a>(&'a self, locked: &mut LockedStripes<'a>, more: Ino) -> bool {
         let index = stripe(more);
         if locked.0.iter().any(|(other, _)| *other == index) {
             return true;
         }
         let added = self.slot(index).try_write();
-        added.map(|stripe| locked.0.push((index, Writing::new(self, index, stripe)))).is_some()
+        added.map(|stripe| locked.0.push((index, LockedStripe::new(self, index, stripe)))).is_some()
     }
 
     /// A client was stopped at the end of a file: before anybody else gets there, what it may do is to be in vain.
     #[cold]
-    fn haunt(&self, stripe: &mut Stripe, forced: Forced) {
-        stripe.haunted.insert(forced.ino.0, false);
-        self.note_haunted();
-        self.clients.calm_forced(stripe, forced);
+    fn note_revoked_append(&self, stripe: &mut Stripe, revoked: RevokedAppend) {
+        stripe.stopped_appends.insert(revoked.ino.0, false);
+        self.note_stopped_append();
+        self.clients.invalidate_revoked_append(stripe, revoked);
     }
 
     /// Whether there may be a haunted file.
-    pub fn is_haunted(&self) -> bool {
-        self.is_haunted.load(Ordering::Acquire)
+    pub fn is_append_stopped(&self) -> bool {
+        self.is_append_stopped.load(Ordering::Acquire)
     }
 
-    pub fn note_haunted(&self) {
-        self.is_haunted.store(true, Ordering::SeqCst);
+    pub fn note_stopped_append(&self) {
+        self.is_append_stopped.store(true, Ordering::SeqCst);
     }
 
     /// Forgets what is haunted, as far as nobody is left who could come back: who is stopped at the end of a file is known
     /// to be before that file's lock is let go.
-    pub fn end_haunting(&self, may_come_back: impl Fn() -> bool) {
-        self.is_haunted.store(false, Ordering::SeqCst);
+    pub fn forget_stopped_appends(&self, may_come_back: impl Fn() -> bool) {
+        self.is_append_stopped.store(false, Ordering::SeqCst);
         self.each(|stripe| {
-            if !stripe.haunted.is_empty() && may_come_back() {
-                self.note_haunted();
+            if !stripe.stopped_appends.is_empty() && may_come_back() {
+                self.note_stopped_append();
             } else {
-                stripe.haunted.clear();
+                stripe.stopped_appends.clear();
             }
         });
     }
 
     /// Every inode's hold and waiting size, one lock after the other.
-    pub fn each(&self, mut visit: impl FnMut(&mut Stripe)) {
-        (0..STRIPES).for_each(|index| visit(&mut self.lock(index)));
+    pub fn each(&self, mut session_info: impl FnMut(&mut Stripe)) {
+        (0..STRIPES).for_each(|index| session_info(&mut self.lock(index)));
     }
 }

@@ -17,8 +17,8 @@ use parking_lot::Mutex;
 
 use crate::format::inode::Inode;
 use crate::format::layout::{LAST_ORPHAN, MapPages, ORPHANS, UNLISTED};
-use crate::store::Store;
-use crate::store::change::Change;
+use crate::store::ChunkStore;
+use crate::store::change::FsChange;
 use crate::{Error, Ino, Result};
 
 /// Words that inodes without a name leave to those that have one and cannot do without.
@@ -26,10 +26,10 @@ const KEPT_BACK: usize = 1024;
 
 /// The orphan words in DRAM.
 #[derive(Debug)]
-pub(crate) struct Orphans(Mutex<State>);
+pub(crate) struct Orphans(Mutex<OrphanState>);
 
 #[derive(Debug)]
-struct State {
+struct OrphanState {
     /// Words that nobody uses.
     free: Vec<u32>,
     /// Inodes to work on: those that nobody holds.
@@ -39,7 +39,7 @@ struct State {
 impl Orphans {
     /// The words as a crash left them (FO2).
     pub fn load(memory: &dyn Memory, map: &MapPages) -> Self {
-        let mut state = State { free: Vec::new(), ready: BTreeSet::new() };
+        let mut state = OrphanState { free: Vec::new(), ready: BTreeSet::new() };
         for index in (0..ORPHANS).rev() {
             match memory.load_word(map.orphan(index)) {
                 0 if index == LAST_ORPHAN => {}
@@ -59,7 +59,7 @@ impl Orphans {
     }
 
     /// Earlier versions gave the last word to an inode, too.
-    pub fn give_back(&self, word: u32) {
+    pub fn return_word(&self, word: u32) {
         if u64::from(word) < LAST_ORPHAN {
             self.0.lock().free.push(word);
         }
@@ -86,9 +86,9 @@ impl Orphans {
     }
 }
 
-impl Store {
+impl ChunkStore {
     /// Gives `inode` an orphan word (FO1), as far as there are some.
-    pub(crate) fn make_orphan(&self, change: &mut Change<'_>, inode: &mut Inode) -> Result<()> {
+    pub(crate) fn make_orphan(&self, change: &mut FsChange<'_>, inode: &mut Inode) -> Result<()> {
         if inode.head.orphan == 0 {
             let (word, says) = self.orphan_word(change, inode)?;
             crate::planted!(ForgottenOrphan => {
@@ -102,7 +102,7 @@ impl Store {
     }
 
     /// The word that is to tell of `inode`, its own or the last one (FO3), and what it is to say.
-    fn orphan_word(&self, change: &mut Change<'_>, inode: &mut Inode) -> Result<(u64, u64)> {
+    fn orphan_word(&self, change: &mut FsChange<'_>, inode: &mut Inode) -> Result<(u64, u64)> {
         let is_named = inode.head.links > 0;
         if let Some(word) = self.orphans.take(is_named) {
             change.note_orphan(word);
@@ -115,7 +115,7 @@ impl Store {
     }
 
     /// Lets `change` take the orphan word from `inode`, if it has one; the inode is the caller's to write.
-    pub(crate) fn free_orphan(&self, change: &mut Change<'_>, inode: &mut Inode) -> Result<()> {
+    pub(crate) fn free_orphan(&self, change: &mut FsChange<'_>, inode: &mut Inode) -> Result<()> {
         let Some(word) = inode.head.orphan.checked_sub(1) else { return Ok(()) };
         if u64::from(word) >= ORPHANS {
             return Err(self.corrupt("the number of an orphan word", inode.at));

@@ -3,19 +3,19 @@
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
 
-use crate::store::Store;
+use crate::store::ChunkStore;
 use crate::{Error, Result};
 
 /// How often what meets no space is tried again, while others free some and others take it.
 const SPACE_TRIES: u32 = 100;
 /// Frees space for a change that finds none: the layers above know what can be freed.
 pub trait SpaceMaker: Send + Sync {
-    /// Frees space, unless another thread did since the caller read `made` from [`crate::store::space::Space::made`].
+    /// Frees space, unless another thread did since the caller read `made` from [`crate::store::space::ChunkSpace::made`].
     /// Returns true if some space became free. The caller has no lock, and has not passed the gate.
     fn make_space(&self, made: u64) -> bool;
 }
 
-impl Store {
+impl ChunkStore {
     /// What `work` comes to, tried again where it met no space while removed files still had some, which their users see free
     /// already, or clients had some for later. The caller has no lock, and has not passed the gate.
     pub(crate) fn with_space<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {

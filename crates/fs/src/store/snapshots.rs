@@ -4,37 +4,43 @@ use ferrite_memory::{Memory, pin};
 use ferrite_pool::layout::CHUNK;
 
 use crate::Ino;
-use crate::share::layout::shared_state::Board;
-use crate::store::Store;
-use crate::view::hints::{self, Piece};
-use crate::view::inode_snapshot::{Sight, Viewer};
-use crate::view::version::Version;
+use crate::share::layout::shared_state::SharedState;
+use crate::store::ChunkStore;
+use crate::view::hints::{self, FileBlock};
+use crate::view::inode_snapshot::{InodeReader, InodeSnapshot};
+use crate::view::version::LockVersion;
 
-impl Store {
+impl ChunkStore {
     #[inline(always)]
-    pub(crate) fn viewer(&self, ino: Ino, version: Version) -> Viewer<'_, dyn Memory + '_, Board> {
-        Viewer { memory: self.memory(), board: &self.space.board, ino, version }
+    pub(crate) fn reader(&self, ino: Ino, version: LockVersion) -> InodeReader<'_, dyn Memory + '_, SharedState> {
+        InodeReader { memory: self.memory(), board: &self.space.board, ino, version }
     }
 
     /// A regular file at a glance, as this thread remembers it, and where the `len` bytes from byte `at` on lie, if they are
     /// before the end and together in a page or superpage.
     #[inline(always)]
-    pub(crate) fn glance(&self, ino: Ino, version: Version, at: u64, len: usize) -> Option<(Sight, u64)> {
-        let viewer = self.viewer(ino, version);
-        let seen = viewer.recall(at)?;
-        viewer.place_of(&seen, at, len).map(|place| (seen, place))
+    pub(crate) fn snapshot_place(
+        &self,
+        ino: Ino,
+        version: LockVersion,
+        at: u64,
+        len: usize,
+    ) -> Option<(InodeSnapshot, u64)> {
+        let reader = self.reader(ino, version);
+        let seen = reader.recall(at)?;
+        reader.place_of(&seen, at, len).map(|place| (seen, place))
     }
 
     /// Looks at the file around byte `at`, to be remembered.
-    pub(crate) fn look_at(&self, ino: Ino, at: u64) {
+    pub(crate) fn cache_snapshot(&self, ino: Ino, at: u64) {
         let _pin = pin();
         if let Some(version) = self.locks.version(ino) {
-            self.viewer(ino, version).look(at);
+            self.reader(ino, version).look(at);
         }
     }
 
     /// Forgets what this thread saw of the file around byte `at`.
-    pub(crate) fn forget_glance(&self, ino: Ino, at: u64) {
-        hints::forget(Piece { board: self.space.board.id, ino, block: at / CHUNK });
+    pub(crate) fn forget_snapshot(&self, ino: Ino, at: u64) {
+        hints::forget(FileBlock { board: self.space.board.id, ino, block: at / CHUNK });
     }
 }

@@ -22,18 +22,18 @@ use ferrite_pool::layout::CHUNK_PAGES;
 use parking_lot::Mutex;
 
 use crate::format::layout::{BITMAP, CHUNK_INODES, ChunkKind, MapPages};
-use crate::share::layout::shared_state::Board;
-use crate::store::bits::{Run, append_bits, lowest, words_of};
+use crate::share::layout::shared_state::SharedState;
+use crate::store::bits::{PageRun, append_bits, lowest, words_of};
 use crate::store::clients::Clients;
-use crate::store::gate::{Padded, SHARDS, usual_shard};
+use crate::store::deferred_frees::{DeferredFrees, Freed};
+use crate::store::gate::{LinePadded, SHARDS, usual_shard};
 use crate::store::inode_map::InodeMap;
-use crate::store::limbo::{Freed, Limbo};
-use crate::view::version::Places;
+use crate::view::version::ChunkPlaces;
 
 /// A chunk in DRAM; where it lies and its kind are on the board.
 #[derive(Debug)]
 #[repr(align(128))]
-pub(crate) struct Chunk {
+pub(crate) struct ChunkState {
     /// A shard takes from it.
     is_current: AtomicBool,
     /// Nothing of it is given to anybody: clients of an owner before this one may still store to it (FG5), or it is being
@@ -46,7 +46,7 @@ pub(crate) struct Chunk {
 
 /// What a thread takes from.
 #[derive(Debug, Default)]
-struct Shard {
+struct SpaceShard {
     data: Option<u64>,
     index: Option<u64>,
     inodes: Option<u64>,
@@ -54,26 +54,26 @@ struct Shard {
 
 /// All chunks.
 #[derive(Debug)]
-pub(crate) struct Space {
+pub(crate) struct ChunkSpace {
     pub map: MapPages,
-    pub board: Arc<Board>,
+    pub board: Arc<SharedState>,
     clients: Arc<dyn Clients>,
-    chunks: Box<[Chunk]>,
-    shards: [Padded<Mutex<Shard>>; SHARDS],
+    chunks: Box<[ChunkState]>,
+    shards: [LinePadded<Mutex<SpaceShard>>; SHARDS],
     hint: AtomicU64,
     /// Freed, and maybe still read from.
-    pub limbo: Limbo,
+    pub deferred_frees: DeferredFrees,
     /// Had by who gets space back for somebody that met none, and how often that was some.
     pub making: Mutex<()>,
     pub made: AtomicU64,
 }
 
-impl Space {
+impl ChunkSpace {
     /// The chunks whose places are `bases`, by number.
     pub fn load(
         memory: &dyn Memory,
         map: MapPages,
-        board: &Arc<Board>,
+        board: &Arc<SharedState>,
         clients: &Arc<dyn Clients>,
         bases: &[u64],
     ) -> Result<Self, u64> {
@@ -87,7 +87,7 @@ impl Space {
             let bitmap: [u64; 8] =
                 std::array::from_fn(|word| if paged { memory.load_word(at + BITMAP + word as u64 * 8) } else { 0 });
             let used: u32 = bitmap.iter().map(|word| word.count_ones()).sum();
-            Ok(Chunk {
+            Ok(ChunkState {
                 is_current: AtomicBool::new(false),
                 is_barred: AtomicBool::new(false),
                 free: AtomicU32::new(CHUNK_PAGES as u32 - used),
@@ -104,7 +104,7 @@ impl Space {
             chunks,
             shards,
             hint: AtomicU64::new(0),
-            limbo: Limbo::default(),
+            deferred_frees: DeferredFrees::default(),
             making: Mutex::new(()),
             made: AtomicU64::new(0),
         })
@@ -147,7 +147,7 @@ impl Space {
     }
 
     /// Takes up to `count` pages of kind `kind` from what this thread's shard has, into `runs`; how many are missing.
-    pub fn take_current(&self, kind: ChunkKind, count: u64, runs: &mut Vec<Run>) -> u64 {
+    pub fn take_current(&self, kind: ChunkKind, count: u64, runs: &mut Vec<PageRun>) -> u64 {
         let shard = self.shards[usual_shard()].0.lock();
         match shard.current(kind) {
             Some(chunk) => self.take_of(kind, chunk, count, runs),
@@ -157,18 +157,19 @@ impl Space {
 
     /// Takes up to `count` pages of `chunk`, if it still is of `kind`; how many are missing. Who shares it may find that
     /// somebody else has claimed it (FC1); with a page of it taken nobody can.
-    pub fn take_of(&self, kind: ChunkKind, chunk: u64, count: u64, runs: &mut Vec<Run>) -> u64 {
+    pub fn take_of(&self, kind: ChunkKind, chunk: u64, count: u64, runs: &mut Vec<PageRun>) -> u64 {
         let left = self.take_in(chunk, count, runs);
         if left == count || self.kind(chunk) == Some(kind) {
             return left;
         }
-        let (strange, rest): (Vec<Run>, Vec<Run>) = runs.drain(..).partition(|run| run.page / CHUNK_PAGES == chunk);
-        self.give_back(&strange);
+        let (strange, rest): (Vec<PageRun>, Vec<PageRun>) =
+            runs.drain(..).partition(|run| run.page / CHUNK_PAGES == chunk);
+        self.return_pages(&strange);
         *runs = rest;
         count
     }
 
-    fn take_in(&self, chunk: u64, count: u64, runs: &mut Vec<Run>) -> u64 {
+    fn take_in(&self, chunk: u64, count: u64, runs: &mut Vec<PageRun>) -> u64 {
         let found = &self.chunks[chunk as usize];
         let mut left = count;
         for (index, word) in found.bitmap.iter().enumerate() {
@@ -268,7 +269,7 @@ impl Space {
         self.chunks[chunk as usize].is_barred()
     }
 
-    fn search(&self, is_it: impl Fn(u64, &Chunk) -> bool) -> Option<u64> {
+    fn search(&self, is_it: impl Fn(u64, &ChunkState) -> bool) -> Option<u64> {
         let (count, hint) = (self.chunks.len() as u64, self.hint.load(Ordering::Relaxed));
         let is_there = |number: &u64| self.board.base(*number) != 0;
         let mut numbers = (0..count).map(|step| (hint + step) % count).filter(is_there);
@@ -278,17 +279,17 @@ impl Space {
     }
 
     /// Gives back what a committed change freed, when no reader can be copying from it.
-    pub fn bury(&self, freed: Freed) {
-        self.limbo.add(freed, &*self.clients, |ripe| self.unearth(ripe));
+    pub fn defer_frees(&self, freed: Freed) {
+        self.deferred_frees.add(freed, &*self.clients, |ripe| self.return_freed(ripe));
     }
 
     /// Gives back at once all that waits for readers. The caller is not pinned.
-    pub fn drain_limbo(&self) {
-        self.limbo.drain(&*self.clients, |ripe| self.unearth(ripe));
+    pub fn drain_deferred_frees(&self) {
+        self.deferred_frees.drain(&*self.clients, |ripe| self.return_freed(ripe));
     }
 
-    fn unearth(&self, freed: &Freed) {
-        self.give_back(&freed.runs);
+    fn return_freed(&self, freed: &Freed) {
+        self.return_pages(&freed.runs);
         for chunk in &freed.chunks {
             self.set_kind(*chunk, ChunkKind::Free);
             self.unclaim(*chunk);
@@ -296,7 +297,7 @@ impl Space {
     }
 
     /// Gives pages back that nobody has read from.
-    pub fn give_back(&self, runs: &[Run]) {
+    pub fn return_pages(&self, runs: &[PageRun]) {
         for run in runs {
             let found = &self.chunks[(run.page / CHUNK_PAGES) as usize];
             for (word, mask) in words_of(*run) {
@@ -330,8 +331,8 @@ impl Space {
     }
 
     /// Gives inode `number` back.
-    pub fn give_back_inode(&self, memory: &dyn Memory, number: u64) {
-        self.inodes(memory, number / CHUNK_INODES).give_back(number % CHUNK_INODES);
+    pub fn return_inode(&self, memory: &dyn Memory, number: u64) {
+        self.inodes(memory, number / CHUNK_INODES).return_slot(number % CHUNK_INODES);
     }
 
     /// The numbers of inodes in use.
@@ -350,7 +351,7 @@ impl Space {
     }
 }
 
-impl Shard {
+impl SpaceShard {
     fn slot(&mut self, kind: ChunkKind) -> &mut Option<u64> {
         match kind {
             ChunkKind::Index => &mut self.index,

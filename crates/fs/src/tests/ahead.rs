@@ -11,7 +11,7 @@ use super::direct::Copied;
 use super::house::*;
 use super::world::*;
 use crate::file::ahead;
-use crate::{Allocate, DataMode, FileSystem, FsOptions, Ino, Kind, Time};
+use crate::{Allocate, DataMode, FileKind, FileSystem, FsOptions, Ino, Time};
 
 const PAGE: u64 = 4096;
 /// Bytes of a file that a kernel writes by two requests, and what it has for them: pages, and one that names them.
@@ -37,7 +37,7 @@ fn put(fs: &FileSystem, name: &str) -> (Ino, u64) {
 
 impl FileSystem {
     fn create_file_held(&self, name: &str) -> Ino {
-        let ino = self.create_file(Ino::ROOT, name.as_bytes(), &new(Kind::File)).expect("made").ino;
+        let ino = self.create_file(Ino::ROOT, name.as_bytes(), &new(FileKind::File)).expect("made").ino;
         self.hold(ino).expect("held");
         ino
     }
@@ -94,16 +94,16 @@ fn fx1_what_was_taken_ahead_goes_back_when_a_file_rests() {
     for kind in KINDS {
         let (fs, time) = with_clock(kind);
         let (ino, _) = put(&fs, "f");
-        settle(&fs);
+        run_steps(&fs);
         let ahead = allocated(&fs, ino);
         assert!(ahead > ALLOCATED + 10 * PAGE, "pages were taken ahead");
         time.fetch_add(900_000_000, Ordering::Relaxed);
         fs.append(ino, &[5; 10]).expect("room");
         time.fetch_add(900_000_000, Ordering::Relaxed);
-        settle(&fs);
+        run_steps(&fs);
         assert_eq!(allocated(&fs, ino), ahead, "it is still being written to");
         time.fetch_add(1_000_000_000, Ordering::Relaxed);
-        settle(&fs);
+        run_steps(&fs);
         assert_eq!(allocated(&fs, ino), ALLOCATED);
         fs.append(ino, &[5; 10_000]).expect("room");
         assert_eq!(content(&fs, ino).expect("it reads"), vec![5; BYTES as usize + 10_010]);
@@ -141,13 +141,13 @@ fn fx1_what_was_asked_for_goes_with_a_cut_to_the_same_size() {
         fs.write(ino, 0, &vec![5; size as usize]).expect("room");
         fs.allocate(ino, 0..kept, Allocate::KeepSize).expect("room");
         time.fetch_add(2_000_000_000, Ordering::Relaxed);
-        settle(&fs);
+        run_steps(&fs);
         assert!(allocated(&fs, ino) >= kept, "it was asked for");
         resize(&fs, ino, size + 1).expect("grown");
-        settle(&fs);
+        run_steps(&fs);
         assert!(allocated(&fs, ino) >= kept, "nothing was cut");
         resize(&fs, ino, size + 1).expect("cut");
-        settle(&fs);
+        run_steps(&fs);
         let page_and_index = 3 * PAGE;
         assert!(allocated(&fs, ino) <= page_and_index, "{} bytes", allocated(&fs, ino));
         assert_eq!(content(&fs, ino).expect("it reads"), [&vec![5; size as usize][..], &[0]].concat());
@@ -170,7 +170,7 @@ fn fx1_what_was_asked_for_goes_with_a_clients_cut_to_the_same_size() {
         assert_eq!(content(&house.fs, ino).expect("it reads"), [&[7; 40_000][..], &[8; 100]].concat());
         (before, allocated(&house.fs, ino))
     });
-    settle(&house.fs);
+    run_steps(&house.fs);
     assert!(asked.0 >= 4 << 20 && allocated(&house.fs, kept) <= 12 * PAGE, "{} bytes", allocated(&house.fs, kept));
     assert!(given.0 > 1 << 20 && given.1 == given.0, "{given:?}");
     assert_sound(&house.fs);
@@ -196,7 +196,7 @@ fn fx1_nothing_stays_ahead_when_nobody_holds_a_file() {
         let (ino, _) = put(&fs, "f");
         fs.release(ino, 1);
         time.fetch_add(1_000_000_000, Ordering::Relaxed);
-        settle(&fs);
+        run_steps(&fs);
         assert_eq!(allocated(&fs, ino), ALLOCATED);
         assert_sound(&fs);
     }
@@ -239,7 +239,7 @@ fn fx2_what_a_crash_left_others_in_the_pool_get() {
     let fs = open(&memory, kind.1).expect("it opens");
     let ino = fs.create_file_held("f");
     fs.write(ino, 0, &[5; 10]).expect("room");
-    ahead::take_ahead(&fs, ino, 3 * CHUNK, 2).expect("room");
+    ahead::reserve_ahead(&fs, ino, 3 * CHUNK, 2).expect("room");
     let fs = killed(fs, &memory, kind);
     let own = fs.statfs().own_bytes;
     assert!(fs.spare(), "it had some");
@@ -251,16 +251,16 @@ fn fx2_what_a_crash_left_others_in_the_pool_get() {
 fn fx3_copies_of_attributes_are_forgotten_behind_what_goes_back() {
     for kind in KINDS {
         let ((fs, time), copies) = (with_clock(kind), Arc::new(Copied::default()));
-        fs.tell_copies(Arc::<Copied>::clone(&copies));
+        fs.set_copies(Arc::<Copied>::clone(&copies));
         let (ino, _) = put(&fs, "f");
-        settle(&fs);
+        run_steps(&fs);
         assert!(copies.attributes_forgotten.lock().is_empty(), "nothing went");
         time.fetch_add(2_000_000_000, Ordering::Relaxed);
-        settle(&fs);
+        run_steps(&fs);
         assert_eq!(allocated(&fs, ino), ALLOCATED);
         assert_eq!(*copies.attributes_forgotten.lock(), [ino]);
         ahead::free_left_ahead(&fs);
-        settle(&fs);
+        run_steps(&fs);
         assert_eq!(copies.attributes_forgotten.lock().len(), 1, "nothing more went");
     }
 }
@@ -269,10 +269,10 @@ fn fx3_copies_of_attributes_are_forgotten_behind_what_goes_back() {
 #[test]
 fn fx3_copies_of_attributes_are_forgotten_behind_a_move() {
     let (house, copies) = (House::new(), Arc::new(Copied::default()));
-    house.fs.tell_copies(Arc::<Copied>::clone(&copies));
+    house.fs.set_copies(Arc::<Copied>::clone(&copies));
     let ino = house.file("f", &vec![7; CHUNK as usize + 10]);
     let before = allocated(&house.fs, ino);
-    settle(&house.fs);
+    run_steps(&house.fs);
     assert_ne!(allocated(&house.fs, ino), before);
     assert_eq!(*copies.attributes_forgotten.lock(), [ino]);
 }

@@ -9,8 +9,8 @@ use ferrite_memory::{Memory, forward_memory};
 use ferrite_pool::Pool;
 
 use super::world::*;
-use crate::tree::hold;
-use crate::{FileSystem, FsSpec, Ino, Kind, Rename, Time};
+use crate::tree::inode_lifetime;
+use crate::{FileKind, FileSystem, FsSpec, Ino, Rename, Time};
 
 type Work = Box<dyn FnOnce() + Send>;
 
@@ -65,7 +65,7 @@ impl Memory for Interrupted {
 #[test]
 fn fw4_what_is_written_while_all_is_made_durable_waits_for_the_next_time() {
     let (memory, fs) = Interrupted::new(Model::FILE);
-    let ino = fs.create_file(Ino::ROOT, b"log", &new(Kind::File)).expect("made").ino;
+    let ino = fs.create_file(Ino::ROOT, b"log", &new(FileKind::File)).expect("made").ino;
     fs.append(ino, b"before").expect("room");
     let other = Arc::clone(&fs);
     memory.at_next_fence(move || _ = other.append(ino, b" amid").expect("room"));
@@ -85,7 +85,7 @@ fn two_folders_that_are_moved_into_one_another_at_once_make_no_ring() {
     const PATIENCE: Duration = Duration::from_millis(100);
     let (memory, fs) = Interrupted::new(Model::MAPPED);
     memory.memory.keep_trace(false);
-    let make = |dir, name: &[u8]| fs.create_file(dir, name, &new(Kind::Directory)).expect("made").ino;
+    let make = |dir, name: &[u8]| fs.create_file(dir, name, &new(FileKind::Directory)).expect("made").ino;
     let (left, right) = (make(Ino::ROOT, b"left"), make(Ino::ROOT, b"right"));
     let (inner_left, inner_right) = (make(make(left, b"moved"), b"inner"), make(make(right, b"moved"), b"inner"));
     let (other, (begun, begins)) = (Arc::clone(&fs), channel());
@@ -118,12 +118,12 @@ fn fc3_who_lacks_space_waits_for_who_is_giving_some_back() {
         let spec = FsSpec { super_threshold_bytes: None, uid: 0, gid: 0, mode: 0o755, hash_seed: 1, now: Time(1) };
         FileSystem::create(one.pool(), "two", &spec).expect("room");
         let two = FileSystem::open(Arc::clone(one.pool()), "two", options(None)).expect("it opens");
-        let made = |fs: &FileSystem| fs.create_file(Ino::ROOT, b"fill", &new(Kind::File)).expect("made").ino;
+        let made = |fs: &FileSystem| fs.create_file(Ino::ROOT, b"fill", &new(FileKind::File)).expect("made").ino;
         let (ino, fill) = (made(&one), made(&two));
         two.append(fill, &[7; 2 << 20]).expect("room");
         while one.append(ino, &[7; 65536]).is_ok() {}
         two.unlink(Ino::ROOT, b"fill").expect("it goes");
-        while hold::step_orphans(&two).expect("it goes by steps") {}
+        while inode_lifetime::step_orphans(&two).expect("it goes by steps") {}
         let (lacking, (begun, begins)) = (Arc::clone(&one), channel());
         memory.after_fences(others, move || {
             let (ended, ends) = channel::<()>();
@@ -134,7 +134,7 @@ fn fc3_who_lacks_space_waits_for_who_is_giving_some_back() {
             let _ = ends.recv_timeout(PATIENCE);
             begun.send(thread).expect("it is waited for");
         });
-        while !memory.is_done() && two.spare_space().expect("it has some to give") {}
+        while !memory.is_done() && two.return_all_chunks().expect("it has some to give") {}
         let Ok(thread) = begins.try_recv() else { break };
         tried += 1;
         let appended = thread.join().expect("it ends");

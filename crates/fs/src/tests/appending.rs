@@ -5,7 +5,7 @@ use std::cell::Cell;
 use super::house::*;
 use super::world::*;
 use super::{Bug, plant};
-use crate::share::layout::request::Access;
+use crate::share::layout::request::LeaseAccess;
 
 /// The first pages come with the lease, and go back with it.
 #[test]
@@ -62,7 +62,7 @@ fn ft1_a_file_that_grows_by_a_hole_keeps_no_pages_in_it() {
 fn appended_in_turn(bug: Option<Bug>) -> Vec<u8> {
     let house = House::new();
     let ino = house.file("log", b"");
-    let lease = house.client().lease(ino, Access::Append).expect("leased");
+    let lease = house.client().lease(ino, LeaseAccess::Append).expect("leased");
     (0..3).for_each(|at| assert_eq!(lease.append(b"a"), Some((at, 1))));
     house.fs.append(ino, b"bb").expect("room");
     plant(bug);
@@ -86,7 +86,7 @@ fn a_client_writes_on_where_it_ended_and_reads_what_it_wrote() {
     const PAGE: usize = 4096;
     let house = House::new();
     let ino = house.file("one", b"");
-    let lease = house.client().lease(ino, Access::Append).expect("leased");
+    let lease = house.client().lease(ino, LeaseAccess::Append).expect("leased");
     let page = |number: usize| [number as u8 ^ (number >> 8) as u8; PAGE];
     for number in 0..1100 {
         let at = (number * PAGE) as u64;
@@ -120,7 +120,7 @@ fn counts(work: &mut dyn FnMut()) {
 fn fg7_whatever_takes_locks_amid_a_write_is_done_quietly_or_not_at_all() {
     let house = House::new();
     let client = house.client_quiet(counts);
-    let lease = client.lease(house.file("log", b"before"), Access::Append).expect("leased");
+    let lease = client.lease(house.file("log", b"before"), LeaseAccess::Append).expect("leased");
     QUIET.set((false, 0));
     assert_eq!((lease.write(0, b"B"), QUIET.get().1), (None, 1), "no seat");
     QUIET.set((true, 0));

@@ -1,10 +1,10 @@
 //! One thing at a time.
 
 use super::world::*;
-use crate::{Allocate, Credentials, Error, FileSystem, Ino, Kind, Rename, Seek, SetAttr, SetXattr};
+use crate::{Allocate, Credentials, Error, FileKind, FileSystem, Ino, Rename, Seek, SetAttr, SetXattr};
 
 fn file(fs: &FileSystem, name: &str) -> Ino {
-    fs.create_file(Ino::ROOT, name.as_bytes(), &new(Kind::File)).expect("it is made").ino
+    fs.create_file(Ino::ROOT, name.as_bytes(), &new(FileKind::File)).expect("it is made").ino
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn large_and_sparse_files_keep_their_bytes() {
     assert_eq!(fs.seek(ino, 2 << 20, Seek::Data).expect("there is"), 1 << 33);
     assert_eq!(fs.seek(ino, 8 << 40, Seek::Hole).expect("there is"), (8 << 40) + (300 << 10));
     resize(&fs, ino, 10).expect("it is cut");
-    settle(&fs);
+    run_steps(&fs);
     assert_sound(&fs);
     assert_eq!(fs.getattr(ino).expect("there").allocated_bytes % 4096, 0);
     resize(&fs, ino, 5000).expect("it grows");
@@ -83,13 +83,13 @@ fn large_and_sparse_files_keep_their_bytes() {
 #[test]
 fn a_directory_holds_many_names_and_lists_each_once() {
     let fs = new_fs();
-    let dir = fs.create_file(Ino::ROOT, b"dir", &new(Kind::Directory)).expect("it is made").ino;
+    let dir = fs.create_file(Ino::ROOT, b"dir", &new(FileKind::Directory)).expect("it is made").ino;
     let free = fs.statfs().free_bytes;
     let count = 3000_u32;
     let name =
         |i: u32| [b"name-".as_slice(), &i.to_le_bytes().map(|byte| byte | 0x80), i.to_string().as_bytes()].concat();
     for i in 0..count {
-        fs.create_file(dir, &name(i), &new(Kind::File)).expect("it is made");
+        fs.create_file(dir, &name(i), &new(FileKind::File)).expect("it is made");
     }
     assert_sound(&fs);
     let (mut cookie, mut seen) = (0, std::collections::BTreeSet::new());
@@ -128,14 +128,14 @@ fn names_and_limits_are_refused_cleanly() {
     let fs = new_fs();
     let dir = Ino::ROOT;
     let long = [b'x'; 256];
-    assert!(matches!(fs.create_file(dir, &long, &new(Kind::File)), Err(Error::NameTooLong)));
-    assert!(fs.create_file(dir, &long[..255], &new(Kind::File)).is_ok());
-    assert!(matches!(fs.create_file(dir, b"a/b", &new(Kind::File)), Err(Error::Invalid(_))));
-    assert!(matches!(fs.create_file(dir, b"", &new(Kind::File)), Err(Error::Invalid(_))));
+    assert!(matches!(fs.create_file(dir, &long, &new(FileKind::File)), Err(Error::NameTooLong)));
+    assert!(fs.create_file(dir, &long[..255], &new(FileKind::File)).is_ok());
+    assert!(matches!(fs.create_file(dir, b"a/b", &new(FileKind::File)), Err(Error::Invalid(_))));
+    assert!(matches!(fs.create_file(dir, b"", &new(FileKind::File)), Err(Error::Invalid(_))));
     let every: Vec<u8> = (1..=255).filter(|byte| *byte != b'/').collect();
-    let ino = fs.create_file(dir, &every, &new(Kind::File)).expect("any bytes are a name").ino;
+    let ino = fs.create_file(dir, &every, &new(FileKind::File)).expect("any bytes are a name").ino;
     assert_eq!(fs.lookup(dir, &every).expect("it is found").ino, ino);
-    assert!(matches!(fs.create_file(dir, &every, &new(Kind::File)), Err(Error::Exists)));
+    assert!(matches!(fs.create_file(dir, &every, &new(FileKind::File)), Err(Error::Exists)));
     assert!(matches!(fs.write(ino, u64::MAX - 1, b"x"), Err(Error::FileTooBig)));
     assert!(matches!(fs.read(dir, 0, &mut [0]), Err(Error::IsDirectory)));
     assert!(matches!(fs.unlink(dir, b"none"), Err(Error::NotFound)));
@@ -157,7 +157,7 @@ fn an_unlinked_file_lives_while_it_is_held_and_not_longer() {
     assert!(!fs.step().expect("nothing to do while it is held"));
     let crashed = std::sync::Arc::new(memory.kill());
     let after = open(&crashed, None).expect("it opens");
-    settle(&after);
+    run_steps(&after);
     assert_sound(&after);
     assert!(matches!(after.getattr(ino), Err(Error::Stale)), "a crash ends it");
     fs.release(ino, 1);
@@ -205,7 +205,7 @@ fn space_is_given_punched_and_zeroed() {
 fn renames_replace_refuse_and_exchange() {
     let fs = new_fs();
     let (a, b) = (file(&fs, "a"), file(&fs, "b"));
-    let dir = fs.create_file(Ino::ROOT, b"d", &new(Kind::Directory)).expect("it is made").ino;
+    let dir = fs.create_file(Ino::ROOT, b"d", &new(FileKind::Directory)).expect("it is made").ino;
     let at = |dir, name: &[u8]| fs.lookup(dir, name).map(|attr| attr.ino).ok();
     assert!(matches!(fs.rename((Ino::ROOT, b"a"), (Ino::ROOT, b"b"), Rename::NoReplace), Err(Error::Exists)));
     fs.rename((Ino::ROOT, b"a"), (Ino::ROOT, b"b"), Rename::Exchange).expect("they change places");
@@ -215,7 +215,7 @@ fn renames_replace_refuse_and_exchange() {
     fs.rename((Ino::ROOT, b"b"), (dir, b"x"), Rename::Replace).expect("it replaces");
     assert_eq!(at(dir, b"x"), Some(a));
     assert!(matches!(fs.getattr(b), Err(Error::Stale)));
-    let inner = fs.create_file(dir, b"inner", &new(Kind::Directory)).expect("it is made").ino;
+    let inner = fs.create_file(dir, b"inner", &new(FileKind::Directory)).expect("it is made").ino;
     assert!(matches!(fs.rename((Ino::ROOT, b"d"), (inner, b"y"), Rename::Replace), Err(Error::Invalid(_))));
     fs.rename((dir, b"inner"), (Ino::ROOT, b"out"), Rename::Replace).expect("it moves");
     assert_eq!(fs.lookup(inner, b"..").expect("there").ino, Ino::ROOT);
@@ -225,12 +225,15 @@ fn renames_replace_refuse_and_exchange() {
     let by = Credentials { uid: 5, gid: 6 };
     fs.rename((Ino::ROOT, b"out2"), (inner, b"moved"), Rename::Whiteout(by)).expect("it moves");
     let white = fs.lookup(Ino::ROOT, b"out2").expect("left");
-    assert_eq!((white.kind, white.mode, white.rdev, white.uid, white.links), (Kind::CharDevice, 0, 0, 5, 1));
+    assert_eq!((white.kind, white.mode, white.rdev, white.uid, white.links), (FileKind::CharDevice, 0, 0, 5, 1));
     assert_eq!(fs.lookup(inner, b"moved").expect("there").ino, dir);
     let both = Rename::WhiteoutNoReplace(by);
     assert!(matches!(fs.rename((inner, b"moved"), (Ino::ROOT, b"out2"), both), Err(Error::Exists)));
     fs.rename((inner, b"moved"), (inner, b"again"), both).expect("it moves");
-    assert_eq!((at(inner, b"again"), fs.lookup(inner, b"moved").expect("left").kind), (Some(dir), Kind::CharDevice));
+    assert_eq!(
+        (at(inner, b"again"), fs.lookup(inner, b"moved").expect("left").kind),
+        (Some(dir), FileKind::CharDevice)
+    );
     assert_sound(&fs);
     fs.rename((Ino::ROOT, b"d"), (inner, b"self"), Rename::Replace).expect_err("a directory into itself");
     assert_sound(&fs);
@@ -270,9 +273,9 @@ fn attributes_and_acls_are_kept_and_change_the_mode() {
     fs.set_xattr(ino, b"system.posix_acl_access", &plain, SetXattr::Any).expect("an ACL");
     assert_eq!(fs.getattr(ino).expect("there").mode, 0o755);
     assert!(matches!(fs.xattr(ino, b"system.posix_acl_access"), Err(Error::NoAttribute)));
-    let dir = fs.create_file(Ino::ROOT, b"d", &new(Kind::Directory)).expect("made").ino;
+    let dir = fs.create_file(Ino::ROOT, b"d", &new(FileKind::Directory)).expect("made").ino;
     fs.set_xattr(dir, b"system.posix_acl_default", &named, SetXattr::Any).expect("an ACL");
-    let made = crate::NewFile { mode: 0o666, umask: 0o077, ..new(Kind::File) };
+    let made = crate::NewFile { mode: 0o666, umask: 0o077, ..new(FileKind::File) };
     let child = fs.create_file(dir, b"child", &made).expect("made");
     assert_eq!(child.mode, 0o640, "the default ACL takes the place of the umask");
     assert!(fs.xattr(child.ino, b"system.posix_acl_access").is_ok());
@@ -314,7 +317,7 @@ fn space_that_cannot_be_given_is_not_kept() {
         let more = attr.allocated_bytes - before.0.allocated_bytes;
         assert!(attr.size == before.0.size && more <= 4 * 4096, "{how:?}: {more}");
     }
-    settle(&fs);
+    run_steps(&fs);
     assert_eq!(fs.write(other, 0, &vec![1; 4 << 20]).expect("room for others"), 4 << 20);
     assert_eq!(content(&fs, one).expect("it reads"), [7; 5000]);
     assert!(fs.statfs().free_bytes + (5 << 20) >= before.1);
@@ -327,7 +330,7 @@ fn a_full_file_system_says_so_and_can_still_delete() {
     let mut made = Vec::new();
     let error = loop {
         let name = format!("f{}", made.len());
-        match fs.create_file(Ino::ROOT, name.as_bytes(), &new(Kind::File)) {
+        match fs.create_file(Ino::ROOT, name.as_bytes(), &new(FileKind::File)) {
             Ok(attr) => {
                 made.push(name);
                 match fs.write(attr.ino, 0, &vec![1; 1 << 20]) {
@@ -344,7 +347,7 @@ fn a_full_file_system_says_so_and_can_still_delete() {
     for name in &made {
         fs.unlink(Ino::ROOT, name.as_bytes()).expect("deleting needs no space");
     }
-    settle(&fs);
+    run_steps(&fs);
     assert_sound(&fs);
     let ino = file(&fs, "again");
     assert_eq!(fs.write(ino, 0, &vec![1; 4 << 20]).expect("room again"), 4 << 20);

@@ -9,17 +9,17 @@ use ferrite_pool::layout::CHUNK;
 
 use super::house::*;
 use super::world::*;
-use crate::client::{Lease, Session};
+use crate::client::{FileLease, FsSession};
 use crate::file::compaction;
 use crate::planted::stop_by;
-use crate::share::layout::request::Access;
-use crate::tree::hold;
+use crate::share::layout::request::LeaseAccess;
+use crate::tree::inode_lifetime;
 use crate::{Allocate, FileSystem, Ino};
 
 const PAGE: usize = 4096;
 
 /// Writes as a program does: directly, or else through the mount.
-fn write(fs: &FileSystem, lease: &Lease, ino: Ino, at: u64, bytes: &[u8]) -> bool {
+fn write(fs: &FileSystem, lease: &FileLease, ino: Ino, at: u64, bytes: &[u8]) -> bool {
     let direct = lease.write(at, bytes).is_some();
     if !direct {
         assert_eq!(fs.write(ino, at, bytes).expect("room"), bytes.len());
@@ -32,7 +32,7 @@ fn fg3_no_write_of_a_client_is_lost_while_a_file_moves() {
     let house = House::new();
     let (fs, blocks) = (&house.fs, 4_u64);
     let ino = house.file("moving", &vec![0; (blocks * CHUNK) as usize]);
-    let lease = house.client().lease(ino, Access::Write).expect("leased");
+    let lease = house.client().lease(ino, LeaseAccess::Write).expect("leased");
     let (direct, pages) = (AtomicU64::new(0), blocks * CHUNK / PAGE as u64);
     let migrate = || _ = fs.step().expect("steps work");
     for round in 1..=12_u8 {
@@ -52,7 +52,7 @@ fn fg3_no_write_of_a_client_is_lost_while_a_file_moves() {
         let found = content(fs, ino).expect("it reads");
         let lost = found.chunks(PAGE).position(|page| page.iter().any(|byte| *byte != round));
         assert_eq!(lost, None, "FG3: round {round}");
-        settle(fs);
+        run_steps(fs);
     }
     assert!(direct.into_inner() > pages, "most writes are direct");
     assert_sound(fs);
@@ -75,8 +75,8 @@ fn fe1_no_write_is_lost_while_pages_move_together() {
             fs.write(gone, page * PAGE as u64, &[99; PAGE]).expect("room");
         }
         fs.unlink(Ino::ROOT, b"gone").expect("it goes");
-        hold::settle_removed(&fs);
-        let lease = client.lease(ino, Access::Write).expect("leased");
+        inode_lifetime::free_removed(&fs);
+        let lease = client.lease(ino, LeaseAccess::Write).expect("leased");
         beside(&[&compact], || {
             for page in 0..pages {
                 let (at, bytes) = (page * PAGE as u64, [round; PAGE]);
@@ -103,7 +103,8 @@ fn fg2_fg4_clients_meet_no_bytes_of_other_files() {
     let files: Vec<(Ino, u8)> =
         [(1_u8, "one"), (2, "two")].map(|(byte, name)| (house.file(name, &vec![byte; size as usize]), byte)).into();
     let client = house.client();
-    let leases: Vec<Lease> = files.iter().map(|(ino, _)| client.lease(*ino, Access::Write).expect("leased")).collect();
+    let leases: Vec<FileLease> =
+        files.iter().map(|(ino, _)| client.lease(*ino, LeaseAccess::Write).expect("leased")).collect();
     let read = || {
         let mut bytes = vec![0; 1 << 19];
         for (lease, (_, byte)) in leases.iter().zip(&files) {
@@ -140,7 +141,7 @@ fn fg2_fg4_clients_meet_no_bytes_of_other_files() {
         assert!(found.iter().all(|found| *found == 0 || found == byte), "FG2: stored to another file's page");
     }
     drop(leases);
-    settle(fs);
+    run_steps(fs);
     assert_sound(fs);
 }
 
@@ -149,7 +150,7 @@ fn fg7_appends_of_a_client_and_of_the_owner_are_each_whole() {
     const EACH: u32 = 2000;
     let house = House::new();
     let ino = house.file("log", b"");
-    let lease = house.client().lease(ino, Access::Append).expect("leased");
+    let lease = house.client().lease(ino, LeaseAccess::Append).expect("leased");
     let record = |by: u8, number: u32| {
         let mut record = [by; 48];
         record[..4].copy_from_slice(&number.to_le_bytes());
@@ -187,10 +188,10 @@ const POINT: &str = "FERRITE_TEST_POINT";
 #[test]
 fn a_client_to_be_killed() {
     let (Ok(point), Ok(pool)) = (std::env::var(POINT), std::env::var("FERRITE_TEST_POOL")) else { return };
-    let session = Session::connect(pool.as_ref(), NAME, late()).expect("let in");
+    let session = FsSession::connect(pool.as_ref(), NAME, late()).expect("let in");
     let points = [("store", "Store"), ("size", "Size"), ("kept", "Kept")];
     let point = points.iter().find(|(name, _)| *name == point).expect("one of these").1;
-    let access = if std::env::var("FERRITE_TEST_OVER").is_ok() { Access::Write } else { Access::Append };
+    let access = if std::env::var("FERRITE_TEST_OVER").is_ok() { LeaseAccess::Write } else { LeaseAccess::Append };
     let lease = session.lease(Ino(2), access).expect("leased");
     stop_by(move |at| {
         if at == point {
@@ -202,7 +203,7 @@ fn a_client_to_be_killed() {
         }
     });
     match access {
-        Access::Append => drop(lease.append(&[9; 10_000])),
+        LeaseAccess::Append => drop(lease.append(&[9; 10_000])),
         _ => drop(lease.write(0, &[9; 5000])),
     }
 }
@@ -236,21 +237,21 @@ fn fg2_fg7_a_killed_client_leaves_nothing_behind() {
         let child = client_at(&house, point, over);
         assert_eq!(house.fs.append(ino, &[3; 9000]).expect("room"), (5000, 9000), "nobody waits for it");
         house.fs.allocate(ino, 0..4096, Allocate::Punch).expect("punched");
-        house.fs.space.drain_limbo();
-        assert!(house.fs.space.limbo.count().0 > 0, "FG2: it may still store to them");
+        house.fs.space.drain_deferred_frees();
+        assert!(house.fs.space.deferred_frees.count().0 > 0, "FG2: it may still store to them");
         kill(child);
-        while house.fs.link.pins.is_anybody() {
+        while house.fs.link.pins.has_sessions() {
             house.fs.step().expect("steps work");
         }
-        house.fs.space.drain_limbo();
-        assert_eq!(house.fs.space.limbo.count().0, 0, "FG2: its process is gone");
+        house.fs.space.drain_deferred_frees();
+        assert_eq!(house.fs.space.deferred_frees.count().0, 0, "FG2: its process is gone");
         let found = content(&house.fs, ino).expect("it reads");
         assert!(found == [&[0; 4096][..], &[1; 904], &[3; 9000]].concat(), "at {point}");
-        let lease = house.client().lease(ino, Access::Append).expect("FG7: nobody may come back");
+        let lease = house.client().lease(ino, LeaseAccess::Append).expect("FG7: nobody may come back");
         assert_eq!(lease.append(b"x"), Some((14_000, 1)));
         drop(lease);
         house.fs.unlink(Ino::ROOT, b"log").expect("it goes");
-        settle(&house.fs);
+        run_steps(&house.fs);
         assert_eq!(house.fs.statfs().free_bytes, before, "no page is lost");
         assert_sound(&house.fs);
     }
@@ -261,11 +262,11 @@ fn fg1_a_session_of_many_files_ends_with_its_process() {
     let house = House::new();
     let inos: Vec<Ino> = (0..20).map(|number| house.file(&format!("file {number}"), &[1; 100])).collect();
     let client = house.client();
-    let leases: Vec<Arc<Lease>> =
-        inos.iter().map(|ino| Arc::new(client.lease(*ino, Access::Write).expect("leased"))).collect();
+    let leases: Vec<Arc<FileLease>> =
+        inos.iter().map(|ino| Arc::new(client.lease(*ino, LeaseAccess::Write).expect("leased"))).collect();
     assert!(inos.iter().all(|ino| house.fs.is_written_directly(*ino)));
     drop((leases, client));
     assert!(!inos.iter().any(|ino| house.fs.is_written_directly(*ino)));
-    assert!(!house.fs.link.pins.is_anybody());
+    assert!(!house.fs.link.pins.has_sessions());
     assert!(house.fs.pool().grants().standing().is_empty());
 }

@@ -12,8 +12,8 @@ use super::{Bug, plant};
 use crate::format::inode::Inode;
 use crate::format::layout::BITMAP;
 use crate::format::layout::ChunkKind;
-use crate::format::word::{Named, Word};
-use crate::{Ino, Kind, SetXattr};
+use crate::format::word::{IndexWord, NamedBy};
+use crate::{FileKind, Ino, SetXattr};
 
 const NAMES: usize = 300;
 const XATTR: &[u8] = b"user.a";
@@ -30,12 +30,12 @@ fn files<const N: usize>(sizes: [(usize, usize); N]) -> (Arc<LyingMemory>, [Inod
     let mut number = 0;
     let all = sizes.map(|(bytes, of_attributes)| {
         number += 1;
-        let ino = fs.create_file(Ino::ROOT, &[b'a' + number], &new(Kind::File)).expect("made").ino;
+        let ino = fs.create_file(Ino::ROOT, &[b'a' + number], &new(FileKind::File)).expect("made").ino;
         fs.write(ino, 0, &vec![number; bytes]).expect("room");
         fs.set_xattr(ino, XATTR, &vec![number; of_attributes], SetXattr::Any).expect("room");
         ino
     });
-    settle(&fs);
+    run_steps(&fs);
     let all = all.map(|ino| fs.load(ino).expect("there"));
     closed(fs);
     (memory, all)
@@ -93,9 +93,9 @@ fn fj1_the_names_of_a_sound_directory_are_not_given_to_a_file_that_names_them() 
     for word in [ROOT, XATTRS] {
         let (memory, [bad]) = files([(100_000, 20_000)]);
         let fs = open(&memory, None).expect("it opens");
-        let dir = fs.create_file(Ino::ROOT, b"dir", &new(Kind::Directory)).expect("made").ino;
+        let dir = fs.create_file(Ino::ROOT, b"dir", &new(FileKind::Directory)).expect("made").ino;
         for number in 0..NAMES {
-            fs.create_file(dir, format!("name {number}").as_bytes(), &new(Kind::File)).expect("room");
+            fs.create_file(dir, format!("name {number}").as_bytes(), &new(FileKind::File)).expect("room");
         }
         let root = fs.load(dir).expect("there").root_at(0);
         let before = tree(&fs).expect("it reads").into_keys();
@@ -135,8 +135,8 @@ fn fj2_a_page_of_attributes_that_two_name_is_lost_by_none() {
         let (memory, all) = files([(100_000, 20_000); 2]);
         let before = all.map(|inode| seen_in(&memory, inode.ino));
         let fs = open(&memory, None).expect("it opens");
-        let lists = all.map(|inode| match Word(inode.rest.xattrs).named() {
-            Named::Node(node) => fs.place(node).expect("there"),
+        let lists = all.map(|inode| match IndexWord(inode.rest.xattrs).named() {
+            NamedBy::Node(node) => fs.place(node).expect("there"),
             _ => panic!("they have several pages"),
         });
         closed(fs);

@@ -8,14 +8,14 @@ use std::sync::atomic::Ordering;
 
 use super::{unlisted, waits, world::*};
 use crate::check::look;
-use crate::client::direct_io::{Hands, Tried};
+use crate::client::direct_io::{DirectIo, DirectOutcome};
 use crate::client::known_end::KnownEnd;
 use crate::file::ahead;
 use crate::file::compaction;
-use crate::share::layout::lease_state::State;
-use crate::share::layout::request::Access;
+use crate::share::layout::lease_state::LeaseState;
+use crate::share::layout::request::LeaseAccess;
 use crate::store::clients::Appender;
-use crate::{Allocate, DataMode, FileSystem, Ino, Kind, Rename, SetAttr, SetXattr};
+use crate::{Allocate, DataMode, FileKind, FileSystem, Ino, Rename, SetAttr, SetXattr};
 
 /// One operation, and what is there before it.
 pub(super) struct Case {
@@ -34,7 +34,7 @@ pub(super) const fn mixed(name: &'static str, setup: fn(&FileSystem), run: fn(&F
     Case { name, setup, run, mixes: true }
 }
 
-fn make(fs: &FileSystem, dir: Ino, name: &str, kind: Kind) -> Ino {
+fn make(fs: &FileSystem, dir: Ino, name: &str, kind: FileKind) -> Ino {
     fs.create_file(dir, name.as_bytes(), &new(kind)).expect("it is made").ino
 }
 
@@ -48,15 +48,15 @@ pub(super) fn put(fs: &FileSystem, ino: Ino, at: u64, len: usize, byte: u8) {
 
 /// A file `a` of 6 bytes and a page, `big` of 30 pages, `b` with an attribute, directories `d` with `x`, and `e`.
 pub(super) fn usual(fs: &FileSystem) {
-    let a = make(fs, Ino::ROOT, "a", Kind::File);
+    let a = make(fs, Ino::ROOT, "a", FileKind::File);
     put(fs, a, 0, 4102, 1);
-    let big = make(fs, Ino::ROOT, "big", Kind::File);
+    let big = make(fs, Ino::ROOT, "big", FileKind::File);
     put(fs, big, 0, 30 * 4096, 2);
-    let b = make(fs, Ino::ROOT, "b", Kind::File);
+    let b = make(fs, Ino::ROOT, "b", FileKind::File);
     fs.set_xattr(b, b"user.x", b"old", SetXattr::Any).expect("room");
-    let d = make(fs, Ino::ROOT, "d", Kind::Directory);
-    make(fs, d, "x", Kind::File);
-    make(fs, Ino::ROOT, "e", Kind::Directory);
+    let d = make(fs, Ino::ROOT, "d", FileKind::Directory);
+    make(fs, d, "x", FileKind::File);
+    make(fs, Ino::ROOT, "e", FileKind::Directory);
 }
 
 /// The same, and pages of names of `d` that are full.
@@ -64,7 +64,7 @@ fn full_page(fs: &FileSystem) {
     usual(fs);
     let d = at(fs, "d");
     for i in 0..67 {
-        make(fs, d, &format!("name {i} {}", "x".repeat(20)), Kind::File);
+        make(fs, d, &format!("name {i} {}", "x".repeat(20)), FileKind::File);
     }
 }
 
@@ -80,19 +80,19 @@ fn appended(fs: &FileSystem) {
 }
 
 fn grown(fs: &FileSystem) {
-    put(fs, make(fs, Ino::ROOT, "grown", Kind::File), 0, SUPER_THRESHOLD as usize, 7);
+    put(fs, make(fs, Ino::ROOT, "grown", FileKind::File), 0, SUPER_THRESHOLD as usize, 7);
 }
 
 fn superpage(fs: &FileSystem) {
     grown(fs);
-    settle(fs);
+    run_steps(fs);
 }
 
 /// A chunk of content with little in it, behind which are others with room.
 fn sparse(fs: &FileSystem) {
     for (number, name) in ["one", "two", "three", "four"].into_iter().enumerate() {
         let bytes: Vec<u8> = (0..1536 << 10).map(|at: usize| (at / 4096 * 5 + number * 97) as u8).collect();
-        fs.write(make(fs, Ino::ROOT, name, Kind::File), 0, &bytes).expect("room");
+        fs.write(make(fs, Ino::ROOT, name, FileKind::File), 0, &bytes).expect("room");
     }
     for name in ["one", "two"] {
         fs.allocate(at(fs, name), 40 << 10..1500 << 10, Allocate::Punch).expect("punched");
@@ -116,17 +116,17 @@ fn rename(fs: &FileSystem, from: (Ino, &str), to: (Ino, &str), how: Rename) {
 /// Lets a client, which is this thread, append to `a` by itself: it has pages for that.
 fn lent(fs: &FileSystem) {
     held(fs);
-    ahead::take_ahead(&fs, at(fs, "a"), 70_000, 8).expect("room");
+    ahead::reserve_ahead(&fs, at(fs, "a"), 70_000, 8).expect("room");
 }
 
 /// A client that may append to `a`, until somebody [`leave`]s.
-pub(super) fn client<'a>(fs: &'a FileSystem, end: &'a KnownEnd) -> Hands<'a, dyn Memory + 'a> {
+pub(super) fn client<'a>(fs: &'a FileSystem, end: &'a KnownEnd) -> DirectIo<'a, dyn Memory + 'a> {
     let (ino, slot, serial) = (at(fs, "a"), 0, 7);
-    fs.space.board.pretend_lit();
+    fs.space.board.pretend_owner_alive();
     fs.locks.write(ino).appenders.push(Appender { ino, slot, serial });
-    fs.space.board.lease(slot).store(State::new(serial, Access::Append).0, Ordering::SeqCst);
+    fs.space.board.lease(slot).store(LeaseState::new(serial, LeaseAccess::Append).0, Ordering::SeqCst);
     let (memory, board, foreign) = (fs.memory(), &*fs.space.board, ferrite_memory::Foreign::register());
-    Hands { memory, board, foreign, ino, slot, serial, number: 1, end }
+    DirectIo { memory, board, foreign, ino, slot, serial, number: 1, end }
 }
 
 pub(super) fn leave(fs: &FileSystem) {
@@ -136,7 +136,7 @@ pub(super) fn leave(fs: &FileSystem) {
 fn append_directly(fs: &FileSystem, at_byte: Option<u64>, len: usize) {
     let end = KnownEnd::new();
     let appended = client(fs, &end).append(0, at_byte, &vec![9; len], || 3_000_000_000);
-    assert!(matches!(appended, Tried::Done(_)));
+    assert!(matches!(appended, DirectOutcome::Done(_)));
     leave(fs);
 }
 
@@ -144,7 +144,7 @@ fn append_directly(fs: &FileSystem, at_byte: Option<u64>, len: usize) {
 fn write_directly(fs: &FileSystem) {
     let (end, mtime) = (KnownEnd::new(), fs.getattr(at(fs, "a")).expect("it is there").mtime);
     let client = client(fs, &end);
-    assert_eq!(client.write(0, 100, &[9; 3000], || mtime.0), Tried::Done(()));
+    assert_eq!(client.write(0, 100, &[9; 3000], || mtime.0), DirectOutcome::Done(()));
     client.write_together(0, 2000, &[9; 700], || mtime.0).expect("it was seen");
     leave(fs);
 }
@@ -155,15 +155,15 @@ fn appended_directly(fs: &FileSystem) {
 }
 
 static CASES: [Case; 46] = [
-    whole("create", usual, |fs| _ = make(fs, Ino::ROOT, "new", Kind::File)),
-    whole("create first", |_| (), |fs| _ = make(fs, Ino::ROOT, "new", Kind::File)),
-    whole("mkdir", usual, |fs| _ = make(fs, Ino::ROOT, "new", Kind::Directory)),
-    whole("mkfifo", usual, |fs| _ = make(fs, Ino::ROOT, "new", Kind::Fifo)),
+    whole("create", usual, |fs| _ = make(fs, Ino::ROOT, "new", FileKind::File)),
+    whole("create first", |_| (), |fs| _ = make(fs, Ino::ROOT, "new", FileKind::File)),
+    whole("mkdir", usual, |fs| _ = make(fs, Ino::ROOT, "new", FileKind::Directory)),
+    whole("mkfifo", usual, |fs| _ = make(fs, Ino::ROOT, "new", FileKind::Fifo)),
     whole("symlink", usual, |fs| _ = fs.symlink(Ino::ROOT, b"l", b"short", ME).expect("made")),
     whole("symlink long", usual, |fs| _ = fs.symlink(Ino::ROOT, b"l", &[b't'; 900], ME).expect("made")),
     whole("create that splits a page", full_page, |fs| {
         let d = at(fs, "d");
-        make(fs, d, &"y".repeat(30), Kind::File);
+        make(fs, d, &"y".repeat(30), FileKind::File);
     }),
     whole("link", usual, |fs| _ = fs.link(at(fs, "a"), at(fs, "d"), b"l").expect("made")),
     whole("unlink", usual, |fs| fs.unlink(Ino::ROOT, b"a").expect("it goes")),
@@ -179,7 +179,7 @@ static CASES: [Case; 46] = [
         },
         |fs| fs.release(Ino(2), 1),
     ),
-    whole("step of an orphan", orphan, settle),
+    whole("step of an orphan", orphan, run_steps),
     whole("rmdir", usual, |fs| fs.rmdir(Ino::ROOT, b"e").expect("it goes")),
     whole("rename", usual, |fs| rename(fs, (Ino::ROOT, "a"), (Ino::ROOT, "c"), Rename::Replace)),
     whole("rename alone in a page", usual, |fs| rename(fs, (at(fs, "d"), "x"), (at(fs, "d"), "y"), Rename::Replace)),
@@ -223,7 +223,7 @@ static CASES: [Case; 46] = [
     whole("compaction", sparse, |fs| {
         assert!(compaction::compact(&fs).expect("nothing fails"), "no chunk became empty")
     }),
-    whole("superpages ahead", grown, |fs| ahead::take_ahead(&fs, at(fs, "grown"), 2 * CHUNK, 8).expect("room")),
+    whole("superpages ahead", grown, |fs| ahead::reserve_ahead(&fs, at(fs, "grown"), 2 * CHUNK, 8).expect("room")),
     mixed("punch", usual, |fs| fs.allocate(at(fs, "big"), 5000..100_000, Allocate::Punch).expect("punched")),
     mixed("zero", usual, |fs| fs.allocate(at(fs, "big"), 5000..30_000, Allocate::Zero).expect("zeroed")),
     mixed("write over an end and into new pages", usual, |fs| put(fs, at(fs, "a"), 4000, 50_000, 9)),
@@ -233,7 +233,7 @@ static CASES: [Case; 46] = [
 /// Writes, each mixed in place and whole where they are atomic.
 static WRITES: [Case; 6] = [
     mixed("overwrite", usual, |fs| put(fs, at(fs, "big"), 6000, 9000, 9)),
-    whole("move to a superpage", grown, settle),
+    whole("move to a superpage", grown, run_steps),
     mixed("append", held, |fs| put(fs, at(fs, "a"), 4102, 64, 9)),
     mixed("append to a new page", held, |fs| put(fs, at(fs, "a"), 4102, 5000, 9)),
     mixed(
@@ -327,7 +327,7 @@ fn judge(crash: &Crash<'_>, data: Option<DataMode>, before: &Tree, after: &Tree,
         let (one, other) = (difference(&found, before), difference(&found, after));
         return Err(format!("neither before ({one}) nor after ({other})"));
     }
-    settle(&fs);
+    run_steps(&fs);
     sound(&fs)?;
     if tree(&fs).map_err(|error| error.to_string())? != found {
         return Err("what orphans wait for changed what a user sees".into());

@@ -10,8 +10,8 @@ use super::repair::{closed, damaged, filled, metadata_words, place};
 use super::world::*;
 use crate::format::inode::ROOTS_AT;
 use crate::format::leaf::{HEAP, SLOTS, SLOTS_AT};
-use crate::format::word::{Named, Word};
-use crate::{Allocate, Error, FileSystem, Ino, Kind, Rename, Result, SetXattr};
+use crate::format::word::{IndexWord, NamedBy};
+use crate::{Allocate, Error, FileKind, FileSystem, Ino, Rename, Result, SetXattr};
 
 /// A little of everything with all that is there; what fails is nothing to us.
 fn use_all(fs: &FileSystem) {
@@ -36,7 +36,7 @@ fn use_all(fs: &FileSystem) {
         let _ = (fs.getattr(*ino), fs.read(*ino, 3000, &mut bytes), fs.readlink(*ino), fs.xattrs(*ino));
         fs.release(*ino, 1);
     }
-    let made = fs.create_file(Ino::ROOT, b"sub", &new(Kind::Directory)).map_or(Ino::ROOT, |attr| attr.ino);
+    let made = fs.create_file(Ino::ROOT, b"sub", &new(FileKind::Directory)).map_or(Ino::ROOT, |attr| attr.ino);
     for (number, (dir, name, ino)) in names.iter().enumerate() {
         match number % 8 {
             0 => drop(fs.write(*ino, 10_000, &[7; 9000])),
@@ -50,8 +50,8 @@ fn use_all(fs: &FileSystem) {
         }
     }
     for number in 0..40 {
-        let _ = fs.create_file(made, format!("a new name {number}").as_bytes(), &new(Kind::File));
-        let _ = fs.create_file(Ino(2), format!("a new name {number}").as_bytes(), &new(Kind::File));
+        let _ = fs.create_file(made, format!("a new name {number}").as_bytes(), &new(FileKind::File));
+        let _ = fs.create_file(Ino(2), format!("a new name {number}").as_bytes(), &new(FileKind::File));
     }
     let _ = fs.flush();
     for (dir, name, ino) in names.iter().rev() {
@@ -65,9 +65,9 @@ fn use_all(fs: &FileSystem) {
 pub fn image() -> Vec<u8> {
     let memory = filled();
     let fs = open(&memory, None).expect("it opens");
-    let large = make(&fs, Ino::ROOT, b"large", Kind::File);
+    let large = make(&fs, Ino::ROOT, b"large", FileKind::File);
     fs.write(large, 0, &vec![1; SUPER_THRESHOLD as usize + 5000]).expect("room");
-    settle(&fs);
+    run_steps(&fs);
     assert!(fs.statfs().super_bytes > 0);
     closed(fs);
     memory.snapshot()
@@ -104,14 +104,14 @@ fn whatever_is_damaged_every_operation_ends_without_a_panic() {
 /// A file system with a directory of one file, another one that is empty, and a file of a few pages.
 fn small() -> (Arc<FileSystem>, [Ino; 3]) {
     let fs = new_fs();
-    let [full, empty] = [&b"full"[..], b"empty"].map(|name| make(&fs, Ino::ROOT, name, Kind::Directory));
-    make(&fs, full, b"a", Kind::File);
-    let file = make(&fs, Ino::ROOT, b"file", Kind::File);
+    let [full, empty] = [&b"full"[..], b"empty"].map(|name| make(&fs, Ino::ROOT, name, FileKind::Directory));
+    make(&fs, full, b"a", FileKind::File);
+    let file = make(&fs, Ino::ROOT, b"file", FileKind::File);
     fs.write(file, 0, &[1; 40_000]).expect("room");
     (fs, [full, empty, file])
 }
 
-fn make(fs: &FileSystem, dir: Ino, name: &[u8], kind: Kind) -> Ino {
+fn make(fs: &FileSystem, dir: Ino, name: &[u8], kind: FileKind) -> Ino {
     fs.create_file(dir, name, &new(kind)).expect("made").ino
 }
 
@@ -123,7 +123,7 @@ fn set(fs: &FileSystem, ino: Ino, index: u64, word: u64) {
 /// The page of names of directory `dir`, which has one alone.
 fn page_of_names(fs: &FileSystem, dir: Ino) -> u64 {
     match fs.load(dir).expect("there").roots[0].named() {
-        Named::Page(page) => page,
+        NamedBy::Page(page) => page,
         other => panic!("{other:?}"),
     }
 }
@@ -140,8 +140,8 @@ fn names_that_lie_over_one_another_are_damage_and_not_split() {
     let slot = (HEAP / 8) << 32 | 255 << 48 | 1 << 56;
     (0..SLOTS as u64).for_each(|index| fs.memory().store_word(at + SLOTS_AT + index * 8, slot));
     fs.memory().store_word(at + HEAP, u64::MAX);
-    assert!(is_corrupt(fs.create_file(full, b"b", &new(Kind::File))));
-    assert!(fs.create_file(Ino::ROOT, b"b", &new(Kind::File)).is_ok(), "nothing else is the worse for it");
+    assert!(is_corrupt(fs.create_file(full, b"b", &new(FileKind::File))));
+    assert!(fs.create_file(Ino::ROOT, b"b", &new(FileKind::File)).is_ok(), "nothing else is the worse for it");
 }
 
 #[test]
@@ -150,8 +150,8 @@ fn a_tree_of_names_that_lies_in_itself_is_damage_and_ends_nobody() {
     let page = page_of_names(&fs, full);
     let at = fs.place(page).expect("there");
     (0..512).for_each(|index| fs.memory().store_word(at + index * 8, 0));
-    fs.memory().store_word(at + 5 * 8, Word::node(page).0);
-    set(&fs, empty, 8, Word::node(page).0);
+    fs.memory().store_word(at + 5 * 8, IndexWord::node(page).0);
+    set(&fs, empty, 8, IndexWord::node(page).0);
     assert!(is_corrupt(fs.rmdir(Ino::ROOT, b"empty")));
 }
 
@@ -161,9 +161,9 @@ fn directories_that_lie_in_one_another_are_damage_and_hold_nobody_up() {
     const PARENT: u64 = 17;
     for count in 1..=5 {
         let (fs, [moved, ..]) = small();
-        let ring: Vec<Ino> = (0..count).map(|n| make(&fs, Ino::ROOT, &[b'0' + n], Kind::Directory)).collect();
+        let ring: Vec<Ino> = (0..count).map(|n| make(&fs, Ino::ROOT, &[b'0' + n], FileKind::Directory)).collect();
         ring.iter().zip(ring.iter().cycle().skip(1)).for_each(|(dir, above)| set(&fs, *dir, PARENT, above.0));
-        let tail = make(&fs, ring[0], b"tail", Kind::Directory);
+        let tail = make(&fs, ring[0], b"tail", FileKind::Directory);
         for into in [ring[0], tail] {
             assert!(is_corrupt(fs.rename((Ino::ROOT, b"full"), (into, b"x"), Rename::Replace)), "{count}");
         }
@@ -174,12 +174,13 @@ fn directories_that_lie_in_one_another_are_damage_and_hold_nobody_up() {
 /// Neither is what its number would be elsewhere in the tables touched.
 #[test]
 fn what_is_to_be_freed_and_is_not_there_is_damage() {
-    for word in [Word::page(1 << 40), Word::superpage(1 << 40), Word::page(3), Word::superpage(512)] {
+    for word in [IndexWord::page(1 << 40), IndexWord::superpage(1 << 40), IndexWord::page(3), IndexWord::superpage(512)]
+    {
         let (fs, [_, _, file]) = small();
-        let Named::Node(node) = fs.load(file).expect("there").roots[0].named() else { panic!("it has an index") };
+        let NamedBy::Node(node) = fs.load(file).expect("there").roots[0].named() else { panic!("it has an index") };
         fs.memory().store_word(fs.place(node).expect("there") + 8, word.0);
         assert!(is_corrupt(fs.unlink(Ino::ROOT, b"file")), "{word:?}");
-        assert!(fs.create_file(Ino::ROOT, b"b", &new(Kind::File)).is_ok());
+        assert!(fs.create_file(Ino::ROOT, b"b", &new(FileKind::File)).is_ok());
     }
     for number in [9000, u32::MAX] {
         let (fs, [_, _, file]) = small();
@@ -192,7 +193,7 @@ fn what_is_to_be_freed_and_is_not_there_is_damage() {
 #[test]
 fn a_superpage_that_begins_amid_a_chunk_is_damage() {
     let (fs, [_, _, file]) = small();
-    set(&fs, file, 8, Word::superpage(1023).0);
+    set(&fs, file, 8, IndexWord::superpage(1023).0);
     assert!(is_corrupt(fs.read(file, 0, &mut [0; 9000])));
     assert!(is_corrupt(fs.write(file, 0, &[1; 9000])));
 }
@@ -212,7 +213,7 @@ fn a_damaged_file_that_was_removed_keeps_no_other_from_going() {
     let memory = new_memory(Model::MAPPED, POOL_BYTES);
     let fs = open(&memory, None).expect("it opens");
     let inos = [&b"damaged"[..], b"sound"].map(|name| {
-        let ino = fs.create_file(Ino::ROOT, name, &new(Kind::File)).expect("made").ino;
+        let ino = fs.create_file(Ino::ROOT, name, &new(FileKind::File)).expect("made").ino;
         fs.write(ino, 0, &[7; 100_000]).expect("room");
         fs.hold(ino).expect("there");
         fs.unlink(Ino::ROOT, name).expect("held");

@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 
 use super::house::*;
 use super::world::*;
-use crate::share::Copies;
-use crate::share::layout::request::Access;
+use crate::share::CachedCopies;
+use crate::share::layout::request::LeaseAccess;
 use crate::share::layout::request::SHARE;
 use crate::share::layout::shared_state::LAYOUT;
 use crate::share::layout::shared_state::ensure_alike;
@@ -21,7 +21,7 @@ fn a_client_reads_and_writes_over_what_is_there() {
     let house = House::new();
     let ino = house.file("one", &[1; 10_000]);
     let client = house.client();
-    let lease = client.lease(ino, Access::Write).expect("leased");
+    let lease = client.lease(ino, LeaseAccess::Write).expect("leased");
     assert_eq!(lease.size(), Some(10_000));
     assert_eq!(lease.write(5000, &[2; 4000]), Some(4000));
     let mut bytes = [0; 20_000];
@@ -43,7 +43,7 @@ fn a_client_reads_and_writes_over_what_is_there() {
 fn times_of_a_clients_accesses_are_seen() {
     let house = House::new();
     let ino = house.file("one", &[1; 4096]);
-    let lease = house.client().lease(ino, Access::Write).expect("leased");
+    let lease = house.client().lease(ino, LeaseAccess::Write).expect("leased");
     assert_eq!(lease.write(0, &[2; 100]), Some(100));
     let attr = house.fs.getattr(ino).expect("there");
     assert_eq!((attr.mtime, attr.ctime), (Time(9_000_000_000), Time(9_000_000_000)));
@@ -56,7 +56,7 @@ fn times_of_a_clients_accesses_are_seen() {
 fn a_clients_write_ends_a_time_that_is_still_to_come() {
     let house = House::new();
     let ino = house.file("one", &[1; 4096]);
-    let lease = house.client().lease(ino, Access::Write).expect("leased");
+    let lease = house.client().lease(ino, LeaseAccess::Write).expect("leased");
     let to_come = SetTime::To(Time(80_000_000_000));
     house.fs.setattr(ino, &SetAttr { mtime: Some(to_come), ..SetAttr::default() }).expect("set");
     assert_eq!(lease.attr().expect("it is alone").mtime, Time(80_000_000_000));
@@ -71,7 +71,7 @@ fn a_clients_write_ends_a_time_that_is_still_to_come() {
 fn a_read_that_no_file_can_have_is_not_for_a_client() {
     let house = House::new();
     let ino = house.file("one", &[1; 4096]);
-    let lease = house.client().lease(ino, Access::Read).expect("leased");
+    let lease = house.client().lease(ino, LeaseAccess::Read).expect("leased");
     let last = i64::MAX as u64;
     assert_eq!(lease.read(last - 10, &mut [0; 10]), Some(0));
     assert_eq!(lease.read(last - 10, &mut [0; 11]), None);
@@ -82,7 +82,7 @@ fn a_client_alone_tells_of_a_file_what_the_owner_tells() {
     let house = House::new();
     let ino = house.file("one", &[1; 10_000]);
     let (client, other) = (house.client(), house.client());
-    let lease = client.lease(ino, Access::Append).expect("leased");
+    let lease = client.lease(ino, LeaseAccess::Append).expect("leased");
     let works: [&dyn Fn(); 5] = [
         &|| assert_eq!(lease.append(&[2; 5000]), Some((10_000, 5000))),
         &|| assert_eq!(lease.write(0, &[3; 10]), Some(10)),
@@ -96,7 +96,7 @@ fn a_client_alone_tells_of_a_file_what_the_owner_tells() {
         assert_eq!(told, house.fs.getattr(ino).expect("there"));
         assert_eq!(lease.attr(), Some(told), "FG1: before and after the inode says the times");
     }
-    let reader = other.lease(ino, Access::Read).expect("leased");
+    let reader = other.lease(ino, LeaseAccess::Read).expect("leased");
     assert_eq!((lease.attr(), reader.attr()), (None, None), "each may have noted times");
     drop(lease);
     assert_eq!(reader.attr(), house.fs.getattr(ino).ok());
@@ -107,9 +107,9 @@ fn a_client_cuts_and_grows_its_file() {
     let house = House::new();
     let ino = house.file("one", &[1; 100_000]);
     let (client, other) = (house.client(), house.client());
-    let lease = client.lease(ino, Access::Append).expect("leased");
-    let (reader, copies) = (other.lease(ino, Access::Read).expect("leased"), Arc::new(Copied::default()));
-    house.fs.tell_copies(copies.clone());
+    let lease = client.lease(ino, LeaseAccess::Append).expect("leased");
+    let (reader, copies) = (other.lease(ino, LeaseAccess::Read).expect("leased"), Arc::new(Copied::default()));
+    house.fs.set_copies(copies.clone());
     assert_eq!(reader.resize(0), None, "it may only read");
     assert_eq!(lease.resize(5000), Some(()));
     assert_eq!(lease.append(&[2; 10]), Some((5000, 10)), "the lease stays");
@@ -130,7 +130,7 @@ pub struct Copied {
     pub attributes_forgotten: Mutex<Vec<Ino>>,
 }
 
-impl Copies for Copied {
+impl CachedCopies for Copied {
     fn forget_attributes(&self, ino: Ino) {
         self.attributes_forgotten.lock().push(ino);
     }
@@ -167,7 +167,7 @@ fn who_begins_while_the_pool_stands_still_keeps_nobody_waiting() {
 fn a_client_asks_the_owner_to_keep_the_time_of_what_it_syncs() {
     let house = House::new();
     let ino = house.file("one", &[1; 4096]);
-    let lease = house.client().lease(ino, Access::Write).expect("leased");
+    let lease = house.client().lease(ino, LeaseAccess::Write).expect("leased");
     assert_eq!(lease.sync(), Some(()), "nothing was written");
     assert_eq!(lease.write(0, &[2; 100]), Some(100));
     assert_eq!(lease.sync(), None, "the inode does not say the time yet");
@@ -181,15 +181,15 @@ fn fg1_a_lease_that_was_given_back_or_a_session_that_ended_says_nothing() {
     let house = House::new();
     let ino = house.file("one", &[1; 4096]);
     let client = house.client();
-    let reader = client.lease(ino, Access::Read).expect("leased");
+    let reader = client.lease(ino, LeaseAccess::Read).expect("leased");
     assert_eq!(reader.write(0, &[2; 10]), None, "it is to read only");
     drop(reader);
-    let lease = client.lease(ino, Access::Write).expect("leased again");
+    let lease = client.lease(ino, LeaseAccess::Write).expect("leased again");
     house.fs.dismiss();
     assert!(client.is_over());
     assert_eq!((lease.read(0, &mut [0; 10]), lease.write(0, &[3; 10]), lease.size()), (None, None, None));
     assert_eq!(content(&house.fs, ino).expect("it reads"), [1; 4096]);
-    assert!(client.lease(ino, Access::Read).is_err());
+    assert!(client.lease(ino, LeaseAccess::Read).is_err());
 }
 
 #[test]
@@ -198,13 +198,13 @@ fn a_file_without_a_name_lives_while_it_is_leased() {
     let before = house.fs.statfs().free_bytes;
     let ino = house.file("one", &[7; 100_000]);
     let client = house.client();
-    let lease = client.lease(ino, Access::Read).expect("leased");
+    let lease = client.lease(ino, LeaseAccess::Read).expect("leased");
     house.fs.unlink(Ino::ROOT, b"one").expect("it goes");
     let mut bytes = vec![0; 100_000];
     assert_eq!(lease.read(0, &mut bytes), Some(100_000));
     assert!(bytes.iter().all(|byte| *byte == 7));
     drop(lease);
-    settle(&house.fs);
+    run_steps(&house.fs);
     assert_eq!(house.fs.statfs().free_bytes, before);
     assert_sound(&house.fs);
 }
@@ -214,7 +214,7 @@ fn what_has_no_page_reads_as_zeros_and_is_written_through_the_mount() {
     let house = House::new();
     let ino = house.file("sparse", &[1; 40_960]);
     house.fs.allocate(ino, 8192..16_384, Allocate::Punch).expect("punched");
-    let lease = house.client().lease(ino, Access::Write).expect("leased");
+    let lease = house.client().lease(ino, LeaseAccess::Write).expect("leased");
     assert_eq!(lease.write(8192, &[2; 10]), None);
     assert_eq!(lease.write(0, &[2; 8192]), Some(8192));
     resize(&house.fs, ino, 20 << 20).expect("grown");
@@ -232,7 +232,7 @@ fn fg7_a_client_appends_by_itself() {
     let before = house.fs.statfs().free_bytes;
     let ino = house.file("log", b"begin ");
     let client = house.client();
-    let lease = client.lease(ino, Access::Append).expect("leased");
+    let lease = client.lease(ino, LeaseAccess::Append).expect("leased");
     let mut expected = b"begin ".to_vec();
     for number in 0..3000_u32 {
         let record = vec![number as u8; (number % 97) as usize + 1];
@@ -260,7 +260,7 @@ fn fg7_a_client_appends_by_itself() {
         (expected.len() as u64).next_multiple_of(4096) + 4096
     );
     house.fs.unlink(Ino::ROOT, b"log").expect("it goes");
-    settle(&house.fs);
+    run_steps(&house.fs);
     assert_eq!(house.fs.statfs().free_bytes, before, "what was taken ahead is back");
     assert_sound(&house.fs);
 }
@@ -271,7 +271,7 @@ fn fg7_what_a_client_has_ahead_goes_to_who_needs_it() {
     let house = House::new();
     let (log, hog) = (house.file("log", b"begin "), house.file("hog", b""));
     let client = house.client();
-    let lease = client.lease(log, Access::Append).expect("leased");
+    let lease = client.lease(log, LeaseAccess::Append).expect("leased");
     assert_eq!(lease.append(&[1; 8186]), Some((6, 8186)));
     let allocated = || house.fs.getattr(log).expect("there").allocated_bytes;
     assert!(allocated() > 16 * 4096, "it has pages for more");
@@ -284,9 +284,9 @@ fn fg7_what_a_client_has_ahead_goes_to_who_needs_it() {
     assert!(allocated() <= 3 * 4096, "its pages were needed");
     assert_eq!(lease.append(b"more"), None, "by the mount");
     house.fs.unlink(Ino::ROOT, b"hog").expect("it goes");
-    settle(&house.fs);
+    run_steps(&house.fs);
     drop(lease);
-    let lease = client.lease(log, Access::Append).expect("leased");
+    let lease = client.lease(log, LeaseAccess::Append).expect("leased");
     assert_eq!(lease.append(b"more"), Some((8192, 4)));
     drop(lease);
     assert_sound(&house.fs);
@@ -299,7 +299,7 @@ fn fg7_what_a_client_has_ahead_goes_to_attributes_too() {
     let files: Vec<Ino> = (0..1600).map(|i| house.file(&format!("f{i}"), b"")).collect();
     let log = house.file("log", b"begin ");
     let client = house.client();
-    let lease = client.lease(log, Access::Append).expect("leased");
+    let lease = client.lease(log, LeaseAccess::Append).expect("leased");
     assert_eq!(lease.append(&[1; 8186]), Some((6, 8186)));
     let allocated = || house.fs.getattr(log).expect("there").allocated_bytes;
     assert!(allocated() > 16 * 4096, "it has pages for more");
@@ -316,12 +316,12 @@ fn fg7_one_client_appends_and_the_mount_takes_it_back() {
     let house = House::new();
     let ino = house.file("log", b"a");
     let (one, other) = (house.client(), house.client());
-    let lease = one.lease(ino, Access::Append).expect("leased");
-    assert!(other.lease(ino, Access::Append).is_err(), "one at a time");
+    let lease = one.lease(ino, LeaseAccess::Append).expect("leased");
+    assert!(other.lease(ino, LeaseAccess::Append).is_err(), "one at a time");
     assert_eq!(lease.append(b"b"), Some((1, 1)));
     assert_eq!(house.fs.append(ino, b"c").expect("room"), (2, 1), "the owner needs no leave");
     assert_eq!(lease.append(b"d"), Some((3, 1)));
-    let writer = other.lease(ino, Access::Write).expect("leased");
+    let writer = other.lease(ino, LeaseAccess::Write).expect("leased");
     assert_eq!(lease.append(b"e"), None, "no longer alone");
     assert_eq!((lease.write(0, b"A"), writer.write(1, b"B")), (Some(1), Some(1)));
     house.fs.end_writing(ino);
@@ -335,7 +335,7 @@ fn a_client_appends_behind_a_hole() {
     let house = House::new();
     let ino = house.file("sparse", b"x");
     resize(&house.fs, ino, 6000).expect("grown");
-    let lease = house.client().lease(ino, Access::Append).expect("leased");
+    let lease = house.client().lease(ino, LeaseAccess::Append).expect("leased");
     assert_eq!(lease.append(b"end"), Some((6000, 3)));
     let expected = [&b"x"[..], &[0; 5999], b"end"].concat();
     assert_eq!(content(&house.fs, ino).expect("it reads"), expected);
@@ -350,7 +350,7 @@ fn a_client_appends_behind_a_hole() {
 fn bk1_clients_stand_still_for_a_backup() {
     let house = House::new();
     let ino = house.file("one", &[1; 10_000]);
-    let lease = house.client().lease(ino, Access::Append).expect("leased");
+    let lease = house.client().lease(ino, LeaseAccess::Append).expect("leased");
     assert_eq!(lease.append(b"x"), Some((10_000, 1)));
     let mut image = Vec::new();
     let stored = std::cell::Cell::new(false);

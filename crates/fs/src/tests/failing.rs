@@ -6,17 +6,17 @@ use ferrite_crash::{LyingMemory, Model};
 
 use super::world::*;
 use crate::check::look;
-use crate::{Allocate, Error, FileSystem, Ino, Kind, Rename, Result, SetXattr};
+use crate::{Allocate, Error, FileKind, FileSystem, Ino, Rename, Result, SetXattr};
 
 /// A little of everything, each step told by its error.
 fn load(fs: &FileSystem) -> Vec<Result<()>> {
-    let made = fs.create_file(Ino::ROOT, b"a", &new(Kind::File)).map(|attr| attr.ino);
+    let made = fs.create_file(Ino::ROOT, b"a", &new(FileKind::File)).map(|attr| attr.ino);
     let mut done = vec![made.as_ref().map(drop).map_err(|_| Error::Stale)];
     let Ok(a) = made else { return done };
     done.push(fs.write(a, 0, &[1; 70_000]).map(drop));
     done.push(fs.append(a, &[2; 5000]).map(drop));
     done.push(fs.fsync(a));
-    done.push(fs.create_file(Ino::ROOT, b"d", &new(Kind::Directory)).map(drop));
+    done.push(fs.create_file(Ino::ROOT, b"d", &new(FileKind::Directory)).map(drop));
     done.push(fs.set_xattr(a, b"user.x", &[3; 5000], SetXattr::Any));
     done.push(fs.allocate(a, 10_000..40_000, Allocate::Punch));
     done.push(fs.rename((Ino::ROOT, b"a"), (Ino::ROOT, b"b"), Rename::Replace));
@@ -59,7 +59,7 @@ fn a_medium_that_fails_once_at_any_call_leaves_a_sound_file_system() {
                 let fs = open(&Arc::new(memory), None).expect("it opens");
                 let wrong = look(fs.pool(), &fs.tag());
                 assert!(wrong.is_empty(), "call {call}: {wrong:#?}");
-                settle(&fs);
+                run_steps(&fs);
                 tree(&fs).expect("it reads");
                 assert_sound(&fs);
             }
@@ -72,7 +72,7 @@ fn a_medium_that_fails_once_at_any_call_leaves_a_sound_file_system() {
 fn nothing_is_said_to_be_durable_after_a_persist_that_failed() {
     for model in Model::ALL {
         let (_, fs) = start(model);
-        let ino = fs.create_file(Ino::ROOT, b"a", &new(Kind::File)).expect("made").ino;
+        let ino = fs.create_file(Ino::ROOT, b"a", &new(FileKind::File)).expect("made").ino;
         fs.write(ino, 0, &[1; 5000]).expect("room");
         fs.fsync(ino).and_then(|()| fs.flush()).expect("durable");
         fs.pool().poison(&"planted");

@@ -8,7 +8,7 @@ use ferrite_memory::Memory;
 use super::repair::{checked, repaired};
 use super::world::*;
 use super::{damaged, repair};
-use crate::{Ino, Kind, SetXattr};
+use crate::{FileKind, Ino, SetXattr};
 
 /// An image with a file system, and files of all kinds: their paths, and where their inodes lie.
 fn image() -> (Vec<u8>, Vec<(&'static str, u64)>) {
@@ -16,18 +16,18 @@ fn image() -> (Vec<u8>, Vec<(&'static str, u64)>) {
     memory.keep_trace(false);
     let fs = open(&memory, None).expect("it opens");
     let make = |dir, name: &str, kind| fs.create_file(dir, name.as_bytes(), &new(kind)).expect("made").ino;
-    make(Ino::ROOT, "empty", Kind::Directory);
-    let sub = make(Ino::ROOT, "sub", Kind::Directory);
-    let inner = make(sub, "inner", Kind::Directory);
-    let file = make(inner, "file", Kind::File);
+    make(Ino::ROOT, "empty", FileKind::Directory);
+    let sub = make(Ino::ROOT, "sub", FileKind::Directory);
+    let inner = make(sub, "inner", FileKind::Directory);
+    let file = make(inner, "file", FileKind::File);
     fs.write(file, 0, b"bytes").expect("room");
-    let sparse = make(Ino::ROOT, "sparse", Kind::File);
+    let sparse = make(Ino::ROOT, "sparse", FileKind::File);
     fs.write(sparse, 1 << 32, b"far").expect("room");
     fs.set_xattr(sparse, b"user.a", b"value", SetXattr::Any).expect("room");
     fs.link(sparse, sub, b"again").expect("room");
     fs.symlink(Ino::ROOT, b"short", b"to where", ME).expect("made");
-    make(Ino::ROOT, "fifo", Kind::Fifo);
-    settle(&fs);
+    make(Ino::ROOT, "fifo", FileKind::Fifo);
+    run_steps(&fs);
     let place = |ino| fs.load(ino).expect("there").at;
     let names = ["dir", "big", "large", "sub", "sparse", "short", "link", "empty"];
     let named = names.map(|name| (name, place(fs.lookup(Ino::ROOT, name.as_bytes()).expect("there").ino)));
@@ -105,7 +105,7 @@ fn what_is_free_with_names_and_content_is_what_it_was_and_roots_alone() {
         let path = format!("/{name}").into_bytes();
         for path in [path, b"/sub/again".to_vec()] {
             let seen = after.get_mut(&path).expect("there");
-            let is_mended = seen.mode == 0o600 || seen.mode == 0o700 && seen.kind == Kind::Directory;
+            let is_mended = seen.mode == 0o600 || seen.mode == 0o700 && seen.kind == FileKind::Directory;
             assert!(is_mended || seen.mode == before[&path].mode, "{name}: {:o}", seen.mode);
             seen.mode = before[&path].mode;
         }

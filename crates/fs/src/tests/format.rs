@@ -3,11 +3,11 @@
 use std::mem::{offset_of, size_of};
 use std::path::Path;
 
-use crate::format::append_checksum::{Proof, Proofs};
-use crate::format::inode::{DIRECT, Direct, Head, Media, Rest};
+use crate::format::append_checksum::{AppendChecksum, AppendChecksums};
+use crate::format::inode::{DIRECT, DirectLine, InodeBytes, InodeHead, InodeRest};
 use crate::format::layout::{BITMAP, DESCRIPTOR, MapPages, TABLE_CHUNKS};
 use crate::format::leaf::name_hash;
-use crate::format::shape::Shape;
+use crate::format::shape::FsShape;
 
 /// Where a field is, how many bytes it has, and its name.
 type Row = (usize, usize, String);
@@ -62,19 +62,19 @@ fn an_inode_is_as_documented() {
     let mut rows = rows!(
         0,
         "",
-        Head { mode, height, flags, links, uid, gid, size, mtime, ctime, atime, generation, orphan, pages }
+        InodeHead { mode, height, flags, links, uid, gid, size, mtime, ctime, atime, generation, orphan, pages }
     );
-    rows.push((offset_of!(Media, roots), 64, "roots".into()));
-    rows.extend(rows!(offset_of!(Media, rest), "", Rest { btime, parent, rdev, xattrs, reserved }));
-    rows.extend(rows!(DIRECT as usize, "direct_", Direct { mtime, ctime, atime, size, proofs }));
+    rows.push((offset_of!(InodeBytes, roots), 64, "roots".into()));
+    rows.extend(rows!(offset_of!(InodeBytes, rest), "", InodeRest { btime, parent, rdev, xattrs, reserved }));
+    rows.extend(rows!(DIRECT as usize, "direct_", DirectLine { mtime, ctime, atime, size, checksums }));
     assert_eq!(table("### Inode"), rows);
-    assert_whole(&rows, size_of::<Media>());
+    assert_whole(&rows, size_of::<InodeBytes>());
 }
 
 #[test]
 fn the_tables_are_as_documented() {
     let all = tables("## File system");
-    let shape = Shape::new(0x0102, Some(0x0304));
+    let shape = FsShape::new(0x0102, Some(0x0304));
     assert_whole(&all[0], 64);
     let attributes = shape.attributes();
     let field = |index: usize| {
@@ -110,8 +110,8 @@ fn hashes_stay_what_they_are() {
 
 #[test]
 fn proofs_stay_what_they_are() {
-    let proof = Proof::of(5, 8192, 4096, 77);
-    assert_eq!(Proofs::NONE.with(proof).words()[..2], [0x1000_0000_0000_2000, 0x5484_5b3f_0000_004d]);
+    let checksum = AppendChecksum::of(5, 8192, 4096, 77);
+    assert_eq!(AppendChecksums::NONE.with(checksum).words()[..2], [0x1000_0000_0000_2000, 0x5484_5b3f_0000_004d]);
 }
 
 const HASHES: [u64; 3] = [12_136_365_012_790_029, 9_887_549_922_987_713, 3_635_032_412_580_756];

@@ -7,16 +7,16 @@ use ferrite_pool::{Caller, NewTag, PidFd, Role, SpaceNeed, TagKind, Zone};
 
 use super::house::House;
 use super::world::*;
-use crate::share::layout::request::Access;
-use crate::tree::hold;
-use crate::{Allocate, DataMode, Error, FileSystem, Ino, Kind, Result};
+use crate::share::layout::request::LeaseAccess;
+use crate::tree::inode_lifetime;
+use crate::{Allocate, DataMode, Error, FileKind, FileSystem, Ino, Result};
 
 const PAGE: u64 = 4096;
 /// Pages that are left free.
 const LEFT: u64 = 150;
 
 fn file(fs: &FileSystem, name: &str) -> Ino {
-    fs.create_file(Ino::ROOT, name.as_bytes(), &new(Kind::File)).expect("made").ino
+    fs.create_file(Ino::ROOT, name.as_bytes(), &new(FileKind::File)).expect("made").ino
 }
 
 fn is_full<T>(done: &Result<T>) -> bool {
@@ -99,7 +99,7 @@ fn each_amid_removal(look: fn(&FileSystem, Ino)) {
     for (model, data) in kinds {
         let fs = open(&new_memory(model, POOL_BYTES), data).expect("it opens");
         fill(&fs, &[7; 5000], FIRST_PART, |_, _| ());
-        settle(&fs);
+        run_steps(&fs);
         assert!(fs.statfs().free_bytes < SEVERAL as u64);
         fs.unlink(Ino::ROOT, b"large").expect("it goes");
         assert!(fs.orphans.some_ready(1).len() == 1, "it goes by steps");
@@ -196,7 +196,7 @@ fn fall_apart(fs: &FileSystem) {
         (0..).take_while(|number| take(fs, &format!("{zone:?} {number}"), zone).is_ok()).for_each(drop);
     }
     (0..14).step_by(2).for_each(|number| fs.unlink(Ino::ROOT, number.to_string().as_bytes()).expect("it goes"));
-    while hold::step_orphans(&fs).expect("it goes") {}
+    while inode_lifetime::step_orphans(&fs).expect("it goes") {}
     assert!(fs.tag().extents.len() > 8 && fs.pool().usage().free_bytes == 0);
 }
 
@@ -204,7 +204,7 @@ fn fall_apart(fs: &FileSystem) {
 fn fc3_a_full_pool_is_given_chunks_by_a_file_system_of_many_extents() {
     let fs = apart();
     let free = fs.statfs().free_bytes;
-    while fs.spare_space().expect("it can") {}
+    while fs.return_all_chunks().expect("it can") {}
     let given = fs.pool().usage().free_bytes;
     assert!(given >= 6 * CHUNK && given + 2 * CHUNK > free, "{given} of {free} bytes");
     assert_sound(&fs);
@@ -230,11 +230,11 @@ fn fc3_chunks_that_cannot_be_given_are_still_its_own() {
         .map(|extents| Ask { tag: &tag, extents, rights: Rights::ReadWrite, process: &process })
         .map(|ask| fs.pool().grant(&ask).expect("a grant"))
         .collect();
-    assert!(fs.spare_space().is_err(), "nowhere to put the list");
+    assert!(fs.return_all_chunks().is_err(), "nowhere to put the list");
     assert_eq!(fs.statfs(), before);
     assert_sound(&fs);
     grants.iter().for_each(|grant| fs.pool().grants().release(fs.pool(), grant.id).expect("given back"));
-    assert!(fs.spare_space().expect("it can"));
+    assert!(fs.return_all_chunks().expect("it can"));
 }
 
 /// It would have all that is free before it fails, and keep what lies before its end.
@@ -261,7 +261,7 @@ fn fc3_a_client_of_a_file_system_of_many_extents_in_a_full_pool_is_let_in() {
     fall_apart(&house.fs);
     let ino = house.fs.lookup(Ino::ROOT, b"1").expect("there").ino;
     let mut bytes = [0; 9];
-    let lease = house.client().lease(ino, Access::Read).expect("leased");
+    let lease = house.client().lease(ino, LeaseAccess::Read).expect("leased");
     assert_eq!((lease.read(0, &mut bytes).expect("it reads"), bytes), (9, [1; 9]));
     assert!(house.fs.tag().extents.len() > 3);
     assert_sound(&house.fs);

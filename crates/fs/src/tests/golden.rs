@@ -9,10 +9,10 @@ use ferrite_pool::Pool;
 
 use super::crash::{client, leave};
 use super::world::*;
-use crate::client::direct_io::Tried;
+use crate::client::direct_io::DirectOutcome;
 use crate::client::known_end::KnownEnd;
 use crate::file::ahead;
-use crate::{FileSystem, Ino, Kind, SetXattr};
+use crate::{FileKind, FileSystem, Ino, SetXattr};
 
 fn path(version: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../testdata/files-v{version}.lines"))
@@ -59,26 +59,26 @@ fn make() -> Vec<u8> {
 
 /// A file whose size rests on its last two lines.
 fn append_directly(fs: &FileSystem) {
-    let ino = fs.create_file(Ino::ROOT, b"a", &new(Kind::File)).unwrap().ino;
+    let ino = fs.create_file(Ino::ROOT, b"a", &new(FileKind::File)).unwrap().ino;
     fs.write(ino, 0, &[4; 64]).unwrap();
     fs.hold(ino).unwrap();
-    ahead::take_ahead(&fs, ino, 20_000, 8).unwrap();
+    ahead::reserve_ahead(&fs, ino, 20_000, 8).unwrap();
     let end = KnownEnd::new();
     let client = client(fs, &end);
-    assert_eq!(client.append(0, Some(64), &[5; 64], || 3_000_000_000), Tried::Done(64));
+    assert_eq!(client.append(0, Some(64), &[5; 64], || 3_000_000_000), DirectOutcome::Done(64));
     client.append_together(0, 128, &[6; 128], || 3_000_000_000).unwrap();
     leave(fs);
 }
 
 fn fill(fs: &FileSystem) {
-    let file = |dir, name: &str| fs.create_file(dir, name.as_bytes(), &new(Kind::File)).unwrap().ino;
-    let dir = fs.create_file(Ino::ROOT, b"directory", &new(Kind::Directory)).unwrap().ino;
+    let file = |dir, name: &str| fs.create_file(dir, name.as_bytes(), &new(FileKind::File)).unwrap().ino;
+    let dir = fs.create_file(Ino::ROOT, b"directory", &new(FileKind::Directory)).unwrap().ino;
     for i in 0..100 {
         file(dir, &format!("a name of number {i}"));
     }
     let moved = file(Ino::ROOT, "moved to superpages");
     fs.write(moved, 0, &vec![1; SUPER_THRESHOLD as usize]).unwrap();
-    settle(fs);
+    run_steps(fs);
     let sparse = file(Ino::ROOT, "sparse");
     fs.write(sparse, 3 << 40, b"far away").unwrap();
     let small = file(Ino::ROOT, "small");
@@ -102,7 +102,7 @@ fn a_file_system_of_version_2_opens_and_has_all_it_had() {
     }
     let fs = open(&image(2), None).unwrap();
     let ino = fs.lookup(Ino::ROOT, b"a").unwrap().ino;
-    assert!(fs.load(ino).unwrap().is_unsettled(), "its size rests on its last lines");
+    assert!(fs.load(ino).unwrap().needs_commit(), "its size rests on its last lines");
     assert!(content(&fs, ino).unwrap() == [[4; 64], [5; 64], [6; 64], [6; 64]].concat());
     assert_has_all(&fs);
 }
@@ -129,7 +129,7 @@ fn version_of(memory: &Arc<LyingMemory>) -> u8 {
 fn assert_has_all(fs: &FileSystem) {
     assert_sound(fs);
     assert!(fs.step().unwrap(), "an orphan is to be ended");
-    settle(fs);
+    run_steps(fs);
     assert_sound(fs);
     let at = |name: &str| fs.lookup(Ino::ROOT, name.as_bytes()).unwrap();
     assert_eq!((at("moved to superpages").size, fs.statfs().super_bytes), (SUPER_THRESHOLD, 2 << 20));

@@ -9,13 +9,13 @@ use ferrite_pool::layout::CHUNK;
 use super::house::House;
 use super::world::*;
 use super::{Bug, plant};
-use crate::share::layout::request::Access;
-use crate::view::hints::{self, Piece};
-use crate::view::inode_snapshot::Sight;
-use crate::view::superpage_cache::{self, Stretch};
+use crate::share::layout::request::LeaseAccess;
+use crate::view::hints::{self, FileBlock};
+use crate::view::inode_snapshot::InodeSnapshot;
+use crate::view::superpage_cache::{self, SuperpagePlace};
 use crate::view::version::BoardId;
-use crate::view::version::Version;
-use crate::{Allocate, FileSystem, FsOptions, Ino, Kind, Time};
+use crate::view::version::LockVersion;
+use crate::{Allocate, FileKind, FileSystem, FsOptions, Ino, Time};
 
 /// A file system in which no time passes: overwrites need no lock.
 fn still_fs() -> Arc<FileSystem> {
@@ -28,7 +28,7 @@ fn still_fs() -> Arc<FileSystem> {
 /// Whether a thread that read a file before it moved reads what another one then writes to it.
 fn sees_what_others_write(bug: Option<Bug>) -> bool {
     let fs = still_fs();
-    let ino = fs.create_file(Ino::ROOT, b"moving", &new(Kind::File)).expect("made").ino;
+    let ino = fs.create_file(Ino::ROOT, b"moving", &new(FileKind::File)).expect("made").ino;
     fs.write(ino, 0, &vec![1; 3 * CHUNK as usize]).expect("room");
     let read = |at| {
         let mut page = [0; 4096];
@@ -36,7 +36,7 @@ fn sees_what_others_write(bug: Option<Bug>) -> bool {
         page
     };
     (0..3).for_each(|_| assert_eq!(read(CHUNK), [1; 4096]));
-    settle(&fs);
+    run_steps(&fs);
     assert_eq!(fs.statfs().super_bytes, 3 * CHUNK);
     let write = || fs.write(ino, CHUNK, &[2; 4096]).expect("there");
     std::thread::scope(|scope| scope.spawn(write).join().expect("it writes"));
@@ -62,16 +62,16 @@ fn canary_a_stale_hint_is_found() {
 fn what_is_guessed_of_a_superpage_is_where_it_lies() {
     let fs = still_fs();
     let make = |name: &[u8], pages: usize| {
-        let ino = fs.create_file(Ino::ROOT, name, &new(Kind::File)).expect("made").ino;
+        let ino = fs.create_file(Ino::ROOT, name, &new(FileKind::File)).expect("made").ino;
         fs.write(ino, 0, &vec![1; pages * 4096]).expect("room");
         ino
     };
     let (large, small) = (make(b"large", 3 * 512), make(b"small", 3));
-    settle(&fs);
+    run_steps(&fs);
     assert_eq!(fs.statfs().super_bytes, 3 * CHUNK);
     let at = CHUNK + 5 * 4096;
     for (ino, at) in [(large, at), (small, 0)] {
-        hints::forget(Piece { board: fs.space.board.id, ino, block: at / CHUNK });
+        hints::forget(FileBlock { board: fs.space.board.id, ino, block: at / CHUNK });
         assert_eq!(hints::guess(ino, at), None, "nothing is remembered");
         fs.write(ino, at, &[2; 4096]).expect("there");
         fs.write(ino, at, &[3; 4096]).expect("there");
@@ -86,9 +86,9 @@ fn what_is_guessed_of_a_superpage_is_where_it_lies() {
 fn sees_holes_that_others_make(bug: Option<Bug>) -> bool {
     let house = House::new();
     let ino = house.file("large", &vec![1; 3 * CHUNK as usize]);
-    settle(&house.fs);
+    run_steps(&house.fs);
     assert_eq!(house.fs.statfs().super_bytes, 3 * CHUNK);
-    let lease = house.client().lease(ino, Access::Read).expect("leased");
+    let lease = house.client().lease(ino, LeaseAccess::Read).expect("leased");
     let read = || {
         let mut page = [3; 4096];
         assert_eq!(lease.read(CHUNK, &mut page), Some(page.len()));
@@ -116,7 +116,7 @@ fn canary_a_client_with_a_stale_hint_is_found() {
 #[test]
 fn fh1_a_change_ends_what_was_noted_of_reads() {
     let fs = new_fs();
-    let ino = fs.create_file(Ino::ROOT, b"read", &new(Kind::File)).expect("made").ino;
+    let ino = fs.create_file(Ino::ROOT, b"read", &new(FileKind::File)).expect("made").ino;
     for _ in 0..3 {
         fs.write(ino, 0, &[3; 9000]).expect("room");
         let written = fs.getattr(ino).expect("there");
@@ -130,7 +130,7 @@ fn fh1_a_change_ends_what_was_noted_of_reads() {
 #[test]
 fn reads_that_are_not_to_be_noted_leave_no_time() {
     let fs = new_fs();
-    let ino = fs.create_file(Ino::ROOT, b"read", &new(Kind::File)).expect("made").ino;
+    let ino = fs.create_file(Ino::ROOT, b"read", &new(FileKind::File)).expect("made").ino;
     fs.write(ino, 0, &[3; 9000]).expect("room");
     let written = fs.getattr(ino).expect("there").atime;
     (0..3).for_each(|_| assert_eq!(fs.read_unnoted(ino, 0, &mut [0; 100]).expect("it reads"), 100));
@@ -143,14 +143,14 @@ fn reads_that_are_not_to_be_noted_leave_no_time() {
 /// nothing itself.
 #[test]
 fn who_comes_amid_a_change_of_hints_does_without() {
-    let (board, version) = (BoardId::new(), Version::after(1));
-    let [one, other] = [1, 2].map(|block| Piece { board, ino: Ino(7), block });
+    let (board, version) = (BoardId::new(), LockVersion::after(1));
+    let [one, other] = [1, 2].map(|block| FileBlock { board, ino: Ino(7), block });
     let is_known = |piece| hints::find(piece, version).is_some();
-    hints::keep(one, version, Sight::NONE);
-    assert!(is_known(one) && hints::find(one, Version::after(3)).is_none());
+    hints::keep(one, version, InodeSnapshot::NONE);
+    assert!(is_known(one) && hints::find(one, LockVersion::after(3)).is_none());
     hints::change(|| {
         assert!(!is_known(one));
-        hints::keep(other, version, Sight::NONE);
+        hints::keep(other, version, InodeSnapshot::NONE);
     });
     assert!(is_known(one) && !is_known(other));
     hints::forget(one);
@@ -160,13 +160,13 @@ fn who_comes_amid_a_change_of_hints_does_without() {
 /// The same of what a client remembers; and what is kept meanwhile is not mixed with what was there.
 #[test]
 fn who_comes_amid_a_change_of_stretches_does_without() {
-    let [one, other] = [1, 257].map(|block| superpage_cache::Piece { lease: 7, block });
-    let kept = Stretch { version: Version::after(1), place: 4096, bytes: 100, size_at: 8, direct_size: 100 };
+    let [one, other] = [1, 257].map(|block| superpage_cache::LeaseBlock { lease: 7, block });
+    let kept = SuperpagePlace { version: LockVersion::after(1), place: 4096, bytes: 100, size_at: 8, direct_size: 100 };
     superpage_cache::keep(one, &kept);
     let seen = superpage_cache::find(one).expect("it was kept");
     assert_eq!(seen.place_of(CHUNK + 50, 50), Some(4146));
     assert!(seen.place_of(CHUNK + 50, 51).is_none() && seen.is_one());
     hints::change(|| assert!(superpage_cache::find(one).is_none()));
-    superpage_cache::keep(other, &Stretch { place: 8192, ..kept });
+    superpage_cache::keep(other, &SuperpagePlace { place: 8192, ..kept });
     assert!(!seen.is_one() && superpage_cache::find(one).is_none());
 }

@@ -8,7 +8,7 @@ use ferrite_memory::{Memory, forward_memory};
 use ferrite_pool::Pool;
 
 use super::world::*;
-use crate::{FileSystem, Ino, Kind};
+use crate::{FileKind, FileSystem, Ino};
 
 /// A memory that counts the bytes that were loaded from holes.
 struct Charged {
@@ -31,7 +31,7 @@ fn a_read_of_a_hole_is_charged() {
     let memory = Arc::new(Charged { memory: new_memory(Model::MAPPED, POOL_BYTES), holes: AtomicU64::new(0) });
     let pool = Pool::open(memory.clone(), BOOT).expect("it opens").0;
     let fs = FileSystem::open(Arc::new(pool), NAME, options(None)).expect("it opens");
-    let ino = fs.create_file(Ino::ROOT, b"sparse", &new(Kind::File)).expect("made").ino;
+    let ino = fs.create_file(Ino::ROOT, b"sparse", &new(FileKind::File)).expect("made").ino;
     fs.write(ino, 1 << 20, &[7; 4096]).expect("room");
     let mut read = vec![1; 3 << 12];
     memory.holes.store(0, Ordering::SeqCst);

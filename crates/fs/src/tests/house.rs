@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::world::{BOOT, NAME};
-use crate::client::{Lease, Quiet, Session};
-use crate::share::Door;
-use crate::share::layout::request::Access;
-use crate::{Clock, FileSystem, FsOptions, FsSpec, Ino, Time};
+use crate::client::{FileLease, FsSession, Quiet};
+use crate::share::ClientListener;
+use crate::share::layout::request::LeaseAccess;
+use crate::{FileSystem, FsClock, FsOptions, FsSpec, Ino, Time};
 use ferrite_memory::{Guard, MapOptions, Mapped};
 use ferrite_pool::layout::CHUNK;
 use ferrite_pool::{Format, Pool};
@@ -18,11 +18,11 @@ pub struct House {
     _folder: tempfile::TempDir,
     pub pool_file: PathBuf,
     pub fs: Arc<FileSystem>,
-    _door: Door,
+    _door: ClientListener,
 }
 
 /// A time that stands still, later than all that the owner's clock tells.
-pub fn late() -> Clock {
+pub fn late() -> FsClock {
     Arc::new(|| Time(9_000_000_000))
 }
 
@@ -47,36 +47,37 @@ impl House {
         let fs = FileSystem::open(pool, NAME, options).expect("it opens");
         let pool_file = folder.path().join("pool");
         std::fs::File::create(&pool_file).expect("a file");
-        let door = Door::open(&fs, &pool_file, BOOT).expect("nobody else has it");
+        let door = ClientListener::open(&fs, &pool_file, BOOT).expect("nobody else has it");
         Self { _folder: folder, pool_file, fs, _door: door }
     }
 
     /// The same file system served by another owner, after this one was killed: nobody was told.
     pub fn reopened(self) -> Self {
         let pool = Arc::clone(self.fs.pool());
-        self.fs.put_light_out();
+        self.fs.drop_owner_liveness();
         let Self { _folder: folder, fs, _door: door, .. } = self;
         drop((door, fs));
         Self::of(pool, folder)
     }
 
-    pub fn client(&self) -> Arc<Session> {
-        Session::connect(&self.pool_file, NAME, late()).expect("let in")
+    pub fn client(&self) -> Arc<FsSession> {
+        FsSession::connect(&self.pool_file, NAME, late()).expect("let in")
     }
 
     /// One that is told how to be quiet.
-    pub fn client_quiet(&self, quiet: Quiet) -> Arc<Session> {
-        Session::connect_quiet(&self.pool_file, NAME, late(), quiet).expect("let in")
+    pub fn client_quiet(&self, quiet: Quiet) -> Arc<FsSession> {
+        FsSession::connect_quiet(&self.pool_file, NAME, late(), quiet).expect("let in")
     }
 
     pub fn file(&self, name: &str, content: &[u8]) -> Ino {
-        let ino = self.fs.create_file(Ino::ROOT, name.as_bytes(), &super::world::new(crate::Kind::File)).expect("made");
+        let ino =
+            self.fs.create_file(Ino::ROOT, name.as_bytes(), &super::world::new(crate::FileKind::File)).expect("made");
         self.fs.write(ino.ino, 0, content).expect("room");
         ino.ino
     }
 }
 
 /// A lease to append to `ino`, with what the first appends want in the same call.
-pub fn to_append(client: &Arc<Session>, ino: Ino) -> Lease {
-    client.lease_with(ino, Access::Append, Lease::FIRST_AHEAD_BYTES, &|| ()).expect("leased")
+pub fn to_append(client: &Arc<FsSession>, ino: Ino) -> FileLease {
+    client.lease_with(ino, LeaseAccess::Append, FileLease::FIRST_AHEAD_BYTES, &|| ()).expect("leased")
 }

@@ -9,7 +9,7 @@ use ferrite_memory::Memory;
 use super::repair::{checked, closed, place, repaired};
 use super::world::*;
 use crate::tree::directory;
-use crate::{Error, FileSystem, Ino, Kind, SetAttr};
+use crate::{Error, FileKind, FileSystem, Ino, SetAttr};
 
 /// Lets `damage` happen to the closed medium of a file system that `make` has filled, and repairs it.
 #[track_caller]
@@ -30,7 +30,7 @@ fn mended<T>(make: impl FnOnce(&FileSystem) -> T, damage: impl FnOnce(&Arc<Lying
     (fs, made)
 }
 
-fn make(fs: &FileSystem, dir: Ino, name: &str, kind: Kind) -> Ino {
+fn make(fs: &FileSystem, dir: Ino, name: &str, kind: FileKind) -> Ino {
     fs.create_file(dir, name.as_bytes(), &new(kind)).expect("made").ino
 }
 
@@ -48,9 +48,9 @@ fn found(fs: &FileSystem, path: &str) -> Option<Ino> {
 
 /// Two directories with a file each, and the words that lead to them and to a file.
 fn two(fs: &FileSystem, [one, other]: [(Ino, &str); 2]) -> ([Ino; 2], [u64; 3]) {
-    let dirs = [one, other].map(|(dir, name)| make(fs, dir, name, Kind::Directory));
-    dirs.iter().for_each(|dir| _ = make(fs, *dir, "file", Kind::File));
-    make(fs, Ino::ROOT, "beside", Kind::File);
+    let dirs = [one, other].map(|(dir, name)| make(fs, dir, name, FileKind::Directory));
+    dirs.iter().for_each(|dir| _ = make(fs, *dir, "file", FileKind::File));
+    make(fs, Ino::ROOT, "beside", FileKind::File);
     let ways = [way(fs, one.0, one.1), way(fs, other.0, other.1), way(fs, Ino::ROOT, "beside")];
     (dirs, ways)
 }
@@ -66,7 +66,7 @@ fn lead(memory: &LyingMemory, at: u64, ino: Ino) {
 fn a_directory_that_two_names_lead_to_lies_where_it_says_and_the_other_is_found() {
     for which in [0, 1] {
         let fill = |fs: &FileSystem| {
-            let above = ["a", "b"].map(|name| make(fs, Ino::ROOT, name, Kind::Directory));
+            let above = ["a", "b"].map(|name| make(fs, Ino::ROOT, name, FileKind::Directory));
             two(fs, above.map(|dir| (dir, "sub")))
         };
         let (fs, (dirs, _)) = mended(fill, |memory, (dirs, ways)| lead(memory, ways[1 - which], dirs[which]));
@@ -91,7 +91,7 @@ fn of_two_names_in_one_directory_one_is_kept_and_no_directory_is_lost() {
 #[test]
 fn a_directory_that_only_wrong_names_lead_to_is_found() {
     let fill = |fs: &FileSystem| {
-        let above = make(fs, Ino::ROOT, "above", Kind::Directory);
+        let above = make(fs, Ino::ROOT, "above", FileKind::Directory);
         let (dirs, ways) = two(fs, [(above, "one"), (Ino::ROOT, "two")]);
         (dirs, ways, way(fs, dirs[0], "file"))
     };
@@ -110,7 +110,7 @@ fn a_directory_that_only_wrong_names_lead_to_is_found() {
 fn a_name_that_leads_up_or_is_a_files_keeps_no_directory_elsewhere() {
     for root in [false, true] {
         let fill = |fs: &FileSystem| {
-            let above = make(fs, Ino::ROOT, "a", Kind::Directory);
+            let above = make(fs, Ino::ROOT, "a", FileKind::Directory);
             (above, two(fs, [(above, "b"), (above, "c")]))
         };
         let (fs, (above, _)) = mended(fill, |memory, (above, (_, ways))| {
@@ -128,7 +128,7 @@ fn a_name_that_leads_up_or_is_a_files_keeps_no_directory_elsewhere() {
 #[test]
 fn an_owner_that_none_can_be_is_roots_without_the_rights_of_who_runs_it() {
     let fill = |fs: &FileSystem| {
-        let ino = make(fs, Ino::ROOT, "file", Kind::File);
+        let ino = make(fs, Ino::ROOT, "file", FileKind::File);
         fs.setattr(ino, &SetAttr { mode: Some(0o6755), ..SetAttr::default() }).expect("it is set");
         ino
     };
@@ -163,7 +163,7 @@ fn a_symbolic_link_without_its_target_is_given_up() {
 #[test]
 fn what_is_put_right_of_an_inode_is_not_undone_by_what_comes_next() {
     let fill = |fs: &FileSystem| {
-        let ino = make(fs, Ino::ROOT, "file", Kind::File);
+        let ino = make(fs, Ino::ROOT, "file", FileKind::File);
         fs.write(ino, 0, &[b'a'; 8192]).expect("room");
         ino
     };

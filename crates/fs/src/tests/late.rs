@@ -16,22 +16,22 @@ use crate::check::look;
 use crate::client::known_end::KnownEnd;
 use crate::file::ahead;
 use crate::format::inode::DIRECT;
-use crate::{Allocate, Error, FileSystem, Ino, Kind};
+use crate::{Allocate, Error, FileKind, FileSystem, Ino};
 
 /// A file `a` of `bytes` with pages ahead.
 fn with_pages_ahead(memory: &Arc<LyingMemory>, bytes: usize) -> (Arc<FileSystem>, Ino) {
     let fs = open(memory, None).expect("it opens");
-    let ino = fs.create_file(Ino::ROOT, b"a", &new(Kind::File)).expect("made").ino;
+    let ino = fs.create_file(Ino::ROOT, b"a", &new(FileKind::File)).expect("made").ino;
     fs.write(ino, 0, &vec![1; bytes]).expect("room");
-    settle(&fs);
+    run_steps(&fs);
     fs.hold(ino).expect("it is there");
-    ahead::take_ahead(&fs, ino, 70_000, 8).expect("room");
+    ahead::reserve_ahead(&fs, ino, 70_000, 8).expect("room");
     (fs, ino)
 }
 
 /// Gives another file all the space that is left.
 fn fill(fs: &FileSystem) {
-    let ino = fs.create_file(Ino::ROOT, b"rest", &new(Kind::File)).expect("made").ino;
+    let ino = fs.create_file(Ino::ROOT, b"rest", &new(FileKind::File)).expect("made").ino;
     let mut at = 0;
     for len in [1 << 20, 4096] {
         while fs.allocate(ino, at..at + len, Allocate::Grow).is_ok() {
@@ -46,7 +46,7 @@ fn next_owner(memory: &Arc<LyingMemory>) -> crate::Result<Arc<FileSystem>> {
     let process = Process::recall(Identity { pid: 1, namespace: 0, start_ticks: 0, boot_id: BOOT }, BOOT);
     let (tag, rights) = (fs.tag(), Rights::ReadWrite);
     fs.pool().grant(&Ask { tag: &tag, extents: &tag.extents, rights, process: &process })?;
-    fs.link.pins.set_forerunners(true);
+    fs.link.pins.set_orphaned_clients(true);
     fs.space.bar(true);
     Ok(fs)
 }
@@ -168,9 +168,9 @@ fn fg5_fg7_every_crash_of_overwrites_in_a_full_pool_leaves_what_was_acknowledged
 
 #[test]
 fn canary_an_end_that_a_stopped_client_still_has_is_found_in_a_full_pool() {
-    for (point, bug) in [("Store", Bug::HauntedPage), ("Size", Bug::HauntedEnd)] {
+    for (point, bug) in [("Store", Bug::StoppedAppendPage), ("Size", Bug::StoppedAppendEnd)] {
         assert!(explore_late(point, SMALL, [Some(bug), None]).is_err(), "FG7: it was written behind the end");
     }
-    let report = explore_late("Size", SMALL, [None, Some(Bug::HauntedEnd)]).expect("it works");
+    let report = explore_late("Size", SMALL, [None, Some(Bug::StoppedAppendEnd)]).expect("it works");
     report.expect_failure();
 }

@@ -8,7 +8,7 @@ use ferrite_pool::{Caller, PidFd};
 use super::house::*;
 use super::world::{BOOT, NAME};
 use crate::planted::stop_by;
-use crate::share::layout::request::{Access, ClientRequest};
+use crate::share::layout::request::{ClientRequest, LeaseAccess};
 use crate::share::layout::shared_state::LAYOUT;
 use crate::{FileSystem, Ino, SetAttr, SetXattr};
 
@@ -30,10 +30,13 @@ fn fg9_programs_with_rights_of_their_own_are_written_through_the_mount() {
     let client = house.client();
     for (nth, give) in WAYS.iter().enumerate() {
         let ino = house.file(&format!("program {nth}"), &[1; 100]);
-        drop(client.lease(ino, Access::Append).expect("a plain file"));
+        drop(client.lease(ino, LeaseAccess::Append).expect("a plain file"));
         give(&house.fs, ino);
-        assert!([Access::Write, Access::Append].iter().all(|access| client.lease(ino, *access).is_err()), "{nth}");
-        assert!(client.lease(ino, Access::Read).is_ok());
+        assert!(
+            [LeaseAccess::Write, LeaseAccess::Append].iter().all(|access| client.lease(ino, *access).is_err()),
+            "{nth}"
+        );
+        assert!(client.lease(ino, LeaseAccess::Read).is_ok());
     }
 }
 
@@ -48,11 +51,11 @@ fn fg9_a_program_that_is_given_rights_while_it_is_lent_is_not() {
         answer(ClientRequest::DirectOpen { name: NAME.into(), layout: LAYOUT, held: None }).expect("let in").value;
     let session: GrantId = serde_json::from_value(opened["session"].clone()).expect("a grant");
     let lease = |ino: Ino, access| {
-        let (name, ino, ahead_bytes, told) = (NAME.into(), ino.0, 0, None);
-        answer(ClientRequest::DirectLease { name, session, ino, access, ahead_bytes, told })
+        let (name, ino, ahead_bytes, seen_ends) = (NAME.into(), ino.0, 0, None);
+        answer(ClientRequest::DirectLease { name, session, ino, access, ahead_bytes, seen_ends })
     };
     for (nth, give) in WAYS.iter().enumerate() {
-        for access in [Access::Write, Access::Append] {
+        for access in [LeaseAccess::Write, LeaseAccess::Append] {
             let ino = house.file(&format!("program {nth} {access:?}"), &[1; 100]);
             let fs = Arc::clone(&house.fs);
             stop_by(move |_| {
@@ -62,7 +65,7 @@ fn fg9_a_program_that_is_given_rights_while_it_is_lent_is_not() {
             assert!(lease(ino, access).is_err(), "FG9: {access:?} by way {nth}");
             assert!(!house.fs.is_written_directly(ino));
             stop_by(|_| ());
-            lease(ino, Access::Read).expect("and nothing is left of it");
+            lease(ino, LeaseAccess::Read).expect("and nothing is left of it");
         }
     }
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::world::*;
 use super::{Bug, plant};
-use crate::format::leaf::Entry;
+use crate::format::leaf::LeafEntry;
 use crate::tree::directory;
-use crate::{Error, FileSystem, Ino, Kind};
+use crate::{Error, FileKind, FileSystem, Ino};
 
 fn make(fs: &FileSystem, dir: Ino, name: &str) {
-    fs.create_file(dir, name.as_bytes(), &new(Kind::File)).expect("room");
+    fs.create_file(dir, name.as_bytes(), &new(FileKind::File)).expect("room");
 }
 
 /// Up to 40 names behind `cookie`, which is that of the last one then.
@@ -31,7 +31,7 @@ fn some(fs: &FileSystem, dir: Ino, cookie: &mut u64) -> Vec<Vec<u8>> {
 #[test]
 fn fn2_fn3_what_stays_is_listed_once_and_counted_while_others_come_and_go() {
     let fs = new_fs();
-    let dir = fs.create_file(Ino::ROOT, b"dir", &new(Kind::Directory)).expect("made").ino;
+    let dir = fs.create_file(Ino::ROOT, b"dir", &new(FileKind::Directory)).expect("made").ino;
     (0..600).for_each(|i| make(&fs, dir, &format!("stays {i}")));
     (0..600).for_each(|i| make(&fs, dir, &format!("goes {i}")));
     let (mut cookie, mut seen, mut entries, mut round) = (0, BTreeSet::new(), 1200, 0);
@@ -57,9 +57,9 @@ fn fn2_fn3_what_stays_is_listed_once_and_counted_while_others_come_and_go() {
 }
 
 /// A directory of several pages of names, and its entries in order.
-fn several() -> (Arc<FileSystem>, Ino, Vec<Entry>) {
+fn several() -> (Arc<FileSystem>, Ino, Vec<LeafEntry>) {
     let fs = new_fs();
-    let dir = fs.create_file(Ino::ROOT, b"dir", &new(Kind::Directory)).expect("made").ino;
+    let dir = fs.create_file(Ino::ROOT, b"dir", &new(FileKind::Directory)).expect("made").ino;
     (0..300).for_each(|i| make(&fs, dir, &format!("a file of number {i}")));
     let mut entries = Vec::new();
     let inode = fs.load(dir).expect("there");
@@ -102,11 +102,11 @@ fn listed_by(fs: &FileSystem, dir: Ino, count: usize) -> (usize, bool) {
 #[test]
 fn fn2_fn4_names_whose_inodes_are_damaged_are_listed_with_nothing_known() {
     let (fs, dir, entries) = several();
-    let head = |entry: &Entry| fs.space.inode_place(entry.ino.0).expect("there");
+    let head = |entry: &LeafEntry| fs.space.inode_place(entry.ino.0).expect("there");
     let damages: [(bool, Damage); 3] = [(true, |_| 0), (true, |word| word | 0xf000), (false, |word| word ^ 1 << 40)];
     for (is_of_inode, change) in damages {
         for which in [0..1, 100..180, 180..300] {
-            let at = |entry: &Entry| if is_of_inode { head(entry) } else { entry.at() + 8 };
+            let at = |entry: &LeafEntry| if is_of_inode { head(entry) } else { entry.at() + 8 };
             assert_eq!(listed_by(&fs, dir, 40), (300, false), "before, or once it is mended");
             let words: Vec<u64> = entries.iter().map(|entry| fs.memory().load_word(at(entry))).collect();
             for index in which.clone() {
@@ -125,7 +125,7 @@ fn fn2_fn4_names_whose_inodes_are_damaged_are_listed_with_nothing_known() {
 #[test]
 fn fn4_names_that_are_removed_amid_a_listing_are_not_told_as_damaged() {
     let fs = new_fs();
-    let dir = fs.create_file(Ino::ROOT, b"dir", &new(Kind::Directory)).expect("made").ino;
+    let dir = fs.create_file(Ino::ROOT, b"dir", &new(FileKind::Directory)).expect("made").ino;
     let change = || {
         (0..40).for_each(|i| make(&fs, dir, &format!("{i}")));
         (0..40).for_each(|i| fs.unlink(dir, format!("{i}").as_bytes()).expect("there"));

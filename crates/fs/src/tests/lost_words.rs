@@ -10,8 +10,8 @@ use ferrite_pool::{Pool, check};
 use super::repair::{checked, closed, owners, repaired};
 use super::world::*;
 use crate::format::layout::NODE_WORDS;
-use crate::format::word::{Named, Word};
-use crate::{FileSystem, Ino, Kind};
+use crate::format::word::{IndexWord, NamedBy};
+use crate::{FileKind, FileSystem, Ino};
 
 const NAMES: usize = 1200;
 
@@ -33,10 +33,10 @@ fn many() -> (Arc<LyingMemory>, u64) {
     let memory = new_memory(Model::MAPPED, POOL_BYTES);
     memory.keep_trace(false);
     let fs = open(&memory, None).expect("it opens");
-    let dir = fs.create_file(Ino::ROOT, b"dir", &new(Kind::Directory)).expect("made").ino;
-    let file = fs.create_file(Ino::ROOT, b"file", &new(Kind::File)).expect("made").ino;
+    let dir = fs.create_file(Ino::ROOT, b"dir", &new(FileKind::Directory)).expect("made").ino;
+    let file = fs.create_file(Ino::ROOT, b"file", &new(FileKind::File)).expect("made").ino;
     (0..NAMES).for_each(|number| _ = fs.link(file, dir, &name(number)).expect("room"));
-    let Named::Node(node) = fs.load(dir).expect("there").roots[0].named() else { panic!("a small tree") };
+    let NamedBy::Node(node) = fs.load(dir).expect("there").roots[0].named() else { panic!("a small tree") };
     let at = fs.place(node).expect("there");
     closed(fs);
     (memory, at)
@@ -87,7 +87,7 @@ fn fn1_a_lost_word_is_told_by_the_names_that_lie_in_it() {
     let run = words.iter().take_while(|word| **word == words[0]).count();
     (run / 2..run).for_each(|index| memory.store_word(node + index as u64 * 8, 0));
     assert!(!checked(&memory).is_sound() && repaired(&memory).is_sound());
-    assert_eq!(Word(memory.load_word(node + run as u64 * 8 - 8)), Word(words[0]));
+    assert_eq!(IndexWord(memory.load_word(node + run as u64 * 8 - 8)), IndexWord(words[0]));
     assert_all_found(&memory);
 }
 

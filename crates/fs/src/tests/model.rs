@@ -10,7 +10,7 @@ use proptest::test_runner::{Config, RngSeed};
 
 use super::reference::Reference;
 use super::world::*;
-use crate::{Allocate, DataMode, Error, FileSystem, Ino, Kind, Rename, Result, SetAttr, SetXattr};
+use crate::{Allocate, DataMode, Error, FileKind, FileSystem, Ino, Rename, Result, SetAttr, SetXattr};
 
 /// What is done. Files and directories are told by a number modulo how many there are.
 #[derive(Clone, Debug)]
@@ -92,20 +92,20 @@ impl Pair {
         Self { memory, fs, data, reference: Reference::default(), inos: BTreeMap::from([(0, Ino::ROOT)]) }
     }
 
-    fn pick(&self, number: u8, only: impl Fn(Kind) -> bool) -> usize {
+    fn pick(&self, number: u8, only: impl Fn(FileKind) -> bool) -> usize {
         let fit: Vec<usize> =
             self.reference.nodes.iter().filter(|(_, node)| only(node.kind)).map(|(id, _)| *id).collect();
         fit.get(usize::from(number) % fit.len().max(1)).copied().unwrap_or(0)
     }
 
     fn dir(&self, number: u8) -> (usize, Ino) {
-        let id = self.pick(number, |kind| kind == Kind::Directory);
+        let id = self.pick(number, |kind| kind == FileKind::Directory);
         (id, self.inos[&id])
     }
 
     /// Mostly a file, sometimes whatever there is.
     fn file(&self, number: u8) -> (usize, Ino) {
-        let id = self.pick(number / 2, |kind| number.is_multiple_of(8) || kind == Kind::File);
+        let id = self.pick(number / 2, |kind| number.is_multiple_of(8) || kind == FileKind::File);
         (id, self.inos[&id])
     }
 
@@ -118,7 +118,7 @@ impl Pair {
         match *op {
             Op::Create { dir, name: number, kind } => {
                 let ((id, ino), name) = (self.dir(dir), name(number));
-                let kind = [Kind::File, Kind::File, Kind::Directory, Kind::Fifo][usize::from(kind)];
+                let kind = [FileKind::File, FileKind::File, FileKind::Directory, FileKind::Fifo][usize::from(kind)];
                 let real = self.fs.create_file(ino, &name, &new(kind));
                 let wanted = self.reference.create((id, &name), kind, b"");
                 self.made(real, wanted)
@@ -126,7 +126,7 @@ impl Pair {
             Op::Symlink { dir, name: number, len } => {
                 let ((id, ino), name, target) = (self.dir(dir), name(number), vec![b't'; len.into()]);
                 let real = self.fs.symlink(ino, &name, &target, ME);
-                let wanted = self.reference.create((id, &name), Kind::Symlink, &target);
+                let wanted = self.reference.create((id, &name), FileKind::Symlink, &target);
                 self.made(real, wanted)
             }
             Op::Link { file, dir, name: number } => {
@@ -213,7 +213,7 @@ impl Pair {
             Op::Step => (fs.step().map(drop), Ok(())),
             Op::Flush => (fs.flush(), Ok(())),
             Op::Settle => {
-                settle(fs);
+                run_steps(fs);
                 (Ok(()), Ok(()))
             }
             _ => (self.restart(), Ok(())),
@@ -284,7 +284,7 @@ fn run(model: Model, data: Option<DataMode>, crashes: bool) {
         }
         pair.compare()?;
         pair.restart().expect("it opens");
-        settle(&pair.fs);
+        run_steps(&pair.fs);
         pair.compare()?;
     });
 }

@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 use super::house::House;
 use super::world::NAME;
 use crate::Ino;
-use crate::client::settle;
-use crate::share::Copies;
+use crate::client::flush_mount;
+use crate::share::CachedCopies;
 
 /// Until somebody tells it to go on.
 struct Mute(Mutex<Receiver<()>>);
@@ -34,7 +34,7 @@ fn an_owner_that_is_silent_is_not_waited_for_for_ever() {
     let ((go_on, may_go_on), (ended, has_ended)) = (channel(), channel());
     let _listening = Listening::start(&lock, Arc::new(Mute(Mutex::new(may_go_on)))).expect("it listens");
     std::thread::spawn(move || {
-        ended.send(settle(&pool, NAME, 7, Duration::from_secs(60), Duration::from_millis(20)).is_err())
+        ended.send(flush_mount(&pool, NAME, 7, Duration::from_secs(60), Duration::from_millis(20)).is_err())
     });
     let failed = has_ended.recv_timeout(Duration::from_secs(30));
     drop(go_on);
@@ -44,7 +44,7 @@ fn an_owner_that_is_silent_is_not_waited_for_for_ever() {
 /// A kernel that has it mounted, and keeps nothing.
 struct Mounted;
 
-impl Copies for Mounted {
+impl CachedCopies for Mounted {
     fn forget(&self, _: Ino) -> std::io::Result<()> {
         Ok(())
     }
@@ -60,10 +60,10 @@ impl Copies for Mounted {
 #[test]
 fn who_serves_another_mount_does_not_say_that_all_is_durable() {
     let house = House::new();
-    house.fs.tell_copies(Arc::new(Mounted));
+    house.fs.set_copies(Arc::new(Mounted));
     let patience = Duration::from_secs(60);
-    let settle = |device| settle(&house.pool_file, NAME, device, patience, patience);
-    settle(7).expect("durable");
-    let said = settle(8).expect_err("another mount").to_string();
+    let flush = |device| flush_mount(&house.pool_file, NAME, device, patience, patience);
+    flush(7).expect("durable");
+    let said = flush(8).expect_err("another mount").to_string();
     assert!(said.contains("another server's"), "{said}");
 }

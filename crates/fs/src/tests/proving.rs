@@ -9,29 +9,29 @@ use super::house::House;
 use super::world::*;
 use super::{Bug, plant};
 use crate::check::look;
-use crate::client::direct_io::{Hands, Tried};
+use crate::client::direct_io::{DirectIo, DirectOutcome};
 use crate::client::known_end::KnownEnd;
 use crate::file::ahead;
-use crate::share::layout::request::Access;
-use crate::{FileSystem, Ino, Kind};
+use crate::share::layout::request::LeaseAccess;
+use crate::{FileKind, FileSystem, Ino};
 
 const PAGE: usize = 4096;
 
 /// A file of a page in a new file system, with pages ahead.
 fn lent(memory: &Arc<LyingMemory>) -> (Arc<FileSystem>, Ino) {
     let fs = open(memory, None).expect("it opens");
-    let ino = fs.create_file(Ino::ROOT, b"a", &new(Kind::File)).expect("made").ino;
+    let ino = fs.create_file(Ino::ROOT, b"a", &new(FileKind::File)).expect("made").ino;
     fs.write(ino, 0, &[1; PAGE]).expect("room");
     fs.hold(ino).expect("it is there");
-    ahead::take_ahead(&fs, ino, 70_000, 8).expect("room");
+    ahead::reserve_ahead(&fs, ino, 70_000, 8).expect("room");
     (fs, ino)
 }
 
-fn append(client: &Hands<'_, dyn ferrite_memory::Memory + '_>, at: &mut u64, bytes: &[u8], is_known: bool) {
+fn append(client: &DirectIo<'_, dyn ferrite_memory::Memory + '_>, at: &mut u64, bytes: &[u8], is_known: bool) {
     if is_known {
         client.append_together(0, *at, bytes, || 3_000_000_000).expect("it ended there");
     } else {
-        assert_eq!(client.append(0, Some(*at), bytes, || 3_000_000_000), Tried::Done(*at));
+        assert_eq!(client.append(0, Some(*at), bytes, || 3_000_000_000), DirectOutcome::Done(*at));
     }
     *at += bytes.len() as u64;
 }
@@ -66,8 +66,8 @@ fn explore_appends(bug: Option<Bug>) -> Report {
     }
     // Over the last append: first what it rests on no more, then its bytes.
     let over = at - 100;
-    assert_eq!(one.write(0, over, &[6; 50], || 3_000_000_000), Tried::Refused, "FP3");
-    assert_eq!(one.append(0, Some(over), &[6; 50], || 3_000_000_000), Tried::Done(over));
+    assert_eq!(one.write(0, over, &[6; 50], || 3_000_000_000), DirectOutcome::Refused, "FP3");
+    assert_eq!(one.append(0, Some(over), &[6; 50], || 3_000_000_000), DirectOutcome::Done(over));
     all[over as usize..][..50].fill(6);
     done.mark(all.clone());
     append(&one, &mut at, &[7; 192], true);
@@ -111,12 +111,12 @@ fn fp_every_crash_of_appends_behind_one_fence_leaves_what_was_acknowledged() {
 
 #[test]
 fn canary_what_a_size_rests_on_and_is_stored_over_is_found() {
-    assert!(explore_appends(Some(Bug::UnsettledEnd)).failure.is_some());
+    assert!(explore_appends(Some(Bug::UncommittedSize)).failure.is_some());
 }
 
 #[test]
 fn canary_a_proof_over_that_of_the_append_before_is_found() {
-    assert!(explore_appends(Some(Bug::OneProof)).failure.is_some());
+    assert!(explore_appends(Some(Bug::OneChecksum)).failure.is_some());
 }
 
 /// Its bytes may have been stored over, so the next append must not leave the size to rest on them.
@@ -128,7 +128,7 @@ fn fp3_after_a_write_over_the_end_that_found_no_pages_the_size_rests_on_nothing(
     let one = client(&fs, &end);
     append(&one, &mut at, &[2; 64], false);
     append(&one, &mut at, &[3; 64], true);
-    assert_eq!(one.append(0, Some(at - 64), &[4; 200_000], || 3_000_000_000), Tried::NoPages);
+    assert_eq!(one.append(0, Some(at - 64), &[4; 200_000], || 3_000_000_000), DirectOutcome::NoPages);
     memory.forget_trace();
     append(&one, &mut at, &[5; 64], true);
     leave(&fs);
@@ -183,9 +183,9 @@ fn fp4_a_file_that_is_held_rests_on_nothing() {
     append(&one, &mut at, &[2; 64], false);
     append(&one, &mut at, &[3; 64], true);
     let fs = open(&Arc::new(LyingMemory::from_image(&memory.snapshot(), Model::MAPPED)), None).expect("it opens");
-    assert!(fs.load(ino).expect("there").is_unsettled());
+    assert!(fs.load(ino).expect("there").needs_commit());
     fs.hold(ino).expect("there");
-    assert!(!fs.load(ino).expect("there").is_unsettled());
+    assert!(!fs.load(ino).expect("there").needs_commit());
     assert_eq!(fs.getattr(ino).expect("there").size, at);
 }
 
@@ -196,8 +196,8 @@ fn fp1_everybody_sees_each_append_as_soon_as_it_returns() {
     let house = House::new();
     let ino = house.file("log", b"");
     let (writer, reader) = (house.client(), house.client());
-    let lease = writer.lease(ino, Access::Append).expect("leased");
-    let other = reader.lease(ino, Access::Read).expect("leased");
+    let lease = writer.lease(ino, LeaseAccess::Append).expect("leased");
+    let other = reader.lease(ino, LeaseAccess::Read).expect("leased");
     let mut all = Vec::new();
     for number in 0..600_usize {
         let record = vec![(number % 250) as u8 + 1; [64, PAGE, 100, 4032][number % 4]];
@@ -218,7 +218,7 @@ fn fp1_everybody_sees_each_append_as_soon_as_it_returns() {
         assert_eq!(house.fs.getattr(ino).expect("there").size, all.len() as u64);
     }
     drop((lease, other));
-    assert!(!house.fs.load(ino).expect("there").is_unsettled(), "who appends no more leaves nothing to read");
+    assert!(!house.fs.load(ino).expect("there").needs_commit(), "who appends no more leaves nothing to read");
     assert!(content(&house.fs, ino).expect("it reads") == all);
     assert_sound(&house.fs);
 }
@@ -229,8 +229,8 @@ fn fp1_a_reader_beside_sees_only_bytes_that_are_there() {
     let house = House::new();
     let ino = house.file("log", b"");
     let (writer, reader) = (house.client(), house.client());
-    let lease = writer.lease(ino, Access::Append).expect("leased");
-    let other = reader.lease(ino, Access::Read).expect("leased");
+    let lease = writer.lease(ino, LeaseAccess::Append).expect("leased");
+    let other = reader.lease(ino, LeaseAccess::Read).expect("leased");
     const PAGES: u64 = 4000;
     std::thread::scope(|scope| {
         scope.spawn(|| {

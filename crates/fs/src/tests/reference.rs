@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::world::{Seen, Tree};
-use crate::{Allocate, Error, Kind, Rename, Result};
+use crate::{Allocate, Error, FileKind, Rename, Result};
 
 /// A file of the reference.
 #[derive(Clone, Debug)]
 pub struct Node {
-    pub kind: Kind,
+    pub kind: FileKind,
     pub mode: u16,
     pub links: u32,
     pub content: Vec<u8>,
@@ -29,20 +29,20 @@ pub struct Reference {
 pub type Spot<'a> = (usize, &'a [u8]);
 
 impl Node {
-    fn new(kind: Kind, mode: u16, parent: usize) -> Self {
+    fn new(kind: FileKind, mode: u16, parent: usize) -> Self {
         let (content, xattrs, children) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        let links = if kind == Kind::Directory { 2 } else { 1 };
+        let links = if kind == FileKind::Directory { 2 } else { 1 };
         Self { kind, mode, links, content, xattrs, children, parent, holds: 0 }
     }
 
     fn is_directory(&self) -> bool {
-        self.kind == Kind::Directory
+        self.kind == FileKind::Directory
     }
 }
 
 impl Default for Reference {
     fn default() -> Self {
-        Self { nodes: BTreeMap::from([(0, Node::new(Kind::Directory, 0o755, 0))]), next: 1 }
+        Self { nodes: BTreeMap::from([(0, Node::new(FileKind::Directory, 0o755, 0))]), next: 1 }
     }
 }
 
@@ -63,22 +63,22 @@ impl Reference {
     fn file(&mut self, id: usize) -> Result<&mut Node> {
         let node = self.nodes.get_mut(&id).ok_or(Error::Stale)?;
         match node.kind {
-            Kind::File => Ok(node),
-            Kind::Directory => Err(Error::IsDirectory),
+            FileKind::File => Ok(node),
+            FileKind::Directory => Err(Error::IsDirectory),
             _ => Err(Error::Invalid("")),
         }
     }
 
-    pub fn create(&mut self, at: Spot<'_>, kind: Kind, content: &[u8]) -> Result<usize> {
+    pub fn create(&mut self, at: Spot<'_>, kind: FileKind, content: &[u8]) -> Result<usize> {
         if self.find(at)?.is_some() {
             return Err(Error::Exists);
         }
-        let (id, mode) = (self.next, if kind == Kind::Symlink { 0o777 } else { 0o640 });
+        let (id, mode) = (self.next, if kind == FileKind::Symlink { 0o777 } else { 0o640 });
         self.next += 1;
         self.nodes.insert(id, Node { content: content.to_vec(), ..Node::new(kind, mode, at.0) });
         let dir = self.dir(at.0)?;
         dir.children.insert(at.1.to_vec(), id);
-        dir.links += u32::from(kind == Kind::Directory);
+        dir.links += u32::from(kind == FileKind::Directory);
         Ok(id)
     }
 
@@ -173,7 +173,7 @@ impl Reference {
         self.dir(to.0)?.links += u32::from(is_directory);
         self.nodes.get_mut(&moved).expect("it is there").parent = to.0;
         if let Rename::Whiteout(_) = how {
-            let white = self.create(from, Kind::CharDevice, b"")?;
+            let white = self.create(from, FileKind::CharDevice, b"")?;
             self.nodes.get_mut(&white).expect("it was made").mode = 0;
         }
         Ok(())

@@ -11,10 +11,10 @@ use super::world::*;
 use super::{Bug, plant};
 use crate::check::FilesOwner;
 use crate::file::index;
-use crate::file::index::Found;
+use crate::file::index::IndexEntry;
 use crate::format::leaf::name_hash;
 use crate::tree::directory;
-use crate::{FileSystem, Ino, Kind, SetXattr};
+use crate::{FileKind, FileSystem, Ino, SetXattr};
 
 pub fn owners() -> TagOwners {
     let mut owners = TagOwners::default();
@@ -27,12 +27,12 @@ pub fn filled() -> Arc<LyingMemory> {
     let memory = new_memory(Model::MAPPED, POOL_BYTES);
     memory.keep_trace(false);
     let fs = open(&memory, None).expect("it opens");
-    let dir = fs.create_file(Ino::ROOT, b"dir", &new(Kind::Directory)).expect("made").ino;
+    let dir = fs.create_file(Ino::ROOT, b"dir", &new(FileKind::Directory)).expect("made").ino;
     for i in 0..150 {
-        let ino = fs.create_file(dir, format!("file {i}").as_bytes(), &new(Kind::File)).expect("made").ino;
+        let ino = fs.create_file(dir, format!("file {i}").as_bytes(), &new(FileKind::File)).expect("made").ino;
         fs.write(ino, 0, &vec![i as u8; i * 400]).expect("room");
     }
-    let big = fs.create_file(Ino::ROOT, b"big", &new(Kind::File)).expect("made").ino;
+    let big = fs.create_file(Ino::ROOT, b"big", &new(FileKind::File)).expect("made").ino;
     fs.write(big, 0, &vec![1; 300_000]).expect("room");
     fs.set_xattr(big, b"user.a", b"value", SetXattr::Any).expect("room");
     fs.symlink(Ino::ROOT, b"link", &[b't'; 300], ME).expect("made");
@@ -129,14 +129,15 @@ fn what_lost_its_name_is_in_lost_and_found_with_its_bytes() {
 /// Files or links that users gave the names: nobody is kept from opening it, and nothing of theirs is touched.
 #[test]
 fn what_is_rescued_has_another_name_where_its_own_is_taken() {
-    let make = |fs: &FileSystem, dir, name: &str| fs.create_file(dir, name.as_bytes(), &new(Kind::File)).expect("room");
+    let make =
+        |fs: &FileSystem, dir, name: &str| fs.create_file(dir, name.as_bytes(), &new(FileKind::File)).expect("room");
     let (memory, ino) = nameless(|fs, _| {
         fs.symlink(Ino::ROOT, b"lost+found", b"/etc", ME).expect("room");
         make(fs, Ino::ROOT, "lost+found.1");
     });
     assert_rescued(&memory, ino, ("lost+found.2", &format!("#{}", ino.0)));
     let (memory, ino) = nameless(|fs, ino| {
-        let found = fs.create_file(Ino::ROOT, b"lost+found", &new(Kind::Directory)).expect("room").ino;
+        let found = fs.create_file(Ino::ROOT, b"lost+found", &new(FileKind::Directory)).expect("room").ino;
         for end in ["", ".1"] {
             make(fs, found, &format!("#{}{end}", ino.0));
         }
@@ -149,11 +150,11 @@ fn what_is_rescued_has_another_name_where_its_own_is_taken() {
 fn what_cannot_be_rescued_stays_until_it_can() {
     let (memory, ino) = nameless(|fs, _| {
         for name in (1..100).map(|number| format!("lost+found.{number}")).chain(["lost+found".to_owned()]) {
-            fs.create_file(Ino::ROOT, name.as_bytes(), &new(Kind::File)).expect("room");
+            fs.create_file(Ino::ROOT, name.as_bytes(), &new(FileKind::File)).expect("room");
         }
     });
     let fs = open(&memory, None).expect("it opens");
-    settle(&fs);
+    run_steps(&fs);
     fs.allocate(ino, 0..9000, crate::Allocate::Grow).expect("room");
     assert!(fs.load(ino).expect("there").head.orphan != 0);
     assert_sound(&fs);
@@ -212,13 +213,13 @@ fn named_twice(sound_is_first: bool) -> (Arc<LyingMemory>, Ino, Vec<u8>) {
     let memory = new_memory(Model::MAPPED, POOL_BYTES);
     let fs = open(&memory, None).expect("it opens");
     let [first, second] = ["first", "second"].map(|name| {
-        let ino = fs.create_file(Ino::ROOT, name.as_bytes(), &new(Kind::File)).expect("made").ino;
+        let ino = fs.create_file(Ino::ROOT, name.as_bytes(), &new(FileKind::File)).expect("made").ino;
         fs.write(ino, 0, name.repeat(4096).as_bytes()).expect("room");
         ino
     });
     let (sound, wrong) = if sound_is_first { (first, second) } else { (second, first) };
     let words = |ino| match index::walk(&fs, &fs.load(ino).expect("there"), 2).expect("it reads") {
-        Found::Words { at, left } => (at, left),
+        IndexEntry::Words { at, left } => (at, left),
         _ => panic!("it has no page there"),
     };
     let ((from, _), (to, count)) = (words(sound), words(wrong));
@@ -318,7 +319,7 @@ fn whatever_is_damaged_a_repair_ends_and_what_it_calls_sound_is() {
         assert!(again.is_sound(), "round {round}: {:#?} after {:#?}", again.findings, report.findings);
         let Ok(fs) = open(&memory, None) else { continue };
         tree(&fs).expect("all of it reads");
-        settle(&fs);
+        run_steps(&fs);
         assert_sound(&fs);
     }
     assert!(mended * 4 > rounds, "{mended} of {rounds} were damaged and mended: the test looks at too little");
@@ -359,7 +360,7 @@ fn a_file_system_is_defragmented_with_its_pool() {
         let fs = open(&memory, None).expect("it opens");
         let pool = fs.pool().clone();
         let fill = |name: &str, bytes: usize| {
-            let ino = fs.create_file(Ino::ROOT, name.as_bytes(), &new(Kind::File)).expect("made").ino;
+            let ino = fs.create_file(Ino::ROOT, name.as_bytes(), &new(FileKind::File)).expect("made").ino;
             fs.write(ino, 0, &vec![name.len() as u8; bytes]).expect("room");
         };
         // A disk between the chunks of the files, which is then removed.

@@ -8,9 +8,9 @@ use ferrite_pool::Pool;
 use super::crash::client;
 use super::world::*;
 use super::{Bug, plant};
-use crate::client::direct_io::Tried;
+use crate::client::direct_io::DirectOutcome;
 use crate::client::known_end::KnownEnd;
-use crate::{FileSystem, FsOptions, Ino, Kind, SetAttr, Time};
+use crate::{FileKind, FileSystem, FsOptions, Ino, SetAttr, Time};
 
 const NEW: [u8; 3000] = [9; 3000];
 
@@ -20,7 +20,7 @@ fn keeps_what_was_written_over(bug: Option<Bug>) -> bool {
     let pool = Arc::new(Pool::open(memory.clone(), BOOT).expect("it opens").0);
     let options = FsOptions { data: None, read_only: false, clock: Arc::new(|| Time(2_000_000_000)) };
     let fs = FileSystem::open(pool, NAME, options).expect("it opens");
-    let ino = fs.create_file(Ino::ROOT, b"a", &new(Kind::File)).expect("made").ino;
+    let ino = fs.create_file(Ino::ROOT, b"a", &new(FileKind::File)).expect("made").ino;
     (0..2).for_each(|_| _ = fs.write(ino, 0, &[1; 4096]).expect("room"));
     memory.forget_trace();
     plant(bug);
@@ -53,13 +53,13 @@ fn canary_a_write_that_returns_before_its_fence_is_found() {
 fn fg2_what_a_client_stored_in_vain_comes_before_its_pin_ends() {
     let memory = new_memory(Model::MAPPED, POOL_BYTES);
     let fs = open(&memory, None).expect("it opens");
-    let ino = fs.create_file(Ino::ROOT, b"a", &new(Kind::File)).expect("made").ino;
+    let ino = fs.create_file(Ino::ROOT, b"a", &new(FileKind::File)).expect("made").ino;
     (0..2).for_each(|_| _ = fs.write(ino, 0, &[1; 4096]).expect("room"));
     fs.setattr(ino, &SetAttr { size: Some(2 * 4096), ..SetAttr::default() }).expect("room");
     let end = KnownEnd::new();
     let hands = client(&fs, &end);
     memory.forget_trace();
-    assert_eq!(hands.write(0, 0, &[9; 8192], || 3_000_000_000), Tried::Refused);
+    assert_eq!(hands.write(0, 0, &[9; 8192], || 3_000_000_000), DirectOutcome::Refused);
     memory.mark(1);
     let report = explore(&memory, &Options::default(), |crash| {
         let fs = open(&Arc::new(crash.memory()), None).map_err(|error| error.to_string())?;
@@ -74,7 +74,7 @@ fn fg2_what_a_client_stored_in_vain_comes_before_its_pin_ends() {
 fn fw4_what_nobody_flushed_is_written_back() {
     let memory = new_memory(Model::FILE, POOL_BYTES);
     let fs = open(&memory, None).expect("it opens");
-    let ino = fs.create_file(Ino::ROOT, b"a", &new(Kind::File)).expect("made").ino;
+    let ino = fs.create_file(Ino::ROOT, b"a", &new(FileKind::File)).expect("made").ino;
     assert_eq!(fs.unsaved(), None);
     fs.write(ino, 0, b"other").expect("written");
     let unsaved = fs.unsaved();

@@ -10,13 +10,13 @@ use ferrite_pool::{Caller, PidFd};
 use super::house::*;
 use super::stopped::Stopped;
 use super::world::*;
-use crate::share::layout::request::{Access, ClientRequest};
-use crate::share::layout::shared_state::{LAYOUT, Whose};
+use crate::share::layout::request::{ClientRequest, LeaseAccess};
+use crate::share::layout::shared_state::{LAYOUT, StateOwner};
 use crate::{FileSystem, Ino};
 
 /// Writes to a new file until there is no space; how much that was.
 fn fill(fs: &FileSystem, name: &[u8]) -> u64 {
-    let ino = fs.create_file(Ino::ROOT, name, &new(crate::Kind::File)).expect("made").ino;
+    let ino = fs.create_file(Ino::ROOT, name, &new(crate::FileKind::File)).expect("made").ino;
     let mut at = 0;
     while let Ok(written) = fs.write(ino, at, &[3; 1 << 18]) {
         at += written as u64;
@@ -37,16 +37,16 @@ fn house_of_free_chunks() -> (House, u64) {
 fn fg5_a_client_that_sleeps_keeps_nothing_from_the_next_owner() {
     for closes in [false, true] {
         let (mut house, all) = house_of_free_chunks();
-        let lease = house.client().lease(house.file("log", &[1; 5000]), Access::Append).expect("leased");
+        let lease = house.client().lease(house.file("log", &[1; 5000]), LeaseAccess::Append).expect("leased");
         assert_eq!(lease.append(&[2; 100]), Some((5000, 100)));
         let mut lease = Some(lease);
         if closes {
             // Its owner is gone by then, and nobody is told.
-            house.fs.put_light_out();
+            house.fs.drop_owner_liveness();
             drop(lease.take());
         }
         house = house.reopened();
-        assert!(!house.fs.link.pins.has_forerunners(), "FG5: it closed the file: {closes}");
+        assert!(!house.fs.link.pins.has_orphaned_clients(), "FG5: it closed the file: {closes}");
         assert!(house.fs.pool().grants().standing().is_empty(), "FG5");
         let written = fill(&house.fs, b"much");
         assert!(written + CHUNK > all, "FG5: {written} bytes of {all}");
@@ -61,7 +61,7 @@ type Late = Stopped<Option<(u64, usize)>>;
 fn stopped_amid_an_append() -> (House, Ino, Late, u64) {
     let (house, all) = house_of_free_chunks();
     let ino = house.file("log", &[1; 5000]);
-    let lease = house.client().lease(ino, Access::Append).expect("leased");
+    let lease = house.client().lease(ino, LeaseAccess::Append).expect("leased");
     let stopped = Stopped::amid("Store", move || lease.append(&[9; 10_000]));
     (house.reopened(), ino, stopped, all)
 }
@@ -69,7 +69,7 @@ fn stopped_amid_an_append() -> (House, Ino, Late, u64) {
 #[test]
 fn fg5_who_wants_space_waits_for_a_client_that_goes_on() {
     let (house, ino, stopped, all) = stopped_amid_an_append();
-    assert!(house.fs.link.pins.has_forerunners(), "FG5: it may store still");
+    assert!(house.fs.link.pins.has_orphaned_clients(), "FG5: it may store still");
     let goes_on = thread::spawn(|| {
         thread::sleep(Duration::from_millis(200));
         stopped.go_on()
@@ -98,8 +98,8 @@ fn fg5_what_a_stopped_client_keeps_is_told_and_is_not_told_to_be_free() {
 #[test]
 fn fg5_a_session_that_its_process_does_not_hold_is_over() {
     let mut house = House::new();
-    let lease = house.client().lease(house.file("log", b"1"), Access::Append).expect("leased");
-    house.fs.space.board.enrol(Whose { pool: [255; 16], generation: 0 }, GrantId(1));
+    let lease = house.client().lease(house.file("log", b"1"), LeaseAccess::Append).expect("leased");
+    house.fs.space.board.add_session(StateOwner { pool: [255; 16], generation: 0 }, GrantId(1));
     house = house.reopened();
     let session = house.fs.pool().grants().standing()[0].id;
     let (pid, process) = (std::process::id(), PidFd::open(std::process::id()).expect("it lives"));
@@ -107,7 +107,7 @@ fn fg5_a_session_that_its_process_does_not_hold_is_over() {
     for (held, counts) in [(None, true), (Some(vec![session]), true), (Some(vec![]), false)] {
         let request = ClientRequest::DirectOpen { name: NAME.into(), layout: LAYOUT, held };
         house.fs.answer(BOOT, &caller, &request).expect("let in");
-        assert_eq!(house.fs.link.pins.has_forerunners(), counts, "FG5: {request:?}");
+        assert_eq!(house.fs.link.pins.has_orphaned_clients(), counts, "FG5: {request:?}");
     }
     assert_eq!(lease.append(b"2"), None, "FG1: its owner is gone");
 }

@@ -10,15 +10,15 @@ use ferrite_pool::layout::CHUNK;
 use super::house::*;
 use super::world::*;
 use super::{Bug, plant};
-use crate::client::Lease;
+use crate::client::FileLease;
 use crate::format::layout::CHUNK_INODES;
 use crate::format::layout::ChunkKind;
-use crate::share::layout::request::Access;
-use crate::tree::hold;
-use crate::{Error, FileSystem, FsOptions, FsSpec, Ino, Kind, Result, Time};
+use crate::share::layout::request::LeaseAccess;
+use crate::tree::inode_lifetime;
+use crate::{Error, FileKind, FileSystem, FsOptions, FsSpec, Ino, Result, Time};
 
 fn file(fs: &FileSystem, name: &str) -> Ino {
-    fs.create_file(Ino::ROOT, name.as_bytes(), &new(Kind::File)).expect("it is made").ino
+    fs.create_file(Ino::ROOT, name.as_bytes(), &new(FileKind::File)).expect("it is made").ino
 }
 
 /// Writes to `ino` until nothing more goes in; how many bytes did.
@@ -54,18 +54,18 @@ fn fe_what_is_free_in_parts_can_be_had_for_anything() {
     let page = |number: u64| vec![number as u8; 4096];
     let mut count = 0;
     while fs
-        .create_file(Ino::ROOT, count.to_string().as_bytes(), &new(Kind::File))
+        .create_file(Ino::ROOT, count.to_string().as_bytes(), &new(FileKind::File))
         .is_ok_and(|made| fs.write(made.ino, 0, &page(count)).is_ok_and(|written| written == 4096))
     {
         count += 1;
     }
     (0..count).step_by(2).for_each(|number| fs.unlink(Ino::ROOT, number.to_string().as_bytes()).expect("it goes"));
-    settle(&fs);
+    run_steps(&fs);
     let free = fs.statfs().free_bytes;
     assert!(free > 25 << 20, "{free} bytes free");
     let folder = |number: u64| -> Result<()> {
-        let folder = fs.create_file(Ino::ROOT, format!("folder {number}").as_bytes(), &new(Kind::Directory))?.ino;
-        let file = fs.create_file(folder, b"file", &new(Kind::File))?.ino;
+        let folder = fs.create_file(Ino::ROOT, format!("folder {number}").as_bytes(), &new(FileKind::Directory))?.ino;
+        let file = fs.create_file(folder, b"file", &new(FileKind::File))?.ino;
         match fs.write(file, 0, &page(number))? {
             4096 => fs.set_xattr(file, b"user.x", &[5; 600], crate::SetXattr::Any),
             _ => Err(Error::NoSpace),
@@ -87,11 +87,11 @@ fn fc2_what_many_small_files_had_a_large_one_gets() {
     let fs = new_fs();
     let before = fill(&fs, file(&fs, "large"));
     fs.unlink(Ino::ROOT, b"large").expect("it goes");
-    settle(&fs);
+    run_steps(&fs);
     let names: Vec<String> = (0..40_000).map(|number| format!("small-{number}")).collect();
     names.iter().for_each(|name| _ = file(&fs, name));
     names.iter().for_each(|name| fs.unlink(Ino::ROOT, name.as_bytes()).expect("it goes"));
-    settle(&fs);
+    run_steps(&fs);
     let after = fill(&fs, file(&fs, "large"));
     assert!(after + 2 * CHUNK >= before, "{before} bytes, and {after} after many small files");
     assert_sound(&fs);
@@ -114,7 +114,7 @@ fn fc2_what_an_emptied_file_system_had_goes_back_to_the_pool() {
             })
         })
     });
-    settle(&fs);
+    run_steps(&fs);
     let own = fs.statfs().own_bytes;
     assert!(own <= 4 * CHUNK, "{} chunks of nothing but the root", own / CHUNK);
     assert_sound(&fs);
@@ -130,10 +130,10 @@ fn fc3_every_crash_while_chunks_of_inodes_go_back_is_sound() {
     let names: Vec<String> = (0..5 * CHUNK_INODES).map(|number| number.to_string()).collect();
     names.iter().for_each(|name| _ = file(&fs, name));
     names.iter().for_each(|name| fs.unlink(Ino::ROOT, name.as_bytes()).expect("it goes"));
-    hold::settle_removed(&fs);
+    inode_lifetime::free_removed(&fs);
     let own = fs.statfs().own_bytes;
     memory.forget_trace();
-    settle(&fs);
+    run_steps(&fs);
     assert!(fs.statfs().own_bytes < own, "nothing went back");
     // And the few that it keeps, where others ask.
     assert!(fs.spare(), "it had none left");
@@ -160,7 +160,7 @@ fn ft2_what_was_appended_ends_as_low_as_it_can() {
             assert!(lease.append(&[number; 500]).is_some());
             expected.extend([number; 500]);
         }
-        let seen = other.lease(ino, Access::Write).expect("leased beside it");
+        let seen = other.lease(ino, LeaseAccess::Write).expect("leased beside it");
         let mut bytes = vec![0; expected.len()];
         assert_eq!(seen.read(0, &mut bytes), Some(bytes.len()));
         drop(lease);
@@ -233,8 +233,8 @@ fn threads_of_a_small_file_system_share_a_chunk_of_names() {
             scope.spawn(move || {
                 ready.wait();
                 let name = format!("folder-{thread}");
-                let folder = fs.create_file(Ino::ROOT, name.as_bytes(), &new(Kind::Directory)).expect("made").ino;
-                fs.create_file(folder, b"file", &new(Kind::File)).expect("made");
+                let folder = fs.create_file(Ino::ROOT, name.as_bytes(), &new(FileKind::Directory)).expect("made").ino;
+                fs.create_file(folder, b"file", &new(FileKind::File)).expect("made");
             });
         }
     });
@@ -250,13 +250,13 @@ fn what_is_on_its_way_out_of_limbo_is_waited_for() {
     let ino = file(&fs, "one");
     fs.write(ino, 0, &[1; 8192]).expect("room");
     fs.unlink(Ino::ROOT, b"one").expect("it goes");
-    let (limbo, abroad) = (&fs.space.limbo, &*fs.clients);
-    assert!(limbo.count().0 >= 2);
+    let (deferred_frees, pins) = (&fs.space.deferred_frees, &*fs.clients);
+    assert!(deferred_frees.count().0 >= 2);
     let (told, heard) = mpsc::channel();
     std::thread::scope(|scope| {
-        limbo.drain(abroad, |_| {
+        deferred_frees.drain(pins, |_| {
             scope.spawn(move || {
-                limbo.drain(abroad, |_| ());
+                deferred_frees.drain(pins, |_| ());
                 told.send(()).expect("the test listens");
             });
             let early = heard.recv_timeout(Duration::from_millis(50));
@@ -299,7 +299,7 @@ fn fg7_many_who_append_to_small_files_find_space() {
     (0..room >> 20)
         .for_each(|at| assert_eq!(house.fs.write(full, at << 20, &vec![1; 1 << 20]).expect("room"), 1 << 20));
     let (ready, by_itself) = (Barrier::new(THREADS), AtomicUsize::new(0));
-    let append = |lease: &Lease, ino| {
+    let append = |lease: &FileLease, ino| {
         // A program that has no pages by itself asks the kernel.
         if lease.append(&[7; 4096]).is_some() {
             by_itself.fetch_add(1, Ordering::Relaxed);
@@ -312,7 +312,7 @@ fn fg7_many_who_append_to_small_files_find_space() {
         let rounds = (0..6).map(|round| {
             let name = format!("fresh-{thread}-{round}");
             let ino = house.file(&name, b"");
-            let lease = client.lease(ino, Access::Append).expect("leased");
+            let lease = client.lease(ino, LeaseAccess::Append).expect("leased");
             let appended = (0..100).try_for_each(|_| append(&lease, ino));
             ready.wait();
             drop(lease);
@@ -346,7 +346,7 @@ fn fc3_what_a_file_system_can_spare_is_had_by_another_and_by_disks() {
     let options = FsOptions { data: None, read_only: false, clock: Arc::new(|| Time(2)) };
     let two = FileSystem::open(Arc::clone(&pool), "two", options).expect("it opens");
     let fill = |fs: &FileSystem| {
-        let ino = fs.create_file(Ino::ROOT, b"fill", &new(Kind::File)).expect("made").ino;
+        let ino = fs.create_file(Ino::ROOT, b"fill", &new(FileKind::File)).expect("made").ino;
         let mut size = 0;
         while let Ok(written) = fs.append(ino, &[7; 65536]) {
             size += written.1 as u64;

@@ -10,10 +10,10 @@ use ferrite_pool::layout::CHUNK;
 
 use super::house::*;
 use super::world::*;
-use crate::client::Lease;
+use crate::client::FileLease;
 use crate::planted::stop_by;
-use crate::share::layout::request::Access;
-use crate::share::layout::shared_state::Whose;
+use crate::share::layout::request::LeaseAccess;
+use crate::share::layout::shared_state::StateOwner;
 use crate::tests::{Bug, plant};
 use crate::{Allocate, Error, Ino};
 
@@ -25,7 +25,7 @@ pub(super) struct Stopped<T> {
 
 impl<T: Send + 'static> Stopped<T> {
     /// One that does `work` with `lease` and has come to `point`.
-    fn at(point: &'static str, lease: &Arc<Lease>, work: impl FnOnce(&Lease) -> T + Send + 'static) -> Self {
+    fn at(point: &'static str, lease: &Arc<FileLease>, work: impl FnOnce(&FileLease) -> T + Send + 'static) -> Self {
         let lease = Arc::clone(lease);
         Self::amid(point, move || work(&lease))
     }
@@ -53,7 +53,7 @@ impl<T: Send + 'static> Stopped<T> {
     }
 }
 
-fn leased(house: &House, ino: Ino, access: Access) -> Arc<Lease> {
+fn leased(house: &House, ino: Ino, access: LeaseAccess) -> Arc<FileLease> {
     Arc::new(house.client().lease(ino, access).expect("leased"))
 }
 
@@ -61,15 +61,15 @@ fn leased(house: &House, ino: Ino, access: Access) -> Arc<Lease> {
 fn fg2_pages_wait_for_a_client_that_was_stopped_and_nobody_else_does() {
     let house = House::new();
     let ino = house.file("one", &[1; 80 * 4096]);
-    let lease = leased(&house, ino, Access::Write);
+    let lease = leased(&house, ino, LeaseAccess::Write);
     let stopped = Stopped::at("Store", &lease, |lease| lease.write(4096, &[9; 4096]));
     house.fs.allocate(ino, 0..70 * 4096, Allocate::Punch).expect("punched");
-    house.fs.space.drain_limbo();
-    assert_eq!(house.fs.space.limbo.count().0, 70, "FG2: it may still store to them");
+    house.fs.space.drain_deferred_frees();
+    assert_eq!(house.fs.space.deferred_frees.count().0, 70, "FG2: it may still store to them");
     let other = house.file("two", &[2; 200 * 4096]);
     assert_eq!(stopped.go_on(), None, "FG1: it finds out that there is no page any more");
-    house.fs.space.drain_limbo();
-    assert_eq!(house.fs.space.limbo.count().0, 0);
+    house.fs.space.drain_deferred_frees();
+    assert_eq!(house.fs.space.deferred_frees.count().0, 0);
     assert!(content(&house.fs, other).expect("it reads").iter().all(|byte| *byte == 2));
     assert!(content(&house.fs, ino).expect("it reads")[..70 * 4096].iter().all(|byte| *byte == 0));
     assert_sound(&house.fs);
@@ -80,9 +80,9 @@ fn fg3_a_client_that_stores_to_where_a_file_was_stores_again() {
     let house = House::new();
     let size = 2 * CHUNK;
     let ino = house.file("large", &vec![1; size as usize]);
-    let lease = leased(&house, ino, Access::Write);
+    let lease = leased(&house, ino, LeaseAccess::Write);
     let stopped = Stopped::at("Store", &lease, |lease| lease.write(8192, &[9; 4096]));
-    settle(&house.fs);
+    run_steps(&house.fs);
     assert!(house.fs.statfs().super_bytes >= size, "the migration waits for nobody");
     assert_eq!(stopped.go_on(), Some(4096));
     let found = content(&house.fs, ino).expect("it reads");
@@ -94,19 +94,19 @@ fn fg3_a_client_that_stores_to_where_a_file_was_stores_again() {
 fn append_late(point: &'static str, others: impl FnOnce(&House, Ino)) -> (Option<(u64, usize)>, Vec<u8>) {
     let house = House::new();
     let ino = house.file("log", &[1; 5000]);
-    let lease = leased(&house, ino, Access::Append);
+    let lease = leased(&house, ino, LeaseAccess::Append);
     assert_eq!(lease.append(&[2; 100]), Some((5000, 100)));
     let stopped = Stopped::at(point, &lease, |lease| lease.append(&[9; 10_000]));
     others(&house, ino);
-    assert!(house.client().lease(ino, Access::Append).is_err(), "FG7: not while it may come back");
+    assert!(house.client().lease(ino, LeaseAccess::Append).is_err(), "FG7: not while it may come back");
     let late = stopped.go_on();
     assert_eq!(lease.append(b"x"), None, "FG7: it lost the end");
     let found = content(&house.fs, ino).expect("it reads");
     drop(lease);
-    settle(&house.fs);
-    assert_eq!(house.fs.space.limbo.count().0, 0, "and what it held is free");
+    run_steps(&house.fs);
+    assert_eq!(house.fs.space.deferred_frees.count().0, 0, "and what it held is free");
     assert_sound(&house.fs);
-    let again = leased(&house, ino, Access::Append);
+    let again = leased(&house, ino, LeaseAccess::Append);
     assert_eq!(again.append(b"y").map(|(at, _)| at), Some(found.len() as u64));
     (late, found)
 }
@@ -131,7 +131,7 @@ fn fg7_what_a_stopped_client_appends_late_counts_no_more() {
 fn fg7_what_a_stopped_client_appends_late_to_a_superpage_is_nobodys() {
     let house = House::new();
     let (ino, other) = (house.file("log", &[1; 5000]), house.file("other", b""));
-    let lease = leased(&house, ino, Access::Append);
+    let lease = leased(&house, ino, LeaseAccess::Append);
     let much = vec![2; 3 << 20];
     assert_eq!(lease.append(&much), Some((5000, much.len())));
     let stopped = Stopped::at("Store", &lease, |lease| lease.append(&[9; 100_000]));
@@ -150,8 +150,8 @@ fn fg7_what_a_stopped_client_appends_late_to_a_superpage_is_nobodys() {
     );
     assert!(content(&house.fs, ino).expect("it reads") == [&[1; 5000][..], &much, &[3; 20]].concat());
     drop(lease);
-    settle(&house.fs);
-    assert_eq!(house.fs.space.limbo.count().0, 0, "what it held is free");
+    run_steps(&house.fs);
+    assert_eq!(house.fs.space.deferred_frees.count().0, 0, "what it held is free");
     assert_sound(&house.fs);
 }
 
@@ -180,7 +180,7 @@ fn fg7_a_read_is_enough_to_take_the_end() {
 fn canary_what_comes_late_is_found() {
     let caught = std::panic::catch_unwind(|| {
         append_late("Size", |house, ino| {
-            plant(Some(Bug::HauntedEnd));
+            plant(Some(Bug::StoppedAppendEnd));
             append_others(house, ino);
         })
     });
@@ -193,14 +193,14 @@ fn canary_what_comes_late_is_found() {
 fn append_across_owners(point: &'static str, others: impl FnOnce(&House, Ino)) -> (House, Vec<u8>) {
     let mut house = House::new();
     let ino = house.file("log", &[1; 5000]);
-    let lease = leased(&house, ino, Access::Append);
+    let lease = leased(&house, ino, LeaseAccess::Append);
     assert_eq!(lease.append(&[2; 100]), Some((5000, 100)));
     let stopped = Stopped::at(point, &lease, |lease| lease.append(&[9; 10_000]));
     house = house.reopened();
-    assert!(house.fs.link.pins.has_forerunners(), "FG5: its grant stands");
+    assert!(house.fs.link.pins.has_orphaned_clients(), "FG5: its grant stands");
     others(&house, ino);
-    settle(&house.fs);
-    assert!(house.client().lease(ino, Access::Append).is_err(), "FG7: not while it may come back");
+    run_steps(&house.fs);
+    assert!(house.client().lease(ino, LeaseAccess::Append).is_err(), "FG7: not while it may come back");
     assert_eq!(stopped.go_on(), None, "FG1: its owner is gone");
     let found = content(&house.fs, ino).expect("it reads");
     assert_sound(&house.fs);
@@ -229,7 +229,7 @@ fn fg5_a_client_of_a_dead_owner_keeps_nobody_from_storing_over_what_is_there() {
     const BYTES: usize = 2 * CHUNK as usize + 5000;
     let mut house = House::new();
     let files = ["small", "large"].map(|name| house.file(name, &[1; BYTES]));
-    let lease = leased(&house, files[0], Access::Append);
+    let lease = leased(&house, files[0], LeaseAccess::Append);
     let stopped = Stopped::at("Store", &lease, |lease| lease.append(&[9; 10_000]));
     house = house.reopened();
     let (rest, mut at) = (house.file("rest", b""), 0);
@@ -257,18 +257,18 @@ fn fg5_a_client_of_a_dead_owner_keeps_nobody_from_storing_over_what_is_there() {
 fn fg5_a_client_that_outlives_its_owner_lets_go_and_is_let_in_again() {
     let mut house = House::new();
     let ino = house.file("log", b"1");
-    let lease = house.client().lease(ino, Access::Append).expect("leased");
+    let lease = house.client().lease(ino, LeaseAccess::Append).expect("leased");
     assert_eq!(lease.append(b"2"), Some((1, 1)));
     // As if their ferrite were one before, or they could not be looked into: nobody knows what they are doing.
-    house.fs.space.board.enrol(Whose { pool: [255; 16], generation: 0 }, GrantId(1));
+    house.fs.space.board.add_session(StateOwner { pool: [255; 16], generation: 0 }, GrantId(1));
     house = house.reopened();
     let again = house.client();
-    assert!(house.fs.link.pins.has_forerunners(), "FG5: it has its old session still");
-    assert!(again.lease(ino, Access::Append).is_err(), "FG7");
+    assert!(house.fs.link.pins.has_orphaned_clients(), "FG5: it has its old session still");
+    assert!(again.lease(ino, LeaseAccess::Append).is_err(), "FG7");
     assert_eq!(lease.append(b"x"), None, "FG1");
     drop(lease);
-    let lease = again.lease(ino, Access::Append).expect("nobody is left who could come back");
-    assert!(!house.fs.link.pins.has_forerunners());
+    let lease = again.lease(ino, LeaseAccess::Append).expect("nobody is left who could come back");
+    assert!(!house.fs.link.pins.has_orphaned_clients());
     assert_eq!(lease.append(b"3"), Some((2, 1)));
     assert_eq!(content(&house.fs, ino).expect("it reads"), b"123");
     assert_eq!(house.fs.pool().grants().standing().len(), 1);
@@ -277,12 +277,12 @@ fn fg5_a_client_that_outlives_its_owner_lets_go_and_is_let_in_again() {
 
 /// What a client that is stopped at `point`, as where a program gives up the rights of its user while another thread of it is
 /// amid a write, makes of a file by going on once its session was withdrawn; with `bug` planted in that.
-fn write_after_withdrawal(point: &'static str, access: Access, bug: Option<Bug>) -> (House, Ino) {
+fn write_after_withdrawal(point: &'static str, access: LeaseAccess, bug: Option<Bug>) -> (House, Ino) {
     let house = House::new();
     let ino = house.file("one", &[1; 8192]);
     let client = house.client();
     let lease = Arc::new(client.lease(ino, access).expect("leased"));
-    let at = if access == Access::Append { 8192 } else { 0 };
+    let at = if access == LeaseAccess::Append { 8192 } else { 0 };
     let stopped = Stopped::at(point, &lease, move |lease| lease.write(at, &[9; 4096]));
     plant(bug);
     client.withdraw(|| ());
@@ -300,7 +300,7 @@ fn is_untouched(house: &House, ino: Ino) -> bool {
 
 #[test]
 fn fg10_what_a_client_does_late_goes_nowhere_once_its_session_was_withdrawn() {
-    let points = [("Store", Access::Write), ("Size", Access::Append), ("Kept", Access::Append)];
+    let points = [("Store", LeaseAccess::Write), ("Size", LeaseAccess::Append), ("Kept", LeaseAccess::Append)];
     for (point, access) in points {
         let (house, ino) = write_after_withdrawal(point, access, None);
         assert!(is_untouched(&house, ino), "FG10: at {point:?}");
@@ -311,6 +311,6 @@ fn fg10_what_a_client_does_late_goes_nowhere_once_its_session_was_withdrawn() {
 
 #[test]
 fn canary_who_keeps_the_memory_of_a_session_that_was_withdrawn_is_found() {
-    let (house, ino) = write_after_withdrawal("Store", Access::Write, Some(Bug::KeptMemory));
+    let (house, ino) = write_after_withdrawal("Store", LeaseAccess::Write, Some(Bug::KeptMemory));
     assert!(!is_untouched(&house, ino));
 }

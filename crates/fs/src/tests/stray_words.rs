@@ -10,10 +10,10 @@ use super::damaged::image;
 use super::repair::{checked, closed, repaired};
 use super::world::*;
 use crate::file::index;
-use crate::file::index::Found;
+use crate::file::index::IndexEntry;
 use crate::format::layout::ChunkKind;
-use crate::format::word::{Named, Word};
-use crate::{FileSystem, Ino, Kind};
+use crate::format::word::{IndexWord, NamedBy};
+use crate::{FileKind, FileSystem, Ino};
 
 fn memory_of(image: &[u8]) -> Arc<LyingMemory> {
     let memory = LyingMemory::from_image(image, Model::MAPPED);
@@ -88,9 +88,9 @@ fn fj1_a_superpage_that_another_file_names_is_not_given_to_who_names_what_is_ami
     for (bad, good) in [("large", "later"), ("later", "large")] {
         let memory = memory_of(&image());
         let fs = open(&memory, None).expect("it opens");
-        let later = fs.create_file(Ino::ROOT, b"later", &new(Kind::File)).expect("made").ino;
+        let later = fs.create_file(Ino::ROOT, b"later", &new(FileKind::File)).expect("made").ino;
         fs.write(later, 0, &vec![2; SUPER_THRESHOLD as usize + 5000]).expect("room");
-        settle(&fs);
+        run_steps(&fs);
         let [at, of] = [bad, good].map(|name| superpages(&fs, name)[0]);
         closed(fs);
         let before = seen_in(&memory);
@@ -110,22 +110,26 @@ fn fd2_a_chunk_is_not_in_doubt_for_a_word_that_is_wrong_whatever_it_is_for() {
     memory.keep_trace(false);
     let fs = open(&memory, None).expect("it opens");
     let make = |name: &str, bytes: &[u8]| {
-        let ino = fs.create_file(Ino::ROOT, name.as_bytes(), &new(Kind::File)).expect("made").ino;
+        let ino = fs.create_file(Ino::ROOT, name.as_bytes(), &new(FileKind::File)).expect("made").ino;
         fs.write(ino, 0, bytes).expect("room");
         ino
     };
     let big = make("big", &vec![7; 2 << 20]);
     let big = fs.load(big).expect("there");
     make("small", b"small");
-    let Ok(Found::Words { at, .. }) = index::walk(&fs, &big, 100) else { panic!("it has a page there") };
-    let Named::Page(page) = Word(memory.load_word(at)).named() else { panic!("a page of content") };
+    let Ok(IndexEntry::Words { at, .. }) = index::walk(&fs, &big, 100) else { panic!("it has a page there") };
+    let NamedBy::Page(page) = IndexWord(memory.load_word(at)).named() else { panic!("a page of content") };
     assert_eq!(fs.space.kind(page / CHUNK_PAGES), Some(ChunkKind::Data));
     let small = fs.load(fs.lookup(Ino::ROOT, b"small").expect("there").ino).expect("there");
-    assert_ne!(small.roots[0].0 / CHUNK_PAGES, Word::page(page).0 / CHUNK_PAGES, "all of that chunk is the file's");
+    assert_ne!(
+        small.roots[0].0 / CHUNK_PAGES,
+        IndexWord::page(page).0 / CHUNK_PAGES,
+        "all of that chunk is the file's"
+    );
     closed(fs);
     let before = seen_in(&memory);
     let root = big.root_at(0);
-    memory.store_word(root, Word::node(page).0);
+    memory.store_word(root, IndexWord::node(page).0);
     memory.store_word(small.at, memory.load_word(small.at) ^ 6 << 32);
     let after = mended(&memory);
     assert!(after[&b"/small"[..]] == before[&b"/small"[..]]);

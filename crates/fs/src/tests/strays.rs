@@ -10,17 +10,17 @@ use super::repair::{closed, repaired};
 use super::world::*;
 use crate::format::layout::NODE_WORDS;
 use crate::format::leaf::name_hash;
-use crate::format::word::{Named, Word};
+use crate::format::word::{IndexWord, NamedBy};
 use crate::tree::directory;
-use crate::{FileSystem, Ino, Kind};
+use crate::{FileKind, FileSystem, Ino};
 
 /// A memory with a directory of `names` links to one file, closed.
 fn linked(names: &[Vec<u8>]) -> Arc<LyingMemory> {
     let memory = new_memory(Model::MAPPED, POOL_BYTES);
     memory.keep_trace(false);
     let fs = open(&memory, None).expect("it opens");
-    let dir = fs.create_file(Ino::ROOT, b"dir", &new(Kind::Directory)).expect("made").ino;
-    let file = fs.create_file(Ino::ROOT, b"file", &new(Kind::File)).expect("made").ino;
+    let dir = fs.create_file(Ino::ROOT, b"dir", &new(FileKind::Directory)).expect("made").ino;
+    let file = fs.create_file(Ino::ROOT, b"file", &new(FileKind::File)).expect("made").ino;
     names.iter().for_each(|name| _ = fs.link(file, dir, name).expect("room"));
     closed(fs);
     memory
@@ -31,8 +31,8 @@ fn few() -> Vec<Vec<u8>> {
 }
 
 fn at_of(fs: &FileSystem, word: u64) -> Option<u64> {
-    match Word(word).named() {
-        Named::Page(page) | Named::Node(page) => fs.place(page).ok(),
+    match IndexWord(word).named() {
+        NamedBy::Page(page) | NamedBy::Node(page) => fs.place(page).ok(),
         _ => None,
     }
 }
@@ -44,7 +44,7 @@ fn parts(memory: &Arc<LyingMemory>) -> (Vec<u64>, Vec<u64>) {
     let (mut nodes, mut pages, mut next) = (Vec::new(), Vec::new(), vec![fs.load(dir).expect("there").roots[0].0]);
     while let Some(word) = next.pop() {
         let Some(at) = at_of(&fs, word) else { continue };
-        if matches!(Word(word).named(), Named::Node(_)) {
+        if matches!(IndexWord(word).named(), NamedBy::Node(_)) {
             nodes.push(at);
             let mut words = words(memory, at);
             words.dedup();
@@ -146,7 +146,7 @@ fn fn1_names_stay_where_the_head_of_their_page_is_zeros() {
 #[test]
 fn a_run_of_bad_words_is_given_up_at_once() {
     let names = few();
-    for bad in [u64::MAX, Word::page(1 << 40).0, Word::node(1 << 40).0] {
+    for bad in [u64::MAX, IndexWord::page(1 << 40).0, IndexWord::node(1 << 40).0] {
         for count in [1, 100, 256, 512] {
             let memory = linked(&names);
             let node = parts(&memory).0[0];
@@ -196,9 +196,9 @@ fn fn1_a_stray_word_takes_no_name_from_another_page() {
         assert!(report.is_sound(), "{round}: {:#?}", report.findings);
         let is_alone = all[which].iter().filter(|word| **word == right).count() == 1;
         let lost = names.len() - found(&memory, &names);
-        let may_be = match (is_alone, Word(right).named()) {
+        let may_be = match (is_alone, IndexWord(right).named()) {
             (false, _) => 0,
-            (true, Named::Page(_)) => 12,
+            (true, NamedBy::Page(_)) => 12,
             _ => names.len() * 2 / 512 + 24,
         };
         assert!(lost <= may_be, "{round}: {right:x} was made {stray:x}: {lost} names are lost: {:#?}", report.findings);
@@ -216,9 +216,9 @@ fn a_long_chain_of_nodes_is_no_deep_tree() {
     let memory = linked(&names);
     let node = parts(&memory).0[0];
     let right = words(&memory, node);
-    let Named::Page(page) = Word(right[0]).named() else { panic!("a page of names") };
+    let NamedBy::Page(page) = IndexWord(right[0]).named() else { panic!("a page of names") };
     let place = |index: u64| node / CHUNK * CHUNK + index * PAGE;
-    let next = |index: u64| Word::node(page / CHUNK_PAGES * CHUNK_PAGES + index).0;
+    let next = |index: u64| IndexWord::node(page / CHUNK_PAGES * CHUNK_PAGES + index).0;
     for index in CHAIN {
         assert!(words(&memory, place(index)).iter().all(|word| *word == 0), "nobody's");
         memory.store_word(place(index), if index + 1 < CHAIN.end { next(index + 1) } else { 0 });

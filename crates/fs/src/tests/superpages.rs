@@ -6,14 +6,14 @@ use ferrite_pool::layout::CHUNK;
 
 use super::house::House;
 use super::world::*;
-use crate::share::layout::request::Access;
+use crate::share::layout::request::LeaseAccess;
 use crate::store::change::FREED_PAGES_MAX;
-use crate::tree::hold;
-use crate::{Allocate, FileSystem, Ino, Kind};
+use crate::tree::inode_lifetime;
+use crate::{Allocate, FileKind, FileSystem, Ino};
 
 /// A file of `chunks` times 2 MiB and `more` bytes, each page told from the others.
 fn large(fs: &FileSystem, chunks: u64, more: u64) -> (Ino, Vec<u8>) {
-    let ino = fs.create_file(Ino::ROOT, b"large", &new(Kind::File)).expect("made").ino;
+    let ino = fs.create_file(Ino::ROOT, b"large", &new(FileKind::File)).expect("made").ino;
     let bytes: Vec<u8> = (0..chunks * CHUNK + more).map(|i| (i / 4096 * 7 + i % 13) as u8).collect();
     assert_eq!(fs.write(ino, 0, &bytes).expect("room"), bytes.len());
     (ino, bytes)
@@ -28,7 +28,7 @@ fn fs1_a_file_moves_to_superpages_and_back() {
     let fs = open(&new_memory(Model::MAPPED, 40 * CHUNK), None).expect("it opens");
     let (ino, mut bytes) = large(&fs, 3, 10_000);
     assert_eq!(supers(&fs), 0);
-    settle(&fs);
+    run_steps(&fs);
     assert_eq!(supers(&fs), 3, "whole blocks have moved, the rest has not");
     assert!(content(&fs, ino).expect("it reads") == bytes);
     assert_sound(&fs);
@@ -40,7 +40,7 @@ fn fs1_a_file_moves_to_superpages_and_back() {
     assert_eq!(supers(&fs), 2, "a hole is not kept in a superpage");
     assert_sound(&fs);
     resize(&fs, ino, CHUNK / 2).expect("cut");
-    settle(&fs);
+    run_steps(&fs);
     assert_eq!(supers(&fs), 0, "what a cut leaves of a superpage becomes pages");
     bytes.truncate(CHUNK as usize / 2);
     assert!(content(&fs, ino).expect("it reads") == bytes);
@@ -54,11 +54,11 @@ fn fs1_a_file_moves_to_superpages_and_back() {
 fn fs1_a_superpage_of_a_full_file_system_becomes_pages() {
     let house = House::new();
     let ino = house.file("log", b"");
-    let lease = house.client().lease(ino, Access::Append).expect("leased");
+    let lease = house.client().lease(ino, LeaseAccess::Append).expect("leased");
     let piece = vec![7; CHUNK as usize];
     while lease.append(&piece).is_some() {}
     drop(lease);
-    settle(&house.fs);
+    run_steps(&house.fs);
     let size = house.fs.getattr(ino).expect("there").size;
     let all = supers(&house.fs);
     assert!(all > 30, "{all}");
@@ -80,13 +80,13 @@ fn fs1_a_superpage_of_a_full_file_system_becomes_pages() {
 fn a_removed_file_of_many_superpages_goes_by_steps() {
     let fs = open(&new_memory(Model::MAPPED, 60 * CHUNK), None).expect("it opens");
     let (ino, _) = large(&fs, 2 * FREED_PAGES_MAX + 1, 0);
-    settle(&fs);
+    run_steps(&fs);
     assert_eq!(supers(&fs), 2 * FREED_PAGES_MAX + 1);
     fs.hold(ino).expect("there");
     fs.unlink(Ino::ROOT, b"large").expect("held");
     fs.release(ino, 1);
     let mut steps = 0;
-    while hold::step_orphans(&fs).expect("each fits a record") {
+    while inode_lifetime::step_orphans(&fs).expect("each fits a record") {
         steps += 1;
     }
     assert_eq!(steps, 2, "and one when it was let go");
@@ -100,7 +100,7 @@ fn fg7_many_clients_append_much_in_little_space() {
     let house = House::new();
     let client = house.client();
     let leases: Vec<_> = (0..12)
-        .map(|number| client.lease(house.file(&format!("log {number}"), b""), Access::Append).expect("leased"))
+        .map(|number| client.lease(house.file(&format!("log {number}"), b""), LeaseAccess::Append).expect("leased"))
         .collect();
     let piece = vec![7; 256 << 10];
     for _ in 0..12 {
@@ -113,16 +113,16 @@ fn fg7_many_clients_append_much_in_little_space() {
 fn fs1_small_files_and_blocks_with_holes_stay() {
     let fs = open(&new_memory(Model::MAPPED, 40 * CHUNK), None).expect("it opens");
     let (ino, _) = large(&fs, 1, 0);
-    settle(&fs);
+    run_steps(&fs);
     assert_eq!(supers(&fs), 0, "below the threshold");
     resize(&fs, ino, 5 * CHUNK).expect("grown");
     fs.write(ino, 3 * CHUNK, &vec![1; CHUNK as usize - 6 * 4096]).expect("room");
-    settle(&fs);
+    run_steps(&fs);
     assert_eq!(supers(&fs), 1, "the first block alone is there for 99 %");
     fs.write(ino, 4 * CHUNK - 6 * 4096, &[1; 4096]).expect("room");
     resize(&fs, ino, 6 * CHUNK).expect("grown");
     fs.hold(ino).expect("there");
-    settle(&fs);
+    run_steps(&fs);
     assert_sound(&fs);
 }
 
@@ -131,7 +131,7 @@ fn fs1_small_files_and_blocks_with_holes_stay() {
 fn fs1_a_client_appends_to_superpages() {
     let house = House::new();
     let ino = house.file("log", b"");
-    let lease = house.client().lease(ino, Access::Append).expect("leased");
+    let lease = house.client().lease(ino, LeaseAccess::Append).expect("leased");
     let bytes: Vec<u8> = (0..9 * CHUNK + CHUNK / 3).map(|i| (i / 4096 * 7 + i % 13) as u8).collect();
     for piece in bytes.chunks(50_001) {
         assert!(lease.append(piece).is_some(), "it needs the mount for nothing");
@@ -145,7 +145,7 @@ fn fs1_a_client_appends_to_superpages() {
     let allocated = house.fs.getattr(ino).expect("there").allocated_bytes;
     assert!(allocated <= bytes.len() as u64 + 20 * 4096, "{allocated}");
     assert!(content(&house.fs, ino).expect("it reads") == bytes);
-    settle(&house.fs);
+    run_steps(&house.fs);
     assert_eq!(supers(&house.fs), 9, "the first block has moved, the last one is pages");
     assert!(content(&house.fs, ino).expect("it reads") == bytes);
     assert_sound(&house.fs);
@@ -155,12 +155,12 @@ fn fs1_a_client_appends_to_superpages() {
 fn fs3_a_file_that_a_client_appends_to_moves_when_that_has_ended() {
     let house = House::new();
     let ino = house.file("log", &vec![7; 2 * CHUNK as usize]);
-    let lease = house.client().lease(ino, Access::Append).expect("leased");
-    settle(&house.fs);
+    let lease = house.client().lease(ino, LeaseAccess::Append).expect("leased");
+    run_steps(&house.fs);
     assert_eq!(supers(&house.fs), 0, "FS3: not while a client appends");
     assert_eq!(lease.append(&[8; 100]), Some((2 * CHUNK, 100)));
     drop(lease);
-    settle(&house.fs);
+    run_steps(&house.fs);
     assert_eq!(supers(&house.fs), 2, "FS3: it is looked for again");
     assert_sound(&house.fs);
 }
@@ -171,7 +171,7 @@ fn fs2_every_crash_while_a_file_moves_leaves_its_bytes() {
     let fs = open(&memory, None).expect("it opens");
     let (_, bytes) = large(&fs, 2, CHUNK / 2);
     memory.forget_trace();
-    settle(&fs);
+    run_steps(&fs);
     assert_eq!(supers(&fs), 2);
     let report = super::crash::explore_sound(&memory, 3, |fs| {
         let ino = fs.lookup(Ino::ROOT, b"large").map_err(|error| error.to_string())?.ino;
@@ -190,7 +190,7 @@ fn fc3_chunks_go_back_to_the_pool_and_come_again() {
     assert!(fs.statfs().own_bytes >= own + 12 * CHUNK);
     resize(&fs, ino, 0).expect("cut");
     memory.forget_trace();
-    settle(&fs);
+    run_steps(&fs);
     assert!(fs.pool().usage().free_bytes + 5 * CHUNK >= free, "the pool has its chunks back");
     assert_sound(&fs);
     super::crash::explore_sound(&memory, 3, |_| Ok(())).assert_clean();
@@ -211,7 +211,7 @@ fn steps_end_also_where_many_threads_keep_an_empty_chunk_each() {
             let (fs, ready) = (&fs, &ready);
             scope.spawn(move || {
                 let name = format!("{thread}");
-                let ino = fs.create_file(Ino::ROOT, name.as_bytes(), &new(Kind::File)).expect("made").ino;
+                let ino = fs.create_file(Ino::ROOT, name.as_bytes(), &new(FileKind::File)).expect("made").ino;
                 fs.write(ino, 0, &[1; 4096]).expect("room");
                 ready.wait();
                 fs.unlink(Ino::ROOT, name.as_bytes()).expect("it goes");
@@ -226,16 +226,16 @@ fn steps_end_also_where_many_threads_keep_an_empty_chunk_each() {
 #[test]
 fn fc2_chunks_of_inodes_are_used_for_something_else_when_all_are_free() {
     let fs = open(&new_memory(Model::MAPPED, 40 * CHUNK), None).expect("it opens");
-    let dir = fs.create_file(Ino::ROOT, b"d", &new(Kind::Directory)).expect("made").ino;
+    let dir = fs.create_file(Ino::ROOT, b"d", &new(FileKind::Directory)).expect("made").ino;
     let make = |fs: &FileSystem| {
         (0..9000)
-            .map(|i| fs.create_file(dir, format!("{i}").as_bytes(), &new(Kind::File)).expect("room"))
+            .map(|i| fs.create_file(dir, format!("{i}").as_bytes(), &new(FileKind::File)).expect("room"))
             .collect::<Vec<_>>()
     };
     let first = make(&fs);
     assert!(fs.statfs().inodes >= 9001);
     (0..9000).for_each(|i| fs.unlink(dir, format!("{i}").as_bytes()).expect("it goes"));
-    settle(&fs);
+    run_steps(&fs);
     assert_sound(&fs);
     assert!(fs.statfs().own_bytes <= 6 * CHUNK, "{}", fs.statfs().own_bytes / CHUNK);
     let (ino, bytes) = large(&fs, 12, 0);
@@ -252,7 +252,7 @@ fn readers_go_on_while_a_file_moves_and_writers_lose_nothing() {
     let fs = open(&new_memory(Model::MAPPED, 40 * CHUNK), None).expect("it opens");
     let (ino, bytes) = large(&fs, 4, 0);
     std::thread::scope(|scope| {
-        scope.spawn(|| settle(&fs));
+        scope.spawn(|| run_steps(&fs));
         scope.spawn(|| {
             let mut page = [0; 4096];
             for i in 0..3000_u64 {
@@ -267,7 +267,7 @@ fn readers_go_on_while_a_file_moves_and_writers_lose_nothing() {
             }
         });
     });
-    settle(&fs);
+    run_steps(&fs);
     let found = content(&fs, ino).expect("it reads");
     assert!((0..1000).all(|i| found[i * 4096..][..8] == [9; 8] && found[i * 4096 + 8] == bytes[i * 4096 + 8]));
     assert_sound(&fs);

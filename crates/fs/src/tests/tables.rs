@@ -13,7 +13,7 @@ use super::world::*;
 use crate::format::layout::BITMAP;
 use crate::format::layout::{ChunkKind, is_in_use};
 use crate::tree::directory;
-use crate::{FileSystem, FsOptions, Ino, Kind};
+use crate::{FileKind, FileSystem, FsOptions, Ino};
 
 fn memory_of(image: &[u8]) -> Arc<LyingMemory> {
     let memory = LyingMemory::from_image(image, Model::MAPPED);
@@ -120,13 +120,13 @@ fn fd1_two_chunks_of_content_in_one_place_are_told_and_left_alone() {
 fn image_with_zeros() -> Vec<u8> {
     let memory = memory_of(&image());
     let fs = open(&memory, None).expect("it opens");
-    let zeros = fs.create_file(Ino::ROOT, b"zeros", &new(Kind::File)).expect("made").ino;
-    let gone = fs.create_file(Ino::ROOT, b"gone", &new(Kind::File)).expect("made").ino;
+    let zeros = fs.create_file(Ino::ROOT, b"zeros", &new(FileKind::File)).expect("made").ino;
+    let gone = fs.create_file(Ino::ROOT, b"gone", &new(FileKind::File)).expect("made").ino;
     for ino in [zeros, gone] {
         fs.write(ino, 0, &vec![0; CHUNK as usize]).expect("room");
     }
     fs.unlink(Ino::ROOT, b"gone").expect("it goes");
-    settle(&fs);
+    run_steps(&fs);
     closed(fs);
     memory.snapshot()
 }
@@ -177,11 +177,11 @@ fn fd2_the_kind_of_a_chunk_in_use_is_not_taken_for_free_however_many_names_are_d
     let memory = new_memory(Model::MAPPED, POOL_BYTES);
     memory.keep_trace(false);
     let fs = open(&memory, None).expect("it opens");
-    let dir = fs.create_file(Ino::ROOT, b"dir", &new(Kind::Directory)).expect("made").ino;
+    let dir = fs.create_file(Ino::ROOT, b"dir", &new(FileKind::Directory)).expect("made").ino;
     for number in 0..60 {
-        fs.create_file(dir, format!("file {number}").as_bytes(), &new(Kind::File)).expect("made");
+        fs.create_file(dir, format!("file {number}").as_bytes(), &new(FileKind::File)).expect("made");
     }
-    let big = fs.create_file(dir, b"big", &new(Kind::File)).expect("made").ino;
+    let big = fs.create_file(dir, b"big", &new(FileKind::File)).expect("made").ino;
     fs.write(big, 0, &[1; 300_000]).expect("room");
     let mut names = Vec::new();
     directory::each_name(&fs, &fs.load(dir).expect("there"), 0, &mut |entry, _| {
@@ -240,10 +240,10 @@ fn fc3_a_chunk_that_is_none_and_in_use_is_free_again_where_nobody_names_it() {
     let (descriptor, word) = {
         let fs = open(&memory, None).expect("it opens");
         let number = fs.space.absent().next().expect("there is room");
-        let gone = fs.create_file(Ino::ROOT, b"gone", &new(Kind::File)).expect("made").ino;
+        let gone = fs.create_file(Ino::ROOT, b"gone", &new(FileKind::File)).expect("made").ino;
         fs.write(gone, 0, &vec![1; 3 * CHUNK as usize]).expect("room");
         fs.unlink(Ino::ROOT, b"gone").expect("it goes");
-        settle(&fs);
+        run_steps(&fs);
         assert!(fs.space.kind(number).is_some());
         let found = (fs.space.map.descriptor(number), fs.space.map.chunk_word(number));
         closed(fs);
@@ -285,9 +285,9 @@ fn a_root_whose_names_are_gone_too_loses_no_file() {
     let memory = memory_of(&image());
     let (at, before) = {
         let fs = open(&memory, None).expect("it opens");
-        let outer = fs.create_file(Ino::ROOT, b"outer", &new(Kind::Directory)).expect("made").ino;
-        let inner = fs.create_file(outer, b"inner", &new(Kind::Directory)).expect("made").ino;
-        let file = fs.create_file(inner, b"file", &new(Kind::File)).expect("made").ino;
+        let outer = fs.create_file(Ino::ROOT, b"outer", &new(FileKind::Directory)).expect("made").ino;
+        let inner = fs.create_file(outer, b"inner", &new(FileKind::Directory)).expect("made").ino;
+        let file = fs.create_file(inner, b"file", &new(FileKind::File)).expect("made").ino;
         fs.write(file, 0, b"deep").expect("room");
         closed(fs);
         (place(&memory, Ino::ROOT.0), sound_tree(&memory))
@@ -300,7 +300,7 @@ fn a_root_whose_names_are_gone_too_loses_no_file() {
         assert!(report.is_sound(), "{:#?}", report.findings);
         let after = sound_tree(&memory);
         let files = |tree: &Tree| {
-            let all = tree.values().filter(|seen| seen.kind != Kind::Directory);
+            let all = tree.values().filter(|seen| seen.kind != FileKind::Directory);
             let mut all: Vec<_> = all.map(|seen| (seen.content.clone(), seen.xattrs.clone())).collect();
             all.sort();
             all

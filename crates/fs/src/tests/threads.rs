@@ -8,7 +8,7 @@ use ferrite_pool::layout::CHUNK;
 use ferrite_pool::{Format, Pool};
 
 use super::world::*;
-use crate::{Allocate, DataMode, FileSystem, FsSpec, Ino, Kind, Time};
+use crate::{Allocate, DataMode, FileKind, FileSystem, FsSpec, Ino, Time};
 
 fn mapped(data: Option<DataMode>) -> Arc<FileSystem> {
     let options = MapOptions { guard: Guard::None, read_only: false, name: "threads".into(), ..MapOptions::default() };
@@ -23,7 +23,7 @@ fn mapped(data: Option<DataMode>) -> Arc<FileSystem> {
 }
 
 fn file(fs: &FileSystem, name: &str) -> Ino {
-    fs.create_file(Ino::ROOT, name.as_bytes(), &new(Kind::File)).expect("made").ino
+    fs.create_file(Ino::ROOT, name.as_bytes(), &new(FileKind::File)).expect("made").ino
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn fl2_nobody_reads_what_is_another_files() {
                 }
             }
         });
-        settle(&fs);
+        run_steps(&fs);
         assert_sound(&fs);
     }
 }
@@ -86,16 +86,16 @@ fn fl2_what_was_freed_is_taken_again_after_the_pins_of_before() {
         });
         is_pinned.recv().expect("it pins");
         fs.unlink(Ino::ROOT, b"one").expect("it goes");
-        assert!(fs.space.limbo.count().0 >= 5);
+        assert!(fs.space.deferred_frees.count().0 >= 5);
         let drainer = scope.spawn(|| {
-            fs.space.drain_limbo();
+            fs.space.drain_deferred_frees();
             assert!(is_gone.load(Ordering::SeqCst), "FL2: a reader may still copy from them");
         });
         std::thread::yield_now();
         unpin.send(()).expect("it waits");
         drainer.join().expect("it ends");
     });
-    assert_eq!(fs.space.limbo.count().0, 0);
+    assert_eq!(fs.space.deferred_frees.count().0, 0);
     assert_sound(&fs);
 }
 
@@ -145,7 +145,7 @@ fn fl3_no_write_is_lost_while_a_file_moves() {
         let found = content(&fs, ino).expect("it reads");
         let lost = found.chunks(4096).position(|page| page[..4095].iter().any(|byte| *byte != round));
         assert_eq!(lost, None, "round {round}");
-        settle(&fs);
+        run_steps(&fs);
     }
     assert_sound(&fs);
 }
@@ -183,7 +183,7 @@ fn appends_of_many_threads_are_each_whole() {
 fn names_of_many_threads_are_all_there() {
     let fs = mapped(None);
     let dirs: Vec<Ino> = (0..3)
-        .map(|i| fs.create_file(Ino::ROOT, format!("d{i}").as_bytes(), &new(Kind::Directory)).expect("made").ino)
+        .map(|i| fs.create_file(Ino::ROOT, format!("d{i}").as_bytes(), &new(FileKind::Directory)).expect("made").ino)
         .collect();
     std::thread::scope(|scope| {
         for thread in 0..4_usize {
@@ -192,9 +192,9 @@ fn names_of_many_threads_are_all_there() {
                 for number in 0..300_usize {
                     let name = format!("{thread}-{number}");
                     let (from, to) = (dirs[(thread + number) % 3], dirs[(thread + number * 7 + 1) % 3]);
-                    fs.create_file(from, name.as_bytes(), &new(Kind::File)).expect("made");
+                    fs.create_file(from, name.as_bytes(), &new(FileKind::File)).expect("made");
                     fs.rename((from, name.as_bytes()), (to, b"shared"), crate::Rename::Replace).expect("it moves");
-                    fs.create_file(to, name.as_bytes(), &new(Kind::File)).expect("made");
+                    fs.create_file(to, name.as_bytes(), &new(FileKind::File)).expect("made");
                     if number % 3 == 0 {
                         fs.unlink(to, name.as_bytes()).expect("it goes");
                     }
@@ -202,7 +202,7 @@ fn names_of_many_threads_are_all_there() {
             });
         }
     });
-    settle(&fs);
+    run_steps(&fs);
     assert_sound(&fs);
     let files = tree(&fs).expect("it reads").len();
     assert_eq!(files, 1 + 3 + 4 * 200 + 3);

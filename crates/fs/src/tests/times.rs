@@ -5,10 +5,10 @@ use std::sync::Arc;
 use ferrite_crash::{LyingMemory, Model};
 
 use super::world::*;
-use crate::{Attr, DataMode, FileSystem, Ino, Kind, SetAttr, SetTime, Time};
+use crate::{Attr, DataMode, FileKind, FileSystem, Ino, SetAttr, SetTime, Time};
 
 fn file(fs: &FileSystem) -> Ino {
-    fs.create_file(Ino::ROOT, b"f", &new(Kind::File)).expect("made").ino
+    fs.create_file(Ino::ROOT, b"f", &new(FileKind::File)).expect("made").ino
 }
 
 fn attr(fs: &FileSystem, ino: Ino) -> Attr {

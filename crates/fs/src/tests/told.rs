@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::direct::Copied;
 use super::house::*;
 use super::{Bug, plant};
-use crate::client::Session;
-use crate::share::layout::request::Access;
+use crate::client::FsSession;
+use crate::share::layout::request::LeaseAccess;
 
 /// Before the kernel is told to forget a file it learns the end that was appended directly.
 #[test]
@@ -15,23 +15,23 @@ fn fg8_the_end_is_known_before_copies_are_forgotten() {
     let house = House::new();
     let (one, other) = (house.client(), house.client());
     let (ino, copies) = (house.file("log", b""), Arc::new(Copied::default()));
-    house.fs.tell_copies(Arc::<Copied>::clone(&copies));
+    house.fs.set_copies(Arc::<Copied>::clone(&copies));
     house.fs.hold(ino).expect("the kernel knows it");
     let ends = RefCell::new(Vec::new());
     let look = || ends.borrow_mut().push((house.fs.getattr(ino).expect("told").size, copies.forgotten.lock().len()));
-    let lease = |client: &Arc<Session>, access| client.lease_with(ino, access, 0, &look).expect("leased");
-    let first = lease(&one, Access::Append);
+    let lease = |client: &Arc<FsSession>, access| client.lease_with(ino, access, 0, &look).expect("leased");
+    let first = lease(&one, LeaseAccess::Append);
     first.append(b"one").expect("appended");
     assert!(ends.borrow().is_empty(), "nobody has appended before");
-    let second = lease(&other, Access::Write);
+    let second = lease(&other, LeaseAccess::Write);
     assert_eq!(*ends.borrow(), [(3, 1)], "the end of who appended until now, before it is forgotten again");
     drop((first, second));
-    lease(&other, Access::Append).append(b"two").expect("appended");
+    lease(&other, LeaseAccess::Append).append(b"two").expect("appended");
     assert_eq!(ends.borrow().len(), 1, "known since");
-    let reading = lease(&one, Access::Read);
+    let reading = lease(&one, LeaseAccess::Read);
     assert_eq!(ends.borrow().len(), 1, "nothing is forgotten for who reads");
     drop(reading);
-    drop(lease(&one, Access::Write));
+    drop(lease(&one, LeaseAccess::Write));
     assert_eq!(*ends.borrow(), [(3, 1), (6, 3)]);
 }
 
@@ -51,9 +51,9 @@ fn waits_for_the_kernel(bug: Option<Bug>) -> bool {
         begins();
     };
     begins();
-    let is_refused = client.lease_with(ino, Access::Append, 0, &begins_another).is_err();
+    let is_refused = client.lease_with(ino, LeaseAccess::Append, 0, &begins_another).is_err();
     let look = || *looks.borrow_mut() += 1;
-    let is_let_in = !is_refused || client.lease_with(ino, Access::Append, 0, &look).is_ok();
+    let is_let_in = !is_refused || client.lease_with(ino, LeaseAccess::Append, 0, &look).is_ok();
     assert!(is_let_in, "it has come to an end");
     is_refused && *looks.borrow() == 2
 }

@@ -9,7 +9,7 @@ use super::repair::{checked, closed, repaired};
 use super::world::*;
 use super::{Bug, plant};
 use crate::tree::directory;
-use crate::{FileSystem, Ino, Kind, Rename};
+use crate::{FileKind, FileSystem, Ino, Rename};
 
 const NAMES: usize = 1500;
 
@@ -31,12 +31,12 @@ fn led_to_by_many() -> (Arc<LyingMemory>, Tree) {
     memory.keep_trace(false);
     let fs = open(&memory, None).expect("it opens");
     let make = |dir, name: &[u8], kind| fs.create_file(dir, name, &new(kind)).expect("made").ino;
-    let [dir, other] = [b"dir", b"two"].map(|name| make(Ino::ROOT, name, Kind::Directory));
-    make(other, b"below", Kind::Directory);
-    let file = make(Ino::ROOT, b"file", Kind::File);
+    let [dir, other] = [b"dir", b"two"].map(|name| make(Ino::ROOT, name, FileKind::Directory));
+    make(other, b"below", FileKind::Directory);
+    let file = make(Ino::ROOT, b"file", FileKind::File);
     let before = tree(&fs).expect("it reads");
     (0..NAMES).for_each(|number| _ = fs.link(file, dir, format!("name {number}").as_bytes()).expect("room"));
-    let (all, at) = (names(&fs, dir), fs.load(make(Ino::ROOT, b"counted", Kind::File)).expect("there").at);
+    let (all, at) = (names(&fs, dir), fs.load(make(Ino::ROOT, b"counted", FileKind::File)).expect("there").at);
     closed(fs);
     all.iter().for_each(|name| memory.store_word(name + 8, other.0));
     memory.store_word(at, memory.load_word(at) ^ 6 << 32);
@@ -82,12 +82,12 @@ fn nested() -> (Arc<LyingMemory>, u64, Vec<Ino>) {
     let fs = open(&memory, None).expect("it opens");
     // The uppermost has the greatest number.
     let [three, two, one] = ["three", "two", "one"]
-        .map(|name| fs.create_file(Ino::ROOT, name.as_bytes(), &new(Kind::Directory)).expect("made").ino);
+        .map(|name| fs.create_file(Ino::ROOT, name.as_bytes(), &new(FileKind::Directory)).expect("made").ino);
     fs.rename((Ino::ROOT, b"two"), (one, b"two"), Rename::Replace).expect("moved");
     fs.rename((Ino::ROOT, b"three"), (two, b"three"), Rename::Replace).expect("moved");
     let all = vec![Ino::ROOT, one, two, three];
     for dir in [all[1], all[3]] {
-        let file = fs.create_file(dir, b"file", &new(Kind::File)).expect("made").ino;
+        let file = fs.create_file(dir, b"file", &new(FileKind::File)).expect("made").ino;
         fs.write(file, 0, b"bytes").expect("room");
     }
     let hit = directory::find_name(
@@ -120,7 +120,7 @@ fn directories_that_lie_in_a_circle_are_found_in_lost_and_found() {
     for from in 1..=3 {
         let (memory, slot_at, all) = nested();
         let fs = open(&memory, None).expect("it opens");
-        let name = fs.create_file(all[from], b"wrong", &new(Kind::Directory)).expect("made").ino;
+        let name = fs.create_file(all[from], b"wrong", &new(FileKind::Directory)).expect("made").ino;
         let hit = directory::find_name(
             &fs,
             &fs.load(all[from]).expect("there"),

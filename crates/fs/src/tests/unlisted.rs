@@ -5,7 +5,7 @@ use ferrite_crash::Model;
 use super::crash::{Case, explore_case, held, whole};
 use super::world::*;
 use crate::format::layout::{LAST_ORPHAN, ORPHANS, UNLISTED};
-use crate::{FileSystem, Ino, Kind};
+use crate::{FileKind, FileSystem, Ino};
 
 /// `a` and `big` are held, and inodes without a name find no orphan word.
 fn short(fs: &FileSystem) {
@@ -55,14 +55,14 @@ fn fo3_others_files_go_however_many_are_open_without_a_name() {
     held(&fs);
     for number in 0..ORPHANS + 10 {
         let name = format!("{number}");
-        let ino = fs.create_file(Ino::ROOT, name.as_bytes(), &new(Kind::File)).expect("made").ino;
+        let ino = fs.create_file(Ino::ROOT, name.as_bytes(), &new(FileKind::File)).expect("made").ino;
         fs.hold(ino).expect("it is there");
         fs.unlink(Ino::ROOT, name.as_bytes()).unwrap_or_else(|why| panic!("{number} are open without a name: {why}"));
     }
     unlink(&fs, "a");
     resize(&fs, fs.lookup(Ino::ROOT, b"big").expect("there").ino, 10).expect("it is cut");
     fs.rename((Ino::ROOT, b"b"), (Ino::ROOT, b"big"), crate::Rename::Replace).expect("it moves");
-    settle(&fs);
+    run_steps(&fs);
     assert_sound(&fs);
     assert_eq!(last_word(&fs), UNLISTED);
     assert!(fs.statfs().inodes > ORPHANS);
@@ -71,7 +71,7 @@ fn fo3_others_files_go_however_many_are_open_without_a_name() {
     drop(fs);
     let fs = open(&memory, None).expect("it opens");
     assert_sound(&fs);
-    settle(&fs);
+    run_steps(&fs);
     assert_sound(&fs);
     let left = fs.statfs().inodes;
     assert!(left < 10, "{left} inodes are left of six");

@@ -6,7 +6,7 @@ use ferrite_crash::{LyingMemory, Model};
 
 use super::crash::{Case, at, explore_case, mixed, put, usual, whole};
 use super::world::*;
-use crate::{Attr, FileSystem, Ino, Kind, Rename, SetAttr, SetTime, SetXattr, Time};
+use crate::{Attr, FileKind, FileSystem, Ino, Rename, SetAttr, SetTime, SetXattr, Time};
 
 const PAGE: usize = 4096;
 const MTIME: Time = Time(5);
@@ -22,7 +22,7 @@ fn waits(memory: &LyingMemory, work: impl FnOnce()) -> u64 {
 fn begun() -> (Arc<LyingMemory>, Arc<FileSystem>) {
     let memory = new_memory(Model::FILE, POOL_BYTES);
     let fs = open(&memory, None).expect("it opens");
-    let ino = fs.create_file(Ino::ROOT, b"first", &new(Kind::File)).expect("made").ino;
+    let ino = fs.create_file(Ino::ROOT, b"first", &new(FileKind::File)).expect("made").ino;
     fs.write(ino, 0, &[1; 3 * PAGE]).expect("room");
     fs.set_xattr(ino, b"user.a", b"1", SetXattr::Any).expect("set");
     fs.flush().expect("durable");
@@ -31,7 +31,7 @@ fn begun() -> (Arc<LyingMemory>, Arc<FileSystem>) {
 
 /// As a kernel does it, which holds what it is told of.
 fn copied(fs: &FileSystem, name: &[u8], content: &[u8]) -> Ino {
-    let ino = fs.create_file(Ino::ROOT, name, &new(Kind::File)).expect("made").ino;
+    let ino = fs.create_file(Ino::ROOT, name, &new(FileKind::File)).expect("made").ino;
     fs.hold(ino).expect("held");
     assert_eq!(fs.write(ino, 0, content).expect("room"), content.len());
     ino
@@ -39,7 +39,7 @@ fn copied(fs: &FileSystem, name: &[u8], content: &[u8]) -> Ino {
 
 fn set_times(fs: &FileSystem, ino: Ino) -> Attr {
     let time = Some(SetTime::To(MTIME));
-    let mode = Some(new(Kind::File).mode);
+    let mode = Some(new(FileKind::File).mode);
     let set = SetAttr { atime: time, mtime: time, mode, uid: Some(ME.uid), gid: Some(ME.gid), ..SetAttr::default() };
     fs.setattr(ino, &set).expect("set")
 }
@@ -136,7 +136,7 @@ pub(super) static CASES: [Case; 4] = [
         put(fs, at(fs, "a"), 4102, 64, 9);
         fs.set_xattr(at(fs, "a"), b"user.a", b"1", SetXattr::Any).expect("set");
     }),
-    whole("end several files", removed, settle),
+    whole("end several files", removed, run_steps),
 ];
 
 /// Files that were removed while they were held, and are held no more.

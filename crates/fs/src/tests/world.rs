@@ -10,7 +10,7 @@ use ferrite_pool::layout::CHUNK;
 use ferrite_pool::{Format, Pool};
 
 use crate::check::look;
-use crate::{Credentials, DataMode, FileSystem, FsOptions, FsSpec, Ino, Kind, NewFile, Result, SetAttr, Time};
+use crate::{Credentials, DataMode, FileKind, FileSystem, FsOptions, FsSpec, Ino, NewFile, Result, SetAttr, Time};
 
 pub const BOOT: [u8; 16] = [9; 16];
 pub const NAME: &str = "files";
@@ -23,7 +23,7 @@ pub const SUPER_THRESHOLD: u64 = 3 << 20;
 pub const ME: Credentials = Credentials { uid: 7, gid: 8 };
 
 /// A file to be made.
-pub fn new(kind: Kind) -> NewFile {
+pub fn new(kind: FileKind) -> NewFile {
     NewFile { kind, mode: 0o640, umask: 0, rdev: 0, by: ME }
 }
 
@@ -69,7 +69,7 @@ pub fn new_fs() -> Arc<FileSystem> {
 /// What one file is, as a user sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    pub kind: Kind,
+    pub kind: FileKind,
     pub mode: u16,
     pub links: u32,
     pub content: Vec<u8>,
@@ -95,7 +95,7 @@ fn tree_below(fs: &FileSystem, dir: Ino, path: &[u8], tree: &mut Tree) -> Result
     })?;
     for (name, ino, kind) in children {
         let path = [path, b"/", &name].concat();
-        if kind == Kind::Directory {
+        if kind == FileKind::Directory {
             tree_below(fs, ino, &path, tree)?;
         } else {
             let seen = seen(fs, ino)?;
@@ -110,8 +110,8 @@ fn tree_below(fs: &FileSystem, dir: Ino, path: &[u8], tree: &mut Tree) -> Result
 pub fn seen(fs: &FileSystem, ino: Ino) -> Result<Seen> {
     let attr = fs.getattr(ino)?;
     let content = match attr.kind {
-        Kind::File => content(fs, ino)?,
-        Kind::Symlink => fs.readlink(ino)?,
+        FileKind::File => content(fs, ino)?,
+        FileKind::Symlink => fs.readlink(ino)?,
         _ => Vec::new(),
     };
     let names = fs.xattrs(ino)?;
@@ -135,7 +135,7 @@ pub fn assert_sound(fs: &FileSystem) {
 }
 
 /// Does all that waits.
-pub fn settle(fs: &FileSystem) {
+pub fn run_steps(fs: &FileSystem) {
     while fs.step().expect("steps work") {}
 }
 

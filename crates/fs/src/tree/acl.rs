@@ -8,9 +8,9 @@
 //! bits of the mode stand for. A new file takes over the default ACL of its directory in the place of the umask.
 
 use crate::format::inode::Inode;
-use crate::store::change::Change;
-use crate::tree::{Tree, xattr};
-use crate::{Error, Kind, NewFile, Result};
+use crate::store::change::FsChange;
+use crate::tree::{TreeLayer, xattr};
+use crate::{Error, FileKind, NewFile, Result};
 
 /// The attribute that says who may do what with a file.
 pub(crate) const ACCESS: &[u8] = b"system.posix_acl_access";
@@ -27,7 +27,7 @@ const OTHER: u16 = 0x20;
 
 /// An ACL.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Acl(Vec<AclEntry>);
+struct AccessList(Vec<AclEntry>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct AclEntry {
@@ -36,7 +36,7 @@ struct AclEntry {
     id: u32,
 }
 
-impl Acl {
+impl AccessList {
     /// The ACL in `bytes`, if it is one: each sort once, in order, with a mask where others than the three have entries.
     fn decode(bytes: &[u8]) -> Option<Self> {
         let (version, rest) = bytes.split_first_chunk::<4>()?;
@@ -112,13 +112,13 @@ pub(crate) fn apply_acl(inode: &mut Inode, name: &[u8], value: &[u8]) -> Result<
     if name != ACCESS && name != DEFAULT {
         return Ok(true);
     }
-    if inode.kind() == Some(Kind::Symlink) {
+    if inode.kind() == Some(FileKind::Symlink) {
         return Err(Error::Unsupported("a symbolic link has no ACL"));
     }
     if name == DEFAULT && !inode.is_directory() {
         return Err(Error::NotPermitted("only a directory has a default ACL"));
     }
-    let acl = Acl::decode(value);
+    let acl = AccessList::decode(value);
     if name == DEFAULT {
         let is_empty = value.len() == 4;
         return if acl.is_some() || is_empty { Ok(!is_empty) } else { Err(Error::Invalid("not an ACL")) };
@@ -129,13 +129,13 @@ pub(crate) fn apply_acl(inode: &mut Inode, name: &[u8], value: &[u8]) -> Result<
 }
 
 /// After a mode was set: the access ACL says the same.
-pub(crate) fn mask_acl(tree: &Tree, change: &mut Change<'_>, inode: &mut Inode) -> Result<()> {
+pub(crate) fn mask_acl(tree: &TreeLayer, change: &mut FsChange<'_>, inode: &mut Inode) -> Result<()> {
     if inode.rest.xattrs == 0 {
         return Ok(());
     }
     let mut xattrs = xattr::load_xattrs(tree, inode)?;
     let Some((_, value)) = xattrs.iter_mut().find(|(name, _)| name == ACCESS) else { return Ok(()) };
-    let Some(mut acl) = Acl::decode(value) else { return Ok(()) };
+    let Some(mut acl) = AccessList::decode(value) else { return Ok(()) };
     acl.chmod(inode.head.mode);
     *value = acl.encode();
     xattr::store_xattrs(tree, change, inode, &xattrs)
@@ -143,25 +143,25 @@ pub(crate) fn mask_acl(tree: &Tree, change: &mut Change<'_>, inode: &mut Inode) 
 
 /// Gives a new inode what the default ACL of `dir` says, in the place of the umask.
 pub(crate) fn inherit_acl(
-    tree: &Tree,
-    change: &mut Change<'_>,
+    tree: &TreeLayer,
+    change: &mut FsChange<'_>,
     dir: &Inode,
     inode: &mut Inode,
     new: &NewFile,
 ) -> Result<()> {
-    if dir.rest.xattrs == 0 || new.kind == Kind::Symlink {
+    if dir.rest.xattrs == 0 || new.kind == FileKind::Symlink {
         return Ok(());
     }
     let of_dir = xattr::load_xattrs(tree, dir)?;
     let Some((_, value)) = of_dir.into_iter().find(|(name, _)| name == DEFAULT) else { return Ok(()) };
-    let Some(mut acl) = Acl::decode(&value) else { return Ok(()) };
+    let Some(mut acl) = AccessList::decode(&value) else { return Ok(()) };
     acl.narrow(new.mode);
     inode.head.mode = inode.head.mode & !0o777 | acl.mode();
     let mut xattrs = Vec::new();
     if !acl.is_mode() {
         xattrs.push((ACCESS.to_vec(), acl.encode()));
     }
-    if new.kind == Kind::Directory {
+    if new.kind == FileKind::Directory {
         xattrs.push((DEFAULT.to_vec(), value));
     }
     xattr::store_xattrs(tree, change, inode, &xattrs)

@@ -27,33 +27,33 @@ use ferrite_pool::layout::PAGE;
 
 use crate::format::inode::Inode;
 use crate::format::layout::NODE_WORDS;
-use crate::format::leaf::{Entry, HASH_BITS, Leaf, NewEntry, ORDINAL_BITS, Slot, name_hash};
-use crate::format::word::{Named, Word};
-use crate::store::change::{Change, FREED_PAGES_MAX};
-use crate::tree::Tree;
-use crate::{Error, Ino, Kind, NAME_BYTES_MAX, Result};
+use crate::format::leaf::{HASH_BITS, Leaf, LeafEntry, NameSlot, NewLeafEntry, ORDINAL_BITS, name_hash};
+use crate::format::word::{IndexWord, NamedBy};
+use crate::store::change::{FREED_PAGES_MAX, FsChange};
+use crate::tree::TreeLayer;
+use crate::{Error, FileKind, Ino, NAME_BYTES_MAX, Result};
 
 const NODE_BITS: u32 = 9;
 
 /// A name with its hash.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Name<'a> {
+pub(crate) struct HashedName<'a> {
     pub bytes: &'a [u8],
     pub hash: u64,
 }
 
 /// A name that was found.
 #[derive(Debug)]
-pub(crate) struct Hit {
-    pub entry: Entry,
+pub(crate) struct NameHit {
+    pub entry: LeafEntry,
     leaf: Leaf,
-    spot: Spot,
+    spot: HashSpot,
 }
 
 /// Where a name is to be.
 #[derive(Debug)]
-pub(crate) struct Place {
-    spot: Spot,
+pub(crate) struct NamePlace {
+    spot: HashSpot,
     leaf: Option<Leaf>,
     /// Where the page has room for it: a slot and a unit, where that was looked for.
     room: Option<(usize, u64)>,
@@ -61,10 +61,10 @@ pub(crate) struct Place {
 
 /// A word of the tree and the hashes it stands for.
 #[derive(Clone, Copy, Debug)]
-struct Spot {
+struct HashSpot {
     /// Where the word lies in the pool.
     at: u64,
-    word: Word,
+    word: IndexWord,
     /// Bits of the hash below those that led here.
     bits: u32,
     /// Its place among the words of its page; none of the root word.
@@ -72,7 +72,7 @@ struct Spot {
 }
 
 /// A name for something that is made.
-pub(crate) fn name_to_make<'a>(tree: &Tree, name: &'a [u8]) -> Result<Name<'a>> {
+pub(crate) fn name_to_make<'a>(tree: &TreeLayer, name: &'a [u8]) -> Result<HashedName<'a>> {
     if matches!(name, b"." | b"..") {
         return Err(Error::Exists);
     }
@@ -80,53 +80,53 @@ pub(crate) fn name_to_make<'a>(tree: &Tree, name: &'a [u8]) -> Result<Name<'a>> 
 }
 
 /// Refuses what cannot be a name, and hashes it.
-pub(crate) fn hash_name<'a>(tree: &Tree, bytes: &'a [u8]) -> Result<Name<'a>> {
+pub(crate) fn hash_name<'a>(tree: &TreeLayer, bytes: &'a [u8]) -> Result<HashedName<'a>> {
     if bytes.len() > NAME_BYTES_MAX {
         return Err(Error::NameTooLong);
     }
     if !is_name(bytes) {
         return Err(Error::Invalid("a name is 1 to 255 bytes, none of them zero or a slash"));
     }
-    Ok(Name { bytes, hash: name_hash(tree.shape.hash_seed, bytes) })
+    Ok(HashedName { bytes, hash: name_hash(tree.shape.hash_seed, bytes) })
 }
 
 /// The word that stands for `hash`.
-fn find_spot(tree: &Tree, dir: &Inode, hash: u64) -> Result<Spot> {
-    let mut spot = Spot { at: dir.root_at(0), word: dir.roots[0], bits: HASH_BITS, index: None };
-    while let Named::Node(node) = spot.word.named() {
+fn find_spot(tree: &TreeLayer, dir: &Inode, hash: u64) -> Result<HashSpot> {
+    let mut spot = HashSpot { at: dir.root_at(0), word: dir.roots[0], bits: HASH_BITS, index: None };
+    while let NamedBy::Node(node) = spot.word.named() {
         spot.bits = spot.bits.checked_sub(NODE_BITS).ok_or_else(|| tree.corrupt("a tree of names", spot.at))?;
         let index = hash >> spot.bits & (NODE_WORDS - 1);
         spot.at = tree.place(node)? + index * 8;
         spot.index = Some(index);
-        spot.word = Word(tree.memory().load_word(spot.at));
+        spot.word = IndexWord(tree.memory().load_word(spot.at));
     }
     Ok(spot)
 }
 
 /// The page of names at `spot`; `None` where it stands for none.
-fn load_leaf(tree: &Tree, spot: &Spot) -> Result<Option<Leaf>> {
+fn load_leaf(tree: &TreeLayer, spot: &HashSpot) -> Result<Option<Leaf>> {
     match spot.word.named() {
-        Named::Nothing => Ok(None),
-        Named::Page(page) => Ok(Some(Leaf::load(tree.memory(), tree.place(page)?))),
+        NamedBy::Nothing => Ok(None),
+        NamedBy::Page(page) => Ok(Some(Leaf::load(tree.memory(), tree.place(page)?))),
         _ => Err(tree.corrupt("a tree of names", spot.at)),
     }
 }
 
 /// Where `name` is to be in `dir`, there or not.
-pub(crate) fn seek_name(tree: &Tree, dir: &Inode, name: &Name<'_>) -> Result<Place> {
+pub(crate) fn seek_name(tree: &TreeLayer, dir: &Inode, name: &HashedName<'_>) -> Result<NamePlace> {
     let spot = find_spot(tree, dir, name.hash)?;
-    Ok(Place { leaf: load_leaf(tree, &spot)?, spot, room: None })
+    Ok(NamePlace { leaf: load_leaf(tree, &spot)?, spot, room: None })
 }
 
 /// Looks `name` up in `dir`.
-pub(crate) fn find_name(tree: &Tree, dir: &Inode, name: &Name<'_>) -> Result<Option<Hit>> {
-    let Place { spot, leaf, .. } = seek_name(tree, dir, name)?;
+pub(crate) fn find_name(tree: &TreeLayer, dir: &Inode, name: &HashedName<'_>) -> Result<Option<NameHit>> {
+    let NamePlace { spot, leaf, .. } = seek_name(tree, dir, name)?;
     let Some(leaf) = leaf else { return Ok(None) };
-    Ok(leaf.find(tree.memory(), name.hash, name.bytes).map(|entry| Hit { entry, leaf, spot }))
+    Ok(leaf.find(tree.memory(), name.hash, name.bytes).map(|entry| NameHit { entry, leaf, spot }))
 }
 
 /// Where `name`, which must not be there, has room in `dir`; pages are split for it (FN1).
-pub(crate) fn make_room(tree: &Tree, dir: &mut Inode, name: &Name<'_>) -> Result<Place> {
+pub(crate) fn make_room(tree: &TreeLayer, dir: &mut Inode, name: &HashedName<'_>) -> Result<NamePlace> {
     let mut place = seek_name(tree, dir, name)?;
     if place.leaf.as_ref().is_some_and(|leaf| leaf.find(tree.memory(), name.hash, name.bytes).is_some()) {
         return Err(Error::Exists);
@@ -144,11 +144,11 @@ pub(crate) fn make_room(tree: &Tree, dir: &mut Inode, name: &Name<'_>) -> Result
 
 /// Lets `change` add `name` to `dir` at `place`, where it has room; the directory's head is the caller's to write.
 pub(crate) fn add_name(
-    tree: &Tree,
-    change: &mut Change<'_>,
+    tree: &TreeLayer,
+    change: &mut FsChange<'_>,
     dir: &mut Inode,
-    (name, place): (&Name<'_>, Place),
-    (ino, kind): (Ino, Kind),
+    (name, place): (&HashedName<'_>, NamePlace),
+    (ino, kind): (Ino, FileKind),
 ) -> Result<()> {
     let mut leaf = match place.leaf {
         Some(leaf) => leaf,
@@ -156,24 +156,24 @@ pub(crate) fn add_name(
     };
     let room = place.room.or_else(|| leaf.room(name.bytes.len() as u64)).ok_or(Error::NoSpace)?;
     let position = leaf.position_for(tree.memory(), name.hash).ok_or(Error::NoSpace)?;
-    leaf.add(change, room, &NewEntry { position, ino, kind, name: name.bytes });
+    leaf.add(change, room, &NewLeafEntry { position, ino, kind, name: name.bytes });
     dir.head.size += 1;
     Ok(())
 }
 
 /// A page for the hashes of `spot`, and of as many of its neighbours that have none as one bit more or less tells.
-fn new_leaf(tree: &Tree, change: &mut Change<'_>, dir: &mut Inode, spot: &Spot) -> Result<Leaf> {
-    let (page, at) = change.take_index_page()?;
+fn new_leaf(tree: &TreeLayer, change: &mut FsChange<'_>, dir: &mut Inode, spot: &HashSpot) -> Result<Leaf> {
+    let (page, at) = change.allocate_index_page()?;
     dir.add_pages(1);
     let block = word_block(tree, spot);
-    let words: Vec<u8> = (0..block.len / 8).flat_map(|_| Word::page(page).0.to_le_bytes()).collect();
+    let words: Vec<u8> = (0..block.len / 8).flat_map(|_| IndexWord::page(page).0.to_le_bytes()).collect();
     change.write(block.at, &words);
-    dir.note_word(block.at, Word::page(page));
+    dir.note_word(block.at, IndexWord::page(page));
     Ok(Leaf::create(change, at, dir.ino))
 }
 
 /// The largest aligned block of words around `spot` that say the same.
-fn word_block(tree: &Tree, spot: &Spot) -> Span {
+fn word_block(tree: &TreeLayer, spot: &HashSpot) -> Span {
     let Some(index) = spot.index else { return Span::new(spot.at, 8) };
     let first = spot.at - index * 8;
     let words = tree.load_words(first);
@@ -189,27 +189,27 @@ fn word_block(tree: &Tree, spot: &Spot) -> Span {
 }
 
 /// Splits the full page at `spot` (FN1).
-fn split(tree: &Tree, dir: &mut Inode, spot: &Spot, leaf: &Leaf) -> Result<()> {
+fn split(tree: &TreeLayer, dir: &mut Inode, spot: &HashSpot, leaf: &Leaf) -> Result<()> {
     let mut changed = *dir;
-    let mut change = Change::new(tree);
+    let mut change = FsChange::new(tree);
     let block = word_block(tree, spot);
-    let (page, at) = change.take_index_page()?;
+    let (page, at) = change.allocate_index_page()?;
     changed.add_pages(1);
     if block.len > 8 {
         let half = block.len / 2;
         // The bit of the hash that tells the halves of the block apart.
         let bit = spot.bits + (half / 8).trailing_zeros();
-        let words: Vec<u8> = (0..half / 8).flat_map(|_| Word::page(page).0.to_le_bytes()).collect();
+        let words: Vec<u8> = (0..half / 8).flat_map(|_| IndexWord::page(page).0.to_le_bytes()).collect();
         change.write(block.at + half, &words);
         move_half(tree, &mut change, leaf, (at, dir.ino), bit)?;
     } else {
         let bits = spot.bits.checked_sub(NODE_BITS).ok_or(Error::NoSpace)?;
-        let (node, node_at) = change.take_index_page()?;
+        let (node, node_at) = change.allocate_index_page()?;
         changed.add_pages(1);
-        let halves = [spot.word, Word::page(page)];
+        let halves = [spot.word, IndexWord::page(page)];
         let words: Vec<u8> = (0..NODE_WORDS).flat_map(|i| halves[(i / 256) as usize].0.to_le_bytes()).collect();
         change.write(node_at, &words);
-        change.set_word(&mut changed, spot.at, Word::node(node));
+        change.set_word(&mut changed, spot.at, IndexWord::node(node));
         move_half(tree, &mut change, leaf, (at, dir.ino), bits + NODE_BITS - 1)?;
     }
     change.write_head(&mut changed);
@@ -219,7 +219,7 @@ fn split(tree: &Tree, dir: &mut Inode, spot: &Spot, leaf: &Leaf) -> Result<()> {
 }
 
 /// Moves those entries of `leaf` whose hash has `bit` to the new page at `at`.
-fn move_half(tree: &Tree, change: &mut Change<'_>, leaf: &Leaf, (at, dir): (u64, Ino), bit: u32) -> Result<()> {
+fn move_half(tree: &TreeLayer, change: &mut FsChange<'_>, leaf: &Leaf, (at, dir): (u64, Ino), bit: u32) -> Result<()> {
     let mut new = Leaf::create(change, at, dir);
     for (index, slot) in leaf.used() {
         let entry = leaf.entry(tree.memory(), index, slot);
@@ -228,7 +228,7 @@ fn move_half(tree: &Tree, change: &mut Change<'_>, leaf: &Leaf, (at, dir): (u64,
             // Entries that lie over one another may need more than there is.
             let room = new.room(entry.len as u64).ok_or_else(|| tree.corrupt("a page of names", leaf.at))?;
             let name = entry.name(tree.memory());
-            let moved = NewEntry { position: entry.position, ino: entry.ino, kind: entry.kind, name: &name };
+            let moved = NewLeafEntry { position: entry.position, ino: entry.ino, kind: entry.kind, name: &name };
             new.add(change, room, &moved);
             leaf.remove(change, index);
         }
@@ -238,31 +238,31 @@ fn move_half(tree: &Tree, change: &mut Change<'_>, leaf: &Leaf, (at, dir): (u64,
 
 /// Lets `change` remove what was found in `dir`; its head is the caller's to write. A page without names goes too,
 /// unless the same change may have `added` one there.
-pub(crate) fn remove_name(tree: &Tree, change: &mut Change<'_>, dir: &mut Inode, hit: &Hit, added: bool) {
+pub(crate) fn remove_name(tree: &TreeLayer, change: &mut FsChange<'_>, dir: &mut Inode, hit: &NameHit, added: bool) {
     dir.head.size = dir.head.size.saturating_sub(1);
     if !hit.leaf.remove(change, hit.entry.slot) || added {
         return;
     }
-    if let Named::Page(page) = hit.spot.word.named() {
+    if let NamedBy::Page(page) = hit.spot.word.named() {
         let block = word_block(tree, &hit.spot);
         change.zero(block);
-        dir.note_word(block.at, Word::NONE);
+        dir.note_word(block.at, IndexWord::NONE);
         change.free_page(page);
         dir.head.pages = dir.head.pages.saturating_sub(1);
     }
 }
 
 /// Lets `change` make what was found name another inode.
-pub(crate) fn redirect_name(change: &mut Change<'_>, hit: &Hit, (ino, kind): (Ino, Kind)) {
+pub(crate) fn redirect_name(change: &mut FsChange<'_>, hit: &NameHit, (ino, kind): (Ino, FileKind)) {
     hit.leaf.redirect(change, &hit.entry, ino, kind);
 }
 
 /// Shows the entries of `dir` behind `position` in order, with their names, to `each`, until it says `false` (FN2, FN4).
 pub(crate) fn each_name(
-    tree: &Tree,
+    tree: &TreeLayer,
     dir: &Inode,
     position: u64,
-    each: &mut dyn FnMut(&Entry, &[u8]) -> bool,
+    each: &mut dyn FnMut(&LeafEntry, &[u8]) -> bool,
 ) -> Result<()> {
     let mut goes_on = true;
     let mut damaged = each_sound_name(tree, dir, position, &mut |entry, name| {
@@ -280,10 +280,10 @@ pub(crate) fn each_name(
 
 /// The same without an error in the end: a page with damaged entries, if there was one.
 pub(crate) fn each_sound_name(
-    tree: &Tree,
+    tree: &TreeLayer,
     dir: &Inode,
     position: u64,
-    each: &mut dyn FnMut(&Entry, &[u8]) -> bool,
+    each: &mut dyn FnMut(&LeafEntry, &[u8]) -> bool,
 ) -> Result<Option<u64>> {
     let (mut hash, mut damaged) = (position >> ORDINAL_BITS, None);
     while hash < 1 << HASH_BITS {
@@ -313,7 +313,7 @@ pub(crate) fn each_sound_name(
 
 /// The hashes that the words around `spot`, where `hash` led, stand for that say the same. A repair may have left other
 /// words amid a block.
-fn hashes_of(tree: &Tree, spot: &Spot, hash: u64) -> Range<u64> {
+fn hashes_of(tree: &TreeLayer, spot: &HashSpot, hash: u64) -> Range<u64> {
     let start = hash >> spot.bits << spot.bits;
     let index = spot.index.unwrap_or(0);
     let end = if spot.index.is_some() { NODE_WORDS } else { 1 };
@@ -324,47 +324,47 @@ fn hashes_of(tree: &Tree, spot: &Spot, hash: u64) -> Range<u64> {
 }
 
 /// The entries of `leaf`, which is that of `hashes`, in order: those that are where they say (FN4).
-fn entries_of(tree: &Tree, leaf: &Leaf, hashes: &Range<u64>) -> Vec<Entry> {
-    let sound = |(index, slot): (usize, Slot)| {
+fn entries_of(tree: &TreeLayer, leaf: &Leaf, hashes: &Range<u64>) -> Vec<LeafEntry> {
+    let sound = |(index, slot): (usize, NameSlot)| {
         let entry = leaf.entry(tree.memory(), index, slot)?;
         let is_there = slot.is_at(entry.position) && hashes.contains(&(entry.position >> ORDINAL_BITS));
         is_there.then_some(entry)
     };
-    let mut entries: Vec<Entry> = leaf.used().filter_map(sound).collect();
+    let mut entries: Vec<LeafEntry> = leaf.used().filter_map(sound).collect();
     entries.sort_unstable_by_key(|entry| entry.position);
     entries
 }
 
 /// Lets `change` free the pages of a directory without names, up to a bound; whether that was all.
-pub(crate) fn free_names(tree: &Tree, change: &mut Change<'_>, dir: &mut Inode) -> Result<bool> {
+pub(crate) fn free_names(tree: &TreeLayer, change: &mut FsChange<'_>, dir: &mut Inode) -> Result<bool> {
     let is_done = free_below(tree, change, dir, (dir.root_at(0), dir.roots[0]), HASH_BITS)?;
     if is_done {
-        dir.roots[0] = Word::NONE;
+        dir.roots[0] = IndexWord::NONE;
     }
     Ok(is_done)
 }
 
 /// Frees what `word` at `at`, with `bits` of the hash below it, names; neighbours that share a page are one.
 fn free_below(
-    tree: &Tree,
-    change: &mut Change<'_>,
+    tree: &TreeLayer,
+    change: &mut FsChange<'_>,
     dir: &mut Inode,
-    (at, word): (u64, Word),
+    (at, word): (u64, IndexWord),
     bits: u32,
 ) -> Result<bool> {
     if change.freed_pages() >= FREED_PAGES_MAX / 4 {
         return Ok(false);
     }
     match word.named() {
-        Named::Nothing => return Ok(true),
-        Named::Page(page) => change.free_page(page),
-        Named::Node(node) if bits >= NODE_BITS => {
+        NamedBy::Nothing => return Ok(true),
+        NamedBy::Page(page) => change.free_page(page),
+        NamedBy::Node(node) if bits >= NODE_BITS => {
             let first = tree.place(node)?;
-            let (words, mut before) = (tree.load_words(first), Word::NONE);
+            let (words, mut before) = (tree.load_words(first), IndexWord::NONE);
             for (index, word) in words.into_iter().enumerate() {
-                let same = Word(word) == before;
-                before = Word(word);
-                let spot = (first + index as u64 * 8, Word(word));
+                let same = IndexWord(word) == before;
+                before = IndexWord(word);
+                let spot = (first + index as u64 * 8, IndexWord(word));
                 if !same && !free_below(tree, change, dir, spot, bits - NODE_BITS)? {
                     return Ok(false);
                 }

@@ -3,19 +3,19 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use crate::tree::{Tree, create, directory};
-use crate::{Attr, DirEntry, Error, Ino, Kind, Listed, Result};
+use crate::tree::{TreeLayer, create, directory};
+use crate::{Attr, DirEntry, Error, FileKind, Ino, ListedEntry, Result};
 
 /// Cookies of `.` and `..`; those of names are larger.
 const DOTS: [(&[u8], u64); 2] = [(b".", 1), (b"..", 2)];
 
 /// See [`crate::FileSystem::lookup`].
-pub(crate) fn lookup(tree: &Tree, parent: Ino, name: &[u8]) -> Result<Attr> {
+pub(crate) fn lookup(tree: &TreeLayer, parent: Ino, name: &[u8]) -> Result<Attr> {
     getattr(tree, child(tree, parent, name)?)
 }
 
 /// The number of what `parent` calls `name`.
-pub(crate) fn child(tree: &Tree, parent: Ino, name: &[u8]) -> Result<Ino> {
+pub(crate) fn child(tree: &TreeLayer, parent: Ino, name: &[u8]) -> Result<Ino> {
     let _stripe = tree.locks.read(parent);
     let dir = tree.load_directory(parent)?;
     match name {
@@ -28,7 +28,7 @@ pub(crate) fn child(tree: &Tree, parent: Ino, name: &[u8]) -> Result<Ino> {
 }
 
 /// See [`crate::FileSystem::getattr`].
-pub(crate) fn getattr(tree: &Tree, ino: Ino) -> Result<Attr> {
+pub(crate) fn getattr(tree: &TreeLayer, ino: Ino) -> Result<Attr> {
     tree.clients.fold_times(ino);
     let stripe = tree.locks.read(ino);
     let mut inode = tree.load(ino)?;
@@ -37,23 +37,23 @@ pub(crate) fn getattr(tree: &Tree, ino: Ino) -> Result<Attr> {
 }
 
 /// See [`crate::FileSystem::readlink`].
-pub(crate) fn readlink(tree: &Tree, ino: Ino) -> Result<Vec<u8>> {
+pub(crate) fn readlink(tree: &TreeLayer, ino: Ino) -> Result<Vec<u8>> {
     let _stripe = tree.locks.read(ino);
     let inode = tree.load(ino)?;
-    if inode.kind() != Some(Kind::Symlink) {
+    if inode.kind() != Some(FileKind::Symlink) {
         return Err(Error::Invalid("not a symbolic link"));
     }
     create::target(tree, &inode)
 }
 
 /// See [`crate::FileSystem::list`].
-pub(crate) fn list(tree: &Tree, dir: Ino, cookie: u64, count: usize) -> Result<Vec<Listed>> {
+pub(crate) fn list(tree: &TreeLayer, dir: Ino, cookie: u64, count: usize) -> Result<Vec<ListedEntry>> {
     let mut behind = cookie.max(DOTS[1].1);
     loop {
         let mut found = Vec::new();
         let listed = readdir(tree, dir, behind, &mut |entry| {
             let DirEntry { name, ino, kind, cookie } = *entry;
-            found.push(Listed { name: name.to_vec(), cookie, ino, kind, attr: None });
+            found.push(ListedEntry { name: name.to_vec(), cookie, ino, kind, attr: None });
             found.len() < count
         });
         let Some(last) = found.last() else { return listed.map(|()| found) };
@@ -72,11 +72,16 @@ pub(crate) fn list(tree: &Tree, dir: Ino, cookie: u64, count: usize) -> Result<V
 }
 
 /// See [`crate::FileSystem::readdir`].
-pub(crate) fn readdir(tree: &Tree, dir: Ino, cookie: u64, each: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> Result<()> {
+pub(crate) fn readdir(
+    tree: &TreeLayer,
+    dir: Ino,
+    cookie: u64,
+    each: &mut dyn FnMut(&DirEntry<'_>) -> bool,
+) -> Result<()> {
     let _stripe = tree.locks.read(dir);
     let inode = tree.load_directory(dir)?;
     for ((name, own), ino) in DOTS.into_iter().zip([dir, Ino(inode.rest.parent)]) {
-        if cookie < own && !each(&DirEntry { name, ino, kind: Kind::Directory, cookie: own }) {
+        if cookie < own && !each(&DirEntry { name, ino, kind: FileKind::Directory, cookie: own }) {
             return Ok(());
         }
     }
@@ -87,7 +92,7 @@ pub(crate) fn readdir(tree: &Tree, dir: Ino, cookie: u64, each: &mut dyn FnMut(&
 
 /// The names of `dir` behind position `among.start`, up to `among.end`, that lead to no inode, or to a damaged one:
 /// their positions. While `dir` is locked no name goes, and what has one is in use.
-fn astray(tree: &Tree, dir: Ino, among: Range<u64>) -> BTreeSet<u64> {
+fn astray(tree: &TreeLayer, dir: Ino, among: Range<u64>) -> BTreeSet<u64> {
     let _stripe = tree.locks.read(dir);
     let mut astray = BTreeSet::new();
     // What cannot be looked through is told by who goes on there.

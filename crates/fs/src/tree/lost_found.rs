@@ -1,9 +1,9 @@
 //! Inodes that a repair found without a name: each gets one in `lost+found` when the file system is opened.
 
 use crate::format::inode::LOST;
-use crate::store::change::Change;
-use crate::tree::{Tree, create, directory, lookup};
-use crate::{Credentials, Error, Ino, Kind, NewFile, Result};
+use crate::store::change::FsChange;
+use crate::tree::{TreeLayer, create, directory, lookup};
+use crate::{Credentials, Error, FileKind, Ino, NewFile, Result};
 
 const DIRECTORY: &str = "lost+found";
 /// Names that are tried where others have them: the name itself, then with `.1` and so on behind it.
@@ -11,7 +11,7 @@ const TRIES: u32 = 100;
 
 /// Gives every lost inode a name: `#` and its number. One that cannot have any stays lost until the next time: for its
 /// sake nobody is kept from all the others.
-pub(crate) fn rescue_lost(tree: &Tree) -> Result<()> {
+pub(crate) fn rescue_lost(tree: &TreeLayer) -> Result<()> {
     for ino in tree.orphans.ready() {
         let is_lost = tree.load(ino).is_ok_and(|inode| inode.head.flags & LOST != 0);
         if is_lost && let Err(error @ Error::Pool(_)) = rescue(tree, ino) {
@@ -21,15 +21,15 @@ pub(crate) fn rescue_lost(tree: &Tree) -> Result<()> {
     Ok(())
 }
 
-fn rescue(tree: &Tree, ino: Ino) -> Result<()> {
-    let found = lost_and_found(tree)?;
+fn rescue(tree: &TreeLayer, ino: Ino) -> Result<()> {
+    let found = lost_found_directory(tree)?;
     let name = free_name(tree, found, ino)?;
     let name = directory::name_to_make(tree, name.as_bytes())?;
     let mut dir = tree.load_living(found)?;
     let place = directory::make_room(tree, &mut dir, &name)?;
     let mut inode = tree.load(ino)?;
-    let mut change = Change::new(tree);
-    directory::add_name(tree, &mut change, &mut dir, (&name, place), (ino, inode.kind().unwrap_or(Kind::File)))?;
+    let mut change = FsChange::new(tree);
+    directory::add_name(tree, &mut change, &mut dir, (&name, place), (ino, inode.kind().unwrap_or(FileKind::File)))?;
     tree.free_orphan(&mut change, &mut inode)?;
     inode.head.flags &= !LOST;
     if inode.is_directory() {
@@ -44,7 +44,7 @@ fn rescue(tree: &Tree, ino: Ino) -> Result<()> {
 }
 
 /// The directory for what is lost: the first of its names that is one's, or that nobody has.
-fn lost_and_found(tree: &Tree) -> Result<Ino> {
+fn lost_found_directory(tree: &TreeLayer) -> Result<Ino> {
     for name in names_like(DIRECTORY) {
         match lookup::child(tree, Ino::ROOT, name.as_bytes()) {
             Ok(ino) if tree.load_living(ino).is_ok() => return Ok(ino),
@@ -56,15 +56,15 @@ fn lost_and_found(tree: &Tree) -> Result<Ino> {
     Err(Error::Exists)
 }
 
-fn make_lost_and_found(tree: &Tree, name: &str) -> Result<Ino> {
+fn make_lost_and_found(tree: &TreeLayer, name: &str) -> Result<Ino> {
     let root = tree.load(Ino::ROOT)?;
     let by = Credentials { uid: root.head.uid, gid: root.head.gid };
-    let new = NewFile { kind: Kind::Directory, mode: 0o700, umask: 0, rdev: 0, by };
+    let new = NewFile { kind: FileKind::Directory, mode: 0o700, umask: 0, rdev: 0, by };
     create::create_file(tree, Ino::ROOT, name.as_bytes(), &new).map(|attr| attr.ino)
 }
 
 /// The first name for `ino` that nobody has in `dir`.
-fn free_name(tree: &Tree, dir: Ino, ino: Ino) -> Result<String> {
+fn free_name(tree: &TreeLayer, dir: Ino, ino: Ino) -> Result<String> {
     for name in names_like(&format!("#{}", ino.0)) {
         match lookup::child(tree, dir, name.as_bytes()) {
             Ok(_) => {}

@@ -1,13 +1,13 @@
 //! Removing names.
 
 use crate::format::inode::Inode;
-use crate::store::change::Change;
-use crate::tree::directory::{self, Name};
-use crate::tree::{Tree, hold};
+use crate::store::change::FsChange;
+use crate::tree::directory::{self, HashedName};
+use crate::tree::{TreeLayer, inode_lifetime};
 use crate::{Error, Ino, Result};
 
 /// See [`crate::FileSystem::unlink`].
-pub(crate) fn unlink(tree: &Tree, parent: Ino, name: &[u8]) -> Result<()> {
+pub(crate) fn unlink(tree: &TreeLayer, parent: Ino, name: &[u8]) -> Result<()> {
     tree.refuse_if_read_only()?;
     if matches!(name, b"." | b"..") {
         return Err(Error::IsDirectory);
@@ -16,7 +16,7 @@ pub(crate) fn unlink(tree: &Tree, parent: Ino, name: &[u8]) -> Result<()> {
 }
 
 /// See [`crate::FileSystem::rmdir`].
-pub(crate) fn rmdir(tree: &Tree, parent: Ino, name: &[u8]) -> Result<()> {
+pub(crate) fn rmdir(tree: &TreeLayer, parent: Ino, name: &[u8]) -> Result<()> {
     tree.refuse_if_read_only()?;
     match name {
         b"." => Err(Error::Invalid("a directory is not removed by the name it has for itself")),
@@ -25,7 +25,7 @@ pub(crate) fn rmdir(tree: &Tree, parent: Ino, name: &[u8]) -> Result<()> {
     }
 }
 
-fn remove_entry(tree: &Tree, parent: Ino, name: &Name<'_>, is_rmdir: bool) -> Result<()> {
+fn remove_entry(tree: &TreeLayer, parent: Ino, name: &HashedName<'_>, is_rmdir: bool) -> Result<()> {
     let _pass = tree.gate.pass();
     let mut locked = tree.locks.write_all(&[parent]);
     loop {
@@ -42,14 +42,14 @@ fn remove_entry(tree: &Tree, parent: Ino, name: &Name<'_>, is_rmdir: bool) -> Re
         locked.stripe(child).apply_waiting(&mut inode);
         check_removable(&inode, is_rmdir)?;
         let now = tree.now();
-        let mut change = Change::new(tree);
+        let mut change = FsChange::new(tree);
         directory::remove_name(tree, &mut change, &mut dir, &hit, false);
         dir.touch(now);
         dir.count_links(0, is_rmdir.into());
-        let dropped = hold::drop_link(tree, &mut change, locked.stripe(child), &mut inode, now)?;
+        let dropped = inode_lifetime::drop_link(tree, &mut change, locked.stripe(child), &mut inode, now)?;
         change.write_head(&mut dir);
         change.commit()?;
-        hold::dropped(tree, locked.stripe(child), child, dropped);
+        inode_lifetime::dropped(tree, locked.stripe(child), child, dropped);
         return Ok(());
     }
 }

@@ -2,37 +2,41 @@
 
 use crate::file::size;
 use crate::format::inode::Inode;
-use crate::store::change::Change;
-use crate::store::locks::Locked;
-use crate::tree::directory::{self, Hit, Name, Place};
+use crate::store::change::FsChange;
+use crate::store::locks::LockedStripes;
+use crate::tree::directory::{self, HashedName, NameHit, NamePlace};
 use crate::tree::remove::check_removable;
-use crate::tree::{Tree, create, hold};
-use crate::{Credentials, Error, Ino, Kind, NewFile, Rename, Result};
+use crate::tree::{TreeLayer, create, inode_lifetime};
+use crate::{Credentials, Error, FileKind, Ino, NewFile, Rename, Result};
 
 /// A name to be moved, or to be moved to.
-struct End<'a> {
+struct RenameEnd<'a> {
     dir: Ino,
-    name: Name<'a>,
+    name: HashedName<'a>,
 }
 
 /// A name that is moved.
-struct Source {
+struct MovedName {
     dir: Inode,
-    hit: Hit,
+    hit: NameHit,
     /// Whose whiteout is left there, if one is.
     whiteout: Option<Credentials>,
 }
 
 /// What a name is moved to.
-enum Target<'a> {
+enum MoveTarget<'a> {
     /// A name that is there.
-    Met(Box<Hit>),
+    Met(Box<NameHit>),
     /// One that has room.
-    Free(Box<Place>, &'a Name<'a>),
+    Free(Box<NamePlace>, &'a HashedName<'a>),
 }
 
 /// Locks `inos` and what `also` finds with them locked, whatever order that takes.
-pub(crate) fn lock_with<'a>(tree: &'a Tree, inos: &[Ino], also: impl Fn() -> Result<Vec<Ino>>) -> Result<Locked<'a>> {
+pub(crate) fn lock_with<'a>(
+    tree: &'a TreeLayer,
+    inos: &[Ino],
+    also: impl Fn() -> Result<Vec<Ino>>,
+) -> Result<LockedStripes<'a>> {
     let mut wanted = inos.to_vec();
     loop {
         let locked = tree.locks.write_all(&wanted);
@@ -46,22 +50,22 @@ pub(crate) fn lock_with<'a>(tree: &'a Tree, inos: &[Ino], also: impl Fn() -> Res
 }
 
 /// See [`crate::FileSystem::rename`].
-pub(crate) fn rename(tree: &Tree, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename) -> Result<()> {
-    tree.with_space(|| rename_anew(tree, from, to, how))
+pub(crate) fn rename(tree: &TreeLayer, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename) -> Result<()> {
+    tree.with_space(|| rename_by_names(tree, from, to, how))
 }
 
-fn rename_anew(tree: &Tree, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename) -> Result<()> {
+fn rename_by_names(tree: &TreeLayer, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename) -> Result<()> {
     tree.refuse_if_read_only()?;
     if [from.1, to.1].iter().any(|name| matches!(*name, b"." | b"..")) {
         return Err(Error::Invalid("a directory is not moved by the name it has for itself or its parent"));
     }
-    let from = End { dir: from.0, name: directory::hash_name(tree, from.1)? };
-    let to = End { dir: to.0, name: directory::hash_name(tree, to.1)? };
+    let from = RenameEnd { dir: from.0, name: directory::hash_name(tree, from.1)? };
+    let to = RenameEnd { dir: to.0, name: directory::hash_name(tree, to.1)? };
     let _pass = tree.gate.pass();
     // Which directory lies in which does not change meanwhile.
     let _moving = (from.dir != to.dir).then(|| tree.moving.lock());
     let also = || {
-        let one = |end: &End<'_>| -> Result<Option<Ino>> {
+        let one = |end: &RenameEnd<'_>| -> Result<Option<Ino>> {
             Ok(directory::find_name(tree, &tree.load_living(end.dir)?, &end.name)?.map(|hit| hit.entry.ino))
         };
         Ok([one(&from)?, one(&to)?].into_iter().flatten().collect::<Vec<Ino>>())
@@ -70,7 +74,13 @@ fn rename_anew(tree: &Tree, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename) -
     rename_locked(tree, &mut locked, &from, &to, how)
 }
 
-fn rename_locked(tree: &Tree, locked: &mut Locked<'_>, from: &End<'_>, to: &End<'_>, how: Rename) -> Result<()> {
+fn rename_locked(
+    tree: &TreeLayer,
+    locked: &mut LockedStripes<'_>,
+    from: &RenameEnd<'_>,
+    to: &RenameEnd<'_>,
+    how: Rename,
+) -> Result<()> {
     let (mut from_dir, mut to_dir) = (tree.load_living(from.dir)?, tree.load_living(to.dir)?);
     let moved = directory::find_name(tree, &from_dir, &from.name)?.ok_or(Error::NotFound)?;
     let met = directory::find_name(tree, &to_dir, &to.name)?;
@@ -97,36 +107,43 @@ fn rename_locked(tree: &Tree, locked: &mut Locked<'_>, from: &End<'_>, to: &End<
     // A page may have been split: what is to be removed is looked for again.
     let moved = directory::find_name(tree, &from_dir, &from.name)?.ok_or(Error::NotFound)?;
     let to = match (met, place) {
-        (Some(met), _) => Target::Met(Box::new(met)),
-        (None, Some(place)) => Target::Free(Box::new(place), &to.name),
+        (Some(met), _) => MoveTarget::Met(Box::new(met)),
+        (None, Some(place)) => MoveTarget::Free(Box::new(place), &to.name),
         (None, None) => return Err(Error::NotFound),
     };
     let whiteout = match how {
         Rename::Whiteout(by) | Rename::WhiteoutNoReplace(by) => Some(by),
         _ => None,
     };
-    move_name(tree, locked, Source { dir: from_dir, hit: moved, whiteout }, (to_dir, to))
+    move_name(tree, locked, MovedName { dir: from_dir, hit: moved, whiteout }, (to_dir, to))
 }
 
 /// Lets the name `from` become `to`.
-fn move_name(tree: &Tree, locked: &mut Locked<'_>, from: Source, (mut to_dir, to): (Inode, Target<'_>)) -> Result<()> {
-    let Source { dir: mut from_dir, hit: moved, whiteout } = from;
+fn move_name(
+    tree: &TreeLayer,
+    locked: &mut LockedStripes<'_>,
+    from: MovedName,
+    (mut to_dir, to): (Inode, MoveTarget<'_>),
+) -> Result<()> {
+    let MovedName { dir: mut from_dir, hit: moved, whiteout } = from;
     let (now, is_same) = (tree.now(), from_dir.ino == to_dir.ino);
     let (ino, kind) = (moved.entry.ino, moved.entry.kind);
     let mut inode = load_for_head(tree, locked, ino)?;
     let is_directory = inode.is_directory();
-    let mut change = Change::new(tree);
+    let mut change = FsChange::new(tree);
     let mut dropped = None;
     match to {
-        Target::Met(met) => {
+        MoveTarget::Met(met) => {
             let mut victim = load_for_head(tree, locked, met.entry.ino)?;
             check_removable(&victim, is_directory)?;
             directory::redirect_name(&mut change, &met, (ino, kind));
             to_dir.count_links(0, is_directory.into());
-            let how = hold::drop_link(tree, &mut change, locked.stripe(victim.ino), &mut victim, now)?;
+            let how = inode_lifetime::drop_link(tree, &mut change, locked.stripe(victim.ino), &mut victim, now)?;
             dropped = Some((victim.ino, how));
         }
-        Target::Free(place, name) => directory::add_name(tree, &mut change, &mut to_dir, (name, *place), (ino, kind))?,
+        MoveTarget::Free(place, name) => {
+            directory::add_name(tree, &mut change, &mut to_dir, (name, *place), (ino, kind))?
+        }
     }
     if is_same {
         from_dir = to_dir;
@@ -134,7 +151,7 @@ fn move_name(tree: &Tree, locked: &mut Locked<'_>, from: Source, (mut to_dir, to
     match whiteout {
         Some(by) => {
             let white = make_whiteout(tree, &mut change, &from_dir, by, now)?;
-            directory::redirect_name(&mut change, &moved, (white, Kind::CharDevice));
+            directory::redirect_name(&mut change, &moved, (white, FileKind::CharDevice));
         }
         None => directory::remove_name(tree, &mut change, &mut from_dir, &moved, is_same),
     }
@@ -153,14 +170,14 @@ fn move_name(tree: &Tree, locked: &mut Locked<'_>, from: Source, (mut to_dir, to
     change.write_head(&mut from_dir);
     change.commit()?;
     if let Some((ino, how)) = dropped {
-        hold::dropped(tree, locked.stripe(ino), ino, how);
+        inode_lifetime::dropped(tree, locked.stripe(ino), ino, how);
     }
     Ok(())
 }
 
 /// Lets `change` make a whiteout for a name in `dir`.
-fn make_whiteout(tree: &Tree, change: &mut Change<'_>, dir: &Inode, by: Credentials, now: i64) -> Result<Ino> {
-    let new = NewFile { kind: Kind::CharDevice, mode: 0, umask: 0, rdev: 0, by };
+fn make_whiteout(tree: &TreeLayer, change: &mut FsChange<'_>, dir: &Inode, by: Credentials, now: i64) -> Result<Ino> {
+    let new = NewFile { kind: FileKind::CharDevice, mode: 0, umask: 0, rdev: 0, by };
     let mut inode = change.take_inode()?;
     create::fill_new_inode(tree, change, dir, &mut inode, &new, now)?;
     change.write_inode(&mut inode);
@@ -169,10 +186,10 @@ fn make_whiteout(tree: &Tree, change: &mut Change<'_>, dir: &Inode, by: Credenti
 
 /// Lets two names change what they name.
 fn exchange(
-    tree: &Tree,
-    locked: &mut Locked<'_>,
-    (from_dir, one): (&mut Inode, &Hit),
-    (to_dir, other): (&mut Inode, &Hit),
+    tree: &TreeLayer,
+    locked: &mut LockedStripes<'_>,
+    (from_dir, one): (&mut Inode, &NameHit),
+    (to_dir, other): (&mut Inode, &NameHit),
 ) -> Result<()> {
     if one.entry.ino == other.entry.ino {
         return Ok(());
@@ -183,7 +200,7 @@ fn exchange(
     if !is_same && second.is_directory() {
         refuse_within(tree, second.ino, from_dir.ino)?;
     }
-    let mut change = Change::new(tree);
+    let mut change = FsChange::new(tree);
     directory::redirect_name(&mut change, one, (other.entry.ino, other.entry.kind));
     directory::redirect_name(&mut change, other, (one.entry.ino, one.entry.kind));
     if !is_same {
@@ -210,20 +227,20 @@ fn exchange(
 }
 
 /// An inode whose head is to be written, with the size that waits for an fsync: what that covers is durable before.
-pub(crate) fn load_for_head(tree: &Tree, locked: &mut Locked<'_>, ino: Ino) -> Result<Inode> {
+pub(crate) fn load_for_head(tree: &TreeLayer, locked: &mut LockedStripes<'_>, ino: Ino) -> Result<Inode> {
     let mut inode = tree.load_child(ino)?;
     let stripe = locked.stripe(ino);
     stripe.apply_waiting(&mut inode);
     if stripe.waiting.contains_key(&ino.0) {
-        size::settle_data(tree)?;
-        inode.settle_size();
+        size::drain_data(tree)?;
+        inode.mark_size_durable();
     }
     Ok(inode)
 }
 
 /// Refuses to move directory `ino` into `into`, which is or lies in it. Damaged ones may lie in one another: who comes
 /// by the same one again goes around in a ring.
-fn refuse_within(tree: &Tree, ino: Ino, into: Ino) -> Result<()> {
+fn refuse_within(tree: &TreeLayer, ino: Ino, into: Ino) -> Result<()> {
     let (mut above, mut passed) = (into, None);
     for step in 1_u64.. {
         if above == ino {

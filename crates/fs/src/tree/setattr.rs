@@ -3,32 +3,32 @@
 use ferrite_pool::layout::PAGE;
 
 use crate::file::{gap, index, size, stopped_append, superpage};
-use crate::format::inode::{Head, Inode, KEEPS_PAGES};
+use crate::format::inode::{Inode, InodeHead, KEEPS_PAGES};
 use crate::format::layout::FILE_BYTES_MAX;
-use crate::store::change::Change;
-use crate::tree::{Tree, acl};
-use crate::{Attr, DataMode, Error, Ino, Kind, Result, SetAttr, SetTime};
+use crate::store::change::FsChange;
+use crate::tree::{TreeLayer, acl};
+use crate::{Attr, DataMode, Error, FileKind, Ino, Result, SetAttr, SetTime};
 
 /// See [`crate::FileSystem::setattr`].
-pub(crate) fn setattr(tree: &Tree, ino: Ino, set: &SetAttr) -> Result<Attr> {
-    tree.with_space(|| setattr_anew(tree, ino, set))
+pub(crate) fn setattr(tree: &TreeLayer, ino: Ino, set: &SetAttr) -> Result<Attr> {
+    tree.with_space(|| setattr_locked(tree, ino, set))
 }
 
-fn setattr_anew(tree: &Tree, ino: Ino, set: &SetAttr) -> Result<Attr> {
+fn setattr_locked(tree: &TreeLayer, ino: Ino, set: &SetAttr) -> Result<Attr> {
     tree.refuse_if_read_only()?;
     tree.clients.fold_times(ino);
     let _pass = tree.gate.pass();
     let mut stripe = tree.locks.write(ino);
     let mut inode = tree.load(ino)?;
     stripe.apply_waiting(&mut inode);
-    stopped_append::calm(tree, &mut stripe, &mut inode)?;
+    stopped_append::invalidate_stopped_append(tree, &mut stripe, &mut inode)?;
     if are_only_times(tree, &inode, set) {
         set_times(&mut inode, set, tree.now());
         stripe.wait(&inode);
         return tree.attr_of(&inode);
     }
     if set.size.is_some() && stripe.waiting.contains_key(&ino.0) {
-        size::publish_size(tree, &mut stripe, &mut inode)?;
+        size::flush_size(tree, &mut stripe, &mut inode)?;
     }
     let (before, cuts) = (inode.size(), set.size.is_some_and(|size| frees(&inode, size)));
     if let Some(size) = set.size {
@@ -37,7 +37,7 @@ fn setattr_anew(tree: &Tree, ino: Ino, set: &SetAttr) -> Result<Attr> {
             gap::define_until(tree, &mut stripe, &mut inode, size)?;
         }
     }
-    let mut change = Change::new(tree);
+    let mut change = FsChange::new(tree);
     let is_ready = set_fields(tree, &mut change, &mut inode, set)?;
     change.write_inode(&mut inode);
     change.commit()?;
@@ -53,10 +53,10 @@ fn setattr_anew(tree: &Tree, ino: Ino, set: &SetAttr) -> Result<Attr> {
 }
 
 /// Whether nothing but times of `inode` would change, which wait as those of what is written do (FW4).
-fn are_only_times(tree: &Tree, inode: &Inode, set: &SetAttr) -> bool {
-    let Head { mode, uid, gid, ctime, .. } = inode.head;
+fn are_only_times(tree: &TreeLayer, inode: &Inode, set: &SetAttr) -> bool {
+    let InodeHead { mode, uid, gid, ctime, .. } = inode.head;
     tree.data_mode() == DataMode::Posix
-        && inode.kind() == Some(Kind::File)
+        && inode.kind() == Some(FileKind::File)
         && set.size.is_none()
         && set.mode.is_none_or(|set| set & 0o7777 == mode & 0o7777)
         && set.uid.is_none_or(|set| set == uid)
@@ -67,15 +67,15 @@ fn are_only_times(tree: &Tree, inode: &Inode, set: &SetAttr) -> bool {
 
 fn refuse_size(inode: &Inode, size: u64) -> Result<()> {
     match inode.kind() {
-        Some(Kind::File) if size <= FILE_BYTES_MAX => Ok(()),
-        Some(Kind::File) => Err(Error::FileTooBig),
-        Some(Kind::Directory) => Err(Error::IsDirectory),
+        Some(FileKind::File) if size <= FILE_BYTES_MAX => Ok(()),
+        Some(FileKind::File) => Err(Error::FileTooBig),
+        Some(FileKind::Directory) => Err(Error::IsDirectory),
         _ => Err(Error::Invalid("only regular files have a size to set")),
     }
 }
 
 /// Whether the inode has become an orphan whose end is to be freed by steps.
-fn set_fields(tree: &Tree, change: &mut Change<'_>, inode: &mut Inode, set: &SetAttr) -> Result<bool> {
+fn set_fields(tree: &TreeLayer, change: &mut FsChange<'_>, inode: &mut Inode, set: &SetAttr) -> Result<bool> {
     let now = tree.now();
     let mut is_ready = false;
     if let Some(size) = set.size {
@@ -95,7 +95,7 @@ fn set_fields(tree: &Tree, change: &mut Change<'_>, inode: &mut Inode, set: &Set
 
 /// Lets `change` free what lies behind `size`, or, where that is too much for one change, make the inode an orphan
 /// to be cut by steps; whether it did the latter. What lies behind the end is undefined, so it may stay meanwhile.
-fn cut(tree: &Tree, change: &mut Change<'_>, inode: &mut Inode, size: u64) -> Result<bool> {
+fn cut(tree: &TreeLayer, change: &mut FsChange<'_>, inode: &mut Inode, size: u64) -> Result<bool> {
     inode.head.flags &= !KEEPS_PAGES;
     let from = size.div_ceil(PAGE);
     if index::trim(tree, change, inode, from)? {

@@ -4,14 +4,14 @@ use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 
 use crate::Statfs;
 use crate::format::layout::ChunkKind;
-use crate::tree::{Tree, hold};
+use crate::tree::{TreeLayer, inode_lifetime};
 
 /// See [`crate::FileSystem::statfs`].
-pub(crate) fn statfs(tree: &Tree) -> Statfs {
-    hold::settle_removed(tree);
-    tree.space.drain_limbo();
+pub(crate) fn statfs(tree: &TreeLayer) -> Statfs {
+    inode_lifetime::free_removed(tree);
+    tree.space.drain_deferred_frees();
     let pool_free = tree.pool().space().idle_bytes_up_to(u64::MAX);
-    let is_awaited = tree.clients.has_forerunners();
+    let is_awaited = tree.clients.has_orphaned_clients();
     let (mut free, mut awaited, mut own) = (pool_free, 0, Statfs::default());
     for chunk in 0..tree.space.chunks() {
         let Some(kind) = tree.space.kind(chunk) else { continue };
@@ -27,7 +27,7 @@ pub(crate) fn statfs(tree: &Tree) -> Statfs {
             ChunkKind::Inodes => {}
         }
     }
-    let (pages, chunks) = tree.space.limbo.count();
+    let (pages, chunks) = tree.space.deferred_frees.count();
     *if is_awaited { &mut awaited } else { &mut free } += pages * PAGE + chunks * CHUNK;
     (own.free_bytes, own.awaited_bytes) = (free, awaited);
     own.super_bytes = own.super_bytes.saturating_sub(chunks * CHUNK);

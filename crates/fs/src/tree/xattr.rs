@@ -11,10 +11,10 @@ use ferrite_memory::Scheme;
 use ferrite_pool::layout::PAGE;
 
 use crate::format::inode::Inode;
-use crate::format::word::{Named, Word};
+use crate::format::word::{IndexWord, NamedBy};
 use crate::store::bits::pages_of;
-use crate::store::change::Change;
-use crate::tree::Tree;
+use crate::store::change::FsChange;
+use crate::tree::TreeLayer;
 use crate::tree::acl::{self, ACCESS, DEFAULT};
 use crate::{Error, Ino, Result, SetXattr};
 
@@ -30,7 +30,7 @@ const NAME_BYTES_MAX: usize = 255;
 pub(crate) type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// See [`crate::FileSystem::xattr`].
-pub(crate) fn xattr(tree: &Tree, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+pub(crate) fn xattr(tree: &TreeLayer, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
     ensure_known(name)?;
     let _stripe = tree.locks.read(ino);
     let xattrs = load_xattrs(tree, &tree.load(ino)?)?;
@@ -38,13 +38,13 @@ pub(crate) fn xattr(tree: &Tree, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// See [`crate::FileSystem::xattrs`].
-pub(crate) fn xattrs(tree: &Tree, ino: Ino) -> Result<Vec<Vec<u8>>> {
+pub(crate) fn xattrs(tree: &TreeLayer, ino: Ino) -> Result<Vec<Vec<u8>>> {
     let _stripe = tree.locks.read(ino);
     Ok(load_xattrs(tree, &tree.load(ino)?)?.into_iter().map(|(name, _)| name).collect())
 }
 
 /// See [`crate::FileSystem::set_xattr`].
-pub(crate) fn set_xattr(tree: &Tree, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
+pub(crate) fn set_xattr(tree: &TreeLayer, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
     ensure_known(name)?;
     if name.len() > NAME_BYTES_MAX || name.contains(&0) {
         return Err(Error::Invalid("the name of an extended attribute is at most 255 bytes without zeros"));
@@ -72,7 +72,7 @@ pub(crate) fn set_xattr(tree: &Tree, ino: Ino, name: &[u8], value: &[u8], how: S
 }
 
 /// See [`crate::FileSystem::remove_xattr`].
-pub(crate) fn remove_xattr(tree: &Tree, ino: Ino, name: &[u8]) -> Result<()> {
+pub(crate) fn remove_xattr(tree: &TreeLayer, ino: Ino, name: &[u8]) -> Result<()> {
     ensure_known(name)?;
     change_xattrs(tree, ino, &mut |_, xattrs| {
         let at = xattrs.iter().position(|(known, _)| known == name).ok_or(Error::NoAttribute)?;
@@ -81,12 +81,16 @@ pub(crate) fn remove_xattr(tree: &Tree, ino: Ino, name: &[u8]) -> Result<()> {
     })
 }
 
-fn change_xattrs(tree: &Tree, ino: Ino, edit: &mut dyn FnMut(&mut Inode, &mut Xattrs) -> Result<()>) -> Result<()> {
-    tree.with_space(|| change_xattrs_anew(tree, ino, edit))
+fn change_xattrs(
+    tree: &TreeLayer,
+    ino: Ino,
+    edit: &mut dyn FnMut(&mut Inode, &mut Xattrs) -> Result<()>,
+) -> Result<()> {
+    tree.with_space(|| change_xattrs_locked(tree, ino, edit))
 }
 
-fn change_xattrs_anew(
-    tree: &Tree,
+fn change_xattrs_locked(
+    tree: &TreeLayer,
     ino: Ino,
     edit: &mut dyn FnMut(&mut Inode, &mut Xattrs) -> Result<()>,
 ) -> Result<()> {
@@ -98,7 +102,7 @@ fn change_xattrs_anew(
     let mut xattrs = load_xattrs(tree, &inode)?;
     edit(&mut inode, &mut xattrs)?;
     inode.head.ctime = tree.now();
-    let mut change = Change::new(tree);
+    let mut change = FsChange::new(tree);
     store_xattrs(tree, &mut change, &mut inode, &xattrs)?;
     change.write_inode(&mut inode);
     change.commit()?;
@@ -107,7 +111,7 @@ fn change_xattrs_anew(
 }
 
 /// All extended attributes of a file.
-pub(crate) fn load_xattrs(tree: &Tree, inode: &Inode) -> Result<Xattrs> {
+pub(crate) fn load_xattrs(tree: &TreeLayer, inode: &Inode) -> Result<Xattrs> {
     if inode.rest.xattrs == 0 {
         return Ok(Vec::new());
     }
@@ -121,15 +125,15 @@ pub(crate) fn load_xattrs(tree: &Tree, inode: &Inode) -> Result<Xattrs> {
 }
 
 /// The pages of the blob, in order.
-pub(crate) fn xattr_pages(tree: &Tree, inode: &Inode) -> Result<Vec<u64>> {
+pub(crate) fn xattr_pages(tree: &TreeLayer, inode: &Inode) -> Result<Vec<u64>> {
     let corrupt = || tree.corrupt("the extended attributes", inode.at);
-    match Word(inode.rest.xattrs).named() {
-        Named::Nothing => Ok(Vec::new()),
-        Named::Page(page) => Ok(vec![page]),
-        Named::Node(node) => {
+    match IndexWord(inode.rest.xattrs).named() {
+        NamedBy::Nothing => Ok(Vec::new()),
+        NamedBy::Page(page) => Ok(vec![page]),
+        NamedBy::Node(node) => {
             let words = tree.load_words(tree.place(node)?);
-            let page = |word: &u64| match Word(*word).named() {
-                Named::Page(page) => Ok(page),
+            let page = |word: &u64| match IndexWord(*word).named() {
+                NamedBy::Page(page) => Ok(page),
                 _ => Err(corrupt()),
             };
             words.iter().take_while(|word| **word != 0).map(page).collect()
@@ -139,7 +143,12 @@ pub(crate) fn xattr_pages(tree: &Tree, inode: &Inode) -> Result<Vec<u64>> {
 }
 
 /// Lets `change` give `inode` these attributes in the place of those it has; the inode is the caller's to write.
-pub(crate) fn store_xattrs(tree: &Tree, change: &mut Change<'_>, inode: &mut Inode, xattrs: &Xattrs) -> Result<()> {
+pub(crate) fn store_xattrs(
+    tree: &TreeLayer,
+    change: &mut FsChange<'_>,
+    inode: &mut Inode,
+    xattrs: &Xattrs,
+) -> Result<()> {
     let blob = encode(xattrs);
     if blob.len() > BLOB_BYTES_MAX {
         return Err(Error::AttributesFull);
@@ -148,31 +157,31 @@ pub(crate) fn store_xattrs(tree: &Tree, change: &mut Change<'_>, inode: &mut Ino
     if xattrs.is_empty() {
         return Ok(());
     }
-    let runs = change.take_data((blob.len() as u64).div_ceil(PAGE))?;
+    let runs = change.allocate_data((blob.len() as u64).div_ceil(PAGE))?;
     let mut words = Vec::new();
     for (page, bytes) in pages_of(&runs).zip(blob.chunks(PAGE as usize)) {
         tree.memory().store(tree.place(page)?, bytes, Scheme::Nt);
-        words.push(Word::page(page));
+        words.push(IndexWord::page(page));
     }
-    tree.settle()?;
+    tree.drain()?;
     inode.add_pages(words.len() as u64);
     inode.rest.xattrs = words[0].0;
     if words.len() > 1 {
-        let (node, at) = change.take_index_page()?;
+        let (node, at) = change.allocate_index_page()?;
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.0.to_le_bytes()).collect();
         change.write(at, &bytes);
-        inode.rest.xattrs = Word::node(node).0;
+        inode.rest.xattrs = IndexWord::node(node).0;
         inode.add_pages(1);
     }
     Ok(())
 }
 
 /// Lets `change` free the attributes of `inode`.
-pub(crate) fn free_xattrs(tree: &Tree, change: &mut Change<'_>, inode: &mut Inode) -> Result<()> {
+pub(crate) fn free_xattrs(tree: &TreeLayer, change: &mut FsChange<'_>, inode: &mut Inode) -> Result<()> {
     let pages = xattr_pages(tree, inode)?;
     pages.iter().for_each(|page| change.free_page(*page));
     let mut count = pages.len() as u64;
-    if let Named::Node(node) = Word(inode.rest.xattrs).named() {
+    if let NamedBy::Node(node) = IndexWord(inode.rest.xattrs).named() {
         change.free_page(node);
         count += 1;
     }

@@ -18,15 +18,15 @@ use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 use ferrite_pool::layout::CHUNK;
 
 use crate::Ino;
-use crate::view::inode_snapshot::{SIGHT_WORDS, Sight};
-use crate::view::version::{BoardId, Version};
+use crate::view::inode_snapshot::{InodeSnapshot, SIGHT_WORDS};
+use crate::view::version::{BoardId, LockVersion};
 
 /// Hints of a thread: for 512 MiB of one file.
 const HINTS: usize = 256;
 
 /// 2 MiB of a file of a board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct FileBlock {
     /// The shared words that the file is known by.
     pub board: BoardId,
     /// The file.
@@ -47,7 +47,7 @@ thread_local! {
     static CHANGES: AtomicU64 = const { AtomicU64::new(0) };
 }
 
-impl Piece {
+impl FileBlock {
     #[inline(always)]
     fn slot(self) -> usize {
         slot(self.ino, self.block)
@@ -72,14 +72,14 @@ fn count(so_many: u64) {
 /// What was seen of `piece` after `version` (FH1). By the smallest closures, and `try_with`, which asks to be compiled into its
 /// callers as `with` does not: a call for each word is a tenth of a 4 KiB read.
 #[inline(always)]
-pub fn find(piece: Piece, version: Version) -> Option<Sight> {
+pub fn find(piece: FileBlock, version: LockVersion) -> Option<InodeSnapshot> {
     let (slot, before) = (piece.slot(), changes());
     compiler_fence(Ordering::SeqCst);
     let word = |word: usize| HELD.try_with(|held| held[slot][word].load(Ordering::Relaxed)).unwrap_or(0);
     if before % 2 == 1 || word(0) != piece.board.word() || word(1) != piece.ino.0 || word(2) != piece.block {
         return None;
     }
-    let (of, sight) = (Version(word(3)), Sight::of([word(4), word(5), word(6), word(7), word(8), word(9)]));
+    let (of, sight) = (LockVersion(word(3)), InodeSnapshot::of([word(4), word(5), word(6), word(7), word(8), word(9)]));
     compiler_fence(Ordering::SeqCst);
     if counts(of, version) && changes() == before { Some(sight) } else { None }
 }
@@ -89,12 +89,12 @@ pub fn find(piece: Piece, version: Version) -> Option<Sight> {
 #[inline(always)]
 pub fn guess(ino: Ino, at: u64) -> Option<u64> {
     let slot = slot(ino, at / CHUNK);
-    Sight::guess(HELD.try_with(|held| held[slot][HINT_WORDS - 1].load(Ordering::Relaxed)).unwrap_or(0), at)
+    InodeSnapshot::guess(HELD.try_with(|held| held[slot][HINT_WORDS - 1].load(Ordering::Relaxed)).unwrap_or(0), at)
 }
 
 /// Whether what was found after `of` counts where `now` is found (FH1).
 #[inline(always)]
-pub fn counts(of: Version, now: Version) -> bool {
+pub fn counts(of: LockVersion, now: LockVersion) -> bool {
     crate::planted!(StaleHint => return true);
     of == now
 }
@@ -113,7 +113,7 @@ pub(crate) fn change(work: impl FnOnce()) {
 }
 
 /// Keeps what is seen of `piece` after `version`.
-pub(crate) fn keep(piece: Piece, version: Version, sight: Sight) {
+pub(crate) fn keep(piece: FileBlock, version: LockVersion, sight: InodeSnapshot) {
     let of = [piece.board.word(), piece.ino.0, piece.block, version.0];
     let words = of.into_iter().chain(sight.words());
     let set = |held: &[Hint; HINTS]| {
@@ -123,6 +123,6 @@ pub(crate) fn keep(piece: Piece, version: Version, sight: Sight) {
 }
 
 /// Forgets what was seen of `piece`.
-pub(crate) fn forget(piece: Piece) {
-    keep(piece, Version::NONE, Sight::NONE);
+pub(crate) fn forget(piece: FileBlock) {
+    keep(piece, LockVersion::NONE, InodeSnapshot::NONE);
 }

@@ -6,10 +6,10 @@ use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 
 use crate::format::inode::ROOTS_AT;
 use crate::format::layout::{NODE_WORDS, ROOTS};
-use crate::format::word::{Named, Word};
+use crate::format::word::{IndexWord, NamedBy};
 
 /// That of one file.
-pub(crate) struct Index<'a, M: ?Sized, P> {
+pub(crate) struct IndexReader<'a, M: ?Sized, P> {
     pub(crate) memory: &'a M,
     /// Where a page lies in the pool.
     pub(crate) place: P,
@@ -19,7 +19,7 @@ pub(crate) struct Index<'a, M: ?Sized, P> {
 
 /// Where 2 MiB of a file are: a place of the pool, or 0, and in its low bits what is there.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Block(pub u64);
+pub(crate) struct BlockPlace(pub u64);
 
 /// They are a superpage.
 const SUPER: u64 = 0;
@@ -33,14 +33,14 @@ const WHAT: u64 = 7;
 
 /// Bytes of a file that are found together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum FoundBytes {
     /// So many from this place of the pool on, to the end of a page or superpage.
     At(u64, u64),
     /// So many zeros, at least.
     Hole(u64),
 }
 
-impl Block {
+impl BlockPlace {
     pub(crate) const HOLE: Self = Self(HOLE);
 
     fn at(place: u64, what: u64) -> Self {
@@ -61,30 +61,30 @@ impl Block {
     }
 }
 
-impl<M: Memory + ?Sized, P: Fn(u64) -> Option<u64>> Index<'_, M, P> {
+impl<M: Memory + ?Sized, P: Fn(u64) -> Option<u64>> IndexReader<'_, M, P> {
     /// Where block `block` of the file is: a hole where the index is not so high. `None` where a word is none that this
     /// program writes, or is being changed.
-    pub(crate) fn block(&self, mut height: u32, block: u64) -> Option<Block> {
+    pub(crate) fn block(&self, mut height: u32, block: u64) -> Option<BlockPlace> {
         if height == 0 {
-            return Some(Block(if block == 0 { IN_ROOTS } else { HOLE }));
+            return Some(BlockPlace(if block == 0 { IN_ROOTS } else { HOLE }));
         }
         let page = block * CHUNK_PAGES;
         let root = page.checked_shr(9 * height)?;
         if height > 4 || root >= ROOTS {
-            return (height <= 4).then_some(Block::HOLE);
+            return (height <= 4).then_some(BlockPlace::HOLE);
         }
         let mut word_at = self.at + ROOTS_AT + root * 8;
         loop {
-            match (Word(self.memory.load_word(word_at)).named(), height) {
-                (Named::Super(first), 1) if first.is_multiple_of(CHUNK_PAGES) => {
-                    return Some(Block::at((self.place)(first)?, SUPER));
+            match (IndexWord(self.memory.load_word(word_at)).named(), height) {
+                (NamedBy::Super(first), 1) if first.is_multiple_of(CHUNK_PAGES) => {
+                    return Some(BlockPlace::at((self.place)(first)?, SUPER));
                 }
-                (Named::Node(node), 1) => return Some(Block::at((self.place)(node)?, WORDS)),
-                (Named::Node(node), 2..) => {
+                (NamedBy::Node(node), 1) => return Some(BlockPlace::at((self.place)(node)?, WORDS)),
+                (NamedBy::Node(node), 2..) => {
                     height -= 1;
                     word_at = (self.place)(node)? + (page >> (9 * height) & (NODE_WORDS - 1)) * 8;
                 }
-                (Named::Nothing, _) => return Some(Block::HOLE),
+                (NamedBy::Nothing, _) => return Some(BlockPlace::HOLE),
                 _ => return None,
             }
         }
@@ -92,17 +92,17 @@ impl<M: Memory + ?Sized, P: Fn(u64) -> Option<u64>> Index<'_, M, P> {
 
     /// Where the bytes from byte `at` on lie, which is in `block`, wherever the file ends.
     #[inline(always)]
-    pub(crate) fn find(&self, block: Block, at: u64) -> Option<Found> {
+    pub(crate) fn find(&self, block: BlockPlace, at: u64) -> Option<FoundBytes> {
         let (page, within) = (at / PAGE, at % PAGE);
         let word_at = match block.what() {
-            (SUPER, place) => return Some(Found::At(place + at % CHUNK, CHUNK - at % CHUNK)),
+            (SUPER, place) => return Some(FoundBytes::At(place + at % CHUNK, CHUNK - at % CHUNK)),
             (WORDS, place) => place + page % NODE_WORDS * 8,
             (IN_ROOTS, _) if page < ROOTS => self.at + ROOTS_AT + page * 8,
-            _ => return Some(Found::Hole(CHUNK - at % CHUNK)),
+            _ => return Some(FoundBytes::Hole(CHUNK - at % CHUNK)),
         };
-        match Word(self.memory.load_word(word_at)).named() {
-            Named::Page(page) => Some(Found::At((self.place)(page)? + within, PAGE - within)),
-            Named::Nothing => Some(Found::Hole(PAGE - within)),
+        match IndexWord(self.memory.load_word(word_at)).named() {
+            NamedBy::Page(page) => Some(FoundBytes::At((self.place)(page)? + within, PAGE - within)),
+            NamedBy::Nothing => Some(FoundBytes::Hole(PAGE - within)),
             _ => None,
         }
     }

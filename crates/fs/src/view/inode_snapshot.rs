@@ -7,17 +7,17 @@
 use ferrite_memory::Memory;
 use ferrite_pool::layout::CHUNK;
 
-use crate::format::append_checksum::Proofs;
+use crate::format::append_checksum::AppendChecksums;
 use crate::format::attr::KIND_MASK;
 use crate::format::inode::{ATIME, DIRECT, DIRECT_SIZE_AT, Inode, MTIME, SIZE, SIZE_AT, SIZE_BITS};
-use crate::format::noted_times::Noted;
-use crate::view::hints::{self, Piece};
-use crate::view::index_reader::{Block, Found, Index};
-use crate::view::superpage_cache::Stretch;
-use crate::view::version::{Places, Version};
+use crate::format::noted_times::NotedTimes;
+use crate::view::hints::{self, FileBlock};
+use crate::view::index_reader::{BlockPlace, FoundBytes, IndexReader};
+use crate::view::superpage_cache::SuperpagePlace;
+use crate::view::version::{ChunkPlaces, LockVersion};
 use crate::{Attr, Ino};
 
-/// Words of a [`Sight`].
+/// Words of a [`InodeSnapshot`].
 pub(crate) const SIGHT_WORDS: usize = 6;
 
 /// How often what is stored directly is looked at, while an append is under way: that stores a page at most, and what others
@@ -29,7 +29,7 @@ const HEAD_WORDS: usize = (ATIME / 8 + 1) as usize;
 
 /// A regular file, and 2 MiB of it, at a glance.
 #[derive(Clone, Copy, Debug)]
-pub struct Sight {
+pub struct InodeSnapshot {
     /// Where its inode lies.
     pub at: u64,
     /// The word of the size that is stored directly, whether that counts or not.
@@ -37,29 +37,29 @@ pub struct Sight {
     /// Bytes of the file.
     pub size: u64,
     /// Of how many bytes is what proves the size, if it is proved by any (FP3).
-    proved: u64,
+    checksum_bytes: u64,
     /// When its content changed, in nanoseconds since the start of 1970.
     pub mtime: i64,
     /// When it was read, likewise.
     pub atime: i64,
-    block: Block,
+    block: BlockPlace,
 }
 
 /// What is stored directly in an inode.
-struct Direct {
+struct DirectWords {
     /// It holds in the place of what the head says.
     counts: bool,
     /// The word of the size.
     word: u64,
     /// Of how many bytes is what proves it.
-    proved: u64,
+    checksum_bytes: u64,
     /// Of change and of access.
     times: [u64; 2],
 }
 
 /// Which file of which board, and the version of its lock: what is seen counts while that is the same.
 #[derive(Clone, Copy, Debug)]
-pub struct Viewer<'a, M: ?Sized, P: ?Sized> {
+pub struct InodeReader<'a, M: ?Sized, P: ?Sized> {
     /// The memory of the pool.
     pub memory: &'a M,
     /// Where pages and inodes lie.
@@ -67,31 +67,39 @@ pub struct Viewer<'a, M: ?Sized, P: ?Sized> {
     /// The file.
     pub ino: Ino,
     /// The version of its lock.
-    pub version: Version,
+    pub version: LockVersion,
 }
 
-impl Sight {
+impl InodeSnapshot {
     /// Nothing.
     pub(crate) const NONE: Self =
-        Self { at: 0, direct_size: 0, size: 0, proved: 0, mtime: 0, atime: 0, block: Block::HOLE };
+        Self { at: 0, direct_size: 0, size: 0, checksum_bytes: 0, mtime: 0, atime: 0, block: BlockPlace::HOLE };
 
     /// All of it, to be kept.
     pub(crate) fn words(&self) -> [u64; SIGHT_WORDS] {
-        let size = self.size | self.proved << SIZE_BITS;
+        let size = self.size | self.checksum_bytes << SIZE_BITS;
         [self.at, self.direct_size, size, self.mtime as u64, self.atime as u64, self.block.0]
     }
 
     /// What was kept.
     #[inline(always)]
     pub(crate) fn of([at, direct_size, size, mtime, atime, block]: [u64; SIGHT_WORDS]) -> Self {
-        let (size, proved) = (size & SIZE, size >> SIZE_BITS);
-        Self { at, direct_size, size, proved, mtime: mtime as i64, atime: atime as i64, block: Block(block) }
+        let (size, checksum_bytes) = (size & SIZE, size >> SIZE_BITS);
+        Self {
+            at,
+            direct_size,
+            size,
+            checksum_bytes,
+            mtime: mtime as i64,
+            atime: atime as i64,
+            block: BlockPlace(block),
+        }
     }
 
-    /// [`Sight::super_place`] by the last of the words that were kept.
+    /// [`InodeSnapshot::super_place`] by the last of the words that were kept.
     #[inline(always)]
     pub(crate) fn guess(block: u64, at: u64) -> Option<u64> {
-        Block(block).super_place(at)
+        BlockPlace(block).super_place(at)
     }
 
     /// Says that `place`, where byte `at` lies, is to be stored to next, if that could not be guessed.
@@ -103,14 +111,14 @@ impl Sight {
     }
 
     /// What it is when an append has stored the size whose word is `direct_size`, proved by so many bytes.
-    pub fn grown(self, direct_size: u64, proved: u64, now: i64) -> Self {
-        Self { direct_size, size: direct_size & SIZE, proved, mtime: now, ..self }
+    pub fn grown(self, direct_size: u64, checksum_bytes: u64, now: i64) -> Self {
+        Self { direct_size, size: direct_size & SIZE, checksum_bytes, mtime: now, ..self }
     }
 
     /// Bytes that may be stored over: those before the ones that the size rests on (FP3).
     #[inline(always)]
-    pub fn settled(&self) -> u64 {
-        self.size - self.proved
+    pub fn overwritable_bytes(&self) -> u64 {
+        self.size - self.checksum_bytes
     }
 
     /// Where byte `at`, which is in the 2 MiB that were looked at, lies in a superpage.
@@ -121,10 +129,10 @@ impl Sight {
 
     /// The superpage around byte `at`, which was looked at, if it is one: where it lies, and how many of its bytes are before
     /// the end.
-    pub fn stretch(&self, version: Version, at: u64) -> Option<Stretch> {
+    pub fn stretch(&self, version: LockVersion, at: u64) -> Option<SuperpagePlace> {
         let (place, bytes) = (self.super_place(at - at % CHUNK)?, self.size.saturating_sub(at - at % CHUNK).min(CHUNK));
         let (size_at, direct_size) = (self.at + DIRECT_SIZE_AT, self.direct_size);
-        Some(Stretch { version, place, bytes, size_at, direct_size })
+        Some(SuperpagePlace { version, place, bytes, size_at, direct_size })
     }
 
     /// Whether it was changed since it was read.
@@ -134,46 +142,46 @@ impl Sight {
     }
 }
 
-impl<M: Memory + ?Sized, P: Places + ?Sized> Viewer<'_, M, P> {
+impl<M: Memory + ?Sized, P: ChunkPlaces + ?Sized> InodeReader<'_, M, P> {
     /// The file, if it is a regular one, and the 2 MiB around byte `at`.
     // Always: what it finds stays in registers.
     #[inline(always)]
-    pub fn look(&self, at: u64) -> Option<Sight> {
+    pub fn look(&self, at: u64) -> Option<InodeSnapshot> {
         match self.recall(at) {
             Some(seen) => Some(seen),
-            None => self.look_anew(Piece { board: self.board.id(), ino: self.ino, block: at / CHUNK }),
+            None => self.read_snapshot(FileBlock { board: self.board.id(), ino: self.ino, block: at / CHUNK }),
         }
     }
 
     /// The same, by what this thread remembers alone.
     #[inline(always)]
-    pub fn recall(&self, at: u64) -> Option<Sight> {
-        let seen = hints::find(Piece { board: self.board.id(), ino: self.ino, block: at / CHUNK }, self.version)?;
+    pub fn recall(&self, at: u64) -> Option<InodeSnapshot> {
+        let seen = hints::find(FileBlock { board: self.board.id(), ino: self.ino, block: at / CHUNK }, self.version)?;
         if self.is_as_seen(&seen) { Some(seen) } else { None }
     }
 
     /// Where the `len` bytes from byte `at` on lie, which is in the 2 MiB that were looked at, if they are before the end
     /// and together in a page or superpage.
     #[inline(always)]
-    pub fn place_of(&self, seen: &Sight, at: u64, len: usize) -> Option<u64> {
+    pub fn place_of(&self, seen: &InodeSnapshot, at: u64, len: usize) -> Option<u64> {
         at.checked_add(len as u64).filter(|end| *end <= seen.size && *end > at)?;
         if let Some(place) = seen.super_place(at) {
             return (len as u64 <= CHUNK - at % CHUNK).then_some(place);
         }
         match self.find(seen, at)? {
-            Found::At(place, together) if len as u64 <= together => Some(place),
+            FoundBytes::At(place, together) if len as u64 <= together => Some(place),
             _ => None,
         }
     }
 
     /// Whether no size was stored since. The caller knows by the version that nothing else was changed.
     #[inline(always)]
-    pub(crate) fn is_as_seen(&self, seen: &Sight) -> bool {
+    pub(crate) fn is_as_seen(&self, seen: &InodeSnapshot) -> bool {
         self.memory.load_word(seen.at + DIRECT_SIZE_AT) == seen.direct_size
     }
 
     /// Returns the attributes of the file that was `seen`, with the times that clients `noted`; `None` if it is no file.
-    pub fn attr(&self, seen: &Sight, noted: Noted, now: i64) -> Option<Attr> {
+    pub fn attr(&self, seen: &InodeSnapshot, noted: NotedTimes, now: i64) -> Option<Attr> {
         let mut inode = Inode::load(self.memory, self.ino, seen.at, |_, _| true);
         // Another thread may be at the end: of that, what was found before counts.
         inode.head.size = seen.size;
@@ -182,12 +190,12 @@ impl<M: Memory + ?Sized, P: Places + ?Sized> Viewer<'_, M, P> {
     }
 
     /// Keeps what is known of the file and the 2 MiB around byte `at`.
-    pub fn keep(&self, at: u64, sight: Sight) {
-        hints::keep(Piece { board: self.board.id(), ino: self.ino, block: at / CHUNK }, self.version, sight);
+    pub fn keep(&self, at: u64, sight: InodeSnapshot) {
+        hints::keep(FileBlock { board: self.board.id(), ino: self.ino, block: at / CHUNK }, self.version, sight);
     }
 
     #[inline(never)]
-    fn look_anew(&self, piece: Piece) -> Option<Sight> {
+    fn read_snapshot(&self, piece: FileBlock) -> Option<InodeSnapshot> {
         let at = self.board.inode_place(self.ino.0)?;
         let mut head = [0; HEAD_WORDS];
         self.memory.load_words(at, &mut head);
@@ -196,41 +204,45 @@ impl<M: Memory + ?Sized, P: Places + ?Sized> Viewer<'_, M, P> {
         }
         let (size, height) = (head[(SIZE_AT / 8) as usize], (head[0] >> 16) as u32 & 0xff);
         let direct = (0..LOOKS).find_map(|_| self.direct(at, size, height))?;
-        let (size, proved, [mtime, atime]) = match direct.counts {
-            true => (direct.word, direct.proved, direct.times),
+        let (size, checksum_bytes, [mtime, atime]) = match direct.counts {
+            true => (direct.word, direct.checksum_bytes, direct.times),
             false => (size, 0, [MTIME, ATIME].map(|time| head[(time / 8) as usize])),
         };
         let block = self.index(at).block(height, piece.block)?;
         let (mtime, atime, direct_size) = (mtime as i64, atime as i64, direct.word);
-        let sight = Sight { at, direct_size, size: size & SIZE, proved, mtime, atime, block };
+        let sight = InodeSnapshot { at, direct_size, size: size & SIZE, checksum_bytes, mtime, atime, block };
         hints::keep(piece, self.version, sight);
         Some(sight)
     }
 
     /// What is stored directly in an inode whose head has the size `head_size`; none while an append is under way, nor of
     /// what a crash left of one (FP4).
-    fn direct(&self, at: u64, head_size: u64, height: u32) -> Option<Direct> {
+    fn direct(&self, at: u64, head_size: u64, height: u32) -> Option<DirectWords> {
         let mut words = [0; 8];
         self.memory.load_words(at + DIRECT, &mut words);
-        let [mtime, _, atime, word, proofs @ ..] = words;
+        let [mtime, _, atime, word, checksums @ ..] = words;
         let epoch = (word >> SIZE_BITS) as u16;
         let counts = head_size >> SIZE_BITS == u64::from(epoch);
-        let of = |proved| Some(Direct { counts, word, proved, times: [mtime, atime] });
-        let proof = if counts { Proofs::of_words(proofs).whole(epoch).greatest() } else { None };
-        let Some(proof) = proof else { return of(0) };
-        let is_there = proof.size() == word & SIZE && proof.bytes() <= proof.size();
-        if is_there && (proof.bytes() == 0 || self.index(at).holds(height, proof)) { of(proof.bytes()) } else { None }
+        let of = |checksum_bytes| Some(DirectWords { counts, word, checksum_bytes, times: [mtime, atime] });
+        let checksum = if counts { AppendChecksums::of_words(checksums).whole(epoch).greatest() } else { None };
+        let Some(checksum) = checksum else { return of(0) };
+        let is_there = checksum.size() == word & SIZE && checksum.bytes() <= checksum.size();
+        if is_there && (checksum.bytes() == 0 || self.index(at).holds(height, checksum)) {
+            of(checksum.bytes())
+        } else {
+            None
+        }
     }
 
     /// Where the bytes from byte `at` on lie, which is in the 2 MiB that were looked at, wherever the file ends; nothing is
     /// said of damage.
     #[inline(always)]
-    pub fn find(&self, seen: &Sight, at: u64) -> Option<Found> {
+    pub fn find(&self, seen: &InodeSnapshot, at: u64) -> Option<FoundBytes> {
         self.index(seen.at).find(seen.block, at)
     }
 
     #[inline(always)]
-    fn index(&self, at: u64) -> Index<'_, M, impl Fn(u64) -> Option<u64>> {
-        Index { memory: self.memory, place: |page| self.board.place(page), at }
+    fn index(&self, at: u64) -> IndexReader<'_, M, impl Fn(u64) -> Option<u64>> {
+        IndexReader { memory: self.memory, place: |page| self.board.place(page), at }
     }
 }

@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 use ferrite_pool::layout::CHUNK;
 
 use crate::view::hints;
-use crate::view::version::Version;
+use crate::view::version::LockVersion;
 
 /// Stretches of a thread: for 512 MiB of one file.
 const STRETCHES: usize = 256;
 
 /// 2 MiB of the file of a lease; no other lease of this process has the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct LeaseBlock {
     /// The number of the lease.
     pub lease: u64,
     /// Its number in the file.
@@ -28,9 +28,9 @@ pub struct Piece {
 
 /// A superpage, as far as the file goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch {
+pub struct SuperpagePlace {
     /// What it was found after.
-    pub version: Version,
+    pub version: LockVersion,
     /// Where it lies in the pool.
     pub place: u64,
     /// How many of its bytes are the file's.
@@ -43,13 +43,13 @@ pub struct Stretch {
 
 /// Piece and stretch, as words.
 #[repr(align(64))]
-struct Kept([AtomicU64; 7]);
+struct CachedSuperpage([AtomicU64; 7]);
 
 thread_local! {
-    static KEPT: [Kept; STRETCHES] = const { [const { Kept([const { AtomicU64::new(0) }; 7]) }; STRETCHES] };
+    static KEPT: [CachedSuperpage; STRETCHES] = const { [const { CachedSuperpage([const { AtomicU64::new(0) }; 7]) }; STRETCHES] };
 }
 
-impl Piece {
+impl LeaseBlock {
     /// That with byte `at`.
     #[inline(always)]
     pub fn of(lease: u64, at: u64) -> Self {
@@ -62,14 +62,14 @@ impl Piece {
     }
 }
 
-/// What is kept of a piece, whether it still counts or not: what is looked at is of one stretch if [`Seen::is_one`] says so
+/// What is kept of a piece, whether it still counts or not: what is looked at is of one stretch if [`CachedPlace::is_one`] says so
 /// afterwards.
-pub struct Seen {
+pub struct CachedPlace {
     slot: usize,
     changes: u64,
 }
 
-impl Seen {
+impl CachedPlace {
     /// By the smallest closures, as with other hints.
     #[inline(always)]
     fn word(&self, word: usize) -> u64 {
@@ -85,8 +85,8 @@ impl Seen {
 
     /// The version that it was found after.
     #[inline(always)]
-    pub fn version(&self) -> Version {
-        Version(self.word(2))
+    pub fn version(&self) -> LockVersion {
+        LockVersion(self.word(2))
     }
 
     /// Where the file's size is stored directly, and what stood there.
@@ -105,18 +105,18 @@ impl Seen {
 
 /// What is kept of `piece`.
 #[inline(always)]
-pub fn find(piece: Piece) -> Option<Seen> {
-    let seen = Seen { slot: piece.slot(), changes: hints::changes() };
+pub fn find(piece: LeaseBlock) -> Option<CachedPlace> {
+    let seen = CachedPlace { slot: piece.slot(), changes: hints::changes() };
     compiler_fence(Ordering::SeqCst);
     let is_there = seen.changes.is_multiple_of(2) && seen.word(0) == piece.lease && seen.word(1) == piece.block;
     if is_there { Some(seen) } else { None }
 }
 
 /// Keeps what is found of `piece`.
-pub fn keep(piece: Piece, stretch: &Stretch) {
-    let Stretch { version, place, bytes, size_at, direct_size } = *stretch;
+pub fn keep(piece: LeaseBlock, stretch: &SuperpagePlace) {
+    let SuperpagePlace { version, place, bytes, size_at, direct_size } = *stretch;
     let words = [piece.lease, piece.block, version.0, place, bytes, size_at, direct_size];
-    let set = |kept: &[Kept; STRETCHES]| {
+    let set = |kept: &[CachedSuperpage; STRETCHES]| {
         kept[piece.slot()].0.iter().zip(words).for_each(|(kept, word)| kept.store(word, Ordering::Relaxed));
     };
     hints::change(|| KEPT.with(set));

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a lookup without a lock starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Version(pub u64);
+pub struct LockVersion(pub u64);
 
-impl Version {
+impl LockVersion {
     /// Odd: nobody starts from it.
     pub const NONE: Self = Self(u64::MAX);
 
@@ -22,7 +22,7 @@ impl Version {
 }
 
 /// Where pages and inodes lie in the pool.
-pub trait Places {
+pub trait ChunkPlaces {
     /// Tells these places from others that this process has had.
     fn id(&self) -> BoardId;
 

@@ -6,27 +6,27 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_fs::share::Door;
-use ferrite_fs::share::layout::request::Access;
+use ferrite_fs::share::ClientListener;
+use ferrite_fs::share::layout::request::LeaseAccess;
 use ferrite_fs::{Ino, Time};
-use ferrite_fs_client::{Lease, Session};
+use ferrite_fs_client::{FileLease, FsSession};
 
 use super::{Bug, World, assert_guarded};
 
 /// A lease on the file `f` of `world`, and what it came by.
 struct Client {
-    lease: Lease,
-    _door: Door,
+    lease: FileLease,
+    _door: ClientListener,
     _folder: tempfile::TempDir,
 }
 
 impl Client {
-    fn new(world: &World, access: Access) -> Self {
+    fn new(world: &World, access: LeaseAccess) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let pool = folder.path().join("pool");
         std::fs::write(&pool, "").expect("written");
-        let door = Door::open(&world.fs, &pool, [1; 16]).expect("nobody else has it");
-        let session = Session::connect(&pool, "files", Arc::new(|| Time(3_000_000_000))).expect("let in");
+        let door = ClientListener::open(&world.fs, &pool, [1; 16]).expect("nobody else has it");
+        let session = FsSession::connect(&pool, "files", Arc::new(|| Time(3_000_000_000))).expect("let in");
         let lease = session.lease(ino(world), access).expect("leased");
         Self { lease, _door: door, _folder: folder }
     }
@@ -44,7 +44,7 @@ fn said(world: &World, script: &str) -> String {
 fn fm5_the_kernels_copies_of_content_are_what_a_client_wrote() {
     assert_guarded(Bug::RightStays, |world| {
         assert_eq!(said(world, "printf before > f; cat f f"), "beforebefore");
-        let client = Client::new(world, Access::Write);
+        let client = Client::new(world, LeaseAccess::Write);
         let is_seen = client.lease.write(0, b"direct") == Some(6) && said(world, "cat f f") == "directdirect";
         // The kernel has its copy now: whatever is written from here on is not to pass it by.
         let _ = client.lease.write(0, b"behind");
@@ -65,7 +65,7 @@ fn fm5_who_gives_a_program_rights_ends_a_clients_right() {
         );
         ["chmod 4755 f", "chmod 2755 f", &capability].iter().all(|give| {
             said(world, "rm -f f; printf program > f");
-            let client = Client::new(world, Access::Write);
+            let client = Client::new(world, LeaseAccess::Write);
             assert_eq!(client.lease.write(0, b"P"), Some(1));
             said(world, "chmod 755 f");
             assert_eq!(client.lease.write(0, b"p"), Some(1), "any other mode is no harm");
@@ -80,7 +80,7 @@ fn fm5_who_gives_a_program_rights_ends_a_clients_right() {
 fn fm5_the_kernel_believes_no_attributes_while_a_client_appends() {
     assert_guarded(Bug::Believed, |world| {
         said(world, "printf 0 > f; stat f");
-        let client = Client::new(world, Access::Append);
+        let client = Client::new(world, LeaseAccess::Append);
         (2..6)
             .all(|size| client.lease.append(b"1").is_some() && said(world, "stat -c %s,%Y f") == format!("{size},3\n"))
     });
@@ -97,7 +97,7 @@ fn fm5_what_is_appended_behind_a_clients_bytes_is_read_there() {
             file.read_exact_at(&mut bytes, 8192).map(|()| bytes)
         };
         assert!(read().is_err(), "nothing is there yet");
-        let client = Client::new(world, Access::Append);
+        let client = Client::new(world, LeaseAccess::Append);
         assert_eq!(client.lease.append(b"client"), Some((8192, 6)));
         (&file).write_all(&[b'm'; 12288]).expect("room");
         let is_right = || read().is_ok_and(|bytes| &bytes == b"clientmmmm");

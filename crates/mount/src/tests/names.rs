@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ferrite_fs::{Credentials, FileSystem, Ino, Kind, Listed, NewFile, SetXattr};
+use ferrite_fs::{Credentials, FileKind, FileSystem, Ino, ListedEntry, NewFile, SetXattr};
 
 use super::{Bug, PATIENCE, World, assert_guarded};
 
@@ -18,7 +18,7 @@ static ASKED: AtomicU32 = AtomicU32::new(0);
 static REMOVED: AtomicU32 = AtomicU32::new(0);
 
 /// Removes what is `listed` in `dir`, if that is asked for.
-pub(super) fn meet_listed(fs: &FileSystem, dir: Ino, listed: &[Listed]) {
+pub(super) fn meet_listed(fs: &FileSystem, dir: Ino, listed: &[ListedEntry]) {
     let one_less = |which: u32| which.checked_sub(1);
     if REMOVED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less) == Ok(1) {
         listed.iter().for_each(|entry| fs.unlink(dir, &entry.name).expect("it goes"));
@@ -105,7 +105,7 @@ fn a_listing_goes_on_behind_names_that_are_removed_before_they_are_told() {
         lstat unpack \"Z*\", substr $room, $at + 19 } } print $all";
     let Some(world) = World::new(None) else { return };
     // The kernel holds none of them.
-    let new = NewFile { kind: Kind::File, mode: 0o644, umask: 0, rdev: 0, by: Credentials { uid: 0, gid: 0 } };
+    let new = NewFile { kind: FileKind::File, mode: 0o644, umask: 0, rdev: 0, by: Credentials { uid: 0, gid: 0 } };
     for i in 0..300 {
         world.fs.create_file(Ino::ROOT, format!("{i}").as_bytes(), &new).expect("made");
     }
@@ -168,7 +168,8 @@ fn fm11_a_file_that_the_kernel_does_not_remember_is_found_by_number_and_generati
             let new = NewFile { kind, mode: 0o755, umask: 0, rdev: 0, by: Credentials { uid: 0, gid: 0 } };
             world.fs.create_file(Ino::ROOT, name, &new).expect("made")
         };
-        let (file, dir, gone) = (make(b"f", Kind::File), make(b"d", Kind::Directory), make(b"g", Kind::File));
+        let (file, dir, gone) =
+            (make(b"f", FileKind::File), make(b"d", FileKind::Directory), make(b"g", FileKind::File));
         world.fs.unlink(Ino::ROOT, b"g").expect("it goes");
         let open = |ino: Ino, generation: u32| {
             let handle = format!("pack(\"LLLLL\", 12, 0x81, {}, {}, {generation})", ino.0 >> 32, ino.0 & 0xffff_ffff);

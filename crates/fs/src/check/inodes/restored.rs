@@ -11,8 +11,8 @@ use zerocopy::IntoBytes;
 use super::Survey;
 use crate::check::content;
 use crate::format::inode::Inode;
-use crate::format::word::Word;
-use crate::{Ino, Kind};
+use crate::format::word::IndexWord;
+use crate::{FileKind, Ino};
 
 /// Inodes that are tried in one look: of those that one damaged page has each, and no more than can be waited for where all
 /// are made to be tried.
@@ -26,7 +26,7 @@ pub(super) struct Suspects {
     /// Those that are not as what they name is.
     pub ill: BTreeSet<Ino>,
     /// What names call those that are not that.
-    pub called: BTreeMap<Ino, Vec<Kind>>,
+    pub called: BTreeMap<Ino, Vec<FileKind>>,
 }
 
 impl Survey<'_> {
@@ -54,17 +54,17 @@ impl Survey<'_> {
     }
 
     /// What all its names call it; where each calls it what it says, that.
-    fn called(&self, inode: &Inode) -> Option<Kind> {
+    fn called(&self, inode: &Inode) -> Option<FileKind> {
         let Some(kinds) = self.suspects.called.get(&inode.ino) else { return inode.kind() };
         let is_all = inode.is_free() || self.names.get(&inode.ino) == Some(&(kinds.len() as u64));
         kinds.first().filter(|first| is_all && kinds.iter().all(|kind| kind == *first)).copied()
     }
 
     /// Inode `ino` if it is of kind `kind` and has an index of height `height`. To whom it was open is not known of a free one.
-    fn as_kind(&self, ino: Ino, kind: Kind, height: u8) -> Option<Inode> {
+    fn as_kind(&self, ino: Ino, kind: FileKind, height: u8) -> Option<Inode> {
         let mut right = self.media.inode_of_height(ino, height)?;
         if right.is_free() {
-            right.head.mode = if kind == Kind::Directory { 0o700 } else { 0o600 };
+            right.head.mode = if kind == FileKind::Directory { 0o700 } else { 0o600 };
             (right.head.uid, right.head.gid) = (0, 0);
             right.head.links = self.suspects.called.get(&ino).map_or(1, |names| names.len() as u32);
         }
@@ -94,8 +94,8 @@ impl Survey<'_> {
 }
 
 /// How high the index of `inode` may be if that is of kind `kind`, but for what it says. One that names nothing may be of any.
-fn heights(inode: &Inode, kind: Kind) -> impl Iterator<Item = u8> {
-    let has_height = kind == Kind::File && inode.roots != [Word::NONE; 8];
+fn heights(inode: &Inode, kind: FileKind) -> impl Iterator<Item = u8> {
+    let has_height = kind == FileKind::File && inode.roots != [IndexWord::NONE; 8];
     let (is_free, said) = (inode.is_free(), inode.head.height);
     let is_tried = move |height: &u8| is_free || *height != said;
     (0..=if has_height { HEIGHT_MAX } else { 0 }).filter(is_tried)
@@ -103,20 +103,20 @@ fn heights(inode: &Inode, kind: Kind) -> impl Iterator<Item = u8> {
 
 /// Whether it has neither content nor names, nor a target.
 fn has_nothing(inode: &Inode) -> bool {
-    inode.size() == 0 && inode.head.pages == 0 && inode.roots == [Word::NONE; 8]
+    inode.size() == 0 && inode.head.pages == 0 && inode.roots == [IndexWord::NONE; 8]
 }
 
 /// Whether what `inode` says beside its kind is as it is of that.
 fn is_like_its_kind(inode: &Inode) -> bool {
     let is_like = match inode.kind() {
         None => false,
-        Some(Kind::Directory | Kind::File) => true,
-        Some(Kind::Symlink) if inode.is_long_link() => inode.size() < PAGE && inode.roots[0] != Word::NONE,
-        Some(Kind::Symlink) => {
+        Some(FileKind::Directory | FileKind::File) => true,
+        Some(FileKind::Symlink) if inode.is_long_link() => inode.size() < PAGE && inode.roots[0] != IndexWord::NONE,
+        Some(FileKind::Symlink) => {
             let (target, rest) = inode.roots.as_bytes().split_at(inode.size() as usize);
             !target.is_empty() && !target.contains(&0) && rest.iter().all(|byte| *byte == 0)
         }
-        Some(_) => inode.size() == 0 && inode.roots == [Word::NONE; 8],
+        Some(_) => inode.size() == 0 && inode.roots == [IndexWord::NONE; 8],
     };
     is_like && inode.is_directory() == (inode.rest.parent != 0)
 }

@@ -5,10 +5,10 @@ use zerocopy::FromZeros;
 
 use super::*;
 use crate::Ino;
-use crate::format::inode::{End, Head, Inode, Media};
-use crate::format::word::Word;
+use crate::format::inode::{FileEnd, Inode, InodeBytes, InodeHead};
+use crate::format::word::IndexWord;
 use crate::tests::{Bug, plant};
-use crate::view::index_reader::Index;
+use crate::view::index_reader::IndexReader;
 
 /// Where the inode lies, and its page.
 const AT: u64 = PAGE;
@@ -18,9 +18,9 @@ const EPOCH: u16 = 5;
 /// An inode of no bytes with a page, in an epoch that nothing is stored directly in.
 fn fresh() -> LyingMemory {
     let memory = LyingMemory::new(3 * PAGE, Model::MAPPED);
-    let mut media = Media::new_zeroed();
-    media.head = Head { mode: 0o100_644, links: 1, size: u64::from(EPOCH) << SIZE_BITS, ..media.head };
-    media.roots[0] = Word::page(DATA / PAGE);
+    let mut media = InodeBytes::new_zeroed();
+    media.head = InodeHead { mode: 0o100_644, links: 1, size: u64::from(EPOCH) << SIZE_BITS, ..media.head };
+    media.roots[0] = IndexWord::page(DATA / PAGE);
     memory.store(AT, media.as_bytes(), Scheme::Nt);
     memory.persist(Span::new(0, 3 * PAGE)).expect("it is memory");
     memory.forget_trace();
@@ -28,22 +28,22 @@ fn fresh() -> LyingMemory {
 }
 
 fn load(memory: &LyingMemory) -> Inode {
-    Inode::load(memory, Ino(1), AT, |inode, proof| {
-        Index { memory, place: |page| Some(page * PAGE), at: AT }.holds(inode.head.height.into(), proof)
+    Inode::load(memory, Ino(1), AT, |inode, checksum| {
+        IndexReader { memory, place: |page| Some(page * PAGE), at: AT }.holds(inode.head.height.into(), checksum)
     })
 }
 
 /// Appends `len` bytes that say `byte`, as clients do: behind one fence where something is stored directly already.
 fn append(memory: &LyingMemory, len: u16, byte: u8, is_first: bool) {
-    let end = End::of(memory, AT, None).expect("no append is under way");
+    let end = FileEnd::of(memory, AT, None).expect("no append is under way");
     let sum = memory.store_summed(DATA + end.size, &vec![byte; len.into()]).expect("whole lines").finish();
     let size = end.size + u64::from(len);
-    let mut proof = end.proof(size, len, sum);
+    let mut checksum = end.checksum(size, len, sum);
     if is_first {
         memory.fence();
-        proof = end.proof_of_size(size);
+        checksum = end.checksum_of_size(size);
     }
-    end.store(memory, proof, (1, 1), Scheme::Nt);
+    end.store(memory, checksum, (1, 1), Scheme::Nt);
     memory.fence();
 }
 
@@ -74,7 +74,7 @@ fn fp1_fp2_every_crash_of_an_append_leaves_all_or_nothing_of_it() {
 
 #[test]
 fn canary_a_proof_over_the_greater_one_is_found() {
-    plant(Some(Bug::OneProof));
+    plant(Some(Bug::OneChecksum));
     let report = explore_appends();
     plant(None);
     assert!(report.failure.is_some());
@@ -82,25 +82,25 @@ fn canary_a_proof_over_the_greater_one_is_found() {
 
 #[test]
 fn fp1_a_proof_is_whole_in_its_epoch_alone_and_none_is_never() {
-    let one = Proof::of(EPOCH, 8192, 4096, 77);
+    let one = AppendChecksum::of(EPOCH, 8192, 4096, 77);
     for epoch in 0..=u16::MAX {
         assert_eq!(one.is_whole(epoch), epoch == EPOCH, "epoch {epoch}");
-        assert!(!Proof::NONE.is_whole(epoch), "epoch {epoch}");
+        assert!(!AppendChecksum::NONE.is_whole(epoch), "epoch {epoch}");
     }
-    let other = Proof::of(EPOCH, 12_288, 4096, 78);
-    assert!(!Proof { end: one.end, sums: other.sums }.is_whole(EPOCH), "half of one and half of another");
+    let other = AppendChecksum::of(EPOCH, 12_288, 4096, 78);
+    assert!(!AppendChecksum { end: one.end, sums: other.sums }.is_whole(EPOCH), "half of one and half of another");
 }
 
 #[test]
 fn fp2_the_lesser_one_is_stored_over() {
-    let of = |size, bytes| Proof::of(EPOCH, size, bytes, 1);
-    for (one, other) in [(of(128, 64), of(64, 64)), (of(128, 0), of(128, 64)), (of(0, 0), Proof::NONE)] {
-        for proofs in [Proofs([one, other]), Proofs([other, one])] {
-            assert_eq!(proofs.greatest(), Some(one));
-            assert!(proofs.with(of(640, 64)).in_turn().eq([of(640, 64), one]), "{proofs:?}");
+    let of = |size, bytes| AppendChecksum::of(EPOCH, size, bytes, 1);
+    for (one, other) in [(of(128, 64), of(64, 64)), (of(128, 0), of(128, 64)), (of(0, 0), AppendChecksum::NONE)] {
+        for checksums in [AppendChecksums([one, other]), AppendChecksums([other, one])] {
+            assert_eq!(checksums.greatest(), Some(one));
+            assert!(checksums.with(of(640, 64)).in_turn().eq([of(640, 64), one]), "{checksums:?}");
         }
     }
-    assert_eq!(Proofs::NONE.greatest(), None);
+    assert_eq!(AppendChecksums::NONE.greatest(), None);
 }
 
 /// What is changed by who may not leaves what nobody doubts, and is told from a whole append.
@@ -108,7 +108,7 @@ fn fp2_the_lesser_one_is_stored_over() {
 fn fp4_an_inode_whose_bytes_are_not_there_is_torn() {
     let memory = fresh();
     (1..=3).for_each(|line| append(&memory, 64, line, line == 1));
-    assert!(!load(&memory).is_torn() && load(&memory).is_unsettled(), "it rests on its last line");
+    assert!(!load(&memory).is_torn() && load(&memory).needs_commit(), "it rests on its last line");
     memory.store(DATA + 2 * 64, &[9; 8], Scheme::Nt);
     assert_eq!((load(&memory).size(), load(&memory).is_torn()), (128, true));
     memory.store(DATA + 64, &[9; 8], Scheme::Nt);

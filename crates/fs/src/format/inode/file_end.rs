@@ -2,17 +2,17 @@
 
 use ferrite_memory::{Memory, Scheme};
 
-use super::{DIRECT_SIZE_AT, Direct, GENERATION, SIZE, SIZE_AT, SIZE_BITS};
-use crate::format::append_checksum::{Proof, Proofs};
+use super::{DIRECT_SIZE_AT, DirectLine, GENERATION, SIZE, SIZE_AT, SIZE_BITS};
+use crate::format::append_checksum::{AppendChecksum, AppendChecksums};
 
 /// What an append must know of an inode, and how it stores a size (FI3).
 #[derive(Clone, Copy, Debug)]
-pub struct End {
+pub struct FileEnd {
     at: u64,
     epoch: u16,
     /// Bytes of the file.
     pub size: u64,
-    proofs: Proofs,
+    checksums: AppendChecksums,
     /// `direct` is of this epoch already.
     is_direct: bool,
     /// Pages behind its end are still to be freed.
@@ -21,34 +21,34 @@ pub struct End {
 
 /// A size that is stored directly, and counts.
 #[derive(Clone, Copy, Debug)]
-pub struct Known {
+pub struct KnownSize {
     /// Bytes of the file.
     pub size: u64,
     /// The two append checksums of the inode.
-    pub proofs: Proofs,
+    pub checksums: AppendChecksums,
 }
 
-impl End {
+impl FileEnd {
     /// That of the inode at `at`; `None` where what is stored directly is not all of one append (FP4). Who knows what that
     /// is need not wait for it. Nobody else is at the end.
     #[inline]
-    pub fn of<M: Memory + ?Sized>(memory: &M, at: u64, known: Option<Known>) -> Option<Self> {
+    pub fn of<M: Memory + ?Sized>(memory: &M, at: u64, known: Option<KnownSize>) -> Option<Self> {
         let links = memory.load_word(at) >> 32;
         let orphan = memory.load_word(at + GENERATION) >> 32;
         let size = memory.load_word(at + SIZE_AT);
         let epoch = (size >> SIZE_BITS) as u16;
         let is_cut = orphan != 0 && links > 0;
-        if let Some(Known { size, proofs }) = known {
-            return Some(Self { at, epoch, size, proofs, is_direct: true, is_cut });
+        if let Some(KnownSize { size, checksums }) = known {
+            return Some(Self { at, epoch, size, checksums, is_direct: true, is_cut });
         }
         let mut direct = [0; 5];
         memory.load_words(at + DIRECT_SIZE_AT, &mut direct);
-        let [direct, proofs @ ..] = direct;
+        let [direct, checksums @ ..] = direct;
         let is_direct = (direct >> SIZE_BITS) as u16 == epoch;
-        let (direct, proofs) = (direct & SIZE, Proofs::of_words(proofs).whole(epoch));
-        let (size, proofs) = if is_direct { (direct, proofs) } else { (size & SIZE, Proofs::NONE) };
-        let is_torn = proofs.greatest().is_some_and(|proof| proof.size() != size);
-        if is_torn { None } else { Some(Self { at, epoch, size, proofs, is_direct, is_cut }) }
+        let (direct, checksums) = (direct & SIZE, AppendChecksums::of_words(checksums).whole(epoch));
+        let (size, checksums) = if is_direct { (direct, checksums) } else { (size & SIZE, AppendChecksums::NONE) };
+        let is_torn = checksums.greatest().is_some_and(|checksum| checksum.size() != size);
+        if is_torn { None } else { Some(Self { at, epoch, size, checksums, is_direct, is_cut }) }
     }
 
     /// What is stored of `size`.
@@ -58,34 +58,40 @@ impl End {
 
     /// Whether the size rests on bytes before it (FP3).
     pub fn rests_on_bytes(&self) -> bool {
-        self.proofs.greatest().is_some_and(|proof| proof.bytes() > 0)
+        self.checksums.greatest().is_some_and(|checksum| checksum.bytes() > 0)
     }
 
     /// What proves `size`, once its last `bytes` bytes with this sum are stored.
     #[inline]
-    pub fn proof(&self, size: u64, bytes: u16, sum: u32) -> Proof {
-        Proof::of(self.epoch, size, bytes, sum)
+    pub fn checksum(&self, size: u64, bytes: u16, sum: u32) -> AppendChecksum {
+        AppendChecksum::of(self.epoch, size, bytes, sum)
     }
 
     /// What proves `size` when what it covers is durable.
     #[inline]
-    pub fn proof_of_size(&self, size: u64) -> Proof {
-        Proof::of_size(self.epoch, size)
+    pub fn checksum_of_size(&self, size: u64) -> AppendChecksum {
+        AppendChecksum::of_size(self.epoch, size)
     }
 
-    /// Stores a size that `proof` proves, and the times of change and of access, as `how` has it; durable when the caller
+    /// Stores a size that `checksum` proves, and the times of change and of access, as `how` has it; durable when the caller
     /// has fenced. What is there then.
     #[inline]
-    pub fn store<M: Memory + ?Sized>(&self, memory: &M, proof: Proof, (now, atime): (i64, i64), how: Scheme) -> Known {
-        let proofs = self.proofs.with(proof);
-        let size = proof.size();
-        let direct = Direct { mtime: now, ctime: now, atime, size: self.word(size), proofs };
+    pub fn store<M: Memory + ?Sized>(
+        &self,
+        memory: &M,
+        checksum: AppendChecksum,
+        (now, atime): (i64, i64),
+        how: Scheme,
+    ) -> KnownSize {
+        let checksums = self.checksums.with(checksum);
+        let size = checksum.size();
+        let direct = DirectLine { mtime: now, ctime: now, atime, size: self.word(size), checksums };
         direct.store(memory, self.at, self.is_direct, how);
-        Known { size, proofs }
+        KnownSize { size, checksums }
     }
 
     /// As it is when `known` is stored.
-    pub fn after(self, known: Known) -> Self {
-        Self { size: known.size, proofs: known.proofs, is_direct: true, ..self }
+    pub fn after(self, known: KnownSize) -> Self {
+        Self { size: known.size, checksums: known.checksums, is_direct: true, ..self }
     }
 }

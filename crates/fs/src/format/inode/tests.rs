@@ -9,10 +9,11 @@ const SEVEN: i64 = 7;
 /// An inode that says of everything 1, in an epoch that `direct` is not of, where everything is garbage.
 fn fresh(model: Model) -> LyingMemory {
     let memory = LyingMemory::new(2 * AT, model);
-    let mut media = Media::new_zeroed();
+    let mut media = InodeBytes::new_zeroed();
     (media.head.mode, media.head.links, media.head.size) = (0o100_644, 1, 1 | 5 << SIZE_BITS);
     (media.head.mtime, media.head.ctime, media.head.atime) = (1, 1, 1);
-    media.direct = Direct { mtime: -9, ctime: -9, atime: -9, size: 999 | 4 << SIZE_BITS, proofs: Proofs::NONE };
+    media.direct =
+        DirectLine { mtime: -9, ctime: -9, atime: -9, size: 999 | 4 << SIZE_BITS, checksums: AppendChecksums::NONE };
     memory.store(AT, media.as_bytes(), Scheme::Nt);
     memory.persist(Span::new(0, 2 * AT)).expect("it is memory");
     memory.forget_trace();
@@ -26,7 +27,7 @@ fn load(memory: &LyingMemory) -> Inode {
 /// Whether what a crash left of sizes and times is among `sizes` and `times`.
 fn ensure(memory: &LyingMemory, sizes: &[u64], times: &[i64]) -> Result<(), String> {
     let inode = load(memory);
-    let Head { size, mtime, ctime, atime, .. } = inode.head;
+    let InodeHead { size, mtime, ctime, atime, .. } = inode.head;
     let is_whole = sizes.contains(&size) && [mtime, ctime, atime].iter().all(|time| times.contains(time));
     if is_whole { Ok(()) } else { Err(format!("size {size}, times {mtime}, {ctime} and {atime}")) }
 }
@@ -38,8 +39,8 @@ fn fi3_a_crash_leaves_no_time_of_another_epoch() {
     for (model, how) in Model::ALL.into_iter().flat_map(|model| [(model, Scheme::Flush), (model, Scheme::Nt)]) {
         let memory = fresh(model);
         let appended = |size| {
-            let end = End::of(&memory, AT, None).expect("no append is under way");
-            end.store(&memory, end.proof_of_size(size), (SEVEN, SEVEN), how);
+            let end = FileEnd::of(&memory, AT, None).expect("no append is under way");
+            end.store(&memory, end.checksum_of_size(size), (SEVEN, SEVEN), how);
         };
         appended(20);
         memory.settle().expect("it is memory");

@@ -9,7 +9,7 @@ const NAP: Duration = Duration::from_micros(50);
 const NAPS: u32 = 200;
 
 /// Waits until `is_done`, but not for long; whether it was.
-pub fn wait_a_little(is_done: impl Fn() -> bool) -> bool {
+pub fn wait_briefly(is_done: impl Fn() -> bool) -> bool {
     for _ in 0..SPINS {
         if is_done() {
             return true;

@@ -9,15 +9,15 @@
 //! of the file at a time. Everything else is the owner's to say. Each append has a turn, another one than that before:
 //! by that the owner knows whether it has stored a size (`appenders`).
 
-use crate::share::layout::request::Access;
+use crate::share::layout::request::LeaseAccess;
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State(pub u64);
+pub struct LeaseState(pub u64);
 
 /// What the holder of a lease may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mode {
+pub enum LeaseMode {
     /// Nothing: the lease is over.
     Void,
     /// Read.
@@ -32,13 +32,13 @@ pub enum Mode {
     Taken,
 }
 
-impl Mode {
+impl LeaseMode {
     /// That of who may do `access` and is not at it.
-    pub fn of(access: Access) -> Self {
+    pub fn of(access: LeaseAccess) -> Self {
         match access {
-            Access::Read => Self::Read,
-            Access::Write => Self::Write,
-            Access::Append => Self::Append,
+            LeaseAccess::Read => Self::Read,
+            LeaseAccess::Write => Self::Write,
+            LeaseAccess::Append => Self::Append,
         }
     }
 }
@@ -48,34 +48,34 @@ const TURN_SHIFT: u32 = 4;
 const TURNS: u64 = 16;
 const SERIAL_SHIFT: u32 = 8;
 
-impl State {
+impl LeaseState {
     /// Nobody's.
     pub const VOID: Self = Self(0);
 
     /// That of a new lease.
-    pub fn new(serial: u64, access: Access) -> Self {
-        Self(serial << SERIAL_SHIFT | Mode::of(access) as u64)
+    pub fn new(serial: u64, access: LeaseAccess) -> Self {
+        Self(serial << SERIAL_SHIFT | LeaseMode::of(access) as u64)
     }
 
     /// What the holder of the lease with this serial may do.
     #[inline]
-    pub fn mode(self, serial: u64) -> Mode {
+    pub fn mode(self, serial: u64) -> LeaseMode {
         if self.0 >> SERIAL_SHIFT != serial {
-            return Mode::Void;
+            return LeaseMode::Void;
         }
         match self.0 & MODE {
-            1 => Mode::Read,
-            2 => Mode::Write,
-            3 => Mode::Append,
-            4 => Mode::AtWork,
-            5 => Mode::Taken,
-            _ => Mode::Void,
+            1 => LeaseMode::Read,
+            2 => LeaseMode::Write,
+            3 => LeaseMode::Append,
+            4 => LeaseMode::AtWork,
+            5 => LeaseMode::Taken,
+            _ => LeaseMode::Void,
         }
     }
 
     /// The same lease in another mode.
     #[inline]
-    pub fn to(self, mode: Mode) -> Self {
+    pub fn to(self, mode: LeaseMode) -> Self {
         Self(self.0 & !MODE | mode as u64)
     }
 
@@ -89,7 +89,7 @@ impl State {
     #[inline]
     pub fn finished(self) -> Self {
         let turn = (self.turn() + 1) % TURNS;
-        Self(self.0 & !((TURNS - 1) << TURN_SHIFT) | turn << TURN_SHIFT).to(Mode::Append)
+        Self(self.0 & !((TURNS - 1) << TURN_SHIFT) | turn << TURN_SHIFT).to(LeaseMode::Append)
     }
 }
 
@@ -99,11 +99,14 @@ mod tests {
 
     #[test]
     fn fg7_each_append_has_another_turn_than_that_before() {
-        let mut state = State::new(77, Access::Append);
+        let mut state = LeaseState::new(77, LeaseAccess::Append);
         for turn in 0..40 {
-            assert_eq!((state.turn(), state.mode(77), state.mode(78)), (turn % TURNS, Mode::Append, Mode::Void));
-            let at_work = state.to(Mode::AtWork);
-            assert_eq!((at_work.turn(), at_work.mode(77)), (turn % TURNS, Mode::AtWork));
+            assert_eq!(
+                (state.turn(), state.mode(77), state.mode(78)),
+                (turn % TURNS, LeaseMode::Append, LeaseMode::Void)
+            );
+            let at_work = state.to(LeaseMode::AtWork);
+            assert_eq!((at_work.turn(), at_work.mode(77)), (turn % TURNS, LeaseMode::AtWork));
             state = at_work.finished();
         }
     }

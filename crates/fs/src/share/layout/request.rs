@@ -9,7 +9,7 @@ pub const SHARE: &str = "share";
 /// What a client may do with a file by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Access {
+pub enum LeaseAccess {
     /// Read.
     Read,
     /// And write over what is there.
@@ -42,13 +42,13 @@ pub enum ClientRequest {
         /// The inode.
         ino: u64,
         /// For what.
-        access: Access,
+        access: LeaseAccess,
         /// Pages behind the end, for so many bytes, come with one to append, where they can be had.
         #[serde(default)]
         ahead_bytes: u64,
         /// The ends that the owner spoke of, when the kernel was asked for the size and waited for since (FG8, FG11).
-        #[serde(default)]
-        told: Option<u32>,
+        #[serde(default, rename = "told")]
+        seen_ends: Option<u32>,
     },
     /// Pages behind the end of a file that the session may append to.
     DirectAhead {
@@ -89,7 +89,8 @@ pub enum ClientRequest {
         session: GrantId,
     },
     /// Makes durable what was written to any file, by whomever; no session is needed.
-    DirectSettle {
+    #[serde(rename = "direct-settle")]
+    DirectFlush {
         /// The file system.
         name: String,
         /// The mount that they were written to, by its device number; another server's may be called so, too.
@@ -109,7 +110,7 @@ impl ClientRequest {
     /// The file system that it is about.
     pub fn file_system(&self) -> &str {
         match self {
-            Self::DirectSettle { name, .. }
+            Self::DirectFlush { name, .. }
             | Self::DirectOpen { name, .. }
             | Self::DirectLease { name, .. }
             | Self::DirectAhead { name, .. }
@@ -123,7 +124,7 @@ impl ClientRequest {
 
 /// What a client is told of its session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Opened {
+pub struct SessionGrant {
     /// The session.
     pub session: GrantId,
     /// Where the pool starts in the file that came along.
@@ -141,9 +142,9 @@ pub struct Opened {
 /// What a client is told that asks for a lease.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Answer {
+pub enum LeaseAnswer {
     /// It has one.
-    Leased(Leased),
+    GrantedLease(GrantedLease),
     /// The kernel may not know the end of the file: it is to be asked for the size first (FG8). Or it is at work there (FG11).
     Behind {
         /// How many appends have come to an end.
@@ -153,13 +154,13 @@ pub enum Answer {
 
 /// What a client is told of a lease.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Leased {
+pub struct GrantedLease {
     /// Its place on the board.
     pub slot: u32,
     /// What tells it from others that had the place.
     pub serial: u64,
     /// For what.
-    pub access: Access,
+    pub access: LeaseAccess,
     /// Whether the pages came along that were asked for with it.
     #[serde(default)]
     pub has_ahead: bool,

@@ -24,9 +24,9 @@ use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 use crate::format::attr::Ino;
 use crate::format::inode::{SIZE, SIZE_BITS};
 use crate::format::layout::{CHUNK_INODES, ChunkKind, INODE};
-use crate::format::noted_times::Noted;
-use crate::share::layout::lease_state::{Mode, State};
-use crate::view::version::{BoardId, Places, Version};
+use crate::format::noted_times::NotedTimes;
+use crate::share::layout::lease_state::{LeaseMode, LeaseState};
+use crate::view::version::{BoardId, ChunkPlaces, LockVersion};
 
 /// How the board, and what clients store to inodes, are laid out: both sides are to know the same. Those before 2 say nothing.
 pub const LAYOUT: u32 = 2;
@@ -44,7 +44,7 @@ pub fn ensure_alike(layout: u32) -> Result<()> {
 /// Locks of inodes.
 pub(crate) const STRIPES: u64 = 1024;
 /// Threads of clients that may be at work at once.
-pub const SEATS: usize = 1024;
+pub const THREAD_SLOTS: usize = 1024;
 /// Leases that may be out at once.
 pub const LEASES: usize = 16384;
 
@@ -54,7 +54,7 @@ const GATE: usize = 16;
 const VERSIONS: usize = 32;
 const VERSION_WORDS: usize = 16;
 const SEATS_AT: usize = VERSIONS + STRIPES as usize * VERSION_WORDS;
-const LEASES_AT: usize = SEATS_AT + SEATS * LINE;
+const LEASES_AT: usize = SEATS_AT + THREAD_SLOTS * LINE;
 const CHUNKS_AT: usize = LEASES_AT + LEASES * LINE;
 /// Words of a line.
 const LINE: usize = 8;
@@ -73,13 +73,13 @@ pub(crate) fn stripe(ino: Ino) -> u64 {
 
 /// The file system that a board is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Whose {
+pub(crate) struct StateOwner {
     pub(crate) pool: [u8; 16],
     /// Of its tag.
     pub(crate) generation: u64,
 }
 
-impl Whose {
+impl StateOwner {
     fn words(self) -> [u64; 3] {
         let pool = u128::from_le_bytes(self.pool);
         [pool as u64, (pool >> 64) as u64, self.generation]
@@ -88,14 +88,14 @@ impl Whose {
 
 /// The board.
 #[derive(Debug)]
-pub struct Board {
+pub struct SharedState {
     /// All but the chunks are there for sure.
     words: SharedWords<CHUNKS_AT>,
     /// Tells these words from others of the process.
     pub id: BoardId,
 }
 
-impl Board {
+impl SharedState {
     /// A new one, for `chunks` chunks.
     pub(crate) fn new(chunks: u64) -> Result<Self> {
         Ok(Self { words: SharedWords::new(CHUNKS_AT + chunks as usize)?, id: BoardId::new() })
@@ -112,19 +112,19 @@ impl Board {
     }
 
     /// Shows that the owner lives, until the result is dropped.
-    pub(crate) fn light(&self) -> Result<Beacon> {
+    pub(crate) fn announce_owner(&self) -> Result<Beacon> {
         Ok(Beacon::light(&self.words, BEACON)?)
     }
 
     /// As if an owner had lit it.
     #[cfg(test)]
-    pub(crate) fn pretend_lit(&self) {
+    pub(crate) fn pretend_owner_alive(&self) {
         self.words.first()[BEACON].store(1, Ordering::SeqCst);
     }
 
     /// Whether the owner lives.
     #[inline(always)]
-    pub fn is_lit(&self) -> bool {
+    pub fn is_owner_alive(&self) -> bool {
         Beacon::is_lit(&self.words.first()[BEACON])
     }
 
@@ -140,9 +140,9 @@ impl Board {
 
     /// Says whose it is, and that `session` is on it. Sessions of a pool are numbered upwards, whoever owns it: those between
     /// the first and the last one are on no other.
-    pub(crate) fn enrol(&self, whose: Whose, session: GrantId) {
+    pub(crate) fn add_session(&self, state_owner: StateOwner, session: GrantId) {
         let word = |index| &self.words.first()[NAME + index];
-        for (index, part) in whose.words().into_iter().enumerate() {
+        for (index, part) in state_owner.words().into_iter().enumerate() {
             word(index).store(part, Ordering::Relaxed);
         }
         let _ = word(3).compare_exchange(0, session.0, Ordering::Relaxed, Ordering::Relaxed);
@@ -150,20 +150,22 @@ impl Board {
     }
 
     /// Whether `session` is on it, as far as it says: those of a ferrite before say nothing.
-    pub(crate) fn has(&self, whose: Whose, session: GrantId) -> bool {
+    pub(crate) fn has(&self, state_owner: StateOwner, session: GrantId) -> bool {
         let word = |index: usize| self.words.first()[NAME + index].load(Ordering::Acquire);
-        (word(3)..=word(4)).contains(&session.0) && whose.words() == [word(0), word(1), word(2)]
+        (word(3)..=word(4)).contains(&session.0) && state_owner.words() == [word(0), word(1), word(2)]
     }
 
     /// Whether no thread of `session`, which is on it, stores anything any more: the owner is gone, and who pins behind the
     /// barrier sees that before it stores (FG1, FG2).
     pub(crate) fn is_left_by(&self, session: GrantId) -> bool {
-        if self.is_lit() {
+        if self.is_owner_alive() {
             return false;
         }
         barrier_abroad();
-        let is_theirs = |seat: &usize| self.seated(*seat).load(Ordering::Acquire) == session.0;
-        (0..SEATS).filter(is_theirs).all(|seat| self.pin(seat).load(Ordering::Acquire).is_multiple_of(2))
+        let is_theirs = |thread_slot: &usize| self.slot_session(*thread_slot).load(Ordering::Acquire) == session.0;
+        (0..THREAD_SLOTS)
+            .filter(is_theirs)
+            .all(|thread_slot| self.pin(thread_slot).load(Ordering::Acquire).is_multiple_of(2))
     }
 
     /// The word of the gate: not 0 while changes wait.
@@ -184,46 +186,46 @@ impl Board {
 
     /// That of the lock of `ino`, whatever it is.
     #[inline(always)]
-    pub fn version_of(&self, ino: Ino) -> Version {
-        Version(self.version(stripe(ino)).load(Ordering::Acquire))
+    pub fn version_of(&self, ino: Ino) -> LockVersion {
+        LockVersion(self.version(stripe(ino)).load(Ordering::Acquire))
     }
 
     /// What a reader without a lock starts from; none while somebody changes something.
     #[inline(always)]
-    pub fn even_version(&self, ino: Ino) -> Option<Version> {
+    pub fn even_version(&self, ino: Ino) -> Option<LockVersion> {
         let version = self.version_of(ino);
         if version.0.is_multiple_of(2) { Some(version) } else { None }
     }
 
     /// The same for a writer.
     #[inline(always)]
-    pub fn version_to_write(&self, ino: Ino) -> Option<Version> {
+    pub fn version_to_write(&self, ino: Ino) -> Option<LockVersion> {
         let version = self.even_version(ino)?;
         if self.writes_wait(stripe(ino)).load(Ordering::Acquire) == 0 { Some(version) } else { None }
     }
 
     /// Whether nobody changed anything since. The caller has kept its loads of before ahead.
     #[inline(always)]
-    pub fn is_still(&self, ino: Ino, version: Version) -> bool {
+    pub fn is_still(&self, ino: Ino, version: LockVersion) -> bool {
         self.version(stripe(ino)).load(Ordering::Relaxed) == version.0
     }
 
-    /// Word `word` of seat `seat`.
+    /// Word `word` of seat `thread_slot`.
     #[inline(always)]
-    fn seat(&self, seat: usize, word: usize) -> &AtomicU64 {
-        debug_assert!(seat < SEATS);
-        &self.words.first()[SEATS_AT + seat % SEATS * LINE + word % LINE]
+    fn thread_slot(&self, thread_slot: usize, word: usize) -> &AtomicU64 {
+        debug_assert!(thread_slot < THREAD_SLOTS);
+        &self.words.first()[SEATS_AT + thread_slot % THREAD_SLOTS * LINE + word % LINE]
     }
 
-    /// The pin of seat `seat`.
+    /// The pin of seat `thread_slot`.
     #[inline(always)]
-    pub fn pin(&self, seat: usize) -> &AtomicU64 {
-        self.seat(seat, 0)
+    pub fn pin(&self, thread_slot: usize) -> &AtomicU64 {
+        self.thread_slot(thread_slot, 0)
     }
 
-    /// Who has seat `seat`.
-    pub fn seated(&self, seat: usize) -> &AtomicU64 {
-        self.seat(seat, 1)
+    /// Who has seat `thread_slot`.
+    pub fn slot_session(&self, thread_slot: usize) -> &AtomicU64 {
+        self.thread_slot(thread_slot, 1)
     }
 
     /// Word `word` of lease `lease`.
@@ -241,14 +243,14 @@ impl Board {
 
     /// The state of lease `lease`.
     #[inline(always)]
-    pub fn state(&self, lease: usize) -> State {
-        State(self.lease(lease).load(Ordering::Acquire))
+    pub fn state(&self, lease: usize) -> LeaseState {
+        LeaseState(self.lease(lease).load(Ordering::Acquire))
     }
 
     /// Whether the owner lives and lets who has lease `lease` with this serial do what `least` may.
     #[inline(always)]
-    pub fn lets(&self, lease: usize, serial: u64, least: Mode) -> bool {
-        self.is_lit() && self.state(lease).mode(serial) >= least
+    pub fn allows(&self, lease: usize, serial: u64, least: LeaseMode) -> bool {
+        self.is_owner_alive() && self.state(lease).mode(serial) >= least
     }
 
     /// When its file was written to last, where the inode does not say it yet.
@@ -264,18 +266,18 @@ impl Board {
     }
 
     /// Returns the times that clients noted in `lease`, and clears them.
-    pub(crate) fn take_noted_times(&self, lease: usize) -> Noted {
+    pub(crate) fn take_noted_times(&self, lease: usize) -> NotedTimes {
         let take = |word: &AtomicU64| match word.load(Ordering::Acquire) {
             0 => 0,
             _ => word.swap(0, Ordering::AcqRel),
         };
-        Noted { written: take(self.written(lease)), accessed: take(self.accessed(lease)) }
+        NotedTimes { written: take(self.written(lease)), accessed: take(self.accessed(lease)) }
     }
 
     /// Returns the times that are noted in `lease`.
-    pub fn noted_times(&self, lease: usize) -> Noted {
+    pub fn noted_times(&self, lease: usize) -> NotedTimes {
         let load = |word: &AtomicU64| word.load(Ordering::Acquire);
-        Noted { written: load(self.written(lease)), accessed: load(self.accessed(lease)) }
+        NotedTimes { written: load(self.written(lease)), accessed: load(self.accessed(lease)) }
     }
 
     /// Says, before a size is stored in an append of turn `turn`, that it was `size`.
@@ -339,7 +341,7 @@ impl Board {
     }
 }
 
-impl Places for Board {
+impl ChunkPlaces for SharedState {
     #[inline(always)]
     fn id(&self) -> BoardId {
         self.id

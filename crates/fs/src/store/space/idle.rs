@@ -6,17 +6,17 @@ use std::sync::atomic::Ordering;
 use ferrite_memory::Memory;
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 
-use super::{Chunk, ChunkKind, Space};
+use super::{ChunkKind, ChunkSpace, ChunkState};
 use crate::format::layout::{CHUNK_INODES, INODE};
 
 /// The part of all that may be free in chunks of names and words, or of inodes, before threads share them.
 const SHARE: u64 = 64;
 
-impl Space {
-    /// A chunk with nothing in it, claimed whole: the caller gives it a kind, or [`Space::unclaim`]s it.
+impl ChunkSpace {
+    /// A chunk with nothing in it, claimed whole: the caller gives it a kind, or [`ChunkSpace::unclaim`]s it.
     pub fn claim_idle(&self, memory: &dyn Memory) -> Option<u64> {
         let kind = |number| self.kind(number);
-        let all_free = |chunk: &Chunk| chunk.free.load(Ordering::Relaxed) == CHUNK_PAGES as u32;
+        let all_free = |chunk: &ChunkState| chunk.free.load(Ordering::Relaxed) == CHUNK_PAGES as u32;
         self.search(|number, chunk| kind(number) == Some(ChunkKind::Free) && chunk.claim())
             .or_else(|| {
                 let is_paged = |number| matches!(kind(number), Some(ChunkKind::Data | ChunkKind::Index));
@@ -106,7 +106,7 @@ impl Space {
         sparse.into_iter().map(|(_, number)| number).filter(is_closed).take(count).collect()
     }
 
-    /// Ends what [`Space::close_sparse`] began; whether one of them has nothing in it.
+    /// Ends what [`ChunkSpace::close_sparse`] began; whether one of them has nothing in it.
     pub fn reopen(&self, closed: &BTreeSet<u64>) -> bool {
         for number in closed {
             let chunk = &self.chunks[*number as usize];
@@ -139,7 +139,7 @@ impl Space {
     }
 }
 
-impl Chunk {
+impl ChunkState {
     /// Whether what is free in it is kept from everybody, but pages of words.
     pub(super) fn is_barred(&self) -> bool {
         self.is_barred.load(Ordering::Acquire)

@@ -3,39 +3,45 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::format::noted_times::Noted;
-use crate::share::layout::lease_state::{Mode, State};
-use crate::share::layout::request::{Access, Answer, Leased};
-use crate::share::sessions::{Books, Out, refused};
+use crate::format::noted_times::NotedTimes;
+use crate::share::layout::lease_state::{LeaseMode, LeaseState};
+use crate::share::layout::request::{GrantedLease, LeaseAccess, LeaseAnswer};
+use crate::share::sessions::{LeaseEntry, SessionTable, refused};
 use crate::share::shared_files::SharedFiles;
 use crate::store::clients::Appender;
-use crate::tree::{hold, lookup, setattr, xattr};
-use crate::{Error, Ino, Kind, Result, SetAttr};
+use crate::tree::{inode_lifetime, lookup, setattr, xattr};
+use crate::{Error, FileKind, Ino, Result, SetAttr};
 
 impl SharedFiles {
-    /// Gives `session` a lease on `ino`; `told` is as it comes with the request.
-    pub(crate) fn lend(&self, session: u64, ino: Ino, access: Access, told: Option<u32>) -> Result<Answer> {
+    /// Gives `session` a lease on `ino`; `seen_ends` is as it comes with the request.
+    pub(crate) fn grant_lease(
+        &self,
+        session: u64,
+        ino: Ino,
+        access: LeaseAccess,
+        seen_ends: Option<u32>,
+    ) -> Result<LeaseAnswer> {
         self.load_regular(ino)?;
-        hold::hold(self, ino)?;
+        inode_lifetime::hold(self, ino)?;
         let entered = self.enter_lease(session, ino, access);
         if entered.is_err() {
-            hold::release(self, ino, 1);
+            inode_lifetime::release(self, ino, 1);
         }
         let out = entered?;
-        if out.access > Access::Read {
-            self.ensure_plain(ino).inspect_err(|_| self.take_back(session, ino))?;
+        if out.access > LeaseAccess::Read {
+            self.ensure_plain(ino).inspect_err(|_| self.end_lease(session, ino))?;
         }
-        if out.access == Access::Write {
+        if out.access == LeaseAccess::Write {
             // Whoever appends to it is no longer alone.
-            self.lower(ino, Access::Write);
+            self.limit_leases(ino, LeaseAccess::Write);
         }
-        if out.access > Access::Read
-            && let Some(ends) = self.ends_unknown(ino, told)
+        if out.access > LeaseAccess::Read
+            && let Some(ends) = self.ends_unknown(ino, seen_ends)
         {
-            self.take_back(session, ino);
-            return Ok(Answer::Behind { ends });
+            self.end_lease(session, ino);
+            return Ok(LeaseAnswer::Behind { ends });
         }
-        self.begin(session, ino, out).map(Answer::Leased).inspect_err(|_| self.take_back(session, ino))
+        self.begin(session, ino, out).map(LeaseAnswer::GrantedLease).inspect_err(|_| self.end_lease(session, ino))
     }
 
     /// See [`crate::FileSystem::expect_more`].
@@ -47,61 +53,61 @@ impl SharedFiles {
     }
 
     /// The ends of appends to `ino` of which the kernel may know nothing (FG8) or still be at work (FG11), but for those that it
-    /// is `told` of.
+    /// is `seen_ends` of.
     /// Nobody who appends comes or goes meanwhile: somebody who may write to it is in the books.
-    fn ends_unknown(&self, ino: Ino, told: Option<u32>) -> Option<u32> {
+    fn ends_unknown(&self, ino: Ino, seen_ends: Option<u32>) -> Option<u32> {
         let mut stripe = self.locks.write(ino);
         let hold = stripe.holds.get_mut(&ino.0)?;
-        if told == Some(hold.ends) {
+        if seen_ends == Some(hold.ends) {
             hold.known_ends = hold.ends;
         }
         (hold.known_ends != hold.ends).then_some(hold.ends)
     }
 
     /// Writes a lease into the books; nobody can use it yet.
-    fn enter_lease(&self, session: u64, ino: Ino, access: Access) -> Result<Out> {
-        let mut books = self.sessions.books.lock();
-        let visit = books.visits.get(&session).filter(|visit| !visit.is_ending);
-        let Some(visit) = visit else { return refused("the session has ended") };
-        if access > Access::Read && !visit.writable {
+    fn enter_lease(&self, session: u64, ino: Ino, access: LeaseAccess) -> Result<LeaseEntry> {
+        let mut table = self.sessions.table.lock();
+        let session_info = table.sessions.get(&session).filter(|session_info| !session_info.is_ending);
+        let Some(session_info) = session_info else { return refused("the session has ended") };
+        if access > LeaseAccess::Read && !session_info.writable {
             return Err(Error::ReadOnly);
         }
-        if books.leases.contains_key(&(ino.0, session)) {
+        if table.leases.contains_key(&(ino.0, session)) {
             return refused("the session has a lease on this file");
         }
-        if access == Access::Append && books.of(ino).any(|out| out.access > Access::Read) {
+        if access == LeaseAccess::Append && table.of(ino).any(|out| out.access > LeaseAccess::Read) {
             return refused("others write to the file too: write over what is there only");
         }
-        let Some((slot, serial)) = books.take_slot() else { return refused("too many files are leased") };
-        let out = Out { slot, serial, access };
-        books.leases.insert((ino.0, session), out);
+        let Some((slot, serial)) = table.take_slot() else { return refused("too many files are leased") };
+        let out = LeaseEntry { slot, serial, access };
+        table.leases.insert((ino.0, session), out);
         self.link.leases.fetch_add(1, Ordering::SeqCst);
-        self.link.writers.fetch_add(usize::from(access > Access::Read), Ordering::SeqCst);
+        self.link.writers.fetch_add(usize::from(access > LeaseAccess::Read), Ordering::SeqCst);
         Ok(out)
     }
 
     /// Lets a lease that is in the books be used: when no copy of the file is left that its holder could make stale (FG6).
-    fn begin(&self, session: u64, ino: Ino, out: Out) -> Result<Leased> {
-        let copies = self.sessions.books.lock().copies.as_ref().map(Arc::clone);
-        if let Some(copies) = copies.filter(|_| out.access > Access::Read)
+    fn begin(&self, session: u64, ino: Ino, out: LeaseEntry) -> Result<GrantedLease> {
+        let copies = self.sessions.table.lock().copies.as_ref().map(Arc::clone);
+        if let Some(copies) = copies.filter(|_| out.access > LeaseAccess::Read)
             && let Err(why) = copies.forget(ino)
         {
             return refused(format!("the kernel keeps its copy of the file: {why}"));
         }
         let mut stripe = self.locks.write(ino);
-        self.tell_others(ino);
-        let books = self.sessions.books.lock();
-        match books.leases.get(&(ino.0, session)) {
+        self.update_other_counts(ino);
+        let table = self.sessions.table.lock();
+        match table.leases.get(&(ino.0, session)) {
             Some(now) if (now.serial, now.access) == (out.serial, out.access) => {
-                if out.access == Access::Append {
-                    if self.is_haunted(&stripe, ino) {
+                if out.access == LeaseAccess::Append {
+                    if self.is_append_stopped(&stripe, ino) {
                         return refused("a client was stopped while it appended to the file");
                     }
                     self.space.board.forget_size_before(out.slot);
                     stripe.appenders.push(Appender { ino, slot: out.slot, serial: out.serial });
                 }
-                self.space.board.lease(out.slot).store(State::new(out.serial, out.access).0, Ordering::SeqCst);
-                Ok(Leased { slot: out.slot as u32, serial: out.serial, access: out.access, has_ahead: false })
+                self.space.board.lease(out.slot).store(LeaseState::new(out.serial, out.access).0, Ordering::SeqCst);
+                Ok(GrantedLease { slot: out.slot as u32, serial: out.serial, access: out.access, has_ahead: false })
             }
             _ => refused("the file is in use through the mount"),
         }
@@ -110,7 +116,7 @@ impl SharedFiles {
     /// Only a program that asks the kernel loses set-id bits by writing. To be looked at when the lease is in the books (FG9).
     fn ensure_plain(&self, ino: Ino) -> Result<()> {
         let attr = lookup::getattr(self, ino)?;
-        let is_plain = attr.kind == Kind::File && attr.mode & 0o6000 == 0;
+        let is_plain = attr.kind == FileKind::File && attr.mode & 0o6000 == 0;
         let is_plain = is_plain && matches!(xattr::xattr(self, ino, b"security.capability"), Err(Error::NoAttribute));
         crate::stop_point!(Plain);
         if is_plain {
@@ -121,33 +127,33 @@ impl SharedFiles {
 
     /// See [`crate::FileSystem::is_written_directly`].
     pub fn is_written_directly(&self, ino: Ino) -> bool {
-        self.link.has_writers() && self.sessions.books.lock().of(ino).any(|out| out.access > Access::Read)
+        self.link.has_writers() && self.sessions.table.lock().of(ino).any(|out| out.access > LeaseAccess::Read)
     }
 
     /// See [`crate::FileSystem::end_writing`].
     pub fn end_writing(&self, ino: Ino) {
         if self.is_written_directly(ino) {
-            self.lower(ino, Access::Read);
+            self.limit_leases(ino, LeaseAccess::Read);
             self.fold_times(ino);
         }
     }
 
     /// Leaves of the leases on `ino` no more than `most`. Those that have not begun will not begin.
-    pub(crate) fn lower(&self, ino: Ino, most: Access) {
+    pub(crate) fn limit_leases(&self, ino: Ino, most: LeaseAccess) {
         let mut stripe = self.locks.write(ino);
         let had_appender = stripe.has_appender(ino);
         stripe.appenders.retain(|appender| appender.ino != ino);
-        let mut books = self.sessions.books.lock();
+        let mut table = self.sessions.table.lock();
         let mut ended = 0;
-        for out in books.of(ino).filter(|out| out.access > most) {
+        for out in table.of(ino).filter(|out| out.access > most) {
             out.access = most;
-            ended += usize::from(most == Access::Read);
+            ended += usize::from(most == LeaseAccess::Read);
             let word = self.space.board.lease(out.slot);
-            if State(word.load(Ordering::SeqCst)).mode(out.serial) >= Mode::Read {
-                word.store(State::new(out.serial, most).0, Ordering::SeqCst);
+            if LeaseState(word.load(Ordering::SeqCst)).mode(out.serial) >= LeaseMode::Read {
+                word.store(LeaseState::new(out.serial, most).0, Ordering::SeqCst);
             }
         }
-        drop(books);
+        drop(table);
         self.link.writers.fetch_sub(ended, Ordering::SeqCst);
         self.link.pins.pass();
         if had_appender {
@@ -156,14 +162,14 @@ impl SharedFiles {
     }
 
     /// Takes the lease of `session` on `ino` back.
-    pub(crate) fn take_back(&self, session: u64, ino: Ino) {
+    pub(crate) fn end_lease(&self, session: u64, ino: Ino) {
         let mut stripe = self.locks.write(ino);
-        let mut books = self.sessions.books.lock();
-        let Some(out) = books.leases.remove(&(ino.0, session)) else { return };
+        let mut table = self.sessions.table.lock();
+        let Some(out) = table.leases.remove(&(ino.0, session)) else { return };
         let had_appender = stripe.appenders.iter().any(|appender| appender.slot == out.slot);
         stripe.appenders.retain(|appender| appender.slot != out.slot);
-        let noted = self.end_out(&mut books, out);
-        drop(books);
+        let noted = self.end_out(&mut table, out);
+        drop(table);
         if had_appender {
             self.end_appends(&mut stripe, ino);
         }
@@ -173,33 +179,33 @@ impl SharedFiles {
         {
             self.keep_times(&stripe, ino, &[noted]);
         }
-        self.tell_others(ino);
+        self.update_other_counts(ino);
         // Nobody else is given the inode while a stopped client may still store to it. Entered while the file is locked:
         // whoever ends the haunting comes before, or finds it.
-        let is_kept = stripe.haunted.contains_key(&ino.0);
+        let is_kept = stripe.stopped_appends.contains_key(&ino.0);
         if is_kept {
-            self.sessions.books.lock().kept.push(ino);
+            self.sessions.table.lock().kept.push(ino);
         }
         drop(stripe);
         if !is_kept {
-            hold::release(self, ino, 1);
+            inode_lifetime::release(self, ino, 1);
         }
     }
 
     /// Tells those who have a lease on `ino` how many others have one; its lock is held.
-    fn tell_others(&self, ino: Ino) {
-        let mut books = self.sessions.books.lock();
-        let others = books.of(ino).count().saturating_sub(1) as u64;
-        books.of(ino).for_each(|out| self.space.board.others(out.slot).store(others, Ordering::Release));
+    fn update_other_counts(&self, ino: Ino) {
+        let mut table = self.sessions.table.lock();
+        let others = table.of(ino).count().saturating_sub(1) as u64;
+        table.of(ino).for_each(|out| self.space.board.others(out.slot).store(others, Ordering::Release));
     }
 
     /// Cuts `ino`, to which `session` may write, or lets it grow by a hole.
     pub(crate) fn resize(&self, session: u64, ino: Ino, size: u64) -> Result<()> {
         let (access, copies) = {
-            let books = self.sessions.books.lock();
-            (books.leases.get(&(ino.0, session)).map(|out| out.access), books.copies.as_ref().map(Arc::clone))
+            let table = self.sessions.table.lock();
+            (table.leases.get(&(ino.0, session)).map(|out| out.access), table.copies.as_ref().map(Arc::clone))
         };
-        if access.is_none_or(|access| access < Access::Write) {
+        if access.is_none_or(|access| access < LeaseAccess::Write) {
             return refused("the session may not write to this file");
         }
         setattr::setattr(self, ino, &SetAttr { size: Some(size), ..SetAttr::default() })?;
@@ -210,14 +216,14 @@ impl SharedFiles {
         }
     }
 
-    fn end_out(&self, books: &mut Books, out: Out) -> Noted {
+    fn end_out(&self, table: &mut SessionTable, out: LeaseEntry) -> NotedTimes {
         let board = &self.space.board;
-        board.lease(out.slot).store(State::VOID.0, Ordering::SeqCst);
+        board.lease(out.slot).store(LeaseState::VOID.0, Ordering::SeqCst);
         self.link.pins.pass();
         let noted = board.take_noted_times(out.slot);
-        books.give_back_slot(out.slot);
+        table.return_slot(out.slot);
         self.link.leases.fetch_sub(1, Ordering::SeqCst);
-        self.link.writers.fetch_sub(usize::from(out.access > Access::Read), Ordering::SeqCst);
+        self.link.writers.fetch_sub(usize::from(out.access > LeaseAccess::Read), Ordering::SeqCst);
         noted
     }
 }

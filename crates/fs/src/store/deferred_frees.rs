@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::store::bits::Run;
+use crate::store::bits::PageRun;
 use crate::store::clients::Clients;
-use crate::store::gate::{Padded, SHARDS, usual_shard};
+use crate::store::gate::{LinePadded, SHARDS, usual_shard};
 
 /// Runs for which it pays to wait for readers.
 const WORTH_A_WAIT: usize = 64;
 
 /// What waits, by the thread that freed it.
 #[derive(Debug, Default)]
-pub(crate) struct Limbo {
-    shards: [Padded<Mutex<Freed>>; SHARDS],
+pub(crate) struct DeferredFrees {
+    shards: [LinePadded<Mutex<Freed>>; SHARDS],
     /// Had while something is on its way out, alone by who takes all: nobody finds nothing because of that.
     on_its_way: RwLock<()>,
     /// How often something came out.
@@ -26,7 +26,7 @@ pub(crate) struct Limbo {
 /// Runs of pages, and superpages by their chunks.
 #[derive(Debug, Default)]
 pub(crate) struct Freed {
-    pub runs: Vec<Run>,
+    pub runs: Vec<PageRun>,
     pub chunks: Vec<u64>,
 }
 
@@ -41,7 +41,7 @@ impl Freed {
     }
 }
 
-impl Limbo {
+impl DeferredFrees {
     /// Adds what was freed, and lets `bring_out` have what may be used again if it was worth a wait. While a client is
     /// stopped with a pin all of it waits on (FG2).
     pub fn add(&self, freed: Freed, clients: &dyn Clients, bring_out: impl FnOnce(&Freed)) {

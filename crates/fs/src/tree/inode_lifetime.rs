@@ -2,30 +2,30 @@
 
 use crate::file::{ahead, cut, index, size};
 use crate::format::inode::Inode;
-use crate::format::word::Word;
-use crate::store::change::{Change, FREED_PAGES_MAX};
-use crate::store::gate::Pass;
+use crate::format::word::IndexWord;
+use crate::store::change::{FREED_PAGES_MAX, FsChange};
+use crate::store::gate::GatePass;
 use crate::store::locks::Stripe;
-use crate::tree::{Tree, directory, xattr};
-use crate::{Error, Ino, Kind, Result};
+use crate::tree::{TreeLayer, directory, xattr};
+use crate::{Error, FileKind, Ino, Result};
 
 /// Inodes that end in one change where each waits for a disk, and pages of each at most: what is said of them fits a record.
 const ENDED_TOGETHER: usize = 16;
 const ENDED_PAGES: u64 = FREED_PAGES_MAX.div_ceil(32);
 
 /// See [`crate::FileSystem::hold`].
-pub(crate) fn hold(tree: &Tree, ino: Ino) -> Result<()> {
+pub(crate) fn hold(tree: &TreeLayer, ino: Ino) -> Result<()> {
     let mut stripe = tree.locks.write(ino);
     let mut inode = tree.load(ino)?;
     let hold = stripe.holds.entry(ino.0).or_default();
     hold.count += 1;
-    let is_first = hold.count == 1 && inode.kind() == Some(Kind::File);
-    if (is_first || inode.is_unsettled())
+    let is_first = hold.count == 1 && inode.kind() == Some(FileKind::File);
+    if (is_first || inode.needs_commit())
         && tree.refuse_if_read_only().is_ok()
         && let Some(_pass) = tree.gate.try_pass()
     {
         // What a crash left of an append would be looked at with each read.
-        let _ = size::settle_end(tree, &mut inode);
+        let _ = size::commit_size(tree, &mut inode);
         if is_first && !tree.ahead.has(ino) {
             let _ = ahead::free_ahead(tree, &stripe, &mut inode);
         }
@@ -34,7 +34,7 @@ pub(crate) fn hold(tree: &Tree, ino: Ino) -> Result<()> {
 }
 
 /// See [`crate::FileSystem::release`].
-pub(crate) fn release(tree: &Tree, ino: Ino, count: u64) {
+pub(crate) fn release(tree: &TreeLayer, ino: Ino, count: u64) {
     let _pass = tree.gate.pass();
     let mut stripe = tree.locks.write(ino);
     let Some(hold) = stripe.holds.get_mut(&ino.0) else { return };
@@ -57,46 +57,46 @@ pub(crate) fn release(tree: &Tree, ino: Ino, count: u64) {
 
 /// Lets `change` take one name from `inode`; with the last one it ends, now or by steps. The caller holds its lock.
 pub(crate) fn drop_link(
-    tree: &Tree,
-    change: &mut Change<'_>,
+    tree: &TreeLayer,
+    change: &mut FsChange<'_>,
     stripe: &Stripe,
     inode: &mut Inode,
     now: i64,
-) -> Result<Dropped> {
+) -> Result<DroppedLink> {
     inode.head.ctime = now;
     let last = if inode.is_directory() { 2 } else { 1 };
     if inode.head.links > last {
         inode.head.links -= 1;
         change.write_head(inode);
-        return Ok(Dropped::Named);
+        return Ok(DroppedLink::NamedBy);
     }
     inode.head.links = 0;
     if !stripe.is_held(inode.ino) && free_some(tree, change, inode)? {
         free_inode(tree, change, inode)?;
-        return Ok(Dropped::Freed);
+        return Ok(DroppedLink::Freed);
     }
     tree.make_orphan(change, inode)?;
-    Ok(Dropped::Orphan { is_ready: !stripe.is_held(inode.ino) })
+    Ok(DroppedLink::Orphan { is_ready: !stripe.is_held(inode.ino) })
 }
 
 /// What is to be done when the change of [`FileSystem::drop_link`] is committed.
-pub(crate) fn dropped(tree: &Tree, stripe: &mut Stripe, ino: Ino, dropped: Dropped) {
+pub(crate) fn dropped(tree: &TreeLayer, stripe: &mut Stripe, ino: Ino, dropped: DroppedLink) {
     match dropped {
-        Dropped::Named => {}
-        Dropped::Freed => drop(stripe.waiting.remove(&ino.0)),
-        Dropped::Orphan { is_ready: true } => tree.orphans.make_ready(ino),
-        Dropped::Orphan { is_ready: false } => {}
+        DroppedLink::NamedBy => {}
+        DroppedLink::Freed => drop(stripe.waiting.remove(&ino.0)),
+        DroppedLink::Orphan { is_ready: true } => tree.orphans.make_ready(ino),
+        DroppedLink::Orphan { is_ready: false } => {}
     }
 }
 
 /// Frees what `inode` has, up to a bound; whether that was all.
-fn free_some(tree: &Tree, change: &mut Change<'_>, inode: &mut Inode) -> Result<bool> {
+fn free_some(tree: &TreeLayer, change: &mut FsChange<'_>, inode: &mut Inode) -> Result<bool> {
     let is_done = match inode.kind() {
-        Some(Kind::File) => index::trim(tree, change, inode, 0)?,
-        Some(Kind::Directory) => directory::free_names(tree, change, inode)?,
-        Some(Kind::Symlink) if inode.is_long_link() => {
+        Some(FileKind::File) => index::trim(tree, change, inode, 0)?,
+        Some(FileKind::Directory) => directory::free_names(tree, change, inode)?,
+        Some(FileKind::Symlink) if inode.is_long_link() => {
             change.free_word(inode.roots[0]);
-            inode.roots[0] = Word::NONE;
+            inode.roots[0] = IndexWord::NONE;
             true
         }
         _ => true,
@@ -108,7 +108,7 @@ fn free_some(tree: &Tree, change: &mut Change<'_>, inode: &mut Inode) -> Result<
 }
 
 /// Lets `change` make `inode`, which has nothing any more, free (FI4).
-fn free_inode(tree: &Tree, change: &mut Change<'_>, inode: &mut Inode) -> Result<()> {
+fn free_inode(tree: &TreeLayer, change: &mut FsChange<'_>, inode: &mut Inode) -> Result<()> {
     tree.free_orphan(change, inode)?;
     let mut freed = inode.freed();
     change.write_inode(&mut freed);
@@ -117,8 +117,8 @@ fn free_inode(tree: &Tree, change: &mut Change<'_>, inode: &mut Inode) -> Result
 }
 
 /// One step of ending an inode without a name; whether it was the last.
-pub(crate) fn end_some(tree: &Tree, stripe: &mut Stripe, inode: &mut Inode) -> Result<bool> {
-    let mut change = Change::new(tree);
+pub(crate) fn end_some(tree: &TreeLayer, stripe: &mut Stripe, inode: &mut Inode) -> Result<bool> {
+    let mut change = FsChange::new(tree);
     let is_last = free_some(tree, &mut change, inode)?;
     if is_last {
         free_inode(tree, &mut change, inode)?;
@@ -134,12 +134,12 @@ pub(crate) fn end_some(tree: &Tree, stripe: &mut Stripe, inode: &mut Inode) -> R
 }
 
 /// One step of what orphans wait for; `false` when none does.
-pub(crate) fn step_orphans(tree: &Tree) -> Result<bool> {
+pub(crate) fn step_orphans(tree: &TreeLayer) -> Result<bool> {
     if tree.orphans.some_ready(1).is_empty() { Ok(false) } else { step_some_orphans(tree, &tree.gate.pass()) }
 }
 
 /// One step for as many as end together; `false` when none waits.
-fn step_some_orphans(tree: &Tree, pass: &Pass<'_>) -> Result<bool> {
+fn step_some_orphans(tree: &TreeLayer, pass: &GatePass<'_>) -> Result<bool> {
     let ready = tree.orphans.some_ready(if tree.waits() { ENDED_TOGETHER } else { 1 });
     let Some(first) = ready.first() else { return Ok(false) };
     if ready.len() == 1 || !end_together(tree, &ready, pass)? {
@@ -150,9 +150,9 @@ fn step_some_orphans(tree: &Tree, pass: &Pass<'_>) -> Result<bool> {
 
 /// Ends in one change, which waits for the disk once, those of `ready` that have little; whether there were any.
 /// Where one is damaged, none.
-fn end_together(tree: &Tree, ready: &[Ino], _: &Pass<'_>) -> Result<bool> {
+fn end_together(tree: &TreeLayer, ready: &[Ino], _: &GatePass<'_>) -> Result<bool> {
     let mut locked = tree.locks.write_all(ready);
-    let (mut change, mut ended) = (Change::new(tree), Vec::new());
+    let (mut change, mut ended) = (FsChange::new(tree), Vec::new());
     for ino in ready {
         let is_held = locked.stripe(*ino).is_held(*ino);
         let nameless = tree.load(*ino).ok().filter(|inode| inode.head.links == 0 && !is_held);
@@ -178,7 +178,7 @@ fn end_together(tree: &Tree, ready: &[Ino], _: &Pass<'_>) -> Result<bool> {
 
 /// Frees what removed files held, for who is about to say how much is free. Not while the pool stands still: who asks
 /// then is answered at once.
-pub(crate) fn settle_removed(tree: &Tree) {
+pub(crate) fn free_removed(tree: &TreeLayer) {
     while tree.refuse_if_read_only().is_ok()
         && let Some(pass) = tree.gate.try_pass()
         && let Ok(true) = step_some_orphans(tree, &pass)
@@ -186,7 +186,7 @@ pub(crate) fn settle_removed(tree: &Tree) {
 }
 
 /// One that is damaged is left to a check, and to who opens the file system next: those behind it go.
-fn step_orphan(tree: &Tree, ino: Ino, pass: &Pass<'_>) -> Result<()> {
+fn step_orphan(tree: &TreeLayer, ino: Ino, pass: &GatePass<'_>) -> Result<()> {
     let stepped = step_sound_orphan(tree, ino, pass);
     if let Err(Error::Corrupt { .. }) = &stepped {
         tree.orphans.remove(ino);
@@ -194,7 +194,7 @@ fn step_orphan(tree: &Tree, ino: Ino, pass: &Pass<'_>) -> Result<()> {
     stepped
 }
 
-fn step_sound_orphan(tree: &Tree, ino: Ino, _: &Pass<'_>) -> Result<()> {
+fn step_sound_orphan(tree: &TreeLayer, ino: Ino, _: &GatePass<'_>) -> Result<()> {
     let mut stripe = tree.locks.write(ino);
     let Ok(mut inode) = tree.load(ino) else {
         tree.orphans.remove(ino);
@@ -207,7 +207,7 @@ fn step_sound_orphan(tree: &Tree, ino: Ino, _: &Pass<'_>) -> Result<()> {
         _ if !inode.is_cut() => tree.orphans.remove(ino),
         _ => {
             if stripe.waiting.contains_key(&ino.0) {
-                size::publish_size(tree, &mut stripe, &mut inode)?;
+                size::flush_size(tree, &mut stripe, &mut inode)?;
             }
             cut::trim_orphan(tree, &mut inode)?;
         }
@@ -217,9 +217,9 @@ fn step_sound_orphan(tree: &Tree, ino: Ino, _: &Pass<'_>) -> Result<()> {
 
 /// What became of an inode that lost a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dropped {
+pub(crate) enum DroppedLink {
     /// It has others.
-    Named,
+    NamedBy,
     /// It is free.
     Freed,
     /// It ends by steps, as soon as nobody holds it.

@@ -10,13 +10,13 @@ use ferrite_pool::{Format, Freeze, Pool, Tag};
 
 use crate::file::{allocate, fsync, read, write};
 use crate::share::layout::request::ClientRequest;
-use crate::share::sessions::Copies;
+use crate::share::sessions::CachedCopies;
 use crate::share::shared_files::SharedFiles;
-use crate::store::making;
-use crate::tree::{create, hold, lookup, remove, rename, setattr, statfs, xattr};
+use crate::store::create_fs;
+use crate::tree::{create, inode_lifetime, lookup, remove, rename, setattr, statfs, xattr};
 use crate::{
-    Allocate, Attr, Credentials, DataMode, DirEntry, FsOptions, FsSpec, Ino, Listed, NewFile, Rename, Result, Seek,
-    SetAttr, SetXattr, Statfs, reclaim,
+    Allocate, Attr, Credentials, DataMode, DirEntry, FsOptions, FsSpec, Ino, ListedEntry, NewFile, Rename, Result,
+    Seek, SetAttr, SetXattr, Statfs, reclaim,
 };
 
 /// The name of a file system that has its pool for itself.
@@ -41,7 +41,7 @@ impl FileSystem {
     /// [`ferrite_pool::Error::Exists`] and [`ferrite_pool::Error::BadName`] of `name`, [`crate::Error::NoSpace`] where
     /// the pool has no room for it.
     pub fn create(pool: &Pool, name: &str, spec: &FsSpec) -> Result<()> {
-        making::create(pool, name, spec)
+        create_fs::create(pool, name, spec)
     }
 
     /// Removes the file system called `name` and all that is in it. Nobody has it open; refused while a client of it lives.
@@ -50,7 +50,7 @@ impl FileSystem {
     /// [`ferrite_pool::Error::NotFound`], [`ferrite_pool::Error::WrongKind`] and [`ferrite_pool::Error::Limit`] as
     /// [`FileSystem::open`]; [`ferrite_pool::Error::Busy`] beside such a client.
     pub fn remove(pool: &Pool, name: &str) -> Result<()> {
-        making::remove(pool, name)
+        create_fs::remove(pool, name)
     }
 
     /// Opens the file system called `name`. The caller sees to it that it is open once at a time. Takes no longer for
@@ -307,7 +307,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// As [`FileSystem::readdir`], where there are no entries before what is damaged.
-    pub fn list(&self, dir: Ino, cookie: u64, count: usize) -> Result<Vec<Listed>> {
+    pub fn list(&self, dir: Ino, cookie: u64, count: usize) -> Result<Vec<ListedEntry>> {
         lookup::list(&self.shared, dir, cookie, count)
     }
 
@@ -328,13 +328,13 @@ impl FileSystem {
     /// # Errors
     /// [`Error::Stale`].
     pub fn hold(&self, ino: Ino) -> Result<()> {
-        hold::hold(&self.shared, ino)
+        inode_lifetime::hold(&self.shared, ino)
     }
 
     /// Gives back `count` holds. With the last one a file without a name ends, and pages that were taken ahead of
     /// appends become free (FX1).
     pub fn release(&self, ino: Ino, count: u64) {
-        hold::release(&self.shared, ino, count)
+        inode_lifetime::release(&self.shared, ino, count)
     }
 
     /// Changes what `set` says, all in one; a size takes away or adds at the end. A mode changes the ACL with it.
@@ -355,8 +355,8 @@ impl FileSystem {
     }
 
     /// Lets `copies` forget what clients are about to change.
-    pub fn tell_copies(&self, copies: Arc<dyn Copies>) {
-        self.shared.tell_copies(copies)
+    pub fn set_copies(&self, copies: Arc<dyn CachedCopies>) {
+        self.shared.set_copies(copies)
     }
 
     /// Lets copies of `ino` be forgotten that hold bytes at a place where they are not, without waiting for that: whoever

@@ -8,16 +8,16 @@ use ferrite_pool::{Extent, NewTag, Pool, Role, SpaceNeed, Stream, Tag, TagChange
 
 use crate::format::inode::Inode;
 use crate::format::layout::{ChunkKind, INODE, MapPages, map_bytes};
-use crate::format::shape::Shape;
-use crate::{FsSpec, Ino, Kind, Result};
+use crate::format::shape::FsShape;
+use crate::{FileKind, FsSpec, Ino, Result};
 
 /// `tag`, of this shape, as it is before this program writes to what it names: no program that does not know this version
 /// will then.
-pub(crate) fn renew(shape: &Shape, pool: &Pool, tag: Arc<Tag>) -> Result<Arc<Tag>> {
+pub(crate) fn renew(shape: &FsShape, pool: &Pool, tag: Arc<Tag>) -> Result<Arc<Tag>> {
     if shape.is_newest() {
         return Ok(tag);
     }
-    let attributes = Shape::new(shape.hash_seed, shape.super_threshold_bytes).attributes();
+    let attributes = FsShape::new(shape.hash_seed, shape.super_threshold_bytes).attributes();
     let change = TagChange { size: tag.size, attributes, add: &[], keep: &tag.extents };
     Ok(pool.change_tag(&tag, &change, |_| Ok(()))?)
 }
@@ -43,7 +43,7 @@ fn zero_map(pool: &Pool, extents: &[Extent]) -> ferrite_pool::Result<()> {
 /// See [`crate::FileSystem::create`].
 pub(crate) fn create(pool: &Pool, name: &str, spec: &FsSpec) -> Result<()> {
     let threshold = spec.super_threshold_bytes.map(|bytes| bytes.max(1));
-    let shape = Shape::new(spec.hash_seed, threshold);
+    let shape = FsShape::new(spec.hash_seed, threshold);
     let needs = [
         SpaceNeed { role: Role::MAP, zone: Zone::Normal, bytes: map_bytes(pool.memory().size() / CHUNK) },
         SpaceNeed { role: Role::DATA, zone: Zone::Super, bytes: CHUNK },
@@ -57,7 +57,7 @@ pub(crate) fn create(pool: &Pool, name: &str, spec: &FsSpec) -> Result<()> {
 /// See [`crate::FileSystem::remove`].
 pub(crate) fn remove(pool: &Pool, name: &str) -> Result<()> {
     let tag = pool.tag(name)?;
-    Shape::read(&tag)?;
+    FsShape::read(&tag)?;
     pool.grants().reap(pool)?;
     if let Some(grant) = pool.grants().standing().iter().find(|grant| grant.tag_generation == tag.generation) {
         let pid = grant.process.pid;
@@ -78,7 +78,7 @@ fn prepare(pool: &Pool, extents: &[Extent], spec: &FsSpec) -> ferrite_pool::Resu
     memory.store(map.descriptor(0), &(ChunkKind::Inodes as u64).to_le_bytes(), Scheme::Flush);
     memory.store(map.chunk_word(0), &(base / CHUNK + 1).to_le_bytes(), Scheme::Flush);
     let mut root = Inode::load(memory, Ino::ROOT, base + Ino::ROOT.0 * INODE, |_, _| false).anew(spec.now.0);
-    root.head.mode = Kind::Directory.mode_bits() as u16 | spec.mode & 0o7777;
+    root.head.mode = FileKind::Directory.mode_bits() as u16 | spec.mode & 0o7777;
     (root.head.links, root.head.uid, root.head.gid) = (2, spec.uid, spec.gid);
     root.set_times(spec.now.0);
     root.rest.parent = Ino::ROOT.0;
