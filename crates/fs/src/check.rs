@@ -3,12 +3,11 @@
 //!
 //! This reads the medium by itself and shares no walk with the file system, so that it does not share its mistakes.
 //!
-//! A repair goes in rounds. Each looks at everything anew and then puts right what it can, one transaction for each thing;
-//! so a repair that was interrupted is a repair that goes on. What names nobody may have are cleared, a page that two inodes
-//! name is that one's which it fits or is copied for one of them (FJ1, FJ2), counts are set to what was counted, and inodes
-//! that nothing names are marked lost: the file system puts them into `lost+found` when it is opened next. Pages that nobody
-//! names are freed last, when nothing else is wrong that could hide who names them. Where chunks lie and what they are for is
-//! settled first (FD1).
+//! A repair goes in rounds. Each round looks at everything, and repairs what it can with one transaction for each
+//! thing; so an interrupted repair can simply continue. Names that cannot be right are cleared. A page that two inodes
+//! name goes to the one that it fits, or is copied for one of them (FJ1, FJ2). Counts are set to the counted values.
+//! Inodes without a name are marked lost: the next opening puts them into `lost+found`. Unnamed pages are freed last,
+//! when no other error is left that could hide their names. The place and the kind of chunks are repaired first (FD1).
 
 mod blocks;
 mod claims;
@@ -66,7 +65,7 @@ impl TagOwner for FilesOwner {
                 // has put right.
                 if fix.words().all(|at| !touched.contains(&at)) {
                     match fix.apply(pool) {
-                        // Too much for a transaction: nothing was done, which is told in the end.
+                        // Too much for a transaction: nothing was done, and the end of the repair reports that.
                         Err(Error::Limit(_)) => continue,
                         applied => applied?,
                     }

@@ -1,9 +1,8 @@
 //! Which words of a node of a tree of names are to name which page.
 //!
-//! The words that name a page are one aligned block, in which all its names lie (FN1). So names, and the words that are left,
-//! tell what a damaged word said: right are the blocks in which the most names are found, and of those the ones for which the
-//! fewest words change. A page has a block around the one of its names that is in the middle, or none, so never two: what lies
-//! elsewhere by mistake does not move it.
+//! The words that name a page are one aligned block, which holds all its names (FN1). So the names and the undamaged
+//! words show what a damaged word was: the right blocks hold the most names, and of those change the fewest words. A
+//! page has at most one block, around its middle name, so a name at a wrong place does not move the block.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -29,7 +28,7 @@ struct Blocks {
     words: Vec<u64>,
 }
 
-/// What `words` are to be. Those that name none of `owners` and lie in the block of none stay.
+/// Returns what `words` should be. A word that names none of `owners`, and lies in no owner's block, stays.
 pub(super) fn right(words: &[u64], owners: &[Owner]) -> Vec<u64> {
     let named: BTreeSet<u64> = owners.iter().map(|owner| owner.word).collect();
     let cleared: Vec<u64> = words.iter().map(|word| if named.contains(word) { 0 } else { *word }).collect();

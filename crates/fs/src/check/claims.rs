@@ -2,10 +2,11 @@
 //!
 //! Where two inodes name a page, a word of one of them is damaged. What the other one has is not to be lost by that.
 //!
-//! - FJ1. The page is that one's which it fits: an inode that, were it alone, would have as many pages as it says and nothing
-//!   wrong with what it names. Where it fits both or none, it is that one's which is asked first.
-//! - FJ2. The other one has a copy if the page fits it too, and a file also if it fits none. Content is copied in any case,
-//!   whoever is asked first; a superpage is in none. How many pages the other one has is counted when the copy is there.
+//! - FJ1. The page goes to the inode that it fits: one that alone would have as many pages as it says, all of them
+//!   sound. If the page fits both or none, it goes to the inode that is looked at first.
+//! - FJ2. The other inode gets a copy if the page fits it too, and a file also if the page fits none. Content is
+//!   always copied, in either order; a superpage never is. The pages of the other inode are counted once the copy
+//!   exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,10 +20,10 @@ use crate::format::layout::{BITMAP, DESCRIPTOR};
 use crate::format::layout::{ChunkKind, is_in_use};
 use crate::format::word::IndexWord;
 
-/// A page that two inodes name, of which one is to have a copy.
+/// A page that two inodes name; one of them gets a copy.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// Who was asked later.
+    /// The inode that was looked at later.
     pub ino: Ino,
     pub other: Ino,
     pub page: u64,
@@ -37,7 +38,7 @@ pub(crate) struct Claims {
     pages: BTreeMap<u64, Ino>,
     /// How often each chunk was named as what it is not.
     pub doubted: BTreeMap<u64, usize>,
-    /// Who names a page that somebody else names too, and not as content.
+    /// Inodes with a page that another inode names too, other than as content.
     pub contested: BTreeSet<Ino>,
     /// Those whom the pages that they name fit (FJ1).
     pub fitting: BTreeSet<Ino>,
@@ -69,25 +70,25 @@ impl Claims {
         *self.doubted.entry(number).or_default() += 1;
     }
 
-    /// Who names `page`, of those that were asked so far.
+    /// Returns the inode that names `page`, among those looked at so far.
     pub fn owner(&self, page: u64) -> Option<Ino> {
         self.pages.get(&page).copied()
     }
 
-    /// Who has `page`, which `inode` names too and is to have a copy of (FJ2).
+    /// Returns the inode that has `page`, if `inode` names it too and gets a copy of it (FJ2).
     pub fn copied_from(&self, (page, kind): (u64, ChunkKind), inode: &Inode) -> Option<Ino> {
         let other = self.owner(page).filter(|other| kind != ChunkKind::Super && *other != inode.ino)?;
         let fits = |ino| self.fitting.contains(&ino);
         (fits(inode.ino) || !inode.is_directory() && !fits(other)).then_some(other)
     }
 
-    /// Whether anybody names a page of chunk `number`.
+    /// Returns true if an inode names a page of chunk `number`.
     pub fn is_any_in(&self, number: u64) -> bool {
         self.pages.range(number * CHUNK_PAGES..(number + 1) * CHUNK_PAGES).next().is_some()
     }
 
-    /// Gives a page that two inodes name a copy for the one that was asked later, by its word. Which of them it was written by
-    /// nobody knows: one has what is not its own now, and none has lost what it had (FJ2).
+    /// Gives the inode that was looked at later a copy of a page that two inodes name. Which of them wrote the page is
+    /// unknown: one has foreign content now, and none has lost its own (FJ2).
     pub fn part(&self, media: &Media<'_>, all: &[Shared], wrong: &mut Vec<Wrong>) {
         let mut content = self.free_pages(media, ChunkKind::Data);
         let mut index = self.free_pages(media, ChunkKind::Index);
@@ -109,7 +110,7 @@ impl Claims {
         }
     }
 
-    /// Pages of chunks of kind `kind` that are marked free and that nobody names, and where each lies.
+    /// Unnamed pages of chunks of kind `kind` that are marked free, with their places.
     fn free_pages<'a>(&'a self, media: &'a Media<'_>, kind: ChunkKind) -> impl Iterator<Item = (u64, u64)> + 'a {
         let pages = (0..media.chunks.len() as u64 * CHUNK_PAGES).filter(|page| !self.pages.contains_key(page));
         pages.filter_map(move |page| {
@@ -120,7 +121,7 @@ impl Claims {
         })
     }
 
-    /// What the bitmaps say otherwise. Pages that nobody names are freed where nothing hides who might (`is_all`).
+    /// Reports where the bitmaps differ. Unnamed pages are freed if no error can hide their names (`is_all`).
     pub fn against_bitmaps(&self, media: &Media<'_>, is_all: bool, wrong: &mut Vec<Wrong>) {
         for (number, chunk) in (0..).zip(&media.chunks) {
             let (first, at) = (number * CHUNK_PAGES, media.map.descriptor(number));
@@ -130,7 +131,7 @@ impl Claims {
                 wrong.push(if is_all { found.fixed_by(fix) } else { found });
             };
             match chunk {
-                // Who opens it is refused while a place is left that may be its (FC3).
+                // Opening is refused while a place is left that may belong to the chunk (FC3).
                 None if !media.spare.is_empty() && is_in_use(media.memory, at) => {
                     is_unnamed("is none, and is said to be in use", DESCRIPTOR as usize);
                 }

@@ -18,7 +18,7 @@ pub(crate) struct Collector<'a> {
     pub shared: &'a mut Vec<Shared>,
     /// Pages it names.
     pub pages: u64,
-    /// Some of them are not there: what it has in all nobody can count.
+    /// Some of them are missing, so the pages of the inode cannot be counted.
     pub is_hidden: bool,
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn fits(media: &Media<'_>, inode: &Inode) -> bool {
 }
 
 impl Collector<'_> {
-    /// All that `inode` names, but for the names of a directory.
+    /// Collects all that `inode` names, except the names of a directory.
     pub fn collect(&mut self, inode: &Inode) {
         match inode.kind() {
             Some(FileKind::File) => {
@@ -56,7 +56,7 @@ impl Collector<'_> {
         self.attributes(inode);
     }
 
-    /// `inode` names `page` by the word at `at`; whether what is in the page is to be looked at.
+    /// `inode` names `page` by the word at `at`. Returns true if the content of the page must be looked at.
     fn claim(&mut self, inode: &Inode, page: u64, kind: ChunkKind, at: u64) -> bool {
         let (claimed, is_there) =
             (self.claims.claim(self.media, (page, kind), inode.ino, at), self.media.place(page, kind).is_some());
@@ -81,7 +81,7 @@ impl Collector<'_> {
         }
     }
 
-    /// `inode` is to have a copy of a page of `other`.
+    /// Gives `inode` a copy of a page of `other`.
     fn share(&mut self, inode: &Inode, other: Ino, (page, kind): (u64, ChunkKind), at: u64) {
         self.shared.push(Shared { ino: inode.ino, other, page, kind, at });
     }
@@ -110,7 +110,7 @@ impl Collector<'_> {
         }
     }
 
-    /// A superpage begins a chunk: where `page` lies amid one of superpages, all but the place in it is right.
+    /// A superpage begins a chunk: if `page` lies within a superpage, everything except the place in it is right.
     fn superpage(&mut self, inode: &Inode, page: u64, at: u64) {
         let first = page - page % CHUNK_PAGES;
         if self.claim(inode, first, ChunkKind::Super, at) && first != page {

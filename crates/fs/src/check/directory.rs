@@ -14,7 +14,7 @@ use crate::format::leaf::name_hash;
 use crate::format::leaf::{Leaf, LeafEntry, MAGIC, NameSlot, ORDINAL_BITS, SLOTS};
 use crate::format::word::{IndexWord, NamedBy};
 
-/// What is told of names that are given up.
+/// The report on names that are given up.
 const LOST_NAMES: &str = "it is gone; what only it named is found in lost+found";
 
 /// Makes the page at `at` a page of `dir` without names.
@@ -79,7 +79,7 @@ impl Collector<'_> {
                     let spot = (first + index as u64 * 8, IndexWord(words[index]));
                     let told = self.wrong.len();
                     self.names_below(dir, spot, start..start + same as u64 * span, found);
-                    // Who gives up the first of words that say the same gives up all of them.
+                    // Giving up the first of several equal words gives up all of them.
                     let fixes = self.wrong[told..].iter_mut().filter_map(|wrong| wrong.fix.as_mut());
                     let of_first = fixes.flat_map(|fix| &mut fix.writes).filter(|(at, _)| *at == spot.0);
                     of_first.for_each(|(_, bytes)| *bytes = bytes.repeat(same));
@@ -153,8 +153,8 @@ impl Collector<'_> {
         !all.is_empty()
     }
 
-    /// Collects the hashes of the names of `dir` that are whole in what `word` names, which stands for `span` of them, but for
-    /// those `seen`. A node that stands for too few has no words.
+    /// Collects the hashes of the whole names of `dir` below `word`, which stands for `span` hashes, except those
+    /// `seen`. A node for too few hashes has no words.
     fn hashes_below(&self, dir: &Inode, (word, span): (IndexWord, u64), seen: &mut BTreeSet<u64>, all: &mut Vec<u64>) {
         let (NamedBy::Page(page) | NamedBy::Node(page)) = word.named() else { return };
         let Some(at) = self.media.place(page, ChunkKind::Index) else { return };

@@ -1,17 +1,17 @@
 //! What the tables say of where chunks lie and what they are for, where that is damaged.
 //!
-//! All else is found through the tables, so what another chunk's bytes say for this one's would be believed, and what they
-//! do not name would be freed.
+//! Everything else is found through the tables, so the bytes of a wrong chunk would be believed, and its unnamed pages
+//! would be freed.
 //!
 //! - FD1. While it is in doubt where a chunk lies or what it is for, nothing else is put right: what is named stays named,
 //!   and nothing is freed. So it is for a chunk that has no place while there is one that no chunk has.
-//! - FD2. Each answer that can be is tried, on a copy of the tables, by looking at all that there is. Right is that with
-//!   which the fewest things are wrong. Where two are equally good and differ in a chunk of which anything is named, none is;
-//!   nor is one that gives nothing to a chunk that is named, or that may be where nobody sees it. But what is free as it
-//!   stands, with no page of it marked in use, may stay so whoever names it; and where nothing is better than what a chunk says
-//!   but that with which nothing of it is named, it is as it says, and who names it is wrong.
-//! - FD3. What is wrong because another chunk is in doubt speaks for no answer and against none: what is named there, and all
-//!   that is known only of who sees every name.
+//! - FD2. Each possible answer is tried on a copy of the tables, by checking the whole file system. The right answer
+//!   has the fewest errors. If two answers are equally good and differ in a chunk with named pages, neither is taken;
+//!   nor is one that leaves a named chunk empty, or that names cannot confirm. A chunk that is free as it stands, with
+//!   no page marked in use, may stay free. If only an answer without named pages is better than the chunk's own word,
+//!   the word stands, and the names are wrong.
+//! - FD3. Errors that another chunk in doubt causes count neither for an answer nor against it: names of its pages,
+//!   and all that only a complete view of the names shows.
 
 use ferrite_pool::layout::CHUNK;
 
@@ -23,7 +23,7 @@ use crate::format::layout::DESCRIPTOR;
 /// Answers that are tried in one look, each of which takes as long as a look without.
 const TRIALS_MAX: usize = 64;
 
-/// What the tables are to say of a chunk.
+/// The repaired table entry of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Entry {
     /// It lies there, or nowhere.
@@ -31,7 +31,7 @@ enum Entry {
     FileKind(ChunkKind),
 }
 
-/// What they are to say of some, by number.
+/// The repaired entries of some chunks, by number.
 type Answer = Vec<(u64, Entry)>;
 
 /// All that is wrong: with the tables, or where nothing is, with what is found through them (FD1).
@@ -50,7 +50,7 @@ pub(super) fn look(media: &Media<'_>) -> Vec<Wrong> {
 }
 
 impl Media<'_> {
-    /// Whether any bytes may be those of chunk `number`: what can be told of others is tried first.
+    /// Returns true if any bytes may belong to chunk `number`: chunks with recognizable content are tried first.
     fn is_formless(&self, number: u64) -> bool {
         number != 0 && !matches!(self.kind_said(number), Some(ChunkKind::Index | ChunkKind::Inodes))
     }
@@ -156,8 +156,8 @@ impl Trials<'_> {
         Some((Wrong::new(format!("chunk {number} {what} that all who name it need"), at), right))
     }
 
-    /// Whether, of `all` that chunk `number` may be for, nothing is better than what it says but that with which nothing of it
-    /// is named, as if it were free: that only hides what is in it, and who names it is wrong.
+    /// Returns true if, among `all` trials of chunk `number`, only those without named pages are better than its own
+    /// word: they merely hide the content, so the names are wrong.
     fn stays(&self, number: u64, all: &[Trial]) -> bool {
         let is = self.media.kind_said(number).map(Entry::FileKind);
         let is_said = |trial: &Trial| Some(trial.answer[0].1) == is;
@@ -179,7 +179,7 @@ impl Trials<'_> {
         self.all(answers).map(best).and_then(agreed)
     }
 
-    /// Each of `answers` tried, but for those that leave no root; `None` where too many were.
+    /// Tries each of `answers`, except those that leave no root. Returns `None` if they are too many.
     fn all(&mut self, answers: Vec<Answer>) -> Option<Vec<Trial>> {
         self.left = self.left.checked_sub(answers.len())?;
         Some(answers.into_iter().filter_map(|answer| self.tried(answer)).collect())
@@ -221,7 +221,7 @@ fn agreed(best: Vec<Trial>) -> Option<Answer> {
     best.all(|other| other.wanted == first.wanted).then_some(first.answer)
 }
 
-/// What puts each right that has a right answer, but for two that would lie in one place.
+/// Returns the repairs with one right answer, except two in one place.
 fn settled(media: &Media<'_>, all: Vec<Settled>) -> Vec<Wrong> {
     let places = |right: &Option<Answer>| -> Vec<Entry> {
         let entries = right.iter().flatten().map(|(_, entry)| *entry);

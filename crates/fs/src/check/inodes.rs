@@ -1,4 +1,4 @@
-//! Every inode, what it names, and who names it.
+//! Every inode, the pages that it names, and the names that lead to it.
 
 mod circles;
 mod restored;
@@ -21,7 +21,7 @@ use crate::{FileKind, Ino};
 /// Directories in each other of which each is restored with the next look.
 const RESTORED_DEPTH_MAX: usize = 4;
 
-/// What is told of numbers that were put right.
+/// The report on corrected numbers.
 const COUNTED: &str = "it says what was counted";
 
 /// Slots that are cleared in one transaction, which has room for so many.
@@ -37,7 +37,7 @@ pub(crate) struct Survey<'a> {
     shared: Vec<Shared>,
     wrong: Vec<Wrong>,
     inodes: BTreeMap<Ino, Inode>,
-    /// Names that lead to each inode, and of directories those of directories in them.
+    /// Names that lead to each inode; for directories, the count of directories in them.
     names: BTreeMap<Ino, u64>,
     directories_in: BTreeMap<Ino, u64>,
     /// The directory that each directory lies in.
@@ -50,7 +50,7 @@ pub(crate) struct Survey<'a> {
     given: u64,
     /// Inode 1 is a directory.
     pub has_root: bool,
-    /// How much is wrong with what inodes name, whoever names those.
+    /// How many errors the content of inodes has, for all inodes.
     told: usize,
     suspects: Suspects,
 }
@@ -62,8 +62,8 @@ fn owners(inode: &Inode) -> (u32, u32) {
 }
 
 impl<'a> Survey<'a> {
-    /// Looks at all that `media` holds; once more with inodes whose first word is restored, and where two name a page, as it is
-    /// that one's which it fits (FJ1).
+    /// Looks at everything in `media`. Looks again with inodes whose first word is restored, and with contested pages
+    /// given to the inode that they fit (FJ1).
     pub fn of(media: &'a Media<'a>) -> Self {
         let mut restored = BTreeMap::new();
         let mut survey = Self::with(media, BTreeSet::new(), &restored);
@@ -125,7 +125,7 @@ impl<'a> Survey<'a> {
         [self.told, self.wrong.len()].map(|count| count - self.hidden(tried))
     }
 
-    /// Whether there may be names that nobody sees, as other chunks than `tried` are in doubt.
+    /// Returns true if names may be hidden, because other chunks than `tried` are in doubt.
     pub fn hides_names(&self, tried: &[u64]) -> bool {
         !self.has_root || self.hidden(tried) > 0
     }
@@ -155,14 +155,14 @@ impl<'a> Survey<'a> {
         self.wrong
     }
 
-    /// Says what is wrong with an inode that is to be as `right` is.
+    /// Reports an inode that should be `right`.
     fn mend(&mut self, right: Inode, what: impl std::fmt::Display, done: &str) {
         let wrong = Wrong::new(format!("inode {} {what}", right.ino.0), right.at);
         self.wrong.push(wrong.fixed_by(Fix::inode(right, done)));
     }
 
-    /// Inode 1 is the root directory, whatever it says: without it nobody can open the file system. It keeps the names that
-    /// it has, and nobody gets more rights than are usual.
+    /// Inode 1 is the root directory, whatever it says: without it the file system cannot be opened. It keeps its
+    /// names, and gains only the usual permissions.
     fn root(&mut self) {
         let Some(inode) = self.media.inode(Ino::ROOT) else { return };
         self.has_root = inode.is_directory();
@@ -248,7 +248,7 @@ impl<'a> Survey<'a> {
         if (uid, gid) != (inode.head.uid, inode.head.gid) {
             let mut right = *inode;
             (right.head.uid, right.head.gid) = (uid, gid);
-            // Whoever runs it gets no rights of root's.
+            // A program in it must not gain root's rights.
             right.head.mode &= !0o6000;
             self.mend(
                 right,
@@ -289,7 +289,7 @@ impl<'a> Survey<'a> {
             right.head.links = wanted as u32;
             self.mend(right, format_args!("says it has {} links and has {wanted}", inode.head.links), COUNTED);
         }
-        // Where it lies within itself, what it says tells which of the names is wrong.
+        // If it lies within itself, its own parent word shows which of the names is wrong.
         let lies_in = self.parents.get(&inode.ino).copied().filter(|_| !self.in_circles.contains(&inode.ino));
         let parent = if is_root { Some(Ino::ROOT) } else { lies_in };
         if let Some(parent) = parent.filter(|parent| inode.is_directory() && parent.0 != inode.rest.parent) {
@@ -300,9 +300,9 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// A directory with `names` names lies where it says, the root in none: other names were to lead elsewhere. Which of two
-    /// in its parent is right nobody knows, and the first is kept. Where none is there it has none, for another one might
-    /// lie within itself.
+    /// A directory with `names` names lies where it says, and the root in no directory: other names are wrong. Of two
+    /// names in its parent the first is kept, because the right one is unknown. Without a name in its parent it keeps
+    /// none, because another name might put it inside itself.
     fn part_names(&mut self, inode: &Inode, names: u64) {
         let what = format!("inode {} is a directory with {names} names", inode.ino.0);
         let mut ways = self.ways.remove(&inode.ino).unwrap_or_default();
@@ -321,8 +321,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Lets an inode without a name be found when the file system is opened: by an orphan word that it has, or a free
-    /// one.
+    /// Makes an inode without a name known to the next opening: by its orphan word, or by a free one.
     fn lose(&mut self, inode: &Inode) {
         let mut right = *inode;
         right.head.flags |= LOST;

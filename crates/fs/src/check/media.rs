@@ -32,7 +32,7 @@ pub(crate) struct Media<'a> {
     pub shape: FsShape,
     /// Where each chunk lies in the pool, by number.
     pub bases: Vec<Option<u64>>,
-    /// The same chunks, but for those of a kind that nobody knows.
+    /// The same chunks, except those of an unknown kind.
     pub chunks: Vec<Option<Chunk>>,
     /// Chunks whose word says that they lie where the tag has nothing or where another one does.
     pub unplaced: Vec<u64>,
@@ -95,7 +95,7 @@ impl<'a> Media<'a> {
         Some(self.chunk_of(page, kind)?.base + page % CHUNK_PAGES * PAGE)
     }
 
-    /// The inode, in use or free; `None` where there is none.
+    /// Returns the inode, in use or free; `None` if no inode has this number.
     pub fn inode(&self, ino: Ino) -> Option<Inode> {
         self.inode_with(ino, None)
     }

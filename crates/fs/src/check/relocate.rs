@@ -25,7 +25,7 @@ pub(super) fn relocate(pool: &Pool, tag: &Tag, moved: &MovedRange) -> Result<()>
         .collect();
     let targets: Vec<u64> = places.values().copied().collect();
     let words = || (0..map.chunks()).map(|number| map.chunk_word(number)).map(|at| (at, memory.load_word(at)));
-    // A place that was another chunk's once, and is free, is not to be taken for that one's again.
+    // A free place that once belonged to another chunk must not be assigned to that chunk again.
     for (at, word) in words() {
         let (one, other) = (word & LOW, word >> 32);
         let kept = if targets.contains(&one) { other } else { one };

@@ -1,6 +1,6 @@
 //! Something that is wrong, and what puts it right.
 //!
-//! - FK1. What puts it right is one transaction; a page that it has copied is durable before, and until then nobody names it.
+//! - FK1. A repair is one transaction. A page that it copies is durable first, and unnamed until then.
 
 use ferrite_memory::Scheme;
 use ferrite_pool::layout::PAGE;
@@ -14,7 +14,7 @@ pub(crate) struct Wrong {
     pub what: String,
     /// Where it lies in the pool.
     pub at: u64,
-    /// What puts it right, if there is one right answer.
+    /// The repair, if there is one right answer.
     pub fix: Option<Fix>,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Wrong {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fix {
     pub writes: Vec<(u64, Vec<u8>)>,
-    /// A page that is copied before to another, which nobody uses: where both lie.
+    /// A page that is copied first to an unused page: the places of both.
     pub copy: Option<(u64, u64)>,
     /// What was done, and what was lost by that.
     pub done: String,
@@ -44,7 +44,7 @@ impl Fix {
         Self { writes: vec![(at, word.to_le_bytes().to_vec())], copy: None, done: done.into() }
     }
 
-    /// Head and rest of an inode as they are to be.
+    /// Writes the head and the rest of a repaired inode.
     pub fn inode(mut inode: Inode, done: impl Into<String>) -> Self {
         let (at, bytes) = inode.all_bytes();
         Self { writes: vec![(at, bytes.to_vec())], copy: None, done: done.into() }

@@ -1,7 +1,7 @@
 //! Inodes whose first word is damaged: of what kind they are and how high their index is.
 //!
-//! What an inode names tells both, with what its names call it: right is that with which nothing is wrong. So what it names is
-//! given up for that word only where nothing fits, or more than one thing does.
+//! The content of an inode and its names show both: the right answer has no errors. So the content is given up for
+//! that word only if no answer fits, or several do.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -93,7 +93,8 @@ impl Survey<'_> {
     }
 }
 
-/// How high the index of `inode` may be if that is of kind `kind`, but for what it says. One that names nothing may be of any.
+/// Returns the possible heights of the index of `inode` as kind `kind`, apart from its own. An inode that names
+/// nothing may have any.
 fn heights(inode: &Inode, kind: FileKind) -> impl Iterator<Item = u8> {
     let has_height = kind == FileKind::File && inode.roots != [IndexWord::NONE; 8];
     let (is_free, said) = (inode.is_free(), inode.head.height);
