@@ -33,13 +33,13 @@ pub(crate) struct DirectIo<'a, M: ?Sized> {
     pub end: &'a KnownEnd,
 }
 
-/// What came of a try.
+/// The outcome of one try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DirectOutcome<T> {
     Done(T),
     /// It is not for us.
     Refused,
-    /// Somebody changed something meanwhile.
+    /// Another thread or process changed the file during the try.
     Overtaken,
     /// There are no pages for so many bytes.
     NoPages,
@@ -86,7 +86,7 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         Some((version, self.reader(version).look(at)?))
     }
 
-    /// Waits, not pinned, until nobody changes or copies the file; whether that came soon.
+    /// Waits, without a pin, until no thread changes or copies the file. Returns false if that takes too long.
     #[inline]
     fn may_write_soon(&self) -> bool {
         let may_write = || self.board.version_to_write(self.ino).is_some();
@@ -144,7 +144,7 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         self.board.accessed(self.slot).load(Ordering::Relaxed) != 0
     }
 
-    /// Reads from byte `at` on; how many bytes, and whether the inode is to say that it was read.
+    /// Reads from byte `at` on. Returns how many bytes, and whether the inode must note the access.
     #[inline]
     pub fn read(&self, at: u64, into: &mut [u8]) -> DirectOutcome<(usize, bool)> {
         let is_place = at.checked_add(into.len() as u64).is_some_and(|end| end <= i64::MAX as u64);
@@ -211,9 +211,9 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         if self.finish_write(version, file.mtime, now) { Some(()) } else { None }
     }
 
-    /// Makes what was stored durable, in a file that says that it changed at `mtime`; whether it is in the file, as nobody
-    /// changed or took anything away meanwhile (FG1). All that is looked at is looked at while the bytes are on their way, for
-    /// which the fence waits; the pin outlasts that.
+    /// Makes the stored bytes durable in a file whose inode has the time of change `mtime`. Returns true if they are
+    /// in the file, because no other thread changed or removed anything there (FG1). All checks run while the bytes
+    /// are on their way, which the fence waits for; the pin outlasts the fence.
     #[inline(always)]
     fn finish_write(&self, version: LockVersion, mtime: i64, now: impl Fn() -> i64) -> bool {
         self.foreign.order();
@@ -236,7 +236,8 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         }
     }
 
-    /// Writes over what is there, but not what the size rests on, which is for who has the end (FG1, FG2, FP3).
+    /// Writes over existing bytes, except those that the size rests on: only the holder of the end may store there
+    /// (FG1, FG2, FP3).
     #[inline]
     pub fn write(&self, thread_slot: usize, at: u64, from: &[u8], now: impl Fn() -> i64) -> DirectOutcome<()> {
         if !self.may_write_soon() {
@@ -261,8 +262,8 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         if self.finish_write(version, file.mtime, now) { DirectOutcome::Done(()) } else { DirectOutcome::Overtaken }
     }
 
-    /// Stores where pages are, while nothing changes. Of what was stored when that ends early nobody is told, but none of it
-    /// comes later than the pin ends (FG2).
+    /// Stores where pages are, while nothing changes. If that ends early, the caller reports nothing of it as written,
+    /// and no store happens after the pin ends (FG2).
     #[inline]
     fn copy_in(&self, version: LockVersion, file: &InodeSnapshot, at: u64, from: &[u8]) -> DirectOutcome<()> {
         let stored = self.copy_pages(version, file, at, from);

@@ -1,8 +1,8 @@
 //! The end of a file, as the client knows it that appended to it last.
 //!
-//! A client's appends store sizes past the processor's caches, which is sooner done than a line's way through them; to load
-//! one again would wait for memory. It counts for who has the end (FG7) and finds the version of that append: whoever else
-//! stores a size has the file's lock.
+//! A client's appends store sizes past the processor's caches, which is faster than a line's way through them; loading
+//! one again would wait for memory. The known size counts for the holder of the end (FG7) if the version is still the
+//! version of the last append, because every other writer of a size holds the file's lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,7 +10,8 @@ use ferrite_fs::format::append_checksum::AppendChecksums;
 use ferrite_fs::format::inode::KnownSize;
 use ferrite_fs::view::version::LockVersion;
 
-/// See the module. On lines of its own: each append stores to it, by one thread beside another one's of another file.
+/// The size of a file after this client's last append. It has lines of its own, because one thread stores to it with
+/// each append while another thread appends to another file.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct KnownEnd {
@@ -32,7 +33,7 @@ impl KnownEnd {
         self.size.load(Ordering::Relaxed) == at
     }
 
-    /// What stands there for who has it, and found `version` since.
+    /// Returns the stored size if the holder of the end found the same `version` as the last append.
     #[inline(always)]
     pub fn after(&self, version: LockVersion) -> Option<KnownSize> {
         let known = || {
@@ -43,7 +44,7 @@ impl KnownEnd {
         if self.version.load(Ordering::Relaxed) == version.0 { Some(known()) } else { None }
     }
 
-    /// Who has it since before `version` stored that.
+    /// Notes what the holder of the end stored. It has held the end since before it found `version`.
     #[inline(always)]
     pub fn note(&self, version: LockVersion, known: KnownSize) {
         self.version.store(version.0, Ordering::Relaxed);

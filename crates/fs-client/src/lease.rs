@@ -16,7 +16,7 @@ use ferrite_fs::share::layout::shared_state::LEASES;
 use ferrite_fs::view::hints;
 use ferrite_fs::view::superpage_cache::{self, LeaseBlock};
 
-/// How often something is tried that somebody else's change came between.
+/// How often an operation is tried again if a change of another thread comes between.
 const TRIES: u32 = 16;
 /// Bytes of pages that are asked for ahead of appends, behind the first.
 const AHEAD_BYTES: u64 = 16 << 20;
@@ -193,13 +193,14 @@ impl FileLease {
         again(|| io.size())
     }
 
-    /// What `stat` tells of the file, by somebody who alone has a lease on it.
+    /// Returns the attributes of the file, if this lease is the only one on it.
     pub fn attr(&self) -> Option<Attr> {
         let (io, now) = (self.io()?, self.now());
         again(|| io.attr(now))
     }
 
-    /// Cuts the file, which it may write to, or lets it grow by a hole. A call to the owner; the lease stays.
+    /// Cuts the file, which the lease may write to, or grows it by a hole. Takes one call to the owner; the lease
+    /// stays.
     pub fn resize(&self, size: u64) -> Option<()> {
         self.session.resize(self.ino, size)
     }
@@ -210,7 +211,8 @@ impl FileLease {
         self.io()?.lets_read().then_some(())
     }
 
-    /// The same, and the inode says when that was; where it does not yet, the owner is to be asked.
+    /// Like [`FileLease::sync_data`], and the inode has the time of the last write. Returns `None` if it has not yet:
+    /// then ask the owner.
     pub fn sync(&self) -> Option<()> {
         let is_noted = self.session.board().written(self.slot).load(Ordering::Relaxed) == 0;
         self.sync_data().filter(|()| is_noted)

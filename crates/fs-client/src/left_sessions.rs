@@ -1,6 +1,6 @@
-//! Sessions of owners that have ended, of which this process has let go: the next owner of the pool is told, and takes their
-//! grants back. Until then it must take it that something may still be stored by them (FG5). And those by which this process
-//! may still store, of which it tells whoever lets it in: all others are over.
+//! Sessions whose owner has ended and which this process has released. The next owner of the pool must learn of them
+//! to release their grants; until then it assumes that they may still store (FG5). This module also lists the sessions
+//! that may still store: a new owner treats all others as over.
 
 use std::mem;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use parking_lot::Mutex;
 
 use ferrite_fs::share::layout::shared_state::SharedState;
 
-/// Sessions that this process holds at once, of all pools, with those of its parents.
+/// Sessions that this process may hold at once, of all pools, including sessions of its parents.
 const HELD: usize = 1024;
 
-/// No lock, which a child would find taken that is forked meanwhile. 0 is no session's.
+/// Without a lock, because a child that is forked at the wrong time would find it locked for good. 0 means free.
 static SESSIONS: [AtomicU64; HELD] = [const { AtomicU64::new(0) }; HELD];
 
 /// A session that this process holds, until it is dropped.
@@ -37,7 +37,8 @@ impl Drop for HeldSession {
     }
 }
 
-/// All of them. To be asked by who has reached the owner: by a session of one before that begins later nothing is stored.
+/// Returns all of them. Call it after the owner is reached: a session with an earlier owner that begins later stores
+/// nothing.
 pub(crate) fn held() -> Vec<GrantId> {
     let sessions = SESSIONS.iter().map(|word| word.load(Ordering::SeqCst));
     sessions.filter(|session| *session != 0).map(GrantId).collect()
@@ -49,7 +50,7 @@ pub(crate) struct LeftSession {
     pub pool: PathBuf,
     pub name: String,
     pub grant: GrantId,
-    /// Until it is told: the next owner looks for it here.
+    /// Kept until the owner knows: the next owner looks for it here.
     pub _board: Arc<SharedState>,
     /// A child that was forked has its parent's, which is not mapped there.
     pub process: u32,

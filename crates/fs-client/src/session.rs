@@ -34,8 +34,8 @@ use ferrite_fs::share::layout::shared_state::SharedState;
 use ferrite_fs::share::layout::shared_state::ensure_alike;
 use ferrite_pool::Result;
 
-/// Does what it is given so that no handler of a signal comes between, or not at all: work that takes locks, memory or a
-/// call to the owner, amid a read or a write that a handler may interrupt.
+/// Runs a function so that no signal handler interrupts it, or does not run it. The function acquires locks or memory,
+/// or calls the owner, within a read or write that a handler may interrupt.
 pub type Quiet = fn(&mut dyn FnMut());
 
 /// This process's way to one file system of a pool that another process serves.
@@ -51,7 +51,7 @@ pub struct FsSession {
     pub(crate) clock: FsClock,
     quiet: Quiet,
     client: Mutex<Client>,
-    /// Hangs up when the owner ends. Nobody can do anything by it.
+    /// Hangs up when the owner ends. It gives no other access.
     notice: OwnedFd,
     /// Whose it is. A child that was forked has it too, and none of its words.
     process: u32,
@@ -115,13 +115,13 @@ fn ensure_trusted(memory: &File, pool: &Path) -> Result<()> {
     )))
 }
 
-/// Makes all durable that was written to the mount of the file system called `name` whose files have the device number `device`,
-/// by who serves it from the pool whose file is at `pool`, and who answers within `greeting` and is not silent for as long as
-/// `silence`.
+/// Makes all data durable that was written to one mount: the file system called `name`, with the device number
+/// `device`, in the pool whose file is at `pool`. The owner must answer within `greeting`, and must not be silent for
+/// longer than `silence`.
 ///
 /// # Errors
-/// Where it may not be durable: nobody serves it, or answers, or will be asked by this user; or who has that pool now serves
-/// another mount.
+/// Fails if the data may not be durable: the pool has no owner, the owner does not answer or refuses this user, or it
+/// serves another mount.
 pub fn flush_mount(pool: &Path, name: &str, device: u64, greeting: Duration, silence: Duration) -> Result<()> {
     let mut client = Client::connect_within(pool, greeting).map_err(failed)?;
     client.give_up_after(silence);
@@ -129,16 +129,18 @@ pub fn flush_mount(pool: &Path, name: &str, device: u64, greeting: Duration, sil
 }
 
 impl FsSession {
-    /// Of the file system called `name` in the pool whose file is at `pool`. `clock` tells the time of changes.
+    /// Opens a session on the file system called `name` in the pool whose file is at `pool`. `clock` returns the time
+    /// of changes.
     ///
     /// # Errors
-    /// Why not: nobody serves it, it is not mounted or not so that clients can be let in, it lies on a disk.
+    /// Fails with the reason: the file system has no owner, is not mounted, is mounted without access for clients, or
+    /// lies on a disk.
     pub fn connect(pool: &Path, name: &str, clock: FsClock) -> Result<Arc<Self>> {
         Self::begin(pool, name, clock, |work| work(), || None)
     }
 
-    /// The same, for who has handlers of signals that come to the same session. Nothing but this copy of the code has sessions
-    /// in the process: the owner takes it that those of owners before that are not held here are over.
+    /// Like [`FsSession::connect`], for a process whose signal handlers use the same session. This copy of the code
+    /// must hold all sessions of the process: the owner ends sessions with earlier owners that it does not hold.
     ///
     /// # Errors
     /// As [`FsSession::connect`].
@@ -220,9 +222,9 @@ impl FsSession {
         self.lease_with(ino, access, 0, &|| ())
     }
 
-    /// A lease on a file of a mount, with room ahead for `ahead_bytes`. Where the kernel may not know the end of the file, as
-    /// somebody has appended to it directly, or may be amid an append, `look` waits for that and has it ask for the size before
-    /// there is a lease (FG8, FG11).
+    /// Acquires a lease on a file of a mount, with room for `ahead_bytes` behind its end. If the kernel may not know
+    /// the end of the file, or may be appending, `look` waits for that and has the kernel ask for the size first (FG8,
+    /// FG11).
     ///
     /// # Errors
     /// As [`FsSession::lease`].
@@ -256,8 +258,9 @@ impl FsSession {
             .ok_or_else(|| failed("the pool's owner answers with a strange lease"))
     }
 
-    /// The device number of the files of the mount that the owner serves, if it serves one. A path is not enough to know a
-    /// mount by: another pool may be there, or the same one, mounted anew and with other files under the same numbers.
+    /// Returns the device number of the files of the mount that the owner serves, if it serves one. A path does not
+    /// identify a mount: another pool may be mounted there later, or the same pool with other files under the same
+    /// numbers.
     pub fn device(&self) -> Option<u64> {
         self.device
     }
@@ -287,9 +290,9 @@ impl FsSession {
         self.is_void.store(true, Ordering::Release);
     }
 
-    /// Ends it, at once and for every thread: nothing of the pool is mapped or open by it when this returns. `wait` is for those
-    /// amid a copy, whose pins are seen by the owner until then: who does not come to an end meanwhile is to it as if it were
-    /// stopped, for as long as this process lives.
+    /// Ends the session at once for every thread: on return it has nothing of the pool mapped or open. `wait` gives
+    /// threads within a copy time to finish, because the owner sees their pins until then. A thread that does not
+    /// finish counts as stopped for as long as this process lives.
     pub fn withdraw(&self, wait: impl FnOnce()) {
         self.is_void.store(true, Ordering::SeqCst);
         wait();
@@ -306,7 +309,7 @@ impl FsSession {
         self.is_void.load(Ordering::Relaxed)
     }
 
-    /// Whether its words are in this process: for who may be in a child that nobody told.
+    /// Returns true if its words are mapped in this process. A forked child calls it too.
     pub(crate) fn is_here(&self) -> bool {
         !self.is_void() && self.process == std::process::id()
     }
@@ -333,7 +336,7 @@ impl FsSession {
         self.number
     }
 
-    /// Asks for pages behind the end of `ino`, of so many bytes; `None` where there are none.
+    /// Asks the owner for pages behind the end of `ino`, for `bytes` bytes. Returns `None` if the owner refuses.
     pub(crate) fn ask_ahead(&self, ino: Ino, bytes: u64) -> Option<()> {
         if self.is_over() {
             return None;
@@ -379,7 +382,7 @@ impl Drop for FsSession {
 mod tests {
     use super::*;
 
-    /// Who asks in vain, in a handler of a signal, leaves the turn to whom it interrupted.
+    /// A signal handler that is refused leaves the turn to the thread that it interrupted.
     #[test]
     fn a_turn_is_taken_until_who_took_it_ends_it() {
         let turn = AskTurn::take();

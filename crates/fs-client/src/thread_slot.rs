@@ -35,7 +35,8 @@ thread_local! {
     static LAST: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Ends the calling thread's pins where nobody drops them: a handler of a signal is about to jump out of what pinned.
+/// Ends the calling thread's pins, which no destructor will end: a signal handler is about to jump out of the code
+/// that pinned.
 pub fn end_pins_of_thread() {
     let end = |thread_slots: &RefCell<Vec<ThreadSlot>>| {
         let thread_slots = thread_slots.try_borrow().ok()?;

@@ -1,10 +1,10 @@
-//! What callers ask to be made and changed, and what listings and counts tell them.
+//! Arguments and results of calls: files to be created and changed, listings, and counts of space.
 
 use serde::{Deserialize, Serialize};
 
 use crate::format::attr::{Attr, FileKind, Ino, Time};
 
-/// Who makes a file. Permissions are not checked here: the front end's kernel does that, or nobody needs to.
+/// The owner of a new file. This crate does not check permissions: the front end's kernel does, if necessary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Credentials {
     /// Owner of what is made.
@@ -24,7 +24,7 @@ pub struct NewFile {
     pub umask: u16,
     /// Which device, of a device's name; else 0.
     pub rdev: u64,
-    /// Who makes it.
+    /// The owner of the file.
     pub by: Credentials,
 }
 
@@ -69,7 +69,7 @@ pub enum Rename {
     /// Replaces it, and leaves a character device 0:0 of this owner under the old name (RENAME_WHITEOUT): what hides a file
     /// of a lower layer where several lie over one another.
     Whiteout(Credentials),
-    /// The same where there is none to replace; else it refuses (RENAME_NOREPLACE too).
+    /// Like `Whiteout`, but refuses to replace a name (RENAME_NOREPLACE too).
     WhiteoutNoReplace(Credentials),
 }
 
@@ -93,7 +93,7 @@ pub enum Allocate {
 pub enum Seek {
     /// The next byte that has space (SEEK_DATA).
     Data,
-    /// The next byte that has none, or the end (SEEK_HOLE).
+    /// The next byte without space, or the end (SEEK_HOLE).
     Hole,
 }
 

@@ -25,11 +25,11 @@ const ALONE_NAME: &str = "files";
 /// A file system in a pool, open. Shared between threads as it is; every call returns when its change is durable, but
 /// for written data and the times of files under [`DataMode::Posix`], and times of last access.
 ///
-/// Any call gives [`Error::Stale`] for a number that is no inode's or no longer, [`Error::Corrupt`] for what this
-/// program cannot have written, and those of the pool in [`Error::Pool`]; after a failed persist every change is
-/// refused until the pool is opened again. What changes something gives [`Error::ReadOnly`] where it is open to be read
-/// only, and [`Error::NoSpace`] where there is none for it: then content and names are as they were, unless the host
-/// had none for what was stored already, which is a failed persist.
+/// Every call can fail with [`Error::Stale`] for an inode number that is not or no longer in use, with
+/// [`Error::Corrupt`] for content that this program cannot have written, and with an error of the pool in
+/// [`Error::Pool`]. After a failed persist every change is refused until the pool is opened again. Every change can
+/// fail with [`Error::ReadOnly`] and with [`Error::NoSpace`]. After [`Error::NoSpace`] content and names are
+/// unchanged, unless the host had no space for bytes that were stored already, which is a failed persist.
 pub struct FileSystem {
     pub(crate) shared: Arc<SharedFiles>,
 }
@@ -44,7 +44,8 @@ impl FileSystem {
         create_fs::create(pool, name, spec)
     }
 
-    /// Removes the file system called `name` and all that is in it. Nobody has it open; refused while a client of it lives.
+    /// Removes the file system called `name` with all its files. It must not be open; refused while a client of it
+    /// lives.
     ///
     /// # Errors
     /// [`ferrite_pool::Error::NotFound`], [`ferrite_pool::Error::WrongKind`] and [`ferrite_pool::Error::Limit`] as
@@ -146,7 +147,7 @@ impl FileSystem {
         write::write(&self.shared, ino, at, from)
     }
 
-    /// The same, and the file keeps its times: who writes has them, and sets them.
+    /// Like [`FileSystem::write`], and the file keeps its times: the caller sets them.
     ///
     /// # Errors
     /// As [`FileSystem::write`].
@@ -154,7 +155,8 @@ impl FileSystem {
         write::write_unnoted(&self.shared, ino, at, from)
     }
 
-    /// Writes behind the last byte, whoever else appends too; where it went, and how many bytes.
+    /// Writes behind the last byte, even while others append. Returns the offset of the first byte, and how many bytes
+    /// were written.
     ///
     /// # Errors
     /// As [`FileSystem::write`].
@@ -269,10 +271,10 @@ impl FileSystem {
     /// Moves a name, all or nothing.
     ///
     /// # Errors
-    /// [`Error::NotFound`] where `from` is not there, or `to` is not that is to be exchanged; [`Error::Exists`] where
-    /// `to` is there that is not to be replaced, [`Error::IsDirectory`], [`Error::NotDirectory`] and
-    /// [`Error::NotEmpty`] where it cannot be. [`Error::Invalid`] for `.` and `..` and for a directory that would come
-    /// to lie within itself; else as [`FileSystem::create_file`].
+    /// [`Error::NotFound`] if `from` does not exist, or `to` does not exist in an exchange. [`Error::Exists`] if `to`
+    /// exists and must not be replaced. [`Error::IsDirectory`], [`Error::NotDirectory`] and [`Error::NotEmpty`] if it
+    /// cannot be replaced. [`Error::Invalid`] for `.` and `..`, and for a directory moved into itself. Otherwise as
+    /// [`FileSystem::create_file`].
     pub fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename) -> Result<()> {
         rename::rename(&self.shared, from, to, how)
     }
@@ -280,8 +282,9 @@ impl FileSystem {
     /// What `parent` calls `name`; `.` and `..` too.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::NotDirectory`] where `parent` is none, [`Error::NameTooLong`], and
-    /// [`Error::Invalid`] for what can be no name; [`Error::Stale`] also where it is removed meanwhile.
+    /// [`Error::NotFound`]; [`Error::NotDirectory`] if `parent` is not a directory; [`Error::NameTooLong`];
+    /// [`Error::Invalid`] for bytes that cannot be a name; [`Error::Stale`] also if the file is removed during the
+    /// call.
     pub fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
         lookup::lookup(&self.shared, parent, name)
     }
@@ -302,8 +305,8 @@ impl FileSystem {
         lookup::readlink(&self.shared, ino)
     }
 
-    /// Up to `count` entries behind `cookie` as [`FileSystem::readdir`] lists them, but for `.` and `..`, with what is
-    /// known of each (FN4). What is removed meanwhile is left out.
+    /// Returns up to `count` entries behind `cookie` in the order of [`FileSystem::readdir`], except `.` and `..`,
+    /// with their attributes (FN4). Leaves out entries that are removed during the call.
     ///
     /// # Errors
     /// As [`FileSystem::readdir`], where there are no entries before what is damaged.
@@ -311,9 +314,9 @@ impl FileSystem {
         lookup::list(&self.shared, dir, cookie, count)
     }
 
-    /// Lists a directory, `.` and `..` first, from behind the entry with `cookie` (0: from the start) until `each`
-    /// says `false` (that entry comes again). Entries that stay are listed once, whatever happens meanwhile. `each`
-    /// calls nothing of this file system.
+    /// Lists a directory, `.` and `..` first, from behind the entry with `cookie` (0: from the start), until `each`
+    /// returns `false`; that entry comes again. Entries that stay are listed once, whatever else changes. `each` must
+    /// not call this file system.
     ///
     /// # Errors
     /// [`Error::NotDirectory`]; [`Error::Corrupt`] in the end where entries are damaged and the others were listed, now or
@@ -354,13 +357,13 @@ impl FileSystem {
         self.shared.answer(boot_id, caller, request)
     }
 
-    /// Lets `copies` forget what clients are about to change.
+    /// Sets the holder of cached copies, which must drop a copy before a client may change the file.
     pub fn set_copies(&self, copies: Arc<dyn CachedCopies>) {
         self.shared.set_copies(copies)
     }
 
-    /// Lets copies of `ino` be forgotten that hold bytes at a place where they are not, without waiting for that: whoever
-    /// made such a copy may wait for the caller.
+    /// Drops the cached copies of `ino` in the background, because they hold bytes at a place that has moved. A thread
+    /// that made such a copy may be waiting for the caller.
     pub fn forget_copies(&self, ino: Ino) {
         self.shared.forget_copies(ino)
     }
@@ -375,8 +378,8 @@ impl FileSystem {
         self.shared.end_sessions_of(connection)
     }
 
-    /// Ends every session: clients are told that the owner is gone. Nobody else has the file system open any more; what was
-    /// taken ahead of appends goes back, but while the pool stands still (FX1, FX2).
+    /// Ends every session: clients see that the owner is gone. The file system must not be in use any more. Pages
+    /// ahead of appends are freed, except while the pool stands still (FX1, FX2).
     pub fn dismiss(&self) {
         self.shared.dismiss()
     }
@@ -392,12 +395,13 @@ impl FileSystem {
         self.shared.expect_more(ino)
     }
 
-    /// Whether clients may store to `ino`: what is told of it now may be wrong in a moment.
+    /// Returns true if clients may store to `ino`: attributes read now may be out of date at once.
     pub fn is_written_directly(&self, ino: Ino) -> bool {
         self.shared.is_written_directly(ino)
     }
 
-    /// Lets clients only read `ino` from now on: somebody is about to make a copy of it, or to change it (FG6).
+    /// Limits all leases on `ino` to reads, because a copy of the file is about to be made, or the file is about to
+    /// change (FG6).
     pub fn end_writing(&self, ino: Ino) {
         self.shared.end_writing(ino)
     }
@@ -411,8 +415,8 @@ impl FileSystem {
         reclaim::step(&self.shared)
     }
 
-    /// Makes durable what waits for an fsync (FW4), if anything does. Called now and then, it bounds what a crash takes of
-    /// files that nobody asked to be durable.
+    /// Makes durable all data that waits for an fsync (FW4). Calling it now and then bounds what a crash takes of
+    /// files without an fsync.
     ///
     /// # Errors
     /// As [`FileSystem::flush`].

@@ -43,7 +43,7 @@ pub struct FsSpec {
     pub gid: u32,
     /// Permissions of the root directory.
     pub mode: u16,
-    /// Starts the hashes of names; any number nobody can guess.
+    /// Seeds the hashes of names; choose a number that others cannot guess.
     pub hash_seed: u64,
     /// When it is made.
     pub now: Time,

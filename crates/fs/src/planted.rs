@@ -1,4 +1,4 @@
-//! Mistakes that tests plant, and places where they let a thread stop.
+//! Planted bugs, and places where tests stop a thread.
 //!
 //! The feature `planted` compiles them in, and only dev-dependencies turn it on. Without it both macros expand to nothing.
 
@@ -23,7 +23,7 @@ macro_rules! planted {
     }};
 }
 
-/// Lets a test stop the calling thread at the place called `$point`.
+/// Calls the test's hook at the place called `$point`.
 #[macro_export]
 macro_rules! stop_point {
     ($point:ident) => {

@@ -1,4 +1,4 @@
-//! Work that waits: done in bounded steps, by whoever has time.
+//! Background work in bounded steps, and how space is freed for a change that finds none.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -30,15 +30,15 @@ pub(crate) fn step(shared: &SharedFiles) -> Result<bool> {
         || shared.step_space()?)
 }
 
-/// Gets back what removed files have, and what was taken ahead of appends, or else chunks that have little in them; whether that was something.
-/// One does it at a time: whoever waited for
-/// another, as `made` tells, finds what that one got.
+/// Frees the space of removed files, then pages ahead of appends, then empties sparse chunks. Returns true if some
+/// space became free. One thread works at a time: a thread that waited for another, as `made` shows, uses what that
+/// one freed.
 fn make_space(shared: &SharedFiles, made: u64) -> bool {
     let one = shared.space.making.lock();
     if shared.space.made.load(Ordering::Acquire) != made {
         return true;
     }
-    // What whoever met no space gave back itself is nothing new.
+    // Space that this caller freed earlier is not new.
     shared.space.drain_deferred_frees();
     let turn = shared.space.deferred_frees.turn();
     let is_made = || {
@@ -64,8 +64,8 @@ fn make_space(shared: &SharedFiles, made: u64) -> bool {
     is_done || wait_for_space(shared, || is_made() || shared.end_orphaned_clients().unwrap_or(false))
 }
 
-/// Whether `is_made` says so, now or soon: who is in the middle of something with what is free already comes to its end,
-/// as do clients of an owner before (FG5).
+/// Waits until `is_made` returns true, for a bounded time: threads that still use freed space will finish, and so will
+/// clients of an earlier owner (FG5).
 pub(crate) fn wait_for_space(shared: &SharedFiles, is_made: impl Fn() -> bool) -> bool {
     let is_made_soon = || {
         std::thread::sleep(PIN_NAP);

@@ -157,7 +157,7 @@ impl ChunkStore {
         Error::Corrupt { name: self.tag.lock().name.clone(), what, at }
     }
 
-    /// The inode, in use or not; `None` where there is none of that number.
+    /// Returns the inode, in use or not; `None` if no inode has this number.
     pub(crate) fn load_any(&self, ino: Ino) -> Option<Inode> {
         self.space.inode_place(ino.0).map(|at| self.load_at(ino, at))
     }
@@ -204,7 +204,7 @@ impl ChunkStore {
         words.map(u64::from_le_bytes)
     }
 
-    /// Whether somebody may still store size and times of `ino` that are not to count.
+    /// Returns true if a stopped client may still store an invalid size and times to `ino`.
     pub(crate) fn is_append_stopped(&self, stripe: &Stripe, ino: Ino) -> bool {
         stripe.stopped_appends.contains_key(&ino.0) || self.clients.has_orphaned_clients()
     }

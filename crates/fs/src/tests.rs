@@ -84,7 +84,7 @@ bugs! {
     MoveBeforeCopy,
     /// A repair names a copy of a page before it is durable (FK1).
     NameBeforeCopy,
-    /// A page that two name is that one's which is asked first, whomever it fits (FJ1).
+    /// A page that two inodes name goes to the first one, whether it fits or not (FJ1).
     FirstAsked,
     /// A repair clears more words at once than a transaction has room for.
     LargeFix,
@@ -100,17 +100,17 @@ bugs! {
     StoppedAppendPage,
     /// What a thread remembers counts whatever has changed since (FH1).
     StaleHint,
-    /// Where a client's last append ended is the end, whoever had the file since (FG7).
+    /// The end of a client's last append counts as the end, even after others had the file (FG7).
     StaleEnd,
     /// An append is proved over the greater proof (FP2).
     OneChecksum,
     /// What a size rests on is stored over (FP3), or what a crash left of an append (FP4).
     UncommittedSize,
-    /// Who asks for a listing in pieces is not told of damage before the last one (FN4).
+    /// A caller that lists in pieces learns nothing of damage before the last piece (FN4).
     ForgottenDamage,
-    /// A client may append while the kernel is amid an append (FG11).
+    /// A client may append while the kernel is within an append (FG11).
     HastyAppender,
-    /// Who withdraws from a session keeps the pool's memory (FG10).
+    /// A client that withdraws from a session keeps the pool's memory (FG10).
     KeptMemory,
 }
 

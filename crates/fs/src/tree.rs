@@ -22,7 +22,7 @@ use crate::file::FileLayer;
 /// Files under their names.
 pub struct TreeLayer {
     files: FileLayer,
-    /// Held while a directory moves to another one, so that no directory comes to lie within itself.
+    /// Held while a directory moves to another one, so that no directory becomes its own descendant.
     pub(crate) moving: Mutex<()>,
     /// A listing met damaged names (FN4).
     pub(crate) has_damaged_names: AtomicBool,

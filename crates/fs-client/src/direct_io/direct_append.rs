@@ -18,7 +18,7 @@ use ferrite_fs::view::index_reader::FoundBytes;
 use ferrite_fs::view::inode_snapshot::{InodeReader, InodeSnapshot};
 use ferrite_fs::view::version::{ChunkPlaces, LockVersion};
 
-/// At work at the end of a file; nobody else is until this is dropped.
+/// Holds the end of a file for one append, until it is dropped.
 struct FileEndHold<'a> {
     word: &'a AtomicU64,
     at_work: LeaseState,
@@ -58,7 +58,7 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         if taken { Some(FileEndHold { word, at_work }) } else { None }
     }
 
-    /// Waits, not pinned, until nobody has the end of the file; whether that came soon.
+    /// Waits, without a pin, until the end of the file is free. Returns false if that takes too long.
     #[inline]
     fn may_append_soon(&self) -> bool {
         let is_known = || self.mode() <= LeaseMode::Append;
@@ -87,7 +87,8 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         }
         let Some(_pin) = self.foreign.pin(self.board.pin(thread_slot)) else { return DirectOutcome::Refused };
         let Some(end_is_ours) = self.take_end() else { return DirectOutcome::Overtaken };
-        // Whoever changes a file with this lock takes the end first: nothing changes until we let go, or it is forced.
+        // Each thread that changes a file under this lock acquires the end first: nothing changes until this thread
+        // releases it, or the owner revokes it.
         if !self.lets_write() {
             return DirectOutcome::Refused;
         }
@@ -122,7 +123,7 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         }
     }
 
-    /// Lets the size, which bytes were stored behind, rest on no bytes (FP3); durable on return.
+    /// Stores the size with a checksum of no bytes, because bytes behind it were stored over (FP3). Durable on return.
     fn rest_on_none(&self, version: LockVersion, inode: &FileEnd, times: (i64, i64)) -> FileEnd {
         if !inode.rests_on_bytes() {
             return *inode;
@@ -202,8 +203,8 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         end_is_ours.finish() && self.board.is_owner_alive()
     }
 
-    /// The 2 MiB around byte `at`, for who has the end of the file; where that is known nobody stored a size since, but by
-    /// this lease, and pages stay where they are (FH1).
+    /// The 2 MiB around byte `at`, for the holder of the end. If the size is known, no other thread stored one since,
+    /// and pages stay where they are (FH1).
     #[inline]
     fn look_at_end(&self, version: LockVersion, at: u64, is_known: bool) -> Option<InodeSnapshot> {
         let piece = FileBlock { board: self.board.id(), ino: self.ino, block: at / CHUNK };

@@ -1,4 +1,4 @@
-//! What a client tells of a file by itself, as the owner would.
+//! The attributes of a file, as a client finds them without the owner.
 
 use std::sync::atomic::Ordering;
 
@@ -8,7 +8,8 @@ use super::{DirectIo, DirectOutcome};
 use ferrite_fs::format::attr::Attr;
 
 impl<M: Memory> DirectIo<'_, M> {
-    /// What `stat` tells of the file at `now`; refused where others have leases on it too, who may have noted times.
+    /// Returns the attributes of the file at `now`. Refused if others have leases on it too, because they may have
+    /// noted times.
     pub fn attr(&self, now: i64) -> DirectOutcome<Attr> {
         let Some((version, file)) = self.even_snapshot(0).filter(|_| self.lets_read()) else {
             return DirectOutcome::Refused;

@@ -1,10 +1,10 @@
 //! Pages that were taken ahead of appends, and how those that no append needs go back.
 //!
-//! - FX1. What lies behind the end of a file is its own while a client appends to it by itself, or where it was asked for
-//!   (`KEEPS_PAGES`), until the file is cut, be it to the size that it has. All else goes back: a second after the file was
-//!   last written, when nobody holds it any more, when somebody has no space, and when the file system is left.
-//! - FX2. What a crash left there goes back when somebody holds the file, or the first time that somebody has no space.
-//! - FX3. Who keeps copies of a file's attributes is told, behind that and by the next step, to let go of them.
+//! - FX1. Pages behind the end of a file stay while a client appends to it directly. Pages that were asked for
+//!   (`KEEPS_PAGES`) stay until the file is cut, even to the size that it has. All others are freed: a second after
+//!   the last write, at the last release, when space runs out, and when the file system is closed.
+//! - FX2. Pages that a crash left there are freed when the file is held, or the first time that space runs out.
+//! - FX3. The next step after that invalidates the attributes that a kernel has cached.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,7 @@ use crate::store::gate::GatePass;
 use crate::store::locks::Stripe;
 use crate::{FileKind, Ino, Result};
 
-/// How long nobody has written to a file whose pages go back.
+/// Nanoseconds without a write after which pages behind the end are freed.
 const REST_NS: u64 = 1_000_000_000;
 
 /// Bytes that are given at a time, at most: of pages to small files, and else.
@@ -59,7 +59,7 @@ impl PagesAhead {
     }
 }
 
-/// Frees what `inode` has behind its end, where that is not to stay (FX1) and nobody may still store there.
+/// Frees the pages of `inode` behind its end, unless they must stay (FX1) or a client may still store there.
 pub(crate) fn free_ahead(files: &FileLayer, stripe: &Stripe, inode: &mut Inode) -> Result<()> {
     let is_named_file = inode.kind() == Some(FileKind::File) && inode.head.links > 0 && !inode.is_cut();
     let is_kept = inode.head.flags & KEEPS_PAGES != 0 || stripe.has_appender(inode.ino);
@@ -95,7 +95,7 @@ pub(crate) fn free_all_ahead<'a>(files: &'a FileLayer, pass: impl Fn() -> Option
         && let Some(pass) = pass()
         && let Some(ino) = files.ahead.take()
     {
-        // What fails is met again by who holds it next.
+        // The next holder of the file meets the same failure.
         let _ = give_back_ahead(files, ino, |_| false, &pass);
         left -= 1;
     }
@@ -111,7 +111,7 @@ pub(crate) fn free_left_ahead(files: &FileLayer) {
     }
 }
 
-/// Frees what `ino` has ahead, or lets that wait where the file `is_wanted`.
+/// Frees the pages of `ino` behind its end, or waits longer if the file `is_wanted`.
 fn give_back_ahead(files: &FileLayer, ino: Ino, is_wanted: impl Fn(&Inode) -> bool, _: &GatePass<'_>) -> Result<()> {
     let mut stripe = files.locks.write(ino);
     let Ok(mut inode) = files.load(ino) else { return Ok(()) };
@@ -168,8 +168,7 @@ pub(crate) fn reserve_ahead(files: &FileLayer, ino: Ino, bytes: u64, share: u64)
     Ok(())
 }
 
-/// Takes the pages behind byte `end` away, and those of the index that were needed for them. Where there are none
-/// nothing is stored.
+/// Frees the pages behind byte `end`, and the index pages that they needed. Stores nothing if there are no such pages.
 pub(crate) fn free_behind(files: &FileLayer, inode: &mut Inode, end: u64) -> Result<()> {
     loop {
         let mut change = FsChange::new(files);

@@ -1,5 +1,5 @@
-//! Appending where pages were taken ahead: what was found without the file's lock is taken over under it, if nobody had
-//! the lock between. So an append is two copies, a fence each, and little else.
+//! Appends to pages that were allocated ahead. A place that was found without the file's lock is used under the lock
+//! if no other thread held the lock in between. So an append costs two copies with a fence each.
 
 use ferrite_memory::{Scheme, pin};
 

@@ -5,8 +5,8 @@
 //!
 //! - FE1. A page moves as a block does (FS2, FS3): its copy is durable before one change names it and frees what was
 //!   copied; readers go on, and writers wait.
-//! - FE2. Nothing of a chunk that is being emptied is given to anybody, and the others have room for all that it has. What
-//!   cannot move, as a client appends to it by itself, stays, and the chunk is as before.
+//! - FE2. No page of a chunk that is being emptied is allocated, and the other chunks have room for all its pages. A
+//!   page that cannot move, because a client appends to its file directly, stays.
 
 use std::collections::BTreeSet;
 

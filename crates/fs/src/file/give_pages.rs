@@ -13,7 +13,7 @@ use crate::format::word::IndexWord;
 use crate::store::bits::{PageRun, pages_of};
 use crate::store::change::FsChange;
 
-/// Gives every page of `range` that has none one of zeros.
+/// Allocates a page of zeros for each page of `range` that is missing.
 pub(crate) fn give_pages(files: &FileLayer, inode: &mut Inode, range: Range<u64>) -> Result<()> {
     let (mut page, end) = (range.start / PAGE, range.end.div_ceil(PAGE));
     while page < end {
@@ -37,8 +37,8 @@ fn zero_runs(files: &FileLayer, runs: &[PageRun]) -> Result<()> {
     files.drain()
 }
 
-/// Lets those of `count` words from `at` on that name nothing name new pages, of which `prepare` makes what they are to
-/// hold.
+/// Allocates pages for the empty ones of the `count` words from `at` on. `prepare` fills the pages before words name
+/// them.
 pub(crate) fn give_words(
     files: &FileLayer,
     inode: &mut Inode,

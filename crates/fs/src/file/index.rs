@@ -8,8 +8,8 @@
 //!
 //! A word of height 1 may name a superpage instead of 512 words.
 //!
-//! - FT1. Words are changed by transactions alone. Pages behind the end may be named; what they hold is undefined, so
-//!   whoever moves the end over them makes it defined first.
+//! - FT1. Only transactions change words. Pages behind the end may be named, and their content is undefined: a writer
+//!   that moves the end over them defines it first.
 //! - FT2. An index page that names nothing may be there: it says the same as none. An index may be higher than it need be.
 
 use ferrite_memory::Span;
@@ -36,7 +36,7 @@ fn reach(height: u8) -> u64 {
 /// What a walk to a page found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum IndexEntry {
-    /// The word at `at` of the pool tells; `left` words from it on lie together.
+    /// The word at `at` of the pool names the page; `left` words from it on are adjacent.
     Words { at: u64, left: u64 },
     /// This page of the superpage that the word at `at` names; so many from it on.
     Super { at: u64, page: u64, left: u64 },
@@ -226,8 +226,8 @@ fn add_node(store: &ChunkStore, inode: &mut Inode, at: u64) -> Result<()> {
     change.commit_head(inode)
 }
 
-/// Lets `change` free what the file has from page `from` on, up to a bound; whether that was all. The caller
-/// commits it with the head of `inode`.
+/// Adds to `change` that the pages of the file from page `from` on are free, up to a bound. Returns true if those were
+/// all. The caller commits `change` with the head of `inode`.
 pub(crate) fn trim(store: &ChunkStore, change: &mut FsChange<'_>, inode: &mut Inode, from: u64) -> Result<bool> {
     ensure_height(store, inode)?;
     let array = WordArray { at: inode.root_at(0), words: ROOTS, height: inode.head.height, first: 0 };
@@ -337,7 +337,7 @@ struct WordArray {
 
 /// What became of a word.
 enum TrimmedWord {
-    /// It is to be cleared.
+    /// The word must be cleared.
     Gone,
     CachedSuperpage,
     /// There is more to do below it.

@@ -1,4 +1,4 @@
-//! New pages for what is written where a file has none, or in the place of those it has (FW1, FW3).
+//! New pages for writes: for parts of a file without pages, or in place of existing pages (FW1, FW3).
 
 use ferrite_memory::{Scheme, Span};
 use ferrite_pool::layout::PAGE;
@@ -35,7 +35,7 @@ impl RenewedPage {
     }
 }
 
-/// Writes to new pages what has none, or all of it where it `replaces` (FW3).
+/// Writes to new pages: for missing pages, or for all of them if `replaces` is true (FW3).
 pub(crate) fn write_new(
     files: &FileLayer,
     stripe: &mut Stripe,
@@ -130,7 +130,7 @@ fn words_ahead(files: &FileLayer, inode: &Inode, page: u64) -> Result<Vec<u64>> 
     Ok(places.take_while(|at| files.memory().load_word(*at) == 0).collect())
 }
 
-/// Stores what a new page is to hold.
+/// Stores the content of a new page.
 fn fill_new(files: &FileLayer, renewed: &RenewedPage, fill: &PageFill<'_>) -> Result<()> {
     let place = files.place(renewed.new)?;
     let start = renewed.page * PAGE;

@@ -35,7 +35,8 @@ fn read_uncached(files: &FileLayer, ino: Ino, at: u64, into: &mut [u8], notes: b
     }
 }
 
-/// Without a lock (FL2), where all of it lies together and nobody changes the file; nothing is said of other cases.
+/// Reads without a lock (FL2), if all bytes are adjacent and no thread changes the file. Returns `None` in all other
+/// cases.
 #[inline]
 fn read_pinned(files: &FileLayer, ino: Ino, at: u64, into: &mut [u8], notes: bool) -> Option<usize> {
     let _pin = pin();
@@ -69,7 +70,7 @@ fn read_locked(files: &FileLayer, ino: Ino, at: u64, into: &mut [u8], notes: boo
 /// As `relatime` has it: only where the file changed since. Durable some time later.
 #[cold]
 fn note_access(files: &FileLayer, stripe: RwLockReadGuard<'_, Stripe>, inode: &mut Inode) {
-    // Others store the same line then, or it is to be stored by none.
+    // Then other threads or clients store the same line, or only a transaction may.
     let is_others = stripe.has_appender(inode.ino) || files.is_append_stopped(&stripe, inode.ino);
     if is_others || inode.is_torn() || files.refuse_if_read_only().is_err() {
         return;
@@ -83,7 +84,7 @@ fn note_access(files: &FileLayer, stripe: RwLockReadGuard<'_, Stripe>, inode: &m
     }
 }
 
-/// Lets the time of an access wait with the other times, or by itself where those are on the medium by now.
+/// Adds the access time to the times that wait, or stores it alone if those are stored already.
 fn note_access_later(files: &FileLayer, ino: Ino, atime: i64) {
     let mut stripe = files.locks.write(ino);
     let Ok(mut inode) = files.load_regular(ino) else { return };

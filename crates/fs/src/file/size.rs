@@ -6,7 +6,7 @@ use crate::store::change::FsChange;
 use crate::store::locks::Stripe;
 use crate::{Ino, Result};
 
-/// Lets the head say the size, where that rests on the last bytes (FP3) or on what a crash left (FP4).
+/// Commits the size to the head, if it rests on its last bytes (FP3) or on remains of a crash (FP4).
 pub(crate) fn commit_size(files: &FileLayer, inode: &mut Inode) -> Result<()> {
     crate::planted!(UncommittedSize => return Ok(()));
     if inode.needs_commit() { FsChange::new(files).commit_head(inode) } else { Ok(()) }

@@ -15,7 +15,8 @@ use crate::store::copy_bytes;
 use crate::store::locks::Stripe;
 use crate::{FileKind, Result};
 
-/// The same for whoever is about to store there; and the size rests on no bytes any more that are stored over (FP3).
+/// Invalidates a stopped append before the caller stores to the file. Afterwards the size rests on no bytes that the
+/// caller stores over (FP3).
 pub(crate) fn invalidate_stopped_append(files: &FileLayer, stripe: &mut Stripe, inode: &mut Inode) -> Result<()> {
     size::commit_size(files, inode)?;
     let is_calm = stripe.stopped_appends.get(&inode.ino.0).copied().unwrap_or(false);
@@ -43,8 +44,8 @@ pub(crate) fn invalidate_stopped_append(files: &FileLayer, stripe: &mut Stripe, 
     Ok(())
 }
 
-/// The same for who stores before `end` only: that there is no space for another last page is no reason not to store
-/// before the end of the file, where nobody stores late.
+/// Like [`invalidate_stopped_append`], for a write that ends at byte `end`. If no space is left for a new last page, a
+/// write before the end of the file goes on, because the stopped client does not store there.
 pub(crate) fn invalidate_stopped_append_below(
     files: &FileLayer,
     stripe: &mut Stripe,

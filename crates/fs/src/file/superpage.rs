@@ -70,7 +70,7 @@ pub(crate) fn step_superpages(files: &FileLayer) -> Result<bool> {
     let copying = files.locks.copying(ino);
     let Ok(mut inode) = files.load(ino) else { return Ok(true) };
     let stripe = copying.stripe();
-    // Who appends by itself is looked for again when it has given the file back.
+    // A file that a client appends to directly is noted again when that client returns it.
     if inode.kind() != Some(FileKind::File) || stripe.waiting.contains_key(&ino.0) || stripe.has_appender(ino) {
         return Ok(true);
     }

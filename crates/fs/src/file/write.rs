@@ -1,4 +1,4 @@
-//! Writing: in place where there are pages, and into new ones where there are none.
+//! Writing: in place if the pages exist, otherwise to new pages.
 //!
 //! - FW1. What a word or a size makes visible is durable before it: new pages before the words that name them, bytes
 //!   behind the end before the size that covers them, but where that has a proof (`checksum`). So a crash shows no bytes of
@@ -9,11 +9,10 @@
 //! - FW4. Where a fence is not durable, sizes wait in DRAM until an fsync has made the data durable, and times with them, also
 //!   those that are set; where times alone wait, they are made durable with the data. A new file has its first page with its
 //!   name then.
-//! - FW5. A write that is refused for want of space changed nothing. Where some of it fits, that much is written, unless it
-//!   is to be all or nothing (`Atomic`). Whichever part meets no space, what can be made free is, before the write is
-//!   refused or ends there.
-//! - FW6. An append is one record for others, also where space is made in the middle of it: nobody sees the parts before
-//!   that, and their pages are there for when it begins again.
+//! - FW5. A write that is refused for lack of space changed nothing. If a part fits, that part is written, except
+//!   under `Atomic`. Before a write is refused or cut short, all space that can be freed is freed.
+//! - FW6. Other threads see an append as one change, even if space is freed in the middle of it. Its earlier parts
+//!   stay invisible, and their pages serve the next attempt.
 
 use ferrite_memory::{Scheme, pin};
 use ferrite_pool::layout::PAGE;
@@ -84,7 +83,7 @@ fn write_all(files: &FileLayer, ino: Ino, at: u64, from: &[u8], how: WriteMode) 
     }
 }
 
-/// Lets the inode say that it was written to just now.
+/// Stores to the inode that the file was written to now.
 #[cold]
 fn note_write_time(files: &FileLayer, ino: Ino) -> Result<()> {
     let _pass = files.gate.pass();
@@ -125,8 +124,8 @@ fn write_locked(files: &FileLayer, ino: Ino, at: u64, from: &[u8], how: WriteMod
     write_parts(files, (&mut stripe, &mut inode), at, from, how.fits)
 }
 
-/// Without a lock (FL2, FL3), over bytes that lie together and while nobody changes the file; nothing is said of
-/// other cases. Whether the inode says it: the time of change stays for as long as it is no older than its grain.
+/// Writes without a lock (FL2, FL3), over bytes that are adjacent, while no thread changes the file. Returns `None` in
+/// all other cases, and otherwise whether the time of change is recent enough.
 #[inline]
 fn write_pinned(files: &FileLayer, ino: Ino, at: u64, from: &[u8]) -> Option<bool> {
     let _pin = pin();
@@ -171,7 +170,8 @@ fn append_locked(files: &FileLayer, ino: Ino, from: &[u8], fits: bool) -> Result
     Ok((at, written))
 }
 
-/// Lets the file end at byte `end` again, which nobody saw behind (FW6). The pages there stay, as if taken ahead.
+/// Moves the end back to byte `end`, because other threads have not seen the bytes behind it (FW6). The pages there
+/// stay as pages ahead.
 fn undo_append(files: &FileLayer, stripe: &mut Stripe, inode: &mut Inode, end: u64) -> Result<()> {
     if stripe.waiting.contains_key(&inode.ino.0) {
         size::flush_size(files, stripe, inode)?;
@@ -181,7 +181,7 @@ fn undo_append(files: &FileLayer, stripe: &mut Stripe, inode: &mut Inode, end: u
     FsChange::new(files).commit_head(inode)
 }
 
-/// What `write` comes to: of all of it, or where there is no space for that, of as much as fits (FW5).
+/// Runs `write` for all bytes, and if no space is left for all, for as many as fit (FW5).
 fn with_space_to_write<T>(files: &FileLayer, mut write: impl FnMut(bool) -> Result<T>) -> Result<T> {
     match files.with_space(|| write(false)) {
         Err(error) if files.is_full(&error) => write(true),
@@ -254,7 +254,7 @@ pub(crate) fn write_part(
 fn finish_in_place(files: &FileLayer, stripe: &mut Stripe, inode: &mut Inode, end: u64) -> Result<()> {
     let (now, grows) = (files.now(), end > inode.size());
     if files.waits() {
-        // Also where its times tell it already: what waits is what is written back.
+        // Also if the times are recent: only files that wait are written back.
         files.memory().fence();
         inode.hold_size(inode.durable_size());
         inode.head.size = inode.size().max(end);

@@ -7,14 +7,14 @@
 //! The line of an inode that is stored directly has two. An append stores its bytes, over the lesser of the two a proof of
 //! them, and fences once; a crash may keep any part of that. All the same:
 //!
-//! - FP1. A proof is whole if its check is that of the other words and the epoch; it holds if the bytes are there that it
-//!   was made of. The size is the greatest that holds; where none is whole, what the word of the size says.
-//! - FP2. What is stored over one proof, the other one holds without: its bytes are durable, and it is. So a crash leaves
-//!   the size of before, or that of after and every byte before it.
+//! - FP1. A checksum is whole if its check word matches its other words and the epoch. It holds if the bytes that it
+//!   covers are there. The size is the greatest that holds; if no checksum is whole, the size word counts.
+//! - FP2. A new checksum is stored over the lesser one, and the greater one holds without it: its bytes and itself are
+//!   durable. So a crash leaves the earlier size, or the new size and every byte before it.
 //! - FP3. Bytes that the size rests on are stored over only when it rests on none: on a proof of no bytes, or on the head.
-//! - FP4. Where the greatest proof does not hold, or the word of the size says otherwise, an append is under way or a crash
-//!   came amid one. Who has the file then lets the head say the size, before anything is stored: what a crash left of an
-//!   append will never come to hold.
+//! - FP4. If the greatest checksum does not hold, or the size word differs from it, an append is running or a crash
+//!   interrupted one. The next holder of the file commits the size to the head before it stores anything, so that
+//!   remains of the interrupted append never become valid.
 
 use ferrite_memory::mix::{FACTORS, fold};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -53,8 +53,8 @@ impl AppendChecksum {
         Self::of(epoch, size, 0, 0)
     }
 
-    /// Never 0, so that none is told from all others. Of registers alone: a load of what was stored a moment ago would wait for
-    /// all the bytes before it.
+    /// Never 0, so that an absent checksum differs from all others. Computed from registers alone: a load of freshly
+    /// stored words would wait for all bytes before them.
     #[inline(always)]
     fn check(epoch: u16, end: u64, sum: u32) -> u32 {
         (fold(end ^ FACTORS[0], (u64::from(sum) | u64::from(epoch) << 32) ^ FACTORS[1]) >> 32) as u32 | 1

@@ -1,4 +1,4 @@
-//! What an inode tells of its file, and the number that names it.
+//! The number of a file, and its attributes.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub enum FileKind {
     BlockDevice,
 }
 
-/// Bits of the mode that tell the kind.
+/// The bits of the mode that hold the kind.
 pub(crate) const KIND_MASK: u16 = 0o170000;
 
 impl FileKind {
@@ -72,7 +72,7 @@ pub struct Time(pub i64);
 /// Tells the time; passed in, so that every run repeats.
 pub type FsClock = Arc<dyn Fn() -> Time + Send + Sync>;
 
-/// What `stat` tells.
+/// The attributes of a file, as `stat` returns them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attr {
     /// Which file.

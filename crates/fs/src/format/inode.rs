@@ -8,17 +8,18 @@
 //! direct  192 mtime i64   200 ctime i64   208 atime i64   216 size u64   224 two proofs of a size (`checksum`)
 //! ```
 //!
-//! A mode of 0 says that the inode is free. A size is 48 bits and an epoch of 16: the words of `direct` hold, in place
-//! of those of `head`, exactly while both sizes have the same epoch; which size they have, the proofs say.
+//! An inode is free if its mode is 0. A size has 48 bits and an epoch of 16 bits. The words of `direct` replace those
+//! of `head` exactly while both sizes have the same epoch; the append checksums then decide which size counts.
 //!
 //! - FI1. Everything but `direct` is written by transactions alone, `direct` by single stores alone: a replay of an old
 //!   record cannot undo an append (lane L6).
 //! - FI2. A transaction that writes `head` takes over what `direct` says and starts an epoch that is not `direct`'s.
-//! - FI3. A new epoch is stored behind its times and proofs, by a store of its own: a line keeps the order of its stores, so
-//!   an epoch that is there has its times (on a file, where nothing orders two stores but a barrier, a crash amid the first fsync
-//!   of an epoch may leave earlier times). Within an epoch each word is right by itself, and one store has them all.
-//! - FI4. A free inode keeps its generation; the next file in it has the next one. A chunk of free inodes may be used for
-//!   something else, so the first generation of an inode is told by the clock.
+//! - FI3. A new epoch is stored after its times and checksums, by a store of its own. A line keeps the order of its
+//!   stores, so an epoch that is there has its times. On a file only a barrier orders two stores, so a crash within
+//!   the first fsync of an epoch may leave earlier times. Within an epoch each word is valid alone, and one store
+//!   writes all of them.
+//! - FI4. A free inode keeps its generation, and the next file in it has the next one. A chunk of free inodes may be
+//!   used for another kind, so the first generation of an inode comes from the clock.
 
 mod file_end;
 
@@ -122,14 +123,15 @@ pub(crate) struct Inode {
     pub(crate) ino: Ino,
     /// Where it lies in the pool.
     pub(crate) at: u64,
-    /// The epoch of `head`, and that of `direct`.
+    /// The epoch of `head`, and the epoch of `direct`.
     epoch: u16,
     direct_epoch: u16,
     /// What `direct` says is not all of one append (FP4).
     is_torn: bool,
-    /// The size that a crash leaves, where that of `head` waits for an fsync: what transactions write meanwhile.
+    /// The size that a crash leaves, if the size in `head` waits for an fsync. Transactions write this size until
+    /// then.
     durable_size: Option<u64>,
-    /// Who changes its content sets its times by itself.
+    /// The caller sets the times itself, so changes of the content leave them alone.
     keeps_times: bool,
 }
 
@@ -149,7 +151,7 @@ impl DerefMut for Inode {
 }
 
 impl Inode {
-    /// The inode at `at`, as it stands; with the size of the greatest proof that `holds`, if there is one (FP1).
+    /// Loads the inode at `at`. Its size is the greatest whose checksum `holds`, if it has checksums (FP1).
     #[inline]
     pub(crate) fn load<M: Memory + ?Sized>(
         memory: &M,
@@ -177,7 +179,7 @@ impl Inode {
         let Some(greatest) = self.direct.checksums.greatest() else { return };
         let found = self.direct.checksums.in_turn().find(|checksum| checksum.bytes() == 0 || holds(self, *checksum));
         self.is_torn = found != Some(greatest) || greatest.size() != self.head.size;
-        // Where the bytes of none are there, they were changed by who may not: nobody vouches for them.
+        // If no checksum holds, another program changed the bytes: no size is certain.
         let least =
             || self.direct.checksums.in_turn().map(|checksum| checksum.size().saturating_sub(checksum.bytes())).min();
         self.head.size = found.map(AppendChecksum::size).or_else(least).unwrap_or(0);
@@ -195,8 +197,8 @@ impl Inode {
         self.epoch == self.direct_epoch && (self.is_torn || rests())
     }
 
-    /// What it was before it is made anew: free, with the next generation and its epochs. The first one follows the
-    /// clock, since what had this number before may be forgotten.
+    /// Returns the state before a new file is made in the inode: free, with the next generation. The first generation
+    /// follows the clock, because earlier files with this number may be unknown.
     pub(crate) fn anew(&self, now: i64) -> Self {
         let before = if self.head.generation == 0 { (now / 1_000_000) as u32 } else { self.head.generation };
         let head = InodeHead { generation: before.wrapping_add(1).max(1), ..InodeHead::new_zeroed() };
@@ -206,7 +208,7 @@ impl Inode {
     /// What it is when it has ended (FI4).
     pub(crate) fn freed(&self) -> Self {
         let head = InodeHead { generation: self.head.generation, ..InodeHead::new_zeroed() };
-        // Whatever is stored to `direct` late, by a client of an owner that was killed, is of an epoch of before.
+        // A late store to `direct`, by a client of an owner that was killed, has an earlier epoch.
         Self { media: InodeBytes { head, ..InodeBytes::new_zeroed() }, epoch: self.epoch.wrapping_add(1), ..*self }
     }
 
@@ -245,12 +247,13 @@ impl Inode {
         }
     }
 
-    /// Lets it keep its times, whatever is done to its content.
+    /// Keeps the times of the inode, whatever changes its content.
     pub(crate) fn keep_times(&mut self) {
         self.keeps_times = true;
     }
 
-    /// Whether a change at `now` is told by the times that it has, which are no finer than `grain`.
+    /// Returns true if the times need no update for a change at `now`: they are kept, or at most `grain` nanoseconds
+    /// old.
     pub(crate) fn shows_change_at(&self, now: i64, grain: u64) -> bool {
         self.keeps_times || now.abs_diff(self.head.mtime) < grain
     }
@@ -284,7 +287,7 @@ impl Inode {
         self.durable_size = None;
     }
 
-    /// Lets the next transaction start an epoch that is neither that of its head nor that of `direct`.
+    /// Has the next transaction start an epoch that differs from the epochs of `head` and `direct`.
     pub(crate) fn leave_epoch(&mut self) {
         self.epoch = self.epoch.wrapping_add(1);
     }
@@ -346,7 +349,7 @@ impl Inode {
         self.direct_epoch = epoch;
     }
 
-    /// What `stat` tells of it.
+    /// Returns the attributes of the file; `None` if the mode has no known kind.
     pub(crate) fn attr(&self) -> Option<Attr> {
         let kind = self.kind()?;
         let size = if kind == FileKind::Directory { self.head.size * 32 } else { self.head.size };

@@ -22,7 +22,7 @@ pub(crate) const ORPHANS: u64 = 8192;
 pub(crate) const LAST_ORPHAN: u64 = ORPHANS - 1;
 pub(crate) const UNLISTED: u64 = u64::MAX;
 const TABLE: u64 = ORPHANS * 8;
-/// Chunks that a table page tells of.
+/// Chunks that a table page describes.
 pub(crate) const TABLE_CHUNKS: u64 = 30;
 /// Bytes of a descriptor.
 pub(crate) const DESCRIPTOR: u64 = 128;

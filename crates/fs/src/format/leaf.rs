@@ -6,8 +6,8 @@
 //! 832   entries: 0 position u64   8 inode u64   16 name, padded with zeros to a multiple of 8
 //! ```
 //!
-//! A slot of 0 is free. The tag is the low half of the position's hash; a position is the hash of the name, 55 bits,
-//! and 8 bits that tell apart names of one hash. Entries lie in any order; what no slot names is room.
+//! A slot of 0 is free. The tag is the low half of the position's hash. A position is the hash of the name, 55 bits,
+//! and 8 bits that distinguish names of one hash. Entries lie in any order; all space that no slot names is free.
 
 use std::ops::Deref;
 
@@ -31,7 +31,7 @@ const ENTRY: u64 = 16;
 pub(crate) const MAGIC: u64 = u32::from_le_bytes(*b"LEAF") as u64;
 /// Bits of a hash.
 pub(crate) const HASH_BITS: u32 = 55;
-/// Bits of a position that tell apart names of one hash.
+/// Bits of a position that distinguish names of one hash.
 pub(crate) const ORDINAL_BITS: u32 = 8;
 
 const KINDS: [FileKind; 7] = [
@@ -66,7 +66,7 @@ impl NameSlot {
         (at >= HEAP && self.name_len() > 0 && at + entry_bytes(self.name_len()) <= PAGE).then_some(at)
     }
 
-    /// Whether its tag is that of `position`.
+    /// Returns true if its tag belongs to `position`.
     pub(crate) fn is_at(self, position: u64) -> bool {
         self.with_position(position) == self
     }
@@ -105,7 +105,7 @@ fn entry_units(slot: u64) -> u64 {
     (ENTRY + (slot >> 48 & 0xff).next_multiple_of(UNIT)) / UNIT
 }
 
-/// An entry, read but for its name.
+/// An entry, read except for its name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeafEntry {
     pub(crate) slot: usize,
@@ -194,7 +194,8 @@ impl Leaf {
         self.slots.iter().enumerate().filter(|(_, slot)| **slot != 0).map(|(index, slot)| (index, NameSlot(*slot)))
     }
 
-    /// Slots in use whose bits of `mask` are `bits`. Looked at several at a time, for mostly there is none.
+    /// Slots in use whose bits of `mask` are `bits`. The search compares several at a time, because mostly none
+    /// matches.
     fn alike(&self, mask: u64, bits: u64) -> impl Iterator<Item = (usize, NameSlot)> + '_ {
         const TOGETHER: usize = 8;
         let is_alike = move |slot: &u64| slot & mask == bits;
@@ -260,7 +261,7 @@ impl Leaf {
         None
     }
 
-    /// Lets `change` add an entry where there is room.
+    /// Adds an entry at `room`, through `change`.
     pub(crate) fn add(&mut self, change: &mut impl PageWriter, (index, unit): (usize, u64), entry: &NewLeafEntry<'_>) {
         let slot = NameSlot::new(entry.position, unit, entry.name, entry.kind);
         let mut bytes = [0; ENTRY as usize + 256];
@@ -272,7 +273,7 @@ impl Leaf {
         self.slots[index] = slot.0;
     }
 
-    /// Lets `change` make `entry` name another inode, of kind `kind`.
+    /// Makes `entry` name the inode `ino` of kind `kind`, through `change`.
     pub(crate) fn redirect(&self, change: &mut impl PageWriter, entry: &LeafEntry, ino: Ino, kind: FileKind) {
         let slot = NameSlot(self.slots[entry.slot]);
         let Some(at) = slot.entry_at() else { return };
@@ -282,7 +283,7 @@ impl Leaf {
         }
     }
 
-    /// Lets `change` remove the entry in slot `index`; whether the page has no other.
+    /// Removes the entry in slot `index`, through `change`. Returns true if the page has no other entry.
     pub(crate) fn remove(&self, change: &mut impl PageWriter, index: usize) -> bool {
         change.write_word(self.slot_at(index), 0);
         self.used().all(|(other, _)| other == index)

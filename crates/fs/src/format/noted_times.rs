@@ -1,4 +1,4 @@
-//! Times that clients note, and how an inode comes to say them.
+//! Times that clients note, and how they reach the inode.
 
 use crate::format::inode::Inode;
 
@@ -16,7 +16,8 @@ impl NotedTimes {
         (self.written, self.accessed) == (0, 0)
     }
 
-    /// Lets `inode` say it, at `now`. A time that somebody set to one that is still to come is older all the same.
+    /// Sets the times of `inode` to the noted ones, at `now`. A time of change in the future, which a program set,
+    /// counts as older.
     pub(crate) fn tell(self, inode: &mut Inode, now: i64) {
         let (written, accessed) = (self.written as i64, self.accessed as i64);
         let was_set = written > 0 && inode.head.mtime > now;

@@ -4,8 +4,8 @@
 //! bits 0..52 number   52..60 zeros   60..64 kind: 0 nothing, 1 page, 2 superpage, 3 further words, 4 on a disk
 //! ```
 //!
-//! The number is a page of the file system (chunk times 512 and the page in it); of a superpage, its first. Kind 4 is
-//! for content that lies on a slower disk; nothing writes it yet, and whoever meets it says so.
+//! The number is a page of the file system (chunk times 512 and the page in it); for a superpage, its first page. Kind
+//! 4 is reserved for content on a slower disk: nothing writes it yet, and a reader reports it.
 
 use ferrite_pool::layout::CHUNK_PAGES;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

@@ -36,7 +36,7 @@ impl SharedFiles {
         appended.into_iter().for_each(|ino| self.limit_leases(ino, LeaseAccess::Write));
     }
 
-    /// Nobody appends to `ino` directly any more: what was taken ahead goes back, and the file may move.
+    /// Ends the state of direct appends to `ino`: pages ahead are freed, and the file may move again.
     pub(crate) fn end_appends(&self, stripe: &mut Stripe, ino: Ino) {
         if let Some(hold) = stripe.holds.get_mut(&ino.0) {
             hold.ends = hold.ends.wrapping_add(1);
@@ -47,7 +47,7 @@ impl SharedFiles {
             // What fails here is done when the file is given back by all.
             let _ = ahead::free_behind(self, &mut inode, size).and_then(|()| superpage::shrink_super(self, &mut inode));
         }
-        // What fails here is done by whoever stores to the file next.
+        // The next writer of the file meets the same failure.
         let _ = size::commit_size(self, &mut inode);
         superpage::note_growth(self, ino, 0..inode.size());
     }

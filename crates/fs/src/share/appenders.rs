@@ -1,4 +1,4 @@
-//! Who may append to files by itself, and how the owner gets hold of such a file.
+//! Clients that may append to files directly, and how the owner suspends them.
 
 use std::sync::atomic::Ordering;
 
@@ -53,13 +53,13 @@ pub(crate) fn suspend_appends(
     let mut revoked = Vec::new();
     appenders.retain(|appender| suspend_append(*appender, board).map_err(|one| revoked.push(one)).is_ok());
     if !revoked.is_empty() {
-        // Only now: whoever is at work was pinned before it began, and begins no more.
+        // Only now: each client at work was pinned before it began, and no other begins.
         pins.note_pinned();
     }
     revoked
 }
 
-/// Lets them append again.
+/// Allows the clients to append again.
 #[cold]
 pub(crate) fn resume_appends(board: &SharedState, appenders: &[Appender]) {
     for appender in appenders {

@@ -18,10 +18,10 @@ use crate::store::locks::Stripe;
 pub struct ClientLink {
     board: Arc<SharedState>,
     pub(crate) pins: ClientPins,
-    /// Leases that are out, and those of them through which somebody may store.
+    /// Leases in use, and how many of them allow stores.
     pub(crate) leases: AtomicUsize,
     pub(crate) writers: AtomicUsize,
-    /// Files of which copies of attributes are to be forgotten.
+    /// Files whose cached attributes the next step must drop.
     pub(crate) stale: Mutex<BTreeSet<Ino>>,
     shared: OnceLock<Weak<SharedFiles>>,
 }
@@ -45,7 +45,7 @@ impl ClientLink {
         }
     }
 
-    /// Lets the layers below reach `shared`.
+    /// Connects the layers below with `shared`.
     pub(crate) fn connect(&self, shared: &Arc<SharedFiles>) {
         _ = self.shared.set(Arc::downgrade(shared));
     }
@@ -54,13 +54,13 @@ impl ClientLink {
         self.shared.get()?.upgrade()
     }
 
-    /// Whether anybody has a lease.
+    /// Returns true if a client has a lease.
     #[inline]
     pub(crate) fn is_leased(&self) -> bool {
         self.leases.load(Ordering::Acquire) > 0
     }
 
-    /// Whether anybody has one through which it may store.
+    /// Returns true if a client has a lease that allows stores.
     #[inline]
     pub(crate) fn has_writers(&self) -> bool {
         self.writers.load(Ordering::SeqCst) > 0

@@ -46,8 +46,8 @@ fn failed(why: impl Display) -> Error {
 }
 
 impl ClientListener {
-    /// Clients find `fs` as in the pool at `pool`, a file that nobody else has claimed; it need not hold the pool's bytes.
-    /// `boot_id` is this boot of the machine.
+    /// Accepts clients that look for `fs` at `pool`, a file without another owner; it need not hold the pool's bytes.
+    /// `boot_id` identifies this boot of the machine.
     ///
     /// # Errors
     /// Where another process has it.

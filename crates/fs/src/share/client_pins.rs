@@ -1,7 +1,8 @@
 //! The pins of clients, as the owner sees them.
 //!
-//! It waits for them with patience (FG2): a client may be stopped for an hour, and then what it may still store to stays
-//! unused for an hour. Who was stopped once is not waited for again until its pin is another one.
+//! The owner waits for them for a bounded time (FG2). A client may be stopped for an hour, and then the pages that it
+//! may still store to stay unused for an hour. The owner does not wait again for a client that was stopped until its
+//! pin has changed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,12 +29,12 @@ pub(crate) struct ClientPins {
 struct PinTable {
     /// Whose the sessions are.
     processes: BTreeMap<u64, Process>,
-    /// Seats whose pins were waited for in vain, and those pins.
+    /// Thread slots whose pins did not end in time, and the values of those pins.
     stuck: BTreeMap<usize, u64>,
 }
 
 impl ClientPins {
-    /// Nobody yet, on `board`.
+    /// No client yet, on the words of `board`.
     pub fn new(board: &Arc<SharedState>) -> Self {
         Self {
             board: Arc::clone(board),
@@ -90,11 +91,11 @@ impl ClientPins {
 
     /// Whether there is any session.
     pub fn has_sessions(&self) -> bool {
-        // An addition, so that who enters later sees what the caller stored before.
+        // An addition, so that a session that begins later sees all earlier stores of the caller.
         self.sessions.fetch_add(0, Ordering::SeqCst) > 0
     }
 
-    /// Whether somebody was waited for in vain, and is pinned still.
+    /// Returns true if a pin did not end in time, and has not ended since.
     pub fn is_stuck(&self) -> bool {
         if self.has_orphaned_clients() {
             return true;
@@ -107,7 +108,7 @@ impl ClientPins {
         !known.stuck.is_empty()
     }
 
-    /// Everybody who is pinned now counts as waited for in vain.
+    /// Notes every pinned client thread as stuck.
     pub fn note_pinned(&self) {
         barrier_abroad();
         let pins =
@@ -122,7 +123,7 @@ impl ClientPins {
         }
     }
 
-    /// Waits for the pins of before, those of this process for as long as it takes; whether all are gone.
+    /// Waits for the pins that exist now, without a bound for pins of this process. Returns true if all have ended.
     pub fn wait_for_pins(&self) -> bool {
         ferrite_memory::wait_for_pins();
         !self.has_sessions() || self.wait_for_clients()

@@ -1,4 +1,4 @@
-//! Times that clients note on the board, and how the inode comes to say them.
+//! Times that clients note in the shared state, and how the inode gets them.
 
 use crate::Ino;
 use crate::file::size;
@@ -7,7 +7,7 @@ use crate::share::shared_files::SharedFiles;
 use crate::store::locks::Stripe;
 
 impl SharedFiles {
-    /// Lets the inode say when clients wrote to it and read from it.
+    /// Stores to the inode when clients wrote to the file and read from it.
     pub(crate) fn fold_times(&self, ino: Ino) {
         if !self.link.is_leased() {
             return;
@@ -34,14 +34,14 @@ impl SharedFiles {
         }
     }
 
-    /// Lets the inode say what is `noted`, under its lock; the caller has passed the gate.
+    /// Stores the `noted` times to the inode, under its lock. The caller has passed the gate.
     pub(crate) fn keep_times(&self, stripe: &Stripe, ino: Ino, noted: &[NotedTimes]) {
         let latest = |of: fn(&NotedTimes) -> u64| noted.iter().map(of).max().unwrap_or(0);
         let latest = NotedTimes { written: latest(|noted| noted.written), accessed: latest(|noted| noted.accessed) };
         if let Ok(mut inode) = self.load_regular(ino) {
             stripe.apply_waiting(&mut inode);
             latest.tell(&mut inode, self.now());
-            // A time that cannot be kept is no error of anybody's.
+            // A time that cannot be stored is not an error of the caller.
             let _ = size::store_size(self, stripe, &mut inode);
         }
     }

@@ -32,7 +32,7 @@ impl SharedFiles {
             self.ensure_plain(ino).inspect_err(|_| self.end_lease(session, ino))?;
         }
         if out.access == LeaseAccess::Write {
-            // Whoever appends to it is no longer alone.
+            // A client that appends to the file is no longer alone.
             self.limit_leases(ino, LeaseAccess::Write);
         }
         if out.access > LeaseAccess::Read
@@ -52,9 +52,9 @@ impl SharedFiles {
         }
     }
 
-    /// The ends of appends to `ino` of which the kernel may know nothing (FG8) or still be at work (FG11), but for those that it
-    /// is `seen_ends` of.
-    /// Nobody who appends comes or goes meanwhile: somebody who may write to it is in the books.
+    /// Returns the count of ended appends to `ino` if the kernel may not know the last end (FG8), or may still be
+    /// appending (FG11), unless the client has `seen_ends`. The count is stable during the call, because the table
+    /// lists a client that may write to the file.
     fn ends_unknown(&self, ino: Ino, seen_ends: Option<u32>) -> Option<u32> {
         let mut stripe = self.locks.write(ino);
         let hold = stripe.holds.get_mut(&ino.0)?;
@@ -64,7 +64,7 @@ impl SharedFiles {
         (hold.known_ends != hold.ends).then_some(hold.ends)
     }
 
-    /// Writes a lease into the books; nobody can use it yet.
+    /// Enters a lease in the table; its client cannot use it yet.
     fn enter_lease(&self, session: u64, ino: Ino, access: LeaseAccess) -> Result<LeaseEntry> {
         let mut table = self.sessions.table.lock();
         let session_info = table.sessions.get(&session).filter(|session_info| !session_info.is_ending);
@@ -86,7 +86,7 @@ impl SharedFiles {
         Ok(out)
     }
 
-    /// Lets a lease that is in the books be used: when no copy of the file is left that its holder could make stale (FG6).
+    /// Makes a lease in the table usable, once no cached copy is left that its holder could make stale (FG6).
     fn begin(&self, session: u64, ino: Ino, out: LeaseEntry) -> Result<GrantedLease> {
         let copies = self.sessions.table.lock().copies.as_ref().map(Arc::clone);
         if let Some(copies) = copies.filter(|_| out.access > LeaseAccess::Read)
@@ -180,8 +180,8 @@ impl SharedFiles {
             self.keep_times(&stripe, ino, &[noted]);
         }
         self.update_other_counts(ino);
-        // Nobody else is given the inode while a stopped client may still store to it. Entered while the file is locked:
-        // whoever ends the haunting comes before, or finds it.
+        // The inode must not be reused while a stopped client may still store to it. Entered under the file's lock, so
+        // that `forget_stopped_appends` runs earlier or finds it.
         let is_kept = stripe.stopped_appends.contains_key(&ino.0);
         if is_kept {
             self.sessions.table.lock().kept.push(ino);
@@ -199,7 +199,7 @@ impl SharedFiles {
         table.of(ino).for_each(|out| self.space.board.others(out.slot).store(others, Ordering::Release));
     }
 
-    /// Cuts `ino`, to which `session` may write, or lets it grow by a hole.
+    /// Cuts `ino`, which `session` may write to, or grows it by a hole.
     pub(crate) fn resize(&self, session: u64, ino: Ino, size: u64) -> Result<()> {
         let (access, copies) = {
             let table = self.sessions.table.lock();
@@ -209,7 +209,7 @@ impl SharedFiles {
             return refused("the session may not write to this file");
         }
         setattr::setattr(self, ino, &SetAttr { size: Some(size), ..SetAttr::default() })?;
-        // Somebody may have come by the mount meanwhile, and have a copy of what was cut off (FG6).
+        // A reader may have come through the mount in between, and have a copy of the bytes that were cut off (FG6).
         match copies.map_or(Ok(()), |copies| copies.forget(ino)) {
             Ok(()) => Ok(()),
             Err(why) => refused(format!("the kernel keeps its copy of the file: {why}")),

@@ -4,9 +4,10 @@
 //! for. But where they were stopped in the middle of a store it will still happen, to a page that the file system had then,
 //! or to the size of an inode. They are known by their grants.
 //!
-//! Most were in the middle of nothing, and sleep. Nobody can ask them, but each has that board open: where it says that none
-//! of their threads is pinned, behind a barrier, they store nothing any more, and their grants end. A process that cannot be
-//! looked into, as one in another pid namespace, or whose board is of a ferrite before, keeps its grant until it ends.
+//! Most of them are idle. The owner cannot ask them, but each has the shared state open: if it shows, behind a
+//! barrier, that no thread is pinned, the client stores nothing any more, and its grant ends. A process that cannot be
+//! inspected keeps its grant until it ends: one in another pid namespace, or with a state of an older version of
+//! Ferrite.
 
 use std::path::Path;
 
@@ -58,13 +59,13 @@ impl SharedFiles {
 
     fn release_session(&self, session: GrantId) -> Result<()> {
         match self.pool().grants().release(self.pool(), session) {
-            // Somebody else was faster.
+            // Another thread released it first.
             Err(ferrite_pool::Error::Busy(_) | ferrite_pool::Error::NotFound(_)) => Ok(()),
             released => Ok(released?),
         }
     }
 
-    /// Looks for them when the file system is opened: before anything is given to anybody.
+    /// Looks for such clients when the file system is opened, before any allocation.
     pub(crate) fn bar_orphaned_clients(&self) -> Result<()> {
         if self.finds_orphaned_clients()? {
             self.link.pins.set_orphaned_clients(true);
@@ -101,7 +102,7 @@ impl SharedFiles {
         if !self.link.pins.has_orphaned_clients() {
             return Ok(false);
         }
-        // Who comes later bars for itself what it empties (FE2).
+        // A later caller bars the chunks that it empties itself (FE2).
         let _one = self.sessions.looking.lock();
         if self.link.pins.has_orphaned_clients() {
             if self.finds_orphaned_clients()? {

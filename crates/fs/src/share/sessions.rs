@@ -17,19 +17,19 @@ use crate::share::layout::shared_state::{LAYOUT, LEASES, ensure_alike};
 use crate::share::shared_files::SharedFiles;
 use crate::{DataMode, Error, Ino, Result};
 
-/// Somebody who keeps copies of what files hold, as a kernel does that has the file system mounted.
+/// A holder of cached copies of files, such as a kernel that has mounted the file system.
 pub trait CachedCopies: Send + Sync {
-    /// Lets go of all it has of the content and the attributes of `ino`; none is left on return. Waits for what is being
-    /// read and written through it, so it is called where nobody waits for the caller.
+    /// Drops all cached content and attributes of `ino`; none is left on return. Waits for reads and writes through
+    /// the cache, so the caller must not block those.
     ///
     /// # Errors
     /// Where copies may be left.
     fn forget(&self, ino: Ino) -> std::io::Result<()>;
 
-    /// Lets go of the attributes of `ino`, not of content: waits for nobody.
+    /// Drops the cached attributes of `ino`, and no content. Does not wait.
     fn forget_attributes(&self, ino: Ino);
 
-    /// The number that the kernel has for what is mounted, as `stat` tells it of each file, where that is known.
+    /// Returns the kernel's device number of the mount, as `stat` returns it for each file, if it is known.
     fn device(&self) -> Option<u64>;
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct SessionTable {
     serial: u64,
     beacon: Option<Beacon>,
     pub copies: Option<Arc<dyn CachedCopies>>,
-    /// Files that are held until nobody stopped can store to them any more.
+    /// Files that stay held until no stopped client can store to them.
     pub kept: Vec<Ino>,
 }
 
@@ -73,9 +73,9 @@ pub(crate) struct Sessions {
     pub(crate) table: Mutex<SessionTable>,
     /// Every client stands still, because the gate is closed.
     is_still: AtomicBool,
-    /// Had by who ends sessions: whoever asks for that next finds it done.
+    /// Held while sessions are ended: a caller that waited finds them ended.
     pub(crate) ending: Mutex<()>,
-    /// Had by who looks for clients of an owner before.
+    /// Held while clients of an earlier owner are looked for.
     pub(crate) looking: Mutex<()>,
 }
 
@@ -144,7 +144,7 @@ impl SharedFiles {
                 self.ensure_own_session(session, caller)?;
                 let mut answer = self.grant_lease(session.0, Ino(ino), access, seen_ends)?;
                 if let LeaseAnswer::GrantedLease(leased) = &mut answer {
-                    // Where they cannot be had the client asks for them by themselves, and is told why.
+                    // If none can be reserved, the client asks again alone and receives the reason.
                     leased.has_ahead =
                         ahead_bytes > 0 && self.reserve_ahead_for(session.0, Ino(ino), ahead_bytes).is_ok();
                 }
@@ -195,7 +195,7 @@ impl SharedFiles {
     pub fn forget_copies(&self, ino: Ino) {
         let copies = self.sessions.table.lock().copies.as_ref().map(Arc::clone);
         if let Some(copies) = copies {
-            // Where there is no thread the copy stays until somebody asks for the file's size.
+            // If no thread can be started, the copy stays until a request asks for the file's size.
             let _ = std::thread::Builder::new().spawn(move || copies.forget(ino));
         }
     }
@@ -206,7 +206,8 @@ impl SharedFiles {
         copies.into_iter().for_each(|copies| copies.forget_attributes(ino));
     }
 
-    /// Does it for all that were noted. The caller has no lock: a kernel may wait for an answer, of whoever waits for that.
+    /// Drops the attributes of all files noted. The caller has no lock, because the kernel may wait for another
+    /// request of the caller.
     pub(crate) fn forget_stale(&self) {
         let stale = std::mem::take(&mut *self.link.stale.lock());
         stale.into_iter().for_each(|ino| self.forget_attributes(ino));
@@ -223,7 +224,8 @@ impl SharedFiles {
         let writable = self.data_mode() == DataMode::Sync && self.refuse_if_read_only().is_ok();
         let rights = if writable { Rights::ReadWrite } else { Rights::Read };
         let process = Process::of(caller, boot_id);
-        // What it is granted takes a transaction, and who has made those wait asks for the books ([`Sessions::stilled`]).
+        // Granting takes a transaction, and the thread that suspends transactions locks the table
+        // ([`Sessions::stilled`]).
         let _pass = self.gate.pass();
         let mut table = self.sessions.table.lock();
         if table.beacon.is_none() {

@@ -22,7 +22,7 @@ impl SharedFiles {
         let _ = stopped_append::invalidate_stopped_append(self, stripe, &mut inode);
     }
 
-    /// Forgets what was haunted, when nobody is left who could come back.
+    /// Forgets stopped appends, once no stopped client is left that could continue.
     pub(crate) fn forget_stopped_appends(&self) {
         let may_come_back = || self.link.pins.is_stuck() || self.link.pins.has_orphaned_clients();
         if !self.locks.is_append_stopped() || may_come_back() {

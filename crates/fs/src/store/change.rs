@@ -84,8 +84,8 @@ impl<'fs> FsChange<'fs> {
         self.write(at, &bytes);
     }
 
-    /// Writes all of `inode` that transactions write: its head, and of its other lines what is not there already. Whoever
-    /// has the inode alone may leave that out: replay too ends with what was written last.
+    /// Writes all of `inode` that transactions write: its head, and those words of its other lines that differ.
+    /// Leaving out equal words is safe for the only user of the inode, because replay ends with the last write.
     pub fn write_inode(&mut self, inode: &mut Inode) {
         let ((at, bytes), mut there) = (inode.all_bytes(), [0; 192]);
         self.store.memory().load(at, &mut there);
@@ -184,7 +184,7 @@ impl<'fs> FsChange<'fs> {
         self.freed_orphans.push(word);
     }
 
-    /// A free inode, as it is to be filled in.
+    /// Allocates a free inode, ready to be filled in.
     pub fn take_inode(&mut self) -> Result<Inode> {
         let number = self.store.allocate_inode_number()?;
         self.taken_inode = Some(number);
@@ -221,13 +221,13 @@ impl<'fs> FsChange<'fs> {
         inode.note_word(at, word);
     }
 
-    /// Commits with the head of `inode`; what was read of it is read anew where that fails.
+    /// Commits with the head of `inode`. After a failure, reloads `inode`.
     pub fn commit_head(mut self, inode: &mut Inode) -> Result<()> {
         self.write_head(inode);
         self.commit_inode(inode)
     }
 
-    /// Commits with the head and the roots of `inode`; what was read of it is read anew where that fails.
+    /// Commits with the head and the roots of `inode`. After a failure, reloads `inode`.
     pub fn commit_roots(mut self, inode: &mut Inode) -> Result<()> {
         self.write_roots(inode);
         self.commit_inode(inode)

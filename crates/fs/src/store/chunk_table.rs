@@ -11,8 +11,9 @@ use crate::format::layout::{ChunkKind, DESCRIPTOR, MapPages, is_in_use};
 use crate::store::ChunkStore;
 
 impl ChunkStore {
-    /// Lets each chunk word name the one place that its chunk has, and adopts what none names. Where one names no place
-    /// there is, or none while its chunk is in use, nothing is written: a chunk that none names may be that one's (FC3).
+    /// Makes each chunk word name the single place of its chunk, and adopts chunks that no word names. If a word names
+    /// an unknown place, or no place while its chunk is in use, nothing is written: a spare chunk may be the missing
+    /// one (FC3).
     pub(crate) fn bind_chunks(&self, tag: &Tag) -> Result<()> {
         let mut words: Vec<(u64, u64)> =
             (0..self.space.chunks()).map(|number| (self.space.map.chunk_word(number), 0)).collect();
@@ -70,7 +71,7 @@ fn chunks_of(extents: &[Extent]) -> impl Iterator<Item = u64> {
     data.flat_map(|extent| (extent.page..extent.end()).step_by(CHUNK_PAGES as usize).map(|page| page * PAGE))
 }
 
-/// Where each chunk lies, by its number; 0 where there is none (FC3).
+/// Returns where each chunk lies, by its number; 0 if no chunk has that number (FC3).
 pub(crate) fn bases(memory: &dyn Memory, map: &MapPages, extents: &[Extent]) -> Vec<u64> {
     let mut free: BTreeMap<u64, ()> = chunks_of(extents).map(|base| (base / CHUNK + 1, ())).collect();
     let mut base = |number| {

@@ -45,7 +45,7 @@ pub trait Clients: Debug + Send + Sync {
     /// Keeps `appenders` from appending. Clients that stopped in the middle lose the right, and are returned (FG7).
     fn suspend_appends(&self, appenders: &mut Vec<Appender>) -> Vec<RevokedAppend>;
 
-    /// Lets `appenders` append again.
+    /// Allows `appenders` to append again.
     fn resume_appends(&self, appenders: &[Appender]);
 
     /// Makes what a client that lost the end of a file may still do there void (FG7). The file is locked.

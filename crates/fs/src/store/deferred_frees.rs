@@ -1,6 +1,6 @@
 //! Pages and chunks that are free, and that readers may still copy from.
 //!
-//! What was freed by a committed change waits here until the pins of before are gone (FL2). One wait does for many.
+//! Space that a committed change freed waits here until all earlier pins have ended (FL2). One wait serves many frees.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,7 +17,8 @@ const WORTH_A_WAIT: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct DeferredFrees {
     shards: [LinePadded<Mutex<Freed>>; SHARDS],
-    /// Had while something is on its way out, alone by who takes all: nobody finds nothing because of that.
+    /// Held shared while freed space is returned, and exclusively by `drain`: an allocator never misses space that is
+    /// being returned.
     on_its_way: RwLock<()>,
     /// How often something came out.
     out: AtomicU64,
@@ -42,8 +43,8 @@ impl Freed {
 }
 
 impl DeferredFrees {
-    /// Adds what was freed, and lets `bring_out` have what may be used again if it was worth a wait. While a client is
-    /// stopped with a pin all of it waits on (FG2).
+    /// Adds freed space. If enough has collected, waits for pins and passes the reusable space to `bring_out`. While a
+    /// stopped client is pinned, all of it waits (FG2).
     pub fn add(&self, freed: Freed, clients: &dyn Clients, bring_out: impl FnOnce(&Freed)) {
         let mine = &self.shards[usual_shard()].0;
         let is_much = {
@@ -54,13 +55,13 @@ impl DeferredFrees {
         if !is_much || clients.is_stuck() {
             return;
         }
-        // Who takes all takes this too.
+        // The thread that drains everything returns this too.
         let Some(_sharing) = self.on_its_way.try_read() else { return };
         let ripe = std::mem::take(&mut *mine.lock());
         self.ripen(ripe, clients, bring_out);
     }
 
-    /// Lets `bring_out` have `ripe` when it may be used again; where that is not soon, it waits on.
+    /// Passes `ripe` to `bring_out` once it may be reused. If that takes too long, it waits here again.
     fn ripen(&self, ripe: Freed, clients: &dyn Clients, bring_out: impl FnOnce(&Freed)) {
         if ripe.len() == 0 {
             return;
@@ -73,7 +74,7 @@ impl DeferredFrees {
         }
     }
 
-    /// Lets `bring_out` have all that waits. The caller is not pinned.
+    /// Passes all waiting space to `bring_out`. The caller is not pinned.
     pub fn drain(&self, clients: &dyn Clients, bring_out: impl FnOnce(&Freed)) {
         if clients.is_stuck() {
             return;

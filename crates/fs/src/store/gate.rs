@@ -57,7 +57,8 @@ impl ChangeGate {
         Self { board, clients, inside: Default::default(), waiting: ferrite_pool::ChangeGate::default() }
     }
 
-    /// Passes the gate; whoever closes it waits until the pass is dropped. Nobody passes twice at a time.
+    /// Passes the gate; a thread that closes it waits until the pass is dropped. A thread must not pass twice at a
+    /// time.
     #[inline]
     pub fn pass(&self) -> GatePass<'_> {
         let inside = &self.inside[usual_shard()].0;
@@ -79,13 +80,13 @@ impl ChangeGate {
         (self.board.gate().load(Ordering::SeqCst) == 0).then_some(pass)
     }
 
-    /// Whether it is open, for somebody who is pinned: who closes it waits for the pin too.
+    /// Returns true if the gate is open. For a pinned caller: the thread that closes the gate waits for the pin too.
     #[inline]
     pub fn is_open(&self) -> bool {
         self.board.gate().load(Ordering::Acquire) == 0
     }
 
-    /// Closes it; nobody is inside on return, but clients that are stopped: whether there are none.
+    /// Closes the gate and waits until no thread is inside. Returns false if stopped clients are still inside.
     pub fn close(&self) -> bool {
         self.waiting.close();
         self.board.gate().store(1, Ordering::SeqCst);

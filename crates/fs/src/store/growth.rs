@@ -80,7 +80,8 @@ impl ChunkStore {
         Ok(runs)
     }
 
-    /// A chunk to take pages of `kind` from: for this thread alone, but where those of words would become too many.
+    /// Returns a chunk to allocate pages of `kind` from: for this thread alone, except if that would leave too much
+    /// free space in index chunks.
     fn chunk_for(&self, kind: ChunkKind) -> Result<Option<u64>> {
         self.space.drain_deferred_frees();
         if let Some(chunk) = self.space.find_partly_free(kind, WORTH_TAKING) {
@@ -98,8 +99,8 @@ impl ChunkStore {
         Ok(Some(chunk))
     }
 
-    /// A chunk with nothing in it, claimed, of this file system or from the pool. Whatever it was used for, nobody reads
-    /// it and no record can be replayed into it (FC1).
+    /// Claims an empty chunk, of this file system or from the pool. No reader uses it and no record can be replayed
+    /// into it, whatever kind it had (FC1).
     pub(crate) fn claim_chunk(&self) -> Result<Option<u64>> {
         self.space.drain_deferred_frees();
         loop {
@@ -204,7 +205,8 @@ impl ChunkStore {
     /// Gives free chunks back to the pool while it has more than a few; whether it did. A chunk word goes first: what a
     /// crash leaves then is a spare chunk (FC3).
     ///
-    /// Not beside clients: what is under a grant is nobody's until that ends, and would not even be ours.
+    /// Not while clients are connected: space under a grant stays allocated until the grant ends, and would not even
+    /// belong to this file system.
     pub(crate) fn step_space(&self) -> Result<bool> {
         self.return_chunks(|all| KEPT_CHUNKS.max(all / 16))
     }
@@ -219,7 +221,7 @@ impl ChunkStore {
         !self.clients.has_sessions() && !self.clients.has_orphaned_clients()
     }
 
-    /// Of all chunks it keeps as many idle ones as `kept` tells.
+    /// Returns idle chunks to the pool, except for `kept` of all.
     fn return_chunks(&self, kept: impl FnOnce(u64) -> u64) -> Result<bool> {
         self.space.drain_deferred_frees();
         if !self.may_return_chunks() {
@@ -262,7 +264,7 @@ impl ChunkStore {
         Ok(true)
     }
 
-    /// Inodes that could still be made, beside those of the chunks there are.
+    /// Returns how many inodes `free_bytes` could hold, in chunks that are not inode chunks yet.
     pub(crate) fn inodes_of(&self, free_bytes: u64) -> u64 {
         free_bytes / CHUNK * CHUNK_INODES
     }

@@ -2,14 +2,14 @@
 //!
 //! Several are taken at once in the order of the table, each once; so no two threads wait for each other.
 //!
-//! Reads, and writes over what is there, mostly take none: they pin, look the place up, and see by the lock's version that
-//! nobody changed it meanwhile.
+//! Reads, and writes over existing bytes, mostly acquire no lock: they pin, look the place up, and check by the lock's
+//! version that no thread changed it.
 //!
 //! - FL1. While a lock is held to change something its version is odd; afterwards it is another one than before.
-//! - FL2. A place that was looked up under a pin, with the same even version before and after, is used for nothing else
-//!   until the pin is gone: what is freed waits for the pins of before (`deferred_frees`).
-//! - FL3. Who copies content to another place first lets writes wait for the lock, and then waits for the pins of before:
-//!   no byte is written behind the copy's back.
+//! - FL2. A place that was looked up under a pin, with the same even version before and after, is not reused until the
+//!   pin ends: freed space waits for all earlier pins (`deferred_frees`).
+//! - FL3. A thread that copies content to another place first makes writers wait for the lock, and then waits for all
+//!   earlier pins: no byte is written behind the copy's back.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -26,13 +26,13 @@ use crate::store::clients::{Appender, Clients, RevokedAppend};
 use crate::store::gate::LinePadded;
 use crate::view::version::LockVersion;
 
-/// What is kept in DRAM of an inode that somebody holds.
+/// State in DRAM of an inode that is held.
 #[derive(Debug, Default)]
 pub(crate) struct InodeHold {
     /// How often.
     pub count: u64,
-    /// How often clients have ceased to append to it, or a kernel has begun, and of which of those times a kernel has learned the
-    /// end since (FG8), and come to an end (FG11).
+    /// How often clients have stopped appending to it or a kernel has begun to, and up to which count a kernel has
+    /// seen the end (FG8) and finished (FG11).
     pub ends: u32,
     pub known_ends: u32,
 }
@@ -57,12 +57,12 @@ pub(crate) struct WaitingSize {
     mtime: i64,
     ctime: i64,
     atime: i64,
-    /// Differs from that of what waited before.
+    /// Differs between any two values that wait for the same file.
     pub serial: u64,
 }
 
 impl Stripe {
-    /// Lets the size and the times of `inode` wait.
+    /// Keeps the size and the times of `inode` until an fsync.
     pub fn wait(&mut self, inode: &Inode) {
         self.serial += 1;
         let number = inode.ino.0;
@@ -71,14 +71,14 @@ impl Stripe {
         self.waiting.insert(number, WaitingSize { size, mtime, ctime, atime, serial });
     }
 
-    /// The same where they wait already, and a transaction has written its head meanwhile.
+    /// Like [`Stripe::wait`], if they wait already and a transaction has written the head in between.
     pub fn wait_on(&mut self, inode: &Inode) {
         if self.waiting.contains_key(&inode.ino.0) {
             self.wait(inode);
         }
     }
 
-    /// Lets `inode` have the size and times that wait for an fsync.
+    /// Sets the size and times of `inode` to those that wait for an fsync.
     pub fn apply_waiting(&self, inode: &mut Inode) {
         if let Some(waiting) = self.waiting.get(&inode.ino.0) {
             inode.hold_size(inode.size());
@@ -98,7 +98,7 @@ impl Stripe {
 }
 
 impl WaitingSize {
-    /// Lets `inode` have the times. It may have lost a name since, which is told on the medium.
+    /// Sets the times of `inode`. The inode may have lost a name since, which the medium shows.
     pub fn apply_times(&self, inode: &mut Inode) {
         let ctime = inode.head.ctime.max(self.ctime);
         (inode.head.mtime, inode.head.ctime, inode.head.atime) = (self.mtime, ctime, self.atime);
@@ -135,7 +135,7 @@ impl<'a> LockedStripe<'a> {
 }
 
 impl LockedStripe<'_> {
-    /// Whether nobody had the lock to change something since `version`.
+    /// Returns true if no thread held the lock to change something since `version`.
     pub fn follows(&self, version: LockVersion) -> bool {
         self.locks.board.version(self.index).load(Ordering::Relaxed) == version.locked()
     }
@@ -236,7 +236,8 @@ impl Locks {
         self.lock(stripe(ino))
     }
 
-    /// What a reader without a lock starts from; none while somebody changes something. The caller is pinned.
+    /// Returns the version from which a reader without a lock starts; `None` while a thread changes something. The
+    /// caller is pinned.
     #[inline]
     pub fn version(&self, ino: Ino) -> Option<LockVersion> {
         self.board.even_version(ino)
@@ -248,7 +249,7 @@ impl Locks {
         self.board.version_to_write(ino)
     }
 
-    /// Whether nobody changed anything since.
+    /// Returns true if nothing changed since `version`.
     #[inline]
     pub fn is_still(&self, ino: Ino, version: LockVersion) -> bool {
         order_loads();
@@ -289,7 +290,7 @@ impl Locks {
         added.map(|stripe| locked.0.push((index, LockedStripe::new(self, index, stripe)))).is_some()
     }
 
-    /// A client was stopped at the end of a file: before anybody else gets there, what it may do is to be in vain.
+    /// A client was stopped at the end of a file: before another thread gets there, its append must become void.
     #[cold]
     fn note_revoked_append(&self, stripe: &mut Stripe, revoked: RevokedAppend) {
         stripe.stopped_appends.insert(revoked.ino.0, false);
@@ -306,8 +307,8 @@ impl Locks {
         self.is_append_stopped.store(true, Ordering::SeqCst);
     }
 
-    /// Forgets what is haunted, as far as nobody is left who could come back: who is stopped at the end of a file is known
-    /// to be before that file's lock is let go.
+    /// Forgets stopped appends, unless a stopped client is left that could continue. A client that stops at the end of
+    /// a file is noted before that file's lock is released.
     pub fn forget_stopped_appends(&self, may_come_back: impl Fn() -> bool) {
         self.is_append_stopped.store(false, Ordering::SeqCst);
         self.each(|stripe| {

@@ -3,12 +3,12 @@
 //! An orphan word names an inode that lost its last name, or whose end was cut off while it had more pages than one
 //! change frees. The inode names the word.
 //!
-//! - FO1. An inode without a name that is not freed in the same change has an orphan word in it, or the last word tells
-//!   of such (FO3).
-//! - FO2. After a crash nobody holds an inode: those without a name end, step by step; pages behind the end go.
-//! - FO3. Where words run short an inode without a name has none, and the last word says that there may be such. Who opens
-//!   the file system looks for them then, and says that there are none only where it finds none. So however many files
-//!   somebody keeps open, what others remove goes, and what they cut finds a word.
+//! - FO1. An inode without a name that is not freed in the same change has an orphan word, or the last word says that
+//!   such inodes exist (FO3).
+//! - FO2. After a crash no inode is held: those without a name end step by step, and pages behind the end are freed.
+//! - FO3. If words run short, an inode without a name has no word, and the last word says that there may be such
+//!   inodes. The next opening looks for them, and clears the last word only if it finds none. So files of others can
+//!   be removed and cut, however many files a program keeps open.
 
 use std::collections::BTreeSet;
 
@@ -30,9 +30,9 @@ pub(crate) struct Orphans(Mutex<OrphanState>);
 
 #[derive(Debug)]
 struct OrphanState {
-    /// Words that nobody uses.
+    /// Free words.
     free: Vec<u32>,
-    /// Inodes to work on: those that nobody holds.
+    /// Inodes that are not held and have work left.
     ready: BTreeSet<Ino>,
 }
 
@@ -51,7 +51,7 @@ impl Orphans {
         Self(Mutex::new(state))
     }
 
-    /// A word that nobody uses, for an inode with a name or one without.
+    /// Allocates a word, for an inode with a name or without one.
     pub fn take(&self, is_named: bool) -> Option<u32> {
         let mut state = self.0.lock();
         let kept_back = if is_named { 0 } else { KEPT_BACK };
@@ -65,7 +65,7 @@ impl Orphans {
         }
     }
 
-    /// There is work to do on `ino`, and nobody holds it back.
+    /// Notes that work is left on `ino`, which is not held.
     pub fn make_ready(&self, ino: Ino) {
         self.0.lock().ready.insert(ino);
     }
@@ -101,7 +101,7 @@ impl ChunkStore {
         Ok(())
     }
 
-    /// The word that is to tell of `inode`, its own or the last one (FO3), and what it is to say.
+    /// Returns the word that will list `inode`, its own or the last one (FO3), and its content.
     fn orphan_word(&self, change: &mut FsChange<'_>, inode: &mut Inode) -> Result<(u64, u64)> {
         let is_named = inode.head.links > 0;
         if let Some(word) = self.orphans.take(is_named) {
@@ -114,7 +114,7 @@ impl ChunkStore {
         if is_named || !is_free { Err(Error::NoSpace) } else { Ok((LAST_ORPHAN, UNLISTED)) }
     }
 
-    /// Lets `change` take the orphan word from `inode`, if it has one; the inode is the caller's to write.
+    /// Frees the orphan word of `inode` through `change`, if it has one; the caller writes the inode.
     pub(crate) fn free_orphan(&self, change: &mut FsChange<'_>, inode: &mut Inode) -> Result<()> {
         let Some(word) = inode.head.orphan.checked_sub(1) else { return Ok(()) };
         if u64::from(word) >= ORPHANS {
@@ -126,7 +126,7 @@ impl ChunkStore {
         Ok(())
     }
 
-    /// Finds the orphans that no word names (FO3), of a file system that nobody uses yet.
+    /// Finds the orphans that no word names (FO3). The file system is not in use yet.
     pub(crate) fn find_unlisted(&self) -> Result<()> {
         let last = self.space.map.orphan(LAST_ORPHAN);
         if self.memory().load_word(last) != UNLISTED {

@@ -16,8 +16,9 @@ pub trait SpaceMaker: Send + Sync {
 }
 
 impl ChunkStore {
-    /// What `work` comes to, tried again where it met no space while removed files still had some, which their users see free
-    /// already, or clients had some for later. The caller has no lock, and has not passed the gate.
+    /// Runs `work`, and again after each [`Error::NoSpace`] as long as space can be freed: of removed files, whose
+    /// space users see as free already, or of pages that clients reserved. The caller has no lock, and has not passed
+    /// the gate.
     pub(crate) fn with_space<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
         for _ in 0..SPACE_TRIES {
             let made = self.space.made.load(Ordering::Acquire);
@@ -30,7 +31,7 @@ impl ChunkStore {
                 break;
             }
         }
-        // Also where there was nothing to give: somebody else may have come to the end of giving it just before.
+        // Also if nothing could be freed: another thread may just have freed some.
         work()
     }
 }

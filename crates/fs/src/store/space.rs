@@ -6,11 +6,11 @@
 //!
 //! - FC1. Pages of data chunks are written directly and by no transaction; pages of index chunks by transactions alone.
 //!   So each is used again for the same at once. A chunk changes its kind only when no record can be replayed into it.
-//! - FC2. A chunk that has no page in use becomes free when somebody needs one, or when it goes back to the pool.
-//! - FC3. A chunk word is stored directly. A chunk that the tag has and no word names is spare: it is given a number when
-//!   the file system is opened or grows. Nobody leaves a word whose chunk the tag has not, nor one that is none of a chunk
-//!   with pages in use: a check calls it damaged, and who opens it is refused but to read. So growing and giving back need
-//!   no transaction over both tables.
+//! - FC2. A chunk without pages in use becomes free when an allocation needs one, or when it is returned to the pool.
+//! - FC3. A chunk word is stored directly. A chunk of the tag that no word names is spare: it gets a number when the
+//!   file system is opened or grows. No word may name a chunk outside the tag, and no chunk with pages in use may be
+//!   without a word: a check reports that as damage, and the file system opens read-only. So growing and returning
+//!   need no transaction over both tables.
 
 mod idle;
 
@@ -36,8 +36,8 @@ use crate::view::version::ChunkPlaces;
 pub(crate) struct ChunkState {
     /// A shard takes from it.
     is_current: AtomicBool,
-    /// Nothing of it is given to anybody: clients of an owner before this one may still store to it (FG5), or it is being
-    /// emptied (FE2).
+    /// Nothing of it is allocated: clients of an earlier owner may still store to it (FG5), or it is being emptied
+    /// (FE2).
     is_barred: AtomicBool,
     free: AtomicU32,
     bitmap: [AtomicU64; 8],
@@ -63,7 +63,7 @@ pub(crate) struct ChunkSpace {
     hint: AtomicU64,
     /// Freed, and maybe still read from.
     pub deferred_frees: DeferredFrees,
-    /// Had by who gets space back for somebody that met none, and how often that was some.
+    /// Held while space is freed for a change that found none, and how often some was freed.
     pub making: Mutex<()>,
     pub made: AtomicU64,
 }
@@ -116,7 +116,7 @@ impl ChunkSpace {
         self.board.place(page)
     }
 
-    /// Where inode `number` lies in the pool; `None` where there is none.
+    /// Returns where inode `number` lies in the pool; `None` if there is no such inode.
     #[inline]
     pub fn inode_place(&self, number: u64) -> Option<u64> {
         self.board.inode_place(number)
@@ -155,8 +155,8 @@ impl ChunkSpace {
         }
     }
 
-    /// Takes up to `count` pages of `chunk`, if it still is of `kind`; how many are missing. Who shares it may find that
-    /// somebody else has claimed it (FC1); with a page of it taken nobody can.
+    /// Allocates up to `count` pages of `chunk`, if it is still of `kind`. Returns how many are missing. Another
+    /// thread may have claimed a shared chunk (FC1); once a page of it is allocated no thread can.
     pub fn take_of(&self, kind: ChunkKind, chunk: u64, count: u64, runs: &mut Vec<PageRun>) -> u64 {
         let left = self.take_in(chunk, count, runs);
         if left == count || self.kind(chunk) == Some(kind) {
@@ -188,7 +188,7 @@ impl ChunkSpace {
         left
     }
 
-    /// Lets this thread's shard take from `chunk` from now on; what it took from before.
+    /// Has this thread's shard allocate from `chunk`; other threads may use its previous chunk.
     pub fn make_current(&self, kind: ChunkKind, chunk: u64) {
         let mut shard = self.shards[usual_shard()].0.lock();
         if let Some(old) = shard.slot(kind).replace(chunk) {
@@ -245,7 +245,7 @@ impl ChunkSpace {
         (0..self.chunks()).map(|number| (self.board.base(number), number)).filter(|(base, _)| *base != 0)
     }
 
-    /// Takes away `chunk`, which is claimed: nobody is given anything of it.
+    /// Removes `chunk`, which is claimed: nothing of it is allocated any more.
     pub fn remove(&self, chunk: u64) {
         self.set_base(chunk, 0);
         self.set_kind(chunk, ChunkKind::Free);
@@ -258,7 +258,7 @@ impl ChunkSpace {
         (0..self.chunks()).any(|chunk| is_free(chunk) && self.chunks[chunk as usize].may_give(ChunkKind::Free))
     }
 
-    /// Keeps every chunk there is from being given to anybody, or no longer (FG5).
+    /// Excludes every existing chunk from allocation, or no longer (FG5).
     pub fn bar(&self, barred: bool) {
         for (_, chunk) in self.places() {
             self.chunks[chunk as usize].is_barred.store(barred, Ordering::SeqCst);
@@ -296,7 +296,7 @@ impl ChunkSpace {
         }
     }
 
-    /// Gives pages back that nobody has read from.
+    /// Frees pages that no reader has seen.
     pub fn return_pages(&self, runs: &[PageRun]) {
         for run in runs {
             let found = &self.chunks[(run.page / CHUNK_PAGES) as usize];

@@ -60,7 +60,7 @@ fn allocated(fs: &FileSystem, ino: Ino) -> u64 {
     fs.getattr(ino).expect("there").allocated_bytes
 }
 
-/// The file system as whoever comes next finds it when the owner was killed.
+/// The file system as the next owner finds it after the owner was killed.
 fn killed(fs: Arc<FileSystem>, memory: &LyingMemory, (model, data): (Model, Option<DataMode>)) -> Arc<FileSystem> {
     fs.flush().expect("durable");
     let image = memory.snapshot();
@@ -231,7 +231,7 @@ fn fx2_what_a_crash_left_is_had_by_who_has_no_space() {
     }
 }
 
-/// Whoever asks for chunks gets what many files had ahead.
+/// An allocation of chunks gets the pages that many files had ahead.
 #[test]
 fn fx2_what_a_crash_left_others_in_the_pool_get() {
     let kind = KINDS[0];

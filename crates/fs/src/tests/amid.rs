@@ -1,4 +1,4 @@
-//! What others do amid a change, between two steps of it: neither of the two is lost, and neither undoes the other.
+//! Changes that interrupt another change between two of its steps: neither is lost, and neither undoes the other.
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use crate::{FileKind, FileSystem, FsSpec, Ino, Rename, Time};
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// A memory at one of whose next fences somebody does something.
+/// A memory that runs a function at one of its next fences.
 struct Interrupted {
     memory: Arc<LyingMemory>,
     /// After so many others.

@@ -115,7 +115,7 @@ fn counts(work: &mut dyn FnMut()) {
     }
 }
 
-/// A handler of a signal that comes amid a write may come to the same locks.
+/// A signal handler that interrupts a write may need the same locks.
 #[test]
 fn fg7_whatever_takes_locks_amid_a_write_is_done_quietly_or_not_at_all() {
     let house = House::new();

@@ -26,7 +26,7 @@ fn a_file_is_made_written_read_and_removed() {
     assert_eq!(fs.statfs().free_bytes, free, "inodes' chunks aside, space is back");
 }
 
-/// Whoever removes a file to make room asks how much there is then.
+/// A program that removes a file to make room asks how much there is then.
 #[test]
 fn what_was_removed_is_free_when_that_is_asked_for() {
     let fs = new_fs();
@@ -302,7 +302,7 @@ fn names_of_attributes_that_no_file_has_are_refused() {
     assert_eq!(fs.xattrs(ino).expect("listed").len(), 3);
 }
 
-/// Who asks for more than there is leaves others what there is.
+/// A request for more than there is leaves the rest to others.
 #[test]
 fn space_that_cannot_be_given_is_not_kept() {
     let fs = new_fs();

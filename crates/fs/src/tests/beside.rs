@@ -58,7 +58,7 @@ fn fg3_no_write_of_a_client_is_lost_while_a_file_moves() {
     assert_sound(fs);
 }
 
-/// Pages of a file that lie between those of one that is gone move together while clients and others write to them.
+/// Pages of a file that lie between pages of a removed file move together while clients and others write to them.
 #[test]
 fn fe1_no_write_is_lost_while_pages_move_together() {
     let house = House::new();
@@ -183,7 +183,7 @@ fn fg7_appends_of_a_client_and_of_the_owner_are_each_whole() {
 /// The place where a killed client was.
 const POINT: &str = "FERRITE_TEST_POINT";
 
-/// This test, as another process: it appends to inode 2 of the house at the pool until it comes to the point, says so and
+/// This test, as another process: it appends to inode 2 of the house at the pool up to the point, reports that and
 /// waits to be killed.
 #[test]
 fn a_client_to_be_killed() {
@@ -208,7 +208,7 @@ fn a_client_to_be_killed() {
     }
 }
 
-/// A client that has come to `point`.
+/// A client that has reached `point`.
 fn client_at(house: &House, point: &str, over: bool) -> Child {
     let mut command = Command::new(std::env::current_exe().expect("a test"));
     command.args(["--exact", "tests::beside::a_client_to_be_killed", "--nocapture"]);

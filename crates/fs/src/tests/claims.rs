@@ -41,7 +41,7 @@ fn files<const N: usize>(sizes: [(usize, usize); N]) -> (Arc<LyingMemory>, [Inod
     (memory, all)
 }
 
-/// Lets the word at `to` say what that at `from` says.
+/// Copies the word at `from` to `to`.
 fn name_twice(memory: &LyingMemory, from: u64, to: u64) {
     assert!(memory.load_word(from) >> 60 != 0 && memory.load_word(to) >> 60 != 0, "both name something");
     memory.store_word(to, memory.load_word(from));
@@ -108,7 +108,7 @@ fn fj1_the_names_of_a_sound_directory_are_not_given_to_a_file_that_names_them() 
     }
 }
 
-/// Of two files that are alike nobody knows whose the page is: both have what is in it.
+/// For two files that are alike the right owner of a page is unknown: both get its content.
 #[test]
 fn fj2_of_two_that_a_page_fits_the_second_has_a_copy() {
     for (bad, good) in [(0, 1), (1, 0)] {
@@ -128,7 +128,7 @@ fn fj2_of_two_that_a_page_fits_the_second_has_a_copy() {
     }
 }
 
-/// A page of attributes as well, be it amid the others.
+/// A page of attributes as well, even between others.
 #[test]
 fn fj2_a_page_of_attributes_that_two_name_is_lost_by_none() {
     for (bad, good) in [(0, 1), (1, 0)] {

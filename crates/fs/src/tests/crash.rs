@@ -113,13 +113,13 @@ fn rename(fs: &FileSystem, from: (Ino, &str), to: (Ino, &str), how: Rename) {
     fs.rename((from.0, from.1.as_bytes()), (to.0, to.1.as_bytes()), how).expect("it moves");
 }
 
-/// Lets a client, which is this thread, append to `a` by itself: it has pages for that.
+/// Gives a client, which is this thread, the right to append to `a`, with pages for that.
 fn lent(fs: &FileSystem) {
     held(fs);
     ahead::reserve_ahead(&fs, at(fs, "a"), 70_000, 8).expect("room");
 }
 
-/// A client that may append to `a`, until somebody [`leave`]s.
+/// A client that may append to `a`, until [`leave`] ends that.
 pub(super) fn client<'a>(fs: &'a FileSystem, end: &'a KnownEnd) -> DirectIo<'a, dyn Memory + 'a> {
     let (ino, slot, serial) = (at(fs, "a"), 0, 7);
     fs.space.board.pretend_owner_alive();
@@ -280,7 +280,7 @@ pub(super) fn explore_case(case: &Case, model: Model, data: Option<DataMode>, mi
     }
     memory.mark(1);
     let after = tree(&fs).expect("it reads");
-    // A record is whole or not there, so few images tell; of bytes in place any may be missing.
+    // A record is whole or absent, so few images suffice; of bytes in place any may be missing.
     let images = if mixes { 64 } else { 12 };
     let options = Options {
         images_per_point_max: images,

@@ -123,7 +123,7 @@ fn a_client_cuts_and_grows_its_file() {
     assert_sound(&house.fs);
 }
 
-/// Somebody who is told what to forget.
+/// A holder of copies that records what it drops.
 #[derive(Default)]
 pub struct Copied {
     pub forgotten: Mutex<Vec<Ino>>,
@@ -265,7 +265,7 @@ fn fg7_a_client_appends_by_itself() {
     assert_sound(&house.fs);
 }
 
-/// Nobody is told that there is no space while a client keeps some for later.
+/// No call fails for lack of space while a client keeps some for later.
 #[test]
 fn fg7_what_a_client_has_ahead_goes_to_who_needs_it() {
     let house = House::new();

@@ -1,4 +1,4 @@
-//! Inodes whose first word is damaged: their kind and height are told by what they name and by their names.
+//! Inodes whose first word is damaged: their content and their names show their kind and height.
 
 use std::sync::Arc;
 
@@ -95,7 +95,7 @@ fn a_damaged_height_is_the_one_that_fits() {
     }
 }
 
-/// A free inode names nothing: one that does has lost its first word. Nobody but root may have it then.
+/// A free inode names nothing: one that does has lost its first word. Only root may have access to it then.
 #[test]
 fn what_is_free_with_names_and_content_is_what_it_was_and_roots_alone() {
     let (image, all) = image();

@@ -211,7 +211,7 @@ fn fc3_a_full_pool_is_given_chunks_by_a_file_system_of_many_extents() {
     (0..5).for_each(|number| take(&fs, &format!("given {number}"), Zone::Super).expect("it is free"));
 }
 
-/// As where somebody still has a grant on all of it, so that the list of its extents can lie nowhere.
+/// As if a client still had a grant on all of it, so that the list of its extents can lie nowhere.
 #[test]
 fn fc3_chunks_that_cannot_be_given_are_still_its_own() {
     let fs = apart();

@@ -94,7 +94,7 @@ fn fill(fs: &FileSystem) {
     fs.unlink(Ino::ROOT, b"unlinked while held").unwrap();
 }
 
-/// `FERRITE_GOLDEN=write cargo test -p ferrite-fs golden` makes it anew, which only a new format version may ask for.
+/// `FERRITE_GOLDEN=write cargo test -p ferrite-fs golden` rewrites it, which only a new format version may require.
 #[test]
 fn a_file_system_of_version_2_opens_and_has_all_it_had() {
     if std::env::var("FERRITE_GOLDEN").is_ok_and(|value| value == "write") {

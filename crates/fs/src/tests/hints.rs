@@ -112,7 +112,7 @@ fn canary_a_client_with_a_stale_hint_is_found() {
     assert!(!sees_holes_that_others_make(Some(Bug::StaleHint)));
 }
 
-/// An access after a change is noted, whoever remembers that one before it was.
+/// An access after a change is noted, even if a thread remembers an access before it.
 #[test]
 fn fh1_a_change_ends_what_was_noted_of_reads() {
     let fs = new_fs();
@@ -126,7 +126,7 @@ fn fh1_a_change_ends_what_was_noted_of_reads() {
     }
 }
 
-/// Whoever opened the file with O_NOATIME, before it was read and after.
+/// A program may have opened the file with O_NOATIME, before it was read and after.
 #[test]
 fn reads_that_are_not_to_be_noted_leave_no_time() {
     let fs = new_fs();
@@ -157,7 +157,7 @@ fn who_comes_amid_a_change_of_hints_does_without() {
     assert!(!is_known(one));
 }
 
-/// The same of what a client remembers; and what is kept meanwhile is not mixed with what was there.
+/// The same for what a client remembers; entries that are kept in between do not mix with earlier ones.
 #[test]
 fn who_comes_amid_a_change_of_stretches_does_without() {
     let [one, other] = [1, 257].map(|block| superpage_cache::LeaseBlock { lease: 7, block });

@@ -21,7 +21,7 @@ pub struct House {
     _door: ClientListener,
 }
 
-/// A time that stands still, later than all that the owner's clock tells.
+/// A time that stands still, later than all times of the owner's clock.
 pub fn late() -> FsClock {
     Arc::new(|| Time(9_000_000_000))
 }
@@ -51,7 +51,7 @@ impl House {
         Self { _folder: folder, pool_file, fs, _door: door }
     }
 
-    /// The same file system served by another owner, after this one was killed: nobody was told.
+    /// The same file system served by another owner, after this one was killed without notice.
     pub fn reopened(self) -> Self {
         let pool = Arc::clone(self.fs.pool());
         self.fs.drop_owner_liveness();
@@ -64,7 +64,7 @@ impl House {
         FsSession::connect(&self.pool_file, NAME, late()).expect("let in")
     }
 
-    /// One that is told how to be quiet.
+    /// A client with a function that blocks signals.
     pub fn client_quiet(&self, quiet: Quiet) -> Arc<FsSession> {
         FsSession::connect_quiet(&self.pool_file, NAME, late(), quiet).expect("let in")
     }

@@ -11,7 +11,7 @@ use super::world::*;
 use crate::tree::directory;
 use crate::{Error, FileKind, FileSystem, Ino, SetAttr};
 
-/// Lets `damage` happen to the closed medium of a file system that `make` has filled, and repairs it.
+/// Runs `damage` on the closed medium of a file system that `make` has filled, and repairs it.
 #[track_caller]
 fn mended<T>(make: impl FnOnce(&FileSystem) -> T, damage: impl FnOnce(&Arc<LyingMemory>, &T)) -> (Arc<FileSystem>, T) {
     let memory = new_memory(Model::MAPPED, POOL_BYTES);

@@ -1,5 +1,5 @@
-//! Crashes of an owner that writes over a file of a full pool, at whose end a client of the owner before was stopped (FG5, FG7):
-//! the last page cannot be another one, and only what lies before the end is nobody else's.
+//! Crashes of an owner that writes over a file of a full pool, at whose end a client of an earlier owner was stopped
+//! (FG5, FG7): the last page cannot be replaced, and only bytes before the end are exclusive.
 
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ impl Done {
         }
     }
 
-    /// Each byte is that of before or after what was not acknowledged, and nothing is behind.
+    /// Each byte is from before or after the unacknowledged write, and nothing is behind.
     fn judge(&self, crash: &Crash<'_>) -> Result<(), String> {
         let mark = crash.last_mark().unwrap_or(0) as usize;
         let (old, new) = (&self.states[mark], self.states.get(mark + 1).unwrap_or(&self.states[mark]));

@@ -1,4 +1,4 @@
-//! Listings of directories that change meanwhile.
+//! Listings of directories that change in between.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ fn make(fs: &FileSystem, dir: Ino, name: &str) {
     fs.create_file(dir, name.as_bytes(), &new(FileKind::File)).expect("room");
 }
 
-/// Up to 40 names behind `cookie`, which is that of the last one then.
+/// Up to 40 names behind `cookie`, which moves to the last of them.
 fn some(fs: &FileSystem, dir: Ino, cookie: &mut u64) -> Vec<Vec<u8>> {
     let mut names = Vec::new();
     fs.readdir(dir, *cookie, &mut |entry| {
@@ -27,7 +27,7 @@ fn some(fs: &FileSystem, dir: Ino, cookie: &mut u64) -> Vec<Vec<u8>> {
     names
 }
 
-/// Pages of names are split, emptied and given back between two looks. FN3: the size is told with each.
+/// Pages of names are split, emptied and freed between two looks. FN3: each look reports the size.
 #[test]
 fn fn2_fn3_what_stays_is_listed_once_and_counted_while_others_come_and_go() {
     let fs = new_fs();

@@ -1,4 +1,4 @@
-//! FN1: damaged words in the tree of a directory's names, among words that tell what they said.
+//! FN1: damaged words in the tree of a directory's names, among words that show what they were.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ fn fn1_a_lost_word_of_the_tree_of_names_is_what_those_around_it_are() {
     assert_all_found(&memory);
 }
 
-/// Whose page has names there is told by the names where no word around tells it.
+/// The names show which directory a page belongs to if no word around does.
 #[test]
 fn fn1_a_lost_word_is_told_by_the_names_that_lie_in_it() {
     let (memory, node) = many();

@@ -12,7 +12,7 @@ use super::reference::Reference;
 use super::world::*;
 use crate::{Allocate, DataMode, Error, FileKind, FileSystem, Ino, Rename, Result, SetAttr, SetXattr};
 
-/// What is done. Files and directories are told by a number modulo how many there are.
+/// An operation. Files and directories are chosen by a number modulo how many there are.
 #[derive(Clone, Debug)]
 enum Op {
     Create { dir: u8, name: u8, kind: u8 },
@@ -256,7 +256,7 @@ impl Pair {
     }
 }
 
-/// Bytes that tell where they belong.
+/// Bytes that show where they belong.
 fn pattern(len: u32, byte: u8) -> Vec<u8> {
     (0..len).map(|i| byte.wrapping_add((i / 512) as u8) | 1).collect()
 }

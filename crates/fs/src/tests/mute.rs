@@ -15,7 +15,7 @@ use crate::Ino;
 use crate::client::flush_mount;
 use crate::share::CachedCopies;
 
-/// Until somebody tells it to go on.
+/// Silent until the test sends to it.
 struct Mute(Mutex<Receiver<()>>);
 
 impl Handler for Mute {

@@ -173,7 +173,7 @@ fn fp4_what_a_crash_left_of_an_append_never_counts() {
     assert_sound(&fs);
 }
 
-/// Who opens a file that a crash left so settles it, so that nobody has to read what its size rests on again.
+/// Opening a file that a crash left in this state commits its size, so that later readers need not verify its bytes.
 #[test]
 fn fp4_a_file_that_is_held_rests_on_nothing() {
     let memory = new_memory(Model::MAPPED, POOL_BYTES);

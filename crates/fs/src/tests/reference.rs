@@ -126,7 +126,7 @@ impl Reference {
         self.end(id);
     }
 
-    /// Ends a file that nobody names or holds.
+    /// Ends a file without names and holds.
     fn end(&mut self, id: usize) {
         let node = &self.nodes[&id];
         if node.links == 0 && node.holds == 0 {
@@ -254,7 +254,7 @@ impl Reference {
         }
     }
 
-    /// Nobody holds anything after a start.
+    /// After a start no inode is held.
     pub fn restart(&mut self) {
         let all: Vec<usize> = self.nodes.keys().copied().collect();
         for id in all {

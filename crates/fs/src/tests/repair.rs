@@ -72,7 +72,7 @@ fn a_sound_file_system_is_found_sound_and_left_alone() {
     assert!(repaired(&memory).findings.is_empty());
 }
 
-/// The name is whole, and its hash tells what the slot is to say.
+/// The name is whole, and its hash shows the content of the slot.
 #[test]
 fn a_name_whose_slot_has_a_damaged_tag_is_kept() {
     let memory = filled();
@@ -126,7 +126,7 @@ fn what_lost_its_name_is_in_lost_and_found_with_its_bytes() {
     assert_rescued(&memory, ino, ("lost+found", &format!("#{}", ino.0)));
 }
 
-/// Files or links that users gave the names: nobody is kept from opening it, and nothing of theirs is touched.
+/// Files or links of users that have the names: opening goes on, and nothing of theirs is touched.
 #[test]
 fn what_is_rescued_has_another_name_where_its_own_is_taken() {
     let make =
@@ -145,7 +145,7 @@ fn what_is_rescued_has_another_name_where_its_own_is_taken() {
     assert_rescued(&memory, ino, ("lost+found", &format!("#{}.2", ino.0)));
 }
 
-/// Until then it is nobody's, whatever is done meanwhile, and whoever opens the file system looks for it.
+/// Until then no file uses it, whatever is done in between, and each opening looks for it.
 #[test]
 fn what_cannot_be_rescued_stays_until_it_can() {
     let (memory, ino) = nameless(|fs, _| {
@@ -183,7 +183,7 @@ fn what_is_lost_and_found_by_no_orphan_word_is_told_and_found_again() {
     assert_rescued(&memory, ino, ("lost+found", &name));
 }
 
-/// What a page of names is and whose is known from who names it: for a damaged head no name is given up.
+/// The words that name a page of names show its directory: for a damaged head no name is given up.
 #[test]
 fn a_page_of_names_whose_head_is_damaged_keeps_its_names() {
     for (word, bit) in [(0, 3), (0, 40), (8, 2), (8, 33)] {

@@ -1,4 +1,4 @@
-//! What is durable when a call returns, or soon after: what was written over without a lock, and what nobody flushed.
+//! Data that is durable when a call returns, or soon after: overwrites without a lock, and writes without an fsync.
 
 use std::sync::Arc;
 
@@ -47,8 +47,8 @@ fn canary_a_write_that_returns_before_its_fence_is_found() {
     assert!(!keeps_what_was_written_over(Some(Bug::ReturnBeforeFence)));
 }
 
-/// A client's write that comes to a hole behind its first page: it is done through the mount, and what it stored until then
-/// comes no later than its pin ends, or it would come over what has that place then.
+/// A client's write that reaches a hole behind its first page goes through the mount. Its earlier stores come no later
+/// than its pin ends, or they would hit the next user of that place.
 #[test]
 fn fg2_what_a_client_stored_in_vain_comes_before_its_pin_ends() {
     let memory = new_memory(Model::MAPPED, POOL_BYTES);

@@ -41,7 +41,7 @@ fn fg5_a_client_that_sleeps_keeps_nothing_from_the_next_owner() {
         assert_eq!(lease.append(&[2; 100]), Some((5000, 100)));
         let mut lease = Some(lease);
         if closes {
-            // Its owner is gone by then, and nobody is told.
+            // Its owner is gone by then, without notice.
             house.fs.drop_owner_liveness();
             drop(lease.take());
         }

@@ -1,4 +1,4 @@
-//! What is free, and who gets it.
+//! What is free, and which allocation gets it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
@@ -243,7 +243,7 @@ fn threads_of_a_small_file_system_share_a_chunk_of_names() {
     assert_sound(&fs);
 }
 
-/// Somebody else may be about to give back what one needs.
+/// Another thread may be about to free the space that an allocation needs.
 #[test]
 fn what_is_on_its_way_out_of_limbo_is_waited_for() {
     let fs = new_fs();
@@ -266,7 +266,7 @@ fn what_is_on_its_way_out_of_limbo_is_waited_for() {
     });
 }
 
-/// Somebody else may have got back all there was, while one tried.
+/// Another thread may have freed all there was during one attempt.
 #[test]
 fn who_met_no_space_while_another_got_some_looks_again() {
     let fs = new_fs();
@@ -308,7 +308,7 @@ fn fg7_many_who_append_to_small_files_find_space() {
         house.fs.append(ino, &[7; 4096]).map(drop)
     };
     let work = |thread: usize| {
-        // Whoever fails waits for the others first: they wait for him.
+        // A failing thread waits for the others first: they wait for it.
         let rounds = (0..6).map(|round| {
             let name = format!("fresh-{thread}-{round}");
             let ino = house.file(&name, b"");
@@ -336,7 +336,7 @@ fn fg7_many_who_append_to_small_files_find_space() {
     assert_sound(&house.fs);
 }
 
-/// What one gave up is another's at once: nobody waits for the steps of whose it was.
+/// Space that one thread freed is available to another at once, without the steps of the first.
 #[test]
 fn fc3_what_a_file_system_can_spare_is_had_by_another_and_by_disks() {
     let one = new_fs();
@@ -364,7 +364,7 @@ fn fc3_what_a_file_system_can_spare_is_had_by_another_and_by_disks() {
     [&one, &two].into_iter().for_each(|fs| assert_sound(fs));
 }
 
-/// Who asks while the pool stands still is told what is known; a backup can take minutes.
+/// A call while the pool stands still returns what is known; a backup can take minutes.
 #[test]
 fn bk1_how_much_is_free_is_told_amid_a_backup() {
     let house = House::new();

@@ -1,5 +1,5 @@
-//! Clients that stop in the middle of what they do, for as long as a test lasts, and then go on: nobody waits for them, and
-//! what they do late harms nobody.
+//! Clients that stop in the middle of an operation, for as long as a test lasts, and then go on: no thread waits for
+//! them, and their late stores harm no other file.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -24,13 +24,13 @@ pub(super) struct Stopped<T> {
 }
 
 impl<T: Send + 'static> Stopped<T> {
-    /// One that does `work` with `lease` and has come to `point`.
+    /// A client that runs `work` with `lease` and has reached `point`.
     fn at(point: &'static str, lease: &Arc<FileLease>, work: impl FnOnce(&FileLease) -> T + Send + 'static) -> Self {
         let lease = Arc::clone(lease);
         Self::amid(point, move || work(&lease))
     }
 
-    /// One that does `work` and has come to `point`.
+    /// A client that runs `work` and has reached `point`.
     pub(super) fn amid(point: &'static str, work: impl FnOnce() -> T + Send + 'static) -> Self {
         let (go_on, may_go_on): (Sender<()>, Receiver<()>) = channel();
         let (stopped, is_stopped) = channel();
@@ -126,7 +126,8 @@ fn fg7_what_a_stopped_client_appends_late_counts_no_more() {
     }
 }
 
-/// What it stores late lies behind the end, in pages of a superpage that it had ahead: nobody has them before it is gone.
+/// Its late stores lie behind the end, in pages of a superpage that it had ahead: those are not reused before it is
+/// gone.
 #[test]
 fn fg7_what_a_stopped_client_appends_late_to_a_superpage_is_nobodys() {
     let house = House::new();
@@ -223,7 +224,7 @@ fn fg5_a_client_of_a_dead_owner_harms_nothing() {
     }
 }
 
-/// Their last pages cannot be renewed; before the end nobody stores who comes late.
+/// Their last pages cannot be replaced; a late client stores nothing before the end.
 #[test]
 fn fg5_a_client_of_a_dead_owner_keeps_nobody_from_storing_over_what_is_there() {
     const BYTES: usize = 2 * CHUNK as usize + 5000;
@@ -259,7 +260,7 @@ fn fg5_a_client_that_outlives_its_owner_lets_go_and_is_let_in_again() {
     let ino = house.file("log", b"1");
     let lease = house.client().lease(ino, LeaseAccess::Append).expect("leased");
     assert_eq!(lease.append(b"2"), Some((1, 1)));
-    // As if their ferrite were one before, or they could not be looked into: nobody knows what they are doing.
+    // As if they ran an older version, or could not be inspected: the owner does not know their state.
     house.fs.space.board.add_session(StateOwner { pool: [255; 16], generation: 0 }, GrantId(1));
     house = house.reopened();
     let again = house.client();
@@ -275,8 +276,8 @@ fn fg5_a_client_that_outlives_its_owner_lets_go_and_is_let_in_again() {
     assert_sound(&house.fs);
 }
 
-/// What a client that is stopped at `point`, as where a program gives up the rights of its user while another thread of it is
-/// amid a write, makes of a file by going on once its session was withdrawn; with `bug` planted in that.
+/// The content of a file after a client that was stopped at `point` goes on once its session was withdrawn, with `bug`
+/// planted. So it is when a program gives up the rights of its user while another of its threads is within a write.
 fn write_after_withdrawal(point: &'static str, access: LeaseAccess, bug: Option<Bug>) -> (House, Ino) {
     let house = House::new();
     let ino = house.file("one", &[1; 8192]);

@@ -82,7 +82,7 @@ fn fd2_a_superpage_that_is_named_as_something_else_leaves_no_chunk_in_doubt() {
     }
 }
 
-/// It is another one's who names it rightly.
+/// It belongs to another inode, which names it rightly.
 #[test]
 fn fj1_a_superpage_that_another_file_names_is_not_given_to_who_names_what_is_amid_it() {
     for (bad, good) in [("large", "later"), ("later", "large")] {

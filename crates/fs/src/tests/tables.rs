@@ -103,7 +103,7 @@ fn fd1_a_word_of_a_chunk_is_put_right_or_nothing_is_touched() {
     assert!(mended * 2 > all, "{mended} of {all}");
 }
 
-/// Two chunks of content: whose is the place that both are said to lie in nobody knows.
+/// Two chunks of content in one place: the right one is unknown.
 #[test]
 fn fd1_two_chunks_of_content_in_one_place_are_told_and_left_alone() {
     let image = image();
@@ -131,8 +131,8 @@ fn image_with_zeros() -> Vec<u8> {
     memory.snapshot()
 }
 
-/// Words of chunks that are lost together. Bytes of content fit in each place that is left, so of two nobody knows which is
-/// whose; what has a form is found, whatever it names is lost with it.
+/// Words of chunks that are lost together. Bytes of content fit in each place that is left, so of two the right one is
+/// unknown. Content with a form is found, and all that it names is lost with it.
 #[test]
 fn fd1_words_that_are_lost_together_are_put_right_or_no_name_is_touched() {
     let image = image_with_zeros();

@@ -1,4 +1,4 @@
-//! Threads at work on the same files: nobody reads bytes of another file, and no write is lost.
+//! Threads at work on the same files: no reader sees bytes of another file, and no write is lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -53,7 +53,7 @@ fn fw4_who_takes_one_of_its_names_changes_it() {
     assert!(left.ctime > written.ctime && left.mtime == written.mtime && left.size == 100, "{left:?}");
 }
 
-/// Who keeps its times tells them; the bytes and the size are as ever.
+/// A writer that keeps the times sets them; the bytes and the size are as ever.
 #[test]
 fn what_is_written_unnoted_changes_no_times() {
     const DATA: [DataMode; 3] = [DataMode::Sync, DataMode::Atomic, DataMode::Posix];

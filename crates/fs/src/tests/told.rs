@@ -9,7 +9,7 @@ use super::{Bug, plant};
 use crate::client::FsSession;
 use crate::share::layout::request::LeaseAccess;
 
-/// Before the kernel is told to forget a file it learns the end that was appended directly.
+/// Before the kernel has to forget a file it learns the end that was appended directly.
 #[test]
 fn fg8_the_end_is_known_before_copies_are_forgotten() {
     let house = House::new();
@@ -35,7 +35,8 @@ fn fg8_the_end_is_known_before_copies_are_forgotten() {
     assert_eq!(*ends.borrow(), [(3, 1), (6, 3)]);
 }
 
-/// Whether a client that is to append waits for the kernel, which may be amid an append and make another request for the rest of it.
+/// Returns true if a client that wants to append waits for the kernel, which may be within an append and make another
+/// request for the rest of it.
 fn waits_for_the_kernel(bug: Option<Bug>) -> bool {
     let house = House::new();
     let (client, ino) = (house.client(), house.file("log", b""));

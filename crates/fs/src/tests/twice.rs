@@ -13,7 +13,7 @@ use crate::{FileKind, FileSystem, Ino, Rename};
 
 const NAMES: usize = 1500;
 
-/// Where the names of `dir` lie, but for their slots.
+/// The places of the names of `dir`, except their slots.
 fn names(fs: &FileSystem, dir: Ino) -> Vec<u64> {
     let mut all = Vec::new();
     directory::each_name(&fs, &fs.load(dir).expect("there"), 0, &mut |entry, _| {
@@ -55,7 +55,7 @@ fn a_directory_that_more_names_lead_to_than_fit_a_transaction_keeps_its_own() {
     assert_sound(&fs);
 }
 
-/// What has no room in a transaction is told, and all else is mended.
+/// A repair too large for a transaction is reported, and all else is repaired.
 #[test]
 fn a_repair_goes_on_where_one_is_too_large() {
     let (memory, _) = led_to_by_many();
@@ -104,7 +104,7 @@ fn nested() -> (Arc<LyingMemory>, u64, Vec<Ino>) {
 fn rescued(memory: &Arc<LyingMemory>) -> Vec<String> {
     let report = repaired(memory);
     assert!(report.is_sound(), "{:#?}", report.findings);
-    // What tells which name is wrong is kept until that is mended, whenever a repair ends.
+    // The word that shows which name is wrong is kept until the name is repaired, whenever a repair ends.
     assert!(!report.findings.iter().any(|finding| finding.what.contains("for its parent")), "{:#?}", report.findings);
     let fs = open(memory, None).expect("it opens");
     let tree = tree(&fs).expect("it reads");

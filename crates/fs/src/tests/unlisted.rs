@@ -47,7 +47,7 @@ fn fo3_every_crash_where_words_ran_short_is_before_or_after_a_change() {
     }
 }
 
-/// One program that keeps so many open keeps nobody from removing and cutting what is theirs.
+/// A program that keeps so many files open does not keep others from removing and cutting theirs.
 #[test]
 fn fo3_others_files_go_however_many_are_open_without_a_name() {
     let memory = new_memory(Model::MAPPED, POOL_BYTES);
@@ -67,7 +67,7 @@ fn fo3_others_files_go_however_many_are_open_without_a_name() {
     assert_eq!(last_word(&fs), UNLISTED);
     assert!(fs.statfs().inodes > ORPHANS);
 
-    // As after a kill: nobody holds them.
+    // As after a kill: no holds are left.
     drop(fs);
     let fs = open(&memory, None).expect("it opens");
     assert_sound(&fs);

@@ -29,7 +29,7 @@ fn begun() -> (Arc<LyingMemory>, Arc<FileSystem>) {
     (memory, fs)
 }
 
-/// As a kernel does it, which holds what it is told of.
+/// As a kernel does it, which holds each inode that it learns of.
 fn copied(fs: &FileSystem, name: &[u8], content: &[u8]) -> Ino {
     let ino = fs.create_file(Ino::ROOT, name, &new(FileKind::File)).expect("made").ino;
     fs.hold(ino).expect("held");
@@ -50,7 +50,7 @@ fn restarted(fs: Arc<FileSystem>, memory: &LyingMemory) -> Arc<FileSystem> {
     open(&Arc::new(LyingMemory::from_image(&image, Model::FILE)), None).expect("it opens")
 }
 
-/// The page that it is made with is the one that it needs, and nothing is to go back.
+/// The page that it is created with is the one that it needs, and none must be freed.
 #[test]
 fn fw4_a_small_file_that_is_copied_waits_for_the_disk_once() {
     let (memory, fs) = begun();

@@ -19,7 +19,7 @@ pub const POOL_BYTES: u64 = 16 * CHUNK;
 /// Bytes from which on files of tests are moved to superpages.
 pub const SUPER_THRESHOLD: u64 = 3 << 20;
 
-/// Who makes files in tests.
+/// The owner of files in tests.
 pub const ME: Credentials = Credentials { uid: 7, gid: 8 };
 
 /// A file to be made.
@@ -76,7 +76,7 @@ pub struct Seen {
     pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-/// Every path with what is there; hard links are told apart by `links` alone.
+/// Every path with its file; hard links differ by `links` alone.
 pub type Tree = BTreeMap<Vec<u8>, Seen>;
 
 /// All that a user sees.

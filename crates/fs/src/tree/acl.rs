@@ -12,7 +12,7 @@ use crate::store::change::FsChange;
 use crate::tree::{TreeLayer, xattr};
 use crate::{Error, FileKind, NewFile, Result};
 
-/// The attribute that says who may do what with a file.
+/// The attribute that holds the access ACL of a file.
 pub(crate) const ACCESS: &[u8] = b"system.posix_acl_access";
 /// The one that says what is made in a directory gets.
 pub(crate) const DEFAULT: &[u8] = b"system.posix_acl_default";
@@ -88,7 +88,7 @@ impl AccessList {
         bits(USER_OBJ) << 6 | bits(self.group_tag()) << 3 | bits(OTHER)
     }
 
-    /// Lets it say what `mode` does.
+    /// Sets the entries to the permissions of `mode`.
     fn chmod(&mut self, mode: u16) {
         let group = self.group_tag();
         self.set(USER_OBJ, mode >> 6 & 7);
@@ -96,7 +96,7 @@ impl AccessList {
         self.set(OTHER, mode & 7);
     }
 
-    /// Lets it allow no more than `mode` does.
+    /// Restricts the entries to the permissions of `mode`.
     fn narrow(&mut self, mode: u16) {
         self.chmod(self.mode() & mode);
     }
@@ -107,7 +107,8 @@ impl AccessList {
     }
 }
 
-/// Before attribute `name` is set to `value`: an access ACL changes the mode. Whether it is to be kept.
+/// Applies an ACL before attribute `name` is set to `value`: an access ACL changes the mode. Returns true if the
+/// attribute must be stored.
 pub(crate) fn apply_acl(inode: &mut Inode, name: &[u8], value: &[u8]) -> Result<bool> {
     if name != ACCESS && name != DEFAULT {
         return Ok(true);

@@ -12,12 +12,12 @@
 //! - FN1. A page that is full is split by one bit of the hash; where it is named by one word alone, new words for the next
 //!   nine bits come between. Each split is a change of its own that names the same files as before. So the words that
 //!   name a page are one aligned block.
-//! - FN2. The order of listing is that of the positions, which never change while a name exists. So a listing that goes
-//!   on behind a position misses and repeats nothing that stayed.
+//! - FN2. A listing follows the positions, which never change while a name exists. So a listing that continues behind
+//!   a position neither misses nor repeats a name that stayed.
 //! - FN3. The size of a directory is the number of its entries, changed with them.
-//! - FN4. An entry that says another position than where it lies, or a name that none can have, is damaged and not listed.
-//!   The others are, and then the listing ends with an error, in whatever pieces it was asked for. A name that leads to a
-//!   damaged inode is listed like any other: that inode is all of which nothing is told.
+//! - FN4. An entry whose position does not match its place, or with an impossible name, is damaged and not listed. All
+//!   other entries are listed, and then the listing ends with an error, also if it was read in pieces. A name of a
+//!   damaged inode is listed like any other; only the attributes are missing.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -50,7 +50,7 @@ pub(crate) struct NameHit {
     spot: HashSpot,
 }
 
-/// Where a name is to be.
+/// The place of a name, present or not.
 #[derive(Debug)]
 pub(crate) struct NamePlace {
     spot: HashSpot,
@@ -112,7 +112,7 @@ fn load_leaf(tree: &TreeLayer, spot: &HashSpot) -> Result<Option<Leaf>> {
     }
 }
 
-/// Where `name` is to be in `dir`, there or not.
+/// Returns the place of `name` in `dir`, present or not.
 pub(crate) fn seek_name(tree: &TreeLayer, dir: &Inode, name: &HashedName<'_>) -> Result<NamePlace> {
     let spot = find_spot(tree, dir, name.hash)?;
     Ok(NamePlace { leaf: load_leaf(tree, &spot)?, spot, room: None })
@@ -142,7 +142,7 @@ pub(crate) fn make_room(tree: &TreeLayer, dir: &mut Inode, name: &HashedName<'_>
     Ok(place)
 }
 
-/// Lets `change` add `name` to `dir` at `place`, where it has room; the directory's head is the caller's to write.
+/// Adds `name` to `dir` at `place` through `change`; the caller writes the head of the directory.
 pub(crate) fn add_name(
     tree: &TreeLayer,
     change: &mut FsChange<'_>,
@@ -161,7 +161,8 @@ pub(crate) fn add_name(
     Ok(())
 }
 
-/// A page for the hashes of `spot`, and of as many of its neighbours that have none as one bit more or less tells.
+/// Allocates a page for the hashes of `spot`, and for its neighbours without a page as far as one aligned block
+/// reaches.
 fn new_leaf(tree: &TreeLayer, change: &mut FsChange<'_>, dir: &mut Inode, spot: &HashSpot) -> Result<Leaf> {
     let (page, at) = change.allocate_index_page()?;
     dir.add_pages(1);
@@ -197,7 +198,7 @@ fn split(tree: &TreeLayer, dir: &mut Inode, spot: &HashSpot, leaf: &Leaf) -> Res
     changed.add_pages(1);
     if block.len > 8 {
         let half = block.len / 2;
-        // The bit of the hash that tells the halves of the block apart.
+        // The bit of the hash that distinguishes the halves of the block.
         let bit = spot.bits + (half / 8).trailing_zeros();
         let words: Vec<u8> = (0..half / 8).flat_map(|_| IndexWord::page(page).0.to_le_bytes()).collect();
         change.write(block.at + half, &words);
@@ -236,8 +237,8 @@ fn move_half(tree: &TreeLayer, change: &mut FsChange<'_>, leaf: &Leaf, (at, dir)
     Ok(())
 }
 
-/// Lets `change` remove what was found in `dir`; its head is the caller's to write. A page without names goes too,
-/// unless the same change may have `added` one there.
+/// Removes `hit` from `dir` through `change`; the caller writes the head of the directory. An empty page is freed too,
+/// unless the same change may have `added` a name there.
 pub(crate) fn remove_name(tree: &TreeLayer, change: &mut FsChange<'_>, dir: &mut Inode, hit: &NameHit, added: bool) {
     dir.head.size = dir.head.size.saturating_sub(1);
     if !hit.leaf.remove(change, hit.entry.slot) || added {
@@ -252,7 +253,7 @@ pub(crate) fn remove_name(tree: &TreeLayer, change: &mut FsChange<'_>, dir: &mut
     }
 }
 
-/// Lets `change` make what was found name another inode.
+/// Makes `hit` name another inode, through `change`.
 pub(crate) fn redirect_name(change: &mut FsChange<'_>, hit: &NameHit, (ino, kind): (Ino, FileKind)) {
     hit.leaf.redirect(change, &hit.entry, ino, kind);
 }
@@ -272,7 +273,7 @@ pub(crate) fn each_name(
     let is_known = tree.has_damaged_names.load(Ordering::Relaxed);
     let is_known = crate::planted!(ForgottenDamage, false, is_known);
     if damaged.is_none() && goes_on && is_known {
-        // Whoever asks in pieces is told at the end of what came before.
+        // A caller that reads in pieces learns at the end of damage in earlier pieces.
         damaged = each_sound_name(tree, dir, 0, &mut |_, _| true)?;
     }
     damaged.filter(|_| goes_on).map_or(Ok(()), |at| Err(tree.corrupt("a page of names", at)))
@@ -311,8 +312,8 @@ pub(crate) fn each_sound_name(
     Ok(damaged)
 }
 
-/// The hashes that the words around `spot`, where `hash` led, stand for that say the same. A repair may have left other
-/// words amid a block.
+/// Returns the hashes of the equal words around `spot`, where `hash` led. A repair may have left other words within a
+/// block.
 fn hashes_of(tree: &TreeLayer, spot: &HashSpot, hash: u64) -> Range<u64> {
     let start = hash >> spot.bits << spot.bits;
     let index = spot.index.unwrap_or(0);
@@ -323,7 +324,7 @@ fn hashes_of(tree: &TreeLayer, spot: &HashSpot, hash: u64) -> Range<u64> {
     start - (before << spot.bits)..start + ((1 + behind) << spot.bits)
 }
 
-/// The entries of `leaf`, which is that of `hashes`, in order: those that are where they say (FN4).
+/// Returns the entries of `leaf`, the page of `hashes`, in order: those at their right place (FN4).
 fn entries_of(tree: &TreeLayer, leaf: &Leaf, hashes: &Range<u64>) -> Vec<LeafEntry> {
     let sound = |(index, slot): (usize, NameSlot)| {
         let entry = leaf.entry(tree.memory(), index, slot)?;
@@ -335,7 +336,7 @@ fn entries_of(tree: &TreeLayer, leaf: &Leaf, hashes: &Range<u64>) -> Vec<LeafEnt
     entries
 }
 
-/// Lets `change` free the pages of a directory without names, up to a bound; whether that was all.
+/// Frees the pages of a directory without names through `change`, up to a bound. Returns true if those were all.
 pub(crate) fn free_names(tree: &TreeLayer, change: &mut FsChange<'_>, dir: &mut Inode) -> Result<bool> {
     let is_done = free_below(tree, change, dir, (dir.root_at(0), dir.roots[0]), HASH_BITS)?;
     if is_done {

@@ -55,7 +55,8 @@ pub(crate) fn release(tree: &TreeLayer, ino: Ino, count: u64) {
     }
 }
 
-/// Lets `change` take one name from `inode`; with the last one it ends, now or by steps. The caller holds its lock.
+/// Removes one name from `inode` through `change`; without a name left it ends, now or by steps. The caller holds its
+/// lock.
 pub(crate) fn drop_link(
     tree: &TreeLayer,
     change: &mut FsChange<'_>,
@@ -79,7 +80,7 @@ pub(crate) fn drop_link(
     Ok(DroppedLink::Orphan { is_ready: !stripe.is_held(inode.ino) })
 }
 
-/// What is to be done when the change of [`FileSystem::drop_link`] is committed.
+/// Finishes [`drop_link`] after its change is committed.
 pub(crate) fn dropped(tree: &TreeLayer, stripe: &mut Stripe, ino: Ino, dropped: DroppedLink) {
     match dropped {
         DroppedLink::NamedBy => {}
@@ -107,7 +108,7 @@ fn free_some(tree: &TreeLayer, change: &mut FsChange<'_>, inode: &mut Inode) -> 
     Ok(is_done)
 }
 
-/// Lets `change` make `inode`, which has nothing any more, free (FI4).
+/// Frees `inode`, which has no pages any more, through `change` (FI4).
 fn free_inode(tree: &TreeLayer, change: &mut FsChange<'_>, inode: &mut Inode) -> Result<()> {
     tree.free_orphan(change, inode)?;
     let mut freed = inode.freed();
@@ -148,8 +149,8 @@ fn step_some_orphans(tree: &TreeLayer, pass: &GatePass<'_>) -> Result<bool> {
     Ok(true)
 }
 
-/// Ends in one change, which waits for the disk once, those of `ready` that have little; whether there were any.
-/// Where one is damaged, none.
+/// Ends the small ones of `ready` in one change, which waits for the disk once. Returns false if it ends none, as when
+/// one is damaged.
 fn end_together(tree: &TreeLayer, ready: &[Ino], _: &GatePass<'_>) -> Result<bool> {
     let mut locked = tree.locks.write_all(ready);
     let (mut change, mut ended) = (FsChange::new(tree), Vec::new());
@@ -176,8 +177,8 @@ fn end_together(tree: &TreeLayer, ready: &[Ino], _: &GatePass<'_>) -> Result<boo
     Ok(true)
 }
 
-/// Frees what removed files held, for who is about to say how much is free. Not while the pool stands still: who asks
-/// then is answered at once.
+/// Frees the pages of removed files before free space is counted. Does nothing while the pool stands still, so that
+/// the caller gets its answer at once.
 pub(crate) fn free_removed(tree: &TreeLayer) {
     while tree.refuse_if_read_only().is_ok()
         && let Some(pass) = tree.gate.try_pass()
@@ -185,7 +186,7 @@ pub(crate) fn free_removed(tree: &TreeLayer) {
     {}
 }
 
-/// One that is damaged is left to a check, and to who opens the file system next: those behind it go.
+/// A damaged one is left to a check, and to the next opening: those behind it go on.
 fn step_orphan(tree: &TreeLayer, ino: Ino, pass: &GatePass<'_>) -> Result<()> {
     let stepped = step_sound_orphan(tree, ino, pass);
     if let Err(Error::Corrupt { .. }) = &stepped {
@@ -222,6 +223,6 @@ pub(crate) enum DroppedLink {
     NamedBy,
     /// It is free.
     Freed,
-    /// It ends by steps, as soon as nobody holds it.
+    /// It ends by steps, once it is not held.
     Orphan { is_ready: bool },
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::tree::{TreeLayer, create, directory};
 use crate::{Attr, DirEntry, Error, FileKind, Ino, ListedEntry, Result};
 
-/// Cookies of `.` and `..`; those of names are larger.
+/// Cookies of `.` and `..`; the cookies of names are larger.
 const DOTS: [(&[u8], u64); 2] = [(b".", 1), (b"..", 2)];
 
 /// See [`crate::FileSystem::lookup`].
@@ -95,7 +95,7 @@ pub(crate) fn readdir(
 fn astray(tree: &TreeLayer, dir: Ino, among: Range<u64>) -> BTreeSet<u64> {
     let _stripe = tree.locks.read(dir);
     let mut astray = BTreeSet::new();
-    // What cannot be looked through is told by who goes on there.
+    // The next listing from there reports what cannot be read.
     let _ = tree.load_directory(dir).and_then(|dir| {
         directory::each_sound_name(tree, &dir, among.start, &mut |entry, _| {
             let is_among = entry.position <= among.end;

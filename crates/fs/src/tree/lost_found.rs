@@ -9,8 +9,8 @@ const DIRECTORY: &str = "lost+found";
 /// Names that are tried where others have them: the name itself, then with `.1` and so on behind it.
 const TRIES: u32 = 100;
 
-/// Gives every lost inode a name: `#` and its number. One that cannot have any stays lost until the next time: for its
-/// sake nobody is kept from all the others.
+/// Gives every lost inode a name: `#` and its number. An inode that cannot have a name stays lost until the next
+/// opening, so that it does not keep the others out.
 pub(crate) fn rescue_lost(tree: &TreeLayer) -> Result<()> {
     for ino in tree.orphans.ready() {
         let is_lost = tree.load(ino).is_ok_and(|inode| inode.head.flags & LOST != 0);
@@ -43,7 +43,7 @@ fn rescue(tree: &TreeLayer, ino: Ino) -> Result<()> {
     Ok(())
 }
 
-/// The directory for what is lost: the first of its names that is one's, or that nobody has.
+/// Returns the directory for lost files: the first of its names that is a directory, or is free.
 fn lost_found_directory(tree: &TreeLayer) -> Result<Ino> {
     for name in names_like(DIRECTORY) {
         match lookup::child(tree, Ino::ROOT, name.as_bytes()) {
@@ -63,7 +63,7 @@ fn make_lost_and_found(tree: &TreeLayer, name: &str) -> Result<Ino> {
     create::create_file(tree, Ino::ROOT, name.as_bytes(), &new).map(|attr| attr.ino)
 }
 
-/// The first name for `ino` that nobody has in `dir`.
+/// Returns the first name for `ino` that is free in `dir`.
 fn free_name(tree: &TreeLayer, dir: Ino, ino: Ino) -> Result<String> {
     for name in names_like(&format!("#{}", ino.0)) {
         match lookup::child(tree, dir, name.as_bytes()) {

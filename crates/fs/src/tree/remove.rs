@@ -33,7 +33,7 @@ fn remove_entry(tree: &TreeLayer, parent: Ino, name: &HashedName<'_>, is_rmdir: 
         let hit = directory::find_name(tree, &dir, name)?.ok_or(Error::NotFound)?;
         let child = hit.entry.ino;
         if !tree.locks.try_add(&mut locked, child) {
-            // Whoever has it may want the directory: both are taken in order, and looked at anew.
+            // Another thread that holds it may want the directory: acquires both in order, and looks again.
             drop(locked);
             locked = tree.locks.write_all(&[parent, child]);
             continue;

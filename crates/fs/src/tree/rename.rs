@@ -62,7 +62,7 @@ fn rename_by_names(tree: &TreeLayer, from: (Ino, &[u8]), to: (Ino, &[u8]), how: 
     let from = RenameEnd { dir: from.0, name: directory::hash_name(tree, from.1)? };
     let to = RenameEnd { dir: to.0, name: directory::hash_name(tree, to.1)? };
     let _pass = tree.gate.pass();
-    // Which directory lies in which does not change meanwhile.
+    // The nesting of directories does not change while this is held.
     let _moving = (from.dir != to.dir).then(|| tree.moving.lock());
     let also = || {
         let one = |end: &RenameEnd<'_>| -> Result<Option<Ino>> {
@@ -104,7 +104,7 @@ fn rename_locked(
             from_dir = to_dir;
         }
     }
-    // A page may have been split: what is to be removed is looked for again.
+    // A page may have been split: looks for the removed name again.
     let moved = directory::find_name(tree, &from_dir, &from.name)?.ok_or(Error::NotFound)?;
     let to = match (met, place) {
         (Some(met), _) => MoveTarget::Met(Box::new(met)),
@@ -118,7 +118,7 @@ fn rename_locked(
     move_name(tree, locked, MovedName { dir: from_dir, hit: moved, whiteout }, (to_dir, to))
 }
 
-/// Lets the name `from` become `to`.
+/// Moves the name `from` to `to`.
 fn move_name(
     tree: &TreeLayer,
     locked: &mut LockedStripes<'_>,
@@ -175,7 +175,7 @@ fn move_name(
     Ok(())
 }
 
-/// Lets `change` make a whiteout for a name in `dir`.
+/// Creates a whiteout for a name in `dir`, through `change`.
 fn make_whiteout(tree: &TreeLayer, change: &mut FsChange<'_>, dir: &Inode, by: Credentials, now: i64) -> Result<Ino> {
     let new = NewFile { kind: FileKind::CharDevice, mode: 0, umask: 0, rdev: 0, by };
     let mut inode = change.take_inode()?;
@@ -226,7 +226,8 @@ fn exchange(
     change.commit()
 }
 
-/// An inode whose head is to be written, with the size that waits for an fsync: what that covers is durable before.
+/// Returns an inode whose head will be written, with the size that waits for an fsync; the bytes that it covers are
+/// durable on return.
 pub(crate) fn load_for_head(tree: &TreeLayer, locked: &mut LockedStripes<'_>, ino: Ino) -> Result<Inode> {
     let mut inode = tree.load_child(ino)?;
     let stripe = locked.stripe(ino);
@@ -238,8 +239,8 @@ pub(crate) fn load_for_head(tree: &TreeLayer, locked: &mut LockedStripes<'_>, in
     Ok(inode)
 }
 
-/// Refuses to move directory `ino` into `into`, which is or lies in it. Damaged ones may lie in one another: who comes
-/// by the same one again goes around in a ring.
+/// Refuses to move directory `ino` into `into` if that is `ino` or lies in it. Damaged directories may form a ring:
+/// coming by the same one again shows that.
 fn refuse_within(tree: &TreeLayer, ino: Ino, into: Ino) -> Result<()> {
     let (mut above, mut passed) = (into, None);
     for step in 1_u64.. {

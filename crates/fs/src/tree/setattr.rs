@@ -52,7 +52,7 @@ fn setattr_locked(tree: &TreeLayer, ino: Ino, set: &SetAttr) -> Result<Attr> {
     tree.attr_of(&inode)
 }
 
-/// Whether nothing but times of `inode` would change, which wait as those of what is written do (FW4).
+/// Returns true if only times of `inode` would change; those wait like times of writes (FW4).
 fn are_only_times(tree: &TreeLayer, inode: &Inode, set: &SetAttr) -> bool {
     let InodeHead { mode, uid, gid, ctime, .. } = inode.head;
     tree.data_mode() == DataMode::Posix
@@ -74,7 +74,7 @@ fn refuse_size(inode: &Inode, size: u64) -> Result<()> {
     }
 }
 
-/// Whether the inode has become an orphan whose end is to be freed by steps.
+/// Applies `set`. Returns true if the inode has become an orphan whose end is freed by steps.
 fn set_fields(tree: &TreeLayer, change: &mut FsChange<'_>, inode: &mut Inode, set: &SetAttr) -> Result<bool> {
     let now = tree.now();
     let mut is_ready = false;
@@ -93,8 +93,8 @@ fn set_fields(tree: &TreeLayer, change: &mut FsChange<'_>, inode: &mut Inode, se
     Ok(is_ready)
 }
 
-/// Lets `change` free what lies behind `size`, or, where that is too much for one change, make the inode an orphan
-/// to be cut by steps; whether it did the latter. What lies behind the end is undefined, so it may stay meanwhile.
+/// Frees the pages behind `size` through `change`, or makes the inode an orphan if those are too many for one change.
+/// Returns true in the second case. Content behind the end is undefined, so it may stay until then.
 fn cut(tree: &TreeLayer, change: &mut FsChange<'_>, inode: &mut Inode, size: u64) -> Result<bool> {
     inode.head.flags &= !KEEPS_PAGES;
     let from = size.div_ceil(PAGE);
@@ -105,13 +105,13 @@ fn cut(tree: &TreeLayer, change: &mut FsChange<'_>, inode: &mut Inode, size: u64
     Ok(true)
 }
 
-/// Whether pages of `inode` are to go where it is to end at byte `size`: those that were kept behind its end (FX1) also where
-/// it ends there already.
+/// Returns true if pages of `inode` must be freed when its size becomes `size`: those kept behind the end (FX1) even
+/// if the size stays.
 fn frees(inode: &Inode, size: u64) -> bool {
     size < inode.size() || size == inode.size() && inode.head.flags & KEEPS_PAGES != 0
 }
 
-/// Lets `inode` have the times that `set` says, and else those of a change at `now`.
+/// Sets the times of `inode` as `set` says, and otherwise as for a change at `now`.
 fn set_times(inode: &mut Inode, set: &SetAttr, now: i64) {
     let time = |set| if let SetTime::To(time) = set { time.0 } else { now };
     inode.head.atime = set.atime.map_or(inode.head.atime, time);

@@ -1,4 +1,4 @@
-//! Extended attributes: all of a file in one blob, written anew with each change.
+//! Extended attributes: all of a file in one blob, rewritten with each change.
 //!
 //! ```text
 //! xattrs word   a page of the blob, or an index page of words that name its pages in order
@@ -142,7 +142,7 @@ pub(crate) fn xattr_pages(tree: &TreeLayer, inode: &Inode) -> Result<Vec<u64>> {
     }
 }
 
-/// Lets `change` give `inode` these attributes in the place of those it has; the inode is the caller's to write.
+/// Replaces the attributes of `inode` through `change`; the caller writes the inode.
 pub(crate) fn store_xattrs(
     tree: &TreeLayer,
     change: &mut FsChange<'_>,
@@ -176,7 +176,7 @@ pub(crate) fn store_xattrs(
     Ok(())
 }
 
-/// Lets `change` free the attributes of `inode`.
+/// Frees the attributes of `inode` through `change`.
 pub(crate) fn free_xattrs(tree: &TreeLayer, change: &mut FsChange<'_>, inode: &mut Inode) -> Result<()> {
     let pages = xattr_pages(tree, inode)?;
     pages.iter().for_each(|page| change.free_page(*page));

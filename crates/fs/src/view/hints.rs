@@ -1,17 +1,16 @@
 //! What a thread remembers of files that it looked at: where 2 MiB of one lie, and what its inode said.
 //!
-//! A copy out of memory that is in no cache takes hundreds of instructions' time, and the next one begins meanwhile if
-//! few enough lie between the two. So a lookup is a comparison and one load.
+//! A copy out of uncached memory takes the time of hundreds of instructions, and the next copy overlaps with it if few
+//! instructions lie between the two. So a lookup is a comparison and one load.
 //!
-//! - FH1. A hint counts while the version of the file's lock is the one that it was found after, and the size that is
-//!   stored directly is the same: whoever changes anything else that it says takes the lock. So it is what a lookup would
-//!   find again; and since a version comes once, it need not have been checked when it is kept.
+//! - FH1. A hint counts while the version of the file's lock and the directly stored size are those that it was found
+//!   with: every other change of what it holds takes the lock. So it equals the result of a new lookup. Because each
+//!   version occurs once, the hint need not be checked when it is kept.
 //!
 //! That a file was read is noted under a lock that readers share, so who notes it forgets its own hint.
 //!
-//! A signal handler may interrupt its own thread anywhere in here. Who looks stores nothing, so that the next copy is not
-//! kept waiting for a place to store to; who keeps something counts before and after, and whoever looked around that, or
-//! comes in the middle of it, does without.
+//! A signal handler may interrupt its own thread anywhere in here. A lookup stores nothing, so that the next copy does
+//! not wait for a store buffer. A store counts before and after, and a lookup around or within it finds nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
@@ -99,7 +98,7 @@ pub fn counts(of: LockVersion, now: LockVersion) -> bool {
     of == now
 }
 
-/// Does `work` alone, which changes what is held; not for who interrupted somebody who does.
+/// Runs `work` alone, which changes the hints; not within another such change that a signal interrupted.
 pub(crate) fn change(work: impl FnOnce()) {
     let before = changes();
     if before % 2 == 1 {

@@ -1,5 +1,5 @@
-//! A file's index, as who holds no lock reads it: word by word, of which any may be changed meanwhile. So what is damaged is
-//! not told from what is being changed: nothing is said of either. Under the lock `tree` walks it.
+//! A file's index, read without a lock: word by word, while any word may change. So damage looks like a change in
+//! progress, and neither is reported. Code that holds the lock uses `file::index`.
 
 use ferrite_memory::Memory;
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};

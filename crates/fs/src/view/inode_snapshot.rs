@@ -1,5 +1,5 @@
-//! What a read or an overwrite needs to know of an inode, word by word: a page is found with a dozen loads, or with one
-//! by who remembers the last time (`hints`).
+//! What a read or an overwrite needs of an inode, word by word. Finding a page takes a dozen loads, or one if the
+//! thread has cached the previous lookup (`hints`).
 //!
 //! Nothing is checked twice and nothing is copied: what a glance does not find right away is left to the lookup under a
 //! lock.
@@ -102,7 +102,7 @@ impl InodeSnapshot {
         BlockPlace(block).super_place(at)
     }
 
-    /// Says that `place`, where byte `at` lies, is to be stored to next, if that could not be guessed.
+    /// Announces a store to `place`, where byte `at` lies, if that could not be guessed.
     #[inline(always)]
     pub fn expect_store(&self, memory: &(impl Memory + ?Sized), at: u64, place: u64) {
         if self.super_place(at).is_none() {

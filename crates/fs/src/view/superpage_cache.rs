@@ -1,11 +1,11 @@
-//! What a thread remembers of files that it reads directly: superpages, and what tells whether they still are the file's.
+//! A thread's cache of files that it reads directly: superpages, and how to check that they still belong to the file.
 //!
-//! A copy out of memory that is in no cache takes hundreds of instructions' time, and the next one begins meanwhile if few
-//! enough lie between the two. So what can be found out once is kept with the place, in one line of the cache. A read
-//! copies, and looks behind the copy whether that counts (FG1, FG4): by the version and by the size that is stored
-//! directly, as with all hints (FH1).
+//! A copy out of uncached memory takes the time of hundreds of instructions, and the next copy overlaps with it if few
+//! instructions lie between the two. So the results of a lookup are kept with the place, in one line of the cache. A
+//! read copies, and checks afterwards that the copy counts (FG1, FG4): by the version and by the directly stored size,
+//! like all hints (FH1).
 //!
-//! A signal handler may come amid all of this, as with other hints (`hints`).
+//! A signal handler may interrupt any of this, as with other hints (`hints`).
 
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
@@ -95,7 +95,8 @@ impl CachedPlace {
         (self.word(5), self.word(6))
     }
 
-    /// Whether all that was looked at is of one stretch: nothing was kept meanwhile, as by a handler of a signal.
+    /// Returns true if all words read belong to one entry: nothing was kept in between, for example by a signal
+    /// handler.
     #[inline(always)]
     pub fn is_one(&self) -> bool {
         compiler_fence(Ordering::SeqCst);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct LockVersion(pub u64);
 
 impl LockVersion {
-    /// Odd: nobody starts from it.
+    /// Odd, so no reader starts from it.
     pub const NONE: Self = Self(u64::MAX);
 
     /// What stands on the board while who comes next has the lock.
@@ -29,7 +29,7 @@ pub trait ChunkPlaces {
     /// Returns where `page` lies in the pool; `None` if there is no such page.
     fn place(&self, page: u64) -> Option<u64>;
 
-    /// Returns where inode `number` lies in the pool; `None` if there is none.
+    /// Returns where inode `number` lies in the pool; `None` if there is no such inode.
     fn inode_place(&self, number: u64) -> Option<u64>;
 }
 

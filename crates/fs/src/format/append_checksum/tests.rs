@@ -103,7 +103,7 @@ fn fp2_the_lesser_one_is_stored_over() {
     assert_eq!(AppendChecksums::NONE.greatest(), None);
 }
 
-/// What is changed by who may not leaves what nobody doubts, and is told from a whole append.
+/// Foreign changes leave a size that is certain, and differ from a whole append.
 #[test]
 fn fp4_an_inode_whose_bytes_are_not_there_is_torn() {
     let memory = fresh();

@@ -1,4 +1,4 @@
-//! The end of a file, for who appends to it: its size, what proves that, and how another one is stored.
+//! The end of a file, for appends: its size, the checksums behind that, and how another size is stored.
 
 use ferrite_memory::{Memory, Scheme};
 
@@ -29,8 +29,8 @@ pub struct KnownSize {
 }
 
 impl FileEnd {
-    /// That of the inode at `at`; `None` where what is stored directly is not all of one append (FP4). Who knows what that
-    /// is need not wait for it. Nobody else is at the end.
+    /// Loads the end of the inode at `at`. Returns `None` if the direct words are not all of one append (FP4). If the
+    /// caller knows them already, they are not loaded. The caller holds the end.
     #[inline]
     pub fn of<M: Memory + ?Sized>(memory: &M, at: u64, known: Option<KnownSize>) -> Option<Self> {
         let links = memory.load_word(at) >> 32;

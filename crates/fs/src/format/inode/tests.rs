@@ -32,8 +32,8 @@ fn ensure(memory: &LyingMemory, sizes: &[u64], times: &[i64]) -> Result<(), Stri
     if is_whole { Ok(()) } else { Err(format!("size {size}, times {mtime}, {ctime} and {atime}")) }
 }
 
-/// FI3: a crash in the first store of an epoch leaves the inode of before or of after, and no time that it never had; in
-/// later ones each word is of before or of after. What was settled stays.
+/// FI3: a crash in the first store of an epoch leaves the earlier inode or the later one, and no time that it never
+/// had; in later stores each word is the earlier or the later one. Committed values stay.
 #[test]
 fn fi3_a_crash_leaves_no_time_of_another_epoch() {
     for (model, how) in Model::ALL.into_iter().flat_map(|model| [(model, Scheme::Flush), (model, Scheme::Nt)]) {

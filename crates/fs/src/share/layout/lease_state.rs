@@ -33,7 +33,7 @@ pub enum LeaseMode {
 }
 
 impl LeaseMode {
-    /// That of who may do `access` and is not at it.
+    /// The mode of a client that may do `access` and is idle.
     pub fn of(access: LeaseAccess) -> Self {
         match access {
             LeaseAccess::Read => Self::Read,
@@ -49,7 +49,7 @@ const TURNS: u64 = 16;
 const SERIAL_SHIFT: u32 = 8;
 
 impl LeaseState {
-    /// Nobody's.
+    /// No client's.
     pub const VOID: Self = Self(0);
 
     /// That of a new lease.
@@ -85,7 +85,7 @@ impl LeaseState {
         self.0 >> TURN_SHIFT & (TURNS - 1)
     }
 
-    /// After an append that stored a size: the next one's turn.
+    /// Returns the state after an append that stored a size: the next append has another turn.
     #[inline]
     pub fn finished(self) -> Self {
         let turn = (self.turn() + 1) % TURNS;

@@ -8,7 +8,7 @@ pub fn mount_source(pool: &Path, name: &str) -> String {
     format!("{}:{name}", pool.display())
 }
 
-/// The pool and the file system that a [source](mount_source) tells of.
+/// Returns the pool and the file system of a [source](mount_source).
 pub fn read_mount_source(source: &str) -> Option<(PathBuf, String)> {
     let (pool, name) = source.rsplit_once(':')?;
     pool.starts_with('/').then(|| (pool.into(), name.replace("%3A", ":").replace("%25", "%")))

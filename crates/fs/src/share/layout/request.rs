@@ -14,7 +14,7 @@ pub enum LeaseAccess {
     Read,
     /// And write over what is there.
     Write,
-    /// And write behind the end: nobody else writes meanwhile.
+    /// Read, and write behind the end, while no other client writes.
     Append,
 }
 
@@ -43,7 +43,7 @@ pub enum ClientRequest {
         ino: u64,
         /// For what.
         access: LeaseAccess,
-        /// Pages behind the end, for so many bytes, come with one to append, where they can be had.
+        /// Bytes of pages to reserve behind the end, for a lease to append, if there is space.
         #[serde(default)]
         ahead_bytes: u64,
         /// The ends that the owner spoke of, when the kernel was asked for the size and waited for since (FG8, FG11).
@@ -61,7 +61,7 @@ pub enum ClientRequest {
         /// For so many bytes.
         bytes: u64,
     },
-    /// Cuts a file that the session may write to, or lets it grow by a hole.
+    /// Cuts a file that the session may write to, or grows it by a hole.
     DirectResize {
         /// The file system.
         name: String,
@@ -69,7 +69,7 @@ pub enum ClientRequest {
         session: GrantId,
         /// The inode.
         ino: u64,
-        /// Bytes that it is to have.
+        /// Bytes of the file afterwards.
         size: u64,
     },
     /// Gives a lease back.
@@ -88,7 +88,7 @@ pub enum ClientRequest {
         /// That session.
         session: GrantId,
     },
-    /// Makes durable what was written to any file, by whomever; no session is needed.
+    /// Makes all written data durable, for any file and writer; needs no session.
     #[serde(rename = "direct-settle")]
     DirectFlush {
         /// The file system.
@@ -122,7 +122,7 @@ impl ClientRequest {
     }
 }
 
-/// What a client is told of its session.
+/// The answer to a request for a session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SessionGrant {
     /// The session.
@@ -131,7 +131,7 @@ pub struct SessionGrant {
     pub offset: u64,
     /// Whether the client may store.
     pub writable: bool,
-    /// What is mounted, as `stat` tells it of each file.
+    /// The device number of the mount, as `stat` returns it for each file.
     #[serde(default)]
     pub device: Option<u64>,
     /// How board and inodes are laid out.
@@ -139,25 +139,25 @@ pub struct SessionGrant {
     pub layout: u32,
 }
 
-/// What a client is told that asks for a lease.
+/// The answer to a request for a lease.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum LeaseAnswer {
     /// It has one.
     GrantedLease(GrantedLease),
-    /// The kernel may not know the end of the file: it is to be asked for the size first (FG8). Or it is at work there (FG11).
+    /// The kernel may not know the end of the file and must ask for the size first (FG8), or it is appending (FG11).
     Behind {
-        /// How many appends have come to an end.
+        /// How many appends have ended.
         ends: u32,
     },
 }
 
-/// What a client is told of a lease.
+/// A lease that was granted.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct GrantedLease {
     /// Its place on the board.
     pub slot: u32,
-    /// What tells it from others that had the place.
+    /// Distinguishes the lease from earlier ones in the same place.
     pub serial: u64,
     /// For what.
     pub access: LeaseAccess,

@@ -61,7 +61,7 @@ const LINE: usize = 8;
 
 const KIND: u64 = CHUNK - 1;
 
-/// Locks between those of two chunks' inodes: an odd number, so that chunks differ whatever lies between them.
+/// The distance between the locks of two neighbouring chunks: an odd number, so that chunks differ at any distance.
 const CHUNK_STRIDE: u64 = 61;
 
 /// Which lock is an inode's. Threads take inodes from chunks of their own, each from the first one on: equal places of
@@ -133,13 +133,13 @@ impl SharedState {
         self.words.keep_from_children();
     }
 
-    /// Nobody sees an owner on it from now on.
+    /// Unmaps the words: from now on they show no owner.
     pub fn withdraw(&self, instead: BorrowedFd<'_>) {
         self.words.withdraw(instead);
     }
 
-    /// Says whose it is, and that `session` is on it. Sessions of a pool are numbered upwards, whoever owns it: those between
-    /// the first and the last one are on no other.
+    /// Names the file system that the words belong to, and adds `session`. Sessions of a pool have ascending numbers
+    /// under every owner: all between the first and the last one belong to these words.
     pub(crate) fn add_session(&self, state_owner: StateOwner, session: GrantId) {
         let word = |index| &self.words.first()[NAME + index];
         for (index, part) in state_owner.words().into_iter().enumerate() {
@@ -149,14 +149,14 @@ impl SharedState {
         word(4).store(session.0, Ordering::Release);
     }
 
-    /// Whether `session` is on it, as far as it says: those of a ferrite before say nothing.
+    /// Returns true if `session` belongs to these words. Words of older versions of Ferrite never say so.
     pub(crate) fn has(&self, state_owner: StateOwner, session: GrantId) -> bool {
         let word = |index: usize| self.words.first()[NAME + index].load(Ordering::Acquire);
         (word(3)..=word(4)).contains(&session.0) && state_owner.words() == [word(0), word(1), word(2)]
     }
 
-    /// Whether no thread of `session`, which is on it, stores anything any more: the owner is gone, and who pins behind the
-    /// barrier sees that before it stores (FG1, FG2).
+    /// Returns true if no thread of `session`, which belongs to these words, stores anything any more. The owner is
+    /// gone, and a thread that pins behind the barrier sees that before it stores (FG1, FG2).
     pub(crate) fn is_left_by(&self, session: GrantId) -> bool {
         if self.is_owner_alive() {
             return false;
@@ -190,7 +190,7 @@ impl SharedState {
         LockVersion(self.version(stripe(ino)).load(Ordering::Acquire))
     }
 
-    /// What a reader without a lock starts from; none while somebody changes something.
+    /// Returns the version from which a reader without a lock starts; `None` while a thread changes something.
     #[inline(always)]
     pub fn even_version(&self, ino: Ino) -> Option<LockVersion> {
         let version = self.version_of(ino);
@@ -204,7 +204,7 @@ impl SharedState {
         if self.writes_wait(stripe(ino)).load(Ordering::Acquire) == 0 { Some(version) } else { None }
     }
 
-    /// Whether nobody changed anything since. The caller has kept its loads of before ahead.
+    /// Returns true if nothing changed since `version`. The caller keeps its earlier loads ahead of this one.
     #[inline(always)]
     pub fn is_still(&self, ino: Ino, version: LockVersion) -> bool {
         self.version(stripe(ino)).load(Ordering::Relaxed) == version.0
@@ -223,7 +223,7 @@ impl SharedState {
         self.thread_slot(thread_slot, 0)
     }
 
-    /// Who has seat `thread_slot`.
+    /// The session that has claimed slot `thread_slot`; 0 if none has.
     pub fn slot_session(&self, thread_slot: usize) -> &AtomicU64 {
         self.thread_slot(thread_slot, 1)
     }
@@ -314,7 +314,7 @@ impl SharedState {
         (chunk < self.chunks()).then(|| self.words.word(CHUNKS_AT + chunk as usize).load(Ordering::Acquire))
     }
 
-    /// Where chunk `chunk` lies in the pool; 0: there is none of this number.
+    /// Returns where chunk `chunk` lies in the pool; 0 if no chunk has this number.
     #[inline]
     pub(crate) fn base(&self, chunk: u64) -> u64 {
         self.chunk(chunk).map_or(0, |word| word & !KIND)
@@ -354,7 +354,7 @@ impl ChunkPlaces for SharedState {
         (base != 0).then_some(base + page % CHUNK_PAGES * PAGE)
     }
 
-    /// Where inode `number` lies in the pool; `None` where there is none.
+    /// Returns where inode `number` lies in the pool; `None` if there is no such inode.
     #[inline]
     fn inode_place(&self, number: u64) -> Option<u64> {
         let word = self.chunk(number / CHUNK_INODES)?;

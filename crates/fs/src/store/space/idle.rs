@@ -1,4 +1,4 @@
-//! Chunks with nothing in them, and who may have them.
+//! Empty chunks, and which allocations may use them.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -40,7 +40,7 @@ impl ChunkSpace {
         })
     }
 
-    /// All inodes of `chunk`, which is claimed and zeroed, are free; so are its pages, for who claims it again.
+    /// All inodes of `chunk`, which is claimed and zeroed, are free, and so are its pages for the next claim.
     pub fn free_inodes(&self, chunk: u64) {
         if let Some(inodes) = self.chunks[chunk as usize].inodes.get() {
             inodes.free_all();
@@ -84,8 +84,8 @@ impl ChunkSpace {
         left
     }
 
-    /// Chunks of content that have something in them, little first: at most so many, and as many as the others have room
-    /// for. Nothing of them is given to anybody until they are [reopened](Space::reopen) (FE2).
+    /// Returns chunks of content that are not empty, the emptiest first: at most `most`, and as many as the others
+    /// have room for. Nothing of them is allocated until they are [reopened](ChunkSpace::reopen) (FE2).
     pub fn close_sparse(&self, most: u64) -> BTreeSet<u64> {
         let of_content = |number: &u64| self.kind(*number) == Some(ChunkKind::Data);
         let numbers: Vec<u64> = self.places().map(|(_, number)| number).filter(of_content).collect();
@@ -145,7 +145,7 @@ impl ChunkState {
         self.is_barred.load(Ordering::Acquire)
     }
 
-    /// Whether what is free in it, which is of `kind`, may be given to somebody. No client stores to pages of words.
+    /// Returns true if its free pages, of kind `kind`, may be allocated. No client stores to index pages.
     pub(super) fn may_give(&self, kind: ChunkKind) -> bool {
         kind == ChunkKind::Index || !self.is_barred()
     }
