@@ -23,7 +23,7 @@ use ferrite_fs::view::version::LockVersion;
 /// A lease at work.
 pub(crate) struct DirectIo<'a, M: ?Sized> {
     pub memory: &'a M,
-    pub board: &'a SharedState,
+    pub shared_state: &'a SharedState,
     pub foreign: Foreign,
     pub ino: Ino,
     pub slot: usize,
@@ -48,7 +48,7 @@ pub(crate) enum DirectOutcome<T> {
 impl<M: Memory + ?Sized> DirectIo<'_, M> {
     #[inline(always)]
     fn state(&self) -> LeaseState {
-        self.board.state(self.slot)
+        self.shared_state.state(self.slot)
     }
 
     #[inline(always)]
@@ -59,29 +59,30 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
     /// Whether the owner lives and lets us read.
     #[inline(always)]
     pub fn lets_read(&self) -> bool {
-        self.board.allows(self.slot, self.serial, LeaseMode::Read)
+        self.shared_state.allows(self.slot, self.serial, LeaseMode::Read)
     }
 
     /// Whether the owner lives and lets us do `access`, or will in a moment.
     pub fn allows(&self, access: LeaseAccess) -> bool {
-        self.board.allows(self.slot, self.serial, LeaseMode::of(access))
+        self.shared_state.allows(self.slot, self.serial, LeaseMode::of(access))
     }
 
     /// Whether it lets us store.
     #[inline(always)]
     fn lets_write(&self) -> bool {
-        self.board.allows(self.slot, self.serial, LeaseMode::Write) && self.board.gate().load(Ordering::Acquire) == 0
+        self.shared_state.allows(self.slot, self.serial, LeaseMode::Write)
+            && self.shared_state.gate().load(Ordering::Acquire) == 0
     }
 
     #[inline(always)]
     fn reader(&self, version: LockVersion) -> InodeReader<'_, M, SharedState> {
-        InodeReader { memory: self.memory, board: self.board, ino: self.ino, version }
+        InodeReader { memory: self.memory, shared_state: self.shared_state, ino: self.ino, version }
     }
 
     /// The file as it is between two changes, and the 2 MiB around byte `at`.
     #[inline(always)]
     fn even_snapshot(&self, at: u64) -> Option<(LockVersion, InodeSnapshot)> {
-        let version = || self.board.even_version(self.ino);
+        let version = || self.shared_state.even_version(self.ino);
         let version = version().or_else(|| wait_briefly(|| version().is_some()).then(version)?)?;
         Some((version, self.reader(version).look(at)?))
     }
@@ -89,7 +90,7 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
     /// Waits, without a pin, until no thread changes or copies the file. Returns false if that takes too long.
     #[inline]
     fn may_write_soon(&self) -> bool {
-        let may_write = || self.board.version_to_write(self.ino).is_some();
+        let may_write = || self.shared_state.version_to_write(self.ino).is_some();
         may_write() || wait_briefly(may_write)
     }
 
@@ -97,7 +98,7 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
     #[inline(always)]
     fn is_still(&self, version: LockVersion) -> bool {
         order_loads();
-        self.board.is_still(self.ino, version)
+        self.shared_state.is_still(self.ino, version)
     }
 
     /// Bytes that the file has.
@@ -117,12 +118,12 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
     #[inline(always)]
     fn recall(&self, version: LockVersion, at: u64, len: usize) -> Option<(InodeSnapshot, u64)> {
         let seen = self.reader(version).recall(at)?;
-        let place = self.place_of(version, &seen, (at, len))?;
+        let place = self.place_of(version, &seen, at, len)?;
         Some((seen, place))
     }
 
     #[inline(always)]
-    fn place_of(&self, version: LockVersion, seen: &InodeSnapshot, (at, len): (u64, usize)) -> Option<u64> {
+    fn place_of(&self, version: LockVersion, seen: &InodeSnapshot, at: u64, len: usize) -> Option<u64> {
         let place = self.reader(version).place_of(seen, at, len)?;
         if place.checked_add(len as u64)? <= self.memory.size() { Some(place) } else { None }
     }
@@ -141,7 +142,7 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
     /// Whether the owner will be told that the file was read since it was changed.
     #[inline(always)]
     fn is_access_noted(&self) -> bool {
-        self.board.accessed(self.slot).load(Ordering::Relaxed) != 0
+        self.shared_state.accessed(self.slot).load(Ordering::Relaxed) != 0
     }
 
     /// Reads from byte `at` on. Returns how many bytes, and whether the inode must note the access.
@@ -199,14 +200,14 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
     /// Writes over what is there in the usual case, which is to take few instructions: nothing is said of others (FG1, FG2).
     #[inline(always)]
     pub fn write_together(&self, thread_slot: usize, at: u64, from: &[u8], now: impl Fn() -> i64) -> Option<()> {
-        let _pin = self.foreign.pin(self.board.pin(thread_slot))?;
-        let version = self.board.version_to_write(self.ino)?;
+        let _pin = self.foreign.pin(self.shared_state.pin(thread_slot))?;
+        let version = self.shared_state.version_to_write(self.ino)?;
         let (file, place) = self.recall(version, at, from.len())?;
         file.expect_store(self.memory, at, place);
         if at + from.len() as u64 > file.overwritable_bytes() || !self.lets_write() || !self.is_still(version) {
             return None;
         }
-        ferrite_fs::stop_point!(ChunkStore);
+        ferrite_fs::stop_point!(Store);
         self.memory.store(place, from, Scheme::Nt);
         if self.finish_write(version, file.mtime, now) { Some(()) } else { None }
     }
@@ -217,7 +218,8 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
     #[inline(always)]
     fn finish_write(&self, version: LockVersion, mtime: i64, now: impl Fn() -> i64) -> bool {
         self.foreign.order();
-        let counts = self.is_still(version) && self.board.version_to_write(self.ino).is_some() && self.lets_write();
+        let counts =
+            self.is_still(version) && self.shared_state.version_to_write(self.ino).is_some() && self.lets_write();
         if counts {
             self.note_write(mtime, now());
         }
@@ -229,7 +231,7 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
     /// Notes that the file, whose inode says that it changed at `mtime`, was written to.
     #[inline(always)]
     fn note_write(&self, mtime: i64, now: i64) {
-        let noted = self.board.written(self.slot);
+        let noted = self.shared_state.written(self.slot);
         let is_to_note = |known: i64| now.abs_diff(known) >= TIME_GRAIN_NS;
         if is_to_note(mtime) && is_to_note(noted.load(Ordering::Relaxed) as i64) {
             noted.store(now as u64, Ordering::Relaxed);
@@ -243,11 +245,11 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         if !self.may_write_soon() {
             return DirectOutcome::Refused;
         }
-        let Some(_pin) = self.foreign.pin(self.board.pin(thread_slot)) else { return DirectOutcome::Refused };
+        let Some(_pin) = self.foreign.pin(self.shared_state.pin(thread_slot)) else { return DirectOutcome::Refused };
         if !self.lets_write() {
             return DirectOutcome::Refused;
         }
-        let Some(version) = self.board.version_to_write(self.ino) else { return DirectOutcome::Overtaken };
+        let Some(version) = self.shared_state.version_to_write(self.ino) else { return DirectOutcome::Overtaken };
         let file = self.reader(version).look(at);
         let is_within = |file: &InodeSnapshot| {
             at.checked_add(from.len() as u64).is_some_and(|end| end <= file.overwritable_bytes())
@@ -284,7 +286,7 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
             }
             let Some(FoundBytes::At(place, together)) = found else { return DirectOutcome::NoPages };
             let len = together.min((from.len() - done) as u64) as usize;
-            ferrite_fs::stop_point!(ChunkStore);
+            ferrite_fs::stop_point!(Store);
             self.memory.store(place, &from[done..done + len], Scheme::Nt);
             done += len;
         }

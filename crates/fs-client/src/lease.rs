@@ -54,7 +54,7 @@ impl FileLease {
         let session = &*self.session;
         (!session.is_void()).then(|| DirectIo {
             memory: &session.memory,
-            board: session.board(),
+            shared_state: session.shared_state(),
             foreign: session.foreign,
             ino: self.ino,
             slot: self.slot,
@@ -86,7 +86,7 @@ impl FileLease {
         if session.is_void() {
             return None;
         }
-        let (board, memory) = (session.board(), &session.memory);
+        let (shared_state, memory) = (session.shared_state(), &session.memory);
         let seen = superpage_cache::find(LeaseBlock::of(self.number, at))?;
         let place = seen.place_of(at, into.len())?;
         // What a handler of a signal put there since may be of a larger pool.
@@ -96,9 +96,10 @@ impl FileLease {
         memory.load(place, into);
         order_loads();
         let (version, (size_at, size)) = (seen.version(), seen.size());
-        let is_same =
-            seen.is_one() && hints::counts(version, board.version_of(self.ino)) && memory.load_word(size_at) == size;
-        if is_same && board.allows(self.slot, self.serial, LeaseMode::Read) { Some(()) } else { None }
+        let is_same = seen.is_one()
+            && hints::counts(version, shared_state.version_of(self.ino))
+            && memory.load_word(size_at) == size;
+        if is_same && shared_state.allows(self.slot, self.serial, LeaseMode::Read) { Some(()) } else { None }
     }
 
     #[inline(never)]
@@ -114,7 +115,7 @@ impl FileLease {
 
     #[cold]
     fn note_access(&self) {
-        let word = self.session.board().accessed(self.slot);
+        let word = self.session.shared_state().accessed(self.slot);
         if self.session.writable && word.load(Ordering::Relaxed) == 0 {
             word.store((self.session.clock)().0 as u64, Ordering::Relaxed);
         }
@@ -214,7 +215,7 @@ impl FileLease {
     /// Like [`FileLease::sync_data`], and the inode has the time of the last write. Returns `None` if it has not yet:
     /// then ask the owner.
     pub fn sync(&self) -> Option<()> {
-        let is_noted = self.session.board().written(self.slot).load(Ordering::Relaxed) == 0;
+        let is_noted = self.session.shared_state().written(self.slot).load(Ordering::Relaxed) == 0;
         self.sync_data().filter(|()| is_noted)
     }
 }

@@ -46,7 +46,7 @@ pub struct FsSession {
     pub(crate) writable: bool,
     device: Option<u64>,
     pub(crate) memory: Mapped,
-    board: Arc<SharedState>,
+    shared_state: Arc<SharedState>,
     pub(crate) foreign: Foreign,
     pub(crate) clock: FsClock,
     quiet: Quiet,
@@ -161,7 +161,7 @@ impl FsSession {
         let held = HeldSession::of(opened.session).ok_or_else(|| failed("this process has too many sessions"))?;
         ensure_alike(opened.layout)?;
         let strange = || failed("the pool's owner answers what this program cannot use");
-        let [memory, board, notice] = <[OwnedFd; 3]>::try_from(fds).map_err(|_| strange())?;
+        let [memory, shared_state, notice] = <[OwnedFd; 3]>::try_from(fds).map_err(|_| strange())?;
         let memory = File::from(memory);
         ensure_trusted(&memory, pool)?;
         let guard = if opened.writable { Guard::best() } else { Guard::None };
@@ -172,15 +172,15 @@ impl FsSession {
             ..MapOptions::default()
         };
         let memory = Mapped::map(memory, &options)?;
-        let board = Some(SharedState::of(board)?).filter(|_| opened.offset == 0).ok_or_else(strange)?;
+        let shared_state = Some(SharedState::of(shared_state)?).filter(|_| opened.offset == 0).ok_or_else(strange)?;
         memory.keep_from_children();
-        board.keep_from_children();
-        let (board, process) = (Arc::new(board), std::process::id());
+        shared_state.keep_from_children();
+        let (shared_state, process) = (Arc::new(shared_state), std::process::id());
         let left = LeftSession {
             pool: pool.into(),
             name: name.into(),
             grant: opened.session,
-            _board: Arc::clone(&board),
+            _board: Arc::clone(&shared_state),
             process,
             is_to_report: false,
         };
@@ -191,7 +191,7 @@ impl FsSession {
             writable: opened.writable,
             device: opened.device,
             memory,
-            board,
+            shared_state,
             foreign: Foreign::register(),
             clock,
             quiet,
@@ -251,9 +251,9 @@ impl FsSession {
                 look();
                 wish(Some(ends))?
             }
-            leased @ LeaseAnswer::GrantedLease(_) => leased,
+            leased @ LeaseAnswer::Granted(_) => leased,
         };
-        let LeaseAnswer::GrantedLease(leased) = answer else { return Err(failed("others append to the file")) };
+        let LeaseAnswer::Granted(leased) = answer else { return Err(failed("others append to the file")) };
         FileLease::new(Arc::clone(self), ino, leased)
             .ok_or_else(|| failed("the pool's owner answers with a strange lease"))
     }
@@ -278,7 +278,7 @@ impl FsSession {
         if self.is_void() {
             return true;
         }
-        let is_over = !self.board.is_owner_alive();
+        let is_over = !self.shared_state.is_owner_alive();
         if is_over {
             self.is_void.store(true, Ordering::Release);
         }
@@ -299,7 +299,7 @@ impl FsSession {
         // Where it fails the owner ends it with the connection.
         let _ = self.ask_to_close();
         self.client.lock().hang_up();
-        self.board.withdraw(self.notice.as_fd());
+        self.shared_state.withdraw(self.notice.as_fd());
         ferrite_fs::planted!(KeptMemory => return);
         self.memory.withdraw(self.notice.as_fd());
     }
@@ -315,8 +315,8 @@ impl FsSession {
     }
 
     #[inline]
-    pub(crate) fn board(&self) -> &Arc<SharedState> {
-        &self.board
+    pub(crate) fn shared_state(&self) -> &Arc<SharedState> {
+        &self.shared_state
     }
 
     /// `work` by [`Quiet`].
@@ -379,16 +379,4 @@ impl Drop for FsSession {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A signal handler that is refused leaves the turn to the thread that it interrupted.
-    #[test]
-    fn a_turn_is_taken_until_who_took_it_ends_it() {
-        let turn = AskTurn::take();
-        assert!(turn.is_some());
-        (0..2).for_each(|again| assert!(AskTurn::take().is_none(), "{again}"));
-        drop(turn);
-        assert!(AskTurn::take().is_some());
-    }
-}
+mod tests;

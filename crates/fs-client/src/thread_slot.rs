@@ -23,8 +23,8 @@ impl Drop for ThreadSlot {
         // Where the session is gone so is its seat.
         if let Some(session) = self.session.upgrade().filter(|session| session.is_here()) {
             // A signal handler may have ended the thread while it was pinned.
-            end_foreign_pin(session.board().pin(self.thread_slot));
-            session.board().slot_session(self.thread_slot).store(0, Ordering::Release);
+            end_foreign_pin(session.shared_state().pin(self.thread_slot));
+            session.shared_state().slot_session(self.thread_slot).store(0, Ordering::Release);
         }
     }
 }
@@ -46,7 +46,7 @@ pub fn end_pins_of_thread() {
         thread_slots
             .iter()
             .filter_map(session)
-            .for_each(|(session, thread_slot)| end_foreign_pin(session.board().pin(thread_slot)));
+            .for_each(|(session, thread_slot)| end_foreign_pin(session.shared_state().pin(thread_slot)));
         Some(())
     };
     // Where the thread sits down or ends it is not pinned.
@@ -87,9 +87,9 @@ fn find(session: &Arc<FsSession>) -> Option<usize> {
 #[cold]
 fn claim(thread_slots: &RefCell<Vec<ThreadSlot>>, session: &Arc<FsSession>) -> Option<usize> {
     let mut thread_slots = thread_slots.try_borrow_mut().ok()?;
-    let board = session.board();
+    let shared_state = session.shared_state();
     let is_mine = |thread_slot: &usize| {
-        board
+        shared_state
             .slot_session(*thread_slot)
             .compare_exchange(0, session.id().0, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()

@@ -12,6 +12,7 @@ pub(crate) mod give_pages;
 pub(crate) mod index;
 pub(crate) mod index_height;
 pub(crate) mod new_pages;
+pub(crate) mod noted_files;
 pub(crate) mod read;
 pub(crate) mod size;
 pub(crate) mod stopped_append;
@@ -20,8 +21,7 @@ pub(crate) mod write;
 
 use std::ops::Deref;
 
-use crate::file::ahead::PagesAhead;
-use crate::file::superpage::SuperpageCandidates;
+use crate::file::noted_files::{PagesAhead, SuperpageCandidates};
 use crate::store::ChunkStore;
 
 /// Files of a store, by their inodes.

@@ -74,9 +74,9 @@ impl ChunkStore {
         let bases = chunk_table::bases(&*memory, &map, &tag.extents);
         let corrupt = |what, at| Error::Corrupt { name: name.into(), what, at };
         let orphans = Orphans::load(&*memory, &map);
-        let board = Arc::new(SharedState::new(map.chunks())?);
-        let clients = clients_on(&board);
-        let space = ChunkSpace::load(&*memory, map, &board, &clients, &bases)
+        let shared_state = Arc::new(SharedState::new(map.chunks())?);
+        let clients = clients_on(&shared_state);
+        let space = ChunkSpace::load(&*memory, map, &shared_state, &clients, &bases)
             .map_err(|at| corrupt("the kind of a chunk", at))?;
         let waits = !memory.fence_is_durable();
         let usual = if waits { DataMode::Posix } else { DataMode::Sync };
@@ -90,8 +90,8 @@ impl ChunkStore {
             data,
             waits,
             shape,
-            locks: Locks::new(&board, &clients),
-            gate: ChangeGate::new(&board, &clients),
+            locks: Locks::new(&shared_state, &clients),
+            gate: ChangeGate::new(&shared_state, &clients),
             space,
             orphans,
             clients,

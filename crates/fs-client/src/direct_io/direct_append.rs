@@ -1,6 +1,5 @@
 //! Appending, as a client does it by itself (FG7).
 
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrite_memory::{Memory, Scheme};
@@ -8,15 +7,27 @@ use ferrite_pool::layout::CHUNK;
 
 use super::{DirectIo, DirectOutcome};
 use ferrite_fs::format::append_checksum::AppendChecksum;
-use ferrite_fs::format::inode::FileEnd;
+use ferrite_fs::format::inode::{AppendTimes, FileEnd};
 use ferrite_fs::format::layout::FILE_BYTES_MAX;
 use ferrite_fs::share::layout::brief_wait::wait_briefly;
 use ferrite_fs::share::layout::lease_state::{LeaseMode, LeaseState};
-use ferrite_fs::share::layout::shared_state::SharedState;
 use ferrite_fs::view::hints::{self, FileBlock};
 use ferrite_fs::view::index_reader::FoundBytes;
-use ferrite_fs::view::inode_snapshot::{InodeReader, InodeSnapshot};
+use ferrite_fs::view::inode_snapshot::InodeSnapshot;
 use ferrite_fs::view::version::{ChunkPlaces, LockVersion};
+
+/// An append whose bytes are stored, but not its size.
+struct StoredAppend<'a> {
+    file: InodeSnapshot,
+    /// The end of the file before the append.
+    inode: &'a FileEnd,
+    /// The checksum of the new size.
+    checksum: AppendChecksum,
+    /// The first byte of the append.
+    at: u64,
+    /// The time of change.
+    now: i64,
+}
 
 /// Holds the end of a file for one append, until it is dropped.
 struct FileEndHold<'a> {
@@ -48,7 +59,7 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
     /// Takes the end of the file, where neither the owner nor another thread has it.
     #[inline(always)]
     fn take_end(&self) -> Option<FileEndHold<'_>> {
-        let (word, free) = (self.board.lease(self.slot), self.state());
+        let (word, free) = (self.shared_state.lease(self.slot), self.state());
         if free.mode(self.serial) != LeaseMode::Append {
             return None;
         }
@@ -85,15 +96,15 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         if !self.may_append_soon() || !self.may_write_soon() {
             return DirectOutcome::Refused;
         }
-        let Some(_pin) = self.foreign.pin(self.board.pin(thread_slot)) else { return DirectOutcome::Refused };
+        let Some(_pin) = self.foreign.pin(self.shared_state.pin(thread_slot)) else { return DirectOutcome::Refused };
         let Some(end_is_ours) = self.take_end() else { return DirectOutcome::Overtaken };
         // Each thread that changes a file under this lock acquires the end first: nothing changes until this thread
         // releases it, or the owner revokes it.
         if !self.lets_write() {
             return DirectOutcome::Refused;
         }
-        let Some(version) = self.board.version_to_write(self.ino) else { return DirectOutcome::Overtaken };
-        let (place, known) = (self.board.inode_place(self.ino.0), self.end.after(version));
+        let Some(version) = self.shared_state.version_to_write(self.ino) else { return DirectOutcome::Overtaken };
+        let (place, known) = (self.shared_state.inode_place(self.ino.0), self.end.after(version));
         let Some(inode) = place.and_then(|place| FileEnd::of(self.memory, place, known)) else {
             return DirectOutcome::Refused;
         };
@@ -107,7 +118,11 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         if inode.is_cut {
             return DirectOutcome::NoPages;
         }
-        let inode = if at < inode.size { self.rest_on_none(version, &inode, (now(), file.atime)) } else { inode };
+        let inode = if at < inode.size {
+            self.rest_on_none(version, &inode, AppendTimes { written: now(), accessed: file.atime })
+        } else {
+            inode
+        };
         match self.copy_in(version, &file, at, from) {
             DirectOutcome::Done(()) => {}
             DirectOutcome::NoPages => return DirectOutcome::NoPages,
@@ -115,8 +130,8 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         }
         let now = now();
         self.drain_data();
-        let (seen, checksum) = ((self.reader(version), file), inode.checksum_of_size(inode.size.max(end)));
-        if self.show(end_is_ours, seen, (&inode, checksum), at..end, now) {
+        let checksum = inode.checksum_of_size(inode.size.max(end));
+        if self.publish(end_is_ours, version, &StoredAppend { file, inode: &inode, checksum, at, now }) {
             DirectOutcome::Done(at)
         } else {
             DirectOutcome::Refused
@@ -124,7 +139,7 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
     }
 
     /// Stores the size with a checksum of no bytes, because bytes behind it were stored over (FP3). Durable on return.
-    fn rest_on_none(&self, version: LockVersion, inode: &FileEnd, times: (i64, i64)) -> FileEnd {
+    fn rest_on_none(&self, version: LockVersion, inode: &FileEnd, times: AppendTimes) -> FileEnd {
         if !inode.rests_on_bytes() {
             return *inode;
         }
@@ -137,14 +152,15 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
     /// The usual case of it, where this client's last append ended: nothing is said of others.
     #[inline(always)]
     pub fn append_together(&self, thread_slot: usize, at: u64, from: &[u8], now: impl Fn() -> i64) -> Option<()> {
-        let _pin = self.foreign.pin(self.board.pin(thread_slot))?;
+        let _pin = self.foreign.pin(self.shared_state.pin(thread_slot))?;
         let end_is_ours = self.take_end()?;
-        let version = self.board.version_to_write(self.ino)?;
+        let version = self.shared_state.version_to_write(self.ino)?;
         let known = self.end.after(version)?;
         if !self.lets_write() || known.size != at {
             return None;
         }
-        let mut file = hints::find(FileBlock { board: self.board.id(), ino: self.ino, block: at / CHUNK }, version)?;
+        let mut file =
+            hints::find(FileBlock { shared_state: self.shared_state.id(), ino: self.ino, block: at / CHUNK }, version)?;
         let inode = FileEnd::of(self.memory, file.at, Some(known))?;
         let end = at.checked_add(from.len() as u64)?;
         let FoundBytes::At(place, together) = self.find(version, &mut file, at)? else { return None };
@@ -152,9 +168,9 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         if from.len() as u64 > together || inode.is_cut || end > FILE_BYTES_MAX || !self.is_still(version) {
             return None;
         }
-        ferrite_fs::stop_point!(ChunkStore);
-        let (checksum, now) = self.store_proved(&inode, (place, end), from, now);
-        if self.show(end_is_ours, (self.reader(version), file), (&inode, checksum), at..end, now) {
+        ferrite_fs::stop_point!(Store);
+        let (checksum, now) = self.store_checked(&inode, place, end, from, now);
+        if self.publish(end_is_ours, version, &StoredAppend { file, inode: &inode, checksum, at, now }) {
             Some(())
         } else {
             None
@@ -164,10 +180,11 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
     /// Stores `from` at the end, which lies there; what proves the new end, as the bytes are durable (FW1), or will be when that
     /// is (FP2); and when that was, asked while they are on their way, for which a fence waits.
     #[inline(always)]
-    fn store_proved(
+    fn store_checked(
         &self,
         inode: &FileEnd,
-        (place, end): (u64, u64),
+        place: u64,
+        end: u64,
         from: &[u8],
         now: impl Fn() -> i64,
     ) -> (AppendChecksum, i64) {
@@ -182,32 +199,27 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         (inode.checksum_of_size(end), now)
     }
 
-    /// Makes `bytes` that were stored durable with the size that `checksum` proves, which covers them; whether they count.
+    /// Stores the size of `append`, whose bytes are stored, and makes both durable. Returns true if they count.
     #[inline(always)]
-    fn show(
-        &self,
-        end_is_ours: FileEndHold<'_>,
-        (reader, file): (InodeReader<'_, M, SharedState>, InodeSnapshot),
-        (inode, checksum): (&FileEnd, AppendChecksum),
-        bytes: Range<u64>,
-        now: i64,
-    ) -> bool {
+    fn publish(&self, end_is_ours: FileEndHold<'_>, version: LockVersion, append: &StoredAppend<'_>) -> bool {
+        let StoredAppend { file, inode, checksum, at, now } = *append;
         ferrite_fs::stop_point!(Size);
-        self.board.note_size_before(self.slot, end_is_ours.at_work.turn(), inode.size);
-        let known = inode.store(self.memory, checksum, (now, file.atime), Scheme::Nt);
-        // Should the end be another's by now, none of that counts: the version is another one, too.
-        self.end.note(reader.version, known);
-        reader.keep(bytes.start, file.grown(inode.word(known.size), checksum.bytes(), now));
+        self.shared_state.note_size_before(self.slot, end_is_ours.at_work.turn(), inode.size);
+        let times = AppendTimes { written: now, accessed: file.atime };
+        let known = inode.store(self.memory, checksum, times, Scheme::Nt);
+        // If this client has lost the end by now, none of that counts, because the version is another one, too.
+        self.end.note(version, known);
+        self.reader(version).keep(at, file.grown(inode.word(known.size), checksum.bytes(), now));
         self.memory.fence();
-        ferrite_fs::stop_point!(CachedSuperpage);
-        end_is_ours.finish() && self.board.is_owner_alive()
+        ferrite_fs::stop_point!(Kept);
+        end_is_ours.finish() && self.shared_state.is_owner_alive()
     }
 
     /// The 2 MiB around byte `at`, for the holder of the end. If the size is known, no other thread stored one since,
     /// and pages stay where they are (FH1).
     #[inline]
     fn look_at_end(&self, version: LockVersion, at: u64, is_known: bool) -> Option<InodeSnapshot> {
-        let piece = FileBlock { board: self.board.id(), ino: self.ino, block: at / CHUNK };
+        let piece = FileBlock { shared_state: self.shared_state.id(), ino: self.ino, block: at / CHUNK };
         let seen = if is_known { hints::find(piece, version) } else { None };
         seen.or_else(|| self.reader(version).look(at))
     }

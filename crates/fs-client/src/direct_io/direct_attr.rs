@@ -14,8 +14,8 @@ impl<M: Memory> DirectIo<'_, M> {
         let Some((version, file)) = self.even_snapshot(0).filter(|_| self.lets_read()) else {
             return DirectOutcome::Refused;
         };
-        let attr = self.reader(version).attr(&file, self.board.noted_times(self.slot), now);
-        let is_alone = self.board.others(self.slot).load(Ordering::Acquire) == 0;
+        let attr = self.reader(version).attr(&file, self.shared_state.noted_times(self.slot), now);
+        let is_alone = self.shared_state.others(self.slot).load(Ordering::Acquire) == 0;
         // Times are taken from the board, and leases given, under the lock that the version is of.
         if !self.is_still(version) || !self.lets_read() {
             return DirectOutcome::Overtaken;

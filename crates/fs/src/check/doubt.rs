@@ -28,7 +28,7 @@ const TRIALS_MAX: usize = 64;
 enum Entry {
     /// It lies there, or nowhere.
     Place(Option<u64>),
-    FileKind(ChunkKind),
+    Kind(ChunkKind),
 }
 
 /// The repaired entries of some chunks, by number.
@@ -75,7 +75,7 @@ impl Trial {
     /// Whether it gives nothing to a chunk that may be named.
     fn forsakes(&self) -> bool {
         let all = if self.hides_names { &self.answer } else { &self.wanted };
-        all.iter().any(|(_, entry)| matches!(entry, Entry::Place(None) | Entry::FileKind(ChunkKind::Free)))
+        all.iter().any(|(_, entry)| matches!(entry, Entry::Place(None) | Entry::Kind(ChunkKind::Free)))
     }
 }
 
@@ -159,7 +159,7 @@ impl Trials<'_> {
     /// Returns true if, among `all` trials of chunk `number`, only those without named pages are better than its own
     /// word: they merely hide the content, so the names are wrong.
     fn stays(&self, number: u64, all: &[Trial]) -> bool {
-        let is = self.media.kind_said(number).map(Entry::FileKind);
+        let is = self.media.kind_said(number).map(Entry::Kind);
         let is_said = |trial: &Trial| Some(trial.answer[0].1) == is;
         let in_use = all.iter().filter(|trial| trial.is_named || is_said(trial)).cloned().collect();
         best(in_use).iter().any(is_said)
@@ -190,7 +190,7 @@ impl Trials<'_> {
         for (number, entry) in &answer {
             let (base, kind) = match entry {
                 Entry::Place(place) => (*place, media.kind_said(*number)),
-                Entry::FileKind(kind) => (media.bases[*number as usize], Some(*kind)),
+                Entry::Kind(kind) => (media.bases[*number as usize], Some(*kind)),
             };
             media.chunks[*number as usize] = base.zip(kind).map(|(base, kind)| media.chunk(*number, base, kind));
         }
@@ -244,10 +244,8 @@ fn fix(media: &Media<'_>, answer: Answer) -> Fix {
             Entry::Place(Some(place)) => ((word, (place / CHUNK + 1).to_le_bytes().to_vec()), "has its place".into()),
             Entry::Place(None) => ((word, vec![0; 8]), "is none".into()),
             // With nothing in use, whatever was marked.
-            Entry::FileKind(ChunkKind::Free) => ((descriptor, vec![0; DESCRIPTOR as usize]), "is free".into()),
-            Entry::FileKind(kind) => {
-                ((descriptor, (kind as u64).to_le_bytes().to_vec()), format!("is of kind {kind:?}"))
-            }
+            Entry::Kind(ChunkKind::Free) => ((descriptor, vec![0; DESCRIPTOR as usize]), "is free".into()),
+            Entry::Kind(kind) => ((descriptor, (kind as u64).to_le_bytes().to_vec()), format!("is of kind {kind:?}")),
         };
         writes.push(write);
         done.push(format!("chunk {number} {is_now}"));
@@ -259,5 +257,5 @@ fn fix(media: &Media<'_>, answer: Answer) -> Fix {
 fn kinds(number: u64) -> Vec<Answer> {
     let all = [ChunkKind::Free, ChunkKind::Data, ChunkKind::Index, ChunkKind::Inodes, ChunkKind::Super];
     let may_be = all.into_iter().filter(|kind| number != 0 || *kind == ChunkKind::Inodes);
-    may_be.map(|kind| vec![(number, Entry::FileKind(kind))]).collect()
+    may_be.map(|kind| vec![(number, Entry::Kind(kind))]).collect()
 }

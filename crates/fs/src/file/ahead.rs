@@ -6,13 +6,12 @@
 //! - FX2. Pages that a crash left there are freed when the file is held, or the first time that space runs out.
 //! - FX3. The next step after that invalidates the attributes that a kernel has cached.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
-use parking_lot::Mutex;
 
 use crate::file::index::{self, IndexEntry};
+use crate::file::noted_files::REST_NS;
 use crate::file::{FileLayer, cut, fsync, give_pages, index_height, size, stopped_append, superpage};
 use crate::format::inode::{Inode, KEEPS_PAGES};
 use crate::format::layout::FILE_BYTES_MAX;
@@ -21,43 +20,8 @@ use crate::store::gate::GatePass;
 use crate::store::locks::Stripe;
 use crate::{FileKind, Ino, Result};
 
-/// Nanoseconds without a write after which pages behind the end are freed.
-const REST_NS: u64 = 1_000_000_000;
-
 /// Bytes that are given at a time, at most: of pages to small files, and else.
 const BYTES_MAX: (u64, u64) = (4 << 20, 16 << 20);
-
-/// Files that pages were taken ahead for, and when that was.
-#[derive(Debug, Default)]
-pub(crate) struct PagesAhead {
-    files: Mutex<BTreeMap<Ino, i64>>,
-    /// What a crash left was looked for.
-    is_searched: AtomicBool,
-}
-
-impl PagesAhead {
-    /// Pages were taken ahead for `ino`, or are still to go back, at `now`.
-    pub fn note(&self, ino: Ino, now: i64) {
-        self.files.lock().insert(ino, now);
-    }
-
-    /// Whether pages were taken ahead for `ino` since the file system was opened.
-    pub fn has(&self, ino: Ino) -> bool {
-        self.files.lock().contains_key(&ino)
-    }
-
-    /// One that has rested at `now`.
-    fn pop_rested(&self, now: i64) -> Option<Ino> {
-        let mut files = self.files.lock();
-        let rested = files.iter().find(|(_, since)| now.abs_diff(**since) >= REST_NS).map(|(ino, _)| *ino)?;
-        files.remove(&rested);
-        Some(rested)
-    }
-
-    fn take(&self) -> Option<Ino> {
-        self.files.lock().pop_first().map(|(ino, _)| ino)
-    }
-}
 
 /// Frees the pages of `inode` behind its end, unless they must stay (FX1) or a client may still store there.
 pub(crate) fn free_ahead(files: &FileLayer, stripe: &Stripe, inode: &mut Inode) -> Result<()> {

@@ -4,7 +4,7 @@
 use ferrite_memory::{Scheme, pin};
 
 use crate::file::{FileLayer, size, superpage};
-use crate::format::inode::FileEnd;
+use crate::format::inode::{AppendTimes, FileEnd};
 use crate::format::layout::FILE_BYTES_MAX;
 use crate::store::locks::LockedStripe;
 use crate::view::index_reader::FoundBytes;
@@ -63,7 +63,12 @@ pub(crate) fn extend(
     let (size, now) = (at + from.len() as u64, files.now());
     files.memory().store(*place, from, Scheme::Nt);
     size::drain_data(files)?;
-    end.store(files.memory(), end.checksum_of_size(size), (now, seen.atime), Scheme::Flush);
+    end.store(
+        files.memory(),
+        end.checksum_of_size(size),
+        AppendTimes { written: now, accessed: seen.atime },
+        Scheme::Flush,
+    );
     files.drain()?;
     superpage::note_growth(files, ino, seen.size..size);
     files.reader(ino, lock.version_after()).keep(*at, seen.grown(end.word(size), 0, now));

@@ -259,17 +259,14 @@ fn trim_array(
             continue;
         }
         is_done = change.freed_pages() < FREED_PAGES_MAX;
-        let trimmed = if is_done {
-            trim_word(store, change, array, (word, first), from, inode)?
-        } else {
-            TrimmedWord::CachedSuperpage
-        };
+        let trimmed =
+            if is_done { trim_word(store, change, array, word, first, from, inode)? } else { TrimmedWord::Kept };
         match trimmed {
             TrimmedWord::Gone => {
                 words[index as usize] = 0;
                 gone = index..if gone.is_empty() { index + 1 } else { gone.end };
             }
-            TrimmedWord::CachedSuperpage => {}
+            TrimmedWord::Kept => {}
             TrimmedWord::Partly => is_done = false,
         }
         if !is_done {
@@ -287,7 +284,8 @@ fn trim_word(
     store: &ChunkStore,
     change: &mut FsChange<'_>,
     array: &WordArray,
-    (word, first): (IndexWord, u64),
+    word: IndexWord,
+    first: u64,
     from: u64,
     inode: &mut Inode,
 ) -> Result<TrimmedWord> {
@@ -299,13 +297,13 @@ fn trim_word(
                 return Ok(TrimmedWord::Partly);
             }
             if words.iter().any(|word| *word != 0) {
-                return Ok(TrimmedWord::CachedSuperpage);
+                return Ok(TrimmedWord::Kept);
             }
             change.free_page(node);
             inode.head.pages = inode.head.pages.saturating_sub(1);
             Ok(TrimmedWord::Gone)
         }
-        NamedBy::Page(_) | NamedBy::Super(_) if first < from => Ok(TrimmedWord::CachedSuperpage),
+        NamedBy::Page(_) | NamedBy::Super(_) if first < from => Ok(TrimmedWord::Kept),
         NamedBy::Page(_) | NamedBy::Super(_) => {
             inode.head.pages = inode.head.pages.saturating_sub(change.free_word(word));
             Ok(TrimmedWord::Gone)
@@ -339,7 +337,7 @@ struct WordArray {
 enum TrimmedWord {
     /// The word must be cleared.
     Gone,
-    CachedSuperpage,
+    Kept,
     /// There is more to do below it.
     Partly,
 }

@@ -10,12 +10,10 @@
 //! - FS3. While a block is copied readers go on and writers wait. A file that a client appends to by itself is moved when
 //!   that has ended.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use ferrite_memory::{Scheme, Span};
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
-use parking_lot::Mutex;
 
 use crate::file::{FileLayer, index};
 use crate::format::inode::Inode;
@@ -31,23 +29,6 @@ const PAGES_MIN: u64 = CHUNK_PAGES - CHUNK_PAGES / 100;
 pub(crate) const LARGE_BYTES: u64 = 100 * CHUNK;
 /// Blocks that one step looks at.
 const LOOKED_AT_MAX: u64 = 64;
-
-/// Files to look at, and the block of each where that goes on.
-#[derive(Debug, Default)]
-pub(crate) struct SuperpageCandidates(Mutex<BTreeMap<Ino, u64>>);
-
-impl SuperpageCandidates {
-    /// Block `block` of `ino` may be ready to move.
-    pub fn add(&self, ino: Ino, block: u64) {
-        let mut all = self.0.lock();
-        let from = all.entry(ino).or_insert(block);
-        *from = block.min(*from);
-    }
-
-    fn take(&self) -> Option<(Ino, u64)> {
-        self.0.lock().pop_first()
-    }
-}
 
 /// Notes that a file has grown from one size to another, for it to be moved.
 #[inline]

@@ -121,7 +121,7 @@ fn write_locked(files: &FileLayer, ino: Ino, at: u64, from: &[u8], how: WriteMod
     if !how.notes {
         inode.keep_times();
     }
-    write_parts(files, (&mut stripe, &mut inode), at, from, how.fits)
+    write_parts(files, &mut stripe, &mut inode, at, from, how.fits)
 }
 
 /// Writes without a lock (FL2, FL3), over bytes that are adjacent, while no thread changes the file. Returns `None` in
@@ -162,7 +162,7 @@ fn append_locked(files: &FileLayer, ino: Ino, from: &[u8], fits: bool) -> Result
     stripe.apply_waiting(&mut inode);
     stopped_append::invalidate_stopped_append(files, &mut stripe, &mut inode)?;
     let at = inode.size();
-    let written = write_parts(files, (&mut stripe, &mut inode), at, from, fits)?;
+    let written = write_parts(files, &mut stripe, &mut inode, at, from, fits)?;
     if !fits && (written as u64) < can_have(at, from) {
         undo_append(files, &mut stripe, &mut inode, at)?;
         return Err(Error::NoSpace);
@@ -192,7 +192,8 @@ fn with_space_to_write<T>(files: &FileLayer, mut write: impl FnMut(bool) -> Resu
 /// Writes part by part. Where one does not fit, and `fits` says so, smaller ones are tried, down to a page.
 fn write_parts(
     files: &FileLayer,
-    (stripe, inode): (&mut Stripe, &mut Inode),
+    stripe: &mut Stripe,
+    inode: &mut Inode,
     at: u64,
     from: &[u8],
     fits: bool,

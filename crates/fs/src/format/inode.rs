@@ -36,7 +36,7 @@ use crate::format::layout::{INODE, ROOTS};
 use crate::format::word::IndexWord;
 use crate::{Attr, FileKind, Ino, Time};
 
-pub use file_end::{FileEnd, KnownSize};
+pub use file_end::{AppendTimes, FileEnd, KnownSize};
 
 /// The first line.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]

@@ -147,6 +147,13 @@ impl Deref for LeafEntryName {
     }
 }
 
+/// Room for an entry in a page of names: a free slot, and the unit of the page where the entry starts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LeafRoom {
+    pub slot: usize,
+    pub unit: u64,
+}
+
 /// What takes the bytes that change a page of names: a transaction.
 pub(crate) trait PageWriter {
     /// Writes `bytes` at byte `at` of the pool.
@@ -229,16 +236,16 @@ impl Leaf {
     }
 
     /// Where an entry with a name of `name_len` bytes has room: a slot and a unit.
-    pub(crate) fn room(&self, name_len: u64) -> Option<(usize, u64)> {
+    pub(crate) fn room(&self, name_len: u64) -> Option<LeafRoom> {
         let slot = self.slots.iter().position(|slot| *slot == 0)?;
         let wanted = entry_bytes(name_len) / UNIT;
         // Mostly there is room behind all entries.
         let end = |slot: &u64| if *slot == 0 { 0 } else { (slot >> 32 & 0xffff) + entry_units(*slot) };
         let end = self.slots.iter().map(end).fold(HEAP / UNIT, u64::max);
         if end + wanted <= PAGE / UNIT {
-            return Some((slot, end));
+            return Some(LeafRoom { slot, unit: end });
         }
-        Some((slot, self.gap(wanted)?))
+        Some(LeafRoom { slot, unit: self.gap(wanted)? })
     }
 
     /// Where `wanted` units lie free between entries.
@@ -262,7 +269,8 @@ impl Leaf {
     }
 
     /// Adds an entry at `room`, through `change`.
-    pub(crate) fn add(&mut self, change: &mut impl PageWriter, (index, unit): (usize, u64), entry: &NewLeafEntry<'_>) {
+    pub(crate) fn add(&mut self, change: &mut impl PageWriter, room: LeafRoom, entry: &NewLeafEntry<'_>) {
+        let LeafRoom { slot: index, unit } = room;
         let slot = NameSlot::new(entry.position, unit, entry.name, entry.kind);
         let mut bytes = [0; ENTRY as usize + 256];
         bytes[..8].copy_from_slice(&entry.position.to_le_bytes());

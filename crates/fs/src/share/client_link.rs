@@ -16,7 +16,7 @@ use crate::store::locks::Stripe;
 
 /// See the module.
 pub struct ClientLink {
-    board: Arc<SharedState>,
+    shared_state: Arc<SharedState>,
     pub(crate) pins: ClientPins,
     /// Leases in use, and how many of them allow stores.
     pub(crate) leases: AtomicUsize,
@@ -33,11 +33,11 @@ impl std::fmt::Debug for ClientLink {
 }
 
 impl ClientLink {
-    /// No client yet, on `board`.
-    pub(crate) fn new(board: &Arc<SharedState>) -> Self {
+    /// No client yet, on `shared_state`.
+    pub(crate) fn new(shared_state: &Arc<SharedState>) -> Self {
         Self {
-            board: Arc::clone(board),
-            pins: ClientPins::new(board),
+            shared_state: Arc::clone(shared_state),
+            pins: ClientPins::new(shared_state),
             leases: AtomicUsize::new(0),
             writers: AtomicUsize::new(0),
             stale: Mutex::default(),
@@ -89,11 +89,11 @@ impl Clients for ClientLink {
     }
 
     fn suspend_appends(&self, appenders: &mut Vec<Appender>) -> Vec<RevokedAppend> {
-        appenders::suspend_appends(&self.board, &self.pins, appenders)
+        appenders::suspend_appends(&self.shared_state, &self.pins, appenders)
     }
 
     fn resume_appends(&self, appenders: &[Appender]) {
-        appenders::resume_appends(&self.board, appenders);
+        appenders::resume_appends(&self.shared_state, appenders);
     }
 
     fn invalidate_revoked_append(&self, stripe: &mut Stripe, revoked: RevokedAppend) {

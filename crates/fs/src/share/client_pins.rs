@@ -18,7 +18,7 @@ use crate::share::layout::shared_state::{SharedState, THREAD_SLOTS};
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct ClientPins {
-    board: Arc<SharedState>,
+    shared_state: Arc<SharedState>,
     sessions: AtomicUsize,
     /// Whether clients of an owner before this one may still store.
     has_orphaned_clients: AtomicBool,
@@ -34,10 +34,10 @@ struct PinTable {
 }
 
 impl ClientPins {
-    /// No client yet, on the words of `board`.
-    pub fn new(board: &Arc<SharedState>) -> Self {
+    /// No client yet, on the words of `shared_state`.
+    pub fn new(shared_state: &Arc<SharedState>) -> Self {
         Self {
-            board: Arc::clone(board),
+            shared_state: Arc::clone(shared_state),
             sessions: AtomicUsize::new(0),
             has_orphaned_clients: AtomicBool::new(false),
             known: Mutex::default(),
@@ -72,17 +72,17 @@ impl ClientPins {
         barrier_abroad();
         let thread_slots = || {
             (0..THREAD_SLOTS)
-                .filter(|thread_slot| self.board.slot_session(*thread_slot).load(Ordering::Acquire) == session)
+                .filter(|thread_slot| self.shared_state.slot_session(*thread_slot).load(Ordering::Acquire) == session)
         };
-        let is_pinned = |thread_slot| !self.board.pin(thread_slot).load(Ordering::Acquire).is_multiple_of(2);
+        let is_pinned = |thread_slot| !self.shared_state.pin(thread_slot).load(Ordering::Acquire).is_multiple_of(2);
         if thread_slots().any(is_pinned) && process.is_alive() {
             return false;
         }
         for thread_slot in thread_slots() {
-            let pin = self.board.pin(thread_slot);
+            let pin = self.shared_state.pin(thread_slot);
             pin.store(pin.load(Ordering::Relaxed).next_multiple_of(2), Ordering::Relaxed);
             known.stuck.remove(&thread_slot);
-            self.board.slot_session(thread_slot).store(0, Ordering::Release);
+            self.shared_state.slot_session(thread_slot).store(0, Ordering::Release);
         }
         known.processes.remove(&session);
         self.sessions.fetch_sub(1, Ordering::SeqCst);
@@ -104,15 +104,15 @@ impl ClientPins {
             return false;
         }
         let mut known = self.known.lock();
-        known.stuck.retain(|thread_slot, pin| self.board.pin(*thread_slot).load(Ordering::Acquire) == *pin);
+        known.stuck.retain(|thread_slot, pin| self.shared_state.pin(*thread_slot).load(Ordering::Acquire) == *pin);
         !known.stuck.is_empty()
     }
 
     /// Notes every pinned client thread as stuck.
     pub fn note_pinned(&self) {
         barrier_abroad();
-        let pins =
-            (0..THREAD_SLOTS).map(|thread_slot| (thread_slot, self.board.pin(thread_slot).load(Ordering::Acquire)));
+        let pins = (0..THREAD_SLOTS)
+            .map(|thread_slot| (thread_slot, self.shared_state.pin(thread_slot).load(Ordering::Acquire)));
         self.known.lock().stuck.extend(pins.filter(|(_, pin)| !pin.is_multiple_of(2)));
     }
 
@@ -133,8 +133,10 @@ impl ClientPins {
         barrier_abroad();
         let mut all = true;
         for thread_slot in 0..THREAD_SLOTS {
-            let pin = self.board.pin(thread_slot).load(Ordering::Acquire);
-            if pin.is_multiple_of(2) || wait_briefly(|| self.board.pin(thread_slot).load(Ordering::Acquire) != pin) {
+            let pin = self.shared_state.pin(thread_slot).load(Ordering::Acquire);
+            if pin.is_multiple_of(2)
+                || wait_briefly(|| self.shared_state.pin(thread_slot).load(Ordering::Acquire) != pin)
+            {
                 continue;
             }
             self.known.lock().stuck.insert(thread_slot, pin);

@@ -12,16 +12,16 @@ impl SharedFiles {
         if !self.link.is_leased() {
             return;
         }
-        let board = &self.space.board;
+        let shared_state = &self.space.shared_state;
         // While changes wait they stay on the board.
-        let is_noted = self.sessions.table.lock().of(ino).any(|out| !board.noted_times(out.slot).is_nothing());
+        let is_noted = self.sessions.table.lock().of(ino).any(|out| !shared_state.noted_times(out.slot).is_nothing());
         if is_noted
             && self.refuse_if_read_only().is_ok()
             && let Some(_pass) = self.gate.try_pass()
         {
             let stripe = self.locks.write(ino);
             let found: Vec<NotedTimes> =
-                self.sessions.table.lock().of(ino).map(|out| board.take_noted_times(out.slot)).collect();
+                self.sessions.table.lock().of(ino).map(|out| shared_state.take_noted_times(out.slot)).collect();
             self.keep_times(&stripe, ino, &found);
         }
     }

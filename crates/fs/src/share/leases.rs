@@ -41,7 +41,7 @@ impl SharedFiles {
             self.end_lease(session, ino);
             return Ok(LeaseAnswer::Behind { ends });
         }
-        self.begin(session, ino, out).map(LeaseAnswer::GrantedLease).inspect_err(|_| self.end_lease(session, ino))
+        self.begin(session, ino, out).map(LeaseAnswer::Granted).inspect_err(|_| self.end_lease(session, ino))
     }
 
     /// See [`crate::FileSystem::expect_more`].
@@ -103,10 +103,13 @@ impl SharedFiles {
                     if self.is_append_stopped(&stripe, ino) {
                         return refused("a client was stopped while it appended to the file");
                     }
-                    self.space.board.forget_size_before(out.slot);
+                    self.space.shared_state.forget_size_before(out.slot);
                     stripe.appenders.push(Appender { ino, slot: out.slot, serial: out.serial });
                 }
-                self.space.board.lease(out.slot).store(LeaseState::new(out.serial, out.access).0, Ordering::SeqCst);
+                self.space
+                    .shared_state
+                    .lease(out.slot)
+                    .store(LeaseState::new(out.serial, out.access).0, Ordering::SeqCst);
                 Ok(GrantedLease { slot: out.slot as u32, serial: out.serial, access: out.access, has_ahead: false })
             }
             _ => refused("the file is in use through the mount"),
@@ -148,7 +151,7 @@ impl SharedFiles {
         for out in table.of(ino).filter(|out| out.access > most) {
             out.access = most;
             ended += usize::from(most == LeaseAccess::Read);
-            let word = self.space.board.lease(out.slot);
+            let word = self.space.shared_state.lease(out.slot);
             if LeaseState(word.load(Ordering::SeqCst)).mode(out.serial) >= LeaseMode::Read {
                 word.store(LeaseState::new(out.serial, most).0, Ordering::SeqCst);
             }
@@ -196,7 +199,7 @@ impl SharedFiles {
     fn update_other_counts(&self, ino: Ino) {
         let mut table = self.sessions.table.lock();
         let others = table.of(ino).count().saturating_sub(1) as u64;
-        table.of(ino).for_each(|out| self.space.board.others(out.slot).store(others, Ordering::Release));
+        table.of(ino).for_each(|out| self.space.shared_state.others(out.slot).store(others, Ordering::Release));
     }
 
     /// Cuts `ino`, which `session` may write to, or grows it by a hole.
@@ -217,10 +220,10 @@ impl SharedFiles {
     }
 
     fn end_out(&self, table: &mut SessionTable, out: LeaseEntry) -> NotedTimes {
-        let board = &self.space.board;
-        board.lease(out.slot).store(LeaseState::VOID.0, Ordering::SeqCst);
+        let shared_state = &self.space.shared_state;
+        shared_state.lease(out.slot).store(LeaseState::VOID.0, Ordering::SeqCst);
         self.link.pins.pass();
-        let noted = board.take_noted_times(out.slot);
+        let noted = shared_state.take_noted_times(out.slot);
         table.return_slot(out.slot);
         self.link.leases.fetch_sub(1, Ordering::SeqCst);
         self.link.writers.fetch_sub(usize::from(out.access > LeaseAccess::Read), Ordering::SeqCst);

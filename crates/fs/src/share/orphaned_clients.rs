@@ -52,9 +52,9 @@ impl SharedFiles {
         let Some(process) = self.pool().grants().process(session) else { return false };
         let state_owner = self.state_owner(&self.tag());
         let files = process.files_at(Path::new(SHARED_WORDS_LINK)).into_iter();
-        let boards = files.filter_map(|file| SharedState::of(file.into()).ok());
-        let mut theirs = boards.filter(|board| board.has(state_owner, session)).peekable();
-        theirs.peek().is_some() && theirs.all(|board| board.is_left_by(session))
+        let shared_states = files.filter_map(|file| SharedState::of(file.into()).ok());
+        let mut theirs = shared_states.filter(|shared_state| shared_state.has(state_owner, session)).peekable();
+        theirs.peek().is_some() && theirs.all(|shared_state| shared_state.is_left_by(session))
     }
 
     fn release_session(&self, session: GrantId) -> Result<()> {

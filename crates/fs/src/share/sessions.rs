@@ -143,7 +143,7 @@ impl SharedFiles {
             ClientRequest::DirectLease { session, ino, access, ahead_bytes, seen_ends, .. } => {
                 self.ensure_own_session(session, caller)?;
                 let mut answer = self.grant_lease(session.0, Ino(ino), access, seen_ends)?;
-                if let LeaseAnswer::GrantedLease(leased) = &mut answer {
+                if let LeaseAnswer::Granted(leased) = &mut answer {
                     // If none can be reserved, the client asks again alone and receives the reason.
                     leased.has_ahead =
                         ahead_bytes > 0 && self.reserve_ahead_for(session.0, Ino(ino), ahead_bytes).is_ok();
@@ -229,20 +229,20 @@ impl SharedFiles {
         let _pass = self.gate.pass();
         let mut table = self.sessions.table.lock();
         if table.beacon.is_none() {
-            table.beacon = Some(self.space.board.announce_owner()?);
+            table.beacon = Some(self.space.shared_state.announce_owner()?);
         }
         // Its pages cannot change while it is asked for: chunks come and go under this lock.
         let tag = self.tag.lock();
-        let board = self.space.board.share()?;
+        let shared_state = self.space.shared_state.share()?;
         let (granted, memory) =
             self.pool().lend(&Ask { tag: &tag, extents: &tag.extents, rights, process: &process })?;
-        self.space.board.add_session(self.state_owner(&tag), granted.id);
+        self.space.shared_state.add_session(self.state_owner(&tag), granted.id);
         let session_info = OpenSession { grant: granted.id, connection: caller.connection, writable, is_ending: false };
         table.sessions.insert(granted.id.0, session_info);
         self.link.pins.enter(granted.id.0, &process);
         let device = table.copies.as_ref().and_then(|copies| copies.device());
         let opened = SessionGrant { session: granted.id, offset: memory.offset, writable, device, layout: LAYOUT };
-        Ok(Reply { value: json!(opened), fds: vec![memory.fd, board, granted.notice] })
+        Ok(Reply { value: json!(opened), fds: vec![memory.fd, shared_state, granted.notice] })
     }
 
     fn ensure_own_session(&self, session: GrantId, caller: &Caller) -> Result<()> {

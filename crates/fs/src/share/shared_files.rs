@@ -25,8 +25,8 @@ impl SharedFiles {
     /// See [`crate::FileSystem::open`].
     pub(crate) fn open(pool: Arc<Pool>, name: &str, options: FsOptions) -> Result<Arc<Self>> {
         let (is_read_only, mut link) = (options.read_only, None);
-        let store = ChunkStore::open(pool, name, options, |board| {
-            let new = Arc::new(ClientLink::new(board));
+        let store = ChunkStore::open(pool, name, options, |shared_state| {
+            let new = Arc::new(ClientLink::new(shared_state));
             link = Some(Arc::clone(&new));
             new as Arc<dyn Clients>
         })?;

@@ -16,7 +16,7 @@ impl SharedFiles {
     pub(crate) fn invalidate_revoked_append(&self, stripe: &mut Stripe, revoked: RevokedAppend) {
         let Ok(mut inode) = self.load_regular(revoked.ino) else { return };
         order_loads();
-        if let Some(size) = appenders::size_before(&revoked, &self.space.board) {
+        if let Some(size) = appenders::size_before(&revoked, &self.space.shared_state) {
             inode.head.size = inode.size().min(size);
         }
         let _ = stopped_append::invalidate_stopped_append(self, stripe, &mut inode);

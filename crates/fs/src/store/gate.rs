@@ -33,7 +33,7 @@ pub(crate) fn usual_shard() -> usize {
 /// Open, or closed for a while.
 #[derive(Debug)]
 pub(crate) struct ChangeGate {
-    board: Arc<SharedState>,
+    shared_state: Arc<SharedState>,
     clients: Arc<dyn Clients>,
     inside: [LinePadded<AtomicU64>; SHARDS],
     waiting: ferrite_pool::ChangeGate,
@@ -51,10 +51,10 @@ impl Drop for GatePass<'_> {
 }
 
 impl ChangeGate {
-    /// An open one, whose state is on `board`.
-    pub fn new(board: &Arc<SharedState>, clients: &Arc<dyn Clients>) -> Self {
-        let (board, clients) = (Arc::clone(board), Arc::clone(clients));
-        Self { board, clients, inside: Default::default(), waiting: ferrite_pool::ChangeGate::default() }
+    /// An open one, whose state is on `shared_state`.
+    pub fn new(shared_state: &Arc<SharedState>, clients: &Arc<dyn Clients>) -> Self {
+        let (shared_state, clients) = (Arc::clone(shared_state), Arc::clone(clients));
+        Self { shared_state, clients, inside: Default::default(), waiting: ferrite_pool::ChangeGate::default() }
     }
 
     /// Passes the gate; a thread that closes it waits until the pass is dropped. A thread must not pass twice at a
@@ -64,7 +64,7 @@ impl ChangeGate {
         let inside = &self.inside[usual_shard()].0;
         loop {
             inside.fetch_add(1, Ordering::SeqCst);
-            if self.board.gate().load(Ordering::SeqCst) == 0 {
+            if self.shared_state.gate().load(Ordering::SeqCst) == 0 {
                 return GatePass(inside);
             }
             inside.fetch_sub(1, Ordering::SeqCst);
@@ -77,26 +77,26 @@ impl ChangeGate {
         let inside = &self.inside[usual_shard()].0;
         inside.fetch_add(1, Ordering::SeqCst);
         let pass = GatePass(inside);
-        (self.board.gate().load(Ordering::SeqCst) == 0).then_some(pass)
+        (self.shared_state.gate().load(Ordering::SeqCst) == 0).then_some(pass)
     }
 
     /// Returns true if the gate is open. For a pinned caller: the thread that closes the gate waits for the pin too.
     #[inline]
     pub fn is_open(&self) -> bool {
-        self.board.gate().load(Ordering::Acquire) == 0
+        self.shared_state.gate().load(Ordering::Acquire) == 0
     }
 
     /// Closes the gate and waits until no thread is inside. Returns false if stopped clients are still inside.
     pub fn close(&self) -> bool {
         self.waiting.close();
-        self.board.gate().store(1, Ordering::SeqCst);
+        self.shared_state.gate().store(1, Ordering::SeqCst);
         self.inside.iter().for_each(|inside| spin_until(|| inside.0.load(Ordering::SeqCst) == 0));
         self.clients.wait_for_pins() && !self.clients.is_stuck()
     }
 
     /// Opens it again.
     pub fn open(&self) {
-        self.board.gate().store(0, Ordering::SeqCst);
+        self.shared_state.gate().store(0, Ordering::SeqCst);
         self.waiting.open();
     }
 }

@@ -107,7 +107,7 @@ impl WaitingSize {
 
 /// All locks. Their versions are on the board, for clients that take no locks at all.
 pub(crate) struct Locks {
-    board: Arc<SharedState>,
+    shared_state: Arc<SharedState>,
     clients: Arc<dyn Clients>,
     /// Whether a file may be haunted.
     is_append_stopped: AtomicBool,
@@ -123,12 +123,12 @@ pub(crate) struct LockedStripe<'a> {
 
 impl<'a> LockedStripe<'a> {
     fn new(locks: &'a Locks, index: u64, mut stripe: RwLockWriteGuard<'a, Stripe>) -> Self {
-        let (board, mut revoked) = (&*locks.board, Vec::new());
+        let (shared_state, mut revoked) = (&*locks.shared_state, Vec::new());
         if !stripe.appenders.is_empty() {
             revoked = locks.clients.suspend_appends(&mut stripe.appenders);
         }
         // Acquire: nothing that is stored under the lock is seen before the version is odd.
-        board.version(index).fetch_add(1, Ordering::AcqRel);
+        shared_state.version(index).fetch_add(1, Ordering::AcqRel);
         revoked.into_iter().for_each(|revoked| locks.note_revoked_append(&mut stripe, revoked));
         Self { locks, index, stripe }
     }
@@ -137,18 +137,18 @@ impl<'a> LockedStripe<'a> {
 impl LockedStripe<'_> {
     /// Returns true if no thread held the lock to change something since `version`.
     pub fn follows(&self, version: LockVersion) -> bool {
-        self.locks.board.version(self.index).load(Ordering::Relaxed) == version.locked()
+        self.locks.shared_state.version(self.index).load(Ordering::Relaxed) == version.locked()
     }
 
     /// The version that it will have afterwards.
     pub fn version_after(&self) -> LockVersion {
-        LockVersion::after(self.locks.board.version(self.index).load(Ordering::Relaxed))
+        LockVersion::after(self.locks.shared_state.version(self.index).load(Ordering::Relaxed))
     }
 }
 
 impl Drop for LockedStripe<'_> {
     fn drop(&mut self) {
-        let version = self.locks.board.version(self.index);
+        let version = self.locks.shared_state.version(self.index);
         version.store(version.load(Ordering::Relaxed) + 1, Ordering::Release);
         if !self.stripe.appenders.is_empty() {
             self.locks.clients.resume_appends(&self.stripe.appenders);
@@ -192,7 +192,7 @@ impl<'a> CopiedStripe<'a> {
 impl Drop for CopiedStripe<'_> {
     fn drop(&mut self) {
         // Upgraded, the odd version has taken its place.
-        self.locks.board.writes_wait(self.index).store(0, Ordering::SeqCst);
+        self.locks.shared_state.writes_wait(self.index).store(0, Ordering::SeqCst);
     }
 }
 
@@ -209,11 +209,11 @@ impl LockedStripes<'_> {
 }
 
 impl Locks {
-    /// Locks whose versions are on `board`.
-    pub fn new(board: &Arc<SharedState>, clients: &Arc<dyn Clients>) -> Self {
-        let (board, clients) = (Arc::clone(board), Arc::clone(clients));
+    /// Locks whose versions are on `shared_state`.
+    pub fn new(shared_state: &Arc<SharedState>, clients: &Arc<dyn Clients>) -> Self {
+        let (shared_state, clients) = (Arc::clone(shared_state), Arc::clone(clients));
         Self {
-            board,
+            shared_state,
             clients,
             is_append_stopped: AtomicBool::new(false),
             slots: (0..STRIPES).map(|_| LinePadded::default()).collect(),
@@ -240,27 +240,27 @@ impl Locks {
     /// caller is pinned.
     #[inline]
     pub fn version(&self, ino: Ino) -> Option<LockVersion> {
-        self.board.even_version(ino)
+        self.shared_state.even_version(ino)
     }
 
     /// The same for a writer.
     #[inline]
     pub fn version_to_write(&self, ino: Ino) -> Option<LockVersion> {
-        self.board.version_to_write(ino)
+        self.shared_state.version_to_write(ino)
     }
 
     /// Returns true if nothing changed since `version`.
     #[inline]
     pub fn is_still(&self, ino: Ino, version: LockVersion) -> bool {
         order_loads();
-        self.board.is_still(ino, version)
+        self.shared_state.is_still(ino, version)
     }
 
     /// Keeps others from changing its content; readers go on. The caller is not pinned.
     pub fn copying(&self, ino: Ino) -> CopiedStripe<'_> {
         let index = stripe(ino);
         let stripe = Some(self.slot(index).upgradable_read());
-        self.board.writes_wait(index).store(1, Ordering::SeqCst);
+        self.shared_state.writes_wait(index).store(1, Ordering::SeqCst);
         wait_for_pins();
         self.clients.pass();
         CopiedStripe { locks: self, index, stripe }

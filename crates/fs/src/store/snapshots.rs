@@ -13,7 +13,7 @@ use crate::view::version::LockVersion;
 impl ChunkStore {
     #[inline(always)]
     pub(crate) fn reader(&self, ino: Ino, version: LockVersion) -> InodeReader<'_, dyn Memory + '_, SharedState> {
-        InodeReader { memory: self.memory(), board: &self.space.board, ino, version }
+        InodeReader { memory: self.memory(), shared_state: &self.space.shared_state, ino, version }
     }
 
     /// A regular file at a glance, as this thread remembers it, and where the `len` bytes from byte `at` on lie, if they are
@@ -41,6 +41,6 @@ impl ChunkStore {
 
     /// Forgets what this thread saw of the file around byte `at`.
     pub(crate) fn forget_snapshot(&self, ino: Ino, at: u64) {
-        hints::forget(FileBlock { board: self.space.board.id, ino, block: at / CHUNK });
+        hints::forget(FileBlock { shared_state: self.space.shared_state.id, ino, block: at / CHUNK });
     }
 }

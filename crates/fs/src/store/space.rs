@@ -56,7 +56,7 @@ struct SpaceShard {
 #[derive(Debug)]
 pub(crate) struct ChunkSpace {
     pub map: MapPages,
-    pub board: Arc<SharedState>,
+    pub shared_state: Arc<SharedState>,
     clients: Arc<dyn Clients>,
     chunks: Box<[ChunkState]>,
     shards: [LinePadded<Mutex<SpaceShard>>; SHARDS],
@@ -73,7 +73,7 @@ impl ChunkSpace {
     pub fn load(
         memory: &dyn Memory,
         map: MapPages,
-        board: &Arc<SharedState>,
+        shared_state: &Arc<SharedState>,
         clients: &Arc<dyn Clients>,
         bases: &[u64],
     ) -> Result<Self, u64> {
@@ -81,8 +81,8 @@ impl ChunkSpace {
             let at = map.descriptor(number as u64);
             let word = if *base == 0 { 0 } else { memory.load_word(at) };
             let kind = ChunkKind::from_word(word).ok_or(at)?;
-            board.set_base(number as u64, *base);
-            board.set_kind(number as u64, kind);
+            shared_state.set_base(number as u64, *base);
+            shared_state.set_kind(number as u64, kind);
             let paged = matches!(kind, ChunkKind::Data | ChunkKind::Index);
             let bitmap: [u64; 8] =
                 std::array::from_fn(|word| if paged { memory.load_word(at + BITMAP + word as u64 * 8) } else { 0 });
@@ -96,10 +96,10 @@ impl ChunkSpace {
             })
         };
         let chunks = bases.iter().enumerate().map(chunk).collect::<Result<_, u64>>()?;
-        let (shards, board, clients) = (Default::default(), Arc::clone(board), Arc::clone(clients));
+        let (shards, shared_state, clients) = (Default::default(), Arc::clone(shared_state), Arc::clone(clients));
         Ok(Self {
             map,
-            board,
+            shared_state,
             clients,
             chunks,
             shards,
@@ -113,13 +113,13 @@ impl ChunkSpace {
     /// Where `page` lies in the pool; `None` where there is no such page.
     #[inline]
     pub fn place(&self, page: u64) -> Option<u64> {
-        self.board.place(page)
+        self.shared_state.place(page)
     }
 
     /// Returns where inode `number` lies in the pool; `None` if there is no such inode.
     #[inline]
     pub fn inode_place(&self, number: u64) -> Option<u64> {
-        self.board.inode_place(number)
+        self.shared_state.inode_place(number)
     }
 
     /// Numbers that chunks may have.
@@ -128,17 +128,17 @@ impl ChunkSpace {
     }
 
     pub fn kind(&self, chunk: u64) -> Option<ChunkKind> {
-        (self.board.base(chunk) != 0)
-            .then(|| ChunkKind::from_word(self.board.kind(chunk)).expect("only kinds are stored"))
+        (self.shared_state.base(chunk) != 0)
+            .then(|| ChunkKind::from_word(self.shared_state.kind(chunk)).expect("only kinds are stored"))
     }
 
     pub fn set_kind(&self, chunk: u64, kind: ChunkKind) {
-        self.board.set_kind(chunk, kind);
+        self.shared_state.set_kind(chunk, kind);
     }
 
     /// Gives `chunk` a place, or takes it away (0).
     pub fn set_base(&self, chunk: u64, base: u64) {
-        self.board.set_base(chunk, base);
+        self.shared_state.set_base(chunk, base);
     }
 
     /// Pages of `chunk` that are free, if it has pages.
@@ -199,7 +199,7 @@ impl ChunkSpace {
     /// A chunk of `kind` with at least `pages` free pages, for this thread alone to take from.
     pub fn find_partly_free(&self, kind: ChunkKind, pages: u64) -> Option<u64> {
         self.search(|number, chunk| {
-            self.board.kind(number) == kind as u64
+            self.shared_state.kind(number) == kind as u64
                 && chunk.may_give(kind)
                 && u64::from(chunk.free.load(Ordering::Relaxed)) >= pages
                 && !chunk.is_current.swap(true, Ordering::AcqRel)
@@ -209,7 +209,9 @@ impl ChunkSpace {
     /// Any chunk of `kind` with a free page.
     pub fn find_any(&self, kind: ChunkKind) -> Option<u64> {
         self.search(|number, chunk| {
-            self.board.kind(number) == kind as u64 && chunk.may_give(kind) && chunk.free.load(Ordering::Relaxed) > 0
+            self.shared_state.kind(number) == kind as u64
+                && chunk.may_give(kind)
+                && chunk.free.load(Ordering::Relaxed) > 0
         })
     }
 
@@ -242,7 +244,7 @@ impl ChunkSpace {
 
     /// Where each chunk lies in the pool, with its number.
     pub fn places(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        (0..self.chunks()).map(|number| (self.board.base(number), number)).filter(|(base, _)| *base != 0)
+        (0..self.chunks()).map(|number| (self.shared_state.base(number), number)).filter(|(base, _)| *base != 0)
     }
 
     /// Removes `chunk`, which is claimed: nothing of it is allocated any more.
@@ -271,7 +273,7 @@ impl ChunkSpace {
 
     fn search(&self, is_it: impl Fn(u64, &ChunkState) -> bool) -> Option<u64> {
         let (count, hint) = (self.chunks.len() as u64, self.hint.load(Ordering::Relaxed));
-        let is_there = |number: &u64| self.board.base(*number) != 0;
+        let is_there = |number: &u64| self.shared_state.base(*number) != 0;
         let mut numbers = (0..count).map(|step| (hint + step) % count).filter(is_there);
         let found = numbers.find(|number| is_it(*number, &self.chunks[*number as usize]))?;
         self.hint.store(found, Ordering::Relaxed);
@@ -310,7 +312,7 @@ impl ChunkSpace {
     /// Which inodes of `chunk` are in use; read when first asked for.
     pub fn inodes(&self, memory: &dyn Memory, chunk: u64) -> &InodeMap {
         let found = &self.chunks[chunk as usize];
-        found.inodes.get_or_init(|| Box::new(InodeMap::load(memory, self.board.base(chunk), chunk == 0)))
+        found.inodes.get_or_init(|| Box::new(InodeMap::load(memory, self.shared_state.base(chunk), chunk == 0)))
     }
 
     /// A free inode of the chunk that this thread takes from.

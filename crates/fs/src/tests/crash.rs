@@ -122,11 +122,11 @@ fn lent(fs: &FileSystem) {
 /// A client that may append to `a`, until [`leave`] ends that.
 pub(super) fn client<'a>(fs: &'a FileSystem, end: &'a KnownEnd) -> DirectIo<'a, dyn Memory + 'a> {
     let (ino, slot, serial) = (at(fs, "a"), 0, 7);
-    fs.space.board.pretend_owner_alive();
+    fs.space.shared_state.pretend_owner_alive();
     fs.locks.write(ino).appenders.push(Appender { ino, slot, serial });
-    fs.space.board.lease(slot).store(LeaseState::new(serial, LeaseAccess::Append).0, Ordering::SeqCst);
-    let (memory, board, foreign) = (fs.memory(), &*fs.space.board, ferrite_memory::Foreign::register());
-    DirectIo { memory, board, foreign, ino, slot, serial, number: 1, end }
+    fs.space.shared_state.lease(slot).store(LeaseState::new(serial, LeaseAccess::Append).0, Ordering::SeqCst);
+    let (memory, shared_state, foreign) = (fs.memory(), &*fs.space.shared_state, ferrite_memory::Foreign::register());
+    DirectIo { memory, shared_state, foreign, ino, slot, serial, number: 1, end }
 }
 
 pub(super) fn leave(fs: &FileSystem) {

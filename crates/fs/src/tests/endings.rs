@@ -44,7 +44,7 @@ enum Op {
     },
     Chmod,
     Hold,
-    PagesAhead {
+    Ahead {
         len: u16,
     },
     Step,
@@ -63,7 +63,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (before(), len()).prop_map(|(before, len)| Op::Punch { before, len }),
         1 => Just(Op::Chmod),
         1 => Just(Op::Hold),
-        2 => len().prop_map(|len| Op::PagesAhead { len }),
+        2 => len().prop_map(|len| Op::Ahead { len }),
         1 => Just(Op::Step),
     ]
 }
@@ -140,7 +140,7 @@ fn act(fs: &FileSystem, client: &Client<'_>, op: &Op, byte: u8, content: &mut Ve
             fs.setattr(ino, &set).expect("changed");
         }
         Op::Hold => fs.hold(ino).expect("there"),
-        Op::PagesAhead { len } => ahead::reserve_ahead(&fs, ino, len.into(), 8).expect("room"),
+        Op::Ahead { len } => ahead::reserve_ahead(&fs, ino, len.into(), 8).expect("room"),
         Op::Step => _ = fs.step().expect("steps work"),
     }
 }

@@ -13,8 +13,8 @@ use crate::share::layout::request::LeaseAccess;
 use crate::view::hints::{self, FileBlock};
 use crate::view::inode_snapshot::InodeSnapshot;
 use crate::view::superpage_cache::{self, SuperpagePlace};
-use crate::view::version::BoardId;
 use crate::view::version::LockVersion;
+use crate::view::version::StateId;
 use crate::{Allocate, FileKind, FileSystem, FsOptions, Ino, Time};
 
 /// A file system in which no time passes: overwrites need no lock.
@@ -71,7 +71,7 @@ fn what_is_guessed_of_a_superpage_is_where_it_lies() {
     assert_eq!(fs.statfs().super_bytes, 3 * CHUNK);
     let at = CHUNK + 5 * 4096;
     for (ino, at) in [(large, at), (small, 0)] {
-        hints::forget(FileBlock { board: fs.space.board.id, ino, block: at / CHUNK });
+        hints::forget(FileBlock { shared_state: fs.space.shared_state.id, ino, block: at / CHUNK });
         assert_eq!(hints::guess(ino, at), None, "nothing is remembered");
         fs.write(ino, at, &[2; 4096]).expect("there");
         fs.write(ino, at, &[3; 4096]).expect("there");
@@ -143,8 +143,8 @@ fn reads_that_are_not_to_be_noted_leave_no_time() {
 /// nothing itself.
 #[test]
 fn who_comes_amid_a_change_of_hints_does_without() {
-    let (board, version) = (BoardId::new(), LockVersion::after(1));
-    let [one, other] = [1, 2].map(|block| FileBlock { board, ino: Ino(7), block });
+    let (shared_state, version) = (StateId::new(), LockVersion::after(1));
+    let [one, other] = [1, 2].map(|block| FileBlock { shared_state, ino: Ino(7), block });
     let is_known = |piece| hints::find(piece, version).is_some();
     hints::keep(one, version, InodeSnapshot::NONE);
     assert!(is_known(one) && hints::find(one, LockVersion::after(3)).is_none());

@@ -99,7 +99,7 @@ fn fg5_what_a_stopped_client_keeps_is_told_and_is_not_told_to_be_free() {
 fn fg5_a_session_that_its_process_does_not_hold_is_over() {
     let mut house = House::new();
     let lease = house.client().lease(house.file("log", b"1"), LeaseAccess::Append).expect("leased");
-    house.fs.space.board.add_session(StateOwner { pool: [255; 16], generation: 0 }, GrantId(1));
+    house.fs.space.shared_state.add_session(StateOwner { pool: [255; 16], generation: 0 }, GrantId(1));
     house = house.reopened();
     let session = house.fs.pool().grants().standing()[0].id;
     let (pid, process) = (std::process::id(), PidFd::open(std::process::id()).expect("it lives"));

@@ -261,7 +261,7 @@ fn fg5_a_client_that_outlives_its_owner_lets_go_and_is_let_in_again() {
     let lease = house.client().lease(ino, LeaseAccess::Append).expect("leased");
     assert_eq!(lease.append(b"2"), Some((1, 1)));
     // As if they ran an older version, or could not be inspected: the owner does not know their state.
-    house.fs.space.board.add_session(StateOwner { pool: [255; 16], generation: 0 }, GrantId(1));
+    house.fs.space.shared_state.add_session(StateOwner { pool: [255; 16], generation: 0 }, GrantId(1));
     house = house.reopened();
     let again = house.client();
     assert!(house.fs.link.pins.has_orphaned_clients(), "FG5: it has its old session still");

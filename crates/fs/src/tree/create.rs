@@ -104,7 +104,7 @@ fn make(
     let mut inode = change.take_inode()?;
     fill_new_inode(tree, &mut change, &dir, &mut inode, new, now)?;
     fill(&mut change, &mut inode)?;
-    directory::add_name(tree, &mut change, &mut dir, (&name, place), (inode.ino, new.kind))?;
+    directory::add_name(tree, &mut change, &mut dir, &name, place, inode.ino, new.kind)?;
     dir.touch(now);
     dir.head.links += u32::from(new.kind == FileKind::Directory);
     change.write_inode(&mut inode);
@@ -168,7 +168,7 @@ fn link_locked(tree: &TreeLayer, ino: Ino, parent: Ino, name: &[u8]) -> Result<A
     }
     inode.head.links += 1;
     inode.head.ctime = now;
-    directory::add_name(tree, &mut change, &mut dir, (&name, place), (ino, inode.kind().unwrap_or(FileKind::File)))?;
+    directory::add_name(tree, &mut change, &mut dir, &name, place, ino, inode.kind().unwrap_or(FileKind::File))?;
     dir.touch(now);
     change.write_head(&mut inode);
     change.write_head(&mut dir);

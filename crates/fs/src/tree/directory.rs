@@ -27,7 +27,7 @@ use ferrite_pool::layout::PAGE;
 
 use crate::format::inode::Inode;
 use crate::format::layout::NODE_WORDS;
-use crate::format::leaf::{HASH_BITS, Leaf, LeafEntry, NameSlot, NewLeafEntry, ORDINAL_BITS, name_hash};
+use crate::format::leaf::{HASH_BITS, Leaf, LeafEntry, LeafRoom, NameSlot, NewLeafEntry, ORDINAL_BITS, name_hash};
 use crate::format::word::{IndexWord, NamedBy};
 use crate::store::change::{FREED_PAGES_MAX, FsChange};
 use crate::tree::TreeLayer;
@@ -56,7 +56,7 @@ pub(crate) struct NamePlace {
     spot: HashSpot,
     leaf: Option<Leaf>,
     /// Where the page has room for it: a slot and a unit, where that was looked for.
-    room: Option<(usize, u64)>,
+    room: Option<LeafRoom>,
 }
 
 /// A word of the tree and the hashes it stands for.
@@ -147,8 +147,10 @@ pub(crate) fn add_name(
     tree: &TreeLayer,
     change: &mut FsChange<'_>,
     dir: &mut Inode,
-    (name, place): (&HashedName<'_>, NamePlace),
-    (ino, kind): (Ino, FileKind),
+    name: &HashedName<'_>,
+    place: NamePlace,
+    ino: Ino,
+    kind: FileKind,
 ) -> Result<()> {
     let mut leaf = match place.leaf {
         Some(leaf) => leaf,
@@ -202,7 +204,7 @@ fn split(tree: &TreeLayer, dir: &mut Inode, spot: &HashSpot, leaf: &Leaf) -> Res
         let bit = spot.bits + (half / 8).trailing_zeros();
         let words: Vec<u8> = (0..half / 8).flat_map(|_| IndexWord::page(page).0.to_le_bytes()).collect();
         change.write(block.at + half, &words);
-        move_half(tree, &mut change, leaf, (at, dir.ino), bit)?;
+        move_half(tree, &mut change, leaf, at, dir.ino, bit)?;
     } else {
         let bits = spot.bits.checked_sub(NODE_BITS).ok_or(Error::NoSpace)?;
         let (node, node_at) = change.allocate_index_page()?;
@@ -211,7 +213,7 @@ fn split(tree: &TreeLayer, dir: &mut Inode, spot: &HashSpot, leaf: &Leaf) -> Res
         let words: Vec<u8> = (0..NODE_WORDS).flat_map(|i| halves[(i / 256) as usize].0.to_le_bytes()).collect();
         change.write(node_at, &words);
         change.set_word(&mut changed, spot.at, IndexWord::node(node));
-        move_half(tree, &mut change, leaf, (at, dir.ino), bits + NODE_BITS - 1)?;
+        move_half(tree, &mut change, leaf, at, dir.ino, bits + NODE_BITS - 1)?;
     }
     change.write_head(&mut changed);
     change.commit()?;
@@ -220,7 +222,7 @@ fn split(tree: &TreeLayer, dir: &mut Inode, spot: &HashSpot, leaf: &Leaf) -> Res
 }
 
 /// Moves those entries of `leaf` whose hash has `bit` to the new page at `at`.
-fn move_half(tree: &TreeLayer, change: &mut FsChange<'_>, leaf: &Leaf, (at, dir): (u64, Ino), bit: u32) -> Result<()> {
+fn move_half(tree: &TreeLayer, change: &mut FsChange<'_>, leaf: &Leaf, at: u64, dir: Ino, bit: u32) -> Result<()> {
     let mut new = Leaf::create(change, at, dir);
     for (index, slot) in leaf.used() {
         let entry = leaf.entry(tree.memory(), index, slot);
@@ -254,7 +256,7 @@ pub(crate) fn remove_name(tree: &TreeLayer, change: &mut FsChange<'_>, dir: &mut
 }
 
 /// Makes `hit` name another inode, through `change`.
-pub(crate) fn redirect_name(change: &mut FsChange<'_>, hit: &NameHit, (ino, kind): (Ino, FileKind)) {
+pub(crate) fn redirect_name(change: &mut FsChange<'_>, hit: &NameHit, ino: Ino, kind: FileKind) {
     hit.leaf.redirect(change, &hit.entry, ino, kind);
 }
 
@@ -338,7 +340,7 @@ fn entries_of(tree: &TreeLayer, leaf: &Leaf, hashes: &Range<u64>) -> Vec<LeafEnt
 
 /// Frees the pages of a directory without names through `change`, up to a bound. Returns true if those were all.
 pub(crate) fn free_names(tree: &TreeLayer, change: &mut FsChange<'_>, dir: &mut Inode) -> Result<bool> {
-    let is_done = free_below(tree, change, dir, (dir.root_at(0), dir.roots[0]), HASH_BITS)?;
+    let is_done = free_below(tree, change, dir, dir.root_at(0), dir.roots[0], HASH_BITS)?;
     if is_done {
         dir.roots[0] = IndexWord::NONE;
     }
@@ -350,7 +352,8 @@ fn free_below(
     tree: &TreeLayer,
     change: &mut FsChange<'_>,
     dir: &mut Inode,
-    (at, word): (u64, IndexWord),
+    at: u64,
+    word: IndexWord,
     bits: u32,
 ) -> Result<bool> {
     if change.freed_pages() >= FREED_PAGES_MAX / 4 {
@@ -365,12 +368,12 @@ fn free_below(
             for (index, word) in words.into_iter().enumerate() {
                 let same = IndexWord(word) == before;
                 before = IndexWord(word);
-                let spot = (first + index as u64 * 8, IndexWord(word));
-                if !same && !free_below(tree, change, dir, spot, bits - NODE_BITS)? {
+                let word_at = first + index as u64 * 8;
+                if !same && !free_below(tree, change, dir, word_at, IndexWord(word), bits - NODE_BITS)? {
                     return Ok(false);
                 }
                 if word != 0 && same {
-                    change.write_word(first + index as u64 * 8, 0);
+                    change.write_word(word_at, 0);
                 }
             }
             change.free_page(node);

@@ -69,7 +69,7 @@ pub(crate) fn drop_link(
     if inode.head.links > last {
         inode.head.links -= 1;
         change.write_head(inode);
-        return Ok(DroppedLink::NamedBy);
+        return Ok(DroppedLink::Named);
     }
     inode.head.links = 0;
     if !stripe.is_held(inode.ino) && free_some(tree, change, inode)? {
@@ -83,7 +83,7 @@ pub(crate) fn drop_link(
 /// Finishes [`drop_link`] after its change is committed.
 pub(crate) fn dropped(tree: &TreeLayer, stripe: &mut Stripe, ino: Ino, dropped: DroppedLink) {
     match dropped {
-        DroppedLink::NamedBy => {}
+        DroppedLink::Named => {}
         DroppedLink::Freed => drop(stripe.waiting.remove(&ino.0)),
         DroppedLink::Orphan { is_ready: true } => tree.orphans.make_ready(ino),
         DroppedLink::Orphan { is_ready: false } => {}
@@ -220,7 +220,7 @@ fn step_sound_orphan(tree: &TreeLayer, ino: Ino, _: &GatePass<'_>) -> Result<()>
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DroppedLink {
     /// It has others.
-    NamedBy,
+    Named,
     /// It is free.
     Freed,
     /// It ends by steps, once it is not held.

@@ -29,7 +29,7 @@ fn rescue(tree: &TreeLayer, ino: Ino) -> Result<()> {
     let place = directory::make_room(tree, &mut dir, &name)?;
     let mut inode = tree.load(ino)?;
     let mut change = FsChange::new(tree);
-    directory::add_name(tree, &mut change, &mut dir, (&name, place), (ino, inode.kind().unwrap_or(FileKind::File)))?;
+    directory::add_name(tree, &mut change, &mut dir, &name, place, ino, inode.kind().unwrap_or(FileKind::File))?;
     tree.free_orphan(&mut change, &mut inode)?;
     inode.head.flags &= !LOST;
     if inode.is_directory() {

@@ -92,7 +92,7 @@ fn rename_locked(
         (Rename::NoReplace | Rename::WhiteoutNoReplace(_), Some(_)) => return Err(Error::Exists),
         (Rename::Exchange, None) => return Err(Error::NotFound),
         (Rename::Exchange, Some(met)) => {
-            return exchange(tree, locked, (&mut from_dir, &moved), (&mut to_dir, met));
+            return exchange(tree, locked, &mut from_dir, &moved, &mut to_dir, met);
         }
         (_, Some(met)) if met.entry.ino == moved.entry.ino => return Ok(()),
         _ => {}
@@ -115,7 +115,7 @@ fn rename_locked(
         Rename::Whiteout(by) | Rename::WhiteoutNoReplace(by) => Some(by),
         _ => None,
     };
-    move_name(tree, locked, MovedName { dir: from_dir, hit: moved, whiteout }, (to_dir, to))
+    move_name(tree, locked, MovedName { dir: from_dir, hit: moved, whiteout }, to_dir, to)
 }
 
 /// Moves the name `from` to `to`.
@@ -123,7 +123,8 @@ fn move_name(
     tree: &TreeLayer,
     locked: &mut LockedStripes<'_>,
     from: MovedName,
-    (mut to_dir, to): (Inode, MoveTarget<'_>),
+    mut to_dir: Inode,
+    to: MoveTarget<'_>,
 ) -> Result<()> {
     let MovedName { dir: mut from_dir, hit: moved, whiteout } = from;
     let (now, is_same) = (tree.now(), from_dir.ino == to_dir.ino);
@@ -136,14 +137,12 @@ fn move_name(
         MoveTarget::Met(met) => {
             let mut victim = load_for_head(tree, locked, met.entry.ino)?;
             check_removable(&victim, is_directory)?;
-            directory::redirect_name(&mut change, &met, (ino, kind));
+            directory::redirect_name(&mut change, &met, ino, kind);
             to_dir.count_links(0, is_directory.into());
             let how = inode_lifetime::drop_link(tree, &mut change, locked.stripe(victim.ino), &mut victim, now)?;
             dropped = Some((victim.ino, how));
         }
-        MoveTarget::Free(place, name) => {
-            directory::add_name(tree, &mut change, &mut to_dir, (name, *place), (ino, kind))?
-        }
+        MoveTarget::Free(place, name) => directory::add_name(tree, &mut change, &mut to_dir, name, *place, ino, kind)?,
     }
     if is_same {
         from_dir = to_dir;
@@ -151,7 +150,7 @@ fn move_name(
     match whiteout {
         Some(by) => {
             let white = make_whiteout(tree, &mut change, &from_dir, by, now)?;
-            directory::redirect_name(&mut change, &moved, (white, FileKind::CharDevice));
+            directory::redirect_name(&mut change, &moved, white, FileKind::CharDevice);
         }
         None => directory::remove_name(tree, &mut change, &mut from_dir, &moved, is_same),
     }
@@ -188,8 +187,10 @@ fn make_whiteout(tree: &TreeLayer, change: &mut FsChange<'_>, dir: &Inode, by: C
 fn exchange(
     tree: &TreeLayer,
     locked: &mut LockedStripes<'_>,
-    (from_dir, one): (&mut Inode, &NameHit),
-    (to_dir, other): (&mut Inode, &NameHit),
+    from_dir: &mut Inode,
+    one: &NameHit,
+    to_dir: &mut Inode,
+    other: &NameHit,
 ) -> Result<()> {
     if one.entry.ino == other.entry.ino {
         return Ok(());
@@ -201,8 +202,8 @@ fn exchange(
         refuse_within(tree, second.ino, from_dir.ino)?;
     }
     let mut change = FsChange::new(tree);
-    directory::redirect_name(&mut change, one, (other.entry.ino, other.entry.kind));
-    directory::redirect_name(&mut change, other, (one.entry.ino, one.entry.kind));
+    directory::redirect_name(&mut change, one, other.entry.ino, other.entry.kind);
+    directory::redirect_name(&mut change, other, one.entry.ino, one.entry.kind);
     if !is_same {
         for (inode, entered) in [(&mut first, to_dir.ino), (&mut second, from_dir.ino)] {
             if inode.is_directory() {

@@ -18,7 +18,7 @@ use ferrite_pool::layout::CHUNK;
 
 use crate::Ino;
 use crate::view::inode_snapshot::{InodeSnapshot, SIGHT_WORDS};
-use crate::view::version::{BoardId, LockVersion};
+use crate::view::version::{LockVersion, StateId};
 
 /// Hints of a thread: for 512 MiB of one file.
 const HINTS: usize = 256;
@@ -27,7 +27,7 @@ const HINTS: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileBlock {
     /// The shared words that the file is known by.
-    pub board: BoardId,
+    pub shared_state: StateId,
     /// The file.
     pub ino: Ino,
     /// Its number in the file.
@@ -75,7 +75,7 @@ pub fn find(piece: FileBlock, version: LockVersion) -> Option<InodeSnapshot> {
     let (slot, before) = (piece.slot(), changes());
     compiler_fence(Ordering::SeqCst);
     let word = |word: usize| HELD.try_with(|held| held[slot][word].load(Ordering::Relaxed)).unwrap_or(0);
-    if before % 2 == 1 || word(0) != piece.board.word() || word(1) != piece.ino.0 || word(2) != piece.block {
+    if before % 2 == 1 || word(0) != piece.shared_state.word() || word(1) != piece.ino.0 || word(2) != piece.block {
         return None;
     }
     let (of, sight) = (LockVersion(word(3)), InodeSnapshot::of([word(4), word(5), word(6), word(7), word(8), word(9)]));
@@ -113,7 +113,7 @@ pub(crate) fn change(work: impl FnOnce()) {
 
 /// Keeps what is seen of `piece` after `version`.
 pub(crate) fn keep(piece: FileBlock, version: LockVersion, sight: InodeSnapshot) {
-    let of = [piece.board.word(), piece.ino.0, piece.block, version.0];
+    let of = [piece.shared_state.word(), piece.ino.0, piece.block, version.0];
     let words = of.into_iter().chain(sight.words());
     let set = |held: &[Hint; HINTS]| {
         held[piece.slot()].iter().zip(words).for_each(|(kept, word)| kept.store(word, Ordering::Relaxed));

@@ -63,7 +63,7 @@ pub struct InodeReader<'a, M: ?Sized, P: ?Sized> {
     /// The memory of the pool.
     pub memory: &'a M,
     /// Where pages and inodes lie.
-    pub board: &'a P,
+    pub shared_state: &'a P,
     /// The file.
     pub ino: Ino,
     /// The version of its lock.
@@ -149,14 +149,19 @@ impl<M: Memory + ?Sized, P: ChunkPlaces + ?Sized> InodeReader<'_, M, P> {
     pub fn look(&self, at: u64) -> Option<InodeSnapshot> {
         match self.recall(at) {
             Some(seen) => Some(seen),
-            None => self.read_snapshot(FileBlock { board: self.board.id(), ino: self.ino, block: at / CHUNK }),
+            None => {
+                self.read_snapshot(FileBlock { shared_state: self.shared_state.id(), ino: self.ino, block: at / CHUNK })
+            }
         }
     }
 
     /// The same, by what this thread remembers alone.
     #[inline(always)]
     pub fn recall(&self, at: u64) -> Option<InodeSnapshot> {
-        let seen = hints::find(FileBlock { board: self.board.id(), ino: self.ino, block: at / CHUNK }, self.version)?;
+        let seen = hints::find(
+            FileBlock { shared_state: self.shared_state.id(), ino: self.ino, block: at / CHUNK },
+            self.version,
+        )?;
         if self.is_as_seen(&seen) { Some(seen) } else { None }
     }
 
@@ -191,12 +196,16 @@ impl<M: Memory + ?Sized, P: ChunkPlaces + ?Sized> InodeReader<'_, M, P> {
 
     /// Keeps what is known of the file and the 2 MiB around byte `at`.
     pub fn keep(&self, at: u64, sight: InodeSnapshot) {
-        hints::keep(FileBlock { board: self.board.id(), ino: self.ino, block: at / CHUNK }, self.version, sight);
+        hints::keep(
+            FileBlock { shared_state: self.shared_state.id(), ino: self.ino, block: at / CHUNK },
+            self.version,
+            sight,
+        );
     }
 
     #[inline(never)]
     fn read_snapshot(&self, piece: FileBlock) -> Option<InodeSnapshot> {
-        let at = self.board.inode_place(self.ino.0)?;
+        let at = self.shared_state.inode_place(self.ino.0)?;
         let mut head = [0; HEAD_WORDS];
         self.memory.load_words(at, &mut head);
         if head[0] as u16 & KIND_MASK != 0o100000 {
@@ -243,6 +252,6 @@ impl<M: Memory + ?Sized, P: ChunkPlaces + ?Sized> InodeReader<'_, M, P> {
 
     #[inline(always)]
     fn index(&self, at: u64) -> IndexReader<'_, M, impl Fn(u64) -> Option<u64>> {
-        IndexReader { memory: self.memory, place: |page| self.board.place(page), at }
+        IndexReader { memory: self.memory, place: |page| self.shared_state.place(page), at }
     }
 }

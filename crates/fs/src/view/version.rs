@@ -24,7 +24,7 @@ impl LockVersion {
 /// Where pages and inodes lie in the pool.
 pub trait ChunkPlaces {
     /// Tells these places from others that this process has had.
-    fn id(&self) -> BoardId;
+    fn id(&self) -> StateId;
 
     /// Returns where `page` lies in the pool; `None` if there is no such page.
     fn place(&self, page: u64) -> Option<u64>;
@@ -35,12 +35,12 @@ pub trait ChunkPlaces {
 
 /// A board of this process; no other has ever had it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BoardId(u64);
+pub struct StateId(u64);
 
-impl BoardId {
+impl StateId {
     pub(crate) fn new() -> Self {
-        static BOARDS: AtomicU64 = AtomicU64::new(1);
-        Self(BOARDS.fetch_add(1, Ordering::Relaxed))
+        static STATES: AtomicU64 = AtomicU64::new(1);
+        Self(STATES.fetch_add(1, Ordering::Relaxed))
     }
 
     #[inline(always)]

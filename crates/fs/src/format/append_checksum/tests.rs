@@ -5,7 +5,7 @@ use zerocopy::FromZeros;
 
 use super::*;
 use crate::Ino;
-use crate::format::inode::{FileEnd, Inode, InodeBytes, InodeHead};
+use crate::format::inode::{AppendTimes, FileEnd, Inode, InodeBytes, InodeHead};
 use crate::format::word::IndexWord;
 use crate::tests::{Bug, plant};
 use crate::view::index_reader::IndexReader;
@@ -43,7 +43,7 @@ fn append(memory: &LyingMemory, len: u16, byte: u8, is_first: bool) {
         memory.fence();
         checksum = end.checksum_of_size(size);
     }
-    end.store(memory, checksum, (1, 1), Scheme::Nt);
+    end.store(memory, checksum, AppendTimes { written: 1, accessed: 1 }, Scheme::Nt);
     memory.fence();
 }
 

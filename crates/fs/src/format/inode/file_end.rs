@@ -19,6 +19,15 @@ pub struct FileEnd {
     pub is_cut: bool,
 }
 
+/// The times that an append stores with a size, in nanoseconds since the start of 1970.
+#[derive(Clone, Copy, Debug)]
+pub struct AppendTimes {
+    /// When the content changed.
+    pub written: i64,
+    /// When the file was read.
+    pub accessed: i64,
+}
+
 /// A size that is stored directly, and counts.
 #[derive(Clone, Copy, Debug)]
 pub struct KnownSize {
@@ -80,12 +89,18 @@ impl FileEnd {
         &self,
         memory: &M,
         checksum: AppendChecksum,
-        (now, atime): (i64, i64),
+        times: AppendTimes,
         how: Scheme,
     ) -> KnownSize {
         let checksums = self.checksums.with(checksum);
         let size = checksum.size();
-        let direct = DirectLine { mtime: now, ctime: now, atime, size: self.word(size), checksums };
+        let direct = DirectLine {
+            mtime: times.written,
+            ctime: times.written,
+            atime: times.accessed,
+            size: self.word(size),
+            checksums,
+        };
         direct.store(memory, self.at, self.is_direct, how);
         KnownSize { size, checksums }
     }

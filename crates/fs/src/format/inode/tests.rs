@@ -40,7 +40,7 @@ fn fi3_a_crash_leaves_no_time_of_another_epoch() {
         let memory = fresh(model);
         let appended = |size| {
             let end = FileEnd::of(&memory, AT, None).expect("no append is under way");
-            end.store(&memory, end.checksum_of_size(size), (SEVEN, SEVEN), how);
+            end.store(&memory, end.checksum_of_size(size), AppendTimes { written: SEVEN, accessed: SEVEN }, how);
         };
         appended(20);
         memory.settle().expect("it is memory");

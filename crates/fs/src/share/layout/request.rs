@@ -144,7 +144,7 @@ pub struct SessionGrant {
 #[serde(untagged)]
 pub enum LeaseAnswer {
     /// It has one.
-    GrantedLease(GrantedLease),
+    Granted(GrantedLease),
     /// The kernel may not know the end of the file and must ask for the size first (FG8), or it is appending (FG11).
     Behind {
         /// How many appends have ended.

@@ -26,7 +26,7 @@ use crate::format::inode::{SIZE, SIZE_BITS};
 use crate::format::layout::{CHUNK_INODES, ChunkKind, INODE};
 use crate::format::noted_times::NotedTimes;
 use crate::share::layout::lease_state::{LeaseMode, LeaseState};
-use crate::view::version::{BoardId, ChunkPlaces, LockVersion};
+use crate::view::version::{ChunkPlaces, LockVersion, StateId};
 
 /// How the board, and what clients store to inodes, are laid out: both sides are to know the same. Those before 2 say nothing.
 pub const LAYOUT: u32 = 2;
@@ -92,18 +92,18 @@ pub struct SharedState {
     /// All but the chunks are there for sure.
     words: SharedWords<CHUNKS_AT>,
     /// Tells these words from others of the process.
-    pub id: BoardId,
+    pub id: StateId,
 }
 
 impl SharedState {
     /// A new one, for `chunks` chunks.
     pub(crate) fn new(chunks: u64) -> Result<Self> {
-        Ok(Self { words: SharedWords::new(CHUNKS_AT + chunks as usize)?, id: BoardId::new() })
+        Ok(Self { words: SharedWords::new(CHUNKS_AT + chunks as usize)?, id: StateId::new() })
     }
 
     /// That which the owner shares as `fd`; an error where it is too small to be one.
     pub fn of(fd: OwnedFd) -> Result<Self> {
-        Ok(Self { words: SharedWords::of(fd)?, id: BoardId::new() })
+        Ok(Self { words: SharedWords::of(fd)?, id: StateId::new() })
     }
 
     /// A descriptor of it for a client.
@@ -343,7 +343,7 @@ impl SharedState {
 
 impl ChunkPlaces for SharedState {
     #[inline(always)]
-    fn id(&self) -> BoardId {
+    fn id(&self) -> StateId {
         self.id
     }
 
@@ -364,18 +364,4 @@ impl ChunkPlaces for SharedState {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    /// With one lock, files that two threads made would be written by one thread at a time.
-    #[test]
-    fn inodes_of_one_chunk_and_first_inodes_of_chunks_have_locks_of_their_own() {
-        let count =
-            |inos: &mut dyn Iterator<Item = u64>| inos.map(|ino| stripe(Ino(ino))).collect::<BTreeSet<_>>().len();
-        assert_eq!(count(&mut (0..STRIPES)), STRIPES as usize);
-        assert_eq!(count(&mut (0..STRIPES).map(|chunk| chunk * CHUNK_INODES)), STRIPES as usize);
-        assert!(stripe(Ino(u64::MAX)) < STRIPES, "whoever asks for it is told that there is no such inode");
-    }
-}
+mod tests;

@@ -56,7 +56,7 @@ impl ChunkSpace {
             let chunk = &self.chunks[number as usize];
             all += CHUNK;
             free += match kind {
-                _ if self.board.kind(number) != kind as u64 => 0,
+                _ if self.shared_state.kind(number) != kind as u64 => 0,
                 ChunkKind::Inodes => chunk.inodes.get().map_or(0, |inodes| u64::from(inodes.free()) * INODE),
                 _ => self.free_pages(number) * PAGE,
             };
