@@ -1,4 +1,4 @@
-//! What a client does with its own hands: reads, overwrites and appends, over the board and the pool's memory.
+//! Direct reads, overwrites and appends of a client, over the shared state and the pool's memory.
 
 mod direct_append;
 mod direct_attr;
@@ -56,18 +56,18 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         self.state().mode(self.serial)
     }
 
-    /// Whether the owner lives and lets us read.
+    /// Returns true if the owner lives and lets us read.
     #[inline(always)]
     pub fn lets_read(&self) -> bool {
         self.shared_state.allows(self.slot, self.serial, LeaseMode::Read)
     }
 
-    /// Whether the owner lives and lets us do `access`, or will in a moment.
+    /// Returns true if the owner lives and lets us do `access`, or will in a moment.
     pub fn allows(&self, access: LeaseAccess) -> bool {
         self.shared_state.allows(self.slot, self.serial, LeaseMode::of(access))
     }
 
-    /// Whether it lets us store.
+    /// Returns true if it lets us store.
     #[inline(always)]
     fn lets_write(&self) -> bool {
         self.shared_state.allows(self.slot, self.serial, LeaseMode::Write)
@@ -94,7 +94,7 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         may_write() || wait_briefly(may_write)
     }
 
-    /// Whether what was loaded since `version` counts (FG1, FG4).
+    /// Returns true if what was loaded since `version` counts (FG1, FG4).
     #[inline(always)]
     fn is_still(&self, version: LockVersion) -> bool {
         order_loads();
@@ -113,8 +113,8 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         }
     }
 
-    /// Where `len` bytes from byte `at` on lie together, by what this thread saw of the file before, and that; nothing is
-    /// said of other cases. Within the pool, whatever was found.
+    /// Where `len` bytes from byte `at` on lie together, by what this thread saw of the file before, and that; nothing
+    /// is said of other cases. Within the pool, whatever was found.
     #[inline(always)]
     fn recall(&self, version: LockVersion, at: u64, len: usize) -> Option<(InodeSnapshot, u64)> {
         let seen = self.reader(version).recall(at)?;
@@ -139,7 +139,7 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         }
     }
 
-    /// Whether the owner will be told that the file was read since it was changed.
+    /// Returns true if it is noted for the owner that the file was read since it was changed.
     #[inline(always)]
     fn is_access_noted(&self) -> bool {
         self.shared_state.accessed(self.slot).load(Ordering::Relaxed) != 0
@@ -181,8 +181,8 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         Some(())
     }
 
-    /// Where the bytes from byte `at` on lie, and how many together; within the pool, whatever was found. They are in the
-    /// 2 MiB that were seen, or are the first of others, which are then looked at.
+    /// Where the bytes from byte `at` on lie, and how many together; within the pool, whatever was found. They are in
+    /// the 2 MiB that were seen, or are the first of others, which are then looked at.
     #[inline(always)]
     fn find(&self, version: LockVersion, seen: &mut InodeSnapshot, at: u64) -> Option<FoundBytes> {
         let reader = self.reader(version);
@@ -197,7 +197,8 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         }
     }
 
-    /// Writes over what is there in the usual case, which is to take few instructions: nothing is said of others (FG1, FG2).
+    /// Writes over what is there in the usual case, which is to take few instructions: nothing is said of others (FG1,
+    /// FG2).
     #[inline(always)]
     pub fn write_together(&self, thread_slot: usize, at: u64, from: &[u8], now: impl Fn() -> i64) -> Option<()> {
         let _pin = self.foreign.pin(self.shared_state.pin(thread_slot))?;

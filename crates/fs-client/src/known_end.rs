@@ -27,7 +27,7 @@ impl KnownEnd {
         Self { version, size, checksums: [const { AtomicU64::new(0) }; 4] }
     }
 
-    /// Whether it may be at byte `at`.
+    /// Returns true if it may be at byte `at`.
     #[inline(always)]
     pub fn may_be_at(&self, at: u64) -> bool {
         self.size.load(Ordering::Relaxed) == at

@@ -24,8 +24,8 @@ const AHEAD_BYTES: u64 = 16 << 20;
 /// Leases that this process has had, and one more.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
-/// The right to work on one file by oneself. Every operation says `None` where it has to be done through the mount: now,
-/// or not by this client. Given back when dropped.
+/// The right to work on one file by oneself. Every operation says `None` where it has to be done through the mount:
+/// now, or not by this client. Given back when dropped.
 #[derive(Debug)]
 pub struct FileLease {
     session: Arc<FsSession>,
@@ -64,7 +64,7 @@ impl FileLease {
         })
     }
 
-    /// Whether `access` is what it is still for.
+    /// Returns true if `access` is what it is still for.
     pub fn allows(&self, access: LeaseAccess) -> bool {
         self.io().is_some_and(|io| io.allows(access))
     }
@@ -78,8 +78,9 @@ impl FileLease {
         }
     }
 
-    /// All of `into` in the usual case, which is to take few instructions: nothing is said of others. Copied is what lies
-    /// where it was found last; all else is looked at behind the copy, which then says whether that counts (FG1, FG4, FH1).
+    /// All of `into` in the usual case, which is to take few instructions: nothing is said of others. Copied is what
+    /// lies where it was found last; all else is looked at behind the copy, which then says whether that counts (FG1,
+    /// FG4, FH1).
     #[inline(always)]
     fn read_together(&self, at: u64, into: &mut [u8]) -> Option<()> {
         let session = &*self.session;
@@ -121,8 +122,8 @@ impl FileLease {
         }
     }
 
-    /// Writes from byte `at` on, over what is there or, with an exclusive lease, behind the end too; how many bytes: all of
-    /// them, durable on return.
+    /// Writes from byte `at` on, over what is there or, with an exclusive lease, behind the end too; how many bytes:
+    /// all of them, durable on return.
     #[inline(always)]
     pub fn write(&self, at: u64, from: &[u8]) -> Option<usize> {
         if let Some(place) = hints::guess(self.ino, at) {

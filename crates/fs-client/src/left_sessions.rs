@@ -62,7 +62,7 @@ static LEFT: Mutex<Vec<LeftSession>> = Mutex::new(Vec::new());
 
 impl Drop for LeftSession {
     fn drop(&mut self) {
-        // A child that was forked may find it locked for good. What is not told ends with the process.
+        // A child that was forked may find it locked for good. Sessions that are not reported end with the process.
         if mem::take(&mut self.is_to_report)
             && let Some(mut left) = LEFT.try_lock()
         {
@@ -71,7 +71,7 @@ impl Drop for LeftSession {
     }
 }
 
-/// Those of the file system called `name` in the pool at `pool`, to be told now.
+/// Returns the sessions on the file system called `name` in the pool at `pool` that the owner must learn of now.
 pub(crate) fn taken(pool: &Path, name: &str) -> Vec<GrantId> {
     let Some(mut left) = LEFT.try_lock() else { return Vec::new() };
     let taken = left.extract_if(.., |one| one.pool == pool && one.name == name);

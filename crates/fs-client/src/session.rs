@@ -272,7 +272,7 @@ impl FsSession {
         ask(&mut self.client.lock(), request).map(|(answer, _)| answer)
     }
 
-    /// Whether the owner is gone or the session was taken back: its leases say nothing from then on.
+    /// Returns true if the owner is gone or the session was taken back: its leases say nothing from then on.
     #[inline]
     pub fn is_over(&self) -> bool {
         if self.is_void() {

@@ -1,4 +1,4 @@
-//! The seats of a client's threads: where each pins.
+//! The slots of a client's threads, with their pins.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use ferrite_memory::end_foreign_pin;
 use super::session::FsSession;
 use ferrite_fs::share::layout::shared_state::THREAD_SLOTS;
 
-/// A seat on a board, given back when its thread ends.
+/// A claimed slot, released when its thread ends.
 struct ThreadSlot {
     session: Weak<FsSession>,
     /// Which session; no other one of this process has the number.
@@ -20,7 +20,7 @@ struct ThreadSlot {
 impl Drop for ThreadSlot {
     fn drop(&mut self) {
         LAST.set(0);
-        // Where the session is gone so is its seat.
+        // Without the session the slot is gone too.
         if let Some(session) = self.session.upgrade().filter(|session| session.is_here()) {
             // A signal handler may have ended the thread while it was pinned.
             end_foreign_pin(session.shared_state().pin(self.thread_slot));
@@ -31,7 +31,7 @@ impl Drop for ThreadSlot {
 
 thread_local! {
     static CLAIMED: RefCell<Vec<ThreadSlot>> = const { RefCell::new(Vec::new()) };
-    /// The seat of this thread that was asked for last, and of which session: one word, for a signal handler may ask too.
+    /// The slot that this thread used last, with its session: one word, because a signal handler may use it too.
     static LAST: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -59,7 +59,8 @@ pub(crate) fn number() -> usize {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// The seat of this thread in `session`; `None` where all are taken, or the thread is ending or was interrupted here.
+/// Returns the slot of this thread in `session`; `None` if all are claimed, or the thread is ending or was interrupted
+/// here.
 #[inline(always)]
 pub(crate) fn claimed(session: &Arc<FsSession>) -> Option<usize> {
     let last = LAST.get();

@@ -66,8 +66,8 @@ pub enum Rename {
     NoReplace,
     /// Exchanges the two (RENAME_EXCHANGE); both must exist.
     Exchange,
-    /// Replaces it, and leaves a character device 0:0 of this owner under the old name (RENAME_WHITEOUT): what hides a file
-    /// of a lower layer where several lie over one another.
+    /// Replaces it, and leaves a character device 0:0 of this owner under the old name (RENAME_WHITEOUT): what hides a
+    /// file of a lower layer where several lie over one another.
     Whiteout(Credentials),
     /// Like `Whiteout`, but refuses to replace a name (RENAME_NOREPLACE too).
     WhiteoutNoReplace(Credentials),

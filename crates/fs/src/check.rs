@@ -1,5 +1,5 @@
-//! What `check` asks of a file system: that every page and inode is named once and marked so, that every name leads to an
-//! inode, and that every inode is reached by as many names as it says.
+//! What `check` asks of a file system: that every page and inode is named once and marked so, that every name leads to
+//! an inode, and that every inode is reached by as many names as it says.
 //!
 //! This reads the medium by itself and shares no walk with the file system, so that it does not share its mistakes.
 //!
@@ -61,8 +61,8 @@ impl TagOwner for FilesOwner {
             let (mut touched, mut is_any_done) = (BTreeSet::new(), false);
             for wrong in fixable {
                 let fix = wrong.fix.expect("it was partitioned so");
-                // What two things say of one place is looked at again in the next round: the second may write what the first
-                // has put right.
+                // What two things say of one place is looked at again in the next round: the second may write what the
+                // first has put right.
                 if fix.words().all(|at| !touched.contains(&at)) {
                     match fix.apply(pool) {
                         // Too much for a transaction: nothing was done, and the end of the repair reports that.

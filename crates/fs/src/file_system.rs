@@ -1,16 +1,14 @@
 //! A file system that is open: what its users call.
 
+mod client_service;
+
 use std::ops::Range;
 use std::sync::Arc;
 
 use ferrite_memory::Memory;
-use ferrite_owner::Reply;
-use ferrite_pool::Caller;
 use ferrite_pool::{Format, Freeze, Pool, Tag};
 
 use crate::file::{allocate, fsync, read, write};
-use crate::share::layout::request::ClientRequest;
-use crate::share::sessions::CachedCopies;
 use crate::share::shared_files::SharedFiles;
 use crate::store::create_fs;
 use crate::tree::{create, inode_lifetime, lookup, remove, rename, setattr, statfs, xattr};
@@ -25,11 +23,12 @@ const ALONE_NAME: &str = "files";
 /// A file system in a pool, open. Shared between threads as it is; every call returns when its change is durable, but
 /// for written data and the times of files under [`DataMode::Posix`], and times of last access.
 ///
-/// Every call can fail with [`Error::Stale`] for an inode number that is not or no longer in use, with
-/// [`Error::Corrupt`] for content that this program cannot have written, and with an error of the pool in
-/// [`Error::Pool`]. After a failed persist every change is refused until the pool is opened again. Every change can
-/// fail with [`Error::ReadOnly`] and with [`Error::NoSpace`]. After [`Error::NoSpace`] content and names are
-/// unchanged, unless the host had no space for bytes that were stored already, which is a failed persist.
+/// Every call can fail with [`crate::Error::Stale`] for an inode number that is not or no longer in use, with
+/// [`crate::Error::Corrupt`] for content that this program cannot have written, and with an error of the pool in
+/// [`crate::Error::Pool`]. After a failed persist every change is refused until the pool is opened again. Every change
+/// can fail with [`crate::Error::ReadOnly`] and with [`crate::Error::NoSpace`]. After [`crate::Error::NoSpace`]
+/// content and names are unchanged, unless the host had no space for bytes that were stored already, which is a failed
+/// persist.
 pub struct FileSystem {
     pub(crate) shared: Arc<SharedFiles>,
 }
@@ -55,13 +54,13 @@ impl FileSystem {
     }
 
     /// Opens the file system called `name`. The caller sees to it that it is open once at a time. Takes no longer for
-    /// many files than for few, but where a crash left thousands that were open without a name. Where a fence is not durable, [`FileSystem::flush`] it before the last handle is
-    /// dropped: else sizes that wait are as after a crash.
+    /// many files than for few, but where a crash left thousands that were open without a name. Where a fence is not
+    /// durable, [`FileSystem::flush`] it before the last handle is dropped: else sizes that wait are as after a crash.
     ///
     /// # Errors
     /// [`ferrite_pool::Error::NotFound`] and [`ferrite_pool::Error::WrongKind`] where that is no file system's name,
-    /// [`ferrite_pool::Error::Limit`] for one that only a newer Ferrite knows. [`Error::NoSpace`] where the pool was
-    /// made larger and has no room for what that takes; else as [`FileSystem`] says.
+    /// [`ferrite_pool::Error::Limit`] for one that only a newer Ferrite knows. [`crate::Error::NoSpace`] where the
+    /// pool was made larger and has no room for what that takes; else as [`FileSystem`] says.
     pub fn open(pool: Arc<Pool>, name: &str, options: FsOptions) -> Result<Arc<Self>> {
         Ok(Arc::new(Self { shared: SharedFiles::open(pool, name, options)? }))
     }
@@ -96,8 +95,8 @@ impl FileSystem {
     }
 
     /// How full it is, without what was removed. Free is what content can have: not what is left in chunks of names and
-    /// words, nor in pages of the pool that are no whole chunk, nor what clients of an owner before may still store to (FG5).
-    /// Counts inodes, which takes a while the first time where there are millions.
+    /// words, nor in pages of the pool that are no whole chunk, nor what clients of an owner before may still store to
+    /// (FG5). Counts inodes, which takes a while the first time where there are millions.
     pub fn statfs(&self) -> Statfs {
         statfs::statfs(&self.shared)
     }
@@ -105,8 +104,9 @@ impl FileSystem {
     /// Gives or takes space of a range of a regular file. A crash may leave a part of it done.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an empty range, [`Error::FileTooBig`] for one that ends where no file can;
-    /// [`Error::IsDirectory`] or [`Error::Invalid`] for what is no regular file. Else as [`FileSystem`] says.
+    /// [`crate::Error::Invalid`] for an empty range, [`crate::Error::FileTooBig`] for one that ends where no file can;
+    /// [`crate::Error::IsDirectory`] or [`crate::Error::Invalid`] for what is no regular file. Else as [`FileSystem`]
+    /// says.
     pub fn allocate(&self, ino: Ino, range: Range<u64>, how: Allocate) -> Result<()> {
         allocate::allocate(&self.shared, ino, range, how)
     }
@@ -114,8 +114,8 @@ impl FileSystem {
     /// The first byte from `at` on of the kind looked for.
     ///
     /// # Errors
-    /// [`Error::PastEnd`] where `at` is not before the end, or no data comes any more; [`Error::IsDirectory`] or
-    /// [`Error::Invalid`] for what is no regular file.
+    /// [`crate::Error::PastEnd`] where `at` is not before the end, or no data comes any more;
+    /// [`crate::Error::IsDirectory`] or [`crate::Error::Invalid`] for what is no regular file.
     pub fn seek(&self, ino: Ino, at: u64, what: Seek) -> Result<u64> {
         allocate::seek(&self.shared, ino, at, what)
     }
@@ -140,9 +140,9 @@ impl FileSystem {
     /// Writes from byte `at` on, which may lie past the end; how many bytes, fewer than given only where space ran out.
     ///
     /// # Errors
-    /// [`Error::FileTooBig`] where `at` is where no file can have bytes, [`Error::IsDirectory`] for a directory and
-    /// [`Error::Invalid`] for what else has no content. [`Error::NoSpace`] where nothing of it fits (FW5); else as
-    /// [`FileSystem`] says.
+    /// [`crate::Error::FileTooBig`] where `at` is where no file can have bytes, [`crate::Error::IsDirectory`] for a
+    /// directory and [`crate::Error::Invalid`] for what else has no content. [`crate::Error::NoSpace`] where nothing
+    /// of it fits (FW5); else as [`FileSystem`] says.
     pub fn write(&self, ino: Ino, at: u64, from: &[u8]) -> Result<usize> {
         write::write(&self.shared, ino, at, from)
     }
@@ -186,9 +186,10 @@ impl FileSystem {
     /// Space of a large one is freed by [`FileSystem::step`].
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::IsDirectory`], [`Error::NotDirectory`] where `parent` is none,
-    /// [`Error::NameTooLong`], and [`Error::Invalid`] for what can be no name. [`Error::NoSpace`] only where 8192 files
-    /// wait already, held without a name or to be freed by steps; else as [`FileSystem`] says.
+    /// [`crate::Error::NotFound`], [`crate::Error::IsDirectory`], [`crate::Error::NotDirectory`] where `parent` is
+    /// none, [`crate::Error::NameTooLong`], and [`crate::Error::Invalid`] for what can be no name.
+    /// [`crate::Error::NoSpace`] only where 8192 files wait already, held without a name or to be freed by steps; else
+    /// as [`FileSystem`] says.
     pub fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
         remove::unlink(&self.shared, parent, name)
     }
@@ -196,8 +197,8 @@ impl FileSystem {
     /// Removes an empty directory.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::NotDirectory`], [`Error::NotEmpty`], also for `..`, and [`Error::Invalid`] for
-    /// `.`; else as [`FileSystem::unlink`].
+    /// [`crate::Error::NotFound`], [`crate::Error::NotDirectory`], [`crate::Error::NotEmpty`], also for `..`, and
+    /// [`crate::Error::Invalid`] for `.`; else as [`FileSystem::unlink`].
     pub fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
         remove::rmdir(&self.shared, parent, name)
     }
@@ -206,8 +207,8 @@ impl FileSystem {
     /// `system.posix_acl_access`); who may see which is the caller's to check.
     ///
     /// # Errors
-    /// [`Error::NoAttribute`]; [`Error::Unsupported`] for a name that begins as none of these, [`Error::Invalid`] for
-    /// one that ends there. Else as [`FileSystem`] says.
+    /// [`crate::Error::NoAttribute`]; [`crate::Error::Unsupported`] for a name that begins as none of these,
+    /// [`crate::Error::Invalid`] for one that ends there. Else as [`FileSystem`] says.
     pub fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
         xattr::xattr(&self.shared, ino, name)
     }
@@ -223,10 +224,11 @@ impl FileSystem {
     /// Sets an extended attribute: up to 64 KiB. An ACL changes the mode with it.
     ///
     /// # Errors
-    /// [`Error::Exists`] or [`Error::NoAttribute`] as `how` says, [`Error::AttributeTooBig`] for the value,
-    /// [`Error::AttributesFull`] for more than 256 KiB of all of them, [`Error::Invalid`] for what can be no name or no
-    /// ACL, [`Error::NotPermitted`] for the default ACL of what is no directory, [`Error::Unsupported`] for the ACL of
-    /// a symbolic link. Else as [`FileSystem::xattr`], or for want of space.
+    /// [`crate::Error::Exists`] or [`crate::Error::NoAttribute`] as `how` says, [`crate::Error::AttributeTooBig`] for
+    /// the value, [`crate::Error::AttributesFull`] for more than 256 KiB of all of them, [`crate::Error::Invalid`] for
+    /// what can be no name or no ACL, [`crate::Error::NotPermitted`] for the default ACL of what is no directory,
+    /// [`crate::Error::Unsupported`] for the ACL of a symbolic link. Else as [`FileSystem::xattr`], or for want of
+    /// space.
     pub fn set_xattr(&self, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
         xattr::set_xattr(&self.shared, ino, name, value, how)
     }
@@ -242,10 +244,10 @@ impl FileSystem {
     /// Makes a file, a directory, a pipe, or a socket's or device's name.
     ///
     /// # Errors
-    /// [`Error::Exists`], also for `.` and `..`; [`Error::NotDirectory`] where `parent` is none, and
-    /// [`Error::NotFound`] where that was removed; [`Error::NameTooLong`], and [`Error::Invalid`] for what can be no
-    /// name and for a symbolic link. [`Error::TooManyLinks`] where `parent` has no room for one more directory; else as
-    /// [`FileSystem`] says.
+    /// [`crate::Error::Exists`], also for `.` and `..`; [`crate::Error::NotDirectory`] where `parent` is none, and
+    /// [`crate::Error::NotFound`] where that was removed; [`crate::Error::NameTooLong`], and [`crate::Error::Invalid`]
+    /// for what can be no name and for a symbolic link. [`crate::Error::TooManyLinks`] where `parent` has no room for
+    /// one more directory; else as [`FileSystem`] says.
     pub fn create_file(&self, parent: Ino, name: &[u8], new: &NewFile) -> Result<Attr> {
         create::create_file(&self.shared, parent, name, new)
     }
@@ -253,7 +255,7 @@ impl FileSystem {
     /// Makes a symbolic link to `target`, 1 to 4095 bytes.
     ///
     /// # Errors
-    /// [`Error::NotFound`] for an empty target, [`Error::NameTooLong`] for one that is too long; else as
+    /// [`crate::Error::NotFound`] for an empty target, [`crate::Error::NameTooLong`] for one that is too long; else as
     /// [`FileSystem::create_file`].
     pub fn symlink(&self, parent: Ino, name: &[u8], target: &[u8], by: Credentials) -> Result<Attr> {
         create::symlink(&self.shared, parent, name, target, by)
@@ -262,8 +264,8 @@ impl FileSystem {
     /// Gives a file, not a directory, one more name.
     ///
     /// # Errors
-    /// [`Error::NotPermitted`] for a directory, [`Error::TooManyLinks`] for a file that has 2^31 names; else as
-    /// [`FileSystem::create_file`].
+    /// [`crate::Error::NotPermitted`] for a directory, [`crate::Error::TooManyLinks`] for a file that has 2^31 names;
+    /// else as [`FileSystem::create_file`].
     pub fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr> {
         create::link(&self.shared, ino, parent, name)
     }
@@ -271,9 +273,10 @@ impl FileSystem {
     /// Moves a name, all or nothing.
     ///
     /// # Errors
-    /// [`Error::NotFound`] if `from` does not exist, or `to` does not exist in an exchange. [`Error::Exists`] if `to`
-    /// exists and must not be replaced. [`Error::IsDirectory`], [`Error::NotDirectory`] and [`Error::NotEmpty`] if it
-    /// cannot be replaced. [`Error::Invalid`] for `.` and `..`, and for a directory moved into itself. Otherwise as
+    /// [`crate::Error::NotFound`] if `from` does not exist, or `to` does not exist in an exchange.
+    /// [`crate::Error::Exists`] if `to` exists and must not be replaced. [`crate::Error::IsDirectory`],
+    /// [`crate::Error::NotDirectory`] and [`crate::Error::NotEmpty`] if it cannot be replaced.
+    /// [`crate::Error::Invalid`] for `.` and `..`, and for a directory moved into itself. Otherwise as
     /// [`FileSystem::create_file`].
     pub fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename) -> Result<()> {
         rename::rename(&self.shared, from, to, how)
@@ -282,9 +285,9 @@ impl FileSystem {
     /// What `parent` calls `name`; `.` and `..` too.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::NotDirectory`] if `parent` is not a directory; [`Error::NameTooLong`];
-    /// [`Error::Invalid`] for bytes that cannot be a name; [`Error::Stale`] also if the file is removed during the
-    /// call.
+    /// [`crate::Error::NotFound`]; [`crate::Error::NotDirectory`] if `parent` is not a directory;
+    /// [`crate::Error::NameTooLong`]; [`crate::Error::Invalid`] for bytes that cannot be a name;
+    /// [`crate::Error::Stale`] also if the file is removed during the call.
     pub fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
         lookup::lookup(&self.shared, parent, name)
     }
@@ -300,7 +303,7 @@ impl FileSystem {
     /// Where a symbolic link points.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for what is no symbolic link.
+    /// [`crate::Error::Invalid`] for what is no symbolic link.
     pub fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
         lookup::readlink(&self.shared, ino)
     }
@@ -319,8 +322,8 @@ impl FileSystem {
     /// not call this file system.
     ///
     /// # Errors
-    /// [`Error::NotDirectory`]; [`Error::Corrupt`] in the end where entries are damaged and the others were listed, now or
-    /// before. Else as [`FileSystem`] says.
+    /// [`crate::Error::NotDirectory`]; [`crate::Error::Corrupt`] in the end where entries are damaged and the others
+    /// were listed, now or before. Else as [`FileSystem`] says.
     pub fn readdir(&self, dir: Ino, cookie: u64, each: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> Result<()> {
         lookup::readdir(&self.shared, dir, cookie, each)
     }
@@ -329,7 +332,7 @@ impl FileSystem {
     /// Once for each [`FileSystem::release`].
     ///
     /// # Errors
-    /// [`Error::Stale`].
+    /// [`crate::Error::Stale`].
     pub fn hold(&self, ino: Ino) -> Result<()> {
         inode_lifetime::hold(&self.shared, ino)
     }
@@ -343,71 +346,15 @@ impl FileSystem {
     /// Changes what `set` says, all in one; a size takes away or adds at the end. A mode changes the ACL with it.
     ///
     /// # Errors
-    /// Of a size: [`Error::FileTooBig`], [`Error::IsDirectory`] for a directory and [`Error::Invalid`] for what else
-    /// has no content. Else as [`FileSystem`] says.
+    /// Of a size: [`crate::Error::FileTooBig`], [`crate::Error::IsDirectory`] for a directory and
+    /// [`crate::Error::Invalid`] for what else has no content. Else as [`FileSystem`] says.
     pub fn setattr(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
         setattr::setattr(&self.shared, ino, set)
     }
 
-    /// Does what a client asks; `boot_id` is this boot of the machine.
-    ///
-    /// # Errors
-    /// Why not, in words for people.
-    pub fn answer(&self, boot_id: [u8; 16], caller: &Caller, request: &ClientRequest) -> Result<Reply> {
-        self.shared.answer(boot_id, caller, request)
-    }
-
-    /// Sets the holder of cached copies, which must drop a copy before a client may change the file.
-    pub fn set_copies(&self, copies: Arc<dyn CachedCopies>) {
-        self.shared.set_copies(copies)
-    }
-
-    /// Drops the cached copies of `ino` in the background, because they hold bytes at a place that has moved. A thread
-    /// that made such a copy may be waiting for the caller.
-    pub fn forget_copies(&self, ino: Ino) {
-        self.shared.forget_copies(ino)
-    }
-
-    /// Lets copies of the attributes of `ino` be forgotten, which are about to be other ones.
-    pub fn forget_attributes(&self, ino: Ino) {
-        self.shared.forget_attributes(ino)
-    }
-
-    /// Ends the sessions that came by `connection`, which has ended, as far as their threads let them.
-    pub fn end_sessions_of(&self, connection: u64) {
-        self.shared.end_sessions_of(connection)
-    }
-
-    /// Ends every session: clients see that the owner is gone. The file system must not be in use any more. Pages
-    /// ahead of appends are freed, except while the pool stands still (FX1, FX2).
-    pub fn dismiss(&self) {
-        self.shared.dismiss()
-    }
-
-    /// The processes that keep what is free from being used, as they may still store to it (FG5).
-    pub fn awaited_processes(&self) -> Vec<u32> {
-        self.shared.awaited_processes()
-    }
-
-    /// The kernel appends to `ino`, and this request may not be all of that: before a client may append, it makes sure that it is
-    /// over (FG11). To be called before clients lose their rights to write.
-    pub fn expect_more(&self, ino: Ino) {
-        self.shared.expect_more(ino)
-    }
-
-    /// Returns true if clients may store to `ino`: attributes read now may be out of date at once.
-    pub fn is_written_directly(&self, ino: Ino) -> bool {
-        self.shared.is_written_directly(ino)
-    }
-
-    /// Limits all leases on `ino` to reads, because a copy of the file is about to be made, or the file is about to
-    /// change (FG6).
-    pub fn end_writing(&self, ino: Ino) {
-        self.shared.end_writing(ino)
-    }
-
-    /// Does one bounded step of what waits: freeing what large removed files held and what was taken ahead of appends that
-    /// do not come, moving files to superpages, giving chunks back to the pool; and keeps the books of clients, and of copies of attributes. `false` when nothing waits.
+    /// Does one bounded step of what waits: freeing what large removed files held and what was taken ahead of appends
+    /// that do not come, moving files to superpages, giving chunks back to the pool; and keeps the books of clients,
+    /// and of copies of attributes. `false` when nothing waits.
     ///
     /// # Errors
     /// As [`FileSystem`] says; the books are kept all the same where it is open to be read only.

@@ -1,6 +1,7 @@
 //! Planted bugs, and places where tests stop a thread.
 //!
-//! The feature `planted` compiles them in, and only dev-dependencies turn it on. Without it both macros expand to nothing.
+//! The feature `planted` compiles them in, and only dev-dependencies turn it on. Without it both macros expand to
+//! nothing.
 
 #[cfg(feature = "planted")]
 use std::cell::{Cell, RefCell};

@@ -4,7 +4,7 @@
 //!   owner's process                        client's process
 //!   FileSystem --- Desk  <--- control socket --- Session --- Lease (of an inode)
 //!        |           |                             |           |
-//!        +-- board --+------- the same words ------+-----------+
+//!        +-- shared state --- the same words ------+-----------+
 //!        +-- pool's memory -- the same bytes ------+-----------+
 //! ```
 //!
@@ -12,9 +12,9 @@
 //! threads do without a lock (`locks`), over the same words and bytes; whatever it does not find right away it says
 //! nothing of, and its caller goes through the mount.
 //!
-//! - FG1. A client acts on an inode only under a lease whose state, looked at after all it copied, still allows that, while
-//!   the owner lives. What it did and cannot vouch for is done again by its caller through the mount: the same bytes at the
-//!   same place.
+//! - FG1. A client acts on an inode only under a lease whose state, looked at after all it copied, still allows that,
+//!   while the owner lives. What it did and cannot vouch for is done again by its caller through the mount: the same
+//!   bytes at the same place.
 //! - FG2. A client stores only while it is pinned, to places that it looked up under that pin and an even version. Its
 //!   fence comes before the pin ends, and may follow all its checks. Freed space is used again only when all earlier
 //!   pins have ended, or their processes have. No thread waits long for them.
@@ -25,8 +25,8 @@
 //!   Nothing is allocated from existing chunks, and no freed space is used again, until each of these clients is known
 //!   not to store. That is so if its process has ended, has released the grant, has connected again without it, or if
 //!   its shared state has no owner and shows behind a barrier that no thread is pinned.
-//! - FG6. A right to store to a file and copies of it that others keep exclude each other: the right begins when all copies
-//!   are gone, and ends before one is made.
+//! - FG6. A right to store to a file and copies of it that others keep exclude each other: the right begins when all
+//!   copies are gone, and ends before one is made.
 //! - FG7. The end of a file has one holder at a time: a client that may append, for one append, or the owner, for as
 //!   long as it holds the file's lock. A client that stops at the end loses it: its later stores are void, and so is a
 //!   size that it stored but has not reported. It will notice. A size is stored when the bytes before it are durable,

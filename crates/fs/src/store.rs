@@ -58,7 +58,8 @@ pub struct ChunkStore {
 }
 
 impl ChunkStore {
-    /// Opens the store of the file system called `name`. `clients_on` makes the link to its clients, who share the words.
+    /// Opens the store of the file system called `name`. `clients_on` makes the link to its clients, who share the
+    /// words.
     pub(crate) fn open(
         pool: Arc<Pool>,
         name: &str,
@@ -135,7 +136,7 @@ impl ChunkStore {
         if self.options.read_only { Err(Error::ReadOnly) } else { Ok(self.pool.check_poison()?) }
     }
 
-    /// Whether sizes and data wait for an fsync, because only a barrier makes them durable.
+    /// Returns true if sizes and data wait for an fsync, because only a barrier makes them durable.
     #[inline]
     pub(crate) fn waits(&self) -> bool {
         self.waits
@@ -209,8 +210,8 @@ impl ChunkStore {
         stripe.stopped_appends.contains_key(&ino.0) || self.clients.has_orphaned_clients()
     }
 
-    /// Whether `error` says that there is no space, and not that the host's disk had none for what was stored already:
-    /// after that nothing is to succeed.
+    /// Returns true if `error` says that there is no space, and not that the host's disk had none for what was stored
+    /// already: after that nothing is to succeed.
     pub(crate) fn is_full(&self, error: &Error) -> bool {
         error.is_no_space() && self.pool().check_poison().is_ok()
     }

@@ -102,7 +102,7 @@ bugs! {
     StaleHint,
     /// The end of a client's last append counts as the end, even after others had the file (FG7).
     StaleEnd,
-    /// An append is proved over the greater proof (FP2).
+    /// An append checksum is stored over the greater one (FP2).
     OneChecksum,
     /// What a size rests on is stored over (FP3), or what a crash left of an append (FP4).
     UncommittedSize,

@@ -83,8 +83,8 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         self.memory.fence();
     }
 
-    /// Writes from byte `at` on, or from the end, to behind the end, or over what the size rests on; where it went (FG7).
-    /// Durable on return.
+    /// Writes from byte `at` on, or from the end, to behind the end, or over what the size rests on; where it went
+    /// (FG7). Durable on return.
     #[inline]
     pub fn append(
         &self,
@@ -177,8 +177,8 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         }
     }
 
-    /// Stores `from` at the end, which lies there; what proves the new end, as the bytes are durable (FW1), or will be when that
-    /// is (FP2); and when that was, asked while they are on their way, for which a fence waits.
+    /// Stores `from` at `place`, where the end of the file lies. Returns the checksum of the new end, and the time.
+    /// With a checksum of bytes these become durable with the size (FP2), otherwise they are durable on return (FW1).
     #[inline(always)]
     fn store_checked(
         &self,

@@ -16,7 +16,7 @@ impl<M: Memory> DirectIo<'_, M> {
         };
         let attr = self.reader(version).attr(&file, self.shared_state.noted_times(self.slot), now);
         let is_alone = self.shared_state.others(self.slot).load(Ordering::Acquire) == 0;
-        // Times are taken from the board, and leases given, under the lock that the version is of.
+        // Noted times are cleared, and leases granted, under the lock of this version.
         if !self.is_still(version) || !self.lets_read() {
             return DirectOutcome::Overtaken;
         }

@@ -32,11 +32,11 @@ struct Blocks {
 pub(super) fn right(words: &[u64], owners: &[Owner]) -> Vec<u64> {
     let named: BTreeSet<u64> = owners.iter().map(|owner| owner.word).collect();
     let cleared: Vec<u64> = words.iter().map(|word| if named.contains(word) { 0 } else { *word }).collect();
-    best((words, &cleared), &owners.iter().collect::<Vec<_>>(), 0..words.len()).words
+    best(words, &cleared, &owners.iter().collect::<Vec<_>>(), 0..words.len()).words
 }
 
 /// The best of `block`, given what `words` are, and what they are if they are in no block.
-fn best((words, cleared): (&[u64], &[u64]), owners: &[&Owner], block: Range<usize>) -> Blocks {
+fn best(words: &[u64], cleared: &[u64], owners: &[&Owner], block: Range<usize>) -> Blocks {
     let is_here = |owner: &&&Owner| owner.middle.is_some_and(|middle| block.contains(&middle));
     let here: Vec<&Owner> = owners.iter().filter(is_here).copied().collect();
     let (own, len) = (&words[block.clone()], block.len());
@@ -50,7 +50,7 @@ fn best((words, cleared): (&[u64], &[u64]), owners: &[&Owner], block: Range<usiz
         blocks(0, cleared[block.clone()].to_vec())
     } else {
         let half = block.start + len / 2;
-        let [low, high] = [block.start..half, half..block.end].map(|half| best((words, cleared), &here, half));
+        let [low, high] = [block.start..half, half..block.end].map(|half| best(words, cleared, &here, half));
         blocks(low.found + high.found, [low.words, high.words].concat())
     };
     let may_be = here.iter().filter(|owner| len == 1 || !owner.is_node);

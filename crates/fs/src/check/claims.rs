@@ -45,9 +45,9 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    /// Inode `ino` names `page` of a chunk of kind `kind`, by the word at `at`. Whether that may be: where not, the page
-    /// is not looked into.
-    pub fn claim(&mut self, media: &Media<'_>, (page, kind): (u64, ChunkKind), ino: Ino, at: u64) -> Result<(), Wrong> {
+    /// Inode `ino` names `page` of a chunk of kind `kind`, by the word at `at`. Whether that may be: where not, the
+    /// page is not looked into.
+    pub fn claim(&mut self, media: &Media<'_>, page: u64, kind: ChunkKind, ino: Ino, at: u64) -> Result<(), Wrong> {
         if media.chunk_of(page, kind).is_none() {
             self.doubt(page / CHUNK_PAGES);
             return Err(Wrong::new(
@@ -76,7 +76,7 @@ impl Claims {
     }
 
     /// Returns the inode that has `page`, if `inode` names it too and gets a copy of it (FJ2).
-    pub fn copied_from(&self, (page, kind): (u64, ChunkKind), inode: &Inode) -> Option<Ino> {
+    pub fn copied_from(&self, page: u64, kind: ChunkKind, inode: &Inode) -> Option<Ino> {
         let other = self.owner(page).filter(|other| kind != ChunkKind::Super && *other != inode.ino)?;
         let fits = |ino| self.fitting.contains(&ino);
         (fits(inode.ino) || !inode.is_directory() && !fits(other)).then_some(other)
@@ -139,14 +139,14 @@ impl Claims {
                     is_unnamed("is a superpage that no file names", 8);
                 }
                 Some(chunk) if matches!(chunk.kind, ChunkKind::Data | ChunkKind::Index) => {
-                    self.against_bitmap(chunk, (first, at), is_all, wrong);
+                    self.against_bitmap(chunk, first, at, is_all, wrong);
                 }
                 _ => {}
             }
         }
     }
 
-    fn against_bitmap(&self, chunk: &Chunk, (first, at): (u64, u64), is_all: bool, wrong: &mut Vec<Wrong>) {
+    fn against_bitmap(&self, chunk: &Chunk, first: u64, at: u64, is_all: bool, wrong: &mut Vec<Wrong>) {
         let mut named = [0_u64; 8];
         self.pages.range(first..first + CHUNK_PAGES).for_each(|(page, _)| {
             let index = page - first;

@@ -22,7 +22,8 @@ pub(crate) struct Collector<'a> {
     pub is_hidden: bool,
 }
 
-/// Whether `inode`, were it alone, would have as many pages as it says and nothing wrong with what it names (FJ1).
+/// Returns true if `inode`, were it alone, would have as many pages as it says and nothing wrong with what it names
+/// (FJ1).
 pub(crate) fn fits(media: &Media<'_>, inode: &Inode) -> bool {
     let (mut claims, mut wrong, mut shared) = (Claims::default(), Vec::new(), Vec::new());
     let (claims, wrong, shared) = (&mut claims, &mut wrong, &mut shared);
@@ -47,10 +48,10 @@ impl Collector<'_> {
                     return;
                 }
                 for (index, word) in inode.roots.iter().enumerate() {
-                    self.word(inode, (inode.root_at(index as u64), *word), inode.head.height);
+                    self.word(inode, inode.root_at(index as u64), *word, inode.head.height);
                 }
             }
-            Some(FileKind::Symlink) if inode.is_long_link() => self.word(inode, (inode.root_at(0), inode.roots[0]), 0),
+            Some(FileKind::Symlink) if inode.is_long_link() => self.word(inode, inode.root_at(0), inode.roots[0], 0),
             _ => {}
         }
         self.attributes(inode);
@@ -59,7 +60,7 @@ impl Collector<'_> {
     /// `inode` names `page` by the word at `at`. Returns true if the content of the page must be looked at.
     fn claim(&mut self, inode: &Inode, page: u64, kind: ChunkKind, at: u64) -> bool {
         let (claimed, is_there) =
-            (self.claims.claim(self.media, (page, kind), inode.ino, at), self.media.place(page, kind).is_some());
+            (self.claims.claim(self.media, page, kind, inode.ino, at), self.media.place(page, kind).is_some());
         self.is_hidden |= !is_there;
         // What is not there counts while it is named.
         if claimed.is_ok() || !is_there {
@@ -68,9 +69,9 @@ impl Collector<'_> {
         match claimed {
             Ok(()) => true,
             Err(wrong) => {
-                let copied = is_there.then(|| self.claims.copied_from((page, kind), inode)).flatten();
+                let copied = is_there.then(|| self.claims.copied_from(page, kind, inode)).flatten();
                 if let Some(other) = copied {
-                    self.share(inode, other, (page, kind), at);
+                    self.share(inode, other, page, kind, at);
                     // What words name is looked for when they are its own.
                     return kind == ChunkKind::Data;
                 }
@@ -82,15 +83,15 @@ impl Collector<'_> {
     }
 
     /// Gives `inode` a copy of a page of `other`.
-    fn share(&mut self, inode: &Inode, other: Ino, (page, kind): (u64, ChunkKind), at: u64) {
+    fn share(&mut self, inode: &Inode, other: Ino, page: u64, kind: ChunkKind, at: u64) {
         self.shared.push(Shared { ino: inode.ino, other, page, kind, at });
     }
 
-    fn word(&mut self, inode: &Inode, (at, word): (u64, IndexWord), height: u8) {
+    fn word(&mut self, inode: &Inode, at: u64, word: IndexWord, height: u8) {
         match (word.named(), height) {
             (NamedBy::Nothing, _) => {}
             (NamedBy::Page(page), 0) => match self.claims.owner(page) {
-                Some(other) => self.share(inode, other, (page, ChunkKind::Data), at),
+                Some(other) => self.share(inode, other, page, ChunkKind::Data, at),
                 None => drop(self.claim(inode, page, ChunkKind::Data, at)),
             },
             (NamedBy::Super(page), 1) => self.superpage(inode, page, at),
@@ -98,7 +99,7 @@ impl Collector<'_> {
                 if self.claim(inode, node, ChunkKind::Index, at) {
                     let first = self.media.place(node, ChunkKind::Index).expect("it was claimed");
                     for at in (0..NODE_WORDS).map(|index| first + index * 8) {
-                        self.word(inode, (at, IndexWord(self.media.memory.load_word(at))), height - 1);
+                        self.word(inode, at, IndexWord(self.media.memory.load_word(at)), height - 1);
                     }
                 }
             }

@@ -36,7 +36,7 @@ impl Collector<'_> {
     /// The entries of directory `dir`.
     pub fn names(&mut self, dir: &Inode) -> Vec<LeafEntry> {
         let mut found = BTreeMap::new();
-        self.names_below(dir, (dir.root_at(0), dir.roots[0]), 0..1 << HASH_BITS, &mut found);
+        self.names_below(dir, dir.root_at(0), dir.roots[0], 0..1 << HASH_BITS, &mut found);
         if dir.size() != found.len() as u64 && !self.is_hidden {
             let what = format!("directory {} says it has {} entries and has {}", dir.ino.0, dir.size(), found.len());
             let mut counted = *dir;
@@ -49,7 +49,8 @@ impl Collector<'_> {
     fn names_below(
         &mut self,
         dir: &Inode,
-        (at, word): (u64, IndexWord),
+        at: u64,
+        word: IndexWord,
         hashes: Range<u64>,
         found: &mut BTreeMap<u64, LeafEntry>,
     ) {
@@ -76,12 +77,12 @@ impl Collector<'_> {
                 while index < 512 {
                     let same = words[index..].iter().take_while(|word| **word == words[index]).count();
                     let start = hashes.start + index as u64 * span;
-                    let spot = (first + index as u64 * 8, IndexWord(words[index]));
+                    let (word_at, word) = (first + index as u64 * 8, IndexWord(words[index]));
                     let told = self.wrong.len();
-                    self.names_below(dir, spot, start..start + same as u64 * span, found);
+                    self.names_below(dir, word_at, word, start..start + same as u64 * span, found);
                     // Giving up the first of several equal words gives up all of them.
                     let fixes = self.wrong[told..].iter_mut().filter_map(|wrong| wrong.fix.as_mut());
-                    let of_first = fixes.flat_map(|fix| &mut fix.writes).filter(|(at, _)| *at == spot.0);
+                    let of_first = fixes.flat_map(|fix| &mut fix.writes).filter(|(at, _)| *at == word_at);
                     of_first.for_each(|(_, bytes)| *bytes = bytes.repeat(same));
                     index += same;
                 }
@@ -102,7 +103,7 @@ impl Collector<'_> {
     fn owner(&self, dir: &Inode, word: u64, words: &[u64], hashes: &Range<u64>) -> Owner {
         let mut all = Vec::new();
         let span = (hashes.end - hashes.start) / NODE_WORDS;
-        self.hashes_below(dir, (IndexWord(word), span), &mut BTreeSet::new(), &mut all);
+        self.hashes_below(dir, IndexWord(word), span, &mut BTreeSet::new(), &mut all);
         let place = |hash: &u64| ((hash - hashes.start) / span) as usize;
         let mut names: Vec<usize> = all.iter().filter(|hash| hashes.contains(hash)).map(place).collect();
         names.sort_unstable();
@@ -121,7 +122,7 @@ impl Collector<'_> {
         Owner { word, is_node, names, middle }
     }
 
-    /// Whether `word` of a node of `dir` names nothing, or what is none of its pages.
+    /// Returns true if `word` of a node of `dir` names nothing, or what is none of its pages.
     fn is_lost(&self, dir: &Inode, word: IndexWord) -> bool {
         let place = |page| self.media.place(page, ChunkKind::Index);
         match word.named() {
@@ -138,15 +139,16 @@ impl Collector<'_> {
         [at, at + 8].map(|at| self.media.memory.load_word(at))
     }
 
-    /// Whether the page of names at `at` is one of `dir`, which names it: it says one of the two, or is of no directory that
-    /// there is; or it says neither, as where its head is zeros, and has names that lie where they are found.
+    /// Returns true if the page of names at `at` is one of `dir`, which names it: it says one of the two, or is of no
+    /// directory that there is; or it says neither, as where its head is zeros, and has names that lie where they are
+    /// found.
     fn is_own(&self, dir: &Inode, at: u64) -> bool {
         let [magic, of] = self.head_of(at);
         let is_nobodys = || !self.media.inode(Ino(of)).is_some_and(|other| other.is_directory());
         of == dir.ino.0 || magic == MAGIC && is_nobodys() || of == 0 && self.has_names(at)
     }
 
-    /// Whether any name in the page at `at` is whole and found by its slot.
+    /// Returns true if any name in the page at `at` is whole and found by its slot.
     fn has_names(&self, at: u64) -> bool {
         let mut all = Vec::new();
         self.hashes_in(at, &mut all);
@@ -155,7 +157,7 @@ impl Collector<'_> {
 
     /// Collects the hashes of the whole names of `dir` below `word`, which stands for `span` hashes, except those
     /// `seen`. A node for too few hashes has no words.
-    fn hashes_below(&self, dir: &Inode, (word, span): (IndexWord, u64), seen: &mut BTreeSet<u64>, all: &mut Vec<u64>) {
+    fn hashes_below(&self, dir: &Inode, word: IndexWord, span: u64, seen: &mut BTreeSet<u64>, all: &mut Vec<u64>) {
         let (NamedBy::Page(page) | NamedBy::Node(page)) = word.named() else { return };
         let Some(at) = self.media.place(page, ChunkKind::Index) else { return };
         if !seen.insert(page) || self.is_lost(dir, word) {
@@ -165,7 +167,7 @@ impl Collector<'_> {
             NamedBy::Node(_) if span < NODE_WORDS => {}
             NamedBy::Node(_) => {
                 let words = (0..NODE_WORDS).map(|index| IndexWord(self.media.memory.load_word(at + index * 8)));
-                words.for_each(|word| self.hashes_below(dir, (word, span / NODE_WORDS), seen, all));
+                words.for_each(|word| self.hashes_below(dir, word, span / NODE_WORDS, seen, all));
             }
             _ => self.hashes_in(at, all),
         }

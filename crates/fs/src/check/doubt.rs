@@ -3,8 +3,8 @@
 //! Everything else is found through the tables, so the bytes of a wrong chunk would be believed, and its unnamed pages
 //! would be freed.
 //!
-//! - FD1. While it is in doubt where a chunk lies or what it is for, nothing else is put right: what is named stays named,
-//!   and nothing is freed. So it is for a chunk that has no place while there is one that no chunk has.
+//! - FD1. While it is in doubt where a chunk lies or what it is for, nothing else is put right: what is named stays
+//!   named, and nothing is freed. So it is for a chunk that has no place while there is one that no chunk has.
 //! - FD2. Each possible answer is tried on a copy of the tables, by checking the whole file system. The right answer
 //!   has the fewest errors. If two answers are equally good and differ in a chunk with named pages, neither is taken;
 //!   nor is one that leaves a named chunk empty, or that names cannot confirm. A chunk that is free as it stands, with
@@ -72,7 +72,7 @@ struct Trial {
 }
 
 impl Trial {
-    /// Whether it gives nothing to a chunk that may be named.
+    /// Returns true if it gives nothing to a chunk that may be named.
     fn forsakes(&self) -> bool {
         let all = if self.hides_names { &self.answer } else { &self.wanted };
         all.iter().any(|(_, entry)| matches!(entry, Entry::Place(None) | Entry::Kind(ChunkKind::Free)))
@@ -135,8 +135,8 @@ impl Trials<'_> {
         stays.chain(elsewhere(one).map(|place| vec![(one, place), (other, here)])).collect()
     }
 
-    /// A chunk of which nothing is named but what it has not, if that may be wrong of the tables and not of the names: it lies
-    /// in a place that no chunk has, or it is for something else with which less is wrong.
+    /// A chunk of which nothing is named but what it has not, if that may be wrong of the tables and not of the names:
+    /// it lies in a place that no chunk has, or it is for something else with which less is wrong.
     fn misnamed(&mut self, number: u64) -> Option<Settled> {
         let (what, at, right) = match self.media.bases[number as usize] {
             None if self.media.spare.is_empty() => return None,
@@ -165,7 +165,7 @@ impl Trials<'_> {
         best(in_use).iter().any(is_said)
     }
 
-    /// Whether chunk `number` is said to be free, and pages of it to be in use.
+    /// Returns true if chunk `number` is said to be free, and pages of it to be in use.
     fn is_free_and_marked(&self, number: u64) -> bool {
         let chunk = self.media.chunks[number as usize];
         chunk.is_some_and(|chunk| chunk.kind == ChunkKind::Free && chunk.bitmap != [0; 8])

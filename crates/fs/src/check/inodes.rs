@@ -119,8 +119,8 @@ impl<'a> Survey<'a> {
         survey
     }
 
-    /// How many things are wrong: with what inodes name, and with all. What other chunks than `tried` are named for while they
-    /// are in doubt is not.
+    /// How many things are wrong: with what inodes name, and with all. What other chunks than `tried` are named for
+    /// while they are in doubt is not.
     pub fn counts(&self, tried: &[u64]) -> [usize; 2] {
         [self.told, self.wrong.len()].map(|count| count - self.hidden(tried))
     }
@@ -134,12 +134,12 @@ impl<'a> Survey<'a> {
         self.doubted().filter(|number| !tried.contains(number)).map(|number| self.claims.doubted[&number]).sum()
     }
 
-    /// Whether anything in chunk `number` is named, be it there or not.
+    /// Returns true if anything in chunk `number` is named, be it there or not.
     pub fn is_wanted(&self, number: u64) -> bool {
         self.is_named(number) || self.claims.doubted.contains_key(&number)
     }
 
-    /// Whether anything in chunk `number` is named.
+    /// Returns true if anything in chunk `number` is named.
     pub fn is_named(&self, number: u64) -> bool {
         let inodes = Ino(number * CHUNK_INODES)..Ino((number + 1) * CHUNK_INODES);
         number == 0 || self.claims.is_any_in(number) || self.names.range(inodes).next().is_some()
@@ -337,7 +337,8 @@ impl<'a> Survey<'a> {
         self.wrong.push(Wrong::new(what, inode.at).fixed_by(fix));
     }
 
-    /// Orphan words and the inodes they name (FO1); others without a name may have none where the last word says so (FO3).
+    /// Orphan words and the inodes they name (FO1); others without a name may have none where the last word says so
+    /// (FO3).
     fn orphans(&mut self) {
         let mut named = BTreeSet::new();
         let is_unlisted = self.media.memory.load_word(self.media.map.orphan(LAST_ORPHAN)) == UNLISTED;
@@ -361,7 +362,8 @@ impl<'a> Survey<'a> {
         for inode in lost {
             let mut right = inode;
             right.head.orphan = 0;
-            // Without a name it is lost, and found again; with one it has pages behind its end, which its next cut frees.
+            // Without a name it is lost, and found again; with one it has pages behind its end, which its next cut
+            // frees.
             right.head.links = inode.head.links.max(u32::from(inode.head.orphan == 0));
             self.mend(right, "is an orphan that no orphan word names", "it is none");
         }

@@ -1,7 +1,7 @@
 //! Chunks that a defragmentation moves.
 //!
-//! A chunk's number is bound to its place by one word, which has room for two places. Before the tag names the copy, the
-//! word names both: whichever of them the tag has is the right one (FC3). So nothing else changes.
+//! A chunk's number is bound to its place by one word, which has room for two places. Before the tag names the copy,
+//! the word names both: whichever of them the tag has is the right one (FC3). So nothing else changes.
 
 use std::collections::BTreeMap;
 

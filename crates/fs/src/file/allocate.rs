@@ -28,8 +28,8 @@ pub(crate) fn allocate(files: &FileLayer, ino: Ino, range: Range<u64>, how: Allo
     files.with_space(|| allocate_locked(files, ino, range.clone(), how))
 }
 
-/// Whether `range` needs more pages than there are in the pool, beside those that the file has. All that there are would
-/// be given to it before it fails.
+/// Returns true if `range` needs more pages than there are in the pool, beside those that the file has. All that there
+/// are would be given to it before it fails.
 fn exceeds_pool(files: &FileLayer, ino: Ino, range: &Range<u64>) -> Result<bool> {
     let _stripe = files.locks.read(ino);
     let has = files.load_regular(ino)?.head.pages;

@@ -1,7 +1,7 @@
 //! Chunks of content with little in them are emptied into others, where a chunk is needed and none is left.
 //!
-//! Names, words and inodes are taken from chunks of their own (FC1). Where small files come and go, or holes are punched,
-//! half of all may be free and no chunk without something in it: then pages of files move together.
+//! Names, words and inodes are taken from chunks of their own (FC1). Where small files come and go, or holes are
+//! punched, half of all may be free and no chunk without something in it: then pages of files move together.
 //!
 //! - FE1. A page moves as a block does (FS2, FS3): its copy is durable before one change names it and frees what was
 //!   copied; readers go on, and writers wait.
@@ -66,7 +66,7 @@ fn move_pages_of(files: &FileLayer, ino: Ino, closed: &BTreeSet<u64>) -> Result<
     }
 }
 
-/// Whether it moved any.
+/// Returns true if it moved any.
 fn move_some(files: &FileLayer, ino: Ino, closed: &BTreeSet<u64>) -> Result<bool> {
     let copying = files.locks.copying(ino);
     let Ok(mut inode) = files.load(ino) else { return Ok(false) };

@@ -10,7 +10,8 @@
 //!
 //! - FT1. Only transactions change words. Pages behind the end may be named, and their content is undefined: a writer
 //!   that moves the end over them defines it first.
-//! - FT2. An index page that names nothing may be there: it says the same as none. An index may be higher than it need be.
+//! - FT2. An index page that names nothing may be there: it says the same as none. An index may be higher than it need
+//!   be.
 
 use ferrite_memory::Span;
 use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
@@ -312,7 +313,7 @@ fn trim_word(
     }
 }
 
-/// Makes zeros of the bytes `span` of a file where it has pages; settled by the caller.
+/// Zeros the bytes `span` of a file where it has pages; the caller drains.
 pub(crate) fn zero_bytes(store: &ChunkStore, inode: &Inode, span: std::ops::Range<u64>) -> Result<()> {
     parts(store, inode, span.start / PAGE..span.end.div_ceil(PAGE), |part| {
         let Some(at) = part.at else { return Ok(true) };

@@ -24,7 +24,7 @@ impl PagesAhead {
         self.files.lock().insert(ino, now);
     }
 
-    /// Whether pages were taken ahead for `ino` since the file system was opened.
+    /// Returns true if pages were taken ahead for `ino` since the file system was opened.
     pub fn has(&self, ino: Ino) -> bool {
         self.files.lock().contains_key(&ino)
     }

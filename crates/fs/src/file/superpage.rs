@@ -7,8 +7,8 @@
 //!   superpages waste is within 1 %. One at the end that a cut, or a client that was given it ahead of its appends, left
 //!   partly used is split again, unless the file is so large that it is within 1 % of it. Pages stay where they lie then.
 //! - FS2. The copy is durable before one change names it and frees what was copied.
-//! - FS3. While a block is copied readers go on and writers wait. A file that a client appends to by itself is moved when
-//!   that has ended.
+//! - FS3. While a block is copied readers go on and writers wait. A file that a client appends to by itself is moved
+//!   when that has ended.
 
 use std::ops::Range;
 
@@ -137,7 +137,7 @@ pub(crate) fn expand_super(files: &FileLayer, inode: &mut Inode) -> Result<bool>
     if is_wanted { allocate_super(files, inode, inode.size() / PAGE) } else { Ok(false) }
 }
 
-/// Whether files may lie on superpages.
+/// Returns true if files may lie on superpages.
 pub(crate) fn has_superpages(files: &FileLayer) -> bool {
     files.shape.super_threshold_bytes.is_some() && !files.waits()
 }

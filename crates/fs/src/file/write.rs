@@ -3,12 +3,12 @@
 //! - FW1. What a word or a size makes visible is durable before it: new pages before the words that name them, bytes
 //!   behind the end before the size that covers them, but where that has a proof (`checksum`). So a crash shows no bytes of
 //!   other files.
-//! - FW2. Over what is there a write costs one copy and one fence; behind the end, where pages were taken ahead, two, and
-//!   by clients one. Where a fence is durable it is durable when it returns.
+//! - FW2. Over what is there a write costs one copy and one fence; behind the end, where pages were taken ahead, two,
+//!   and by clients one. Where a fence is durable it is durable when it returns.
 //! - FW3. `Atomic`: all of a part is written to new pages, and one record names them in the place of the old ones.
-//! - FW4. Where a fence is not durable, sizes wait in DRAM until an fsync has made the data durable, and times with them, also
-//!   those that are set; where times alone wait, they are made durable with the data. A new file has its first page with its
-//!   name then.
+//! - FW4. Where a fence is not durable, sizes wait in DRAM until an fsync has made the data durable, and times with
+//!   them, also those that are set; where times alone wait, they are made durable with the data. A new file has its
+//!   first page with its name then.
 //! - FW5. A write that is refused for lack of space changed nothing. If a part fits, that part is written, except
 //!   under `Atomic`. Before a write is refused or cut short, all space that can be freed is freed.
 //! - FW6. Other threads see an append as one change, even if space is freed in the middle of it. Its earlier parts

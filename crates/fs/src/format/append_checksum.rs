@@ -1,17 +1,18 @@
-//! What proves the size of a file that is appended to behind one fence.
+//! Append checksums: they prove the size of a file that is appended to with one fence.
 //!
 //! ```text
-//! proof   0 end: bits 0..48 a size   48..64 of how many bytes, which end there   8 sum u32 of those   12 check u32
+//! checksum   0 end: bits 0..48 a size   48..64 of how many bytes, which end there   8 sum u32 of those   12 check u32
 //! ```
 //!
-//! The line of an inode that is stored directly has two. An append stores its bytes, over the lesser of the two a proof of
-//! them, and fences once; a crash may keep any part of that. All the same:
+//! The line of an inode that is stored directly has two. An append stores its bytes, over the lesser of the two a
+//! proof of them, and fences once; a crash may keep any part of that. All the same:
 //!
 //! - FP1. A checksum is whole if its check word matches its other words and the epoch. It holds if the bytes that it
 //!   covers are there. The size is the greatest that holds; if no checksum is whole, the size word counts.
 //! - FP2. A new checksum is stored over the lesser one, and the greater one holds without it: its bytes and itself are
 //!   durable. So a crash leaves the earlier size, or the new size and every byte before it.
-//! - FP3. Bytes that the size rests on are stored over only when it rests on none: on a proof of no bytes, or on the head.
+//! - FP3. Bytes that the size rests on are stored over only when it rests on none: on a proof of no bytes, or on the
+//!   head.
 //! - FP4. If the greatest checksum does not hold, or the size word differs from it, an append is running or a crash
 //!   interrupted one. The next holder of the file commits the size to the head before it stores anything, so that
 //!   remains of the interrupted append never become valid.

@@ -5,7 +5,7 @@
 //!         24 mtime i64   32 ctime i64   40 atime i64   48 generation u32   52 orphan u32   56 pages u64
 //! roots   64 word[8]: the index of a file, the names of a directory, or a short symbolic link
 //! rest    128 btime i64   136 parent u64   144 rdev u64   152 xattrs u64   160 reserved [32]
-//! direct  192 mtime i64   200 ctime i64   208 atime i64   216 size u64   224 two proofs of a size (`checksum`)
+//! direct  192 mtime i64   200 ctime i64   208 atime i64   216 size u64   224 two append checksums
 //! ```
 //!
 //! An inode is free if its mode is 0. A size has 48 bits and an epoch of 16 bits. The words of `direct` replace those
@@ -216,8 +216,8 @@ impl Inode {
         self.head.mode == 0
     }
 
-    /// Whether pages behind its end are still to be freed, because its end was cut off. One that is lost has its orphan
-    /// word until it has a name.
+    /// Returns true if pages behind its end are still to be freed, because its end was cut off. One that is lost has
+    /// its orphan word until it has a name.
     pub(crate) fn is_cut(&self) -> bool {
         self.head.orphan != 0 && self.head.links > 0 && self.head.flags & LOST == 0
     }
@@ -230,7 +230,7 @@ impl Inode {
         self.kind() == Some(FileKind::Directory)
     }
 
-    /// Whether it is a symbolic link that has its target in a page.
+    /// Returns true if it is a symbolic link that has its target in a page.
     pub(crate) fn is_long_link(&self) -> bool {
         self.kind() == Some(FileKind::Symlink) && self.size() > TARGET_INLINE as u64
     }
@@ -337,7 +337,8 @@ impl Inode {
         self.at + 64 + index * 8
     }
 
-    /// Stores size and times directly (FI1, FI3); durable when the caller has settled. What the size covers is durable.
+    /// Stores size and times directly (FI1, FI3); durable when the caller has drained. The bytes that the size covers
+    /// must be durable already.
     pub(crate) fn store_direct(&mut self, memory: &dyn Memory) {
         let InodeHead { mtime, ctime, atime, size, .. } = self.head;
         let (epoch, is_of_this_epoch) = (self.epoch, self.direct_epoch == self.epoch);

@@ -67,7 +67,7 @@ impl ChunkKind {
     }
 }
 
-/// Whether the descriptor at `at` says that something is in use; of inodes none does.
+/// Returns true if the descriptor at `at` says that something is in use; of inodes none does.
 pub(crate) fn is_in_use(memory: &dyn Memory, at: u64) -> bool {
     match ChunkKind::from_word(memory.load_word(at)) {
         Some(ChunkKind::Data | ChunkKind::Index) => (0..8).any(|word| memory.load_word(at + BITMAP + word * 8) != 0),

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! 0 magic u32   4 reserved u32   8 directory u64   16 reserved [48]
-//! 64    slot[96]: bits 0..32 tag   32..48 where the entry lies, in units of 8 bytes   48..56 bytes of its name   56.. kind
-//! 832   entries: 0 position u64   8 inode u64   16 name, padded with zeros to a multiple of 8
+//! 64    slot[96]: bits 0..32 tag   32..48 where the entry lies, in units of 8 bytes   48..56 bytes of its name   56..
+//! kind 832   entries: 0 position u64   8 inode u64   16 name, padded with zeros to a multiple of 8
 //! ```
 //!
 //! A slot of 0 is free. The tag is the low half of the position's hash. A position is the hash of the name, 55 bits,
@@ -168,7 +168,7 @@ pub(crate) trait PageWriter {
 pub(crate) struct Leaf {
     /// Where it lies in the pool.
     pub(crate) at: u64,
-    /// Not in it: it goes through many hands.
+    /// Boxed, because a `Leaf` is moved often.
     slots: Box<[u64; SLOTS]>,
 }
 
@@ -315,4 +315,17 @@ pub(crate) fn name_hash(seed: u64, name: &[u8]) -> u64 {
         state = fold(state ^ u64::from_le_bytes(word), FACTORS[0]).rotate_left(23) ^ FACTORS[1];
     }
     (fold(state, FACTORS[1]) >> (64 - HASH_BITS)).max(1)
+}
+
+/// Returns true if `bytes`, 255 at most, can be a name. It looks at eight at a time, the last of which it may have
+/// seen.
+pub(crate) fn is_name(bytes: &[u8]) -> bool {
+    const ONES: u64 = u64::MAX / 0xff;
+    let Some(last) = bytes.last_chunk() else {
+        return !bytes.is_empty() && !bytes.iter().any(|byte| matches!(byte, 0 | b'/'));
+    };
+    // The top bit of the lowest byte that is 0, if any is, and maybe of others.
+    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & ONES << 7;
+    let is_sound = |word| zeros(word) | zeros(word ^ (ONES * u64::from(b'/'))) == 0;
+    bytes.as_chunks().0.iter().chain([last]).all(|eight| is_sound(u64::from_le_bytes(*eight)))
 }

@@ -8,7 +8,8 @@ use ferrite_pool::{Tag, TagKind};
 
 use crate::Result;
 
-/// In version 1 no size has a proof: who does not know them would believe a size that a crash left (FP1).
+/// In version 1 no size has an append checksum: a program that does not know them would believe a size that a crash
+/// left (FP1).
 const VERSION: u32 = 2;
 
 /// What the tag of a file system notes.
@@ -37,7 +38,7 @@ impl FsShape {
         Self { version: VERSION, hash_seed, super_threshold_bytes }
     }
 
-    /// Whether no tag of a newer version can be written by this program.
+    /// Returns true if no tag of a newer version can be written by this program.
     pub(crate) fn is_newest(&self) -> bool {
         self.version == VERSION
     }

@@ -13,7 +13,8 @@ use crate::{Ino, Result};
 const SHARE: u64 = 8;
 
 impl SharedFiles {
-    /// Gives `ino`, to which `session` may append, pages for `bytes` bytes behind its end. What they hold is undefined (FT1).
+    /// Gives `ino`, to which `session` may append, pages for `bytes` bytes behind its end. What they hold is undefined
+    /// (FT1).
     pub(crate) fn reserve_ahead_for(&self, session: u64, ino: Ino, bytes: u64) -> Result<()> {
         let table = self.sessions.table.lock();
         let access = table.leases.get(&(ino.0, session)).map(|out| out.access);
@@ -26,8 +27,8 @@ impl SharedFiles {
         ahead::reserve_ahead(self, ino, bytes, SHARE.max(2 * appenders))
     }
 
-    /// Takes back what clients were given for appends to come. They may ask again, one page at a time if need be: by the
-    /// mount.
+    /// Takes back what clients were given for appends to come. They may ask again, one page at a time if need be: by
+    /// the mount.
     pub(crate) fn end_all_appends(&self) {
         let table = self.sessions.table.lock();
         let appends = table.leases.iter().filter(|(_, out)| out.access == LeaseAccess::Append);

@@ -44,7 +44,7 @@ impl ClientPins {
         }
     }
 
-    /// Whether clients of an owner before this one may still store (FG5).
+    /// Returns true if clients of an owner before this one may still store (FG5).
     #[inline]
     pub fn has_orphaned_clients(&self) -> bool {
         self.has_orphaned_clients.load(Ordering::Acquire)
@@ -60,7 +60,7 @@ impl ClientPins {
         self.sessions.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Whether the process of `session` has ended.
+    /// Returns true if the process of `session` has ended.
     pub fn has_ended(&self, session: u64) -> bool {
         self.known.lock().processes.get(&session).is_some_and(|process| !process.is_alive())
     }
@@ -89,7 +89,7 @@ impl ClientPins {
         true
     }
 
-    /// Whether there is any session.
+    /// Returns true if there is any session.
     pub fn has_sessions(&self) -> bool {
         // An addition, so that a session that begins later sees all earlier stores of the caller.
         self.sessions.fetch_add(0, Ordering::SeqCst) > 0

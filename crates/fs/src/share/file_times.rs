@@ -13,7 +13,7 @@ impl SharedFiles {
             return;
         }
         let shared_state = &self.space.shared_state;
-        // While changes wait they stay on the board.
+        // While changes wait they stay in the shared state.
         let is_noted = self.sessions.table.lock().of(ino).any(|out| !shared_state.noted_times(out.slot).is_nothing());
         if is_noted
             && self.refuse_if_read_only().is_ok()

@@ -116,7 +116,8 @@ impl SharedFiles {
         }
     }
 
-    /// Only a program that asks the kernel loses set-id bits by writing. To be looked at when the lease is in the books (FG9).
+    /// Only a program that asks the kernel loses set-id bits by writing. Checked once the lease is in the session
+    /// table (FG9).
     fn ensure_plain(&self, ino: Ino) -> Result<()> {
         let attr = lookup::getattr(self, ino)?;
         let is_plain = attr.kind == FileKind::File && attr.mode & 0o6000 == 0;

@@ -1,8 +1,8 @@
 //! Clients of an owner that was killed, or that let go of the file system while they were stopped (FG5).
 //!
-//! Their board says that their owner is gone, and they look at it after all they do: what they did late they do not vouch
-//! for. But where they were stopped in the middle of a store it will still happen, to a page that the file system had then,
-//! or to the size of an inode. They are known by their grants.
+//! Their board says that their owner is gone, and they look at it after all they do: what they did late they do not
+//! vouch for. But where they were stopped in the middle of a store it will still happen, to a page that the file
+//! system had then, or to the size of an inode. They are known by their grants.
 //!
 //! Most of them are idle. The owner cannot ask them, but each has the shared state open: if it shows, behind a
 //! barrier, that no thread is pinned, the client stores nothing any more, and its grant ends. A process that cannot be
@@ -35,7 +35,7 @@ impl SharedFiles {
         standing
     }
 
-    /// Whether there are any, without those whose processes have ended, or are in the middle of nothing.
+    /// Returns true if there are any, without those whose processes have ended, or are in the middle of nothing.
     fn finds_orphaned_clients(&self) -> Result<bool> {
         self.pool().grants().reap(self.pool())?;
         for grant in self.orphaned_grants() {
@@ -46,8 +46,8 @@ impl SharedFiles {
         Ok(!self.orphaned_grants().is_empty())
     }
 
-    /// Whether nothing is stored any more by `session`, as all boards say that it may be on: where a backup of the pool was
-    /// restored there may be two.
+    /// Returns true if nothing is stored any more by `session`, as all boards say that it may be on: where a backup of
+    /// the pool was restored there may be two.
     fn is_left_by(&self, session: GrantId) -> bool {
         let Some(process) = self.pool().grants().process(session) else { return false };
         let state_owner = self.state_owner(&self.tag());
@@ -84,8 +84,8 @@ impl SharedFiles {
         self.end_orphaned_clients().map(drop)
     }
 
-    /// Ends the grants that owners before gave `process`, and by which it stores nothing any more: all but those that are `held`.
-    /// It may never have heard of one whose owner was killed just then.
+    /// Ends the grants that owners before gave `process`, and by which it stores nothing any more: all but those that
+    /// are `held`. It may never have heard of one whose owner was killed just then.
     pub(crate) fn release_other_sessions(&self, held: &[GrantId], process: &Process) -> Result<()> {
         if !self.link.pins.has_orphaned_clients() {
             return Ok(());

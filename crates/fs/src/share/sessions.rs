@@ -80,7 +80,7 @@ pub(crate) struct Sessions {
 }
 
 impl SessionTable {
-    /// A place on the board, and a serial.
+    /// Allocates a lease slot among the shared words, and a serial.
     pub fn take_slot(&mut self) -> Option<(usize, u64)> {
         let slot = self.free.pop().or_else(|| {
             let fresh = self.used;

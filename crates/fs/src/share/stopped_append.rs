@@ -11,8 +11,8 @@ use crate::tree::inode_lifetime;
 
 impl SharedFiles {
     /// Lets nothing count any more that a stopped client may do at the end of a file, from whom that was taken by force
-    /// right now; nor a size that it has stored and will not vouch for. Where there is no space for another last page, who
-    /// wants to store there meets that again.
+    /// right now; nor a size that it has stored and will not vouch for. Where there is no space for another last page,
+    /// who wants to store there meets that again.
     pub(crate) fn invalidate_revoked_append(&self, stripe: &mut Stripe, revoked: RevokedAppend) {
         let Ok(mut inode) = self.load_regular(revoked.ino) else { return };
         order_loads();

@@ -196,7 +196,7 @@ impl<'fs> FsChange<'fs> {
         self.freed.iter().map(|run| run.pages).sum::<u64>() + self.freed_chunks.len() as u64
     }
 
-    /// Whether it frees pages or superpages.
+    /// Returns true if it frees pages or superpages.
     pub fn frees_any(&self) -> bool {
         !self.freed.is_empty() || !self.freed_chunks.is_empty()
     }

@@ -216,7 +216,7 @@ impl ChunkStore {
         self.return_chunks(|_| 0)
     }
 
-    /// Whether chunks can be given to others: not while clients have all of them mapped.
+    /// Returns true if chunks can be given to others: not while clients have all of them mapped.
     pub(crate) fn may_return_chunks(&self) -> bool {
         !self.clients.has_sessions() && !self.clients.has_orphaned_clients()
     }

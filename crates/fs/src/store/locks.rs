@@ -87,7 +87,7 @@ impl Stripe {
         }
     }
 
-    /// Whether a client appends to `ino` by itself.
+    /// Returns true if a client appends to `ino` by itself.
     pub fn has_appender(&self, ino: Ino) -> bool {
         self.appenders.iter().any(|appender| appender.ino == ino)
     }
@@ -105,11 +105,11 @@ impl WaitingSize {
     }
 }
 
-/// All locks. Their versions are on the board, for clients that take no locks at all.
+/// All locks. Their versions are in the shared state, for clients that take no locks at all.
 pub(crate) struct Locks {
     shared_state: Arc<SharedState>,
     clients: Arc<dyn Clients>,
-    /// Whether a file may be haunted.
+    /// Whether a client may have stopped within an append.
     is_append_stopped: AtomicBool,
     slots: Box<[LinePadded<RwLock<Stripe>>]>,
 }
@@ -298,7 +298,7 @@ impl Locks {
         self.clients.invalidate_revoked_append(stripe, revoked);
     }
 
-    /// Whether there may be a haunted file.
+    /// Returns true if a client may have stopped within an append.
     pub fn is_append_stopped(&self) -> bool {
         self.is_append_stopped.load(Ordering::Acquire)
     }

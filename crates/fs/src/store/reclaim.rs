@@ -10,8 +10,9 @@ use crate::{Error, Result};
 const SPACE_TRIES: u32 = 100;
 /// Frees space for a change that finds none: the layers above know what can be freed.
 pub trait SpaceMaker: Send + Sync {
-    /// Frees space, unless another thread did since the caller read `made` from [`crate::store::space::ChunkSpace::made`].
-    /// Returns true if some space became free. The caller has no lock, and has not passed the gate.
+    /// Frees space, unless another thread did since the caller read `made` from
+    /// [`crate::store::space::ChunkSpace::made`]. Returns true if some space became free. The caller has no lock, and
+    /// has not passed the gate.
     fn make_space(&self, made: u64) -> bool;
 }
 

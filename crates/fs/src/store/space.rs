@@ -30,7 +30,7 @@ use crate::store::gate::{LinePadded, SHARDS, usual_shard};
 use crate::store::inode_map::InodeMap;
 use crate::view::version::ChunkPlaces;
 
-/// A chunk in DRAM; where it lies and its kind are on the board.
+/// A chunk in DRAM; its place and its kind are in the shared state.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct ChunkState {
@@ -254,7 +254,7 @@ impl ChunkSpace {
         self.unclaim(chunk);
     }
 
-    /// Whether there is a chunk of kind free.
+    /// Returns true if there is a chunk of kind free.
     pub fn has_free(&self) -> bool {
         let is_free = |chunk| self.kind(chunk) == Some(ChunkKind::Free);
         (0..self.chunks()).any(|chunk| is_free(chunk) && self.chunks[chunk as usize].may_give(ChunkKind::Free))

@@ -66,7 +66,7 @@ fn fe1_no_write_is_lost_while_pages_move_together() {
     let ino = house.file("kept", b"");
     let client = house.client();
     let compact =
-        || _ = emptied.fetch_add(u64::from(compaction::compact(&fs).expect("nothing fails")), Ordering::Relaxed);
+        || _ = emptied.fetch_add(u64::from(compaction::compact(fs).expect("nothing fails")), Ordering::Relaxed);
     for round in 1..=8_u8 {
         resize(fs, ino, 0).expect("cut");
         let gone = house.file("gone", b"");
@@ -75,7 +75,7 @@ fn fe1_no_write_is_lost_while_pages_move_together() {
             fs.write(gone, page * PAGE as u64, &[99; PAGE]).expect("room");
         }
         fs.unlink(Ino::ROOT, b"gone").expect("it goes");
-        inode_lifetime::free_removed(&fs);
+        inode_lifetime::free_removed(fs);
         let lease = client.lease(ino, LeaseAccess::Write).expect("leased");
         beside(&[&compact], || {
             for page in 0..pages {

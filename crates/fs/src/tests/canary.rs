@@ -7,7 +7,7 @@ use ferrite_crash::Model;
 use super::crash::{Case, explore_case, find};
 use super::{Bug, plant};
 
-/// Whether some crash of the case called `name` shows `bug`.
+/// Returns true if some crash of the case called `name` shows `bug`.
 fn is_found(bug: Bug, name: &str, model: Model) -> bool {
     let case: &Case = find(name);
     plant(Some(bug));

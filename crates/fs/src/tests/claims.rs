@@ -1,5 +1,5 @@
-//! FJ1, FJ2: pages of words and of attributes that two inodes name, as a word of one of them is damaged; and crashes of the
-//! repair.
+//! FJ1, FJ2: pages of words and of attributes that two inodes name, as a word of one of them is damaged; and crashes
+//! of the repair.
 
 use std::sync::Arc;
 
@@ -22,7 +22,8 @@ const ROOT: u64 = 64;
 const PAGES: u64 = 56;
 const XATTRS: u64 = 152;
 
-/// A memory with files, closed, and these files: each has so many bytes, all of them its number, and so many of attributes.
+/// A memory with files, closed, and these files: each has so many bytes, all of them its number, and so many of
+/// attributes.
 fn files<const N: usize>(sizes: [(usize, usize); N]) -> (Arc<LyingMemory>, [Inode; N]) {
     let memory = new_memory(Model::MAPPED, POOL_BYTES);
     memory.keep_trace(false);
@@ -183,8 +184,9 @@ fn fj2_without_room_for_a_copy_the_first_has_the_page() {
     assert!(seen_in(&memory, all[0].ino).content == before[1].content);
 }
 
-/// Every crash of the repair of two files, of which one names by the first of these words what the other has by the second; with
-/// `bug` planted in the repair. Where another repair follows both have what the first one would have left them.
+/// Every crash of the repair of two files, of which one names by the first of these words what the other has by the
+/// second; with `bug` planted in the repair. Where another repair follows both have what the first one would have left
+/// them.
 fn explore_repair(sizes: [(usize, usize); 2], bad: usize, (word, goal): (u64, u64), bug: Option<Bug>) -> Report {
     let (memory, all) = files(sizes);
     name_twice(&memory, all[1 - bad].at + goal, all[bad].at + word);

@@ -1,19 +1,17 @@
 //! Every crash of every operation: before it or after it, and nothing between.
 
+use std::sync::atomic::Ordering;
+
 use ferrite_crash::{Crash, LyingMemory, Model, Options, Points, Report, explore};
 use ferrite_memory::Memory;
 use ferrite_pool::layout::CHUNK;
-
-use std::sync::atomic::Ordering;
 
 use super::{unlisted, waits, world::*};
 use crate::check::look;
 use crate::client::direct_io::{DirectIo, DirectOutcome};
 use crate::client::known_end::KnownEnd;
-use crate::file::ahead;
-use crate::file::compaction;
-use crate::share::layout::lease_state::LeaseState;
-use crate::share::layout::request::LeaseAccess;
+use crate::file::{ahead, compaction};
+use crate::share::layout::{lease_state::LeaseState, request::LeaseAccess};
 use crate::store::clients::Appender;
 use crate::{Allocate, DataMode, FileKind, FileSystem, Ino, Rename, SetAttr, SetXattr};
 
@@ -116,7 +114,7 @@ fn rename(fs: &FileSystem, from: (Ino, &str), to: (Ino, &str), how: Rename) {
 /// Gives a client, which is this thread, the right to append to `a`, with pages for that.
 fn lent(fs: &FileSystem) {
     held(fs);
-    ahead::reserve_ahead(&fs, at(fs, "a"), 70_000, 8).expect("room");
+    ahead::reserve_ahead(fs, at(fs, "a"), 70_000, 8).expect("room");
 }
 
 /// A client that may append to `a`, until [`leave`] ends that.
@@ -220,10 +218,8 @@ static CASES: [Case; 46] = [
     whole("remove attributes", usual, |fs| fs.remove_xattr(at(fs, "b"), b"user.x").expect("it goes")),
     whole("allocate", usual, |fs| fs.allocate(at(fs, "a"), 0..70_000, Allocate::Grow).expect("room")),
     whole("give back what was taken ahead", lent, |fs| fs.release(at(fs, "a"), 1)),
-    whole("compaction", sparse, |fs| {
-        assert!(compaction::compact(&fs).expect("nothing fails"), "no chunk became empty")
-    }),
-    whole("superpages ahead", grown, |fs| ahead::reserve_ahead(&fs, at(fs, "grown"), 2 * CHUNK, 8).expect("room")),
+    whole("compaction", sparse, |fs| assert!(compaction::compact(fs).expect("nothing fails"), "no chunk became empty")),
+    whole("superpages ahead", grown, |fs| ahead::reserve_ahead(fs, at(fs, "grown"), 2 * CHUNK, 8).expect("room")),
     mixed("punch", usual, |fs| fs.allocate(at(fs, "big"), 5000..100_000, Allocate::Punch).expect("punched")),
     mixed("zero", usual, |fs| fs.allocate(at(fs, "big"), 5000..30_000, Allocate::Zero).expect("zeroed")),
     mixed("write over an end and into new pages", usual, |fs| put(fs, at(fs, "a"), 4000, 50_000, 9)),
@@ -340,7 +336,7 @@ fn difference(found: &Tree, wanted: &Tree) -> String {
     paths.map(|path| String::from_utf8_lossy(path).into_owned()).collect::<Vec<_>>().join(" ")
 }
 
-/// Whether each byte is old or new, and all that is behind the old end is new (FW1).
+/// Returns true if each byte is old or new, and all that is behind the old end is new (FW1).
 fn is_mixture(found: &Tree, before: &Tree, after: &Tree) -> bool {
     found.len() == after.len()
         && found.iter().all(|(path, seen)| {

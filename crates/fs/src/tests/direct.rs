@@ -145,7 +145,8 @@ impl CachedCopies for Copied {
     }
 }
 
-/// A program may begin while the pool stands still for a backup. It waits, and has nothing in hand that a backup asks for.
+/// A program may begin while the pool stands still for a backup. It waits, and has nothing in hand that a backup asks
+/// for.
 #[test]
 fn who_begins_while_the_pool_stands_still_keeps_nobody_waiting() {
     let house = &House::new();

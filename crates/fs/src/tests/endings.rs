@@ -76,7 +76,7 @@ fn extend(fs: &FileSystem, client: &Client<'_>, at: u64, bytes: &[u8]) -> bool {
             DirectOutcome::Done(_) => return true,
             DirectOutcome::NoPages if !asked => {
                 asked = true;
-                if ahead::reserve_ahead(&fs, client.ino, 20_000, 8).is_err() {
+                if ahead::reserve_ahead(fs, client.ino, 20_000, 8).is_err() {
                     return false;
                 }
             }
@@ -140,7 +140,7 @@ fn act(fs: &FileSystem, client: &Client<'_>, op: &Op, byte: u8, content: &mut Ve
             fs.setattr(ino, &set).expect("changed");
         }
         Op::Hold => fs.hold(ino).expect("there"),
-        Op::Ahead { len } => ahead::reserve_ahead(&fs, ino, len.into(), 8).expect("room"),
+        Op::Ahead { len } => ahead::reserve_ahead(fs, ino, len.into(), 8).expect("room"),
         Op::Step => _ = fs.step().expect("steps work"),
     }
 }

@@ -196,7 +196,7 @@ fn fall_apart(fs: &FileSystem) {
         (0..).take_while(|number| take(fs, &format!("{zone:?} {number}"), zone).is_ok()).for_each(drop);
     }
     (0..14).step_by(2).for_each(|number| fs.unlink(Ino::ROOT, number.to_string().as_bytes()).expect("it goes"));
-    while inode_lifetime::step_orphans(&fs).expect("it goes") {}
+    while inode_lifetime::step_orphans(fs).expect("it goes") {}
     assert!(fs.tag().extents.len() > 8 && fs.pool().usage().free_bytes == 0);
 }
 

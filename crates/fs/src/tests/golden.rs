@@ -62,7 +62,7 @@ fn append_directly(fs: &FileSystem) {
     let ino = fs.create_file(Ino::ROOT, b"a", &new(FileKind::File)).unwrap().ino;
     fs.write(ino, 0, &[4; 64]).unwrap();
     fs.hold(ino).unwrap();
-    ahead::reserve_ahead(&fs, ino, 20_000, 8).unwrap();
+    ahead::reserve_ahead(fs, ino, 20_000, 8).unwrap();
     let end = KnownEnd::new();
     let client = client(fs, &end);
     assert_eq!(client.append(0, Some(64), &[5; 64], || 3_000_000_000), DirectOutcome::Done(64));

@@ -25,7 +25,7 @@ fn still_fs() -> Arc<FileSystem> {
     FileSystem::open(pool, NAME, options).expect("it opens")
 }
 
-/// Whether a thread that read a file before it moved reads what another one then writes to it.
+/// Returns true if a thread that read a file before it moved reads what another one then writes to it.
 fn sees_what_others_write(bug: Option<Bug>) -> bool {
     let fs = still_fs();
     let ino = fs.create_file(Ino::ROOT, b"moving", &new(FileKind::File)).expect("made").ino;
@@ -56,8 +56,8 @@ fn canary_a_stale_hint_is_found() {
     assert!(!sees_what_others_write(Some(Bug::StaleHint)));
 }
 
-/// Where an overwrite will go is said ahead of all that is asked about it; only of what is in superpages, whose place one
-/// word says.
+/// Where an overwrite will go is said ahead of all that is asked about it; only of what is in superpages, whose place
+/// one word says.
 #[test]
 fn what_is_guessed_of_a_superpage_is_where_it_lies() {
     let fs = still_fs();
@@ -82,7 +82,7 @@ fn what_is_guessed_of_a_superpage_is_where_it_lies() {
     assert_eq!(hints::guess(small, 0), None, "a page has a word of its own");
 }
 
-/// Whether a client that read a superpage reads the zeros of a hole that was made there.
+/// Returns true if a client that read a superpage reads the zeros of a hole that was made there.
 fn sees_holes_that_others_make(bug: Option<Bug>) -> bool {
     let house = House::new();
     let ino = house.file("large", &vec![1; 3 * CHUNK as usize]);
@@ -139,8 +139,8 @@ fn reads_that_are_not_to_be_noted_leave_no_time() {
     assert!(fs.getattr(ino).expect("there").atime > written, "who looked before does not keep it from others");
 }
 
-/// A signal handler that reads files comes in the middle of anything: it takes nothing that is half changed, and changes
-/// nothing itself.
+/// A signal handler that reads files comes in the middle of anything: it takes nothing that is half changed, and
+/// changes nothing itself.
 #[test]
 fn who_comes_amid_a_change_of_hints_does_without() {
     let (shared_state, version) = (StateId::new(), LockVersion::after(1));

@@ -31,7 +31,7 @@ impl House {
         let options =
             MapOptions { guard: Guard::None, read_only: false, name: "house".into(), ..MapOptions::default() };
         let memory = Arc::new(Mapped::anonymous(48 * CHUNK, &options).expect("memory"));
-        // Another one in each: all boards are open in this one process, where a client's is looked for.
+        // Another one in each: this one process has all shared states open, and is searched for a client's.
         static HOUSES: AtomicU8 = AtomicU8::new(0);
         let uuid = [HOUSES.fetch_add(1, Ordering::Relaxed); 16];
         Pool::create(&memory, &Format { uuid, boot_id: BOOT }).expect("a new pool");

@@ -36,8 +36,8 @@ fn make(fs: &FileSystem, dir: Ino, name: &str, kind: FileKind) -> Ino {
 
 /// Where the word lies that says what `name` in `dir` leads to.
 fn way(fs: &FileSystem, dir: Ino, name: &str) -> u64 {
-    let name = directory::hash_name(&fs, name.as_bytes()).expect("a name");
-    let hit = directory::find_name(&fs, &fs.load(dir).expect("there"), &name).expect("it reads").expect("there");
+    let name = directory::hash_name(fs, name.as_bytes()).expect("a name");
+    let hit = directory::find_name(fs, &fs.load(dir).expect("there"), &name).expect("it reads").expect("there");
     hit.entry.at() + 8
 }
 

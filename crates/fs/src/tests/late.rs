@@ -126,8 +126,8 @@ fn sound_content(fs: &FileSystem, ino: Ino) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Every crash of overwrites of a file of `bytes` whose client is stopped at `point`, and of those after it has gone on, with
-/// the first of `bugs` planted in the owner that does that, and the second in the next one.
+/// Every crash of overwrites of a file of `bytes` whose client is stopped at `point`, and of those after it has gone
+/// on, with the first of `bugs` planted in the owner that does that, and the second in the next one.
 fn explore_late(point: &'static str, bytes: usize, bugs: [Option<Bug>; 2]) -> Result<Report, String> {
     let memory = new_memory(Model::MAPPED, 9 * CHUNK);
     memory.keep_trace(false);

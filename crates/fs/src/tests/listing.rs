@@ -71,8 +71,8 @@ fn several() -> (Arc<FileSystem>, Ino, Vec<LeafEntry>) {
     (fs, dir, entries)
 }
 
-/// How many are listed by `count` at a time, each once, until nothing more comes, and of how many of them nothing is known;
-/// and whether it ends with an error.
+/// How many are listed by `count` at a time, each once, until nothing more comes, and of how many of them nothing is
+/// known; and whether it ends with an error.
 fn all_listed_by(fs: &FileSystem, dir: Ino, count: usize) -> (usize, usize, bool) {
     let (mut seen, mut unknown, mut cookie) = (BTreeSet::new(), 0, 0);
     loop {
@@ -98,7 +98,8 @@ fn listed_by(fs: &FileSystem, dir: Ino, count: usize) -> (usize, bool) {
     (all, is_damaged)
 }
 
-/// Where the inode is free, of a kind that is none, or has a number that none has: who copies a directory takes all else.
+/// Where the inode is free, of a kind that is none, or has a number that none has: who copies a directory takes all
+/// else.
 #[test]
 fn fn2_fn4_names_whose_inodes_are_damaged_are_listed_with_nothing_known() {
     let (fs, dir, entries) = several();

@@ -105,8 +105,8 @@ impl Memory for Hasty {
     }
 }
 
-/// The last word of a run and the first of the next one are lost, and repaired in one go, on the memory that `on` makes: what
-/// every crash of that leaves is repaired in its turn.
+/// The last word of a run and the first of the next one are lost, and repaired in one go, on the memory that `on`
+/// makes: what every crash of that leaves is repaired in its turn.
 fn crashes_of_a_repair(on: fn(Arc<LyingMemory>) -> Arc<dyn Memory>) -> Report {
     let (memory, node) = many();
     let words = words_of(&memory, node);

@@ -1,5 +1,5 @@
-//! Who is asked to make durable what was written to a mount: one that says hello and then nothing more, and one that serves
-//! another mount.
+//! Who is asked to make durable what was written to a mount: one that says hello and then nothing more, and one that
+//! serves another mount.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};

@@ -189,8 +189,8 @@ fn fp4_a_file_that_is_held_rests_on_nothing() {
     assert_eq!(fs.getattr(ino).expect("there").size, at);
 }
 
-/// Others read each append when it has returned, whole; so do the client's other threads, and what the client writes over its
-/// last append stays.
+/// Others read each append when it has returned, whole; so do the client's other threads, and what the client writes
+/// over its last append stays.
 #[test]
 fn fp1_everybody_sees_each_append_as_soon_as_it_returns() {
     let house = House::new();

@@ -10,10 +10,9 @@ use ferrite_pool::layout::CHUNK;
 use super::world::*;
 use super::{Bug, plant};
 use crate::check::FilesOwner;
-use crate::file::index;
-use crate::file::index::IndexEntry;
+use crate::file::index::{self, IndexEntry};
+use crate::format::layout::ChunkKind;
 use crate::format::leaf::name_hash;
-use crate::tree::directory;
 use crate::{FileKind, FileSystem, Ino, SetXattr};
 
 pub fn owners() -> TagOwners {
@@ -88,9 +87,7 @@ fn a_name_whose_slot_has_a_damaged_tag_is_kept() {
 
 fn slot_of_77(fs: &FileSystem) -> u64 {
     let dir = fs.load(fs.lookup(Ino::ROOT, b"dir").expect("there").ino).expect("there");
-    let hit = directory::find_name(&fs, &dir, &directory::hash_name(&fs, b"file 77").expect("a name"))
-        .expect("it reads")
-        .expect("there");
+    let hit = name_hit(fs, &dir, b"file 77");
     hit.entry.slot_at
 }
 
@@ -171,9 +168,7 @@ fn what_is_lost_and_found_by_no_orphan_word_is_told_and_found_again() {
     let found = fs.lookup(Ino::ROOT, b"lost+found").expect("there").ino;
     let dir = fs.load(found).expect("there");
     let name = format!("#{}", ino.0);
-    let hit = directory::find_name(&fs, &dir, &directory::hash_name(&fs, name.as_bytes()).expect("a name"))
-        .expect("it reads")
-        .expect("there");
+    let hit = name_hit(&fs, &dir, name.as_bytes());
     let at = fs.load(ino).expect("there").at;
     closed(fs);
     memory.store_word(hit.entry.slot_at, 0);
@@ -191,9 +186,7 @@ fn a_page_of_names_whose_head_is_damaged_keeps_its_names() {
         let fs = open(&memory, None).expect("it opens");
         let dir = fs.lookup(Ino::ROOT, b"dir").expect("there").ino;
         let inode = fs.load(dir).expect("there");
-        let hit = directory::find_name(&fs, &inode, &directory::hash_name(&fs, b"file 77").expect("a name"))
-            .expect("it reads")
-            .expect("there");
+        let hit = name_hit(&fs, &inode, b"file 77");
         let at = hit.entry.slot_at / 4096 * 4096 + word;
         closed(fs);
         memory.store_word(at, memory.load_word(at) ^ 1 << bit);
@@ -207,8 +200,8 @@ fn a_page_of_names_whose_head_is_damaged_keeps_its_names() {
     }
 }
 
-/// A memory with two files, closed, all words of one of which name the same page of the other, which is sound and has this
-/// number and these bytes. Of two the one that was made first is asked first.
+/// A memory with two files, closed, all words of one of which name the same page of the other, which is sound and has
+/// this number and these bytes. Of two the one that was made first is asked first.
 fn named_twice(sound_is_first: bool) -> (Arc<LyingMemory>, Ino, Vec<u8>) {
     let memory = new_memory(Model::MAPPED, POOL_BYTES);
     let fs = open(&memory, None).expect("it opens");
@@ -344,8 +337,7 @@ pub fn metadata_words(memory: &Arc<LyingMemory>) -> Vec<u64> {
             .map(|(chunk, word)| fs.space.map.descriptor(chunk) + word * 8),
     );
     words.extend((0..4).map(|index| fs.space.map.orphan(index)));
-    let index =
-        (0..fs.space.chunks()).find(|chunk| fs.space.kind(*chunk) == Some(crate::format::layout::ChunkKind::Index));
+    let index = (0..fs.space.chunks()).find(|chunk| fs.space.kind(*chunk) == Some(ChunkKind::Index));
     let base = fs.place(index.expect("there are names") * (CHUNK / 4096)).expect("there");
     words.extend((0..6 * 512).map(|word| base + word * 8));
     closed(fs);

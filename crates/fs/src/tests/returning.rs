@@ -14,7 +14,8 @@ use crate::{FileKind, FileSystem, FsOptions, Ino, SetAttr, Time};
 
 const NEW: [u8; 3000] = [9; 3000];
 
-/// Whether every crash behind the return of an overwrite leaves all of it. No time passes, so nothing else is stored.
+/// Returns true if every crash behind the return of an overwrite leaves all of it. No time passes, so nothing else is
+/// stored.
 fn keeps_what_was_written_over(bug: Option<Bug>) -> bool {
     let memory = new_memory(Model::MAPPED, POOL_BYTES);
     let pool = Arc::new(Pool::open(memory.clone(), BOOT).expect("it opens").0);

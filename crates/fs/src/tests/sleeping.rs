@@ -57,7 +57,8 @@ fn fg5_a_client_that_sleeps_keeps_nothing_from_the_next_owner() {
 
 type Late = Stopped<Option<(u64, usize)>>;
 
-/// One that is stopped in an append, of a house with a file of 5000 bytes, and the next owner; how much space there was for one file.
+/// One that is stopped in an append, of a house with a file of 5000 bytes, and the next owner; how much space there
+/// was for one file.
 fn stopped_amid_an_append() -> (House, Ino, Late, u64) {
     let (house, all) = house_of_free_chunks();
     let ino = house.file("log", &[1; 5000]);
@@ -94,7 +95,7 @@ fn fg5_what_a_stopped_client_keeps_is_told_and_is_not_told_to_be_free() {
     assert!(house.fs.awaited_processes().is_empty());
 }
 
-/// As one of which it never heard, as its owner was killed just then: it has no board that says so.
+/// As one of which it never heard, as its owner was killed just then: it has no shared state that says so.
 #[test]
 fn fg5_a_session_that_its_process_does_not_hold_is_over() {
     let mut house = House::new();

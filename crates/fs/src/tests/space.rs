@@ -47,7 +47,8 @@ fn what_is_said_to_be_free_can_be_had() {
     assert!(fs.statfs().free_bytes < CHUNK, "{:?}", fs.statfs());
 }
 
-/// Every chunk has something in it and half of all is free: names, words and inodes get chunks, for files move together.
+/// Every chunk has something in it and half of all is free: names, words and inodes get chunks, for files move
+/// together.
 #[test]
 fn fe_what_is_free_in_parts_can_be_had_for_anything() {
     let fs = open(&new_memory(Model::MAPPED, 40 * CHUNK), None).expect("it opens");
@@ -97,7 +98,8 @@ fn fc2_what_many_small_files_had_a_large_one_gets() {
     assert_sound(&fs);
 }
 
-/// Others in the pool have what an emptied file system had: of inodes, names and content, and what its threads took from.
+/// Others in the pool have what an emptied file system had: of inodes, names and content, and what its threads took
+/// from.
 #[test]
 fn fc2_what_an_emptied_file_system_had_goes_back_to_the_pool() {
     let fs = open(&new_memory(Model::MAPPED, 60 * CHUNK), None).expect("it opens");
@@ -184,8 +186,8 @@ fn ft2_what_was_appended_ends_as_low_as_it_can() {
     assert_sound(&house.fs);
 }
 
-/// Whether content that lies where inodes were is still there after a kill: records of the files that ended may be in the
-/// log.
+/// Returns true if content that lies where inodes were is still there after a kill: records of the files that ended
+/// may be in the log.
 fn outlives_a_kill(bug: Option<Bug>) -> bool {
     const SMALL: u64 = 9000;
     let memory = new_memory(Model::MAPPED, POOL_BYTES);

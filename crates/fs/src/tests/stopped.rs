@@ -293,7 +293,7 @@ fn write_after_withdrawal(point: &'static str, access: LeaseAccess, bug: Option<
     (house, ino)
 }
 
-/// Whether the file is what it was.
+/// Returns true if the file is what it was.
 fn is_untouched(house: &House, ino: Ino) -> bool {
     let found = content(&house.fs, ino).expect("it reads");
     found.len() == 8192 && found.iter().all(|byte| *byte == 1)

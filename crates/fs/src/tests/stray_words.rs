@@ -67,7 +67,8 @@ fn fd2_a_superpage_that_is_named_amid_its_chunk_is_kept() {
     }
 }
 
-/// The word says that it is of another kind: no kind of its chunk is right with that, and only that file loses something.
+/// The word says that it is of another kind: no kind of its chunk is right with that, and only that file loses
+/// something.
 #[test]
 fn fd2_a_superpage_that_is_named_as_something_else_leaves_no_chunk_in_doubt() {
     let (image, before, at) = sound();
@@ -102,8 +103,8 @@ fn fj1_a_superpage_that_another_file_names_is_not_given_to_who_names_what_is_ami
     }
 }
 
-/// The word of a page of words is lost, and all that is named of the chunk that it names now is named in that page: without
-/// it, nothing would be wrong if that chunk were free. All else that is wrong is mended with it.
+/// The word of a page of words is lost, and all that is named of the chunk that it names now is named in that page:
+/// without it, nothing would be wrong if that chunk were free. All else that is wrong is mended with it.
 #[test]
 fn fd2_a_chunk_is_not_in_doubt_for_a_word_that_is_wrong_whatever_it_is_for() {
     let memory = new_memory(Model::MAPPED, POOL_BYTES);

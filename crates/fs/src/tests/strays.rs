@@ -170,7 +170,8 @@ fn found_below(memory: &Arc<LyingMemory>, names: &[Vec<u8>], count: usize) -> us
     below
 }
 
-/// In a tree of two levels, any word may have become any other of them: names are lost only where it was the only one of theirs.
+/// In a tree of two levels, any word may have become any other of them: names are lost only where it was the only one
+/// of theirs.
 #[test]
 fn fn1_a_stray_word_takes_no_name_from_another_page() {
     let names: Vec<Vec<u8>> = (0..4600).map(|number| format!("{number:0>240}").into_bytes()).collect();
@@ -207,7 +208,8 @@ fn fn1_a_stray_word_takes_no_name_from_another_page() {
     assert!(pages.len() > 450 && mended > 3, "{mended}");
 }
 
-/// Nodes that lead from one to the next, as only who means harm makes them, are looked down no further than names reach.
+/// Nodes that lead from one to the next, as only who means harm makes them, are looked down no further than names
+/// reach.
 #[test]
 fn a_long_chain_of_nodes_is_no_deep_tree() {
     const STACK: usize = 256 << 10;

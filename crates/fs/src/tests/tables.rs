@@ -40,9 +40,9 @@ fn chunks(image: &[u8]) -> Vec<(u64, u64, ChunkKind)> {
     (0..fs.space.chunks()).map_while(chunk).collect()
 }
 
-/// What is found when bits of words are damaged: of each where it lies and those that are flipped. Either a repair puts all
-/// right, with every file as it was, or it says that it cannot: each word is as it was or as it is, nothing else was put
-/// right, and with the words as they were all is there.
+/// What is found when bits of words are damaged: of each where it lies and those that are flipped. Either a repair
+/// puts all right, with every file as it was, or it says that it cannot: each word is as it was or as it is, nothing
+/// else was put right, and with the words as they were all is there.
 #[track_caller]
 fn is_mended(image: &[u8], before: &Tree, flipped: &[(u64, u64)]) -> bool {
     let memory = memory_of(image);
@@ -115,8 +115,8 @@ fn fd1_two_chunks_of_content_in_one_place_are_told_and_left_alone() {
     assert!(!is_mended(&image, &before, &[(one, flipped)]) && !is_mended(&image, &before, &[(other, flipped)]));
 }
 
-/// A little of everything, a file of zeros, which as words name nothing, so that nothing is wrong with them, and a chunk with
-/// nothing in it.
+/// A little of everything, a file of zeros, which as words name nothing, so that nothing is wrong with them, and a
+/// chunk with nothing in it.
 fn image_with_zeros() -> Vec<u8> {
     let memory = memory_of(&image());
     let fs = open(&memory, None).expect("it opens");

@@ -16,7 +16,7 @@ const NAMES: usize = 1500;
 /// The places of the names of `dir`, except their slots.
 fn names(fs: &FileSystem, dir: Ino) -> Vec<u64> {
     let mut all = Vec::new();
-    directory::each_name(&fs, &fs.load(dir).expect("there"), 0, &mut |entry, _| {
+    directory::each_name(fs, &fs.load(dir).expect("there"), 0, &mut |entry, _| {
         all.push(entry.at());
         true
     })
@@ -24,8 +24,8 @@ fn names(fs: &FileSystem, dir: Ino) -> Vec<u64> {
     all
 }
 
-/// A memory, closed, with a directory that many names lead to which led to a file, and with a file that has a wrong count of
-/// links.
+/// A memory, closed, with a directory that many names lead to which led to a file, and with a file that has a wrong
+/// count of links.
 fn led_to_by_many() -> (Arc<LyingMemory>, Tree) {
     let memory = new_memory(Model::MAPPED, POOL_BYTES);
     memory.keep_trace(false);
@@ -74,8 +74,8 @@ fn a_repair_goes_on_where_one_is_too_large() {
     assert!(told.iter().all(|finding| finding.what.contains("1501 names")), "{told:#?}");
 }
 
-/// A memory, closed, with directories each in the one before, and a file in the last of them and one in the first, and where
-/// the slot of the uppermost one lies, and the directories.
+/// A memory, closed, with directories each in the one before, and a file in the last of them and one in the first, and
+/// where the slot of the uppermost one lies, and the directories.
 fn nested() -> (Arc<LyingMemory>, u64, Vec<Ino>) {
     let memory = new_memory(Model::MAPPED, POOL_BYTES);
     memory.keep_trace(false);

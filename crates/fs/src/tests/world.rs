@@ -10,6 +10,8 @@ use ferrite_pool::layout::CHUNK;
 use ferrite_pool::{Format, Pool};
 
 use crate::check::look;
+use crate::format::inode::Inode;
+use crate::tree::directory::{self, NameHit};
 use crate::{Credentials, DataMode, FileKind, FileSystem, FsOptions, FsSpec, Ino, NewFile, Result, SetAttr, Time};
 
 pub const BOOT: [u8; 16] = [9; 16];
@@ -159,4 +161,10 @@ pub fn beside(others: &[&(dyn Fn() + Sync)], work: impl FnOnce()) {
         ended.store(true, Ordering::Relaxed);
         worked.unwrap_or_else(|why| std::panic::resume_unwind(why));
     });
+}
+
+/// The entry of `name` in `dir`, where it must be.
+pub fn name_hit(fs: &FileSystem, dir: &Inode, name: &[u8]) -> NameHit {
+    let name = directory::hash_name(fs, name).expect("a name");
+    directory::find_name(fs, dir, &name).expect("it reads").expect("there")
 }

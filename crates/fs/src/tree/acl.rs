@@ -37,7 +37,8 @@ struct AclEntry {
 }
 
 impl AccessList {
-    /// The ACL in `bytes`, if it is one: each sort once, in order, with a mask where others than the three have entries.
+    /// The ACL in `bytes`, if it is one: each sort once, in order, with a mask where others than the three have
+    /// entries.
     fn decode(bytes: &[u8]) -> Option<Self> {
         let (version, rest) = bytes.split_first_chunk::<4>()?;
         if u32::from_le_bytes(*version) != VERSION || !rest.len().is_multiple_of(8) {
@@ -101,7 +102,7 @@ impl AccessList {
         self.chmod(self.mode() & mode);
     }
 
-    /// Whether it says no more than a mode.
+    /// Returns true if it says no more than a mode.
     fn is_mode(&self) -> bool {
         self.0.len() == 3
     }

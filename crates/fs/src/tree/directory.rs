@@ -9,9 +9,9 @@
 //!                   | w0 .. w511 |              by bits 37..46, and so on
 //! ```
 //!
-//! - FN1. A page that is full is split by one bit of the hash; where it is named by one word alone, new words for the next
-//!   nine bits come between. Each split is a change of its own that names the same files as before. So the words that
-//!   name a page are one aligned block.
+//! - FN1. A page that is full is split by one bit of the hash; where it is named by one word alone, new words for the
+//!   next nine bits come between. Each split is a change of its own that names the same files as before. So the words
+//!   that name a page are one aligned block.
 //! - FN2. A listing follows the positions, which never change while a name exists. So a listing that continues behind
 //!   a position neither misses nor repeats a name that stayed.
 //! - FN3. The size of a directory is the number of its entries, changed with them.
@@ -27,7 +27,9 @@ use ferrite_pool::layout::PAGE;
 
 use crate::format::inode::Inode;
 use crate::format::layout::NODE_WORDS;
-use crate::format::leaf::{HASH_BITS, Leaf, LeafEntry, LeafRoom, NameSlot, NewLeafEntry, ORDINAL_BITS, name_hash};
+use crate::format::leaf::{
+    HASH_BITS, Leaf, LeafEntry, LeafRoom, NameSlot, NewLeafEntry, ORDINAL_BITS, is_name, name_hash,
+};
 use crate::format::word::{IndexWord, NamedBy};
 use crate::store::change::{FREED_PAGES_MAX, FsChange};
 use crate::tree::TreeLayer;
@@ -260,7 +262,8 @@ pub(crate) fn redirect_name(change: &mut FsChange<'_>, hit: &NameHit, ino: Ino, 
     hit.leaf.redirect(change, &hit.entry, ino, kind);
 }
 
-/// Shows the entries of `dir` behind `position` in order, with their names, to `each`, until it says `false` (FN2, FN4).
+/// Shows the entries of `dir` behind `position` in order, with their names, to `each`, until it says `false` (FN2,
+/// FN4).
 pub(crate) fn each_name(
     tree: &TreeLayer,
     dir: &Inode,
@@ -383,18 +386,6 @@ fn free_below(
     change.write_word(at, 0);
     dir.head.pages = dir.head.pages.saturating_sub(1);
     Ok(true)
-}
-
-/// Whether `bytes`, 255 at most, can be a name. It looks at eight at a time, the last of which it may have seen.
-fn is_name(bytes: &[u8]) -> bool {
-    const ONES: u64 = u64::MAX / 0xff;
-    let Some(last) = bytes.last_chunk() else {
-        return !bytes.is_empty() && !bytes.iter().any(|byte| matches!(byte, 0 | b'/'));
-    };
-    // The top bit of the lowest byte that is 0, if any is, and maybe of others.
-    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & ONES << 7;
-    let is_sound = |word| zeros(word) | zeros(word ^ (ONES * u64::from(b'/'))) == 0;
-    bytes.as_chunks().0.iter().chain([last]).all(|eight| is_sound(u64::from_le_bytes(*eight)))
 }
 
 const _: () = assert!(PAGE / 8 == 1 << NODE_BITS);

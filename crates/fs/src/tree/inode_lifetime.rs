@@ -9,7 +9,8 @@ use crate::store::locks::Stripe;
 use crate::tree::{TreeLayer, directory, xattr};
 use crate::{Error, FileKind, Ino, Result};
 
-/// Inodes that end in one change where each waits for a disk, and pages of each at most: what is said of them fits a record.
+/// Inodes that end in one change where each waits for a disk, and pages of each at most: what is said of them fits a
+/// record.
 const ENDED_TOGETHER: usize = 16;
 const ENDED_PAGES: u64 = FREED_PAGES_MAX.div_ceil(32);
 

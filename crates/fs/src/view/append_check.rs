@@ -1,4 +1,4 @@
-//! Whether the bytes are there that a proof of a size was made of (FP1).
+//! Checks whether the bytes that an append checksum covers are there (FP1).
 
 use ferrite_memory::{Fletcher, Memory};
 use ferrite_pool::layout::{CHUNK, PAGE};
@@ -7,7 +7,8 @@ use crate::format::append_checksum::AppendChecksum;
 use crate::view::index_reader::{FoundBytes, IndexReader};
 
 impl<M: Memory + ?Sized, P: Fn(u64) -> Option<u64>> IndexReader<'_, M, P> {
-    /// Whether the bytes are there that `checksum` was made of (FP1): not where the index is not so high, or in doubt.
+    /// Returns true if the bytes are there that `checksum` was made of (FP1): not where the index is not so high, or
+    /// in doubt.
     pub(crate) fn holds(&self, height: u32, checksum: AppendChecksum) -> bool {
         let (size, mut at, mut sum) =
             (checksum.size(), checksum.size().saturating_sub(checksum.bytes()), Fletcher::default());

@@ -23,7 +23,7 @@ use crate::view::version::{LockVersion, StateId};
 /// Hints of a thread: for 512 MiB of one file.
 const HINTS: usize = 256;
 
-/// 2 MiB of a file of a board.
+/// 2 MiB of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileBlock {
     /// The shared words that the file is known by.
@@ -34,8 +34,8 @@ pub struct FileBlock {
     pub block: u64,
 }
 
-/// What was seen of a piece last, as words: board, inode and block, the version, and the sight. Atomics, for a signal
-/// handler may change them.
+/// What was seen of a piece last, as words: state, inode and block, the version, and the snapshot. Atomics, because a
+/// signal handler may change them.
 type Hint = [AtomicU64; HINT_WORDS];
 
 const HINT_WORDS: usize = 4 + SIGHT_WORDS;
@@ -68,8 +68,8 @@ fn count(so_many: u64) {
     CHANGES.with(|changes| changes.store(so_many, Ordering::Relaxed));
 }
 
-/// What was seen of `piece` after `version` (FH1). By the smallest closures, and `try_with`, which asks to be compiled into its
-/// callers as `with` does not: a call for each word is a tenth of a 4 KiB read.
+/// What was seen of `piece` after `version` (FH1). By the smallest closures, and `try_with`, which asks to be compiled
+/// into its callers as `with` does not: a call for each word is a tenth of a 4 KiB read.
 #[inline(always)]
 pub fn find(piece: FileBlock, version: LockVersion) -> Option<InodeSnapshot> {
     let (slot, before) = (piece.slot(), changes());
@@ -83,15 +83,15 @@ pub fn find(piece: FileBlock, version: LockVersion) -> Option<InodeSnapshot> {
     if counts(of, version) && changes() == before { Some(sight) } else { None }
 }
 
-/// Where byte `at` of the file is, if this thread saw it in a superpage last: for hints to the processor, since it is not
-/// asked whether that counts, or of which file it is.
+/// Where byte `at` of the file is, if this thread saw it in a superpage last: for hints to the processor, since it is
+/// not asked whether that counts, or of which file it is.
 #[inline(always)]
 pub fn guess(ino: Ino, at: u64) -> Option<u64> {
     let slot = slot(ino, at / CHUNK);
     InodeSnapshot::guess(HELD.try_with(|held| held[slot][HINT_WORDS - 1].load(Ordering::Relaxed)).unwrap_or(0), at)
 }
 
-/// Whether what was found after `of` counts where `now` is found (FH1).
+/// Returns true if what was found after `of` counts where `now` is found (FH1).
 #[inline(always)]
 pub fn counts(of: LockVersion, now: LockVersion) -> bool {
     crate::planted!(StaleHint => return true);

@@ -1,7 +1,7 @@
 //! What a read or an overwrite needs of an inode, word by word. Finding a page takes a dozen loads, or one if the
 //! thread has cached the previous lookup (`hints`).
 //!
-//! Nothing is checked twice and nothing is copied: what a glance does not find right away is left to the lookup under a
+//! Nothing is checked twice and nothing is copied: what a snapshot does not find at once is left to the lookup under a
 //! lock.
 
 use ferrite_memory::Memory;
@@ -20,14 +20,14 @@ use crate::{Attr, Ino};
 /// Words of a [`InodeSnapshot`].
 pub(crate) const SIGHT_WORDS: usize = 6;
 
-/// How often what is stored directly is looked at, while an append is under way: that stores a page at most, and what others
-/// see of it first is not said.
+/// How often what is stored directly is looked at, while an append is under way: that stores a page at most, and what
+/// others see of it first is not said.
 const LOOKS: u32 = 64;
 
 /// Words of an inode's head, up to its times.
 const HEAD_WORDS: usize = (ATIME / 8 + 1) as usize;
 
-/// A regular file, and 2 MiB of it, at a glance.
+/// The size, the times and 2 MiB of a regular file, as they were at one version of its lock.
 #[derive(Clone, Copy, Debug)]
 pub struct InodeSnapshot {
     /// Where its inode lies.
@@ -36,7 +36,7 @@ pub struct InodeSnapshot {
     direct_size: u64,
     /// Bytes of the file.
     pub size: u64,
-    /// Of how many bytes is what proves the size, if it is proved by any (FP3).
+    /// How many bytes the append checksum of the size covers; 0 if there is none (FP3).
     checksum_bytes: u64,
     /// When its content changed, in nanoseconds since the start of 1970.
     pub mtime: i64,
@@ -51,13 +51,13 @@ struct DirectWords {
     counts: bool,
     /// The word of the size.
     word: u64,
-    /// Of how many bytes is what proves it.
+    /// How many bytes its append checksum covers; 0 if there is none.
     checksum_bytes: u64,
     /// Of change and of access.
     times: [u64; 2],
 }
 
-/// Which file of which board, and the version of its lock: what is seen counts while that is the same.
+/// Reads one file without its lock. A snapshot counts while the version of the lock is the same.
 #[derive(Clone, Copy, Debug)]
 pub struct InodeReader<'a, M: ?Sized, P: ?Sized> {
     /// The memory of the pool.
@@ -110,7 +110,8 @@ impl InodeSnapshot {
         }
     }
 
-    /// What it is when an append has stored the size whose word is `direct_size`, proved by so many bytes.
+    /// What it is when an append has stored the size whose word is `direct_size`, with a checksum of so many bytes.
+    #[inline]
     pub fn grown(self, direct_size: u64, checksum_bytes: u64, now: i64) -> Self {
         Self { direct_size, size: direct_size & SIZE, checksum_bytes, mtime: now, ..self }
     }
@@ -127,15 +128,15 @@ impl InodeSnapshot {
         self.block.super_place(at)
     }
 
-    /// The superpage around byte `at`, which was looked at, if it is one: where it lies, and how many of its bytes are before
-    /// the end.
+    /// The superpage around byte `at`, which was looked at, if it is one: where it lies, and how many of its bytes are
+    /// before the end.
     pub fn stretch(&self, version: LockVersion, at: u64) -> Option<SuperpagePlace> {
         let (place, bytes) = (self.super_place(at - at % CHUNK)?, self.size.saturating_sub(at - at % CHUNK).min(CHUNK));
         let (size_at, direct_size) = (self.at + DIRECT_SIZE_AT, self.direct_size);
         Some(SuperpagePlace { version, place, bytes, size_at, direct_size })
     }
 
-    /// Whether it was changed since it was read.
+    /// Returns true if it was changed since it was read.
     #[inline]
     pub fn is_unread(&self) -> bool {
         self.atime <= self.mtime
@@ -165,8 +166,8 @@ impl<M: Memory + ?Sized, P: ChunkPlaces + ?Sized> InodeReader<'_, M, P> {
         if self.is_as_seen(&seen) { Some(seen) } else { None }
     }
 
-    /// Where the `len` bytes from byte `at` on lie, which is in the 2 MiB that were looked at, if they are before the end
-    /// and together in a page or superpage.
+    /// Where the `len` bytes from byte `at` on lie, which is in the 2 MiB that were looked at, if they are before the
+    /// end and together in a page or superpage.
     #[inline(always)]
     pub fn place_of(&self, seen: &InodeSnapshot, at: u64, len: usize) -> Option<u64> {
         at.checked_add(len as u64).filter(|end| *end <= seen.size && *end > at)?;
@@ -179,13 +180,14 @@ impl<M: Memory + ?Sized, P: ChunkPlaces + ?Sized> InodeReader<'_, M, P> {
         }
     }
 
-    /// Whether no size was stored since. The caller knows by the version that nothing else was changed.
+    /// Returns true if no size was stored since. The caller knows by the version that nothing else was changed.
     #[inline(always)]
     pub(crate) fn is_as_seen(&self, seen: &InodeSnapshot) -> bool {
         self.memory.load_word(seen.at + DIRECT_SIZE_AT) == seen.direct_size
     }
 
-    /// Returns the attributes of the file that was `seen`, with the times that clients `noted`; `None` if it is no file.
+    /// Returns the attributes of the file that was `seen`, with the times that clients `noted`; `None` if it is no
+    /// file.
     pub fn attr(&self, seen: &InodeSnapshot, noted: NotedTimes, now: i64) -> Option<Attr> {
         let mut inode = Inode::load(self.memory, self.ino, seen.at, |_, _| true);
         // Another thread may be at the end: of that, what was found before counts.
@@ -224,8 +226,8 @@ impl<M: Memory + ?Sized, P: ChunkPlaces + ?Sized> InodeReader<'_, M, P> {
         Some(sight)
     }
 
-    /// What is stored directly in an inode whose head has the size `head_size`; none while an append is under way, nor of
-    /// what a crash left of one (FP4).
+    /// What is stored directly in an inode whose head has the size `head_size`; none while an append is under way, nor
+    /// of what a crash left of one (FP4).
     fn direct(&self, at: u64, head_size: u64, height: u32) -> Option<DirectWords> {
         let mut words = [0; 8];
         self.memory.load_words(at + DIRECT, &mut words);
@@ -243,8 +245,8 @@ impl<M: Memory + ?Sized, P: ChunkPlaces + ?Sized> InodeReader<'_, M, P> {
         }
     }
 
-    /// Where the bytes from byte `at` on lie, which is in the 2 MiB that were looked at, wherever the file ends; nothing is
-    /// said of damage.
+    /// Where the bytes from byte `at` on lie, which is in the 2 MiB that were looked at, wherever the file ends;
+    /// nothing is said of damage.
     #[inline(always)]
     pub fn find(&self, seen: &InodeSnapshot, at: u64) -> Option<FoundBytes> {
         self.index(seen.at).find(seen.block, at)

@@ -41,7 +41,7 @@ pub struct SuperpagePlace {
     pub direct_size: u64,
 }
 
-/// Piece and stretch, as words.
+/// A block of a lease and its superpage, as words.
 #[repr(align(64))]
 struct CachedSuperpage([AtomicU64; 7]);
 
@@ -62,8 +62,8 @@ impl LeaseBlock {
     }
 }
 
-/// What is kept of a piece, whether it still counts or not: what is looked at is of one stretch if [`CachedPlace::is_one`] says so
-/// afterwards.
+/// What is kept of a piece, whether it still counts or not: what is looked at is of one stretch if
+/// [`CachedPlace::is_one`] says so afterwards.
 pub struct CachedPlace {
     slot: usize,
     changes: u64,

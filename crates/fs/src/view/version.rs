@@ -10,12 +10,12 @@ impl LockVersion {
     /// Odd, so no reader starts from it.
     pub const NONE: Self = Self(u64::MAX);
 
-    /// What stands on the board while who comes next has the lock.
+    /// Returns the word in the shared state while the next holder has the lock.
     pub(crate) fn locked(self) -> u64 {
         self.0 + 1
     }
 
-    /// That of after a lock for which `locked` stands on the board.
+    /// Returns the version after a lock whose word in the shared state is `locked`.
     pub(crate) fn after(locked: u64) -> Self {
         Self(locked + 1)
     }
@@ -33,7 +33,7 @@ pub trait ChunkPlaces {
     fn inode_place(&self, number: u64) -> Option<u64>;
 }
 
-/// A board of this process; no other has ever had it.
+/// Identifies shared words that this process has mapped; no two have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateId(u64);
 

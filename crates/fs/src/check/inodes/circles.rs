@@ -27,8 +27,8 @@ impl Survey<'_> {
         circles
     }
 
-    /// Directories that the root does not reach; those in one that is lost are found again with it. Of a circle one name goes,
-    /// so that it is lost.
+    /// Directories that the root does not reach; those in one that is lost are found again with it. Of a circle one
+    /// name goes, so that it is lost.
     pub(super) fn reachable(&mut self, circles: &[Vec<Ino>]) {
         let children: BTreeMap<Ino, Vec<Ino>> =
             self.parents.iter().fold(BTreeMap::new(), |mut all, (child, parent)| {
@@ -59,8 +59,8 @@ impl Survey<'_> {
         }
     }
 
-    /// The directory of a circle whose name there leads to it by mistake, and where the slot of that lies: one that says that
-    /// it lies elsewhere, or any. Where more names lead to it those are parted first.
+    /// The directory of a circle whose name there leads to it by mistake, and where the slot of that lies: one that
+    /// says that it lies elsewhere, or any. Where more names lead to it those are parted first.
     fn wrong_name(&self, circle: &[Ino]) -> Option<(Ino, u64)> {
         let all: Vec<&Inode> = circle.iter().map(|ino| self.inodes.get(ino)).collect::<Option<_>>()?;
         let is_elsewhere = |inode: &&&Inode| self.parents[&inode.ino].0 != inode.rest.parent;

@@ -14,8 +14,8 @@ use crate::format::inode::Inode;
 use crate::format::word::IndexWord;
 use crate::{FileKind, Ino};
 
-/// Inodes that are tried in one look: of those that one damaged page has each, and no more than can be waited for where all
-/// are made to be tried.
+/// Inodes that are tried in one look: of those that one damaged page has each, and no more than can be waited for
+/// where all are made to be tried.
 const TRIED_MAX: usize = 256;
 /// How high the index of a file can be.
 const HEIGHT_MAX: u8 = 4;
@@ -60,7 +60,8 @@ impl Survey<'_> {
         kinds.first().filter(|first| is_all && kinds.iter().all(|kind| kind == *first)).copied()
     }
 
-    /// Inode `ino` if it is of kind `kind` and has an index of height `height`. To whom it was open is not known of a free one.
+    /// Inode `ino` if it is of kind `kind` and has an index of height `height`. To whom it was open is not known of a
+    /// free one.
     fn as_kind(&self, ino: Ino, kind: FileKind, height: u8) -> Option<Inode> {
         let mut right = self.media.inode_of_height(ino, height)?;
         if right.is_free() {
@@ -102,12 +103,12 @@ fn heights(inode: &Inode, kind: FileKind) -> impl Iterator<Item = u8> {
     (0..=if has_height { HEIGHT_MAX } else { 0 }).filter(is_tried)
 }
 
-/// Whether it has neither content nor names, nor a target.
+/// Returns true if it has neither content nor names, nor a target.
 fn has_nothing(inode: &Inode) -> bool {
     inode.size() == 0 && inode.head.pages == 0 && inode.roots == [IndexWord::NONE; 8]
 }
 
-/// Whether what `inode` says beside its kind is as it is of that.
+/// Returns true if what `inode` says beside its kind is as it is of that.
 fn is_like_its_kind(inode: &Inode) -> bool {
     let is_like = match inode.kind() {
         None => false,

@@ -61,11 +61,13 @@ impl FileEnd {
     }
 
     /// What is stored of `size`.
+    #[inline]
     pub fn word(&self, size: u64) -> u64 {
         size | u64::from(self.epoch) << SIZE_BITS
     }
 
-    /// Whether the size rests on bytes before it (FP3).
+    /// Returns true if the size rests on bytes before it (FP3).
+    #[inline]
     pub fn rests_on_bytes(&self) -> bool {
         self.checksums.greatest().is_some_and(|checksum| checksum.bytes() > 0)
     }
@@ -82,8 +84,8 @@ impl FileEnd {
         AppendChecksum::of_size(self.epoch, size)
     }
 
-    /// Stores a size that `checksum` proves, and the times of change and of access, as `how` has it; durable when the caller
-    /// has fenced. What is there then.
+    /// Stores a size that `checksum` proves, and the times of change and of access, as `how` has it; durable when the
+    /// caller has fenced. What is there then.
     #[inline]
     pub fn store<M: Memory + ?Sized>(
         &self,
@@ -106,6 +108,7 @@ impl FileEnd {
     }
 
     /// As it is when `known` is stored.
+    #[inline]
     pub fn after(self, known: KnownSize) -> Self {
         Self { size: known.size, checksums: known.checksums, is_direct: true, ..self }
     }

@@ -24,7 +24,7 @@ fn load(memory: &LyingMemory) -> Inode {
     Inode::load(memory, Ino(1), AT, |_, _| panic!("no size rests on bytes"))
 }
 
-/// Whether what a crash left of sizes and times is among `sizes` and `times`.
+/// Returns true if what a crash left of sizes and times is among `sizes` and `times`.
 fn ensure(memory: &LyingMemory, sizes: &[u64], times: &[i64]) -> Result<(), String> {
     let inode = load(memory);
     let InodeHead { size, mtime, ctime, atime, .. } = inode.head;

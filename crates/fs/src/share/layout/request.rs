@@ -22,11 +22,11 @@ pub enum LeaseAccess {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
 pub enum ClientRequest {
-    /// A session; with it come the pool's memory, the board, and a notice that hangs up when the owner ends.
+    /// A session; with it come the pool's memory, the shared state, and a notice that hangs up when the owner ends.
     DirectOpen {
         /// The file system.
         name: String,
-        /// How the client takes board and inodes to be laid out.
+        /// The layout of the shared state and of inodes that the client knows.
         #[serde(default)]
         layout: u32,
         /// All sessions by which its process may still store, where it knows them.
@@ -134,7 +134,7 @@ pub struct SessionGrant {
     /// The device number of the mount, as `stat` returns it for each file.
     #[serde(default)]
     pub device: Option<u64>,
-    /// How board and inodes are laid out.
+    /// The layout of the shared state and of inodes.
     #[serde(default)]
     pub layout: u32,
 }
@@ -155,7 +155,7 @@ pub enum LeaseAnswer {
 /// A lease that was granted.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct GrantedLease {
-    /// Its place on the board.
+    /// Its slot among the shared words.
     pub slot: u32,
     /// Distinguishes the lease from earlier ones in the same place.
     pub serial: u64,

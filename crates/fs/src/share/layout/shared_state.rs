@@ -1,17 +1,18 @@
-//! The board: what a client beside the owner must know at each step, in words that all of them map.
+//! The shared state: what a client beside the owner must know at each step, in words that all of them map.
 //!
 //! ```text
 //! word  0        beacon: lit while the owner lives (low half)
 //!       1        the pool's uuid, generation of the tag, first and last session (2, 1, 1, 1)
 //!       16       gate: not 0 while changes wait
 //!       32       version[1024], each with writes_wait on 128 bytes of its own: the locks of inodes
-//!       16416    seat[1024] of 64 bytes:   0 pin   1 the session it is taken by, or 0
+//!       16416    thread slot[1024] of 64 bytes:   0 pin   1 the session that claimed it, or 0
 //!       24608    lease[16384] of 64 bytes: 0 state   1 time of the last write   2 time of the first read since
 //!                                          3 turn of an append and the size before it   4 other leases on the file
 //!       155680   chunk[]: where each chunk lies, with its kind in the low bits
 //! ```
 //!
-//! It is DRAM and is gone with the owner and its clients. The owner believes of it only what costs the client that lies.
+//! It is DRAM and is gone with the owner and its clients. The owner believes of it only what costs the client that
+//! lies.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,10 +29,14 @@ use crate::format::noted_times::NotedTimes;
 use crate::share::layout::lease_state::{LeaseMode, LeaseState};
 use crate::view::version::{ChunkPlaces, LockVersion, StateId};
 
-/// How the board, and what clients store to inodes, are laid out: both sides are to know the same. Those before 2 say nothing.
+/// The version of the layout of these words, and of the words that clients store to inodes. Owner and client need the
+/// same version; versions before 2 are not reported.
 pub const LAYOUT: u32 = 2;
 
-/// Refuses the other side of a session where it is of a ferrite that lays out things otherwise.
+/// Refuses the other side of a session if its layout differs.
+///
+/// # Errors
+/// [`ferrite_pool::Error::Busy`] if `layout` is not [`LAYOUT`].
 pub fn ensure_alike(layout: u32) -> Result<()> {
     if layout == LAYOUT {
         return Ok(());
@@ -71,7 +76,7 @@ pub(crate) fn stripe(ino: Ino) -> u64 {
     ino.0.wrapping_add(ino.0 / CHUNK_INODES * CHUNK_STRIDE) % STRIPES
 }
 
-/// The file system that a board is of.
+/// The file system that shared words belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StateOwner {
     pub(crate) pool: [u8; 16],
@@ -86,7 +91,7 @@ impl StateOwner {
     }
 }
 
-/// The board.
+/// The shared words, mapped.
 #[derive(Debug)]
 pub struct SharedState {
     /// All but the chunks are there for sure.
@@ -101,7 +106,10 @@ impl SharedState {
         Ok(Self { words: SharedWords::new(CHUNKS_AT + chunks as usize)?, id: StateId::new() })
     }
 
-    /// That which the owner shares as `fd`; an error where it is too small to be one.
+    /// Maps the words that the owner shares as `fd`.
+    ///
+    /// # Errors
+    /// Fails if they cannot be mapped, or `fd` is too small for them.
     pub fn of(fd: OwnedFd) -> Result<Self> {
         Ok(Self { words: SharedWords::of(fd)?, id: StateId::new() })
     }
@@ -122,7 +130,7 @@ impl SharedState {
         self.words.first()[BEACON].store(1, Ordering::SeqCst);
     }
 
-    /// Whether the owner lives.
+    /// Returns true if the owner lives.
     #[inline(always)]
     pub fn is_owner_alive(&self) -> bool {
         Beacon::is_lit(&self.words.first()[BEACON])
@@ -210,14 +218,14 @@ impl SharedState {
         self.version(stripe(ino)).load(Ordering::Relaxed) == version.0
     }
 
-    /// Word `word` of seat `thread_slot`.
+    /// Word `word` of slot `thread_slot`.
     #[inline(always)]
     fn thread_slot(&self, thread_slot: usize, word: usize) -> &AtomicU64 {
         debug_assert!(thread_slot < THREAD_SLOTS);
         &self.words.first()[SEATS_AT + thread_slot % THREAD_SLOTS * LINE + word % LINE]
     }
 
-    /// The pin of seat `thread_slot`.
+    /// The pin of slot `thread_slot`.
     #[inline(always)]
     pub fn pin(&self, thread_slot: usize) -> &AtomicU64 {
         self.thread_slot(thread_slot, 0)
@@ -247,7 +255,7 @@ impl SharedState {
         LeaseState(self.lease(lease).load(Ordering::Acquire))
     }
 
-    /// Whether the owner lives and lets who has lease `lease` with this serial do what `least` may.
+    /// Returns true if the owner lives and lets who has lease `lease` with this serial do what `least` may.
     #[inline(always)]
     pub fn allows(&self, lease: usize, serial: u64, least: LeaseMode) -> bool {
         self.is_owner_alive() && self.state(lease).mode(serial) >= least

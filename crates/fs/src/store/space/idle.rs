@@ -48,8 +48,8 @@ impl ChunkSpace {
         self.open_pages(chunk);
     }
 
-    /// Whether so much is free in chunks of `kind`, which content cannot have, that threads are to share them. Counts
-    /// inodes only where they are known.
+    /// Returns true if so much is free in chunks of `kind`, which content cannot have, that threads are to share them.
+    /// Counts inodes only where they are known.
     pub fn has_many(&self, kind: ChunkKind) -> bool {
         let (mut free, mut all) = (0, 0);
         for (_, number) in self.places() {
@@ -132,7 +132,7 @@ impl ChunkSpace {
         )
     }
 
-    /// Whether `chunk` holds inodes and is known to have none in use.
+    /// Returns true if `chunk` holds inodes and is known to have none in use.
     pub fn has_only_free_inodes(&self, chunk: u64) -> bool {
         let inodes = self.chunks[chunk as usize].inodes.get();
         chunk > 0 && inodes.is_some_and(|inodes| u64::from(inodes.free()) == CHUNK_INODES)
@@ -140,7 +140,7 @@ impl ChunkSpace {
 }
 
 impl ChunkState {
-    /// Whether what is free in it is kept from everybody, but pages of words.
+    /// Returns true if what is free in it is kept from everybody, but pages of words.
     pub(super) fn is_barred(&self) -> bool {
         self.is_barred.load(Ordering::Acquire)
     }
