@@ -28,7 +28,7 @@ pub(crate) struct DirectIo<'a, M: ?Sized> {
     pub ino: Ino,
     pub slot: usize,
     pub serial: u64,
-    /// Of the lease; no other one of this process has it.
+    /// The number of the lease; no other lease of this process has it.
     pub number: u64,
     pub end: &'a KnownEnd,
 }
@@ -37,7 +37,7 @@ pub(crate) struct DirectIo<'a, M: ?Sized> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DirectOutcome<T> {
     Done(T),
-    /// It is not for us.
+    /// The operation must go through the mount.
     Refused,
     /// Another thread or process changed the file during the try.
     Overtaken,
@@ -79,7 +79,7 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         InodeReader { memory: self.memory, shared_state: self.shared_state, ino: self.ino, version }
     }
 
-    /// The file as it is between two changes, and the 2 MiB around byte `at`.
+    /// Returns the file between two changes, with the 2 MiB around byte `at`.
     #[inline(always)]
     fn even_snapshot(&self, at: u64) -> Option<(LockVersion, InodeSnapshot)> {
         let version = || self.shared_state.even_version(self.ino);
@@ -113,8 +113,8 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         }
     }
 
-    /// Where `len` bytes from byte `at` on lie together, by what this thread saw of the file before, and that; nothing
-    /// is said of other cases. Within the pool, whatever was found.
+    /// Returns this thread's cached snapshot, and where `len` adjacent bytes from byte `at` on lie. Returns `None` in
+    /// all other cases. The place is within the pool.
     #[inline(always)]
     fn recall(&self, version: LockVersion, at: u64, len: usize) -> Option<(InodeSnapshot, u64)> {
         let seen = self.reader(version).recall(at)?;
@@ -128,12 +128,12 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         if place.checked_add(len as u64)? <= self.memory.size() { Some(place) } else { None }
     }
 
-    /// Keeps where the bytes around byte `at` lie, which were just read.
+    /// Caches the place of the bytes around byte `at`, which were just read.
     #[inline(never)]
     pub fn remember(&self, at: u64) {
         let Some((version, file)) = self.even_snapshot(at) else { return };
         let is_noted = !file.is_unread() || self.is_access_noted();
-        let found = file.stretch(version, at).filter(|found| is_noted && found.place + CHUNK <= self.memory.size());
+        let found = file.superpage(version, at).filter(|found| is_noted && found.place + CHUNK <= self.memory.size());
         if let Some(found) = found {
             superpage_cache::keep(LeaseBlock::of(self.number, at), &found);
         }
@@ -181,8 +181,8 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         Some(())
     }
 
-    /// Where the bytes from byte `at` on lie, and how many together; within the pool, whatever was found. They are in
-    /// the 2 MiB that were seen, or are the first of others, which are then looked at.
+    /// Returns where the bytes from byte `at` on lie, and how many are adjacent, within the pool. They are in the 2
+    /// MiB of the snapshot, or are the first bytes of the next 2 MiB, which replace it.
     #[inline(always)]
     fn find(&self, version: LockVersion, seen: &mut InodeSnapshot, at: u64) -> Option<FoundBytes> {
         let reader = self.reader(version);
@@ -197,8 +197,7 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         }
     }
 
-    /// Writes over what is there in the usual case, which is to take few instructions: nothing is said of others (FG1,
-    /// FG2).
+    /// Overwrites in the usual case, with few instructions. Returns `None` in all other cases (FG1, FG2).
     #[inline(always)]
     pub fn write_together(&self, thread_slot: usize, at: u64, from: &[u8], now: impl Fn() -> i64) -> Option<()> {
         let _pin = self.foreign.pin(self.shared_state.pin(thread_slot))?;
@@ -229,7 +228,7 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         counts
     }
 
-    /// Notes that the file, whose inode says that it changed at `mtime`, was written to.
+    /// Notes a write to the file, whose inode has the time of change `mtime`.
     #[inline(always)]
     fn note_write(&self, mtime: i64, now: i64) {
         let noted = self.shared_state.written(self.slot);
@@ -281,7 +280,7 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         let (mut file, mut done) = (*file, 0);
         while done < from.len() {
             let found = self.find(version, &mut file, at + done as u64);
-            // What was found is ours to store to only if nothing changed while we looked.
+            // The place may be stored to only if nothing changed during the lookup.
             if !self.is_still(version) {
                 return DirectOutcome::Overtaken;
             }

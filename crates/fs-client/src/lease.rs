@@ -16,7 +16,7 @@ use ferrite_fs::share::layout::shared_state::LEASES;
 use ferrite_fs::view::hints;
 use ferrite_fs::view::superpage_cache::{self, LeaseBlock};
 
-/// How often an operation is tried again if a change of another thread comes between.
+/// How often an operation is retried if a change of another thread comes between.
 const TRIES: u32 = 16;
 /// Bytes of pages that are asked for ahead of appends, behind the first.
 const AHEAD_BYTES: u64 = 16 << 20;
@@ -24,8 +24,8 @@ const AHEAD_BYTES: u64 = 16 << 20;
 /// Leases that this process has had, and one more.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
-/// The right to work on one file by oneself. Every operation says `None` where it has to be done through the mount:
-/// now, or not by this client. Given back when dropped.
+/// The right to work on one file directly. An operation returns `None` if it must go through the mount, now or always.
+/// Returned to the owner when dropped.
 #[derive(Debug)]
 pub struct FileLease {
     session: Arc<FsSession>,
@@ -33,7 +33,7 @@ pub struct FileLease {
     slot: usize,
     serial: u64,
     number: u64,
-    /// What is asked for next ahead of appends.
+    /// Bytes to reserve with the next request for pages.
     ahead_bytes: AtomicU64,
     end: KnownEnd,
 }
@@ -78,9 +78,8 @@ impl FileLease {
         }
     }
 
-    /// All of `into` in the usual case, which is to take few instructions: nothing is said of others. Copied is what
-    /// lies where it was found last; all else is looked at behind the copy, which then says whether that counts (FG1,
-    /// FG4, FH1).
+    /// Reads all of `into` in the usual case, with few instructions. Returns `None` in all other cases. Copies from
+    /// the cached place, and checks everything else afterwards, which decides if the copy counts (FG1, FG4, FH1).
     #[inline(always)]
     fn read_together(&self, at: u64, into: &mut [u8]) -> Option<()> {
         let session = &*self.session;
@@ -90,7 +89,7 @@ impl FileLease {
         let (shared_state, memory) = (session.shared_state(), &session.memory);
         let seen = superpage_cache::find(LeaseBlock::of(self.number, at))?;
         let place = seen.place_of(at, into.len())?;
-        // What a handler of a signal put there since may be of a larger pool.
+        // A signal handler may have replaced the entry with one of a larger pool.
         if place.checked_add(into.len() as u64)? > memory.size() {
             return None;
         }
@@ -154,7 +153,8 @@ impl FileLease {
         (self.session.clock)().0
     }
 
-    /// Writes behind the last byte; where it went, and how many bytes: all of them, durable on return.
+    /// Writes behind the last byte. Returns the offset, and the number of bytes, which is all of them. Durable on
+    /// return.
     #[inline]
     pub fn append(&self, from: &[u8]) -> Option<(u64, usize)> {
         let (io, thread_slot) = (self.io()?, thread_slot::claimed(&self.session)?);

@@ -23,7 +23,7 @@ static SESSIONS: [AtomicU64; HELD] = [const { AtomicU64::new(0) }; HELD];
 pub(crate) struct HeldSession(usize);
 
 impl HeldSession {
-    /// `None` where they are too many.
+    /// Returns `None` if there are too many.
     pub fn of(session: GrantId) -> Option<Self> {
         let is_free =
             |word: &AtomicU64| word.compare_exchange(0, session.0, Ordering::SeqCst, Ordering::Relaxed).is_ok();
@@ -44,7 +44,7 @@ pub(crate) fn held() -> Vec<GrantId> {
     sessions.filter(|session| *session != 0).map(GrantId).collect()
 }
 
-/// What a session was of. Dropped behind all else that the session had.
+/// The identity of a session. Dropped after all other parts of the session.
 #[derive(Clone, Debug)]
 pub(crate) struct LeftSession {
     pub pool: PathBuf,

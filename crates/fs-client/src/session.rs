@@ -55,7 +55,7 @@ pub struct FsSession {
     notice: OwnedFd,
     /// Whose it is. A child that was forked has it too, and none of its words.
     process: u32,
-    /// It is another process's, which forked this one, or it is over.
+    /// The session is over, or belongs to another process, which forked this one.
     is_void: AtomicBool,
     /// The last, with what follows: when it is dropped nothing is mapped any more.
     left: LeftSession,
@@ -75,7 +75,7 @@ thread_local!(static ASKS: Cell<bool> = const { Cell::new(false) });
 
 impl AskTurn {
     fn take() -> Option<Self> {
-        // Made only where it was taken: dropping one ends the turn.
+        // Created only after success, because dropping one ends the turn.
         if ASKS.replace(true) { None } else { Some(Self(PhantomData)) }
     }
 }
@@ -143,7 +143,7 @@ impl FsSession {
     /// must hold all sessions of the process: the owner ends sessions with earlier owners that it does not hold.
     ///
     /// # Errors
-    /// As [`FsSession::connect`].
+    /// Fails as [`FsSession::connect`].
     pub fn connect_quiet(pool: &Path, name: &str, clock: FsClock, quiet: Quiet) -> Result<Arc<Self>> {
         Self::begin(pool, name, clock, quiet, || Some(left_sessions::held()))
     }
@@ -209,7 +209,7 @@ impl FsSession {
     /// Tells the owner which sessions of owners before it this process has let go of.
     fn report_left(&self) {
         for session in left_sessions::taken(&self.left.pool, &self.name) {
-            // Where it fails the owner learns it when this process is let in again, or ends.
+            // After a failure the owner learns of it when this process connects again, or ends.
             let _ = self.ask::<Option<bool>>(&ClientRequest::DirectLetGo { name: self.name.clone(), session });
         }
     }
@@ -227,7 +227,7 @@ impl FsSession {
     /// FG11).
     ///
     /// # Errors
-    /// As [`FsSession::lease`].
+    /// Fails as [`FsSession::lease`].
     pub fn lease_with(
         self: &Arc<Self>,
         ino: Ino,
@@ -267,12 +267,12 @@ impl FsSession {
 
     /// Asks the owner, and waits for its answer.
     fn ask<T: DeserializeOwned>(&self, request: &ClientRequest) -> Result<T> {
-        // What a signal interrupted here is not waited for: it may hold the lock.
+        // The lock may be held by code that a signal interrupted, so this does not wait for it.
         let Some(_turn) = AskTurn::take() else { return Err(failed("this thread is asking already")) };
         ask(&mut self.client.lock(), request).map(|(answer, _)| answer)
     }
 
-    /// Returns true if the owner is gone or the session was taken back: its leases say nothing from then on.
+    /// Returns true if the owner is gone or the session was revoked. Its leases return `None` from then on.
     #[inline]
     pub fn is_over(&self) -> bool {
         if self.is_void() {
@@ -285,7 +285,7 @@ impl FsSession {
         is_over
     }
 
-    /// To be called in a child that was forked: what it has of the session is its parent's. Only a store.
+    /// Call it in a forked child, where the session's resources are the parent's. Only a store.
     pub fn forget_in_child(&self) {
         self.is_void.store(true, Ordering::Release);
     }
@@ -296,7 +296,7 @@ impl FsSession {
     pub fn withdraw(&self, wait: impl FnOnce()) {
         self.is_void.store(true, Ordering::SeqCst);
         wait();
-        // Where it fails the owner ends it with the connection.
+        // After a failure the owner ends it with the connection.
         let _ = self.ask_to_close();
         self.client.lock().hang_up();
         self.shared_state.withdraw(self.notice.as_fd());
@@ -364,7 +364,7 @@ impl FsSession {
     pub(crate) fn return_lease(&self, ino: Ino) {
         if !self.is_over() {
             let request = ClientRequest::DirectReturn { name: self.name.clone(), session: self.id, ino: ino.0 };
-            // Where it fails the owner takes it back with the connection.
+            // After a failure the owner revokes it with the connection.
             let _ = self.ask::<Option<bool>>(&request);
         }
     }
@@ -373,7 +373,7 @@ impl FsSession {
 /// Ends it: the owner knows on return.
 impl Drop for FsSession {
     fn drop(&mut self) {
-        // Where it fails the owner ends it with the connection, or has ended.
+        // After a failure the owner ends it with the connection, or has ended.
         self.left.is_to_report = self.is_over() || self.ask_to_close().is_err();
     }
 }

@@ -49,7 +49,7 @@ pub fn end_pins_of_thread() {
             .for_each(|(session, thread_slot)| end_foreign_pin(session.shared_state().pin(thread_slot)));
         Some(())
     };
-    // Where the thread sits down or ends it is not pinned.
+    // A thread that is claiming a slot or ending is not pinned.
     let _ = CLAIMED.try_with(end);
 }
 
@@ -76,7 +76,7 @@ fn find(session: &Arc<FsSession>) -> Option<usize> {
             .find(|thread_slot| thread_slot.of == session.number())
             .map(|thread_slot| thread_slot.thread_slot)
     };
-    // Of a thread that sits nowhere yet not even that is asked: the first look takes memory.
+    // A thread without a slot skips even that, because the first access allocates memory.
     let slot_session = if LAST.get() == 0 { None } else { CLAIMED.try_with(found).ok().flatten() };
     let Some(thread_slot) = slot_session else {
         return session.quietly(|| CLAIMED.try_with(|thread_slots| claim(thread_slots, session)).ok()?);

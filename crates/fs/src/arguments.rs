@@ -16,7 +16,7 @@ pub struct Credentials {
 /// A file to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct NewFile {
-    /// What it is. A symbolic link is made by [`crate::FileSystem::symlink`].
+    /// The kind of the file. [`crate::FileSystem::symlink`] creates symbolic links.
     pub kind: FileKind,
     /// Permissions and set-id bits, before `umask`.
     pub mode: u16,
@@ -56,7 +56,7 @@ pub struct SetAttr {
     pub ctime: Option<Time>,
 }
 
-/// How a rename treats a name that exists.
+/// How a rename treats an existing name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rename {
     /// Replaces it, if it is of a kind that can be replaced.
@@ -88,7 +88,7 @@ pub enum Allocate {
     ZeroKeepSize,
 }
 
-/// What a seek looks for.
+/// The target of a seek.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seek {
     /// The next byte that has space (SEEK_DATA).
@@ -97,7 +97,7 @@ pub enum Seek {
     Hole,
 }
 
-/// How an extended attribute is set.
+/// How to set an extended attribute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SetXattr {
     /// Made or replaced.
@@ -112,33 +112,33 @@ pub enum SetXattr {
 /// An entry of a directory.
 #[derive(Clone, Copy, Debug)]
 pub struct DirEntry<'a> {
-    /// Its name: any bytes but `/` and zero.
+    /// The name: any bytes except `/` and zero.
     pub name: &'a [u8],
-    /// What it names.
+    /// The inode.
     pub ino: Ino,
     /// What that is.
     pub kind: FileKind,
-    /// Where the listing goes on behind this entry; at least 1, below 2^63. It stays true whatever else is made or
-    /// removed.
+    /// The place behind this entry, where a listing continues; at least 1, below 2^63. It stays valid whatever else is
+    /// created or removed.
     pub cookie: u64,
 }
 
 /// An entry of a directory with what is known of what it names.
 #[derive(Clone, Debug)]
 pub struct ListedEntry {
-    /// Its name.
+    /// The name.
     pub name: Vec<u8>,
-    /// As [`DirEntry::cookie`].
+    /// The cookie, like [`DirEntry::cookie`].
     pub cookie: u64,
-    /// What it names.
+    /// The inode.
     pub ino: Ino,
     /// What that is.
     pub kind: FileKind,
-    /// What is known of it; nothing where it is damaged.
+    /// The attributes; `None` if the inode is damaged.
     pub attr: Option<Attr>,
 }
 
-/// How full a file system is.
+/// The space and the inodes of a file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statfs {
     /// Bytes it has and could have: its own and what is free in the pool.

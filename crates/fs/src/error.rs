@@ -1,11 +1,11 @@
-//! What can go wrong with a file system. Front ends map each to one number of their own.
+//! Errors of a file system. Front ends map each to one number of their own.
 
 use ferrite_pool::{Failure, FailureKind};
 
 /// Result of an operation on a file system.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What can go wrong with a file system.
+/// Errors of a file system.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no such name, or no such extended attribute holder any more (ENOENT).
@@ -67,9 +67,9 @@ pub enum Error {
     Corrupt {
         /// The file system.
         name: String,
-        /// What is damaged.
+        /// The damaged part.
         what: &'static str,
-        /// Where it lies in the pool.
+        /// The offset in the pool, in bytes.
         at: u64,
     },
     /// The pool failed (EIO).

@@ -20,8 +20,8 @@ use crate::{
 /// The name of a file system that has its pool for itself.
 const ALONE_NAME: &str = "files";
 
-/// A file system in a pool, open. Shared between threads as it is; every call returns when its change is durable, but
-/// for written data and the times of files under [`DataMode::Posix`], and times of last access.
+/// An open file system in a pool, shared between threads. A change is durable on return, except for written data and
+/// times of files under [`DataMode::Posix`], and times of last access.
 ///
 /// Every call can fail with [`crate::Error::Stale`] for an inode number that is not or no longer in use, with
 /// [`crate::Error::Corrupt`] for content that this program cannot have written, and with an error of the pool in
@@ -53,14 +53,14 @@ impl FileSystem {
         create_fs::remove(pool, name)
     }
 
-    /// Opens the file system called `name`. The caller sees to it that it is open once at a time. Takes no longer for
-    /// many files than for few, but where a crash left thousands that were open without a name. Where a fence is not
-    /// durable, [`FileSystem::flush`] it before the last handle is dropped: else sizes that wait are as after a crash.
+    /// Opens the file system called `name`. The caller opens it only once at a time. Takes the same time for any
+    /// number of files, except after a crash with thousands of open files without a name. If a fence is not durable,
+    /// call [`FileSystem::flush`] before the last handle is dropped: otherwise waiting sizes are lost, as in a crash.
     ///
     /// # Errors
-    /// [`ferrite_pool::Error::NotFound`] and [`ferrite_pool::Error::WrongKind`] where that is no file system's name,
-    /// [`ferrite_pool::Error::Limit`] for one that only a newer Ferrite knows. [`crate::Error::NoSpace`] where the
-    /// pool was made larger and has no room for what that takes; else as [`FileSystem`] says.
+    /// [`ferrite_pool::Error::NotFound`] and [`ferrite_pool::Error::WrongKind`] if no file system has this name.
+    /// [`ferrite_pool::Error::Limit`] if only a newer Ferrite knows its version. [`crate::Error::NoSpace`] if the pool
+    /// was grown and has no room for a larger table. Otherwise as [`FileSystem`].
     pub fn open(pool: Arc<Pool>, name: &str, options: FsOptions) -> Result<Arc<Self>> {
         Ok(Arc::new(Self { shared: SharedFiles::open(pool, name, options)? }))
     }
@@ -69,8 +69,8 @@ impl FileSystem {
     /// long as they run. What `memory` held is lost.
     ///
     /// # Errors
-    /// [`ferrite_pool::Error::Limit`] where `memory` is too small for a pool, [`crate::Error::NoSpace`] where it is for
-    /// a file system in that.
+    /// [`ferrite_pool::Error::Limit`] if `memory` is too small for a pool, [`crate::Error::NoSpace`] if it is too
+    /// small for a file system.
     pub fn alone(memory: Arc<dyn Memory>, spec: &FsSpec, options: FsOptions) -> Result<Arc<Self>> {
         let (uuid, boot_id) = ((u128::from(spec.hash_seed) + 1).to_le_bytes(), [1; 16]);
         Pool::create(&*memory, &Format { uuid, boot_id })?;
@@ -89,14 +89,14 @@ impl FileSystem {
         self.shared.pool()
     }
 
-    /// Its tag as it stands.
+    /// Returns the current tag.
     pub fn tag(&self) -> Arc<Tag> {
         self.shared.tag()
     }
 
-    /// How full it is, without what was removed. Free is what content can have: not what is left in chunks of names and
-    /// words, nor in pages of the pool that are no whole chunk, nor what clients of an owner before may still store to
-    /// (FG5). Counts inodes, which takes a while the first time where there are millions.
+    /// Returns how full the file system is, without removed files. Free space is what content can use: not the rest of
+    /// chunks of names and words, not parts of chunks in the pool, and not space that clients of an earlier owner may
+    /// still store to (FG5). Counts inodes, which takes a while the first time if there are millions.
     pub fn statfs(&self) -> Statfs {
         statfs::statfs(&self.shared)
     }
@@ -104,9 +104,9 @@ impl FileSystem {
     /// Gives or takes space of a range of a regular file. A crash may leave a part of it done.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] for an empty range, [`crate::Error::FileTooBig`] for one that ends where no file can;
-    /// [`crate::Error::IsDirectory`] or [`crate::Error::Invalid`] for what is no regular file. Else as [`FileSystem`]
-    /// says.
+    /// [`crate::Error::Invalid`] for an empty range; [`crate::Error::FileTooBig`] if it ends behind the largest file;
+    /// [`crate::Error::IsDirectory`] or [`crate::Error::Invalid`] if `ino` is not a regular file. Otherwise as
+    /// [`FileSystem`].
     pub fn allocate(&self, ino: Ino, range: Range<u64>, how: Allocate) -> Result<()> {
         allocate::allocate(&self.shared, ino, range, how)
     }
@@ -123,16 +123,16 @@ impl FileSystem {
     /// Reads from byte `at` on; how many bytes, fewer than asked for at the end only.
     ///
     /// # Errors
-    /// [`crate::Error::IsDirectory`] for a directory, [`crate::Error::Invalid`] for what else has no content; else as
-    /// [`FileSystem`] says.
+    /// [`crate::Error::IsDirectory`] for a directory, [`crate::Error::Invalid`] for other files without content.
+    /// Otherwise as [`FileSystem`].
     pub fn read(&self, ino: Ino, at: u64, into: &mut [u8]) -> Result<usize> {
         read::read(&self.shared, ino, at, into)
     }
 
-    /// The same, and the file does not say that it was read (O_NOATIME).
+    /// Like [`FileSystem::read`], without noting the access (O_NOATIME).
     ///
     /// # Errors
-    /// As [`FileSystem::read`].
+    /// Fails as [`FileSystem::read`].
     pub fn read_unnoted(&self, ino: Ino, at: u64, into: &mut [u8]) -> Result<usize> {
         read::read_unnoted(&self.shared, ino, at, into)
     }
@@ -140,9 +140,9 @@ impl FileSystem {
     /// Writes from byte `at` on, which may lie past the end; how many bytes, fewer than given only where space ran out.
     ///
     /// # Errors
-    /// [`crate::Error::FileTooBig`] where `at` is where no file can have bytes, [`crate::Error::IsDirectory`] for a
-    /// directory and [`crate::Error::Invalid`] for what else has no content. [`crate::Error::NoSpace`] where nothing
-    /// of it fits (FW5); else as [`FileSystem`] says.
+    /// [`crate::Error::FileTooBig`] if `at` is behind the largest file, [`crate::Error::IsDirectory`] for a directory,
+    /// [`crate::Error::Invalid`] for other files without content, [`crate::Error::NoSpace`] if no byte fits (FW5).
+    /// Otherwise as [`FileSystem`].
     pub fn write(&self, ino: Ino, at: u64, from: &[u8]) -> Result<usize> {
         write::write(&self.shared, ino, at, from)
     }
@@ -150,7 +150,7 @@ impl FileSystem {
     /// Like [`FileSystem::write`], and the file keeps its times: the caller sets them.
     ///
     /// # Errors
-    /// As [`FileSystem::write`].
+    /// Fails as [`FileSystem::write`].
     pub fn write_unnoted(&self, ino: Ino, at: u64, from: &[u8]) -> Result<usize> {
         write::write_unnoted(&self.shared, ino, at, from)
     }
@@ -159,7 +159,7 @@ impl FileSystem {
     /// were written.
     ///
     /// # Errors
-    /// As [`FileSystem::write`].
+    /// Fails as [`FileSystem::write`].
     pub fn append(&self, ino: Ino, from: &[u8]) -> Result<(u64, usize)> {
         write::append(&self.shared, ino, from)
     }
@@ -167,17 +167,16 @@ impl FileSystem {
     /// Everything written to the file before is durable on return.
     ///
     /// # Errors
-    /// [`crate::Error::Pool`] where what was written before may not be durable, or [`crate::Error::NoSpace`] where that
-    /// is for want of space on the host. Where a fence is durable no number is looked up, and [`crate::Error::Stale`]
-    /// is not given.
+    /// [`crate::Error::Pool`] if earlier writes may not be durable, or [`crate::Error::NoSpace`] if the host lacks
+    /// space for them. If a fence is durable, `ino` is not looked up, and [`crate::Error::Stale`] does not occur.
     pub fn fsync(&self, ino: Ino) -> Result<()> {
         fsync::fsync(&self.shared, ino)
     }
 
-    /// The same for all files.
+    /// Makes earlier writes to all files durable.
     ///
     /// # Errors
-    /// As [`FileSystem::fsync`].
+    /// Fails as [`FileSystem::fsync`].
     pub fn flush(&self) -> Result<()> {
         fsync::flush(&self.shared)
     }
@@ -186,10 +185,10 @@ impl FileSystem {
     /// Space of a large one is freed by [`FileSystem::step`].
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`], [`crate::Error::IsDirectory`], [`crate::Error::NotDirectory`] where `parent` is
-    /// none, [`crate::Error::NameTooLong`], and [`crate::Error::Invalid`] for what can be no name.
-    /// [`crate::Error::NoSpace`] only where 8192 files wait already, held without a name or to be freed by steps; else
-    /// as [`FileSystem`] says.
+    /// [`crate::Error::NotFound`], [`crate::Error::IsDirectory`]; [`crate::Error::NotDirectory`] if `parent` is not a
+    /// directory; [`crate::Error::NameTooLong`]; [`crate::Error::Invalid`] for bytes that cannot be a name.
+    /// [`crate::Error::NoSpace`] only if 8192 files wait already, held without a name or for steps that free them.
+    /// Otherwise as [`FileSystem`].
     pub fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
         remove::unlink(&self.shared, parent, name)
     }
@@ -207,8 +206,8 @@ impl FileSystem {
     /// `system.posix_acl_access`); who may see which is the caller's to check.
     ///
     /// # Errors
-    /// [`crate::Error::NoAttribute`]; [`crate::Error::Unsupported`] for a name that begins as none of these,
-    /// [`crate::Error::Invalid`] for one that ends there. Else as [`FileSystem`] says.
+    /// [`crate::Error::NoAttribute`]; [`crate::Error::Unsupported`] for another prefix of the name;
+    /// [`crate::Error::Invalid`] for a prefix alone. Otherwise as [`FileSystem`].
     pub fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
         xattr::xattr(&self.shared, ino, name)
     }
@@ -216,7 +215,7 @@ impl FileSystem {
     /// The names of all extended attributes.
     ///
     /// # Errors
-    /// As [`FileSystem`] says.
+    /// Fails as [`FileSystem`].
     pub fn xattrs(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
         xattr::xattrs(&self.shared, ino)
     }
@@ -224,11 +223,11 @@ impl FileSystem {
     /// Sets an extended attribute: up to 64 KiB. An ACL changes the mode with it.
     ///
     /// # Errors
-    /// [`crate::Error::Exists`] or [`crate::Error::NoAttribute`] as `how` says, [`crate::Error::AttributeTooBig`] for
-    /// the value, [`crate::Error::AttributesFull`] for more than 256 KiB of all of them, [`crate::Error::Invalid`] for
-    /// what can be no name or no ACL, [`crate::Error::NotPermitted`] for the default ACL of what is no directory,
-    /// [`crate::Error::Unsupported`] for the ACL of a symbolic link. Else as [`FileSystem::xattr`], or for want of
-    /// space.
+    /// [`crate::Error::Exists`] or [`crate::Error::NoAttribute`] according to `how`; [`crate::Error::AttributeTooBig`]
+    /// for the value; [`crate::Error::AttributesFull`] for more than 256 KiB of all attributes;
+    /// [`crate::Error::Invalid`] for an impossible name or a bad ACL; [`crate::Error::NotPermitted`] for a default ACL
+    /// of a file that is not a directory; [`crate::Error::Unsupported`] for the ACL of a symbolic link. Otherwise as
+    /// [`FileSystem::xattr`], or for lack of space.
     pub fn set_xattr(&self, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
         xattr::set_xattr(&self.shared, ino, name, value, how)
     }
@@ -236,7 +235,7 @@ impl FileSystem {
     /// Removes an extended attribute.
     ///
     /// # Errors
-    /// As [`FileSystem::xattr`], or for want of space.
+    /// Fails as [`FileSystem::xattr`], or for lack of space.
     pub fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
         xattr::remove_xattr(&self.shared, ino, name)
     }
@@ -244,10 +243,10 @@ impl FileSystem {
     /// Makes a file, a directory, a pipe, or a socket's or device's name.
     ///
     /// # Errors
-    /// [`crate::Error::Exists`], also for `.` and `..`; [`crate::Error::NotDirectory`] where `parent` is none, and
-    /// [`crate::Error::NotFound`] where that was removed; [`crate::Error::NameTooLong`], and [`crate::Error::Invalid`]
-    /// for what can be no name and for a symbolic link. [`crate::Error::TooManyLinks`] where `parent` has no room for
-    /// one more directory; else as [`FileSystem`] says.
+    /// [`crate::Error::Exists`], also for `.` and `..`; [`crate::Error::NotDirectory`] if `parent` is not a directory,
+    /// and [`crate::Error::NotFound`] if it was removed; [`crate::Error::NameTooLong`]; [`crate::Error::Invalid`] for
+    /// bytes that cannot be a name, and for a symbolic link; [`crate::Error::TooManyLinks`] if `parent` has no room
+    /// for another directory. Otherwise as [`FileSystem`].
     pub fn create_file(&self, parent: Ino, name: &[u8], new: &NewFile) -> Result<Attr> {
         create::create_file(&self.shared, parent, name, new)
     }
@@ -255,7 +254,7 @@ impl FileSystem {
     /// Makes a symbolic link to `target`, 1 to 4095 bytes.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] for an empty target, [`crate::Error::NameTooLong`] for one that is too long; else as
+    /// [`crate::Error::NotFound`] for an empty target, [`crate::Error::NameTooLong`] for a long one. Otherwise as
     /// [`FileSystem::create_file`].
     pub fn symlink(&self, parent: Ino, name: &[u8], target: &[u8], by: Credentials) -> Result<Attr> {
         create::symlink(&self.shared, parent, name, target, by)
@@ -292,15 +291,15 @@ impl FileSystem {
         lookup::lookup(&self.shared, parent, name)
     }
 
-    /// What is known of a file.
+    /// Returns the attributes of a file.
     ///
     /// # Errors
-    /// As [`FileSystem`] says.
+    /// Fails as [`FileSystem`].
     pub fn getattr(&self, ino: Ino) -> Result<Attr> {
         lookup::getattr(&self.shared, ino)
     }
 
-    /// Where a symbolic link points.
+    /// Returns the target of a symbolic link.
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] for what is no symbolic link.
@@ -312,7 +311,7 @@ impl FileSystem {
     /// with their attributes (FN4). Leaves out entries that are removed during the call.
     ///
     /// # Errors
-    /// As [`FileSystem::readdir`], where there are no entries before what is damaged.
+    /// Fails as [`FileSystem::readdir`], if damage comes before any entry.
     pub fn list(&self, dir: Ino, cookie: u64, count: usize) -> Result<Vec<ListedEntry>> {
         lookup::list(&self.shared, dir, cookie, count)
     }
@@ -322,8 +321,8 @@ impl FileSystem {
     /// not call this file system.
     ///
     /// # Errors
-    /// [`crate::Error::NotDirectory`]; [`crate::Error::Corrupt`] in the end where entries are damaged and the others
-    /// were listed, now or before. Else as [`FileSystem`] says.
+    /// [`crate::Error::NotDirectory`]; [`crate::Error::Corrupt`] at the end if some entries are damaged, after all
+    /// others were listed, in this call or earlier ones. Otherwise as [`FileSystem`].
     pub fn readdir(&self, dir: Ino, cookie: u64, each: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> Result<()> {
         lookup::readdir(&self.shared, dir, cookie, each)
     }
@@ -343,11 +342,11 @@ impl FileSystem {
         inode_lifetime::release(&self.shared, ino, count)
     }
 
-    /// Changes what `set` says, all in one; a size takes away or adds at the end. A mode changes the ACL with it.
+    /// Changes the attributes in `set`, all in one; a size cuts or extends the end. A mode changes the ACL with it.
     ///
     /// # Errors
-    /// Of a size: [`crate::Error::FileTooBig`], [`crate::Error::IsDirectory`] for a directory and
-    /// [`crate::Error::Invalid`] for what else has no content. Else as [`FileSystem`] says.
+    /// For a size: [`crate::Error::FileTooBig`], [`crate::Error::IsDirectory`] for a directory and
+    /// [`crate::Error::Invalid`] for other files without content. Otherwise as [`FileSystem`].
     pub fn setattr(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
         setattr::setattr(&self.shared, ino, set)
     }
@@ -357,7 +356,7 @@ impl FileSystem {
     /// and of copies of attributes. `false` when nothing waits.
     ///
     /// # Errors
-    /// As [`FileSystem`] says; the books are kept all the same where it is open to be read only.
+    /// Fails as [`FileSystem`]; sessions are ended even if the file system is read-only.
     pub fn step(&self) -> Result<bool> {
         reclaim::step(&self.shared)
     }
@@ -366,12 +365,13 @@ impl FileSystem {
     /// files without an fsync.
     ///
     /// # Errors
-    /// As [`FileSystem::flush`].
+    /// Fails as [`FileSystem::flush`].
     pub fn write_back(&self) -> Result<()> {
         fsync::write_back(&self.shared)
     }
 
-    /// A number of what waits for an fsync, if anything does: it is the same as before where nothing was written since.
+    /// Returns a number of the data that waits for an fsync, if any does: it is unchanged if nothing was written
+    /// since.
     pub fn unsaved(&self) -> Option<u64> {
         fsync::unsaved(&self.shared)
     }

@@ -1,4 +1,4 @@
-//! What a file system looks like in the pool: bytes to values and back.
+//! The bytes of a file system in the pool, as values.
 
 pub mod append_checksum;
 pub mod attr;

@@ -1,8 +1,8 @@
 //! The file system: a tree of files in a tag of a pool, read and written in place (zonfs.txt; nvm-storage-hierarchy.txt
 //! chapter 5).
 //!
-//! File pages and inodes lie in chunks of the pool and nowhere else: there is no page cache. A read copies from where
-//! the bytes are, a write goes to where they stay. Each change of names, sizes or space is one pool transaction.
+//! File pages and inodes lie in chunks of the pool only: there is no page cache. A read copies from the page itself,
+//! and a write stores to it. Each change of names, sizes or space is one pool transaction.
 //!
 //! [`FileSystem`] is by inode number, `&self` and `Sync`; a front end translates its protocol and its errors to it.
 //! Permissions are the front end's (its kernel's) to check; ownership comes in with each call that makes something.

@@ -1,4 +1,4 @@
-//! How a file system is made and opened.
+//! Options for creating and opening a file system.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ pub enum DataMode {
     /// Durable when the write returns, and all or nothing up to [`ATOMIC_BYTES_MAX`]: new pages take the place of old
     /// ones. Costs a second fence and a record.
     Atomic,
-    /// Durable at fsync. The default on a file, where a barrier is an fdatasync; on memory the same as `Sync`.
+    /// Durable at fsync. The default on a file, whose barrier is an fdatasync; on memory equal to `Sync`.
     Posix,
 }
 
@@ -49,10 +49,10 @@ pub struct FsSpec {
     pub now: Time,
 }
 
-/// Bytes from which on files are moved to superpages where nothing else is said.
+/// The default size in bytes from which on files move to superpages.
 pub const SUPER_THRESHOLD_BYTES: u64 = 8 << 20;
 
-/// How to open a file system.
+/// Options for opening a file system.
 #[derive(Clone)]
 pub struct FsOptions {
     /// When data is durable; `None`: [`DataMode::Sync`] on memory, [`DataMode::Posix`] on a file.

@@ -59,7 +59,7 @@ fn make_space(shared: &SharedFiles, made: u64) -> bool {
         || compaction::compact(shared).unwrap_or(false);
     shared.space.made.fetch_add(u64::from(is_done), Ordering::Release);
     drop(one);
-    // Not with that in hand: others may ask this one.
+    // Without that lock, because others may ask this file system for space.
     let is_done = is_done || shared.pool().take_spare(Some(shared));
     is_done || wait_for_space(shared, || is_made() || shared.end_orphaned_clients().unwrap_or(false))
 }

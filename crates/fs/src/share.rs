@@ -1,20 +1,20 @@
 //! Clients beside the owner, which read and write files of a mounted file system by themselves.
 //!
 //! ```text
-//!   owner's process                        client's process
-//!   FileSystem --- Desk  <--- control socket --- Session --- Lease (of an inode)
-//!        |           |                             |           |
-//!        +-- shared state --- the same words ------+-----------+
-//!        +-- pool's memory -- the same bytes ------+-----------+
+//!   owner's process                             client's process
+//!   FileSystem --- Sessions <--- control socket --- FsSession --- FileLease (of an inode)
+//!        |            |                                |             |
+//!        +-- shared state --- the same words ----------+-------------+
+//!        +-- pool's memory -- the same bytes ----------+-------------+
 //! ```
 //!
-//! A session is one grant of the pool on the file system's tag, for one process. A client does what the owner's own
-//! threads do without a lock (`locks`), over the same words and bytes; whatever it does not find right away it says
-//! nothing of, and its caller goes through the mount.
+//! A session is one grant of the pool on the file system's tag, for one process. A client does what the owner's
+//! threads do without a lock (`locks`), over the same words and bytes. Whatever it does not find at once goes through
+//! the mount.
 //!
-//! - FG1. A client acts on an inode only under a lease whose state, looked at after all it copied, still allows that,
-//!   while the owner lives. What it did and cannot vouch for is done again by its caller through the mount: the same
-//!   bytes at the same place.
+//! - FG1. A client acts on an inode only under a lease, while the owner lives. It checks the state of the lease after
+//!   all its copies. If the state does not allow an operation any more, its caller repeats it through the mount: the
+//!   same bytes at the same place.
 //! - FG2. A client stores only while it is pinned, to places that it looked up under that pin and an even version. Its
 //!   fence comes before the pin ends, and may follow all its checks. Freed space is used again only when all earlier
 //!   pins have ended, or their processes have. No thread waits long for them.
@@ -31,7 +31,8 @@
 //!   long as it holds the file's lock. A client that stops at the end loses it: its later stores are void, and so is a
 //!   size that it stored but has not reported. It will notice. A size is stored when the bytes before it are durable,
 //!   or with a checksum of them (`append_checksum`).
-//! - FG8. Before copies of a file that was appended to directly are forgotten, the kernel has learned where it ends.
+//! - FG8. Before a kernel drops cached copies of a file that was appended to directly, it has learned the end of the
+//!   file.
 //! - FG9. No client may store to a program with rights of its own (set-id bits, capabilities). A right is entered in
 //!   the session table before the program's attributes are checked. Before a program gains rights, all rights in the
 //!   table end.

@@ -117,7 +117,7 @@ impl ChunkStore {
         &self.pool
     }
 
-    /// The tag of the file system as it is now.
+    /// Returns the current tag of the file system.
     pub(crate) fn tag(&self) -> Arc<Tag> {
         Arc::clone(&self.tag.lock())
     }
@@ -147,7 +147,7 @@ impl ChunkStore {
         self.memory.settle().inspect_err(|error| self.pool.poison(error)).map_err(Error::from)
     }
 
-    /// Where `page` lies in the pool.
+    /// Returns the offset of `page` in the pool.
     #[inline]
     pub(crate) fn place(&self, page: u64) -> Result<u64> {
         self.space.place(page).ok_or_else(|| self.corrupt("a page's number", 0))
@@ -210,8 +210,8 @@ impl ChunkStore {
         stripe.stopped_appends.contains_key(&ino.0) || self.clients.has_orphaned_clients()
     }
 
-    /// Returns true if `error` says that there is no space, and not that the host's disk had none for what was stored
-    /// already: after that nothing is to succeed.
+    /// Returns true if `error` means that the pool is full, and not that the host's disk lacked space for stored data,
+    /// after which every change fails.
     pub(crate) fn is_full(&self, error: &Error) -> bool {
         error.is_no_space() && self.pool().check_poison().is_ok()
     }

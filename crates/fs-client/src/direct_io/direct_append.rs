@@ -36,7 +36,8 @@ struct FileEndHold<'a> {
 }
 
 impl FileEndHold<'_> {
-    /// Lets go, once: what is at work a moment later may be another thread. Whether it was ours to the last (FG7).
+    /// Releases the end, once: a moment later another thread may hold it. Returns true if this thread held it until
+    /// now (FG7).
     #[inline(always)]
     fn finish(self) -> bool {
         let was_ours = self.let_go(self.at_work.finished());
@@ -65,7 +66,7 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         }
         let at_work = free.to(LeaseMode::AtWork);
         let taken = word.compare_exchange(free.0, at_work.0, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        // Made only where it was taken: dropping one lets go.
+        // Created only after success, because dropping one releases the end.
         if taken { Some(FileEndHold { word, at_work }) } else { None }
     }
 
@@ -83,8 +84,8 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         self.memory.fence();
     }
 
-    /// Writes from byte `at` on, or from the end, to behind the end, or over what the size rests on; where it went
-    /// (FG7). Durable on return.
+    /// Writes from byte `at` on, or from the end: behind the end, or over bytes that the size rests on (FG7). Returns
+    /// the offset. Durable on return.
     #[inline]
     pub fn append(
         &self,
@@ -108,7 +109,7 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         let Some(inode) = place.and_then(|place| FileEnd::of(self.memory, place, known)) else {
             return DirectOutcome::Refused;
         };
-        // Where an append goes is known only now.
+        // The offset of an append is known only now.
         let at = at.unwrap_or(inode.size);
         let Some(file) = self.look_at_end(version, at, known.is_some()) else { return DirectOutcome::Refused };
         let end = at.saturating_add(from.len() as u64);
@@ -149,7 +150,7 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         inode.after(known)
     }
 
-    /// The usual case of it, where this client's last append ended: nothing is said of others.
+    /// Appends in the usual case, where this client's last append ended. Returns `None` in all other cases.
     #[inline(always)]
     pub fn append_together(&self, thread_slot: usize, at: u64, from: &[u8], now: impl Fn() -> i64) -> Option<()> {
         let _pin = self.foreign.pin(self.shared_state.pin(thread_slot))?;
@@ -215,8 +216,8 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         end_is_ours.finish() && self.shared_state.is_owner_alive()
     }
 
-    /// The 2 MiB around byte `at`, for the holder of the end. If the size is known, no other thread stored one since,
-    /// and pages stay where they are (FH1).
+    /// Returns a snapshot of the 2 MiB around byte `at`, for the holder of the end. If the size is known, no other
+    /// thread stored one since, and pages stay where they are (FH1).
     #[inline]
     fn look_at_end(&self, version: LockVersion, at: u64, is_known: bool) -> Option<InodeSnapshot> {
         let piece = FileBlock { shared_state: self.shared_state.id(), ino: self.ino, block: at / CHUNK };

@@ -39,7 +39,7 @@ fn is_busy(files: &FileLayer, stripe: &Stripe, ino: Ino) -> bool {
     stripe.waiting.contains_key(&ino.0) || files.is_append_stopped(stripe, ino)
 }
 
-/// The same for one that was not written to since it was noted.
+/// Frees the pages ahead of one file that has rested.
 pub(crate) fn step_ahead(files: &FileLayer) -> Result<bool> {
     let now = files.now();
     let Some(ino) = files.ahead.pop_rested(now) else { return Ok(false) };
@@ -105,7 +105,7 @@ pub(crate) fn reserve_ahead(files: &FileLayer, ino: Ino, bytes: u64, share: u64)
     }
     let size = inode.size();
     if !size.is_multiple_of(PAGE) {
-        // What lies before the end in a page that is not there yet are zeros.
+        // In a missing page, the bytes before the end are zeros.
         give_pages::give_pages(files, &mut inode, size..size + 1)?;
     }
     let most = if superpage::has_superpages(files) { BYTES_MAX.1 } else { size.clamp(BYTES_MAX.0, BYTES_MAX.1) };

@@ -1,4 +1,4 @@
-//! Space of a file that is given or taken without writing, and where it is.
+//! Allocating and freeing space of a file without writing, and seeking.
 
 use std::ops::Range;
 
@@ -53,7 +53,7 @@ fn allocate_locked(files: &FileLayer, ino: Ino, range: Range<u64>, how: Allocate
     match how {
         Allocate::Punch => punch(files, &mut inode, range)?,
         Allocate::Grow | Allocate::KeepSize | Allocate::Zero | Allocate::ZeroKeepSize => {
-            // Before anything of the content changes: where there is no space it stays as it is.
+            // Before any content changes: without space the file stays as it is.
             if let Err(why) = give_pages::give_pages(files, &mut inode, range.clone()) {
                 free_pages_behind(files, ino, size)?;
                 return Err(why);
@@ -79,8 +79,8 @@ fn allocate_locked(files: &FileLayer, ino: Ino, range: Range<u64>, how: Allocate
     Ok(())
 }
 
-/// Takes the pages behind byte `end`, where the file ends, that were given before there were no more; not from a file
-/// that has kept some there.
+/// Frees the pages behind byte `end`, the end of the file, that were allocated before space ran out; not of a file
+/// that keeps pages there.
 fn free_pages_behind(files: &FileLayer, ino: Ino, end: u64) -> Result<()> {
     let mut inode = files.load_regular(ino)?;
     if inode.head.flags & KEEPS_PAGES == 0 { ahead::free_behind(files, &mut inode, end) } else { Ok(()) }

@@ -16,13 +16,13 @@ use crate::{DataMode, Ino, Result};
 pub(crate) struct AppendPlace {
     version: LockVersion,
     seen: InodeSnapshot,
-    /// Where the bytes go in the file, and where that lies in the pool.
+    /// The offset of the bytes in the file, and their place in the pool.
     pub at: u64,
     place: u64,
 }
 
-/// Where `len` bytes lie together from byte `at` of `ino` on, or from its end, if they reach behind the end and pages
-/// are there; nothing is said of other cases, nor where a write is more than a copy and a size.
+/// Returns the place of `len` adjacent bytes from byte `at` of `ino` on, or from its end, if they reach behind the end
+/// and pages exist. Returns `None` in all other cases, and if a write is more than a copy and a size.
 pub(crate) fn find_append_place(files: &FileLayer, ino: Ino, at: Option<u64>, len: usize) -> Option<AppendPlace> {
     if files.waits() || files.data_mode() != DataMode::Sync {
         return None;
@@ -44,7 +44,7 @@ pub(crate) fn find_append_place(files: &FileLayer, ino: Ino, at: Option<u64>, le
     }
 }
 
-/// Stores `from` there, unless what was found of `ino` has changed since; whether it did (FW1, FW2).
+/// Stores `from` there, unless `ino` has changed since the lookup. Returns true if it did (FW1, FW2).
 pub(crate) fn extend(
     files: &FileLayer,
     lock: &LockedStripe<'_>,

@@ -1,4 +1,4 @@
-//! Chunks of content with little in them are emptied into others, where a chunk is needed and none is left.
+//! Sparse chunks of content are emptied into others when a chunk is needed and none is left.
 //!
 //! Names, words and inodes are taken from chunks of their own (FC1). Where small files come and go, or holes are
 //! punched, half of all may be free and no chunk without something in it: then pages of files move together.
@@ -28,8 +28,8 @@ const MOVED_PAGES_MAX: usize = if cfg!(test) { 8 } else { 128 };
 const EMPTIED_SHARE: u64 = 16;
 const EMPTIED_MIN: u64 = 4;
 
-/// Empties chunks of content that have little in them, if the others have room; whether one has nothing in it now. The
-/// caller has no lock, and has not passed the gate.
+/// Empties sparse chunks of content, if the others have room. Returns true if one is empty now. The caller has no
+/// lock, and has not passed the gate.
 pub(crate) fn compact(files: &FileLayer) -> Result<bool> {
     if files.clients.has_orphaned_clients() {
         return Ok(false);
@@ -99,7 +99,7 @@ fn persist_copies(files: &FileLayer) -> Result<()> {
     files.drain()
 }
 
-/// What a file has in `closed`, at least so many pages if it has them, those behind its end too.
+/// Returns the pages of a file in `closed`, including those behind its end: `wanted` or more, if it has as many.
 fn pages_in(files: &FileLayer, inode: &Inode, closed: &BTreeSet<u64>, wanted: usize) -> Result<Vec<RenewedPage>> {
     let (mut found, mut page) = (Vec::new(), 0);
     if inode.kind() != Some(FileKind::File) {

@@ -1,4 +1,4 @@
-//! Making durable what was written, and showing it then: where a fence is not durable, sizes wait for that (FW4).
+//! Fsync: makes written data durable, and then the sizes that cover it, if a fence is not durable (FW4).
 
 use crate::file::{FileLayer, size};
 use crate::{Ino, Result};

@@ -1,4 +1,4 @@
-//! What lies between the end of a file and where it moves to.
+//! The content between the end of a file and a new end behind it.
 
 use ferrite_pool::layout::PAGE;
 

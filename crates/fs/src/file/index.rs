@@ -10,8 +10,7 @@
 //!
 //! - FT1. Only transactions change words. Pages behind the end may be named, and their content is undefined: a writer
 //!   that moves the end over them defines it first.
-//! - FT2. An index page that names nothing may be there: it says the same as none. An index may be higher than it need
-//!   be.
+//! - FT2. An index page may be empty, which equals a missing one. An index may be higher than necessary.
 
 use ferrite_memory::Span;
 use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
@@ -34,15 +33,14 @@ fn reach(height: u8) -> u64 {
     ROOTS * root_pages(height)
 }
 
-/// What a walk to a page found.
+/// The result of a walk to a page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum IndexEntry {
     /// The word at `at` of the pool names the page; `left` words from it on are adjacent.
     Words { at: u64, left: u64 },
     /// This page of the superpage that the word at `at` names; so many from it on.
     Super { at: u64, page: u64, left: u64 },
-    /// Nothing; nor for `left` pages. The word at `at` is the one to be set; 0 where the index does
-    /// not reach so far.
+    /// Nothing, for `left` pages. A new page needs the word at `at` to be set; 0 if the index does not reach that far.
     Nothing { at: u64, left: u64 },
 }
 
@@ -52,7 +50,7 @@ pub(crate) struct FilePart {
     /// First page of the file.
     pub first: u64,
     pub pages: u64,
-    /// Where they lie in the pool.
+    /// The offset in the pool; `None` for missing pages.
     pub at: Option<u64>,
 }
 
@@ -96,8 +94,7 @@ pub(crate) fn walk(store: &ChunkStore, inode: &Inode, page: u64) -> Result<Index
     }
 }
 
-/// The word that names the 2 MiB of the file that page `page` lies in, and where it lies; `None` where the index has
-/// none.
+/// Returns the word for the 2 MiB around page `page` of the file, and its place; `None` if the index has no such word.
 pub(crate) fn block_word(store: &ChunkStore, inode: &Inode, page: u64) -> Result<Option<(u64, IndexWord)>> {
     let mut height = inode.head.height;
     if !(1..=4).contains(&height) || page >= reach(height) {
@@ -116,7 +113,7 @@ pub(crate) fn block_word(store: &ChunkStore, inode: &Inode, page: u64) -> Result
     Ok(Some((at, word)))
 }
 
-/// Shows the parts of `pages` of a file, in order, to `each` until it says `false`.
+/// Passes the parts of `pages` of a file, in order, to `each` until it returns `false`.
 #[inline]
 pub(crate) fn parts(
     store: &ChunkStore,
@@ -196,8 +193,8 @@ fn place_of_word(store: &ChunkStore, word: IndexWord, at: u64) -> Result<Option<
     }
 }
 
-/// Makes the index reach page `page` of a file, so that its word is there to be set. Each step is a change of its
-/// own that says the same as before (FT2).
+/// Extends the index to page `page` of a file, so that its word can be set. Each step is a change of its own with an
+/// equal meaning (FT2).
 pub(crate) fn extend_index(store: &ChunkStore, inode: &mut Inode, page: u64) -> Result<()> {
     while let Some(at) = extend_index_to_block(store, inode, page)? {
         add_node(store, inode, at)?;
@@ -205,7 +202,7 @@ pub(crate) fn extend_index(store: &ChunkStore, inode: &mut Inode, page: u64) -> 
     Ok(())
 }
 
-/// The same so far that the word is there that names the 2 MiB around the page: where it lies, if it names nothing yet.
+/// Extends the index to the word for the 2 MiB around the page. Returns the place of that word if it is empty.
 pub(crate) fn extend_index_to_block(store: &ChunkStore, inode: &mut Inode, page: u64) -> Result<Option<u64>> {
     debug_assert!(page < FILE_BYTES_MAX / PAGE);
     loop {
@@ -326,7 +323,7 @@ pub(crate) fn zero_bytes(store: &ChunkStore, inode: &Inode, span: std::ops::Rang
 
 /// The words of an index page, or of an inode.
 struct WordArray {
-    /// Where they lie in the pool.
+    /// The offset in the pool.
     at: u64,
     words: u64,
     height: u8,

@@ -1,4 +1,4 @@
-//! How high the index of a file is (`tree`).
+//! The height of the index of a file.
 
 use crate::Result;
 use crate::format::inode::Inode;
@@ -7,7 +7,7 @@ use crate::format::word::{IndexWord, NamedBy};
 use crate::store::ChunkStore;
 use crate::store::change::FsChange;
 
-/// One more height: what the eight root words said comes into a page.
+/// Raises the index by one: the eight root words move into a page.
 pub(crate) fn raise(store: &ChunkStore, inode: &mut Inode) -> Result<()> {
     let mut raised = *inode;
     let mut change = FsChange::new(store);
@@ -27,8 +27,8 @@ pub(crate) fn raise(store: &ChunkStore, inode: &mut Inode) -> Result<()> {
     Ok(())
 }
 
-/// Makes the index as low as what it names allows: what the eight first words of its only page say comes into the
-/// inode. Each step is a change of its own that says the same as before (FT2).
+/// Makes the index as low as its content allows: the first eight words of its only page move into the inode. Each step
+/// is a change of its own with an equal meaning (FT2).
 pub(crate) fn lower_index(store: &ChunkStore, inode: &mut Inode) -> Result<()> {
     while let Some((node, roots)) = only_page(store, inode)? {
         let mut lowered = *inode;
@@ -45,7 +45,7 @@ pub(crate) fn lower_index(store: &ChunkStore, inode: &mut Inode) -> Result<()> {
     Ok(())
 }
 
-/// The index page that alone the inode names, and what it says, if that has room in the inode.
+/// Returns the only index page of the inode with its words, if these fit into the inode.
 fn only_page(store: &ChunkStore, inode: &Inode) -> Result<Option<(u64, [IndexWord; ROOTS as usize])>> {
     let (NamedBy::Node(node), rest) = (inode.roots[0].named(), &inode.roots[1..]) else { return Ok(None) };
     if inode.head.height == 0 || rest.iter().any(|word| *word != IndexWord::NONE) {

@@ -21,7 +21,7 @@ const AHEAD_PAGES_MAX: u64 = 256;
 pub(crate) struct RenewedPage {
     /// Page of the file.
     page: u64,
-    /// Where its word lies.
+    /// The place of its word.
     pub word_at: u64,
     pub old: IndexWord,
     /// The new page.
@@ -56,7 +56,7 @@ pub(crate) fn write_new(
         taken => taken?,
     };
     if !replaces {
-        // Not before there is space for the rest (FW5).
+        // Not before the rest has space (FW5).
         content::store_there(files, inode, at, from)?;
     }
     let mut taken = pages_of(&runs);
@@ -122,7 +122,7 @@ fn to_renew(files: &FileLayer, inode: &mut Inode, pages: std::ops::Range<u64>, a
 /// Words from page `page` on that name nothing, for pages to be taken ahead of appends: half as many as the file
 /// has, within bounds; more where each transaction waits for a disk.
 fn words_ahead(files: &FileLayer, inode: &Inode, page: u64) -> Result<Vec<u64>> {
-    // Not by where it ends: most of that may be a hole.
+    // Not by the size: most of the file may be a hole.
     let has = page.min(inode.head.pages);
     let wanted = if files.waits() { page.clamp(16, NODE_WORDS) } else { (has / 2).min(AHEAD_PAGES_MAX) };
     let IndexEntry::Words { at, left } = index::walk(files, inode, page)? else { return Ok(Vec::new()) };
@@ -165,7 +165,7 @@ pub(crate) fn name_new(change: &mut FsChange<'_>, inode: &mut Inode, renewed: &[
     added
 }
 
-/// What is written to new pages.
+/// The bytes for new pages.
 struct PageFill<'a> {
     at: u64,
     from: &'a [u8],

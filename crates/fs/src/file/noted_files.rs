@@ -14,7 +14,7 @@ pub(crate) const REST_NS: u64 = 1_000_000_000;
 #[derive(Debug, Default)]
 pub(crate) struct PagesAhead {
     pub files: Mutex<BTreeMap<Ino, i64>>,
-    /// What a crash left was looked for.
+    /// Pages that a crash left were searched.
     pub is_searched: AtomicBool,
 }
 

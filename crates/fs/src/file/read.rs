@@ -1,4 +1,4 @@
-//! Reading: bytes are copied from where they lie.
+//! Reading: copies bytes from where they lie.
 
 use ferrite_memory::pin;
 use parking_lot::RwLockReadGuard;
@@ -67,7 +67,7 @@ fn read_locked(files: &FileLayer, ino: Ino, at: u64, into: &mut [u8], notes: boo
     Ok(len as usize)
 }
 
-/// As `relatime` has it: only where the file changed since. Durable some time later.
+/// Like `relatime`: only if the file changed since the last access. Durable some time later.
 #[cold]
 fn note_access(files: &FileLayer, stripe: RwLockReadGuard<'_, Stripe>, inode: &mut Inode) {
     // Then other threads or clients store the same line, or only a transaction may.

@@ -1,4 +1,4 @@
-//! Where the size of a file is stored: in its head by a transaction, or directly; and when (FW1, FW4, FP3).
+//! The size of a file: how it is stored, in the head by a transaction or directly, and when (FW1, FW4, FP3).
 
 use crate::file::FileLayer;
 use crate::format::inode::Inode;

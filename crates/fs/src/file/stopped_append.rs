@@ -19,8 +19,8 @@ use crate::{FileKind, Result};
 /// caller stores over (FP3).
 pub(crate) fn invalidate_stopped_append(files: &FileLayer, stripe: &mut Stripe, inode: &mut Inode) -> Result<()> {
     size::commit_size(files, inode)?;
-    let is_calm = stripe.stopped_appends.get(&inode.ino.0).copied().unwrap_or(false);
-    if is_calm || !files.is_append_stopped(stripe, inode.ino) || inode.kind() != Some(FileKind::File) {
+    let is_invalidated = stripe.stopped_appends.get(&inode.ino.0).copied().unwrap_or(false);
+    if is_invalidated || !files.is_append_stopped(stripe, inode.ino) || inode.kind() != Some(FileKind::File) {
         return Ok(());
     }
     crate::planted!(StoppedAppendEnd => return Ok(()));
@@ -55,7 +55,7 @@ pub(crate) fn invalidate_stopped_append_below(
     let end = crate::planted!(StoppedAppendPage, 0, end);
     match invalidate_stopped_append(files, stripe, inode) {
         Err(error) if files.is_full(&error) && end <= inode.size() => Ok(()),
-        calmed => calmed,
+        invalidated => invalidated,
     }
 }
 

@@ -1,11 +1,11 @@
 //! Superpages: files that have outgrown a threshold move, 2 MiB at a time, from pages of 4 KiB to one of 2 MiB
 //! (nvm-storage-hierarchy.txt 5.2.2).
 //!
-//! Where a fence is not durable nothing moves: what is read through a host's file has the host's pages.
+//! If a fence is not durable nothing moves: reads through a host's file use the host's pages.
 //!
-//! - FS1. A block of 2 MiB moves when it lies before the end of its file and 507 of its 512 pages are there; so what
-//!   superpages waste is within 1 %. One at the end that a cut, or a client that was given it ahead of its appends, left
-//!   partly used is split again, unless the file is so large that it is within 1 % of it. Pages stay where they lie then.
+//! - FS1. A block of 2 MiB moves when it lies before the end of its file and 507 of its 512 pages exist; so superpages
+//!   waste at most 1 %. A superpage at the end that is only partly used, after a cut or a client's appends, is split
+//!   again, unless it is less than 1 % of the file. Its pages stay where they are.
 //! - FS2. The copy is durable before one change names it and frees what was copied.
 //! - FS3. While a block is copied readers go on and writers wait. A file that a client appends to by itself is moved
 //!   when that has ended.
@@ -30,7 +30,7 @@ pub(crate) const LARGE_BYTES: u64 = 100 * CHUNK;
 /// Blocks that one step looks at.
 const LOOKED_AT_MAX: u64 = 64;
 
-/// Notes that a file has grown from one size to another, for it to be moved.
+/// Notes that a file has grown from one size to another, so that it may move.
 #[inline]
 pub(crate) fn note_growth(files: &FileLayer, ino: Ino, sizes: Range<u64>) {
     let threshold = files.shape.super_threshold_bytes.filter(|_| !files.waits());
@@ -66,7 +66,7 @@ pub(crate) fn step_superpages(files: &FileLayer) -> Result<bool> {
                 files.candidates.add(ino, block + 1);
                 Ok(true)
             }
-            // It is looked at again when it grows.
+            // The file is noted again when it grows.
             Err(Error::NoSpace) => Ok(true),
             Err(error) => Err(error),
         };
@@ -128,8 +128,8 @@ fn name_block(files: &FileLayer, inode: &mut Inode, block: &MovableBlock, chunk:
     Ok(())
 }
 
-/// Takes a superpage for the block that begins where a large file ends, so that appends need none other (FS1).
-/// Whether it did.
+/// Allocates a superpage for the block at the end of a large file, so that appends need no other pages (FS1). Returns
+/// true if it did.
 pub(crate) fn expand_super(files: &FileLayer, inode: &mut Inode) -> Result<bool> {
     let is_wanted = inode.size() >= LARGE_BYTES && inode.size().is_multiple_of(CHUNK);
     let is_over = |threshold| inode.size() >= threshold;
@@ -142,8 +142,8 @@ pub(crate) fn has_superpages(files: &FileLayer) -> bool {
     files.shape.super_threshold_bytes.is_some() && !files.waits()
 }
 
-/// Takes a superpage for the block that begins with page `page`, behind the end, where there is nothing yet; whether it
-/// did: where there is no room for one it does not.
+/// Allocates a superpage for the empty block that begins with page `page`, behind the end. Returns false if there is
+/// no room.
 pub(crate) fn allocate_super(files: &FileLayer, inode: &mut Inode, page: u64) -> Result<bool> {
     if !has_superpages(files) {
         return Ok(false);
@@ -176,8 +176,8 @@ pub(crate) fn shrink_super(files: &FileLayer, inode: &mut Inode) -> Result<()> {
     }
 }
 
-/// The superpage that page `page` lies in becomes pages, where they are, each of which can then be replaced by itself:
-/// those before the end of the file. The others are freed.
+/// Divides the superpage around page `page` into pages, in place: those before the end of the file can then be
+/// replaced one by one. The others are freed.
 pub(crate) fn split_super(files: &FileLayer, inode: &mut Inode, page: u64) -> Result<()> {
     let Some((at, word)) = index::block_word(files, inode, page)? else { return Ok(()) };
     let Some(first) = word.superpage_named() else { return Ok(()) };
@@ -196,7 +196,7 @@ pub(crate) fn split_super(files: &FileLayer, inode: &mut Inode, page: u64) -> Re
 
 /// A block that is to move.
 struct MovableBlock {
-    /// Where the word lies that names it.
+    /// The place of the word that names it.
     at: u64,
     /// The page of its words.
     node: u64,

@@ -1,14 +1,13 @@
 //! Writing: in place if the pages exist, otherwise to new pages.
 //!
-//! - FW1. What a word or a size makes visible is durable before it: new pages before the words that name them, bytes
-//!   behind the end before the size that covers them, but where that has a proof (`checksum`). So a crash shows no bytes of
-//!   other files.
-//! - FW2. Over what is there a write costs one copy and one fence; behind the end, where pages were taken ahead, two,
-//!   and by clients one. Where a fence is durable it is durable when it returns.
+//! - FW1. Content is durable before the word or the size that makes it visible: new pages before their words, bytes
+//!   behind the end before the size, unless that has an append checksum. So a crash shows no bytes of other files.
+//! - FW2. An overwrite costs one copy and one fence. A write behind the end, to pages ahead, costs two of each, and
+//!   one of each for a client. If a fence is durable, the write is durable on return.
 //! - FW3. `Atomic`: all of a part is written to new pages, and one record names them in the place of the old ones.
-//! - FW4. Where a fence is not durable, sizes wait in DRAM until an fsync has made the data durable, and times with
-//!   them, also those that are set; where times alone wait, they are made durable with the data. A new file has its
-//!   first page with its name then.
+//! - FW4. If a fence is not durable, sizes wait in DRAM until an fsync has made the data durable. Times wait with
+//!   them, even times that a program sets; if only times wait, they become durable with the data. A new file then has
+//!   its first page from its creation on.
 //! - FW5. A write that is refused for lack of space changed nothing. If a part fits, that part is written, except
 //!   under `Atomic`. Before a write is refused or cut short, all space that can be freed is freed.
 //! - FW6. Other threads see an append as one change, even if space is freed in the middle of it. Its earlier parts
@@ -26,18 +25,18 @@ use crate::store::locks::Stripe;
 use crate::view::hints;
 use crate::{DataMode, Error, Ino, Result};
 
-/// How a file is written.
+/// The mode of a write.
 #[derive(Clone, Copy)]
 struct WriteMode {
     /// Without a lock, over what is there.
     overwrites: bool,
-    /// The file says that it was written.
+    /// The times of the file change.
     notes: bool,
-    /// As much of it as there is space for.
+    /// Writes as many bytes as fit.
     fits: bool,
 }
 
-/// How many of the bytes `from` a file can have from byte `at` on.
+/// Returns how many of the bytes `from` a file can hold from byte `at` on.
 fn can_have(at: u64, from: &[u8]) -> u64 {
     (from.len() as u64).min(FILE_BYTES_MAX.saturating_sub(at))
 }
@@ -68,7 +67,7 @@ fn write_by(files: &FileLayer, ino: Ino, at: u64, from: &[u8], notes: bool) -> R
     write_all(files, ino, at, from, WriteMode { overwrites, notes, fits: false })
 }
 
-/// Goes on where a part met no space, once there is some (FW5).
+/// Writes part by part, and continues after a part without space once there is some (FW5).
 fn write_all(files: &FileLayer, ino: Ino, at: u64, from: &[u8], how: WriteMode) -> Result<usize> {
     let mut done = 0;
     let all = with_space_to_write(files, |fits| {
@@ -96,7 +95,7 @@ fn note_write_time(files: &FileLayer, ino: Ino) -> Result<()> {
 
 #[inline(never)]
 fn write_locked(files: &FileLayer, ino: Ino, at: u64, from: &[u8], how: WriteMode) -> Result<usize> {
-    // It remembers what it sees.
+    // The lookup caches its result.
     let behind = append::find_append_place(files, ino, Some(at), from.len());
     let is_done = |is_noted: bool| is_noted || !how.notes;
     if behind.is_none() && how.overwrites && write_pinned(files, ino, at, from).is_some_and(is_done) {
@@ -189,7 +188,7 @@ fn with_space_to_write<T>(files: &FileLayer, mut write: impl FnMut(bool) -> Resu
     }
 }
 
-/// Writes part by part. Where one does not fit, and `fits` says so, smaller ones are tried, down to a page.
+/// Writes in parts. If a part does not fit and `fits` is true, smaller parts are tried, down to a page.
 fn write_parts(
     files: &FileLayer,
     stripe: &mut Stripe,

@@ -1,4 +1,4 @@
-//! What a front end calls for clients that share the files, and for a kernel that caches them.
+//! Calls of a front end for clients that share the files, and for a kernel that caches them.
 
 use std::sync::Arc;
 

@@ -36,19 +36,19 @@ pub struct AppendChecksum {
 pub struct AppendChecksums([AppendChecksum; 2]);
 
 impl AppendChecksum {
-    /// Of so many bytes it can be, at most.
+    /// The most bytes that a checksum can cover.
     pub const BYTES_MAX: usize = u16::MAX as usize;
     /// None.
     const NONE: Self = Self { end: 0, sums: 0 };
 
-    /// That of the last `bytes` bytes of `size`, whole lines, with their sum.
+    /// Returns the checksum of the last `bytes` bytes before `size`, whole lines with this sum.
     #[inline]
     pub(crate) fn of(epoch: u16, size: u64, bytes: u16, sum: u32) -> Self {
         let end = size | u64::from(bytes) << SIZE_BITS;
         Self { end, sums: u64::from(sum) | u64::from(Self::check(epoch, end, sum)) << 32 }
     }
 
-    /// That of a size alone, which is durable.
+    /// Returns the checksum of a size whose bytes are durable.
     #[inline]
     pub(crate) fn of_size(epoch: u16, size: u64) -> Self {
         Self::of(epoch, size, 0, 0)
@@ -76,13 +76,13 @@ impl AppendChecksum {
         self.end & SIZE
     }
 
-    /// How many bytes it is of.
+    /// Returns how many bytes it covers.
     #[inline]
     pub fn bytes(self) -> u64 {
         self.end >> SIZE_BITS
     }
 
-    /// By which of two is the greater one: by its size, then by how few bytes it is of. That of none is the least.
+    /// Orders checksums: by size, then by how few bytes they cover. An absent checksum is the least.
     #[inline(always)]
     fn rank(self) -> u64 {
         let rank = (self.end << 16 | (self.end >> SIZE_BITS ^ 0xffff)).wrapping_add(1);
@@ -94,7 +94,7 @@ impl AppendChecksums {
     /// None.
     pub(crate) const NONE: Self = Self([AppendChecksum::NONE; 2]);
 
-    /// Those with these words, of which all or none are there.
+    /// Returns the checksums in these words, all of them present or absent.
     #[inline(always)]
     pub fn of_words([end, sums, other_end, other_sums]: [u64; 4]) -> Self {
         Self([AppendChecksum { end, sums }, AppendChecksum { end: other_end, sums: other_sums }])
@@ -106,7 +106,7 @@ impl AppendChecksums {
         [self.0[0].end, self.0[0].sums, self.0[1].end, self.0[1].sums]
     }
 
-    /// Those that are whole in `epoch`, with none in the place of others.
+    /// Returns those that are whole in `epoch`, with absent ones in place of the others.
     #[inline]
     pub(crate) fn whole(self, epoch: u16) -> Self {
         Self(self.0.map(|checksum| if checksum.is_whole(epoch) { checksum } else { AppendChecksum::NONE }))
@@ -118,7 +118,7 @@ impl AppendChecksums {
         usize::from(self.0[0].rank() > self.0[1].rank())
     }
 
-    /// Those that are there, the greater one first.
+    /// Returns those that are present, the greater one first.
     pub(crate) fn in_turn(self) -> impl Iterator<Item = AppendChecksum> {
         let lesser = self.lesser();
         [self.0[1 - lesser], self.0[lesser]].into_iter().filter(|checksum| *checksum != AppendChecksum::NONE)

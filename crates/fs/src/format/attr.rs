@@ -14,7 +14,7 @@ impl Ino {
     pub const ROOT: Self = Self(1);
 }
 
-/// What a file is.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileKind {
     /// A regular file.
@@ -51,7 +51,7 @@ impl FileKind {
         })
     }
 
-    /// Its bits of `st_mode`.
+    /// Returns its bits of `st_mode`.
     pub fn mode_bits(self) -> u32 {
         match self {
             Self::File => 0o100000,
@@ -79,11 +79,11 @@ pub struct Attr {
     pub ino: Ino,
     /// Differs between the files that have had this number.
     pub generation: u32,
-    /// What it is.
+    /// The kind of the file.
     pub kind: FileKind,
     /// Permissions and the set-id and sticky bits: the low 12 bits of `st_mode`.
     pub mode: u16,
-    /// Names it has; for a directory 2 and one for each directory in it.
+    /// The number of names; for a directory 2 plus the directories in it.
     pub links: u32,
     /// Owner.
     pub uid: u32,
@@ -95,7 +95,7 @@ pub struct Attr {
     pub size: u64,
     /// Bytes that it takes in the pool, its index included.
     pub allocated_bytes: u64,
-    /// It was cut, and some of that space still goes back.
+    /// The file was cut, and some of that space is not free yet.
     pub is_shrinking: bool,
     /// Read last (as `relatime` has it).
     pub atime: Time,

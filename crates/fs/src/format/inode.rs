@@ -13,7 +13,8 @@
 //!
 //! - FI1. Everything but `direct` is written by transactions alone, `direct` by single stores alone: a replay of an old
 //!   record cannot undo an append (lane L6).
-//! - FI2. A transaction that writes `head` takes over what `direct` says and starts an epoch that is not `direct`'s.
+//! - FI2. A transaction that writes `head` copies the values of `direct` and starts an epoch that differs from that
+//!   line.
 //! - FI3. A new epoch is stored after its times and checksums, by a store of its own. A line keeps the order of its
 //!   stores, so an epoch that is there has its times. On a file only a barrier orders two stores, so a crash within
 //!   the first fsync of an epoch may leave earlier times. Within an epoch each word is valid alone, and one store
@@ -54,7 +55,7 @@ pub(crate) struct InodeHead {
     pub(crate) ctime: i64,
     pub(crate) atime: i64,
     pub(crate) generation: u32,
-    /// Its orphan word and 1, or 0.
+    /// The number of its orphan word plus 1, or 0.
     pub(crate) orphan: u32,
     pub(crate) pages: u64,
 }
@@ -96,7 +97,7 @@ const _: () = assert!(size_of::<InodeBytes>() == INODE as usize && size_of::<Ino
 
 pub(crate) const SIZE_BITS: u32 = 48;
 pub(crate) const SIZE: u64 = (1 << SIZE_BITS) - 1;
-/// Where fields lie that are looked at one by one, in bytes; in `direct` the times lie as in `head`.
+/// Offsets of fields that are read one by one, in bytes; in `direct` the times have the same order as in `head`.
 pub(crate) const SIZE_AT: u64 = offset_of!(InodeHead, size) as u64;
 pub(crate) const MTIME: u64 = offset_of!(InodeHead, mtime) as u64;
 const GENERATION: u64 = offset_of!(InodeHead, generation) as u64;
@@ -121,12 +122,12 @@ pub(crate) const LOST: u8 = 2;
 pub(crate) struct Inode {
     media: InodeBytes,
     pub(crate) ino: Ino,
-    /// Where it lies in the pool.
+    /// The offset in the pool.
     pub(crate) at: u64,
     /// The epoch of `head`, and the epoch of `direct`.
     epoch: u16,
     direct_epoch: u16,
-    /// What `direct` says is not all of one append (FP4).
+    /// The values of `direct` are not all of one append (FP4).
     is_torn: bool,
     /// The size that a crash leaves, if the size in `head` waits for an fsync. Transactions write this size until
     /// then.
@@ -185,13 +186,13 @@ impl Inode {
         self.head.size = found.map(AppendChecksum::size).or_else(least).unwrap_or(0);
     }
 
-    /// What `direct` says is not all of one append (FP4).
+    /// Returns true if the values of `direct` are not all of one append (FP4).
     pub(crate) fn is_torn(&self) -> bool {
         self.is_torn && self.epoch == self.direct_epoch
     }
 
-    /// Its size rests on bytes of its own (FP3), or on what a crash left (FP4): before anything else is stored, a
-    /// transaction is to write its head.
+    /// Returns true if its size rests on its last bytes (FP3), or on remains of a crash (FP4): a transaction must
+    /// write its head before anything else is stored.
     pub(crate) fn needs_commit(&self) -> bool {
         let rests = || self.direct.checksums.greatest().is_some_and(|checksum| checksum.bytes() > 0);
         self.epoch == self.direct_epoch && (self.is_torn || rests())
@@ -205,7 +206,7 @@ impl Inode {
         Self { media: InodeBytes { head, ..InodeBytes::new_zeroed() }, ..*self }
     }
 
-    /// What it is when it has ended (FI4).
+    /// Returns the inode after its end (FI4).
     pub(crate) fn freed(&self) -> Self {
         let head = InodeHead { generation: self.head.generation, ..InodeHead::new_zeroed() };
         // A late store to `direct`, by a client of an owner that was killed, has an earlier epoch.
@@ -240,7 +241,7 @@ impl Inode {
         (self.head.mtime, self.head.ctime, self.head.atime, self.rest.btime) = (now, now, now, now);
     }
 
-    /// Its content changed, or its entries.
+    /// Sets the times after a change of the content or the entries.
     pub(crate) fn touch(&mut self, now: i64) {
         if !self.keeps_times {
             (self.head.mtime, self.head.ctime) = (now, now);
@@ -258,12 +259,12 @@ impl Inode {
         self.keeps_times || now.abs_diff(self.head.mtime) < grain
     }
 
-    /// It has `count` pages more. What a damaged medium says of pages and links stays what it can say.
+    /// Adds `count` pages. Saturates, because a damaged medium may hold any count of pages and links.
     pub(crate) fn add_pages(&mut self, count: u64) {
         self.head.pages = self.head.pages.saturating_add(count);
     }
 
-    /// It has `more` links and `less` fewer.
+    /// Adds `more` links and removes `less`.
     pub(crate) fn count_links(&mut self, more: u32, less: u32) {
         self.head.links = self.head.links.saturating_add(more).saturating_sub(less);
     }
@@ -277,7 +278,7 @@ impl Inode {
         self.durable_size.unwrap_or(self.head.size)
     }
 
-    /// Its size waits for an fsync: until [`Inode::mark_size_durable`] a crash leaves `durable_size`.
+    /// Keeps the size until an fsync: until [`Inode::mark_size_durable`] a crash leaves `durable_size`.
     pub(crate) fn hold_size(&mut self, durable_size: u64) {
         self.durable_size = Some(durable_size);
     }
@@ -303,12 +304,12 @@ impl Inode {
         zerocopy::transmute!(head)
     }
 
-    /// What a transaction writes where, of its head alone.
+    /// Returns the offset and the bytes of the head for a transaction.
     pub(crate) fn head_bytes(&mut self) -> (u64, [u8; 64]) {
         (self.at, self.encode_head())
     }
 
-    /// The same with its roots.
+    /// Returns the offset and the bytes of the head and the roots.
     pub(crate) fn roots_bytes(&mut self) -> (u64, [u8; 128]) {
         let mut bytes = [0; 128];
         bytes[..64].copy_from_slice(&self.encode_head());
@@ -316,7 +317,7 @@ impl Inode {
         (self.at, bytes)
     }
 
-    /// The same with all that transactions write.
+    /// Returns the offset and all bytes that transactions write.
     pub(crate) fn all_bytes(&mut self) -> (u64, [u8; 192]) {
         let mut bytes = [0; 192];
         bytes[..128].copy_from_slice(&self.roots_bytes().1);
@@ -332,7 +333,7 @@ impl Inode {
         }
     }
 
-    /// Where root `index` lies in the pool.
+    /// Returns the offset of root `index` in the pool.
     pub(crate) fn root_at(&self, index: u64) -> u64 {
         self.at + 64 + index * 8
     }

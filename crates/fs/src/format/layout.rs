@@ -1,4 +1,4 @@
-//! Where everything of a file system lies.
+//! The places of all parts of a file system.
 //!
 //! ```text
 //! MAP stream    0x00000  orphans        8192 words: inode numbers with work left to do; all bits of the last one are
@@ -18,7 +18,7 @@ use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 
 /// Orphan words, with the last one.
 pub(crate) const ORPHANS: u64 = 8192;
-/// The last orphan word, and what it says where inodes without a name may have none (FO3).
+/// The last orphan word, and its value if inodes without a name may have no word (FO3).
 pub(crate) const LAST_ORPHAN: u64 = ORPHANS - 1;
 pub(crate) const UNLISTED: u64 = u64::MAX;
 const TABLE: u64 = ORPHANS * 8;
@@ -26,7 +26,7 @@ const TABLE: u64 = ORPHANS * 8;
 pub(crate) const TABLE_CHUNKS: u64 = 30;
 /// Bytes of a descriptor.
 pub(crate) const DESCRIPTOR: u64 = 128;
-/// Where the bitmap lies in a descriptor, in bytes.
+/// The offset of the bitmap in a descriptor, in bytes.
 pub(crate) const BITMAP: u64 = 64;
 const DESCRIPTORS: u64 = 256;
 
@@ -45,7 +45,7 @@ const _: () = assert!(DESCRIPTORS + TABLE_CHUNKS * DESCRIPTOR == PAGE && TABLE_C
 const _: () = assert!(TABLE.is_multiple_of(PAGE));
 const _: () = assert!(CHUNK_PAGES == NODE_WORDS);
 
-/// What a chunk is used for.
+/// The use of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum ChunkKind {
@@ -67,7 +67,7 @@ impl ChunkKind {
     }
 }
 
-/// Returns true if the descriptor at `at` says that something is in use; of inodes none does.
+/// Returns true if the descriptor at `at` marks something as in use; chunks of inodes never do.
 pub(crate) fn is_in_use(memory: &dyn Memory, at: u64) -> bool {
     match ChunkKind::from_word(memory.load_word(at)) {
         Some(ChunkKind::Data | ChunkKind::Index) => (0..8).any(|word| memory.load_word(at + BITMAP + word * 8) != 0),
@@ -80,7 +80,7 @@ pub(crate) fn map_bytes(chunks: u64) -> u64 {
     TABLE + chunks.div_ceil(TABLE_CHUNKS) * PAGE
 }
 
-/// Where the MAP stream is in the pool, page by page.
+/// The places of the pages of the MAP stream in the pool.
 #[derive(Clone, Debug)]
 pub(crate) struct MapPages(Vec<u64>);
 
@@ -99,17 +99,17 @@ impl MapPages {
         (self.0.len() as u64).saturating_sub(TABLE / PAGE) * TABLE_CHUNKS
     }
 
-    /// Where orphan word `index` lies in the pool.
+    /// Returns the offset of orphan word `index` in the pool.
     pub(crate) fn orphan(&self, index: u64) -> u64 {
         self.place(index * 8)
     }
 
-    /// Where the word of `chunk` lies in the pool.
+    /// Returns the offset of the word of `chunk` in the pool.
     pub(crate) fn chunk_word(&self, chunk: u64) -> u64 {
         self.place(TABLE + chunk / TABLE_CHUNKS * PAGE + chunk % TABLE_CHUNKS * 8)
     }
 
-    /// Where the descriptor of `chunk` lies in the pool.
+    /// Returns the offset of the descriptor of `chunk` in the pool.
     pub(crate) fn descriptor(&self, chunk: u64) -> u64 {
         self.place(TABLE + chunk / TABLE_CHUNKS * PAGE + DESCRIPTORS + chunk % TABLE_CHUNKS * DESCRIPTOR)
     }

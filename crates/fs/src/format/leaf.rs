@@ -60,7 +60,7 @@ impl NameSlot {
         Self(u64::from(tag(position)) | unit << 32 | (name.len() as u64) << 48 | kind << 56)
     }
 
-    /// Where its entry lies in the page; `None` where that cannot be.
+    /// Returns the offset of its entry in the page; `None` if that is impossible.
     fn entry_at(self) -> Option<u64> {
         let at = (self.0 >> 32 & 0xffff) * UNIT;
         (at >= HEAP && self.name_len() > 0 && at + entry_bytes(self.name_len()) <= PAGE).then_some(at)
@@ -71,7 +71,7 @@ impl NameSlot {
         self.with_position(position) == self
     }
 
-    /// The same with the tag of `position`.
+    /// Returns the slot with the tag of `position`.
     pub(crate) fn with_position(self, position: u64) -> Self {
         Self(self.0 & !TAG | u64::from(tag(position)))
     }
@@ -80,7 +80,7 @@ impl NameSlot {
         self.0 >> 48 & 0xff
     }
 
-    /// The same with another kind.
+    /// Returns the slot with another kind.
     pub(crate) fn with_kind(self, kind: FileKind) -> Self {
         let kind = KINDS.iter().position(|known| *known == kind).expect("every kind is known") as u64 + 1;
         Self(self.0 & !(0xff << 56) | kind << 56)
@@ -109,18 +109,18 @@ fn entry_units(slot: u64) -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeafEntry {
     pub(crate) slot: usize,
-    /// Where its slot lies in the pool.
+    /// The offset of its slot in the pool.
     pub(crate) slot_at: u64,
     pub(crate) position: u64,
     pub(crate) ino: Ino,
     pub(crate) kind: FileKind,
     pub(crate) len: usize,
-    /// Where its name lies in the pool.
+    /// The offset of its name in the pool.
     name_at: u64,
 }
 
 impl LeafEntry {
-    /// Where it lies in the pool.
+    /// Returns its offset in the pool.
     #[cfg(test)]
     pub(crate) fn at(&self) -> u64 {
         self.name_at - ENTRY
@@ -166,7 +166,7 @@ pub(crate) trait PageWriter {
 /// A page of names, its slots read.
 #[derive(Clone, Debug)]
 pub(crate) struct Leaf {
-    /// Where it lies in the pool.
+    /// The offset in the pool.
     pub(crate) at: u64,
     /// Boxed, because a `Leaf` is moved often.
     slots: Box<[u64; SLOTS]>,
@@ -191,7 +191,7 @@ impl Leaf {
         Self { at, slots: Box::new([0; SLOTS]) }
     }
 
-    /// Where slot `index` lies in the pool.
+    /// Returns the offset of slot `index` in the pool.
     pub(crate) fn slot_at(&self, index: usize) -> u64 {
         self.at + SLOTS_AT + index as u64 * 8
     }
@@ -212,7 +212,7 @@ impl Leaf {
         slots.filter(move |(_, slot)| is_alike(slot) && **slot != 0).map(|(index, slot)| (index, NameSlot(*slot)))
     }
 
-    /// Reads the entry of `slot`; `None` where it cannot be one.
+    /// Reads the entry of `slot`; `None` if it cannot be one.
     pub(crate) fn entry(&self, memory: &dyn Memory, index: usize, slot: NameSlot) -> Option<LeafEntry> {
         let at = self.at + slot.entry_at()?;
         let [position, ino] = [0, 8].map(|field| memory.load_word(at + field));
@@ -235,7 +235,7 @@ impl Leaf {
         (0..1 << ORDINAL_BITS).map(|ordinal| hash << ORDINAL_BITS | ordinal).find(|position| !taken.contains(position))
     }
 
-    /// Where an entry with a name of `name_len` bytes has room: a slot and a unit.
+    /// Returns room for an entry with a name of `name_len` bytes.
     pub(crate) fn room(&self, name_len: u64) -> Option<LeafRoom> {
         let slot = self.slots.iter().position(|slot| *slot == 0)?;
         let wanted = entry_bytes(name_len) / UNIT;
@@ -248,7 +248,7 @@ impl Leaf {
         Some(LeafRoom { slot, unit: self.gap(wanted)? })
     }
 
-    /// Where `wanted` units lie free between entries.
+    /// Returns the first of `wanted` free units between entries.
     #[cold]
     fn gap(&self, wanted: u64) -> Option<u64> {
         let mut taken = [0_u64; UNITS.div_ceil(64) as usize];

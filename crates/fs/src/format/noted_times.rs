@@ -18,7 +18,7 @@ impl NotedTimes {
 
     /// Sets the times of `inode` to the noted ones, at `now`. A time of change in the future, which a program set,
     /// counts as older.
-    pub(crate) fn tell(self, inode: &mut Inode, now: i64) {
+    pub(crate) fn apply(self, inode: &mut Inode, now: i64) {
         let (written, accessed) = (self.written as i64, self.accessed as i64);
         let was_set = written > 0 && inode.head.mtime > now;
         if written > inode.head.mtime || was_set {

@@ -1,4 +1,4 @@
-//! How a file system is made, and what its tag notes.
+//! The attributes of the tag of a file system.
 //!
 //! ```text
 //! attributes   0 version u32   4 reserved u32   8 hash seed u64   16 super threshold u64 (0: never)   24 reserved [40]
@@ -12,7 +12,7 @@ use crate::Result;
 /// left (FP1).
 const VERSION: u32 = 2;
 
-/// What the tag of a file system notes.
+/// The attributes of the tag of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FsShape {
     version: u32,
@@ -33,7 +33,7 @@ impl FsShape {
         Ok(Self { version: word(0) as u32, hash_seed: word(8), super_threshold_bytes })
     }
 
-    /// That of a new file system.
+    /// Returns the attributes for a new file system.
     pub(crate) fn new(hash_seed: u64, super_threshold_bytes: Option<u64>) -> Self {
         Self { version: VERSION, hash_seed, super_threshold_bytes }
     }

@@ -10,12 +10,12 @@
 use ferrite_pool::layout::CHUNK_PAGES;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// What lies somewhere.
+/// A word of an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(transparent)]
 pub(crate) struct IndexWord(pub u64);
 
-/// What a word names.
+/// The target of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NamedBy {
     /// Nothing: zeros.

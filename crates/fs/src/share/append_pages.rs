@@ -1,4 +1,4 @@
-//! Pages behind the end of a file, for a client that appends by itself.
+//! Pages behind the end of a file, for a client that appends directly.
 
 use crate::file::{ahead, size, superpage};
 use crate::format::inode::KEEPS_PAGES;
@@ -13,8 +13,8 @@ use crate::{Ino, Result};
 const SHARE: u64 = 8;
 
 impl SharedFiles {
-    /// Gives `ino`, to which `session` may append, pages for `bytes` bytes behind its end. What they hold is undefined
-    /// (FT1).
+    /// Reserves pages for `bytes` bytes behind the end of `ino`, which `session` may append to. Their content is
+    /// undefined (FT1).
     pub(crate) fn reserve_ahead_for(&self, session: u64, ino: Ino, bytes: u64) -> Result<()> {
         let table = self.sessions.table.lock();
         let access = table.leases.get(&(ino.0, session)).map(|out| out.access);
@@ -45,7 +45,7 @@ impl SharedFiles {
         let Ok(mut inode) = self.load_regular(ino) else { return };
         if inode.head.links > 0 && inode.head.flags & KEEPS_PAGES == 0 && !inode.is_cut() {
             let size = inode.size();
-            // What fails here is done when the file is given back by all.
+            // After a failure they are freed with the last hold.
             let _ = ahead::free_behind(self, &mut inode, size).and_then(|()| superpage::shrink_super(self, &mut inode));
         }
         // The next writer of the file meets the same failure.

@@ -8,8 +8,8 @@ use crate::share::layout::lease_state::{LeaseMode, LeaseState};
 use crate::share::layout::shared_state::SharedState;
 use crate::store::clients::{Appender, RevokedAppend};
 
-/// The size that the file of `revoked` had before that append, if it may have stored a greater one. To be asked when
-/// the size was looked at: it says this before it stores that.
+/// Returns the size of the file before the `revoked` append, if the client may have stored a greater one. Call it
+/// after loading the size: the client stores this first.
 pub(crate) fn size_before(revoked: &RevokedAppend, shared_state: &SharedState) -> Option<u64> {
     let (turn, size) = shared_state.size_before(revoked.slot);
     (turn == revoked.turn).then_some(size)

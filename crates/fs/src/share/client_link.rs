@@ -1,4 +1,4 @@
-//! How the layers below reach the clients.
+//! The link from the layers below to the clients.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};

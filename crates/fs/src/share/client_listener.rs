@@ -50,12 +50,12 @@ impl ClientListener {
     /// `boot_id` identifies this boot of the machine.
     ///
     /// # Errors
-    /// Where another process has it.
+    /// Fails if another process owns the pool.
     pub fn open(fs: &Arc<FileSystem>, pool: &Path, boot_id: [u8; 16]) -> Result<Self> {
         let Claim::Ours(lock) = claim(pool).map_err(failed)? else {
             return Err(failed(format!("{} is another process's", pool.display())));
         };
-        let porter = ClientService { fs: Arc::clone(fs), boot_id };
-        Ok(Self { _listening: Listening::start(&lock, Arc::new(porter)).map_err(failed)? })
+        let service = ClientService { fs: Arc::clone(fs), boot_id };
+        Ok(Self { _listening: Listening::start(&lock, Arc::new(service)).map_err(failed)? })
     }
 }

@@ -65,7 +65,7 @@ impl ClientPins {
         self.known.lock().processes.get(&session).is_some_and(|process| !process.is_alive())
     }
 
-    /// Ends `session` if no thread of it is pinned, or its process has ended; whether it did.
+    /// Ends `session` if no thread of it is pinned, or its process has ended. Returns true if it did.
     pub fn leave(&self, session: u64) -> bool {
         let mut known = self.known.lock();
         let Some(process) = known.processes.get(&session) else { return true };

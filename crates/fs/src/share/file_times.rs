@@ -26,7 +26,7 @@ impl SharedFiles {
         }
     }
 
-    /// The same for all files.
+    /// Stores the noted times of all files.
     pub(crate) fn fold_all_times(&self) {
         if self.link.is_leased() {
             let inos: Vec<u64> = self.sessions.table.lock().leases.keys().map(|(ino, _)| *ino).collect();
@@ -40,7 +40,7 @@ impl SharedFiles {
         let latest = NotedTimes { written: latest(|noted| noted.written), accessed: latest(|noted| noted.accessed) };
         if let Ok(mut inode) = self.load_regular(ino) {
             stripe.apply_waiting(&mut inode);
-            latest.tell(&mut inode, self.now());
+            latest.apply(&mut inode, self.now());
             // A time that cannot be stored is not an error of the caller.
             let _ = size::store_size(self, stripe, &mut inode);
         }

@@ -1,4 +1,4 @@
-//! What the owner lets clients do with which file, and how it ends that.
+//! Leases: how the owner grants, limits and ends them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

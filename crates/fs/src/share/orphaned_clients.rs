@@ -1,8 +1,8 @@
 //! Clients of an owner that was killed, or that let go of the file system while they were stopped (FG5).
 //!
-//! Their board says that their owner is gone, and they look at it after all they do: what they did late they do not
-//! vouch for. But where they were stopped in the middle of a store it will still happen, to a page that the file
-//! system had then, or to the size of an inode. They are known by their grants.
+//! Their shared state shows that the owner is gone, and they check it after each operation: late operations do not
+//! count. But a store that was interrupted still happens, to a page that the file system had then, or to the size of
+//! an inode. Their grants identify them.
 //!
 //! Most of them are idle. The owner cannot ask them, but each has the shared state open: if it shows, behind a
 //! barrier, that no thread is pinned, the client stores nothing any more, and its grant ends. A process that cannot be
@@ -21,7 +21,7 @@ use crate::share::sessions::refused;
 use crate::share::shared_files::SharedFiles;
 
 impl SharedFiles {
-    /// What boards of it say that they are of; `tag` is its own.
+    /// Returns the identity in the shared states of this file system; `tag` is its current tag.
     pub(crate) fn state_owner(&self, tag: &Tag) -> StateOwner {
         StateOwner { pool: self.pool().superblock().uuid, generation: tag.generation }
     }
@@ -46,8 +46,8 @@ impl SharedFiles {
         Ok(!self.orphaned_grants().is_empty())
     }
 
-    /// Returns true if nothing is stored any more by `session`, as all boards say that it may be on: where a backup of
-    /// the pool was restored there may be two.
+    /// Returns true if `session` stores nothing any more, according to every shared state that may list it: after the
+    /// restore of a backup there may be two.
     fn is_left_by(&self, session: GrantId) -> bool {
         let Some(process) = self.pool().grants().process(session) else { return false };
         let state_owner = self.state_owner(&self.tag());
@@ -97,7 +97,8 @@ impl SharedFiles {
         self.end_orphaned_clients().map(drop)
     }
 
-    /// Uses again what they might have stored to, when the last one has ended; whether that was since it was asked for.
+    /// Makes space usable again that they might have stored to, once the last one has ended. Returns true if that is
+    /// done.
     pub(crate) fn end_orphaned_clients(&self) -> Result<bool> {
         if !self.link.pins.has_orphaned_clients() {
             return Ok(false);

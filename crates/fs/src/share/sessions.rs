@@ -1,4 +1,4 @@
-//! Where the owner keeps who works beside it: the sessions.
+//! The owner's sessions with clients.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub trait CachedCopies: Send + Sync {
     /// the cache, so the caller must not block those.
     ///
     /// # Errors
-    /// Where copies may be left.
+    /// Fails if copies may be left.
     fn forget(&self, ino: Ino) -> std::io::Result<()>;
 
     /// Drops the cached attributes of `ino`, and no content. Does not wait.
@@ -40,7 +40,7 @@ pub(crate) struct OpenSession {
     /// The connection it came by.
     pub connection: u64,
     pub writable: bool,
-    /// Its leases are gone; it ends when its threads have let go.
+    /// Its leases are gone; it ends when no thread of it is pinned.
     pub is_ending: bool,
 }
 
@@ -55,13 +55,13 @@ pub(crate) struct LeaseEntry {
 #[derive(Default)]
 pub(crate) struct SessionTable {
     pub sessions: BTreeMap<u64, OpenSession>,
-    /// By inode and session.
+    /// The leases, by inode and session.
     pub leases: BTreeMap<(u64, u64), LeaseEntry>,
     free: Vec<usize>,
     /// Slots beyond this were never used.
     used: usize,
     serial: u64,
-    beacon: Option<Beacon>,
+    liveness: Option<Beacon>,
     pub copies: Option<Arc<dyn CachedCopies>>,
     /// Files that stay held until no stopped client can store to them.
     pub kept: Vec<Ino>,
@@ -106,7 +106,7 @@ impl Sessions {
         self.is_still.store(is_still, Ordering::SeqCst);
     }
 
-    /// The number of the device whose files it has, where it is mounted.
+    /// Returns the device number of the mount, if the file system is mounted.
     pub fn device(&self) -> Option<u64> {
         self.table.lock().copies.as_ref().and_then(|copies| copies.device())
     }
@@ -228,10 +228,10 @@ impl SharedFiles {
         // ([`Sessions::stilled`]).
         let _pass = self.gate.pass();
         let mut table = self.sessions.table.lock();
-        if table.beacon.is_none() {
-            table.beacon = Some(self.space.shared_state.announce_owner()?);
+        if table.liveness.is_none() {
+            table.liveness = Some(self.space.shared_state.announce_owner()?);
         }
-        // Its pages cannot change while it is asked for: chunks come and go under this lock.
+        // Its pages cannot change during the grant: chunks are added and removed under this lock.
         let tag = self.tag.lock();
         let shared_state = self.space.shared_state.share()?;
         let (granted, memory) =
@@ -264,18 +264,18 @@ impl SharedFiles {
         self.end_sessions();
     }
 
-    /// As the kernel does when the process is killed.
+    /// Ends the owner's liveness, as the kernel does when the process is killed.
     #[cfg(test)]
     pub(crate) fn drop_owner_liveness(&self) {
         let mut table = self.sessions.table.lock();
-        table.beacon = None;
+        table.liveness = None;
         table.sessions.clear();
     }
 
     /// See [`crate::FileSystem::dismiss`].
     pub fn dismiss(&self) {
         let mut table = self.sessions.table.lock();
-        (table.beacon, table.copies) = (None, None);
+        (table.liveness, table.copies) = (None, None);
         table.sessions.values_mut().for_each(|session_info| session_info.is_ending = true);
         drop(table);
         self.end_sessions();
@@ -302,7 +302,7 @@ impl SharedFiles {
             leases.iter().filter(|(_, of)| *of == session).for_each(|(ino, _)| self.end_lease(session, Ino(*ino)));
             if self.link.pins.leave(session) {
                 self.sessions.table.lock().sessions.remove(&session);
-                // Where it fails the grant ends with its process.
+                // After a failure the grant ends with its process.
                 let _ = self.pool().grants().release(self.pool(), grant);
             }
         }

@@ -10,9 +10,8 @@ use crate::store::locks::Stripe;
 use crate::tree::inode_lifetime;
 
 impl SharedFiles {
-    /// Lets nothing count any more that a stopped client may do at the end of a file, from whom that was taken by force
-    /// right now; nor a size that it has stored and will not vouch for. Where there is no space for another last page,
-    /// who wants to store there meets that again.
+    /// Invalidates all that a client may still do after it lost the end of a file, including a size that it has stored
+    /// but not reported. If no space is left for a new last page, the next writer meets that again.
     pub(crate) fn invalidate_revoked_append(&self, stripe: &mut Stripe, revoked: RevokedAppend) {
         let Ok(mut inode) = self.load_regular(revoked.ino) else { return };
         order_loads();

@@ -23,7 +23,7 @@ pub(crate) fn lowest(bits: u64, count: u64) -> u64 {
     taken
 }
 
-/// Adds the pages whose bits are set, from page `first` on, joined where they follow each other in one chunk.
+/// Adds the pages whose bits are set, from page `first` on; adjacent pages of one chunk are joined.
 pub(crate) fn append_bits(runs: &mut Vec<PageRun>, first: u64, mut bits: u64) {
     while bits != 0 {
         let start = bits.trailing_zeros();

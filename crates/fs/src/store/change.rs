@@ -1,7 +1,7 @@
 //! A change of a file system: one pool transaction, with the pages that it takes and frees.
 //!
-//! Pages are taken in DRAM first, and marked by the transaction; what it frees is given back in DRAM after its commit.
-//! Dropped without a commit, nothing has happened.
+//! Pages are allocated in DRAM first, and marked by the transaction. Freed pages become free in DRAM after the commit.
+//! Without a commit, nothing has happened.
 
 use ferrite_memory::Span;
 use ferrite_pool::Transaction;
@@ -16,7 +16,7 @@ use crate::store::bits::{PageRun, words_of};
 use crate::store::deferred_frees::Freed;
 use crate::{Error, Result};
 
-/// Pages that one change frees at most: what it says of them fits a record however they are scattered. Few in tests, so
+/// The most pages that one change frees, so that their bits fit a record however they are scattered. Few in tests, so
 /// that small files too are freed by steps.
 pub(crate) const FREED_PAGES_MAX: u64 = if cfg!(test) { 16 } else { 1024 };
 
@@ -30,7 +30,7 @@ pub(crate) struct FsChange<'fs> {
     taken: Vec<PageRun>,
     freed: Vec<PageRun>,
     freed_chunks: Vec<u64>,
-    /// What is kept of a superpage as pages.
+    /// The pages that stay of a divided superpage.
     divided: Option<PageRun>,
     freed_inodes: Vec<u64>,
     taken_inode: Option<u64>,
@@ -174,12 +174,12 @@ impl<'fs> FsChange<'fs> {
         self.freed_inodes.push(number);
     }
 
-    /// It took an orphan word.
+    /// Notes the orphan word that it has allocated.
     pub fn note_orphan(&mut self, word: u32) {
         self.taken_orphan = Some(word);
     }
 
-    /// It frees an orphan word, which it zeroes by itself.
+    /// Notes an orphan word that it frees; the caller zeroes it.
     pub fn free_orphan(&mut self, word: u32) {
         self.freed_orphans.push(word);
     }
@@ -191,7 +191,7 @@ impl<'fs> FsChange<'fs> {
         Ok(self.store.load_any(crate::Ino(number)).ok_or(Error::Stale)?.anew(self.store.now()))
     }
 
-    /// Bytes of what it says are bounded: whether there is room for more frees.
+    /// Returns how many pages it frees, because the bytes of one change are bounded.
     pub fn freed_pages(&self) -> u64 {
         self.freed.iter().map(|run| run.pages).sum::<u64>() + self.freed_chunks.len() as u64
     }

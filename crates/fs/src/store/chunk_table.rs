@@ -54,7 +54,7 @@ impl ChunkStore {
         Ok(())
     }
 
-    /// A number that is given to another chunk says first that nothing is in it.
+    /// Marks a number as empty before another chunk gets it.
     fn persist_kind_free(&self, number: u64) -> Result<()> {
         if self.memory.load_word(self.space.map.descriptor(number)) == ChunkKind::Free as u64 {
             return Ok(());
@@ -65,7 +65,7 @@ impl ChunkStore {
     }
 }
 
-/// The chunks of the DATA stream, by where they lie.
+/// Returns the places of the chunks of the DATA stream.
 fn chunks_of(extents: &[Extent]) -> impl Iterator<Item = u64> {
     let data = extents.iter().filter(|extent| extent.role == Role::DATA);
     data.flat_map(|extent| (extent.page..extent.end()).step_by(CHUNK_PAGES as usize).map(|page| page * PAGE))

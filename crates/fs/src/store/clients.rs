@@ -1,4 +1,4 @@
-//! What the store must know of clients: processes beside the owner that read and write files by themselves.
+//! Clients as the store sees them: processes beside the owner that read and write files directly.
 //!
 //! The store, the files and the tree know clients by this trait alone; `share` implements it.
 

@@ -11,8 +11,8 @@ use crate::format::layout::{ChunkKind, INODE, MapPages, map_bytes};
 use crate::format::shape::FsShape;
 use crate::{FileKind, FsSpec, Ino, Result};
 
-/// `tag`, of this shape, as it is before this program writes to what it names: no program that does not know this
-/// version will then.
+/// Updates `tag` to the newest version before this program writes to the file system, so that older programs refuse
+/// it.
 pub(crate) fn renew(shape: &FsShape, pool: &Pool, tag: Arc<Tag>) -> Result<Arc<Tag>> {
     if shape.is_newest() {
         return Ok(tag);

@@ -20,7 +20,7 @@ pub(crate) struct DeferredFrees {
     /// Held shared while freed space is returned, and exclusively by `drain`: an allocator never misses space that is
     /// being returned.
     on_its_way: RwLock<()>,
-    /// How often something came out.
+    /// How often space was returned.
     out: AtomicU64,
 }
 
@@ -85,7 +85,7 @@ impl DeferredFrees {
         self.ripen(all, clients, bring_out);
     }
 
-    /// How often something came out: while it is the same nothing has become free.
+    /// Returns how often space was returned: while it is unchanged, nothing has become free.
     pub fn turn(&self) -> u64 {
         self.out.load(Ordering::SeqCst)
     }

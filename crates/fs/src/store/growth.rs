@@ -1,4 +1,4 @@
-//! How pages, inodes and chunks are found when those at hand are used up.
+//! Growing and shrinking: how pages, inodes and chunks are allocated when those at hand are used up.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ const WORTH_TAKING: u64 = 64;
 /// Free chunks that are kept in any case.
 const KEPT_CHUNKS: u64 = 2;
 
-/// What of `extent` is left without the chunks that start at `gone`.
+/// Returns `extent` without the chunks that start at `gone`.
 fn without(extent: Extent, gone: &BTreeSet<u64>) -> Vec<Extent> {
     if extent.role != Role::DATA {
         return vec![extent];
@@ -202,8 +202,8 @@ impl ChunkStore {
         Err(Error::NoSpace)
     }
 
-    /// Gives free chunks back to the pool while it has more than a few; whether it did. A chunk word goes first: what a
-    /// crash leaves then is a spare chunk (FC3).
+    /// Returns free chunks to the pool while there are more than a few. Returns true if it did. A chunk word is
+    /// cleared first: a crash then leaves a spare chunk (FC3).
     ///
     /// Not while clients are connected: space under a grant stays allocated until the grant ends, and would not even
     /// belong to this file system.
@@ -246,7 +246,7 @@ impl ChunkStore {
             gone.insert(page);
         }
         if gone.is_empty() {
-            // What is idle is what threads take from.
+            // The idle chunks are those that threads allocate from.
             return Ok(self.space.leave_idle());
         }
         wait_for_pins();

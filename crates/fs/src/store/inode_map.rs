@@ -12,7 +12,7 @@ use crate::store::bits::lowest;
 pub(crate) struct InodeMap {
     used: [AtomicU64; (CHUNK_INODES / 64) as usize],
     free: AtomicU32,
-    /// The word where the search for a free one starts.
+    /// The word where the search for a free inode starts.
     hint: AtomicUsize,
 }
 
@@ -27,12 +27,12 @@ impl InodeMap {
         Self { used: used.map(AtomicU64::new), free: AtomicU32::new(free), hint: AtomicUsize::new(0) }
     }
 
-    /// How many are free.
+    /// Returns how many are free.
     pub fn free(&self) -> u32 {
         self.free.load(Ordering::Relaxed)
     }
 
-    /// Those in use.
+    /// Returns those in use.
     pub fn used(&self) -> impl Iterator<Item = u64> + '_ {
         (0..CHUNK_INODES).filter(|slot| self.used[(slot / 64) as usize].load(Ordering::Acquire) >> (slot % 64) & 1 != 0)
     }

@@ -29,7 +29,7 @@ use crate::view::version::LockVersion;
 /// State in DRAM of an inode that is held.
 #[derive(Debug, Default)]
 pub(crate) struct InodeHold {
-    /// How often.
+    /// The number of holds.
     pub count: u64,
     /// How often clients have stopped appending to it or a kernel has begun to, and up to which count a kernel has
     /// seen the end (FG8) and finished (FG11).
@@ -37,11 +37,11 @@ pub(crate) struct InodeHold {
     pub known_ends: u32,
 }
 
-/// What is kept in DRAM of the inodes of one lock.
+/// State in DRAM of the inodes of one lock.
 #[derive(Debug, Default)]
 pub(crate) struct Stripe {
     pub holds: BTreeMap<u64, InodeHold>,
-    /// Where a fence is not durable: sizes and times that wait for an fsync.
+    /// If a fence is not durable: sizes and times that wait for an fsync.
     pub waiting: BTreeMap<u64, WaitingSize>,
     /// Clients that append to files by themselves (FG7).
     pub appenders: Vec<Appender>,
@@ -200,7 +200,7 @@ impl Drop for CopiedStripe<'_> {
 pub(crate) struct LockedStripes<'a>(Vec<(u64, LockedStripe<'a>)>);
 
 impl LockedStripes<'_> {
-    /// What is kept of `ino`, which is one of those locked.
+    /// Returns the state of `ino`, which must be locked.
     pub fn stripe(&mut self, ino: Ino) -> &mut Stripe {
         let of = stripe(ino);
         let found = self.0.iter_mut().find(|(index, _)| *index == of);
@@ -243,7 +243,7 @@ impl Locks {
         self.shared_state.even_version(ino)
     }
 
-    /// The same for a writer.
+    /// Returns the version from which a writer without a lock starts; `None` while writers wait.
     #[inline]
     pub fn version_to_write(&self, ino: Ino) -> Option<LockVersion> {
         self.shared_state.version_to_write(ino)

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use crate::store::ChunkStore;
 use crate::{Error, Result};
 
-/// How often what meets no space is tried again, while others free some and others take it.
+/// How often a change without space is retried, while other threads free and allocate some.
 const SPACE_TRIES: u32 = 100;
 /// Frees space for a change that finds none: the layers above know what can be freed.
 pub trait SpaceMaker: Send + Sync {

@@ -1,4 +1,4 @@
-//! What a thread sees of a file without its lock.
+//! Lookups in a file without its lock.
 
 use ferrite_memory::{Memory, pin};
 use ferrite_pool::layout::CHUNK;
@@ -16,8 +16,8 @@ impl ChunkStore {
         InodeReader { memory: self.memory(), shared_state: &self.space.shared_state, ino, version }
     }
 
-    /// A regular file at a glance, as this thread remembers it, and where the `len` bytes from byte `at` on lie, if
-    /// they are before the end and together in a page or superpage.
+    /// Returns this thread's cached snapshot of a regular file, and where the `len` bytes from byte `at` on lie, if
+    /// they are before the end and adjacent in a page or superpage.
     #[inline(always)]
     pub(crate) fn snapshot_place(
         &self,

@@ -1,8 +1,8 @@
 //! The chunks of a file system, and what of them is free.
 //!
-//! The truth on the medium is the kind and the bitmap of each chunk (`layout`); this is its copy in DRAM. What is free
-//! here is free on the medium; it is taken here first, then in a transaction ([`crate::change`]), and given back here
-//! when the transaction that freed it has committed.
+//! The kind and the bitmap of each chunk on the medium are authoritative (`layout`); this is their copy in DRAM. Space
+//! that is free here is free on the medium. An allocation takes it here first, then in a transaction (`change`); freed
+//! space returns here after the commit.
 //!
 //! - FC1. Pages of data chunks are written directly and by no transaction; pages of index chunks by transactions alone.
 //!   So each is used again for the same at once. A chunk changes its kind only when no record can be replayed into it.
@@ -44,7 +44,7 @@ pub(crate) struct ChunkState {
     inodes: OnceLock<Box<InodeMap>>,
 }
 
-/// What a thread takes from.
+/// The chunks that a thread allocates from.
 #[derive(Debug, Default)]
 struct SpaceShard {
     data: Option<u64>,
@@ -110,7 +110,7 @@ impl ChunkSpace {
         })
     }
 
-    /// Where `page` lies in the pool; `None` where there is no such page.
+    /// Returns where `page` lies in the pool; `None` if there is no such page.
     #[inline]
     pub fn place(&self, page: u64) -> Option<u64> {
         self.shared_state.place(page)
@@ -196,7 +196,7 @@ impl ChunkSpace {
         }
     }
 
-    /// A chunk of `kind` with at least `pages` free pages, for this thread alone to take from.
+    /// Returns a chunk of `kind` with at least `pages` free pages, for this thread alone.
     pub fn find_partly_free(&self, kind: ChunkKind, pages: u64) -> Option<u64> {
         self.search(|number, chunk| {
             self.shared_state.kind(number) == kind as u64
@@ -242,7 +242,7 @@ impl ChunkSpace {
         (0..self.chunks()).filter(|chunk| self.kind(*chunk).is_none())
     }
 
-    /// Where each chunk lies in the pool, with its number.
+    /// Returns the place of each chunk in the pool, with its number.
     pub fn places(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         (0..self.chunks()).map(|number| (self.shared_state.base(number), number)).filter(|(base, _)| *base != 0)
     }
@@ -321,7 +321,7 @@ impl ChunkSpace {
         self.inodes(memory, chunk).take().map(|slot| chunk * CHUNK_INODES + slot)
     }
 
-    /// A chunk with free inodes, for this thread alone to take from; any such chunk where `alone` is not.
+    /// Returns a chunk with free inodes: if `alone`, for this thread alone, otherwise any.
     pub fn find_inodes(&self, memory: &dyn Memory, alone: bool) -> Option<u64> {
         (0..self.chunks()).find(|number| {
             let chunk = &self.chunks[*number as usize];

@@ -1,4 +1,4 @@
-//! ACLs: extended attributes that say the same as the mode, and more (POSIX 1003.1e draft 17, as Linux has it).
+//! ACLs: extended attributes that include the mode and extend it (POSIX 1003.1e draft 17, as Linux has it).
 //!
 //! ```text
 //! 0 version u32 (2)   then each: 0 tag u16   2 permissions u16   4 id u32
@@ -14,7 +14,7 @@ use crate::{Error, FileKind, NewFile, Result};
 
 /// The attribute that holds the access ACL of a file.
 pub(crate) const ACCESS: &[u8] = b"system.posix_acl_access";
-/// The one that says what is made in a directory gets.
+/// The attribute that holds the default ACL of a directory.
 pub(crate) const DEFAULT: &[u8] = b"system.posix_acl_default";
 
 const VERSION: u32 = 2;
@@ -102,7 +102,7 @@ impl AccessList {
         self.chmod(self.mode() & mode);
     }
 
-    /// Returns true if it says no more than a mode.
+    /// Returns true if it equals a mode.
     fn is_mode(&self) -> bool {
         self.0.len() == 3
     }
@@ -130,7 +130,7 @@ pub(crate) fn apply_acl(inode: &mut Inode, name: &[u8], value: &[u8]) -> Result<
     Ok(!acl.is_mode())
 }
 
-/// After a mode was set: the access ACL says the same.
+/// Updates the access ACL after the mode was set.
 pub(crate) fn mask_acl(tree: &TreeLayer, change: &mut FsChange<'_>, inode: &mut Inode) -> Result<()> {
     if inode.rest.xattrs == 0 {
         return Ok(());
@@ -143,7 +143,7 @@ pub(crate) fn mask_acl(tree: &TreeLayer, change: &mut FsChange<'_>, inode: &mut 
     xattr::store_xattrs(tree, change, inode, &xattrs)
 }
 
-/// Gives a new inode what the default ACL of `dir` says, in the place of the umask.
+/// Applies the default ACL of `dir` to a new inode, in place of the umask.
 pub(crate) fn inherit_acl(
     tree: &TreeLayer,
     change: &mut FsChange<'_>,

@@ -23,8 +23,8 @@ pub(crate) fn create_file(tree: &TreeLayer, parent: Ino, name: &[u8], new: &NewF
     tree.with_space(|| make(tree, parent, name, new, &mut |change, inode| allocate_first_page(tree, change, inode)))
 }
 
-/// Takes a page ahead for a new regular file, where a transaction waits for a disk and what is written does not: then
-/// what fits that page costs no transaction of its own (FW4).
+/// Allocates the first page of a new regular file, if a transaction waits for a disk and a write does not: then data
+/// that fits that page costs no further transaction (FW4).
 fn allocate_first_page(tree: &TreeLayer, change: &mut FsChange<'_>, inode: &mut Inode) -> Result<()> {
     if tree.data_mode() != DataMode::Posix || inode.kind() != Some(FileKind::File) {
         return Ok(());
@@ -163,7 +163,7 @@ fn link_locked(tree: &TreeLayer, ino: Ino, parent: Ino, name: &[u8]) -> Result<A
     let now = tree.now();
     let mut change = FsChange::new(tree);
     if inode.head.links == 0 {
-        // What is given a name again is no orphan.
+        // A file with a name again is not an orphan.
         tree.free_orphan(&mut change, &mut inode)?;
     }
     inode.head.links += 1;

@@ -9,9 +9,9 @@
 //!                   | w0 .. w511 |              by bits 37..46, and so on
 //! ```
 //!
-//! - FN1. A page that is full is split by one bit of the hash; where it is named by one word alone, new words for the
-//!   next nine bits come between. Each split is a change of its own that names the same files as before. So the words
-//!   that name a page are one aligned block.
+//! - FN1. A full page is split by one bit of the hash. If one word alone names it, a new page of words for the next
+//!   nine bits comes between. Each split is a change of its own that names the same files. So the words that name a
+//!   page are one aligned block.
 //! - FN2. A listing follows the positions, which never change while a name exists. So a listing that continues behind
 //!   a position neither misses nor repeats a name that stayed.
 //! - FN3. The size of a directory is the number of its entries, changed with them.
@@ -57,19 +57,19 @@ pub(crate) struct NameHit {
 pub(crate) struct NamePlace {
     spot: HashSpot,
     leaf: Option<Leaf>,
-    /// Where the page has room for it: a slot and a unit, where that was looked for.
+    /// Room in the page, if it was looked for.
     room: Option<LeafRoom>,
 }
 
 /// A word of the tree and the hashes it stands for.
 #[derive(Clone, Copy, Debug)]
 struct HashSpot {
-    /// Where the word lies in the pool.
+    /// The offset of the word in the pool.
     at: u64,
     word: IndexWord,
     /// Bits of the hash below those that led here.
     bits: u32,
-    /// Its place among the words of its page; none of the root word.
+    /// Its number in its page; `None` for the root word.
     index: Option<u64>,
 }
 
@@ -105,7 +105,7 @@ fn find_spot(tree: &TreeLayer, dir: &Inode, hash: u64) -> Result<HashSpot> {
     Ok(spot)
 }
 
-/// The page of names at `spot`; `None` where it stands for none.
+/// Returns the page of names at `spot`; `None` if there is none yet.
 fn load_leaf(tree: &TreeLayer, spot: &HashSpot) -> Result<Option<Leaf>> {
     match spot.word.named() {
         NamedBy::Nothing => Ok(None),
@@ -127,7 +127,7 @@ pub(crate) fn find_name(tree: &TreeLayer, dir: &Inode, name: &HashedName<'_>) ->
     Ok(leaf.find(tree.memory(), name.hash, name.bytes).map(|entry| NameHit { entry, leaf, spot }))
 }
 
-/// Where `name`, which must not be there, has room in `dir`; pages are split for it (FN1).
+/// Returns room in `dir` for `name`, which must not be present; splits pages for it (FN1).
 pub(crate) fn make_room(tree: &TreeLayer, dir: &mut Inode, name: &HashedName<'_>) -> Result<NamePlace> {
     let mut place = seek_name(tree, dir, name)?;
     if place.leaf.as_ref().is_some_and(|leaf| leaf.find(tree.memory(), name.hash, name.bytes).is_some()) {
@@ -177,7 +177,7 @@ fn new_leaf(tree: &TreeLayer, change: &mut FsChange<'_>, dir: &mut Inode, spot: 
     Ok(Leaf::create(change, at, dir.ino))
 }
 
-/// The largest aligned block of words around `spot` that say the same.
+/// Returns the largest aligned block of equal words around `spot`.
 fn word_block(tree: &TreeLayer, spot: &HashSpot) -> Span {
     let Some(index) = spot.index else { return Span::new(spot.at, 8) };
     let first = spot.at - index * 8;
@@ -262,7 +262,7 @@ pub(crate) fn redirect_name(change: &mut FsChange<'_>, hit: &NameHit, ino: Ino, 
     hit.leaf.redirect(change, &hit.entry, ino, kind);
 }
 
-/// Shows the entries of `dir` behind `position` in order, with their names, to `each`, until it says `false` (FN2,
+/// Passes the entries of `dir` behind `position` in order, with their names, to `each`, until it returns `false` (FN2,
 /// FN4).
 pub(crate) fn each_name(
     tree: &TreeLayer,
@@ -284,7 +284,7 @@ pub(crate) fn each_name(
     damaged.filter(|_| goes_on).map_or(Ok(()), |at| Err(tree.corrupt("a page of names", at)))
 }
 
-/// The same without an error in the end: a page with damaged entries, if there was one.
+/// Like [`each_name`], without an error at the end. Returns a page with damaged entries, if there was one.
 pub(crate) fn each_sound_name(
     tree: &TreeLayer,
     dir: &Inode,

@@ -9,8 +9,8 @@ use crate::store::locks::Stripe;
 use crate::tree::{TreeLayer, directory, xattr};
 use crate::{Error, FileKind, Ino, Result};
 
-/// Inodes that end in one change where each waits for a disk, and pages of each at most: what is said of them fits a
-/// record.
+/// The most inodes that end in one change if each change waits for a disk, and the most pages of each, so that a
+/// record has room.
 const ENDED_TOGETHER: usize = 16;
 const ENDED_PAGES: u64 = FREED_PAGES_MAX.div_ceil(32);
 
@@ -25,7 +25,7 @@ pub(crate) fn hold(tree: &TreeLayer, ino: Ino) -> Result<()> {
         && tree.refuse_if_read_only().is_ok()
         && let Some(_pass) = tree.gate.try_pass()
     {
-        // What a crash left of an append would be looked at with each read.
+        // Otherwise each read would check the remains of a crashed append.
         let _ = size::commit_size(tree, &mut inode);
         if is_first && !tree.ahead.has(ino) {
             let _ = ahead::free_ahead(tree, &stripe, &mut inode);
@@ -47,7 +47,7 @@ pub(crate) fn release(tree: &TreeLayer, ino: Ino, count: u64) {
     let Ok(mut inode) = tree.load(ino) else { return };
     stripe.apply_waiting(&mut inode);
     if inode.head.links == 0 {
-        // What fails here is done by a step, or after the next start. Where it would wait for a disk a step ends many.
+        // After a failure a step or the next opening repeats it. If it waits for a disk, one step ends many.
         if tree.waits() || !matches!(end_some(tree, &mut stripe, &mut inode), Ok(true)) {
             tree.orphans.make_ready(ino);
         }
@@ -91,7 +91,7 @@ pub(crate) fn dropped(tree: &TreeLayer, stripe: &mut Stripe, ino: Ino, dropped: 
     }
 }
 
-/// Frees what `inode` has, up to a bound; whether that was all.
+/// Frees what `inode` has, up to a bound. Returns true if that was all.
 fn free_some(tree: &TreeLayer, change: &mut FsChange<'_>, inode: &mut Inode) -> Result<bool> {
     let is_done = match inode.kind() {
         Some(FileKind::File) => index::trim(tree, change, inode, 0)?,
@@ -118,7 +118,7 @@ fn free_inode(tree: &TreeLayer, change: &mut FsChange<'_>, inode: &mut Inode) ->
     Ok(())
 }
 
-/// One step of ending an inode without a name; whether it was the last.
+/// Does one step of ending an inode without a name. Returns true if it was the last.
 pub(crate) fn end_some(tree: &TreeLayer, stripe: &mut Stripe, inode: &mut Inode) -> Result<bool> {
     let mut change = FsChange::new(tree);
     let is_last = free_some(tree, &mut change, inode)?;
@@ -220,9 +220,9 @@ fn step_sound_orphan(tree: &TreeLayer, ino: Ino, _: &GatePass<'_>) -> Result<()>
 /// What became of an inode that lost a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DroppedLink {
-    /// It has others.
+    /// The inode has other names.
     Named,
-    /// It is free.
+    /// The inode is free.
     Freed,
     /// It ends by steps, once it is not held.
     Orphan { is_ready: bool },

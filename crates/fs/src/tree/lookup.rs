@@ -1,4 +1,4 @@
-//! What is where, and what is known of it.
+//! Looking up names and attributes, and listing directories.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -64,7 +64,7 @@ pub(crate) fn list(tree: &TreeLayer, dir: Ino, cookie: u64, count: usize) -> Res
             let astray = astray(tree, dir, among);
             found.retain(|entry| entry.attr.is_some() || astray.contains(&entry.cookie));
         }
-        // Nothing would say that the directory ends here.
+        // Otherwise the listing would seem to end here.
         if !found.is_empty() {
             return Ok(found);
         }

@@ -23,7 +23,7 @@ struct MovedName {
     whiteout: Option<Credentials>,
 }
 
-/// What a name is moved to.
+/// The target of a moved name.
 enum MoveTarget<'a> {
     /// A name that is there.
     Met(Box<NameHit>),

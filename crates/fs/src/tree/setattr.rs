@@ -1,4 +1,4 @@
-//! Changing what is known of a file, and where it ends.
+//! Changing attributes and sizes.
 
 use ferrite_pool::layout::PAGE;
 

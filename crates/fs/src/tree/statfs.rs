@@ -1,4 +1,4 @@
-//! How full a file system is.
+//! The space and the inodes of a file system.
 
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 

@@ -7,8 +7,7 @@ use crate::format::append_checksum::AppendChecksum;
 use crate::view::index_reader::{FoundBytes, IndexReader};
 
 impl<M: Memory + ?Sized, P: Fn(u64) -> Option<u64>> IndexReader<'_, M, P> {
-    /// Returns true if the bytes are there that `checksum` was made of (FP1): not where the index is not so high, or
-    /// in doubt.
+    /// Returns true if the bytes that `checksum` covers are there (FP1); false if the index is too low or unclear.
     pub(crate) fn holds(&self, height: u32, checksum: AppendChecksum) -> bool {
         let (size, mut at, mut sum) =
             (checksum.size(), checksum.size().saturating_sub(checksum.bytes()), Fletcher::default());

@@ -1,4 +1,4 @@
-//! What a thread remembers of files that it looked at: where 2 MiB of one lie, and what its inode said.
+//! A thread's cache of lookups: where 2 MiB of a file lie, and the values of its inode.
 //!
 //! A copy out of uncached memory takes the time of hundreds of instructions, and the next copy overlaps with it if few
 //! instructions lie between the two. So a lookup is a comparison and one load.
@@ -7,7 +7,7 @@
 //!   with: every other change of what it holds takes the lock. So it equals the result of a new lookup. Because each
 //!   version occurs once, the hint need not be checked when it is kept.
 //!
-//! That a file was read is noted under a lock that readers share, so who notes it forgets its own hint.
+//! An access is noted under a lock that readers share, so that thread drops its own hint.
 //!
 //! A signal handler may interrupt its own thread anywhere in here. A lookup stores nothing, so that the next copy does
 //! not wait for a store buffer. A store counts before and after, and a lookup around or within it finds nothing.
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 use ferrite_pool::layout::CHUNK;
 
 use crate::Ino;
-use crate::view::inode_snapshot::{InodeSnapshot, SIGHT_WORDS};
+use crate::view::inode_snapshot::{InodeSnapshot, SNAPSHOT_WORDS};
 use crate::view::version::{LockVersion, StateId};
 
 /// Hints of a thread: for 512 MiB of one file.
@@ -30,15 +30,15 @@ pub struct FileBlock {
     pub shared_state: StateId,
     /// The file.
     pub ino: Ino,
-    /// Its number in the file.
+    /// The number of the block in the file.
     pub block: u64,
 }
 
-/// What was seen of a piece last, as words: state, inode and block, the version, and the snapshot. Atomics, because a
-/// signal handler may change them.
+/// A cached lookup as words: state, inode and block, the version, and the snapshot. Atomics, because a signal handler
+/// may change them.
 type Hint = [AtomicU64; HINT_WORDS];
 
-const HINT_WORDS: usize = 4 + SIGHT_WORDS;
+const HINT_WORDS: usize = 4 + SNAPSHOT_WORDS;
 
 thread_local! {
     static HELD: [Hint; HINTS] = const { [const { [const { AtomicU64::new(0) }; HINT_WORDS] }; HINTS] };
@@ -58,7 +58,7 @@ fn slot(ino: Ino, block: u64) -> usize {
     (block + ino.0.wrapping_mul(37)) as usize % HINTS
 }
 
-/// How often something was kept.
+/// Returns how often hints have changed.
 #[inline(always)]
 pub(crate) fn changes() -> u64 {
     CHANGES.with(|changes| changes.load(Ordering::Relaxed))
@@ -68,8 +68,8 @@ fn count(so_many: u64) {
     CHANGES.with(|changes| changes.store(so_many, Ordering::Relaxed));
 }
 
-/// What was seen of `piece` after `version` (FH1). By the smallest closures, and `try_with`, which asks to be compiled
-/// into its callers as `with` does not: a call for each word is a tenth of a 4 KiB read.
+/// Returns the snapshot of `piece` at `version`, if it is cached (FH1). The closures are small and use `try_with`,
+/// which is inlined into callers, unlike `with`: a call for each word is a tenth of a 4 KiB read.
 #[inline(always)]
 pub fn find(piece: FileBlock, version: LockVersion) -> Option<InodeSnapshot> {
     let (slot, before) = (piece.slot(), changes());
@@ -78,13 +78,14 @@ pub fn find(piece: FileBlock, version: LockVersion) -> Option<InodeSnapshot> {
     if before % 2 == 1 || word(0) != piece.shared_state.word() || word(1) != piece.ino.0 || word(2) != piece.block {
         return None;
     }
-    let (of, sight) = (LockVersion(word(3)), InodeSnapshot::of([word(4), word(5), word(6), word(7), word(8), word(9)]));
+    let (of, snapshot) =
+        (LockVersion(word(3)), InodeSnapshot::of([word(4), word(5), word(6), word(7), word(8), word(9)]));
     compiler_fence(Ordering::SeqCst);
-    if counts(of, version) && changes() == before { Some(sight) } else { None }
+    if counts(of, version) && changes() == before { Some(snapshot) } else { None }
 }
 
-/// Where byte `at` of the file is, if this thread saw it in a superpage last: for hints to the processor, since it is
-/// not asked whether that counts, or of which file it is.
+/// Returns the place of byte `at` of the file, if this thread last saw it in a superpage: as a hint to the processor,
+/// because neither the version nor the file is checked.
 #[inline(always)]
 pub fn guess(ino: Ino, at: u64) -> Option<u64> {
     let slot = slot(ino, at / CHUNK);
@@ -112,9 +113,9 @@ pub(crate) fn change(work: impl FnOnce()) {
 }
 
 /// Keeps what is seen of `piece` after `version`.
-pub(crate) fn keep(piece: FileBlock, version: LockVersion, sight: InodeSnapshot) {
+pub(crate) fn keep(piece: FileBlock, version: LockVersion, snapshot: InodeSnapshot) {
     let of = [piece.shared_state.word(), piece.ino.0, piece.block, version.0];
-    let words = of.into_iter().chain(sight.words());
+    let words = of.into_iter().chain(snapshot.words());
     let set = |held: &[Hint; HINTS]| {
         held[piece.slot()].iter().zip(words).for_each(|(kept, word)| kept.store(word, Ordering::Relaxed));
     };

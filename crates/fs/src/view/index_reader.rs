@@ -8,16 +8,16 @@ use crate::format::inode::ROOTS_AT;
 use crate::format::layout::{NODE_WORDS, ROOTS};
 use crate::format::word::{IndexWord, NamedBy};
 
-/// That of one file.
+/// The index of one file.
 pub(crate) struct IndexReader<'a, M: ?Sized, P> {
     pub(crate) memory: &'a M,
-    /// Where a page lies in the pool.
+    /// Returns the place of a page in the pool.
     pub(crate) place: P,
-    /// Where the inode lies.
+    /// The offset of the inode.
     pub(crate) at: u64,
 }
 
-/// Where 2 MiB of a file are: a place of the pool, or 0, and in its low bits what is there.
+/// The place of 2 MiB of a file: an offset in the pool, or 0, with the kind in its low bits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockPlace(pub u64);
 
@@ -53,7 +53,7 @@ impl BlockPlace {
         (self.0 & WHAT, self.0 & !WHAT)
     }
 
-    /// Where byte `at` of the file lies, if this is the superpage around it; one at 0 is none.
+    /// Returns the place of byte `at` of the file, if this is the superpage around it and not at 0.
     #[inline(always)]
     pub(crate) fn super_place(self, at: u64) -> Option<u64> {
         let (what, place) = self.what();
@@ -62,8 +62,8 @@ impl BlockPlace {
 }
 
 impl<M: Memory + ?Sized, P: Fn(u64) -> Option<u64>> IndexReader<'_, M, P> {
-    /// Where block `block` of the file is: a hole where the index is not so high. `None` where a word is none that this
-    /// program writes, or is being changed.
+    /// Returns the place of block `block` of the file: a hole if the index is too low. Returns `None` if a word is
+    /// unknown or changing.
     pub(crate) fn block(&self, mut height: u32, block: u64) -> Option<BlockPlace> {
         if height == 0 {
             return Some(BlockPlace(if block == 0 { IN_ROOTS } else { HOLE }));
@@ -90,7 +90,7 @@ impl<M: Memory + ?Sized, P: Fn(u64) -> Option<u64>> IndexReader<'_, M, P> {
         }
     }
 
-    /// Where the bytes from byte `at` on lie, which is in `block`, wherever the file ends.
+    /// Returns the place of the bytes from byte `at` on, which is in `block`, even behind the end.
     #[inline(always)]
     pub(crate) fn find(&self, block: BlockPlace, at: u64) -> Option<FoundBytes> {
         let (page, within) = (at / PAGE, at % PAGE);

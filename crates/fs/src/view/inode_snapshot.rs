@@ -18,10 +18,10 @@ use crate::view::version::{ChunkPlaces, LockVersion};
 use crate::{Attr, Ino};
 
 /// Words of a [`InodeSnapshot`].
-pub(crate) const SIGHT_WORDS: usize = 6;
+pub(crate) const SNAPSHOT_WORDS: usize = 6;
 
-/// How often what is stored directly is looked at, while an append is under way: that stores a page at most, and what
-/// others see of it first is not said.
+/// How often the direct words are read again during an append, which stores a page at most and whose words become
+/// visible in any order.
 const LOOKS: u32 = 64;
 
 /// Words of an inode's head, up to its times.
@@ -30,9 +30,9 @@ const HEAD_WORDS: usize = (ATIME / 8 + 1) as usize;
 /// The size, the times and 2 MiB of a regular file, as they were at one version of its lock.
 #[derive(Clone, Copy, Debug)]
 pub struct InodeSnapshot {
-    /// Where its inode lies.
+    /// The offset of its inode.
     pub at: u64,
-    /// The word of the size that is stored directly, whether that counts or not.
+    /// The word of the size that is stored directly, valid or not.
     direct_size: u64,
     /// Bytes of the file.
     pub size: u64,
@@ -45,15 +45,15 @@ pub struct InodeSnapshot {
     block: BlockPlace,
 }
 
-/// What is stored directly in an inode.
+/// The directly stored words of an inode.
 struct DirectWords {
-    /// It holds in the place of what the head says.
+    /// The words replace those of the head.
     counts: bool,
     /// The word of the size.
     word: u64,
     /// How many bytes its append checksum covers; 0 if there is none.
     checksum_bytes: u64,
-    /// Of change and of access.
+    /// The times of change and of access.
     times: [u64; 2],
 }
 
@@ -62,7 +62,7 @@ struct DirectWords {
 pub struct InodeReader<'a, M: ?Sized, P: ?Sized> {
     /// The memory of the pool.
     pub memory: &'a M,
-    /// Where pages and inodes lie.
+    /// The places of pages and inodes.
     pub shared_state: &'a P,
     /// The file.
     pub ino: Ino,
@@ -76,14 +76,14 @@ impl InodeSnapshot {
         Self { at: 0, direct_size: 0, size: 0, checksum_bytes: 0, mtime: 0, atime: 0, block: BlockPlace::HOLE };
 
     /// All of it, to be kept.
-    pub(crate) fn words(&self) -> [u64; SIGHT_WORDS] {
+    pub(crate) fn words(&self) -> [u64; SNAPSHOT_WORDS] {
         let size = self.size | self.checksum_bytes << SIZE_BITS;
         [self.at, self.direct_size, size, self.mtime as u64, self.atime as u64, self.block.0]
     }
 
-    /// What was kept.
+    /// Returns the snapshot from its cached words.
     #[inline(always)]
-    pub(crate) fn of([at, direct_size, size, mtime, atime, block]: [u64; SIGHT_WORDS]) -> Self {
+    pub(crate) fn of([at, direct_size, size, mtime, atime, block]: [u64; SNAPSHOT_WORDS]) -> Self {
         let (size, checksum_bytes) = (size & SIZE, size >> SIZE_BITS);
         Self {
             at,
@@ -110,27 +110,28 @@ impl InodeSnapshot {
         }
     }
 
-    /// What it is when an append has stored the size whose word is `direct_size`, with a checksum of so many bytes.
+    /// Returns the snapshot after an append has stored the size word `direct_size`, with a checksum of
+    /// `checksum_bytes` bytes.
     #[inline]
     pub fn grown(self, direct_size: u64, checksum_bytes: u64, now: i64) -> Self {
         Self { direct_size, size: direct_size & SIZE, checksum_bytes, mtime: now, ..self }
     }
 
-    /// Bytes that may be stored over: those before the ones that the size rests on (FP3).
+    /// Returns how many bytes may be stored over: those before the bytes that the size rests on (FP3).
     #[inline(always)]
     pub fn overwritable_bytes(&self) -> u64 {
         self.size - self.checksum_bytes
     }
 
-    /// Where byte `at`, which is in the 2 MiB that were looked at, lies in a superpage.
+    /// Returns the place of byte `at`, which is in the 2 MiB of the snapshot, if that is a superpage.
     #[inline(always)]
     pub fn super_place(&self, at: u64) -> Option<u64> {
         self.block.super_place(at)
     }
 
-    /// The superpage around byte `at`, which was looked at, if it is one: where it lies, and how many of its bytes are
+    /// Returns the superpage around byte `at` of the snapshot, if it is one: its place, and how many of its bytes are
     /// before the end.
-    pub fn stretch(&self, version: LockVersion, at: u64) -> Option<SuperpagePlace> {
+    pub fn superpage(&self, version: LockVersion, at: u64) -> Option<SuperpagePlace> {
         let (place, bytes) = (self.super_place(at - at % CHUNK)?, self.size.saturating_sub(at - at % CHUNK).min(CHUNK));
         let (size_at, direct_size) = (self.at + DIRECT_SIZE_AT, self.direct_size);
         Some(SuperpagePlace { version, place, bytes, size_at, direct_size })
@@ -166,8 +167,8 @@ impl<M: Memory + ?Sized, P: ChunkPlaces + ?Sized> InodeReader<'_, M, P> {
         if self.is_as_seen(&seen) { Some(seen) } else { None }
     }
 
-    /// Where the `len` bytes from byte `at` on lie, which is in the 2 MiB that were looked at, if they are before the
-    /// end and together in a page or superpage.
+    /// Returns the place of the `len` bytes from byte `at` on, in the 2 MiB of the snapshot, if they are before the
+    /// end and adjacent in a page or superpage.
     #[inline(always)]
     pub fn place_of(&self, seen: &InodeSnapshot, at: u64, len: usize) -> Option<u64> {
         at.checked_add(len as u64).filter(|end| *end <= seen.size && *end > at)?;
@@ -192,16 +193,16 @@ impl<M: Memory + ?Sized, P: ChunkPlaces + ?Sized> InodeReader<'_, M, P> {
         let mut inode = Inode::load(self.memory, self.ino, seen.at, |_, _| true);
         // Another thread may be at the end: of that, what was found before counts.
         inode.head.size = seen.size;
-        noted.tell(&mut inode, now);
+        noted.apply(&mut inode, now);
         inode.attr()
     }
 
     /// Keeps what is known of the file and the 2 MiB around byte `at`.
-    pub fn keep(&self, at: u64, sight: InodeSnapshot) {
+    pub fn keep(&self, at: u64, snapshot: InodeSnapshot) {
         hints::keep(
             FileBlock { shared_state: self.shared_state.id(), ino: self.ino, block: at / CHUNK },
             self.version,
-            sight,
+            snapshot,
         );
     }
 
@@ -221,13 +222,13 @@ impl<M: Memory + ?Sized, P: ChunkPlaces + ?Sized> InodeReader<'_, M, P> {
         };
         let block = self.index(at).block(height, piece.block)?;
         let (mtime, atime, direct_size) = (mtime as i64, atime as i64, direct.word);
-        let sight = InodeSnapshot { at, direct_size, size: size & SIZE, checksum_bytes, mtime, atime, block };
-        hints::keep(piece, self.version, sight);
-        Some(sight)
+        let snapshot = InodeSnapshot { at, direct_size, size: size & SIZE, checksum_bytes, mtime, atime, block };
+        hints::keep(piece, self.version, snapshot);
+        Some(snapshot)
     }
 
-    /// What is stored directly in an inode whose head has the size `head_size`; none while an append is under way, nor
-    /// of what a crash left of one (FP4).
+    /// Returns the direct words of an inode whose head has the size `head_size`; `None` during an append, or if they
+    /// are remains of a crashed one (FP4).
     fn direct(&self, at: u64, head_size: u64, height: u32) -> Option<DirectWords> {
         let mut words = [0; 8];
         self.memory.load_words(at + DIRECT, &mut words);
@@ -245,8 +246,8 @@ impl<M: Memory + ?Sized, P: ChunkPlaces + ?Sized> InodeReader<'_, M, P> {
         }
     }
 
-    /// Where the bytes from byte `at` on lie, which is in the 2 MiB that were looked at, wherever the file ends;
-    /// nothing is said of damage.
+    /// Returns the place of the bytes from byte `at` on, in the 2 MiB of the snapshot, even behind the end; `None` for
+    /// damage.
     #[inline(always)]
     pub fn find(&self, seen: &InodeSnapshot, at: u64) -> Option<FoundBytes> {
         self.index(seen.at).find(seen.block, at)

@@ -14,28 +14,28 @@ use ferrite_pool::layout::CHUNK;
 use crate::view::hints;
 use crate::view::version::LockVersion;
 
-/// Stretches of a thread: for 512 MiB of one file.
-const STRETCHES: usize = 256;
+/// Superpages of a thread: for 512 MiB of one file.
+const CACHED_SUPERPAGES: usize = 256;
 
 /// 2 MiB of the file of a lease; no other lease of this process has the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseBlock {
     /// The number of the lease.
     pub lease: u64,
-    /// Its number in the file.
+    /// The number of the block in the file.
     pub block: u64,
 }
 
 /// A superpage, as far as the file goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SuperpagePlace {
-    /// What it was found after.
+    /// The version at the lookup.
     pub version: LockVersion,
-    /// Where it lies in the pool.
+    /// The offset in the pool.
     pub place: u64,
-    /// How many of its bytes are the file's.
+    /// How many of its bytes belong to the file.
     pub bytes: u64,
-    /// Where the file's size is stored directly, and what stood there.
+    /// The offset of the directly stored size.
     pub size_at: u64,
     /// What stood there.
     pub direct_size: u64,
@@ -46,11 +46,11 @@ pub struct SuperpagePlace {
 struct CachedSuperpage([AtomicU64; 7]);
 
 thread_local! {
-    static KEPT: [CachedSuperpage; STRETCHES] = const { [const { CachedSuperpage([const { AtomicU64::new(0) }; 7]) }; STRETCHES] };
+    static KEPT: [CachedSuperpage; CACHED_SUPERPAGES] = const { [const { CachedSuperpage([const { AtomicU64::new(0) }; 7]) }; CACHED_SUPERPAGES] };
 }
 
 impl LeaseBlock {
-    /// That with byte `at`.
+    /// Returns the block around byte `at`.
     #[inline(always)]
     pub fn of(lease: u64, at: u64) -> Self {
         Self { lease, block: at / CHUNK }
@@ -58,25 +58,25 @@ impl LeaseBlock {
 
     #[inline(always)]
     fn slot(self) -> usize {
-        (self.block + self.lease.wrapping_mul(37)) as usize % STRETCHES
+        (self.block + self.lease.wrapping_mul(37)) as usize % CACHED_SUPERPAGES
     }
 }
 
-/// What is kept of a piece, whether it still counts or not: what is looked at is of one stretch if
-/// [`CachedPlace::is_one`] says so afterwards.
+/// A cached superpage, valid or not: all words read from it belong to one entry if [`CachedPlace::is_one`] returns
+/// true afterwards.
 pub struct CachedPlace {
     slot: usize,
     changes: u64,
 }
 
 impl CachedPlace {
-    /// By the smallest closures, as with other hints.
+    /// Reads one word, by a small closure as for other hints.
     #[inline(always)]
     fn word(&self, word: usize) -> u64 {
         KEPT.try_with(|kept| kept[self.slot].0[word].load(Ordering::Relaxed)).unwrap_or(0)
     }
 
-    /// Where the `len` bytes from byte `at` of the file on lie.
+    /// Returns the place of the `len` bytes from byte `at` of the file on.
     #[inline(always)]
     pub fn place_of(&self, at: u64, len: usize) -> Option<u64> {
         let within = at % CHUNK;
@@ -89,7 +89,7 @@ impl CachedPlace {
         LockVersion(self.word(2))
     }
 
-    /// Where the file's size is stored directly, and what stood there.
+    /// Returns the offset of the directly stored size, and its word at the lookup.
     #[inline(always)]
     pub fn size(&self) -> (u64, u64) {
         (self.word(5), self.word(6))
@@ -104,7 +104,7 @@ impl CachedPlace {
     }
 }
 
-/// What is kept of `piece`.
+/// Returns the cached superpage of `piece`.
 #[inline(always)]
 pub fn find(piece: LeaseBlock) -> Option<CachedPlace> {
     let seen = CachedPlace { slot: piece.slot(), changes: hints::changes() };
@@ -114,10 +114,10 @@ pub fn find(piece: LeaseBlock) -> Option<CachedPlace> {
 }
 
 /// Keeps what is found of `piece`.
-pub fn keep(piece: LeaseBlock, stretch: &SuperpagePlace) {
-    let SuperpagePlace { version, place, bytes, size_at, direct_size } = *stretch;
+pub fn keep(piece: LeaseBlock, superpage: &SuperpagePlace) {
+    let SuperpagePlace { version, place, bytes, size_at, direct_size } = *superpage;
     let words = [piece.lease, piece.block, version.0, place, bytes, size_at, direct_size];
-    let set = |kept: &[CachedSuperpage; STRETCHES]| {
+    let set = |kept: &[CachedSuperpage; CACHED_SUPERPAGES]| {
         kept[piece.slot()].0.iter().zip(words).for_each(|(kept, word)| kept.store(word, Ordering::Relaxed));
     };
     hints::change(|| KEPT.with(set));

@@ -1,8 +1,8 @@
-//! What a reader without a lock stands on: the version of a lock, and where pages and inodes lie.
+//! The base of readers without a lock: the version of a lock, and the places of pages and inodes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a lookup without a lock starts from.
+/// The version of a lock, from which a lookup without that lock starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockVersion(pub u64);
 
@@ -21,7 +21,7 @@ impl LockVersion {
     }
 }
 
-/// Where pages and inodes lie in the pool.
+/// The places of pages and inodes in the pool.
 pub trait ChunkPlaces {
     /// Tells these places from others that this process has had.
     fn id(&self) -> StateId;

@@ -60,7 +60,7 @@ impl FileEnd {
         if is_torn { None } else { Some(Self { at, epoch, size, checksums, is_direct, is_cut }) }
     }
 
-    /// What is stored of `size`.
+    /// Returns the stored word of `size`.
     #[inline]
     pub fn word(&self, size: u64) -> u64 {
         size | u64::from(self.epoch) << SIZE_BITS
@@ -84,8 +84,8 @@ impl FileEnd {
         AppendChecksum::of_size(self.epoch, size)
     }
 
-    /// Stores a size that `checksum` proves, and the times of change and of access, as `how` has it; durable when the
-    /// caller has fenced. What is there then.
+    /// Stores the size of `checksum`, and `times`, by `how`; durable after the caller's fence. Returns the stored
+    /// size.
     #[inline]
     pub fn store<M: Memory + ?Sized>(
         &self,
@@ -107,7 +107,7 @@ impl FileEnd {
         KnownSize { size, checksums }
     }
 
-    /// As it is when `known` is stored.
+    /// Returns the end after `known` is stored.
     #[inline]
     pub fn after(self, known: KnownSize) -> Self {
         Self { size: known.size, checksums: known.checksums, is_direct: true, ..self }

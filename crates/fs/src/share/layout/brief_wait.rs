@@ -8,7 +8,7 @@ const SPINS: u32 = 2000;
 const NAP: Duration = Duration::from_micros(50);
 const NAPS: u32 = 200;
 
-/// Waits until `is_done`, but not for long; whether it was.
+/// Waits until `is_done` returns true, for at most some 10 ms. Returns false if it did not.
 pub fn wait_briefly(is_done: impl Fn() -> bool) -> bool {
     for _ in 0..SPINS {
         if is_done() {

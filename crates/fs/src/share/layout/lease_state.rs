@@ -5,9 +5,9 @@
 //! mode 0 void   1 read   2 write   3 append   4 append, at work   5 append, while the owner has the file
 //! ```
 //!
-//! The holder changes 3 to 4 and back, the owner 3 to 5 and back, each by compare-exchange; so one of them has the end
-//! of the file at a time. Everything else is the owner's to say. Each append has a turn, another one than that before:
-//! by that the owner knows whether it has stored a size (`appenders`).
+//! The holder changes 3 to 4 and back, the owner 3 to 5 and back, each by compare-exchange; so one of them holds the
+//! end of the file at a time. Only the owner makes other changes. Each append has another turn than the one before: it
+//! shows the owner whether the append has stored a size (`appenders`).
 
 use crate::share::layout::request::LeaseAccess;
 
@@ -15,7 +15,7 @@ use crate::share::layout::request::LeaseAccess;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseState(pub u64);
 
-/// What the holder of a lease may do.
+/// The rights of the holder of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LeaseMode {
     /// Nothing: the lease is over.
@@ -26,9 +26,9 @@ pub enum LeaseMode {
     Write,
     /// Read, write, and append.
     Append,
-    /// It appends now.
+    /// The holder is appending.
     AtWork,
-    /// It may append; the owner has the file.
+    /// The holder may append later; the owner holds the end now.
     Taken,
 }
 
@@ -52,12 +52,12 @@ impl LeaseState {
     /// No client's.
     pub const VOID: Self = Self(0);
 
-    /// That of a new lease.
+    /// Returns the state of a new lease.
     pub fn new(serial: u64, access: LeaseAccess) -> Self {
         Self(serial << SERIAL_SHIFT | LeaseMode::of(access) as u64)
     }
 
-    /// What the holder of the lease with this serial may do.
+    /// Returns the rights of the holder of the lease with this serial.
     #[inline]
     pub fn mode(self, serial: u64) -> LeaseMode {
         if self.0 >> SERIAL_SHIFT != serial {
@@ -73,7 +73,7 @@ impl LeaseState {
         }
     }
 
-    /// The same lease in another mode.
+    /// Returns the state with another mode.
     #[inline]
     pub fn to(self, mode: LeaseMode) -> Self {
         Self(self.0 & !MODE | mode as u64)

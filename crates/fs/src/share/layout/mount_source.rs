@@ -1,4 +1,4 @@
-//! What the kernel's list of mounts says of a mounted file system: which pool, and which file system in it.
+//! The source of a mount in the kernel's list: the pool, and the file system in it.
 
 use std::path::{Path, PathBuf};
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The name of the service on the wire.
 pub const SHARE: &str = "share";
 
-/// What a client may do with a file by itself.
+/// The rights of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LeaseAccess {
@@ -18,7 +18,7 @@ pub enum LeaseAccess {
     Append,
 }
 
-/// What a client asks of the owner of a pool.
+/// A request of a client to the owner of a pool.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
 pub enum ClientRequest {
@@ -29,7 +29,7 @@ pub enum ClientRequest {
         /// The layout of the shared state and of inodes that the client knows.
         #[serde(default)]
         layout: u32,
-        /// All sessions by which its process may still store, where it knows them.
+        /// All sessions by which its process may still store, if it knows them.
         #[serde(default)]
         held: Option<Vec<GrantId>>,
     },
@@ -41,7 +41,7 @@ pub enum ClientRequest {
         session: GrantId,
         /// The inode.
         ino: u64,
-        /// For what.
+        /// The right to acquire.
         access: LeaseAccess,
         /// Bytes of pages to reserve behind the end, for a lease to append, if there is space.
         #[serde(default)]
@@ -58,7 +58,7 @@ pub enum ClientRequest {
         session: GrantId,
         /// The inode.
         ino: u64,
-        /// For so many bytes.
+        /// The bytes to reserve.
         bytes: u64,
     },
     /// Cuts a file that the session may write to, or grows it by a hole.
@@ -85,7 +85,7 @@ pub enum ClientRequest {
     DirectLetGo {
         /// The file system.
         name: String,
-        /// That session.
+        /// The session to release.
         session: GrantId,
     },
     /// Makes all written data durable, for any file and writer; needs no session.
@@ -127,7 +127,7 @@ impl ClientRequest {
 pub struct SessionGrant {
     /// The session.
     pub session: GrantId,
-    /// Where the pool starts in the file that came along.
+    /// The offset of the pool in the file that came along.
     pub offset: u64,
     /// Whether the client may store.
     pub writable: bool,
@@ -143,7 +143,7 @@ pub struct SessionGrant {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum LeaseAnswer {
-    /// It has one.
+    /// The lease was granted.
     Granted(GrantedLease),
     /// The kernel may not know the end of the file and must ask for the size first (FG8), or it is appending (FG11).
     Behind {
@@ -159,7 +159,7 @@ pub struct GrantedLease {
     pub slot: u32,
     /// Distinguishes the lease from earlier ones in the same place.
     pub serial: u64,
-    /// For what.
+    /// The granted right.
     pub access: LeaseAccess,
     /// Whether the pages came along that were asked for with it.
     #[serde(default)]

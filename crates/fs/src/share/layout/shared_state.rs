@@ -1,7 +1,7 @@
 //! The shared state: what a client beside the owner must know at each step, in words that all of them map.
 //!
 //! ```text
-//! word  0        beacon: lit while the owner lives (low half)
+//! word  0        liveness of the owner (low half)
 //!       1        the pool's uuid, generation of the tag, first and last session (2, 1, 1, 1)
 //!       16       gate: not 0 while changes wait
 //!       32       version[1024], each with writes_wait on 128 bytes of its own: the locks of inodes
@@ -11,8 +11,7 @@
 //!       155680   chunk[]: where each chunk lies, with its kind in the low bits
 //! ```
 //!
-//! It is DRAM and is gone with the owner and its clients. The owner believes of it only what costs the client that
-//! lies.
+//! The words are DRAM and end with the owner and its clients. A wrong word of a client harms only that client.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,7 +52,7 @@ pub const THREAD_SLOTS: usize = 1024;
 /// Leases that may be out at once.
 pub const LEASES: usize = 16384;
 
-const BEACON: usize = 0;
+const LIVENESS: usize = 0;
 const NAME: usize = 1;
 const GATE: usize = 16;
 const VERSIONS: usize = 32;
@@ -80,7 +79,7 @@ pub(crate) fn stripe(ino: Ino) -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StateOwner {
     pub(crate) pool: [u8; 16],
-    /// Of its tag.
+    /// The generation of its tag.
     pub(crate) generation: u64,
 }
 
@@ -121,19 +120,19 @@ impl SharedState {
 
     /// Shows that the owner lives, until the result is dropped.
     pub(crate) fn announce_owner(&self) -> Result<Beacon> {
-        Ok(Beacon::light(&self.words, BEACON)?)
+        Ok(Beacon::light(&self.words, LIVENESS)?)
     }
 
-    /// As if an owner had lit it.
+    /// Pretends that an owner lives.
     #[cfg(test)]
     pub(crate) fn pretend_owner_alive(&self) {
-        self.words.first()[BEACON].store(1, Ordering::SeqCst);
+        self.words.first()[LIVENESS].store(1, Ordering::SeqCst);
     }
 
     /// Returns true if the owner lives.
     #[inline(always)]
     pub fn is_owner_alive(&self) -> bool {
-        Beacon::is_lit(&self.words.first()[BEACON])
+        Beacon::is_lit(&self.words.first()[LIVENESS])
     }
 
     /// Keeps children that are forked from having the words mapped.
@@ -192,7 +191,7 @@ impl SharedState {
         &self.words.first()[VERSIONS + (stripe % STRIPES) as usize * VERSION_WORDS + 1]
     }
 
-    /// That of the lock of `ino`, whatever it is.
+    /// Returns the current version of the lock of `ino`, even or odd.
     #[inline(always)]
     pub fn version_of(&self, ino: Ino) -> LockVersion {
         LockVersion(self.version(stripe(ino)).load(Ordering::Acquire))
@@ -205,7 +204,7 @@ impl SharedState {
         if version.0.is_multiple_of(2) { Some(version) } else { None }
     }
 
-    /// The same for a writer.
+    /// Returns the version from which a writer without a lock starts; `None` while writers wait.
     #[inline(always)]
     pub fn version_to_write(&self, ino: Ino) -> Option<LockVersion> {
         let version = self.even_version(ino)?;
@@ -261,13 +260,13 @@ impl SharedState {
         self.is_owner_alive() && self.state(lease).mode(serial) >= least
     }
 
-    /// When its file was written to last, where the inode does not say it yet.
+    /// When its file was last written to, in nanoseconds since the start of 1970; 0 if the inode has it already.
     #[inline(always)]
     pub fn written(&self, lease: usize) -> &AtomicU64 {
         self.leased(lease, 1)
     }
 
-    /// When its file was read from first since it was changed, where the inode does not say it yet.
+    /// When its file was first read since its last change, likewise.
     #[inline(always)]
     pub fn accessed(&self, lease: usize) -> &AtomicU64 {
         self.leased(lease, 2)
@@ -294,18 +293,18 @@ impl SharedState {
         self.leased(lease, 3).store(turn << SIZE_BITS | size, Ordering::Release);
     }
 
-    /// Nothing was said of the first turn.
+    /// Clears the note on the first turn.
     pub(crate) fn forget_size_before(&self, lease: usize) {
         self.note_size_before(lease, 1, 0);
     }
 
-    /// The turn of which that was said last, and the size.
+    /// Returns the turn of the last note, and the noted size.
     pub(crate) fn size_before(&self, lease: usize) -> (u64, u64) {
         let word = self.leased(lease, 3).load(Ordering::Acquire);
         (word >> SIZE_BITS, word & SIZE)
     }
 
-    /// How many others have a lease on its file.
+    /// How many other leases its file has.
     #[inline]
     pub fn others(&self, lease: usize) -> &AtomicU64 {
         self.leased(lease, 4)
@@ -355,7 +354,7 @@ impl ChunkPlaces for SharedState {
         self.id
     }
 
-    /// Where `page` lies in the pool; `None` where there is no such page.
+    /// Returns where `page` lies in the pool; `None` if there is no such page.
     #[inline]
     fn place(&self, page: u64) -> Option<u64> {
         let base = self.base(page / CHUNK_PAGES);

@@ -48,8 +48,8 @@ impl ChunkSpace {
         self.open_pages(chunk);
     }
 
-    /// Returns true if so much is free in chunks of `kind`, which content cannot have, that threads are to share them.
-    /// Counts inodes only where they are known.
+    /// Returns true if so much space in chunks of `kind` is free, and unusable for content, that threads should share
+    /// them. Counts inodes only if they are known.
     pub fn has_many(&self, kind: ChunkKind) -> bool {
         let (mut free, mut all) = (0, 0);
         for (_, number) in self.places() {
@@ -64,7 +64,7 @@ impl ChunkSpace {
         free > all / SHARE
     }
 
-    /// Lets no thread have a chunk to itself that has nothing in it; whether one had.
+    /// Ends each thread's claim on an empty chunk. Returns true if there was one.
     pub fn leave_idle(&self) -> bool {
         let is_idle = |chunk: u64| match self.kind(chunk) {
             Some(ChunkKind::Data | ChunkKind::Index) => self.free_pages(chunk) == CHUNK_PAGES,
@@ -101,12 +101,12 @@ impl ChunkSpace {
             }
             is_ours
         };
-        // Each takes its own free pages from what there is room for, and as many as it has in use.
+        // Each adds its free pages to the others' room, and needs room for its used pages.
         let count = most.min(room / CHUNK_PAGES) as usize;
         sparse.into_iter().map(|(_, number)| number).filter(is_closed).take(count).collect()
     }
 
-    /// Ends what [`ChunkSpace::close_sparse`] began; whether one of them has nothing in it.
+    /// Ends [`ChunkSpace::close_sparse`]. Returns true if one of the chunks is empty.
     pub fn reopen(&self, closed: &BTreeSet<u64>) -> bool {
         for number in closed {
             let chunk = &self.chunks[*number as usize];
