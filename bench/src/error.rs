@@ -1,61 +1,64 @@
-//! Why an experiment did not come to its end.
+//! The errors of experiments.
 
 use std::io;
 
 /// Result of an experiment.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why an experiment did not come to its end.
+/// The error that ended an experiment.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The operating system refused.
+    /// An operation of the operating system failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was being done, and to what.
+        /// The operation and its object.
         what: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The medium refused.
+    /// An error of the medium.
     #[error(transparent)]
     Medium(#[from] ferrite_memory::Error),
-    /// The pool refused.
+    /// An error of the pool.
     #[error(transparent)]
     Pool(#[from] ferrite_pool::Error),
-    /// The log refused.
+    /// An error of the log.
     #[error(transparent)]
     Wal(#[from] ferrite_wal::Error),
-    /// The file system refused.
+    /// An error of the file system.
     #[error(transparent)]
     Fs(#[from] ferrite_fs::Error),
-    /// The simulator refused.
+    /// An error of the simulator.
     #[error(transparent)]
     Simulation(#[from] ferrite_sim::Error),
-    /// A server beside which something is measured does not do what it must.
+    /// A program beside which something is measured failed.
     #[error("{who}: {what}")]
     Server {
-        /// Its name.
+        /// The program's name.
         who: String,
-        /// What it did.
+        /// The failure.
         what: String,
     },
-    /// None of the experiment's cases is asked for.
+    /// No case of the experiment has the text in its name.
     #[error("no case has {text:?} in its name; there are:\n{}", cases.join("\n"))]
     NoCase {
-        /// What was asked for.
+        /// The text.
         text: String,
         /// The names of the cases.
         cases: Vec<String>,
     },
-    /// Whoever watches asked for the end.
+    /// The caller asked the experiment to end.
     #[error("interrupted: nothing was written")]
     Interrupted,
 }
 
 impl Error {
-    /// An error of the operating system while doing `what`.
+    /// Makes the error of the operation `what`.
     pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,35 +9,35 @@ use ferrite_disk_address::HostClock;
 use ferrite_memory::Guard;
 use ferrite_sim::ftl::{FlashFigures, FlashShape, FtlScheme, VictimChoice};
 
-use crate::node::{self, BTRFS, EXT4, FileSystem, Ground, XFS, Yard};
-use crate::options::{Length, OnProgress, Options};
-use crate::protection::stage::Stage;
-use crate::report::{Claim, Measure, Report, rows};
+use crate::mount_node::{self, BTRFS, EXT4, KernelFs, MountRoot, NodeSource, XFS};
+use crate::options::{BenchOptions, Length, ProgressWatch};
+use crate::protection::filled_disk::FilledDisk;
+use crate::report::{BenchReport, ChartMeasure, PaperClaim, claim, rows};
 use crate::rounds::Series;
 use crate::scratch::Scratch;
-use crate::session::{Session, Subject};
+use crate::session::BenchSession;
+use crate::verdict::{VerdictEntry, figure, line, remark};
 use crate::{Result, program};
 
 mod drives;
 mod loads;
 mod speed;
-mod verdict;
 
 use drives::Drives;
-use loads::{LOADS, Load};
+use loads::{LOADS, WearLoad};
 
-/// Each with its mount options: the time of a read is no reason to write, and btrfs is mounted as in the paper.
-const FILE_SYSTEMS: [(&FileSystem, &str); 3] = [(&EXT4, "noatime"), (&XFS, "noatime"), (&BTRFS, "noatime,nodatacow")];
-/// Both schemes of the paper, by their names in the report.
+/// The file systems with their mount options: reads write no times, and btrfs is mounted as in the paper.
+const FILE_SYSTEMS: [(&KernelFs, &str); 3] = [(&EXT4, "noatime"), (&XFS, "noatime"), (&BTRFS, "noatime,nodatacow")];
+/// Both schemes of the paper, with their names in the report.
 const SCHEMES: [(&str, FtlScheme); 2] =
     [("page-level", FtlScheme::Page(VictimChoice::Greedy)), ("FAST", FtlScheme::Fast { log_blocks: None })];
-/// The paper's: 4 KB pages, 256 KB blocks, 10 %.
+/// The paper's drive: 4 KB pages, 256 KB blocks, 10 % of over-provision.
 const LIKE: FlashShape = FlashShape { logical_blocks: 0, extra_blocks: 0, block_pages: 64, page_bytes: 4096 };
 const OVER_PROVISION_PERCENT: f64 = 10.0;
-/// Milliseconds that a load is reckoned to take on one file system.
+/// Milliseconds that a load is expected to take on one file system.
 const LOAD_MS: u64 = 4000;
 
-/// What is measured of a drive, for a chart: figure 3.11 or 3.12.
+/// A figure of a drive, for the chart of figure 3.11 or 3.12.
 struct Measured {
     name: &'static str,
     unit: &'static str,
@@ -53,51 +53,54 @@ const OTHER_COSTS: [Measured; 2] = [
 ];
 
 /// Runs it.
-pub fn run(options: &Options, on_progress: OnProgress<'_>) -> Result<Report> {
-    let loads: Vec<&Load> = LOADS.iter().filter(|load| options.wants(load.name)).collect();
+pub fn run(options: &BenchOptions, on_progress: ProgressWatch<'_>) -> Result<BenchReport> {
+    let loads: Vec<&WearLoad> = LOADS.iter().filter(|load| options.wants(load.name)).collect();
     let total_ms = (loads.len() * FILE_SYSTEMS.len()) as u64 * LOAD_MS + speed::total_ms(options);
-    let mut session = Session::new(&Subject { experiment: "ftl", paper: &PAPER, total_ms }, options, on_progress);
+    let mut session = BenchSession::new("ftl", &PAPER, total_ms, options, on_progress);
     speed::measure(&mut session)?;
-    let notes = file_systems(&mut session, &loads)?;
-    let verdict = verdict::of(&session.report, notes);
-    Ok(session.end(verdict))
+    file_systems(&mut session, &loads)?;
+    Ok(session.end(VERDICT, None))
 }
 
-/// Every load on every file system; what was left out and why.
-fn file_systems(session: &mut Session<'_>, loads: &[&Load]) -> Result<Vec<String>> {
+/// Runs every load on every file system.
+fn file_systems(session: &mut BenchSession<'_>, loads: &[&WearLoad]) -> Result<()> {
     if loads.is_empty() {
-        return Ok(Vec::new());
+        return Ok(());
     }
-    if let Some(why) = node::missing() {
-        return Ok(vec![format!("file systems were left out: {why}")]);
+    if let Some(why) = mount_node::missing() {
+        session.left_out("every file system", why);
+        return Ok(());
     }
     let bytes = disk_bytes(session.options.length);
     let place = session.options.place.display().to_string();
-    session.tell(&format!("making a disk: {} MiB of {place}, and no more later", Stage::file_bytes(bytes) >> 20))?;
-    let stage = Stage::build(&session.options.place, bytes)?;
+    session.announce(&format!(
+        "making a disk: {} MiB of {place}, and no more later",
+        FilledDisk::file_bytes(bytes) >> 20
+    ))?;
+    let stage = FilledDisk::build(&session.options.place, bytes)?;
     let disk = stage.disk_on(Arc::new(stage.map(Guard::best())?), DiskOptions::default())?;
-    let (mut notes, mut ran) = (Vec::new(), Vec::new());
-    let (there, missing): (Vec<_>, Vec<_>) =
+    let (installed, missing): (Vec<_>, Vec<_>) =
         FILE_SYSTEMS.into_iter().partition(|(one, _)| program::find(one.mkfs).is_some());
-    notes.extend(missing.iter().map(|(one, _)| format!("{} was left out: there is no {}", one.name, one.mkfs)));
+    missing.iter().for_each(|(one, _)| session.left_out(one.name, format!("there is no {}", one.mkfs)));
+    let mut ran = Vec::new();
     for load in loads {
         if program::find(load.needs).is_none() {
-            notes.push(format!("{} was left out: there is no {}", load.name, load.needs));
+            session.left_out(load.name, format!("there is no {}", load.needs));
             continue;
         }
-        let mut found = Vec::new();
-        for mounted in &there {
-            found.push((mounted.0.name, traced(session, &disk, load, *mounted)?));
-            session.steps.step(load.name, LOAD_MS)?;
+        let mut figures = Vec::new();
+        for (file_system, mount_options) in &installed {
+            figures.push((file_system.name, traced(session, &disk, load, file_system, mount_options)?));
+            session.step(load.name, LOAD_MS)?;
         }
-        tell(session, load, &found);
+        add_rows(session, load, &figures);
         ran.push(load.name);
     }
     charts(session, &ran);
-    Ok(notes)
+    Ok(())
 }
 
-/// xfs takes no less than 300 MiB.
+/// Bytes of the disk; xfs needs at least 300 MiB.
 fn disk_bytes(length: Length) -> u64 {
     match length {
         Length::Full => 1 << 30,
@@ -106,15 +109,16 @@ fn disk_bytes(length: Length) -> u64 {
     }
 }
 
-/// What one load on one file system does to a drive of each scheme, from making the file system to unmounting it.
+/// Runs one load on one file system, traced from mkfs to unmounting. Returns the figures of a drive of each scheme.
 fn traced(
-    session: &mut Session<'_>,
+    session: &mut BenchSession<'_>,
     disk: &Arc<BlockDisk>,
-    load: &Load,
-    (file_system, mount_options): (&'static FileSystem, &'static str),
+    load: &WearLoad,
+    file_system: &'static KernelFs,
+    mount_options: &'static str,
 ) -> Result<Vec<FlashFigures>> {
     let name = file_system.name;
-    session.tell(&format!("{} on {name}", load.name))?;
+    session.announce(&format!("{} on {name}", load.name))?;
     let scratch = Scratch::new(&session.options.place)?;
     let drives = Drives::of(disk_bytes(session.options.length))?;
     let clock = HostClock::new();
@@ -126,25 +130,25 @@ fn traced(
     };
     let under_trace = Arc::new(TraceDisk::new(Arc::clone(disk), trace));
     {
-        let yard = Yard::new()?;
-        let node = yard.node(name, Ground::Disk(under_trace.clone()), mount_options)?.of(file_system);
+        let mount_root = MountRoot::new()?;
+        let node = mount_root.node(name, NodeSource::Disk(under_trace.clone()), mount_options)?.of(file_system);
         node.format()?;
         load.run(node.path(), &scratch, session.options.length)?;
         node.unmount()?;
     }
     let finished = under_trace.finish();
-    // What stopped a drive is the cause of a trace that could not be written.
+    // A drive that stopped is the cause of a trace that could not be written.
     let figures = drives.end()?;
     finished?;
     Ok(figures)
 }
 
-/// The rows of one load: each file system beside the first that has any of what is measured.
-fn tell(session: &mut Session<'_>, load: &Load, found: &[(&str, Vec<FlashFigures>)]) {
+/// Adds the rows of one load: each file system beside the first whose figure is not 0.
+fn add_rows(session: &mut BenchSession<'_>, load: &WearLoad, figures_by_name: &[(&str, Vec<FlashFigures>)]) {
     let mut add = |case: String, unit, value: &dyn Fn(&[FlashFigures]) -> f64| {
         let of =
             |(name, figures): &(&str, Vec<FlashFigures>)| Series { name: (*name).into(), values: vec![value(figures)] };
-        let series: Vec<Series> = found.iter().map(of).collect();
+        let series: Vec<Series> = figures_by_name.iter().map(of).collect();
         if let Some(beside) = series.iter().find(|one| one.values[0] > 0.0) {
             session.report.rows.extend(rows(&case, unit, &series, beside));
         }
@@ -161,18 +165,40 @@ fn case(load: &str, scheme: &str, measured: &Measured) -> String {
     format!("{load}, {scheme}: {}", measured.name)
 }
 
-fn charts(session: &mut Session<'_>, loads: &[&str]) {
+fn charts(session: &mut BenchSession<'_>, loads: &[&str]) {
     for (figure, measured) in [("Figure 3.11", ERASES), ("Figure 3.12", COST)] {
         for (scheme, _) in SCHEMES {
             let title = format!("{figure}: {} of a {scheme} drive", measured.name);
-            session.chart(&title, Measure::Value, loads.iter().map(|load| case(load, scheme, &measured)).collect());
+            session.chart(
+                &title,
+                ChartMeasure::Value,
+                loads.iter().map(|load| case(load, scheme, &measured)).collect(),
+            );
         }
     }
 }
 
-/// The figures are drawn without numbers; this one the text gives, of the paper's own file system.
-const PAPER: [Claim; 1] = [Claim {
-    place: "3.3.3, figure 3.11",
-    what: "pages written by NVMFS under Filebench beside the other file systems, and so fewer erases",
-    ratio: 0.5,
-}];
+const VERDICT: &[VerdictEntry] = &[
+    line("erases beside ext4", "*, "),
+    figure("xfs, page-level", "xfs").case("page-level: erases").beside("ext4"),
+    figure("xfs, FAST", "xfs").case("FAST: erases").beside("ext4"),
+    figure("btrfs, page-level", "btrfs").case("page-level: erases").beside("ext4"),
+    figure("btrfs, FAST", "btrfs").case("FAST: erases").beside("ext4"),
+    remark("the paper draws its figures without numbers, and its own file system is not here"),
+    line("pages copied for each erase", "*, "),
+    figure("page-level", "*").case("page-level: copied per erase").value(""),
+    figure("FAST", "*").case("FAST: copied per erase").value(""),
+    line("million random writes simulated a second, of 5 wanted", speed::CASE),
+    figure("page-level", "page-level").value(""),
+    figure("FAST", "FAST").value(""),
+];
+
+/// The paper's figures are drawn without numbers; its text gives this one, of its own file system.
+const PAPER: [PaperClaim; 1] = [claim(
+    "3.3.3, figure 3.11",
+    0.5,
+    "pages written by NVMFS under Filebench beside the other file systems, and so fewer erases",
+)];
+
+#[cfg(test)]
+mod tests;

@@ -1,54 +1,59 @@
 //! The experiments of the papers, rerun on this machine with peers beside them in the same run.
 //!
-//! An [`Experiment`] gives a [`Report`]: rows of measured values, each beside another subject of the same run, what
+//! An [`Experiment`] gives a [`BenchReport`]: rows of measured values, each beside another subject of the same run, what
 //! the paper says, and one line that compares the two. Subjects of one case take turns in short slices, so that what
 //! disturbs the machine disturbs all of them; only ratios between neighbours in time are trusted.
 
 mod alternatives;
 mod applications;
-mod bare;
+mod bare_copy;
 mod barriers;
-mod buffer;
+mod bench_random;
 mod buffering;
-mod client;
+mod case_filter;
+mod child_process;
+mod copy_buffer;
+mod copy_plan;
 mod db_log;
-mod entrant;
 mod error;
 mod experiment;
+mod ferrite;
+mod field;
+mod file_subject;
 mod ftl;
 mod llc;
+mod load_client;
 mod loads;
 mod machine;
 mod media;
-mod micro;
-mod node;
+mod mount_node;
+mod nbd_server;
 mod objects;
-mod only;
 mod options;
-mod owner;
 mod pace;
 mod plot;
+mod pool_tree;
 mod program;
 mod protection;
-mod random;
 mod records;
 mod report;
 mod rounds;
 mod scratch;
-mod server;
 mod session;
 mod superpages;
+#[cfg(test)]
+mod tests;
 mod tlb;
-mod tree;
 mod verdict;
 mod void_disk;
 pub mod worker;
 mod write_schemes;
 mod zones;
 
+pub use case_filter::CaseFilter;
 pub use error::{Error, Result};
 pub use experiment::{EXPERIMENTS, Experiment, find};
-pub use machine::Machine;
-pub use only::Only;
-pub use options::{Length, OnProgress, Options, Progress, Steps};
-pub use report::{BOUND, Chart, Claim, Measure, Report, Row};
+pub use ferrite::ferrite_program;
+pub use machine::MachineState;
+pub use options::{BenchOptions, BenchProgress, Length, ProgressWatch, StepCount};
+pub use report::{BOUND, BenchReport, Chart, ChartMeasure, PaperClaim, ReportRow};

@@ -1,61 +1,63 @@
 //! The last-level cache before a memory that wears (nvm-storage-hierarchy.txt, chapter 2, figures 2.1 and 2.5 to 2.14):
 //! real programs, recorded as they run, under every policy at once.
 //!
-//! The paper's programs cannot be had freely; Debian's of the same kinds stand in for them, on inputs that are made here
-//! and are the same everywhere. A program that is not installed is left out, and the verdict says so.
+//! The paper's programs are not free. Debian's programs of the same kinds replace them, on inputs that are made here and are
+//! the same on every machine. A program that is not installed is left out, and the verdict says so.
 
 use ferrite_sim::cache::wear::{Levelling, WearModel};
 use ferrite_sim::cache::{
-    CacheEvent, CacheModel, CacheShape, PolicyDefaults, PolicyFigures, Study, StudyEnd, StudyProgress, StudyReport,
+    CacheEvent, CacheModel, CacheShape, PolicyDefaults, PolicyFigures, Study, StudyEnd, StudyProgress,
+    StudyReport as Studied,
 };
 use ferrite_sim::record::{Program, ProgramOutput, Recording, RunningProgram};
 use ferrite_sim::trace::FirstLevel;
 
-use crate::options::{OnProgress, Options};
-use crate::report::{BOUND, Claim, Measure, Report, Row};
+use crate::options::{BenchOptions, ProgressWatch};
+use crate::report::{BOUND, BenchReport, ChartMeasure, PaperClaim, ReportRow, claim};
 use crate::scratch::Scratch;
-use crate::session::{Session, Subject};
+use crate::session::BenchSession;
+use crate::verdict::{VerdictEntry, figure, figures, line};
 use crate::{Error, Result};
 
 mod control;
+mod group_means;
 mod inputs;
-mod judged;
 mod means;
 mod programs;
 mod sizes;
 mod speed;
 mod traced;
-mod verdict;
 
-use control::Control;
+use control::QuarteredCaches;
 use inputs::Inputs;
-use programs::Entry;
+use programs::ProgramEntry;
 use sizes::SIZES;
-use speed::Kept;
+use speed::KeptEvents;
 
 /// Ways of the last level.
 const WAYS: u32 = 16;
 
-/// Those that stand for hmmer in figure 2.14, for Debian's writes hardly anything back, and for soplex in figure 2.13.
+/// The program in place of hmmer in figure 2.14, because Debian's hmmer writes hardly anything back.
 const DIVIDED: &str = "awk";
+/// The program in place of soplex in figure 2.13.
 const SORTED: &str = "bzip2";
 
-/// The one whose accesses are taken from a file, too.
+/// The program whose accesses are also read from a file.
 const TRACED: &str = "gzip";
 
 /// The first level of each core.
 const FIRST: FirstLevel =
     FirstLevel { shape: CacheShape { bytes: 64 << 10, ways: 2, line_bytes: 64 }, cores: 1, instructions: false };
 
-/// What is compared for each program: the figure with one thread, with eight, and what it shows.
-const FIGURES: [(&str, &str, &str, Of); 4] = [
+/// The figures of each program: the number with one thread, the number with eight, and the name.
+const FIGURES: [(&str, &str, &str, FigureOf); 4] = [
     ("2.5", "2.9", "lifetime", |one| one.lifetime_gain),
     ("2.6", "2.10", "energy", |one| one.energy_nj),
     ("2.7", "2.11", "writebacks", |one| one.writebacks as f64),
     ("2.8", "2.12", "misses", |one| one.misses() as f64),
 ];
 
-/// What is drawn by itself, and how the cases begin that it shows.
+/// Charts of their own: the title, and the beginning of their cases.
 const ALONE: [(&str, &str); 4] = [
     ("writebacks of a dirty line (figure 2.1)", "2.1 "),
     ("writes of the lines, sorted (figure 2.13)", "2.13 "),
@@ -63,18 +65,18 @@ const ALONE: [(&str, &str); 4] = [
     ("writebacks an access, of each part (figure 2.14)", "2.14 writebacks"),
 ];
 
-type Of = fn(&PolicyFigures) -> f64;
+type FigureOf = fn(&PolicyFigures) -> f64;
 
 /// Runs it.
-pub fn run(options: &Options, on_progress: OnProgress<'_>) -> Result<Report> {
+pub fn run(options: &BenchOptions, on_progress: ProgressWatch<'_>) -> Result<BenchReport> {
     let scratch = Scratch::new(&options.place)?;
     let inputs = Inputs::make(&scratch, options.length)?;
     let (ready, missing) = programs::ready(options);
-    let subject = Subject { experiment: "llc", paper: &PAPER, total_ms: 1000 * ready.len() as u64 };
-    let mut session = Session::new(&subject, options, on_progress);
+    let mut session = BenchSession::new("llc", &PAPER, 1000 * ready.len() as u64, options, on_progress);
+    session.notes.extend(missing);
     let mut studied = Vec::new();
     for entry in ready {
-        session.tell(entry.name)?;
+        session.announce(entry.name)?;
         let (all, control) = study(&mut session, entry, &inputs)?;
         let report = &all[own_size(entry)];
         add_rows(&mut session.report, entry, report);
@@ -85,50 +87,66 @@ pub fn run(options: &Options, on_progress: OnProgress<'_>) -> Result<Report> {
             traced::measure(&mut session, entry, &inputs, &scratch.path("trace"))?;
         }
         control.into_iter().for_each(|control| control.add_rows(&mut session.report.rows, report));
-        session.steps.step(entry.name, 1000)?;
+        session.step(entry.name, 1000)?;
         studied.push((entry, all));
     }
     for (is_threaded, figure) in [(false, 0), (true, 1)] {
         let reports = at_own_size(&studied, |entry| entry.is_threaded == is_threaded);
         for shown in FIGURES {
             let place = [shown.0, shown.1][figure];
-            session.report.rows.extend(means::rows(place, (shown.2, shown.3), &reports));
+            session.report.rows.extend(means::rows(place, shown.2, shown.3, &reports));
         }
     }
-    for (group, is_held_out) in judged::GROUPS {
+    for (group, is_held_out) in group_means::GROUPS {
         let reports = at_own_size(&studied, |entry| entry.is_held_out == is_held_out);
-        session.report.rows.extend(judged::rows(group, &reports));
+        session.report.rows.extend(group_means::rows(group, &reports));
     }
     for (at, size) in SIZES.into_iter().enumerate() {
-        let reports: Vec<&StudyReport> = studied.iter().map(|(_, all)| &all[at]).collect();
+        let reports: Vec<&Studied> = studied.iter().map(|(_, all)| &all[at]).collect();
         session.report.rows.extend(sizes::means(size, &reports));
     }
     charts(&mut session);
-    let verdict = verdict::of(&session.report, missing);
-    Ok(session.end(verdict))
+    let speed = speed_text(&session.report);
+    Ok(session.end(VERDICT, speed))
 }
 
-/// What each size gave of each program.
-type AllStudied<'a> = [(&'a Entry, Vec<StudyReport>)];
+/// How fast the slowest policy is simulated, and LRU: the mean over programs, and the slowest program.
+fn speed_text(report: &BenchReport) -> Option<String> {
+    let of = |policy: &str| {
+        let rows = report.rows.iter().filter(|row| row.subject == policy && row.case.starts_with(speed::CASE));
+        let rates: Vec<f64> = rows.map(|row| row.value).collect();
+        let mean = rates.len() as f64 / rates.iter().map(|rate| 1.0 / rate).sum::<f64>();
+        let least = rates.iter().copied().reduce(f64::min)?;
+        Some(format!("{mean:.0} of {policy}'s (at the least {least:.0})"))
+    };
+    Some(format!("million events simulated a second on one core: {}, {}", of("worth")?, of("lru")?))
+}
+
+/// The report of each program at each size.
+type AllStudied<'a> = [(&'a ProgramEntry, Vec<Studied>)];
 
 /// The reports of the programs of a kind, each at its own size.
-fn at_own_size<'a>(studied: &'a AllStudied<'_>, is_of_kind: impl Fn(&Entry) -> bool) -> Vec<&'a StudyReport> {
+fn at_own_size<'a>(studied: &'a AllStudied<'_>, is_of_kind: impl Fn(&ProgramEntry) -> bool) -> Vec<&'a Studied> {
     let of_kind = studied.iter().filter(|(entry, _)| is_of_kind(entry));
     of_kind.map(|(entry, all)| &all[own_size(entry)]).collect()
 }
 
 /// The place in [`SIZES`] of the size that the paper has for a program.
-fn own_size(entry: &Entry) -> usize {
+fn own_size(entry: &ProgramEntry) -> usize {
     let own = if entry.is_threaded { 8 } else { 2 };
     SIZES.iter().position(|size| *size == own).unwrap_or(0)
 }
 
 /// Records a program and simulates it under every policy, at every size.
-fn study(session: &mut Session<'_>, entry: &Entry, inputs: &Inputs) -> Result<(Vec<StudyReport>, Option<Control>)> {
+fn study(
+    session: &mut BenchSession<'_>,
+    entry: &ProgramEntry,
+    inputs: &Inputs,
+) -> Result<(Vec<Studied>, Option<QuarteredCaches>)> {
     let own = own_size(entry);
     let llc = model(SIZES[own]).llc;
-    let mut control = (entry.name == DIVIDED).then(|| Control::new(llc)).transpose()?;
-    let mut kept = Kept::of(entry.name, llc)?;
+    let mut control = (entry.name == DIVIDED).then(|| QuarteredCaches::new(llc)).transpose()?;
+    let mut kept = KeptEvents::of(entry.name, llc)?;
     let mut studies =
         SIZES.into_iter().map(|size| Study::new(model(size))).collect::<std::result::Result<Vec<_>, _>>()?;
     let mut study = studies.remove(own);
@@ -141,7 +159,7 @@ fn study(session: &mut Session<'_>, entry: &Entry, inputs: &Inputs) -> Result<(V
         Ok(())
     };
     let mut watch = |seen: StudyProgress| {
-        session.tell(&format!("{}, {} M accesses", entry.name, seen.accesses / 1_000_000)).is_ok()
+        session.announce(&format!("{}, {} M accesses", entry.name, seen.accesses / 1_000_000)).is_ok()
     };
     let end = study.consume(Box::new(recording), on_events, &mut watch)?;
     finish(entry, &running, end)?;
@@ -151,13 +169,13 @@ fn study(session: &mut Session<'_>, entry: &Entry, inputs: &Inputs) -> Result<(V
 }
 
 /// Starts a program that is recorded, behind a first level.
-fn start(entry: &Entry, inputs: &Inputs, first: FirstLevel) -> Result<Recording> {
+fn start(entry: &ProgramEntry, inputs: &Inputs, first: FirstLevel) -> Result<Recording> {
     let folder = Some(inputs.folder().to_owned());
     Ok(Program { words: entry.words(inputs), folder, output: ProgramOutput::Discarded }.start(first)?)
 }
 
-/// Its end, which is as it should be.
-fn finish(entry: &Entry, running: &RunningProgram, end: StudyEnd) -> Result<()> {
+/// Ensures that a program ended with its usual status.
+fn finish(entry: &ProgramEntry, running: &RunningProgram, end: StudyEnd) -> Result<()> {
     let status = running.finish(end);
     if end == StudyEnd::Stopped {
         return Err(Error::Interrupted);
@@ -169,7 +187,7 @@ fn finish(entry: &Entry, running: &RunningProgram, end: StudyEnd) -> Result<()> 
     Ok(())
 }
 
-/// With a last level of so many MiB.
+/// The model with a last level of so many MiB.
 fn model(size: u64) -> CacheModel {
     CacheModel {
         llc: CacheShape { bytes: size << 20, ways: WAYS, line_bytes: 64 },
@@ -180,25 +198,25 @@ fn model(size: u64) -> CacheModel {
     }
 }
 
-fn add_rows(report: &mut Report, entry: &Entry, studied: &StudyReport) {
+fn add_rows(report: &mut BenchReport, entry: &ProgramEntry, studied: &Studied) {
     let lru = &studied.policies[0];
-    let rewrites = lru.rewrites();
-    report.rows.push(row(format!("2.1 {}: writebacks of a dirty line", entry.name), "lru", (rewrites, rewrites)));
+    let mut add = |case: &str, subject: &str, value, of_lru| report.rows.push(beside_lru(case, subject, value, of_lru));
+    add(&format!("2.1 {}: writebacks of a dirty line", entry.name), "lru", lru.rewrites(), lru.rewrites());
     for (single, threaded, what, of) in FIGURES {
         let place = if entry.is_threaded { threaded } else { single };
         let case = format!("{place} {what}, {}", entry.name);
-        report.rows.extend(studied.policies.iter().map(|one| row(case.clone(), &one.policy, (of(one), of(lru)))));
+        studied.policies.iter().for_each(|one| add(&case, &one.policy, of(one), of(lru)));
     }
     let place = if entry.is_threaded { "2.11" } else { "2.7" };
     let case = format!("{place} writebacks, {}", entry.name);
-    report.rows.push(row(case, BOUND, (studied.bound.writebacks as f64, lru.writebacks as f64)));
+    add(&case, BOUND, studied.bound.writebacks as f64, lru.writebacks as f64);
     if entry.name == SORTED {
         distribution(report, studied);
     }
 }
 
 /// Figure 2.13: the lines sorted by how often they were written.
-fn distribution(report: &mut Report, studied: &StudyReport) {
+fn distribution(report: &mut BenchReport, studied: &Studied) {
     let sorted = |one: &PolicyFigures| {
         let mut writes = one.writes.clone();
         writes.sort_unstable();
@@ -211,18 +229,17 @@ fn distribution(report: &mut Report, studied: &StudyReport) {
     for share in [0.5, 0.9, 0.99, 0.999, 1.0] {
         let case = format!("2.13 {SORTED}, line at {} %: writes", share * 100.0);
         for one in studied.policies.iter().filter(|one| one.dirty_lines > 0) {
-            report.rows.push(row(case.clone(), &one.policy, (at(&sorted(one), share), at(&lru, share))));
+            report.rows.push(beside_lru(&case, &one.policy, at(&sorted(one), share), at(&lru, share)));
         }
     }
 }
 
-/// A value beside that of LRU.
-fn row(case: String, subject: &str, (value, lru): (f64, f64)) -> Row {
-    let ratio = if lru == 0.0 { 1.0 } else { value / lru };
-    Row { case, subject: subject.into(), unit: "", value, beside: "lru".into(), ratio, low: ratio, high: ratio }
+/// The row of a value beside LRU's value.
+fn beside_lru(case: &str, subject: &str, value: f64, lru: f64) -> ReportRow {
+    ReportRow::once(case.into(), subject, value, "lru", if lru == 0.0 { 1.0 } else { value / lru })
 }
 
-fn charts(session: &mut Session<'_>) {
+fn charts(session: &mut BenchSession<'_>) {
     let of = |begin: &str| {
         let mut cases: Vec<String> = Vec::new();
         for row in session.report.rows.iter().filter(|row| row.case.starts_with(begin)) {
@@ -233,30 +250,86 @@ fn charts(session: &mut Session<'_>) {
         cases
     };
     let beside =
-        |(place, what)| (format!("{what} beside LRU (figure {place})"), Measure::Ratio, of(&format!("{place} ")));
+        |(place, what)| (format!("{what} beside LRU (figure {place})"), ChartMeasure::Ratio, of(&format!("{place} ")));
     let compared =
         FIGURES.iter().flat_map(|(single, threaded, what, _)| [(single, what), (threaded, what)]).map(beside);
     let by_size = |what| {
-        let cases = SIZES.map(|size| judged::case(&sizes::group(size), what)).to_vec();
-        (format!("{what}, by size of the cache"), Measure::Ratio, cases)
+        let cases = SIZES.map(|size| group_means::case(&sizes::group(size), what)).to_vec();
+        (format!("{what}, by size of the cache"), ChartMeasure::Ratio, cases)
     };
-    let by_size = [judged::LIFETIME, judged::LEAST, judged::MOST].map(by_size);
-    let alone = ALONE.iter().map(|(title, begin)| ((*title).to_owned(), Measure::Value, of(begin)));
-    let all: Vec<(String, Measure, Vec<String>)> = compared.chain(by_size).chain(alone).collect();
+    let by_size = [group_means::LIFETIME, group_means::LEAST, group_means::MOST].map(by_size);
+    let alone = ALONE.iter().map(|(title, begin)| ((*title).to_owned(), ChartMeasure::Value, of(begin)));
+    let all: Vec<(String, ChartMeasure, Vec<String>)> = compared.chain(by_size).chain(alone).collect();
     for (title, measure, cases) in all.into_iter().filter(|one| !one.2.is_empty()) {
         session.chart(&title, measure, cases);
     }
 }
 
-const PAPER: [Claim; 10] = [
-    Claim { place: "figure 2.5", what: "lifetime of Protect-1 in four partitions beside LRU, mean", ratio: 1.49 },
-    Claim { place: "figure 2.6", what: "energy of Protect-0 beside LRU, mean", ratio: 0.808 },
-    Claim { place: "figure 2.6", what: "energy of Protect-4 beside LRU, mean", ratio: 0.837 },
-    Claim { place: "figure 2.6", what: "energy of Protect-1 in four partitions beside LRU, mean", ratio: 0.79 },
-    Claim { place: "figure 2.9", what: "lifetime of the best beside LRU, eight threads, mean", ratio: 1.66 },
-    Claim { place: "figure 2.10", what: "energy of the best beside LRU, eight threads, mean", ratio: 0.69 },
-    Claim { place: "figure 2.11", what: "writebacks beside LRU, eight threads, mean", ratio: 0.6 },
-    Claim { place: "figure 2.12", what: "misses beside LRU, eight threads, mean", ratio: 1.01 },
-    Claim { place: "figure 2.1", what: "writebacks of a dirty line, more than half of the programs", ratio: 10.0 },
-    Claim { place: "figure 2.5", what: "lifetime of the designs beside LRU, at the most of their means", ratio: 1.66 },
+/// Our own policy beside the paper's, over a group of programs.
+const JUDGED: &[VerdictEntry] = &[
+    figure("lifetime", "worth").case(group_means::LIFETIME),
+    figure("of protect-0", "protect-0").case(group_means::LIFETIME),
+    figure("of partitioned-4x4", "partitioned-4x4").case(group_means::LIFETIME),
+    figure("misses", "worth").case(group_means::MISSES),
+    figure("of protect-0", "protect-0").case(group_means::MISSES),
+    figure("of partitioned-4x4", "partitioned-4x4").case(group_means::MISSES),
+    figure("misses at most", "worth").case(group_means::MOST),
+    figure("of the gap closed", "worth").case(group_means::GAP),
 ];
+
+/// Our own policy at one size of the cache.
+const AT_SIZE: &[VerdictEntry] = &[
+    figure("lifetime", "worth").case(group_means::LIFETIME),
+    figure("the least lifetime", "worth").case(group_means::LEAST),
+    figure("misses at most", "worth").case(group_means::MOST),
+];
+
+const VERDICT: &[VerdictEntry] = &[
+    line("lifetime beside LRU, mean", "2.5 lifetime, mean of ratios"),
+    figure("protect-0", "protect-0"),
+    figure("protect-4", "protect-4"),
+    figure("partitioned-4x4", "partitioned-4x4").paper("1.49"),
+    line("energy beside LRU, mean", "2.6 energy, mean of ratios"),
+    figure("protect-0", "protect-0").paper("0.81"),
+    figure("protect-4", "protect-4").paper("0.84"),
+    figure("partitioned-4x4", "partitioned-4x4").paper("0.79"),
+    line("writebacks beside LRU, mean", "2.7 writebacks, mean of ratios"),
+    figure("protect-0", "protect-0"),
+    figure("protect-4", "protect-4"),
+    figure("partitioned-4x4", "partitioned-4x4"),
+    line("misses beside LRU, mean", "2.8 misses, mean of ratios"),
+    figure("protect-0", "protect-0"),
+    figure("protect-4", "protect-4"),
+    figure("partitioned-4x4", "partitioned-4x4"),
+    line("worth, programs that it was designed on", "designed on: "),
+    figures(JUDGED),
+    line("worth, programs held out", "held out: "),
+    figures(JUDGED),
+    line("worth at 1 MiB", "1 MiB: "),
+    figures(AT_SIZE),
+    line("worth at 2 MiB", "2 MiB: "),
+    figures(AT_SIZE),
+    line("worth at 4 MiB", "4 MiB: "),
+    figures(AT_SIZE),
+    line("worth at 8 MiB", "8 MiB: "),
+    figures(AT_SIZE),
+    line("million accesses a second", traced::ALL_CASES),
+    figure("live", traced::LIVE).value(""),
+    figure("from a file", traced::FILE).value(""),
+];
+
+const PAPER: [PaperClaim; 10] = [
+    claim("figure 2.5", 1.49, "lifetime of Protect-1 in four partitions beside LRU, mean"),
+    claim("figure 2.6", 0.808, "energy of Protect-0 beside LRU, mean"),
+    claim("figure 2.6", 0.837, "energy of Protect-4 beside LRU, mean"),
+    claim("figure 2.6", 0.79, "energy of Protect-1 in four partitions beside LRU, mean"),
+    claim("figure 2.9", 1.66, "lifetime of the best beside LRU, eight threads, mean"),
+    claim("figure 2.10", 0.69, "energy of the best beside LRU, eight threads, mean"),
+    claim("figure 2.11", 0.6, "writebacks beside LRU, eight threads, mean"),
+    claim("figure 2.12", 1.01, "misses beside LRU, eight threads, mean"),
+    claim("figure 2.1", 10.0, "writebacks of a dirty line, more than half of the programs"),
+    claim("figure 2.5", 1.66, "lifetime of the designs beside LRU, at the most of their means"),
+];
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! The paper's eight loads (pmbd.txt, table II): what real programs do with a file system, timed from outside.
+//! The paper's eight loads (pmbd.txt, table II): real programs on a file system, timed from outside.
 //!
 //! A load's time ends when all that it wrote has reached the disk, so that the page cache hides nothing.
 
@@ -12,62 +12,162 @@ use crate::scratch::Scratch;
 use crate::{Result, program};
 
 mod clamav;
-mod devel;
-mod glimpse;
 mod postgres;
-mod sfs;
+pub(crate) mod postmark;
 mod source;
-mod tar;
-mod tpcc;
-mod tpch;
-mod untar;
 
-pub use postgres::{Cluster, Server};
+pub use postgres::{PostgresCluster, PostgresServer, transactions_per_s};
 pub(crate) use postgres::{USER, as_user};
-use source::Source;
+use source::SourceTree;
 
-/// Something that a program does in a folder of the file system that is measured.
-pub trait Load {
-    /// Puts what it needs into `home`.
-    fn prepare(&self, home: &Path) -> Result<()>;
+/// A load: programs in a folder of the file system that is measured.
+pub struct AppLoad {
+    /// The paper's name of the load.
+    pub name: &'static str,
+    /// The packages of the programs, for a note if they are missing.
+    pub needs: &'static str,
+    programs: &'static [&'static str],
+    data: LoadData,
+    /// A script behind the preparation of the data; the folder is `$home`.
+    prepare: &'static str,
+    run: LoadAction,
+    /// A script that removes what a run has left.
+    reset: &'static str,
+}
 
-    /// Does it; the seconds it took. Nothing of the file system is in the page cache before.
-    fn run(&self, home: &Path) -> Result<f64>;
+/// The data of a load.
+#[derive(Clone, Copy, PartialEq)]
+enum LoadData {
+    Nothing,
+    /// A source tree, as `tree`.
+    Tree,
+    /// A source tree as an archive, as `source.tar`.
+    Archive,
+    /// The tree and the archive.
+    TreeAndArchive,
+    /// PostgreSQL's files.
+    Cluster,
+}
+
+/// The work of a load.
+enum LoadAction {
+    /// A script, which is timed.
+    Script(&'static str),
+    /// A function, which returns seconds.
+    By(fn(&LoadKit, &Path) -> Result<f64>),
+}
+
+/// Makes a patch to every tenth file.
+const MAKE_PATCH: &str = r#"
+cd $home; cp -r tree new
+find new -type f -name '*.[ch]' | sort | awk 'NR % 10 == 1' | xargs -r sed -i '1s|^|/* changed */\n|'
+diff -ru --no-dereference tree new > patch || test $? = 1
+rm -r new"#;
+
+/// A developer's round: a source tree is unpacked, patched, packed, and compared with the one before.
+const DEVELOP: &str = r#"
+cd $home; mkdir new
+tar -xf source.tar -C new
+patch --silent --strip=1 --directory=new < patch
+tar -cf new.tar new
+diff -r --no-dereference tree new > difference || test $? = 1"#;
+
+const fn load(
+    name: &'static str,
+    needs: &'static str,
+    programs: &'static [&'static str],
+    data: LoadData,
+    run: LoadAction,
+) -> AppLoad {
+    AppLoad { name, needs, programs, data, prepare: "", run, reset: "" }
+}
+
+/// Every load, those that write most first.
+pub const LOADS: [AppLoad; 8] = [
+    AppLoad {
+        reset: "rm -r $home/tree",
+        ..load(
+            "untar",
+            "tar",
+            &["tar"],
+            LoadData::Archive,
+            LoadAction::Script("mkdir $home/tree; tar -xf $home/source.tar -C $home/tree"),
+        )
+    },
+    AppLoad {
+        reset: "rm $home/packed.tar",
+        ..load("tar", "tar", &["tar"], LoadData::Tree, LoadAction::Script("tar -cf $home/packed.tar -C $home tree"))
+    },
+    AppLoad {
+        prepare: MAKE_PATCH,
+        reset: "cd $home; rm -r new new.tar difference",
+        ..load(
+            "devel",
+            "tar, patch and diffutils",
+            &["tar", "patch", "diff"],
+            LoadData::TreeAndArchive,
+            LoadAction::Script(DEVELOP),
+        )
+    },
+    load("sfs", "postmark", &["postmark"], LoadData::Nothing, LoadAction::By(postmark::run)),
+    load("tpcc", "postgresql and postgresql-contrib", &[], LoadData::Cluster, LoadAction::By(postgres::tpcc)),
+    load("tpch", "postgresql", &[], LoadData::Cluster, LoadAction::By(postgres::tpch)),
+    AppLoad {
+        reset: "rm -r $home/index",
+        ..load(
+            "glimpseindex",
+            "glimpse",
+            &["glimpseindex"],
+            LoadData::Tree,
+            LoadAction::Script("mkdir $home/index; glimpseindex -H $home/index $home/tree"),
+        )
+    },
+    load("clamav", "clamav", &["clamscan"], LoadData::Tree, LoadAction::By(clamav::run)),
+];
+
+impl AppLoad {
+    /// Whether this machine has all that the load needs.
+    pub fn is_available(&self, kit: &LoadKit) -> Result<bool> {
+        Ok(has(self.programs)
+            && match self.data {
+                LoadData::Nothing => true,
+                LoadData::Cluster => kit.cluster()?.is_some(),
+                LoadData::Tree | LoadData::Archive | LoadData::TreeAndArchive => kit.source()?.is_some(),
+            })
+    }
+
+    /// Puts into `home` what the load needs.
+    pub fn prepare(&self, kit: &LoadKit, home: &Path) -> Result<()> {
+        if let (LoadData::Cluster, Some(cluster)) = (self.data, kit.cluster()?) {
+            return cluster.copy_to(home);
+        }
+        let source = if self.data == LoadData::Nothing { None } else { kit.source()? };
+        if let (Some(source), LoadData::Archive | LoadData::TreeAndArchive) = (source, self.data) {
+            source.copy_to(home)?;
+        }
+        if let (Some(source), LoadData::Tree | LoadData::TreeAndArchive) = (source, self.data) {
+            source.unpack_to(home)?;
+        }
+        program::shell(home, self.prepare)
+    }
+
+    /// Runs the load, and returns the seconds that it took. Nothing of the file system is in the page cache before.
+    pub fn run(&self, kit: &LoadKit, home: &Path) -> Result<f64> {
+        match self.run {
+            LoadAction::Script(script) => timed(home, || program::shell(home, script)),
+            LoadAction::By(run) => run(kit, home),
+        }
+    }
 
     /// Removes what a run has left.
-    fn reset(&self, home: &Path) -> Result<()> {
-        let _ = home;
-        Ok(())
+    pub fn reset(&self, home: &Path) -> Result<()> {
+        program::shell(home, self.reset)
     }
 }
 
-/// A load, or none where this machine lacks what it needs.
-pub type Made = Result<Option<Box<dyn Load>>>;
-
-/// One of the loads, made or not.
-pub struct Kind {
-    /// The paper's name of it.
-    pub name: &'static str,
-    /// What it needs and where that is from, for a machine that lacks it.
-    pub needs: &'static str,
-    make: fn(&Kit) -> Made,
-}
-
-/// Those that write most first.
-pub const KINDS: [Kind; 8] = [
-    Kind { name: "untar", needs: "tar", make: untar::make },
-    Kind { name: "tar", needs: "tar", make: tar::make },
-    Kind { name: "devel", needs: "tar, patch and diffutils", make: devel::make },
-    Kind { name: "sfs", needs: "postmark", make: sfs::make },
-    Kind { name: "tpcc", needs: "postgresql and postgresql-contrib", make: tpcc::make },
-    Kind { name: "tpch", needs: "postgresql", make: tpch::make },
-    Kind { name: "glimpseindex", needs: "glimpse", make: glimpse::make },
-    Kind { name: "clamav", needs: "clamav", make: clamav::make },
-];
-
-/// How large the loads are.
+/// The sizes of the loads.
 #[derive(Clone, Copy, Debug)]
-pub struct Size {
+pub struct AppSize {
     /// Bytes of the source tree.
     pub source_bytes: u64,
     /// Files of sfs.
@@ -82,8 +182,8 @@ pub struct Size {
     pub orders: u64,
 }
 
-impl Size {
-    /// For a run of `length`.
+impl AppSize {
+    /// The sizes of a run of `length`.
     pub fn of(length: Length) -> Self {
         match length {
             Length::Full => Self {
@@ -103,7 +203,7 @@ impl Size {
         }
     }
 
-    /// Bytes of a disk that has room for each of them alone.
+    /// Bytes of a disk that has room for any one of the loads.
     pub fn disk_bytes(&self) -> u64 {
         let trees = 5 * self.source_bytes;
         let tables = (16 << 20) * self.branches + 1400 * self.orders + (200 << 20);
@@ -111,45 +211,38 @@ impl Size {
     }
 }
 
-/// What the loads of one experiment are made from; it lies in memory.
-pub struct Kit {
+/// The data that the loads of one experiment are prepared from, in memory.
+pub struct LoadKit {
     scratch: Scratch,
-    size: Size,
-    source: OnceCell<Option<Source>>,
-    cluster: OnceCell<Option<Cluster>>,
+    size: AppSize,
+    source: OnceCell<Option<SourceTree>>,
+    cluster: OnceCell<Option<PostgresCluster>>,
 }
 
-impl Kit {
-    /// One in `place`.
-    pub fn new(place: &Path, size: Size) -> Result<Self> {
+impl LoadKit {
+    /// Empty data in `place`; each part is made on first use.
+    pub fn new(place: &Path, size: AppSize) -> Result<Self> {
         Ok(Self { scratch: Scratch::new(place)?, size, source: OnceCell::new(), cluster: OnceCell::new() })
     }
 
-    fn source(&self) -> Result<Option<&Source>> {
+    fn source(&self) -> Result<Option<&SourceTree>> {
         if self.source.get().is_none() {
-            let made = Source::make(&self.scratch.path("source.tar"), self.size.source_bytes)?;
+            let made = SourceTree::make(&self.scratch.path("source.tar"), self.size.source_bytes)?;
             let _ = self.source.set(made);
         }
         Ok(self.source.get().and_then(Option::as_ref))
     }
 
-    fn cluster(&self) -> Result<Option<&Cluster>> {
+    fn cluster(&self) -> Result<Option<&PostgresCluster>> {
         if self.cluster.get().is_none() {
-            let made = Cluster::make(&self.scratch, &self.size)?;
+            let made = PostgresCluster::make(&self.scratch, &self.size)?;
             let _ = self.cluster.set(made);
         }
         Ok(self.cluster.get().and_then(Option::as_ref))
     }
 }
 
-impl Kind {
-    /// Makes it; `None` where something is missing.
-    pub fn make(&self, kit: &Kit) -> Made {
-        (self.make)(kit)
-    }
-}
-
-/// The seconds that `work` takes, with the writing back of what it left in the page cache.
+/// The seconds that `work` takes, including the write-back of the page cache.
 fn timed(home: &Path, work: impl FnOnce() -> Result<()>) -> Result<f64> {
     let start = Instant::now();
     work()?;
@@ -161,3 +254,6 @@ fn timed(home: &Path, work: impl FnOnce() -> Result<()>) -> Result<f64> {
 fn has(names: &[&str]) -> bool {
     names.iter().all(|name| program::find(name).is_some())
 }
+
+#[cfg(test)]
+mod tests;

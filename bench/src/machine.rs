@@ -1,15 +1,15 @@
-//! The machine that figures were taken on.
+//! The machine of a run.
 
 use std::fs;
 
 use serde::Serialize;
 
-/// Percent of the processors' time that may be stolen before it is told.
+/// Percent of the processors' time that may be stolen before a complaint.
 const STOLEN_PERCENT: f64 = 5.0;
 
-/// What a figure depends on.
+/// The properties of a machine that figures depend on.
 #[derive(Clone, Debug, Serialize)]
-pub struct Machine {
+pub struct MachineState {
     /// The processor's name.
     pub processor: String,
     /// Processors this process may use.
@@ -18,23 +18,23 @@ pub struct Machine {
     pub memory_bytes: u64,
     /// The kernel's version.
     pub kernel: String,
-    /// Runnable threads, averaged over the minute before the run: far above 0 others worked meanwhile.
+    /// Runnable threads, averaged over the minute before the run. Far above 0, other programs were running.
     pub load: f64,
-    /// Part of its processors' time that a hypervisor gave to others during the run, where one tells.
+    /// The part of the processors' time, from 0 to 1, that a hypervisor gave to other guests during the run.
     pub stolen: f64,
     #[serde(skip)]
-    since: Ticks,
+    since: CpuTicks,
 }
 
 /// The kernel's ticks of all processors since it began.
 #[derive(Clone, Copy, Debug, Default)]
-struct Ticks {
+struct CpuTicks {
     all: u64,
     stolen: u64,
 }
 
-impl Machine {
-    /// This one.
+impl MachineState {
+    /// The machine of this process.
     pub fn here() -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let value = |text: &str, key: &str| {
@@ -50,18 +50,18 @@ impl Machine {
             kernel: read("/proc/sys/kernel/osrelease").trim().into(),
             load: first(&read("/proc/loadavg")).parse().unwrap_or(0.0),
             stolen: 0.0,
-            since: Ticks::now(),
+            since: CpuTicks::now(),
         }
     }
 
-    /// The same at the end of the run that began with [`Machine::here`].
+    /// The machine at the end of the run that began with [`MachineState::here`].
     pub fn at_end(self) -> Self {
-        Self { stolen: Ticks::now().stolen_since(self.since), ..self }
+        Self { stolen: CpuTicks::now().stolen_since(self.since), ..self }
     }
 
-    /// What is to be said if others work on it so much that figures are not to be trusted, at the end of the run.
+    /// The reasons, at the end of the run, why figures are not to be trusted.
     pub fn complaints(&self) -> impl Iterator<Item = String> {
-        let (load, percent) = (self.load, 100.0 * Ticks::now().stolen_since(self.since));
+        let (load, percent) = (self.load, 100.0 * CpuTicks::now().stolen_since(self.since));
         let busy = (load > 0.5 * self.cores as f64)
             .then(|| format!("others kept this machine busy (load {load}): take the figures again"));
         let stolen = (percent > STOLEN_PERCENT)
@@ -70,12 +70,12 @@ impl Machine {
     }
 }
 
-impl Ticks {
+impl CpuTicks {
     fn now() -> Self {
         Self::of(&fs::read_to_string("/proc/stat").unwrap_or_default())
     }
 
-    /// Of the first line: user, nice, system, idle, iowait, irq, softirq, steal; guests' ticks behind them are in user's.
+    /// The first line has user, nice, system, idle, iowait, irq, softirq and steal; user includes the ticks of guests.
     fn of(stat: &str) -> Self {
         let line = stat.lines().next().unwrap_or_default().strip_prefix("cpu ").unwrap_or_default();
         let ticks = || line.split_whitespace().map_while(|ticks| ticks.parse::<u64>().ok());
@@ -88,7 +88,7 @@ impl Ticks {
     }
 }
 
-/// How often this thread had to leave its processor to another one, where the kernel tells.
+/// How often the scheduler preempted this thread, if the kernel reports that.
 pub fn preemptions() -> Option<u64> {
     let status = fs::read_to_string("/proc/thread-self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"))?;
@@ -101,16 +101,4 @@ pub fn cores() -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Whoever reads figures of a virtual machine is told how much of it was there.
-    #[test]
-    fn what_the_host_took_is_a_part_of_all_time() {
-        let before = Ticks::of("cpu  100 0 100 100 0 0 0 50 7 7\ncpu0 1 2 3\n");
-        let after = Ticks::of("cpu  150 0 120 110 0 0 0 70 9 9\n");
-        assert_eq!(after.stolen_since(before), 0.2);
-        assert_eq!(before.stolen_since(before), 0.0);
-        assert_eq!(Ticks::of("what").stolen_since(Ticks::of("")), 0.0, "a kernel that tells nothing took nothing");
-    }
-}
+mod tests;

@@ -1,91 +1,126 @@
 //! The protected disk beside other media (pmbd.txt, figure 14): disks of memory that others serve, this machine's own
 //! disk, and the hard disk and the SSD of the paper's testbed, simulated.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use ferrite_disk::Disk;
+use ferrite_block::DiskOptions;
+use ferrite_memory::Guard;
 
 use crate::Result;
-use crate::applications::{Contestant, Plan, WITH_BARRIERS};
-use crate::loads::Size;
-use crate::micro::{self, Racer};
-use crate::node::Ground;
-use crate::options::{Length, OnProgress, Options};
-use crate::protection::load::Load;
-use crate::report::{Claim, Measure, Report};
-use crate::session::{Session, Subject};
+use crate::applications::{AppPlan, AppSubject, WITH_BARRIERS};
+use crate::copy_plan::{self, CopySubject};
+use crate::ferrite::OURS;
+use crate::loads::AppSize;
+use crate::mount_node::NodeSource;
+use crate::nbd_server::{NBDKIT, QEMU};
+use crate::options::{BenchOptions, Length, ProgressWatch};
+use crate::protection::copy_load::CopyLoad;
+use crate::protection::filled_disk::FilledDisk;
+use crate::report::{BenchReport, ChartMeasure, PaperClaim, claim};
+use crate::scratch::Scratch;
+use crate::session::BenchSession;
+use crate::verdict::{VerdictEntry, figure, line, remark};
 
-pub(crate) mod field;
-mod verdict;
+pub(crate) mod disks;
 
-use field::Field;
+use disks::{DiskField, HDD, LOOP, OWN, SSD};
 
 const APPLICATIONS: &str = "Time of applications on ext4, by medium (figure 14)";
 
+/// The largest number of subjects of a case, by which the progress is estimated.
+const SUBJECTS: usize = 7;
 /// Bytes from one flush to the next.
 const UNFLUSHED_BYTES: u64 = 256 << 10;
 
 /// Runs it.
-pub fn run(options: &Options, on_progress: OnProgress<'_>) -> Result<Report> {
+pub fn run(options: &BenchOptions, on_progress: ProgressWatch<'_>) -> Result<BenchReport> {
     let (plan, applications) = (plan(options.length), applications(options.length));
-    let loads = micro::loads(&[false, true], &[4 << 10, 256 << 10], &[1]);
-    let loads: Vec<Load> = loads.into_iter().filter(|load| load.random == (load.bytes == 4 << 10)).collect();
-    let count = field::NAMES.len();
-    let total_ms = plan.total_ms(&loads, count) + 4 * 900 * (plan.rounds as u64 + 1) + applications.total_ms(count);
-    let subject = Subject { experiment: "media", paper: &PAPER, total_ms };
-    let mut session = Session::new(&subject, options, on_progress);
-    session.tell("starting servers")?;
+    let loads = copy_plan::loads(&[false, true], &[4 << 10, 256 << 10], &[1]);
+    let loads: Vec<CopyLoad> = loads.into_iter().filter(|load| load.random == (load.bytes == 4 << 10)).collect();
+    let total_ms =
+        plan.total_ms(&loads, SUBJECTS) + 4 * 900 * (plan.rounds as u64 + 1) + applications.total_ms(SUBJECTS);
+    let mut session = BenchSession::new("media", &PAPER, total_ms, options, on_progress);
+    session.announce("starting servers")?;
     let bytes = plan.disk_bytes.max(applications.size.disk_bytes());
-    let field = Field::new(options, bytes)?;
-    in_process(&mut session, &field, micro::Plan { size: bytes / 2, ..plan }, &loads)?;
-    let mut notes = field.notes.clone();
-    notes.extend(applications.run(&mut session, field::OURS, |_| Ok(contestants(&field)))?);
-    let verdict = verdict::of(&session.report, notes);
-    Ok(session.end(verdict))
+    let scratch = Scratch::new(&options.place)?;
+    let mut field = DiskField::default();
+    let stage = FilledDisk::build(&options.place, bytes)?;
+    field.enter(OURS, stage.disk_on(Arc::new(stage.map(Guard::best())?), DiskOptions::default())?);
+    field.enter_served(&mut session, &scratch, bytes)?;
+    field.enter_own(&mut session, bytes)?;
+    field.enter_simulated(bytes);
+    in_process(&mut session, &field, copy_plan::CopyPlan { size: bytes / 2, ..plan }, &loads)?;
+    let image = scratch.filled("image", bytes)?;
+    applications.run(&mut session, OURS, |_| Ok(contestants(&field, image)))?;
+    Ok(session.end(VERDICT, None))
 }
 
-/// A hard disk answers a hundred requests a second.
-fn plan(length: Length) -> micro::Plan {
-    let plan = micro::Plan::of(length);
+/// The plan for disks, with few rounds because a hard disk answers a hundred requests a second.
+fn plan(length: Length) -> copy_plan::CopyPlan {
+    let plan = copy_plan::CopyPlan::of(length);
     let rounds = if length == Length::Full { 5 } else { plan.rounds.min(3) };
-    micro::Plan { rounds, disk_bytes: plan.disk_bytes / 2, ..plan }
+    copy_plan::CopyPlan { rounds, disk_bytes: plan.disk_bytes / 2, ..plan }
 }
 
-/// Where time is short, those that tell the media apart. A hard disk takes 10 ms for each file of a source tree.
-fn applications(length: Length) -> Plan<'static> {
-    let plan = Plan::of(length, APPLICATIONS);
+/// The applications. A quick run has those whose times differ most. The source tree is small, because a hard disk takes
+/// 10 ms for each file.
+fn applications(length: Length) -> AppPlan<'static> {
+    let plan = AppPlan::of(length, APPLICATIONS);
     let source_bytes = plan.size.source_bytes / 4;
     let loads = if length == Length::Quick { &["untar", "tar", "sfs", "tpcc"] } else { plan.loads };
-    Plan { loads, size: Size { source_bytes, ..plan.size }, ..plan }
+    AppPlan { loads, size: AppSize { source_bytes, ..plan.size }, ..plan }
 }
 
-/// Each disk's time to make durable what it takes into its cache is its own.
-fn in_process(session: &mut Session<'_>, field: &Field, plan: micro::Plan, loads: &[Load]) -> Result<()> {
+/// Measures reads and writes. Flushes are part of the time, because disks with a cache pay for writes there.
+fn in_process(
+    session: &mut BenchSession<'_>,
+    field: &DiskField,
+    plan: copy_plan::CopyPlan,
+    loads: &[CopyLoad],
+) -> Result<()> {
     let mut cases = Vec::new();
     for load in session.wanted(loads) {
         let every = UNFLUSHED_BYTES / load.bytes;
-        let racer =
-            |(name, disk): &(String, Arc<dyn Disk>)| Racer::with_barriers(name.clone(), Arc::clone(disk), every);
-        let racers: Vec<Racer> = field.entries.iter().map(racer).collect();
+        let copiers = field.entries.iter().map(|(name, disk)| CopySubject::disk(*name, Arc::clone(disk), Some(every)));
+        let copiers: Vec<CopySubject<'_>> = copiers.collect();
         let case = if load.writes { format!("{}, flushed every 256K", load.name()) } else { load.name() };
-        plan.measure(session, (&case, &load), &racers)?;
+        plan.measure(session, &case, &load, &copiers)?;
         cases.push(case);
     }
-    session.chart("Reads and writes beside ours, by medium", Measure::Ratio, cases);
+    session.chart("Reads and writes beside ours, by medium", ChartMeasure::Ratio, cases);
     Ok(())
 }
 
-/// Every disk by the same way to its file system; and the kernel's own, without us.
-fn contestants(field: &Field) -> Vec<Contestant> {
-    let mut all: Vec<Contestant> =
-        field.entries.iter().map(|(name, disk)| Contestant::disk(name.clone(), Arc::clone(disk))).collect();
-    let on_tmpfs = Contestant::on(field::LOOP, Ground::File(field.image.clone()), WITH_BARRIERS);
-    all.insert(1, on_tmpfs);
+/// Every disk through a /dev node of ours, and the kernel's loop device without one.
+fn contestants(field: &DiskField, image: PathBuf) -> Vec<AppSubject> {
+    let disks = field.entries.iter().map(|(name, disk)| AppSubject::disk(*name, Arc::clone(disk)));
+    let mut all: Vec<AppSubject> = disks.collect();
+    all.insert(1, AppSubject::on(LOOP, NodeSource::File(image), WITH_BARRIERS));
     all
 }
 
-const PAPER: [Claim; 3] = [
-    Claim { place: "figure 14", what: "time of tpcc on the hard disk beside PMBD", ratio: 110.0 },
-    Claim { place: "figure 14", what: "time of tpcc on the SSD beside PMBD", ratio: 5.7 },
-    Claim { place: "figure 14", what: "time of devel on the hard disk beside PMBD", ratio: 1.8 },
+const VERDICT: &[VerdictEntry] = &[
+    line("tpcc, times as long as on ferrite", "tpcc"),
+    figure("the simulated hard disk", HDD).paper("110"),
+    figure("the simulated SSD", SSD).paper("5.7"),
+    figure("this machine's disk", OWN),
+    line("devel, times as long as on ferrite", "devel"),
+    figure("the simulated hard disk", HDD).paper("1.8"),
+    line("all applications, times as long as on ferrite", "*"),
+    figure("the simulated hard disk", HDD).unit("s"),
+    figure("the simulated SSD", SSD).unit("s"),
+    figure("the kernel's loop device on tmpfs, which takes no second trip through the kernel,", LOOP).unit("s"),
+    figure("nbdkit's memory", NBDKIT).unit("s"),
+    figure("qemu-nbd on tmpfs", QEMU).unit("s"),
+    remark("applications that mostly compute gain little, as in the paper"),
 ];
+
+const PAPER: [PaperClaim; 3] = [
+    claim("figure 14", 110.0, "time of tpcc on the hard disk beside PMBD"),
+    claim("figure 14", 5.7, "time of tpcc on the SSD beside PMBD"),
+    claim("figure 14", 1.8, "time of devel on the hard disk beside PMBD"),
+];
+
+#[cfg(test)]
+mod tests;

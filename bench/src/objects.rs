@@ -2,24 +2,24 @@
 //! beside the bare instructions and beside LMDB, libpmemobj and a file, and a durable record by medium.
 
 use crate::Result;
-use crate::options::{Length, OnProgress, Options};
-use crate::report::{Claim, Report};
+use crate::options::{BenchOptions, Length, ProgressWatch};
+use crate::report::{BenchReport, PaperClaim, claim};
 use crate::scratch::Scratch;
-use crate::session::{Session, Subject};
-use crate::verdict::{self, figure};
+use crate::session::BenchSession;
+use crate::verdict::{VerdictEntry, figure, line, remark};
 
 mod lines;
 mod media;
 pub(crate) mod peers;
 mod updates;
 
-/// How much is measured.
-pub(crate) struct Plan {
+/// The durations of the experiment.
+pub(crate) struct UpdatePlan {
     rounds: usize,
     slice_ms: u64,
 }
 
-impl Plan {
+impl UpdatePlan {
     fn of(length: Length) -> Self {
         match length {
             Length::Full => Self { rounds: 101, slice_ms: 10 },
@@ -30,47 +30,40 @@ impl Plan {
 }
 
 /// Runs it.
-pub fn run(options: &Options, on_progress: OnProgress<'_>) -> Result<Report> {
-    let plan = Plan::of(options.length);
+pub fn run(options: &BenchOptions, on_progress: ProgressWatch<'_>) -> Result<BenchReport> {
+    let plan = UpdatePlan::of(options.length);
     let total_ms = lines::total_ms(&plan) + updates::total_ms(&plan) + media::total_ms();
-    let mut session = Session::new(&Subject { experiment: "objects", paper: &PAPER, total_ms }, options, on_progress);
-    let (scratch, mut notes) = (Scratch::new(&options.place)?, Vec::new());
-    updates::measure(&mut session, &scratch, &plan, &mut notes)?;
+    let mut session = BenchSession::new("objects", &PAPER, total_ms, options, on_progress);
+    let scratch = Scratch::new(&options.place)?;
+    updates::measure(&mut session, &scratch, &plan)?;
     lines::measure(&mut session, &scratch, &plan)?;
-    media::measure(&mut session, &scratch, &plan, &mut notes)?;
-    let verdict = verdict_of(&session.report, notes);
-    Ok(session.end(verdict))
+    media::measure(&mut session, &scratch, &plan)?;
+    Ok(session.end(VERDICT, None))
 }
 
-fn verdict_of(report: &Report, notes: Vec<String>) -> String {
-    let mut parts = Vec::new();
-    if let Some(row) = report.row(updates::LINE, updates::DIRECT) {
-        parts.push(format!("a direct update of a line takes {} of store, flush and fence", figure(row.ratio)));
-    }
-    if let Some(row) = report.row(updates::APPEND, updates::APPENDED) {
-        parts.push(format!("an append of 64 bytes {} of the bare store and fence", figure(row.ratio)));
-    }
-    let peers = verdict::range(report, |row| {
-        row.case == updates::UPDATE && ![updates::MAP, updates::DIRECT, updates::APPENDED].contains(&&*row.subject)
-    });
-    parts.extend(peers.map(|range| format!("peers take {range} times as long as a map's put")));
-    let through = |begin: &'static str| {
-        verdict::range(report, move |row| row.subject == "writethrough" && row.case.starts_with(begin))
-    };
-    if let (Some(sequential), Some(random)) = (through("64-bit stores SEQ"), through("64-bit stores RND")) {
-        parts.push(format!(
-            "write-through has {sequential} of flush's bandwidth in sequence and {random} at random (paper: less than \
-             flush; here it is imitated by flushing every word, and costs the same)"
-        ));
-    }
-    let disks = verdict::range(report, |row| row.case == media::CASE && row.subject != media::OURS);
-    parts.extend(disks.map(|range| format!("disks take {range} times as long (paper: 1.9 to 332)")));
-    verdict::join(report, parts, notes)
-}
-
-const PAPER: [Claim; 4] = [
-    Claim { place: "figure 5", what: "FB-DRAM with flush beside RAM with flush, sequential, saturated", ratio: 0.84 },
-    Claim { place: "figure 5", what: "write-through costs more than flush", ratio: 1.0 },
-    Claim { place: "table 1", what: "update latency, FusionIO ioDrive beside FB-DRAM", ratio: 1.89 },
-    Claim { place: "table 1", what: "update latency, hard disk beside FB-DRAM", ratio: 332.3 },
+const VERDICT: &[VerdictEntry] = &[
+    line("a direct update of a line beside store, flush and fence", updates::LINE),
+    figure("", updates::DIRECT),
+    line("an append of 64 bytes beside the bare store and fence", updates::APPEND),
+    figure("", updates::APPENDED),
+    line("an update of 64 bytes, times as long as a map's put", updates::UPDATE),
+    figure("libpmemobj", "libpmemobj"),
+    figure("LMDB", "LMDB*"),
+    figure("pwrite and fdatasync", "pwrite, fdatasync"),
+    line("bandwidth of write-through beside flush", "64-bit stores "),
+    figure("in sequence", "writethrough").case("SEQ *").paper("less than 1"),
+    figure("at random", "writethrough").case("RND *").paper("less than 1"),
+    remark("write-through is imitated by flushing every word, and costs the same"),
+    line("a durable record, times as long as in persistent memory", media::CASE),
+    figure("disks", "*").paper("1.9 to 332"),
 ];
+
+const PAPER: [PaperClaim; 4] = [
+    claim("figure 5", 0.84, "FB-DRAM with flush beside RAM with flush, sequential, saturated"),
+    claim("figure 5", 1.0, "write-through costs more than flush"),
+    claim("table 1", 1.89, "update latency, FusionIO ioDrive beside FB-DRAM"),
+    claim("table 1", 332.3, "update latency, hard disk beside FB-DRAM"),
+];
+
+#[cfg(test)]
+mod tests;

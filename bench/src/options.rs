@@ -1,77 +1,80 @@
-//! How an experiment is run, and how it tells how far it is.
+//! The options and the progress of an experiment.
 
 use std::path::PathBuf;
 
-use crate::only::Only;
+use crate::case_filter::CaseFilter;
 use crate::{Error, Result};
 
-/// How long an experiment may take.
+/// The length of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// As long as panic_guard medians need: a few minutes.
+    /// A few minutes, which steady medians need.
     Full,
     /// About a minute.
     Quick,
-    /// Only to see that everything runs: the figures mean nothing.
+    /// CaseFilter to see that everything runs: the figures mean nothing.
     Smoke,
 }
 
-/// How an experiment is run.
+/// The options of an experiment.
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// How long it may take.
+pub struct BenchOptions {
+    /// The length.
     pub length: Length,
-    /// Folder in memory (tmpfs) for pools and sockets; what is made there is removed.
+    /// The folder in memory (tmpfs) for pools and sockets, which are removed afterwards.
     pub place: PathBuf,
-    /// The `ferrite` program; without it what needs a process of its own is served in this one or left out.
+    /// The `ferrite` program. Without it, subjects that need it are served by this process or left out.
     pub ferrite: Option<PathBuf>,
     /// Threads of the cases with many requests at once.
     pub threads_many: usize,
     /// The cases to measure.
-    pub only: Only,
+    pub only: CaseFilter,
 }
 
-impl Options {
-    /// Whether `case` is to be measured.
+impl BenchOptions {
+    /// Whether the filter takes `case`.
     pub fn wants(&self, case: &str) -> bool {
         self.only.takes(case)
     }
 }
 
-/// How far an experiment is.
+/// The progress of an experiment.
 #[derive(Clone, Debug)]
-pub struct Progress<'a> {
-    /// What is being measured.
+pub struct BenchProgress<'a> {
+    /// The case, or the preparation, that is running.
     pub what: &'a str,
-    /// Milliseconds of measuring that are done, about.
+    /// Milliseconds of measuring that are done, by estimate.
     pub done: u64,
-    /// Of how many.
+    /// Milliseconds of measuring in all, by estimate.
     pub total: u64,
 }
 
-/// Told how far an experiment is; answers whether to go on.
-pub type OnProgress<'a> = &'a mut dyn FnMut(&Progress<'_>) -> bool;
+/// A function that receives the progress and returns whether to continue.
+pub type ProgressWatch<'a> = &'a mut dyn FnMut(&BenchProgress<'_>) -> bool;
 
 /// Counts the steps of an experiment.
-pub struct Steps<'a> {
-    on_progress: OnProgress<'a>,
+pub struct StepCount<'a> {
+    on_progress: ProgressWatch<'a>,
     done: u64,
     total: u64,
 }
 
-impl<'a> Steps<'a> {
-    /// None done of about `total_ms`.
-    pub fn new(total_ms: u64, on_progress: OnProgress<'a>) -> Self {
+impl<'a> StepCount<'a> {
+    /// Progress of 0 in about `total_ms` milliseconds.
+    pub fn new(total_ms: u64, on_progress: ProgressWatch<'a>) -> Self {
         Self { on_progress, done: 0, total: total_ms }
     }
 
-    /// Tells that a step of about `step_ms` is done.
+    /// Reports that a step of about `step_ms` milliseconds is done.
     ///
     /// # Errors
-    /// [`Error::Interrupted`] where whoever watches wants the end.
+    /// [`Error::Interrupted`] if the caller asked the experiment to end.
     pub fn step(&mut self, what: &str, step_ms: u64) -> Result<()> {
         self.done = (self.done + step_ms).min(self.total);
-        let progress = Progress { what, done: self.done, total: self.total };
+        let progress = BenchProgress { what, done: self.done, total: self.total };
         if (self.on_progress)(&progress) { Ok(()) } else { Err(Error::Interrupted) }
     }
 }
+
+#[cfg(test)]
+mod tests;

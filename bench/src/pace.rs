@@ -9,31 +9,32 @@ use ferrite_disk::Disk;
 use ferrite_memory::{Guard, Pace, Paced, Speed, Tsc};
 
 use crate::Result;
-use crate::applications::{Contestant, Plan};
-use crate::micro::{self, Racer, Told};
-use crate::options::{Length, OnProgress, Options};
-use crate::protection::load::Load;
-use crate::protection::stage::Stage;
-use crate::report::{Claim, Measure, Report};
-use crate::session::{Session, Subject};
+use crate::applications::{AppPlan, AppSubject};
+use crate::copy_plan::{self, CopySubject, CopyUnit};
+use crate::options::{BenchOptions, Length, ProgressWatch};
+use crate::protection::copy_load::CopyLoad;
+use crate::protection::filled_disk::FilledDisk;
+use crate::report::{BenchReport, ChartMeasure, PaperClaim, ReportRow, claim};
+use crate::session::BenchSession;
+use crate::verdict::{ValueRange, VerdictEntry, figure, line, remark, significant};
 
 mod accuracy;
-mod verdict;
 
-/// How many times as long reads take, and writes.
+/// The factors by which reads are slowed.
 const READS: [f64; 4] = [1.0, 2.0, 5.0, 10.0];
+/// The factors by which writes are slowed.
 const WRITES: [f64; 6] = [1.0, 2.0, 5.0, 10.0, 20.0, 50.0];
-/// What applications run on, reads then writes: the corners of figure 15, then what lies between.
+/// The paces of applications, reads then writes: the corners of figure 15, then points between them.
 const GRID: [(f64, f64); 7] =
     [(1.0, 1.0), (10.0, 1.0), (1.0, 50.0), (10.0, 50.0), (5.0, 1.0), (1.0, 10.0), (1.0, 20.0)];
 const CORNERS: usize = 4;
-/// Media by name that are not the grid's.
+/// The named media beside the grid.
 const MEDIA: [&str; 3] = ["pcm", "optane", "cxl"];
 const APPLICATIONS: &str = "Time of a database by the speed of its medium, reads and writes (figure 15)";
 
 /// Runs it.
-pub fn run(options: &Options, on_progress: OnProgress<'_>) -> Result<Report> {
-    let plan = micro::Plan { told: Told::Time, ..micro::Plan::of(options.length) };
+pub fn run(options: &BenchOptions, on_progress: ProgressWatch<'_>) -> Result<BenchReport> {
+    let plan = copy_plan::CopyPlan { unit: CopyUnit::Latency, ..copy_plan::CopyPlan::of(options.length) };
     let (reads, writes) = (loads(false), loads(true));
     let applications = plan_of(options.length);
     let paces = paces(options.length);
@@ -41,32 +42,35 @@ pub fn run(options: &Options, on_progress: OnProgress<'_>) -> Result<Report> {
         + plan.total_ms(&reads, READS.len()) * 3
         + plan.total_ms(&writes, WRITES.len()) * 10
         + applications.total_ms(paces.len());
-    let subject = Subject { experiment: "pace", paper: &PAPER, total_ms };
-    let mut session = Session::new(&subject, options, on_progress);
+    let mut session = BenchSession::new("pace", &PAPER, total_ms, options, on_progress);
     let start = Instant::now();
     let ticks = Tsc::calibrate(|| start.elapsed().as_nanos() as u64)?;
     accuracy::measure(&mut session, ticks)?;
     in_process(&mut session, plan, ticks)?;
-    let notes = applications.run(&mut session, &told(&Pace::default()), |bytes| {
-        paces.iter().map(|(name, pace)| contestant(options, bytes, (name, *pace, ticks))).collect()
+    applications.run(&mut session, &pace_name(&Pace::default()), |bytes| {
+        let contestant = |(name, pace): &(String, Pace)| {
+            let stage = FilledDisk::build(&options.place, bytes)?;
+            Ok(AppSubject::disk(name.clone(), disk(&stage, *pace, ticks)?))
+        };
+        paces.iter().map(contestant).collect()
     })?;
-    let verdict = verdict::of(&session.report, notes);
-    Ok(session.end(verdict))
+    let more = accuracy_text(&session.report).into_iter().chain(pause_text(&session.report));
+    Ok(session.end(VERDICT, more.collect::<Vec<_>>()))
 }
 
-/// The paper's two loads; where PostgreSQL is missing two others tell at least something.
-fn plan_of(length: Length) -> Plan<'static> {
-    let plan = Plan::of(length, APPLICATIONS);
+/// The paper's two loads, and two others for a machine without PostgreSQL.
+fn plan_of(length: Length) -> AppPlan<'static> {
+    let plan = AppPlan::of(length, APPLICATIONS);
     let loads: &[&str] = if length == Length::Smoke { &["untar", "tar"] } else { &["tpch", "tpcc", "untar", "tar"] };
-    Plan { loads, ..plan }
+    AppPlan { loads, ..plan }
 }
 
-fn loads(writes: bool) -> Vec<Load> {
-    micro::loads(&[writes], &[4 << 10, 256 << 10], &[1])
+fn loads(writes: bool) -> Vec<CopyLoad> {
+    copy_plan::loads(&[writes], &[4 << 10, 256 << 10], &[1])
 }
 
 /// A pace's name.
-fn told(pace: &Pace) -> String {
+fn pace_name(pace: &Pace) -> String {
     format!("rd {}x wr {}x", pace.read.times, pace.write.times)
 }
 
@@ -77,44 +81,81 @@ fn relative(reads: f64, writes: f64) -> Pace {
 fn paces(length: Length) -> Vec<(String, Pace)> {
     let grid = if length == Length::Full { &GRID[..] } else { &GRID[..CORNERS] };
     let media = MEDIA.into_iter().filter(|_| length == Length::Full);
-    let grid = grid.iter().map(|(reads, writes)| relative(*reads, *writes)).map(|pace| (told(&pace), pace));
+    let grid = grid.iter().map(|(reads, writes)| relative(*reads, *writes)).map(|pace| (pace_name(&pace), pace));
     grid.chain(media.filter_map(|name| Some((name.to_owned(), Pace::from_name(name)?)))).collect()
 }
 
 /// The disk of `stage`, overwritten in place, on a memory of this speed.
-fn disk(stage: &Stage, pace: Pace, ticks: Tsc) -> Result<Arc<dyn Disk>> {
+fn disk(stage: &FilledDisk, pace: Pace, ticks: Tsc) -> Result<Arc<dyn Disk>> {
     let memory = Paced::new(stage.map(Guard::best())?, pace, ticks)?;
     Ok(stage.disk_on(Arc::new(memory), DiskOptions { in_place: true, ..DiskOptions::default() })?)
 }
 
-fn contestant(options: &Options, bytes: u64, (name, pace, ticks): (&str, Pace, Tsc)) -> Result<Contestant> {
-    let stage = Stage::build(&options.place, bytes)?;
-    Ok(Contestant::disk(name, disk(&stage, pace, ticks)?))
-}
-
-fn in_process(session: &mut Session<'_>, plan: micro::Plan, ticks: Tsc) -> Result<()> {
+fn in_process(session: &mut BenchSession<'_>, plan: copy_plan::CopyPlan, ticks: Tsc) -> Result<()> {
     let directions = [(false, &READS[..], "Reads"), (true, &WRITES[..], "Writes")];
     for (writes, times, verb) in directions {
         let loads = session.wanted(&loads(writes));
         if loads.is_empty() {
             continue;
         }
-        session.tell("filling a disk")?;
-        let stage = Stage::build(&session.options.place, plan.disk_bytes)?;
-        let racer = |times: f64| {
+        session.announce("filling a disk")?;
+        let stage = FilledDisk::build(&session.options.place, plan.disk_bytes)?;
+        let copier = |times: f64| {
             let pace = if writes { relative(1.0, times) } else { relative(times, 1.0) };
-            Ok(Racer::new(format!("{times}x"), disk(&stage, pace, ticks)?))
+            Ok(CopySubject::disk(format!("{times}x"), disk(&stage, pace, ticks)?, None))
         };
-        let racers = times.iter().map(|times| racer(*times)).collect::<Result<Vec<_>>>()?;
-        micro::Plan { size: stage.size(), ..plan }.measure_all(session, &loads, &racers)?;
+        let copiers = times.iter().map(|times| copier(*times)).collect::<Result<Vec<_>>>()?;
+        copy_plan::CopyPlan { size: stage.size(), ..plan }.measure_all(session, &loads, &copiers)?;
         let title = format!("{verb} in process, beside DRAM's speed, by how many times as long is asked for");
-        session.chart(&title, Measure::Ratio, loads.iter().map(Load::name).collect());
+        session.chart(&title, ChartMeasure::Ratio, loads.iter().map(CopyLoad::name).collect());
     }
     Ok(())
 }
 
-const PAPER: [Claim; 3] = [
-    Claim { place: "figure 15", what: "time of tpch, reads 10 times as long, beside DRAM", ratio: 1.36 },
-    Claim { place: "figure 15", what: "time of tpch at worst, beside DRAM", ratio: 1.4 },
-    Claim { place: "figure 15", what: "time of tpcc at worst (reads 10, writes 50 times), beside DRAM", ratio: 3.6 },
+/// How many absolute speeds are met within 5 % or 40 ns.
+fn accuracy_text(report: &BenchReport) -> Option<String> {
+    let achieved = report.rows.iter().filter(|row| row.subject == accuracy::ACHIEVED);
+    let is_close = |row: &ReportRow| {
+        let asked_ns = row.value / row.ratio;
+        (row.value - asked_ns).abs() <= f64::max(40.0, asked_ns * 0.05)
+    };
+    let close: Vec<bool> = achieved.map(is_close).collect();
+    let met = close.iter().filter(|is_close| **is_close).count();
+    (!close.is_empty()).then(|| format!("{met} of {} absolute speeds are met within 5 % or 40 ns", close.len()))
+}
+
+/// The factor by which copies after a pause miss the slowest speeds, if it exceeds 1.1.
+fn pause_text(report: &BenchReport) -> Option<String> {
+    let slowest = |begin: &'static str, times: &[f64]| {
+        let (asked, rows) = (*times.last()?, report.rows.iter().filter(move |row| row.case.starts_with(begin)));
+        let name = format!("{asked}x");
+        Some(ValueRange::of(rows.filter(|row| row.subject == name).map(|row| row.ratio))?.most / asked)
+    };
+    let most = [slowest("RD", &READS), slowest("WR", &WRITES)].into_iter().flatten().reduce(f64::max)?;
+    let text =
+        || format!("a copy after a pause takes up to {} times as long as one of many in a row", significant(most));
+    (most > 1.1).then(text)
+}
+
+const VERDICT: &[VerdictEntry] = &[
+    line("in process, times as long", ""),
+    figure("reads of 10x", "10x").case("RD*"),
+    figure("writes of 50x", "50x").case("WR*"),
+    remark("relative speeds multiply the time of each copy, not the rest of a request"),
+    line("tpch, times as long", "tpch"),
+    figure("reads of 10x", "rd 10x wr 1x").paper("1.36"),
+    figure("at worst", "rd 10x wr 50x").paper("1.4"),
+    line("tpcc, times as long", "tpcc"),
+    figure("writes of 50x", "rd 1x wr 50x"),
+    figure("at worst", "rd 10x wr 50x").paper("3.6"),
+    remark("copies are a smaller part of a request through the /dev node than in the paper's driver"),
 ];
+
+const PAPER: [PaperClaim; 3] = [
+    claim("figure 15", 1.36, "time of tpch, reads 10 times as long, beside DRAM"),
+    claim("figure 15", 1.4, "time of tpch at worst, beside DRAM"),
+    claim("figure 15", 3.6, "time of tpcc at worst (reads 10, writes 50 times), beside DRAM"),
+];
+
+#[cfg(test)]
+mod tests;

@@ -1,15 +1,15 @@
-//! Reports as pictures: grouped bars, a panel for each chart.
+//! Pictures of reports: grouped bars, a panel for each chart.
 
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
-use crate::report::{BOUND, Chart, Measure, Report, Row};
+use crate::report::{BOUND, BenchReport, Chart, ChartMeasure, ReportRow};
 use crate::{Error, Result};
 
 const WIDTH: u32 = 1200;
 const PANEL_HEIGHT: u32 = 330;
 const FONT: &str = "sans-serif";
-/// Told apart in print and by the colour-blind (Okabe and Ito's).
+/// Colours that the colour-blind and black-and-white print can distinguish (Okabe and Ito).
 const COLORS: [RGBColor; 8] = [
     RGBColor(80, 80, 80),
     RGBColor(213, 94, 0),
@@ -21,15 +21,15 @@ const COLORS: [RGBColor; 8] = [
     RGBColor(150, 150, 0),
 ];
 
-type Drawn<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
-type Panel<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
-type Outcome<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
+type PlotArea<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+type PlotPanel<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+type PlotOutcome<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-impl Report {
-    /// Its charts, as SVG.
+impl BenchReport {
+    /// The charts as SVG.
     ///
     /// # Errors
-    /// [`Error::Io`] where it cannot be drawn.
+    /// [`Error::Io`] if a chart cannot be drawn.
     pub fn svg(&self) -> Result<String> {
         let mut text = String::new();
         let drawn = draw(self, &mut text).map_err(|why| std::io::Error::other(why.to_string()));
@@ -38,26 +38,26 @@ impl Report {
     }
 }
 
-fn draw(report: &Report, into: &mut String) -> Outcome {
+fn draw(report: &BenchReport, into: &mut String) -> PlotOutcome {
     let panels = report.charts.len().max(1);
     let root = SVGBackend::with_string(into, (WIDTH, PANEL_HEIGHT * panels as u32)).into_drawing_area();
     root.fill(&WHITE)?;
     for (area, chart) in root.split_evenly((panels, 1)).iter().zip(&report.charts) {
-        draw_panel(&root, area, &Content::of(report, chart))?;
+        draw_panel(&root, area, &PanelContent::of(report, chart))?;
     }
     Ok(root.present()?)
 }
 
-/// What one panel shows.
-struct Content<'a> {
+/// The content of one panel.
+struct PanelContent<'a> {
     chart: &'a Chart,
-    rows: Vec<&'a Row>,
+    rows: Vec<&'a ReportRow>,
     subjects: Vec<&'a str>,
 }
 
-impl<'a> Content<'a> {
-    fn of(report: &'a Report, chart: &'a Chart) -> Self {
-        let rows: Vec<&Row> = report.rows.iter().filter(|row| chart.cases.contains(&row.case)).collect();
+impl<'a> PanelContent<'a> {
+    fn of(report: &'a BenchReport, chart: &'a Chart) -> Self {
+        let rows: Vec<&ReportRow> = report.rows.iter().filter(|row| chart.cases.contains(&row.case)).collect();
         let mut subjects = Vec::new();
         for row in &rows {
             if row.subject != BOUND && !subjects.contains(&row.subject.as_str()) {
@@ -71,8 +71,8 @@ impl<'a> Content<'a> {
         self.rows.iter().any(|row| row.subject == BOUND)
     }
 
-    fn value(&self, row: &Row) -> f64 {
-        if self.chart.measure == Measure::Ratio { row.ratio } else { row.value }
+    fn value(&self, row: &ReportRow) -> f64 {
+        if self.chart.measure == ChartMeasure::Ratio { row.ratio } else { row.value }
     }
 
     fn top(&self) -> f64 {
@@ -80,7 +80,7 @@ impl<'a> Content<'a> {
         if highest > 0.0 { highest * 1.08 } else { 1.0 }
     }
 
-    /// The cases, without what all of them end with behind a colon: the title says it.
+    /// The cases without the end, behind a colon, that all of them share and that the title has.
     fn labels(&self) -> Vec<&str> {
         let cases = &self.chart.cases;
         let parts = |case: &'a String| case.rsplit_once(": ");
@@ -92,14 +92,14 @@ impl<'a> Content<'a> {
 
     fn unit(&self) -> &str {
         match (self.chart.measure, self.rows.first()) {
-            (Measure::Ratio, Some(row)) if self.rows.iter().all(|it| it.beside == row.beside) => &row.beside,
-            (Measure::Ratio, _) => "the better peer",
-            (Measure::Value, row) => row.map_or("", |row| row.unit),
+            (ChartMeasure::Ratio, Some(row)) if self.rows.iter().all(|one| one.beside == row.beside) => &row.beside,
+            (ChartMeasure::Ratio, _) => "the better peer",
+            (ChartMeasure::Value, row) => row.map_or("", |row| row.unit),
         }
     }
 }
 
-fn draw_panel(root: &Drawn<'_>, area: &Drawn<'_>, content: &Content<'_>) -> Outcome {
+fn draw_panel(root: &PlotArea<'_>, area: &PlotArea<'_>, content: &PanelContent<'_>) -> PlotOutcome {
     let groups = content.chart.cases.len() as f64;
     let mut panel = ChartBuilder::on(area)
         .margin(10)
@@ -108,8 +108,8 @@ fn draw_panel(root: &Drawn<'_>, area: &Drawn<'_>, content: &Content<'_>) -> Outc
         .y_label_area_size(76)
         .build_cartesian_2d(0.0..groups, 0.0..content.top())?;
     let unit = match content.chart.measure {
-        Measure::Value => content.unit().to_owned(),
-        Measure::Ratio => format!("times {}", content.unit()),
+        ChartMeasure::Value => content.unit().to_owned(),
+        ChartMeasure::Ratio => format!("times {}", content.unit()),
     };
     panel
         .configure_mesh()
@@ -140,8 +140,8 @@ fn middle() -> plotters::style::text_anchor::Pos {
     Pos::new(HPos::Center, VPos::Top)
 }
 
-/// Ratios with their range, as far as it fits.
-fn draw_bar(panel: &mut Panel<'_, '_>, content: &Content<'_>, row: &Row) -> Outcome {
+/// Draws the bar of a row, and the range of its ratio as far as it fits.
+fn draw_bar(panel: &mut PlotPanel<'_, '_>, content: &PanelContent<'_>, row: &ReportRow) -> PlotOutcome {
     let group = content.chart.cases.iter().position(|case| *case == row.case).unwrap_or(0) as f64;
     if row.subject == BOUND {
         let (from, to) = ((group + 0.04, content.value(row)), (group + 0.96, content.value(row)));
@@ -153,7 +153,7 @@ fn draw_bar(panel: &mut Panel<'_, '_>, content: &Content<'_>, row: &Row) -> Outc
     let left = group + 0.08 + bar as f64 * width;
     let corners = [(left, 0.0), (left + width * 0.94, content.value(row))];
     panel.draw_series([Rectangle::new(corners, COLORS[bar % COLORS.len()].filled())])?;
-    if content.chart.measure == Measure::Ratio && row.low < row.high {
+    if content.chart.measure == ChartMeasure::Ratio && row.low < row.high {
         let (middle, top) = (left + width * 0.47, content.top());
         let range = vec![(middle, row.low.min(top)), (middle, row.high.min(top))];
         panel.draw_series([PathElement::new(range, BLACK.stroke_width(1))])?;
@@ -161,8 +161,8 @@ fn draw_bar(panel: &mut Panel<'_, '_>, content: &Content<'_>, row: &Row) -> Outc
     Ok(())
 }
 
-/// The title, and which colour is whom.
-fn draw_head(area: &Drawn<'_>, content: &Content<'_>) -> Outcome {
+/// Draws the title and the legend.
+fn draw_head(area: &PlotArea<'_>, content: &PanelContent<'_>) -> PlotOutcome {
     area.draw(&Text::new(content.chart.title.clone(), (12, 8), (FONT, 17)))?;
     let mut x = 76;
     for (bar, subject) in content.subjects.iter().enumerate() {
@@ -177,3 +177,6 @@ fn draw_head(area: &Drawn<'_>, content: &Content<'_>) -> Outcome {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

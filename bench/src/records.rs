@@ -1,5 +1,5 @@
-//! What is done with files by records, as IOzone does (zonfs.txt, figures 5 and 6), by who has them: a folder of the
-//! kernel's, or a file system in process.
+//! Work on files by records, like IOzone's (zonfs.txt, figures 5 and 6), in a folder of the kernel or in a file system of
+//! this process.
 
 use std::path::PathBuf;
 use std::sync::Barrier;
@@ -7,47 +7,47 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::buffer::Buffer;
-use crate::random::Random;
+use crate::bench_random::BenchRandom;
+use crate::copy_buffer::CopyBuffer;
 use crate::tlb::Walks;
 use crate::{Error, Result};
 
-mod bare;
-mod crew;
-mod kernel;
-mod library;
+mod bare_folder;
+mod kernel_folder;
+mod library_folder;
 mod mixture;
+mod pinned_threads;
 
-use crew::Start;
+use pinned_threads::StartLine;
 
-pub use bare::BareFolder;
-pub use kernel::KernelFolder;
-pub use library::LibraryFolder;
+pub use bare_folder::BareFolder;
+pub use kernel_folder::KernelFolder;
+pub use library_folder::LibraryFolder;
 pub use mixture::{Mixture, Transactions};
 
-/// Bytes that are written at once where nothing is timed.
+/// Bytes of a write that is not timed.
 const FILL_BYTES: u64 = 1 << 20;
 /// Bytes of records between two looks at the clock.
 const BATCH_BYTES: u64 = 64 << 10;
-/// What files that are written anew are called, with a number.
+/// The beginning of the names of new files, before a number.
 const FRESH: &str = "fresh";
-/// Records before those that are timed: what comes with the first use of a file falls into nobody's time.
+/// Records before those that are timed, so that the first use of a file is not timed.
 const WARM_RECORDS: usize = 32;
 
-/// A folder to make files in.
-pub trait Folder: Sync {
-    /// An open file of it.
-    type File: RecordFile;
+/// A folder of files.
+pub trait RecordFolder: Sync {
+    /// An open file of the folder.
+    type OpenFile: RecordFile;
 
-    /// Makes an empty file, in place of one that is there.
-    fn create(&self, name: &str) -> Result<Self::File>;
-    /// Opens a file that is there.
-    fn open(&self, name: &str) -> Result<Self::File>;
-    /// Makes an empty file that was not there, and has it open no longer.
+    /// Makes an empty file, in place of an existing one.
+    fn create(&self, name: &str) -> Result<Self::OpenFile>;
+    /// Opens an existing file.
+    fn open(&self, name: &str) -> Result<Self::OpenFile>;
+    /// Makes an empty file that does not exist, and closes it.
     fn make(&self, name: &str) -> Result<()> {
         self.create(name).map(drop)
     }
-    /// Asks what is known of a file: its size.
+    /// Returns the size of a file, looked up by name.
     fn stat(&self, name: &str) -> Result<u64>;
     /// Removes a file.
     fn remove(&self, name: &str) -> Result<()>;
@@ -57,28 +57,28 @@ pub trait Folder: Sync {
 pub trait RecordFile: Sync + Send {
     /// Reads a record at `at`.
     fn read(&self, at: u64, into: &mut [u8]) -> Result<()>;
-    /// Writes a record at `at`, as durably as its folder has it.
+    /// Writes a record at `at`; the folder decides how durable it is on return.
     fn write(&self, at: u64, from: &[u8]) -> Result<()>;
 }
 
-/// What is done with records.
+/// Work on records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Verb {
+pub enum RecordVerb {
     /// A new file is written from its beginning.
     Write,
-    /// What is there is written again in order.
+    /// An existing file is overwritten in order.
     Rewrite,
-    /// What is there is written again at random places.
+    /// An existing file is overwritten at random places.
     RandomWrite,
-    /// What was written some time ago is read in order.
+    /// Records that were written some time ago are read in order.
     Read,
-    /// What was read just before is read again in order.
+    /// Records that were read just before are read again in order.
     Reread,
-    /// What is there is read at random places.
+    /// An existing file is read at random places.
     RandomRead,
 }
 
-impl Verb {
+impl RecordVerb {
     /// Every verb with its name, in the paper's order.
     pub const ALL: [(&'static str, Self); 6] = [
         ("write", Self::Write),
@@ -98,21 +98,21 @@ impl Verb {
     }
 }
 
-/// What is done with names.
+/// Work on names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Naming {
-    /// Empty files are made and closed.
+pub enum NameVerb {
+    /// Empty files are created and closed.
     Create,
-    /// Files that were just made are asked about by name.
+    /// New files are looked up by name.
     Stat,
-    /// The same again.
+    /// The files are looked up again.
     StatAgain,
     /// Files are removed.
     Unlink,
 }
 
-impl Naming {
-    /// Everything with its name.
+impl NameVerb {
+    /// Every verb with its name.
     pub const ALL: [(&'static str, Self); 4] = [
         ("create and close", Self::Create),
         ("stat", Self::Stat),
@@ -123,71 +123,71 @@ impl Naming {
 
 /// A slice of work on records.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Job {
-    /// What is done.
-    pub verb: Verb,
+pub struct RecordJob {
+    /// The work.
+    pub verb: RecordVerb,
     /// Bytes of a record.
     pub record_bytes: u64,
     /// Threads, each with a file of its own.
     pub threads: u64,
     /// Bytes of each thread's file.
     pub file_bytes: u64,
-    /// Bytes that each thread works on at most.
+    /// Bytes of the file that each thread works on at most.
     pub window_bytes: u64,
-    /// Microseconds after which a thread does no more.
+    /// Microseconds after which a thread stops.
     pub limit_us: u64,
-    /// Which slice it is.
+    /// The number of the slice.
     pub seed: u64,
-    /// What is answered.
-    pub told: Told,
+    /// The measure that is returned.
+    pub answer: JobMeasure,
 }
 
-/// What is answered of work.
+/// The measure of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Told {
+pub enum JobMeasure {
     /// Bytes, or transactions, a second.
     Rate,
-    /// TLB misses of a record, or of a transaction; of one thread.
+    /// TLB misses of a record, or of a transaction, by one thread.
     Misses,
 }
 
-/// What who has a folder is told to do.
+/// An order to the owner of a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Order {
-    /// Make so many files of so many bytes each for jobs, in place of those of before.
+pub enum FileOrder {
+    /// Make files for jobs, in place of existing ones.
     Prepare {
-        /// How many.
+        /// The number of files.
         files: u64,
         /// Bytes of each.
         file_bytes: u64,
     },
-    /// Remove them.
+    /// Remove the files for jobs.
     Clear {
-        /// How many there are.
+        /// The number of files.
         files: u64,
     },
     /// Work on records.
-    Work(Job),
+    Work(RecordJob),
     /// Make the files of a mixture.
     Mix(Mixture),
-    /// Work on them.
+    /// Work on the files of a mixture.
     Transact(Transactions),
-    /// Make, ask about and remove files; the answer is the seconds that each of what is named took.
-    Name(Naming, u64),
+    /// Create, look up and remove so many files; the measure is the seconds that the verb took for each.
+    Name(NameVerb, u64),
 }
 
-/// Does what `order` says in `folder`.
-pub fn obey<F: Folder>(folder: &F, order: &Order) -> Result<f64> {
+/// Carries out `order` in `folder`, and returns what it measured.
+pub fn carry_out<F: RecordFolder>(folder: &F, order: &FileOrder) -> Result<f64> {
     match *order {
-        Order::Prepare { files, file_bytes } => (0..files).try_for_each(|number| {
+        FileOrder::Prepare { files, file_bytes } => (0..files).try_for_each(|number| {
             let file = folder.create(&data(number))?;
             fill(&file, 0..file_bytes)
         }),
-        Order::Clear { files } => (0..files).try_for_each(|number| folder.remove(&data(number))),
-        Order::Work(job) => return job.run(folder),
-        Order::Mix(mixture) => mixture.make(folder),
-        Order::Transact(transactions) => return transactions.run(folder),
-        Order::Name(what, count) => return name(folder, what, count),
+        FileOrder::Clear { files } => (0..files).try_for_each(|number| folder.remove(&data(number))),
+        FileOrder::Work(job) => return job.run(folder),
+        FileOrder::Mix(mixture) => mixture.make(folder),
+        FileOrder::Transact(transactions) => return transactions.run(folder),
+        FileOrder::Name(what, count) => return name(folder, what, count),
     }
     .map(|()| 0.0)
 }
@@ -197,7 +197,7 @@ fn data(number: u64) -> String {
 }
 
 fn fill(file: &impl RecordFile, bytes: std::ops::Range<u64>) -> Result<()> {
-    let buffer = Buffer::new(FILL_BYTES as usize);
+    let buffer = CopyBuffer::new(FILL_BYTES as usize);
     let mut at = bytes.start;
     while at < bytes.end {
         let len = (bytes.end - at).min(FILL_BYTES);
@@ -207,7 +207,7 @@ fn fill(file: &impl RecordFile, bytes: std::ops::Range<u64>) -> Result<()> {
     Ok(())
 }
 
-fn name<F: Folder>(folder: &F, what: Naming, count: u64) -> Result<f64> {
+fn name<F: RecordFolder>(folder: &F, what: NameVerb, count: u64) -> Result<f64> {
     let names: Vec<String> = (0..count).map(|number| format!("name-{number:06}")).collect();
     let each = |done: &dyn Fn(&str) -> Result<()>| {
         let start = Instant::now();
@@ -219,27 +219,33 @@ fn name<F: Folder>(folder: &F, what: Naming, count: u64) -> Result<f64> {
     let stat_again = each(&|name| folder.stat(name).map(drop))?;
     let unlink = each(&|name| folder.remove(name))?;
     Ok(match what {
-        Naming::Create => create,
-        Naming::Stat => stat,
-        Naming::StatAgain => stat_again,
-        Naming::Unlink => unlink,
+        NameVerb::Create => create,
+        NameVerb::Stat => stat,
+        NameVerb::StatAgain => stat_again,
+        NameVerb::Unlink => unlink,
     })
 }
 
-/// What one thread did.
-struct Part {
+/// The records of one thread.
+struct JobPart {
     records: u64,
     misses: u64,
     start: Instant,
     end: Instant,
 }
 
-impl Job {
-    fn run<F: Folder>(&self, folder: &F) -> Result<f64> {
-        let bounds = (&Start::default(), &Barrier::new(self.threads as usize));
-        let parts = crew::together(self.threads, |thread| self.work(folder, thread, bounds))?;
+/// Where the threads of a job wait for each other.
+struct JobBounds {
+    start: StartLine,
+    end: Barrier,
+}
+
+impl RecordJob {
+    fn run<F: RecordFolder>(&self, folder: &F) -> Result<f64> {
+        let bounds = JobBounds { start: StartLine::default(), end: Barrier::new(self.threads as usize) };
+        let parts = pinned_threads::together(self.threads, |thread| self.work(folder, thread, &bounds))?;
         let records: u64 = parts.iter().map(|part| part.records).sum();
-        if self.told == Told::Misses {
+        if self.answer == JobMeasure::Misses {
             return Ok(parts.iter().map(|part| part.misses).sum::<u64>() as f64 / records as f64);
         }
         let start = parts.iter().map(|part| part.start).min().expect("a thread at least");
@@ -247,58 +253,59 @@ impl Job {
         Ok((records * self.record_bytes) as f64 / (end - start).as_secs_f64())
     }
 
-    /// One thread's share, timed from when all are ready, and cleared away when all have ended, so that neither falls
-    /// into the time of others. A failure is told when nobody waits for it any more.
-    fn work<F: Folder>(&self, folder: &F, thread: u64, (ready, ended): (&Start, &Barrier)) -> Result<Part> {
+    /// The share of one thread. All threads start together, and remove their new files after all have ended, so that neither
+    /// counts in another's time. A thread that fails waits for the others first.
+    fn work<F: RecordFolder>(&self, folder: &F, thread: u64, bounds: &JobBounds) -> Result<JobPart> {
         let fresh = format!("{FRESH}-{thread}");
-        let mut buffer = Buffer::new(self.record_bytes as usize);
+        let mut buffer = CopyBuffer::new(self.record_bytes as usize);
         let places = self.places(thread);
         let (warm, places) = places.split_at((places.len() / 4).min(WARM_RECORDS));
-        let opened = self.make_ready(folder, &fresh, thread, (places, &mut buffer)).and_then(|file| {
+        let opened = self.make_ready(folder, &fresh, thread, places, &mut buffer).and_then(|file| {
             self.do_all(&file, warm, &mut buffer)?;
             Ok(file)
         });
-        ready.wait_for(self.threads);
+        bounds.start.wait_for(self.threads);
         let worked = opened.and_then(|file| Ok((self.measure(&file, places, &mut buffer)?, file)));
-        ended.wait();
+        bounds.end.wait();
         let (part, file) = worked?;
         drop(file);
-        if self.verb == Verb::Write {
+        if self.verb == RecordVerb::Write {
             folder.remove(&fresh)?;
         }
         Ok(part)
     }
 
-    fn measure(&self, file: &impl RecordFile, places: &[u64], buffer: &mut Buffer) -> Result<Part> {
-        match self.told {
-            Told::Rate => self.time(file, places, buffer),
-            Told::Misses => {
+    fn measure(&self, file: &impl RecordFile, places: &[u64], buffer: &mut CopyBuffer) -> Result<JobPart> {
+        match self.answer {
+            JobMeasure::Rate => self.time(file, places, buffer),
+            JobMeasure::Misses => {
                 let mut walks = Walks::count(self.verb.writes())?;
                 let (misses, part) = walks.during(|| self.time(file, places, buffer))?;
-                Ok(Part { misses, ..part? })
+                Ok(JobPart { misses, ..part? })
             }
         }
     }
 
-    /// The thread's file, with everything as the verb wants to find it.
-    fn make_ready<F: Folder>(
+    /// Opens the thread's file and prepares it for the verb.
+    fn make_ready<F: RecordFolder>(
         &self,
         folder: &F,
         fresh: &str,
         thread: u64,
-        (places, buffer): (&[u64], &mut Buffer),
-    ) -> Result<F::File> {
-        if self.verb == Verb::Write {
+        places: &[u64],
+        buffer: &mut CopyBuffer,
+    ) -> Result<F::OpenFile> {
+        if self.verb == RecordVerb::Write {
             return folder.create(fresh);
         }
         let file = folder.open(&data(thread))?;
         match self.verb {
-            // What is read next time was not read since.
-            Verb::Read => {
+            // The window of a later slice is written again, so that it is not read twice.
+            RecordVerb::Read => {
                 let start = self.window(self.seed + self.windows() / 2);
                 fill(&file, start..start + self.window_len())?;
             }
-            Verb::Reread => places.iter().try_for_each(|at| file.read(*at, buffer.bytes_mut()))?,
+            RecordVerb::Reread => places.iter().try_for_each(|at| file.read(*at, buffer.bytes_mut()))?,
             _ => {}
         }
         Ok(file)
@@ -318,8 +325,8 @@ impl Job {
 
     fn places(&self, thread: u64) -> Vec<u64> {
         let count = self.window_len() / self.record_bytes;
-        let first = if self.verb == Verb::Write { 0 } else { self.window(self.seed) };
-        let (mut random, records) = (Random::new((self.seed << 8) | thread), self.file_bytes / self.record_bytes);
+        let first = if self.verb == RecordVerb::Write { 0 } else { self.window(self.seed) };
+        let (mut random, records) = (BenchRandom::new((self.seed << 8) | thread), self.file_bytes / self.record_bytes);
         let place = |record| {
             if self.verb.is_random() {
                 random.below(records) * self.record_bytes
@@ -331,7 +338,7 @@ impl Job {
     }
 
     #[inline]
-    fn do_all(&self, file: &impl RecordFile, places: &[u64], buffer: &mut Buffer) -> Result<()> {
+    fn do_all(&self, file: &impl RecordFile, places: &[u64], buffer: &mut CopyBuffer) -> Result<()> {
         if self.verb.writes() {
             places.iter().try_for_each(|at| file.write(*at, buffer.bytes()))
         } else {
@@ -339,7 +346,7 @@ impl Job {
         }
     }
 
-    fn time(&self, file: &impl RecordFile, places: &[u64], buffer: &mut Buffer) -> Result<Part> {
+    fn time(&self, file: &impl RecordFile, places: &[u64], buffer: &mut CopyBuffer) -> Result<JobPart> {
         let limit = Duration::from_micros(self.limit_us);
         let batch = (BATCH_BYTES / self.record_bytes).max(1) as usize;
         let (start, mut records) = (Instant::now(), 0);
@@ -352,11 +359,14 @@ impl Job {
                 break;
             }
         }
-        Ok(Part { records, misses: 0, start, end })
+        Ok(JobPart { records, misses: 0, start, end })
     }
 }
 
-fn told(path: &std::path::Path, doing: &str) -> impl FnOnce(std::io::Error) -> Error + use<> {
+fn io_error(path: &std::path::Path, doing: &str) -> impl FnOnce(std::io::Error) -> Error + use<> {
     let path: PathBuf = path.into();
     Error::io(format!("{doing} {}", path.display()))
 }
+
+#[cfg(test)]
+mod tests;

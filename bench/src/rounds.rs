@@ -1,17 +1,17 @@
-//! Subjects of one case, measured in turn.
+//! Rounds, in which the subjects of one case are measured in turn.
 
 use crate::Result;
 
-/// What is measured, and how: one short slice at a call, given the number of the slice.
-pub struct Subject<'a> {
-    /// Its name in the report.
+/// A subject of a case: a name, and a function that measures one short slice.
+pub struct BenchSubject<'a> {
+    /// The name in the report.
     pub name: String,
-    /// Measures a slice.
+    /// Measures the slice of this number, and returns its value.
     pub slice: Box<dyn FnMut(u64) -> Result<f64> + 'a>,
 }
 
-impl<'a> Subject<'a> {
-    /// A subject.
+impl<'a> BenchSubject<'a> {
+    /// A subject called `name`.
     pub fn new(name: impl Into<String>, slice: impl FnMut(u64) -> Result<f64> + 'a) -> Self {
         Self { name: name.into(), slice: Box::new(slice) }
     }
@@ -20,17 +20,17 @@ impl<'a> Subject<'a> {
 /// The slices of one subject, one a round.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Whose.
+    /// The name of the subject.
     pub name: String,
-    /// What was measured.
+    /// The values of the slices.
     pub values: Vec<f64>,
 }
 
-/// Runs `rounds` rounds in which every subject has one slice, each round begun by another subject; a round before
-/// them is not counted. Nobody follows the same one in each round: what that one leaves to the kernel, a journal to be
-/// written or files to be freed, would be told as its own. `after_slice` is called after every slice.
+/// Runs `rounds` rounds, and one before them that is not counted. In each, every subject has one slice, another subject
+/// begins, and subjects follow each other in another order: work that a subject leaves to the kernel, such as a journal to be
+/// written, must not always count for the same next one. `after_slice` is called after every slice.
 pub fn run(
-    subjects: &mut [Subject<'_>],
+    subjects: &mut [BenchSubject<'_>],
     rounds: usize,
     after_slice: &mut dyn FnMut() -> Result<()>,
 ) -> Result<Vec<Series>> {
@@ -63,18 +63,13 @@ impl Series {
         quantile(&self.values, 0.5)
     }
 
-    /// The same with each value made another one.
-    pub fn map(self, value: impl FnMut(f64) -> f64) -> Self {
-        Self { values: self.values.into_iter().map(value).collect(), ..self }
-    }
-
-    /// Its values over those of `beside`, round by round.
+    /// The ratio of each value to the value of `beside` in the same round.
     pub fn over(&self, beside: &Self) -> Self {
         let values = self.values.iter().zip(&beside.values).map(|(mine, theirs)| mine / theirs).collect();
         Self { name: self.name.clone(), values }
     }
 
-    /// The values that a tenth lies below, and above; of fewer than ten, the least and the greatest.
+    /// The values below and above which a tenth of the values are; of fewer than ten, the least and the greatest.
     pub fn range(&self) -> (f64, f64) {
         let tenth = if self.values.len() < 10 { 0.0 } else { 0.1 };
         (quantile(&self.values, tenth), quantile(&self.values, 1.0 - tenth))
@@ -90,53 +85,4 @@ fn quantile(values: &[f64], part: f64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::cell::RefCell;
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    /// One subject's slices in a row would meet another machine than the next one's.
-    #[test]
-    fn subjects_take_turns_and_begin_in_turn() {
-        let order = RefCell::new(String::new());
-        let subject = |name: &'static str| {
-            let order = &order;
-            Subject::new(name, move |_| {
-                order.borrow_mut().push_str(name);
-                Ok(1.0)
-            })
-        };
-        let series = run(&mut [subject("a"), subject("b")], 3, &mut || Ok(())).expect("nothing fails");
-        assert_eq!(*order.borrow(), "abbaabba");
-        assert!(series.iter().all(|series| series.values.len() == 3));
-    }
-
-    /// What one leaves behind would be told as the other's.
-    #[test]
-    fn nobody_follows_the_same_one_in_every_round() {
-        let order = RefCell::new(Vec::new());
-        let subject = |name: usize| {
-            let order = &order;
-            Subject::new(name.to_string(), move |_| {
-                order.borrow_mut().push(name);
-                Ok(1.0)
-            })
-        };
-        run(&mut std::array::from_fn::<_, 9, _>(subject), 5, &mut || Ok(())).expect("nothing fails");
-        let order = order.into_inner();
-        for round in order.chunks(9) {
-            assert_eq!(round.iter().collect::<BTreeSet<_>>().len(), 9, "each has a slice: {round:?}");
-        }
-        let before = order.windows(2).filter(|pair| pair[1] == 0).map(|pair| pair[0]);
-        assert!(before.collect::<BTreeSet<_>>().len() >= 4, "{order:?}");
-    }
-
-    #[test]
-    fn ratios_are_taken_round_by_round() {
-        let series = |values: &[f64]| Series { name: String::new(), values: values.to_vec() };
-        let ratios = series(&[1.0, 20.0, 3.0]).over(&series(&[2.0, 40.0, 6.0]));
-        assert_eq!((ratios.median(), ratios.range()), (0.5, (0.5, 0.5)));
-        assert_eq!(series(&[4.0, 1.0, 2.0, 3.0]).median(), 2.5);
-    }
-}
+mod tests;

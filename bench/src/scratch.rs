@@ -1,6 +1,7 @@
-//! A folder that is gone when the experiment is.
+//! Folders that are removed with the experiment.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -13,7 +14,7 @@ const PREFIX: &str = "ferrite-bench-";
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// A new folder in `place`. What killed experiments left there is removed first.
+    /// A new folder in `place`. Folders of killed experiments are removed first.
     pub fn new(place: &Path) -> Result<Self> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         clear(place);
@@ -35,11 +36,23 @@ impl Scratch {
         let made = made.and_then(|file| file.set_len(len).map(|()| file));
         made.map_err(Error::io(format!("making {} of {len} bytes", path.display())))
     }
+
+    /// The path of a new file of `len` bytes in it, all of them written.
+    pub fn filled(&self, name: &str, len: u64) -> Result<PathBuf> {
+        let mut file = self.file(name, len)?;
+        let block = vec![0; 1 << 20];
+        let written = (0..len).step_by(block.len()).try_for_each(|at| {
+            let part = (len - at).min(block.len() as u64) as usize;
+            file.write_all(&block[..part])
+        });
+        written.and_then(|()| file.sync_all()).map_err(Error::io(format!("filling {name}")))?;
+        Ok(self.path(name))
+    }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // There is nobody to tell; the next experiment tries again.
+        // If this fails, the next experiment tries again.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -55,19 +68,4 @@ fn clear(place: &Path) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Memory that nobody uses is missing to everybody until the next boot.
-    #[test]
-    fn nothing_is_left_behind_by_the_dropped_or_the_killed() {
-        let place = tempfile::tempdir().expect("a folder");
-        let killed = place.path().join(format!("{PREFIX}999999999-0"));
-        fs::create_dir(&killed).expect("made");
-        let scratch = Scratch::new(place.path()).expect("made");
-        scratch.file("x", 100).expect("made");
-        assert!(!killed.exists() && scratch.path("x").exists());
-        drop(scratch);
-        assert_eq!(fs::read_dir(place.path()).expect("there").count(), 0);
-    }
-}
+mod tests;

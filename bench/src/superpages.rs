@@ -7,21 +7,22 @@
 
 use ferrite_fs::{Ino, SUPER_THRESHOLD_BYTES};
 
-use crate::entrant::Entrant;
-use crate::options::{Length, OnProgress, Options};
-use crate::records::{Job, Mixture, Order, Told, Transactions, Verb};
-use crate::report::{Claim, Measure, Report, rows};
-use crate::rounds::{self, Series, Subject as Turn};
-use crate::session::{Session, Subject};
+use crate::field::Field;
+use crate::file_subject::FileSubject;
+use crate::options::{BenchOptions, Length, ProgressWatch};
+use crate::records::{FileOrder, JobMeasure, Mixture, RecordJob, RecordVerb, Transactions};
+use crate::report::{BenchReport, ChartMeasure, PaperClaim, claim, rows};
+use crate::rounds::Series;
+use crate::session::{BenchSession, Race};
+use crate::verdict::{VerdictEntry, figure, line, remark};
 use crate::{Result, tlb};
 
-mod field;
-mod verdict;
+mod subjects;
 
-use field::Field;
+use subjects::{BETWEEN, DATA, NAMES, NORMAL, SUPER};
 
-/// How much is measured.
-struct Plan {
+/// The sizes and durations of the experiment.
+struct PagePlan {
     file_bytes: u64,
     window_bytes: u64,
     records: &'static [u64],
@@ -30,7 +31,7 @@ struct Plan {
     mixture: Mixture,
 }
 
-impl Plan {
+impl PagePlan {
     fn of(length: Length) -> Self {
         let mixture = Mixture { small: 2000, large: 16, large_bytes: 16 << 20 };
         let full = Self {
@@ -59,159 +60,182 @@ impl Plan {
 
     fn total_ms(&self) -> u64 {
         let cases = 2 * (VERBS.len() * self.records.len() + MIXTURES.len()) as u64;
-        cases * (self.rounds as u64 + 1) * field::NAMES.len() as u64 * self.limit_ms
+        cases * (self.rounds as u64 + 1) * NAMES.len() as u64 * self.limit_ms
     }
 }
 
-/// What is done with the large file.
-const VERBS: [(&str, Verb); 4] = [
-    ("sequential write", Verb::Rewrite),
-    ("random write", Verb::RandomWrite),
-    ("sequential read", Verb::Read),
-    ("random read", Verb::RandomRead),
+/// The work on the large file.
+const VERBS: [(&str, RecordVerb); 4] = [
+    ("sequential write", RecordVerb::Rewrite),
+    ("random write", RecordVerb::RandomWrite),
+    ("sequential read", RecordVerb::Read),
+    ("random read", RecordVerb::RandomRead),
 ];
-/// Mixtures, and how many of a hundred transactions read.
+/// The mixtures, and the number of transactions in a hundred that read.
 const MIXTURES: [(&str, u64); 2] =
     [("small and large files, mostly written", 10), ("small and large files, mostly read", 90)];
-/// What a case of TLB misses is called behind its name.
+/// The end of the name of a case of TLB misses.
 const MISSES: &str = ", TLB misses";
-/// The space that a large file takes.
+/// The case of the space of a large file.
 pub(crate) const SPACE: &str = "space of a large file";
 
-/// Something that is measured twice: by its rate and by its TLB misses.
-struct Case {
+/// A case that is measured twice: by its rate and by its TLB misses.
+struct PageCase {
     name: String,
     unit: &'static str,
     figures: [&'static str; 2],
-    order: Box<dyn Fn(u64, Told) -> Order>,
+    order: Box<dyn Fn(u64, JobMeasure) -> FileOrder>,
 }
 
-/// Runs it.
-pub fn run(options: &Options, on_progress: OnProgress<'_>) -> Result<Report> {
-    let plan = Plan::of(options.length);
-    let subject = Subject { experiment: "superpages", paper: &PAPER, total_ms: plan.total_ms() };
-    let mut session = Session::new(&subject, options, on_progress);
-    let cases: Vec<Case> = plan.large().chain(plan.mixed()).filter(|case| options.wants(&case.name)).collect();
+/// Runs the experiment.
+pub fn run(options: &BenchOptions, on_progress: ProgressWatch<'_>) -> Result<BenchReport> {
+    let plan = PagePlan::of(options.length);
+    let mut session = BenchSession::new("superpages", &PAPER, plan.total_ms(), options, on_progress);
+    let cases: Vec<PageCase> = plan.large().chain(plan.mixed()).filter(|case| options.wants(&case.name)).collect();
     if cases.is_empty() {
-        return Ok(session.end(String::new()));
+        return Ok(session.end(&[], None));
     }
-    session.tell("mounting")?;
-    let mut field = Field::new(options, plan.file_bytes + plan.mixture.large * plan.mixture.large_bytes + (96 << 20))?;
-    let mut notes = std::mem::take(&mut field.notes);
+    session.announce("mounting")?;
+    let bytes = plan.file_bytes + plan.mixture.large * plan.mixture.large_bytes + (96 << 20);
+    let mut field = Field::default();
+    let pages = subjects::enter_ours(&mut field, &session, bytes + bytes / 8)?;
+    subjects::enter_kernels(&mut field, &mut session, bytes + bytes / 8)?;
+    field.prepare(&mut session, &FileOrder::Prepare { files: 1, file_bytes: plan.file_bytes })?;
+    field.prepare(&mut session, &FileOrder::Mix(plan.mixture))?;
+    add_space(&mut session, &field)?;
     let uncounted = tlb::missing();
-    for entrant in &mut field.entrants {
-        session.tell(&format!("preparing files on {}", entrant.name))?;
-        entrant.order(&Order::Prepare { files: 1, file_bytes: plan.file_bytes })?;
-        entrant.order(&Order::Mix(plan.mixture))?;
-        entrant.settle()?;
+    for answer in [JobMeasure::Rate, JobMeasure::Misses].into_iter().take(if uncounted.is_some() { 1 } else { 2 }) {
+        cases.iter().try_for_each(|case| measure(&mut session, &plan, &mut field, case, answer))?;
     }
-    space(&mut session, &field)?;
-    for told in [Told::Rate, Told::Misses].into_iter().take(if uncounted.is_some() { 1 } else { 2 }) {
-        cases.iter().try_for_each(|case| measure(&mut session, &plan, &mut field.entrants, (case, told)))?;
-    }
-    notes.extend(uncounted.map(|why| format!("this machine tells no TLB misses ({why})")));
+    session.notes.extend(uncounted.map(|why| format!("this machine counts no TLB misses ({why})")));
     charts(&mut session, &cases);
-    let verdict = verdict::of(&session.report, &field.pages, notes);
-    Ok(session.end(verdict))
+    Ok(session.end(VERDICT, Some(pages)))
 }
 
-impl Plan {
-    fn large(&self) -> impl Iterator<Item = Case> + '_ {
+impl PagePlan {
+    fn large(&self) -> impl Iterator<Item = PageCase> + '_ {
         let of = move |bytes: u64| VERBS.into_iter().map(move |verb| (bytes, verb));
         self.records.iter().copied().flat_map(of).map(|(record_bytes, (name, verb))| {
             let window_bytes = self.window_bytes.max(record_bytes);
             let (file_bytes, limit_us) = (self.file_bytes, self.limit_ms * 1000);
-            let figures = if matches!(verb, Verb::Rewrite | Verb::Read) { ["5.5", "5.3"] } else { ["5.6", "5.4"] };
-            let order = move |seed, told| {
-                Order::Work(Job { verb, record_bytes, threads: 1, file_bytes, window_bytes, limit_us, seed, told })
+            let figures =
+                if matches!(verb, RecordVerb::Rewrite | RecordVerb::Read) { ["5.5", "5.3"] } else { ["5.6", "5.4"] };
+            let order = move |seed, answer| {
+                FileOrder::Work(RecordJob {
+                    verb,
+                    record_bytes,
+                    threads: 1,
+                    file_bytes,
+                    window_bytes,
+                    limit_us,
+                    seed,
+                    answer,
+                })
             };
-            Case { name: format!("{name} {}K", record_bytes >> 10), unit: "MB/s", figures, order: Box::new(order) }
+            PageCase { name: format!("{name} {}K", record_bytes >> 10), unit: "MB/s", figures, order: Box::new(order) }
         })
     }
 
-    fn mixed(&self) -> impl Iterator<Item = Case> + '_ {
+    fn mixed(&self) -> impl Iterator<Item = PageCase> + '_ {
         MIXTURES.into_iter().map(|(name, reads)| {
             let (mixture, limit_us) = (self.mixture, self.limit_ms * 1000);
             let figures = if reads < 50 { ["5.9", "5.7"] } else { ["5.10", "5.8"] };
-            let order = move |seed, told| Order::Transact(Transactions { mixture, reads, limit_us, seed, told });
-            Case { name: name.into(), unit: "k/s", figures, order: Box::new(order) }
+            let order =
+                move |seed, answer| FileOrder::Transact(Transactions { mixture, reads, limit_us, seed, answer });
+            PageCase { name: name.into(), unit: "k/s", figures, order: Box::new(order) }
         })
     }
 }
 
-impl Case {
-    fn name_of(&self, told: Told) -> String {
-        if told == Told::Rate { self.name.clone() } else { format!("{}{MISSES}", self.name) }
+impl PageCase {
+    fn name_of(&self, answer: JobMeasure) -> String {
+        if answer == JobMeasure::Rate { self.name.clone() } else { format!("{}{MISSES}", self.name) }
     }
 }
 
 fn measure(
-    session: &mut Session<'_>,
-    plan: &Plan,
-    entrants: &mut [Entrant],
-    (case, told): (&Case, Told),
+    session: &mut BenchSession<'_>,
+    plan: &PagePlan,
+    field: &mut Field<FileSubject>,
+    case: &PageCase,
+    answer: JobMeasure,
 ) -> Result<()> {
-    let (count, name) = (entrants.len() as u64, case.name_of(told));
-    let turn = |entrant| {
-        let entrant: &mut Entrant = entrant;
-        Turn::new(entrant.name, move |slice| {
-            let value = entrant.order(&(case.order)(slice / count, told))?;
-            entrant.settle()?;
-            Ok(value)
-        })
-    };
-    let mut turns: Vec<Turn<'_>> = entrants.iter_mut().map(turn).collect();
-    let steps = &mut session.steps;
-    let series = rounds::run(&mut turns, plan.rounds, &mut || steps.step(&name, plan.limit_ms))?;
-    let (unit, scale) = match (told, case.unit) {
-        (Told::Misses, _) => ("each", 1.0),
+    let (unit, scale) = match (answer, case.unit) {
+        (JobMeasure::Misses, _) => ("each", 1.0),
         (_, "MB/s") => ("MB/s", 1e-6),
         (_, unit) => (unit, 1e-3),
     };
-    // None at all is told as a millionth: ratios to nothing say nothing.
-    let series: Vec<Series> = series.into_iter().map(|one| one.map(|value| (value * scale).max(1e-6))).collect();
-    let base = series.iter().find(|one| one.name == field::NORMAL).unwrap_or(&series[0]);
-    session.report.rows.extend(rows(&name, unit, &series, base));
-    Ok(())
+    let (name, rounds, slice_ms) = (case.name_of(answer), plan.rounds, plan.limit_ms);
+    let race = Race { case: &name, unit, rounds, slice_ms, beside: NORMAL };
+    // No miss at all becomes a millionth, because a ratio to nothing has no meaning.
+    field.race(session, &race, &|round| (case.order)(round, answer), &|value| (value * scale).max(1e-6))
 }
 
-/// What superpages waste: the paper keeps it within 1 %.
-fn space(session: &mut Session<'_>, field: &Field) -> Result<()> {
+/// The space that a large file takes beside its bytes: the paper loses at most 1 % of superpages.
+fn add_space(session: &mut BenchSession<'_>, field: &Field<FileSubject>) -> Result<()> {
     let mut series = Vec::new();
-    for (name, fs) in &field.trees {
+    let mut add = |name: &str, bytes: u64| series.push(Series { name: name.into(), values: vec![mib(bytes)] });
+    for (name, fs) in field.entries.iter().filter_map(|(name, entrant)| Some((name, entrant.library()?))) {
         let attr = fs.lookup(Ino::ROOT, b"data-0")?;
-        if series.is_empty() {
-            series.push(Series { name: field::DATA.into(), values: vec![attr.size as f64 / f64::from(1 << 20)] });
+        if *name == SUPER {
+            add(DATA, attr.size);
         }
-        let bytes = attr.allocated_bytes as f64 / f64::from(1 << 20);
-        series.push(Series { name: (*name).into(), values: vec![bytes] });
+        add(name, attr.allocated_bytes);
     }
     session.report.rows.extend(rows(SPACE, "MiB", &series, &series[0]));
     Ok(())
 }
 
-fn charts(session: &mut Session<'_>, cases: &[Case]) {
-    for (told, what) in [(Told::Rate, "Throughput"), (Told::Misses, "TLB misses")] {
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+fn charts(session: &mut BenchSession<'_>, cases: &[PageCase]) {
+    for (answer, what) in [(JobMeasure::Rate, "Throughput"), (JobMeasure::Misses, "TLB misses")] {
         for unit in ["MB/s", "k/s"] {
-            let of_unit: Vec<&Case> = cases.iter().filter(|case| case.unit == unit).collect();
+            let of_unit: Vec<&PageCase> = cases.iter().filter(|case| case.unit == unit).collect();
             for same in of_unit.chunks(VERBS.len()) {
-                let names: Vec<String> = same.iter().map(|case| case.name_of(told)).collect();
+                let names: Vec<String> = same.iter().map(|case| case.name_of(answer)).collect();
                 if session.report.rows.iter().any(|row| names.contains(&row.case)) {
-                    let mut figures: Vec<&str> = same.iter().map(|case| case.figures[told as usize]).collect();
+                    let mut figures: Vec<&str> = same.iter().map(|case| case.figures[answer as usize]).collect();
                     figures.sort_unstable();
                     figures.dedup();
-                    session.chart(&format!("{what} (figures {})", figures.join(", ")), Measure::Ratio, names);
+                    session.chart(&format!("{what} (figures {})", figures.join(", ")), ChartMeasure::Ratio, names);
                 }
             }
         }
     }
 }
 
-const PAPER: [Claim; 4] = [
-    Claim { place: "figures 5.3 and 5.4", what: "TLB misses, SCMFS with superpages beside without: fewer", ratio: 1.0 },
-    Claim { place: "figures 5.5 and 5.6", what: "throughput of IOzone, the same two: significantly more", ratio: 1.0 },
-    Claim { place: "figures 5.9 and 5.10", what: "throughput of postmark, the same two: more", ratio: 1.0 },
-    Claim { place: "5.3.1", what: "space lost within superpages: 1 % on average", ratio: 1.01 },
+const VERDICT: &[VerdictEntry] = &[
+    line("random 4 KiB reads of a large file beside normal pages", "random read 4K"),
+    figure("superpages", SUPER),
+    figure("superpages of the mapping alone", BETWEEN),
+    line("a large file, by records, beside normal pages (paper: more)", ""),
+    figure("sequential write", SUPER).case("sequential write *").unit("MB/s"),
+    figure("random write", SUPER).case("random write *").unit("MB/s"),
+    figure("sequential read", SUPER).case("sequential read *").unit("MB/s"),
+    figure("random read", SUPER).case("random read *").unit("MB/s"),
+    line("small and large files beside normal pages", "small and large files*"),
+    figure("", SUPER).unit("k/s").paper("more"),
+    line("TLB misses beside normal pages", "*, TLB misses"),
+    figure("", SUPER).paper("fewer"),
+    line("TLB misses of a random 4 KiB read", "random read 4K, TLB misses"),
+    figure("superpages", SUPER).value(""),
+    figure("normal pages", NORMAL).value(""),
+    remark("if superpages miss as often, a hypervisor maps them by 4 KiB, and only the walks are shorter"),
+    line("space of a large file beside its bytes", SPACE),
+    figure("", SUPER).fine().paper("1.01"),
+];
+
+const PAPER: [PaperClaim; 4] = [
+    claim("figures 5.3 and 5.4", 1.0, "TLB misses, SCMFS with superpages beside without: fewer"),
+    claim("figures 5.5 and 5.6", 1.0, "throughput of IOzone, the same two: significantly more"),
+    claim("figures 5.9 and 5.10", 1.0, "throughput of postmark, the same two: more"),
+    claim("5.3.1", 1.01, "space lost within superpages: 1 % on average"),
 ];
 
 const _: () = assert!(SUPER_THRESHOLD_BYTES <= 10 << 20);
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! How often the processor walked page tables, counted by itself where it has such counters.
+//! Walks of page tables, counted by the processor if it has such counters.
 
 use perf_event::events::{Cache, CacheId, CacheOp, CacheResult};
 use perf_event::{Builder, Counter};
@@ -9,10 +9,10 @@ use crate::{Error, Result};
 pub struct Walks(Counter);
 
 impl Walks {
-    /// Counts those of stores, or of loads; a processor that does not tell them apart counts both.
+    /// Counts the walks of stores, or of loads; a processor without separate counters counts both.
     ///
     /// # Errors
-    /// Where the machine has no such counter, or keeps it to itself.
+    /// [`Error::Io`] if the machine has no such counter, or keeps it from this process.
     pub fn count(stores: bool) -> Result<Self> {
         let of = |operation| Cache { which: CacheId::DTLB, operation, result: CacheResult::MISS };
         let build = |operation| Builder::new(of(operation)).exclude_kernel(false).build();
@@ -21,17 +21,17 @@ impl Walks {
         Ok(Self(counter.map_err(Error::io("counting TLB misses"))?))
     }
 
-    /// Those that `work` took, and what it gave.
+    /// The walks during `work`, and its result.
     pub fn during<T>(&mut self, work: impl FnOnce() -> T) -> Result<(u64, T)> {
-        let told = || Error::io("counting TLB misses");
-        self.0.reset().and_then(|()| self.0.enable()).map_err(told())?;
-        let given = work();
-        self.0.disable().map_err(told())?;
-        Ok((self.0.read().map_err(told())?, given))
+        let failed = || Error::io("counting TLB misses");
+        self.0.reset().and_then(|()| self.0.enable()).map_err(failed())?;
+        let result = work();
+        self.0.disable().map_err(failed())?;
+        Ok((self.0.read().map_err(failed())?, result))
     }
 }
 
-/// Why TLB misses cannot be counted here.
+/// The reason why TLB misses cannot be counted here, or `None`.
 pub fn missing() -> Option<String> {
     Walks::count(false).and_then(|mut walks| walks.during(|| ())).err().map(|why| why.to_string())
 }

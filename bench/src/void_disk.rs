@@ -1,4 +1,4 @@
-//! A disk that copies nothing: what is left of a server when its memory costs no time.
+//! A disk that copies nothing. A server of this disk shows the time that the server takes without its memory.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -6,17 +6,17 @@ use std::sync::Arc;
 use ferrite_disk::{Access, Disk, Geometry};
 use ferrite_memory::{Borrower, Lent, MapOptions, Mapped, Memory, Result, Span};
 
-/// What is lent, whatever is read, in bytes: one huge page.
+/// Bytes of the memory that every read is lent: one huge page.
 pub const LENT_BYTES: u64 = 2 << 20;
 
-/// Takes every write and forgets it; a read leaves the buffer as it is, or is lent the same bytes each time.
+/// A disk that drops every write. A read leaves the buffer unchanged, or is lent the same bytes each time.
 pub struct VoidDisk {
     size: u64,
     memory: Mapped,
 }
 
 impl VoidDisk {
-    /// One of `size` bytes, which lends those of `file`, [`LENT_BYTES`] of them.
+    /// A disk of `size` bytes that lends the first [`LENT_BYTES`] bytes of `file`.
     pub fn new(size: u64, file: File) -> Result<Self> {
         let memory = Mapped::map(file, &MapOptions::default())?;
         memory.populate(Span::new(0, LENT_BYTES))?;
@@ -55,3 +55,6 @@ impl Disk for VoidDisk {
         self.memory.lend(Span::new(0, len)).filter(|_| len >= least_bytes)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,32 +1,33 @@
-//! A program that works on a folder: a process of its own, told what to do line by line. So nobody waits for a mount
-//! that he serves, and whatever can be done to a program (`ferrite run`) can be done to it.
+//! A process that works on a folder by orders on its standard input. The process that serves a mount never waits for that
+//! mount, and a worker can be started in any way in which a program can, such as by `ferrite run`.
 
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
-use crate::records::{KernelFolder, Order, obey};
+use crate::child_process::ChildProcess;
+use crate::records::{FileOrder, KernelFolder, carry_out};
 use crate::{Error, Result};
 
-/// The subcommand of `ferrite` that is one.
+/// The subcommand of `ferrite` that is a worker.
 pub const SUBCOMMAND: &str = "bench-worker";
-/// What it is told where each write is to be followed by an fdatasync.
+/// The argument for an fdatasync after each write.
 const SYNCS: &str = "--fdatasync";
 
-/// How a worker answers.
+/// The answer of a worker, as a line of JSON.
 #[derive(Serialize, Deserialize)]
-enum Answer {
+enum WorkerAnswer {
     Done(f64),
     Failed(String),
 }
 
-/// Does, in the folder that the arguments name, what standard input says, until it ends.
+/// Carries out the orders of standard input, until it ends, in the folder that the arguments name.
 ///
 /// # Errors
-/// Where it cannot hear or answer; what it fails at it answers.
+/// [`Error::Io`] if the orders cannot be read or the answers not be written. A failed order is an answer.
 pub fn work(arguments: &[impl AsRef<OsStr>]) -> Result<()> {
     let mut folder = KernelFolder { path: PathBuf::new(), syncs: false };
     for argument in arguments.iter().map(AsRef::as_ref) {
@@ -39,60 +40,43 @@ pub fn work(arguments: &[impl AsRef<OsStr>]) -> Result<()> {
     let mut out = std::io::stdout().lock();
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(Error::io("hearing what to do"))?;
-        let done = serde_json::from_str::<Order>(&line).map_err(|why| why.to_string());
-        let done = done.and_then(|order| obey(&folder, &order).map_err(|why| why.to_string()));
-        let answer = done.map_or_else(Answer::Failed, Answer::Done);
+        let done = serde_json::from_str::<FileOrder>(&line).map_err(|why| why.to_string());
+        let done = done.and_then(|order| carry_out(&folder, &order).map_err(|why| why.to_string()));
+        let answer = done.map_or_else(WorkerAnswer::Failed, WorkerAnswer::Done);
         let text = serde_json::to_string(&answer).map_err(|why| Error::io("answering")(why.into()))?;
         writeln!(out, "{text}").and_then(|()| out.flush()).map_err(Error::io("answering"))?;
     }
     Ok(())
 }
 
-/// A worker. Dropped, it is waited for.
-pub struct Worker {
+/// A worker process on a folder. Dropped, it ends.
+pub struct FolderWorker {
     name: String,
-    child: Child,
-    told: Option<ChildStdin>,
-    says: BufReader<ChildStdout>,
+    process: ChildProcess,
 }
 
-impl Worker {
-    /// Starts one by `ferrite`, run by `way` if there is one, on `folder`.
+impl FolderWorker {
+    /// Starts the worker of the program that `command` runs, on `folder`. The worker syncs after each write if `syncs` is
+    /// true.
     ///
     /// # Errors
-    /// [`Error::Io`] where the system does not start it.
-    pub fn start((way, ferrite): (&[&OsStr], &Path), folder: &Path, syncs: bool) -> Result<Self> {
-        let words: Vec<&OsStr> = way.iter().copied().chain([ferrite.as_os_str(), OsStr::new(SUBCOMMAND)]).collect();
-        let mut command = Command::new(words[0]);
-        command.args(&words[1..]).args(syncs.then_some(SYNCS)).arg(folder).current_dir("/");
-        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-        let mut child = child.map_err(Error::io(format!("starting {}", ferrite.display())))?;
-        let (told, says) = (child.stdin.take(), child.stdout.take().expect("piped"));
-        Ok(Self { name: folder.display().to_string(), child, told, says: BufReader::new(says) })
+    /// [`Error::Io`] if the system does not start it.
+    pub fn start(mut command: Command, folder: &Path, syncs: bool) -> Result<Self> {
+        let name = format!("the worker on {}", folder.display());
+        command.arg(SUBCOMMAND).args(syncs.then_some(SYNCS)).arg(folder).current_dir("/");
+        Ok(Self { process: ChildProcess::start_answering(&name, &mut command)?, name })
     }
 
-    /// Has `order` done.
+    /// Carries out `order`, and returns what it measured.
     ///
     /// # Errors
-    /// [`Error::Server`] where it says why it could not do that, [`Error::Io`] where it has ended.
-    pub fn order(&mut self, order: &Order) -> Result<f64> {
-        let mut line = serde_json::to_string(order).expect("orders are plain") + "\n";
-        let gone = |what: &str| Error::io(format!("the worker on {} {what}", self.name));
-        self.told.as_mut().expect("until it is dropped").write_all(line.as_bytes()).map_err(gone("does not hear"))?;
-        line.clear();
-        self.says.read_line(&mut line).map_err(gone("says nothing"))?;
-        match serde_json::from_str(&line) {
-            Ok(Answer::Done(value)) => Ok(value),
-            Ok(Answer::Failed(what)) => Err(Error::Server { who: format!("the worker on {}", self.name), what }),
-            Err(_) => Err(gone("ended")(std::io::ErrorKind::UnexpectedEof.into())),
+    /// [`Error::Server`] if the worker could not do that, [`Error::Io`] if it has ended.
+    pub fn order(&mut self, order: &FileOrder) -> Result<f64> {
+        let answer = self.process.ask(&serde_json::to_string(order).expect("orders are plain"))?;
+        match serde_json::from_str(&answer) {
+            Ok(WorkerAnswer::Done(value)) => Ok(value),
+            Ok(WorkerAnswer::Failed(what)) => Err(Error::Server { who: self.name.clone(), what }),
+            Err(_) => Err(Error::Server { who: self.name.clone(), what: format!("it answered {answer:?}") }),
         }
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        // It ends when it is told nothing more.
-        self.told = None;
-        let _ = self.child.wait();
     }
 }

@@ -1,17 +1,17 @@
 //! The experiment with databases runs whole, and what it reports has every database in every place.
 
-use ferrite_bench::{Length, Only, Options, find};
+use ferrite_bench::{BenchOptions, CaseFilter, Length, find};
 use ferrite_devnode as attach;
 
 #[test]
 fn every_database_commits_in_every_place() {
     let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
-    let options = Options {
+    let options = BenchOptions {
         length: Length::Smoke,
         place: folder.path().into(),
         ferrite: None,
         threads_many: 3,
-        only: Only::default(),
+        only: CaseFilter::default(),
     };
     let report = find("db-log").expect("registered").run(&options, &mut |_| true).unwrap_or_else(|why| panic!("{why}"));
     for row in &report.rows {

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use ferrite_bench::{Length, Only, Options, find};
+use ferrite_bench::{BenchOptions, CaseFilter, Length, find};
 use ferrite_devnode as attach;
 
 #[test]
 fn every_load_wears_both_drives_under_every_file_system() {
     let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
-    let options = Options {
+    let options = BenchOptions {
         length: Length::Smoke,
         place: folder.path().into(),
         ferrite: None,
         threads_many: 3,
-        only: Only::default(),
+        only: CaseFilter::default(),
     };
     let report = find("ftl").expect("registered").run(&options, &mut |_| true).unwrap_or_else(|why| panic!("{why}"));
     for row in &report.rows {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use ferrite_bench::{Error, Length, Only, Options, find};
+use ferrite_bench::{BenchOptions, CaseFilter, Error, Length, find};
 use ferrite_devnode as attach;
 
 /// What of this process is in the file `path`.
@@ -17,12 +17,12 @@ fn asked_to_end_it_unmounts_and_leaves_nothing() {
         return println!("not tested: {why}");
     }
     let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
-    let options = Options {
+    let options = BenchOptions {
         length: Length::Smoke,
         place: folder.path().into(),
         ferrite: None,
         threads_many: 3,
-        only: Only::containing(Some("tar")),
+        only: CaseFilter::containing(Some("tar")),
     };
     let mut mounted = 0;
     let result = find("write-schemes").expect("registered").run(&options, &mut |progress| {

@@ -1,16 +1,16 @@
 //! The experiment on objects runs whole, and reports every case with every subject that this machine has.
 
-use ferrite_bench::{Length, Only, Options, find};
+use ferrite_bench::{BenchOptions, CaseFilter, Length, find};
 
 #[test]
 fn objects_measures_every_case() {
     let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
-    let options = Options {
+    let options = BenchOptions {
         length: Length::Smoke,
         place: folder.path().into(),
         ferrite: None,
         threads_many: 3,
-        only: Only::containing(None::<String>),
+        only: CaseFilter::containing(None::<String>),
     };
     let report = find("objects").expect("registered").run(&options, &mut |_| true).expect("it runs");
     let has = |case: &str, subject: &str| report.row(case, subject).is_some();

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use ferrite_bench::{Length, Only, Options, Report, find};
+use ferrite_bench::{BenchOptions, BenchReport, CaseFilter, Length, find};
 use ferrite_devnode as attach;
 use ferrite_memory::{Guard, Scheme};
 
 /// Runs `name` so short that its figures mean nothing; what all reports must be is checked here.
-fn run(name: &str, only: Option<&str>) -> Report {
+fn run(name: &str, only: Option<&str>) -> BenchReport {
     let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
     let mut last = 0;
     let report = find(name).expect("registered").run(&options(folder.path(), only), &mut |progress| {
@@ -33,22 +33,22 @@ fn run(name: &str, only: Option<&str>) -> Report {
     report
 }
 
-fn options(folder: &Path, only: Option<&str>) -> Options {
-    let only = Only::containing(only);
-    Options { length: Length::Smoke, place: folder.into(), ferrite: None, threads_many: 3, only }
+fn options(folder: &Path, only: Option<&str>) -> BenchOptions {
+    let only = CaseFilter::containing(only);
+    BenchOptions { length: Length::Smoke, place: folder.into(), ferrite: None, threads_many: 3, only }
 }
 
-fn subjects<'a>(report: &'a Report, case: &str) -> BTreeSet<&'a str> {
+fn subjects<'a>(report: &'a BenchReport, case: &str) -> BTreeSet<&'a str> {
     let rows = report.rows.iter().filter(|row| row.case == case);
     rows.map(|row| row.subject.as_str()).collect()
 }
 
-fn cases(report: &Report, begin: &str) -> BTreeSet<String> {
+fn cases(report: &BenchReport, begin: &str) -> BTreeSet<String> {
     report.rows.iter().filter(|row| row.case.starts_with(begin)).map(|row| row.case.clone()).collect()
 }
 
 /// Whether applications can run here; where they cannot, that the verdict says so.
-fn applications_run(report: &Report) -> bool {
+fn applications_run(report: &BenchReport) -> bool {
     let why = attach::check().err();
     if let Some(why) = &why {
         println!("applications were not tested: {why}");

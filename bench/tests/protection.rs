@@ -3,11 +3,17 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use ferrite_bench::{Error, Length, Only, Options, find};
+use ferrite_bench::{BenchOptions, CaseFilter, Error, Length, find};
 use ferrite_memory::Guard;
 
-fn options(folder: &Path) -> Options {
-    Options { length: Length::Smoke, place: folder.into(), ferrite: None, threads_many: 3, only: Only::default() }
+fn options(folder: &Path) -> BenchOptions {
+    BenchOptions {
+        length: Length::Smoke,
+        place: folder.into(),
+        ferrite: None,
+        threads_many: 3,
+        only: CaseFilter::default(),
+    }
 }
 
 fn names<'a>(of: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {
@@ -51,7 +57,7 @@ fn every_case_has_every_subject_and_a_finite_ratio() {
 #[test]
 fn only_the_cases_that_are_asked_for_are_measured() {
     let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
-    let options = Options { only: Only::containing(Some("WR SEQ 4K Q1")), ..options(folder.path()) };
+    let options = BenchOptions { only: CaseFilter::containing(Some("WR SEQ 4K Q1")), ..options(folder.path()) };
     let report = find("protection").expect("registered").run(&options, &mut |_| true).expect("it runs");
     assert_eq!(names(report.rows.iter().map(|row| row.case.as_str())), BTreeSet::from(["WR SEQ 4K Q1"]));
     assert!(!report.verdict.contains("NaN"), "{}", report.verdict);
@@ -79,7 +85,7 @@ fn an_unknown_experiment_is_not_found() {
 fn cases_that_are_none_are_told_with_those_there_are() {
     for experiment in ferrite_bench::EXPERIMENTS {
         let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
-        let options = Options { only: Only::containing(Some("no such case")), ..options(folder.path()) };
+        let options = BenchOptions { only: CaseFilter::containing(Some("no such case")), ..options(folder.path()) };
         let said = experiment.run(&options, &mut |_| true).map(|report| report.table());
         assert!(matches!(said, Err(Error::NoCase { .. })), "{}: {said:?}", experiment.name);
     }

@@ -4,26 +4,26 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use ferrite_bench::{Length, Only, Options, Report, find};
+use ferrite_bench::{BenchOptions, BenchReport, CaseFilter, Length, find};
 use ferrite_devnode as attach;
 
 /// Runs `name` so short that its figures mean nothing; what all reports must be is checked here.
-fn run(name: &str, only: Option<&str>) -> Report {
+fn run(name: &str, only: Option<&str>) -> BenchReport {
     run_rows(name, only, true)
 }
 
 /// The same of an experiment that may have nothing to run here.
-fn run_rows(name: &str, only: Option<&str>, has_rows: bool) -> Report {
+fn run_rows(name: &str, only: Option<&str>, has_rows: bool) -> BenchReport {
     // What is left mounted is looked for by process.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
-    let options = Options {
+    let options = BenchOptions {
         length: Length::Smoke,
         place: folder.path().into(),
         ferrite: Some(env!("CARGO_BIN_EXE_ferrite-bench-worker").into()),
         threads_many: 3,
-        only: Only::containing(only),
+        only: CaseFilter::containing(only),
     };
     let report = find(name).expect("registered").run(&options, &mut |_| true);
     let report = report.unwrap_or_else(|why| panic!("{name}: {why}"));
@@ -45,12 +45,12 @@ fn mounts_remain() -> bool {
     mounts.contains(&format!("/run/ferrite-bench/{}-", std::process::id()))
 }
 
-fn subjects<'a>(report: &'a Report, case: &str) -> BTreeSet<&'a str> {
+fn subjects<'a>(report: &'a BenchReport, case: &str) -> BTreeSet<&'a str> {
     report.rows.iter().filter(|row| row.case == case).map(|row| row.subject.as_str()).collect()
 }
 
 /// Whether anything can be mounted here; where not, that the verdict says so.
-fn mounts_run(report: &Report) -> bool {
+fn mounts_run(report: &BenchReport) -> bool {
     let is_root = Path::new("/proc/self/status").exists() && attach::check().is_ok();
     assert!(is_root || report.verdict.contains("left out"), "{}", report.verdict);
     is_root
@@ -78,7 +78,7 @@ fn zones_measures_every_verb_in_every_way_in() {
         }
     }
     if mounts_run(&report) {
-        assert!(report.verdict.contains("this machine allows a bare copy"), "{}", report.verdict);
+        assert!(report.verdict.contains("bounds of 4 KiB writes beside tmpfs: the bare copy"), "{}", report.verdict);
         assert_eq!(subjects(&report, "mount of a pool").len(), 2);
     }
 }
@@ -97,7 +97,7 @@ fn superpages_measures_large_and_small_files_on_both_kinds_of_pages() {
         assert!(!mounts_run(&report) || ["tmpfs", "ramfs", "ext2 on a RAM disk"].iter().all(|one| found.contains(one)));
         let has_misses = cases.contains(format!("{case}, TLB misses").as_str());
         assert!(
-            has_misses || report.verdict.contains("this machine tells no TLB misses"),
+            has_misses || report.verdict.contains("this machine counts no TLB misses"),
             "{case}: {}",
             report.verdict
         );

@@ -3,31 +3,24 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::field::Field;
-use super::{NOTHING, Plan, STRICT, Speed};
-use crate::options::{Length, Options};
+use super::places::DatabasePlaces;
+use super::{CommitPlan, CommitSubject, CommitSubjects, NOTHING, STRICT, SYNCED};
+use crate::options::{BenchOptions, Length};
 use crate::{Error, Result, program};
 
-/// The database on tmpfs, synced as if it were a disk.
-const SYNCED: &str = "tmpfs, FULL";
-
-/// How it is run.
-struct Run {
+/// The settings of one run.
+struct SpeedtestRun {
     program: PathBuf,
     size: &'static str,
-    /// Our library and a pool.
+    /// The paths of our library and of a pool, for the runs through it.
     ours: Option<(PathBuf, PathBuf)>,
     database: PathBuf,
-    /// At synchronous=FULL.
+    /// Whether the run uses synchronous=FULL.
     syncs: bool,
 }
 
-/// The subjects, or why there are none.
-pub fn racers<'a>(
-    field: &'a Field,
-    options: &Options,
-    _: Plan,
-) -> Result<std::result::Result<Vec<(&'static str, Speed<'a>)>, String>> {
+/// The subjects, or why the case is left out.
+pub fn committers<'a>(places: &'a DatabasePlaces, options: &BenchOptions, _: CommitPlan) -> CommitSubjects<'a> {
     let built = options.ferrite.as_ref().and_then(|binary| Some((binary.parent()?, binary.parent()?.parent()?)));
     let Some((folder, target)) = built else { return Ok(Err("there is no program of Ferrite's".into())) };
     let (program, library) = (target.join("programs/sqlite/source/speedtest1"), folder.join("libferrite_sqlite.so"));
@@ -39,23 +32,24 @@ pub fn racers<'a>(
     let size = if options.length == Length::Full { "20" } else { "2" };
     let run = |home: &Path, ours, syncs| {
         let program = program.clone();
-        Run { program, size, ours, database: home.join("speed.db"), syncs }
+        SpeedtestRun { program, size, ours, database: home.join("speed.db"), syncs }
     };
-    let memory = field.memory.path("speedtest");
+    let memory = places.memory.path("speedtest");
     std::fs::create_dir_all(&memory).map_err(Error::io("making a folder"))?;
     let mut all = vec![
-        (STRICT, run(&memory, Some((library, field.pool.clone())), true)),
+        (STRICT, run(&memory, Some((library, places.pool.clone())), true)),
         (NOTHING, run(&memory, None, false)),
         (SYNCED, run(&memory, None, true)),
     ];
-    let others = field.places.iter().filter(|(name, _)| *name != STRICT);
+    let others = places.synced.entries.iter().filter(|(name, _)| *name != STRICT);
     all.extend(others.map(|(name, home)| (*name, run(home, None, true))));
-    let speed = |(name, run): (&'static str, Run)| (name, Box::new(move |_| runs_per_second(&run)) as Speed<'a>);
-    Ok(Ok(all.into_iter().map(speed).collect()))
+    let committer =
+        |(name, run): (&'static str, SpeedtestRun)| CommitSubject::new(name, move |_| runs_per_second(&run));
+    Ok(Ok(all.into_iter().map(committer).collect()))
 }
 
-fn runs_per_second(run: &Run) -> Result<f64> {
-    // It asks for a database that is not there.
+fn runs_per_second(run: &SpeedtestRun) -> Result<f64> {
+    // The program requires that the database does not exist.
     ["", "-wal", "-shm", "-journal"].iter().for_each(|suffix| {
         let _ = std::fs::remove_file(format!("{}{suffix}", run.database.display()));
     });
@@ -64,9 +58,9 @@ fn runs_per_second(run: &Run) -> Result<f64> {
     if let Some((library, pool)) = &run.ours {
         command.env("FERRITE_VFS", library).env("FERRITE_POOL", pool);
     }
-    let said = program::output(command.arg(&run.database))?;
-    let total = said.lines().find_map(|line| line.trim().strip_prefix("TOTAL"));
+    let output = program::output(command.arg(&run.database))?;
+    let total = output.lines().find_map(|line| line.trim().strip_prefix("TOTAL"));
     let seconds = total.and_then(|rest| rest.trim_matches(|c: char| !c.is_ascii_digit()).parse::<f64>().ok());
     let seconds = seconds.filter(|seconds| *seconds > 0.0);
-    seconds.map(|seconds| 1.0 / seconds).ok_or_else(|| Error::Server { who: "speedtest1".into(), what: said })
+    seconds.map(|seconds| 1.0 / seconds).ok_or_else(|| program::strange("speedtest1", &output))
 }

@@ -6,27 +6,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use super::field::Field;
-use super::{NOTHING, Plan, RELAXED, STRICT, Speed};
-use crate::options::Options;
+use super::places::DatabasePlaces;
+use super::{CommitPlan, CommitSubject, CommitSubjects, NOTHING, RELAXED, STRICT, SYNCED};
+use crate::options::BenchOptions;
 use crate::{Error, Result, program};
 
-/// The database on tmpfs, synced as if it were a disk: what the calls alone cost.
-const SYNCED: &str = "tmpfs, FULL";
-
-/// How a database is opened.
-struct Opened {
-    /// What the shell is told first.
+/// The settings of a database.
+struct OpenedDatabase {
+    /// The first commands of the shell, which open the database.
     opening: String,
     synchronous: &'static str,
 }
 
-/// The subjects, or why there are none.
-pub fn racers<'a>(
-    field: &'a Field,
-    options: &Options,
-    _: Plan,
-) -> Result<std::result::Result<Vec<(&'static str, Speed<'a>)>, String>> {
+/// The subjects, or why the case is left out.
+pub fn committers<'a>(places: &'a DatabasePlaces, options: &BenchOptions, _: CommitPlan) -> CommitSubjects<'a> {
     let Some(shell) = program::find("sqlite3") else { return Ok(Err("it needs sqlite3".into())) };
     let library = options.ferrite.as_ref().map(|binary| binary.with_file_name("libferrite_sqlite.so"));
     let Some(library) = library.filter(|library| library.is_file()) else {
@@ -35,28 +28,30 @@ pub fn racers<'a>(
         ));
     };
     let ours = |name: &str| {
-        let path = field.memory.path(name).display().to_string();
-        let (library, pool) = (library.with_extension(""), field.pool.display());
+        let path = places.memory.path(name).display().to_string();
+        let (library, pool) = (library.with_extension(""), places.pool.display());
         format!(".load {}\n.open file:{path}?vfs=ferrite&pool={pool}\n", library.display())
     };
     let plain = |path: PathBuf| format!(".open {}\n", path.display());
     let mut all = vec![
-        (STRICT, Opened { opening: ours("strict.db"), synchronous: "full" }),
-        (RELAXED, Opened { opening: ours("relaxed.db"), synchronous: "off" }),
-        (NOTHING, Opened { opening: plain(field.memory.path("off.db")), synchronous: "off" }),
-        (SYNCED, Opened { opening: plain(field.memory.path("full.db")), synchronous: "full" }),
+        (STRICT, OpenedDatabase { opening: ours("strict.db"), synchronous: "full" }),
+        (RELAXED, OpenedDatabase { opening: ours("relaxed.db"), synchronous: "off" }),
+        (NOTHING, OpenedDatabase { opening: plain(places.memory.path("off.db")), synchronous: "off" }),
+        (SYNCED, OpenedDatabase { opening: plain(places.memory.path("full.db")), synchronous: "full" }),
     ];
-    let others = field.places.iter().filter(|(name, _)| *name != STRICT);
-    all.extend(others.map(|(name, home)| (*name, Opened { opening: plain(home.join("a.db")), synchronous: "full" })));
-    let speed = |(name, opened): (&'static str, Opened)| {
+    let others = places.synced.entries.iter().filter(|(name, _)| *name != STRICT);
+    all.extend(
+        others.map(|(name, home)| (*name, OpenedDatabase { opening: plain(home.join("a.db")), synchronous: "full" })),
+    );
+    let committer = |(name, opened): (&'static str, OpenedDatabase)| {
         let shell = shell.clone();
-        (name, Box::new(move |count| run(&shell, &opened, count)) as Speed<'a>)
+        CommitSubject::new(name, move |count| run(&shell, &opened, count))
     };
-    Ok(Ok(all.into_iter().map(speed).collect()))
+    Ok(Ok(all.into_iter().map(committer).collect()))
 }
 
-/// Transactions a second, of so many.
-fn run(shell: &Path, opened: &Opened, count: u64) -> Result<f64> {
+/// Runs so many transactions; returns how many a second.
+fn run(shell: &Path, opened: &OpenedDatabase, count: u64) -> Result<f64> {
     let doing = Error::io("running sqlite3");
     let child = Command::new(shell).arg("-batch").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
     let mut child = child.map_err(doing)?;
@@ -79,9 +74,9 @@ fn run(shell: &Path, opened: &Opened, count: u64) -> Result<f64> {
     }
 }
 
-/// A third each of what makes, changes and deletes a row. The times are told by programs that the shell runs, since what
-/// it prints itself is held back.
-fn script(opened: &Opened, count: u64) -> String {
+/// The commands: a third each of the transactions makes, changes and deletes a row. Programs that the shell runs mark begin
+/// and end, because the shell buffers its own output.
+fn script(opened: &OpenedDatabase, count: u64) -> String {
     let mut script = opened.opening.clone();
     let _ = writeln!(script, "pragma journal_mode=wal;\npragma synchronous={};", opened.synchronous);
     script += "create table if not exists t(n integer primary key, text text);\ndelete from t;\n.system echo go\n";

@@ -1,4 +1,4 @@
-//! Drives that are worn while a load runs: its trace goes to them by pipes, and none of it is kept.
+//! Drives that a running load wears: its trace goes to them through pipes and is not kept.
 
 use std::io::{self, BufWriter, PipeReader, PipeWriter, Write};
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::{Error, Result};
 /// Bytes of the trace that are passed on at once.
 const CHUNK: usize = 64 << 10;
 
-/// Drives that take what comes, one of each scheme.
+/// Drives that replay a trace, one of each scheme.
 pub(super) struct Drives {
     pipes: Pipes,
     replaying: Vec<JoinHandle<Result<FlashFigures>>>,
@@ -27,8 +27,7 @@ pub(super) struct Drives {
 type Pipes = Arc<Mutex<Vec<PipeWriter>>>;
 
 impl Drives {
-    /// Drives in use, of `bytes`. They are made before the load runs: memory that is wanted while it does might have to
-    /// be written back to its own disk.
+    /// Full drives of `bytes`. Make them before the load runs: allocating during the load could write back its own disk.
     pub(super) fn of(bytes: u64) -> Result<Self> {
         let (pipes, mut replaying) = (Pipes::default(), Vec::new());
         for (_, scheme) in SCHEMES {
@@ -40,12 +39,12 @@ impl Drives {
         Ok(Self { pipes, replaying })
     }
 
-    /// What takes their trace.
+    /// A writer that passes the trace on to every drive.
     pub(super) fn trace(&self) -> impl Write + Send + use<> {
         BufWriter::with_capacity(CHUNK, All(Arc::clone(&self.pipes)))
     }
 
-    /// What became of them, now that the trace has ended, whoever still holds it.
+    /// Ends the trace, even if a writer still exists, and returns the figures of each drive.
     pub(super) fn end(self) -> Result<Vec<FlashFigures>> {
         lock(&self.pipes).clear();
         let ended = |one: JoinHandle<_>| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -73,7 +72,7 @@ fn replay(mut drive: FlashDrive<AnyLayer>, pipe: PipeReader) -> Result<FlashFigu
     Ok(drive.figures()?)
 }
 
-/// Gives all of them the same.
+/// A writer to all pipes.
 struct All(Pipes);
 
 impl Write for All {

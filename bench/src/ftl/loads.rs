@@ -1,31 +1,31 @@
 //! The loads that write: many small files, updates of many files, updates of one.
 
-use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
+use crate::loads::postmark;
 use crate::options::Length;
 use crate::scratch::Scratch;
-use crate::{Error, Result, program};
+use crate::{Result, program};
 
 /// A load.
-pub(super) struct Load {
+pub(super) struct WearLoad {
     pub(super) name: &'static str,
-    /// The program without which there is none.
+    /// The program that the load runs.
     pub(super) needs: &'static str,
-    run: fn(&Path, &Scratch, &Size) -> Result<()>,
+    run: fn(&Path, &Scratch, &WearSize) -> Result<()>,
 }
 
-pub(super) const LOADS: [Load; 3] = [
-    Load { name: "postmark", needs: "postmark", run: postmark },
-    Load { name: "fio", needs: "fio", run: fio },
-    Load { name: "rewrite", needs: "fio", run: rewrite },
+pub(super) const LOADS: [WearLoad; 3] = [
+    WearLoad { name: "postmark", needs: "postmark", run: small_files },
+    WearLoad { name: "fio", needs: "fio", run: fio },
+    WearLoad { name: "rewrite", needs: "fio", run: rewrite },
 ];
 
-/// How much they write.
-struct Size {
+/// How much the loads write.
+struct WearSize {
     /// postmark's files.
     files: u64,
     /// postmark's transactions.
@@ -36,7 +36,7 @@ struct Size {
     bytes: u64,
 }
 
-impl Size {
+impl WearSize {
     fn of(length: Length) -> Self {
         match length {
             Length::Full => Self { files: 20_000, transactions: 60_000, updated_files: 4000, bytes: 512 << 20 },
@@ -46,38 +46,32 @@ impl Size {
     }
 }
 
-impl Load {
-    /// Runs it in the folder at `home`.
+impl WearLoad {
+    /// Runs the load in the folder `home`.
     pub(super) fn run(&self, home: &Path, scratch: &Scratch, length: Length) -> Result<()> {
-        (self.run)(home, scratch, &Size::of(length))
+        (self.run)(home, scratch, &WearSize::of(length))
     }
 }
 
-/// Mail and news: small files are made, read, appended to and removed (Katcher 1997).
-fn postmark(home: &Path, scratch: &Scratch, size: &Size) -> Result<()> {
-    let Size { files, transactions, .. } = size;
-    let orders = format!(
-        "set location {}\nset number {files}\nset transactions {transactions}\nset size 512 32768\nset seed 42\nrun\nquit\n",
-        home.display()
-    );
-    let path = scratch.path("orders");
-    fs::write(&path, orders).map_err(Error::io(format!("writing {}", path.display())))?;
-    settling(home, || program::run(Command::new("postmark").arg(&path)))
+/// Mail and news: makes, reads, appends to and removes small files (Katcher 1997).
+fn small_files(home: &Path, scratch: &Scratch, size: &WearSize) -> Result<()> {
+    let mut postmark = postmark::command(&scratch.path("orders"), home, size.files, size.transactions, "")?;
+    with_write_back(home, || program::run(&mut postmark))
 }
 
-/// Pages of randomly chosen files, of thousands.
-fn fio(home: &Path, _: &Scratch, size: &Size) -> Result<()> {
-    let Size { updated_files, bytes, .. } = size;
+/// Updates pages of files chosen at random among thousands.
+fn fio(home: &Path, _: &Scratch, size: &WearSize) -> Result<()> {
+    let WearSize { updated_files, bytes, .. } = size;
     let files = format!("--nrfiles={updated_files}");
     update(home, bytes, &["--name=files", &files, "--file_service_type=random", "--openfiles=100"])
 }
 
-/// One large file is made, and then written over in random order.
-fn rewrite(home: &Path, _: &Scratch, size: &Size) -> Result<()> {
+/// Writes one large file, then overwrites it in random order.
+fn rewrite(home: &Path, _: &Scratch, size: &WearSize) -> Result<()> {
     update(home, &size.bytes, &["--name=large"])
 }
 
-/// Files of `bytes` in all are made, then as many bytes written over them, a page at a time; durable every 64 pages.
+/// Makes files of `bytes` in all, then overwrites as many bytes by pages, with an fsync every 64 pages.
 fn update(home: &Path, bytes: &u64, which: &[&str]) -> Result<()> {
     let (folder, size) = (format!("--directory={}", home.display()), format!("--size={bytes}"));
     let mut fio = Command::new("fio");
@@ -94,31 +88,31 @@ fn update(home: &Path, bytes: &u64, which: &[&str]) -> Result<()> {
         "--output=/dev/null",
     ]);
     program::run(&mut fio)?;
-    settle(home)
+    write_back(home)
 }
 
-/// How long what a load writes stays in the page cache alone, at most. What a load makes and removes
-/// would else reach the disk or not, as the file system waits for long and the machine is slow.
+/// How long a load's writes stay in the page cache at most. Otherwise the speed of the machine would decide whether a file
+/// that is soon removed reaches the disk.
 const WAIT: Duration = Duration::from_millis(500);
 
-/// Does `load`, all the time bringing to the disk what it has written at `home`, and in the end the rest.
-fn settling(home: &Path, load: impl FnOnce() -> Result<()>) -> Result<()> {
+/// Runs `load` while another thread writes back the file system of `home`, again and again and at the end.
+fn with_write_back(home: &Path, load: impl FnOnce() -> Result<()>) -> Result<()> {
     std::thread::scope(|scope| {
         let (end, ended) = channel::<()>();
-        let settled = scope.spawn(move || -> Result<()> {
+        let written = scope.spawn(move || -> Result<()> {
             while ended.recv_timeout(WAIT) == Err(RecvTimeoutError::Timeout) {
-                settle(home)?;
+                write_back(home)?;
             }
-            settle(home)
+            write_back(home)
         });
         let done = load();
         drop(end);
-        let settled = settled.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        done.and(settled)
+        let written = written.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        done.and(written)
     })
 }
 
-/// What is left in the page cache goes to the disk.
-fn settle(home: &Path) -> Result<()> {
+/// Writes the page cache of the file system of `home` back to its disk.
+fn write_back(home: &Path) -> Result<()> {
     program::run(Command::new("sync").arg("--file-system").arg(home))
 }

@@ -5,7 +5,7 @@ use ferrite_sim::cache::policy::{LineMiss, Policy, Protect};
 use ferrite_sim::cache::{Bank, BankCounts, BankGeometry, CacheEvent, CacheShape, Rank, Set, StudyReport};
 
 use crate::Result;
-use crate::report::Row;
+use crate::report::ReportRow;
 
 const WAYS: u32 = 4;
 
@@ -26,16 +26,13 @@ impl Policy for Quartered {
 }
 
 /// The divided caches, Protect-0 and Protect-1.
-pub struct Control {
+pub struct QuarteredCaches {
     geometry: BankGeometry,
     caches: [(String, Vec<Bank<Quartered>>); 2],
 }
 
-impl Control {
-    /// Of the size of `llc`.
-    ///
-    /// # Errors
-    /// When there is no such cache.
+impl QuarteredCaches {
+    /// FigureOf the size of `llc`.
     pub fn new(llc: CacheShape) -> Result<Self> {
         let shape = CacheShape { ways: WAYS, ..llc };
         let geometry = BankGeometry::of(shape)?;
@@ -47,7 +44,7 @@ impl Control {
         Ok(Self { geometry, caches: [cache(0), cache(1)] })
     }
 
-    /// Takes events.
+    /// Simulates events.
     pub fn feed(&mut self, events: &[CacheEvent]) {
         let mut sorted = vec![Vec::new(); self.geometry.banks()];
         events.iter().for_each(|event| sorted[self.geometry.bank(event.line())].push(*event));
@@ -56,8 +53,8 @@ impl Control {
         }
     }
 
-    /// Accesses and the writeback rate of each quarter and each partition.
-    pub fn add_rows(self, rows: &mut Vec<Row>, report: &StudyReport) {
+    /// Adds the accesses and the writeback rate of each quarter and each partition.
+    pub fn add_rows(self, rows: &mut Vec<ReportRow>, report: &StudyReport) {
         let partitioned = report.policies.iter().find(|one| one.policy.starts_with("partitioned"));
         let mut subjects: Vec<(String, BankCounts)> = Vec::new();
         for (name, banks) in &self.caches {
@@ -73,14 +70,10 @@ impl Control {
             for (part, region) in counts.regions.iter().take(4).enumerate() {
                 let share = 4.0 * region.accesses as f64 / accesses.max(1) as f64;
                 let rate = region.writebacks as f64 / region.accesses.max(1) as f64;
-                rows.push(row(format!("2.14 accesses of part {part}, of a quarter"), &name, share));
-                rows.push(row(format!("2.14 writebacks an access, part {part}"), &name, rate));
+                let mut add = |case, value| rows.push(ReportRow::once(case, &name, value, "an even share", value));
+                add(format!("2.14 accesses of part {part}, of a quarter"), share);
+                add(format!("2.14 writebacks an access, part {part}"), rate);
             }
         }
     }
-}
-
-fn row(case: String, subject: &str, value: f64) -> Row {
-    let beside = "an even share".into();
-    Row { case, subject: subject.into(), unit: "", value, beside, ratio: value, low: value, high: value }
 }

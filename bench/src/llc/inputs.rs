@@ -1,11 +1,11 @@
-//! What the programs work on: made here, the same everywhere.
+//! The inputs of the programs: made here, the same on every machine.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::bench_random::BenchRandom;
 use crate::options::Length;
-use crate::random::Random;
 use crate::scratch::Scratch;
 use crate::{Error, Result};
 
@@ -15,10 +15,7 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Makes them.
-    ///
-    /// # Errors
-    /// When they cannot be written.
+    /// Makes the inputs.
     pub fn make(scratch: &Scratch, length: Length) -> Result<Self> {
         let size: u64 = match length {
             Length::Full => 16,
@@ -56,12 +53,12 @@ impl Inputs {
         Ok(Self { folder })
     }
 
-    /// Where they are.
+    /// The folder's path.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The moves of a game of go: gnugo changes its folder.
+    /// The path of the moves of a game of go, because gnugo changes its folder.
     pub fn moves(&self) -> String {
         self.folder.join("moves").display().to_string()
     }
@@ -69,18 +66,18 @@ impl Inputs {
 
 const LETTERS: &[u8] = b"etaoinshrdlucmfwypvbgk";
 
-fn word(random: &mut Random) -> String {
+fn word(random: &mut BenchRandom) -> String {
     let length = 2 + random.below(8);
     (0..length).map(|_| char::from(LETTERS[random.below(LETTERS.len() as u64) as usize])).collect()
 }
 
-fn dictionary(random: &mut Random) -> Vec<String> {
+fn dictionary(random: &mut BenchRandom) -> Vec<String> {
     (0..8000).map(|_| word(random)).collect()
 }
 
-/// Words as often as in a language: the n-th about 1/n times as often as the first.
+/// A text of words by Zipf's law: the n-th word is about 1/n times as frequent as the first.
 fn text(bytes: usize) -> String {
-    let mut random = Random::new(1);
+    let mut random = BenchRandom::new(1);
     let words = dictionary(&mut random);
     let mut text = String::with_capacity(bytes + 16);
     while text.len() < bytes {
@@ -93,21 +90,21 @@ fn text(bytes: usize) -> String {
 }
 
 fn lines(count: u64) -> String {
-    let mut random = Random::new(2);
+    let mut random = BenchRandom::new(2);
     let words = dictionary(&mut random);
-    let line = |random: &mut Random| {
+    let line = |random: &mut BenchRandom| {
         format!("{} {}\n", random.below(1_000_000_000), words[random.below(words.len() as u64) as usize])
     };
     (0..count).map(|_| line(&mut random)).collect()
 }
 
-/// Numbers in an order that looks like chance.
+/// Numbers in a scrambled order.
 fn numbers(count: u64) -> String {
     (1..=count).map(|number| format!("{}\n", number * 2_654_435_761 % (1 << 32))).collect()
 }
 
 fn proteins(count: u64) -> String {
-    let mut random = Random::new(3 + count);
+    let mut random = BenchRandom::new(3 + count);
     let mut text = String::new();
     for number in 0..count {
         let length = if count == 1 { 300 } else { 100 + random.below(800) };
@@ -122,15 +119,15 @@ fn moves(pairs: u64) -> String {
     format!("boardsize 19\n{}quit\n", "genmove black\ngenmove white\n".repeat(pairs as usize))
 }
 
-/// Every thirtieth line is another.
+/// The lines with every thirtieth one edited.
 fn edited(lines: &str) -> String {
     let edit = |(at, line)| if at % 30 == 29 { format!("{at} edited\n") } else { format!("{line}\n") };
     lines.lines().enumerate().map(edit).collect()
 }
 
-/// What comes before what, without a circle.
+/// Pairs for tsort, without a cycle.
 fn pairs(count: u64) -> String {
-    let mut random = Random::new(5);
+    let mut random = BenchRandom::new(5);
     let mut pair = || {
         let first = random.below(count);
         format!("n{first} n{}\n", first + 1 + random.below(count))
@@ -138,9 +135,9 @@ fn pairs(count: u64) -> String {
     (0..count).map(|_| pair()).collect()
 }
 
-/// Labels, data and calls.
+/// Assembly of labels, data and references.
 fn assembly(functions: u64) -> String {
-    let mut random = Random::new(6);
+    let mut random = BenchRandom::new(6);
     let mut text = String::from(".text\n");
     for number in 0..functions {
         let _ = writeln!(text, "f{number}:");
@@ -153,7 +150,7 @@ fn assembly(functions: u64) -> String {
 }
 
 fn table(rows: u64) -> String {
-    let mut random = Random::new(7);
+    let mut random = BenchRandom::new(7);
     let mut row = || {
         let (key, value) = (random.below(5000), random.below(1 << 30));
         format!("{{\"k\":{key},\"v\":{value},\"s\":\"w{}\"}}", value % 1000)
@@ -162,9 +159,9 @@ fn table(rows: u64) -> String {
     format!("[{}]\n", rows.join(",\n"))
 }
 
-/// Functions with loops, branches and tables, that call one another.
+/// C functions with loops, branches and tables that call one another.
 fn program(functions: usize) -> String {
-    let mut random = Random::new(4);
+    let mut random = BenchRandom::new(4);
     let mut text = String::from("typedef unsigned long u;\n");
     for number in 0..functions {
         let _ = write!(text, "static u t{number}[64];\nu f{number}(u a, u b, u *p) {{\n u s = a;\n");
@@ -202,7 +199,7 @@ print $n, " ", scalar(@a), "\n";
 "#;
 
 const TABLES: &str = "import random
-r = random.Random(2)
+r = random.BenchRandom(2)
 d, l = {}, []
 for i in range(SIZE):
     k = r.randrange(60000)

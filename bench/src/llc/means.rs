@@ -2,11 +2,11 @@
 
 use ferrite_sim::cache::{PolicyFigures, StudyReport};
 
-use super::Of;
-use crate::report::Row;
+use super::FigureOf;
+use crate::report::ReportRow;
 
-/// The rows of a figure, for each policy.
-pub fn rows(place: &str, (what, of): (&str, Of), reports: &[&StudyReport]) -> Vec<Row> {
+/// The rows of a figure: one for each mean and policy.
+pub fn rows(place: &str, what: &str, of: FigureOf, reports: &[&StudyReport]) -> Vec<ReportRow> {
     let Some(first) = reports.first() else { return Vec::new() };
     let mut rows = Vec::new();
     for (at, policy) in first.policies.iter().enumerate() {
@@ -27,7 +27,7 @@ pub fn rows(place: &str, (what, of): (&str, Of), reports: &[&StudyReport]) -> Ve
     rows
 }
 
-/// The ratio in the middle, or the mean of the two there. 1 of nothing.
+/// The median of the ratios, or 1 of no ratios.
 fn median(pairs: &[(f64, f64)]) -> f64 {
     let mut ratios: Vec<f64> = pairs.iter().map(|(own, lru)| own / lru).collect();
     ratios.sort_by(f64::total_cmp);
@@ -35,19 +35,9 @@ fn median(pairs: &[(f64, f64)]) -> f64 {
     f64::midpoint(at(ratios.len().saturating_sub(1) / 2), at(ratios.len() / 2))
 }
 
-fn row(case: String, policy: &PolicyFigures, ratio: f64) -> Row {
-    let (subject, beside) = (policy.policy.clone(), "lru".into());
-    Row { case, subject, unit: "", value: ratio, beside, ratio, low: ratio, high: ratio }
+fn row(case: String, policy: &PolicyFigures, ratio: f64) -> ReportRow {
+    ReportRow::once(case, &policy.policy, ratio, "lru", ratio)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_median_is_in_the_middle() {
-        assert_eq!(median(&[(3.0, 1.0), (1.0, 2.0), (8.0, 4.0)]), 2.0);
-        assert_eq!(median(&[(3.0, 1.0), (1.0, 1.0)]), 2.0);
-        assert_eq!(median(&[]), 1.0);
-    }
-}
+mod tests;

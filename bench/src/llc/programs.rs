@@ -1,34 +1,34 @@
-//! The programs, and where each comes from.
+//! The programs and the packages that have them.
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::inputs::Inputs;
-use crate::options::{Length, Options};
+use crate::options::{BenchOptions, Length};
 use crate::program;
 
 /// A program with its arguments.
-pub struct Entry {
-    /// Its name in the report.
+pub struct ProgramEntry {
+    /// The name in the report.
     pub name: &'static str,
     /// Debian's package.
     pub package: &'static str,
     /// Whether it runs on eight threads, which share a cache of 8 MiB.
     pub is_threaded: bool,
-    /// Its file, if it is installed.
+    /// The path of the program, if it is installed.
     file: fn() -> Option<PathBuf>,
-    /// Its arguments, in the folder of the inputs, separated by spaces.
+    /// The arguments in the folder of the inputs, separated by spaces.
     arguments: &'static str,
     /// Whether it is in the short run.
     is_quick: bool,
-    /// Its exit status when all went well.
+    /// The exit status of success.
     pub status: i32,
     /// Whether our own policy was designed without it (docs/policy.md).
     pub is_held_out: bool,
 }
 
-impl Entry {
+impl ProgramEntry {
     const fn new(
         name: &'static str,
         package: &'static str,
@@ -54,7 +54,7 @@ impl Entry {
         Self { is_held_out: true, ..self }
     }
 
-    /// What is run.
+    /// The words of the command.
     pub fn words(&self, inputs: &Inputs) -> Vec<OsString> {
         let file = (self.file)().unwrap_or_else(|| self.name.into());
         let arguments = self.arguments.split(' ').map(|word| word.replace("MOVES", &inputs.moves()).into());
@@ -62,50 +62,56 @@ impl Entry {
     }
 }
 
-/// By name: one thread, eight threads, and those that our own policy was not designed on.
-const ALL: [Entry; 25] = [
-    Entry::new("awk", "mawk", || program::find("mawk"), "-f count.awk text").quick(),
-    Entry::new("bzip2", "bzip2", || program::find("bzip2"), "-k -c text").quick(),
-    Entry::new("cc1", "gcc", compiler, "-quiet -O2 program.c -o /dev/null"),
-    Entry::new("gnugo", "gnugo", || Some("/usr/games/gnugo".into()), "--mode gtp --seed 1 --level 8 --gtp-input MOVES"),
-    Entry::new("gzip", "gzip", || program::find("gzip"), "-k -c text").quick(),
-    Entry::new("hmmer", "hmmer", || program::find("phmmer"), "--cpu 0 --max one.fa all.fa").quick(),
-    Entry::new("perl", "perl-base", || program::find("perl"), "words.pl"),
-    Entry::new("python", "python3-minimal", python, "tables.py"),
-    Entry::new("sort", "coreutils", || program::find("sort"), "--parallel=1 -S 64M lines").quick(),
-    Entry::new("sort, 50 000 numbers", "coreutils", || program::find("sort"), "--parallel=1 numbers.1"),
-    Entry::new("sort, 100 000 numbers", "coreutils", || program::find("sort"), "--parallel=1 numbers.2"),
-    Entry::new("sort, 200 000 numbers", "coreutils", || program::find("sort"), "--parallel=1 numbers.4"),
-    Entry::new("sqlite", "sqlite3", || program::find("sqlite3"), "-init tables.sql :memory: .quit").quick(),
-    Entry::new("xz", "xz-utils", || program::find("xz"), "-T1 -5 -k -c text"),
-    Entry::new("zstd", "zstd", || program::find("zstd"), "--single-thread -12 -c text"),
-    Entry::new("sort, 8 threads", "coreutils", || program::find("sort"), "--parallel=8 -S 64M lines")
+/// Every program: of one thread, of eight threads, and held out from the design of our policy.
+const ALL: [ProgramEntry; 25] = [
+    ProgramEntry::new("awk", "mawk", || program::find("mawk"), "-f count.awk text").quick(),
+    ProgramEntry::new("bzip2", "bzip2", || program::find("bzip2"), "-k -c text").quick(),
+    ProgramEntry::new("cc1", "gcc", compiler, "-quiet -O2 program.c -o /dev/null"),
+    ProgramEntry::new(
+        "gnugo",
+        "gnugo",
+        || Some("/usr/games/gnugo".into()),
+        "--mode gtp --seed 1 --level 8 --gtp-input MOVES",
+    ),
+    ProgramEntry::new("gzip", "gzip", || program::find("gzip"), "-k -c text").quick(),
+    ProgramEntry::new("hmmer", "hmmer", || program::find("phmmer"), "--cpu 0 --max one.fa all.fa").quick(),
+    ProgramEntry::new("perl", "perl-base", || program::find("perl"), "words.pl"),
+    ProgramEntry::new("python", "python3-minimal", python, "tables.py"),
+    ProgramEntry::new("sort", "coreutils", || program::find("sort"), "--parallel=1 -S 64M lines").quick(),
+    ProgramEntry::new("sort, 50 000 numbers", "coreutils", || program::find("sort"), "--parallel=1 numbers.1"),
+    ProgramEntry::new("sort, 100 000 numbers", "coreutils", || program::find("sort"), "--parallel=1 numbers.2"),
+    ProgramEntry::new("sort, 200 000 numbers", "coreutils", || program::find("sort"), "--parallel=1 numbers.4"),
+    ProgramEntry::new("sqlite", "sqlite3", || program::find("sqlite3"), "-init tables.sql :memory: .quit").quick(),
+    ProgramEntry::new("xz", "xz-utils", || program::find("xz"), "-T1 -5 -k -c text"),
+    ProgramEntry::new("zstd", "zstd", || program::find("zstd"), "--single-thread -12 -c text"),
+    ProgramEntry::new("sort, 8 threads", "coreutils", || program::find("sort"), "--parallel=8 -S 64M lines")
         .threaded()
         .quick(),
-    Entry::new("xz, 8 threads", "xz-utils", || program::find("xz"), "-T8 -3 --block-size=256KiB -k -c text").threaded(),
-    Entry::new("zstd, 8 threads", "zstd", || program::find("zstd"), "-T8 -9 -B512K -c text").threaded(),
-    Entry::new("as", "binutils", || program::find("as"), "program.s -o /dev/null").held_out(),
-    Entry::new("diff", "diffutils", || program::find("diff"), "--minimal lines edited").ending(1).held_out(),
-    Entry::new("jq", "jq", || program::find("jq"), "-c group_by(.k)|map(length)|add table.json").held_out(),
-    Entry::new("lz4", "lz4", || program::find("lz4"), "-9 -c text").held_out(),
-    Entry::new("ptx", "coreutils", || program::find("ptx"), "passage").held_out(),
-    Entry::new("shuf", "coreutils", || program::find("shuf"), "--random-source=text lines").held_out(),
-    Entry::new("tsort", "coreutils", || program::find("tsort"), "pairs").held_out().quick(),
+    ProgramEntry::new("xz, 8 threads", "xz-utils", || program::find("xz"), "-T8 -3 --block-size=256KiB -k -c text")
+        .threaded(),
+    ProgramEntry::new("zstd, 8 threads", "zstd", || program::find("zstd"), "-T8 -9 -B512K -c text").threaded(),
+    ProgramEntry::new("as", "binutils", || program::find("as"), "program.s -o /dev/null").held_out(),
+    ProgramEntry::new("diff", "diffutils", || program::find("diff"), "--minimal lines edited").ending(1).held_out(),
+    ProgramEntry::new("jq", "jq", || program::find("jq"), "-c group_by(.k)|map(length)|add table.json").held_out(),
+    ProgramEntry::new("lz4", "lz4", || program::find("lz4"), "-9 -c text").held_out(),
+    ProgramEntry::new("ptx", "coreutils", || program::find("ptx"), "passage").held_out(),
+    ProgramEntry::new("shuf", "coreutils", || program::find("shuf"), "--random-source=text lines").held_out(),
+    ProgramEntry::new("tsort", "coreutils", || program::find("tsort"), "pairs").held_out().quick(),
 ];
 
-/// Those that are to be run and can be; what is said of the others.
-pub fn ready(options: &Options) -> (Vec<&'static Entry>, Vec<String>) {
-    let is_wanted = |entry: &&Entry| {
+/// The programs that are asked for and installed, and a note for each that is not installed.
+pub fn ready(options: &BenchOptions) -> (Vec<&'static ProgramEntry>, Vec<String>) {
+    let is_wanted = |entry: &&ProgramEntry| {
         let is_short = options.length != Length::Full;
         options.wants(entry.name) && (!is_short || entry.is_quick)
     };
     let (here, missing): (Vec<_>, Vec<_>) =
         ALL.iter().filter(is_wanted).partition(|entry| (entry.file)().is_some_and(|file| is_program(&file)));
-    let told = |entry: &&Entry| format!("{} was left out (apt-get install {})", entry.name, entry.package);
-    (here, missing.iter().map(told).collect())
+    let note = |entry: &&ProgramEntry| format!("{} was left out (apt-get install {})", entry.name, entry.package);
+    (here, missing.iter().map(note).collect())
 }
 
-/// A script in its place, such as some installers leave, cannot be recorded.
+/// Whether `file` is a binary: a script, which some installers leave, cannot be recorded.
 fn is_program(file: &Path) -> bool {
     fs::read(file).is_ok_and(|bytes| bytes.starts_with(b"\x7fELF"))
 }
@@ -116,7 +122,7 @@ fn compiler() -> Option<PathBuf> {
     folders.flatten().map(|folder| folder.path().join("cc1")).filter(|file| file.is_file()).max()
 }
 
-/// Debian's own, whatever else is in the path.
+/// Debian's own Python, even if another one comes first in the path.
 fn python() -> Option<PathBuf> {
     Some(PathBuf::from("/usr/bin/python3")).filter(|file| file.exists())
 }

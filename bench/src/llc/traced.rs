@@ -1,4 +1,4 @@
-//! How fast a program's accesses go through the first level: as they are recorded, and out of a file.
+//! The speed of a program's accesses through the first level: recorded live, and read from a file.
 
 use std::fs::File;
 use std::path::Path;
@@ -9,31 +9,29 @@ use ferrite_sim::cache::{CacheModel, CacheShape, PolicyChoice, Study, StudyEnd, 
 use ferrite_sim::trace::{self, EventSource, FirstLevel, FirstLevelFilter, PackedWriter, Packing, TraceOptions};
 
 use super::inputs::Inputs;
-use super::programs::Entry;
+use super::programs::ProgramEntry;
 use super::{FIRST, SIZES, finish, model, own_size, start};
 use crate::options::Length;
-use crate::report::rows;
-use crate::rounds::{self, Subject};
-use crate::session::Session;
+use crate::rounds::BenchSubject;
+use crate::session::{BenchSession, Race};
 use crate::{Error, Result};
 
-/// What the report calls it.
-pub const CASE: &str = "accesses through the first level and LRU, ";
-/// Its subjects.
+/// The beginning of the cases.
+const CASE: &str = "accesses through the first level and LRU, ";
+/// The pattern of the cases.
+pub const ALL_CASES: &str = "accesses through the first level and LRU, *";
+/// The subject that records the program.
 pub const LIVE: &str = "live";
+/// The subject that reads the file.
 pub const FILE: &str = "from a file";
-const UNIT: &str = "M/s";
 
-/// Lets through all but accesses to the line that was accessed last.
+/// A first level that stops only accesses to the line accessed last.
 const ONE_LINE: FirstLevel = FirstLevel { shape: CacheShape { bytes: 64, ways: 1, line_bytes: 64 }, ..FIRST };
 
-/// Takes both in turn, with the time that the program takes to start or the file to open; the file is at `path`.
-///
-/// # Errors
-/// When the program cannot be recorded or the file not be written, or somebody interrupts it.
-pub fn measure(session: &mut Session<'_>, entry: &Entry, inputs: &Inputs, path: &Path) -> Result<()> {
+/// Measures both in turn, with the time of starting the program or opening the file at `path`.
+pub fn measure(session: &mut BenchSession<'_>, entry: &ProgramEntry, inputs: &Inputs, path: &Path) -> Result<()> {
     let case = format!("{CASE}{}", entry.name);
-    session.tell(&format!("{case}: a file of them"))?;
+    session.announce(&format!("{case}: a file of them"))?;
     write(entry, inputs, path)?;
     let live = |_: u64| {
         let began = Instant::now();
@@ -50,14 +48,13 @@ pub fn measure(session: &mut Session<'_>, entry: &Entry, inputs: &Inputs, path: 
         Ok(consume(entry, Box::new(filter))? / began.elapsed().as_secs_f64())
     };
     let count = if session.options.length == Length::Full { 5 } else { 3 };
-    let mut subjects = [Subject::new(LIVE, live), Subject::new(FILE, from_file)];
-    let series = rounds::run(&mut subjects, count, &mut || session.tell(&case))?;
-    session.report.rows.extend(rows(&case, UNIT, &series, &series[0]));
+    let subjects = vec![BenchSubject::new(LIVE, live), BenchSubject::new(FILE, from_file)];
+    session.race(&Race { case: &case, unit: "M/s", rounds: count, slice_ms: 0, beside: LIVE }, subjects)?;
     std::fs::remove_file(path).map_err(Error::io(format!("removing {}", path.display())))
 }
 
 /// Million accesses, all of them simulated under LRU.
-fn consume(entry: &Entry, source: Box<dyn EventSource>) -> Result<f64> {
+fn consume(entry: &ProgramEntry, source: Box<dyn EventSource>) -> Result<f64> {
     let mut study = Study::new(CacheModel { choices: vec![PolicyChoice::Lru], ..model(SIZES[own_size(entry)]) })?;
     let mut accesses = 0;
     let mut watch = |seen: StudyProgress| {
@@ -68,7 +65,7 @@ fn consume(entry: &Entry, source: Box<dyn EventSource>) -> Result<f64> {
     Ok(accesses as f64 / 1e6)
 }
 
-fn write(entry: &Entry, inputs: &Inputs, path: &Path) -> Result<()> {
+fn write(entry: &ProgramEntry, inputs: &Inputs, path: &Path) -> Result<()> {
     let to = File::create(path).map_err(Error::io(format!("making {}", path.display())))?;
     let mut writer = PackedWriter::new(to, &path.display().to_string(), Packing::Words)?;
     let mut recording = start(entry, inputs, ONE_LINE)?;

@@ -1,20 +1,21 @@
-//! PostgreSQL as a user has it: its cluster is made once, in memory, and copied to each disk that is measured.
+//! PostgreSQL with its usual settings: its cluster is made once, in memory, and copied to each disk that is measured.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use super::Size;
+use super::{AppSize, LoadKit, timed};
+use crate::child_process::{ChildProcess, ProcessEnding};
 use crate::scratch::Scratch;
 use crate::{Error, Result, program};
 
-/// PostgreSQL's own user: it refuses to be run by root.
+/// PostgreSQL's own user, because the server refuses to be run by root.
 pub(crate) const USER: &str = "postgres";
-/// How long it may take to start.
+/// How long the server may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(10);
-/// Little memory of its own, so that its disk is what is measured; and nothing in the background.
+/// The server has little memory, so that its disk is measured, and no work in the background.
 const SETTINGS: [&str; 8] = [
     "listen_addresses=",
     "shared_buffers=16MB",
@@ -28,20 +29,20 @@ const SETTINGS: [&str; 8] = [
 
 /// A cluster with the tables of tpcc and tpch.
 #[derive(Clone, Debug)]
-pub struct Cluster {
+pub struct PostgresCluster {
     template: PathBuf,
     sockets: PathBuf,
 }
 
 /// A server that answers. Dropped, it is stopped.
-pub struct Server<'a> {
-    cluster: &'a Cluster,
-    child: Child,
+pub struct PostgresServer<'a> {
+    cluster: &'a PostgresCluster,
+    process: ChildProcess,
 }
 
-impl Cluster {
-    /// Makes it; `None` where PostgreSQL is not installed.
-    pub fn make(scratch: &Scratch, size: &Size) -> Result<Option<Self>> {
+impl PostgresCluster {
+    /// Makes the cluster; returns `None` if PostgreSQL is not installed.
+    pub fn make(scratch: &Scratch, size: &AppSize) -> Result<Option<Self>> {
         if !super::has(&["initdb", "postgres", "pgbench", "psql", "setpriv"]) || !has_user() {
             return Ok(None);
         }
@@ -61,83 +62,55 @@ impl Cluster {
         Ok(Some(cluster))
     }
 
-    /// Copies it to `home`.
+    /// Copies the cluster to `home`.
     pub fn copy_to(&self, home: &Path) -> Result<()> {
         self.copy_by(Command::new("env"), home)
     }
 
-    /// Copies it to `home` as `by` runs programs.
+    /// Copies the cluster to `home` by a program that `by` runs.
     pub fn copy_by(&self, mut by: Command, home: &Path) -> Result<()> {
         program::run(by.args(["cp", "-a"]).arg(&self.template).arg(home.join("cluster")))
     }
 
     /// Starts the server of the copy in `home`.
-    pub fn start_in(&self, home: &Path) -> Result<Server<'_>> {
+    pub fn start_in(&self, home: &Path) -> Result<PostgresServer<'_>> {
         self.start_by(as_server(), home)
     }
 
-    /// Starts the server of the copy in `home` as `by` runs programs: itself, by its own user.
-    pub fn start_by(&self, by: Command, home: &Path) -> Result<Server<'_>> {
+    /// Starts the server of the copy in `home` by `by`, which runs programs as PostgreSQL's user.
+    pub fn start_by(&self, by: Command, home: &Path) -> Result<PostgresServer<'_>> {
         self.start(by, &home.join("cluster"))
     }
 
-    fn start(&self, by: Command, data: &Path) -> Result<Server<'_>> {
-        let mut command = by;
-        command.arg(program::find("postgres").unwrap_or_default());
-        command.arg("-D").arg(data).args(SETTINGS.iter().flat_map(|setting| ["-c", setting]));
-        command.arg("-c").arg(format!("unix_socket_directories={}", self.sockets.display()));
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let child = child.map_err(Error::io("starting postgres"))?;
-        let mut server = Server { cluster: self, child };
-        server.wait_until_ready(data)?;
+    fn start(&self, mut by: Command, data: &Path) -> Result<PostgresServer<'_>> {
+        by.arg(program::find("postgres").unwrap_or_default());
+        by.arg("-D").arg(data).args(SETTINGS.iter().flat_map(|setting| ["-c", setting]));
+        by.arg("-c").arg(format!("unix_socket_directories={}", self.sockets.display()));
+        // On SIGINT the server shuts down fast.
+        let process = ChildProcess::start("postgres", by.stderr(Stdio::null()), ProcessEnding::Interrupt)?;
+        let mut server = PostgresServer { cluster: self, process };
+        let mut ask = server.client("psql");
+        ask.args(["-X", "-q", "-c", "select 1"]);
+        server.process.wait_for(PATIENCE, POLL, || Ok(program::run(&mut ask).is_ok().then_some(())))?;
         Ok(server)
     }
 }
 
-impl Server<'_> {
-    /// The client program `name`, told where the server is.
+impl PostgresServer<'_> {
+    /// The command of the client program `name`, with the address of the server.
     pub fn client(&self, name: &str) -> Command {
         let mut command = Command::new(program::find(name).unwrap_or_default());
         command.env("PGHOST", &self.cluster.sockets).env("PGUSER", USER).env("PGDATABASE", USER);
         command
     }
 
-    /// Has `statements` executed, with the variable `variable`.
+    /// Executes `statements` with the variable `variable`.
     pub fn sql(&self, variable: &str, statements: &str) -> Result<()> {
         let mut psql = self.client("psql");
         psql.args(["-q", "-X", "-o", "/dev/null", "-v", "ON_ERROR_STOP=1", "-v", variable, "-f"]);
         let file = self.cluster.sockets.join("statements.sql");
         fs::write(&file, statements).map_err(Error::io(format!("writing {}", file.display())))?;
         program::run(psql.arg(file))
-    }
-
-    fn wait_until_ready(&mut self, data: &Path) -> Result<()> {
-        let start = Instant::now();
-        loop {
-            if program::run(self.client("psql").args(["-X", "-q", "-c", "select 1"])).is_ok() {
-                return Ok(());
-            }
-            let has_ended = self.child.try_wait().is_ok_and(|status| status.is_some());
-            if has_ended || start.elapsed() > PATIENCE {
-                let what = format!("its server for {} does not start", data.display());
-                return Err(Error::Server { who: "postgres".into(), what });
-            }
-            std::thread::sleep(POLL);
-        }
-    }
-}
-
-impl Drop for Server<'_> {
-    fn drop(&mut self) {
-        // Its fast shutdown.
-        let _ = program::run(Command::new("kill").args(["-INT", &self.child.id().to_string()]));
-        let until = Instant::now() + PATIENCE;
-        while self.child.try_wait().is_ok_and(|status| status.is_none()) && Instant::now() < until {
-            std::thread::sleep(POLL);
-        }
-        // It leaves what it wrote to its recovery. Who has ended already is only waited for.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -150,8 +123,8 @@ fn user() -> [String; 3] {
     [format!("--reuid={USER}"), format!("--regid={USER}"), "--clear-groups".into()]
 }
 
-/// What runs the program that is added to it as PostgreSQL's user. A server whose experiment was killed must not hold
-/// the disk, so it is told to end with us.
+/// A command that runs the program added to it as PostgreSQL's user. The program ends with this process, because a server
+/// of a killed experiment must not hold the disk.
 fn as_server() -> Command {
     let mut command = Command::new("setpriv");
     command.args(user()).args(["--pdeathsig", "QUIT", "--"]).current_dir("/");
@@ -163,4 +136,30 @@ pub(crate) fn as_user(program: &Path) -> Command {
     let mut command = as_server();
     command.arg(program);
     command
+}
+
+/// Transactions whose time tpcc reports; the paper reports the time of a million.
+const TRANSACTIONS: f64 = 10_000.0;
+
+/// Runs tpcc: small transactions, each durable when it is answered; by pgbench's TPC-B, because TPC-C's own programs are
+/// not free.
+pub fn tpcc(kit: &LoadKit, home: &Path) -> Result<f64> {
+    let Some(cluster) = kit.cluster()? else { return Err(program::strange("postgres", "it is not installed")) };
+    let server = cluster.start_in(home)?;
+    let seconds = kit.size.seconds.to_string();
+    let output = program::output(server.client("pgbench").args(["-n", "-c", "8", "-j", "2", "-T", &seconds]))?;
+    let rate = transactions_per_s(&output).filter(|rate| *rate > 0.0);
+    Ok(TRANSACTIONS / rate.ok_or_else(|| program::strange("pgbench", &output))?)
+}
+
+/// The rate that pgbench prints.
+pub fn transactions_per_s(output: &str) -> Option<f64> {
+    output.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok())
+}
+
+/// Runs tpch: queries after five of TPC-H's, which read whole tables like its.
+pub fn tpch(kit: &LoadKit, home: &Path) -> Result<f64> {
+    let Some(cluster) = kit.cluster()? else { return Err(program::strange("postgres", "it is not installed")) };
+    let server = cluster.start_in(home)?;
+    timed(home, || server.sql("orders=0", include_str!("tpch/queries.sql")))
 }

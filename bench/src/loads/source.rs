@@ -13,14 +13,14 @@ const HEADERS: &str = "/usr/include";
 /// Unit of a tar archive.
 const UNIT: usize = 512;
 
-/// A tree as an archive that is not compressed.
+/// A source tree in an archive that is not compressed.
 #[derive(Clone, Debug)]
-pub struct Source {
+pub struct SourceTree {
     archive: PathBuf,
 }
 
-impl Source {
-    /// The tree as the archive `path`, of about `bytes`; `None` where this machine has neither.
+impl SourceTree {
+    /// Writes about `bytes` of the tree to the archive `path`; returns `None` if this machine has no source.
     pub fn make(path: &Path, bytes: u64) -> Result<Option<Self>> {
         let making = || Error::io(format!("making {}", path.display()));
         let mut into = BufWriter::new(File::create(path).map_err(making())?);
@@ -42,7 +42,7 @@ impl Source {
         program::run(Command::new("cp").arg(&self.archive).arg(home.join("source.tar")))
     }
 
-    /// Unpacks it in `home`, as `tree`.
+    /// Unpacks the archive in `home`, as `tree`.
     pub fn unpack_to(&self, home: &Path) -> Result<()> {
         let tree = home.join("tree");
         program::run(Command::new("mkdir").arg(&tree))?;
@@ -50,7 +50,7 @@ impl Source {
     }
 }
 
-/// What writes copy `copy` of the tree, packed, to its output. Of the kernel there is one.
+/// The command that writes copy `copy` of the tree as an archive to its output; the kernel has one copy.
 fn packed(copy: u32) -> Option<Command> {
     let kernel = kernel().filter(|_| program::find("xz").is_some());
     let mut command = match kernel {
@@ -79,19 +79,19 @@ fn kernel() -> Option<PathBuf> {
     entries.filter(is_kernel).max()
 }
 
-/// Takes whole entries, up to `bytes` in all, from what `packing` writes.
+/// Copies whole entries, about `bytes` in all, from the archive that `packing` writes.
 fn take(packing: &mut Command, into: &mut impl Write, bytes: u64) -> Result<u64> {
     let who = program::name(packing);
     let mut child = packing.spawn().map_err(Error::io(format!("starting {who}")))?;
     let mut from = BufReader::with_capacity(1 << 20, child.stdout.take().expect("piped"));
     let taken = take_entries(&mut from, into, bytes);
-    // It has more to say than is wanted.
+    // The rest of the archive is not read.
     let _ = child.kill();
     let _ = child.wait();
     taken.map_err(Error::io(format!("reading what {who} unpacks")))
 }
 
-/// A member may be described by entries before it, which must not be the last ones.
+/// Copies whole entries. An entry that describes the next one is never the last.
 fn take_entries(from: &mut impl Read, into: &mut impl Write, bytes: u64) -> io::Result<u64> {
     let (mut taken, mut is_described) = (0, false);
     while taken < bytes || is_described {
@@ -116,27 +116,4 @@ fn take_entries(from: &mut impl Read, into: &mut impl Write, bytes: u64) -> io::
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A tree that is cut in the middle of a file fails to unpack, and the load with it.
-    #[test]
-    fn a_part_of_a_tree_unpacks() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let long = folder.path().join("a".repeat(150));
-        fs::create_dir(&long).expect("made");
-        (0..20).for_each(|number| fs::write(long.join(format!("{number}")), vec![7; 3000]).expect("written"));
-        for budget in [1, 600, 5000, 20_000, 1 << 20] {
-            let mut pack = Command::new("tar");
-            pack.args(["-cf", "-", "-C"]).arg(folder.path()).arg("a".repeat(150)).stdout(Stdio::piped());
-            let mut part = Vec::new();
-            let taken = take(&mut pack, &mut part, budget).expect("it is an archive");
-            assert!(taken == part.len() as u64 && taken < budget + 8000, "{taken} of {budget}");
-            part.extend([0; 2 * UNIT]);
-            let archive = folder.path().join("part.tar");
-            fs::write(&archive, &part).expect("written");
-            let listed = program::output(Command::new("tar").arg("-tf").arg(&archive)).expect("it unpacks");
-            assert!(!listed.is_empty() && listed.lines().all(|line| line.starts_with("aaa")), "{budget}: {listed}");
-        }
-    }
-}
+mod tests;

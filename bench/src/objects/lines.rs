@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Scheme, Span};
 
-use super::Plan;
-use crate::random::Random;
-use crate::report::{Measure, rows};
-use crate::rounds::{self, Subject};
+use super::UpdatePlan;
+use crate::Result;
+use crate::bench_random::BenchRandom;
+use crate::report::ChartMeasure;
+use crate::rounds::BenchSubject;
 use crate::scratch::Scratch;
-use crate::session::Session;
-use crate::{Error, Result};
+use crate::session::{BenchSession, Race};
 
 /// Bytes of each memory.
 const MEMORY_BYTES: u64 = 64 << 20;
@@ -20,7 +20,7 @@ const MEMORY_BYTES: u64 = 64 << 20;
 const BATCH: u64 = 64;
 const THREADS: [u64; 5] = [1, 2, 4, 8, 16];
 
-/// The ways that are compared: what memory, and how it is stored to.
+/// The subjects: the name, whether the memory is a pool's, and the scheme.
 const WAYS: [(&str, bool, Scheme); 4] = [
     ("RAM (flush)", false, Scheme::Flush),
     ("flush", true, Scheme::Flush),
@@ -28,31 +28,31 @@ const WAYS: [(&str, bool, Scheme); 4] = [
     ("writethrough", true, Scheme::Writethrough),
 ];
 
-/// One case.
+/// A case.
 #[derive(Clone, Copy)]
-struct Case {
+struct StoreCase {
     random: bool,
     threads: u64,
 }
 
-impl Case {
+impl StoreCase {
     fn name(self) -> String {
         format!("64-bit stores {} {} threads", if self.random { "RND" } else { "SEQ" }, self.threads)
     }
 }
 
-fn cases() -> impl Iterator<Item = Case> {
-    [false, true].into_iter().flat_map(|random| THREADS.into_iter().map(move |threads| Case { random, threads }))
+fn cases() -> impl Iterator<Item = StoreCase> {
+    [false, true].into_iter().flat_map(|random| THREADS.into_iter().map(move |threads| StoreCase { random, threads }))
 }
 
-/// Milliseconds it takes, about.
-pub fn total_ms(plan: &Plan) -> u64 {
+/// Expected milliseconds of measuring.
+pub fn total_ms(plan: &UpdatePlan) -> u64 {
     cases().count() as u64 * WAYS.len() as u64 * (plan.rounds as u64 + 1) * plan.slice_ms
 }
 
-/// Measures it.
-pub fn measure(session: &mut Session<'_>, scratch: &Scratch, plan: &Plan) -> Result<()> {
-    let cases: Vec<Case> = cases().filter(|case| session.options.wants(&case.name())).collect();
+/// Measures every case.
+pub fn measure(session: &mut BenchSession<'_>, scratch: &Scratch, plan: &UpdatePlan) -> Result<()> {
+    let cases: Vec<StoreCase> = cases().filter(|case| session.options.wants(&case.name())).collect();
     if cases.is_empty() {
         return Ok(());
     }
@@ -65,29 +65,25 @@ pub fn measure(session: &mut Session<'_>, scratch: &Scratch, plan: &Plan) -> Res
     }
     for case in &cases {
         let usable = WAYS.into_iter().filter(|(.., scheme)| scheme.ensure_available().is_ok());
-        let mut subjects: Vec<Subject<'_>> = usable
-            .map(|(name, is_pool, scheme)| {
-                let memory = if is_pool { &pool } else { &ram };
-                Subject::new(name, move |seed| Ok(megabytes_per_second(memory, *case, scheme, seed, plan.slice_ms)))
-            })
-            .collect();
-        let (name, steps) = (case.name(), &mut session.steps);
-        let series = rounds::run(&mut subjects, plan.rounds, &mut || steps.step(&name, plan.slice_ms))?;
-        let beside = series
-            .iter()
-            .find(|series| series.name == "flush")
-            .ok_or_else(|| Error::Server { who: "figure 5".into(), what: "this processor flushes no lines".into() })?;
-        session.report.rows.extend(rows(&name, "MB/s", &series, beside));
+        let subject = |(name, is_pool, scheme)| {
+            let memory = if is_pool { &pool } else { &ram };
+            BenchSubject::new(name, move |seed| Ok(megabytes_per_second(memory, *case, scheme, seed, plan.slice_ms)))
+        };
+        let (name, rounds, slice_ms) = (case.name(), plan.rounds, plan.slice_ms);
+        let race = Race { case: &name, unit: "MB/s", rounds, slice_ms, beside: "flush" };
+        session.race(&race, usable.map(subject).collect())?;
     }
-    for (random, title) in [(false, "Sequential 64-bit stores (figure 5)"), (true, "Random 64-bit stores (figure 5)")] {
+    for (random, title) in
+        [(false, "Sequential 64-bit stores (figure 5)"), (true, "BenchRandom 64-bit stores (figure 5)")]
+    {
         let names = cases.iter().filter(|case| case.random == random).map(|case| case.name()).collect();
-        session.chart(title, Measure::Value, names);
+        session.chart(title, ChartMeasure::Value, names);
     }
     Ok(())
 }
 
-/// What all threads store together in a second.
-fn megabytes_per_second(memory: &Mapped, case: Case, scheme: Scheme, seed: u64, ms: u64) -> f64 {
+/// MB/s that all threads store together.
+fn megabytes_per_second(memory: &Mapped, case: StoreCase, scheme: Scheme, seed: u64, ms: u64) -> f64 {
     let (stores, start) = (AtomicU64::new(0), Barrier::new(case.threads as usize));
     let begun = Instant::now();
     std::thread::scope(|scope| {
@@ -103,10 +99,10 @@ fn megabytes_per_second(memory: &Mapped, case: Case, scheme: Scheme, seed: u64, 
     (stores.load(Ordering::Relaxed) * 8) as f64 / begun.elapsed().as_secs_f64() / 1e6
 }
 
-/// Stores of one thread, in its own part of the memory.
-fn store(memory: &Mapped, case: Case, thread: u64, scheme: Scheme, seed: u64, time: Duration) -> u64 {
+/// Stores for `time` in the part of the memory of this thread; returns how often.
+fn store(memory: &Mapped, case: StoreCase, thread: u64, scheme: Scheme, seed: u64, time: Duration) -> u64 {
     let words = MEMORY_BYTES / 8 / case.threads;
-    let (mut random, mut next, mut done) = (Random::new(seed * 16 + thread), 0, 0_u64);
+    let (mut random, mut next, mut done) = (BenchRandom::new(seed * 16 + thread), 0, 0_u64);
     let until = Instant::now() + time;
     while done == 0 || Instant::now() < until {
         for _ in 0..BATCH {

@@ -1,4 +1,4 @@
-//! Table 1: how long an update takes to be durable by medium: a record in persistent memory, a block elsewhere.
+//! Table 1: the time until an update is durable, by medium: a record in persistent memory, a block on disks.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,18 +7,18 @@ use ferrite_disk::{Access, Disk};
 use ferrite_memory::Guard;
 use ferrite_object::{Logging, NewStore, OpenStore, Store};
 
-use super::Plan;
-use crate::buffer::Buffer;
-use crate::media::field::Field;
-use crate::report::{Measure, rows};
-use crate::rounds::{self, Subject};
+use super::UpdatePlan;
+use crate::copy_buffer::CopyBuffer;
+use crate::media::disks::DiskField;
+use crate::report::ChartMeasure;
+use crate::rounds::BenchSubject;
 use crate::scratch::Scratch;
-use crate::session::Session;
+use crate::session::{BenchSession, Race};
 use crate::{Error, Result};
 
 /// The case.
 pub const CASE: &str = "a durable record, by medium";
-/// Ours in it.
+/// The subject of persistent memory.
 pub const OURS: &str = "persistent memory";
 /// Bytes of the disks.
 const DISK_BYTES: u64 = 16 << 20;
@@ -26,18 +26,19 @@ const DISK_BYTES: u64 = 16 << 20;
 const ROUNDS: usize = 5;
 const SLICE_MS: u64 = 100;
 
-/// Milliseconds it takes, about.
+/// Expected milliseconds of measuring.
 pub fn total_ms() -> u64 {
     4 * (ROUNDS as u64 + 1) * SLICE_MS
 }
 
-/// Measures it.
-pub fn measure(session: &mut Session<'_>, scratch: &Scratch, plan: &Plan, notes: &mut Vec<String>) -> Result<()> {
+/// Measures the case.
+pub fn measure(session: &mut BenchSession<'_>, scratch: &Scratch, plan: &UpdatePlan) -> Result<()> {
     if !session.options.wants(CASE) {
         return Ok(());
     }
-    let field = Field::slower(DISK_BYTES)?;
-    notes.extend(field.notes.iter().cloned());
+    let mut field = DiskField::default();
+    field.enter_own(session, DISK_BYTES)?;
+    field.enter_simulated(DISK_BYTES);
     let refused = |error: ferrite_object::Error| Error::Server { who: "objects".into(), what: error.to_string() };
     let open = OpenStore { guard: Some(Guard::None), services: None };
     let store = Store::initialize(&scratch.path("table"), &NewStore { bytes: 64 << 20, uuid: [4; 16] }, &open);
@@ -52,20 +53,18 @@ pub fn measure(session: &mut Session<'_>, scratch: &Scratch, plan: &Plan, notes:
             Ok(())
         })
     };
-    let mut subjects = vec![Subject::new(OURS, ours)];
+    let mut subjects = vec![BenchSubject::new(OURS, ours)];
     for (name, disk) in &field.entries {
-        subjects.push(Subject::new(name.clone(), move |_| by_disk(disk, time)));
+        subjects.push(BenchSubject::new(*name, move |_| by_disk(disk, time)));
     }
-    let steps = &mut session.steps;
-    let series = rounds::run(&mut subjects, rounds, &mut || steps.step(CASE, slice_ms))?;
-    session.report.rows.extend(rows(CASE, "us", &series, &series[0]));
-    session.chart("A durable record, by medium (table 1)", Measure::Value, vec![CASE.into()]);
+    session.race(&Race { case: CASE, unit: "us", rounds, slice_ms, beside: OURS }, subjects)?;
+    session.chart("A durable record, by medium (table 1)", ChartMeasure::Value, vec![CASE.into()]);
     Ok(())
 }
 
-/// Blocks one behind the other, each flushed, as a log of a database writes them.
+/// Microseconds of a block that is written behind the last one and flushed, like the log of a database.
 fn by_disk(disk: &Arc<dyn Disk>, time: Duration) -> Result<f64> {
-    let (block, mut at) = (Buffer::new(4096), 0);
+    let (block, mut at) = (CopyBuffer::new(4096), 0);
     latency_us(time, || {
         at = (at + 4096) % DISK_BYTES;
         disk.write(at, block.bytes(), Access::Cached)?;

@@ -1,58 +1,38 @@
-//! LMDB, libpmemobj and a plain file, each in a process of its own that updates for as long as it is told to.
+//! LMDB, libpmemobj and a plain file, each in a process that updates for a given time.
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 
+use crate::child_process::ChildProcess;
 use crate::scratch::Scratch;
+use crate::session::BenchSession;
 use crate::{Error, Result, program};
 
 const SOURCE: &str = include_str!("peer.c");
 
-/// What is asked of the program, and its name in the report.
+/// The argument of the program, and the name in the report.
 const PEERS: [(&str, &str); 4] =
     [("pmemobj", "libpmemobj"), ("lmdb-map", "LMDB, write-map"), ("lmdb", "LMDB"), ("file", "pwrite, fdatasync")];
 
 /// A process that updates.
-pub struct Peer {
-    /// Its name in the report.
+pub struct PeerProcess {
+    /// The peer's name in the report.
     pub name: &'static str,
-    process: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
+    process: ChildProcess,
 }
 
-impl Peer {
-    fn start(name: &'static str, command: &mut Command) -> Result<Self> {
-        let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-        let mut process = started.map_err(Error::io(format!("starting {name}")))?;
-        let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
-            return Err(Error::Server { who: name.into(), what: "it has no input or output".into() });
-        };
-        Ok(Self { name, process, input, output: BufReader::new(output) })
-    }
-
+impl PeerProcess {
     /// Nanoseconds of an update, the mean over `ms` milliseconds.
     pub fn update_ns(&mut self, ms: u64) -> Result<f64> {
-        let mut line = String::new();
-        let told = writeln!(self.input, "{ms}").and_then(|()| self.input.flush());
-        told.and_then(|()| self.output.read_line(&mut line)).map_err(Error::io(format!("asking {}", self.name)))?;
-        let strange = || Error::Server { who: self.name.into(), what: format!("it answered {line:?}") };
-        line.trim().parse().map_err(|_| strange())
+        let answer = self.process.ask(&ms.to_string())?;
+        answer.trim().parse().map_err(|_| program::strange(self.name, &answer))
     }
 }
 
-impl Drop for Peer {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-/// Those that this machine has, their files in `scratch`, and what is missing.
-pub fn start(scratch: &Scratch, notes: &mut Vec<String>) -> Result<Vec<Peer>> {
+/// The peers that this machine has, with their files in `scratch`.
+pub fn start(session: &mut BenchSession<'_>, scratch: &Scratch) -> Result<Vec<PeerProcess>> {
     let Some(gcc) = program::find("gcc") else {
-        notes.push("peers were left out: there is no gcc".into());
+        session.left_out("every peer", "there is no gcc");
         return Ok(Vec::new());
     };
     let source = scratch.path("peer.c");
@@ -68,13 +48,13 @@ pub fn start(scratch: &Scratch, notes: &mut Vec<String>) -> Result<Vec<Peer>> {
             _ => &with_lmdb,
         };
         let Ok(program) = program else {
-            notes.push(format!("{name} was left out: its development package is not installed"));
+            session.left_out(name, "its development package is not installed");
             continue;
         };
         let mut command = Command::new(program);
-        // Else it would flush by msync, as if there were no way to flush memory.
+        // Otherwise libpmemobj flushes by msync.
         command.args([what.as_ref(), scratch.path(what).as_os_str()]).env("PMEM_IS_PMEM_FORCE", "1");
-        peers.push(Peer::start(name, &mut command)?);
+        peers.push(PeerProcess { name, process: ChildProcess::start_answering(name, command.stderr(Stdio::null()))? });
     }
     Ok(peers)
 }

@@ -1,4 +1,4 @@
-//! One durable update: beside the bare instructions, and beside what else people use.
+//! One durable update, beside the bare instructions and beside other libraries.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Scheme, Span};
 use ferrite_object::{DirectBytes, Log, Logging, Map, NewStore, OpenStore, Store};
 
-use super::Plan;
-use super::peers::{self, Peer};
-use crate::random::Random;
-use crate::report::{Measure, rows};
-use crate::rounds::{self, Series, Subject};
+use super::UpdatePlan;
+use super::peers::{self, PeerProcess};
+use crate::bench_random::BenchRandom;
+use crate::report::ChartMeasure;
+use crate::rounds::BenchSubject;
 use crate::scratch::Scratch;
-use crate::session::Session;
+use crate::session::{BenchSession, Race};
 use crate::{Error, Result};
 
 /// The cases.
@@ -33,11 +33,11 @@ const BYTES: usize = 64;
 const LINE_BYTES: usize = 48;
 /// Updates between two looks at the clock.
 const BATCH: u32 = 32;
-/// Bytes that the bare stores go around in: those of the log.
+/// Bytes of the log, and of the ring that bare stores go around in.
 const LOG_BYTES: u64 = 16 << 20;
 
-/// A store, and what is updated in it.
-struct Field {
+/// A store, and the objects in it that are updated.
+struct UpdatedStore {
     by_nt: Arc<DirectBytes>,
     by_flush: Arc<DirectBytes>,
     whole: Vec<Arc<DirectBytes>>,
@@ -46,7 +46,7 @@ struct Field {
     bare: Mapped,
 }
 
-impl Field {
+impl UpdatedStore {
     fn new(scratch: &Scratch) -> Result<Self> {
         let guard = OpenStore { guard: Some(Guard::None), services: None };
         let store = Store::initialize(&scratch.path("store"), &NewStore { bytes: 256 << 20, uuid: [3; 16] }, &guard);
@@ -90,44 +90,38 @@ fn update_ns(ms: u64, mut update: impl FnMut() -> Result<()>) -> Result<f64> {
     Ok(start.elapsed().as_secs_f64() * 1e9 / f64::from(updates))
 }
 
-/// Milliseconds it takes, about.
-pub fn total_ms(plan: &Plan) -> u64 {
+/// Expected milliseconds of measuring.
+pub fn total_ms(plan: &UpdatePlan) -> u64 {
     14 * (plan.rounds as u64 + 1) * plan.slice_ms
 }
 
-/// Measures it; what is missing is noted.
-pub fn measure(session: &mut Session<'_>, scratch: &Scratch, plan: &Plan, notes: &mut Vec<String>) -> Result<()> {
+/// Measures every case.
+pub fn measure(session: &mut BenchSession<'_>, scratch: &Scratch, plan: &UpdatePlan) -> Result<()> {
     if ![LINE, APPEND, UPDATE].into_iter().any(|case| session.options.wants(case)) {
         return Ok(());
     }
-    session.tell("filling a map")?;
-    let field = Field::new(scratch)?;
+    session.announce("filling a map")?;
+    let field = UpdatedStore::new(scratch)?;
     let ms = plan.slice_ms;
-    run(session, plan, LINE, BARE_FLUSH, lines(&field, ms))?;
-    run(session, plan, APPEND, BARE_NT, appends(&field, ms))?;
+    let race = |case, beside| Race { case, unit: "ns", rounds: plan.rounds, slice_ms: ms, beside };
+    if session.options.wants(LINE) {
+        session.race(&race(LINE, BARE_FLUSH), lines(&field, ms))?;
+    }
+    if session.options.wants(APPEND) {
+        session.race(&race(APPEND, BARE_NT), appends(&field, ms))?;
+    }
     if session.options.wants(UPDATE) {
-        let peers = RefCell::new(peers::start(scratch, notes)?);
-        run(session, plan, UPDATE, MAP, updates(&field, &peers, ms))?;
+        let peers = RefCell::new(peers::start(session, scratch)?);
+        session.race(&race(UPDATE, MAP), updates(&field, &peers, ms))?;
     }
     let cases = [LINE, APPEND, UPDATE].map(str::to_owned).to_vec();
-    session.chart("One durable update", Measure::Value, cases);
+    session.chart("One durable update", ChartMeasure::Value, cases);
     Ok(())
 }
 
-fn run(session: &mut Session<'_>, plan: &Plan, case: &str, beside: &str, mut subjects: Vec<Subject<'_>>) -> Result<()> {
-    if !session.options.wants(case) {
-        return Ok(());
-    }
-    let steps = &mut session.steps;
-    let series = rounds::run(&mut subjects, plan.rounds, &mut || steps.step(case, plan.slice_ms))?;
-    let beside: Option<&Series> = series.iter().find(|series| series.name == beside);
-    session.report.rows.extend(rows(case, "ns", &series, beside.unwrap_or(&series[0])));
-    Ok(())
-}
-
-/// A line that is stored to by `scheme`, one of two in turn as an object's slots are.
-fn bare<'a>(field: &'a Field, name: &'static str, scheme: Scheme, lines: u64, ms: u64) -> Subject<'a> {
-    Subject::new(name, move |_| {
+/// Stores to `lines` lines in turn by `scheme`; an object has two slots.
+fn bare<'a>(field: &'a UpdatedStore, name: &'static str, scheme: Scheme, lines: u64, ms: u64) -> BenchSubject<'a> {
+    BenchSubject::new(name, move |_| {
         let mut line = 0;
         update_ns(ms, || {
             line = (line + 1) % lines;
@@ -138,8 +132,8 @@ fn bare<'a>(field: &'a Field, name: &'static str, scheme: Scheme, lines: u64, ms
     })
 }
 
-fn direct<'a>(value: &'a DirectBytes, name: &'static str, ms: u64) -> Subject<'a> {
-    Subject::new(name, move |_| {
+fn direct<'a>(value: &'a DirectBytes, name: &'static str, ms: u64) -> BenchSubject<'a> {
+    BenchSubject::new(name, move |_| {
         let mut content = vec![0_u8; value.value_bytes()];
         update_ns(ms, || {
             content[0] = content[0].wrapping_add(1);
@@ -148,7 +142,7 @@ fn direct<'a>(value: &'a DirectBytes, name: &'static str, ms: u64) -> Subject<'a
     })
 }
 
-fn lines(field: &Field, ms: u64) -> Vec<Subject<'_>> {
+fn lines(field: &UpdatedStore, ms: u64) -> Vec<BenchSubject<'_>> {
     vec![
         bare(field, BARE_FLUSH, Scheme::Flush, 2, ms),
         bare(field, BARE_NT, Scheme::Nt, 2, ms),
@@ -166,30 +160,31 @@ fn append(log: &Log, entry: &[u8]) -> Result<()> {
     }
 }
 
-fn appends(field: &Field, ms: u64) -> Vec<Subject<'_>> {
+fn appends(field: &UpdatedStore, ms: u64) -> Vec<BenchSubject<'_>> {
     let logged = move |_| update_ns(ms, || append(&field.log, &[7; BYTES]));
-    vec![bare(field, BARE_NT, Scheme::Nt, LOG_BYTES / 64, ms), Subject::new(APPENDED, logged)]
+    vec![bare(field, BARE_NT, Scheme::Nt, LOG_BYTES / 64, ms), BenchSubject::new(APPENDED, logged)]
 }
 
-fn updates<'a>(field: &'a Field, peers: &'a RefCell<Vec<Peer>>, ms: u64) -> Vec<Subject<'a>> {
+fn updates<'a>(field: &'a UpdatedStore, peers: &'a RefCell<Vec<PeerProcess>>, ms: u64) -> Vec<BenchSubject<'a>> {
     let by_map = move |seed| {
-        let mut random = Random::new(seed);
+        let mut random = BenchRandom::new(seed);
         update_ns(ms, || {
             let item = random.below(ITEMS);
             field.map.put(&item.to_le_bytes(), &[item as u8; BYTES]).map_err(refused)
         })
     };
     let by_value = move |seed| {
-        let mut random = Random::new(seed);
+        let mut random = BenchRandom::new(seed);
         update_ns(ms, || {
             let value = &field.whole[random.below(field.whole.len() as u64) as usize];
             value.set(&[random.next() as u8; BYTES]).map_err(refused)
         })
     };
     let by_log = move |_| update_ns(ms, || append(&field.log, &[7; BYTES]));
-    let mut all = vec![Subject::new(MAP, by_map), Subject::new(DIRECT, by_value), Subject::new(APPENDED, by_log)];
+    let mut all =
+        vec![BenchSubject::new(MAP, by_map), BenchSubject::new(DIRECT, by_value), BenchSubject::new(APPENDED, by_log)];
     for (at, name) in peers.borrow().iter().map(|peer| peer.name).enumerate() {
-        all.push(Subject::new(name, move |_| peers.borrow_mut()[at].update_ns(ms)));
+        all.push(BenchSubject::new(name, move |_| peers.borrow_mut()[at].update_ns(ms)));
     }
     all
 }

@@ -1,18 +1,18 @@
-//! How well the emulation of speeds keeps to what it is asked for, by the clock.
+//! The accuracy of emulated speeds, by the clock.
 
 use std::time::Instant;
 
 use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Pace, Paced, Scheme, Span, Speed, Tsc};
 
 use crate::Result;
-use crate::report::{Measure, Row};
-use crate::session::Session;
+use crate::report::{ChartMeasure, ReportRow};
+use crate::session::BenchSession;
 
-/// Milliseconds it takes, about.
+/// Expected milliseconds of measuring.
 pub const TOTAL_MS: u64 = 1500;
-/// What is achieved stands beside it.
+/// The subject of the speed that was asked for.
 pub const ASKED: &str = "asked";
-/// What came of it.
+/// The subject of the speed that was measured.
 pub const ACHIEVED: &str = "achieved";
 
 /// Accesses are timed in batches of at least this long, so that reading the clock counts for nothing.
@@ -26,9 +26,9 @@ const LINE: usize = 64;
 const PAGE: usize = 4 << 10;
 const LARGE: usize = 256 << 10;
 
-/// Asks for latencies from 100 ns to 1 ms, bandwidths from 50 MB/s to 10 GB/s and both together, and measures what comes of
-/// each on this machine now.
-pub fn measure(session: &mut Session<'_>, ticks: Tsc) -> Result<()> {
+/// Emulates latencies from 100 ns to 1 ms, bandwidths from 50 MB/s to 10 GB/s and both together, and measures each on this
+/// machine.
+pub fn measure(session: &mut BenchSession<'_>, ticks: Tsc) -> Result<()> {
     if !session.options.wants(ASKED) && session.options.only.is_some() {
         return Ok(());
     }
@@ -36,13 +36,13 @@ pub fn measure(session: &mut Session<'_>, ticks: Tsc) -> Result<()> {
     let mut all = Vec::new();
     for direction in [Direction::Load, Direction::Store] {
         for (speed, bytes) in asked() {
-            all.push(Case { direction, speed, bytes }.measure(&memory, ticks)?);
+            all.push(SpeedCase { direction, speed, bytes }.measure(&memory, ticks)?);
         }
     }
-    session.steps.step("accuracy of the emulation", TOTAL_MS)?;
+    session.step("accuracy of the emulation", TOTAL_MS)?;
     session.report.rows.extend(all.iter().flat_map(Achieved::rows));
-    let cases = all.iter().map(|it| it.case.name()).collect();
-    session.chart("The emulation: achieved beside asked", Measure::Ratio, cases);
+    let cases = all.iter().map(|one| one.case.name()).collect();
+    session.chart("The emulation: achieved beside asked", ChartMeasure::Ratio, cases);
     Ok(())
 }
 
@@ -63,7 +63,7 @@ fn asked() -> impl Iterator<Item = (Speed, usize)> {
     latencies.chain(small).chain(BANDWIDTHS_MB_S.into_iter().map(bandwidth(LARGE))).chain(both)
 }
 
-/// What is slowed.
+/// The direction that is slowed.
 #[derive(Clone, Copy, Debug)]
 enum Direction {
     Load,
@@ -72,25 +72,25 @@ enum Direction {
 
 /// One speed, and by accesses of how many bytes it is measured.
 #[derive(Clone, Copy, Debug)]
-struct Case {
+struct SpeedCase {
     direction: Direction,
     speed: Speed,
     bytes: usize,
 }
 
-/// What an access took, in ns.
+/// The time of an access, in ns.
 #[derive(Debug)]
 struct Achieved {
-    case: Case,
+    case: SpeedCase,
     asked_ns: f64,
-    /// In the fastest of several batches. What else runs on the machine makes batches longer and none shorter, so this is
-    /// the emulation's own.
+    /// The mean of the fastest batch. Other programs make batches longer and none shorter, so this is the emulation's own
+    /// error.
     least_ns: f64,
-    /// In the middle one of the batches: with what else ran meanwhile.
+    /// The mean of the median batch, with the influence of other programs.
     typical_ns: f64,
 }
 
-impl Case {
+impl SpeedCase {
     fn name(self) -> String {
         let verb = match self.direction {
             Direction::Load => "load",
@@ -128,47 +128,18 @@ impl Case {
 }
 
 impl Achieved {
-    fn rows(&self) -> [Row; 2] {
-        let row = |subject: &str, value: f64, typical: f64| Row {
-            case: self.case.name(),
-            subject: subject.into(),
-            unit: "ns",
-            value,
-            beside: ASKED.into(),
-            ratio: value / self.asked_ns,
-            low: value / self.asked_ns,
-            high: typical / self.asked_ns,
+    fn rows(&self) -> [ReportRow; 2] {
+        let row = |subject: &str, value: f64, typical: f64| {
+            let high = typical / self.asked_ns;
+            ReportRow {
+                unit: "ns",
+                high,
+                ..ReportRow::once(self.case.name(), subject, value, ASKED, value / self.asked_ns)
+            }
         };
         [row(ASKED, self.asked_ns, self.asked_ns), row(ACHIEVED, self.least_ns, self.typical_ns)]
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Every case is measured, and none is faster than it was asked to be.
-    #[test]
-    fn nothing_is_achieved_early() {
-        let start = Instant::now();
-        let tsc = match Tsc::calibrate(|| start.elapsed().as_nanos() as u64) {
-            Ok(tsc) => tsc,
-            Err(why) => return println!("skipped: {why}"),
-        };
-        let (speed, memory) = (Speed::absolute(3000, 1000), memory().expect("there is memory"));
-        for direction in [Direction::Load, Direction::Store] {
-            let found = Case { direction, speed, bytes: PAGE }.measure(&memory, tsc).expect("a pace");
-            assert_eq!(found.asked_ns, 7096.0);
-            assert!(found.least_ns >= found.asked_ns && found.typical_ns >= found.least_ns, "{found:?}");
-        }
-    }
-
-    /// The range that is promised is the range that is measured.
-    #[test]
-    fn the_cases_span_the_range() {
-        let latencies: Vec<u64> = asked().map(|(speed, _)| speed.latency_ns).filter(|ns| *ns > 0).collect();
-        let rates: Vec<u64> = asked().filter_map(|(speed, _)| speed.bandwidth_mb_s).collect();
-        assert_eq!((latencies.iter().min(), latencies.iter().max()), (Some(&100), Some(&1_000_000)));
-        assert_eq!((rates.iter().min(), rates.iter().max()), (Some(&50), Some(&10_000)));
-    }
-}
+mod tests;

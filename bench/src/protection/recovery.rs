@@ -1,111 +1,73 @@
-//! How soon a pool that was killed under load is served again: from exec to the first reply.
+//! The time until a pool whose owner was killed under load is served again: from exec to the first reply.
 
-use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::Scale;
-use super::load::{Load, Places};
-use super::served::OURS;
-use crate::buffer::Buffer;
-use crate::client::{self, Client, Verb};
-use crate::options::{Options, Steps};
-use crate::report::{Report, Row};
+use super::ProtectionScale;
+use super::copy_load::{CopyLoad, CopyPlaces};
+use crate::copy_buffer::CopyBuffer;
+use crate::ferrite::{OURS, PoolOverNbd};
+use crate::load_client::{self, LoadClient, RequestVerb};
+use crate::nbd_server::NbdServer;
+use crate::report::ReportRow;
 use crate::rounds::Series;
 use crate::scratch::Scratch;
-use crate::server::Server;
+use crate::session::BenchSession;
 use crate::{Error, Result};
 
 /// The case.
 pub const CASE: &str = "recovery of a pool 90 % full that was killed under load";
-/// What the time is measured beside, in milliseconds.
+/// The limit that the time is compared with, in milliseconds.
 const LIMIT_MS: f64 = 100.0;
-/// How long it is under load before it is killed.
+/// Milliseconds of load before the kill.
 const LOAD_MS: u64 = 300;
 const BLOCK: usize = 4096;
 
-/// How the program is started.
-pub struct Start<'a> {
-    /// The program.
-    pub ferrite: &'a Path,
-    /// Where its pool lies.
-    pub scratch: &'a Scratch,
-    /// Bytes of the pool, if it is not there.
-    pub pool_bytes: u64,
-    /// Its disk, as `--disk` takes it.
-    pub disk: &'a str,
-}
-
-/// Starts the program, as its users do, and waits until it answers.
-pub fn start(start: &Start<'_>, name: &str) -> Result<Server> {
-    let (pool, socket) = (start.scratch.path("pool"), start.scratch.path("ferrite"));
-    let mut command = Command::new(start.ferrite);
-    command.args([
-        "up",
-        "--no-attach",
-        "--no-mount",
-        "--size",
-        &start.pool_bytes.to_string(),
-        "--disk",
-        start.disk,
-        "--pool",
-    ]);
-    let server = Server::start(name, command.arg(pool).arg("--unix").arg(&socket), &socket)?;
-    server.ok_or_else(|| Error::Server { who: start.ferrite.display().to_string(), what: "it is not there".into() })
-}
-
-/// Milliseconds it takes, about.
-pub fn total_ms(scale: &Scale) -> u64 {
+/// Expected milliseconds of measuring.
+pub fn total_ms(scale: &ProtectionScale) -> u64 {
     (scale.kills as u64 + 1) * (LOAD_MS + 100)
 }
 
-/// Measures it; nothing without the program.
-pub fn measure(options: &Options, scale: &Scale, steps: &mut Steps<'_>, report: &mut Report) -> Result<()> {
+/// Measures recovery, if there is the program.
+pub fn measure(session: &mut BenchSession<'_>, scale: &ProtectionScale) -> Result<()> {
+    let options = session.options;
     let Some(ferrite) = options.ferrite.as_ref().filter(|_| options.wants(CASE)) else { return Ok(()) };
-    steps.step("filling a pool", 0)?;
+    session.announce("filling a pool")?;
     let scratch = Scratch::new(&options.place)?;
-    // With its sixteenth of spare blocks this is nine tenths of the pool.
-    let disk = format!("disk={}", scale.killed_bytes / 1024 * 868);
-    let how = Start { ferrite, scratch: &scratch, pool_bytes: scale.killed_bytes, disk: &disk };
-    let mut server = start(&how, OURS)?;
+    // A disk has a sixteenth of spare blocks; with them it takes nine tenths of the pool.
+    let disk_bytes = scale.killed_bytes / 1024 * 868;
+    let pool = PoolOverNbd { ferrite, scratch: &scratch, pool_bytes: scale.killed_bytes, disk_bytes };
+    let mut server = pool.start()?;
     fill(&mut server.connect()?).map_err(|why| server.failed(why))?;
     let mut series = Series { name: OURS.into(), values: Vec::new() };
     for kill in 0..scale.kills as u64 {
         kill_under_load(server, kill)?;
         let begun = Instant::now();
-        server = start(&how, OURS)?;
-        let mut read = Buffer::new(BLOCK);
+        server = pool.start()?;
+        let mut read = CopyBuffer::new(BLOCK);
         read.bytes_mut().fill(0);
         server.connect()?.read(0, read.bytes_mut()).map_err(|why| server.failed(why))?;
         series.values.push(begun.elapsed().as_secs_f64() * 1e3);
-        if read.bytes() != Buffer::new(BLOCK).bytes() {
+        if read.bytes() != CopyBuffer::new(BLOCK).bytes() {
             return Err(Error::Server {
                 who: OURS.into(),
                 what: "it lost what was written before it was killed".into(),
             });
         }
-        steps.step(CASE, LOAD_MS + 100)?;
+        session.step(CASE, LOAD_MS + 100)?;
     }
-    report.rows.push(row(&series));
+    session.report.rows.push(row(&series));
     Ok(())
 }
 
-fn row(series: &Series) -> Row {
-    let (low, high) = series.range();
-    Row {
-        case: CASE.into(),
-        subject: series.name.clone(),
-        unit: "ms",
-        value: series.median(),
-        beside: format!("limit of {LIMIT_MS} ms"),
-        ratio: series.median() / LIMIT_MS,
-        low: low / LIMIT_MS,
-        high: high / LIMIT_MS,
-    }
+fn row(series: &Series) -> ReportRow {
+    let (value, (low, high)) = (series.median(), series.range());
+    let beside = format!("limit of {LIMIT_MS} ms");
+    let row = ReportRow::once(CASE.into(), &series.name, value, &beside, value / LIMIT_MS);
+    ReportRow { unit: "ms", low: low / LIMIT_MS, high: high / LIMIT_MS, ..row }
 }
 
-fn fill(client: &mut Client) -> std::io::Result<()> {
-    let block = Buffer::new(BLOCK);
+fn fill(client: &mut LoadClient) -> std::io::Result<()> {
+    let block = CopyBuffer::new(BLOCK);
     let payload = block.bytes().repeat(64);
     let size = client.size();
     for at in (0..size).step_by(payload.len()) {
@@ -114,14 +76,14 @@ fn fill(client: &mut Client) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Kills `server` while random writes are in flight. That the load then fails is what is wanted.
-fn kill_under_load(server: Server, seed: u64) -> Result<()> {
+/// Kills `server` while random writes are in flight, and ensures that the load fails.
+fn kill_under_load(server: NbdServer, seed: u64) -> Result<()> {
     let mut client = server.connect()?;
-    let payload = Buffer::new(BLOCK);
-    let load = Load { writes: true, random: true, bytes: BLOCK as u64, depth: 32 };
-    let mut places = Places::new(&load, client.size(), seed);
-    let load = client::Load {
-        verb: Verb::Write,
+    let payload = CopyBuffer::new(BLOCK);
+    let load = CopyLoad { writes: true, random: true, bytes: BLOCK as u64, depth: 32 };
+    let mut places = CopyPlaces::new(&load, client.size(), seed);
+    let load = load_client::RequestLoad {
+        verb: RequestVerb::Write,
         payload: payload.bytes(),
         depth: load.depth,
         time: Duration::from_secs(3600),
@@ -129,7 +91,7 @@ fn kill_under_load(server: Server, seed: u64) -> Result<()> {
     std::thread::scope(|scope| {
         let loading = scope.spawn(move || client.run(&load, || places.next()).err());
         std::thread::sleep(Duration::from_millis(LOAD_MS));
-        server.kill();
+        drop(server);
         match loading.join().expect("the load does not panic") {
             Some(_) => Ok(()),
             None => Err(Error::Server { who: OURS.into(), what: "the load ended by itself".into() }),

@@ -1,48 +1,48 @@
-//! Small and large files together, read whole, appended to, removed and made again, as postmark has them (Katcher 1997).
+//! Small and large files that are read whole, appended to, removed and made again, like the files of postmark (Katcher 1997).
 
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Folder, RecordFile, Told, fill};
+use super::{JobMeasure, RecordFile, RecordFolder, fill};
 use crate::Result;
-use crate::buffer::Buffer;
-use crate::random::Random;
+use crate::bench_random::BenchRandom;
+use crate::copy_buffer::CopyBuffer;
 use crate::tlb::Walks;
 
-/// Bytes that are read, or appended, at once.
+/// Bytes of a read or an append.
 const BLOCK: u64 = 4096;
-/// Bytes of small files, from and to.
+/// The range of the size of small files, in bytes.
 const SMALL: [u64; 2] = [512, 32 << 10];
-/// An appended file is made anew when it is so much larger than a small one is.
+/// The size in bytes from which an appended file is removed and made again.
 const GROWN: u64 = 4 * SMALL[1];
 /// Transactions between two looks at the clock.
 const BATCH: u64 = 8;
 
-/// The files.
+/// The numbers and sizes of the files.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mixture {
-    /// How many are small.
+    /// The number of small files.
     pub small: u64,
-    /// How many are large.
+    /// The number of large files.
     pub large: u64,
-    /// Bytes of a large one.
+    /// Bytes of a large file.
     pub large_bytes: u64,
 }
 
-/// Work on them.
+/// Work on the files of a mixture.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Transactions {
-    /// What there is.
+    /// The files.
     pub mixture: Mixture,
-    /// Of a hundred transactions so many read; the others append, or remove and make a file.
+    /// The number of transactions in a hundred that read; the others append, or remove and make a file.
     pub reads: u64,
-    /// Microseconds after which no more are begun.
+    /// Microseconds after which no transaction begins.
     pub limit_us: u64,
-    /// Which slice it is.
+    /// The number of the slice.
     pub seed: u64,
-    /// What is answered.
-    pub told: Told,
+    /// The measure that is returned.
+    pub answer: JobMeasure,
 }
 
 fn small(number: u64) -> String {
@@ -53,70 +53,72 @@ fn large(number: u64) -> String {
     format!("large-{number}")
 }
 
-fn small_bytes(random: &mut Random) -> u64 {
+fn small_bytes(random: &mut BenchRandom) -> u64 {
     SMALL[0] + random.below(SMALL[1] - SMALL[0])
 }
 
 impl Mixture {
-    /// Makes them.
-    pub fn make<F: Folder>(&self, folder: &F) -> Result<()> {
-        let mut random = Random::new(7);
+    /// Makes the files.
+    pub fn make<F: RecordFolder>(&self, folder: &F) -> Result<()> {
+        let mut random = BenchRandom::new(7);
         (0..self.small).try_for_each(|number| fill(&folder.create(&small(number))?, 0..small_bytes(&mut random)))?;
         (0..self.large).try_for_each(|number| fill(&folder.create(&large(number))?, 0..self.large_bytes))
     }
 }
 
-/// What was done.
-struct Done {
+/// Transactions, and the time that they took.
+struct TransactionCount {
     count: u64,
     seconds: f64,
 }
 
 impl Transactions {
-    /// Does them.
-    pub fn run<F: Folder>(&self, folder: &F) -> Result<f64> {
-        match self.told {
-            Told::Rate => self.time(folder).map(|done| done.count as f64 / done.seconds),
-            Told::Misses => {
+    /// Runs transactions, and returns their measure.
+    pub fn run<F: RecordFolder>(&self, folder: &F) -> Result<f64> {
+        match self.answer {
+            JobMeasure::Rate => self.time(folder).map(|done| done.count as f64 / done.seconds),
+            JobMeasure::Misses => {
                 let (misses, done) = Walks::count(self.reads < 50)?.during(|| self.time(folder))?;
                 Ok(misses as f64 / done?.count as f64)
             }
         }
     }
 
-    fn time<F: Folder>(&self, folder: &F) -> Result<Done> {
+    fn time<F: RecordFolder>(&self, folder: &F) -> Result<TransactionCount> {
         let limit = Duration::from_micros(self.limit_us);
-        let mut random = Random::new(self.seed);
-        let mut block = Buffer::new(SMALL[1] as usize);
+        let mut random = BenchRandom::new(self.seed);
+        let mut block = CopyBuffer::new(SMALL[1] as usize);
         let (start, mut count) = (Instant::now(), 0);
         loop {
             (0..BATCH).try_for_each(|_| self.transact(folder, &mut random, &mut block))?;
             count += BATCH;
             let passed = start.elapsed();
             if passed >= limit {
-                return Ok(Done { count, seconds: passed.as_secs_f64() });
+                return Ok(TransactionCount { count, seconds: passed.as_secs_f64() });
             }
         }
     }
 
-    /// One of sixteen is on a large file.
-    fn transact<F: Folder>(&self, folder: &F, random: &mut Random, block: &mut Buffer) -> Result<()> {
+    /// Runs one transaction; one of sixteen is on a large file.
+    fn transact<F: RecordFolder>(&self, folder: &F, random: &mut BenchRandom, block: &mut CopyBuffer) -> Result<()> {
         let Mixture { small: smalls, large: larges, .. } = self.mixture;
         let (on_large, reads) = (random.below(16) == 0, random.below(100) < self.reads);
         let name = if on_large { large(random.below(larges)) } else { small(random.below(smalls)) };
         match (on_large, reads) {
             (false, true) => read(folder, &name, block),
             (false, false) => change(folder, &name, random, block),
-            (true, _) => self.visit(folder, &name, (reads, random, block)),
+            (true, _) => self.visit(folder, &name, reads, random, block),
         }
     }
 
     /// Reads or writes sixty-four blocks of a large file, at random places.
-    fn visit<F: Folder>(
+    fn visit<F: RecordFolder>(
         &self,
         folder: &F,
         name: &str,
-        (reads, random, block): (bool, &mut Random, &mut Buffer),
+        reads: bool,
+        random: &mut BenchRandom,
+        block: &mut CopyBuffer,
     ) -> Result<()> {
         let file = folder.open(name)?;
         (0..64).try_for_each(|_| {
@@ -130,7 +132,7 @@ impl Transactions {
     }
 }
 
-fn read<F: Folder>(folder: &F, name: &str, block: &mut Buffer) -> Result<()> {
+fn read<F: RecordFolder>(folder: &F, name: &str, block: &mut CopyBuffer) -> Result<()> {
     let (bytes, file) = (folder.stat(name)?, folder.open(name)?);
     (0..bytes).step_by(BLOCK as usize).try_for_each(|at| {
         let len = (bytes - at).min(BLOCK) as usize;
@@ -138,8 +140,8 @@ fn read<F: Folder>(folder: &F, name: &str, block: &mut Buffer) -> Result<()> {
     })
 }
 
-/// Appends to it, or removes it and makes another of its name.
-fn change<F: Folder>(folder: &F, name: &str, random: &mut Random, block: &Buffer) -> Result<()> {
+/// Appends to a file, or removes it and makes another of its name.
+fn change<F: RecordFolder>(folder: &F, name: &str, random: &mut BenchRandom, block: &CopyBuffer) -> Result<()> {
     let bytes = folder.stat(name)?;
     if bytes < GROWN && random.below(2) == 0 {
         return folder.open(name)?.write(bytes, &block.bytes()[..BLOCK as usize]);

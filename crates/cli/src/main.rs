@@ -98,7 +98,7 @@ enum Command {
     Bench(bench::Bench),
     /// What an experiment has work in a folder
     #[command(name = ferrite_bench::worker::SUBCOMMAND, hide = true)]
-    BenchWorker(bench::Worker),
+    BenchWorker(bench::BenchWorker),
     #[command(subcommand)]
     Sim(sim::Sim),
 }

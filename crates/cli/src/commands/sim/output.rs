@@ -78,9 +78,9 @@ impl Figures {
 }
 
 /// Draws figures into a file.
-pub fn draw(experiment: &'static str, rows: Vec<bench::Row>, charts: Vec<bench::Chart>, path: &Path) -> Outcome {
-    let (machine, paper, verdict) = (bench::Machine::here(), Vec::new(), String::new());
-    let drawn = bench::Report { experiment, machine, rows, paper, verdict, charts };
+pub fn draw(experiment: &'static str, rows: Vec<bench::ReportRow>, charts: Vec<bench::Chart>, path: &Path) -> Outcome {
+    let (machine, paper, verdict) = (bench::MachineState::here(), Vec::new(), String::new());
+    let drawn = bench::BenchReport { experiment, machine, rows, paper, verdict, charts };
     let mut to = Output::begin(path)?;
     to.write_all(drawn.svg()?.as_bytes()).map_err(|error| format!("writing {}: {error}", path.display()))?;
     to.finish()

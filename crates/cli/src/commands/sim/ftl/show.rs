@@ -80,9 +80,9 @@ pub fn plot(runs: &[Run], path: &Path) -> Outcome {
                 cases.push(case.clone());
             }
             let (subject, beside) = (run.scheme.into(), run.scheme.into());
-            rows.push(bench::Row { case, subject, unit, value, beside, ratio: 1.0, low: 1.0, high: 1.0 });
+            rows.push(bench::ReportRow { case, subject, unit, value, beside, ratio: 1.0, low: 1.0, high: 1.0 });
         }
-        charts.push(bench::Chart { title: title.into(), measure: bench::Measure::Value, cases, level: None });
+        charts.push(bench::Chart { title: title.into(), measure: bench::ChartMeasure::Value, cases, level: None });
     }
     draw("ftl", rows, charts, path)
 }

@@ -91,9 +91,9 @@ fn over(one: f64, other: f64) -> f64 {
 type Of = fn(&PolicyFigures) -> f64;
 
 /// The fewest writebacks that any policy could have, which are drawn as a line.
-fn bound(lru: u64, least: u64) -> bench::Row {
+fn bound(lru: u64, least: u64) -> bench::ReportRow {
     let ratio = over(least as f64, lru as f64);
-    bench::Row {
+    bench::ReportRow {
         case: "writebacks".into(),
         subject: bench::BOUND.into(),
         unit: "",
@@ -118,7 +118,7 @@ pub fn plot(report: &StudyReport, path: &Path) -> Outcome {
     for (case, of) in cases {
         rows.extend(report.policies.iter().map(|one| {
             let ratio = over(of(one), of(lru));
-            bench::Row {
+            bench::ReportRow {
                 case: case.into(),
                 subject: one.policy.clone(),
                 unit: "",
@@ -133,7 +133,7 @@ pub fn plot(report: &StudyReport, path: &Path) -> Outcome {
     rows.push(bound(lru.writebacks, report.bound.writebacks));
     let chart = bench::Chart {
         title: format!("{}, of LRU", report.trace),
-        measure: bench::Measure::Ratio,
+        measure: bench::ChartMeasure::Ratio,
         cases: cases.map(|(case, _)| case.into()).to_vec(),
         level: Some(1.0),
     };

@@ -1,0 +1,195 @@
+//! Pools in memory, and their file systems, open in this process, mounted or not.
+
+use std::cell::RefCell;
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ferrite_fs::{FileSystem, FsOptions, FsSpec, Time};
+use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Span, stamp_ns};
+use ferrite_mount::{MountOptions, Mounted, NotUnmounted};
+use ferrite_pool::layout::CHUNK;
+use ferrite_pool::{Format, Pool};
+
+use crate::scratch::Scratch;
+use crate::{Error, Result, machine};
+
+const BOOT: [u8; 16] = [1; 16];
+
+/// A pool in memory, open.
+pub struct OpenPool {
+    pool: Arc<Pool>,
+    memory: Arc<Mapped>,
+    place: Arc<ClosedPool>,
+}
+
+/// A closed pool, whose memory stays.
+pub struct ClosedPool {
+    path: PathBuf,
+    small_pages: bool,
+    _scratch: Scratch,
+}
+
+impl OpenPool {
+    /// A new pool of at least `bytes` in `place`, under the best guard, with every page touched.
+    pub fn new(place: &Path, bytes: u64) -> Result<Arc<Self>> {
+        Self::of_pages(place, bytes, false)
+    }
+
+    /// A new pool in the small pages of tmpfs.
+    pub fn of_small_pages(place: &Path, bytes: u64) -> Result<Arc<Self>> {
+        Self::of_pages(place, bytes, true)
+    }
+
+    fn of_pages(place: &Path, bytes: u64, small_pages: bool) -> Result<Arc<Self>> {
+        let scratch = Scratch::new(place)?;
+        let size = bytes.next_multiple_of(CHUNK);
+        scratch.file("pool", size)?;
+        let place = Arc::new(ClosedPool { path: scratch.path("pool"), small_pages, _scratch: scratch });
+        let memory = place.map()?;
+        memory.reserve(Span::new(0, size))?;
+        Pool::create(&memory, &Format { uuid: [7; 16], boot_id: BOOT })?;
+        Self::over(memory, place).map(Arc::new)
+    }
+
+    fn over(memory: Mapped, place: Arc<ClosedPool>) -> Result<Self> {
+        let memory = Arc::new(memory);
+        let pool = Arc::new(Pool::open(Arc::clone(&memory) as Arc<dyn Memory>, BOOT)?.0);
+        Ok(Self { pool, memory, place })
+    }
+
+    /// Bytes of the pages that map most of the pool.
+    pub fn page_bytes(&self) -> u64 {
+        self.memory.page_bytes()
+    }
+
+    /// Closes the pool, which must have no other user.
+    pub fn close(self: Arc<Self>) -> Result<Arc<ClosedPool>> {
+        let Self { pool, place, .. } = Arc::into_inner(self).expect("nobody uses it");
+        Arc::into_inner(pool).expect("nobody uses it").close()?;
+        Ok(place)
+    }
+}
+
+impl ClosedPool {
+    /// The path of the pool's file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens the pool.
+    pub fn open(self: &Arc<Self>) -> Result<Arc<OpenPool>> {
+        OpenPool::over(self.map()?, Arc::clone(self)).map(Arc::new)
+    }
+
+    fn map(&self) -> Result<Mapped> {
+        let file = OpenOptions::new().read(true).write(true).open(&self.path);
+        let file = file.map_err(Error::io(format!("opening {}", self.path.display())))?;
+        let (name, small_pages) = (self.path.display().to_string(), self.small_pages);
+        Ok(Mapped::map(file, &MapOptions { guard: Guard::best(), small_pages, name, ..MapOptions::default() })?)
+    }
+}
+
+/// A file system of a pool, and how it is mounted.
+#[derive(Clone)]
+pub struct PoolTree {
+    /// The pool.
+    pub open_pool: Arc<OpenPool>,
+    /// The name of the file system in the pool.
+    pub name: &'static str,
+    /// Whether the kernel caches writes.
+    pub cached: bool,
+    /// The size in bytes from which a file moves to superpages.
+    pub super_threshold_bytes: Option<u64>,
+}
+
+impl PoolTree {
+    /// Makes the file system, empty, in place of the one before; every user may write to it.
+    pub fn make(&self) -> Result<()> {
+        if self.open_pool.pool.tag(self.name).is_ok() {
+            FileSystem::remove(&self.open_pool.pool, self.name)?;
+        }
+        let super_threshold_bytes = self.super_threshold_bytes;
+        let spec = FsSpec { super_threshold_bytes, uid: 0, gid: 0, mode: 0o777, hash_seed: 7, now: now() };
+        Ok(FileSystem::create(&self.open_pool.pool, self.name, &spec)?)
+    }
+
+    /// Opens the file system.
+    pub fn open(&self) -> Result<Arc<FileSystem>> {
+        let options = FsOptions { data: None, read_only: false, clock: Arc::new(now) };
+        Ok(FileSystem::open(Arc::clone(&self.open_pool.pool), self.name, options)?)
+    }
+}
+
+/// The time of the clock that `ferrite` stamps files by.
+pub fn now() -> Time {
+    Time(stamp_ns())
+}
+
+/// Finishes all work of the background.
+pub fn finish_background(fs: &FileSystem) -> Result<()> {
+    while fs.step()? {}
+    Ok(())
+}
+
+/// A file system of ours with a mount point, served by threads of this process.
+pub struct ServedTree {
+    tree: PoolTree,
+    point: PathBuf,
+    shown: RefCell<Option<OpenTree>>,
+}
+
+struct OpenTree {
+    fs: Arc<FileSystem>,
+    mounted: Mounted,
+}
+
+impl ServedTree {
+    /// `tree`, not yet mounted on `point`.
+    pub fn new(tree: PoolTree, point: &Path) -> Self {
+        Self { tree, point: point.into(), shown: RefCell::new(None) }
+    }
+
+    /// Makes the file system again, empty; it must not be mounted.
+    pub fn make(&self) -> Result<()> {
+        self.tree.make()
+    }
+
+    /// Mounts the file system.
+    pub fn mount(&self) -> Result<()> {
+        let fs = self.tree.open()?;
+        let options = MountOptions {
+            source: format!("{}:{}", self.tree.open_pool.place.path.display(), self.tree.name),
+            cached: self.tree.cached,
+            allow_other: true,
+            threads: machine::cores().max(2),
+            ..MountOptions::default()
+        };
+        let mounted = Mounted::start(&fs, &self.point, &options);
+        let mounted = mounted.map_err(Error::io(format!("mounting on {}", self.point.display())))?;
+        *self.shown.borrow_mut() = Some(OpenTree { fs, mounted });
+        Ok(())
+    }
+
+    /// Finishes work of the background thread.
+    pub fn finish_background(&self) -> Result<()> {
+        self.shown.borrow().as_ref().map_or(Ok(()), |shown| finish_background(&shown.fs))
+    }
+
+    /// Unmounts the file system, if it is mounted.
+    pub fn unmount(&self) -> Result<()> {
+        let mut shown = self.shown.borrow_mut();
+        let Some(there) = shown.as_mut() else { return Ok(()) };
+        there.mounted.unmount().map_err(|why| match why {
+            NotUnmounted::Busy(users) => {
+                Error::Server { who: self.point.display().to_string(), what: format!("used by {}", users.join(", ")) }
+            }
+            NotUnmounted::Io(why) => Error::io(format!("unmounting {}", self.point.display()))(why),
+        })?;
+        *shown = None;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,16 @@
+//! Programs of the shell.
+
+use super::*;
+
+#[test]
+fn a_program_that_fails_is_an_error_with_what_it_said() {
+    assert_eq!(output(Command::new("sh").args(["-c", "echo yes"])).expect("it runs"), "yes\n");
+    let why = run(Command::new("sh").args(["-c", "echo because >&2; exit 3"])).expect_err("it fails").to_string();
+    assert!(why.contains("because") && why.contains('3'), "{why}");
+    assert!(shell(Path::new("/"), "false; true").is_err());
+}
+
+#[test]
+fn programs_are_found_or_not() {
+    assert!(find("sh").is_some() && find("no such program").is_none());
+}

@@ -1,0 +1,99 @@
+//! A pool with one disk, opened under one guard after the other and all at once.
+//!
+//! CaseFilter data is copied while more than one of them is open: each keeps a map of its own, and none of them changes it.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use ferrite_block::{BlockDisk, DiskOptions, DiskSpec};
+use ferrite_disk::{Access, Disk};
+use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Span};
+use ferrite_pool::layout::CHUNK;
+use ferrite_pool::{Format, Pool, Role};
+
+use crate::Result;
+use crate::bare_copy::BareCopy;
+use crate::copy_buffer::CopyBuffer;
+use crate::scratch::Scratch;
+
+const NAME: &str = "disk";
+const BOOT: [u8; 16] = [1; 16];
+const FILL_BYTES: usize = 256 << 10;
+
+/// A filled disk in a file of its own.
+pub struct FilledDisk {
+    file: File,
+    name: String,
+    /// The longest run of the disk's data in the pool.
+    data: Span,
+    _scratch: Scratch,
+}
+
+impl FilledDisk {
+    /// Makes a pool in `place` and in it a disk of `disk_bytes`, filled in sequence.
+    pub fn build(place: &Path, disk_bytes: u64) -> Result<Self> {
+        let scratch = Scratch::new(place)?;
+        let size = Self::file_bytes(disk_bytes);
+        let file = scratch.file("pool", size)?;
+        let name = scratch.path("pool").display().to_string();
+        let mut stage = Self { file, name, data: Span::new(0, 0), _scratch: scratch };
+        let memory = stage.map(Guard::None)?;
+        memory.reserve(Span::new(0, size))?;
+        Pool::create(&memory, &Format { uuid: [7; 16], boot_id: BOOT })?;
+        let pool = Arc::new(Pool::open(Arc::new(memory), BOOT)?.0);
+        ferrite_block::create(
+            &pool,
+            NAME,
+            &DiskSpec { size: disk_bytes, sector_bytes: 512, thin: false, checksum: false },
+        )?;
+        fill(&*BlockDisk::open(Arc::clone(&pool), NAME, DiskOptions::default())?)?;
+        let tag = pool.tag(NAME)?;
+        let runs = tag.extents.iter().filter(|extent| extent.role == Role::DATA).map(|extent| extent.span());
+        stage.data = runs.max_by_key(|run| run.len).expect("a disk has data");
+        Ok(stage)
+    }
+
+    /// Bytes of the file of a disk of `disk_bytes`, which are reserved at once.
+    pub fn file_bytes(disk_bytes: u64) -> u64 {
+        (disk_bytes + disk_bytes / 16 + (16 << 20)).next_multiple_of(CHUNK)
+    }
+
+    /// Bytes that every subject works on.
+    pub fn size(&self) -> u64 {
+        self.data.len * 15 / 16 / CHUNK * CHUNK
+    }
+
+    /// The disk under `guard`, with every page touched.
+    pub fn disk(&self, guard: Guard, in_place: bool) -> Result<Arc<BlockDisk>> {
+        self.disk_on(Arc::new(self.map(guard)?), DiskOptions { in_place, ..DiskOptions::default() })
+    }
+
+    /// The disk on a mapping made by [`FilledDisk::map`], wrapped or not.
+    pub fn disk_on(&self, memory: Arc<dyn Memory>, options: DiskOptions) -> Result<Arc<BlockDisk>> {
+        let pool = Pool::open(memory, BOOT)?.0;
+        Ok(BlockDisk::open(Arc::new(pool), NAME, options)?)
+    }
+
+    /// The data under `guard` without the disk, with every page touched.
+    pub fn bare(&self, guard: Guard) -> Result<BareCopy> {
+        Ok(BareCopy::new(Arc::new(self.map(guard)?), self.data.at))
+    }
+
+    /// A mapping of the pool under `guard`, with every page touched.
+    pub fn map(&self, guard: Guard) -> Result<Mapped> {
+        let file = self.file.try_clone().map_err(crate::Error::io("sharing the pool's file"))?;
+        let memory = Mapped::map(file, &MapOptions { guard, name: self.name.clone(), ..MapOptions::default() })?;
+        memory.populate(Span::new(0, memory.size()))?;
+        Ok(memory)
+    }
+}
+
+fn fill(disk: &dyn Disk) -> Result<()> {
+    let (buffer, size) = (CopyBuffer::new(FILL_BYTES), disk.geometry().size);
+    for at in (0..size).step_by(FILL_BYTES) {
+        let len = (size - at).min(FILL_BYTES as u64) as usize;
+        disk.write(at, &buffer.bytes()[..len], Access::Cached)?;
+    }
+    Ok(())
+}

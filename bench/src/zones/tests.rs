@@ -1,0 +1,58 @@
+//! The verdict of hand-made reports.
+
+use super::*;
+use crate::tests::{case, verdict};
+
+/// If a mount that keeps nothing is no faster, the rest of the way to tmpfs is the kernel's.
+#[test]
+fn the_line_tells_what_the_kernel_allows_of_a_cached_mount() {
+    let rates = [(TMPFS, 100.0), (HOLLOW, 80.0), (CACHED, 76.0), (EXT4_CACHED, 85.0)];
+    let rows = ["write 4K", "read 4K"].into_iter().flat_map(|name| case(name, "MB/s", &rates)).collect();
+    let lines = verdict(VERDICT, rows);
+    let bounds = "beside tmpfs: a cached mount whose server keeps nothing 0.80, ext4 on a disk of memory 0.85";
+    for line in [
+        format!("bounds of 4 KiB writes {bounds}"),
+        format!("bounds of 4 KiB reads {bounds}"),
+        "mount --cached beside its bound: writes 0.95, reads 0.95".into(),
+    ] {
+        assert!(lines.contains(&line), "{line} is not in {lines:#?}");
+    }
+    assert_eq!(verdict(VERDICT, Vec::new()), [""; 0]);
+}
+
+/// A quarter of the bare copy on a machine that allows four times tmpfs is ours to mend, and the verdict shows that.
+#[test]
+fn the_line_tells_what_is_ours_and_what_is_the_machines() {
+    const FIRST: &str = "write 4K";
+    let rows_of = |name: &str| {
+        let ours = if name == FIRST { 100.0 } else { if name.contains("read") { 360.0 } else { 300.0 } };
+        let mut rates = vec![(TMPFS, 100.0), (TMPFS_HUGE, 200.0), (BARE, 400.0), (LIBRARY, ours)];
+        rates.extend((name == FIRST).then_some((BARE_APPEND, 250.0)));
+        case(name, "MB/s", &rates)
+    };
+    let cases = [FIRST, "re-write 4K", "random write 4K", "read 4K", "re-read 4K", "random read 4K"];
+    let lines = verdict(VERDICT, cases.into_iter().flat_map(rows_of).collect());
+    for line in [
+        "library beside its bounds: first writes 0.40, later writes 0.75, reads 0.90",
+        "bounds of 4 KiB writes beside tmpfs: the bare copy 4.0, the bare copy beside huge pages 2.00",
+        "bound of first writes, where a size with a fence of its own follows each copy, beside tmpfs: bare append 2.50, \
+         bare append beside huge pages 1.25",
+    ] {
+        assert!(lines.iter().any(|one| one == line), "{line} is not in {lines:#?}");
+    }
+}
+
+#[test]
+fn appends_are_timed_and_names_are_counted_as_speed() {
+    let mut rows = case("write 64 B", "MB/s", &[(TMPFS, 10.0), (LIBRARY, 128.0), (RUN, 64.0)]);
+    rows.extend(case("create and close", "us", &[(TMPFS, 4.0), (RAMFS, 3.0), (LIBRARY, 1.5)]));
+    rows.extend(case(many_files::CASE, "ms", &[(many_files::EMPTY, 2.0), (many_files::FULL, 4.0)]));
+    assert_eq!(
+        verdict(VERDICT, rows),
+        [
+            "appends of 64 bytes: library 0.50 us, ferrite run 1.00 us",
+            "files by name, times as fast as ramfs: create and close 2.00",
+            "mount of a pool with a million files: 4.0 ms",
+        ]
+    );
+}
