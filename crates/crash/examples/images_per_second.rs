@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use ferrite_crash::{LyingMemory, Model, Options, Points, explore};
+use ferrite_crash::{ExploreOptions, LyingMemory, Model, Points, explore};
 use ferrite_memory::{Memory, Scheme, Span};
 
 /// Commits of one record of `record_bytes` each, in turn to two places, each named by a word.
@@ -19,7 +19,7 @@ fn commits(size: u64, record_bytes: usize) -> LyingMemory {
 }
 
 fn measure(name: &str, memory: &LyingMemory, judge: impl Fn(&ferrite_crash::Crash<'_>) -> u64) {
-    let options = Options { points: Points::Every, ..Options::default() };
+    let options = ExploreOptions { points: Points::Every, ..ExploreOptions::default() };
     let start = Instant::now();
     let mut sum = 0u64;
     let report = explore(memory, &options, |crash| {
@@ -30,7 +30,7 @@ fn measure(name: &str, memory: &LyingMemory, judge: impl Fn(&ferrite_crash::Cras
     println!("{name:<40} {report}: {per_second:>12.0} images/s (sum {sum:x})");
 }
 
-/// What a service under test waits for: 4 KiB stored and fenced, 4,096 times over 16 MiB.
+/// The work that a service under test waits for: 4 KiB stored and fenced, 4,096 times over 16 MiB.
 fn record(name: &str, keep_trace: bool) {
     let memory = LyingMemory::new(16 << 20, Model::MAPPED);
     memory.keep_trace(keep_trace);

@@ -1,13 +1,13 @@
-//! A disk that forgets what it may.
+//! A disk that loses as much as its contract allows.
 //!
-//! What rules D1-D5 of `ferrite_disk::Disk` leave open, it uses:
+//! It uses everything that rules D1-D5 of `ferrite_disk::Disk` leave open:
 //!
-//! - CL1. A write that was not flushed is in the cache: readers see it, a crash keeps of it any subset of its atomic
+//! - CL1. A write that was not flushed is in the cache: readers see it, and a crash keeps any subset of its atomic
 //!   units. Of several writes to one unit a crash keeps any prefix.
-//! - CL2. A request that was submitted and has not completed is in no flush, and a crash keeps any part of it.
+//! - CL2. No flush covers a submitted request that has not completed, and a crash keeps any part of it.
 //! - CL3. A write that fails leaves each of its units old or new. A flush that fails makes nothing durable.
 //! - CL4. Trimmed bytes read as zeros or as before, by request.
-//! - CL5. A disk made [`LyingDisk::deferring`] completes submitted requests late and in any order.
+//! - CL5. A disk made by [`LyingDisk::deferring`] completes submitted requests late and in any order.
 
 mod cached;
 
@@ -17,51 +17,51 @@ use ferrite_disk::{Access, Completion, Disk, Geometry, Op, Request, Zeroing};
 use ferrite_memory::{Error, Result, Span};
 
 use crate::interleave;
-use crate::pages::Pages;
+use crate::pages::CowPages;
 use crate::seed::Seed;
 
 use cached::{Losing, Write};
 
-/// A [`Disk`] in DRAM with a volatile cache that [`LyingDisk::crash`] loses as rules D1-D5 allow. All its choices
-/// follow from seeds.
+/// A [`Disk`] in DRAM whose volatile cache [`LyingDisk::crash`] loses as rules D1-D5 allow. All its choices follow from
+/// seeds.
 pub struct LyingDisk {
     geometry: Geometry,
     defers: bool,
-    state: Mutex<State>,
+    state: Mutex<LyingDiskState>,
 }
 
-struct State {
-    visible: Pages,
-    durable: Pages,
-    /// Completed and not flushed, oldest first.
+struct LyingDiskState {
+    visible: CowPages,
+    durable: CowPages,
+    /// Completed writes that were not flushed, oldest first.
     cached: Vec<Write>,
     submitted: Vec<Request>,
     choices: Seed,
     requests: u64,
-    failing: Failing,
+    failing: FailurePlan,
 }
 
 #[derive(Clone, Copy)]
-enum Failing {
+enum FailurePlan {
     Never,
     Only(u64),
     From(u64),
 }
 
 impl LyingDisk {
-    /// A disk of durable zeros. Its cache, atomic unit and the rest are as `geometry` says.
+    /// Makes a disk of durable zeros with `geometry`.
     pub fn new(geometry: Geometry) -> Self {
-        let pages = Pages::zeros(geometry.size);
+        let pages = CowPages::zeros(geometry.size);
         Self::from_pages(geometry, pages, 0)
     }
 
-    /// A disk that holds `bytes`, all durable; `geometry.size` of them.
+    /// Makes a disk that holds `bytes`, all durable. Their number is `geometry.size`.
     pub fn from_image(geometry: Geometry, bytes: &[u8]) -> Self {
         assert_eq!(geometry.size, bytes.len() as u64, "the image is not of the disk's size");
-        Self::from_pages(geometry, Pages::from_bytes(bytes), 0)
+        Self::from_pages(geometry, CowPages::from_bytes(bytes), 0)
     }
 
-    /// The same disk, but it completes what is submitted only when polled, and in an order that follows from `seed`.
+    /// Makes the disk complete submitted requests only when polled, in an order that follows from `seed`.
     #[must_use]
     pub fn deferring(mut self, seed: u64) -> Self {
         self.defers = true;
@@ -69,14 +69,15 @@ impl LyingDisk {
         self
     }
 
-    fn from_pages(geometry: Geometry, pages: Pages, seed: u64) -> Self {
+    fn from_pages(geometry: Geometry, pages: CowPages, seed: u64) -> Self {
         let (cached, submitted, choices) = (Vec::new(), Vec::new(), Seed::new(seed));
         let (visible, durable) = (pages.clone(), pages);
-        let state = State { visible, durable, cached, submitted, choices, requests: 0, failing: Failing::Never };
+        let state =
+            LyingDiskState { visible, durable, cached, submitted, choices, requests: 0, failing: FailurePlan::Never };
         Self { geometry, defers: false, state: Mutex::new(state) }
     }
 
-    /// What a power failure now leaves, by `seed`; this disk goes on as before.
+    /// Returns the disk that a power failure now leaves, by `seed`. This disk is not changed.
     pub fn crash(&self, seed: u64) -> Self {
         let state = self.state();
         let mut seeded = Seed::new(seed);
@@ -90,42 +91,43 @@ impl LyingDisk {
         Self { defers: self.defers, ..after }
     }
 
-    /// The bytes as a reader sees them now.
+    /// Returns the bytes as a reader sees them now.
     pub fn snapshot(&self) -> Vec<u8> {
         self.state().visible.to_vec()
     }
 
-    /// Requests so far, failed ones too but not those that D1 refuses: the bound of a sweep that fails each in turn.
+    /// Returns the number of requests so far, failed ones included and those refused by D1 excluded. A test that fails
+    /// each request in turn stops at this number.
     pub fn requests(&self) -> u64 {
         self.state().requests
     }
 
-    /// Lets request `number`, counted from 0, fail (CL3).
+    /// Makes request `number`, counted from 0, fail (CL3).
     pub fn fail_nth(&self, number: u64) {
-        self.state().failing = Failing::Only(number);
+        self.state().failing = FailurePlan::Only(number);
     }
 
-    /// Lets request `number`, counted from 0, and all after it fail, as when the power goes: with
-    /// [`LyingDisk::crash`] after it, a crash in the middle of a run.
+    /// Makes request `number`, counted from 0, and all later ones fail, as when the power goes. A [`LyingDisk::crash`]
+    /// after that is a crash in the middle of a run.
     pub fn fail_from(&self, number: u64) {
-        self.state().failing = Failing::From(number);
+        self.state().failing = FailurePlan::From(number);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LyingDiskState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a request; the state, and whether the request is to fail. D1 is held here.
-    fn admit(&self, span: Span) -> Result<(MutexGuard<'_, State>, bool)> {
+    /// Counts a request and checks rule D1. Returns the state, and true if the request is to fail.
+    fn admit(&self, span: Span) -> Result<(MutexGuard<'_, LyingDiskState>, bool)> {
         interleave::turn();
         self.check(span)?;
         let mut state = self.state();
         let number = state.requests;
         state.requests += 1;
         let fails = match state.failing {
-            Failing::Never => false,
-            Failing::Only(chosen) => number == chosen,
-            Failing::From(first) => number >= first,
+            FailurePlan::Never => false,
+            FailurePlan::Only(chosen) => number == chosen,
+            FailurePlan::From(first) => number >= first,
         };
         Ok((state, fails))
     }
@@ -158,7 +160,7 @@ impl LyingDisk {
     }
 }
 
-impl State {
+impl LyingDiskState {
     fn write(&mut self, write: Write, durable: bool) {
         self.visible.write(write.at, &write.bytes);
         if !durable {
@@ -169,7 +171,7 @@ impl State {
         self.cached.iter_mut().for_each(|older| older.cover(&write));
     }
 
-    /// A write that failed (CL3).
+    /// Applies a write that failed (CL3).
     fn write_part(&mut self, write: &Write, atomic_bytes: u32) {
         for unit in write.units(atomic_bytes) {
             if self.choices.below(2) == 0 {

@@ -1,4 +1,4 @@
-//! What happened to a memory, in order.
+//! The calls on a memory, in order.
 
 use std::fmt;
 
@@ -7,20 +7,20 @@ use ferrite_memory::{Scheme, Span};
 use crate::possible::Possible;
 use crate::thread::Thread;
 
-/// How stored bytes travel.
+/// The way of stored bytes to the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum StoreWay {
     /// Past the cache, by 8-byte words.
     Nt,
-    /// Into the cache, and the lines are flushed by the same thread.
+    /// Into the cache, and the same thread flushes the lines.
     Flushed,
-    /// Into the cache; the next barrier flushes the line.
+    /// Into the cache, and the next barrier flushes the line.
     Tracked,
-    /// Into the cache, and nobody knows.
+    /// Into the cache, without a record of the line.
     Cached,
 }
 
-impl From<Scheme> for Way {
+impl From<Scheme> for StoreWay {
     fn from(scheme: Scheme) -> Self {
         match scheme {
             Scheme::Nt => Self::Nt,
@@ -33,48 +33,48 @@ impl From<Scheme> for Way {
 /// One call that changes what a crash may leave.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action {
-    /// Bytes of the span were stored; they are kept beside.
-    Store(Span, Way),
+    /// Bytes of the span were stored. The trace keeps the bytes.
+    Store(Span, StoreWay),
     /// The span was zeroed.
-    Zero(Span, Way),
+    Zero(Span, StoreWay),
     Flush(Span),
     Fence,
-    /// Of the span alone where there is one.
+    /// A barrier for all bytes, or for the span only.
     Barrier {
         failed: bool,
         span: Option<Span>,
     },
     Reserve(Span),
-    /// The host may drop the span's pages; `salt` says which it drops.
+    /// The host may drop the span's pages; `salt` chooses them.
     Release {
         span: Span,
         salt: u64,
     },
-    /// The user's note.
+    /// The test recorded an acknowledgement.
     Mark(u64),
 }
 
 impl Action {
-    /// Whether fewer images are possible after it than before.
+    /// Returns true if fewer images are possible after the event than before.
     pub fn narrows(self) -> bool {
         matches!(self, Self::Fence | Self::Barrier { failed: false, .. })
     }
 
-    /// Whether it notes an acknowledgement.
+    /// Returns true if the event records an acknowledgement.
     pub fn is_mark(self) -> bool {
         matches!(self, Self::Mark(_))
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Event {
+pub(crate) struct TraceEvent {
     pub thread: Thread,
     pub action: Action,
-    /// Where the stored bytes start in [`Trace::bytes`].
+    /// Offset of the stored bytes in [`EventTrace::bytes`].
     from: usize,
 }
 
-impl fmt::Display for Event {
+impl fmt::Display for TraceEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.thread)?;
         match self.action {
@@ -93,33 +93,33 @@ impl fmt::Display for Event {
     }
 }
 
-/// Events, and what was possible before the first of them.
+/// Events, and the images possible before the first of them.
 #[derive(Clone)]
-pub(crate) struct Trace {
+pub(crate) struct EventTrace {
     pub start: Possible,
-    pub events: Vec<Event>,
+    pub events: Vec<TraceEvent>,
     bytes: Vec<u8>,
 }
 
-impl Trace {
+impl EventTrace {
     pub fn new(start: Possible) -> Self {
         Self { start, events: Vec::new(), bytes: Vec::new() }
     }
 
-    /// Adds an event; `bytes` are a store's.
+    /// Adds an event; `bytes` are the bytes of a store.
     pub fn push(&mut self, thread: Thread, action: Action, bytes: &[u8]) {
-        self.events.push(Event { thread, action, from: self.bytes.len() });
+        self.events.push(TraceEvent { thread, action, from: self.bytes.len() });
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Applies event `number` to `possible`; `true` where more images or more marks are possible after it.
+    /// Applies event `number` to `possible`. Returns true if more images or marks are possible afterwards.
     pub fn apply(&self, number: usize, possible: &mut Possible) -> bool {
-        let Event { thread, action, from } = self.events[number];
+        let TraceEvent { thread, action, from } = self.events[number];
         let len = if let Action::Store(span, _) = action { span.len as usize } else { 0 };
         possible.apply(thread, action, &self.bytes[from..from + len])
     }
 
-    /// What is possible after all events.
+    /// Returns the images possible after all events.
     pub fn end(&self) -> Possible {
         let mut end = self.start.clone();
         for number in 0..self.events.len() {
@@ -128,7 +128,7 @@ impl Trace {
         end
     }
 
-    /// Applies all events to the start and forgets them.
+    /// Applies all events to the start and drops them.
     pub fn fold(&mut self) {
         *self = Self::new(self.end());
     }

@@ -1,68 +1,74 @@
-//! Every crash point, and at each every image.
+//! Exploring every crash point, and every image at each.
 
 use std::any::Any;
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::crash::{Crash, Place};
-use crate::event::Trace;
+use crate::crash::{Crash, CrashPlace};
+use crate::event::EventTrace;
 use crate::memory::LyingMemory;
 use crate::possible::Possible;
 use crate::recorded::record;
-use crate::report::{Failure, Report};
+use crate::report::{CrashFailure, CrashReport};
 use crate::sample::landings;
 use crate::seed::{Seed, mix};
 use crate::sites::{Site, sites};
 
-/// Which crash points to look at. A point lies before, between or after events; one after which no image and no
-/// mark is possible that was not possible before is passed over.
+/// The crash points to explore. A point lies before, between or after events. A point is skipped if the event before it
+/// allows no new image and no new mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Points {
-    /// All of them.
+    /// All points.
     Every,
-    /// Those before a fence, a barrier or a mark, and the end. Every image of another point is possible, with the
-    /// same marks, at the next of these: as strong as `Every` where each point is explored exhaustively, and cheaper.
+    /// The points before a fence, a barrier or a mark, and the end. Every image of another point is possible at the
+    /// next of these, with the same marks. So this choice is as strong as `Every` if each point is explored
+    /// exhaustively, and cheaper.
     Widest,
-    /// This many, by seed, and the end.
+    /// This many points, by seed, and the end.
     Sampled(u64),
 }
 
-/// How to explore.
+/// Options of an exploration.
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// Says which points and images are sampled.
+pub struct ExploreOptions {
+    /// The seed that chooses the sampled points and images.
     pub seed: u64,
-    /// A point with no more images than this is explored exhaustively.
+    /// A point with at most this many images is explored exhaustively.
     pub images_per_point_max: u64,
-    /// Images tried at a point with more.
+    /// The number of images tried at a point with more.
     pub samples_per_point: u64,
-    /// Crash points.
+    /// The crash points to explore.
     pub points: Points,
-    /// Only the image of this place, which a failure printed.
-    pub only: Option<Place>,
+    /// Explore only the image at this position, which a failure printed.
+    pub only: Option<CrashPlace>,
 }
 
-impl Default for Options {
+impl Default for ExploreOptions {
     fn default() -> Self {
         Self { seed: 1, images_per_point_max: 1 << 16, samples_per_point: 256, points: Points::Every, only: None }
     }
 }
 
-/// Lets `check` judge what crashes of the run recorded in `memory` may leave. It is given each image with the marks
-/// acknowledged by then, and says what is wrong with it; a panic in it counts as an error. Stops at the first.
-pub fn explore(memory: &LyingMemory, options: &Options, check: impl FnMut(&Crash<'_>) -> Result<(), String>) -> Report {
+/// Calls `check` with each image that a crash of the run recorded in `memory` may leave. The image has the marks
+/// acknowledged before the crash. `check` returns an error if the image is wrong, and a panic counts as an error. The
+/// exploration stops at the first error.
+pub fn explore(
+    memory: &LyingMemory,
+    options: &ExploreOptions,
+    check: impl FnMut(&Crash<'_>) -> Result<(), String>,
+) -> CrashReport {
     let trace = memory.trace();
-    let mut exploration = Exploration { options, trace: &trace, check, report: Report::default(), point: 0 };
+    let mut exploration = Exploration { options, trace: &trace, check, report: CrashReport::default(), point: 0 };
     exploration.run();
     record(&exploration.report);
     exploration.report
 }
 
 struct Exploration<'a, C> {
-    options: &'a Options,
-    trace: &'a Trace,
+    options: &'a ExploreOptions,
+    trace: &'a EventTrace,
     check: C,
-    report: Report,
+    report: CrashReport,
     point: u64,
 }
 
@@ -116,7 +122,7 @@ impl<C: FnMut(&Crash<'_>) -> Result<(), String>> Exploration<'_, C> {
         self.try_some(possible);
     }
 
-    /// Counts through the choices of all sites like an odometer, which ends where it began.
+    /// Counts through the choices of all sites like an odometer, which ends at its start.
     fn try_all(&mut self, possible: &mut Possible, sites: &[Site]) {
         let mut choices = vec![0; sites.len()];
         let mut variant = 0;
@@ -162,9 +168,9 @@ impl<C: FnMut(&Crash<'_>) -> Result<(), String>> Exploration<'_, C> {
         }
     }
 
-    /// `false` where exploring ends here.
+    /// Returns false if the exploration ends.
     fn try_image(&mut self, possible: &Possible, variant: u64) -> bool {
-        let place = Place { point: self.point, variant };
+        let place = CrashPlace { point: self.point, variant };
         if self.options.only.is_some_and(|only| only != place) {
             return true;
         }
@@ -176,7 +182,7 @@ impl<C: FnMut(&Crash<'_>) -> Result<(), String>> Exploration<'_, C> {
             Ok(Err(error)) => error,
             Err(panic) => format!("panic: {}", panic_text(panic.as_ref())),
         };
-        self.report.failure = Some(Failure::new(self.trace, self.options, place, error));
+        self.report.failure = Some(CrashFailure::new(self.trace, self.options, place, error));
         false
     }
 }

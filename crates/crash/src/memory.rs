@@ -1,31 +1,31 @@
-//! A memory that forgets what it may.
+//! A memory that loses as much as its contract allows.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ferrite_memory::{Error, Fletcher, Memory, Result, Scheme, Span, Survival};
 
-use crate::event::{Action, Trace, Way};
+use crate::event::{Action, EventTrace, StoreWay};
 use crate::interleave;
-use crate::pages::Pages;
+use crate::pages::CowPages;
 use crate::possible::{Model, Possible, dropped_pages};
 use crate::sample;
 use crate::seed::Seed;
 use crate::thread::{AsThread, Thread};
 
-/// A [`Memory`] in DRAM that records every store, flush, fence and barrier with the thread that made it, so that
+/// A [`Memory`] in DRAM that records every store, flush, fence and barrier with the calling thread, so that
 /// [`crate::explore`] can make every image that a crash may leave.
 ///
-/// It is strict where the waist leaves room: a barrier settles what its own thread stored or flushed and what
-/// `Writeback` left, but neither what another thread has not fenced nor words that nobody flushed.
+/// It is strict if the rules leave room: a barrier makes durable its own thread's stores and flushes, and the stores of
+/// `Writeback`. It covers neither unfenced stores of other threads nor words that were never flushed.
 pub struct LyingMemory {
-    state: Mutex<State>,
+    state: Mutex<LyingMemoryState>,
     size: u64,
     model: Model,
 }
 
-struct State {
-    visible: Pages,
-    trace: Trace,
+struct LyingMemoryState {
+    visible: CowPages,
+    trace: EventTrace,
     recording: bool,
     calls: u64,
     failing_call: Option<u64>,
@@ -33,42 +33,43 @@ struct State {
 }
 
 impl LyingMemory {
-    /// A memory of `size_bytes` durable zeros.
+    /// Makes a memory of `size_bytes` durable zeros.
     pub fn new(size_bytes: u64, model: Model) -> Self {
-        Self::from_pages(Pages::zeros(size_bytes), model)
+        Self::from_pages(CowPages::zeros(size_bytes), model)
     }
 
-    /// A memory that holds `bytes`, all durable.
+    /// Makes a memory that holds `bytes`, all durable.
     pub fn from_image(bytes: &[u8], model: Model) -> Self {
-        Self::from_pages(Pages::from_bytes(bytes), model)
+        Self::from_pages(CowPages::from_bytes(bytes), model)
     }
 
-    pub(crate) fn from_pages(pages: Pages, model: Model) -> Self {
+    pub(crate) fn from_pages(pages: CowPages, model: Model) -> Self {
         let size = pages.size();
-        let trace = Trace::new(Possible::new(model, pages.clone()));
-        let state = State { visible: pages, trace, recording: true, calls: 0, failing_call: None, poison: None };
+        let trace = EventTrace::new(Possible::new(model, pages.clone()));
+        let state =
+            LyingMemoryState { visible: pages, trace, recording: true, calls: 0, failing_call: None, poison: None };
         Self { state: Mutex::new(state), size, model }
     }
 
-    /// What its fences are worth.
+    /// Returns the model of its fences.
     pub fn model(&self) -> Model {
         self.model
     }
 
-    /// The bytes as a reader sees them now.
+    /// Returns the bytes as a reader sees them now.
     pub fn snapshot(&self) -> Vec<u8> {
         self.state().visible.to_vec()
     }
 
-    /// Notes that `mark` was acknowledged: a checker of a later crash finds it among the marks. Make it after the
-    /// operation returned, as its user would learn of it.
+    /// Records that `mark` was acknowledged: a checker of a later crash finds it among the marks. Call it after the
+    /// operation has returned, as its caller would learn of it.
     pub fn mark(&self, mark: u64) {
         interleave::turn();
         self.state().record(Action::Mark(mark), &[]);
     }
 
     /// While the returned guard lives, this real thread is logical thread `number` (below 65,536) to every lying
-    /// memory: a test can step two state machines in turn as if two threads ran them.
+    /// memory. A test can step two state machines in turn as if two threads ran them.
     pub fn as_thread(&self, number: u32) -> AsThread {
         AsThread::new(number)
     }
@@ -87,25 +88,24 @@ impl LyingMemory {
         if fails { Err(planted("barrier")) } else { Ok(()) }
     }
 
-    /// Fallible calls made so far: barriers, reserves and releases.
+    /// Returns the number of fallible calls so far: barriers, reserves and releases.
     pub fn calls(&self) -> u64 {
         self.state().calls
     }
 
-    /// Lets fallible call `number`, counted from 0 as [`LyingMemory::calls`] does, fail. A failed barrier settles
-    /// nothing and poisons the memory (M4). For a sweep: count a run's calls, then run it once for each.
+    /// Makes fallible call `number`, counted from 0 as [`LyingMemory::calls`] does, fail. A failed barrier makes
+    /// nothing durable and poisons the memory (M4). A sweep counts a run's calls, and then runs once for each.
     pub fn fail_nth(&self, number: u64) {
         self.state().failing_call = Some(number);
     }
 
-    /// Forgets the events so far, so that exploring starts here: what is pending stays pending, what was marked
-    /// stays marked.
+    /// Drops the events so far, so that the exploration starts here. Pending stores stay pending, and marks stay.
     pub fn forget_trace(&self) {
         self.state().trace.fold();
     }
 
-    /// Whether events are kept for exploring, as they are at first. A long run that only uses
-    /// [`LyingMemory::crash`] does not need them.
+    /// Keeps events for exploring if `keep` is true, as at the start. A long run that only uses [`LyingMemory::crash`]
+    /// does not need them.
     pub fn keep_trace(&self, keep: bool) {
         let mut state = self.state();
         state.recording = keep;
@@ -114,7 +114,7 @@ impl LyingMemory {
         }
     }
 
-    /// What a crash now leaves, by `seed`; this memory goes on as before.
+    /// Returns the memory that a crash now leaves, by `seed`. This memory is not changed.
     pub fn crash(&self, seed: u64) -> Self {
         let Possible { mut image, lines, .. } = self.state().trace.end();
         let landing = sample::mixture(&mut Seed::new(seed));
@@ -125,16 +125,17 @@ impl LyingMemory {
         Self::from_pages(image, self.model)
     }
 
-    /// What a new process finds when the one that uses this memory is killed: everything visible, no poison.
+    /// Returns the memory that a new process finds after the user of this one was killed: all visible bytes, not
+    /// poisoned.
     pub fn kill(&self) -> Self {
         Self::from_pages(self.state().visible.clone(), self.model)
     }
 
-    pub(crate) fn trace(&self) -> Trace {
+    pub(crate) fn trace(&self) -> EventTrace {
         self.state().trace.clone()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LyingMemoryState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -142,7 +143,7 @@ impl LyingMemory {
         assert!(span.fits(self.size), "{} bytes at {} lie outside a memory of {}", span.len, span.at, self.size);
     }
 
-    fn change(&self, span: Span, change: impl Fn(&mut State, Span)) {
+    fn change(&self, span: Span, change: impl Fn(&mut LyingMemoryState, Span)) {
         self.within(span);
         for part in interleave::parts(span) {
             interleave::turn();
@@ -150,7 +151,7 @@ impl LyingMemory {
         }
     }
 
-    /// Counts a fallible call; `true` where it is the one to fail.
+    /// Counts a fallible call. Returns true if it is the one to fail.
     fn fails(&self) -> bool {
         let mut state = self.state();
         state.calls += 1;
@@ -158,7 +159,7 @@ impl LyingMemory {
     }
 }
 
-impl State {
+impl LyingMemoryState {
     fn record(&mut self, action: Action, bytes: &[u8]) {
         let thread = Thread::current();
         if self.recording {
@@ -228,7 +229,7 @@ impl Memory for LyingMemory {
         assert!(at.is_multiple_of(8), "word at {at} is not aligned to 8 bytes");
         self.change(Span::new(at, 8), |state, word| {
             state.visible.write(at, &value.to_le_bytes());
-            state.record(Action::Store(word, Way::Cached), &value.to_le_bytes());
+            state.record(Action::Store(word, StoreWay::Cached), &value.to_le_bytes());
         });
     }
 
@@ -240,7 +241,7 @@ impl Memory for LyingMemory {
             self.change(span, |state, part| {
                 let bytes = &from[(part.at - at) as usize..][..part.len as usize];
                 state.visible.write(part.at, bytes);
-                state.record(Action::Store(part, Way::Cached), bytes);
+                state.record(Action::Store(part, StoreWay::Cached), bytes);
             });
         }
     }

@@ -1,7 +1,8 @@
-//! Bytes that are cheap to copy whole: pages shared until one side writes.
+//! Bytes that are cheap to copy: pages shared until one copy is written.
 //!
-//! A table of chunks of pages, each level shared: a copy costs one pointer, and the first write to it the table (a
-//! pointer for each 64 KiB), one chunk and one page. Pages never written are all the same zero page.
+//! The bytes are a table of chunks of pages, with every level shared. A copy costs one pointer. The first write to it
+//! copies the table (a pointer for each 64 KiB), one chunk and one page. All pages never written are the same zero
+//! page.
 
 use std::sync::{Arc, LazyLock};
 
@@ -13,27 +14,27 @@ pub(crate) const PAGE_BYTES: usize = 4096;
 pub(crate) const LINE_BYTES: usize = 64;
 const PAGES_PER_CHUNK: usize = 16;
 
-type Page = [u8; PAGE_BYTES];
-type Chunk = [Arc<Page>; PAGES_PER_CHUNK];
+type PageBytes = [u8; PAGE_BYTES];
+type PageChunk = [Arc<PageBytes>; PAGES_PER_CHUNK];
 
-static ZERO_PAGE: LazyLock<Arc<Page>> = LazyLock::new(|| Arc::new([0; PAGE_BYTES]));
-static ZERO_CHUNK: LazyLock<Arc<Chunk>> = LazyLock::new(|| Arc::new(std::array::from_fn(|_| ZERO_PAGE.clone())));
+static ZERO_PAGE: LazyLock<Arc<PageBytes>> = LazyLock::new(|| Arc::new([0; PAGE_BYTES]));
+static ZERO_CHUNK: LazyLock<Arc<PageChunk>> = LazyLock::new(|| Arc::new(std::array::from_fn(|_| ZERO_PAGE.clone())));
 
 /// A run of bytes, copied on write.
 #[derive(Clone)]
-pub(crate) struct Pages {
+pub(crate) struct CowPages {
     size: u64,
-    chunks: Arc<Vec<Arc<Chunk>>>,
+    chunks: Arc<Vec<Arc<PageChunk>>>,
 }
 
-impl Pages {
-    /// `size` zeros.
+impl CowPages {
+    /// Makes `size` zeros.
     pub fn zeros(size: u64) -> Self {
         let chunks = size.div_ceil((PAGE_BYTES * PAGES_PER_CHUNK) as u64) as usize;
         Self { size, chunks: Arc::new(vec![ZERO_CHUNK.clone(); chunks]) }
     }
 
-    /// A copy of `bytes`.
+    /// Copies `bytes`.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let mut pages = Self::zeros(bytes.len() as u64);
         for (number, page) in bytes.chunks(PAGE_BYTES).enumerate() {
@@ -44,12 +45,12 @@ impl Pages {
         pages
     }
 
-    /// Bytes there are.
+    /// Returns the number of bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// All bytes.
+    /// Returns all bytes.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.size as usize];
         self.read(0, &mut bytes);
@@ -90,32 +91,32 @@ impl Pages {
         }
     }
 
-    /// The line that starts at `at`.
+    /// Returns the line that starts at `at`.
     pub fn line(&self, at: u64) -> &[u8; LINE_BYTES] {
         let (page, within) = place(at);
         self.page(page)[within..].first_chunk().expect("a line lies within one page")
     }
 
-    /// The line that starts at `at`, to change.
+    /// Returns the line that starts at `at`, for a change.
     pub fn line_mut(&mut self, at: u64) -> &mut [u8; LINE_BYTES] {
         let (page, within) = place(at);
         self.page_mut(page)[within..].first_chunk_mut().expect("a line lies within one page")
     }
 
-    /// Whether page `number` was never written, or zeroed whole.
+    /// Returns true if page `number` was never written, or was zeroed as a whole.
     pub fn is_zero_page(&self, number: usize) -> bool {
         Arc::ptr_eq(&self.chunks[number / PAGES_PER_CHUNK][number % PAGES_PER_CHUNK], &ZERO_PAGE)
     }
 
-    fn page(&self, number: usize) -> &Page {
+    fn page(&self, number: usize) -> &PageBytes {
         &self.chunks[number / PAGES_PER_CHUNK][number % PAGES_PER_CHUNK]
     }
 
-    fn page_mut(&mut self, number: usize) -> &mut Page {
+    fn page_mut(&mut self, number: usize) -> &mut PageBytes {
         Arc::make_mut(self.shared_page_mut(number))
     }
 
-    fn shared_page_mut(&mut self, number: usize) -> &mut Arc<Page> {
+    fn shared_page_mut(&mut self, number: usize) -> &mut Arc<PageBytes> {
         let chunk = &mut Arc::make_mut(&mut self.chunks)[number / PAGES_PER_CHUNK];
         &mut Arc::make_mut(chunk)[number % PAGES_PER_CHUNK]
     }
@@ -125,12 +126,12 @@ fn place(at: u64) -> (usize, usize) {
     (at as usize / PAGE_BYTES, at as usize % PAGE_BYTES)
 }
 
-/// The parts of `span` by page: the page's number and the range within it.
+/// Returns the parts of `span` by page: the page's number and the range within it.
 pub(crate) fn pieces(span: Span) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> {
     cut(span, PAGE_BYTES)
 }
 
-/// The parts of `span` by line: the line's first byte and the range within it.
+/// Returns the parts of `span` by line: the line's first byte and the range within it.
 pub(crate) fn lines(span: Span) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
     cut(span, LINE_BYTES).map(|(number, within)| ((number * LINE_BYTES) as u64, within))
 }

@@ -1,4 +1,4 @@
-//! What a crash may leave, now: the durable bytes, and the stores that may or may not have landed on them.
+//! The images that a crash may leave now: the durable bytes, and the stores that may have landed on them.
 //!
 //! ```text
 //! image   | durable bytes of every line                                       (as if nothing pending landed)
@@ -7,41 +7,42 @@
 //!         | #16 nt      ------##--                                            any subset of the words of nt ones
 //! ```
 //!
-//! The rules, which are M1-M4 of `ferrite_memory::Memory` made definite where those leave room; always to the side
-//! that allows more images:
+//! These rules make M1-M4 of `ferrite_memory::Memory` definite. If M1-M4 leave room, they choose the side that allows
+//! more images:
 //!
 //! - CP1. A store call is cut by lines; its part in a line is one *store*. The words of one cached store may land in
-//!   any order, since no copy routine promises one: of a line's cached stores a crash keeps any prefix, and of the
-//!   store after that any subset of its words.
-//! - CP2. Each word of a non-temporal store lands by itself. Of several to the same word, any prefix.
-//! - CP3. Where cached and non-temporal stores meet in a line they land independently of each other, and a byte has the
-//!   value of the newest store to it that landed.
-//! - CP4. An unaligned head or tail of a non-temporal store is a non-temporal store of the bytes it has of that word.
-//! - CP5. A fence settles the thread's own non-temporal stores, and of every line it flushed the cached stores
-//!   before that flush, whoever stored them. A settled store covers all earlier ones to its bytes.
-//! - CP6. A barrier is a fence of its own thread, and settles lines stored by `Writeback` or `WritebackAll`, whoever
-//!   stored them. It does not settle what another thread has not fenced, nor words nobody flushed, though the barrier of
-//!   `WritebackAll` flushes these too.
-//! - CP7. Where the fence is not durable every store is as a non-temporal one, and only a barrier settles: all of them, or
-//!   those in the lines of its span.
+//!   any order, since no copy routine promises one. Of a line's cached stores a crash keeps any prefix, and of the next
+//!   store any subset of its words.
+//! - CP2. Each word of a non-temporal store lands by itself. Of several stores to the same word, any prefix lands.
+//! - CP3. If cached and non-temporal stores meet in a line, they land independently of each other. A byte has the value
+//!   of the newest store to it that landed.
+//! - CP4. An unaligned head or tail of a non-temporal store is a non-temporal store of its bytes of that word.
+//! - CP5. A fence makes durable the thread's own non-temporal stores. In every line that the thread flushed it makes
+//!   durable the cached stores before that flush, of all threads. A durable store covers all earlier stores to its
+//!   bytes.
+//! - CP6. A barrier is a fence of its own thread, and makes durable the lines that any thread stored by `Writeback` or
+//!   `WritebackAll`. It covers neither unfenced stores of other threads nor words that were never flushed, though a
+//!   real barrier of `WritebackAll` flushes these too.
+//! - CP7. If the fence is not durable, every store acts as a non-temporal one, and only a barrier makes stores durable:
+//!   all of them, or those in the lines of its span.
 //! - CP8. Released pages read as zeros or as before; words of a dropped page land as zeros by CP2 until a barrier.
-//! - CP9. A barrier that fails settles nothing.
-//! - CP10. A `Writethrough` store is as a flushed one: its words may land in any order, and all wait for a fence.
+//! - CP9. A barrier that fails makes nothing durable.
+//! - CP10. A `Writethrough` store acts as a flushed one: its words may land in any order, and all wait for a fence.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use ferrite_memory::Span;
 
-use crate::event::{Action, Way};
-use crate::line::{Line, Store};
-use crate::pages::{LINE_BYTES, PAGE_BYTES, Pages, lines, pieces};
+use crate::event::{Action, StoreWay};
+use crate::line::{LineStore, PendingLine};
+use crate::pages::{CowPages, LINE_BYTES, PAGE_BYTES, lines, pieces};
 use crate::seed::mix;
 use crate::thread::Thread;
 
-/// What a fence is worth.
+/// The guarantee of a fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Model {
-    /// Whether a fence makes stores durable (mapped persistent memory), or only a barrier does (a file).
+    /// True if a fence makes stores durable (mapped persistent memory), false if only a barrier does (a file).
     pub fence_is_durable: bool,
 }
 
@@ -50,18 +51,18 @@ impl Model {
     pub const MAPPED: Self = Self { fence_is_durable: true };
     /// A file.
     pub const FILE: Self = Self { fence_is_durable: false };
-    /// Both, for protocols that must hold on either.
+    /// Both models, for protocols that must hold on either.
     pub const ALL: [Self; 2] = [Self::MAPPED, Self::FILE];
 }
 
-/// See the module.
+/// The images that a crash may leave, by the rules of this module.
 #[derive(Clone)]
 pub(crate) struct Possible {
     pub model: Model,
-    pub image: Pages,
-    pub lines: BTreeMap<u64, Line>,
+    pub image: CowPages,
+    pub lines: BTreeMap<u64, PendingLine>,
     pub marks: Vec<u64>,
-    /// Lines that a fence of the thread will settle something in.
+    /// For each thread, the lines in which its next fence makes stores durable.
     awaited: BTreeMap<Thread, BTreeSet<u64>>,
     /// Lines that the next barrier flushes.
     tracked: BTreeSet<u64>,
@@ -69,24 +70,25 @@ pub(crate) struct Possible {
 }
 
 impl Possible {
-    /// `image`, all of it durable.
-    pub fn new(model: Model, image: Pages) -> Self {
+    /// Starts from `image`, all of it durable.
+    pub fn new(model: Model, image: CowPages) -> Self {
         let (lines, marks, awaited, tracked) = Default::default();
         Self { model, image, lines, marks, awaited, tracked, count: 0 }
     }
 
-    /// Applies one event; `bytes` are a store's. `true` where more images or more marks are possible after it.
+    /// Applies one event; `bytes` are the bytes of a store. Returns true if more images or marks are possible
+    /// afterwards.
     pub fn apply(&mut self, thread: Thread, action: Action, bytes: &[u8]) -> bool {
         self.count += 1;
         match action {
-            Action::Store(span, way) => return self.store(thread, span, (way, bytes)),
+            Action::Store(span, way) => return self.store(thread, span, way, bytes),
             Action::Zero(span, way) => return self.zero(thread, span, way),
             Action::Flush(span) => self.flush(thread, span),
             Action::Fence => self.fence(thread),
             Action::Barrier { failed: false, span } => self.barrier(thread, span),
             Action::Barrier { failed: true, .. } | Action::Reserve(_) => {}
             Action::Release { span, salt } => {
-                let dropped = dropped_pages(span, salt).map(|page| self.zero(Thread::HOST, page, Way::Nt));
+                let dropped = dropped_pages(span, salt).map(|page| self.zero(Thread::HOST, page, StoreWay::Nt));
                 return dropped.fold(false, |wider, page_wider| wider | page_wider);
             }
             Action::Mark(mark) => {
@@ -97,10 +99,10 @@ impl Possible {
         false
     }
 
-    fn store(&mut self, thread: Thread, span: Span, (way, bytes): (Way, &[u8])) -> bool {
+    fn store(&mut self, thread: Thread, span: Span, way: StoreWay, bytes: &[u8]) -> bool {
         let (mut wider, mut done) = (false, 0);
         for (at, within) in lines(span) {
-            let mut store = Store { number: self.count, thread, way, bytes: [0; LINE_BYTES], mask: mask(&within) };
+            let mut store = LineStore { number: self.count, thread, way, bytes: [0; LINE_BYTES], mask: mask(&within) };
             let len = within.len();
             store.bytes[within].copy_from_slice(&bytes[done..done + len]);
             done += len;
@@ -109,7 +111,7 @@ impl Possible {
         wider
     }
 
-    fn zero(&mut self, thread: Thread, span: Span, way: Way) -> bool {
+    fn zero(&mut self, thread: Thread, span: Span, way: StoreWay) -> bool {
         let mut wider = false;
         for (page, within) in pieces(span) {
             let base = (page * PAGE_BYTES) as u64;
@@ -119,36 +121,37 @@ impl Possible {
                 continue;
             }
             for (at, within) in lines(part) {
-                let store = Store { number: self.count, thread, way, bytes: [0; LINE_BYTES], mask: mask(&within) };
+                let store = LineStore { number: self.count, thread, way, bytes: [0; LINE_BYTES], mask: mask(&within) };
                 wider |= self.add(at, store);
             }
         }
         wider
     }
 
-    /// A store of what is durable already, with nothing pending in its line, changes no image and is not kept.
-    fn add(&mut self, at: u64, mut store: Store) -> bool {
+    /// Adds a store. A store of bytes that are durable already changes no image if its line has no pending store, and
+    /// is dropped.
+    fn add(&mut self, at: u64, mut store: LineStore) -> bool {
         if !self.lines.contains_key(&at) && store.is_in(self.image.line(at)) {
             return false;
         }
         if !self.model.fence_is_durable {
-            store.way = Way::Nt;
+            store.way = StoreWay::Nt;
         }
         let (way, thread, number) = (store.way, store.thread, store.number);
         let line = self.lines.entry(at).or_default();
         line.stores.push(store);
         match way {
-            Way::Nt => {
+            StoreWay::Nt => {
                 self.awaited.entry(thread).or_default().insert(at);
             }
-            Way::Flushed => {
+            StoreWay::Flushed => {
                 line.flushed.push((thread, number));
                 self.awaited.entry(thread).or_default().insert(at);
             }
-            Way::Tracked => {
+            StoreWay::Tracked => {
                 self.tracked.insert(at);
             }
-            Way::Cached => {}
+            StoreWay::Cached => {}
         }
         true
     }
@@ -198,12 +201,12 @@ impl Possible {
     }
 }
 
-/// The bytes of `within` as bits.
+/// Returns the bytes of `within` as bits.
 fn mask(within: &std::ops::Range<usize>) -> u64 {
     (u64::MAX >> (LINE_BYTES - within.len())) << within.start
 }
 
-/// The whole pages of `span` that a host drops when it is told `salt`: about half of them.
+/// Returns the whole pages of `span` that a host with `salt` drops: about half of them.
 pub(crate) fn dropped_pages(span: Span, salt: u64) -> impl Iterator<Item = Span> {
     pieces(span)
         .filter(move |(page, within)| within.len() == PAGE_BYTES && mix(*page as u64 ^ salt << 32) & 1 == 0)

@@ -1,16 +1,16 @@
-//! The count of crash points and images that each exploration tried, for the ledger that the gate compares.
+//! Recording the crash points and images that each exploration tried, for the ledger that the gate compares.
 
 use std::fs::OpenOptions;
 use std::io::Write;
 
-use crate::report::Report;
+use crate::report::CrashReport;
 
 /// Appends one line about `report` to the file that FERRITE_EXPLORATIONS names, if the variable is set: the name of the
 /// thread, which is the test's path, then crash points, images, and 1 if a failure was found.
 ///
 /// # Panics
 /// If the file cannot be written, because the ledger would then miss an exploration.
-pub(crate) fn record(report: &Report) {
+pub(crate) fn record(report: &CrashReport) {
     let Some(path) = std::env::var_os("FERRITE_EXPLORATIONS") else { return };
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("unnamed");

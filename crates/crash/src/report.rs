@@ -1,27 +1,27 @@
-//! What exploring found.
+//! The result of an exploration.
 
 use std::fmt;
 
-use crate::crash::Place;
-use crate::event::Trace;
-use crate::explore::Options;
+use crate::crash::CrashPlace;
+use crate::event::EventTrace;
+use crate::explore::ExploreOptions;
 
-/// What exploring found.
+/// The result of an exploration.
 #[must_use = "a failure is in the report: call `assert_clean`"]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// Crash points looked at.
+pub struct CrashReport {
+    /// Crash points explored.
     pub points: u64,
-    /// Of them, those with too many images to try all.
+    /// Points with too many images to try all.
     pub sampled_points: u64,
-    /// Images judged.
+    /// Images checked.
     pub images: u64,
-    /// The first image that was judged wrong.
-    pub failure: Option<Failure>,
+    /// The first image that the checker refused.
+    pub failure: Option<CrashFailure>,
 }
 
-impl Report {
-    /// Panics with the failure and how to replay it, if there is one.
+impl CrashReport {
+    /// Panics if there is a failure. The message says how to repeat it.
     #[track_caller]
     pub fn assert_clean(&self) -> &Self {
         if let Some(failure) = &self.failure {
@@ -30,21 +30,21 @@ impl Report {
         self
     }
 
-    /// Panics where a point had to be sampled: then nothing was proven.
+    /// Panics if a point was sampled, because the exploration then proves nothing.
     #[track_caller]
     pub fn assert_exhaustive(&self) -> &Self {
         assert_eq!(self.sampled_points, 0, "crash points with too many images to try all: {self}");
         self
     }
 
-    /// The failure, where a planted bug must give one.
+    /// Returns the failure that a planted bug must cause. Panics if there is none.
     #[track_caller]
-    pub fn expect_failure(&self) -> &Failure {
+    pub fn expect_failure(&self) -> &CrashFailure {
         self.failure.as_ref().unwrap_or_else(|| panic!("the planted bug was not found: {self}"))
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for CrashReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} images at {} crash points", self.images, self.points)?;
         if self.sampled_points > 0 {
@@ -54,21 +54,21 @@ impl fmt::Display for Report {
     }
 }
 
-/// An image that was judged wrong.
+/// An image that the checker refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// The seed of the options.
+pub struct CrashFailure {
+    /// The seed of the exploration.
     pub seed: u64,
-    /// Where, for [`Options::only`].
-    pub place: Place,
-    /// What the checker said.
+    /// The position of the image, for [`ExploreOptions::only`].
+    pub place: CrashPlace,
+    /// The checker's error.
     pub error: String,
     /// The last events before the crash.
     pub events: Vec<String>,
 }
 
-impl Failure {
-    pub(crate) fn new(trace: &Trace, options: &Options, place: Place, error: String) -> Self {
+impl CrashFailure {
+    pub(crate) fn new(trace: &EventTrace, options: &ExploreOptions, place: CrashPlace, error: String) -> Self {
         let before = &trace.events[..place.point as usize];
         let last = before.len().saturating_sub(12);
         let events = before[last..].iter().map(ToString::to_string).collect();
@@ -76,14 +76,14 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CrashFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Place { point, variant } = self.place;
+        let CrashPlace { point, variant } = self.place;
         writeln!(f, "{}", self.error)?;
         writeln!(f, "seed {}, crash point {point}, variant {variant}; to replay it alone, run again with", self.seed)?;
         writeln!(
             f,
-            "    Options {{ seed: {}, only: Some(Place {{ point: {point}, variant: {variant} }}), .. }}",
+            "    ExploreOptions {{ seed: {}, only: Some(CrashPlace {{ point: {point}, variant: {variant} }}), .. }}",
             self.seed
         )?;
         writeln!(f, "the last events before the crash:")?;

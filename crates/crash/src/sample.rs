@@ -1,30 +1,30 @@
-//! Some of the images that are possible, where there are too many to see all.
+//! Sampling the possible images if there are too many to try all.
 //!
-//! The likely bugs first: nothing landed, everything landed, one store call alone, all but one, one word alone, all
-//! but one; then any mixture, sparse, even and dense in turn. Every choice follows from the seed.
+//! The likely bugs come first: nothing landed, everything landed, one store call alone, all but one, one word alone,
+//! all but one. Then any mixture follows, sparse, even and dense in turn. Every choice follows from the seed.
 
-use crate::line::{Content, Line, Store};
+use crate::line::{LineBytes, LineStore, PendingLine};
 use crate::possible::Possible;
 use crate::seed::Seed;
 
-/// Which pending stores land.
+/// A choice of pending stores that land.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Landing {
     Nothing,
     Everything,
-    /// One store call, with what must land before it.
+    /// One store call, with the stores that must land before it.
     OnlyCall(u64),
     AllButCall(u64),
-    /// One word of one line, with what must land before it.
+    /// One word of one line, with the stores that must land before it.
     OnlyWord(u64, u8),
     AllButWord(u64, u8),
-    /// Each store call whole, as far as their order lets it.
+    /// Each store call as a whole, as far as the order allows.
     Calls(Chance),
     /// Each store or word by itself.
     Mixture(Chance),
 }
 
-/// How likely something lands.
+/// The probability that a store lands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chance {
     seed: u64,
@@ -37,7 +37,7 @@ impl Chance {
     }
 }
 
-/// At most `count` landings for `possible`.
+/// Returns at most `count` landings for `possible`.
 pub(crate) fn landings(possible: &Possible, seed: &mut Seed, count: u64) -> Vec<Landing> {
     let mut calls: Vec<u64> = possible.lines.values().flat_map(|line| line.stores.iter().map(|s| s.number)).collect();
     calls.sort_unstable();
@@ -56,13 +56,13 @@ pub(crate) fn landings(possible: &Possible, seed: &mut Seed, count: u64) -> Vec<
     landings
 }
 
-/// One mixture, by calls or by words.
+/// Returns one mixture, by calls or by words.
 pub(crate) fn mixture(seed: &mut Seed) -> Landing {
     let kind = [Landing::Calls, Landing::Mixture][seed.below(2) as usize];
     kind(Chance { seed: seed.bits(), eighths: [1, 4, 7][seed.below(3) as usize] })
 }
 
-fn line_words(at: u64, line: &Line) -> impl Iterator<Item = (u64, u8)> {
+fn line_words(at: u64, line: &PendingLine) -> impl Iterator<Item = (u64, u8)> {
     let words = line.stores.iter().fold(0, |all, store| all | store.words());
     (0..8).filter(move |word| words & 1 << word != 0).map(move |word| (at, word))
 }
@@ -77,8 +77,8 @@ fn pick<T>(mut from: Vec<T>, count: usize, seed: &mut Seed) -> Vec<T> {
 }
 
 impl Landing {
-    /// What the line at `at` holds.
-    pub fn content(self, at: u64, line: &Line, image: &Content) -> Content {
+    /// Returns the content of the line at `at`.
+    pub fn content(self, at: u64, line: &PendingLine, image: &LineBytes) -> LineBytes {
         let landed = match self {
             Self::Nothing => return *image,
             Self::Everything => vec![0xff; line.stores.len()],
@@ -103,24 +103,24 @@ impl Landing {
     }
 }
 
-fn none(line: &Line) -> Vec<u8> {
+fn none(line: &PendingLine) -> Vec<u8> {
     vec![0; line.stores.len()]
 }
 
-fn all(line: &Line) -> Vec<u8> {
+fn all(line: &PendingLine) -> Vec<u8> {
     vec![0xff; line.stores.len()]
 }
 
-fn last_of(line: &Line, which: impl Fn(usize) -> bool) -> Option<usize> {
+fn last_of(line: &PendingLine, which: impl Fn(usize) -> bool) -> Option<usize> {
     (0..line.stores.len()).rev().find(|&number| which(number))
 }
 
-fn touches(line: &Line, number: usize, word: u8) -> bool {
+fn touches(line: &PendingLine, number: usize, word: u8) -> bool {
     line.stores[number].words() & 1 << word != 0
 }
 
-/// `words` of store `which`, and of the older ones what their order asks for.
-fn only(line: &Line, which: usize, words: u8) -> Vec<u8> {
+/// Returns `words` of store `which`, with the older stores that must land before it.
+fn only(line: &PendingLine, which: usize, words: u8) -> Vec<u8> {
     let words = line.stores[which].words() & words;
     let mut landed = none(line);
     for (number, store) in line.stores.iter().enumerate().take(which) {
@@ -134,8 +134,8 @@ fn only(line: &Line, which: usize, words: u8) -> Vec<u8> {
     landed
 }
 
-/// Everything but `words` of store `which`, and of the newer ones what their order forbids.
-fn all_but(line: &Line, which: usize, words: u8) -> Vec<u8> {
+/// Returns everything except `words` of store `which` and the newer stores that cannot land without it.
+fn all_but(line: &PendingLine, which: usize, words: u8) -> Vec<u8> {
     let words = line.stores[which].words() & words;
     let mut landed = all(line);
     landed[which] = !words;
@@ -149,10 +149,10 @@ fn all_but(line: &Line, which: usize, words: u8) -> Vec<u8> {
     landed
 }
 
-/// The words of each store that `words` picks, cut down to what the rules CP1 and CP2 allow.
-fn allowed(line: &Line, mut words: impl FnMut(&Store) -> u8) -> Vec<u8> {
+/// Returns the words of each store that `words` selects, reduced to those that rules CP1 and CP2 allow.
+fn allowed(line: &PendingLine, mut words: impl FnMut(&LineStore) -> u8) -> Vec<u8> {
     let (mut cached_goes_on, mut nt_goes_on) = (true, 0xffu8);
-    let land = |store: &Store| {
+    let land = |store: &LineStore| {
         let picked = words(store);
         if !store.is_cached() {
             let landed = picked & nt_goes_on;
@@ -166,11 +166,11 @@ fn allowed(line: &Line, mut words: impl FnMut(&Store) -> u8) -> Vec<u8> {
     line.stores.iter().map(land).collect()
 }
 
-fn by_call(line: &Line, chance: Chance) -> Vec<u8> {
+fn by_call(line: &PendingLine, chance: Chance) -> Vec<u8> {
     allowed(line, |store| if chance.lands(&mut Seed::of(chance.seed, store.number)) { 0xff } else { 0 })
 }
 
-fn mixed(line: &Line, chance: Chance, seed: &mut Seed) -> Vec<u8> {
+fn mixed(line: &PendingLine, chance: Chance, seed: &mut Seed) -> Vec<u8> {
     allowed(line, |store| {
         if store.is_cached() && chance.lands(seed) {
             return 0xff;

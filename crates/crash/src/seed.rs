@@ -1,27 +1,27 @@
 //! Random choices that a seed repeats (splitmix64, Steele et al., OOPSLA 2014).
 
-/// A stream of choices.
+/// A stream of random choices.
 #[derive(Clone, Debug)]
 pub(crate) struct Seed(u64);
 
 impl Seed {
-    /// The stream of `seed`.
+    /// Starts the stream of `seed`.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The stream of `seed` for purpose or step `number`: the same whatever was drawn from other streams.
+    /// Starts the stream of `seed` for step `number`. It does not depend on draws from other streams.
     pub fn of(seed: u64, number: u64) -> Self {
         Self(mix(seed) ^ mix(number ^ 0x5bf0_3635_dcf2_9e1d))
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
 
-    /// A number below `bound`, which is not zero.
+    /// Returns a number below `bound`, which is not zero.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }

@@ -1,20 +1,20 @@
-//! Every image that is possible, one after the other, each once.
+//! Every possible image, one after the other, each once.
 //!
-//! What is pending is cut into *sites* that land independently and share no byte, each with the distinct contents it
-//! may have. Their product is the set of images; since no two sites overlap and no site lists a content twice, no
-//! image comes twice. Going from one image to the next changes one site most of the time.
+//! Pending stores are cut into *sites*, which land independently and share no byte. Each site lists the distinct
+//! contents it may have, and the images are the product of the sites. No image comes twice, because sites do not
+//! overlap and no site lists a content twice. Going from one image to the next changes one site most of the time.
 
 use std::collections::HashSet;
 
-use crate::line::{Content, Line};
-use crate::pages::Pages;
+use crate::line::{LineBytes, PendingLine};
+use crate::pages::CowPages;
 use crate::possible::Possible;
 
-/// Words of a line with a choice of contents; the first is what is durable.
+/// Words of a line, and their possible contents. The first content is the durable one.
 pub(crate) struct Site {
     at: u64,
     words: u8,
-    contents: Vec<Content>,
+    contents: Vec<LineBytes>,
 }
 
 impl Site {
@@ -22,8 +22,8 @@ impl Site {
         self.contents.len()
     }
 
-    /// Puts content `choice` into `image`, and touches no other site's words.
-    pub fn put(&self, choice: usize, image: &mut Pages) {
+    /// Copies content `choice` into `image`. Words of other sites stay.
+    pub fn put(&self, choice: usize, image: &mut CowPages) {
         let (line, content) = (image.line_mut(self.at), &self.contents[choice]);
         let mut words = self.words;
         while words != 0 {
@@ -34,7 +34,7 @@ impl Site {
     }
 }
 
-/// The sites of `possible`, or `None` where they make more than `images_max` images.
+/// Returns the sites of `possible`, or `None` if they make more than `images_max` images.
 pub(crate) fn sites(possible: &Possible, images_max: u64) -> Option<Vec<Site>> {
     let (mut sites, mut images) = (Vec::new(), 1u64);
     for (&at, line) in &possible.lines {
@@ -44,7 +44,7 @@ pub(crate) fn sites(possible: &Possible, images_max: u64) -> Option<Vec<Site>> {
         let cached = line.stores.iter().filter(|store| store.is_cached()).fold(0, |all, store| all | store.words());
         if cached & words != 0 {
             let words = cached & words;
-            sites.push(Site { at, words, contents: line_contents(line, image, (words, images_max))? });
+            sites.push(Site { at, words, contents: line_contents(line, image, words, images_max)? });
         }
         for word in (0..8).filter(|word| words & !cached & 1 << word != 0) {
             sites.push(Site { at, words: 1 << word, contents: word_contents(line, image, word) });
@@ -60,8 +60,8 @@ pub(crate) fn sites(possible: &Possible, images_max: u64) -> Option<Vec<Site>> {
     Some(sites)
 }
 
-/// The words that some pending store would change.
-fn changing_words(line: &Line, image: &Content) -> u8 {
+/// Returns the words that some pending store would change.
+fn changing_words(line: &PendingLine, image: &LineBytes) -> u8 {
     let changes = |word: u8| {
         line.stores.iter().any(|store| {
             let mut after = *image;
@@ -72,8 +72,8 @@ fn changing_words(line: &Line, image: &Content) -> u8 {
     (0..8).filter(|&word| changes(word)).fold(0, |words, word| words | 1 << word)
 }
 
-/// The contents of a word that has only non-temporal stores: any prefix of them (CP2).
-fn word_contents(line: &Line, image: &Content, word: u8) -> Vec<Content> {
+/// Returns the contents of a word that has only non-temporal stores: any prefix of them lands (CP2).
+fn word_contents(line: &PendingLine, image: &LineBytes, word: u8) -> Vec<LineBytes> {
     let mut contents = vec![*image];
     let mut content = *image;
     for store in line.stores.iter().filter(|store| store.words() & 1 << word != 0) {
@@ -85,8 +85,9 @@ fn word_contents(line: &Line, image: &Content, word: u8) -> Vec<Content> {
     contents
 }
 
-/// The contents of a line with cached stores to `words`: CP1, times CP2 for the words where both kinds meet (CP3).
-fn line_contents(line: &Line, image: &Content, (words, max): (u8, u64)) -> Option<Vec<Content>> {
+/// Returns the contents of a line with cached stores to `words`: CP1, times CP2 for the words with both kinds of stores
+/// (CP3). Returns `None` if there are more than `max`.
+fn line_contents(line: &PendingLine, image: &LineBytes, words: u8, max: u64) -> Option<Vec<LineBytes>> {
     let cached = cached_landings(line, words, max)?;
     let meeting = meeting_landings(line, words, max / cached.len() as u64)?;
     let (mut contents, mut known) = (Vec::new(), HashSet::new());
@@ -102,8 +103,9 @@ fn line_contents(line: &Line, image: &Content, (words, max): (u8, u64)) -> Optio
     Some(contents)
 }
 
-/// For each way the cached stores may land, the words that land of each store. Nothing landed comes first.
-fn cached_landings(line: &Line, words: u8, max: u64) -> Option<Vec<Vec<u8>>> {
+/// Returns the words of each store that land, for each way the cached stores may land. No store lands in the first
+/// way.
+fn cached_landings(line: &PendingLine, words: u8, max: u64) -> Option<Vec<Vec<u8>>> {
     let mut landed = vec![0; line.stores.len()];
     let mut landings = vec![landed.clone()];
     for (number, store) in line.stores.iter().enumerate().filter(|(_, store)| store.is_cached()) {
@@ -121,8 +123,8 @@ fn cached_landings(line: &Line, words: u8, max: u64) -> Option<Vec<Vec<u8>>> {
     Some(landings)
 }
 
-/// The same for the non-temporal stores to `words`: the product over words of the prefixes of each.
-fn meeting_landings(line: &Line, words: u8, max: u64) -> Option<Vec<Vec<u8>>> {
+/// Returns the same for the non-temporal stores to `words`: the product over words of the prefixes of each.
+fn meeting_landings(line: &PendingLine, words: u8, max: u64) -> Option<Vec<Vec<u8>>> {
     let mut landings = vec![vec![0u8; line.stores.len()]];
     for word in (0..8).filter(|word| words & 1 << word != 0) {
         let stores = line.stores.iter().enumerate();

@@ -1,11 +1,11 @@
-//! Which thread makes a call: the real one, or the one a test plays.
+//! The thread of a call: the real one, or the one that a test plays.
 
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The first number of real threads; those that tests play lie below.
+/// The first number of real threads. Played threads have smaller numbers.
 const FIRST_REAL: u32 = 1 << 16;
 static NEXT_REAL: AtomicU32 = AtomicU32::new(FIRST_REAL);
 
@@ -14,7 +14,7 @@ thread_local! {
     static PLAYED: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// A logical thread: what fences and flushes belong to.
+/// A logical thread, to which fences and flushes belong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Thread(u32);
 
@@ -22,7 +22,7 @@ impl Thread {
     /// The host below the memory, which drops released pages.
     pub const HOST: Self = Self(u32::MAX);
 
-    /// The one that runs now.
+    /// Returns the thread that runs now.
     pub fn current() -> Self {
         Self(PLAYED.get().unwrap_or_else(|| REAL.with(|real| *real)))
     }
@@ -37,7 +37,7 @@ impl fmt::Display for Thread {
     }
 }
 
-/// While it lives, calls by this real thread count as calls of the logical thread it was made for.
+/// A guard: while it lives, calls of this real thread count as calls of a logical thread.
 #[must_use = "the thread is played only while this lives"]
 #[derive(Debug)]
 pub struct AsThread {

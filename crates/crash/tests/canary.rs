@@ -1,6 +1,6 @@
 //! Planted bugs that exploring must find, beside the same protocols without the bug, which it must pass.
 
-use ferrite_crash::{Crash, LyingMemory, Model, Options, Points, Report, explore};
+use ferrite_crash::{Crash, CrashReport, ExploreOptions, LyingMemory, Model, Points, explore};
 use ferrite_memory::{Memory, Scheme, Span};
 
 const SLOT_BYTES: u64 = 80;
@@ -35,7 +35,7 @@ fn recover(crash: &Crash<'_>, checked: bool) -> Result<u64, String> {
     Ok(newest)
 }
 
-/// What was acknowledged is there; what is there was at least begun.
+/// Acknowledged data is there, and all data there was at least begun.
 fn judge(crash: &Crash<'_>, found: u64) -> Result<(), String> {
     let acknowledged = crash.last_mark().unwrap_or(0);
     match found {
@@ -45,14 +45,14 @@ fn judge(crash: &Crash<'_>, found: u64) -> Result<(), String> {
     }
 }
 
-fn two_slots(model: Model, checked: bool) -> Report {
+fn two_slots(model: Model, checked: bool) -> CrashReport {
     let memory = LyingMemory::new(2 * SLOT_BYTES, model);
     for generation in 1..=9 {
         memory.store(generation % 2 * SLOT_BYTES, &slot(generation, checked), Scheme::Nt);
         memory.settle().unwrap();
         memory.mark(generation);
     }
-    let options = Options::default();
+    let options = ExploreOptions::default();
     explore(&memory, &options, |crash| judge(crash, recover(crash, checked)?))
 }
 
@@ -77,7 +77,7 @@ fn torn_record_without_checksum_is_found() {
 }
 
 /// Data in one of two places, then a word that says which: `fenced` says whether data is durable before the word.
-fn pointer_flip(model: Model, fenced: bool) -> Report {
+fn pointer_flip(model: Model, fenced: bool) -> CrashReport {
     let memory = LyingMemory::new(256, model);
     for version in 1..=4u64 {
         let place = 64 + version % 2 * 64;
@@ -89,7 +89,7 @@ fn pointer_flip(model: Model, fenced: bool) -> Report {
         memory.persist(Span::new(0, 8)).unwrap();
         memory.mark(version);
     }
-    explore(&memory, &Options { points: Points::Widest, ..Options::default() }, |crash| {
+    explore(&memory, &ExploreOptions { points: Points::Widest, ..ExploreOptions::default() }, |crash| {
         let version = crash.load_word(0);
         let mut data = [0; 64];
         crash.load(64 + version % 2 * 64, &mut data);
@@ -110,7 +110,7 @@ fn missing_fence_between_data_and_pointer_is_found() {
 }
 
 /// Thread 1 stores a record, thread 2 publishes it by a word that it persists itself.
-fn handed_over(storing_thread_fences: bool) -> Report {
+fn handed_over(storing_thread_fences: bool) -> CrashReport {
     let memory = LyingMemory::new(128, Model::MAPPED);
     {
         let _one = memory.as_thread(1);
@@ -123,7 +123,7 @@ fn handed_over(storing_thread_fences: bool) -> Report {
     memory.fence();
     memory.store_word(0, 1);
     memory.persist(Span::new(0, 8)).unwrap();
-    explore(&memory, &Options::default(), |crash| match (crash.load_word(0), crash.load_word(64)) {
+    explore(&memory, &ExploreOptions::default(), |crash| match (crash.load_word(0), crash.load_word(64)) {
         (1, record) if record != 7 => Err(format!("published {record}")),
         _ => Ok(()),
     })
@@ -147,7 +147,7 @@ fn relying_on_a_fence_on_a_file_is_found() {
             memory.barrier().unwrap();
         }
         memory.mark(1);
-        explore(&memory, &Options::default(), |crash| judge(crash, crash.load_word(0)))
+        explore(&memory, &ExploreOptions::default(), |crash| judge(crash, crash.load_word(0)))
     };
     run(Model::MAPPED, false).assert_clean();
     run(Model::FILE, true).assert_clean();
@@ -163,10 +163,10 @@ fn a_failure_is_replayed_alone() {
     for images_per_point_max in [1 << 16, 1] {
         let seen = |crash: &Crash<'_>| Err::<(), _>(format!("{:?}", crash.image()));
         let hit = |crash: &Crash<'_>| if crash.load_word(64) != 0 { seen(crash) } else { Ok(()) };
-        let options = Options { seed: 9, images_per_point_max, ..Options::default() };
+        let options = ExploreOptions { seed: 9, images_per_point_max, ..ExploreOptions::default() };
         let report = explore(&memory, &options, hit);
         let failure = report.expect_failure();
-        let again = explore(&memory, &Options { only: Some(failure.place), ..options }, seen);
+        let again = explore(&memory, &ExploreOptions { only: Some(failure.place), ..options }, seen);
         assert_eq!((again.images, &again.expect_failure().error), (1, &failure.error));
         assert!(failure.to_string().contains(&format!("variant: {}", failure.place.variant)), "{failure}");
     }

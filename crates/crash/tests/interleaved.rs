@@ -3,10 +3,10 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ferrite_crash::{Job, LyingMemory, Model, Options, explore, interleave};
+use ferrite_crash::{ExploreOptions, LyingMemory, Model, ThreadJob, explore, interleave};
 use ferrite_memory::{Memory, Scheme, Span};
 
-fn job<'a>(job: impl FnOnce() + Send + 'a) -> Job<'a> {
+fn job<'a>(job: impl FnOnce() + Send + 'a) -> ThreadJob<'a> {
     Box::new(job)
 }
 
@@ -94,7 +94,7 @@ fn two_writers(seed: u64, fenced: bool) -> Option<String> {
         })
     };
     interleave(seed, vec![write(0), write(1)]);
-    let report = explore(&memory, &Options { seed, ..Options::default() }, |crash| {
+    let report = explore(&memory, &ExploreOptions { seed, ..ExploreOptions::default() }, |crash| {
         let bits = crash.load_word(0);
         for slot in 0..2 {
             let (there, mut bytes) = (bits >> slot & 1 == 1, [0; 64]);

@@ -48,7 +48,7 @@ fn commit(disk: &LyingDisk, version: u8, flushes: bool) -> ferrite_memory::Resul
     disk.write(0, &sector(version), Access::Fua)
 }
 
-/// What is wrong after a crash where `acknowledged` was.
+/// Returns an error if the disk does not hold data acknowledged before the crash.
 fn judge(disk: &LyingDisk, acknowledged: u8) -> Result<(), String> {
     let found = versions(disk, 3);
     let Some(version) = found[0] else { return Err(format!("torn superblock: {found:?}")) };

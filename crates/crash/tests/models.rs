@@ -1,15 +1,15 @@
-//! What the lying memory may leave is what rules M1-M4 of the waist (and CP1-CP10, which make them definite) allow:
-//! each test lists all images it expects, no more and no fewer.
+//! The lying memory leaves exactly the images that rules M1-M4 of the waist (and CP1-CP10, which make them definite)
+//! allow: each test lists all images it expects, no more and no fewer.
 
 use std::collections::BTreeSet;
 
-use ferrite_crash::{LyingMemory, Model, Options, Points, explore};
+use ferrite_crash::{ExploreOptions, LyingMemory, Model, Points, explore};
 use ferrite_memory::{Error, Memory, Scheme, Span};
 
 /// All images of the first `N` words after the whole run.
 fn images<const N: usize>(memory: &LyingMemory) -> BTreeSet<[u64; N]> {
     let (mut at_end, mut last) = (BTreeSet::new(), 0);
-    let options = Options { points: Points::Widest, ..Options::default() };
+    let options = ExploreOptions { points: Points::Widest, ..ExploreOptions::default() };
     memory.mark(0);
     let report = explore(memory, &options, |crash| {
         if crash.place().point > last {
@@ -75,7 +75,8 @@ fn cached_and_non_temporal_stores_meet_in_a_line() {
     assert_eq!(images(&memory), set([[0, 0], [1, 0], [1, 5], [2, 0], [2, 5]]));
 }
 
-/// M1, CP5: a flush counts for the thread that made it, whoever stored; a fence only for its own thread.
+/// M1, CP5: a flush counts for the thread that made it, and covers stores of all threads. A fence counts only for its
+/// own thread.
 #[test]
 fn the_thread_that_flushed_must_fence() {
     let run = |flusher, fencer| {
@@ -227,7 +228,7 @@ fn released_pages_are_zeros_or_as_before() {
     memory.release(Span::new(0, bytes.len() as u64)).unwrap();
     let dropped = (0..16u64).filter(|page| memory.load_word(page * 4096) == 0).count() as u32;
     assert!((1..16).contains(&dropped), "{dropped}");
-    let count = |memory: &LyingMemory| explore(memory, &Options::default(), |_| Ok(())).images;
+    let count = |memory: &LyingMemory| explore(memory, &ExploreOptions::default(), |_| Ok(())).images;
     assert_eq!(count(&memory), 1 + 2u64.pow(dropped));
     memory.barrier().unwrap();
     memory.forget_trace();
@@ -240,7 +241,7 @@ fn stores_without_effect_add_no_images() {
     let memory = LyingMemory::new(64 << 20, Model::MAPPED);
     memory.zero(Span::new(0, 64 << 20), Scheme::Nt);
     memory.store(100, &[0; 5000], Scheme::Flush);
-    assert_eq!(explore(&memory, &Options::default(), |_| Ok(())).images, 1);
+    assert_eq!(explore(&memory, &ExploreOptions::default(), |_| Ok(())).images, 1);
 }
 
 /// `Writeback`, non-temporal and flushed bytes all read back, over page ends and unaligned.

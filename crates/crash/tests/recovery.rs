@@ -1,6 +1,6 @@
 //! Whole services: recovery that is itself interrupted, memories too big to see every image of, crashes by seed.
 
-use ferrite_crash::{LyingMemory, Model, Options, Points, Report, explore};
+use ferrite_crash::{CrashReport, ExploreOptions, LyingMemory, Model, Points, explore};
 use ferrite_memory::{Memory, Result, Scheme, Span};
 
 const LOG: u64 = 64;
@@ -18,7 +18,7 @@ fn transfer(memory: &LyingMemory, amount: u64) -> Result<()> {
     replay(memory, true)
 }
 
-/// Applies the redo record, if there is one. `careful`: it is cleared only once its work is durable.
+/// Applies the redo record, if there is one. If `careful`, it is cleared only after its work is durable.
 fn replay(memory: &LyingMemory, careful: bool) -> Result<()> {
     if memory.load_word(LOG + 16) == 0 {
         return Ok(());
@@ -40,7 +40,7 @@ fn balanced(memory: &LyingMemory) -> std::result::Result<(), String> {
 }
 
 /// Every crash, every recovery from it, every crash of that recovery, every recovery from that.
-fn recoveries(model: Model, careful: bool) -> Report {
+fn recoveries(model: Model, careful: bool) -> CrashReport {
     let memory = LyingMemory::new(256, model);
     memory.store_word(DATA[0], 100);
     memory.persist(Span::new(DATA[0], 8)).unwrap();
@@ -49,7 +49,7 @@ fn recoveries(model: Model, careful: bool) -> Report {
         transfer(&memory, amount).unwrap();
         memory.mark(number as u64);
     }
-    let options = Options::default();
+    let options = ExploreOptions::default();
     explore(&memory, &options, |crash| {
         let recovering = crash.memory();
         replay(&recovering, careful).map_err(|error| error.to_string())?;
@@ -74,7 +74,7 @@ fn recovery_interrupted_and_rerun() {
 }
 
 /// A 4 KiB block written aside, then named by a word, on a pool-sized memory: `fenced` between the two.
-fn blocks(fenced: bool, points: Points) -> (LyingMemory, Report) {
+fn blocks(fenced: bool, points: Points) -> (LyingMemory, CrashReport) {
     let memory = LyingMemory::new(64 << 20, Model::MAPPED);
     for version in 1..=20u64 {
         memory.store(version << 20, &[version as u8; 4096], Scheme::Nt);
@@ -85,7 +85,8 @@ fn blocks(fenced: bool, points: Points) -> (LyingMemory, Report) {
         memory.persist(Span::new(0, 8)).unwrap();
         memory.mark(version);
     }
-    let report = explore(&memory, &Options { points, ..Options::default() }, |crash| whole(&crash.memory()));
+    let report =
+        explore(&memory, &ExploreOptions { points, ..ExploreOptions::default() }, |crash| whole(&crash.memory()));
     (memory, report)
 }
 
@@ -127,7 +128,7 @@ fn a_crash_by_seed_is_one_of_the_possible_images() {
 fn a_panic_in_the_checker_is_a_failure() {
     let memory = LyingMemory::new(64, Model::MAPPED);
     memory.store_word(0, 5);
-    let report = explore(&memory, &Options::default(), |crash| {
+    let report = explore(&memory, &ExploreOptions::default(), |crash| {
         assert_ne!(crash.load_word(0), 5, "planted");
         Ok(())
     });

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use ferrite_crash::{LyingMemory, Model, Options, explore};
+use ferrite_crash::{ExploreOptions, LyingMemory, Model, explore};
 use ferrite_memory::{Memory, Scheme, Span};
 
 /// Words in use: three in each of two lines.
@@ -145,7 +145,7 @@ fn run(seed: u64, model: Model) -> (LyingMemory, Reference) {
     (memory, reference)
 }
 
-fn explored(memory: &LyingMemory, options: &Options) -> (BTreeSet<Image>, u64) {
+fn explored(memory: &LyingMemory, options: &ExploreOptions) -> (BTreeSet<Image>, u64) {
     let mut images = BTreeSet::new();
     let report = explore(memory, options, |crash| {
         images.insert(WORDS.map(|word| crash.load_word(word * 8)));
@@ -162,10 +162,11 @@ fn explored_images_are_those_the_rules_allow() {
     for (seed, model) in (0..1500).flat_map(|seed| Model::ALL.map(|model| (seed, model))) {
         let (memory, reference) = run(seed, model);
         let Some(allowed) = reference.images() else { continue };
-        let (every, count) = explored(&memory, &Options::default());
+        let (every, count) = explored(&memory, &ExploreOptions::default());
         assert_eq!(every, allowed, "seed {seed}, {model:?}: {:?}", reference.atoms);
         assert_eq!(count, every.len() as u64, "seed {seed}, {model:?}: an image came twice");
-        let sampling = Options { seed, images_per_point_max: 1, samples_per_point: 40, ..Options::default() };
+        let sampling =
+            ExploreOptions { seed, images_per_point_max: 1, samples_per_point: 40, ..ExploreOptions::default() };
         let (some, _) = explored(&memory, &sampling);
         assert!(some.is_subset(&allowed), "seed {seed}, {model:?}: {:?}", some.difference(&allowed));
         assert!((0..4).all(|crash| allowed.contains(&read(&memory.crash(crash)))), "seed {seed}, {model:?}");

@@ -9,7 +9,7 @@ mod identity;
 
 use std::cell::Cell;
 
-use ferrite_crash::{Crash, LyingMemory, Model, Options, Points, Report, explore};
+use ferrite_crash::{Crash, CrashReport, ExploreOptions, LyingMemory, Model, Points, explore};
 use ferrite_memory::Scheme;
 use ferrite_pool::{Extent, Role, Zone};
 
@@ -31,8 +31,13 @@ fn files(memory: Arc<LyingMemory>) -> Files {
     Files::new(memory, &extents, 77).unwrap()
 }
 
-fn options() -> Options {
-    Options { images_per_point_max: 1 << 12, samples_per_point: 300, points: Points::Widest, ..Options::default() }
+fn options() -> ExploreOptions {
+    ExploreOptions {
+        images_per_point_max: 1 << 12,
+        samples_per_point: 300,
+        points: Points::Widest,
+        ..ExploreOptions::default()
+    }
 }
 
 fn content(file: File, files: &Files) -> std::result::Result<Option<Vec<u8>>, String> {
@@ -108,7 +113,7 @@ fn wf1_crash_after_a_kill_keeps_what_the_next_one_found() {
 const OLD: u8 = 0xAA;
 
 /// A file of old bytes is deleted and another one begun.
-fn again(model: Model) -> Report {
+fn again(model: Model) -> CrashReport {
     let memory = Arc::new(LyingMemory::new(1 << 16, model));
     let log = files(memory.clone());
     log.create(File::Wal).unwrap();

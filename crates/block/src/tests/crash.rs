@@ -1,6 +1,6 @@
 //! The states that a crash may leave of a disk: B1 to B7.
 
-use ferrite_crash::{Crash, Options, Points, Report, explore, rounds, seed};
+use ferrite_crash::{Crash, CrashReport, ExploreOptions, Points, explore, rounds, seed};
 use ferrite_memory::Error;
 
 use proptest::strategy::ValueTree;
@@ -9,7 +9,7 @@ use super::*;
 
 /// Runs `ops` and explores every crash of it. Each block must be as after some operation not older than the last one
 /// that was acknowledged as durable; in place, each word.
-fn explore_ops(way: Way, ops: &[Op], samples: u64) -> Report {
+fn explore_ops(way: Way, ops: &[Op], samples: u64) -> CrashReport {
     let memory = fresh(way);
     let disk = open(memory.clone(), way);
     memory.forget_trace();
@@ -24,12 +24,12 @@ fn explore_ops(way: Way, ops: &[Op], samples: u64) -> Report {
             memory.mark(i as u64 + 1);
         }
     }
-    let options = Options {
+    let options = ExploreOptions {
         seed: seed(),
         images_per_point_max: samples,
         samples_per_point: samples,
         points: Points::Sampled(40),
-        ..Options::default()
+        ..ExploreOptions::default()
     };
     let run = Run { way, ops, after, settles };
     explore(&memory, &options, |crash| run.judge(crash))

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ferrite_crash::{Report, explore, options};
+use ferrite_crash::{CrashReport, explore, options};
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES};
 use ferrite_pool::{NewTag, Role, SpaceNeed, TagKind, Zone};
 
@@ -34,7 +34,7 @@ fn in_chunk(chunk: u32, way: Way) -> (Arc<LyingMemory>, Arc<BlockDisk>) {
 
 /// Crashes at every fence of giving the last chunk back: with what is in it, or empty where a disk is served in place. More
 /// images of a point than are tried lie between whole blocks that are being moved: those are by seed.
-fn explore_giving_back(way: Way) -> (Arc<BlockDisk>, Report) {
+fn explore_giving_back(way: Way) -> (Arc<BlockDisk>, CrashReport) {
     let (memory, disk) = in_chunk(if way.options.in_place { 0 } else { 2 }, way);
     memory.keep_trace(true);
     memory.forget_trace();

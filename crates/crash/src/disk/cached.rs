@@ -1,14 +1,14 @@
-//! Writes in a disk's cache, and what a crash keeps of them.
+//! Writes in a disk's cache, and the parts that a crash keeps.
 
 use std::collections::HashSet;
 
 use ferrite_disk::{Op, Request};
 use ferrite_memory::Span;
 
-use crate::pages::Pages;
+use crate::pages::CowPages;
 use crate::seed::Seed;
 
-/// Bytes written to a place.
+/// Bytes written at an offset.
 #[derive(Clone)]
 pub(super) struct Write {
     pub at: u64,
@@ -20,7 +20,7 @@ impl Write {
         Self { at: span.at, bytes: vec![0; span.len as usize] }
     }
 
-    /// What a request in flight may leave.
+    /// Returns the write of a request in flight, which a crash may keep; `None` if the request changes nothing.
     pub fn of(request: &Request) -> Option<Self> {
         match request.op {
             Op::Write(_) => Some(Self { at: request.span.at, bytes: request.buffer.clone() }),
@@ -33,7 +33,7 @@ impl Write {
         self.at + self.bytes.len() as u64
     }
 
-    /// Its parts by atomic unit of the disk.
+    /// Returns the parts of the write by atomic unit of the disk.
     pub fn units(&self, atomic_bytes: u32) -> impl Iterator<Item = Span> + use<> {
         let (at, end, unit) = (self.at, self.end(), u64::from(atomic_bytes.max(1)));
         (at / unit..end.div_ceil(unit)).map(move |number| {
@@ -47,7 +47,7 @@ impl Write {
         Self { at: span.at, bytes: self.bytes[start..start + span.len as usize].to_vec() }
     }
 
-    /// Where they overlap `newer` is durable, so this one must not bring older bytes back.
+    /// Takes over the bytes of `newer`, which are durable, so that this write does not bring older bytes back.
     pub fn cover(&mut self, newer: &Self) {
         let (start, end) = (self.at.max(newer.at), self.end().min(newer.end()));
         if start < end {
@@ -58,7 +58,7 @@ impl Write {
     }
 }
 
-/// Which units a crash keeps: by whole writes or by single units, few, half or most of them.
+/// The units that a crash keeps: by whole writes or by single units, few, half or most of them.
 pub(super) struct Losing {
     seed: u64,
     by_write: bool,
@@ -75,7 +75,7 @@ impl Losing {
         Self { seed: seed.bits(), by_write, eighths, atomic_bytes, writes: 0, lost: HashSet::new() }
     }
 
-    pub fn land(&mut self, write: &Write, image: &mut Pages) {
+    pub fn land(&mut self, write: &Write, image: &mut CowPages) {
         let mut choices = Seed::of(self.seed, self.writes);
         let whole = choices.below(8) < self.eighths;
         self.writes += 1;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use ferrite_crash::{LyingMemory, Model, Options, Points, Report, explore};
+use ferrite_crash::{CrashReport, ExploreOptions, LyingMemory, Model, Points, explore};
 use ferrite_memory::Memory;
 
 use super::repair::{checked, closed, repaired};
@@ -187,7 +187,7 @@ fn fj2_without_room_for_a_copy_the_first_has_the_page() {
 /// Every crash of the repair of two files, of which one names by the first of these words what the other has by the
 /// second; with `bug` planted in the repair. Where another repair follows both have what the first one would have left
 /// them.
-fn explore_repair(sizes: [(usize, usize); 2], bad: usize, (word, goal): (u64, u64), bug: Option<Bug>) -> Report {
+fn explore_repair(sizes: [(usize, usize); 2], bad: usize, (word, goal): (u64, u64), bug: Option<Bug>) -> CrashReport {
     let (memory, all) = files(sizes);
     name_twice(&memory, all[1 - bad].at + goal, all[bad].at + word);
     let expected = {
@@ -200,8 +200,12 @@ fn explore_repair(sizes: [(usize, usize); 2], bad: usize, (word, goal): (u64, u6
     plant(bug);
     repaired(&memory);
     plant(None);
-    let options =
-        Options { images_per_point_max: 8, samples_per_point: 8, points: Points::Widest, ..Options::default() };
+    let options = ExploreOptions {
+        images_per_point_max: 8,
+        samples_per_point: 8,
+        points: Points::Widest,
+        ..ExploreOptions::default()
+    };
     explore(&memory, &options, |crash| {
         let memory = Arc::new(crash.memory());
         let report = repaired(&memory);
@@ -220,7 +224,7 @@ fn fj2_every_crash_of_a_repair_leaves_both_what_they_have() {
 }
 
 /// The same, where what `bad` names fits the other one.
-fn explore_fitting(bad: usize, words: (u64, u64), bug: Option<Bug>) -> Report {
+fn explore_fitting(bad: usize, words: (u64, u64), bug: Option<Bug>) -> CrashReport {
     let mut sizes = [(40_000, 20_000); 2];
     sizes[1 - bad] = (60_000, 30_000);
     explore_repair(sizes, bad, words, bug)

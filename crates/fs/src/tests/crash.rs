@@ -1,10 +1,11 @@
 //! Every crash of every operation: before it or after it, and nothing between.
 
-use std::sync::atomic::Ordering;
-
-use ferrite_crash::{Crash, LyingMemory, Model, Options, Points, Report, explore};
+use ferrite_crash::CrashReport;
+use ferrite_crash::ExploreOptions;
+use ferrite_crash::{Crash, CrashReport, ExploreOptions, LyingMemory, Model, Points, explore};
 use ferrite_memory::Memory;
 use ferrite_pool::layout::CHUNK;
+use std::sync::atomic::Ordering;
 
 use super::{unlisted, waits, world::*};
 use crate::check::look;
@@ -262,7 +263,7 @@ pub(super) fn find(name: &str) -> &'static Case {
         .expect("there is such a case")
 }
 
-pub(super) fn explore_case(case: &Case, model: Model, data: Option<DataMode>, mixes: bool) -> Report {
+pub(super) fn explore_case(case: &Case, model: Model, data: Option<DataMode>, mixes: bool) -> CrashReport {
     let memory = new_memory(model, POOL_BYTES);
     let fs = open(&memory, data).expect("it opens");
     (case.setup)(&fs);
@@ -278,11 +279,11 @@ pub(super) fn explore_case(case: &Case, model: Model, data: Option<DataMode>, mi
     let after = tree(&fs).expect("it reads");
     // A record is whole or absent, so few images suffice; of bytes in place any may be missing.
     let images = if mixes { 64 } else { 12 };
-    let options = Options {
+    let options = ExploreOptions {
         images_per_point_max: images,
         samples_per_point: images,
         points: Points::Widest,
-        ..Options::default()
+        ..ExploreOptions::default()
     };
     explore(&memory, &options, |crash| judge(crash, data, &before, &after, mixes))
 }
@@ -292,12 +293,12 @@ pub(super) fn explore_sound(
     memory: &LyingMemory,
     images: u64,
     mut check: impl FnMut(&FileSystem) -> Result<(), String>,
-) -> Report {
-    let options = Options {
+) -> CrashReport {
+    let options = ExploreOptions {
         images_per_point_max: images,
         samples_per_point: images,
         points: Points::Widest,
-        ..Options::default()
+        ..ExploreOptions::default()
     };
     explore(memory, &options, |crash| {
         let fs = open(&std::sync::Arc::new(crash.memory()), None).map_err(|error| error.to_string())?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferrite_crash::{Model, Options, Points, explore};
+use ferrite_crash::{ExploreOptions, Model, Points, explore};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 
@@ -170,8 +170,12 @@ fn wrong_after(ops: &[Op], bug: Option<Bug>) -> Option<String> {
     if found != content {
         return Some(format!("{} bytes are read, of {}", found.len(), content.len()));
     }
-    let options =
-        Options { images_per_point_max: 6, samples_per_point: 6, points: Points::Widest, ..Options::default() };
+    let options = ExploreOptions {
+        images_per_point_max: 6,
+        samples_per_point: 6,
+        points: Points::Widest,
+        ..ExploreOptions::default()
+    };
     let report = explore(&memory, &options, |crash| {
         let fs = open(&Arc::new(crash.memory()), None).map_err(|error| error.to_string())?;
         let found = super::world::content(&fs, ino).map_err(|error| error.to_string())?;

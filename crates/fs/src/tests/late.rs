@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use ferrite_crash::{Crash, LyingMemory, Model, Options, Points, Report, explore};
+use ferrite_crash::{Crash, CrashReport, ExploreOptions, LyingMemory, Model, Points, explore};
 use ferrite_memory::{Memory, Scheme};
 use ferrite_pool::grant::{Ask, Identity, Process, Rights};
 use ferrite_pool::layout::CHUNK;
@@ -128,7 +128,7 @@ fn sound_content(fs: &FileSystem, ino: Ino) -> Result<Vec<u8>, String> {
 
 /// Every crash of overwrites of a file of `bytes` whose client is stopped at `point`, and of those after it has gone
 /// on, with the first of `bugs` planted in the owner that does that, and the second in the next one.
-fn explore_late(point: &'static str, bytes: usize, bugs: [Option<Bug>; 2]) -> Result<Report, String> {
+fn explore_late(point: &'static str, bytes: usize, bugs: [Option<Bug>; 2]) -> Result<CrashReport, String> {
     let memory = new_memory(Model::MAPPED, 9 * CHUNK);
     memory.keep_trace(false);
     let (old, ino) = with_pages_ahead(&memory, bytes);
@@ -150,8 +150,12 @@ fn explore_late(point: &'static str, bytes: usize, bugs: [Option<Bug>; 2]) -> Re
     let behind = before.and_then(|()| done.overwrite(&fs, 6));
     plant(None);
     behind?;
-    let options =
-        Options { images_per_point_max: 16, samples_per_point: 16, points: Points::Widest, ..Options::default() };
+    let options = ExploreOptions {
+        images_per_point_max: 16,
+        samples_per_point: 16,
+        points: Points::Widest,
+        ..ExploreOptions::default()
+    };
     Ok(explore(&memory, &options, |crash| done.judge(crash)))
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ferrite_crash::{LyingMemory, Model, Options, Points, Report, explore};
+use ferrite_crash::{CrashReport, ExploreOptions, LyingMemory, Model, Points, explore};
 use ferrite_memory::{Memory, Result as MediumResult, Span, forward_memory};
 use ferrite_pool::{Pool, check};
 
@@ -107,7 +107,7 @@ impl Memory for Hasty {
 
 /// The last word of a run and the first of the next one are lost, and repaired in one go, on the memory that `on`
 /// makes: what every crash of that leaves is repaired in its turn.
-fn crashes_of_a_repair(on: fn(Arc<LyingMemory>) -> Arc<dyn Memory>) -> Report {
+fn crashes_of_a_repair(on: fn(Arc<LyingMemory>) -> Arc<dyn Memory>) -> CrashReport {
     let (memory, node) = many();
     let words = words_of(&memory, node);
     let run = words.iter().take_while(|word| **word == words[0]).count() as u64;
@@ -118,8 +118,12 @@ fn crashes_of_a_repair(on: fn(Arc<LyingMemory>) -> Arc<dyn Memory>) -> Report {
     assert!(report.is_sound() && report.findings.len() == 2, "{:#?}", report.findings);
     memory.mark(1);
     let mut judged = BTreeSet::new();
-    let options =
-        Options { images_per_point_max: 1 << 10, samples_per_point: 24, points: Points::Widest, ..Options::default() };
+    let options = ExploreOptions {
+        images_per_point_max: 1 << 10,
+        samples_per_point: 24,
+        points: Points::Widest,
+        ..ExploreOptions::default()
+    };
     explore(&memory, &options, |crash| {
         let memory = Arc::new(crash.memory());
         Pool::open(memory.clone(), BOOT).map_err(|error| error.to_string())?;

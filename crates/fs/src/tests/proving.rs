@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferrite_crash::{LyingMemory, Model, Options, Points, Report, explore};
+use ferrite_crash::{CrashReport, ExploreOptions, LyingMemory, Model, Points, explore};
 
 use super::crash::{client, leave};
 use super::house::House;
@@ -50,7 +50,7 @@ impl Done<'_> {
 }
 
 /// Every crash of appends of a client, which writes over its last one, before the owner does and appends too.
-fn explore_appends(bug: Option<Bug>) -> Report {
+fn explore_appends(bug: Option<Bug>) -> CrashReport {
     let memory = new_memory(Model::MAPPED, POOL_BYTES);
     let (fs, ino) = lent(&memory);
     fs.flush().expect("nothing fails");
@@ -82,8 +82,12 @@ fn explore_appends(bug: Option<Bug>) -> Report {
     done.mark(all);
     plant(None);
     let states = done.states;
-    let options =
-        Options { images_per_point_max: 96, samples_per_point: 96, points: Points::Widest, ..Options::default() };
+    let options = ExploreOptions {
+        images_per_point_max: 96,
+        samples_per_point: 96,
+        points: Points::Widest,
+        ..ExploreOptions::default()
+    };
     explore(&memory, &options, |crash| {
         let fs = open(&Arc::new(crash.memory()), None).map_err(|error| error.to_string())?;
         let found = content(&fs, ino).map_err(|error| error.to_string())?;
@@ -132,8 +136,12 @@ fn fp3_after_a_write_over_the_end_that_found_no_pages_the_size_rests_on_nothing(
     memory.forget_trace();
     append(&one, &mut at, &[5; 64], true);
     leave(&fs);
-    let options =
-        Options { images_per_point_max: 96, samples_per_point: 96, points: Points::Widest, ..Options::default() };
+    let options = ExploreOptions {
+        images_per_point_max: 96,
+        samples_per_point: 96,
+        points: Points::Widest,
+        ..ExploreOptions::default()
+    };
     let report = explore(&memory, &options, |crash| {
         let fs = open(&Arc::new(crash.memory()), None).map_err(|error| error.to_string())?;
         let found = content(&fs, ino).map_err(|error| error.to_string())?;

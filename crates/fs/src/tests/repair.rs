@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferrite_crash::{LyingMemory, Model, Options, explore};
+use ferrite_crash::{ExploreOptions, LyingMemory, Model, explore};
 use ferrite_memory::Memory;
 use ferrite_pool::check::{self, PoolCheckReport, TagOwners};
 use ferrite_pool::layout::CHUNK;
@@ -243,7 +243,7 @@ fn failure_of_a_repair(bug: Option<Bug>) -> Option<String> {
     plant(bug);
     repaired(&memory);
     plant(None);
-    let options = Options { images_per_point_max: 12, samples_per_point: 12, ..Options::default() };
+    let options = ExploreOptions { images_per_point_max: 12, samples_per_point: 12, ..ExploreOptions::default() };
     let report = explore(&memory, &options, |crash| {
         let memory = Arc::new(crash.memory());
         let report = repaired(&memory);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferrite_crash::{Model, Options, explore};
+use ferrite_crash::{ExploreOptions, Model, explore};
 use ferrite_pool::Pool;
 
 use super::crash::client;
@@ -29,7 +29,7 @@ fn keeps_what_was_written_over(bug: Option<Bug>) -> bool {
     plant(None);
     assert_eq!(written.expect("it is there"), NEW.len());
     memory.mark(1);
-    let report = explore(&memory, &Options::default(), |crash| {
+    let report = explore(&memory, &ExploreOptions::default(), |crash| {
         let fs = open(&Arc::new(crash.memory()), None).map_err(|error| error.to_string())?;
         let found = content(&fs, ino).map_err(|error| error.to_string())?;
         let is_lost = crash.last_mark().is_some() && found[100..3100] != NEW;
@@ -62,7 +62,7 @@ fn fg2_what_a_client_stored_in_vain_comes_before_its_pin_ends() {
     memory.forget_trace();
     assert_eq!(hands.write(0, 0, &[9; 8192], || 3_000_000_000), DirectOutcome::Refused);
     memory.mark(1);
-    let report = explore(&memory, &Options::default(), |crash| {
+    let report = explore(&memory, &ExploreOptions::default(), |crash| {
         let fs = open(&Arc::new(crash.memory()), None).map_err(|error| error.to_string())?;
         let found = content(&fs, ino).map_err(|error| error.to_string())?;
         let is_late = crash.last_mark().is_some() && found[..4096] != [9; 4096];

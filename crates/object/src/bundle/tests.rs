@@ -1,6 +1,6 @@
 //! BU1 and BU2.
 
-use ferrite_crash::{Crash, Model, Report, explore};
+use ferrite_crash::{Crash, CrashReport, Model, explore};
 
 use super::*;
 use crate::End;
@@ -34,7 +34,7 @@ fn step_of(members: &Members) -> Verdict<u8> {
 
 const STEPS: u8 = 7;
 
-fn run(model: Model, commit: impl Fn(&Bundle, &BundleChange)) -> Report {
+fn run(model: Model, commit: impl Fn(&Bundle, &BundleChange)) -> CrashReport {
     let memory = new_pool(model);
     let bundle = bundle(&open_pool(&memory));
     (0..2).for_each(|_| bundle.checkpoint().unwrap());

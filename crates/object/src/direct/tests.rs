@@ -1,6 +1,6 @@
 //! DU1 to DU5.
 
-use ferrite_crash::{Crash, LyingMemory, Model, Report, explore};
+use ferrite_crash::{Crash, CrashReport, LyingMemory, Model, explore};
 
 use super::*;
 use crate::proof::{Deaf, Verdict, hold, new_pool, open_pool, options, reopen};
@@ -39,7 +39,7 @@ fn updates(
     bytes: usize,
     scheme: Scheme,
     ignores: impl Fn(Span) -> bool + Send + Sync + 'static,
-) -> Report {
+) -> CrashReport {
     let memory = new_pool(model);
     open(&open_pool(&memory), bytes, scheme).unwrap();
     let pool = open_pool(&Deaf::new(&memory, ignores));

@@ -1,6 +1,6 @@
 //! AL1, AL2, AL3.
 
-use ferrite_crash::{LyingMemory, Model, Report, explore};
+use ferrite_crash::{CrashReport, LyingMemory, Model, explore};
 use ferrite_memory::{Memory, Span};
 
 use super::*;
@@ -24,7 +24,7 @@ fn expected(from: u64, to: u64) -> Vec<(u64, Vec<u8>)> {
 
 /// Marks: how many are cut off for certain, and how many were appended. What a crash left is opened, and goes on as `prepare`
 /// leaves it.
-fn traffic(model: Model, prepare: fn(&Log)) -> Report {
+fn traffic(model: Model, prepare: fn(&Log)) -> CrashReport {
     let memory = new_pool(model);
     let log = open(&open_pool(&memory), false).unwrap();
     memory.forget_trace();

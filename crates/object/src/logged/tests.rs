@@ -3,7 +3,7 @@
 mod damage;
 mod full;
 
-use ferrite_crash::{Crash, LyingMemory, Model, Report, explore};
+use ferrite_crash::{Crash, CrashReport, LyingMemory, Model, explore};
 use ferrite_memory::{Memory, Scheme, Span};
 use ferrite_pool::{Role, Stream};
 
@@ -45,7 +45,7 @@ fn expected(steps: u64) -> Vec<Vec<(Vec<u8>, Vec<u8>)>> {
 
 const STEPS: u64 = 9;
 
-fn run(model: Model, ignores: impl Fn(Span) -> bool + Send + Sync + 'static) -> Report {
+fn run(model: Model, ignores: impl Fn(Span) -> bool + Send + Sync + 'static) -> CrashReport {
     let memory = new_pool(model);
     drop(map(&open_pool(&memory)));
     let map = map(&open_pool(&Deaf::new(&memory, ignores)));

@@ -1,6 +1,6 @@
 //! Proofs of Z1 to Z3.
 
-use ferrite_crash::{Crash, LyingMemory, Model, Options, Points, explore};
+use ferrite_crash::{Crash, ExploreOptions, LyingMemory, Model, Points, explore};
 use ferrite_memory::{Scheme, Span};
 
 use super::*;
@@ -157,8 +157,13 @@ fn finishes(crash: &Crash<'_>, sizes: [u64; 2]) -> CheckVerdict {
     judge(&memory, sizes[1])
 }
 
-fn options(samples: u64) -> Options {
-    Options { points: Points::Widest, images_per_point_max: 64, samples_per_point: samples, ..Options::default() }
+fn options(samples: u64) -> ExploreOptions {
+    ExploreOptions {
+        points: Points::Widest,
+        images_per_point_max: 64,
+        samples_per_point: samples,
+        ..ExploreOptions::default()
+    }
 }
 
 #[test]
@@ -238,7 +243,8 @@ fn a_pool_grows_over_the_boundary_of_a_region() {
     memory.mark(1);
     let usage = open(&memory).usage();
     assert_eq!((usage.total_bytes, usage.meta_bytes), (sizes[1], 3 * CHUNK));
-    let few = Options { points: Points::Sampled(3), samples_per_point: 2, images_per_point_max: 2, ..options(0) };
+    let few =
+        ExploreOptions { points: Points::Sampled(3), samples_per_point: 2, images_per_point_max: 2, ..options(0) };
     let report = explore(&memory, &few, |crash| {
         let memory = Arc::new(crash.memory());
         memory.keep_trace(false);

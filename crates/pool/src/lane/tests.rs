@@ -5,7 +5,7 @@ mod threads;
 
 use std::sync::Arc;
 
-use ferrite_crash::{Crash, LyingMemory, Model, Options, Report, explore};
+use ferrite_crash::{Crash, CrashReport, ExploreOptions, LyingMemory, Model, explore};
 use ferrite_memory::Memory;
 
 use super::lane_content::committed;
@@ -95,11 +95,11 @@ fn commit_all(lanes: &LaneSet, memory: &dyn Memory, marks: &LyingMemory, values:
     }
 }
 
-fn exhaustive() -> Options {
+fn exhaustive() -> ExploreOptions {
     options(1 << 16, 400)
 }
 
-fn told(what: &str, report: &Report) {
+fn told(what: &str, report: &CrashReport) {
     println!("{what}: {report}");
 }
 
@@ -108,7 +108,7 @@ fn commits(
     model: Model,
     lanes_used: [usize; 4],
     ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static,
-) -> Report {
+) -> CrashReport {
     commits_on(model, lanes_used, |memory| DeafMemory::new(memory, ignores))
 }
 
@@ -117,7 +117,7 @@ fn commits_on(
     model: Model,
     lanes_used: [usize; 4],
     deafen: impl FnOnce(&Arc<LyingMemory>) -> Arc<DeafMemory>,
-) -> Report {
+) -> CrashReport {
     let memory = formatted(model);
     let deaf = deafen(&memory);
     let lanes = recovered(&*memory);
@@ -212,7 +212,7 @@ fn full(lanes: &LaneSet, memory: &LyingMemory) {
 }
 
 /// Lane 0 wraps, and so retires what lane 1 holds; lane 1 goes on behind retired records.
-fn wrap(model: Model, ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static) -> Report {
+fn wrap(model: Model, ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static) -> CrashReport {
     let memory = formatted(model);
     let deaf = DeafMemory::new(&memory, ignores);
     let lanes = recovered(&*memory);
@@ -261,7 +261,10 @@ fn l1_an_older_record_behind_a_newer_one_ends_the_lane() {
 
 /// A killed process leaves a record, home writes or the retired word visible and not durable; power fails while its
 /// successor recovers, and a third recovers again. `value` is what the second one must have seen.
-fn kill_then_crash(model: Model, ignores: impl Fn(MemoryCall) -> bool + Send + Sync + Copy + 'static) -> Vec<Report> {
+fn kill_then_crash(
+    model: Model,
+    ignores: impl Fn(MemoryCall) -> bool + Send + Sync + Copy + 'static,
+) -> Vec<CrashReport> {
     let run = |retiring: bool| {
         let memory = formatted(model);
         let lanes = recovered(&*memory);

@@ -4,7 +4,7 @@ mod killed;
 mod lost;
 mod model;
 
-use ferrite_crash::{Crash, LyingMemory, Model, Report, explore};
+use ferrite_crash::{Crash, CrashReport, LyingMemory, Model, explore};
 use ferrite_memory::{Memory, Scheme};
 
 use super::*;
@@ -112,7 +112,7 @@ fn check(crash: &Crash<'_>) -> CheckVerdict {
 }
 
 /// Appends alone and together, cuts, and goes around the ring.
-fn traffic(model: Model, ignores: impl Fn(MemoryCall, u64) -> bool + Send + Sync + 'static) -> Report {
+fn traffic(model: Model, ignores: impl Fn(MemoryCall, u64) -> bool + Send + Sync + 'static) -> CrashReport {
     let memory = new_pool(model);
     let head_at = create(&memory).head_at;
     let deaf = DeafMemory::new(&memory, move |call| ignores(call, head_at));
@@ -158,7 +158,7 @@ fn canary_an_append_without_its_fence_is_caught() {
 }
 
 /// A ring that is full after each cut: the next append takes the place of what was cut last.
-fn tight(model: Model, ignores: impl Fn(MemoryCall, u64) -> bool + Send + Sync + 'static) -> Report {
+fn tight(model: Model, ignores: impl Fn(MemoryCall, u64) -> bool + Send + Sync + 'static) -> CrashReport {
     let memory = new_pool(model);
     let head_at = create(&memory).head_at;
     let deaf = DeafMemory::new(&memory, move |call| ignores(call, head_at));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferrite_crash::{LyingMemory, Model, Report, explore};
+use ferrite_crash::{CrashReport, LyingMemory, Model, explore};
 
 use super::*;
 use crate::layout::{CHUNK, LANES};
@@ -75,7 +75,7 @@ fn a_full_table_says_so() {
 }
 
 /// Adds, stamps and removes; what is acknowledged is marked.
-fn changes(model: Model, ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static) -> Report {
+fn changes(model: Model, ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static) -> CrashReport {
     let memory = new_pool(model);
     let pool = Pool::open(DeafMemory::new(&memory, ignores), BOOT).unwrap().0;
     pool.add_member(&member(1)).unwrap();

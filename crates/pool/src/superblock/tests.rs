@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferrite_crash::{Crash, LyingMemory, Model, Report, explore};
+use ferrite_crash::{Crash, CrashReport, LyingMemory, Model, explore};
 
 use super::*;
 use crate::tests::support::{CheckVerdict, DeafMemory, MemoryCall, nested, options};
@@ -69,7 +69,7 @@ fn check(crash: &Crash<'_>) -> CheckVerdict {
     nested(&memory, |crash| found(&crash.memory(), before, "S1").map(|_| ()))
 }
 
-fn advances(model: Model, ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static) -> Report {
+fn advances(model: Model, ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static) -> CrashReport {
     let (memory, mut superblock) = written(model);
     let deaf = DeafMemory::new(&memory, ignores);
     for number in 2..5 {
@@ -96,7 +96,7 @@ fn canary_an_advance_that_does_not_settle_is_caught() {
 }
 
 /// A process is killed before its advance is durable; its successor advances and power fails.
-fn kill_then_advance(model: Model, ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static) -> Report {
+fn kill_then_advance(model: Model, ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static) -> CrashReport {
     let (memory, superblock) = written(model);
     let killed = Superblock { generation: 3, ..superblock };
     // Cached: the store of a killed process that no fence of its own follows.

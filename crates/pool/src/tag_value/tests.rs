@@ -1,6 +1,6 @@
 use std::io;
 
-use ferrite_crash::{Crash, LyingMemory, Model, Options, Points, explore};
+use ferrite_crash::{Crash, ExploreOptions, LyingMemory, Model, Points, explore};
 use proptest::prelude::*;
 
 use super::*;
@@ -198,7 +198,7 @@ fn crash_replacing(model: Model, check: impl Fn(&Crash<'_>, Vec<u8>) -> std::res
     memory.mark(1);
     put(&pool, "name", &content(40, 2), true).unwrap();
     memory.mark(2);
-    let options = Options { points: Points::Widest, samples_per_point: 64, ..Options::default() };
+    let options = ExploreOptions { points: Points::Widest, samples_per_point: 64, ..ExploreOptions::default() };
     let report = explore(&memory, &options, |crash| {
         let pool = open(Arc::new(crash.memory()));
         let found = get(&pool, "name").map_err(|error| error.to_string())?;

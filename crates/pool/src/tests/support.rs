@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Weak};
 
-use ferrite_crash::{Crash, LyingMemory, Model, Options, Points, explore};
+use ferrite_crash::{Crash, ExploreOptions, LyingMemory, Model, Points, explore};
 pub use ferrite_crash::{options, rounds, seed};
 use ferrite_memory::{Memory, Result as MediumResult, Scheme, Span, forward_memory};
 use parking_lot::Mutex;
@@ -78,8 +78,12 @@ pub fn cases(usual: u64) -> ProptestConfig {
 
 /// Explores the recovery that `memory` recorded: what is left by a crash within it must satisfy `check` too.
 pub fn nested(memory: &LyingMemory, check: impl FnMut(&Crash<'_>) -> CheckVerdict) -> CheckVerdict {
-    let options =
-        Options { images_per_point_max: 16, samples_per_point: 6, points: Points::Widest, ..Options::default() };
+    let options = ExploreOptions {
+        images_per_point_max: 16,
+        samples_per_point: 6,
+        points: Points::Widest,
+        ..ExploreOptions::default()
+    };
     explore(memory, &options, check).failure.map_or(Ok(()), |failure| Err(format!("within recovery: {failure}")))
 }
 

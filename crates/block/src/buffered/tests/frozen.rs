@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use ferrite_crash::{LyingMemory, Options, Points, explore};
+use ferrite_crash::{ExploreOptions, LyingMemory, Points, explore};
 use ferrite_pool::{Format, Pool};
 
 use crate::tests::{BOOT, Way, collisions, fresh, open, spec_of, ways};
@@ -169,11 +169,11 @@ fn u3_what_was_flushed_survives_every_crash_of_the_memory() {
                 memory.mark(i as u64 + 1);
             }
         }
-        let options = Options {
+        let options = ExploreOptions {
             images_per_point_max: 4,
             samples_per_point: 4,
             points: Points::Sampled(16),
-            ..Options::default()
+            ..ExploreOptions::default()
         };
         let report = explore(&memory, &options, |crash| {
             let found = read_all(&*open(Arc::new(crash.memory()), way));

@@ -1,4 +1,4 @@
-use ferrite_crash::{Crash, LyingMemory, Model, Options, Points, Report, explore};
+use ferrite_crash::{Crash, CrashReport, ExploreOptions, LyingMemory, Model, Points, explore};
 use ferrite_memory::{Memory, Scheme, Span};
 use ferrite_pool::layout::PAGE;
 use zerocopy::FromZeros;
@@ -48,13 +48,13 @@ fn append(memory: &LyingMemory, len: u16, byte: u8, is_first: bool) {
 }
 
 /// Every crash of four appends of a line each: the number of a mark is the number of lines there are.
-fn explore_appends() -> Report {
+fn explore_appends() -> CrashReport {
     let memory = fresh();
     for lines in 1..=4 {
         append(&memory, 64, lines, lines == 1);
         memory.mark(lines.into());
     }
-    let options = Options { images_per_point_max: 1 << 17, points: Points::Widest, ..Options::default() };
+    let options = ExploreOptions { images_per_point_max: 1 << 17, points: Points::Widest, ..ExploreOptions::default() };
     let judge = |crash: &Crash<'_>| {
         let (memory, lines) = (crash.memory(), crash.last_mark().unwrap_or(0));
         let size = load(&memory).size();

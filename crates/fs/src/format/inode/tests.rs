@@ -1,4 +1,4 @@
-use ferrite_crash::{Crash, LyingMemory, Model, Options, explore};
+use ferrite_crash::{Crash, ExploreOptions, LyingMemory, Model, explore};
 use ferrite_memory::Span;
 
 use super::*;
@@ -63,6 +63,6 @@ fn fi3_a_crash_leaves_no_time_of_another_epoch() {
                 Some(_) => ensure(&memory, &[40], &[SEVEN, 8]),
             }
         };
-        explore(&memory, &Options::default(), judge).assert_clean();
+        explore(&memory, &ExploreOptions::default(), judge).assert_clean();
     }
 }

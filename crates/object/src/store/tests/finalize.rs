@@ -1,6 +1,6 @@
 //! A finalize that does not come to its end: the store has all that it had, and a backup is there whole or not at all.
 
-use ferrite_crash::{Crash, LyingMemory, Model, Options, Points, explore};
+use ferrite_crash::{Crash, ExploreOptions, LyingMemory, Model, Points, explore};
 use ferrite_memory::Memory;
 use ferrite_pool::Format;
 use ferrite_pool::backup::verify;
@@ -118,7 +118,8 @@ fn crash_seeded_in_a_finalize_leaves_all_objects() {
             if is_clean || !crash.has_mark(1) { Ok(()) } else { Err("acknowledged, and not closed in order".into()) }
         };
         let points = Points::Sampled(40);
-        let options = Options { seed: seed(), points, images_per_point_max: 4, samples_per_point: 4, only: None };
+        let options =
+            ExploreOptions { seed: seed(), points, images_per_point_max: 4, samples_per_point: 4, only: None };
         let report = explore(&memory, &options, judge);
         println!("finalize: {report}");
         report.assert_clean();

@@ -1,6 +1,6 @@
 //! Restore under crashes and failing calls.
 
-use ferrite_crash::{Crash, Options, Points, explore};
+use ferrite_crash::{Crash, ExploreOptions, Points, explore};
 
 use super::*;
 use crate::tests::support::{DeafMemory, MemoryCall};
@@ -31,8 +31,13 @@ fn recovers(crash: &Crash<'_>, image: &[u8], old: Option<&[u8]>) -> std::result:
     if found == b"some bytes" { Ok(()) } else { Err(format!("restored again: {found:?}")) }
 }
 
-fn options(samples: u64) -> Options {
-    Options { points: Points::Widest, images_per_point_max: 64, samples_per_point: samples, ..Options::default() }
+fn options(samples: u64) -> ExploreOptions {
+    ExploreOptions {
+        points: Points::Widest,
+        images_per_point_max: 64,
+        samples_per_point: samples,
+        ..ExploreOptions::default()
+    }
 }
 
 /// BK3: a crash anywhere in a restore into nothing leaves nothing, a restore to run again, or the whole pool.
@@ -89,8 +94,13 @@ fn bk3_restore_interrupted_and_interrupted_again() {
         let second = first.crash(seed);
         restore(&mut &image[..], &second, RestoreOptions::default(), &mut quiet).unwrap();
         second.mark(1);
-        let options =
-            Options { points: Points::Sampled(4), samples_per_point: 4, images_per_point_max: 4, seed, only: None };
+        let options = ExploreOptions {
+            points: Points::Sampled(4),
+            samples_per_point: 4,
+            images_per_point_max: 4,
+            seed,
+            only: None,
+        };
         let _ = explore(&second, &options, |crash| recovers(crash, &image, None)).assert_clean();
     }
 }

@@ -1,6 +1,6 @@
 //! What a restored pool has of the original's clients.
 
-use ferrite_crash::{Options, Points, explore};
+use ferrite_crash::{ExploreOptions, Points, explore};
 
 use super::*;
 use crate::grant::{Ask, Process, Rights, ensure_no_clients};
@@ -62,8 +62,12 @@ fn bk6_no_crash_brings_a_client_with_the_pool() {
     let (_, _, image) = granted();
     let memory = LyingMemory::new(POOL_BYTES_MIN, Model::MAPPED);
     restore(&mut &image[..], &memory, RestoreOptions::default(), &mut quiet).unwrap();
-    let options =
-        Options { points: Points::Widest, images_per_point_max: 64, samples_per_point: 80, ..Options::default() };
+    let options = ExploreOptions {
+        points: Points::Widest,
+        images_per_point_max: 64,
+        samples_per_point: 80,
+        ..ExploreOptions::default()
+    };
     let report = explore(&memory, &options, |crash| {
         let memory = Arc::new(crash.memory());
         memory.keep_trace(false);

@@ -1,6 +1,6 @@
 //! Repair under crashes and failing calls.
 
-use ferrite_crash::{Options, Points, explore};
+use ferrite_crash::{ExploreOptions, Points, explore};
 
 use super::*;
 
@@ -49,8 +49,12 @@ fn k4_a_crash_in_a_repair_is_mended_by_the_next() {
         let report = repaired_losing(&memory, &lost());
         assert!(report.is_sound(), "{}", text(&report));
         memory.mark(1);
-        let options =
-            Options { points: Points::Widest, images_per_point_max: 16, samples_per_point: 8, ..Options::default() };
+        let options = ExploreOptions {
+            points: Points::Widest,
+            images_per_point_max: 16,
+            samples_per_point: 8,
+            ..ExploreOptions::default()
+        };
         let report = explore(&memory, &options, |crash| {
             let memory = Arc::new(crash.memory());
             memory.keep_trace(false);

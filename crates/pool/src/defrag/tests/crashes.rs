@@ -1,6 +1,6 @@
 //! X1: crashes of a defragmentation, and failing calls.
 
-use ferrite_crash::{Crash, Report, explore};
+use ferrite_crash::{Crash, CrashReport, explore};
 
 use super::*;
 use crate::layout::CHUNK_PAGES;
@@ -88,7 +88,7 @@ impl Proof {
         account(pool)
     }
 
-    fn explore(&self, samples: u64) -> Report {
+    fn explore(&self, samples: u64) -> CrashReport {
         explore(&self.memory, &options(samples * 2, samples), |crash| self.check(crash))
     }
 }

@@ -1,6 +1,6 @@
 //! The owner crashes at any point of grant, revoke, release, removal while granted, and of recovery itself.
 
-use ferrite_crash::{Crash, Options, Points, explore};
+use ferrite_crash::{Crash, ExploreOptions, Points, explore};
 
 use super::*;
 
@@ -83,8 +83,8 @@ impl Story {
     }
 }
 
-fn options(samples_per_point: u64) -> Options {
-    Options { seed: 21, images_per_point_max: 64, samples_per_point, points: Points::Widest, only: None }
+fn options(samples_per_point: u64) -> ExploreOptions {
+    ExploreOptions { seed: 21, images_per_point_max: 64, samples_per_point, points: Points::Widest, only: None }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! HO6: a widening of two parts under crashes.
 
-use ferrite_crash::{Crash, Report, explore};
+use ferrite_crash::{Crash, CrashReport, explore};
 
 use super::*;
 use crate::layout::{CHUNK, LANES};
@@ -35,7 +35,7 @@ fn run(
     extents: u64,
     ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static,
     widen: impl Fn(&Holding, [u64; 2]),
-) -> Report {
+) -> CrashReport {
     let memory = new_pool(model);
     let pool = Arc::new(Pool::open(DeafMemory::new(&memory, ignores), BOOT).unwrap().0);
     spec("a", false).create(&pool).unwrap();

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ferrite_crash::{Report, explore};
+use ferrite_crash::{CrashReport, explore};
 
 use super::*;
 use crate::layout::LANES;
@@ -48,7 +48,10 @@ fn canary_a_chunk_that_is_free_before_the_host_has_dropped_it_is_caught() {
 /// The owner is killed when the removal of a tag is visible and maybe not durable; power fails while its successor recovers,
 /// which has the host take what that frees. Before each call that orders or settles stores there is `meanwhile`, with what
 /// the tag has.
-fn kill_then_crash(model: Model, meanwhile: impl Fn(&LyingMemory, Span, MemoryCall) + Send + Sync + 'static) -> Report {
+fn kill_then_crash(
+    model: Model,
+    meanwhile: impl Fn(&LyingMemory, Span, MemoryCall) + Send + Sync + 'static,
+) -> CrashReport {
     let memory = new_pool(model);
     let pool = open(&memory);
     let tag = make(&pool, "a", Zone::Super, CHUNK).expect("room");

@@ -1,6 +1,6 @@
 //! L2, L4: two threads commit at once, some of it to the same words.
 
-use ferrite_crash::{Job, Points, interleave};
+use ferrite_crash::{Points, ThreadJob, interleave};
 
 use super::*;
 use crate::tests::support::{rounds, seed};
@@ -45,7 +45,7 @@ fn judge(memory: &dyn Memory, marks: &[u64]) -> CheckVerdict {
     if shared == conflicting { Ok(()) } else { Err(format!("L2: {shared} shared where {conflicting} were committed")) }
 }
 
-fn run(seed: u64, model: Model, ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static) -> Report {
+fn run(seed: u64, model: Model, ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static) -> CrashReport {
     let memory = formatted(model);
     let deaf = DeafMemory::new(&memory, ignores);
     let lanes = recovered(&*memory);
@@ -56,10 +56,10 @@ fn run(seed: u64, model: Model, ignores: impl Fn(MemoryCall) -> bool + Send + Sy
     let lock = Mutex::new(());
     let job = |thread| {
         let (lanes, deaf, memory, lock) = (&lanes, &*deaf, &*memory, &lock);
-        Box::new(move || work(lanes, deaf, memory, (thread, lock))) as Job<'_>
+        Box::new(move || work(lanes, deaf, memory, (thread, lock))) as ThreadJob<'_>
     };
     interleave(seed, vec![job(0), job(1)]);
-    let options = Options { seed, points: Points::Sampled(12), ..options(64, 24) };
+    let options = ExploreOptions { seed, points: Points::Sampled(12), ..options(64, 24) };
     explore(&memory, &options, |crash| {
         let memory = crash.memory();
         recovered(&memory);

@@ -27,7 +27,7 @@ fn goes_on_alone(memory: &Arc<LyingMemory>, open: Opening) -> CheckVerdict {
 
 /// The first of three that share a fence is lost, the others landed; `open` opens that. The opening after it is crashed, too.
 /// How many images were so.
-fn first_is_lost(open: Opening) -> (Report, u64) {
+fn first_is_lost(open: Opening) -> (CrashReport, u64) {
     let memory = new_pool(Model::FILE);
     let log = create(&memory);
     memory.forget_trace();
@@ -64,7 +64,7 @@ fn canary_a_log_that_is_opened_and_not_wiped_is_caught() {
 
 /// One thread wipes what stands behind a lost record; another one, whose fences settle nothing of that, appends in its place
 /// and cuts all off.
-fn wiped_beside(ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static) -> Report {
+fn wiped_beside(ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static) -> CrashReport {
     let memory = new_pool(Model::MAPPED);
     let log = create(&memory);
     let at = log.append_many(&[&payload(2), &payload(0)]).unwrap();

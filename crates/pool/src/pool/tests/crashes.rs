@@ -1,6 +1,6 @@
 //! T1 to T3, T6, A1, A2: crashes of everything that is done to tags, and of the recovery from them.
 
-use ferrite_crash::{Crash, LyingMemory, Model, Report, explore};
+use ferrite_crash::{Crash, CrashReport, LyingMemory, Model, explore};
 
 use super::*;
 use crate::layout::{LANES, RETIRED};
@@ -149,7 +149,7 @@ impl Run {
         check_content(pool)
     }
 
-    fn explore(&self, samples: u64) -> Report {
+    fn explore(&self, samples: u64) -> CrashReport {
         explore(&self.memory, &options(samples * 4, samples), |crash| self.check(crash))
     }
 
@@ -259,7 +259,7 @@ fn canary_a_list_over_which_a_record_is_replayed_is_caught() {
 }
 
 /// Lane L6: a page that transactions wrote is freed and given to another tag; no old record is replayed into it.
-fn reused(model: Model, ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static) -> Report {
+fn reused(model: Model, ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static) -> CrashReport {
     let memory = new_pool(model);
     let pool = Pool::open(DeafMemory::new(&memory, ignores), crate::tests::support::BOOT).unwrap().0;
     let first = create(&pool, "first", &pages_need(1)).unwrap();

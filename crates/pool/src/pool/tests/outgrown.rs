@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ferrite_crash::{LyingMemory, Model, Report, explore};
+use ferrite_crash::{CrashReport, LyingMemory, Model, explore};
 
 use super::*;
 use crate::check::TagOwners;
@@ -59,7 +59,7 @@ fn is_one_of_the_parts(pool: &Pool, whole: &Tag) -> bool {
 }
 
 /// Every crash of the removal of such a tag by a pool that does not make the calls that `ignores` picks.
-fn explore_removal(model: Model, ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static) -> Report {
+fn explore_removal(model: Model, ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static) -> CrashReport {
     let (memory, pool) = with_a_wide_tag(model);
     let wide = pool.tag("wide").unwrap();
     pool.retire().unwrap();

@@ -1,6 +1,6 @@
 //! WD1 to WD4 and what an append promises, at every instant and in every image.
 
-use ferrite_crash::{Crash, Report, explore, options};
+use ferrite_crash::{Crash, CrashReport, explore, options};
 
 use super::folder::OPERATION;
 use super::*;
@@ -51,7 +51,7 @@ fn judge(crash: &Crash<'_>, folder: &LyingFolder, depth: u32) -> Verdict {
 }
 
 /// Appends of both kinds, commits and steps of draining, several times around the ring.
-fn traffic(model: Model, plan: &[(u64, Durability, u64)], prepare: impl Fn(&LyingFolder)) -> Report {
+fn traffic(model: Model, plan: &[(u64, Durability, u64)], prepare: impl Fn(&LyingFolder)) -> CrashReport {
     let (memory, folder) = (new_pool(model), LyingFolder::default());
     let wal = create(&memory, &folder);
     // Nearly once around, so that the ring's end is among what is explored.
