@@ -1,0 +1,42 @@
+use super::*;
+
+#[test]
+fn it_is_out_when_it_is_dropped() {
+    let words = SharedWords::<0>::new(8).expect("memory");
+    let beacon = Beacon::light(&words, 0).expect("lit");
+    assert!(Beacon::is_lit(words.word(0)));
+    drop(beacon);
+    assert!(!Beacon::is_lit(words.word(0)));
+}
+
+#[test]
+fn it_is_out_when_its_process_is_killed() {
+    let words = SharedWords::<0>::new(8).expect("memory");
+    let (mut go, mut came) = (0, [0_i32; 2]);
+    // SAFETY: the array has room for two descriptors.
+    assert_eq!(unsafe { libc::pipe(came.as_mut_ptr()) }, 0);
+    // SAFETY: the child makes a thread and waits; it allocates in a process whose other threads are gone, which glibc
+    // allows. It never returns.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let beacon = Beacon::light(&words, 0);
+        let lit = beacon.is_ok();
+        // SAFETY: one byte of a live value; pause and _exit take no pointer.
+        unsafe {
+            libc::write(came[1], (&raw const lit).cast(), 1);
+            libc::pause();
+            libc::_exit(0);
+        }
+    }
+    // SAFETY: one byte into a live value; the rest takes no pointer but that of a live status.
+    unsafe {
+        assert_eq!(libc::read(came[0], (&raw mut go).cast(), 1), 1);
+        assert!(Beacon::is_lit(words.word(0)));
+        libc::kill(child, libc::SIGKILL);
+        let mut status: i32 = 0;
+        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+        libc::close(came[0]);
+        libc::close(came[1]);
+    }
+    assert!(!Beacon::is_lit(words.word(0)), "the kernel marks it");
+}
