@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::{Access, Completion, Disk, Geometry, Op, Request, Run, Zeroing};
-use ferrite_memory::{Error, Result, Span};
+use ferrite_memory::{Error, Result, Span, planted};
 
 mod agenda;
 mod cache;
@@ -106,8 +106,7 @@ impl<M: Model> State<M> {
 
     /// Completions that are due by `now_ns`, in the order in which the device finished them.
     fn take_completed(&mut self, now_ns: u64) -> Vec<Completion> {
-        #[cfg(test)]
-        let now_ns = if tests::is_planted(tests::Bug::EarlyCompletion) { u64::MAX } else { now_ns };
+        let now_ns = if planted!("disk: request completes before its time") { u64::MAX } else { now_ns };
         let due = self.agenda.finished().take_while(|(at_ns, _)| *at_ns <= now_ns);
         let due: Vec<Ticket> = due.map(|(_, ticket)| ticket).filter(|it| self.completions.contains_key(it)).collect();
         due.into_iter().filter_map(|ticket| self.collect(ticket)).collect()
@@ -177,8 +176,7 @@ impl<D: Disk, M: Model> SimDisk<D, M> {
     }
 
     fn timed<T>(&self, work: Work, span: Span, by: impl FnOnce() -> Result<T>) -> Result<T> {
-        #[cfg(test)]
-        if tests::is_planted(tests::Bug::TimedRefusal) {
+        if planted!("disk: refused request takes its time") {
             self.wait_for(self.begin(work, span));
         }
         self.admit(work, span)?;
@@ -200,8 +198,7 @@ impl<D: Disk, M: Model> SimDisk<D, M> {
         match request.op {
             Op::Read => self.inner.read(request.span.at, &mut request.buffer),
             Op::Write(access) => self.inner.write(request.span.at, &request.buffer, access),
-            #[cfg(test)]
-            Op::Flush if tests::is_planted(tests::Bug::KeptFlush) => Ok(()),
+            Op::Flush if planted!("disk: flush does not reach the inner disk") => Ok(()),
             Op::Flush => self.inner.flush(),
             Op::Trim(access) => self.inner.trim(request.span, access),
             Op::Zero(how) => self.inner.write_zeroes(request.span, how),

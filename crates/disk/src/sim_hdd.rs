@@ -23,11 +23,9 @@
 
 use std::collections::VecDeque;
 
-#[cfg(test)]
-use crate::sim_disk::tests::{Bug, is_planted};
 use crate::sim_disk::{Agenda, Clock, Job, Model, SimDisk, Ticket, Work, WriteCache};
 use crate::{Access, Disk, Geometry, Zeroing};
-use ferrite_memory::{Error, Result, Span};
+use ferrite_memory::{Error, Result, Span, planted};
 
 mod ahead;
 mod dirty;
@@ -182,8 +180,7 @@ impl Hdd {
 
     fn end_flushes(&mut self, agenda: &mut Agenda<Event>) {
         let is_urgent = self.dirty.is_urgent();
-        #[cfg(test)]
-        let is_urgent = is_urgent && !is_planted(Bug::HastyFlush);
+        let is_urgent = is_urgent && !planted!("disk: flush does not wait for writes");
         if is_urgent {
             return;
         }
@@ -201,8 +198,7 @@ impl Hdd {
         let settle_ns = if is_read { 0 } else { self.profile.write_settle_ns };
         let seek_ns = self.platter.seek_ns(self.head_byte, span.at, settle_ns);
         let rotation_ns = self.platter.rotation_wait_ns(span.at, now_ns + seek_ns);
-        #[cfg(test)]
-        let rotation_ns = if is_planted(Bug::NoRotation) { 0 } else { rotation_ns };
+        let rotation_ns = if planted!("disk: head does not wait for the sector") { 0 } else { rotation_ns };
         seek_ns + rotation_ns + self.platter.transfer_ns(span.at, end)
     }
 
@@ -215,10 +211,8 @@ impl Hdd {
     fn choose(&self, now_ns: u64) -> Option<Choice> {
         let visible = || self.queue.iter().enumerate().take(self.profile.queue_depth.max(1));
         let overdue = visible().find(|(_, waiting)| now_ns - waiting.since_ns > PATIENCE_NS);
-        #[cfg(test)]
-        let overdue = if is_planted(Bug::OldestFirst) { visible().next() } else { overdue };
-        #[cfg(test)]
-        let overdue = overdue.filter(|_| !is_planted(Bug::NoPatience));
+        let overdue = if planted!("disk: head serves requests in their order") { visible().next() } else { overdue };
+        let overdue = overdue.filter(|_| !planted!("disk: head always serves the nearest request"));
         if let Some((at, _)) = overdue {
             return Some(Choice::Queued(at));
         }

@@ -17,11 +17,11 @@
 //! A write of part of a page costs the program of all of it. What else a flash translation layer does (moving pages,
 //! erasing blocks) is not here: a device of this model is one that has just been erased.
 
+use ferrite_memory::planted;
+
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 
-#[cfg(test)]
-use crate::sim_disk::tests::{Bug, is_planted};
 use crate::sim_disk::{Agenda, Clock, Job, Model, SimDisk, Ticket, Work, WriteCache};
 use crate::{Access, Disk, Geometry};
 
@@ -190,8 +190,7 @@ impl Ssd {
     /// SS4.
     fn hold(&mut self, page: u64, agenda: &mut Agenda<Event>) {
         let is_new = self.dirty.insert(page);
-        #[cfg(test)]
-        let is_new = is_new || is_planted(Bug::EveryWrite);
+        let is_new = is_new || planted!("disk: rewritten page is programmed for each write");
         if is_new {
             self.held_pages += 1;
             self.enqueue(page, Purpose::Destage { order: self.order }, agenda);
@@ -201,8 +200,7 @@ impl Ssd {
 
     fn enqueue(&mut self, page: u64, purpose: Purpose, agenda: &mut Agenda<Event>) {
         let channel = (page % self.channels.len() as u64) as usize;
-        #[cfg(test)]
-        let channel = if is_planted(Bug::OneChannel) { 0 } else { channel };
+        let channel = if planted!("disk: all pages are in one channel") { 0 } else { channel };
         self.channels[channel].enqueue(PageWork { page, purpose });
         self.kick(channel, agenda);
     }
@@ -254,8 +252,7 @@ impl Ssd {
         let end_ns = agenda.now_ns() + self.profile.flush_ns;
         self.flushes.retain_mut(|flush| {
             let counts = order < flush.below;
-            #[cfg(test)]
-            let counts = counts || is_planted(Bug::AnyPage);
+            let counts = counts || planted!("disk: flush counts pages of later writes");
             flush.left_pages -= u64::from(counts);
             if flush.left_pages == 0 {
                 agenda.finish(flush.ticket, end_ns);
@@ -271,9 +268,11 @@ impl Model for Ssd {
     fn arrive(&mut self, job: Job, agenda: &mut Agenda<Event>) {
         self.controller_free_ns = self.controller_free_ns.max(agenda.now_ns()) + self.profile.command_ns;
         let understood_ns = self.controller_free_ns;
-        #[cfg(test)]
-        let understood_ns =
-            if is_planted(Bug::WideController) { agenda.now_ns() + self.profile.command_ns } else { understood_ns };
+        let understood_ns = if planted!("disk: requests pass the controller in parallel") {
+            agenda.now_ns() + self.profile.command_ns
+        } else {
+            understood_ns
+        };
         let sent_ns = if matches!(job.work, Work::Write(_)) { self.send(job.span.len, understood_ns) } else { 0 };
         agenda.plan(understood_ns, Event::Ready(Job { sent_ns, ..job }));
     }

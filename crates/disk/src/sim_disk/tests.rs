@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::panic::catch_unwind;
 use std::sync::{Arc, Condvar, Mutex};
 
+use ferrite_memory::planted::{PlantedBug, plant, plant_with};
 use proptest::prelude::*;
 
 use super::*;
@@ -11,64 +12,14 @@ use crate::{HddDisk, HddProfile, RamDisk, ReadOnlyDisk, SsdDisk, SsdProfile};
 
 const SIZE: u64 = 256 << 10;
 
-/// Planted bugs, one for each rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bug {
-    /// A submitted flush does not reach the inner disk (SD1).
-    KeptFlush,
-    /// A submitted request completes once it is known when it will be served (SD2).
-    EarlyCompletion,
-    /// Times depend on what the thread has simulated before (SD3).
-    Drift,
-    /// What is refused has taken its time (SD5).
-    TimedRefusal,
-    /// The head does not wait for the sector (H1).
-    NoRotation,
-    /// The platters stand still while nobody asks (H2).
-    StillPlatters,
-    /// The head takes the requests as they came (H3).
-    OldestFirst,
-    /// The head always takes the nearest (H3).
-    NoPatience,
-    /// A flush does not wait for what is being written (H4).
-    HastyFlush,
-    /// An idle head does not read on (H5).
-    NoReadAhead,
-    /// All pages are in one channel (SS1).
-    OneChannel,
-    /// A program goes before a read (SS1).
-    ProgramsFirst,
-    /// Requests pass the controller side by side (SS2).
-    WideController,
-    /// Any page that is programmed counts for a flush (SS3).
-    AnyPage,
-    /// A page is programmed as often as it is written (SS4).
-    EveryWrite,
+/// Asserts that `test` fails while `bug` is planted.
+pub(crate) fn assert_found(test: fn(), bug: &str) {
+    assert_found_by(test, plant(bug));
 }
 
-thread_local! {
-    static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
-    static DRIFT: Cell<u64> = const { Cell::new(0) };
-}
-
-pub(crate) fn is_planted(bug: Bug) -> bool {
-    PLANTED.get() == Some(bug)
-}
-
-pub(super) fn drifted(at_ns: u64) -> u64 {
-    DRIFT.set(DRIFT.get() + u64::from(is_planted(Bug::Drift)));
-    at_ns + DRIFT.get()
-}
-
-/// `test` finds each of `bugs`.
-pub(crate) fn assert_found(test: fn(), bugs: &[Bug]) {
-    for bug in bugs {
-        PLANTED.set(Some(*bug));
-        let found = catch_unwind(test);
-        PLANTED.set(None);
-        DRIFT.set(0);
-        assert!(found.is_err(), "{bug:?} was not found");
-    }
+fn assert_found_by(test: fn(), bug: PlantedBug) {
+    let found = catch_unwind(test);
+    assert!(found.is_err(), "{bug:?} was not found");
 }
 
 /// One of each kind, on RAM disks, with caches so small that they fill.
@@ -293,9 +244,15 @@ fn refusals_take_no_time() {
 
 #[test]
 fn canary_what_no_simulated_disk_may_do_is_found() {
-    assert_found(everything_reaches_the_inner_disk_and_its_failures_come_back, &[Bug::KeptFlush]);
-    assert_found(times_follow_from_the_seed, &[Bug::Drift]);
-    assert_found(refusals_take_no_time, &[Bug::TimedRefusal]);
+    assert_found(
+        everything_reaches_the_inner_disk_and_its_failures_come_back,
+        "disk: flush does not reach the inner disk",
+    );
+    let plans = Cell::new(0);
+    let drift =
+        plant_with("disk: times depend on earlier simulations", move || plans.replace(plans.get() + 1) % 7 == 3);
+    assert_found_by(times_follow_from_the_seed, drift);
+    assert_found(refusals_take_no_time, "disk: refused request takes its time");
 }
 
 /// A hard disk zeroes no faster than it writes, and says so.

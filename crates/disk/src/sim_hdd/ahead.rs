@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::platter::Platter;
 use super::profile::HddProfile;
-use ferrite_memory::Span;
+use ferrite_memory::{Span, planted};
 
 /// The read cache: the newest segment first.
 pub(super) struct ReadAhead {
@@ -78,8 +78,7 @@ impl ReadAhead {
         self.segments.push_front(Segment { from, to: end });
         self.segments.truncate(self.segments_max);
         self.reading_since_ns = Some(now_ns);
-        #[cfg(test)]
-        if crate::sim_disk::tests::is_planted(crate::sim_disk::tests::Bug::NoReadAhead) {
+        if planted!("disk: idle head reads nothing ahead") {
             self.reading_since_ns = None;
         }
     }

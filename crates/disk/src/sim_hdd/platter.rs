@@ -4,9 +4,9 @@
 //! together is read at the zone's rate. A byte's *turn* is the time after which it would pass the head if all were
 //! read from the outer end on: whole rotations of it are the track, the rest is the angle.
 
+use ferrite_memory::planted;
+
 use super::profile::HddProfile;
-#[cfg(test)]
-use crate::sim_disk::tests::{Bug, is_planted};
 
 /// Zones, each with as many tracks as another.
 const ZONES: u64 = 16;
@@ -109,8 +109,7 @@ impl Platter {
 
     /// How long after `at_ns` the byte passes the head (H2).
     pub fn rotation_wait_ns(&self, byte: u64, at_ns: u64) -> u64 {
-        #[cfg(test)]
-        let at_ns = if is_planted(Bug::StillPlatters) { 0 } else { at_ns };
+        let at_ns = if planted!("disk: platters stand still between requests") { 0 } else { at_ns };
         let stands_ns = (at_ns + self.phase_ns) % self.rotation_ns;
         (self.turn_ns(byte) % self.rotation_ns + self.rotation_ns - stands_ns) % self.rotation_ns
     }

@@ -225,12 +225,12 @@ fn the_drive_reads_ahead() {
 
 #[test]
 fn canary_what_no_hard_disk_may_do_is_found() {
-    assert_found(sequential_and_random_reads_differ_as_on_a_drive, &[Bug::NoRotation]);
-    assert_found(the_platters_turn_by_themselves, &[Bug::StillPlatters]);
-    assert_found(a_queue_is_served_nearest_first, &[Bug::OldestFirst]);
-    assert_found(nobody_waits_for_ever, &[Bug::NoPatience]);
-    assert_found(a_flush_waits_for_what_is_being_written, &[Bug::HastyFlush]);
-    assert_found(the_drive_reads_ahead, &[Bug::NoReadAhead]);
+    assert_found(sequential_and_random_reads_differ_as_on_a_drive, "disk: head does not wait for the sector");
+    assert_found(the_platters_turn_by_themselves, "disk: platters stand still between requests");
+    assert_found(a_queue_is_served_nearest_first, "disk: head serves requests in their order");
+    assert_found(nobody_waits_for_ever, "disk: head always serves the nearest request");
+    assert_found(a_flush_waits_for_what_is_being_written, "disk: flush does not wait for writes");
+    assert_found(the_drive_reads_ahead, "disk: idle head reads nothing ahead");
 }
 
 /// A disk at the outer end of a large drive seeks shortly; every profile has a name and serves.

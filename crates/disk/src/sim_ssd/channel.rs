@@ -1,5 +1,7 @@
 //! One channel of an SSD: what it does and what waits for it.
 
+use ferrite_memory::planted;
+
 use std::collections::VecDeque;
 
 use crate::sim_disk::Ticket;
@@ -50,9 +52,7 @@ impl Channel {
         let is_write = |work: &PageWork| matches!(work.purpose, Purpose::Write { .. });
         let waited_for = presses || self.programs.front().is_some_and(is_write);
         let takes_program = waited_for && !self.programmed;
-        #[cfg(test)]
-        let takes_program =
-            takes_program || crate::sim_disk::tests::is_planted(crate::sim_disk::tests::Bug::ProgramsFirst);
+        let takes_program = takes_program || planted!("disk: program goes before a read");
         let first = if takes_program { &mut self.programs } else { &mut self.reads };
         let next = first.pop_front().or_else(|| self.reads.pop_front()).or_else(|| self.programs.pop_front());
         self.programmed = next.is_some_and(|work| !matches!(work.purpose, Purpose::Read { .. }));

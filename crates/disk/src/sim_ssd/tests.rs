@@ -182,12 +182,12 @@ fn the_cache_gathers_rewrites() {
 
 #[test]
 fn canary_what_no_ssd_may_do_is_found() {
-    assert_found(channels_overlap, &[Bug::OneChannel]);
-    assert_found(reads_go_before_destaging, &[Bug::ProgramsFirst]);
-    assert_found(the_profiles_keep_their_data_sheets, &[Bug::WideController]);
-    assert_found(a_flush_is_not_ended_by_later_writes, &[Bug::AnyPage]);
-    assert_found(the_cache_gathers_rewrites, &[Bug::EveryWrite]);
-    assert_found(a_flush_is_not_held_up_by_later_writes, &[Bug::EarlyCompletion]);
+    assert_found(channels_overlap, "disk: all pages are in one channel");
+    assert_found(reads_go_before_destaging, "disk: program goes before a read");
+    assert_found(the_profiles_keep_their_data_sheets, "disk: requests pass the controller in parallel");
+    assert_found(a_flush_is_not_ended_by_later_writes, "disk: flush counts pages of later writes");
+    assert_found(the_cache_gathers_rewrites, "disk: rewritten page is programmed for each write");
+    assert_found(a_flush_is_not_held_up_by_later_writes, "disk: request completes before its time");
 }
 
 /// A full cache takes pages as they are programmed; one of a single page still works.

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use super::huge::HUGE;
 use super::{Backing, Mapped, backing};
 use crate::guard::Right;
-use crate::{Error, Lent, Result, Shared, Span};
+use crate::{Error, Lent, Result, Shared, Span, planted};
 
 /// Of linux/mman.h; Linux 6.1 and later know it.
 const MADV_COLLAPSE: libc::c_int = 25;
@@ -120,8 +120,10 @@ impl Mapped {
     /// Waits until the host's disk has the pages of `span`.
     pub(super) fn settle_pages(&self, span: Span) -> io::Result<()> {
         let pages = self.area.pages_of(span);
-        #[cfg(test)]
-        let pages = super::tests::settled_instead(pages);
+        let pages =
+            if planted!("memory: half of a span is synced") { Span::new(pages.at, pages.len / 2) } else { pages };
+        let at = if planted!("memory: later pages are synced") { pages.at + 2 * pages.len } else { pages.at };
+        let pages = Span::new(at, pages.len);
         let window = self.shield.open(&self.area, pages, Right::Read);
         // SAFETY: the window covers the pages, and the call changes no byte.
         let done = unsafe { libc::msync(window.ptr().cast(), pages.len as usize, libc::MS_SYNC) };

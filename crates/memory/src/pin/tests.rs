@@ -4,32 +4,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use super::*;
-
-/// The planted bugs of who waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Bug {
-    /// Who is pinned counts as one that pinned later (P1).
-    Unwaited,
-    /// No processor passes a barrier: a pin may be seen after what was looked up under it (P1, P2).
-    NoBarrier,
-    /// Who pins later is waited for too (P2).
-    LaterToo,
-}
-
-thread_local!(static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) });
-
-pub(super) fn is_planted(bug: Bug) -> bool {
-    PLANTED.get() == Some(bug)
-}
-
-/// The epoch from which on pins are not waited for, where `now` is right.
-pub(super) fn mistaken(now: u64) -> u64 {
-    match PLANTED.get() {
-        Some(Bug::Unwaited) => IDLE,
-        Some(Bug::LaterToo) => u64::MAX,
-        _ => now,
-    }
-}
+use crate::planted::plant;
 
 #[derive(Default)]
 #[repr(align(128))]
@@ -37,7 +12,7 @@ struct Line(AtomicUsize);
 
 /// Whether who pins, looks up which of two places is in use and reads there ever finds one that was given up, within `patience`;
 /// with `bug` planted in who gives them up.
-fn is_reused_under_a_pin(bug: Option<Bug>, patience: Duration) -> bool {
+fn is_reused_under_a_pin(bug: Option<&str>, patience: Duration) -> bool {
     const GIVEN_UP: usize = 1;
     let (used, places, is_found, is_over) =
         (&Line::default(), &[Line::default(), Line::default()], &Line::default(), &Line::default());
@@ -57,7 +32,7 @@ fn is_reused_under_a_pin(bug: Option<Bug>, patience: Duration) -> bool {
                 }
             }
         });
-        PLANTED.set(bug);
+        let planted = bug.map(plant);
         let limit = Instant::now() + patience;
         for old in [0, 1].into_iter().cycle() {
             if is_found.0.load(Ordering::Relaxed) > 0 || Instant::now() > limit {
@@ -68,7 +43,7 @@ fn is_reused_under_a_pin(bug: Option<Bug>, patience: Duration) -> bool {
             wait_for_pins();
             places[old].0.store(GIVEN_UP, Ordering::Relaxed);
         }
-        PLANTED.set(None);
+        drop(planted);
         is_over.0.store(1, Ordering::Relaxed);
     });
     is_found.0.load(Ordering::Relaxed) > 0
@@ -86,7 +61,10 @@ fn canary_what_is_reused_under_a_pin_is_found() {
         return println!("skipped: nothing happens at once on one processor");
     }
     // Where the kernel makes no processor pass one, who pins does.
-    for bug in [Bug::Unwaited, Bug::NoBarrier].into_iter().take(1 + usize::from(Waiter::is_asymmetric())) {
+    for bug in ["memory: pins are not waited for", "memory: processors pass no barrier"]
+        .into_iter()
+        .take(1 + usize::from(Waiter::is_asymmetric()))
+    {
         assert!(is_reused_under_a_pin(Some(bug), Duration::from_secs(30)), "{bug:?} was not found");
     }
 }
@@ -179,16 +157,16 @@ fn p1_more_threads_than_slots_are_all_waited_for() {
 }
 
 /// Whether a wait ends within `patience` for a thread that pins anew at each look; with `bug` planted in it.
-fn ends_beside_later_pins(bug: Option<Bug>, patience: Duration) -> bool {
+fn ends_beside_later_pins(bug: Option<&str>, patience: Duration) -> bool {
     assert!(pin().seat().is_some(), "it is among those who are waited for");
-    PLANTED.set(bug);
+    let planted = bug.map(plant);
     let limit = Instant::now() + patience;
     let ends = are_gone(|is_done| {
         let _later = pin();
         spin_until(|| is_done() || Instant::now() > limit);
         is_done()
     });
-    PLANTED.set(None);
+    drop(planted);
     ends
 }
 
@@ -200,7 +178,7 @@ fn p2_a_wait_ends_though_others_pin_meanwhile() {
 
 #[test]
 fn canary_a_wait_for_later_pins_is_found() {
-    assert!(!ends_beside_later_pins(Some(Bug::LaterToo), Duration::from_millis(200)));
+    assert!(!ends_beside_later_pins(Some("memory: later pins are waited for"), Duration::from_millis(200)));
 }
 
 /// P1: an odd word is a pin, and a waiter tells it from those before and after it.
