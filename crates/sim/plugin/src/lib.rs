@@ -30,7 +30,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-use crate::access_meaning::MemInfo;
+use crate::access_meaning::QemuAccess;
 use crate::event_pipe::EventPipe;
 use crate::qemu::{PluginId, TranslatedBlock};
 use crate::recorded_core::{Core, CoreShape};
@@ -121,7 +121,7 @@ extern "C" fn translated(_: PluginId, block: *mut TranslatedBlock) {
 }
 
 /// An instruction with this signature accessed memory.
-extern "C" fn accessed(thread: u32, how: MemInfo, address: u64, signature: *mut c_void) {
+extern "C" fn accessed(thread: u32, how: QemuAccess, address: u64, signature: *mut c_void) {
     if let Some(core) = core_of(thread) {
         core.access(address, how, signature as usize as u8);
     }

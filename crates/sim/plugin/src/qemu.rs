@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use crate::access_meaning::{AccessMeaning, MemInfo};
+use crate::access_meaning::{AccessMeaning, QemuAccess};
 
 /// The id that QEMU gives this plugin.
 pub type PluginId = u64;
@@ -34,7 +34,7 @@ unsafe extern "C" {
     pub fn qemu_plugin_insn_size(instruction: *const Instruction) -> usize;
     pub fn qemu_plugin_register_vcpu_mem_cb(
         instruction: *mut Instruction,
-        callback: extern "C" fn(c_uint, MemInfo, u64, *mut c_void),
+        callback: extern "C" fn(c_uint, QemuAccess, u64, *mut c_void),
         registers: c_int,
         kinds: c_int,
         given: *mut c_void,
@@ -46,8 +46,8 @@ unsafe extern "C" {
         given: *mut c_void,
     );
     // These functions compute with a number alone, for any number, and the last gets no memory.
-    safe fn qemu_plugin_mem_is_store(how: MemInfo) -> bool;
-    safe fn qemu_plugin_mem_size_shift(how: MemInfo) -> c_uint;
+    safe fn qemu_plugin_mem_is_store(how: QemuAccess) -> bool;
+    safe fn qemu_plugin_mem_size_shift(how: QemuAccess) -> c_uint;
     safe fn kill(process: c_int, signal: c_int) -> c_int;
     pub fn pthread_atfork(
         before: Option<extern "C" fn()>,
@@ -57,7 +57,7 @@ unsafe extern "C" {
 }
 
 /// Returns the meaning of `how`, as QEMU decodes it.
-pub fn made(how: MemInfo) -> AccessMeaning {
+pub fn made(how: QemuAccess) -> AccessMeaning {
     AccessMeaning { is_write: qemu_plugin_mem_is_store(how), size_shift: qemu_plugin_mem_size_shift(how) }
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::sync::Mutex;
 
-use crate::access_meaning::{AccessMeaning, MeaningBits, MemInfo};
+use crate::access_meaning::{AccessMeaning, MeaningBits, QemuAccess};
 use crate::event_pipe::EventPipe;
 use crate::l1::{L1, signature};
 use crate::qemu;
@@ -52,7 +52,7 @@ impl Core {
     /// An access at `address` by an instruction with this signature; `how` is QEMU's description. Most accesses are
     /// handled here, in less time than a call takes.
     #[inline(always)]
-    pub fn access(&mut self, address: u64, how: MemInfo, signature: u8) {
+    pub fn access(&mut self, address: u64, how: QemuAccess, signature: u8) {
         let bits = self.shape.line_bits;
         if let Some(AccessMeaning { is_write, size_shift }) = self.meaning.map(|meaning| meaning.of(how))
             && (address & ((1 << bits) - 1)) + (1 << (size_shift & 7)) <= 1 << bits
@@ -66,7 +66,7 @@ impl Core {
     }
 
     #[inline(never)]
-    fn whole_access(&mut self, address: u64, how: MemInfo, signature: u8) {
+    fn whole_access(&mut self, address: u64, how: QemuAccess, signature: u8) {
         self.accesses += 1;
         let AccessMeaning { is_write, size_shift } =
             self.meaning.map_or_else(|| qemu::made(how), |meaning| meaning.of(how));

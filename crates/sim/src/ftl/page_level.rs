@@ -1,4 +1,4 @@
-//! A map for each page: the page-level scheme (Hu et al. 2009, the paper's [39]).
+//! A map for each page: the page-level scheme (Hu et al. 2009, the paper's reference 39).
 //!
 //! - PL1. Host and collected pages go to one active block, in order. It is never a victim; when it is full and a page
 //!   comes, it becomes a candidate.
