@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Scheme, Span};
 use ferrite_pool::{Format, Pool};
-use ferrite_wal::{Directory, Durability, Wal, WalSpec};
+use ferrite_wal::{Durability, SegmentDirectory, Wal, WalSpec};
 
 use super::places::DatabasePlaces;
 use super::{CommitPlan, OWN, RELAXED, STRICT};
@@ -56,7 +56,7 @@ fn measure(
     Pool::create(&*memory, &Format { uuid: *b"bench of appends", boot_id: [0; 16] })?;
     let (pool, _) = Pool::open(Arc::clone(&memory), [0; 16])?;
     let folder =
-        Directory::new(&places.memory.path(&format!("{name}-drained"))).map_err(Error::io("making a folder"))?;
+        SegmentDirectory::new(&places.memory.path(&format!("{name}-drained"))).map_err(Error::io("making a folder"))?;
     let spec = WalSpec { capacity_bytes: CAPACITY_BYTES };
     let wal = &Wal::create(&Arc::new(pool), "log", &spec, Box::new(folder))?;
     let bare = &map(places.memory.file(&format!("{name}-bare"), CAPACITY_BYTES)?)?;

@@ -1,87 +1,87 @@
-//! Moving records from the ring to files, a step at a time.
+//! Draining: the move of records from the ring to files, one step at a time.
 //!
 //! ```text
-//!   write: lines written .. into the segment    sync: the segment    cut: the ring's head to `written`
-//!      ^------------------------------------------------------------------------------'
+//!   write: lines written .. into the segment     sync: the segment     cut: the ring's head to `written`
+//!   ^------------------------------------------------------------------------------'
 //! ```
 //!
 //! - WD1. The head passes a record only after the file that holds it was synced: at every instant a record that was
 //!   durable is in the ring, or in a synced file, whole.
-//! - WD2. Only durable records are written to files: what a crash takes from the ring is in no file as if it were there.
-//! - WD3. After any failure draining starts over at the head. A failed sync may have dropped what was written before it,
-//!   and the next one may say all is well; the ring still has it.
+//! - WD2. Only durable records are written to files: a file never holds a record that a crash removed from the ring.
+//! - WD3. After any failure draining starts over at the head. A failed sync may have dropped earlier writes, and the
+//!   next sync may succeed; the ring still has the records.
 //! - WD4. A segment ends only at a cut, so each position is in the newest segment that starts at or before it.
 
 use std::collections::BTreeSet;
 
 use ferrite_pool::{LogPosition, TagLog};
 
-use crate::segment::{self, Folder, HEADER_BYTES};
+use crate::segment::{self, HEADER_BYTES, SegmentFolder};
 use crate::wal::Wal;
 use crate::{Error, Result};
 
 /// Bytes written in one step.
 const STEP_BYTES: usize = 256 << 10;
-/// Bytes written before a sync, unless a quarter of the ring is less.
+/// The most bytes written before a sync; a quarter of the ring, if that is less.
 const BATCH_BYTES: u64 = 4 << 20;
 
-/// What a step did.
+/// The result of a step of draining.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Part of the work; there may be more.
+pub enum DrainStep {
+    /// A part of the work was done; more may follow.
     Moved,
-    /// Nothing: every durable record is in a file.
+    /// Nothing was to do: every durable record is in a file.
     Idle,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
+enum DrainStage {
     Write,
     Sync,
     Cut,
 }
 
-/// Where draining stands. Held by one thread at a time.
-pub(crate) struct Drain {
-    folder: Box<dyn Folder>,
+/// The state of draining. One thread at a time holds it.
+pub(crate) struct SegmentDrain {
+    folder: Box<dyn SegmentFolder>,
     segments: Option<BTreeSet<u64>>,
     segment_bytes: u64,
     written: u64,
-    next: Next,
+    next: DrainStage,
 }
 
-impl Drain {
-    /// The next file is begun after so many bytes.
+impl SegmentDrain {
+    /// Sets the length in bytes after which the next file is begun.
     pub fn set_segment_bytes(&mut self, bytes: u64) {
         self.segment_bytes = bytes;
     }
 
-    pub fn new(folder: Box<dyn Folder>, segment_bytes: u64, head: u64) -> Self {
-        Self { folder, segments: None, segment_bytes, written: head, next: Next::Write }
+    pub fn new(folder: Box<dyn SegmentFolder>, segment_bytes: u64, head: u64) -> Self {
+        Self { folder, segments: None, segment_bytes, written: head, next: DrainStage::Write }
     }
 
     /// Does the next step (WD1).
-    pub fn step(&mut self, wal: &Wal) -> Result<Step> {
+    pub fn step(&mut self, wal: &Wal) -> Result<DrainStep> {
         let done = match self.next {
-            Next::Write => self.write(wal),
-            Next::Sync => self.settle(),
-            Next::Cut => self.cut(wal),
+            DrainStage::Write => self.write(wal),
+            DrainStage::Sync => self.persist_last(),
+            DrainStage::Cut => self.cut(wal),
         };
         if done.is_err() {
-            (self.written, self.next, self.segments) = (wal.head(), Next::Write, None);
+            (self.written, self.next, self.segments) = (wal.head(), DrainStage::Write, None);
         }
         done
     }
 
-    fn write(&mut self, wal: &Wal) -> Result<Step> {
+    fn write(&mut self, wal: &Wal) -> Result<DrainStep> {
         let head = wal.head();
         self.written = self.written.max(head);
         let image = wal.image(self.written, STEP_BYTES)?;
         if image.is_empty() {
             if self.written == head {
-                return Ok(Step::Idle);
+                return Ok(DrainStep::Idle);
             }
-            self.next = Next::Sync;
+            self.next = DrainStage::Sync;
             return self.step(wal);
         }
         let segment = self.segment(wal)?;
@@ -90,33 +90,33 @@ impl Drain {
         written.map_err(|source| Error::target(self.doing("writing", segment), source))?;
         self.written += image.len() as u64 / 64;
         if (self.written - head) * 64 >= BATCH_BYTES.min(wal.capacity_bytes() / 4) {
-            self.next = Next::Sync;
+            self.next = DrainStage::Sync;
         }
-        Ok(Step::Moved)
+        Ok(DrainStep::Moved)
     }
 
-    fn settle(&mut self) -> Result<Step> {
+    fn persist_last(&mut self) -> Result<DrainStep> {
         #[cfg(test)]
         if crate::wal::tests::is_planted(crate::wal::tests::Bug::CutBeforeSync) {
-            self.next = Next::Cut;
-            return Ok(Step::Moved);
+            self.next = DrainStage::Cut;
+            return Ok(DrainStep::Moved);
         }
         let segment = self.last()?.expect("something was written");
-        self.folder.settle(segment).map_err(|source| Error::target(self.doing("syncing", segment), source))?;
-        self.next = Next::Cut;
-        Ok(Step::Moved)
+        self.folder.persist_segment(segment).map_err(|source| Error::target(self.doing("syncing", segment), source))?;
+        self.next = DrainStage::Cut;
+        Ok(DrainStep::Moved)
     }
 
-    fn cut(&mut self, wal: &Wal) -> Result<Step> {
-        // A truncation may have moved the head further meanwhile.
+    fn cut(&mut self, wal: &Wal) -> Result<DrainStep> {
+        // A truncation may have moved the head further.
         if self.written > wal.head() {
             wal.cut(self.written)?;
         }
-        self.next = Next::Write;
-        Ok(Step::Moved)
+        self.next = DrainStage::Write;
+        Ok(DrainStep::Moved)
     }
 
-    /// The segment that `written` goes to: a new one where the last is long enough and ends at the head (WD4).
+    /// Returns the segment for `written`: a new one if the last is long enough and ends at the head (WD4).
     fn segment(&mut self, wal: &Wal) -> Result<u64> {
         let head = wal.head();
         let last = self.last()?;
@@ -133,7 +133,7 @@ impl Drain {
         }
     }
 
-    /// Begins a segment; one that is there already was begun before a crash.
+    /// Begins a segment; one that exists was begun before a crash.
     fn begin(&mut self, wal: &Wal, segment: u64, is_there: bool) -> Result<u64> {
         if is_there {
             self.check(wal, segment, true)?;
@@ -158,7 +158,7 @@ impl Drain {
     fn segments(&mut self) -> Result<&mut BTreeSet<u64>> {
         if self.segments.is_none() {
             let listed = self.folder.list();
-            let place = || format!("looking into {}", self.folder.place());
+            let place = || format!("looking into {}", self.folder.location());
             self.segments = Some(listed.map_err(|source| Error::target(place(), source))?.into_iter().collect());
         }
         Ok(self.segments.as_mut().expect("just listed"))
@@ -168,11 +168,11 @@ impl Drain {
         Ok(self.segments()?.last().copied())
     }
 
-    /// The record at `position`, which is before the head, as it lies in its file. It verifies.
+    /// Returns the record at `position`, which is before the head, as it lies in its file. The record verifies.
     pub fn record(&mut self, wal: &Wal, position: u64) -> Result<Vec<u8>> {
         let segment = self.segments()?.range(..=position).next_back().copied();
         let Some(segment) = segment else {
-            return Err(Error::Missing { name: wal.name().into(), position, place: self.folder.place() });
+            return Err(Error::Missing { name: wal.name().into(), position, place: self.folder.location() });
         };
         self.check(wal, segment, false)?;
         let at = place(segment, position);
@@ -183,7 +183,7 @@ impl Drain {
         }
         let position = LogPosition::from_number(position);
         let bytes = TagLog::record_bytes(position, &record).ok_or_else(damaged)?;
-        // Grown by what is read and not by what a damaged length announces.
+        // The buffer grows with the bytes that are read: a damaged length may announce any size.
         while record.len() < bytes {
             let (old, more) = (record.len(), (bytes - record.len()).min(STEP_BYTES));
             record.resize(old + more, 0);
@@ -199,7 +199,7 @@ impl Drain {
         self.folder.read(segment, at, into).map_err(|source| Error::target(self.doing("reading", segment), source))
     }
 
-    /// Removes the segments that hold nothing from `start` on.
+    /// Removes the segments that hold no record from `start` on.
     pub fn remove_before(&mut self, wal: &Wal, start: u64) -> Result<()> {
         let segments: Vec<u64> = self.segments()?.iter().copied().collect();
         for pair in segments.windows(2).filter(|pair| pair[1] <= start) {
@@ -212,7 +212,7 @@ impl Drain {
     }
 
     fn doing(&self, what: &str, segment: u64) -> String {
-        format!("{what} segment {segment} in {}", self.folder.place())
+        format!("{what} segment {segment} in {}", self.folder.location())
     }
 }
 

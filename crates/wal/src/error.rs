@@ -1,53 +1,53 @@
-//! What can go wrong with a log.
+//! The errors of a log.
 
 use std::io;
 
-/// Result of an operation on a log.
+/// The result of an operation on a log.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What can go wrong with a log. Every message says what, where, and what to do.
+/// An error of a log. Every message says what failed, where, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The pool failed or refused.
+    /// The pool reported an error.
     #[error(transparent)]
     Pool(#[from] ferrite_pool::Error),
-    /// The memory failed.
+    /// The memory reported an error.
     #[error(transparent)]
     Medium(#[from] ferrite_memory::Error),
-    /// The storage that the log drains to failed. What had not been drained stays in the pool.
-    #[error("{doing}: {source}; what was not drained is still in the pool: mend it and drain again")]
+    /// The storage that the log drains to failed. The records that were not drained stay in the pool.
+    #[error("{doing}: {source}; the rest of the log is still in the pool: repair the storage and drain again")]
     Target {
-        /// What was tried, and where.
+        /// The operation, and its place.
         doing: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The operating system refused.
+    /// The operating system reported an error.
     #[error("{doing}: {source}")]
     Io {
-        /// What was tried, and where.
+        /// The operation, and its place.
         doing: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The log is full and nothing could be drained to make room: the record was not appended, and nothing is lost.
+    /// The log is full and draining failed: the record was not appended, and nothing is lost.
     #[error("log {name:?} is full and cannot be drained: {why}")]
     Stuck {
-        /// Its name.
+        /// The name of the log.
         name: String,
-        /// Why not.
+        /// The error of draining.
         why: Box<Error>,
     },
-    /// Records in a file are not what was drained.
+    /// Records in a file differ from the drained records.
     #[error(
         "segment {segment} of log {name:?} is damaged at byte {at:#x}: restore it from a backup, or truncate behind"
     )]
     Damaged {
-        /// The log.
+        /// The name of the log.
         name: String,
-        /// The position that the file is named by.
+        /// The position that names the file.
         segment: u64,
-        /// Where in the file.
+        /// The offset in the file, in bytes.
         at: u64,
     },
     /// Records that had been drained are in no file.
@@ -55,33 +55,33 @@ pub enum Error {
         "position {position} of log {name:?} is in no file of {place}: restore its files from a backup, or truncate behind"
     )]
     Missing {
-        /// The log.
+        /// The name of the log.
         name: String,
-        /// Where they were.
+        /// The position of the records.
         position: u64,
-        /// Where its files are.
+        /// The location of the files.
         place: String,
     },
-    /// A segment belongs to another log, or is none.
+    /// A segment belongs to another log, or is not a segment.
     #[error("segment {segment} is not one of log {name:?} ({what}): drain to a folder of the log's own")]
     Foreign {
-        /// The log.
+        /// The name of the log.
         name: String,
-        /// The position that the file is named by.
+        /// The position that names the file.
         segment: u64,
-        /// What is not right.
+        /// The reason.
         what: &'static str,
     },
-    /// A request exceeds a limit, or makes no sense.
+    /// A request exceeds a limit or is invalid.
     #[error("{0}")]
     Limit(String),
-    /// A writer died between reserving a place and filling it.
+    /// A writer ended between reserving a place and filling it.
     #[error("a writer of log {0:?} ended before its record was whole: open the log again")]
     Broken(String),
 }
 
 impl Error {
-    /// Whether it says that there is no room, in the pool or on its host.
+    /// Returns true if the pool or its host has no space left.
     pub fn is_want_of_space(&self) -> bool {
         match self {
             Self::Pool(error) => error.is_want_of_space(),

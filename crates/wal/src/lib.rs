@@ -1,20 +1,20 @@
-//! A database's log: records are durable when they are in persistent memory, and move to files on ordinary storage
+//! A write-ahead log: records are durable when they are in persistent memory, and move to files on ordinary storage
 //! later, in the background.
 //!
 //! ```text
-//!   append, strict:  reserve, copy, fence ----+                   a file for each stretch of positions
-//!   append, relaxed: reserve, copy            |                  +----------+----------+------
-//!                                             v     step()       | segment 0| segment 9| ...
-//!        | cut | head: oldest in PM .. durable | copied, not  | -> +----------+----------+------
-//!                                        yet durable :tail         up to head, synced
+//!   append, strict:  reserve, copy, fence ----+          a file for each range of positions
+//!   append, relaxed: reserve, copy            |         +----------+----------+------
+//!                                             v  step() | segment 0| segment 9| ...
+//!   | cut | head: oldest in PM .. durable | copied, not  | -> +----------+----------+------
+//!                                           yet durable :tail      up to head, synced
 //! ```
 //!
 //! Databases that write log files of their own keep them in a tag: see the crate `sqlite-log`.
 //!
-//! A [`Wal`] is of the process that opened it: a child of fork neither uses nor drops it.
+//! A [`Wal`] belongs to the process that opened it: a child of fork must neither use nor drop it.
 //!
-//! [`Wal`] is it. The ring is a log of the pool ([`ferrite_pool::TagLog`]); what is added here is many writers without a
-//! lock between them (`order`), the draining to a [`Folder`], and reading both as one log.
+//! The ring is a log of the pool ([`ferrite_pool::TagLog`]). [`Wal`] adds many writers without a lock between them
+//! (`order`), draining to a [`SegmentFolder`], and reading both as one log.
 
 mod drain;
 mod error;
@@ -23,8 +23,8 @@ mod records;
 mod segment;
 mod wal;
 
-pub use drain::Step;
+pub use drain::DrainStep;
 pub use error::{Error, Result};
-pub use records::Records;
-pub use segment::{Directory, Folder};
-pub use wal::{Durability, Standing, Wal, WalSpec};
+pub use records::WalRecords;
+pub use segment::{SegmentDirectory, SegmentFolder};
+pub use wal::{Durability, Wal, WalSpec, WalStanding};

@@ -1,37 +1,38 @@
 //! The order of records that many writers append without a lock between them: reserve, copy, finish.
 //!
 //! ```text
-//!   head      durable                  tail            positions, in lines
+//!   head      durable         tail      positions, in lines
 //!   |  to read |  done  | copying | done |  free ...
-//!              ^ marks: done[start mod marks] = end << 1 | settled
+//!               ^ marks: done[start mod marks] = end << 1 | persisted
 //! ```
 //!
-//! - WO1. A place is given to one writer, and only while all of it is free: not before the head has passed what lay there.
-//! - WO2. The durable end passes a record only after its writer finished it and it, like all before it, was settled: a
-//!   reader up to there meets no hole and no torn record.
-//! - WO3. A mark is reused only after the durable end has passed the record it was for, so no stale one is believed; and
-//!   who finds one of a later record sees that the end has passed.
-//! - WO4. Once closed no place is given out; what was given out before is still finished.
+//! - WO1. A place is given to one writer, and only while all of it is free: not before the head has passed the record
+//!   that lay there.
+//! - WO2. The durable end passes a record only after its writer finished it and it, like all records before it, was
+//!   persisted: a reader up to there meets no hole and no torn record.
+//! - WO3. A mark is reused only after the durable end has passed its record, so no reader trusts a stale mark; a reader
+//!   that finds the mark of a later record sees that the durable end has passed.
+//! - WO4. After a close no place is reserved; places that were reserved before are still finished.
 //!
 //! Every wait here is for a copy that another thread has begun, or for nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// An atomic 64-bit word, so that the same code runs under a model checker.
-pub trait Word: Send + Sync {
-    /// A word of this value.
+pub trait AtomicWord: Send + Sync {
+    /// Returns a word with this value.
     fn new(value: u64) -> Self;
-    /// Reads it, and sees what was written before it was stored.
+    /// Loads the value; memory that was written before its store is visible.
     fn load(&self) -> u64;
-    /// Stores it after what was written before.
+    /// Stores the value after all earlier writes.
     fn store(&self, value: u64);
-    /// Stores `new` if it is `old`; whether it was.
+    /// Stores `new` if the value is `old`. Returns true if it was stored.
     fn replace(&self, old: u64, new: u64) -> bool;
-    /// Makes it `value` if that is more.
+    /// Raises the value to `value` if that is greater.
     fn raise(&self, value: u64);
 }
 
-impl Word for AtomicU64 {
+impl AtomicWord for AtomicU64 {
     fn new(value: u64) -> Self {
         Self::new(value)
     }
@@ -53,72 +54,73 @@ impl Word for AtomicU64 {
     }
 }
 
-/// A word on a line of its own: what one thread writes does not slow who reads another.
+/// A word on a cache line of its own: writes to one word do not slow readers of another.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Alone<W>(W);
+struct PaddedWord<W>(W);
 
-/// Set in the tail while no place is given out.
+/// The bit of the tail that is set while no place is reserved.
 const CLOSED: u64 = 1 << 63;
-/// Marks there are, a power of two, unless the ring is smaller: so many lines may be reserved beyond the durable end.
+/// The most marks, a power of two; fewer if the ring is smaller. At most this many lines may be reserved beyond the
+/// durable end.
 const WINDOW: u64 = 1 << 16;
 
-/// See the module.
+/// The order of records: see the module.
 #[derive(Debug)]
-pub struct Order<W> {
-    tail: Alone<W>,
-    durable: Alone<W>,
-    head: Alone<W>,
+pub struct RecordOrder<W> {
+    tail: PaddedWord<W>,
+    durable: PaddedWord<W>,
+    head: PaddedWord<W>,
     done: Box<[W]>,
     lines: u64,
 }
 
-/// Why no place was given out.
+/// The reason why no place was reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// So many lines are free.
+pub enum ReserveRefusal {
+    /// Too few lines are free.
     Full {
-        /// Lines.
+        /// The number of free lines.
         free: u64,
     },
-    /// Too much has not been settled yet: settle, then try again.
+    /// Too many records are not persisted yet: persist, then retry.
     Behind,
-    /// Nothing is given out now.
+    /// No place is reserved now.
     Closed,
-    /// The log has come to its last position, which no log lives to see.
+    /// The log has reached its last position, which no log reaches in practice.
     Exhausted,
 }
 
-/// How far the records are finished.
+/// The end of the finished records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reach {
+pub struct FinishedReach {
     /// Every record before this is finished.
     pub end: u64,
-    /// And they were all settled by their writers.
-    pub settled: bool,
+    /// True if their writers persisted all of them.
+    pub persisted: bool,
 }
 
-/// Where a ring stands at first.
+/// The initial positions of a ring.
 #[derive(Clone, Copy, Debug)]
-pub struct Start {
-    /// Its oldest record.
+pub struct RingStart {
+    /// The position of its oldest record.
     pub head: u64,
     /// The end of its records, all durable.
     pub end: u64,
-    /// The lines that it has.
+    /// The number of lines of the ring.
     pub lines: u64,
 }
 
-impl<W: Word> Order<W> {
-    /// The order of a ring that stands at `start`.
-    pub fn new(start: Start) -> Self {
+impl<W: AtomicWord> RecordOrder<W> {
+    /// Returns the order of a ring at `start`.
+    pub fn new(start: RingStart) -> Self {
         Self::with_window(start, WINDOW)
     }
 
-    /// As [`Order::new`], with so many marks at most, a power of two.
-    pub(crate) fn with_window(start: Start, window: u64) -> Self {
+    /// Returns the order of a ring at `start`, with at most `window` marks, a power of two.
+    pub(crate) fn with_window(start: RingStart, window: u64) -> Self {
         let marks = start.lines.next_power_of_two().min(window);
-        let word = |value| Alone(W::new(value));
+        let word = |value| PaddedWord(W::new(value));
         Self {
             tail: word(start.end),
             durable: word(start.end),
@@ -128,23 +130,23 @@ impl<W: Word> Order<W> {
         }
     }
 
-    /// Gives out `lines` lines; where they start.
-    pub fn reserve(&self, lines: u64, position_max: u64) -> Result<u64, Refusal> {
+    /// Reserves `lines` lines and returns the first position. Positions end before `position_max`.
+    pub fn reserve(&self, lines: u64, position_max: u64) -> Result<u64, ReserveRefusal> {
         loop {
             let tail = self.tail.0.load();
             if tail & CLOSED != 0 {
-                return Err(Refusal::Closed);
+                return Err(ReserveRefusal::Closed);
             }
-            // An older head or durable end than the newest only refuses more.
+            // A head or durable end that is older than the newest refuses more, never less.
             let free = self.lines - tail.saturating_sub(self.head.0.load());
             if lines > free {
-                return Err(Refusal::Full { free });
+                return Err(ReserveRefusal::Full { free });
             }
             if tail.saturating_sub(self.durable.0.load()) >= self.done.len() as u64 {
-                return Err(Refusal::Behind);
+                return Err(ReserveRefusal::Behind);
             }
             if tail + lines >= position_max {
-                return Err(Refusal::Exhausted);
+                return Err(ReserveRefusal::Exhausted);
             }
             if self.tail.0.replace(tail, tail + lines) {
                 return Ok(tail);
@@ -152,19 +154,20 @@ impl<W: Word> Order<W> {
         }
     }
 
-    /// Says that the record from `start` to `end` is copied and, where `settled`, durable as soon as all before it are.
-    pub fn finish(&self, start: u64, end: u64, settled: bool) {
-        self.mark(start).store(end << 1 | u64::from(settled));
+    /// Marks the record from `start` to `end` as copied; with `persisted` it is durable as soon as all records before
+    /// it are.
+    pub fn finish(&self, start: u64, end: u64, persisted: bool) {
+        self.mark(start).store(end << 1 | u64::from(persisted));
     }
 
     fn mark(&self, start: u64) -> &W {
         &self.done[start as usize & (self.done.len() - 1)]
     }
 
-    /// How far the records are finished, from the durable end on.
+    /// Returns the end of the finished records, from the durable end on.
     #[inline]
-    pub fn reach(&self) -> Reach {
-        let mut reach = Reach { end: self.durable.0.load(), settled: true };
+    pub fn reach(&self) -> FinishedReach {
+        let mut reach = FinishedReach { end: self.durable.0.load(), persisted: true };
         loop {
             let mark = self.mark(reach.end).load();
             let end = mark >> 1;
@@ -172,47 +175,47 @@ impl<W: Word> Order<W> {
             if end <= reach.end {
                 return reach;
             }
-            // One of a later record is there only after the durable end has passed this place (WO3).
+            // A mark of a later record is here only after the durable end has passed this place (WO3).
             let durable = self.durable.0.load();
             reach = if durable > reach.end {
-                Reach { end: durable, settled: true }
+                FinishedReach { end: durable, persisted: true }
             } else {
-                Reach { end, settled: reach.settled && mark & 1 == 1 }
+                FinishedReach { end, persisted: reach.persisted && mark & 1 == 1 }
             };
         }
     }
 
-    /// Moves the durable end to `end`: all before it are finished and settled.
-    pub fn settled(&self, end: u64) {
+    /// Moves the durable end to `end`: all records before it are finished and persisted.
+    pub fn set_durable(&self, end: u64) {
         self.durable.0.raise(end);
     }
 
-    /// Moves the head: what lies before it may be overwritten.
+    /// Moves the head: the lines before it may be overwritten.
     pub fn cut(&self, head: u64) {
         self.head.0.raise(head);
     }
 
-    /// The oldest record's position.
+    /// Returns the position of the oldest record.
     pub fn head(&self) -> u64 {
         self.head.0.load()
     }
 
-    /// The durable end.
+    /// Returns the durable end.
     pub fn durable(&self) -> u64 {
         self.durable.0.load()
     }
 
-    /// Where the next place will be.
+    /// Returns the position of the next record.
     pub fn tail(&self) -> u64 {
         self.tail.0.load() & !CLOSED
     }
 
-    /// Gives out no places until [`Order::open`] (WO4).
+    /// Stops reservations until [`RecordOrder::open`] (WO4).
     pub fn close(&self) {
         self.turn(|tail| tail | CLOSED);
     }
 
-    /// Gives out places again.
+    /// Allows reservations again.
     pub fn open(&self) {
         self.turn(|tail| tail & !CLOSED);
     }

@@ -5,15 +5,15 @@ use ferrite_pool::{LogPosition, TagLog};
 use crate::Result;
 use crate::wal::Wal;
 
-/// See [`Wal::records`]. A record that cannot be read is an error, and the last item.
+/// The records of a log: see [`Wal::records`]. A record that cannot be read is an error, and the last item.
 #[derive(Debug)]
-pub struct Records<'wal> {
+pub struct WalRecords<'wal> {
     wal: &'wal Wal,
     next: u64,
     end: u64,
 }
 
-impl<'wal> Records<'wal> {
+impl<'wal> WalRecords<'wal> {
     pub(crate) fn new(wal: &'wal Wal, next: u64, end: u64) -> Self {
         Self { wal, next, end }
     }
@@ -27,7 +27,7 @@ impl<'wal> Records<'wal> {
     }
 }
 
-impl Iterator for Records<'_> {
+impl Iterator for WalRecords<'_> {
     type Item = Result<(LogPosition, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -40,7 +40,7 @@ impl Iterator for Records<'_> {
             if read.is_ok() {
                 return Some(read);
             }
-            // What was forgotten while it was looked for is no record that cannot be read.
+            // A record that was truncated while it was searched is not an error.
             if self.wal.start() <= self.next {
                 self.next = u64::MAX;
                 return Some(read);

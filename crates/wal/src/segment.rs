@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! file NAME/00000000000000000042.log, named by the position of its first line
-//!   0     header, see below; then zeros up to 4096
-//!   4096  the ring's lines from that position on, as they lay there: line `position` at 4096 + (position - first) * 64
+//!      0  header, see below; then zeros up to 4096
+//!   4096  the ring's lines from that position on, unchanged: line `position` at 4096 + (position - first) * 64
 //!
 //! header  0 magic "FERRWAL\0"   8 version u32   12 crc u32 of the rest, started from 0   16 uuid of the pool [16]
-//!         32 generation of the log's tag u64   40 first u64   48 salt of the records u32   52 zeros, 12 bytes
+//!        32 generation of the log's tag u64   40 first u64   48 salt of the records u32   52 zeros, 12 bytes
 //! ```
 //!
-//! A line's place in its file follows from its position alone, so writing it twice does no harm, and a crash in the
-//! middle of draining leaves nothing to be found out: what is not before the log's head is written again.
+//! A line's place in its file follows from its position alone, so writing it twice is harmless. A crash during draining
+//! leaves no state to recover: lines that are not before the log's head are written again.
 
 use std::fs::{self, File};
 use std::io;
@@ -21,14 +21,14 @@ use ferrite_pool::TagLog;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-/// Bytes before the records.
+/// The bytes before the records.
 pub(crate) const HEADER_BYTES: u64 = 4096;
 const MAGIC: [u8; 8] = *b"FERRWAL\0";
 const VERSION: u32 = 1;
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, PartialEq, Eq)]
 #[repr(C)]
-struct Header {
+struct SegmentHeader {
     magic: [u8; 8],
     version: U32,
     crc: U32,
@@ -39,11 +39,11 @@ struct Header {
     reserved: [u8; 12],
 }
 
-const _: () = assert!(size_of::<Header>() == 64);
+const _: () = assert!(size_of::<SegmentHeader>() == 64);
 
-/// The header of the segment of `log` that starts at `first`.
+/// Returns the header of the segment of `log` that starts at `first`.
 pub(crate) fn header(log: &TagLog, uuid: [u8; 16], first: u64) -> Vec<u8> {
-    let mut header = Header::new_zeroed();
+    let mut header = SegmentHeader::new_zeroed();
     header.magic = MAGIC;
     header.version = VERSION.into();
     header.uuid = uuid;
@@ -56,9 +56,9 @@ pub(crate) fn header(log: &TagLog, uuid: [u8; 16], first: u64) -> Vec<u8> {
     bytes
 }
 
-/// What is wrong with `found` where `wanted` is the header that should be there.
+/// Returns the fault of `found`, or `None` if it is the header `wanted`.
 pub(crate) fn fault(found: &[u8], wanted: &[u8]) -> Option<&'static str> {
-    let Ok((header, _)) = Header::read_from_prefix(found) else { return Some("it is too short") };
+    let Ok((header, _)) = SegmentHeader::read_from_prefix(found) else { return Some("it is too short") };
     match () {
         () if header.magic != MAGIC => Some("no header"),
         () if header.version.get() != VERSION => Some("another version"),
@@ -68,61 +68,63 @@ pub(crate) fn fault(found: &[u8], wanted: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Whether nothing, or nothing that lasted, was written at the start of a segment.
+/// Returns true if no byte, or no byte that survived, was written at the start of a segment.
 pub(crate) fn is_blank(found: &[u8]) -> bool {
     found.iter().all(|byte| *byte == 0)
 }
 
-/// Where a log drains to: files by number, on ordinary storage. Called by one thread at a time.
-pub trait Folder: Send {
-    /// The segments that are there, in any order.
+/// The destination of draining: files by number, on ordinary storage. One thread at a time calls it.
+pub trait SegmentFolder: Send {
+    /// Returns the numbers of the segments, in any order.
     ///
     /// # Errors
-    /// As the storage says.
+    /// The storage reports an error.
     fn list(&mut self) -> io::Result<Vec<u64>>;
 
-    /// Writes `bytes` into `segment` at byte `at`; makes it where it is not there, and leaves a hole where it is short.
+    /// Writes `bytes` into `segment` at byte `at`. Creates a missing segment, and leaves a hole if the segment is
+    /// shorter.
     ///
     /// # Errors
-    /// As the storage says; nobody relies on what was written then.
+    /// The storage reports an error; then the written bytes are undefined.
     fn write(&mut self, segment: u64, at: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Makes everything written to `segment`, its length and its name durable.
+    /// Makes all writes to `segment`, its length and its name durable.
     ///
     /// # Errors
-    /// As the storage says. What was written to `segment` since it was settled last may be lost then, though a later
-    /// call succeeds.
-    fn settle(&mut self, segment: u64) -> io::Result<()>;
+    /// The storage reports an error. Writes to `segment` since its last sync may be lost then, even if a later call
+    /// succeeds.
+    fn persist_segment(&mut self, segment: u64) -> io::Result<()>;
 
-    /// Reads from `segment` at byte `at`; how many bytes, fewer only at its end.
+    /// Reads from `segment` at byte `at`. Returns the number of bytes, which is less than the length of `into` only at
+    /// the end.
     ///
     /// # Errors
-    /// As the storage says, also where there is no such segment.
+    /// The storage reports an error, or the segment does not exist.
     fn read(&mut self, segment: u64, at: u64, into: &mut [u8]) -> io::Result<usize>;
 
-    /// Removes `segment`. Durable when the next one is settled.
+    /// Removes `segment`. The removal is durable after the next sync.
     ///
     /// # Errors
-    /// As the storage says.
+    /// The storage reports an error.
     fn remove(&mut self, segment: u64) -> io::Result<()>;
 
-    /// Where it is, for messages.
-    fn place(&self) -> String;
+    /// Returns the location, for messages.
+    fn location(&self) -> String;
 }
 
 /// A folder of a file system.
 #[derive(Debug)]
-pub struct Directory {
+pub struct SegmentDirectory {
     path: PathBuf,
     /// The file that was used last.
     open: Option<(u64, File)>,
 }
 
-impl Directory {
-    /// The folder at `path`, which is made if it is not there. Nothing else should be in it.
+impl SegmentDirectory {
+    /// Opens the folder at `path`, and creates it if it does not exist. Nothing else should be in it.
     ///
     /// # Errors
-    /// What the system says, where the folder cannot be made.
+    /// The folder cannot be created.
     pub fn new(path: &Path) -> io::Result<Self> {
         fs::create_dir_all(path)?;
         Ok(Self { path: path.into(), open: None })
@@ -142,7 +144,7 @@ impl Directory {
     }
 }
 
-impl Folder for Directory {
+impl SegmentFolder for SegmentDirectory {
     fn list(&mut self) -> io::Result<Vec<u64>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.path)? {
@@ -157,8 +159,8 @@ impl Folder for Directory {
         self.open(segment, true)?.write_all_at(bytes, at)
     }
 
-    fn settle(&mut self, segment: u64) -> io::Result<()> {
-        // A file that was removed meanwhile would sync well, and everything in it be gone.
+    fn persist_segment(&mut self, segment: u64) -> io::Result<()> {
+        // A removed file would sync without an error, and its content would be lost.
         if fs::metadata(self.file(segment)).is_err() {
             self.open = None;
         }
@@ -189,7 +191,7 @@ impl Folder for Directory {
         fs::remove_file(self.file(segment))
     }
 
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         self.path.display().to_string()
     }
 }

@@ -1,4 +1,4 @@
-//! The log: appended to by many, read by any, drained by whoever has time.
+//! The log: many threads append, any thread reads, one at a time drains.
 
 mod append;
 
@@ -13,62 +13,62 @@ use ferrite_pool::layout::PAGE;
 use ferrite_pool::{Freeze, LogPosition, Pool, Role, TagKind, TagLog};
 use parking_lot::{Condvar, Mutex};
 
-use crate::drain::{Drain, Step};
-use crate::order::{Order, Start};
-use crate::records::Records;
-use crate::segment::{self, Folder};
+use crate::drain::{DrainStep, SegmentDrain};
+use crate::order::{RecordOrder, RingStart};
+use crate::records::WalRecords;
+use crate::segment::{self, SegmentFolder};
 use crate::{Error, Result};
 
-/// What a log is made as.
+/// The size of a new log.
 #[derive(Clone, Copy, Debug)]
 pub struct WalSpec {
-    /// Bytes of records that it holds before they are drained; rounded up to pages.
+    /// Bytes of records that the log holds before they are drained; rounded up to pages.
     pub capacity_bytes: u64,
 }
 
-/// When an append returns.
+/// The promise of an append on return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// When it is durable, and all before it.
+    /// The record, and all records before it, are durable.
     Strict,
-    /// When it is in the buffer: a crash may take it, and all after it, until the next strict append, [`Wal::commit`]
-    /// or drain.
+    /// The record is in the buffer: a crash may remove it, and all records after it, until the next strict append,
+    /// [`Wal::commit`] or drain.
     Relaxed,
 }
 
-/// Where a log stands.
+/// The positions of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct WalStanding {
     /// The oldest record, in a file or in the ring.
     pub start: LogPosition,
-    /// The oldest record in the ring; what is before is in files.
+    /// The oldest record in the ring; earlier records are in files.
     pub head: LogPosition,
     /// Every record before this is durable.
     pub durable: LogPosition,
-    /// Where the next record will be.
+    /// The position of the next record.
     pub end: LogPosition,
-    /// Bytes that the ring holds in all.
+    /// Bytes of records that the ring holds.
     pub capacity_bytes: u64,
 }
 
-/// An open log. One at a time for each log of a pool; any number of threads may use it at once.
+/// An open log. A log of a pool can be open once at a time; any number of threads may use it.
 ///
-/// Where a persist fails it is [`Error::Pool`] with [`ferrite_pool::Error::Medium`]: what was not durable before may be
-/// lost, and nothing is promised any more until it is opened again ([`ferrite_pool::Error::Poisoned`]). A tenant's is
-/// refused with [`ferrite_pool::Error::Revoked`] once its owner has ended or has asked for it back. Who waits for a
-/// writer that panicked gets [`Error::Broken`].
+/// If a persist fails, the error is [`Error::Pool`] with [`ferrite_pool::Error::Medium`], and every further change is
+/// refused until the log is opened again ([`ferrite_pool::Error::Poisoned`]). After the pool's owner ended or revoked
+/// the log, a client gets [`ferrite_pool::Error::Revoked`]. A thread that waits for a writer that panicked gets
+/// [`Error::Broken`].
 pub struct Wal {
     holding: Arc<Holding>,
     log: Arc<TagLog>,
     start_at: u64,
     session: u64,
-    /// See [`ferrite_memory::Memory::fence_is_durable`].
+    /// The answer of [`ferrite_memory::Memory::fence_is_durable`].
     fence_is_durable: bool,
-    order: Order<AtomicU64>,
-    /// Held by who settles for a group.
+    order: RecordOrder<AtomicU64>,
+    /// Held by the thread that persists for a group.
     leader: Mutex<()>,
-    drain: Mutex<Drain>,
-    /// See [`Standing::start`]; changed with the drain's lock held.
+    drain: Mutex<SegmentDrain>,
+    /// The position of [`WalStanding::start`]; changed with the drain's lock held.
     start: AtomicU64,
     broken: AtomicBool,
     gate: Mutex<bool>,
@@ -81,7 +81,8 @@ impl fmt::Debug for Wal {
     }
 }
 
-/// Where in the MAP page the position of the oldest record is, sealed with the low half of the tag's generation.
+/// Offset in the MAP page of the position of the oldest record, a checked word with the low half of the tag's
+/// generation.
 const START_AT: u64 = 64;
 
 fn salt(holding: &Holding) -> u32 {
@@ -92,11 +93,11 @@ fn damaged(holding: &Holding, what: &str) -> Error {
     Error::Limit(format!("log {:?} is damaged ({what}): restore a backup", holding.tag().name))
 }
 
-/// Files are this long at least before the next one is begun, unless another length is chosen.
+/// The least length of a file before the next one is begun, unless another length is set.
 const SEGMENT_BYTES: u64 = 64 << 20;
 
 impl Wal {
-    /// What the tag of a log called `name` is made of, for a process that asks the pool's owner for it.
+    /// Returns the description of the tag for a log called `name`, with which a client asks the owner to create it.
     ///
     /// # Errors
     /// [`Error::Limit`] for a capacity that no pool has.
@@ -108,31 +109,31 @@ impl Wal {
         Ok(TagSpec { name, kind, size, attributes, parts, has_log: true })
     }
 
-    /// Makes a log called `name` that drains to `folder`, and opens it. Durable on return.
+    /// Creates a log called `name` that drains to `folder`, and opens it. The log is durable on return.
     ///
     /// # Errors
-    /// As [`Wal::tag_spec`]; [`ferrite_pool::Error::Exists`], [`ferrite_pool::Error::BadName`] and
-    /// [`ferrite_pool::Error::Full`] where it is not made, and after it was as [`Wal::open`].
-    pub fn create(pool: &Arc<Pool>, name: &str, spec: &WalSpec, folder: Box<dyn Folder>) -> Result<Arc<Self>> {
+    /// The errors of [`Wal::tag_spec`]; [`ferrite_pool::Error::Exists`], [`ferrite_pool::Error::BadName`] and
+    /// [`ferrite_pool::Error::Full`] if the log is not created; then the errors of [`Wal::open`].
+    pub fn create(pool: &Arc<Pool>, name: &str, spec: &WalSpec, folder: Box<dyn SegmentFolder>) -> Result<Arc<Self>> {
         Self::tag_spec(name, spec)?.create(pool)?;
         Self::open(pool, name, folder)
     }
 
-    /// Opens the log called `name`, which drains to `folder`. What it finds is durable.
+    /// Opens the log called `name`, which drains to `folder`. Its records are durable.
     ///
     /// # Errors
-    /// [`ferrite_pool::Error::NotFound`], [`ferrite_pool::Error::Busy`] where somebody has it; else as
+    /// [`ferrite_pool::Error::NotFound`], [`ferrite_pool::Error::Busy`] if it is in use; then the errors of
     /// [`Wal::open_held`].
-    pub fn open(pool: &Arc<Pool>, name: &str, folder: Box<dyn Folder>) -> Result<Arc<Self>> {
+    pub fn open(pool: &Arc<Pool>, name: &str, folder: Box<dyn SegmentFolder>) -> Result<Arc<Self>> {
         Self::open_held(Arc::new(pool.hold(name)?), folder)
     }
 
-    /// Opens the log in a held tag, in the pool's owner or beside it. A tenant's is not part of the owner's backups.
+    /// Opens the log in a held tag, in the pool's owner or in a client, whose log no backup of the owner contains.
     ///
     /// # Errors
-    /// [`ferrite_pool::Error::WrongKind`] for what is no log, [`ferrite_pool::Error::Corrupt`] where the head of its ring is damaged, [`Error::Limit`] where its start is;
-    /// else as [`Wal`] says.
-    pub fn open_held(holding: Arc<Holding>, folder: Box<dyn Folder>) -> Result<Arc<Self>> {
+    /// [`ferrite_pool::Error::WrongKind`] if the tag is not a log, [`ferrite_pool::Error::Corrupt`] if the head of its
+    /// ring is damaged, [`Error::Limit`] if its start is damaged; also the errors that [`Wal`] lists.
+    pub fn open_held(holding: Arc<Holding>, folder: Box<dyn SegmentFolder>) -> Result<Arc<Self>> {
         holding.tag().ensure_kind(TagKind::LOG)?;
         let log = Arc::new(TagLog::open_wiped(Arc::clone(&holding))?);
         let map = holding.stream(Role::MAP).locate(START_AT).ok_or_else(|| damaged(&holding, "it has no MAP page"))?;
@@ -144,7 +145,7 @@ impl Wal {
             return Err(damaged(&holding, "it starts behind its end"));
         }
         if start > log.head().number() {
-            // A truncation was cut short.
+            // A crash interrupted a truncation.
             log.cut(LogPosition::from_number(start))?;
         }
         let head = log.head().number();
@@ -152,9 +153,9 @@ impl Wal {
             start_at: map.at,
             session: log.session(),
             fence_is_durable: holding.memory().fence_is_durable(),
-            order: Order::new(Start { head, end: log.end().number(), lines: log.lines() }),
+            order: RecordOrder::new(RingStart { head, end: log.end().number(), lines: log.lines() }),
             leader: Mutex::new(()),
-            drain: Mutex::new(Drain::new(folder, SEGMENT_BYTES, head)),
+            drain: Mutex::new(SegmentDrain::new(folder, SEGMENT_BYTES, head)),
             start: AtomicU64::new(start),
             broken: AtomicBool::new(false),
             gate: Mutex::new(false),
@@ -167,40 +168,40 @@ impl Wal {
         Ok(wal)
     }
 
-    /// Begins a new file after so many bytes.
+    /// Sets the length in bytes after which a new file is begun.
     pub fn set_segment_bytes(&self, bytes: u64) {
         self.drain.lock().set_segment_bytes(bytes);
     }
 
-    /// Makes everything durable that was appended before, relaxed or not.
+    /// Makes all earlier appends durable, relaxed or not. Returns their end.
     ///
     /// # Errors
-    /// As [`Wal`] says.
+    /// The errors that [`Wal`] lists.
     pub fn commit(&self) -> Result<LogPosition> {
         let end = self.order.tail();
-        self.settle(end)?;
+        self.persist_until(end)?;
         Ok(LogPosition::from_number(end))
     }
 
-    /// Waits until all before `to` is finished and durable.
+    /// Waits until all records before `to` are finished and durable.
     #[inline]
-    fn settle(&self, to: u64) -> Result<()> {
-        // Nearly always all before is settled already, or is by this call.
-        if self.pass_settled().is_some_and(|end| end >= to) { Ok(()) } else { self.settle_slowly(to) }
+    fn persist_until(&self, to: u64) -> Result<()> {
+        // Nearly always all records are persisted already, or this call persists them.
+        if self.advance_durable().is_some_and(|end| end >= to) { Ok(()) } else { self.persist_slowly(to) }
     }
 
-    /// Moves the durable end over all that is finished, if its writers have settled it; to where.
+    /// Moves the durable end over all finished records if their writers persisted them. Returns the new durable end.
     #[inline]
-    fn pass_settled(&self) -> Option<u64> {
+    fn advance_durable(&self) -> Option<u64> {
         let reach = self.order.reach();
-        reach.settled.then(|| self.order.settled(reach.end)).map(|()| reach.end)
+        reach.persisted.then(|| self.order.set_durable(reach.end)).map(|()| reach.end)
     }
 
     #[cold]
-    fn settle_slowly(&self, to: u64) -> Result<()> {
+    fn persist_slowly(&self, to: u64) -> Result<()> {
         let mut turns = 0;
         while self.order.durable() < to {
-            self.settle_reach()?;
+            self.persist_finished()?;
             if self.order.durable() < to {
                 turns += 1;
                 if cfg!(test) || turns % SPINS == 0 { self.pause()? } else { std::hint::spin_loop() }
@@ -209,34 +210,34 @@ impl Wal {
         Ok(())
     }
 
-    fn settle_some(&self) -> Result<()> {
+    fn persist_some(&self) -> Result<()> {
         let before = self.order.durable();
-        self.settle_reach()?;
+        self.persist_finished()?;
         if self.order.durable() == before { self.pause() } else { Ok(()) }
     }
 
-    /// Makes durable what is finished. Who finds another thread at it waits, and may find the work done: a group
-    /// shares one barrier.
-    fn settle_reach(&self) -> Result<()> {
-        if self.pass_settled().is_some() {
+    /// Makes the finished records durable. A thread that finds another at it waits, and may then find the work done: a
+    /// group shares one barrier.
+    fn persist_finished(&self) -> Result<()> {
+        if self.advance_durable().is_some() {
             return Ok(());
         }
         let _leader = self.leader.lock();
         let reach = self.order.reach();
-        if !reach.settled {
+        if !reach.persisted {
             self.holding.check_poison()?;
             self.holding.barrier()?;
         }
-        self.order.settled(reach.end);
+        self.order.set_durable(reach.end);
         Ok(())
     }
 
-    /// Lets another thread go on.
+    /// Yields the processor to another thread.
     fn pause(&self) -> Result<()> {
         if self.broken.load(Ordering::Acquire) {
             return Err(Error::Broken(self.name().into()));
         }
-        // Where threads are interleaved by a seed, the turn passes at calls on the memory.
+        // If threads are interleaved by a seed, the turn passes here.
         #[cfg(test)]
         self.holding.memory().load_word(0);
         std::thread::yield_now();
@@ -248,47 +249,46 @@ impl Wal {
         self.thawed.wait_while(&mut frozen, |frozen| *frozen);
     }
 
-    /// Does a step of draining; call it again until it is [`Step::Idle`]. Waits for who is at it already.
+    /// Does one step of draining, after the thread that drains already; call it until it is [`DrainStep::Idle`].
     ///
     /// # Errors
-    /// [`Error::Target`] where the folder fails, [`Error::Foreign`] where files in it are another log's,
-    /// [`ferrite_pool::Error::Corrupt`] where a record in the ring is damaged: nothing is lost, and the next step starts
-    /// over. Else as [`Wal`] says.
-    pub fn step(&self) -> Result<Step> {
+    /// [`Error::Target`] if the folder fails, [`Error::Foreign`] if files in it belong to another log,
+    /// [`ferrite_pool::Error::Corrupt`] if a record in the ring is damaged. Nothing is lost, and the next step starts
+    /// over. Also the errors that [`Wal`] lists.
+    pub fn step(&self) -> Result<DrainStep> {
         self.drain.lock().step(self)
     }
 
-    /// Drains everything that was appended before.
+    /// Drains all records that were appended before the call.
     ///
     /// # Errors
-    /// As [`Wal::step`].
+    /// The errors of [`Wal::step`].
     pub fn drain(&self) -> Result<()> {
         let end = self.order.tail();
         while self.order.head() < end {
-            if self.step()? == Step::Idle {
+            if self.step()? == DrainStep::Idle {
                 self.pause()?;
             }
         }
         Ok(())
     }
 
-    /// The durable records, oldest first, from files and ring alike.
-    pub fn records(&self) -> Records<'_> {
+    /// Returns the durable records, oldest first, from files and ring alike.
+    pub fn records(&self) -> WalRecords<'_> {
         self.records_from(LogPosition::from_number(self.start()))
     }
 
-    /// The durable records from `position` on, where one starts.
-    pub fn records_from(&self, position: LogPosition) -> Records<'_> {
-        Records::new(self, position.number(), self.order.durable())
+    /// Returns the durable records from `position` on, which is the start of a record.
+    pub fn records_from(&self, position: LogPosition) -> WalRecords<'_> {
+        WalRecords::new(self, position.number(), self.order.durable())
     }
 
-    /// Forgets every record before `position`, where a durable one starts or they end; frees whole files and their
-    /// space in the ring. Durable on return; a file that could not be removed is by the next one.
+    /// Drops every record before `position`, the start of a durable record or their end, and frees files and lines.
+    /// Durable on return; a file that cannot be removed is removed by the next truncation.
     ///
     /// # Errors
-    /// [`Error::Limit`] where no durable record starts there: nothing is forgotten. As [`Wal::step`], or [`Error::Io`],
-    /// where files that hold nothing any more could not be looked at or removed: then the records before are forgotten
-    /// all the same.
+    /// [`Error::Limit`] if no durable record starts there: nothing is dropped. The errors of [`Wal::step`], or
+    /// [`Error::Io`], if a file cannot be read or removed: the earlier records are dropped all the same.
     pub fn truncate(&self, position: LogPosition) -> Result<()> {
         let mut drain = self.drain.lock();
         if position.number() > self.start() {
@@ -297,7 +297,7 @@ impl Wal {
         drain.remove_before(self, position.number())
     }
 
-    fn forget(&self, drain: &mut Drain, to: u64) -> Result<()> {
+    fn forget(&self, drain: &mut SegmentDrain, to: u64) -> Result<()> {
         let starts = match self.order.durable() {
             end if to >= end => to == end,
             _ => self.read(drain, to).is_ok(),
@@ -312,10 +312,10 @@ impl Wal {
         if to > self.order.head() { self.cut(to) } else { Ok(()) }
     }
 
-    /// Where it stands.
-    pub fn standing(&self) -> Standing {
+    /// Returns the positions of the log.
+    pub fn standing(&self) -> WalStanding {
         let at = LogPosition::from_number;
-        Standing {
+        WalStanding {
             start: at(self.start()),
             head: at(self.order.head()),
             durable: at(self.order.durable()),
@@ -324,12 +324,12 @@ impl Wal {
         }
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.log.tag().name
     }
 
-    /// Bytes that the ring holds in all: each record takes its payload and 24 more, rounded up to 64.
+    /// Returns the bytes that the ring holds: each record uses its payload and 24 more, rounded up to 64.
     pub fn capacity_bytes(&self) -> u64 {
         self.log.capacity_bytes()
     }
@@ -350,18 +350,18 @@ impl Wal {
         segment::header(&self.log, self.holding.uuid(), first)
     }
 
-    /// Durable records from `from` on, as they lie in the ring.
+    /// Returns durable records from `from` on, as they lie in the ring.
     pub(crate) fn image(&self, from: u64, bytes_max: usize) -> Result<Vec<u8>> {
         #[cfg(test)]
         if tests::is_planted(tests::Bug::DrainAhead) {
-            self.order.settled(self.order.reach().end);
+            self.order.set_durable(self.order.reach().end);
         }
-        self.settle_reach()?;
+        self.persist_finished()?;
         self.log.publish(LogPosition::from_number(self.order.durable()));
         Ok(self.log.image(LogPosition::from_number(from), bytes_max)?.0)
     }
 
-    /// Makes the ring's lines before `to` free.
+    /// Frees the ring's lines before `to`.
     pub(crate) fn cut(&self, to: u64) -> Result<()> {
         self.log.publish(LogPosition::from_number(self.order.durable()));
         self.log.cut(LogPosition::from_number(to))?;
@@ -369,17 +369,17 @@ impl Wal {
         Ok(())
     }
 
-    /// The bytes of the record at `position`, wherever they lie. It verifies.
+    /// Returns the bytes of the record at `position`, in a file or in the ring. The record verifies.
     pub(crate) fn record(&self, position: u64) -> Result<Vec<u8>> {
         self.read(&mut self.drain.lock(), position)
     }
 
-    fn read(&self, drain: &mut Drain, position: u64) -> Result<Vec<u8>> {
+    fn read(&self, drain: &mut SegmentDrain, position: u64) -> Result<Vec<u8>> {
         if position < self.order.head() { drain.record(self, position) } else { self.image(position, 1) }
     }
 }
 
-/// Looks at what another thread has finished before it is given the processor.
+/// Checks for another thread's progress before the processor is yielded.
 const SPINS: u32 = 200;
 
 impl Freeze for Wal {

@@ -4,9 +4,16 @@ use std::io;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use ferrite_memory::{MapOptions, Mapped, Memory};
+use ferrite_pool::Format;
+use ferrite_pool::LogPosition;
+use ferrite_pool::Pool;
+use ferrite_pool::TagLog;
+use ferrite_pool::checked_record;
 use ferrite_pool::layout::{CHUNK, POOL_BYTES_MIN};
-use ferrite_pool::{Format, LogPosition, Pool, TagLog, checked_record};
-use ferrite_wal::{Durability, Folder, Wal, WalSpec};
+use ferrite_wal::Durability;
+use ferrite_wal::SegmentFolder;
+use ferrite_wal::Wal;
+use ferrite_wal::WalSpec;
 
 /// Where the lines begin in the file, and the salt of its records in the header: see docs/format.md.
 const LINES_AT: usize = 4096;
@@ -23,7 +30,7 @@ impl One {
     }
 }
 
-impl Folder for One {
+impl SegmentFolder for One {
     fn list(&mut self) -> io::Result<Vec<u64>> {
         Ok(vec![0])
     }
@@ -36,7 +43,7 @@ impl Folder for One {
         Ok(())
     }
 
-    fn settle(&mut self, _: u64) -> io::Result<()> {
+    fn persist_segment(&mut self, _: u64) -> io::Result<()> {
         Ok(())
     }
 
@@ -52,7 +59,7 @@ impl Folder for One {
         Ok(())
     }
 
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         "memory".into()
     }
 }

@@ -1,7 +1,5 @@
 //! Every crash of every operation: before it or after it, and nothing between.
 
-use ferrite_crash::CrashReport;
-use ferrite_crash::ExploreOptions;
 use ferrite_crash::{Crash, CrashReport, ExploreOptions, LyingMemory, Model, Points, explore};
 use ferrite_memory::Memory;
 use ferrite_pool::layout::CHUNK;

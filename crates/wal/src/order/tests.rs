@@ -9,7 +9,7 @@ use loom::thread;
 
 use super::*;
 
-impl Word for LoomWord {
+impl AtomicWord for LoomWord {
     fn new(value: u64) -> Self {
         Self::new(value)
     }
@@ -31,11 +31,11 @@ impl Word for LoomWord {
     }
 }
 
-/// The planted bug: marks are stored without order, so that one may be seen before what it is about.
+/// The planted bug: marks are stored without order, so that a mark may be visible before its record.
 #[derive(Debug)]
-struct Careless(LoomWord);
+struct RelaxedWord(LoomWord);
 
-impl Word for Careless {
+impl AtomicWord for RelaxedWord {
     fn new(value: u64) -> Self {
         Self(LoomWord::new(value))
     }
@@ -49,24 +49,24 @@ impl Word for Careless {
     }
 
     fn replace(&self, old: u64, new: u64) -> bool {
-        Word::replace(&self.0, old, new)
+        AtomicWord::replace(&self.0, old, new)
     }
 
     fn raise(&self, value: u64) {
-        Word::raise(&self.0, value);
+        AtomicWord::raise(&self.0, value);
     }
 }
 
-/// A ring of lines that are stored and loaded without any order of their own: what the order shows too early, or gives
-/// out too early, is seen as another value.
+/// A ring of lines that are stored and loaded without order of their own: a line that the order shows too early, or
+/// reserves too early, has another value.
 struct Ring<W> {
-    order: Order<W>,
+    order: RecordOrder<W>,
     lines: Vec<LoomWord>,
 }
 
-impl<W: Word> Ring<W> {
+impl<W: AtomicWord> Ring<W> {
     fn new(lines: u64, window: u64) -> Self {
-        let order = Order::with_window(Start { head: 0, end: 0, lines }, window);
+        let order = RecordOrder::with_window(RingStart { head: 0, end: 0, lines }, window);
         Self { order, lines: (0..lines).map(|_| LoomWord::new(0)).collect() }
     }
 
@@ -74,14 +74,15 @@ impl<W: Word> Ring<W> {
         &self.lines[(position % self.lines.len() as u64) as usize]
     }
 
-    /// Appends `lines` lines that hold their position and 1 more. Where it is refused, drains.
+    /// Appends `lines` lines that hold their position plus 1. If no place is free, advances the durable end and
+    /// retries.
     fn append(&self, lines: u64) -> u64 {
         let start = loop {
             match self.order.reserve(lines, u64::MAX >> 2) {
                 Ok(start) => break start,
-                Err(Refusal::Closed) => thread::yield_now(),
+                Err(ReserveRefusal::Closed) => thread::yield_now(),
                 Err(_) => {
-                    self.settle();
+                    self.advance_durable();
                     thread::yield_now();
                 }
             }
@@ -90,17 +91,17 @@ impl<W: Word> Ring<W> {
             self.line(position).store(position + 1, Ordering::Relaxed);
         }
         self.order.finish(start, start + lines, true);
-        self.settle();
+        self.advance_durable();
         start
     }
 
-    fn settle(&self) {
+    fn advance_durable(&self) {
         let reach = self.order.reach();
-        assert!(reach.settled);
-        self.order.settled(reach.end);
+        assert!(reach.persisted);
+        self.order.set_durable(reach.end);
     }
 
-    /// Reads every line from `from` to the durable end; each is whole, and of its own position (WO2, WO3).
+    /// Reads every line from `from` to the durable end; each is whole and has its own position (WO2, WO3).
     fn read(&self, from: u64) -> u64 {
         let end = self.order.durable();
         for position in from..end {
@@ -111,7 +112,7 @@ impl<W: Word> Ring<W> {
 }
 
 /// Two writers and a reader that drains.
-fn writers_and_reader<W: Word + 'static>(lines: u64, window: u64, each: [u64; 2]) {
+fn writers_and_reader<W: AtomicWord + 'static>(lines: u64, window: u64, each: [u64; 2]) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(2);
     model.check(move || {
@@ -124,7 +125,7 @@ fn writers_and_reader<W: Word + 'static>(lines: u64, window: u64, each: [u64; 2]
         ring.order.cut(end);
         let starts = writers.map(|writer| writer.join().unwrap());
         assert_ne!(starts[0], starts[1], "WO1: one place twice");
-        ring.settle();
+        ring.advance_durable();
         assert_eq!(ring.read(end), each.iter().sum::<u64>(), "all that was appended is there");
     });
 }
@@ -134,7 +135,7 @@ fn wo1_wo2_two_writers_and_a_reader_in_every_order() {
     writers_and_reader::<LoomWord>(4, 4, [1, 2]);
 }
 
-/// A window of one mark: the second writer waits until the first one's mark has been passed.
+/// A window of one mark: the second writer waits until the durable end has passed the first one's mark.
 #[test]
 fn wo3_a_mark_is_not_reused_before_it_was_passed() {
     writers_and_reader::<LoomWord>(4, 1, [1, 1]);
@@ -143,53 +144,53 @@ fn wo3_a_mark_is_not_reused_before_it_was_passed() {
 #[test]
 #[should_panic(expected = "WO2: a hole")]
 fn canary_marks_without_release_are_caught() {
-    writers_and_reader::<Careless>(4, 4, [1, 2]);
+    writers_and_reader::<RelaxedWord>(4, 4, [1, 2]);
 }
 
 thread_local! {
-    /// What another thread does right after the next load.
-    static MEANWHILE: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
+    /// The operation of another thread, run right after the next load.
+    static BETWEEN: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
 }
 
-/// A word whose loader loses the processor as soon as it has the value. (The model checker remembers only the newest
-/// access to a word, and so passes this order by.)
+/// A word whose loader is interrupted right after the load. (The model checker remembers only the newest access to a
+/// word, and so misses this order.)
 struct Interrupted(AtomicU64);
 
-impl Word for Interrupted {
+impl AtomicWord for Interrupted {
     fn new(value: u64) -> Self {
         Self(AtomicU64::new(value))
     }
 
     fn load(&self) -> u64 {
-        let value = Word::load(&self.0);
-        if let Some(meanwhile) = MEANWHILE.take() {
-            meanwhile();
+        let value = AtomicWord::load(&self.0);
+        if let Some(between) = BETWEEN.take() {
+            between();
         }
         value
     }
 
     fn store(&self, value: u64) {
-        Word::store(&self.0, value);
+        AtomicWord::store(&self.0, value);
     }
 
     fn replace(&self, old: u64, new: u64) -> bool {
-        Word::replace(&self.0, old, new)
+        AtomicWord::replace(&self.0, old, new)
     }
 
     fn raise(&self, value: u64) {
-        Word::raise(&self.0, value);
+        AtomicWord::raise(&self.0, value);
     }
 }
 
-/// Who looks from a durable end that has moved on since does not believe the mark that a later record put there.
+/// A reader that starts at a durable end which has moved on since does not trust the mark of a later record there.
 #[test]
 fn wo3_a_mark_of_a_later_record_is_not_believed() {
-    let order = Rc::new(Order::<Interrupted>::with_window(Start { head: 0, end: 0, lines: 4 }, 2));
+    let order = Rc::new(RecordOrder::<Interrupted>::with_window(RingStart { head: 0, end: 0, lines: 4 }, 2));
     assert_eq!(order.reserve(1, 1000), Ok(0));
     order.finish(0, 1, true);
     let other = Rc::clone(&order);
-    MEANWHILE.set(Some(Box::new(move || {
-        other.settled(other.reach().end);
+    BETWEEN.set(Some(Box::new(move || {
+        other.set_durable(other.reach().end);
         // Line 1 is still being copied; line 2 has the mark that line 0 had.
         assert_eq!((other.reserve(1, 1000), other.reserve(1, 1000)), (Ok(1), Ok(2)));
         other.finish(2, 3, true);
@@ -197,7 +198,7 @@ fn wo3_a_mark_of_a_later_record_is_not_believed() {
     assert_eq!(order.reach().end, 1, "WO2: a hole");
 }
 
-/// A ring of two lines that three appends go around: what is written next lies where a drained line lay.
+/// A ring of two lines that three appends go around: the next line takes the place of a drained one.
 #[test]
 fn wo1_a_line_is_written_again_only_after_the_head_has_passed() {
     let mut model = loom::model::Builder::new();
@@ -220,7 +221,7 @@ fn wo1_a_line_is_written_again_only_after_the_head_has_passed() {
     });
 }
 
-/// WO4: after a close no place is given out until it opens, and what was given out is finished.
+/// WO4: after a close no place is reserved until the order opens, and reserved places are finished.
 #[test]
 fn wo4_a_closed_order_gives_out_nothing() {
     loom::model(|| {
@@ -243,13 +244,13 @@ fn wo4_a_closed_order_gives_out_nothing() {
 
 #[test]
 fn refusals_say_what_is_the_matter() {
-    let order = Order::<AtomicU64>::with_window(Start { head: 5, end: 6, lines: 8 }, 2);
-    assert_eq!(order.reserve(8, 1000), Err(Refusal::Full { free: 7 }));
-    assert_eq!(order.reserve(7, 10), Err(Refusal::Exhausted));
+    let order = RecordOrder::<AtomicU64>::with_window(RingStart { head: 5, end: 6, lines: 8 }, 2);
+    assert_eq!(order.reserve(8, 1000), Err(ReserveRefusal::Full { free: 7 }));
+    assert_eq!(order.reserve(7, 10), Err(ReserveRefusal::Exhausted));
     assert_eq!(order.reserve(2, 1000), Ok(6));
-    assert_eq!(order.reserve(1, 1000), Err(Refusal::Behind));
+    assert_eq!(order.reserve(1, 1000), Err(ReserveRefusal::Behind));
     order.finish(6, 8, false);
-    assert_eq!(order.reach(), Reach { end: 8, settled: false });
-    order.settled(8);
+    assert_eq!(order.reach(), FinishedReach { end: 8, persisted: false });
+    order.set_durable(8);
     assert_eq!((order.reserve(1, 1000), order.tail(), order.durable()), (Ok(8), 9, 8));
 }

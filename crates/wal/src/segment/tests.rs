@@ -1,6 +1,6 @@
 use super::*;
 
-/// The table of docs/format.md: names and sizes of the header's fields, in order and without gaps.
+/// The table of docs/format.md has the names and sizes of the header's fields, in order and without gaps.
 #[test]
 fn the_header_is_as_documented() {
     let page = include_str!("../../../../docs/format.md");
@@ -15,7 +15,7 @@ fn the_header_is_as_documented() {
             (cells[1].parse().unwrap(), cells[2].into())
         })
         .collect();
-    let mut header = Header::new_zeroed();
+    let mut header = SegmentHeader::new_zeroed();
     let expected = [
         (header.magic.len(), "magic"),
         (header.version.as_bytes().len(), "version"),

@@ -1,4 +1,4 @@
-//! Appending: reserve a place, copy, finish; make room where there is none.
+//! Appending: reserve a place, copy, finish; drain if no place is free.
 
 use std::sync::atomic::Ordering;
 
@@ -6,27 +6,27 @@ use ferrite_memory::Scheme;
 use ferrite_pool::{LogPosition, TagLog};
 
 use super::{Durability, Wal};
-use crate::drain::Step;
-use crate::order::Refusal;
+use crate::drain::DrainStep;
+use crate::order::ReserveRefusal;
 use crate::{Error, Result};
 
 impl Wal {
-    /// Appends a record of any bytes, durable as asked for. Where the ring is full, this thread drains first; where
-    /// that fails the record is not appended, and nothing is lost ([`Error::Stuck`]).
+    /// Appends a record of any bytes, with this durability. If the ring is full, this thread drains first; if draining
+    /// fails the record is not appended, and nothing is lost ([`Error::Stuck`]).
     ///
     /// # Errors
-    /// [`Error::Limit`] for more than the ring ever has room for, and [`Error::Stuck`]: it is not appended. Else as
-    /// [`Wal`] says.
+    /// [`Error::Limit`] for more bytes than the ring can hold, and [`Error::Stuck`]: the record is not appended. Also
+    /// the errors that [`Wal`] lists.
     pub fn append(&self, payload: &[u8], durability: Durability) -> Result<LogPosition> {
         let start = self.append_group(&[payload], durability)?;
         Ok(LogPosition::from_number(start))
     }
 
-    /// Appends records that share one fence and lie one behind the other: all of them, or none. After a crash there may
-    /// be the first few.
+    /// Appends adjacent records that share one fence: all of them, or none. After a crash the log may have the first
+    /// few.
     ///
     /// # Errors
-    /// As [`Wal::append`]; [`Error::Limit`] for no payloads, too.
+    /// The errors of [`Wal::append`]; [`Error::Limit`] also if there are no payloads.
     pub fn append_many(&self, payloads: &[&[u8]], durability: Durability) -> Result<Vec<LogPosition>> {
         let mut at = self.append_group(payloads, durability)?;
         let positions = payloads.iter().map(|payload| {
@@ -43,7 +43,7 @@ impl Wal {
         let lines = self.lines_for(payloads)?;
         self.holding.check_poison()?;
         let memory = self.holding.memory();
-        let place = Place { wal: self, start: self.reserve(lines)? };
+        let place = ReservedPlace { wal: self, start: self.reserve(lines)? };
         let how = if strict { Scheme::Nt } else { Scheme::Writeback };
         let mut at = place.start;
         for payload in payloads {
@@ -53,12 +53,12 @@ impl Wal {
         #[cfg(test)]
         let strict = strict && !super::tests::is_planted(super::tests::Bug::NoFence);
         if strict {
-            // By the thread that copied, before anybody hears of it; no other's fence would do.
+            // The thread that copied fences before any other thread sees the record; no other thread's fence would do.
             memory.fence();
         }
         let start = place.finish(at, strict && self.fence_is_durable);
         if strict {
-            self.settle(at)?;
+            self.persist_until(at)?;
         }
         Ok(start)
     }
@@ -83,22 +83,22 @@ impl Wal {
         Ok(lines)
     }
 
-    /// A place of so many lines.
+    /// Reserves a place of `lines` lines and returns its position.
     #[inline]
     pub(super) fn reserve(&self, lines: u64) -> Result<u64> {
         self.order.reserve(lines, TagLog::POSITION_MAX).or_else(|refusal| self.reserve_after(refusal, lines))
     }
 
     #[cold]
-    fn reserve_after(&self, refusal: Refusal, lines: u64) -> Result<u64> {
+    fn reserve_after(&self, refusal: ReserveRefusal, lines: u64) -> Result<u64> {
         let mut refused = Err(refusal);
         loop {
             match refused {
                 Ok(start) => return Ok(start),
-                Err(Refusal::Full { .. }) => self.make_room(lines)?,
-                Err(Refusal::Behind) => self.settle_some()?,
-                Err(Refusal::Closed) => self.wait_for_thaw(),
-                Err(Refusal::Exhausted) => {
+                Err(ReserveRefusal::Full { .. }) => self.make_room(lines)?,
+                Err(ReserveRefusal::Behind) => self.persist_some()?,
+                Err(ReserveRefusal::Closed) => self.wait_for_thaw(),
+                Err(ReserveRefusal::Exhausted) => {
                     return Err(Error::Limit(format!("log {:?} has no position left: make a new one", self.name())));
                 }
             }
@@ -106,37 +106,38 @@ impl Wal {
         }
     }
 
-    /// Drains a step, unless another thread has made room meanwhile.
+    /// Drains a step, unless another thread has made room.
     fn make_room(&self, lines: u64) -> Result<()> {
         let mut drain = self.drain.lock();
         if self.log.lines() - (self.order.tail() - self.order.head()) >= lines {
             return Ok(());
         }
         match drain.step(self) {
-            Ok(Step::Moved) => Ok(()),
-            // What is in the way is being copied by another thread.
-            Ok(Step::Idle) => self.pause(),
+            Ok(DrainStep::Moved) => Ok(()),
+            // Another thread is copying the record in the way.
+            Ok(DrainStep::Idle) => self.pause(),
             Err(why) => Err(Error::Stuck { name: self.name().into(), why: Box::new(why) }),
         }
     }
 }
 
-/// A place that is being filled. Dropped unfinished, by a panic, the log is broken: others would wait for ever.
-pub(super) struct Place<'wal> {
+/// A place that is being filled. If it is dropped unfinished, by a panic, the log is broken: other threads would wait
+/// for ever.
+pub(super) struct ReservedPlace<'wal> {
     pub wal: &'wal Wal,
     pub start: u64,
 }
 
-impl Place<'_> {
-    fn finish(self, end: u64, settled: bool) -> u64 {
-        self.wal.order.finish(self.start, end, settled);
+impl ReservedPlace<'_> {
+    fn finish(self, end: u64, persisted: bool) -> u64 {
+        self.wal.order.finish(self.start, end, persisted);
         let start = self.start;
         std::mem::forget(self);
         start
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for ReservedPlace<'_> {
     fn drop(&mut self) {
         self.wal.broken.store(true, Ordering::Release);
     }

@@ -1,4 +1,4 @@
-//! The log against a list of records: crashes, failures, threads.
+//! The log compared with a list of records: crashes, failures, threads.
 
 mod crash;
 mod failures;
@@ -17,16 +17,16 @@ use ferrite_pool::layout::{CHUNK, PAGE, POOL_BYTES_MIN};
 use super::*;
 use folder::LyingFolder;
 
-/// A bug that a test plants to see that the proofs notice it.
+/// A bug that a test plants to check that the proofs detect it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bug {
     /// WD1 is broken: the head passes records whose file was not synced.
     CutBeforeSync,
     /// A strict append returns before it is durable.
     NoFence,
-    /// WD2 is broken: what is not durable goes to a file.
+    /// WD2 is broken: a record that is not durable goes to a file.
     DrainAhead,
-    /// W4 is broken: what stands behind the end of the ring stays there.
+    /// W4 is broken: records behind the end of the ring stay there.
     Unwiped,
 }
 
@@ -54,7 +54,7 @@ const BOOT: [u8; 16] = [7; 16];
 /// Bytes of the ring: 128 lines.
 const CAPACITY: u64 = 2 * PAGE;
 
-/// What a checker says.
+/// The result of a checker.
 type Verdict<T = ()> = std::result::Result<T, String>;
 
 fn new_pool(model: Model) -> Arc<LyingMemory> {
@@ -74,7 +74,7 @@ fn open_pool(memory: &Arc<LyingMemory>) -> Verdict<Arc<Pool>> {
 fn create(memory: &Arc<LyingMemory>, folder: &LyingFolder) -> Arc<Wal> {
     let spec = WalSpec { capacity_bytes: CAPACITY };
     let wal = Wal::create(&open_pool(memory).unwrap(), "log", &spec, Box::new(folder.clone())).unwrap();
-    // A few segments in each run.
+    // Small segments give several in each run.
     wal.set_segment_bytes(6 << 10);
     wal
 }
@@ -85,13 +85,13 @@ fn open(memory: &Arc<LyingMemory>, folder: &LyingFolder) -> Verdict<Arc<Wal>> {
     Ok(wal)
 }
 
-/// The payload of record `number`: short ones and ones over several lines.
+/// Returns the payload of record `number`: short ones and ones over several lines.
 fn payload(number: u64) -> Vec<u8> {
     let len = [0, 60, 300, 7][number as usize % 4];
     number.to_le_bytes().into_iter().cycle().take(8 + len).collect()
 }
 
-/// The numbers of the records in `wal`, each whole.
+/// Returns the numbers of the records in `wal`, each checked.
 fn numbers(wal: &Wal) -> Verdict<Vec<u64>> {
     let mut numbers = Vec::new();
     for record in wal.records() {
@@ -105,7 +105,7 @@ fn numbers(wal: &Wal) -> Verdict<Vec<u64>> {
     Ok(numbers)
 }
 
-/// Whether `numbers` run from `first` without a gap to `least` or further.
+/// Checks that `numbers` run from `first` without a gap to `least` or further.
 fn runs(numbers: &[u64], first: u64, least: u64) -> Verdict {
     let right = numbers.iter().enumerate().all(|(i, number)| *number == first + i as u64);
     let end = first + numbers.len() as u64;
@@ -148,8 +148,8 @@ fn truncation_forgets_records_and_frees_files_and_stays_after_opening() {
     runs(&numbers(&wal).unwrap(), 150, 200).unwrap();
     assert!(folder.names().len() < files);
     for bad in [at[162].number() + 1, wal.standing().end.number() + 1] {
-        let told = wal.truncate(LogPosition::from_number(bad)).unwrap_err().to_string();
-        assert!(told.starts_with(&format!("no record of log \"log\" starts at position {bad}")), "{told}");
+        let error = wal.truncate(LogPosition::from_number(bad)).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("no record of log \"log\" starts at position {bad}")), "{error}");
     }
     wal.append(&payload(200), Durability::Strict).unwrap();
     drop(wal);
@@ -170,13 +170,13 @@ fn a_group_is_appended_as_one_and_what_never_fits_is_refused() {
     assert_eq!(memory.calls() - calls, 1, "five copies share one barrier");
     assert_eq!(at, wal.records().map(|record| record.unwrap().0).collect::<Vec<_>>());
     for none in [&[0; CAPACITY as usize][..], &[0; CAPACITY as usize - 23]] {
-        let told = wal.append(none, Durability::Strict).unwrap_err().to_string();
-        assert!(told.contains("do not fit log \"log\", which holds 8192"), "{told}");
+        let error = wal.append(none, Durability::Strict).unwrap_err().to_string();
+        assert!(error.contains("do not fit log \"log\", which holds 8192"), "{error}");
     }
     wal.append(&[0; CAPACITY as usize - 24], Durability::Strict).unwrap();
 }
 
-/// A backup or a check sees the pool stand still: appends wait, and go on afterwards.
+/// During a backup or a check the pool is frozen: appends wait, and continue afterwards.
 #[test]
 fn appends_wait_while_the_pool_stands_still() {
     let pool = open_pool(&new_pool(Model::MAPPED)).unwrap();

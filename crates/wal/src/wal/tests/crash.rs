@@ -1,12 +1,12 @@
-//! WD1 to WD4 and what an append promises, at every instant and in every image.
+//! WD1 to WD4 and the promise of an append, at every instant and in every image.
 
 use ferrite_crash::{Crash, CrashReport, explore, options};
 
 use super::folder::OPERATION;
 use super::*;
 
-/// What had been acknowledged, and the folder's newest mark.
-fn told(crash: &Crash<'_>) -> (u64, u64) {
+/// Returns the acknowledged records, and the folder's newest mark.
+fn last_marks(crash: &Crash<'_>) -> (u64, u64) {
     let newest = |operation: bool| {
         crash
             .marks()
@@ -19,9 +19,9 @@ fn told(crash: &Crash<'_>) -> (u64, u64) {
 }
 
 /// Recovers; everything acknowledged is there; draining it all and appending more changes none of it. A crash in that
-/// draining is one like any other.
+/// draining is explored, too.
 fn judge(crash: &Crash<'_>, folder: &LyingFolder, depth: u32) -> Verdict {
-    let (acknowledged, operations) = told(crash);
+    let (acknowledged, operations) = last_marks(crash);
     let variant = crash.place().variant;
     let folder = folder.crash_at(operations, variant ^ crash.place().point << 20);
     let memory = Arc::new(crash.memory());
@@ -42,7 +42,7 @@ fn judge(crash: &Crash<'_>, folder: &LyingFolder, depth: u32) -> Verdict {
     drop(wal);
     let wal = open(&memory, &folder)?;
     runs(&numbers(&wal)?, 0, count + 1)?;
-    // Also where none is left before it in the ring nothing comes back that a crash had left behind the end (W4).
+    // Also if no record is left before it in the ring, no record that a crash left behind the end comes back (W4).
     wal.drain().map_err(|error| error.to_string())?;
     drop(wal);
     let wal = open(&memory, &folder)?;
@@ -50,11 +50,11 @@ fn judge(crash: &Crash<'_>, folder: &LyingFolder, depth: u32) -> Verdict {
     if found.len() as u64 == count + 1 { Ok(()) } else { Err(format!("W4: {found:?} after {count} and an append")) }
 }
 
-/// Appends of both kinds, commits and steps of draining, several times around the ring.
+/// Runs appends of both kinds, commits and steps of draining, several times around the ring.
 fn traffic(model: Model, plan: &[(u64, Durability, u64)], prepare: impl Fn(&LyingFolder)) -> CrashReport {
     let (memory, folder) = (new_pool(model), LyingFolder::default());
     let wal = create(&memory, &folder);
-    // Nearly once around, so that the ring's end is among what is explored.
+    // Nearly once around, so that the exploration covers the ring's end.
     wal.append_many(&(0..10).map(|_| [0; 600].as_slice()).collect::<Vec<_>>(), Strict).unwrap();
     wal.truncate(wal.standing().end).unwrap();
     prepare(&folder);
@@ -110,7 +110,7 @@ fn canaries_planted_in_the_code_are_caught() {
     }
 }
 
-/// A truncation that was cut short is finished, or has not begun.
+/// An interrupted truncation is completed, or has not begun.
 #[test]
 fn wd1_crash_in_a_truncation_leaves_all_or_forgets_all_of_it() {
     for model in Model::ALL {
@@ -126,8 +126,8 @@ fn wd1_crash_in_a_truncation_leaves_all_or_forgets_all_of_it() {
         wal.truncate(wal.standing().end).unwrap();
         memory.mark(31);
         let report = explore(&memory, &options(1 << 9, 60), |crash| {
-            let (least, _) = told(crash);
-            let wal = open(&Arc::new(crash.memory()), &folder.crash_at(told(crash).1, 1))?;
+            let (least, _) = last_marks(crash);
+            let wal = open(&Arc::new(crash.memory()), &folder.crash_at(last_marks(crash).1, 1))?;
             let found = numbers(&wal)?;
             let first = found.first().copied().unwrap_or(31);
             if [0, 20, 31].contains(&first) && first >= least {
@@ -141,7 +141,7 @@ fn wd1_crash_in_a_truncation_leaves_all_or_forgets_all_of_it() {
     }
 }
 
-/// W4: of a group that a crash came between, the first was lost. Its place was taken by another one, and all drained.
+/// W4: a crash lost the first record of a group. Another record took its place, and all was drained.
 #[test]
 fn w4_what_a_crash_left_of_a_group_does_not_come_back_when_all_before_it_is_drained() {
     let (memory, folder) = (new_pool(Model::MAPPED), LyingFolder::default());

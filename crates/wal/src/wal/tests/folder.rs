@@ -1,4 +1,4 @@
-//! A folder that loses what was not synced, and fails when it is told to.
+//! A folder that loses unsynced writes, and fails on request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -8,9 +8,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use ferrite_crash::LyingMemory;
 use parking_lot::Mutex;
 
-use crate::segment::Folder;
+use crate::segment::SegmentFolder;
 
-/// A disk writes so much at once, or not at all.
+/// A disk writes a sector whole, or not at all.
 const SECTOR: usize = 512;
 /// Set in marks that count the folder's operations.
 pub const OPERATION: u64 = 1 << 63;
@@ -22,31 +22,31 @@ enum Op {
     Remove { segment: u64 },
 }
 
-/// How the operation that is to fail fails.
+/// The effect of a failing operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// It changes nothing.
+    /// The operation changes nothing.
     Full,
-    /// It loses what was not synced, as a kernel does that could not write it; the next sync says all is well.
+    /// The operation loses unsynced writes, like a kernel that could not write them; the next sync succeeds.
     Forgetful,
 }
 
 #[derive(Default)]
 struct State {
-    /// What was there at first, durable.
+    /// The initial, durable files.
     base: BTreeMap<u64, Vec<u8>>,
-    /// What is seen now.
+    /// The current files.
     files: BTreeMap<u64, Vec<u8>>,
     ops: Vec<Op>,
     calls: u64,
     fail: Option<(u64, u64, Failure)>,
     deaf: bool,
     memory: Option<Arc<LyingMemory>>,
-    /// What the mark would have been when recording began.
+    /// The mark at the time when recording began.
     recorded: u64,
 }
 
-/// See the module. Clones are the same folder.
+/// A folder that loses unsynced writes: see the module. Clones are the same folder.
 #[derive(Clone, Default)]
 pub struct LyingFolder(Arc<Mutex<State>>);
 
@@ -58,23 +58,23 @@ impl LyingFolder {
         state.recorded = (state.ops.len() as u64) << 1;
     }
 
-    /// Fails the calls `first ..` counted from now, `count` of them.
+    /// Makes `count` calls fail, from call `first` on, counted from now.
     pub fn fail(&self, first: u64, count: u64, how: Failure) {
         let mut state = self.0.lock();
         state.fail = Some((state.calls + first, state.calls + first + count, how));
     }
 
-    /// Calls so far.
+    /// Returns the number of calls so far.
     pub fn calls(&self) -> u64 {
         self.0.lock().calls
     }
 
-    /// From now on syncs do nothing and say that they did.
+    /// Makes all further syncs do nothing and succeed.
     pub fn be_deaf(&self) {
         self.0.lock().deaf = true;
     }
 
-    /// The segments there are.
+    /// Returns the numbers of the segments.
     pub fn names(&self) -> Vec<u64> {
         self.0.lock().files.keys().copied().collect()
     }
@@ -84,14 +84,14 @@ impl LyingFolder {
         self.0.lock().files.get_mut(&segment).expect("it is there")[at] ^= 1;
     }
 
-    /// The folder after a crash now: what was synced, and by `seed` some of the rest.
+    /// Returns the folder after a crash now: the synced bytes, and by `seed` some of the rest.
     pub fn crash(&self, seed: u64) -> Self {
         let done = self.0.lock().ops.len() as u64;
         self.crash_at(done << 1, seed)
     }
 
-    /// The same, when `mark` was the last mark in the memory's trace: twice the operations that had ended, and one
-    /// where another had begun.
+    /// Returns the folder after a crash at the time when `mark` was the last mark in the memory's trace: twice the
+    /// ended operations, plus one if another had begun.
     pub fn crash_at(&self, mark: u64, seed: u64) -> Self {
         let state = self.0.lock();
         let mark = mark.max(state.recorded);
@@ -158,7 +158,7 @@ impl State {
         }
     }
 
-    /// Drops every write that no sync came after.
+    /// Drops every write without a later sync.
     fn forget(&mut self) {
         let mut synced = BTreeSet::new();
         let mut kept: Vec<Op> = Vec::new();
@@ -191,7 +191,7 @@ fn coin(chance: &mut u64) -> bool {
     *chance >> 63 == 1
 }
 
-impl Folder for LyingFolder {
+impl SegmentFolder for LyingFolder {
     fn list(&mut self) -> io::Result<Vec<u64>> {
         self.call(None)?;
         Ok(self.names())
@@ -201,7 +201,7 @@ impl Folder for LyingFolder {
         self.call(Some(Op::Write { segment, at, bytes: bytes.to_vec() }))
     }
 
-    fn settle(&mut self, segment: u64) -> io::Result<()> {
+    fn persist_segment(&mut self, segment: u64) -> io::Result<()> {
         self.call(Some(Op::Sync { segment }))
     }
 
@@ -219,13 +219,13 @@ impl Folder for LyingFolder {
         self.call(Some(Op::Remove { segment }))
     }
 
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         "the lying folder".into()
     }
 }
 
-/// A folder whose writes take until they are let go: each says that it has begun, and waits. Once what lets go is dropped,
-/// no write waits any more.
+/// A folder whose writes block until they are released: each announces itself, and waits. After the releasing side is
+/// dropped, no write waits any more.
 pub struct SlowFolder {
     inner: LyingFolder,
     entered: Sender<()>,
@@ -233,14 +233,14 @@ pub struct SlowFolder {
 }
 
 impl SlowFolder {
-    /// One over `inner`; what hears of writes, and what lets them go.
+    /// Returns a folder over `inner`, the receiver of announcements, and the sender of releases.
     pub fn new(inner: &LyingFolder) -> (Self, Receiver<()>, Sender<()>) {
         let ((entered, heard), (lets_go, let_go)) = (channel(), channel());
         (Self { inner: inner.clone(), entered, let_go }, heard, lets_go)
     }
 }
 
-impl Folder for SlowFolder {
+impl SegmentFolder for SlowFolder {
     fn list(&mut self) -> io::Result<Vec<u64>> {
         self.inner.list()
     }
@@ -251,8 +251,8 @@ impl Folder for SlowFolder {
         self.inner.write(segment, at, bytes)
     }
 
-    fn settle(&mut self, segment: u64) -> io::Result<()> {
-        self.inner.settle(segment)
+    fn persist_segment(&mut self, segment: u64) -> io::Result<()> {
+        self.inner.persist_segment(segment)
     }
 
     fn read(&mut self, segment: u64, at: u64, into: &mut [u8]) -> io::Result<usize> {
@@ -263,7 +263,7 @@ impl Folder for SlowFolder {
         self.inner.remove(segment)
     }
 
-    fn place(&self) -> String {
-        self.inner.place()
+    fn location(&self) -> String {
+        self.inner.location()
     }
 }

@@ -1,5 +1,5 @@
-//! A log, drained in part, and a database's log, kept as they were written: what reads them today must read them for ever.
-//! In version 2 the database's log has an identity and generations.
+//! A log, drained in part, and a database's log, kept as they were written: every later version must read them. In
+//! version 2 the database's log has an identity and generations.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use ferrite_pool::layout::PAGE;
 use ferrite_pool::{NewTag, Role, SpaceNeed, Stream, Zone, seal};
 
 use super::*;
-use crate::segment::Folder;
+use crate::segment::SegmentFolder;
 
 /// The pool and the segments, each by its name in the file.
 type Parts = BTreeMap<String, Vec<u8>>;
@@ -25,7 +25,7 @@ fn path(version: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../testdata/wal-v{version}.lines"))
 }
 
-/// The lines of 64 bytes of each part that are not zeros, each with its place.
+/// Encodes the nonzero lines of 64 bytes of each part, each with its place.
 fn encode(parts: &Parts) -> String {
     let mut text =
         "# A log and its segments, and a database's log, of version 2: the lines that are not zeros.\n".to_owned();
@@ -58,7 +58,7 @@ fn decode(text: &str) -> Parts {
     parts
 }
 
-/// Records in two files and in the ring, the first two forgotten; stopped without closing.
+/// Creates records in two files and in the ring, the first two truncated; stopped without closing.
 fn make() -> Parts {
     let (memory, folder) = (new_pool(Model::MAPPED), LyingFolder::default());
     let wal = create(&memory, &folder);
@@ -79,7 +79,7 @@ fn make() -> Parts {
     parts
 }
 
-/// By docs/format.md: a marked database with 100 bytes in its write-ahead log and an empty journal.
+/// Creates a marked database with 100 bytes in its write-ahead log and an empty journal, as docs/format.md describes.
 fn make_database(memory: &Arc<LyingMemory>) {
     let pool = open_pool(memory).unwrap();
     let need = |role, bytes| SpaceNeed { role, zone: Zone::Normal, bytes };
@@ -100,7 +100,8 @@ fn make_database(memory: &Arc<LyingMemory>) {
     memory.barrier().unwrap();
 }
 
-/// `FERRITE_GOLDEN=write cargo test -p ferrite-wal golden` makes it anew, which only a new format version may ask for.
+/// Reads the kept file. `FERRITE_GOLDEN=write cargo test -p ferrite-wal golden` writes it again, which only a new
+/// format version may require.
 fn kept(version: u32) -> Parts {
     static WRITTEN: OnceLock<()> = OnceLock::new();
     WRITTEN.get_or_init(|| {
@@ -123,7 +124,7 @@ fn goes_on(version: u32) {
     for (name, bytes) in &parts {
         let number = name.strip_prefix("segment ").and_then(|number| number.parse().ok()).expect("a segment");
         folder.write(number, 0, bytes).unwrap();
-        folder.settle(number).unwrap();
+        folder.persist_segment(number).unwrap();
     }
     assert!(parts.len() > 1, "{} segments", parts.len());
     let wal = open(&memory, &folder).unwrap();

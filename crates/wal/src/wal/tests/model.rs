@@ -1,4 +1,4 @@
-//! The log against a list: any sequence of appends, drains, failures, truncations, openings and crashes.
+//! The log compared with a list: any sequence of appends, drains, failures, truncations, openings and crashes.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
@@ -38,17 +38,17 @@ fn config() -> Config {
     }
 }
 
-/// What should be there.
+/// The expected records.
 #[derive(Default)]
 struct Reference {
     records: Vec<(LogPosition, Vec<u8>)>,
-    /// How many of them are durable for certain.
+    /// The number of records that are durable for certain.
     durable: usize,
 }
 
 impl Reference {
-    /// After a crash the log holds what was durable, and may hold a beginning of the rest.
-    fn settle(&mut self, wal: &Wal) {
+    /// Checks that after a crash the log holds the durable records, and possibly a beginning of the rest.
+    fn check_after_crash(&mut self, wal: &Wal) {
         let found: Vec<_> = wal.records().map(Result::unwrap).collect();
         assert!(found.len() >= self.durable, "{} of {} durable records", found.len(), self.durable);
         assert!(self.records.starts_with(&found), "something else than what was appended");
@@ -97,7 +97,7 @@ proptest! {
                     memory.keep_trace(false);
                     folder = folder.crash(seed);
                     wal = open(&memory, &folder).unwrap();
-                    list.settle(&wal);
+                    list.check_after_crash(&wal);
                 }
             }
             let durable = wal.standing().durable;

@@ -1,11 +1,11 @@
-//! Many writers at once, beside who drains and who reads.
+//! Many writers at once, beside a drainer and readers.
 
 use ferrite_crash::interleave;
 
-use super::super::append::Place;
+use super::super::append::ReservedPlace;
 use super::*;
 
-/// Record `number` of `writer`.
+/// Returns record `number` of `writer`.
 fn signed(writer: u64, number: u64) -> Vec<u8> {
     let mut bytes = vec![writer as u8; 16 + (number as usize * 37) % 400];
     bytes[..8].copy_from_slice(&writer.to_le_bytes());
@@ -13,7 +13,7 @@ fn signed(writer: u64, number: u64) -> Vec<u8> {
     bytes
 }
 
-/// How many records of each writer there are; they come whole and in its order.
+/// Returns the number of records of each writer; they must be whole and in its order.
 fn counts(wal: &Wal, writers: u64) -> Verdict<Vec<u64>> {
     let mut counts = vec![0; writers as usize];
     for record in wal.records() {
@@ -62,7 +62,8 @@ fn wo1_wo2_writers_a_drainer_and_a_reader_race() {
     }
 }
 
-/// One at a time, switched at every call on the memory by seed, and crashed afterwards: what each was told is there.
+/// One thread at a time, switched at every call of the memory by seed, and crashed afterwards: each acknowledged record
+/// is there.
 #[test]
 fn wo2_crash_seeded_writers_interleaved_at_every_call() {
     let first = seed();
@@ -88,14 +89,17 @@ fn wo2_crash_seeded_writers_interleaved_at_every_call() {
             let after = open(&Arc::new(memory.crash(seed)), &folder).unwrap();
             let counts = counts(&after, 3).unwrap();
             assert!(
-                counts.iter().zip(&acknowledged).all(|(found, told)| *found >= told.load(Ordering::Acquire)),
+                counts
+                    .iter()
+                    .zip(&acknowledged)
+                    .all(|(found, acknowledged)| *found >= acknowledged.load(Ordering::Acquire)),
                 "seed {seed}: {counts:?}"
             );
         }
     }
 }
 
-/// Who reads what is being forgotten goes on with what is left.
+/// A reader of records that are being truncated continues with the remaining ones.
 #[test]
 fn readers_beside_truncations_meet_no_error() {
     let (memory, folder) = (new_pool(Model::MAPPED), LyingFolder::default());
@@ -112,13 +116,13 @@ fn readers_beside_truncations_meet_no_error() {
     });
 }
 
-/// A writer that dies half-way does not leave the others waiting for ever.
+/// A writer that panics half-way does not leave the others waiting for ever.
 #[test]
 fn a_writer_that_panics_breaks_the_log_and_nobody_hangs() {
     let (memory, folder) = (new_pool(Model::MAPPED), LyingFolder::default());
     let wal = create(&memory, &folder);
     wal.append(&signed(0, 0), Durability::Strict).unwrap();
-    drop(Place { wal: &wal, start: wal.reserve(2).unwrap() });
+    drop(ReservedPlace { wal: &wal, start: wal.reserve(2).unwrap() });
     let told = wal.append(&signed(0, 1), Durability::Strict).unwrap_err().to_string();
     assert!(told.contains("ended before its record was whole"), "{told}");
     assert_eq!(counts(&wal, 1).unwrap(), [1]);
