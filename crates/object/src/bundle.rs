@@ -13,10 +13,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::change_steps::{Steps, len_of};
 use crate::logged::{Logged, Loss, Structure};
-use crate::map::{Entries, MapBatch};
-use crate::queue::{QueueBatch, Waiting};
-use crate::step::{Steps, len_of};
+use crate::object_map::{Entries, MapBatch};
+use crate::object_queue::{QueueBatch, Waiting};
 use crate::{Error, Result};
 
 const MAP: u8 = 1;

@@ -26,7 +26,7 @@ use ferrite_pool::checked_record::{self, CheckedRecord};
 use ferrite_pool::holding::{Holding, Part};
 use ferrite_pool::{LogPosition, Role, SEQUENCE_BOUND, Stream, Tag};
 
-use crate::word::{self, Flaw};
+use crate::object_word::{self, Flaw};
 use crate::{Result, salt};
 
 /// Items share a frame until it has so many bytes.
@@ -93,7 +93,7 @@ impl<'a> Reader<'a> {
 
     /// The named checkpoint, from which a log that begins at `head` goes on; an error says what is damaged (CK4).
     pub fn named(&self, head: LogPosition) -> Result<Checkpoint, Flaw> {
-        let named = match word::read(self.memory, self.tag, self.salt)? {
+        let named = match object_word::read(self.memory, self.tag, self.salt)? {
             None => Checkpoint::none(),
             Some(sequence) => {
                 let slot = Slot::new(self, sequence);
@@ -101,7 +101,7 @@ impl<'a> Reader<'a> {
             }
         };
         if named.position < head || !named.is_bounded() {
-            return Err(("where its log goes on".into(), word::place(self.tag)?));
+            return Err(("where its log goes on".into(), object_word::place(self.tag)?));
         }
         Ok(named)
     }
@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
     pub fn rest(&self, head: LogPosition) -> Checkpoint {
         let found = SLOTS.into_iter().filter_map(|role| self.header_in(role));
         let whole = found.filter(|it| it.position >= head && it.is_bounded()).max_by_key(|it| it.sequence);
-        whole.unwrap_or_else(|| match word::read(self.memory, self.tag, self.salt) {
+        whole.unwrap_or_else(|| match object_word::read(self.memory, self.tag, self.salt) {
             Ok(Some(sequence)) => self.headless(sequence, head),
             _ => Checkpoint { position: head, ..Checkpoint::none() },
         })
@@ -303,7 +303,7 @@ pub(crate) fn slot_bytes(content_bytes: u64) -> u64 {
 /// How many of the slots are to have room.
 fn slots_to_widen() -> usize {
     #[cfg(test)]
-    if crate::proof::LOPSIDED.get() {
+    if crate::tests::support::LOPSIDED.get() {
         return 1;
     }
     SLOTS.len()
@@ -346,6 +346,6 @@ pub(crate) fn take(holding: &Holding, sequence: u64, position: LogPosition, item
     header.extend(checkpoint.encode());
     slot.store(0, &mut header);
     holding.settle()?;
-    word::store(holding, sequence)?;
+    object_word::store(holding, sequence)?;
     Ok(checkpoint)
 }

@@ -24,33 +24,34 @@
 //! ([`std::mem::forget`]), and opens the store for itself.
 
 mod bundle;
+mod change_steps;
 mod checkpoint;
-mod direct;
+mod direct_value;
 mod error;
-mod form;
-mod log;
 mod logged;
-mod map;
-#[cfg(test)]
-mod models;
-#[cfg(test)]
-mod pages;
-#[cfg(test)]
-mod proof;
-mod queue;
+mod object_label;
+mod object_log;
+mod object_map;
+mod object_queue;
+mod object_word;
 mod service;
-mod step;
 mod store;
-mod word;
+#[cfg(test)]
+mod tests;
 
 pub use bundle::{Bundle, BundleChange, Members};
-pub use direct::{Direct, DirectBytes, VALUE_BYTES_MAX};
+pub use direct_value::{Direct, DirectBytes, VALUE_BYTES_MAX};
 pub use error::{Error, Result};
 pub use ferrite_memory::Scheme;
-pub use log::Log;
 pub use logged::{Logged, Logging, Loss, Structure};
-pub use map::{Entries, Map, MapBatch};
-pub use queue::{End, Queue, QueueBatch, Waiting};
+pub use object_log::Log;
+pub use object_map::Entries;
+pub use object_map::Map;
+pub use object_map::MapBatch;
+pub use object_queue::End;
+pub use object_queue::Queue;
+pub use object_queue::QueueBatch;
+pub use object_queue::Waiting;
 pub use service::ObjectService;
 pub use store::{Finalized, Finish, NewStore, OpenStore, Store};
 

@@ -22,8 +22,8 @@ use ferrite_pool::{ChangeGate, Error as PoolError, Freeze, LogPosition, LogView,
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::checkpoint::{self, Reader};
-use crate::form::{Form, Label};
-use crate::{Error, Result, word};
+use crate::object_label::{Form, Label};
+use crate::{Error, Result, object_word};
 
 /// A structure that can be kept by logging its changes.
 pub trait Structure: Default + Send + Sync + 'static {
@@ -312,7 +312,7 @@ fn read<S: Structure>(holding: &Holding, log: &TagLog, salvage: bool) -> Result<
     let (mut state, mut records, mut strange) = (S::default(), 0, 0);
     let (checkpoint, unnamed) = match reader.named(log.head()) {
         Ok(checkpoint) => {
-            word::load(holding)?;
+            object_word::load(holding)?;
             (checkpoint, None)
         }
         Err(flaw) if salvage => (reader.rest(log.head()), Some(flaw)),

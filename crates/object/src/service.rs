@@ -6,8 +6,8 @@ use ferrite_owner::{Call, Reply, RunningService, Service, ServicePool};
 use ferrite_pool::check::{MovedRange, TagFindings, TagOwner};
 use ferrite_pool::{Error as PoolError, Failure, FailureKind, LogView, Pool, Result, Tag, TagKind, relocate_log};
 
-use crate::form::{Form, Label};
-use crate::{direct, log, logged};
+use crate::object_label::{Form, Label};
+use crate::{direct_value, logged, object_log};
 
 /// The service of objects.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,7 +28,7 @@ impl TagOwner for ObjectService {
             return findings.note(format!("process {pid} has it open: it is looked at when that has closed it"), None);
         }
         if label.form == Form::Direct {
-            match direct::check(pool.memory(), &uuid, tag, &label) {
+            match direct_value::check(pool.memory(), &uuid, tag, &label) {
                 Some((what, at, true)) => findings.error(format!("{what}: restore a backup"), Some(at)),
                 Some((what, at, false)) => findings.note(what, Some(at)),
                 None => {}
@@ -41,7 +41,7 @@ impl TagOwner for ObjectService {
             findings.error(error.to_string(), at);
         }
         let losses = match (label.form, view.ok()) {
-            (Form::Log, view) => view.map_or_else(Vec::new, |view| log::check(pool.memory(), &uuid, tag, &view)),
+            (Form::Log, view) => view.map_or_else(Vec::new, |view| object_log::check(pool.memory(), &uuid, tag, &view)),
             (_, view) => logged::check(pool.memory(), &uuid, tag, view),
         };
         for loss in losses {

@@ -4,7 +4,7 @@ use ferrite_crash::{Crash, CrashReport, Model, explore};
 
 use super::*;
 use crate::End;
-use crate::proof::{LOGGING, Verdict, logged, new_pool, open_pool, options, reopen};
+use crate::tests::support::{LOGGING, Verdict, logged, new_pool, open_pool, options, reopen};
 
 fn bundle(pool: &Arc<ferrite_pool::Pool>) -> Bundle {
     Bundle::new(logged(pool, LOGGING).unwrap())

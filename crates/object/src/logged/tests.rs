@@ -8,8 +8,8 @@ use ferrite_memory::{Memory, Scheme, Span};
 use ferrite_pool::{Role, Stream};
 
 use super::*;
-use crate::map::Entries;
-use crate::proof::{Deaf, LOGGING, Verdict, logged, new_pool, open_pool, options, reopen};
+use crate::object_map::Entries;
+use crate::tests::support::{Deaf, LOGGING, Verdict, logged, new_pool, open_pool, options, reopen};
 use crate::{Map, MapBatch};
 
 fn map(pool: &Arc<ferrite_pool::Pool>) -> Map {

@@ -8,10 +8,12 @@ use ferrite_pool::holding::Holding;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::Store;
-use crate::direct::{self, Direct, DirectBytes};
-use crate::form::Label;
-use crate::log::{self, Log};
+use crate::direct_value;
+use crate::direct_value::Direct;
+use crate::direct_value::DirectBytes;
 use crate::logged::{self, Logged, Logging, Structure};
+use crate::object_label::Label;
+use crate::object_log::{self, Log};
 use crate::{Bundle, Map, Queue, Result};
 
 impl Store {
@@ -34,7 +36,7 @@ impl Store {
     /// [`ferrite_memory::Error::Unsupported`] where this processor lacks the instruction of `scheme`. Else as
     /// [`Store::logged`].
     pub fn direct_bytes(&self, name: &str, initial: &[u8], scheme: Scheme) -> Result<Arc<DirectBytes>> {
-        let label = direct::label("value", initial.len())?;
+        let label = direct_value::label("value", initial.len())?;
         DirectBytes::open(self.hold(name, &label, 0)?, &label, initial, scheme)
     }
 
@@ -79,7 +81,7 @@ impl Store {
     /// # Errors
     /// As [`Store::logged`].
     pub fn log(&self, name: &str, logging: Logging) -> Result<Arc<Log>> {
-        Log::open(self.hold(name, &log::label()?, logging.log_bytes)?, logging.salvage)
+        Log::open(self.hold(name, &object_log::label()?, logging.log_bytes)?, logging.salvage)
     }
 
     /// Takes the tag called `name` in hand, made as `label` says where there is none.

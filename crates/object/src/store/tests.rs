@@ -329,7 +329,7 @@ fn ck4_a_check_tells_a_checkpoint_that_nothing_names_any_more() {
     fill(&store);
     store.map("map", SMALL).unwrap().checkpoint().unwrap();
     let pool = owned(&store);
-    let word = crate::word::place(&pool.tag("map").unwrap()).unwrap();
+    let word = crate::object_word::place(&pool.tag("map").unwrap()).unwrap();
     pool.memory().store_word(word, 0);
     assert!(matches!(store.map("map", SMALL), Err(Error::Damaged { .. })));
     let mut owners = TagOwners::default();

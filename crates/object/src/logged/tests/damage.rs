@@ -8,8 +8,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::proof::{cases, hold};
-use crate::queue::Waiting;
+use crate::object_queue::Waiting;
+use crate::tests::support::{cases, hold};
 use crate::{End, Queue};
 
 const SALVAGE: Logging = Logging { salvage: true, ..LOGGING };
@@ -116,7 +116,7 @@ fn ck4_a_checkpoint_that_no_object_comes_to_is_damage() {
     for number in [ferrite_pool::SEQUENCE_BOUND, ferrite_pool::NUMBER_MAX] {
         let pool = open_pool(&new_pool(Model::MAPPED));
         map(&pool).put(b"key", b"value").unwrap();
-        word::store(&hold(&pool, &label::<Entries>().unwrap(), 0), number).unwrap();
+        object_word::store(&hold(&pool, &label::<Entries>().unwrap(), 0), number).unwrap();
         let refused = logged::<Entries>(&pool, LOGGING).unwrap_err();
         assert!(matches!(&refused, Error::Damaged { what, .. } if what.contains("counts up to")), "{refused}");
         let left = Map::new(logged::<Entries>(&pool, SALVAGE).unwrap());

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::bundle::Members;
-use crate::proof::{LOPSIDED, cases};
-use crate::queue::Waiting;
+use crate::object_queue::Waiting;
+use crate::tests::support::{LOPSIDED, cases};
 use crate::{BundleChange, End, Queue, QueueBatch};
 
 /// A memory whose host has no more space while it is `full`.

@@ -99,7 +99,7 @@ fn al2_a_check_tells_a_damaged_word_of_a_log() {
     let store = Store::initialize(&place.path, &NEW, &OPEN).unwrap();
     append(&store, 0);
     let pool = owned(&store);
-    let word = crate::word::place(&pool.tag("log").unwrap()).unwrap();
+    let word = crate::object_word::place(&pool.tag("log").unwrap()).unwrap();
     pool.memory().store_word(word, 1);
     assert!(matches!(opened(&store, "log", SMALL), Err(Error::Damaged { at, .. }) if at == word));
     let found: Vec<_> = checked(&store).findings.iter().map(|it| (it.tag.clone(), it.at)).collect();

@@ -8,7 +8,7 @@ use ferrite_pool::check::check_open;
 use ferrite_pool::layout::CHUNK;
 
 use super::*;
-use crate::proof::{BOOT, Verdict, seed};
+use crate::tests::support::{BOOT, Verdict, seed};
 
 const IMAGE: [u8; 16] = *b"image of a test.";
 

@@ -3,7 +3,7 @@
 use ferrite_crash::{Crash, CrashReport, LyingMemory, Model, explore};
 
 use super::*;
-use crate::proof::{Deaf, Verdict, hold, new_pool, open_pool, options, reopen};
+use crate::tests::support::{Deaf, Verdict, hold, new_pool, open_pool, options, reopen};
 
 fn value(number: u64, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (number as usize * 31 + at) as u8 | 1).collect()

@@ -8,8 +8,8 @@ use ferrite_pool::Pool;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::proof::{LOGGING, cases, hold, logged, new_pool, open_pool};
-use crate::{End, Log, Logging, Map, MapBatch, Queue, log};
+use super::support::{LOGGING, cases, hold, logged, new_pool, open_pool};
+use crate::{End, Log, Logging, Map, MapBatch, Queue, object_log};
 
 /// How the next process comes to the pool.
 #[derive(Clone, Copy, Debug)]
@@ -197,7 +197,7 @@ fn log_steps() -> impl Strategy<Value = LogStep> {
 }
 
 fn open_log(pool: &Arc<Pool>) -> Arc<Log> {
-    Log::open(hold(pool, &log::label().unwrap(), LOGGING.log_bytes), false).expect("it opens")
+    Log::open(hold(pool, &object_log::label().unwrap(), LOGGING.log_bytes), false).expect("it opens")
 }
 
 #[test]

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use crate::Result;
 use crate::bundle::Member;
+use crate::change_steps::{Steps, len_of};
 use crate::logged::{Logged, Loss, Structure};
-use crate::step::{Steps, len_of};
 
 const PUT: u8 = 1;
 const REMOVE: u8 = 2;

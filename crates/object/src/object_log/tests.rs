@@ -4,7 +4,7 @@ use ferrite_crash::{CrashReport, LyingMemory, Model, explore};
 use ferrite_memory::{Memory, Span};
 
 use super::*;
-use crate::proof::{LOGGING, hold, new_pool, open_pool, options, reopen};
+use crate::tests::support::{LOGGING, hold, new_pool, open_pool, options, reopen};
 
 fn open(pool: &Arc<ferrite_pool::Pool>, salvage: bool) -> Result<Arc<Log>> {
     Log::open(hold(pool, &label().unwrap(), LOGGING.log_bytes), salvage)

@@ -13,8 +13,8 @@ use ferrite_pool::{Format, Pool};
 use parking_lot::Mutex;
 use proptest::test_runner::{Config as ProptestConfig, RngSeed};
 
-use crate::form::Label;
 use crate::logged::{self, Logged, Logging, Structure};
+use crate::object_label::Label;
 
 thread_local! {
     /// The planted bug: CK5 is broken, only the first slot is seen to have room.

@@ -26,9 +26,9 @@ use ferrite_pool::{
     TagLog as Records, beyond,
 };
 
-use crate::form::{Form, Label};
 use crate::logged::{Loss, ensure_fits};
-use crate::word::{self, Flaw};
+use crate::object_label::{Form, Label};
+use crate::object_word::{self, Flaw};
 use crate::{Error, Result, salt};
 
 /// Bytes before an entry.
@@ -123,7 +123,7 @@ fn find(view: &LogView<'_>, word: Result<Option<u64>, Flaw>) -> Result<Found> {
 
 /// What is wrong with the log in `tag` that `view` is of.
 pub(crate) fn check(memory: &dyn Memory, uuid: &[u8; 16], tag: &Tag, view: &LogView<'_>) -> Vec<Loss> {
-    let word = word::read(memory, tag, salt(uuid, tag.generation));
+    let word = object_word::read(memory, tag, salt(uuid, tag.generation));
     let found = find(view, word);
     found.map_or_else(|error| vec![Loss { what: error.to_string(), at: view.place(view.head()) }], |found| found.losses)
 }
@@ -156,7 +156,7 @@ impl Log {
         label()?.ensure(&holding)?;
         let holding = Arc::new(holding);
         let records = Records::open_within(Arc::clone(&holding))?;
-        let word = match word::load(&holding) {
+        let word = match object_word::load(&holding) {
             Err(Error::Damaged { what, at, .. }) => Err((what, at)),
             word => Ok(word?),
         };
@@ -164,7 +164,7 @@ impl Log {
         let Found { first, places, losses, rescued, has_stranded } = find(&records.view(), word)?;
         let state = State { records, first, places, has_stranded };
         if is_word_lost && salvage {
-            word::store(&holding, state.end())?;
+            object_word::store(&holding, state.end())?;
         }
         let log = Self { holding, state: Latch::new(state), gate: ChangeGate::default(), losses, rescued };
         if let Some(Loss { what, at }) = log.losses.first().filter(|_| !salvage).cloned() {
@@ -300,7 +300,7 @@ impl Log {
         match state.places.get(gone) {
             Some(place) => state.records.cut(*place)?,
             None => {
-                word::store(&self.holding, number)?;
+                object_word::store(&self.holding, number)?;
                 state.records.cut(state.records.end())?;
             }
         }

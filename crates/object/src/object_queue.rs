@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use crate::Result;
 use crate::bundle::Member;
+use crate::change_steps::{Steps, len_of};
 use crate::logged::{Logged, Loss, Structure};
-use crate::step::{Steps, len_of};
 
 /// An end of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

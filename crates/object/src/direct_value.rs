@@ -23,7 +23,7 @@ use ferrite_pool::holding::Holding;
 use ferrite_pool::{ChangeGate, Freeze, Role, SEQUENCE_BOUND, Stream, Tag};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::form::{Form, Label, PAGE};
+use crate::object_label::{Form, Label, PAGE};
 use crate::{Error, Result};
 
 /// Bytes before the value.

@@ -6,9 +6,9 @@ use ferrite_crash::Model;
 use ferrite_memory::Scheme;
 use ferrite_pool::{LogPosition, Role, Stream, seal};
 
-use crate::form::{Form, Label};
-use crate::proof::{LOGGING, hold, logged, new_pool, open_pool};
-use crate::{DirectBytes, Log, Map, checkpoint, direct, log, salt};
+use super::support::{LOGGING, hold, logged, new_pool, open_pool};
+use crate::object_label::{Form, Label};
+use crate::{DirectBytes, Log, Map, checkpoint, direct_value, object_log, salt};
 
 /// The fields of `bytes` by the first table behind `heading`, little-endian; the last one may be without an end.
 fn fields(heading: &str, bytes: &[u8]) -> Vec<(String, u64)> {
@@ -47,7 +47,7 @@ fn a_label_is_as_documented() {
 #[test]
 fn a_value_is_as_documented() {
     let pool = open_pool(&new_pool(Model::MAPPED));
-    let label = direct::label("value", 8).unwrap();
+    let label = direct_value::label("value", 8).unwrap();
     let value = DirectBytes::open(hold(&pool, &label, 0), &label, &[0; 8], Scheme::Nt).unwrap();
     value.set(b"12345678").unwrap();
     value.set(b"abcdefgh").unwrap();
@@ -68,7 +68,7 @@ fn a_value_is_as_documented() {
 #[test]
 fn an_entry_of_a_log_is_as_documented() {
     let pool = open_pool(&new_pool(Model::MAPPED));
-    let log = Log::open(hold(&pool, &log::label().unwrap(), 4096), false).unwrap();
+    let log = Log::open(hold(&pool, &object_log::label().unwrap(), 4096), false).unwrap();
     log.append(b"first").unwrap();
     log.extend(&[b"together", b"together"]).unwrap();
     drop(log);
