@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
-use ferrite_object::{End, Finish, Logging, NewStore, OpenStore, Store};
+use ferrite_object::{Finish, Logging, NewStore, OpenStore, QueueEnd, Store};
 
 use crate::server::{assert_sound, folder};
 
@@ -67,7 +67,7 @@ fn scattered(path: &Path) {
         drop(store.log(hole, Logging { log_bytes: 3 << 20, ..SMALL }).expect("a log"));
         for entry in (number..ENTRIES).step_by(holes.len()) {
             map.put(&entry.to_be_bytes(), &[entry as u8; 300]).expect("put");
-            queue.push(End::Back, &entry.to_be_bytes()).expect("pushed");
+            queue.push(QueueEnd::Back, &entry.to_be_bytes()).expect("pushed");
         }
     }
     drop((map, queue));

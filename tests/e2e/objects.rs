@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use ferrite_memory::Scheme;
-use ferrite_object::{End, Logging, MapBatch, OpenStore, Store};
+use ferrite_object::{Logging, MapBatch, OpenStore, QueueEnd, Store};
 
 use crate::server::{Server, assert_sound, folder, json, ok};
 
@@ -32,9 +32,9 @@ fn play() {
     for number in counter.get()[0] + 1.. {
         let (key, value) = (number.to_be_bytes(), [number as u8; 50]);
         map.commit(MapBatch::default().put(&key, &value).put(b"last", &key)).expect("put");
-        queue.push(End::Back, &key).expect("pushed");
+        queue.push(QueueEnd::Back, &key).expect("pushed");
         if number > 5 {
-            queue.pop(End::Front).expect("popped");
+            queue.pop(QueueEnd::Front).expect("popped");
         }
         if log.append(&key).is_err() {
             log.cut(log.end() - 5).expect("cut");

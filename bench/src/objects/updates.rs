@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Scheme, Span};
-use ferrite_object::{DirectBytes, Log, Logging, Map, NewStore, OpenStore, Store};
+use ferrite_object::{DirectBytes, Logging, Map, NewStore, ObjectLog, OpenStore, Store};
 
 use super::UpdatePlan;
 use super::peers::{self, PeerProcess};
@@ -42,7 +42,7 @@ struct UpdatedStore {
     by_flush: Arc<DirectBytes>,
     whole: Vec<Arc<DirectBytes>>,
     map: Map,
-    log: Arc<Log>,
+    log: Arc<ObjectLog>,
     bare: Mapped,
 }
 
@@ -151,7 +151,7 @@ fn lines(field: &UpdatedStore, ms: u64) -> Vec<BenchSubject<'_>> {
     ]
 }
 
-fn append(log: &Log, entry: &[u8]) -> Result<()> {
+fn append(log: &ObjectLog, entry: &[u8]) -> Result<()> {
     match log.append(entry) {
         Err(ferrite_object::Error::Pool(ferrite_pool::Error::LogFull { .. })) => {
             log.cut(log.end()).and_then(|()| log.append(entry)).map(drop).map_err(refused)

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::ffi::{CString, c_char, c_int, c_void};
 
-use ferrite_object::{Bundle, BundleChange, Error, Members, Store};
+use ferrite_object::{Bundle, BundleChange, BundleMembers, Error, Store};
 
 use crate::call::{Bytes, CANCELLED, OK, at, at_mut, bytes, ensure_place, give, give_bytes, lend, set, take, text};
 use crate::queue::end;
@@ -46,7 +46,7 @@ pub fn ensure_no_plan() -> Result<(), Error> {
     }
 }
 
-fn members(members: &Members) -> impl Iterator<Item = (c_int, &str)> {
+fn members(members: &BundleMembers) -> impl Iterator<Item = (c_int, &str)> {
     members.maps().map(|name| (0, name)).chain(members.queues().map(|name| (1, name)))
 }
 

@@ -3,16 +3,16 @@
 
 use std::ffi::{c_char, c_int};
 
-use ferrite_object::{End, Error, Queue, Store};
+use ferrite_object::{Error, Queue, QueueEnd, Store};
 
 use crate::call::{Bytes, OK, at, bytes, ensure_place, give, give_bytes, set, take, text};
 use crate::store::Options;
 
 /// The end that the header's number means.
-pub fn end(number: c_int) -> Result<End, Error> {
+pub fn end(number: c_int) -> Result<QueueEnd, Error> {
     match number {
-        0 => Ok(End::Back),
-        1 => Ok(End::Front),
+        0 => Ok(QueueEnd::Back),
+        1 => Ok(QueueEnd::Front),
         _ => Err(Error::Refused(format!("{number} is no end of a queue"))),
     }
 }

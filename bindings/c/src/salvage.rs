@@ -4,7 +4,7 @@
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::Arc;
 
-use ferrite_object::{Bundle, Error, Log, Loss, Map, Queue};
+use ferrite_object::{Bundle, Error, Map, ObjectLog, Queue, SalvageLoss};
 
 use crate::call::{OK, Outcome, at};
 
@@ -21,7 +21,7 @@ fn no_visitor() -> Error {
 ///
 /// # Safety
 /// `visit` may be called with `context`.
-unsafe fn tell(losses: &[Loss], visit: Option<Visitor>, context: *mut c_void) -> Outcome {
+unsafe fn tell(losses: &[SalvageLoss], visit: Option<Visitor>, context: *mut c_void) -> Outcome {
     let visit = visit.ok_or_else(no_visitor)?;
     for loss in losses {
         let what = CString::new(loss.what.as_str()).unwrap_or_default();
@@ -46,11 +46,11 @@ export! {
         tell(at(bundle)?.losses(), visit, context)
     }
 
-    fn ferrite_log_losses(log: *const Arc<Log>, visit: Option<Visitor>, context: *mut c_void) {
+    fn ferrite_log_losses(log: *const Arc<ObjectLog>, visit: Option<Visitor>, context: *mut c_void) {
         tell(at(log)?.losses(), visit, context)
     }
 
-    fn ferrite_log_rescued(log: *const Arc<Log>, visit: Option<Rescuer>, context: *mut c_void) {
+    fn ferrite_log_rescued(log: *const Arc<ObjectLog>, visit: Option<Rescuer>, context: *mut c_void) {
         let visit = visit.ok_or_else(no_visitor)?;
         for (number, entry) in at(log)?.rescued() {
             if visit(*number, entry.as_ptr(), entry.len(), context) != 0 {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferrite_object::{BundleChange, End};
+use ferrite_object::{BundleChange, QueueEnd};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -41,8 +41,8 @@ impl Change {
     }
 }
 
-fn end(is_front: bool) -> End {
-    if is_front { End::Front } else { End::Back }
+fn end(is_front: bool) -> QueueEnd {
+    if is_front { QueueEnd::Front } else { QueueEnd::Back }
 }
 
 #[pymethods]

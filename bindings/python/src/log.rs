@@ -9,10 +9,10 @@ use crate::handle::{Handle, raised};
 
 /// A log.
 #[pyclass(frozen, weakref, module = "ferrite._ferrite")]
-pub struct Log(Handle<Arc<ferrite_object::Log>>);
+pub struct Log(Handle<Arc<ferrite_object::ObjectLog>>);
 
 impl Log {
-    pub fn new(log: Arc<ferrite_object::Log>) -> Self {
+    pub fn new(log: Arc<ferrite_object::ObjectLog>) -> Self {
         Self(Handle::new(log))
     }
 }

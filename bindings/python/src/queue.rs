@@ -1,6 +1,6 @@
 //! Queues.
 
-use ferrite_object::End;
+use ferrite_object::QueueEnd;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -16,8 +16,8 @@ impl Queue {
     }
 }
 
-fn end(is_front: bool) -> End {
-    if is_front { End::Front } else { End::Back }
+fn end(is_front: bool) -> QueueEnd {
+    if is_front { QueueEnd::Front } else { QueueEnd::Back }
 }
 
 #[pymethods]

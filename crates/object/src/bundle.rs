@@ -13,27 +13,27 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::change_steps::{Steps, len_of};
-use crate::logged::{Logged, Loss, Structure};
-use crate::object_map::{Entries, MapBatch};
-use crate::object_queue::{QueueBatch, Waiting};
+use crate::change_steps::{ChangeSteps, len_of};
+use crate::logged::{Logged, LoggedStructure, SalvageLoss};
+use crate::object_map::{MapBatch, MapEntries};
+use crate::object_queue::{QueueBatch, QueueEntries};
 use crate::{Error, Result};
 
 const MAP: u8 = 1;
 const QUEUE: u8 = 2;
 
-static NO_ENTRIES: Entries = Entries::NONE;
-static NOTHING: Waiting = Waiting::NOTHING;
+static NO_ENTRIES: MapEntries = MapEntries::NONE;
+static NOTHING: QueueEntries = QueueEntries::NOTHING;
 
 /// A structure that can be a member, and how long its items are with `head_bytes` before each.
-pub(crate) trait Member: Structure {
+pub(crate) trait BundleMember: LoggedStructure {
     /// Whether it holds nothing.
     fn is_empty(&self) -> bool;
 
-    /// See [`Structure::growth`].
+    /// See [`LoggedStructure::growth`].
     fn growth_below(change: &[u8], head_bytes: usize) -> u64;
 
-    /// See [`Structure::content_after`]: exactly that.
+    /// See [`LoggedStructure::content_after`]: exactly that.
     fn bytes_after(&self, change: &[u8], head_bytes: usize) -> u64;
 }
 
@@ -44,21 +44,21 @@ fn head_bytes(name: &str) -> usize {
 
 /// What the members of a bundle hold, in DRAM.
 #[derive(Debug, Default)]
-pub struct Members {
-    maps: BTreeMap<String, Entries>,
-    queues: BTreeMap<String, Waiting>,
+pub struct BundleMembers {
+    maps: BTreeMap<String, MapEntries>,
+    queues: BTreeMap<String, QueueEntries>,
     /// Of all items.
     bytes: u64,
 }
 
-impl Members {
+impl BundleMembers {
     /// What the map called `name` holds.
-    pub fn map(&self, name: &str) -> &Entries {
+    pub fn map(&self, name: &str) -> &MapEntries {
         self.maps.get(name).unwrap_or(&NO_ENTRIES)
     }
 
     /// What the queue called `name` holds.
-    pub fn queue(&self, name: &str) -> &Waiting {
+    pub fn queue(&self, name: &str) -> &QueueEntries {
         self.queues.get(name).unwrap_or(&NOTHING)
     }
 
@@ -73,7 +73,7 @@ impl Members {
     }
 
     /// Whether there can be a member of this kind and name, and it knew these bytes.
-    fn take_in(&mut self, (kind, name): (u8, &[u8]), bytes: Bytes<'_>) -> bool {
+    fn take_in(&mut self, (kind, name): (u8, &[u8]), bytes: MemberBytes<'_>) -> bool {
         let Ok(name) = str::from_utf8(name) else { return false };
         match kind {
             MAP => take_in(&mut self.maps, &mut self.bytes, name, bytes),
@@ -84,14 +84,19 @@ impl Members {
 }
 
 /// What a member is given.
-enum Bytes<'a> {
+enum MemberBytes<'a> {
     Change(&'a [u8]),
     Item(&'a [u8]),
 }
 
 /// Gives `bytes` to the member called `name`, which is kept if it holds something afterwards (BU2). `all_bytes` are those
 /// of all items.
-fn take_in<S: Member>(members: &mut BTreeMap<String, S>, all_bytes: &mut u64, name: &str, bytes: Bytes<'_>) -> bool {
+fn take_in<S: BundleMember>(
+    members: &mut BTreeMap<String, S>,
+    all_bytes: &mut u64,
+    name: &str,
+    bytes: MemberBytes<'_>,
+) -> bool {
     if !members.contains_key(name) {
         members.insert(name.into(), S::default());
     }
@@ -99,8 +104,8 @@ fn take_in<S: Member>(members: &mut BTreeMap<String, S>, all_bytes: &mut u64, na
     let item_bytes = |member: &S| member.bytes_after(&[], head_bytes(name));
     let before = item_bytes(member);
     let is_known = match bytes {
-        Bytes::Change(change) => member.apply(change),
-        Bytes::Item(item) => member.restore(item),
+        MemberBytes::Change(change) => member.apply(change),
+        MemberBytes::Item(item) => member.restore(item),
     };
     *all_bytes = *all_bytes - before + item_bytes(member);
     if member.is_empty() {
@@ -109,7 +114,7 @@ fn take_in<S: Member>(members: &mut BTreeMap<String, S>, all_bytes: &mut u64, na
     is_known
 }
 
-fn save_all<S: Structure>(kind: u8, members: &BTreeMap<String, S>, item: &mut dyn FnMut(&[&[u8]])) {
+fn save_all<S: LoggedStructure>(kind: u8, members: &BTreeMap<String, S>, item: &mut dyn FnMut(&[&[u8]])) {
     for (name, member) in members {
         let (kind, name_len) = ([kind], len_of(name.as_bytes()));
         member.save(&mut |parts| {
@@ -120,14 +125,14 @@ fn save_all<S: Structure>(kind: u8, members: &BTreeMap<String, S>, item: &mut dy
     }
 }
 
-impl Structure for Members {
+impl LoggedStructure for BundleMembers {
     const TYPE: &'static str = "bundle";
 
     fn apply(&mut self, change: &[u8]) -> bool {
-        let mut steps = Steps(change);
+        let mut steps = ChangeSteps(change);
         while let Some(kind) = steps.byte() {
             let part = steps.put();
-            if !part.is_some_and(|(name, part)| self.take_in((kind, name), Bytes::Change(part))) {
+            if !part.is_some_and(|(name, part)| self.take_in((kind, name), MemberBytes::Change(part))) {
                 return false;
             }
         }
@@ -135,16 +140,16 @@ impl Structure for Members {
     }
 
     fn growth(change: &[u8]) -> u64 {
-        let (mut steps, mut bytes) = (Steps(change), 0);
+        let (mut steps, mut bytes) = (ChangeSteps(change), 0);
         while let Some((kind, (name, part))) = steps.byte().zip(steps.put()) {
-            let growth = if kind == MAP { Entries::growth_below } else { Waiting::growth_below };
+            let growth = if kind == MAP { MapEntries::growth_below } else { QueueEntries::growth_below };
             bytes += growth(part, 5 + name.len());
         }
         bytes
     }
 
     fn content_after(&self, change: &[u8]) -> u64 {
-        let (mut steps, mut bytes) = (Steps(change), self.bytes);
+        let (mut steps, mut bytes) = (ChangeSteps(change), self.bytes);
         while let Some((kind, (name, part))) = steps.byte().zip(steps.put()) {
             let name = str::from_utf8(name).unwrap_or_default();
             let (map, queue) = (self.map(name), self.queue(name));
@@ -163,9 +168,9 @@ impl Structure for Members {
     }
 
     fn restore(&mut self, item: &[u8]) -> bool {
-        let mut steps = Steps(item);
+        let mut steps = ChangeSteps(item);
         let head = steps.byte().zip(steps.sized());
-        head.is_some_and(|head| self.take_in(head, Bytes::Item(steps.0)))
+        head.is_some_and(|head| self.take_in(head, MemberBytes::Item(steps.0)))
     }
 }
 
@@ -188,7 +193,7 @@ impl BundleChange {
     }
 
     /// Refuses to pop from a queue that would be empty then.
-    fn ensure_fits(&self, members: &Members) -> Result<()> {
+    fn ensure_fits(&self, members: &BundleMembers) -> Result<()> {
         match self.queues.iter().find(|(name, batch)| !batch.fits(members.queue(name).len())) {
             Some((name, _)) => {
                 Err(Error::Refused(format!("queue {name:?} has nothing left to pop: nothing was changed")))
@@ -214,20 +219,20 @@ impl BundleChange {
 
 /// Durable maps and queues that change together. Readers wait for no fence.
 #[derive(Clone, Debug)]
-pub struct Bundle(Arc<Logged<Members>>);
+pub struct Bundle(Arc<Logged<BundleMembers>>);
 
 impl Bundle {
-    pub(crate) fn new(logged: Arc<Logged<Members>>) -> Self {
+    pub(crate) fn new(logged: Arc<Logged<BundleMembers>>) -> Self {
         Self(logged)
     }
 
     /// What a salvage had to give up; empty where nothing was damaged.
-    pub fn losses(&self) -> &[Loss] {
+    pub fn losses(&self) -> &[SalvageLoss] {
         self.0.losses()
     }
 
     /// Looks at its members, as of one moment.
-    pub fn read<T>(&self, look: impl FnOnce(&Members) -> T) -> T {
+    pub fn read<T>(&self, look: impl FnOnce(&BundleMembers) -> T) -> T {
         self.0.read(look)
     }
 
@@ -248,7 +253,7 @@ impl Bundle {
     ///
     /// # Errors
     /// What `plan` gives; else as [`Bundle::commit`].
-    pub fn change<T>(&self, plan: impl FnOnce(&Members, &mut BundleChange) -> Result<T>) -> Result<T> {
+    pub fn change<T>(&self, plan: impl FnOnce(&BundleMembers, &mut BundleChange) -> Result<T>) -> Result<T> {
         self.0.change(|members| {
             let mut change = BundleChange::default();
             let told = plan(members, &mut change).and_then(|told| change.ensure_fits(members).map(|()| told));

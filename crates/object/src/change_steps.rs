@@ -6,9 +6,9 @@ pub(crate) fn len_of(bytes: &[u8]) -> [u8; 4] {
 }
 
 /// What is left of a change.
-pub(crate) struct Steps<'a>(pub &'a [u8]);
+pub(crate) struct ChangeSteps<'a>(pub &'a [u8]);
 
-impl<'a> Steps<'a> {
+impl<'a> ChangeSteps<'a> {
     /// The next byte.
     pub fn byte(&mut self) -> Option<u8> {
         let (first, rest) = self.0.split_first()?;

@@ -80,13 +80,13 @@ fn role(sequence: u64) -> Role {
 }
 
 /// The checkpoints of the object in `tag`, to read.
-pub(crate) struct Reader<'a> {
+pub(crate) struct CheckpointReader<'a> {
     memory: &'a dyn Memory,
     tag: &'a Tag,
     salt: u32,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> CheckpointReader<'a> {
     pub fn new(memory: &'a dyn Memory, uuid: &[u8; 16], tag: &'a Tag) -> Self {
         Self { memory, tag, salt: salt(uuid, tag.generation) }
     }
@@ -96,7 +96,7 @@ impl<'a> Reader<'a> {
         let named = match object_word::read(self.memory, self.tag, self.salt)? {
             None => Checkpoint::none(),
             Some(sequence) => {
-                let slot = Slot::new(self, sequence);
+                let slot = CheckpointSlot::new(self, sequence);
                 slot.header(sequence).ok_or_else(|| ("the header of its checkpoint".into(), slot.place(0)))?
             }
         };
@@ -123,13 +123,13 @@ impl<'a> Reader<'a> {
         let at = Stream::new(&self.tag.extents, role).locate(0)?.at;
         self.memory.load(at + checked_record::HEADER as u64, &mut sequence);
         let sequence = u64::from_le_bytes(sequence);
-        let slot = Some(Slot::new(self, sequence)).filter(|_| self::role(sequence) == role)?;
+        let slot = Some(CheckpointSlot::new(self, sequence)).filter(|_| self::role(sequence) == role)?;
         slot.header(sequence)
     }
 
     /// Checkpoint `sequence` without its header.
     fn headless(&self, sequence: u64, head: LogPosition) -> Checkpoint {
-        let slot = Slot::new(self, sequence);
+        let slot = CheckpointSlot::new(self, sequence);
         let first = lines_for(HEADER_BYTES);
         let (mut line, mut items, mut lines) = (first, 0, first);
         while line < slot.lines() {
@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
 
     /// Gives every item of `checkpoint` that verifies to `visit`; what does not.
     pub fn each_item(&self, checkpoint: &Checkpoint, visit: &mut dyn FnMut(&[u8])) -> Vec<Flaw> {
-        let slot = Slot::new(self, checkpoint.sequence);
+        let slot = CheckpointSlot::new(self, checkpoint.sequence);
         let (mut line, mut flaws, mut items) = (lines_for(HEADER_BYTES), Vec::new(), 0);
         while line < checkpoint.lines {
             match slot.record(line) {
@@ -187,14 +187,14 @@ fn lines_for(payload_bytes: usize) -> u64 {
 }
 
 /// The slot of one checkpoint.
-struct Slot<'a> {
+struct CheckpointSlot<'a> {
     memory: &'a dyn Memory,
     stream: Stream,
     salt: u32,
 }
 
-impl<'a> Slot<'a> {
-    fn new(reader: &Reader<'a>, sequence: u64) -> Self {
+impl<'a> CheckpointSlot<'a> {
+    fn new(reader: &CheckpointReader<'a>, sequence: u64) -> Self {
         let stream = Stream::new(&reader.tag.extents, role(sequence));
         let mut hasher = crc32fast::Hasher::new_with_initial(reader.salt);
         hasher.update(&sequence.to_le_bytes());
@@ -338,8 +338,8 @@ pub(crate) fn take(holding: &Holding, sequence: u64, position: LogPosition, item
         holding.widen(&[Part { role: role(sequence), bytes: lines * LINE }])?;
     }
     let (tag, uuid) = (holding.tag(), holding.uuid());
-    let reader = Reader::new(holding.memory(), &uuid, &tag);
-    let slot = Slot::new(&reader, sequence);
+    let reader = CheckpointReader::new(holding.memory(), &uuid, &tag);
+    let slot = CheckpointSlot::new(&reader, sequence);
     let (items, lines) = frame(items, &mut |line, draft| slot.store(line, draft));
     let checkpoint = Checkpoint { sequence, position, items, lines };
     let mut header = vec![0; checked_record::HEADER];

@@ -23,7 +23,7 @@ use ferrite_pool::holding::Holding;
 use ferrite_pool::{ChangeGate, Freeze, Role, SEQUENCE_BOUND, Stream, Tag};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::object_label::{Form, Label, PAGE};
+use crate::object_label::{ObjectForm, ObjectLabel, PAGE};
 use crate::{Error, Result};
 
 /// Bytes before the value.
@@ -32,7 +32,7 @@ const HEADER: usize = 16;
 pub const VALUE_BYTES_MAX: usize = PAGE as usize / 2 - HEADER;
 
 #[derive(Debug)]
-struct State {
+struct ValueState {
     /// The current slot as it lies on the medium.
     image: Vec<u8>,
     /// Where the next one is put together.
@@ -48,7 +48,7 @@ pub struct DirectBytes {
     salt: u32,
     value_bytes: usize,
     scheme: Scheme,
-    state: Latch<State>,
+    state: Latch<ValueState>,
     gate: ChangeGate,
 }
 
@@ -58,7 +58,7 @@ fn slot_bytes(value_bytes: usize) -> usize {
 }
 
 /// What the label of such an object says.
-pub(crate) fn label(type_name: &str, value_bytes: usize) -> Result<Label> {
+pub(crate) fn label(type_name: &str, value_bytes: usize) -> Result<ObjectLabel> {
     if value_bytes == 0 {
         return Err(Error::Refused("a value that is updated in place has one byte at least".into()));
     }
@@ -66,17 +66,17 @@ pub(crate) fn label(type_name: &str, value_bytes: usize) -> Result<Label> {
         let (bytes, bytes_max) = (value_bytes as u64, VALUE_BYTES_MAX as u64);
         return Err(Error::TooLarge { what: "a value that is updated in place", bytes, bytes_max });
     }
-    Label::new(Form::Direct, type_name, value_bytes as u64)
+    ObjectLabel::new(ObjectForm::Direct, type_name, value_bytes as u64)
 }
 
 /// The slots as they lie on the medium.
-struct Slots {
+struct ValueSlots {
     images: [Vec<u8>; 2],
     /// Of those that verify.
     sequences: [Option<u64>; 2],
 }
 
-impl Slots {
+impl ValueSlots {
     fn load(memory: &dyn Memory, at: u64, salt: u32, value_bytes: usize) -> Self {
         let load = |slot: u64| {
             let mut image = vec![0; slot_bytes(value_bytes)];
@@ -120,12 +120,12 @@ pub(crate) fn check(
     memory: &dyn Memory,
     uuid: &[u8; 16],
     tag: &Tag,
-    label: &Label,
+    label: &ObjectLabel,
 ) -> Option<(&'static str, u64, bool)> {
     let page = Stream::new(&tag.extents, Role::MAP).locate(0).filter(|page| page.len >= PAGE);
     let value_bytes = usize::try_from(label.value_bytes).ok().filter(|bytes| (1..=VALUE_BYTES_MAX).contains(bytes));
     let (Some(page), Some(value_bytes)) = (page, value_bytes) else { return Some(("its layout", 0, true)) };
-    let slots = Slots::load(memory, page.at, crate::salt(uuid, tag.generation), value_bytes);
+    let slots = ValueSlots::load(memory, page.at, crate::salt(uuid, tag.generation), value_bytes);
     if slots.sequences.iter().flatten().any(|sequence| *sequence >= SEQUENCE_BOUND) {
         return Some(("the sequence of its value, which no value comes to", page.at, true));
     }
@@ -141,7 +141,7 @@ pub(crate) fn check(
 
 impl DirectBytes {
     /// Opens the value that is held; one that was never set is `initial` from now on.
-    pub(crate) fn open(holding: Holding, label: &Label, initial: &[u8], scheme: Scheme) -> Result<Arc<Self>> {
+    pub(crate) fn open(holding: Holding, label: &ObjectLabel, initial: &[u8], scheme: Scheme) -> Result<Arc<Self>> {
         label.ensure(&holding)?;
         scheme.ensure_available()?;
         let tag = holding.tag();
@@ -150,11 +150,11 @@ impl DirectBytes {
             return Err(Error::Damaged { name: tag.name.clone(), what: what.into(), at });
         }
         let at = holding.stream(Role::MAP).locate(0).map_or(0, |page| page.at);
-        let slots = Slots::load(holding.memory(), at, salt, initial.len());
+        let slots = ValueSlots::load(holding.memory(), at, salt, initial.len());
         let newest = slots.newest();
         let image = newest.map_or_else(|| vec![0; slot_bytes(initial.len())], |newest| slots.images[newest].clone());
         let sequence = newest.and_then(|newest| slots.sequences[newest]).unwrap_or(0);
-        let state = Latch::new(State { draft: image.clone(), image, sequence });
+        let state = Latch::new(ValueState { draft: image.clone(), image, sequence });
         let value_bytes = initial.len();
         let value = Arc::new(Self { holding, at, salt, value_bytes, scheme, state, gate: ChangeGate::default() });
         let service: Arc<dyn Freeze> = value.clone();
@@ -227,7 +227,7 @@ impl DirectBytes {
     /// What `change` gives; else as any change of an object: see [`Error`].
     pub fn update<T>(&self, change: impl FnOnce(&mut [u8]) -> Result<T>) -> Result<T> {
         let mut state = self.writable()?;
-        let State { image, draft, .. } = &mut *state;
+        let ValueState { image, draft, .. } = &mut *state;
         draft.copy_from_slice(image);
         let told = change(&mut draft[HEADER..HEADER + self.value_bytes])?;
         self.commit(&mut state)?;
@@ -235,15 +235,15 @@ impl DirectBytes {
     }
 
     #[inline]
-    fn writable(&self) -> Result<LatchGuard<'_, State>> {
+    fn writable(&self) -> Result<LatchGuard<'_, ValueState>> {
         let state = self.gate.pass(|| self.state.lock());
         self.holding.check_poison()?;
         Ok(state)
     }
 
     /// Makes the value in the draft the next one (DU1).
-    fn commit(&self, state: &mut State) -> Result<()> {
-        let State { image, draft, sequence, .. } = state;
+    fn commit(&self, state: &mut ValueState) -> Result<()> {
+        let ValueState { image, draft, sequence, .. } = state;
         let next = *sequence + 1;
         seal(draft, self.salt, next);
         self.holding.memory().store(self.at + next % 2 * draft.len() as u64, draft, self.scheme);
@@ -272,12 +272,12 @@ impl Freeze for DirectBytes {
 /// A value of type `T`, updated in place. Its bytes on the medium are those that `T` has in memory: keep it
 /// `#[repr(C)]`, of fixed-size fields.
 #[derive(Clone, Debug)]
-pub struct Direct<T> {
+pub struct DirectValue<T> {
     bytes: Arc<DirectBytes>,
     kind: PhantomData<fn(T) -> T>,
 }
 
-impl<T: FromBytes + IntoBytes + Immutable> Direct<T> {
+impl<T: FromBytes + IntoBytes + Immutable> DirectValue<T> {
     pub(crate) fn new(bytes: Arc<DirectBytes>) -> Self {
         Self { bytes, kind: PhantomData }
     }

@@ -12,8 +12,8 @@
 //!
 //! Three ways to keep something, and what is built on them:
 //!
-//! - *direct update*: a value of up to 2032 bytes, updated in place, all or nothing: [`Direct`];
-//! - *logging*: a structure in DRAM, each change a small record: [`Log`] is such a log as it is;
+//! - *direct update*: a value of up to 2032 bytes, updated in place, all or nothing: [`DirectValue`];
+//! - *logging*: a structure in DRAM, each change a small record: [`ObjectLog`] is such a log as it is;
 //! - *checkpointing* with logging, for structures of any size: [`Logged`], and on it [`Map`] and [`Queue`], and
 //!   [`Bundle`] where several of them change together.
 //!
@@ -39,19 +39,22 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-pub use bundle::{Bundle, BundleChange, Members};
-pub use direct_value::{Direct, DirectBytes, VALUE_BYTES_MAX};
+pub use bundle::{Bundle, BundleChange, BundleMembers};
+pub use direct_value::{DirectBytes, DirectValue, VALUE_BYTES_MAX};
 pub use error::{Error, Result};
 pub use ferrite_memory::Scheme;
-pub use logged::{Logged, Logging, Loss, Structure};
-pub use object_log::Log;
-pub use object_map::Entries;
+pub use logged::Logged;
+pub use logged::LoggedStructure;
+pub use logged::Logging;
+pub use logged::SalvageLoss;
+pub use object_log::ObjectLog;
 pub use object_map::Map;
 pub use object_map::MapBatch;
-pub use object_queue::End;
+pub use object_map::MapEntries;
 pub use object_queue::Queue;
 pub use object_queue::QueueBatch;
-pub use object_queue::Waiting;
+pub use object_queue::QueueEnd;
+pub use object_queue::QueueEntries;
 pub use service::ObjectService;
 pub use store::{Finalized, Finish, NewStore, OpenStore, Store};
 

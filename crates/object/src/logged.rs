@@ -21,12 +21,12 @@ use ferrite_pool::holding::Holding;
 use ferrite_pool::{ChangeGate, Error as PoolError, Freeze, LogPosition, LogView, StrandedRecord, Tag, TagLog};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
-use crate::checkpoint::{self, Reader};
-use crate::object_label::{Form, Label};
+use crate::checkpoint::{self, CheckpointReader};
+use crate::object_label::{ObjectForm, ObjectLabel};
 use crate::{Error, Result, object_word};
 
 /// A structure that can be kept by logging its changes.
-pub trait Structure: Default + Send + Sync + 'static {
+pub trait LoggedStructure: Default + Send + Sync + 'static {
     /// The name of its type, at most 32 bytes.
     const TYPE: &'static str;
 
@@ -37,19 +37,19 @@ pub trait Structure: Default + Send + Sync + 'static {
     /// Gives all its content as items, each in parts.
     fn save(&self, item: &mut dyn FnMut(&[&[u8]]));
 
-    /// By how many bytes `change` makes what [`Structure::save`] gives longer, at most, with 4 more for each item. So much
+    /// By how many bytes `change` makes what [`LoggedStructure::save`] gives longer, at most, with 4 more for each item. So much
     /// room is seen to before (CK5): what says 0, for it only takes away, is never refused for want of space.
     fn growth(change: &[u8]) -> u64 {
         change.len() as u64
     }
 
-    /// How many bytes that is after `change`, at most. Asked for where there may be no room for [`Structure::growth`]; unless
+    /// How many bytes that is after `change`, at most. Asked for where there may be no room for [`LoggedStructure::growth`]; unless
     /// a type knows better, all that it holds is looked through.
     fn content_after(&self, change: &[u8]) -> u64 {
         checkpoint::content_bytes(&|item| self.save(item)) + Self::growth(change)
     }
 
-    /// Takes an item that [`Structure::save`] gave, in the same order. `false` where it is none.
+    /// Takes an item that [`LoggedStructure::save`] gave, in the same order. `false` where it is none.
     #[must_use]
     fn restore(&mut self, item: &[u8]) -> bool;
 }
@@ -76,14 +76,14 @@ impl Default for Logging {
 
 /// What was damaged and given up by a salvage.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Loss {
+pub struct SalvageLoss {
     /// What.
     pub what: String,
     /// Where in the pool.
     pub at: u64,
 }
 
-struct Writer {
+struct LogWriter {
     log: TagLog,
     /// Of the last checkpoint.
     sequence: u64,
@@ -101,10 +101,10 @@ pub struct Logged<S> {
     logging: Logging,
     /// Of its log.
     capacity_bytes: u64,
-    writer: Mutex<Writer>,
+    writer: Mutex<LogWriter>,
     gate: ChangeGate,
     state: RwLock<S>,
-    losses: Vec<Loss>,
+    losses: Vec<SalvageLoss>,
 }
 
 impl<S> fmt::Debug for Logged<S> {
@@ -125,29 +125,29 @@ pub(crate) fn ensure_fits(what: &'static str, head_bytes: usize, bytes: usize, c
 }
 
 /// What the label of such an object says.
-pub(crate) fn label<S: Structure>() -> Result<Label> {
-    Label::new(Form::Logged, S::TYPE, 0)
+pub(crate) fn label<S: LoggedStructure>() -> Result<ObjectLabel> {
+    ObjectLabel::new(ObjectForm::Logged, S::TYPE, 0)
 }
 
 /// What opening read.
-struct Found<S> {
+struct FoundStructure<S> {
     state: S,
     sequence: u64,
     records: u64,
-    losses: Vec<Loss>,
+    losses: Vec<SalvageLoss>,
 }
 
-impl<S: Structure> Logged<S> {
+impl<S: LoggedStructure> Logged<S> {
     pub(crate) fn open(holding: Holding, logging: Logging) -> Result<Arc<Self>> {
         label::<S>()?.ensure(&holding)?;
         let holding = Arc::new(holding);
         let log = TagLog::open_within(Arc::clone(&holding))?;
-        let Found { state, sequence, records, losses } = read::<S>(&holding, &log, logging.salvage)?;
-        if let Some(Loss { what, at }) = losses.first().filter(|_| !logging.salvage).cloned() {
+        let FoundStructure { state, sequence, records, losses } = read::<S>(&holding, &log, logging.salvage)?;
+        if let Some(SalvageLoss { what, at }) = losses.first().filter(|_| !logging.salvage).cloned() {
             return Err(Error::Damaged { name: holding.tag().name.clone(), what, at });
         }
         let capacity_bytes = log.capacity_bytes();
-        let writer = Mutex::new(Writer { log, sequence, records, content_bytes: 0, room_bytes: 0 });
+        let writer = Mutex::new(LogWriter { log, sequence, records, content_bytes: 0, room_bytes: 0 });
         let (gate, state) = (ChangeGate::default(), RwLock::new(state));
         let logged = Arc::new(Self { holding, logging, capacity_bytes, writer, gate, state, losses });
         let service: Arc<dyn Freeze> = logged.clone();
@@ -167,7 +167,7 @@ impl<S: Structure> Logged<S> {
     }
 
     /// What a salvage had to give up; empty where nothing was damaged.
-    pub fn losses(&self) -> &[Loss] {
+    pub fn losses(&self) -> &[SalvageLoss] {
         &self.losses
     }
 
@@ -191,7 +191,7 @@ impl<S: Structure> Logged<S> {
     /// # Errors
     /// [`Error::TooLarge`] for more than an empty log has room for. [`ferrite_pool::Error::Full`] (or, of its host,
     /// [`ferrite_memory::Error::NoSpace`]) where a checkpoint of what there would be has no room; not for a change
-    /// whose [`Structure::growth`] is 0. Else as any change of an object: see [`Error`].
+    /// whose [`LoggedStructure::growth`] is 0. Else as any change of an object: see [`Error`].
     ///
     ///
     /// # Panics
@@ -219,7 +219,7 @@ impl<S: Structure> Logged<S> {
         ensure_fits("a change", 0, change_bytes, self.capacity_bytes)
     }
 
-    fn make_by(&self, writer: &mut Writer, change: &[u8]) -> Result<()> {
+    fn make_by(&self, writer: &mut LogWriter, change: &[u8]) -> Result<()> {
         if change.is_empty() {
             return Ok(());
         }
@@ -229,7 +229,7 @@ impl<S: Structure> Logged<S> {
         self.checkpoint_if_due(writer)
     }
 
-    fn append(&self, writer: &mut Writer, change: &[u8]) -> Result<()> {
+    fn append(&self, writer: &mut LogWriter, change: &[u8]) -> Result<()> {
         self.ensure_fits(change.len())?;
         let content_bytes = self.ensure_room(writer, change)?;
         match writer.log.append_alone(change) {
@@ -245,7 +245,7 @@ impl<S: Structure> Logged<S> {
 
     /// Sees to room for a checkpoint of what is there after `change` (CK5); how many bytes that has at most.
     #[inline]
-    fn ensure_room(&self, writer: &mut Writer, change: &[u8]) -> Result<u64> {
+    fn ensure_room(&self, writer: &mut LogWriter, change: &[u8]) -> Result<u64> {
         let growth = S::growth(change);
         let content_bytes = writer.content_bytes + growth;
         if growth > 0 && checkpoint::slot_bytes(content_bytes) > writer.room_bytes {
@@ -255,7 +255,7 @@ impl<S: Structure> Logged<S> {
     }
 
     #[cold]
-    fn make_room(&self, writer: &mut Writer, change: &[u8]) -> Result<u64> {
+    fn make_room(&self, writer: &mut LogWriter, change: &[u8]) -> Result<u64> {
         let content_bytes = self.state.read().content_after(change);
         let needed = checkpoint::slot_bytes(content_bytes);
         if needed > writer.room_bytes {
@@ -266,7 +266,7 @@ impl<S: Structure> Logged<S> {
 
     /// The change itself is durable: a checkpoint that cannot be taken, for want of room (a type said less than it gives), is
     /// tried again with the next one, and only when the log is full there is none without.
-    fn checkpoint_if_due(&self, writer: &mut Writer) -> Result<()> {
+    fn checkpoint_if_due(&self, writer: &mut LogWriter) -> Result<()> {
         let Logging { checkpoint_records: records, checkpoint_bytes: bytes, .. } = self.logging;
         let is_due =
             (records > 0 && writer.records >= records) || (bytes > 0 && writer.log.used_bytes_alone() >= bytes);
@@ -285,20 +285,20 @@ impl<S: Structure> Logged<S> {
         self.take_checkpoint_now(&mut writer)
     }
 
-    fn take_checkpoint_now(&self, writer: &mut Writer) -> Result<()> {
+    fn take_checkpoint_now(&self, writer: &mut LogWriter) -> Result<()> {
         let end = writer.log.end();
         self.take_checkpoint(writer, end)
     }
 
     /// Takes a checkpoint from which the log goes on at `position`, and lets it begin there.
-    fn take_checkpoint(&self, writer: &mut Writer, position: LogPosition) -> Result<()> {
+    fn take_checkpoint(&self, writer: &mut LogWriter, position: LogPosition) -> Result<()> {
         let state = self.state.read();
         checkpoint::take(&self.holding, writer.sequence + 1, position, &|item| state.save(item))?;
         (writer.sequence, writer.records) = (writer.sequence + 1, 0);
         Ok(writer.log.restart_at(position)?)
     }
 
-    fn writable(&self) -> Result<MutexGuard<'_, Writer>> {
+    fn writable(&self) -> Result<MutexGuard<'_, LogWriter>> {
         let writer = self.gate.pass(|| self.writer.lock());
         self.holding.check_poison()?;
         Ok(writer)
@@ -306,9 +306,9 @@ impl<S: Structure> Logged<S> {
 }
 
 /// Reads the named checkpoint and the log behind it (LG3), and notes what does not verify (LG4).
-fn read<S: Structure>(holding: &Holding, log: &TagLog, salvage: bool) -> Result<Found<S>> {
+fn read<S: LoggedStructure>(holding: &Holding, log: &TagLog, salvage: bool) -> Result<FoundStructure<S>> {
     let (tag, uuid) = (holding.tag(), holding.uuid());
-    let reader = Reader::new(holding.memory(), &uuid, &tag);
+    let reader = CheckpointReader::new(holding.memory(), &uuid, &tag);
     let (mut state, mut records, mut strange) = (S::default(), 0, 0);
     let (checkpoint, unnamed) = match reader.named(log.head()) {
         Ok(checkpoint) => {
@@ -319,7 +319,8 @@ fn read<S: Structure>(holding: &Holding, log: &TagLog, salvage: bool) -> Result<
         Err((what, at)) => return Err(Error::Damaged { name: tag.name.clone(), what, at }),
     };
     let flaws = reader.each_item(&checkpoint, &mut |item| strange += u64::from(!state.restore(item)));
-    let mut losses: Vec<Loss> = unnamed.into_iter().chain(flaws).map(|(what, at)| Loss { what, at }).collect();
+    let mut losses: Vec<SalvageLoss> =
+        unnamed.into_iter().chain(flaws).map(|(what, at)| SalvageLoss { what, at }).collect();
     if checkpoint.position > log.head() {
         // A crash came between the checkpoint and the cut (CK2).
         log.restart_at(checkpoint.position)?;
@@ -334,18 +335,18 @@ fn read<S: Structure>(holding: &Holding, log: &TagLog, salvage: bool) -> Result<
     replay_stranded(&log.view(), &mut losses, &mut apply);
     if strange > 0 {
         let what = format!("{strange} entries that no {:?} makes", S::TYPE);
-        losses.push(Loss { what, at: log.place(log.head()) });
+        losses.push(SalvageLoss { what, at: log.place(log.head()) });
     }
-    Ok(Found { state, sequence: checkpoint.sequence, records, losses })
+    Ok(FoundStructure { state, sequence: checkpoint.sequence, records, losses })
 }
 
 /// Gives what stands behind damage in the log to `apply`, and notes the damage.
-fn replay_stranded(log: &LogView<'_>, losses: &mut Vec<Loss>, apply: &mut dyn FnMut(&[u8])) {
+fn replay_stranded(log: &LogView<'_>, losses: &mut Vec<SalvageLoss>, apply: &mut dyn FnMut(&[u8])) {
     let mut end = log.end();
     for StrandedRecord { position, payload: change, .. } in log.stranded().filter(|it| !it.is_old) {
         if position > end || losses.is_empty() {
             let what = format!("the record at position {} of its log", end.number());
-            losses.push(Loss { what, at: log.place(end) });
+            losses.push(SalvageLoss { what, at: log.place(end) });
         }
         apply(&change);
         end = log.behind(position, change.len());
@@ -353,21 +354,21 @@ fn replay_stranded(log: &LogView<'_>, losses: &mut Vec<Loss>, apply: &mut dyn Fn
 }
 
 /// What is wrong with the object in `tag` (LG4), of whose log this is the view, where there is one.
-pub(crate) fn check(memory: &dyn Memory, uuid: &[u8; 16], tag: &Tag, log: Option<LogView<'_>>) -> Vec<Loss> {
-    let reader = Reader::new(memory, uuid, tag);
+pub(crate) fn check(memory: &dyn Memory, uuid: &[u8; 16], tag: &Tag, log: Option<LogView<'_>>) -> Vec<SalvageLoss> {
+    let reader = CheckpointReader::new(memory, uuid, tag);
     let checkpoint = match reader.named(log.as_ref().map_or(LogPosition::from_number(0), LogView::head)) {
         Ok(checkpoint) => checkpoint,
-        Err((what, at)) => return vec![Loss { what, at }],
+        Err((what, at)) => return vec![SalvageLoss { what, at }],
     };
     let flaws = reader.each_item(&checkpoint, &mut |_| ());
-    let mut losses = flaws.into_iter().map(|(what, at)| Loss { what, at }).collect();
+    let mut losses = flaws.into_iter().map(|(what, at)| SalvageLoss { what, at }).collect();
     if let Some(log) = log {
         replay_stranded(&log.from(checkpoint.position), &mut losses, &mut |_| ());
     }
     losses
 }
 
-impl<S: Structure> Freeze for Logged<S> {
+impl<S: LoggedStructure> Freeze for Logged<S> {
     fn freeze(&self) {
         self.gate.close();
         drop(self.writer.lock());

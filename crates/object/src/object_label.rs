@@ -18,7 +18,7 @@ const TYPE_BYTES_MAX: usize = 32;
 
 /// How an object is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum ObjectForm {
     /// A value that is updated in place.
     Direct = 1,
     /// A structure in DRAM whose changes are logged.
@@ -29,9 +29,9 @@ pub enum Form {
 
 /// What an object says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Label {
+pub struct ObjectLabel {
     /// How it is kept.
-    pub form: Form,
+    pub form: ObjectForm,
     /// Bytes of its value, where it is updated in place.
     pub value_bytes: u64,
     /// The name of its type.
@@ -40,7 +40,7 @@ pub struct Label {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-struct Media {
+struct LabelMedia {
     form: U16,
     reserved: [u8; 6],
     value_bytes: U64,
@@ -48,11 +48,11 @@ struct Media {
     reserved2: [u8; 16],
 }
 
-const _: () = assert!(size_of::<Media>() == 64);
+const _: () = assert!(size_of::<LabelMedia>() == 64);
 
-impl Label {
+impl ObjectLabel {
     /// One; its type's name is checked.
-    pub fn new(form: Form, type_name: &str, value_bytes: u64) -> Result<Self> {
+    pub fn new(form: ObjectForm, type_name: &str, value_bytes: u64) -> Result<Self> {
         let bytes = type_name.len();
         if bytes == 0 || bytes > TYPE_BYTES_MAX || type_name.contains('\0') {
             let bytes_max = TYPE_BYTES_MAX as u64;
@@ -62,7 +62,7 @@ impl Label {
     }
 
     fn encode(&self) -> [u8; 64] {
-        let mut media = Media::new_zeroed();
+        let mut media = LabelMedia::new_zeroed();
         media.form = (self.form as u16).into();
         media.value_bytes = self.value_bytes.into();
         media.type_name[..self.type_name.len()].copy_from_slice(self.type_name.as_bytes());
@@ -71,8 +71,10 @@ impl Label {
 
     /// That of `tag`, if it is an object's.
     pub fn of(tag: &Tag) -> Option<Self> {
-        let media: Media = zerocopy::transmute!(tag.attributes);
-        let form = [Form::Direct, Form::Logged, Form::Log].into_iter().find(|form| *form as u16 == media.form.get())?;
+        let media: LabelMedia = zerocopy::transmute!(tag.attributes);
+        let form = [ObjectForm::Direct, ObjectForm::Logged, ObjectForm::Log]
+            .into_iter()
+            .find(|form| *form as u16 == media.form.get())?;
         let name = media.type_name.split(|byte| *byte == 0).next().unwrap_or_default();
         let type_name = std::str::from_utf8(name).ok().filter(|name| !name.is_empty())?.into();
         (tag.kind == TagKind::OBJECT).then_some(Self { form, value_bytes: media.value_bytes.get(), type_name })
@@ -92,14 +94,14 @@ impl Label {
     /// The tag to be made for such an object, with a log of `log_bytes` where it has one.
     pub fn spec(&self, name: &str, log_bytes: u64) -> Spec {
         let mut parts = vec![Part { role: Role::MAP, bytes: PAGE }];
-        let has_log = self.form != Form::Direct;
+        let has_log = self.form != ObjectForm::Direct;
         // What no pool has is refused by each.
         let pages = || log_bytes.max(1).checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
         let size = if has_log { pages() } else { self.value_bytes };
         if has_log {
             parts.push(Part { role: Role::DATA, bytes: size });
         }
-        if self.form == Form::Logged {
+        if self.form == ObjectForm::Logged {
             // It takes something in, however full the pool becomes (CK5).
             parts.extend(checkpoint::SLOTS.map(|role| Part { role, bytes: PAGE }));
         }
@@ -108,11 +110,11 @@ impl Label {
     }
 }
 
-impl std::fmt::Display for Label {
+impl std::fmt::Display for ObjectLabel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.form {
-            Form::Direct => write!(f, "a {} of {} bytes", self.type_name, self.value_bytes),
-            Form::Logged | Form::Log => write!(f, "a {}", self.type_name),
+            ObjectForm::Direct => write!(f, "a {} of {} bytes", self.type_name, self.value_bytes),
+            ObjectForm::Logged | ObjectForm::Log => write!(f, "a {}", self.type_name),
         }
     }
 }

@@ -26,8 +26,8 @@ use ferrite_pool::{
     TagLog as Records, beyond,
 };
 
-use crate::logged::{Loss, ensure_fits};
-use crate::object_label::{Form, Label};
+use crate::logged::{SalvageLoss, ensure_fits};
+use crate::object_label::{ObjectForm, ObjectLabel};
 use crate::object_word::{self, Flaw};
 use crate::{Error, Result, salt};
 
@@ -35,7 +35,7 @@ use crate::{Error, Result, salt};
 const HEADER: usize = 16;
 
 #[derive(Debug)]
-struct State {
+struct LogState {
     records: Records,
     /// Number of the first entry.
     first: u64,
@@ -47,18 +47,18 @@ struct State {
 
 /// A durable append-only log.
 #[derive(Debug)]
-pub struct Log {
+pub struct ObjectLog {
     holding: Arc<Holding>,
-    state: Latch<State>,
+    state: Latch<LogState>,
     gate: ChangeGate,
-    losses: Vec<Loss>,
+    losses: Vec<SalvageLoss>,
     /// What a salvage found behind the damage; these are no longer in the log.
     rescued: Vec<(u64, Vec<u8>)>,
 }
 
 /// What the label of such an object says.
-pub(crate) fn label() -> Result<Label> {
-    Label::new(Form::Log, "log", 0)
+pub(crate) fn label() -> Result<ObjectLabel> {
+    ObjectLabel::new(ObjectForm::Log, "log", 0)
 }
 
 /// The number, the batch and the bytes of a record.
@@ -69,21 +69,21 @@ fn split(record: &[u8]) -> Option<(u64, u64, &[u8])> {
 }
 
 /// What a log holds.
-struct Found {
+struct FoundLog {
     /// Number of the first entry.
     first: u64,
     places: VecDeque<LogPosition>,
-    losses: Vec<Loss>,
+    losses: Vec<SalvageLoss>,
     rescued: Vec<(u64, Vec<u8>)>,
     /// Whether any record stands behind the last one.
     has_stranded: bool,
 }
 
 /// Finds the entries in `view` of a log with this word, what is damaged, and what damage left behind them (AL2).
-fn find(view: &LogView<'_>, word: Result<Option<u64>, Flaw>) -> Result<Found> {
+fn find(view: &LogView<'_>, word: Result<Option<u64>, Flaw>) -> Result<FoundLog> {
     let mut losses = Vec::new();
     let word = word.unwrap_or_else(|(what, at)| {
-        losses.push(Loss { what, at });
+        losses.push(SalvageLoss { what, at });
         None
     });
     let (mut first, mut places) = (word.unwrap_or(0), VecDeque::new());
@@ -116,19 +116,22 @@ fn find(view: &LogView<'_>, word: Result<Option<u64>, Flaw>) -> Result<Found> {
         // The word may be of long ago where no entry is left: what is known is that the one before these is lost.
         let lost = if places.is_empty() { next.max(number.saturating_sub(1)) } else { next };
         first = lost - places.len() as u64;
-        losses.push(Loss { what: format!("entry {lost}"), at: view.place(view.end()) });
+        losses.push(SalvageLoss { what: format!("entry {lost}"), at: view.place(view.end()) });
     }
-    Ok(Found { first, places, losses, rescued, has_stranded })
+    Ok(FoundLog { first, places, losses, rescued, has_stranded })
 }
 
 /// What is wrong with the log in `tag` that `view` is of.
-pub(crate) fn check(memory: &dyn Memory, uuid: &[u8; 16], tag: &Tag, view: &LogView<'_>) -> Vec<Loss> {
+pub(crate) fn check(memory: &dyn Memory, uuid: &[u8; 16], tag: &Tag, view: &LogView<'_>) -> Vec<SalvageLoss> {
     let word = object_word::read(memory, tag, salt(uuid, tag.generation));
     let found = find(view, word);
-    found.map_or_else(|error| vec![Loss { what: error.to_string(), at: view.place(view.head()) }], |found| found.losses)
+    found.map_or_else(
+        |error| vec![SalvageLoss { what: error.to_string(), at: view.place(view.head()) }],
+        |found| found.losses,
+    )
 }
 
-impl State {
+impl LogState {
     /// Wipes what stands behind the end, where `entries` have room to take its place (AL3).
     #[cold]
     fn wipe_stranded(&mut self, entries: &[&[u8]]) -> Result<()> {
@@ -151,7 +154,7 @@ impl State {
     }
 }
 
-impl Log {
+impl ObjectLog {
     pub(crate) fn open(holding: Holding, salvage: bool) -> Result<Arc<Self>> {
         label()?.ensure(&holding)?;
         let holding = Arc::new(holding);
@@ -161,13 +164,13 @@ impl Log {
             word => Ok(word?),
         };
         let is_word_lost = word.is_err();
-        let Found { first, places, losses, rescued, has_stranded } = find(&records.view(), word)?;
-        let state = State { records, first, places, has_stranded };
+        let FoundLog { first, places, losses, rescued, has_stranded } = find(&records.view(), word)?;
+        let state = LogState { records, first, places, has_stranded };
         if is_word_lost && salvage {
             object_word::store(&holding, state.end())?;
         }
         let log = Self { holding, state: Latch::new(state), gate: ChangeGate::default(), losses, rescued };
-        if let Some(Loss { what, at }) = log.losses.first().filter(|_| !salvage).cloned() {
+        if let Some(SalvageLoss { what, at }) = log.losses.first().filter(|_| !salvage).cloned() {
             return Err(Error::Damaged { name: log.name(), what, at });
         }
         let log = Arc::new(log);
@@ -182,7 +185,7 @@ impl Log {
     }
 
     /// What was damaged; empty unless this is a salvage.
-    pub fn losses(&self) -> &[Loss] {
+    pub fn losses(&self) -> &[SalvageLoss] {
         &self.losses
     }
 
@@ -264,7 +267,7 @@ impl Log {
     /// Where they do not fit, none is appended. Number of the first.
     ///
     /// # Errors
-    /// As [`Log::append`].
+    /// As [`ObjectLog::append`].
     pub fn extend(&self, entries: &[&[u8]]) -> Result<u64> {
         let mut state = self.writable()?;
         entries.iter().try_for_each(|entry| state.ensure_fits(entry))?;
@@ -286,7 +289,7 @@ impl Log {
     /// Cuts off every entry before `number`; durable on return.
     ///
     /// # Errors
-    /// [`Error::Refused`] for a number beyond [`Log::end`]; else as any change of an object: see [`Error`].
+    /// [`Error::Refused`] for a number beyond [`ObjectLog::end`]; else as any change of an object: see [`Error`].
     pub fn cut(&self, number: u64) -> Result<()> {
         let mut state = self.writable()?;
         let end = state.end();
@@ -310,14 +313,14 @@ impl Log {
     }
 
     #[inline]
-    fn writable(&self) -> Result<LatchGuard<'_, State>> {
+    fn writable(&self) -> Result<LatchGuard<'_, LogState>> {
         let state = self.gate.pass(|| self.state.lock());
         self.holding.check_poison()?;
         Ok(state)
     }
 }
 
-impl Freeze for Log {
+impl Freeze for ObjectLog {
     fn freeze(&self) {
         self.gate.close();
         drop(self.state.lock());

@@ -13,9 +13,9 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::Result;
-use crate::bundle::Member;
-use crate::change_steps::{Steps, len_of};
-use crate::logged::{Logged, Loss, Structure};
+use crate::bundle::BundleMember;
+use crate::change_steps::{ChangeSteps, len_of};
+use crate::logged::{Logged, LoggedStructure, SalvageLoss};
 
 const PUT: u8 = 1;
 const REMOVE: u8 = 2;
@@ -23,13 +23,13 @@ const CLEAR: u8 = 3;
 
 /// What a map holds, in DRAM.
 #[derive(Debug, Default)]
-pub struct Entries {
+pub struct MapEntries {
     values: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Of all keys and values.
     bytes: usize,
 }
 
-impl Entries {
+impl MapEntries {
     pub(crate) const NONE: Self = Self { values: BTreeMap::new(), bytes: 0 };
 
     /// What `key` has.
@@ -85,13 +85,13 @@ fn before_key(head_bytes: usize) -> usize {
     4 + head_bytes + 4
 }
 
-impl Member for Entries {
+impl BundleMember for MapEntries {
     fn is_empty(&self) -> bool {
         self.is_empty()
     }
 
     fn growth_below(change: &[u8], head_bytes: usize) -> u64 {
-        let (mut steps, mut bytes) = (Steps(change), 0);
+        let (mut steps, mut bytes) = (ChangeSteps(change), 0);
         while let Some(step) = steps.byte() {
             match step {
                 PUT => bytes += steps.put().map_or(0, |(key, value)| before_key(head_bytes) + key.len() + value.len()),
@@ -106,7 +106,7 @@ impl Member for Entries {
         let mut bytes = self.len() * before_key(head_bytes) + self.bytes;
         // Of what the steps so far touched: bytes of the value, if there is one.
         let (mut touched, mut is_cleared) = (BTreeMap::new(), false);
-        let mut steps = Steps(change);
+        let mut steps = ChangeSteps(change);
         while let Some(step) = steps.byte() {
             let touch = match step {
                 PUT => steps.put().map(|(key, value)| (key, Some(value.len()))),
@@ -127,11 +127,11 @@ impl Member for Entries {
     }
 }
 
-impl Structure for Entries {
+impl LoggedStructure for MapEntries {
     const TYPE: &'static str = "map";
 
     fn apply(&mut self, change: &[u8]) -> bool {
-        let mut steps = Steps(change);
+        let mut steps = ChangeSteps(change);
         while let Some(step) = steps.byte() {
             let is_known = match step {
                 PUT => steps.put().map(|(key, value)| self.put(key, value)).is_some(),
@@ -162,7 +162,7 @@ impl Structure for Entries {
     }
 
     fn restore(&mut self, item: &[u8]) -> bool {
-        let mut rest = Steps(item);
+        let mut rest = ChangeSteps(item);
         rest.sized().map(|key| self.put(key, rest.0)).is_some()
     }
 }
@@ -204,21 +204,21 @@ impl MapBatch {
 
 /// A durable map. Every change is durable when it returns; readers wait for no fence.
 #[derive(Clone, Debug)]
-pub struct Map(Arc<Logged<Entries>>);
+pub struct Map(Arc<Logged<MapEntries>>);
 
 impl Map {
-    pub(crate) fn new(logged: Arc<Logged<Entries>>) -> Self {
+    pub(crate) fn new(logged: Arc<Logged<MapEntries>>) -> Self {
         Self(logged)
     }
 
     /// What a salvage had to give up; empty where nothing was damaged.
-    pub fn losses(&self) -> &[Loss] {
+    pub fn losses(&self) -> &[SalvageLoss] {
         self.0.losses()
     }
 
     /// What keeps it.
     #[cfg(test)]
-    pub(crate) fn logged(&self) -> &Logged<Entries> {
+    pub(crate) fn logged(&self) -> &Logged<MapEntries> {
         &self.0
     }
 
@@ -234,7 +234,7 @@ impl Map {
 
     /// How many keys there are.
     pub fn len(&self) -> usize {
-        self.0.read(Entries::len)
+        self.0.read(MapEntries::len)
     }
 
     /// Whether there are none.

@@ -11,13 +11,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::Result;
-use crate::bundle::Member;
-use crate::change_steps::{Steps, len_of};
-use crate::logged::{Logged, Loss, Structure};
+use crate::bundle::BundleMember;
+use crate::change_steps::{ChangeSteps, len_of};
+use crate::logged::{Logged, LoggedStructure, SalvageLoss};
 
 /// An end of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum QueueEnd {
     /// Where entries come to be popped last.
     Back = 1,
     /// Where the oldest entry is, if all are pushed at the back.
@@ -29,13 +29,13 @@ const CLEAR: u8 = 5;
 
 /// What a queue holds, in DRAM.
 #[derive(Debug, Default)]
-pub struct Waiting {
+pub struct QueueEntries {
     entries: VecDeque<Vec<u8>>,
     /// Of all entries.
     bytes: usize,
 }
 
-impl Waiting {
+impl QueueEntries {
     pub(crate) const NOTHING: Self = Self { entries: VecDeque::new(), bytes: 0 };
 
     /// How many entries there are.
@@ -53,19 +53,19 @@ impl Waiting {
         self.entries.get(index).cloned()
     }
 
-    fn push(&mut self, end: End, entry: &[u8]) {
+    fn push(&mut self, end: QueueEnd, entry: &[u8]) {
         self.bytes += entry.len();
         match end {
-            End::Back => self.entries.push_back(entry.into()),
-            End::Front => self.entries.push_front(entry.into()),
+            QueueEnd::Back => self.entries.push_back(entry.into()),
+            QueueEnd::Front => self.entries.push_front(entry.into()),
         }
     }
 
     /// Takes the entry at `end` away. `false` where there is none.
-    fn pop(&mut self, end: End) -> bool {
+    fn pop(&mut self, end: QueueEnd) -> bool {
         let entry = match end {
-            End::Back => self.entries.pop_back(),
-            End::Front => self.entries.pop_front(),
+            QueueEnd::Back => self.entries.pop_back(),
+            QueueEnd::Front => self.entries.pop_front(),
         };
         self.bytes -= entry.as_ref().map_or(0, Vec::len);
         entry.is_some()
@@ -82,7 +82,7 @@ impl QueueBatch {
     }
 
     /// Adds `entry` at `end`.
-    pub fn push(&mut self, end: End, entry: &[u8]) -> &mut Self {
+    pub fn push(&mut self, end: QueueEnd, entry: &[u8]) -> &mut Self {
         self.0.push(end as u8);
         self.0.extend_from_slice(&len_of(entry));
         self.0.extend_from_slice(entry);
@@ -90,7 +90,7 @@ impl QueueBatch {
     }
 
     /// Takes the entry at `end` away.
-    pub fn pop(&mut self, end: End) -> &mut Self {
+    pub fn pop(&mut self, end: QueueEnd) -> &mut Self {
         self.0.push(end as u8 + POP);
         self
     }
@@ -103,7 +103,7 @@ impl QueueBatch {
 
     /// Whether a queue of `len` entries has what this takes away.
     pub(crate) fn fits(&self, len: usize) -> bool {
-        let (mut steps, mut len) = (Steps(&self.0), len);
+        let (mut steps, mut len) = (ChangeSteps(&self.0), len);
         while let Some(step) = steps.byte() {
             match step {
                 1 | 2 => {
@@ -119,13 +119,13 @@ impl QueueBatch {
     }
 }
 
-impl Member for Waiting {
+impl BundleMember for QueueEntries {
     fn is_empty(&self) -> bool {
         self.is_empty()
     }
 
     fn growth_below(change: &[u8], head_bytes: usize) -> u64 {
-        let (mut steps, mut bytes) = (Steps(change), 0);
+        let (mut steps, mut bytes) = (ChangeSteps(change), 0);
         while let Some(step) = steps.byte() {
             if let 1 | 2 = step {
                 bytes += steps.sized().map_or(0, |entry| 4 + head_bytes + entry.len());
@@ -139,7 +139,7 @@ impl Member for Waiting {
         // What is left of the entries between the lengths of those that the steps so far have pushed at both ends.
         let (mut front, mut left, mut back) = (VecDeque::new(), 0..self.len(), VecDeque::new());
         let of_left = |index: usize| self.entries[index].len();
-        let mut steps = Steps(change);
+        let mut steps = ChangeSteps(change);
         while let Some(step) = steps.byte() {
             match step {
                 1 | 2 => {
@@ -165,17 +165,17 @@ impl Member for Waiting {
     }
 }
 
-impl Structure for Waiting {
+impl LoggedStructure for QueueEntries {
     const TYPE: &'static str = "queue";
 
     fn apply(&mut self, change: &[u8]) -> bool {
-        let mut steps = Steps(change);
+        let mut steps = ChangeSteps(change);
         while let Some(step) = steps.byte() {
             let is_known = match step {
-                1 => steps.sized().map(|entry| self.push(End::Back, entry)).is_some(),
-                2 => steps.sized().map(|entry| self.push(End::Front, entry)).is_some(),
-                3 => self.pop(End::Back),
-                4 => self.pop(End::Front),
+                1 => steps.sized().map(|entry| self.push(QueueEnd::Back, entry)).is_some(),
+                2 => steps.sized().map(|entry| self.push(QueueEnd::Front, entry)).is_some(),
+                3 => self.pop(QueueEnd::Back),
+                4 => self.pop(QueueEnd::Front),
                 CLEAR => {
                     *self = Self::NOTHING;
                     true
@@ -202,28 +202,28 @@ impl Structure for Waiting {
     }
 
     fn restore(&mut self, item: &[u8]) -> bool {
-        self.push(End::Back, item);
+        self.push(QueueEnd::Back, item);
         true
     }
 }
 
 /// A durable queue. Every change is durable when it returns; readers wait for no fence.
 #[derive(Clone, Debug)]
-pub struct Queue(Arc<Logged<Waiting>>);
+pub struct Queue(Arc<Logged<QueueEntries>>);
 
 impl Queue {
-    pub(crate) fn new(logged: Arc<Logged<Waiting>>) -> Self {
+    pub(crate) fn new(logged: Arc<Logged<QueueEntries>>) -> Self {
         Self(logged)
     }
 
     /// What a salvage had to give up; empty where nothing was damaged.
-    pub fn losses(&self) -> &[Loss] {
+    pub fn losses(&self) -> &[SalvageLoss] {
         self.0.losses()
     }
 
     /// How many entries there are.
     pub fn len(&self) -> usize {
-        self.0.read(Waiting::len)
+        self.0.read(QueueEntries::len)
     }
 
     /// Whether there are none.
@@ -240,7 +240,7 @@ impl Queue {
     ///
     /// # Errors
     /// As [`Logged::make`].
-    pub fn push(&self, end: End, entry: &[u8]) -> Result<()> {
+    pub fn push(&self, end: QueueEnd, entry: &[u8]) -> Result<()> {
         self.push_all(end, &[entry])
     }
 
@@ -248,7 +248,7 @@ impl Queue {
     ///
     /// # Errors
     /// As [`Logged::make`]: all are added, or none.
-    pub fn push_all(&self, end: End, entries: &[&[u8]]) -> Result<()> {
+    pub fn push_all(&self, end: QueueEnd, entries: &[&[u8]]) -> Result<()> {
         let bytes = entries.iter().fold(0_usize, |bytes, entry| bytes.saturating_add(entry.len() + 5));
         self.0.ensure_fits(bytes)?;
         let mut batch = QueueBatch(Vec::with_capacity(bytes));
@@ -260,11 +260,11 @@ impl Queue {
     ///
     /// # Errors
     /// As [`Logged::make`], but never for want of space.
-    pub fn pop(&self, end: End) -> Result<Option<Vec<u8>>> {
+    pub fn pop(&self, end: QueueEnd) -> Result<Option<Vec<u8>>> {
         self.0.change(|waiting| {
             let entry = match end {
-                End::Back => waiting.entries.back(),
-                End::Front => waiting.entries.front(),
+                QueueEnd::Back => waiting.entries.back(),
+                QueueEnd::Front => waiting.entries.front(),
             };
             (entry.map(|_| vec![end as u8 + POP]), entry.cloned())
         })

@@ -6,7 +6,7 @@ use ferrite_owner::{Call, Reply, RunningService, Service, ServicePool};
 use ferrite_pool::check::{MovedRange, TagFindings, TagOwner};
 use ferrite_pool::{Error as PoolError, Failure, FailureKind, LogView, Pool, Result, Tag, TagKind, relocate_log};
 
-use crate::object_label::{Form, Label};
+use crate::object_label::{ObjectForm, ObjectLabel};
 use crate::{direct_value, logged, object_log};
 
 /// The service of objects.
@@ -20,14 +20,14 @@ impl TagOwner for ObjectService {
 
     fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut TagFindings<'_>) {
         let uuid = pool.superblock().uuid;
-        let Some(label) = Label::of(tag) else {
+        let Some(label) = ObjectLabel::of(tag) else {
             return findings.error("its label is none that this program knows: use a newer ferrite", None);
         };
         // What this process has open stands still. What another one changes meanwhile would seem damaged.
         if let Some(pid) = pool.user_of(tag) {
             return findings.note(format!("process {pid} has it open: it is looked at when that has closed it"), None);
         }
-        if label.form == Form::Direct {
+        if label.form == ObjectForm::Direct {
             match direct_value::check(pool.memory(), &uuid, tag, &label) {
                 Some((what, at, true)) => findings.error(format!("{what}: restore a backup"), Some(at)),
                 Some((what, at, false)) => findings.note(what, Some(at)),
@@ -41,7 +41,9 @@ impl TagOwner for ObjectService {
             findings.error(error.to_string(), at);
         }
         let losses = match (label.form, view.ok()) {
-            (Form::Log, view) => view.map_or_else(Vec::new, |view| object_log::check(pool.memory(), &uuid, tag, &view)),
+            (ObjectForm::Log, view) => {
+                view.map_or_else(Vec::new, |view| object_log::check(pool.memory(), &uuid, tag, &view))
+            }
             (_, view) => logged::check(pool.memory(), &uuid, tag, view),
         };
         for loss in losses {
@@ -51,9 +53,9 @@ impl TagOwner for ObjectService {
 
     /// Checkpoints and values do not depend on where they lie; the head of a log does.
     fn relocate(&self, pool: &Pool, tag: &Tag, moved: &MovedRange) -> Result<()> {
-        match Label::of(tag).map(|label| label.form) {
-            Some(Form::Direct) => Ok(()),
-            Some(Form::Logged | Form::Log) => relocate_log(pool, tag, moved),
+        match ObjectLabel::of(tag).map(|label| label.form) {
+            Some(ObjectForm::Direct) => Ok(()),
+            Some(ObjectForm::Logged | ObjectForm::Log) => relocate_log(pool, tag, moved),
             None => Err(PoolError::Busy(format!("nobody knows what {:?} holds", tag.name))),
         }
     }

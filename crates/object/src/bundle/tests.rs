@@ -3,7 +3,7 @@
 use ferrite_crash::{Crash, CrashReport, Model, explore};
 
 use super::*;
-use crate::End;
+use crate::QueueEnd;
 use crate::tests::support::{LOGGING, Verdict, logged, new_pool, open_pool, options, reopen};
 
 fn bundle(pool: &Arc<ferrite_pool::Pool>) -> Bundle {
@@ -15,15 +15,15 @@ fn counted(number: u8) -> BundleChange {
     let mut change = BundleChange::default();
     change.map("one").put(b"count", &[number; 40]);
     change.map("two").clear().put(&[number], &[number; 40]);
-    change.queue("three").push(End::Back, &[number]);
+    change.queue("three").push(QueueEnd::Back, &[number]);
     if number % 3 == 2 {
-        change.queue("three").pop(End::Front);
+        change.queue("three").pop(QueueEnd::Front);
     }
     change
 }
 
 /// All that the members say of the last step; an error where they say different ones.
-fn step_of(members: &Members) -> Verdict<u8> {
+fn step_of(members: &BundleMembers) -> Verdict<u8> {
     let one = members.map("one").get(b"count").map_or(0, |count| count[0]);
     let two = members.map("two").page(None, 9);
     let three = members.queue("three");
@@ -107,7 +107,7 @@ fn what_a_change_cannot_be_made_of_changes_nothing() {
     let held = bundle(&pool);
     held.commit(&counted(1)).unwrap();
     let mut change = counted(2);
-    change.queue("three").clear().push(End::Front, b"x").pop(End::Back).pop(End::Back);
+    change.queue("three").clear().push(QueueEnd::Front, b"x").pop(QueueEnd::Back).pop(QueueEnd::Back);
     let told = held.commit(&change).unwrap_err().to_string();
     assert!(told.contains("queue \"three\" has nothing left to pop"), "{told}");
     let stopped = held.change(|members, change| {
@@ -126,7 +126,7 @@ fn what_a_change_cannot_be_made_of_changes_nothing() {
 /// What a damaged medium shows is refused, not believed.
 #[test]
 fn bytes_that_no_bundle_makes_are_refused() {
-    let mut members = Members::default();
+    let mut members = BundleMembers::default();
     let part = counted(1).parts().concat();
     assert!(members.apply(&part));
     let ends = counted(1).parts().iter().fold(vec![0], |mut ends, part| {
@@ -134,7 +134,7 @@ fn bytes_that_no_bundle_makes_are_refused() {
         ends
     });
     for len in 0..part.len() {
-        assert_eq!(Members::default().apply(&part[..len]), ends.contains(&len), "{len}");
+        assert_eq!(BundleMembers::default().apply(&part[..len]), ends.contains(&len), "{len}");
     }
     let mut strange = part.clone();
     strange[0] = 9;

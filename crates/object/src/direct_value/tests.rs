@@ -158,7 +158,7 @@ fn typed_values_are_read_back_and_updated_in_one_step() {
     let pool = open_pool(&new_pool(Model::MAPPED));
     let label = label("value", 16).unwrap();
     let bytes = DirectBytes::open(hold(&pool, &label, 0), &label, &[0; 16], Scheme::Nt).unwrap();
-    let it = Direct::<[u64; 2]>::new(bytes);
+    let it = DirectValue::<[u64; 2]>::new(bytes);
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| (0..100).for_each(|_| it.update(|pair| *pair = [pair[0] + 1, pair[1] + 2]).unwrap()));

@@ -8,12 +8,12 @@ use ferrite_memory::{Memory, Scheme, Span};
 use ferrite_pool::{Role, Stream};
 
 use super::*;
-use crate::object_map::Entries;
+use crate::object_map::MapEntries;
 use crate::tests::support::{Deaf, LOGGING, Verdict, logged, new_pool, open_pool, options, reopen};
 use crate::{Map, MapBatch};
 
 fn map(pool: &Arc<ferrite_pool::Pool>) -> Map {
-    Map::new(logged::<Entries>(pool, LOGGING).unwrap())
+    Map::new(logged::<MapEntries>(pool, LOGGING).unwrap())
 }
 
 /// Step `number` of the run that is crashed: puts, removals, batches and checkpoints.
@@ -64,7 +64,7 @@ fn run(model: Model, ignores: impl Fn(Span) -> bool + Send + Sync + 'static) -> 
 fn judge(crash: &Crash<'_>, states: &[Vec<(Vec<u8>, Vec<u8>)>]) -> Verdict {
     let (memory, pool) = reopen(crash)?;
     let acknowledged = crash.last_mark().unwrap_or(0) as usize;
-    let opened = logged::<Entries>(&pool, LOGGING).map_err(|error| error.to_string())?;
+    let opened = logged::<MapEntries>(&pool, LOGGING).map_err(|error| error.to_string())?;
     let map = Map::new(opened);
     let found = content(&map);
     let known = [acknowledged, acknowledged + 1];
@@ -73,14 +73,14 @@ fn judge(crash: &Crash<'_>, states: &[Vec<(Vec<u8>, Vec<u8>)>]) -> Verdict {
     }
     if crash.place().variant % 40 == 0 {
         let nested = explore(&memory, &options(16, 6), |crash| {
-            let map = Map::new(logged::<Entries>(&reopen(crash)?.1, LOGGING).map_err(|error| error.to_string())?);
+            let map = Map::new(logged::<MapEntries>(&reopen(crash)?.1, LOGGING).map_err(|error| error.to_string())?);
             if content(&map) == found { Ok(()) } else { Err("CK3: another one after a crash in recovery".into()) }
         });
         nested.failure.map_or(Ok(()), |failure| Err(format!("within recovery: {failure}")))?;
     }
     map.put(b"after", b"x").map_err(|error| error.to_string())?;
     drop(map);
-    let again = Map::new(logged::<Entries>(&pool, LOGGING).map_err(|error| error.to_string())?);
+    let again = Map::new(logged::<MapEntries>(&pool, LOGGING).map_err(|error| error.to_string())?);
     if again.len() == found.len() + 1 { Ok(()) } else { Err("LG1: what is put after a recovery is lost".into()) }
 }
 
@@ -172,13 +172,13 @@ fn a_full_log_takes_a_checkpoint_and_a_change_that_never_fits_is_refused() {
 fn checkpoints_come_after_so_many_records_or_bytes() {
     let pool = open_pool(&new_pool(Model::MAPPED));
     let logging = Logging { checkpoint_records: 4, ..LOGGING };
-    let map = Map::new(logged::<Entries>(&pool, logging).unwrap());
+    let map = Map::new(logged::<MapEntries>(&pool, logging).unwrap());
     (0..12).for_each(|number| map.put(&[number], b"").unwrap());
     let state = |map: &Map| (map.logged().log_bytes(), map.logged().writer.lock().sequence);
     assert_eq!(state(&map), (0, 3));
     drop(map);
     let logging = Logging { checkpoint_bytes: 640, ..LOGGING };
-    let map = Map::new(logged::<Entries>(&pool, logging).unwrap());
+    let map = Map::new(logged::<MapEntries>(&pool, logging).unwrap());
     (0..10).for_each(|number| map.put(&[number], b"").unwrap());
     assert_eq!(state(&map), (0, 4));
 }
@@ -215,14 +215,14 @@ fn lg4_damage_is_told_by_name_and_what_is_left_is_salvaged() {
         let memory = new_pool(Model::MAPPED);
         let pool = open_pool(&memory);
         let logging = Logging { log_bytes: 64 << 10, ..LOGGING };
-        let map = Map::new(logged::<Entries>(&pool, logging).unwrap());
+        let map = Map::new(logged::<MapEntries>(&pool, logging).unwrap());
         (0..400u64).for_each(|number| map.put(&number.to_be_bytes(), &[number as u8; 80]).unwrap());
         spoil(&map, &memory);
         let before = content(&map);
         drop(map);
-        let told = logged::<Entries>(&pool, LOGGING).unwrap_err().to_string();
+        let told = logged::<MapEntries>(&pool, LOGGING).unwrap_err().to_string();
         assert!(told.starts_with("object \"it\" is damaged: "), "{told}");
-        let map = Map::new(logged::<Entries>(&pool, salvage).unwrap());
+        let map = Map::new(logged::<MapEntries>(&pool, salvage).unwrap());
         assert!(!map.logged().losses().is_empty());
         let left = content(&map);
         let lost = before.len() - left.len();
@@ -230,7 +230,7 @@ fn lg4_damage_is_told_by_name_and_what_is_left_is_salvaged() {
         assert!(left.iter().all(|entry| before.contains(entry)), "nothing that was not there");
         map.put(b"more", b"x").unwrap();
         drop(map);
-        let map = Map::new(logged::<Entries>(&pool, LOGGING).unwrap());
+        let map = Map::new(logged::<MapEntries>(&pool, LOGGING).unwrap());
         assert_eq!(map.len(), left.len() + 1, "sound again");
     }
 }
@@ -281,7 +281,7 @@ fn f1_changes_wait_while_the_pool_stands_still() {
 #[test]
 fn stores_by_scheme_are_the_pools_alone() {
     let pool = open_pool(&new_pool(Model::MAPPED));
-    let tag = Label::new(Form::Direct, "value", 8).unwrap().spec("it", 0).create(&pool).unwrap();
+    let tag = ObjectLabel::new(ObjectForm::Direct, "value", 8).unwrap().spec("it", 0).create(&pool).unwrap();
     pool.memory().store(tag.extents[0].span().at, &[0; 8], Scheme::Nt);
-    assert!(matches!(logged::<Entries>(&pool, LOGGING), Err(Error::WrongType { .. })));
+    assert!(matches!(logged::<MapEntries>(&pool, LOGGING), Err(Error::WrongType { .. })));
 }

@@ -6,15 +6,15 @@ use ferrite_memory::{Memory, Span};
 use super::*;
 use crate::tests::support::{LOGGING, hold, new_pool, open_pool, options, reopen};
 
-fn open(pool: &Arc<ferrite_pool::Pool>, salvage: bool) -> Result<Arc<Log>> {
-    Log::open(hold(pool, &label().unwrap(), LOGGING.log_bytes), salvage)
+fn open(pool: &Arc<ferrite_pool::Pool>, salvage: bool) -> Result<Arc<ObjectLog>> {
+    ObjectLog::open(hold(pool, &label().unwrap(), LOGGING.log_bytes), salvage)
 }
 
 fn entry(number: u64) -> Vec<u8> {
     vec![number as u8; [5, 40, 90][number as usize % 3]]
 }
 
-fn all(log: &Log) -> Vec<(u64, Vec<u8>)> {
+fn all(log: &ObjectLog) -> Vec<(u64, Vec<u8>)> {
     (log.first()..log.end()).map(|number| (number, log.get(number).unwrap().unwrap())).collect()
 }
 
@@ -24,7 +24,7 @@ fn expected(from: u64, to: u64) -> Vec<(u64, Vec<u8>)> {
 
 /// Marks: how many are cut off for certain, and how many were appended. What a crash left is opened, and goes on as `prepare`
 /// leaves it.
-fn traffic(model: Model, prepare: fn(&Log)) -> CrashReport {
+fn traffic(model: Model, prepare: fn(&ObjectLog)) -> CrashReport {
     let memory = new_pool(model);
     let log = open(&open_pool(&memory), false).unwrap();
     memory.forget_trace();
@@ -183,7 +183,7 @@ fn assert_told(pool: &Arc<ferrite_pool::Pool>, number: u64) {
 }
 
 /// Ways to go on with what a salvage left, to entry `end`, and to where the log then reaches.
-type Way = fn(&Log, u64) -> (u64, u64);
+type Way = fn(&ObjectLog, u64) -> (u64, u64);
 const WAYS: [Way; 4] = [
     |log, end| (0, log.append(&entry(end)).unwrap() + 1),
     |log, end| (0, log.extend(&[&entry(end), &entry(end + 1), &entry(end + 2)]).unwrap() + 3),

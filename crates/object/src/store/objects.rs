@@ -9,11 +9,15 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::Store;
 use crate::direct_value;
-use crate::direct_value::Direct;
 use crate::direct_value::DirectBytes;
-use crate::logged::{self, Logged, Logging, Structure};
-use crate::object_label::Label;
-use crate::object_log::{self, Log};
+use crate::direct_value::DirectValue;
+use crate::logged;
+use crate::logged::Logged;
+use crate::logged::LoggedStructure;
+use crate::logged::Logging;
+use crate::object_label::ObjectLabel;
+use crate::object_log;
+use crate::object_log::ObjectLog;
 use crate::{Bundle, Map, Queue, Result};
 
 impl Store {
@@ -21,11 +25,11 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::direct_bytes`].
-    pub fn direct<T>(&self, name: &str, initial: &T, scheme: Scheme) -> Result<Direct<T>>
+    pub fn direct<T>(&self, name: &str, initial: &T, scheme: Scheme) -> Result<DirectValue<T>>
     where
         T: FromBytes + IntoBytes + Immutable,
     {
-        Ok(Direct::new(self.direct_bytes(name, initial.as_bytes(), scheme)?))
+        Ok(DirectValue::new(self.direct_bytes(name, initial.as_bytes(), scheme)?))
     }
 
     /// As [`Store::direct`], of plain bytes.
@@ -72,7 +76,7 @@ impl Store {
     /// does not say where it begins, which no salvage mends. [`ferrite_pool::Error::Busy`] where somebody has it open,
     /// [`ferrite_pool::Error::BadName`] where there can be none of that name, [`ferrite_pool::Error::Full`] where there
     /// is no space to make it or to salvage it.
-    pub fn logged<S: Structure>(&self, name: &str, logging: Logging) -> Result<Arc<Logged<S>>> {
+    pub fn logged<S: LoggedStructure>(&self, name: &str, logging: Logging) -> Result<Arc<Logged<S>>> {
         Logged::open(self.hold(name, &logged::label::<S>()?, logging.log_bytes)?, logging)
     }
 
@@ -80,12 +84,12 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::logged`].
-    pub fn log(&self, name: &str, logging: Logging) -> Result<Arc<Log>> {
-        Log::open(self.hold(name, &object_log::label()?, logging.log_bytes)?, logging.salvage)
+    pub fn log(&self, name: &str, logging: Logging) -> Result<Arc<ObjectLog>> {
+        ObjectLog::open(self.hold(name, &object_log::label()?, logging.log_bytes)?, logging.salvage)
     }
 
     /// Takes the tag called `name` in hand, made as `label` says where there is none.
-    fn hold(&self, name: &str, label: &Label, log_bytes: u64) -> Result<Holding> {
+    fn hold(&self, name: &str, label: &ObjectLabel, log_bytes: u64) -> Result<Holding> {
         match self.tags.hold(name) {
             Err(error) if error.kind() == FailureKind::NotFound => {}
             other => return Ok(other?),

@@ -11,7 +11,7 @@ use ferrite_pool::layout::{PAGE, POOL_BYTES_MIN};
 use ferrite_pool::{Role, TagKind};
 
 use super::*;
-use crate::{End, Logging};
+use crate::{Logging, QueueEnd};
 
 const NEW: NewStore = NewStore { bytes: POOL_BYTES_MIN + (16 << 20), uuid: *b"a store of tests" };
 const OPEN: OpenStore = OpenStore { guard: Some(Guard::None), services: None };
@@ -36,7 +36,7 @@ fn place() -> Place {
 
 fn fill(store: &Store) {
     store.map("map", SMALL).unwrap().put(b"key", b"value").unwrap();
-    store.queue("queue", SMALL).unwrap().push(End::Back, b"entry").unwrap();
+    store.queue("queue", SMALL).unwrap().push(QueueEnd::Back, b"entry").unwrap();
     store.log("log", SMALL).unwrap().append(b"line").unwrap();
     store.direct("direct", &0u64, Scheme::Flush).unwrap().set(&42).unwrap();
 }

@@ -7,8 +7,8 @@ use ferrite_memory::Scheme;
 use ferrite_pool::{LogPosition, Role, Stream, seal};
 
 use super::support::{LOGGING, hold, logged, new_pool, open_pool};
-use crate::object_label::{Form, Label};
-use crate::{DirectBytes, Log, Map, checkpoint, direct_value, object_log, salt};
+use crate::object_label::{ObjectForm, ObjectLabel};
+use crate::{DirectBytes, Map, ObjectLog, checkpoint, direct_value, object_log, salt};
 
 /// The fields of `bytes` by the first table behind `heading`, little-endian; the last one may be without an end.
 fn fields(heading: &str, bytes: &[u8]) -> Vec<(String, u64)> {
@@ -37,11 +37,11 @@ fn word(text: &[u8; 8]) -> u64 {
 
 #[test]
 fn a_label_is_as_documented() {
-    let spec = Label::new(Form::Direct, "value", 48).unwrap().spec("it", 0);
+    let spec = ObjectLabel::new(ObjectForm::Direct, "value", 48).unwrap().spec("it", 0);
     let (form, reserved) = (("form", 1), ("reserved", 0));
     let expected = named([form, reserved, ("value_bytes", 48), ("type_name", word(b"value\0\0\0")), ("reserved2", 0)]);
     assert_eq!(fields("### Label", &spec.attributes), expected);
-    assert_eq!([Form::Logged as u16, Form::Log as u16, spec.kind], [2, 3, 5]);
+    assert_eq!([ObjectForm::Logged as u16, ObjectForm::Log as u16, spec.kind], [2, 3, 5]);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_value_is_as_documented() {
 #[test]
 fn an_entry_of_a_log_is_as_documented() {
     let pool = open_pool(&new_pool(Model::MAPPED));
-    let log = Log::open(hold(&pool, &object_log::label().unwrap(), 4096), false).unwrap();
+    let log = ObjectLog::open(hold(&pool, &object_log::label().unwrap(), 4096), false).unwrap();
     log.append(b"first").unwrap();
     log.extend(&[b"together", b"together"]).unwrap();
     drop(log);
@@ -94,7 +94,7 @@ fn a_checkpoint_is_as_documented() {
     let mut bytes = vec![0; 64];
     pool.memory().load(place(Role(3), 0), &mut bytes);
     let header = ferrite_pool::checked_record::CheckedRecord::parse(hasher.finalize(), &bytes).unwrap();
-    let lines = checkpoint::Reader::new(pool.memory(), &uuid, &tag).named(position).unwrap().lines;
+    let lines = checkpoint::CheckpointReader::new(pool.memory(), &uuid, &tag).named(position).unwrap().lines;
     let expected = named([("sequence", 1), ("position", position.number()), ("items", 50), ("lines", lines)]);
     assert_eq!((header.sequence, fields("### Checkpoint", &header.payload)), (1, expected));
     assert!(position > LogPosition::from_number(0));

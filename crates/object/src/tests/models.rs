@@ -9,7 +9,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::support::{LOGGING, cases, hold, logged, new_pool, open_pool};
-use crate::{End, Log, Logging, Map, MapBatch, Queue, object_log};
+use crate::{Logging, Map, MapBatch, ObjectLog, Queue, QueueEnd, object_log};
 
 /// How the next process comes to the pool.
 #[derive(Clone, Copy, Debug)]
@@ -142,8 +142,8 @@ fn queue_steps() -> impl Strategy<Value = QueueStep> {
     ]
 }
 
-fn end(is_back: bool) -> End {
-    if is_back { End::Back } else { End::Front }
+fn end(is_back: bool) -> QueueEnd {
+    if is_back { QueueEnd::Back } else { QueueEnd::Front }
 }
 
 #[test]
@@ -196,8 +196,8 @@ fn log_steps() -> impl Strategy<Value = LogStep> {
     ]
 }
 
-fn open_log(pool: &Arc<Pool>) -> Arc<Log> {
-    Log::open(hold(pool, &object_log::label().unwrap(), LOGGING.log_bytes), false).expect("it opens")
+fn open_log(pool: &Arc<Pool>) -> Arc<ObjectLog> {
+    ObjectLog::open(hold(pool, &object_log::label().unwrap(), LOGGING.log_bytes), false).expect("it opens")
 }
 
 #[test]

@@ -13,8 +13,8 @@ use ferrite_pool::{Format, Pool};
 use parking_lot::Mutex;
 use proptest::test_runner::{Config as ProptestConfig, RngSeed};
 
-use crate::logged::{self, Logged, Logging, Structure};
-use crate::object_label::Label;
+use crate::logged::{self, Logged, LoggedStructure, Logging};
+use crate::object_label::ObjectLabel;
 
 thread_local! {
     /// The planted bug: CK5 is broken, only the first slot is seen to have room.
@@ -44,7 +44,7 @@ pub fn open_pool<M: Memory + 'static>(memory: &Arc<M>) -> Arc<Pool> {
 }
 
 /// The object "it" of `label`, made where it is not there, in hand.
-pub fn hold(pool: &Arc<Pool>, label: &Label, log_bytes: u64) -> Holding {
+pub fn hold(pool: &Arc<Pool>, label: &ObjectLabel, log_bytes: u64) -> Holding {
     if pool.tag("it").is_err() {
         label.spec("it", log_bytes).create(pool).expect("made");
     }
@@ -52,7 +52,7 @@ pub fn hold(pool: &Arc<Pool>, label: &Label, log_bytes: u64) -> Holding {
 }
 
 /// The logged structure "it".
-pub fn logged<S: Structure>(pool: &Arc<Pool>, logging: Logging) -> crate::Result<Arc<Logged<S>>> {
+pub fn logged<S: LoggedStructure>(pool: &Arc<Pool>, logging: Logging) -> crate::Result<Arc<Logged<S>>> {
     Logged::open(hold(pool, &logged::label::<S>().expect("a label"), logging.log_bytes), logging)
 }
 

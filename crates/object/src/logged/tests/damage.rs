@@ -8,9 +8,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::object_queue::Waiting;
+use crate::object_queue::QueueEntries;
 use crate::tests::support::{cases, hold};
-use crate::{End, Queue};
+use crate::{Queue, QueueEnd};
 
 const SALVAGE: Logging = Logging { salvage: true, ..LOGGING };
 
@@ -32,7 +32,7 @@ fn strike(pool: &ferrite_pool::Pool, blows: &[Blow]) {
 }
 
 /// Opens the structure, damaged or not; `None` where even a salvage has nothing to begin with: its log does not open.
-fn opened<S: Structure>(pool: &Arc<ferrite_pool::Pool>) -> Option<Arc<Logged<S>>> {
+fn opened<S: LoggedStructure>(pool: &Arc<ferrite_pool::Pool>) -> Option<Arc<Logged<S>>> {
     match logged::<S>(pool, LOGGING) {
         Ok(whole) => return Some(whole),
         Err(Error::Damaged { .. } | Error::Pool(PoolError::Corrupt { .. })) => {}
@@ -68,7 +68,7 @@ fn lg4_crash_seeded_a_map_is_salvaged_from_any_damage() {
             }
         }
         strike(&pool, &blows);
-        let Some(left) = opened::<Entries>(&pool) else { return Ok(()) };
+        let Some(left) = opened::<MapEntries>(&pool) else { return Ok(()) };
         let map = Map::new(left);
         prop_assert!(content(&map).into_iter().all(|entry| known.contains(&entry)), "what was never put");
         map.put(b"more", b"x").unwrap();
@@ -84,29 +84,29 @@ fn lg4_crash_seeded_a_queue_is_salvaged_from_any_damage() {
         let pool = open_pool(&new_pool(Model::MAPPED));
         let mut pushed = 0_u64;
         {
-            let queue = Queue::new(logged::<Waiting>(&pool, LOGGING).unwrap());
+            let queue = Queue::new(logged::<QueueEntries>(&pool, LOGGING).unwrap());
             for what in steps {
                 match what {
                     0 => queue.checkpoint().unwrap(),
-                    1..3 => drop(queue.pop(End::Front).unwrap()),
+                    1..3 => drop(queue.pop(QueueEnd::Front).unwrap()),
                     _ => {
-                        queue.push(End::Back, &pushed.to_le_bytes().repeat(what as usize)).unwrap();
+                        queue.push(QueueEnd::Back, &pushed.to_le_bytes().repeat(what as usize)).unwrap();
                         pushed += 1;
                     }
                 }
             }
         }
         strike(&pool, &blows);
-        let Some(left) = opened::<Waiting>(&pool) else { return Ok(()) };
+        let Some(left) = opened::<QueueEntries>(&pool) else { return Ok(()) };
         let queue = Queue::new(left);
         let entries = |queue: &Queue| (0..queue.len()).map(|at| queue.get(at).unwrap()).collect::<Vec<_>>();
         let numbers: Vec<u64> = entries(&queue).iter().map(|it| u64::from_le_bytes(it[..8].try_into().unwrap())).collect();
         prop_assert!(numbers.is_sorted_by(|one, next| one < next), "{:?} come twice, or in another order", numbers);
         prop_assert!(numbers.last().is_none_or(|last| *last < pushed), "what was never pushed");
-        queue.push(End::Back, b"further").unwrap();
+        queue.push(QueueEnd::Back, b"further").unwrap();
         let before = entries(&queue);
         drop(queue);
-        prop_assert_eq!(entries(&Queue::new(logged::<Waiting>(&pool, LOGGING).unwrap())), before);
+        prop_assert_eq!(entries(&Queue::new(logged::<QueueEntries>(&pool, LOGGING).unwrap())), before);
     });
 }
 
@@ -116,10 +116,10 @@ fn ck4_a_checkpoint_that_no_object_comes_to_is_damage() {
     for number in [ferrite_pool::SEQUENCE_BOUND, ferrite_pool::NUMBER_MAX] {
         let pool = open_pool(&new_pool(Model::MAPPED));
         map(&pool).put(b"key", b"value").unwrap();
-        object_word::store(&hold(&pool, &label::<Entries>().unwrap(), 0), number).unwrap();
-        let refused = logged::<Entries>(&pool, LOGGING).unwrap_err();
+        object_word::store(&hold(&pool, &label::<MapEntries>().unwrap(), 0), number).unwrap();
+        let refused = logged::<MapEntries>(&pool, LOGGING).unwrap_err();
         assert!(matches!(&refused, Error::Damaged { what, .. } if what.contains("counts up to")), "{refused}");
-        let left = Map::new(logged::<Entries>(&pool, SALVAGE).unwrap());
+        let left = Map::new(logged::<MapEntries>(&pool, SALVAGE).unwrap());
         left.checkpoint().unwrap();
         assert_eq!(left.get(b"key"), Some(b"value".to_vec()));
     }

@@ -8,10 +8,10 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::bundle::Members;
-use crate::object_queue::Waiting;
+use crate::bundle::BundleMembers;
+use crate::object_queue::QueueEntries;
 use crate::tests::support::{LOPSIDED, cases};
-use crate::{BundleChange, End, Queue, QueueBatch};
+use crate::{BundleChange, Queue, QueueBatch, QueueEnd};
 
 /// A memory whose host has no more space while it is `full`.
 struct Hosted {
@@ -30,9 +30,9 @@ impl Memory for Hosted {
 
 /// A queue that says how much longer it gets, or does not.
 #[derive(Default)]
-struct Saying<const IS_SAID: bool>(Waiting);
+struct Saying<const IS_SAID: bool>(QueueEntries);
 
-impl<const IS_SAID: bool> Structure for Saying<IS_SAID> {
+impl<const IS_SAID: bool> LoggedStructure for Saying<IS_SAID> {
     const TYPE: &'static str = "saying";
 
     fn apply(&mut self, change: &[u8]) -> bool {
@@ -40,7 +40,7 @@ impl<const IS_SAID: bool> Structure for Saying<IS_SAID> {
     }
 
     fn growth(change: &[u8]) -> u64 {
-        if IS_SAID { Waiting::growth(change) } else { 0 }
+        if IS_SAID { QueueEntries::growth(change) } else { 0 }
     }
 
     fn save(&self, item: &mut dyn FnMut(&[&[u8]])) {
@@ -59,7 +59,7 @@ fn lg3_a_checkpoint_without_room_costs_no_change() {
     let memory = Arc::new(Hosted { memory: new_pool(Model::MAPPED), full: Arc::clone(&full) });
     let logging = Logging { checkpoint_records: 4, ..LOGGING };
     let queue = logged::<Saying<false>>(&open_pool(&memory), logging).unwrap();
-    let push = |entry: &[u8]| queue.make(QueueBatch::default().push(End::Back, &entry.repeat(1500)).bytes());
+    let push = |entry: &[u8]| queue.make(QueueBatch::default().push(QueueEnd::Back, &entry.repeat(1500)).bytes());
     [b"a", b"b", b"c"].into_iter().for_each(|entry| push(entry).unwrap());
     full.store(true, SeqCst);
     push(b"d").unwrap();
@@ -73,11 +73,11 @@ fn lg3_a_checkpoint_without_room_costs_no_change() {
 fn assert_gives_back(queue: &Queue, map: &Map) {
     let count = queue.len();
     for number in 0..count as u32 {
-        let popped = queue.pop(End::Front).unwrap_or_else(|error| panic!("entry {number} of {count}: {error}"));
+        let popped = queue.pop(QueueEnd::Front).unwrap_or_else(|error| panic!("entry {number} of {count}: {error}"));
         assert_eq!(popped, Some(entry(number)));
         assert!(map.remove(&number.to_le_bytes()).unwrap().is_some());
     }
-    assert_eq!(queue.pop(End::Front).unwrap(), None);
+    assert_eq!(queue.pop(QueueEnd::Front).unwrap(), None);
     map.clear().unwrap();
     assert!(queue.is_empty() && map.is_empty());
 }
@@ -88,19 +88,19 @@ fn entry(number: u32) -> Vec<u8> {
 
 /// A queue and a map whose logs are much smaller than what they hold, each filled until it is refused.
 fn filled(pool: &Arc<ferrite_pool::Pool>, is_full: impl Fn(u32) -> bool) -> (Queue, Map) {
-    let hold = |name: &str, label: Label| {
+    let hold = |name: &str, label: ObjectLabel| {
         label.spec(name, LOGGING.log_bytes).create(pool).unwrap();
         pool.hold(name).unwrap()
     };
-    let queue = Queue::new(Logged::open(hold("queue", label::<Waiting>().unwrap()), LOGGING).unwrap());
-    let map = Map::new(Logged::open(hold("map", label::<Entries>().unwrap()), LOGGING).unwrap());
+    let queue = Queue::new(Logged::open(hold("queue", label::<QueueEntries>().unwrap()), LOGGING).unwrap());
+    let map = Map::new(Logged::open(hold("map", label::<MapEntries>().unwrap()), LOGGING).unwrap());
     let mut count = 0;
     let refused = loop {
         if is_full(count) {
-            break queue.push(End::Back, &vec![1; 7000]).unwrap_err();
+            break queue.push(QueueEnd::Back, &vec![1; 7000]).unwrap_err();
         }
         let put = map.put(&count.to_le_bytes(), &entry(count));
-        match put.and_then(|()| queue.push(End::Back, &entry(count))) {
+        match put.and_then(|()| queue.push(QueueEnd::Back, &entry(count))) {
             Ok(()) => count += 1,
             Err(error) => break error,
         }
@@ -114,11 +114,11 @@ fn filled(pool: &Arc<ferrite_pool::Pool>, is_full: impl Fn(u32) -> bool) -> (Que
 fn gives_back<const IS_SAID: bool>(checkpoints: u32) -> Verdict {
     let queue = logged::<Saying<IS_SAID>>(&open_pool(&new_pool(Model::MAPPED)), LOGGING).unwrap();
     (0..checkpoints).for_each(|_| queue.checkpoint().unwrap());
-    let push = |number| queue.make(QueueBatch::default().push(End::Back, &entry(number)).bytes());
+    let push = |number| queue.make(QueueBatch::default().push(QueueEnd::Back, &entry(number)).bytes());
     let count = (0..).take_while(|number| push(*number).is_ok()).count();
     assert!(count > 40, "{count} entries");
     for number in 0..count {
-        let popped = queue.make(QueueBatch::default().pop(End::Front).bytes());
+        let popped = queue.make(QueueBatch::default().pop(QueueEnd::Front).bytes());
         popped.map_err(|error| format!("CK5: entry {number} of {count}: {error}"))?;
     }
     Ok(())
@@ -148,19 +148,19 @@ fn ck5_a_full_store_takes_back_and_takes_again() {
     let pool = open_pool(&new_pool(Model::MAPPED));
     let (queue, map) = filled(&pool, |_| false);
     let before = (queue.len(), content(&map));
-    assert!(queue.push(End::Back, &vec![1; 7000]).is_err() && map.put(b"large", &vec![1; 7000]).is_err());
+    assert!(queue.push(QueueEnd::Back, &vec![1; 7000]).is_err() && map.put(b"large", &vec![1; 7000]).is_err());
     assert_eq!((queue.len(), content(&map)), before, "what is refused changes nothing");
     let other = ferrite_pool::PutOptions::default();
     assert!(pool.put("other", &mut &[7; 64 << 10][..], &other).is_err(), "there is nothing left");
     assert_gives_back(&queue, &map);
-    (0..40).for_each(|number| queue.push(End::Back, &entry(number)).unwrap());
+    (0..40).for_each(|number| queue.push(QueueEnd::Back, &entry(number)).unwrap());
 }
 
 /// What was made while there was room takes something in when there is none.
 #[test]
 fn ck5_a_new_object_has_room_of_its_own() {
     let pool = open_pool(&new_pool(Model::MAPPED));
-    let (label, name) = (label::<Entries>().unwrap(), "made before");
+    let (label, name) = (label::<MapEntries>().unwrap(), "made before");
     label.spec(name, LOGGING.log_bytes).create(&pool).unwrap();
     let _full = filled(&pool, |_| false);
     let map = Map::new(Logged::open(pool.hold(name).unwrap(), LOGGING).unwrap());
@@ -199,11 +199,11 @@ fn ck5_a_checkpoint_takes_no_more_than_is_seen_to() {
 /// A map that counts how often it is looked through.
 #[derive(Default)]
 struct Counted {
-    entries: Entries,
+    entries: MapEntries,
     looks: AtomicU64,
 }
 
-impl Structure for Counted {
+impl LoggedStructure for Counted {
     const TYPE: &'static str = "counted";
 
     fn apply(&mut self, change: &[u8]) -> bool {
@@ -216,7 +216,7 @@ impl Structure for Counted {
     }
 
     fn growth(change: &[u8]) -> u64 {
-        Entries::growth(change)
+        MapEntries::growth(change)
     }
 
     fn content_after(&self, change: &[u8]) -> u64 {
@@ -260,7 +260,7 @@ fn ck5_what_does_not_grow_is_not_refused_and_looks_through_nothing() {
 }
 
 /// Applies `change`, of which the type says how long its content is then.
-fn assert_told<S: Structure>(state: &mut S, change: &[u8]) {
+fn assert_told<S: LoggedStructure>(state: &mut S, change: &[u8]) {
     let bytes = |state: &S| checkpoint::content_bytes(&|item| state.save(item));
     let (before, told) = (bytes(state), state.content_after(change));
     assert!(state.apply(change));
@@ -287,7 +287,7 @@ fn map_batch(choices: &[Choice]) -> MapBatch {
 fn queue_batch(choices: &[Choice], len: usize) -> QueueBatch {
     let mut batch = QueueBatch::default();
     for (what, end, bytes) in choices {
-        let (end, before) = (if end % 2 == 0 { End::Back } else { End::Front }, batch.clone());
+        let (end, before) = (if end % 2 == 0 { QueueEnd::Back } else { QueueEnd::Front }, batch.clone());
         match what {
             0..4 => batch.push(end, &vec![1; *bytes]),
             4..9 => batch.pop(end),
@@ -305,7 +305,7 @@ fn queue_batch(choices: &[Choice], len: usize) -> QueueBatch {
 fn ck5_maps_queues_and_bundles_know_how_long_their_content_is() {
     let changes = vec(vec((0..10u8, 0..6u8, 0..50usize), 0..8), 1..12);
     proptest!(cases(200), |(changes in changes)| {
-        let (mut map, mut queue, mut members) = (Entries::default(), Waiting::default(), Members::default());
+        let (mut map, mut queue, mut members) = (MapEntries::default(), QueueEntries::default(), BundleMembers::default());
         for choices in changes {
             assert_told(&mut map, map_batch(&choices).bytes());
             let len = queue.len();

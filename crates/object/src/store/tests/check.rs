@@ -37,9 +37,9 @@ fn opened(store: &Store, name: &str, logging: Logging) -> Result<()> {
 fn append(store: &Store, number: usize) {
     let entry = &entry(number)[..];
     store.map("map", SMALL).unwrap().put(entry, b"value").unwrap();
-    store.queue("queue", SMALL).unwrap().push(End::Back, entry).unwrap();
+    store.queue("queue", SMALL).unwrap().push(QueueEnd::Back, entry).unwrap();
     store.log("log", SMALL).unwrap().append(entry).unwrap();
-    let change = |_: &crate::Members, change: &mut crate::BundleChange| {
+    let change = |_: &crate::BundleMembers, change: &mut crate::BundleChange| {
         change.map("in it").put(entry, b"value");
         Ok(())
     };
