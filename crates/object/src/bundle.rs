@@ -1,14 +1,14 @@
-//! A bundle: maps and queues that change together. One log keeps them all, so a change of several is one record.
+//! A bundle: maps and queues that change together. One log holds all of them, so a change of several is one record.
 //!
 //! ```text
-//! change     parts one behind the other:
-//!            kind u8  name_len u32  change_len u32  name  change of that member
-//! item       kind u8  name_len u32  name  item of that member
-//! kind       1 map   2 queue
+//! change  adjacent parts:
+//!   kind u8  name_len u32  change_len u32  name  change of that member
+//! item    kind u8  name_len u32  name  item of that member
+//! kind    1 map   2 queue
 //! ```
 //!
-//! - BU1. A change of a bundle is durable when it returns, and after a crash in all its members or in none (LG2).
-//! - BU2. A member that holds nothing is not kept: it is there as soon as something is put into it.
+//! - BU1. A change of a bundle is durable when its call returns, and after a crash in all its members or in none (LG2).
+//! - BU2. An empty member is not stored: a member exists as soon as it has content.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,73 +25,74 @@ const QUEUE: u8 = 2;
 static NO_ENTRIES: MapEntries = MapEntries::NONE;
 static NOTHING: QueueEntries = QueueEntries::NOTHING;
 
-/// A structure that can be a member, and how long its items are with `head_bytes` before each.
+/// A structure that can be a member, and the length of its items with `head_bytes` before each.
 pub(crate) trait BundleMember: LoggedStructure {
-    /// Whether it holds nothing.
+    /// Returns true if the member has no content.
     fn is_empty(&self) -> bool;
 
-    /// See [`LoggedStructure::growth`].
+    /// Returns [`LoggedStructure::growth`] with `head_bytes` before each item.
     fn growth_below(change: &[u8], head_bytes: usize) -> u64;
 
-    /// See [`LoggedStructure::content_after`]: exactly that.
+    /// Returns [`LoggedStructure::content_after`] with `head_bytes` before each item, exactly.
     fn bytes_after(&self, change: &[u8], head_bytes: usize) -> u64;
 }
 
-/// Bytes before an item of the member called `name`.
+/// Returns the bytes before an item of the member called `name`.
 fn head_bytes(name: &str) -> usize {
     5 + name.len()
 }
 
-/// What the members of a bundle hold, in DRAM.
+/// The content of a bundle's members, in DRAM.
 #[derive(Debug, Default)]
 pub struct BundleMembers {
     maps: BTreeMap<String, MapEntries>,
     queues: BTreeMap<String, QueueEntries>,
-    /// Of all items.
+    /// Bytes of all items.
     bytes: u64,
 }
 
 impl BundleMembers {
-    /// What the map called `name` holds.
+    /// Returns the content of the map called `name`.
     pub fn map(&self, name: &str) -> &MapEntries {
         self.maps.get(name).unwrap_or(&NO_ENTRIES)
     }
 
-    /// What the queue called `name` holds.
+    /// Returns the content of the queue called `name`.
     pub fn queue(&self, name: &str) -> &QueueEntries {
         self.queues.get(name).unwrap_or(&NOTHING)
     }
 
-    /// The names of maps that hold something, in order.
+    /// Returns the names of the maps with content, in order.
     pub fn maps(&self) -> impl Iterator<Item = &str> {
         self.maps.keys().map(String::as_str)
     }
 
-    /// The names of queues that hold something, in order.
+    /// Returns the names of the queues with content, in order.
     pub fn queues(&self) -> impl Iterator<Item = &str> {
         self.queues.keys().map(String::as_str)
     }
 
-    /// Whether there can be a member of this kind and name, and it knew these bytes.
-    fn take_in(&mut self, (kind, name): (u8, &[u8]), bytes: MemberBytes<'_>) -> bool {
+    /// Applies `bytes` to the member of this kind and name. Returns false if no such member can exist, or it does not
+    /// know the bytes.
+    fn apply_to(&mut self, kind: u8, name: &[u8], bytes: MemberBytes<'_>) -> bool {
         let Ok(name) = str::from_utf8(name) else { return false };
         match kind {
-            MAP => take_in(&mut self.maps, &mut self.bytes, name, bytes),
-            QUEUE => take_in(&mut self.queues, &mut self.bytes, name, bytes),
+            MAP => apply_to_member(&mut self.maps, &mut self.bytes, name, bytes),
+            QUEUE => apply_to_member(&mut self.queues, &mut self.bytes, name, bytes),
             _ => false,
         }
     }
 }
 
-/// What a member is given.
+/// The bytes for a member.
 enum MemberBytes<'a> {
     Change(&'a [u8]),
     Item(&'a [u8]),
 }
 
-/// Gives `bytes` to the member called `name`, which is kept if it holds something afterwards (BU2). `all_bytes` are those
-/// of all items.
-fn take_in<S: BundleMember>(
+/// Applies `bytes` to the member called `name`, which is stored if it has content afterwards (BU2). `all_bytes` is the
+/// sum over all items.
+fn apply_to_member<S: BundleMember>(
     members: &mut BTreeMap<String, S>,
     all_bytes: &mut u64,
     name: &str,
@@ -132,7 +133,7 @@ impl LoggedStructure for BundleMembers {
         let mut steps = ChangeSteps(change);
         while let Some(kind) = steps.byte() {
             let part = steps.put();
-            if !part.is_some_and(|(name, part)| self.take_in((kind, name), MemberBytes::Change(part))) {
+            if !part.is_some_and(|(name, part)| self.apply_to(kind, name, MemberBytes::Change(part))) {
                 return false;
             }
         }
@@ -170,7 +171,7 @@ impl LoggedStructure for BundleMembers {
     fn restore(&mut self, item: &[u8]) -> bool {
         let mut steps = ChangeSteps(item);
         let head = steps.byte().zip(steps.sized());
-        head.is_some_and(|head| self.take_in(head, MemberBytes::Item(steps.0)))
+        head.is_some_and(|(kind, name)| self.apply_to(kind, name, MemberBytes::Item(steps.0)))
     }
 }
 
@@ -182,17 +183,17 @@ pub struct BundleChange {
 }
 
 impl BundleChange {
-    /// Changes of the map called `name`.
+    /// Returns the changes of the map called `name`.
     pub fn map(&mut self, name: &str) -> &mut MapBatch {
         self.maps.entry(name.into()).or_default()
     }
 
-    /// Changes of the queue called `name`.
+    /// Returns the changes of the queue called `name`.
     pub fn queue(&mut self, name: &str) -> &mut QueueBatch {
         self.queues.entry(name.into()).or_default()
     }
 
-    /// Refuses to pop from a queue that would be empty then.
+    /// Refuses a change that pops from an empty queue.
     fn ensure_fits(&self, members: &BundleMembers) -> Result<()> {
         match self.queues.iter().find(|(name, batch)| !batch.fits(members.queue(name).len())) {
             Some((name, _)) => {
@@ -226,20 +227,20 @@ impl Bundle {
         Self(logged)
     }
 
-    /// What a salvage had to give up; empty where nothing was damaged.
+    /// Returns the losses of a salvage; empty if nothing was damaged.
     pub fn losses(&self) -> &[SalvageLoss] {
         self.0.losses()
     }
 
-    /// Looks at its members, as of one moment.
+    /// Calls `look` with the members, as of one moment.
     pub fn read<T>(&self, look: impl FnOnce(&BundleMembers) -> T) -> T {
         self.0.read(look)
     }
 
-    /// Makes `change` in all members at once (BU1).
+    /// Applies `change` to all members at once (BU1).
     ///
     /// # Errors
-    /// [`Error::Refused`] where it pops from a queue that has nothing left: nothing is changed. Else as
+    /// [`Error::Refused`] if the change pops from an empty queue: nothing is changed. Also the errors of
     /// [`Logged::make`].
     pub fn commit(&self, change: &BundleChange) -> Result<()> {
         self.0.change(|members| {
@@ -248,23 +249,24 @@ impl Bundle {
         })?
     }
 
-    /// Makes what `plan` changes, seeing the members as they are; nothing changes in between. Where it fails nothing does.
-    /// The plan does nothing else with the store: a backup waits for it, and whatever waits for the backup would hang.
+    /// Applies the change that `plan` builds from the members; no other change happens in between. If `plan` fails,
+    /// nothing is changed. `plan` must not use the store otherwise: a backup waits for it, and a call that waits for
+    /// the backup would hang.
     ///
     /// # Errors
-    /// What `plan` gives; else as [`Bundle::commit`].
+    /// The errors of `plan` and of [`Bundle::commit`].
     pub fn change<T>(&self, plan: impl FnOnce(&BundleMembers, &mut BundleChange) -> Result<T>) -> Result<T> {
         self.0.change(|members| {
             let mut change = BundleChange::default();
-            let told = plan(members, &mut change).and_then(|told| change.ensure_fits(members).map(|()| told));
-            (told.is_ok().then(|| change.bytes()), told)
+            let result = plan(members, &mut change).and_then(|value| change.ensure_fits(members).map(|()| value));
+            (result.is_ok().then(|| change.bytes()), result)
         })?
     }
 
-    /// Takes a checkpoint now.
+    /// Stores a checkpoint now.
     ///
     /// # Errors
-    /// As [`Logged::checkpoint`].
+    /// The errors of [`Logged::checkpoint`].
     pub fn checkpoint(&self) -> Result<()> {
         self.0.checkpoint()
     }

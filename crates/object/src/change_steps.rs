@@ -1,15 +1,15 @@
-//! The bytes of changes: lengths and what they are the lengths of.
+//! The bytes of changes: lengths, and the bytes of those lengths.
 
-/// The length of `bytes` as a change has it.
+/// Returns the length of `bytes` as a change stores it.
 pub(crate) fn len_of(bytes: &[u8]) -> [u8; 4] {
     (bytes.len() as u32).to_le_bytes()
 }
 
-/// What is left of a change.
+/// The unread rest of a change.
 pub(crate) struct ChangeSteps<'a>(pub &'a [u8]);
 
 impl<'a> ChangeSteps<'a> {
-    /// The next byte.
+    /// Reads the next byte.
     pub fn byte(&mut self) -> Option<u8> {
         let (first, rest) = self.0.split_first()?;
         self.0 = rest;
@@ -28,13 +28,13 @@ impl<'a> ChangeSteps<'a> {
         Some(taken)
     }
 
-    /// A length, then bytes.
+    /// Reads a length, then bytes.
     pub fn sized(&mut self) -> Option<&'a [u8]> {
         let len = self.len()?;
         self.take(len)
     }
 
-    /// Two lengths, then the bytes of both.
+    /// Reads two lengths, then the bytes of both.
     pub fn put(&mut self) -> Option<(&'a [u8], &'a [u8])> {
         let (key, value) = (self.len()?, self.len()?);
         Some((self.take(key)?, self.take(value)?))

@@ -8,18 +8,18 @@
 //! frame      items, each: 0 len u32   4 bytes
 //! ```
 //!
-//! Records are those of the pool (`pool::record`), each with the number of its first line + 1 as its sequence, and with a
-//! salt that no other checkpoint of any object has. The word is a sealed word: the sequence of the checkpoint that counts.
+//! Records have the pool's format (`pool::record`). Each has the number of its first line + 1 as its sequence, and a
+//! salt that no other checkpoint of any object has. The word is a checked word: the sequence of the current checkpoint.
 //!
 //! - CK1. A checkpoint is stored in the slot that the word does not name, and is durable before the word names it.
 //! - CK2. The log before a checkpoint's position is cut only after the word that names it is durable.
-//! - CK3. So at every instant the named checkpoint and the log from its position on are the whole structure: a crash
-//!   during a checkpoint costs nothing, not even a replay of more than what the last one left.
-//! - CK4. What is named must verify, all of it: what does not was damaged, not torn, and is told by name. Each frame
-//!   verifies by itself, so the rest of a damaged checkpoint can be read.
-//! - CK5. Both slots have room for all that the structure will hold after a change before that is logged, or it is refused.
-//!   So a checkpoint wants no space, the log never stays full, and a change after which there is no more than before is not
-//!   refused for want of space.
+//! - CK3. So at every instant the named checkpoint and the log from its position on are the whole structure. A crash
+//!   during a checkpoint loses nothing, and recovery replays no more than the previous checkpoint left.
+//! - CK4. All of the named checkpoint must verify: a part that does not was damaged, not torn, and the error names it.
+//!   Each frame verifies by itself, so the rest of a damaged checkpoint can be read.
+//! - CK5. Both slots have room for the content after a change before that change is logged, or the change is refused.
+//!   So a checkpoint needs no new space, the log never stays full, and a change that adds no content is never refused
+//!   for lack of space.
 
 use ferrite_memory::{Memory, Scheme, Span};
 use ferrite_pool::checked_record::{self, CheckedRecord};
@@ -29,31 +29,31 @@ use ferrite_pool::{LogPosition, Role, SEQUENCE_BOUND, Stream, Tag};
 use crate::object_word::{self, Flaw};
 use crate::{Result, salt};
 
-/// Items share a frame until it has so many bytes.
+/// Bytes of a frame, after which it is closed.
 const FRAME_BYTES: usize = 4 << 10;
 const LINE: u64 = checked_record::ALIGN as u64;
 const HEADER_BYTES: usize = 32;
 
-/// A checkpoint as its header tells.
+/// The header of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// Which; 0 is that of an object that never had one.
+    /// The sequence; 0 for an object without a checkpoint.
     pub sequence: u64,
-    /// The log goes on from here.
+    /// The position at which the log continues.
     pub position: LogPosition,
-    /// Items in it.
+    /// The number of items.
     pub items: u64,
-    /// Lines it takes.
+    /// The number of lines, with the header.
     pub lines: u64,
 }
 
 impl Checkpoint {
-    /// That of an object that never had one.
+    /// Returns the state of an object without a checkpoint.
     fn none() -> Self {
         Self { sequence: 0, position: LogPosition::from_number(0), items: 0, lines: 0 }
     }
 
-    /// Returns true if the next checkpoint can be counted from it.
+    /// Returns true if the next checkpoint can be counted from this one.
     fn is_bounded(&self) -> bool {
         self.sequence < SEQUENCE_BOUND && self.position.number() < SEQUENCE_BOUND
     }
@@ -79,7 +79,7 @@ fn role(sequence: u64) -> Role {
     SLOTS[(sequence % 2) as usize]
 }
 
-/// The checkpoints of the object in `tag`, to read.
+/// A reader of the checkpoints of the object in `tag`.
 pub(crate) struct CheckpointReader<'a> {
     memory: &'a dyn Memory,
     tag: &'a Tag,
@@ -91,7 +91,8 @@ impl<'a> CheckpointReader<'a> {
         Self { memory, tag, salt: salt(uuid, tag.generation) }
     }
 
-    /// The named checkpoint, from which a log that begins at `head` goes on; an error says what is damaged (CK4).
+    /// Returns the named checkpoint, at which a log that begins at `head` continues. The error names the damaged part
+    /// (CK4).
     pub fn named(&self, head: LogPosition) -> Result<Checkpoint, Flaw> {
         let named = match object_word::read(self.memory, self.tag, self.salt)? {
             None => Checkpoint::none(),
@@ -106,9 +107,9 @@ impl<'a> CheckpointReader<'a> {
         Ok(named)
     }
 
-    /// What can be had of an object whose log begins at `head` where the checkpoint that is named does not serve: the newest
-    /// one from which that log goes on, else what stands behind the header of the named one.
-    pub fn rest(&self, head: LogPosition) -> Checkpoint {
+    /// Returns the best checkpoint of an object whose named checkpoint is unusable; its log begins at `head`. That is
+    /// the newest one at which the log continues, or else the frames behind the named one's header.
+    pub fn salvageable(&self, head: LogPosition) -> Checkpoint {
         let found = SLOTS.into_iter().filter_map(|role| self.header_in(role));
         let whole = found.filter(|it| it.position >= head && it.is_bounded()).max_by_key(|it| it.sequence);
         whole.unwrap_or_else(|| match object_word::read(self.memory, self.tag, self.salt) {
@@ -117,7 +118,7 @@ impl<'a> CheckpointReader<'a> {
         })
     }
 
-    /// The header in the slot of `role`, of whichever checkpoint it is.
+    /// Returns the header in the slot of `role`, of any checkpoint.
     fn header_in(&self, role: Role) -> Option<Checkpoint> {
         let mut sequence = [0; 8];
         let at = Stream::new(&self.tag.extents, role).locate(0)?.at;
@@ -127,7 +128,7 @@ impl<'a> CheckpointReader<'a> {
         slot.header(sequence)
     }
 
-    /// Checkpoint `sequence` without its header.
+    /// Returns checkpoint `sequence` as its frames show it, without its header.
     fn headless(&self, sequence: u64, head: LogPosition) -> Checkpoint {
         let slot = CheckpointSlot::new(self, sequence);
         let first = lines_for(HEADER_BYTES);
@@ -144,7 +145,7 @@ impl<'a> CheckpointReader<'a> {
         Checkpoint { sequence, position: head, items, lines }
     }
 
-    /// Gives every item of `checkpoint` that verifies to `visit`; what does not.
+    /// Passes every item of `checkpoint` that verifies to `visit`. Returns the flaws.
     pub fn each_item(&self, checkpoint: &Checkpoint, visit: &mut dyn FnMut(&[u8])) -> Vec<Flaw> {
         let slot = CheckpointSlot::new(self, checkpoint.sequence);
         let (mut line, mut flaws, mut items) = (lines_for(HEADER_BYTES), Vec::new(), 0);
@@ -171,7 +172,7 @@ impl<'a> CheckpointReader<'a> {
     }
 }
 
-/// Gives the items of a frame to `visit`; how many.
+/// Passes the items of a frame to `visit`. Returns their number.
 fn each(mut frame: &[u8], visit: &mut dyn FnMut(&[u8])) -> u64 {
     let mut items = 0;
     while let Some((len, rest)) = frame.split_first_chunk::<4>() {
@@ -218,13 +219,13 @@ impl<'a> CheckpointSlot<'a> {
         bytes
     }
 
-    /// The header of checkpoint `sequence`, if it verifies.
+    /// Returns the header of checkpoint `sequence`, if it verifies.
     fn header(&self, sequence: u64) -> Option<Checkpoint> {
         let header = self.record(0).and_then(|record| Checkpoint::decode(&record.payload));
         header.filter(|it| it.sequence == sequence && it.lines <= self.lines())
     }
 
-    /// The record that begins at `line`, if one verifies there.
+    /// Returns the record that begins at `line`, if one verifies there.
     fn record(&self, line: u64) -> Option<CheckedRecord> {
         let left = self.lines().checked_sub(line).filter(|left| *left > 0)?;
         let (_, payload_bytes, sequence) = checked_record::header(&self.load(line, LINE))?;
@@ -234,7 +235,7 @@ impl<'a> CheckpointSlot<'a> {
         CheckedRecord::parse(self.salt, &self.load(line, lines_for(payload_bytes) * LINE))
     }
 
-    /// Stores the record with `draft` as header and payload at `line`; the line behind it.
+    /// Stores the record with `draft` as header and payload at `line`. Returns the line behind it.
     fn store(&self, line: u64, draft: &mut Vec<u8>) -> u64 {
         checked_record::seal(draft, self.salt, line + 1);
         let mut done = 0;
@@ -246,10 +247,10 @@ impl<'a> CheckpointSlot<'a> {
     }
 }
 
-/// What gives all items of a structure, each in parts.
+/// A function that passes all items of a structure, each in parts.
 pub(crate) type Items<'a> = &'a dyn Fn(&mut dyn FnMut(&[&[u8]]));
 
-/// Puts items in frames.
+/// Packs items into frames.
 struct Framer<'a> {
     draft: Vec<u8>,
     items: u64,
@@ -277,8 +278,8 @@ impl Framer<'_> {
     }
 }
 
-/// Gives the frames of `items` to `store`, which is told the line and says which is next; how many items, and the line
-/// behind them.
+/// Passes the frames of `items` to `store`, with their line; `store` returns the next line. Returns the number of
+/// items, and the line behind them.
 fn frame(items: Items<'_>, store: &mut dyn FnMut(u64, &mut Vec<u8>) -> u64) -> (u64, u64) {
     let mut framer = Framer { draft: vec![0; checked_record::HEADER], items: 0, line: lines_for(HEADER_BYTES), store };
     items(&mut |item| framer.push(item));
@@ -286,21 +287,21 @@ fn frame(items: Items<'_>, store: &mut dyn FnMut(u64, &mut Vec<u8>) -> u64) -> (
     (framer.items, framer.line)
 }
 
-/// Bytes of `items`, with the lengths before them.
+/// Returns the bytes of `items`, including their lengths.
 pub(crate) fn content_bytes(items: Items<'_>) -> u64 {
     let mut bytes = 0;
     items(&mut |item| bytes += 4 + item.iter().map(|part| part.len() as u64).sum::<u64>());
     bytes
 }
 
-/// Bytes that a checkpoint of so many [`content_bytes`] takes at most: frames are closed when they have their bytes, and
-/// each may end in less than a line of zeros.
+/// Returns the most bytes that a checkpoint of `content_bytes` needs. Frames are closed when they are full, and each
+/// may end in less than a line of zeros.
 pub(crate) fn slot_bytes(content_bytes: u64) -> u64 {
     let frames = content_bytes / (FRAME_BYTES - checked_record::HEADER) as u64 + 1;
     lines_for(HEADER_BYTES) * LINE + content_bytes + frames * (checked_record::HEADER as u64 + LINE - 1)
 }
 
-/// How many of the slots are to have room.
+/// Returns how many slots are widened.
 fn slots_to_widen() -> usize {
     #[cfg(test)]
     if crate::tests::support::LOPSIDED.get() {
@@ -309,8 +310,8 @@ fn slots_to_widen() -> usize {
     SLOTS.len()
 }
 
-/// Gives both slots room for `bytes` (CK5), and half as much again where there is space, so that it is asked for seldom;
-/// the room that they have.
+/// Widens both slots to `bytes` (CK5), and to half as much again if there is space, so that this is seldom needed.
+/// Returns their size.
 pub(crate) fn make_room(holding: &Holding, bytes: u64) -> Result<u64> {
     let slots = || SLOTS.into_iter().take(slots_to_widen());
     let room = || slots().map(|role| holding.stream(role).len()).min().unwrap_or(0);
@@ -324,17 +325,17 @@ pub(crate) fn make_room(holding: &Holding, bytes: u64) -> Result<u64> {
     Ok(room())
 }
 
-/// Lines that a checkpoint of `items` takes.
+/// Returns the lines of a checkpoint of `items`.
 pub(crate) fn lines_of(items: Items<'_>) -> u64 {
     frame(items, &mut |line, draft| line + lines_for(draft.len() - checked_record::HEADER)).1
 }
 
-/// Takes checkpoint `sequence`, of `items`, from which the log goes on at `position`. Durable and named on return (CK1);
-/// after an error the one before is.
-pub(crate) fn take(holding: &Holding, sequence: u64, position: LogPosition, items: Items<'_>) -> Result<Checkpoint> {
+/// Stores checkpoint `sequence`, of `items`, at which the log continues at `position`. Durable and named on return
+/// (CK1); after an error the previous one is.
+pub(crate) fn store(holding: &Holding, sequence: u64, position: LogPosition, items: Items<'_>) -> Result<Checkpoint> {
     let lines = lines_of(items);
     if holding.stream(role(sequence)).len() < lines * LINE {
-        // Its type said less than it gives.
+        // The type announced less content than it has.
         holding.widen(&[Part { role: role(sequence), bytes: lines * LINE }])?;
     }
     let (tag, uuid) = (holding.tag(), holding.uuid());

@@ -1,18 +1,18 @@
-//! Direct update: a small value in persistent memory, durable when `set` returns, after a crash old or new.
+//! Direct update: a small value in persistent memory, durable when `set` returns, old or new after a crash.
 //!
 //! ```text
 //! MAP page   | slot 0: lines of 64 | slot 1 | zeros |
 //! slot       0 crc u32   4 zeros u32   8 sequence u64   16 value   then zeros up to a multiple of 64
 //! ```
 //!
-//! - DU1. Value number n is in slot n mod 2; the one before is in the other slot, durable, and not touched. So whatever
-//!   a crash leaves of slot n mod 2, there is a whole value.
-//! - DU2. The value is that of the slot that verifies with the greater sequence. One that did not arrive whole does not
-//!   verify, so one fence is enough.
-//! - DU3. What opening finds is made durable before it is shown, and the other slot is made to verify too: then a crash in
-//!   the next update cannot bring back an older value than the one that was shown.
-//! - DU4. A slot that does not verify is what a crash left of an update that had not returned. Where neither verifies, and
-//!   they are not both as they were made, the value is damaged and said to be.
+//! - DU1. Value number n is in slot n mod 2; the previous one is in the other slot, durable, and not touched. So after
+//!   any crash one slot has a whole value.
+//! - DU2. The value is in the slot that verifies and has the greater sequence. A torn value does not verify, so one
+//!   fence is enough.
+//! - DU3. Opening makes the value durable before it returns it, and makes the other slot verify too. Then a crash in
+//!   the next update cannot bring back an older value.
+//! - DU4. A slot that does not verify is the rest of an update that had not returned. If neither verifies, and they are
+//!   not both new, the value is damaged, and opening reports it.
 //! - DU5. After a failed persist nothing is set until the object is opened again.
 
 use std::marker::PhantomData;
@@ -26,16 +26,16 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use crate::object_label::{ObjectForm, ObjectLabel, PAGE};
 use crate::{Error, Result};
 
-/// Bytes before the value.
+/// The bytes before the value.
 const HEADER: usize = 16;
-/// Largest value in bytes: two of them fill a page.
+/// The largest value in bytes: two of them fill a page.
 pub const VALUE_BYTES_MAX: usize = PAGE as usize / 2 - HEADER;
 
 #[derive(Debug)]
 struct ValueState {
     /// The current slot as it lies on the medium.
     image: Vec<u8>,
-    /// Where the next one is put together.
+    /// The next slot, while it is built.
     draft: Vec<u8>,
     sequence: u64,
 }
@@ -52,12 +52,12 @@ pub struct DirectBytes {
     gate: ChangeGate,
 }
 
-/// Bytes that a slot for a value of `value_bytes` takes.
+/// Returns the bytes of a slot for a value of `value_bytes`.
 fn slot_bytes(value_bytes: usize) -> usize {
     (HEADER + value_bytes).next_multiple_of(64)
 }
 
-/// What the label of such an object says.
+/// Returns the label of such an object.
 pub(crate) fn label(type_name: &str, value_bytes: usize) -> Result<ObjectLabel> {
     if value_bytes == 0 {
         return Err(Error::Refused("a value that is updated in place has one byte at least".into()));
@@ -72,7 +72,7 @@ pub(crate) fn label(type_name: &str, value_bytes: usize) -> Result<ObjectLabel> 
 /// The slots as they lie on the medium.
 struct ValueSlots {
     images: [Vec<u8>; 2],
-    /// Of those that verify.
+    /// The sequences of the slots that verify.
     sequences: [Option<u64>; 2],
 }
 
@@ -88,7 +88,7 @@ impl ValueSlots {
         Self { images, sequences }
     }
 
-    /// The slot with the value (DU2).
+    /// Returns the slot with the value (DU2).
     fn newest(&self) -> Option<usize> {
         (0..2).filter(|slot| self.sequences[*slot].is_some()).max_by_key(|slot| self.sequences[*slot])
     }
@@ -115,7 +115,7 @@ fn seal(image: &mut [u8], salt: u32, sequence: u64) {
     image[..8].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// What is wrong with the value in `tag`: what, and where; whether that is damage or what a crash left of an update.
+/// Returns the fault of the value in `tag`: its name, its place, and true if it is damage, or false if a crash left it.
 pub(crate) fn check(
     memory: &dyn Memory,
     uuid: &[u8; 16],
@@ -127,7 +127,7 @@ pub(crate) fn check(
     let (Some(page), Some(value_bytes)) = (page, value_bytes) else { return Some(("its layout", 0, true)) };
     let slots = ValueSlots::load(memory, page.at, crate::salt(uuid, tag.generation), value_bytes);
     if slots.sequences.iter().flatten().any(|sequence| *sequence >= SEQUENCE_BOUND) {
-        return Some(("the sequence of its value, which no value comes to", page.at, true));
+        return Some(("the sequence of its value, which no value reaches", page.at, true));
     }
     match slots.newest() {
         None if !slots.are_new() => Some(("both copies of its value", page.at, true)),
@@ -140,7 +140,7 @@ pub(crate) fn check(
 }
 
 impl DirectBytes {
-    /// Opens the value that is held; one that was never set is `initial` from now on.
+    /// Opens the held value; a value that was never set becomes `initial`.
     pub(crate) fn open(holding: Holding, label: &ObjectLabel, initial: &[u8], scheme: Scheme) -> Result<Arc<Self>> {
         label.ensure(&holding)?;
         scheme.ensure_available()?;
@@ -160,14 +160,14 @@ impl DirectBytes {
         let service: Arc<dyn Freeze> = value.clone();
         value.holding.register_freezer(Arc::downgrade(&service));
         match newest {
-            Some(newest) => value.show(newest, slots.sequences[1 - newest].is_none())?,
+            Some(newest) => value.persist_found(newest, slots.sequences[1 - newest].is_none())?,
             None => value.set(initial)?,
         }
         Ok(value)
     }
 
-    /// Makes what was found durable, twice where only one slot verifies (DU3): the copy has the next sequence.
-    fn show(&self, newest: usize, is_alone: bool) -> Result<()> {
+    /// Makes the found value durable, and copies it with the next sequence if only one slot verifies (DU3).
+    fn persist_found(&self, newest: usize, is_alone: bool) -> Result<()> {
         let (slot_bytes, memory) = (slot_bytes(self.value_bytes) as u64, self.holding.memory());
         self.holding.check_poison()?;
         memory.flush(Span::new(self.at + newest as u64 * slot_bytes, slot_bytes));
@@ -179,17 +179,17 @@ impl DirectBytes {
         Ok(())
     }
 
-    /// The object's name.
+    /// Returns the object's name.
     pub fn name(&self) -> String {
         self.holding.tag().name.clone()
     }
 
-    /// Bytes of the value.
+    /// Returns the bytes of the value.
     pub fn value_bytes(&self) -> usize {
         self.value_bytes
     }
 
-    /// Refuses so many bytes, where it has another length.
+    /// Refuses a length other than the value's.
     ///
     /// # Errors
     /// [`Error::WrongLength`].
@@ -198,12 +198,12 @@ impl DirectBytes {
         if bytes == value_bytes { Ok(()) } else { Err(Error::WrongLength { bytes, value_bytes }) }
     }
 
-    /// The value. All that is seen is durable.
+    /// Returns the value, which is durable.
     pub fn get(&self) -> Vec<u8> {
         self.state.lock().image[HEADER..HEADER + self.value_bytes].to_vec()
     }
 
-    /// Copies the value into `out`, which is as long.
+    /// Copies the value into `out`, which must have the same length.
     pub fn copy_to(&self, out: &mut [u8]) {
         out.copy_from_slice(&self.state.lock().image[HEADER..HEADER + self.value_bytes]);
     }
@@ -211,8 +211,8 @@ impl DirectBytes {
     /// Sets the value; durable on return, and after a crash all or nothing.
     ///
     /// # Errors
-    /// [`Error::WrongLength`] for other than [`DirectBytes::value_bytes`]; else as any change of an object: see
-    /// [`Error`].
+    /// [`Error::WrongLength`] for a length other than [`DirectBytes::value_bytes`]; also the errors of any change of an
+    /// object: see [`Error`].
     pub fn set(&self, value: &[u8]) -> Result<()> {
         let mut state = self.writable()?;
         self.ensure_len(value.len())?;
@@ -220,18 +220,18 @@ impl DirectBytes {
         self.commit(&mut state)
     }
 
-    /// Changes the value in one step: nobody sees or sets another one in between. An error of `change` leaves it.
-    /// `change` does nothing else with the store, as the plan of [`crate::Bundle::change`].
+    /// Changes the value in one step: no thread reads or sets another one in between. An error of `change` leaves the
+    /// value. `change` must not use the store otherwise, like the plan of [`crate::Bundle::change`].
     ///
     /// # Errors
-    /// What `change` gives; else as any change of an object: see [`Error`].
+    /// The errors of `change`; also those of any change of an object: see [`Error`].
     pub fn update<T>(&self, change: impl FnOnce(&mut [u8]) -> Result<T>) -> Result<T> {
         let mut state = self.writable()?;
         let ValueState { image, draft, .. } = &mut *state;
         draft.copy_from_slice(image);
-        let told = change(&mut draft[HEADER..HEADER + self.value_bytes])?;
+        let result = change(&mut draft[HEADER..HEADER + self.value_bytes])?;
         self.commit(&mut state)?;
-        Ok(told)
+        Ok(result)
     }
 
     #[inline]
@@ -269,8 +269,8 @@ impl Freeze for DirectBytes {
     }
 }
 
-/// A value of type `T`, updated in place. Its bytes on the medium are those that `T` has in memory: keep it
-/// `#[repr(C)]`, of fixed-size fields.
+/// A value of type `T`, updated in place. Its bytes on the medium are the bytes of `T` in memory: `T` should be
+/// `#[repr(C)]`, with fixed-size fields.
 #[derive(Clone, Debug)]
 pub struct DirectValue<T> {
     bytes: Arc<DirectBytes>,
@@ -282,7 +282,7 @@ impl<T: FromBytes + IntoBytes + Immutable> DirectValue<T> {
         Self { bytes, kind: PhantomData }
     }
 
-    /// The value. All that is seen is durable.
+    /// Returns the value, which is durable.
     pub fn get(&self) -> T {
         let mut room = [0; VALUE_BYTES_MAX];
         let room = &mut room[..size_of::<T>()];
@@ -293,15 +293,15 @@ impl<T: FromBytes + IntoBytes + Immutable> DirectValue<T> {
     /// Sets the value; durable on return, and after a crash all or nothing.
     ///
     /// # Errors
-    /// As any change of an object: see [`crate::Error`].
+    /// The errors of any change of an object: see [`crate::Error`].
     pub fn set(&self, value: &T) -> Result<()> {
         self.bytes.set(value.as_bytes())
     }
 
-    /// Changes the value in one step: nobody sees or sets another one in between.
+    /// Changes the value in one step: no thread reads or sets another one in between.
     ///
     /// # Errors
-    /// As any change of an object: see [`crate::Error`].
+    /// The errors of any change of an object: see [`crate::Error`].
     pub fn update(&self, change: impl FnOnce(&mut T)) -> Result<()> {
         self.bytes.update(|bytes| {
             let mut value = T::read_from_bytes(bytes).expect("the size is the type's");

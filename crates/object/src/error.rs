@@ -1,67 +1,67 @@
-//! What can go wrong with objects.
+//! The errors of objects.
 
 use ferrite_pool::{Error as PoolError, LockError};
 
-/// Result of an operation on a store or an object.
+/// The result of an operation on a store or an object.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong with objects. Every message says what, where, and what to do.
+/// An error of an object. Every message says what failed, where, and what to do.
 ///
-/// Any change of an object gives [`ferrite_pool::Error::Medium`] (in [`Error::Pool`], as all of the pool's) where its
-/// persist fails: whether the change is there is known when the object is opened again. Until then it takes no more,
-/// and gives [`ferrite_pool::Error::Poisoned`]; where this process owns the pool, until that is opened again. An object
-/// that another process lends gives [`ferrite_pool::Error::Revoked`] once that has ended or has asked for it back. A
-/// change that is refused by either of these is not made.
+/// Any change of an object returns [`ferrite_pool::Error::Medium`] (in [`Error::Pool`], like all errors of the pool) if
+/// its persist fails; the next opening shows whether the change is there. Until then the object refuses changes with
+/// [`ferrite_pool::Error::Poisoned`]; if this process owns the pool, until the pool is opened again. An object that
+/// another process lends returns [`ferrite_pool::Error::Revoked`] after that process has ended or revoked it. A change
+/// that is refused by one of these is not made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The pool refused or failed: no such tag, in use, full, poisoned.
+    /// The pool reported an error: the tag is missing or in use, the pool is full or poisoned.
     #[error(transparent)]
     Pool(#[from] PoolError),
     /// The process that owns the pool cannot be reached.
     #[error(transparent)]
     Owner(ferrite_owner::Error),
-    /// Bytes of an object are not what was stored.
+    /// Bytes of an object differ from the stored ones.
     #[error(
         "object {name:?} is damaged: {what} at byte {at:#x} of the pool; open it to salvage what is left, or restore a \
          backup"
     )]
     Damaged {
-        /// The object.
+        /// The name of the object.
         name: String,
-        /// What of it.
+        /// The damaged part.
         what: String,
-        /// Where that lies in the pool.
+        /// The offset in the pool, in bytes.
         at: u64,
     },
-    /// The object is of another type.
+    /// The object has another type.
     #[error("{name:?} is {found}, not {wanted}: open it as what it is, or choose another name")]
     WrongType {
-        /// The object.
+        /// The name of the object.
         name: String,
-        /// What it is.
+        /// The type it has.
         found: String,
-        /// What it was opened as.
+        /// The type with which it was opened.
         wanted: String,
     },
-    /// Something is larger than it may be.
+    /// A name, value, entry or change is too large.
     #[error("{what} of {bytes} bytes is too large: {bytes_max} at most")]
     TooLarge {
-        /// What.
+        /// The kind of item.
         what: &'static str,
-        /// Its size.
+        /// The size in bytes.
         bytes: u64,
-        /// The largest that fits.
+        /// The largest size in bytes.
         bytes_max: u64,
     },
-    /// A value was given, or asked for, in another length than it has.
+    /// A value has another length than the given one.
     #[error("the value has {value_bytes} bytes, not {bytes}, and its length never changes")]
     WrongLength {
-        /// The length given.
+        /// The given length in bytes.
         bytes: u64,
-        /// Its own.
+        /// The length of the value in bytes.
         value_bytes: u64,
     },
-    /// What was asked for cannot be.
+    /// The request is invalid.
     #[error("{0}")]
     Refused(String),
 }

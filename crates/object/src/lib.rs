@@ -10,17 +10,17 @@
 //! # Ok::<(), ferrite_object::Error>(())
 //! ```
 //!
-//! Three ways to keep something, and what is built on them:
+//! Three ways to store an object, and the types built on them:
 //!
 //! - *direct update*: a value of up to 2032 bytes, updated in place, all or nothing: [`DirectValue`];
-//! - *logging*: a structure in DRAM, each change a small record: [`ObjectLog`] is such a log as it is;
+//! - *logging*: a structure in DRAM, each change a small record: [`ObjectLog`] is the plain log;
 //! - *checkpointing* with logging, for structures of any size: [`Logged`], and on it [`Map`] and [`Queue`], and
-//!   [`Bundle`] where several of them change together.
+//!   [`Bundle`] for several of them that change together.
 //!
-//! Nothing that is handed out depends on where an object lies: that changes from run to run. Every change is durable when
-//! its call returns, as far as the store's medium is ([`Store::survival`]).
+//! No returned value depends on an object's address, which changes from run to run. Every change is durable when its
+//! call returns, as far as the store's medium is ([`Store::survival`]).
 //!
-//! What a process has open is its own: a child of fork neither uses nor drops what it has of its parent's
+//! Open objects belong to the process: a child of fork must neither use nor drop its parent's objects
 //! ([`std::mem::forget`]), and opens the store for itself.
 
 mod bundle;
@@ -58,7 +58,7 @@ pub use object_queue::QueueEntries;
 pub use service::ObjectService;
 pub use store::{Finalized, Finish, NewStore, OpenStore, Store};
 
-/// What checksums of the object of this generation start from.
+/// Returns the initial value of the checksums of the object of this generation.
 fn salt(uuid: &[u8; 16], generation: u64) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(b"object");

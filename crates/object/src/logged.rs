@@ -1,16 +1,16 @@
 //! Logging: a structure in DRAM whose every change is a small record in persistent memory; checkpoints shorten the log.
 //!
 //! ```text
-//!   change ---> record in the log, one fence ---> applied in DRAM ---> seen by readers
-//!                 every so many records or bytes: checkpoint of all, then the log before it is cut
+//!   change ---> record in the log, one fence ---> applied in DRAM ---> visible to readers
+//!                  after some records or bytes: checkpoint of all, then the log before it is cut
 //!   open:  named checkpoint, then every record of the log from its position on
 //! ```
 //!
 //! - LG1. A change is in the log, durable, before it is applied; so readers see durable content only.
-//! - LG2. A change is one record, however many steps it has: after a crash all of it is there or none.
-//! - LG3. Opening gives what was seen last, or that with the one change more that had not returned.
-//! - LG4. A record behind one that does not verify was durable, so that one was damaged: opening says so by name. To
-//!   salvage reads what is left and makes it a new checkpoint.
+//! - LG2. A change is one record, with any number of steps: after a crash all of it is there or none.
+//! - LG3. Opening returns the last visible state, or that state with the one change that had not returned.
+//! - LG4. A record behind one that does not verify was durable, so the unverified one was damaged: opening reports it
+//!   by name. A salvage reads the rest and stores it as a new checkpoint.
 //! - LG5. After a failed persist nothing is changed until the object is opened again.
 
 use std::fmt;
@@ -25,81 +25,82 @@ use crate::checkpoint::{self, CheckpointReader};
 use crate::object_label::{ObjectForm, ObjectLabel};
 use crate::{Error, Result, object_word};
 
-/// A structure that can be kept by logging its changes.
+/// A structure that is stored by logging its changes.
 pub trait LoggedStructure: Default + Send + Sync + 'static {
     /// The name of its type, at most 32 bytes.
     const TYPE: &'static str;
 
-    /// Applies a change. `false` where the bytes are none that this type makes.
+    /// Applies a change. Returns false if this type never makes such bytes.
     #[must_use]
     fn apply(&mut self, change: &[u8]) -> bool;
 
-    /// Gives all its content as items, each in parts.
+    /// Passes all content as items, each in parts.
     fn save(&self, item: &mut dyn FnMut(&[&[u8]]));
 
-    /// By how many bytes `change` makes what [`LoggedStructure::save`] gives longer, at most, with 4 more for each item. So much
-    /// room is seen to before (CK5): what says 0, for it only takes away, is never refused for want of space.
+    /// Returns by how many bytes `change` lengthens the output of [`LoggedStructure::save`] at most, with 4 more for
+    /// each item. The object makes this room before the change (CK5). A change with growth 0, because it only removes,
+    /// is never refused for lack of space.
     fn growth(change: &[u8]) -> u64 {
         change.len() as u64
     }
 
-    /// How many bytes that is after `change`, at most. Asked for where there may be no room for [`LoggedStructure::growth`]; unless
-    /// a type knows better, all that it holds is looked through.
+    /// Returns the most bytes of content after `change`. The object asks if there may be no room for
+    /// [`LoggedStructure::growth`]; unless a type knows better, all its content is passed.
     fn content_after(&self, change: &[u8]) -> u64 {
         checkpoint::content_bytes(&|item| self.save(item)) + Self::growth(change)
     }
 
-    /// Takes an item that [`LoggedStructure::save`] gave, in the same order. `false` where it is none.
+    /// Restores an item that [`LoggedStructure::save`] passed, in the same order. Returns false if the item is invalid.
     #[must_use]
     fn restore(&mut self, item: &[u8]) -> bool;
 }
 
-/// How a structure is kept.
+/// The options of a logged structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Logging {
-    /// Bytes of its log where it is made now; no change is larger.
+    /// Bytes of the log of a new object; no change is larger.
     pub log_bytes: u64,
-    /// A checkpoint is taken after so many changes; never where it is 0.
+    /// Changes after which a checkpoint is stored; 0 for never.
     pub checkpoint_records: u64,
-    /// And after so many bytes of them, and when the log is full; never where it is 0.
+    /// Bytes of changes after which a checkpoint is stored, also when the log is full; 0 for never.
     pub checkpoint_bytes: u64,
-    /// Read what is left of a damaged object, and go on with that.
+    /// True to read the rest of a damaged object, and continue with it.
     pub salvage: bool,
 }
 
 impl Default for Logging {
-    /// A log of 4 MiB, and a checkpoint after 3 MiB of changes: opening replays that in milliseconds.
+    /// Returns a log of 4 MiB, and a checkpoint after 3 MiB of changes: opening replays them in milliseconds.
     fn default() -> Self {
         Self { log_bytes: 4 << 20, checkpoint_records: 0, checkpoint_bytes: 3 << 20, salvage: false }
     }
 }
 
-/// What was damaged and given up by a salvage.
+/// A damaged part that a salvage dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SalvageLoss {
-    /// What.
+    /// The name of the part.
     pub what: String,
-    /// Where in the pool.
+    /// The offset in the pool, in bytes.
     pub at: u64,
 }
 
 struct LogWriter {
     log: TagLog,
-    /// Of the last checkpoint.
+    /// The sequence of the last checkpoint.
     sequence: u64,
-    /// Changes since.
+    /// Changes since the last checkpoint.
     records: u64,
-    /// What a checkpoint would have to hold, at most.
+    /// The most bytes of content of a checkpoint.
     content_bytes: u64,
-    /// What one has room for.
+    /// The bytes that a checkpoint has room for.
     room_bytes: u64,
 }
 
-/// A structure in DRAM, kept by logging its changes. Readers wait for no fence; changes are made one at a time.
+/// A structure in DRAM, stored by logging its changes. Readers wait for no fence; changes are made one at a time.
 pub struct Logged<S> {
     holding: Arc<Holding>,
     logging: Logging,
-    /// Of its log.
+    /// The capacity of its log.
     capacity_bytes: u64,
     writer: Mutex<LogWriter>,
     gate: ChangeGate,
@@ -113,8 +114,8 @@ impl<S> fmt::Debug for Logged<S> {
     }
 }
 
-/// Refuses `what` of so many bytes, with `head_bytes` before them, where a log of `capacity_bytes` never has room for that.
-/// Asked for before anything is copied: what a program passes by mistake is more than there is memory for.
+/// Refuses `what` of `bytes` bytes with `head_bytes` before them if a log of `capacity_bytes` can never hold it. The
+/// check precedes any copy: a wrong size may exceed the memory.
 pub(crate) fn ensure_fits(what: &'static str, head_bytes: usize, bytes: usize, capacity_bytes: u64) -> Result<()> {
     let all = head_bytes.saturating_add(bytes);
     if all <= TagLog::PAYLOAD_BYTES_MAX && TagLog::lines_for(all) * 64 <= capacity_bytes {
@@ -124,12 +125,12 @@ pub(crate) fn ensure_fits(what: &'static str, head_bytes: usize, bytes: usize, c
     Err(Error::TooLarge { what, bytes: bytes as u64, bytes_max: largest.saturating_sub(head_bytes as u64) })
 }
 
-/// What the label of such an object says.
+/// Returns the label of such an object.
 pub(crate) fn label<S: LoggedStructure>() -> Result<ObjectLabel> {
     ObjectLabel::new(ObjectForm::Logged, S::TYPE, 0)
 }
 
-/// What opening read.
+/// The content that opening read.
 struct FoundStructure<S> {
     state: S,
     sequence: u64,
@@ -153,7 +154,7 @@ impl<S: LoggedStructure> Logged<S> {
         let service: Arc<dyn Freeze> = logged.clone();
         logged.holding.register_freezer(Arc::downgrade(&service));
         if !logged.losses.is_empty() {
-            // Where nothing of the log was ever: what stands behind the damage never comes back.
+            // The new log begins where no record ever was: records behind the damage never come back.
             let mut writer = logged.writable()?;
             let lap = writer.log.next_lap();
             logged.take_checkpoint(&mut writer, lap)?;
@@ -161,17 +162,17 @@ impl<S: LoggedStructure> Logged<S> {
         Ok(logged)
     }
 
-    /// The object's name.
+    /// Returns the object's name.
     pub fn name(&self) -> String {
         self.holding.tag().name.clone()
     }
 
-    /// What a salvage had to give up; empty where nothing was damaged.
+    /// Returns the losses of a salvage; empty if nothing was damaged.
     pub fn losses(&self) -> &[SalvageLoss] {
         &self.losses
     }
 
-    /// Bytes of changes since the last checkpoint.
+    /// Returns the bytes of changes since the last checkpoint.
     pub fn log_bytes(&self) -> u64 {
         self.writer.lock().log.used_bytes()
     }
@@ -181,39 +182,38 @@ impl<S: LoggedStructure> Logged<S> {
         self.writer.lock().log.end()
     }
 
-    /// Looks at the structure. What is seen is durable (LG1).
+    /// Calls `look` with the structure. Its content is durable (LG1).
     pub fn read<T>(&self, look: impl FnOnce(&S) -> T) -> T {
         look(&self.state.read())
     }
 
-    /// Makes `change`. Durable on return, and after a crash all or nothing (LG2).
+    /// Applies `change`. Durable on return, and after a crash all or nothing (LG2).
     ///
     /// # Errors
-    /// [`Error::TooLarge`] for more than an empty log has room for. [`ferrite_pool::Error::Full`] (or, of its host,
-    /// [`ferrite_memory::Error::NoSpace`]) where a checkpoint of what there would be has no room; not for a change
-    /// whose [`LoggedStructure::growth`] is 0. Else as any change of an object: see [`Error`].
-    ///
+    /// [`Error::TooLarge`] for more than an empty log holds. [`ferrite_pool::Error::Full`] (or, for its host,
+    /// [`ferrite_memory::Error::NoSpace`]) if there is no room for a checkpoint of the new content; never for a change
+    /// whose [`LoggedStructure::growth`] is 0. Also the errors of any change of an object: see [`Error`].
     ///
     /// # Panics
-    /// Where its type does not know the change, which is durable by then: changes are put together by the type itself.
+    /// The type does not know the change, which is durable by then: only the type itself builds changes.
     pub fn make(&self, change: &[u8]) -> Result<()> {
         let mut writer = self.writable()?;
         self.make_by(&mut writer, change)
     }
 
-    /// Makes the change that `plan` makes of what it sees, if it makes one; what it says. Nothing changes in between.
-    /// The plan does nothing else with the store, as that of [`crate::Bundle::change`].
+    /// Applies the change that `plan` builds from the structure, if any, and returns the value of `plan`. No other
+    /// change happens in between. `plan` must not use the store otherwise, like the plan of [`crate::Bundle::change`].
     ///
     /// # Errors
-    /// As [`Logged::make`].
+    /// The errors of [`Logged::make`].
     pub fn change<T>(&self, plan: impl FnOnce(&S) -> (Option<Vec<u8>>, T)) -> Result<T> {
         let mut writer = self.writable()?;
-        let (change, told) = plan(&self.state.read());
+        let (change, result) = plan(&self.state.read());
         change.map_or(Ok(()), |change| self.make_by(&mut writer, &change))?;
-        Ok(told)
+        Ok(result)
     }
 
-    /// Refuses a change of so many bytes where no log has room for it.
+    /// Refuses a change of so many bytes that the log can never hold it.
     #[inline]
     pub(crate) fn ensure_fits(&self, change_bytes: usize) -> Result<()> {
         ensure_fits("a change", 0, change_bytes, self.capacity_bytes)
@@ -243,7 +243,7 @@ impl<S: LoggedStructure> Logged<S> {
         Ok(())
     }
 
-    /// Sees to room for a checkpoint of what is there after `change` (CK5); how many bytes that has at most.
+    /// Makes room for a checkpoint of the content after `change` (CK5). Returns the most bytes of that content.
     #[inline]
     fn ensure_room(&self, writer: &mut LogWriter, change: &[u8]) -> Result<u64> {
         let growth = S::growth(change);
@@ -264,8 +264,8 @@ impl<S: LoggedStructure> Logged<S> {
         Ok(content_bytes)
     }
 
-    /// The change itself is durable: a checkpoint that cannot be taken, for want of room (a type said less than it gives), is
-    /// tried again with the next one, and only when the log is full there is none without.
+    /// Stores a checkpoint if one is due. The change itself is durable. If there is no room for a checkpoint, because a
+    /// type announced less content than it has, the next change tries again; only a full log requires one.
     fn checkpoint_if_due(&self, writer: &mut LogWriter) -> Result<()> {
         let Logging { checkpoint_records: records, checkpoint_bytes: bytes, .. } = self.logging;
         let is_due =
@@ -276,10 +276,10 @@ impl<S: LoggedStructure> Logged<S> {
         }
     }
 
-    /// Takes a checkpoint now and cuts the log (CK1, CK2).
+    /// Stores a checkpoint now and cuts the log (CK1, CK2).
     ///
     /// # Errors
-    /// As any change of an object (see [`Error`]); the one before counts then.
+    /// The errors of any change of an object (see [`Error`]); then the previous checkpoint counts.
     pub fn checkpoint(&self) -> Result<()> {
         let mut writer = self.writable()?;
         self.take_checkpoint_now(&mut writer)
@@ -290,10 +290,10 @@ impl<S: LoggedStructure> Logged<S> {
         self.take_checkpoint(writer, end)
     }
 
-    /// Takes a checkpoint from which the log goes on at `position`, and lets it begin there.
+    /// Stores a checkpoint at which the log continues at `position`, and makes the log begin there.
     fn take_checkpoint(&self, writer: &mut LogWriter, position: LogPosition) -> Result<()> {
         let state = self.state.read();
-        checkpoint::take(&self.holding, writer.sequence + 1, position, &|item| state.save(item))?;
+        checkpoint::store(&self.holding, writer.sequence + 1, position, &|item| state.save(item))?;
         (writer.sequence, writer.records) = (writer.sequence + 1, 0);
         Ok(writer.log.restart_at(position)?)
     }
@@ -305,7 +305,7 @@ impl<S: LoggedStructure> Logged<S> {
     }
 }
 
-/// Reads the named checkpoint and the log behind it (LG3), and notes what does not verify (LG4).
+/// Reads the named checkpoint and the log behind it (LG3), and records the parts that do not verify (LG4).
 fn read<S: LoggedStructure>(holding: &Holding, log: &TagLog, salvage: bool) -> Result<FoundStructure<S>> {
     let (tag, uuid) = (holding.tag(), holding.uuid());
     let reader = CheckpointReader::new(holding.memory(), &uuid, &tag);
@@ -315,7 +315,7 @@ fn read<S: LoggedStructure>(holding: &Holding, log: &TagLog, salvage: bool) -> R
             object_word::load(holding)?;
             (checkpoint, None)
         }
-        Err(flaw) if salvage => (reader.rest(log.head()), Some(flaw)),
+        Err(flaw) if salvage => (reader.salvageable(log.head()), Some(flaw)),
         Err((what, at)) => return Err(Error::Damaged { name: tag.name.clone(), what, at }),
     };
     let flaws = reader.each_item(&checkpoint, &mut |item| strange += u64::from(!state.restore(item)));
@@ -340,7 +340,7 @@ fn read<S: LoggedStructure>(holding: &Holding, log: &TagLog, salvage: bool) -> R
     Ok(FoundStructure { state, sequence: checkpoint.sequence, records, losses })
 }
 
-/// Gives what stands behind damage in the log to `apply`, and notes the damage.
+/// Passes the records behind damage in the log to `apply`, and records the damage.
 fn replay_stranded(log: &LogView<'_>, losses: &mut Vec<SalvageLoss>, apply: &mut dyn FnMut(&[u8])) {
     let mut end = log.end();
     for StrandedRecord { position, payload: change, .. } in log.stranded().filter(|it| !it.is_old) {
@@ -353,7 +353,7 @@ fn replay_stranded(log: &LogView<'_>, losses: &mut Vec<SalvageLoss>, apply: &mut
     }
 }
 
-/// What is wrong with the object in `tag` (LG4), of whose log this is the view, where there is one.
+/// Returns the damage of the object in `tag` (LG4); `log` is the view of its log, if it can be read.
 pub(crate) fn check(memory: &dyn Memory, uuid: &[u8; 16], tag: &Tag, log: Option<LogView<'_>>) -> Vec<SalvageLoss> {
     let reader = CheckpointReader::new(memory, uuid, tag);
     let checkpoint = match reader.named(log.as_ref().map_or(LogPosition::from_number(0), LogView::head)) {

@@ -1,4 +1,4 @@
-//! What an object says of itself in the attributes of its tag.
+//! The label of an object, in the attributes of its tag.
 //!
 //! ```text
 //! 0 form u16   2 reserved [6]   8 value_bytes u64   16 type [32]   48 reserved [16]
@@ -13,26 +13,26 @@ use crate::{Error, Result, checkpoint};
 
 /// Bytes of a page of the pool.
 pub const PAGE: u64 = 4096;
-/// Longest name of a type in bytes.
+/// The longest name of a type in bytes.
 const TYPE_BYTES_MAX: usize = 32;
 
-/// How an object is kept.
+/// The form in which an object is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectForm {
     /// A value that is updated in place.
     Direct = 1,
     /// A structure in DRAM whose changes are logged.
     Logged = 2,
-    /// A log as it is.
+    /// An append-only log.
     Log = 3,
 }
 
-/// What an object says of itself.
+/// The label of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectLabel {
-    /// How it is kept.
+    /// The form in which it is stored.
     pub form: ObjectForm,
-    /// Bytes of its value, where it is updated in place.
+    /// Bytes of its value, if it is updated in place.
     pub value_bytes: u64,
     /// The name of its type.
     pub type_name: String,
@@ -51,7 +51,7 @@ struct LabelMedia {
 const _: () = assert!(size_of::<LabelMedia>() == 64);
 
 impl ObjectLabel {
-    /// One; its type's name is checked.
+    /// Returns a label; refuses an invalid name of a type.
     pub fn new(form: ObjectForm, type_name: &str, value_bytes: u64) -> Result<Self> {
         let bytes = type_name.len();
         if bytes == 0 || bytes > TYPE_BYTES_MAX || type_name.contains('\0') {
@@ -69,7 +69,7 @@ impl ObjectLabel {
         zerocopy::transmute!(media)
     }
 
-    /// That of `tag`, if it is an object's.
+    /// Returns the label of `tag`, if it is an object's.
     pub fn of(tag: &Tag) -> Option<Self> {
         let media: LabelMedia = zerocopy::transmute!(tag.attributes);
         let form = [ObjectForm::Direct, ObjectForm::Logged, ObjectForm::Log]
@@ -80,7 +80,7 @@ impl ObjectLabel {
         (tag.kind == TagKind::OBJECT).then_some(Self { form, value_bytes: media.value_bytes.get(), type_name })
     }
 
-    /// Refuses a held tag that is labelled otherwise.
+    /// Refuses a held tag with another label.
     pub fn ensure(&self, holding: &Holding) -> Result<()> {
         let tag = holding.tag();
         let found = Self::of(&tag);
@@ -91,18 +91,18 @@ impl ObjectLabel {
         Err(Error::WrongType { name: tag.name.clone(), found, wanted: self.to_string() })
     }
 
-    /// The tag to be made for such an object, with a log of `log_bytes` where it has one.
+    /// Returns the description of a tag for such an object, with a log of `log_bytes` if it has one.
     pub fn spec(&self, name: &str, log_bytes: u64) -> Spec {
         let mut parts = vec![Part { role: Role::MAP, bytes: PAGE }];
         let has_log = self.form != ObjectForm::Direct;
-        // What no pool has is refused by each.
+        // A pool refuses a size that none can have.
         let pages = || log_bytes.max(1).checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
         let size = if has_log { pages() } else { self.value_bytes };
         if has_log {
             parts.push(Part { role: Role::DATA, bytes: size });
         }
         if self.form == ObjectForm::Logged {
-            // It takes something in, however full the pool becomes (CK5).
+            // A new object accepts content in a full pool (CK5).
             parts.extend(checkpoint::SLOTS.map(|role| Part { role, bytes: PAGE }));
         }
         let attributes = self.encode().to_vec();

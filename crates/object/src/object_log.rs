@@ -1,20 +1,22 @@
-//! A durable append-only log of entries, numbered from 0 on; old ones are cut off at the front.
+//! A durable append-only log of entries, numbered from 0 on; old entries are cut off at the front.
 //!
 //! ```text
-//! MAP page   | line 0: head of the log | line 1: number of the next entry, where there is none | zeros |
+//! MAP page   | line 0: head of the log | line 1: number of the next entry, if there are no entries | zeros |
 //! record     0 number u64   8 batch u64   16 the bytes of the entry
 //! ```
 //!
-//! The batch is the number of the first entry of those that were appended with one fence. The number on line 1 is a sealed
-//! word, durable before the last entry is cut off; it says nothing while there are entries.
+//! The batch is the number of the first entry that was appended with the same fence. The number on line 1 is a checked
+//! word, durable before the last entry is cut off; it has no meaning while there are entries.
 //!
-//! - AL1. An entry is durable when `append` or `extend` returns. A crash before that leaves of an `extend` the first few
-//!   entries, or none.
-//! - AL2. Behind an entry that a crash lost there are at most others of its batch. Where one of a later batch stands, the
-//!   lost one was durable and was damaged: opening says so by name, and a salvage gives every entry that is left.
-//! - AL3. Whatever stands behind the end is wiped, durably, before the first append of an opening takes its place: what a
-//!   crash left of a batch, and what a salvage found behind the damage. So nothing of it comes back, also where all
-//!   before it is cut off, and what was salvaged and went on is sound. Until then it is told, and salvaged, as before.
+//! - AL1. An entry is durable when `append` or `extend` returns. A crash before that leaves the first few entries of an
+//!   `extend`, or none.
+//! - AL2. Behind an entry that a crash lost there are at most others of its batch. If an entry of a later batch is
+//!   there, the lost one was durable and was damaged: opening reports it by name, and a salvage returns every remaining
+//!   entry.
+//! - AL3. Records behind the end are wiped, durably, before the first append of an opening takes their place: the rest
+//!   of a crashed batch, and entries that a salvage found behind the damage. So they never come back, even if all
+//!   entries before them are cut off, and a salvaged log that continued is sound. Until then they are reported and
+//!   salvaged as before.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,7 +33,7 @@ use crate::object_label::{ObjectForm, ObjectLabel};
 use crate::object_word::{self, Flaw};
 use crate::{Error, Result, salt};
 
-/// Bytes before an entry.
+/// The bytes before an entry.
 const HEADER: usize = 16;
 
 #[derive(Debug)]
@@ -39,9 +41,9 @@ struct LogState {
     records: Records,
     /// Number of the first entry.
     first: u64,
-    /// Where each is.
+    /// The position of each entry.
     places: VecDeque<LogPosition>,
-    /// Whether opening found something behind them that is still there (AL3).
+    /// True if opening found records behind the end that are still there (AL3).
     has_stranded: bool,
 }
 
@@ -52,34 +54,34 @@ pub struct ObjectLog {
     state: Latch<LogState>,
     gate: ChangeGate,
     losses: Vec<SalvageLoss>,
-    /// What a salvage found behind the damage; these are no longer in the log.
+    /// The entries that a salvage found behind the damage; they are no longer in the log.
     rescued: Vec<(u64, Vec<u8>)>,
 }
 
-/// What the label of such an object says.
+/// Returns the label of such an object.
 pub(crate) fn label() -> Result<ObjectLabel> {
     ObjectLabel::new(ObjectForm::Log, "log", 0)
 }
 
-/// The number, the batch and the bytes of a record.
+/// Returns the number, the batch and the bytes of a record.
 fn split(record: &[u8]) -> Option<(u64, u64, &[u8])> {
     let (head, entry) = record.split_first_chunk::<HEADER>()?;
     let word = |at: usize| u64::from_le_bytes(*head[at..].first_chunk().expect("eight bytes"));
     Some((word(0), word(8), entry))
 }
 
-/// What a log holds.
+/// The content of a log.
 struct FoundLog {
     /// Number of the first entry.
     first: u64,
     places: VecDeque<LogPosition>,
     losses: Vec<SalvageLoss>,
     rescued: Vec<(u64, Vec<u8>)>,
-    /// Whether any record stands behind the last one.
+    /// True if a record stands behind the last one.
     has_stranded: bool,
 }
 
-/// Finds the entries in `view` of a log with this word, what is damaged, and what damage left behind them (AL2).
+/// Finds the entries in `view` of a log with this word, the damage, and the entries behind the damage (AL2).
 fn find(view: &LogView<'_>, word: Result<Option<u64>, Flaw>) -> Result<FoundLog> {
     let mut losses = Vec::new();
     let word = word.unwrap_or_else(|(what, at)| {
@@ -113,7 +115,7 @@ fn find(view: &LogView<'_>, word: Result<Option<u64>, Flaw>) -> Result<FoundLog>
         rescued.clear();
     }
     if let Some((number, _)) = rescued.first() {
-        // The word may be of long ago where no entry is left: what is known is that the one before these is lost.
+        // The word may be outdated if no entry is left; certain is that the entry before these is lost.
         let lost = if places.is_empty() { next.max(number.saturating_sub(1)) } else { next };
         first = lost - places.len() as u64;
         losses.push(SalvageLoss { what: format!("entry {lost}"), at: view.place(view.end()) });
@@ -121,7 +123,7 @@ fn find(view: &LogView<'_>, word: Result<Option<u64>, Flaw>) -> Result<FoundLog>
     Ok(FoundLog { first, places, losses, rescued, has_stranded })
 }
 
-/// What is wrong with the log in `tag` that `view` is of.
+/// Returns the damage of the log in `tag`, whose records are in `view`.
 pub(crate) fn check(memory: &dyn Memory, uuid: &[u8; 16], tag: &Tag, view: &LogView<'_>) -> Vec<SalvageLoss> {
     let word = object_word::read(memory, tag, salt(uuid, tag.generation));
     let found = find(view, word);
@@ -132,7 +134,7 @@ pub(crate) fn check(memory: &dyn Memory, uuid: &[u8; 16], tag: &Tag, view: &LogV
 }
 
 impl LogState {
-    /// Wipes what stands behind the end, where `entries` have room to take its place (AL3).
+    /// Wipes the records behind the end, if `entries` fit in their place (AL3).
     #[cold]
     fn wipe_stranded(&mut self, entries: &[&[u8]]) -> Result<()> {
         let lines: u64 = entries.iter().map(|entry| Records::lines_for(HEADER + entry.len())).sum();
@@ -143,12 +145,12 @@ impl LogState {
         Ok(())
     }
 
-    /// Refuses an entry that it has no room for even when all others are cut off.
+    /// Refuses an entry that does not fit even in an empty log.
     fn ensure_fits(&self, entry: &[u8]) -> Result<()> {
         ensure_fits("an entry", HEADER, entry.len(), self.records.capacity_bytes())
     }
 
-    /// Number of the next entry.
+    /// Returns the number of the next entry.
     fn end(&self) -> u64 {
         self.first + self.places.len() as u64
     }
@@ -179,56 +181,56 @@ impl ObjectLog {
         Ok(log)
     }
 
-    /// The object's name.
+    /// Returns the object's name.
     pub fn name(&self) -> String {
         self.holding.tag().name.clone()
     }
 
-    /// What was damaged; empty unless this is a salvage.
+    /// Returns the damage; empty unless this is a salvage.
     pub fn losses(&self) -> &[SalvageLoss] {
         &self.losses
     }
 
-    /// What a salvage found behind the damage, with its numbers: copy it to where it is wanted. The first append takes the
-    /// place of all of it.
+    /// Returns the entries that a salvage found behind the damage, with their numbers: copy them to a safe place. The
+    /// first append takes the place of all of them.
     pub fn rescued(&self) -> &[(u64, Vec<u8>)] {
         &self.rescued
     }
 
-    /// Number of the oldest entry; that of the next one where there is none.
+    /// Returns the number of the oldest entry; of the next entry if the log is empty.
     pub fn first(&self) -> u64 {
         self.state.lock().first
     }
 
-    /// Number of the next entry.
+    /// Returns the number of the next entry.
     pub fn end(&self) -> u64 {
         self.state.lock().end()
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.state.lock().places.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if the log is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes that its entries may take: each takes its bytes and 40 more, rounded up to 64.
+    /// Returns the bytes for entries: each uses its bytes and 40 more, rounded up to 64.
     pub fn capacity_bytes(&self) -> u64 {
         self.state.lock().records.capacity_bytes()
     }
 
-    /// Bytes that they take.
+    /// Returns the bytes that the entries use.
     pub fn used_bytes(&self) -> u64 {
         self.state.lock().records.used_bytes()
     }
 
-    /// Entry `number`; none where it was cut off or is not there yet.
+    /// Returns entry `number`; `None` if it was cut off or does not exist yet.
     ///
     /// # Errors
-    /// [`Error::Damaged`] where the entry is not what was appended.
+    /// [`Error::Damaged`] if the entry differs from the appended one.
     pub fn get(&self, number: u64) -> Result<Option<Vec<u8>>> {
         let state = self.state.lock();
         let Some(index) = number.checked_sub(state.first).and_then(|index| usize::try_from(index).ok()) else {
@@ -245,11 +247,11 @@ impl ObjectLog {
         }
     }
 
-    /// Appends `entry`; durable on return. Its number. Refused where the log is full: cut it, then try again.
+    /// Appends `entry`; durable on return. Returns its number. A full log refuses: cut it, then retry.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] for more than an empty log has room for, [`ferrite_pool::Error::LogFull`] until enough is
-    /// cut; else as any change of an object: see [`Error`].
+    /// [`Error::TooLarge`] for more than an empty log holds, [`ferrite_pool::Error::LogFull`] until enough is cut; also
+    /// the errors of any change of an object: see [`Error`].
     pub fn append(&self, entry: &[u8]) -> Result<u64> {
         let mut state = self.writable()?;
         state.ensure_fits(entry)?;
@@ -263,11 +265,11 @@ impl ObjectLog {
         Ok(number)
     }
 
-    /// Appends `entries` with one fence; all durable on return. A crash before that leaves the first few, or none (AL1).
-    /// Where they do not fit, none is appended. Number of the first.
+    /// Appends `entries` with one fence; all are durable on return. A crash before that leaves the first few, or none
+    /// (AL1). If they do not fit, none is appended. Returns the number of the first.
     ///
     /// # Errors
-    /// As [`ObjectLog::append`].
+    /// The errors of [`ObjectLog::append`].
     pub fn extend(&self, entries: &[&[u8]]) -> Result<u64> {
         let mut state = self.writable()?;
         entries.iter().try_for_each(|entry| state.ensure_fits(entry))?;
@@ -289,7 +291,8 @@ impl ObjectLog {
     /// Cuts off every entry before `number`; durable on return.
     ///
     /// # Errors
-    /// [`Error::Refused`] for a number beyond [`ObjectLog::end`]; else as any change of an object: see [`Error`].
+    /// [`Error::Refused`] for a number beyond [`ObjectLog::end`]; also the errors of any change of an object: see
+    /// [`Error`].
     pub fn cut(&self, number: u64) -> Result<()> {
         let mut state = self.writable()?;
         let end = state.end();

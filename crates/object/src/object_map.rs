@@ -1,11 +1,11 @@
-//! A durable map: bytes by bytes, in the order of the keys.
+//! A durable map from bytes to bytes, in the order of the keys.
 //!
 //! ```text
-//! change     steps one behind the other:
-//!            1 key_len u32  value_len u32  key  value        put
-//!            2 key_len u32  key                              remove
-//!            3                                               clear
-//! item       key_len u32  key  value
+//! change  adjacent steps:
+//!   1 key_len u32  value_len u32  key  value     put
+//!   2 key_len u32  key                           remove
+//!   3                                            clear
+//! item    key_len u32  key  value
 //! ```
 
 use std::collections::BTreeMap;
@@ -21,38 +21,38 @@ const PUT: u8 = 1;
 const REMOVE: u8 = 2;
 const CLEAR: u8 = 3;
 
-/// What a map holds, in DRAM.
+/// The content of a map, in DRAM.
 #[derive(Debug, Default)]
 pub struct MapEntries {
     values: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Of all keys and values.
+    /// Bytes of all keys and values.
     bytes: usize,
 }
 
 impl MapEntries {
     pub(crate) const NONE: Self = Self { values: BTreeMap::new(), bytes: 0 };
 
-    /// What `key` has.
+    /// Returns the value of `key`.
     pub fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
         self.values.get(key).cloned()
     }
 
-    /// Whether `key` is there.
+    /// Returns true if the map has `key`.
     pub fn contains(&self, key: &[u8]) -> bool {
         self.values.contains_key(key)
     }
 
-    /// How many keys there are.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if the map is empty.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// Up to `count` keys with their values, in order, from the first on that is greater than `after`, or from the
+    /// Returns up to `count` keys with their values, in order, from the first key greater than `after`, or from the
     /// start.
     pub fn page(&self, after: Option<&[u8]>, count: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
@@ -60,7 +60,7 @@ impl MapEntries {
         range.take(count).map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
-    /// Sets what `key` has; where it has something, in the room of that.
+    /// Sets the value of `key`; an existing value is overwritten in its buffer.
     fn put(&mut self, key: &[u8], value: &[u8]) {
         match self.values.get_mut(key) {
             Some(room) => {
@@ -80,7 +80,7 @@ impl MapEntries {
     }
 }
 
-/// Bytes of an item before its key, where it has `head_bytes` before it.
+/// Returns the bytes of an item before its key, with `head_bytes` before it.
 fn before_key(head_bytes: usize) -> usize {
     4 + head_bytes + 4
 }
@@ -104,7 +104,7 @@ impl BundleMember for MapEntries {
 
     fn bytes_after(&self, change: &[u8], head_bytes: usize) -> u64 {
         let mut bytes = self.len() * before_key(head_bytes) + self.bytes;
-        // Of what the steps so far touched: bytes of the value, if there is one.
+        // For each key that the steps so far touched: the bytes of its value, if it has one.
         let (mut touched, mut is_cleared) = (BTreeMap::new(), false);
         let mut steps = ChangeSteps(change);
         while let Some(step) = steps.byte() {
@@ -176,7 +176,7 @@ impl MapBatch {
         &self.0
     }
 
-    /// Sets what `key` has.
+    /// Sets the value of `key`.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> &mut Self {
         self.0.reserve(9 + key.len() + value.len());
         self.0.push(PUT);
@@ -187,7 +187,7 @@ impl MapBatch {
         self
     }
 
-    /// Takes `key` away, if it is there.
+    /// Removes `key`, if the map has it.
     pub fn remove(&mut self, key: &[u8]) -> &mut Self {
         self.0.push(REMOVE);
         self.0.extend(len_of(key));
@@ -195,14 +195,14 @@ impl MapBatch {
         self
     }
 
-    /// Takes every key away.
+    /// Removes every key.
     pub fn clear(&mut self) -> &mut Self {
         self.0.push(CLEAR);
         self
     }
 }
 
-/// A durable map. Every change is durable when it returns; readers wait for no fence.
+/// A durable map. Every change is durable when its call returns; readers wait for no fence.
 #[derive(Clone, Debug)]
 pub struct Map(Arc<Logged<MapEntries>>);
 
@@ -211,47 +211,47 @@ impl Map {
         Self(logged)
     }
 
-    /// What a salvage had to give up; empty where nothing was damaged.
+    /// Returns the losses of a salvage; empty if nothing was damaged.
     pub fn losses(&self) -> &[SalvageLoss] {
         self.0.losses()
     }
 
-    /// What keeps it.
+    /// Returns the logged structure.
     #[cfg(test)]
     pub(crate) fn logged(&self) -> &Logged<MapEntries> {
         &self.0
     }
 
-    /// What `key` has.
+    /// Returns the value of `key`.
     pub fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
         self.0.read(|entries| entries.get(key))
     }
 
-    /// Whether `key` is there.
+    /// Returns true if the map has `key`.
     pub fn contains(&self, key: &[u8]) -> bool {
         self.0.read(|entries| entries.contains(key))
     }
 
-    /// How many keys there are.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.0.read(MapEntries::len)
     }
 
-    /// Whether there are none.
+    /// Returns true if the map is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Up to `count` keys with their values, in order, from the first on that is greater than `after`, or from the
+    /// Returns up to `count` keys with their values, in order, from the first key greater than `after`, or from the
     /// start. Each call sees the map as of one moment.
     pub fn page(&self, after: Option<&[u8]>, count: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
         self.0.read(|entries| entries.page(after, count))
     }
 
-    /// Sets what `key` has.
+    /// Sets the value of `key`.
     ///
     /// # Errors
-    /// As [`Logged::make`].
+    /// The errors of [`Logged::make`].
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.0.ensure_fits(key.len().saturating_add(value.len()))?;
         let mut batch = MapBatch::default();
@@ -259,10 +259,10 @@ impl Map {
         self.commit(&batch)
     }
 
-    /// Takes `key` away; what it had.
+    /// Removes `key` and returns its value.
     ///
     /// # Errors
-    /// As [`Logged::make`], but never for want of space.
+    /// The errors of [`Logged::make`], except for lack of space.
     pub fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.0.change(|entries| match entries.values.get(key) {
             Some(value) => (Some(MapBatch::default().remove(key).0.clone()), Some(value.clone())),
@@ -270,26 +270,26 @@ impl Map {
         })
     }
 
-    /// Takes every key away.
+    /// Removes every key.
     ///
     /// # Errors
-    /// As [`Logged::make`], but never for want of space.
+    /// The errors of [`Logged::make`], except for lack of space.
     pub fn clear(&self) -> Result<()> {
         self.commit(MapBatch::default().clear())
     }
 
-    /// Makes all changes of `batch`, together also for a crash.
+    /// Applies all changes of `batch`, together also in a crash.
     ///
     /// # Errors
-    /// As [`Logged::make`].
+    /// The errors of [`Logged::make`].
     pub fn commit(&self, batch: &MapBatch) -> Result<()> {
         self.0.make(&batch.0)
     }
 
-    /// Takes a checkpoint now.
+    /// Stores a checkpoint now.
     ///
     /// # Errors
-    /// As [`Logged::checkpoint`].
+    /// The errors of [`Logged::checkpoint`].
     pub fn checkpoint(&self) -> Result<()> {
         self.0.checkpoint()
     }

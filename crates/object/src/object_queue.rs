@@ -1,10 +1,10 @@
 //! A durable queue with two ends.
 //!
 //! ```text
-//! change     steps one behind the other:
-//!            1 len u32  bytes    push at the back      3    pop at the back
-//!            2 len u32  bytes    push at the front     4    pop at the front      5    clear
-//! item       the bytes of an entry
+//! change  adjacent steps:
+//!   1 len u32  bytes    push at the back     3 pop at the back
+//!   2 len u32  bytes    push at the front    4 pop at the front     5 clear
+//! item    the bytes of an entry
 //! ```
 
 use std::collections::VecDeque;
@@ -18,37 +18,37 @@ use crate::logged::{Logged, LoggedStructure, SalvageLoss};
 /// An end of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueEnd {
-    /// Where entries come to be popped last.
+    /// The end whose entries are the last when popped from the front.
     Back = 1,
-    /// Where the oldest entry is, if all are pushed at the back.
+    /// The end of the oldest entry, if all are pushed at the back.
     Front = 2,
 }
 
 const POP: u8 = 2;
 const CLEAR: u8 = 5;
 
-/// What a queue holds, in DRAM.
+/// The content of a queue, in DRAM.
 #[derive(Debug, Default)]
 pub struct QueueEntries {
     entries: VecDeque<Vec<u8>>,
-    /// Of all entries.
+    /// Bytes of all entries.
     bytes: usize,
 }
 
 impl QueueEntries {
     pub(crate) const NOTHING: Self = Self { entries: VecDeque::new(), bytes: 0 };
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Entry `index`, counted from the front.
+    /// Returns entry `index`, counted from the front.
     pub fn get(&self, index: usize) -> Option<Vec<u8>> {
         self.entries.get(index).cloned()
     }
@@ -61,7 +61,7 @@ impl QueueEntries {
         }
     }
 
-    /// Takes the entry at `end` away. `false` where there is none.
+    /// Removes the entry at `end`. Returns false if the queue is empty.
     fn pop(&mut self, end: QueueEnd) -> bool {
         let entry = match end {
             QueueEnd::Back => self.entries.pop_back(),
@@ -89,19 +89,19 @@ impl QueueBatch {
         self
     }
 
-    /// Takes the entry at `end` away.
+    /// Removes the entry at `end`.
     pub fn pop(&mut self, end: QueueEnd) -> &mut Self {
         self.0.push(end as u8 + POP);
         self
     }
 
-    /// Takes every entry away.
+    /// Removes every entry.
     pub fn clear(&mut self) -> &mut Self {
         self.0.push(CLEAR);
         self
     }
 
-    /// Whether a queue of `len` entries has what this takes away.
+    /// Returns true if a queue of `len` entries has every entry that the batch removes.
     pub(crate) fn fits(&self, len: usize) -> bool {
         let (mut steps, mut len) = (ChangeSteps(&self.0), len);
         while let Some(step) = steps.byte() {
@@ -136,7 +136,7 @@ impl BundleMember for QueueEntries {
 
     fn bytes_after(&self, change: &[u8], head_bytes: usize) -> u64 {
         let mut bytes = self.len() * (4 + head_bytes) + self.bytes;
-        // What is left of the entries between the lengths of those that the steps so far have pushed at both ends.
+        // The remaining entries, between the lengths of the entries that the steps so far pushed at both ends.
         let (mut front, mut left, mut back) = (VecDeque::new(), 0..self.len(), VecDeque::new());
         let of_left = |index: usize| self.entries[index].len();
         let mut steps = ChangeSteps(change);
@@ -207,7 +207,7 @@ impl LoggedStructure for QueueEntries {
     }
 }
 
-/// A durable queue. Every change is durable when it returns; readers wait for no fence.
+/// A durable queue. Every change is durable when its call returns; readers wait for no fence.
 #[derive(Clone, Debug)]
 pub struct Queue(Arc<Logged<QueueEntries>>);
 
@@ -216,22 +216,22 @@ impl Queue {
         Self(logged)
     }
 
-    /// What a salvage had to give up; empty where nothing was damaged.
+    /// Returns the losses of a salvage; empty if nothing was damaged.
     pub fn losses(&self) -> &[SalvageLoss] {
         self.0.losses()
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.0.read(QueueEntries::len)
     }
 
-    /// Whether there are none.
+    /// Returns true if the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Entry `index`, counted from the front.
+    /// Returns entry `index`, counted from the front.
     pub fn get(&self, index: usize) -> Option<Vec<u8>> {
         self.0.read(|waiting| waiting.get(index))
     }
@@ -239,15 +239,15 @@ impl Queue {
     /// Adds `entry` at `end`.
     ///
     /// # Errors
-    /// As [`Logged::make`].
+    /// The errors of [`Logged::make`].
     pub fn push(&self, end: QueueEnd, entry: &[u8]) -> Result<()> {
         self.push_all(end, &[entry])
     }
 
-    /// Adds all `entries` at `end`, one after another, together also for a crash.
+    /// Adds all `entries` at `end`, one after another, together also in a crash.
     ///
     /// # Errors
-    /// As [`Logged::make`]: all are added, or none.
+    /// The errors of [`Logged::make`]: all are added, or none.
     pub fn push_all(&self, end: QueueEnd, entries: &[&[u8]]) -> Result<()> {
         let bytes = entries.iter().fold(0_usize, |bytes, entry| bytes.saturating_add(entry.len() + 5));
         self.0.ensure_fits(bytes)?;
@@ -256,10 +256,11 @@ impl Queue {
         self.0.make(&batch.0)
     }
 
-    /// Takes the entry at `end` away; it, or none where the queue is empty. When this returns no crash brings it back.
+    /// Removes the entry at `end` and returns it; `None` if the queue is empty. After the return no crash brings it
+    /// back.
     ///
     /// # Errors
-    /// As [`Logged::make`], but never for want of space.
+    /// The errors of [`Logged::make`], except for lack of space.
     pub fn pop(&self, end: QueueEnd) -> Result<Option<Vec<u8>>> {
         self.0.change(|waiting| {
             let entry = match end {
@@ -270,18 +271,18 @@ impl Queue {
         })
     }
 
-    /// Takes every entry away.
+    /// Removes every entry.
     ///
     /// # Errors
-    /// As [`Logged::make`], but never for want of space.
+    /// The errors of [`Logged::make`], except for lack of space.
     pub fn clear(&self) -> Result<()> {
         self.0.make(&[CLEAR])
     }
 
-    /// Takes a checkpoint now.
+    /// Stores a checkpoint now.
     ///
     /// # Errors
-    /// As [`Logged::checkpoint`].
+    /// The errors of [`Logged::checkpoint`].
     pub fn checkpoint(&self) -> Result<()> {
         self.0.checkpoint()
     }

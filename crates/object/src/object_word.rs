@@ -1,7 +1,7 @@
 //! The word of an object: a number beside the head of its log, changed by one store.
 //!
 //! ```text
-//! MAP page   | line 0: head of the log | line 1: the word, sealed; 0 where it was never stored | zeros |
+//! MAP page   | line 0: head of the log | line 1: the checked word; 0 if it was never stored | zeros |
 //! ```
 
 use ferrite_memory::{Memory, Span};
@@ -10,19 +10,19 @@ use ferrite_pool::{Role, SEQUENCE_BOUND, Stream, Tag, beyond, seal, unseal};
 
 use crate::{Error, Result, salt};
 
-/// Where the word is in the MAP stream.
+/// Offset of the word in the MAP stream.
 const AT: u64 = 64;
 
-/// What does not verify: what it is, and where in the pool.
+/// A part that does not verify: its name, and its offset in the pool.
 pub(crate) type Flaw = (String, u64);
 
-/// The pool's byte where it is.
+/// Returns the offset of the word in the pool.
 pub(crate) fn place(tag: &Tag) -> Result<u64, Flaw> {
     let run = Stream::new(&tag.extents, Role::MAP).locate(AT).filter(|run| run.len >= 8);
     run.map(|run| run.at).ok_or_else(|| ("its layout".into(), 0))
 }
 
-/// The number in the word of the object in `tag`, if it has one.
+/// Reads the number in the word of the object in `tag`, if it has one.
 pub(crate) fn read(memory: &dyn Memory, tag: &Tag, salt: u32) -> Result<Option<u64>, Flaw> {
     let at = place(tag)?;
     match memory.load_word(at) {
@@ -35,7 +35,7 @@ pub(crate) fn read(memory: &dyn Memory, tag: &Tag, salt: u32) -> Result<Option<u
     }
 }
 
-/// That of the held object, made durable before it is shown: a killed process may have left it visible only.
+/// Reads the word of the held object, and makes it durable first: a killed process may have left it only visible.
 pub(crate) fn load(holding: &Holding) -> Result<Option<u64>> {
     let tag = holding.tag();
     let damaged = |(what, at)| Error::Damaged { name: tag.name.clone(), what, at };

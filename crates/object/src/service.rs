@@ -21,11 +21,12 @@ impl TagOwner for ObjectService {
     fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut TagFindings<'_>) {
         let uuid = pool.superblock().uuid;
         let Some(label) = ObjectLabel::of(tag) else {
-            return findings.error("its label is none that this program knows: use a newer ferrite", None);
+            return findings.error("this program does not know its label: use a newer ferrite", None);
         };
-        // What this process has open stands still. What another one changes meanwhile would seem damaged.
+        // The objects that this process has open are frozen. An object that another process changes would seem damaged.
         if let Some(pid) = pool.user_of(tag) {
-            return findings.note(format!("process {pid} has it open: it is looked at when that has closed it"), None);
+            return findings
+                .note(format!("process {pid} has it open: it is checked after that process closes it"), None);
         }
         if label.form == ObjectForm::Direct {
             match direct_value::check(pool.memory(), &uuid, tag, &label) {
@@ -51,12 +52,12 @@ impl TagOwner for ObjectService {
         }
     }
 
-    /// Checkpoints and values do not depend on where they lie; the head of a log does.
+    /// Relocates a tag: checkpoints and values do not depend on their place; the head of a log does.
     fn relocate(&self, pool: &Pool, tag: &Tag, moved: &MovedRange) -> Result<()> {
         match ObjectLabel::of(tag).map(|label| label.form) {
             Some(ObjectForm::Direct) => Ok(()),
             Some(ObjectForm::Logged | ObjectForm::Log) => relocate_log(pool, tag, moved),
-            None => Err(PoolError::Busy(format!("nobody knows what {:?} holds", tag.name))),
+            None => Err(PoolError::Busy(format!("no service of this program knows what {:?} holds", tag.name))),
         }
     }
 }

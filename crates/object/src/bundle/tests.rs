@@ -1,4 +1,4 @@
-//! BU1 and BU2.
+//! Tests of BU1 and BU2.
 
 use ferrite_crash::{Crash, CrashReport, Model, explore};
 
@@ -10,7 +10,7 @@ fn bundle(pool: &Arc<ferrite_pool::Pool>) -> Bundle {
     Bundle::new(logged(pool, LOGGING).unwrap())
 }
 
-/// Step `number` of the run that is crashed: it counts in two maps and a queue.
+/// Returns step `number` of the run that is crashed: it counts in two maps and a queue.
 fn counted(number: u8) -> BundleChange {
     let mut change = BundleChange::default();
     change.map("one").put(b"count", &[number; 40]);
@@ -22,7 +22,7 @@ fn counted(number: u8) -> BundleChange {
     change
 }
 
-/// All that the members say of the last step; an error where they say different ones.
+/// Returns the last step of all members; an error if they differ.
 fn step_of(members: &BundleMembers) -> Verdict<u8> {
     let one = members.map("one").get(b"count").map_or(0, |count| count[0]);
     let two = members.map("two").page(None, 9);
@@ -108,8 +108,8 @@ fn what_a_change_cannot_be_made_of_changes_nothing() {
     held.commit(&counted(1)).unwrap();
     let mut change = counted(2);
     change.queue("three").clear().push(QueueEnd::Front, b"x").pop(QueueEnd::Back).pop(QueueEnd::Back);
-    let told = held.commit(&change).unwrap_err().to_string();
-    assert!(told.contains("queue \"three\" has nothing left to pop"), "{told}");
+    let error = held.commit(&change).unwrap_err().to_string();
+    assert!(error.contains("queue \"three\" has nothing left to pop"), "{error}");
     let stopped = held.change(|members, change| {
         assert_eq!(step_of(members), Ok(1));
         change.map("one").clear();
@@ -123,7 +123,7 @@ fn what_a_change_cannot_be_made_of_changes_nothing() {
     assert_eq!((next.unwrap(), held.read(step_of)), (1, Ok(2)));
 }
 
-/// What a damaged medium shows is refused, not believed.
+/// Bytes from a damaged medium are refused.
 #[test]
 fn bytes_that_no_bundle_makes_are_refused() {
     let mut members = BundleMembers::default();

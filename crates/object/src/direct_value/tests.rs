@@ -1,4 +1,4 @@
-//! DU1 to DU5.
+//! Tests of DU1 to DU5.
 
 use ferrite_crash::{Crash, CrashReport, LyingMemory, Model, explore};
 
@@ -14,7 +14,7 @@ fn open(pool: &Arc<ferrite_pool::Pool>, bytes: usize, scheme: Scheme) -> Result<
     DirectBytes::open(hold(pool, &label, 0), &label, &value(0, bytes), scheme)
 }
 
-/// The value is the acknowledged one or the next; setting goes on from it, and what was shown never goes back.
+/// The value is the acknowledged one or the next; setting continues from it, and a value that was read never reverts.
 fn judge(crash: &Crash<'_>, bytes: usize) -> Verdict {
     let (memory, pool) = reopen(crash)?;
     let acknowledged = crash.last_mark().unwrap_or(0);
@@ -27,7 +27,7 @@ fn judge(crash: &Crash<'_>, bytes: usize) -> Verdict {
     let nested = explore(&memory, &options(16, 6), |crash| {
         let (_, pool) = reopen(crash)?;
         let again = open(&pool, bytes, Scheme::Nt).map_err(|error| error.to_string())?;
-        // Whoever crashed before it had shown anything may show either.
+        // A process that crashed before it returned a value may return either.
         let known = [number, number.saturating_sub(1), number + 1].map(|number| value(number, bytes));
         if known.contains(&again.get()) { Ok(()) } else { Err(format!("DU3: {:?}", again.get())) }
     });
@@ -80,7 +80,7 @@ fn canary_an_update_without_its_fence_is_caught() {
     }
 }
 
-/// DU3: what a killed process left visible is shown, and then power fails.
+/// DU3: opening returns the value that a killed process left visible, and then power fails.
 #[test]
 fn du3_crash_after_a_kill_keeps_what_was_shown() {
     for model in Model::ALL {
@@ -120,8 +120,8 @@ fn du4_one_damaged_copy_is_healed_and_two_are_told_by_name() {
     for slot in 0..2 {
         memory.store(at + slot * 128 + 70, &[0xee], Scheme::Nt);
     }
-    let told = open(&open_pool(&memory), 100, Scheme::Nt).unwrap_err().to_string();
-    assert!(told.starts_with("object \"it\" is damaged: both copies of its value at byte"), "{told}");
+    let error = open(&open_pool(&memory), 100, Scheme::Nt).unwrap_err().to_string();
+    assert!(error.starts_with("object \"it\" is damaged: both copies of its value at byte"), "{error}");
 }
 
 #[test]
@@ -144,8 +144,8 @@ fn a_value_of_another_size_or_too_large_is_refused() {
     let it = open(&pool, VALUE_BYTES_MAX, Scheme::Nt).unwrap();
     it.set(&value(3, VALUE_BYTES_MAX)).unwrap();
     for bytes in [0, 1, VALUE_BYTES_MAX + 1] {
-        let told = it.set(&vec![1; bytes]).unwrap_err().to_string();
-        assert!(told.starts_with(&format!("the value has {VALUE_BYTES_MAX} bytes, not {bytes},")), "{told}");
+        let error = it.set(&vec![1; bytes]).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("the value has {VALUE_BYTES_MAX} bytes, not {bytes},")), "{error}");
     }
     drop(it);
     assert!(matches!(open(&pool, 8, Scheme::Nt), Err(Error::WrongType { .. })));
@@ -169,7 +169,7 @@ fn typed_values_are_read_back_and_updated_in_one_step() {
     assert_eq!(it.get(), [1, 2]);
 }
 
-/// A version of the value behind which no other fits is damage, told by opening and by check, and no panic.
+/// A sequence that leaves no room for another is damage, reported by opening and by check, without a panic.
 #[test]
 fn du2_a_version_that_no_value_comes_to_is_damage() {
     for version in [SEQUENCE_BOUND, u64::MAX - 1] {
@@ -182,6 +182,6 @@ fn du2_a_version_that_no_value_comes_to_is_damage() {
         seal(&mut image, salt, version);
         memory.store(at + version % 2 * image.len() as u64, &image, Scheme::Nt);
         let refused = open(&pool, 48, Scheme::Nt).unwrap_err();
-        assert!(matches!(&refused, Error::Damaged { what, .. } if what.contains("no value comes to")), "{refused}");
+        assert!(matches!(&refused, Error::Damaged { what, .. } if what.contains("no value reaches")), "{refused}");
     }
 }

@@ -1,4 +1,4 @@
-//! LG1 to LG5 and CK1 to CK5, on maps.
+//! Tests of LG1 to LG5 and CK1 to CK5, on maps.
 
 mod damage;
 mod full;
@@ -16,7 +16,7 @@ fn map(pool: &Arc<ferrite_pool::Pool>) -> Map {
     Map::new(logged::<MapEntries>(pool, LOGGING).unwrap())
 }
 
-/// Step `number` of the run that is crashed: puts, removals, batches and checkpoints.
+/// Does step `number` of the run that is crashed: puts, removals, batches and checkpoints.
 fn step(map: &Map, number: u64) {
     let key = [(number % 3) as u8];
     match number % 5 {
@@ -32,7 +32,7 @@ fn content(map: &Map) -> Vec<(Vec<u8>, Vec<u8>)> {
     map.page(None, usize::MAX)
 }
 
-/// What the map holds after each step.
+/// Returns the map's content after each step.
 fn expected(steps: u64) -> Vec<Vec<(Vec<u8>, Vec<u8>)>> {
     let map = map(&open_pool(&new_pool(Model::MAPPED)));
     let mut states = vec![content(&map)];
@@ -49,7 +49,7 @@ fn run(model: Model, ignores: impl Fn(Span) -> bool + Send + Sync + 'static) -> 
     let memory = new_pool(model);
     drop(map(&open_pool(&memory)));
     let map = map(&open_pool(&Deaf::new(&memory, ignores)));
-    // The slots are there already: their making is the pool's transaction, proven there.
+    // The slots exist already: the pool's tests cover their creation.
     (0..2).for_each(|_| map.checkpoint().unwrap());
     memory.barrier().unwrap();
     memory.forget_trace();
@@ -93,7 +93,7 @@ fn lg1_lg2_lg3_ck1_ck2_ck3_crash_leaves_the_structure_of_before_or_after() {
     }
 }
 
-/// Where the parts of "it" lie.
+/// Returns the place of a part of "it".
 fn part(role: Role) -> Span {
     let pool = open_pool(&new_pool(Model::MAPPED));
     let map = map(&pool);
@@ -130,7 +130,7 @@ fn canary_a_log_cut_before_the_checkpoint_is_named_is_caught() {
     }
 }
 
-/// A crash between the naming and the cut, with damage in what the checkpoint covers: nothing is lost.
+/// A crash between the naming and the cut, with damage in records that the checkpoint covers: nothing is lost.
 #[test]
 fn ck2_a_cut_that_did_not_come_is_made_by_the_next_opening() {
     let memory = new_pool(Model::MAPPED);
@@ -139,7 +139,7 @@ fn ck2_a_cut_that_did_not_come_is_made_by_the_next_opening() {
     (0..20).for_each(|number| map.put(&[number], &[number; 40]).unwrap());
     let logged = map.logged();
     let (writer, state) = (logged.writer.lock(), logged.state.read());
-    checkpoint::take(&logged.holding, 1, writer.log.end(), &|item| state.save(item)).unwrap();
+    checkpoint::store(&logged.holding, 1, writer.log.end(), &|item| state.save(item)).unwrap();
     let at = writer.log.place(writer.log.records().nth(5).unwrap().unwrap().0);
     memory.store_word(at + 24, 0);
     drop((writer, state));
@@ -183,7 +183,7 @@ fn checkpoints_come_after_so_many_records_or_bytes() {
     assert_eq!(state(&map), (0, 4));
 }
 
-/// LG4, CK4: damage is told by name, and the rest can be read.
+/// LG4, CK4: damage is reported by name, and the rest can be read.
 #[test]
 fn lg4_damage_is_told_by_name_and_what_is_left_is_salvaged() {
     let salvage = Logging { salvage: true, ..LOGGING };
@@ -220,8 +220,8 @@ fn lg4_damage_is_told_by_name_and_what_is_left_is_salvaged() {
         spoil(&map, &memory);
         let before = content(&map);
         drop(map);
-        let told = logged::<MapEntries>(&pool, LOGGING).unwrap_err().to_string();
-        assert!(told.starts_with("object \"it\" is damaged: "), "{told}");
+        let error = logged::<MapEntries>(&pool, LOGGING).unwrap_err().to_string();
+        assert!(error.starts_with("object \"it\" is damaged: "), "{error}");
         let map = Map::new(logged::<MapEntries>(&pool, salvage).unwrap());
         assert!(!map.logged().losses().is_empty());
         let left = content(&map);
@@ -260,7 +260,7 @@ fn lg5_every_failed_persist_poisons_and_leaves_old_or_new() {
     }
 }
 
-/// F1: while the pool stands still changes wait, and reads do not.
+/// F1: while the pool is frozen changes wait, and reads do not.
 #[test]
 fn f1_changes_wait_while_the_pool_stands_still() {
     let pool = open_pool(&new_pool(Model::MAPPED));

@@ -1,4 +1,4 @@
-//! AL1, AL2, AL3.
+//! Tests of AL1, AL2, AL3.
 
 use ferrite_crash::{CrashReport, LyingMemory, Model, explore};
 use ferrite_memory::{Memory, Span};
@@ -22,8 +22,8 @@ fn expected(from: u64, to: u64) -> Vec<(u64, Vec<u8>)> {
     (from..to).map(|number| (number, entry(number))).collect()
 }
 
-/// Marks: how many are cut off for certain, and how many were appended. What a crash left is opened, and goes on as `prepare`
-/// leaves it.
+/// Marks count the entries that are certainly cut off, and those appended. After each crash the log is opened, passed
+/// to `prepare`, and continues.
 fn traffic(model: Model, prepare: fn(&ObjectLog)) -> CrashReport {
     let memory = new_pool(model);
     let log = open(&open_pool(&memory), false).unwrap();
@@ -85,17 +85,17 @@ fn al2_damage_is_told_by_name_and_what_is_left_is_rescued() {
         state.records.place(state.places[1])
     };
     memory.store_word(at + 24, 0);
-    let told = log.get(1).unwrap_err().to_string();
-    assert!(told.starts_with("object \"it\" is damaged: entry 1 at byte"), "{told}");
+    let error = log.get(1).unwrap_err().to_string();
+    assert!(error.starts_with("object \"it\" is damaged: entry 1 at byte"), "{error}");
     assert_eq!(log.get(2).unwrap(), Some(entry(2)), "the rest stays readable");
     drop(log);
-    let told = open(&pool, false).unwrap_err().to_string();
-    assert!(told.starts_with("object \"it\" is damaged: entry 1 at byte"), "{told}");
+    let error = open(&pool, false).unwrap_err().to_string();
+    assert!(error.starts_with("object \"it\" is damaged: entry 1 at byte"), "{error}");
     let log = open(&pool, true).unwrap();
     assert_eq!((all(&log), log.rescued().to_vec()), (expected(0, 1), expected(2, 4)));
 }
 
-/// The word of a log that was never without entries says nothing of where it begins.
+/// The word of a log that was never empty does not say where it begins.
 #[test]
 fn al2_the_first_entry_of_a_cut_log_is_told_by_its_number() {
     let memory = new_pool(Model::MAPPED);
@@ -110,7 +110,7 @@ fn al2_the_first_entry_of_a_cut_log_is_told_by_its_number() {
     drop(log);
     spoil(&memory, at);
     for _ in 0..2 {
-        assert_told(&pool, 3);
+        assert_reported(&pool, 3);
         let log = open(&pool, true).unwrap();
         assert_eq!((log.first(), log.end(), log.rescued().to_vec()), (3, 3, expected(4, 6)));
     }
@@ -127,8 +127,8 @@ fn al2_a_damaged_word_costs_no_entry() {
     let at = log.holding.stream(ferrite_pool::Role::MAP).locate(64).unwrap().at;
     drop(log);
     memory.store_word(at, 1);
-    let told = open(&pool, false).unwrap_err().to_string();
-    assert!(told.starts_with("object \"it\" is damaged: its word at byte"), "{told}");
+    let error = open(&pool, false).unwrap_err().to_string();
+    assert!(error.starts_with("object \"it\" is damaged: its word at byte"), "{error}");
     let log = open(&pool, true).unwrap();
     assert_eq!((all(&log), log.losses().len(), log.rescued().len()), (expected(0, 4), 1, 0));
     log.cut(4).unwrap();
@@ -151,10 +151,10 @@ fn a_full_log_says_so_and_takes_more_when_it_is_cut() {
     assert_eq!((log.first(), log.end(), log.get(128).unwrap()), (5, 129, Some(b"x".to_vec())));
 }
 
-/// How many entries were appended together, in each opening of a log.
+/// The numbers of entries appended together, in each opening of a log.
 const OPENINGS: [&[u64]; 3] = [&[1, 1, 3, 1], &[2, 1], &[1, 1]];
 
-/// A log that was opened several times, and of each entry where it lies and the first of its batch.
+/// Opens a log several times, and returns the place of each entry and the first of its batch.
 fn of_several_openings(pool: &Arc<ferrite_pool::Pool>) -> Vec<(u64, u64)> {
     let mut batches = Vec::new();
     for together in OPENINGS {
@@ -171,18 +171,18 @@ fn of_several_openings(pool: &Arc<ferrite_pool::Pool>) -> Vec<(u64, u64)> {
     state.places.iter().map(|place| state.records.place(*place)).zip(batches).collect()
 }
 
-/// Damages the record at byte `at`, for good.
+/// Damages the record at byte `at`, durably.
 fn spoil(memory: &LyingMemory, at: u64) {
     memory.store_word(at + 24, !memory.load_word(at + 24));
     memory.persist(Span::new(at + 24, 8)).unwrap();
 }
 
-fn assert_told(pool: &Arc<ferrite_pool::Pool>, number: u64) {
-    let told = open(pool, false).unwrap_err().to_string();
-    assert!(told.starts_with(&format!("object \"it\" is damaged: entry {number} at byte")), "{told}");
+fn assert_reported(pool: &Arc<ferrite_pool::Pool>, number: u64) {
+    let error = open(pool, false).unwrap_err().to_string();
+    assert!(error.starts_with(&format!("object \"it\" is damaged: entry {number} at byte")), "{error}");
 }
 
-/// Ways to go on with what a salvage left, to entry `end`, and to where the log then reaches.
+/// Ways to continue with a salvaged log from entry `end`; each returns the resulting range.
 type Way = fn(&ObjectLog, u64) -> (u64, u64);
 const WAYS: [Way; 4] = [
     |log, end| (0, log.append(&entry(end)).unwrap() + 1),
@@ -198,7 +198,7 @@ const WAYS: [Way; 4] = [
     },
 ];
 
-/// Each entry is damaged in turn, and a log that was salvaged and went on is damaged in turn again.
+/// Each entry is damaged in turn, and a log that was salvaged and continued is damaged in turn again.
 #[test]
 fn al2_al3_any_damage_is_told_once_and_what_was_salvaged_stays_so() {
     let memory = new_pool(Model::MAPPED);
@@ -213,9 +213,9 @@ fn al2_al3_any_damage_is_told_once_and_what_was_salvaged_stays_so() {
             assert_eq!(all(&open(&pool, false).unwrap()), expected(0, lost));
             continue;
         }
-        // Until it goes on, as often as it is looked at.
+        // Until it continues, however often it is opened.
         for _ in 0..2 {
-            assert_told(&pool, lost);
+            assert_reported(&pool, lost);
             let log = open(&pool, true).unwrap();
             assert_eq!((all(&log), log.rescued().to_vec()), (expected(0, lost), expected(lost + 1, end)));
         }
@@ -229,13 +229,13 @@ fn al2_al3_any_damage_is_told_once_and_what_was_salvaged_stays_so() {
         };
         drop(log);
         spoil(&memory, again);
-        assert_told(&pool, next);
+        assert_reported(&pool, next);
         let log = open(&pool, true).unwrap();
         assert_eq!(log.rescued().to_vec(), expected(next + 1, next + 2));
     }
 }
 
-/// The last that fits wipes nothing where it does not.
+/// An entry that does not fit wipes nothing.
 #[test]
 fn al3_an_append_that_has_no_room_leaves_what_was_rescued() {
     let memory = new_pool(Model::MAPPED);
@@ -251,7 +251,8 @@ fn al3_an_append_that_has_no_room_leaves_what_was_rescued() {
     assert_eq!(open(&pool, true).unwrap().rescued().len(), places.len() - 2);
 }
 
-/// A crash while a salvaged log goes on: it is as it was salvaged, some of what was rescued gone, or has what was appended.
+/// A crash while a salvaged log continues: the log is as it was salvaged, some of the rescued entries gone, or has the
+/// appended entry.
 #[test]
 fn al3_crash_while_a_salvaged_log_goes_on_leaves_it_damaged_or_sound() {
     for model in Model::ALL {
@@ -281,7 +282,7 @@ fn al3_crash_while_a_salvaged_log_goes_on_leaves_it_damaged_or_sound() {
     }
 }
 
-/// Of three that a crash came between, the first was lost. What took its place is cut off: the others do not come back.
+/// A crash lost the first of three. The entry that took its place is cut off: the others do not come back.
 #[test]
 fn al3_what_a_crash_left_of_a_batch_does_not_come_back_when_all_before_it_is_cut() {
     let memory = new_pool(Model::MAPPED);
@@ -302,7 +303,7 @@ fn al3_what_a_crash_left_of_a_batch_does_not_come_back_when_all_before_it_is_cut
     assert_eq!((log.first(), log.end()), (1, 1));
 }
 
-/// Numbers of entries behind which no other fits are damage, and no panic.
+/// Numbers of entries that leave no room for another are damage, without a panic.
 #[test]
 fn al2_a_number_that_no_log_comes_to_is_damage() {
     for number in [SEQUENCE_BOUND, u64::MAX - 1, u64::MAX] {

@@ -1,4 +1,4 @@
-//! The bytes of objects against docs/format.md.
+//! The bytes of objects compared with docs/format.md.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::support::{LOGGING, hold, logged, new_pool, open_pool};
 use crate::object_label::{ObjectForm, ObjectLabel};
 use crate::{DirectBytes, Map, ObjectLog, checkpoint, direct_value, object_log, salt};
 
-/// The fields of `bytes` by the first table behind `heading`, little-endian; the last one may be without an end.
+/// Returns the fields of `bytes` by the first table behind `heading`, little-endian; the last field may be open-ended.
 fn fields(heading: &str, bytes: &[u8]) -> Vec<(String, u64)> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/format.md");
     let page = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -53,7 +53,7 @@ fn a_value_is_as_documented() {
     value.set(b"abcdefgh").unwrap();
     let tag = pool.tag("it").unwrap();
     let page = Stream::new(&tag.extents, Role::MAP).locate(0).unwrap().at;
-    // Its making was the first.
+    // Creation stored the first value.
     for (slot, sequence, content) in [(0, 2, b"12345678"), (1, 3, b"abcdefgh")] {
         let mut bytes = [0; 64];
         pool.memory().load(page + slot * 64, &mut bytes);

@@ -1,4 +1,4 @@
-//! Map, queue and log against what they are in DRAM, with reopenings, kills and crashes in between.
+//! Map, queue and log compared with models in DRAM, with reopenings, kills and crashes in between.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use super::support::{LOGGING, cases, hold, logged, new_pool, open_pool};
 use crate::{Logging, Map, MapBatch, ObjectLog, Queue, QueueEnd, object_log};
 
-/// How the next process comes to the pool.
+/// How the next process finds the pool.
 #[derive(Clone, Copy, Debug)]
 enum Turn {
     Reopen,

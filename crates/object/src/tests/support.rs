@@ -1,5 +1,5 @@
-//! What the proofs share: small pools on lying memory, seeds from the environment, and a memory that is deaf to some
-//! fences, by which bugs are planted (a proof that does not find those proves nothing).
+//! Helpers for the proofs: small pools on lying memory, seeds from the environment, and a memory that ignores some
+//! fences, by which bugs are planted (a proof that does not find them proves nothing).
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use crate::logged::{self, Logged, LoggedStructure, Logging};
 use crate::object_label::ObjectLabel;
 
 thread_local! {
-    /// The planted bug: CK5 is broken, only the first slot is seen to have room.
+    /// The planted bug: CK5 is broken, only the first slot is widened.
     pub static LOPSIDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// This boot.
+/// The boot id of the tests.
 pub const BOOT: [u8; 16] = [9; 16];
-/// A small log, so that it goes around.
+/// A small log, so that it wraps around.
 pub const LOGGING: Logging = Logging { log_bytes: 8192, checkpoint_records: 0, checkpoint_bytes: 0, salvage: false };
 
-/// What a checker says of an image.
+/// The result of a checker for an image.
 pub type Verdict<T = ()> = Result<T, String>;
 
-/// A new pool, closed; exploring starts behind its making.
+/// Returns a new pool, closed; an exploration starts behind its creation.
 pub fn new_pool(model: Model) -> Arc<LyingMemory> {
     let memory = LyingMemory::new(POOL_BYTES_MIN + CHUNK, model);
     Pool::create(&memory, &Format { uuid: *b"proof pool uuid.", boot_id: BOOT }).expect("a new pool");
@@ -43,7 +43,7 @@ pub fn open_pool<M: Memory + 'static>(memory: &Arc<M>) -> Arc<Pool> {
     Arc::new(Pool::open(Arc::clone(memory) as Arc<dyn Memory>, BOOT).expect("it opens").0)
 }
 
-/// The object "it" of `label`, made where it is not there, in hand.
+/// Returns the held object "it" of `label`, created if it does not exist.
 pub fn hold(pool: &Arc<Pool>, label: &ObjectLabel, log_bytes: u64) -> Holding {
     if pool.tag("it").is_err() {
         label.spec("it", log_bytes).create(pool).expect("made");
@@ -51,28 +51,28 @@ pub fn hold(pool: &Arc<Pool>, label: &ObjectLabel, log_bytes: u64) -> Holding {
     pool.hold("it").expect("held")
 }
 
-/// The logged structure "it".
+/// Opens the logged structure "it".
 pub fn logged<S: LoggedStructure>(pool: &Arc<Pool>, logging: Logging) -> crate::Result<Arc<Logged<S>>> {
     Logged::open(hold(pool, &logged::label::<S>().expect("a label"), logging.log_bytes), logging)
 }
 
-/// The pool that a crash left.
+/// Opens the pool that a crash left.
 pub fn reopen(crash: &Crash<'_>) -> Verdict<(Arc<LyingMemory>, Arc<Pool>)> {
     let memory = Arc::new(crash.memory());
     let pool = Pool::open(memory.clone() as Arc<dyn Memory>, BOOT).map_err(|error| error.to_string())?.0;
     Ok((memory, Arc::new(pool)))
 }
 
-/// Cases of a model test: `usual` many or FERRITE_ROUNDS, chosen by the seed of this run.
+/// Returns the configuration of a model test: `usual` cases or FERRITE_ROUNDS, chosen by the seed of this run.
 pub fn cases(usual: u64) -> ProptestConfig {
     let cases = rounds(usual) as u32;
     ProptestConfig { cases, rng_seed: RngSeed::Fixed(seed()), failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// Of a call that settles: whether it is not made, by the last span that was stored before it.
+/// Decides by the last stored span whether a fence or barrier is ignored.
 type Deafness = dyn Fn(Span) -> bool + Send + Sync;
 
-/// A memory to which some fences and barriers are never made: the planted bug.
+/// A memory that ignores some fences and barriers: the planted bug.
 pub struct Deaf {
     memory: Arc<LyingMemory>,
     ignores: Box<Deafness>,
@@ -80,7 +80,7 @@ pub struct Deaf {
 }
 
 impl Deaf {
-    /// `memory` without the fences behind stores that `ignores` picks.
+    /// Returns `memory` without the fences behind stores that `ignores` picks.
     pub fn new(memory: &Arc<LyingMemory>, ignores: impl Fn(Span) -> bool + Send + Sync + 'static) -> Arc<Self> {
         let stored = Mutex::new(Span::new(0, 0));
         Arc::new(Self { memory: memory.clone(), ignores: Box::new(ignores), stored })

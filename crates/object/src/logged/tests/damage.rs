@@ -1,5 +1,5 @@
-//! LG4, CK4: whatever words of an object are damaged, opening says so or finds nothing wrong with what it gives, and a
-//! salvage gives nothing that was never there and leaves an object that goes on.
+//! LG4, CK4: for any damaged words of an object, opening reports damage or returns sound content. A salvage returns
+//! only content that was there, and leaves an object that continues.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,10 @@ use crate::{Queue, QueueEnd};
 
 const SALVAGE: Logging = Logging { salvage: true, ..LOGGING };
 
-/// Where a word is damaged: the role of its stream, and how far behind its start.
+/// A damaged word: the role of its stream, its offset in words, and its new value.
 type Blow = (u8, u64, u64);
 
-/// Mostly where something is: heads and words, headers, and the first lines of everything.
+/// Returns damage mostly in used places: heads and words, headers, and the first lines of each stream.
 fn blows() -> impl Strategy<Value = Vec<Blow>> {
     let role = prop_oneof![Just(Role::MAP.0), Just(Role::DATA.0), Just(2), Just(3)];
     vec((role, prop_oneof![0..24_u64, 0..512_u64], prop_oneof![Just(0), any::<u64>()]), 1..4)
@@ -31,7 +31,7 @@ fn strike(pool: &ferrite_pool::Pool, blows: &[Blow]) {
     }
 }
 
-/// Opens the structure, damaged or not; `None` where even a salvage has nothing to begin with: its log does not open.
+/// Opens the structure, damaged or not; `None` if even a salvage cannot begin because the log does not open.
 fn opened<S: LoggedStructure>(pool: &Arc<ferrite_pool::Pool>) -> Option<Arc<Logged<S>>> {
     match logged::<S>(pool, LOGGING) {
         Ok(whole) => return Some(whole),
@@ -110,7 +110,7 @@ fn lg4_crash_seeded_a_queue_is_salvaged_from_any_damage() {
     });
 }
 
-/// A word that names a checkpoint behind which no other fits is damage, and a salvage goes on counting from another.
+/// A word that names a checkpoint which leaves no room for another is damage, and a salvage counts on from another.
 #[test]
 fn ck4_a_checkpoint_that_no_object_comes_to_is_damage() {
     for number in [ferrite_pool::SEQUENCE_BOUND, ferrite_pool::NUMBER_MAX] {

@@ -1,4 +1,4 @@
-//! CK5, and what is left to do where a type does not say how much longer it gets.
+//! CK5, and the behaviour of a type that announces less growth than it has.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -28,7 +28,7 @@ impl Memory for Hosted {
     }
 }
 
-/// A queue that says how much longer it gets, or does not.
+/// A queue that announces its growth, or does not.
 #[derive(Default)]
 struct Saying<const IS_SAID: bool>(QueueEntries);
 
@@ -52,7 +52,7 @@ impl<const IS_SAID: bool> LoggedStructure for Saying<IS_SAID> {
     }
 }
 
-/// LG3: what a change did is not told as a failure because the checkpoint behind it found no room on the host.
+/// LG3: a change succeeds even if the checkpoint behind it finds no room on the host.
 #[test]
 fn lg3_a_checkpoint_without_room_costs_no_change() {
     let full = Arc::new(AtomicBool::new(false));
@@ -69,7 +69,7 @@ fn lg3_a_checkpoint_without_room_costs_no_change() {
     assert_eq!((queue.log_bytes(), queue.read(|it| it.0.len())), (0, 5));
 }
 
-/// What CK5 promises, of a queue and of a map that have filled the store or its host.
+/// Checks the promise of CK5 for a queue and a map that have filled the store or its host.
 fn assert_gives_back(queue: &Queue, map: &Map) {
     let count = queue.len();
     for number in 0..count as u32 {
@@ -86,7 +86,7 @@ fn entry(number: u32) -> Vec<u8> {
     number.to_le_bytes().repeat(500)
 }
 
-/// A queue and a map whose logs are much smaller than what they hold, each filled until it is refused.
+/// Fills a queue and a map, whose logs are much smaller than their content, until each is refused.
 fn filled(pool: &Arc<ferrite_pool::Pool>, is_full: impl Fn(u32) -> bool) -> (Queue, Map) {
     let hold = |name: &str, label: ObjectLabel| {
         label.spec(name, LOGGING.log_bytes).create(pool).unwrap();
@@ -110,7 +110,7 @@ fn filled(pool: &Arc<ferrite_pool::Pool>, is_full: impl Fn(u32) -> bool) -> (Que
     (queue, map)
 }
 
-/// What CK5 promises of a queue that has filled its store, after so many checkpoints of nothing.
+/// Checks the promise of CK5 for a queue that has filled its store, after this many empty checkpoints.
 fn gives_back<const IS_SAID: bool>(checkpoints: u32) -> Verdict {
     let queue = logged::<Saying<IS_SAID>>(&open_pool(&new_pool(Model::MAPPED)), LOGGING).unwrap();
     (0..checkpoints).for_each(|_| queue.checkpoint().unwrap());
@@ -156,7 +156,7 @@ fn ck5_a_full_store_takes_back_and_takes_again() {
     (0..40).for_each(|number| queue.push(QueueEnd::Back, &entry(number)).unwrap());
 }
 
-/// What was made while there was room takes something in when there is none.
+/// An object that was created while there was room accepts content when there is none.
 #[test]
 fn ck5_a_new_object_has_room_of_its_own() {
     let pool = open_pool(&new_pool(Model::MAPPED));
@@ -175,7 +175,7 @@ fn ck5_a_full_host_takes_back() {
     let full = Arc::new(AtomicBool::new(false));
     let memory = Arc::new(Hosted { memory: new_pool(Model::MAPPED), full: Arc::clone(&full) });
     let pool = open_pool(&memory);
-    // Full when what has room is used up.
+    // Full when the existing room is used up.
     let (queue, map) = filled(&pool, |count| {
         full.store(count > 40, SeqCst);
         false
@@ -183,7 +183,7 @@ fn ck5_a_full_host_takes_back() {
     assert_gives_back(&queue, &map);
 }
 
-/// The room that is seen to is enough, whatever items there are.
+/// The prepared room is enough for any items.
 #[test]
 fn ck5_a_checkpoint_takes_no_more_than_is_seen_to() {
     for item in [0, 1, 40, 43, 44, 59, 100, 1000, 4071, 4072, 4073, 5000] {
@@ -196,7 +196,7 @@ fn ck5_a_checkpoint_takes_no_more_than_is_seen_to() {
     }
 }
 
-/// A map that counts how often it is looked through.
+/// A map that counts how often all its content is passed.
 #[derive(Default)]
 struct Counted {
     entries: MapEntries,
@@ -228,7 +228,7 @@ impl LoggedStructure for Counted {
     }
 }
 
-/// CK5: in a full store what makes nothing longer is neither refused nor dear, however often it comes.
+/// CK5: in a full store a change that adds no content is neither refused nor expensive, however often it comes.
 #[test]
 fn ck5_what_does_not_grow_is_not_refused_and_looks_through_nothing() {
     let map = logged::<Counted>(&open_pool(&new_pool(Model::MAPPED)), LOGGING).unwrap();
@@ -259,16 +259,16 @@ fn ck5_what_does_not_grow_is_not_refused_and_looks_through_nothing() {
     put(sizes.len() as u32, 0).unwrap();
 }
 
-/// Applies `change`, of which the type says how long its content is then.
-fn assert_told<S: LoggedStructure>(state: &mut S, change: &[u8]) {
+/// Applies `change` and checks that the type announced the exact length of its content.
+fn assert_announced<S: LoggedStructure>(state: &mut S, change: &[u8]) {
     let bytes = |state: &S| checkpoint::content_bytes(&|item| state.save(item));
-    let (before, told) = (bytes(state), state.content_after(change));
+    let (before, announced) = (bytes(state), state.content_after(change));
     assert!(state.apply(change));
-    assert_eq!(told, bytes(state));
-    assert!(told <= before + S::growth(change), "{before} bytes become {told}");
+    assert_eq!(announced, bytes(state));
+    assert!(announced <= before + S::growth(change), "{before} bytes become {announced}");
 }
 
-/// What to do, to which, and with how many bytes.
+/// The operation, its key or end, and the number of bytes.
 type Choice = (u8, u8, usize);
 
 fn map_batch(choices: &[Choice]) -> MapBatch {
@@ -283,7 +283,7 @@ fn map_batch(choices: &[Choice]) -> MapBatch {
     batch
 }
 
-/// For a queue of `len` entries.
+/// Returns a batch for a queue of `len` entries.
 fn queue_batch(choices: &[Choice], len: usize) -> QueueBatch {
     let mut batch = QueueBatch::default();
     for (what, end, bytes) in choices {
@@ -300,22 +300,22 @@ fn queue_batch(choices: &[Choice], len: usize) -> QueueBatch {
     batch
 }
 
-/// CK5: what types say is so, however their changes are put together.
+/// CK5: types announce their content exactly, for any combination of changes.
 #[test]
 fn ck5_maps_queues_and_bundles_know_how_long_their_content_is() {
     let changes = vec(vec((0..10u8, 0..6u8, 0..50usize), 0..8), 1..12);
     proptest!(cases(200), |(changes in changes)| {
         let (mut map, mut queue, mut members) = (MapEntries::default(), QueueEntries::default(), BundleMembers::default());
         for choices in changes {
-            assert_told(&mut map, map_batch(&choices).bytes());
+            assert_announced(&mut map, map_batch(&choices).bytes());
             let len = queue.len();
-            assert_told(&mut queue, queue_batch(&choices, len).bytes());
+            assert_announced(&mut queue, queue_batch(&choices, len).bytes());
             let mut change = BundleChange::default();
             for (name, choices) in ["a", "member", ""].into_iter().zip(choices.chunks(3)) {
                 *change.map(name) = map_batch(choices);
                 *change.queue(name) = queue_batch(choices, members.queue(name).len());
             }
-            assert_told(&mut members, &change.bytes());
+            assert_announced(&mut members, &change.bytes());
         }
     });
 }
