@@ -7,10 +7,10 @@
 //! Unsafe because the kernel is called with the program's own pointers.
 #![allow(unsafe_code)]
 
-mod entries;
-mod handing;
-mod parts;
-mod standard;
+mod io_parts;
+mod offset_transfer;
+mod standard_streams;
+mod table_entries;
 #[cfg(test)]
 mod tests;
 
@@ -20,10 +20,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use ferrite_memory::{Pin, pin};
 
-use crate::file::{File, Need, Place, wait_a_little};
-use crate::{limbo, real, tracked};
+use crate::leased_file::{File, Need, Place, wait_a_little};
+use crate::{deferred_drop, known_files, real};
 
-pub use parts::{FEW, Parts, Stored};
+pub use io_parts::{FEW, Parts, Stored};
 
 /// The offset is the kernel's.
 const KERNELS: u64 = u64::MAX;
@@ -210,7 +210,7 @@ impl Description {
         let len = u64::try_from(len).ok().filter(|_| self.writes)?;
         self.sought.store(OFFSET_MAX, Ordering::Relaxed);
         if self.file.is_leased() {
-            tracked::tell_size(fd);
+            known_files::tell_size(fd);
         }
         self.file.resize(len)
     }
@@ -246,10 +246,10 @@ impl Description {
         self.moves(STANDARD, KERNELS);
         // Who appends is pinned until the offset has arrived. A signal handler would wait for what it interrupted (LD5).
         if had_offset && self.appends() && pin().seat().is_some() {
-            limbo::wait();
+            deferred_drop::wait();
         }
         if had_offset || self.file.is_leased() || self.appends() {
-            tracked::tell_size(fd);
+            known_files::tell_size(fd);
         }
     }
 
@@ -265,7 +265,7 @@ impl Description {
     /// Whether a write of `len` bytes at `at` that was tried directly is to be tried so once more.
     pub fn asks_to_write(&self, fd: c_int, at: u64, len: usize) -> bool {
         let need = self.need_to(at.saturating_add(len as u64));
-        self.writes && !self.appends_with_others() && self.file.ask(need, len, &|| tracked::tell_end(fd))
+        self.writes && !self.appends_with_others() && self.file.ask(need, len, &|| known_files::tell_end(fd))
     }
 
     /// Reads through the kernel at the offset.
@@ -329,7 +329,7 @@ impl Description {
         self.by_kernel(|| {
             let before = self.offset();
             // Where the append ends is told by the end that the kernel knows: nothing is done in between.
-            tracked::tell_size(fd);
+            known_files::tell_size(fd);
             let written = call();
             if let Some(before) = before.filter(|_| written > 0) {
                 self.arrives(fd, before, real::moved(fd, 0, libc::SEEK_CUR) as u64);

@@ -3,26 +3,26 @@
 //! Unsafe because they are called by whoever knows the name, with whatever pointers the program has.
 #![allow(unsafe_code)]
 
-mod arrivals;
-mod before;
-pub mod data;
 mod descriptors;
+mod file_size;
 mod jumps;
-mod numbers;
-mod position;
-mod rights;
-mod stat;
+mod new_fds;
+mod prepared_calls;
+mod raw_syscall;
+pub mod read_write;
+mod seek_flush;
 mod streams;
 #[cfg(test)]
 mod tests;
 mod threads;
 mod transfer;
+mod user_change;
 mod vectors;
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::{ours, real, table};
+use crate::{fd_table, own_fds, real};
 
 /// A function that stands in for the C library's of the same name and of each `= name`.
 macro_rules! entry {
@@ -46,10 +46,10 @@ use entry;
 
 /// `fd` was just given out by the kernel: what stood under its number is gone, whoever closed it (LD3).
 fn arrived(fd: c_int) -> c_int {
-    if fd >= 0 && ours::is_making() {
-        return ours::adopt(fd);
+    if fd >= 0 && own_fds::is_making() {
+        return own_fds::adopt(fd);
     }
-    drop(table::take(fd));
+    drop(fd_table::take(fd));
     fd
 }
 
@@ -65,7 +65,7 @@ fn find_all() {
 }
 
 fn all() -> impl Iterator<Item = &'static real::Next> {
-    [real::next::ALL, before::next::ALL, jumps::next::ALL].into_iter().flatten().copied()
+    [real::next::ALL, prepared_calls::next::ALL, jumps::next::ALL].into_iter().flatten().copied()
 }
 
 /// Runs when the library is loaded, before the program does.
@@ -74,7 +74,7 @@ fn all() -> impl Iterator<Item = &'static real::Next> {
 #[unsafe(link_section = ".init_array")]
 static BEGIN: extern "C" fn() = {
     extern "C" fn begin() {
-        crate::forks::begin();
+        crate::fork_handlers::begin();
     }
     begin
 };

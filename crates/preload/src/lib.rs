@@ -48,23 +48,23 @@
 // What only programs call is left out of the tests: it would stand in for the C library's in them too.
 #![cfg_attr(test, allow(dead_code))]
 
-mod departure;
+mod call_tally;
+mod closing_fd;
+mod copied_fd;
+mod deferred_drop;
 mod description;
 mod entries;
-mod file;
-mod forks;
-mod inside;
-mod limbo;
-mod limit;
-mod lock;
-mod mounts;
-mod ours;
+mod fd_table;
+mod ferrite_mounts;
+mod fork_handlers;
+mod fork_lock;
+mod known_files;
+mod leased_file;
+mod own_fds;
 mod real;
+mod reentrancy;
 mod signals;
-mod source;
-mod table;
-mod tally;
-mod tracked;
+mod size_limit;
 
 /// Memory of our own: the program may be inside its allocator when a signal handler calls us.
 #[cfg(not(test))]

@@ -12,8 +12,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::mounts::Mount;
-use crate::{inside, limit};
+use crate::ferrite_mounts::Mount;
+use crate::{reentrancy, size_limit};
 
 /// A mistake that a test plants, to show that the tests of standard output find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -293,13 +293,13 @@ fn ld2_nobody_takes_an_offset_back_that_the_kernel_has_moved() {
 fn ld1_what_the_kernel_refuses_in_turn_is_told_as_it_tells_it() {
     let opened = Opened::new(b"", libc::O_RDWR | libc::O_APPEND);
     let append = || {
-        assert!(inside::is(), "no handler comes and waits for the turn");
+        assert!(reentrancy::is(), "no handler comes and waits for the turn");
         real::set_errno(libc::ENOSPC);
         -1
     };
     real::set_errno(0);
     assert_eq!((opened.it.append_by_kernel(opened.fd(), append), real::errno()), (-1, libc::ENOSPC));
-    assert!(!inside::is());
+    assert!(!reentrancy::is());
 }
 
 /// The turn may be the one that it interrupted.
@@ -307,7 +307,7 @@ fn ld1_what_the_kernel_refuses_in_turn_is_told_as_it_tells_it() {
 fn ld5_a_handler_of_a_trap_waits_for_no_turn_to_append() {
     let opened = Opened::new(b"", libc::O_RDWR | libc::O_APPEND);
     opened.it.is_handing.store(true, Ordering::Relaxed);
-    let (_inside, began) = (inside::enter(), Instant::now());
+    let (_inside, began) = (reentrancy::enter(), Instant::now());
     assert_eq!(opened.write(b"abcd"), 4);
     assert!(began.elapsed() < Duration::from_millis(100));
     assert_eq!(opened.it.seek(0, libc::SEEK_CUR), Some(4));
@@ -361,7 +361,7 @@ fn ld1_parts_up_to_the_limit_are_written_as_by_one_call() {
     let parts = [part(b"abcd"), part(b"efgh"), part(b"ijkl")];
     // SAFETY: bytes that are there for good, to be written from.
     let parts = unsafe { Parts::new(&parts) };
-    let written = limit::being(8, || opened.it.write_parts_at_slowly(opened.fd(), &parts, 0, 4));
+    let written = size_limit::being(8, || opened.it.write_parts_at_slowly(opened.fd(), &parts, 0, 4));
     assert_eq!(written.0, 8);
     assert_eq!(fs::read(format!("/proc/self/fd/{}", opened.fd())).expect("read"), b"0123efgh89");
 }

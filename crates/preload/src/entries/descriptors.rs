@@ -9,17 +9,17 @@ use std::sync::Arc;
 use libc::mode_t;
 
 use super::{arrived, entry};
-use crate::departure::Departure;
-use crate::departure::gate::{self, Gate};
+use crate::closing_fd::Departure;
+use crate::closing_fd::fd_gate::{self, Gate};
+use crate::copied_fd::Source;
 use crate::description::Description;
-use crate::source::Source;
-use crate::{forks, inside, ours, real, table, tracked};
+use crate::{fd_table, fork_handlers, known_files, own_fds, real, reentrancy};
 
 /// `fd` is a file that was just opened with `flags`.
 fn opened(fd: c_int, flags: c_int) -> c_int {
     let fd = arrived(fd);
     if fd >= 0 {
-        tracked::open(fd, flags);
+        known_files::open(fd, flags);
     }
     fd
 }
@@ -70,11 +70,11 @@ entry! { mkostemps = mkostemps64, (template: *mut c_char, suffix: c_int, flags: 
 }}
 
 entry! { close = __close, (fd: c_int) -> c_int {
-    if ours::is(fd) {
-        if !inside::is() {
+    if own_fds::is(fd) {
+        if !reentrancy::is() {
             return no_such();
         }
-        ours::forget(fd);
+        own_fds::forget(fd);
     }
     // SAFETY: as the program has it.
     left(fd, || unsafe { real::close(fd) })
@@ -96,19 +96,19 @@ fn no_such() -> c_int {
 
 entry! { close_range, (first: c_uint, last: c_uint, flags: c_int) -> c_int {
     if flags & libc::CLOSE_RANGE_UNSHARE as c_int != 0 {
-        forks::before_split();
+        fork_handlers::before_split();
     }
     let closes = first <= last && flags & !(libc::CLOSE_RANGE_UNSHARE as c_int) == 0;
     if !closes {
         // SAFETY: as the program has it.
         return unsafe { real::close_range(first, last, flags) };
     }
-    let known = first..=last.min(table::FDS as c_uint);
+    let known = first..=last.min(fd_table::FDS as c_uint);
     let gate = Gate::over(first, last);
     let departures: Vec<_> = known.filter_map(|fd| Departure::of_closed(&gate, fd as c_int)).collect();
     // SAFETY: as the program has it; none of these is ours.
     let close = |(first, last)| unsafe { real::close_range(first, last, flags) };
-    let done = ours::gaps(first, last).map(close).min().unwrap_or(0);
+    let done = own_fds::gaps(first, last).map(close).min().unwrap_or(0);
     if done < 0 {
         // Nothing was closed: this kernel cannot do it, or may not.
         departures.iter().for_each(Departure::stays);
@@ -121,7 +121,7 @@ entry! { closefrom, (first: c_int) -> () {
     // SAFETY: as the program has it.
     if unsafe { close_range(first, c_uint::MAX, 0) } != 0 {
         // SAFETY: as above.
-        (first as c_int..table::FDS as c_int).for_each(|fd| _ = unsafe { close(fd) });
+        (first as c_int..fd_table::FDS as c_int).for_each(|fd| _ = unsafe { close(fd) });
     }
 }}
 
@@ -133,7 +133,7 @@ pub(super) fn copied(fd: c_int, call: impl FnOnce() -> c_int) -> c_int {
     if copy >= 0 {
         match source.it() {
             _ if !source.is_sure() => left_to_kernel(&source, copy),
-            Some(it) => _ = shared(it, copy).map(|it| table::put(copy, it)),
+            Some(it) => _ = shared(it, copy).map(|it| fd_table::put(copy, it)),
             None => {}
         }
     }
@@ -142,11 +142,11 @@ pub(super) fn copied(fd: c_int, call: impl FnOnce() -> c_int) -> c_int {
 
 /// What is to stand for `copy`, which is one of what `it` stands for.
 fn shared(it: &Arc<Description>, copy: c_int) -> Option<Arc<Description>> {
-    if !table::has_room(copy) {
+    if !fd_table::has_room(copy) {
         it.surrender(copy);
         return None;
     }
-    if table::STANDARD.contains(&copy) {
+    if fd_table::STANDARD.contains(&copy) {
         it.stand(copy);
     }
     Some(Arc::clone(it))
@@ -154,7 +154,7 @@ fn shared(it: &Arc<Description>, copy: c_int) -> Option<Arc<Description>> {
 
 /// The flags of `fd` were set anew.
 fn flagged(fd: c_int, flags: c_int) {
-    let Some(it) = table::held(fd) else { return };
+    let Some(it) = fd_table::held(fd) else { return };
     it.set_flags(flags);
     if it.is_standard() {
         it.stand(fd);
@@ -182,7 +182,7 @@ pub(super) fn replaced(fd: c_int, to: c_int, call: impl FnOnce() -> c_int) -> c_
     if fd == to {
         return call();
     }
-    if ours::is(to) && !inside::is() {
+    if own_fds::is(to) && !reentrancy::is() {
         real::set_errno(libc::EBUSY);
         return -1;
     }
@@ -196,7 +196,7 @@ pub(super) fn replaced(fd: c_int, to: c_int, call: impl FnOnce() -> c_int) -> c_
         return done;
     }
     if let Some(it) = source.it() {
-        if table::STANDARD.contains(&to) {
+        if fd_table::STANDARD.contains(&to) {
             it.stand(fd);
         } else if is_open(to) {
             it.lodge(fd);
@@ -215,7 +215,7 @@ pub(super) fn replaced(fd: c_int, to: c_int, call: impl FnOnce() -> c_int) -> c_
 /// Nobody knows whether `copy` is one of `source`.
 fn left_to_kernel(source: &Source, copy: c_int) {
     source.lodge();
-    gate::leave_to_kernel(copy);
+    fd_gate::leave_to_kernel(copy);
 }
 
 fn is_open(fd: c_int) -> bool {
@@ -231,7 +231,7 @@ entry! { fcntl = fcntl64 = __fcntl, (fd: c_int, command: c_int, argument: c_ulon
         || matches!(command, libc::F_OFD_SETLK | libc::F_OFD_SETLKW | libc::F_OFD_GETLK)
     {
         // The range may be counted from the offset.
-        if let Some(it) = table::held(fd) {
+        if let Some(it) = fd_table::held(fd) {
             it.show(fd);
         }
     }

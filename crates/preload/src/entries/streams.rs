@@ -8,13 +8,13 @@ use std::ffi::{c_char, c_int};
 use libc::FILE;
 
 use super::entry;
-use crate::{forks, real, table};
+use crate::{fd_table, fork_handlers, real};
 
 /// A stream that was just opened.
 fn begun(stream: *mut FILE) -> *mut FILE {
     if !stream.is_null() {
         // SAFETY: a stream that the C library has just made.
-        drop(table::take(unsafe { libc::fileno(stream) }));
+        drop(fd_table::take(unsafe { libc::fileno(stream) }));
     }
     stream
 }
@@ -35,13 +35,13 @@ streams! {
 }
 
 entry! { popen, (command: *const c_char, mode: *const c_char) -> *mut FILE {
-    forks::before_start();
+    fork_handlers::before_start();
     // SAFETY: as the program has it.
     begun(unsafe { real::popen(command, mode) })
 }}
 
 entry! { fdopen, (fd: c_int, mode: *const c_char) -> *mut FILE {
-    if let Some(it) = table::held(fd) {
+    if let Some(it) = fd_table::held(fd) {
         it.surrender(fd);
     }
     // SAFETY: as the program has it.
@@ -51,7 +51,7 @@ entry! { fdopen, (fd: c_int, mode: *const c_char) -> *mut FILE {
 entry! { fclose, (stream: *mut FILE) -> c_int {
     let errno = real::errno();
     // SAFETY: as the program has it.
-    let taken = table::take(unsafe { libc::fileno(stream) });
+    let taken = fd_table::take(unsafe { libc::fileno(stream) });
     real::set_errno(errno);
     // SAFETY: as the program has it.
     let done = unsafe { real::fclose(stream) };

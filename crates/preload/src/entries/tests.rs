@@ -14,13 +14,13 @@ use std::{io, ptr, thread};
 
 use libc::iovec;
 
-use super::before::clone_with;
 use super::descriptors::{copied, left, replaced};
-use super::{arrivals, data, numbers, stat, threads, vectors};
+use super::prepared_calls::clone_with;
+use super::{file_size, new_fds, raw_syscall, read_write, threads, vectors};
 use crate::description::{Description, FEW};
-use crate::file::File;
-use crate::mounts::Mount;
-use crate::{inside, limbo, real, table, tracked};
+use crate::ferrite_mounts::Mount;
+use crate::leased_file::File;
+use crate::{deferred_drop, fd_table, known_files, real, reentrancy};
 
 /// A file of ours, open under a number.
 struct Opened {
@@ -41,10 +41,10 @@ impl Opened {
 
     fn of(file: fs::File, flags: c_int) -> Self {
         static TABLE: Once = Once::new();
-        TABLE.call_once(table::make);
+        TABLE.call_once(fd_table::make);
         let known = Arc::new(File::new(Arc::new(Mount::nowhere()), 1, false));
         let it = Arc::new(Description::new(known, flags));
-        table::put(file.as_raw_fd(), Arc::clone(&it));
+        fd_table::put(file.as_raw_fd(), Arc::clone(&it));
         Self { file, it }
     }
 
@@ -55,7 +55,7 @@ impl Opened {
     /// Writes `bytes` at the offset.
     fn write(&self, bytes: &[u8]) {
         // SAFETY: bytes of ours.
-        assert_eq!(unsafe { data::write(self.fd(), bytes.as_ptr().cast(), bytes.len()) }, bytes.len() as isize);
+        assert_eq!(unsafe { read_write::write(self.fd(), bytes.as_ptr().cast(), bytes.len()) }, bytes.len() as isize);
     }
 
     /// Writes `bytes` in two parts.
@@ -96,9 +96,9 @@ impl Opened {
         // SAFETY: each part is a byte of ours, and so is the first by itself.
         let done = unsafe {
             [
-                data::write(self.fd(), listed[0].iov_base, 1),
+                read_write::write(self.fd(), listed[0].iov_base, 1),
                 vectors::writev(self.fd(), first, count),
-                data::read(self.fd(), listed[0].iov_base, 1),
+                read_write::read(self.fd(), listed[0].iov_base, 1),
                 vectors::readv(self.fd(), first, count),
             ]
         };
@@ -109,7 +109,7 @@ impl Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        drop(table::take(self.fd()));
+        drop(fd_table::take(self.fd()));
     }
 }
 
@@ -138,8 +138,8 @@ fn no_lease_is_asked_for_where_nothing_is_tried_directly() {
 fn ld5_what_a_file_looks_like_is_noted_inside_or_not_at_all() {
     let (opened, mut found) = (Opened::new(), MaybeUninit::<libc::stat>::uninit());
     // SAFETY: room for what is told.
-    let mut look = || assert_eq!(unsafe { stat::fstat(opened.fd(), found.as_mut_ptr()) }, 0);
-    let within = inside::enter();
+    let mut look = || assert_eq!(unsafe { file_size::fstat(opened.fd(), found.as_mut_ptr()) }, 0);
+    let within = reentrancy::enter();
     look();
     assert!(!opened.it.file.has_looks(), "this thread may be in the middle of it");
     drop(within);
@@ -188,7 +188,7 @@ fn ld1_a_descriptor_is_replaced_when_what_was_begun_by_it_is_done() {
     let (is_begun, is_done) = (Barrier::new(2), AtomicBool::new(false));
     thread::scope(|scope| {
         scope.spawn(|| {
-            let kept = table::held(log.fd());
+            let kept = fd_table::held(log.fd());
             is_begun.wait();
             thread::sleep(Duration::from_millis(2));
             is_done.store(true, Ordering::SeqCst);
@@ -213,15 +213,15 @@ fn ld3_a_copy_of_what_is_replaced_meanwhile_is_the_kernels() {
         assert_eq!(replaced(next.fd(), log.fd(), || log.replace_by(&next)), log.fd());
         copy
     });
-    let stands = |fd| table::held(fd).is_some_and(|it| Arc::ptr_eq(&it, &next.it));
-    assert_eq!((stands(log.fd()), table::has(copy), stands(copy)), (true, true, false));
-    drop(table::take(copy));
+    let stands = |fd| fd_table::held(fd).is_some_and(|it| Arc::ptr_eq(&it, &next.it));
+    assert_eq!((stands(log.fd()), fd_table::has(copy), stands(copy)), (true, true, false));
+    drop(fd_table::take(copy));
 }
 
 #[test]
 fn ld1_a_descriptor_that_nobody_else_uses_is_not_waited_for() {
     let opened = Opened::new();
-    let taken = table::take(opened.fd());
+    let taken = fd_table::take(opened.fd());
     assert!(taken.is_some() && opened.it.is_idle());
     let kept = Arc::clone(&opened.it);
     assert!(!opened.it.is_idle());
@@ -238,12 +238,12 @@ fn ld3_a_descriptor_that_is_closed_is_the_kernels_until_its_number_is_given_out_
         0
     };
     left(opened.fd(), amid);
-    assert_eq!((content(opened.again()), table::has(opened.fd())), ("0123amid".into(), false));
+    assert_eq!((content(opened.again()), fd_table::has(opened.fd())), ("0123amid".into(), false));
     left(opened.fd(), || {
-        table::put(opened.fd(), Arc::clone(&opened.it));
+        fd_table::put(opened.fd(), Arc::clone(&opened.it));
         0
     });
-    assert!(table::has(opened.fd()), "what has come meanwhile stays");
+    assert!(fd_table::has(opened.fd()), "what has come meanwhile stays");
 }
 
 /// It is no copy that this library knows of.
@@ -254,12 +254,12 @@ fn ld2_the_kernel_has_the_offset_of_a_descriptor_that_a_process_takes_from_itsel
         opened.write(b"0123");
         // SAFETY: no pointer is passed.
         let taken = unsafe {
-            let process = arrivals::pidfd_open(std::process::id() as c_int, 0);
+            let process = new_fds::pidfd_open(std::process::id() as c_int, 0);
             let copy = match by_number {
-                false => arrivals::pidfd_getfd(process, opened.fd(), 0),
+                false => new_fds::pidfd_getfd(process, opened.fd(), 0),
                 true => {
                     let (process, fd) = (process.into(), opened.fd().into());
-                    numbers::syscall(libc::SYS_pidfd_getfd, process, fd, 0, 0, 0, 0) as c_int
+                    raw_syscall::syscall(libc::SYS_pidfd_getfd, process, fd, 0, 0, 0, 0) as c_int
                 }
             };
             libc::close(process);
@@ -274,15 +274,15 @@ fn ld2_the_kernel_has_the_offset_of_a_descriptor_that_a_process_takes_from_itsel
 /// What `work` finds in a copy of this process, where the other tests are not.
 fn in_copy(work: impl FnOnce() -> bool) -> bool {
     // Of what another thread has begun the copy would wait for the end.
-    limbo::wait();
-    limbo::freeze();
+    deferred_drop::wait();
+    deferred_drop::freeze();
     let done = in_plain_copy(|| {
         ferrite_memory::forget_other_threads();
-        limbo::forget_in_child();
-        table::begin_anew();
+        deferred_drop::forget_in_child();
+        fd_table::begin_anew();
         work()
     });
-    limbo::thaw();
+    deferred_drop::thaw();
     done.expect("it waits for nobody")
 }
 
@@ -313,9 +313,9 @@ fn in_plain_copy(work: impl FnOnce() -> bool) -> Option<bool> {
 fn is_direct_behind(flags: c_int) -> bool {
     let opened = Opened::new();
     in_copy(|| {
-        table::put(opened.fd(), Arc::clone(&opened.it));
+        fd_table::put(opened.fd(), Arc::clone(&opened.it));
         clone_with(flags);
-        !inside::is_off() && table::has(opened.fd())
+        !reentrancy::is_off() && fd_table::has(opened.fd())
     })
 }
 
@@ -344,11 +344,11 @@ fn ld6_when_there_is_a_second_thread_all_functions_are_looked_up() {
 #[test]
 fn ld6_a_child_for_which_nothing_was_prepared_does_not_wait_for_what_is_known() {
     let file = tempfile::tempfile().expect("a file");
-    tracked::freeze();
+    known_files::freeze();
     let is_settled = in_plain_copy(|| {
-        tracked::settle_all();
-        tracked::settle_mount(file.as_raw_fd()).is_some()
+        known_files::settle_all();
+        known_files::settle_mount(file.as_raw_fd()).is_some()
     });
-    tracked::thaw();
+    known_files::thaw();
     assert_eq!(is_settled, Some(true));
 }

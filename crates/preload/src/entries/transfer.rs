@@ -8,14 +8,14 @@ use std::ffi::{c_int, c_uint};
 use libc::{off_t, size_t, ssize_t};
 
 use super::entry;
-use crate::{real, table, tracked};
+use crate::{fd_table, known_files, real};
 
 /// `call`, for which the kernel has the offset of `fd` if it is `used`.
 fn lent<T>(fd: c_int, used: bool, call: impl FnOnce() -> T) -> T {
-    match table::held(fd) {
+    match fd_table::held(fd) {
         Some(it) if used => it.lend_for_long(fd, call),
         _ => {
-            tracked::tell_size(fd);
+            known_files::tell_size(fd);
             call()
         }
     }

@@ -12,10 +12,10 @@ use std::{ptr, slice};
 
 use libc::{iovec, off_t, ssize_t};
 
-use super::{data, entry};
+use super::{entry, read_write};
 use crate::description::{Description, FEW, Parts, Stored};
-use crate::file::Place;
-use crate::{real, signals, table, tracked};
+use crate::leased_file::Place;
+use crate::{fd_table, known_files, real, signals};
 
 /// The kernel takes no more.
 const MOST: c_int = 1024;
@@ -25,7 +25,8 @@ const MOST: c_int = 1024;
 /// # Safety
 /// `parts` are `count` of them.
 unsafe fn listed<'a>(parts: *const iovec, count: c_int) -> Option<&'a [iovec]> {
-    let fits = (1..=MOST).contains(&count) && data::may_be_memory(parts.addr(), count as usize * size_of::<iovec>());
+    let fits =
+        (1..=MOST).contains(&count) && read_write::may_be_memory(parts.addr(), count as usize * size_of::<iovec>());
     // SAFETY: as the caller has it.
     let listed = fits.then(|| unsafe { slice::from_raw_parts(parts, count as usize) })?;
     let sum = listed.iter().try_fold(0_usize, |sum, part| sum.checked_add(part.iov_len))?;
@@ -58,8 +59,8 @@ enum How<'a> {
 unsafe fn how<'a>(fd: c_int, parts: *const iovec, count: c_int) -> How<'a> {
     // SAFETY: as the caller has it.
     let few = unsafe { few(parts, count) };
-    let Some((parts, appends)) = few.zip(table::with(fd, |it| it.appends_by(fd))) else { return How::ByKernel };
-    let may_be_read = |part: &iovec| part.iov_len == 0 || data::may_be_memory(part.iov_base.addr(), part.iov_len);
+    let Some((parts, appends)) = few.zip(fd_table::with(fd, |it| it.appends_by(fd))) else { return How::ByKernel };
+    let may_be_read = |part: &iovec| part.iov_len == 0 || read_write::may_be_memory(part.iov_base.addr(), part.iov_len);
     match parts {
         [_] => How::InTurn(parts),
         _ if !appends => How::InTurn(parts),
@@ -92,9 +93,9 @@ unsafe fn together<T>(parts: &[iovec], work: impl FnOnce(*const c_void, usize) -
 
 entry! { readv, (fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: as the program has it.
-    match unsafe { listed(parts, count) }.filter(|_| table::has(fd)) {
+    match unsafe { listed(parts, count) }.filter(|_| fd_table::has(fd)) {
         // SAFETY: as the program has it.
-        Some([part]) => unsafe { data::read(fd, part.iov_base, part.iov_len) },
+        Some([part]) => unsafe { read_write::read(fd, part.iov_base, part.iov_len) },
         // SAFETY: as the program has it.
         Some(parts) => read_all(fd, &unsafe { Parts::new(parts) }),
         // SAFETY: as the program has it.
@@ -103,35 +104,37 @@ entry! { readv, (fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
 }}
 
 fn read_all(fd: c_int, parts: &Parts<'_>) -> ssize_t {
-    table::with(fd, |it| it.read_parts(parts)).flatten().map_or_else(|| read_slowly(fd, parts), data::direct)
+    fd_table::with(fd, |it| it.read_parts(parts)).flatten().map_or_else(|| read_slowly(fd, parts), read_write::direct)
 }
 
 #[cold]
 fn read_slowly(fd: c_int, parts: &Parts<'_>) -> ssize_t {
-    let Some(it) = table::held(fd) else { return parts.read(fd) };
+    let Some(it) = fd_table::held(fd) else { return parts.read(fd) };
     if parts.are_few()
         && it.has_offset()
         && it.asks_to_read(parts.len())
         && let Some(len) = it.read_parts(parts)
     {
-        return data::direct(len);
+        return read_write::direct(len);
     }
-    data::through(it.read_parts_by_kernel(fd, parts))
+    read_write::through(it.read_parts_by_kernel(fd, parts))
 }
 
 /// Reads from byte `at` on.
 fn read_at(fd: c_int, parts: &Parts<'_>, at: u64) -> ssize_t {
     let by_kernel = || parts.read_at(fd, at as off_t);
-    match table::with(fd, |it| it.read_parts_at(at, parts)) {
-        Some(Some(len)) => data::direct(len),
-        Some(None) => read_at_slowly(fd, parts, at).map_or_else(|| data::through(by_kernel()), data::direct),
+    match fd_table::with(fd, |it| it.read_parts_at(at, parts)) {
+        Some(Some(len)) => read_write::direct(len),
+        Some(None) => {
+            read_at_slowly(fd, parts, at).map_or_else(|| read_write::through(by_kernel()), read_write::direct)
+        }
         None => by_kernel(),
     }
 }
 
 #[cold]
 fn read_at_slowly(fd: c_int, parts: &Parts<'_>, at: u64) -> Option<usize> {
-    let it = table::held(fd).filter(|it| parts.are_few() && it.asks_to_read(parts.len()))?;
+    let it = fd_table::held(fd).filter(|it| parts.are_few() && it.asks_to_read(parts.len()))?;
     it.read_parts_at(at, parts)
 }
 
@@ -139,13 +142,13 @@ entry! { writev, (fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: as the program has it.
     match unsafe { how(fd, parts, count) } {
         // SAFETY: as the program has it.
-        How::InTurn([part]) => unsafe { data::write(fd, part.iov_base, part.iov_len) },
+        How::InTurn([part]) => unsafe { read_write::write(fd, part.iov_base, part.iov_len) },
         // SAFETY: as the program has it.
         How::InTurn(parts) => write_all(fd, &unsafe { Parts::new(parts) }),
         // SAFETY: as the program has it.
-        How::Together(parts) => unsafe { together(parts, |from, len| data::write(fd, from, len)) },
+        How::Together(parts) => unsafe { together(parts, |from, len| read_write::write(fd, from, len)) },
         // SAFETY: as the program has it.
-        How::ByKernel => match unsafe { listed(parts, count) }.filter(|_| table::has(fd)) {
+        How::ByKernel => match unsafe { listed(parts, count) }.filter(|_| fd_table::has(fd)) {
             // SAFETY: as the program has it.
             Some(parts) => write_long(fd, &unsafe { Parts::new(parts) }),
             // SAFETY: as the program has it.
@@ -156,21 +159,21 @@ entry! { writev, (fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
 
 /// Parts that are not taken one by one, or could not be appended so.
 fn write_long(fd: c_int, parts: &Parts<'_>) -> ssize_t {
-    match table::held(fd).filter(|it| it.appends()) {
-        Some(it) => data::through(it.write_parts_by_kernel(fd, parts)),
+    match fd_table::held(fd).filter(|it| it.appends()) {
+        Some(it) => read_write::through(it.write_parts_by_kernel(fd, parts)),
         None => write_slowly(fd, parts, None),
     }
 }
 
 fn write_all(fd: c_int, parts: &Parts<'_>) -> ssize_t {
-    let tried = table::with(fd, |it| match it.write_parts(parts) {
+    let tried = fd_table::with(fd, |it| match it.write_parts(parts) {
         Stored::Bytes(len) => Ok(len),
         // By who claimed it: `fd` may be another file's by then.
         Stored::Claimed(place, done) => Err(Some((it.kept(), (place, done)))),
         Stored::Not => Err(None),
     });
     match tried {
-        Some(Ok(len)) => data::direct(len),
+        Some(Ok(len)) => read_write::direct(len),
         Some(Err(claimed)) => write_slowly(fd, parts, claimed),
         None => write_slowly(fd, parts, None),
     }
@@ -178,24 +181,24 @@ fn write_all(fd: c_int, parts: &Parts<'_>) -> ssize_t {
 
 #[cold]
 fn write_slowly(fd: c_int, parts: &Parts<'_>, claimed: Option<(Arc<Description>, (Place, usize))>) -> ssize_t {
-    let (it, place) = claimed.map_or_else(|| (table::held(fd), None), |(it, place)| (Some(it), Some(place)));
+    let (it, place) = claimed.map_or_else(|| (fd_table::held(fd), None), |(it, place)| (Some(it), Some(place)));
     let Some(it) = it else { return parts.write(fd) };
     match it.write_parts_slowly(fd, parts, place) {
-        (result, true) => data::direct(result as usize),
-        (result, false) => data::through(result),
+        (result, true) => read_write::direct(result as usize),
+        (result, false) => read_write::through(result),
     }
 }
 
 /// A call that uses the offset, done by the kernel.
 fn by_kernel(fd: c_int, call: impl FnOnce() -> ssize_t) -> ssize_t {
-    let Some(it) = table::held(fd) else { return call() };
-    it.lend(fd, || data::through(call()))
+    let Some(it) = fd_table::held(fd) else { return call() };
+    it.lend(fd, || read_write::through(call()))
 }
 
 /// Writes from byte `at` on, where the description does not append.
 fn write_at(fd: c_int, parts: &Parts<'_>, at: u64) -> ssize_t {
-    match table::with(fd, |it| it.write_parts_at(at, parts).map_err(|done| (it.kept(), done))) {
-        Some(Ok(len)) => data::direct(len),
+    match fd_table::with(fd, |it| it.write_parts_at(at, parts).map_err(|done| (it.kept(), done))) {
+        Some(Ok(len)) => read_write::direct(len),
         Some(Err((it, done))) => write_at_slowly(fd, &it, parts, at, done),
         None => parts.write_at(fd, at as off_t),
     }
@@ -204,8 +207,8 @@ fn write_at(fd: c_int, parts: &Parts<'_>, at: u64) -> ssize_t {
 #[cold]
 fn write_at_slowly(fd: c_int, it: &Description, parts: &Parts<'_>, at: u64, done: usize) -> ssize_t {
     match it.write_parts_at_slowly(fd, parts, at, done) {
-        (result, true) => data::direct(result as usize),
-        (result, false) => data::through(result),
+        (result, true) => read_write::direct(result as usize),
+        (result, false) => read_write::through(result),
     }
 }
 
@@ -223,13 +226,13 @@ entry! { pwritev = pwritev64, (fd: c_int, parts: *const iovec, count: c_int, at:
     // SAFETY: as the program has it.
     match unsafe { how(fd, parts, count) } {
         // SAFETY: as the program has it.
-        How::InTurn([part]) => unsafe { data::pwrite(fd, part.iov_base, part.iov_len, at) },
+        How::InTurn([part]) => unsafe { read_write::pwrite(fd, part.iov_base, part.iov_len, at) },
         // SAFETY: as the program has it.
         How::InTurn(parts) if at >= 0 => write_at(fd, &unsafe { Parts::new(parts) }, at as u64),
         // SAFETY: as the program has it.
-        How::Together(parts) if at >= 0 => unsafe { together(parts, |from, len| data::pwrite(fd, from, len, at)) },
+        How::Together(parts) if at >= 0 => unsafe { together(parts, |from, len| read_write::pwrite(fd, from, len, at)) },
         _ => {
-            data::tell_end(fd);
+            read_write::tell_end(fd);
             // SAFETY: as the program has it.
             unsafe { real::pwritev(fd, parts, count, at) }
         }
@@ -245,16 +248,16 @@ const AT_OFFSET: off_t = -1;
 
 entry! { preadv2 = preadv64v2, (fd: c_int, parts: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t {
     // SAFETY: as the program has it.
-    let listed = unsafe { listed(parts, count) }.filter(|_| at >= AT_OFFSET && table::has(fd));
+    let listed = unsafe { listed(parts, count) }.filter(|_| at >= AT_OFFSET && fd_table::has(fd));
     // SAFETY: as the program has it.
     let by_kernel = || unsafe { real::preadv2(fd, parts, count, at, flags) };
     // SAFETY: as the program has it.
     let Some(parts) = listed.map(|parts| unsafe { Parts::new(parts) }.by(flags)) else { return by_kernel() };
     match (at, flags & !OF_READS) {
         (AT_OFFSET, 0) => read_all(fd, &parts),
-        (AT_OFFSET, _) => table::held(fd).map_or_else(by_kernel, |it| data::through(it.read_parts_by_kernel(fd, &parts))),
+        (AT_OFFSET, _) => fd_table::held(fd).map_or_else(by_kernel, |it| read_write::through(it.read_parts_by_kernel(fd, &parts))),
         (_, 0) => read_at(fd, &parts, at as u64),
-        _ => data::through(by_kernel()),
+        _ => read_write::through(by_kernel()),
     }
 }}
 
@@ -270,10 +273,10 @@ entry! { pwritev2 = pwritev64v2, (fd: c_int, parts: *const iovec, count: c_int, 
     let listed = unsafe { listed(parts, count) }.filter(|_| at >= AT_OFFSET);
     // SAFETY: as the program has it.
     let by_kernel = || unsafe { real::pwritev2(fd, parts, count, at, flags) };
-    let Some((parts, it)) = listed.zip(table::held(fd)) else {
+    let Some((parts, it)) = listed.zip(fd_table::held(fd)) else {
         if flags & libc::RWF_APPEND != 0 {
             // It may be inherited or passed, and who gave it write on directly (LD7).
-            tracked::tell_size(fd);
+            known_files::tell_size(fd);
         }
         return by_kernel();
     };
@@ -282,12 +285,12 @@ entry! { pwritev2 = pwritev64v2, (fd: c_int, parts: *const iovec, count: c_int, 
     let is_direct = flags & !OF_WRITES == 0 && parts.are_few() && !it.appends_by(fd);
     match at {
         AT_OFFSET if is_direct && !it.is_standard() => write_all(fd, &parts),
-        AT_OFFSET => data::through(it.write_parts_by_kernel(fd, &parts)),
+        AT_OFFSET => read_write::through(it.write_parts_by_kernel(fd, &parts)),
         _ if is_direct => write_at(fd, &parts, at as u64),
         _ => {
             // LD7: it may go to the end.
-            tracked::tell_size(fd);
-            data::through(by_kernel())
+            known_files::tell_size(fd);
+            read_write::through(by_kernel())
         }
     }
 }}

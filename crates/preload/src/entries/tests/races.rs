@@ -4,12 +4,12 @@
 use std::sync::mpsc::channel;
 
 use super::*;
-use crate::departure::gate::{Gate, MOST};
-use crate::file::wait_a_little;
+use crate::closing_fd::fd_gate::{Gate, MOST};
+use crate::leased_file::wait_a_little;
 
 /// Whether `it` stands for the number of `opened`.
 fn stands(it: &Opened, opened: &Opened) -> bool {
-    table::held(opened.fd()).is_some_and(|found| Arc::ptr_eq(&found, &it.it))
+    fd_table::held(opened.fd()).is_some_and(|found| Arc::ptr_eq(&found, &it.it))
 }
 
 /// `to` becomes a copy of `from`, and `amid` is done before and `behind` after the kernel makes it one.
@@ -41,7 +41,7 @@ fn ld3_what_is_replaced_by_what_is_itself_replaced_meanwhile_is_the_kernels() {
         let change_back = || only(is_changed_back, || dup2(&old, &log, nothing, nothing));
         dup2(&log, &to, change, change_back);
         assert!(stands(if is_changed_back { &old } else { &next }, &log), "by itself it is known");
-        assert!(table::has(to.fd()) && ![&old, &next, &to].iter().any(|it| stands(it, &to)), "{is_changed_back}");
+        assert!(fd_table::has(to.fd()) && ![&old, &next, &to].iter().any(|it| stands(it, &to)), "{is_changed_back}");
     }
 }
 
@@ -53,11 +53,11 @@ fn ld3_a_copy_that_is_made_anew_of_what_is_replaced_meanwhile_is_the_kernels() {
     dup2(&log, &to, nothing, nothing);
     assert!(stands(&log, &to) && log.it.seek(0, libc::SEEK_CUR).is_none());
     dup2(&log, &to, || dup2(&next, &log, nothing, nothing), nothing);
-    assert!(stands(&next, &log) && table::has(to.fd()) && !stands(&log, &to) && !stands(&next, &to));
+    assert!(stands(&next, &log) && fd_table::has(to.fd()) && !stands(&log, &to) && !stands(&next, &to));
     let [strange, ours, to] = [(); 3].map(|()| Opened::new());
-    [&strange, &to].iter().for_each(|it| drop(table::take(it.fd())));
+    [&strange, &to].iter().for_each(|it| drop(fd_table::take(it.fd())));
     dup2(&strange, &to, || dup2(&ours, &strange, nothing, nothing), nothing);
-    assert!(table::has(to.fd()) && !stands(&ours, &to), "the kernel asks for its size (LD7)");
+    assert!(fd_table::has(to.fd()) && !stands(&ours, &to), "the kernel asks for its size (LD7)");
 }
 
 /// Whoever comes back from the kernel last knows no more than the other one which of both was last in there.
@@ -69,10 +69,10 @@ fn ld3_what_two_threads_replace_or_close_at_once_is_the_kernels() {
         let [a, b, to] = [(); 3].map(|()| Opened::new());
         let other = || dup2(&b, &to, nothing, nothing);
         dup2(&a, &to, || only(is_before, other), || only(!is_before, other));
-        assert!(table::has(to.fd()) && !is_known(&a, &b, &to));
+        assert!(fd_table::has(to.fd()) && !is_known(&a, &b, &to));
         let to = Opened::new();
         dup2(&a, &to, || only(is_before, || closes(&to)), || only(!is_before, || closes(&to)));
-        assert!(table::has(to.fd()) && !is_known(&a, &b, &to), "a number that is closed is not known either");
+        assert!(fd_table::has(to.fd()) && !is_known(&a, &b, &to), "a number that is closed is not known either");
     }
     let [a, b, to] = [(); 3].map(|()| Opened::new());
     left(to.fd(), || {
@@ -92,12 +92,12 @@ fn ld3_of_two_threads_that_replace_a_descriptor_both_wait_for_what_was_begun_by_
     let (first_is_there, has_first_come) = channel();
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
-        let begun = table::held(to.fd());
+        let begun = fd_table::held(to.fd());
         scope.spawn(|| {
             first_is_there.send(()).expect("the test listens");
             dup2(&a, &to, || assert!(is_done.load(Ordering::SeqCst), "the first"), nothing);
         });
-        let is_shut = || table::held(to.fd()).is_some_and(|it| it.is_gate());
+        let is_shut = || fd_table::held(to.fd()).is_some_and(|it| it.is_gate());
         has_first_come.recv().expect("it begins");
         assert!((0..100).any(|_| wait_a_little(is_shut)));
         scope.spawn(|| dup2(&b, &to, || assert!(is_done.load(Ordering::SeqCst), "the second"), nothing));
@@ -132,7 +132,7 @@ fn ld2_parts_that_are_appended_by_the_kernel_move_the_offset_beside_other_append
 fn ld2_where_too_many_calls_are_under_way_all_of_them_leave_offsets_to_the_kernel() {
     let [a, to] = [(); 2].map(|()| Opened::new());
     assert!(in_copy(|| {
-        table::put(a.fd(), Arc::clone(&a.it));
+        fd_table::put(a.fd(), Arc::clone(&a.it));
         a.write(b"0123");
         let others: Vec<_> = (0..=MOST as u32).map(|at| Gate::over(9000 + at, 9000 + at)).collect();
         let copy = Opened { file: a.file.try_clone().expect("copied"), it: Arc::clone(&a.it) };

@@ -2,18 +2,18 @@
 //! kernel has done that, and its number may be another file's at once. So from before the kernel's call until after it all
 //! that is done by the number is the kernel's, which has the offset (LD2, LD3).
 
-pub mod gate;
+pub mod fd_gate;
 
 use std::ffi::c_int;
 use std::sync::Arc;
 
 use ferrite_memory::pin;
 
+use crate::deferred_drop;
 use crate::description::Description;
-use crate::file::wait_a_little;
-use crate::limbo;
-use crate::table::{self, Taken};
-use gate::Gate;
+use crate::fd_table::{self, Taken};
+use crate::leased_file::wait_a_little;
+use fd_gate::Gate;
 
 /// Dropped, nothing stands for the descriptor any more.
 pub struct Departure<'gate> {
@@ -27,7 +27,7 @@ pub struct Departure<'gate> {
 impl<'gate> Departure<'gate> {
     /// `fd` is about to be closed; `None` where it is none of ours.
     pub fn of_closed(gate: &'gate Gate, fd: c_int) -> Option<Self> {
-        let appends = table::held(fd).map(|it| {
+        let appends = fd_table::held(fd).map(|it| {
             it.leave(fd);
             it.appends() && !it.is_gate()
         })?;
@@ -43,7 +43,7 @@ impl<'gate> Departure<'gate> {
     /// one file and in part to the other. Who finds a gate in its place waits until the one before, who found what that stood
     /// for, has waited.
     pub fn of_replaced(gate: &'gate Gate, fd: c_int) -> Self {
-        if let Some(it) = table::held(fd).filter(|it| !it.is_gate()) {
+        if let Some(it) = fd_table::held(fd).filter(|it| !it.is_gate()) {
             it.lodge(fd);
         }
         gate.waits(true);
@@ -80,7 +80,7 @@ impl<'gate> Departure<'gate> {
 
     /// What has come in its place stays.
     fn ends(&self, it: Option<Arc<Description>>) {
-        self.gate.open(self.fd, if self.is_alone { it } else { gate::kernels() });
+        self.gate.open(self.fd, if self.is_alone { it } else { fd_gate::kernels() });
     }
 }
 
@@ -93,6 +93,6 @@ impl Drop for Departure<'_> {
 /// Waits for who is pinned, unless that is what a handler of a signal has interrupted (LD5).
 fn wait() {
     if pin().seat().is_some() {
-        limbo::wait();
+        deferred_drop::wait();
     }
 }

@@ -8,12 +8,12 @@ use std::ffi::{c_int, c_uint};
 use std::sync::{Arc, Weak};
 use std::{hint, mem};
 
-use crate::departure::gate;
+use crate::closing_fd::fd_gate;
 use crate::description::Description;
-use crate::file::File;
-use crate::lock::Lock;
-use crate::mounts::{self, Mount};
-use crate::{inside, limbo, real, signals, table};
+use crate::ferrite_mounts::{self, Mount};
+use crate::fork_lock::Lock;
+use crate::leased_file::File;
+use crate::{deferred_drop, fd_table, real, reentrancy, signals};
 
 /// Mounts by the identity that the kernel never gives twice; `None` for others'.
 type Mounts = BTreeMap<u64, Option<Arc<Mount>>>;
@@ -50,14 +50,14 @@ const NEITHER: c_int = libc::O_ACCMODE;
 /// `fd` was just opened with `flags`: from now on it is ours if its file is.
 pub fn open(fd: c_int, flags: c_int) {
     let is_kernels = flags & KERNELS != 0 || flags & libc::O_ACCMODE == NEITHER;
-    if !table::has_room(fd) || table::STANDARD.contains(&fd) || is_kernels || inside::is_off() {
+    if !fd_table::has_room(fd) || fd_table::STANDARD.contains(&fd) || is_kernels || reentrancy::is_off() {
         return;
     }
     let errno = real::errno();
     // Most files are none of ours, which costs no more than to ask.
     let found = asked(fd).filter(may_be_ours);
     match found {
-        Some(_) if signals::is_on_own_stack() => gate::leave_to_kernel(fd),
+        Some(_) if signals::is_on_own_stack() => fd_gate::leave_to_kernel(fd),
         Some(found) => enter(fd, flags, &found),
         None => {}
     }
@@ -77,11 +77,11 @@ fn has_memory() -> bool {
 /// What was found of `fd` is looked up, for which a mount may have to be looked for: not on the small stack of a handler.
 #[inline(never)]
 fn enter(fd: c_int, flags: c_int, found: &libc::statx) {
-    let Some(_inside) = inside::enter() else { return };
+    let Some(_inside) = reentrancy::enter() else { return };
     if !has_memory() {
-        gate::leave_to_kernel(fd);
+        fd_gate::leave_to_kernel(fd);
     } else if let Some((_, file)) = KNOWN.lock().file(found) {
-        table::put(fd, Arc::new(Description::new(file, flags)));
+        fd_table::put(fd, Arc::new(Description::new(file, flags)));
     }
 }
 
@@ -121,9 +121,9 @@ pub fn tell_end(fd: c_int) {
 
 /// Has all that was written to the mount of `fd`, if it is ours, made durable; `None` where it may not be.
 pub fn settle_mount(fd: c_int) -> Option<()> {
-    let Some(_inside) = inside::enter() else { return Some(()) };
+    let Some(_inside) = reentrancy::enter() else { return Some(()) };
     // As in [`settle_all`].
-    let found = if table::is_void() { None } else { asked(fd) };
+    let found = if fd_table::is_void() { None } else { asked(fd) };
     if let Some(mount) = found.and_then(|found| KNOWN.lock().mount(&found)) {
         mount.settle()?;
     }
@@ -134,14 +134,14 @@ pub fn settle_mount(fd: c_int) -> Option<()> {
 
 /// Has all that was written to any of our mounts made durable, by who serves them.
 pub fn settle_all() {
-    if table::is_void() {
+    if fd_table::is_void() {
         // Another thread of a parent's may have what is known, for good.
         return;
     }
     let mounts: Vec<_> = KNOWN.lock().mounts.values().flatten().cloned().collect();
     // sync(2) tells nobody.
     mounts.iter().for_each(|mount| _ = mount.settle());
-    mounts::settle_others(&mounts);
+    ferrite_mounts::settle_others(&mounts);
 }
 
 impl Known {
@@ -154,7 +154,7 @@ impl Known {
             // What an owner that has ended left is let go of before the next one is met.
             self.mounts.values().flatten().for_each(|mount| mount.end_if_over());
             let device = libc::makedev(found.stx_dev_major, found.stx_dev_minor);
-            self.mounts.insert(found.stx_mnt_id, mounts::find(device).map(Arc::new));
+            self.mounts.insert(found.stx_mnt_id, ferrite_mounts::find(device).map(Arc::new));
         }
         self.mounts.get(&found.stx_mnt_id)?.as_ref().map(Arc::clone)
     }
@@ -187,10 +187,10 @@ impl Known {
 
 /// This process maps the file of `fd`, shared: from now on the file is the kernel's.
 pub fn map(fd: c_int) {
-    if inside::is_off() {
+    if reentrancy::is_off() {
         return;
     }
-    if let Some(_inside) = inside::enter()
+    if let Some(_inside) = reentrancy::enter()
         && let Some((id, file)) = asked(fd).filter(may_be_ours).and_then(|found| KNOWN.lock().file(&found))
     {
         KNOWN.lock().mapped.insert(id);
@@ -212,7 +212,7 @@ pub fn end_all() {
 /// Takes all that this process has of pools away from it, whatever other threads are doing. What is open stays so.
 pub fn withdraw_all() {
     let mounts: Vec<_> = KNOWN.lock().mounts.values().flatten().cloned().collect();
-    signals::waiting(|| mounts.iter().for_each(|mount| mount.withdraw(limbo::wait_for_others)));
+    signals::waiting(|| mounts.iter().for_each(|mount| mount.withdraw(deferred_drop::wait_for_others)));
 }
 
 /// Nobody changes what is known until [`thaw`] or [`forget_in_child`].

@@ -14,9 +14,9 @@ use std::{mem, ptr};
 
 use ferrite_memory::{Pin, pin};
 
-use crate::departure::gate;
+use crate::closing_fd::fd_gate;
+use crate::deferred_drop;
 use crate::description::Description;
-use crate::limbo;
 
 /// Descriptors beyond this are the kernel's.
 pub const FDS: usize = 1 << 16;
@@ -43,7 +43,7 @@ pub fn make() {
     }
     // SAFETY: the mapping was made above.
     if unsafe { libc::madvise(table, bytes, libc::MADV_WIPEONFORK) } == 0 {
-        gate::prepare();
+        fd_gate::prepare();
         TABLE.store(table.cast(), Ordering::Release);
         begin_anew();
     }
@@ -52,7 +52,7 @@ pub fn make() {
 /// This process may use the table: it was just made, or wiped and all that it spoke of is forgotten.
 pub fn begin_anew() {
     if let Some(last) = last() {
-        gate::begin_anew();
+        fd_gate::begin_anew();
         last.store(ptr::without_provenance_mut(1), Ordering::Release);
     }
 }
@@ -218,11 +218,11 @@ impl Taken {
 impl Drop for Taken {
     fn drop(&mut self) {
         let Some(description) = self.0.take() else { return };
-        let inside = crate::inside::enter();
+        let inside = crate::reentrancy::enter();
         if inside.is_none() || pin().seat().is_none() {
             // A signal handler's: waiting would be for what it interrupted (LD5), so this is never let go of.
             return mem::forget(description);
         }
-        limbo::let_go(description);
+        deferred_drop::let_go(description);
     }
 }

@@ -4,9 +4,9 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use crate::departure::gate;
+use crate::closing_fd::fd_gate;
 use crate::description::Description;
-use crate::table;
+use crate::fd_table;
 
 pub struct Source {
     fd: c_int,
@@ -17,8 +17,8 @@ pub struct Source {
 
 impl Source {
     pub fn of(fd: c_int) -> Self {
-        let changes = table::changes(fd);
-        Self { fd, changes, it: table::held(fd) }
+        let changes = fd_table::changes(fd);
+        Self { fd, changes, it: fd_table::held(fd) }
     }
 
     /// What stands for it, if anything does.
@@ -28,7 +28,7 @@ impl Source {
 
     /// Whether the same stands for `fd`, which nobody changes.
     pub fn is_also(&self, fd: c_int) -> bool {
-        match (&self.it, table::held(fd)) {
+        match (&self.it, fd_table::held(fd)) {
             (Some(it), Some(other)) => Arc::ptr_eq(it, &other) && !it.is_gate(),
             (None, None) => true,
             _ => false,
@@ -45,6 +45,6 @@ impl Source {
 
     /// Whether the kernel has copied what stood for it.
     pub fn is_sure(&self) -> bool {
-        self.is_also(self.fd) && table::changes(self.fd) == self.changes && !gate::is_any_at(self.fd)
+        self.is_also(self.fd) && fd_table::changes(self.fd) == self.changes && !fd_gate::is_any_at(self.fd)
     }
 }

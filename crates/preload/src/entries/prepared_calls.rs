@@ -10,11 +10,11 @@ use std::ffi::{c_int, c_void};
 
 use libc::{mmsghdr, msghdr};
 
-use super::arrivals::each_passed;
-use super::data::may_be_memory;
-use super::rights;
+use super::new_fds::each_passed;
+use super::read_write::may_be_memory;
+use super::user_change;
 use crate::real::{self, nexts};
-use crate::{forks, table, tracked};
+use crate::{fd_table, fork_handlers, known_files};
 
 /// The first six arguments.
 struct Passed([usize; 6]);
@@ -133,7 +133,7 @@ extern "C" fn missing() -> isize {
 
 /// The offset of `fd` is the kernel's from now on.
 pub fn surrender_fd(fd: c_int) {
-    if let Some(it) = table::held(fd) {
+    if let Some(it) = fd_table::held(fd) {
         it.surrender(fd);
     }
 }
@@ -143,20 +143,20 @@ fn surrender(passed: &Passed) {
 }
 
 fn show(passed: &Passed) {
-    if let Some(it) = table::held(passed.fd(0)) {
+    if let Some(it) = fd_table::held(passed.fd(0)) {
         it.show(passed.fd(0));
     }
 }
 
 /// The size says whether a limit is in the way.
 fn tell(passed: &Passed) {
-    tracked::tell_size(passed.fd(0));
+    known_files::tell_size(passed.fd(0));
 }
 
 /// How many bytes there are to read counts from the offset to the end.
 fn control(passed: &Passed) {
     if passed.0[1] == libc::FIONREAD as usize {
-        let tell_or_show = if table::has(passed.fd(0)) { show } else { tell };
+        let tell_or_show = if fd_table::has(passed.fd(0)) { show } else { tell };
         tell_or_show(passed);
     }
 }
@@ -197,22 +197,22 @@ pub fn map_with(fd: c_int, flags: c_int) {
         return;
     }
     if flags & libc::MAP_SHARED != 0 {
-        tracked::map(fd);
+        known_files::map(fd);
     }
-    tracked::tell_size(fd);
+    known_files::tell_size(fd);
 }
 
 fn exec(_: &Passed) {
-    forks::before_exec();
+    fork_handlers::before_exec();
 }
 
 fn start(_: &Passed) {
-    forks::before_start();
+    fork_handlers::before_start();
 }
 
 fn spawn(passed: &Passed) {
     // File actions may copy any descriptor, and cannot be looked into.
-    if passed.0[2] == 0 { forks::before_start() } else { forks::before_copy() }
+    if passed.0[2] == 0 { fork_handlers::before_start() } else { fork_handlers::before_copy() }
 }
 
 fn make_copy(passed: &Passed) {
@@ -224,19 +224,19 @@ fn make_copy(passed: &Passed) {
 pub fn clone_with(flags: c_int) {
     match (flags & libc::CLONE_VM != 0, flags & libc::CLONE_FILES != 0) {
         (true, true) => {}
-        (true, false) | (false, true) => forks::before_split(),
-        (false, false) => forks::before_copy(),
+        (true, false) | (false, true) => fork_handlers::before_split(),
+        (false, false) => fork_handlers::before_copy(),
     }
 }
 
 /// A thread is ended in its next call of the kernel, and would make none.
 fn cancel(_: &Passed) {
-    forks::before_split();
+    fork_handlers::before_split();
 }
 
 /// Its requests use offsets and close descriptors, and come by nobody: liburing calls the kernel by itself.
 fn begin_ring(_: &Passed) {
-    forks::before_split();
+    fork_handlers::before_split();
 }
 
 fn confine(passed: &Passed) {
@@ -248,12 +248,12 @@ fn confine(passed: &Passed) {
 /// System calls are about to be forbidden, among them maybe those that would be made here in the place of the program's own
 /// (LD1), and those that tell who this is (LD9).
 pub fn before_confinement() {
-    forks::before_split();
-    rights::give_up();
+    fork_handlers::before_split();
+    user_change::give_up();
 }
 
 fn split(passed: &Passed) {
     if passed.fd(0) & libc::CLONE_FILES != 0 {
-        forks::before_split();
+        fork_handlers::before_split();
     }
 }

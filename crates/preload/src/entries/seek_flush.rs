@@ -8,20 +8,20 @@ use std::ffi::{c_int, c_uint};
 use libc::{off_t, rlimit};
 
 use super::entry;
-use crate::{inside, limit, real, table, tracked};
+use crate::{fd_table, known_files, real, reentrancy, size_limit};
 
 entry! { lseek = lseek64 = __lseek = llseek, (fd: c_int, by: off_t, whence: c_int) -> off_t {
-    match table::with(fd, |it| it.seek(by, whence)) {
+    match fd_table::with(fd, |it| it.seek(by, whence)) {
         Some(Some(at)) => at as off_t,
         // SAFETY: no pointer is passed.
-        Some(None) => table::held(fd).map_or(-1, |it| it.lend(fd, || unsafe { real::lseek(fd, by, whence) })),
+        Some(None) => fd_table::held(fd).map_or(-1, |it| it.lend(fd, || unsafe { real::lseek(fd, by, whence) })),
         // SAFETY: no pointer is passed.
         None => unsafe { real::lseek(fd, by, whence) },
     }
 }}
 
 entry! { fsync, (fd: c_int) -> c_int {
-    match table::with(fd, |it| it.file.settle()) {
+    match fd_table::with(fd, |it| it.file.settle()) {
         Some(Some(())) => 0,
         // SAFETY: no pointer is passed.
         _ => unsafe { real::fsync(fd) },
@@ -29,7 +29,7 @@ entry! { fsync, (fd: c_int) -> c_int {
 }}
 
 entry! { fdatasync, (fd: c_int) -> c_int {
-    match table::with(fd, |it| it.file.settle_data()) {
+    match fd_table::with(fd, |it| it.file.settle_data()) {
         Some(Some(())) => 0,
         // SAFETY: no pointer is passed.
         _ => unsafe { real::fdatasync(fd) },
@@ -40,15 +40,15 @@ entry! { fdatasync, (fd: c_int) -> c_int {
 entry! { sync, () -> () {
     // SAFETY: nothing is passed.
     unsafe { real::sync() };
-    if let Some(_inside) = inside::enter() {
-        tracked::settle_all();
+    if let Some(_inside) = reentrancy::enter() {
+        known_files::settle_all();
     }
 }}
 
 entry! { syncfs, (fd: c_int) -> c_int {
     // SAFETY: no pointer is passed.
     let done = unsafe { real::syncfs(fd) };
-    if done == 0 && tracked::settle_mount(fd).is_none() {
+    if done == 0 && known_files::settle_mount(fd).is_none() {
         real::set_errno(libc::EIO);
         return -1;
     }
@@ -59,7 +59,7 @@ entry! { setrlimit = setrlimit64, (what: c_uint, new: *const rlimit) -> c_int {
     // SAFETY: as the program has it.
     let done = unsafe { real::setrlimit(what, new) };
     if what == libc::RLIMIT_FSIZE {
-        limit::learn();
+        size_limit::learn();
     }
     done
 }}
@@ -68,7 +68,7 @@ entry! { prlimit = prlimit64, (pid: c_int, what: c_uint, new: *const rlimit, old
     // SAFETY: as the program has it.
     let done = unsafe { real::prlimit(pid, what, new, old) };
     if what == libc::RLIMIT_FSIZE && !new.is_null() {
-        limit::learn();
+        size_limit::learn();
     }
     done
 }}

@@ -3,8 +3,8 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 use super::*;
-use crate::file::wait_a_little;
-use crate::inside;
+use crate::leased_file::wait_a_little;
+use crate::reentrancy;
 
 /// As where a handler of a signal interrupts a copy, and waits for who closes a descriptor.
 #[test]
@@ -19,7 +19,7 @@ fn ld5_who_lets_go_of_something_does_not_wait_for_ever_and_nothing_is_dropped_un
     });
     is_pinned.recv().expect("it pins");
     let let_go_of = |thing| {
-        let _inside = inside::enter();
+        let _inside = reentrancy::enter();
         let_go(thing);
     };
     let kept = Arc::clone(&thing);

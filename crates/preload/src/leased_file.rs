@@ -9,8 +9,8 @@
 //! Unsafe because the lease is read under a pin without counting its users, and for the question what time it is.
 #![allow(unsafe_code)]
 
-mod looks;
-mod rest;
+mod backoff;
+mod stat_template;
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -23,10 +23,10 @@ use ferrite_fs::share::layout::request::LeaseAccess;
 use ferrite_fs_client::FileLease;
 use ferrite_memory::{Pin, pin};
 
-use crate::mounts::Mount;
-use crate::{inside, limbo, limit, signals};
-use looks::Looks;
-use rest::Rest;
+use crate::ferrite_mounts::Mount;
+use crate::{deferred_drop, reentrancy, signals, size_limit};
+use backoff::Rest;
+use stat_template::Looks;
 
 /// Calls through the mount that cost as much as asking for a lease.
 const CALLS: u64 = 8;
@@ -153,7 +153,7 @@ impl File {
 
     #[inline(always)]
     pub fn write(&self, pin: &Pin, at: u64, from: &[u8]) -> Option<usize> {
-        if at.checked_add(from.len() as u64)? > limit::file_bytes() {
+        if at.checked_add(from.len() as u64)? > size_limit::file_bytes() {
             return None;
         }
         self.lease(Need::Write, pin)?.write(at, from)
@@ -162,8 +162,8 @@ impl File {
     #[inline(never)]
     pub fn append(&self, from: &[u8]) -> Option<(u64, usize)> {
         self.by(Need::Append, |lease| {
-            let limit = limit::file_bytes();
-            let fits = limit == limit::NONE || lease.size()?.checked_add(from.len() as u64)? <= limit;
+            let limit = size_limit::file_bytes();
+            let fits = limit == size_limit::NONE || lease.size()?.checked_add(from.len() as u64)? <= limit;
             if fits { lease.append(from) } else { None }
         })
     }
@@ -183,15 +183,15 @@ impl File {
     pub fn note_looks(&self, found: &libc::stat) {
         // A handler of a signal would wait for what it interrupted in the middle (LD5).
         if self.looks.get().is_none()
-            && let Some(_inside) = inside::enter()
+            && let Some(_inside) = reentrancy::enter()
         {
             let _ = self.looks.set(Looks(*found));
         }
     }
 
     pub fn resize(&self, len: u64) -> Option<()> {
-        let _inside = inside::enter()?;
-        if len > limit::file_bytes() {
+        let _inside = reentrancy::enter()?;
+        if len > size_limit::file_bytes() {
             return None;
         }
         // Who waits for the owner is not pinned: others would wait for that.
@@ -215,7 +215,7 @@ impl File {
     #[cold]
     pub fn ask(&self, need: Need, len: usize, look: &dyn Fn()) -> bool {
         let spent = 1 + len as u64 / CALL_BYTES;
-        let Some(_inside) = inside::enter() else { return false };
+        let Some(_inside) = reentrancy::enter() else { return false };
         if self.calls.fetch_add(spent, Ordering::Relaxed) + spent < CALLS || !self.may_have(need) {
             return false;
         }
@@ -251,7 +251,7 @@ impl File {
 
     fn may_have(&self, need: Need) -> bool {
         let is_kernels = self.is_mapped.load(Ordering::Relaxed) || need > Need::Read && self.has_set_ids;
-        !is_kernels && !inside::is_off()
+        !is_kernels && !reentrancy::is_off()
     }
 
     /// Only for who set `asking`, which is not pinned.
@@ -331,7 +331,7 @@ impl File {
         if !held.is_null() && pin().seat().is_some() {
             // SAFETY: it came from Arc::into_raw, and nobody finds it any more.
             let held = unsafe { Arc::from_raw(held) };
-            signals::waiting(|| limbo::let_go(held));
+            signals::waiting(|| deferred_drop::let_go(held));
         }
     }
 
@@ -354,7 +354,7 @@ impl File {
 impl Drop for File {
     fn drop(&mut self) {
         // Whoever still worked on it when it was closed may be outside.
-        let _inside = inside::enter();
+        let _inside = reentrancy::enter();
         self.drop_lease();
     }
 }

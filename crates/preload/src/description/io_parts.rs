@@ -10,9 +10,9 @@ use ferrite_memory::pin;
 use libc::iovec;
 
 use super::Description;
-use crate::entries::data::{MOST, may_be_memory};
-use crate::file::Place;
-use crate::{limit, real};
+use crate::entries::read_write::{MOST, may_be_memory};
+use crate::leased_file::Place;
+use crate::{real, size_limit};
 
 /// Parts that are taken one by one.
 pub const FEW: usize = 64;
@@ -221,7 +221,7 @@ impl Description {
         let written = parts.in_turn(done, |from, part, len| {
             let at = at + from;
             self.store_part(at, part, len).or_else(|| {
-                if from > 0 && at >= limit::file_bytes() {
+                if from > 0 && at >= size_limit::file_bytes() {
                     // As a call of its own it would be refused, with a signal; what was written counts.
                     return None;
                 }

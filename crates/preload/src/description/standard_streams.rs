@@ -9,7 +9,7 @@ use std::ffi::c_int;
 use ferrite_memory::pin;
 
 use super::{Description, STANDARD};
-use crate::file::Place;
+use crate::leased_file::Place;
 use crate::real;
 
 impl Description {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Description, KERNELS};
-use crate::file::File;
-use crate::mounts::Mount;
+use crate::ferrite_mounts::Mount;
+use crate::leased_file::File;
 
 impl Description {
     /// So many by which nothing is done directly, whatever is open: the kernel has the offset, and a size is asked for before

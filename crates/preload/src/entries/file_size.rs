@@ -7,16 +7,16 @@ use std::ffi::c_int;
 
 use libc::{off_t, stat};
 
-use super::data::{direct, may_be_memory, through};
 use super::entry;
-use crate::{real, table, tracked};
+use super::read_write::{direct, may_be_memory, through};
+use crate::{fd_table, known_files, real};
 
 /// `fstat` by `call` of the kernel, where it is not done directly.
 ///
 /// # Safety
 /// As for fstat(2).
 unsafe fn told(fd: c_int, into: *mut stat, call: impl FnOnce() -> c_int) -> c_int {
-    let known = table::with(fd, |it| it.file.stat().filter(|_| may_be_memory(into.addr(), size_of::<stat>())));
+    let known = fd_table::with(fd, |it| it.file.stat().filter(|_| may_be_memory(into.addr(), size_of::<stat>())));
     let Some(tried) = known else { return call() };
     if let Some(known) = tried {
         // SAFETY: as the caller has it; the kernel does not ask how it is aligned.
@@ -27,7 +27,7 @@ unsafe fn told(fd: c_int, into: *mut stat, call: impl FnOnce() -> c_int) -> c_in
     if done == 0 {
         // SAFETY: the kernel has just filled it.
         let found = unsafe { into.read_unaligned() };
-        table::with(fd, |it| it.file.note_looks(&found));
+        fd_table::with(fd, |it| it.file.note_looks(&found));
     }
     through(done as isize) as c_int
 }
@@ -46,11 +46,11 @@ entry! { __fxstat = __fxstat64, (version: c_int, fd: c_int, into: *mut stat) -> 
 }}
 
 entry! { ftruncate = ftruncate64, (fd: c_int, len: off_t) -> c_int {
-    match table::held(fd).map(|it| it.resize(fd, len)) {
+    match fd_table::held(fd).map(|it| it.resize(fd, len)) {
         Some(Some(())) => direct(0) as c_int,
         Some(None) => {
             // LD7: by the size it tells whether a limit is in the way.
-            tracked::tell_size(fd);
+            known_files::tell_size(fd);
             // SAFETY: no pointer is passed.
             through(unsafe { real::ftruncate(fd, len) } as isize) as c_int
         }

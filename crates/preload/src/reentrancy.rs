@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::{real, signals, table};
+use crate::{fd_table, real, signals};
 
 thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
@@ -37,7 +37,7 @@ pub fn is() -> bool {
 }
 
 pub fn is_off() -> bool {
-    OFF.load(Ordering::Relaxed) || table::is_void()
+    OFF.load(Ordering::Relaxed) || fd_table::is_void()
 }
 
 /// Whether others may have this process's descriptors.

@@ -10,8 +10,8 @@ use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
 use super::{Description, KERNELS};
-use crate::file::wait_a_little;
-use crate::{inside, real, signals, tracked};
+use crate::leased_file::wait_a_little;
+use crate::{known_files, real, reentrancy, signals};
 
 /// How often whoever has the turn is waited for a little: ten seconds in all, more where a thousand threads share a processor.
 /// That is for one system call of a thread that is inside, so no handler keeps it (but of a trap) and nobody cancels it; a
@@ -21,7 +21,7 @@ const PATIENCE: u32 = if cfg!(test) { 20 } else { 700 };
 impl Description {
     /// `work`, which sets or moves the kernel's offset, while no other thread sets it.
     fn in_turn<T>(&self, work: impl FnOnce() -> T) -> T {
-        let _inside = inside::enter();
+        let _inside = reentrancy::enter();
         let is_ours = || !self.is_handing.swap(true, Ordering::Acquire);
         let has_turn = (0..PATIENCE).any(|_| wait_a_little(is_ours));
         let done = work();
@@ -35,7 +35,7 @@ impl Description {
     /// for nobody but a file's owner, amid which people can end the program.
     pub(super) fn by_kernel<T>(&self, work: impl FnOnce() -> T) -> T {
         // What is in the kernel nobody sets. A handler of a trap would wait for what it interrupted (LD5).
-        if !self.has_offset() || inside::is() {
+        if !self.has_offset() || reentrancy::is() {
             return work();
         }
         let (done, errno) = self.in_turn(|| (signals::waiting(work), real::errno()));
@@ -80,19 +80,19 @@ impl Description {
 
     /// Lets the kernel know the offset, which stays here.
     pub fn show(&self, fd: c_int) {
-        tracked::tell_size(fd);
+        known_files::tell_size(fd);
         self.shown(fd);
     }
 
     /// A `call` that uses the offset, by the kernel; it waits for nobody but the file's owner.
     pub fn lend<T>(&self, fd: c_int, call: impl FnOnce() -> T) -> T {
-        tracked::tell_size(fd);
+        known_files::tell_size(fd);
         self.by_kernel(|| self.lent(fd, self.set_to_ours(fd), call))
     }
 
     /// The same for one that may wait for who reads a pipe or a socket: neither signals nor other threads wait for that.
     pub fn lend_for_long<T>(&self, fd: c_int, call: impl FnOnce() -> T) -> T {
-        tracked::tell_size(fd);
+        known_files::tell_size(fd);
         self.lent(fd, self.shown(fd), call)
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::description::Description;
-use crate::table::{self, Taken};
+use crate::fd_table::{self, Taken};
 
 /// Calls under way that have a gate of their own.
 pub const MOST: usize = 64;
@@ -37,7 +37,7 @@ pub fn begin_anew() {
 /// From now on all by `fd` is the kernel's.
 pub fn leave_to_kernel(fd: c_int) {
     if let Some(gate) = kernels() {
-        table::put(fd, gate);
+        fd_table::put(fd, gate);
     }
 }
 
@@ -57,7 +57,7 @@ fn is_crowded() -> bool {
 
 fn pack(first: c_uint, last: c_uint) -> u64 {
     // What lies beyond is never ours.
-    u64::from(first) << 32 | u64::from(last.min(table::FDS as c_uint))
+    u64::from(first) << 32 | u64::from(last.min(fd_table::FDS as c_uint))
 }
 
 fn meet(one: u64, other: u64) -> bool {
@@ -90,7 +90,7 @@ impl Gate {
 
     /// Stands for `fd` from now on; what did so before.
     pub fn shut(&self, fd: c_int) -> Option<Taken> {
-        table::exchange(fd, Arc::clone(GATES.get()?.get(self.place.unwrap_or(MOST))?))
+        fd_table::exchange(fd, Arc::clone(GATES.get()?.get(self.place.unwrap_or(MOST))?))
     }
 
     /// Whether no other call is under way at any of its descriptors; one that comes later finds this one.
@@ -120,7 +120,7 @@ impl Gate {
     /// From now on `it` stands for `fd`, or nothing does, if this still did. Whether it did.
     pub fn open(&self, fd: c_int, it: Option<Arc<Description>>) -> bool {
         let own = self.place.and_then(|place| GATES.get()?.get(place));
-        own.is_some_and(|own| table::replace(fd, own, it))
+        own.is_some_and(|own| fd_table::replace(fd, own, it))
     }
 }
 

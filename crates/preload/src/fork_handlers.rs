@@ -8,8 +8,8 @@ use std::cell::Cell;
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 
-use crate::inside::{self, Inside};
-use crate::{limbo, limit, ours, real, table, tally, tracked};
+use crate::reentrancy::{self, Inside};
+use crate::{call_tally, deferred_drop, fd_table, known_files, own_fds, real, size_limit};
 
 thread_local! {
     static FORKING: Cell<Option<ManuallyDrop<Inside>>> = const { Cell::new(None) };
@@ -25,29 +25,29 @@ pub fn begin() {
     // SAFETY: three functions that live as long as the process: the library is never unloaded.
     let are_set = unsafe { libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child)) } == 0;
     if !are_set {
-        return inside::turn_off();
+        return reentrancy::turn_off();
     }
-    limit::learn();
+    size_limit::learn();
     // A thread's first pin takes memory of the C library's, which ends the program where there is none: this one's is now.
     drop(ferrite_memory::pin());
-    tally::begin();
-    table::make();
+    call_tally::begin();
+    fd_table::make();
 }
 
 extern "C" fn prepare() {
-    let inside = inside::enter();
+    let inside = reentrancy::enter();
     // By a handler too, whatever it interrupted: nothing is waited for.
     surrender_all(|_| true);
     let Some(inside) = inside else { return };
-    tracked::freeze();
-    limbo::freeze();
+    known_files::freeze();
+    deferred_drop::freeze();
     FORKING.set(Some(ManuallyDrop::new(inside)));
 }
 
 extern "C" fn in_parent() {
     if let Some(inside) = FORKING.take() {
-        limbo::thaw();
-        tracked::thaw();
+        deferred_drop::thaw();
+        known_files::thaw();
         drop(ManuallyDrop::into_inner(inside));
     }
 }
@@ -55,55 +55,55 @@ extern "C" fn in_parent() {
 extern "C" fn in_child() {
     let Some(inside) = FORKING.take() else { return become_plain() };
     ferrite_memory::forget_other_threads();
-    limbo::forget_in_child();
-    tracked::forget_in_child();
-    ours::close_all();
-    table::begin_anew();
+    deferred_drop::forget_in_child();
+    known_files::forget_in_child();
+    own_fds::close_all();
+    fd_table::begin_anew();
     drop(ManuallyDrop::into_inner(inside));
 }
 
 /// A child that was made where nothing could be prepared does nothing directly.
 pub fn become_plain() {
-    inside::turn_off();
-    ours::close_all();
+    reentrancy::turn_off();
+    own_fds::close_all();
 }
 
 /// The offsets of the descriptors that `which` names go to the kernel for good.
 pub fn surrender_all(which: impl Fn(c_int) -> bool) {
-    for (fd, description) in table::all().filter(|(fd, _)| which(*fd)) {
+    for (fd, description) in fd_table::all().filter(|(fd, _)| which(*fd)) {
         description.surrender(fd);
     }
 }
 
 /// A program is about to be started with the descriptors that are not closed by that.
 pub fn before_start() {
-    let _inside = inside::enter();
+    let _inside = reentrancy::enter();
     surrender_all(is_inherited);
 }
 
 /// Somebody is about to be made who has all descriptors.
 pub fn before_copy() {
-    let _inside = inside::enter();
+    let _inside = reentrancy::enter();
     surrender_all(|_| true);
 }
 
 /// This process shares its memory and not its descriptors from now on: nothing is done directly any more.
 pub fn before_split() {
-    inside::turn_off();
-    for (fd, description) in table::all() {
+    reentrancy::turn_off();
+    for (fd, description) in fd_table::all() {
         description.surrender(fd);
         drop(description);
-        drop(table::take(fd));
+        drop(fd_table::take(fd));
     }
 }
 
 /// This process is about to become another program, which finds the offsets in the kernel; it may stay what it is.
 pub fn before_exec() {
-    let inside = inside::enter();
-    table::all().for_each(|(fd, description)| description.show(fd));
+    let inside = reentrancy::enter();
+    fd_table::all().for_each(|(fd, description)| description.show(fd));
     // In a child for which nothing was prepared another thread of its parent's may have what is known, for good.
-    if inside.is_some() && !table::is_void() {
-        tracked::end_all();
+    if inside.is_some() && !fd_table::is_void() {
+        known_files::end_all();
     }
 }
 

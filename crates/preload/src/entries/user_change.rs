@@ -9,7 +9,7 @@ use std::ffi::{c_int, c_long};
 use libc::uid_t;
 
 use super::entry;
-use crate::{inside, ours, real, table, tracked};
+use crate::{fd_table, known_files, own_fds, real, reentrancy};
 
 const ROOT: uid_t = 0;
 
@@ -47,14 +47,14 @@ pub fn changed_by<T>(call: impl FnOnce() -> T) -> T {
 
 /// Takes all that there is of pools away.
 pub(super) fn give_up() {
-    if !table::is_void() {
+    if !fd_table::is_void() {
         // LD7, unless the mount lets nobody else ask.
-        table::all().filter(|(_, it)| it.file.is_leased()).for_each(|(fd, _)| tracked::tell_size(fd));
-        let _inside = inside::enter();
-        tracked::withdraw_all();
-    } else if !inside::is_split() {
+        fd_table::all().filter(|(_, it)| it.file.is_leased()).for_each(|(fd, _)| known_files::tell_size(fd));
+        let _inside = reentrancy::enter();
+        known_files::withdraw_all();
+    } else if !reentrancy::is_split() {
         // A child for which nothing was prepared: it has copies of descriptors, which nobody else uses, and no more.
-        ours::close_all();
+        own_fds::close_all();
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use ferrite_memory::{is_pinned, wait_for_pins_until};
 
-use crate::lock::Lock;
+use crate::fork_lock::Lock;
 use crate::signals;
 
 /// How long pins are waited for: longer than a copy takes unless its thread is not running.

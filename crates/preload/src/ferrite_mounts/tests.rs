@@ -4,9 +4,9 @@ use super::*;
 #[test]
 fn ld5_what_takes_locks_amid_a_write_is_done_inside_or_not_at_all() {
     let mut was_inside = None;
-    quietly(&mut || was_inside = Some(inside::is()));
-    assert_eq!((was_inside, inside::is()), (Some(true), false));
-    let _inside = inside::enter();
+    quietly(&mut || was_inside = Some(reentrancy::is()));
+    assert_eq!((was_inside, reentrancy::is()), (Some(true), false));
+    let _inside = reentrancy::enter();
     quietly(&mut || panic!("within itself"));
 }
 

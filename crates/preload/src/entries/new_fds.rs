@@ -7,9 +7,9 @@ use std::ffi::{c_char, c_int, c_long, c_uint, c_void};
 
 use libc::{mode_t, msghdr, sockaddr, socklen_t, ssize_t};
 
-use super::before::surrender_fd;
+use super::prepared_calls::surrender_fd;
 use super::{arrived, entry};
-use crate::{forks, real};
+use crate::{fork_handlers, real};
 
 macro_rules! arrivals {
     ($(fn $name:ident($($argument:ident: $kind:ty),*);)*) => {$(
@@ -129,10 +129,10 @@ entry! { _Fork, () -> c_int {
 
 /// A child that is made by `call`, which prepares nothing.
 fn plain_child(call: impl FnOnce() -> c_int) -> c_int {
-    forks::before_copy();
+    fork_handlers::before_copy();
     let child = call();
     if child == 0 {
-        forks::become_plain();
+        fork_handlers::become_plain();
     }
     child
 }

@@ -13,7 +13,7 @@ use ferrite_fs_client::{FsSession, flush_mount};
 use ferrite_memory::{stamp_ns, unescaped};
 use parking_lot::Mutex;
 
-use crate::{inside, ours, real, signals, tally};
+use crate::{call_tally, own_fds, real, reentrancy, signals};
 
 /// The kind of our mounts, as the kernel lists them.
 const KIND: &[u8] = b"fuse.ferrite";
@@ -57,8 +57,8 @@ impl Mount {
             *session = None;
         }
         if session.is_none() && now_ns >= self.ask_at_ns.load(Ordering::Relaxed) {
-            let begun = ours::making(|| FsSession::connect_quiet(&self.pool, &self.name, Arc::new(time), quietly));
-            let begun = begun.inspect_err(|_| tally::refused()).ok();
+            let begun = own_fds::making(|| FsSession::connect_quiet(&self.pool, &self.name, Arc::new(time), quietly));
+            let begun = begun.inspect_err(|_| call_tally::refused()).ok();
             let is_strange = begun.as_ref().is_some_and(|begun| begun.device() != Some(self.device));
             let ask_at_ns = if is_strange { u64::MAX } else { now_ns + REST_NS };
             self.ask_at_ns.store(ask_at_ns, Ordering::Relaxed);
@@ -72,7 +72,7 @@ impl Mount {
 
     /// Has all that was written to it made durable, by who serves it.
     pub fn settle(&self) -> Option<()> {
-        ours::making(|| flush_mount(&self.pool, &self.name, self.device, GREETING, SILENCE)).ok()
+        own_fds::making(|| flush_mount(&self.pool, &self.name, self.device, GREETING, SILENCE)).ok()
     }
 
     /// Ends the session, whose leases were given back. If this process goes on after all its owner is asked for another one at
@@ -115,7 +115,7 @@ impl Mount {
 /// What a read or a write needs locks, memory or the owner for (LD5). A handler of a signal may have no stack for that.
 fn quietly(work: &mut dyn FnMut()) {
     if !signals::is_on_own_stack()
-        && let Some(_inside) = inside::enter()
+        && let Some(_inside) = reentrancy::enter()
     {
         signals::waiting(work);
     }
@@ -141,7 +141,7 @@ pub fn settle_others(known: &[Arc<Mount>]) {
     for (device, pool, name) in listed.split(|byte| *byte == b'\n').filter_map(ours) {
         let is_known = known.iter().any(|mount| mount.device == device);
         if !is_known && is_trusted(&pool) {
-            let _ = ours::making(|| flush_mount(&pool, &name, device, STRANGERS_GREETING, SILENCE));
+            let _ = own_fds::making(|| flush_mount(&pool, &name, device, STRANGERS_GREETING, SILENCE));
         }
     }
 }

@@ -12,8 +12,8 @@ use libc::{off_t, size_t, ssize_t};
 
 use super::entry;
 use crate::description::{Description, Written};
-use crate::file::Place;
-use crate::{real, table, tally, tracked};
+use crate::leased_file::Place;
+use crate::{call_tally, fd_table, known_files, real};
 
 /// The kernel moves no more by one call.
 pub const MOST: usize = 0x7fff_f000;
@@ -50,19 +50,19 @@ unsafe fn bytes<'a>(from: *const c_void, len: usize) -> Option<&'a [u8]> {
 
 /// A call that was done directly, of `len` bytes.
 pub fn direct(len: usize) -> ssize_t {
-    tally::direct(len);
+    call_tally::direct(len);
     len as ssize_t
 }
 
 /// One that went through the mount.
 pub fn through(result: ssize_t) -> ssize_t {
-    tally::mount(result);
+    call_tally::mount(result);
     result
 }
 
 entry! { read = __read, (fd: c_int, into: *mut c_void, len: size_t) -> ssize_t {
     // SAFETY: as the program has it.
-    let tried = table::pinned(fd, |it, pin| unsafe { room(into, len) }.and_then(|room| it.read(pin, room)));
+    let tried = fd_table::pinned(fd, |it, pin| unsafe { room(into, len) }.and_then(|room| it.read(pin, room)));
     match tried {
         Some(Some(len)) => direct(len),
         // SAFETY: as the program has it.
@@ -75,7 +75,7 @@ entry! { read = __read, (fd: c_int, into: *mut c_void, len: size_t) -> ssize_t {
 #[cold]
 unsafe fn read_slowly(fd: c_int, into: *mut c_void, len: size_t) -> ssize_t {
     // SAFETY: as the program has it.
-    let Some(it) = table::held(fd) else { return unsafe { real::read(fd, into, len) } };
+    let Some(it) = fd_table::held(fd) else { return unsafe { real::read(fd, into, len) } };
     // SAFETY: as the program has it.
     if let Some(room) = unsafe { room(into, len) } {
         match it.read_standard(fd, room) {
@@ -104,7 +104,7 @@ entry! { __read_chk, (fd: c_int, into: *mut c_void, len: size_t, most: size_t) -
 }}
 
 entry! { pread = pread64 = __pread64, (fd: c_int, into: *mut c_void, len: size_t, at: off_t) -> ssize_t {
-    let tried = table::pinned(fd, |it, pin| {
+    let tried = fd_table::pinned(fd, |it, pin| {
         // SAFETY: as the program has it.
         let room = unsafe { room(into, len) };
         room.zip(u64::try_from(at).ok()).and_then(|(room, at)| it.read_at(pin, at, room))
@@ -120,7 +120,7 @@ entry! { pread = pread64 = __pread64, (fd: c_int, into: *mut c_void, len: size_t
 
 #[cold]
 unsafe fn pread_slowly(fd: c_int, into: *mut c_void, len: size_t, at: off_t) -> ssize_t {
-    let tried = table::held(fd).and_then(|it| {
+    let tried = fd_table::held(fd).and_then(|it| {
         let from = u64::try_from(at).ok()?;
         // SAFETY: as the program has it.
         let room = unsafe { room(into, len) }.filter(|room| it.asks_to_read(room.len()))?;
@@ -141,7 +141,7 @@ entry! { __pread_chk = __pread64_chk,
 }}
 
 entry! { write = __write, (fd: c_int, from: *const c_void, len: size_t) -> ssize_t {
-    let tried = table::pinned(fd, |it, pin| {
+    let tried = fd_table::pinned(fd, |it, pin| {
         // SAFETY: as the program has it.
         let written = unsafe { bytes(from, len) }.map_or(Written::Not, |bytes| it.write(pin, fd, bytes));
         match written {
@@ -167,7 +167,7 @@ unsafe fn write_slowly(
     len: size_t,
     claimed: Option<(Arc<Description>, Place)>,
 ) -> ssize_t {
-    let (it, place) = claimed.map_or_else(|| (table::held(fd), None), |(it, place)| (Some(it), Some(place)));
+    let (it, place) = claimed.map_or_else(|| (fd_table::held(fd), None), |(it, place)| (Some(it), Some(place)));
     // SAFETY: as the program has it.
     let (Some(it), Some(bytes)) = (it, unsafe { bytes(from, len) }) else {
         // SAFETY: as the program has it.
@@ -182,13 +182,13 @@ unsafe fn write_slowly(
 
 /// Before the kernel writes to a place that it is told, which it does at the end where the description appends (LD7).
 pub fn tell_end(fd: c_int) {
-    if table::with(fd, |it| it.appends()) == Some(true) {
-        tracked::tell_size(fd);
+    if fd_table::with(fd, |it| it.appends()) == Some(true) {
+        known_files::tell_size(fd);
     }
 }
 
 entry! { pwrite = pwrite64 = __pwrite64, (fd: c_int, from: *const c_void, len: size_t, at: off_t) -> ssize_t {
-    let tried = table::pinned(fd, |it, pin| {
+    let tried = fd_table::pinned(fd, |it, pin| {
         // SAFETY: as the program has it.
         let bytes = unsafe { bytes(from, len) };
         bytes.zip(u64::try_from(at).ok()).and_then(|(bytes, at)| it.write_at(pin, fd, at, bytes))
@@ -204,7 +204,7 @@ entry! { pwrite = pwrite64 = __pwrite64, (fd: c_int, from: *const c_void, len: s
 
 #[cold]
 unsafe fn pwrite_slowly(fd: c_int, from: *const c_void, len: size_t, at: off_t) -> ssize_t {
-    let tried = table::held(fd).and_then(|it| {
+    let tried = fd_table::held(fd).and_then(|it| {
         // SAFETY: as the program has it.
         let (bytes, at) = (unsafe { bytes(from, len) }?, u64::try_from(at).ok()?);
         it.asks_to_write(fd, at, bytes.len()).then(|| it.write_at(&pin(), fd, at, bytes)).flatten()
