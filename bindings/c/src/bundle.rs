@@ -6,14 +6,14 @@ use std::ffi::{CString, c_char, c_int, c_void};
 
 use ferrite_object::{Bundle, BundleChange, BundleMembers, Error, Store};
 
-use crate::call::{Bytes, CANCELLED, OK, at, at_mut, bytes, ensure_place, give, give_bytes, lend, set, take, text};
+use crate::call::{CANCELLED, CBytes, OK, at, at_mut, bytes, ensure_place, give, give_bytes, lend, set, take, text};
 use crate::queue::end;
-use crate::store::Options;
+use crate::store::CLoggingOptions;
 
 /// Called with each member: whether it is a queue, and its name.
-type Visitor = unsafe extern "C" fn(c_int, *const c_char, *mut c_void) -> c_int;
+type MemberVisitor = unsafe extern "C" fn(c_int, *const c_char, *mut c_void) -> c_int;
 /// Called to say what is changed.
-type Plan = unsafe extern "C" fn(*mut BundleChange, *mut c_void) -> c_int;
+type ChangePlan = unsafe extern "C" fn(*mut BundleChange, *mut c_void) -> c_int;
 
 thread_local! {
     /// Whether this thread is inside a plan, and so has a bundle's turn.
@@ -21,16 +21,16 @@ thread_local! {
 }
 
 /// This thread's plan, until it is dropped.
-struct Planning;
+struct PlanGuard;
 
-impl Planning {
+impl PlanGuard {
     fn begin() -> Self {
         PLANNING.set(true);
         Self
     }
 }
 
-impl Drop for Planning {
+impl Drop for PlanGuard {
     fn drop(&mut self) {
         PLANNING.set(false);
     }
@@ -52,8 +52,8 @@ fn members(members: &BundleMembers) -> impl Iterator<Item = (c_int, &str)> {
 
 export! {
     #[ensure_no_plan]
-    fn ferrite_bundle_open(store: *const Store, name: *const c_char, options: *const Options, out: *mut *mut Bundle) {
-        give(out, || at(store)?.bundle(text(name, "the name")?, Options::logging(options)))
+    fn ferrite_bundle_open(store: *const Store, name: *const c_char, options: *const CLoggingOptions, out: *mut *mut Bundle) {
+        give(out, || at(store)?.bundle(text(name, "the name")?, CLoggingOptions::logging(options)))
     }
 
     fn ferrite_bundle_map_get(
@@ -61,7 +61,7 @@ export! {
         map: *const c_char,
         key: *const u8,
         key_len: usize,
-        out: *mut Bytes,
+        out: *mut CBytes,
     ) {
         let (map, key) = (text(map, "the map's name")?, bytes(key, key_len)?);
         give_bytes(out, at(bundle)?.read(|members| members.map(map).get(key)))
@@ -77,8 +77,8 @@ export! {
         map: *const c_char,
         after: *const u8,
         after_len: usize,
-        key: *mut Bytes,
-        value: *mut Bytes,
+        key: *mut CBytes,
+        value: *mut CBytes,
     ) {
         ensure_place(key)?;
         ensure_place(value)?;
@@ -90,7 +90,7 @@ export! {
         give_bytes(value, its)
     }
 
-    fn ferrite_bundle_queue_get(bundle: *const Bundle, queue: *const c_char, index: u64, out: *mut Bytes) {
+    fn ferrite_bundle_queue_get(bundle: *const Bundle, queue: *const c_char, index: u64, out: *mut CBytes) {
         let (queue, index) = (text(queue, "the queue's name")?, usize::try_from(index).unwrap_or(usize::MAX));
         give_bytes(out, at(bundle)?.read(|members| members.queue(queue).get(index)))
     }
@@ -100,7 +100,7 @@ export! {
         set(out, at(bundle)?.read(|members| members.queue(queue).len()) as u64)
     }
 
-    fn ferrite_bundle_members(bundle: *const Bundle, visit: Option<Visitor>, context: *mut c_void) {
+    fn ferrite_bundle_members(bundle: *const Bundle, visit: Option<MemberVisitor>, context: *mut c_void) {
         let visit = visit.ok_or_else(|| Error::Refused("the visitor is a null pointer".into()))?;
         let named = |(kind, name): (c_int, &str)| (kind, CString::new(name).unwrap_or_default());
         let found: Vec<_> = at(bundle)?.read(|all| members(all).map(named).collect());
@@ -113,11 +113,11 @@ export! {
     }
 
     #[ensure_no_plan]
-    fn ferrite_bundle_change(bundle: *const Bundle, plan: Option<Plan>, context: *mut c_void) {
+    fn ferrite_bundle_change(bundle: *const Bundle, plan: Option<ChangePlan>, context: *mut c_void) {
         let plan = plan.ok_or_else(|| Error::Refused("the plan is a null pointer".into()))?;
         let mut is_cancelled = false;
         let made = at(bundle)?.change(|_, change| {
-            let _planning = Planning::begin();
+            let _planning = PlanGuard::begin();
             is_cancelled = lend(change, |change| plan(change, context)) != 0;
             if is_cancelled { Err(Error::Refused("the plan was given up".into())) } else { Ok(()) }
         });

@@ -12,7 +12,7 @@ use ferrite_owner::Error as OwnerError;
 use ferrite_pool::{Error as PoolError, FailureKind, Origin};
 
 /// What a call gives: a status of the header, or what went wrong.
-pub type Outcome = Result<c_int, Error>;
+pub type CallResult = Result<c_int, Error>;
 
 /// Done.
 pub const OK: c_int = 0;
@@ -28,7 +28,7 @@ thread_local! {
 }
 
 /// Runs `call`, keeps its message for this thread, and says how it went.
-pub fn status(call: impl FnOnce() -> Outcome) -> c_int {
+pub fn status(call: impl FnOnce() -> CallResult) -> c_int {
     let (status, message) = match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(status)) => return status,
         Ok(Err(error)) => (status_of(&error), error.to_string()),
@@ -44,7 +44,7 @@ fn tell(message: &str) {
 }
 
 /// Ends a call with this `status`, for `error` that has another one elsewhere.
-pub fn failed(status: c_int, error: &Error) -> Outcome {
+pub fn failed(status: c_int, error: &Error) -> CallResult {
     tell(&error.to_string());
     Ok(status)
 }
@@ -74,7 +74,7 @@ fn status_of(error: &Error) -> c_int {
 
 /// Bytes that went out to C.
 #[repr(C)]
-pub struct Bytes {
+pub struct CBytes {
     data: *mut u8,
     len: usize,
 }
@@ -96,12 +96,12 @@ macro_rules! export {
 
 /// What went out to C, and where: a child of fork has it too, but it is its parent's, with its locks and grants.
 #[repr(C)]
-struct Kept<T> {
+struct CObject<T> {
     object: T,
     origin: Origin,
 }
 
-impl<T> Kept<T> {
+impl<T> CObject<T> {
     fn new(object: T) -> Self {
         Self { object, origin: Origin::here() }
     }
@@ -154,7 +154,7 @@ pub unsafe fn bytes<'a>(data: *const u8, len: usize) -> Result<&'a [u8], Error> 
 /// It is null, or one that [`give`] gave and that was not taken back.
 pub unsafe fn at<'a, T>(pointer: *const T) -> Result<&'a T, Error> {
     // SAFETY: the caller's promise; an object is at the start of what keeps it.
-    let kept = unsafe { pointer.cast::<Kept<T>>().as_ref() }.ok_or_else(|| missing("the object"))?;
+    let kept = unsafe { pointer.cast::<CObject<T>>().as_ref() }.ok_or_else(|| missing("the object"))?;
     if kept.origin.is_here() { Ok(&kept.object) } else { Err(of_parent()) }
 }
 
@@ -164,7 +164,7 @@ pub unsafe fn at<'a, T>(pointer: *const T) -> Result<&'a T, Error> {
 /// As [`at`], and no other call uses it meanwhile.
 pub unsafe fn at_mut<'a, T>(pointer: *mut T) -> Result<&'a mut T, Error> {
     // SAFETY: as there.
-    let kept = unsafe { pointer.cast::<Kept<T>>().as_mut() }.ok_or_else(|| missing("the object"))?;
+    let kept = unsafe { pointer.cast::<CObject<T>>().as_mut() }.ok_or_else(|| missing("the object"))?;
     if kept.origin.is_here() { Ok(&mut kept.object) } else { Err(of_parent()) }
 }
 
@@ -177,7 +177,7 @@ pub fn ensure_place<T>(out: *const T) -> Result<(), Error> {
 ///
 /// # Safety
 /// `out` is null, or may be written to.
-pub unsafe fn set<T>(out: *mut T, value: T) -> Outcome {
+pub unsafe fn set<T>(out: *mut T, value: T) -> CallResult {
     ensure_place(out)?;
     // SAFETY: not null, and the caller's promise; what is there before is not dropped.
     unsafe { out.write(value) };
@@ -188,16 +188,16 @@ pub unsafe fn set<T>(out: *mut T, value: T) -> Outcome {
 ///
 /// # Safety
 /// As [`set`].
-pub unsafe fn give<T>(out: *mut *mut T, make: impl FnOnce() -> Result<T, Error>) -> Outcome {
+pub unsafe fn give<T>(out: *mut *mut T, make: impl FnOnce() -> Result<T, Error>) -> CallResult {
     ensure_place(out)?;
     let value = make()?;
     // SAFETY: the caller's promise.
-    unsafe { set(out, Box::into_raw(Box::new(Kept::new(value))).cast()) }
+    unsafe { set(out, Box::into_raw(Box::new(CObject::new(value))).cast()) }
 }
 
 /// Lends `value` to C while `call` runs.
 pub fn lend<T: Default, R>(value: &mut T, call: impl FnOnce(*mut T) -> R) -> R {
-    let mut kept = Kept::new(std::mem::take(value));
+    let mut kept = CObject::new(std::mem::take(value));
     let told = call((&raw mut kept).cast());
     *value = kept.object;
     told
@@ -207,12 +207,12 @@ pub fn lend<T: Default, R>(value: &mut T, call: impl FnOnce(*mut T) -> R) -> R {
 ///
 /// # Safety
 /// As [`set`].
-pub unsafe fn give_bytes(out: *mut Bytes, value: Option<Vec<u8>>) -> Outcome {
+pub unsafe fn give_bytes(out: *mut CBytes, value: Option<Vec<u8>>) -> CallResult {
     ensure_place(out)?;
     let status = if value.is_some() { OK } else { ABSENT };
-    let bytes = value.map_or(Bytes { data: std::ptr::null_mut(), len: 0 }, |value| {
+    let bytes = value.map_or(CBytes { data: std::ptr::null_mut(), len: 0 }, |value| {
         let value = value.into_boxed_slice();
-        Bytes { len: value.len(), data: Box::into_raw(value).cast() }
+        CBytes { len: value.len(), data: Box::into_raw(value).cast() }
     });
     // SAFETY: the caller's promise.
     unsafe { set(out, bytes) }?;
@@ -225,7 +225,7 @@ pub unsafe fn give_bytes(out: *mut Bytes, value: Option<Vec<u8>>) -> Outcome {
 /// As [`at`]; nobody uses it any more.
 pub unsafe fn take<T>(pointer: *mut T) -> Option<T> {
     // SAFETY: the caller's promise; what is at it came from such a box.
-    unsafe { at(pointer).is_ok().then(|| Box::from_raw(pointer.cast::<Kept<T>>()).object) }
+    unsafe { at(pointer).is_ok().then(|| Box::from_raw(pointer.cast::<CObject<T>>()).object) }
 }
 
 /// Why the last call of this thread that failed did.
@@ -235,8 +235,8 @@ extern "C" fn ferrite_error() -> *const c_char {
 }
 
 export! {
-    fn ferrite_bytes_free(bytes: *mut Bytes) {
-        let Some(Bytes { data, len }) = bytes.as_mut() else { return Ok(OK) };
+    fn ferrite_bytes_free(bytes: *mut CBytes) {
+        let Some(CBytes { data, len }) = bytes.as_mut() else { return Ok(OK) };
         if !data.is_null() {
             drop(Box::from_raw(std::ptr::slice_from_raw_parts_mut(*data, *len)));
         }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use ferrite_object::{ObjectLog, Store};
 
-use crate::call::{Bytes, OK, at, bytes, give, give_bytes, set, take, text};
-use crate::store::Options;
+use crate::call::{CBytes, OK, at, bytes, give, give_bytes, set, take, text};
+use crate::store::CLoggingOptions;
 
 export! {
     #[ensure_no_plan]
-    fn ferrite_log_open(store: *const Store, name: *const c_char, options: *const Options, out: *mut *mut Arc<ObjectLog>) {
-        give(out, || at(store)?.log(text(name, "the name")?, Options::logging(options)))
+    fn ferrite_log_open(store: *const Store, name: *const c_char, options: *const CLoggingOptions, out: *mut *mut Arc<ObjectLog>) {
+        give(out, || at(store)?.log(text(name, "the name")?, CLoggingOptions::logging(options)))
     }
 
     #[ensure_no_plan]
@@ -21,7 +21,7 @@ export! {
         if number.is_null() { Ok(OK) } else { set(number, appended) }
     }
 
-    fn ferrite_log_get(log: *const Arc<ObjectLog>, number: u64, out: *mut Bytes) {
+    fn ferrite_log_get(log: *const Arc<ObjectLog>, number: u64, out: *mut CBytes) {
         give_bytes(out, at(log)?.get(number)?)
     }
 

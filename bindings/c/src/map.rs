@@ -5,16 +5,16 @@ use std::ffi::c_char;
 
 use ferrite_object::{Map, MapBatch, Store};
 
-use crate::call::{ABSENT, Bytes, OK, at, at_mut, bytes, ensure_place, give, give_bytes, set, take, text};
-use crate::store::Options;
+use crate::call::{ABSENT, CBytes, OK, at, at_mut, bytes, ensure_place, give, give_bytes, set, take, text};
+use crate::store::CLoggingOptions;
 
 export! {
     #[ensure_no_plan]
-    fn ferrite_map_open(store: *const Store, name: *const c_char, options: *const Options, out: *mut *mut Map) {
-        give(out, || at(store)?.map(text(name, "the name")?, Options::logging(options)))
+    fn ferrite_map_open(store: *const Store, name: *const c_char, options: *const CLoggingOptions, out: *mut *mut Map) {
+        give(out, || at(store)?.map(text(name, "the name")?, CLoggingOptions::logging(options)))
     }
 
-    fn ferrite_map_get(map: *const Map, key: *const u8, key_len: usize, out: *mut Bytes) {
+    fn ferrite_map_get(map: *const Map, key: *const u8, key_len: usize, out: *mut CBytes) {
         give_bytes(out, at(map)?.get(bytes(key, key_len)?))
     }
 
@@ -37,7 +37,7 @@ export! {
         set(out, at(map)?.len() as u64)
     }
 
-    fn ferrite_map_next(map: *const Map, after: *const u8, after_len: usize, key: *mut Bytes, value: *mut Bytes) {
+    fn ferrite_map_next(map: *const Map, after: *const u8, after_len: usize, key: *mut CBytes, value: *mut CBytes) {
         ensure_place(key)?;
         ensure_place(value)?;
         let after = match after.is_null() {

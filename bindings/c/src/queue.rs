@@ -5,8 +5,8 @@ use std::ffi::{c_char, c_int};
 
 use ferrite_object::{Error, Queue, QueueEnd, Store};
 
-use crate::call::{Bytes, OK, at, bytes, ensure_place, give, give_bytes, set, take, text};
-use crate::store::Options;
+use crate::call::{CBytes, OK, at, bytes, ensure_place, give, give_bytes, set, take, text};
+use crate::store::CLoggingOptions;
 
 /// The end that the header's number means.
 pub fn end(number: c_int) -> Result<QueueEnd, Error> {
@@ -19,8 +19,8 @@ pub fn end(number: c_int) -> Result<QueueEnd, Error> {
 
 export! {
     #[ensure_no_plan]
-    fn ferrite_queue_open(store: *const Store, name: *const c_char, options: *const Options, out: *mut *mut Queue) {
-        give(out, || at(store)?.queue(text(name, "the name")?, Options::logging(options)))
+    fn ferrite_queue_open(store: *const Store, name: *const c_char, options: *const CLoggingOptions, out: *mut *mut Queue) {
+        give(out, || at(store)?.queue(text(name, "the name")?, CLoggingOptions::logging(options)))
     }
 
     #[ensure_no_plan]
@@ -29,13 +29,13 @@ export! {
     }
 
     #[ensure_no_plan]
-    fn ferrite_queue_pop(queue: *const Queue, at_end: c_int, out: *mut Bytes) {
+    fn ferrite_queue_pop(queue: *const Queue, at_end: c_int, out: *mut CBytes) {
         // Else the entry would be gone.
         ensure_place(out)?;
         give_bytes(out, at(queue)?.pop(end(at_end)?)?)
     }
 
-    fn ferrite_queue_get(queue: *const Queue, index: u64, out: *mut Bytes) {
+    fn ferrite_queue_get(queue: *const Queue, index: u64, out: *mut CBytes) {
         give_bytes(out, at(queue)?.get(usize::try_from(index).unwrap_or(usize::MAX)))
     }
 

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use ferrite_object::{Bundle, Error, Map, ObjectLog, Queue, SalvageLoss};
 
-use crate::call::{OK, Outcome, at};
+use crate::call::{CallResult, OK, at};
 
 /// Called with what was damaged, and where.
-type Visitor = unsafe extern "C" fn(*const c_char, u64, *mut c_void) -> c_int;
+type LossVisitor = unsafe extern "C" fn(*const c_char, u64, *mut c_void) -> c_int;
 /// Called with an entry's number and bytes.
-type Rescuer = unsafe extern "C" fn(u64, *const u8, usize, *mut c_void) -> c_int;
+type EntryVisitor = unsafe extern "C" fn(u64, *const u8, usize, *mut c_void) -> c_int;
 
 fn no_visitor() -> Error {
     Error::Refused("the visitor is a null pointer".into())
@@ -21,7 +21,7 @@ fn no_visitor() -> Error {
 ///
 /// # Safety
 /// `visit` may be called with `context`.
-unsafe fn tell(losses: &[SalvageLoss], visit: Option<Visitor>, context: *mut c_void) -> Outcome {
+unsafe fn tell(losses: &[SalvageLoss], visit: Option<LossVisitor>, context: *mut c_void) -> CallResult {
     let visit = visit.ok_or_else(no_visitor)?;
     for loss in losses {
         let what = CString::new(loss.what.as_str()).unwrap_or_default();
@@ -34,23 +34,23 @@ unsafe fn tell(losses: &[SalvageLoss], visit: Option<Visitor>, context: *mut c_v
 }
 
 export! {
-    fn ferrite_map_losses(map: *const Map, visit: Option<Visitor>, context: *mut c_void) {
+    fn ferrite_map_losses(map: *const Map, visit: Option<LossVisitor>, context: *mut c_void) {
         tell(at(map)?.losses(), visit, context)
     }
 
-    fn ferrite_queue_losses(queue: *const Queue, visit: Option<Visitor>, context: *mut c_void) {
+    fn ferrite_queue_losses(queue: *const Queue, visit: Option<LossVisitor>, context: *mut c_void) {
         tell(at(queue)?.losses(), visit, context)
     }
 
-    fn ferrite_bundle_losses(bundle: *const Bundle, visit: Option<Visitor>, context: *mut c_void) {
+    fn ferrite_bundle_losses(bundle: *const Bundle, visit: Option<LossVisitor>, context: *mut c_void) {
         tell(at(bundle)?.losses(), visit, context)
     }
 
-    fn ferrite_log_losses(log: *const Arc<ObjectLog>, visit: Option<Visitor>, context: *mut c_void) {
+    fn ferrite_log_losses(log: *const Arc<ObjectLog>, visit: Option<LossVisitor>, context: *mut c_void) {
         tell(at(log)?.losses(), visit, context)
     }
 
-    fn ferrite_log_rescued(log: *const Arc<ObjectLog>, visit: Option<Rescuer>, context: *mut c_void) {
+    fn ferrite_log_rescued(log: *const Arc<ObjectLog>, visit: Option<EntryVisitor>, context: *mut c_void) {
         let visit = visit.ok_or_else(no_visitor)?;
         for (number, entry) in at(log)?.rescued() {
             if visit(*number, entry.as_ptr(), entry.len(), context) != 0 {

@@ -8,22 +8,22 @@ use ferrite_object::{Error, Finish, Logging, NewStore, OpenStore, Store};
 use ferrite_owner::machine;
 use ferrite_pool::Error as PoolError;
 
-use crate::call::{DROPPED, OK, Outcome, at, failed, give, set, take, text};
+use crate::call::{CallResult, DROPPED, OK, at, failed, give, set, take, text};
 
 /// Called with each name, its kind and its size.
-type Visitor = unsafe extern "C" fn(*const c_char, *const c_char, u64, *mut c_void) -> c_int;
+type TagVisitor = unsafe extern "C" fn(*const c_char, *const c_char, u64, *mut c_void) -> c_int;
 
 /// How a structure is kept, as the header has it; zeros are the defaults.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-pub struct Options {
+pub struct CLoggingOptions {
     log_bytes: u64,
     checkpoint_records: u64,
     checkpoint_bytes: u64,
     salvage: c_int,
 }
 
-impl Options {
+impl CLoggingOptions {
     /// In this library's words.
     ///
     /// # Safety
@@ -57,7 +57,7 @@ fn kind(number: u16) -> &'static str {
 ///
 /// # Safety
 /// As [`take`].
-unsafe fn finalize(store: *mut Store, finish: &Finish) -> Outcome {
+unsafe fn finalize(store: *mut Store, finish: &Finish) -> CallResult {
     // SAFETY: the caller's promise.
     let Ok(open) = (unsafe { at(store) }) else { return Ok(OK) };
     if open.is_in_use() {
@@ -106,7 +106,7 @@ export! {
         Store::restore(image, path, (lose_bytes > 0).then_some(lose_bytes)).map(|()| OK)
     }
 
-    fn ferrite_store_tags(store: *const Store, visit: Option<Visitor>, context: *mut c_void) {
+    fn ferrite_store_tags(store: *const Store, visit: Option<TagVisitor>, context: *mut c_void) {
         let visit = visit.ok_or_else(|| Error::Refused("the visitor is a null pointer".into()))?;
         for note in at(store)?.tags()? {
             let (name, kind) = (CString::new(note.name).unwrap_or_default(), CString::new(kind(note.kind)).unwrap_or_default());

@@ -6,25 +6,25 @@ use ferrite_object::{BundleChange, QueueEnd};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::draft::Draft;
-use crate::handle::Handle;
-use crate::turn::Turns;
+use crate::draft::ChangeDraft;
+use crate::handle::ObjectHandle;
+use crate::turn::BundleTurns;
 
 /// A bundle.
-#[pyclass(frozen, weakref, module = "ferrite._ferrite")]
-pub struct Bundle(Handle<ferrite_object::Bundle>, Arc<Turns>);
+#[pyclass(frozen, weakref, name = "Bundle", module = "ferrite._ferrite")]
+pub struct PyBundle(ObjectHandle<ferrite_object::Bundle>, Arc<BundleTurns>);
 
 /// Changes of a bundle's members that are made together.
-#[pyclass(frozen, module = "ferrite._ferrite")]
-pub struct Change(Draft<BundleChange>);
+#[pyclass(frozen, name = "Change", module = "ferrite._ferrite")]
+pub struct PyChange(ChangeDraft<BundleChange>);
 
-impl Bundle {
+impl PyBundle {
     pub fn new(bundle: ferrite_object::Bundle) -> Self {
-        Self(Handle::new(bundle), Arc::default())
+        Self(ObjectHandle::new(bundle), Arc::default())
     }
 
     /// Whose turn it is, while it is open.
-    pub fn turns(&self) -> PyResult<&Arc<Turns>> {
+    pub fn turns(&self) -> PyResult<&Arc<BundleTurns>> {
         self.0.get().map(|_| &self.1)
     }
 
@@ -34,7 +34,7 @@ impl Bundle {
     }
 }
 
-impl Change {
+impl PyChange {
     /// Ends it; what was put together.
     pub fn end(&self) -> PyResult<BundleChange> {
         self.0.end()
@@ -46,10 +46,10 @@ fn end(is_front: bool) -> QueueEnd {
 }
 
 #[pymethods]
-impl Change {
+impl PyChange {
     #[new]
     fn new() -> Self {
-        Self(Draft::new())
+        Self(ChangeDraft::new())
     }
 
     fn put(&self, map: &str, key: &[u8], value: &[u8]) -> PyResult<()> {
@@ -81,10 +81,10 @@ impl Change {
     }
 }
 
-type Page<'py> = Vec<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>;
+type PairPage<'py> = Vec<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>;
 
 #[pymethods]
-impl Bundle {
+impl PyBundle {
     fn get<'py>(&self, py: Python<'py>, map: &str, key: &[u8]) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let found = self.0.get()?.read(|members| members.map(map).get(key));
         Ok(found.map(|value| PyBytes::new(py, &value)))
@@ -94,7 +94,7 @@ impl Bundle {
         Ok(self.0.get()?.read(|members| members.map(map).len()))
     }
 
-    fn page<'py>(&self, py: Python<'py>, map: &str, after: Option<&[u8]>, count: usize) -> PyResult<Page<'py>> {
+    fn page<'py>(&self, py: Python<'py>, map: &str, after: Option<&[u8]>, count: usize) -> PyResult<PairPage<'py>> {
         let page = self.0.get()?.read(|members| members.map(map).page(after, count));
         Ok(page.iter().map(|(key, value)| (PyBytes::new(py, key), PyBytes::new(py, value))).collect())
     }

@@ -5,9 +5,9 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 /// Changes of a transaction, until it is over.
-pub struct Draft<T>(Mutex<Option<T>>);
+pub struct ChangeDraft<T>(Mutex<Option<T>>);
 
-impl<T: Default> Draft<T> {
+impl<T: Default> ChangeDraft<T> {
     /// One with nothing in it.
     pub fn new() -> Self {
         Self(Mutex::new(Some(T::default())))

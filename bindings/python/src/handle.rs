@@ -69,7 +69,7 @@ pub fn closed() -> PyErr {
 }
 
 /// An object until it is closed. Calls have it in hand while they work, also without the interpreter's lock.
-pub struct Handle<T> {
+pub struct ObjectHandle<T> {
     object: Mutex<Option<Arc<T>>>,
     /// Somebody has taken it away, and waits for them.
     is_ending: AtomicBool,
@@ -89,7 +89,7 @@ fn alone<T>(mut object: Arc<T>) -> T {
     }
 }
 
-impl<T> Handle<T> {
+impl<T> ObjectHandle<T> {
     /// An open one.
     pub fn new(object: T) -> Self {
         Self { object: Mutex::new(Some(Arc::new(object))), is_ending: AtomicBool::new(false) }
@@ -108,7 +108,7 @@ impl<T> Handle<T> {
     }
 }
 
-impl<T: Send + Sync> Handle<T> {
+impl<T: Send + Sync> ObjectHandle<T> {
     /// The object, to work with. Nothing that runs Python's code is done with it in hand: that might end it.
     pub fn get(&self) -> PyResult<Arc<T>> {
         self.object.lock().clone().ok_or_else(closed)

@@ -18,15 +18,15 @@ use pyo3::prelude::*;
 /// The native half of `ferrite`.
 #[pymodule]
 fn _ferrite(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<store::Store>()?;
-    module.add_class::<value::Value>()?;
-    module.add_class::<map::Map>()?;
-    module.add_class::<map::Batch>()?;
-    module.add_class::<queue::Queue>()?;
-    module.add_class::<bundle::Bundle>()?;
-    module.add_class::<bundle::Change>()?;
-    module.add_class::<turn::Transaction>()?;
-    module.add_class::<log::Log>()?;
+    module.add_class::<store::PyStore>()?;
+    module.add_class::<value::PyDirectValue>()?;
+    module.add_class::<map::PyMap>()?;
+    module.add_class::<map::PyMapBatch>()?;
+    module.add_class::<queue::PyQueue>()?;
+    module.add_class::<bundle::PyBundle>()?;
+    module.add_class::<bundle::PyChange>()?;
+    module.add_class::<turn::PyTransaction>()?;
+    module.add_class::<log::PyLog>()?;
     module.add_function(wrap_pyfunction!(store::restore, module)?)?;
     module.add("VALUE_BYTES_MAX", ferrite_object::VALUE_BYTES_MAX)?;
     handle::add_errors(module)

@@ -5,20 +5,20 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::handle::{Handle, raised};
+use crate::handle::{ObjectHandle, raised};
 
 /// A log.
-#[pyclass(frozen, weakref, module = "ferrite._ferrite")]
-pub struct Log(Handle<Arc<ferrite_object::ObjectLog>>);
+#[pyclass(frozen, weakref, name = "Log", module = "ferrite._ferrite")]
+pub struct PyLog(ObjectHandle<Arc<ferrite_object::ObjectLog>>);
 
-impl Log {
+impl PyLog {
     pub fn new(log: Arc<ferrite_object::ObjectLog>) -> Self {
-        Self(Handle::new(log))
+        Self(ObjectHandle::new(log))
     }
 }
 
 #[pymethods]
-impl Log {
+impl PyLog {
     fn append(&self, py: Python<'_>, entry: &[u8]) -> PyResult<u64> {
         self.0.work(py, |log| log.append(entry))
     }

@@ -4,28 +4,28 @@ use ferrite_object::MapBatch;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::draft::Draft;
-use crate::handle::Handle;
+use crate::draft::ChangeDraft;
+use crate::handle::ObjectHandle;
 
 /// A map.
-#[pyclass(frozen, weakref, module = "ferrite._ferrite")]
-pub struct Map(Handle<ferrite_object::Map>);
+#[pyclass(frozen, weakref, name = "Map", module = "ferrite._ferrite")]
+pub struct PyMap(ObjectHandle<ferrite_object::Map>);
 
 /// Changes of a map that are made together.
-#[pyclass(frozen, module = "ferrite._ferrite")]
-pub struct Batch(Draft<MapBatch>);
+#[pyclass(frozen, name = "Batch", module = "ferrite._ferrite")]
+pub struct PyMapBatch(ChangeDraft<MapBatch>);
 
-impl Map {
+impl PyMap {
     pub fn new(map: ferrite_object::Map) -> Self {
-        Self(Handle::new(map))
+        Self(ObjectHandle::new(map))
     }
 }
 
 #[pymethods]
-impl Batch {
+impl PyMapBatch {
     #[new]
     fn new() -> Self {
-        Self(Draft::new())
+        Self(ChangeDraft::new())
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> PyResult<()> {
@@ -50,7 +50,7 @@ impl Batch {
 }
 
 #[pymethods]
-impl Map {
+impl PyMap {
     fn get<'py>(&self, py: Python<'py>, key: &[u8]) -> PyResult<Option<Bound<'py, PyBytes>>> {
         Ok(self.0.get()?.get(key).map(|value| PyBytes::new(py, &value)))
     }
@@ -81,7 +81,7 @@ impl Map {
         Ok(self.0.work(py, |map| map.remove(key))?.map(|value| PyBytes::new(py, &value)))
     }
 
-    fn commit(&self, py: Python<'_>, batch: &Batch) -> PyResult<()> {
+    fn commit(&self, py: Python<'_>, batch: &PyMapBatch) -> PyResult<()> {
         let batch = batch.0.end()?;
         self.0.work(py, |map| map.commit(&batch))
     }

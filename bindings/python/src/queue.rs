@@ -4,15 +4,15 @@ use ferrite_object::QueueEnd;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::handle::Handle;
+use crate::handle::ObjectHandle;
 
 /// A queue.
-#[pyclass(frozen, weakref, module = "ferrite._ferrite")]
-pub struct Queue(Handle<ferrite_object::Queue>);
+#[pyclass(frozen, weakref, name = "Queue", module = "ferrite._ferrite")]
+pub struct PyQueue(ObjectHandle<ferrite_object::Queue>);
 
-impl Queue {
+impl PyQueue {
     pub fn new(queue: ferrite_object::Queue) -> Self {
-        Self(Handle::new(queue))
+        Self(ObjectHandle::new(queue))
     }
 }
 
@@ -21,7 +21,7 @@ fn end(is_front: bool) -> QueueEnd {
 }
 
 #[pymethods]
-impl Queue {
+impl PyQueue {
     fn push(&self, py: Python<'_>, is_front: bool, entries: Vec<Vec<u8>>) -> PyResult<()> {
         let entries: Vec<&[u8]> = entries.iter().map(Vec::as_slice).collect();
         self.0.work(py, |queue| queue.push_all(end(is_front), &entries))

@@ -10,16 +10,16 @@ use ferrite_pool::TagKind;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::bundle::Bundle;
-use crate::handle::{Handle, closed, raised};
-use crate::log::Log;
-use crate::map::Map;
-use crate::queue::Queue;
-use crate::value::Value;
+use crate::bundle::PyBundle;
+use crate::handle::{ObjectHandle, closed, raised};
+use crate::log::PyLog;
+use crate::map::PyMap;
+use crate::queue::PyQueue;
+use crate::value::PyDirectValue;
 
 /// A store.
-#[pyclass(frozen, module = "ferrite._ferrite")]
-pub struct Store(Handle<ferrite_object::Store>);
+#[pyclass(frozen, name = "Store", module = "ferrite._ferrite")]
+pub struct PyStore(ObjectHandle<ferrite_object::Store>);
 
 /// The services that a Python process serves while it owns a store's pool.
 fn opening() -> OpenStore {
@@ -33,18 +33,18 @@ fn logging(log_bytes: u64, checkpoint_records: u64, checkpoint_bytes: Option<u64
 }
 
 #[pymethods]
-impl Store {
+impl PyStore {
     #[staticmethod]
     fn open(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let store = py.detach(|| ferrite_object::Store::open(&path, &opening())).map_err(raised)?;
-        Ok(Self(Handle::new(store)))
+        Ok(Self(ObjectHandle::new(store)))
     }
 
     #[staticmethod]
     fn create(py: Python<'_>, path: PathBuf, size: u64) -> PyResult<Self> {
         let new = NewStore { bytes: size, uuid: machine::random_uuid()? };
         let store = py.detach(|| ferrite_object::Store::initialize(&path, &new, &opening()));
-        Ok(Self(Handle::new(store.map_err(raised)?)))
+        Ok(Self(ObjectHandle::new(store.map_err(raised)?)))
     }
 
     fn map(
@@ -55,9 +55,9 @@ impl Store {
         checkpoint_records: u64,
         checkpoint_bytes: Option<u64>,
         salvage: bool,
-    ) -> PyResult<Map> {
+    ) -> PyResult<PyMap> {
         let logging = logging(log_bytes, checkpoint_records, checkpoint_bytes, salvage);
-        self.0.work(py, |store| store.map(name, logging)).map(Map::new)
+        self.0.work(py, |store| store.map(name, logging)).map(PyMap::new)
     }
 
     fn queue(
@@ -68,9 +68,9 @@ impl Store {
         checkpoint_records: u64,
         checkpoint_bytes: Option<u64>,
         salvage: bool,
-    ) -> PyResult<Queue> {
+    ) -> PyResult<PyQueue> {
         let logging = logging(log_bytes, checkpoint_records, checkpoint_bytes, salvage);
-        self.0.work(py, |store| store.queue(name, logging)).map(Queue::new)
+        self.0.work(py, |store| store.queue(name, logging)).map(PyQueue::new)
     }
 
     fn bundle(
@@ -81,19 +81,21 @@ impl Store {
         checkpoint_records: u64,
         checkpoint_bytes: Option<u64>,
         salvage: bool,
-    ) -> PyResult<Bundle> {
+    ) -> PyResult<PyBundle> {
         let logging = logging(log_bytes, checkpoint_records, checkpoint_bytes, salvage);
-        self.0.work(py, |store| store.bundle(name, logging)).map(Bundle::new)
+        self.0.work(py, |store| store.bundle(name, logging)).map(PyBundle::new)
     }
 
-    fn log(&self, py: Python<'_>, name: &str, log_bytes: u64, salvage: bool) -> PyResult<Log> {
+    fn log(&self, py: Python<'_>, name: &str, log_bytes: u64, salvage: bool) -> PyResult<PyLog> {
         let logging = logging(log_bytes, 0, None, salvage);
-        self.0.work(py, |store| store.log(name, logging)).map(Log::new)
+        self.0.work(py, |store| store.log(name, logging)).map(PyLog::new)
     }
 
-    fn value(&self, py: Python<'_>, name: &str, initial: &[u8], scheme: &str) -> PyResult<Value> {
+    fn value(&self, py: Python<'_>, name: &str, initial: &[u8], scheme: &str) -> PyResult<PyDirectValue> {
         let scheme = Scheme::from_name(scheme).ok_or_else(|| PyValueError::new_err(format!("no scheme {scheme:?}")))?;
-        self.0.work(py, |store| store.direct_bytes(name, initial, scheme)).map(|value| Value::new(value, scheme))
+        self.0
+            .work(py, |store| store.direct_bytes(name, initial, scheme))
+            .map(|value| PyDirectValue::new(value, scheme))
     }
 
     fn tags(&self, py: Python<'_>) -> PyResult<Vec<(String, &'static str, u64)>> {

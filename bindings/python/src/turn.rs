@@ -13,31 +13,31 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyAny;
 
-use crate::bundle::{Bundle, Change};
+use crate::bundle::{PyBundle, PyChange};
 
 /// Between two looks whether a thread that waits was interrupted.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Who has the turn.
 #[derive(Default)]
-pub struct Turns {
+pub struct BundleTurns {
     thread: Mutex<Option<ThreadId>>,
     is_free: Condvar,
 }
 
 /// The turn, until it is dropped.
-struct Turn(Arc<Turns>);
+struct BundleTurn(Arc<BundleTurns>);
 
-impl Drop for Turn {
+impl Drop for BundleTurn {
     fn drop(&mut self) {
         *self.0.thread.lock() = None;
         self.0.is_free.notify_one();
     }
 }
 
-impl Turns {
+impl BundleTurns {
     /// Waits for the turn, but not for this thread's own, and not beyond an interrupt.
-    fn take(self: &Arc<Self>, py: Python<'_>) -> PyResult<Turn> {
+    fn take(self: &Arc<Self>, py: Python<'_>) -> PyResult<BundleTurn> {
         if *self.thread.lock() == Some(thread::current().id()) {
             return Err(PyValueError::new_err("this thread has begun a transaction of the bundle: end that first"));
         }
@@ -52,48 +52,48 @@ impl Turns {
         }
     }
 
-    fn take_within(self: &Arc<Self>, patience: Duration) -> Option<Turn> {
+    fn take_within(self: &Arc<Self>, patience: Duration) -> Option<BundleTurn> {
         let mut thread = self.thread.lock();
         if thread.is_some() {
             self.is_free.wait_for(&mut thread, patience);
         }
         thread.is_none().then(|| {
             *thread = Some(thread::current().id());
-            Turn(Arc::clone(self))
+            BundleTurn(Arc::clone(self))
         })
     }
 }
 
 /// How far a transaction is.
-enum Stage {
+enum TransactionStage {
     New,
-    Begun(Turn),
+    Begun(BundleTurn),
     Over,
 }
 
 /// A transaction as a `with` sees it: begun with the turn, and ended with its change made or given up.
-#[pyclass(frozen, module = "ferrite._ferrite")]
-pub struct Transaction {
-    bundle: Py<Bundle>,
-    change: Py<Change>,
+#[pyclass(frozen, name = "Transaction", module = "ferrite._ferrite")]
+pub struct PyTransaction {
+    bundle: Py<PyBundle>,
+    change: Py<PyChange>,
     /// What the `with` gives to its body.
     body: Py<PyAny>,
-    stage: Mutex<Stage>,
+    stage: Mutex<TransactionStage>,
 }
 
 #[pymethods]
-impl Transaction {
+impl PyTransaction {
     #[new]
-    fn new(bundle: Py<Bundle>, change: Py<Change>, body: Py<PyAny>) -> Self {
-        Self { bundle, change, body, stage: Mutex::new(Stage::New) }
+    fn new(bundle: Py<PyBundle>, change: Py<PyChange>, body: Py<PyAny>) -> Self {
+        Self { bundle, change, body, stage: Mutex::new(TransactionStage::New) }
     }
 
     fn __enter__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        if !matches!(*self.stage.lock(), Stage::New) {
+        if !matches!(*self.stage.lock(), TransactionStage::New) {
             return Err(PyValueError::new_err("a transaction begins once"));
         }
         let turn = self.bundle.get().turns()?.take(py)?;
-        *self.stage.lock() = Stage::Begun(turn);
+        *self.stage.lock() = TransactionStage::Begun(turn);
         Ok(self.body.clone_ref(py))
     }
 
@@ -104,9 +104,9 @@ impl Transaction {
         _value: &Bound<'_, PyAny>,
         _trace: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let stage = std::mem::replace(&mut *self.stage.lock(), Stage::Over);
+        let stage = std::mem::replace(&mut *self.stage.lock(), TransactionStage::Over);
         // Given back when this returns.
-        let Stage::Begun(_turn) = stage else {
+        let TransactionStage::Begun(_turn) = stage else {
             return Err(PyValueError::new_err("the transaction is over, or has not begun"));
         };
         let change = self.change.get().end()?;

@@ -7,20 +7,20 @@ use ferrite_object::DirectBytes;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::handle::Handle;
+use crate::handle::ObjectHandle;
 
 /// A value, and how it is flushed.
-#[pyclass(frozen, weakref, module = "ferrite._ferrite")]
-pub struct Value(Handle<Arc<DirectBytes>>, Scheme);
+#[pyclass(frozen, weakref, name = "Value", module = "ferrite._ferrite")]
+pub struct PyDirectValue(ObjectHandle<Arc<DirectBytes>>, Scheme);
 
-impl Value {
+impl PyDirectValue {
     pub fn new(value: Arc<DirectBytes>, scheme: Scheme) -> Self {
-        Self(Handle::new(value), scheme)
+        Self(ObjectHandle::new(value), scheme)
     }
 }
 
 #[pymethods]
-impl Value {
+impl PyDirectValue {
     fn get<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         Ok(PyBytes::new(py, &self.0.get()?.get()))
     }

@@ -26,7 +26,7 @@ const VARIABLE: &str = "FERRITE_RUN_TALLY";
 const LINES: usize = 64;
 
 #[repr(C, align(64))]
-struct Line {
+struct TallyLine {
     direct_calls: AtomicU64,
     direct_bytes: AtomicU64,
     mount_calls: AtomicU64,
@@ -35,7 +35,7 @@ struct Line {
     programs: AtomicU64,
 }
 
-static TALLY: AtomicPtr<Line> = AtomicPtr::new(ptr::null_mut());
+static TALLY: AtomicPtr<TallyLine> = AtomicPtr::new(ptr::null_mut());
 
 /// Counts from now on, where a file for it is named.
 pub fn begin() {
@@ -49,7 +49,7 @@ pub fn begin() {
     if fd < 0 {
         return;
     }
-    let (bytes, access) = (LINES * size_of::<Line>(), libc::PROT_READ | libc::PROT_WRITE);
+    let (bytes, access) = (LINES * size_of::<TallyLine>(), libc::PROT_READ | libc::PROT_WRITE);
     // SAFETY: a new mapping at an address of the kernel's choice.
     let lines = unsafe { libc::mmap(ptr::null_mut(), bytes, access, libc::MAP_SHARED, fd, 0) };
     // SAFETY: opened above.
@@ -63,7 +63,7 @@ pub fn begin() {
 }
 
 #[inline]
-fn line() -> Option<&'static Line> {
+fn line() -> Option<&'static TallyLine> {
     let lines = TALLY.load(Ordering::Relaxed);
     if lines.is_null() {
         return None;

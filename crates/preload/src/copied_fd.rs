@@ -8,14 +8,14 @@ use crate::closing_fd::fd_gate;
 use crate::description::Description;
 use crate::fd_table;
 
-pub struct Source {
+pub struct CopiedFd {
     fd: c_int,
     /// How often its entry had changed before.
     changes: u32,
     it: Option<Arc<Description>>,
 }
 
-impl Source {
+impl CopiedFd {
     pub fn of(fd: c_int) -> Self {
         let changes = fd_table::changes(fd);
         Self { fd, changes, it: fd_table::held(fd) }
@@ -37,9 +37,9 @@ impl Source {
 
     /// Nobody knows what the copy stands for, and the kernel has its offset: so it has this one's, which may be the same. Who
     /// has replaced `fd` has seen to that (LD2).
-    pub fn lodge(&self) {
+    pub fn surrender_unless_standard(&self) {
         if let Some(it) = self.it().filter(|_| self.is_also(self.fd)) {
-            it.lodge(self.fd);
+            it.surrender_unless_standard(self.fd);
         }
     }
 

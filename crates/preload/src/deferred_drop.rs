@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 
 use ferrite_memory::{is_pinned, wait_for_pins_until};
 
-use crate::fork_lock::Lock;
+use crate::fork_lock::ForkLock;
 use crate::signals;
 
 /// How long pins are waited for: longer than a copy takes unless its thread is not running.
 const PATIENCE: Duration = Duration::from_millis(10);
 
-type Things = Vec<Box<dyn Any + Send>>;
+type DeferredDrops = Vec<Box<dyn Any + Send>>;
 
-static LEFT: Lock<Things> = Lock::new(Vec::new());
+static LEFT: ForkLock<DeferredDrops> = ForkLock::new(Vec::new());
 
 /// Waits until every pin of now is gone, but not for long; whether they are.
 pub fn wait() -> bool {
@@ -33,14 +33,14 @@ pub fn wait_for_others() {
 }
 
 /// Drops `thing` when every pin of now is gone, by a thread that is inside and not pinned.
-pub fn let_go(thing: impl Send + 'static) {
+pub fn drop_later(thing: impl Send + 'static) {
     // What is left was so before this wait begins.
     let mut left = mem::take(&mut *LEFT.lock());
     if wait() {
         drop(thing);
         if !left.is_empty() {
             // There may be leases, which are given back to an owner.
-            signals::waiting(|| drop(left));
+            signals::with_fatal_signals(|| drop(left));
         }
         return;
     }

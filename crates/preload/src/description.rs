@@ -20,10 +20,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use ferrite_memory::{Pin, pin};
 
-use crate::leased_file::{File, Need, Place, wait_a_little};
+use crate::leased_file::{ClaimedPlace, LeaseNeed, LeasedFile, wait_briefly};
 use crate::{deferred_drop, known_files, real};
 
-pub use io_parts::{FEW, Parts, Stored};
+pub use io_parts::{FEW, IoParts, PartsWritten};
 
 /// The offset is the kernel's.
 const KERNELS: u64 = u64::MAX;
@@ -32,11 +32,11 @@ const STANDARD: u64 = KERNELS - 1;
 const OFFSET_MAX: u64 = i64::MAX as u64;
 
 pub struct Description {
-    pub file: Arc<File>,
+    pub file: Arc<LeasedFile>,
     /// The offset in bytes, or [`KERNELS`], or [`STANDARD`].
     at: AtomicU64,
     /// A thread is setting the kernel's offset.
-    is_handing: AtomicBool,
+    is_setting_offset: AtomicBool,
     /// Where a seek put the offset last: what lies between that and the offset was claimed.
     sought: AtomicU64,
     appends: AtomicBool,
@@ -47,22 +47,22 @@ pub struct Description {
 }
 
 /// What became of a write at the offset.
-pub enum Written {
+pub enum OffsetWrite {
     Bytes(usize),
     /// The place is ours and the offset has moved on; the bytes may be there in part.
-    Claimed(Place),
+    Claimed(ClaimedPlace),
     /// Nothing was done.
     Not,
 }
 
 impl Description {
     /// Of a file that was just opened with `flags`.
-    pub fn new(file: Arc<File>, flags: c_int) -> Self {
+    pub fn new(file: Arc<LeasedFile>, flags: c_int) -> Self {
         let access = flags & libc::O_ACCMODE;
         Self {
             file,
             at: AtomicU64::new(0),
-            is_handing: AtomicBool::new(false),
+            is_setting_offset: AtomicBool::new(false),
             sought: AtomicU64::new(0),
             appends: AtomicBool::new(flags & libc::O_APPEND != 0),
             entries: AtomicUsize::new(0),
@@ -85,7 +85,7 @@ impl Description {
 
     /// The same, for a write by `fd` to a place that is told: where others have the descriptor they may have set its flags.
     #[inline(always)]
-    pub fn appends_by(&self, fd: c_int) -> bool {
+    pub fn learns_to_append(&self, fd: c_int) -> bool {
         if self.at.load(Ordering::Relaxed) == KERNELS {
             self.learn_flags(fd);
         }
@@ -130,17 +130,17 @@ impl Description {
 
     /// As write(2).
     #[inline(always)]
-    pub fn write(&self, pin: &Pin, fd: c_int, from: &[u8]) -> Written {
+    pub fn write(&self, pin: &Pin, fd: c_int, from: &[u8]) -> OffsetWrite {
         if self.appends() {
-            let Some(before) = self.offset().filter(|_| self.writes) else { return Written::Not };
-            let Some((at, len)) = self.file.append(from) else { return Written::Not };
+            let Some(before) = self.offset().filter(|_| self.writes) else { return OffsetWrite::Not };
+            let Some((at, len)) = self.file.append(from) else { return OffsetWrite::Not };
             self.arrives(fd, before, at + len as u64);
-            return Written::Bytes(len);
+            return OffsetWrite::Bytes(len);
         }
-        let Some(place) = self.claim(from.len(), true) else { return Written::Not };
+        let Some(place) = self.claim(from.len(), true) else { return OffsetWrite::Not };
         match self.file.write(pin, place.at, from) {
-            Some(len) => Written::Bytes(self.keep(&place, len)),
-            None => Written::Claimed(place),
+            Some(len) => OffsetWrite::Bytes(self.keep(&place, len)),
+            None => OffsetWrite::Claimed(place),
         }
     }
 
@@ -149,7 +149,7 @@ impl Description {
     pub fn write_at(&self, pin: &Pin, fd: c_int, at: u64, from: &[u8]) -> Option<usize> {
         // Refused where it would end too far, also where it is appended.
         at.checked_add(from.len() as u64).filter(|end| self.writes && *end <= OFFSET_MAX)?;
-        if !self.appends_by(fd) {
+        if !self.learns_to_append(fd) {
             return self.file.write(pin, at, from);
         }
         if self.appends_with_others() { None } else { self.file.append(from).map(|(_, len)| len) }
@@ -162,18 +162,18 @@ impl Description {
     }
 
     /// Moves the offset over a place of `len` bytes, which is the caller's from now on; only `if_leased`, or always.
-    fn claim(&self, len: usize, if_leased: bool) -> Option<Place> {
+    fn claim(&self, len: usize, if_leased: bool) -> Option<ClaimedPlace> {
         loop {
             let at = self.offset().filter(|_| self.writes && (!if_leased || self.file.is_leased()))?;
             let end = at.checked_add(len as u64).filter(|end| *end <= OFFSET_MAX)?;
             if self.moves(at, end) {
-                return Some(Place { at, end });
+                return Some(ClaimedPlace { at, end });
             }
         }
     }
 
     /// `len` bytes of the place were written: the offset goes back over the others, unless it has moved since.
-    fn keep(&self, place: &Place, len: usize) -> usize {
+    fn keep(&self, place: &ClaimedPlace, len: usize) -> usize {
         let end = place.at + len as u64;
         if end != place.end {
             self.moves(place.end, end);
@@ -210,7 +210,7 @@ impl Description {
         let len = u64::try_from(len).ok().filter(|_| self.writes)?;
         self.sought.store(OFFSET_MAX, Ordering::Relaxed);
         if self.file.is_leased() {
-            known_files::tell_size(fd);
+            known_files::query_size(fd);
         }
         self.file.resize(len)
     }
@@ -242,14 +242,14 @@ impl Description {
             return;
         }
         let had_offset = self.has_offset();
-        self.hand_over(fd, KERNELS);
+        self.move_to_kernel(fd, KERNELS);
         self.moves(STANDARD, KERNELS);
         // Who appends is pinned until the offset has arrived. A signal handler would wait for what it interrupted (LD5).
         if had_offset && self.appends() && pin().seat().is_some() {
             deferred_drop::wait();
         }
         if had_offset || self.file.is_leased() || self.appends() {
-            known_files::tell_size(fd);
+            known_files::query_size(fd);
         }
     }
 
@@ -258,14 +258,14 @@ impl Description {
     }
 
     /// Whether a read of `len` bytes that was tried directly is to be tried so once more.
-    pub fn asks_to_read(&self, len: usize) -> bool {
-        self.reads && self.file.ask(Need::Read, len, &|| ())
+    pub fn may_retry_read(&self, len: usize) -> bool {
+        self.reads && self.file.ask(LeaseNeed::Read, len, &|| ())
     }
 
     /// Whether a write of `len` bytes at `at` that was tried directly is to be tried so once more.
-    pub fn asks_to_write(&self, fd: c_int, at: u64, len: usize) -> bool {
+    pub fn may_retry_write(&self, fd: c_int, at: u64, len: usize) -> bool {
         let need = self.need_to(at.saturating_add(len as u64));
-        self.writes && !self.appends_with_others() && self.file.ask(need, len, &|| known_files::tell_end(fd))
+        self.writes && !self.appends_with_others() && self.file.ask(need, len, &|| known_files::query_end(fd))
     }
 
     /// Reads through the kernel at the offset.
@@ -289,16 +289,16 @@ impl Description {
     ///
     /// # Safety
     /// As for write(2), and `from` is what the bytes are.
-    pub unsafe fn write_slowly(&self, fd: c_int, from: &[u8], claimed: Option<Place>) -> (isize, bool) {
+    pub unsafe fn write_slowly(&self, fd: c_int, from: &[u8], claimed: Option<ClaimedPlace>) -> (isize, bool) {
         let standard = if claimed.is_none() { self.claim_standard(fd, from.len()) } else { None };
         if let Some(place) = standard {
             return self.write_standard(fd, &place, from);
         }
         let tried_at = claimed.as_ref().map(|place| place.at).or_else(|| self.offset());
-        let may_retry = tried_at.is_some_and(|at| self.asks_to_write(fd, at, from.len()));
+        let may_retry = tried_at.is_some_and(|at| self.may_retry_write(fd, at, from.len()));
         if may_retry
             && self.appends()
-            && let Written::Bytes(len) = self.write(&pin(), fd, from)
+            && let OffsetWrite::Bytes(len) = self.write(&pin(), fd, from)
         {
             return (len as isize, true);
         }
@@ -313,7 +313,7 @@ impl Description {
             return (unsafe { real::write(fd, bytes, from.len()) }, false);
         };
         if may_retry {
-            self.let_end_come(place.at);
+            self.wait_for_end(place.at);
         }
         if let Some(len) = may_retry.then(|| self.file.write(&pin(), place.at, from)).flatten() {
             return (self.keep(&place, len) as isize, true);
@@ -329,7 +329,7 @@ impl Description {
         self.by_kernel(|| {
             let before = self.offset();
             // Where the append ends is told by the end that the kernel knows: nothing is done in between.
-            known_files::tell_size(fd);
+            known_files::query_size(fd);
             let written = call();
             if let Some(before) = before.filter(|_| written > 0) {
                 self.arrives(fd, before, real::moved(fd, 0, libc::SEEK_CUR) as u64);
@@ -339,18 +339,18 @@ impl Description {
     }
 
     /// Lets others who claimed what lies between the end of the file and `at` write that, but does not wait for long.
-    fn let_end_come(&self, at: u64) {
+    fn wait_for_end(&self, at: u64) {
         let sought = self.sought.load(Ordering::Relaxed);
         let is_behind = || self.file.size().is_some_and(|size| (sought..at).contains(&size));
         // A signal handler would wait for what it interrupted (LD5).
         if is_behind() && pin().seat().is_some() {
-            wait_a_little(|| !is_behind());
+            wait_briefly(|| !is_behind());
         }
     }
 
     /// What a write up to `end` needs.
-    pub fn need_to(&self, end: u64) -> Need {
+    pub fn need_to(&self, end: u64) -> LeaseNeed {
         let is_within = !self.appends() && self.file.size().is_some_and(|size| end <= size);
-        if is_within { Need::Write } else { Need::Append }
+        if is_within { LeaseNeed::Write } else { LeaseNeed::Append }
     }
 }

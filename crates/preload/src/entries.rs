@@ -64,7 +64,7 @@ fn find_all() {
     }
 }
 
-fn all() -> impl Iterator<Item = &'static real::Next> {
+fn all() -> impl Iterator<Item = &'static real::NextFunction> {
     [real::next::ALL, prepared_calls::next::ALL, jumps::next::ALL].into_iter().flatten().copied()
 }
 

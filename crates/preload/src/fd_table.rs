@@ -23,9 +23,9 @@ pub const FDS: usize = 1 << 16;
 /// stdin, stdout, stderr: the C library uses them without being asked.
 pub const STANDARD: std::ops::Range<c_int> = 0..3;
 
-type Entry = AtomicPtr<Description>;
+type TableEntry = AtomicPtr<Description>;
 
-static TABLE: AtomicPtr<Entry> = AtomicPtr::new(ptr::null_mut());
+static TABLE: AtomicPtr<TableEntry> = AtomicPtr::new(ptr::null_mut());
 /// Entries from here on were never used.
 static TOP: AtomicUsize = AtomicUsize::new(0);
 /// How often each entry was changed.
@@ -34,7 +34,7 @@ static CHANGES: [AtomicU32; FDS] = [const { AtomicU32::new(0) }; FDS];
 /// Makes the table, once. Without it everything goes to the kernel.
 pub fn make() {
     // One more, which says that this is not a child's wiped copy.
-    let bytes = (FDS + 1) * size_of::<Entry>();
+    let bytes = (FDS + 1) * size_of::<TableEntry>();
     let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a new mapping at an address of the kernel's choice.
     let table = unsafe { libc::mmap(ptr::null_mut(), bytes, access, kind, -1, 0) };
@@ -45,14 +45,14 @@ pub fn make() {
     if unsafe { libc::madvise(table, bytes, libc::MADV_WIPEONFORK) } == 0 {
         fd_gate::prepare();
         TABLE.store(table.cast(), Ordering::Release);
-        begin_anew();
+        reset_in_child();
     }
 }
 
 /// This process may use the table: it was just made, or wiped and all that it spoke of is forgotten.
-pub fn begin_anew() {
+pub fn reset_in_child() {
     if let Some(last) = last() {
-        fd_gate::begin_anew();
+        fd_gate::reset_in_child();
         last.store(ptr::without_provenance_mut(1), Ordering::Release);
     }
 }
@@ -62,14 +62,14 @@ pub fn is_void() -> bool {
     last().is_none_or(|last| last.load(Ordering::Acquire).is_null())
 }
 
-fn last() -> Option<&'static Entry> {
+fn last() -> Option<&'static TableEntry> {
     let table = TABLE.load(Ordering::Acquire);
     // SAFETY: the table has one entry more than FDS, and is never unmapped.
     (!table.is_null()).then(|| unsafe { &*table.add(FDS) })
 }
 
 #[inline]
-fn entry(fd: c_int) -> Option<&'static Entry> {
+fn entry(fd: c_int) -> Option<&'static TableEntry> {
     // As an unsigned number one below zero lies beyond.
     let (table, at) = (TABLE.load(Ordering::Acquire), fd as u32 as usize);
     if at >= FDS || table.is_null() {
@@ -81,13 +81,13 @@ fn entry(fd: c_int) -> Option<&'static Entry> {
 
 /// `work` on the description of `fd`, if it has one. It must not wait.
 #[inline]
-pub fn with<T>(fd: c_int, work: impl FnOnce(Found<'_>) -> T) -> Option<T> {
+pub fn with<T>(fd: c_int, work: impl FnOnce(PinnedEntry<'_>) -> T) -> Option<T> {
     pinned(fd, |it, _| work(it))
 }
 
 /// The same for who needs the pin too.
 #[inline(always)]
-pub fn pinned<T>(fd: c_int, work: impl FnOnce(Found<'_>, &Pin) -> T) -> Option<T> {
+pub fn pinned<T>(fd: c_int, work: impl FnOnce(PinnedEntry<'_>, &Pin) -> T) -> Option<T> {
     let entry = entry(fd)?;
     if entry.load(Ordering::Relaxed).is_null() {
         return None;
@@ -95,7 +95,7 @@ pub fn pinned<T>(fd: c_int, work: impl FnOnce(Found<'_>, &Pin) -> T) -> Option<T
     let pin = pin();
     let found = entry.load(Ordering::Acquire);
     // SAFETY: an entry owns its description, and whoever takes it away waits for this pin.
-    unsafe { found.as_ref() }.map(|it| work(Found(it), &pin))
+    unsafe { found.as_ref() }.map(|it| work(PinnedEntry(it), &pin))
 }
 
 /// The description of `fd`, to be kept while it is waited for.
@@ -105,9 +105,9 @@ pub fn held(fd: c_int) -> Option<Arc<Description>> {
 
 /// A description that an entry has, for as long as it was found under a pin.
 #[derive(Clone, Copy)]
-pub struct Found<'pin>(&'pin Description);
+pub struct PinnedEntry<'pin>(&'pin Description);
 
-impl Found<'_> {
+impl PinnedEntry<'_> {
     /// To be kept when the pin is gone.
     pub fn kept(self) -> Arc<Description> {
         // SAFETY: it came from Arc::into_raw, and its entry has one owner's share while we are pinned.
@@ -117,7 +117,7 @@ impl Found<'_> {
     }
 }
 
-impl Deref for Found<'_> {
+impl Deref for PinnedEntry<'_> {
     type Target = Description;
 
     fn deref(&self) -> &Description {
@@ -131,12 +131,12 @@ pub fn put(fd: c_int, description: Arc<Description>) {
 }
 
 /// The same; what it stood for.
-pub fn exchange(fd: c_int, description: Arc<Description>) -> Option<Taken> {
+pub fn exchange(fd: c_int, description: Arc<Description>) -> Option<TakenEntry> {
     let entry = entry(fd)?;
     TOP.fetch_max(fd as usize + 1, Ordering::Relaxed);
     description.is_entered();
     count_change(fd);
-    Taken::of(entry.swap(Arc::into_raw(description).cast_mut(), Ordering::AcqRel))
+    TakenEntry::of(entry.swap(Arc::into_raw(description).cast_mut(), Ordering::AcqRel))
 }
 
 /// How often the entry of `fd` was changed: an entry that is what it was, as often, was so all the time.
@@ -163,13 +163,13 @@ pub fn has_room(fd: c_int) -> bool {
 
 /// Takes the entry of `fd` away.
 #[inline]
-pub fn take(fd: c_int) -> Option<Taken> {
+pub fn take(fd: c_int) -> Option<TakenEntry> {
     let entry = entry(fd)?;
     if entry.load(Ordering::Relaxed).is_null() {
         return None;
     }
     count_change(fd);
-    Taken::of(entry.swap(ptr::null_mut(), Ordering::AcqRel))
+    TakenEntry::of(entry.swap(ptr::null_mut(), Ordering::AcqRel))
 }
 
 /// From now on `fd` stands for `to`, or for nothing, if it stood for `gate`, which is never let go of: nobody is waited for.
@@ -200,9 +200,9 @@ pub fn all() -> impl Iterator<Item = (c_int, Arc<Description>)> {
 }
 
 /// What was taken out of the table; dropped, it goes when nobody is using it any more.
-pub struct Taken(Option<Arc<Description>>);
+pub struct TakenEntry(Option<Arc<Description>>);
 
-impl Taken {
+impl TakenEntry {
     fn of(raw: *mut Description) -> Option<Self> {
         // SAFETY: entries come from Arc::into_raw, and this one is in the table no more.
         let description = (!raw.is_null()).then(|| unsafe { Arc::from_raw(raw) })?;
@@ -215,7 +215,7 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for TakenEntry {
     fn drop(&mut self) {
         let Some(description) = self.0.take() else { return };
         let inside = crate::reentrancy::enter();
@@ -223,6 +223,6 @@ impl Drop for Taken {
             // A signal handler's: waiting would be for what it interrupted (LD5), so this is never let go of.
             return mem::forget(description);
         }
-        deferred_drop::let_go(description);
+        deferred_drop::drop_later(description);
     }
 }

@@ -28,7 +28,7 @@ const GREETING: Duration = Duration::from_secs(10);
 const STRANGERS_GREETING: Duration = Duration::from_millis(500);
 
 /// A file system that is mounted, and our way to it.
-pub struct Mount {
+pub struct FerriteMount {
     /// As the kernel tells it of each file: no other mount has it while one of its files is open.
     device: u64,
     pool: PathBuf,
@@ -39,7 +39,7 @@ pub struct Mount {
     ask_at_ns: AtomicU64,
 }
 
-impl Mount {
+impl FerriteMount {
     fn new(device: u64, pool: PathBuf, name: String) -> Self {
         let (session, begun, ask_at_ns) = (Mutex::default(), Mutex::default(), AtomicU64::new(0));
         Self { device, pool, name, session, begun, ask_at_ns }
@@ -71,7 +71,7 @@ impl Mount {
     }
 
     /// Has all that was written to it made durable, by who serves it.
-    pub fn settle(&self) -> Option<()> {
+    pub fn persist(&self) -> Option<()> {
         own_fds::making(|| flush_mount(&self.pool, &self.name, self.device, GREETING, SILENCE)).ok()
     }
 
@@ -117,7 +117,7 @@ fn quietly(work: &mut dyn FnMut()) {
     if !signals::is_on_own_stack()
         && let Some(_inside) = reentrancy::enter()
     {
-        signals::waiting(work);
+        signals::with_fatal_signals(work);
     }
 }
 
@@ -127,16 +127,16 @@ fn time() -> Time {
 
 /// The mount whose files have the device number `device`, if it is ours. Whoever asks has a file on it open, so the number
 /// is no other's.
-pub fn find(device: u64) -> Option<Mount> {
+pub fn find(device: u64) -> Option<FerriteMount> {
     let listed = real::contents(c"/proc/self/mountinfo")?;
     let mut ours = listed.split(|byte| *byte == b'\n').filter_map(ours);
     let (_, pool, name) = ours.find(|(listed, ..)| *listed == device)?;
-    Some(Mount::new(device, pool, name))
+    Some(FerriteMount::new(device, pool, name))
 }
 
 /// Has all that was written to our mounts but those in `known` made durable: not by this process, but maybe by one that came
 /// before in the same script.
-pub fn settle_others(known: &[Arc<Mount>]) {
+pub fn persist_others(known: &[Arc<FerriteMount>]) {
     let listed = real::contents(c"/proc/self/mountinfo").unwrap_or_default();
     for (device, pool, name) in listed.split(|byte| *byte == b'\n').filter_map(ours) {
         let is_known = known.iter().any(|mount| mount.device == device);

@@ -8,11 +8,11 @@ use std::cell::Cell;
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 
-use crate::reentrancy::{self, Inside};
+use crate::reentrancy::{self, ReentryGuard};
 use crate::{call_tally, deferred_drop, fd_table, known_files, own_fds, real, size_limit};
 
 thread_local! {
-    static FORKING: Cell<Option<ManuallyDrop<Inside>>> = const { Cell::new(None) };
+    static FORKING: Cell<Option<ManuallyDrop<ReentryGuard>>> = const { Cell::new(None) };
 }
 
 /// What is done when the library is loaded.
@@ -37,7 +37,7 @@ pub fn begin() {
 extern "C" fn prepare() {
     let inside = reentrancy::enter();
     // By a handler too, whatever it interrupted: nothing is waited for.
-    surrender_all(|_| true);
+    surrender_offsets(|_| true);
     let Some(inside) = inside else { return };
     known_files::freeze();
     deferred_drop::freeze();
@@ -58,7 +58,7 @@ extern "C" fn in_child() {
     deferred_drop::forget_in_child();
     known_files::forget_in_child();
     own_fds::close_all();
-    fd_table::begin_anew();
+    fd_table::reset_in_child();
     drop(ManuallyDrop::into_inner(inside));
 }
 
@@ -69,7 +69,7 @@ pub fn become_plain() {
 }
 
 /// The offsets of the descriptors that `which` names go to the kernel for good.
-pub fn surrender_all(which: impl Fn(c_int) -> bool) {
+pub fn surrender_offsets(which: impl Fn(c_int) -> bool) {
     for (fd, description) in fd_table::all().filter(|(fd, _)| which(*fd)) {
         description.surrender(fd);
     }
@@ -78,13 +78,13 @@ pub fn surrender_all(which: impl Fn(c_int) -> bool) {
 /// A program is about to be started with the descriptors that are not closed by that.
 pub fn before_start() {
     let _inside = reentrancy::enter();
-    surrender_all(is_inherited);
+    surrender_offsets(is_inherited);
 }
 
 /// Somebody is about to be made who has all descriptors.
 pub fn before_copy() {
     let _inside = reentrancy::enter();
-    surrender_all(|_| true);
+    surrender_offsets(|_| true);
 }
 
 /// This process shares its memory and not its descriptors from now on: nothing is done directly any more.

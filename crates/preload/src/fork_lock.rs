@@ -9,27 +9,27 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// See the module. What is done under it is short.
-pub struct Lock<T> {
+pub struct ForkLock<T> {
     is_taken: AtomicBool,
     guarded: UnsafeCell<T>,
 }
 
 // SAFETY: `guarded` is reached by one thread at a time, who has the lock.
-unsafe impl<T: Send> Sync for Lock<T> {}
+unsafe impl<T: Send> Sync for ForkLock<T> {}
 
 /// What a lock guards, for who has it.
-pub struct Held<'a, T>(&'a Lock<T>);
+pub struct ForkLockGuard<'a, T>(&'a ForkLock<T>);
 
-impl<T> Lock<T> {
+impl<T> ForkLock<T> {
     pub const fn new(guarded: T) -> Self {
         Self { is_taken: AtomicBool::new(false), guarded: UnsafeCell::new(guarded) }
     }
 
-    pub fn lock(&self) -> Held<'_, T> {
+    pub fn lock(&self) -> ForkLockGuard<'_, T> {
         while self.is_taken.swap(true, Ordering::Acquire) {
             std::thread::yield_now();
         }
-        Held(self)
+        ForkLockGuard(self)
     }
 
     /// Lets go of what was forgotten to be let go of, by the thread that has it or by its copy in a child.
@@ -38,7 +38,7 @@ impl<T> Lock<T> {
     }
 }
 
-impl<T> Deref for Held<'_, T> {
+impl<T> Deref for ForkLockGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -47,14 +47,14 @@ impl<T> Deref for Held<'_, T> {
     }
 }
 
-impl<T> DerefMut for Held<'_, T> {
+impl<T> DerefMut for ForkLockGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: this thread has the lock.
         unsafe { &mut *self.0.guarded.get() }
     }
 }
 
-impl<T> Drop for Held<'_, T> {
+impl<T> Drop for ForkLockGuard<'_, T> {
     fn drop(&mut self) {
         self.0.open();
     }

@@ -10,29 +10,29 @@ use std::{hint, mem};
 
 use crate::closing_fd::fd_gate;
 use crate::description::Description;
-use crate::ferrite_mounts::{self, Mount};
-use crate::fork_lock::Lock;
-use crate::leased_file::File;
+use crate::ferrite_mounts::{self, FerriteMount};
+use crate::fork_lock::ForkLock;
+use crate::leased_file::LeasedFile;
 use crate::{deferred_drop, fd_table, real, reentrancy, signals};
 
 /// Mounts by the identity that the kernel never gives twice; `None` for others'.
-type Mounts = BTreeMap<u64, Option<Arc<Mount>>>;
+type MountsById = BTreeMap<u64, Option<Arc<FerriteMount>>>;
 
 /// A file: its device, which all mounts of its file system have and no other one while a file is open, and its inode.
-type Id = (u64, u64);
+type FileId = (u64, u64);
 
 #[derive(Default)]
-struct Known {
-    mounts: Mounts,
-    files: BTreeMap<Id, Weak<File>>,
+struct KnownFiles {
+    mounts: MountsById,
+    files: BTreeMap<FileId, Weak<LeasedFile>>,
     /// Files of which this process has a shared mapping, as its children have too.
-    mapped: BTreeSet<Id>,
+    mapped: BTreeSet<FileId>,
     /// Files that were opened since those that are gone were last looked for.
     opened: usize,
 }
 
-static KNOWN: Lock<Known> =
-    Lock::new(Known { mounts: BTreeMap::new(), files: BTreeMap::new(), mapped: BTreeSet::new(), opened: 0 });
+static KNOWN: ForkLock<KnownFiles> =
+    ForkLock::new(KnownFiles { mounts: BTreeMap::new(), files: BTreeMap::new(), mapped: BTreeSet::new(), opened: 0 });
 
 /// How many more files are opened before those that are gone are forgotten.
 const SWEEP: usize = 1024;
@@ -57,7 +57,7 @@ pub fn open(fd: c_int, flags: c_int) {
     // Most files are none of ours, which costs no more than to ask.
     let found = asked(fd).filter(may_be_ours);
     match found {
-        Some(_) if signals::is_on_own_stack() => fd_gate::leave_to_kernel(fd),
+        Some(_) if signals::is_on_own_stack() => fd_gate::mark_as_kernels(fd),
         Some(found) => enter(fd, flags, &found),
         None => {}
     }
@@ -79,7 +79,7 @@ fn has_memory() -> bool {
 fn enter(fd: c_int, flags: c_int, found: &libc::statx) {
     let Some(_inside) = reentrancy::enter() else { return };
     if !has_memory() {
-        fd_gate::leave_to_kernel(fd);
+        fd_gate::mark_as_kernels(fd);
     } else if let Some((_, file)) = KNOWN.lock().file(found) {
         fd_table::put(fd, Arc::new(Description::new(file, flags)));
     }
@@ -104,7 +104,7 @@ fn statx(fd: c_int, flags: c_int, what: c_uint) -> Option<libc::statx> {
 }
 
 /// Has the kernel ask how large the file of `fd` is, unless it knows that nobody writes to it directly (LD7).
-pub fn tell_size(fd: c_int) {
+pub fn query_size(fd: c_int) {
     let errno = real::errno();
     statx(fd, 0, libc::STATX_SIZE);
     real::set_errno(errno);
@@ -112,20 +112,20 @@ pub fn tell_size(fd: c_int) {
 
 /// The same where the kernel may be amid an append: it is waited for (FG11). To look for data has the file's lock in the kernel, and
 /// moves the offset only where it finds some; there is none so far out.
-pub fn tell_end(fd: c_int) {
+pub fn query_end(fd: c_int) {
     let errno = real::errno();
     real::moved(fd, i64::MAX, libc::SEEK_DATA);
     real::set_errno(errno);
-    tell_size(fd);
+    query_size(fd);
 }
 
 /// Has all that was written to the mount of `fd`, if it is ours, made durable; `None` where it may not be.
-pub fn settle_mount(fd: c_int) -> Option<()> {
+pub fn persist_mount(fd: c_int) -> Option<()> {
     let Some(_inside) = reentrancy::enter() else { return Some(()) };
-    // As in [`settle_all`].
+    // As in [`persist_all`].
     let found = if fd_table::is_void() { None } else { asked(fd) };
     if let Some(mount) = found.and_then(|found| KNOWN.lock().mount(&found)) {
-        mount.settle()?;
+        mount.persist()?;
     }
     // Whoever was asked may have followed the server of this mount, and know nothing of what that one had yet to do. That
     // one is asked for anything: what it answers is that it still lives.
@@ -133,20 +133,20 @@ pub fn settle_mount(fd: c_int) -> Option<()> {
 }
 
 /// Has all that was written to any of our mounts made durable, by who serves them.
-pub fn settle_all() {
+pub fn persist_all() {
     if fd_table::is_void() {
         // Another thread of a parent's may have what is known, for good.
         return;
     }
     let mounts: Vec<_> = KNOWN.lock().mounts.values().flatten().cloned().collect();
     // sync(2) tells nobody.
-    mounts.iter().for_each(|mount| _ = mount.settle());
-    ferrite_mounts::settle_others(&mounts);
+    mounts.iter().for_each(|mount| _ = mount.persist());
+    ferrite_mounts::persist_others(&mounts);
 }
 
-impl Known {
+impl KnownFiles {
     /// The mount that `found` is on, if it is ours.
-    fn mount(&mut self, found: &libc::statx) -> Option<Arc<Mount>> {
+    fn mount(&mut self, found: &libc::statx) -> Option<Arc<FerriteMount>> {
         if found.stx_dev_major != 0 || found.stx_mask & MOUNT == 0 {
             return None;
         }
@@ -160,13 +160,13 @@ impl Known {
     }
 
     /// The file of which that was found, if it is on a mount of ours.
-    fn file(&mut self, found: &libc::statx) -> Option<(Id, Arc<File>)> {
+    fn file(&mut self, found: &libc::statx) -> Option<(FileId, Arc<LeasedFile>)> {
         let mount = self.mount(found)?;
         self.sweep();
         let id = (libc::makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino);
         let file = self.files.entry(id).or_default();
         let file = file.upgrade().unwrap_or_else(|| {
-            let made = Arc::new(File::new(mount, found.stx_ino, found.stx_mode & SET_IDS != 0));
+            let made = Arc::new(LeasedFile::new(mount, found.stx_ino, found.stx_mode & SET_IDS != 0));
             if self.mapped.contains(&id) {
                 made.map();
             }
@@ -205,14 +205,14 @@ pub fn end_all() {
         let files = known.files.values().filter_map(Weak::upgrade).collect();
         (files, known.mounts.values().flatten().cloned().collect())
     };
-    files.iter().for_each(|file| file.let_go());
+    files.iter().for_each(|file| file.release_lease());
     mounts.iter().for_each(|mount| mount.end());
 }
 
 /// Takes all that this process has of pools away from it, whatever other threads are doing. What is open stays so.
 pub fn withdraw_all() {
     let mounts: Vec<_> = KNOWN.lock().mounts.values().flatten().cloned().collect();
-    signals::waiting(|| mounts.iter().for_each(|mount| mount.withdraw(deferred_drop::wait_for_others)));
+    signals::with_fatal_signals(|| mounts.iter().for_each(|mount| mount.withdraw(deferred_drop::wait_for_others)));
 }
 
 /// Nobody changes what is known until [`thaw`] or [`forget_in_child`].

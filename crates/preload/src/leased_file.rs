@@ -23,10 +23,10 @@ use ferrite_fs::share::layout::request::LeaseAccess;
 use ferrite_fs_client::FileLease;
 use ferrite_memory::{Pin, pin};
 
-use crate::ferrite_mounts::Mount;
+use crate::ferrite_mounts::FerriteMount;
 use crate::{deferred_drop, reentrancy, signals, size_limit};
-use backoff::Rest;
-use stat_template::Looks;
+use backoff::RetryBackoff;
+use stat_template::StatTemplate;
 
 /// Calls through the mount that cost as much as asking for a lease.
 const CALLS: u64 = 8;
@@ -41,14 +41,14 @@ const ROW_NS: u64 = 1_000_000_000;
 
 /// What a call needs of a lease; each includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Need {
+pub enum LeaseNeed {
     Read,
     /// Overwriting below the end.
     Write,
     Append,
 }
 
-impl Need {
+impl LeaseNeed {
     fn access(self) -> LeaseAccess {
         match self {
             Self::Read => LeaseAccess::Read,
@@ -59,46 +59,46 @@ impl Need {
 }
 
 /// A piece of the file.
-pub struct Place {
+pub struct ClaimedPlace {
     pub at: u64,
     pub end: u64,
 }
 
-struct Held {
+struct HeldLease {
     lease: FileLease,
-    /// What it is still good for, as [`Need`].
+    /// What it is still good for, as [`LeaseNeed`].
     good_for: AtomicU8,
     since_ns: u64,
 }
 
-impl Held {
+impl HeldLease {
     #[inline]
-    fn is_good_for(&self, need: Need) -> bool {
+    fn is_good_for(&self, need: LeaseNeed) -> bool {
         self.good_for.load(Ordering::Relaxed) >= need as u8
     }
 }
 
-pub struct File {
-    pub mount: Arc<Mount>,
+pub struct LeasedFile {
+    pub mount: Arc<FerriteMount>,
     pub ino: u64,
     /// Writing would have to take these away: the kernel's to do.
     has_set_ids: bool,
-    lease: AtomicPtr<Held>,
+    lease: AtomicPtr<HeldLease>,
     calls: AtomicU64,
     /// Somebody asks for a lease, or gives it back.
     asking: AtomicBool,
-    rest: Rest,
+    rest: RetryBackoff,
     /// From asking for the right to append.
-    append_rest: Rest,
+    append_rest: RetryBackoff,
     /// Leases that were taken back in a row.
     taken: AtomicU32,
     /// This process has a shared mapping of it: it is the kernel's.
     is_mapped: AtomicBool,
-    looks: OnceLock<Looks>,
+    looks: OnceLock<StatTemplate>,
 }
 
-impl File {
-    pub fn new(mount: Arc<Mount>, ino: u64, has_set_ids: bool) -> Self {
+impl LeasedFile {
+    pub fn new(mount: Arc<FerriteMount>, ino: u64, has_set_ids: bool) -> Self {
         Self {
             mount,
             ino,
@@ -106,8 +106,8 @@ impl File {
             lease: AtomicPtr::default(),
             calls: AtomicU64::new(0),
             asking: AtomicBool::new(false),
-            rest: Rest::new(),
-            append_rest: Rest::new(),
+            rest: RetryBackoff::new(),
+            append_rest: RetryBackoff::new(),
             taken: AtomicU32::new(0),
             is_mapped: AtomicBool::new(false),
             looks: OnceLock::new(),
@@ -116,22 +116,22 @@ impl File {
 
     /// The lease, if there is one that is enough, for as long as the caller is pinned.
     #[inline(always)]
-    fn lease<'pin>(&'pin self, need: Need, _pin: &'pin Pin) -> Option<&'pin FileLease> {
+    fn lease<'pin>(&'pin self, need: LeaseNeed, _pin: &'pin Pin) -> Option<&'pin FileLease> {
         // SAFETY: who takes a lease away waits for the caller's pin.
         let held = unsafe { self.lease.load(Ordering::Acquire).as_ref() }?;
         if held.is_good_for(need) { Some(&held.lease) } else { None }
     }
 
     /// `work` by the lease, if there is one that is enough.
-    fn by<T>(&self, need: Need, work: impl FnOnce(&FileLease) -> Option<T>) -> Option<T> {
+    fn by<T>(&self, need: LeaseNeed, work: impl FnOnce(&FileLease) -> Option<T>) -> Option<T> {
         work(self.lease(need, &pin())?)
     }
 
     /// What has the lease, if there is one that is enough, for who waits.
-    fn held(&self, need: Need) -> Option<Arc<Held>> {
+    fn held(&self, need: LeaseNeed) -> Option<Arc<HeldLease>> {
         let _pin = pin();
         let held = self.lease.load(Ordering::Acquire);
-        // SAFETY: as for [`File::lease`].
+        // SAFETY: as for [`LeasedFile::lease`].
         unsafe { held.as_ref() }.filter(|held| held.is_good_for(need))?;
         // SAFETY: it came from Arc::into_raw, and the file has a share of it while we are pinned.
         unsafe { Arc::increment_strong_count(held) };
@@ -148,7 +148,7 @@ impl File {
     // makes once.
     #[inline(always)]
     pub fn read(&self, pin: &Pin, at: u64, into: &mut [u8]) -> Option<usize> {
-        self.lease(Need::Read, pin)?.read(at, into)
+        self.lease(LeaseNeed::Read, pin)?.read(at, into)
     }
 
     #[inline(always)]
@@ -156,12 +156,12 @@ impl File {
         if at.checked_add(from.len() as u64)? > size_limit::file_bytes() {
             return None;
         }
-        self.lease(Need::Write, pin)?.write(at, from)
+        self.lease(LeaseNeed::Write, pin)?.write(at, from)
     }
 
     #[inline(never)]
     pub fn append(&self, from: &[u8]) -> Option<(u64, usize)> {
-        self.by(Need::Append, |lease| {
+        self.by(LeaseNeed::Append, |lease| {
             let limit = size_limit::file_bytes();
             let fits = limit == size_limit::NONE || lease.size()?.checked_add(from.len() as u64)? <= limit;
             if fits { lease.append(from) } else { None }
@@ -169,23 +169,23 @@ impl File {
     }
 
     pub fn size(&self) -> Option<u64> {
-        self.by(Need::Read, FileLease::size)
+        self.by(LeaseNeed::Read, FileLease::size)
     }
 
     /// What fstat(2) tells, once the kernel has told what the mount's files look like.
     pub fn stat(&self) -> Option<libc::stat> {
         let looks = self.looks.get()?;
-        let attr = self.by(Need::Read, FileLease::attr)?;
+        let attr = self.by(LeaseNeed::Read, FileLease::attr)?;
         looks.of(&attr)
     }
 
     /// `found` is what the kernel told.
-    pub fn note_looks(&self, found: &libc::stat) {
+    pub fn store_stat_template(&self, found: &libc::stat) {
         // A handler of a signal would wait for what it interrupted in the middle (LD5).
         if self.looks.get().is_none()
             && let Some(_inside) = reentrancy::enter()
         {
-            let _ = self.looks.set(Looks(*found));
+            let _ = self.looks.set(StatTemplate(*found));
         }
     }
 
@@ -195,25 +195,25 @@ impl File {
             return None;
         }
         // Who waits for the owner is not pinned: others would wait for that.
-        let held = self.held(Need::Write)?;
-        signals::waiting(|| held.lease.resize(len))
+        let held = self.held(LeaseNeed::Write)?;
+        signals::with_fatal_signals(|| held.lease.resize(len))
     }
 
     /// Everything written is durable, by whomever: while the right to write is ours the kernel has nothing dirty.
     #[inline]
-    pub fn settle_data(&self) -> Option<()> {
-        self.by(Need::Write, FileLease::sync_data)
+    pub fn persist_data(&self) -> Option<()> {
+        self.by(LeaseNeed::Write, FileLease::sync_data)
     }
 
     /// And so is when that was.
-    pub fn settle(&self) -> Option<()> {
-        self.by(Need::Write, FileLease::sync)
+    pub fn persist(&self) -> Option<()> {
+        self.by(LeaseNeed::Write, FileLease::sync)
     }
 
     /// A call of `len` bytes needs `need` and could not be done directly: whether to try that once more, because there
     /// is a lease now. `look` has the kernel ask how large the file is.
     #[cold]
-    pub fn ask(&self, need: Need, len: usize, look: &dyn Fn()) -> bool {
+    pub fn ask(&self, need: LeaseNeed, len: usize, look: &dyn Fn()) -> bool {
         let spent = 1 + len as u64 / CALL_BYTES;
         let Some(_inside) = reentrancy::enter() else { return false };
         if self.calls.fetch_add(spent, Ordering::Relaxed) + spent < CALLS || !self.may_have(need) {
@@ -224,7 +224,7 @@ impl File {
             return false;
         }
         if self.asking.swap(true, Ordering::Acquire) {
-            return self.has_soon(need);
+            return self.gets_lease_soon(need);
         }
         let has_one = self.renew(need, look, now_ns());
         self.asking.store(false, Ordering::Release);
@@ -232,7 +232,7 @@ impl File {
     }
 
     #[cfg(test)]
-    pub fn has_looks(&self) -> bool {
+    pub fn has_stat_template(&self) -> bool {
         self.looks.get().is_some()
     }
 
@@ -244,19 +244,19 @@ impl File {
 
     /// Another thread asks for a lease, which a call through the mount would take back at once: waits for that, but not for
     /// long. Whether there is one then that is enough.
-    fn has_soon(&self, need: Need) -> bool {
-        wait_a_little(|| !self.asking.load(Ordering::Acquire));
+    fn gets_lease_soon(&self, need: LeaseNeed) -> bool {
+        wait_briefly(|| !self.asking.load(Ordering::Acquire));
         self.by(need, |lease| lease.allows(need.access()).then_some(())).is_some()
     }
 
-    fn may_have(&self, need: Need) -> bool {
-        let is_kernels = self.is_mapped.load(Ordering::Relaxed) || need > Need::Read && self.has_set_ids;
+    fn may_have(&self, need: LeaseNeed) -> bool {
+        let is_kernels = self.is_mapped.load(Ordering::Relaxed) || need > LeaseNeed::Read && self.has_set_ids;
         !is_kernels && !reentrancy::is_off()
     }
 
     /// Only for who set `asking`, which is not pinned.
     #[inline(never)]
-    fn renew(&self, need: Need, look: &dyn Fn(), now_ns: u64) -> bool {
+    fn renew(&self, need: LeaseNeed, look: &dyn Fn(), now_ns: u64) -> bool {
         // SAFETY: only who asks takes leases away.
         let held = unsafe { self.lease.load(Ordering::Acquire).as_ref() };
         if let Some(held) = held.filter(|held| held.is_good_for(need)) {
@@ -268,19 +268,19 @@ impl File {
                 return false;
             }
             self.drop_lease();
-            return self.lease_anew(need, look, now_ns);
+            return self.request_lease(need, look, now_ns);
         }
-        if !self.rest.is_over(now_ns) || need == Need::Append && !self.append_rest.is_over(now_ns) {
+        if !self.rest.is_over(now_ns) || need == LeaseNeed::Append && !self.append_rest.is_over(now_ns) {
             return false;
         }
         self.drop_lease();
-        self.lease_anew(need, look, now_ns)
+        self.request_lease(need, look, now_ns)
     }
 
     /// The lease was refused what it should have been good for: others came by the mount, or are about to, and then it
     /// is good for reading; or it stands no more. Whether to ask for another one at once.
-    fn missed(&self, held: &Held, now_ns: u64) -> bool {
-        let (stands, writes) = (held.lease.size().is_some(), held.is_good_for(Need::Write));
+    fn missed(&self, held: &HeldLease, now_ns: u64) -> bool {
+        let (stands, writes) = (held.lease.size().is_some(), held.is_good_for(LeaseNeed::Write));
         let before = if now_ns - held.since_ns > ROW_NS { 0 } else { self.taken.load(Ordering::Relaxed) };
         self.taken.store(before.saturating_add(1), Ordering::Relaxed);
         if stands && writes && before < AGAIN {
@@ -290,33 +290,35 @@ impl File {
             self.rest.begin(now_ns);
         }
         if stands {
-            held.good_for.store(Need::Read as u8, Ordering::Relaxed);
+            held.good_for.store(LeaseNeed::Read as u8, Ordering::Relaxed);
         } else {
             self.drop_lease();
         }
         false
     }
 
-    fn lease_anew(&self, need_now: Need, look: &dyn Fn(), now_ns: u64) -> bool {
+    fn request_lease(&self, need_now: LeaseNeed, look: &dyn Fn(), now_ns: u64) -> bool {
         let wanted = match need_now {
-            Need::Read => &[(Need::Read, LeaseAccess::Read)][..],
-            Need::Write | Need::Append => &[(Need::Append, LeaseAccess::Append), (Need::Write, LeaseAccess::Write)],
+            LeaseNeed::Read => &[(LeaseNeed::Read, LeaseAccess::Read)][..],
+            LeaseNeed::Write | LeaseNeed::Append => {
+                &[(LeaseNeed::Append, LeaseAccess::Append), (LeaseNeed::Write, LeaseAccess::Write)]
+            }
         };
-        let is_to_ask = |need: Need| need < Need::Append || self.append_rest.is_over(now_ns);
+        let is_to_ask = |need: LeaseNeed| need < LeaseNeed::Append || self.append_rest.is_over(now_ns);
         let Some(session) = self.mount.session(now_ns) else { return false };
         for (need, access) in wanted.iter().filter(|(need, _)| is_to_ask(*need)) {
             let ahead_bytes = match need_now {
-                Need::Append if *access == LeaseAccess::Append => FileLease::FIRST_AHEAD_BYTES,
+                LeaseNeed::Append if *access == LeaseAccess::Append => FileLease::FIRST_AHEAD_BYTES,
                 _ => 0,
             };
             let ask = || session.lease_with(Ino(self.ino), *access, ahead_bytes, look);
-            let lease = signals::waiting(|| (0..TRIES).find_map(|_| ask().ok()));
+            let lease = signals::with_fatal_signals(|| (0..TRIES).find_map(|_| ask().ok()));
             if let Some(lease) = lease {
-                let held = Arc::new(Held { lease, good_for: AtomicU8::new(*need as u8), since_ns: now_ns });
+                let held = Arc::new(HeldLease { lease, good_for: AtomicU8::new(*need as u8), since_ns: now_ns });
                 self.lease.store(Arc::into_raw(held).cast_mut(), Ordering::Release);
                 return true;
             }
-            if *need == Need::Append {
+            if *need == LeaseNeed::Append {
                 self.append_rest.begin(now_ns);
             }
         }
@@ -331,12 +333,12 @@ impl File {
         if !held.is_null() && pin().seat().is_some() {
             // SAFETY: it came from Arc::into_raw, and nobody finds it any more.
             let held = unsafe { Arc::from_raw(held) };
-            signals::waiting(|| deferred_drop::let_go(held));
+            signals::with_fatal_signals(|| deferred_drop::drop_later(held));
         }
     }
 
     /// Gives the lease back, from any thread that is inside.
-    pub fn let_go(&self) {
+    pub fn release_lease(&self) {
         while self.asking.swap(true, Ordering::Acquire) {
             thread::yield_now();
         }
@@ -347,11 +349,11 @@ impl File {
     /// This process has a shared mapping of it from now on.
     pub fn map(&self) {
         self.is_mapped.store(true, Ordering::Relaxed);
-        self.let_go();
+        self.release_lease();
     }
 }
 
-impl Drop for File {
+impl Drop for LeasedFile {
     fn drop(&mut self) {
         // Whoever still worked on it when it was closed may be outside.
         let _inside = reentrancy::enter();
@@ -360,7 +362,7 @@ impl Drop for File {
 }
 
 /// Waits until `is_done`, but not for long: some 10 ms. Whether it is.
-pub fn wait_a_little(is_done: impl Fn() -> bool) -> bool {
+pub fn wait_briefly(is_done: impl Fn() -> bool) -> bool {
     const YIELDS: u32 = 100;
     const NAPS: u32 = 200;
     const NAP: Duration = Duration::from_micros(50);

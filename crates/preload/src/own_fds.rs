@@ -24,7 +24,7 @@ thread_local! {
 /// `work`, which makes descriptors for us, by a thread that is inside: no handler of the program's makes one meanwhile.
 pub fn making<T>(work: impl FnOnce() -> T) -> T {
     let was_making = MAKING.replace(true);
-    let done = signals::waiting(work);
+    let done = signals::with_fatal_signals(work);
     MAKING.set(was_making);
     done
 }

@@ -12,12 +12,12 @@ use libc::{
 };
 
 /// The next function of a name, looked up when it is first called, or when the program makes its first thread.
-pub struct Next {
+pub struct NextFunction {
     name: &'static CStr,
     found: AtomicPtr<c_void>,
 }
 
-impl Next {
+impl NextFunction {
     pub const fn new(name: &'static str) -> Self {
         match CStr::from_bytes_with_nul(name.as_bytes()) {
             Ok(name) => Self { name, found: AtomicPtr::new(std::ptr::null_mut()) },
@@ -64,27 +64,27 @@ fn sought(library: Option<&CStr>, name: &CStr) -> *mut c_void {
 }
 
 /// What a function returns that the C library does not have.
-pub trait Failed {
+pub trait FailureValue {
     const FAILED: Self;
 }
 
-impl Failed for c_int {
+impl FailureValue for c_int {
     const FAILED: Self = -1;
 }
 
-impl Failed for ssize_t {
+impl FailureValue for ssize_t {
     const FAILED: Self = -1;
 }
 
-impl Failed for i64 {
+impl FailureValue for i64 {
     const FAILED: Self = -1;
 }
 
-impl Failed for () {
+impl FailureValue for () {
     const FAILED: Self = ();
 }
 
-impl<T> Failed for *mut T {
+impl<T> FailureValue for *mut T {
     const FAILED: Self = std::ptr::null_mut();
 }
 
@@ -101,15 +101,15 @@ pub fn errno() -> c_int {
 /// `PTHREAD_CANCEL_DISABLE`.
 const NO_CANCELS: c_int = 1;
 
-/// Nobody ends this thread by `pthread_cancel` until [`let_cancels`] is given what this returns.
-pub fn hold_cancels() -> c_int {
+/// Nobody ends this thread by `pthread_cancel` until [`restore_cancellation`] is given what this returns.
+pub fn block_cancellation() -> c_int {
     let mut before = 0;
     // SAFETY: the C library writes to a live value.
     unsafe { pthread_setcancelstate(NO_CANCELS, &raw mut before) };
     before
 }
 
-pub fn let_cancels(before: c_int) {
+pub fn restore_cancellation(before: c_int) {
     // SAFETY: null where what was before is not asked for.
     unsafe { pthread_setcancelstate(before, std::ptr::null_mut()) };
 }
@@ -118,13 +118,13 @@ pub fn let_cancels(before: c_int) {
 macro_rules! nexts {
     ($($name:ident)*) => {
         pub(crate) mod next {
-            use crate::real::Next;
+            use crate::real::NextFunction;
 
             $(
                 #[allow(non_upper_case_globals)]
-                pub static $name: Next = Next::new(concat!(stringify!($name), "\0"));
+                pub static $name: NextFunction = NextFunction::new(concat!(stringify!($name), "\0"));
             )*
-            pub static ALL: &[&Next] = &[$(&$name),*];
+            pub static ALL: &[&NextFunction] = &[$(&$name),*];
         }
     };
 }
@@ -141,7 +141,7 @@ macro_rules! functions {
             let found = next::$name.get();
             if found.is_null() {
                 set_errno(libc::ENOSYS);
-                return <$out as Failed>::FAILED;
+                return <$out as FailureValue>::FAILED;
             }
             // SAFETY: the C library's function of this name has this signature.
             let found: unsafe extern "C" fn($($kind),*) -> $out = unsafe { std::mem::transmute(found) };

@@ -16,7 +16,7 @@ static OFF: AtomicBool = AtomicBool::new(false);
 
 /// This thread is in here until it is dropped; the program's `errno` is then as it was. Who cancels it waits for that:
 /// what it has here it must let go of.
-pub struct Inside {
+pub struct ReentryGuard {
     errno: c_int,
     cancels: c_int,
     signals: libc::sigset_t,
@@ -24,12 +24,12 @@ pub struct Inside {
 }
 
 /// Goes in; `None` where this thread is in already.
-pub fn enter() -> Option<Inside> {
+pub fn enter() -> Option<ReentryGuard> {
     if INSIDE.replace(true) {
         return None;
     }
-    let (errno, cancels, signals) = (real::errno(), real::hold_cancels(), signals::hold());
-    Some(Inside { errno, cancels, signals, _own_thread: PhantomData })
+    let (errno, cancels, signals) = (real::errno(), real::block_cancellation(), signals::block());
+    Some(ReentryGuard { errno, cancels, signals, _own_thread: PhantomData })
 }
 
 pub fn is() -> bool {
@@ -49,11 +49,11 @@ pub fn turn_off() {
     OFF.store(true, Ordering::Relaxed);
 }
 
-impl Drop for Inside {
+impl Drop for ReentryGuard {
     fn drop(&mut self) {
-        real::let_cancels(self.cancels);
+        real::restore_cancellation(self.cancels);
         real::set_errno(self.errno);
         INSIDE.set(false);
-        signals::let_go(&self.signals);
+        signals::restore(&self.signals);
     }
 }

@@ -22,7 +22,7 @@ thread_local! {
 }
 
 /// Holds all off that can be; what was before.
-pub fn hold() -> sigset_t {
+pub fn block() -> sigset_t {
     let mut all = MaybeUninit::uninit();
     // SAFETY: the set is filled first.
     let all = unsafe {
@@ -48,14 +48,14 @@ pub fn is_on_own_stack() -> bool {
     is_told && stack.ss_flags & libc::SS_ONSTACK != 0
 }
 
-/// What was before [`hold`].
-pub fn let_go(before: &sigset_t) {
+/// What was before [`block`].
+pub fn restore(before: &sigset_t) {
     OURS.set(0);
     change(libc::SIG_SETMASK, before);
 }
 
 /// `work`, which waits for an owner, who may be stopped: what ends the program without a handler comes through.
-pub fn waiting<T>(work: impl FnOnce() -> T) -> T {
+pub fn with_fatal_signals<T>(work: impl FnOnce() -> T) -> T {
     let before = change(libc::SIG_UNBLOCK, &ending());
     let done = work();
     change(libc::SIG_SETMASK, &before);

@@ -21,7 +21,7 @@ use ferrite_sim::block_trace::BlockFormat;
 use ferrite_sim::trace::AccessFormat;
 
 /// A decoder under test.
-pub struct Target {
+pub struct FuzzTarget {
     /// What `cargo fuzz run` and the folder in fuzz/corpus call it.
     pub name: &'static str,
     /// Panics on bytes that the decoder should have survived or refused.
@@ -33,12 +33,12 @@ pub struct Target {
 /// A target of the functions in `$module`, which take what else decides what is read.
 macro_rules! target {
     ($name:literal, $module:ident $(, $only:expr)?) => {
-        Target { name: $name, run: |data| $module::target(data $(, $only)?), seeds: || $module::seeds($($only)?) }
+        FuzzTarget { name: $name, run: |data| $module::target(data $(, $only)?), seeds: || $module::seeds($($only)?) }
     };
 }
 
 /// Every target.
-pub const TARGETS: [Target; 25] = [
+pub const TARGETS: [FuzzTarget; 25] = [
     target!("superblock", superblock),
     target!("record", record),
     target!("tags", tags),

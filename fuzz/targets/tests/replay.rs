@@ -5,11 +5,11 @@
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
-use ferrite_fuzz::{TARGETS, Target};
+use ferrite_fuzz::{FuzzTarget, TARGETS};
 
 const ROUNDS: u64 = 1000;
 
-fn corpus(target: &Target) -> PathBuf {
+fn corpus(target: &FuzzTarget) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus").join(target.name)
 }
 
@@ -18,7 +18,7 @@ fn number(name: &str, default: u64) -> u64 {
 }
 
 /// Runs one input; a panic of the target becomes one that shows how to see it again.
-fn run(target: &Target, input: &[u8], origin: &str) {
+fn run(target: &FuzzTarget, input: &[u8], origin: &str) {
     if catch_unwind(|| (target.run)(input)).is_err() {
         let found = std::env::temp_dir().join(format!("ferrite-{}-found", target.name));
         std::fs::write(&found, input).expect("the finding can be kept");
@@ -95,6 +95,6 @@ fn variants_of_valid_input_are_survived() {
 
 #[test]
 fn a_decoder_that_panics_is_caught() {
-    let broken = Target { name: "canary", run: |data| assert!(data.len() < 3, "planted"), seeds: Vec::new };
+    let broken = FuzzTarget { name: "canary", run: |data| assert!(data.len() < 3, "planted"), seeds: Vec::new };
     assert!(catch_unwind(|| run(&broken, b"long", "canary")).is_err(), "the harness would miss a real one");
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::description::Description;
-use crate::fd_table::{self, Taken};
+use crate::fd_table::{self, TakenEntry};
 
 /// Calls under way that have a gate of their own.
 pub const MOST: usize = 64;
@@ -28,21 +28,21 @@ pub fn prepare() {
 }
 
 /// In a child, where no other thread's call is under way.
-pub fn begin_anew() {
+pub fn reset_in_child() {
     RANGES.iter().for_each(|range| range.store(NOTHING, Ordering::Relaxed));
     WAITING.iter().for_each(|waits| waits.store(false, Ordering::Relaxed));
     CROWD.store(0, Ordering::Relaxed);
 }
 
 /// From now on all by `fd` is the kernel's.
-pub fn leave_to_kernel(fd: c_int) {
-    if let Some(gate) = kernels() {
+pub fn mark_as_kernels(fd: c_int) {
+    if let Some(gate) = kernel_entry() {
         fd_table::put(fd, gate);
     }
 }
 
 /// What stands for what is the kernel's.
-pub fn kernels() -> Option<Arc<Description>> {
+pub fn kernel_entry() -> Option<Arc<Description>> {
     GATES.get()?.get(MOST).cloned()
 }
 
@@ -66,12 +66,12 @@ fn meet(one: u64, other: u64) -> bool {
 }
 
 /// Of one call, until the kernel has done it and the table says so.
-pub struct Gate {
+pub struct FdGate {
     place: Option<usize>,
     range: u64,
 }
 
-impl Gate {
+impl FdGate {
     /// `first` to `last` are about to be closed or replaced.
     pub fn over(first: c_uint, last: c_uint) -> Self {
         let range = pack(first, last);
@@ -89,7 +89,7 @@ impl Gate {
     }
 
     /// Stands for `fd` from now on; what did so before.
-    pub fn shut(&self, fd: c_int) -> Option<Taken> {
+    pub fn shut(&self, fd: c_int) -> Option<TakenEntry> {
         fd_table::exchange(fd, Arc::clone(GATES.get()?.get(self.place.unwrap_or(MOST))?))
     }
 
@@ -113,7 +113,7 @@ impl Gate {
     }
 
     /// Whether another call at its descriptors has.
-    pub fn do_others_wait(&self) -> bool {
+    pub fn are_others_waiting(&self) -> bool {
         is_crowded() || self.others().any(|place| WAITING[place].load(Ordering::SeqCst))
     }
 
@@ -124,7 +124,7 @@ impl Gate {
     }
 }
 
-impl Drop for Gate {
+impl Drop for FdGate {
     fn drop(&mut self) {
         // A child that was made amid the call has forgotten it.
         let _ = match self.place {

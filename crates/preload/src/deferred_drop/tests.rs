@@ -3,7 +3,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 use super::*;
-use crate::leased_file::wait_a_little;
+use crate::leased_file::wait_briefly;
 use crate::reentrancy;
 
 /// As where a handler of a signal interrupts a copy, and waits for who closes a descriptor.
@@ -18,13 +18,13 @@ fn ld5_who_lets_go_of_something_does_not_wait_for_ever_and_nothing_is_dropped_un
         drop(pin);
     });
     is_pinned.recv().expect("it pins");
-    let let_go_of = |thing| {
+    let drop_later_inside = |thing| {
         let _inside = reentrancy::enter();
-        let_go(thing);
+        drop_later(thing);
     };
     let kept = Arc::clone(&thing);
     thread::spawn(move || {
-        let_go_of(kept);
+        drop_later_inside(kept);
         gone_on.send(()).expect("the test listens");
     });
     has_gone_on.recv_timeout(Duration::from_secs(30)).expect("it goes on under the pin of another thread");
@@ -32,9 +32,9 @@ fn ld5_who_lets_go_of_something_does_not_wait_for_ever_and_nothing_is_dropped_un
     drop(unpin);
     copying.join().expect("it ends");
     let is_dropped = || {
-        let_go_of(Arc::new(()));
+        drop_later_inside(Arc::new(()));
         Arc::strong_count(&thing) == 1
     };
-    wait_a_little(is_dropped);
+    wait_briefly(is_dropped);
     assert!(is_dropped(), "when nobody can be using it any more");
 }

@@ -11,7 +11,7 @@ use libc::iovec;
 
 use super::Description;
 use crate::entries::read_write::{MOST, may_be_memory};
-use crate::leased_file::Place;
+use crate::leased_file::ClaimedPlace;
 use crate::{real, size_limit};
 
 /// Parts that are taken one by one.
@@ -21,9 +21,9 @@ pub const FEW: usize = 64;
 const AT_OFFSET: i64 = -1;
 
 /// Buffers of the program, as readv(2) and writev(2) take them, and flags, as preadv2(2) does.
-pub struct Parts<'a>(&'a [iovec], c_int);
+pub struct IoParts<'a>(&'a [iovec], c_int);
 
-impl<'a> Parts<'a> {
+impl<'a> IoParts<'a> {
     /// # Safety
     /// They are the program's, to be read into or written from by who is given this.
     pub unsafe fn new(parts: &'a [iovec]) -> Self {
@@ -114,17 +114,17 @@ impl<'a> Parts<'a> {
 }
 
 /// What became of parts that were to be written at the offset.
-pub enum Stored {
+pub enum PartsWritten {
     Bytes(usize),
     /// The place is ours and the offset has moved on; so many bytes are there, whole parts.
-    Claimed(Place, usize),
+    Claimed(ClaimedPlace, usize),
     /// Nothing was done.
     Not,
 }
 
 impl Description {
     /// As readv(2).
-    pub fn read_parts(&self, parts: &Parts<'_>) -> Option<usize> {
+    pub fn read_parts(&self, parts: &IoParts<'_>) -> Option<usize> {
         loop {
             let at = self.offset()?;
             let len = self.read_parts_at(at, parts)?;
@@ -135,7 +135,7 @@ impl Description {
     }
 
     /// As preadv(2).
-    pub fn read_parts_at(&self, at: u64, parts: &Parts<'_>) -> Option<usize> {
+    pub fn read_parts_at(&self, at: u64, parts: &IoParts<'_>) -> Option<usize> {
         if !self.reads || !parts.are_few() {
             return None;
         }
@@ -148,7 +148,7 @@ impl Description {
     }
 
     /// The same through the kernel.
-    pub fn read_parts_by_kernel(&self, fd: c_int, parts: &Parts<'_>) -> isize {
+    pub fn read_parts_by_kernel(&self, fd: c_int, parts: &IoParts<'_>) -> isize {
         loop {
             let Some(at) = self.offset() else { return parts.read(fd) };
             let read = parts.read_at(fd, at as i64);
@@ -159,17 +159,17 @@ impl Description {
     }
 
     /// As writev(2), where the description does not append.
-    pub fn write_parts(&self, parts: &Parts<'_>) -> Stored {
-        let Some(place) = self.claim(parts.len(), true) else { return Stored::Not };
+    pub fn write_parts(&self, parts: &IoParts<'_>) -> PartsWritten {
+        let Some(place) = self.claim(parts.len(), true) else { return PartsWritten::Not };
         match self.write_parts_at(place.at, parts) {
-            Ok(len) => Stored::Bytes(self.keep(&place, len)),
-            Err(done) => Stored::Claimed(place, done),
+            Ok(len) => PartsWritten::Bytes(self.keep(&place, len)),
+            Err(done) => PartsWritten::Claimed(place, done),
         }
     }
 
     /// As pwritev(2), where the description does not append; how many bytes of whole parts are there where it was not all
     /// done.
-    pub fn write_parts_at(&self, at: u64, parts: &Parts<'_>) -> Result<usize, usize> {
+    pub fn write_parts_at(&self, at: u64, parts: &IoParts<'_>) -> Result<usize, usize> {
         if !self.writes {
             return Err(0);
         }
@@ -184,23 +184,28 @@ impl Description {
 
     /// Writes at the offset, or what is left at a place that was claimed: directly what can be if a lease can be had, else
     /// through the kernel. What writev(2) returns, and whether all went directly.
-    pub fn write_parts_slowly(&self, fd: c_int, parts: &Parts<'_>, claimed: Option<(Place, usize)>) -> (isize, bool) {
+    pub fn write_parts_slowly(
+        &self,
+        fd: c_int,
+        parts: &IoParts<'_>,
+        claimed: Option<(ClaimedPlace, usize)>,
+    ) -> (isize, bool) {
         let offset = || self.offset().filter(|_| parts.are_few());
         let tried_at = claimed.as_ref().map(|(place, _)| place.at).or_else(offset);
-        let may_retry = tried_at.is_some_and(|at| self.asks_to_write(fd, at, parts.len()));
+        let may_retry = tried_at.is_some_and(|at| self.may_retry_write(fd, at, parts.len()));
         let Some((place, done)) = claimed.or_else(|| self.claim(parts.len(), false).map(|place| (place, 0))) else {
             return (self.write_parts_at_kernels(fd, parts), false);
         };
         if may_retry {
-            self.let_end_come(place.at);
+            self.wait_for_end(place.at);
         }
-        let written = self.write_rest(fd, parts, (place.at, done), may_retry);
+        let written = self.write_rest(fd, parts, place.at, done, may_retry);
         self.keep(&place, written.0.max(0) as usize);
         written
     }
 
     /// Writes at the offset of the kernel, which has it or gets it, for what only it can refuse.
-    fn write_parts_at_kernels(&self, fd: c_int, parts: &Parts<'_>) -> isize {
+    fn write_parts_at_kernels(&self, fd: c_int, parts: &IoParts<'_>) -> isize {
         if !self.is_standard() {
             self.surrender(fd);
         }
@@ -208,12 +213,12 @@ impl Description {
     }
 
     /// Writes from byte `at` on what is left behind the first `done` bytes, which are whole parts.
-    pub fn write_parts_at_slowly(&self, fd: c_int, parts: &Parts<'_>, at: u64, done: usize) -> (isize, bool) {
-        let may_retry = self.asks_to_write(fd, at, parts.len());
-        self.write_rest(fd, parts, (at, done), may_retry)
+    pub fn write_parts_at_slowly(&self, fd: c_int, parts: &IoParts<'_>, at: u64, done: usize) -> (isize, bool) {
+        let may_retry = self.may_retry_write(fd, at, parts.len());
+        self.write_rest(fd, parts, at, done, may_retry)
     }
 
-    fn write_rest(&self, fd: c_int, parts: &Parts<'_>, (at, done): (u64, usize), may_retry: bool) -> (isize, bool) {
+    fn write_rest(&self, fd: c_int, parts: &IoParts<'_>, at: u64, done: usize, may_retry: bool) -> (isize, bool) {
         if done == 0 && !may_retry {
             return (parts.write_at(fd, at as i64), false);
         }
@@ -227,7 +232,7 @@ impl Description {
                 }
                 is_direct = false;
                 let part = iovec { iov_base: part, iov_len: len };
-                usize::try_from(Parts(slice::from_ref(&part), parts.1).write_at(fd, at as i64)).ok()
+                usize::try_from(IoParts(slice::from_ref(&part), parts.1).write_at(fd, at as i64)).ok()
             })
         });
         let (Ok(len) | Err(len)) = written;
@@ -235,7 +240,7 @@ impl Description {
     }
 
     /// Writes by the kernel, as its flags have it: at a place that was claimed, or at the end.
-    pub fn write_parts_by_kernel(&self, fd: c_int, parts: &Parts<'_>) -> isize {
+    pub fn write_parts_by_kernel(&self, fd: c_int, parts: &IoParts<'_>) -> isize {
         if !self.appends() && parts.1 & libc::RWF_APPEND == 0 {
             let Some(place) = self.claim(parts.len(), false) else { return self.write_parts_at_kernels(fd, parts) };
             let written = parts.write_at(fd, place.at as i64);

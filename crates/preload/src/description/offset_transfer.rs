@@ -10,7 +10,7 @@ use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
 use super::{Description, KERNELS};
-use crate::leased_file::wait_a_little;
+use crate::leased_file::wait_briefly;
 use crate::{known_files, real, reentrancy, signals};
 
 /// How often whoever has the turn is waited for a little: ten seconds in all, more where a thousand threads share a processor.
@@ -22,11 +22,11 @@ impl Description {
     /// `work`, which sets or moves the kernel's offset, while no other thread sets it.
     fn in_turn<T>(&self, work: impl FnOnce() -> T) -> T {
         let _inside = reentrancy::enter();
-        let is_ours = || !self.is_handing.swap(true, Ordering::Acquire);
-        let has_turn = (0..PATIENCE).any(|_| wait_a_little(is_ours));
+        let is_ours = || !self.is_setting_offset.swap(true, Ordering::Acquire);
+        let has_turn = (0..PATIENCE).any(|_| wait_briefly(is_ours));
         let done = work();
         if has_turn {
-            self.is_handing.store(false, Ordering::Release);
+            self.is_setting_offset.store(false, Ordering::Release);
         }
         done
     }
@@ -38,7 +38,7 @@ impl Description {
         if !self.has_offset() || reentrancy::is() {
             return work();
         }
-        let (done, errno) = self.in_turn(|| (signals::waiting(work), real::errno()));
+        let (done, errno) = self.in_turn(|| (signals::with_fatal_signals(work), real::errno()));
         real::set_errno(errno);
         done
     }
@@ -46,12 +46,12 @@ impl Description {
     /// The kernel's offset is `at`.
     fn set(fd: c_int, at: u64) {
         #[cfg(test)]
-        super::tests::come_amid();
+        super::tests::interrupt();
         real::moved(fd, at as i64, libc::SEEK_SET);
     }
 
     /// Gives the offset to the kernel, by `fd`; from now on it is `whose`.
-    pub(super) fn hand_over(&self, fd: c_int, whose: u64) {
+    pub(super) fn move_to_kernel(&self, fd: c_int, whose: u64) {
         if !self.has_offset() {
             return;
         }
@@ -66,7 +66,7 @@ impl Description {
     }
 
     /// Sets the kernel's offset to the one that is here, which stays here; where that was.
-    fn shown(&self, fd: c_int) -> Option<u64> {
+    fn copy_to_kernel(&self, fd: c_int) -> Option<u64> {
         self.offset()?;
         self.in_turn(|| self.set_to_ours(fd))
     }
@@ -80,20 +80,20 @@ impl Description {
 
     /// Lets the kernel know the offset, which stays here.
     pub fn show(&self, fd: c_int) {
-        known_files::tell_size(fd);
-        self.shown(fd);
+        known_files::query_size(fd);
+        self.copy_to_kernel(fd);
     }
 
     /// A `call` that uses the offset, by the kernel; it waits for nobody but the file's owner.
     pub fn lend<T>(&self, fd: c_int, call: impl FnOnce() -> T) -> T {
-        known_files::tell_size(fd);
+        known_files::query_size(fd);
         self.by_kernel(|| self.lent(fd, self.set_to_ours(fd), call))
     }
 
     /// The same for one that may wait for who reads a pipe or a socket: neither signals nor other threads wait for that.
-    pub fn lend_for_long<T>(&self, fd: c_int, call: impl FnOnce() -> T) -> T {
-        known_files::tell_size(fd);
-        self.lent(fd, self.shown(fd), call)
+    pub fn lend_unserialized<T>(&self, fd: c_int, call: impl FnOnce() -> T) -> T {
+        known_files::query_size(fd);
+        self.lent(fd, self.copy_to_kernel(fd), call)
     }
 
     /// `call`, to which the kernel's offset was set from `before`, if that was here.
@@ -106,11 +106,11 @@ impl Description {
     }
 
     /// `fd` is about to be closed: who writes by it meanwhile finds the offset in the kernel.
-    pub fn leave(&self, fd: c_int) {
+    pub fn before_close(&self, fd: c_int) {
         if self.entries.load(Ordering::Relaxed) <= 1 {
-            self.hand_over(fd, KERNELS);
+            self.move_to_kernel(fd, KERNELS);
         } else {
-            self.shown(fd);
+            self.copy_to_kernel(fd);
         }
     }
 }

@@ -9,17 +9,17 @@ use std::ffi::c_int;
 use ferrite_memory::pin;
 
 use super::{Description, STANDARD};
-use crate::leased_file::Place;
+use crate::leased_file::ClaimedPlace;
 use crate::real;
 
 impl Description {
     /// A copy of it, `fd`, is about to be standard input, output or error; whether it can be done directly by that. What
     /// appends cannot: where the end is a stream would not ask.
-    pub fn stand(&self, fd: c_int) -> bool {
+    pub fn become_standard(&self, fd: c_int) -> bool {
         if self.appends() {
             self.surrender(fd);
         } else {
-            self.hand_over(fd, STANDARD);
+            self.move_to_kernel(fd, STANDARD);
         }
         self.is_standard()
     }
@@ -29,7 +29,7 @@ impl Description {
     }
 
     /// A place of `len` bytes at the kernel's offset, which moves over it.
-    pub(super) fn claim_standard(&self, fd: c_int, len: usize) -> Option<Place> {
+    pub(super) fn claim_standard(&self, fd: c_int, len: usize) -> Option<ClaimedPlace> {
         if !self.is_standard() {
             return None;
         }
@@ -37,11 +37,11 @@ impl Description {
         if super::tests::is_planted(super::tests::Bug::NotClaimed) {
             // SAFETY: no pointer is passed.
             let at = u64::try_from(unsafe { real::lseek(fd, 0, libc::SEEK_CUR) }).ok()?;
-            return Some(Place { at, end: at + len as u64 });
+            return Some(ClaimedPlace { at, end: at + len as u64 });
         }
         // SAFETY: no pointer is passed.
         let end = u64::try_from(unsafe { real::lseek(fd, len as i64, libc::SEEK_CUR) }).ok()?;
-        Some(Place { at: end - len as u64, end })
+        Some(ClaimedPlace { at: end - len as u64, end })
     }
 
     /// So many bytes of what was claimed were not needed.
@@ -61,7 +61,7 @@ impl Description {
         let place = self.claim_standard(fd, into.len())?;
         let len = into.len();
         let mut read = || if self.reads { self.file.read(&pin(), place.at, into) } else { None };
-        let directly = read().or_else(|| if self.asks_to_read(len) { read() } else { None });
+        let directly = read().or_else(|| if self.may_retry_read(len) { read() } else { None });
         let read = match directly {
             Some(len) => (len as isize, true),
             // SAFETY: the buffer's own length.
@@ -72,9 +72,9 @@ impl Description {
     }
 
     /// Writes `from` to a place that was claimed for it; what write(2) returns, and whether it went directly.
-    pub(super) fn write_standard(&self, fd: c_int, place: &Place, from: &[u8]) -> (isize, bool) {
+    pub(super) fn write_standard(&self, fd: c_int, place: &ClaimedPlace, from: &[u8]) -> (isize, bool) {
         let write = || if self.writes { self.file.write(&pin(), place.at, from) } else { None };
-        let directly = write().or_else(|| if self.asks_to_write(fd, place.at, from.len()) { write() } else { None });
+        let directly = write().or_else(|| if self.may_retry_write(fd, place.at, from.len()) { write() } else { None });
         let written = match directly {
             Some(len) => (len as isize, true),
             // SAFETY: the buffer's own length.

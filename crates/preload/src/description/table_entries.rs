@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Description, KERNELS};
-use crate::ferrite_mounts::Mount;
-use crate::leased_file::File;
+use crate::ferrite_mounts::FerriteMount;
+use crate::leased_file::LeasedFile;
 
 impl Description {
     /// So many by which nothing is done directly, whatever is open: the kernel has the offset, and a size is asked for before
     /// it writes (LD7).
     pub fn gates(count: usize) -> Vec<Arc<Self>> {
-        let file = Arc::new(File::new(Arc::new(Mount::nowhere()), 0, false));
+        let file = Arc::new(LeasedFile::new(Arc::new(FerriteMount::nowhere()), 0, false));
         let gate = || {
             let nothing = Self::new(Arc::clone(&file), libc::O_APPEND);
             Arc::new(Self { at: AtomicU64::new(KERNELS), reads: false, writes: false, ..nothing })
@@ -39,7 +39,7 @@ impl Description {
     }
 
     /// The kernel has the offset at every moment from now on.
-    pub fn lodge(&self, fd: c_int) {
+    pub fn surrender_unless_standard(&self, fd: c_int) {
         if !self.is_standard() {
             self.surrender(fd);
         }

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::ferrite_mounts::Mount;
+use crate::ferrite_mounts::FerriteMount;
 use crate::{reentrancy, size_limit};
 
 /// A mistake that a test plants, to show that the tests of standard output find it.
@@ -28,12 +28,12 @@ pub(super) enum Bug {
 
 thread_local! {
     static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
-    static AMID: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
+    static INTERRUPTION: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
 }
 
 /// This thread is about to set the kernel's offset.
-pub(super) fn come_amid() {
-    if let Some(work) = AMID.take() {
+pub(super) fn interrupt() {
+    if let Some(work) = INTERRUPTION.take() {
         work();
     }
 }
@@ -52,7 +52,7 @@ impl Opened {
         let mut file = tempfile::tempfile().expect("a file");
         io::Write::write_all(&mut file, content).expect("written");
         io::Seek::rewind(&mut file).expect("rewound");
-        let known = Arc::new(File::new(Arc::new(Mount::nowhere()), 1, false));
+        let known = Arc::new(LeasedFile::new(Arc::new(FerriteMount::nowhere()), 1, false));
         Self { file, it: Description::new(known, flags) }
     }
 
@@ -97,14 +97,14 @@ fn ld2_an_offset_is_here_until_it_is_surrendered_and_then_in_the_kernel_for_good
 fn ld2_of_standard_output_the_kernel_has_the_offset_at_every_moment() {
     let opened = Opened::new(b"0123456789", libc::O_RDWR);
     opened.it.seek(4, libc::SEEK_SET).expect("ours");
-    assert!(opened.it.stand(opened.fd()));
+    assert!(opened.it.become_standard(opened.fd()));
     assert_eq!((opened.kernel_at(), opened.it.seek(0, libc::SEEK_CUR)), (4, None));
     assert_eq!((opened.write(b"ab"), opened.kernel_at()), (2, 6));
     // SAFETY: a byte of ours.
     assert_eq!(unsafe { libc::write(opened.fd(), b"s".as_ptr().cast(), 1) }, 1);
     assert_eq!((opened.write(b"c"), opened.kernel_at()), (1, 8));
     opened.it.surrender(opened.fd());
-    assert!(!opened.it.is_standard() && !opened.it.stand(opened.fd()), "somebody else has it: for good");
+    assert!(!opened.it.is_standard() && !opened.it.become_standard(opened.fd()), "somebody else has it: for good");
     assert_eq!((opened.write(b"d"), opened.kernel_at()), (1, 9));
     assert_eq!(fs::read(format!("/proc/self/fd/{}", opened.fd())).expect("read"), b"0123abscd9");
 }
@@ -112,7 +112,7 @@ fn ld2_of_standard_output_the_kernel_has_the_offset_at_every_moment() {
 #[test]
 fn ld2_of_standard_output_a_place_that_was_not_written_is_given_back() {
     let opened = Opened::new(b"0123456789", libc::O_RDWR);
-    assert!(opened.it.stand(opened.fd()));
+    assert!(opened.it.become_standard(opened.fd()));
     let read_only = fs::File::open(format!("/proc/self/fd/{}", opened.fd())).expect("opened again");
     // SAFETY: bytes of ours.
     let done = unsafe { opened.it.write_slowly(read_only.as_raw_fd(), b"xyz", None) };
@@ -137,7 +137,7 @@ fn canary_what_is_wrong_with_standard_output_is_found() {
 #[test]
 fn ld7_what_appends_is_no_standard_output() {
     let opened = Opened::new(b"", libc::O_RDWR | libc::O_APPEND);
-    assert!(!opened.it.stand(opened.fd()) && !opened.it.has_offset());
+    assert!(!opened.it.become_standard(opened.fd()) && !opened.it.has_offset());
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn interrupted(first: impl FnOnce(&Opened) + Send + 'static) -> Vec<u8> {
             begins.send(()).expect("the test listens");
             let _ = may_go_on.recv_timeout(Duration::from_millis(30));
         };
-        AMID.set(Some(Box::new(amid)));
+        INTERRUPTION.set(Some(Box::new(amid)));
         first(&late);
     });
     has_begun.recv().expect("it sets the offset");
@@ -233,7 +233,7 @@ fn ld2_nobody_sets_an_offset_that_is_the_kernels_by_now() {
     let closed = |opened: &Opened| {
         // There is another copy.
         (0..2).for_each(|_| opened.it.is_entered());
-        opened.it.leave(opened.fd());
+        opened.it.before_close(opened.fd());
     };
     let found = [
         interrupted(|opened| opened.it.show(opened.fd())),
@@ -306,7 +306,7 @@ fn ld1_what_the_kernel_refuses_in_turn_is_told_as_it_tells_it() {
 #[test]
 fn ld5_a_handler_of_a_trap_waits_for_no_turn_to_append() {
     let opened = Opened::new(b"", libc::O_RDWR | libc::O_APPEND);
-    opened.it.is_handing.store(true, Ordering::Relaxed);
+    opened.it.is_setting_offset.store(true, Ordering::Relaxed);
     let (_inside, began) = (reentrancy::enter(), Instant::now());
     assert_eq!(opened.write(b"abcd"), 4);
     assert!(began.elapsed() < Duration::from_millis(100));
@@ -318,7 +318,7 @@ fn ld5_a_handler_of_a_trap_waits_for_no_turn_to_append() {
 fn ld5_whose_turn_it_is_is_not_waited_for_for_ever() {
     let opened = Opened::new(b"0123456789", libc::O_RDWR);
     opened.it.seek(4, libc::SEEK_SET).expect("ours");
-    opened.it.is_handing.store(true, Ordering::Relaxed);
+    opened.it.is_setting_offset.store(true, Ordering::Relaxed);
     opened.it.surrender(opened.fd());
     assert_eq!((opened.kernel_at(), opened.it.has_offset()), (4, false));
 }
@@ -360,7 +360,7 @@ fn ld1_parts_up_to_the_limit_are_written_as_by_one_call() {
     let part = |bytes: &'static [u8]| libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let parts = [part(b"abcd"), part(b"efgh"), part(b"ijkl")];
     // SAFETY: bytes that are there for good, to be written from.
-    let parts = unsafe { Parts::new(&parts) };
+    let parts = unsafe { IoParts::new(&parts) };
     let written = size_limit::being(8, || opened.it.write_parts_at_slowly(opened.fd(), &parts, 0, 4));
     assert_eq!(written.0, 8);
     assert_eq!(fs::read(format!("/proc/self/fd/{}", opened.fd())).expect("read"), b"0123efgh89");

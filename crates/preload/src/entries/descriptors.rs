@@ -9,9 +9,9 @@ use std::sync::Arc;
 use libc::mode_t;
 
 use super::{arrived, entry};
-use crate::closing_fd::Departure;
-use crate::closing_fd::fd_gate::{self, Gate};
-use crate::copied_fd::Source;
+use crate::closing_fd::ClosingFd;
+use crate::closing_fd::fd_gate::{self, FdGate};
+use crate::copied_fd::CopiedFd;
 use crate::description::Description;
 use crate::{fd_table, fork_handlers, known_files, own_fds, real, reentrancy};
 
@@ -82,10 +82,10 @@ entry! { close = __close, (fd: c_int) -> c_int {
 
 /// `fd` is closed by `call`.
 pub(super) fn left(fd: c_int, call: impl FnOnce() -> c_int) -> c_int {
-    let gate = Gate::over(fd as c_uint, fd as c_uint);
-    let departure = Departure::of_closed(&gate, fd);
+    let gate = FdGate::over(fd as c_uint, fd as c_uint);
+    let closing = ClosingFd::for_close(&gate, fd);
     let done = call();
-    drop(departure);
+    drop(closing);
     done
 }
 
@@ -104,14 +104,14 @@ entry! { close_range, (first: c_uint, last: c_uint, flags: c_int) -> c_int {
         return unsafe { real::close_range(first, last, flags) };
     }
     let known = first..=last.min(fd_table::FDS as c_uint);
-    let gate = Gate::over(first, last);
-    let departures: Vec<_> = known.filter_map(|fd| Departure::of_closed(&gate, fd as c_int)).collect();
+    let gate = FdGate::over(first, last);
+    let closing: Vec<_> = known.filter_map(|fd| ClosingFd::for_close(&gate, fd as c_int)).collect();
     // SAFETY: as the program has it; none of these is ours.
     let close = |(first, last)| unsafe { real::close_range(first, last, flags) };
     let done = own_fds::gaps(first, last).map(close).min().unwrap_or(0);
     if done < 0 {
         // Nothing was closed: this kernel cannot do it, or may not.
-        departures.iter().for_each(Departure::stays);
+        closing.iter().for_each(ClosingFd::cancel);
     }
     done
 }}
@@ -128,7 +128,7 @@ entry! { closefrom, (first: c_int) -> () {
 /// A copy of `fd` is made by `call`: they share a description. If another thread has replaced `fd` meanwhile nobody knows of
 /// which file the copy is, and it is the kernel's, as the offsets of both files are.
 pub(super) fn copied(fd: c_int, call: impl FnOnce() -> c_int) -> c_int {
-    let source = Source::of(fd);
+    let source = CopiedFd::of(fd);
     let copy = arrived(call());
     if copy >= 0 {
         match source.it() {
@@ -147,7 +147,7 @@ fn shared(it: &Arc<Description>, copy: c_int) -> Option<Arc<Description>> {
         return None;
     }
     if fd_table::STANDARD.contains(&copy) {
-        it.stand(copy);
+        it.become_standard(copy);
     }
     Some(Arc::clone(it))
 }
@@ -157,7 +157,7 @@ fn flagged(fd: c_int, flags: c_int) {
     let Some(it) = fd_table::held(fd) else { return };
     it.set_flags(flags);
     if it.is_standard() {
-        it.stand(fd);
+        it.become_standard(fd);
     }
 }
 
@@ -186,8 +186,8 @@ pub(super) fn replaced(fd: c_int, to: c_int, call: impl FnOnce() -> c_int) -> c_
         real::set_errno(libc::EBUSY);
         return -1;
     }
-    let gate = Gate::over(to as c_uint, to as c_uint);
-    let source = Source::of(fd);
+    let gate = FdGate::over(to as c_uint, to as c_uint);
+    let source = CopiedFd::of(fd);
     if source.is_also(to) {
         let done = call();
         if done >= 0 && !(source.is_sure() && source.is_also(to)) {
@@ -197,25 +197,25 @@ pub(super) fn replaced(fd: c_int, to: c_int, call: impl FnOnce() -> c_int) -> c_
     }
     if let Some(it) = source.it() {
         if fd_table::STANDARD.contains(&to) {
-            it.stand(fd);
+            it.become_standard(fd);
         } else if is_open(to) {
-            it.lodge(fd);
+            it.surrender_unless_standard(fd);
         }
     }
-    let departure = Departure::of_replaced(&gate, to);
+    let closing = ClosingFd::for_replace(&gate, to);
     let done = call();
     if done < 0 {
-        departure.stays();
-    } else if !source.is_sure() || !departure.becomes(source.it().and_then(|it| shared(it, to))) {
+        closing.cancel();
+    } else if !source.is_sure() || !closing.complete(source.it().and_then(|it| shared(it, to))) {
         left_to_kernel(&source, to);
     }
     done
 }
 
 /// Nobody knows whether `copy` is one of `source`.
-fn left_to_kernel(source: &Source, copy: c_int) {
-    source.lodge();
-    fd_gate::leave_to_kernel(copy);
+fn left_to_kernel(source: &CopiedFd, copy: c_int) {
+    source.surrender_unless_standard();
+    fd_gate::mark_as_kernels(copy);
 }
 
 fn is_open(fd: c_int) -> bool {

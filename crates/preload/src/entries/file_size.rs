@@ -15,7 +15,7 @@ use crate::{fd_table, known_files, real};
 ///
 /// # Safety
 /// As for fstat(2).
-unsafe fn told(fd: c_int, into: *mut stat, call: impl FnOnce() -> c_int) -> c_int {
+unsafe fn stat_by(fd: c_int, into: *mut stat, call: impl FnOnce() -> c_int) -> c_int {
     let known = fd_table::with(fd, |it| it.file.stat().filter(|_| may_be_memory(into.addr(), size_of::<stat>())));
     let Some(tried) = known else { return call() };
     if let Some(known) = tried {
@@ -27,14 +27,14 @@ unsafe fn told(fd: c_int, into: *mut stat, call: impl FnOnce() -> c_int) -> c_in
     if done == 0 {
         // SAFETY: the kernel has just filled it.
         let found = unsafe { into.read_unaligned() };
-        fd_table::with(fd, |it| it.file.note_looks(&found));
+        fd_table::with(fd, |it| it.file.store_stat_template(&found));
     }
     through(done as isize) as c_int
 }
 
 entry! { fstat = fstat64, (fd: c_int, into: *mut stat) -> c_int {
     // SAFETY: as the program has it.
-    unsafe { told(fd, into, || real::fstat(fd, into)) }
+    unsafe { stat_by(fd, into, || real::fstat(fd, into)) }
 }}
 
 // As programs call it that were made for C libraries before 2.33.
@@ -42,7 +42,7 @@ entry! { __fxstat = __fxstat64, (version: c_int, fd: c_int, into: *mut stat) -> 
     // SAFETY: as the program has it.
     let call = || unsafe { real::__fxstat(version, fd, into) };
     // SAFETY: as above; of this version the C library fills the same as by `fstat`.
-    if version == 1 { unsafe { told(fd, into, call) } } else { call() }
+    if version == 1 { unsafe { stat_by(fd, into, call) } } else { call() }
 }}
 
 entry! { ftruncate = ftruncate64, (fd: c_int, len: off_t) -> c_int {
@@ -50,7 +50,7 @@ entry! { ftruncate = ftruncate64, (fd: c_int, len: off_t) -> c_int {
         Some(Some(())) => direct(0) as c_int,
         Some(None) => {
             // LD7: by the size it tells whether a limit is in the way.
-            known_files::tell_size(fd);
+            known_files::query_size(fd);
             // SAFETY: no pointer is passed.
             through(unsafe { real::ftruncate(fd, len) } as isize) as c_int
         }

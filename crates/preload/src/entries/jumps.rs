@@ -52,16 +52,16 @@ jumps! { longjmp _longjmp siglongjmp __longjmp_chk }
 unsafe fn end_if_left(place: *const usize) {
     // SAFETY: as the program has it.
     let mangled = unsafe { place.add(STACK_POINTER).read() };
-    let mut search = Search { target: plain(mangled), last: usize::MAX, is_outside: false, leaves: false };
+    let mut search = FrameSearch { target: plain(mangled), last: usize::MAX, is_outside: false, leaves: false };
     // Another one would jump out of the loader, which has a lock.
-    let before = signals::hold();
+    let before = signals::block();
     // SAFETY: `each` is given the live value of its type.
     unsafe { _Unwind_Backtrace(each, (&raw mut search).cast()) };
     if search.leaves {
         end_pins_of_thread();
         end_own_pin();
     }
-    signals::let_go(&before);
+    signals::restore(&before);
 }
 
 /// A pointer as it was before the C library hid it.
@@ -73,7 +73,7 @@ fn plain(mangled: usize) -> usize {
 }
 
 /// The frames from here on, until it is known whether the target is below or above what pinned.
-struct Search {
+struct FrameSearch {
     target: usize,
     /// The stack pointer of the frame before.
     last: usize,
@@ -84,7 +84,7 @@ struct Search {
 
 unsafe extern "C" fn each(frame: *mut c_void, search: *mut c_void) -> c_int {
     // SAFETY: what was passed along.
-    let search = unsafe { &mut *search.cast::<Search>() };
+    let search = unsafe { &mut *search.cast::<FrameSearch>() };
     // SAFETY: the frame that the unwinder is at.
     let (at, stack) = unsafe { (_Unwind_GetIP(frame), _Unwind_GetCFA(frame)) };
     if (search.last..stack).contains(&search.target) {

@@ -17,9 +17,9 @@ use crate::real::{self, nexts};
 use crate::{fd_table, fork_handlers, known_files};
 
 /// The first six arguments.
-struct Passed([usize; 6]);
+struct CallArguments([usize; 6]);
 
-impl Passed {
+impl CallArguments {
     fn fd(&self, at: usize) -> c_int {
         self.0[at] as c_int
     }
@@ -31,7 +31,7 @@ macro_rules! before {
         $(
         const _: () = {
             extern "C" fn prepare(a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> *mut c_void {
-                $what(&Passed([a, b, c, d, e, f]));
+                $what(&CallArguments([a, b, c, d, e, f]));
                 let next = next::$name.get();
                 if next.is_null() { missing as *mut c_void } else { next }
             }
@@ -138,30 +138,30 @@ pub fn surrender_fd(fd: c_int) {
     }
 }
 
-fn surrender(passed: &Passed) {
+fn surrender(passed: &CallArguments) {
     surrender_fd(passed.fd(0));
 }
 
-fn show(passed: &Passed) {
+fn show(passed: &CallArguments) {
     if let Some(it) = fd_table::held(passed.fd(0)) {
         it.show(passed.fd(0));
     }
 }
 
 /// The size says whether a limit is in the way.
-fn tell(passed: &Passed) {
-    known_files::tell_size(passed.fd(0));
+fn tell(passed: &CallArguments) {
+    known_files::query_size(passed.fd(0));
 }
 
 /// How many bytes there are to read counts from the offset to the end.
-fn control(passed: &Passed) {
+fn control(passed: &CallArguments) {
     if passed.0[1] == libc::FIONREAD as usize {
         let tell_or_show = if fd_table::has(passed.fd(0)) { show } else { tell };
         tell_or_show(passed);
     }
 }
 
-fn send_message(passed: &Passed) {
+fn send_message(passed: &CallArguments) {
     send_one(passed.0[1] as *const msghdr);
 }
 
@@ -173,7 +173,7 @@ pub fn send_one(message: *const msghdr) {
     }
 }
 
-fn send_messages(passed: &Passed) {
+fn send_messages(passed: &CallArguments) {
     send_all(passed.0[1] as *const mmsghdr, passed.0[2]);
 }
 
@@ -187,7 +187,7 @@ pub fn send_all(messages: *const mmsghdr, count: usize) {
     }
 }
 
-fn map(passed: &Passed) {
+fn map(passed: &CallArguments) {
     map_with(passed.fd(4), passed.fd(3));
 }
 
@@ -199,23 +199,23 @@ pub fn map_with(fd: c_int, flags: c_int) {
     if flags & libc::MAP_SHARED != 0 {
         known_files::map(fd);
     }
-    known_files::tell_size(fd);
+    known_files::query_size(fd);
 }
 
-fn exec(_: &Passed) {
+fn exec(_: &CallArguments) {
     fork_handlers::before_exec();
 }
 
-fn start(_: &Passed) {
+fn start(_: &CallArguments) {
     fork_handlers::before_start();
 }
 
-fn spawn(passed: &Passed) {
+fn spawn(passed: &CallArguments) {
     // File actions may copy any descriptor, and cannot be looked into.
     if passed.0[2] == 0 { fork_handlers::before_start() } else { fork_handlers::before_copy() }
 }
 
-fn make_copy(passed: &Passed) {
+fn make_copy(passed: &CallArguments) {
     clone_with(passed.fd(2));
 }
 
@@ -230,16 +230,16 @@ pub fn clone_with(flags: c_int) {
 }
 
 /// A thread is ended in its next call of the kernel, and would make none.
-fn cancel(_: &Passed) {
+fn cancel(_: &CallArguments) {
     fork_handlers::before_split();
 }
 
 /// Its requests use offsets and close descriptors, and come by nobody: liburing calls the kernel by itself.
-fn begin_ring(_: &Passed) {
+fn begin_ring(_: &CallArguments) {
     fork_handlers::before_split();
 }
 
-fn confine(passed: &Passed) {
+fn confine(passed: &CallArguments) {
     if passed.fd(0) == libc::PR_SET_SECCOMP {
         before_confinement();
     }
@@ -252,7 +252,7 @@ pub fn before_confinement() {
     user_change::give_up();
 }
 
-fn split(passed: &Passed) {
+fn split(passed: &CallArguments) {
     if passed.fd(0) & libc::CLONE_FILES != 0 {
         fork_handlers::before_split();
     }

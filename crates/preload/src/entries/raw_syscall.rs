@@ -77,13 +77,13 @@ fn prepare(number: c_long, [a, b, c, d, e, _]: [c_long; 6]) {
         libc::SYS_unshare if a as c_int & libc::CLONE_FILES != 0 => fork_handlers::before_split(),
         libc::SYS_sendmsg => send_one(b as _),
         libc::SYS_sendmmsg => send_all(b as _, c as c_uint as usize),
-        libc::SYS_fallocate => known_files::tell_size(a as c_int),
+        libc::SYS_fallocate => known_files::query_size(a as c_int),
         libc::SYS_mmap => map_with(e as c_int, d as c_int),
         libc::SYS_sendfile | libc::SYS_copy_file_range | libc::SYS_splice | libc::SYS_preadv2 | libc::SYS_pwritev2 => {
             // Whichever of them are descriptors.
             for fd in [a, b, c] {
                 surrender_fd(fd as c_int);
-                known_files::tell_size(fd as c_int);
+                known_files::query_size(fd as c_int);
             }
         }
         _ => {}

@@ -11,8 +11,8 @@ use ferrite_memory::pin;
 use libc::{off_t, size_t, ssize_t};
 
 use super::entry;
-use crate::description::{Description, Written};
-use crate::leased_file::Place;
+use crate::description::{Description, OffsetWrite};
+use crate::leased_file::ClaimedPlace;
 use crate::{call_tally, fd_table, known_files, real};
 
 /// The kernel moves no more by one call.
@@ -84,7 +84,7 @@ unsafe fn read_slowly(fd: c_int, into: *mut c_void, len: size_t) -> ssize_t {
             None => {}
         }
         if it.has_offset()
-            && it.asks_to_read(room.len())
+            && it.may_retry_read(room.len())
             && let Some(len) = it.read(&pin(), room)
         {
             return direct(len);
@@ -123,7 +123,7 @@ unsafe fn pread_slowly(fd: c_int, into: *mut c_void, len: size_t, at: off_t) -> 
     let tried = fd_table::held(fd).and_then(|it| {
         let from = u64::try_from(at).ok()?;
         // SAFETY: as the program has it.
-        let room = unsafe { room(into, len) }.filter(|room| it.asks_to_read(room.len()))?;
+        let room = unsafe { room(into, len) }.filter(|room| it.may_retry_read(room.len()))?;
         it.read_at(&pin(), from, room)
     });
     // SAFETY: as the program has it.
@@ -143,12 +143,12 @@ entry! { __pread_chk = __pread64_chk,
 entry! { write = __write, (fd: c_int, from: *const c_void, len: size_t) -> ssize_t {
     let tried = fd_table::pinned(fd, |it, pin| {
         // SAFETY: as the program has it.
-        let written = unsafe { bytes(from, len) }.map_or(Written::Not, |bytes| it.write(pin, fd, bytes));
+        let written = unsafe { bytes(from, len) }.map_or(OffsetWrite::Not, |bytes| it.write(pin, fd, bytes));
         match written {
-            Written::Bytes(len) => Ok(len),
+            OffsetWrite::Bytes(len) => Ok(len),
             // By who claimed it: `fd` may be another file's by then.
-            Written::Claimed(place) => Err(Some((it.kept(), place))),
-            Written::Not => Err(None),
+            OffsetWrite::Claimed(place) => Err(Some((it.kept(), place))),
+            OffsetWrite::Not => Err(None),
         }
     });
     match tried {
@@ -165,7 +165,7 @@ unsafe fn write_slowly(
     fd: c_int,
     from: *const c_void,
     len: size_t,
-    claimed: Option<(Arc<Description>, Place)>,
+    claimed: Option<(Arc<Description>, ClaimedPlace)>,
 ) -> ssize_t {
     let (it, place) = claimed.map_or_else(|| (fd_table::held(fd), None), |(it, place)| (Some(it), Some(place)));
     // SAFETY: as the program has it.
@@ -181,9 +181,9 @@ unsafe fn write_slowly(
 }
 
 /// Before the kernel writes to a place that it is told, which it does at the end where the description appends (LD7).
-pub fn tell_end(fd: c_int) {
+pub fn query_end(fd: c_int) {
     if fd_table::with(fd, |it| it.appends()) == Some(true) {
-        known_files::tell_size(fd);
+        known_files::query_size(fd);
     }
 }
 
@@ -207,10 +207,10 @@ unsafe fn pwrite_slowly(fd: c_int, from: *const c_void, len: size_t, at: off_t) 
     let tried = fd_table::held(fd).and_then(|it| {
         // SAFETY: as the program has it.
         let (bytes, at) = (unsafe { bytes(from, len) }?, u64::try_from(at).ok()?);
-        it.asks_to_write(fd, at, bytes.len()).then(|| it.write_at(&pin(), fd, at, bytes)).flatten()
+        it.may_retry_write(fd, at, bytes.len()).then(|| it.write_at(&pin(), fd, at, bytes)).flatten()
     });
     if tried.is_none() {
-        tell_end(fd);
+        query_end(fd);
     }
     // SAFETY: as the program has it.
     tried.map_or_else(|| through(unsafe { real::pwrite(fd, from, len, at) }), direct)

@@ -21,7 +21,7 @@ entry! { lseek = lseek64 = __lseek = llseek, (fd: c_int, by: off_t, whence: c_in
 }}
 
 entry! { fsync, (fd: c_int) -> c_int {
-    match fd_table::with(fd, |it| it.file.settle()) {
+    match fd_table::with(fd, |it| it.file.persist()) {
         Some(Some(())) => 0,
         // SAFETY: no pointer is passed.
         _ => unsafe { real::fsync(fd) },
@@ -29,7 +29,7 @@ entry! { fsync, (fd: c_int) -> c_int {
 }}
 
 entry! { fdatasync, (fd: c_int) -> c_int {
-    match fd_table::with(fd, |it| it.file.settle_data()) {
+    match fd_table::with(fd, |it| it.file.persist_data()) {
         Some(Some(())) => 0,
         // SAFETY: no pointer is passed.
         _ => unsafe { real::fdatasync(fd) },
@@ -41,14 +41,14 @@ entry! { sync, () -> () {
     // SAFETY: nothing is passed.
     unsafe { real::sync() };
     if let Some(_inside) = reentrancy::enter() {
-        known_files::settle_all();
+        known_files::persist_all();
     }
 }}
 
 entry! { syncfs, (fd: c_int) -> c_int {
     // SAFETY: no pointer is passed.
     let done = unsafe { real::syncfs(fd) };
-    if done == 0 && known_files::settle_mount(fd).is_none() {
+    if done == 0 && known_files::persist_mount(fd).is_none() {
         real::set_errno(libc::EIO);
         return -1;
     }

@@ -18,8 +18,8 @@ use super::descriptors::{copied, left, replaced};
 use super::prepared_calls::clone_with;
 use super::{file_size, new_fds, raw_syscall, read_write, threads, vectors};
 use crate::description::{Description, FEW};
-use crate::ferrite_mounts::Mount;
-use crate::leased_file::File;
+use crate::ferrite_mounts::FerriteMount;
+use crate::leased_file::LeasedFile;
 use crate::{deferred_drop, fd_table, known_files, real, reentrancy};
 
 /// A file of ours, open under a number.
@@ -42,7 +42,7 @@ impl Opened {
     fn of(file: fs::File, flags: c_int) -> Self {
         static TABLE: Once = Once::new();
         TABLE.call_once(fd_table::make);
-        let known = Arc::new(File::new(Arc::new(Mount::nowhere()), 1, false));
+        let known = Arc::new(LeasedFile::new(Arc::new(FerriteMount::nowhere()), 1, false));
         let it = Arc::new(Description::new(known, flags));
         fd_table::put(file.as_raw_fd(), Arc::clone(&it));
         Self { file, it }
@@ -119,7 +119,7 @@ fn no_lease_is_asked_for_where_nothing_is_tried_directly() {
     let opened = Opened::new();
     opened.use_offset(3);
     assert_eq!(opened.it.file.spent(), 4, "tried, as the offset is here");
-    assert!(opened.it.stand(opened.fd()));
+    assert!(opened.it.become_standard(opened.fd()));
     let before = opened.it.file.spent();
     opened.use_offset(3);
     assert_eq!(opened.it.file.spent() - before, 2, "of standard output by one part only");
@@ -141,10 +141,10 @@ fn ld5_what_a_file_looks_like_is_noted_inside_or_not_at_all() {
     let mut look = || assert_eq!(unsafe { file_size::fstat(opened.fd(), found.as_mut_ptr()) }, 0);
     let within = reentrancy::enter();
     look();
-    assert!(!opened.it.file.has_looks(), "this thread may be in the middle of it");
+    assert!(!opened.it.file.has_stat_template(), "this thread may be in the middle of it");
     drop(within);
     look();
-    assert!(opened.it.file.has_looks());
+    assert!(opened.it.file.has_stat_template());
 }
 
 fn content(file: fs::File) -> String {
@@ -279,7 +279,7 @@ fn in_copy(work: impl FnOnce() -> bool) -> bool {
     let done = in_plain_copy(|| {
         ferrite_memory::forget_other_threads();
         deferred_drop::forget_in_child();
-        fd_table::begin_anew();
+        fd_table::reset_in_child();
         work()
     });
     deferred_drop::thaw();
@@ -336,7 +336,7 @@ fn ld6_when_there_is_a_second_thread_all_functions_are_looked_up() {
     assert!(in_copy(|| {
         // SAFETY: a live value, and a function that takes and gives a pointer.
         let failed = unsafe { threads::pthread_create(made.as_mut_ptr(), ptr::null(), begin, ptr::null_mut()) };
-        failed == 0 && super::all().all(real::Next::is_looked_up)
+        failed == 0 && super::all().all(real::NextFunction::is_looked_up)
     }));
 }
 
@@ -346,8 +346,8 @@ fn ld6_a_child_for_which_nothing_was_prepared_does_not_wait_for_what_is_known() 
     let file = tempfile::tempfile().expect("a file");
     known_files::freeze();
     let is_settled = in_plain_copy(|| {
-        known_files::settle_all();
-        known_files::settle_mount(file.as_raw_fd()).is_some()
+        known_files::persist_all();
+        known_files::persist_mount(file.as_raw_fd()).is_some()
     });
     known_files::thaw();
     assert_eq!(is_settled, Some(true));

@@ -13,9 +13,9 @@ use crate::{fd_table, known_files, real};
 /// `call`, for which the kernel has the offset of `fd` if it is `used`.
 fn lent<T>(fd: c_int, used: bool, call: impl FnOnce() -> T) -> T {
     match fd_table::held(fd) {
-        Some(it) if used => it.lend_for_long(fd, call),
+        Some(it) if used => it.lend_unserialized(fd, call),
         _ => {
-            known_files::tell_size(fd);
+            known_files::query_size(fd);
             call()
         }
     }

@@ -49,7 +49,7 @@ pub fn changed_by<T>(call: impl FnOnce() -> T) -> T {
 pub(super) fn give_up() {
     if !fd_table::is_void() {
         // LD7, unless the mount lets nobody else ask.
-        fd_table::all().filter(|(_, it)| it.file.is_leased()).for_each(|(fd, _)| known_files::tell_size(fd));
+        fd_table::all().filter(|(_, it)| it.file.is_leased()).for_each(|(fd, _)| known_files::query_size(fd));
         let _inside = reentrancy::enter();
         known_files::withdraw_all();
     } else if !reentrancy::is_split() {

@@ -13,8 +13,8 @@ use std::{ptr, slice};
 use libc::{iovec, off_t, ssize_t};
 
 use super::{entry, read_write};
-use crate::description::{Description, FEW, Parts, Stored};
-use crate::leased_file::Place;
+use crate::description::{Description, FEW, IoParts, PartsWritten};
+use crate::leased_file::ClaimedPlace;
 use crate::{fd_table, known_files, real, signals};
 
 /// The kernel takes no more.
@@ -46,7 +46,7 @@ unsafe fn few<'a>(parts: *const iovec, count: c_int) -> Option<&'a [iovec]> {
 const TOGETHER: usize = 4 << 10;
 
 /// How the parts are written.
-enum How<'a> {
+enum PartsMethod<'a> {
     /// One by one, to a place of their own.
     InTurn(&'a [iovec]),
     /// As one.
@@ -56,17 +56,21 @@ enum How<'a> {
 
 /// # Safety
 /// As for [`listed`].
-unsafe fn how<'a>(fd: c_int, parts: *const iovec, count: c_int) -> How<'a> {
+unsafe fn how<'a>(fd: c_int, parts: *const iovec, count: c_int) -> PartsMethod<'a> {
     // SAFETY: as the caller has it.
     let few = unsafe { few(parts, count) };
-    let Some((parts, appends)) = few.zip(fd_table::with(fd, |it| it.appends_by(fd))) else { return How::ByKernel };
+    let Some((parts, appends)) = few.zip(fd_table::with(fd, |it| it.learns_to_append(fd))) else {
+        return PartsMethod::ByKernel;
+    };
     let may_be_read = |part: &iovec| part.iov_len == 0 || read_write::may_be_memory(part.iov_base.addr(), part.iov_len);
     match parts {
-        [_] => How::InTurn(parts),
-        _ if !appends => How::InTurn(parts),
+        [_] => PartsMethod::InTurn(parts),
+        _ if !appends => PartsMethod::InTurn(parts),
         // On a stack that was made for handlers there may be no room for them.
-        _ if sum(parts) > TOGETHER || !parts.iter().all(may_be_read) || signals::is_on_own_stack() => How::ByKernel,
-        _ => How::Together(parts),
+        _ if sum(parts) > TOGETHER || !parts.iter().all(may_be_read) || signals::is_on_own_stack() => {
+            PartsMethod::ByKernel
+        }
+        _ => PartsMethod::Together(parts),
     }
 }
 
@@ -97,22 +101,22 @@ entry! { readv, (fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
         // SAFETY: as the program has it.
         Some([part]) => unsafe { read_write::read(fd, part.iov_base, part.iov_len) },
         // SAFETY: as the program has it.
-        Some(parts) => read_all(fd, &unsafe { Parts::new(parts) }),
+        Some(parts) => read_all(fd, &unsafe { IoParts::new(parts) }),
         // SAFETY: as the program has it.
         None => by_kernel(fd, || unsafe { real::readv(fd, parts, count) }),
     }
 }}
 
-fn read_all(fd: c_int, parts: &Parts<'_>) -> ssize_t {
+fn read_all(fd: c_int, parts: &IoParts<'_>) -> ssize_t {
     fd_table::with(fd, |it| it.read_parts(parts)).flatten().map_or_else(|| read_slowly(fd, parts), read_write::direct)
 }
 
 #[cold]
-fn read_slowly(fd: c_int, parts: &Parts<'_>) -> ssize_t {
+fn read_slowly(fd: c_int, parts: &IoParts<'_>) -> ssize_t {
     let Some(it) = fd_table::held(fd) else { return parts.read(fd) };
     if parts.are_few()
         && it.has_offset()
-        && it.asks_to_read(parts.len())
+        && it.may_retry_read(parts.len())
         && let Some(len) = it.read_parts(parts)
     {
         return read_write::direct(len);
@@ -121,7 +125,7 @@ fn read_slowly(fd: c_int, parts: &Parts<'_>) -> ssize_t {
 }
 
 /// Reads from byte `at` on.
-fn read_at(fd: c_int, parts: &Parts<'_>, at: u64) -> ssize_t {
+fn read_at(fd: c_int, parts: &IoParts<'_>, at: u64) -> ssize_t {
     let by_kernel = || parts.read_at(fd, at as off_t);
     match fd_table::with(fd, |it| it.read_parts_at(at, parts)) {
         Some(Some(len)) => read_write::direct(len),
@@ -133,8 +137,8 @@ fn read_at(fd: c_int, parts: &Parts<'_>, at: u64) -> ssize_t {
 }
 
 #[cold]
-fn read_at_slowly(fd: c_int, parts: &Parts<'_>, at: u64) -> Option<usize> {
-    let it = fd_table::held(fd).filter(|it| parts.are_few() && it.asks_to_read(parts.len()))?;
+fn read_at_slowly(fd: c_int, parts: &IoParts<'_>, at: u64) -> Option<usize> {
+    let it = fd_table::held(fd).filter(|it| parts.are_few() && it.may_retry_read(parts.len()))?;
     it.read_parts_at(at, parts)
 }
 
@@ -142,15 +146,15 @@ entry! { writev, (fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: as the program has it.
     match unsafe { how(fd, parts, count) } {
         // SAFETY: as the program has it.
-        How::InTurn([part]) => unsafe { read_write::write(fd, part.iov_base, part.iov_len) },
+        PartsMethod::InTurn([part]) => unsafe { read_write::write(fd, part.iov_base, part.iov_len) },
         // SAFETY: as the program has it.
-        How::InTurn(parts) => write_all(fd, &unsafe { Parts::new(parts) }),
+        PartsMethod::InTurn(parts) => write_all(fd, &unsafe { IoParts::new(parts) }),
         // SAFETY: as the program has it.
-        How::Together(parts) => unsafe { together(parts, |from, len| read_write::write(fd, from, len)) },
+        PartsMethod::Together(parts) => unsafe { together(parts, |from, len| read_write::write(fd, from, len)) },
         // SAFETY: as the program has it.
-        How::ByKernel => match unsafe { listed(parts, count) }.filter(|_| fd_table::has(fd)) {
+        PartsMethod::ByKernel => match unsafe { listed(parts, count) }.filter(|_| fd_table::has(fd)) {
             // SAFETY: as the program has it.
-            Some(parts) => write_long(fd, &unsafe { Parts::new(parts) }),
+            Some(parts) => write_long(fd, &unsafe { IoParts::new(parts) }),
             // SAFETY: as the program has it.
             None => by_kernel(fd, || unsafe { real::writev(fd, parts, count) }),
         },
@@ -158,19 +162,19 @@ entry! { writev, (fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
 }}
 
 /// Parts that are not taken one by one, or could not be appended so.
-fn write_long(fd: c_int, parts: &Parts<'_>) -> ssize_t {
+fn write_long(fd: c_int, parts: &IoParts<'_>) -> ssize_t {
     match fd_table::held(fd).filter(|it| it.appends()) {
         Some(it) => read_write::through(it.write_parts_by_kernel(fd, parts)),
         None => write_slowly(fd, parts, None),
     }
 }
 
-fn write_all(fd: c_int, parts: &Parts<'_>) -> ssize_t {
+fn write_all(fd: c_int, parts: &IoParts<'_>) -> ssize_t {
     let tried = fd_table::with(fd, |it| match it.write_parts(parts) {
-        Stored::Bytes(len) => Ok(len),
+        PartsWritten::Bytes(len) => Ok(len),
         // By who claimed it: `fd` may be another file's by then.
-        Stored::Claimed(place, done) => Err(Some((it.kept(), (place, done)))),
-        Stored::Not => Err(None),
+        PartsWritten::Claimed(place, done) => Err(Some((it.kept(), (place, done)))),
+        PartsWritten::Not => Err(None),
     });
     match tried {
         Some(Ok(len)) => read_write::direct(len),
@@ -180,7 +184,7 @@ fn write_all(fd: c_int, parts: &Parts<'_>) -> ssize_t {
 }
 
 #[cold]
-fn write_slowly(fd: c_int, parts: &Parts<'_>, claimed: Option<(Arc<Description>, (Place, usize))>) -> ssize_t {
+fn write_slowly(fd: c_int, parts: &IoParts<'_>, claimed: Option<(Arc<Description>, (ClaimedPlace, usize))>) -> ssize_t {
     let (it, place) = claimed.map_or_else(|| (fd_table::held(fd), None), |(it, place)| (Some(it), Some(place)));
     let Some(it) = it else { return parts.write(fd) };
     match it.write_parts_slowly(fd, parts, place) {
@@ -196,7 +200,7 @@ fn by_kernel(fd: c_int, call: impl FnOnce() -> ssize_t) -> ssize_t {
 }
 
 /// Writes from byte `at` on, where the description does not append.
-fn write_at(fd: c_int, parts: &Parts<'_>, at: u64) -> ssize_t {
+fn write_at(fd: c_int, parts: &IoParts<'_>, at: u64) -> ssize_t {
     match fd_table::with(fd, |it| it.write_parts_at(at, parts).map_err(|done| (it.kept(), done))) {
         Some(Ok(len)) => read_write::direct(len),
         Some(Err((it, done))) => write_at_slowly(fd, &it, parts, at, done),
@@ -205,7 +209,7 @@ fn write_at(fd: c_int, parts: &Parts<'_>, at: u64) -> ssize_t {
 }
 
 #[cold]
-fn write_at_slowly(fd: c_int, it: &Description, parts: &Parts<'_>, at: u64, done: usize) -> ssize_t {
+fn write_at_slowly(fd: c_int, it: &Description, parts: &IoParts<'_>, at: u64, done: usize) -> ssize_t {
     match it.write_parts_at_slowly(fd, parts, at, done) {
         (result, true) => read_write::direct(result as usize),
         (result, false) => read_write::through(result),
@@ -216,7 +220,7 @@ entry! { preadv = preadv64, (fd: c_int, parts: *const iovec, count: c_int, at: o
     // SAFETY: as the program has it.
     match unsafe { listed(parts, count) }.zip(u64::try_from(at).ok()) {
         // SAFETY: as the program has it.
-        Some((parts, at)) => read_at(fd, &unsafe { Parts::new(parts) }, at),
+        Some((parts, at)) => read_at(fd, &unsafe { IoParts::new(parts) }, at),
         // SAFETY: as the program has it.
         None => unsafe { real::preadv(fd, parts, count, at) },
     }
@@ -226,13 +230,13 @@ entry! { pwritev = pwritev64, (fd: c_int, parts: *const iovec, count: c_int, at:
     // SAFETY: as the program has it.
     match unsafe { how(fd, parts, count) } {
         // SAFETY: as the program has it.
-        How::InTurn([part]) => unsafe { read_write::pwrite(fd, part.iov_base, part.iov_len, at) },
+        PartsMethod::InTurn([part]) => unsafe { read_write::pwrite(fd, part.iov_base, part.iov_len, at) },
         // SAFETY: as the program has it.
-        How::InTurn(parts) if at >= 0 => write_at(fd, &unsafe { Parts::new(parts) }, at as u64),
+        PartsMethod::InTurn(parts) if at >= 0 => write_at(fd, &unsafe { IoParts::new(parts) }, at as u64),
         // SAFETY: as the program has it.
-        How::Together(parts) if at >= 0 => unsafe { together(parts, |from, len| read_write::pwrite(fd, from, len, at)) },
+        PartsMethod::Together(parts) if at >= 0 => unsafe { together(parts, |from, len| read_write::pwrite(fd, from, len, at)) },
         _ => {
-            read_write::tell_end(fd);
+            read_write::query_end(fd);
             // SAFETY: as the program has it.
             unsafe { real::pwritev(fd, parts, count, at) }
         }
@@ -252,7 +256,7 @@ entry! { preadv2 = preadv64v2, (fd: c_int, parts: *const iovec, count: c_int, at
     // SAFETY: as the program has it.
     let by_kernel = || unsafe { real::preadv2(fd, parts, count, at, flags) };
     // SAFETY: as the program has it.
-    let Some(parts) = listed.map(|parts| unsafe { Parts::new(parts) }.by(flags)) else { return by_kernel() };
+    let Some(parts) = listed.map(|parts| unsafe { IoParts::new(parts) }.by(flags)) else { return by_kernel() };
     match (at, flags & !OF_READS) {
         (AT_OFFSET, 0) => read_all(fd, &parts),
         (AT_OFFSET, _) => fd_table::held(fd).map_or_else(by_kernel, |it| read_write::through(it.read_parts_by_kernel(fd, &parts))),
@@ -276,20 +280,20 @@ entry! { pwritev2 = pwritev64v2, (fd: c_int, parts: *const iovec, count: c_int, 
     let Some((parts, it)) = listed.zip(fd_table::held(fd)) else {
         if flags & libc::RWF_APPEND != 0 {
             // It may be inherited or passed, and who gave it write on directly (LD7).
-            known_files::tell_size(fd);
+            known_files::query_size(fd);
         }
         return by_kernel();
     };
     // SAFETY: as the program has it.
-    let parts = unsafe { Parts::new(parts) }.by(flags);
-    let is_direct = flags & !OF_WRITES == 0 && parts.are_few() && !it.appends_by(fd);
+    let parts = unsafe { IoParts::new(parts) }.by(flags);
+    let is_direct = flags & !OF_WRITES == 0 && parts.are_few() && !it.learns_to_append(fd);
     match at {
         AT_OFFSET if is_direct && !it.is_standard() => write_all(fd, &parts),
         AT_OFFSET => read_write::through(it.write_parts_by_kernel(fd, &parts)),
         _ if is_direct => write_at(fd, &parts, at as u64),
         _ => {
             // LD7: it may go to the end.
-            known_files::tell_size(fd);
+            known_files::query_size(fd);
             read_write::through(by_kernel())
         }
     }

@@ -13,9 +13,9 @@ fn found(device: u32, mount: u64) -> libc::statx {
 /// is mapped by all.
 #[test]
 fn a_file_is_the_same_one_by_all_mounts_of_its_file_system() {
-    let mut known = Known::default();
+    let mut known = KnownFiles::default();
     for mount in 1..4 {
-        known.mounts.insert(mount, Some(Arc::new(Mount::nowhere())));
+        known.mounts.insert(mount, Some(Arc::new(FerriteMount::nowhere())));
     }
     let mut file = |device, mount| known.file(&found(device, mount)).expect("ours");
     let (one, bound, other) = (file(50, 1), file(50, 2), file(51, 3));

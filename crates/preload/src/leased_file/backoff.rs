@@ -6,12 +6,12 @@ const LEAST_NS: u64 = 1_000_000;
 const MOST_NS: u64 = 10_000_000_000;
 
 /// See the module.
-pub struct Rest {
+pub struct RetryBackoff {
     until_ns: AtomicU64,
     next_ns: AtomicU64,
 }
 
-impl Rest {
+impl RetryBackoff {
     pub const fn new() -> Self {
         Self { until_ns: AtomicU64::new(0), next_ns: AtomicU64::new(LEAST_NS) }
     }

@@ -3,9 +3,9 @@
 use ferrite_fs::format::attr::{Attr, Time};
 
 /// What the kernel told of a file once: its device and the like stay.
-pub struct Looks(pub libc::stat);
+pub struct StatTemplate(pub libc::stat);
 
-impl Looks {
+impl StatTemplate {
     /// `attr` as the kernel would tell it; `None` where there is doubt.
     pub fn of(&self, attr: &Attr) -> Option<libc::stat> {
         let mut stat = self.0;

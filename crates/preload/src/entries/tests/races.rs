@@ -4,8 +4,8 @@
 use std::sync::mpsc::channel;
 
 use super::*;
-use crate::closing_fd::fd_gate::{Gate, MOST};
-use crate::leased_file::wait_a_little;
+use crate::closing_fd::fd_gate::{FdGate, MOST};
+use crate::leased_file::wait_briefly;
 
 /// Whether `it` stands for the number of `opened`.
 fn stands(it: &Opened, opened: &Opened) -> bool {
@@ -88,7 +88,7 @@ fn ld3_what_two_threads_replace_or_close_at_once_is_the_kernels() {
 #[test]
 fn ld3_of_two_threads_that_replace_a_descriptor_both_wait_for_what_was_begun_by_it() {
     let [a, b, to] = [(); 3].map(|()| Opened::new());
-    assert!(to.it.stand(to.fd()));
+    assert!(to.it.become_standard(to.fd()));
     let (first_is_there, has_first_come) = channel();
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -99,7 +99,7 @@ fn ld3_of_two_threads_that_replace_a_descriptor_both_wait_for_what_was_begun_by_
         });
         let is_shut = || fd_table::held(to.fd()).is_some_and(|it| it.is_gate());
         has_first_come.recv().expect("it begins");
-        assert!((0..100).any(|_| wait_a_little(is_shut)));
+        assert!((0..100).any(|_| wait_briefly(is_shut)));
         scope.spawn(|| dup2(&b, &to, || assert!(is_done.load(Ordering::SeqCst), "the second"), nothing));
         thread::sleep(Duration::from_millis(3));
         is_done.store(true, Ordering::SeqCst);
@@ -134,7 +134,7 @@ fn ld2_where_too_many_calls_are_under_way_all_of_them_leave_offsets_to_the_kerne
     assert!(in_copy(|| {
         fd_table::put(a.fd(), Arc::clone(&a.it));
         a.write(b"0123");
-        let others: Vec<_> = (0..=MOST as u32).map(|at| Gate::over(9000 + at, 9000 + at)).collect();
+        let others: Vec<_> = (0..=MOST as u32).map(|at| FdGate::over(9000 + at, 9000 + at)).collect();
         let copy = Opened { file: a.file.try_clone().expect("copied"), it: Arc::clone(&a.it) };
         copied(a.fd(), || copy.fd());
         a.write(b"45");

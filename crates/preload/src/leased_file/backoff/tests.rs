@@ -3,7 +3,7 @@ use super::*;
 /// Who comes by the mount at the very moment is gone in the next; who stays is not asked about all the time.
 #[test]
 fn a_rest_is_short_at_first_and_long_at_last() {
-    let (rest, mut now_ns) = (Rest::new(), 5);
+    let (rest, mut now_ns) = (RetryBackoff::new(), 5);
     let mut lasted = |later_ns| {
         now_ns += later_ns;
         rest.begin(now_ns);
