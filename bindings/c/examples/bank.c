@@ -1,4 +1,4 @@
-/* Accounts and the notices of what became of them, which change together: opens accounts, moves money, tells all. */
+/* A bank in a bundle: its accounts and notices change together. It opens accounts, transfers money, and prints all. */
 #include <ferrite.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,14 +15,14 @@ static const uint8_t *raw(const char *text)
     return (const uint8_t *)text;
 }
 
-/* What is to be done: all of it, or nothing. */
+/* The transfer that a plan makes, completely or not at all. */
 struct transfer {
     const ferrite_bundle *bank;
     const char *from, *to;
     long amount;
 };
 
-/* What the account has; nothing where there is none. */
+/* The amount of the account; 0 if the account does not exist. */
 static long balance(const ferrite_bundle *bank, const char *account)
 {
     ferrite_bytes found;
@@ -45,7 +45,7 @@ static int set(ferrite_change *change, const char *account, long has)
     return ferrite_change_put(change, "accounts", raw(account), strlen(account), raw(text), (size_t)len);
 }
 
-/* Nobody changes the bank between what is read here and what is changed. */
+/* The bank does not change between the reads of this plan and its commit. */
 static int move(ferrite_change *change, void *context)
 {
     const struct transfer *it = context;
@@ -54,7 +54,7 @@ static int move(ferrite_change *change, void *context)
     long has = balance(it->bank, it->from);
 
     if (it->amount <= 0 || has < it->amount || strcmp(it->from, it->to) == 0 || len >= (int)sizeof notice)
-        return 1; /* nothing is changed */
+        return 1; /* cancels the change */
     return set(change, it->from, has - it->amount) || set(change, it->to, balance(it->bank, it->to) + it->amount) ||
            ferrite_change_push(change, "notices", FERRITE_BACK, raw(notice), (size_t)len);
 }

@@ -1,10 +1,10 @@
-/* Counts how often it was started: a value that is updated in place. */
+/* Counts its own starts in a value that is updated in place. */
 #include <ferrite.h>
 #include <stdio.h>
 
 struct counter {
     uint64_t starts;
-    uint64_t squares; /* of all starts so far: never of another start than `starts` tells */
+    uint64_t squares; /* sum of squares of all starts so far; always consistent with `starts` */
 };
 
 static int failed(const char *what)

@@ -1,4 +1,4 @@
-/* A queue of jobs and a log of what became of them: pushes what it is told to, does all, tells what the log says. */
+/* A queue of jobs and a log of finished jobs: pushes the given jobs, runs all of them, and prints the log. */
 #include <ferrite.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static int show(const char *name, const char *kind, uint64_t size, void *context
     return 0;
 }
 
-/* Does every job, and notes each. A crash between the two lines does a job again: push it back, or make it harmless. */
+/* Runs each job and logs it. A crash between the pop and the append loses one job; a bundle would avoid this. */
 static int work(ferrite_queue *queue, ferrite_log *log)
 {
     ferrite_bytes job;
@@ -27,7 +27,7 @@ static int work(ferrite_queue *queue, ferrite_log *log)
         if (status == FERRITE_FULL) {
             uint64_t first;
             ferrite_log_first(log, &first);
-            ferrite_log_cut(log, first + 10); /* the oldest ten go */
+            ferrite_log_cut(log, first + 10); /* removes the ten oldest entries */
             status = ferrite_log_append(log, job.data, job.len, NULL);
         }
         ferrite_bytes_free(&job);

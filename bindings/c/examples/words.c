@@ -1,4 +1,4 @@
-/* Counts the words of its input in a map, all of one line together, and prints them in order. */
+/* Counts the words of its input in a map, with one batch for each line, and prints the counts in order. */
 #include <ferrite.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@ static int failed(const char *what)
     return 1;
 }
 
-/* Adds one for `word` to the batch. */
+/* Adds the increment of the count of `word` to the batch. */
 static int count(ferrite_map *map, ferrite_batch *batch, const char *word)
 {
     uint64_t seen = 0;
@@ -66,7 +66,7 @@ int main(int argc, char **argv)
         for (char *word = strtok(line, " \t\r\n"); word; word = strtok(NULL, " \t\r\n"))
             if (count(map, batch, word))
                 return failed(word);
-        if (ferrite_batch_commit(batch, map)) /* the whole line, or after a crash nothing of it */
+        if (ferrite_batch_commit(batch, map)) /* applies the whole line atomically */
             return failed("counting");
         ferrite_batch_free(batch);
     }

@@ -1,19 +1,24 @@
 /*
- * ferrite.h - named objects that outlive crashes, at memory speed.
+ * ferrite.h - named objects that survive crashes, at memory speed.
  *
- * A store is a pool of persistent memory in a file or on a device. In it are objects with names: values that are
- * updated in place, maps, queues, bundles of both, append-only logs. A change is durable when its call returns, as far as
- * what the store lies in is: memory (tmpfs) survives the end of the process, an NVDIMM and a disk survive power loss too;
- * `ferrite pool info` says it with the reason. After a crash an object has every change whose call had returned, and of one that had not all or nothing.
+ * A store is a pool of persistent memory in a file or on a device. It contains objects with names: values that are
+ * updated in place, maps, queues, bundles of maps and queues, and append-only logs.
  *
- * Calls return FERRITE_OK, FERRITE_ABSENT, FERRITE_CANCELLED, or a failure; then ferrite_error() says what, where and what
- * to do. Results go through the last pointers. Any thread may call; calls on one object at once are made one after the
- * other, but for batches, changes and closing, which are one thread's. Bytes are copied in and out: nothing here points
- * into the store.
+ * A change is durable when its call returns, to the extent that the memory of the store is durable. Memory (tmpfs)
+ * survives the end of the process. An NVDIMM and a disk also survive power loss. `ferrite pool info` prints which of
+ * these applies, and the reason. After a crash an object contains every change whose call had returned. A change whose
+ * call had not returned is there completely or not at all.
  *
- * A store that another process owns (`ferrite up`, or a program with this library) is opened through that process, and
- * then works by itself on the same memory. An object is open in one process at a time: in a child of fork, what its parent
- * has open is refused (FERRITE_INVALID) and closing it does nothing; the child opens the store for itself.
+ * A call returns FERRITE_OK, FERRITE_ABSENT, FERRITE_CANCELLED, or a failure. After a failure, ferrite_error()
+ * describes what failed, the place, and the remedy. Results are written through the last pointers. Any thread may make
+ * calls, and concurrent calls on one object are serialized. Batches, changes, and the closing calls are an exception:
+ * only one thread at a time may use them. Bytes are copied in and out, so no pointer of this interface refers to the
+ * store.
+ *
+ * A store that another process owns (`ferrite up`, or a program with this library) is opened through that process.
+ * After that, this process works directly on the same memory. An object is open in one process at a time. In a child
+ * of fork, the library refuses calls on the handles of the parent (FERRITE_INVALID), and closing them has no effect.
+ * The child must open the store itself.
  */
 #ifndef FERRITE_H
 #define FERRITE_H
@@ -25,23 +30,23 @@
 extern "C" {
 #endif
 
-/* What calls return. */
+/* The status that a call returns. */
 enum {
     FERRITE_OK = 0,
-    FERRITE_ABSENT = 1,     /* nothing there: no such key, an empty queue, no such number; no failure */
-    FERRITE_INVALID = 2,    /* wrong arguments */
-    FERRITE_NOT_FOUND = 3,  /* no object of that name */
-    FERRITE_EXISTS = 4,     /* the name is taken, or what is there would be lost */
-    FERRITE_BUSY = 5,       /* in use: by whom is in the message */
-    FERRITE_FULL = 6,       /* no room in the store, on its host, or in a log */
-    FERRITE_DAMAGED = 7,    /* bytes are not what was stored: which object is in the message */
-    FERRITE_POISONED = 8,   /* an earlier call could not be made durable: open the store again */
-    FERRITE_WRONG_TYPE = 9, /* the object is of another type */
-    FERRITE_TOO_LARGE = 10, /* larger than it may be */
-    FERRITE_FAILED = 11,    /* anything else, such as an error of the file */
-    FERRITE_REVOKED = 12,   /* the process that owns the store has ended, or wants the object back: close it, open it again */
-    FERRITE_CANCELLED = 13, /* a plan said so: nothing was changed; no failure */
-    FERRITE_DROPPED = 14    /* the store is closed, but not in order: the message says why */
+    FERRITE_ABSENT = 1,     /* not a failure: no such key, an empty queue, or no such number */
+    FERRITE_INVALID = 2,    /* an argument is wrong */
+    FERRITE_NOT_FOUND = 3,  /* the store has no object of that name */
+    FERRITE_EXISTS = 4,     /* the name is in use, or the call would destroy existing content */
+    FERRITE_BUSY = 5,       /* in use; the message names the user */
+    FERRITE_FULL = 6,       /* no space in the store, on its host, or in a log */
+    FERRITE_DAMAGED = 7,    /* bytes differ from the stored ones; the message names the object */
+    FERRITE_POISONED = 8,   /* an earlier change could not be made durable; open the store again */
+    FERRITE_WRONG_TYPE = 9, /* the object has another type */
+    FERRITE_TOO_LARGE = 10, /* larger than the limit */
+    FERRITE_FAILED = 11,    /* any other failure, such as an error of the file */
+    FERRITE_REVOKED = 12,   /* the owner of the store ended or revoked the object; close and reopen it */
+    FERRITE_CANCELLED = 13, /* not a failure: the plan cancelled the change */
+    FERRITE_DROPPED = 14    /* the store is closed, but not cleanly; the message has the reason */
 };
 
 typedef struct ferrite_store ferrite_store;
@@ -53,283 +58,295 @@ typedef struct ferrite_log ferrite_log;
 typedef struct ferrite_bundle ferrite_bundle;
 typedef struct ferrite_change ferrite_change;
 
-/* Bytes that a call gave, empty where it says FERRITE_ABSENT. Yours: free them with ferrite_bytes_free. */
+/* Bytes that a call returned; empty if the call returned FERRITE_ABSENT. The caller owns them and frees them with
+ * ferrite_bytes_free. */
 typedef struct ferrite_bytes {
     uint8_t *data;
     size_t len;
 } ferrite_bytes;
 
-/* How a map, a queue, a bundle or a log is kept. Zeros, or a null pointer, are the defaults. */
+/* The settings of a map, a queue, a bundle or a log. Zeros, or a null pointer, select the defaults. */
 typedef struct ferrite_options {
-    uint64_t log_bytes;          /* room for changes where it is made now (4 MiB); of a log, for all its entries */
-    uint64_t checkpoint_records; /* a checkpoint after so many changes (never by count) */
-    uint64_t checkpoint_bytes;   /* a checkpoint after so many bytes of changes (three quarters of the room) */
-    int salvage;                 /* not 0: read what is left of a damaged object, and go on with that */
+    uint64_t log_bytes;          /* log size of a new object (4 MiB); for a log, the size of all its entries */
+    uint64_t checkpoint_records; /* changes between two checkpoints (no limit by count) */
+    uint64_t checkpoint_bytes;   /* bytes of changes between two checkpoints (3/4 of log_bytes) */
+    int salvage;                 /* not 0: open a damaged object with the content that is still readable */
 } ferrite_options;
 
-/* How a value reaches the memory (see ferrite_value_open). */
+/* The instructions that make a value durable (see ferrite_value_open). */
 enum {
     FERRITE_NT = 0,         /* non-temporal stores: the fastest on most processors */
-    FERRITE_FLUSH = 1,      /* store, then flush its lines by the best instruction there is */
-    FERRITE_CLWB = 2,       /* by clwb */
-    FERRITE_CLFLUSHOPT = 3, /* by clflushopt */
-    FERRITE_CLFLUSH = 4     /* by clflush */
+    FERRITE_FLUSH = 1,      /* store, then flush the lines by the best available instruction */
+    FERRITE_CLWB = 2,       /* store, then clwb */
+    FERRITE_CLFLUSHOPT = 3, /* store, then clflushopt */
+    FERRITE_CLFLUSH = 4     /* store, then clflush */
 };
 
-/* The ends of a queue; any other number is FERRITE_INVALID. */
+/* The ends of a queue. A call with any other number returns FERRITE_INVALID. */
 enum { FERRITE_BACK = 0, FERRITE_FRONT = 1 };
 
-/* Why the last call of this thread that failed did: what, where, what to do. Good until the next one fails. */
+/* The message of the last failed call of this thread: the failure, its place, and the remedy. The pointer is valid
+ * until the next call of this thread fails. */
 const char *ferrite_error(void);
 
-/* Frees bytes that a call gave; they are empty then. Bytes that are empty already are left alone. */
+/* Frees bytes that a call returned, and makes them empty. The call has no effect on empty bytes. */
 int ferrite_bytes_free(ferrite_bytes *bytes);
 
 /* ---- Stores ---- */
 
-/* Makes a store of so many bytes in a new file, or on a device that is there and holds none, and opens it. */
+/* Creates a store of this size in a new file, or on an existing device without a store, and opens it. */
 int ferrite_store_create(const char *path, uint64_t bytes, ferrite_store **out);
 
-/* Opens the store at the path and recovers it: as its owner, or through the process that is. */
+/* Opens the store at the path and recovers it. If another process owns the store, the call opens it through that
+ * process; otherwise this process becomes the owner. */
 int ferrite_store_open(const char *path, ferrite_store **out);
 
-/* Closes it in order. Every object of it is closed before: FERRITE_BUSY, and nothing is done, while one is open. After
- * FERRITE_OK and FERRITE_DROPPED the store is closed, and the pointer of no more use; after anything else it is as before.
- * Whoever ends without it leaves what a crash leaves, and so does FERRITE_DROPPED, which costs the next one nothing but a
- * short recovery. Null is ignored. */
+/* Closes the store cleanly. Close every object of the store first: while one is open, the call returns FERRITE_BUSY
+ * and has no effect. After FERRITE_OK and FERRITE_DROPPED the store is closed and the pointer is invalid. After any
+ * other status the store is still open. A process that ends without this call leaves the store as a crash does. So
+ * does FERRITE_DROPPED. The next opening then needs a short recovery, and nothing is lost. Null is ignored. */
 int ferrite_store_close(ferrite_store *store);
 
-/* As ferrite_store_close; before, where asked for, writes a backup to a file (a null pointer: none) as ferrite_store_backup
- * does, and then defragments: what the store or its host has no room to move stays where it is, which is no failure. Both are
- * its owner's to do (else FERRITE_INVALID). Where the backup fails the store stays open: try again, or close it. What other
- * processes change after the backup is in the store alone. */
+/* Closes the store like ferrite_store_close. Before that, it optionally writes a backup to a file as
+ * ferrite_store_backup does (a null pointer: no backup), and optionally defragments the store. Objects stay in place
+ * if the store or its host has no space to move them; this is not a failure. Only the owner of the store can make the
+ * backup and defragment it (otherwise FERRITE_INVALID). If the backup fails, the store stays open: try again, or close
+ * it. The backup does not contain the changes that other processes make after it. */
 int ferrite_store_finalize(ferrite_store *store, int defragment, const char *backup);
 
-/* The process that owns it, where that is another one; else 0. */
+/* The id of the process that owns the store, or 0 if this process owns it. */
 int ferrite_store_owner_pid(const ferrite_store *store, uint32_t *out);
 
-/* Writes a backup to a file, durable on return; an older one there stays good until then. FERRITE_BUSY while another
- * process stores into objects by itself. Where the limit on the size of files (RLIMIT_FSIZE) is below that of a backup, a
- * program that has not ignored SIGXFSZ is ended by it. */
+/* Writes a backup to a file. The backup is durable when the call returns; an older backup in the file stays valid
+ * until then. The call returns FERRITE_BUSY while another process has direct access to objects. If the backup is
+ * larger than the limit on file sizes (RLIMIT_FSIZE), SIGXFSZ ends a program that does not ignore this signal. */
 int ferrite_store_backup(const ferrite_store *store, const char *path);
 
-/* Restores a backup into a new file, or into a file or device that nobody has open. Content there, a store or anything but
- * zeros, is lost only if lose_bytes is the size of the file or device: else FERRITE_EXISTS, and the message has the size. 0
- * loses nothing. */
+/* Restores a backup into a new file, or into a file or device that no process has open. The call overwrites existing
+ * content (a store, or any bytes other than zeros) only if lose_bytes equals the size of the file or device. Otherwise
+ * it returns FERRITE_EXISTS, and the message contains the size. With 0 no content is overwritten. */
 int ferrite_restore(const char *image, const char *path, uint64_t lose_bytes);
 
-/* Calls visit with the name, the kind and the size of everything in the store, by name, until it returns not 0. */
+/* Calls visit with the name, the kind and the size of each entry of the store, in the order of names. It stops when
+ * visit returns a value other than 0. */
 int ferrite_store_tags(const ferrite_store *store,
                        int (*visit)(const char *name, const char *kind, uint64_t size, void *context), void *context);
 
-/* Frees the object of that name, which nobody has open: its content is gone, its space free. */
+/* Frees the object of that name. No process may have it open. Its content is lost, and its space becomes free. */
 int ferrite_store_free(const ferrite_store *store, const char *name);
 
 /* ---- Values: direct update ---- */
 
-/* Opens the value of so many bytes (at most 2032); where there is none of that name it is made, and is as given here. A
- * value is updated all or nothing, also where it is longer than a line, at the price of one fence. */
+/* Opens the value of len bytes (at most 2032). If the store has no value of that name, the call creates it with the
+ * initial bytes. Each update is atomic, even if the value is longer than a cache line, and needs one fence. */
 int ferrite_value_open(const ferrite_store *store, const char *name, const uint8_t *initial, size_t len, int scheme,
                        ferrite_value **out);
 
-/* Copies the value out; len is its length, else FERRITE_INVALID. */
+/* Copies the value to out. len must be the length of the value (otherwise FERRITE_INVALID). */
 int ferrite_value_get(const ferrite_value *value, uint8_t *out, size_t len);
 
-/* Sets the value; durable on return. len is its length, else FERRITE_INVALID. */
+/* Sets the value. The change is durable on return. len must be the length of the value (otherwise FERRITE_INVALID). */
 int ferrite_value_set(const ferrite_value *value, const uint8_t *new_value, size_t len);
 
-/* Closes it. Null is ignored. */
+/* Closes the value. Null is ignored. */
 int ferrite_value_close(ferrite_value *value);
 
 /* ---- Maps: logging with checkpoints ---- */
 
-/* Opens the map of that name; made where there is none. It is in DRAM too: opening reads all of it. */
+/* Opens the map of that name, or creates it. The map is also kept in DRAM, so opening it reads all its content. */
 int ferrite_map_open(const ferrite_store *store, const char *name, const ferrite_options *options, ferrite_map **out);
 
-/* What the key has; FERRITE_ABSENT where it is not there. */
+/* The value of the key, or FERRITE_ABSENT if the map does not contain the key. */
 int ferrite_map_get(const ferrite_map *map, const uint8_t *key, size_t key_len, ferrite_bytes *out);
 
-/* Sets what the key has; durable on return. */
+/* Sets the value of the key. The change is durable on return. */
 int ferrite_map_put(const ferrite_map *map, const uint8_t *key, size_t key_len, const uint8_t *value, size_t value_len);
 
-/* Takes the key away; durable on return. FERRITE_ABSENT where it was not there. */
+/* Removes the key. The change is durable on return. The call returns FERRITE_ABSENT if the map did not contain the
+ * key. */
 int ferrite_map_remove(const ferrite_map *map, const uint8_t *key, size_t key_len);
 
-/* Takes every key away; durable on return. */
+/* Removes all keys. The change is durable on return. */
 int ferrite_map_clear(const ferrite_map *map);
 
-/* How many keys there are. */
+/* The number of keys. */
 int ferrite_map_len(const ferrite_map *map, uint64_t *out);
 
-/* The first key greater than the one given, and what it has; a null pointer: the first of all. FERRITE_ABSENT at the
- * end. Keys are in the order of their bytes. */
+/* The first key greater than the given one, and its value. A null pointer selects the first key of the map. At the end
+ * the call returns FERRITE_ABSENT. Keys are in the order of their bytes. */
 int ferrite_map_next(const ferrite_map *map, const uint8_t *after, size_t after_len, ferrite_bytes *key,
                      ferrite_bytes *value);
 
-/* Takes a checkpoint now: the next opening has no changes to apply. */
+/* Takes a checkpoint now, so that the next opening has no changes to apply. */
 int ferrite_map_checkpoint(const ferrite_map *map);
 
-/* Closes it. Null is ignored. */
+/* Closes the map. Null is ignored. */
 int ferrite_map_close(ferrite_map *map);
 
-/* Changes of a map that are made together, or after a crash not at all. */
+/* Creates an empty batch. A commit applies all changes of a batch to a map atomically. */
 int ferrite_batch_new(ferrite_batch **out);
 
-/* Adds: set what the key has. */
+/* Adds the change that sets the value of the key. */
 int ferrite_batch_put(ferrite_batch *batch, const uint8_t *key, size_t key_len, const uint8_t *value, size_t value_len);
 
-/* Adds: take the key away. */
+/* Adds the change that removes the key. */
 int ferrite_batch_remove(ferrite_batch *batch, const uint8_t *key, size_t key_len);
 
-/* Makes all changes of the batch on the map; durable on return. The batch stays, and can be committed again. */
+/* Applies all changes of the batch to the map. They are durable on return. The batch keeps its changes and can be
+ * committed again. */
 int ferrite_batch_commit(const ferrite_batch *batch, const ferrite_map *map);
 
-/* Frees it. Null is ignored. */
+/* Frees the batch. Null is ignored. */
 int ferrite_batch_free(ferrite_batch *batch);
 
 /* ---- Queues: logging with checkpoints ---- */
 
-/* Opens the queue of that name; made where there is none. */
+/* Opens the queue of that name, or creates it. */
 int ferrite_queue_open(const ferrite_store *store, const char *name, const ferrite_options *options,
                        ferrite_queue **out);
 
-/* Adds an entry at an end; durable on return. */
+/* Adds an entry at an end. The change is durable on return. */
 int ferrite_queue_push(const ferrite_queue *queue, int at_end, const uint8_t *entry, size_t len);
 
-/* Takes the entry at an end away; when this returns no crash brings it back. FERRITE_ABSENT where it is empty. */
+/* Removes the entry at an end and returns it. The change is durable on return. The call returns FERRITE_ABSENT if the
+ * queue is empty. */
 int ferrite_queue_pop(const ferrite_queue *queue, int at_end, ferrite_bytes *out);
 
-/* The entry with this index, counted from the front; FERRITE_ABSENT where there is none. */
+/* The entry with this index, counted from the front, or FERRITE_ABSENT if the queue is shorter. */
 int ferrite_queue_get(const ferrite_queue *queue, uint64_t index, ferrite_bytes *out);
 
-/* How many entries there are. */
+/* The number of entries. */
 int ferrite_queue_len(const ferrite_queue *queue, uint64_t *out);
 
-/* Takes every entry away; durable on return. */
+/* Removes all entries. The change is durable on return. */
 int ferrite_queue_clear(const ferrite_queue *queue);
 
-/* Takes a checkpoint now. */
+/* Takes a checkpoint now, so that the next opening has no changes to apply. */
 int ferrite_queue_checkpoint(const ferrite_queue *queue);
 
-/* Closes it. Null is ignored. */
+/* Closes the queue. Null is ignored. */
 int ferrite_queue_close(ferrite_queue *queue);
 
 /* ---- Bundles: maps and queues that change together ---- */
 
-/* Opens the bundle of that name; made where there is none. Its members are maps and queues with names of their own: one
- * needs no making, and is there while it holds something. */
+/* Opens the bundle of that name, or creates it. Its members are maps and queues with their own names. A member needs
+ * no creation: it exists as long as it has content. */
 int ferrite_bundle_open(const ferrite_store *store, const char *name, const ferrite_options *options,
                         ferrite_bundle **out);
 
-/* As ferrite_map_get, of the member map of that name. */
+/* Like ferrite_map_get, for the member map of that name. */
 int ferrite_bundle_map_get(const ferrite_bundle *bundle, const char *map, const uint8_t *key, size_t key_len,
                            ferrite_bytes *out);
 
-/* As ferrite_map_len. */
+/* Like ferrite_map_len, for the member map of that name. */
 int ferrite_bundle_map_len(const ferrite_bundle *bundle, const char *map, uint64_t *out);
 
-/* As ferrite_map_next. */
+/* Like ferrite_map_next, for the member map of that name. */
 int ferrite_bundle_map_next(const ferrite_bundle *bundle, const char *map, const uint8_t *after, size_t after_len,
                             ferrite_bytes *key, ferrite_bytes *value);
 
-/* As ferrite_queue_get, of the member queue of that name. */
+/* Like ferrite_queue_get, for the member queue of that name. */
 int ferrite_bundle_queue_get(const ferrite_bundle *bundle, const char *queue, uint64_t index, ferrite_bytes *out);
 
-/* As ferrite_queue_len. */
+/* Like ferrite_queue_len, for the member queue of that name. */
 int ferrite_bundle_queue_len(const ferrite_bundle *bundle, const char *queue, uint64_t *out);
 
-/* Calls visit with the name of every member, the maps first, until it returns not 0. */
+/* Calls visit with the name of each member, the maps first. It stops when visit returns a value other than 0. */
 int ferrite_bundle_members(const ferrite_bundle *bundle, int (*visit)(int is_queue, const char *name, void *context),
                            void *context);
 
-/* Changes the members as plan says: it reads the bundle by the calls above, and adds to the change, which is its own until
- * it returns. Nothing changes between what it reads and the change. All of that is durable when this returns; after a
- * crash all members have it, or none. FERRITE_CANCELLED, and nothing is changed, where plan returns not 0. From within
- * a plan nothing else is changed or opened, and no backup made (FERRITE_INVALID). */
+/* Calls plan, and then applies the change that plan built. The plan reads the bundle by the calls above and adds to
+ * the change. It may use the change until it returns. The bundle does not change between these reads and the commit.
+ * The change is durable when this call returns. After a crash all members have the change, or none has it. If plan
+ * returns a value other than 0, the call changes nothing and returns FERRITE_CANCELLED. A plan must not change or open
+ * other objects and must not make a backup (FERRITE_INVALID). */
 int ferrite_bundle_change(const ferrite_bundle *bundle, int (*plan)(ferrite_change *change, void *context),
                           void *context);
 
-/* Takes a checkpoint now. */
+/* Takes a checkpoint now, so that the next opening has no changes to apply. */
 int ferrite_bundle_checkpoint(const ferrite_bundle *bundle);
 
-/* Closes it. Null is ignored. */
+/* Closes the bundle. Null is ignored. */
 int ferrite_bundle_close(ferrite_bundle *bundle);
 
-/* Changes of a bundle's members that need no look at them, so no plan; made together, or after a crash not at all. */
+/* Creates an empty change. Use it for changes that do not read the bundle and so need no plan. A commit applies all
+ * parts of a change atomically. */
 int ferrite_change_new(ferrite_change **out);
 
-/* Adds: set what the key of a map has. */
+/* Adds the change that sets the value of a key of a map. */
 int ferrite_change_put(ferrite_change *change, const char *map, const uint8_t *key, size_t key_len,
                        const uint8_t *value, size_t value_len);
 
-/* Adds: take the key of a map away, if it is there. */
+/* Adds the change that removes a key of a map, if the map contains it. */
 int ferrite_change_remove(ferrite_change *change, const char *map, const uint8_t *key, size_t key_len);
 
-/* Adds: take every key of a map away. */
+/* Adds the change that removes all keys of a map. */
 int ferrite_change_clear_map(ferrite_change *change, const char *map);
 
-/* Adds: an entry at an end of a queue. */
+/* Adds the change that pushes an entry to an end of a queue. */
 int ferrite_change_push(ferrite_change *change, const char *queue, int at_end, const uint8_t *entry, size_t len);
 
-/* Adds: take the entry at an end of a queue away. Where there is none then, all of the change is refused
- * (FERRITE_INVALID). */
+/* Adds the change that removes the entry at an end of a queue. If the queue is empty at that point, the commit refuses
+ * the whole change (FERRITE_INVALID). */
 int ferrite_change_pop(ferrite_change *change, const char *queue, int at_end);
 
-/* Adds: take every entry of a queue away. */
+/* Adds the change that removes all entries of a queue. */
 int ferrite_change_clear_queue(ferrite_change *change, const char *queue);
 
-/* Makes all of the change; durable on return. The change stays, and can be committed again. */
+/* Applies the whole change to the bundle. It is durable on return. The change keeps its parts and can be committed
+ * again. */
 int ferrite_change_commit(const ferrite_change *change, const ferrite_bundle *bundle);
 
-/* Frees it; not one that a plan was given. Null is ignored. */
+/* Frees the change. Do not free the change that a plan receives. Null is ignored. */
 int ferrite_change_free(ferrite_change *change);
 
-/* ---- Logs: records alone ---- */
+/* ---- Logs: append-only records ---- */
 
-/* Opens the log of that name; made where there is none, with room for log_bytes of entries. Each takes its bytes and 40
- * more, rounded up to 64. */
+/* Opens the log of that name, or creates it with space for log_bytes of entries. An entry needs its length plus 40
+ * bytes, rounded up to a multiple of 64. */
 int ferrite_log_open(const ferrite_store *store, const char *name, const ferrite_options *options, ferrite_log **out);
 
-/* Appends an entry; durable on return. Its number goes to the last pointer, unless that is null. FERRITE_FULL: cut;
- * FERRITE_TOO_LARGE: that would not help. */
+/* Appends an entry. The entry is durable on return. Its number is written through the last pointer, unless that is
+ * null. After FERRITE_FULL, cut the log. After FERRITE_TOO_LARGE, a cut does not help: the entry does not fit into the
+ * log. */
 int ferrite_log_append(const ferrite_log *log, const uint8_t *entry, size_t len, uint64_t *number);
 
-/* The entry of this number; FERRITE_ABSENT where it was cut off or is not there yet. */
+/* The entry with this number, or FERRITE_ABSENT if it was cut off or does not exist yet. */
 int ferrite_log_get(const ferrite_log *log, uint64_t number, ferrite_bytes *out);
 
-/* The number of the oldest entry; that of the next one where there is none. */
+/* The number of the oldest entry. If the log is empty, it is the number of the next entry. */
 int ferrite_log_first(const ferrite_log *log, uint64_t *out);
 
 /* The number of the next entry. */
 int ferrite_log_end(const ferrite_log *log, uint64_t *out);
 
-/* Cuts off every entry before this number; durable on return. */
+/* Cuts off all entries before this number. The change is durable on return. */
 int ferrite_log_cut(const ferrite_log *log, uint64_t number);
 
-/* Closes it. Null is ignored. */
+/* Closes the log. Null is ignored. */
 int ferrite_log_close(ferrite_log *log);
 
 /* ---- Salvage ---- */
 
-/* Calls visit with what of the object was damaged and given up when it was opened to salvage, and with where in the store
- * that lay, until it returns not 0. Nothing was given up where visit is not called. */
+/* Calls visit for each damaged part that the opening with salvage gave up: with a description and the offset in the
+ * store. It stops when visit returns a value other than 0. If the opening gave up nothing, visit is not called. */
 int ferrite_map_losses(const ferrite_map *map, int (*visit)(const char *what, uint64_t at, void *context),
                        void *context);
 
-/* The same of a queue. */
+/* Like ferrite_map_losses, for a queue. */
 int ferrite_queue_losses(const ferrite_queue *queue, int (*visit)(const char *what, uint64_t at, void *context),
                          void *context);
 
-/* The same of a bundle. */
+/* Like ferrite_map_losses, for a bundle. */
 int ferrite_bundle_losses(const ferrite_bundle *bundle, int (*visit)(const char *what, uint64_t at, void *context),
                           void *context);
 
-/* The same of a log. */
+/* Like ferrite_map_losses, for a log. */
 int ferrite_log_losses(const ferrite_log *log, int (*visit)(const char *what, uint64_t at, void *context),
                        void *context);
 
-/* Calls visit with the entries of a log that stood behind the damage, and their numbers. The log ends before the damage:
- * copy them to where they are wanted. The first append takes the place of all of them. */
+/* Calls visit with the entries of a log that are behind the damage, and with their numbers. The log itself ends before
+ * the damage, so copy the entries that you need. The first append overwrites all of them. */
 int ferrite_log_rescued(const ferrite_log *log,
                         int (*visit)(uint64_t number, const uint8_t *entry, size_t len, void *context), void *context);
 

@@ -1,4 +1,4 @@
-//! Bundles.
+//! Bundles of objects for C.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -10,17 +10,17 @@ use crate::call::{CANCELLED, CBytes, OK, at, at_mut, bytes, ensure_place, give, 
 use crate::queue::end;
 use crate::store::CLoggingOptions;
 
-/// Called with each member: whether it is a queue, and its name.
+/// Called with each member: 1 for a queue or 0 for a map, and its name.
 type MemberVisitor = unsafe extern "C" fn(c_int, *const c_char, *mut c_void) -> c_int;
-/// Called to say what is changed.
+/// Called to build the change.
 type ChangePlan = unsafe extern "C" fn(*mut BundleChange, *mut c_void) -> c_int;
 
 thread_local! {
-    /// Whether this thread is inside a plan, and so has a bundle's turn.
+    /// True while this thread runs a plan, and so has the turn of a bundle.
     static PLANNING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// This thread's plan, until it is dropped.
+/// Marks this thread as running a plan, until it is dropped.
 struct PlanGuard;
 
 impl PlanGuard {
@@ -36,7 +36,7 @@ impl Drop for PlanGuard {
     }
 }
 
-/// Refuses what would wait for the plan that makes it, or for a backup that waits for the plan.
+/// Refuses a call that would wait for the plan that makes it, or for a backup that waits for the plan.
 pub fn ensure_no_plan() -> Result<(), Error> {
     match PLANNING.get() {
         true => Err(Error::Refused(

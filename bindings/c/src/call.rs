@@ -1,6 +1,6 @@
 //! Calls from C: arguments in, a status and a message out.
 //!
-//! Unsafe because what C passes is pointers; what each of them must be is told in the header.
+//! Unsafe because C passes pointers; the header says what each of them must be.
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
@@ -11,23 +11,23 @@ use ferrite_object::Error;
 use ferrite_owner::Error as OwnerError;
 use ferrite_pool::{Error as PoolError, FailureKind, Origin};
 
-/// What a call gives: a status of the header, or what went wrong.
+/// The result of a call: a status of the header, or an error.
 pub type CallResult = Result<c_int, Error>;
 
-/// Done.
+/// The call succeeded.
 pub const OK: c_int = 0;
-/// There is nothing: no such key, an empty queue, a number that is not there.
+/// Nothing is there: no such key, an empty queue, a missing number.
 pub const ABSENT: c_int = 1;
-/// What the caller itself gave up.
+/// The caller cancelled the change.
 pub const CANCELLED: c_int = 13;
-/// The store is closed, but not in order.
+/// The store is closed, but its end failed.
 pub const DROPPED: c_int = 14;
 
 thread_local! {
     static MESSAGE: RefCell<CString> = RefCell::default();
 }
 
-/// Runs `call`, keeps its message for this thread, and says how it went.
+/// Runs `call`, stores its message for this thread, and returns the status.
 pub fn status(call: impl FnOnce() -> CallResult) -> c_int {
     let (status, message) = match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(status)) => return status,
@@ -38,18 +38,18 @@ pub fn status(call: impl FnOnce() -> CallResult) -> c_int {
     status
 }
 
-/// Keeps `message` for this thread.
+/// Stores `message` for this thread.
 fn tell(message: &str) {
     MESSAGE.with(|kept| *kept.borrow_mut() = CString::new(message.replace('\0', " ")).unwrap_or_default());
 }
 
-/// Ends a call with this `status`, for `error` that has another one elsewhere.
+/// Ends a call with this `status`, for an `error` that usually has another one.
 pub fn failed(status: c_int, error: &Error) -> CallResult {
     tell(&error.to_string());
     Ok(status)
 }
 
-/// The header's status for `error`.
+/// Returns the header's status for `error`.
 fn status_of(error: &Error) -> c_int {
     match error {
         Error::Refused(_) | Error::WrongLength { .. } => 2,
@@ -72,20 +72,20 @@ fn status_of(error: &Error) -> c_int {
     }
 }
 
-/// Bytes that went out to C.
+/// Bytes that C owns until it frees them.
 #[repr(C)]
 pub struct CBytes {
     data: *mut u8,
     len: usize,
 }
 
-/// Defines functions of the header: their bodies run under [`status`], and may follow the pointers they are given. What
-/// would wait for the plan that calls it says `#[ensure_no_plan]`.
+/// Defines functions of the header: their bodies run under [`status`], and may follow the pointers that they get. A
+/// function that would wait for the plan that calls it is marked `#[ensure_no_plan]`.
 macro_rules! export {
     ($($(#[$guard:ident])? fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $body:block)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name($($argument: $kind),*) -> std::ffi::c_int {
-            // SAFETY: the caller keeps to what the header says of each argument.
+            // SAFETY: the header says what each argument must be.
             $crate::call::status(|| unsafe {
                 $($crate::bundle::$guard()?;)?
                 $body
@@ -94,7 +94,8 @@ macro_rules! export {
     )*};
 }
 
-/// What went out to C, and where: a child of fork has it too, but it is its parent's, with its locks and grants.
+/// An object that C holds, and the process that opened it. A child of fork has the pointer too, but the object belongs
+/// to its parent, with its locks and grants.
 #[repr(C)]
 struct CObject<T> {
     object: T,
@@ -115,10 +116,10 @@ fn of_parent() -> Error {
     Error::Refused("it was opened before this process was forked and is its parent's: open the store again here".into())
 }
 
-/// The text at `pointer`.
+/// Returns the text at `pointer`.
 ///
 /// # Safety
-/// It is null, or a zero-terminated string that stays for the call.
+/// `pointer` is null, or a zero-terminated string that lives during the call.
 pub unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Result<&'a str, Error> {
     if pointer.is_null() {
         return Err(missing(what));
@@ -128,13 +129,13 @@ pub unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Result<&'a str, Er
     text.to_str().map_err(|_| Error::Refused(format!("{what} is not UTF-8")))
 }
 
-/// The most that an argument may have: its length has 32 bits in a change.
+/// The most bytes of an argument: its length has 32 bits in a change.
 const ARGUMENT_BYTES_MAX: usize = u32::MAX as usize;
 
-/// The `len` bytes at `data`. What no object has room for is refused before it is looked at.
+/// Returns the `len` bytes at `data`. A length that no object has room for is refused before the bytes are read.
 ///
 /// # Safety
-/// There are so many, and they stay for the call; where there are none `data` may be null.
+/// `data` has so many bytes, which live during the call; with a length of 0 it may be null.
 pub unsafe fn bytes<'a>(data: *const u8, len: usize) -> Result<&'a [u8], Error> {
     match (data.is_null(), len) {
         (_, 0) => Ok(&[]),
@@ -148,46 +149,46 @@ pub unsafe fn bytes<'a>(data: *const u8, len: usize) -> Result<&'a [u8], Error> 
     }
 }
 
-/// What `pointer` points at.
+/// Returns the object at `pointer`.
 ///
 /// # Safety
-/// It is null, or one that [`give`] gave and that was not taken back.
+/// `pointer` is null, or one that [`give`] returned and [`take`] has not taken back.
 pub unsafe fn at<'a, T>(pointer: *const T) -> Result<&'a T, Error> {
-    // SAFETY: the caller's promise; an object is at the start of what keeps it.
+    // SAFETY: the caller's promise; an object is the first field of its [`CObject`].
     let kept = unsafe { pointer.cast::<CObject<T>>().as_ref() }.ok_or_else(|| missing("the object"))?;
     if kept.origin.is_here() { Ok(&kept.object) } else { Err(of_parent()) }
 }
 
-/// As [`at`], alone.
+/// Returns the object at `pointer` for exclusive use.
 ///
 /// # Safety
-/// As [`at`], and no other call uses it meanwhile.
+/// The conditions of [`at`], and no other call uses the object at the same time.
 pub unsafe fn at_mut<'a, T>(pointer: *mut T) -> Result<&'a mut T, Error> {
-    // SAFETY: as there.
+    // SAFETY: the conditions of [`at`].
     let kept = unsafe { pointer.cast::<CObject<T>>().as_mut() }.ok_or_else(|| missing("the object"))?;
     if kept.origin.is_here() { Ok(&mut kept.object) } else { Err(of_parent()) }
 }
 
-/// Refuses a call that cannot tell its result, before it does anything.
+/// Refuses a call that has no place for its result, before it does anything.
 pub fn ensure_place<T>(out: *const T) -> Result<(), Error> {
     if out.is_null() { Err(missing("where the result goes")) } else { Ok(()) }
 }
 
-/// Stores `value` where the caller wants it.
+/// Stores `value` at `out`.
 ///
 /// # Safety
 /// `out` is null, or may be written to.
 pub unsafe fn set<T>(out: *mut T, value: T) -> CallResult {
     ensure_place(out)?;
-    // SAFETY: not null, and the caller's promise; what is there before is not dropped.
+    // SAFETY: not null, and the caller's promise; the previous content is not dropped.
     unsafe { out.write(value) };
     Ok(OK)
 }
 
-/// Gives what `make` makes to C, to be taken back by [`take`]. Nothing is made that could not be given.
+/// Gives the object that `make` creates to C, to be taken back by [`take`]. Without a place for it, nothing is created.
 ///
 /// # Safety
-/// As [`set`].
+/// The conditions of [`set`].
 pub unsafe fn give<T>(out: *mut *mut T, make: impl FnOnce() -> Result<T, Error>) -> CallResult {
     ensure_place(out)?;
     let value = make()?;
@@ -203,10 +204,10 @@ pub fn lend<T: Default, R>(value: &mut T, call: impl FnOnce(*mut T) -> R) -> R {
     told
 }
 
-/// Gives bytes to C, or tells that there are none; then who frees them frees nothing.
+/// Gives bytes to C, or reports their absence; freeing no bytes is harmless.
 ///
 /// # Safety
-/// As [`set`].
+/// The conditions of [`set`].
 pub unsafe fn give_bytes(out: *mut CBytes, value: Option<Vec<u8>>) -> CallResult {
     ensure_place(out)?;
     let status = if value.is_some() { OK } else { ABSENT };
@@ -219,16 +220,16 @@ pub unsafe fn give_bytes(out: *mut CBytes, value: Option<Vec<u8>>) -> CallResult
     Ok(status)
 }
 
-/// Takes back what was given, unless it is the parent's of this process.
+/// Takes an object back from C, unless it belongs to the parent of this process.
 ///
 /// # Safety
-/// As [`at`]; nobody uses it any more.
+/// The conditions of [`at`]; no call uses the object any more.
 pub unsafe fn take<T>(pointer: *mut T) -> Option<T> {
-    // SAFETY: the caller's promise; what is at it came from such a box.
+    // SAFETY: the caller's promise; the pointer came from such a box.
     unsafe { at(pointer).is_ok().then(|| Box::from_raw(pointer.cast::<CObject<T>>()).object) }
 }
 
-/// Why the last call of this thread that failed did.
+/// Returns the message of the last failed call of this thread.
 #[unsafe(no_mangle)]
 extern "C" fn ferrite_error() -> *const c_char {
     MESSAGE.with(|kept| kept.borrow().as_ptr())

@@ -1,7 +1,7 @@
-//! Ferrite's objects for C. What each function does is told in `include/ferrite.h`; here it is done.
+//! Ferrite's objects for C. `include/ferrite.h` documents each function.
 //!
-//! Every pointer that goes out is a box of its own; every pointer that comes in is one that went out, or the caller's
-//! bytes for the time of the call. A panic does not cross into C: it is told as `FERRITE_FAILED`.
+//! Every pointer that C gets is a box of its own. Every pointer from C is one that it got, or its own bytes for the
+//! time of the call. A panic does not cross into C: the call returns `FERRITE_FAILED`.
 #![allow(unsafe_code)]
 
 #[macro_use]

@@ -1,4 +1,4 @@
-//! Logs.
+//! Logs for C.
 #![allow(unsafe_code)]
 
 use std::ffi::c_char;

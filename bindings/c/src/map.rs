@@ -1,4 +1,4 @@
-//! Maps.
+//! Maps for C.
 #![allow(unsafe_code)]
 
 use std::ffi::c_char;

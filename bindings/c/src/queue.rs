@@ -1,4 +1,4 @@
-//! Queues.
+//! Queues for C.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int};
@@ -8,12 +8,12 @@ use ferrite_object::{Error, Queue, QueueEnd, Store};
 use crate::call::{CBytes, OK, at, bytes, ensure_place, give, give_bytes, set, take, text};
 use crate::store::CLoggingOptions;
 
-/// The end that the header's number means.
+/// Returns the end for the header's number.
 pub fn end(number: c_int) -> Result<QueueEnd, Error> {
     match number {
         0 => Ok(QueueEnd::Back),
         1 => Ok(QueueEnd::Front),
-        _ => Err(Error::Refused(format!("{number} is no end of a queue"))),
+        _ => Err(Error::Refused(format!("{number} is not an end of a queue"))),
     }
 }
 
@@ -30,7 +30,7 @@ export! {
 
     #[ensure_no_plan]
     fn ferrite_queue_pop(queue: *const Queue, at_end: c_int, out: *mut CBytes) {
-        // Else the entry would be gone.
+        // Without a place for the result the entry would be lost.
         ensure_place(out)?;
         give_bytes(out, at(queue)?.pop(end(at_end)?)?)
     }

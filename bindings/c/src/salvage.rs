@@ -1,4 +1,4 @@
-//! What a salvage had to give up, and what it rescued.
+//! The losses of a salvage, and the entries that it rescued, for C.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -8,7 +8,7 @@ use ferrite_object::{Bundle, Error, Map, ObjectLog, Queue, SalvageLoss};
 
 use crate::call::{CallResult, OK, at};
 
-/// Called with what was damaged, and where.
+/// Called with the damaged part, and its offset in the pool.
 type LossVisitor = unsafe extern "C" fn(*const c_char, u64, *mut c_void) -> c_int;
 /// Called with an entry's number and bytes.
 type EntryVisitor = unsafe extern "C" fn(u64, *const u8, usize, *mut c_void) -> c_int;
@@ -17,7 +17,7 @@ fn no_visitor() -> Error {
     Error::Refused("the visitor is a null pointer".into())
 }
 
-/// Tells `losses` to `visit` until it has enough.
+/// Passes `losses` to `visit` until it returns nonzero.
 ///
 /// # Safety
 /// `visit` may be called with `context`.

@@ -1,4 +1,4 @@
-//! Stores.
+//! Stores for C.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -13,7 +13,7 @@ use crate::call::{CallResult, DROPPED, OK, at, failed, give, set, take, text};
 /// Called with each name, its kind and its size.
 type TagVisitor = unsafe extern "C" fn(*const c_char, *const c_char, u64, *mut c_void) -> c_int;
 
-/// How a structure is kept, as the header has it; zeros are the defaults.
+/// The options of a structure, as in the header; zeros are the defaults.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct CLoggingOptions {
@@ -24,7 +24,7 @@ pub struct CLoggingOptions {
 }
 
 impl CLoggingOptions {
-    /// In this library's words.
+    /// Returns the options with their defaults filled in.
     ///
     /// # Safety
     /// `options` is null, or may be read.
@@ -42,21 +42,21 @@ impl CLoggingOptions {
     }
 }
 
-/// A random identity.
+/// Returns a random identity.
 fn uuid() -> Result<[u8; 16], Error> {
     machine::random_uuid().map_err(|error| Error::Refused(error.to_string()))
 }
 
-/// The kind of a tag for people.
+/// Returns the name of a tag's kind.
 fn kind(number: u16) -> &'static str {
     ferrite_pool::TagKind(number).name()
 }
 
-/// Ends the use of `store`. Whatever fails until it is taken leaves it as it is; what fails after that has a status of its
-/// own, by which the caller knows that the pointer is gone.
+/// Ends the use of `store`. A failure before the pointer is taken leaves the store open; a later failure has a status
+/// of its own, by which the caller knows that the pointer is gone.
 ///
 /// # Safety
-/// As [`take`].
+/// The conditions of [`take`].
 unsafe fn finalize(store: *mut Store, finish: &Finish) -> CallResult {
     // SAFETY: the caller's promise.
     let Ok(open) = (unsafe { at(store) }) else { return Ok(OK) };
@@ -64,7 +64,7 @@ unsafe fn finalize(store: *mut Store, finish: &Finish) -> CallResult {
         return Err(PoolError::Busy("objects of the store are open: close them first".into()).into());
     }
     open.prepare(finish)?;
-    // SAFETY: the caller's promise; `open` is used no more.
+    // SAFETY: the caller's promise; `open` is not used any more.
     let Some(taken) = (unsafe { take(store) }) else { return Ok(OK) };
     let ended = taken.finalize(&Finish { defragment: finish.defragment, backup: None });
     ended.map(|_| OK).or_else(|error| failed(DROPPED, &error))

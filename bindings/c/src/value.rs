@@ -1,4 +1,4 @@
-//! Values that are updated in place.
+//! Values that are updated in place, for C.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int};

@@ -1,4 +1,4 @@
-/* BU1 and BU2 as C has them: a change is in all members or in none, and none is made behind a plan's back. */
+/* Tests BU1 and BU2 through C: a change reaches all members or none, and a plan sees no concurrent change. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static const uint8_t *raw(const char *text)
     return (const uint8_t *)text;
 }
 
-/* What would wait for this very plan, or for a backup that waits for it, is refused. */
+/* The library refuses calls that would wait for this plan, or for a backup that waits for it. */
 static int meddle(ferrite_change *change, void *context)
 {
     int *seen = context;
@@ -32,7 +32,7 @@ static int give_up(ferrite_change *change, void *context)
     return ferrite_change_put(change, "map", raw("given up"), 8, raw("v"), 1) == FERRITE_OK;
 }
 
-/* Moves the first job to the done ones. */
+/* Moves the first entry of `jobs` to `done`. */
 static int move(ferrite_change *change, void *context)
 {
     ferrite_bytes job;
@@ -95,7 +95,7 @@ int main(int argc, char **argv)
         return 6;
     if (ferrite_bundle_change(bundle, move, NULL) != FERRITE_CANCELLED || !members_are("map map;queue done;"))
         return 7;
-    /* A pop too many refuses the rest of its change too. */
+    /* A pop from an empty queue makes the commit refuse the whole change. */
     if (ferrite_change_clear_queue(other, "jobs") || ferrite_change_pop(other, "jobs", FERRITE_BACK) ||
         ferrite_change_remove(other, "map", raw("k"), 1) || ferrite_change_commit(other, bundle) != FERRITE_INVALID ||
         strstr(ferrite_error(), "\"jobs\"") == NULL || len_of("jobs") != 0)
@@ -109,7 +109,7 @@ int main(int argc, char **argv)
         ferrite_change_commit(other, bundle) || !members_are(""))
         return 11;
     ferrite_change_free(other);
-    /* Nothing is there to be freed where nothing was. */
+    /* The bytes of an absent key are empty, so that there is nothing to free. */
     bytes = (ferrite_bytes){(uint8_t *)&len, sizeof len};
     if (ferrite_map_get(map, raw("none"), 4, &bytes) != FERRITE_ABSENT || bytes.data != NULL || bytes.len != 0)
         return 12;

@@ -1,4 +1,4 @@
-//! The library as C programs meet it: installed, found by pkg-config, compiled against, and run under valgrind.
+//! The library as C programs use it: installed, found by pkg-config, compiled against, and run under valgrind.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Lines, Write};
@@ -11,7 +11,7 @@ fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The folder in which cargo has put the libraries: that of this program, or the one around it.
+/// Returns the folder with the built libraries: the folder of this program, or one around it.
 fn built() -> PathBuf {
     let program = std::env::current_exe().expect("this program");
     let folder = program.ancestors().skip(1).find(|folder| folder.join("libferrite.so").is_file());
@@ -69,7 +69,7 @@ impl Installed {
     }
 }
 
-/// Under valgrind: any bad access and anything that is lost makes it fail.
+/// Returns a command under valgrind, which fails at any bad access and any lost memory.
 fn valgrind(program: &Path) -> Command {
     let mut command = Command::new("valgrind");
     command.args(["--quiet", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect"]);
@@ -77,7 +77,7 @@ fn valgrind(program: &Path) -> Command {
     command
 }
 
-/// What each example tells; `command` starts it on its store.
+/// Checks the output of each example; `command` starts it on its store.
 fn check(command: &dyn Fn(&str) -> Command) {
     let told = (0..3).map(|_| run(&mut command("counter"), "")).collect::<Vec<_>>();
     assert_eq!(told, ["1 1\n", "2 5\n", "3 14\n"]);
@@ -109,7 +109,7 @@ fn examples_do_what_they_say_with_either_library() {
     }
 }
 
-/// A program without any shared library, with what pkg-config says and nothing else.
+/// A program without any shared library, built with the flags of pkg-config only.
 #[test]
 fn a_program_that_is_static_altogether_links_and_runs() {
     let installed = Installed::new();
@@ -134,13 +134,13 @@ fn examples_lose_no_memory_under_valgrind() {
             run(command.arg(installed.store(&format!("{name}.pool"))).args(arguments), "a b a\n")
         };
         told(valgrind(&program));
-        // What it stored without the instructions that valgrind lacks is there for the processor that has them.
+        // Content stored without the instructions that valgrind lacks is there for the processor that has them.
         let next = told(Command::new(&program));
         assert!(!next.is_empty() && next != "1 1\n", "{next}");
     }
 }
 
-/// A program that tells who owns its store, and then waits for a line.
+/// A program that prints the owner of its store, and then waits for a line.
 struct Waiting {
     process: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -173,7 +173,7 @@ impl Waiting {
     }
 }
 
-/// HO4: a client whose owner was killed is told so by its next change of any object, and loses nothing that it was told.
+/// HO4: a client whose owner was killed learns it from its next change of any object, and loses no acknowledged change.
 fn outlive(client: &mut Command, server: &mut dyn FnMut() -> Command, is_served_again: bool) {
     let mut owner = Waiting::start(&mut server());
     assert_eq!(owner.line(), "0", "it owns the store itself");
@@ -223,14 +223,14 @@ fn a_call_that_cannot_tell_its_result_does_nothing() {
     run(Command::new(installed.compile_from("tests", "misuse", false)).arg(installed.store("misuse.pool")), "");
 }
 
-/// Programs look at the status to know what to do: open what exists, wait for what is busy, give up what never fits.
+/// Programs act by the status: open an existing store, wait for a busy one, give up a change that never fits.
 #[test]
 fn a_failure_has_the_status_that_the_header_gives_it() {
     let installed = Installed::new();
     run(Command::new(installed.compile_from("tests", "status", false)).arg(installed.store("status.pool")), "");
 }
 
-/// Who is told that the store is busy tries again with the pointer that it has.
+/// A program that finds the store busy retries with the same pointer.
 #[test]
 fn a_finalize_whose_backup_fails_leaves_the_store_open() {
     let installed = Installed::new();
@@ -241,7 +241,7 @@ fn a_finalize_whose_backup_fails_leaves_the_store_open() {
     }
 }
 
-/// BU1: a change of a bundle is in all its members or in none, and a plan is not waited for by itself.
+/// BU1: a change of a bundle is in all its members or in none, and a plan never waits for itself.
 #[test]
 fn bu1_bundles_change_as_one_and_lose_no_memory() {
     let installed = Installed::new();
@@ -252,7 +252,7 @@ fn bu1_bundles_change_as_one_and_lose_no_memory() {
     }
 }
 
-/// LG4, AL2: a salvage tells what it gave up.
+/// LG4, AL2: a salvage reports its losses.
 #[test]
 fn lg4_al2_what_is_damaged_is_told_and_what_is_left_is_read() {
     let installed = Installed::new();
@@ -263,14 +263,14 @@ fn lg4_al2_what_is_damaged_is_told_and_what_is_left_is_read() {
     }
 }
 
-/// A child of fork has its parent's pointers and mappings: two that store into one log would be the end of it.
+/// A child of fork has its parent's pointers and mappings: two processes that store into one log would destroy it.
 #[test]
 fn a_child_of_fork_leaves_its_parents_objects_alone() {
     let installed = Installed::new();
     run(Command::new(installed.compile_from("tests", "fork", false)).arg(installed.store("fork.pool")), "");
 }
 
-/// Every function of the header is in the library with as many arguments, and the other way round.
+/// Every function of the header is in the library with as many arguments, and the reverse.
 #[test]
 fn the_header_tells_of_every_function() {
     let header = std::fs::read_to_string(here().join("include/ferrite.h")).expect("the header");
@@ -299,7 +299,7 @@ fn the_header_tells_of_every_function() {
     assert_eq!(told, done);
 }
 
-/// How many arguments stand before the parenthesis that closes.
+/// Returns the number of arguments before the closing parenthesis.
 fn arguments(rest: &str, end: char) -> usize {
     let list = rest.split(end).next().unwrap_or_default();
     let (mut depth, mut commas, mut any) = (0, 0, false);

@@ -1,4 +1,4 @@
-/* A finalize whose backup fails leaves the store open, and what is done with it after that works. */
+/* After a finalize with a failed backup the store is open, and later calls on it succeed. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -6,7 +6,7 @@
 
 #include "ferrite.h"
 
-/* Whether a call failed with this status, and said so. */
+/* Checks that a call failed with this status and with this message. */
 static int fails(int got, int wanted, const char *words)
 {
     if (got == wanted && strstr(ferrite_error(), words) != NULL)
@@ -15,7 +15,7 @@ static int fails(int got, int wanted, const char *words)
     return 0;
 }
 
-/* Has an object open, and a store that is not its own, until it is told to go on. */
+/* Holds an object of a foreign store open until its input has a line. */
 static int tenant(const char *path, int ready, int go_on)
 {
     ferrite_store *store;
@@ -33,7 +33,7 @@ static int tenant(const char *path, int ready, int go_on)
     return ferrite_store_close(store);
 }
 
-/* It still does what a store does. */
+/* Checks that the store is open and works. */
 static int is_open(const ferrite_store *store)
 {
     ferrite_map *map;

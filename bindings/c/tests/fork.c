@@ -1,4 +1,4 @@
-/* What is open when a process forks stays its own: the child neither changes it nor ends it. */
+/* Handles that are open at a fork belong to the parent: the child can neither change nor close its objects. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdint.h>
 #include <sys/wait.h>
@@ -13,7 +13,7 @@ static int put(ferrite_map *map, const char *value)
     return ferrite_map_put(map, KEY, 1, (const uint8_t *)value, 1);
 }
 
-/* Uses what its parent has open, ends it, and opens the store for itself. */
+/* Uses and closes the handles of its parent, and then opens the store itself. */
 static int child(const char *path, ferrite_store *store, ferrite_map *map)
 {
     ferrite_map *other;

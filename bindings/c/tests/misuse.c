@@ -1,4 +1,4 @@
-/* Calls that cannot tell their result do nothing: what is opened can be closed, what a pop takes away is told. */
+/* Calls with a null result pointer have no effect: they open nothing, and a pop removes nothing. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* LG4, AL2: what is damaged is told by name, and what is left is read. */
+/* Tests LG4 and AL2: the message names the damaged object, and the rest of the object is readable. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@ static const uint8_t *raw(const char *text)
     return (const uint8_t *)text;
 }
 
-/* Turns one byte of the text in the file around, wherever it is. */
+/* Overwrites the first byte of each occurrence of this text in the file. */
 static int spoil(const char *path, const char *text)
 {
     FILE *file = fopen(path, "r+b");

@@ -1,11 +1,11 @@
-/* Each failure has the status that the header gives it, and words that say what is wrong. */
+/* Each failure has the status that the header specifies, and a message that describes it. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "ferrite.h"
 
-/* Whether a call failed with this status, and said so. */
+/* Checks that a call failed with this status and with this message. */
 static int fails(int got, int wanted, const char *words)
 {
     if (got == wanted && strstr(ferrite_error(), words) != NULL)
@@ -31,7 +31,7 @@ static int values_of_another_length(const ferrite_store *store)
     return !ferrite_value_get(value, bytes, 3) && !ferrite_value_close(value);
 }
 
-/* Lengths that nothing has, as after an underflow: refused by the length, and nothing is read or copied. */
+/* Passes impossible lengths, as after an underflow. The calls refuse them by the length and read no bytes. */
 static int lengths_that_never_fit(const ferrite_store *store)
 {
     static const size_t lengths[] = {SIZE_MAX, SIZE_MAX / 2, (size_t)1 << 40, (size_t)3 << 30};
@@ -59,7 +59,7 @@ static int lengths_that_never_fit(const ferrite_store *store)
             !fails(ferrite_log_append(log, it, many, NULL), FERRITE_TOO_LARGE, "too large") ||
             !fails(ferrite_value_open(store, "new", it, many, FERRITE_NT, &value), FERRITE_TOO_LARGE, "too large"))
             return 0;
-        /* Changes that are put together are in memory first: only what no change may have is refused by itself. */
+        /* Batches and changes are in memory first, so these calls refuse only a length that no change may have. */
         if (many >> 32 != 0 &&
             (!fails(ferrite_batch_put(batch, it, 2, it, many), FERRITE_TOO_LARGE, "too large") ||
              !fails(ferrite_batch_remove(batch, it, many), FERRITE_TOO_LARGE, "too large") ||
@@ -76,7 +76,7 @@ static int lengths_that_never_fit(const ferrite_store *store)
              ferrite_queue_close(queue) || ferrite_log_close(log) || ferrite_bundle_close(bundle));
 }
 
-/* Ends that no queue has: nothing is added, and nothing taken away. */
+/* Passes invalid ends of a queue: the calls neither add nor remove an entry. */
 static int ends_that_are_none(const ferrite_store *store)
 {
     static const int ends[] = {-1, 2, 7};
@@ -90,15 +90,15 @@ static int ends_that_are_none(const ferrite_store *store)
         ferrite_queue_push(queue, FERRITE_FRONT, it, 2))
         return 0;
     for (size_t at = 0; at < sizeof ends / sizeof *ends; at++)
-        if (!fails(ferrite_queue_push(queue, ends[at], it, 2), FERRITE_INVALID, "is no end of a queue") ||
-            !fails(ferrite_queue_pop(queue, ends[at], &bytes), FERRITE_INVALID, "is no end of a queue") ||
-            !fails(ferrite_change_push(change, "q", ends[at], it, 2), FERRITE_INVALID, "is no end of a queue") ||
-            !fails(ferrite_change_pop(change, "q", ends[at]), FERRITE_INVALID, "is no end of a queue"))
+        if (!fails(ferrite_queue_push(queue, ends[at], it, 2), FERRITE_INVALID, "is not an end of a queue") ||
+            !fails(ferrite_queue_pop(queue, ends[at], &bytes), FERRITE_INVALID, "is not an end of a queue") ||
+            !fails(ferrite_change_push(change, "q", ends[at], it, 2), FERRITE_INVALID, "is not an end of a queue") ||
+            !fails(ferrite_change_pop(change, "q", ends[at]), FERRITE_INVALID, "is not an end of a queue"))
             return 0;
     return !ferrite_queue_len(queue, &len) && len == 1 && !ferrite_change_free(change) && !ferrite_queue_close(queue);
 }
 
-/* A store that is open is not made anew, and not restored over. */
+/* An open store can be neither created again nor overwritten by a restore. */
 static int stores_that_are_there(const ferrite_store *store, const char *path)
 {
     char image[4096];
@@ -112,7 +112,7 @@ static int stores_that_are_there(const ferrite_store *store, const char *path)
            fails(ferrite_restore(image, path, 1), FERRITE_BUSY, "held by process");
 }
 
-/* Nobody has the store open any more, but it is there. */
+/* The store exists, but no process has it open. */
 static int stores_in_the_way(const char *path)
 {
     char image[4096], copy[4096];

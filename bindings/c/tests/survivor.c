@@ -1,4 +1,4 @@
-/* The server of a store, and a client that outlives it: "survivor STORE serve", "survivor STORE use". */
+/* The owner of a store ("survivor STORE serve"), and a client that outlives it ("survivor STORE use"). */
 #include <ferrite.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ static int none(const char *name, const char *kind, uint64_t size, void *context
     return 1;
 }
 
-/* Tells who owns the store, and waits for a line. */
+/* Prints the process id of the owner, and waits for a line. */
 static void tell_owner(void)
 {
     uint32_t pid;
@@ -66,7 +66,7 @@ static void close_all(void)
     expect("closing", ferrite_store_close(store), FERRITE_OK);
 }
 
-/* Changes every object; each call returns as is wanted. */
+/* Changes every object, and checks the status of each call. */
 static void change_all(const char *text, int wanted)
 {
     expect("setting", ferrite_value_set(value, BYTES(text)), wanted);
@@ -75,7 +75,7 @@ static void change_all(const char *text, int wanted)
     expect("appending", ferrite_log_append(entries, BYTES(text), NULL), wanted);
 }
 
-/* What only the owner does is refused as the changes are. */
+/* Calls that need the owner are refused with the same status as changes. */
 static void ask_all(const char *path)
 {
     ferrite_map *other;
@@ -86,7 +86,7 @@ static void ask_all(const char *path)
     expect("backing up", ferrite_store_backup(store, path), FERRITE_REVOKED);
 }
 
-/* Every object was changed so often, to this at last. */
+/* Checks the number of changes of every object and its last content. */
 static void find_all(const char *text, uint64_t changes)
 {
     uint8_t room[5];

@@ -1,4 +1,4 @@
-//! Bundles.
+//! Bundles for Python.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::draft::ChangeDraft;
 use crate::handle::ObjectHandle;
 use crate::turn::BundleTurns;
 
-/// A bundle.
+/// A bundle, and the turns of its transactions.
 #[pyclass(frozen, weakref, name = "Bundle", module = "ferrite._ferrite")]
 pub struct PyBundle(ObjectHandle<ferrite_object::Bundle>, Arc<BundleTurns>);
 
@@ -23,19 +23,19 @@ impl PyBundle {
         Self(ObjectHandle::new(bundle), Arc::default())
     }
 
-    /// Whose turn it is, while it is open.
+    /// Returns the turns, while the bundle is open.
     pub fn turns(&self) -> PyResult<&Arc<BundleTurns>> {
         self.0.get().map(|_| &self.1)
     }
 
-    /// Makes `change`.
+    /// Commits `change`.
     pub fn make(&self, py: Python<'_>, change: &BundleChange) -> PyResult<()> {
         self.0.work(py, |bundle| bundle.commit(change))
     }
 }
 
 impl PyChange {
-    /// Ends it; what was put together.
+    /// Ends the draft and returns the change.
     pub fn end(&self) -> PyResult<BundleChange> {
         self.0.end()
     }

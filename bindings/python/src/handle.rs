@@ -1,4 +1,4 @@
-//! What objects of this module have in common: they can be closed, and fail as Python does.
+//! The common parts of this module's objects: they can be closed, and fail as Python objects do.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,7 +39,7 @@ pub fn add_errors(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("WrongTypeError", py.get_type::<WrongTypeError>())
 }
 
-/// `error` as Python's exception.
+/// Returns `error` as a Python exception.
 pub fn raised(error: Error) -> PyErr {
     let text = error.to_string();
     match error {
@@ -63,22 +63,22 @@ pub fn raised(error: Error) -> PyErr {
     }
 }
 
-/// What any use of a closed object raises.
+/// Returns the exception of any use of a closed object.
 pub fn closed() -> PyErr {
     PyValueError::new_err("it is closed")
 }
 
-/// An object until it is closed. Calls have it in hand while they work, also without the interpreter's lock.
+/// An object until it is closed. Calls hold it while they work, also without the interpreter's lock.
 pub struct ObjectHandle<T> {
     object: Mutex<Option<Arc<T>>>,
-    /// Somebody has taken it away, and waits for them.
+    /// True while a thread has taken the object and waits for other calls.
     is_ending: AtomicBool,
 }
 
-/// Between two looks whether they are done.
+/// Time between two checks whether other calls are done.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// The object, when calls of other threads that have begun are done.
+/// Returns the object when the calls of other threads are done.
 fn alone<T>(mut object: Arc<T>) -> T {
     loop {
         match Arc::try_unwrap(object) {
@@ -90,18 +90,18 @@ fn alone<T>(mut object: Arc<T>) -> T {
 }
 
 impl<T> ObjectHandle<T> {
-    /// An open one.
+    /// Returns an open handle.
     pub fn new(object: T) -> Self {
         Self { object: Mutex::new(Some(Arc::new(object))), is_ending: AtomicBool::new(false) }
     }
 
-    /// Whether it is closed.
+    /// Returns true if the handle is closed.
     pub fn is_closed(&self) -> bool {
         self.object.lock().is_none()
     }
 
-    /// Forgets it, as a forked child must: it is its parent's, and so are its lock and its grant. Threads that waited are
-    /// not in the child.
+    /// Forgets the object, as a forked child must: the object belongs to its parent, and so do its lock and its grant.
+    /// Threads that waited do not exist in the child.
     pub fn abandon(&self) {
         std::mem::forget(self.object.lock().take());
         self.is_ending.store(false, Ordering::Release);
@@ -109,19 +109,19 @@ impl<T> ObjectHandle<T> {
 }
 
 impl<T: Send + Sync> ObjectHandle<T> {
-    /// The object, to work with. Nothing that runs Python's code is done with it in hand: that might end it.
+    /// Returns the object for a call. No Python code runs while it is held: that might close it.
     pub fn get(&self) -> PyResult<Arc<T>> {
         self.object.lock().clone().ok_or_else(closed)
     }
 
-    /// Does what may wait for a disk, while other threads of Python run.
+    /// Does work that may wait for a disk, while other Python threads run.
     pub fn work<R: Send>(&self, py: Python<'_>, work: impl FnOnce(&T) -> Result<R, Error> + Send) -> PyResult<R> {
         let object = self.get()?;
         py.detach(move || work(&object)).map_err(raised)
     }
 
-    /// Takes it away, and does `end` with it when calls that have begun are done. `None` where somebody else has, and is
-    /// done with that too.
+    /// Takes the object, and calls `end` with it when the calls that have begun are done. Returns `None` if another
+    /// thread took it, and has finished.
     pub fn end<R: Send>(&self, py: Python<'_>, end: impl FnOnce(T) -> R + Send) -> Option<R> {
         let taken = {
             let mut object = self.object.lock();
@@ -143,7 +143,7 @@ impl<T: Send + Sync> ObjectHandle<T> {
         })
     }
 
-    /// Closes it; nothing of it is left when this returns.
+    /// Closes the handle; the object is gone on return.
     pub fn close(&self, py: Python<'_>) {
         self.end(py, drop);
     }

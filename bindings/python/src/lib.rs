@@ -1,6 +1,6 @@
-//! Ferrite's objects for Python: the native half. `python/ferrite` makes of it what behaves like Python's own.
+//! Ferrite's objects for Python: the native half. `python/ferrite` builds Python's own behaviour on it.
 //!
-//! Bytes are copied in and out: no reference into persistent memory lives in Python. What may wait for a disk is done
+//! Bytes are copied in and out: no reference into persistent memory lives in Python. Work that may wait for a disk runs
 //! without the interpreter's lock.
 
 mod bundle;

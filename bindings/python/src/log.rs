@@ -1,4 +1,4 @@
-//! Logs.
+//! Logs for Python.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Maps.
+//! Maps for Python.
 
 use ferrite_object::MapBatch;
 use pyo3::prelude::*;

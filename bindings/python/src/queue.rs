@@ -1,4 +1,4 @@
-//! Queues.
+//! Queues for Python.
 
 use ferrite_object::QueueEnd;
 use pyo3::prelude::*;

@@ -1,4 +1,4 @@
-//! Stores.
+//! Stores for Python.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,8 +1,9 @@
-//! The turn of a bundle: one transaction at a time, so what one has seen no other changes, and what it takes no other takes.
+//! The turn of a bundle: one transaction at a time. So no other transaction changes what one has read, or takes what
+//! one takes.
 //!
-//! It is kept by the context manager, which Python's `with` keeps on its stack and nowhere else. So whatever ends the `with`
-//! drops it, and that gives the turn back: also an interrupt for which Python calls no `__exit__`. None of Python's code runs
-//! while a turn is taken or given back.
+//! The context manager holds the turn, and Python's `with` keeps it on its stack and nowhere else. So the end of the
+//! `with` drops it, and the drop releases the turn: also at an interrupt for which Python calls no `__exit__`. No
+//! Python code runs while a turn is acquired or released.
 
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
@@ -15,10 +16,10 @@ use pyo3::types::PyAny;
 
 use crate::bundle::{PyBundle, PyChange};
 
-/// Between two looks whether a thread that waits was interrupted.
+/// Time between two checks whether a waiting thread was interrupted.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Who has the turn.
+/// The thread that has the turn.
 #[derive(Default)]
 pub struct BundleTurns {
     thread: Mutex<Option<ThreadId>>,
@@ -36,14 +37,14 @@ impl Drop for BundleTurn {
 }
 
 impl BundleTurns {
-    /// Waits for the turn, but not for this thread's own, and not beyond an interrupt.
+    /// Waits for the turn; refuses to wait for this thread's own, and stops at an interrupt.
     fn take(self: &Arc<Self>, py: Python<'_>) -> PyResult<BundleTurn> {
         if *self.thread.lock() == Some(thread::current().id()) {
             return Err(PyValueError::new_err("this thread has begun a transaction of the bundle: end that first"));
         }
         let mut patience = Duration::ZERO;
         loop {
-            // Without the interpreter's lock: who has the turn needs that to give it back.
+            // Without the interpreter's lock: the holder of the turn needs it to release the turn.
             if let Some(turn) = py.detach(|| self.take_within(patience)) {
                 return Ok(turn);
             }
@@ -64,19 +65,19 @@ impl BundleTurns {
     }
 }
 
-/// How far a transaction is.
+/// The state of a transaction.
 enum TransactionStage {
     New,
     Begun(BundleTurn),
     Over,
 }
 
-/// A transaction as a `with` sees it: begun with the turn, and ended with its change made or given up.
+/// A transaction as a `with` statement sees it: begun with the turn, and ended with its change committed or cancelled.
 #[pyclass(frozen, name = "Transaction", module = "ferrite._ferrite")]
 pub struct PyTransaction {
     bundle: Py<PyBundle>,
     change: Py<PyChange>,
-    /// What the `with` gives to its body.
+    /// The object that the `with` statement passes to its body.
     body: Py<PyAny>,
     stage: Mutex<TransactionStage>,
 }
@@ -105,7 +106,7 @@ impl PyTransaction {
         _trace: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let stage = std::mem::replace(&mut *self.stage.lock(), TransactionStage::Over);
-        // Given back when this returns.
+        // Released on return.
         let TransactionStage::Begun(_turn) = stage else {
             return Err(PyValueError::new_err("the transaction is over, or has not begun"));
         };

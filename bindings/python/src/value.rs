@@ -1,4 +1,4 @@
-//! Values that are updated in place.
+//! Values that are updated in place, for Python.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use pyo3::types::PyBytes;
 
 use crate::handle::ObjectHandle;
 
-/// A value, and how it is flushed.
+/// A value, and its flush scheme.
 #[pyclass(frozen, weakref, name = "Value", module = "ferrite._ferrite")]
 pub struct PyDirectValue(ObjectHandle<Arc<DirectBytes>>, Scheme);
 

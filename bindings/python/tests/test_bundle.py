@@ -1,4 +1,4 @@
-"""Bundles against what their members are in Python."""
+"""Compares bundles with the types of Python that their members behave like."""
 
 import signal
 import threading

@@ -1,4 +1,4 @@
-"""An interrupt (Ctrl-C) may come between any two steps of Python, and leaves everything usable."""
+"""Tests that an interrupt (Ctrl-C) between any two steps of Python leaves everything usable."""
 
 import random
 import signal
@@ -9,7 +9,7 @@ import pytest
 
 
 def interrupted(work, at):
-    """Runs ``work`` with an interrupt before its opcode number ``at``, also where that is one of ours; whether it came so far."""
+    """Runs ``work`` with an interrupt before opcode ``at``, also inside this package. Returns whether it was reached."""
     left = at
 
     def trace(frame, event, _):
@@ -40,7 +40,7 @@ def in_another_thread(work):
 
 
 def each_opcode(work, then):
-    """Interrupts ``work`` before each of its opcodes, and does ``then`` each time, while the traceback is still there."""
+    """Interrupts ``work`` before each of its opcodes, and calls ``then`` each time while the traceback still exists."""
     at, last = 0, None
     while last is None or isinstance(last, KeyboardInterrupt):
         at += 1
@@ -77,7 +77,7 @@ def test_a_transaction_that_is_interrupted_anywhere_gives_its_turn_back(store):
 
 @pytest.fixture
 def alarm():
-    """Interrupts the main thread after so many seconds, and again where Python loses that: it does in callbacks of weak references."""
+    """Interrupts the main thread after some seconds, and again if a callback of a weak reference lost the interrupt."""
 
     def interrupt(*_):
         raise KeyboardInterrupt

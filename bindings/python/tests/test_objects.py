@@ -1,4 +1,4 @@
-"""Objects against what they are in Python, with reopenings in between."""
+"""Compares objects with the types of Python that they behave like, and reopens the store in between."""
 
 from collections import deque
 
@@ -17,7 +17,7 @@ keys = st.binary(min_size=0, max_size=2)
 
 
 class Reopening(RuleBasedStateMachine):
-    """What all have in common: the store is closed, or forgotten as by a crash, and opened again."""
+    """The common part of all comparisons: closes the store, or abandons it as a crash does, and opens it again."""
 
     folder = None
     number = 0

@@ -1,4 +1,4 @@
-"""Stores: made, shared between processes, killed, backed up."""
+"""Tests the creation, the sharing, the crash recovery and the backup of stores."""
 
 import fcntl
 import gc
@@ -44,7 +44,7 @@ def test_sizes_are_numbers_or_text(store):
         map[b"k"] = b"%d" % number
     assert map[b"k"] == b"999"
     for wrong in ["many", "4X", "", "-1"]:
-        with pytest.raises(ValueError, match="is no size"):
+        with pytest.raises(ValueError, match="is not a size"):
             store.queue("queue", checkpoint_bytes=wrong)
 
 
@@ -151,7 +151,7 @@ def test_what_is_closed_or_freed_waits_for_calls_of_other_threads(tmp_path):
             try:
                 use(find())
             except ValueError:
-                # Closed.
+                # The store is closed.
                 if store.closed:
                     return
             except BaseException as error:
@@ -245,7 +245,7 @@ def test_what_is_kept_of_a_store_keeps_the_store(tmp_path, find):
 
 
 def other(code, path, **more):
-    """Another process that runs ``code`` on the store."""
+    """Starts another process that runs ``code`` on the store."""
     code = f"import ferrite, os, sys\nstore = ferrite.open({str(path)!r})\n{code}"
     return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, **more)
 
@@ -375,7 +375,7 @@ def test_a_killed_owner_revokes_what_it_lent(tmp_path, another):
 
 
 def owner_with_a_child(path, before=""):
-    """Another process that has the store open, and a child that lives until its input ends."""
+    """Starts another process that has the store open, with a child that lives until its input ends."""
     code = """
 store.map("map")[b"k"] = b"v"
 if os.fork() == 0:

@@ -1,10 +1,11 @@
-//! What went which way, for `ferrite run --stat`: added up in a file that all its processes share.
+//! Counts of direct calls and of calls through the mount, for `ferrite run --stat`: added up in a file that all its
+//! processes share.
 //!
 //! ```text
 //! 64 lines of 64 bytes, a thread adds to one of them
-//!   0   u64   calls done directly
+//!   0   u64   direct calls
 //!   8   u64   their bytes
-//!   16  u64   calls that went through the mount
+//!   16  u64   calls through the mount
 //!   24  u64   their bytes
 //!   32  u64   sessions that the owner of a pool refused
 //!   40  u64   programs that count here
@@ -37,7 +38,7 @@ struct TallyLine {
 
 static TALLY: AtomicPtr<TallyLine> = AtomicPtr::new(ptr::null_mut());
 
-/// Counts from now on, where a file for it is named.
+/// Begins to count, if the variable names a file.
 pub fn begin() {
     let Some(path) =
         ferrite_memory::process::variable(VARIABLE).and_then(|path| CString::new(path.into_encoded_bytes()).ok())
@@ -87,7 +88,7 @@ pub fn refused() {
     }
 }
 
-/// `bytes` as the call returned them.
+/// Counts a call through the mount; `bytes` is its result.
 pub fn mount(bytes: isize) {
     if let Some(line) = line() {
         line.mount_calls.fetch_add(1, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! A descriptor that the kernel is about to copy. Another thread may replace it meanwhile, and by something else again: so
-//! what the copy stands for is known only where nobody has touched it (LD3).
+//! A descriptor that the kernel is about to copy. Another thread may replace it at the same time, even twice: the
+//! copy's description is known only if no thread has touched it (LD3).
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::fd_table;
 
 pub struct CopiedFd {
     fd: c_int,
-    /// How often its entry had changed before.
+    /// The changes of its entry before.
     changes: u32,
     it: Option<Arc<Description>>,
 }
@@ -21,12 +21,12 @@ impl CopiedFd {
         Self { fd, changes, it: fd_table::held(fd) }
     }
 
-    /// What stands for it, if anything does.
+    /// Returns its description, if it has one.
     pub fn it(&self) -> Option<&Arc<Description>> {
         self.it.as_ref()
     }
 
-    /// Whether the same stands for `fd`, which nobody changes.
+    /// Returns true if `fd`, which no thread changes, has the same description.
     pub fn is_also(&self, fd: c_int) -> bool {
         match (&self.it, fd_table::held(fd)) {
             (Some(it), Some(other)) => Arc::ptr_eq(it, &other) && !it.is_gate(),
@@ -35,15 +35,15 @@ impl CopiedFd {
         }
     }
 
-    /// Nobody knows what the copy stands for, and the kernel has its offset: so it has this one's, which may be the same. Who
-    /// has replaced `fd` has seen to that (LD2).
+    /// Gives the offset to the kernel: the copy's description is unknown, and the copy's offset is the kernel's, so
+    /// the offset here must be too. A thread that has replaced `fd` has done that for its file (LD2).
     pub fn surrender_unless_standard(&self) {
         if let Some(it) = self.it().filter(|_| self.is_also(self.fd)) {
             it.surrender_unless_standard(self.fd);
         }
     }
 
-    /// Whether the kernel has copied what stood for it.
+    /// Returns true if the kernel has copied the known description.
     pub fn is_sure(&self) -> bool {
         self.is_also(self.fd) && fd_table::changes(self.fd) == self.changes && !fd_gate::is_any_at(self.fd)
     }

@@ -1,8 +1,8 @@
-//! An open file description: what `dup` shares, its offset first of all (LD2).
+//! An open file description: the state that `dup` shares, above all its offset (LD2).
 //!
-//! The offset is one word, so that nothing is locked: a read copies and then moves it on, a write claims its place and
-//! then copies there. Who loses a race begins again. Only those wait for each other who tell the kernel of it, or have the
-//! kernel move its own.
+//! The offset is one word without a lock: a read copies and then advances it, a write claims its place and then copies
+//! there. A thread that loses a race starts over. Only threads that set the kernel's offset, or have the kernel move
+//! its own, wait for each other.
 //!
 //! Unsafe because the kernel is called with the program's own pointers.
 #![allow(unsafe_code)]
@@ -25,9 +25,9 @@ use crate::{deferred_drop, known_files, real};
 
 pub use io_parts::{FEW, IoParts, PartsWritten};
 
-/// The offset is the kernel's.
+/// The kernel has the offset.
 const KERNELS: u64 = u64::MAX;
-/// The offset is in the kernel, for standard input, output or error to be read and written by it; nobody else has it.
+/// The kernel has the offset of standard input, output or error, and no other process has the descriptor.
 const STANDARD: u64 = KERNELS - 1;
 const OFFSET_MAX: u64 = i64::MAX as u64;
 
@@ -35,28 +35,28 @@ pub struct Description {
     pub file: Arc<LeasedFile>,
     /// The offset in bytes, or [`KERNELS`], or [`STANDARD`].
     at: AtomicU64,
-    /// A thread is setting the kernel's offset.
+    /// True while a thread sets the kernel's offset.
     is_setting_offset: AtomicBool,
-    /// Where a seek put the offset last: what lies between that and the offset was claimed.
+    /// The offset after the last seek: the range from it to the offset was claimed.
     sought: AtomicU64,
     appends: AtomicBool,
-    /// Entries of the table that it has.
+    /// Entries of the table that refer to this description.
     entries: AtomicUsize,
     reads: bool,
     writes: bool,
 }
 
-/// What became of a write at the offset.
+/// The result of a write at the offset.
 pub enum OffsetWrite {
     Bytes(usize),
-    /// The place is ours and the offset has moved on; the bytes may be there in part.
+    /// The place is claimed and the offset has moved on; the bytes may be written in part.
     Claimed(ClaimedPlace),
     /// Nothing was done.
     Not,
 }
 
 impl Description {
-    /// Of a file that was just opened with `flags`.
+    /// Returns the description of a file that was just opened with `flags`.
     pub fn new(file: Arc<LeasedFile>, flags: c_int) -> Self {
         let access = flags & libc::O_ACCMODE;
         Self {
@@ -71,7 +71,7 @@ impl Description {
         }
     }
 
-    /// The flags were set anew.
+    /// Stores new flags.
     pub fn set_flags(&self, flags: c_int) {
         if self.is_gate() {
             return;
@@ -83,7 +83,8 @@ impl Description {
         self.appends.load(Ordering::Relaxed)
     }
 
-    /// The same, for a write by `fd` to a place that is told: where others have the descriptor they may have set its flags.
+    /// Returns true if a write by `fd` at a given place appends. If other processes have the descriptor, its flags are
+    /// read again.
     #[inline(always)]
     pub fn learns_to_append(&self, fd: c_int) -> bool {
         if self.at.load(Ordering::Relaxed) == KERNELS {
@@ -101,7 +102,7 @@ impl Description {
         }
     }
 
-    /// Whether it has its offset here.
+    /// Returns the offset, if this library has it.
     fn offset(&self) -> Option<u64> {
         Some(self.at.load(Ordering::Relaxed)).filter(|at| *at <= OFFSET_MAX)
     }
@@ -110,7 +111,7 @@ impl Description {
         self.at.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// As read(2).
+    /// Reads at the offset, like read(2).
     #[inline(always)]
     pub fn read(&self, pin: &Pin, into: &mut [u8]) -> Option<usize> {
         loop {
@@ -122,13 +123,13 @@ impl Description {
         }
     }
 
-    /// As pread(2).
+    /// Reads at `at`, like pread(2).
     #[inline(always)]
     pub fn read_at(&self, pin: &Pin, at: u64, into: &mut [u8]) -> Option<usize> {
         if self.reads { self.file.read(pin, at, into) } else { None }
     }
 
-    /// As write(2).
+    /// Writes at the offset, like write(2).
     #[inline(always)]
     pub fn write(&self, pin: &Pin, fd: c_int, from: &[u8]) -> OffsetWrite {
         if self.appends() {
@@ -144,10 +145,10 @@ impl Description {
         }
     }
 
-    /// As pwrite(2), which appends where the description does.
+    /// Writes at `at`, like pwrite(2), which appends if the description does.
     #[inline(always)]
     pub fn write_at(&self, pin: &Pin, fd: c_int, at: u64, from: &[u8]) -> Option<usize> {
-        // Refused where it would end too far, also where it is appended.
+        // A write that would end too far is refused, also if it appends.
         at.checked_add(from.len() as u64).filter(|end| self.writes && *end <= OFFSET_MAX)?;
         if !self.learns_to_append(fd) {
             return self.file.write(pin, at, from);
@@ -155,13 +156,14 @@ impl Description {
         if self.appends_with_others() { None } else { self.file.append(from).map(|(_, len)| len) }
     }
 
-    /// Whether it appends where the kernel has the offset: others, as streams, append there too, and go by the end that the
-    /// kernel knows.
+    /// Returns true if it appends and the kernel has the offset: others, such as streams, append there too, and rely on
+    /// the kernel's end of the file.
     fn appends_with_others(&self) -> bool {
         self.appends() && !self.has_offset()
     }
 
-    /// Moves the offset over a place of `len` bytes, which is the caller's from now on; only `if_leased`, or always.
+    /// Moves the offset over a place of `len` bytes, which the caller owns from then on; with `if_leased` only if there
+    /// is a lease.
     fn claim(&self, len: usize, if_leased: bool) -> Option<ClaimedPlace> {
         loop {
             let at = self.offset().filter(|_| self.writes && (!if_leased || self.file.is_leased()))?;
@@ -172,7 +174,7 @@ impl Description {
         }
     }
 
-    /// `len` bytes of the place were written: the offset goes back over the others, unless it has moved since.
+    /// Moves the offset back over unwritten bytes of the place, unless it has moved since. Returns `len`.
     fn keep(&self, place: &ClaimedPlace, len: usize) -> usize {
         let end = place.at + len as u64;
         if end != place.end {
@@ -181,8 +183,7 @@ impl Description {
         len
     }
 
-    /// An append by `fd`, which found the offset at `before`, ended at `end`: the offset is there, unless another append that
-    /// went behind it was faster.
+    /// Moves the offset to `end` after an append by `fd` that found it at `before`, unless a later append was faster.
     pub fn arrives(&self, fd: c_int, before: u64, end: u64) {
         loop {
             let now = self.at.load(Ordering::Relaxed);
@@ -196,7 +197,7 @@ impl Description {
         }
     }
 
-    /// The same where the offset was given to the kernel meanwhile.
+    /// Moves the kernel's offset after an append during which the kernel got the offset.
     #[cold]
     fn arrives_late(fd: c_int, end: u64) {
         let end = end as i64;
@@ -205,7 +206,8 @@ impl Description {
         }
     }
 
-    /// As ftruncate(2), by `fd`. The kernel knows the end before it is told to forget the file (FG8).
+    /// Resizes the file, like ftruncate(2), by `fd`. The kernel learns the size before it forgets the file
+    /// (FG8).
     pub fn resize(&self, fd: c_int, len: i64) -> Option<()> {
         let len = u64::try_from(len).ok().filter(|_| self.writes)?;
         self.sought.store(OFFSET_MAX, Ordering::Relaxed);
@@ -215,7 +217,7 @@ impl Description {
         self.file.resize(len)
     }
 
-    /// Moves the offset as lseek(2) does; `None` where that is the kernel's to do or to refuse.
+    /// Moves the offset like lseek(2); returns `None` if the kernel has to do or refuse it.
     pub fn seek(&self, by: i64, whence: c_int) -> Option<u64> {
         loop {
             let at = self.offset()?;
@@ -244,7 +246,8 @@ impl Description {
         let had_offset = self.has_offset();
         self.move_to_kernel(fd, KERNELS);
         self.moves(STANDARD, KERNELS);
-        // Who appends is pinned until the offset has arrived. A signal handler would wait for what it interrupted (LD5).
+        // An append is pinned until the offset has arrived. A signal handler would wait for the code that it
+        // interrupted (LD5).
         if had_offset && self.appends() && pin().seat().is_some() {
             deferred_drop::wait();
         }
@@ -257,12 +260,12 @@ impl Description {
         self.offset().is_some()
     }
 
-    /// Whether a read of `len` bytes that was tried directly is to be tried so once more.
+    /// Returns true if a read of `len` bytes that failed directly should be retried directly.
     pub fn may_retry_read(&self, len: usize) -> bool {
         self.reads && self.file.ask(LeaseNeed::Read, len, &|| ())
     }
 
-    /// Whether a write of `len` bytes at `at` that was tried directly is to be tried so once more.
+    /// Returns true if a write of `len` bytes at `at` that failed directly should be retried directly.
     pub fn may_retry_write(&self, fd: c_int, at: u64, len: usize) -> bool {
         let need = self.need_to(at.saturating_add(len as u64));
         self.writes && !self.appends_with_others() && self.file.ask(need, len, &|| known_files::query_end(fd))
@@ -271,24 +274,24 @@ impl Description {
     /// Reads through the kernel at the offset.
     ///
     /// # Safety
-    /// As for read(2).
+    /// The conditions of read(2).
     pub unsafe fn read_by_kernel(&self, fd: c_int, into: *mut c_void, len: usize) -> isize {
         loop {
-            // SAFETY: as the caller has it.
+            // SAFETY: the caller's promise.
             let Some(at) = self.offset() else { return unsafe { real::read(fd, into, len) } };
-            // SAFETY: as the caller has it.
+            // SAFETY: the caller's promise.
             let read = unsafe { real::pread(fd, into, len, at as i64) };
-            // What was read after the offset was moved may be another file's.
+            // The bytes read after the offset was moved may be another file's.
             if self.moves(at, at + read.max(0) as u64) {
                 return read;
             }
         }
     }
 
-    /// Writes at the offset, or at `claimed`, once more directly if a lease can be had, else through the kernel.
+    /// Writes at the offset, or at `claimed`: directly if there is a lease, otherwise through the kernel.
     ///
     /// # Safety
-    /// As for write(2), and `from` is what the bytes are.
+    /// The conditions of write(2), and `from` has the bytes.
     pub unsafe fn write_slowly(&self, fd: c_int, from: &[u8], claimed: Option<ClaimedPlace>) -> (isize, bool) {
         let standard = if claimed.is_none() { self.claim_standard(fd, from.len()) } else { None };
         if let Some(place) = standard {
@@ -304,12 +307,12 @@ impl Description {
         }
         let bytes = from.as_ptr().cast();
         if self.appends() {
-            // SAFETY: as the caller has it.
+            // SAFETY: the caller's promise.
             return (self.append_by_kernel(fd, || unsafe { real::write(fd, bytes, from.len()) }), false);
         }
         let Some(place) = claimed.or_else(|| self.claim(from.len(), false)) else {
             self.surrender(fd);
-            // SAFETY: as the caller has it.
+            // SAFETY: the caller's promise.
             return (unsafe { real::write(fd, bytes, from.len()) }, false);
         };
         if may_retry {
@@ -318,7 +321,7 @@ impl Description {
         if let Some(len) = may_retry.then(|| self.file.write(&pin(), place.at, from)).flatten() {
             return (self.keep(&place, len) as isize, true);
         }
-        // SAFETY: as the caller has it.
+        // SAFETY: the caller's promise.
         let written = unsafe { real::pwrite(fd, bytes, from.len(), place.at as i64) };
         self.keep(&place, written.max(0) as usize);
         (written, false)
@@ -328,7 +331,7 @@ impl Description {
     fn append_by_kernel(&self, fd: c_int, call: impl FnOnce() -> isize) -> isize {
         self.by_kernel(|| {
             let before = self.offset();
-            // Where the append ends is told by the end that the kernel knows: nothing is done in between.
+            // The kernel's end of the file says where the append ends: nothing is done in between.
             known_files::query_size(fd);
             let written = call();
             if let Some(before) = before.filter(|_| written > 0) {
@@ -338,17 +341,17 @@ impl Description {
         })
     }
 
-    /// Lets others who claimed what lies between the end of the file and `at` write that, but does not wait for long.
+    /// Waits briefly for others that claimed the range between the end of the file and `at` to write it.
     fn wait_for_end(&self, at: u64) {
         let sought = self.sought.load(Ordering::Relaxed);
         let is_behind = || self.file.size().is_some_and(|size| (sought..at).contains(&size));
-        // A signal handler would wait for what it interrupted (LD5).
+        // A signal handler would wait for the code that it interrupted (LD5).
         if is_behind() && pin().seat().is_some() {
             wait_briefly(|| !is_behind());
         }
     }
 
-    /// What a write up to `end` needs.
+    /// Returns the lease that a write up to `end` needs.
     pub fn need_to(&self, end: u64) -> LeaseNeed {
         let is_within = !self.appends() && self.file.size().is_some_and(|size| end <= size);
         if is_within { LeaseNeed::Write } else { LeaseNeed::Append }

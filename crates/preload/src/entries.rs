@@ -1,6 +1,6 @@
-//! The names of the C library that programs find here instead.
+//! The functions of the C library that programs find here instead.
 //!
-//! Unsafe because they are called by whoever knows the name, with whatever pointers the program has.
+//! Unsafe because any code can call these names, with the program's pointers.
 #![allow(unsafe_code)]
 
 mod descriptors;
@@ -37,14 +37,15 @@ macro_rules! entry {
     (@ $alias:ident of $name:ident ($($argument:ident: $kind:ty),*) -> $out:ty) => {
         #[cfg_attr(not(test), unsafe(no_mangle))]
         unsafe extern "C" fn $alias($($argument: $kind),*) -> $out {
-            // SAFETY: as the program has it.
+            // SAFETY: the program's own arguments.
             unsafe { $name($($argument),*) }
         }
     };
 }
 use entry;
 
-/// `fd` was just given out by the kernel: what stood under its number is gone, whoever closed it (LD3).
+/// Drops the entry of `fd`, which the kernel has just returned: its previous file is gone, whichever thread closed it
+/// (LD3).
 fn arrived(fd: c_int) -> c_int {
     if fd >= 0 && own_fds::is_making() {
         return own_fds::adopt(fd);
@@ -53,8 +54,8 @@ fn arrived(fd: c_int) -> c_int {
     fd
 }
 
-/// Looks every function of the C library up that is called from here, while there is one thread. A child for which that prepares
-/// nothing, as it does for one of vfork, would wait for ever for the loader, where another thread of its parent was loading a
+/// Looks up every function of the C library that this library calls, while there is one thread. A child that was not
+/// prepared, such as one of vfork, would wait for ever for the loader if another thread of its parent was loading a
 /// library.
 fn find_all() {
     static ARE_FOUND: AtomicBool = AtomicBool::new(false);

@@ -1,9 +1,9 @@
-//! The table: which description a descriptor of this program stands for, if it is one of ours.
+//! The table: the description of each descriptor of this program that is on a Ferrite mount.
 //!
-//! It lies in memory that the kernel wipes in a child of fork (LD6). Entries are read under a pin; what is taken
-//! out is let go of when the pins are gone.
+//! It lies in memory that the kernel wipes in a child of fork (LD6). Entries are read under a pin; a removed entry is
+//! dropped after all pins have ended.
 //!
-//! Unsafe because entries are shared owners that are read without counting, and for the mapping.
+//! Unsafe because entries are shared owners that are read without counting, and because of the mapping.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -20,20 +20,20 @@ use crate::description::Description;
 
 /// Descriptors beyond this are the kernel's.
 pub const FDS: usize = 1 << 16;
-/// stdin, stdout, stderr: the C library uses them without being asked.
+/// stdin, stdout, stderr: the C library uses them by itself.
 pub const STANDARD: std::ops::Range<c_int> = 0..3;
 
 type TableEntry = AtomicPtr<Description>;
 
 static TABLE: AtomicPtr<TableEntry> = AtomicPtr::new(ptr::null_mut());
-/// Entries from here on were never used.
+/// The end of the entries that were ever used.
 static TOP: AtomicUsize = AtomicUsize::new(0);
-/// How often each entry was changed.
+/// The number of changes of each entry.
 static CHANGES: [AtomicU32; FDS] = [const { AtomicU32::new(0) }; FDS];
 
-/// Makes the table, once. Without it everything goes to the kernel.
+/// Creates the table, once. Without it every call goes to the kernel.
 pub fn make() {
-    // One more, which says that this is not a child's wiped copy.
+    // One more entry marks the table as valid: in a child it is wiped.
     let bytes = (FDS + 1) * size_of::<TableEntry>();
     let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a new mapping at an address of the kernel's choice.
@@ -49,7 +49,7 @@ pub fn make() {
     }
 }
 
-/// This process may use the table: it was just made, or wiped and all that it spoke of is forgotten.
+/// Marks the table as valid: it was just created, or wiped and all its entries are forgotten.
 pub fn reset_in_child() {
     if let Some(last) = last() {
         fd_gate::reset_in_child();
@@ -57,7 +57,7 @@ pub fn reset_in_child() {
     }
 }
 
-/// Whether there is no table, or the one of a parent of which too much is still here.
+/// Returns true if there is no table, or a wiped one of a parent whose state still exists here.
 pub fn is_void() -> bool {
     last().is_none_or(|last| last.load(Ordering::Acquire).is_null())
 }
@@ -70,7 +70,7 @@ fn last() -> Option<&'static TableEntry> {
 
 #[inline]
 fn entry(fd: c_int) -> Option<&'static TableEntry> {
-    // As an unsigned number one below zero lies beyond.
+    // As an unsigned number a negative one lies beyond.
     let (table, at) = (TABLE.load(Ordering::Acquire), fd as u32 as usize);
     if at >= FDS || table.is_null() {
         return None;
@@ -79,13 +79,13 @@ fn entry(fd: c_int) -> Option<&'static TableEntry> {
     Some(unsafe { &*table.add(at) })
 }
 
-/// `work` on the description of `fd`, if it has one. It must not wait.
+/// Calls `work` with the description of `fd`, if it has one. `work` must not wait.
 #[inline]
 pub fn with<T>(fd: c_int, work: impl FnOnce(PinnedEntry<'_>) -> T) -> Option<T> {
     pinned(fd, |it, _| work(it))
 }
 
-/// The same for who needs the pin too.
+/// Calls `work` with the description of `fd` and the pin, if it has one.
 #[inline(always)]
 pub fn pinned<T>(fd: c_int, work: impl FnOnce(PinnedEntry<'_>, &Pin) -> T) -> Option<T> {
     let entry = entry(fd)?;
@@ -94,23 +94,23 @@ pub fn pinned<T>(fd: c_int, work: impl FnOnce(PinnedEntry<'_>, &Pin) -> T) -> Op
     }
     let pin = pin();
     let found = entry.load(Ordering::Acquire);
-    // SAFETY: an entry owns its description, and whoever takes it away waits for this pin.
+    // SAFETY: an entry owns its description, and the thread that removes it waits for this pin.
     unsafe { found.as_ref() }.map(|it| work(PinnedEntry(it), &pin))
 }
 
-/// The description of `fd`, to be kept while it is waited for.
+/// Returns a share of the description of `fd`, for a caller that waits.
 pub fn held(fd: c_int) -> Option<Arc<Description>> {
     with(fd, |found| found.kept())
 }
 
-/// A description that an entry has, for as long as it was found under a pin.
+/// A description of an entry, valid under the pin under which it was found.
 #[derive(Clone, Copy)]
 pub struct PinnedEntry<'pin>(&'pin Description);
 
 impl PinnedEntry<'_> {
-    /// To be kept when the pin is gone.
+    /// Returns a share that outlives the pin.
     pub fn kept(self) -> Arc<Description> {
-        // SAFETY: it came from Arc::into_raw, and its entry has one owner's share while we are pinned.
+        // SAFETY: it came from Arc::into_raw, and its entry has a share while this thread is pinned.
         unsafe { Arc::increment_strong_count(ptr::from_ref(self.0)) };
         // SAFETY: the share that was just added.
         unsafe { Arc::from_raw(ptr::from_ref(self.0)) }
@@ -125,12 +125,12 @@ impl Deref for PinnedEntry<'_> {
     }
 }
 
-/// From now on `fd` stands for `description`; what it stood for is taken out.
+/// Sets the entry of `fd` to `description`, and drops the previous one.
 pub fn put(fd: c_int, description: Arc<Description>) {
     drop(exchange(fd, description));
 }
 
-/// The same; what it stood for.
+/// Sets the entry of `fd` to `description`. Returns the previous one.
 pub fn exchange(fd: c_int, description: Arc<Description>) -> Option<TakenEntry> {
     let entry = entry(fd)?;
     TOP.fetch_max(fd as usize + 1, Ordering::Relaxed);
@@ -139,29 +139,31 @@ pub fn exchange(fd: c_int, description: Arc<Description>) -> Option<TakenEntry> 
     TakenEntry::of(entry.swap(Arc::into_raw(description).cast_mut(), Ordering::AcqRel))
 }
 
-/// How often the entry of `fd` was changed: an entry that is what it was, as often, was so all the time.
+/// Returns the number of changes of the entry of `fd`: an entry that is the same with the same count was so all the
+/// time.
 pub fn changes(fd: c_int) -> u32 {
     CHANGES.get(fd as u32 as usize).map_or(0, |changes| changes.load(Ordering::Acquire))
 }
 
-/// The entry of `fd` is about to be changed. Were it counted behind that, who finds it changed back might not find this.
+/// Counts a change of the entry of `fd`, before the change: counted afterwards, a thread that finds it changed back
+/// might miss it.
 fn count_change(fd: c_int) {
     if let Some(changes) = CHANGES.get(fd as u32 as usize) {
         changes.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// Whether `fd` has a description.
+/// Returns true if `fd` has a description.
 pub fn has(fd: c_int) -> bool {
     entry(fd).is_some_and(|entry| !entry.load(Ordering::Relaxed).is_null())
 }
 
-/// Whether a description of `fd` can be kept.
+/// Returns true if the table has an entry for `fd`.
 pub fn has_room(fd: c_int) -> bool {
     entry(fd).is_some()
 }
 
-/// Takes the entry of `fd` away.
+/// Removes the entry of `fd`.
 #[inline]
 pub fn take(fd: c_int) -> Option<TakenEntry> {
     let entry = entry(fd)?;
@@ -172,8 +174,8 @@ pub fn take(fd: c_int) -> Option<TakenEntry> {
     TakenEntry::of(entry.swap(ptr::null_mut(), Ordering::AcqRel))
 }
 
-/// From now on `fd` stands for `to`, or for nothing, if it stood for `gate`, which is never let go of: nobody is waited for.
-/// Whether it did.
+/// Sets the entry of `fd` to `to`, or to nothing, if it was `gate`, which is never dropped: nothing is waited for.
+/// Returns true if it was.
 pub fn replace(fd: c_int, gate: &Arc<Description>, to: Option<Arc<Description>>) -> bool {
     let Some(entry) = entry(fd) else { return false };
     let (found, put) = (Arc::as_ptr(gate).cast_mut(), to.as_ref().map_or(ptr::null(), Arc::as_ptr).cast_mut());
@@ -194,12 +196,12 @@ pub fn replace(fd: c_int, gate: &Arc<Description>, to: Option<Arc<Description>>)
     is_done
 }
 
-/// The descriptors that have a description, and those.
+/// Returns the descriptors with a description, and the descriptions.
 pub fn all() -> impl Iterator<Item = (c_int, Arc<Description>)> {
     (0..TOP.load(Ordering::Relaxed) as c_int).filter_map(|fd| held(fd).map(|description| (fd, description)))
 }
 
-/// What was taken out of the table; dropped, it goes when nobody is using it any more.
+/// A removed entry; when it is dropped, its description is dropped after its last user.
 pub struct TakenEntry(Option<Arc<Description>>);
 
 impl TakenEntry {
@@ -220,7 +222,7 @@ impl Drop for TakenEntry {
         let Some(description) = self.0.take() else { return };
         let inside = crate::reentrancy::enter();
         if inside.is_none() || pin().seat().is_none() {
-            // A signal handler's: waiting would be for what it interrupted (LD5), so this is never let go of.
+            // In a signal handler a wait would be for the code that it interrupted (LD5), so this is never dropped.
             return mem::forget(description);
         }
         deferred_drop::drop_later(description);

@@ -1,4 +1,4 @@
-//! Mounted file systems of ours, found by what the kernel says of an open descriptor and of its mounts.
+//! Mounted Ferrite file systems, found by the kernel's data about an open descriptor and its mounts.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -15,26 +15,27 @@ use parking_lot::Mutex;
 
 use crate::{call_tally, own_fds, real, reentrancy, signals};
 
-/// The kind of our mounts, as the kernel lists them.
+/// The type of Ferrite's mounts in the kernel's list.
 const KIND: &[u8] = b"fuse.ferrite";
-/// How long an owner that was not reached is not asked again.
+/// Time during which an unreachable owner is not asked again.
 const REST_NS: u64 = 1_000_000_000;
 
-/// How long an owner may make things durable: more than a disk takes, and not for ever, for signals are held off meanwhile.
+/// The longest time for an owner to make data durable: more than a disk takes, and not for ever, because signals are
+/// blocked during it.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// How long it may take to answer at all, and where this process has nothing of it, as it may be stopped.
+/// The longest time for an owner to answer at all; less if this process has nothing of it, because it may be stopped.
 const GREETING: Duration = Duration::from_secs(10);
 const STRANGERS_GREETING: Duration = Duration::from_millis(500);
 
-/// A file system that is mounted, and our way to it.
+/// A mounted file system, and the session with its owner.
 pub struct FerriteMount {
-    /// As the kernel tells it of each file: no other mount has it while one of its files is open.
+    /// The kernel's device number of each file: no other mount has it while one of its files is open.
     device: u64,
     pool: PathBuf,
     name: String,
     session: Mutex<Option<Arc<FsSession>>>,
-    /// All that were begun and may be there still: leases keep those of owners that have ended.
+    /// All sessions that may still exist: leases keep sessions of owners that have ended.
     begun: Mutex<Vec<Weak<FsSession>>>,
     ask_at_ns: AtomicU64,
 }
@@ -45,12 +46,12 @@ impl FerriteMount {
         Self { device, pool, name, session, begun, ask_at_ns }
     }
 
-    /// One that nobody serves.
+    /// Returns a mount without an owner.
     pub fn nowhere() -> Self {
         Self::new(0, "/nowhere".into(), "files".into())
     }
 
-    /// The session, which is begun if there is none: with who serves this very mount, and nobody else (LD8).
+    /// Returns the session, and begins one if necessary: with the server of this very mount only (LD8).
     pub fn session(&self, now_ns: u64) -> Option<Arc<FsSession>> {
         let mut session = self.session.try_lock()?;
         if session.as_ref().is_some_and(|session| session.is_over()) {
@@ -70,12 +71,12 @@ impl FerriteMount {
         session.clone()
     }
 
-    /// Has all that was written to it made durable, by who serves it.
+    /// Makes all writes to the mount durable, by its server.
     pub fn persist(&self) -> Option<()> {
         own_fds::making(|| flush_mount(&self.pool, &self.name, self.device, GREETING, SILENCE)).ok()
     }
 
-    /// Ends the session, whose leases were given back. If this process goes on after all its owner is asked for another one at
+    /// Ends the session, whose leases were released. If this process continues, its owner is asked for another one at
     /// once.
     pub fn end(&self) {
         let session = self.session.lock().take();
@@ -85,10 +86,10 @@ impl FerriteMount {
         drop(session);
     }
 
-    /// Takes all that this process has of the pool away from it, whoever is using it (FG10); `wait` is for those. Whoever asks
-    /// for a session after that is let in by the owner, or not.
+    /// Ends all access of this process to the pool, while other threads may use it (FG10); `wait` waits for them. The
+    /// owner decides about later sessions.
     pub fn withdraw(&self, wait: impl Fn()) {
-        // Held to the end: nobody begins one meanwhile, or has begun one with the rights of before.
+        // Held to the end: no thread begins a session at the same time, or has begun one with the previous rights.
         let mut session = self.session.lock();
         let begun: Vec<_> = self.begun.lock().drain(..).filter_map(|session| session.upgrade()).collect();
         begun.iter().for_each(|session| session.withdraw(&wait));
@@ -101,9 +102,9 @@ impl FerriteMount {
         drop(over);
     }
 
-    /// In a child, which has only a copy of the session's memory, not of its right.
+    /// Forgets the session in a child, which has only a copy of its memory, not its rights.
     pub fn forget_in_child(&self) {
-        // Who had the lock is not there any more.
+        // The thread that had the lock does not exist any more.
         let session = self.session.try_lock().and_then(|mut session| session.take());
         if let Some(session) = session {
             session.forget_in_child();
@@ -112,7 +113,8 @@ impl FerriteMount {
     }
 }
 
-/// What a read or a write needs locks, memory or the owner for (LD5). A handler of a signal may have no stack for that.
+/// Runs the part of a read or a write that needs locks, memory or the owner (LD5). A signal handler may have no stack
+/// for it.
 fn quietly(work: &mut dyn FnMut()) {
     if !signals::is_on_own_stack()
         && let Some(_inside) = reentrancy::enter()
@@ -125,8 +127,8 @@ fn time() -> Time {
     Time(stamp_ns())
 }
 
-/// The mount whose files have the device number `device`, if it is ours. Whoever asks has a file on it open, so the number
-/// is no other's.
+/// Returns the mount whose files have the device number `device`, if it is Ferrite's. The caller has a file on it open,
+/// so the number is not reused.
 pub fn find(device: u64) -> Option<FerriteMount> {
     let listed = real::contents(c"/proc/self/mountinfo")?;
     let mut ours = listed.split(|byte| *byte == b'\n').filter_map(ours);
@@ -134,8 +136,8 @@ pub fn find(device: u64) -> Option<FerriteMount> {
     Some(FerriteMount::new(device, pool, name))
 }
 
-/// Has all that was written to our mounts but those in `known` made durable: not by this process, but maybe by one that came
-/// before in the same script.
+/// Makes all writes to Ferrite's mounts except those in `known` durable: not of this process, but possibly of an
+/// earlier one in the same script.
 pub fn persist_others(known: &[Arc<FerriteMount>]) {
     let listed = real::contents(c"/proc/self/mountinfo").unwrap_or_default();
     for (device, pool, name) in listed.split(|byte| *byte == b'\n').filter_map(ours) {
@@ -146,13 +148,13 @@ pub fn persist_others(known: &[Arc<FerriteMount>]) {
     }
 }
 
-/// Whether who serves `pool` is this user or root: anybody else might keep us waiting.
+/// Returns true if the server of `pool` runs as this user or root: another user's might delay the program.
 fn is_trusted(pool: &Path) -> bool {
     let owner = |path| fs::metadata(path).map(|it| it.uid());
     owner(pool).is_ok_and(|theirs| theirs == 0 || owner(Path::new("/proc/self")).is_ok_and(|ours| ours == theirs))
 }
 
-/// Device number, pool and name of the mount on a line of the kernel's list, if it is ours.
+/// Returns the device number, pool and name of the mount on a line of the kernel's list, if it is Ferrite's.
 fn ours(line: &[u8]) -> Option<(u64, PathBuf, String)> {
     let mut words = line.split(|byte| *byte == b' ');
     let (major, minor) = std::str::from_utf8(words.nth(2)?).ok()?.split_once(':')?;

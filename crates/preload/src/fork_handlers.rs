@@ -1,5 +1,5 @@
-//! Children: before one is made the offsets go to the kernel, where both find them (LD2); the child then begins with
-//! nothing (LD6).
+//! Children: before one is made the offsets go to the kernel, where both processes find them (LD2); the child begins
+//! without entries (LD6).
 //!
 //! Unsafe because handlers are given to the C library.
 #![allow(unsafe_code)]
@@ -15,9 +15,9 @@ thread_local! {
     static FORKING: Cell<Option<ManuallyDrop<ReentryGuard>>> = const { Cell::new(None) };
 }
 
-/// What is done when the library is loaded.
+/// Prepares the library when it is loaded.
 pub fn begin() {
-    // SAFETY: nothing was allocated by us before. Its handlers are the innermost, so ours may allocate.
+    // SAFETY: this library has not allocated before. The allocator's handlers are the innermost, so these may allocate.
     #[cfg(not(test))]
     unsafe {
         dlmalloc::enable_alloc_after_fork();
@@ -28,7 +28,8 @@ pub fn begin() {
         return reentrancy::turn_off();
     }
     size_limit::learn();
-    // A thread's first pin takes memory of the C library's, which ends the program where there is none: this one's is now.
+    // A thread's first pin allocates memory of the C library, which ends the program if memory is short: this thread's
+    // does so now.
     drop(ferrite_memory::pin());
     call_tally::begin();
     fd_table::make();
@@ -36,7 +37,7 @@ pub fn begin() {
 
 extern "C" fn prepare() {
     let inside = reentrancy::enter();
-    // By a handler too, whatever it interrupted: nothing is waited for.
+    // Also in a handler, whatever it interrupted: nothing is waited for.
     surrender_offsets(|_| true);
     let Some(inside) = inside else { return };
     known_files::freeze();
@@ -62,32 +63,32 @@ extern "C" fn in_child() {
     drop(ManuallyDrop::into_inner(inside));
 }
 
-/// A child that was made where nothing could be prepared does nothing directly.
+/// Turns direct calls off in a child that was made without preparation.
 pub fn become_plain() {
     reentrancy::turn_off();
     own_fds::close_all();
 }
 
-/// The offsets of the descriptors that `which` names go to the kernel for good.
+/// Gives the offsets of the descriptors that `which` accepts to the kernel for good.
 pub fn surrender_offsets(which: impl Fn(c_int) -> bool) {
     for (fd, description) in fd_table::all().filter(|(fd, _)| which(*fd)) {
         description.surrender(fd);
     }
 }
 
-/// A program is about to be started with the descriptors that are not closed by that.
+/// Prepares for a new program, which inherits the descriptors without close-on-exec.
 pub fn before_start() {
     let _inside = reentrancy::enter();
     surrender_offsets(is_inherited);
 }
 
-/// Somebody is about to be made who has all descriptors.
+/// Prepares for a process that has all descriptors.
 pub fn before_copy() {
     let _inside = reentrancy::enter();
     surrender_offsets(|_| true);
 }
 
-/// This process shares its memory and not its descriptors from now on: nothing is done directly any more.
+/// Turns direct calls off: from now on this process shares its memory without its descriptors, or the reverse.
 pub fn before_split() {
     reentrancy::turn_off();
     for (fd, description) in fd_table::all() {
@@ -97,11 +98,11 @@ pub fn before_split() {
     }
 }
 
-/// This process is about to become another program, which finds the offsets in the kernel; it may stay what it is.
+/// Prepares for becoming another program, which finds the offsets in the kernel; the exec may fail.
 pub fn before_exec() {
     let inside = reentrancy::enter();
     fd_table::all().for_each(|(fd, description)| description.show(fd));
-    // In a child for which nothing was prepared another thread of its parent's may have what is known, for good.
+    // In a child without preparation another thread of its parent may hold the known files for good.
     if inside.is_some() && !fd_table::is_void() {
         known_files::end_all();
     }

@@ -1,23 +1,23 @@
-//! A lock that is held over a fork. A child has it as the thread that forks had it, and of those who waited for it none is
-//! there: so it does not know who waits, and hands itself over to nobody.
+//! A lock that is held over a fork. A child has it as the forking thread had it, without the threads that waited for
+//! it. So the lock does not record waiters, and is never handed over.
 //!
-//! Unsafe because what it guards is reached through a pointer.
+//! Unsafe because the guarded value is reached through a pointer.
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// See the module. What is done under it is short.
+/// A lock that is held over a fork: see the module. Critical sections are short.
 pub struct ForkLock<T> {
     is_taken: AtomicBool,
     guarded: UnsafeCell<T>,
 }
 
-// SAFETY: `guarded` is reached by one thread at a time, who has the lock.
+// SAFETY: only the thread that has the lock reaches `guarded`.
 unsafe impl<T: Send> Sync for ForkLock<T> {}
 
-/// What a lock guards, for who has it.
+/// The guarded value, for the thread that has the lock.
 pub struct ForkLockGuard<'a, T>(&'a ForkLock<T>);
 
 impl<T> ForkLock<T> {
@@ -32,7 +32,7 @@ impl<T> ForkLock<T> {
         ForkLockGuard(self)
     }
 
-    /// Lets go of what was forgotten to be let go of, by the thread that has it or by its copy in a child.
+    /// Unlocks after the guard was forgotten, by the thread that has the lock or by its copy in a child.
     pub fn open(&self) {
         self.is_taken.store(false, Ordering::Release);
     }

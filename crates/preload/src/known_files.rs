@@ -1,6 +1,6 @@
-//! What this process has open on mounts of ours: found at each open, by one question to the kernel.
+//! The files on Ferrite mounts that this process has open: found at each open, by one query to the kernel.
 //!
-//! Unsafe because the kernel writes what it knows of a file to a value of ours.
+//! Unsafe because the kernel writes its data about a file to a local value.
 #![allow(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,10 +15,10 @@ use crate::fork_lock::ForkLock;
 use crate::leased_file::LeasedFile;
 use crate::{deferred_drop, fd_table, real, reentrancy, signals};
 
-/// Mounts by the identity that the kernel never gives twice; `None` for others'.
+/// Mounts by the identity that the kernel never reuses; `None` for other mounts.
 type MountsById = BTreeMap<u64, Option<Arc<FerriteMount>>>;
 
-/// A file: its device, which all mounts of its file system have and no other one while a file is open, and its inode.
+/// A file: its device, which all mounts of its file system share and no other has while a file is open, and its inode.
 type FileId = (u64, u64);
 
 #[derive(Default)]
@@ -27,34 +27,34 @@ struct KnownFiles {
     files: BTreeMap<FileId, Weak<LeasedFile>>,
     /// Files of which this process has a shared mapping, as its children have too.
     mapped: BTreeSet<FileId>,
-    /// Files that were opened since those that are gone were last looked for.
+    /// Files that were opened since closed ones were last removed.
     opened: usize,
 }
 
 static KNOWN: ForkLock<KnownFiles> =
     ForkLock::new(KnownFiles { mounts: BTreeMap::new(), files: BTreeMap::new(), mapped: BTreeSet::new(), opened: 0 });
 
-/// How many more files are opened before those that are gone are forgotten.
+/// The number of opened files after which closed ones are removed.
 const SWEEP: usize = 1024;
-/// Memory that is more than what is done here takes at a time.
+/// More memory than any operation here allocates at a time.
 const SPARE: usize = 64 << 10;
 const SET_IDS: u16 = (libc::S_ISUID | libc::S_ISGID) as u16;
 /// `STATX_MNT_ID_UNIQUE` (Linux 6.8 and later).
 const MOUNT: u32 = 0x4000;
 
-/// Who opens so reads and writes nothing, or reads what is not to say so.
+/// Flags of opens that read and write nothing, or must not update times.
 const KERNELS: c_int = libc::O_PATH | libc::O_NOATIME;
-/// Access by `ioctl` alone, as Linux has it.
+/// Access by `ioctl` alone, in Linux.
 const NEITHER: c_int = libc::O_ACCMODE;
 
-/// `fd` was just opened with `flags`: from now on it is ours if its file is.
+/// Registers `fd`, which was just opened with `flags`, if its file is on a Ferrite mount.
 pub fn open(fd: c_int, flags: c_int) {
     let is_kernels = flags & KERNELS != 0 || flags & libc::O_ACCMODE == NEITHER;
     if !fd_table::has_room(fd) || fd_table::STANDARD.contains(&fd) || is_kernels || reentrancy::is_off() {
         return;
     }
     let errno = real::errno();
-    // Most files are none of ours, which costs no more than to ask.
+    // Most files are not, which costs no more than the query.
     let found = asked(fd).filter(may_be_ours);
     match found {
         Some(_) if signals::is_on_own_stack() => fd_gate::mark_as_kernels(fd),
@@ -64,17 +64,18 @@ pub fn open(fd: c_int, flags: c_int) {
     real::set_errno(errno);
 }
 
-/// Whether there is memory to work with, as a limit (RLIMIT_AS) may leave none: what is done here ends the program where it gets
-/// none. The allocator keeps what it got. For who is inside: a handler of a signal would wait for the allocator (LD5).
+/// Returns true if there is memory to work with; a limit (RLIMIT_AS) may leave none, and a failed allocation here ends
+/// the program. The allocator keeps the memory. For a thread that is inside: a signal handler would wait for the
+/// allocator (LD5).
 fn has_memory() -> bool {
     let mut spare = Vec::<u8>::new();
     let is_had = spare.try_reserve_exact(SPARE).is_ok();
-    // What nobody looks at need not be allocated.
+    // An allocation that is never read may be optimized away.
     hint::black_box(&spare);
     is_had
 }
 
-/// What was found of `fd` is looked up, for which a mount may have to be looked for: not on the small stack of a handler.
+/// Looks up the file of `fd`, for which a mount may have to be found: not on the small stack of a handler.
 #[inline(never)]
 fn enter(fd: c_int, flags: c_int, found: &libc::statx) {
     let Some(_inside) = reentrancy::enter() else { return };
@@ -90,7 +91,7 @@ fn may_be_ours(found: &libc::statx) -> bool {
     is_regular && found.stx_dev_major == 0 && found.stx_mask & MOUNT != 0
 }
 
-/// What the kernel knows by itself: nobody is asked for it.
+/// Queries the kernel's own knowledge of `fd`: no server is asked.
 fn asked(fd: c_int) -> Option<libc::statx> {
     statx(fd, libc::AT_STATX_DONT_SYNC, libc::STATX_TYPE | libc::STATX_INO | libc::STATX_MODE | MOUNT)
 }
@@ -103,15 +104,15 @@ fn statx(fd: c_int, flags: c_int, what: c_uint) -> Option<libc::statx> {
     (done == 0).then_some(found)
 }
 
-/// Has the kernel ask how large the file of `fd` is, unless it knows that nobody writes to it directly (LD7).
+/// Makes the kernel query the size of the file of `fd`, unless it knows that no process writes to it directly (LD7).
 pub fn query_size(fd: c_int) {
     let errno = real::errno();
     statx(fd, 0, libc::STATX_SIZE);
     real::set_errno(errno);
 }
 
-/// The same where the kernel may be amid an append: it is waited for (FG11). To look for data has the file's lock in the kernel, and
-/// moves the offset only where it finds some; there is none so far out.
+/// Queries the size, and waits for an append of the kernel (FG11). A seek for data takes the file's lock in the kernel,
+/// and moves the offset only if it finds some; no file has data so far out.
 pub fn query_end(fd: c_int) {
     let errno = real::errno();
     real::moved(fd, i64::MAX, libc::SEEK_DATA);
@@ -119,39 +120,39 @@ pub fn query_end(fd: c_int) {
     query_size(fd);
 }
 
-/// Has all that was written to the mount of `fd`, if it is ours, made durable; `None` where it may not be.
+/// Makes all writes to the mount of `fd` durable, if it is Ferrite's; `None` if that failed.
 pub fn persist_mount(fd: c_int) -> Option<()> {
     let Some(_inside) = reentrancy::enter() else { return Some(()) };
-    // As in [`persist_all`].
+    // The reason is in [`persist_all`].
     let found = if fd_table::is_void() { None } else { asked(fd) };
     if let Some(mount) = found.and_then(|found| KNOWN.lock().mount(&found)) {
         mount.persist()?;
     }
-    // Whoever was asked may have followed the server of this mount, and know nothing of what that one had yet to do. That
-    // one is asked for anything: what it answers is that it still lives.
+    // The asked server may have replaced the server of this mount, without its pending writes. Any answer of the latter
+    // shows that it still lives.
     statx(fd, libc::AT_STATX_FORCE_SYNC, libc::STATX_SIZE).map(drop)
 }
 
-/// Has all that was written to any of our mounts made durable, by who serves them.
+/// Makes all writes to Ferrite's mounts durable, by their servers.
 pub fn persist_all() {
     if fd_table::is_void() {
-        // Another thread of a parent's may have what is known, for good.
+        // Another thread of a parent may hold the known files for good.
         return;
     }
     let mounts: Vec<_> = KNOWN.lock().mounts.values().flatten().cloned().collect();
-    // sync(2) tells nobody.
+    // sync(2) reports no error.
     mounts.iter().for_each(|mount| _ = mount.persist());
     ferrite_mounts::persist_others(&mounts);
 }
 
 impl KnownFiles {
-    /// The mount that `found` is on, if it is ours.
+    /// Returns the mount of `found`, if it is Ferrite's.
     fn mount(&mut self, found: &libc::statx) -> Option<Arc<FerriteMount>> {
         if found.stx_dev_major != 0 || found.stx_mask & MOUNT == 0 {
             return None;
         }
         if !self.mounts.contains_key(&found.stx_mnt_id) {
-            // What an owner that has ended left is let go of before the next one is met.
+            // The state of an owner that has ended is dropped before the next one is met.
             self.mounts.values().flatten().for_each(|mount| mount.end_if_over());
             let device = libc::makedev(found.stx_dev_major, found.stx_dev_minor);
             self.mounts.insert(found.stx_mnt_id, ferrite_mounts::find(device).map(Arc::new));
@@ -159,7 +160,7 @@ impl KnownFiles {
         self.mounts.get(&found.stx_mnt_id)?.as_ref().map(Arc::clone)
     }
 
-    /// The file of which that was found, if it is on a mount of ours.
+    /// Returns the file of `found`, if it is on a Ferrite mount.
     fn file(&mut self, found: &libc::statx) -> Option<(FileId, Arc<LeasedFile>)> {
         let mount = self.mount(found)?;
         self.sweep();
@@ -185,7 +186,7 @@ impl KnownFiles {
     }
 }
 
-/// This process maps the file of `fd`, shared: from now on the file is the kernel's.
+/// Records a shared mapping of the file of `fd`: from now on the file is the kernel's.
 pub fn map(fd: c_int) {
     if reentrancy::is_off() {
         return;
@@ -198,7 +199,7 @@ pub fn map(fd: c_int) {
     }
 }
 
-/// Gives all leases back and ends all sessions: this process is about to become another program.
+/// Releases all leases and ends all sessions: this process is about to become another program.
 pub fn end_all() {
     let (files, mounts): (Vec<_>, Vec<_>) = {
         let known = KNOWN.lock();
@@ -209,13 +210,13 @@ pub fn end_all() {
     mounts.iter().for_each(|mount| mount.end());
 }
 
-/// Takes all that this process has of pools away from it, whatever other threads are doing. What is open stays so.
+/// Ends all access of this process to pools, while other threads run. Open descriptors stay open.
 pub fn withdraw_all() {
     let mounts: Vec<_> = KNOWN.lock().mounts.values().flatten().cloned().collect();
     signals::with_fatal_signals(|| mounts.iter().for_each(|mount| mount.withdraw(deferred_drop::wait_for_others)));
 }
 
-/// Nobody changes what is known until [`thaw`] or [`forget_in_child`].
+/// Locks the known files until [`thaw`] or [`forget_in_child`].
 pub fn freeze() {
     mem::forget(KNOWN.lock());
 }
@@ -224,7 +225,7 @@ pub fn thaw() {
     KNOWN.open();
 }
 
-/// In a child: its files are those that it opens itself; its mappings are its parent's.
+/// Forgets the parent's files in a child: its files are those that it opens itself; its mappings are its parent's.
 pub fn forget_in_child() {
     KNOWN.open();
     let mut known = mem::take(&mut *KNOWN.lock());

@@ -1,12 +1,12 @@
-//! A file on a mount, for all descriptions of it in this process: its lease, and when to ask for one.
+//! A file on a mount, for all its descriptions in this process: its lease, and the rule when to request one.
 //!
-//! A lease costs a round trip to the pool's owner, so it is asked for when as much has been spent on calls through the
-//! mount. One that the owner took back is asked for again at once, for who came by the mount may be another program like
-//! this one, which has its lease in a moment; were all to wait, each by the mount, none would keep one. One that is taken
-//! back again and again is asked for after a while, and after a longer one each time. While one thread asks the others wait:
-//! a call of theirs through the mount would take the lease back at once.
+//! A lease costs a round trip to the pool's owner, so it is requested when calls through the mount have cost as much. A
+//! revoked lease is requested again at once: the other program may be one like this, which gets its lease in a moment;
+//! if all waited, each using the mount, none would keep one. A lease that is revoked again and again is requested after
+//! a while, and after a longer one each time. While one thread requests, the others wait: a call of theirs through the
+//! mount would revoke the lease at once.
 //!
-//! Unsafe because the lease is read under a pin without counting its users, and for the question what time it is.
+//! Unsafe because the lease is read under a pin without counting its users, and because the clock is read.
 #![allow(unsafe_code)]
 
 mod backoff;
@@ -28,22 +28,23 @@ use crate::{deferred_drop, reentrancy, signals, size_limit};
 use backoff::RetryBackoff;
 use stat_template::StatTemplate;
 
-/// Calls through the mount that cost as much as asking for a lease.
+/// Calls through the mount that cost as much as a lease.
 const CALLS: u64 = 8;
-/// Bytes that cost as much as a call more.
+/// Bytes that cost as much as one more call.
 const CALL_BYTES: u64 = 32 << 10;
-/// How often in a row a lease is asked for again at once: several processes that begin to write come by the mount so often.
+/// How often in a row a lease is requested again at once: several processes that begin to write use the mount that
+/// often.
 const AGAIN: u32 = 64;
-/// How often it is asked for at a time: a call through the mount that another thread had begun refuses it to all.
+/// Attempts of one request: a call through the mount that another thread had begun refuses the lease.
 const TRIES: u32 = 3;
-/// One that was had for so long was not taken back in a row.
+/// A lease that lasted this long ends a row of revocations.
 const ROW_NS: u64 = 1_000_000_000;
 
-/// What a call needs of a lease; each includes those before it.
+/// The lease that a call needs; each includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LeaseNeed {
     Read,
-    /// Overwriting below the end.
+    /// Overwrites below the end.
     Write,
     Append,
 }
@@ -58,7 +59,7 @@ impl LeaseNeed {
     }
 }
 
-/// A piece of the file.
+/// A range of the file that a call has claimed.
 pub struct ClaimedPlace {
     pub at: u64,
     pub end: u64,
@@ -66,7 +67,7 @@ pub struct ClaimedPlace {
 
 struct HeldLease {
     lease: FileLease,
-    /// What it is still good for, as [`LeaseNeed`].
+    /// The most that the lease still allows, as [`LeaseNeed`].
     good_for: AtomicU8,
     since_ns: u64,
 }
@@ -81,18 +82,18 @@ impl HeldLease {
 pub struct LeasedFile {
     pub mount: Arc<FerriteMount>,
     pub ino: u64,
-    /// Writing would have to take these away: the kernel's to do.
+    /// A write would have to remove set-id bits: the kernel's to do.
     has_set_ids: bool,
     lease: AtomicPtr<HeldLease>,
     calls: AtomicU64,
-    /// Somebody asks for a lease, or gives it back.
+    /// True while a thread requests a lease, or releases it.
     asking: AtomicBool,
     rest: RetryBackoff,
-    /// From asking for the right to append.
+    /// The backoff of requests for appends.
     append_rest: RetryBackoff,
-    /// Leases that were taken back in a row.
+    /// Leases that were revoked in a row.
     taken: AtomicU32,
-    /// This process has a shared mapping of it: it is the kernel's.
+    /// True if this process has a shared mapping of the file: then the kernel does all calls.
     is_mapped: AtomicBool,
     looks: OnceLock<StatTemplate>,
 }
@@ -114,26 +115,26 @@ impl LeasedFile {
         }
     }
 
-    /// The lease, if there is one that is enough, for as long as the caller is pinned.
+    /// Returns the lease, if there is a sufficient one, for as long as the caller is pinned.
     #[inline(always)]
     fn lease<'pin>(&'pin self, need: LeaseNeed, _pin: &'pin Pin) -> Option<&'pin FileLease> {
-        // SAFETY: who takes a lease away waits for the caller's pin.
+        // SAFETY: a thread that removes a lease waits for the caller's pin.
         let held = unsafe { self.lease.load(Ordering::Acquire).as_ref() }?;
         if held.is_good_for(need) { Some(&held.lease) } else { None }
     }
 
-    /// `work` by the lease, if there is one that is enough.
+    /// Calls `work` with the lease, if there is a sufficient one.
     fn by<T>(&self, need: LeaseNeed, work: impl FnOnce(&FileLease) -> Option<T>) -> Option<T> {
         work(self.lease(need, &pin())?)
     }
 
-    /// What has the lease, if there is one that is enough, for who waits.
+    /// Returns a share of the lease, if there is a sufficient one, for a caller that waits.
     fn held(&self, need: LeaseNeed) -> Option<Arc<HeldLease>> {
         let _pin = pin();
         let held = self.lease.load(Ordering::Acquire);
-        // SAFETY: as for [`LeasedFile::lease`].
+        // SAFETY: the caller is pinned, as for [`LeasedFile::lease`].
         unsafe { held.as_ref() }.filter(|held| held.is_good_for(need))?;
-        // SAFETY: it came from Arc::into_raw, and the file has a share of it while we are pinned.
+        // SAFETY: it came from Arc::into_raw, and the file has a share of it while this thread is pinned.
         unsafe { Arc::increment_strong_count(held) };
         // SAFETY: the share that was just added.
         Some(unsafe { Arc::from_raw(held) })
@@ -144,8 +145,7 @@ impl LeasedFile {
         !self.lease.load(Ordering::Relaxed).is_null()
     }
 
-    // Always, down to the copy: thread-locals of a library that is loaded into programs are found by a call, which a function
-    // makes once.
+    // Inlined down to the copy: a preloaded library finds its thread-locals by a call, which a function makes once.
     #[inline(always)]
     pub fn read(&self, pin: &Pin, at: u64, into: &mut [u8]) -> Option<usize> {
         self.lease(LeaseNeed::Read, pin)?.read(at, into)
@@ -172,16 +172,16 @@ impl LeasedFile {
         self.by(LeaseNeed::Read, FileLease::size)
     }
 
-    /// What fstat(2) tells, once the kernel has told what the mount's files look like.
+    /// Returns the result of fstat(2), after the kernel has returned one for a file of the mount.
     pub fn stat(&self) -> Option<libc::stat> {
         let looks = self.looks.get()?;
         let attr = self.by(LeaseNeed::Read, FileLease::attr)?;
         looks.of(&attr)
     }
 
-    /// `found` is what the kernel told.
+    /// Stores `found`, a result of the kernel.
     pub fn store_stat_template(&self, found: &libc::stat) {
-        // A handler of a signal would wait for what it interrupted in the middle (LD5).
+        // A signal handler would wait for the code that it interrupted (LD5).
         if self.looks.get().is_none()
             && let Some(_inside) = reentrancy::enter()
         {
@@ -194,24 +194,24 @@ impl LeasedFile {
         if len > size_limit::file_bytes() {
             return None;
         }
-        // Who waits for the owner is not pinned: others would wait for that.
+        // A thread that waits for the owner is not pinned: others would wait for it.
         let held = self.held(LeaseNeed::Write)?;
         signals::with_fatal_signals(|| held.lease.resize(len))
     }
 
-    /// Everything written is durable, by whomever: while the right to write is ours the kernel has nothing dirty.
+    /// Makes all writes durable, by any process: with a lease to write, the kernel has no dirty page of the file.
     #[inline]
     pub fn persist_data(&self) -> Option<()> {
         self.by(LeaseNeed::Write, FileLease::sync_data)
     }
 
-    /// And so is when that was.
+    /// Makes all writes and their times durable.
     pub fn persist(&self) -> Option<()> {
         self.by(LeaseNeed::Write, FileLease::sync)
     }
 
-    /// A call of `len` bytes needs `need` and could not be done directly: whether to try that once more, because there
-    /// is a lease now. `look` has the kernel ask how large the file is.
+    /// A call of `len` bytes needed `need` and could not be done directly. Returns true if there is a lease now, so
+    /// that the call is retried directly. `look` makes the kernel query the size of the file.
     #[cold]
     pub fn ask(&self, need: LeaseNeed, len: usize, look: &dyn Fn()) -> bool {
         let spent = 1 + len as u64 / CALL_BYTES;
@@ -219,7 +219,7 @@ impl LeasedFile {
         if self.calls.fetch_add(spent, Ordering::Relaxed) + spent < CALLS || !self.may_have(need) {
             return false;
         }
-        // A handler of a signal may have no stack to talk to an owner on.
+        // A signal handler may have no stack for a request to an owner.
         if pin().seat().is_none() || signals::is_on_own_stack() {
             return false;
         }
@@ -236,14 +236,14 @@ impl LeasedFile {
         self.looks.get().is_some()
     }
 
-    /// How much was spent on calls that were tried directly in vain.
+    /// Returns the cost of calls that failed directly.
     #[cfg(test)]
     pub fn spent(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// Another thread asks for a lease, which a call through the mount would take back at once: waits for that, but not for
-    /// long. Whether there is one then that is enough.
+    /// Waits briefly for another thread's request, which a call through the mount would spoil. Returns true if there is
+    /// a sufficient lease then.
     fn gets_lease_soon(&self, need: LeaseNeed) -> bool {
         wait_briefly(|| !self.asking.load(Ordering::Acquire));
         self.by(need, |lease| lease.allows(need.access()).then_some(())).is_some()
@@ -254,14 +254,14 @@ impl LeasedFile {
         !is_kernels && !reentrancy::is_off()
     }
 
-    /// Only for who set `asking`, which is not pinned.
+    /// Only for the thread that set `asking`, which is not pinned.
     #[inline(never)]
     fn renew(&self, need: LeaseNeed, look: &dyn Fn(), now_ns: u64) -> bool {
-        // SAFETY: only who asks takes leases away.
+        // SAFETY: only the requesting thread removes leases.
         let held = unsafe { self.lease.load(Ordering::Acquire).as_ref() };
         if let Some(held) = held.filter(|held| held.is_good_for(need)) {
             if held.lease.allows(need.access()) {
-                // Another thread has just got it, or this call is one for the mount.
+                // Another thread has just got it, or this call has to use the mount.
                 return true;
             }
             if !self.missed(held, now_ns) {
@@ -277,8 +277,8 @@ impl LeasedFile {
         self.request_lease(need, look, now_ns)
     }
 
-    /// The lease was refused what it should have been good for: others came by the mount, or are about to, and then it
-    /// is good for reading; or it stands no more. Whether to ask for another one at once.
+    /// Handles a refusal by the lease: other processes use the mount, or are about to, and then the lease allows reads
+    /// only; or it was revoked. Returns true to request another one at once.
     fn missed(&self, held: &HeldLease, now_ns: u64) -> bool {
         let (stands, writes) = (held.lease.size().is_some(), held.is_good_for(LeaseNeed::Write));
         let before = if now_ns - held.since_ns > ROW_NS { 0 } else { self.taken.load(Ordering::Relaxed) };
@@ -326,18 +326,19 @@ impl LeasedFile {
         false
     }
 
-    /// Gives the lease back, or has it given back when nobody is using it. Only for who set `asking`, or has the file alone.
+    /// Releases the lease, now or after its last user. Only for the thread that set `asking`, or the last owner of the
+    /// file.
     fn drop_lease(&self) {
         let held = self.lease.swap(ptr::null_mut(), Ordering::AcqRel);
-        // A signal handler cannot wait for what it interrupted: then it is never given back.
+        // A signal handler cannot wait for the code that it interrupted: then the lease is never released.
         if !held.is_null() && pin().seat().is_some() {
-            // SAFETY: it came from Arc::into_raw, and nobody finds it any more.
+            // SAFETY: it came from Arc::into_raw, and no other thread finds it any more.
             let held = unsafe { Arc::from_raw(held) };
             signals::with_fatal_signals(|| deferred_drop::drop_later(held));
         }
     }
 
-    /// Gives the lease back, from any thread that is inside.
+    /// Releases the lease, from any thread that is inside this library.
     pub fn release_lease(&self) {
         while self.asking.swap(true, Ordering::Acquire) {
             thread::yield_now();
@@ -346,7 +347,7 @@ impl LeasedFile {
         self.asking.store(false, Ordering::Release);
     }
 
-    /// This process has a shared mapping of it from now on.
+    /// Records that this process has a shared mapping of the file.
     pub fn map(&self) {
         self.is_mapped.store(true, Ordering::Relaxed);
         self.release_lease();
@@ -355,13 +356,13 @@ impl LeasedFile {
 
 impl Drop for LeasedFile {
     fn drop(&mut self) {
-        // Whoever still worked on it when it was closed may be outside.
+        // A thread that still used the file when it was closed may be outside this library.
         let _inside = reentrancy::enter();
         self.drop_lease();
     }
 }
 
-/// Waits until `is_done`, but not for long: some 10 ms. Whether it is.
+/// Waits until `is_done`, at most some 10 ms. Returns its last value.
 pub fn wait_briefly(is_done: impl Fn() -> bool) -> bool {
     const YIELDS: u32 = 100;
     const NAPS: u32 = 200;
@@ -377,7 +378,7 @@ pub fn wait_briefly(is_done: impl Fn() -> bool) -> bool {
     is_done() || (0..YIELDS + NAPS).any(then)
 }
 
-/// Nanoseconds since some moment that was before the process.
+/// Returns nanoseconds since a moment before the process.
 fn now_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes to a live value.

@@ -1,51 +1,51 @@
 //! The library that `ferrite run` loads into unmodified programs: reads and writes of files on a mount become copies
 //! from and to persistent memory in the program's own address space ([`ferrite_fs_client`]).
 //!
-//! A file is really opened, through the kernel: the descriptor stays the anchor for everything that is not done here.
+//! A file is really opened, through the kernel: the descriptor stays the anchor for every call that is not direct.
 //!
 //! ```text
 //! descriptor --table--> description (offset, flags) --> file (inode) --> lease
-//!   an array of         one for each open, shared       one for each     asked for at the eighth call,
-//!   pointers            by dup                          inode            given back at the last close
+//!             an array of   one for each open, shared    one for each     requested at the eighth call,
+//!             pointers      by dup                       inode            released at the last close
 //! ```
 //!
-//! - LD1. What cannot be done directly is done by the kernel, with the arguments that the program gave; a call is never
-//!   done in part by one and again by the other.
-//! - LD2. A description's offset is in one place: here, or, from the moment anybody else may use it (a child, another
-//!   process, stdio, who writes by a number while it is replaced), in the kernel for good. The kernel's is set while it is here,
-//!   by one thread at a time, which also says whose it is then; and by nobody while the kernel appends for another one, until
-//!   that knows where the append ended. A call moves it once, however many buffers it has. Of standard input, output and error
-//!   it is in the kernel at every moment, and a call claims its place there before it copies; what appends is the kernel's
-//!   there.
-//! - LD3. An entry of the table belongs to the descriptor that the program has: whatever closes or replaces one takes
-//!   the entry away first, leaving one by which all is the kernel's until that is done, and whatever gives a new one out
-//!   takes away what still stands under its number. What was begun by a descriptor that is replaced is waited for, by each
-//!   of those who replace it at once, but not for long. What two calls under way close or replace, and a copy of what was
-//!   replaced amid the copying, is the kernel's until it is closed: nobody knows which of them the kernel did first.
-//! - LD4. A data call on a leased file takes no lock, makes no system call (but for standard input, output and error, and
-//!   where others have the descriptor, whose flags are then asked for) and allocates nothing; but for the first write of
-//!   a thread, and an append for which there are no pages left, which do that inside (LD5).
-//! - LD5. A call that comes while this thread is in here, from what we call, goes to the kernel as it is: nothing here waits
-//!   for what its own thread holds, nor for long for what another one uses, which may stand still in a handler. No signal's
-//!   handler comes meanwhile but for a fault or a trap, and nobody cancels the thread. A handler that interrupts what needs
-//!   no lock may do anything.
-//! - LD6. A child made by fork, however it is made, knows nothing of its parent's files but which of them are mapped: the
-//!   table's memory is wiped. It waits for no thread that it does not have: a lock that it needs was held over the fork by who
-//!   forked, and what is found at its first use several threads may find at once ([`ferrite_memory::Raced`]). One for which nothing
-//!   was prepared needs none, and not the loader's either, which may be loading a library.
-//! - LD7. Before the kernel does something by the size of a file of ours it is made to ask for that size: by itself it asks
-//!   only to read and to tell it. So it is for descriptors that are not in the table: who left or sent one may write on.
-//! - LD8. A file is worked on directly by who serves the very mount that it was opened on: the same number means another
-//!   file where the pool was mounted anew, or where another pool has the path.
-//! - LD9. Who can be neither root nor the user any more as whom it was let in has nothing of a pool when the call that made it so
-//!   returns: no mapping, no descriptor, no connection to an owner. An owner lets it in anew, or not. What rights it has beside
-//!   its user does not count there, and so not here.
+//! - LD1. A call that cannot be direct is done by the kernel, with the program's arguments; no call is done in part by
+//!   one and again by the other.
+//! - LD2. A description's offset is in one place: here, or, from the moment another user may exist (a child, another
+//!   process, stdio, a writer by a number that is being replaced), in the kernel for good. While the offset is here,
+//!   one thread at a time sets the kernel's, and also records its owner; no thread sets it while the kernel appends for
+//!   another, until the end of that append is known. A call moves the offset once, with any number of buffers. The
+//!   offset of standard input, output and error is in the kernel at every moment, and a call claims its place there
+//!   before it copies; appends are the kernel's there.
+//! - LD3. An entry of the table belongs to the program's descriptor. A call that closes or replaces a descriptor first
+//!   replaces its entry by a gate, by which all is the kernel's until the call is done. A call that returns a new
+//!   descriptor removes a remaining entry of its number. Each of several threads that replace a descriptor waits for
+//!   calls that had begun by it, but not for long. A descriptor that two concurrent calls close or replace, and a copy
+//!   of one that was replaced during the copy, is the kernel's until it is closed: the kernel's order is unknown.
+//! - LD4. A data call on a leased file takes no lock, makes no system call and allocates nothing. Exceptions: standard
+//!   input, output and error; a descriptor that other processes have, whose flags are queried; a thread's first write;
+//!   and an append without free pages. The last two work inside (LD5).
+//! - LD5. A call from a thread that is inside already goes to the kernel unchanged. No thread waits for what it holds
+//!   itself, nor for long for what another one uses, which may stand still in a handler. Inside, no signal handler runs
+//!   except for a fault or a trap, and no thread is cancelled. A handler that interrupts lock-free code may do
+//!   anything.
+//! - LD6. A child made by fork, in any way, knows of its parent's files only which are mapped: the table's memory is
+//!   wiped. It waits for no thread that it does not have: the forking thread held every needed lock over the fork, and
+//!   several threads may race to initialize a value ([`ferrite_memory::Raced`]). A child without preparation needs no
+//!   lock, not even the loader's.
+//! - LD7. Before the kernel uses the size of a file on a mount, it is made to query that size: by itself it does so
+//!   only for reads and fstat. This includes descriptors without an entry: their sender may write on.
+//! - LD8. Only the server of the very mount on which a file was opened works on it directly: after a new mount of the
+//!   pool, or of another pool at its path, the same number means another file.
+//! - LD9. A program that can be neither root nor its admitted user any more has no mapping, no descriptor and no
+//!   connection of a pool when the call that made it so returns. An owner may admit it again. Rights beside the user do
+//!   not count.
 //!
-//! Not caught: system calls that pass the C library's names by (inline assembly), where they close or copy a descriptor of
-//! ours, use its offset, or make a child that shares it; limits on file sizes that another process sets; descriptors that
-//! another process takes (`pidfd_getfd`).
+//! Not caught: system calls that bypass the C library's names (inline assembly) and close or copy a descriptor, use its
+//! offset, or make a child that shares it; limits on file sizes that another process sets; descriptors that another
+//! process takes (`pidfd_getfd`).
 
-// What only programs call is left out of the tests: it would stand in for the C library's in them too.
+// Functions that only programs call are left out of the tests, where they would replace the C library's.
 #![cfg_attr(test, allow(dead_code))]
 
 mod call_tally;
@@ -66,7 +66,7 @@ mod reentrancy;
 mod signals;
 mod size_limit;
 
-/// Memory of our own: the program may be inside its allocator when a signal handler calls us.
+/// An allocator of its own: the program may be inside its allocator when a signal handler calls this library.
 #[cfg(not(test))]
 #[global_allocator]
 static MEMORY: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;

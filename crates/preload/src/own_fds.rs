@@ -1,5 +1,5 @@
-//! Descriptors of our own in the program's table. They are kept out of its way: at high numbers, closed by nobody but
-//! ourselves, and by a child at once.
+//! This library's own descriptors in the program's table. They are at high numbers, only this library closes them, and
+//! a child closes them at once.
 //!
 //! Unsafe because descriptors are moved and closed by number.
 #![allow(unsafe_code)]
@@ -13,7 +13,7 @@ use crate::{real, signals};
 const MOST: usize = 256;
 const NONE: c_int = -1;
 
-/// None is below it.
+/// The lowest of them.
 static LOWEST: AtomicI32 = AtomicI32::new(c_int::MAX);
 static OURS: [AtomicI32; MOST] = [const { AtomicI32::new(NONE) }; MOST];
 
@@ -21,7 +21,8 @@ thread_local! {
     static MAKING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// `work`, which makes descriptors for us, by a thread that is inside: no handler of the program's makes one meanwhile.
+/// Runs `work`, which opens descriptors for this library, by a thread that is inside: no handler of the program opens
+/// one during it.
 pub fn making<T>(work: impl FnOnce() -> T) -> T {
     let was_making = MAKING.replace(true);
     let done = signals::with_fatal_signals(work);
@@ -29,21 +30,21 @@ pub fn making<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Whether what this thread makes is ours.
+/// Returns true if this thread's new descriptors are the library's.
 pub fn is_making() -> bool {
     MAKING.get()
 }
 
-/// How many numbers below the limit are taken first.
+/// Numbers below the limit that are used first.
 const ROOM: libc::rlim_t = 128;
 const HIGH: libc::rlim_t = 1 << 16;
 
-/// Takes over `fd`, which we made: it has another number from now on.
+/// Moves `fd`, which this library opened, to another number and registers it.
 pub fn adopt(fd: c_int) -> c_int {
-    // SAFETY: the descriptor was made by us and nobody else knows of it.
+    // SAFETY: this library opened the descriptor, and no other code knows it.
     let moved = unsafe { real::fcntl(fd, libc::F_DUPFD_CLOEXEC, base() as _) };
     let fd = if moved >= 0 {
-        // SAFETY: as above.
+        // SAFETY: the same descriptor.
         unsafe { real::close(fd) };
         moved
     } else {
@@ -67,25 +68,25 @@ pub fn is(fd: c_int) -> bool {
     fd >= LOWEST.load(Ordering::Relaxed) && OURS.iter().any(|slot| slot.load(Ordering::Relaxed) == fd)
 }
 
-/// It is about to be closed by us.
+/// Unregisters `fd`, which the library is about to close.
 pub fn forget(fd: c_int) {
     for slot in &OURS {
         let _ = slot.compare_exchange(fd, NONE, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
 
-/// In a child, which has copies of them.
+/// Closes them in a child, which has copies of them.
 pub fn close_all() {
     for slot in &OURS {
         let fd = slot.swap(NONE, Ordering::Relaxed);
         if fd >= 0 {
-            // SAFETY: the child's copy of a descriptor that only we know.
+            // SAFETY: the child's copy of a descriptor that only this library knows.
             unsafe { real::close(fd) };
         }
     }
 }
 
-/// The parts of `first..=last` between ours.
+/// Returns the parts of `first..=last` between the library's descriptors.
 pub fn gaps(first: c_uint, last: c_uint) -> impl Iterator<Item = (c_uint, c_uint)> {
     let mut next = Some(first);
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! The functions that would have been called without us: the next of their name.
+//! The functions that would be called without this library: the next of their name.
 //!
 //! Unsafe because they are found by name and called by pointer, with the program's own arguments.
 #![allow(unsafe_code)]
@@ -11,7 +11,7 @@ use libc::{
     uid_t,
 };
 
-/// The next function of a name, looked up when it is first called, or when the program makes its first thread.
+/// The next function of a name, looked up at its first call, or when the program creates its first thread.
 pub struct NextFunction {
     name: &'static CStr,
     found: AtomicPtr<c_void>,
@@ -25,14 +25,14 @@ impl NextFunction {
         }
     }
 
-    /// Null where the C library has none.
+    /// Returns the function, or null if the C library lacks it.
     #[inline]
     pub fn get(&self) -> *mut c_void {
         let found = self.found.load(Ordering::Relaxed);
         if found.is_null() { self.find() } else { found }
     }
 
-    /// Whether the loader is asked for it no more, if there is one.
+    /// Returns true if the loader was asked for it, or lacks it.
     #[cfg(test)]
     pub fn is_looked_up(&self) -> bool {
         !self.found.load(Ordering::Relaxed).is_null() || sought(None, self.name).is_null()
@@ -50,12 +50,13 @@ impl NextFunction {
     }
 }
 
-/// As what liburing is loaded; a plug-in that was loaded late may have it for itself.
+/// The names of liburing; a plug-in that was loaded late may have its own.
 const RINGS: [&CStr; 3] = [c"liburing.so.2", c"liburing-ffi.so.2", c"liburing.so.1"];
 
-/// `name` in `library`, which then stays, if it is loaded; or in what would have been asked without us.
+/// Returns `name` in `library`, which then stays loaded, if it is; or in the library that would be asked without this
+/// one.
 fn sought(library: Option<&CStr>, name: &CStr) -> *mut c_void {
-    // SAFETY: C strings; nothing is loaded. Null would stand for everything, and so for us.
+    // SAFETY: C strings; nothing is loaded. Null would stand for all libraries, and so for this one.
     unsafe {
         let loaded = |library: &CStr| libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
         let place = library.map_or(libc::RTLD_NEXT, loaded);
@@ -63,7 +64,7 @@ fn sought(library: Option<&CStr>, name: &CStr) -> *mut c_void {
     }
 }
 
-/// What a function returns that the C library does not have.
+/// The result of a function that the C library does not have.
 pub trait FailureValue {
     const FAILED: Self;
 }
@@ -89,19 +90,19 @@ impl<T> FailureValue for *mut T {
 }
 
 pub fn set_errno(error: c_int) {
-    // SAFETY: the C library gives a pointer to the thread's own errno.
+    // SAFETY: the C library returns a pointer to the thread's own errno.
     unsafe { *libc::__errno_location() = error }
 }
 
 pub fn errno() -> c_int {
-    // SAFETY: as above.
+    // SAFETY: the same pointer.
     unsafe { *libc::__errno_location() }
 }
 
 /// `PTHREAD_CANCEL_DISABLE`.
 const NO_CANCELS: c_int = 1;
 
-/// Nobody ends this thread by `pthread_cancel` until [`restore_cancellation`] is given what this returns.
+/// Blocks cancellation of this thread until [`restore_cancellation`] gets the result.
 pub fn block_cancellation() -> c_int {
     let mut before = 0;
     // SAFETY: the C library writes to a live value.
@@ -110,11 +111,11 @@ pub fn block_cancellation() -> c_int {
 }
 
 pub fn restore_cancellation(before: c_int) {
-    // SAFETY: null where what was before is not asked for.
+    // SAFETY: null if the previous state is not needed.
     unsafe { pthread_setcancelstate(before, std::ptr::null_mut()) };
 }
 
-/// A module `next` with the next function of each name, and all of them in a row.
+/// Defines a module `next` with the next function of each name, and a list of all.
 macro_rules! nexts {
     ($($name:ident)*) => {
         pub(crate) mod next {
@@ -136,7 +137,7 @@ macro_rules! functions {
         $(
         #[allow(non_snake_case)]
         /// # Safety
-        /// As for the C library's function of the name.
+        /// The conditions of the C library's function.
         pub unsafe fn $name($($argument: $kind),*) -> $out {
             let found = next::$name.get();
             if found.is_null() {
@@ -145,7 +146,7 @@ macro_rules! functions {
             }
             // SAFETY: the C library's function of this name has this signature.
             let found: unsafe extern "C" fn($($kind),*) -> $out = unsafe { std::mem::transmute(found) };
-            // SAFETY: as the caller has it.
+            // SAFETY: the caller's promise.
             unsafe { found($($argument),*) }
         }
     )*};
@@ -225,25 +226,25 @@ functions! {
     fn open_by_handle_at(mount: c_int, handle: *mut c_void, flags: c_int) -> c_int;
 }
 
-/// lseek(2).
+/// Calls lseek(2).
 pub fn moved(fd: c_int, by: off_t, whence: c_int) -> off_t {
     // SAFETY: no pointer is passed.
     unsafe { lseek(fd, by, whence) }
 }
 
-/// The system call `number`.
+/// Makes the system call `number`.
 ///
 /// # Safety
-/// As for the system call.
+/// The conditions of the system call.
 pub unsafe fn syscall(number: c_long, arguments: [c_long; 6]) -> c_long {
     let [a, b, c, d, e, f] = arguments;
-    // SAFETY: every C library has it, and it takes whatever the system call does.
+    // SAFETY: every C library has it, and it accepts the arguments of any system call.
     let found: unsafe extern "C" fn(c_long, ...) -> c_long = unsafe { std::mem::transmute(next::syscall.get()) };
-    // SAFETY: as the caller has it.
+    // SAFETY: the caller's promise.
     unsafe { found(number, a, b, c, d, e, f) }
 }
 
-/// All of the file at `path`.
+/// Returns the content of the file at `path`.
 pub fn contents(path: &CStr) -> Option<Vec<u8>> {
     const STEP: usize = 4096;
     // SAFETY: a C string; the descriptor is closed below.

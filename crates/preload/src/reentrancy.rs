@@ -1,4 +1,5 @@
-//! Whether this thread is in here already (LD5): then it was called by what we call ourselves.
+//! Whether this thread is inside this library already (LD5): then a function that the library itself calls has called
+//! it.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -11,11 +12,11 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Nothing is done directly any more: this process shares what it has with another in a way that cannot be followed.
+/// True if no call is direct any more: this process shares its state with another in a way that cannot be followed.
 static OFF: AtomicBool = AtomicBool::new(false);
 
-/// This thread is in here until it is dropped; the program's `errno` is then as it was. Who cancels it waits for that:
-/// what it has here it must let go of.
+/// Marks this thread as inside until it is dropped; then the program's `errno` is restored. A cancellation waits for
+/// that, so that the thread releases what it holds.
 pub struct ReentryGuard {
     errno: c_int,
     cancels: c_int,
@@ -23,7 +24,7 @@ pub struct ReentryGuard {
     _own_thread: PhantomData<*const ()>,
 }
 
-/// Goes in; `None` where this thread is in already.
+/// Enters the library; `None` if this thread is inside already.
 pub fn enter() -> Option<ReentryGuard> {
     if INSIDE.replace(true) {
         return None;
@@ -40,7 +41,7 @@ pub fn is_off() -> bool {
     OFF.load(Ordering::Relaxed) || fd_table::is_void()
 }
 
-/// Whether others may have this process's descriptors.
+/// Returns true if other processes may have this process's descriptors.
 pub fn is_split() -> bool {
     OFF.load(Ordering::Relaxed)
 }

@@ -1,7 +1,7 @@
-//! Signals, which are held off while a thread is in here: a handler could open, fork or jump away in the middle of what it
-//! interrupted, and wait for a lock that its own thread has.
+//! Signals, which are blocked while a thread is inside: a handler could open, fork or jump away in the middle of the
+//! code that it interrupted, and wait for a lock that its own thread has.
 //!
-//! Unsafe because the C library fills sets of ours.
+//! Unsafe because the C library fills local sets.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -11,17 +11,18 @@ use std::ptr;
 
 use libc::sigset_t;
 
-/// What a thread does itself, also by a system call that its program traps (seccomp); held off it would end the program.
+/// Signals that a thread raises itself, also by a system call that its program traps (seccomp); blocked, they would end
+/// the program.
 const FAULTS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGSYS];
-/// What people end programs by.
+/// Signals by which users end programs.
 const ENDS: [c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
 thread_local! {
-    /// Which of [`ENDS`] are held off by us alone, a bit each.
+    /// The [`ENDS`] that only this library blocks, a bit each.
     static OURS: Cell<u8> = const { Cell::new(0) };
 }
 
-/// Holds all off that can be; what was before.
+/// Blocks all signals that can be blocked. Returns the previous set.
 pub fn block() -> sigset_t {
     let mut all = MaybeUninit::uninit();
     // SAFETY: the set is filled first.
@@ -40,21 +41,22 @@ fn has(set: &sigset_t, signal: c_int) -> bool {
     unsafe { libc::sigismember(set, signal) == 1 }
 }
 
-/// Whether this is a handler on a stack that was made for handlers: it may be just large enough for them and system calls.
+/// Returns true if this is a handler on a stack of its own, which may be just large enough for handlers and system
+/// calls.
 pub fn is_on_own_stack() -> bool {
     let mut stack = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: 0, ss_size: 0 };
-    // SAFETY: nothing is set, and the kernel tells of what is to a live value.
+    // SAFETY: nothing is set, and the kernel writes to a live value.
     let is_told = unsafe { libc::sigaltstack(ptr::null(), &raw mut stack) } == 0;
     is_told && stack.ss_flags & libc::SS_ONSTACK != 0
 }
 
-/// What was before [`block`].
+/// Restores the set from before [`block`].
 pub fn restore(before: &sigset_t) {
     OURS.set(0);
     change(libc::SIG_SETMASK, before);
 }
 
-/// `work`, which waits for an owner, who may be stopped: what ends the program without a handler comes through.
+/// Runs `work`, which waits for an owner that may be stopped: a signal that ends the program without a handler arrives.
 pub fn with_fatal_signals<T>(work: impl FnOnce() -> T) -> T {
     let before = change(libc::SIG_UNBLOCK, &ending());
     let done = work();
@@ -64,7 +66,7 @@ pub fn with_fatal_signals<T>(work: impl FnOnce() -> T) -> T {
 
 fn ending() -> sigset_t {
     let mut ending = MaybeUninit::uninit();
-    // SAFETY: the set is filled first; what is asked for is written to a live value, for which all zeros are valid.
+    // SAFETY: the set is filled first; results are written to a live value, for which all zeros are valid.
     unsafe {
         libc::sigemptyset(ending.as_mut_ptr());
         for (_, signal) in ENDS.into_iter().enumerate().filter(|(bit, _)| OURS.get() >> bit & 1 == 1) {

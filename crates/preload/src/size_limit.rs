@@ -1,12 +1,11 @@
-//! The size that this process's limit allows a file (RLIMIT_FSIZE): what goes beyond is the kernel's to refuse, with
-//! its signal.
+//! The file size limit of this process (RLIMIT_FSIZE): the kernel refuses writes beyond it, with its signal.
 //!
-//! Unsafe because the kernel writes to a value of ours.
+//! Unsafe because the kernel writes to a local value.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// No limit, as the kernel says it too.
+/// No limit, as the kernel reports it too.
 pub const NONE: u64 = libc::RLIM_INFINITY;
 
 static FILE_BYTES: AtomicU64 = AtomicU64::new(NONE);
@@ -16,7 +15,7 @@ pub fn file_bytes() -> u64 {
     FILE_BYTES.load(Ordering::Relaxed)
 }
 
-/// Asks the kernel for it.
+/// Reads the limit from the kernel.
 pub fn learn() {
     let mut limit = libc::rlimit { rlim_cur: NONE, rlim_max: NONE };
     // SAFETY: the kernel writes to a live value.
@@ -24,7 +23,7 @@ pub fn learn() {
     FILE_BYTES.store(limit.rlim_cur, Ordering::Relaxed);
 }
 
-/// `work`, while the limit is taken to be `bytes`: what nobody serves directly goes to the kernel, which has another one.
+/// Runs `work` with a limit of `bytes`: calls without a direct owner go to the kernel, which has another limit.
 #[cfg(test)]
 pub fn being<T>(bytes: u64, work: impl FnOnce() -> T) -> T {
     FILE_BYTES.store(bytes, Ordering::Relaxed);

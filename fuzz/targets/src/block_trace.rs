@@ -1,4 +1,4 @@
-//! Block traces: each format by itself, and the format told by content; and the drives that they are replayed on.
+//! Block traces: each format by itself, and the format detected by content; and the drives on which they are replayed.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -14,14 +14,14 @@ const SHAPE: FlashShape = FlashShape { logical_blocks: 16, extra_blocks: 5, bloc
 /// Pages after which an input teaches nothing more.
 const PAGES_MAX: u64 = 100_000;
 
-/// In `format`, or as it looks.
+/// Reads a trace in `format`, or in the detected one.
 pub fn target(data: &[u8], format: Option<BlockFormat>) {
     let Some(requests) = read(data, format) else { return };
     for request in &requests {
         assert!(request.span.end().is_some(), "a span that no disk has was believed");
     }
     let pages = requests.iter().map(|request| request.span.len / 4096 + 2);
-    // A request of more pages than the drive has is refused, wherever it begins.
+    // A request of more pages than the drive has is refused, at any offset.
     let may_be_refused = pages.clone().any(|pages| pages > u64::from(SHAPE.logical_blocks * SHAPE.block_pages));
     if pages.fold(0, u64::saturating_add) <= PAGES_MAX {
         for scheme in [FtlScheme::Page(VictimChoice::Greedy), FtlScheme::Fast { log_blocks: None }] {
@@ -30,7 +30,7 @@ pub fn target(data: &[u8], format: Option<BlockFormat>) {
     }
 }
 
-/// All requests of a trace that is right.
+/// Returns all requests of a valid trace.
 fn read(data: &[u8], format: Option<BlockFormat>) -> Option<Vec<BlockRequest>> {
     let mut reader = open(data, format)?;
     let mut requests = Vec::new();
@@ -45,7 +45,7 @@ fn open(data: &[u8], format: Option<BlockFormat>) -> Option<BlockTraceReader> {
     BlockTraceReader::new(input, ReaderOptions { page_bytes: 4096, format, device: None }).ok()
 }
 
-/// No trace makes a layer lose a page.
+/// Checks that no trace makes a layer lose a page.
 fn replay(data: &[u8], format: Option<BlockFormat>, scheme: FtlScheme, may_be_refused: bool) {
     let mut drive =
         DriveSpec { scheme, shape: SHAPE, timing: FlashTiming::default() }.build().expect("a drive that can be");
@@ -62,7 +62,7 @@ fn replay(data: &[u8], format: Option<BlockFormat>, scheme: FtlScheme, may_be_re
     drive.figures().expect("every page is where the layer says");
 }
 
-/// Three requests in `format`, or in each.
+/// Returns three requests in `format`, or in each.
 pub fn seeds(format: Option<BlockFormat>) -> Vec<Vec<u8>> {
     let request = |number: u64, kind| BlockRequest {
         at_ns: number * 1_000_000,

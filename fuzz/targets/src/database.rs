@@ -1,4 +1,4 @@
-//! The words of a database's log in the pool, as found and sealed anew: what lists and checks it takes any.
+//! The words of a database's log in the pool, as found and with valid checksums: listing and checking accept any.
 
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
@@ -10,7 +10,7 @@ use ferrite_pool::{
 };
 use ferrite_sqlite_log::{DatabaseEntry, DatabaseLogs, DatabaseRequest, DatabaseService};
 
-/// Where the words are in the MAP page: see docs/format.md.
+/// Offsets of the words in the MAP page: see docs/format.md.
 const WORDS_AT: [u64; 5] = [0, 64, 128, 256, 320];
 /// Bytes of the write-ahead log's space; the journal has as many.
 const SPACE_BYTES: u64 = 2 * PAGE;
@@ -44,7 +44,7 @@ static FIELD: LazyLock<Mutex<Field>> = LazyLock::new(|| {
     Mutex::new(Field { memory, pool, logs, owners, caller, tag, map_at })
 });
 
-/// Five words.
+/// Checks five words.
 pub fn target(data: &[u8]) {
     let field = FIELD.lock().unwrap_or_else(PoisonError::into_inner);
     let word = |number: usize| {
@@ -60,7 +60,7 @@ pub fn target(data: &[u8]) {
 }
 
 impl Field {
-    /// What is listed without a word of complaint fits its space, or the check says that it does not.
+    /// Checks that a list without an error fits its space, or that the check reports it.
     fn judge(&self, words: [u64; 5]) {
         for (at, word) in WORDS_AT.into_iter().zip(words) {
             self.memory.store_word(self.map_at + at, word);
@@ -78,7 +78,7 @@ impl Field {
     }
 }
 
-/// A marked database with bytes in both logs, and one with nothing.
+/// A marked database with bytes in both logs, and an empty one.
 pub fn seeds() -> Vec<Vec<u8>> {
     let salt = FIELD.lock().unwrap_or_else(PoisonError::into_inner).tag.generation as u32;
     let numbers = [4 << 16 | 1 << 16 | 2 << 8 | 2, 101, SPACE_BYTES + 1, 2 << 16 | 7, 1 << 16 | 9];

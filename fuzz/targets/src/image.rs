@@ -1,5 +1,5 @@
-//! Backup images, as found and with their checksums made right. What is whole is restored, and whatever pool that
-//! makes is opened, checked and repaired.
+//! Backup images, as found and with valid checksums. A whole image is restored, and the resulting pool is opened,
+//! checked and repaired.
 
 use std::sync::Arc;
 
@@ -37,7 +37,8 @@ fn memory() -> Arc<dyn Memory> {
     Arc::new(Mapped::anonymous(POOL_BYTES_MIN, &MapOptions::default()).expect("memory for a pool"))
 }
 
-/// The image with every checksum made right, as far as it has the form of one. From the layout in docs/format.md.
+/// Returns the image with every checksum corrected, as far as it has the form of one. The layout is from
+/// docs/format.md.
 fn repaired(data: &[u8]) -> Vec<u8> {
     let mut bytes = data.to_vec();
     if bytes.len() >= HEADER && bytes[8] == 2 {

@@ -1,7 +1,7 @@
-//! What reads bytes that nobody vouches for, each as a plain function of those bytes.
+//! Readers of untrusted bytes, each as a plain function of those bytes.
 //!
-//! A target panics when a decoder breaks its promise: it takes any bytes without panicking, and what it accepts is
-//! sound. `cargo fuzz run NAME` looks for such bytes; `cargo test -p ferrite-fuzz` replays what was found, and variants
+//! A target panics when a decoder breaks its promise: it accepts any bytes without a panic, and an accepted value is
+//! sound. `cargo fuzz run NAME` looks for such bytes; `cargo test -p ferrite-fuzz` replays the findings, and variants
 //! of valid input, on a stable toolchain.
 
 mod block_trace;
@@ -22,15 +22,15 @@ use ferrite_sim::trace::AccessFormat;
 
 /// A decoder under test.
 pub struct FuzzTarget {
-    /// What `cargo fuzz run` and the folder in fuzz/corpus call it.
+    /// The name for `cargo fuzz run` and the folder in fuzz/corpus.
     pub name: &'static str,
     /// Panics on bytes that the decoder should have survived or refused.
     pub run: fn(&[u8]),
-    /// Valid input, made by our own encoders, so that it never goes stale.
+    /// Valid input, made by Ferrite's own encoders, so that it never becomes outdated.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
-/// A target of the functions in `$module`, which take what else decides what is read.
+/// Defines a target of the functions in `$module`, with further arguments that select a format.
 macro_rules! target {
     ($name:literal, $module:ident $(, $only:expr)?) => {
         FuzzTarget { name: $name, run: |data| $module::target(data $(, $only)?), seeds: || $module::seeds($($only)?) }
@@ -69,13 +69,13 @@ pub const TARGETS: [FuzzTarget; 25] = [
 /// Runs the target `name`.
 ///
 /// # Panics
-/// When there is no such target, or when it finds something.
+/// There is no such target, or the target finds a fault.
 pub fn run(name: &str, data: &[u8]) {
     let target = TARGETS.iter().find(|target| target.name == name);
     (target.unwrap_or_else(|| panic!("there is no target `{name}`")).run)(data);
 }
 
-/// Writes `value` over the bytes at `at`, where there are enough.
+/// Writes `value` over the bytes at `at`, if there are enough.
 fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     if let Some(place) = bytes.get_mut(at..at + value.len()) {
         place.copy_from_slice(value);

@@ -1,4 +1,4 @@
-//! All that an NBD client may say: the greeting, options, requests, over a real stream to a real session.
+//! The complete input of an NBD client: the greeting, options, requests, over a real stream to a real session.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -12,7 +12,7 @@ use ferrite_nbd::{Exports, Options, Refusal, Server, wire};
 
 const DISK_BYTES: u64 = 64 << 10;
 
-/// More than this is one long write, which teaches nothing.
+/// The most bytes of an input: more is one long write, which teaches nothing.
 const INPUT_MAX_BYTES: usize = 64 << 10;
 
 struct OneDisk(Arc<RamDisk>);
@@ -47,8 +47,8 @@ fn decoders(data: &[u8]) {
     }
 }
 
-/// The server must end when its client does, whatever that client said. What it answers is thrown away.
-/// Says whether the conversation ended in good order.
+/// Runs a session, which must end when its client does, for any input; its answers are dropped. Returns true if the
+/// conversation ended in good order.
 fn converse(data: &[u8]) -> bool {
     let Ok((mut ours, theirs)) = UnixStream::pair() else { return false };
     let Ok(mut reading) = ours.try_clone() else { return false };
@@ -71,7 +71,7 @@ fn converse(data: &[u8]) -> bool {
     })
 }
 
-/// A client's whole conversation: flags, options, every command, disconnect.
+/// Returns a client's whole conversation: flags, options, every command, disconnect.
 pub fn seeds() -> Vec<Vec<u8>> {
     let flags = (handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES).to_be_bytes().to_vec();
     let name = [&5_u32.to_be_bytes()[..], b"disk0"].concat();
@@ -106,7 +106,7 @@ fn say(option: u32, data: &[u8]) -> Vec<u8> {
     [&OPTION_MAGIC.to_be_bytes()[..], &option.to_be_bytes(), &(data.len() as u32).to_be_bytes(), data].concat()
 }
 
-/// A request of the first sector; a flush and a disconnect have no range.
+/// Returns a request of the first sector; a flush and a disconnect have no range.
 fn ask(command: u16, flags: u16) -> Vec<u8> {
     let len: u32 = if matches!(command, command::FLUSH | command::DISC) { 0 } else { 512 };
     let words = [flags.to_be_bytes(), command.to_be_bytes()].concat();

@@ -1,4 +1,4 @@
-//! Log records, one and a lane of them, as found and with their checksums made right.
+//! Log records, one and a lane of them, as found and with valid checksums.
 
 use ferrite_pool::checked_record::{CheckedRecord, HEADER, RecordDraft, footprint, header};
 use ferrite_pool::decode::committed;
@@ -35,7 +35,7 @@ fn sealed(payload: &[u8], sequence: u64) -> Vec<u8> {
     draft.seal(SALT, sequence)
 }
 
-/// The same lane with each record's checksum made right, as far as their lengths lead.
+/// Returns the lane with each record's checksum corrected, as far as their lengths lead.
 fn repaired(data: &[u8]) -> Vec<u8> {
     let (mut bytes, mut at) = (data.to_vec(), 0);
     while let Some((_, len, _)) = bytes.get(at..).and_then(header) {

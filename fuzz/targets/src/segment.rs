@@ -1,4 +1,4 @@
-//! A file that a log was drained to, as found and with its checksums made right.
+//! A file that a log was drained to, as found and with valid checksums.
 
 use std::io;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -15,7 +15,7 @@ use ferrite_wal::SegmentFolder;
 use ferrite_wal::Wal;
 use ferrite_wal::WalSpec;
 
-/// Where the lines begin in the file, and the salt of its records in the header: see docs/format.md.
+/// The offset of the lines in the file, and of the records' salt in the header: see docs/format.md.
 const LINES_AT: usize = 4096;
 const SALT_AT: usize = 48;
 const HEADER: usize = 64;
@@ -103,13 +103,13 @@ pub fn target(data: &[u8]) {
 }
 
 impl Field {
-    /// The records up to the first that is refused.
+    /// Returns the records up to the first refused one.
     fn read(&self, bytes: Vec<u8>) -> Vec<(LogPosition, Vec<u8>)> {
         *self.file.bytes() = bytes;
         self.wal.records().map_while(Result::ok).collect()
     }
 
-    /// Under the right header, and each record with the checksum that it should have.
+    /// Returns the data with the right header, and each record with its correct checksum.
     fn repaired(&self, data: &[u8]) -> Vec<u8> {
         let mut bytes = data.to_vec();
         crate::put(&mut bytes, 0, &self.right[..HEADER]);

@@ -1,9 +1,9 @@
-//! Slots of the member and of the grant table, as found and with their checksums made right.
+//! Slots of the member and of the grant table, as found and with valid checksums.
 
 use ferrite_pool::decode::decode_member;
 use ferrite_pool::grant::{SLOT_BYTES, decode_slot};
 
-/// Pages of the pool that the slots are read in.
+/// Pages of the pool of the slots.
 const PAGES: u64 = 4096;
 
 pub fn target(data: &[u8]) {
@@ -30,7 +30,7 @@ fn repair(slot: &mut [u8; SLOT_BYTES]) {
     slot[..4].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// By hand, from docs/format.md.
+/// Returns slots written by hand, from docs/format.md.
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut member = [0; SLOT_BYTES];
     crate::put(&mut member, 4, &2_u32.to_le_bytes());

@@ -1,4 +1,4 @@
-//! The superblock's slot, as found and with its checksum made right, so that the fields behind it are reached.
+//! The superblock's slot, as found and with a valid checksum, so that the fields behind it are reached.
 
 use ferrite_pool::layout::POOL_BYTES_MIN;
 use ferrite_pool::{PoolState, Superblock};

@@ -1,10 +1,10 @@
-//! The tag table: slots and pages of further extents, as found and with their checksums made right.
+//! The tag table: slots and pages of further extents, as found and with valid checksums.
 
 use ferrite_pool::decode::{SLOT_BYTES, decode_overflow, decode_slot};
 use ferrite_pool::layout::PAGE;
 use ferrite_pool::{Extent, check_name};
 
-/// Pages of the pool that the slots are read in.
+/// Pages of the pool of the slots.
 const PAGES: u64 = 4096;
 
 pub fn target(data: &[u8]) {
@@ -47,7 +47,7 @@ fn repaired(data: &[u8], len: usize) -> Vec<u8> {
     bytes
 }
 
-/// By hand, from the layout in docs/format.md: the pool's encoders are its own.
+/// Returns slots written by hand, from the layout in docs/format.md: the pool's encoders are private.
 pub fn seeds() -> Vec<Vec<u8>> {
     let extent = [&600_u64.to_le_bytes()[..], &8_u32.to_le_bytes(), &[0; 4]].concat();
     let mut slot = vec![0; SLOT_BYTES];

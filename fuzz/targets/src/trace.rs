@@ -1,4 +1,4 @@
-//! Traces of memory accesses: each form by itself, and the form told by content, in any compression.
+//! Traces of memory accesses: each format by itself, and the format detected by content, in any compression.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -9,10 +9,10 @@ use ferrite_sim::{Error, TraceInput};
 
 const PATH: &str = "fuzz";
 
-/// What is uncompressed goes on for longer than its bytes say; so much of it is enough.
+/// The most accesses that are read: compressed data may be much longer than its bytes.
 const ACCESSES: usize = 1 << 16;
 
-/// In `form`, or as it looks.
+/// Reads a trace in `form`, or in the detected format.
 pub fn target(data: &[u8], form: Option<AccessFormat>) {
     read(data, TraceOptions { form, line_bits: 6, cores: 1 + u16::from(data.len().is_multiple_of(2)) });
 }
@@ -28,7 +28,7 @@ fn read(data: &[u8], reading: TraceOptions) {
     simulate(&events);
 }
 
-/// Whoever reads the message must find the place.
+/// Checks that an error names its place.
 fn is_placed(error: &Error) {
     assert!(error.to_string().contains(PATH), "{error}");
 }
@@ -50,7 +50,7 @@ fn simulate(events: &[ferrite_sim::cache::CacheEvent]) {
     }
 }
 
-/// Traces in `form`, or in all of them, also compressed.
+/// Returns traces in `form`, or in all formats, also compressed.
 pub fn seeds(form: Option<AccessFormat>) -> Vec<Vec<u8>> {
     let Some(form) = form else {
         let every = AccessFormat::ALL.into_iter().flat_map(|(_, form)| seeds(Some(form)));
@@ -88,14 +88,14 @@ fn signed(words: &[u64]) -> Vec<u8> {
     b"1ferrite".iter().copied().chain(records).collect()
 }
 
-/// A compact form, in zstd.
+/// Returns a compact trace, compressed with zstd.
 fn packed(packing: Packing) -> Vec<u8> {
     let mut writer = trace::PackedWriter::new(Vec::new(), PATH, packing).expect("it can be made");
     [64, 129, 1 << 20].iter().for_each(|word| writer.push(*word, 3).expect("memory"));
     writer.finish().expect("memory")
 }
 
-/// A gzip of the one line ` L 1000,8`, by its head: a stored block.
+/// Returns a gzip of the one line ` L 1000,8` behind `head`: a stored block.
 fn zipped(head: &[u8]) -> Vec<u8> {
     let text = b" L 1000,8\n";
     let len = text.len() as u16;

@@ -3,7 +3,7 @@
 use ferrite_pool::decode::changes;
 use ferrite_pool::layout::{CHUNK, LANES, MEMBERS};
 
-/// Bytes of the pool that it is replayed in: few enough that places beyond it are met.
+/// Bytes of the pool of the replay: few enough that places beyond it occur.
 const SIZE: u64 = 16 * CHUNK;
 
 pub fn target(data: &[u8]) {
@@ -17,7 +17,7 @@ pub fn target(data: &[u8]) {
     }
 }
 
-/// By hand, from the table of operations in docs/format.md.
+/// Returns payloads written by hand, from the table of operations in docs/format.md.
 pub fn seeds() -> Vec<Vec<u8>> {
     let operation = |code: u64, at: u64, detail: u64| [(at | code << 56).to_le_bytes(), detail.to_le_bytes()].concat();
     let write = [operation(1, MEMBERS, 16), vec![7; 16]].concat();

@@ -17,7 +17,7 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name}={value} is no number")))
 }
 
-/// Runs one input; a panic of the target becomes one that shows how to see it again.
+/// Runs one input; a panic of the target becomes one that says how to reproduce it.
 fn run(target: &FuzzTarget, input: &[u8], origin: &str) {
     if catch_unwind(|| (target.run)(input)).is_err() {
         let found = std::env::temp_dir().join(format!("ferrite-{}-found", target.name));
@@ -26,7 +26,7 @@ fn run(target: &FuzzTarget, input: &[u8], origin: &str) {
     }
 }
 
-/// xorshift64*: enough to choose variants, the same everywhere.
+/// The xorshift64* generator: sufficient to choose variants, the same everywhere.
 struct Random(u64);
 
 impl Random {
@@ -42,7 +42,7 @@ impl Random {
     }
 }
 
-/// A few changes of the kinds that decoders get wrong: extreme numbers, flipped bits, cut and repeated parts.
+/// Makes a few changes of the kinds that decoders get wrong: extreme numbers, flipped bits, cut and repeated parts.
 fn vary(input: &[u8], random: &mut Random) -> Vec<u8> {
     const EXTREMES: [u8; 4] = [0, 1, 0x7f, 0xff];
     let mut bytes = input.to_vec();

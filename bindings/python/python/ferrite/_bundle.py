@@ -12,28 +12,28 @@ _PAGE = 256
 
 
 class MapView(Mapping[bytes, bytes]):
-    """What a map of a bundle holds now, in the order of the keys; it changes by transactions of the bundle."""
+    """The current content of a map of a bundle, in the order of the keys. Transactions of the bundle change it."""
 
-    def __init__(self, of: "Bundle", name: str) -> None:
-        self._of = of
+    def __init__(self, bundle: "Bundle", name: str) -> None:
+        self._bundle = bundle
         self._name = name
 
     def __getitem__(self, key: Bytes) -> bytes:
-        found = self._of._native.get(self._name, raw(key))
+        found = self._bundle._native.get(self._name, raw(key))
         if found is None:
             raise KeyError(key)
         return found
 
     def __len__(self) -> int:
-        return self._of._native.map_len(self._name)
+        return self._bundle._native.map_len(self._name)
 
     def __iter__(self) -> Iterator[bytes]:
         return (key for key, _ in self.pages())
 
     def pages(self, after: Optional[bytes] = None) -> Iterator[Tuple[bytes, bytes]]:
-        """Keys and values in order, from the first key greater than ``after`` on."""
+        """Iterate over keys and values in order, from the first key greater than ``after`` on."""
         while True:
-            page = self._of._native.page(self._name, after, _PAGE)
+            page = self._bundle._native.page(self._name, after, _PAGE)
             yield from page
             if len(page) < _PAGE:
                 return
@@ -41,10 +41,10 @@ class MapView(Mapping[bytes, bytes]):
 
 
 class QueueView(Sequence[bytes]):
-    """What a queue of a bundle holds now, oldest first; it changes by transactions of the bundle."""
+    """The current content of a queue of a bundle, oldest entry first. Transactions of the bundle change it."""
 
-    def __init__(self, of: "Bundle", name: str) -> None:
-        self._of = of
+    def __init__(self, bundle: "Bundle", name: str) -> None:
+        self._bundle = bundle
         self._name = name
 
     @overload
@@ -57,17 +57,17 @@ class QueueView(Sequence[bytes]):
         if isinstance(index, slice):
             return [self[at] for at in range(*index.indices(len(self)))]
         at = index + len(self) if index < 0 else index
-        found = self._of._native.entry(self._name, at) if 0 <= at < len(self) else None
+        found = self._bundle._native.entry(self._name, at) if 0 <= at < len(self) else None
         if found is None:
             raise IndexError("no such entry")
         return found
 
     def __len__(self) -> int:
-        return self._of._native.queue_len(self._name)
+        return self._bundle._native.queue_len(self._name)
 
 
-class _Part:
-    """Where the changes of one map go."""
+class _MapPart:
+    """The part of a change that concerns one map."""
 
     def __init__(self, change: _ferrite.Change, name: str) -> None:
         self._change = change
@@ -87,13 +87,13 @@ class _Part:
 
 
 class QueueChange:
-    """A queue as it will be. What is taken away is told as if it had been already."""
+    """A queue with the changes of a transaction. A pop returns the entry at once, before the transaction is applied."""
 
     def __init__(self, change: _ferrite.Change, view: QueueView, name: str) -> None:
         self._change = change
         self._view = view
         self._name = name
-        # What is left of what was there, and what comes before and behind it.
+        # The remaining range of the old entries, and the new entries before and behind it.
         self._start, self._end = 0, len(view)
         self._front: List[bytes] = []
         self._back: List[bytes] = []
@@ -114,7 +114,7 @@ class QueueChange:
         self._front.insert(0, raw(entry))
 
     def pop(self) -> bytes:
-        """Take the right entry away; it."""
+        """Remove the right entry and return it."""
         self._change.ensure_open()
         if self._back:
             taken = self._back.pop()
@@ -129,7 +129,7 @@ class QueueChange:
         return taken
 
     def popleft(self) -> bytes:
-        """Take the left entry away; it."""
+        """Remove the left entry and return it."""
         self._change.ensure_open()
         if self._front:
             taken = self._front.pop(0)
@@ -144,43 +144,44 @@ class QueueChange:
         return taken
 
     def clear(self) -> None:
-        """Take every entry away."""
+        """Remove all entries."""
         self._change.ensure_open()
         self._change.clear_queue(self._name)
         self._start, self._end, self._front, self._back = 0, 0, [], []
 
 
 class BundleTransaction:
-    """Changes of several members, made together when the ``with`` ends, or not at all if it ends by an exception.
+    """Changes of several members. They are applied together at the end of the ``with``, or discarded by an exception.
 
-    For one thread; the others wait with theirs. What a member of it shows is what the transaction has made of it so far.
+    A transaction belongs to one thread; transactions of other threads wait. Its members show the state after the changes
+    made so far.
     """
 
-    def __init__(self, of: "Bundle", change: _ferrite.Change) -> None:
-        self._of = of
+    def __init__(self, bundle: "Bundle", change: _ferrite.Change) -> None:
+        self._bundle = bundle
         self._change = change
         self._maps: "dict[str, MapChange]" = {}
         self._queues: "dict[str, QueueChange]" = {}
 
     def map(self, name: str) -> MapChange:
-        """The map of that name, to be changed like a dict."""
+        """Return the map of that name. It can be changed like a dict."""
         self._change.ensure_open()
         if name not in self._maps:
-            self._maps[name] = MapChange(MapView(self._of, name), _Part(self._change, name))
+            self._maps[name] = MapChange(MapView(self._bundle, name), _MapPart(self._change, name))
         return self._maps[name]
 
     def queue(self, name: str) -> QueueChange:
-        """The queue of that name, to be changed like a deque."""
+        """Return the queue of that name. It can be changed like a deque."""
         self._change.ensure_open()
         if name not in self._queues:
-            self._queues[name] = QueueChange(self._change, QueueView(self._of, name), name)
+            self._queues[name] = QueueChange(self._change, QueueView(self._bundle, name), name)
         return self._queues[name]
 
 
 class Bundle(Object):
-    """Durable maps and queues that change together: a transaction is in all of them, or after a crash in none.
+    """Durable maps and queues that change together. A transaction is atomic over all of them, also across a crash.
 
-    A member needs no making, and is there while it holds something.
+    A member needs no creation: it exists as long as it has content.
     """
 
     _native: _ferrite.Bundle
@@ -190,31 +191,34 @@ class Bundle(Object):
         self._native = native
 
     def map(self, name: str) -> MapView:
-        """The map of that name, to be read."""
+        """Return a view of the map of that name for reading."""
         return MapView(self, name)
 
     def queue(self, name: str) -> QueueView:
-        """The queue of that name, to be read."""
+        """Return a view of the queue of that name for reading."""
         return QueueView(self, name)
 
     def maps(self) -> List[str]:
-        """The names of maps that hold something."""
+        """Return the names of the maps that have content."""
         return self._native.maps()
 
     def queues(self) -> List[str]:
-        """The names of queues that hold something."""
+        """Return the names of the queues that have content."""
         return self._native.queues()
 
     def transaction(self) -> ContextManager[BundleTransaction]:
-        """Changes that are made together when the ``with`` ends, or not at all if it ends by an exception; one transaction
-        at a time. They are those of what stands behind the ``as``."""
+        """Start a transaction for a ``with``; the target of its ``as`` records the changes.
+
+        The changes are applied together at the end of the ``with``, or discarded if it ends by an exception. There is one
+        transaction at a time.
+        """
         change = _ferrite.Change()
         return _ferrite.Transaction(self._native, change, BundleTransaction(self, change))
 
     def checkpoint(self) -> None:
-        """Take a checkpoint now: the next opening has no changes to apply."""
+        """Take a checkpoint now, so that the next opening has no changes to apply."""
         self._native.checkpoint()
 
     def losses(self) -> List[str]:
-        """What a salvage had to give up."""
+        """Return descriptions of the damaged parts that a salvage gave up."""
         return self._native.losses()

@@ -1,4 +1,4 @@
-"""The native half: what the classes of this package stand on."""
+"""The types of the native module, which the classes of this package use."""
 
 from types import TracebackType
 from typing import Any, List, Optional, Tuple, Type

@@ -1,4 +1,4 @@
-"""Objects in a store, which behave like Python's own."""
+"""The objects of a store, which behave like the types of Python."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _MISSING: Any = object()
 
 
 def raw(value: object) -> bytes:
-    """``value`` as bytes; anything else is a mistake, a number too."""
+    """Convert a bytes-like ``value`` to bytes. All other types, also numbers, raise ``TypeError``."""
     if isinstance(value, bytes):
         return value
     if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
-    raise TypeError(f"bytes are kept, not {type(value).__name__}: encode it first")
+    raise TypeError(f"expected bytes, not {type(value).__name__}: encode the value first")
 
 
 class Object:
-    """Something with a name in a store."""
+    """A named object in a store."""
 
     _native: Any
-    # Without its store nobody could close that, and nobody else could open it.
+    # This reference keeps the store alive as long as one of its objects is open.
     _store: Any = None
 
     def __init__(self, name: str) -> None:
@@ -47,17 +47,19 @@ class Object:
 
     @property
     def name(self) -> str:
-        """Its name in the store."""
+        """The name of the object in the store."""
         return self._name
 
     @property
     def closed(self) -> bool:
-        """Whether it is closed."""
+        """Whether the object is closed."""
         return bool(self._native.is_closed())
 
     def close(self) -> None:
-        """Close it, when calls of other threads that have begun are done. Closing twice is harmless; any other use of a
-        closed object raises ``ValueError``."""
+        """Close the object after the running calls of other threads have ended.
+
+        A second close has no effect. Any other use of a closed object raises ``ValueError``.
+        """
         self._native.close()
 
     def __repr__(self) -> str:
@@ -65,9 +67,9 @@ class Object:
 
 
 class Map(Object, MutableMapping[bytes, bytes]):
-    """A durable dict of bytes, in the order of the keys. Each change is durable when it returns.
+    """A durable dict of bytes, in the order of the keys. Each change is durable when its call returns.
 
-    Iterating sees keys that are added behind the one it is at, and misses those that are gone.
+    An iteration sees concurrent insertions and removals behind its current key.
     """
 
     _native: _ferrite.Map
@@ -99,7 +101,7 @@ class Map(Object, MutableMapping[bytes, bytes]):
         return (key for key, _ in self.pages())
 
     def pages(self, after: Optional[bytes] = None) -> Iterator[Tuple[bytes, bytes]]:
-        """Keys and values in order, from the first key greater than ``after`` on."""
+        """Iterate over keys and values in order, from the first key greater than ``after`` on."""
         while True:
             page = self._native.page(after, _PAGE)
             yield from page
@@ -108,43 +110,43 @@ class Map(Object, MutableMapping[bytes, bytes]):
             after = page[-1][0]
 
     def pop(self, key: Bytes, default: Any = _MISSING) -> Any:
-        """Take ``key`` away in one step, also between threads; what it had, or ``default``."""
+        """Remove ``key`` and return its value, or ``default``. The removal is atomic between threads."""
         found = self._native.remove(raw(key))
         if found is None and default is _MISSING:
             raise KeyError(key)
         return default if found is None else found
 
     def update(self, *args: Any, **named: Any) -> None:
-        """Set many keys in one step: after a crash all of them, or none."""
+        """Set several keys atomically: after a crash all of them are set, or none."""
         if named:
-            raise TypeError("keys are bytes, so they cannot be named arguments")
+            raise TypeError("keys are bytes, so named arguments cannot be keys")
         with self.transaction() as t:
             for key, value in dict(*args).items():
                 t[key] = value
 
     def clear(self) -> None:
-        """Take every key away, in one step."""
+        """Remove all keys atomically."""
         with self.transaction() as t:
             t.clear()
 
     def transaction(self) -> "Transaction":
-        """Changes that are made together when the ``with`` ends, or not at all if it ends by an exception."""
+        """Start changes that the end of the ``with`` applies together, or that an exception discards."""
         return Transaction(self)
 
     def checkpoint(self) -> None:
-        """Take a checkpoint now: the next opening has no changes to apply."""
+        """Take a checkpoint now, so that the next opening has no changes to apply."""
         self._native.checkpoint()
 
     def losses(self) -> List[str]:
-        """What a salvage had to give up."""
+        """Return descriptions of the damaged parts that a salvage gave up."""
         return self._native.losses()
 
 
 class MapChange(MutableMapping[bytes, bytes]):
-    """A map as it will be: reading sees the changes made so far over what the map holds. For one thread."""
+    """A map with the changes of a transaction. Reads see the changes made so far. It belongs to one thread."""
 
-    def __init__(self, of: Mapping[bytes, bytes], batch: Any) -> None:
-        self._of = of
+    def __init__(self, original: Mapping[bytes, bytes], batch: Any) -> None:
+        self._original = original
         self._changes: "dict[bytes, Optional[bytes]]" = {}
         self._cleared = False
         self._batch = batch
@@ -158,7 +160,7 @@ class MapChange(MutableMapping[bytes, bytes]):
             return found
         if self._cleared:
             raise KeyError(key)
-        return self._of[key]
+        return self._original[key]
 
     def __setitem__(self, key: Bytes, value: Bytes) -> None:
         self._batch.ensure_open()
@@ -174,14 +176,14 @@ class MapChange(MutableMapping[bytes, bytes]):
         self._changes[key] = None
 
     def clear(self) -> None:
-        """Take every key away."""
+        """Remove all keys."""
         self._batch.ensure_open()
         self._batch.clear()
         self._changes.clear()
         self._cleared = True
 
     def __iter__(self) -> Iterator[bytes]:
-        before = [] if self._cleared else [key for key in self._of if key not in self._changes]
+        before = [] if self._cleared else [key for key in self._original if key not in self._changes]
         added = [key for key, value in self._changes.items() if value is not None]
         return iter(sorted(before + added))
 
@@ -190,11 +192,11 @@ class MapChange(MutableMapping[bytes, bytes]):
 
 
 class Transaction(MapChange):
-    """A map as it will be, and changes that are made together at the end of the ``with``."""
+    """A map with changes that are applied together at the end of the ``with``."""
 
-    def __init__(self, of: Map) -> None:
-        super().__init__(of, _ferrite.Batch())
-        self._native = of._native
+    def __init__(self, original: Map) -> None:
+        super().__init__(original, _ferrite.Batch())
+        self._native = original._native
 
     def __enter__(self) -> "Transaction":
         self._batch.ensure_open()
@@ -210,7 +212,7 @@ class Transaction(MapChange):
 
 
 class Queue(Object):
-    """A durable deque of bytes. Each change is durable when it returns; what was popped no crash brings back."""
+    """A durable deque of bytes. Each change, also a pop, is durable when its call returns."""
 
     _native: _ferrite.Queue
 
@@ -227,19 +229,19 @@ class Queue(Object):
         self._native.push(True, [raw(entry)])
 
     def extend(self, entries: Iterable[Bytes]) -> None:
-        """Add entries at the right end in one step: after a crash all of them, or none."""
+        """Add entries at the right end atomically: after a crash all of them are there, or none."""
         self._native.push(False, [raw(entry) for entry in entries])
 
     def extendleft(self, entries: Iterable[Bytes]) -> None:
-        """Add entries at the left end one after the other, so in reverse, in one step."""
+        """Add entries at the left end atomically, one after the other and so in reverse order."""
         self._native.push(True, [raw(entry) for entry in entries])
 
     def pop(self) -> bytes:
-        """Take the entry at the right end away."""
+        """Remove the entry at the right end and return it."""
         return self._popped(self._native.pop(False))
 
     def popleft(self) -> bytes:
-        """Take the entry at the left end away."""
+        """Remove the entry at the left end and return it."""
         return self._popped(self._native.pop(True))
 
     @staticmethod
@@ -249,15 +251,15 @@ class Queue(Object):
         return entry
 
     def clear(self) -> None:
-        """Take every entry away, in one step."""
+        """Remove all entries atomically."""
         self._native.clear()
 
     def checkpoint(self) -> None:
-        """Take a checkpoint now: the next opening has no changes to apply."""
+        """Take a checkpoint now, so that the next opening has no changes to apply."""
         self._native.checkpoint()
 
     def losses(self) -> List[str]:
-        """What a salvage had to give up."""
+        """Return descriptions of the damaged parts that a salvage gave up."""
         return self._native.losses()
 
     def __len__(self) -> int:
@@ -281,10 +283,10 @@ class Queue(Object):
 
 
 class Log(Object, Sequence):  # type: ignore[type-arg]
-    """A durable append-only list of bytes. Old entries are cut off at the front.
+    """A durable append-only list of bytes. Old entries can be cut off at the front.
 
-    Indices count what is there; ``first`` and ``end`` are the numbers of entries since the log was made, which never
-    change.
+    An index counts from the oldest entry. The number of an entry counts from the creation of the log and never changes;
+    ``first`` and ``end`` are such numbers.
     """
 
     _native: _ferrite.Log
@@ -294,40 +296,42 @@ class Log(Object, Sequence):  # type: ignore[type-arg]
         self._native = native
 
     def append(self, entry: Bytes) -> int:
-        """Append an entry; its number. ``FullError`` where there is no room: cut it."""
+        """Append an entry and return its number. A full log raises ``FullError``: cut it."""
         return self._native.append(raw(entry))
 
     def extend(self, entries: Iterable[Bytes]) -> int:
-        """Append entries with one wait for all; the number of the first. A crash in between leaves the first few, or
-        none. Where they do not fit, none is appended."""
+        """Append entries, wait once for all of them, and return the number of the first one.
+
+        A crash during the call may leave only the first few entries. If the entries do not fit, none is appended.
+        """
         return self._native.extend([raw(entry) for entry in entries])
 
     @property
     def first(self) -> int:
-        """Number of the oldest entry; that of the next one where there is none."""
+        """The number of the oldest entry. In an empty log it is the number of the next entry."""
         return self._native.first()
 
     @property
     def end(self) -> int:
-        """Number of the next entry."""
+        """The number of the next entry."""
         return self._native.end()
 
     @property
     def capacity_bytes(self) -> int:
-        """Room for entries: each takes its bytes and 40 more, rounded up to 64."""
+        """The space for entries. An entry needs its length plus 40 bytes, rounded up to a multiple of 64."""
         return self._native.capacity_bytes()
 
     @property
     def used_bytes(self) -> int:
-        """Room that they take."""
+        """The space that the entries use."""
         return self._native.used_bytes()
 
     def get(self, number: int) -> Optional[bytes]:
-        """Entry ``number``; ``None`` where it was cut off or is not there yet."""
+        """Return the entry ``number``, or ``None`` if it was cut off or does not exist yet."""
         return self._native.get(number) if self.first <= number < self.end else None
 
     def cut(self, number: int) -> None:
-        """Cut off every entry before ``number``."""
+        """Cut off all entries before ``number``."""
         self._native.cut(number)
 
     def __len__(self) -> int:
@@ -347,17 +351,20 @@ class Log(Object, Sequence):  # type: ignore[type-arg]
         return entry
 
     def losses(self) -> List[str]:
-        """What was damaged, where this was opened to salvage."""
+        """Return descriptions of the damaged parts that a salvage found."""
         return self._native.losses()
 
     def rescued(self) -> List[Tuple[int, bytes]]:
-        """Entries that a salvage found behind the damage, with their numbers; they are not in the log any more,
-        and gone with the first append: copy them before, to where they are wanted."""
+        """Return the entries that a salvage found behind the damage, with their numbers.
+
+        These entries are no longer part of the log, and the first append overwrites them. Copy the entries that you need
+        before that.
+        """
         return self._native.rescued()
 
 
 class Value(Object):
-    """Bytes of a fixed length, updated in place: durable when ``set`` returns, after a crash old or new."""
+    """Bytes of a fixed length that are updated in place. ``set`` is durable when it returns, and atomic."""
 
     _native: _ferrite.Value
 
@@ -366,11 +373,11 @@ class Value(Object):
         self._native = native
 
     def get(self) -> bytes:
-        """What it is."""
+        """Return the current bytes."""
         return self._native.get()
 
     def set(self, value: Bytes) -> None:
-        """Set it; as long as it is."""
+        """Set the bytes. ``value`` must have the length of the old bytes."""
         self._native.set(raw(value))
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Stores: what is opened first, and holds the objects."""
+"""Stores, which contain the objects."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ O = TypeVar("O", bound=Object)
 
 
 def size(text: Union[int, str]) -> int:
-    """A number of bytes: ``4096``, ``"64M"``, ``"1G"``."""
+    """Convert a number or a text such as ``"64M"`` or ``"1G"`` to a number of bytes."""
     if isinstance(text, int):
         return text
     number, unit = (text[:-1], _UNITS.get(text[-1:].upper(), 0)) if text[-1:].isalpha() else (text, 1)
     if not unit or not number.isdigit():
-        raise ValueError(f"{text!r} is no size: write a number of bytes, or one with K, M, G or T")
+        raise ValueError(f"{text!r} is not a size: write a number of bytes, or a number with K, M, G or T")
     return int(number) * unit
 
 
@@ -32,7 +32,7 @@ def _bytes(text: Optional[Union[int, str]]) -> Optional[int]:
 
 
 class Tag(NamedTuple):
-    """Something in a store that has a name."""
+    """A named entry of a store."""
 
     name: str
     kind: str
@@ -40,41 +40,41 @@ class Tag(NamedTuple):
 
 
 class Store:
-    """A pool of persistent memory with objects in it. Close it, or use it in a ``with``. Its objects, and their views and
-    transactions, keep it open.
+    """A pool of persistent memory that contains objects. Close it, or use it in a ``with``. Its objects, and their views
+    and transactions, keep it open.
 
-    An object that is asked for by its name is made where there is none. While it is open it is the same object that is
-    returned again.
+    The methods that return an object by its name create the object if it does not exist. While an object is open, they
+    return the same Python object again.
     """
 
     def __init__(self, native: _ferrite.Store, path: "Union[str, os.PathLike[str]]") -> None:
         self._native = native
         self._path = os.fspath(path)
         self._objects: "weakref.WeakValueDictionary[str, Object]" = weakref.WeakValueDictionary()
-        # What they stand on, which outlives an object a little where it is let go.
+        # The native handles of these objects. A handle may exist a little longer than its object.
         self._natives: "weakref.WeakValueDictionary[str, Any]" = weakref.WeakValueDictionary()
-        # What has just been opened, until the two above know of it.
+        # The handles that were just opened, until the two dictionaries above contain them.
         self._opened: Dict[str, Any] = {}
-        # Objects are opened, freed and closed with the store one at a time.
+        # Serializes the opening and freeing of objects and the closing of the store.
         self._lock = threading.RLock()
 
     @property
     def path(self) -> str:
-        """Where it is."""
+        """The path of the store."""
         return self._path
 
     @property
     def closed(self) -> bool:
-        """Whether it is closed."""
+        """Whether the store is closed."""
         return self._native.is_closed()
 
     @property
     def owner_pid(self) -> Optional[int]:
-        """The process that owns the store, where that is another one."""
+        """The id of the process that owns the store, or ``None`` if this process owns it."""
         return self._native.owner_pid()
 
     def describe(self) -> str:
-        """What it lies in, and what that survives, in one line."""
+        """Return one line that describes the memory of the store and the failures that it survives."""
         return self._native.describe()
 
     def map(
@@ -86,11 +86,11 @@ class Store:
         checkpoint_bytes: Optional[Union[int, str]] = None,
         salvage: bool = False,
     ) -> Map:
-        """The map of that name, like a dict of bytes in the order of the keys.
+        """Return the map of that name. It is like a dict of bytes in the order of the keys.
 
-        Changes go to a log of ``log_bytes``, given when it is made. A checkpoint is taken after ``checkpoint_records``
-        changes (0: never by count) or ``checkpoint_bytes`` of them (three quarters of the log). With ``salvage`` a
-        damaged map is opened with what is left of it: see ``Map.losses``.
+        Changes go to a log of ``log_bytes``, which applies when the map is created. A checkpoint is taken after
+        ``checkpoint_records`` changes (0: no limit by count) or after ``checkpoint_bytes`` of changes (by default three
+        quarters of the log). ``salvage`` opens a damaged map with the content that is still readable: see ``Map.losses``.
         """
         options = (checkpoint_records, _bytes(checkpoint_bytes), salvage)
         return self._find(Map, name, lambda: self._native.map(name, size(log_bytes), *options))
@@ -104,7 +104,7 @@ class Store:
         checkpoint_bytes: Optional[Union[int, str]] = None,
         salvage: bool = False,
     ) -> Queue:
-        """The queue of that name, like a deque of bytes. The options are those of ``map``."""
+        """Return the queue of that name. It is like a deque of bytes. The options are those of ``map``."""
         options = (checkpoint_records, _bytes(checkpoint_bytes), salvage)
         return self._find(Queue, name, lambda: self._native.queue(name, size(log_bytes), *options))
 
@@ -117,20 +117,21 @@ class Store:
         checkpoint_bytes: Optional[Union[int, str]] = None,
         salvage: bool = False,
     ) -> Bundle:
-        """Maps and queues that change together, by transactions. The options are those of ``map``."""
+        """Return the bundle of that name. The options are those of ``map``."""
         options = (checkpoint_records, _bytes(checkpoint_bytes), salvage)
         return self._find(Bundle, name, lambda: self._native.bundle(name, size(log_bytes), *options))
 
     def log(self, name: str, *, log_bytes: Union[int, str] = "4M", salvage: bool = False) -> Log:
-        """The append-only log of that name, like a list of bytes, with room for ``log_bytes`` where it is made now."""
+        """Return the append-only log of that name. It is like a list of bytes. A new log has space for ``log_bytes``."""
         return self._find(Log, name, lambda: self._native.log(name, size(log_bytes), salvage))
 
     def value(self, name: str, initial: bytes, *, scheme: Optional[str] = None) -> Value:
-        """The value of that name, updated in place all or nothing; where there is none it is made as ``initial``.
+        """Return the value of that name, which is updated in place atomically. A new value is set to ``initial``.
 
-        Its length never changes, at most ``VALUE_BYTES_MAX``: ``WrongTypeError`` where ``initial`` has another.
-        ``scheme`` says how it is flushed from its opening on: ``nt`` (unless another is given), ``flush``, ``clwb``,
-        ``clflushopt``, ``clflush``, ``writethrough``; ``ValueError`` where it is open with another.
+        The length of a value never changes, and is at most ``VALUE_BYTES_MAX``. If ``initial`` has a different length, the
+        call raises ``WrongTypeError``. ``scheme`` selects the instructions that make the value durable: ``nt`` (the
+        default), ``flush``, ``clwb``, ``clflushopt``, ``clflush``, or ``writethrough``. If the value is open with another
+        scheme, the call raises ``ValueError``.
         """
         first = raw(initial)
         found = self._find(Value, name, lambda: self._native.value(name, first, "nt" if scheme is None else scheme))
@@ -142,12 +143,12 @@ class Store:
 
     def _find(self, kind: Callable[[str, Any], O], name: str, make: Callable[[], Any]) -> O:
         with self._lock:
-            native = self._known(name)
+            native = self._find_native(name)
             if native is not None and native.is_closed():
-                # Another thread may be closing it yet.
+                # Another thread may still be closing it, so wait for that thread.
                 native.close()
             if native is None or native.is_closed():
-                # In one step, or an interrupt might leave it open and unknown.
+                # This must be a single step. Otherwise an interrupt could lose the handle of an open object.
                 self._opened[name] = make()
                 native = self._opened[name]
             if type(native).__name__ != kind.__name__:
@@ -160,33 +161,33 @@ class Store:
             self._opened.pop(name, None)
             return found  # type: ignore[no-any-return]
 
-    def _known(self, name: str) -> Any:
+    def _find_native(self, name: str) -> Any:
         return self._opened.get(name) or self._natives.get(name)
 
-    def _all_known(self) -> List[Any]:
+    def _all_natives(self) -> List[Any]:
         return [*self._opened.values(), *self._natives.values()]
 
     def tags(self) -> List[Tag]:
-        """Everything in it that has a name, of whatever kind, by name."""
+        """Return all named entries of the store, of every kind, in the order of names."""
         return [Tag(*tag) for tag in self._native.tags()]
 
     def __contains__(self, name: object) -> bool:
         return any(tag.name == name for tag in self.tags())
 
     def free(self, name: str) -> None:
-        """Free the object of that name: its content is gone, its space free. If it is open here it is closed first."""
+        """Free the object of that name. Its content is lost. An object that this process has open is closed first."""
         with self._lock:
-            known = self._known(name)
-            if known is not None:
-                known.close()
+            native = self._find_native(name)
+            if native is not None:
+                native.close()
             self._native.free(name)
 
     def backup(self, path: "Union[str, os.PathLike[str]]") -> None:
-        """Write a backup to a file, durable on return; a good one there stays until then."""
+        """Write a backup to a file. It is durable on return. An older backup in the file stays valid until then."""
         self._native.backup(os.fspath(path))
 
     def close(self) -> None:
-        """Close every object and the store, in order. Closing twice is harmless."""
+        """Close every object and then the store cleanly. A second close has no effect."""
         with self._lock:
             if not self.closed:
                 self.finalize()
@@ -194,19 +195,22 @@ class Store:
     def finalize(
         self, *, defragment: bool = False, backup: "Optional[Union[str, os.PathLike[str]]]" = None
     ) -> None:
-        """As ``close`` of a store that is open; before, where asked for, write a backup and then defragment it, which are
-        its owner's to do. Where the backup fails, or is not this process's to make, the store stays open, and ``closed`` says
-        so; its objects are closed. What fails after that closes it as a crash would."""
+        """Close an open store like ``close``; before that, optionally write a backup and defragment the store.
+
+        Only the owner of the store can make the backup and defragment it. If the backup fails, or if another process owns
+        the store, the objects are closed but the store stays open. ``closed`` returns which of both is the case. A later
+        failure closes the store as a crash does.
+        """
         with self._lock:
-            for known in self._all_known():
-                known.close()
+            for native in self._all_natives():
+                native.close()
             self._native.finalize(defragment, None if backup is None else os.fspath(backup))
 
     def _abandon(self) -> None:
-        # A thread that had it is not in the child.
+        # The thread that holds the lock may not exist in the child.
         self._lock = threading.RLock()
-        for known in self._all_known():
-            known.abandon()
+        for native in self._all_natives():
+            native.abandon()
         self._native.abandon()
 
     def __enter__(self) -> "Store":

@@ -6,7 +6,7 @@ use super::*;
 use crate::leased_file::wait_briefly;
 use crate::reentrancy;
 
-/// As where a handler of a signal interrupts a copy, and waits for who closes a descriptor.
+/// For example a signal handler interrupts a copy, and waits for the thread that closes a descriptor.
 #[test]
 fn ld5_who_lets_go_of_something_does_not_wait_for_ever_and_nothing_is_dropped_under_a_pin() {
     let thing = Arc::new(());

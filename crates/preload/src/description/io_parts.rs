@@ -1,4 +1,4 @@
-//! Several buffers at the offset: they are one place of the file, whoever else uses the offset meanwhile.
+//! Several buffers at the offset: they are one place of the file, also while other threads use the offset.
 //!
 //! Unsafe because the program's buffers are copied from and to, and the kernel is called with them.
 #![allow(unsafe_code)]
@@ -14,23 +14,23 @@ use crate::entries::read_write::{MOST, may_be_memory};
 use crate::leased_file::ClaimedPlace;
 use crate::{real, size_limit};
 
-/// Parts that are taken one by one.
+/// The most parts that are handled one by one.
 pub const FEW: usize = 64;
 
-/// The kernel's offset, to preadv2(2) and pwritev2(2).
+/// Stands for the kernel's offset in preadv2(2) and pwritev2(2).
 const AT_OFFSET: i64 = -1;
 
-/// Buffers of the program, as readv(2) and writev(2) take them, and flags, as preadv2(2) does.
+/// Buffers of the program, as readv(2) and writev(2) take them, and flags, as preadv2(2) takes them.
 pub struct IoParts<'a>(&'a [iovec], c_int);
 
 impl<'a> IoParts<'a> {
     /// # Safety
-    /// They are the program's, to be read into or written from by who is given this.
+    /// The buffers are the program's, readable or writable as the user of the parts needs.
     pub unsafe fn new(parts: &'a [iovec]) -> Self {
         Self(parts, 0)
     }
 
-    /// To be read or written by `flags`, where the kernel does it.
+    /// Returns the parts with `flags` for the kernel.
     pub fn by(self, flags: c_int) -> Self {
         Self(self.0, flags)
     }
@@ -43,25 +43,25 @@ impl<'a> IoParts<'a> {
         self.0.len() as c_int
     }
 
-    /// Whether they are taken one by one; longer lists are the kernel's.
+    /// Returns true if the parts are handled one by one; longer lists are the kernel's.
     pub fn are_few(&self) -> bool {
         self.0.len() <= FEW
     }
 
-    /// Bytes that the kernel would take of them.
+    /// Returns the bytes that the kernel would handle.
     pub fn len(&self) -> usize {
         self.0.iter().fold(0, |sum: usize, part| sum.saturating_add(part.iov_len)).min(MOST)
     }
 
-    /// readv(2) by the kernel, at its offset.
+    /// Reads by the kernel at its offset, like readv(2).
     pub fn read(&self, fd: c_int) -> isize {
         self.read_at(fd, AT_OFFSET)
     }
 
-    /// preadv(2) by the kernel.
+    /// Reads by the kernel, like preadv(2).
     pub fn read_at(&self, fd: c_int, at: i64) -> isize {
         let (first, count) = (self.first(), self.count());
-        // SAFETY: who made them vouches for them.
+        // SAFETY: `new` requires valid buffers.
         unsafe {
             match (at, self.1) {
                 (AT_OFFSET, 0) => real::readv(fd, first, count),
@@ -71,15 +71,15 @@ impl<'a> IoParts<'a> {
         }
     }
 
-    /// writev(2) by the kernel, at its offset.
+    /// Writes by the kernel at its offset, like writev(2).
     pub fn write(&self, fd: c_int) -> isize {
         self.write_at(fd, AT_OFFSET)
     }
 
-    /// pwritev(2) by the kernel.
+    /// Writes by the kernel, like pwritev(2).
     pub fn write_at(&self, fd: c_int, at: i64) -> isize {
         let (first, count) = (self.first(), self.count());
-        // SAFETY: who made them vouches for them.
+        // SAFETY: `new` requires valid buffers.
         unsafe {
             match (at, self.1) {
                 (AT_OFFSET, 0) => real::writev(fd, first, count),
@@ -89,8 +89,9 @@ impl<'a> IoParts<'a> {
         }
     }
 
-    /// `each` part in turn behind the first `done` bytes, from which byte of all on, until one is not done in full; how
-    /// many bytes. An error where one cannot be done, or only the kernel can tell what is wrong with it: how many till there.
+    /// Calls `each` for the parts behind the first `done` bytes, with the offset of each, until one is not done in
+    /// full. Returns the number of bytes; an error with the bytes so far if a part fails, or only the kernel can report
+    /// its fault.
     #[inline]
     fn in_turn(
         &self,
@@ -113,17 +114,17 @@ impl<'a> IoParts<'a> {
     }
 }
 
-/// What became of parts that were to be written at the offset.
+/// The result of a write of parts at the offset.
 pub enum PartsWritten {
     Bytes(usize),
-    /// The place is ours and the offset has moved on; so many bytes are there, whole parts.
+    /// The place is claimed and the offset has moved on; this many bytes are written, whole parts.
     Claimed(ClaimedPlace, usize),
     /// Nothing was done.
     Not,
 }
 
 impl Description {
-    /// As readv(2).
+    /// Reads at the offset, like readv(2).
     pub fn read_parts(&self, parts: &IoParts<'_>) -> Option<usize> {
         loop {
             let at = self.offset()?;
@@ -134,20 +135,20 @@ impl Description {
         }
     }
 
-    /// As preadv(2).
+    /// Reads at `at`, like preadv(2).
     pub fn read_parts_at(&self, at: u64, parts: &IoParts<'_>) -> Option<usize> {
         if !self.reads || !parts.are_few() {
             return None;
         }
         let read = parts.in_turn(0, |from, into, len| {
-            // SAFETY: who made the parts vouches for them, where that can be memory.
+            // SAFETY: `IoParts::new` requires valid buffers, if this can be memory.
             let room = may_be_memory(into.addr(), len).then(|| unsafe { slice::from_raw_parts_mut(into.cast(), len) });
             self.file.read(&pin(), at.checked_add(from)?, room?)
         });
         read.ok()
     }
 
-    /// The same through the kernel.
+    /// Reads at the offset through the kernel.
     pub fn read_parts_by_kernel(&self, fd: c_int, parts: &IoParts<'_>) -> isize {
         loop {
             let Some(at) = self.offset() else { return parts.read(fd) };
@@ -158,7 +159,7 @@ impl Description {
         }
     }
 
-    /// As writev(2), where the description does not append.
+    /// Writes at the offset, like writev(2), if the description does not append.
     pub fn write_parts(&self, parts: &IoParts<'_>) -> PartsWritten {
         let Some(place) = self.claim(parts.len(), true) else { return PartsWritten::Not };
         match self.write_parts_at(place.at, parts) {
@@ -167,8 +168,8 @@ impl Description {
         }
     }
 
-    /// As pwritev(2), where the description does not append; how many bytes of whole parts are there where it was not all
-    /// done.
+    /// Writes at `at`, like pwritev(2), if the description does not append. The error has the bytes of whole parts that
+    /// were written.
     pub fn write_parts_at(&self, at: u64, parts: &IoParts<'_>) -> Result<usize, usize> {
         if !self.writes {
             return Err(0);
@@ -177,13 +178,13 @@ impl Description {
     }
 
     fn store_part(&self, at: u64, part: *const c_void, len: usize) -> Option<usize> {
-        // SAFETY: who made the parts vouches for them, where that can be memory.
+        // SAFETY: `IoParts::new` requires valid buffers, if this can be memory.
         let bytes = may_be_memory(part.addr(), len).then(|| unsafe { slice::from_raw_parts(part.cast(), len) });
         self.file.write(&pin(), at, bytes?)
     }
 
-    /// Writes at the offset, or what is left at a place that was claimed: directly what can be if a lease can be had, else
-    /// through the kernel. What writev(2) returns, and whether all went directly.
+    /// Writes at the offset, or the rest at a claimed place: directly if there is a lease, otherwise through the
+    /// kernel. Returns the result of writev(2), and true if all went directly.
     pub fn write_parts_slowly(
         &self,
         fd: c_int,
@@ -204,7 +205,7 @@ impl Description {
         written
     }
 
-    /// Writes at the offset of the kernel, which has it or gets it, for what only it can refuse.
+    /// Writes at the kernel's offset, for errors that only the kernel can report.
     fn write_parts_at_kernels(&self, fd: c_int, parts: &IoParts<'_>) -> isize {
         if !self.is_standard() {
             self.surrender(fd);
@@ -212,7 +213,7 @@ impl Description {
         parts.write(fd)
     }
 
-    /// Writes from byte `at` on what is left behind the first `done` bytes, which are whole parts.
+    /// Writes the rest behind the first `done` bytes, which are whole parts, from byte `at` on.
     pub fn write_parts_at_slowly(&self, fd: c_int, parts: &IoParts<'_>, at: u64, done: usize) -> (isize, bool) {
         let may_retry = self.may_retry_write(fd, at, parts.len());
         self.write_rest(fd, parts, at, done, may_retry)
@@ -227,7 +228,7 @@ impl Description {
             let at = at + from;
             self.store_part(at, part, len).or_else(|| {
                 if from > 0 && at >= size_limit::file_bytes() {
-                    // As a call of its own it would be refused, with a signal; what was written counts.
+                    // As a call of its own it would be refused, with a signal; the written bytes count.
                     return None;
                 }
                 is_direct = false;
@@ -239,7 +240,7 @@ impl Description {
         (if written == Err(0) { -1 } else { len as isize }, is_direct)
     }
 
-    /// Writes by the kernel, as its flags have it: at a place that was claimed, or at the end.
+    /// Writes by the kernel with its flags: at a claimed place, or at the end.
     pub fn write_parts_by_kernel(&self, fd: c_int, parts: &IoParts<'_>) -> isize {
         if !self.appends() && parts.1 & libc::RWF_APPEND == 0 {
             let Some(place) = self.claim(parts.len(), false) else { return self.write_parts_at_kernels(fd, parts) };

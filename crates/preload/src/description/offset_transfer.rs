@@ -1,10 +1,10 @@
-//! How the kernel comes to know an offset that is here.
+//! The transfer of an offset between this library and the kernel.
 //!
-//! To set the kernel's offset and to say whose it is are two steps. Whoever read the offset, and sets the kernel's when another
-//! thread has given it away meanwhile, takes back what was written since. So one thread at a time does both (LD2), and all that
-//! is set so is set while the offset is here. What the kernel does at its own offset while that is here, as to append, and
-//! learning where that ended are two steps as well, and one turn. Reads and writes at a place of their own wait for nothing:
-//! who hands over sees that they moved the offset, and sets it again.
+//! Setting the kernel's offset and recording its owner are two steps. A thread that read the offset, and sets the
+//! kernel's after another thread has given it away, would take back later writes. So one thread at a time does both
+//! (LD2), and only while the offset is here. A kernel call that moves the offset while it is here, such as an append,
+//! and reading its end are two steps as well, done in one turn. Reads and writes at places of their own never wait: the
+//! thread that transfers sees that they moved the offset, and sets it again.
 
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
@@ -13,13 +13,13 @@ use super::{Description, KERNELS};
 use crate::leased_file::wait_briefly;
 use crate::{known_files, real, reentrancy, signals};
 
-/// How often whoever has the turn is waited for a little: ten seconds in all, more where a thousand threads share a processor.
-/// That is for one system call of a thread that is inside, so no handler keeps it (but of a trap) and nobody cancels it; a
-/// file's owner may, and in a child the thread may not be there (LD5).
+/// Short waits for the thread that has the turn: ten seconds in all, more if a thousand threads share a processor. That
+/// is one system call of a thread in this library, which no handler except a trap's interrupts and no thread cancels. A
+/// file's owner may delay it, and in a child the thread may not exist (LD5).
 const PATIENCE: u32 = if cfg!(test) { 20 } else { 700 };
 
 impl Description {
-    /// `work`, which sets or moves the kernel's offset, while no other thread sets it.
+    /// Runs `work`, which sets or moves the kernel's offset, while no other thread sets it.
     fn in_turn<T>(&self, work: impl FnOnce() -> T) -> T {
         let _inside = reentrancy::enter();
         let is_ours = || !self.is_setting_offset.swap(true, Ordering::Acquire);
@@ -31,10 +31,11 @@ impl Description {
         done
     }
 
-    /// `work`, for which the kernel moves an offset that is here, in turn; the program learns what went wrong with it. It waits
-    /// for nobody but a file's owner, amid which people can end the program.
+    /// Runs `work`, in which the kernel moves an offset that is here, in turn; the program gets its `errno`. It waits
+    /// for a file's owner only, and a user can end the program during that.
     pub(super) fn by_kernel<T>(&self, work: impl FnOnce() -> T) -> T {
-        // What is in the kernel nobody sets. A handler of a trap would wait for what it interrupted (LD5).
+        // No thread sets an offset that the kernel has. A trap's handler would wait for the code that it interrupted
+        // (LD5).
         if !self.has_offset() || reentrancy::is() {
             return work();
         }
@@ -43,14 +44,14 @@ impl Description {
         done
     }
 
-    /// The kernel's offset is `at`.
+    /// Sets the kernel's offset to `at`.
     fn set(fd: c_int, at: u64) {
         #[cfg(test)]
         super::tests::interrupt();
         real::moved(fd, at as i64, libc::SEEK_SET);
     }
 
-    /// Gives the offset to the kernel, by `fd`; from now on it is `whose`.
+    /// Gives the offset to the kernel, by `fd`, and records `whose` it is.
     pub(super) fn move_to_kernel(&self, fd: c_int, whose: u64) {
         if !self.has_offset() {
             return;
@@ -65,38 +66,39 @@ impl Description {
         });
     }
 
-    /// Sets the kernel's offset to the one that is here, which stays here; where that was.
+    /// Sets the kernel's offset to the one here, which stays here. Returns it.
     fn copy_to_kernel(&self, fd: c_int) -> Option<u64> {
         self.offset()?;
         self.in_turn(|| self.set_to_ours(fd))
     }
 
-    /// The same for who has the turn.
+    /// Sets the kernel's offset for a thread that has the turn.
     fn set_to_ours(&self, fd: c_int) -> Option<u64> {
         let at = self.offset()?;
         Self::set(fd, at);
         Some(at)
     }
 
-    /// Lets the kernel know the offset, which stays here.
+    /// Shows the offset to the kernel; it stays here.
     pub fn show(&self, fd: c_int) {
         known_files::query_size(fd);
         self.copy_to_kernel(fd);
     }
 
-    /// A `call` that uses the offset, by the kernel; it waits for nobody but the file's owner.
+    /// Runs a kernel call that uses the offset; it waits for the file's owner only.
     pub fn lend<T>(&self, fd: c_int, call: impl FnOnce() -> T) -> T {
         known_files::query_size(fd);
         self.by_kernel(|| self.lent(fd, self.set_to_ours(fd), call))
     }
 
-    /// The same for one that may wait for who reads a pipe or a socket: neither signals nor other threads wait for that.
+    /// Runs a kernel call that may wait for the reader of a pipe or a socket: neither signals nor other threads wait
+    /// for it.
     pub fn lend_unserialized<T>(&self, fd: c_int, call: impl FnOnce() -> T) -> T {
         known_files::query_size(fd);
         self.lent(fd, self.copy_to_kernel(fd), call)
     }
 
-    /// `call`, to which the kernel's offset was set from `before`, if that was here.
+    /// Runs `call` after the kernel's offset was set from `before`, if it was here.
     fn lent<T>(&self, fd: c_int, before: Option<u64>, call: impl FnOnce() -> T) -> T {
         let done = call();
         if let Some(before) = before {
@@ -105,7 +107,7 @@ impl Description {
         done
     }
 
-    /// `fd` is about to be closed: who writes by it meanwhile finds the offset in the kernel.
+    /// Prepares for closing `fd`: a concurrent writer finds the offset in the kernel.
     pub fn before_close(&self, fd: c_int) {
         if self.entries.load(Ordering::Relaxed) <= 1 {
             self.move_to_kernel(fd, KERNELS);

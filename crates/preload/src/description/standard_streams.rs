@@ -1,7 +1,7 @@
-//! Standard input, output and error. The C library's streams read and write them without being asked, by the kernel and
-//! at its offset; so the offset stays there, and a place is claimed by moving it on.
+//! Standard input, output and error. The C library's streams use them through the kernel, at its offset; so the offset
+//! stays there, and a place is claimed by moving it.
 //!
-//! Unsafe because the kernel is called, with the program's buffers.
+//! Unsafe because the kernel is called with the program's buffers.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -13,8 +13,8 @@ use crate::leased_file::ClaimedPlace;
 use crate::real;
 
 impl Description {
-    /// A copy of it, `fd`, is about to be standard input, output or error; whether it can be done directly by that. What
-    /// appends cannot: where the end is a stream would not ask.
+    /// Prepares for a copy, `fd`, to become standard input, output or error. Returns true if direct calls stay
+    /// possible. An appending description cannot: a stream does not query the end.
     pub fn become_standard(&self, fd: c_int) -> bool {
         if self.appends() {
             self.surrender(fd);
@@ -28,7 +28,7 @@ impl Description {
         self.at.load(std::sync::atomic::Ordering::Relaxed) == STANDARD
     }
 
-    /// A place of `len` bytes at the kernel's offset, which moves over it.
+    /// Claims a place of `len` bytes at the kernel's offset, which moves over it.
     pub(super) fn claim_standard(&self, fd: c_int, len: usize) -> Option<ClaimedPlace> {
         if !self.is_standard() {
             return None;
@@ -44,7 +44,7 @@ impl Description {
         Some(ClaimedPlace { at: end - len as u64, end })
     }
 
-    /// So many bytes of what was claimed were not needed.
+    /// Moves the kernel's offset back over `len` unused bytes.
     fn give_back(fd: c_int, len: usize) {
         #[cfg(test)]
         if super::tests::is_planted(super::tests::Bug::NotGivenBack) {
@@ -56,7 +56,7 @@ impl Description {
         }
     }
 
-    /// As read(2); what it returns, and whether it went directly. `None` where the offset is not the kernel's.
+    /// Reads like read(2). Returns its result, and true if it went directly; `None` if the offset is not the kernel's.
     pub fn read_standard(&self, fd: c_int, into: &mut [u8]) -> Option<(isize, bool)> {
         let place = self.claim_standard(fd, into.len())?;
         let len = into.len();
@@ -71,7 +71,7 @@ impl Description {
         Some(read)
     }
 
-    /// Writes `from` to a place that was claimed for it; what write(2) returns, and whether it went directly.
+    /// Writes `from` to its claimed place. Returns the result of write(2), and true if it went directly.
     pub(super) fn write_standard(&self, fd: c_int, place: &ClaimedPlace, from: &[u8]) -> (isize, bool) {
         let write = || if self.writes { self.file.write(&pin(), place.at, from) } else { None };
         let directly = write().or_else(|| if self.may_retry_write(fd, place.at, from.len()) { write() } else { None });

@@ -1,4 +1,4 @@
-//! The entries of the table that a description has.
+//! The entries of the table that refer to a description.
 
 use std::ffi::c_int;
 use std::iter;
@@ -10,8 +10,8 @@ use crate::ferrite_mounts::FerriteMount;
 use crate::leased_file::LeasedFile;
 
 impl Description {
-    /// So many by which nothing is done directly, whatever is open: the kernel has the offset, and a size is asked for before
-    /// it writes (LD7).
+    /// Returns `count` descriptions by which no call is direct: the kernel has the offset, and the size is queried
+    /// before a write (LD7).
     pub fn gates(count: usize) -> Vec<Arc<Self>> {
         let file = Arc::new(LeasedFile::new(Arc::new(FerriteMount::nowhere()), 0, false));
         let gate = || {
@@ -33,12 +33,13 @@ impl Description {
         self.entries.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether no call is under way that keeps it. The caller keeps it too, and what was taken out of the table.
+    /// Returns true if no running call holds the description. The caller holds it too, and the entry taken from the
+    /// table.
     pub fn is_idle(self: &Arc<Self>) -> bool {
         Arc::strong_count(self) <= self.entries.load(Ordering::Relaxed) + 2
     }
 
-    /// The kernel has the offset at every moment from now on.
+    /// Makes the kernel have the offset at every moment from now on.
     pub fn surrender_unless_standard(&self, fd: c_int) {
         if !self.is_standard() {
             self.surrender(fd);

@@ -1,4 +1,4 @@
-//! Offsets, of a file that has no lease: every byte goes through the kernel, at the place that was claimed here.
+//! Offsets of a file without a lease: every byte goes through the kernel, at the place claimed here.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -15,14 +15,14 @@ use super::*;
 use crate::ferrite_mounts::FerriteMount;
 use crate::{reentrancy, size_limit};
 
-/// A mistake that a test plants, to show that the tests of standard output find it.
+/// A planted bug that the tests of standard output must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bug {
     /// The kernel's offset does not move before a place is used.
     NotClaimed,
-    /// It stays behind what was claimed and not written.
+    /// The offset stays behind claimed bytes that were not written.
     NotGivenBack,
-    /// Whoever else gets the descriptor meets claims of ours.
+    /// Another process with the descriptor meets claims of this one.
     KeptByChildren,
 }
 
@@ -31,7 +31,7 @@ thread_local! {
     static INTERRUPTION: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
 }
 
-/// This thread is about to set the kernel's offset.
+/// Runs the planted interruption before the kernel's offset is set.
 pub(super) fn interrupt() {
     if let Some(work) = INTERRUPTION.take() {
         work();
@@ -69,11 +69,11 @@ impl Opened {
     }
 
     fn write(&self, bytes: &[u8]) -> isize {
-        // SAFETY: bytes of ours.
+        // SAFETY: bytes of this test.
         unsafe { self.it.write_slowly(self.fd(), bytes, None) }.0
     }
 
-    /// Where the kernel is.
+    /// Returns the kernel's offset.
     fn kernel_at(&self) -> i64 {
         let mut file = &self.file;
         io::Seek::stream_position(&mut file).expect("told") as i64
@@ -133,7 +133,7 @@ fn canary_what_is_wrong_with_standard_output_is_found() {
     }
 }
 
-/// A stream that writes at the end does not ask where that is.
+/// A stream that appends does not query the end.
 #[test]
 fn ld7_what_appends_is_no_standard_output() {
     let opened = Opened::new(b"", libc::O_RDWR | libc::O_APPEND);
@@ -162,7 +162,7 @@ fn seeks_that_only_the_kernel_can_refuse_change_nothing() {
     assert_eq!(opened.it.seek(0, libc::SEEK_CUR), Some(9));
 }
 
-/// LD1: what fails moves nothing.
+/// LD1: a failing call moves nothing.
 #[test]
 fn ld1_a_write_that_fails_gives_its_place_back() {
     let opened = Opened::new(b"0123456789", libc::O_RDWR);
@@ -204,7 +204,7 @@ fn ld2_writers_of_one_description_claim_places_of_their_own() {
     assert_eq!((all.len(), all.iter().collect::<BTreeSet<_>>().len()), (4 * EACH as usize, 4 * EACH as usize));
 }
 
-/// Calls `first`; before it sets the kernel's offset another thread gives that away, if it can, and writes.
+/// Calls `first`; before it sets the kernel's offset another thread gives it away, if it can, and writes.
 fn interrupted(first: impl FnOnce(&Opened) + Send + 'static) -> Vec<u8> {
     let opened = Arc::new(Opened::new(b"", libc::O_RDWR));
     opened.write(b"0123");
@@ -227,11 +227,11 @@ fn interrupted(first: impl FnOnce(&Opened) + Send + 'static) -> Vec<u8> {
     fs::read(format!("/proc/self/fd/{}", opened.fd())).expect("read")
 }
 
-/// What one thread sets when another one has given the offset away would be where the next record is written over others.
+/// An offset that one thread sets after another has given it away would make the next record overwrite others.
 #[test]
 fn ld2_nobody_sets_an_offset_that_is_the_kernels_by_now() {
     let closed = |opened: &Opened| {
-        // There is another copy.
+        // Another copy exists.
         (0..2).for_each(|_| opened.it.is_entered());
         opened.it.before_close(opened.fd());
     };
@@ -244,8 +244,8 @@ fn ld2_nobody_sets_an_offset_that_is_the_kernels_by_now() {
     assert_eq!(found, [b"01234567"; 4]);
 }
 
-/// How `first` leaves the offset, in the kernel if that has it, where `second` is done by another thread as soon as the kernel
-/// has moved its own, if it can be.
+/// Returns the final offset, in the kernel if it has it, when another thread does `second` right after the kernel moved
+/// its own offset in `first`.
 fn moved_amid(first: fn(&Opened, &dyn Fn()), second: fn(&Opened)) -> i64 {
     let opened = Opened::new(b"0123456789", libc::O_RDWR | libc::O_APPEND);
     opened.it.seek(3, libc::SEEK_SET).expect("ours");
@@ -264,7 +264,8 @@ fn moved_amid(first: fn(&Opened, &dyn Fn()), second: fn(&Opened)) -> i64 {
     opened.it.seek(0, libc::SEEK_CUR).map_or_else(|| opened.kernel_at(), |at| at as i64)
 }
 
-/// As where another thread forks, or asks for a lock, while the kernel appends: the next record would be written over others.
+/// For example another thread forks, or locks a range, while the kernel appends: the next record would overwrite
+/// others.
 #[test]
 fn ld2_nobody_takes_an_offset_back_that_the_kernel_has_moved() {
     let append = |opened: &Opened, amid: &dyn Fn()| {
@@ -302,7 +303,7 @@ fn ld1_what_the_kernel_refuses_in_turn_is_told_as_it_tells_it() {
     assert!(!reentrancy::is());
 }
 
-/// The turn may be the one that it interrupted.
+/// The handler may have interrupted the thread that has the turn.
 #[test]
 fn ld5_a_handler_of_a_trap_waits_for_no_turn_to_append() {
     let opened = Opened::new(b"", libc::O_RDWR | libc::O_APPEND);
@@ -313,7 +314,7 @@ fn ld5_a_handler_of_a_trap_waits_for_no_turn_to_append() {
     assert_eq!(opened.it.seek(0, libc::SEEK_CUR), Some(4));
 }
 
-/// A child may have the turn of a thread that it does not have.
+/// A child may have the turn of a thread that does not exist in it.
 #[test]
 fn ld5_whose_turn_it_is_is_not_waited_for_for_ever() {
     let opened = Opened::new(b"0123456789", libc::O_RDWR);
@@ -323,7 +324,7 @@ fn ld5_whose_turn_it_is_is_not_waited_for_for_ever() {
     assert_eq!((opened.kernel_at(), opened.it.has_offset()), (4, false));
 }
 
-/// Of two appends the one that went behind the other counts, whichever is done first.
+/// Of two appends the later one counts, in any order of completion.
 #[test]
 fn ld2_an_append_that_arrives_late_does_not_take_the_offset_back() {
     let opened = Opened::new(b"", libc::O_RDWR | libc::O_APPEND);
@@ -342,7 +343,7 @@ fn ld2_an_append_that_arrives_late_does_not_take_the_offset_back() {
     assert_eq!(at(), 40, "or before");
 }
 
-/// As where another thread forks in the middle of an append.
+/// For example another thread forks in the middle of an append.
 #[test]
 fn ld2_an_append_arrives_where_the_offset_was_surrendered_meanwhile() {
     let opened = Opened::new(b"", libc::O_RDWR | libc::O_APPEND);
@@ -359,7 +360,7 @@ fn ld1_parts_up_to_the_limit_are_written_as_by_one_call() {
     let opened = Opened::new(b"0123456789", libc::O_RDWR);
     let part = |bytes: &'static [u8]| libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let parts = [part(b"abcd"), part(b"efgh"), part(b"ijkl")];
-    // SAFETY: bytes that are there for good, to be written from.
+    // SAFETY: static bytes, only read.
     let parts = unsafe { IoParts::new(&parts) };
     let written = size_limit::being(8, || opened.it.write_parts_at_slowly(opened.fd(), &parts, 0, 4));
     assert_eq!(written.0, 8);

@@ -1,6 +1,6 @@
 //! Descriptors: opened, copied, closed.
 //!
-//! Unsafe because they are called by whoever knows the name, with whatever pointers the program has.
+//! Unsafe because any code can call these names, with the program's pointers.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_uint, c_ulong};
@@ -15,7 +15,7 @@ use crate::copied_fd::CopiedFd;
 use crate::description::Description;
 use crate::{fd_table, fork_handlers, known_files, own_fds, real, reentrancy};
 
-/// `fd` is a file that was just opened with `flags`.
+/// Registers `fd`, which was just opened with `flags`.
 fn opened(fd: c_int, flags: c_int) -> c_int {
     let fd = arrived(fd);
     if fd >= 0 {
@@ -25,47 +25,47 @@ fn opened(fd: c_int, flags: c_int) -> c_int {
 }
 
 entry! { open = open64 = __open = __open64, (path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     opened(unsafe { real::open(path, flags, mode) }, flags)
 }}
 
 entry! { __open_2 = __open64_2, (path: *const c_char, flags: c_int) -> c_int {
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     opened(unsafe { real::open(path, flags, 0) }, flags)
 }}
 
 entry! { openat = openat64, (folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     opened(unsafe { real::openat(folder, path, flags, mode) }, flags)
 }}
 
 entry! { __openat_2 = __openat64_2, (folder: c_int, path: *const c_char, flags: c_int) -> c_int {
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     opened(unsafe { real::openat(folder, path, flags, 0) }, flags)
 }}
 
 entry! { creat = creat64, (path: *const c_char, mode: mode_t) -> c_int {
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     opened(unsafe { real::creat(path, mode) }, libc::O_WRONLY)
 }}
 
 entry! { mkstemp = mkstemp64, (template: *mut c_char) -> c_int {
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     opened(unsafe { real::mkstemp(template) }, libc::O_RDWR)
 }}
 
 entry! { mkostemp = mkostemp64, (template: *mut c_char, flags: c_int) -> c_int {
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     opened(unsafe { real::mkostemp(template, flags) }, libc::O_RDWR | flags)
 }}
 
 entry! { mkstemps = mkstemps64, (template: *mut c_char, suffix: c_int) -> c_int {
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     opened(unsafe { real::mkstemps(template, suffix) }, libc::O_RDWR)
 }}
 
 entry! { mkostemps = mkostemps64, (template: *mut c_char, suffix: c_int, flags: c_int) -> c_int {
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     opened(unsafe { real::mkostemps(template, suffix, flags) }, libc::O_RDWR | flags)
 }}
 
@@ -76,11 +76,11 @@ entry! { close = __close, (fd: c_int) -> c_int {
         }
         own_fds::forget(fd);
     }
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     left(fd, || unsafe { real::close(fd) })
 }}
 
-/// `fd` is closed by `call`.
+/// Runs `call`, which closes `fd`.
 pub(super) fn left(fd: c_int, call: impl FnOnce() -> c_int) -> c_int {
     let gate = FdGate::over(fd as c_uint, fd as c_uint);
     let closing = ClosingFd::for_close(&gate, fd);
@@ -100,17 +100,17 @@ entry! { close_range, (first: c_uint, last: c_uint, flags: c_int) -> c_int {
     }
     let closes = first <= last && flags & !(libc::CLOSE_RANGE_UNSHARE as c_int) == 0;
     if !closes {
-        // SAFETY: as the program has it.
+        // SAFETY: the program's own arguments.
         return unsafe { real::close_range(first, last, flags) };
     }
     let known = first..=last.min(fd_table::FDS as c_uint);
     let gate = FdGate::over(first, last);
     let closing: Vec<_> = known.filter_map(|fd| ClosingFd::for_close(&gate, fd as c_int)).collect();
-    // SAFETY: as the program has it; none of these is ours.
+    // SAFETY: the program's own arguments; none of these is this library's.
     let close = |(first, last)| unsafe { real::close_range(first, last, flags) };
     let done = own_fds::gaps(first, last).map(close).min().unwrap_or(0);
     if done < 0 {
-        // Nothing was closed: this kernel cannot do it, or may not.
+        // Nothing was closed: the kernel cannot do it, or may not.
         closing.iter().for_each(ClosingFd::cancel);
     }
     done
@@ -118,15 +118,15 @@ entry! { close_range, (first: c_uint, last: c_uint, flags: c_int) -> c_int {
 
 entry! { closefrom, (first: c_int) -> () {
     let first = c_uint::try_from(first).unwrap_or(0);
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     if unsafe { close_range(first, c_uint::MAX, 0) } != 0 {
         // SAFETY: as above.
         (first as c_int..fd_table::FDS as c_int).for_each(|fd| _ = unsafe { close(fd) });
     }
 }}
 
-/// A copy of `fd` is made by `call`: they share a description. If another thread has replaced `fd` meanwhile nobody knows of
-/// which file the copy is, and it is the kernel's, as the offsets of both files are.
+/// Runs `call`, which makes a copy of `fd`: both share a description. If another thread replaced `fd` at the same time,
+/// the file of the copy is unknown, and the copy is the kernel's, as are the offsets of both files.
 pub(super) fn copied(fd: c_int, call: impl FnOnce() -> c_int) -> c_int {
     let source = CopiedFd::of(fd);
     let copy = arrived(call());
@@ -140,7 +140,7 @@ pub(super) fn copied(fd: c_int, call: impl FnOnce() -> c_int) -> c_int {
     copy
 }
 
-/// What is to stand for `copy`, which is one of what `it` stands for.
+/// Returns the entry for `copy`, a copy of the descriptor of `it`.
 fn shared(it: &Arc<Description>, copy: c_int) -> Option<Arc<Description>> {
     if !fd_table::has_room(copy) {
         it.surrender(copy);
@@ -152,7 +152,7 @@ fn shared(it: &Arc<Description>, copy: c_int) -> Option<Arc<Description>> {
     Some(Arc::clone(it))
 }
 
-/// The flags of `fd` were set anew.
+/// Stores new flags of `fd`.
 fn flagged(fd: c_int, flags: c_int) {
     let Some(it) = fd_table::held(fd) else { return };
     it.set_flags(flags);
@@ -176,8 +176,8 @@ entry! { dup3, (fd: c_int, to: c_int, flags: c_int) -> c_int {
     replaced(fd, to, || unsafe { real::dup3(fd, to, flags) })
 }}
 
-/// `to` is made a copy of `fd` by `call`. Whichever of both files another thread meets by `to` meanwhile, the kernel has
-/// its offset (LD2).
+/// Runs `call`, which makes `to` a copy of `fd`. For either file that another thread uses through `to` at that time,
+/// the kernel has the offset (LD2).
 pub(super) fn replaced(fd: c_int, to: c_int, call: impl FnOnce() -> c_int) -> c_int {
     if fd == to {
         return call();
@@ -212,7 +212,7 @@ pub(super) fn replaced(fd: c_int, to: c_int, call: impl FnOnce() -> c_int) -> c_
     done
 }
 
-/// Nobody knows whether `copy` is one of `source`.
+/// Leaves `copy` to the kernel: it is unknown whether it is a copy of `source`.
 fn left_to_kernel(source: &CopiedFd, copy: c_int) {
     source.surrender_unless_standard();
     fd_gate::mark_as_kernels(copy);
@@ -235,7 +235,7 @@ entry! { fcntl = fcntl64 = __fcntl, (fd: c_int, command: c_int, argument: c_ulon
             it.show(fd);
         }
     }
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     let call = || unsafe { real::fcntl(fd, command, argument) };
     if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
         return copied(fd, call);

@@ -1,7 +1,7 @@
-//! Jumps out of a handler of a signal. What it interrupted here had pinned what it copied from or to, and is left for good:
-//! nobody else would end that pin.
+//! Jumps out of a signal handler. The interrupted direct call had pinned its pages, and never continues: only the jump
+//! can end that pin.
 //!
-//! Unsafe because they are called by whoever knows the name, and for the stack that is looked through.
+//! Unsafe because any code can call these names, and because the stack is inspected.
 #![allow(unsafe_code)]
 
 use std::arch::asm;
@@ -22,7 +22,7 @@ unsafe extern "C" {
     fn _Unwind_GetCFA(frame: *mut c_void) -> usize;
 }
 
-/// Where the C library keeps the stack pointer in a `jmp_buf`, in words.
+/// The index of the stack pointer in a `jmp_buf`, in words.
 const STACK_POINTER: usize = 6;
 /// `_URC_END_OF_STACK`: no more frames.
 const STOP: c_int = 5;
@@ -34,12 +34,12 @@ macro_rules! jumps {
         #[cfg_attr(not(test), unsafe(no_mangle))]
         unsafe extern "C" fn $name(place: *const usize, value: c_int) -> ! {
             if is_pinned() {
-                // SAFETY: as the program has it.
+                // SAFETY: the program's own arguments.
                 unsafe { end_if_left(place) };
             }
             // SAFETY: the C library's function of this name has this signature.
             let next: unsafe extern "C" fn(*const usize, c_int) -> ! = unsafe { mem::transmute(next::$name.get()) };
-            // SAFETY: as the program has it.
+            // SAFETY: the program's own arguments.
             unsafe { next(place, value) }
         }
     )*};
@@ -47,15 +47,15 @@ macro_rules! jumps {
 
 jumps! { longjmp _longjmp siglongjmp __longjmp_chk }
 
-/// Ends this thread's pins if a jump to `place` leaves what pinned.
+/// Ends this thread's pins if a jump to `place` leaves the code that pinned.
 #[cold]
 unsafe fn end_if_left(place: *const usize) {
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     let mangled = unsafe { place.add(STACK_POINTER).read() };
     let mut search = FrameSearch { target: plain(mangled), last: usize::MAX, is_outside: false, leaves: false };
-    // Another one would jump out of the loader, which has a lock.
+    // A handler could jump out of the loader, which holds a lock.
     let before = signals::block();
-    // SAFETY: `each` is given the live value of its type.
+    // SAFETY: `each` gets the live value of its type.
     unsafe { _Unwind_Backtrace(each, (&raw mut search).cast()) };
     if search.leaves {
         end_pins_of_thread();
@@ -64,26 +64,26 @@ unsafe fn end_if_left(place: *const usize) {
     signals::restore(&before);
 }
 
-/// A pointer as it was before the C library hid it.
+/// Returns a pointer as it was before the C library mangled it.
 fn plain(mangled: usize) -> usize {
     let key: usize;
-    // SAFETY: a load of what the C library keeps for each thread.
+    // SAFETY: a load of the C library's per-thread key.
     unsafe { asm!("mov {}, fs:[0x30]", out(reg) key, options(nostack, readonly, preserves_flags)) };
     mangled.rotate_right(17) ^ key
 }
 
-/// The frames from here on, until it is known whether the target is below or above what pinned.
+/// A search through the frames for the target, which is below or above the code that pinned.
 struct FrameSearch {
     target: usize,
     /// The stack pointer of the frame before.
     last: usize,
-    /// The handler was met.
+    /// True after a frame of the handler.
     is_outside: bool,
     leaves: bool,
 }
 
 unsafe extern "C" fn each(frame: *mut c_void, search: *mut c_void) -> c_int {
-    // SAFETY: what was passed along.
+    // SAFETY: the pointer that the unwinder was given.
     let search = unsafe { &mut *search.cast::<FrameSearch>() };
     // SAFETY: the frame that the unwinder is at.
     let (at, stack) = unsafe { (_Unwind_GetIP(frame), _Unwind_GetCFA(frame)) };
@@ -105,11 +105,11 @@ unsafe extern "C" fn each(frame: *mut c_void, search: *mut c_void) -> c_int {
     }
 }
 
-/// Whether the code at `at` is this library's.
+/// Returns true if the code at `at` is this library's.
 fn is_here(at: usize) -> bool {
     let base = |at: usize| {
         let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
-        // SAFETY: what is found is written to a live value, for which all zeros are valid.
+        // SAFETY: the result is written to a live value, for which all zeros are valid.
         let (known, found) = unsafe { (libc::dladdr(at as *const c_void, found.as_mut_ptr()), found.assume_init()) };
         (known != 0).then_some(found.dli_fbase)
     };

@@ -1,6 +1,6 @@
-//! Whatever else gives out descriptors, and the functions that make processes and come back in both.
+//! Other functions that return descriptors, and the functions that create processes and return in both.
 //!
-//! Unsafe because they are called by whoever knows the name, with whatever pointers the program has.
+//! Unsafe because any code can call these names, with the program's pointers.
 #![allow(unsafe_code, non_snake_case)]
 
 use std::ffi::{c_char, c_int, c_long, c_uint, c_void};
@@ -14,7 +14,7 @@ use crate::{fork_handlers, real};
 macro_rules! arrivals {
     ($(fn $name:ident($($argument:ident: $kind:ty),*);)*) => {$(
         entry! { $name, ($($argument: $kind),*) -> c_int {
-            // SAFETY: as the program has it.
+            // SAFETY: the program's own arguments.
             arrived(unsafe { real::$name($($argument),*) })
         }}
     )*};
@@ -44,7 +44,7 @@ entry! { pidfd_getfd, (process: c_int, fd: c_int, flags: c_uint) -> c_int {
     arrived(unsafe { real::pidfd_getfd(process, fd, flags) })
 }}
 
-/// Two that were made at once, if they were.
+/// Registers two new descriptors, if the call succeeded.
 unsafe fn both(done: c_int, pair: *mut c_int) -> c_int {
     if done == 0 {
         for at in 0..2 {
@@ -56,23 +56,23 @@ unsafe fn both(done: c_int, pair: *mut c_int) -> c_int {
 }
 
 entry! { pipe = __pipe, (pair: *mut c_int) -> c_int {
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     unsafe { both(real::pipe(pair), pair) }
 }}
 
 entry! { pipe2, (pair: *mut c_int, flags: c_int) -> c_int {
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     unsafe { both(real::pipe2(pair, flags), pair) }
 }}
 
 entry! { socketpair, (domain: c_int, kind: c_int, protocol: c_int, pair: *mut c_int) -> c_int {
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     unsafe { both(real::socketpair(domain, kind, protocol, pair), pair) }
 }}
 
 // One option is a descriptor.
 entry! { getsockopt, (fd: c_int, level: c_int, option: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int {
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     let done = unsafe { real::getsockopt(fd, level, option, value, len) };
     if done == 0 && (level, option) == (libc::SOL_SOCKET, libc::SO_PEERPIDFD) {
         let made: *mut c_int = value.cast();
@@ -83,7 +83,7 @@ entry! { getsockopt, (fd: c_int, level: c_int, option: c_int, value: *mut c_void
 }}
 
 entry! { recvmsg, (fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     let done = unsafe { real::recvmsg(fd, message, flags) };
     if done >= 0 {
         // SAFETY: the kernel has just filled it.
@@ -92,12 +92,12 @@ entry! { recvmsg, (fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
     done
 }}
 
-/// `each` descriptor that rides on `message`.
+/// Calls `each` for every descriptor in the control part of `message`.
 ///
 /// # Safety
-/// Its control part is as the kernel wrote it, or as it is to be sent.
+/// The control part is as the kernel wrote it, or as it will be sent.
 pub unsafe fn each_passed(message: *const msghdr, mut each: impl FnMut(&mut c_int)) {
-    // SAFETY: as the caller has it.
+    // SAFETY: the caller's promise.
     let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
     // SAFETY: null, or a header within the control part.
     while let Some(found) = unsafe { header.as_ref() } {
@@ -105,20 +105,20 @@ pub unsafe fn each_passed(message: *const msghdr, mut each: impl FnMut(&mut c_in
             // SAFETY: only arithmetic.
             let (fds, len) = unsafe { (libc::CMSG_DATA(header).cast::<c_int>(), libc::CMSG_LEN(0) as usize) };
             for at in 0..found.cmsg_len.saturating_sub(len) / size_of::<c_int>() {
-                // SAFETY: within the header's own length; nobody else has the message meanwhile.
+                // SAFETY: within the header's own length; no other thread has the message during the call.
                 each(unsafe { &mut *fds.add(at) });
             }
         }
-        // SAFETY: as the caller has it.
+        // SAFETY: the caller's promise.
         header = unsafe { libc::CMSG_NXTHDR(message, header) };
     }
 }
 
-// The parent waits until the child has become another program or has ended. Its memory is not lent: what the child would do
-// to ours in it nobody could undo.
+// The parent waits until the child has run another program or has ended. Its memory is not shared with the child:
+// changes of this library's state by the child could not be undone.
 entry! { vfork = __vfork, () -> c_int {
     let flags = c_long::from(libc::CLONE_VFORK | libc::SIGCHLD);
-    // SAFETY: a child with memory of its own goes on where its parent is.
+    // SAFETY: a child with memory of its own continues where its parent is.
     plain_child(|| unsafe { real::syscall(libc::SYS_clone, [flags, 0, 0, 0, 0, 0]) } as c_int)
 }}
 
@@ -127,7 +127,7 @@ entry! { _Fork, () -> c_int {
     plain_child(|| unsafe { real::_Fork() })
 }}
 
-/// A child that is made by `call`, which prepares nothing.
+/// Creates a child by `call`, without preparation.
 fn plain_child(call: impl FnOnce() -> c_int) -> c_int {
     fork_handlers::before_copy();
     let child = call();

@@ -1,8 +1,8 @@
-//! Functions of the C library that are called as they are, once something was done before: they use an offset within
-//! the C library or the kernel, or hand descriptors on. Some take any number of arguments, so all that were passed are
-//! kept where they are and the function is jumped to.
+//! Functions of the C library that are called unchanged after a preparation: they use an offset within the C library or
+//! the kernel, or pass descriptors on. Some take any number of arguments, so all arguments stay in place and the
+//! function is jumped to.
 //!
-//! Unsafe because they are called by whoever knows the name, with whatever arguments the program has.
+//! Unsafe because any code can call these names, with the program's arguments.
 #![allow(unsafe_code)]
 
 use std::arch::naked_asm;
@@ -125,13 +125,13 @@ before! {
     io_uring_setup: begin_ring;
 }
 
-/// In the place of a function that the C library does not have.
+/// Called in the place of a function that the C library does not have.
 extern "C" fn missing() -> isize {
     real::set_errno(libc::ENOSYS);
     -1
 }
 
-/// The offset of `fd` is the kernel's from now on.
+/// Gives the offset of `fd` to the kernel.
 pub fn surrender_fd(fd: c_int) {
     if let Some(it) = fd_table::held(fd) {
         it.surrender(fd);
@@ -148,12 +148,12 @@ fn show(passed: &CallArguments) {
     }
 }
 
-/// The size says whether a limit is in the way.
+/// The size decides whether a limit is in the way.
 fn tell(passed: &CallArguments) {
     known_files::query_size(passed.fd(0));
 }
 
-/// How many bytes there are to read counts from the offset to the end.
+/// The number of readable bytes counts from the offset to the end.
 fn control(passed: &CallArguments) {
     if passed.0[1] == libc::FIONREAD as usize {
         let tell_or_show = if fd_table::has(passed.fd(0)) { show } else { tell };
@@ -165,10 +165,10 @@ fn send_message(passed: &CallArguments) {
     send_one(passed.0[1] as *const msghdr);
 }
 
-/// A message is about to be sent.
+/// Prepares for sending a message.
 pub fn send_one(message: *const msghdr) {
     if may_be_memory(message.addr(), size_of::<msghdr>()) {
-        // SAFETY: as the program has it.
+        // SAFETY: the program's own arguments.
         unsafe { each_passed(message, |fd| surrender_fd(*fd)) };
     }
 }
@@ -177,10 +177,10 @@ fn send_messages(passed: &CallArguments) {
     send_all(passed.0[1] as *const mmsghdr, passed.0[2]);
 }
 
-/// Messages that the kernel takes at once.
+/// The most messages that the kernel sends at once.
 const SENT_MAX: usize = 1024;
 
-/// `count` messages are about to be sent.
+/// Prepares for sending `count` messages.
 pub fn send_all(messages: *const mmsghdr, count: usize) {
     for at in 0..count.min(SENT_MAX) {
         send_one(messages.wrapping_add(at).cast());
@@ -191,7 +191,7 @@ fn map(passed: &CallArguments) {
     map_with(passed.fd(4), passed.fd(3));
 }
 
-/// A mapping of `fd` is about to be made.
+/// Prepares for a mapping of `fd`.
 pub fn map_with(fd: c_int, flags: c_int) {
     if fd < 0 || flags & libc::MAP_ANONYMOUS != 0 {
         return;
@@ -211,7 +211,7 @@ fn start(_: &CallArguments) {
 }
 
 fn spawn(passed: &CallArguments) {
-    // File actions may copy any descriptor, and cannot be looked into.
+    // File actions may copy any descriptor, and cannot be inspected.
     if passed.0[2] == 0 { fork_handlers::before_start() } else { fork_handlers::before_copy() }
 }
 
@@ -219,8 +219,8 @@ fn make_copy(passed: &CallArguments) {
     clone_with(passed.fd(2));
 }
 
-/// Somebody is about to be made who shares with us what `flags` say. Who has our memory and descriptors of its own cannot be
-/// told from us, and of one that has our descriptors and its own memory nobody learns here what it closes.
+/// Prepares for a process that shares with this one what `flags` say. A process with this memory and its own
+/// descriptors looks like this one; a process with these descriptors and its own memory may close them unnoticed.
 pub fn clone_with(flags: c_int) {
     match (flags & libc::CLONE_VM != 0, flags & libc::CLONE_FILES != 0) {
         (true, true) => {}
@@ -229,12 +229,12 @@ pub fn clone_with(flags: c_int) {
     }
 }
 
-/// A thread is ended in its next call of the kernel, and would make none.
+/// The cancelled thread ends in its next system call, and direct calls make none.
 fn cancel(_: &CallArguments) {
     fork_handlers::before_split();
 }
 
-/// Its requests use offsets and close descriptors, and come by nobody: liburing calls the kernel by itself.
+/// Requests of the ring use offsets and close descriptors unnoticed: liburing calls the kernel by itself.
 fn begin_ring(_: &CallArguments) {
     fork_handlers::before_split();
 }
@@ -245,8 +245,8 @@ fn confine(passed: &CallArguments) {
     }
 }
 
-/// System calls are about to be forbidden, among them maybe those that would be made here in the place of the program's own
-/// (LD1), and those that tell who this is (LD9).
+/// Prepares for a filter of system calls, which may forbid calls that this library makes in place of the program's own
+/// (LD1), and those that check the user (LD9).
 pub fn before_confinement() {
     fork_handlers::before_split();
     user_change::give_up();

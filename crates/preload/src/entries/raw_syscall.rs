@@ -1,6 +1,6 @@
-//! `syscall`: system calls by number, for what the C library has no name or the program wants none.
+//! `syscall`: system calls by number, for calls without a name in the C library.
 //!
-//! Unsafe because it is called by whoever knows the name, with whatever arguments the program has.
+//! Unsafe because any code can call this name, with the program's arguments.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_long, c_uint, c_ulong};
@@ -11,20 +11,20 @@ use crate::{fork_handlers, known_files, real};
 
 entry! { syscall, (number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long) -> c_long {
     let arguments = [a, b, c, d, e, f];
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     let done = unsafe { by_name(number, arguments) };
     done.unwrap_or_else(|| {
         prepare(number, arguments);
-        // SAFETY: as the program has it.
+        // SAFETY: the program's own arguments.
         let call = || unsafe { real::syscall(number, arguments) };
         if user_change::is_change(number) { user_change::changed_by(call) } else { call() }
     })
 }}
 
-/// What has an entry of its own here.
+/// Does a call that has an entry of its own here.
 unsafe fn by_name(number: c_long, [a, b, c, d, ..]: [c_long; 6]) -> Option<c_long> {
     let (fd, len) = (a as c_int, c as usize);
-    // SAFETY: as the program has it; each function's arguments are those of the system call.
+    // SAFETY: the program's own arguments, which the system call shares.
     Some(unsafe {
         match number {
             libc::SYS_sync => {
@@ -59,18 +59,18 @@ unsafe fn by_name(number: c_long, [a, b, c, d, ..]: [c_long; 6]) -> Option<c_lon
     })
 }
 
-/// By which `seccomp` forbids system calls.
+/// The operations by which `seccomp` forbids system calls.
 const FORBID: [c_uint; 2] = [libc::SECCOMP_SET_MODE_STRICT, libc::SECCOMP_SET_MODE_FILTER];
 
-/// What is done before the others.
+/// Prepares for the other calls.
 fn prepare(number: c_long, [a, b, c, d, e, _]: [c_long; 6]) {
     match number {
         libc::SYS_fork | libc::SYS_vfork => fork_handlers::before_copy(),
         libc::SYS_clone => clone_with(a as c_int),
-        // SAFETY: as the program has it: the flags are the first of what it points to.
+        // SAFETY: the program's own arguments: the flags are the first field.
         libc::SYS_clone3 => clone_with(unsafe { *(a as *const c_int) }),
         libc::SYS_execve | libc::SYS_execveat => fork_handlers::before_exec(),
-        // Its requests may use the offset, and come by nobody.
+        // Its requests may use the offset unnoticed.
         libc::SYS_io_uring_setup => fork_handlers::before_split(),
         libc::SYS_seccomp if FORBID.contains(&(a as c_uint)) => before_confinement(),
         libc::SYS_prctl if a as c_int == libc::PR_SET_SECCOMP => before_confinement(),

@@ -1,6 +1,6 @@
-//! The offset, and making durable.
+//! The offset, and flushes.
 //!
-//! Unsafe because they are called by whoever knows the name.
+//! Unsafe because any code can call these names.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_uint};
@@ -36,7 +36,7 @@ entry! { fdatasync, (fd: c_int) -> c_int {
     }
 }}
 
-// The kernel writes back what it keeps, and does not ask who serves a mount.
+// The kernel writes back its cached pages, and does not ask the server of a mount.
 entry! { sync, () -> () {
     // SAFETY: nothing is passed.
     unsafe { real::sync() };
@@ -56,7 +56,7 @@ entry! { syncfs, (fd: c_int) -> c_int {
 }}
 
 entry! { setrlimit = setrlimit64, (what: c_uint, new: *const rlimit) -> c_int {
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     let done = unsafe { real::setrlimit(what, new) };
     if what == libc::RLIMIT_FSIZE {
         size_limit::learn();
@@ -65,7 +65,7 @@ entry! { setrlimit = setrlimit64, (what: c_uint, new: *const rlimit) -> c_int {
 }}
 
 entry! { prlimit = prlimit64, (pid: c_int, what: c_uint, new: *const rlimit, old: *mut rlimit) -> c_int {
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     let done = unsafe { real::prlimit(pid, what, new, old) };
     if what == libc::RLIMIT_FSIZE && !new.is_null() {
         size_limit::learn();

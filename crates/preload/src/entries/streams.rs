@@ -1,6 +1,6 @@
-//! Streams: what the C library reads and writes for them never comes by here, so their offsets are the kernel's.
+//! Streams: the C library's reads and writes for them never pass this library, so their offsets are the kernel's.
 //!
-//! Unsafe because they are called by whoever knows the name, with whatever pointers the program has.
+//! Unsafe because any code can call these names, with the program's pointers.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int};
@@ -10,10 +10,10 @@ use libc::FILE;
 use super::entry;
 use crate::{fd_table, fork_handlers, real};
 
-/// A stream that was just opened.
+/// Drops the entry of a stream that was just opened.
 fn begun(stream: *mut FILE) -> *mut FILE {
     if !stream.is_null() {
-        // SAFETY: a stream that the C library has just made.
+        // SAFETY: a stream that the C library has just created.
         drop(fd_table::take(unsafe { libc::fileno(stream) }));
     }
     stream
@@ -22,7 +22,7 @@ fn begun(stream: *mut FILE) -> *mut FILE {
 macro_rules! streams {
     ($(fn $name:ident $(= $alias:ident)* ($($argument:ident: $kind:ty),*);)*) => {$(
         entry! { $name $(= $alias)*, ($($argument: $kind),*) -> *mut FILE {
-            // SAFETY: as the program has it.
+            // SAFETY: the program's own arguments.
             begun(unsafe { real::$name($($argument),*) })
         }}
     )*};
@@ -36,7 +36,7 @@ streams! {
 
 entry! { popen, (command: *const c_char, mode: *const c_char) -> *mut FILE {
     fork_handlers::before_start();
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     begun(unsafe { real::popen(command, mode) })
 }}
 
@@ -44,16 +44,16 @@ entry! { fdopen, (fd: c_int, mode: *const c_char) -> *mut FILE {
     if let Some(it) = fd_table::held(fd) {
         it.surrender(fd);
     }
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     begun(unsafe { real::fdopen(fd, mode) })
 }}
 
 entry! { fclose, (stream: *mut FILE) -> c_int {
     let errno = real::errno();
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     let taken = fd_table::take(unsafe { libc::fileno(stream) });
     real::set_errno(errno);
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     let done = unsafe { real::fclose(stream) };
     drop(taken);
     done

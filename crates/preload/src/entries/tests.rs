@@ -1,4 +1,4 @@
-//! Calls as a program makes them, on a file that nobody serves directly.
+//! Calls as a program makes them, on a file without a direct owner.
 #![allow(unsafe_code)]
 
 mod races;
@@ -22,7 +22,7 @@ use crate::ferrite_mounts::FerriteMount;
 use crate::leased_file::LeasedFile;
 use crate::{deferred_drop, fd_table, known_files, real, reentrancy};
 
-/// A file of ours, open under a number.
+/// An open file with an entry in the table.
 struct Opened {
     file: fs::File,
     it: Arc<Description>,
@@ -33,7 +33,7 @@ impl Opened {
         Self::of(tempfile::tempfile().expect("a file"), libc::O_RDWR)
     }
 
-    /// One that appends.
+    /// Returns an open file that appends.
     fn log() -> Self {
         let file = tempfile::Builder::new().append(true).tempfile().expect("a file");
         Self::of(file.into_file(), libc::O_RDWR | libc::O_APPEND)
@@ -66,7 +66,7 @@ impl Opened {
         assert_eq!(written, 2 * bytes.len() as isize);
     }
 
-    /// Appends and waits for nobody, as with a lease.
+    /// Appends without waiting, as with a lease.
     fn append_as_directly(&self) {
         let path = format!("/proc/self/fd/{}", self.fd());
         let mut log = fs::File::options().append(true).open(path).expect("opened again");
@@ -76,12 +76,12 @@ impl Opened {
         self.it.arrives(self.fd(), before, end);
     }
 
-    /// Another way to the file that it is of now.
+    /// Opens the current file again.
     fn again(&self) -> fs::File {
         fs::File::open(format!("/proc/self/fd/{}", self.fd())).expect("opened again")
     }
 
-    /// Makes its number a copy of `other`, as the kernel does.
+    /// Makes its number a copy of `other`, by the kernel.
     fn replace_by(&self, other: &Self) -> c_int {
         // SAFETY: no pointer is passed.
         unsafe { real::dup2(other.fd(), self.fd()) }
@@ -113,7 +113,7 @@ impl Drop for Opened {
     }
 }
 
-/// A lease that is asked for in vain is taken for refused.
+/// A lease that is requested without effect counts as refused.
 #[test]
 fn no_lease_is_asked_for_where_nothing_is_tried_directly() {
     let opened = Opened::new();
@@ -133,11 +133,11 @@ fn no_lease_is_asked_for_where_nothing_is_tried_directly() {
     assert_eq!(opened.it.file.spent(), 2, "long lists are the kernel's");
 }
 
-/// A handler of a signal that comes amid a first look looks too.
+/// A signal handler that interrupts the first `fstat` calls it too.
 #[test]
 fn ld5_what_a_file_looks_like_is_noted_inside_or_not_at_all() {
     let (opened, mut found) = (Opened::new(), MaybeUninit::<libc::stat>::uninit());
-    // SAFETY: room for what is told.
+    // SAFETY: room for the result.
     let mut look = || assert_eq!(unsafe { file_size::fstat(opened.fd(), found.as_mut_ptr()) }, 0);
     let within = reentrancy::enter();
     look();
@@ -151,7 +151,7 @@ fn content(file: fs::File) -> String {
     io::read_to_string(file).expect("read")
 }
 
-/// As other threads write by the number while it is replaced.
+/// For example other threads write by the number while it is replaced.
 #[test]
 fn ld2_a_descriptor_that_is_replaced_has_the_right_offset_at_every_moment() {
     let (log, next) = (Opened::new(), Opened::new());
@@ -181,7 +181,7 @@ fn ld2_a_descriptor_that_is_not_replaced_after_all_keeps_its_offset() {
     assert_eq!((done, content(log.again())), (-1, "0123amidbehind".into()));
 }
 
-/// It may have claimed a place of the file that the number stood for.
+/// The call may have claimed a place of the old file.
 #[test]
 fn ld1_a_descriptor_is_replaced_when_what_was_begun_by_it_is_done() {
     let (log, next) = (Opened::new(), Opened::new());
@@ -203,7 +203,7 @@ fn ld1_a_descriptor_is_replaced_when_what_was_begun_by_it_is_done() {
     });
 }
 
-/// As another thread replaces a descriptor while it is copied: the copy is not of the file that it is of then.
+/// For example another thread replaces a descriptor while it is copied: the copy is not of the new file.
 #[test]
 fn ld3_a_copy_of_what_is_replaced_meanwhile_is_the_kernels() {
     let (log, next) = (Opened::new(), Opened::new());
@@ -228,7 +228,7 @@ fn ld1_a_descriptor_that_nobody_else_uses_is_not_waited_for() {
     drop(kept);
 }
 
-/// As another thread writes by the number while it is closed, and one opens a file that gets it.
+/// For example another thread writes by the number while it is closed, and another opens a file that gets it.
 #[test]
 fn ld3_a_descriptor_that_is_closed_is_the_kernels_until_its_number_is_given_out_again() {
     let opened = Opened::new();
@@ -246,7 +246,7 @@ fn ld3_a_descriptor_that_is_closed_is_the_kernels_until_its_number_is_given_out_
     assert!(fd_table::has(opened.fd()), "what has come meanwhile stays");
 }
 
-/// It is no copy that this library knows of.
+/// It is a copy that this library does not know.
 #[test]
 fn ld2_the_kernel_has_the_offset_of_a_descriptor_that_a_process_takes_from_itself() {
     for by_number in [false, true] {
@@ -271,9 +271,9 @@ fn ld2_the_kernel_has_the_offset_of_a_descriptor_that_a_process_takes_from_itsel
     }
 }
 
-/// What `work` finds in a copy of this process, where the other tests are not.
+/// Returns the result of `work` in a copy of this process, without the other tests.
 fn in_copy(work: impl FnOnce() -> bool) -> bool {
-    // Of what another thread has begun the copy would wait for the end.
+    // The copy would wait for other threads' calls.
     deferred_drop::wait();
     deferred_drop::freeze();
     let done = in_plain_copy(|| {
@@ -286,9 +286,9 @@ fn in_copy(work: impl FnOnce() -> bool) -> bool {
     done.expect("it waits for nobody")
 }
 
-/// What `work` says in a child for which nothing was prepared; `None` where it does not end soon.
+/// Returns the result of `work` in a child without preparation; `None` if it does not end soon.
 fn in_plain_copy(work: impl FnOnce() -> bool) -> Option<bool> {
-    // SAFETY: the child takes no lock but those that this thread may have, and ends here.
+    // SAFETY: the child takes no lock except those that this thread may have, and ends here.
     let child = unsafe { libc::fork() };
     if child == 0 {
         // SAFETY: nothing is passed.
@@ -301,7 +301,7 @@ fn in_plain_copy(work: impl FnOnce() -> bool) -> Option<bool> {
         unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) == child }
     };
     if !(0..10_000).any(has_ended) {
-        // SAFETY: a child of ours, which was not waited for yet.
+        // SAFETY: a child of this test that was not reaped yet.
         unsafe { libc::kill(child, libc::SIGKILL) };
         return None;
     }
@@ -309,7 +309,7 @@ fn in_plain_copy(work: impl FnOnce() -> bool) -> Option<bool> {
     Some(libc::WEXITSTATUS(status) == 1)
 }
 
-/// Whether anything is done directly when a process was made by `flags`.
+/// Returns true if calls are direct after a process was made with `flags`.
 fn is_direct_behind(flags: c_int) -> bool {
     let opened = Opened::new();
     in_copy(|| {
@@ -319,14 +319,14 @@ fn is_direct_behind(flags: c_int) -> bool {
     })
 }
 
-/// It may close one and open another file under its number.
+/// The process may close a descriptor and open another file with its number.
 #[test]
 fn ld3_nothing_is_direct_where_another_process_has_the_same_descriptors() {
     let made_by = [libc::CLONE_VM | libc::CLONE_FILES, 0, libc::CLONE_VM, libc::CLONE_FILES];
     assert_eq!(made_by.map(is_direct_behind), [true, true, false, false]);
 }
 
-/// A child of vfork would wait for the loader for ever, where another thread of its parent was loading a library.
+/// A child of vfork would wait for ever for the loader if another thread of its parent was loading a library.
 #[test]
 fn ld6_when_there_is_a_second_thread_all_functions_are_looked_up() {
     extern "C" fn begin(nothing: *mut c_void) -> *mut c_void {
@@ -340,7 +340,7 @@ fn ld6_when_there_is_a_second_thread_all_functions_are_looked_up() {
     }));
 }
 
-/// As where the thread that had what is known is the parent's alone.
+/// The thread that held the known files may exist in the parent only.
 #[test]
 fn ld6_a_child_for_which_nothing_was_prepared_does_not_wait_for_what_is_known() {
     let file = tempfile::tempfile().expect("a file");

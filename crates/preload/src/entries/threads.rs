@@ -1,8 +1,8 @@
-//! Threads: the C library takes out of a thread's stack what this library keeps for each thread, and what is done here
-//! needs more of it than a system call. So where a program asks for a small one it gets so much more. And before there is a second
-//! one all functions are looked up (LD6).
+//! Threads: the C library takes per-thread data of this library from a thread's stack, and direct calls need more stack
+//! than a system call. So a program that requests a small stack gets that much more. And before there is a second
+//! thread all functions are looked up (LD6).
 //!
-//! Unsafe because they are called by whoever knows the name, with whatever pointers the program has.
+//! Unsafe because any code can call these names, with the program's pointers.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -13,33 +13,34 @@ use libc::{pthread_attr_t, pthread_t};
 use super::entry;
 use crate::real;
 
-/// Stacks from here on are large enough.
+/// Stacks of this size are large enough.
 const SMALL: usize = 1 << 20;
-/// What we need at most.
+/// The most stack that this library needs.
 const OURS: usize = 128 << 10;
 
 entry! { pthread_create, (
     thread: *mut pthread_t, attributes: *const pthread_attr_t, begin: *mut c_void, argument: *mut c_void
 ) -> c_int {
     super::find_all();
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     let larger = unsafe { larger(attributes) };
     let attributes = larger.as_ref().map_or(attributes, ptr::from_ref);
-    // SAFETY: as the program has it, or a copy that lives until then.
+    // SAFETY: the program's own arguments, or a copy that lives until then.
     unsafe { real::pthread_create(thread, attributes, begin, argument) }
 }}
 
-/// A copy of `attributes` with room for us, where they ask for a small stack. One that the program made itself stays.
+/// Returns a copy of `attributes` with more stack if they request a small one. A stack that the program allocated
+/// itself stays.
 unsafe fn larger(attributes: *const pthread_attr_t) -> Option<pthread_attr_t> {
     let (mut at, mut bytes) = (ptr::null_mut(), 0);
-    // SAFETY: as the program has it; what is found is written to live values.
+    // SAFETY: the program's own arguments; results are written to live values.
     let is_known =
         !attributes.is_null() && unsafe { libc::pthread_attr_getstack(attributes, &raw mut at, &raw mut bytes) } == 0;
-    // Where there is none its end is the null address.
+    // Without a stack its end is the null address.
     if !is_known || bytes >= SMALL || at.addr().wrapping_add(bytes) != 0 {
         return None;
     }
-    // SAFETY: plain data, and what it points to stays the program's.
+    // SAFETY: plain data, whose pointers stay the program's.
     let mut copy = unsafe { attributes.read() };
     // SAFETY: a live value.
     (unsafe { libc::pthread_attr_setstacksize(&raw mut copy, bytes + OURS) } == 0).then_some(copy)

@@ -1,7 +1,7 @@
-//! Users: a program that begins as root may go on as somebody whom an owner would not let in. Then nothing of the pool is left to
-//! it (LD9), before it does anything else.
+//! Changes of the user: a program that begins as root may continue as a user whom an owner would refuse. Then it loses
+//! all access to the pool (LD9), before it does anything else.
 //!
-//! Unsafe because they are called by whoever knows the name, and for the question who this is.
+//! Unsafe because any code can call these names, and because the user is queried.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_long};
@@ -29,12 +29,13 @@ changes! {
     fn setresuid(real, effective, saved);
 }
 
-/// Whether the system call `number` does that too.
+/// Returns true if the system call `number` changes the user too.
 pub fn is_change(number: c_long) -> bool {
     matches!(number, libc::SYS_setuid | libc::SYS_setreuid | libc::SYS_setresuid)
 }
 
-/// `call` may change who this is. Who can be root again has given nothing up, and who stays who it was.
+/// Runs `call`, which may change the user. A program that can be root again has lost nothing, nor has one whose user
+/// stays.
 pub fn changed_by<T>(call: impl FnOnce() -> T) -> T {
     let before = users();
     let done = call();
@@ -45,20 +46,20 @@ pub fn changed_by<T>(call: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Takes all that there is of pools away.
+/// Ends all access to pools.
 pub(super) fn give_up() {
     if !fd_table::is_void() {
-        // LD7, unless the mount lets nobody else ask.
+        // LD7, unless the mount refuses other users' queries.
         fd_table::all().filter(|(_, it)| it.file.is_leased()).for_each(|(fd, _)| known_files::query_size(fd));
         let _inside = reentrancy::enter();
         known_files::withdraw_all();
     } else if !reentrancy::is_split() {
-        // A child for which nothing was prepared: it has copies of descriptors, which nobody else uses, and no more.
+        // A child without preparation: it has copies of descriptors, which no other process uses, and no more.
         own_fds::close_all();
     }
 }
 
-/// The real one, the effective one and the saved one.
+/// Returns the real, the effective and the saved user.
 fn users() -> [uid_t; 3] {
     let [mut real, mut effective, mut saved] = [ROOT; 3];
     // SAFETY: the kernel writes to live values.

@@ -1,8 +1,9 @@
-//! The forms that take several buffers. Done directly part by part, at one place of the file: threads share an offset, and
-//! none comes between two parts of another. Several parts that are appended are put together first, where they are short,
-//! for others may append between two. Longer ones go through the kernel, and so do flags that ask for more than durable bytes.
+//! The calls with several buffers. Parts are done directly one by one, at one place of the file: threads share an
+//! offset, and no thread comes between two parts of another. Several short parts to append are joined first, because
+//! others may append between two. Longer ones go through the kernel, and so do flags that request more than durable
+//! bytes.
 //!
-//! Unsafe because they are called by whoever knows the name, with whatever pointers the program has.
+//! Unsafe because any code can call these names, with the program's pointers.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -17,47 +18,47 @@ use crate::description::{Description, FEW, IoParts, PartsWritten};
 use crate::leased_file::ClaimedPlace;
 use crate::{fd_table, known_files, real, signals};
 
-/// The kernel takes no more.
+/// The most parts that the kernel accepts.
 const MOST: c_int = 1024;
 
-/// The parts, where there is anything in them that the kernel would take.
+/// Returns the parts, if the kernel would accept them and they have bytes.
 ///
 /// # Safety
 /// `parts` are `count` of them.
 unsafe fn listed<'a>(parts: *const iovec, count: c_int) -> Option<&'a [iovec]> {
     let fits =
         (1..=MOST).contains(&count) && read_write::may_be_memory(parts.addr(), count as usize * size_of::<iovec>());
-    // SAFETY: as the caller has it.
+    // SAFETY: the caller's promise.
     let listed = fits.then(|| unsafe { slice::from_raw_parts(parts, count as usize) })?;
     let sum = listed.iter().try_fold(0_usize, |sum, part| sum.checked_add(part.iov_len))?;
     (1..isize::MAX as usize).contains(&sum).then_some(listed)
 }
 
-/// The same, where each can be taken by itself.
+/// Returns the parts, if they can be handled one by one.
 ///
 /// # Safety
-/// As for [`listed`].
+/// The conditions of [`listed`].
 unsafe fn few<'a>(parts: *const iovec, count: c_int) -> Option<&'a [iovec]> {
-    // SAFETY: as the caller has it.
+    // SAFETY: the caller's promise.
     unsafe { listed(parts, count) }.filter(|parts| parts.len() <= FEW)
 }
 
-/// Bytes that are put together on the stack.
+/// The most bytes that are joined on the stack.
 const TOGETHER: usize = 4 << 10;
 
-/// How the parts are written.
+/// The method by which parts are written.
 enum PartsMethod<'a> {
     /// One by one, to a place of their own.
     InTurn(&'a [iovec]),
-    /// As one.
+    /// Joined.
     Together(&'a [iovec]),
     ByKernel,
 }
 
 /// # Safety
-/// As for [`listed`].
+/// The conditions of [`listed`].
 unsafe fn how<'a>(fd: c_int, parts: *const iovec, count: c_int) -> PartsMethod<'a> {
-    // SAFETY: as the caller has it.
+    // SAFETY: the caller's promise.
     let few = unsafe { few(parts, count) };
     let Some((parts, appends)) = few.zip(fd_table::with(fd, |it| it.learns_to_append(fd))) else {
         return PartsMethod::ByKernel;
@@ -66,7 +67,7 @@ unsafe fn how<'a>(fd: c_int, parts: *const iovec, count: c_int) -> PartsMethod<'
     match parts {
         [_] => PartsMethod::InTurn(parts),
         _ if !appends => PartsMethod::InTurn(parts),
-        // On a stack that was made for handlers there may be no room for them.
+        // A handler's own stack may have no room for the joined bytes.
         _ if sum(parts) > TOGETHER || !parts.iter().all(may_be_read) || signals::is_on_own_stack() => {
             PartsMethod::ByKernel
         }
@@ -78,17 +79,17 @@ fn sum(parts: &[iovec]) -> usize {
     parts.iter().map(|part| part.iov_len).sum()
 }
 
-/// `work` on the bytes of all parts, which are [`TOGETHER`] at most.
+/// Calls `work` with the bytes of all parts, which are [`TOGETHER`] at most.
 ///
 /// # Safety
-/// Each is the program's to read.
+/// Each part is the program's to read.
 #[inline(never)]
 unsafe fn together<T>(parts: &[iovec], work: impl FnOnce(*const c_void, usize) -> T) -> T {
     let mut room = [MaybeUninit::<u8>::uninit(); TOGETHER];
     let mut at = 0;
     for part in parts.iter().filter(|part| part.iov_len > 0) {
         let into = room[at..at + part.iov_len].as_mut_ptr();
-        // SAFETY: the slice has room for the part, and the caller vouches for that.
+        // SAFETY: the slice has room for the part, and the caller promises that the part is readable.
         unsafe { ptr::copy_nonoverlapping(part.iov_base.cast(), into, part.iov_len) };
         at += part.iov_len;
     }
@@ -96,13 +97,13 @@ unsafe fn together<T>(parts: &[iovec], work: impl FnOnce(*const c_void, usize) -
 }
 
 entry! { readv, (fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     match unsafe { listed(parts, count) }.filter(|_| fd_table::has(fd)) {
-        // SAFETY: as the program has it.
+        // SAFETY: the program's own arguments.
         Some([part]) => unsafe { read_write::read(fd, part.iov_base, part.iov_len) },
-        // SAFETY: as the program has it.
+        // SAFETY: the program's own arguments.
         Some(parts) => read_all(fd, &unsafe { IoParts::new(parts) }),
-        // SAFETY: as the program has it.
+        // SAFETY: the program's own arguments.
         None => by_kernel(fd, || unsafe { real::readv(fd, parts, count) }),
     }
 }}
@@ -143,25 +144,25 @@ fn read_at_slowly(fd: c_int, parts: &IoParts<'_>, at: u64) -> Option<usize> {
 }
 
 entry! { writev, (fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     match unsafe { how(fd, parts, count) } {
-        // SAFETY: as the program has it.
+        // SAFETY: the program's own arguments.
         PartsMethod::InTurn([part]) => unsafe { read_write::write(fd, part.iov_base, part.iov_len) },
-        // SAFETY: as the program has it.
+        // SAFETY: the program's own arguments.
         PartsMethod::InTurn(parts) => write_all(fd, &unsafe { IoParts::new(parts) }),
-        // SAFETY: as the program has it.
+        // SAFETY: the program's own arguments.
         PartsMethod::Together(parts) => unsafe { together(parts, |from, len| read_write::write(fd, from, len)) },
-        // SAFETY: as the program has it.
+        // SAFETY: the program's own arguments.
         PartsMethod::ByKernel => match unsafe { listed(parts, count) }.filter(|_| fd_table::has(fd)) {
-            // SAFETY: as the program has it.
+            // SAFETY: the program's own arguments.
             Some(parts) => write_long(fd, &unsafe { IoParts::new(parts) }),
-            // SAFETY: as the program has it.
+            // SAFETY: the program's own arguments.
             None => by_kernel(fd, || unsafe { real::writev(fd, parts, count) }),
         },
     }
 }}
 
-/// Parts that are not taken one by one, or could not be appended so.
+/// Writes parts that are not handled one by one, or could not be appended so.
 fn write_long(fd: c_int, parts: &IoParts<'_>) -> ssize_t {
     match fd_table::held(fd).filter(|it| it.appends()) {
         Some(it) => read_write::through(it.write_parts_by_kernel(fd, parts)),
@@ -172,7 +173,7 @@ fn write_long(fd: c_int, parts: &IoParts<'_>) -> ssize_t {
 fn write_all(fd: c_int, parts: &IoParts<'_>) -> ssize_t {
     let tried = fd_table::with(fd, |it| match it.write_parts(parts) {
         PartsWritten::Bytes(len) => Ok(len),
-        // By who claimed it: `fd` may be another file's by then.
+        // Held by the claim: `fd` may be another file's by then.
         PartsWritten::Claimed(place, done) => Err(Some((it.kept(), (place, done)))),
         PartsWritten::Not => Err(None),
     });
@@ -193,13 +194,13 @@ fn write_slowly(fd: c_int, parts: &IoParts<'_>, claimed: Option<(Arc<Description
     }
 }
 
-/// A call that uses the offset, done by the kernel.
+/// Runs a kernel call that uses the offset.
 fn by_kernel(fd: c_int, call: impl FnOnce() -> ssize_t) -> ssize_t {
     let Some(it) = fd_table::held(fd) else { return call() };
     it.lend(fd, || read_write::through(call()))
 }
 
-/// Writes from byte `at` on, where the description does not append.
+/// Writes from byte `at` on, if the description does not append.
 fn write_at(fd: c_int, parts: &IoParts<'_>, at: u64) -> ssize_t {
     match fd_table::with(fd, |it| it.write_parts_at(at, parts).map_err(|done| (it.kept(), done))) {
         Some(Ok(len)) => read_write::direct(len),
@@ -217,45 +218,45 @@ fn write_at_slowly(fd: c_int, it: &Description, parts: &IoParts<'_>, at: u64, do
 }
 
 entry! { preadv = preadv64, (fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t {
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     match unsafe { listed(parts, count) }.zip(u64::try_from(at).ok()) {
-        // SAFETY: as the program has it.
+        // SAFETY: the program's own arguments.
         Some((parts, at)) => read_at(fd, &unsafe { IoParts::new(parts) }, at),
-        // SAFETY: as the program has it.
+        // SAFETY: the program's own arguments.
         None => unsafe { real::preadv(fd, parts, count, at) },
     }
 }}
 
 entry! { pwritev = pwritev64, (fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t {
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     match unsafe { how(fd, parts, count) } {
-        // SAFETY: as the program has it.
+        // SAFETY: the program's own arguments.
         PartsMethod::InTurn([part]) => unsafe { read_write::pwrite(fd, part.iov_base, part.iov_len, at) },
-        // SAFETY: as the program has it.
+        // SAFETY: the program's own arguments.
         PartsMethod::InTurn(parts) if at >= 0 => write_at(fd, &unsafe { IoParts::new(parts) }, at as u64),
-        // SAFETY: as the program has it.
+        // SAFETY: the program's own arguments.
         PartsMethod::Together(parts) if at >= 0 => unsafe { together(parts, |from, len| read_write::pwrite(fd, from, len, at)) },
         _ => {
             read_write::query_end(fd);
-            // SAFETY: as the program has it.
+            // SAFETY: the program's own arguments.
             unsafe { real::pwritev(fd, parts, count, at) }
         }
     }
 }}
 
-/// What reading directly does too, or does not need.
+/// Flags whose effect direct reads have too, or do not need.
 const OF_READS: c_int = libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC;
-/// What writing directly does too; not so RWF_SYNC, which makes the time of the write durable.
+/// Flags whose effect direct writes have too; RWF_SYNC also makes the time of the write durable, so it is not one.
 const OF_WRITES: c_int = libc::RWF_HIPRI | libc::RWF_DSYNC;
-/// The offset, in the place of one.
+/// Stands for the kernel's offset.
 const AT_OFFSET: off_t = -1;
 
 entry! { preadv2 = preadv64v2, (fd: c_int, parts: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t {
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     let listed = unsafe { listed(parts, count) }.filter(|_| at >= AT_OFFSET && fd_table::has(fd));
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     let by_kernel = || unsafe { real::preadv2(fd, parts, count, at, flags) };
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     let Some(parts) = listed.map(|parts| unsafe { IoParts::new(parts) }.by(flags)) else { return by_kernel() };
     match (at, flags & !OF_READS) {
         (AT_OFFSET, 0) => read_all(fd, &parts),
@@ -267,24 +268,24 @@ entry! { preadv2 = preadv64v2, (fd: c_int, parts: *const iovec, count: c_int, at
 
 entry! { pwritev2 = pwritev64v2, (fd: c_int, parts: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t {
     match (at, flags) {
-        // SAFETY: as the program has it.
+        // SAFETY: the program's own arguments.
         (AT_OFFSET, 0) => return unsafe { writev(fd, parts, count) },
-        // SAFETY: as the program has it.
+        // SAFETY: the program's own arguments.
         (_, 0) => return unsafe { pwritev(fd, parts, count, at) },
         _ => {}
     }
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     let listed = unsafe { listed(parts, count) }.filter(|_| at >= AT_OFFSET);
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     let by_kernel = || unsafe { real::pwritev2(fd, parts, count, at, flags) };
     let Some((parts, it)) = listed.zip(fd_table::held(fd)) else {
         if flags & libc::RWF_APPEND != 0 {
-            // It may be inherited or passed, and who gave it write on directly (LD7).
+            // The descriptor may be inherited or passed, and its sender may write on directly (LD7).
             known_files::query_size(fd);
         }
         return by_kernel();
     };
-    // SAFETY: as the program has it.
+    // SAFETY: the program's own arguments.
     let parts = unsafe { IoParts::new(parts) }.by(flags);
     let is_direct = flags & !OF_WRITES == 0 && parts.are_few() && !it.learns_to_append(fd);
     match at {
@@ -292,7 +293,7 @@ entry! { pwritev2 = pwritev64v2, (fd: c_int, parts: *const iovec, count: c_int, 
         AT_OFFSET => read_write::through(it.write_parts_by_kernel(fd, &parts)),
         _ if is_direct => write_at(fd, &parts, at as u64),
         _ => {
-            // LD7: it may go to the end.
+            // LD7: the write may go to the end.
             known_files::query_size(fd);
             read_write::through(by_kernel())
         }

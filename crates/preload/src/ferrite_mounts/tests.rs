@@ -1,6 +1,6 @@
 use super::*;
 
-/// Not where this thread is in here already: a handler of a signal would wait for what it interrupted.
+/// Not if this thread is inside already: a signal handler would wait for the code that it interrupted.
 #[test]
 fn ld5_what_takes_locks_amid_a_write_is_done_inside_or_not_at_all() {
     let mut was_inside = None;

@@ -1,6 +1,6 @@
 use super::*;
 
-/// As the kernel tells of inode 7 of `device` by `mount`.
+/// Returns the kernel's data about inode 7 of `device` on `mount`.
 fn found(device: u32, mount: u64) -> libc::statx {
     let file = tempfile::tempfile().expect("a file");
     let mut found = asked(std::os::fd::AsRawFd::as_raw_fd(&file)).expect("told");
@@ -9,8 +9,8 @@ fn found(device: u32, mount: u64) -> libc::statx {
     found
 }
 
-/// Mounts of one file system, as `mount --bind` makes another one, have the same files; one that is mapped by one of them
-/// is mapped by all.
+/// Mounts of one file system, as by `mount --bind`, have the same files; a file that is mapped through one of them is
+/// mapped in all.
 #[test]
 fn a_file_is_the_same_one_by_all_mounts_of_its_file_system() {
     let mut known = KnownFiles::default();

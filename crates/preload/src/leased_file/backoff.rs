@@ -1,11 +1,11 @@
-//! How long nothing is asked for that was refused or taken back: for a moment at first, for longer each time.
+//! The backoff after a refused or revoked lease: a moment at first, longer each time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const LEAST_NS: u64 = 1_000_000;
 const MOST_NS: u64 = 10_000_000_000;
 
-/// See the module.
+/// A backoff that doubles: see the module.
 pub struct RetryBackoff {
     until_ns: AtomicU64,
     next_ns: AtomicU64,
@@ -16,7 +16,7 @@ impl RetryBackoff {
         Self { until_ns: AtomicU64::new(0), next_ns: AtomicU64::new(LEAST_NS) }
     }
 
-    /// Begins; not a longer one than before where that was over for long.
+    /// Begins a backoff; after a long time without one, the shortest.
     pub fn begin(&self, now_ns: u64) {
         let (next_ns, until_ns) = (self.next_ns.load(Ordering::Relaxed), self.until_ns.load(Ordering::Relaxed));
         let rest_ns = if now_ns.saturating_sub(until_ns) > 10 * next_ns { LEAST_NS } else { next_ns };

@@ -1,12 +1,12 @@
-//! What the mount adds to what is known of a file, and the two as fstat(2) tells them.
+//! The mount's part of a file's attributes, and the combined result of fstat(2).
 
 use ferrite_fs::format::attr::{Attr, Time};
 
-/// What the kernel told of a file once: its device and the like stay.
+/// A result of the kernel for one file: its device and similar fields stay.
 pub struct StatTemplate(pub libc::stat);
 
 impl StatTemplate {
-    /// `attr` as the kernel would tell it; `None` where there is doubt.
+    /// Returns `attr` as the kernel would; `None` if a field is uncertain.
     pub fn of(&self, attr: &Attr) -> Option<libc::stat> {
         let mut stat = self.0;
         (stat.st_ino, stat.st_nlink) = (attr.ino.0, attr.links.into());
@@ -21,7 +21,7 @@ impl StatTemplate {
     }
 }
 
-/// Seconds and nanoseconds; what lies before 1970 is the kernel's.
+/// Returns seconds and nanoseconds; `None` for a time before 1970, which is the kernel's.
 fn split(time: Time) -> Option<(i64, i64)> {
     const SECOND_NS: i64 = 1_000_000_000;
     (time.0 >= 0).then_some((time.0 / SECOND_NS, time.0 % SECOND_NS))

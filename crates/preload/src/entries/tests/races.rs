@@ -1,5 +1,5 @@
-//! Threads that change the same descriptors, in an order that is given: what one does while the kernel works for another one
-//! is done amid its call.
+//! Threads that change the same descriptors, in a given order: the changes of one thread run inside another thread's kernel
+//! call.
 
 use std::sync::mpsc::channel;
 
@@ -7,12 +7,12 @@ use super::*;
 use crate::closing_fd::fd_gate::{FdGate, MOST};
 use crate::leased_file::wait_briefly;
 
-/// Whether `it` stands for the number of `opened`.
+/// Returns true if the number of `opened` has the entry of `it`.
 fn stands(it: &Opened, opened: &Opened) -> bool {
     fd_table::held(opened.fd()).is_some_and(|found| Arc::ptr_eq(&found, &it.it))
 }
 
-/// `to` becomes a copy of `from`, and `amid` is done before and `behind` after the kernel makes it one.
+/// Makes `to` a copy of `from`; the first closure runs before and the second after the kernel does it.
 fn dup2(from: &Opened, to: &Opened, amid: impl FnOnce(), behind: impl FnOnce()) {
     let done = replaced(from.fd(), to.fd(), || {
         amid();
@@ -31,7 +31,7 @@ fn only(is_so: bool, work: impl FnOnce()) {
     }
 }
 
-/// The kernel has another file under the number by then, or had another one amid the call.
+/// The kernel has another file under the number by then, or had one during the call.
 #[test]
 fn ld3_what_is_replaced_by_what_is_itself_replaced_meanwhile_is_the_kernels() {
     for is_changed_back in [false, true] {
@@ -45,7 +45,7 @@ fn ld3_what_is_replaced_by_what_is_itself_replaced_meanwhile_is_the_kernels() {
     }
 }
 
-/// Nothing is to be done then, unless another thread does something.
+/// The call has nothing to do, unless another thread changes something.
 #[test]
 fn ld3_a_copy_that_is_made_anew_of_what_is_replaced_meanwhile_is_the_kernels() {
     let [log, next, to] = [(); 3].map(|()| Opened::new());
@@ -60,7 +60,7 @@ fn ld3_a_copy_that_is_made_anew_of_what_is_replaced_meanwhile_is_the_kernels() {
     assert!(fd_table::has(to.fd()) && !stands(&ours, &to), "the kernel asks for its size (LD7)");
 }
 
-/// Whoever comes back from the kernel last knows no more than the other one which of both was last in there.
+/// The thread that returns from the kernel last does not know which of both was last in it.
 #[test]
 fn ld3_what_two_threads_replace_or_close_at_once_is_the_kernels() {
     let closes = |to: &Opened| assert_eq!(left(to.fd(), || 0), 0);
@@ -84,7 +84,7 @@ fn ld3_what_two_threads_replace_or_close_at_once_is_the_kernels() {
     assert!(stands(&a, &to), "alone again");
 }
 
-/// Who has claimed a place by the number is done before any of those who replace it has the kernel do so.
+/// A call that has claimed a place by the number ends before any thread that replaces it calls the kernel.
 #[test]
 fn ld3_of_two_threads_that_replace_a_descriptor_both_wait_for_what_was_begun_by_it() {
     let [a, b, to] = [(); 3].map(|()| Opened::new());
@@ -107,7 +107,7 @@ fn ld3_of_two_threads_that_replace_a_descriptor_both_wait_for_what_was_begun_by_
     });
 }
 
-/// Of two appends by one descriptor the one that is behind the other counts, also where the kernel takes parts of it.
+/// Of two appends by one descriptor the later one counts, also if the kernel appends parts.
 #[test]
 fn ld2_parts_that_are_appended_by_the_kernel_move_the_offset_beside_other_appends() {
     let (log, is_over) = (Opened::log(), AtomicBool::new(false));
@@ -127,7 +127,7 @@ fn ld2_parts_that_are_appended_by_the_kernel_move_the_offset_beside_other_append
     });
 }
 
-/// The offset that the kernel then goes by is right for the source, too.
+/// The kernel's offset is then right for the source, too.
 #[test]
 fn ld2_where_too_many_calls_are_under_way_all_of_them_leave_offsets_to_the_kernel() {
     let [a, to] = [(); 2].map(|()| Opened::new());

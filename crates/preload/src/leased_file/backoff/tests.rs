@@ -1,6 +1,6 @@
 use super::*;
 
-/// Who comes by the mount at the very moment is gone in the next; who stays is not asked about all the time.
+/// A short use of the mount is over at the next request; a process that keeps using it is not asked all the time.
 #[test]
 fn a_rest_is_short_at_first_and_long_at_last() {
     let (rest, mut now_ns) = (RetryBackoff::new(), 5);
