@@ -40,7 +40,8 @@ impl Drop for PlanGuard {
 pub fn ensure_no_plan() -> Result<(), Error> {
     match PLANNING.get() {
         true => Err(Error::Refused(
-            "a plan reads, and adds to its change: whatever else is to be done is done when it has returned".into(),
+            "a plan can only read the bundle and add to its change: make other calls after the plan has returned"
+                .into(),
         )),
         false => Ok(()),
     }
@@ -119,7 +120,7 @@ export! {
         let made = at(bundle)?.change(|_, change| {
             let _planning = PlanGuard::begin();
             is_cancelled = lend(change, |change| plan(change, context)) != 0;
-            if is_cancelled { Err(Error::Refused("the plan was given up".into())) } else { Ok(()) }
+            if is_cancelled { Err(Error::Refused("the plan cancelled the change".into())) } else { Ok(()) }
         });
         if is_cancelled { Ok(CANCELLED) } else { made.map(|()| OK) }
     }

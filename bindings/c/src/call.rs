@@ -32,7 +32,7 @@ pub fn status(call: impl FnOnce() -> CallResult) -> c_int {
     let (status, message) = match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(status)) => return status,
         Ok(Err(error)) => (status_of(&error), error.to_string()),
-        Err(_) => (11, "ferrite failed inside this call: its message is on standard error".into()),
+        Err(_) => (11, "an internal error stopped this call: its message is on standard error".into()),
     };
     tell(&message);
     status
@@ -113,7 +113,7 @@ fn missing(what: &str) -> Error {
 }
 
 fn of_parent() -> Error {
-    Error::Refused("it was opened before this process was forked and is its parent's: open the store again here".into())
+    Error::Refused("this handle was opened before the fork and belongs to the parent process: open the store again in this process".into())
 }
 
 /// Returns the text at `pointer`.
@@ -171,7 +171,7 @@ pub unsafe fn at_mut<'a, T>(pointer: *mut T) -> Result<&'a mut T, Error> {
 
 /// Refuses a call that has no place for its result, before it does anything.
 pub fn ensure_place<T>(out: *const T) -> Result<(), Error> {
-    if out.is_null() { Err(missing("where the result goes")) } else { Ok(()) }
+    if out.is_null() { Err(missing("the pointer for the result")) } else { Ok(()) }
 }
 
 /// Stores `value` at `out`.

@@ -23,7 +23,7 @@ export! {
         out: *mut *mut Arc<DirectBytes>,
     ) {
         let scheme = usize::try_from(scheme).ok().and_then(|scheme| SCHEMES.get(scheme)).copied();
-        let scheme = scheme.ok_or_else(|| Error::Refused("there is no such scheme".into()))?;
+        let scheme = scheme.ok_or_else(|| Error::Refused("this number is not a scheme".into()))?;
         give(out, || at(store)?.direct_bytes(text(name, "the name")?, bytes(initial, len)?, scheme))
     }
 
@@ -31,7 +31,7 @@ export! {
         let value = at(value)?;
         value.ensure_len(len)?;
         if out.is_null() {
-            return Err(Error::Refused("where the result goes is a null pointer".into()));
+            return Err(Error::Refused("the pointer for the result is a null pointer".into()));
         }
         value.copy_to(std::slice::from_raw_parts_mut(out, len));
         Ok(OK)

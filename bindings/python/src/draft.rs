@@ -30,5 +30,5 @@ impl<T: Default> ChangeDraft<T> {
 }
 
 fn over() -> PyErr {
-    PyValueError::new_err("the transaction is over")
+    PyValueError::new_err("the transaction has ended")
 }

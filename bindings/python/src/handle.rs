@@ -12,19 +12,29 @@ use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
 
-create_exception!(ferrite, FerriteError, PyException, "What can go wrong with stores and objects.");
-create_exception!(ferrite, NotFoundError, FerriteError, "There is no object of that name.");
-create_exception!(ferrite, BusyError, FerriteError, "In use: the message says by whom.");
-create_exception!(ferrite, FullError, FerriteError, "No room in the store, on its host, or in a log.");
-create_exception!(ferrite, DamagedError, FerriteError, "Bytes are not what was stored: the message says whose.");
-create_exception!(ferrite, PoisonedError, FerriteError, "An earlier change could not be made durable: open it again.");
+create_exception!(ferrite, FerriteError, PyException, "An error of a store or an object.");
+create_exception!(ferrite, NotFoundError, FerriteError, "The store has no object of that name.");
+create_exception!(ferrite, BusyError, FerriteError, "The resource is in use. The message names the user.");
+create_exception!(ferrite, FullError, FerriteError, "There is no space in the store, on its host, or in a log.");
+create_exception!(
+    ferrite,
+    DamagedError,
+    FerriteError,
+    "Bytes differ from the stored ones. The message names the object."
+);
+create_exception!(
+    ferrite,
+    PoisonedError,
+    FerriteError,
+    "An earlier change could not be made durable: open the store again."
+);
 create_exception!(
     ferrite,
     RevokedError,
     FerriteError,
-    "The process that owns the store has ended, or wants the object back: close the store and open it again."
+    "The owner of the store ended or revoked the object: close the store and open it again."
 );
-create_exception!(ferrite, WrongTypeError, FerriteError, "The object is of another type.");
+create_exception!(ferrite, WrongTypeError, FerriteError, "The object has another type.");
 
 /// Adds the exceptions to `module`.
 pub fn add_errors(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -65,7 +75,7 @@ pub fn raised(error: Error) -> PyErr {
 
 /// Returns the exception of any use of a closed object.
 pub fn closed() -> PyErr {
-    PyValueError::new_err("it is closed")
+    PyValueError::new_err("the object is closed")
 }
 
 /// An object until it is closed. Calls hold it while they work, also without the interpreter's lock.

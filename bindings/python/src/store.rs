@@ -92,7 +92,8 @@ impl PyStore {
     }
 
     fn value(&self, py: Python<'_>, name: &str, initial: &[u8], scheme: &str) -> PyResult<PyDirectValue> {
-        let scheme = Scheme::from_name(scheme).ok_or_else(|| PyValueError::new_err(format!("no scheme {scheme:?}")))?;
+        let scheme =
+            Scheme::from_name(scheme).ok_or_else(|| PyValueError::new_err(format!("unknown scheme {scheme:?}")))?;
         self.0
             .work(py, |store| store.direct_bytes(name, initial, scheme))
             .map(|value| PyDirectValue::new(value, scheme))

@@ -40,7 +40,7 @@ impl BundleTurns {
     /// Waits for the turn; refuses to wait for this thread's own, and stops at an interrupt.
     fn take(self: &Arc<Self>, py: Python<'_>) -> PyResult<BundleTurn> {
         if *self.thread.lock() == Some(thread::current().id()) {
-            return Err(PyValueError::new_err("this thread has begun a transaction of the bundle: end that first"));
+            return Err(PyValueError::new_err("this thread already has a transaction of the bundle: end that first"));
         }
         let mut patience = Duration::ZERO;
         loop {
@@ -91,7 +91,7 @@ impl PyTransaction {
 
     fn __enter__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         if !matches!(*self.stage.lock(), TransactionStage::New) {
-            return Err(PyValueError::new_err("a transaction begins once"));
+            return Err(PyValueError::new_err("a transaction can be entered only once"));
         }
         let turn = self.bundle.get().turns()?.take(py)?;
         *self.stage.lock() = TransactionStage::Begun(turn);
@@ -108,7 +108,7 @@ impl PyTransaction {
         let stage = std::mem::replace(&mut *self.stage.lock(), TransactionStage::Over);
         // Released on return.
         let TransactionStage::Begun(_turn) = stage else {
-            return Err(PyValueError::new_err("the transaction is over, or has not begun"));
+            return Err(PyValueError::new_err("the transaction has ended, or was not entered"));
         };
         let change = self.change.get().end()?;
         if kind.is_none() { self.bundle.get().make(py, &change) } else { Ok(()) }

@@ -9,7 +9,10 @@ import pytest
 
 
 def interrupted(work, at):
-    """Runs ``work`` with an interrupt before opcode ``at``, also inside this package. Returns whether it was reached."""
+    """Runs ``work`` with an interrupt before opcode ``at``, also inside this package.
+
+    Returns whether it was reached.
+    """
     left = at
 
     def trace(frame, event, _):

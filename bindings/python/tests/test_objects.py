@@ -197,7 +197,7 @@ def test_an_open_value_keeps_its_scheme(store):
         with pytest.raises(ValueError, match="open with scheme flush"):
             store.value("it", b"1", scheme=other)
     value.close()
-    with pytest.raises(ValueError, match="no scheme"):
+    with pytest.raises(ValueError, match="unknown scheme"):
         store.value("it", b"1", scheme="")
     assert store.value("it", b"1", scheme="nt") is store.value("it", b"1", scheme="nt")
 

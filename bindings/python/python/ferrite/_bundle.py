@@ -153,8 +153,8 @@ class QueueChange:
 class BundleTransaction:
     """Changes of several members. They are applied together at the end of the ``with``, or discarded by an exception.
 
-    A transaction belongs to one thread; transactions of other threads wait. Its members show the state after the changes
-    made so far.
+    A transaction belongs to one thread; transactions of other threads wait. Its members show the state after the
+    changes made so far.
     """
 
     def __init__(self, bundle: "Bundle", change: _ferrite.Change) -> None:
@@ -209,8 +209,8 @@ class Bundle(Object):
     def transaction(self) -> ContextManager[BundleTransaction]:
         """Start a transaction for a ``with``; the target of its ``as`` records the changes.
 
-        The changes are applied together at the end of the ``with``, or discarded if it ends by an exception. There is one
-        transaction at a time.
+        The changes are applied together at the end of the ``with``, or discarded if it ends by an exception. There is
+        one transaction at a time.
         """
         change = _ferrite.Change()
         return _ferrite.Transaction(self._native, change, BundleTransaction(self, change))

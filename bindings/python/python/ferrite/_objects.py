@@ -357,8 +357,8 @@ class Log(Object, Sequence):  # type: ignore[type-arg]
     def rescued(self) -> List[Tuple[int, bytes]]:
         """Return the entries that a salvage found behind the damage, with their numbers.
 
-        These entries are no longer part of the log, and the first append overwrites them. Copy the entries that you need
-        before that.
+        These entries are no longer part of the log, and the first append overwrites them. Copy the entries that you
+        need before that.
         """
         return self._native.rescued()
 

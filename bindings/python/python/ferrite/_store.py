@@ -40,8 +40,8 @@ class Tag(NamedTuple):
 
 
 class Store:
-    """A pool of persistent memory that contains objects. Close it, or use it in a ``with``. Its objects, and their views
-    and transactions, keep it open.
+    """A pool of persistent memory that contains objects. Close it, or use it in a ``with``. Its objects, and their
+    views and transactions, keep it open.
 
     The methods that return an object by its name create the object if it does not exist. While an object is open, they
     return the same Python object again.
@@ -90,7 +90,8 @@ class Store:
 
         Changes go to a log of ``log_bytes``, which applies when the map is created. A checkpoint is taken after
         ``checkpoint_records`` changes (0: no limit by count) or after ``checkpoint_bytes`` of changes (by default three
-        quarters of the log). ``salvage`` opens a damaged map with the content that is still readable: see ``Map.losses``.
+        quarters of the log). ``salvage`` opens a damaged map with the content that is still readable: see
+        ``Map.losses``.
         """
         options = (checkpoint_records, _bytes(checkpoint_bytes), salvage)
         return self._find(Map, name, lambda: self._native.map(name, size(log_bytes), *options))
@@ -122,16 +123,19 @@ class Store:
         return self._find(Bundle, name, lambda: self._native.bundle(name, size(log_bytes), *options))
 
     def log(self, name: str, *, log_bytes: Union[int, str] = "4M", salvage: bool = False) -> Log:
-        """Return the append-only log of that name. It is like a list of bytes. A new log has space for ``log_bytes``."""
+        """Return the append-only log of that name.
+
+        It is like a list of bytes. A new log has space for ``log_bytes``.
+        """
         return self._find(Log, name, lambda: self._native.log(name, size(log_bytes), salvage))
 
     def value(self, name: str, initial: bytes, *, scheme: Optional[str] = None) -> Value:
         """Return the value of that name, which is updated in place atomically. A new value is set to ``initial``.
 
-        The length of a value never changes, and is at most ``VALUE_BYTES_MAX``. If ``initial`` has a different length, the
-        call raises ``WrongTypeError``. ``scheme`` selects the instructions that make the value durable: ``nt`` (the
-        default), ``flush``, ``clwb``, ``clflushopt``, ``clflush``, or ``writethrough``. If the value is open with another
-        scheme, the call raises ``ValueError``.
+        The length of a value never changes, and is at most ``VALUE_BYTES_MAX``. If ``initial`` has a different length,
+        the call raises ``WrongTypeError``. ``scheme`` selects the instructions that make the value durable: ``nt`` (the
+        default), ``flush``, ``clwb``, ``clflushopt``, ``clflush``, or ``writethrough``. If the value is open with
+        another scheme, the call raises ``ValueError``.
         """
         first = raw(initial)
         found = self._find(Value, name, lambda: self._native.value(name, first, "nt" if scheme is None else scheme))
@@ -197,9 +201,9 @@ class Store:
     ) -> None:
         """Close an open store like ``close``; before that, optionally write a backup and defragment the store.
 
-        Only the owner of the store can make the backup and defragment it. If the backup fails, or if another process owns
-        the store, the objects are closed but the store stays open. ``closed`` returns which of both is the case. A later
-        failure closes the store as a crash does.
+        Only the owner of the store can make the backup and defragment it. If the backup fails, or if another process
+        owns the store, the objects are closed but the store stays open. ``closed`` returns which of both is the case. A
+        later failure closes the store as a crash does.
         """
         with self._lock:
             for native in self._all_natives():
