@@ -95,7 +95,7 @@ pub struct LeasedFile {
     taken: AtomicU32,
     /// True if this process has a shared mapping of the file: then the kernel does all calls.
     is_mapped: AtomicBool,
-    looks: OnceLock<StatTemplate>,
+    stat_template: OnceLock<StatTemplate>,
 }
 
 impl LeasedFile {
@@ -111,7 +111,7 @@ impl LeasedFile {
             append_rest: RetryBackoff::new(),
             taken: AtomicU32::new(0),
             is_mapped: AtomicBool::new(false),
-            looks: OnceLock::new(),
+            stat_template: OnceLock::new(),
         }
     }
 
@@ -174,18 +174,18 @@ impl LeasedFile {
 
     /// Returns the result of fstat(2), after the kernel has returned one for a file of the mount.
     pub fn stat(&self) -> Option<libc::stat> {
-        let looks = self.looks.get()?;
+        let stat_template = self.stat_template.get()?;
         let attr = self.by(LeaseNeed::Read, FileLease::attr)?;
-        looks.of(&attr)
+        stat_template.of(&attr)
     }
 
     /// Stores `found`, a result of the kernel.
     pub fn store_stat_template(&self, found: &libc::stat) {
         // A signal handler would wait for the code that it interrupted (LD5).
-        if self.looks.get().is_none()
+        if self.stat_template.get().is_none()
             && let Some(_inside) = reentrancy::enter()
         {
-            let _ = self.looks.set(StatTemplate(*found));
+            let _ = self.stat_template.set(StatTemplate(*found));
         }
     }
 
@@ -233,7 +233,7 @@ impl LeasedFile {
 
     #[cfg(test)]
     pub fn has_stat_template(&self) -> bool {
-        self.looks.get().is_some()
+        self.stat_template.get().is_some()
     }
 
     /// Returns the cost of calls that failed directly.
