@@ -72,7 +72,8 @@ pub fn seal(record: &mut Vec<u8>, salt: u32, sequence: u64) {
 #[inline(always)]
 pub fn compose<const WORDS: usize>(
     record: &mut Vec<u8>,
-    (salt, sequence): (u32, u64),
+    salt: u32,
+    sequence: u64,
     words: [u64; WORDS],
     payload: &[u8],
 ) {

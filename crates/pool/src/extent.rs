@@ -72,7 +72,8 @@ impl Extent {
 type ExtentTuple = (u64, u32, u8, bool);
 
 impl From<ExtentTuple> for Extent {
-    fn from((page, pages, role, is_super): ExtentTuple) -> Self {
+    fn from(tuple: ExtentTuple) -> Self {
+        let (page, pages, role, is_super) = tuple;
         Self { page, pages, role: Role(role), zone: if is_super { Zone::Super } else { Zone::Normal } }
     }
 }

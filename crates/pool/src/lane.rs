@@ -33,6 +33,7 @@ use crate::checked_word::seal;
 use crate::layout::{LANE, LANE_COUNT, LANES, RETIRED};
 use crate::operation::apply;
 use crate::redo::Redo;
+use crate::thread_shard::thread_shard;
 use crate::{Error, Result};
 
 mod home_lines;
@@ -119,7 +120,7 @@ impl LaneSet {
     /// Commits one transaction; durable, applied and visible on return. After an error nobody knows whether it is
     /// committed: the caller poisons the pool.
     pub fn commit(&self, memory: &dyn Memory, draft: RecordDraft) -> Result<u64> {
-        self.commit_from(usual_lane(), memory, draft)
+        self.commit_from(thread_shard(LANE_COUNT), memory, draft)
     }
 
     /// The same, trying lane `usual` first.
@@ -198,15 +199,6 @@ impl LaneSet {
         let index = usual % LANE_COUNT;
         (index, self.lanes[index].writer.lock())
     }
-}
-
-/// The lane this thread tries first.
-fn usual_lane() -> usize {
-    thread_local!(static USUAL: usize = {
-        static THREADS: AtomicU64 = AtomicU64::new(0);
-        THREADS.fetch_add(1, Ordering::Relaxed) as usize
-    });
-    USUAL.with(|usual| *usual)
 }
 
 fn flush_all(memory: &dyn Memory, home: &[Span]) -> Result<()> {

@@ -6,15 +6,15 @@
 //! ```
 //! use std::sync::Arc;
 //! use ferrite_memory::{MapOptions, Mapped};
-//! use ferrite_pool::{Format, Pool, Put};
+//! use ferrite_pool::{Format, Pool, PutOptions};
 //!
 //! let memory = Arc::new(Mapped::anonymous(32 << 20, &MapOptions::default())?);
-//! // Random in earnest: who the pool is, and which boot of the machine this is.
+//! // Real callers draw the UUID at random and read the boot id of the machine.
 //! let (uuid, boot_id) = ([1; 16], [2; 16]);
 //! Pool::create(&*memory, &Format { uuid, boot_id })?;
 //! let (pool, recovery) = Pool::open(memory, boot_id)?;
 //! assert!(recovery.clean);
-//! pool.put("greeting", &mut &b"hello"[..], &Put::default())?; // whole, or after a crash not there
+//! pool.put("greeting", &mut &b"hello"[..], &PutOptions::default())?; // after a crash: whole, or absent
 //! let mut bytes = Vec::new();
 //! pool.get("greeting", &mut bytes)?;
 //! assert_eq!(bytes, b"hello");
@@ -64,6 +64,7 @@ mod tag_table;
 mod tag_value;
 #[cfg(test)]
 mod tests;
+mod thread_shard;
 pub mod tie;
 mod transaction;
 mod uuid;
@@ -105,6 +106,7 @@ pub use reserved_space::ReservedSpace;
 pub use superblock::{PoolState, Superblock, VERSION};
 pub use tag::{Tag, TagKind, check_name};
 pub use tag_value::PutOptions;
+pub use thread_shard::thread_shard;
 pub use transaction::Transaction;
 pub use uuid::show_uuid;
 

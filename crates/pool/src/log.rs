@@ -69,9 +69,9 @@ struct LogState {
 impl LogState {
     /// Stores the record of `payload` at position `at` of `ring`, durable with the next settle.
     #[inline]
-    fn store(&mut self, (ring, memory): (&LogRing, &dyn Memory), at: u64, payload: &[u8]) {
+    fn store(&mut self, ring: &LogRing, memory: &dyn Memory, at: u64, payload: &[u8]) {
         let Self { draft, session, cursor, .. } = self;
-        checked_record::compose(draft, (ring.salt(), at + 1), [*session], payload);
+        checked_record::compose(draft, ring.salt(), at + 1, [*session], payload);
         ring.store_on(memory, cursor, at, draft);
     }
 
@@ -176,7 +176,7 @@ impl TagLog {
         state.check_room(&self.ring, &self.tag, lines)?;
         let (mut tail, mut positions) = (state.tail, Vec::with_capacity(payloads.len()));
         for payload in payloads {
-            state.store((&self.ring, self.holding.memory()), tail, payload);
+            state.store(&self.ring, self.holding.memory(), tail, payload);
             positions.push(LogPosition(tail));
             tail += LogRing::lines_for(SESSION + payload.len());
         }

@@ -44,11 +44,19 @@ pub(crate) fn copies(slot: u64) -> [u64; 2] {
     [slot, slot + COPY]
 }
 
+/// A copy of a slot that does not verify.
+#[derive(Clone, Debug)]
+pub(crate) struct SpoiledCopy {
+    /// Byte offset of the copy in the pool.
+    pub at: u64,
+    /// The bytes that the copy should have: those of the other copy.
+    pub bytes: [u8; SLOT_BYTES],
+}
+
 /// The content of a slot.
 struct SlotContent {
     decoded: Option<DecodedTag>,
-    /// The copy that does not verify, and what it should be.
-    spoiled: Option<(u64, [u8; SLOT_BYTES])>,
+    spoiled: Option<SpoiledCopy>,
 }
 
 /// Reads the slot by whichever of its copies verifies (T5).
@@ -63,8 +71,8 @@ fn read_slot(memory: &dyn Memory, slot: u64, pages: u64) -> Result<SlotContent> 
         return Ok(SlotContent { decoded: decode(&first)?, spoiled: None });
     }
     match (decode(&first), decode(&copy)) {
-        (Ok(decoded), Err(_)) => Ok(SlotContent { decoded, spoiled: Some((copy.0, first.1)) }),
-        (Err(_), Ok(decoded)) => Ok(SlotContent { decoded, spoiled: Some((first.0, copy.1)) }),
+        (Ok(decoded), Err(_)) => Ok(SlotContent { decoded, spoiled: Some(SpoiledCopy { at: copy.0, bytes: first.1 }) }),
+        (Err(_), Ok(decoded)) => Ok(SlotContent { decoded, spoiled: Some(SpoiledCopy { at: first.0, bytes: copy.1 }) }),
         (Err(error), Err(_)) => Err(error),
         (Ok(_), Ok(_)) => Err(Error::corrupt("the tag slot (which differs from its copy)", slot)),
     }
@@ -86,8 +94,8 @@ pub(crate) struct TagTable {
     pub free_slots: Vec<u64>,
     pub pages: Vec<u64>,
     pub generation: u64,
-    /// Copies of slots that do not verify, with what they should be.
-    pub spoiled: Vec<(u64, [u8; SLOT_BYTES])>,
+    /// Copies of slots that do not verify.
+    pub spoiled: Vec<SpoiledCopy>,
 }
 
 /// The header of a tag page.

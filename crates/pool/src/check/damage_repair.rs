@@ -14,7 +14,7 @@ use crate::layout::PAGE;
 use crate::member;
 use crate::overlay::MemoryOverlay;
 use crate::tag::{self, SLOT_BYTES};
-use crate::tag_table::{TagTable, copies, decode_header, encode_header};
+use crate::tag_table::{SpoiledCopy, TagTable, copies, decode_header, encode_header};
 
 /// The pool as it was found.
 pub(super) struct CheckedTables<'a> {
@@ -58,7 +58,8 @@ pub(super) fn of_tags(scene: &CheckedTables<'_>, damage: &TableDamage) -> Planne
 }
 
 /// A copy of a tag's slot that does not verify, where the other one does.
-pub(super) fn of_copy((at, bytes): &(u64, [u8; SLOT_BYTES])) -> PlannedRepair {
+pub(super) fn of_copy(copy: &SpoiledCopy) -> PlannedRepair {
+    let SpoiledCopy { at, bytes } = copy;
     let what = "one of the two copies of a tag's slot cannot be used; the other one is".into();
     let finding =
         CheckFinding { severity: Severity::Warning, what, at: Some(*at), tag: tag::name_of(bytes), repaired: None };

@@ -18,9 +18,9 @@ fn a_sealed_record_parses_back() {
 #[test]
 fn a_composed_record_is_a_sealed_one() {
     let mut room = vec![0xff; 300];
-    compose(&mut room, (7, 3), [], b"some payload");
+    compose(&mut room, 7, 3, [], b"some payload");
     assert_eq!(room, sealed());
-    compose(&mut room, (7, 3), [u64::from_le_bytes(*b"some pay")], b"load");
+    compose(&mut room, 7, 3, [u64::from_le_bytes(*b"some pay")], b"load");
     assert_eq!(room, sealed());
 }
 

@@ -85,12 +85,6 @@ impl Grants {
         self.0.lock().own_extents()
     }
 
-    /// Bytes that were freed and are held back.
-    #[cfg(test)]
-    pub(crate) fn held_bytes(&self) -> u64 {
-        self.0.lock().held.iter().map(|extent| extent.span().len).sum()
-    }
-
     /// Lets the holder of grant `id` be told by `board`, by the word that is returned.
     pub(crate) fn tie(&self, id: GrantId, board: &Board) -> Result<usize> {
         let mut register = self.0.lock();

@@ -39,6 +39,13 @@ fn pool() -> Pool {
     opened(&memory, THIS_BOOT)
 }
 
+impl Grants {
+    /// Bytes that were freed and are held back.
+    fn held_bytes(&self) -> u64 {
+        self.0.lock().held.iter().map(|extent| extent.span().len).sum()
+    }
+}
+
 fn need(zone: Zone, bytes: u64) -> SpaceNeed {
     SpaceNeed { role: Role::DATA, zone, bytes }
 }

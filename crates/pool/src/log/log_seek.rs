@@ -21,7 +21,7 @@ impl TagLog {
     #[inline]
     pub fn append_alone(&mut self, payload: &[u8]) -> Result<LogPosition> {
         self.append_words(payload.len(), |state, salt, sequence| {
-            checked_record::compose(&mut state.draft, (salt, sequence), [state.session], payload);
+            checked_record::compose(&mut state.draft, salt, sequence, [state.session], payload);
         })
     }
 
@@ -32,7 +32,7 @@ impl TagLog {
     #[inline]
     pub fn append_alone_with(&mut self, [first, second]: [u64; 2], payload: &[u8]) -> Result<LogPosition> {
         self.append_words(16 + payload.len(), |state, salt, sequence| {
-            checked_record::compose(&mut state.draft, (salt, sequence), [state.session, first, second], payload);
+            checked_record::compose(&mut state.draft, salt, sequence, [state.session, first, second], payload);
         })
     }
 

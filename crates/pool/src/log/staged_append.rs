@@ -48,7 +48,7 @@ impl TagLog {
     /// Stores a record of `session` at `at` by `how`. It is neither durable nor part of the log yet.
     pub fn stage(&self, at: LogPosition, session: u64, payload: &[u8], how: Scheme) {
         ROOM.with_borrow_mut(|bytes| {
-            checked_record::compose(bytes, (self.ring.salt(), at.0 + 1), [session], payload);
+            checked_record::compose(bytes, self.ring.salt(), at.0 + 1, [session], payload);
             self.ring.store_by(self.holding.memory(), at.0, bytes, how);
         });
     }
