@@ -351,7 +351,7 @@ fn who_finds_no_place_is_told_and_goes_through_the_mount() {
     assert_eq!(told, "ready\n");
     let program = python(ENDS, &place.at);
     let said = told_of(&program);
-    assert!(said.contains("all 64 grants are out") && said.contains("owner refused its programs"), "{said}");
+    assert!(said.contains("all 64 grants are in use") && said.contains("owner refused its programs"), "{said}");
     assert!(said.contains("directly 0 calls"), "{said}");
     drop(crowd.stdin.take());
     crowd.wait().expect("ended");

@@ -118,7 +118,9 @@ impl AtomicFile {
     fn at(place: FilePlace, there: Option<Stat>, make: impl FnOnce(&FilePlace) -> Result<FilePart>) -> Result<Self> {
         if there.as_ref().is_some_and(|there| !is_file(there)) {
             let path = place.shown().display();
-            return Err(Error::Limit(format!("{path} is no file and would lose its place: name a file")));
+            return Err(Error::Limit(format!(
+                "{path} is not a plain file, and an atomic write would replace it: name a file"
+            )));
         }
         place.ensure_no_pool()?;
         let (file, named) = make(&place)?;
@@ -179,7 +181,7 @@ fn is_folder(there: &Stat) -> bool {
     FileType::from_raw_mode(there.st_mode).is_dir()
 }
 
-/// Returns where `path` leads, also if nothing is there yet.
+/// Returns the path that the symbolic links at `path` lead to; no file has to exist there.
 pub fn led_to(path: &Path) -> PathBuf {
     let next = |at: &PathBuf| Some(at.parent()?.join(fs::read_link(at).ok()?));
     std::iter::successors(Some(path.to_path_buf()), next).take(LINKS_MAX).last().unwrap_or_default()
@@ -212,7 +214,7 @@ fn ensure_file_is_no_pool(file: &File, path: &Path) -> Result<()> {
             read => read.map_err(|error| MediumError::io(format!("looking into {}", path.display()), error))?,
         }
         if !matches!(Superblock::decode(&bytes), Err(Error::NotAPool(_))) {
-            let what = "holds a pool, of which nothing would be left: name another file";
+            let what = "holds a pool, which would be lost: name another file";
             return Err(Error::Occupied(format!("{} {what}", path.display())));
         }
     }

@@ -1,28 +1,28 @@
 //! Backup and restore: a pool to an image and back.
 //!
-//! An image holds every page in use that is not zeros, as of one moment (see `image_format` for its bytes). It is small for a
-//! pool that is nearly empty, and it goes into any pool that is at least as large.
+//! An image holds every page in use that is not zeros, as of one moment (see `image_format` for its bytes). The image
+//! of a nearly empty pool is small, and it can be restored into any pool that is at least as large.
 //!
-//! - BK1. The pool stands still while it is copied ([`crate::Frozen`]), and every transaction is home before: the image
-//!   is what a clean stop at that moment would have left, and carries no lane. Clients that store through a grant
-//!   cannot be stopped, but by a service that has them stand still with it: beside them a backup is refused, which costs
-//!   them nothing.
-//! - BK2. A file that was an image stays one: a new image is written beside it, read back, made durable, and only then
-//!   takes its name. A file that holds a pool stays one, too.
-//! - BK3. Before the first byte of the target changes, both its superblocks say, durably, that this image is being
-//!   restored; they say so until everything is durable. So after a crash it is not a pool until the same restore
-//!   has been run again, from the start, and finished.
-//! - BK4. Every page that was in use has its content after a restore, zeros included, whatever the target held. No
-//!   record of the target's earlier life stays in a lane, where it would verify again.
-//! - BK5. A restore never takes a generation that either the image or the target has used.
-//! - BK7. Each image has a stamp of the tie between the pool and its images (`crate::tie`): the pool has the generation,
-//!   durably, before the image is written, and the image has it in both. So a backup detects an image of another pool,
-//!   or one later than this pool knows, and does not overwrite it.
-//! - BK6. Grants of the original count as ended in what is restored: their processes, which may live, work on the
+//! - BK1. The pool is frozen while it is copied ([`crate::Frozen`]), and every transaction is at home before. So the
+//!   image is the state of a clean stop at that moment, and holds no lane. The pool cannot stop clients that store
+//!   through a grant; only a service can stop its clients with it. If other such clients exist, the backup is refused,
+//!   which does not affect them.
+//! - BK2. An image in a file stays whole: a new image is written beside it, read back, made durable, and only then gets
+//!   its name. A file that holds a pool stays, too.
+//! - BK3. Before the first byte of the target changes, both its superblocks name the image that is being restored,
+//!   durably, and they name it until everything is durable. So after a crash the target is not a pool until the same
+//!   restore has run again, from the start, and finished.
+//! - BK4. After a restore, every page that was in use has its content, zeros included, whatever the target held. The
+//!   lanes hold no record of the target's earlier life, which would verify again.
+//! - BK5. A restore never uses a generation that either the image or the target has used.
+//! - BK7. Each image has a stamp of the tie between the pool and its images (`crate::tie`). The pool has the
+//!   generation, durably, before the image is written, and the image has it in both places. So a backup detects an
+//!   image of another pool, or one that is later than this pool knows, and does not overwrite it.
+//! - BK6. Grants of the original count as ended in the restored pool: their processes, which may live, work on the
 //!   original.
 //!
-//! A restored pool is the same pool, with its uuid. Two copies in use at once are two pools with one name, which is for
-//! whoever restores beside a living original to avoid.
+//! A restored pool is the same pool, with its UUID. Two copies in use at once are two pools with one name; a user who
+//! restores beside a living original has to avoid that.
 
 mod image_file;
 mod image_format;
@@ -46,28 +46,28 @@ use crate::page_allocator::ChunkUse;
 use crate::{Error, Pool, Result};
 use image_format::{ImageFrame, ImageHeader, ImageTally};
 
-/// What an image holds.
+/// The description of an image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageSummary {
-    /// Which image it is.
+    /// The UUID of the image.
     pub image: [u8; 16],
-    /// Which pool it is of.
+    /// The UUID of the pool.
     pub pool: [u8; 16],
-    /// Bytes of that pool.
+    /// The size of the pool in bytes.
     pub pool_bytes: u64,
-    /// Bytes of it that were in use.
+    /// The bytes of the pool that were in use.
     pub used_bytes: u64,
-    /// Bytes of the image.
+    /// The size of the image in bytes.
     pub image_bytes: u64,
 }
 
-/// Writes an image of `pool` to `out`, as of one moment; `image` is its uuid, random, from the caller. Services and
-/// transactions wait until the last byte is written, so `out` is a file or a reader that keeps up. Nothing is flushed
-/// or synced at `out`.
+/// Writes an image of `pool` to `out`, as of one moment. `image` is the image's UUID, which the caller draws at random.
+/// Services and transactions wait until the last byte is written, so `out` should be a file or a fast reader. This does
+/// not flush or sync `out`.
 ///
 /// # Errors
-/// [`Error::Busy`] beside a client that may store through a grant, [`Error::Cancelled`] where `watch` says so,
-/// [`Error::Medium`] where `out` fails, [`Error::Corrupt`] where a table is damaged: `out` has no image then. Else as
+/// [`Error::Busy`] if a client may store through a grant, [`Error::Cancelled`] if `watch` returns false,
+/// [`Error::Medium`] if `out` fails, [`Error::Corrupt`] if a table is damaged: `out` then holds no image. Else as
 /// [`Pool`] says.
 pub fn backup(
     pool: &Pool,
@@ -78,7 +78,7 @@ pub fn backup(
     write_image(pool, out, image, GrantWriters::Refused, watch)
 }
 
-/// What becomes of clients that may store through a grant.
+/// The treatment of clients that may store through a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum GrantWriters {
     Refused,
@@ -95,7 +95,7 @@ fn write_image(
     pool.check_poison()?;
     pool.grants().reap(pool)?;
     let stamp = Some(image_tie::next_stamp(pool, u16::from_le_bytes([image[0], image[1]]))?);
-    // A grant begins with a transaction, so none comes while the pool stands still.
+    // A grant begins with a transaction, so none begins while the pool is frozen.
     let frozen = pool.freeze();
     if writers == GrantWriters::Refused {
         pool.grants().refuse_writers(&frozen.stilled())?;
@@ -144,7 +144,8 @@ fn progress(what: &str, done_chunks: u64, chunks: u64) -> Progress {
     Progress { done: done_chunks * CHUNK, total: chunks * CHUNK, what: what.into() }
 }
 
-/// Every chunk in use, with its pages in use, as the medium says: what is taken and not committed is not in use.
+/// Returns every chunk in use, with its pages in use on the medium. Space that is taken and not committed is not in
+/// use.
 fn used_chunks(memory: &dyn Memory, chunks: u64) -> Result<Vec<(u64, ChunkPages)>> {
     let mut found = Vec::new();
     for chunk in 0..chunks {
@@ -165,7 +166,7 @@ fn used_chunks(memory: &dyn Memory, chunks: u64) -> Result<Vec<(u64, ChunkPages)
     Ok(found)
 }
 
-/// The pages of `chunk` that a restore writes by itself.
+/// Returns the pages of `chunk` that a restore writes itself.
 fn superblock_pages(chunk: u64) -> ChunkPages {
     let mut pages = ChunkPages::default();
     if chunk == 0 {
@@ -174,7 +175,7 @@ fn superblock_pages(chunk: u64) -> ChunkPages {
     pages
 }
 
-/// Those with lanes: what is in them is home, so they are zeros in the image (BK1, BK4).
+/// Returns the pages of `chunk` with lanes. Their records are at home, so they are zeros in the image (BK1, BK4).
 fn lane_pages(chunk: u64) -> ChunkPages {
     let mut pages = ChunkPages::default();
     if chunk == 0 {

@@ -4,17 +4,18 @@
 //! field. So opening refuses numbers from half of the field's range on. No pool reaches a bound in years of work, and a
 //! count that begins below it never overflows.
 
-/// Sequences of transactions and checkpoints, positions and entries of logs, versions of values. A sealed word has room for
-/// twice as many.
+/// The bound of sequences of transactions and checkpoints, of positions and entries of logs, and of versions of values.
+/// A checked word has room for twice as many.
 pub const SEQUENCE_BOUND: u64 = 1 << 51;
 
-/// Generations of a superblock, two for each opening and closing.
+/// The bound of a superblock's generation, which advances by two at each opening and each closing.
 pub(crate) const GENERATION_BOUND: u64 = 1 << 30;
 
-/// Generations of tags and serials of grants, which go on from a superblock's generation in the upper half.
+/// The bound of the generations of tags and the serials of grants. Both continue from a superblock's generation in the
+/// upper half.
 pub(crate) const SERIAL_BOUND: u64 = (GENERATION_BOUND + 1) << 32;
 
-/// Returns the beginning of a refusal of `number` as out of bounds.
+/// Returns the beginning of a message that refuses `number` as out of bounds.
 pub fn beyond(what: &str, number: u64) -> String {
     format!("{what}, {number}, which no pool counts up to,")
 }

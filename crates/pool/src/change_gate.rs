@@ -1,10 +1,10 @@
-//! The gate that every change of a service passes, so that a backup can copy a still pool.
+//! The gate that every change of a service passes, so that a backup can copy a frozen pool.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 
-/// Open, or closed for a while.
+/// A gate that is open, or closed for a while.
 #[derive(Debug, Default)]
 pub struct ChangeGate {
     is_closed: AtomicBool,
@@ -13,8 +13,8 @@ pub struct ChangeGate {
 }
 
 impl ChangeGate {
-    /// What `take` gives while the gate is open: a lock or a pin, which is had for as long as something is being stored.
-    /// Nothing of it is in hand while this waits.
+    /// Returns the result of `take`, called while the gate is open: a lock or a pin that the caller holds while it
+    /// stores. This thread holds nothing while it waits.
     #[inline]
     pub fn pass<T>(&self, take: impl Fn() -> T) -> T {
         loop {
@@ -27,19 +27,20 @@ impl ChangeGate {
         }
     }
 
-    /// Waits until it is open.
+    /// Waits until the gate is open.
     #[cold]
     pub fn wait(&self) {
         self.opened.wait_while(&mut self.closed.lock(), |closed| *closed);
     }
 
-    /// Closes it. Nobody is inside when the closer has taken the same lock, or waited for pins, afterwards.
+    /// Closes the gate. No thread is inside once the caller has acquired the same lock, or waited for the pins,
+    /// afterwards.
     pub fn close(&self) {
         *self.closed.lock() = true;
         self.is_closed.store(true, Ordering::SeqCst);
     }
 
-    /// Opens it again.
+    /// Opens the gate.
     pub fn open(&self) {
         self.is_closed.store(false, Ordering::SeqCst);
         *self.closed.lock() = false;

@@ -1,20 +1,22 @@
-//! Check: whether a pool is what it should be, and repair of what has one right answer.
+//! Check: verifies a pool, and repairs damage that has one right answer.
 //!
-//! The tables are held against each other both ways: every page of every tag, and of the pool's own structures, is in
-//! use and in its zone; no page is in two places; no page is in use that nobody names. Then each tag's owner walks what
-//! the tag holds.
+//! The tables are compared with each other both ways. Every page of every tag and of the pool's own structures has to
+//! be in use and in its zone, no page may be in two places, and no page may be in use that no structure names. Then
+//! each tag's owner walks the tag's content.
 //!
-//! - K1. A check writes nothing: it replays what a crash left into DRAM and looks at that. A pool
-//!   that cannot be opened is not touched by a repair either.
-//! - K2. What a repair changes of the tables is what everything else in the pool says it must be: pages that a tag
-//!   names are marked, and pages that nobody names are freed, the latter only when no damage hides who might name them.
-//! - K3. A repair never takes space, so a page that is marked wrongly free is not given away before it is marked.
-//! - K4. A repair goes in rounds of transactions, each of which leaves the pool no worse; after a crash the next repair
-//!   goes on from there. A repair of a sound pool opens and closes it, and changes nothing else.
-//!   Of the lanes it applies every record that verifies, in order: those behind a lost one were acknowledged too, and
-//!   where they built on it the tables do not agree, which is found next.
-//! - K5. What cannot be put right is told; a tag is given up for who names it; what a repair gives up for lost is told by name, as far as it is known.
-//! - K6. Where another one names pages of a tag, too, nothing of what the tag holds is changed: they may be the other's.
+//! - K1. A check writes nothing: it replays the records that a crash left into DRAM, and checks the result. A repair
+//!   does not write a pool that cannot be opened either.
+//! - K2. A repair sets the tables to the state that the rest of the pool implies. Pages that a tag names are marked.
+//!   Pages that no structure names are freed, but only if no damage can hide such a name.
+//! - K3. A repair takes no space, so a page that is wrongly marked as free is not allocated before it is marked.
+//! - K4. A repair runs in rounds of transactions, each of which leaves the pool no worse; after a crash the next repair
+//!   continues. A repair of a sound pool opens and closes it, and changes nothing else. From the lanes it applies every
+//!   record that verifies, in order. Records behind a lost one were acknowledged too; if they depend on the lost one
+//!   the tables disagree, and the next round finds that.
+//! - K5. Damage that cannot be repaired is reported. A tag is given up only if the caller names it. A repair reports by
+//!   name, as far as it is known, everything that it gives up.
+//! - K6. If another structure also names pages of a tag, the tag's content is not changed, because the pages may belong
+//!   to the other.
 
 mod allocator_tables;
 mod check_report;
@@ -43,10 +45,11 @@ use crate::{Error, Pool, Result};
 use check_report::place;
 use table_check::TableCheck;
 
-/// Rounds after which a repair gives up: one for each broken page of the tag table, and a few for what that uncovers.
+/// Rounds after which a repair gives up: one for each broken page of the tag table, and a few for damage that these
+/// repairs reveal.
 const ROUNDS_MAX: usize = 64;
 
-/// Checks the pool in `memory`, which nobody has open. Nothing is written (K1).
+/// Checks the closed pool in `memory`. Writes nothing (K1).
 pub fn check(memory: &Arc<dyn Memory>, owners: &TagOwners, watch: &mut dyn FnMut(Progress)) -> PoolCheckReport {
     let mut report = PoolCheckReport::default();
     let Some(superblock) = look_at_copies(&**memory, &mut report, false) else { return report };
@@ -63,7 +66,7 @@ pub fn check(memory: &Arc<dyn Memory>, owners: &TagOwners, watch: &mut dyn FnMut
     report
 }
 
-/// Checks a pool that is open and maybe at work: it stands still meanwhile. Nothing is written.
+/// Checks an open pool, which is frozen during the check. Writes nothing.
 pub fn check_open(pool: &Pool, owners: &TagOwners, watch: &mut dyn FnMut(Progress)) -> PoolCheckReport {
     let mut report = PoolCheckReport::default();
     let frozen = pool.freeze();
@@ -74,13 +77,13 @@ pub fn check_open(pool: &Pool, owners: &TagOwners, watch: &mut dyn FnMut(Progres
     report
 }
 
-/// Checks the pool in `memory`, which nobody has open, and repairs what has one right answer (K2). Durable on return,
-/// and the pool is closed. Of tags that cannot be read it gives up those that `lose` names, as a check told them; the
-/// others, and all space that may be theirs, stay as they are. Names of which nothing is given up are told.
+/// Repairs the closed pool in `memory` where damage has one right answer (K2). The pool is durable and closed on
+/// return. Of unreadable tags it gives up those that `lose` names as a check reported them. Other unreadable tags, and
+/// all space that may belong to them, stay. The report lists names of which nothing was given up.
 ///
 /// # Errors
-/// As [`Pool::open`] and as [`Pool`] says, and [`Error::Limit`] where it makes no end; what was repaired before stays
-/// so. A pool that cannot be opened at first is no error but told in the report.
+/// As [`Pool::open`] and as [`Pool`] says, and [`Error::Limit`] if the rounds do not end; earlier repairs stay. A pool
+/// that cannot be opened at first is not an error but a finding in the report.
 pub fn repair(
     memory: &Arc<dyn Memory>,
     owners: &TagOwners,
@@ -98,7 +101,7 @@ pub fn repair(
         if round == 0 {
             report.note_recovery(&recovery);
         }
-        report.note_lost(&lost, Some("given up: all others were applied; what it alone changed is lost"));
+        report.note_lost(&lost, Some("given up: all other transactions were applied, and its changes are lost"));
         let structure = TableCheck::of(pool.memory(), pages(&pool)).losing_only(lose);
         kept.retain(|name| !structure.may_lose(name));
         if structure.has_repairs() {
@@ -112,15 +115,15 @@ pub fn repair(
         pool.close()?;
         return Ok(report);
     }
-    Err(Error::Limit(format!("the repair made no end in {ROUNDS_MAX} rounds: restore a backup")))
+    Err(Error::Limit(format!("the repair did not end in {ROUNDS_MAX} rounds: restore a backup")))
 }
 
 fn pages(pool: &Pool) -> u64 {
     pool.superblock().size / CHUNK * CHUNK_PAGES
 }
 
-/// The superblock, or `None` where it is told that there is none to work with; and what there are two of. `mends`: the
-/// pool is opened for writing next, which writes both anew.
+/// Reads the superblock and reports damaged copies of it and of the retired word. Returns `None`, with a finding, if no
+/// superblock can be used. `mends`: the pool is opened for writing next, which rewrites both copies.
 fn look_at_copies(memory: &dyn Memory, report: &mut PoolCheckReport, mends: bool) -> Option<Superblock> {
     let current = match Superblock::read(memory) {
         Ok(current) => current,
@@ -135,21 +138,21 @@ fn look_at_copies(memory: &dyn Memory, report: &mut PoolCheckReport, mends: bool
         if let Err(error) = Superblock::decode(&bytes) {
             report.note_copy(
                 at,
-                format!("one of the two superblocks cannot be used ({error}); the other one is"),
+                format!("one of the two superblocks cannot be used ({error}); the other one is used"),
                 mends,
             );
         }
     }
     if let Ok(redo) = Redo::read(memory, salt(&current.uuid)) {
         for at in redo.damaged_words() {
-            let what = "one of the two words that tell what is retired cannot be used; the other one is";
+            let what = "one of the two copies of the retired word cannot be used; the other one is used";
             report.note_copy(at, what.into(), mends);
         }
     }
     Some(current)
 }
 
-/// Lets each tag's owner walk it.
+/// Walks each tag by its owner.
 fn walk(pool: &Pool, owners: &TagOwners, report: &mut PoolCheckReport, watch: &mut dyn FnMut(Progress)) {
     let visit = |owner: &dyn TagOwner, tag: &crate::Tag, findings: &mut TagFindings<'_>| {
         owner.walk(pool, tag, findings);
@@ -158,7 +161,7 @@ fn walk(pool: &Pool, owners: &TagOwners, report: &mut PoolCheckReport, watch: &m
     each_tag(pool, owners, report, watch, &visit).expect("walking returns no error");
 }
 
-/// As [`walk`], and the owners repair what they can, but in tags that are `entangled` (K6).
+/// Walks and repairs each tag by its owner, except that `entangled` tags are only walked (K6).
 fn walk_and_repair(
     pool: &Pool,
     owners: &TagOwners,
@@ -193,7 +196,7 @@ fn each_tag(
             Some(owner) => visit(owner, tag, &mut findings)?,
             None if owners.are_none() => {}
             None => findings.note(
-                format!("it is of kind {} ({}), whose content nobody here can check", tag.kind.0, tag.kind.name()),
+                format!("it is of kind {} ({}), whose content this program cannot check", tag.kind.0, tag.kind.name()),
                 None,
             ),
         }
@@ -208,24 +211,24 @@ impl PoolCheckReport {
         self.opened = false;
         self.findings.push(CheckFinding {
             severity: Severity::Error,
-            what: format!("it cannot be opened, so it was not touched: {error}"),
+            what: format!("it cannot be opened, so nothing was changed: {error}"),
             at: place(error),
             tag: None,
             repaired: None,
         });
     }
 
-    /// Tells of a spare copy that is damaged.
+    /// Adds a finding for a damaged spare copy.
     fn note_copy(&mut self, at: u64, what: String, mends: bool) {
         let (severity, repaired) = (Severity::Warning, mends.then(|| "written anew".into()));
         self.findings.push(CheckFinding { severity, what, at: Some(at), tag: None, repaired });
     }
 
-    /// Tells of transactions that damage of the lanes took (lane L7).
+    /// Adds a finding for each transaction that damage of the lanes lost (lane L7).
     fn note_lost(&mut self, lost: &[Error], done: Option<&str>) {
         self.findings.extend(lost.iter().map(|error| CheckFinding {
             severity: Severity::Error,
-            what: format!("what was committed is lost: {error}"),
+            what: format!("a committed transaction is lost: {error}"),
             at: place(error),
             tag: None,
             repaired: done.map(Into::into),
@@ -237,7 +240,7 @@ impl PoolCheckReport {
             let count = recovery.replay.transactions;
             self.findings.push(CheckFinding {
                 severity: Severity::Note,
-                what: format!("it was not closed in order; {count} transactions were to be replayed"),
+                what: format!("it was not closed in order; {count} transactions had to be replayed"),
                 at: None,
                 tag: None,
                 repaired: None,

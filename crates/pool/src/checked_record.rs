@@ -1,4 +1,4 @@
-//! A checksummed record: what lanes and logs are made of. One non-temporal copy and one fence make it durable.
+//! A checksummed record, the unit of lanes and logs. One non-temporal copy and one fence make it durable.
 //!
 //! ```text
 //! 0  crc      u32   CRC-32 of everything below, started from the log's salt
@@ -14,20 +14,20 @@ use ferrite_memory::{crc32, crc32_of_words};
 
 /// Bytes before the payload.
 pub const HEADER: usize = 16;
-/// Where in a record its sequence is.
+/// Byte offset of the sequence in a record.
 pub const SEQUENCE_AT: u64 = 8;
 /// Records start and end at multiples of this, so that two never share a line.
 pub const ALIGN: usize = 64;
 
-/// Bytes that few records exceed: room that is taken at once.
+/// Bytes that few records exceed, allocated at once.
 const USUAL_BYTES: usize = 1024;
 
-/// Bytes that a record with `payload_bytes` of payload takes.
+/// Returns the bytes that a record with `payload_bytes` of payload takes.
 pub const fn footprint(payload_bytes: usize) -> usize {
     (HEADER + payload_bytes).next_multiple_of(ALIGN)
 }
 
-/// A record being written: room for the header, then the payload as the caller appends it.
+/// A record being built: room for the header, then the payload so far.
 #[derive(Debug)]
 pub struct RecordDraft(Vec<u8>);
 
@@ -40,24 +40,24 @@ impl Default for RecordDraft {
 }
 
 impl RecordDraft {
-    /// Appends to the payload.
+    /// Appends `bytes` to the payload.
     pub fn push(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Payload so far, in bytes.
+    /// Returns the bytes of the payload so far.
     pub fn payload_bytes(&self) -> usize {
         self.0.len() - HEADER
     }
 
-    /// Fills in the header and the padding; the result is what goes to the medium.
+    /// Returns the whole record with header and padding, ready to be stored.
     pub fn seal(mut self, salt: u32, sequence: u64) -> Vec<u8> {
         seal(&mut self.0, salt, sequence);
         self.0
     }
 }
 
-/// Fills in the header and the padding of `record`, which is room for the header and then the payload.
+/// Fills in the header and the padding of `record`, which has room for the header and then the payload.
 pub fn seal(record: &mut Vec<u8>, salt: u32, sequence: u64) {
     assert!(record.len() > HEADER && sequence > 0, "an empty record would look like zeroed memory");
     let len = record.len() - HEADER;
@@ -68,7 +68,7 @@ pub fn seal(record: &mut Vec<u8>, salt: u32, sequence: u64) {
     record.resize(footprint(len), 0);
 }
 
-/// Puts the record of `words` and then `payload` together in `record`, whatever that held.
+/// Builds the record of `words` and `payload` in `record`, whose previous content is replaced.
 #[inline(always)]
 pub fn compose<const WORDS: usize>(
     record: &mut Vec<u8>,
@@ -84,7 +84,7 @@ pub fn compose<const WORDS: usize>(
         record.clear();
         record.resize(whole, 0);
     }
-    // The padding is part of the last line, and so many bytes at once are zeroed sooner than it is counted.
+    // Zeroing the whole last line is faster than computing where the padding starts.
     if let Some(last) = record.last_chunk_mut::<ALIGN>() {
         *last = [0; ALIGN];
     }
@@ -109,20 +109,21 @@ pub struct CheckedRecord {
 }
 
 impl CheckedRecord {
-    /// The record at the start of `bytes`, if there is one that verifies (R1, R2). `bytes` may be anything.
+    /// Returns the record at the start of `bytes` if it verifies (R1, R2). `bytes` may be anything.
     pub fn parse(salt: u32, bytes: &[u8]) -> Option<Self> {
         let (crc, len, sequence) = header(bytes)?;
         let body = bytes.get(4..HEADER + len)?;
         (crc32(salt, body) == crc).then(|| Self { sequence, payload: body[HEADER - 4..].to_vec() })
     }
 
-    /// Bytes it takes in its log.
+    /// Returns the bytes that the record takes in its log.
     pub fn footprint(&self) -> usize {
         footprint(self.payload.len())
     }
 }
 
-/// Checksum, payload length and sequence of the header at the start of `bytes`, if they can be one's.
+/// Returns the checksum, the payload length and the sequence of the header at the start of `bytes`, or `None` if no
+/// header is there.
 pub fn header(bytes: &[u8]) -> Option<(u32, usize, u64)> {
     let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     let sequence = u64::from_le_bytes(bytes.get(8..16)?.try_into().ok()?);

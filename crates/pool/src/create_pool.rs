@@ -15,23 +15,24 @@ use crate::superblock::{FIRST_VERSION, PoolState, Superblock};
 use crate::tag_table::encode_header;
 use crate::{Error, Result};
 
-/// No file is so long: its length is a signed number.
+/// The bound of a file's size in bytes: sizes are signed 64-bit numbers.
 const FILE_BYTES_END: u64 = 1 << 63;
 
-/// What a new pool is to be.
+/// The identity of a new pool.
 #[derive(Clone, Copy, Debug)]
 pub struct Format {
-    /// Who it is; random, from the caller.
+    /// The UUID of the pool; the caller draws it at random.
     pub uuid: [u8; 16],
-    /// This boot of the machine.
+    /// The current boot of the machine.
     pub boot_id: [u8; 16],
 }
 
 impl Pool {
-    /// Makes `memory` a pool; whatever it held is lost. Durable on return, and closed: open it to use it.
+    /// Formats `memory` as a pool. Its previous content is lost. The pool is durable and closed on return: open it to
+    /// use it.
     ///
     /// # Errors
-    /// As [`Pool::ensure_size`]: it is as it was. [`Error::Medium`] where it fails.
+    /// As [`Pool::ensure_size`], with `memory` unchanged. [`Error::Medium`] if the memory fails.
     pub fn create(memory: &dyn Memory, format: &Format) -> Result<()> {
         Self::ensure_size(memory.size())?;
         let chunks = memory.size() / CHUNK;
@@ -56,10 +57,10 @@ impl Pool {
         superblock.advance(memory)
     }
 
-    /// Refuses a size that no pool has, before anything is made of it.
+    /// Refuses a size that a pool cannot have.
     ///
     /// # Errors
-    /// [`Error::Limit`] where it is less than [`crate::layout::POOL_BYTES_MIN`], or more than a file has.
+    /// [`Error::Limit`] if `bytes` is less than [`crate::layout::POOL_BYTES_MIN`] or more than a file can have.
     pub fn ensure_size(bytes: u64) -> Result<()> {
         let bound = match bytes {
             ..POOL_BYTES_MIN => format!("small: {} at least", ByteCount(POOL_BYTES_MIN)),
@@ -70,8 +71,7 @@ impl Pool {
     }
 }
 
-/// Reserves what holds the tables of `chunks`, before any of them is touched: who stores where the host has no space
-/// left is killed.
+/// Reserves the host's storage for the tables of `chunks`. Without it, a store into a full host kills the process.
 pub(crate) fn reserve_tables(memory: &dyn Memory, chunks: Range<u64>) -> Result<()> {
     for chunk in chunks.filter(|chunk| is_meta(*chunk)) {
         memory.reserve(Span::new(chunk * CHUNK, CHUNK))?;
@@ -79,8 +79,8 @@ pub(crate) fn reserve_tables(memory: &dyn Memory, chunks: Range<u64>) -> Result<
     Ok(())
 }
 
-/// Writes the tables of new `chunks`, which are reserved: all free but those that hold tables. Durable with the caller's
-/// next settle.
+/// Writes the tables of new `chunks`, which have to be reserved. Every chunk without tables is free. The caller's next
+/// settle makes this durable.
 pub(crate) fn add_chunks(memory: &dyn Memory, chunks: Range<u64>) {
     for chunk in chunks {
         let kind = if is_meta(chunk) { ChunkUse::Meta } else { ChunkUse::Free };

@@ -1,14 +1,14 @@
-//! Something on the medium that cannot be read.
+//! Damaged tables of a pool.
 
 use crate::Error;
 
-/// Something on the medium that cannot be read, and the slot to clear to be rid of it.
+/// A table of the pool that cannot be read, and the slot whose clearing repairs it.
 #[derive(Debug)]
 pub struct TableDamage {
-    /// What is wrong and where.
+    /// The damage and its place.
     pub error: Error,
-    /// The slot that is damaged, or the page that cannot be reached.
+    /// The byte offset of the damaged slot, or of the page that cannot be reached.
     pub at: u64,
-    /// Whether clearing that slot is the repair.
+    /// True if clearing the slot repairs the table.
     pub is_slot: bool,
 }

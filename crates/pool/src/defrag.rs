@@ -5,26 +5,25 @@
 //!   after    | A   A   A | p | B   B | .   .   .   . |      . free chunk
 //! ```
 //!
-//! A round joins extents that lie side by side, packs the pages of the normal zone, and moves chunks; rounds go on while
-//! that makes things better. All of it in bounded steps: each copies one chunk at most and commits one transaction.
+//! A round joins neighbouring extents, packs the pages of the normal zone, and moves chunks; rounds continue while they
+//! improve the pool. Every step is bounded: it copies one chunk at most and commits one transaction.
 //!
-//! - X1. What is moved is copied, and the copy is durable, before the transaction that names it; what it leaves is free
-//!   only after that. So at every instant, also of a crash, every stream holds what it held, and what a defragmentation
-//!   was stopped in is a sound pool. The next one makes its own plan of what it finds.
-//! - X2. A page or chunk is moved only to where nothing is. One free chunk is enough to move chunks through, one free
-//!   page (and those for lists of extents) for pages; where even that is missing, or the host has no storage for it, it
-//!   stops and says so.
-//! - X3. Nothing moves under anybody: the exclusive borrow of the pool says that no service of this process has it, what
-//!   is under a grant of another process stays, and so does every tag of a kind whose owner is not known here, because
-//!   only owners know whether what a tag holds depends on where it lies ([`TagOwner::relocate`]). A chunk with something
-//!   in it that stays is no place to move anything to.
-//! - X4. A plan is carried out only if it makes extents, runs of free chunks and chunks with pages together fewer. So it
-//!   ends, and a pool in order is left as it is. Only one that ran out of room on its way (X2), as it may in a pool with
-//!   a few free pages, can leave more extents than there were, and it says so.
+//! - X1. Data is copied, and the copy is durable, before the transaction that refers to it; the old place becomes free
+//!   after that. So at every instant, also after a crash, every stream has its content, and a defragmentation that was
+//!   stopped leaves a sound pool. The next one plans from the current state.
+//! - X2. Pages and chunks move only to free space. One free chunk is enough to move chunks, and one free page (and
+//!   those for lists of extents) to move pages. If even that is missing, or the host has no storage for it, the
+//!   defragmentation stops and reports it.
+//! - X3. Nothing moves while it is in use. The exclusive borrow of the pool proves that no service of this process uses
+//!   it. Pages under a grant of another process stay. A tag whose kind has no owner in this program stays too, because
+//!   only its owner knows whether its content depends on its place ([`TagOwner::relocate`]). Nothing moves into a chunk
+//!   with data that has to stay.
+//! - X4. A plan is carried out only if it reduces the sum of extents, runs of free chunks, and chunks with pages. So
+//!   the defragmentation ends, and leaves an ordered pool as it is. Only a defragmentation that runs out of space on
+//!   its way (X2), as it may in a pool with few free pages, can leave more extents than before, and it reports that.
 //!
-//! The papers' `finalize` closes a pool in order and defragments it. Here these are two words: [`Pool::close`] is
-//! `finalize` without defragmenting, which an `initialize` ([`Pool::open`]) does not need; and this is the rest, for when
-//! somebody asks for it.
+//! The papers' `finalize` closes a pool and defragments it. Here [`Pool::close`] is `finalize` without defragmenting,
+//! which an `initialize` ([`Pool::open`]) does not need; this module is the rest, run on request.
 //!
 //! [`TagOwner::relocate`]: crate::check::TagOwner::relocate
 
@@ -49,50 +48,50 @@ use crate::{Error, Pool, Result, overflow};
 use pool_survey::{PoolSurvey, RefusedTags, bytes, is_refusal};
 use sweep::{MoveSweep, loose};
 
-/// Rounds after which it ends in any case.
+/// Rounds after which a defragmentation ends in any case.
 const ROUNDS_MAX: usize = 16;
 
-/// How scattered a pool is.
+/// The fragmentation of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scatter {
-    /// Extents of all tags.
+    /// The number of extents of all tags.
     pub extents: u64,
-    /// Chunks of 2 MiB of which pages of 4 KiB are in use.
+    /// The number of chunks of 2 MiB with pages of 4 KiB in use.
     pub page_chunks: u64,
-    /// Bytes that nothing uses, pages in such chunks included.
+    /// Free bytes, free pages in such chunks included.
     pub free_bytes: u64,
-    /// Runs of wholly free chunks.
+    /// The number of runs of free chunks.
     pub free_runs: u64,
-    /// Bytes of the longest of them.
+    /// The size of the longest of these runs in bytes.
     pub largest_free_run_bytes: u64,
 }
 
-/// What stayed where it was.
+/// A tag or a part of the pool that stayed in its place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftInPlace {
-    /// The tag; none where it is about the pool.
+    /// The name of the tag; `None` for the pool.
     pub tag: Option<String>,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
-/// What a defragmentation did.
+/// The result of a defragmentation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Defragmented {
-    /// How scattered the pool was.
+    /// The fragmentation before.
     pub before: Scatter,
-    /// How scattered it is.
+    /// The fragmentation now.
     pub after: Scatter,
-    /// Bytes that were copied.
+    /// The number of bytes that were copied.
     pub moved_bytes: u64,
-    /// Transactions that were committed.
+    /// The number of transactions that were committed.
     pub transactions: u64,
-    /// What stayed where it was although it may be scattered.
+    /// Tags and parts that stayed in place although they may be fragmented.
     pub left: Vec<LeftInPlace>,
 }
 
 impl Scatter {
-    /// How scattered `pool` is now.
+    /// Returns the fragmentation of `pool`.
     pub fn of(pool: &Pool) -> Self {
         let (kinds, idle) = (pool.space().kinds(), pool.space().idle());
         let lens = || move_plan::free_runs(&idle).map(|run| run.len() as u64);
@@ -106,18 +105,18 @@ impl Scatter {
         }
     }
 
-    /// What is to become fewer (X4).
+    /// Returns the sum that a defragmentation reduces (X4).
     fn cost(&self) -> u64 {
         self.extents + self.page_chunks + self.free_runs
     }
 }
 
-/// Defragments `pool`, to which nobody else has a handle; durable on return. `owners` are those of the kinds that may be
-/// moved. Stopped by `watch`, or by a crash, the pool is sound, and the next run ends what was begun.
+/// Defragments `pool`, of which the caller has the only handle; durable on return. `owners` are the owners of the kinds
+/// that may be moved. If `watch` or a crash stops it, the pool is sound, and the next run continues.
 ///
 /// # Errors
-/// As [`Pool`] says, or [`Error::Cancelled`] where `watch` says so. A pool or a host too full to move
-/// anything, and tags that must stay where they are, are no errors but told in the report.
+/// As [`Pool`] says, or [`Error::Cancelled`] if `watch` returns false. A pool or host without space to move anything,
+/// and tags that have to stay in place, are not errors but part of the report.
 pub fn defrag(pool: &mut Pool, owners: &TagOwners, watch: &mut dyn FnMut(Progress) -> bool) -> Result<Defragmented> {
     let mut defrag = Defragmenter::new(pool, owners)?;
     while defrag.step()? {
@@ -128,7 +127,7 @@ pub fn defrag(pool: &mut Pool, owners: &TagOwners, watch: &mut dyn FnMut(Progres
     Ok(defrag.report())
 }
 
-/// A defragmentation, step by step.
+/// A defragmentation, run step by step.
 pub struct Defragmenter<'a> {
     pool: &'a mut Pool,
     owners: &'a TagOwners,
@@ -137,35 +136,36 @@ pub struct Defragmenter<'a> {
     stage: DefragStage,
     rounds: usize,
     before: Scatter,
-    /// How scattered the pool was when the round began.
+    /// The fragmentation when the round began.
     round: Scatter,
     moved_bytes: u64,
     transactions: u64,
 }
 
-/// What comes next.
+/// The next step.
 enum DefragStage {
     Begin,
-    /// Tags with extents that lie side by side.
+    /// Joins the extents of these tags, which have neighbouring extents.
     Join(Vec<Arc<str>>),
     Pages,
-    /// Tags whose lists of extents are in chunks that are given up.
+    /// Moves the lists of extents of these tags out of chunks that are being emptied; the set has the chunks that are
+    /// kept.
     Lists(Vec<Arc<str>>, BTreeSet<u64>),
     Chunks,
     Sweep(Box<MoveSweep>),
-    /// Another round, or not.
+    /// Decides on another round.
     End,
     Done,
 }
 
-/// Makes a plan, if there is a better one than what is there.
+/// Returns a plan, if it improves the pool.
 type MovePlanner = fn(&PoolSurvey) -> Option<move_plan::MovePlan>;
 
 impl<'a> Defragmenter<'a> {
-    /// One that has not begun.
+    /// Returns a defragmentation that has not begun.
     ///
     /// # Errors
-    /// [`Error::Poisoned`].
+    /// [`Error::Poisoned`] if an earlier persist failed.
     pub fn new(pool: &'a mut Pool, owners: &'a TagOwners) -> Result<Self> {
         pool.check_poison()?;
         let before = Scatter::of(pool);
@@ -184,7 +184,7 @@ impl<'a> Defragmenter<'a> {
         })
     }
 
-    /// Goes on by one transaction; `false` when all is done. After an error nothing more is.
+    /// Commits the next transaction. Returns false when nothing is left to do. After an error nothing more is done.
     ///
     /// # Errors
     /// As [`Pool`] says.
@@ -197,7 +197,7 @@ impl<'a> Defragmenter<'a> {
         Ok(has_moved)
     }
 
-    /// How far the round's present part has come.
+    /// Returns the progress of the current part of the round.
     pub fn progress(&self) -> Progress {
         let (done, total, what) = match &self.stage {
             DefragStage::Sweep(sweep) => (sweep.done_pages, sweep.all_pages, sweep.what()),
@@ -206,7 +206,7 @@ impl<'a> Defragmenter<'a> {
         Progress { done: bytes(done), total: bytes(total), what: what.into() }
     }
 
-    /// What has been done so far.
+    /// Returns the result so far.
     pub fn report(&self) -> Defragmented {
         let refused =
             self.refused.iter().map(|(tag, why)| LeftInPlace { tag: Some(tag.to_string()), why: why.clone() });
@@ -220,7 +220,7 @@ impl<'a> Defragmenter<'a> {
         }
     }
 
-    /// What comes after `stage`, and whether a transaction was committed.
+    /// Runs `stage`. Returns the next one, and true if a transaction was committed.
     fn pass(&mut self, stage: DefragStage) -> Result<(DefragStage, bool)> {
         Ok(match stage {
             DefragStage::Begin => {
@@ -250,7 +250,7 @@ impl<'a> Defragmenter<'a> {
         })
     }
 
-    /// A sweep by the plan that `planner` makes, or what comes `instead`.
+    /// Returns a sweep by the plan of `planner`, or `instead` if `planner` finds no better state.
     fn plan(&mut self, planner: MovePlanner, instead: DefragStage) -> DefragStage {
         let survey = PoolSurvey::of(self.pool, self.owners, &mut self.refused);
         match planner(&survey) {
@@ -268,13 +268,13 @@ impl<'a> Defragmenter<'a> {
                 let names = || self.pool.tags().iter().map(|tag| tag.name.as_str().into()).collect();
                 Ok((if kept.is_empty() { DefragStage::End } else { DefragStage::Lists(names(), kept) }, false))
             }
-            // It stays from now on, and what was planned with it is planned anew.
+            // The tag stays in place from now on, and a new plan is made without it.
             Err(_) if self.refused.len() > refused => Ok((DefragStage::Begin, false)),
             Err(error) => Err(error),
         }
     }
 
-    /// Notes that tag `name` must stay, if that is what `error` says.
+    /// Records that tag `name` has to stay in place, if `error` says so.
     fn refuse(&mut self, name: &str, error: Error) -> Error {
         if is_refusal(&error) {
             self.refused.insert(name.into(), error.to_string());
@@ -282,21 +282,21 @@ impl<'a> Defragmenter<'a> {
         error
     }
 
-    /// Whether `error` says that there is no room to move something to, and nothing else is wrong.
+    /// Returns true if `error` says that there is no space to move data to, and the pool is not poisoned.
     fn is_want_of_room(&self, error: &Error) -> bool {
         let is_full = error.is_want_of_space() || matches!(error, Error::Limit(_));
         is_full && self.pool.check_poison().is_ok()
     }
 
-    /// Tags with extents that lie side by side.
+    /// Returns the tags with neighbouring extents.
     fn joinable(&self) -> Vec<Arc<str>> {
         let tags = self.pool.tags();
         let scattered = tags.iter().filter(|tag| stream_piece::joined(&tag.extents).len() < tag.extents.len());
         scattered.map(|tag| tag.name.as_str().into()).collect()
     }
 
-    /// Lists the extents of tag `name` anew, joined; what does not fit its slot on free pages of `chunks`. Whether that
-    /// was possible.
+    /// Rewrites the list of extents of tag `name`, joined; extents that do not fit its slot go to free pages of
+    /// `chunks`. Returns false if there was no space.
     fn list_anew(&mut self, name: &str, chunks: &[u64]) -> Result<bool> {
         let space = self.pool.space();
         let rooms = || chunks.iter().map(|chunk| (*chunk, 0..CHUNK_PAGES)).collect();
@@ -307,14 +307,14 @@ impl<'a> Defragmenter<'a> {
                 Ok(true)
             }
             Err(error) if self.is_want_of_room(&error) => {
-                self.gave_up = Some(format!("there is no room for the list of extents of {name:?}: {error}"));
+                self.gave_up = Some(format!("there is no space for the list of extents of {name:?}: {error}"));
                 Ok(false)
             }
             Err(error) => Err(error),
         }
     }
 
-    /// All chunks, those first that have pages in use.
+    /// Returns all chunks, those with pages in use first.
     fn all_rooms(&self) -> Vec<u64> {
         let idle = self.pool.space().idle();
         let (free, used): (Vec<u64>, Vec<u64>) = (0..idle.len() as u64).partition(|chunk| idle[*chunk as usize]);

@@ -1,4 +1,4 @@
-//! Runs of pages, and streams made of them.
+//! Runs of pages, and the streams that they make up.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,18 @@ use ferrite_memory::Span;
 
 use crate::layout::{CHUNK_PAGES, PAGE};
 
-/// What a tag uses an extent for. A tag's stream of a role is its extents of that role, in order.
+/// The use of an extent within its tag. A tag's stream of a role consists of its extents of that role, in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Role(pub u8);
 
 impl Role {
     /// The content itself.
     pub const DATA: Self = Self(0);
-    /// What tells where content is.
+    /// The data that locates the content.
     pub const MAP: Self = Self(1);
 }
 
-/// Where pages come from.
+/// The zone that pages are allocated from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Zone {
     /// Pages of 4 KiB.
@@ -38,37 +38,37 @@ pub struct Extent {
     pub page: u64,
     /// Pages in the run.
     pub pages: u32,
-    /// What it is used for.
+    /// The use of the run.
     pub role: Role,
-    /// Where it comes from; an extent of the super zone is made of whole chunks.
+    /// The zone of the run. An extent of the super zone consists of whole chunks.
     pub zone: Zone,
 }
 
 impl Extent {
-    /// Where it lies in the pool.
+    /// Returns the extent's bytes in the pool.
     pub fn span(self) -> Span {
         Span::new(self.page * PAGE, u64::from(self.pages) * PAGE)
     }
 
-    /// Whether it lies in a pool of `pages` pages.
+    /// Returns true if the extent lies in a pool of `pages` pages.
     pub fn is_within(self, pages: u64) -> bool {
         self.page.checked_add(self.pages.into()).is_some_and(|end| end <= pages)
     }
 
-    /// Whether `next` is more of the same run.
+    /// Returns true if `next` continues the same run.
     pub(crate) fn continues_in(self, next: Self) -> bool {
         let crosses = self.zone == Zone::Normal && next.page.is_multiple_of(CHUNK_PAGES);
         let fits = self.pages.checked_add(next.pages).is_some();
         self.end() == next.page && (self.role, self.zone) == (next.role, next.zone) && fits && !crosses
     }
 
-    /// One past its last page.
+    /// Returns the page after the last one.
     pub fn end(self) -> u64 {
         self.page + u64::from(self.pages)
     }
 }
 
-/// An extent as a message carries it: page, pages, role, and whether it is of the super zone.
+/// An extent in a message: page, pages, role, and true for the super zone.
 type ExtentTuple = (u64, u32, u8, bool);
 
 impl From<ExtentTuple> for Extent {
@@ -84,12 +84,12 @@ impl From<Extent> for ExtentTuple {
     }
 }
 
-/// The page run of a single page at byte `at`.
+/// Returns the extent of the single page at byte `at`.
 pub(crate) fn page_at(at: u64) -> Extent {
     Extent { page: at / PAGE, pages: 1, role: Role::MAP, zone: Zone::Normal }
 }
 
-/// What is left of `extents` without `keep`; `None` where that is not part of them, each part once.
+/// Returns the parts of `extents` that are not in `keep`, or `None` if `keep` is not part of them or repeats a part.
 pub(crate) fn dropped(extents: &[Extent], keep: &[Extent]) -> Option<Vec<Extent>> {
     let mut left: BTreeMap<u64, Extent> = extents.iter().map(|extent| (extent.page, *extent)).collect();
     for kept in keep {
@@ -131,7 +131,7 @@ impl From<Extent> for ExtentMedia {
 }
 
 impl ExtentMedia {
-    /// The extent, if it can be one of a pool of `pages` pages.
+    /// Returns the extent, or `None` if a pool of `pages` pages cannot have it.
     pub fn extent(self, pages: u64) -> Option<Extent> {
         let zone = match self.zone {
             0 => Zone::Normal,
@@ -148,12 +148,12 @@ impl ExtentMedia {
 /// The extents of one role as one run of bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stream {
-    /// Where each extent ends in the stream, and where it lies in the pool.
+    /// For each extent, its end in the stream and its bytes in the pool.
     parts: Vec<(u64, Span)>,
 }
 
 impl Stream {
-    /// The stream of `role` among `extents`.
+    /// Returns the stream of `role` among `extents`.
     pub fn new(extents: &[Extent], role: Role) -> Self {
         let mut end = 0;
         let parts = extents.iter().filter(|extent| extent.role == role).map(|extent| {
@@ -163,17 +163,18 @@ impl Stream {
         Self { parts: parts.collect() }
     }
 
-    /// Its length in bytes.
+    /// Returns the length in bytes.
     pub fn len(&self) -> u64 {
         self.parts.last().map_or(0, |(end, _)| *end)
     }
 
-    /// Whether it has no bytes.
+    /// Returns true if the stream has no bytes.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 
-    /// Where in the pool the stream's byte `at` lies, and how many bytes from there on lie together.
+    /// Returns the bytes of the pool from the stream's byte `at` to the end of its extent, or `None` behind the
+    /// stream's end.
     pub fn locate(&self, at: u64) -> Option<Span> {
         let part = self.parts.partition_point(|(end, _)| *end <= at);
         let (end, span) = self.parts.get(part)?;
@@ -181,7 +182,7 @@ impl Stream {
         Some(Span::new(span.at + span.len - left, left))
     }
 
-    /// The runs in the pool that make up `span` of the stream. Stops at the stream's end.
+    /// Returns the runs in the pool that make up `span` of the stream, up to the stream's end.
     pub fn runs(&self, span: Span) -> impl Iterator<Item = Span> + '_ {
         let (mut at, mut left) = (span.at, span.len);
         std::iter::from_fn(move || {

@@ -1,17 +1,21 @@
-//! Standing still: services and transactions wait while a backup or a check reads the pool as of one moment.
+//! Freezing: services and transactions wait while a backup or a check reads the pool as of one moment.
 //!
-//! - F1. While a [`Frozen`] lives no transaction is open, and every registered service has stopped storing.
-//! - F2. Fronts stop first, services after them and transactions last: what one lets finish may need the next.
-//! - F3. A service that registers while the pool stands still waits until it does not.
-//! - F4. However a freeze ends, by a panic too, everything that was stopped goes on.
-//! - F5. Nothing is written meanwhile to a file that a service has in the pool: it would be waited for in vain.
-//! - F6. Nobody asks for spare space while services stop or stand still: one that is asked stores, and would wait. While
-//!   fronts empty themselves all are there to be asked.
-//! - F7. Nothing of a service is left when its last user has dropped it, also while the pool stands still: it is in hand
-//!   only while it is told or asked something, and who needs it gone waits that long.
+//! A front is a service that buffers writes to another service.
 //!
-//! Nothing may wait for a transaction with a lock in hand that the holder of a [`Frozen`] takes: the pool's own
-//! operations start their transaction before they lock the tag table.
+//! - F1. While a [`Frozen`] lives, no transaction is open and no registered service stores.
+//! - F2. Fronts stop first, then services, then transactions, because a stopping front may write to a service and a
+//!   stopping service may need a transaction.
+//! - F3. A service that registers during a freeze waits until the freeze ends.
+//! - F4. When a freeze ends, also by a panic, everything that it stopped continues.
+//! - F5. During a freeze the pool writes no file that lies in one of its own services: that write would wait for the
+//!   freeze to end.
+//! - F6. No service is asked for spare space while services stop or are frozen: to release space a service stores, and
+//!   would wait. While fronts stop, all services can be asked.
+//! - F7. When a service's last user has dropped it, nothing of it is left, also during a freeze. The pool holds a
+//!   service only during a call of its trait, and a caller that needs the service gone waits for these calls.
+//!
+//! A thread that waits for a transaction must not hold a lock that the holder of a [`Frozen`] acquires. So the pool's
+//! own operations start their transaction before they lock the tag table.
 
 pub(crate) mod frozen_services;
 
@@ -28,10 +32,10 @@ use frozen_services::{Freezers, FrozenServices, add};
 
 pub use frozen_services::Freeze;
 
-/// While it lives the pool stands still (F1). Dropped, everything goes on (F4).
+/// A frozen pool (F1). Dropping this lets everything continue (F4).
 pub struct Frozen<'pool> {
     pool: &'pool Pool,
-    // Dropped in this order: transactions go on, then services, then who asks them, then fronts.
+    // Dropped in this order: transactions continue, then services, then requests for spare space, then fronts.
     _gate: RwLockWriteGuard<'pool, ()>,
     stopped: StoppedServices<'pool>,
     _asking: RwLockWriteGuard<'pool, ()>,
@@ -39,7 +43,7 @@ pub struct Frozen<'pool> {
     _more_fronts: MutexGuard<'pool, FrozenServices>,
 }
 
-/// Services that were stopped, in order.
+/// Services that were stopped, in the order of stopping.
 struct StoppedServices<'pool> {
     all: &'pool Freezers,
     services: FrozenServices,
@@ -66,21 +70,21 @@ impl Drop for StoppedServices<'_> {
 }
 
 impl Pool {
-    /// Lets `service` stop with the pool, until its last handle is dropped. Called before its first store; waits
-    /// while the pool stands still (F3).
+    /// Registers `service`, which stops at each freeze until its last handle is dropped. A service calls this before
+    /// its first store. Waits while the pool is frozen (F3).
     pub fn register_freezer(&self, service: Weak<dyn Freeze>) {
-        // A service may be opened to be asked, by who asks.
+        // A thread that asks services for spare space may open a service for that.
         let _still = self.freezers().asking.read_recursive();
         add(&mut self.freezers().services.lock(), service);
     }
 
-    /// The same for what holds back what is written to a service, and writes it there before that stops (F2).
+    /// Registers a front, which stops before the service that it writes to (F2).
     pub fn register_front(&self, front: Weak<dyn Freeze>) {
         add(&mut self.freezers().fronts.lock(), front);
     }
 
-    /// What `work` comes to, tried again where it finds no space, for as long as services have some to spare. The caller
-    /// has nothing of any service in hand.
+    /// Returns the result of `work`. While `work` finds too little space and services release some, it is called again.
+    /// The caller must not hold any service.
     ///
     /// # Errors
     /// As `work`.
@@ -91,7 +95,7 @@ impl Pool {
                 Err(error) if error.is_want_of_space() => {
                     self.take_spare(None);
                     if self.usage().free_bytes <= free_bytes {
-                        // Also where nobody had any: somebody may have come to the end of giving it just before.
+                        // Another thread may have released space just before.
                         return work();
                     }
                 }
@@ -100,8 +104,8 @@ impl Pool {
         }
     }
 
-    /// Asks every service but `asking` for what it can spare; whether any gave. Waits while services stop or stand still
-    /// (F6). As [`Freeze::spare`].
+    /// Asks every service except `asking` to release spare space. Returns true if one did. Waits while services stop or
+    /// are frozen (F6). See [`Freeze::spare`].
     pub fn take_spare(&self, asking: Option<&dyn Freeze>) -> bool {
         let _asking = self.freezers().asking.read();
         let mut services = self.freezers().services();
@@ -112,21 +116,21 @@ impl Pool {
         is_any || services.iter().any(opened)
     }
 
-    /// Refuses a place on a device of this number, whose files a service has: who writes there while the pool stands still
+    /// Refuses `place` if its device, with this number, lies in a service of this pool: a write there during a freeze
     /// waits for ever (F5).
     pub(crate) fn refuse_own_device(&self, device: u64, place: &Path) -> Result<()> {
         let all = self.freezers();
         let has_it = |service| all.tell(service, |service| service.has_files_on(device)) == Some(true);
         if all.services().iter().any(has_it) {
             return Err(Error::Limit(format!(
-                "{} lies in the pool itself, which stands still meanwhile: name a place outside of it",
+                "{} lies in the pool itself, which is frozen during the backup: name a place outside of it",
                 place.display()
             )));
         }
         Ok(())
     }
 
-    /// Makes the pool stand still; returns when it does. A thread that holds an open transaction must not call it.
+    /// Freezes the pool. Returns when everything has stopped. A thread with an open transaction must not call this.
     pub fn freeze(&self) -> Frozen<'_> {
         let all = self.freezers();
         let more_fronts = all.fronts.lock();
@@ -139,13 +143,13 @@ impl Pool {
 }
 
 impl Frozen<'_> {
-    /// Grants whose clients stand still too.
+    /// Returns the grants whose clients are stopped too.
     pub(crate) fn stilled(&self) -> Vec<GrantId> {
         let StoppedServices { all, services } = &self.stopped;
         services.iter().filter_map(|service| all.tell(service, |service| service.stilled())).flatten().collect()
     }
 
-    /// The pool that stands still.
+    /// Returns the frozen pool.
     pub fn pool(&self) -> &Pool {
         self.pool
     }

@@ -98,7 +98,7 @@ impl Grants {
             let mut register = self.0.lock();
             let live = register.find(id)?;
             if std::mem::replace(&mut live.unsettled, true) {
-                return Err(Error::Busy(format!("grant {id} is being given or taken back already")));
+                return Err(Error::Busy(format!("grant {id} is already being given or ended")));
             }
             transaction.write(live.slot, &[0; SLOT_BYTES]);
             transaction.free(&live.overflow);
@@ -164,7 +164,7 @@ impl Pool {
         let table = self.table();
         let entry = table.current(ask.tag)?;
         if !Coverage::of(&entry.tag.extents).contains(&Coverage::of(ask.extents)) {
-            return Err(Error::Busy(format!("tag {:?} does not have all the pages asked for any more", ask.tag.name)));
+            return Err(Error::Busy(format!("tag {:?} no longer has all the pages that were asked for", ask.tag.name)));
         }
         let (id, slot) = self.grants().0.lock().open_slot()?;
         let granted = self.record(transaction, ask, id, slot);

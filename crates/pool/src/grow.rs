@@ -1,17 +1,16 @@
-//! Growing: a pool takes what its file or device has become larger by.
+//! Growing: a pool uses the space that was added to its file or device.
 //!
 //! ```text
 //!   | chunks of the pool, as they are        | new chunks: free, or a region's tables | less than a chunk |
 //!   ^ superblock: old size                   ^                                        ^ superblock: new size
 //! ```
 //!
-//! - Z1. The tables of the new chunks are durable before the superblock tells of them; a pool of the old size does not
-//!   look at them. So a crash leaves the pool with its old size or with the new one, whole, and the same call finishes
-//!   it.
-//! - Z2. Nothing that the pool holds is moved or written, whatever the new part of the memory held before.
-//! - Z3. A pool that cannot be opened is not touched, and neither is one for which there is nothing new.
+//! - Z1. The tables of the new chunks are durable before the superblock has the new size; a pool of the old size does
+//!   not read them. So a crash leaves the pool with its old or its new size, whole, and the same call completes it.
+//! - Z2. Growing moves and writes nothing that the pool holds, whatever the new part of the memory held before.
+//! - Z3. A pool that cannot be opened, or that has nothing to add, is not written.
 //!
-//! A pool cannot become smaller: a memory that has lost its end is refused as truncated.
+//! A pool cannot shrink: a memory that has lost its end is refused as truncated.
 
 use std::sync::Arc;
 
@@ -23,20 +22,20 @@ use crate::layout::CHUNK;
 use crate::superblock::{PoolState, Superblock};
 use crate::{Error, Pool, Result};
 
-/// What became of the size of a pool.
+/// The sizes of a pool before and after growing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grown {
-    /// Bytes of the pool before.
+    /// The size of the pool before, in bytes.
     pub before_bytes: u64,
-    /// Bytes of it now: all whole chunks of the memory.
+    /// The size of the pool now, in bytes: all whole chunks of the memory.
     pub after_bytes: u64,
 }
 
-/// Lets the pool in `memory`, which nobody has open, take all of it; durable on return, and closed. One that was not
-/// closed in order is recovered first. Where there is no whole chunk more, nothing is done.
+/// Grows the closed pool in `memory` to all of it. The pool is durable and closed on return. A pool that was not closed
+/// in order is recovered first. If there is no new whole chunk, nothing is written.
 ///
 /// # Errors
-/// As [`Pool::open`]. A restore that has not finished ([`Error::Restoring`]) takes the whole memory by itself.
+/// As [`Pool::open`]. [`Error::Restoring`] for an unfinished restore, which itself takes the whole memory.
 pub fn grow(memory: &Arc<dyn Memory>, boot_id: [u8; 16]) -> Result<Grown> {
     let found = Superblock::read(&**memory)?;
     if found.state == PoolState::Restoring {
@@ -44,7 +43,7 @@ pub fn grow(memory: &Arc<dyn Memory>, boot_id: [u8; 16]) -> Result<Grown> {
     }
     let (before_bytes, after_bytes) = (found.size, memory.size() / CHUNK * CHUNK);
     if after_bytes > before_bytes {
-        // No record must be left: what a lane holds was judged against the old tables.
+        // No record may be left in a lane: it was checked against the old tables.
         Pool::open(Arc::clone(memory), boot_id)?.0.close()?;
         extend(&**memory, after_bytes)?;
     }

@@ -1,4 +1,4 @@
-//! What the pool has of its host: storage behind its chunks, promised before anything is stored in them.
+//! Storage of the host, which is reserved for chunks before anything is stored in them.
 
 use ferrite_memory::{Error as MediumError, Span};
 
@@ -8,14 +8,14 @@ use crate::layout::{CHUNK, CHUNK_PAGES};
 use crate::page_allocator::SpaceNeed;
 use crate::{Error, Pool, Result};
 
-/// Pages that the host is asked for at once, 32 MiB of them: between two such pieces the caller may stop it. In each the
-/// kernel waits once for every processor, which is why they are no smaller.
+/// Pages of one request to the host, 32 MiB: between two requests the caller may stop. Smaller requests would be
+/// slower, because in each the kernel waits once for every processor.
 const PIECE_PAGES: u32 = 16 * CHUNK_PAGES as u32;
 
-/// Called with how far the host has given what it is asked for; returns whether to go on.
+/// A function that is called with the progress of the host's reservation, and returns true to continue.
 pub type ProgressWatch<'a> = &'a mut dyn FnMut(Progress) -> bool;
 
-/// A long request to the host, which its caller watches and may stop.
+/// A long request to the host, with the caller's progress function.
 pub(crate) struct WatchedRequest<'a> {
     watch: ProgressWatch<'a>,
     done_bytes: u64,
@@ -28,7 +28,7 @@ impl<'a> WatchedRequest<'a> {
         Self { watch, done_bytes: 0, total_bytes }
     }
 
-    /// Counts `bytes` that the host has given.
+    /// Counts `bytes` that the host has reserved.
     fn had(&mut self, bytes: u64) -> Result<()> {
         self.done_bytes = (self.done_bytes + bytes).min(self.total_bytes);
         let progress = Progress { done: self.done_bytes, total: self.total_bytes, what: "taking space".into() };
@@ -36,17 +36,17 @@ impl<'a> WatchedRequest<'a> {
     }
 }
 
-/// What a full host was asked for.
+/// The results of requests to a full host.
 #[derive(Default)]
 struct HostAttempt {
-    /// It has storage behind these.
+    /// The extents with storage.
     had: Vec<Extent>,
-    /// And not behind all of these, which nobody has any more.
+    /// The extents without storage for all of them, which are no longer taken.
     refused: Vec<Extent>,
 }
 
 impl HostAttempt {
-    /// Adds what is had, to the extents from the one numbered `first_new` on.
+    /// Adds an extent with storage, joining it to those from number `first_new` on.
     fn add(&mut self, part: Extent, first_new: usize) {
         match self.had[first_new..].last_mut() {
             Some(last) if last.continues_in(part) => last.pages += part.pages,
@@ -56,8 +56,8 @@ impl HostAttempt {
 }
 
 impl Pool {
-    /// Takes space for `needs`, in DRAM alone, with the host's promise for it, all or nothing. `watch` may stop it with
-    /// [`Error::Cancelled`].
+    /// Takes space for all of `needs`, or none, in DRAM alone, and reserves the host's storage for it. `watch` may stop
+    /// it with [`Error::Cancelled`].
     pub(crate) fn take_promised(&self, needs: &[SpaceNeed], watch: ProgressWatch<'_>) -> Result<Vec<Extent>> {
         let first = self.space().take(needs)?;
         let mut watched = WatchedRequest::new(first.iter().map(|extent| extent.span().len).sum(), watch);
@@ -72,7 +72,7 @@ impl Pool {
         kept
     }
 
-    /// As [`Pool::take_promised`] on a host that is full: chunks that it has storage behind can still be had.
+    /// Takes space as [`Pool::take_promised`] does, on a full host: chunks for which it has storage can still be taken.
     fn take_kept(&self, needs: &[SpaceNeed], watched: &mut WatchedRequest<'_>) -> Result<Vec<Extent>> {
         let mut tried = HostAttempt::default();
         let done = needs.iter().try_for_each(|need| self.take_kept_for(*need, &mut tried, watched));
@@ -100,8 +100,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Has the host promise storage for each of `parts`; the bytes for which it has none, to be looked for elsewhere. Where it
-    /// has none for a chunk that was known to be bare there is no elsewhere: those are taken last.
+    /// Reserves storage for each of `parts`. Returns the bytes without storage, which the caller takes elsewhere. Fails
+    /// if a chunk that is known to have no storage gets none, because such chunks are taken last.
     fn try_each(
         &self,
         parts: &[Extent],
@@ -127,7 +127,8 @@ impl Pool {
         Ok(refused_bytes)
     }
 
-    /// Has the host promise storage for all of `extents`. What it gave before it refused stays until they are given up.
+    /// Reserves the host's storage for all of `extents`. After a refusal, storage that was reserved before stays until
+    /// the extents are given up.
     pub(crate) fn promise(&self, extents: &[Extent], watched: &mut WatchedRequest<'_>) -> Result<()> {
         extents.iter().flat_map(|extent| pieces(*extent, PIECE_PAGES)).try_for_each(|piece| {
             self.memory().reserve(chunks_around(piece))?;
@@ -136,20 +137,21 @@ impl Pool {
         })
     }
 
-    /// Gives back `extents`, which were taken and are not used: to the pool, and to the host what others have nothing of.
+    /// Frees `extents`, which were taken and not used, in the allocator, and returns chunks that are free then to the
+    /// host.
     pub(crate) fn give_up(&self, extents: &[Extent]) {
         self.space().give_back(extents);
         self.let_go(extents);
     }
 
-    /// Gives the host those chunks of `extents` back that nobody has anything in (A3). Of what it does not take nothing is
-    /// lost: it stays promised.
+    /// Returns those chunks of `extents` that are free to the host (A3). A chunk that the host does not accept stays
+    /// reserved.
     pub(crate) fn let_go(&self, extents: &[Extent]) {
-        // Where that fails the pool is poisoned, which tells whoever goes on.
+        // A failure poisons the pool, and the next change reports that.
         let _ = self.let_go_chunks(extents.iter().flat_map(chunks_of));
     }
 
-    /// As [`Pool::let_go`], of all chunks: who was killed gives nothing back, and what there is storage behind is not known.
+    /// Returns all free chunks to the host: a killed process returned none, and the chunks with storage are not known.
     pub(crate) fn let_go_all(&self) -> Result<()> {
         self.let_go_chunks(0..self.superblock().size / CHUNK)
     }
@@ -173,7 +175,7 @@ impl Pool {
     }
 }
 
-/// All of a chunk.
+/// Returns the extent of a whole chunk.
 fn whole(chunk: u64) -> Extent {
     Extent { page: chunk * CHUNK_PAGES, pages: CHUNK_PAGES as u32, role: Role::DATA, zone: Zone::Super }
 }
@@ -196,7 +198,7 @@ fn chunks_of(extent: &Extent) -> std::ops::Range<u64> {
     extent.page / CHUNK_PAGES..extent.end().div_ceil(CHUNK_PAGES)
 }
 
-/// The chunks that hold `extent`: the host promises storage for whole ones.
+/// Returns the chunks that hold `extent`, because the host reserves storage for whole chunks.
 fn chunks_around(extent: Extent) -> Span {
     let chunks = chunks_of(&extent);
     Span::new(chunks.start * CHUNK, (chunks.end - chunks.start) * CHUNK)

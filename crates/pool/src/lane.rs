@@ -1,27 +1,29 @@
-//! Lanes: where transactions commit, many at once.
+//! Lanes: the places where transactions commit, many at once.
 //!
-//! Each lane is 64 KiB of [`record`](crate::checked_record)s. A committing thread takes a lane, takes the next sequence
-//! number, writes one record and fences once: it is committed. Then it applies the record's writes to their homes.
+//! Each lane is 64 KiB of [records](crate::checked_record). A committing thread acquires a lane, draws the next
+//! sequence number, writes one record and fences once: the transaction is committed. Then the thread applies the
+//! record's writes to their homes.
 //!
-//! - L1. A transaction is committed when its record verifies in a lane, every record before it there has a smaller
-//!   sequence, and its own is not below the retired word. Records below it may stand before it in the lane: the word
-//!   moves when any lane is full.
-//! - L2. Conflicting transactions are committed in the order of their sequence: the caller holds its locks from
-//!   before the sequence is taken until after the writes are applied.
+//! - L1. A transaction is committed if its record verifies in a lane, every record before it there has a smaller
+//!   sequence, and its own sequence is not below the retired word. Records below the word may precede it in the lane,
+//!   because the word moves when any lane is full.
+//! - L2. Conflicting transactions commit in the order of their sequence: the caller holds its locks from before the
+//!   sequence is drawn until after the writes are applied.
 //! - L3. A record is overwritten only after the retired word above it is durable.
-//! - L4. The retired word is moved to H only after the home writes of every transaction below H, in every lane, are
-//!   durable. So no older record can be replayed over a younger write.
-//!   The word is there twice. Either alone will do, since all below it is at home, and the larger one is believed.
-//! - L5. Recovery applies the records of L1 of all lanes in sequence, makes that durable, then moves the retired word;
-//!   interrupted anywhere it does the same again (see [`redo`](crate::redo)).
-//! - L6. What transactions write is written by transactions alone, until its space is free; and space is free only when
-//!   no record that writes to it can be replayed. So replay never writes into what another owner has stored since.
-//! - L7. A crash may tear the last record of a lane and no other: the one before was durable when it began. Behind it
-//!   lie records of earlier turns, which are retired (L3). So an unretired record behind one that does not verify says
-//!   that memory was damaged, and where; the pool is refused. For this a lane in which a record could not be made
-//!   durable, or at which a panic came between, takes no further one, and with it no other lane.
-//! - L8. Home writes are cached stores, and nobody flushes them before L4 does: until then the record is what lasts of
-//!   them, whatever a crash keeps in their lines. A killed process leaves them visible; recovery stores them again.
+//! - L4. The retired word moves to H only after the home writes of every transaction below H, in every lane, are
+//!   durable. So replay never stores an older record over a younger write. The word has two copies. Recovery uses the
+//!   larger one; either alone is enough, because all transactions below it are at home.
+//! - L5. Recovery applies the records of L1 of all lanes in sequence, makes that durable, then moves the retired word.
+//!   After an interruption it does the same again (see [`redo`](crate::redo)).
+//! - L6. Space that transactions write is written by transactions alone until it is free, and it becomes free only when
+//!   no record that writes to it can be replayed. So replay never writes into space that another owner has stored to
+//!   since.
+//! - L7. A crash may tear the last record of a lane and no other, because the previous record was durable before it
+//!   began. Behind it lie records of earlier rounds, which are retired (L3). So an unretired record behind a record
+//!   that does not verify shows that memory was damaged, and where; the pool is refused. To keep this true, after a
+//!   record that could not be made durable, or a panic during a commit, no lane accepts further records.
+//! - L8. Home writes are cached stores that only L4 flushes. Until then the record is the durable copy, whatever a
+//!   crash leaves in their lines. A killed process leaves home writes visible; recovery stores them again.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -44,7 +46,7 @@ use home_lines::HomeLines;
 /// Largest payload of one transaction in bytes.
 pub const PAYLOAD_BYTES_MAX: usize = 32 << 10;
 
-/// A lane that has begun a commit but does not know its sequence yet.
+/// The state of a lane that has begun a commit and does not know its sequence yet.
 const STARTING: u64 = u64::MAX;
 
 #[derive(Debug, Default)]
@@ -56,13 +58,13 @@ struct LaneWriter {
 #[derive(Debug, Default)]
 struct Lane {
     writer: Mutex<LaneWriter>,
-    /// Sequence of the commit that is under way, [`STARTING`], or 0.
+    /// The sequence of the commit in progress, [`STARTING`], or 0.
     under_way: AtomicU64,
-    /// Home writes that are applied and maybe not durable.
+    /// Home writes that are applied and may not be durable.
     home: Mutex<HomeLines>,
 }
 
-/// A commit that is under way. Dropped before it has ended, by a panic, it leaves a record of which nobody knows what it is.
+/// A commit in progress. Dropping it before its end, by a panic, leaves a record that may or may not be committed.
 struct PendingCommit<'a> {
     lanes: &'a LaneSet,
     lane: &'a Lane,
@@ -82,25 +84,25 @@ impl Drop for PendingCommit<'_> {
 /// All lanes of a pool.
 #[derive(Debug)]
 pub struct LaneSet {
-    /// On the heap: a pool is opened by threads with little stack too.
+    /// On the heap, because threads with small stacks open pools too.
     lanes: Box<[Lane]>,
     salt: u32,
     next: AtomicU64,
     retired: AtomicU64,
     retiring: Mutex<()>,
-    /// A record could not be made durable (L7), or maybe was not applied (L4).
+    /// True if a record could not be made durable (L7), or may not have been applied (L4).
     failed: AtomicBool,
 }
 
 impl LaneSet {
-    /// Clears the lanes of a new pool, whole: records of an earlier life of the same pool, which a restore into it
-    /// leaves, would verify behind the first new ones. Durable with the caller's next settle.
+    /// Clears the whole lanes of a new pool: after a restore they hold records of the pool's earlier life, which would
+    /// verify behind the first new ones. The caller's next settle makes this durable.
     pub fn format(memory: &dyn Memory, salt: u32) {
         memory.zero(Span::new(LANES, LANE_COUNT as u64 * LANE), Scheme::Nt);
         RETIRED.iter().for_each(|at| memory.store(*at, &seal(salt, 1).to_le_bytes(), Scheme::Flush));
     }
 
-    /// Recovers (L5). Durable on return.
+    /// Recovers the lanes (L5). Durable on return.
     pub fn recover(memory: &dyn Memory, salt: u32, redo: &Redo) -> Result<Self> {
         redo.run(memory)?;
         let next = redo.next();
@@ -117,13 +119,13 @@ impl LaneSet {
         })
     }
 
-    /// Commits one transaction; durable, applied and visible on return. After an error nobody knows whether it is
-    /// committed: the caller poisons the pool.
+    /// Commits one transaction; it is durable, applied and visible on return. After an error the transaction may or may
+    /// not be committed, and the caller poisons the pool.
     pub fn commit(&self, memory: &dyn Memory, draft: RecordDraft) -> Result<u64> {
         self.commit_from(thread_shard(LANE_COUNT), memory, draft)
     }
 
-    /// The same, trying lane `usual` first.
+    /// Commits as [`LaneSet::commit`] does, trying lane `usual` first.
     fn commit_from(&self, usual: usize, memory: &dyn Memory, draft: RecordDraft) -> Result<u64> {
         if draft.payload_bytes() > PAYLOAD_BYTES_MAX {
             return Err(Error::Limit(format!(
@@ -155,10 +157,10 @@ impl LaneSet {
         applied.map(|()| sequence)
     }
 
-    /// The next commit in lane `index`, which the caller has.
+    /// Begins the next commit in lane `index`, which the caller has acquired.
     fn begin(&self, index: usize) -> PendingCommit<'_> {
         let lane = &self.lanes[index];
-        // Release: who finds the sequence taken finds that it is under way too.
+        // Release: a thread that sees the next sequence also sees that this commit is in progress.
         lane.under_way.store(STARTING, Ordering::Release);
         let sequence = self.next.fetch_add(1, Ordering::SeqCst);
         lane.under_way.store(sequence, Ordering::Release);
@@ -188,7 +190,7 @@ impl LaneSet {
         if self.failed.load(Ordering::SeqCst) { Err(why()) } else { Ok(()) }
     }
 
-    /// A lane nobody else commits in now, `usual` first.
+    /// Acquires a lane in which no other thread commits, trying lane `usual` first.
     fn pick(&self, usual: usize) -> (usize, MutexGuard<'_, LaneWriter>) {
         for step in 0..LANE_COUNT {
             let index = (usual + step) % LANE_COUNT;
@@ -206,7 +208,8 @@ fn flush_all(memory: &dyn Memory, home: &[Span]) -> Result<()> {
     Ok(memory.settle()?)
 }
 
-/// Whichever of the two a crash leaves, all below it is at home (L4), and nothing is overwritten before both are (L3).
+/// Stores both copies of the retired word, durable on return. If a crash keeps only one, all transactions below it are
+/// at home (L4), and no record is overwritten before both are durable (L3).
 fn store_retired(memory: &dyn Memory, word: u64) -> Result<()> {
     for at in RETIRED {
         memory.store_word(at, word);

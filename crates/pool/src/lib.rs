@@ -110,7 +110,7 @@ pub use thread_shard::thread_shard;
 pub use transaction::Transaction;
 pub use uuid::show_uuid;
 
-/// Decoders of what a hostile medium may hold, for the fuzz targets.
+/// Decoders of bytes from a hostile medium, for the fuzz targets.
 pub mod decode {
     pub use crate::lane::lane_content::committed;
     pub use crate::member::decode_slot as decode_member;

@@ -1,29 +1,31 @@
-//! A log: records appended one behind the other to a ring in a tag, and cut off at the front.
+//! A log: records that are appended to a ring in a tag, and cut off at the front.
 //!
 //! ```text
 //! MAP page    0 head word: position of the oldest record, sealed (see `checked_word`)    8 zeros
 //! DATA        the ring, tag.size bytes in lines of 64; line `position mod lines` starts the record at `position`
 //!
-//!   | cut, to be used again | head: oldest .. newest :tail | to be used |
+//!   | cut, free for reuse | head: oldest .. newest :tail | free |
 //!
 //! record      see `checked_record`; its sequence is its position + 1, its checksum starts from the log's salt
-//! payload     0 session u64: greater at each opening of the log    8 what the caller appended
+//! payload     0 session u64: greater at each opening of the log    8 the caller's bytes
 //! ```
 //!
-//! A position counts lines since the log was made and never comes again.
+//! A position counts lines since the log was made and is never used twice.
 //!
-//! - W1. A record is in the log when it verifies at its place with the sequence of its position, every record from the
-//!   head up to it does, and its session is not older than the one before. The first that is not so ends the log.
-//! - W2. An append is durable when it returns: its records, stored past the cache, and one fence. A crash before that
-//!   leaves of the records that share a fence the first few, or none.
-//! - W3. What lies before the head is overwritten only after the head word that says so is durable.
-//! - W4. Records that a crash left behind a lost one never come back: behind what is appended in its place they are of
-//!   an older session. Where all before them is cut off that tells nothing, as the first record has none before it: so
-//!   they are wiped, durably, before the first append of an opening. [`TagLog::open_wiped`] does that; who opens a log
-//!   otherwise appends one record to a fence, so that a crash leaves none behind a lost one, or wipes them itself.
-//! - W5. What opening finds is made durable before it is shown: a killed process may have left it visible only, records
-//!   too, since what was stored past the cache may end in it.
-//! - W6. After a failed persist nothing is appended or cut until the pool is opened again.
+//! - W1. A record is in the log if it verifies at its place with the sequence of its position, every record from the
+//!   head up to it does, and its session is not older than the previous record's. The first record for which this is
+//!   false ends the log.
+//! - W2. An append stores its records past the cache, fences once, and is durable when it returns. A crash before that
+//!   keeps the first few of the records that share a fence, or none.
+//! - W3. Space before the head is overwritten only after the head word that frees it is durable.
+//! - W4. Records that a crash left behind a lost one never return. Behind a record that is appended in place of the
+//!   lost one they have an older session. The session says nothing if all records before them are cut off, because the
+//!   first record has no predecessor. So they are wiped, durably, before the first append of an opening.
+//!   [`TagLog::open_wiped`] does that. Other callers append one record to a fence, so that a crash leaves no record
+//!   behind a lost one, or wipe such records themselves.
+//! - W5. The head and the records that opening finds are made durable before a caller sees them: a killed process may
+//!   have left them visible only, because a store past the cache may still end in the cache.
+//! - W6. After a failed persist, appends and cuts are refused until the pool is opened again.
 
 pub(crate) mod log_head;
 mod log_records;
@@ -57,17 +59,17 @@ struct LogState {
     head: u64,
     tail: u64,
     session: u64,
-    /// That of the last record that opening found.
+    /// The session of the last record that opening found.
     last: u64,
     frozen: bool,
-    /// Where a record is put together before it is stored.
+    /// The buffer in which a record is built before it is stored.
     draft: Vec<u8>,
-    /// Where the last one ended.
+    /// The place behind the last record.
     cursor: LogCursor,
 }
 
 impl LogState {
-    /// Stores the record of `payload` at position `at` of `ring`, durable with the next settle.
+    /// Stores the record of `payload` at position `at` of `ring`; the next settle makes it durable.
     #[inline]
     fn store(&mut self, ring: &LogRing, memory: &dyn Memory, at: u64, payload: &[u8]) {
         let Self { draft, session, cursor, .. } = self;
@@ -75,7 +77,7 @@ impl LogState {
         ring.store_on(memory, cursor, at, draft);
     }
 
-    /// Refuses what does not fit into the ring of the log in `tag`.
+    /// Refuses records of `lines` lines if they do not fit into the ring of the log in `tag`.
     fn check_room(&self, ring: &LogRing, tag: &Tag, lines: u64) -> Result<()> {
         let free = ring.lines() - (self.tail - self.head);
         if lines <= free && self.tail + lines < NUMBER_MAX {
@@ -86,7 +88,7 @@ impl LogState {
     }
 }
 
-/// An open log. One handle at a time; any thread may use it, one append at a time.
+/// An open log. A log has one handle at a time; any thread may use it, one append at a time.
 #[derive(Debug)]
 pub struct TagLog {
     holding: Arc<Holding>,
@@ -99,11 +101,11 @@ pub struct TagLog {
 }
 
 impl TagLog {
-    /// Opens the log that lies in the DATA and MAP streams of a held tag, and leaves what stands behind its end (W4). Its
-    /// holder lets it stand still with the pool.
+    /// Opens the log in the DATA and MAP streams of a held tag, and keeps the records behind its end (W4). The caller
+    /// freezes the log with the pool.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] where its layout or its head is damaged; else as [`Holding`] says.
+    /// [`Error::Corrupt`] if the layout or the head is damaged; else as [`Holding`] says.
     pub fn open_within(holding: Arc<Holding>) -> Result<Self> {
         let (tag, uuid, session) = (holding.tag(), holding.uuid(), holding.session());
         let LogLayout { stream, head_at, head_salt, head } = LogLayout::read(holding.memory(), &uuid, &tag)?;
@@ -122,7 +124,7 @@ impl TagLog {
         Ok(log)
     }
 
-    /// Finds the end (W1) and makes durable what stands before it (W5).
+    /// Finds the end (W1) and makes the log up to it durable (W5).
     fn find_end(&self) -> Result<()> {
         let mut state = self.state.lock();
         (state.tail, state.last) = self.ring.find_end(self.holding.memory(), state.head);
@@ -132,39 +134,39 @@ impl TagLog {
         self.holding.persist(Span::new(self.head_at, 8))
     }
 
-    /// The record at `position` and its session.
+    /// Returns the record at `position` and its session.
     fn read(&self, position: u64, lines: u64) -> Option<(CheckedRecord, u64)> {
         self.ring.read(self.holding.memory(), position, lines)
     }
 
-    /// Its tag.
+    /// Returns the log's tag.
     pub fn tag(&self) -> &Arc<Tag> {
         &self.tag
     }
 
-    /// Bytes that records can take in all: each takes its payload and 24 more, rounded up to 64.
+    /// Returns the capacity in bytes. A record takes its payload and 24 bytes, rounded up to 64.
     pub fn capacity_bytes(&self) -> u64 {
         self.tag.size
     }
 
-    /// Bytes that records take.
+    /// Returns the bytes that the log's records take.
     pub fn used_bytes(&self) -> u64 {
         let state = self.state.lock();
         (state.tail - state.head) * 64
     }
 
-    /// Where the oldest record is; the end where there is none.
+    /// Returns the position of the oldest record, or the end if the log is empty.
     pub fn head(&self) -> LogPosition {
         LogPosition(self.state.lock().head)
     }
 
-    /// Where the next record will be.
+    /// Returns the position of the next record.
     pub fn end(&self) -> LogPosition {
         LogPosition(self.state.lock().tail)
     }
 
-    /// Appends records that share one fence; all durable on return, and after a crash before that maybe the first few
-    /// (W2). Where they do not fit, none is appended.
+    /// Appends records that share one fence. All are durable on return; a crash before that keeps the first few, or
+    /// none (W2). If they do not all fit, none is appended.
     ///
     /// # Errors
     /// [`Error::LogFull`] until enough is cut, [`Error::Limit`] for more than [`TagLog::PAYLOAD_BYTES_MAX`]; else as
@@ -185,10 +187,11 @@ impl TagLog {
         Ok(positions)
     }
 
-    /// Cuts off every record before `position`, where a record starts or the log ends. Durable on return (W3).
+    /// Cuts off every record before `position`, which has to be the start of a record or the end. Durable on return
+    /// (W3).
     ///
     /// # Errors
-    /// [`Error::Limit`] where no record starts there; else as [`Holding`] says.
+    /// [`Error::Limit`] if no record starts there; else as [`Holding`] says.
     pub fn cut(&self, position: LogPosition) -> Result<()> {
         let mut state = self.writable()?;
         let LogPosition(to) = position;
@@ -203,13 +206,14 @@ impl TagLog {
         Ok(())
     }
 
-    /// The records from the oldest to the one that is newest now. Those that are cut meanwhile are passed over.
+    /// Returns the records from the oldest to the one that is the newest now, without those that are cut during the
+    /// iteration.
     pub fn records(&self) -> LogRecords<'_> {
         let state = self.state.lock();
         LogRecords { log: self, next: state.head, end: state.tail }
     }
 
-    /// Waits while the pool stands still.
+    /// Waits while the pool is frozen.
     fn writable(&self) -> Result<MutexGuard<'_, LogState>> {
         let mut state = self.state.lock();
         self.thawed.wait_while(&mut state, |state| state.frozen);

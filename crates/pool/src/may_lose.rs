@@ -64,11 +64,11 @@ pub fn ensure_may_be_lost(lock: &Lock, may: &MayLose, watch: &mut dyn FnMut(Prog
     let is_pool = |found: &Result<Superblock>| !matches!(found, Err(Error::NotAPool(_)));
     let what = match newest {
         Some(found) if found.state == PoolState::Restoring => {
-            "another image, half restored: restore that one again".into()
+            "an unfinished restore of another image: restore that image again".into()
         }
         Some(found) => format!("pool {}", show_uuid(&found.uuid)),
         None if pools.iter().any(is_pool) => "a damaged pool, or one of a newer version".into(),
-        None => "something that is no pool".into(),
+        None => "data other than a pool".into(),
     };
     let path = lock.path().display();
     Err(Error::Occupied(format!("{path} holds {what}. Its {bytes} bytes would be lost: --lose {bytes} loses them")))

@@ -1,4 +1,4 @@
-//! External members: the SSDs and disks that hold part of what the pool's services answer for.
+//! External members: the SSDs and disks that hold part of the data of the pool's services.
 //!
 //! ```text
 //! table       32 slots of 128 bytes at layout::MEMBERS
@@ -6,14 +6,15 @@
 //!             48 label [64]   112 previous u64   120 state u32 (1 settled, 2 moving)   124 version u32
 //! ```
 //!
-//! A slot of zeros is free; the crc covers the rest of the slot. Version 2 is the pool's side of a tie ([`crate::tie`]), whose
-//! identity is the UUID; the member has the other side. Slots of version 0 have zeros from byte 112 on, and a generation that
-//! is a count alone. A pool with a slot of version 2 is of format version 2, which a program that reads no ties refuses.
+//! A slot of zeros is free; the crc covers the rest of the slot. Version 2 is the pool's side of a tie
+//! ([`crate::tie`]), whose identity is the UUID; the member has the other side. Slots of version 0 have zeros from byte
+//! 112 on, and a generation that is a count alone. A pool with a slot of version 2 has format version 2, which a
+//! program that does not read ties refuses.
 //!
-//! - E1. A change of a slot is a transaction: after a crash a member is as before it or as after it.
-//! - E2. No two slots have one UUID.
+//! - E1. A change of a slot is a transaction: after a crash a member is as before the change or as after it.
+//! - E2. No two slots have the same UUID.
 //! - E3. The count of a member's generation only grows.
-//! - E4. The pool is of format version 2, durably, before a slot of version 2 is written.
+//! - E4. The pool has format version 2, durably, before a slot of version 2 is written.
 
 use std::collections::BTreeSet;
 
@@ -28,10 +29,10 @@ use crate::{Error, Pool, Result, show_uuid};
 
 /// Bytes of a slot.
 pub const SLOT_BYTES: usize = SLOT as usize;
-/// Bytes of a label at most.
+/// Longest label in bytes.
 const LABEL_BYTES: usize = 64;
 
-/// What a member is.
+/// The kind of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MemberKind {
@@ -43,20 +44,21 @@ pub enum MemberKind {
     Image = 3,
 }
 
-/// A member as the pool knows it.
+/// A member as the pool's table lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolMember {
-    /// Who it is; stamped on the member too.
+    /// The UUID, which the member's stamp has too.
     pub uuid: [u8; 16],
-    /// What it is.
+    /// The kind of the member.
     pub kind: MemberKind,
     /// The generation that the member has or is about to have.
     pub generation: Generation,
-    /// The generation that the member may still have; `None` if it may have no stamp. Settled: `generation`.
+    /// The generation that the member may still have; `None` if it may have no stamp. In a settled tie it equals
+    /// `generation`.
     pub previous: Option<Generation>,
     /// Its size in bytes.
     pub size: u64,
-    /// What people call it: 1 to 64 bytes of UTF-8 without control characters.
+    /// The name that users give it: 1 to 64 bytes of UTF-8 without control characters.
     pub label: String,
 }
 
@@ -75,15 +77,15 @@ struct MemberMedia {
     version: U32,
 }
 
-/// The version of a slot that has a tie.
+/// The version of a slot with a tie.
 const TIED: u32 = 2;
 
 const _: () = assert!(size_of::<MemberMedia>() == SLOT_BYTES);
 
-/// Decodes the slot at byte `at`; `None` where it is free. `bytes` may be anything.
+/// Decodes the slot at byte `at`; returns `None` if it is free. `bytes` may be anything.
 ///
 /// # Errors
-/// [`Error::Corrupt`].
+/// [`Error::Corrupt`] for bytes that this program cannot have written.
 pub fn decode_slot(bytes: &[u8; SLOT_BYTES], at: u64) -> Result<Option<PoolMember>> {
     if bytes.iter().all(|byte| *byte == 0) {
         return Ok(None);
@@ -108,7 +110,7 @@ pub fn decode_slot(bytes: &[u8; SLOT_BYTES], at: u64) -> Result<Option<PoolMembe
 }
 
 impl MemberMedia {
-    /// The generation and the previous one; `None` if they are none that this program writes.
+    /// Returns the generation and the previous one, or `None` if this program does not write them.
     fn generations(&self) -> Option<(Generation, Option<Generation>)> {
         let (generation, previous) = (self.generation.get(), self.previous.get());
         match self.version.get() {
@@ -134,7 +136,7 @@ fn is_label(label: &str) -> bool {
 }
 
 impl PoolMember {
-    /// The bytes of its slot.
+    /// Returns the bytes of the member's slot.
     fn encode(&self) -> [u8; SLOT_BYTES] {
         let mut media = MemberMedia::new_zeroed();
         media.kind = (self.kind as u32).into();
@@ -150,13 +152,13 @@ impl PoolMember {
     }
 }
 
-/// A slot and what is in it.
+/// A slot of the table, and the member in it.
 struct MemberSlot {
     at: u64,
     member: Option<PoolMember>,
 }
 
-/// The slots of the table in `memory`, with where they lie.
+/// Returns the slots of the table in `memory`, each with its byte offset.
 fn decoded(memory: &dyn Memory) -> impl Iterator<Item = (u64, Result<Option<PoolMember>>)> {
     (0..MEMBER_SLOTS).map(move |index| {
         let (at, mut bytes) = (MEMBERS + index * SLOT, [0; SLOT_BYTES]);
@@ -165,12 +167,12 @@ fn decoded(memory: &dyn Memory) -> impl Iterator<Item = (u64, Result<Option<Pool
     })
 }
 
-/// Every slot of the table in `memory`.
+/// Returns every slot of the table in `memory`.
 fn slots(memory: &dyn Memory) -> impl Iterator<Item = Result<MemberSlot>> {
     decoded(memory).map(|(at, found)| Ok(MemberSlot { at, member: found? }))
 }
 
-/// Whether any slot has a tie: then the pool is of format version 2.
+/// Returns true if a slot has a tie. Then the pool has format version 2.
 pub(crate) fn has_ties(memory: &dyn Memory) -> bool {
     (0..MEMBER_SLOTS).any(|index| {
         let mut version = [0; 4];
@@ -179,7 +181,7 @@ pub(crate) fn has_ties(memory: &dyn Memory) -> bool {
     })
 }
 
-/// Slots that cannot be read, or that name a member that another one names (E2).
+/// Returns the damage of slots that cannot be read, or that repeat another slot's UUID (E2).
 pub(crate) fn damage(memory: &dyn Memory) -> Vec<TableDamage> {
     let mut seen = BTreeSet::new();
     let damaged = decoded(memory).filter_map(|(at, found)| {
@@ -196,34 +198,35 @@ pub(crate) fn damage(memory: &dyn Memory) -> Vec<TableDamage> {
 }
 
 impl Pool {
-    /// The external members.
+    /// Returns the external members.
     ///
     /// # Errors
-    /// [`Error::Corrupt`].
+    /// [`Error::Corrupt`] if a slot is damaged.
     pub fn members(&self) -> Result<Vec<PoolMember>> {
         let _table = self.table();
         slots(self.memory()).filter_map(|slot| slot.map(|slot| slot.member).transpose()).collect()
     }
 
-    /// Makes `member` one of the pool's. Durable on return; stamp the member itself afterwards.
+    /// Adds `member` to the pool. Durable on return; the caller stamps the member itself afterwards.
     ///
     /// # Errors
-    /// [`Error::Member`] for what is no label, for a member that it has already and where it has all it can have; else
-    /// as [`Pool`] says.
+    /// [`Error::Member`] for a bad label, for a member that the pool already has, and if the table is full; else as
+    /// [`Pool`] says.
     pub fn add_member(&self, member: &PoolMember) -> Result<()> {
         if !is_label(&member.label) {
             let label = &member.label;
-            let what = format!("{label:?} is no label for a member: 1 to 64 bytes of UTF-8, no control characters");
+            let what =
+                format!("{label:?} is not a valid label of a member: 1 to 64 bytes of UTF-8, no control characters");
             return Err(Error::Member(what));
         }
-        // One slot stays for the pool's images, so that a backup always has it.
+        // One slot is kept for the pool's images, so that a backup always has it.
         let is_full = self.members()?.len() as u64 >= MEMBER_SLOTS - 1;
         if member.kind != MemberKind::Image && is_full {
             return Err(Error::Member(format!("the pool has {} members: remove one first", MEMBER_SLOTS - 1)));
         }
         self.change_member(&member.uuid, |known| match known {
             Some(known) => Err(Error::Member(format!(
-                "{} is a member of this pool already, as {:?}",
+                "{} is already a member of this pool, as {:?}",
                 show_uuid(&known.uuid),
                 known.label
             ))),
@@ -231,20 +234,21 @@ impl Pool {
         })
     }
 
-    /// The pool's side of the tie to the member with this UUID.
+    /// Returns the pool's side of the tie to the member with this UUID.
     pub fn member_tie(&self, uuid: [u8; 16]) -> MemberTie<'_> {
         MemberTie { pool: self, uuid }
     }
 
-    /// Forgets the member. Durable on return. Its service has taken home what only the member had.
+    /// Removes the member from the pool. Durable on return. Its service has copied home the data that only the member
+    /// had.
     ///
     /// # Errors
-    /// [`Error::Member`] where it has no such member; else as [`Pool`] says.
+    /// [`Error::Member`] if the pool has no such member; else as [`Pool`] says.
     pub fn remove_member(&self, member: &[u8; 16]) -> Result<()> {
         self.change_member(member, |known| known.map(|_| None).ok_or_else(|| unknown(member)))
     }
 
-    /// Gives the member with `uuid` to `change` and makes what that returns the content of its slot (E1).
+    /// Passes the member with `uuid` to `change` and stores the result in its slot (E1).
     fn change_member(
         &self,
         uuid: &[u8; 16],
@@ -296,7 +300,7 @@ impl PoolSide for MemberTie<'_> {
         self.change(|member| {
             if current.count() <= member.generation.count() {
                 return Err(Error::Member(format!(
-                    "member {} is of generation {} already, which {current} is not newer than",
+                    "member {} already has generation {}, and {current} is not newer",
                     show_uuid(&member.uuid),
                     member.generation
                 )));
@@ -315,7 +319,7 @@ impl PoolSide for MemberTie<'_> {
 }
 
 fn unknown(member: &[u8; 16]) -> Error {
-    Error::Member(format!("{} is no member of this pool", show_uuid(member)))
+    Error::Member(format!("{} is not a member of this pool", show_uuid(member)))
 }
 
 #[cfg(test)]

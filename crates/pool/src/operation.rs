@@ -1,4 +1,4 @@
-//! The operations of a transaction: what its payload holds, and how it is applied.
+//! The operations in the payload of a transaction, and how they are applied.
 //!
 //! ```text
 //! payload  = operation*
@@ -8,8 +8,8 @@
 //! fill     at | 4 << 56   len | byte << 56   bytes = byte
 //! ```
 //!
-//! Each operation gives the same result when applied again after itself and later ones in order, so replay from the
-//! oldest unretired record is idempotent (lane L5).
+//! Each operation gives the same result when it is applied again after itself and later ones in order, so replay from
+//! the oldest unretired record is idempotent (lane L5).
 
 use ferrite_memory::{Memory, Scheme, Span};
 use parking_lot::Mutex;
@@ -22,17 +22,17 @@ pub(crate) const SET: u64 = 2;
 pub(crate) const CLEAR: u64 = 3;
 pub(crate) const FILL: u64 = 4;
 pub(crate) const KIND_SHIFT: u32 = 56;
-/// Bytes of an operation without those that it writes.
+/// Bytes of an operation without the bytes to write.
 pub(crate) const OPERATION: usize = 16;
 const PLACE: u64 = (1 << KIND_SHIFT) - 1;
-/// The bitmaps of a region.
+/// The largest fill in bytes: the bitmaps of a region.
 pub(crate) const FILL_BYTES_MAX: u64 = REGION_CHUNKS * CHUNK_PAGES / 8;
 
-/// Words that `set` and `clear` change are read first; neighbours in one word may be changed by two threads at once.
+/// Locks for the words that `set` and `clear` read and change, because two threads may change bits of one word at once.
 static WORDS: [Mutex<()>; 64] = [const { Mutex::new(()) }; 64];
 
-/// Applies a committed payload to its homes, in the cache, and tells `note` what is to be flushed (lane L8). Refuses a
-/// payload that no transaction writes, whole.
+/// Applies a committed payload to its homes, in the cache, and reports each range to flush to `note` (lane L8). A
+/// payload that no transaction writes is refused as a whole.
 pub fn apply(memory: &dyn Memory, payload: &[u8], mut note: impl FnMut(Span)) -> Result<()> {
     let operations = || parse(payload, memory.size());
     if operations().any(|operation| operation.is_none()) {
@@ -62,7 +62,7 @@ pub fn apply(memory: &dyn Memory, payload: &[u8], mut note: impl FnMut(Span)) ->
     Ok(())
 }
 
-/// Writes that are stored together: a window for each would take longer than the store.
+/// Writes that are stored together, because opening a write window for each takes longer than the store.
 struct GatheredWrites<'a> {
     memory: &'a dyn Memory,
     pieces: [(u64, &'a [u8]); WRITES_MAX],
@@ -80,7 +80,7 @@ impl<'a> GatheredWrites<'a> {
         self.count += 1;
     }
 
-    /// Stores what was added, in order.
+    /// Stores the gathered writes, in order.
     fn store(&mut self) {
         if self.count > 0 {
             self.memory.store_words(&self.pieces[..self.count]);
@@ -93,7 +93,7 @@ fn fill(memory: &dyn Memory, span: Span, byte: u8) {
     const BLOCK: usize = 4096;
     let block = [byte; BLOCK];
     if !span.aligned_to(8) {
-        // The kinds of a few chunks.
+        // Only fills of the kinds of a few chunks are unaligned.
         return memory.store(span.at, &vec![byte; span.len as usize], Scheme::Flush);
     }
     for at in (span.at..span.at + span.len).step_by(BLOCK) {
@@ -107,7 +107,7 @@ enum RedoOperation<'payload> {
     Fill { span: Span, byte: u8 },
 }
 
-/// What a committed `payload` changes in a pool of `size` bytes; `None` where it is refused.
+/// Returns the ranges that a committed `payload` changes in a pool of `size` bytes, or `None` if it is refused.
 pub fn changes(payload: &[u8], size: u64) -> Option<Vec<Span>> {
     let operations = parse(payload, size).map(|operation| {
         Some(match operation? {
@@ -119,7 +119,7 @@ pub fn changes(payload: &[u8], size: u64) -> Option<Vec<Span>> {
     operations.collect()
 }
 
-/// The operations of `payload`; `None` where it is malformed or reaches outside a pool of `size` bytes.
+/// Returns the operations of `payload`, with `None` for one that is malformed or outside a pool of `size` bytes.
 fn parse(payload: &[u8], size: u64) -> impl Iterator<Item = Option<RedoOperation<'_>>> {
     let mut rest = payload;
     std::iter::from_fn(move || (!rest.is_empty()).then(|| next_operation(&mut rest, size)))
@@ -155,7 +155,7 @@ fn next_operation<'payload>(rest: &mut &'payload [u8], size: u64) -> Option<Redo
     (shape && may_change(span, size)).then_some(operation)
 }
 
-/// Whether transactions may write `span`: neither the superblock, nor the retired words, nor the lanes themselves.
+/// Returns true if transactions may write `span`: it is outside the superblock, the retired words and the lanes.
 pub(crate) fn may_change(span: Span, size: u64) -> bool {
     let end = span.end().unwrap_or(u64::MAX);
     [MEMBERS..RETIRED[1], TAGS..LANES, CHUNK..size].into_iter().any(|part| part.start <= span.at && end <= part.end)

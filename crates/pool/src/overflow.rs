@@ -1,4 +1,4 @@
-//! The pages that hold the extents of a tag or of a grant that do not fit its slot. Their drawing is in [`crate::tag`].
+//! The pages with the extents of a tag or a grant that do not fit its slot. Their format is in [`crate::tag`].
 
 use std::collections::BTreeSet;
 
@@ -10,22 +10,23 @@ use crate::layout::PAGE;
 use crate::page_allocator::SpaceNeed;
 use crate::tag::{OVERFLOW, decode_overflow, encode_overflow};
 
-/// Pages that the list of `extents` takes.
+/// Returns the number of pages for the list of `extents`.
 pub(crate) fn count(extents: &[Extent]) -> usize {
     extents.len().div_ceil(OVERFLOW)
 }
 
-/// So many pages.
+/// Returns the space of `count` pages.
 pub(crate) fn need(count: usize) -> SpaceNeed {
     SpaceNeed { role: Role::MAP, zone: Zone::Normal, bytes: count as u64 * PAGE }
 }
 
-/// The pages of `runs`, one by one.
+/// Returns the pages of `runs`, one by one.
 pub(crate) fn pages_of(runs: &[Extent]) -> Vec<Extent> {
     runs.iter().flat_map(|run| (run.page..run.end()).map(|page| page_at(page * PAGE))).collect()
 }
 
-/// Stores the list of `extents` to `pages`, durable on return, before a slot points at them; where it begins, or 0.
+/// Stores the list of `extents` to `pages`, durable on return, before a slot refers to them. Returns the list's byte
+/// offset, or 0 for an empty list.
 pub(crate) fn store(memory: &dyn Memory, extents: &[Extent], pages: &[Extent]) -> Result<u64> {
     let places: Vec<u64> = pages.iter().map(|page| page.span().at).collect();
     for (place, bytes) in places.iter().zip(encode_overflow(extents, &places)) {
@@ -35,8 +36,8 @@ pub(crate) fn store(memory: &dyn Memory, extents: &[Extent], pages: &[Extent]) -
     Ok(places.first().copied().unwrap_or(0))
 }
 
-/// Reads the list of `count` extents that begins at byte `first` of a pool of `pages` pages: its pages, and what they
-/// list, which is not as many where the list is damaged. No page is visited twice (tags T4).
+/// Reads the list of `count` extents at byte `first` of a pool of `pages` pages. Returns its pages and its extents,
+/// which are fewer than `count` if the list is damaged. No page is visited twice (tag table T4).
 pub(crate) fn load(memory: &dyn Memory, first: u64, count: usize, pages: u64) -> Result<(Vec<Extent>, Vec<Extent>)> {
     let (mut places, mut listed, mut visited) = (Vec::new(), Vec::new(), BTreeSet::new());
     let mut next = first;

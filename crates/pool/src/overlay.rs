@@ -1,4 +1,4 @@
-//! A memory as it would be: for recovery before it writes, and for a check that writes nothing.
+//! A memory with changes that are not written: for recovery before it writes, and for a check, which writes nothing.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -16,12 +16,12 @@ pub struct MemoryOverlay<M> {
 }
 
 impl<M: Deref<Target: Memory>> MemoryOverlay<M> {
-    /// `memory` as it is.
+    /// Returns an overlay of `memory` without changes.
     pub fn new(memory: M) -> Self {
         Self { memory, lines: Mutex::default() }
     }
 
-    /// Changes the bytes of `span` line by line; `fill` is given where a piece starts in the span.
+    /// Changes the bytes of `span` line by line. `fill` gets the offset of each piece in the span, and the piece.
     fn change(&self, span: Span, fill: impl Fn(usize, &mut [u8])) {
         let (mut lines, end, mut at) = (self.lines.lock(), span.at + span.len, span.at);
         while at < end {

@@ -1,14 +1,15 @@
-//! Free space: which pages and chunks are in use, and by which zone.
+//! The allocator: which pages and chunks are in use, and in which zone.
 //!
-//! The truth on the medium is one kind byte a chunk and one 64-byte bitmap a chunk (see `layout`); this is its copy
-//! in DRAM. A page is taken here first, then in a transaction; it is given back here only after the transaction
-//! that freed it has committed.
+//! The medium has one kind byte and one 64-byte bitmap for each chunk (see `layout`); this is their copy in DRAM. A
+//! page is taken here first, then in a transaction. It is freed here only after the transaction that freed it has
+//! committed.
 //!
 //! - A1. A page that is free in the DRAM copy is free on the medium, durably, and no record can be replayed into it.
-//! - A2. A chunk of the normal zone with no page in use is as good as a free chunk: its kind changes with the
-//!   transaction that takes it, never by itself. So the boundary between the zones moves without any work.
-//! - A3. The host is given back a chunk only while it is free and taken here for that: nobody's bytes and nobody's
-//!   promise are in it. It is free again once that is durable: what its next owner finds there no crash takes back.
+//! - A2. A chunk of the normal zone with no page in use counts as a free chunk: its kind changes with the transaction
+//!   that takes it, never before. So moving the boundary between the zones needs no work.
+//! - A3. A chunk is returned to the host only while it is free and taken here for that, so it has no data and no
+//!   reservation of another caller. It is free again once its release is durable, so no crash undoes the release under
+//!   its next owner.
 
 mod bare_chunks;
 mod exact_pages;
@@ -24,10 +25,10 @@ use crate::{Error, Result};
 
 use bare_chunks::ChunkChoice;
 
-/// What a chunk is used for.
+/// The use of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkUse {
-    /// Nothing.
+    /// Free.
     Free = 0,
     /// The pool's own tables.
     Meta = 1,
@@ -38,29 +39,29 @@ pub enum ChunkUse {
 }
 
 impl ChunkUse {
-    /// The kind with this byte on the medium.
+    /// Returns the use with this byte on the medium.
     pub fn from_byte(byte: u8) -> Option<Self> {
         [Self::Free, Self::Meta, Self::Normal, Self::Super].into_iter().find(|kind| *kind as u8 == byte)
     }
 }
 
-/// Space that a tag asks for.
+/// Space that a tag needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpaceNeed {
-    /// What for.
+    /// The role of the extents.
     pub role: Role,
-    /// Where from.
+    /// The zone to take from.
     pub zone: Zone,
-    /// How much, in bytes; rounded up to the zone's unit.
+    /// The size in bytes, rounded up to the zone's unit.
     pub bytes: u64,
 }
 
-/// How much there is of each kind.
+/// The use of a pool's space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct SpaceUsage {
-    /// Bytes of the pool.
+    /// The size of the pool in bytes.
     pub total_bytes: u64,
-    /// Bytes that nothing uses.
+    /// Free bytes.
     pub free_bytes: u64,
     /// Bytes in use in the normal zone.
     pub normal_bytes: u64,
@@ -73,20 +74,21 @@ pub struct SpaceUsage {
 #[derive(Debug)]
 struct AllocatorState {
     kinds: Vec<ChunkUse>,
-    /// Only of chunks of the normal zone; all clear elsewhere.
+    /// The bitmaps of chunks of the normal zone; all clear for others.
     bitmaps: Vec<[u64; 8]>,
-    /// Where the search for a page starts.
+    /// The chunk at which the search for a page starts.
     normal_hint: usize,
-    /// Of each chunk, whether the host is known to have nothing behind it.
+    /// For each chunk, true if the host is known to have no storage for it.
     bare: Vec<bool>,
 }
 
-/// The allocator.
+/// The allocator of a pool's pages and chunks.
 #[derive(Debug)]
 pub struct PageAllocator(Mutex<AllocatorState>);
 
 impl PageAllocator {
-    /// Reads the tables of a pool of `chunks` chunks. A chunk of unknown kind is told and given to nobody.
+    /// Reads the tables of a pool of `chunks` chunks. A chunk of unknown kind is reported as damage and never
+    /// allocated.
     pub fn load(memory: &dyn Memory, chunks: u64) -> (Self, Vec<TableDamage>) {
         let bare = vec![false; chunks as usize];
         let mut state = AllocatorState { kinds: Vec::new(), bitmaps: Vec::new(), normal_hint: 0, bare };
@@ -113,10 +115,10 @@ impl PageAllocator {
         (Self(Mutex::new(state)), damage)
     }
 
-    /// Takes space for `needs`, all or nothing. Only the DRAM copy changes.
+    /// Takes space for all of `needs`, or none. Only the DRAM copy changes.
     ///
     /// # Errors
-    /// [`Error::Full`].
+    /// [`Error::Full`] if there is too little.
     pub fn take(&self, needs: &[SpaceNeed]) -> Result<Vec<Extent>> {
         self.take_among(&[ChunkChoice::All], needs)
     }
@@ -135,18 +137,18 @@ impl PageAllocator {
         Ok(taken)
     }
 
-    /// Gives `extents` back to the DRAM copy.
+    /// Frees `extents` in the DRAM copy.
     pub fn give_back(&self, extents: &[Extent]) {
         let mut state = self.0.lock();
         extents.iter().for_each(|extent| state.give_back(*extent));
     }
 
-    /// How much there is of each kind.
+    /// Returns the use of the space.
     pub fn usage(&self) -> SpaceUsage {
         self.0.lock().usage()
     }
 
-    /// Bytes of chunks with nothing in them, counted no further than to `enough`: what the super zone can have.
+    /// Returns the bytes of free chunks, which the super zone can take. Stops counting at `enough`.
     pub fn idle_bytes_up_to(&self, enough: u64) -> u64 {
         let state = self.0.lock();
         let mut idle = 0;
@@ -159,7 +161,7 @@ impl PageAllocator {
         idle
     }
 
-    /// Whether every page of `extent` is in use, in its zone. False for an extent outside the pool.
+    /// Returns true if every page of `extent` is in use, in its zone. False for an extent outside the pool.
     pub fn in_use(&self, extent: Extent) -> bool {
         let state = self.0.lock();
         (extent.page..extent.end()).all(|page| {
@@ -172,7 +174,7 @@ impl PageAllocator {
         })
     }
 
-    /// The kind of every chunk, in order.
+    /// Returns the use of every chunk, in order.
     pub fn kinds(&self) -> Vec<ChunkUse> {
         self.0.lock().kinds.clone()
     }
@@ -183,7 +185,7 @@ fn bit(bitmap: &[u64; 8], index: u64) -> bool {
 }
 
 impl AllocatorState {
-    /// Whether `chunk` can become anything (A2).
+    /// Returns true if `chunk` can be taken for either zone (A2).
     fn is_idle(&self, chunk: usize) -> bool {
         match self.kinds[chunk] {
             ChunkUse::Free => true,
@@ -192,7 +194,7 @@ impl AllocatorState {
         }
     }
 
-    /// Takes space for `need`, of some chunks first and of others after; whether there was enough.
+    /// Takes space for `need` from the chunks of each choice in `order`. Returns true if there was enough.
     fn take(&mut self, need: &SpaceNeed, order: &[ChunkChoice], taken: &mut Vec<Extent>) -> bool {
         let first_new = taken.len();
         let mut left = match need.zone {
@@ -208,7 +210,7 @@ impl AllocatorState {
         left == 0
     }
 
-    /// Takes up to `left` chunks; what is left to find after it.
+    /// Takes up to `left` chunks. Returns the number that is still missing.
     fn take_chunks(
         &mut self,
         among: ChunkChoice,
@@ -235,7 +237,7 @@ impl AllocatorState {
         left
     }
 
-    /// Takes up to `left` pages; what is left to find after it.
+    /// Takes up to `left` pages. Returns the number that is still missing.
     fn take_pages(
         &mut self,
         among: ChunkChoice,
@@ -267,7 +269,7 @@ impl AllocatorState {
         left
     }
 
-    /// Takes up to `left` free pages of `chunk`; what is left to find after it.
+    /// Takes up to `left` free pages of `chunk`. Returns the number that is still missing.
     fn take_in(&mut self, chunk: usize, mut left: u64, role: Role, taken: &mut Vec<Extent>, first_new: usize) -> u64 {
         for index in 0..CHUNK_PAGES {
             if left == 0 {

@@ -1,16 +1,16 @@
-//! Why no more changes are taken: a persist failed, and what is durable is not known until the pool is opened again.
+//! Poison: after a failed persist no change is accepted, because only reopening the pool shows which data is durable.
 
 use std::fmt;
 use std::sync::OnceLock;
 
 use crate::{Error, Result};
 
-/// The first failed persist, if there was one.
+/// The reason of the first failed persist, if one failed.
 #[derive(Debug, Default)]
 pub(crate) struct Poison(OnceLock<String>);
 
 impl Poison {
-    /// Refuses when a persist failed.
+    /// Refuses if a persist failed.
     #[inline]
     pub fn check(&self) -> Result<()> {
         if self.0.get().is_none() { Ok(()) } else { self.refuse() }

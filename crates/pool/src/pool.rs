@@ -1,4 +1,4 @@
-//! The pool: formatted memory with names in it.
+//! The pool: formatted memory with named tags in it.
 
 pub(crate) mod open_pool;
 pub(crate) mod tag_change;
@@ -21,11 +21,11 @@ use crate::tag::{Tag, TagKind};
 use crate::tag_table::TagTable;
 use crate::{Error, Result};
 
-/// An open pool. Dropped without [`Pool::close`] it is as after a crash, which costs nothing but a replay.
+/// An open pool. Dropping it without [`Pool::close`] is like a crash, which costs only a replay.
 ///
-/// Whatever changes it gives [`Error::Medium`] where a persist fails: whether the change is there is known when the
-/// pool is opened again, and until then every change is refused with [`Error::Poisoned`]. A change that is larger than
-/// a record can be ([`crate::PAYLOAD_BYTES_MAX`]) is [`Error::Limit`], and is not made.
+/// An operation that changes the pool returns [`Error::Medium`] if a persist fails. Whether its change took effect is
+/// known when the pool is opened again; until then every change is refused with [`Error::Poisoned`]. A change that is
+/// larger than a record ([`crate::PAYLOAD_BYTES_MAX`]) is refused with [`Error::Limit`].
 pub struct Pool {
     memory: Arc<dyn Memory>,
     superblock: Mutex<Superblock>,
@@ -35,35 +35,35 @@ pub struct Pool {
     poison: Poison,
     freezers: Freezers,
     grants: Grants,
-    /// What is held by this process, and how tenants see it.
+    /// The tags that this process holds, and the words that other processes see.
     pub(crate) holdings: Holdings,
 }
 
-/// A tag to be made.
+/// A tag to create.
 #[derive(Clone, Debug)]
 pub struct NewTag<'name> {
-    /// Its name, not yet in use.
+    /// The name, which no other tag may have.
     pub name: &'name str,
-    /// What it names.
+    /// The kind of the tag.
     pub kind: TagKind,
-    /// Its size in bytes as its users see it.
+    /// The size in bytes that users of the tag see.
     pub size: u64,
-    /// The service's notes.
+    /// The attributes of the tag's service.
     pub attributes: [u8; 64],
-    /// The space it takes.
+    /// The space of the tag.
     pub needs: &'name [SpaceNeed],
 }
 
-/// A change of a tag, all or nothing.
+/// A change of a tag, which happens as a whole or not at all.
 #[derive(Clone, Debug)]
 pub struct TagChange<'a> {
     /// The new size in bytes.
     pub size: u64,
-    /// The new notes.
+    /// The new attributes.
     pub attributes: [u8; 64],
-    /// Space to add behind what it has.
+    /// Space to append to the tag's.
     pub add: &'a [SpaceNeed],
-    /// What to keep of its extents, whole or in part, in this order; the rest becomes free, and what it held is lost.
+    /// The extents to keep, whole or in part, in their new order. The rest becomes free, and its content is lost.
     pub keep: &'a [Extent],
 }
 
@@ -74,10 +74,11 @@ impl fmt::Debug for Pool {
 }
 
 impl Pool {
-    /// Closes it in order: everything durable and nothing to recover. The services on it are closed before.
+    /// Closes the pool: everything is durable and nothing has to be recovered. The caller closes the services on it
+    /// first.
     ///
     /// # Errors
-    /// As [`Pool`] says; it is as after a crash then.
+    /// As [`Pool`] says; the pool is then as after a crash.
     pub fn close(self) -> Result<()> {
         self.check_poison()?;
         self.lanes.retire(&*self.memory)?;
@@ -87,25 +88,25 @@ impl Pool {
         superblock.advance(&*self.memory)
     }
 
-    /// Its memory.
+    /// Returns the pool's memory.
     pub fn memory(&self) -> &dyn Memory {
         &*self.memory
     }
 
-    /// Its memory, to keep.
+    /// Returns a handle of the pool's memory.
     pub fn memory_handle(&self) -> Arc<dyn Memory> {
         Arc::clone(&self.memory)
     }
 
-    /// Returns which failures the pool survives: what its medium says, and what its user claims of that medium.
+    /// Returns the failures that the pool survives, from the medium's report and the user's trust in that medium.
     pub fn survival(&self) -> Survival {
         let found = self.memory.survival();
         let is_trusted = self.superblock.lock().trusted == found.fingerprint();
         if is_trusted { found.trusted() } else { found }
     }
 
-    /// Records whether the pool's user trusts the medium to survive kernel crashes and power loss. A pool that is moved to
-    /// a medium of another kind is not trusted there.
+    /// Records whether the pool's user trusts the medium to survive kernel crashes and power loss. The trust ends if
+    /// the pool is moved to a medium of another kind.
     ///
     /// # Errors
     /// As [`Pool`] says.
@@ -120,7 +121,7 @@ impl Pool {
         superblock.advance(&*self.memory).inspect_err(|error| self.poison(error))
     }
 
-    /// Gives the pool the newest format, before anything of that is written. Durable on return.
+    /// Sets the pool's format version to the newest, before data of that version is written. Durable on return.
     pub(crate) fn raise_version(&self) -> Result<()> {
         self.check_poison()?;
         let mut superblock = self.superblock.lock();
@@ -131,17 +132,17 @@ impl Pool {
         superblock.advance(&*self.memory).inspect_err(|error| self.poison(error))
     }
 
-    /// Its superblock as last written.
+    /// Returns the superblock as last written.
     pub fn superblock(&self) -> Superblock {
         self.superblock.lock().clone()
     }
 
-    /// How its space is used.
+    /// Returns the use of the pool's space.
     pub fn usage(&self) -> SpaceUsage {
         self.space.usage()
     }
 
-    /// Its allocator.
+    /// Returns the pool's allocator.
     pub fn space(&self) -> &PageAllocator {
         &self.space
     }
@@ -150,8 +151,8 @@ impl Pool {
         &self.lanes
     }
 
-    /// Sees to it that no record of a committed transaction is replayed any more. After it a service may store directly
-    /// where its transactions wrote before (lane L6).
+    /// Retires the records of all committed transactions, so that no crash replays them. Afterwards a service may store
+    /// directly to space that its transactions wrote (lane L6).
     ///
     /// # Errors
     /// As [`Pool`] says.
@@ -160,54 +161,54 @@ impl Pool {
         self.lanes.retire(&*self.memory).inspect_err(|error| self.poison(error))
     }
 
-    /// Its grants.
+    /// Returns the pool's grants.
     pub fn grants(&self) -> &Grants {
         &self.grants
     }
 
-    /// What stands still with it.
+    /// Returns the services that are frozen with the pool.
     pub(crate) fn freezers(&self) -> &Freezers {
         &self.freezers
     }
 
-    /// Refuses when an earlier persist failed.
+    /// Refuses if an earlier persist failed.
     ///
     /// # Errors
-    /// [`Error::Poisoned`].
+    /// [`Error::Poisoned`] if one did.
     #[inline]
     pub fn check_poison(&self) -> Result<()> {
         self.poison.check()
     }
 
-    /// Notes that a persist failed: every later change is refused until the pool is opened again.
+    /// Records a failed persist: every later change is refused until the pool is opened again.
     pub fn poison(&self, why: &dyn fmt::Display) {
         self.poison.note(why);
     }
 
-    /// Every tag, by name.
+    /// Returns every tag, by name.
     pub fn tags(&self) -> Vec<Arc<Tag>> {
         self.table.lock().tags.values().map(|entry| Arc::clone(&entry.tag)).collect()
     }
 
-    /// The tag called `name`.
+    /// Returns the tag called `name`.
     ///
     /// # Errors
-    /// [`Error::NotFound`].
+    /// [`Error::NotFound`] if no tag has the name.
     pub fn tag(&self, name: &str) -> Result<Arc<Tag>> {
         let table = self.table.lock();
         table.tags.get(name).map(|entry| Arc::clone(&entry.tag)).ok_or_else(|| Error::NotFound(name.into()))
     }
 
-    /// `tag` as it stands now.
+    /// Returns the current state of `tag`.
     ///
     /// # Errors
-    /// [`Error::NotFound`] where it is not the tag of that name any more.
+    /// [`Error::NotFound`] if the name now belongs to another tag, or to none.
     pub fn tag_now(&self, tag: &Tag) -> Result<Arc<Tag>> {
         self.table.lock().current(tag).map(|entry| entry.tag)
     }
 
-    /// Every extent that the allocator gave to no tag: chained tag pages, extent overflow, and what is in use or held
-    /// back for grants.
+    /// Returns every allocated extent that belongs to no tag: chained tag pages, overflow pages, and the pages of
+    /// grants that are in use or held.
     pub fn own_extents(&self) -> Vec<Extent> {
         let table = self.table.lock();
         let chained = table.pages.iter().skip(1).map(|page| page_at(*page));
@@ -215,7 +216,7 @@ impl Pool {
         chained.chain(of_tags).chain(self.grants.own_extents()).collect()
     }
 
-    /// The tag table. Whoever needs a transaction too starts it before (freeze).
+    /// Locks the tag table. A caller that also needs a transaction starts it first (see freeze).
     pub(crate) fn table(&self) -> MutexGuard<'_, TagTable> {
         self.table.lock()
     }

@@ -1,11 +1,11 @@
-//! What recovery replays: the committed records of all lanes, read and judged before anything is written.
+//! The redo log that recovery replays: the committed records of all lanes, read and checked before anything is written.
 //!
-//! - Y1. Nothing is written until every record is known to be one that this program can have written, and the pool as
-//!   it will be afterwards has been looked at through [`Redo::preview`]. So a pool that cannot be opened is not touched.
-//! - Y2. A record and the retired word are believed because they are visible; a process that was killed may have left
-//!   them visible and not durable. They are made durable before anything that rests on them is stored: else a power
-//!   failure within recovery keeps half of a transaction's home writes and loses its record.
-//! - Y3. The next sequence is below a bound, so no later transaction's is one that a record or a word has no room for.
+//! - Y1. Recovery writes nothing until it knows that this program can have written every record, and has checked the
+//!   pool as it will be afterwards through [`Redo::preview`]. So a pool that cannot be opened is not written.
+//! - Y2. Recovery trusts a record and the retired word because they are visible, but a killed process may have left
+//!   them visible and not durable. They are made durable before anything that depends on them is stored: otherwise a
+//!   power failure during recovery could keep half of a transaction's home writes and lose its record.
+//! - Y3. The next sequence is below a bound, so that every later sequence fits a record and a word.
 
 use ferrite_memory::{Memory, Span};
 
@@ -18,7 +18,7 @@ use crate::operation::apply;
 use crate::overlay::MemoryOverlay;
 use crate::{Error, Result};
 
-/// What recovery found.
+/// The number of replayed transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplayCount {
     /// Transactions that were committed and applied again.
@@ -28,22 +28,22 @@ pub struct ReplayCount {
 /// The records to replay, in sequence.
 #[derive(Debug)]
 pub struct Redo {
-    /// Both copies of the retired word; `None` where one does not check.
+    /// Both copies of the retired word; `None` for a copy that does not verify.
     words: [Option<u64>; 2],
     retired: u64,
     records: Vec<CheckedRecord>,
-    /// Where records lie.
+    /// The lanes that have records to replay.
     lanes: Vec<Span>,
-    /// What is damaged, with the lane it is in.
+    /// The damaged places, each with the number of its lane.
     holes: Vec<(u64, LaneHole)>,
 }
 
 impl Redo {
-    /// Reads the lanes. Nothing is written.
+    /// Reads the lanes. Writes nothing.
     pub fn read(memory: &dyn Memory, salt: u32) -> Result<Self> {
         let words = RETIRED.map(|at| unseal(salt, memory.load_word(at)).filter(|retired| *retired < NUMBER_MAX));
         let retired = words.into_iter().flatten().max();
-        let retired = retired.ok_or_else(|| Error::corrupt("the word that tells what is retired", RETIRED[0]))?;
+        let retired = retired.ok_or_else(|| Error::corrupt("the retired word", RETIRED[0]))?;
         let (mut records, mut lanes, mut holes) = (Vec::new(), Vec::new(), Vec::new());
         let mut bytes = vec![0; LANE as usize];
         for index in 0..LANE_COUNT as u64 {
@@ -62,7 +62,7 @@ impl Redo {
         Ok(redo)
     }
 
-    /// Refuses sequences from which the next transactions cannot be counted (Y3).
+    /// Refuses sequences from which later transactions cannot be counted (Y3).
     fn ensure_bounded(&self) -> Result<()> {
         let next = self.next();
         if next < SEQUENCE_BOUND {
@@ -70,21 +70,22 @@ impl Redo {
         }
         match self.records.last() {
             Some(last) => Err(Error::corrupt(beyond("the sequence of a transaction", last.sequence), LANES)),
-            None => Err(Error::corrupt(beyond("the word that tells what is retired", next), RETIRED[0])),
+            None => Err(Error::corrupt(beyond("the retired word", next), RETIRED[0])),
         }
     }
 
-    /// Whether both copies of the retired word say the same.
+    /// Returns true if both copies of the retired word are equal.
     pub fn has_both_words(&self) -> bool {
         self.words[0] == self.words[1]
     }
 
-    /// The copies of the retired word that do not check.
+    /// Returns the byte offsets of the copies of the retired word that do not verify.
     pub fn damaged_words(&self) -> impl Iterator<Item = u64> + '_ {
         RETIRED.into_iter().zip(self.words).filter(|(_, word)| word.is_none()).map(|(at, _)| at)
     }
 
-    /// What damage of the lanes took (lane L7), an error each. A retired record is no loss: it was home.
+    /// Returns an error for each transaction that damage of the lanes lost (lane L7). A retired record is not lost,
+    /// because its writes are at home.
     pub fn lost(&self) -> Vec<Error> {
         self.holes.iter().filter_map(|(lane, hole)| self.told(*lane, hole)).collect()
     }
@@ -100,28 +101,28 @@ impl Redo {
             1 => format!("transaction {first} in lane {lane}"),
             _ => format!("a transaction between {} and {} in lane {lane}", first - 1, hole.sequences.end),
         };
-        let what = format!("{which}, which committed transaction {} follows there,", hole.sequences.end);
+        let what = format!("{which}, before committed transaction {},", hole.sequences.end);
         Some(Error::corrupt(what, LANES + lane * LANE + hole.at))
     }
 
-    /// What it replays.
+    /// Returns the number of transactions to replay.
     pub fn replay(&self) -> ReplayCount {
         ReplayCount { transactions: self.records.len() as u64 }
     }
 
-    /// The sequence after all that was ever committed.
+    /// Returns the sequence after all committed transactions.
     pub fn next(&self) -> u64 {
         self.records.last().map_or(self.retired, |record| record.sequence + 1).max(1)
     }
 
-    /// The memory as it will be when this has run; refuses a record that no transaction writes (Y1).
+    /// Returns the memory as it will be after the replay. Refuses a record that no transaction writes (Y1).
     pub fn preview<'memory>(&self, memory: &'memory dyn Memory) -> Result<MemoryOverlay<&'memory dyn Memory>> {
         let preview = MemoryOverlay::new(memory);
         self.apply(&preview)?;
         Ok(preview)
     }
 
-    /// Applies all records; their home writes are durable on return, the retired word is where it was.
+    /// Applies all records. Their home writes are durable on return; the retired word does not move.
     pub fn run(&self, memory: &dyn Memory) -> Result<()> {
         RETIRED.iter().for_each(|at| memory.flush(Span::new(*at, 8)));
         self.lanes.iter().for_each(|lane| memory.flush(*lane));

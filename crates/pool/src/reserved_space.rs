@@ -1,15 +1,15 @@
-//! Space taken ahead of the transaction that makes it last.
+//! Space that is taken before the transaction that uses it.
 //!
-//! Content of unknown length, or from a slow source, is written before anything is committed: a transaction kept
-//! open meanwhile would hold up everybody who needs the pool to stand still. The space is taken in DRAM alone, so a
-//! crash before the transaction leaves it as free as it was.
+//! Content of unknown length, or from a slow source, is written before anything is committed: a transaction that stayed
+//! open would delay every freeze of the pool. The space is taken in DRAM alone, so after a crash before the transaction
+//! it is free again.
 
 use crate::extent::Extent;
 use crate::host_space::WatchedRequest;
 use crate::page_allocator::SpaceNeed;
 use crate::{Error, Pool, Result};
 
-/// Space that nobody else is given; free again when dropped, unless a transaction adopts it.
+/// Space that no other caller gets. Dropping this frees it, unless a transaction has adopted it.
 #[derive(Debug)]
 pub struct ReservedSpace<'pool> {
     pool: &'pool Pool,
@@ -17,7 +17,7 @@ pub struct ReservedSpace<'pool> {
 }
 
 impl Pool {
-    /// Starts to take space before the transaction that makes it last.
+    /// Starts to take space before the transaction that uses it.
     pub fn reserve(&self) -> ReservedSpace<'_> {
         ReservedSpace::new(self)
     }
@@ -28,17 +28,18 @@ impl<'pool> ReservedSpace<'pool> {
         Self { pool, extents: Vec::new() }
     }
 
-    /// Takes more, with the host's promise for it; what was taken by this call, which is nothing where it fails.
+    /// Takes more space, which the host reserves. Returns the extents of this call. After an error this call has taken
+    /// nothing.
     ///
     /// # Errors
-    /// [`Error::Full`]; [`Error::Medium`] where the host does not promise it.
+    /// [`Error::Full`]; [`Error::Medium`] if the host cannot reserve the space.
     pub fn take(&mut self, need: SpaceNeed) -> Result<Vec<Extent>> {
         let taken = self.pool.take_promised(&[need], &mut |_| true)?;
         taken.iter().for_each(|extent| self.append(*extent));
         Ok(taken)
     }
 
-    /// Takes the pages of `extent`, with the host's promise for them; refuses unless all of them are free.
+    /// Takes the pages of `extent`, which the host reserves. Refuses unless all of them are free.
     pub(crate) fn take_at(&mut self, extent: Extent) -> Result<()> {
         if !self.pool.space().take_at(extent) {
             let (needed_bytes, free_bytes) = (extent.span().len, self.pool.usage().free_bytes);
@@ -48,12 +49,12 @@ impl<'pool> ReservedSpace<'pool> {
         self.pool.promise(&[extent], &mut WatchedRequest::new(0, &mut |_| true))
     }
 
-    /// All that was taken, in order, neighbours joined.
+    /// Returns all extents taken, in order, neighbours joined.
     pub fn extents(&self) -> &[Extent] {
         &self.extents
     }
 
-    /// Its extents, which are the caller's to give back from now on.
+    /// Returns the extents; the caller has to free them.
     pub(crate) fn into_extents(mut self) -> Vec<Extent> {
         std::mem::take(&mut self.extents)
     }

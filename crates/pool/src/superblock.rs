@@ -1,15 +1,15 @@
-//! The superblock: what this pool is, in two slots of which the newer valid one wins.
+//! The superblock: the identity and state of the pool, in two slots of which the newer valid one is used.
 //!
-//! A change is written twice, as two generations: once it is acknowledged both slots say it, and either of them may be
+//! A change is written twice, as two generations. Once it is acknowledged both slots have it, and either may be
 //! damaged.
 //!
-//! - S1. Generation g lies in slot g mod 2, so a change writes over the one before the current, and a crash in it leaves
-//!   the current one.
-//! - S2. A slot is believed only when its magic, version and checksum are right.
-//! - S3. The current slot is made durable before the other one is written: a process that was killed may have left it
-//!   visible only, and a power failure would then take both.
-//! - S4. What is acknowledged is in both slots. So where the newer one cannot be read, crash or damage, the other one
-//!   tells what was acknowledged last, or newer.
+//! - S1. Generation g is in slot g mod 2. So a change overwrites the generation before the current one, and a crash
+//!   during it leaves the current one.
+//! - S2. A slot is valid only if its magic, version and checksum are right.
+//! - S3. The current slot is made durable before the other one is written: a killed process may have left it visible
+//!   only, and a power failure would then lose both.
+//! - S4. Acknowledged changes are in both slots. So if a crash or damage makes the newer slot unreadable, the other one
+//!   has the last acknowledged state or a newer one.
 
 use ferrite_memory::{ByteCount, Memory, Scheme, Span};
 use zerocopy::little_endian::{U32, U64};
@@ -20,40 +20,40 @@ use crate::layout::{PAGE, POOL_BYTES_MIN, SUPERBLOCKS};
 use crate::{Error, Result};
 
 const MAGIC: [u8; 8] = *b"FERRITE\0";
-/// Newest format this program reads.
+/// The newest format version that this program reads.
 pub const VERSION: u32 = 2;
-/// The format of a new pool.
+/// The format version of a new pool.
 pub(crate) const FIRST_VERSION: u32 = 1;
-/// Generations there can be: tags count theirs from the superblock's times 2^32.
+/// The bound of the stored generation: generations of tags start at the superblock's times 2^32.
 const GENERATIONS: u64 = u32::MAX as u64;
 
-/// What the pool was doing when the superblock was written.
+/// The state of the pool when the superblock was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolState {
-    /// Closed in order; nothing to recover.
+    /// The pool was closed in order and needs no recovery.
     Clean = 0,
-    /// Open, or its owner died.
+    /// The pool is open, or its owner died.
     Open = 1,
-    /// A restore into it has begun and not finished.
+    /// A restore into the pool has begun and not finished.
     Restoring = 2,
 }
 
-/// The superblock as the program sees it.
+/// The decoded superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
-    /// The format: 2 once a member slot of the layout with a tie was written, else 1.
+    /// The format version: 2 once a member slot with a tie was written, else 1.
     pub version: u32,
-    /// Counts changes of the superblock.
+    /// The number of changes of the superblock.
     pub generation: u64,
-    /// Who this pool is.
+    /// The UUID of the pool.
     pub uuid: [u8; 16],
-    /// Bytes of the pool; whatever lies beyond is not used.
+    /// The size of the pool in bytes. Memory beyond it is not used.
     pub size: u64,
-    /// What it was doing.
+    /// The state of the pool.
     pub state: PoolState,
-    /// Boot of the machine that opened it last.
+    /// The boot of the machine that opened the pool last.
     pub boot_id: [u8; 16],
-    /// While restoring: the image that is being restored, else zeros.
+    /// In state [`PoolState::Restoring`] the image that is being restored, else zeros.
     pub image: [u8; 16],
     /// Fingerprint of the medium that the pool's user trusts ([`ferrite_memory::Survival::fingerprint`]), or 0.
     pub trusted: u32,
@@ -77,11 +77,11 @@ struct SuperblockMedia {
 const _: () = assert!(size_of::<SuperblockMedia>() == 88);
 
 impl Superblock {
-    /// The newer valid slot of `memory`. Nothing is written.
+    /// Reads the newer valid slot of `memory`. Writes nothing.
     ///
     /// # Errors
-    /// [`Error::Version`] where a slot is a newer program's, [`Error::NotAPool`] and [`Error::Corrupt`] where neither
-    /// is good, [`Error::Truncated`] where the memory is smaller than the pool.
+    /// [`Error::Version`] if a slot belongs to a newer program, [`Error::NotAPool`] or [`Error::Corrupt`] if neither
+    /// slot is valid, [`Error::Truncated`] if the memory is smaller than the pool.
     pub fn read(memory: &dyn Memory) -> Result<Self> {
         Self::ensure_room(memory.size())?;
         let slots = SUPERBLOCKS.map(|at| Self::read_slot(memory, at));
@@ -97,10 +97,10 @@ impl Superblock {
         Ok(found)
     }
 
-    /// Refuses a generation from which the next ones cannot be counted.
+    /// Refuses a generation from which later ones cannot be counted.
     ///
     /// # Errors
-    /// [`Error::Corrupt`].
+    /// [`Error::Corrupt`] for such a generation.
     pub(crate) fn ensure_bounded(&self) -> Result<()> {
         if self.generation < GENERATION_BOUND {
             return Ok(());
@@ -108,10 +108,10 @@ impl Superblock {
         Err(Error::corrupt(beyond("the superblock's generation", self.generation), self.slot()))
     }
 
-    /// Refuses what has too few bytes to be a pool; a file may have too few to be mapped.
+    /// Refuses a size that is too small for a pool. A smaller file may be too small to map.
     ///
     /// # Errors
-    /// [`Error::NotAPool`].
+    /// [`Error::NotAPool`] for such a size.
     pub fn ensure_room(bytes: u64) -> Result<()> {
         if bytes < POOL_BYTES_MIN {
             let (has, least) = (ByteCount(bytes), ByteCount(POOL_BYTES_MIN));
@@ -133,15 +133,15 @@ impl Superblock {
         Ok(found)
     }
 
-    /// Where this generation lies (S1).
+    /// Returns the byte offset of the slot of this generation (S1).
     fn slot(&self) -> u64 {
         SUPERBLOCKS[(self.generation % 2) as usize]
     }
 
-    /// Decodes one slot; `bytes` may be anything.
+    /// Decodes one slot. `bytes` may be anything.
     ///
     /// # Errors
-    /// [`Error::NotAPool`], [`Error::Version`] and [`Error::Corrupt`].
+    /// [`Error::NotAPool`], [`Error::Version`] and [`Error::Corrupt`] for bytes that are not a valid slot.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let Ok((media, _)) = SuperblockMedia::read_from_prefix(bytes) else {
             return Err(Error::NotAPool("it is too short".into()));
@@ -179,7 +179,7 @@ impl Superblock {
         })
     }
 
-    /// The bytes of a slot.
+    /// Returns the bytes of a slot.
     pub fn encode(&self) -> Vec<u8> {
         let mut media = SuperblockMedia {
             magic: MAGIC,
@@ -197,11 +197,11 @@ impl Superblock {
         media.as_bytes().to_vec()
     }
 
-    /// Writes itself as the next two generations, one a slot, durable on return (S1, S3, S4). After an error it is of
-    /// the newest generation that is durable.
+    /// Writes the superblock as the next two generations, one in each slot, durable on return (S1, S3, S4). After an
+    /// error `self` has the newest durable generation.
     ///
     /// # Errors
-    /// [`Error::Medium`].
+    /// [`Error::Medium`] if a persist fails.
     pub fn advance(&mut self, memory: &dyn Memory) -> Result<()> {
         memory.persist(Span::new(self.slot(), PAGE))?;
         for _slot in SUPERBLOCKS {
@@ -213,7 +213,7 @@ impl Superblock {
         Ok(())
     }
 
-    /// Wipes both slots, durable on return: there is no pool until [`Superblock::advance`].
+    /// Clears both slots, durable on return. The memory holds no pool until [`Superblock::advance`].
     pub(crate) fn wipe(memory: &dyn Memory) -> Result<()> {
         memory.zero(Span::new(SUPERBLOCKS[0], 2 * PAGE), Scheme::Nt);
         Ok(memory.settle()?)

@@ -1,4 +1,4 @@
-//! A tag: a name in the pool, and what it names.
+//! A tag: a name in the pool, and its kind, size, attributes and space.
 //!
 //! ```text
 //! slot      0 crc u32    4 kind u16    6 name_len u16   8 size u64   16 generation u64   24 overflow u64
@@ -8,8 +8,8 @@
 //! overflow  0 crc u32    4 extents u32   8 next u64   16 reserved [16]   32 extent[254]
 //! ```
 //!
-//! A slot of zeros is free. The crc covers the rest of the slot or page. Overflow pages are never changed once a slot
-//! points at them.
+//! A slot of zeros is free. The crc covers the rest of the slot or page. Overflow pages do not change once a slot
+//! refers to them.
 
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
@@ -26,7 +26,7 @@ pub const INLINE: usize = 8;
 /// Extents that fit an overflow page.
 pub const OVERFLOW: usize = 254;
 
-/// What kind of thing a tag names; services own their numbers.
+/// The kind of a tag. Each service has a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TagKind(pub u16);
 
@@ -39,12 +39,12 @@ impl TagKind {
     pub const LOG: Self = Self(3);
     /// A file system.
     pub const FILES: Self = Self(4);
-    /// A named object: what a program keeps.
+    /// A named object, which a program stores.
     pub const OBJECT: Self = Self(5);
-    /// The log files of a database whose pages lie elsewhere.
+    /// The log files of a database whose pages are outside the pool.
     pub const DATABASE: Self = Self(6);
 
-    /// Its name for people.
+    /// Returns the name for messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::BYTES => "bytes",
@@ -58,20 +58,20 @@ impl TagKind {
     }
 }
 
-/// A tag as it stands.
+/// The state of a tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tag {
-    /// Its name, unique in the pool.
+    /// The name, unique in the pool.
     pub name: String,
-    /// What it names.
+    /// The kind of the tag.
     pub kind: TagKind,
-    /// Size in bytes as its users see it.
+    /// The size in bytes that users of the tag see.
     pub size: u64,
-    /// Never used twice in a pool, so a name that was removed and made again is told apart.
+    /// The generation, never used twice in a pool. It distinguishes a tag from an earlier one of the same name.
     pub generation: u64,
-    /// What the service notes about it.
+    /// The attributes of the tag's service.
     pub attributes: [u8; 64],
-    /// Its space.
+    /// The space of the tag.
     pub extents: Vec<Extent>,
 }
 
@@ -106,21 +106,21 @@ struct OverflowPage {
 const _: () = assert!(size_of::<TagSlot>() == SLOT_BYTES);
 const _: () = assert!(size_of::<OverflowPage>() == PAGE as usize);
 
-/// A slot that verified, its overflow not yet read.
+/// A slot that verified, without its overflow pages.
 #[derive(Debug)]
 pub struct DecodedTag {
-    /// The tag, with the extents of the slot only.
+    /// The tag, with the extents in the slot only.
     pub tag: Tag,
     /// Byte offset of the first overflow page, or 0.
     pub overflow: u64,
-    /// Extents in all.
+    /// The number of extents, those in overflow pages included.
     pub extents: usize,
 }
 
-/// Refuses what cannot be a name.
+/// Refuses a string that cannot be a name.
 ///
 /// # Errors
-/// [`Error::BadName`].
+/// [`Error::BadName`] for such a string.
 pub fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.len() > 255 || name.chars().any(char::is_control) {
         return Err(Error::BadName(name.into()));
@@ -128,10 +128,10 @@ pub fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Decodes the slot at byte `at` of a pool of `pages` pages; `None` where it is free. `bytes` may be anything.
+/// Decodes the slot at byte `at` of a pool of `pages` pages; returns `None` if it is free. `bytes` may be anything.
 ///
 /// # Errors
-/// [`Error::Corrupt`].
+/// [`Error::Corrupt`] for bytes that this program cannot have written.
 pub fn decode_slot(bytes: &[u8; SLOT_BYTES], at: u64, pages: u64) -> Result<Option<DecodedTag>> {
     if bytes.iter().all(|byte| *byte == 0) {
         return Ok(None);
@@ -162,17 +162,17 @@ pub fn decode_slot(bytes: &[u8; SLOT_BYTES], at: u64, pages: u64) -> Result<Opti
     Ok(Some(DecodedTag { tag, overflow: slot.overflow.get(), extents }))
 }
 
-/// The name that a damaged slot seems to have.
+/// Returns the name that a damaged slot seems to have.
 pub(crate) fn name_of(bytes: &[u8; SLOT_BYTES]) -> Option<String> {
     let slot = TagSlot::read_from_bytes(bytes).expect("the size is the type's");
     let name = std::str::from_utf8(slot.name.get(..slot.name_len.get().into())?).ok()?;
     check_name(name).is_ok().then(|| name.into())
 }
 
-/// Decodes the overflow page at byte `at`: its extents and the next page. `bytes` may be anything.
+/// Decodes the overflow page at byte `at`; returns its extents and the next page. `bytes` may be anything.
 ///
 /// # Errors
-/// [`Error::Corrupt`].
+/// [`Error::Corrupt`] for bytes that this program cannot have written.
 pub fn decode_overflow(bytes: &[u8], at: u64, pages: u64) -> Result<(Vec<Extent>, u64)> {
     let corrupt = |what: &str| Error::corrupt(format!("the page of extents ({what})"), at);
     let page = OverflowPage::read_from_bytes(bytes).map_err(|_| corrupt("length"))?;
@@ -190,7 +190,7 @@ impl Tag {
     /// Refuses a tag of another kind.
     ///
     /// # Errors
-    /// [`Error::WrongKind`].
+    /// [`Error::WrongKind`] for such a tag.
     pub fn ensure_kind(&self, wanted: TagKind) -> Result<()> {
         if self.kind == wanted {
             return Ok(());
@@ -198,12 +198,12 @@ impl Tag {
         Err(Error::WrongKind { name: self.name.clone(), found: self.kind.name(), wanted: wanted.name() })
     }
 
-    /// Its extents that do not fit its slot.
+    /// Returns the extents that do not fit the slot.
     pub(crate) fn rest(&self) -> &[Extent] {
         self.extents.get(INLINE..).unwrap_or_default()
     }
 
-    /// The bytes of its slot, with its overflow at `overflow`.
+    /// Returns the bytes of the slot, with the overflow pages at `overflow`.
     pub(crate) fn encode_slot(&self, overflow: u64) -> [u8; SLOT_BYTES] {
         let mut slot = TagSlot::new_zeroed();
         slot.kind = self.kind.0.into();
@@ -222,7 +222,7 @@ impl Tag {
     }
 }
 
-/// The bytes of the pages that hold `rest`, what did not fit a slot, and will lie at `places`.
+/// Returns the bytes of the overflow pages for `rest`, which will be stored at `places`.
 pub(crate) fn encode_overflow(rest: &[Extent], places: &[u64]) -> Vec<Vec<u8>> {
     let pages = rest.chunks(OVERFLOW).enumerate().map(|(i, extents)| {
         let mut page = OverflowPage::new_zeroed();

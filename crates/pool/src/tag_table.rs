@@ -5,16 +5,17 @@
 //!           1600 copy[3] of 512 bytes
 //! ```
 //!
-//! - T1. A tag exists exactly when its slot verifies; slot, allocator and overflow change in one transaction.
-//! - T2. What a tag's space holds is durable before its slot is.
+//! - T1. A tag exists exactly if its slot verifies; slot, allocator and overflow change in one transaction.
+//! - T2. The initial content of a tag's space is durable before its slot is.
 //! - T3. A generation is never used twice.
-//! - T4. Whatever the medium holds, reading the table ends: no page is visited twice.
-//! - T5. A slot is there twice, and the same transactions write both: either of them may be damaged.
-//! - T6. Where the pool is full, the list of the extents that a tag keeps lies in what it gives up: where no grant is, and
-//!   no record can be replayed. It comes there with the change, so what was there stays if that is not made; but for a list
-//!   for which the record has no room, some 1500 extents.
-//! - T7. A tag of more extents than a record can free goes by parts, from the end. From the first of these changes on it
-//!   is an empty value, so that no service takes what is left for its own; removing that goes on.
+//! - T4. Whatever the medium holds, reading the table ends, because no page is visited twice.
+//! - T5. A slot has two copies, which the same transactions write: either of them may be damaged.
+//! - T6. In a full pool, a shrinking tag stores its new extent list in the space that it frees: on pages without a
+//!   grant, to which no record can be replayed. The list is written by the transaction itself, so the old content stays
+//!   if that does not commit. Only a list of more than about 1500 extents does not fit the record, and is stored before
+//!   it.
+//! - T7. A tag of more extents than a record can free is removed in parts, from the end. From the first part on it is
+//!   an empty value, so that no service uses the rest; removing the value continues the removal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,14 +33,14 @@ use crate::{Error, Result, overflow};
 const MAGIC: u32 = u32::from_le_bytes(*b"TAGS");
 /// Slots of a page.
 pub(crate) const SLOTS: u64 = 3;
-/// Where the first slot lies in its page, in bytes.
+/// Byte offset of the first slot in its page.
 pub(crate) const FIRST: u64 = 64;
 
-/// From a slot to its copy, in bytes.
+/// Bytes from a slot to its copy.
 const COPY: u64 = SLOTS * SLOT_BYTES as u64;
 const _: () = assert!(FIRST + 2 * COPY <= PAGE);
 
-/// Where a slot lies, and its copy.
+/// Returns the byte offsets of a slot and its copy.
 pub(crate) fn copies(slot: u64) -> [u64; 2] {
     [slot, slot + COPY]
 }
@@ -49,7 +50,7 @@ pub(crate) fn copies(slot: u64) -> [u64; 2] {
 pub(crate) struct SpoiledCopy {
     /// Byte offset of the copy in the pool.
     pub at: u64,
-    /// The bytes that the copy should have: those of the other copy.
+    /// The bytes of the other copy, which this copy should have.
     pub bytes: [u8; SLOT_BYTES],
 }
 
@@ -59,7 +60,7 @@ struct SlotContent {
     spoiled: Option<SpoiledCopy>,
 }
 
-/// Reads the slot by whichever of its copies verifies (T5).
+/// Reads the slot from a copy that verifies (T5).
 fn read_slot(memory: &dyn Memory, slot: u64, pages: u64) -> Result<SlotContent> {
     let [first, copy] = copies(slot).map(|at| {
         let mut bytes = [0; SLOT_BYTES];
@@ -78,12 +79,12 @@ fn read_slot(memory: &dyn Memory, slot: u64, pages: u64) -> Result<SlotContent> 
     }
 }
 
-/// Where a tag lies.
+/// A tag and its place.
 #[derive(Clone, Debug)]
 pub(crate) struct TagEntry {
     pub tag: Arc<Tag>,
     pub slot: u64,
-    /// The pages that hold extents beyond the slot's.
+    /// The overflow pages.
     pub overflow: Vec<Extent>,
 }
 
@@ -98,7 +99,7 @@ pub(crate) struct TagTable {
     pub spoiled: Vec<SpoiledCopy>,
 }
 
-/// The header of a tag page.
+/// Returns the header of a tag page.
 pub(crate) fn encode_header(next: u64) -> [u8; 16] {
     let mut header = [0; 16];
     header[..4].copy_from_slice(&MAGIC.to_le_bytes());
@@ -108,14 +109,15 @@ pub(crate) fn encode_header(next: u64) -> [u8; 16] {
     header
 }
 
-/// The next page that a header names; `None` where it is damaged.
+/// Returns the next page that a header names, or `None` if the header is damaged.
 pub(crate) fn decode_header(header: &[u8; 16]) -> Option<u64> {
     let next = u64::from_le_bytes(header[8..].try_into().ok()?);
     (*header == encode_header(next)).then_some(next)
 }
 
 impl TagTable {
-    /// Reads the whole table of a pool of `pages` pages. What cannot be read is told and left out.
+    /// Reads the whole table of a pool of `pages` pages. Returns the damage of parts that cannot be read, which are
+    /// left out.
     pub fn load(memory: &dyn Memory, pages: u64) -> (Self, Vec<TableDamage>) {
         let (mut table, mut damage) = (Self::default(), Vec::new());
         let (mut page, mut visited) = (TAGS, BTreeSet::new());
@@ -161,10 +163,10 @@ impl TagTable {
         Ok(())
     }
 
-    /// Counts on to the generation of a new tag (T3).
+    /// Returns the generation of a new tag (T3).
     ///
     /// # Errors
-    /// [`Error::Limit`] where none is left.
+    /// [`Error::Limit`] if none is left.
     pub fn next_generation(&mut self) -> Result<u64> {
         let next = self.generation + 1;
         if next >= SERIAL_BOUND {
@@ -174,14 +176,14 @@ impl TagTable {
         Ok(next)
     }
 
-    /// Where `tag` lies, and how it stands now; fails if it is not the tag of that name any more.
+    /// Returns the place and the current state of `tag`; fails if the name now belongs to another tag or to none.
     pub fn current(&self, tag: &Tag) -> Result<TagEntry> {
         let entry = self.tags.get(&tag.name).filter(|entry| entry.tag.generation == tag.generation);
         entry.cloned().ok_or_else(|| Error::NotFound(tag.name.clone()))
     }
 
-    /// Whether the allocator knows of all that the tags use, and no two use the same. The allocator's tables have no
-    /// checksum of their own: this is what stands against their damage.
+    /// Verifies that the allocator has marked all pages of the tags, and that no page belongs to two tags. The
+    /// allocator's tables have no checksum, so this check detects their damage.
     pub fn check_space(&self, space: &PageAllocator) -> Result<()> {
         let own = self.pages.iter().skip(1).map(|page| (page_at(*page), "the tag table"));
         let of_tags = self.tags.iter().flat_map(|(name, entry)| {
@@ -190,10 +192,8 @@ impl TagTable {
         let mut used: Vec<(Extent, &str)> = own.chain(of_tags).collect();
         used.sort_unstable();
         if let Some((extent, name)) = used.iter().find(|(extent, _)| !space.in_use(*extent)) {
-            let what = format!(
-                "the allocator, by which the space of {name:?} from page {} on is free, its table",
-                extent.page
-            );
+            let what =
+                format!("the allocator's table, by which the space of {name:?} from page {} on is free,", extent.page);
             return Err(Error::corrupt(what, bitmap_at(extent.page / CHUNK_PAGES)));
         }
         if let Some(pair) = used.windows(2).find(|pair| pair[0].0.end() > pair[1].0.page) {
@@ -203,7 +203,7 @@ impl TagTable {
         Ok(())
     }
 
-    /// The slots of the page at byte `page`, last first.
+    /// Returns the slots of the page at byte `page`, the last one first.
     pub fn slots_of(page: u64) -> impl Iterator<Item = u64> {
         (0..SLOTS).rev().map(move |index| page + FIRST + index * SLOT_BYTES as u64)
     }

@@ -5,11 +5,11 @@
 //! content     the first `length` bytes of the tag's DATA stream; zeros up to the end of the page
 //! ```
 //!
-//! - V1. The content is durable before the transaction that names it. So after a crash a name has its old value or
-//!   its new one, whole, or none if it had none.
-//! - V2. Nothing of a value is handed out before all of it has verified.
-//! - V3. A block is handed out only if its tag was still the current one after the block was copied, so a reader
-//!   never hands out pages that a later put gave to something else.
+//! - V1. The content is durable before the transaction that names it. So after a crash a name has its old value or its
+//!   new one, whole, or none if it had none.
+//! - V2. A reader returns no byte of a value before all of it has verified.
+//! - V3. A reader returns a block only if the tag was still current after the block was copied. So it never returns
+//!   pages that a later put freed for another use.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -26,20 +26,20 @@ use crate::reserved_space::ReservedSpace;
 use crate::tag::{Tag, TagKind, check_name};
 use crate::{Error, Pool, Result};
 
-/// Bytes copied out at a time.
+/// Bytes that are copied out at a time.
 const BLOCK_BYTES: u64 = 256 << 10;
 
-/// How to put a value.
+/// The options of a put.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PutOptions {
-    /// The bytes of the value that is there, which may be lost. Without them a name in use is refused.
+    /// The size of the existing value in bytes, which confirms its loss. Without it a name in use is refused.
     pub lose: Option<u64>,
-    /// Bytes that will come, where that is known: what cannot fit is refused before it is read.
+    /// The number of bytes to come, if known: a value that cannot fit is refused before it is read.
     pub size_hint_bytes: Option<u64>,
 }
 
 impl PutOptions {
-    /// Refuses to lose the value of `old` unless told how many bytes that is.
+    /// Refuses to lose the value of `old` unless the caller named its size.
     fn ensure_may_replace(&self, old: &Tag) -> Result<()> {
         if old.kind != TagKind::BYTES && self.lose.is_none() {
             return Err(Error::Exists(old.name.clone()));
@@ -64,7 +64,7 @@ struct ValueAttributes {
 
 const _: () = assert!(size_of::<ValueAttributes>() == 64);
 
-/// What is known of a value before its content is read.
+/// The checksum and length of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct ValueContent {
     crc: u32,
@@ -86,14 +86,14 @@ impl ValueContent {
 }
 
 impl Pool {
-    /// Stores all that `input` gives under `name`; durable on return, and after a crash all or nothing (V1). Any
-    /// length, also one nobody knows ahead: 2 MiB are held in DRAM at a time, and nothing of the pool waits for
+    /// Stores all bytes of `input` under `name`. The value is durable on return, and a crash leaves it whole or not at
+    /// all (V1). The length need not be known: 2 MiB are held in DRAM at a time, and nothing in the pool waits for
     /// `input`.
     ///
     /// # Errors
-    /// [`Error::BadName`], [`Error::Occupied`] where a value would be lost, [`Error::WrongKind`] for what is no value,
-    /// [`Error::Full`] (or want of space on the host), [`Error::Medium`] where `input` fails: the name has what it had.
-    /// Else as [`Pool`] says.
+    /// [`Error::BadName`], [`Error::Occupied`] if a value would be lost, [`Error::WrongKind`] if the tag is not a
+    /// value, [`Error::Full`] (or a full host), [`Error::Medium`] if `input` fails. The name then has its previous
+    /// value. Else as [`Pool`] says.
     pub fn put(&self, name: &str, input: &mut dyn Read, put: &PutOptions) -> Result<Arc<Tag>> {
         check_name(name)?;
         self.check_poison()?;
@@ -103,12 +103,12 @@ impl Pool {
         self.name_value(name, content, reserved, put)
     }
 
-    /// Writes the value called `name` to `out`, after all of it has verified (V2); its length in bytes.
+    /// Writes the value called `name` to `out`, after all of it has verified (V2). Returns its length in bytes.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::WrongKind`] for what is no value, [`Error::DamagedValue`]: nothing was written
-    /// then. [`Error::Changed`] where it was replaced meanwhile and [`Error::Medium`] where `out` fails, perhaps after
-    /// part of it.
+    /// [`Error::NotFound`], [`Error::WrongKind`] if the tag is not a value, [`Error::DamagedValue`]: nothing was
+    /// written. [`Error::Changed`] if the value was replaced during the read, [`Error::Medium`] if `out` fails: part of
+    /// it may have been written.
     pub fn get(&self, name: &str, out: &mut dyn Write) -> Result<u64> {
         let tag = self.tag(name)?;
         tag.ensure_kind(TagKind::BYTES)?;
@@ -133,13 +133,13 @@ impl Pool {
         if needed_bytes > free_bytes { Err(Error::Full { needed_bytes, free_bytes }) } else { Ok(()) }
     }
 
-    /// Copies all of `input` into space of `reserved`; durable on return.
+    /// Copies all of `input` into space of `reserved`, durable on return.
     fn pour(&self, reserved: &mut ReservedSpace<'_>, input: &mut dyn Read) -> Result<ValueContent> {
         let (mut hasher, mut length, mut step) = (crc32fast::Hasher::new(), 0, Vec::new());
         loop {
             step.clear();
             let read = (&mut *input).take(CHUNK).read_to_end(&mut step);
-            let read = read.map_err(|error| MediumError::io("reading what is to be stored", error))? as u64;
+            let read = read.map_err(|error| MediumError::io("reading the content to store", error))? as u64;
             if read == 0 {
                 break;
             }
@@ -160,7 +160,7 @@ impl Pool {
         Ok(ValueContent { crc: hasher.finalize(), length })
     }
 
-    /// Commits what `reserved` holds as the value of `name`.
+    /// Commits the content of `reserved` as the value of `name`.
     fn name_value(
         &self,
         name: &str,
@@ -195,7 +195,7 @@ impl Pool {
     }
 }
 
-/// Whether the content of `tag` is what was put.
+/// Returns true if the content of `tag` verifies.
 pub(crate) fn is_sound(memory: &dyn Memory, tag: &Tag) -> bool {
     let content = ValueContent::decode(tag.attributes);
     if content.length != tag.size || content.length > Stream::new(&tag.extents, Role::DATA).len() {
@@ -206,7 +206,7 @@ pub(crate) fn is_sound(memory: &dyn Memory, tag: &Tag) -> bool {
     hasher.finalize() == content.crc
 }
 
-/// A want of space as it is without what `reserved` has of it, which is free again when the value is given up.
+/// Returns `error`; a lack of space is reported as if `reserved` were free, because it is freed when the put fails.
 fn with_what_it_has(error: Error, reserved: &ReservedSpace<'_>) -> Error {
     let has: u64 = reserved.extents().iter().map(|extent| extent.span().len).sum();
     match error {
@@ -217,7 +217,7 @@ fn with_what_it_has(error: Error, reserved: &ReservedSpace<'_>) -> Error {
     }
 }
 
-/// Space for `bytes` more: a superpage if they fill one and there is one, so that a long value has few extents.
+/// Takes space for `bytes` bytes: a superpage if they fill one and one is free, so that a long value has few extents.
 fn take(reserved: &mut ReservedSpace<'_>, bytes: u64) -> Result<Vec<Extent>> {
     let need = |zone| SpaceNeed { role: Role::DATA, zone, bytes };
     match reserved.take(need(if bytes == CHUNK { Zone::Super } else { Zone::Normal })) {
@@ -226,7 +226,7 @@ fn take(reserved: &mut ReservedSpace<'_>, bytes: u64) -> Result<Vec<Extent>> {
     }
 }
 
-/// Where the first `length` bytes of a value lie, in order, in pieces of bounded size.
+/// Returns the places of the first `length` bytes of a value, in order, in pieces of bounded size.
 fn blocks(extents: &[Extent], length: u64) -> Vec<Span> {
     let stream = Stream::new(extents, Role::DATA);
     let runs = stream.runs(Span::new(0, length)).collect::<Vec<_>>();

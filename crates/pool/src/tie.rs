@@ -120,7 +120,7 @@ impl Tie {
         Self { identity, current: Generation::first(nonce), previous: None }
     }
 
-    /// Returns true if no move is under way.
+    /// Returns true if no move is in progress.
     pub fn is_settled(&self) -> bool {
         self.previous == Some(self.current)
     }

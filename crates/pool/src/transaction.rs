@@ -1,5 +1,5 @@
-//! A transaction: changes to the pool's own words that happen together or not at all. Its payload is drawn in
-//! [`operation`](crate::operation).
+//! A transaction: changes to the pool's own words that happen together or not at all. Its payload consists of the
+//! operations of [`operation`](crate::operation).
 
 use std::ops::Range;
 
@@ -18,21 +18,22 @@ use crate::reserved_space::ReservedSpace;
 use crate::tag::SLOT_BYTES;
 use crate::{Error, Result};
 
-/// Changes that are gathered in DRAM and committed with one fence. Dropped without a commit, nothing has happened.
+/// Changes that are gathered in DRAM and committed with one fence. Dropping this without a commit discards them.
 #[derive(Debug)]
 pub struct Transaction<'pool> {
     pool: &'pool Pool,
     draft: RecordDraft,
     taken: Vec<Extent>,
     freed: Vec<Extent>,
-    /// Superpages that it frees, which count as pages of the normal zone from then on.
+    /// Superpages whose pages this frees one by one: they count as pages of the normal zone from then on.
     split: Vec<u64>,
-    /// Dropped last: while the pool stands still no transaction is open (freeze F1).
+    /// Dropped last: while the pool is frozen no transaction is open (freeze F1).
     _pass: TransactionPass<'pool>,
 }
 
 impl Pool {
-    /// Starts a transaction; waits while the pool stands still. No lock that others take inside theirs is held here.
+    /// Starts a transaction. Waits while the pool is frozen. The caller must not hold a lock that other threads acquire
+    /// during a transaction.
     pub fn transaction(&self) -> Transaction<'_> {
         Transaction::new(self)
     }
@@ -44,8 +45,8 @@ impl<'pool> Transaction<'pool> {
         Self { pool, draft: RecordDraft::default(), taken: Vec::new(), freed: Vec::new(), split: Vec::new(), _pass }
     }
 
-    /// Writes `bytes` at `at`. Both are multiples of 8. Until that space is free again it is written by transactions
-    /// alone: replay may write it once more (lane L6).
+    /// Writes `bytes` at `at`. Both are multiples of 8. Until the space is free again only transactions may write it,
+    /// because replay may write it once more (lane L6).
     pub fn write(&mut self, at: u64, bytes: &[u8]) {
         assert!(at.is_multiple_of(8) && bytes.len().is_multiple_of(8), "transactions write whole words");
         let span = Span::new(at, bytes.len() as u64);
@@ -54,8 +55,8 @@ impl<'pool> Transaction<'pool> {
         self.draft.push(bytes);
     }
 
-    /// Sets the bits of `mask` in the word at `at`; other transactions may change other bits of it at once. As
-    /// [`Transaction::write`] otherwise.
+    /// Sets the bits of `mask` in the word at `at`. Other transactions may change other bits of the word at the same
+    /// time. See [`Transaction::write`].
     pub fn set(&mut self, at: u64, mask: u64) {
         self.change_bits(SET, at, mask);
     }
@@ -72,17 +73,18 @@ impl<'pool> Transaction<'pool> {
         self.operation(kind, at, mask);
     }
 
-    /// Fills `span`, 1 MiB at most, with zeros, at the cost of 16 bytes of payload. As [`Transaction::write`] otherwise.
+    /// Fills `span`, 1 MiB at most, with zeros, which takes 16 bytes of payload. See [`Transaction::write`].
     pub fn zero(&mut self, span: Span) {
         let fits = span.len <= FILL_BYTES_MAX && may_change(span, self.pool.memory().size());
         assert!(fits && span.aligned_to(8), "a transaction outside of what they may write: {span:?}");
         self.operation(FILL, span.at, span.len);
     }
 
-    /// Takes space for `needs`: it is used on commit, free again on drop. The host's promise for it is had first.
+    /// Takes space for `needs`, which the host reserves first. The space is in use after the commit, and free again if
+    /// the transaction is dropped.
     ///
     /// # Errors
-    /// [`Error::Full`]; [`Error::Medium`] where the host does not promise it.
+    /// [`Error::Full`]; [`Error::Medium`] if the host cannot reserve the space.
     pub fn take(&mut self, needs: &[SpaceNeed]) -> Result<Vec<Extent>> {
         self.take_watched(needs, &mut |_| true)
     }
@@ -98,7 +100,7 @@ impl<'pool> Transaction<'pool> {
         Ok(extents)
     }
 
-    /// Makes `reserved` space part of it: it is used on commit, free again on drop.
+    /// Adopts `reserved` space: it is in use after the commit, and free again if the transaction is dropped.
     pub fn adopt(&mut self, reserved: ReservedSpace<'pool>) -> Vec<Extent> {
         let extents = reserved.into_extents();
         self.taken.extend(&extents);
@@ -106,14 +108,15 @@ impl<'pool> Transaction<'pool> {
         extents
     }
 
-    /// Gives `extents` back: they are free on commit.
+    /// Frees `extents` on commit.
     pub fn free(&mut self, extents: &[Extent]) {
         self.freed.extend(extents);
         self.mark_all(extents, false);
     }
 
-    /// Takes `count` pages of `dropped`, which it is to free, and shortens that by them: none where no part of it has as
-    /// many without a grant (grant G2). The caller may store into them at once (tags T6).
+    /// Takes `count` pages from `dropped`, which this transaction frees, and removes them from that list. Returns none
+    /// if no part of it has as many pages without a grant (grant G2). The caller may store into the pages at once (tag
+    /// table T6).
     pub(crate) fn take_of(&mut self, dropped: &mut Vec<Extent>, count: usize) -> Result<Vec<Extent>> {
         let fits = |extent: &Extent| {
             let part = last_part(*extent);
@@ -121,7 +124,7 @@ impl<'pool> Transaction<'pool> {
         };
         let Some(index) = dropped.iter().rposition(fits) else { return Ok(Vec::new()) };
         let (whole, part) = (dropped[index], last_part(dropped[index]));
-        // What is stored there now no older record is to be replayed over (lane L6).
+        // The caller stores there now, so no older record may be replayed over it (lane L6).
         self.pool.retire()?;
         let part = self.in_pages(part);
         let taken = (part.page..part.page + count as u64).map(|page| page_at(page * PAGE)).collect();
@@ -131,15 +134,15 @@ impl<'pool> Transaction<'pool> {
         Ok(taken)
     }
 
-    /// Whether its record is to bring what comes to `pages`: somebody has something there until the commit, and there is
-    /// room for that and for a slot (tags T6).
+    /// Returns true if the record itself has to carry the content of `pages`: they are in use until the commit, and the
+    /// record has room for them and for a slot (tag table T6).
     pub(crate) fn brings(&self, pages: &[Extent]) -> bool {
         let is_taken = |page: &Extent| self.taken.iter().any(|taken| (taken.page..taken.end()).contains(&page.page));
         let bytes = pages.len() * (OPERATION + PAGE as usize) + 2 * (OPERATION + SLOT_BYTES);
         !pages.iter().all(is_taken) && self.draft.payload_bytes() + bytes <= PAYLOAD_BYTES_MAX
     }
 
-    /// `part` as pages of the normal zone, all in use: those of a superpage can be freed one by one then.
+    /// Marks `part` as pages of the normal zone, all in use, so that pages of a superpage can be freed one by one.
     fn in_pages(&mut self, part: Extent) -> Extent {
         let pages = Extent { zone: Zone::Normal, ..part };
         if part.zone == Zone::Super {
@@ -151,7 +154,7 @@ impl<'pool> Transaction<'pool> {
         pages
     }
 
-    /// Commits: durable and applied on return, unless it is an error. A failed persist poisons the pool.
+    /// Commits the transaction, which is durable and applied on return. A failed persist poisons the pool.
     ///
     /// # Errors
     /// As [`Pool`] says.
@@ -170,8 +173,8 @@ impl<'pool> Transaction<'pool> {
         committed.and_then(|_| self.give_back()).inspect_err(|error| self.pool.poison(error))
     }
 
-    /// Makes free what it freed. Older records that write there are retired first: a crash would replay them over
-    /// what the next owner stores (lane L6).
+    /// Frees the freed extents in the allocator. Older records that write there are retired first: a crash would replay
+    /// them over the next owner's data (lane L6).
     fn give_back(&self) -> Result<()> {
         if !self.freed.is_empty() {
             self.pool.lanes().retire(self.pool.memory())?;
@@ -180,7 +183,7 @@ impl<'pool> Transaction<'pool> {
         Ok(())
     }
 
-    /// Notes in the tables that `extents` are in use, or are not; neighbours in one go.
+    /// Adds operations that mark `extents` as used or free, neighbours at once.
     fn mark_all(&mut self, extents: &[Extent], used: bool) {
         for run in extents.chunk_by(|one, next| one.end() == next.page && one.zone == next.zone) {
             let pages = run[0].page..run[run.len() - 1].end();
@@ -196,7 +199,7 @@ impl<'pool> Transaction<'pool> {
         }
     }
 
-    /// Whole words are filled; in the first and the last other transactions may have bits.
+    /// Fills whole words; other transactions may change bits in the first and the last word.
     fn mark_pages(&mut self, pages: Range<u64>, used: bool) {
         let mut page = pages.start;
         while page < pages.end {
@@ -229,7 +232,7 @@ impl<'pool> Transaction<'pool> {
     }
 }
 
-/// A chunk of `extent`, or all of it in the normal zone, where that is no more.
+/// Returns the last chunk of `extent`, or the whole extent in the normal zone.
 fn last_part(extent: Extent) -> Extent {
     match extent.zone {
         Zone::Super => Extent { page: extent.end() - CHUNK_PAGES, pages: CHUNK_PAGES as u32, ..extent },

@@ -140,7 +140,7 @@ fn read_ahead(input: File) -> Outcome<Vec<File>> {
     if input.metadata()?.is_file() {
         return Ok(vec![input]);
     }
-    let told = |error| format!("reading what is to be stored: {error}");
+    let told = |error| format!("reading the content to store: {error}");
     let ahead = rustix::fs::memfd_create("ferrite: ahead", rustix::fs::MemfdFlags::CLOEXEC);
     let mut ahead = File::from(ahead.map_err(|error| told(error.into()))?);
     // It may be one that does not wait.

@@ -225,7 +225,7 @@ impl FilePlace {
             return Ok(());
         }
         let (path, user) = (self.shown.display(), there.st_uid);
-        Err(Error::Untrusted(format!("{path} is user {user}'s and no plain file: name a file")))
+        Err(Error::Untrusted(format!("{path} is user {user}'s and not a plain file: name a file")))
     }
 
     /// Refuses the place of a pool (BK2).

@@ -11,13 +11,13 @@ use super::{GrantWriters, ImageSummary, RestoreOptions, ensure_may_replace, rest
 use crate::{AtomicFile, Error, Pool, Result};
 use crate::{Progress, ensure_trusted};
 
-/// Writes an image of `pool` to the file `path`, durable on return. It is written as a [`AtomicFile`] and read back, so an
-/// older image there stays whole until the new one has its name (BK2).
+/// Writes an image of `pool` to the file `path`, durable on return. The image is written as an [`AtomicFile`] and read
+/// back, so an older image at `path` stays whole until the new one has its name (BK2).
 ///
 /// # Errors
-/// As [`super::backup`]; [`Error::Occupied`] if a pool is there, or an image that is to stay (BK7); [`Error::Limit`] for
-/// what is no file or lies in the pool itself; [`Error::BadImage`] if it does not read back.
-/// What was there stays, or the new image is there, whole.
+/// As [`super::backup`]; [`Error::Occupied`] if `path` holds a pool or an image that may not be replaced (BK7),
+/// [`Error::Limit`] if `path` is not a plain file or lies in the pool itself, [`Error::BadImage`] if the image does not
+/// read back. The previous file stays, unless only syncing the folder failed.
 pub fn backup_to(
     pool: &Pool,
     path: &Path,
@@ -27,11 +27,11 @@ pub fn backup_to(
     backup_beside(pool, path, image, GrantWriters::Refused, watch)
 }
 
-/// As [`backup_to`], for when the power fails: clients that store through a grant are not waited for, and their pages are
-/// what the failure would leave of them.
+/// Writes an image as [`backup_to`] does, for a power failure: clients that store through a grant are ignored, and
+/// their pages are as the failure would leave them.
 ///
 /// # Errors
-/// As [`backup_to`], but not for clients.
+/// As [`backup_to`], except [`Error::Busy`] for clients.
 pub fn save_to(
     pool: &Pool,
     path: &Path,
@@ -57,18 +57,18 @@ fn backup_beside(
     file.rewind().map_err(|error| MediumError::io("reading back the backup image", error))?;
     let found = verify(&mut BufReader::new(file), watch)?;
     if found != summary {
-        return Err(Error::BadImage { what: "what was read back, which is another image,".into(), at: 0 });
+        return Err(Error::BadImage { what: "the image that was read back, which differs,".into(), at: 0 });
     }
     partial.finish()?;
     Ok(summary)
 }
 
-/// The file `path`, to read an image from.
+/// Opens the file `path` to read an image from.
 ///
 /// # Errors
-/// [`Error::Limit`] for what is neither a file nor a block device, which is not opened: a pipe would wait for who writes to
-/// it, and give what it holds once. [`Error::Untrusted`] where another user owns it or may write to it (O8).
-/// [`Error::Medium`] where it cannot be opened.
+/// [`Error::Limit`] if `path` is neither a file nor a block device; it is not opened, because a pipe would wait for its
+/// writer and can be read only once. [`Error::Untrusted`] if another user owns the file or may write to it (O8).
+/// [`Error::Medium`] if it cannot be opened.
 pub fn open_image(path: &Path) -> Result<File> {
     let opening = |error| told("opening", path, error);
     let kind = std::fs::metadata(path).map_err(opening)?.file_type();
@@ -86,7 +86,7 @@ pub fn open_image(path: &Path) -> Result<File> {
 /// Restores the image in the file `path` into `memory`, after all of it has verified.
 ///
 /// # Errors
-/// As [`open_image`] and [`verify`], and nothing is changed then; else as [`restore`].
+/// As [`open_image`] and [`verify`], with `memory` unchanged; else as [`restore`].
 pub fn restore_from(
     path: &Path,
     memory: &dyn Memory,

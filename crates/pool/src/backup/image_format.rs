@@ -9,10 +9,11 @@
 //! trailer 0 magic "DONE"   4 crc u32   8 frames u64   16 pages u64   24 chain u32   28 reserved [36]    64 bytes
 //! ```
 //!
-//! - IM1. Every byte is under a checksum or compared with what it must be, so one changed byte is noticed.
-//! - IM2. The checksums of frames and trailer start from the header's, so parts of two images do not make one; chunks
-//!   ascend, and the trailer's chain is the CRC-32 of the frames' checksums, so none is missing, doubled or moved.
-//! - IM3. The image ends with the trailer: one that was cut off, wherever, is noticed.
+//! - IM1. Every byte is under a checksum or compared with its only valid value, so one changed byte is noticed.
+//! - IM2. The checksums of frames and trailer start from the header's, so parts of two images do not verify together.
+//!   Chunks ascend, and the trailer's chain is the CRC-32 of the frames' checksums, so no frame can be missing, doubled
+//!   or moved.
+//! - IM3. The image ends with the trailer, so an image that was cut off is noticed.
 //! - IM4. Whatever the bytes, reading them takes the memory of one chunk.
 
 use std::io::{ErrorKind, Read};
@@ -26,17 +27,17 @@ use crate::layout::{CHUNK, PAGE, POOL_BYTES_MIN};
 use crate::tie::{STAMP_BYTES, TieRole, TieStamp};
 use crate::{Error, Result};
 
-/// Newest image format this program reads and the one it writes; an image of version 1 has no stamp.
+/// The newest image format that this program reads, and the one that it writes. An image of version 1 has no stamp.
 pub const VERSION: u32 = 2;
 
-/// No pool comes near it; a restore adds a few.
+/// The bound of an image's generation. A restore adds a few to it.
 const GENERATION_MAX: u64 = GENERATION_BOUND - 16;
 
 const HEADER_MAGIC: [u8; 8] = *b"FERRIMG\0";
 const FRAME_MAGIC: [u8; 4] = *b"FRAM";
 const TRAILER_MAGIC: [u8; 4] = *b"DONE";
 
-/// What an image is of.
+/// The header of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ImageHeader {
     pub image: [u8; 16],
@@ -104,13 +105,13 @@ pub(crate) const TRAILER_BYTES: usize = size_of::<TrailerMedia>();
 
 const _: () = assert!(HEADER_BYTES == 128 && FRAME_BYTES == 192 && TRAILER_BYTES == 64);
 
-/// What both sides keep count of from the header on.
+/// The checksums and counts that writer and reader keep from the header on.
 #[derive(Debug)]
 pub(crate) struct ImageTally {
     salt: u32,
     chain: crc32fast::Hasher,
     frames: u64,
-    /// Pages carried so far.
+    /// The number of pages carried so far.
     pub pages: u64,
 }
 
@@ -131,7 +132,7 @@ impl ImageTally {
         hasher.finalize()
     }
 
-    /// The bytes of the header, and the tally that starts with it.
+    /// Returns the bytes of the header, and the tally that starts with it.
     pub fn start(header: &ImageHeader) -> (Vec<u8>, Self) {
         let mut media = HeaderMedia::new_zeroed();
         (media.magic, media.version) = (HEADER_MAGIC, (if header.stamp.is_some() { VERSION } else { 1 }).into());
@@ -143,7 +144,7 @@ impl ImageTally {
         (media.as_bytes().to_vec(), Self::new(crc))
     }
 
-    /// The bytes of the next frame before its content.
+    /// Returns the bytes of the next frame, without its content.
     pub fn frame(&mut self, frame: &ImageFrame) -> Vec<u8> {
         let mut media = FrameMedia::new_zeroed();
         (media.magic, media.chunk, media.pages) =
@@ -155,7 +156,7 @@ impl ImageTally {
         media.as_bytes().to_vec()
     }
 
-    /// The bytes of the trailer.
+    /// Returns the bytes of the trailer.
     pub fn trailer(&self) -> Vec<u8> {
         let mut media = TrailerMedia::new_zeroed();
         (media.magic, media.frames, media.pages) = (TRAILER_MAGIC, self.frames.into(), self.pages.into());
@@ -174,14 +175,14 @@ impl HeaderMedia {
     }
 }
 
-/// An image being read; `input` may give anything.
+/// A reader of an image. `input` may give anything.
 pub(crate) struct ImageReader<'input> {
     input: &'input mut dyn Read,
-    /// Bytes read so far.
+    /// The number of bytes read so far.
     pub at: u64,
-    /// What it is of.
+    /// The header.
     pub header: ImageHeader,
-    /// What was read so far.
+    /// The tally of the part read so far.
     pub tally: ImageTally,
     chunk_min: u64,
 }
@@ -193,7 +194,7 @@ impl<'input> ImageReader<'input> {
         let mut media = HeaderMedia::new_zeroed();
         read(input, &mut at, media.as_mut_bytes())?;
         if media.magic != HEADER_MAGIC {
-            return Err(bad("no magic number, so this is no image of a pool,", 0));
+            return Err(bad("the magic number, which is missing, so this is not an image of a pool,", 0));
         }
         if media.crc.get() != media.checksum() {
             return Err(bad("the header", 0));
@@ -230,7 +231,7 @@ impl<'input> ImageReader<'input> {
         Ok(Self { input, at, header, tally: ImageTally::new(media.crc.get()), chunk_min: 0 })
     }
 
-    /// The next frame, verified; after the last one `None`, and the image is whole.
+    /// Returns the next frame, verified. Returns `None` after the last one, if the image is whole.
     pub fn next(&mut self) -> Result<Option<ImageFrame>> {
         if self.tally.frames == self.header.frames {
             return self.finish().map(|()| None);
@@ -256,7 +257,7 @@ impl<'input> ImageReader<'input> {
         Ok(Some(frame))
     }
 
-    /// Whether `frame` may come now: chunks ascend, and the superblock is not the image's to give.
+    /// Returns true if `frame` may come next: chunks ascend, and no frame carries the superblock.
     fn accepts(&self, frame: &ImageFrame) -> bool {
         let in_pool = (self.chunk_min..self.header.size / CHUNK).contains(&frame.chunk);
         let superblock = frame.chunk == 0 && (frame.used.contains(0) || frame.used.contains(1));
@@ -272,7 +273,7 @@ impl<'input> ImageReader<'input> {
         }
         let mut more = [0];
         match read(self.input, &mut self.at, &mut more) {
-            Ok(()) => Err(bad("something behind its end", self.at - 1)),
+            Ok(()) => Err(bad("data behind its end", self.at - 1)),
             Err(Error::BadImage { .. }) => Ok(()),
             Err(other) => Err(other),
         }
@@ -281,7 +282,7 @@ impl<'input> ImageReader<'input> {
 
 fn read(input: &mut dyn Read, at: &mut u64, into: &mut [u8]) -> Result<()> {
     input.read_exact(into).map_err(|error| match error.kind() {
-        ErrorKind::UnexpectedEof => bad("its end, which comes too early,", *at),
+        ErrorKind::UnexpectedEof => bad("its end, which is missing,", *at),
         _ => ferrite_memory::Error::io("reading the backup image", error).into(),
     })?;
     *at += into.len() as u64;

@@ -1,4 +1,4 @@
-//! The tie between a pool and its backup images: which image may take the place of which.
+//! The tie between a pool and its backup images, which decides whether an image may replace another.
 
 use std::fs::File;
 use std::io::{BufReader, ErrorKind};
@@ -8,14 +8,14 @@ use super::image_format::ImageReader;
 use crate::tie::{Generation, PoolSide, Tie, TieStamp, TieVerdict, compare, renew};
 use crate::{Error, MemberKind, Pool, PoolMember, Result, show_uuid};
 
-/// The identity of the tie to the images of `pool`, as a stamp has room for it.
+/// Returns the identity of the tie to the images of `pool`, as it is in a stamp.
 fn identity(pool: &[u8; 16]) -> [u8; 16] {
     let mut identity = [0; 16];
     identity[..8].copy_from_slice(&pool[..8]);
     identity
 }
 
-/// The pool's side of the tie to its images; `None` before its first image of this format.
+/// Returns the pool's side of the tie to its images, or `None` before the first image with a stamp.
 fn side(pool: &Pool) -> Result<Option<Tie>> {
     let uuid = pool.superblock().uuid;
     if pool.members()?.iter().all(|member| member.uuid != uuid) {
@@ -24,7 +24,7 @@ fn side(pool: &Pool) -> Result<Option<Tie>> {
     Ok(Some(Tie { identity: identity(&uuid), ..pool.member_tie(uuid).load()? }))
 }
 
-/// Begins the generation of the next image of `pool`, durably (BK7); `nonce` is random.
+/// Begins the generation of the next image of `pool`, durably (BK7). `nonce` is random.
 pub(super) fn next_stamp(pool: &Pool, nonce: u16) -> Result<TieStamp> {
     let uuid = pool.superblock().uuid;
     if side(pool)?.is_none() {
@@ -38,8 +38,8 @@ pub(super) fn next_stamp(pool: &Pool, nonce: u16) -> Result<TieStamp> {
     Ok(TieStamp { identity: identity(&uuid), generation })
 }
 
-/// Refuses to write an image of `pool` over the file at `path`, if that is an image of another pool, or one that is later than
-/// this pool knows (BK7). A file that is not an image of this format may be replaced.
+/// Refuses to write an image of `pool` over the file at `path` if that is an image of another pool, or a later one than
+/// this pool knows (BK7). A file that is not an image with a stamp may be replaced.
 ///
 /// # Errors
 /// [`Error::Occupied`] with both sides and what to do; else as [`Pool`] says.

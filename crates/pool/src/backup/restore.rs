@@ -1,4 +1,4 @@
-//! From an image to a pool.
+//! Restoring a pool from an image.
 
 use std::io::Read;
 
@@ -14,30 +14,30 @@ use crate::layout::{CHUNK, PAGE, SUPERBLOCKS};
 use crate::superblock::{FIRST_VERSION, PoolState, Superblock, VERSION};
 use crate::{Error, Result, member, show_uuid};
 
-/// How to restore.
+/// The options of a restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RestoreOptions {
-    /// Go on although that destroys what is there: see [`crate::ensure_may_be_lost`].
+    /// Restore although that destroys the target's content: see [`crate::ensure_may_be_lost`].
     pub overwrite: bool,
 }
 
-/// Reads an image to its end; an error says where it is not whole. Nothing is written anywhere.
+/// Reads and verifies an image to its end. Writes nothing.
 ///
 /// # Errors
-/// [`Error::BadImage`] where it is not whole, [`Error::Limit`] for a newer version, [`Error::Medium`] where `input`
-/// fails, [`Error::Cancelled`] where `watch` says so.
+/// [`Error::BadImage`] at the damaged place, [`Error::Limit`] for a newer version, [`Error::Medium`] if `input` fails,
+/// [`Error::Cancelled`] if `watch` returns false.
 pub fn verify(input: &mut dyn Read, watch: &mut dyn FnMut(Progress) -> bool) -> Result<ImageSummary> {
     each_frame(&mut ImageReader::open(input)?, "verifying", watch, |_| Ok(()))
 }
 
-/// Makes `memory` the pool that `input` is an image of, closed and durable on return. A larger memory makes a larger
-/// pool. Each frame is verified before it is written; where the image turns out damaged further on, or anything else
-/// fails, `memory` is left as a restore that did not finish, which the same image finishes from the start (BK3). Where
-/// `input` can be read twice, [`verify`] it first.
+/// Restores the image in `input` into `memory`. The pool is durable and closed on return. A larger memory becomes a
+/// larger pool. Each frame is verified before it is written. If a later part of the image is damaged, or anything else
+/// fails, `memory` is left as an unfinished restore, which the same image completes from the start (BK3). If `input`
+/// can be read twice, call [`verify`] first.
 ///
 /// # Errors
-/// [`Error::Limit`] where `memory` is too small, [`Error::Occupied`] for what only [`RestoreOptions::overwrite`] destroys: nothing
-/// is changed then. Else as [`verify`], or [`Error::Medium`] where the memory fails.
+/// [`Error::Limit`] if `memory` is too small, [`Error::Occupied`] if only [`RestoreOptions::overwrite`] allows the
+/// loss: nothing is changed then. Else as [`verify`], or [`Error::Medium`] if the memory fails.
 pub fn restore(
     input: &mut dyn Read,
     memory: &dyn Memory,
@@ -47,7 +47,7 @@ pub fn restore(
     let mut image = ImageReader::open(input)?;
     let header = image.header;
     ensure_fits(memory, &header)?;
-    // Also to read a page that is not there yet takes one of the host's.
+    // Reading a page that does not exist yet also allocates a page of the host.
     memory.reserve(Span::new(SUPERBLOCKS[0], SUPERBLOCKS.len() as u64 * PAGE))?;
     if !options.overwrite {
         ensure_vacant(memory, &header)?;
@@ -68,7 +68,7 @@ pub fn restore(
     Ok(summary)
 }
 
-/// Gives every frame to `visit` once it has verified, to the end of the image.
+/// Passes every verified frame to `visit`, to the end of the image.
 fn each_frame(
     image: &mut ImageReader<'_>,
     what: &'static str,
@@ -99,22 +99,22 @@ fn ensure_fits(memory: &dyn Memory, header: &ImageHeader) -> Result<()> {
     Ok(())
 }
 
-/// Refuses where something would be lost that the caller may not know of.
+/// Refuses if content would be lost that the caller may not know of.
 fn ensure_vacant(memory: &dyn Memory, header: &ImageHeader) -> Result<()> {
     let found = match Superblock::read(memory) {
         Err(Error::NotAPool(_)) if is_blank(memory) => return Ok(()),
-        Err(Error::NotAPool(_)) => "here is something else, no pool".to_string(),
+        Err(Error::NotAPool(_)) => "the target holds data other than a pool".to_string(),
         Ok(found) if found.state == PoolState::Restoring && found.image == header.image => return Ok(()),
         Ok(found) if found.state == PoolState::Restoring => {
-            "here another image is half restored: restore that one again".to_string()
+            "an unfinished restore of another image is here: restore that image again".to_string()
         }
-        Ok(found) => format!("here is a pool already, {}", show_uuid(&found.uuid)),
-        Err(error) => format!("here was a pool ({error})"),
+        Ok(found) => format!("a pool is here already: {}", show_uuid(&found.uuid)),
+        Err(error) => format!("a damaged pool is here ({error})"),
     };
     Err(Error::Occupied(format!("{found}, which would be lost")))
 }
 
-/// Whether nothing stands where a pool begins, as in a file that was made for this.
+/// Returns true if the places of the superblocks are zeros, as in a new file.
 fn is_blank(memory: &dyn Memory) -> bool {
     SUPERBLOCKS.into_iter().all(|at| {
         let mut bytes = [0; PAGE as usize];
@@ -123,13 +123,13 @@ fn is_blank(memory: &dyn Memory) -> bool {
     })
 }
 
-/// Lets both superblocks say that the image is being restored (BK3), as generations nobody has used (BK5). The first of
-/// them is written where the current one is not, so that a crash leaves the old pool whole or this restore begun.
+/// Writes the image to both superblocks (BK3), as generations that were never used (BK5). The first one does not
+/// overwrite the current superblock, so a crash leaves the old pool whole or this restore begun.
 fn begin(memory: &dyn Memory, header: &ImageHeader) -> Result<Superblock> {
     let current = current_generation(memory);
     if current >= GENERATION_BOUND - 16 {
-        let what = "from which none can be counted on: make a new pool there first, with `ferrite pool create`";
-        return Err(Error::Limit(format!("here is a pool of generation {current}, {what}")));
+        let what = "and no later one can be counted: make a new pool there first, with `ferrite pool create`";
+        return Err(Error::Limit(format!("the pool here has generation {current}, {what}")));
     }
     let mut generation = current.max(header.generation);
     generation += (generation ^ current) & 1;
@@ -156,7 +156,7 @@ fn current_generation(memory: &dyn Memory) -> u64 {
     generations.max().unwrap_or(0)
 }
 
-/// Stores what a frame carries, and zeros where it says so (BK4).
+/// Stores the pages that a frame carries, and zeros to its other used pages (BK4).
 fn put(memory: &dyn Memory, frame: &ImageFrame) -> Result<()> {
     let start = frame.chunk * CHUNK;
     memory.reserve(Span::new(start, CHUNK))?;
@@ -172,8 +172,8 @@ fn put(memory: &dyn Memory, frame: &ImageFrame) -> Result<()> {
     Ok(())
 }
 
-/// Most pages of a new target are zeros already; those are only flushed, since whoever zeroed them may have been killed
-/// before.
+/// Clears a page. Most pages of a new target are zeros already and are only flushed, because the process that zeroed
+/// them may have been killed.
 fn clear(memory: &dyn Memory, page: Span) {
     let mut bytes = [0; PAGE as usize];
     memory.load(page.at, &mut bytes);

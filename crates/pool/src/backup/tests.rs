@@ -209,7 +209,7 @@ fn what_is_there_is_kept_unless_it_may_be_lost() {
     assert!(matches!(Superblock::read(&*memory).map(|found| found.state), Ok(PoolState::Restoring)));
     assert!(matches!(Pool::open(Arc::clone(&memory) as Arc<dyn Memory>, BOOT), Err(Error::Restoring)));
     let refused = restored(&other_image, &memory, false).unwrap_err().to_string();
-    assert!(refused.contains("another image is half restored"), "{refused}");
+    assert!(refused.contains("unfinished restore of another image"), "{refused}");
 
     restored(&image, &memory, false).unwrap();
     assert_eq!(get(&open(&memory), "value"), b"some bytes");
@@ -230,7 +230,7 @@ fn a_damaged_pool_is_overwritten_only_if_told() {
     assert!(values(&open(&memory)) == values(&pool));
 }
 
-/// What is no pool may be somebody's all the same.
+/// A file without a pool may still hold a user's data.
 #[test]
 fn what_is_no_pool_is_overwritten_only_if_told() {
     let (pool, image) = small();

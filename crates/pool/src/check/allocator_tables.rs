@@ -1,4 +1,4 @@
-//! The allocator's tables, held against what is named.
+//! The allocator's tables, compared with the pages that structures name.
 
 use ferrite_memory::Memory;
 
@@ -11,13 +11,13 @@ use crate::extent::Zone;
 use crate::layout::{CHUNK, CHUNK_PAGES, PAGE, is_meta, kind_at};
 use crate::page_allocator::ChunkUse;
 
-/// What the tables say of a chunk.
+/// A chunk by the allocator's tables.
 #[derive(Clone, Copy, Debug)]
 struct ChunkTables {
     number: u64,
-    /// `None` for a byte that is no kind.
+    /// The kind; `None` for an unknown byte.
     kind: Option<ChunkUse>,
-    /// Whatever the kind.
+    /// The pages that the bitmap marks, for any kind.
     marked: ChunkPages,
 }
 
@@ -28,7 +28,7 @@ impl ChunkTables {
         Self { number, kind: ChunkUse::from_byte(kind[0]), marked: ChunkPages::load_bitmap(memory, number) }
     }
 
-    /// Pages that are in use in `zone`.
+    /// Returns the pages that are in use in `zone`.
     fn used(&self, zone: Zone) -> ChunkPages {
         match (self.kind, zone) {
             (Some(ChunkUse::Super), Zone::Super) => ChunkPages::ALL,
@@ -38,23 +38,24 @@ impl ChunkTables {
     }
 }
 
-/// The tables of a pool.
+/// The allocator's tables of a pool.
 pub(super) struct AllocatorTables(Vec<ChunkTables>);
 
 impl AllocatorTables {
-    /// Reads those of a pool of `chunks` chunks.
+    /// Reads the tables of a pool of `chunks` chunks.
     pub fn load(memory: &dyn Memory, chunks: u64) -> Self {
         Self((0..chunks).map(|number| ChunkTables::load(memory, number)).collect())
     }
 
-    /// Pages of the normal zone in use, by their number in the pool.
+    /// Returns the pages of the normal zone that are in use, by their number in the pool.
     pub fn normal_pages(&self) -> impl Iterator<Item = u64> + '_ {
         self.0
             .iter()
             .flat_map(|chunk| chunk.used(Zone::Normal).runs().flatten().map(|page| chunk.number * CHUNK_PAGES + page))
     }
 
-    /// What is wrong with them. `complete`: nothing hides who might name a page, so one that nobody names is free.
+    /// Returns the damage of the tables. If `complete` is true, no damage can hide a name of a page, so a page that no
+    /// structure names is free.
     pub fn against(&self, claims: &PageClaims<'_>, complete: bool) -> Vec<PlannedRepair> {
         let mut found = self.unmarked(claims);
         found.extend(self.0.iter().filter_map(|chunk| wrong_kind(*chunk, claims, complete)));
@@ -63,7 +64,7 @@ impl AllocatorTables {
         found
     }
 
-    /// Pages that somebody names and that are not in use, or not in their zone: they may be given to somebody else.
+    /// Finds pages that a structure names but that are not in use, or not in their zone: they may be allocated again.
     fn unmarked(&self, claims: &PageClaims<'_>) -> Vec<PlannedRepair> {
         let mut found = Vec::new();
         for (extent, who) in &claims.all {
@@ -96,7 +97,7 @@ impl AllocatorTables {
         found
     }
 
-    /// Pages in use that nobody names.
+    /// Finds pages in use that no structure names.
     fn leaked(&self, claims: &PageClaims<'_>, complete: bool) -> Option<PlannedRepair> {
         let (mut count, mut first, mut patches) = (0, None, Vec::new());
         for chunk in self.0.iter().filter(|chunk| !is_meta(chunk.number)) {
@@ -116,13 +117,13 @@ impl AllocatorTables {
             }
         }
         (count > 0).then(|| {
-            let what = format!("{count} pages ({} bytes) are in use and nobody names them", count * PAGE);
+            let what = format!("{count} pages ({} bytes) are in use, and no tag names them", count * PAGE);
             let finding = CheckFinding { severity: Severity::Warning, what, at: first, tag: None, repaired: None };
             planned_if(complete, finding, patches, "freed")
         })
     }
 
-    /// Marks where there is nothing to mark: they would come alive when the chunk is used for pages.
+    /// Finds marks in chunks without pages of 4 KiB: the marks would count once the chunk is used for pages.
     fn stray(&self, claims: &PageClaims<'_>, complete: bool) -> Option<PlannedRepair> {
         let (mut count, mut first, mut patches) = (0, None, Vec::new());
         for chunk in self.0.iter().filter(|chunk| matches!(chunk.kind, Some(ChunkUse::Free | ChunkUse::Super))) {
@@ -137,14 +138,14 @@ impl AllocatorTables {
             }
         }
         (count > 0).then(|| {
-            let what = format!("{count} pages are marked in chunks that are not used by pages");
+            let what = format!("{count} pages are marked in chunks that have no pages in use");
             let finding = CheckFinding { severity: Severity::Warning, what, at: first, tag: None, repaired: None };
             planned_if(complete, finding, patches, "unmarked")
         })
     }
 }
 
-/// A chunk whose kind is none, or that of the pool's own tables where they are not, or the other way round.
+/// Finds a chunk of unknown kind, a chunk wrongly marked as tables, or a chunk of tables marked otherwise.
 fn wrong_kind(chunk: ChunkTables, claims: &PageClaims<'_>, complete: bool) -> Option<PlannedRepair> {
     let number = chunk.number;
     let is_wrong = match chunk.kind {
@@ -162,19 +163,19 @@ fn wrong_kind(chunk: ChunkTables, claims: &PageClaims<'_>, complete: bool) -> Op
         _ if is_meta(number) => PlannedRepair::new(
             finding,
             vec![word_patch::kind(number, ChunkUse::Meta)],
-            "it is one of the pool's own tables again",
+            "marked as one of the pool's own tables",
         ),
         None => {
             let patches =
                 word_patch::unmark(number, chunk.marked).chain([word_patch::kind(number, ChunkUse::Free)]).collect();
-            planned_if(complete, finding, patches, "nobody names a page of it, so it is free")
+            planned_if(complete, finding, patches, "marked as free, because no tag names a page of it")
         }
         Some(ExpectedChunk::Torn) => PlannedRepair::told(finding),
-        Some(_) => PlannedRepair::new(finding, put_right(number, claims), "it is what those who name its pages say"),
+        Some(_) => PlannedRepair::new(finding, put_right(number, claims), "set to the kind that its pages need"),
     })
 }
 
-/// Makes `chunk` what those who name its pages say, and keeps marks of pages that nobody names.
+/// Returns the patches that make `chunk` what the names of its pages imply. Marks of pages without a name stay.
 fn put_right(chunk: u64, claims: &PageClaims<'_>) -> Vec<WordPatch> {
     match claims.expected.get(&chunk) {
         Some(ExpectedChunk::Super) => vec![word_patch::kind(chunk, ChunkUse::Super)],
@@ -189,6 +190,6 @@ fn planned_if(complete: bool, mut finding: CheckFinding, patches: Vec<WordPatch>
     if complete {
         return PlannedRepair::new(finding, patches, done);
     }
-    finding.what += "; they may belong to what is damaged, so they stay until that is repaired";
+    finding.what += "; they may belong to a damaged tag, so they stay until that is repaired";
     PlannedRepair::told(finding)
 }

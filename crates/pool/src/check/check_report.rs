@@ -1,4 +1,4 @@
-//! What a check finds.
+//! The report of a check.
 
 use std::collections::BTreeSet;
 
@@ -7,45 +7,45 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 use crate::page_allocator::SpaceUsage;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing; nothing is wrong.
+    /// Information; nothing is wrong.
     Note,
-    /// Wrong, but nothing is lost: space that cannot be used, a spare copy that is damaged.
+    /// Damage without loss: space that cannot be used, or a damaged spare copy.
     Warning,
-    /// Something is lost, or will be.
+    /// Data is lost, or will be.
     Error,
 }
 
-/// One thing that was found.
+/// One finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckFinding {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// What is wrong.
+    /// The damage.
     pub what: String,
-    /// Where in the pool, in bytes, if it is in one place.
+    /// The byte offset in the pool, if the damage has one place.
     pub at: Option<u64>,
-    /// The tag it is about.
+    /// The name of the damaged tag.
     pub tag: Option<String>,
-    /// What was done about it, and what was lost by that.
+    /// The repair, and the data that it lost.
     pub repaired: Option<String>,
 }
 
-/// All that was found.
+/// The result of a check or a repair.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolCheckReport {
-    /// Whether the pool could be opened.
+    /// True if the pool could be opened.
     pub opened: bool,
-    /// Tags that can be used.
+    /// The number of usable tags.
     pub tags: u64,
-    /// How its space is used.
+    /// The use of the pool's space.
     pub usage: SpaceUsage,
-    /// In the order of looking: the tables first, then tag by tag.
+    /// The findings: the tables first, then tag by tag.
     pub findings: Vec<CheckFinding>,
-    /// What a repair was to give up, and is not there.
+    /// Names that a repair should give up and that do not exist.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
 }
@@ -57,16 +57,16 @@ impl Default for PoolCheckReport {
 }
 
 impl PoolCheckReport {
-    /// Whether nothing is wrong (any more).
+    /// Returns true if the pool has no damage, or all of it is repaired.
     pub fn is_sound(&self) -> bool {
         self.findings.iter().all(|finding| finding.severity == Severity::Note || finding.repaired.is_some())
     }
 
-    /// Tells of the names that were to be given up, where nothing was; `is_tag` knows those that can be read.
+    /// Adds a note for each of `names` of which nothing was given up. `is_tag` returns true for readable tags.
     pub(super) fn note_kept(&mut self, names: BTreeSet<&String>, is_tag: impl Fn(&str) -> bool) {
         for name in names {
             if is_tag(name) {
-                TagFindings::new(&mut self.findings, name).note("nothing of it had to be given up", None);
+                TagFindings::new(&mut self.findings, name).note("it is readable and was not given up", None);
             } else {
                 self.unknown.push(name.clone());
             }
@@ -82,7 +82,7 @@ pub(super) fn place(error: &Error) -> Option<u64> {
     if let Error::Corrupt { at, .. } = error { Some(*at) } else { None }
 }
 
-/// Where the owner of a tag tells what it finds.
+/// The findings of a tag's owner.
 #[derive(Debug)]
 pub struct TagFindings<'a> {
     all: &'a mut Vec<CheckFinding>,
@@ -94,24 +94,24 @@ impl<'a> TagFindings<'a> {
         Self { all, tag }
     }
 
-    /// Tells something; `at` is where in the pool, in bytes.
+    /// Adds a finding; `at` is its byte offset in the pool.
     pub fn tell(&mut self, severity: Severity, what: impl Into<String>, at: Option<u64>) {
         let (what, tag) = (what.into(), Some(self.tag.into()));
         self.all.push(CheckFinding { severity, what, at, tag, repaired: None });
     }
 
-    /// Tells what was wrong and what was done about it. Call it when that is durable.
+    /// Adds damage and its repair. Call this once the repair is durable.
     pub fn repaired(&mut self, what: impl Into<String>, at: Option<u64>, done: impl Into<String>) {
         self.tell(Severity::Warning, what, at);
         self.all.last_mut().expect("told just now").repaired = Some(done.into());
     }
 
-    /// Tells that something is lost, or will be.
+    /// Adds the finding that data is lost, or will be.
     pub fn error(&mut self, what: impl Into<String>, at: Option<u64>) {
         self.tell(Severity::Error, what, at);
     }
 
-    /// Tells what is worth knowing.
+    /// Adds information.
     pub fn note(&mut self, what: impl Into<String>, at: Option<u64>) {
         self.tell(Severity::Note, what, at);
     }

@@ -1,4 +1,4 @@
-//! What cannot be read, and the way out.
+//! Damaged tables, and their repairs.
 
 use ferrite_memory::{Memory, Scheme};
 
@@ -16,7 +16,7 @@ use crate::overlay::MemoryOverlay;
 use crate::tag::{self, SLOT_BYTES};
 use crate::tag_table::{SpoiledCopy, TagTable, copies, decode_header, encode_header};
 
-/// The pool as it was found.
+/// The tables of the pool as the check found them.
 pub(super) struct CheckedTables<'a> {
     pub memory: &'a dyn Memory,
     pub pages: u64,
@@ -29,18 +29,14 @@ fn finding(damage: &TableDamage, what: String, tag: Option<String>) -> CheckFind
     CheckFinding { severity: Severity::Error, what, at: Some(damage.at), tag, repaired: None }
 }
 
-/// Damage of a grant: whoever has it is not known any more.
+/// Plans the repair of a damaged grant, whose client is not known any more.
 pub(super) fn of_grants(damage: &TableDamage) -> PlannedRepair {
     let what = format!("a grant cannot be read ({}); end the clients of this pool before it is repaired", damage.error);
     let cleared = word_patch::bytes(damage.at, &[0; grant::SLOT_BYTES]).collect();
-    PlannedRepair::new(
-        finding(damage, what, None),
-        cleared,
-        "forgotten: a client that still uses it is not known any more",
-    )
+    PlannedRepair::new(finding(damage, what, None), cleared, "cleared: a client that still uses it is no longer known")
 }
 
-/// Damage of the table of external members. Of two slots for one member nobody knows which is right.
+/// Plans the repair of the table of external members. If two slots name one member, neither is known to be right.
 pub(super) fn of_members(memory: &dyn Memory, damage: &TableDamage) -> PlannedRepair {
     let told = finding(damage, format!("an external member cannot be used: {}", damage.error), None);
     let mut bytes = [0; member::SLOT_BYTES];
@@ -49,18 +45,18 @@ pub(super) fn of_members(memory: &dyn Memory, damage: &TableDamage) -> PlannedRe
         return PlannedRepair::told(told);
     }
     let cleared = word_patch::bytes(damage.at, &[0; member::SLOT_BYTES]).collect();
-    PlannedRepair::new(told, cleared, "cleared: the member is not known any more, and is to be attached again")
+    PlannedRepair::new(told, cleared, "cleared: the member is no longer known; attach it again")
 }
 
-/// Damage of the tag table.
+/// Plans the repair of the tag table.
 pub(super) fn of_tags(scene: &CheckedTables<'_>, damage: &TableDamage) -> PlannedRepair {
     if damage.is_slot { of_slot(scene, damage) } else { of_page(scene, damage) }
 }
 
-/// A copy of a tag's slot that does not verify, where the other one does.
+/// Plans the repair of a copy of a tag's slot that does not verify, from the copy that does.
 pub(super) fn of_copy(copy: &SpoiledCopy) -> PlannedRepair {
     let SpoiledCopy { at, bytes } = copy;
-    let what = "one of the two copies of a tag's slot cannot be used; the other one is".into();
+    let what = "one of the two copies of a tag's slot cannot be used; the other one is used".into();
     let finding =
         CheckFinding { severity: Severity::Warning, what, at: Some(*at), tag: tag::name_of(bytes), repaired: None };
     PlannedRepair::new(finding, word_patch::bytes(*at, bytes).collect(), "written anew")
@@ -83,8 +79,9 @@ fn of_slot(scene: &CheckedTables<'_>, damage: &TableDamage) -> PlannedRepair {
     PlannedRepair::new(told, cleared, lost).losing(name.unwrap_or_else(|| format!("{:#x}", damage.at)))
 }
 
-/// A page of the tag table whose header is damaged, or that leads back. What came behind it is a page in use that
-/// nobody names and that looks like one; if there is one such page it is that, if there is none it was the last.
+/// Plans the repair of a tag page whose header is damaged, or names an earlier page. The next page is a page in use
+/// that has the right form and that no structure names. If there is exactly one such page, it is linked; if there is
+/// none, the damaged page was the last one.
 fn of_page(scene: &CheckedTables<'_>, damage: &TableDamage) -> PlannedRepair {
     let page = match scene.table.pages.contains(&damage.at) {
         true => *scene.table.pages.last().expect("it contains one"),
@@ -94,14 +91,14 @@ fn of_page(scene: &CheckedTables<'_>, damage: &TableDamage) -> PlannedRepair {
     let as_last = MemoryOverlay::new(scene.memory);
     as_last.store(page, &encode_header(0), Scheme::Flush);
     let (next, done) = match &orphans(scene, &as_last)[..] {
-        [] => (0, "its page is the last one; tags that were listed behind it, if any, are lost"),
-        [only] => (*only, "linked to the one page that can follow"),
+        [] => (0, "made its page the last one; tags that were listed behind it, if any, are lost"),
+        [only] => (*only, "linked it to the only page that can follow"),
         _ => return PlannedRepair::told(told),
     };
     PlannedRepair::new(told, word_patch::bytes(page, &encode_header(next)).collect(), done)
 }
 
-/// Pages that begin a chain of pages of the tag table and that nobody names, in the pool as `memory` has it.
+/// Returns pages that begin a chain of tag pages and that no structure names, in the pool as `memory` has it.
 fn orphans(scene: &CheckedTables<'_>, memory: &dyn Memory) -> Vec<u64> {
     let (table, _) = TagTable::load(memory, scene.pages);
     let claims = PageClaims::of(&table, scene.grants);

@@ -1,4 +1,4 @@
-//! Who names which pages.
+//! The pages that structures of the pool name.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,10 +8,10 @@ use crate::extent::{Extent, Zone, page_at};
 use crate::layout::{CHUNK_PAGES, is_meta};
 use crate::tag_table::TagTable;
 
-/// Who names pages.
+/// A structure that names pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PageClaimant<'a> {
-    /// The tag of this name.
+    /// The tag with this name.
     Tag(&'a str),
     /// The tag table.
     Table,
@@ -20,7 +20,7 @@ pub(super) enum PageClaimant<'a> {
 }
 
 impl PageClaimant<'_> {
-    /// Its name, if it is a tag.
+    /// Returns the tag's name, if it is a tag.
     pub fn tag(self) -> Option<String> {
         if let Self::Tag(name) = self { Some(name.into()) } else { None }
     }
@@ -36,26 +36,26 @@ impl fmt::Display for PageClaimant<'_> {
     }
 }
 
-/// What a chunk must be by those who name pages of it.
+/// The state of a chunk that the names of its pages imply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ExpectedChunk {
     /// One superpage.
     Super,
     /// These pages of it.
     Normal(ChunkPages),
-    /// Both, which cannot be.
+    /// Both at once, which is a contradiction.
     Torn,
 }
 
-/// Every page that somebody names.
+/// Every page that a structure names.
 pub(super) struct PageClaims<'a> {
-    /// In order of pages.
+    /// The named extents, in order of pages.
     pub all: Vec<(Extent, PageClaimant<'a>)>,
-    /// What chunks must be; the others must be free.
+    /// The implied state of each chunk; all other chunks have to be free.
     pub expected: BTreeMap<u64, ExpectedChunk>,
 }
 
-/// Pages that two name.
+/// Pages that two structures name.
 pub(super) struct DoubleClaim<'a> {
     pub page: u64,
     pub pages: u64,
@@ -63,7 +63,7 @@ pub(super) struct DoubleClaim<'a> {
 }
 
 impl<'a> PageClaims<'a> {
-    /// What `table` and `grants` name.
+    /// Returns the pages that `table` and `grants` name.
     pub fn of(table: &'a TagTable, grants: &[Extent]) -> Self {
         let chained = table.pages.iter().skip(1).map(|page| (page_at(*page), PageClaimant::Table));
         let tags = table.tags.iter().flat_map(|(name, entry)| {
@@ -77,7 +77,7 @@ impl<'a> PageClaims<'a> {
         Self { all, expected }
     }
 
-    /// Pages that two name.
+    /// Returns the pages that two structures name.
     pub fn doubles(&self) -> Vec<DoubleClaim<'a>> {
         let (mut doubles, mut reach) = (Vec::new(), None::<(u64, PageClaimant<'a>)>);
         for (extent, who) in &self.all {
@@ -90,7 +90,7 @@ impl<'a> PageClaims<'a> {
         doubles
     }
 
-    /// Whether somebody names `page`.
+    /// Returns true if a structure names `page`.
     pub fn names(&self, page: u64) -> bool {
         match self.expected.get(&(page / CHUNK_PAGES)) {
             Some(ExpectedChunk::Normal(pages)) => pages.contains(page % CHUNK_PAGES),
@@ -98,13 +98,13 @@ impl<'a> PageClaims<'a> {
         }
     }
 
-    /// Those that lie where the pool's own tables are.
+    /// Returns the named extents that overlap the pool's own tables.
     pub fn in_tables(&self) -> impl Iterator<Item = (Extent, PageClaimant<'a>)> + '_ {
         self.all.iter().copied().filter(|(extent, _)| parts(*extent).any(|(chunk, _)| is_meta(chunk)))
     }
 }
 
-/// The chunks of `extent`, with the pages of each.
+/// Returns the chunks of `extent`, with its pages in each.
 pub(super) fn parts(extent: Extent) -> impl Iterator<Item = (u64, ChunkPages)> {
     let (first, end) = (extent.page / CHUNK_PAGES, extent.end().div_ceil(CHUNK_PAGES));
     (first..end).map(move |chunk| {

@@ -1,4 +1,4 @@
-//! The pool's own tables, each held against the others.
+//! The pool's own tables, compared with each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,43 +15,43 @@ use crate::member;
 use crate::tag_table::TagTable;
 use crate::{Pool, Result};
 
-/// A finding, and what puts it right.
+/// A finding and its repair.
 pub(super) struct PlannedRepair {
     finding: CheckFinding,
     patches: Vec<WordPatch>,
     done: String,
-    /// What is given up by it, as the caller must name it.
+    /// The name, which the caller has to repeat, of the tag that the repair gives up.
     loses: Option<String>,
 }
 
 impl PlannedRepair {
-    /// `done` tells what `patches` do. Without any the finding is only told.
+    /// Returns a repair by `patches`, which `done` describes. Without patches the finding is only reported.
     pub fn new(finding: CheckFinding, patches: Vec<WordPatch>, done: impl Into<String>) -> Self {
         Self { finding, patches, done: done.into(), loses: None }
     }
 
-    /// The same, where it gives up what is called `name`: it is done for who says so.
+    /// Makes this a repair that gives up the tag `name`, so that it is done only if the caller names it.
     pub fn losing(mut self, name: String) -> Self {
         self.finding.what += &format!("; to give it up and free its space, repair with --lose {name:?}");
         self.loses = Some(name);
         self
     }
 
-    /// A finding that has no one right answer.
+    /// Returns a finding that has no one right answer.
     pub fn told(finding: CheckFinding) -> Self {
         Self::new(finding, Vec::new(), "")
     }
 }
 
-/// All that is wrong with the tables.
+/// All damage of the tables.
 pub(super) struct TableCheck {
     found: Vec<PlannedRepair>,
-    /// Tags with pages that are not theirs alone.
+    /// Tags with pages that another structure names too.
     pub entangled: BTreeSet<String>,
 }
 
 impl TableCheck {
-    /// Looks at a recovered pool of `pages` pages. Reads only.
+    /// Checks a recovered pool of `pages` pages. Writes nothing.
     pub fn of(memory: &dyn Memory, pages: u64) -> Self {
         let (table, damage) = TagTable::load(memory, pages);
         let (grants, grant_damage) = Grants::claims(memory, pages);
@@ -72,7 +72,7 @@ impl TableCheck {
         Self { found, entangled }
     }
 
-    /// The same, giving up nothing but what `lose` names.
+    /// Keeps only those repairs that give up nothing except the tags in `lose`.
     pub fn losing_only(mut self, lose: &[String]) -> Self {
         let kept =
             self.found.iter_mut().filter(|planned| planned.loses.as_ref().is_some_and(|name| !lose.contains(name)));
@@ -80,22 +80,22 @@ impl TableCheck {
         self
     }
 
-    /// Whether what is called `name` is among what can be given up.
+    /// Returns true if a repair gives up the tag `name`.
     pub fn may_lose(&self, name: &str) -> bool {
         self.found.iter().any(|planned| planned.loses.as_deref() == Some(name))
     }
 
-    /// Whether something can be put right.
+    /// Returns true if there is a repair.
     pub fn has_repairs(&self) -> bool {
         self.found.iter().any(|planned| !planned.patches.is_empty())
     }
 
-    /// What was found.
+    /// Returns the findings.
     pub fn into_findings(self) -> impl Iterator<Item = CheckFinding> {
         self.found.into_iter().map(|planned| planned.finding)
     }
 
-    /// Puts right what can be, durable on return; what that was. The rest is for the next look.
+    /// Makes all repairs, durable on return, and returns their findings. The next check finds the rest.
     pub fn repair(self, pool: &Pool) -> Result<Vec<CheckFinding>> {
         let patches: Vec<WordPatch> = self.found.iter().flat_map(|planned| planned.patches.iter().copied()).collect();
         word_patch::apply(pool, &patches)?;
@@ -104,12 +104,12 @@ impl TableCheck {
     }
 }
 
-/// Pages that two name: which of them is right, nobody knows.
+/// Returns the pages that two structures name; neither is known to be right.
 fn doubles<'a>(claims: &'a PageClaims<'_>) -> impl Iterator<Item = CheckFinding> + 'a {
     let doubles = claims.doubles().into_iter().map(|double| CheckFinding {
         severity: Severity::Error,
         what: format!(
-            "{} pages are named by {} and by {}: what one wrote last is there; restore a backup",
+            "{} pages are named by {} and by {}: the content is that of the last write; restore a backup",
             double.pages, double.by[0], double.by[1]
         ),
         at: Some(double.page * PAGE),
@@ -118,7 +118,7 @@ fn doubles<'a>(claims: &'a PageClaims<'_>) -> impl Iterator<Item = CheckFinding>
     });
     let outside = claims.in_tables().map(|(extent, who)| CheckFinding {
         severity: Severity::Error,
-        what: format!("{who} names pages that the pool's own tables are in; restore a backup"),
+        what: format!("{who} names pages of the pool's own tables; restore a backup"),
         at: Some(extent.span().at),
         tag: who.tag(),
         repaired: None,
@@ -126,14 +126,14 @@ fn doubles<'a>(claims: &'a PageClaims<'_>) -> impl Iterator<Item = CheckFinding>
     doubles.chain(outside)
 }
 
-/// Tags of one generation (tag table T3).
+/// Returns the tags with the generation of another tag (tag table T3).
 fn twins(table: &TagTable) -> impl Iterator<Item = CheckFinding> {
     let mut known = BTreeMap::new();
     let twins = table.tags.iter().filter_map(move |(name, entry)| {
         let other = known.insert(entry.tag.generation, name.clone())?;
         Some(CheckFinding {
             severity: Severity::Warning,
-            what: format!("it has the generation of tag {other:?}: make one of the two anew"),
+            what: format!("it has the generation of tag {other:?}: make one of the two again"),
             at: Some(entry.slot),
             tag: Some(name.clone()),
             repaired: None,

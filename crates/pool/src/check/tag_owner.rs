@@ -1,4 +1,4 @@
-//! Who knows what a tag of a kind holds.
+//! The owners of tags, which understand the content of a kind.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use crate::log::log_head::{head_of_log, relocate_log};
 use crate::tag::{Tag, TagKind};
 use crate::{Pool, Result, tag_value};
 
-/// The owner of all tags of one kind: the service that writes what they hold.
+/// The owner of all tags of one kind: the service that writes their content.
 pub trait TagOwner: Send + Sync {
-    /// The kind.
+    /// Returns the kind.
     fn kind(&self) -> TagKind;
 
-    /// Looks at all that `tag` holds and tells what is wrong. Writes nothing and starts no transaction: the pool may
-    /// stand still.
+    /// Checks the whole content of `tag` and reports damage. Writes nothing and starts no transaction, because the pool
+    /// may be frozen.
     fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut TagFindings<'_>);
 
-    /// As [`TagOwner::walk`], and repairs what has one right answer: crash-safe, idempotent, and told with what was lost
-    /// by it. The tables of the pool say of no page of `tag` that it is another one's, too, and nobody else has it open.
+    /// Checks as [`TagOwner::walk`] does, and repairs damage that has one right answer: crash-safe, idempotent, and
+    /// reported with the data that was lost. No other structure names pages of `tag`, and no caller has it open.
     ///
     /// # Errors
     /// As [`Pool`] says: the repair of the pool ends there.
@@ -29,15 +29,15 @@ pub trait TagOwner: Send + Sync {
         Ok(())
     }
 
-    /// Puts right, in the copy, what depends on where it lies. What it stores it flushes; the caller settles that, and
-    /// then lets the tag name the copy. An error leaves the tag where it is. Starts no transaction, and asks the pool for
-    /// no tag.
+    /// Adapts the copied part of the tag's content to its new place. Flushes its stores; the caller settles them before
+    /// the tag refers to the copy. After an error the tag stays in its old place. Starts no transaction, and asks the
+    /// pool for no tag.
     ///
-    /// A kind whose content addresses everything by offsets in its streams needs none of its own.
+    /// A kind whose content has only offsets within its streams does not need to override this.
     ///
     /// # Errors
-    /// [`crate::Error::Medium`], [`crate::Error::Poisoned`], [`crate::Error::Full`] and [`crate::Error::Limit`] where
-    /// the pool cannot go on; any other says why this tag stays where it is.
+    /// [`crate::Error::Medium`], [`crate::Error::Poisoned`], [`crate::Error::Full`] and [`crate::Error::Limit`] if the
+    /// pool cannot continue. Any other error is the reason why this tag stays in its place.
     fn relocate(&self, pool: &Pool, tag: &Tag, moved: &MovedRange) -> Result<()> {
         let _ = (pool, tag, moved);
         Ok(())
@@ -47,26 +47,26 @@ pub trait TagOwner: Send + Sync {
 /// A part of a tag's stream that a defragmentation moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MovedRange {
-    /// The stream's role.
+    /// The role of the stream.
     pub role: Role,
-    /// Where it lies in the pool, and still does after a crash.
+    /// The old place in the pool, which is valid until the change commits.
     pub from: Span,
-    /// Where its copy lies; of the same length.
+    /// The place of the copy, of the same length.
     pub to: Span,
 }
 
-/// The owners that are known to a program.
+/// The owners that a program links.
 pub struct TagOwners(Vec<Arc<dyn TagOwner>>);
 
 impl Default for TagOwners {
-    /// The owners of what the pool knows by itself.
+    /// Returns the owners of the kinds that the pool itself defines.
     fn default() -> Self {
         Self(vec![Arc::new(ValueOwner), Arc::new(LogOwner)])
     }
 }
 
 impl TagOwners {
-    /// Nobody: only the tables are checked.
+    /// Returns no owners, so that only the tables are checked.
     pub(super) fn none() -> Self {
         Self(Vec::new())
     }
@@ -75,7 +75,7 @@ impl TagOwners {
         self.0.is_empty()
     }
 
-    /// Adds one; it replaces another one of its kind.
+    /// Adds an owner in place of an earlier one of its kind.
     pub fn register(&mut self, owner: Box<dyn TagOwner>) {
         self.register_shared(owner.into());
     }
@@ -86,7 +86,7 @@ impl TagOwners {
         self.0.push(owner);
     }
 
-    /// The owner of tags of `kind`.
+    /// Returns the owner of tags of `kind`.
     pub fn of(&self, kind: TagKind) -> Option<&dyn TagOwner> {
         self.0.iter().find(|owner| owner.kind() == kind).map(|owner| &**owner)
     }
@@ -103,13 +103,12 @@ impl TagOwner for ValueOwner {
     fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut TagFindings<'_>) {
         if !tag_value::is_sound(pool.memory(), tag) {
             let at = tag.extents.first().map(|extent| extent.span().at);
-            findings.error("its bytes are not what was put: put it again, or restore a backup", at);
+            findings.error("its checksum is wrong: put the value again, or restore a backup", at);
         }
     }
 }
 
-/// The owner of logs. What is behind the last whole record is no record by the rules of a log, so only the start can be
-/// damaged.
+/// The owner of logs. Bytes behind the last whole record are not part of a log, so only its head can be damaged.
 struct LogOwner;
 
 impl TagOwner for LogOwner {
@@ -123,7 +122,7 @@ impl TagOwner for LogOwner {
         }
     }
 
-    /// The head word is sealed for its place.
+    /// Seals the head word for its new place.
     fn relocate(&self, pool: &Pool, tag: &Tag, moved: &MovedRange) -> Result<()> {
         relocate_log(pool, tag, moved)
     }

@@ -1,4 +1,4 @@
-//! Changes of words on the medium that a repair makes.
+//! The changes of words on the medium that a repair makes.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use crate::layout::{bitmap_at, kind_at};
 use crate::page_allocator::ChunkUse;
 use crate::{Pool, Result};
 
-/// Payload of a transaction of a repair in bytes, well below the limit.
+/// Payload of one transaction of a repair in bytes, well below the limit.
 const BATCH_BYTES: usize = 16 << 10;
-/// Bytes that one write of it has at most.
+/// Bytes of one write of a repair at most.
 const WRITE_BYTES: usize = 4 << 10;
-/// What a write takes in a transaction beside its bytes.
+/// Payload bytes of a write beside its content.
 const WRITE_COST_BYTES: usize = 16;
 
-/// Bits of one aligned word: those of `mask` become those of `value`.
+/// Bits of one aligned word: the bits of `mask` get their values from `value`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WordPatch {
     at: u64,
@@ -22,23 +22,23 @@ pub(super) struct WordPatch {
     value: u64,
 }
 
-/// The patch that makes `chunk` one of `kind`.
+/// Returns the patch that sets the kind of `chunk`.
 pub(super) fn kind(chunk: u64, kind: ChunkUse) -> WordPatch {
     let (at, shift) = (kind_at(chunk) & !7, kind_at(chunk) % 8 * 8);
     WordPatch { at, mask: 0xff << shift, value: (kind as u64) << shift }
 }
 
-/// The patches that make `pages` of `chunk` used.
+/// Returns the patches that mark `pages` of `chunk` as used.
 pub(super) fn mark(chunk: u64, pages: ChunkPages) -> impl Iterator<Item = WordPatch> {
     words(chunk, pages).map(|(at, word)| WordPatch { at, mask: word, value: word })
 }
 
-/// The patches that make `pages` of `chunk` free.
+/// Returns the patches that mark `pages` of `chunk` as free.
 pub(super) fn unmark(chunk: u64, pages: ChunkPages) -> impl Iterator<Item = WordPatch> {
     words(chunk, pages).map(|(at, word)| WordPatch { at, mask: word, value: 0 })
 }
 
-/// The patches that make the bytes from `at` on what `bytes` are; whole words.
+/// Returns the patches that write `bytes`, whole words, from `at` on.
 pub(super) fn bytes(at: u64, bytes: &[u8]) -> impl Iterator<Item = WordPatch> {
     assert!(at.is_multiple_of(8) && bytes.len().is_multiple_of(8), "repairs write whole words");
     let words: Vec<u64> =
@@ -50,7 +50,7 @@ fn words(chunk: u64, pages: ChunkPages) -> impl Iterator<Item = (u64, u64)> {
     (bitmap_at(chunk)..).step_by(8).zip(pages.words()).filter(|(_, word)| *word != 0)
 }
 
-/// Makes `patches`, in transactions of bounded size. Durable on return.
+/// Applies `patches`, in transactions of bounded size. Durable on return.
 pub(super) fn apply(pool: &Pool, patches: &[WordPatch]) -> Result<()> {
     let mut words = BTreeMap::new();
     for patch in patches {
@@ -71,7 +71,7 @@ pub(super) fn apply(pool: &Pool, patches: &[WordPatch]) -> Result<()> {
     transaction.commit()
 }
 
-/// Neighbouring words together.
+/// Joins neighbouring words.
 fn runs(words: BTreeMap<u64, u64>) -> Vec<(u64, Vec<u8>)> {
     let mut runs: Vec<(u64, Vec<u8>)> = Vec::new();
     for (at, word) in words {

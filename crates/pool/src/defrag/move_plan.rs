@@ -1,4 +1,4 @@
-//! What goes where. A plan is made only if it is better than what is there (X4).
+//! Plans of moves. A plan is made only if it improves the pool (X4).
 
 use std::collections::BTreeSet;
 use std::iter::repeat;
@@ -14,40 +14,41 @@ use super::placement::{PlacedItem, lay_out};
 use super::pool_survey::{PageHolder, PoolSurvey};
 use super::stream_piece::{StreamPiece, ZoneRun, pieces, runs};
 
-/// Something that is to lie at one place, of a chunk at most.
+/// Data that moves to one place, one chunk at most.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MoveTarget {
     pub what: MoveSubject,
     pub to: Extent,
 }
 
-/// What is to lie somewhere.
+/// The data that moves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum MoveSubject {
-    /// Pages of a tag's stream, from this one on.
+    /// Pages of a tag's stream, from page `at` on.
     Stream { tag: Arc<str>, at: u64 },
-    /// A page of the tag table.
+    /// The page of the tag table with this number.
     Table(usize),
-    /// The list of a tag's extents: anywhere but in this chunk.
+    /// The list of a tag's extents, which moves out of this chunk.
     List { tag: Arc<str>, out_of: u64 },
 }
 
-/// What a sweep is to do.
+/// The plan of a sweep.
 #[derive(Debug)]
 pub(super) struct MovePlan {
-    /// In the order of their places.
+    /// The moves, in the order of their targets.
     pub targets: Vec<MoveTarget>,
-    /// The chunks that pages are packed into; none where chunks are moved.
+    /// The chunks that pages are packed into; empty if chunks are moved.
     pub kept: BTreeSet<u64>,
 }
 
-/// A run to be placed, and whose it is.
+/// A run to be placed, and its data.
 struct MovableRun {
     what: MoveSubject,
     run: ZoneRun,
 }
 
-/// Packs the pages of the normal zone into as few chunks as can be, each run with as few extents as can be.
+/// Returns the plan that packs the pages of the normal zone into as few chunks as possible, and each run into as few
+/// extents as possible.
 pub(super) fn pages(survey: &PoolSurvey) -> Option<MovePlan> {
     let chunks: Vec<u64> = normal_chunks(survey).collect();
     let (mut things, mut lists) = (stream_runs(survey, Zone::Normal), BTreeSet::new());
@@ -71,7 +72,8 @@ pub(super) fn pages(survey: &PoolSurvey) -> Option<MovePlan> {
     better.then(|| MovePlan { targets: targets(&things, &placed, Zone::Normal), kept: kept.iter().copied().collect() })
 }
 
-/// Moves chunks: each run of superpages into as few extents as can be, free ones together.
+/// Returns the plan that moves chunks: each run of superpages into as few extents as possible, and free chunks
+/// together.
 pub(super) fn chunks(survey: &PoolSurvey) -> Option<MovePlan> {
     let mut things = stream_runs(survey, Zone::Super);
     let first_normal = things.len();
@@ -99,7 +101,7 @@ pub(super) fn chunks(survey: &PoolSurvey) -> Option<MovePlan> {
     Some(MovePlan { targets, kept: BTreeSet::new() })
 }
 
-/// Runs of neighbours that are free, by their places.
+/// Returns the runs of free neighbours, by their numbers.
 pub(super) fn free_runs(idle: &[bool]) -> impl Iterator<Item = Range<usize>> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -113,20 +115,20 @@ fn chunk_pages(chunk: u64) -> Range<u64> {
     chunk * CHUNK_PAGES..(chunk + 1) * CHUNK_PAGES
 }
 
-/// Chunks of the normal zone with pages in use that may all be moved.
+/// Returns the chunks of the normal zone whose pages in use may all be moved.
 fn normal_chunks(survey: &PoolSurvey) -> impl Iterator<Item = u64> {
     let chunks = survey.kinds.iter().zip(&survey.idle).enumerate();
     let used = chunks.filter(|(_, (kind, idle))| **kind == ChunkUse::Normal && !**idle);
     used.map(|(chunk, _)| chunk as u64).filter(|chunk| !survey.fixed.contains(chunk))
 }
 
-/// Neighbouring chunks of which none holds what stays where it is.
+/// Returns the runs of chunks without data that has to stay.
 fn stretches(survey: &PoolSurvey) -> Vec<Range<u64>> {
     let open: Vec<bool> = (0..survey.kinds.len() as u64).map(|chunk| !survey.fixed.contains(&chunk)).collect();
     free_runs(&open).map(|run| run.start as u64..run.end as u64).collect()
 }
 
-/// The runs of `zone` of every tag that may be moved.
+/// Returns the runs of `zone` of every tag that may be moved.
 fn stream_runs(survey: &PoolSurvey, zone: Zone) -> Vec<MovableRun> {
     let of_tag = |tag: &Arc<Tag>| {
         let name: Arc<str> = tag.name.as_str().into();
@@ -136,12 +138,12 @@ fn stream_runs(survey: &PoolSurvey, zone: Zone) -> Vec<MovableRun> {
     survey.movable.iter().flat_map(of_tag).collect()
 }
 
-/// `things` in units of `unit` pages.
+/// Returns `things` in units of `unit` pages.
 fn sizes(things: &[MovableRun], unit: u64) -> Vec<PlacedItem> {
     things.iter().map(|it| PlacedItem { position: it.run.page / unit, size: it.run.pages / unit }).collect()
 }
 
-/// The targets of `things` where they were `placed`, in pages of the pool, ascending.
+/// Returns the moves of `things` to where they were `placed`, in pages of the pool, ascending.
 fn targets(things: &[MovableRun], placed: &[Vec<Range<u64>>], zone: Zone) -> Vec<MoveTarget> {
     let mut targets = Vec::new();
     for (MovableRun { what, run }, ranges) in things.iter().zip(placed) {
@@ -161,7 +163,8 @@ fn targets(things: &[MovableRun], placed: &[Vec<Range<u64>>], zone: Zone) -> Vec
     targets
 }
 
-/// What is in `chunk` of the normal zone, each as far into the chunk that starts at page `to`.
+/// Returns the moves of the content of `chunk` of the normal zone to the same offsets in the chunk that starts at page
+/// `to`.
 fn chunk_targets(survey: &PoolSurvey, chunk: u64, to: u64) -> Vec<MoveTarget> {
     let from = chunk_pages(chunk);
     let place = |range: &Range<u64>, role| Extent {
@@ -192,7 +195,7 @@ fn chunk_targets(survey: &PoolSurvey, chunk: u64, to: u64) -> Vec<MoveTarget> {
 }
 
 impl PoolSurvey {
-    /// The piece of tag `name` that lies in `range`, as it was surveyed.
+    /// Returns the piece of tag `name` in `range`, by the survey.
     fn piece(&self, name: &str, range: &Range<u64>) -> Option<StreamPiece> {
         let tag = self.movable.binary_search_by(|tag| tag.name.as_str().cmp(name)).ok()?;
         pieces(&self.movable[tag].extents).into_iter().find_map(|piece| piece.of_pool(range))

@@ -1,4 +1,4 @@
-//! The transactions of a defragmentation: one thing moves, all or nothing (X1).
+//! The transactions of a defragmentation: each moves one thing as a whole or not at all (X1).
 
 use ferrite_memory::{Memory, Scheme, Span};
 
@@ -11,22 +11,22 @@ use crate::{Error, Pool, Result, overflow};
 
 use super::stream_piece::{StreamPart, copies, joined, replaced};
 
-/// Bytes copied at a time.
+/// Bytes that are copied at a time.
 const BLOCK_BYTES: u64 = 256 << 10;
 
-/// What a relocation made of a tag.
+/// A tag before and after a relocation.
 #[derive(Debug)]
 pub(super) struct RelocatedTag {
     pub old: TagEntry,
     pub new: TagEntry,
 }
 
-/// Finds free pages for extents that do not fit a slot, as many as asked for.
+/// Finds the given number of free pages for extents that do not fit a slot.
 pub(super) type FreePageSource<'a> = &'a mut dyn FnMut(u64) -> Result<Vec<Extent>>;
 
 impl Pool {
-    /// Joins the extents of tag `name`, and lets `part` of it lie elsewhere, on pages that are free now. The copy is
-    /// durable before the slot that names it (X1, T2).
+    /// Joins the extents of tag `name`, and moves `part` of it to pages that are free now. The copy is durable before
+    /// the slot that refers to it (X1, T2).
     pub(super) fn relocate(
         &self,
         owners: &TagOwners,
@@ -66,12 +66,14 @@ impl Pool {
         Ok(RelocatedTag { old, new })
     }
 
-    /// Copies `part` of `tag` from `old`, with what depends on its place put right; durable with the next settle.
+    /// Copies `part` of `tag` from `old` and lets its owner adapt the copy. The next settle makes it durable.
     fn copy(&self, owners: &TagOwners, tag: &Tag, part: &StreamPart, old: &[Extent]) -> Result<()> {
-        let owner = owners.of(tag.kind).ok_or_else(|| Error::Busy(format!("nobody knows tag {:?}", tag.name)))?;
+        let owner = owners
+            .of(tag.kind)
+            .ok_or_else(|| Error::Busy(format!("this program has no owner for tag {:?}", tag.name)))?;
         let copies = copies(old, &part.to);
         copies.iter().for_each(|(from, to)| copy_bytes(self.memory(), *from, *to));
-        // The owner may store words among what was stored past the cache.
+        // The owner may store words into lines that were stored past the cache.
         self.memory().fence();
         copies
             .into_iter()
@@ -85,7 +87,7 @@ impl Pool {
         let (before, old, new) = (table.pages[index - 1], table.pages[index], to.span().at);
         let mut reserved = self.reserve();
         reserved.take_at(to)?;
-        // All transactions of before are in it: it is what a replay of them would make of it.
+        // The page includes all earlier transactions, so a replay of them gives the same page.
         copy_bytes(self.memory(), Span::new(old, PAGE), Span::new(new, PAGE));
         self.memory().settle().inspect_err(|error| self.poison(error))?;
         transaction.adopt(reserved);

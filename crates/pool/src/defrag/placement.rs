@@ -1,23 +1,23 @@
-//! Where things go: a pure puzzle, of pages in chunks and of chunks in a pool alike.
+//! The placement of items: a pure function, used for pages in chunks and for chunks in a pool.
 //!
-//! Things keep the order in which they lie, so that what lies well stays. A hole is filled with the largest thing
-//! behind it that fits whole; only where none does, what follows moves up. Nothing is cut at the end of a stretch while
-//! something else fits there, or places to spare can be left empty.
+//! Items keep their order, so that an item in a good place stays. A hole is filled with the largest later item that
+//! fits whole; only if none fits, the next item moves up. An item is cut at the end of a stretch only if no other item
+//! fits there and no places can be left empty.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Something to be placed.
+/// An item to be placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PlacedItem {
-    /// Where it starts now.
+    /// The current start.
     pub position: u64,
-    /// Places it takes.
+    /// The number of places that it takes.
     pub size: u64,
 }
 
-/// Where each of `things` goes, in their order. `stretches` are the places there are, ascending and apart; `reserve` of
-/// them stay empty. `None` if there are not enough.
+/// Returns the places of each of `things`, in their order, or `None` if there are too few. `stretches` are the
+/// available places, ascending and apart; `reserve` of them stay empty.
 pub(super) fn lay_out(things: &[PlacedItem], stretches: &[Range<u64>], reserve: u64) -> Option<Vec<Vec<Range<u64>>>> {
     let places: u64 = stretches.iter().map(|stretch| stretch.end - stretch.start).sum();
     let wanted: u64 = things.iter().map(|thing| thing.size).sum();
@@ -44,7 +44,7 @@ struct PlacementState<'a> {
     stretches: &'a [Range<u64>],
     stretch: usize,
     at: u64,
-    /// Places that may stay empty.
+    /// The number of places that may stay empty.
     spare: u64,
     by_position: BTreeSet<(u64, usize)>,
     by_size: BTreeSet<(u64, u64, usize)>,
@@ -52,7 +52,7 @@ struct PlacementState<'a> {
 }
 
 impl PlacementState<'_> {
-    /// Places `next`, which starts at `position` now and is the first that is not placed, or something better here.
+    /// Places `next`, the first item that is not placed, which starts at `position` now, or a better item in its place.
     fn place_one(&mut self, position: u64, next: usize) {
         let rest = self.stretches[self.stretch].end - self.at;
         let hole = position.saturating_sub(self.at).min(rest);
@@ -74,7 +74,7 @@ impl PlacementState<'_> {
         }
     }
 
-    /// The largest thing that is not placed and fits `places`.
+    /// Returns the largest item that is not placed and fits into `places`.
     fn largest_within(&self, places: u64) -> Option<usize> {
         self.by_size.range(..=(places, u64::MAX, usize::MAX)).next_back().map(|(_, _, number)| *number)
     }
@@ -100,7 +100,8 @@ impl PlacementState<'_> {
         }
     }
 
-    /// In how many parts something of `size` lies from `stretch` on, of which `rest` places are left, or all.
+    /// Returns the number of parts of an item of `size` placed from `stretch` on, of which `rest` places are left; 0
+    /// means all of them.
     fn cuts(&self, size: u64, stretch: usize, rest: u64) -> u64 {
         let (mut left, mut parts) = (size.saturating_sub(rest), u64::from(rest > 0));
         for next in &self.stretches[(stretch + usize::from(rest > 0)).min(self.stretches.len())..] {

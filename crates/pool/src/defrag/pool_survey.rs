@@ -1,4 +1,4 @@
-//! Who lies where, and what may be moved (X3).
+//! The survey of a pool: the holders of its pages, and the tags that may be moved (X3).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -12,10 +12,10 @@ use crate::tag::Tag;
 use crate::tag_table::TagEntry;
 use crate::{Error, Pool};
 
-/// Who has pages.
+/// A holder of pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PageHolder {
-    /// A tag, as space of its own.
+    /// A tag, for its own space.
     Tag(Arc<str>),
     /// A tag, for the list of its extents.
     List(Arc<str>),
@@ -25,26 +25,26 @@ pub(super) enum PageHolder {
     Grant,
 }
 
-/// Why tags stay where they are, by name.
+/// The reasons why tags stay in place, by name.
 pub(super) type RefusedTags = BTreeMap<Arc<str>, String>;
 
-/// A pool as a sweep finds it, and keeps it.
+/// The state of a pool at the start of a sweep, kept up to date by it.
 #[derive(Debug, Default)]
 pub(super) struct PoolSurvey {
-    /// By first page; with the page behind the last.
+    /// By first page: the page after the last, and the holder.
     holders: BTreeMap<u64, (u64, PageHolder)>,
     /// The tags that may be moved, by name.
     pub movable: Vec<Arc<Tag>>,
-    /// Chunks with something in them that stays where it is.
+    /// Chunks with data that has to stay.
     pub fixed: BTreeSet<u64>,
-    /// By chunk.
+    /// The use of each chunk.
     pub kinds: Vec<ChunkUse>,
-    /// By chunk: whether nothing is in it.
+    /// For each chunk, true if it is free.
     pub idle: Vec<bool>,
 }
 
 impl PoolSurvey {
-    /// Looks at `pool`. Tags that must stay are added to `refused`.
+    /// Surveys `pool`. Adds tags that have to stay in place to `refused`.
     pub fn of(pool: &Pool, owners: &TagOwners, refused: &mut RefusedTags) -> Self {
         let mut survey = Self { kinds: pool.space().kinds(), idle: pool.space().idle(), ..Self::default() };
         let metas = (0..survey.kinds.len() as u64).filter(|chunk| is_meta(*chunk));
@@ -70,7 +70,7 @@ impl PoolSurvey {
         survey
     }
 
-    /// The first who has pages in `pages`, and which.
+    /// Returns the first holder of pages in `pages`, and its pages.
     pub fn first_in(&self, pages: &Range<u64>) -> Option<(PageHolder, Range<u64>)> {
         if pages.is_empty() {
             return None;
@@ -80,7 +80,7 @@ impl PoolSurvey {
         Some((who.clone(), (*first).max(pages.start)..(*end).min(pages.end)))
     }
 
-    /// All who have pages in `pages`, and which.
+    /// Returns all holders of pages in `pages`, and their pages.
     pub fn all_in(&self, pages: Range<u64>) -> impl Iterator<Item = (PageHolder, Range<u64>)> {
         let mut rest = pages;
         std::iter::from_fn(move || {
@@ -90,7 +90,7 @@ impl PoolSurvey {
         })
     }
 
-    /// A tag was moved.
+    /// Records that a tag was moved.
     pub fn relocated(&mut self, old: &TagEntry, new: &TagEntry) {
         for extent in old.tag.extents.iter().chain(&old.overflow) {
             self.holders.remove(&extent.page);
@@ -98,7 +98,7 @@ impl PoolSurvey {
         self.learn(new);
     }
 
-    /// A page of the tag table was moved.
+    /// Records that a page of the tag table was moved.
     pub fn table_moved(&mut self, index: usize, to: Extent) {
         self.holders.retain(|_, (_, who)| *who != PageHolder::Table(index));
         self.enter(to, PageHolder::Table(index));
@@ -120,25 +120,21 @@ impl PoolSurvey {
     }
 }
 
-/// Why `tag` must stay where it is.
+/// Returns the reason why `tag` has to stay in place, if it has to.
 fn why_fixed(pool: &Pool, owners: &TagOwners, tag: &Tag) -> Option<String> {
     if owners.of(tag.kind).is_none() {
-        return Some(format!(
-            "it is of kind {} ({}), which nobody here knows how to move",
-            tag.kind.0,
-            tag.kind.name()
-        ));
+        return Some(format!("it is of kind {} ({}), which this program cannot move", tag.kind.0, tag.kind.name()));
     }
     let is_granted = tag.extents.iter().any(|extent| pool.grants().touch(*extent));
     is_granted.then(|| "another process still holds a grant on it: end that first".into())
 }
 
-/// An error for which a tag stays where it is, rather than an end of everything.
+/// Returns true if a tag stays in place because of `error`; other errors end the defragmentation.
 pub(super) fn is_refusal(error: &Error) -> bool {
     !matches!(error, Error::Medium(_) | Error::Poisoned(_) | Error::Full { .. } | Error::Limit(_))
 }
 
-/// Bytes of `pages` pages.
+/// Returns the bytes of `pages` pages.
 pub(super) fn bytes(pages: u64) -> u64 {
     pages * PAGE
 }

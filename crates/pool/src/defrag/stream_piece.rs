@@ -1,4 +1,4 @@
-//! Pieces of streams: which pages of a tag lie where.
+//! Pieces of streams: the places of a tag's pages.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use ferrite_memory::Span;
 
 use crate::extent::{Extent, Role, Zone};
 
-/// A run of pages, and where it is in the stream of its role.
+/// A run of pages, and its position in the stream of its role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StreamPiece {
     /// First page, counted from the stream's start.
@@ -15,30 +15,30 @@ pub(super) struct StreamPiece {
     pub extent: Extent,
 }
 
-/// Pages of a stream that are to lie somewhere else.
+/// Pages of a stream that move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StreamPart {
     pub role: Role,
     /// First page, counted from the stream's start.
     pub at: u64,
-    /// Where they are to lie.
+    /// The new places.
     pub to: Vec<Extent>,
 }
 
-/// Neighbours of one zone in a stream, wherever they lie.
+/// Neighbours of one zone in a stream, in any places.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ZoneRun {
     pub role: Role,
     /// First page, counted from the stream's start.
     pub at: u64,
     pub pages: u64,
-    /// Where its first page lies in the pool.
+    /// The place of its first page in the pool.
     pub page: u64,
     pub extents: u64,
 }
 
 impl StreamPiece {
-    /// What of it is in pages `range` of its stream.
+    /// Returns the part of the piece in pages `range` of its stream, if any.
     pub fn of_stream(self, range: &Range<u64>) -> Option<Self> {
         let (first, end) = (self.at.max(range.start), (self.at + u64::from(self.extent.pages)).min(range.end));
         (first < end).then(|| {
@@ -47,7 +47,7 @@ impl StreamPiece {
         })
     }
 
-    /// What of it lies in pages `range` of the pool.
+    /// Returns the part of the piece in pages `range` of the pool, if any.
     pub fn of_pool(self, range: &Range<u64>) -> Option<Self> {
         let (first, end) = (self.extent.page.max(range.start), self.extent.end().min(range.end));
         (first < end).then(|| Self {
@@ -57,7 +57,7 @@ impl StreamPiece {
     }
 }
 
-/// The pieces of a tag with these extents, an extent each.
+/// Returns the pieces of a tag with these extents, one for each extent.
 pub(super) fn pieces(extents: &[Extent]) -> Vec<StreamPiece> {
     let mut ends = BTreeMap::<Role, u64>::new();
     let pieces = extents.iter().map(|extent| {
@@ -69,7 +69,7 @@ pub(super) fn pieces(extents: &[Extent]) -> Vec<StreamPiece> {
     pieces.collect()
 }
 
-/// The runs of `zone` in a tag with these extents.
+/// Returns the runs of `zone` in a tag with these extents.
 pub(super) fn runs(extents: &[Extent], zone: Zone) -> Vec<ZoneRun> {
     let (mut found, mut open) = (Vec::<ZoneRun>::new(), BTreeMap::<Role, usize>::new());
     for StreamPiece { at, extent } in pieces(extents) {
@@ -87,7 +87,7 @@ pub(super) fn runs(extents: &[Extent], zone: Zone) -> Vec<ZoneRun> {
     found
 }
 
-/// `extents` role by role, neighbours joined. The streams are the same.
+/// Returns `extents` sorted by role, neighbours joined. The streams stay the same.
 pub(super) fn joined(extents: &[Extent]) -> Vec<Extent> {
     let (mut sorted, mut joined) = (extents.to_vec(), Vec::<Extent>::new());
     sorted.sort_by_key(|extent| extent.role);
@@ -100,7 +100,7 @@ pub(super) fn joined(extents: &[Extent]) -> Vec<Extent> {
     joined
 }
 
-/// `extents` with `part` where it is to lie, joined; and the extents that this leaves.
+/// Returns `extents` with `part` in its new place, joined, and the extents that it leaves.
 pub(super) fn replaced(extents: &[Extent], part: &StreamPart) -> (Vec<Extent>, Vec<Extent>) {
     let pages: u64 = part.to.iter().map(|extent| u64::from(extent.pages)).sum();
     let (before, range, behind) = (0..part.at, part.at..part.at + pages, part.at + pages..u64::MAX);
@@ -122,7 +122,7 @@ pub(super) fn replaced(extents: &[Extent], part: &StreamPart) -> (Vec<Extent>, V
     (joined(&new), left)
 }
 
-/// What is copied where, so that the bytes at `old` come to lie at `new` in the same order.
+/// Returns the copies, from and to, that move the bytes of `old` to `new` in the same order.
 pub(super) fn copies(old: &[Extent], new: &[Extent]) -> Vec<(Span, Span)> {
     let (mut copies, mut from) = (Vec::new(), old.iter().map(|extent| extent.span()));
     let mut rest = Span::new(0, 0);

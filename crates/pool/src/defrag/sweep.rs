@@ -1,7 +1,7 @@
-//! A sweep: one target after the other, each made free and then filled, a transaction at a time.
+//! A sweep: makes one target after the other free and fills it, one transaction at a time.
 //!
-//! Targets ascend, and what is in the way of one goes where no target was reached, so every target is reached once and the
-//! sweep ends. Where there is no room for what is in the way, less is moved at a time, down to a page.
+//! Targets ascend, and data that is in the way moves to places behind all reached targets, so every target is reached
+//! once and the sweep ends. If there is no space for the data in the way, less is moved at a time, down to a page.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -18,17 +18,17 @@ use super::move_plan::{MovePlan, MoveSubject, MoveTarget};
 use super::pool_survey::{PageHolder, PoolSurvey, bytes};
 use super::stream_piece::{StreamPart, StreamPiece, pieces};
 
-/// Pages for which it is worth to move a part before its rest has room.
+/// The number of free pages for which a part is moved before the rest of its target is free.
 const WORTH: u64 = 64;
 
-/// A plan on its way.
+/// A plan that is being carried out.
 pub(super) struct MoveSweep {
     survey: PoolSurvey,
     plan: MovePlan,
     next: usize,
-    /// Pages that are moved at a time.
+    /// The number of pages moved at a time.
     most: u64,
-    /// Chunk of the target and the chunk that takes what was in its way, in a sweep over chunks.
+    /// In a sweep over chunks: the target's chunk, and the chunk that takes the data in its way.
     spill: Option<(u64, u64)>,
     pub done_pages: u64,
     pub all_pages: u64,
@@ -40,12 +40,12 @@ impl MoveSweep {
         Self { survey, plan, next: 0, most: CHUNK_PAGES, spill: None, done_pages: 0, all_pages }
     }
 
-    /// What it does, for people.
+    /// Returns a description for progress reports.
     pub fn what(&self) -> &'static str {
         if self.plan.kept.is_empty() { "moving chunks" } else { "packing pages" }
     }
 
-    /// The chunks that pages are packed into; none in a sweep over chunks.
+    /// Returns the chunks that pages are packed into; empty in a sweep over chunks.
     pub fn into_kept(self) -> BTreeSet<u64> {
         self.plan.kept
     }
@@ -58,7 +58,7 @@ impl MoveSweep {
 }
 
 impl Defragmenter<'_> {
-    /// Goes on by one transaction; `false` where the sweep has ended.
+    /// Commits the next transaction. Returns false when the sweep has ended.
     pub(super) fn sweep(&mut self, sweep: &mut MoveSweep) -> Result<bool> {
         while let Some(target) = sweep.plan.targets.get(sweep.next).cloned() {
             match self.approach(sweep, &target) {
@@ -67,7 +67,7 @@ impl Defragmenter<'_> {
                 Err(error) if !self.is_want_of_room(&error) => return Err(error),
                 Err(_) if target.to.zone == Zone::Normal && sweep.most > 1 => sweep.most /= 2,
                 Err(error) => {
-                    self.gave_up = Some(format!("there is no room to move things through: {error}"));
+                    self.gave_up = Some(format!("there is no free space to move through: {error}"));
                     return Ok(false);
                 }
             }
@@ -75,7 +75,7 @@ impl Defragmenter<'_> {
         Ok(false)
     }
 
-    /// One transaction towards `target`; `false` where it is reached.
+    /// Commits one transaction towards `target`. Returns false if it is reached.
     fn approach(&mut self, sweep: &mut MoveSweep, target: &MoveTarget) -> Result<bool> {
         let part = match &target.what {
             MoveSubject::Stream { tag, at } => self.gap(tag, *at, target.to, sweep.most)?,
@@ -86,7 +86,7 @@ impl Defragmenter<'_> {
             MoveSubject::List { tag, out_of } => return self.clear_list(sweep, tag, *out_of),
         };
         let Some(mut part) = part else { return Ok(false) };
-        // Only of these pages all else keeps away.
+        // Other data is kept away only from these pages.
         let target = &MoveTarget { to: part.to[0], ..target.clone() };
         let pages = target.to.page..target.to.end();
         if let Some((who, within)) = sweep.survey.first_in(&pages) {
@@ -105,7 +105,8 @@ impl Defragmenter<'_> {
         Ok(true)
     }
 
-    /// The first pages of `tag`, of those from `at` on that belong to `to`, that are not there; `most` at most.
+    /// Returns the first pages of `tag`, among those from `at` on that belong in `to`, that are not there yet; `most`
+    /// at most.
     fn gap(&self, tag: &str, at: u64, to: Extent, most: u64) -> Result<Option<StreamPart>> {
         let tag = self.pool.tag(tag)?;
         let range = at..at + u64::from(to.pages);
@@ -131,7 +132,7 @@ impl Defragmenter<'_> {
         }))
     }
 
-    /// Takes what `who` has in pages `within` out of the way.
+    /// Moves the pages `within` of `who` out of the way.
     fn clear(
         &mut self,
         sweep: &mut MoveSweep,
@@ -155,7 +156,7 @@ impl Defragmenter<'_> {
         }
     }
 
-    /// What of `tag` lies in `pages`, or the whole superpage there.
+    /// Returns the piece of `tag` in `pages`, or the whole superpage there.
     fn piece(&self, tag: &str, pages: &Range<u64>) -> Result<StreamPiece> {
         let tag = self.pool.tag(tag)?;
         let chunk = pages.start / CHUNK_PAGES * CHUNK_PAGES;
@@ -164,10 +165,10 @@ impl Defragmenter<'_> {
             Zone::Super => piece.of_pool(&(chunk..chunk + CHUNK_PAGES)),
         };
         let found = pieces(&tag.extents).into_iter().find_map(within);
-        found.ok_or_else(|| Error::Busy(format!("tag {:?} was changed by someone else", tag.name)))
+        found.ok_or_else(|| Error::Busy(format!("tag {:?} was changed by another caller", tag.name)))
     }
 
-    /// Free pages for what is in the way of `target`.
+    /// Returns free pages for the data in the way of `target`.
     fn aside(&self, sweep: &mut MoveSweep, target: &MoveTarget, what: Extent) -> Result<Vec<Extent>> {
         let space = self.pool.space();
         if what.zone == Zone::Super {
@@ -216,7 +217,7 @@ impl Defragmenter<'_> {
         Ok(())
     }
 
-    /// Lists the extents of `tag` somewhere else if a page of the list is in chunk `out_of`; whether that was so.
+    /// Moves the list of extents of `tag` if a page of it is in chunk `out_of`. Returns true if one was.
     fn clear_list(&mut self, sweep: &mut MoveSweep, tag: &Arc<str>, out_of: u64) -> Result<bool> {
         let is_there = self.list_chunks(tag)?.contains(&out_of);
         if is_there {
@@ -227,7 +228,7 @@ impl Defragmenter<'_> {
         Ok(is_there)
     }
 
-    /// The chunks with pages of the list of `tag`'s extents.
+    /// Returns the chunks with pages of the list of `tag`'s extents.
     pub(super) fn list_chunks(&self, tag: &str) -> Result<BTreeSet<u64>> {
         let table = self.pool.table();
         let entry = table.tags.get(tag).ok_or_else(|| Error::NotFound(tag.into()))?;
@@ -235,11 +236,11 @@ impl Defragmenter<'_> {
     }
 }
 
-/// Chunks in the order in which pages are taken in them, and which pages.
+/// Chunks, in the order in which pages are taken from them, each with the pages that may be taken.
 pub(super) type ChunkRooms = Vec<(u64, Range<u64>)>;
 
-/// In a sweep over pages: chunks that will be given up, then free ones, the last first, then what is behind
-/// `target`, then what was left empty before it.
+/// In a sweep over pages: returns chunks that will be emptied, then free chunks from the last one on, then space behind
+/// `target`, then space left empty before it.
 fn room_for_pages(space: &PageAllocator, sweep: &MoveSweep, target: &MoveTarget) -> ChunkRooms {
     let (kinds, idle, kept) = (space.kinds(), space.idle(), &sweep.plan.kept);
     let all = || (0..kinds.len() as u64).rev().filter(|chunk| !sweep.survey.fixed.contains(chunk));
@@ -253,7 +254,7 @@ fn room_for_pages(space: &PageAllocator, sweep: &MoveSweep, target: &MoveTarget)
     given_up.chain(free).map(|chunk| (chunk, 0..CHUNK_PAGES)).chain(behind).chain(before).collect()
 }
 
-/// In a sweep over chunks: pages in chunks that have some in use and are not under way, then free chunks.
+/// In a sweep over chunks: returns chunks with pages in use that are not being moved, then free chunks.
 fn room_beside_chunks(space: &PageAllocator, sweep: &MoveSweep, target: &MoveTarget) -> ChunkRooms {
     let (kinds, idle) = (space.kinds(), space.idle());
     let spill = sweep.spill.map(|(_, spill)| spill);
@@ -264,7 +265,7 @@ fn room_beside_chunks(space: &PageAllocator, sweep: &MoveSweep, target: &MoveTar
     normal.chain(free).map(|chunk| (chunk, 0..CHUNK_PAGES)).collect()
 }
 
-/// Free pages, as many as asked for, where `rooms` has them.
+/// Returns `pages` free pages from `rooms`.
 pub(super) fn loose(space: &PageAllocator, rooms: ChunkRooms, pages: u64) -> Result<Vec<Extent>> {
     let (mut found, mut left) = (Vec::new(), pages);
     for (chunk, within) in rooms {

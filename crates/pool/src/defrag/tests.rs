@@ -261,7 +261,7 @@ fn x2_a_pool_that_is_nearly_full_or_full() {
     }
 }
 
-/// The pages of the tag table, and the lists of extents, are in nobody's way.
+/// The pages of the tag table, and the lists of extents, move too.
 #[test]
 fn tables_and_lists_move_too() {
     let memory = blank(10, Model::MAPPED);
@@ -348,7 +348,7 @@ fn x2_x4_what_room_ended_in_is_told_and_the_next_ends_it() {
     let first = run(&mut pool);
     assert!(seen(&pool) == before);
     let why = &first.left.iter().find(|left| left.tag.is_none()).unwrap().why;
-    assert!(why.starts_with("there is no room to move things through: "), "{why}");
+    assert!(why.starts_with("there is no free space to move through: "), "{why}");
     account(&pool).unwrap();
     remove(&pool, "0");
     before.remove("0");

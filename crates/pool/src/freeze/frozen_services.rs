@@ -1,4 +1,4 @@
-//! The services that stand still with a pool.
+//! The services that stop when a pool is frozen.
 
 use std::sync::Weak;
 
@@ -6,50 +6,52 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use crate::grant::slot::GrantId;
 
-/// A service that stores into the pool by itself, beside transactions: an open disk, a log.
+/// A service that stores into the pool directly, beside transactions: an open disk, a log.
 ///
-/// Nothing that it is told or asked takes a tag in hand: who finds a tag in use waits for who tells and asks (F7).
+/// None of these methods opens or holds a tag: a caller that finds a tag in use waits for these calls to return (F7).
 pub trait Freeze: Send + Sync {
-    /// Returns when nothing is being stored and all that was acknowledged can be loaded from the pool's memory. From
-    /// then on requests that would store wait for [`Freeze::thaw`].
+    /// Stops storing. On return nothing is being stored, and all acknowledged data can be loaded from the pool's
+    /// memory. Requests that would store wait for [`Freeze::thaw`].
     fn freeze(&self);
 
-    /// Goes on.
+    /// Lets waiting requests continue.
     fn thaw(&self);
 
-    /// Grants of clients that the service has made stand still with it, for as long as it does.
+    /// Returns the grants of clients that the service has stopped for the time of the freeze.
     fn stilled(&self) -> Vec<GrantId> {
         Vec::new()
     }
 
-    /// Gives back to the pool what the service has of its space and does not need; whether that was anything. It needs
-    /// none itself for that, and the caller has nothing of any service in hand.
+    /// Releases space of the pool that the service holds and does not need. Returns true if it released any. The
+    /// release itself needs no space, and the caller must not hold any service.
     fn spare(&self) -> bool {
         false
     }
 
-    /// The same of what the service knows of and nobody has open, which it opens for that: asked where nothing that is open
-    /// has any. Who has it open, or is about to, is not waited for: they may wait for who asks.
+    /// Releases space as [`Freeze::spare`] does, of objects that are not open: the service opens them for that. Called
+    /// only if no open object had spare space. Must not wait for other users of an object, because they may wait for
+    /// the caller.
     fn spare_of_unopened(&self) -> bool {
         false
     }
 
-    /// Whether files of the device with this number are the service's own: who writes to one waits until it goes on.
+    /// Returns true if files of the device with this number lie in the service: a write to such a file waits until the
+    /// service thaws.
     fn has_files_on(&self, _device: u64) -> bool {
         false
     }
 }
 
-/// What stands still with a pool.
+/// The services of a pool and the locks that freeze them.
 #[derive(Default)]
 pub(crate) struct Freezers {
     pub(super) gate: RwLock<()>,
-    /// Held by who makes the pool stand still, for as long as it does.
+    /// Locked by the thread that freezes the pool, until the freeze ends.
     pub(super) fronts: Mutex<FrozenServices>,
-    /// Taken for reading by who asks services, and written while they stand still (F3, F6).
+    /// Locked for reading by a thread that asks services for spare space, and for writing during a freeze (F3, F6).
     pub(super) asking: RwLock<()>,
     pub(super) services: Mutex<FrozenServices>,
-    /// Taken for reading by who has a service in hand (F7).
+    /// Locked for reading by a thread that calls a service (F7).
     pub(super) in_hand: RwLock<()>,
 }
 
@@ -59,8 +61,9 @@ pub(super) type FrozenServices = Vec<Weak<dyn Freeze>>;
 pub(crate) type TransactionPass<'pool> = RwLockReadGuard<'pool, ()>;
 
 impl Freezers {
-    /// Waits while the pool stands still. A thread that has one pass gets another at once, so that a transaction
-    /// inside another cannot meet a freeze between them; services have stopped by then, so passes run out (F2).
+    /// Waits while the pool is frozen. A thread that holds a pass gets another one at once, so that a nested
+    /// transaction cannot wait for a freeze that waits for the outer one. Services have stopped by then, so all passes
+    /// are returned (F2).
     pub fn pass(&self) -> TransactionPass<'_> {
         self.gate.read_recursive()
     }
@@ -69,15 +72,15 @@ impl Freezers {
         self.services.lock().clone()
     }
 
-    /// What `service` says to `what`; `None` where it is gone. A thread that has one in hand has another at once, as
-    /// where a front stores into a disk that asks for space.
+    /// Calls `what` with `service`. Returns `None` if the service is gone. A thread within such a call may call another
+    /// service at once, as when a front stores into a disk that asks for space.
     pub(super) fn tell<T>(&self, service: &Weak<dyn Freeze>, what: impl FnOnce(&dyn Freeze) -> T) -> Option<T> {
         let _in_hand = self.in_hand.read_recursive();
         service.upgrade().map(|service| what(&*service))
     }
 
-    /// What `work` comes to while no service is in hand but its users': what they have dropped is gone (F7). The caller
-    /// has nothing of any service in hand.
+    /// Returns the result of `work`, which runs while no thread calls a service: services that their users dropped
+    /// before are gone (F7). The caller must not hold any service.
     pub fn with_none_in_hand<T>(&self, work: impl FnOnce() -> T) -> T {
         let _none = self.in_hand.write();
         work()

@@ -24,7 +24,7 @@ fn make(pool: &Pool, name: &str) {
     pool.create_tag(&new, |_| Ok(())).unwrap();
 }
 
-/// A service that needs a transaction to come to rest, and counts what it is told.
+/// A service that needs a transaction to stop, and counts its calls.
 struct Service {
     pool: Weak<Pool>,
     name: String,
@@ -71,7 +71,7 @@ fn f1_services_stop_and_go_on() {
     assert!(services.iter().all(|service| service.thawed.load(Ordering::SeqCst) == 1));
 }
 
-/// F1: a transaction waits for the thaw, and the tag table can be read meanwhile although it is being changed.
+/// F1: a transaction waits for the thaw. The tag table can be read during that wait, although a change of it has begun.
 #[test]
 fn f1_a_transaction_waits_and_the_table_does_not() {
     let pool = pool();
@@ -118,8 +118,8 @@ fn f2_a_transaction_inside_another_does_not_wait_for_who_waits_for_it() {
         .expect("the inner one waits for the freeze, which waits for the outer");
 }
 
-/// F3: one that comes meanwhile would store into what is being read as of one moment, and what holds back for it would be
-/// told to go on without having been stopped.
+/// F3: a service that registers during a freeze would store into the frozen pool, and would be thawed without having
+/// been stopped.
 #[test]
 fn f3_a_service_that_comes_while_the_pool_stands_still_waits() {
     for register in [Pool::register_freezer, Pool::register_front] {
@@ -146,7 +146,7 @@ fn f3_a_service_that_comes_while_the_pool_stands_still_waits() {
     }
 }
 
-/// F2, F6: what it holds back needs space, and that of others.
+/// F2, F6: a front needs space to write its buffer, also space of others.
 #[test]
 fn f6_a_front_that_empties_itself_is_given_what_services_spare() {
     struct Front(Weak<Pool>, AtomicBool);
@@ -172,8 +172,8 @@ fn f6_a_front_that_empties_itself_is_given_what_services_spare() {
     assert!(front.1.load(Ordering::SeqCst) && service.thawed.load(Ordering::SeqCst) == 1);
 }
 
-/// Whether who asks by `ask` while services stand still waits for them, for `long` at least. What is asked stores, and would
-/// wait at its gate for ever where who asks is waited for.
+/// Returns whether a thread that asks by `ask` during a freeze waits for its end, for `long` at least. A service that
+/// is asked stores, and would wait at its gate for ever.
 fn waits(ask: fn(&Pool) -> bool, long: Duration) -> bool {
     let pool = Arc::new(pool());
     let service = service(&pool, "one");
@@ -246,7 +246,7 @@ fn f4_a_panic_thaws() {
     make(&pool, "afterwards");
 }
 
-/// A closed service is forgotten: nobody stops it.
+/// A closed service is forgotten, and is not stopped.
 #[test]
 fn a_closed_service_is_forgotten() {
     let pool = Arc::new(pool());
@@ -275,7 +275,7 @@ impl Freeze for Holder {
     }
 }
 
-/// A user of tag `a`, what tells that it is being asked, and what it waits for then.
+/// A user of tag `a`, a signal that it is being asked, and the lock that it waits for then.
 fn holder(pool: &Arc<Pool>) -> (Arc<Holder>, mpsc::Receiver<()>, mpsc::Sender<()>) {
     make(pool, "a");
     let ((asked, is_asked), (go_on, answer)) = (mpsc::channel(), mpsc::channel());
@@ -284,7 +284,7 @@ fn holder(pool: &Arc<Pool>) -> (Arc<Holder>, mpsc::Receiver<()>, mpsc::Sender<()
     (holder, is_asked, go_on)
 }
 
-/// F7: a backup keeps nobody from a tag whose user has dropped it.
+/// F7: during a backup, a tag is free at once when its user has dropped it.
 #[test]
 fn f7_what_is_dropped_while_the_pool_stands_still_is_gone() {
     let pool = Arc::new(pool());

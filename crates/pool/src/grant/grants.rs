@@ -111,8 +111,7 @@ impl Grants {
         }
         let pids: Vec<String> = writers.iter().map(u32::to_string).collect();
         Err(Error::Busy(format!(
-            "other processes write to the pool by themselves ({}): try again when they have closed what they have open, or \
-             end them",
+            "other processes write to the pool directly ({}): close their open files and tags, or end them, and try again",
             pids.join(", ")
         )))
     }

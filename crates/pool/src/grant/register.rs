@@ -103,7 +103,7 @@ impl GrantRegister {
             ));
         }
         let slot = self.free_slots.pop().ok_or_else(|| {
-            Error::Limit(format!("all {} grants are out: end some clients of the pool", self.live.len()))
+            Error::Limit(format!("all {} grants are in use: end some clients of the pool", self.live.len()))
         })?;
         let id = GrantId(self.next);
         self.next += 1;

@@ -110,7 +110,7 @@ impl GrantRecord {
         let extents = Coverage::of(ask.extents).extents();
         if extents.len() > EXTENTS_MAX {
             let count = extents.len();
-            return Err(Error::Limit(format!("{count} pieces are too many for a grant of at most {EXTENTS_MAX}")));
+            return Err(Error::Limit(format!("{count} extents are too many for a grant of at most {EXTENTS_MAX}")));
         }
         let (rights, tag_generation, process) = (ask.rights, ask.tag.generation, ask.process.identity());
         Ok(Self { id, rights, tag_generation, process, extents })

@@ -32,7 +32,7 @@ fn opened(memory: &Arc<LyingMemory>, boot_id: [u8; 16]) -> Pool {
     Pool::open(memory.clone(), boot_id).expect("open").0
 }
 
-/// An open pool that nobody traces.
+/// An open pool without a trace.
 fn pool() -> Pool {
     let memory = formatted(Model::MAPPED);
     memory.keep_trace(false);
@@ -92,7 +92,7 @@ fn all_free(pool: &Pool) -> Coverage {
     Coverage::of(&taken)
 }
 
-/// G2: no page of `extents` can be had.
+/// G2: no page of `extents` can be allocated.
 fn assert_held(pool: &Pool, extents: &[Extent]) {
     let free = all_free(pool);
     for extent in extents {

@@ -132,7 +132,7 @@ fn x2_a_full_host_ends_a_defragmentation_and_is_told() {
     assert!(Pool::open(memory, BOOT).unwrap().1.clean);
 }
 
-/// The free chunks lie apart, so that more than one promise is asked for; the first are had.
+/// The free chunks lie apart, so that more than one reservation is needed; the first ones succeed.
 #[test]
 fn a3_what_the_host_gave_before_it_refused_it_has_back() {
     let (memory, pool) = hosted();
@@ -226,7 +226,7 @@ fn a3_a_removed_tag_gives_the_host_back_chunks_that_nobody_else_is_in() {
     account(&pool).expect("nothing is lost");
 }
 
-/// The list of a tag's extents is stored anew where there is room, which is in a chunk that it then has alone.
+/// The list of a tag's extents is stored again where there is space, which is in a chunk that it then has alone.
 #[test]
 fn a3_a_removed_tag_gives_the_host_back_its_list_of_extents() {
     let (memory, pool) = hosted();
@@ -245,7 +245,7 @@ fn a3_a_removed_tag_gives_the_host_back_its_list_of_extents() {
     account(&pool).expect("nothing is lost");
 }
 
-/// Lets this process, as a client, store to all of `tag`.
+/// Grants this process, as a client, stores to all of `tag`.
 fn grant(pool: &Pool, tag: &Tag) {
     let pid = std::process::id();
     let process =

@@ -1,16 +1,16 @@
-//! Lines of home writes that are to be flushed before the retired word moves (lane L4).
+//! The lines of home writes that have to be flushed before the retired word moves (lane L4).
 
 use ferrite_memory::Span;
 
 const LINE: u64 = 64;
-/// Lines of which it is known that they were noted.
+/// The number of recent lines that are remembered, so that they are not noted again.
 const KNOWN: usize = 64;
 
-/// The lines, a few of them more than once. What every transaction of a directory changes is there once for hundreds.
+/// The lines; a few are listed more than once. A line that hundreds of transactions change is listed once.
 #[derive(Debug)]
 pub struct HomeLines {
     lines: Vec<Span>,
-    /// Numbers of lines. None is 0, which is the superblock's.
+    /// Numbers of lines. 0 means none, because line 0 is the superblock's.
     known: [u64; KNOWN],
 }
 
@@ -21,7 +21,7 @@ impl Default for HomeLines {
 }
 
 impl HomeLines {
-    /// `span`, which lies in whole pages, was written to.
+    /// Notes that `span`, which lies in whole pages, was written.
     pub fn note(&mut self, span: Span) {
         for line in span.at / LINE..(span.at + span.len).div_ceil(LINE) {
             let known = &mut self.known[(line % KNOWN as u64) as usize];
@@ -36,7 +36,7 @@ impl HomeLines {
         }
     }
 
-    /// All that was noted since it was taken last.
+    /// Returns all lines that were noted since the last call.
     pub fn take(&mut self) -> Vec<Span> {
         std::mem::take(self).lines
     }

@@ -1,29 +1,29 @@
-//! What a lane holds: its committed records, and where it is damaged.
+//! The content of a lane: its committed records and its damaged places.
 
 use std::ops::Range;
 
 use crate::checked_record::{ALIGN, CheckedRecord, header};
 use crate::checked_word::NUMBER_MAX;
 
-/// What one lane holds.
+/// The content of one lane.
 #[derive(Debug, Default)]
 pub struct LaneContent {
     /// The records that are committed and not retired (L1).
     pub records: Vec<CheckedRecord>,
-    /// Where it is damaged, in order (L7).
+    /// The damaged places, in order (L7).
     pub holes: Vec<LaneHole>,
 }
 
-/// A place where no record verifies although an unretired one follows.
+/// A place where no record verifies although an unretired record follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneHole {
-    /// Bytes from the start of the lane.
+    /// The byte offset from the start of the lane.
     pub at: u64,
-    /// Sequences that what was there may have had, retired ones left out; maybe none.
+    /// The sequences that the lost records may have had, without retired ones; may be empty.
     pub sequences: Range<u64>,
 }
 
-/// The records of one lane that are committed and not retired, and its holes. `bytes` may be anything.
+/// Returns the committed records of one lane that are not retired, and its holes. `bytes` may be anything.
 pub fn committed(bytes: &[u8], salt: u32, retired: u64) -> LaneContent {
     let (mut found, mut at, mut last) = (LaneContent::default(), 0, 0);
     loop {
@@ -42,15 +42,15 @@ pub fn committed(bytes: &[u8], salt: u32, retired: u64) -> LaneContent {
     }
 }
 
-/// The record at `at`, if its sequence is `min` or more.
+/// Returns the record at `at` if its sequence is `min` or more.
 fn record_at(bytes: &[u8], at: usize, salt: u32, min: u64) -> Option<CheckedRecord> {
     let rest = bytes.get(at..)?;
     let (_, _, sequence) = header(rest)?;
     (min..NUMBER_MAX).contains(&sequence).then(|| CheckedRecord::parse(salt, rest)).flatten()
 }
 
-/// The first place behind `at` with a record of sequence `min` or more. Most of a lane is zeros, which are passed over
-/// in large pieces.
+/// Returns the first place behind `at` with a record of sequence `min` or more. Most of a lane is zeros, which are
+/// skipped in large pieces.
 fn first_behind(bytes: &[u8], at: usize, salt: u32, min: u64) -> Option<(usize, CheckedRecord)> {
     const PIECE: usize = 64 * ALIGN;
     let pieces = bytes.get(at..)?.chunks(PIECE).zip((at..).step_by(PIECE));

@@ -58,7 +58,7 @@ fn recovered(memory: &dyn Memory) -> LaneSet {
     LaneSet::recover(memory, SALT, &redo).unwrap()
 }
 
-/// After recovery both words agree, the bits are those of all values up to it, and nothing acknowledged is lost.
+/// After recovery both words agree, the bits are the bits of all values up to it, and nothing acknowledged is lost.
 fn judge(memory: &LyingMemory, acknowledged: u64, begun: u64) -> CheckVerdict<u64> {
     let (one, two, bits) = (memory.load_word(ONE), memory.load_word(TWO), memory.load_word(BITS));
     let expected_bits = (1..=one).fold(0, |bits, value| bits | 1 << value);

@@ -1,4 +1,4 @@
-//! The head of a log: where its parts lie, and where it begins.
+//! The head of a log: the places of its parts, and its first position.
 
 use ferrite_memory::{Memory, Span};
 
@@ -10,26 +10,26 @@ use crate::layout::PAGE;
 use crate::tag::Tag;
 use crate::{Error, Pool, Result};
 
-/// Bytes of payload before the caller's.
+/// Bytes of a payload before the caller's bytes.
 pub(super) const SESSION: usize = 8;
 
-/// Where a record is in a log. Later records have greater positions, over the whole life of the log.
+/// The position of a record in a log. Later records have greater positions, over the whole life of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LogPosition(pub(super) u64);
 
 impl LogPosition {
-    /// The position that was noted as `number`.
+    /// Returns the position with this number.
     pub fn from_number(number: u64) -> Self {
         Self(number)
     }
 
-    /// A number to note it by.
+    /// Returns the position's number, by which a caller can store it.
     pub fn number(self) -> u64 {
         self.0
     }
 }
 
-/// Where a log's parts lie, and its head.
+/// The places of a log's parts, and its head.
 pub(super) struct LogLayout {
     pub stream: Stream,
     pub head_at: u64,
@@ -38,7 +38,7 @@ pub(super) struct LogLayout {
 }
 
 impl LogLayout {
-    /// Reads that of `tag` in the pool `uuid` in `memory`; an error says what is damaged.
+    /// Reads the layout of the log in `tag` of the pool `uuid` in `memory`. An error says which part is damaged.
     pub fn read(memory: &dyn Memory, uuid: &[u8; 16], tag: &Tag) -> Result<Self> {
         let (stream, map) = (Stream::new(&tag.extents, Role::DATA), Stream::new(&tag.extents, Role::MAP));
         let head_at = map.locate(0).filter(|_| is_ring(tag.size, &stream)).map(|page| page.at);
@@ -56,24 +56,24 @@ impl LogLayout {
     }
 }
 
-/// Where the oldest record of the log in `tag` is. Reads only.
+/// Returns the position of the oldest record of the log in `tag`. Writes nothing.
 ///
 /// # Errors
-/// [`Error::Corrupt`].
+/// [`Error::Corrupt`] if the layout or the head is damaged.
 pub(crate) fn head_of_log(pool: &Pool, tag: &Tag) -> Result<LogPosition> {
     LogLayout::read(pool.memory(), &pool.superblock().uuid, tag).map(|layout| LogPosition(layout.head))
 }
 
-/// Writes the head word of an empty log at byte `at`, durable on return; the rest of its page is zeros.
+/// Writes the head word of an empty log at byte `at`, durable on return. The caller zeroes the rest of the page.
 pub(crate) fn make_head(pool: &Pool, at: u64) -> Result<()> {
     pool.memory().store_word(at, seal(salt(&pool.superblock().uuid, at), 0));
     Ok(pool.memory().persist(Span::new(at, 8))?)
 }
 
-/// Seals the head word of the log in `tag` anew for its new place, if it is in what was moved.
+/// If the head word of the log in `tag` lies in the moved range, seals it for its new place.
 ///
 /// # Errors
-/// [`Error::Corrupt`] where the head is damaged.
+/// [`Error::Corrupt`] if the head is damaged.
 pub fn relocate_log(pool: &Pool, tag: &Tag, moved: &MovedRange) -> Result<()> {
     let LogLayout { head_at, head, .. } = LogLayout::read(pool.memory(), &pool.superblock().uuid, tag)?;
     let Some(within) = head_at.checked_sub(moved.from.at).filter(|within| *within < moved.from.len) else {
@@ -85,13 +85,13 @@ pub fn relocate_log(pool: &Pool, tag: &Tag, moved: &MovedRange) -> Result<()> {
     Ok(())
 }
 
-/// Whether a ring of `size` bytes can lie in `stream`.
+/// Returns true if `stream` has room for a ring of `size` bytes.
 fn is_ring(size: u64, stream: &Stream) -> bool {
     size > 0 && size.is_multiple_of(PAGE) && size <= stream.len()
 }
 
-/// What checksums start from: of the records another for each log there ever was, by its generation; of the head word
-/// another for each place.
+/// Returns the start of checksums. For records, `number` is the generation of the log's tag, so each log ever made has
+/// a salt of its own; for the head word, `number` is its place.
 pub(super) fn salt(uuid: &[u8; 16], number: u64) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(uuid);

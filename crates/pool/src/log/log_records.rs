@@ -5,7 +5,7 @@ use super::log_head::{LogPosition, SESSION};
 use super::log_ring::LogRing;
 use crate::{Error, Result};
 
-/// See [`TagLog::records`]. A record that no longer verifies is an error, and the last item.
+/// The iterator of [`TagLog::records`]. A record that no longer verifies is an error, and the last item.
 #[derive(Debug)]
 pub struct LogRecords<'log> {
     pub(super) log: &'log TagLog,

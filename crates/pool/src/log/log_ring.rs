@@ -1,5 +1,5 @@
-//! The ring: where the bytes of positions lie. A record may go on at the ring's start, and over the gap between two
-//! extents.
+//! The ring of a log, which maps positions to bytes of the pool. A record may continue at the ring's start, and across
+//! two extents.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use super::log_head::SESSION;
 use crate::checked_record::{self, ALIGN, CheckedRecord};
 use crate::extent::Stream;
 
-/// A position, and the pool's bytes that lie together from there on: the next record is nearly always stored there.
+/// A position, and the contiguous bytes of the pool from there on, where the next record is nearly always stored.
 #[derive(Clone, Copy, Debug)]
 pub struct LogCursor {
     position: u64,
@@ -18,29 +18,29 @@ pub struct LogCursor {
 }
 
 impl Default for LogCursor {
-    /// At no position.
+    /// Returns the cursor of no position.
     fn default() -> Self {
         Self { position: u64::MAX, run: Span::new(0, 0) }
     }
 }
 
-/// Lines of 64 bytes that lie in a circle.
+/// A ring of lines of 64 bytes.
 #[derive(Debug)]
 pub struct LogRing {
     stream: Stream,
     lines: u64,
     salt: u32,
-    /// A position at the ring's start, that of the lap being stored: what spares a division.
+    /// The position at the ring's start in the lap that is being stored. It saves a division.
     lap: AtomicU64,
 }
 
 impl LogRing {
-    /// The first `bytes` bytes of `stream`, a multiple of a line.
+    /// Returns the ring in the first `bytes` bytes of `stream`, a multiple of a line.
     pub fn new(stream: Stream, bytes: u64, salt: u32) -> Self {
         Self { stream, lines: bytes / ALIGN as u64, salt, lap: AtomicU64::new(0) }
     }
 
-    /// The line of the ring where `position` lies.
+    /// Returns the line of the ring for `position`.
     #[inline]
     fn line(&self, position: u64) -> u64 {
         let line = position.wrapping_sub(self.lap.load(Ordering::Relaxed));
@@ -52,27 +52,27 @@ impl LogRing {
         line
     }
 
-    /// How many lines there are.
+    /// Returns the number of lines.
     pub fn lines(&self) -> u64 {
         self.lines
     }
 
-    /// What a record's checksum starts from.
+    /// Returns the start of the records' checksums.
     pub fn salt(&self) -> u32 {
         self.salt
     }
 
-    /// The lines that a record with `payload_bytes` of payload takes.
+    /// Returns the number of lines that a record with `payload_bytes` of payload takes.
     pub fn lines_for(payload_bytes: usize) -> u64 {
         (checked_record::footprint(payload_bytes) / ALIGN) as u64
     }
 
-    /// The pool's byte where `position` lies.
+    /// Returns the byte of the pool for `position`.
     pub fn place(&self, position: u64) -> u64 {
         self.runs(position, ALIGN as u64).next().map_or(0, |run| run.at)
     }
 
-    /// Stores whole lines from `position` on, past the cache; `cursor` is then behind them.
+    /// Stores whole lines from `position` on, past the cache, and moves `cursor` behind them.
     #[inline]
     pub fn store_on(&self, memory: &dyn Memory, cursor: &mut LogCursor, position: u64, bytes: &[u8]) {
         let len = bytes.len() as u64;
@@ -93,7 +93,7 @@ impl LogRing {
     /// Stores whole lines from `position` on, by `how`.
     #[inline]
     pub fn store_by(&self, memory: &dyn Memory, position: u64, bytes: &[u8], how: Scheme) {
-        // Nearly always it lies in one piece.
+        // The lines are nearly always contiguous.
         let (at, len) = (self.line(position) * ALIGN as u64, bytes.len() as u64);
         match self.stream.locate(at) {
             Some(run) if run.len >= len && at + len <= self.lines * ALIGN as u64 => memory.store(run.at, bytes, how),
@@ -110,25 +110,25 @@ impl LogRing {
         }
     }
 
-    /// Starts write-back of the lines of `positions`, no more than the ring has.
+    /// Starts the write-back of the lines of `positions`, which are at most one lap.
     pub fn flush(&self, memory: &dyn Memory, positions: Range<u64>) {
         let len = (positions.end - positions.start) * ALIGN as u64;
         self.runs(positions.start, len).for_each(|run| memory.flush(run));
     }
 
-    /// The record at `position`, if it verifies there (W1) and takes no more than `lines`.
+    /// Returns the record at `position` if it verifies there (W1) and takes at most `lines` lines.
     pub fn record(&self, memory: &dyn Memory, position: u64, lines: u64) -> Option<CheckedRecord> {
         CheckedRecord::parse(self.salt, &self.candidate(memory, position, lines)?)
     }
 
-    /// That record and its session.
+    /// Returns the record as [`LogRing::record`] does, and its session.
     pub fn read(&self, memory: &dyn Memory, position: u64, lines: u64) -> Option<(CheckedRecord, u64)> {
         let record = self.record(memory, position, lines)?;
         let session = u64::from_le_bytes(*record.payload.first_chunk::<SESSION>()?);
         Some((record, session))
     }
 
-    /// Where a log that begins at `head` ends (W1), and the session of its last record.
+    /// Returns the end of a log that begins at `head` (W1), and the session of its last record.
     pub fn find_end(&self, memory: &dyn Memory, head: u64) -> (u64, u64) {
         let (mut tail, mut session) = (head, 0);
         while let Some((record, of)) = self.read(memory, tail, head + self.lines - tail)
@@ -140,8 +140,8 @@ impl LogRing {
         (tail, session)
     }
 
-    /// Those of `positions`, no more than the ring has, where a record may start: its sequence stands there. Looks at one
-    /// word of each line, so that to look through a whole ring costs no more than to read it.
+    /// Returns the positions, among `positions` of at most one lap, that have the sequence of a record's start. Reads one word of
+    /// each line, so that a search of the whole ring costs no more than reading it.
     pub fn starts(&self, memory: &dyn Memory, positions: Range<u64>) -> impl Iterator<Item = u64> {
         let runs = self.runs(positions.start, (positions.end - positions.start) * ALIGN as u64);
         let lines = runs.flat_map(|run| (run.at..run.at + run.len).step_by(ALIGN));
@@ -150,13 +150,13 @@ impl LogRing {
         lines.zip(positions).filter(has_sequence).map(|(_, position)| position)
     }
 
-    /// The bytes of that record as they lie, padding included.
+    /// Returns the stored bytes of the record at `position`, padding included, if it verifies.
     pub fn bytes(&self, memory: &dyn Memory, position: u64, lines: u64) -> Option<Vec<u8>> {
         let bytes = self.candidate(memory, position, lines)?;
         CheckedRecord::parse(self.salt, &bytes).map(|_| bytes)
     }
 
-    /// The bytes of what its header says is the record at `position`.
+    /// Returns the bytes of the record at `position` as long as its header says, without verifying them.
     fn candidate(&self, memory: &dyn Memory, position: u64, lines: u64) -> Option<Vec<u8>> {
         if lines == 0 {
             return None;
@@ -176,7 +176,7 @@ impl LogRing {
         bytes
     }
 
-    /// The pool's bytes for `len` bytes from `position` on, which is no more than the ring has.
+    /// Returns the bytes of the pool for `len` bytes from `position` on, at most one lap.
     fn runs(&self, position: u64, len: u64) -> impl Iterator<Item = Span> {
         let (at, size) = (self.line(position) * ALIGN as u64, self.lines * ALIGN as u64);
         let first = Span::new(at, len.min(size - at));

@@ -1,4 +1,4 @@
-//! Looking into a log at places: single records, and wiping what stands behind its end.
+//! Access to a log at positions: appends by its only user, single records, and the wiping of records behind its end.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::holding::Holding;
 use crate::{Error, Result};
 
 impl TagLog {
-    /// Appends a record of `payload`, by whoever has the log alone: no lock is taken. The holder lets it stand still.
-    /// Otherwise as [`TagLog::append_many`].
+    /// Appends a record of `payload` without a lock: the caller is the log's only user, and freezes it with the pool.
+    /// See [`TagLog::append_many`].
     ///
     /// # Errors
     /// As [`TagLog::append_many`].
@@ -25,7 +25,7 @@ impl TagLog {
         })
     }
 
-    /// As [`TagLog::append_alone`], of two words and then `payload`: of little-endian bytes, as any.
+    /// Appends a record of two little-endian words and `payload`, as [`TagLog::append_alone`] does.
     ///
     /// # Errors
     /// As [`TagLog::append_many`].
@@ -36,7 +36,7 @@ impl TagLog {
         })
     }
 
-    /// Appends the record of `bytes` that `compose` puts together in the draft, for a salt and a sequence.
+    /// Appends a record of `bytes` bytes, which `compose` builds in the draft from a salt and a sequence.
     #[inline]
     fn append_words(&mut self, bytes: usize, compose: impl FnOnce(&mut LogState, u32, u64)) -> Result<LogPosition> {
         ensure_short(bytes)?;
@@ -53,13 +53,14 @@ impl TagLog {
         Ok(LogPosition(at))
     }
 
-    /// As [`TagLog::used_bytes`], without a lock.
+    /// Returns [`TagLog::used_bytes`] without a lock.
     pub fn used_bytes_alone(&mut self) -> u64 {
         let state = self.state.get_mut();
         (state.tail - state.head) * 64
     }
 
-    /// What was appended at `position`, if a whole record stands there, be it in the log or behind its end.
+    /// Returns the caller's bytes of the record at `position`, if a whole record is there, in the log or behind its
+    /// end.
     pub fn record_at(&self, position: LogPosition) -> Option<Vec<u8>> {
         let (head, lap) = (self.head(), self.next_lap());
         let left = lap.0.checked_sub(position.0).filter(|left| *left > 0 && position >= head)?;
@@ -67,7 +68,7 @@ impl TagLog {
         Some(record.payload[SESSION..].to_vec())
     }
 
-    /// As [`TagLog::open_within`], for who asks nothing of what stands behind the end: it is wiped (W4).
+    /// Opens the log as [`TagLog::open_within`] does, and wipes the records behind its end (W4).
     ///
     /// # Errors
     /// As [`TagLog::open_within`].
@@ -77,8 +78,8 @@ impl TagLog {
         Ok(log)
     }
 
-    /// Wipes the records that stand behind the end, whoever left them there, so that they never come back; by whoever has
-    /// the log alone. Durable on return.
+    /// Wipes the records behind the end, so that they never return. The caller is the log's only user. Durable on
+    /// return.
     ///
     /// # Errors
     /// As [`Holding`] says.
@@ -91,21 +92,21 @@ impl TagLog {
         self.holding.settle()
     }
 
-    /// The pool's byte where `position` lies.
+    /// Returns the byte of the pool for `position`.
     pub fn place(&self, position: LogPosition) -> u64 {
         self.ring.place(position.0)
     }
 
-    /// A position that nothing in the ring was ever given.
+    /// Returns a position that no record in the ring has ever had.
     pub fn next_lap(&self) -> LogPosition {
         LogPosition(self.head().0 + self.ring.lines())
     }
 
-    /// Lets the log begin at `position`, which is not before its head: all that stands before is given up, and what
-    /// stands from there on is found anew. Durable on return (W3).
+    /// Restarts the log at `position`, which is not before its head. Records before it are dropped, and records from
+    /// there on are searched again. Durable on return (W3).
     ///
     /// # Errors
-    /// [`Error::Limit`] for a position before the head; else as [`Holding`] says.
+    /// [`Error::Limit`] if `position` is before the head; else as [`Holding`] says.
     pub fn restart_at(&self, position: LogPosition) -> Result<()> {
         let mut state = self.writable()?;
         if position.0 < state.head || position.0 > NUMBER_MAX - self.ring.lines() {

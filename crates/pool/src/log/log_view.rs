@@ -1,4 +1,4 @@
-//! A log as it lies: what opening finds of it, and what a check looks at, which has nothing in hand.
+//! A log as opening and checks read it, without holding its tag.
 
 use std::fmt;
 
@@ -12,24 +12,24 @@ use crate::extent::{Role, Stream};
 use crate::tag::Tag;
 use crate::{Error, Pool, Result};
 
-/// A log as it lies. Nobody stores into it meanwhile.
+/// A log as it is stored. No process stores into it while the view exists.
 pub struct LogView<'a> {
     memory: &'a dyn Memory,
     ring: LogRing,
     head: u64,
     tail: u64,
-    /// Of the last record; 0 where there is none.
+    /// The session of the last record, or 0 if the log is empty.
     session: u64,
 }
 
-/// A record that stands behind the end of a log.
+/// A record behind the end of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StrandedRecord {
-    /// Where.
+    /// The position of the record.
     pub position: LogPosition,
-    /// What was appended.
+    /// The caller's bytes.
     pub payload: Vec<u8>,
-    /// Whether something before it is of a later session: it was left behind by a crash, and says nothing (W4).
+    /// True if an earlier record has a later session: a crash left this one behind, and it does not prove damage (W4).
     pub is_old: bool,
 }
 
@@ -40,7 +40,7 @@ impl fmt::Debug for LogView<'_> {
 }
 
 impl TagLog {
-    /// What opening found of it; before anything is appended.
+    /// Returns the log as opening found it. Call this before the first append.
     pub fn view(&self) -> LogView<'_> {
         let stream = Stream::new(&self.tag.extents, Role::DATA);
         let ring = LogRing::new(stream, self.tag.size, self.ring.salt());
@@ -50,10 +50,10 @@ impl TagLog {
 }
 
 impl<'a> LogView<'a> {
-    /// The log in the DATA and MAP streams of `tag`. Reads only.
+    /// Returns the log in the DATA and MAP streams of `tag`. Writes nothing.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] where its layout or its head is damaged.
+    /// [`Error::Corrupt`] if the layout or the head is damaged.
     pub fn of(pool: &'a Pool, tag: &Tag) -> Result<Self> {
         let (memory, uuid) = (pool.memory(), pool.superblock().uuid);
         let LogLayout { stream, head, .. } = LogLayout::read(memory, &uuid, tag)?;
@@ -61,36 +61,36 @@ impl<'a> LogView<'a> {
         Ok(Self { memory, ring, head, tail: head, session: 0 }.from(LogPosition(head)))
     }
 
-    /// The same log as if it began at `position`.
+    /// Returns the same log as if it began at `position`.
     #[must_use]
     pub fn from(mut self, LogPosition(head): LogPosition) -> Self {
-        // What asks may have it from a medium that holds anything.
+        // The position may come from a damaged medium.
         self.head = head.min(NUMBER_MAX);
         (self.tail, self.session) = self.ring.find_end(self.memory, self.head);
         self
     }
 
-    /// Where the oldest record is.
+    /// Returns the position of the oldest record.
     pub fn head(&self) -> LogPosition {
         LogPosition(self.head)
     }
 
-    /// Where the log ends (W1).
+    /// Returns the end of the log (W1).
     pub fn end(&self) -> LogPosition {
         LogPosition(self.tail)
     }
 
-    /// The pool's byte where `position` lies.
+    /// Returns the byte of the pool for `position`.
     pub fn place(&self, position: LogPosition) -> u64 {
         self.ring.place(position.0)
     }
 
-    /// The position behind a record at `position` of so many bytes.
+    /// Returns the position behind a record at `position` with `payload_bytes` of payload.
     pub fn behind(&self, position: LogPosition, payload_bytes: usize) -> LogPosition {
         LogPosition(position.0 + LogRing::lines_for(SESSION + payload_bytes))
     }
 
-    /// The records that are in the log, in order.
+    /// Returns the records of the log, in order.
     pub fn records(&self) -> impl Iterator<Item = Result<(LogPosition, Vec<u8>)>> {
         let mut next = self.head;
         std::iter::from_fn(move || {
@@ -105,8 +105,9 @@ impl<'a> LogView<'a> {
         })
     }
 
-    /// The records that stand behind its end, in order. Where each append is a fence of its own, one that is not `old` tells
-    /// that what stood before it was damaged; among those that share a fence a crash may have lost that.
+    /// Returns the records behind the log's end, in order. If each append has a fence of its own, a record that is not
+    /// old proves that an earlier record was damaged. Among records that share a fence, a crash may have lost the
+    /// earlier one.
     pub fn stranded(&self) -> impl Iterator<Item = StrandedRecord> {
         let (mut next, mut session, last) = (self.tail, self.session, self.head + self.ring.lines());
         std::iter::from_fn(move || {

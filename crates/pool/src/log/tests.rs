@@ -20,7 +20,7 @@ use crate::{NewTag, Pool};
 
 const CAPACITY: u64 = 2 * PAGE;
 
-/// What tests ask of a log, this one's and others': by its name in a pool that is theirs, and record by record.
+/// Helpers for the tests of this log and of others, by the log's name in a pool of their own, and record by record.
 impl TagLog {
     pub(crate) fn create(pool: Arc<Pool>, name: &str, capacity_bytes: u64) -> Result<Arc<Self>> {
         let parts = [(Role::MAP, PAGE), (Role::DATA, capacity_bytes)].map(|(role, bytes)| Part { role, bytes });
@@ -267,7 +267,7 @@ fn what_is_no_log_is_refused() {
     assert!(told("log").starts_with("the head of log \"log\" at byte"), "{}", told("log"));
 }
 
-/// Damage in the middle is the end for who opens the log, and an error for who has it open.
+/// Damage in the middle ends the log for a caller that opens it, and is an error for a caller that has it open.
 #[test]
 fn w1_the_first_record_that_does_not_verify_ends_the_log() {
     let memory = new_pool(Model::MAPPED);

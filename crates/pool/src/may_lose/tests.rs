@@ -67,7 +67,7 @@ fn a_pool_is_told_and_its_own_half_restored_image_goes_on() {
     let mut superblock = Superblock::read(&memory).expect("a pool");
     (superblock.state, superblock.image) = (PoolState::Restoring, [8; 16]);
     superblock.advance(&memory).expect("written");
-    assert!(said(None).contains("another image, half restored"), "{}", said(None));
+    assert!(said(None).contains("an unfinished restore of another image"), "{}", said(None));
     superblock.image = [7; 16];
     superblock.advance(&memory).expect("written");
     assert!(!asked(&path, None).expect("the same image"));

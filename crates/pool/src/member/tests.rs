@@ -45,18 +45,18 @@ fn e2_e3_what_would_contradict_the_table_is_refused() {
     let pool = open(&new_pool(Model::MAPPED));
     pool.add_member(&member(1)).unwrap();
     let one = show_uuid(&[1; 16]);
-    assert_eq!(told(pool.add_member(&member(1))), format!("{one} is a member of this pool already, as \"disk 1\""));
+    assert_eq!(told(pool.add_member(&member(1))), format!("{one} is already a member of this pool, as \"disk 1\""));
     for generation in [1, 4, 5].map(g) {
         let expected = format!("member {one} is of generation 5.0007 already, which {generation} is not newer than");
         assert_eq!(told(pool.member_tie([1; 16]).set_current(generation)), expected);
     }
-    let unknown = format!("{} is no member of this pool", show_uuid(&[7; 16]));
+    let unknown = format!("{} is not a member of this pool", show_uuid(&[7; 16]));
     assert_eq!(told(pool.member_tie([7; 16]).set_previous(None)), unknown);
     assert_eq!(pool.member_tie([7; 16]).load().unwrap_err().to_string(), unknown);
     assert_eq!(told(pool.remove_member(&[7; 16])), unknown);
     for label in ["", "a\tb", &"x".repeat(65)] {
         let told = told(pool.add_member(&PoolMember { label: label.into(), ..member(3) }));
-        assert!(told.contains("is no label for a member: 1 to 64 bytes"), "{told}");
+        assert!(told.contains("is not a valid label of a member: 1 to 64 bytes"), "{told}");
     }
     assert_eq!(pool.members().unwrap(), [member(1)]);
 }

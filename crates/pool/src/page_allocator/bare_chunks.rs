@@ -1,4 +1,4 @@
-//! Which chunks the host has nothing behind, as far as is known: where it is full, the others can be had.
+//! Chunks for which the host is known to have no storage. When the host is full, the other chunks can still be taken.
 
 use std::ops::Range;
 
@@ -7,29 +7,29 @@ use crate::extent::Extent;
 
 use super::{AllocatorState, PageAllocator, SpaceNeed};
 
-/// Which chunks a search looks at.
+/// The chunks that a search considers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChunkChoice {
-    /// All.
+    /// All chunks.
     All,
-    /// Those that the host may have storage behind.
+    /// Chunks for which the host may have storage.
     Kept,
-    /// Those that it has none behind.
+    /// Chunks for which the host has no storage.
     Bare,
 }
 
 impl PageAllocator {
-    /// As [`PageAllocator::take`], of chunks with storage before others.
+    /// Takes space as [`PageAllocator::take`] does, from chunks with storage before others.
     pub(crate) fn take_kept_first(&self, needs: &[SpaceNeed]) -> Result<Vec<Extent>> {
         self.take_among(&[ChunkChoice::Kept, ChunkChoice::Bare], needs)
     }
 
-    /// Notes of `chunks` whether the host has nothing behind them.
+    /// Records whether the host has no storage for `chunks`.
     pub(crate) fn note_bare(&self, chunks: Range<u64>, is_bare: bool) {
         self.0.lock().bare[chunks.start as usize..chunks.end as usize].fill(is_bare);
     }
 
-    /// Whether it is known to have nothing behind `chunk`.
+    /// Returns true if the host is known to have no storage for `chunk`.
     pub(crate) fn is_bare(&self, chunk: u64) -> bool {
         self.0.lock().bare[chunk as usize]
     }

@@ -1,4 +1,4 @@
-//! Taking the very pages that somebody asks for.
+//! Taking given pages.
 
 use crate::chunk_pages::ChunkPages;
 use crate::extent::{Extent, Zone};
@@ -7,8 +7,8 @@ use crate::layout::CHUNK_PAGES;
 use super::{AllocatorState, ChunkUse, PageAllocator};
 
 impl PageAllocator {
-    /// Takes the pages of `extent`, in DRAM alone; those of the normal zone lie in one chunk. Where one of them is not
-    /// free, nothing is taken.
+    /// Takes the pages of `extent`, in DRAM alone. Pages of the normal zone have to lie in one chunk. If one of them is
+    /// not free, takes nothing and returns false.
     pub(crate) fn take_at(&self, extent: Extent) -> bool {
         let mut state = self.0.lock();
         let chunks = (extent.page / CHUNK_PAGES) as usize..extent.end().div_ceil(CHUNK_PAGES) as usize;
@@ -22,7 +22,7 @@ impl PageAllocator {
         }
     }
 
-    /// Makes a superpage pages of the normal zone, all in use as before: in DRAM alone.
+    /// Turns a superpage into pages of the normal zone, all in use, in DRAM alone.
     pub(crate) fn split(&self, chunk: u64) {
         let mut state = self.0.lock();
         state.kinds[chunk as usize] = ChunkUse::Normal;
@@ -36,7 +36,7 @@ impl PageAllocator {
         state.bitmaps[chunk as usize] = [0; 8];
     }
 
-    /// The free pages of `chunk`: all of an idle one, none of a superpage.
+    /// Returns the free pages of `chunk`: all of a free chunk, none of a superpage.
     pub(crate) fn free_pages(&self, chunk: u64) -> ChunkPages {
         let state = self.0.lock();
         match state.kinds[chunk as usize] {
@@ -46,7 +46,7 @@ impl PageAllocator {
         }
     }
 
-    /// Of each chunk, whether it can become anything (A2).
+    /// Returns for each chunk whether it can be taken for either zone (A2).
     pub(crate) fn idle(&self) -> Vec<bool> {
         let state = self.0.lock();
         (0..state.kinds.len()).map(|chunk| state.is_idle(chunk)).collect()

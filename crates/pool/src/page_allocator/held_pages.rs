@@ -1,4 +1,4 @@
-//! Holding back pages that are free on the medium.
+//! Holding pages that are free on the medium.
 
 use crate::extent::{Extent, Role, Zone};
 use crate::layout::CHUNK_PAGES;
@@ -6,8 +6,8 @@ use crate::layout::CHUNK_PAGES;
 use super::{AllocatorState, ChunkUse, PageAllocator};
 
 impl PageAllocator {
-    /// Takes those pages of `runs` that are free, in DRAM alone, and tells what it took. The chunks of `runs` are the
-    /// super zone's where they are free and wholly asked for.
+    /// Takes the free pages of `runs`, in DRAM alone, and returns them. A free chunk that `runs` covers wholly is taken
+    /// for the super zone.
     pub(crate) fn hold(&self, runs: &[Extent]) -> Vec<Extent> {
         let (mut state, mut held) = (self.0.lock(), Vec::new());
         for run in runs {
@@ -23,7 +23,7 @@ impl PageAllocator {
 }
 
 impl AllocatorState {
-    /// As [`PageAllocator::hold`], for pages `first .. end` of one chunk.
+    /// Holds pages `first .. end` of one chunk as [`PageAllocator::hold`] does.
     fn hold_in_chunk(&mut self, first: u64, end: u64, held: &mut Vec<Extent>) {
         let chunk = (first / CHUNK_PAGES) as usize;
         let extent = |page, pages, zone| Extent { page, pages, role: Role::DATA, zone };
@@ -33,7 +33,7 @@ impl AllocatorState {
                 held.push(extent(first, CHUNK_PAGES as u32, Zone::Super));
                 return;
             }
-            // Its kind on the medium follows with the first transaction that takes a page of it (A2).
+            // The kind on the medium changes with the first transaction that takes a page of the chunk (A2).
             Some(ChunkUse::Free) => self.kinds[chunk] = ChunkUse::Normal,
             Some(ChunkUse::Normal) => {}
             Some(ChunkUse::Meta | ChunkUse::Super) | None => return,

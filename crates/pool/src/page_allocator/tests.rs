@@ -1,9 +1,9 @@
-//! What the tests of other modules ask of an allocator.
+//! Helpers for the tests of other modules.
 
 use super::*;
 
 impl PageAllocator {
-    /// Every run of pages in use, in order: chunks one by one, pages of the normal zone joined.
+    /// Returns every run of pages in use, in order: chunks one by one, pages of the normal zone joined.
     pub(crate) fn runs_in_use(&self) -> Vec<Extent> {
         let state = self.0.lock();
         let mut runs: Vec<Extent> = Vec::new();

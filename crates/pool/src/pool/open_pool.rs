@@ -1,4 +1,4 @@
-//! Opening a pool, and recovering it.
+//! Opening and recovering a pool.
 
 use std::sync::Arc;
 
@@ -19,30 +19,30 @@ use crate::superblock::{PoolState, Superblock};
 use crate::tag_table::TagTable;
 use crate::{Error, Result, member};
 
-/// What opening found.
+/// The result of a recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recovery {
-    /// The pool had been closed in order.
+    /// True if the pool had been closed in order.
     pub clean: bool,
-    /// It was opened last in this boot of the machine.
+    /// True if this boot of the machine opened the pool last.
     pub same_boot: bool,
-    /// Committed transactions that were applied again.
+    /// The transactions that were replayed.
     pub replay: ReplayCount,
 }
 
 impl Pool {
-    /// Opens the pool in `memory` and recovers it. A pool that cannot be opened is not touched.
+    /// Opens the pool in `memory` and recovers it. A pool that cannot be opened is not written.
     ///
     /// # Errors
-    /// [`Error::NotAPool`], [`Error::Version`], [`Error::Truncated`], [`Error::Corrupt`] and [`Error::Restoring`] say
-    /// why it cannot be opened, [`Error::Medium`] that the memory failed.
+    /// [`Error::NotAPool`], [`Error::Version`], [`Error::Truncated`], [`Error::Corrupt`] and [`Error::Restoring`] if it
+    /// cannot be opened, [`Error::Medium`] if the memory fails.
     pub fn open(memory: Arc<dyn Memory>, boot_id: [u8; 16]) -> Result<(Self, Recovery)> {
         let (pool, recovery, _) = Self::open_as(memory, boot_id, false)?;
         Ok((pool, recovery))
     }
 
-    /// Opens the pool although it may be damaged, to check or repair it: damaged tags are missing from it, and their
-    /// space still counts as in use; so are transactions that its lanes lost, which are told (lane L7).
+    /// Opens the pool although it may be damaged, to check or repair it. Damaged tags are missing, and their space
+    /// counts as in use. Returns an error for each transaction that its lanes lost (lane L7).
     pub(crate) fn open_damaged(memory: Arc<dyn Memory>, boot_id: [u8; 16]) -> Result<(Self, Recovery, Vec<Error>)> {
         Self::open_as(memory, boot_id, true)
     }
@@ -72,7 +72,7 @@ impl Pool {
             return Err(first.error);
         }
         let of_space = table.check_space(&space);
-        // What is damaged may have what counts as free.
+        // A damaged table may name space that counts as free.
         let is_sound = lost.is_empty() && damage.is_empty() && of_space.is_ok();
         if !damaged {
             of_space?;
@@ -107,8 +107,8 @@ impl Pool {
     }
 }
 
-/// The superblock of the pool in `memory`. A process that was killed in this boot may have left words that are seen here and
-/// that the power would still take back, after what they freed was used again: they are durable on return.
+/// Returns the superblock of the pool in `memory`. A process that was killed in this boot may have left words that are
+/// visible and not durable; they are made durable, because space that they freed may be used again.
 fn inherit(memory: &dyn Memory) -> Result<Superblock> {
     let superblock = Superblock::read(memory)?;
     match superblock.state {

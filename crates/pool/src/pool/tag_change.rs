@@ -1,4 +1,4 @@
-//! Making, changing and removing tags.
+//! Creating, changing and removing tags.
 
 use std::sync::Arc;
 
@@ -14,21 +14,23 @@ use crate::tag_table::{TagEntry, TagTable, copies, encode_header};
 use crate::transaction::Transaction;
 use crate::{Error, Result, overflow};
 
-/// Pages of a list of extents that are given up at once: a record has room for what is on them, 48 bytes an extent.
+/// The pages of a list of extents that are freed in one transaction. A record has room for their extents, 48 bytes
+/// each.
 const LISTS_AT_ONCE: usize = 2;
 
 impl Pool {
-    /// Makes a tag. `prepare` writes what its space must hold at first and settles it (T2); the tag exists, durable,
-    /// on return, or not at all.
+    /// Creates a tag. `prepare` writes the initial content of its space and settles it (T2). On return the tag exists,
+    /// durably; after an error it does not exist.
     ///
     /// # Errors
-    /// [`Error::BadName`], [`Error::Exists`], [`Error::Full`] (or want of space on the host, see
-    /// [`Error::is_want_of_space`]), and what `prepare` gives; else as [`Pool`] says.
+    /// [`Error::BadName`], [`Error::Exists`], [`Error::Full`] (or a full host, see [`Error::is_want_of_space`]), and
+    /// the errors of `prepare`; else as [`Pool`] says.
     pub fn create_tag(&self, new: &NewTag<'_>, prepare: impl FnOnce(&[Extent]) -> Result<()>) -> Result<Arc<Tag>> {
         self.create_tag_watched(new, &mut |_| true, prepare)
     }
 
-    /// Makes a tag as [`Pool::create_tag`] does; `watch` is called while the host gives its space, and may stop it.
+    /// Creates a tag as [`Pool::create_tag`] does. `watch` is called while the host reserves its space, and may stop
+    /// that.
     ///
     /// # Errors
     /// As [`Pool::create_tag`]; [`Error::Cancelled`] if `watch` returns false.
@@ -51,7 +53,7 @@ impl Pool {
         self.add_tag(&mut table, transaction, tag)
     }
 
-    /// Commits `tag`, whose name is not in `table`, with a new generation and in a free slot.
+    /// Commits `tag`, whose name is not in `table`, with a new generation in a free slot.
     pub(crate) fn add_tag(
         &self,
         table: &mut TagTable,
@@ -79,13 +81,13 @@ impl Pool {
         Ok(tag)
     }
 
-    /// Changes `tag` as it stands now, which may be newer than the caller's. `prepare` is given the added extents and
-    /// settles what they must hold (T2). Durable on return, or not at all; but where the list of what is kept is long, what was
-    /// to be given up may have been stored over (T6).
+    /// Changes the current state of `tag`, which may be newer than the caller's. `prepare` gets the added extents and
+    /// settles their initial content (T2). The change is durable on return; after an error it did not happen, except
+    /// that with a long list of kept extents the dropped space may have been overwritten (T6).
     ///
     /// # Errors
-    /// [`Error::NotFound`] where it is not the tag of that name any more, [`Error::Busy`] where it has not what is to
-    /// be kept; else as [`Pool::create_tag`].
+    /// [`Error::NotFound`] if the name now belongs to another tag or to none, [`Error::Busy`] if the tag no longer has
+    /// the extents to keep; else as [`Pool::create_tag`].
     pub fn change_tag(
         &self,
         tag: &Tag,
@@ -96,7 +98,7 @@ impl Pool {
         let mut table = self.table.lock();
         let entry = table.current(tag)?;
         let mut dropped = dropped(&entry.tag.extents, change.keep)
-            .ok_or_else(|| Error::Busy(format!("tag {:?} was changed by someone else: read it again", tag.name)))?;
+            .ok_or_else(|| Error::Busy(format!("tag {:?} was changed by another caller: read it again", tag.name)))?;
         let added = transaction.take(change.add)?;
         prepare(&added)?;
         let extents = change.keep.iter().copied().chain(added).collect();
@@ -111,12 +113,12 @@ impl Pool {
         Ok(tag)
     }
 
-    /// Gives `tag` the name `name` and the notes `attributes`; its generation and its space stay. Durable on return, or not at
-    /// all.
+    /// Gives `tag` the name `name` and new attributes; its generation and its space stay. The change is durable on
+    /// return, and after an error it did not happen.
     ///
     /// # Errors
-    /// [`Error::BadName`], [`Error::Exists`], [`Error::NotFound`] if it is not the tag of that name any more; else as [`Pool`]
-    /// says.
+    /// [`Error::BadName`], [`Error::Exists`], [`Error::NotFound`] if the name of `tag` now belongs to another tag or to
+    /// none; else as [`Pool`] says.
     pub fn rename_tag(&self, tag: &Tag, name: &str, attributes: [u8; 64]) -> Result<Arc<Tag>> {
         check_name(name)?;
         let mut transaction = self.transaction();
@@ -135,12 +137,12 @@ impl Pool {
         Ok(renamed)
     }
 
-    /// Removes `tag` and frees its space, which the host has back where nothing else is in a chunk. Durable on return.
-    /// Grants on it are asked back; what is under them is nobody else's until they end (grant G2). One of very many
-    /// extents goes by parts: what a crash leaves of it is an empty value that has the rest (T7).
+    /// Removes `tag` and frees its space. The host gets back chunks that are free then. Durable on return. Grants on
+    /// the tag are revoked, and their pages stay held until they end (grant G2). A tag of very many extents is removed
+    /// in parts: a crash leaves an empty value with the rest of the extents (T7).
     ///
     /// # Errors
-    /// [`Error::NotFound`] where it is not the tag of that name any more; else as [`Pool`] says.
+    /// [`Error::NotFound`] if the name now belongs to another tag or to none; else as [`Pool`] says.
     pub fn remove_tag(&self, tag: &Tag) -> Result<()> {
         loop {
             match self.remove_at_once(tag) {
@@ -167,8 +169,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Makes `tag` an empty value without its last extents: those of the last pages of their list, which go too. The
-    /// pages before stay as they are, so that this needs no space.
+    /// Turns `tag` into an empty value without the extents on the last pages of its list, and frees these pages. The
+    /// earlier pages stay as they are, so no space is needed.
     fn remove_end(&self, tag: &Tag) -> Result<()> {
         let mut transaction = self.transaction();
         let mut table = self.table.lock();
@@ -190,7 +192,7 @@ impl Pool {
         Ok(())
     }
 
-    /// A new page for slots where none is free; it is chained in the same transaction.
+    /// If no slot is free, allocates a new page of slots and chains it in the same transaction.
     fn slot_page(&self, transaction: &mut Transaction<'_>, table: &TagTable) -> Result<Option<u64>> {
         if !table.free_slots.is_empty() {
             return Ok(None);
@@ -205,13 +207,14 @@ impl Pool {
         Ok(Some(page.at))
     }
 
-    /// Adds to `transaction` what makes `tag` the content of `slot`.
+    /// Adds the change of `slot` to `tag` to `transaction`.
     pub(crate) fn write_slot(&self, transaction: &mut Transaction<'_>, tag: Tag, slot: u64) -> Result<TagEntry> {
         let overflow = take_overflow(transaction, &tag, &mut Vec::new())?;
         self.write_slot_with(transaction, tag, slot, overflow)
     }
 
-    /// As [`Pool::write_slot`], with the pages `overflow` of `transaction` for the extents that do not fit the slot.
+    /// Adds the change of `slot` as [`Pool::write_slot`] does, with `overflow` as the pages for the extents that do not
+    /// fit the slot.
     pub(crate) fn write_slot_with(
         &self,
         transaction: &mut Transaction<'_>,
@@ -229,8 +232,9 @@ impl Pool {
     }
 }
 
-/// Pages for the extents of `tag` that do not fit its slot. The old ones are in use until the change is committed: where
-/// the pool is full, what the tag gives up, `dropped`, has the new ones (T6). So a full pool can be given space.
+/// Takes pages for the extents of `tag` that do not fit its slot. The old pages are in use until the change commits. If
+/// the pool is full, the new ones come from `dropped`, the space that the tag frees (T6), so that a full pool can free
+/// space.
 fn take_overflow(transaction: &mut Transaction<'_>, tag: &Tag, dropped: &mut Vec<Extent>) -> Result<Vec<Extent>> {
     let count = overflow::count(tag.rest());
     if count == 0 {
@@ -246,12 +250,12 @@ fn take_overflow(transaction: &mut Transaction<'_>, tag: &Tag, dropped: &mut Vec
     Ok(overflow::pages_of(&runs))
 }
 
-/// Makes `bytes` the content of `slot`, in both its copies (T5).
+/// Writes `bytes` to both copies of `slot` (T5).
 fn write_slot(transaction: &mut Transaction<'_>, slot: u64, bytes: &[u8; SLOT_BYTES]) {
     copies(slot).into_iter().for_each(|at| transaction.write(at, bytes));
 }
 
-/// Lets `transaction` write the list of `extents` to `pages`; where it begins, or 0.
+/// Makes `transaction` write the list of `extents` to `pages`. Returns the list's byte offset, or 0 for an empty list.
 fn write_overflow(transaction: &mut Transaction<'_>, extents: &[Extent], pages: &[Extent]) -> u64 {
     let places: Vec<u64> = pages.iter().map(|page| page.span().at).collect();
     for (place, bytes) in places.iter().zip(encode_overflow(extents, &places)) {
@@ -260,11 +264,11 @@ fn write_overflow(transaction: &mut Transaction<'_>, extents: &[Extent], pages: 
     places.first().copied().unwrap_or(0)
 }
 
-/// Commits a change of `tag`; where a record has no room for it, that says what helps.
+/// Commits a change of `tag`. If it is larger than a record, the error says what helps.
 pub(crate) fn commit_tag(transaction: Transaction<'_>, tag: &Tag) -> Result<()> {
     transaction.commit().map_err(|error| match error {
         Error::Limit(why) => Error::Limit(format!(
-            "the space of tag {:?} lies in too many pieces ({why}): run `ferrite pool defrag` and try again",
+            "the space of tag {:?} has too many extents ({why}): run `ferrite pool defrag` and try again",
             tag.name
         )),
         other => other,

@@ -32,7 +32,7 @@ fn written(model: Model) -> (Arc<LyingMemory>, Superblock) {
     (memory, superblock)
 }
 
-/// Change `number` of the superblock; its boot tells which.
+/// Change `number` of the superblock; its boot id identifies it.
 fn change(superblock: &mut Superblock, memory: &dyn Memory, number: u8) {
     superblock.boot_id = [number; 16];
     superblock.advance(memory).unwrap();
@@ -55,7 +55,7 @@ fn check(crash: &Crash<'_>) -> CheckVerdict {
     for at in SUPERBLOCKS {
         let damaged = crash.memory();
         damaged.store_word(at + 40, !damaged.load_word(at + 40));
-        // Torn and damaged: nothing is left to tell.
+        // Torn and damaged: no slot is left to read.
         let is_torn = SUPERBLOCKS.iter().any(|slot| Superblock::read_slot(&memory, *slot).is_err());
         if !is_torn {
             found(&damaged, acknowledged, "S4")?;
@@ -190,11 +190,9 @@ fn s2_what_is_not_a_superblock_is_told_with_its_place_and_what_to_do() {
     };
     let nobodys = slot(|media| media.version = 0.into());
     let unknown = |version: u32| {
-        format!(
-            "the pool has format version {version}, this program knows versions 1 to 2: use a ferrite that knows it"
-        )
+        format!("the pool has format version {version}, this program knows versions 1 to 2: use a newer ferrite")
     };
-    let none = "not a Ferrite pool: the magic number is missing; `ferrite pool create` makes one, `ferrite pool restore` brings back one that was there";
+    let none = "not a Ferrite pool: the magic number is missing; `ferrite pool create` makes one, `ferrite pool restore` restores one from an image";
     let cases: [([&[u8]; 2], String); 11] = [
         ([&[], &[]], none.into()),
         ([&[0x53, 0xef], &[0xff; 88]], none.into()),

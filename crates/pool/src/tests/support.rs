@@ -20,7 +20,7 @@ pub const BOOT: [u8; 16] = [9; 16];
 /// What a checker says of an image.
 pub type CheckVerdict<T = ()> = Result<T, String>;
 
-/// Who the pools are.
+/// The identity of the pools.
 pub fn format() -> Format {
     Format { uuid: *b"proof pool uuid.", boot_id: BOOT }
 }

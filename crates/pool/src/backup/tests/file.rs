@@ -157,7 +157,7 @@ fn what_is_no_file_keeps_its_place() {
     symlink("/dev/null", &link).unwrap();
     for path in [directory.path(), &link] {
         let said = backup_to(&pool, path, IMAGE, &mut quiet).unwrap_err().to_string();
-        assert!(said.contains("is no file"), "{said}");
+        assert!(said.contains("is not a plain file"), "{said}");
     }
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
 }

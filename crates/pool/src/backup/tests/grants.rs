@@ -33,7 +33,7 @@ fn granted() -> (Arc<LyingMemory>, Pool, Vec<u8>) {
     (memory, pool, image)
 }
 
-/// BK6: the copy is held for nobody, and what their grants took for themselves is free in it.
+/// BK6: the copy holds no page for a client, and pages that its grants took for themselves are free in it.
 #[test]
 fn bk6_a_restored_pool_has_no_clients() {
     let (original, pool, image) = granted();

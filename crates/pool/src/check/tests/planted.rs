@@ -56,7 +56,7 @@ fn k2_unmarked_pages_are_marked() {
     }
 }
 
-/// K2: a marked page that nobody names is freed, with all of it.
+/// K2: a marked page that no structure names is freed.
 #[test]
 fn k2_leaked_pages_are_freed() {
     let report = mends("leak", &[], |memory, pool| {
@@ -86,7 +86,7 @@ fn k2_kinds_are_put_right() {
     assert!(is_meta(0) && is_meta(1));
 }
 
-/// T5: one damaged copy of a slot loses nothing, and is written anew.
+/// T5: one damaged copy of a slot loses nothing, and is written again.
 #[test]
 fn t5_one_damaged_copy_of_a_slot_loses_nothing() {
     for copy in [0, 1] {
@@ -100,7 +100,7 @@ fn t5_one_damaged_copy_of_a_slot_loses_nothing() {
     }
 }
 
-/// K5: a tag that cannot be read is given up for who names it, and for nobody else; nothing is freed before.
+/// K5: an unreadable tag is given up only if the caller names it; nothing is freed before.
 #[test]
 fn k5_a_damaged_tag_is_not_given_up_unasked() {
     let memory = pool();
@@ -109,7 +109,7 @@ fn k5_a_damaged_tag_is_not_given_up_unasked() {
     copies.iter().for_each(|at| flip(&memory, at + 9, 1));
     for lose in [vec![], vec!["value 1".to_string(), "typo".to_string()]] {
         let report = repaired_losing(&memory, &lose);
-        let told = text(&report).contains("[value 1] nothing of it had to be given up");
+        let told = text(&report).contains("[value 1] it is readable and was not given up");
         assert_eq!((told, report.unknown.len()), (!lose.is_empty(), lose.len() / 2), "{}", text(&report));
         assert!(!report.is_sound() && text(&report).contains("repair with --lose \"super\""), "{}", text(&report));
     }
@@ -189,7 +189,7 @@ fn k5_pages_of_two_tags_are_told() {
     assert!(damage.is_empty() && pool.tag("thief").is_ok() && pool.tag("value 2").is_ok());
 }
 
-/// One name twice: which is the right one, nobody knows; nothing is cleared or freed.
+/// One name twice: neither is known to be right, so nothing is cleared or freed.
 #[test]
 fn k5_a_name_that_is_there_twice_is_told() {
     let memory = pool();
@@ -221,8 +221,8 @@ impl TagOwner for Scribbler {
     }
 }
 
-/// K6: what a tag that is there by damage seems to hold is another's, who can be read: as after a lost removal of the
-/// tag, whose pages have been given to somebody else.
+/// K6: a tag that damage has brought back seems to hold pages of another, readable tag, as after a lost removal whose
+/// pages were allocated again.
 #[test]
 fn k6_nothing_is_mended_in_pages_that_another_one_names() {
     let memory = pool();
@@ -293,7 +293,7 @@ fn a_damaged_grant_is_forgotten() {
 #[test]
 fn a_damaged_member_is_forgotten() {
     let report = mends("member", &[], |memory, _| memory.store(MEMBERS + 128, &[5; 128], Scheme::Nt));
-    assert!(text(&report).contains("to be attached again"), "{}", text(&report));
+    assert!(text(&report).contains("attach it again"), "{}", text(&report));
 }
 
 proptest! {
@@ -350,8 +350,11 @@ fn k5_a_damaged_lane_is_told_and_its_other_transactions_applied() {
     assert!(!found.is_sound() && found.opened, "{}", text(&found));
     let report = repaired(&killed);
     let told = text(&report);
-    assert!(report.is_sound() && told.contains("what was committed is lost: transaction "), "{told}");
-    assert!(told.contains("follows there") && told.contains("given up: all others were applied"), "{told}");
+    assert!(report.is_sound() && told.contains("a committed transaction is lost: transaction "), "{told}");
+    assert!(
+        told.contains("before committed transaction") && told.contains("given up: all other transactions were applied"),
+        "{told}"
+    );
     assert_eq!(checked(&killed).findings, []);
     let mended = open(&killed);
     // A killed process leaves what it stored, so here nothing of the lost transaction is missing.

@@ -4,7 +4,7 @@ use super::*;
 use crate::layout::RETIRED;
 use crate::{PoolState, Superblock};
 
-/// `plant` makes the pool one that cannot be opened; the finding tells `why`.
+/// `plant` damages the pool so that it cannot be opened; the finding contains `why`.
 fn refuses(why: &str, plant: impl FnOnce(&LyingMemory)) {
     let memory = pool();
     plant(&memory);

@@ -22,7 +22,7 @@ fn little(pool: Pool) -> Pool {
     Arc::into_inner(pool).unwrap()
 }
 
-/// What users see, but for the word of a log that says where it lies.
+/// The content that users see, except the word of a log that depends on its place.
 fn contents(pool: &Pool) -> BTreeMap<String, Seen> {
     let mut seen = seen(pool);
     for tag in seen.values_mut().filter(|tag| tag.0 == TagKind::LOG) {
@@ -111,7 +111,7 @@ fn canary_a_copy_that_is_not_settled_is_caught() {
     }
 }
 
-/// Each call that can fail fails once: it is told, everything as it was, and the next run ends it.
+/// Each call that can fail fails once: the error is reported, the content stays, and the next run completes the work.
 #[test]
 fn every_failed_call_leaves_everything_as_it_was() {
     for model in Model::ALL {
@@ -128,7 +128,7 @@ fn every_failed_call_leaves_everything_as_it_was() {
                 account(&pool).unwrap_or_else(|error| panic!("call {fail:?}: {error}"));
             }
             let calls = memory.calls() - first;
-            // A host that has no storage ends it, or it does without (X2); a failed persist is told.
+            // A host without storage ends the defragmentation, or is not needed (X2); a failed persist is reported.
             let is_well = result.is_ok() && (fail.is_none() || memory.barrier().is_ok());
             assert!(is_well || (result.is_err() && fail.is_some()), "call {fail:?}: {result:?}");
             drop(pool);

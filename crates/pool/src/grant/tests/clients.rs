@@ -74,7 +74,7 @@ fn g2_a_client_that_outlives_its_owner_is_known_to_the_next() {
     assert_accounted(&pool);
 }
 
-/// What takes the place of a pool would be stored into by who outlives its owner.
+/// A client that outlives its owner would store into a new pool in the same place.
 #[test]
 fn g5_clients_of_a_pool_that_nobody_owns_are_known() {
     let memory = formatted(Model::MAPPED);
@@ -133,7 +133,7 @@ fn g6_a_revocation_rings_once_and_waits_for_nobody() {
     assert!(!pool.grants().touch(tag.extents[0]));
 }
 
-/// G6: who asks for it before it has a word on the board has asked all the same.
+/// G6: a revocation before the grant has a word on the board is not lost.
 #[test]
 fn g6_a_grant_that_was_asked_back_before_it_has_a_word_has_that_rung() {
     let (pool, process) = (pool(), ours());
@@ -207,8 +207,8 @@ fn a_granted_descriptor_has_the_rights_of_the_grant_and_no_part_in_the_lock() {
     drop((writer, reader));
 }
 
-/// A backup is one moment (B1): beside a client that may store by itself it is refused, and the client keeps its grant;
-/// beside one that only reads, or that has ended, it is not. When the power fails nobody is waited for.
+/// A backup is one moment (BK1): it is refused if a client may store, and the client keeps its grant. A client that
+/// only reads, or that has ended, does not prevent it. After a power failure a backup waits for no client.
 #[test]
 fn bk1_a_backup_beside_a_writing_client_is_refused_and_costs_it_nothing() {
     use crate::backup::{backup, save_to};

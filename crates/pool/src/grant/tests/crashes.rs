@@ -99,7 +99,7 @@ fn g1_g2_g3_hold_wherever_the_owner_crashes() {
     }
 }
 
-/// Recovery ends grants of the dead; crashed in the middle of that, and again, it comes to the same.
+/// Recovery ends grants of dead processes. A crash in the middle of that, and another one, lead to the same result.
 #[test]
 fn g3_recovery_may_crash_while_it_ends_grants() {
     let story = story(Model::MAPPED, 5, false);
@@ -113,7 +113,7 @@ fn g3_recovery_may_crash_while_it_ends_grants() {
     report.assert_clean();
 }
 
-/// The canary: a grant that is told before it is recorded must be caught.
+/// The canary: a grant whose client knows of it before it is recorded must be caught.
 #[test]
 fn canary_a_grant_told_too_early_is_caught() {
     let memory = formatted(Model::MAPPED);

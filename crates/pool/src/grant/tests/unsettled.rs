@@ -9,7 +9,7 @@ use ferrite_memory::forward_memory;
 use super::*;
 use crate::layout::{GRANTS, LANES};
 
-/// A memory that, once armed, lets somebody reap the grants of its pool while a transaction is being recorded.
+/// A memory that, once armed, reaps the grants of its pool in another thread while a transaction is being recorded.
 struct Busy {
     memory: LyingMemory,
     pool: OnceLock<Arc<Pool>>,
@@ -33,8 +33,8 @@ impl Memory for Busy {
     }
 }
 
-/// G3: whose process has ended before the grant is recorded has one until it is reaped, on the medium as in DRAM; a
-/// slot that is left behind would at the next opening free a page that is somebody else's by then.
+/// G3: if a process ends before its grant is recorded, it has the grant until that is reaped, on the medium as in DRAM.
+/// A slot that is left behind would, at the next opening, free a page that belongs to another owner by then.
 #[test]
 fn g3_a_grant_is_not_reaped_before_it_is_recorded() {
     let memory = LyingMemory::new(POOL_BYTES, Model::MAPPED);

@@ -9,7 +9,8 @@ use super::*;
 use crate::layout::LANES;
 use crate::tests::support::{DeafMemory, MemoryCall, options, reopen};
 
-/// What the host drops reads as zeros at once, and a crash may still bring it back: whether it does to who has the space next.
+/// Space that the host drops reads as zeros at once, and a crash may still bring its content back: whether that happens
+/// to the next owner of the space.
 fn comes_back(model: Model, seed: u64, ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static) -> bool {
     let memory = new_pool(model);
     let pool = Pool::open(DeafMemory::new(&memory, ignores), BOOT).expect("it opens").0;
@@ -45,13 +46,10 @@ fn canary_a_chunk_that_is_free_before_the_host_has_dropped_it_is_caught() {
     assert!((0..16).any(is_caught));
 }
 
-/// The owner is killed when the removal of a tag is visible and maybe not durable; power fails while its successor recovers,
-/// which has the host take what that frees. Before each call that orders or settles stores there is `meanwhile`, with what
-/// the tag has.
-fn kill_then_crash(
-    model: Model,
-    meanwhile: impl Fn(&LyingMemory, Span, MemoryCall) + Send + Sync + 'static,
-) -> CrashReport {
+/// The owner is killed when the removal of a tag is visible and may not be durable; power fails while its successor
+/// recovers, which returns the freed chunks to the host. `meanwhile` is called with the tag's extents before each call
+/// that orders or settles stores.
+fn kill_then_crash(model: Model, meanwhile: impl Fn(&LyingMemory, Span, MemoryCall) + Send + Sync + 'static) -> CrashReport {
     let memory = new_pool(model);
     let pool = open(&memory);
     let tag = make(&pool, "a", Zone::Super, CHUNK).expect("room");

@@ -1,4 +1,4 @@
-//! L7: damage in a lane is told from a torn tail.
+//! L7: damage in a lane is distinguished from a torn tail.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -30,8 +30,8 @@ fn record_bytes() -> (u64, u64) {
     ((HEADER + payload_bytes) as u64, footprint(payload_bytes) as u64)
 }
 
-/// Any flipped bit of any record that others follow is told with its lane, sequence and place; in the last record of a
-/// lane it is a torn tail. What verifies is there in either case.
+/// Any flipped bit of a record that others follow is reported with its lane, sequence and place; in the last record of
+/// a lane it is a torn tail. Records that verify are recovered in either case.
 #[test]
 fn l7_a_flipped_bit_before_a_committed_record_is_told() {
     let memory = committed_in(&[(1, 2), (2, 2), (3, 5), (4, 2)]);
@@ -46,7 +46,7 @@ fn l7_a_flipped_bit_before_a_committed_record_is_told() {
                 assert_eq!(lost, [""; 0], "byte {offset} bit {bit} of the last record");
                 continue;
             }
-            let what = format!("transaction {sequence} in lane 2, which committed transaction {next} follows there,");
+            let what = format!("transaction {sequence} in lane 2, before committed transaction {next},");
             let expected =
                 format!("{what} at byte {at:#x} of the pool is corrupt: run `ferrite pool check`, or restore a backup");
             assert_eq!(lost, [expected], "byte {offset} bit {bit}");
@@ -67,7 +67,7 @@ fn l7_a_damaged_record_that_was_retired_is_no_loss() {
     judge(&damaged, 4, 4).unwrap();
 }
 
-/// Nobody knows which of several sequences a damaged record had: all that is known is told.
+/// It is unknown which of several sequences a damaged record had: the error names the range.
 #[test]
 fn l7_several_damaged_records_are_told_as_one_place() {
     let memory = committed_in(&[(1, 0), (2, 0), (3, 0), (4, 0)]);
@@ -130,7 +130,7 @@ fn l7_nothing_is_committed_behind_a_record_that_is_not_durable() {
     .assert_clean();
 }
 
-/// Nor behind one at which a panic came between, of which nobody knows whether it is at home (L4): nothing is retired.
+/// After a panic during a commit it is unknown whether its record is at home (L4): nothing is retired.
 #[test]
 fn l4_l7_nothing_is_committed_or_retired_after_a_panic() {
     for settles in [0, 1] {

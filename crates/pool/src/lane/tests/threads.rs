@@ -30,7 +30,8 @@ fn work(lanes: &LaneSet, memory: &dyn Memory, marks: &LyingMemory, (thread, lock
     }
 }
 
-/// Each thread's words agree and hold what it was told; the shared word counts the transactions that changed it.
+/// Each thread's words agree and hold its last acknowledged value; the shared word counts the transactions that changed
+/// it.
 fn judge(memory: &dyn Memory, marks: &[u64]) -> CheckVerdict {
     let mut conflicting = 0;
     for (thread, [first, second]) in OWN.into_iter().enumerate() {

@@ -10,7 +10,7 @@ type Opening = fn(&Arc<LyingMemory>) -> Arc<TagLog>;
 fn goes_on_alone(memory: &Arc<LyingMemory>, open: Opening) -> CheckVerdict {
     let log = open(memory);
     let found = numbers(&log)?;
-    // The same bytes again: only the session tells the new record from the lost one.
+    // The same bytes again: only the session distinguishes the new record from the lost one.
     log.append(&payload(found.len() as u64)).map_err(|error| error.to_string())?;
     let now = numbers(&log)?;
     drop(log);
@@ -97,7 +97,7 @@ fn canary_a_wipe_that_is_not_settled_is_caught() {
     assert!(found.starts_with("W4"), "{found}");
 }
 
-/// What a hole in the ring leaves behind it is found, and a log that goes on a lap later has none of it.
+/// Records behind a hole in the ring are found, and a log that continues a lap later has none of them.
 #[test]
 fn w4_what_is_stranded_behind_a_hole_is_told_and_left_behind() {
     let memory = new_pool(Model::MAPPED);

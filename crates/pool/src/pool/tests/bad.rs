@@ -50,7 +50,7 @@ fn with_slot(image: &[u8], offset: u64, bytes: &[u8]) -> LyingMemory {
 fn memory_that_is_no_pool() {
     let none = |why: &str| {
         format!(
-            "not a Ferrite pool: {why}; `ferrite pool create` makes one, `ferrite pool restore` brings back one that was there"
+            "not a Ferrite pool: {why}; `ferrite pool create` makes one, `ferrite pool restore` restores one from an image"
         )
     };
     for (size, shown) in [(0, "0 B"), (1, "1 B"), (4096, "4 KiB"), (8 << 20 >> 1, "4 MiB")] {
@@ -216,6 +216,6 @@ fn l7_a_lane_with_a_damaged_record_is_refused() {
     let lane = (0..16).map(|lane| LANES + lane * crate::layout::LANE).find(|at| image[*at as usize + 4] != 0).unwrap();
     let told = refused(with(&image, lane + 40, &[0xA5]));
     let number = (lane - LANES) / crate::layout::LANE;
-    let expected = format!("transaction 1 in lane {number}, which committed transaction 2 follows there,");
+    let expected = format!("transaction 1 in lane {number}, before committed transaction 2,");
     assert_eq!(told, corrupt(&expected, lane));
 }

@@ -44,7 +44,7 @@ fn m4_crash_every_failed_call_leaves_old_or_new_and_poisons() {
             let (acknowledged, failure, pool) = run(&memory);
             match failure {
                 Some(why) => assert!(why.contains("planted") || why.contains("poisoned"), "call {number}: {why}"),
-                // What a host refuses is looked for elsewhere in the pool; what it fails to persist is told.
+                // Space that a host refuses is taken elsewhere in the pool; a failed persist is reported.
                 None => memory.barrier().unwrap_or_else(|_| panic!("call {number} failed and nobody was told")),
             }
             if let Some(pool) = pool {

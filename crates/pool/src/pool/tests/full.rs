@@ -148,7 +148,7 @@ fn t6_a_tag_of_very_many_extents_gives_space_to_a_full_pool() {
     assert_eq!(shot(&pool), given);
 }
 
-/// Nor does it lie where somebody may still store (G2).
+/// The list does not lie on pages under a grant, where a client may still store (G2).
 #[test]
 fn t6_g2_a_list_of_extents_lies_under_no_grant() {
     let pool = open(&new_pool(Model::MAPPED));
@@ -177,7 +177,7 @@ fn names_are_checked_and_unique() {
     let long = "ü".repeat(128);
     for bad in ["", "a\nb", "nul\0", &long] {
         let error = create(&pool, bad, &[]).unwrap_err().to_string();
-        assert!(error.contains("is no name: 1 to 255 bytes of UTF-8, no control characters"), "{error}");
+        assert!(error.contains("is not a valid name: 1 to 255 bytes of UTF-8, no control characters"), "{error}");
     }
     create(&pool, &"x".repeat(255), &[]).unwrap();
     create(&pool, "ä b", &[]).unwrap();
@@ -195,7 +195,7 @@ fn t1_a_stale_copy_of_a_tag_frees_nothing_twice() {
     assert_eq!(taker.extents[0], stale.extents[0], "the page that was given up is used again");
     let change = TagChange { size: 0, attributes: [0; 64], add: &[], keep: &stale.extents };
     let error = pool.change_tag(&stale, &change, |_| Ok(())).unwrap_err();
-    assert_eq!(error.to_string(), "tag \"a\" was changed by someone else: read it again");
+    assert_eq!(error.to_string(), "tag \"a\" was changed by another caller: read it again");
     pool.change_tag(&stale, &TagChange { keep: &[stale.extents[2]], ..change }, |_| Ok(())).unwrap();
     account(&pool).unwrap();
     pool.remove_tag(&stale).unwrap();

@@ -61,12 +61,13 @@ fn make() -> Vec<u8> {
     let at = log.append_many(&[b"first", b"second", b"third"]).unwrap();
     log.cut(at[1]).unwrap();
     change(&pool, "tag 1", &[need(Zone::Normal, PAGE)]).unwrap();
-    // What frees space retires; this is to be replayed.
+    // A transaction that frees space retires the lanes; this one stays to be replayed.
     create(&pool, "last", &[need(Zone::Normal, 2 * PAGE)]).unwrap();
     memory.snapshot()
 }
 
-/// `FERRITE_GOLDEN=write cargo test -p ferrite-pool golden` makes it anew, which only a new format version may ask for.
+/// `FERRITE_GOLDEN=write cargo test -p ferrite-pool golden` writes it again, which only a new format version may
+/// require.
 #[test]
 fn pools_of_every_version_open_and_have_all_they_had() {
     if std::env::var("FERRITE_GOLDEN").is_ok_and(|value| value == "write") {
