@@ -25,7 +25,7 @@ use ferrite_memory::{Latch, LatchGuard, Memory};
 use ferrite_pool::holding::Holding;
 use ferrite_pool::{
     ChangeGate, Error as PoolError, Freeze, LogPosition, LogView, SEQUENCE_BOUND, StrandedRecord, Tag,
-    TagLog as Records, beyond,
+    TagLog as Records, out_of_bounds,
 };
 
 use crate::logged::{SalvageLoss, ensure_fits};
@@ -94,7 +94,7 @@ fn find(view: &LogView<'_>, word: Result<Option<u64>, Flaw>) -> Result<FoundLog>
         match split(&record) {
             Some((number, ..)) if places.is_empty() && number >= SEQUENCE_BOUND => {
                 let at = view.place(position);
-                return Err(PoolError::Corrupt { what: beyond("the number of an entry", number), at }.into());
+                return Err(PoolError::Corrupt { what: out_of_bounds("the number of an entry", number), at }.into());
             }
             Some((number, ..)) if places.is_empty() => first = number,
             Some(_) => {}

@@ -6,7 +6,7 @@
 
 use ferrite_memory::{Memory, Span};
 use ferrite_pool::holding::Holding;
-use ferrite_pool::{Role, SEQUENCE_BOUND, Stream, Tag, beyond, seal, unseal};
+use ferrite_pool::{Role, SEQUENCE_BOUND, Stream, Tag, out_of_bounds, seal, unseal};
 
 use crate::{Error, Result, salt};
 
@@ -28,7 +28,7 @@ pub(crate) fn read(memory: &dyn Memory, tag: &Tag, salt: u32) -> Result<Option<u
     match memory.load_word(at) {
         0 => Ok(None),
         word => match unseal(salt, word) {
-            Some(number) if number >= SEQUENCE_BOUND => Err((beyond("its word", number), at)),
+            Some(number) if number >= SEQUENCE_BOUND => Err((out_of_bounds("its word", number), at)),
             Some(number) => Ok(Some(number)),
             None => Err(("its word".into(), at)),
         },

@@ -127,7 +127,8 @@ impl AtomicFile {
         let partial = Self { file, place, named };
         if let Some(there) = there.filter(|there| there.st_uid == own_user()) {
             let kept = Mode::from_raw_mode(there.st_mode) & Mode::from_raw_mode(0o777);
-            rustix::fs::fchmod(&partial.file, kept).map_err(|error| partial.place.told("giving its mode to", error))?;
+            rustix::fs::fchmod(&partial.file, kept)
+                .map_err(|error| partial.place.error("giving its mode to", error))?;
         }
         Ok(partial)
     }
@@ -143,8 +144,9 @@ impl AtomicFile {
     /// [`Error::Occupied`] if a pool was made there since [`AtomicFile::begin`], [`Error::Medium`] if a system call fails.
     /// The previous file stays, unless only syncing the folder failed.
     pub fn finish(mut self) -> Result<()> {
-        let told = |what, error: io::Error| MediumError::io(format!("{what} {}", self.place.shown().display()), error);
-        self.file.sync_all().map_err(|error| told("syncing", error))?;
+        let io_error =
+            |what, error: io::Error| MediumError::io(format!("{what} {}", self.place.shown().display()), error);
+        self.file.sync_all().map_err(|error| io_error("syncing", error))?;
         // Another process may have made a pool there since.
         self.place.ensure_no_pool()?;
         if self.named.is_none() {
@@ -152,13 +154,13 @@ impl AtomicFile {
             match link(self.place.name()) {
                 Ok(()) => return self.place.persist_names(),
                 Err(Errno::EXIST) => {}
-                Err(error) => return Err(self.place.told("naming", error)),
+                Err(error) => return Err(self.place.error("naming", error)),
             }
             let (name, ()) = self.place.with_free_name(link)?;
             self.named = Some(name);
         }
         let part = self.named.as_deref().unwrap_or_default();
-        self.place.rename(part).map_err(|error| self.place.told("renaming to", error))?;
+        self.place.rename(part).map_err(|error| self.place.error("renaming to", error))?;
         self.named = None;
         self.place.persist_names()
     }
@@ -182,7 +184,7 @@ fn is_folder(there: &Stat) -> bool {
 }
 
 /// Returns the path that the symbolic links at `path` lead to; no file has to exist there.
-pub fn led_to(path: &Path) -> PathBuf {
+pub fn resolve_links(path: &Path) -> PathBuf {
     let next = |at: &PathBuf| Some(at.parent()?.join(fs::read_link(at).ok()?));
     std::iter::successors(Some(path.to_path_buf()), next).take(LINKS_MAX).last().unwrap_or_default()
 }
@@ -192,17 +194,17 @@ pub fn led_to(path: &Path) -> PathBuf {
 /// # Errors
 /// [`Error::Occupied`]; [`Error::Medium`] if the file cannot be read.
 pub fn ensure_no_pool(path: &Path) -> Result<()> {
-    let told = |what: &str, error| MediumError::io(format!("{what} {}", path.display()), error);
+    let io_error = |what: &str, error| MediumError::io(format!("{what} {}", path.display()), error);
     let kind = match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        found => found.map_err(|error| told("looking at", error))?.file_type(),
+        found => found.map_err(|error| io_error("looking at", error))?.file_type(),
     };
     // A pipe would wait for its writer; a DAX device can only be mapped.
     if !kind.is_file() && !kind.is_block_device() {
         return Ok(());
     }
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
-    ensure_file_is_no_pool(&file.map_err(|error| told("looking into", error))?, path)
+    ensure_file_is_no_pool(&file.map_err(|error| io_error("looking into", error))?, path)
 }
 
 /// Refuses a file that holds a pool.

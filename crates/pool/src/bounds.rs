@@ -16,6 +16,6 @@ pub(crate) const GENERATION_BOUND: u64 = 1 << 30;
 pub(crate) const SERIAL_BOUND: u64 = (GENERATION_BOUND + 1) << 32;
 
 /// Returns the beginning of a message that refuses `number` as out of bounds.
-pub fn beyond(what: &str, number: u64) -> String {
+pub fn out_of_bounds(what: &str, number: u64) -> String {
     format!("{what}, {number}, which no pool counts up to,")
 }

@@ -52,7 +52,7 @@ const ROUNDS_MAX: usize = 64;
 /// Checks the closed pool in `memory`. Writes nothing (K1).
 pub fn check(memory: &Arc<dyn Memory>, owners: &TagOwners, watch: &mut dyn FnMut(Progress)) -> PoolCheckReport {
     let mut report = PoolCheckReport::default();
-    let Some(superblock) = look_at_copies(&**memory, &mut report, false) else { return report };
+    let Some(superblock) = check_copies(&**memory, &mut report, false) else { return report };
     let preview: Arc<dyn Memory> = Arc::new(MemoryOverlay::new(Arc::clone(memory)));
     match Pool::open_damaged(preview, superblock.boot_id) {
         Ok((pool, recovery, lost)) => {
@@ -70,7 +70,7 @@ pub fn check(memory: &Arc<dyn Memory>, owners: &TagOwners, watch: &mut dyn FnMut
 pub fn check_open(pool: &Pool, owners: &TagOwners, watch: &mut dyn FnMut(Progress)) -> PoolCheckReport {
     let mut report = PoolCheckReport::default();
     let frozen = pool.freeze();
-    if look_at_copies(pool.memory(), &mut report, false).is_some() {
+    if check_copies(pool.memory(), &mut report, false).is_some() {
         report.findings.extend(TableCheck::of(pool.memory(), pages(frozen.pool())).into_findings());
         walk(pool, owners, &mut report, watch);
     }
@@ -95,7 +95,7 @@ pub fn repair(
         return Ok(first);
     }
     let (mut report, mut kept) = (PoolCheckReport::default(), BTreeSet::from_iter(lose));
-    let Some(superblock) = look_at_copies(&**memory, &mut report, true) else { return Ok(first) };
+    let Some(superblock) = check_copies(&**memory, &mut report, true) else { return Ok(first) };
     for round in 0..ROUNDS_MAX {
         let (pool, recovery, lost) = Pool::open_damaged(Arc::clone(memory), superblock.boot_id)?;
         if round == 0 {
@@ -123,8 +123,8 @@ fn pages(pool: &Pool) -> u64 {
 }
 
 /// Reads the superblock and reports damaged copies of it and of the retired word. Returns `None`, with a finding, if no
-/// superblock can be used. `mends`: the pool is opened for writing next, which rewrites both copies.
-fn look_at_copies(memory: &dyn Memory, report: &mut PoolCheckReport, mends: bool) -> Option<Superblock> {
+/// superblock can be used. `rewrites`: the pool is opened for writing next, which rewrites both copies.
+fn check_copies(memory: &dyn Memory, report: &mut PoolCheckReport, rewrites: bool) -> Option<Superblock> {
     let current = match Superblock::read(memory) {
         Ok(current) => current,
         Err(error) => {
@@ -139,14 +139,14 @@ fn look_at_copies(memory: &dyn Memory, report: &mut PoolCheckReport, mends: bool
             report.note_copy(
                 at,
                 format!("one of the two superblocks cannot be used ({error}); the other one is used"),
-                mends,
+                rewrites,
             );
         }
     }
     if let Ok(redo) = Redo::read(memory, salt(&current.uuid)) {
         for at in redo.damaged_words() {
             let what = "one of the two copies of the retired word cannot be used; the other one is used";
-            report.note_copy(at, what.into(), mends);
+            report.note_copy(at, what.into(), rewrites);
         }
     }
     Some(current)
@@ -219,8 +219,8 @@ impl PoolCheckReport {
     }
 
     /// Adds a finding for a damaged spare copy.
-    fn note_copy(&mut self, at: u64, what: String, mends: bool) {
-        let (severity, repaired) = (Severity::Warning, mends.then(|| "written anew".into()));
+    fn note_copy(&mut self, at: u64, what: String, rewrites: bool) {
+        let (severity, repaired) = (Severity::Warning, rewrites.then(|| "written anew".into()));
         self.findings.push(CheckFinding { severity, what, at: Some(at), tag: None, repaired });
     }
 

@@ -46,7 +46,7 @@ use crate::page_allocator::ChunkUse;
 use crate::{Error, Pool, Result, overflow};
 
 use pool_survey::{PoolSurvey, RefusedTags, bytes, is_refusal};
-use sweep::{MoveSweep, loose};
+use sweep::{MoveSweep, find_pages};
 
 /// Rounds after which a defragmentation ends in any case.
 const ROUNDS_MAX: usize = 16;
@@ -300,7 +300,7 @@ impl<'a> Defragmenter<'a> {
     fn list_anew(&mut self, name: &str, chunks: &[u64]) -> Result<bool> {
         let space = self.pool.space();
         let rooms = || chunks.iter().map(|chunk| (*chunk, 0..CHUNK_PAGES)).collect();
-        let room = &mut |pages| Ok(overflow::pages_of(&loose(space, rooms(), pages)?));
+        let room = &mut |pages| Ok(overflow::pages_of(&find_pages(space, rooms(), pages)?));
         match self.pool.relocate(self.owners, name, None, room) {
             Ok(_) => {
                 self.transactions += 1;

@@ -53,7 +53,7 @@ impl<'pool> StoppedServices<'pool> {
     fn stop(all: &'pool Freezers, services: FrozenServices) -> Self {
         let mut stopped = Self { all, services: Vec::new() };
         for service in services {
-            if all.tell(&service, |service| service.freeze()).is_some() {
+            if all.call_service(&service, |service| service.freeze()).is_some() {
                 stopped.services.push(service);
             }
         }
@@ -64,7 +64,7 @@ impl<'pool> StoppedServices<'pool> {
 impl Drop for StoppedServices<'_> {
     fn drop(&mut self) {
         while let Some(service) = self.services.pop() {
-            self.all.tell(&service, |service| service.thaw());
+            self.all.call_service(&service, |service| service.thaw());
         }
     }
 }
@@ -110,9 +110,10 @@ impl Pool {
         let _asking = self.freezers().asking.read();
         let mut services = self.freezers().services();
         services.retain(|service| asking.is_none_or(|it| !std::ptr::addr_eq(it, service.as_ptr())));
-        let gave = |service: &&_| self.freezers().tell(service, |service| service.spare()) == Some(true);
+        let gave = |service: &&_| self.freezers().call_service(service, |service| service.spare()) == Some(true);
         let is_any = services.iter().filter(gave).count() > 0;
-        let opened = |service| self.freezers().tell(service, |service| service.spare_of_unopened()) == Some(true);
+        let opened =
+            |service| self.freezers().call_service(service, |service| service.spare_of_unopened()) == Some(true);
         is_any || services.iter().any(opened)
     }
 
@@ -120,7 +121,7 @@ impl Pool {
     /// waits for ever (F5).
     pub(crate) fn refuse_own_device(&self, device: u64, place: &Path) -> Result<()> {
         let all = self.freezers();
-        let has_it = |service| all.tell(service, |service| service.has_files_on(device)) == Some(true);
+        let has_it = |service| all.call_service(service, |service| service.has_files_on(device)) == Some(true);
         if all.services().iter().any(has_it) {
             return Err(Error::Limit(format!(
                 "{} lies in the pool itself, which is frozen during the backup: name a place outside of it",
@@ -146,7 +147,7 @@ impl Frozen<'_> {
     /// Returns the grants whose clients are stopped too.
     pub(crate) fn stilled(&self) -> Vec<GrantId> {
         let StoppedServices { all, services } = &self.stopped;
-        services.iter().filter_map(|service| all.tell(service, |service| service.stilled())).flatten().collect()
+        services.iter().filter_map(|service| all.call_service(service, |service| service.stilled())).flatten().collect()
     }
 
     /// Returns the frozen pool.

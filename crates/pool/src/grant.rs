@@ -169,7 +169,7 @@ impl Pool {
         let (id, slot) = self.grants().0.lock().open_slot()?;
         let granted = self.record(transaction, ask, id, slot);
         if granted.is_err() {
-            self.grants().0.lock().strike(self.space(), id, slot);
+            self.grants().0.lock().cancel(self.space(), id, slot);
         }
         granted
     }
@@ -198,7 +198,7 @@ impl Pool {
         let mut live = LiveGrant::new(slot, ask.process.clone(), record, overflow).with_bell(bell);
         // A reap that met a process that has ended already would commit the end before the beginning.
         live.unsettled = true;
-        self.grants().0.lock().enrol(id, live);
+        self.grants().0.lock().insert(id, live);
         transaction.commit()?;
         self.grants().0.lock().find(id)?.unsettled = false;
         Ok(Granted { id, notice: notice.into(), rights: ask.rights })

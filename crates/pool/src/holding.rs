@@ -308,7 +308,7 @@ impl Listed {
         // Listed first: a grant that is asked for meanwhile sees it.
         let list = || pool.holdings.tags.lock().insert(tag.generation);
         // What its holder has dropped may be on the list for a moment yet (F7).
-        if !list() && !pool.freezers().with_none_in_hand(list) {
+        if !list() && !pool.freezers().while_no_service_is_called(list) {
             return Err(in_use(name, by));
         }
         let listed = Self { pool: Arc::clone(pool), generation: tag.generation };

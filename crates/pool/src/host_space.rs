@@ -29,7 +29,7 @@ impl<'a> WatchedRequest<'a> {
     }
 
     /// Counts `bytes` that the host has reserved.
-    fn had(&mut self, bytes: u64) -> Result<()> {
+    fn reserved(&mut self, bytes: u64) -> Result<()> {
         self.done_bytes = (self.done_bytes + bytes).min(self.total_bytes);
         let progress = Progress { done: self.done_bytes, total: self.total_bytes, what: "taking space".into() };
         if (self.watch)(progress) { Ok(()) } else { Err(Error::Cancelled("taking space")) }
@@ -40,7 +40,7 @@ impl<'a> WatchedRequest<'a> {
 #[derive(Default)]
 struct HostAttempt {
     /// The extents with storage.
-    had: Vec<Extent>,
+    reserved: Vec<Extent>,
     /// The extents without storage for all of them, which are no longer taken.
     refused: Vec<Extent>,
 }
@@ -48,9 +48,9 @@ struct HostAttempt {
 impl HostAttempt {
     /// Adds an extent with storage, joining it to those from number `first_new` on.
     fn add(&mut self, part: Extent, first_new: usize) {
-        match self.had[first_new..].last_mut() {
+        match self.reserved[first_new..].last_mut() {
             Some(last) if last.continues_in(part) => last.pages += part.pages,
-            _ => self.had.push(part),
+            _ => self.reserved.push(part),
         }
     }
 }
@@ -58,31 +58,31 @@ impl HostAttempt {
 impl Pool {
     /// Takes space for all of `needs`, or none, in DRAM alone, and reserves the host's storage for it. `watch` may stop
     /// it with [`Error::Cancelled`].
-    pub(crate) fn take_promised(&self, needs: &[SpaceNeed], watch: ProgressWatch<'_>) -> Result<Vec<Extent>> {
+    pub(crate) fn take_reserved(&self, needs: &[SpaceNeed], watch: ProgressWatch<'_>) -> Result<Vec<Extent>> {
         let first = self.space().take(needs)?;
         let mut watched = WatchedRequest::new(first.iter().map(|extent| extent.span().len).sum(), watch);
-        let Err(why) = self.promise(&first, &mut watched) else { return Ok(first) };
+        let Err(why) = self.reserve_storage(&first, &mut watched) else { return Ok(first) };
         if !is_no_space(&why) {
-            self.give_up(&first);
+            self.free_unused(&first);
             return Err(why);
         }
-        self.space().give_back(&first);
+        self.space().free(&first);
         let kept = self.take_kept(needs, &mut watched);
-        self.let_go(&first);
+        self.return_free_chunks(&first);
         kept
     }
 
-    /// Takes space as [`Pool::take_promised`] does, on a full host: chunks for which it has storage can still be taken.
+    /// Takes space as [`Pool::take_reserved`] does, on a full host: chunks for which it has storage can still be taken.
     fn take_kept(&self, needs: &[SpaceNeed], watched: &mut WatchedRequest<'_>) -> Result<Vec<Extent>> {
         let mut tried = HostAttempt::default();
         let done = needs.iter().try_for_each(|need| self.take_kept_for(*need, &mut tried, watched));
-        let HostAttempt { mut had, mut refused } = tried;
+        let HostAttempt { mut reserved, mut refused } = tried;
         if done.is_err() {
-            self.space().give_back(&had);
-            refused.append(&mut had);
+            self.space().free(&reserved);
+            refused.append(&mut reserved);
         }
-        self.let_go(&refused);
-        done.map(|()| had)
+        self.return_free_chunks(&refused);
+        done.map(|()| reserved)
     }
 
     fn take_kept_for(
@@ -91,7 +91,7 @@ impl Pool {
         tried: &mut HostAttempt,
         watched: &mut WatchedRequest<'_>,
     ) -> Result<()> {
-        let first_new = tried.had.len();
+        let first_new = tried.reserved.len();
         while need.bytes > 0 {
             let found = self.space().take_kept_first(&[need])?;
             let parts: Vec<Extent> = found.into_iter().flat_map(|extent| pieces(extent, CHUNK_PAGES as u32)).collect();
@@ -111,17 +111,17 @@ impl Pool {
     ) -> Result<u64> {
         let mut refused_bytes = 0;
         for (i, part) in parts.iter().enumerate() {
-            let Err(why) = self.promise(&[*part], watched) else {
+            let Err(why) = self.reserve_storage(&[*part], watched) else {
                 tried.add(*part, first_new);
                 continue;
             };
             tried.refused.push(*part);
             if !is_no_space(&why) || self.space().is_bare(part.page / CHUNK_PAGES) {
-                self.space().give_back(&parts[i..]);
+                self.space().free(&parts[i..]);
                 return Err(why);
             }
-            self.space().note_bare(chunks_of(part), true);
-            self.space().give_back(&[*part]);
+            self.space().record_bare(chunks_of(part), true);
+            self.space().free(&[*part]);
             refused_bytes += part.span().len;
         }
         Ok(refused_bytes)
@@ -129,34 +129,34 @@ impl Pool {
 
     /// Reserves the host's storage for all of `extents`. After a refusal, storage that was reserved before stays until
     /// the extents are given up.
-    pub(crate) fn promise(&self, extents: &[Extent], watched: &mut WatchedRequest<'_>) -> Result<()> {
+    pub(crate) fn reserve_storage(&self, extents: &[Extent], watched: &mut WatchedRequest<'_>) -> Result<()> {
         extents.iter().flat_map(|extent| pieces(*extent, PIECE_PAGES)).try_for_each(|piece| {
             self.memory().reserve(chunks_around(piece))?;
-            self.space().note_bare(chunks_of(&piece), false);
-            watched.had(piece.span().len)
+            self.space().record_bare(chunks_of(&piece), false);
+            watched.reserved(piece.span().len)
         })
     }
 
     /// Frees `extents`, which were taken and not used, in the allocator, and returns chunks that are free then to the
     /// host.
-    pub(crate) fn give_up(&self, extents: &[Extent]) {
-        self.space().give_back(extents);
-        self.let_go(extents);
+    pub(crate) fn free_unused(&self, extents: &[Extent]) {
+        self.space().free(extents);
+        self.return_free_chunks(extents);
     }
 
     /// Returns those chunks of `extents` that are free to the host (A3). A chunk that the host does not accept stays
     /// reserved.
-    pub(crate) fn let_go(&self, extents: &[Extent]) {
+    pub(crate) fn return_free_chunks(&self, extents: &[Extent]) {
         // A failure poisons the pool, and the next change reports that.
-        let _ = self.let_go_chunks(extents.iter().flat_map(chunks_of));
+        let _ = self.return_chunks(extents.iter().flat_map(chunks_of));
     }
 
     /// Returns all free chunks to the host: a killed process returned none, and the chunks with storage are not known.
-    pub(crate) fn let_go_all(&self) -> Result<()> {
-        self.let_go_chunks(0..self.superblock().size / CHUNK)
+    pub(crate) fn return_all_free_chunks(&self) -> Result<()> {
+        self.return_chunks(0..self.superblock().size / CHUNK)
     }
 
-    fn let_go_chunks(&self, chunks: impl Iterator<Item = u64>) -> Result<()> {
+    fn return_chunks(&self, chunks: impl Iterator<Item = u64>) -> Result<()> {
         let mut runs: Vec<Extent> = Vec::new();
         for chunk in chunks.map(whole).filter(|chunk| self.space().take_at(*chunk)) {
             match runs.last_mut() {
@@ -168,9 +168,9 @@ impl Pool {
             return Ok(());
         }
         let released = runs.iter().filter(|run| self.memory().release(run.span()).is_ok());
-        released.for_each(|run| self.space().note_bare(chunks_of(run), true));
+        released.for_each(|run| self.space().record_bare(chunks_of(run), true));
         let settled = self.memory().barrier().inspect_err(|error| self.poison(error));
-        self.space().give_back(&runs);
+        self.space().free(&runs);
         Ok(settled?)
     }
 }

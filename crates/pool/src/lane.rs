@@ -125,15 +125,15 @@ impl LaneSet {
         self.commit_from(thread_shard(LANE_COUNT), memory, draft)
     }
 
-    /// Commits as [`LaneSet::commit`] does, trying lane `usual` first.
-    fn commit_from(&self, usual: usize, memory: &dyn Memory, draft: RecordDraft) -> Result<u64> {
+    /// Commits as [`LaneSet::commit`] does, trying lane `preferred` first.
+    fn commit_from(&self, preferred: usize, memory: &dyn Memory, draft: RecordDraft) -> Result<u64> {
         if draft.payload_bytes() > PAYLOAD_BYTES_MAX {
             return Err(Error::Limit(format!(
                 "a transaction of {} bytes exceeds the limit of {PAYLOAD_BYTES_MAX}",
                 draft.payload_bytes()
             )));
         }
-        let (index, mut writer) = self.pick(usual);
+        let (index, mut writer) = self.pick(preferred);
         self.have_not_failed()?;
         let needed = footprint(draft.payload_bytes()) as u64;
         if writer.used + needed > LANE {
@@ -190,15 +190,15 @@ impl LaneSet {
         if self.failed.load(Ordering::SeqCst) { Err(why()) } else { Ok(()) }
     }
 
-    /// Acquires a lane in which no other thread commits, trying lane `usual` first.
-    fn pick(&self, usual: usize) -> (usize, MutexGuard<'_, LaneWriter>) {
+    /// Acquires a lane in which no other thread commits, trying lane `preferred` first.
+    fn pick(&self, preferred: usize) -> (usize, MutexGuard<'_, LaneWriter>) {
         for step in 0..LANE_COUNT {
-            let index = (usual + step) % LANE_COUNT;
+            let index = (preferred + step) % LANE_COUNT;
             if let Some(writer) = self.lanes[index].writer.try_lock() {
                 return (index, writer);
             }
         }
-        let index = usual % LANE_COUNT;
+        let index = preferred % LANE_COUNT;
         (index, self.lanes[index].writer.lock())
     }
 }

@@ -69,10 +69,14 @@ pub mod tie;
 mod transaction;
 mod uuid;
 
-pub use atomic_file::{AtomicFile, OutputFile, ensure_no_pool, led_to};
-pub use bounds::{SEQUENCE_BOUND, beyond};
+pub use atomic_file::AtomicFile;
+pub use atomic_file::OutputFile;
+pub use atomic_file::ensure_no_pool;
+pub use bounds::SEQUENCE_BOUND;
 pub use caller::Caller;
 pub use caller::PidFd;
+pub use atomic_file::resolve_links;
+pub use bounds::out_of_bounds;
 pub use change_gate::ChangeGate;
 pub use checked_word::NUMBER_MAX;
 pub use checked_word::seal;

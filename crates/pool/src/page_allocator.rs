@@ -128,7 +128,7 @@ impl PageAllocator {
         let mut taken = Vec::new();
         for need in needs {
             if !state.take(need, order, &mut taken) {
-                taken.iter().for_each(|extent| state.give_back(*extent));
+                taken.iter().for_each(|extent| state.free(*extent));
                 let free_bytes = state.usage().free_bytes;
                 let needed_bytes = needs.iter().fold(0, |sum: u64, need| sum.saturating_add(need.bytes));
                 return Err(Error::Full { needed_bytes, free_bytes });
@@ -138,9 +138,9 @@ impl PageAllocator {
     }
 
     /// Frees `extents` in the DRAM copy.
-    pub fn give_back(&self, extents: &[Extent]) {
+    pub fn free(&self, extents: &[Extent]) {
         let mut state = self.0.lock();
-        extents.iter().for_each(|extent| state.give_back(*extent));
+        extents.iter().for_each(|extent| state.free(*extent));
     }
 
     /// Returns the use of the space.
@@ -290,7 +290,7 @@ impl AllocatorState {
         left
     }
 
-    fn give_back(&mut self, extent: Extent) {
+    fn free(&mut self, extent: Extent) {
         for page in extent.page..extent.end() {
             let (chunk, index) = ((page / CHUNK_PAGES) as usize, page % CHUNK_PAGES);
             match self.kinds[chunk] {

@@ -9,7 +9,7 @@
 
 use ferrite_memory::{Memory, Span};
 
-use crate::bounds::{SEQUENCE_BOUND, beyond};
+use crate::bounds::{SEQUENCE_BOUND, out_of_bounds};
 use crate::checked_record::CheckedRecord;
 use crate::checked_word::{NUMBER_MAX, unseal};
 use crate::lane::lane_content::{LaneHole, committed};
@@ -69,8 +69,8 @@ impl Redo {
             return Ok(());
         }
         match self.records.last() {
-            Some(last) => Err(Error::corrupt(beyond("the sequence of a transaction", last.sequence), LANES)),
-            None => Err(Error::corrupt(beyond("the retired word", next), RETIRED[0])),
+            Some(last) => Err(Error::corrupt(out_of_bounds("the sequence of a transaction", last.sequence), LANES)),
+            None => Err(Error::corrupt(out_of_bounds("the retired word", next), RETIRED[0])),
         }
     }
 
@@ -87,10 +87,10 @@ impl Redo {
     /// Returns an error for each transaction that damage of the lanes lost (lane L7). A retired record is not lost,
     /// because its writes are at home.
     pub fn lost(&self) -> Vec<Error> {
-        self.holes.iter().filter_map(|(lane, hole)| self.told(*lane, hole)).collect()
+        self.holes.iter().filter_map(|(lane, hole)| self.lost_error(*lane, hole)).collect()
     }
 
-    fn told(&self, lane: u64, hole: &LaneHole) -> Option<Error> {
+    fn lost_error(&self, lane: u64, hole: &LaneHole) -> Option<Error> {
         let place = |sequence| self.records.partition_point(|record| record.sequence < sequence);
         let known = &self.records[place(hole.sequences.start)..place(hole.sequences.end)];
         let missing = hole.sequences.end - hole.sequences.start - known.len() as u64;

@@ -34,7 +34,7 @@ impl<'pool> ReservedSpace<'pool> {
     /// # Errors
     /// [`Error::Full`]; [`Error::Medium`] if the host cannot reserve the space.
     pub fn take(&mut self, need: SpaceNeed) -> Result<Vec<Extent>> {
-        let taken = self.pool.take_promised(&[need], &mut |_| true)?;
+        let taken = self.pool.take_reserved(&[need], &mut |_| true)?;
         taken.iter().for_each(|extent| self.append(*extent));
         Ok(taken)
     }
@@ -46,7 +46,7 @@ impl<'pool> ReservedSpace<'pool> {
             return Err(Error::Full { needed_bytes, free_bytes });
         }
         self.append(extent);
-        self.pool.promise(&[extent], &mut WatchedRequest::new(0, &mut |_| true))
+        self.pool.reserve_storage(&[extent], &mut WatchedRequest::new(0, &mut |_| true))
     }
 
     /// Returns all extents taken, in order, neighbours joined.
@@ -69,6 +69,6 @@ impl<'pool> ReservedSpace<'pool> {
 
 impl Drop for ReservedSpace<'_> {
     fn drop(&mut self) {
-        self.pool.give_up(&self.extents);
+        self.pool.free_unused(&self.extents);
     }
 }

@@ -15,7 +15,7 @@ use ferrite_memory::{ByteCount, Memory, Scheme, Span};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::bounds::{GENERATION_BOUND, beyond};
+use crate::bounds::{GENERATION_BOUND, out_of_bounds};
 use crate::layout::{PAGE, POOL_BYTES_MIN, SUPERBLOCKS};
 use crate::{Error, Result};
 
@@ -105,7 +105,7 @@ impl Superblock {
         if self.generation < GENERATION_BOUND {
             return Ok(());
         }
-        Err(Error::corrupt(beyond("the superblock's generation", self.generation), self.slot()))
+        Err(Error::corrupt(out_of_bounds("the superblock's generation", self.generation), self.slot()))
     }
 
     /// Refuses a size that is too small for a pool. A smaller file may be too small to map.

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use ferrite_memory::Memory;
 
-use crate::bounds::{SERIAL_BOUND, beyond};
+use crate::bounds::{SERIAL_BOUND, out_of_bounds};
 use crate::damage::TableDamage;
 use crate::extent::{Extent, page_at};
 use crate::layout::{CHUNK_PAGES, PAGE, TAGS, bitmap_at};
@@ -170,7 +170,9 @@ impl TagTable {
     pub fn next_generation(&mut self) -> Result<u64> {
         let next = self.generation + 1;
         if next >= SERIAL_BOUND {
-            return Err(Error::Limit(beyond("the next generation of a tag", next) + " is refused: restore a backup"));
+            return Err(Error::Limit(
+                out_of_bounds("the next generation of a tag", next) + " is refused: restore a backup",
+            ));
         }
         self.generation = next;
         Ok(next)

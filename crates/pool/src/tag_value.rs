@@ -99,7 +99,7 @@ impl Pool {
         self.check_poison()?;
         self.with_spare(|| self.ensure_room(name, put))?;
         let mut reserved = self.reserve();
-        let content = self.pour(&mut reserved, input).map_err(|error| with_what_it_has(error, &reserved))?;
+        let content = self.copy_input(&mut reserved, input).map_err(|error| as_after_release(error, &reserved))?;
         self.name_value(name, content, reserved, put)
     }
 
@@ -134,7 +134,7 @@ impl Pool {
     }
 
     /// Copies all of `input` into space of `reserved`, durable on return.
-    fn pour(&self, reserved: &mut ReservedSpace<'_>, input: &mut dyn Read) -> Result<ValueContent> {
+    fn copy_input(&self, reserved: &mut ReservedSpace<'_>, input: &mut dyn Read) -> Result<ValueContent> {
         let (mut hasher, mut length, mut step) = (crc32fast::Hasher::new(), 0, Vec::new());
         loop {
             step.clear();
@@ -207,7 +207,7 @@ pub(crate) fn is_sound(memory: &dyn Memory, tag: &Tag) -> bool {
 }
 
 /// Returns `error`; a lack of space is reported as if `reserved` were free, because it is freed when the put fails.
-fn with_what_it_has(error: Error, reserved: &ReservedSpace<'_>) -> Error {
+fn as_after_release(error: Error, reserved: &ReservedSpace<'_>) -> Error {
     let has: u64 = reserved.extents().iter().map(|extent| extent.span().len).sum();
     match error {
         Error::Full { needed_bytes, free_bytes } => {

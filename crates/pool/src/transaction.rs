@@ -94,7 +94,7 @@ impl<'pool> Transaction<'pool> {
     /// # Errors
     /// As [`Transaction::take`]; [`Error::Cancelled`] if `watch` returns false.
     pub fn take_watched(&mut self, needs: &[SpaceNeed], watch: ProgressWatch<'_>) -> Result<Vec<Extent>> {
-        let extents = self.pool.take_promised(needs, watch)?;
+        let extents = self.pool.take_reserved(needs, watch)?;
         self.taken.extend(&extents);
         self.mark_all(&extents, true);
         Ok(extents)
@@ -170,15 +170,15 @@ impl<'pool> Transaction<'pool> {
         }
         self.taken.clear();
         self.split.clear();
-        committed.and_then(|_| self.give_back()).inspect_err(|error| self.pool.poison(error))
+        committed.and_then(|_| self.free_committed()).inspect_err(|error| self.pool.poison(error))
     }
 
     /// Frees the freed extents in the allocator. Older records that write there are retired first: a crash would replay
     /// them over the next owner's data (lane L6).
-    fn give_back(&self) -> Result<()> {
+    fn free_committed(&self) -> Result<()> {
         if !self.freed.is_empty() {
             self.pool.lanes().retire(self.pool.memory())?;
-            self.pool.grants().give_back(self.pool.space(), &self.freed);
+            self.pool.grants().free(self.pool.space(), &self.freed);
         }
         Ok(())
     }
@@ -244,7 +244,7 @@ impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         self.split.iter().for_each(|chunk| self.pool.space().join(*chunk));
         if !self.taken.is_empty() {
-            self.pool.give_up(&self.taken);
+            self.pool.free_unused(&self.taken);
         }
     }
 }

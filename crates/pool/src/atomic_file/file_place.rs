@@ -80,7 +80,7 @@ impl<'a> PathWalk<'a> {
             match part {
                 Component::RootDir => {
                     let root = open_folder(&CWD, OsStr::new("/"), OFlags::empty());
-                    self.folder = root.map_err(|error| self.told("opening the root folder for", error))?;
+                    self.folder = root.map_err(|error| self.error("opening the root folder for", error))?;
                 }
                 Component::CurDir | Component::Prefix(_) => {}
                 Component::ParentDir | Component::Normal(_) => self.left.push_front(part.as_os_str().to_owned()),
@@ -95,7 +95,7 @@ impl<'a> PathWalk<'a> {
             let is_last = self.left.is_empty();
             let there = match statat(&self.folder, &name, AtFlags::SYMLINK_NOFOLLOW) {
                 Err(Errno::NOENT) if is_last => None,
-                found => Some(found.map_err(|error| self.told("looking at", error))?),
+                found => Some(found.map_err(|error| self.error("looking at", error))?),
             };
             match there {
                 Some(link) if is_link(&link) => {
@@ -106,7 +106,7 @@ impl<'a> PathWalk<'a> {
                 _ if is_last && name != ".." => return self.place(name),
                 _ => {
                     let next = open_folder(&self.folder, &name, OFlags::NOFOLLOW);
-                    self.folder = next.map_err(|error| self.told("opening a folder of", error))?;
+                    self.folder = next.map_err(|error| self.error("opening a folder of", error))?;
                 }
             }
         }
@@ -121,31 +121,31 @@ impl<'a> PathWalk<'a> {
     fn follow(&mut self, name: &OsStr, link: &Stat, is_last: bool) -> Result<bool> {
         self.links += 1;
         if self.links > LINKS_MAX {
-            return Err(self.told("finding", Errno::LOOP));
+            return Err(self.error("finding", Errno::LOOP));
         }
         self.ensure_may_follow(name, link)?;
         if self.is_in_procfs()? {
             let opened =
-                statat(&self.folder, name, AtFlags::empty()).map_err(|error| self.told("looking at", error))?;
+                statat(&self.folder, name, AtFlags::empty()).map_err(|error| self.error("looking at", error))?;
             match FileType::from_raw_mode(opened.st_mode) {
                 FileType::RegularFile => {}
                 FileType::Directory => {
                     let next = open_folder(&self.folder, name, OFlags::empty());
-                    self.folder = next.map_err(|error| self.told("opening a folder of", error))?;
+                    self.folder = next.map_err(|error| self.error("opening a folder of", error))?;
                     return Ok(false);
                 }
                 _ if is_last => return Ok(true),
-                _ => return Err(self.told("opening a folder of", Errno::NOTDIR)),
+                _ => return Err(self.error("opening a folder of", Errno::NOTDIR)),
             }
         }
-        let to = readlinkat(&self.folder, name, Vec::new()).map_err(|error| self.told("reading a link of", error))?;
+        let to = readlinkat(&self.folder, name, Vec::new()).map_err(|error| self.error("reading a link of", error))?;
         self.go_by(Path::new(OsStr::from_bytes(to.as_bytes())))?;
         Ok(false)
     }
 
     /// Refuses a link that another user may have made.
     fn ensure_may_follow(&self, name: &OsStr, link: &Stat) -> Result<()> {
-        let folder = fstat(&self.folder).map_err(|error| self.told("looking at a folder of", error))?;
+        let folder = fstat(&self.folder).map_err(|error| self.error("looking at a folder of", error))?;
         let is_own = own_user() != 0 && is_trusted(link.st_uid);
         if !is_open_to_others(&folder) || is_own {
             return Ok(());
@@ -159,11 +159,11 @@ impl<'a> PathWalk<'a> {
     }
 
     fn is_in_procfs(&self) -> Result<bool> {
-        let found = rustix::fs::fstatfs(&self.folder).map_err(|error| self.told("looking at a folder of", error))?;
+        let found = rustix::fs::fstatfs(&self.folder).map_err(|error| self.error("looking at a folder of", error))?;
         Ok(found.f_type as u64 == libc::PROC_SUPER_MAGIC as u64)
     }
 
-    fn told(&self, what: &str, error: Errno) -> Error {
+    fn error(&self, what: &str, error: Errno) -> Error {
         io_error(what, self.path, error)
     }
 }
@@ -188,30 +188,30 @@ impl FilePlace {
             Ok(link) if is_link(&link) => {
                 // The walk stops at a link only if the kernel has to follow it.
                 let opened = statat(&self.folder, &self.name, AtFlags::empty());
-                opened.map(Some).map_err(|error| self.told("looking at", error))
+                opened.map(Some).map_err(|error| self.error("looking at", error))
             }
             Ok(there) => Ok(Some(there)),
             Err(Errno::NOENT) => Ok(None),
-            Err(error) => Err(self.told("looking at", error)),
+            Err(error) => Err(self.error("looking at", error)),
         }
     }
 
-    pub fn told(&self, what: &str, error: Errno) -> Error {
+    pub fn error(&self, what: &str, error: Errno) -> Error {
         io_error(what, &self.shown, error)
     }
 
     /// Opens the pipe or device that has the name for writing; `there` is its status.
     pub fn open_stream(&self, there: &Stat) -> Result<File> {
         let named = statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW);
-        let is_link = is_link(&named.map_err(|error| self.told("looking at", error))?);
+        let is_link = is_link(&named.map_err(|error| self.error("looking at", error))?);
         let links = if is_link { OFlags::empty() } else { OFlags::NOFOLLOW };
         if !is_link {
             self.ensure_own(there)?;
         }
         let opened =
             openat(&self.folder, &self.name, OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY | links, PRIVATE);
-        let opened = opened.map_err(|error| self.told("opening", error))?;
-        let found = fstat(&opened).map_err(|error| self.told("looking at", error))?;
+        let opened = opened.map_err(|error| self.error("opening", error))?;
+        let found = fstat(&opened).map_err(|error| self.error("looking at", error))?;
         if !is_link {
             self.ensure_own(&found)?;
         }
@@ -220,7 +220,7 @@ impl FilePlace {
 
     /// Refuses a pipe or device that another user may have put here.
     fn ensure_own(&self, there: &Stat) -> Result<()> {
-        let folder = fstat(&self.folder).map_err(|error| self.told("looking at the folder of", error))?;
+        let folder = fstat(&self.folder).map_err(|error| self.error("looking at the folder of", error))?;
         if is_trusted(there.st_uid) || !is_open_to_others(&folder) {
             return Ok(());
         }
@@ -234,9 +234,9 @@ impl FilePlace {
         let file = match openat(&self.folder, &self.name, flags, Mode::empty()) {
             // If another process has put a link here since, the link is replaced like any file.
             Err(Errno::NOENT | Errno::LOOP) => return Ok(()),
-            opened => opened.map_err(|error| self.told("looking into", error))?,
+            opened => opened.map_err(|error| self.error("looking into", error))?,
         };
-        let found = fstat(&file).map_err(|error| self.told("looking at", error))?;
+        let found = fstat(&file).map_err(|error| self.error("looking at", error))?;
         if is_file(&found) { ensure_file_is_no_pool(&file.into(), &self.shown) } else { Ok(()) }
     }
 
@@ -245,7 +245,7 @@ impl FilePlace {
         match self.make_unnamed() {
             Ok(file) => Ok((file, None)),
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS) => self.make_named(),
-            Err(error) => Err(self.told("making a file in the place of", error)),
+            Err(error) => Err(self.error("making a file in the place of", error)),
         }
     }
 
@@ -277,7 +277,7 @@ impl FilePlace {
             match make(&name) {
                 Ok(made) => return Ok((name, made)),
                 Err(Errno::EXIST) => {}
-                Err(error) => return Err(self.told(&format!("making {} for", Path::new(&name).display()), error)),
+                Err(error) => return Err(self.error(&format!("making {} for", Path::new(&name).display()), error)),
             }
         }
         let path = self.shown.display();
@@ -327,6 +327,6 @@ impl FilePlace {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = openat(&self.folder, ".", flags, Mode::empty());
         let persisted = folder.and_then(|folder| rustix::fs::fsync(&folder));
-        persisted.map_err(|error| self.told("syncing the folder of", error))
+        persisted.map_err(|error| self.error("syncing the folder of", error))
     }
 }

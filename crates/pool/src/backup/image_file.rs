@@ -51,7 +51,7 @@ fn backup_beside(
     let mut partial = AtomicFile::begin(path)?;
     ensure_may_replace(pool, path)?;
     let file = partial.file();
-    let device = file.metadata().map_err(|error| told("looking at", path, error))?.dev();
+    let device = file.metadata().map_err(|error| io_error("looking at", path, error))?.dev();
     pool.refuse_own_device(device, path)?;
     let summary = write_image(pool, file, image, writers, watch)?;
     file.rewind().map_err(|error| MediumError::io("reading back the backup image", error))?;
@@ -70,7 +70,7 @@ fn backup_beside(
 /// writer and can be read only once. [`Error::Untrusted`] if another user owns the file or may write to it (O8).
 /// [`Error::Medium`] if it cannot be opened.
 pub fn open_image(path: &Path) -> Result<File> {
-    let opening = |error| told("opening", path, error);
+    let opening = |error| io_error("opening", path, error);
     let kind = std::fs::metadata(path).map_err(opening)?.file_type();
     if !kind.is_file() && !kind.is_block_device() {
         let path = path.display();
@@ -95,10 +95,10 @@ pub fn restore_from(
 ) -> Result<ImageSummary> {
     let mut file = open_image(path)?;
     verify(&mut BufReader::new(&file), watch)?;
-    file.rewind().map_err(|error| told("reading", path, error))?;
+    file.rewind().map_err(|error| io_error("reading", path, error))?;
     restore(&mut BufReader::new(&file), memory, options, watch)
 }
 
-fn told(what: &str, path: &Path, error: std::io::Error) -> Error {
+fn io_error(what: &str, path: &Path, error: std::io::Error) -> Error {
     MediumError::io(format!("{what} {}", path.display()), error).into()
 }

@@ -73,7 +73,7 @@ impl AllocatorTables {
                 let missing = pages.without(self.0[chunk as usize].used(extent.zone));
                 if !missing.is_empty() {
                     count += missing.count();
-                    patches.extend(put_right(chunk, claims));
+                    patches.extend(patches_for(chunk, claims));
                 }
             }
             if count > 0 {
@@ -170,13 +170,13 @@ fn wrong_kind(chunk: ChunkTables, claims: &PageClaims<'_>, complete: bool) -> Op
                 word_patch::unmark(number, chunk.marked).chain([word_patch::kind(number, ChunkUse::Free)]).collect();
             planned_if(complete, finding, patches, "marked as free, because no tag names a page of it")
         }
-        Some(ExpectedChunk::Torn) => PlannedRepair::told(finding),
-        Some(_) => PlannedRepair::new(finding, put_right(number, claims), "set to the kind that its pages need"),
+        Some(ExpectedChunk::Torn) => PlannedRepair::report_only(finding),
+        Some(_) => PlannedRepair::new(finding, patches_for(number, claims), "set to the kind that its pages need"),
     })
 }
 
 /// Returns the patches that make `chunk` what the names of its pages imply. Marks of pages without a name stay.
-fn put_right(chunk: u64, claims: &PageClaims<'_>) -> Vec<WordPatch> {
+fn patches_for(chunk: u64, claims: &PageClaims<'_>) -> Vec<WordPatch> {
     match claims.expected.get(&chunk) {
         Some(ExpectedChunk::Super) => vec![word_patch::kind(chunk, ChunkUse::Super)],
         Some(ExpectedChunk::Normal(pages)) => {
@@ -191,5 +191,5 @@ fn planned_if(complete: bool, mut finding: CheckFinding, patches: Vec<WordPatch>
         return PlannedRepair::new(finding, patches, done);
     }
     finding.what += "; they may belong to a damaged tag, so they stay until that is repaired";
-    PlannedRepair::told(finding)
+    PlannedRepair::report_only(finding)
 }

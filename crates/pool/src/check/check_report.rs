@@ -95,24 +95,24 @@ impl<'a> TagFindings<'a> {
     }
 
     /// Adds a finding; `at` is its byte offset in the pool.
-    pub fn tell(&mut self, severity: Severity, what: impl Into<String>, at: Option<u64>) {
+    pub fn add(&mut self, severity: Severity, what: impl Into<String>, at: Option<u64>) {
         let (what, tag) = (what.into(), Some(self.tag.into()));
         self.all.push(CheckFinding { severity, what, at, tag, repaired: None });
     }
 
     /// Adds damage and its repair. Call this once the repair is durable.
     pub fn repaired(&mut self, what: impl Into<String>, at: Option<u64>, done: impl Into<String>) {
-        self.tell(Severity::Warning, what, at);
-        self.all.last_mut().expect("told just now").repaired = Some(done.into());
+        self.add(Severity::Warning, what, at);
+        self.all.last_mut().expect("added just now").repaired = Some(done.into());
     }
 
     /// Adds the finding that data is lost, or will be.
     pub fn error(&mut self, what: impl Into<String>, at: Option<u64>) {
-        self.tell(Severity::Error, what, at);
+        self.add(Severity::Error, what, at);
     }
 
     /// Adds information.
     pub fn note(&mut self, what: impl Into<String>, at: Option<u64>) {
-        self.tell(Severity::Note, what, at);
+        self.add(Severity::Note, what, at);
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct CheckedTables<'a> {
     pub grants: &'a [Extent],
 }
 
-fn finding(damage: &TableDamage, what: String, tag: Option<String>) -> CheckFinding {
+fn new_finding(damage: &TableDamage, what: String, tag: Option<String>) -> CheckFinding {
     CheckFinding { severity: Severity::Error, what, at: Some(damage.at), tag, repaired: None }
 }
 
@@ -33,19 +33,23 @@ fn finding(damage: &TableDamage, what: String, tag: Option<String>) -> CheckFind
 pub(super) fn of_grants(damage: &TableDamage) -> PlannedRepair {
     let what = format!("a grant cannot be read ({}); end the clients of this pool before it is repaired", damage.error);
     let cleared = word_patch::bytes(damage.at, &[0; grant::SLOT_BYTES]).collect();
-    PlannedRepair::new(finding(damage, what, None), cleared, "cleared: a client that still uses it is no longer known")
+    PlannedRepair::new(
+        new_finding(damage, what, None),
+        cleared,
+        "cleared: a client that still uses it is no longer known",
+    )
 }
 
 /// Plans the repair of the table of external members. If two slots name one member, neither is known to be right.
 pub(super) fn of_members(memory: &dyn Memory, damage: &TableDamage) -> PlannedRepair {
-    let told = finding(damage, format!("an external member cannot be used: {}", damage.error), None);
+    let finding = new_finding(damage, format!("an external member cannot be used: {}", damage.error), None);
     let mut bytes = [0; member::SLOT_BYTES];
     memory.load(damage.at, &mut bytes);
     if member::decode_slot(&bytes, damage.at).is_ok() {
-        return PlannedRepair::told(told);
+        return PlannedRepair::report_only(finding);
     }
     let cleared = word_patch::bytes(damage.at, &[0; member::SLOT_BYTES]).collect();
-    PlannedRepair::new(told, cleared, "cleared: the member is no longer known; attach it again")
+    PlannedRepair::new(finding, cleared, "cleared: the member is no longer known; attach it again")
 }
 
 /// Plans the repair of the tag table.
@@ -66,17 +70,17 @@ fn of_slot(scene: &CheckedTables<'_>, damage: &TableDamage) -> PlannedRepair {
     let mut bytes = [0; SLOT_BYTES];
     scene.memory.load(damage.at, &mut bytes);
     let name = tag::name_of(&bytes);
-    let told = finding(damage, format!("a tag cannot be used: {}", damage.error), name.clone());
+    let finding = new_finding(damage, format!("a tag cannot be used: {}", damage.error), name.clone());
     let is_whole = matches!(tag::decode_slot(&bytes, damage.at, scene.pages), Ok(Some(_)));
     if is_whole && name.as_ref().is_some_and(|name| scene.table.tags.contains_key(name)) {
-        return PlannedRepair::told(told);
+        return PlannedRepair::report_only(finding);
     }
     let lost = match &name {
         Some(name) => format!("cleared: tag {name:?} is lost"),
         None => "cleared: the tag is lost, and its name is not known".into(),
     };
     let cleared = copies(damage.at).into_iter().flat_map(|at| word_patch::bytes(at, &[0; SLOT_BYTES])).collect();
-    PlannedRepair::new(told, cleared, lost).losing(name.unwrap_or_else(|| format!("{:#x}", damage.at)))
+    PlannedRepair::new(finding, cleared, lost).losing(name.unwrap_or_else(|| format!("{:#x}", damage.at)))
 }
 
 /// Plans the repair of a tag page whose header is damaged, or names an earlier page. The next page is a page in use
@@ -87,15 +91,15 @@ fn of_page(scene: &CheckedTables<'_>, damage: &TableDamage) -> PlannedRepair {
         true => *scene.table.pages.last().expect("it contains one"),
         false => damage.at,
     };
-    let told = finding(damage, format!("the tag table is broken: {}", damage.error), None);
+    let finding = new_finding(damage, format!("the tag table is broken: {}", damage.error), None);
     let as_last = MemoryOverlay::new(scene.memory);
     as_last.store(page, &encode_header(0), Scheme::Flush);
     let (next, done) = match &orphans(scene, &as_last)[..] {
         [] => (0, "made its page the last one; tags that were listed behind it, if any, are lost"),
         [only] => (*only, "linked it to the only page that can follow"),
-        _ => return PlannedRepair::told(told),
+        _ => return PlannedRepair::report_only(finding),
     };
-    PlannedRepair::new(told, word_patch::bytes(page, &encode_header(next)).collect(), done)
+    PlannedRepair::new(finding, word_patch::bytes(page, &encode_header(next)).collect(), done)
 }
 
 /// Returns pages that begin a chain of tag pages and that no structure names, in the pool as `memory` has it.

@@ -38,7 +38,7 @@ impl PlannedRepair {
     }
 
     /// Returns a finding that has no one right answer.
-    pub fn told(finding: CheckFinding) -> Self {
+    pub fn report_only(finding: CheckFinding) -> Self {
         Self::new(finding, Vec::new(), "")
     }
 }
@@ -64,8 +64,8 @@ impl TableCheck {
         found.extend(table.spoiled.iter().map(damage_repair::of_copy));
         found.extend(grant_damage.iter().map(damage_repair::of_grants));
         found.extend(member::damage(memory).iter().map(|damage| damage_repair::of_members(memory, damage)));
-        found.extend(doubles(&claims).map(PlannedRepair::told));
-        found.extend(twins(&table).map(PlannedRepair::told));
+        found.extend(doubles(&claims).map(PlannedRepair::report_only));
+        found.extend(twins(&table).map(PlannedRepair::report_only));
         found.extend(tables.against(&claims, complete));
         let others = claims.doubles().into_iter().flat_map(|double| double.by);
         let entangled = others.chain(claims.in_tables().map(|(_, who)| who)).filter_map(PageClaimant::tag).collect();

@@ -60,8 +60,8 @@ impl Pool {
         transaction.commit()?;
         table.tags.insert(name.into(), new.clone());
         drop(table);
-        self.let_go(&left);
-        self.let_go(&old.overflow);
+        self.return_free_chunks(&left);
+        self.return_free_chunks(&old.overflow);
         self.check_poison()?;
         Ok(RelocatedTag { old, new })
     }
@@ -99,7 +99,7 @@ impl Pool {
         let table = &mut *table;
         let named = table.tags.values_mut().map(|entry| &mut entry.slot).chain(&mut table.free_slots);
         named.filter(|slot| slots.contains(slot)).for_each(|slot| *slot = *slot - old + new);
-        self.let_go(&[page_at(old)]);
+        self.return_free_chunks(&[page_at(old)]);
         self.check_poison()
     }
 }

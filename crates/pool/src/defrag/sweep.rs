@@ -61,7 +61,7 @@ impl Defragmenter<'_> {
     /// Commits the next transaction. Returns false when the sweep has ended.
     pub(super) fn sweep(&mut self, sweep: &mut MoveSweep) -> Result<bool> {
         while let Some(target) = sweep.plan.targets.get(sweep.next).cloned() {
-            match self.approach(sweep, &target) {
+            match self.move_towards(sweep, &target) {
                 Ok(true) => return Ok(true),
                 Ok(false) => sweep.reached(),
                 Err(error) if !self.is_want_of_room(&error) => return Err(error),
@@ -76,9 +76,9 @@ impl Defragmenter<'_> {
     }
 
     /// Commits one transaction towards `target`. Returns false if it is reached.
-    fn approach(&mut self, sweep: &mut MoveSweep, target: &MoveTarget) -> Result<bool> {
+    fn move_towards(&mut self, sweep: &mut MoveSweep, target: &MoveTarget) -> Result<bool> {
         let part = match &target.what {
-            MoveSubject::Stream { tag, at } => self.gap(tag, *at, target.to, sweep.most)?,
+            MoveSubject::Stream { tag, at } => self.missing_part(tag, *at, target.to, sweep.most)?,
             MoveSubject::Table(index) => {
                 let is_there = self.pool.table().pages[*index] == target.to.span().at;
                 (!is_there).then(|| StreamPart { role: Role::MAP, at: 0, to: vec![target.to] })
@@ -107,27 +107,27 @@ impl Defragmenter<'_> {
 
     /// Returns the first pages of `tag`, among those from `at` on that belong in `to`, that are not there yet; `most`
     /// at most.
-    fn gap(&self, tag: &str, at: u64, to: Extent, most: u64) -> Result<Option<StreamPart>> {
+    fn missing_part(&self, tag: &str, at: u64, to: Extent, most: u64) -> Result<Option<StreamPart>> {
         let tag = self.pool.tag(tag)?;
         let range = at..at + u64::from(to.pages);
         let parts = pieces(&tag.extents).into_iter().filter(|piece| piece.extent.role == to.role);
-        let mut gap: Option<Range<u64>> = None;
+        let mut missing_part: Option<Range<u64>> = None;
         for piece in parts.filter_map(|piece| piece.of_stream(&range)) {
             let end = piece.at + u64::from(piece.extent.pages);
-            match (piece.extent.page == to.page + piece.at - at, &mut gap) {
+            match (piece.extent.page == to.page + piece.at - at, &mut missing_part) {
                 (true, None) => {}
                 (true, Some(_)) => break,
-                (false, None) => gap = Some(piece.at..end),
-                (false, Some(gap)) => gap.end = end,
+                (false, None) => missing_part = Some(piece.at..end),
+                (false, Some(missing_part)) => missing_part.end = end,
             }
         }
-        Ok(gap.map(|gap| {
+        Ok(missing_part.map(|missing_part| {
             let most = if to.zone == Zone::Super { CHUNK_PAGES } else { most };
-            let pages = (gap.end - gap.start).min(most) as u32;
+            let pages = (missing_part.end - missing_part.start).min(most) as u32;
             StreamPart {
                 role: to.role,
-                at: gap.start,
-                to: vec![Extent { page: to.page + gap.start - at, pages, ..to }],
+                at: missing_part.start,
+                to: vec![Extent { page: to.page + missing_part.start - at, pages, ..to }],
             }
         }))
     }
@@ -143,13 +143,13 @@ impl Defragmenter<'_> {
         match who {
             PageHolder::Tag(tag) => {
                 let piece = self.piece(&tag, within)?;
-                let to = self.aside(sweep, target, piece.extent)?;
+                let to = self.place_for(sweep, target, piece.extent)?;
                 self.relocate(sweep, target, &tag, Some(&StreamPart { role: piece.extent.role, at: piece.at, to }))
             }
             PageHolder::List(tag) => self.relocate(sweep, target, &tag, None),
             PageHolder::Table(index) => {
                 let page = Extent { page: within.start, ..page_at(0) };
-                let to = self.aside(sweep, target, page)?;
+                let to = self.place_for(sweep, target, page)?;
                 self.move_table(sweep, index, to[0])
             }
             PageHolder::Grant => Err(Error::Busy("pages under a grant are in the way".into())),
@@ -169,7 +169,7 @@ impl Defragmenter<'_> {
     }
 
     /// Returns free pages for the data in the way of `target`.
-    fn aside(&self, sweep: &mut MoveSweep, target: &MoveTarget, what: Extent) -> Result<Vec<Extent>> {
+    fn place_for(&self, sweep: &mut MoveSweep, target: &MoveTarget, what: Extent) -> Result<Vec<Extent>> {
         let space = self.pool.space();
         if what.zone == Zone::Super {
             return Ok(vec![Extent { page: last_idle(space)? * CHUNK_PAGES, ..what }]);
@@ -183,8 +183,8 @@ impl Defragmenter<'_> {
             sweep.spill = Some((chunk, spill));
             return Ok(vec![Extent { page: spill * CHUNK_PAGES + what.page % CHUNK_PAGES, ..what }]);
         }
-        let loose = loose(space, room_for_pages(space, sweep, target), what.pages.into())?;
-        Ok(loose.into_iter().map(|run| Extent { role: what.role, ..run }).collect())
+        let pages = find_pages(space, room_for_pages(space, sweep, target), what.pages.into())?;
+        Ok(pages.into_iter().map(|run| Extent { role: what.role, ..run }).collect())
     }
 
     fn relocate(
@@ -200,7 +200,7 @@ impl Defragmenter<'_> {
                 true => room_beside_chunks(space, sweep, target),
                 false => room_for_pages(space, sweep, target),
             };
-            Ok(pages_of(&loose(space, room, pages)?))
+            Ok(pages_of(&find_pages(space, room, pages)?))
         });
         let moved = moved.map_err(|error| self.refuse(tag, error))?;
         sweep.survey.relocated(&moved.old, &moved.new);
@@ -266,7 +266,7 @@ fn room_beside_chunks(space: &PageAllocator, sweep: &MoveSweep, target: &MoveTar
 }
 
 /// Returns `pages` free pages from `rooms`.
-pub(super) fn loose(space: &PageAllocator, rooms: ChunkRooms, pages: u64) -> Result<Vec<Extent>> {
+pub(super) fn find_pages(space: &PageAllocator, rooms: ChunkRooms, pages: u64) -> Result<Vec<Extent>> {
     let (mut found, mut left) = (Vec::new(), pages);
     for (chunk, within) in rooms {
         for run in space.free_pages(chunk).runs() {

@@ -52,7 +52,7 @@ pub(crate) struct Freezers {
     pub(super) asking: RwLock<()>,
     pub(super) services: Mutex<FrozenServices>,
     /// Locked for reading by a thread that calls a service (F7).
-    pub(super) in_hand: RwLock<()>,
+    pub(super) calls: RwLock<()>,
 }
 
 pub(super) type FrozenServices = Vec<Weak<dyn Freeze>>;
@@ -74,15 +74,15 @@ impl Freezers {
 
     /// Calls `what` with `service`. Returns `None` if the service is gone. A thread within such a call may call another
     /// service at once, as when a front stores into a disk that asks for space.
-    pub(super) fn tell<T>(&self, service: &Weak<dyn Freeze>, what: impl FnOnce(&dyn Freeze) -> T) -> Option<T> {
-        let _in_hand = self.in_hand.read_recursive();
+    pub(super) fn call_service<T>(&self, service: &Weak<dyn Freeze>, what: impl FnOnce(&dyn Freeze) -> T) -> Option<T> {
+        let _calls = self.calls.read_recursive();
         service.upgrade().map(|service| what(&*service))
     }
 
     /// Returns the result of `work`, which runs while no thread calls a service: services that their users dropped
     /// before are gone (F7). The caller must not hold any service.
-    pub fn with_none_in_hand<T>(&self, work: impl FnOnce() -> T) -> T {
-        let _none = self.in_hand.write();
+    pub fn while_no_service_is_called<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _none = self.calls.write();
         work()
     }
 }

@@ -307,7 +307,7 @@ fn f7_what_is_dropped_while_it_is_asked_is_waited_for() {
         is_asked.recv().unwrap();
         drop(holder);
         let hold = scope.spawn(|| pool.hold("a").map(drop));
-        while !hold.is_finished() && pool.freezers().in_hand.try_read().is_some() {
+        while !hold.is_finished() && pool.freezers().calls.try_read().is_some() {
             std::thread::yield_now();
         }
         go_on.send(()).unwrap();

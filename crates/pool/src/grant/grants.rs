@@ -41,7 +41,7 @@ impl Grants {
                 Ok(None) => register.free_slots.push(slot),
                 Ok(Some((record, overflow))) => {
                     let process = Process::recall(record.process, opening.boot_id);
-                    register.enrol(record.id, LiveGrant::new(slot, process, record, overflow));
+                    register.insert(record.id, LiveGrant::new(slot, process, record, overflow));
                 }
                 Err(error) => damage.push(TableDamage { error, at: slot, is_slot: true }),
             }
@@ -133,9 +133,9 @@ impl Grants {
     }
 
     /// Makes freed `extents` free for all, but for pages under a grant (G2). Their transaction has committed.
-    pub(crate) fn give_back(&self, space: &PageAllocator, extents: &[Extent]) {
+    pub(crate) fn free(&self, space: &PageAllocator, extents: &[Extent]) {
         if !extents.is_empty() {
-            self.0.lock().give_back(space, extents);
+            self.0.lock().free(space, extents);
         }
     }
 }

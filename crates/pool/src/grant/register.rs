@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{PipeWriter, Write};
 
-use crate::bounds::{SERIAL_BOUND, beyond};
+use crate::bounds::{SERIAL_BOUND, out_of_bounds};
 use crate::extent::Extent;
 use crate::holding::board::Bell;
 use crate::page_allocator::PageAllocator;
@@ -99,7 +99,7 @@ impl GrantRegister {
     pub fn open_slot(&mut self) -> Result<(GrantId, u64)> {
         if self.next >= SERIAL_BOUND {
             return Err(Error::Limit(
-                beyond("the serial of the next grant", self.next) + " is refused: restore a backup",
+                out_of_bounds("the serial of the next grant", self.next) + " is refused: restore a backup",
             ));
         }
         let slot = self.free_slots.pop().ok_or_else(|| {
@@ -110,23 +110,23 @@ impl GrantRegister {
         Ok((id, slot))
     }
 
-    pub fn enrol(&mut self, id: GrantId, live: LiveGrant) {
+    pub fn insert(&mut self, id: GrantId, live: LiveGrant) {
         self.next = self.next.max(id.0 + 1);
         self.live.insert(id, live);
     }
 
-    /// Undoes [`GrantRegister::open_slot`], and [`GrantRegister::enrol`] if it came to that.
-    pub fn strike(&mut self, space: &PageAllocator, id: GrantId, slot: u64) {
+    /// Undoes [`GrantRegister::open_slot`], and [`GrantRegister::insert`] if it was called.
+    pub fn cancel(&mut self, space: &PageAllocator, id: GrantId, slot: u64) {
         self.live.remove(&id);
         self.free_slots.push(slot);
-        self.settle(space);
+        self.release_held(space);
     }
 
     /// The grant has ended on the medium.
     pub fn finish(&mut self, space: &PageAllocator, id: GrantId) {
         if let Some(live) = self.live.remove(&id) {
             self.free_slots.push(live.slot);
-            self.settle(space);
+            self.release_held(space);
         }
     }
 
@@ -146,16 +146,16 @@ impl GrantRegister {
         Coverage::of(&chosen)
     }
 
-    pub fn give_back(&mut self, space: &PageAllocator, extents: &[Extent]) {
+    pub fn free(&mut self, space: &PageAllocator, extents: &[Extent]) {
         let SortedPages { held, free } = self.coverage(|_| true).sort(extents);
         self.held.extend(held);
-        space.give_back(&free);
+        space.free(&free);
     }
 
     /// Lets go of what is under no grant any more.
-    fn settle(&mut self, space: &PageAllocator) {
+    fn release_held(&mut self, space: &PageAllocator) {
         let held = std::mem::take(&mut self.held);
-        self.give_back(space, &held);
+        self.free(space, &held);
     }
 
     pub fn standing(&self) -> Vec<Standing> {

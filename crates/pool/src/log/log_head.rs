@@ -2,7 +2,7 @@
 
 use ferrite_memory::{Memory, Span};
 
-use crate::bounds::{SEQUENCE_BOUND, beyond};
+use crate::bounds::{SEQUENCE_BOUND, out_of_bounds};
 use crate::check::MovedRange;
 use crate::checked_word::{seal, unseal};
 use crate::extent::{Role, Stream};
@@ -50,7 +50,7 @@ impl LogLayout {
         let head = unseal(head_salt, memory.load_word(head_at));
         let head = head.ok_or_else(|| Error::corrupt(format!("the head of log {:?}", tag.name), head_at))?;
         if head >= SEQUENCE_BOUND {
-            return Err(Error::corrupt(beyond(&format!("the head of log {:?}", tag.name), head), head_at));
+            return Err(Error::corrupt(out_of_bounds(&format!("the head of log {:?}", tag.name), head), head_at));
         }
         Ok(Self { stream, head_at, head_salt, head })
     }

@@ -25,7 +25,7 @@ impl PageAllocator {
     }
 
     /// Records whether the host has no storage for `chunks`.
-    pub(crate) fn note_bare(&self, chunks: Range<u64>, is_bare: bool) {
+    pub(crate) fn record_bare(&self, chunks: Range<u64>, is_bare: bool) {
         self.0.lock().bare[chunks.start as usize..chunks.end as usize].fill(is_bare);
     }
 

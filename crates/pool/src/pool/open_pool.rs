@@ -101,7 +101,7 @@ impl Pool {
         };
         pool.grants.reap(&pool)?;
         if !recovery.clean && is_sound {
-            pool.let_go_all()?;
+            pool.return_all_free_chunks()?;
         }
         Ok((pool, recovery, lost))
     }

@@ -164,8 +164,8 @@ impl Pool {
         table.free_slots.push(entry.slot);
         self.grants.revoke_tag(entry.tag.generation);
         drop(table);
-        self.let_go(&entry.tag.extents);
-        self.let_go(&entry.overflow);
+        self.return_free_chunks(&entry.tag.extents);
+        self.return_free_chunks(&entry.overflow);
         Ok(())
     }
 
@@ -187,8 +187,8 @@ impl Pool {
         table.tags.insert(tag.name.clone(), TagEntry { tag: Arc::new(left), slot, overflow });
         self.grants.revoke_tag(generation);
         drop(table);
-        self.let_go(gone);
-        self.let_go(&lists);
+        self.return_free_chunks(gone);
+        self.return_free_chunks(&lists);
         Ok(())
     }
 
