@@ -1,8 +1,8 @@
-//! Grants: parts of the pool that other processes work on by themselves.
+//! Grants: parts of the pool that other processes read or write directly.
 //!
-//! A client that is to read or write without asking the owner each time is given a grant: some pages of a tag,
-//! and a descriptor to map them through. Clients are trusted with bytes, never with
-//! liveness: one that is stopped, or is killed without a word, may hold its mapping for as long as it exists.
+//! A client that reads or writes without asking the owner each time gets a grant: some pages of a tag, and a descriptor
+//! to map them through. Clients are trusted with bytes, never with liveness: a client that is stopped, or killed
+//! without notice, may keep its mapping for as long as it exists.
 //!
 //! ```text
 //! slot      0 crc u32    4 rights u32    8 serial u64   16 tag generation u64   24 pid u32   28 pid namespace u32
@@ -13,17 +13,18 @@
 //!
 //! A slot of zeros is free. The extents are runs of granted pages, neighbours joined.
 //!
-//! - G1. A grant is on the medium before its client hears of it, so that after a crash of the owner everybody who may
-//!   still touch pages is known.
-//! - G2. Pages under a live grant are given to nobody else, whatever becomes of their tag. Pages that are freed under
-//!   one are free on the medium and held back in DRAM; recovery holds them back again before anything is allocated.
-//! - G3. A grant ends only when it is given back or its process has ended. Its slot and its overflow become free
-//!   in one transaction; what was held back for it becomes free after that.
-//! - G5. A process is never taken for a later one of the same number: it is known by its pid, pid namespace, start
-//!   time and the boot, and while the owner lives by a descriptor. One that cannot be judged counts as living.
-//! - G6. Nothing here waits for a client. A revocation asks, and whoever needs the pages gives up or comes again.
+//! - G1. A grant is on the medium before its client knows of it. So after a crash of the owner, every process that may
+//!   still access pages is known.
+//! - G2. Pages under a live grant are not allocated again, even if their tag is removed. Pages that are freed under a
+//!   grant are free on the medium and held in DRAM; recovery holds them again before anything is allocated.
+//! - G3. A grant ends only when its client releases it or its process has ended. Its slot and its overflow pages are
+//!   freed in one transaction; pages that were held for it are free after that.
+//! - G5. A process is never mistaken for a later one with the same number: it is identified by its pid, pid namespace,
+//!   start time and boot, and by a descriptor while the owner lives. A process whose state is unknown counts as living.
+//! - G6. Nothing here waits for a client. A revocation is a request, and a caller that needs the pages fails or
+//!   retries.
 //!
-//! Locks are taken in this order: a transaction's pass, the tag table, the grants, the allocator.
+//! Locks are acquired in this order: a transaction's pass, the tag table, the grants, the allocator.
 
 mod clients;
 mod coverage;
@@ -58,25 +59,25 @@ pub use register::Standing;
 pub(crate) use slot::disown;
 pub use slot::{Ask, GrantId, Rights, SLOT_BYTES, decode_slot};
 
-/// How long a process may take to end after its last connection has.
+/// The time that a process may take to end after its last connection has ended.
 const ENDING: Duration = Duration::from_secs(1);
 
-/// A grant, as its client is told of it.
+/// A new grant, for its client.
 #[derive(Debug)]
 pub struct Granted {
-    /// Which it is.
+    /// The identity of the grant.
     pub id: GrantId,
-    /// Becomes readable when the grant is asked back, and hangs up when the owner has ended.
+    /// The client's end of a pipe: readable when the grant is revoked, hung up when the owner has ended.
     pub notice: OwnedFd,
     rights: Rights,
 }
 
 impl Granted {
-    /// All of `memory` as a descriptor for the client, of the grant's rights. It is reopened, so it shares no lock
-    /// with the owner's: that one dies with the owner.
+    /// Returns all of `memory` as a descriptor with the rights of the grant. The file is opened again, so that the
+    /// client does not share the owner's lock, which has to end with the owner.
     ///
     /// # Errors
-    /// [`Error::Medium`] where the memory cannot be shared, or not be opened again.
+    /// [`Error::Medium`] if the memory cannot be shared or opened again.
     pub fn share(&self, memory: &dyn Memory) -> Result<Shared> {
         let shared = memory.share(Span::new(0, memory.size()))?;
         match self.rights {
@@ -112,7 +113,8 @@ impl Grants {
         committed
     }
 
-    /// Ends the grants of processes that have ended; how many. Call it when a client has gone, and when space runs out.
+    /// Ends the grants of processes that have ended. Returns their number. Call this when a client has ended, and when
+    /// space runs out.
     ///
     /// # Errors
     /// As [`Pool`] says.
@@ -123,16 +125,16 @@ impl Grants {
             ended.map(|(id, _)| *id).collect()
         };
         ended.iter().try_for_each(|id| match self.release(pool, *id) {
-            // Somebody else was faster.
+            // Another thread was faster.
             Err(Error::Busy(_) | Error::NotFound(_)) => Ok(()),
             other => other,
         })?;
         Ok(ended.len())
     }
 
-    /// As [`Grants::reap`], behind a connection of `caller` that has ended, which `was_last` of its process: a process that
-    /// has grants may be about to end, which is awaited for a second. Any other has nothing that would end with it.
-    /// `ends_within` tells whether the process ends within a limit.
+    /// Reaps as [`Grants::reap`] does, after a connection of `caller` has ended, which `was_last` of its process. If the
+    /// process has grants, waits up to a second for it to end. `ends_within` returns whether the process ends within a
+    /// limit.
     ///
     /// # Errors
     /// As [`Grants::reap`].
@@ -150,17 +152,17 @@ impl Grants {
 }
 
 impl Pool {
-    /// Gives `ask.process` a grant; durable on return, or not at all (G1).
+    /// Gives `ask.process` a grant. The grant is durable on return (G1); after an error it does not exist.
     ///
     /// # Errors
-    /// [`Error::NotFound`] where it is not the tag of that name any more, [`Error::Busy`] where it has not all the
-    /// pages any more, [`Error::Limit`] where every slot is in use or the pieces are too many. Else as [`Pool`] says.
+    /// [`Error::NotFound`] if the name now belongs to another tag or to none, [`Error::Busy`] if the tag no longer has
+    /// all the pages, [`Error::Limit`] if every slot is in use or the extents are too many. Else as [`Pool`] says.
     pub fn grant(&self, ask: &Ask<'_>) -> Result<Granted> {
         if self.grants().is_full() {
             self.grants().reap(self)?;
         }
         let transaction = self.transaction();
-        // Held until the grant is in the register: a removal of the tag comes before it or sees it.
+        // Locked until the grant is in the register, so that a removal of the tag happens before it or sees it.
         let table = self.table();
         let entry = table.current(ask.tag)?;
         if !Coverage::of(&entry.tag.extents).contains(&Coverage::of(ask.extents)) {
@@ -174,7 +176,8 @@ impl Pool {
         granted
     }
 
-    /// As [`Pool::grant`], with the memory for the client (see [`Granted::share`]); nobody has a grant where that fails.
+    /// Gives a grant as [`Pool::grant`] does, with the memory for the client (see [`Granted::share`]). After an error
+    /// there is no grant.
     ///
     /// # Errors
     /// As [`Pool::grant`] and as [`Granted::share`].
@@ -196,7 +199,7 @@ impl Pool {
         let overflow = self.take_overflow(&mut transaction, &record)?;
         transaction.write(slot, &record.encode(overflow.first().map_or(0, |page| page.span().at)));
         let mut live = LiveGrant::new(slot, ask.process.clone(), record, overflow).with_bell(bell);
-        // A reap that met a process that has ended already would commit the end before the beginning.
+        // Otherwise a concurrent reap of a process that has already ended would commit the end before the beginning.
         live.unsettled = true;
         self.grants().0.lock().insert(id, live);
         transaction.commit()?;
@@ -204,7 +207,7 @@ impl Pool {
         Ok(Granted { id, notice: notice.into(), rights: ask.rights })
     }
 
-    /// Pages for the extents that do not fit the slot, durable before it points at them.
+    /// Takes pages for the extents that do not fit the slot, and stores the list durably before the slot refers to it.
     fn take_overflow(&self, transaction: &mut Transaction<'_>, record: &GrantRecord) -> Result<Vec<Extent>> {
         let rest = record.rest();
         let count = overflow::count(rest);

@@ -1,25 +1,25 @@
-//! A tag in hand: one that this process stores into by itself.
+//! Tag leases: tags that this process stores into directly.
 //!
 //! ```text
-//!   owner's process          another process (tenant)
-//!   Pool ---- Holding        Tenant ---- Holding          both: memory, streams, poison
+//!   owner's process          another process
+//!   Pool --- TagLease        RemoteTags --- TagLease      both: memory, streams, poison
 //!              |                |  grant over the control socket, descriptor to map
 //!              +--- tag's pages-+
 //! ```
 //!
-//! What stores into a tag stands on a [`Holding`] alone, and so runs in the owner and beside it.
+//! A service that stores into a tag uses only a [`Holding`], so it runs in the owner's process and beside it.
 //!
-//! - HO1. A tag has one holding at a time, in whichever process: the owner keeps a list of its own, and grants that stand
-//!   on a tag, also those that a killed owner gave, count too.
-//! - HO2. A held tag is not removed, and its parts change by its holder alone.
-//! - HO3. A tag is made with its MAP stream zero and, where it is to hold a log, with an empty log, before it is named: a
-//!   crash of whoever asked for it leaves a tag that can be held.
-//! - HO4. A lent holding is refused every change once its owner has ended, or has asked for it back. Its grant stays on the
-//!   medium until it is dropped and an owner knows: nobody else holds the tag, and its pages are given to nobody, while a
-//!   change that had begun may still be stored.
-//! - HO5. After a failed persist a holding refuses until it is made anew; the owner's own until the pool is opened anew.
-//! - HO6. A widening gives every part what was asked for, or none anything, also where a crash comes; what was there stays,
-//!   with its content.
+//! - HO1. A tag has one lease at a time, in any process. The owner keeps a list of its own leases; grants on a tag
+//!   count too, also grants of a killed owner.
+//! - HO2. A leased tag is not removed, and only the holder of the lease changes its space.
+//! - HO3. A tag is created with its MAP stream zero, and with an empty log if it holds one, before it gets its name. So
+//!   a crash of the process that asked for it leaves a tag that can be leased.
+//! - HO4. A lent lease refuses every change once its owner has ended or has revoked it. Its grant stays on the medium
+//!   until the lease is dropped and an owner knows of that: until then no other process leases the tag, and its pages
+//!   are not allocated, because a change that had begun may still be stored.
+//! - HO5. After a failed persist a lease refuses changes until the tag is leased again; a lease of the owner refuses
+//!   them until the pool is opened again.
+//! - HO6. A widening adds space to every part or to none, also after a crash; existing space stays, with its content.
 
 pub(crate) mod board;
 mod loan;
@@ -47,41 +47,40 @@ pub use board::Watch;
 pub use loan::{Lent, Loan, Note, ensure_lendable};
 pub use spec::{Part, Spec};
 
-/// A tag that this process stores into; nobody else does (HO1). Given back when dropped.
+/// A tag that only this process stores into (HO1). Dropping this releases the tag.
 ///
-/// Whatever changes it or makes it durable gives [`Error::Medium`] where a persist fails, and is refused from then on
-/// ([`Error::Poisoned`], HO5); what is lent is refused with [`Error::Revoked`] when it is not good any more (HO4).
+/// An operation that changes the tag or makes it durable returns [`Error::Medium`] if a persist fails, and is refused
+/// from then on ([`Error::Poisoned`], HO5). A lent lease that is no longer valid refuses with [`Error::Revoked`] (HO4).
 pub struct Holding {
     memory: Arc<dyn Memory>,
     tag: Mutex<Arc<Tag>>,
     uuid: [u8; 16],
     session: u64,
     ground: Ground,
-    /// Where the pool is ours: nobody else takes the tag.
+    /// The entry in the owner's list, if this process owns the pool.
     _listed: Option<Listed>,
-    /// Kept, so that nobody else becomes the pool's owner while this one stores.
+    /// Keeps this process the pool's owner while it stores.
     lock: Option<Lock>,
 }
 
-/// By what right.
+/// The right by which the process stores.
 enum Ground {
-    /// The pool is ours.
+    /// This process owns the pool.
     Own(Arc<Pool>),
-    /// By a grant of its owner.
+    /// The pool's owner has given a grant.
     Lent { lease: Box<dyn Lease>, watch: Watch, poison: Poison },
 }
 
-/// The right to a tag that the pool's owner lent to this process. Dropped, the tag is given back.
+/// The right to a tag that the pool's owner lent to this process. Dropping it returns the tag.
 pub trait Lease: Send + Sync {
-    /// Has the owner widen `parts` of `tag`: all of them, or none (HO6). The tag as it is then takes the place of the
-    /// one there was.
+    /// Asks the owner to widen `parts` of `tag`: all of them, or none (HO6). Returns the tag as it is then.
     ///
     /// # Errors
     /// As [`Holding::widen`].
     fn widen(&self, tag: &Tag, parts: &[Part]) -> Result<LentTag>;
 }
 
-/// A lent tag, as its holder knows it.
+/// A lent tag, in the view of its holder.
 #[derive(Debug)]
 pub struct LentTag {
     /// The tag.
@@ -114,51 +113,53 @@ impl Holding {
         }
     }
 
-    /// A tag that the owner of the pool in `memory` lent to this process by `lease`.
+    /// Returns the lease of a tag that the owner of the pool in `memory` lent to this process.
     pub fn lent(memory: Arc<dyn Memory>, lent: LentTag, lease: Box<dyn Lease>) -> Self {
         let LentTag { tag, uuid, session, watch } = lent;
         let ground = Ground::Lent { lease, watch, poison: Poison::default() };
         Self { memory, tag: Mutex::new(tag), uuid, session, ground, _listed: None, lock: None }
     }
 
-    /// Keeps `lock`, that of the pool's file, for as long as this lives: whoever opened the pool may go before.
+    /// Keeps `lock`, the lock of the pool's file, for as long as this lives: the caller that opened the pool may close
+    /// it before.
     pub fn keeping(self, lock: &Lock) -> Self {
         let mut kept = self;
         kept.lock = Some(lock.clone());
         kept
     }
 
-    /// The memory of the whole pool; what is the holder's are the pages of the tag.
+    /// Returns the memory of the whole pool. The holder of the lease may store only to the pages of the tag.
     pub fn memory(&self) -> &dyn Memory {
         &*self.memory
     }
 
-    /// The tag as it stands.
+    /// Returns the current state of the tag.
     pub fn tag(&self) -> Arc<Tag> {
         Arc::clone(&self.tag.lock())
     }
 
-    /// Who the pool is.
+    /// Returns the UUID of the pool.
     pub fn uuid(&self) -> [u8; 16] {
         self.uuid
     }
 
-    /// Greater than that of every holding before, so that what one of them left behind is told from what is stored since.
+    /// Returns the session, which is greater than the session of every earlier lease. It distinguishes data that an
+    /// earlier lease left behind from data stored since.
     pub fn session(&self) -> u64 {
         self.session
     }
 
-    /// Whether another process owns the pool.
+    /// Returns true if another process owns the pool.
     pub fn is_lent(&self) -> bool {
         matches!(self.ground, Ground::Lent { .. })
     }
 
-    /// The tag's stream of `role`.
+    /// Returns the tag's stream of `role`.
     pub fn stream(&self, role: Role) -> Stream {
         Stream::new(&self.tag().extents, role)
     }
 
-    /// Refuses when an earlier persist failed (HO5), or the tag is no longer lent (HO4).
+    /// Refuses if an earlier persist failed (HO5), or the lease is no longer valid (HO4).
     ///
     /// # Errors
     /// [`Error::Poisoned`] and [`Error::Revoked`].
@@ -170,7 +171,7 @@ impl Holding {
         }
     }
 
-    /// Notes that a persist failed.
+    /// Records a failed persist.
     pub fn poison(&self, why: &dyn fmt::Display) {
         match &self.ground {
             Ground::Own(pool) => pool.poison(why),
@@ -178,27 +179,27 @@ impl Holding {
         }
     }
 
-    /// Waits until what this thread stored and flushed is durable. A failure poisons.
+    /// Waits until everything that this thread stored and flushed is durable. A failure poisons the lease.
     ///
     /// # Errors
-    /// [`Error::Medium`].
+    /// [`Error::Medium`] if that fails.
     #[inline]
     pub fn settle(&self) -> Result<()> {
         self.memory.settle().map_err(|error| self.poisoned(error.into()))
     }
 
-    /// Flushes `span` and waits until it is durable. A failure poisons.
+    /// Flushes `span` and waits until it is durable. A failure poisons the lease.
     ///
     /// # Errors
-    /// [`Error::Medium`].
+    /// [`Error::Medium`] if that fails.
     pub fn persist(&self, span: Span) -> Result<()> {
         self.memory.persist(span).map_err(|error| self.poisoned(error.into()))
     }
 
-    /// Waits until all that was stored by any scheme is durable. A failure poisons.
+    /// Waits until everything that was stored by any scheme is durable. A failure poisons the lease.
     ///
     /// # Errors
-    /// [`Error::Medium`].
+    /// [`Error::Medium`] if that fails.
     pub fn barrier(&self) -> Result<()> {
         self.memory.barrier().map_err(|error| self.poisoned(error.into()))
     }
@@ -208,25 +209,26 @@ impl Holding {
         error
     }
 
-    /// Lets `service` stand still with the pool, where that is ours. A tenant's stores go on during a backup (BK1).
+    /// Freezes `service` with the pool, if this process owns the pool. Stores through a grant continue during a backup
+    /// (BK1).
     pub fn register_freezer(&self, service: Weak<dyn Freeze>) {
         if let Ground::Own(pool) = &self.ground {
             pool.register_freezer(service);
         }
     }
 
-    /// Sees to it that the tag has as much of each role as `parts` say (HO6). Durable on return, or as before.
+    /// Widens the tag so that each role has the space that `parts` say (HO6). The change is durable on return.
     ///
     /// # Errors
-    /// The kinds [`FailureKind::Full`] and [`FailureKind::Limit`]: it is as before. [`Error::Owner`] where
-    /// the owner of what is lent could not do it, and [`Error::OwnerEnded`]: it is refused from then on. Else as
+    /// The kinds [`FailureKind::Full`] and [`FailureKind::Limit`]: the tag is unchanged. [`Error::Owner`] if the owner
+    /// of a lent tag failed, and [`Error::OwnerEnded`]: the lease refuses every change from then on. Else as
     /// [`Holding`] says.
     pub fn widen(&self, parts: &[Part]) -> Result<()> {
         let changed = match &self.ground {
             Ground::Own(pool) => widen(pool, &self.tag(), parts)?,
             Ground::Lent { lease, watch, .. } => {
                 watch.check()?;
-                // Whether anything else took effect is not known.
+                // It is not known whether any other failure changed the tag.
                 let lent = lease.widen(&self.tag(), parts).inspect_err(|error| {
                     if !matches!(error.kind(), FailureKind::Full | FailureKind::Limit) {
                         self.poison(error);
@@ -241,7 +243,7 @@ impl Holding {
     }
 }
 
-/// Gives `tag` of `pool` what it lacks of `parts`: all of that, or nothing.
+/// Adds to `tag` of `pool` all the space that it lacks of `parts`, or none.
 fn widen(pool: &Pool, tag: &Tag, parts: &[Part]) -> Result<Arc<Tag>> {
     let has = |role| Stream::new(&tag.extents, role).len();
     let lack = parts.iter().map(|part| Part { bytes: part.bytes.saturating_sub(has(part.role)), ..*part });
@@ -251,25 +253,25 @@ fn widen(pool: &Pool, tag: &Tag, parts: &[Part]) -> Result<Arc<Tag>> {
 }
 
 impl Pool {
-    /// Takes the tag called `name` in hand, which nobody else has then (HO1). The caller has nothing of any service in
-    /// hand.
+    /// Leases the tag called `name`, which no other process or caller can lease then (HO1). The caller must not hold
+    /// any service.
     ///
     /// # Errors
-    /// [`Error::NotFound`], and [`Error::Busy`] where somebody has it (HO1).
+    /// [`Error::NotFound`], and [`Error::Busy`] if another process or caller has a lease (HO1).
     pub fn hold(self: &Arc<Self>, name: &str) -> Result<Holding> {
         let (listed, tag) = Listed::new(self, name, "this process")?;
         Ok(Holding::own(Arc::clone(self), tag, listed))
     }
 
-    /// The living process, other than this one's own holdings, that has `tag` in hand, if there is one: it stores into it
-    /// also while the pool stands still.
+    /// Returns the living process, other than this one, that has a lease of `tag`. It stores into the tag also while
+    /// the pool is frozen.
     pub fn user_of(&self, tag: &Tag) -> Option<u32> {
         let holder = self.grants().holder(tag.generation).filter(Process::is_alive)?;
         Some(holder.identity().pid)
     }
 
-    /// Refuses where a living grant stands on `tag`. One of a process that has ended is waited for: another thread is
-    /// taking it back.
+    /// Refuses if a living process has a grant on `tag`. A grant of an ended process is waited for, because another
+    /// thread is ending it.
     fn ensure_no_grant(&self, tag: &Tag) -> Result<()> {
         loop {
             self.grants().reap(self)?;
@@ -281,7 +283,7 @@ impl Pool {
         }
     }
 
-    /// Removes the tag called `name`, which nobody may have in hand (HO2).
+    /// Removes the tag called `name`, which must not be leased (HO2).
     ///
     /// # Errors
     /// As [`Pool::hold`] and as [`Pool::remove_tag`].
@@ -295,25 +297,27 @@ fn in_use(name: &str, by: &str) -> Error {
     Error::Busy(format!("tag {name:?} is in use by {by}: end that first"))
 }
 
-/// A tag on the list of those that this process holds, or is about to lend, until dropped: nobody else takes it (HO1).
+/// An entry in the list of tags that this process leases, or is about to lend. The tag cannot be leased again until
+/// this is dropped (HO1).
 struct Listed {
     pool: Arc<Pool>,
     generation: u64,
 }
 
 impl Listed {
-    /// Lists the tag called `name`, which from then on changes by whoever has this alone; `by` is who has it already.
+    /// Lists the tag called `name`. From then on only the owner of the entry changes the tag. `by` describes a holder
+    /// of an existing entry.
     fn new(pool: &Arc<Pool>, name: &str, by: &str) -> Result<(Self, Arc<Tag>)> {
         let tag = pool.tag(name)?;
-        // Listed first: a grant that is asked for meanwhile sees it.
+        // The entry is made first, so that a concurrent request for a grant sees it.
         let list = || pool.holdings.tags.lock().insert(tag.generation);
-        // What its holder has dropped may be on the list for a moment yet (F7).
+        // The entry of a dropped lease may stay for the time of a service call (F7).
         if !list() && !pool.freezers().while_no_service_is_called(list) {
             return Err(in_use(name, by));
         }
         let listed = Self { pool: Arc::clone(pool), generation: tag.generation };
         pool.ensure_no_grant(&tag)?;
-        // Until now somebody else could have it, widen it, and remove it (HO2).
+        // Before the entry was made, another holder could widen or remove the tag (HO2).
         let tag = pool.tag_now(&tag)?;
         Ok((listed, tag))
     }

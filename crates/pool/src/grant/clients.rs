@@ -1,4 +1,4 @@
-//! Who still uses a pool that nobody owns.
+//! Clients that still use a pool without an owner.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use ferrite_memory::Memory;
 use crate::overlay::MemoryOverlay;
 use crate::{Error, Pool, Result};
 
-/// Refuses where a process that has not ended has a grant on the pool in `memory`, which nobody has
-/// open: whatever took its place would be stored into. Where no pool can be opened nobody is known. Writes nothing.
+/// Refuses if a living process has a grant on the closed pool in `memory`: it would store into anything that replaced
+/// the pool. If the pool cannot be opened, no client is known. Writes nothing.
 ///
 /// # Errors
-/// [`Error::Busy`], with their numbers.
+/// [`Error::Busy`] with the numbers of the processes.
 pub fn ensure_no_clients(memory: &Arc<dyn Memory>, boot_id: [u8; 16]) -> Result<()> {
     let preview: Arc<dyn Memory> = Arc::new(MemoryOverlay::new(Arc::clone(memory)));
-    // It ends the grants of processes that have ended, there.
+    // Opening ends the grants of ended processes, in the overlay.
     let Ok((pool, _, _)) = Pool::open_damaged(preview, boot_id) else { return Ok(()) };
     let clients: BTreeSet<u32> = pool.grants().standing().into_iter().map(|grant| grant.process.pid).collect();
     if clients.is_empty() {

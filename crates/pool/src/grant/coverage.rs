@@ -1,4 +1,4 @@
-//! Which pages are under grants.
+//! The pages under grants.
 
 use crate::extent::{Extent, Role, Zone};
 use crate::layout::CHUNK_PAGES;
@@ -6,11 +6,11 @@ use crate::layout::CHUNK_PAGES;
 /// A set of pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Coverage {
-    /// First page and the page behind the last, in order, with gaps between.
+    /// The first page of each run and the page after its last, in order, with gaps between runs.
     runs: Vec<(u64, u64)>,
 }
 
-/// Freed space, sorted by whether a grant is on it.
+/// Freed space: pages that a grant holds, and free pages.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct SortedPages {
     pub held: Vec<Extent>,
@@ -18,7 +18,7 @@ pub(super) struct SortedPages {
 }
 
 impl Coverage {
-    /// The pages of `extents`.
+    /// Returns the pages of `extents`.
     pub fn of<'a>(extents: impl IntoIterator<Item = &'a Extent>) -> Self {
         let mut runs: Vec<(u64, u64)> = extents.into_iter().map(|extent| (extent.page, extent.end())).collect();
         runs.sort_unstable();
@@ -32,7 +32,7 @@ impl Coverage {
         Self { runs }
     }
 
-    /// Its pages as extents.
+    /// Returns the pages as extents.
     pub fn extents(&self) -> Vec<Extent> {
         let pieces = self.runs.iter().flat_map(|(first, end)| {
             (*first..*end).step_by(u32::MAX as usize).map(|page| piece(page, (*end).min(page + u64::from(u32::MAX))))
@@ -40,17 +40,17 @@ impl Coverage {
         pieces.collect()
     }
 
-    /// Whether it has a page of `extent`.
+    /// Returns true if a page of `extent` is in the set.
     pub fn touches(&self, extent: Extent) -> bool {
         self.run_from(extent.page).is_some_and(|(first, _)| first < extent.end())
     }
 
-    /// Whether it has every page of `other`.
+    /// Returns true if every page of `other` is in the set.
     pub fn contains(&self, other: &Self) -> bool {
         other.runs.iter().all(|(first, end)| self.run_from(*first).is_some_and(|run| run.0 <= *first && run.1 >= *end))
     }
 
-    /// Sorts `extents`: pages of the normal zone one by one, chunks of the super zone whole.
+    /// Sorts `extents`: pages of the normal zone one by one, chunks of the super zone as a whole.
     pub fn sort(&self, extents: &[Extent]) -> SortedPages {
         let mut sorted = SortedPages::default();
         for extent in extents {
@@ -82,7 +82,7 @@ impl Coverage {
         }
     }
 
-    /// The run that `page` is in, or the next one.
+    /// Returns the run with `page`, or the next one.
     fn run_from(&self, page: u64) -> Option<(u64, u64)> {
         self.runs.get(self.runs.partition_point(|(_, end)| *end <= page)).copied()
     }

@@ -1,4 +1,4 @@
-//! Every grant of a pool, as its owner keeps them.
+//! The table of grants.
 
 use std::collections::BTreeSet;
 
@@ -20,20 +20,20 @@ use super::slot::{self, GrantId, Rights};
 #[derive(Debug)]
 pub struct Grants(pub(super) Mutex<GrantRegister>);
 
-/// The pool that grants are read from, as far as it is open yet.
+/// The parts of a pool, during its opening, from which its grants are read.
 #[derive(Clone, Copy)]
 pub(crate) struct GrantSource<'a> {
     pub memory: &'a dyn Memory,
     pub space: &'a PageAllocator,
     pub pages: u64,
     pub boot_id: [u8; 16],
-    /// Serials start above this, which no earlier opening reached.
+    /// The bound of serials of earlier openings. New serials are greater.
     pub serial: u64,
 }
 
 impl Grants {
-    /// Reads the table, and holds back what living processes may still touch (G2). Those of processes that have
-    /// ended are ended by the first [`Grants::reap`]. What cannot be read is told and left out.
+    /// Reads the table, and holds the pages that living processes may still access (G2). The first [`Grants::reap`]
+    /// ends the grants of ended processes. Returns the damage of slots that cannot be read, which are left out.
     pub(crate) fn load(opening: &GrantSource<'_>) -> (Self, Vec<TableDamage>) {
         let (mut register, mut damage) = (GrantRegister::new(opening.serial), Vec::new());
         for slot in slot::places() {
@@ -46,14 +46,15 @@ impl Grants {
                 Err(error) => damage.push(TableDamage { error, at: slot, is_slot: true }),
             }
         }
-        // First the lowest.
+        // The lowest slot is used first.
         register.free_slots.reverse();
         let living = register.coverage(|live| live.process.is_alive());
         register.held = opening.space.hold(&living.extents());
         (Self(Mutex::new(register)), damage)
     }
 
-    /// What the allocator gave for grants, as the medium tells: their overflow. And what cannot be read.
+    /// Returns the allocated pages of grants by the medium, which are their overflow pages, and the damage of slots
+    /// that cannot be read.
     pub(crate) fn claims(memory: &dyn Memory, pages: u64) -> (Vec<Extent>, Vec<TableDamage>) {
         let (mut claims, mut damage) = (Vec::new(), Vec::new());
         for slot in slot::places() {
@@ -65,33 +66,33 @@ impl Grants {
         (claims, damage)
     }
 
-    /// Every grant that has not ended, oldest first.
+    /// Returns every grant that has not ended, oldest first.
     pub fn standing(&self) -> Vec<Standing> {
         self.0.lock().standing()
     }
 
-    /// Who has grant `id`; nobody where it has ended.
+    /// Returns the process with grant `id`, or `None` if the grant has ended.
     pub fn process(&self, id: GrantId) -> Option<Process> {
         self.0.lock().live.get(&id).map(|live| live.process.clone())
     }
 
-    /// Whether a page of `extent` is under a grant: a job that would move it gives up.
+    /// Returns true if a page of `extent` is under a grant, so that it must not move.
     pub fn touch(&self, extent: Extent) -> bool {
         self.0.lock().coverage(|_| true).touches(extent)
     }
 
-    /// What the allocator gave for grants and what is held back for them: overflow and freed pages.
+    /// Returns the pages that are allocated or held for grants: overflow pages and freed pages.
     pub fn own_extents(&self) -> Vec<Extent> {
         self.0.lock().own_extents()
     }
 
-    /// Lets the holder of grant `id` be told by `board`, by the word that is returned.
+    /// Shows the holder of grant `id` its revocation in a word of `board`. Returns the index of the word.
     pub(crate) fn tie(&self, id: GrantId, board: &Board) -> Result<usize> {
         let mut register = self.0.lock();
         let live = register.find(id)?;
         let bell = board.bell(((live.slot - GRANTS) / SLOT) as usize);
         let word = bell.word();
-        // Somebody may have asked already.
+        // The grant may have been revoked already.
         if live.asked {
             bell.ring();
         }
@@ -99,8 +100,8 @@ impl Grants {
         Ok(word)
     }
 
-    /// Fails with [`Error::Busy`] if there is a grant through which somebody may store, but those that are `stilled`. Nobody
-    /// is asked for one: who was would lose what it works on, for a backup that is refused all the same.
+    /// Fails with [`Error::Busy`] if a client may store through a grant that is not `stilled`. Revokes no grant: the
+    /// client would lose it for a backup that fails anyway.
     pub(crate) fn refuse_writers(&self, stilled: &[GrantId]) -> Result<()> {
         let register = self.0.lock();
         let may_store = |live: &LiveGrant| live.rights == Rights::ReadWrite && live.process.is_alive();
@@ -116,12 +117,12 @@ impl Grants {
         )))
     }
 
-    /// Asks for every grant on the tag of this generation back (G6); how many there are.
+    /// Revokes every grant on the tag of this generation (G6). Returns their number.
     pub fn revoke_tag(&self, generation: u64) -> usize {
         self.0.lock().live.values_mut().filter(|live| live.tag_generation == generation).map(LiveGrant::ask).count()
     }
 
-    /// Who has a grant on the tag of this generation.
+    /// Returns the process with a grant on the tag of this generation.
     pub(crate) fn holder(&self, tag_generation: u64) -> Option<Process> {
         let register = self.0.lock();
         let live = register.live.values().find(|live| live.tag_generation == tag_generation)?;
@@ -132,7 +133,7 @@ impl Grants {
         self.0.lock().free_slots.is_empty()
     }
 
-    /// Makes freed `extents` free for all, but for pages under a grant (G2). Their transaction has committed.
+    /// Frees `extents`, except pages under a grant, which are held (G2). Their transaction has committed.
     pub(crate) fn free(&self, space: &PageAllocator, extents: &[Extent]) {
         if !extents.is_empty() {
             self.0.lock().free(space, extents);

@@ -1,4 +1,4 @@
-//! Which process a grant belongs to, across lives of the owner.
+//! The processes of grants, identified across owners.
 
 use std::fs::{self, File};
 use std::io;
@@ -9,14 +9,14 @@ use std::path::Path;
 use crate::{Caller, PidFd};
 use crate::{Error, Result};
 
-/// What tells a process from every other, in this boot and any other (G5).
+/// The identity of a process, in this boot and any other (G5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Its number.
+    /// The process number.
     pub pid: u32,
-    /// The pid namespace in which it has that number (its inode), 0 if unknown.
+    /// The inode of the pid namespace of that number; 0 if unknown.
     pub namespace: u32,
-    /// When it started, in ticks after boot; 0 if unknown.
+    /// The start time in ticks after boot; 0 if unknown.
     pub start_ticks: u64,
     /// The boot of the machine.
     pub boot_id: [u8; 16],
@@ -31,35 +31,36 @@ pub struct Process {
 
 #[derive(Clone, Debug)]
 enum ProcessState {
-    /// It can be asked for.
+    /// A process with a descriptor, which can be asked.
     By(PidFd),
-    /// It is of an earlier boot, or its number is free or somebody else's.
+    /// A process of an earlier boot, or one whose number is free or belongs to another process.
     Ended,
-    /// It cannot be judged from here: it counts as living.
+    /// A process that cannot be looked up from here; it counts as living.
     Unknown,
 }
 
 impl Process {
-    /// The process that calls, in the boot `boot_id`.
+    /// Returns the calling process, in the boot `boot_id`.
     pub fn of(caller: &Caller, boot_id: [u8; 16]) -> Self {
         let start_ticks = start_ticks(caller.pid).unwrap_or(0);
-        // Read while it lived, so it is its own start and not that of a later process of the same number.
+        // The start time was read while the process lived, so it is not the start time of a later process with the same
+        // number.
         let start_ticks = if caller.process.is_alive() { start_ticks } else { 0 };
         let identity = Identity { pid: caller.pid, namespace: namespace(), start_ticks, boot_id };
         Self { identity, watch: ProcessState::By(caller.process.clone()) }
     }
 
-    /// The process that an earlier owner knew as `identity`, looked for in the boot `boot_id`.
+    /// Returns the process that an earlier owner recorded as `identity`, looked up in the boot `boot_id`.
     pub fn recall(identity: Identity, boot_id: [u8; 16]) -> Self {
         Self { identity, watch: find(identity, boot_id) }
     }
 
-    /// What tells it from every other.
+    /// Returns the identity.
     pub fn identity(&self) -> Identity {
         self.identity
     }
 
-    /// Whether it has not ended, as far as can be told.
+    /// Returns true unless the process is known to have ended.
     pub fn is_alive(&self) -> bool {
         match &self.watch {
             ProcessState::By(process) => process.is_alive(),
@@ -68,17 +69,17 @@ impl Process {
         }
     }
 
-    /// Those of its open files of which the kernel says that they lie at `link`, opened anew to read and write; none where it
-    /// has ended, is of another pid namespace, or does not let us look.
+    /// Returns the open files of the process that lie at `link` by the kernel, opened again to read and write. Returns
+    /// none if the process has ended, is of another pid namespace, or must not be inspected.
     pub fn files_at(&self, link: &Path) -> Vec<File> {
         let ProcessState::By(process) = &self.watch else { return Vec::new() };
         let Ok(listed) = fs::read_dir(format!("/proc/{}/fd", self.identity.pid)) else { return Vec::new() };
         let is_there = |path: &Path| fs::read_link(path).is_ok_and(|leads| leads == link);
-        // What is there a moment later may be a device that one would wait for.
+        // The path may have become a device on which an open waits.
         let open = |path| File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(path).ok();
         let paths = listed.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| is_there(path));
         let files = paths.filter_map(open).collect();
-        // While it lives its number is nobody else's: it is the one that was looked at (G5).
+        // A living process keeps its number, so the files are its own (G5).
         if process.is_alive() { files } else { Vec::new() }
     }
 }
@@ -96,7 +97,7 @@ fn find(identity: Identity, boot_id: [u8; 16]) -> ProcessState {
         Err(_) => return ProcessState::Unknown,
     };
     match start_ticks(identity.pid) {
-        // Asked after the descriptor was had: if that process still lives, the answer was about it.
+        // The start time was read after the descriptor was opened: if that process still lives, the time is its own.
         Some(started) if identity.start_ticks != 0 && started != identity.start_ticks && process.is_alive() => {
             ProcessState::Ended
         }
@@ -104,12 +105,14 @@ fn find(identity: Identity, boot_id: [u8; 16]) -> ProcessState {
     }
 }
 
-/// Whether nobody has the number that was asked for, or a thread has that is none's first: EINVAL in older kernels.
+/// Returns true if no process has the number, or only a thread other than the first of its process has it (EINVAL in
+/// older kernels).
 fn is_no_process(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENOENT | libc::EINVAL))
 }
 
-/// When process `pid` started: the 22nd word of its stat, counted behind its name, which may hold anything.
+/// Returns the start time of process `pid`: the 22nd word of its stat, counted from behind its name, which may hold any
+/// bytes.
 fn start_ticks(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
@@ -119,7 +122,7 @@ fn namespace() -> u32 {
     fs::metadata("/proc/self/ns/pid").ok().and_then(|found| u32::try_from(found.ino()).ok()).unwrap_or(0)
 }
 
-/// The file behind `fd`, opened again for reading only.
+/// Opens the file of `fd` again for reading only.
 pub(super) fn reopen_to_read(fd: &OwnedFd) -> Result<OwnedFd> {
     let reopened = File::open(format!("/proc/self/fd/{}", fd.as_raw_fd()));
     let failed = |e: io::Error| Error::Medium(ferrite_memory::Error::io("reopening the pool for reading", e));

@@ -1,4 +1,4 @@
-//! The grants in DRAM.
+//! The register of grants in DRAM.
 
 use std::collections::BTreeMap;
 use std::io::{PipeWriter, Write};
@@ -20,37 +20,39 @@ pub(super) struct LiveGrant {
     pub tag_generation: u64,
     pub rights: Rights,
     pub process: Process,
-    /// Granted pages, neighbours joined.
+    /// The granted pages, neighbours joined.
     pub pages: Coverage,
     pub overflow: Vec<Extent>,
-    /// Its client has been asked for it.
+    /// True if the grant has been revoked.
     pub asked: bool,
-    /// Its beginning or its end is in a transaction that has not committed yet: nobody else ends it meanwhile.
+    /// True while a transaction with the beginning or the end of the grant has not committed. Other threads do not end
+    /// it then.
     pub unsettled: bool,
-    /// Tells the client; none where an earlier owner gave the grant, or the client looks rather than listens.
+    /// The pipe on which the client waits for a revocation. `None` if an earlier owner gave the grant, or if the client
+    /// polls a word.
     pub bell: Option<PipeWriter>,
-    /// Tells the holder of a tag, which looks.
+    /// The word that the holder of a tag polls.
     pub board: Option<Bell>,
 }
 
-/// A grant, as it is listed.
+/// A grant in a list of grants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// Which it is.
+    /// The identity of the grant.
     pub id: GrantId,
-    /// Generation of the tag it is on, which may be gone.
+    /// The generation of its tag, which may have been removed.
     pub tag_generation: u64,
-    /// What the client may do.
+    /// The client's rights.
     pub rights: Rights,
     /// The client.
     pub process: Identity,
-    /// Bytes under it.
+    /// The bytes of its pages.
     pub bytes: u64,
-    /// Whether it has been asked back.
+    /// True if the grant has been revoked.
     pub asked: bool,
 }
 
-/// See the module.
+/// The living grants and the held pages.
 #[derive(Debug)]
 pub(super) struct GrantRegister {
     pub live: BTreeMap<GrantId, LiveGrant>,
@@ -80,7 +82,7 @@ impl LiveGrant {
         Self { bell: Some(bell), ..self }
     }
 
-    /// Asks the client for it. One byte in all, so the pipe always has room, and nobody waits (G6).
+    /// Revokes the grant. The pipe gets one byte in all, so it always has room, and this does not wait (G6).
     pub fn ask(&mut self) {
         if !std::mem::replace(&mut self.asked, true) {
             // The client may have closed its end.
@@ -95,7 +97,7 @@ impl GrantRegister {
         Self { live: BTreeMap::new(), held: Vec::new(), free_slots: Vec::new(), next: serial + 1 }
     }
 
-    /// A serial and a slot for a new grant.
+    /// Returns a serial and a slot for a new grant.
     pub fn open_slot(&mut self) -> Result<(GrantId, u64)> {
         if self.next >= SERIAL_BOUND {
             return Err(Error::Limit(
@@ -122,7 +124,7 @@ impl GrantRegister {
         self.release_held(space);
     }
 
-    /// The grant has ended on the medium.
+    /// Removes a grant that has ended on the medium.
     pub fn finish(&mut self, space: &PageAllocator, id: GrantId) {
         if let Some(live) = self.live.remove(&id) {
             self.free_slots.push(live.slot);
@@ -134,12 +136,12 @@ impl GrantRegister {
         self.live.get_mut(&id).ok_or_else(|| Error::NotFound(format!("grant {id}")))
     }
 
-    /// Whether a process of this number has a grant, as far as the number tells.
+    /// Returns true if a process with this number has a grant. Another process may have had the number.
     pub fn has_some(&self, pid: u32) -> bool {
         self.live.values().any(|live| live.process.identity().pid == pid)
     }
 
-    /// The pages under those grants that `which` chooses.
+    /// Returns the pages under the grants for which `which` returns true.
     pub fn coverage(&self, which: impl Fn(&LiveGrant) -> bool) -> Coverage {
         let chosen: Vec<Extent> =
             self.live.values().filter(|live| which(live)).flat_map(|live| live.pages.extents()).collect();
@@ -152,7 +154,7 @@ impl GrantRegister {
         space.free(&free);
     }
 
-    /// Lets go of what is under no grant any more.
+    /// Frees held pages that are under no grant any more.
     fn release_held(&mut self, space: &PageAllocator) {
         let held = std::mem::take(&mut self.held);
         self.free(space, &held);

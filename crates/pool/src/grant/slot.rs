@@ -1,4 +1,4 @@
-//! A grant on the medium. The drawing is in [`super`].
+//! The slot of a grant on the medium. Its format is in [`super`].
 
 use std::fmt;
 
@@ -19,10 +19,10 @@ use super::process::{Identity, Process};
 pub const SLOT_BYTES: usize = SLOT as usize;
 /// Extents that fit the slot.
 const INLINE: usize = 3;
-/// Extents that a grant may have: as many as 32 pages hold.
+/// The largest number of extents of a grant: as many as 32 overflow pages hold.
 const EXTENTS_MAX: usize = INLINE + 32 * OVERFLOW;
 
-/// Which grant. Never used twice in a pool.
+/// The identity of a grant, never used twice in a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct GrantId(pub u64);
 
@@ -32,51 +32,51 @@ impl fmt::Display for GrantId {
     }
 }
 
-/// What a client may do with granted pages.
+/// The rights of a client to granted pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
-    /// Load.
+    /// The client may load.
     Read = 1,
-    /// Load and store.
+    /// The client may load and store.
     ReadWrite = 2,
 }
 
-/// What a client is to be given.
+/// A grant to be given.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {
-    /// The tag, as it stands now.
+    /// The current state of the tag.
     pub tag: &'a Tag,
-    /// The pages of it, usually all its extents.
+    /// The pages of the tag to grant, usually all its extents.
     pub extents: &'a [Extent],
-    /// What the client may do with them.
+    /// The client's rights.
     pub rights: Rights,
     /// The client.
     pub process: &'a Process,
 }
 
-/// A grant as it is recorded.
+/// A grant in a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrantRecord {
-    /// Which it is.
+    /// The identity of the grant.
     pub id: GrantId,
-    /// What the client may do.
+    /// The client's rights.
     pub rights: Rights,
-    /// Generation of the tag.
+    /// The generation of the tag.
     pub tag_generation: u64,
     /// The client.
     pub process: Identity,
-    /// Granted pages.
+    /// The granted pages.
     pub extents: Vec<Extent>,
 }
 
-/// A slot that verified, its overflow not yet read.
+/// A slot that verified, without its overflow pages.
 #[derive(Debug)]
 pub struct DecodedGrant {
-    /// The grant, with the extents of the slot only.
+    /// The grant, with the extents in the slot only.
     pub record: GrantRecord,
     /// Byte offset of the first overflow page, or 0.
     pub overflow: u64,
-    /// Extents in all.
+    /// The number of extents, those in overflow pages included.
     pub extents: usize,
 }
 
@@ -100,7 +100,7 @@ struct GrantSlot {
 
 const _: () = assert!(size_of::<GrantSlot>() == SLOT_BYTES);
 
-/// Where the slots are.
+/// Returns the byte offsets of the slots.
 pub(super) fn places() -> impl Iterator<Item = u64> {
     (0..GRANT_SLOTS).map(|slot| GRANTS + slot * SLOT)
 }
@@ -116,7 +116,7 @@ impl GrantRecord {
         Ok(Self { id, rights, tag_generation, process, extents })
     }
 
-    /// The extents that do not fit the slot.
+    /// Returns the extents that do not fit the slot.
     pub(super) fn rest(&self) -> &[Extent] {
         self.extents.get(INLINE..).unwrap_or_default()
     }
@@ -146,10 +146,10 @@ impl GrantSlot {
     }
 }
 
-/// Decodes the slot at byte `at` of a pool of `pages` pages; `None` where it is free. `bytes` may be anything.
+/// Decodes the slot at byte `at` of a pool of `pages` pages; returns `None` if it is free. `bytes` may be anything.
 ///
 /// # Errors
-/// [`Error::Corrupt`].
+/// [`Error::Corrupt`] for bytes that this program cannot have written.
 pub fn decode_slot(bytes: &[u8; SLOT_BYTES], at: u64, pages: u64) -> Result<Option<DecodedGrant>> {
     if bytes.iter().all(|byte| *byte == 0) {
         return Ok(None);
@@ -184,7 +184,7 @@ pub fn decode_slot(bytes: &[u8; SLOT_BYTES], at: u64, pages: u64) -> Result<Opti
     Ok(Some(DecodedGrant { record, overflow: slot.overflow.get(), extents }))
 }
 
-/// Reads the grant in the slot at `at` and the pages of its overflow.
+/// Reads the grant in the slot at `at`; returns it and its overflow pages.
 pub(super) fn load(memory: &dyn Memory, at: u64, pages: u64) -> Result<Option<(GrantRecord, Vec<Extent>)>> {
     let mut bytes = [0; SLOT_BYTES];
     memory.load(at, &mut bytes);
@@ -199,13 +199,13 @@ pub(super) fn load(memory: &dyn Memory, at: u64, pages: u64) -> Result<Option<(G
     Ok(Some((record, overflow)))
 }
 
-/// Lets every grant on the pool in `memory`, of `pages` pages, count as ended, as if its process were of another boot: the
-/// next owner reaps it. For a copy, which those processes cannot touch. Nothing is settled.
+/// Makes every grant of the pool in `memory`, of `pages` pages, look like a grant of another boot, so that the next
+/// owner reaps it. Used for a copy, which those processes cannot access. The caller settles the stores.
 pub(crate) fn disown(memory: &dyn Memory, pages: u64) {
     for at in places() {
         let mut bytes = [0; SLOT_BYTES];
         memory.load(at, &mut bytes);
-        // What does not verify a check tells, as in the original.
+        // A check of the copy reports damaged slots, as in the original.
         let Ok(Some(_)) = decode_slot(&bytes, at, pages) else { continue };
         let mut slot: GrantSlot = zerocopy::transmute!(bytes);
         slot.boot_id = [0; 16];

@@ -1,9 +1,9 @@
-//! Words that an owner shares with its tenants: whether it lives, and which grants it has asked back. A tenant looks at
-//! both before each change, which is two loads.
+//! Words that an owner shares with the processes to which it lends tags: whether it lives, and which grants it has
+//! revoked. A lease loads both before each change.
 //!
 //! ```text
-//! word 0       the owner's beacon
-//! word 1 + n   of the grant in slot n: 0, or 1 when it has been asked back
+//! word 0       the owner's liveness word
+//! word 1 + n   of the grant in slot n: 0, or 1 when the grant is revoked
 //! ```
 
 use std::collections::BTreeSet;
@@ -18,7 +18,8 @@ use crate::layout::GRANT_SLOTS;
 use crate::superblock::Superblock;
 use crate::{Error, Result};
 
-/// The owner's side: lit with the first holding that is lent, out when the pool is closed or its process ends.
+/// The owner's side. The liveness word is set with the first lent tag, and cleared when the pool is closed or its
+/// process ends.
 #[derive(Debug)]
 pub(crate) struct Board {
     words: Arc<SharedWords>,
@@ -36,7 +37,7 @@ impl Board {
         Ok(self.words.share()?)
     }
 
-    /// The bell of the grant in slot `slot`, not rung.
+    /// Returns the signal of the grant in slot `slot`, not yet raised.
     pub fn bell(&self, slot: usize) -> Bell {
         let bell = Bell { words: Arc::clone(&self.words), word: 1 + slot };
         bell.words.word(bell.word).store(0, Ordering::Release);
@@ -44,24 +45,24 @@ impl Board {
     }
 }
 
-/// What an open pool knows of holdings.
+/// The leases of an open pool.
 #[derive(Debug, Default)]
 pub(crate) struct Holdings {
-    /// Generations of the tags that this process holds, or is about to lend.
+    /// Generations of the tags that this process leases, or is about to lend.
     pub tags: Mutex<BTreeSet<u64>>,
     board: OnceLock<Board>,
-    /// Holdings there have been.
+    /// The number of leases so far.
     count: AtomicU64,
 }
 
 impl Holdings {
-    /// A number for a new holding, greater than that of every one before: generations are below 2^32, and what a pool was
-    /// opened with is greater each time.
+    /// Returns a session for a new lease, greater than all earlier ones: superblock generations are below 2^32, and
+    /// each opening has a greater one.
     pub fn next_session(&self, superblock: &Superblock) -> u64 {
         (superblock.generation << 32) + self.count.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The board, lit from now on.
+    /// Returns the shared words, which exist from the first call on.
     pub fn board(&self) -> Result<&Board> {
         if let Some(board) = self.board.get() {
             return Ok(board);
@@ -71,7 +72,7 @@ impl Holdings {
     }
 }
 
-/// Tells a tenant that its grant is asked back.
+/// The signal that revokes a lent tag.
 #[derive(Debug)]
 pub(crate) struct Bell {
     words: Arc<SharedWords>,
@@ -79,7 +80,7 @@ pub(crate) struct Bell {
 }
 
 impl Bell {
-    /// The word of the board.
+    /// Returns the index of the word.
     pub fn word(&self) -> usize {
         self.word
     }
@@ -89,7 +90,7 @@ impl Bell {
     }
 }
 
-/// The tenant's side, of one grant.
+/// The client's side of the words, for one grant.
 #[derive(Debug)]
 pub struct Watch {
     words: Arc<SharedWords>,
@@ -97,17 +98,17 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Of the grant with this word; `None` where the board has none such.
+    /// Returns the client's side of the grant with this word, or `None` if the index is out of range.
     pub fn new(words: Arc<SharedWords>, word: usize) -> Option<Self> {
         (word > 0 && word < words.count()).then(|| Self { words, word: AtomicUsize::new(word) })
     }
 
-    /// The grant is another one now.
+    /// Switches to the word of `other`, because the grant was replaced.
     pub(super) fn turn_to(&self, other: &Self) {
         self.word.store(other.word.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Refuses when the grant is not good any more (HO4).
+    /// Refuses if the grant is no longer valid (HO4).
     #[inline]
     pub(super) fn check(&self) -> Result<()> {
         if !Beacon::is_lit(self.words.word(0)) {

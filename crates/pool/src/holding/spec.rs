@@ -1,4 +1,4 @@
-//! What a tag to be held is made of.
+//! Descriptions of tags to create.
 
 use ferrite_memory::{Scheme, Span};
 use serde::{Deserialize, Serialize};
@@ -12,13 +12,13 @@ use crate::{NewTag, Pool, Result};
 
 use std::sync::Arc;
 
-/// Space of one role.
+/// The space of one role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
-    /// What for.
+    /// The role.
     #[serde(with = "role")]
     pub role: Role,
-    /// How much; rounded up to pages.
+    /// The size in bytes, rounded up to pages.
     pub bytes: u64,
 }
 
@@ -38,32 +38,32 @@ mod role {
 }
 
 impl Part {
-    /// Superpages for whole ones, pages for the rest.
+    /// Returns the needs: superpages for whole chunks, pages for the rest.
     pub(crate) fn needs(self) -> [SpaceNeed; 2] {
         let need = |zone, bytes| SpaceNeed { role: self.role, zone, bytes };
         [need(Zone::Super, self.bytes / CHUNK * CHUNK), need(Zone::Normal, self.bytes % CHUNK)]
     }
 }
 
-/// A tag to be made.
+/// A tag to create.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spec {
-    /// Its name, not yet in use.
+    /// The name, which no other tag may have.
     pub name: String,
-    /// Its kind's number.
+    /// The number of the kind.
     pub kind: u16,
-    /// Its size in bytes; where it has a log that of the ring, whole pages.
+    /// The size in bytes; for a log the size of the ring, whole pages.
     pub size: u64,
-    /// The service's notes, at most 64 bytes.
+    /// The attributes of the service, at most 64 bytes.
     pub attributes: Vec<u8>,
-    /// Its space.
+    /// The space of each role.
     pub parts: Vec<Part>,
-    /// Whether its MAP stream begins with the head of a log.
+    /// True if the MAP stream begins with the head of a log.
     pub has_log: bool,
 }
 
 impl Spec {
-    /// Makes the tag in `pool` (HO3). Durable on return, or not there.
+    /// Creates the tag in `pool` (HO3). The tag is durable on return; after an error it does not exist.
     ///
     /// # Errors
     /// As [`Pool::create_tag`].

@@ -43,7 +43,7 @@ fn as_it_stands(pool: &Arc<Pool>) -> Result<Holding> {
     pool.hold("a")
 }
 
-/// HO2 is broken: the tag is not read again once nobody else can have it.
+/// HO2 is broken: the tag is not read again once no other process can lease it.
 fn as_it_was_read(pool: &Arc<Pool>) -> Result<Holding> {
     let tag = pool.tag("a")?;
     pool.holdings.tags.lock().insert(tag.generation);
@@ -52,7 +52,7 @@ fn as_it_was_read(pool: &Arc<Pool>) -> Result<Holding> {
     Ok(Holding::own(Arc::clone(pool), tag, listed))
 }
 
-/// What comes of holding tag `a` of `pool` while `meanwhile` is done with it, between the reading of the tag and its listing.
+/// Leases tag `a` of `pool`; `between` runs between the reading of the tag and its listing.
 fn hold_late(pool: &Arc<Pool>, hold: Hold, meanwhile: impl FnOnce(&Arc<Tag>)) -> Result<Holding> {
     spec("a", false).create(pool).unwrap();
     let tag = pool.tag("a").unwrap();

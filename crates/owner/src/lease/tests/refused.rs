@@ -9,7 +9,7 @@ fn data_bytes(pool: &Pool, name: &str) -> u64 {
     Stream::new(&pool.tag(name).unwrap().extents, Role::DATA).len()
 }
 
-/// HO6: the wider tag would need a grant of its own before the one there was is given back, and there is none.
+/// HO6: the wider tag would need a grant of its own before the old one ends, and no slot is free.
 #[test]
 fn ho6_a_widening_that_gets_no_grant_changes_nothing_and_poisons_nobody() {
     let owner = Owner::new();
@@ -32,7 +32,7 @@ fn ho6_a_widening_that_gets_no_grant_changes_nothing_and_poisons_nobody() {
     assert_eq!(held.stream(Role::DATA).len(), 9 * PAGE);
 }
 
-/// A process of this one's number that cannot be judged from here.
+/// A process with the number of this one, whose state is unknown.
 fn stranger() -> Identity {
     Identity { pid: std::process::id(), namespace: 0, start_ticks: 7, boot_id: BOOT }
 }

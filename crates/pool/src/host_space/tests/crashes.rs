@@ -47,9 +47,12 @@ fn canary_a_chunk_that_is_free_before_the_host_has_dropped_it_is_caught() {
 }
 
 /// The owner is killed when the removal of a tag is visible and may not be durable; power fails while its successor
-/// recovers, which returns the freed chunks to the host. `meanwhile` is called with the tag's extents before each call
+/// recovers, which returns the freed chunks to the host. `before_each` is called with the tag's extents before each call
 /// that orders or settles stores.
-fn kill_then_crash(model: Model, meanwhile: impl Fn(&LyingMemory, Span, MemoryCall) + Send + Sync + 'static) -> CrashReport {
+fn kill_then_crash(
+    model: Model,
+    before_each: impl Fn(&LyingMemory, Span, MemoryCall) + Send + Sync + 'static,
+) -> CrashReport {
     let memory = new_pool(model);
     let pool = open(&memory);
     let tag = make(&pool, "a", Zone::Super, CHUNK).expect("room");
@@ -68,7 +71,7 @@ fn kill_then_crash(model: Model, meanwhile: impl Fn(&LyingMemory, Span, MemoryCa
     memory.forget_trace();
     let (same, span) = (memory.clone(), tag.extents[0].span());
     let watched = DeafMemory::new(&memory, move |call| {
-        meanwhile(&same, span, call);
+        before_each(&same, span, call);
         false
     });
     let (pool, recovery) = Pool::open(watched, BOOT).expect("it opens");

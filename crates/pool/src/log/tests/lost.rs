@@ -97,7 +97,7 @@ fn canary_a_wipe_that_is_not_settled_is_caught() {
     assert!(found.starts_with("W4"), "{found}");
 }
 
-/// Records behind a hole in the ring are found, and a log that continues a lap later has none of them.
+/// Records behind a hole in the ring are found, and a log that continues a lap later does not contain them.
 #[test]
 fn w4_what_is_stranded_behind_a_hole_is_told_and_left_behind() {
     let memory = new_pool(Model::MAPPED);
