@@ -23,7 +23,7 @@
 
 use ferrite_memory::{Memory, Scheme, Span};
 use ferrite_pool::checked_record::{self, CheckedRecord};
-use ferrite_pool::holding::{Holding, Part};
+use ferrite_pool::holding::{RoleSpace, TagLease};
 use ferrite_pool::{LogPosition, Role, SEQUENCE_BOUND, Stream, Tag};
 
 use crate::object_word::{self, Flaw};
@@ -312,11 +312,11 @@ fn slots_to_widen() -> usize {
 
 /// Widens both slots to `bytes` (CK5), and to half as much again if there is space, so that this is seldom needed.
 /// Returns their size.
-pub(crate) fn make_room(holding: &Holding, bytes: u64) -> Result<u64> {
+pub(crate) fn make_room(holding: &TagLease, bytes: u64) -> Result<u64> {
     let slots = || SLOTS.into_iter().take(slots_to_widen());
     let room = || slots().map(|role| holding.stream(role).len()).min().unwrap_or(0);
     if room() < bytes {
-        let widen = |bytes| holding.widen(&slots().map(|role| Part { role, bytes }).collect::<Vec<_>>());
+        let widen = |bytes| holding.widen(&slots().map(|role| RoleSpace { role, bytes }).collect::<Vec<_>>());
         match widen(bytes + bytes / 2) {
             Err(error) if error.is_want_of_space() => widen(bytes)?,
             widened => widened?,
@@ -332,11 +332,11 @@ pub(crate) fn lines_of(items: Items<'_>) -> u64 {
 
 /// Stores checkpoint `sequence`, of `items`, at which the log continues at `position`. Durable and named on return
 /// (CK1); after an error the previous one is.
-pub(crate) fn store(holding: &Holding, sequence: u64, position: LogPosition, items: Items<'_>) -> Result<Checkpoint> {
+pub(crate) fn store(holding: &TagLease, sequence: u64, position: LogPosition, items: Items<'_>) -> Result<Checkpoint> {
     let lines = lines_of(items);
     if holding.stream(role(sequence)).len() < lines * LINE {
         // The type announced less content than it has.
-        holding.widen(&[Part { role: role(sequence), bytes: lines * LINE }])?;
+        holding.widen(&[RoleSpace { role: role(sequence), bytes: lines * LINE }])?;
     }
     let (tag, uuid) = (holding.tag(), holding.uuid());
     let reader = CheckpointReader::new(holding.memory(), &uuid, &tag);

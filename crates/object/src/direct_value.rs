@@ -19,7 +19,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use ferrite_memory::{Latch, LatchGuard, Memory, Scheme, Span, crc32};
-use ferrite_pool::holding::Holding;
+use ferrite_pool::holding::TagLease;
 use ferrite_pool::{ChangeGate, Freeze, Role, SEQUENCE_BOUND, Stream, Tag};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -43,7 +43,7 @@ struct ValueState {
 /// Plain bytes of a fixed length, updated in place.
 #[derive(Debug)]
 pub struct DirectBytes {
-    holding: Holding,
+    holding: TagLease,
     at: u64,
     salt: u32,
     value_bytes: usize,
@@ -141,7 +141,7 @@ pub(crate) fn check(
 
 impl DirectBytes {
     /// Opens the held value; a value that was never set becomes `initial`.
-    pub(crate) fn open(holding: Holding, label: &ObjectLabel, initial: &[u8], scheme: Scheme) -> Result<Arc<Self>> {
+    pub(crate) fn open(holding: TagLease, label: &ObjectLabel, initial: &[u8], scheme: Scheme) -> Result<Arc<Self>> {
         label.ensure(&holding)?;
         scheme.ensure_available()?;
         let tag = holding.tag();

@@ -17,7 +17,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use ferrite_memory::Memory;
-use ferrite_pool::holding::Holding;
+use ferrite_pool::holding::TagLease;
 use ferrite_pool::{ChangeGate, Error as PoolError, Freeze, LogPosition, LogView, StrandedRecord, Tag, TagLog};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
@@ -98,7 +98,7 @@ struct LogWriter {
 
 /// A structure in DRAM, stored by logging its changes. Readers wait for no fence; changes are made one at a time.
 pub struct Logged<S> {
-    holding: Arc<Holding>,
+    holding: Arc<TagLease>,
     logging: Logging,
     /// The capacity of its log.
     capacity_bytes: u64,
@@ -139,7 +139,7 @@ struct FoundStructure<S> {
 }
 
 impl<S: LoggedStructure> Logged<S> {
-    pub(crate) fn open(holding: Holding, logging: Logging) -> Result<Arc<Self>> {
+    pub(crate) fn open(holding: TagLease, logging: Logging) -> Result<Arc<Self>> {
         label::<S>()?.ensure(&holding)?;
         let holding = Arc::new(holding);
         let log = TagLog::open_within(Arc::clone(&holding))?;
@@ -306,7 +306,7 @@ impl<S: LoggedStructure> Logged<S> {
 }
 
 /// Reads the named checkpoint and the log behind it (LG3), and records the parts that do not verify (LG4).
-fn read<S: LoggedStructure>(holding: &Holding, log: &TagLog, salvage: bool) -> Result<FoundStructure<S>> {
+fn read<S: LoggedStructure>(holding: &TagLease, log: &TagLog, salvage: bool) -> Result<FoundStructure<S>> {
     let (tag, uuid) = (holding.tag(), holding.uuid());
     let reader = CheckpointReader::new(holding.memory(), &uuid, &tag);
     let (mut state, mut records, mut strange) = (S::default(), 0, 0);

@@ -4,7 +4,7 @@
 //! 0 form u16   2 reserved [6]   8 value_bytes u64   16 type [32]   48 reserved [16]
 //! ```
 
-use ferrite_pool::holding::{Holding, Part, Spec};
+use ferrite_pool::holding::{RoleSpace, TagLease, TagSpec};
 use ferrite_pool::{Role, Tag, TagKind};
 use zerocopy::little_endian::{U16, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
@@ -81,7 +81,7 @@ impl ObjectLabel {
     }
 
     /// Refuses a held tag with another label.
-    pub fn ensure(&self, holding: &Holding) -> Result<()> {
+    pub fn ensure(&self, holding: &TagLease) -> Result<()> {
         let tag = holding.tag();
         let found = Self::of(&tag);
         if found.as_ref() == Some(self) {
@@ -92,21 +92,21 @@ impl ObjectLabel {
     }
 
     /// Returns the description of a tag for such an object, with a log of `log_bytes` if it has one.
-    pub fn spec(&self, name: &str, log_bytes: u64) -> Spec {
-        let mut parts = vec![Part { role: Role::MAP, bytes: PAGE }];
+    pub fn spec(&self, name: &str, log_bytes: u64) -> TagSpec {
+        let mut parts = vec![RoleSpace { role: Role::MAP, bytes: PAGE }];
         let has_log = self.form != ObjectForm::Direct;
         // A pool refuses a size that none can have.
         let pages = || log_bytes.max(1).checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
         let size = if has_log { pages() } else { self.value_bytes };
         if has_log {
-            parts.push(Part { role: Role::DATA, bytes: size });
+            parts.push(RoleSpace { role: Role::DATA, bytes: size });
         }
         if self.form == ObjectForm::Logged {
             // A new object accepts content in a full pool (CK5).
-            parts.extend(checkpoint::SLOTS.map(|role| Part { role, bytes: PAGE }));
+            parts.extend(checkpoint::SLOTS.map(|role| RoleSpace { role, bytes: PAGE }));
         }
         let attributes = self.encode().to_vec();
-        Spec { name: name.into(), kind: TagKind::OBJECT.0, size, attributes, parts, has_log }
+        TagSpec { name: name.into(), kind: TagKind::OBJECT.0, size, attributes, parts, has_log }
     }
 }
 

@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use ferrite_memory::{Latch, LatchGuard, Memory};
-use ferrite_pool::holding::Holding;
+use ferrite_pool::holding::TagLease;
 use ferrite_pool::{
     ChangeGate, Error as PoolError, Freeze, LogPosition, LogView, SEQUENCE_BOUND, StrandedRecord, Tag,
     TagLog as Records, out_of_bounds,
@@ -50,7 +50,7 @@ struct LogState {
 /// A durable append-only log.
 #[derive(Debug)]
 pub struct ObjectLog {
-    holding: Arc<Holding>,
+    holding: Arc<TagLease>,
     state: Latch<LogState>,
     gate: ChangeGate,
     losses: Vec<SalvageLoss>,
@@ -157,7 +157,7 @@ impl LogState {
 }
 
 impl ObjectLog {
-    pub(crate) fn open(holding: Holding, salvage: bool) -> Result<Arc<Self>> {
+    pub(crate) fn open(holding: TagLease, salvage: bool) -> Result<Arc<Self>> {
         label()?.ensure(&holding)?;
         let holding = Arc::new(holding);
         let records = Records::open_within(Arc::clone(&holding))?;

@@ -5,7 +5,7 @@
 //! ```
 
 use ferrite_memory::{Memory, Span};
-use ferrite_pool::holding::Holding;
+use ferrite_pool::holding::TagLease;
 use ferrite_pool::{Role, SEQUENCE_BOUND, Stream, Tag, out_of_bounds, seal, unseal};
 
 use crate::{Error, Result, salt};
@@ -36,7 +36,7 @@ pub(crate) fn read(memory: &dyn Memory, tag: &Tag, salt: u32) -> Result<Option<u
 }
 
 /// Reads the word of the held object, and makes it durable first: a killed process may have left it only visible.
-pub(crate) fn load(holding: &Holding) -> Result<Option<u64>> {
+pub(crate) fn load(holding: &TagLease) -> Result<Option<u64>> {
     let tag = holding.tag();
     let damaged = |(what, at)| Error::Damaged { name: tag.name.clone(), what, at };
     let found = read(holding.memory(), &tag, salt(&holding.uuid(), tag.generation)).map_err(damaged)?;
@@ -46,7 +46,7 @@ pub(crate) fn load(holding: &Holding) -> Result<Option<u64>> {
 }
 
 /// Stores `number`, durable on return.
-pub(crate) fn store(holding: &Holding, number: u64) -> Result<()> {
+pub(crate) fn store(holding: &TagLease, number: u64) -> Result<()> {
     let tag = holding.tag();
     let at = place(&tag).map_err(|(what, at)| Error::Damaged { name: tag.name.clone(), what, at })?;
     holding.memory().store_word(at, seal(salt(&holding.uuid(), tag.generation), number));

@@ -8,7 +8,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use ferrite_pool::{Failure, led_to};
+use ferrite_pool::{Failure, resolve_links};
 use serde::{Deserialize, Serialize};
 
 /// A file by its device and its inode there.
@@ -60,7 +60,7 @@ struct PathPlace {
 impl PathPlace {
     /// Returns where `path` leads, as far as this process may look.
     fn of(path: &Path) -> Option<Self> {
-        let path = led_to(path);
+        let path = resolve_links(path);
         let mut folder = path.parent().unwrap_or(&path);
         loop {
             match id(folder) {

@@ -26,11 +26,11 @@
 //!
 //! Locks are acquired in this order: a transaction's pass, the tag table, the grants, the allocator.
 
-mod clients;
 mod coverage;
 pub(crate) mod grants;
-mod process;
+mod process_identity;
 mod register;
+mod remaining_clients;
 pub(crate) mod slot;
 
 #[cfg(test)]
@@ -52,12 +52,12 @@ use coverage::Coverage;
 use register::LiveGrant;
 use slot::GrantRecord;
 
-pub use clients::ensure_no_clients;
 pub use grants::Grants;
-pub use process::{Identity, Process};
-pub use register::Standing;
+pub use process_identity::{Process, ProcessIdentity};
+pub use register::StandingGrant;
+pub use remaining_clients::ensure_no_clients;
 pub(crate) use slot::disown;
-pub use slot::{Ask, GrantId, Rights, SLOT_BYTES, decode_slot};
+pub use slot::{GrantId, GrantRequest, GrantRights, SLOT_BYTES, decode_slot};
 
 /// The time that a process may take to end after its last connection has ended.
 const ENDING: Duration = Duration::from_secs(1);
@@ -69,7 +69,7 @@ pub struct Granted {
     pub id: GrantId,
     /// The client's end of a pipe: readable when the grant is revoked, hung up when the owner has ended.
     pub notice: OwnedFd,
-    rights: Rights,
+    rights: GrantRights,
 }
 
 impl Granted {
@@ -81,8 +81,8 @@ impl Granted {
     pub fn share(&self, memory: &dyn Memory) -> Result<Shared> {
         let shared = memory.share(Span::new(0, memory.size()))?;
         match self.rights {
-            Rights::ReadWrite => Ok(shared),
-            Rights::Read => Ok(Shared { fd: process::reopen_to_read(&shared.fd)?, ..shared }),
+            GrantRights::ReadWrite => Ok(shared),
+            GrantRights::Read => Ok(Shared { fd: process_identity::reopen_to_read(&shared.fd)?, ..shared }),
         }
     }
 }
@@ -157,7 +157,7 @@ impl Pool {
     /// # Errors
     /// [`Error::NotFound`] if the name now belongs to another tag or to none, [`Error::Busy`] if the tag no longer has
     /// all the pages, [`Error::Limit`] if every slot is in use or the extents are too many. Else as [`Pool`] says.
-    pub fn grant(&self, ask: &Ask<'_>) -> Result<Granted> {
+    pub fn grant(&self, ask: &GrantRequest<'_>) -> Result<Granted> {
         if self.grants().is_full() {
             self.grants().reap(self)?;
         }
@@ -181,7 +181,7 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::grant`] and as [`Granted::share`].
-    pub fn lend(&self, ask: &Ask<'_>) -> Result<(Granted, Shared)> {
+    pub fn lend(&self, ask: &GrantRequest<'_>) -> Result<(Granted, Shared)> {
         let granted = self.grant(ask)?;
         match granted.share(self.memory()) {
             Ok(shared) => Ok((granted, shared)),
@@ -192,7 +192,13 @@ impl Pool {
         }
     }
 
-    fn record(&self, mut transaction: Transaction<'_>, ask: &Ask<'_>, id: GrantId, slot: u64) -> Result<Granted> {
+    fn record(
+        &self,
+        mut transaction: Transaction<'_>,
+        ask: &GrantRequest<'_>,
+        id: GrantId,
+        slot: u64,
+    ) -> Result<Granted> {
         let piping = |e: io::Error| Error::Medium(ferrite_memory::Error::io("making the notice of a grant", e));
         let (notice, bell) = io::pipe().map_err(piping)?;
         let record = GrantRecord::new(id, ask)?;

@@ -7,7 +7,7 @@
 //!              +--- tag's pages-+
 //! ```
 //!
-//! A service that stores into a tag uses only a [`Holding`], so it runs in the owner's process and beside it.
+//! A service that stores into a tag uses only a [`TagLease`], so it runs in the owner's process and beside it.
 //!
 //! - HO1. A tag has one lease at a time, in any process. The owner keeps a list of its own leases; grants on a tag
 //!   count too, also grants of a killed owner.
@@ -21,9 +21,9 @@
 //!   them until the pool is opened again.
 //! - HO6. A widening adds space to every part or to none, also after a crash; existing space stays, with its content.
 
-pub(crate) mod board;
+pub(crate) mod lease_words;
 mod loan;
-mod spec;
+mod tag_spec;
 
 #[cfg(test)]
 mod tests;
@@ -43,32 +43,32 @@ use crate::poison::Poison;
 use crate::tag::Tag;
 use crate::{Error, FailureKind, Pool, Result, TagChange};
 
-pub use board::Watch;
+pub use lease_words::LeaseWatch;
 pub use loan::{Lent, Loan, Note, ensure_lendable};
-pub use spec::{Part, Spec};
+pub use tag_spec::{RoleSpace, TagSpec};
 
 /// A tag that only this process stores into (HO1). Dropping this releases the tag.
 ///
 /// An operation that changes the tag or makes it durable returns [`Error::Medium`] if a persist fails, and is refused
 /// from then on ([`Error::Poisoned`], HO5). A lent lease that is no longer valid refuses with [`Error::Revoked`] (HO4).
-pub struct Holding {
+pub struct TagLease {
     memory: Arc<dyn Memory>,
     tag: Mutex<Arc<Tag>>,
     uuid: [u8; 16],
     session: u64,
-    ground: Ground,
+    ground: LeaseGround,
     /// The entry in the owner's list, if this process owns the pool.
-    _listed: Option<Listed>,
+    _listed: Option<ListedTag>,
     /// Keeps this process the pool's owner while it stores.
     lock: Option<Lock>,
 }
 
 /// The right by which the process stores.
-enum Ground {
+enum LeaseGround {
     /// This process owns the pool.
     Own(Arc<Pool>),
     /// The pool's owner has given a grant.
-    Lent { lease: Box<dyn Lease>, watch: Watch, poison: Poison },
+    Lent { lease: Box<dyn Lease>, watch: LeaseWatch, poison: Poison },
 }
 
 /// The right to a tag that the pool's owner lent to this process. Dropping it returns the tag.
@@ -76,8 +76,8 @@ pub trait Lease: Send + Sync {
     /// Asks the owner to widen `parts` of `tag`: all of them, or none (HO6). Returns the tag as it is then.
     ///
     /// # Errors
-    /// As [`Holding::widen`].
-    fn widen(&self, tag: &Tag, parts: &[Part]) -> Result<LentTag>;
+    /// As [`TagLease::widen`].
+    fn widen(&self, tag: &Tag, parts: &[RoleSpace]) -> Result<LentTag>;
 }
 
 /// A lent tag, in the view of its holder.
@@ -87,27 +87,27 @@ pub struct LentTag {
     pub tag: Arc<Tag>,
     /// The pool's identity.
     pub uuid: [u8; 16],
-    /// See [`Holding::session`].
+    /// See [`TagLease::session`].
     pub session: u64,
     /// Tells whether the loan is still good (HO4).
-    pub watch: Watch,
+    pub watch: LeaseWatch,
 }
 
-impl fmt::Debug for Holding {
+impl fmt::Debug for TagLease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Holding").field("tag", &self.tag().name).field("lent", &self.is_lent()).finish_non_exhaustive()
+        f.debug_struct("TagLease").field("tag", &self.tag().name).field("lent", &self.is_lent()).finish_non_exhaustive()
     }
 }
 
-impl Holding {
-    fn own(pool: Arc<Pool>, tag: Arc<Tag>, listed: Listed) -> Self {
+impl TagLease {
+    fn own(pool: Arc<Pool>, tag: Arc<Tag>, listed: ListedTag) -> Self {
         let superblock = pool.superblock();
         Self {
             memory: pool.memory_handle(),
             tag: Mutex::new(tag),
             uuid: superblock.uuid,
             session: pool.holdings.next_session(&superblock),
-            ground: Ground::Own(pool),
+            ground: LeaseGround::Own(pool),
             _listed: Some(listed),
             lock: None,
         }
@@ -116,7 +116,7 @@ impl Holding {
     /// Returns the lease of a tag that the owner of the pool in `memory` lent to this process.
     pub fn lent(memory: Arc<dyn Memory>, lent: LentTag, lease: Box<dyn Lease>) -> Self {
         let LentTag { tag, uuid, session, watch } = lent;
-        let ground = Ground::Lent { lease, watch, poison: Poison::default() };
+        let ground = LeaseGround::Lent { lease, watch, poison: Poison::default() };
         Self { memory, tag: Mutex::new(tag), uuid, session, ground, _listed: None, lock: None }
     }
 
@@ -151,7 +151,7 @@ impl Holding {
 
     /// Returns true if another process owns the pool.
     pub fn is_lent(&self) -> bool {
-        matches!(self.ground, Ground::Lent { .. })
+        matches!(self.ground, LeaseGround::Lent { .. })
     }
 
     /// Returns the tag's stream of `role`.
@@ -166,16 +166,16 @@ impl Holding {
     #[inline]
     pub fn check_poison(&self) -> Result<()> {
         match &self.ground {
-            Ground::Own(pool) => pool.check_poison(),
-            Ground::Lent { poison, watch, .. } => watch.check().and_then(|()| poison.check()),
+            LeaseGround::Own(pool) => pool.check_poison(),
+            LeaseGround::Lent { poison, watch, .. } => watch.check().and_then(|()| poison.check()),
         }
     }
 
     /// Records a failed persist.
     pub fn poison(&self, why: &dyn fmt::Display) {
         match &self.ground {
-            Ground::Own(pool) => pool.poison(why),
-            Ground::Lent { poison, .. } => poison.note(why),
+            LeaseGround::Own(pool) => pool.poison(why),
+            LeaseGround::Lent { poison, .. } => poison.note(why),
         }
     }
 
@@ -212,7 +212,7 @@ impl Holding {
     /// Freezes `service` with the pool, if this process owns the pool. Stores through a grant continue during a backup
     /// (BK1).
     pub fn register_freezer(&self, service: Weak<dyn Freeze>) {
-        if let Ground::Own(pool) = &self.ground {
+        if let LeaseGround::Own(pool) = &self.ground {
             pool.register_freezer(service);
         }
     }
@@ -222,11 +222,11 @@ impl Holding {
     /// # Errors
     /// The kinds [`FailureKind::Full`] and [`FailureKind::Limit`]: the tag is unchanged. [`Error::Owner`] if the owner
     /// of a lent tag failed, and [`Error::OwnerEnded`]: the lease refuses every change from then on. Else as
-    /// [`Holding`] says.
-    pub fn widen(&self, parts: &[Part]) -> Result<()> {
+    /// [`TagLease`] says.
+    pub fn widen(&self, parts: &[RoleSpace]) -> Result<()> {
         let changed = match &self.ground {
-            Ground::Own(pool) => widen(pool, &self.tag(), parts)?,
-            Ground::Lent { lease, watch, .. } => {
+            LeaseGround::Own(pool) => widen(pool, &self.tag(), parts)?,
+            LeaseGround::Lent { lease, watch, .. } => {
                 watch.check()?;
                 // It is not known whether any other failure changed the tag.
                 let lent = lease.widen(&self.tag(), parts).inspect_err(|error| {
@@ -244,10 +244,10 @@ impl Holding {
 }
 
 /// Adds to `tag` of `pool` all the space that it lacks of `parts`, or none.
-fn widen(pool: &Pool, tag: &Tag, parts: &[Part]) -> Result<Arc<Tag>> {
+fn widen(pool: &Pool, tag: &Tag, parts: &[RoleSpace]) -> Result<Arc<Tag>> {
     let has = |role| Stream::new(&tag.extents, role).len();
-    let lack = parts.iter().map(|part| Part { bytes: part.bytes.saturating_sub(has(part.role)), ..*part });
-    let add: Vec<SpaceNeed> = lack.flat_map(Part::needs).collect();
+    let lack = parts.iter().map(|part| RoleSpace { bytes: part.bytes.saturating_sub(has(part.role)), ..*part });
+    let add: Vec<SpaceNeed> = lack.flat_map(RoleSpace::needs).collect();
     let (size, attributes) = (tag.size, tag.attributes);
     pool.change_tag(tag, &TagChange { size, attributes, add: &add, keep: &tag.extents }, |_| Ok(()))
 }
@@ -258,9 +258,9 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::NotFound`], and [`Error::Busy`] if another process or caller has a lease (HO1).
-    pub fn hold(self: &Arc<Self>, name: &str) -> Result<Holding> {
-        let (listed, tag) = Listed::new(self, name, "this process")?;
-        Ok(Holding::own(Arc::clone(self), tag, listed))
+    pub fn hold(self: &Arc<Self>, name: &str) -> Result<TagLease> {
+        let (listed, tag) = ListedTag::new(self, name, "this process")?;
+        Ok(TagLease::own(Arc::clone(self), tag, listed))
     }
 
     /// Returns the living process, other than this one, that has a lease of `tag`. It stores into the tag also while
@@ -299,12 +299,12 @@ fn in_use(name: &str, by: &str) -> Error {
 
 /// An entry in the list of tags that this process leases, or is about to lend. The tag cannot be leased again until
 /// this is dropped (HO1).
-struct Listed {
+struct ListedTag {
     pool: Arc<Pool>,
     generation: u64,
 }
 
-impl Listed {
+impl ListedTag {
     /// Lists the tag called `name`. From then on only the owner of the entry changes the tag. `by` describes a holder
     /// of an existing entry.
     fn new(pool: &Arc<Pool>, name: &str, by: &str) -> Result<(Self, Arc<Tag>)> {
@@ -323,7 +323,7 @@ impl Listed {
     }
 }
 
-impl Drop for Listed {
+impl Drop for ListedTag {
     fn drop(&mut self) {
         self.pool.holdings.tags.lock().remove(&self.generation);
     }

@@ -42,7 +42,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use crate::checked_record::{self, CheckedRecord};
 use crate::checked_word::{NUMBER_MAX, seal};
 use crate::freeze::Freeze;
-use crate::holding::Holding;
+use crate::holding::TagLease;
 use crate::tag::Tag;
 use crate::{Error, Result};
 use log_head::{LogLayout, SESSION, salt};
@@ -91,7 +91,7 @@ impl LogState {
 /// An open log. A log has one handle at a time; any thread may use it, one append at a time.
 #[derive(Debug)]
 pub struct TagLog {
-    holding: Arc<Holding>,
+    holding: Arc<TagLease>,
     tag: Arc<Tag>,
     head_at: u64,
     head_salt: u32,
@@ -105,8 +105,8 @@ impl TagLog {
     /// freezes the log with the pool.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if the layout or the head is damaged; else as [`Holding`] says.
-    pub fn open_within(holding: Arc<Holding>) -> Result<Self> {
+    /// [`Error::Corrupt`] if the layout or the head is damaged; else as [`TagLease`] says.
+    pub fn open_within(holding: Arc<TagLease>) -> Result<Self> {
         let (tag, uuid, session) = (holding.tag(), holding.uuid(), holding.session());
         let LogLayout { stream, head_at, head_salt, head } = LogLayout::read(holding.memory(), &uuid, &tag)?;
         let ring = LogRing::new(stream, tag.size, salt(&uuid, tag.generation));
@@ -170,7 +170,7 @@ impl TagLog {
     ///
     /// # Errors
     /// [`Error::LogFull`] until enough is cut, [`Error::Limit`] for more than [`TagLog::PAYLOAD_BYTES_MAX`]; else as
-    /// [`Holding`] says.
+    /// [`TagLease`] says.
     pub fn append_many(&self, payloads: &[&[u8]]) -> Result<Vec<LogPosition>> {
         payloads.iter().try_for_each(|payload| ensure_short(payload.len()))?;
         let mut state = self.writable()?;
@@ -191,7 +191,7 @@ impl TagLog {
     /// (W3).
     ///
     /// # Errors
-    /// [`Error::Limit`] if no record starts there; else as [`Holding`] says.
+    /// [`Error::Limit`] if no record starts there; else as [`TagLease`] says.
     pub fn cut(&self, position: LogPosition) -> Result<()> {
         let mut state = self.writable()?;
         let LogPosition(to) = position;

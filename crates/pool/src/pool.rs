@@ -12,7 +12,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::extent::{Extent, page_at};
 use crate::freeze::frozen_services::Freezers;
 use crate::grant::grants::Grants;
-use crate::holding::board::Holdings;
+use crate::holding::lease_words::LeaseList;
 use crate::lane::LaneSet;
 use crate::page_allocator::{PageAllocator, SpaceNeed, SpaceUsage};
 use crate::poison::Poison;
@@ -36,7 +36,7 @@ pub struct Pool {
     freezers: Freezers,
     grants: Grants,
     /// The tags that this process holds, and the words that other processes see.
-    pub(crate) holdings: Holdings,
+    pub(crate) holdings: LeaseList,
 }
 
 /// A tag to create.

@@ -6,7 +6,7 @@ use ferrite_memory::{Memory, Scheme, Span};
 use ferrite_owner::services::parse;
 use ferrite_owner::{Call, Removal, Reply, RunningService, Service, ServicePool, TypedRequest};
 use ferrite_pool::check::{TagFindings, TagOwner};
-use ferrite_pool::grant::{Ask, GrantId, Process, Rights, Standing};
+use ferrite_pool::grant::{GrantId, GrantRequest, GrantRights, Process, StandingGrant};
 use ferrite_pool::layout::PAGE;
 use ferrite_pool::tie::Generation;
 use ferrite_pool::{
@@ -212,7 +212,7 @@ impl DatabaseLogs {
         self.pool.tags().into_iter().filter(|tag| tag.kind == TagKind::DATABASE)
     }
 
-    fn standing_on(&self, generation: u64) -> impl Iterator<Item = Standing> {
+    fn standing_on(&self, generation: u64) -> impl Iterator<Item = StandingGrant> {
         self.pool.grants().standing().into_iter().filter(move |grant| grant.tag_generation == generation)
     }
 
@@ -326,7 +326,7 @@ impl DatabaseLogs {
 
     fn lend(&self, tag: &Tag, caller: &Caller) -> Result<Reply> {
         let process = Process::of(caller, self.boot_id);
-        let ask = Ask { tag, extents: &tag.extents, rights: Rights::ReadWrite, process: &process };
+        let ask = GrantRequest { tag, extents: &tag.extents, rights: GrantRights::ReadWrite, process: &process };
         let (granted, memory) = self.pool.with_spare(|| self.pool.lend(&ask))?;
         let (generation, extents, log) = (tag.generation, tag.extents.clone(), log_of(&tag.attributes));
         let lease = Lease { id: granted.id, generation, extents, log };

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ferrite_memory::Span;
 use ferrite_pool::checked_word::{seal, unseal};
-use ferrite_pool::holding::{Holding, Part, Spec as TagSpec};
+use ferrite_pool::holding::{RoleSpace, TagLease, TagSpec};
 use ferrite_pool::layout::PAGE;
 use ferrite_pool::{Freeze, LogPosition, Pool, Role, TagKind, TagLog};
 use parking_lot::{Condvar, Mutex};
@@ -58,7 +58,7 @@ pub struct WalStanding {
 /// the log, a client gets [`ferrite_pool::Error::Revoked`]. A thread that waits for a writer that panicked gets
 /// [`Error::Broken`].
 pub struct Wal {
-    holding: Arc<Holding>,
+    holding: Arc<TagLease>,
     log: Arc<TagLog>,
     start_at: u64,
     session: u64,
@@ -85,11 +85,11 @@ impl fmt::Debug for Wal {
 /// generation.
 const START_AT: u64 = 64;
 
-fn salt(holding: &Holding) -> u32 {
+fn salt(holding: &TagLease) -> u32 {
     holding.tag().generation as u32
 }
 
-fn damaged(holding: &Holding, what: &str) -> Error {
+fn damaged(holding: &TagLease, what: &str) -> Error {
     Error::Limit(format!("log {:?} is damaged ({what}): restore a backup", holding.tag().name))
 }
 
@@ -104,7 +104,7 @@ impl Wal {
     pub fn tag_spec(name: &str, spec: &WalSpec) -> Result<TagSpec> {
         let too_large = || Error::Limit(format!("a log of {} bytes is too large", spec.capacity_bytes));
         let size = spec.capacity_bytes.max(1).checked_next_multiple_of(PAGE).ok_or_else(too_large)?;
-        let parts = vec![Part { role: Role::MAP, bytes: PAGE }, Part { role: Role::DATA, bytes: size }];
+        let parts = vec![RoleSpace { role: Role::MAP, bytes: PAGE }, RoleSpace { role: Role::DATA, bytes: size }];
         let (name, kind, attributes) = (name.into(), TagKind::LOG.0, Vec::new());
         Ok(TagSpec { name, kind, size, attributes, parts, has_log: true })
     }
@@ -133,7 +133,7 @@ impl Wal {
     /// # Errors
     /// [`ferrite_pool::Error::WrongKind`] if the tag is not a log, [`ferrite_pool::Error::Corrupt`] if the head of its
     /// ring is damaged, [`Error::Limit`] if its start is damaged; also the errors that [`Wal`] lists.
-    pub fn open_held(holding: Arc<Holding>, folder: Box<dyn SegmentFolder>) -> Result<Arc<Self>> {
+    pub fn open_held(holding: Arc<TagLease>, folder: Box<dyn SegmentFolder>) -> Result<Arc<Self>> {
         holding.tag().ensure_kind(TagKind::LOG)?;
         let log = Arc::new(TagLog::open_wiped(Arc::clone(&holding))?);
         let map = holding.stream(Role::MAP).locate(START_AT).ok_or_else(|| damaged(&holding, "it has no MAP page"))?;

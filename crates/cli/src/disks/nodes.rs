@@ -72,7 +72,7 @@ impl OpenDisks {
             if !node.is_there() {
                 continue;
             }
-            if attach::lies_on(&ferrite_pool::led_to(file), node.device()).map_err(Failure::failed)? {
+            if attach::lies_on(&ferrite_pool::resolve_links(file), node.device()).map_err(Failure::failed)? {
                 let file = file.display();
                 let why = format!("{file} lies on the disk {name:?} itself: name a place outside of the pool");
                 return Err(Failure::refused(why));

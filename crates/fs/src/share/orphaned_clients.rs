@@ -13,7 +13,7 @@ use std::path::Path;
 
 use ferrite_memory::SHARED_WORDS_LINK;
 use ferrite_pool::Tag;
-use ferrite_pool::grant::{GrantId, Process, Standing};
+use ferrite_pool::grant::{GrantId, Process, StandingGrant};
 
 use crate::Result;
 use crate::share::layout::shared_state::{SharedState, StateOwner};
@@ -27,7 +27,7 @@ impl SharedFiles {
     }
 
     /// Grants that stand on the file system and that it has not given since it was opened.
-    fn orphaned_grants(&self) -> Vec<Standing> {
+    fn orphaned_grants(&self) -> Vec<StandingGrant> {
         let generation = self.tag().generation;
         let mut standing = self.pool().grants().standing();
         let table = self.sessions.table.lock();
@@ -76,7 +76,7 @@ impl SharedFiles {
 
     /// Ends the grant of `process` that an owner before gave it.
     pub(crate) fn release_earlier_session(&self, session: GrantId, process: &Process) -> Result<()> {
-        let is_theirs = |grant: &Standing| grant.id == session && grant.process == process.identity();
+        let is_theirs = |grant: &StandingGrant| grant.id == session && grant.process == process.identity();
         if !self.orphaned_grants().iter().any(is_theirs) {
             return refused("no owner before gave this process such a session");
         }
@@ -90,7 +90,7 @@ impl SharedFiles {
         if !self.link.pins.has_orphaned_clients() {
             return Ok(());
         }
-        let is_over = |grant: &Standing| grant.process == process.identity() && !held.contains(&grant.id);
+        let is_over = |grant: &StandingGrant| grant.process == process.identity() && !held.contains(&grant.id);
         for grant in self.orphaned_grants().into_iter().filter(is_over) {
             self.release_session(grant.id)?;
         }

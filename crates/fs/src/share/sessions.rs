@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ferrite_memory::Beacon;
 use ferrite_owner::Reply;
-use ferrite_pool::grant::{Ask, GrantId, Process, Rights};
+use ferrite_pool::grant::{GrantId, GrantRequest, GrantRights, Process};
 use ferrite_pool::{Caller, Failure};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -222,7 +222,7 @@ impl SharedFiles {
             );
         }
         let writable = self.data_mode() == DataMode::Sync && self.refuse_if_read_only().is_ok();
-        let rights = if writable { Rights::ReadWrite } else { Rights::Read };
+        let rights = if writable { GrantRights::ReadWrite } else { GrantRights::Read };
         let process = Process::of(caller, boot_id);
         // Granting takes a transaction, and the thread that suspends transactions locks the table
         // ([`Sessions::stilled`]).
@@ -235,7 +235,7 @@ impl SharedFiles {
         let tag = self.tag.lock();
         let shared_state = self.space.shared_state.share()?;
         let (granted, memory) =
-            self.pool().lend(&Ask { tag: &tag, extents: &tag.extents, rights, process: &process })?;
+            self.pool().lend(&GrantRequest { tag: &tag, extents: &tag.extents, rights, process: &process })?;
         self.space.shared_state.add_session(self.state_owner(&tag), granted.id);
         let session_info = OpenSession { grant: granted.id, connection: caller.connection, writable, is_ending: false };
         table.sessions.insert(granted.id.0, session_info);

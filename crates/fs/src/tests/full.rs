@@ -1,7 +1,7 @@
 //! Writes that there is not space enough for.
 
 use ferrite_crash::Model;
-use ferrite_pool::grant::{Ask, Process, Rights};
+use ferrite_pool::grant::{GrantRequest, GrantRights, Process};
 use ferrite_pool::layout::CHUNK;
 use ferrite_pool::{Caller, NewTag, PidFd, Role, SpaceNeed, TagKind, Zone};
 
@@ -227,7 +227,7 @@ fn fc3_chunks_that_cannot_be_given_are_still_its_own() {
     let data: Vec<_> = tag.extents.iter().copied().filter(|it| it.role == Role::DATA).collect();
     let grants: Vec<_> = data
         .chunks(3)
-        .map(|extents| Ask { tag: &tag, extents, rights: Rights::ReadWrite, process: &process })
+        .map(|extents| GrantRequest { tag: &tag, extents, rights: GrantRights::ReadWrite, process: &process })
         .map(|ask| fs.pool().grant(&ask).expect("a grant"))
         .collect();
     assert!(fs.return_all_chunks().is_err(), "nowhere to put the list");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ferrite_crash::{Crash, CrashReport, ExploreOptions, LyingMemory, Model, Points, explore};
 use ferrite_memory::{Memory, Scheme};
-use ferrite_pool::grant::{Ask, Identity, Process, Rights};
+use ferrite_pool::grant::{GrantRequest, GrantRights, Process, ProcessIdentity};
 use ferrite_pool::layout::CHUNK;
 
 use super::crash::client;
@@ -43,9 +43,9 @@ fn fill(fs: &FileSystem) {
 /// The next owner, while the client of the one before may still come back: it cannot be judged.
 fn next_owner(memory: &Arc<LyingMemory>) -> crate::Result<Arc<FileSystem>> {
     let fs = open(memory, None)?;
-    let process = Process::recall(Identity { pid: 1, namespace: 0, start_ticks: 0, boot_id: BOOT }, BOOT);
-    let (tag, rights) = (fs.tag(), Rights::ReadWrite);
-    fs.pool().grant(&Ask { tag: &tag, extents: &tag.extents, rights, process: &process })?;
+    let process = Process::recall(ProcessIdentity { pid: 1, namespace: 0, start_ticks: 0, boot_id: BOOT }, BOOT);
+    let (tag, rights) = (fs.tag(), GrantRights::ReadWrite);
+    fs.pool().grant(&GrantRequest { tag: &tag, extents: &tag.extents, rights, process: &process })?;
     fs.link.pins.set_orphaned_clients(true);
     fs.space.bar(true);
     Ok(fs)

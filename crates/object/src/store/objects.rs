@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ferrite_memory::Scheme;
 use ferrite_pool::FailureKind;
-use ferrite_pool::holding::Holding;
+use ferrite_pool::holding::TagLease;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::Store;
@@ -89,7 +89,7 @@ impl Store {
     }
 
     /// Takes the tag called `name` in hand, made as `label` says where there is none.
-    fn hold(&self, name: &str, label: &ObjectLabel, log_bytes: u64) -> Result<Holding> {
+    fn hold(&self, name: &str, label: &ObjectLabel, log_bytes: u64) -> Result<TagLease> {
         match self.tags.hold(name) {
             Err(error) if error.kind() == FailureKind::NotFound => {}
             other => return Ok(other?),

@@ -6,7 +6,7 @@ mod finalize;
 use std::fs::File;
 
 use ferrite_memory::{Scheme, Survives};
-use ferrite_pool::holding::{Part, Spec};
+use ferrite_pool::holding::{RoleSpace, TagSpec};
 use ferrite_pool::layout::{PAGE, POOL_BYTES_MIN};
 use ferrite_pool::{Role, TagKind};
 
@@ -202,9 +202,9 @@ fn a_tenant_does_all_that_an_owner_does() {
     assert_eq!(owner.map("map", SMALL).unwrap().len(), 2002);
     tenant.free("map").unwrap();
     let pool = owned(&owner);
-    let parts = [Role::MAP, Role::DATA].map(|role| Part { role, bytes: PAGE }).to_vec();
+    let parts = [Role::MAP, Role::DATA].map(|role| RoleSpace { role, bytes: PAGE }).to_vec();
     let (name, kind, attributes) = ("a database's".into(), TagKind::LOG.0, Vec::new());
-    Spec { name, kind, size: PAGE, attributes, parts, has_log: true }.create(pool).unwrap();
+    TagSpec { name, kind, size: PAGE, attributes, parts, has_log: true }.create(pool).unwrap();
     assert!(matches!(tenant.free("a database's"), Err(Error::Refused(why)) if why.contains("of kind log")));
     assert!(owner.contains("a database's").unwrap());
     assert!(tenant.finalize(&Finish { defragment: true, backup: None }).is_err());

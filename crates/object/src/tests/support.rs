@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ferrite_crash::{Crash, LyingMemory, Model};
 pub use ferrite_crash::{options, rounds, seed};
 use ferrite_memory::{Memory, Result as MediumResult, Scheme, Span, forward_memory};
-use ferrite_pool::holding::Holding;
+use ferrite_pool::holding::TagLease;
 use ferrite_pool::layout::{CHUNK, POOL_BYTES_MIN};
 use ferrite_pool::{Format, Pool};
 use parking_lot::Mutex;
@@ -44,7 +44,7 @@ pub fn open_pool<M: Memory + 'static>(memory: &Arc<M>) -> Arc<Pool> {
 }
 
 /// Returns the held object "it" of `label`, created if it does not exist.
-pub fn hold(pool: &Arc<Pool>, label: &ObjectLabel, log_bytes: u64) -> Holding {
+pub fn hold(pool: &Arc<Pool>, label: &ObjectLabel, log_bytes: u64) -> TagLease {
     if pool.tag("it").is_err() {
         label.spec("it", log_bytes).create(pool).expect("made");
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use ferrite_memory::{Guard, MapOptions, Mapped, Memory, SharedWords};
 use ferrite_pool::grant::GrantId;
-use ferrite_pool::holding::{Holding, Lease, LentTag, Loan, Note, Part, Spec, Watch};
+use ferrite_pool::holding::{Lease, LeaseWatch, LentTag, Loan, Note, RoleSpace, TagLease, TagSpec};
 use ferrite_pool::{Error, Failure, FailureKind, Result, Tag};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
@@ -87,7 +87,7 @@ impl RemoteTags {
     /// # Errors
     /// [`FailureKind::Exists`], [`FailureKind::BadName`], [`FailureKind::Full`] (or want of space on its host), [`FailureKind::Busy`] for a
     /// kind that is not lent; else as [`RemoteTags`] says.
-    pub fn create(&self, spec: &Spec) -> Result<Note> {
+    pub fn create(&self, spec: &TagSpec) -> Result<Note> {
         Ok(self.ask(&LeaseRequest::Create(spec.clone()))?.0)
     }
 
@@ -113,14 +113,14 @@ impl RemoteTags {
     /// # Errors
     /// As [`RemoteTags::remove`]; [`FailureKind::Limit`] where the pool has no more grants to give, [`Error::Medium`] where its
     /// memory cannot be mapped here.
-    pub fn hold(self: &Arc<Self>, name: &str) -> Result<Holding> {
+    pub fn hold(self: &Arc<Self>, name: &str) -> Result<TagLease> {
         // What an earlier owner lent would stand in the way.
         self.place.map(orphans::take).into_iter().flatten().for_each(|id| self.give_back(id));
         let (loan, fds) = self.ask::<Loan>(&LeaseRequest::Hold { name: name.into() })?;
         let id = loan.id;
         let (memory, lent) = self.enter(loan, fds).inspect_err(|_| self.give_back(id))?;
         let lease = Granted { tenant: Arc::clone(self), grant: Mutex::new(id) };
-        Ok(Holding::lent(memory, lent, Box::new(lease)))
+        Ok(TagLease::lent(memory, lent, Box::new(lease)))
     }
 
     /// Gives a grant back. Where the owner cannot be told, the next one is.
@@ -158,7 +158,7 @@ impl RemoteTags {
                 Arc::clone(self.board.get_or_init(|| board))
             }
         };
-        let watch = Watch::new(board, loan.word).ok_or_else(strange)?;
+        let watch = LeaseWatch::new(board, loan.word).ok_or_else(strange)?;
         let tag = loan.tag(memory.size()).filter(|_| loan.offset == 0).ok_or_else(strange)?;
         Ok((memory, LentTag { tag: Arc::new(tag), uuid: loan.uuid, session: loan.session, watch }))
     }
@@ -171,7 +171,7 @@ struct Granted {
 }
 
 impl Lease for Granted {
-    fn widen(&self, tag: &Tag, parts: &[Part]) -> Result<LentTag> {
+    fn widen(&self, tag: &Tag, parts: &[RoleSpace]) -> Result<LentTag> {
         let mut grant = self.grant.lock();
         let request = LeaseRequest::Widen { name: tag.name.clone(), id: *grant, parts: parts.to_vec() };
         let (loan, fds) = self.tenant.ask::<Loan>(&request)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ferrite_memory::Guard;
 use ferrite_pool::Result as PoolResult;
-use ferrite_pool::holding::{Holding, Note, Spec};
+use ferrite_pool::holding::{Note, TagLease, TagSpec};
 
 use super::RemoteTags;
 use crate::{PoolAccess, PoolOwner, Registry, Result};
@@ -55,8 +55,8 @@ impl TagAccess {
     /// Creates a tag; durable on return.
     ///
     /// # Errors
-    /// As [`Spec::create`] and as [`RemoteTags::create`].
-    pub fn create(&self, spec: &Spec) -> PoolResult<()> {
+    /// As [`TagSpec::create`] and as [`RemoteTags::create`].
+    pub fn create(&self, spec: &TagSpec) -> PoolResult<()> {
         match self {
             Self::Own(owner) => spec.create(owner.pool()).map(drop),
             Self::Remote(tags) => tags.create(spec).map(drop),
@@ -67,7 +67,7 @@ impl TagAccess {
     ///
     /// # Errors
     /// As [`ferrite_pool::Pool::hold`] and as [`RemoteTags::hold`].
-    pub fn hold(&self, name: &str) -> PoolResult<Holding> {
+    pub fn hold(&self, name: &str) -> PoolResult<TagLease> {
         match self {
             Self::Own(owner) => Ok(owner.pool().hold(name)?.keeping(owner.lock())),
             Self::Remote(tags) => tags.hold(name),

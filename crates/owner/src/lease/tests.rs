@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Scheme, Span, forward_memory};
 use ferrite_pool::check::{TagOwners, check_open};
-use ferrite_pool::holding::{Holding, Part, Spec};
+use ferrite_pool::holding::{RoleSpace, TagLease, TagSpec};
 use ferrite_pool::layout::{CHUNK, PAGE, POOL_BYTES_MIN};
 use ferrite_pool::{Claim, Error, Failure, FailureKind, Format, Pool, Role, Stream, TagKind, TagLog, claim};
 
@@ -34,10 +34,10 @@ fn account(pool: &Pool) {
     assert!(report.is_sound(), "{report:?}");
 }
 
-fn spec(name: &str, has_log: bool) -> Spec {
-    let part = |role, bytes| Part { role, bytes };
+fn spec(name: &str, has_log: bool) -> TagSpec {
+    let part = |role, bytes| RoleSpace { role, bytes };
     let parts = vec![part(Role::MAP, PAGE), part(Role::DATA, 4 * PAGE)];
-    Spec { name: name.into(), kind: TagKind::OBJECT.0, size: 4 * PAGE, attributes: vec![7; 64], parts, has_log }
+    TagSpec { name: name.into(), kind: TagKind::OBJECT.0, size: 4 * PAGE, attributes: vec![7; 64], parts, has_log }
 }
 
 /// An owner of a pool in a file, which serves nothing but tenants.
@@ -133,7 +133,7 @@ fn refusals_reach_a_tenant_as_what_they_are() {
     // What other services serve: they would not know.
     for kind in [TagKind::BYTES, TagKind::DISK, TagKind::FILES, TagKind::DATABASE] {
         let name = kind.name();
-        Spec { kind: kind.0, ..spec(name, false) }.create(&owner.pool).unwrap();
+        TagSpec { kind: kind.0, ..spec(name, false) }.create(&owner.pool).unwrap();
         assert_eq!(kind_of(tenant.hold(name)), FailureKind::Busy, "{name}");
         assert_eq!(kind_of(tenant.remove(name)), FailureKind::Busy, "{name}");
     }
@@ -148,7 +148,7 @@ fn ho2_no_grant_changes_the_parts_of_another_tag() {
         tenant.create(&spec(name, true)).unwrap();
     }
     let (_mine, _other) = (tenant.hold("a").unwrap(), owner.pool.hold("b").unwrap());
-    let (id, parts) = (owner.pool.grants().standing()[0].id, vec![Part { role: Role::DATA, bytes: 8 * PAGE }]);
+    let (id, parts) = (owner.pool.grants().standing()[0].id, vec![RoleSpace { role: Role::DATA, bytes: 8 * PAGE }]);
     let request = LeaseRequest::Widen { name: "b".into(), id, parts };
     let refused = refused(&owner, &request);
     assert!(refused.kind == FailureKind::Busy && refused.message.contains("in use by somebody else"), "{refused}");
@@ -160,7 +160,7 @@ fn ho2_no_grant_changes_the_parts_of_another_tag() {
 fn a_log_is_the_same_through_a_grant() {
     let owner = Owner::new();
     owner.tenant().create(&spec("a", true)).unwrap();
-    let append = |holding: Holding, bytes: &[u8]| {
+    let append = |holding: TagLease, bytes: &[u8]| {
         let log = TagLog::open_within(Arc::new(holding)).unwrap();
         log.append_many(&[bytes]).unwrap();
         log.records().map(|record| record.unwrap().1).collect::<Vec<_>>()
@@ -176,10 +176,10 @@ fn ho2_parts_are_widened_by_their_holder_and_keep_their_content() {
     let tenant = owner.tenant();
     tenant.create(&spec("a", true)).unwrap();
     let free = owner.pool.usage().free_bytes;
-    let holders: [&dyn Fn() -> Holding; 2] = [&|| tenant.hold("a").unwrap(), &|| owner.pool.hold("a").unwrap()];
+    let holders: [&dyn Fn() -> TagLease; 2] = [&|| tenant.hold("a").unwrap(), &|| owner.pool.hold("a").unwrap()];
     for (hold, pages) in holders.into_iter().zip([2, 4]) {
         let held = hold();
-        let part = |role, pages: u64| Part { role: Role(role), bytes: pages * PAGE };
+        let part = |role, pages: u64| RoleSpace { role: Role(role), bytes: pages * PAGE };
         held.widen(&[part(2, pages), part(3, 1)]).unwrap();
         let at = held.stream(Role(2)).locate((pages - 1) * PAGE).unwrap().at;
         held.memory().store(at, b"theirs", Scheme::Nt);
@@ -221,7 +221,7 @@ fn ho5_a_full_host_poisons_nobody() {
     let tenant = owner.tenant();
     tenant.create(&spec("a", true)).unwrap();
     let held = tenant.hold("a").unwrap();
-    let parts = [Part { role: Role(2), bytes: 3 * PAGE }];
+    let parts = [RoleSpace { role: Role(2), bytes: 3 * PAGE }];
     full.store(true, SeqCst);
     let refused = held.widen(&parts).unwrap_err();
     assert!(refused.is_want_of_space(), "{refused}");
@@ -253,7 +253,7 @@ fn ho4_a_holding_ends_with_its_owner_and_keeps_others_out_until_it_is_dropped() 
     assert!(matches!(tenant.tags(), Err(Error::OwnerEnded)));
     let told = log.append_many(&[b"without an owner"]).unwrap_err();
     assert!(matches!(&told, Error::Revoked(why) if why.contains("has ended")), "{told}");
-    assert!(matches!(held.widen(&[Part { role: Role(2), bytes: PAGE }]), Err(Error::Revoked(_))));
+    assert!(matches!(held.widen(&[RoleSpace { role: Role(2), bytes: PAGE }]), Err(Error::Revoked(_))));
     let next = next_owner(&path);
     assert!(next.hold("a").unwrap_err().to_string().contains("in use by process"));
     drop((log, held));
@@ -275,7 +275,7 @@ fn ho4_a_holding_that_is_asked_back_changes_nothing_more() {
     assert!(matches!(&told, Error::Revoked(why) if why.contains("asked for it back")), "{told}");
     other.check_poison().unwrap();
     // A widening brings another grant.
-    other.widen(&[Part { role: Role::DATA, bytes: 8 * PAGE }]).unwrap();
+    other.widen(&[RoleSpace { role: Role::DATA, bytes: 8 * PAGE }]).unwrap();
     assert_eq!(owner.pool.grants().revoke_tag(other.tag().generation), 1);
     assert!(matches!(other.check_poison(), Err(Error::Revoked(_))));
     drop(held);

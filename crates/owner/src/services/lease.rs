@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ferrite_pool::grant::{GrantId, Process};
-use ferrite_pool::holding::{Lent, Note, Part, Spec, ensure_lendable};
+use ferrite_pool::holding::{Lent, Note, RoleSpace, TagSpec, ensure_lendable};
 use ferrite_pool::{Failure, Pool, TagKind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ pub enum LeaseRequest {
     /// Lists the tags: [`Note`]s.
     List,
     /// Creates a tag; the answer is its [`Note`].
-    Create(Spec),
+    Create(TagSpec),
     /// Removes a tag that no process holds.
     Remove {
         /// The name of the tag.
@@ -41,7 +41,7 @@ pub enum LeaseRequest {
         /// The grant of the loan.
         id: GrantId,
         /// The bytes that each part is to have.
-        parts: Vec<Part>,
+        parts: Vec<RoleSpace>,
     },
 }
 

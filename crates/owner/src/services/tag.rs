@@ -4,7 +4,7 @@ use std::fs::{File, Metadata};
 use std::io::ErrorKind;
 
 use ferrite_memory::{Error as MediumError, Span};
-use ferrite_pool::grant::{Ask, GrantId, Process, Rights};
+use ferrite_pool::grant::{GrantId, GrantRequest, GrantRights, Process};
 use ferrite_pool::{Caller, Error as PoolError, Failure, FailureKind, PutOptions, Role, Stream, TagKind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -155,9 +155,9 @@ fn grant(owner: &OwnerCore, name: &str, write: bool, caller: &Caller) -> Result<
         let why = format!("{name:?} is of kind {}: grants are for plain bytes", tag.kind.name());
         return Err(Failure::new(FailureKind::WrongKind, why));
     }
-    let rights = if write { Rights::ReadWrite } else { Rights::Read };
+    let rights = if write { GrantRights::ReadWrite } else { GrantRights::Read };
     let process = Process::of(caller, owner.boot_id());
-    let ask = Ask { tag: &tag, extents: &tag.extents, rights, process: &process };
+    let ask = GrantRequest { tag: &tag, extents: &tag.extents, rights, process: &process };
     let (granted, memory) = pool.with_spare(|| pool.lend(&ask))?;
     let stream = Stream::new(&tag.extents, Role::DATA);
     let runs = stream.runs(Span::new(0, tag.size)).map(|run| (run.at + memory.offset, run.len)).collect();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use ferrite_memory::{Guard, MapOptions, Mapped};
 use ferrite_pool::check::{TagOwners, check_open};
-use ferrite_pool::grant::{Ask, GrantId, Process, Rights};
+use ferrite_pool::grant::{GrantId, GrantRequest, GrantRights, Process};
 use ferrite_pool::layout::{CHUNK, PAGE};
 use ferrite_pool::{Caller, Claim, Format, NewTag, PidFd, Pool, Result, Role, SpaceNeed, Tag, TagKind, Zone, claim};
 use parking_lot::Mutex;
@@ -53,8 +53,8 @@ fn ours() -> Process {
     Process::of(&Caller { pid, uid: 0, process, connection: 0 }, THIS_BOOT)
 }
 
-fn ask<'a>(tag: &'a Tag, process: &'a Process) -> Ask<'a> {
-    Ask { tag, extents: &tag.extents, rights: Rights::ReadWrite, process }
+fn ask<'a>(tag: &'a Tag, process: &'a Process) -> GrantRequest<'a> {
+    GrantRequest { tag, extents: &tag.extents, rights: GrantRights::ReadWrite, process }
 }
 
 /// Bytes that were freed under a grant and are held back for it.

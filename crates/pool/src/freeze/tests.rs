@@ -8,7 +8,7 @@ use ferrite_memory::Memory;
 use parking_lot::Mutex;
 
 use super::*;
-use crate::holding::Holding;
+use crate::holding::TagLease;
 use crate::layout::POOL_BYTES_MIN;
 use crate::{Format, NewTag, Role, SpaceNeed, TagKind, Zone};
 
@@ -259,7 +259,7 @@ fn a_closed_service_is_forgotten() {
 
 /// Has a tag, and is asked for as long as a test wants.
 struct Holder {
-    _holding: Holding,
+    _holding: TagLease,
     asked: mpsc::Sender<()>,
     answer: Mutex<mpsc::Receiver<()>>,
 }

@@ -7,14 +7,14 @@ use parking_lot::Mutex;
 
 use crate::damage::TableDamage;
 use crate::extent::Extent;
-use crate::holding::board::Board;
+use crate::holding::lease_words::LeaseWords;
 use crate::layout::{GRANTS, SLOT};
 use crate::page_allocator::PageAllocator;
 use crate::{Error, Result};
 
-use super::process::Process;
-use super::register::{GrantRegister, LiveGrant, Standing};
-use super::slot::{self, GrantId, Rights};
+use super::process_identity::Process;
+use super::register::{GrantRegister, LiveGrant, StandingGrant};
+use super::slot::{self, GrantId, GrantRights};
 
 /// Every grant of a pool.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Grants {
     }
 
     /// Returns every grant that has not ended, oldest first.
-    pub fn standing(&self) -> Vec<Standing> {
+    pub fn standing(&self) -> Vec<StandingGrant> {
         self.0.lock().standing()
     }
 
@@ -87,7 +87,7 @@ impl Grants {
     }
 
     /// Shows the holder of grant `id` its revocation in a word of `board`. Returns the index of the word.
-    pub(crate) fn tie(&self, id: GrantId, board: &Board) -> Result<usize> {
+    pub(crate) fn tie(&self, id: GrantId, board: &LeaseWords) -> Result<usize> {
         let mut register = self.0.lock();
         let live = register.find(id)?;
         let bell = board.bell(((live.slot - GRANTS) / SLOT) as usize);
@@ -104,7 +104,7 @@ impl Grants {
     /// client would lose it for a backup that fails anyway.
     pub(crate) fn refuse_writers(&self, stilled: &[GrantId]) -> Result<()> {
         let register = self.0.lock();
-        let may_store = |live: &LiveGrant| live.rights == Rights::ReadWrite && live.process.is_alive();
+        let may_store = |live: &LiveGrant| live.rights == GrantRights::ReadWrite && live.process.is_alive();
         let moving = register.live.iter().filter(|(id, live)| !stilled.contains(id) && may_store(live));
         let writers: BTreeSet<u32> = moving.map(|(_, live)| live.process.identity().pid).collect();
         if writers.is_empty() {

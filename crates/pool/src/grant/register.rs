@@ -5,20 +5,20 @@ use std::io::{PipeWriter, Write};
 
 use crate::bounds::{SERIAL_BOUND, out_of_bounds};
 use crate::extent::Extent;
-use crate::holding::board::Bell;
+use crate::holding::lease_words::RevokeSignal;
 use crate::page_allocator::PageAllocator;
 use crate::{Error, Result};
 
 use super::coverage::{Coverage, SortedPages};
-use super::process::{Identity, Process};
-use super::slot::{GrantId, GrantRecord, Rights};
+use super::process_identity::{Process, ProcessIdentity};
+use super::slot::{GrantId, GrantRecord, GrantRights};
 
 /// A grant that has not ended.
 #[derive(Debug)]
 pub(super) struct LiveGrant {
     pub slot: u64,
     pub tag_generation: u64,
-    pub rights: Rights,
+    pub rights: GrantRights,
     pub process: Process,
     /// The granted pages, neighbours joined.
     pub pages: Coverage,
@@ -32,20 +32,20 @@ pub(super) struct LiveGrant {
     /// polls a word.
     pub bell: Option<PipeWriter>,
     /// The word that the holder of a tag polls.
-    pub board: Option<Bell>,
+    pub board: Option<RevokeSignal>,
 }
 
 /// A grant in a list of grants.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct StandingGrant {
     /// The identity of the grant.
     pub id: GrantId,
     /// The generation of its tag, which may have been removed.
     pub tag_generation: u64,
     /// The client's rights.
-    pub rights: Rights,
+    pub rights: GrantRights,
     /// The client.
-    pub process: Identity,
+    pub process: ProcessIdentity,
     /// The bytes of its pages.
     pub bytes: u64,
     /// True if the grant has been revoked.
@@ -87,7 +87,7 @@ impl LiveGrant {
         if !std::mem::replace(&mut self.asked, true) {
             // The client may have closed its end.
             let _ = self.bell.as_mut().map(|bell| bell.write_all(&[1]));
-            self.board.as_ref().map(Bell::ring);
+            self.board.as_ref().map(RevokeSignal::ring);
         }
     }
 }
@@ -160,8 +160,8 @@ impl GrantRegister {
         self.free(space, &held);
     }
 
-    pub fn standing(&self) -> Vec<Standing> {
-        let standing = self.live.iter().map(|(id, live)| Standing {
+    pub fn standing(&self) -> Vec<StandingGrant> {
+        let standing = self.live.iter().map(|(id, live)| StandingGrant {
             id: *id,
             tag_generation: live.tag_generation,
             rights: live.rights,

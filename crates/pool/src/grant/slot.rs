@@ -13,7 +13,7 @@ use crate::tag::{OVERFLOW, Tag};
 use crate::{Error, Result, overflow};
 
 use super::coverage::Coverage;
-use super::process::{Identity, Process};
+use super::process_identity::{Process, ProcessIdentity};
 
 /// Bytes of a slot.
 pub const SLOT_BYTES: usize = SLOT as usize;
@@ -34,7 +34,7 @@ impl fmt::Display for GrantId {
 
 /// The rights of a client to granted pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rights {
+pub enum GrantRights {
     /// The client may load.
     Read = 1,
     /// The client may load and store.
@@ -43,13 +43,13 @@ pub enum Rights {
 
 /// A grant to be given.
 #[derive(Clone, Copy, Debug)]
-pub struct Ask<'a> {
+pub struct GrantRequest<'a> {
     /// The current state of the tag.
     pub tag: &'a Tag,
     /// The pages of the tag to grant, usually all its extents.
     pub extents: &'a [Extent],
     /// The client's rights.
-    pub rights: Rights,
+    pub rights: GrantRights,
     /// The client.
     pub process: &'a Process,
 }
@@ -60,11 +60,11 @@ pub struct GrantRecord {
     /// The identity of the grant.
     pub id: GrantId,
     /// The client's rights.
-    pub rights: Rights,
+    pub rights: GrantRights,
     /// The generation of the tag.
     pub tag_generation: u64,
     /// The client.
-    pub process: Identity,
+    pub process: ProcessIdentity,
     /// The granted pages.
     pub extents: Vec<Extent>,
 }
@@ -106,7 +106,7 @@ pub(super) fn places() -> impl Iterator<Item = u64> {
 }
 
 impl GrantRecord {
-    pub(super) fn new(id: GrantId, ask: &Ask<'_>) -> Result<Self> {
+    pub(super) fn new(id: GrantId, ask: &GrantRequest<'_>) -> Result<Self> {
         let extents = Coverage::of(ask.extents).extents();
         if extents.len() > EXTENTS_MAX {
             let count = extents.len();
@@ -159,7 +159,8 @@ pub fn decode_slot(bytes: &[u8; SLOT_BYTES], at: u64, pages: u64) -> Result<Opti
     if crc32fast::hash(&bytes[4..]) != slot.crc.get() {
         return Err(corrupt("checksum"));
     }
-    let rights = [Rights::Read, Rights::ReadWrite].into_iter().find(|rights| *rights as u32 == slot.rights.get());
+    let rights =
+        [GrantRights::Read, GrantRights::ReadWrite].into_iter().find(|rights| *rights as u32 == slot.rights.get());
     if slot.serial.get() >= SERIAL_BOUND {
         return Err(corrupt("serial"));
     }
@@ -168,7 +169,7 @@ pub fn decode_slot(bytes: &[u8; SLOT_BYTES], at: u64, pages: u64) -> Result<Opti
         return Err(corrupt("count"));
     }
     let inline = slot.inline.iter().take(extents.min(INLINE)).map(|media| media.extent(pages));
-    let process = Identity {
+    let process = ProcessIdentity {
         pid: slot.pid.get(),
         namespace: slot.namespace.get(),
         start_ticks: slot.start_ticks.get(),

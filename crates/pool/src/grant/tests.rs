@@ -66,12 +66,12 @@ fn ours() -> Process {
 
 /// A process of an earlier boot.
 fn long_gone() -> Process {
-    let identity = Identity { boot_id: [0; 16], ..ours().identity() };
+    let identity = ProcessIdentity { boot_id: [0; 16], ..ours().identity() };
     Process::recall(identity, THIS_BOOT)
 }
 
-fn ask<'a>(tag: &'a Tag, process: &'a Process) -> Ask<'a> {
-    Ask { tag, extents: &tag.extents, rights: Rights::ReadWrite, process }
+fn ask<'a>(tag: &'a Tag, process: &'a Process) -> GrantRequest<'a> {
+    GrantRequest { tag, extents: &tag.extents, rights: GrantRights::ReadWrite, process }
 }
 
 /// Every other page of `tag`, so that no two are neighbours.

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::extent::Extent;
-use crate::grant::{Ask, GrantId, Process, Rights, Standing};
+use crate::grant::{GrantId, GrantRequest, GrantRights, Process, StandingGrant};
 use crate::layout::PAGE;
 use crate::tag::{Tag, TagKind};
 use crate::{Error, Failure, Pool, Result, TagChange};
 
-use super::spec::Part;
-use super::{Listed, in_use, widen};
+use super::tag_spec::RoleSpace;
+use super::{ListedTag, in_use, widen};
 
 /// A tag as it is listed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,7 +96,7 @@ impl Pool {
     /// # Errors
     /// As [`Pool::hold`] and as [`Pool::lend`]; [`Error::Busy`] for a kind that is not lent.
     pub fn lend_tag(self: &Arc<Self>, name: &str, process: &Process) -> Result<Lent> {
-        let (_listed, tag) = Listed::new(self, name, "the pool's owner")?;
+        let (_listed, tag) = ListedTag::new(self, name, "the pool's owner")?;
         ensure_lendable(tag.kind)?;
         lend(self, &tag, process)
     }
@@ -117,7 +117,13 @@ impl Pool {
     /// [`Error::NotFound`] where the process has no such grant, [`Error::Busy`] where that is on another tag,
     /// [`Error::Owner`] where the tag stays wider though it was not lent; else as [`Pool::change_tag`] and as
     /// [`Pool::lend`].
-    pub fn widen_loan(self: &Arc<Self>, name: &str, id: GrantId, parts: &[Part], process: &Process) -> Result<Lent> {
+    pub fn widen_loan(
+        self: &Arc<Self>,
+        name: &str,
+        id: GrantId,
+        parts: &[RoleSpace],
+        process: &Process,
+    ) -> Result<Lent> {
         let (tag, grant) = (self.tag(name)?, theirs(self, id, process)?);
         if tag.generation != grant.tag_generation {
             return Err(in_use(name, "somebody else"));
@@ -136,7 +142,7 @@ impl Pool {
 }
 
 /// Grant `id`, which is that of `process`, and not of another one that had its number (grant G5).
-fn theirs(pool: &Pool, id: GrantId, process: &Process) -> Result<Standing> {
+fn theirs(pool: &Pool, id: GrantId, process: &Process) -> Result<StandingGrant> {
     let mut standing = pool.grants().standing().into_iter();
     let theirs = standing.find(|grant| grant.id == id && grant.process == process.identity());
     theirs.ok_or_else(|| Error::NotFound(format!("grant {id} of this process")))
@@ -152,7 +158,7 @@ fn narrow(pool: &Pool, widened: &Tag, before: &Tag) -> Result<()> {
 }
 
 fn lend(pool: &Arc<Pool>, tag: &Tag, process: &Process) -> Result<Lent> {
-    let ask = Ask { tag, extents: &tag.extents, rights: Rights::ReadWrite, process };
+    let ask = GrantRequest { tag, extents: &tag.extents, rights: GrantRights::ReadWrite, process };
     let board = pool.holdings.board()?;
     let words = board.share()?;
     let (granted, memory) = pool.with_spare(|| pool.lend(&ask))?;

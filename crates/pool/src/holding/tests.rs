@@ -12,10 +12,10 @@ use crate::tests::support::new_pool;
 use crate::tests::support::open;
 use crate::{TagKind, TagLog};
 
-fn spec(name: &str, has_log: bool) -> Spec {
-    let part = |role, bytes| Part { role, bytes };
+fn spec(name: &str, has_log: bool) -> TagSpec {
+    let part = |role, bytes| RoleSpace { role, bytes };
     let parts = vec![part(Role::MAP, PAGE), part(Role::DATA, 4 * PAGE)];
-    Spec { name: name.into(), kind: TagKind::OBJECT.0, size: 4 * PAGE, attributes: vec![7; 64], parts, has_log }
+    TagSpec { name: name.into(), kind: TagKind::OBJECT.0, size: 4 * PAGE, attributes: vec![7; 64], parts, has_log }
 }
 
 fn pool() -> Arc<Pool> {
@@ -37,23 +37,23 @@ fn ho1_ho2_a_tag_is_held_once_and_stays_while_it_is() {
 }
 
 /// A way to hold tag `a`.
-type Hold = fn(&Arc<Pool>) -> Result<Holding>;
+type Hold = fn(&Arc<Pool>) -> Result<TagLease>;
 
-fn as_it_stands(pool: &Arc<Pool>) -> Result<Holding> {
+fn as_it_stands(pool: &Arc<Pool>) -> Result<TagLease> {
     pool.hold("a")
 }
 
 /// HO2 is broken: the tag is not read again once no other process can lease it.
-fn as_it_was_read(pool: &Arc<Pool>) -> Result<Holding> {
+fn as_it_was_read(pool: &Arc<Pool>) -> Result<TagLease> {
     let tag = pool.tag("a")?;
     pool.holdings.tags.lock().insert(tag.generation);
-    let listed = Listed { pool: Arc::clone(pool), generation: tag.generation };
+    let listed = ListedTag { pool: Arc::clone(pool), generation: tag.generation };
     pool.ensure_no_grant(&tag)?;
-    Ok(Holding::own(Arc::clone(pool), tag, listed))
+    Ok(TagLease::own(Arc::clone(pool), tag, listed))
 }
 
 /// Leases tag `a` of `pool`; `between` runs between the reading of the tag and its listing.
-fn hold_late(pool: &Arc<Pool>, hold: Hold, meanwhile: impl FnOnce(&Arc<Tag>)) -> Result<Holding> {
+fn hold_late(pool: &Arc<Pool>, hold: Hold, meanwhile: impl FnOnce(&Arc<Tag>)) -> Result<TagLease> {
     spec("a", false).create(pool).unwrap();
     let tag = pool.tag("a").unwrap();
     let list = pool.holdings.tags.lock();
@@ -69,12 +69,12 @@ fn hold_late(pool: &Arc<Pool>, hold: Hold, meanwhile: impl FnOnce(&Arc<Tag>)) ->
     })
 }
 
-fn hold_removed(pool: &Arc<Pool>, hold: Hold) -> Result<Holding> {
+fn hold_removed(pool: &Arc<Pool>, hold: Hold) -> Result<TagLease> {
     hold_late(pool, hold, |tag| pool.remove_tag(tag).unwrap())
 }
 
-fn hold_widened(pool: &Arc<Pool>, hold: Hold) -> Result<Holding> {
-    let more = [Part { role: Role::DATA, bytes: 9 * PAGE }];
+fn hold_widened(pool: &Arc<Pool>, hold: Hold) -> Result<TagLease> {
+    let more = [RoleSpace { role: Role::DATA, bytes: 9 * PAGE }];
     hold_late(pool, hold, |tag| _ = widen(pool, tag, &more).unwrap())
 }
 

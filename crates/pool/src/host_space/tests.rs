@@ -14,7 +14,7 @@ use crate::PidFd;
 use crate::Progress;
 use crate::check::{TagOwners, repair};
 use crate::defrag::defrag;
-use crate::grant::{Ask, Process, Rights};
+use crate::grant::{GrantRequest, GrantRights, Process};
 use crate::layout::{CHUNK, CHUNK_PAGES, PAGE, kind_at};
 use crate::tag::INLINE;
 use crate::tests::support::BOOT;
@@ -250,7 +250,7 @@ fn grant(pool: &Pool, tag: &Tag) {
     let pid = std::process::id();
     let process =
         Process::of(&Caller { pid, uid: 0, process: PidFd::open(pid).expect("it lives"), connection: 0 }, BOOT);
-    let ask = Ask { tag, extents: &tag.extents, rights: Rights::ReadWrite, process: &process };
+    let ask = GrantRequest { tag, extents: &tag.extents, rights: GrantRights::ReadWrite, process: &process };
     pool.grant(&ask).expect("granted");
 }
 

@@ -9,7 +9,7 @@ use super::log_ring::LogRing;
 use super::{LogState, TagLog, ensure_short};
 use crate::checked_record::{self, ALIGN};
 use crate::checked_word::{NUMBER_MAX, seal};
-use crate::holding::Holding;
+use crate::holding::TagLease;
 use crate::{Error, Result};
 
 impl TagLog {
@@ -72,7 +72,7 @@ impl TagLog {
     ///
     /// # Errors
     /// As [`TagLog::open_within`].
-    pub fn open_wiped(holding: Arc<Holding>) -> Result<Self> {
+    pub fn open_wiped(holding: Arc<TagLease>) -> Result<Self> {
         let mut log = Self::open_within(holding)?;
         log.wipe_stranded()?;
         Ok(log)
@@ -82,7 +82,7 @@ impl TagLog {
     /// return.
     ///
     /// # Errors
-    /// As [`Holding`] says.
+    /// As [`TagLease`] says.
     pub fn wipe_stranded(&mut self) -> Result<()> {
         self.holding.check_poison()?;
         let (memory, end, lap) = (self.holding.memory(), self.end().0, self.next_lap().0);
@@ -106,7 +106,7 @@ impl TagLog {
     /// there on are searched again. Durable on return (W3).
     ///
     /// # Errors
-    /// [`Error::Limit`] if `position` is before the head; else as [`Holding`] says.
+    /// [`Error::Limit`] if `position` is before the head; else as [`TagLease`] says.
     pub fn restart_at(&self, position: LogPosition) -> Result<()> {
         let mut state = self.writable()?;
         if position.0 < state.head || position.0 > NUMBER_MAX - self.ring.lines() {

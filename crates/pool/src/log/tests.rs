@@ -10,7 +10,7 @@ use ferrite_memory::{Memory, Scheme};
 use super::*;
 use crate::bounds::SEQUENCE_BOUND;
 use crate::extent::Role;
-use crate::holding::{Part, Spec};
+use crate::holding::{RoleSpace, TagSpec};
 use crate::layout::{CHUNK, PAGE};
 use crate::tag::TagKind;
 use crate::tests::support::{
@@ -23,9 +23,9 @@ const CAPACITY: u64 = 2 * PAGE;
 /// Helpers for the tests of this log and of others, by the log's name in a pool of their own, and record by record.
 impl TagLog {
     pub(crate) fn create(pool: Arc<Pool>, name: &str, capacity_bytes: u64) -> Result<Arc<Self>> {
-        let parts = [(Role::MAP, PAGE), (Role::DATA, capacity_bytes)].map(|(role, bytes)| Part { role, bytes });
+        let parts = [(Role::MAP, PAGE), (Role::DATA, capacity_bytes)].map(|(role, bytes)| RoleSpace { role, bytes });
         let (kind, parts, attributes) = (TagKind::LOG.0, parts.to_vec(), Vec::new());
-        Spec { name: name.into(), kind, size: capacity_bytes, attributes, parts, has_log: true }.create(&pool)?;
+        TagSpec { name: name.into(), kind, size: capacity_bytes, attributes, parts, has_log: true }.create(&pool)?;
         Self::open(pool, name)
     }
 

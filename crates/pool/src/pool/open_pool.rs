@@ -9,7 +9,7 @@ use super::Pool;
 use crate::checked_word::salt;
 use crate::freeze::frozen_services::Freezers;
 use crate::grant::grants::{GrantSource, Grants};
-use crate::holding::board::Holdings;
+use crate::holding::lease_words::LeaseList;
 use crate::lane::LaneSet;
 use crate::layout::{CHUNK, CHUNK_PAGES};
 use crate::page_allocator::PageAllocator;
@@ -97,7 +97,7 @@ impl Pool {
             poison: Poison::default(),
             freezers: Freezers::default(),
             grants,
-            holdings: Holdings::default(),
+            holdings: LeaseList::default(),
         };
         pool.grants.reap(&pool)?;
         if !recovery.clean && is_sound {

@@ -34,7 +34,7 @@ fn a_tag_in_pieces_is_lent_by_a_full_pool_that_services_have_space_of() {
     tenant.create(&spec("a", false)).unwrap();
     for pages in 5..=8 {
         take(pool, &format!("between {pages}"), Zone::Normal).unwrap();
-        tenant.hold("a").unwrap().widen(&[Part { role: Role::DATA, bytes: pages * PAGE }]).unwrap();
+        tenant.hold("a").unwrap().widen(&[RoleSpace { role: Role::DATA, bytes: pages * PAGE }]).unwrap();
     }
     take(pool, "hoard", Zone::Normal).unwrap();
     for zone in [Zone::Super, Zone::Normal] {

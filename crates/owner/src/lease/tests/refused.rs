@@ -1,6 +1,6 @@
 //! What the owner refuses a tenant, and what that leaves.
 
-use ferrite_pool::grant::{Ask, Identity, Process, Rights};
+use ferrite_pool::grant::{GrantRequest, GrantRights, Process, ProcessIdentity};
 use ferrite_pool::layout::GRANT_SLOTS;
 
 use super::*;
@@ -18,10 +18,10 @@ fn ho6_a_widening_that_gets_no_grant_changes_nothing_and_poisons_nobody() {
     let held = tenant.hold("a").unwrap();
     owner.tenant().create(&spec("b", true)).unwrap();
     let (tag, process) = (owner.pool.tag("b").unwrap(), Process::recall(stranger(), BOOT));
-    let ask = Ask { tag: &tag, extents: &tag.extents, rights: Rights::ReadWrite, process: &process };
+    let ask = GrantRequest { tag: &tag, extents: &tag.extents, rights: GrantRights::ReadWrite, process: &process };
     let others: Vec<_> = (1..GRANT_SLOTS).map(|_| owner.pool.grant(&ask).unwrap().id).collect();
     let (bytes, free) = (data_bytes(&owner.pool, "a"), owner.pool.usage().free_bytes);
-    let parts = [Part { role: Role::DATA, bytes: 9 * PAGE }];
+    let parts = [RoleSpace { role: Role::DATA, bytes: 9 * PAGE }];
     let refused = held.widen(&parts).unwrap_err();
     assert!(refused.kind() == FailureKind::Limit && refused.to_string().contains("grants are out"), "{refused}");
     held.check_poison().unwrap();
@@ -33,8 +33,8 @@ fn ho6_a_widening_that_gets_no_grant_changes_nothing_and_poisons_nobody() {
 }
 
 /// A process with the number of this one, whose state is unknown.
-fn stranger() -> Identity {
-    Identity { pid: std::process::id(), namespace: 0, start_ticks: 7, boot_id: BOOT }
+fn stranger() -> ProcessIdentity {
+    ProcessIdentity { pid: std::process::id(), namespace: 0, start_ticks: 7, boot_id: BOOT }
 }
 
 /// G5: a number is given again.
@@ -43,9 +43,9 @@ fn g5_a_grant_of_another_process_of_the_same_number_is_neither_given_back_nor_wi
     let owner = Owner::new();
     spec("a", true).create(&owner.pool).unwrap();
     let (tag, process) = (owner.pool.tag("a").unwrap(), Process::recall(stranger(), BOOT));
-    let ask = Ask { tag: &tag, extents: &tag.extents, rights: Rights::ReadWrite, process: &process };
+    let ask = GrantRequest { tag: &tag, extents: &tag.extents, rights: GrantRights::ReadWrite, process: &process };
     let id = owner.pool.grant(&ask).unwrap().id;
-    let parts = vec![Part { role: Role::DATA, bytes: 9 * PAGE }];
+    let parts = vec![RoleSpace { role: Role::DATA, bytes: 9 * PAGE }];
     for request in [LeaseRequest::Release { id }, LeaseRequest::Widen { name: "a".into(), id, parts }] {
         assert_eq!(refused(&owner, &request).kind, FailureKind::NotFound);
     }

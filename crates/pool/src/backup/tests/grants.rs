@@ -3,8 +3,12 @@
 use ferrite_crash::{ExploreOptions, Points, explore};
 
 use super::*;
-use crate::grant::{Ask, Process, Rights, ensure_no_clients};
-use crate::{Caller, PidFd};
+use crate::Caller;
+use crate::PidFd;
+use crate::grant::GrantRequest;
+use crate::grant::GrantRights;
+use crate::grant::Process;
+use crate::grant::ensure_no_clients;
 
 /// The image of a pool beside a client, this process, that lives on: it has a grant on one tag, and one with many
 /// pieces on another.
@@ -23,7 +27,7 @@ fn granted() -> (Arc<LyingMemory>, Pool, Vec<u8>) {
             .iter()
             .flat_map(|all| (all.page..all.end()).map(|page| crate::Extent { page, pages: 1, ..*all }));
         let extents: Vec<_> = pages.step_by(every).collect();
-        let ask = Ask { tag: &tag, extents: &extents, rights: Rights::Read, process: &process };
+        let ask = GrantRequest { tag: &tag, extents: &extents, rights: GrantRights::Read, process: &process };
         pool.grant(&ask).unwrap();
     };
     lend("whole", 1);

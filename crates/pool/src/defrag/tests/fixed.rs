@@ -1,11 +1,11 @@
 //! X3: what must stay, stays; and a stop in between.
 
 use super::*;
-use crate::grant::{Ask, Identity, Process, Rights};
+use crate::grant::{GrantRequest, GrantRights, Process, ProcessIdentity};
 
 /// A process that cannot be judged, and so counts as living.
 fn living() -> Process {
-    let identity = Identity { pid: std::process::id(), namespace: 0, start_ticks: 0, boot_id: BOOT };
+    let identity = ProcessIdentity { pid: std::process::id(), namespace: 0, start_ticks: 0, boot_id: BOOT };
     Process::recall(identity, BOOT)
 }
 
@@ -20,7 +20,12 @@ fn x3_what_is_under_a_grant_stays_and_the_rest_moves() {
     let granted = pool.tag("fixed").unwrap();
     let process = living();
     assert!(process.is_alive());
-    let ask = Ask { tag: &granted, extents: &granted.extents[..1], rights: Rights::ReadWrite, process: &process };
+    let ask = GrantRequest {
+        tag: &granted,
+        extents: &granted.extents[..1],
+        rights: GrantRights::ReadWrite,
+        process: &process,
+    };
     let grant = pool.grant(&ask).unwrap();
     let before = seen(&pool);
     let report = run(&mut pool);

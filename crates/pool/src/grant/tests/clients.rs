@@ -100,14 +100,14 @@ fn g5_a_process_is_known_by_more_than_its_number() {
     let lives = |identity| Process::recall(identity, THIS_BOOT).is_alive();
     assert!(known.start_ticks != 0 && known.namespace != 0);
     assert!(lives(known));
-    assert!(!lives(Identity { boot_id: LATER_BOOT, ..known }), "another boot");
-    assert!(!lives(Identity { start_ticks: known.start_ticks - 1, ..known }), "an earlier one of that number");
-    assert!(lives(Identity { namespace: known.namespace ^ 1, ..known }), "another namespace cannot be judged");
-    assert!(lives(Identity { pid: 0, ..known }), "nor can what has no number here");
+    assert!(!lives(ProcessIdentity { boot_id: LATER_BOOT, ..known }), "another boot");
+    assert!(!lives(ProcessIdentity { start_ticks: known.start_ticks - 1, ..known }), "an earlier one of that number");
+    assert!(lives(ProcessIdentity { namespace: known.namespace ^ 1, ..known }), "another namespace cannot be judged");
+    assert!(lives(ProcessIdentity { pid: 0, ..known }), "nor can what has no number here");
     client.kill();
     assert!(!lives(known));
     let pid = thread_number();
-    assert!(!lives(Identity { pid, ..known }), "its number is a thread's of another process now");
+    assert!(!lives(ProcessIdentity { pid, ..known }), "its number is a thread's of another process now");
 }
 
 /// The number of a thread of this process, not the first: it is no process's while this test runs.
@@ -191,13 +191,13 @@ fn a_granted_descriptor_has_the_rights_of_the_grant_and_no_part_in_the_lock() {
     let tag = tag(&pool, "a", &[need(Zone::Normal, PAGE)]).expect("tag");
     let at = tag.extents[0].span().at;
     let share = |rights| {
-        let granted = pool.grant(&Ask { rights, ..ask(&tag, &process) }).expect("grant");
+        let granted = pool.grant(&GrantRequest { rights, ..ask(&tag, &process) }).expect("grant");
         let shared = granted.share(pool.memory()).expect("share");
         (std::fs::File::from(shared.fd), shared.offset + at)
     };
-    let (writer, at) = share(Rights::ReadWrite);
+    let (writer, at) = share(GrantRights::ReadWrite);
     writer.write_all_at(b"bytes", at).expect("may write");
-    let (reader, at) = share(Rights::Read);
+    let (reader, at) = share(GrantRights::Read);
     let mut bytes = [0; 5];
     reader.read_exact_at(&mut bytes, at).expect("may read");
     assert_eq!(&bytes, b"bytes");
@@ -215,7 +215,7 @@ fn bk1_a_backup_beside_a_writing_client_is_refused_and_costs_it_nothing() {
     let (pool, mut client) = (pool(), Idle::new());
     let tag = tag(&pool, "a", &[need(Zone::Normal, 3 * PAGE)]).expect("tag");
     let process = client.process();
-    pool.grant(&Ask { rights: Rights::Read, ..ask(&tag, &process) }).expect("grant");
+    pool.grant(&GrantRequest { rights: GrantRights::Read, ..ask(&tag, &process) }).expect("grant");
     backup(&pool, &mut Vec::new(), [3; 16], &mut |_| true).expect("a reader is no harm");
     pool.grant(&ask(&tag, &process)).expect("grant");
     let said = backup(&pool, &mut Vec::new(), [3; 16], &mut |_| true).expect_err("a writer").to_string();

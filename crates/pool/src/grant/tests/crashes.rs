@@ -30,7 +30,7 @@ fn story(model: Model, pieces: usize, lives: bool) -> Story {
     let granted_pages: Vec<Extent> = pages.map(|page| page_at(page * PAGE)).collect();
     memory.forget_trace();
 
-    let granted = pool.grant(&Ask { extents: &granted_pages, ..ask(&tag_a, &process) }).expect("grant");
+    let granted = pool.grant(&GrantRequest { extents: &granted_pages, ..ask(&tag_a, &process) }).expect("grant");
     memory.mark(GRANTED);
     assert_eq!(pool.grants().revoke_tag(tag_a.generation), 1);
     pool.remove_tag(&tag_a).expect("remove");

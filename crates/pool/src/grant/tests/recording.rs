@@ -14,7 +14,7 @@ fn a_grant_of_any_number_of_pieces_is_read_back_and_gives_its_pages_back() {
         let tag = tag(&pool, "a", &[need(Zone::Normal, 2 * CHUNK)]).expect("tag");
         let free = pool.usage().free_bytes;
         let pieces = every_other_page(&tag, count);
-        let granted = pool.grant(&Ask { extents: &pieces, ..ask(&tag, &process) }).expect("grant");
+        let granted = pool.grant(&GrantRequest { extents: &pieces, ..ask(&tag, &process) }).expect("grant");
         assert_accounted(&pool);
         drop(pool);
         let pool = opened(&Arc::new(memory.kill()), THIS_BOOT);
@@ -53,7 +53,7 @@ fn t4_a_list_of_pieces_that_loops_is_refused() {
     let (pool, process) = (opened(&memory, THIS_BOOT), ours());
     let tag = tag(&pool, "a", &[need(Zone::Normal, 2 * CHUNK)]).expect("tag");
     // What two pages are full of.
-    pool.grant(&Ask { extents: &every_other_page(&tag, 511), ..ask(&tag, &process) }).expect("grant");
+    pool.grant(&GrantRequest { extents: &every_other_page(&tag, 511), ..ask(&tag, &process) }).expect("grant");
     pool.close().expect("close");
     let looping = memory.kill();
     let first = looping.load_word(GRANTS + 64);
@@ -70,7 +70,7 @@ fn t4_a_list_of_pieces_that_loops_is_refused() {
 
 fn record() -> GrantRecord {
     let extents = (0..5).map(|number| page_at((2000 + number * 3) * PAGE)).collect();
-    let (id, rights, process) = (GrantId(9), Rights::Read, ours().identity());
+    let (id, rights, process) = (GrantId(9), GrantRights::Read, ours().identity());
     GrantRecord { id, rights, tag_generation: 4, process, extents }
 }
 

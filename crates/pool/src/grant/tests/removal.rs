@@ -29,7 +29,7 @@ fn g2_pages_with_two_grants_are_held_until_both_have_ended() {
     let tag = tag(&pool, "a", &[need(Zone::Normal, 4 * PAGE)]).expect("tag");
     let half = [Extent { pages: 2, ..tag.extents[0] }];
     let first = pool.grant(&ask(&tag, &process)).expect("whole");
-    let second = pool.grant(&Ask { extents: &half, ..ask(&tag, &process) }).expect("half");
+    let second = pool.grant(&GrantRequest { extents: &half, ..ask(&tag, &process) }).expect("half");
     pool.remove_tag(&tag).expect("remove");
     pool.grants().release(&pool, first.id).expect("release");
     assert_eq!(pool.grants().held_bytes(), 2 * PAGE, "the half that nobody else has is free");
@@ -73,7 +73,8 @@ fn g2_a_held_page_is_not_lost_when_its_chunk_is_used_by_others() {
     let (pool, process) = (opened(&memory, THIS_BOOT), ours());
     let tag_a = tag(&pool, "a", &[need(Zone::Super, CHUNK)]).expect("tag");
     let page = [Extent { page: tag_a.extents[0].page + 5, pages: 1, zone: Zone::Normal, ..tag_a.extents[0] }];
-    let granted = pool.grant(&Ask { extents: &page, ..ask(&tag_a, &process) }).expect("one page of a superpage");
+    let granted =
+        pool.grant(&GrantRequest { extents: &page, ..ask(&tag_a, &process) }).expect("one page of a superpage");
     pool.remove_tag(&tag_a).expect("remove");
     assert_eq!(pool.grants().held_bytes(), CHUNK, "a superpage is held whole");
     drop(pool);
@@ -111,7 +112,7 @@ fn a_grant_needs_the_tag_as_it_stands() {
     let process = ours();
     let old = tag(&pool, "a", &[need(Zone::Normal, PAGE)]).expect("tag");
     let beyond = [Extent { pages: 2, ..old.extents[0] }];
-    assert!(matches!(pool.grant(&Ask { extents: &beyond, ..ask(&old, &process) }), Err(Error::Busy(_))));
+    assert!(matches!(pool.grant(&GrantRequest { extents: &beyond, ..ask(&old, &process) }), Err(Error::Busy(_))));
     pool.remove_tag(&old).expect("remove");
     tag(&pool, "a", &[need(Zone::Normal, PAGE)]).expect("another of that name");
     assert!(matches!(pool.grant(&ask(&old, &process)), Err(Error::NotFound(_))));
@@ -130,7 +131,7 @@ fn a_failed_grant_leaves_nothing_behind() {
         let pieces = every_other_page(&tag, 5);
         let call = memory.calls() + failing;
         memory.fail_nth(call);
-        let granted = pool.grant(&Ask { extents: &pieces, ..ask(&tag, &process) });
+        let granted = pool.grant(&GrantRequest { extents: &pieces, ..ask(&tag, &process) });
         if granted.is_ok() {
             if memory.calls() > call {
                 // What a host refuses is looked for elsewhere in the pool.

@@ -47,7 +47,7 @@ fn g3_a_grant_is_not_reaped_before_it_is_recorded() {
     // More pieces than a slot holds, so that the grant has a page of its own.
     let pieces = every_other_page(&tag, 5);
     busy.armed.store(true, Ordering::SeqCst);
-    pool.grant(&Ask { extents: &pieces, ..ask(&tag, &process) }).expect("granted");
+    pool.grant(&GrantRequest { extents: &pieces, ..ask(&tag, &process) }).expect("granted");
     let recorded = |pool: &Pool| {
         let mut slot = [0; SLOT_BYTES];
         pool.memory().load(GRANTS, &mut slot);

@@ -16,15 +16,15 @@ use crate::tests::support::reopen;
 const ROLES: [Role; 2] = [Role(2), Role(3)];
 const CONTENT: &[u8] = b"of before";
 
-fn parts(pages: [u64; 2]) -> [Part; 2] {
-    [0, 1].map(|index| Part { role: ROLES[index], bytes: pages[index] * PAGE })
+fn parts(pages: [u64; 2]) -> [RoleSpace; 2] {
+    [0, 1].map(|index| RoleSpace { role: ROLES[index], bytes: pages[index] * PAGE })
 }
 
-fn pages(held: &Holding) -> [u64; 2] {
+fn pages(held: &TagLease) -> [u64; 2] {
     ROLES.map(|role| held.stream(role).len() / PAGE)
 }
 
-fn content_at(held: &Holding, role: Role) -> u64 {
+fn content_at(held: &TagLease, role: Role) -> u64 {
     held.stream(role).locate(0).expect("it has a page").at
 }
 
@@ -34,7 +34,7 @@ fn run(
     model: Model,
     extents: u64,
     ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'static,
-    widen: impl Fn(&Holding, [u64; 2]),
+    widen: impl Fn(&TagLease, [u64; 2]),
 ) -> CrashReport {
     let memory = new_pool(model);
     let pool = Arc::new(Pool::open(DeafMemory::new(&memory, ignores), BOOT).unwrap().0);
@@ -42,7 +42,7 @@ fn run(
     let held = pool.hold("a").unwrap();
     // Turn by turn, so that none goes on where the last one of its part ended.
     for (pages, role) in (1..=extents).flat_map(|pages| ROLES.map(|role| (pages, role))) {
-        held.widen(&[Part { role, bytes: pages * PAGE }]).unwrap();
+        held.widen(&[RoleSpace { role, bytes: pages * PAGE }]).unwrap();
     }
     ROLES.into_iter().for_each(|role| held.memory().store(content_at(&held, role), CONTENT, Scheme::Nt));
     held.settle().unwrap();
@@ -88,7 +88,7 @@ fn found(pool: &Arc<Pool>) -> CheckVerdict<[u64; 2]> {
     Ok(pages(&held))
 }
 
-fn at_once(held: &Holding, wanted: [u64; 2]) {
+fn at_once(held: &TagLease, wanted: [u64; 2]) {
     held.widen(&parts(wanted)).unwrap();
 }
 
@@ -104,7 +104,7 @@ fn ho6_crash_widens_both_parts_or_none() {
 #[test]
 fn canary_a_widening_part_by_part_is_caught() {
     for model in Model::ALL {
-        let by_part = |held: &Holding, wanted| parts(wanted).iter().for_each(|part| held.widen(&[*part]).unwrap());
+        let by_part = |held: &TagLease, wanted| parts(wanted).iter().for_each(|part| held.widen(&[*part]).unwrap());
         run(model, 1, |_| false, by_part).expect_failure();
     }
 }

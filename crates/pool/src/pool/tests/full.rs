@@ -6,7 +6,9 @@ use ferrite_memory::ByteCount;
 use super::*;
 use crate::Caller;
 use crate::PidFd;
-use crate::grant::{Ask, Process, Rights};
+use crate::grant::GrantRequest;
+use crate::grant::GrantRights;
+use crate::grant::Process;
 use crate::layout::POOL_BYTES_MIN;
 use crate::tests::support::BOOT;
 use crate::tests::support::account;
@@ -162,7 +164,7 @@ fn t6_g2_a_list_of_extents_lies_under_no_grant() {
     };
     let (process, last) =
         (Process::of(&caller, BOOT), Extent { page: wide.extents[10].end() - 1, pages: 1, ..wide.extents[10] });
-    let ask = Ask { tag: &wide, extents: &[last], rights: Rights::ReadWrite, process: &process };
+    let ask = GrantRequest { tag: &wide, extents: &[last], rights: GrantRights::ReadWrite, process: &process };
     let granted = pool.grant(&ask).unwrap();
     assert!(matches!(give(&pool, "wide"), Err(Error::Full { .. })));
     assert_eq!((pool.usage(), shot(&pool)), full);

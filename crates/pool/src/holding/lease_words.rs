@@ -21,12 +21,12 @@ use crate::{Error, Result};
 /// The owner's side. The liveness word is set with the first lent tag, and cleared when the pool is closed or its
 /// process ends.
 #[derive(Debug)]
-pub(crate) struct Board {
+pub(crate) struct LeaseWords {
     words: Arc<SharedWords>,
     _beacon: Beacon,
 }
 
-impl Board {
+impl LeaseWords {
     fn light() -> Result<Self> {
         let words = Arc::new(SharedWords::new(1 + GRANT_SLOTS as usize)?);
         let beacon = Beacon::light(&words, 0)?;
@@ -38,8 +38,8 @@ impl Board {
     }
 
     /// Returns the signal of the grant in slot `slot`, not yet raised.
-    pub fn bell(&self, slot: usize) -> Bell {
-        let bell = Bell { words: Arc::clone(&self.words), word: 1 + slot };
+    pub fn bell(&self, slot: usize) -> RevokeSignal {
+        let bell = RevokeSignal { words: Arc::clone(&self.words), word: 1 + slot };
         bell.words.word(bell.word).store(0, Ordering::Release);
         bell
     }
@@ -47,15 +47,15 @@ impl Board {
 
 /// The leases of an open pool.
 #[derive(Debug, Default)]
-pub(crate) struct Holdings {
+pub(crate) struct LeaseList {
     /// Generations of the tags that this process leases, or is about to lend.
     pub tags: Mutex<BTreeSet<u64>>,
-    board: OnceLock<Board>,
+    board: OnceLock<LeaseWords>,
     /// The number of leases so far.
     count: AtomicU64,
 }
 
-impl Holdings {
+impl LeaseList {
     /// Returns a session for a new lease, greater than all earlier ones: superblock generations are below 2^32, and
     /// each opening has a greater one.
     pub fn next_session(&self, superblock: &Superblock) -> u64 {
@@ -63,23 +63,23 @@ impl Holdings {
     }
 
     /// Returns the shared words, which exist from the first call on.
-    pub fn board(&self) -> Result<&Board> {
+    pub fn board(&self) -> Result<&LeaseWords> {
         if let Some(board) = self.board.get() {
             return Ok(board);
         }
-        let board = Board::light()?;
+        let board = LeaseWords::light()?;
         Ok(self.board.get_or_init(|| board))
     }
 }
 
 /// The signal that revokes a lent tag.
 #[derive(Debug)]
-pub(crate) struct Bell {
+pub(crate) struct RevokeSignal {
     words: Arc<SharedWords>,
     word: usize,
 }
 
-impl Bell {
+impl RevokeSignal {
     /// Returns the index of the word.
     pub fn word(&self) -> usize {
         self.word
@@ -92,12 +92,12 @@ impl Bell {
 
 /// The client's side of the words, for one grant.
 #[derive(Debug)]
-pub struct Watch {
+pub struct LeaseWatch {
     words: Arc<SharedWords>,
     word: AtomicUsize,
 }
 
-impl Watch {
+impl LeaseWatch {
     /// Returns the client's side of the grant with this word, or `None` if the index is out of range.
     pub fn new(words: Arc<SharedWords>, word: usize) -> Option<Self> {
         (word > 0 && word < words.count()).then(|| Self { words, word: AtomicUsize::new(word) })

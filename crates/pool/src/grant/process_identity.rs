@@ -11,7 +11,7 @@ use crate::{Error, Result};
 
 /// The identity of a process, in this boot and any other (G5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct ProcessIdentity {
     /// The process number.
     pub pid: u32,
     /// The inode of the pid namespace of that number; 0 if unknown.
@@ -25,7 +25,7 @@ pub struct Identity {
 /// A process that has a grant.
 #[derive(Clone, Debug)]
 pub struct Process {
-    identity: Identity,
+    identity: ProcessIdentity,
     watch: ProcessState,
 }
 
@@ -46,17 +46,17 @@ impl Process {
         // The start time was read while the process lived, so it is not the start time of a later process with the same
         // number.
         let start_ticks = if caller.process.is_alive() { start_ticks } else { 0 };
-        let identity = Identity { pid: caller.pid, namespace: namespace(), start_ticks, boot_id };
+        let identity = ProcessIdentity { pid: caller.pid, namespace: namespace(), start_ticks, boot_id };
         Self { identity, watch: ProcessState::By(caller.process.clone()) }
     }
 
     /// Returns the process that an earlier owner recorded as `identity`, looked up in the boot `boot_id`.
-    pub fn recall(identity: Identity, boot_id: [u8; 16]) -> Self {
+    pub fn recall(identity: ProcessIdentity, boot_id: [u8; 16]) -> Self {
         Self { identity, watch: find(identity, boot_id) }
     }
 
     /// Returns the identity.
-    pub fn identity(&self) -> Identity {
+    pub fn identity(&self) -> ProcessIdentity {
         self.identity
     }
 
@@ -84,7 +84,7 @@ impl Process {
     }
 }
 
-fn find(identity: Identity, boot_id: [u8; 16]) -> ProcessState {
+fn find(identity: ProcessIdentity, boot_id: [u8; 16]) -> ProcessState {
     if identity.boot_id != boot_id {
         return ProcessState::Ended;
     }

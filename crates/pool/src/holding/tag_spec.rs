@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// The space of one role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
+pub struct RoleSpace {
     /// The role.
     #[serde(with = "role")]
     pub role: Role,
@@ -37,7 +37,7 @@ mod role {
     }
 }
 
-impl Part {
+impl RoleSpace {
     /// Returns the needs: superpages for whole chunks, pages for the rest.
     pub(crate) fn needs(self) -> [SpaceNeed; 2] {
         let need = |zone, bytes| SpaceNeed { role: self.role, zone, bytes };
@@ -47,7 +47,7 @@ impl Part {
 
 /// A tag to create.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spec {
+pub struct TagSpec {
     /// The name, which no other tag may have.
     pub name: String,
     /// The number of the kind.
@@ -57,12 +57,12 @@ pub struct Spec {
     /// The attributes of the service, at most 64 bytes.
     pub attributes: Vec<u8>,
     /// The space of each role.
-    pub parts: Vec<Part>,
+    pub parts: Vec<RoleSpace>,
     /// True if the MAP stream begins with the head of a log.
     pub has_log: bool,
 }
 
-impl Spec {
+impl TagSpec {
     /// Creates the tag in `pool` (HO3). The tag is durable on return; after an error it does not exist.
     ///
     /// # Errors
