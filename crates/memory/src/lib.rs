@@ -2,7 +2,6 @@
 //! barrier. Services are written against this trait and against `ferrite_disk::Disk` alone.
 
 mod area;
-mod beacon;
 mod byte_count;
 pub mod copy;
 mod cpu;
@@ -14,6 +13,7 @@ mod forward;
 mod guard;
 mod latch;
 mod lent;
+mod liveness_word;
 mod mapped;
 mod memory;
 mod memory_ref;
@@ -35,7 +35,6 @@ mod survival;
 mod words;
 mod worn;
 
-pub use beacon::Beacon;
 pub use byte_count::ByteCount;
 pub use cpu::{Cpu, LineFlush, StreamWidth};
 pub use crc::{crc32, crc32_of_words};
@@ -44,6 +43,7 @@ pub use fletcher::Fletcher;
 pub use guard::Guard;
 pub use latch::{Latch, LatchGuard, RawLatch};
 pub use lent::{Borrower, Lent};
+pub use liveness_word::LivenessWord;
 pub use mapped::{Backing, MapOptions, Mapped, make_pool_file, own_storage, set_len};
 pub use memory::{Memory, Shared};
 pub use pace::{Pace, Speed, Ticks, Tsc};

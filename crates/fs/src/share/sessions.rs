@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ferrite_memory::Beacon;
+use ferrite_memory::LivenessWord;
 use ferrite_owner::Reply;
 use ferrite_pool::grant::{GrantId, GrantRequest, GrantRights, Process};
 use ferrite_pool::{Caller, Failure};
@@ -61,7 +61,7 @@ pub(crate) struct SessionTable {
     /// Slots beyond this were never used.
     used: usize,
     serial: u64,
-    liveness: Option<Beacon>,
+    liveness: Option<LivenessWord>,
     pub copies: Option<Arc<dyn CachedCopies>>,
     /// Files that stay held until no stopped client can store to them.
     pub kept: Vec<Ino>,

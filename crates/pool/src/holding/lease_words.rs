@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use ferrite_memory::{Beacon, SharedWords};
+use ferrite_memory::{LivenessWord, SharedWords};
 use parking_lot::Mutex;
 
 use crate::layout::GRANT_SLOTS;
@@ -23,14 +23,14 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub(crate) struct LeaseWords {
     words: Arc<SharedWords>,
-    _beacon: Beacon,
+    _liveness: LivenessWord,
 }
 
 impl LeaseWords {
     fn light() -> Result<Self> {
         let words = Arc::new(SharedWords::new(1 + GRANT_SLOTS as usize)?);
-        let beacon = Beacon::light(&words, 0)?;
-        Ok(Self { words, _beacon: beacon })
+        let liveness = LivenessWord::set(&words, 0)?;
+        Ok(Self { words, _liveness: liveness })
     }
 
     pub fn share(&self) -> Result<OwnedFd> {
@@ -111,7 +111,7 @@ impl LeaseWatch {
     /// Refuses if the grant is no longer valid (HO4).
     #[inline]
     pub(super) fn check(&self) -> Result<()> {
-        if !Beacon::is_lit(self.words.word(0)) {
+        if !LivenessWord::is_alive(self.words.word(0)) {
             return Err(revoked("the process that owned the pool has ended"));
         }
         if self.words.word(self.word.load(Ordering::Relaxed)).load(Ordering::Acquire) != 0 {

@@ -16,7 +16,7 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ferrite_memory::{Beacon, SharedWords, barrier_abroad};
+use ferrite_memory::{LivenessWord, SharedWords, barrier_abroad};
 use ferrite_pool::Result;
 use ferrite_pool::grant::GrantId;
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
@@ -119,8 +119,8 @@ impl SharedState {
     }
 
     /// Shows that the owner lives, until the result is dropped.
-    pub(crate) fn announce_owner(&self) -> Result<Beacon> {
-        Ok(Beacon::light(&self.words, LIVENESS)?)
+    pub(crate) fn announce_owner(&self) -> Result<LivenessWord> {
+        Ok(LivenessWord::set(&self.words, LIVENESS)?)
     }
 
     /// Pretends that an owner lives.
@@ -132,7 +132,7 @@ impl SharedState {
     /// Returns true if the owner lives.
     #[inline(always)]
     pub fn is_owner_alive(&self) -> bool {
-        Beacon::is_lit(&self.words.first()[LIVENESS])
+        LivenessWord::is_alive(&self.words.first()[LIVENESS])
     }
 
     /// Keeps children that are forked from having the words mapped.

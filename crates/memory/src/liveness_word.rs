@@ -1,8 +1,9 @@
-//! A word that says whether a process lives, for others that map it: reading it is one load.
+//! A liveness word: a word that shows other processes whether its process lives. Reading it is one load.
 //!
-//! The word holds the number of a thread that does nothing else, and the kernel has it on the list of that thread's
-//! locks which are to be marked when it ends (`set_robust_list`): killed or not, the word is changed before any file of
-//! the process is closed. So who finds the process's locks on files free finds its beacon out.
+//! The word holds the number of a thread that does nothing else. The kernel has the word on the list of that thread's
+//! locks that it marks when the thread ends (`set_robust_list`). So the word changes before any file of the process is
+//! closed, also when the process is killed: a process that finds the file locks of another one free also finds its
+//! liveness word cleared.
 #![allow(unsafe_code)]
 
 use std::ptr;
@@ -13,19 +14,19 @@ use std::thread::{self, JoinHandle};
 
 use crate::{Error, Result, SharedWords};
 
-/// The bits of the word that hold the thread's number: none are left when it has ended.
+/// The bits of the word that hold the thread's number. The kernel clears them when the thread ends.
 const THREAD: u64 = 0x3fff_ffff;
 
-/// Lit until it is dropped or the process ends.
+/// A liveness word, which is set until this is dropped or the process ends.
 #[derive(Debug)]
-pub struct Beacon {
+pub struct LivenessWord {
     words: Arc<SharedWords>,
     word: usize,
-    put_out: Option<Sender<()>>,
+    stop: Option<Sender<()>>,
     keeper: Option<JoinHandle<()>>,
 }
 
-/// The kernel's list, with one entry.
+/// The kernel's list of robust locks, with one entry.
 #[repr(C)]
 struct RobustList {
     first: *const Entry,
@@ -39,51 +40,51 @@ struct Entry {
     next: *const Entry,
 }
 
-impl Beacon {
-    /// Lights word `word`, which nothing else uses.
+impl LivenessWord {
+    /// Sets word `word`, which has no other use.
     ///
     /// # Errors
-    /// [`Error::Io`] where no thread can be made, or the kernel keeps no such list.
-    pub fn light<const LEAST: usize>(words: &SharedWords<LEAST>, word: usize) -> Result<Self> {
-        // A mapping of its own, which lives as long as its thread.
+    /// [`Error::Io`] if no thread can be started, [`Error::Unsupported`] if the kernel has no such list.
+    pub fn set<const LEAST: usize>(words: &SharedWords<LEAST>, word: usize) -> Result<Self> {
+        // The thread has a mapping of its own, which lives as long as the thread.
         let words = Arc::new(SharedWords::of(words.share()?)?);
         let (ready, is_ready) = channel();
-        let (put_out, until) = channel();
+        let (stop, until) = channel();
         let mine = Arc::clone(&words);
         let keeper = thread::Builder::new()
-            .name("ferrite-beacon".into())
+            .name("ferrite-alive".into())
             .spawn(move || keep(&mine, word, &ready, &until))
-            .map_err(|why| Error::io("starting the thread of a beacon", why))?;
+            .map_err(|why| Error::io("starting the thread of a liveness word", why))?;
         match is_ready.recv() {
-            Ok(true) => Ok(Self { words, word, put_out: Some(put_out), keeper: Some(keeper) }),
+            Ok(true) => Ok(Self { words, word, stop: Some(stop), keeper: Some(keeper) }),
             _ => Err(Error::Unsupported("this kernel keeps no list of robust locks".into())),
         }
     }
 
-    /// Whether `word` is lit.
+    /// Returns true if `word` is set: its process lives.
     #[inline]
-    pub fn is_lit(word: &AtomicU64) -> bool {
+    pub fn is_alive(word: &AtomicU64) -> bool {
         word.load(Ordering::Acquire) & THREAD != 0
     }
 
-    /// Puts it out; it stays out.
-    pub fn put_out(&self) {
+    /// Clears the word for good.
+    pub fn clear(&self) {
         self.words.word(self.word).store(0, Ordering::SeqCst);
     }
 }
 
-impl Drop for Beacon {
+impl Drop for LivenessWord {
     fn drop(&mut self) {
-        self.put_out();
-        drop(self.put_out.take());
+        self.clear();
+        drop(self.stop.take());
         if let Some(keeper) = self.keeper.take() {
-            // It holds nothing that could fail.
+            // The thread cannot fail.
             let _ = keeper.join();
         }
     }
 }
 
-/// Holds the word for as long as the other end of `until` is there.
+/// Keeps the word set until the other end of `until` is dropped.
 fn keep(words: &SharedWords, word: usize, ready: &Sender<bool>, until: &Receiver<()>) {
     let mut entry = Entry { next: ptr::null() };
     let at = &raw mut entry;

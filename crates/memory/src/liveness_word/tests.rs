@@ -3,10 +3,10 @@ use super::*;
 #[test]
 fn it_is_out_when_it_is_dropped() {
     let words = SharedWords::<0>::new(8).expect("memory");
-    let beacon = Beacon::light(&words, 0).expect("lit");
-    assert!(Beacon::is_lit(words.word(0)));
-    drop(beacon);
-    assert!(!Beacon::is_lit(words.word(0)));
+    let liveness = LivenessWord::set(&words, 0).expect("lit");
+    assert!(LivenessWord::is_alive(words.word(0)));
+    drop(liveness);
+    assert!(!LivenessWord::is_alive(words.word(0)));
 }
 
 #[test]
@@ -19,8 +19,8 @@ fn it_is_out_when_its_process_is_killed() {
     // allows. It never returns.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        let beacon = Beacon::light(&words, 0);
-        let lit = beacon.is_ok();
+        let liveness = LivenessWord::set(&words, 0);
+        let lit = liveness.is_ok();
         // SAFETY: one byte of a live value; pause and _exit take no pointer.
         unsafe {
             libc::write(came[1], (&raw const lit).cast(), 1);
@@ -31,12 +31,12 @@ fn it_is_out_when_its_process_is_killed() {
     // SAFETY: one byte into a live value; the rest takes no pointer but that of a live status.
     unsafe {
         assert_eq!(libc::read(came[0], (&raw mut go).cast(), 1), 1);
-        assert!(Beacon::is_lit(words.word(0)));
+        assert!(LivenessWord::is_alive(words.word(0)));
         libc::kill(child, libc::SIGKILL);
         let mut status: i32 = 0;
         assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
         libc::close(came[0]);
         libc::close(came[1]);
     }
-    assert!(!Beacon::is_lit(words.word(0)), "the kernel marks it");
+    assert!(!LivenessWord::is_alive(words.word(0)), "the kernel marks it");
 }
