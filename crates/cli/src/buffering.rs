@@ -2,8 +2,8 @@
 
 use clap::Args;
 use ferrite_block::BufferOptions;
+use ferrite_daemon::disks::Buffering;
 
-use crate::disks::Buffering;
 use crate::outcome::{Failure, Outcome};
 use crate::size;
 

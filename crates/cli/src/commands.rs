@@ -36,7 +36,7 @@ pub struct List {
 }
 
 /// Prints `report` as JSON, or by `show` for people. A reader that has gone, as in `| head`, is no failure.
-fn print<T: Serialize>(json: bool, report: &T, show: impl FnOnce(&T) -> String) -> Outcome {
+pub fn print<T: Serialize>(json: bool, report: &T, show: impl FnOnce(&T) -> String) -> Outcome {
     print_on(json, report, show).map(drop)
 }
 

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use ferrite_daemon::disks::{Door, TcpDoor};
 use ferrite_nbd::Network;
 
-use crate::disks::{Door, TcpDoor};
 use crate::host::absolute;
 use crate::outcome::{Failure, Outcome};
 

@@ -76,7 +76,7 @@ fn with_examples(command: Command, path: &str, has_more: bool) -> Command {
     } else {
         command
     };
-    command.after_long_help(format!("{after}Examples:{lines}"))
+    if lines.is_empty() { command } else { command.after_long_help(format!("{after}Examples:{lines}")) }
 }
 
 /// Returns the names of the commands that `found` is of, the outermost first.

@@ -6,7 +6,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use ferrite_memory::set_len;
-use ferrite_owner::RUN_FOLDER;
 
 use crate::outcome::Outcome;
 
@@ -50,11 +49,6 @@ fn named_folder(name: &str) -> Option<PathBuf> {
 pub fn default_mount() -> Result<PathBuf, String> {
     let home = named_folder("HOME").ok_or("HOME has no absolute path: name a folder with --mount")?;
     Ok(home.join("ferrite-files"))
-}
-
-/// Where the nodes of a pool are mounted: private, and the same from run to run.
-pub fn attach_directory(pool: [u8; 16]) -> PathBuf {
-    Path::new(RUN_FOLDER).join(ferrite_pool::show_uuid(&pool))
 }
 
 /// Makes a file of `bytes` for a disk, which nobody but its user may look into; nothing stays of what cannot be made.

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use clap::Args;
+use ferrite_daemon::disks::Serving;
 use ferrite_memory::Scheme;
 
 use crate::buffering::BufferingArguments;
-use crate::disks::Serving;
 use crate::medium::{MediumArguments, unknown};
 use crate::outcome::Outcome;
 use crate::reach::Reach;

@@ -7,29 +7,25 @@ mod bar;
 mod buffering;
 mod child;
 mod commands;
-mod disks;
+mod described;
 mod door;
-mod filesystems;
 mod flash_drive;
 mod foreign_image;
 mod given;
 mod help;
 mod host;
 mod how;
-mod lacks;
 mod log;
 mod medium;
-mod mounts;
+mod mount_notes;
 mod outcome;
 mod owners;
 mod pool_argument;
 mod reach;
-mod services;
 mod size;
 mod source;
 mod stop;
 mod survival;
-mod tag_names;
 mod traced;
 mod warm;
 
@@ -40,6 +36,7 @@ mod freeze;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use ferrite_daemon::registry;
 use ferrite_pool::Trust;
 
 use commands::{bench, disk, down, fs, pool, run, sim, status, tag, up, wal};
@@ -103,30 +100,47 @@ enum Command {
     Sim(sim::Sim),
 }
 
+/// A command line that is understood.
+enum Understood {
+    /// A command of this crate.
+    Own(Box<Arguments>),
+    /// A subcommand that a service describes.
+    Described(TrustArguments, described::DescribedCommand),
+}
+
 /// Reads this process's command line.
-fn arguments() -> clap::error::Result<Arguments> {
-    let mut command = help::prepared(Arguments::command());
+fn understood() -> clap::error::Result<Understood> {
+    let services = registry();
+    let mut command = help::prepared(described::with_services(Arguments::command(), &services));
     let mut found = command.try_get_matches_from_mut(std::env::args_os())?;
     let path = help::path(&found);
-    Arguments::from_arg_matches_mut(&mut found).map_err(|error| error.format(help::found_mut(&mut command, &path)))
+    let understood = match described::found(&found, &services) {
+        Some(described) => described
+            .and_then(|described| Ok(Understood::Described(TrustArguments::from_arg_matches(&found)?, described))),
+        None => Arguments::from_arg_matches_mut(&mut found).map(|arguments| Understood::Own(Box::new(arguments))),
+    };
+    understood.map_err(|error| error.format(help::found_mut(&mut command, &path)))
 }
 
 fn main() -> ExitCode {
     if let Err(error) = ferrite_memory::fault::install() {
         remark!("ferrite: stray accesses will not be explained: {error}");
     }
-    let arguments = match arguments() {
-        Ok(arguments) => arguments,
+    let (trust, command) = match understood() {
+        Ok(Understood::Own(arguments)) => (arguments.trust, Ok(arguments.command)),
+        Ok(Understood::Described(trust, described)) => (trust, Err(described)),
         Err(told) => return outcome::tell(&told),
     };
     // What `run` starts has it as whoever started that has.
-    if !matches!(arguments.command, Command::Run(_))
+    if !matches!(command, Ok(Command::Run(_)))
         && let Err(error) = stop::outlive_file_limit()
     {
         remark!("ferrite: a limit on the size of files will end it: {error}");
     }
-    let trusted = arguments.trust.install();
-    let result = trusted.and_then(|()| arguments.command.run());
+    let result = trust.install().and_then(|()| match command {
+        Ok(command) => command.run(),
+        Err(described) => described.run(),
+    });
     outcome::exit_code(result)
 }
 

@@ -46,21 +46,7 @@ pub struct PoolArgument {
 
 impl<T: Args, const NAMED: bool> Args for InPool<T, NAMED> {
     fn augment_args(command: Command) -> Command {
-        let plain = |arg: Arg| if arg.is_positional() { arg.value_parser(value_parser!(OsString)) } else { arg };
-        let command = T::augment_args(command).mut_args(plain);
-        let is_open_ended = command.get_positionals().any(|arg| matches!(arg.get_action(), ArgAction::Append));
-        let extra = Arg::new(EXTRA).hide(true).value_parser(value_parser!(OsString));
-        let option = Arg::new(OPTION).long("pool").value_name("POOL").value_parser(value_parser!(PathBuf));
-        let option = if NAMED {
-            option.help("The pool, if it is not the first word")
-        } else {
-            option.help("The pool, if it is not the first word [default: the served one]").long_help(
-                "The pool, if it is not the first word [default: $FERRITE_POOL, else the one pool that this user \
-                 serves, else the pool that `ferrite up` makes]",
-            )
-        };
-        let command = if is_open_ended { command } else { command.arg(extra) };
-        command.arg(option)
+        with_pool(T::augment_args(command), NAMED)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -70,17 +56,8 @@ impl<T: Args, const NAMED: bool> Args for InPool<T, NAMED> {
 
 impl<T: Args, const NAMED: bool> FromArgMatches for InPool<T, NAMED> {
     fn from_arg_matches(matches: &ArgMatches) -> clap::error::Result<Self> {
-        let mut own = T::augment_args(Command::new("words").no_binary_name(true));
-        let (named, words) = split(matches, &own);
-        let is_open_ended = own.get_positionals().any(|arg| matches!(arg.get_action(), ArgAction::Append));
-        if let Some(more) = words.get(own.get_positionals().count()).filter(|_| !is_open_ended) {
-            let why = format!("unexpected argument '{}': --pool names the pool\n", more.display());
-            return Err(clap::Error::raw(ErrorKind::UnknownArgument, why));
-        }
-        let last = required(&own).last().map(name_of);
-        let found =
-            own.try_get_matches_from_mut(std::iter::once(OsStr::new("--")).chain(words.iter().map(|it| &**it)))?;
-        let pool = PoolArgument { named, has_default: !NAMED, words, last };
+        let own = T::augment_args(Command::new("words").no_binary_name(true));
+        let (pool, found) = read(matches, own, !NAMED)?;
         Ok(Self { pool, words: T::from_arg_matches(&found)? })
     }
 
@@ -88,6 +65,42 @@ impl<T: Args, const NAMED: bool> FromArgMatches for InPool<T, NAMED> {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
     }
+}
+
+/// Adds the pool to `command`, which declares the words behind it. If the pool `is_named` there is no default.
+pub fn with_pool(command: Command, is_named: bool) -> Command {
+    let plain = |arg: Arg| if arg.is_positional() { arg.value_parser(value_parser!(OsString)) } else { arg };
+    let command = command.mut_args(plain);
+    let is_open_ended = command.get_positionals().any(|arg| matches!(arg.get_action(), ArgAction::Append));
+    let extra = Arg::new(EXTRA).hide(true).value_parser(value_parser!(OsString));
+    let option = Arg::new(OPTION).long("pool").value_name("POOL").value_parser(value_parser!(PathBuf));
+    let option = if is_named {
+        option.help("The pool, if it is not the first word")
+    } else {
+        option.help("The pool, if it is not the first word [default: the served one]").long_help(
+            "The pool, if it is not the first word [default: $FERRITE_POOL, else the one pool that this user \
+             serves, else the pool that `ferrite up` makes]",
+        )
+    };
+    let command = if is_open_ended { command } else { command.arg(extra) };
+    command.arg(option)
+}
+
+/// Returns the pool that `matches` names, and the words behind it as `own` declares them.
+pub fn read(
+    matches: &ArgMatches,
+    mut own: Command,
+    has_default: bool,
+) -> clap::error::Result<(PoolArgument, ArgMatches)> {
+    let (named, words) = split(matches, &own);
+    let is_open_ended = own.get_positionals().any(|arg| matches!(arg.get_action(), ArgAction::Append));
+    if let Some(more) = words.get(own.get_positionals().count()).filter(|_| !is_open_ended) {
+        let why = format!("unexpected argument '{}': --pool names the pool\n", more.display());
+        return Err(clap::Error::raw(ErrorKind::UnknownArgument, why));
+    }
+    let last = required(&own).last().map(name_of);
+    let found = own.try_get_matches_from_mut(std::iter::once(OsStr::new("--")).chain(words.iter().map(|it| &**it)))?;
+    Ok((PoolArgument { named, has_default, words, last }, found))
 }
 
 /// Returns the words that `command` requires.

@@ -8,6 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ferrite_daemon::mounts;
+use ferrite_daemon::{disks, filesystems, registry};
 use ferrite_owner::access::{self, AwaitOwner, Found};
 use ferrite_owner::paths::quoted;
 use ferrite_owner::services::PoolRequest;
@@ -19,9 +21,7 @@ use serde_json::Value;
 use crate::bar::Bar;
 use crate::host;
 use crate::medium::MediumArguments;
-use crate::mounts;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
-use crate::services::{disks, filesystems, registry};
 use crate::stop::{self, Asked, Stop};
 use crate::warm::Warm;
 

@@ -4,6 +4,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ferrite_daemon::disks;
+use ferrite_daemon::disks::{DiskReport, DiskRequest, Door, Serving};
 use ferrite_disk::{Disk, FileDisk, FileDiskOptions, HddDisk, HddProfile, SsdDisk, SsdProfile};
 use ferrite_disk_address::HostClock;
 use ferrite_nbd::client::{ConnectOptions, NbdDisk, unix_uri};
@@ -12,13 +14,11 @@ use ferrite_owner::{PoolReport, TagReport, TypedRequest};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::disks::{DiskReport, DiskRequest, Door, Serving};
 use crate::flash_drive::Drive;
 use crate::foreign_image::{self, ForeignFormat, ImageServer};
 use crate::host;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
 use crate::reach::Reach;
-use crate::services::disks;
 use crate::size;
 
 /// Bytes that the size of a new disk or file is a multiple of.

@@ -46,3 +46,6 @@ pub fn parse<T: DeserializeOwned>(service: &str, request: Value) -> Result<T, Fa
 pub fn reply(value: &impl Serialize) -> Result<Reply, Failure> {
     Ok(Reply { value: serde_json::to_value(value).map_err(Failure::failed)?, fds: Vec::new() })
 }
+
+#[cfg(test)]
+mod tests;

@@ -56,6 +56,11 @@ impl TagKind {
             _ => "unknown",
         }
     }
+
+    /// Returns true for the kinds that [`TagKind::name`] has a name for.
+    pub fn is_known(self) -> bool {
+        (Self::BYTES..=Self::DATABASE).contains(&self)
+    }
 }
 
 /// The state of a tag.

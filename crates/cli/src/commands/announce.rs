@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use ferrite_daemon::disks::AttachReport;
 use ferrite_owner::paths::{in_line, quoted};
 use ferrite_owner::{PoolReport, SurvivalReport};
 use serde::Serialize;
 
-use crate::disks::AttachReport;
 use crate::outcome::Outcome;
 use crate::size;
 

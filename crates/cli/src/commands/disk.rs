@@ -9,6 +9,12 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use ferrite_block::StageCount;
 use ferrite_block::StageTotals;
+use ferrite_daemon::disks::AttachReport;
+use ferrite_daemon::disks::DiskReport;
+use ferrite_daemon::disks::DiskRequest;
+use ferrite_daemon::disks::OpenReport;
+use ferrite_daemon::disks::Serving;
+use ferrite_daemon::disks::attach_directory;
 use ferrite_owner::PoolReport;
 use ferrite_owner::paths::quoted;
 use ferrite_owner::services::PoolRequest;
@@ -16,7 +22,6 @@ use serde_json::Value;
 
 use super::announce::{AnnouncedDisk, Announcement};
 use super::{List, print, print_line, print_on, transfer};
-use crate::disks::{AttachReport, DiskReport, DiskRequest, OpenReport, Serving};
 use crate::door::DoorArguments;
 use crate::host;
 use crate::how::How;
@@ -263,7 +268,7 @@ impl Attach {
 fn detach(pool: &Path, name: String) -> Outcome {
     let mut reach = Reach::new(pool)?;
     if let Some(owner) = reach.owner() {
-        let cleared = ferrite_devnode::clear_stale(&host::attach_directory(owner.pool().superblock().uuid));
+        let cleared = ferrite_devnode::clear_stale(&attach_directory(owner.pool().superblock().uuid));
         cleared.iter().for_each(|what| say!("{what}"));
         reach.close()?;
         return if cleared.is_empty() { Err(format!("{name:?} is not attached").into()) } else { Ok(()) };

@@ -3,16 +3,17 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use ferrite_daemon::filesystems::{FsReport, FsRequest, Mounting, Which};
+use ferrite_daemon::mounts;
 use ferrite_fs::DataMode;
 use ferrite_owner::paths::in_line;
 use ferrite_pool::layout::CHUNK;
 use serde_json::Value;
 
 use super::{List, print, print_line, upkeep};
-use crate::filesystems::{FsReport, FsRequest, Mounting, Which};
 use crate::host::absolute;
 use crate::medium::MediumArguments;
-use crate::mounts;
+use crate::mount_notes;
 use crate::outcome::{Failure, Outcome};
 use crate::pool_argument::InPool;
 use crate::reach::{self, Reach, Until};
@@ -256,7 +257,7 @@ impl Mount {
         let request = FsRequest::Mount { name: self.fs.words.name.clone(), mounting };
         let mounted: FsReport = reach.ask(request, None)?;
         if hides {
-            mounts::tell_hidden(&point);
+            mount_notes::remark_hidden(&point);
         }
         print_line(self.json, &mounted, show)
     }

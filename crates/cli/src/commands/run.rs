@@ -14,7 +14,7 @@ use ferrite_pool::Trust;
 
 use crate::child;
 use crate::given;
-use crate::mounts;
+use crate::mount_notes;
 use crate::outcome::Outcome;
 
 use tally::Tally;
@@ -60,7 +60,7 @@ impl Run {
             Ok(library) => {
                 command.env("LD_PRELOAD", library::before_others(&library));
                 command.env(library::ASAN, library::beside_asan());
-                mounts::tell(words);
+                mount_notes::remark_not_direct(words);
                 program::tell(&words[0]);
             }
             Err(why) => remark!("ferrite run: everything goes through the mount: {why}"),

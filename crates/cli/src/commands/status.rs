@@ -4,6 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use ferrite_daemon::disks::{DiskReport, DiskRequest};
+use ferrite_daemon::filesystems::{FsReport, FsRequest};
+use ferrite_daemon::mounts;
 use ferrite_owner::paths::{in_line, quoted};
 use ferrite_owner::services::PoolRequest;
 use ferrite_owner::{Client, PoolReport, ServiceRequest, TypedRequest};
@@ -12,9 +15,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::print;
-use crate::disks::{DiskReport, DiskRequest};
-use crate::filesystems::{FsReport, FsRequest};
-use crate::mounts;
 use crate::outcome::Outcome;
 use crate::owners::{self, ServingProcess};
 use crate::size;

@@ -7,6 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use ferrite_daemon::disks::{Serving, attach_directory};
+use ferrite_daemon::filesystems::names;
+use ferrite_daemon::lacks;
+use ferrite_daemon::mounts;
+use ferrite_daemon::{disks, filesystems};
 use ferrite_devnode as attach;
 use ferrite_owner::PoolOwner;
 use ferrite_owner::access::Found;
@@ -16,16 +21,12 @@ use ferrite_pool::AtomicFile;
 use super::announce::{AnnouncedDisk, AnnouncedFs, Announcement};
 use super::aside::{self, Aside};
 use super::fs::{MountArguments, awaited};
-use crate::disks::Serving;
 use crate::door::DoorArguments;
-use crate::filesystems::names;
 use crate::host::{self, absolute};
 use crate::how::How;
-use crate::lacks;
-use crate::mounts;
+use crate::mount_notes;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
 use crate::reach::{self, Reach};
-use crate::services::{disks, filesystems};
 use crate::size;
 use crate::stop::{self, Stop};
 
@@ -152,7 +153,7 @@ impl Up {
     fn begin(&self, owner: &Arc<PoolOwner>, is_new: bool) -> Outcome {
         let serving = self.how.serving()?;
         // What a killed owner of the same pool left attached.
-        let mut cleared = attach::clear_stale(&host::attach_directory(owner.pool().superblock().uuid));
+        let mut cleared = attach::clear_stale(&attach_directory(owner.pool().superblock().uuid));
         let mut opened = self.open_all(owner, &serving, &mut cleared);
         if opened.is_err() && is_new {
             // Nobody has had it yet; left there, it would be taken for one that is in use, whatever the next try asks for.
@@ -160,7 +161,7 @@ impl Up {
             opened = and_then_cleared(opened, removed);
         }
         let Opened { file_system, disks } = opened?;
-        mounts::tell_left(owner.lock().path(), file_system.as_ref().and_then(|fs| fs.mounted_on.as_deref()));
+        mount_notes::remark_left(owner.lock().path(), file_system.as_ref().and_then(|fs| fs.mounted_on.as_deref()));
         let recovered = !owner.recovery().clean;
         let all = Announcement {
             cleared,
@@ -230,7 +231,7 @@ impl Up {
         let mounted = filesystems(owner).mount(FILES, &mounting)?;
         awaited(&mounted).into_iter().for_each(|told| remark!("{told}"));
         if hides {
-            mounts::tell_hidden(&point);
+            mount_notes::remark_hidden(&point);
         }
         Ok(point)
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Once;
 
 use clap::Args;
+use ferrite_daemon::registry;
 use ferrite_memory::{MapOptions, Mapped, set_len};
 use ferrite_owner::access::Found;
 use ferrite_owner::services::PoolRequest;
@@ -21,7 +22,6 @@ use crate::medium::MediumArguments;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
 use crate::pool_argument::{InPool, NoWords};
 use crate::reach::{self, Reach};
-use crate::services::registry;
 use crate::size;
 use crate::stop;
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
+use ferrite_daemon::registry;
 use ferrite_pool::Progress as Shown;
 use ferrite_sqlite_log::{DatabaseEntry, DatabasePool, Error, Forgotten, GiveBack, Progress, forget, log_of_file};
 use serde::Serialize;
@@ -14,7 +15,6 @@ use crate::host::{self, absolute};
 use crate::outcome::Outcome;
 use crate::pool_argument::{InPool, NoWords};
 use crate::reach;
-use crate::services::registry;
 use crate::size;
 use crate::stop;
 

@@ -2,10 +2,11 @@
 
 use std::fs::{File, Metadata};
 use std::io::ErrorKind;
+use std::sync::Arc;
 
 use ferrite_memory::{Error as MediumError, Span};
 use ferrite_pool::grant::{GrantId, GrantRequest, GrantRights, Process};
-use ferrite_pool::{Caller, Error as PoolError, Failure, FailureKind, PutOptions, Role, Stream, TagKind};
+use ferrite_pool::{Caller, Error as PoolError, Failure, FailureKind, PutOptions, Role, Stream, Tag, TagKind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -77,7 +78,10 @@ pub(crate) fn answer(owner: &OwnerCore, call: Call<'_>) -> Result<Reply, Failure
     let Call { caller, request, fds, progress, .. } = call;
     let pool = owner.pool();
     match parse(TAG, request)? {
-        TagRequest::List => reply(&pool.tags().iter().map(|tag| TagReport::of(tag)).collect::<Vec<_>>()),
+        TagRequest::List => {
+            let report = |tag: &Arc<Tag>| described(owner, tag);
+            reply(&pool.tags().iter().map(report).collect::<Vec<_>>())
+        }
         TagRequest::Put { name, lose } => put(owner, &name, lose, fds.into_iter().map(File::from).collect(), progress),
         TagRequest::Get { name } => {
             let file = fds.into_iter().next().ok_or_else(no_descriptor)?;
@@ -90,6 +94,15 @@ pub(crate) fn answer(owner: &OwnerCore, call: Call<'_>) -> Result<Reply, Failure
         }
         TagRequest::Grant { name, write } => grant(owner, &name, write, caller),
         TagRequest::GrantRelease { id } => release(owner, id, caller),
+    }
+}
+
+/// Describes `tag`; a kind that the pool has no name for is called as its service.
+fn described(owner: &OwnerCore, tag: &Tag) -> TagReport {
+    let report = TagReport::of(tag);
+    match owner.registry().of(tag.kind) {
+        Some(service) if !tag.kind.is_known() => TagReport { kind: service.name().into(), ..report },
+        _ => report,
     }
 }
 
@@ -110,7 +123,7 @@ fn put(
     let mut content = WatchedFiles::several(files, "storing", size, progress).ok_or_else(no_descriptor)?;
     let tag = owner.pool().put(name, &mut content, &put);
     let tag = tag.map_err(|error| owner.registry().taken(owner.pool(), error))?;
-    reply(&TagReport::of(&tag))
+    reply(&described(owner, &tag))
 }
 
 fn get(owner: &OwnerCore, name: &str, file: File, progress: OnProgress<'_>) -> Result<Reply, Failure> {

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use ferrite_daemon::disks::{DiskReport, OpenReport};
 use serde::Serialize;
 
-use crate::disks::{DiskReport, OpenReport};
 use crate::size;
 
 /// Requests and bytes in a second.
@@ -79,7 +79,7 @@ mod tests {
 
     fn disk(reads: u64, written_bytes: u64) -> DiskReport {
         let open = serde_json::json!({
-            "in_use": true, "serving": crate::disks::Serving::default(), "used_bytes": 0, "unsaved_bytes": null,
+            "in_use": true, "serving": ferrite_daemon::disks::Serving::default(), "used_bytes": 0, "unsaved_bytes": null,
             "stages": null, "volatile_cache": false, "reads": reads, "read_bytes": reads * 512, "writes": 4,
             "written_bytes": written_bytes, "flushes": 3, "fua": reads, "trims": 0, "zeroings": 0, "errors": 0,
         });

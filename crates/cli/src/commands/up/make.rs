@@ -3,7 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use ferrite_block::{DISK_BYTES_MAX, DiskShape, DiskSpec};
+use ferrite_block::DISK_BYTES_MAX;
+use ferrite_block::DiskShape;
+use ferrite_block::DiskSpec;
+use ferrite_daemon::disks::disk_names;
+use ferrite_daemon::filesystems::names;
 use ferrite_memory::{Backing, make_pool_file};
 use ferrite_owner::PoolOwner;
 use ferrite_owner::paths::quoted;
@@ -13,8 +17,6 @@ use ferrite_pool::layout::{CHUNK, FIXED_CHUNKS};
 use super::{FILES, Up};
 use crate::bar::Bar;
 use crate::commands::pool;
-use crate::disks::disk_names;
-use crate::filesystems::names;
 use crate::host;
 use crate::outcome::{Failure, Outcome};
 use crate::size;

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use ferrite_block::DiskSpec;
+use ferrite_daemon::disks::OpenDisks;
+use ferrite_daemon::registry;
 use ferrite_disk::{Access, Disk, Zeroing};
 use ferrite_memory::{Error, Memory, Scheme, Span, make_pool_file};
 use ferrite_pool::{Claim, Lock, check, claim};
@@ -12,9 +14,7 @@ use ferrite_pool::{Pool, Role};
 use super::lossy::Lossy;
 use super::{Way, understood};
 use crate::commands::pool::format;
-use crate::disks::OpenDisks;
 use crate::host;
-use crate::services::registry;
 
 const BLOCK: usize = 4096;
 const BLOCKS: usize = 16;

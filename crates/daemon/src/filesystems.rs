@@ -16,11 +16,11 @@ use ferrite_fs::{DataMode, FileSystem, FsOptions, FsSpec, Time};
 use ferrite_memory::stamp_ns;
 use ferrite_mount::{MountOptions, Mounted, NotUnmounted, ensure_own_links};
 use ferrite_owner::paths::{in_line, quoted};
-use ferrite_owner::{Registry, Reply, ServicePool};
+use ferrite_owner::{Registry, Reply, ServicePool, machine};
 use ferrite_pool::{Caller, Failure, Freeze, Pool, Tag, TagKind};
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::{host, lacks};
+use crate::lacks;
 
 pub use request::{FS, FsReport, FsRequest, Mounting, Seen, Which};
 pub use service::FilesService;
@@ -96,7 +96,7 @@ impl Filesystems {
 
     /// Refuses to give effect to rights that a user other than root may have put into the pool.
     fn ensure_lifted_by_root(&self, mounting: &Mounting) -> Result<(), Failure> {
-        if !(mounting.suid || mounting.dev) || self.is_roots_own && host::user().is_ok_and(|(user, _)| user == 0) {
+        if !(mounting.suid || mounting.dev) || self.is_roots_own && machine::user().is_ok_and(|(user, _)| user == 0) {
             return Ok(());
         }
         Err(Failure::refused(format!(
@@ -128,8 +128,8 @@ impl Filesystems {
 
     /// Makes a file system whose root belongs to this process's user.
     pub fn create(&self, name: &str, super_threshold_bytes: Option<u64>) -> Result<(), Failure> {
-        let seed = host::random_uuid().map_err(Failure::failed)?;
-        let (uid, gid) = host::user().map_err(Failure::failed)?;
+        let seed = machine::random_uuid().map_err(Failure::failed)?;
+        let (uid, gid) = machine::user().map_err(Failure::failed)?;
         let spec = FsSpec {
             super_threshold_bytes,
             uid,
@@ -177,7 +177,7 @@ impl Filesystems {
             threads: std::thread::available_parallelism().map_or(least, |n| n.get().max(least)),
         };
         let point = &mounting.point;
-        let open = host::user().and_then(|(user, _)| folder::open_to_mount(point, user));
+        let open = machine::user().and_then(|(user, _)| folder::open_to_mount(point, user));
         let started = open.and_then(|_open| Mounted::start(&fs, point, &options));
         let there = started.map_err(|error| mounting_on(point, error))?;
         mounted.insert(name.into(), MountedFs { fs, mounted: there, mounting: mounting.clone() });

@@ -111,3 +111,10 @@ fn the_owners_own_socket_tells_how_disks_are_served_to_who_does_not_say() {
     served.open("d", &served.usual()).expect("as the owner serves it");
     served.end_all().expect("ended");
 }
+
+#[test]
+fn what_is_held_back_waits_for_a_flush() {
+    let by = |name: &str| Serving { scheme: Some(name.into()), ..Serving::default() }.has_volatile_cache();
+    assert!(!Serving::default().has_volatile_cache() && !by("nt") && !by("writethrough"));
+    assert!(by("writeback") && by("writeback-all"));
+}

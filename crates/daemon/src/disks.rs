@@ -24,6 +24,7 @@ use exports::SocketExports;
 use nodes::NodeHandle;
 
 pub use exports::disk_names;
+pub use nodes::attach_directory;
 pub use request::{AttachReport, Buffering, DISK, DiskReport, DiskRequest, Door, OpenReport, Serving, TcpDoor};
 pub use service::DiskService;
 

@@ -5,9 +5,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use ferrite_fuse::FUSE;
+use ferrite_owner::machine;
 use ferrite_owner::paths::quoted;
-
-use crate::host;
 
 const FUSERMOUNT: &str = "fusermount3";
 const SET_USER: u32 = 0o4000;
@@ -16,7 +15,7 @@ const ADMINISTRATOR: u64 = 1 << 21;
 
 /// Returns a line for each missing requirement, and no lines if this user can mount.
 pub fn to_mount() -> Vec<String> {
-    let is_root = host::user().is_ok_and(|(user, _)| user == 0);
+    let is_root = machine::user().is_ok_and(|(user, _)| user == 0);
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let rights = if is_root { administrator(&status) } else { fusermount(found(FUSERMOUNT).as_deref(), &status) };
     FUSE.missing().into_iter().chain(rights).collect()

@@ -1,6 +1,6 @@
 //! The nodes of disks: they are made, asked about, and taken away.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ferrite_devnode::{self as attach, Attached};
@@ -9,7 +9,11 @@ use ferrite_pool::Failure;
 use parking_lot::{RwLock, RwLockUpgradableReadGuard};
 
 use super::{AttachReport, OpenDisks, Serving};
-use crate::host;
+
+/// Returns the folder in which the nodes of the pool with this identity are mounted: private, and the same from run to run.
+pub fn attach_directory(pool: [u8; 16]) -> PathBuf {
+    Path::new(RUN_FOLDER).join(ferrite_pool::show_uuid(&pool))
+}
 
 /// An attached disk, which others may ask about while it waits for who uses its node. Nobody waits for it with the lock
 /// of all nodes.
@@ -33,7 +37,7 @@ impl OpenDisks {
         attach::check().map_err(Failure::failed)?;
         let making = |error| Failure::failed(format!("making {RUN_FOLDER}: {error}"));
         make_private_folder(Path::new(RUN_FOLDER)).map_err(making)?;
-        let directory = host::attach_directory(self.pool.superblock().uuid);
+        let directory = attach_directory(self.pool.superblock().uuid);
         let uuid = ferrite_pool::show_uuid(&self.pool.superblock().uuid);
         let options = attach::Options::in_pool(&uuid, name, directory);
         let node = Attached::new(front, options).map_err(Failure::failed)?;

@@ -17,12 +17,12 @@ use ferrite_mount::MountAnswer;
 use ferrite_mount::ask;
 use ferrite_mount::clear_stale;
 use ferrite_mount::device_number;
+use ferrite_owner::machine;
 use ferrite_owner::paths::in_line;
 use ferrite_owner::paths::quoted;
 use ferrite_pool::Holder;
 
 use crate::filesystems::{self, Seen, Which};
-use crate::host;
 
 const KIND: &[u8] = b"fuse.ferrite";
 
@@ -54,11 +54,6 @@ pub fn would_hide(folder: &Path) -> bool {
     file_system_on(folder).is_none() && fs::read_dir(folder).is_ok_and(|mut all| all.next().is_some())
 }
 
-/// Says that what `folder` holds is hidden by what is mounted there.
-pub fn tell_hidden(folder: &Path) {
-    remark!("{} is not empty: what it holds is hidden until that is unmounted", in_line(folder));
-}
-
 /// The pool and the file system that is mounted on `point`, if one of ours is.
 pub fn file_system_on(point: &Path) -> Option<(PathBuf, String)> {
     seen_on(point).map(|(pool, which)| (pool, which.name))
@@ -79,7 +74,7 @@ pub fn hindrance_at(point: &Path) -> Option<String> {
     let seen = point.canonicalize().ok()?;
     let mount =
         listed().into_iter().rfind(|mount| mount.point == seen).filter(|mount| mount.file_system().is_some())?;
-    let (own, _) = host::user().ok()?;
+    let (own, _) = machine::user().ok()?;
     let user = mount.user.filter(|user| *user != own)?;
     let (shown, typed) = (in_line(point), quoted(&seen));
     Some(format!(
@@ -123,17 +118,25 @@ pub fn clear(point: &Path) -> io::Result<bool> {
     clear_stale(point)
 }
 
-/// Says what earlier owners of the pool at `pool`, which this process owns now, have left mounted elsewhere than on `point`.
-/// It stays: programs that use it would write to the folder under it. What answers is a living server's.
-pub fn tell_left(pool: &Path, point: Option<&Path>) {
+/// Returns where earlier owners of the pool at `pool`, which this process owns now, have left it mounted elsewhere than on
+/// `point`. A mount that answers is a living server's.
+pub fn left_elsewhere(pool: &Path, point: Option<&Path>) -> Vec<PathBuf> {
     let point = point.and_then(|point| point.canonicalize().ok());
     let is_its = |mount: &Mount| mount.file_system().is_some_and(|(at, _)| at == pool);
     let is_dead = |mount: &Mount| ask(&mount.point, PATIENCE).is_ok_and(|answer| answer == MountAnswer::Dead);
-    let left = |mount: &&Mount| is_its(mount) && Some(&mount.point) != point.as_ref() && is_dead(mount);
-    for mount in listed().iter().filter(left) {
-        let (left, typed) = (in_line(&mount.point), quoted(&mount.point));
-        remark!("{left} is still mounted by a server of before: `ferrite fs unmount {typed}` takes that away");
+    let left = |mount: &Mount| is_its(mount) && Some(&mount.point) != point.as_ref() && is_dead(mount);
+    listed().into_iter().filter(left).map(|mount| mount.point).collect()
+}
+
+/// Returns the file systems that `command` or its folder names and whose owners serve no client directly, and why; `None` if
+/// no file system of ferrite is mounted.
+pub fn not_direct(command: &[OsString]) -> Option<Vec<(PathBuf, String)>> {
+    let here = std::env::current_dir().unwrap_or_default();
+    let all: Vec<_> = listed().into_iter().filter(|mount| mount.file_system().is_some()).collect();
+    if all.is_empty() {
+        return None;
     }
+    Some(refused(all.into_iter().filter(|mount| is_named(&mount.point, &here, command)).collect()))
 }
 
 /// Lists the mounts for which no process answers any more, each with its pool.
@@ -146,20 +149,6 @@ pub fn left() -> Vec<(PathBuf, PathBuf)> {
 /// What is said of `point`, where [`clear`] found something.
 pub fn cleared(point: &Path) -> String {
     format!("unmounted the dead {}", in_line(point))
-}
-
-/// Says which of the file systems that `command` or its folder names are used through the mount, and why; and if there is no
-/// file system of ferrite at all. What the program does not name is not its concern.
-pub fn tell(command: &[OsString]) {
-    let here = std::env::current_dir().unwrap_or_default();
-    let all: Vec<_> = listed().into_iter().filter(|mount| mount.file_system().is_some()).collect();
-    if all.is_empty() {
-        remark!("ferrite run: no file system of ferrite is mounted; `ferrite up` mounts one");
-    }
-    let named = all.into_iter().filter(|mount| is_named(&mount.point, &here, command)).collect();
-    for (point, why) in refused(named) {
-        remark!("ferrite run: {} is used through the mount: {why}", point.display());
-    }
 }
 
 /// Those of `mounts` whose owners serve nobody directly, and why. Owners that do not answer soon keep no program from
