@@ -24,6 +24,8 @@ pub struct PyStore(ObjectHandle<ferrite_object::Store>);
 /// The services that a Python process serves while it owns a store's pool.
 fn opening() -> OpenStore {
     let services = Registry::default().with(ObjectService);
+    #[cfg(feature = "example")]
+    let services = services.with(ferrite_counters::CounterService);
     OpenStore { guard: None, services: Some(Arc::new(services)) }
 }
 

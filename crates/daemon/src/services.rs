@@ -16,6 +16,8 @@ pub fn registry() -> Arc<Registry> {
     static SERVICES: LazyLock<Arc<Registry>> = LazyLock::new(|| {
         let services =
             Registry::default().with(DiskService).with(FilesService).with(ObjectService).with(DatabaseService);
+        #[cfg(feature = "example")]
+        let services = services.with(ferrite_counters::CounterService);
         Arc::new(services)
     });
     Arc::clone(&SERVICES)

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use ferrite_memory::{Guard, MapOptions, Mapped};
 use ferrite_pool::layout::{PAGE, POOL_BYTES_MIN};
-use ferrite_pool::{Claim, Format, Freeze, Need, NewTag, Pool, Role, TagKind, Zone, claim};
+use ferrite_pool::{Claim, Format, Freeze, SpaceNeed, NewTag, Pool, Role, TagKind, Zone, claim};
 
 use super::*;
 use crate::{PoolMemory, PoolOwner, Registry, ServiceRequest, machine};
@@ -26,7 +26,7 @@ impl Freeze for Hoard {
 }
 
 fn put(pool: &Pool, name: &str, pages: u64) -> ferrite_pool::Result<()> {
-    let needs = [Need { role: Role::DATA, zone: Zone::Normal, bytes: pages * PAGE }];
+    let needs = [SpaceNeed { role: Role::DATA, zone: Zone::Normal, bytes: pages * PAGE }];
     let new = NewTag { name, kind: TagKind::BYTES, size: pages * PAGE, attributes: [0; 64], needs: &needs };
     pool.create_tag(&new, |_| Ok(())).map(drop)
 }
