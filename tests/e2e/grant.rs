@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Scheme};
-use ferrite_owner::{Client, ServiceRequest};
+use ferrite_owner::{OwnerClient, ServiceRequest};
 use serde_json::{Value, json};
 
 use crate::programs::ferrite;
@@ -13,7 +13,7 @@ use crate::server::{Server, assert_sound, folder, json as report, ok, refused};
 
 const CONTENT: usize = 3 << 20;
 
-fn granted(client: &mut Client, write: bool) -> (Value, Vec<OwnedFd>) {
+fn granted(client: &mut OwnerClient, write: bool) -> (Value, Vec<OwnedFd>) {
     let request = json!({ "do": "grant", "name": "t", "write": write });
     client.call(ServiceRequest::new("tag", &request), &mut |_| true).expect("granted")
 }
@@ -36,7 +36,7 @@ fn granted_pages_are_the_tags_and_are_not_reused_until_they_are_given_back() {
     let _server = Server::start(&pool, &["--no-attach", "--size", "64M", "--disk", "d=4M"]);
     let empty = free_bytes(&pool);
     put(&pool, 7);
-    let mut client = Client::connect(&pool).expect("connected");
+    let mut client = OwnerClient::connect(&pool).expect("connected");
     let (grant, mut fds) = granted(&mut client, true);
     let notice = fds.pop().expect("a notice");
     let options = MapOptions { guard: Guard::None, name: "granted".into(), ..MapOptions::default() };
@@ -73,7 +73,7 @@ fn a_pool_is_not_made_anew_under_clients_of_its_killed_owner() {
     let (name, image) = (pool.to_str().expect("text"), pool.with_extension("image"));
     let image = image.to_str().expect("text");
     ok(&["pool", "backup", name, image]);
-    let _grant = granted(&mut Client::connect(&pool).expect("connected"), true);
+    let _grant = granted(&mut OwnerClient::connect(&pool).expect("connected"), true);
     server.kill();
     let mine = std::process::id().to_string();
     for words in [
@@ -94,8 +94,8 @@ fn disks_are_not_granted_and_foreign_grants_are_not_given_back() {
     let folder = folder(true);
     let pool = folder.path().join("pool");
     let _server = Server::start(&pool, &["--no-attach", "--size", "64M", "--disk", "d=4M"]);
-    let mut client = Client::connect(&pool).expect("connected");
-    let ask = |client: &mut Client, request: Value| {
+    let mut client = OwnerClient::connect(&pool).expect("connected");
+    let ask = |client: &mut OwnerClient, request: Value| {
         client.call(ServiceRequest::new("tag", &request), &mut |_| true).map(drop)
     };
     let said = ask(&mut client, json!({ "do": "grant", "name": "d", "write": false })).expect_err("refused");

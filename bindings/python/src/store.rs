@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ferrite_memory::Scheme;
 use ferrite_object::{Finish, Logging, NewStore, ObjectService, OpenStore};
-use ferrite_owner::{Registry, machine};
+use ferrite_owner::{ServiceRegistry, machine};
 use ferrite_pool::TagKind;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -23,7 +23,7 @@ pub struct PyStore(ObjectHandle<ferrite_object::Store>);
 
 /// The services that a Python process serves while it owns a store's pool.
 fn opening() -> OpenStore {
-    let services = Registry::default().with(ObjectService);
+    let services = ServiceRegistry::default().with(ObjectService);
     #[cfg(feature = "example")]
     let services = services.with(ferrite_counters::CounterService);
     OpenStore { guard: None, services: Some(Arc::new(services)) }

@@ -9,9 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use ferrite_memory::Raced;
-use ferrite_owner::Registry;
+use ferrite_owner::ServiceRegistry;
 use ferrite_pool::Origin;
-use ferrite_sqlite_log::{DatabaseFile, DatabaseLog, DatabasePool, DatabaseService, File, Header, Identity, PlainFile};
+use ferrite_sqlite_log::{
+    DatabaseFile, DatabaseHeader, DatabaseIdentity, DatabaseLog, DatabasePool, DatabaseService, JournalFile, PlainFile,
+};
 use ferrite_sqlite_log::{Error, Result};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -64,7 +66,7 @@ impl Database {
         if let Some(log_pool) = open.log_pools.get(&named).and_then(Weak::upgrade) {
             return Ok(log_pool);
         }
-        let services = Registry::default().with(DatabaseService);
+        let services = ServiceRegistry::default().with(DatabaseService);
         let log_pool = DatabasePool::open(&named, Arc::new(services), random)?;
         open.log_pools.retain(|_, known| known.strong_count() > 0);
         open.log_pools.insert(named, Arc::downgrade(&log_pool));
@@ -72,13 +74,13 @@ impl Database {
     }
 
     /// The database in the file at `path`, whose header is `header` and whose log is in the pool that `log_pool` is.
-    pub fn open(path: &str, log_pool: &Arc<DatabasePool>, header: Option<&Header>) -> Result<Arc<Self>> {
+    pub fn open(path: &str, log_pool: &Arc<DatabasePool>, header: Option<&DatabaseHeader>) -> Result<Arc<Self>> {
         let mut open = open();
         if let Some(database) = open.databases.get(path).and_then(Weak::upgrade) {
             return Ok(database);
         }
         let found = fs::metadata(path).map_err(|error| failed(&format!("looking at {path}"), error))?;
-        let log = DatabaseLog::open(log_pool, path, Identity::of(&found, header), false)?;
+        let log = DatabaseLog::open(log_pool, path, DatabaseIdentity::of(&found, header), false)?;
         let database = Arc::new(Self { log, log_changes: AtomicU64::new(0) });
         open.databases.retain(|_, known| known.strong_count() > 0);
         open.databases.insert(path.into(), Arc::downgrade(&database));
@@ -92,8 +94,8 @@ impl Database {
 
     /// The database whose log file is called `name`, and which one it is. It need not be open: before SQLite deletes the
     /// journal that a transaction over several databases has in common, it asks for those of the others.
-    pub fn of_log(name: &CStr) -> Result<Option<(Arc<Self>, File)>> {
-        let Some((path, file)) = name.to_str().ok().and_then(File::of) else { return Ok(None) };
+    pub fn of_log(name: &CStr) -> Result<Option<(Arc<Self>, JournalFile)>> {
+        let Some((path, file)) = name.to_str().ok().and_then(JournalFile::of) else { return Ok(None) };
         let database = open().databases.get(path).and_then(Weak::upgrade);
         if let Some(database) = database {
             return Ok(Some((database, file)));
@@ -126,7 +128,7 @@ impl Database {
 }
 
 /// The header of a database file that this process has not open: closing it would end SQLite's locks on it.
-fn header_at(path: &str) -> Result<Option<Header>> {
+fn header_at(path: &str) -> Result<Option<DatabaseHeader>> {
     let file = fs::File::open(path).map_err(|error| failed(&format!("opening {path}"), error))?;
     PlainFile { file: &file, path, fail: |doing, error| failed(&doing, error) }.header()
 }

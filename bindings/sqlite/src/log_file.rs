@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use ferrite_sqlite_log::File as Which;
+use ferrite_sqlite_log::JournalFile as Which;
 use ferrite_sqlite_log::Result;
 
 use crate::abi::{self, File, Methods, Routines};

@@ -20,7 +20,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use ferrite_pool::tie::{STAMP_BYTES, TieRole};
-use ferrite_sqlite_log::{HEAD_BYTES as HEADER_BYTES, Mark, STAMP_AT};
+use ferrite_sqlite_log::{DatabaseMark, HEAD_BYTES as HEADER_BYTES, STAMP_AT};
 
 use crate::abi::{self, File, LOCK_EXCLUSIVE, LOCK_NONE, LOCK_RESERVED, LOCK_SHARED, Methods, Routines};
 use crate::database::Database;
@@ -48,7 +48,7 @@ pub struct MainFile {
 pub const HEAD_BYTES: usize = size_of::<MainFile>().next_multiple_of(16);
 
 /// Where the versions end in the header.
-const END: i64 = Mark::END as i64;
+const END: i64 = DatabaseMark::END as i64;
 
 /// One for each version that the default VFS's file may have.
 static METHODS: [Methods; 3] = [methods(1), methods(2), methods(3)];
@@ -142,14 +142,14 @@ impl MainFile {
     fn masked(&self, from: &[u8], at: i64) -> ferrite_sqlite_log::Result<Option<Vec<u8>>> {
         let log = &self.database.log;
         let Some(mark) = log.mark()?.filter(|mark| mark.is_on_disk) else { return Ok(None) };
-        let place = usize::try_from(Mark::AT as i64 - at).ok();
+        let place = usize::try_from(DatabaseMark::AT as i64 - at).ok();
         if let Some([write, read]) = place.and_then(|place| from.get(place..place + 2)?.first_chunk().copied())
             && [write, read] != [mark.write, mark.read]
         {
-            log.set_mark(Some(Mark { write, read, ..mark }))?;
+            log.set_mark(Some(DatabaseMark { write, read, ..mark }))?;
         }
         let mut masked = from.to_vec();
-        overlay(&mut masked, at, Mark::AT, &[Mark::FOREIGN; 2]);
+        overlay(&mut masked, at, DatabaseMark::AT, &[DatabaseMark::FOREIGN; 2]);
         overlay(&mut masked, at, STAMP_AT, &log.tie()?.stamp().encode(TieRole::Sqlite));
         Ok(Some(masked))
     }
@@ -205,7 +205,7 @@ unsafe extern "C" fn read(file: *mut File, into: *mut c_void, bytes: c_int, at: 
 /// Whether so many bytes at `at` have something of the versions or of the stamp.
 fn is_of_header(at: i64, bytes: c_int) -> bool {
     let end = at + i64::from(bytes);
-    (at < END && end > Mark::AT as i64) || (at < HEADER_BYTES as i64 && end > STAMP_AT as i64)
+    (at < END && end > DatabaseMark::AT as i64) || (at < HEADER_BYTES as i64 && end > STAMP_AT as i64)
 }
 
 /// Puts `what`, which is at byte `place` of the file, over what `bytes` have of it; they are at byte `at`.
@@ -219,9 +219,9 @@ fn overlay(bytes: &mut [u8], at: i64, place: u64, what: &[u8]) {
 
 /// Shows `versions` where `bytes` from byte `at` of the file on say 3 (SV2).
 fn mask(bytes: &mut [u8], at: i64, versions: [u8; 2]) {
-    for (place, version) in (Mark::AT as i64..).zip(versions) {
+    for (place, version) in (DatabaseMark::AT as i64..).zip(versions) {
         let byte = usize::try_from(place - at).ok().and_then(|place| bytes.get_mut(place));
-        if let Some(byte) = byte.filter(|byte| **byte == Mark::FOREIGN) {
+        if let Some(byte) = byte.filter(|byte| **byte == DatabaseMark::FOREIGN) {
             *byte = version;
         }
     }

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use ferrite_sqlite_log::{DatabaseFile, DatabasePool, File as LogFile};
+use ferrite_sqlite_log::{DatabaseFile, DatabasePool, JournalFile};
 use ferrite_sqlite_log::{Error, Result};
 
 use crate::abi::{self, File, Routines, Vfs};
@@ -230,7 +230,9 @@ unsafe fn settle_past(vfs: *mut Vfs, file: *mut File, path: &str) -> Outcome<()>
         header = Below(file).header()?;
     }
     let is_foreign = header.is_some_and(|header| header.is_marked());
-    LogFile::ALL.into_iter().try_for_each(|which| settle_beside(vfs, &format!("{path}{}", which.suffix()), is_foreign))
+    JournalFile::ALL
+        .into_iter()
+        .try_for_each(|which| settle_beside(vfs, &format!("{path}{}", which.suffix()), is_foreign))
 }
 
 /// Removes what is beside a database whose log is in the pool: left there, it would be taken for the log when the header has

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use ferrite_pool::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::output::shown;
 use crate::stop;
-use crate::tell::shown;
 
 /// Time between two looks at the clock, for what is said of the time that is left.
 const TICK: Duration = Duration::from_millis(200);

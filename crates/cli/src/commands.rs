@@ -23,8 +23,8 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::outcome::Outcome;
+use crate::output::shown;
 use crate::pool_argument::{InPool, NoWords};
-use crate::tell::shown;
 
 #[derive(Args)]
 pub struct List {

@@ -3,13 +3,13 @@
 use std::ffi::OsString;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use ferrite_owner::{ArgumentKind, ArgumentSpec, ColumnKind, CommandSpec, Registry, ServiceRequest};
+use ferrite_owner::{ArgumentKind, ArgumentSpec, ColumnKind, CommandSpec, ServiceRegistry, ServiceRequest};
 use serde_json::{Map, Value};
 
+use crate::command_pool::CommandPool;
 use crate::commands::print;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
 use crate::pool_argument::{self, PoolArgument};
-use crate::reach::Reach;
 use crate::{size, stop};
 
 /// The option that asks for JSON.
@@ -25,7 +25,7 @@ pub struct DescribedCommand {
 }
 
 /// Adds the subcommands of the services of `registry` to `program`.
-pub fn with_services(program: Command, registry: &Registry) -> Command {
+pub fn with_services(program: Command, registry: &ServiceRegistry) -> Command {
     let described = registry.services().filter(|service| !service.commands().is_empty());
     described.fold(program, |program, service| {
         let about = format!("Requests to the service {:?}", service.name());
@@ -35,7 +35,7 @@ pub fn with_services(program: Command, registry: &Registry) -> Command {
 }
 
 /// Returns the subcommand of a service of `registry` that `found` calls, if it calls one.
-pub fn found(found: &ArgMatches, registry: &Registry) -> Option<clap::error::Result<DescribedCommand>> {
+pub fn found(found: &ArgMatches, registry: &ServiceRegistry) -> Option<clap::error::Result<DescribedCommand>> {
     let (service_name, below) = found.subcommand()?;
     let service = registry.services().find(|service| service.name() == service_name)?;
     let (name, matches) = below.subcommand()?;
@@ -98,9 +98,9 @@ impl DescribedCommand {
     /// Sends the request to the owner, and prints the answer.
     pub fn run(self) -> Outcome {
         stop::watch()?;
-        let mut reach = Reach::new(&self.pool.path()?)?;
-        let answer = reach.call_described(ServiceRequest::new(self.service, &self.request));
-        let answer = and_then_cleared(answer, reach.close())?;
+        let mut command_pool = CommandPool::new(&self.pool.path()?)?;
+        let answer = command_pool.call_described(ServiceRequest::new(self.service, &self.request));
+        let answer = and_then_cleared(answer, command_pool.close())?;
         if self.spec.table.is_empty() && !self.json {
             return Ok(());
         }

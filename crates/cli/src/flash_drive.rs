@@ -46,7 +46,7 @@ impl Drive {
     }
 
     /// Tells what it has counted.
-    pub fn tell(&self) -> Outcome {
+    pub fn print(&self) -> Outcome {
         let figures = self.disk.figures()?;
         remark!("{}", show(self.name, self.shape, &figures).trim_end());
         Ok(())

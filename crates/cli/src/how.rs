@@ -7,9 +7,9 @@ use ferrite_daemon::disks::Serving;
 use ferrite_memory::Scheme;
 
 use crate::buffering::BufferingArguments;
+use crate::command_pool::CommandPool;
 use crate::medium::{MediumArguments, unknown};
 use crate::outcome::Outcome;
-use crate::reach::Reach;
 
 /// How a disk is served. The defaults are the safe and fast ones.
 #[derive(Args)]
@@ -42,7 +42,7 @@ pub struct How {
 }
 
 impl How {
-    /// How a disk is to be served; refuses what makes no sense, before anything is opened.
+    /// Returns the options of serving a disk. Refuses options that contradict each other, before anything is opened.
     pub fn serving(&self) -> Outcome<Serving> {
         let buffering = self.buffering.buffering(self.medium.is_buffered())?;
         self.medium.check()?;
@@ -60,9 +60,9 @@ impl How {
         })
     }
 
-    /// Reaches the pool at `path`; as it was asked for, if it becomes ours.
-    pub fn reach(&self, path: &Path) -> Outcome<Reach> {
-        Reach::with(path, &self.medium)
+    /// Opens the pool at `path` with the options of the medium, or connects to it.
+    pub fn command_pool(&self, path: &Path) -> Outcome<CommandPool> {
+        CommandPool::with(path, &self.medium)
     }
 }
 

@@ -1,33 +1,33 @@
 //! `ferrite`: durable storage at memory speed.
 
 #[macro_use]
-mod tell;
+mod output;
 
 mod bar;
 mod buffering;
 mod child;
+mod command_pool;
 mod commands;
 mod described;
-mod door;
 mod flash_drive;
 mod foreign_image;
-mod given;
 mod help;
 mod host;
 mod how;
+mod inherited;
 mod log;
 mod medium;
 mod mount_notes;
+mod nbd_addresses;
 mod outcome;
-mod owners;
 mod pool_argument;
-mod reach;
+mod prefault;
+mod serving_processes;
 mod size;
 mod source;
 mod stop;
 mod survival;
 mod traced;
-mod warm;
 
 #[cfg(test)]
 #[path = "tests/freeze.rs"]
@@ -129,7 +129,7 @@ fn main() -> ExitCode {
     let (trust, command) = match understood() {
         Ok(Understood::Own(arguments)) => (arguments.trust, Ok(arguments.command)),
         Ok(Understood::Described(trust, described)) => (trust, Err(described)),
-        Err(told) => return outcome::tell(&told),
+        Err(told) => return outcome::print(&told),
     };
     // What `run` starts has it as whoever started that has.
     if !matches!(command, Ok(Command::Run(_)))

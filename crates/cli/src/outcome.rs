@@ -64,7 +64,7 @@ pub fn exit_code(outcome: Outcome) -> ExitCode {
 
 /// Says what the command line says by itself: help and version, or what is wrong with the words. A reader that has gone is
 /// no failure.
-pub fn tell(told: &clap::Error) -> ExitCode {
+pub fn print(told: &clap::Error) -> ExitCode {
     match told.print() {
         Err(why) if !told.use_stderr() && why.kind() != ErrorKind::BrokenPipe => {
             exit_code(Err(format!("writing to standard output: {why}").into()))

@@ -12,7 +12,7 @@ use ferrite_owner::paths::quoted;
 
 use crate::host;
 use crate::outcome::{Failure, Outcome};
-use crate::owners;
+use crate::serving_processes;
 
 /// The id of the option that names the pool.
 pub const OPTION: &str = "pool_option";
@@ -186,7 +186,7 @@ impl PoolArgument {
 
     /// Returns the refusal of a command line that has to name its pool.
     fn unnamed(&self) -> Failure {
-        let served = owners::of_this_user();
+        let served = serving_processes::of_this_user();
         let pool = if let [one] = &served[..] { quoted(&one.path) } else { "POOL".into() };
         let mut words: Vec<String> = typed().map(|word| quoted(Path::new(&word))).collect();
         let at = self.words.first().and_then(|first| typed().position(|word| word == *first));
@@ -200,7 +200,7 @@ pub fn default() -> Outcome<PathBuf> {
     if let Some(path) = host::named_pool() {
         return Ok(path);
     }
-    let served = owners::of_this_user();
+    let served = serving_processes::of_this_user();
     match &served[..] {
         [] => Ok(host::default_pool()?),
         [one] => Ok(one.path.clone()),

@@ -1,11 +1,11 @@
-//! Any disk, by its address.
+//! Opening a disk by its address.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ferrite_daemon::disks;
-use ferrite_daemon::disks::{DiskReport, DiskRequest, Door, Serving};
+use ferrite_daemon::disks::{DiskReport, DiskRequest, NbdAddresses, Serving};
 use ferrite_disk::{Disk, FileDisk, FileDiskOptions, HddDisk, HddProfile, SsdDisk, SsdProfile};
 use ferrite_disk_address::HostClock;
 use ferrite_nbd::client::{ConnectOptions, NbdDisk, unix_uri};
@@ -14,34 +14,34 @@ use ferrite_owner::{PoolReport, TagReport, TypedRequest};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::command_pool::CommandPool;
 use crate::flash_drive::Drive;
 use crate::foreign_image::{self, ForeignFormat, ImageServer};
 use crate::host;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
-use crate::reach::Reach;
 use crate::size;
 
-/// Bytes that the size of a new disk or file is a multiple of.
+/// The size of a new disk or file is a multiple of these bytes.
 const SECTOR: u64 = 512;
 
-/// What addresses there are, for help texts.
+/// The kinds of addresses, for help texts.
 pub const ADDRESSES: &str = "POOL:NAME (a disk in a pool), nbd+unix:///NAME?socket=PATH, nbd://HOST/NAME, a file or \
     block device, or one of these behind hdd-7200:, hdd-15000:, hdd-5400:, ssd-x25e:, ssd-sata:, ssd-nvme: or \
     ssd-nvme-plp:, which serves it at the speed of such a disk, or behind ftl-page: or ftl-fast:, which tells at the end \
     what a flash drive of its size would have copied and erased";
 
-/// An open disk, and what keeps it open.
+/// An open disk, and the pool or file that keeps it open.
 pub struct Source {
     /// The disk.
     pub disk: Arc<dyn Disk>,
-    reach: Option<Reach>,
+    command_pool: Option<CommandPool>,
     drives: Vec<Drive>,
-    /// Reads it, if it is an image in another program's format.
+    /// The program that reads the disk, if it is an image in the format of another program.
     reader: Option<ImageServer>,
     made: Option<Made>,
 }
 
-/// What opening a disk has made.
+/// A file or disk that the opening made.
 enum Made {
     File(PathBuf),
     InPool { pool: PathBuf, name: String },
@@ -52,17 +52,17 @@ enum Made {
 pub struct Opening<'a> {
     /// Refuse writes.
     pub read_only: bool,
-    /// All of it is to be overwritten: refuse a disk that is mounted, or in use as a node.
+    /// True if the caller overwrites the whole disk: then a disk is refused that is mounted, or in use as a node.
     pub overwrite: bool,
-    /// If it names a file or a disk of a pool that is not there, make one of so many bytes, rounded up to whole sectors.
+    /// The size of the file or disk to make if the address names none, in bytes; rounded up to whole sectors.
     pub make_bytes: Option<u64>,
-    /// Read the images of virtual machines as what they hold, rather than as the bytes of a file.
+    /// True to open the content of an image of a virtual machine, rather than the bytes of its file.
     pub images: bool,
-    /// What is open already, maybe in the same pool, which this process then owns.
+    /// An open disk, which may lie in the same pool; then this process may own that pool.
     pub beside: Option<&'a Source>,
 }
 
-/// Why a disk that another process serves read-only cannot be written to.
+/// Returns the message about a disk that another process serves read-only.
 fn read_only(disk: &DiskReport, owner: Option<u32>) -> String {
     let name = &disk.name;
     if disk.usual.read_only {
@@ -98,7 +98,7 @@ impl Source {
     }
 
     fn plain(disk: Arc<dyn Disk>) -> Self {
-        Self { disk, reach: None, drives: Vec::new(), reader: None, made: None }
+        Self { disk, command_pool: None, drives: Vec::new(), reader: None, made: None }
     }
 
     fn file(path: &Path, opening: Opening<'_>) -> Outcome<Self> {
@@ -145,21 +145,21 @@ impl Source {
             };
         }
         let serving = Serving { read_only: opening.read_only, ..Serving::default() };
-        let known = opening.beside.and_then(|source| source.reach.as_ref()?.ours_at(pool));
+        let known = opening.beside.and_then(|source| source.command_pool.as_ref()?.ours_at(pool));
         if let Some(owner) = known {
             return Ok(Self::plain(disks(owner).open_known(name, &serving)?));
         }
-        let reach = Reach::new(pool)?;
-        let Some(opened) = reach.owner().map(|owner| disks(owner).open_known(name, &serving)) else {
-            return Self::served(reach, pool, name, opening);
+        let command_pool = CommandPool::new(pool)?;
+        let Some(opened) = command_pool.owner().map(|owner| disks(owner).open_known(name, &serving)) else {
+            return Self::served(command_pool, pool, name, opening);
         };
         match opened {
-            Ok(disk) => Ok(Self { reach: Some(reach), ..Self::plain(disk) }),
-            Err(why) => and_then_cleared(Err(why.into()), reach.close()),
+            Ok(disk) => Ok(Self { command_pool: Some(command_pool), ..Self::plain(disk) }),
+            Err(why) => and_then_cleared(Err(why.into()), command_pool.close()),
         }
     }
 
-    /// Makes the disk called `name` of `bytes` if nothing in the pool is called so; returns whether it did.
+    /// Makes the disk called `name` with `bytes` if the pool has no tag of that name. Returns true if it made the disk.
     fn make_in_pool(pool: &Path, name: &str, bytes: u64, beside: Option<&Self>) -> Outcome<bool> {
         let tags: Vec<TagReport> = ask(pool, TagRequest::List, beside)?;
         if tags.iter().any(|tag| tag.name == name) {
@@ -173,41 +173,41 @@ impl Source {
         Ok(true)
     }
 
-    /// The owner serves it to us alone: as it is in use already, or else as the owner serves disks.
-    fn served(mut reach: Reach, pool: &Path, name: &str, opening: Opening<'_>) -> Outcome<Self> {
-        let now: DiskReport = reach.ask(DiskRequest::Stat { name: name.into() }, None)?;
+    /// Opens a disk that the owner serves to this process alone. A disk in use keeps its options; else the defaults hold.
+    fn served(mut command_pool: CommandPool, pool: &Path, name: &str, opening: Opening<'_>) -> Outcome<Self> {
+        let now: DiskReport = command_pool.ask(DiskRequest::Stat { name: name.into() }, None)?;
         let used = now.open.as_ref().filter(|open| open.in_use);
         let serving = used.map_or(&now.usual, |open| &open.serving).clone();
         if serving.read_only && !opening.read_only {
-            return Err(read_only(&now, reach.owner_pid()).into());
+            return Err(read_only(&now, command_pool.owner_pid()).into());
         }
         let end = if opening.read_only { "from" } else { "to" };
         let socket = host::beside(pool, &format!(".{}.{end}.nbd", std::process::id()));
-        let door = Door { unix: std::path::absolute(&socket)?, tcp: None };
-        let request = DiskRequest::Serve { name: name.into(), door, serving, overwrite: opening.overwrite };
-        reach.ask::<Value>(request, None)?;
+        let nbd_addresses = NbdAddresses { unix: std::path::absolute(&socket)?, tcp: None };
+        let request = DiskRequest::Serve { name: name.into(), nbd_addresses, serving, overwrite: opening.overwrite };
+        command_pool.ask::<Value>(request, None)?;
         let uri = unix_uri(name, &socket);
         let options = ConnectOptions { read_only: opening.read_only, ..ConnectOptions::default() };
         let connected = NbdDisk::connect(&uri, &options);
-        // Nobody else is to come in, and an owner that is killed could not remove it.
+        // No other client may connect, and a killed owner could not remove the socket.
         let _ = std::fs::remove_file(&socket);
-        Ok(Self { reach: Some(reach), ..Self::plain(Arc::new(connected?)) })
+        Ok(Self { command_pool: Some(command_pool), ..Self::plain(Arc::new(connected?)) })
     }
 
-    /// The pool it lies in, where that is known here.
+    /// Returns the pool that the disk lies in, if this process knows the pool.
     pub fn pool(&mut self) -> Outcome<Option<PoolReport>> {
-        let Some(reach) = &mut self.reach else { return Ok(None) };
-        Ok(Some(PoolReport { owner_pid: reach.owner_pid(), ..reach.ask(PoolRequest::Info, None)? }))
+        let Some(command_pool) = &mut self.command_pool else { return Ok(None) };
+        Ok(Some(PoolReport { owner_pid: command_pool.owner_pid(), ..command_pool.ask(PoolRequest::Info, None)? }))
     }
 
-    /// Lets go of it in order, and tells what simulated flash drives have counted.
+    /// Prints the counts of simulated flash drives, and closes the disk in order.
     pub fn close(self) -> Outcome {
-        let told = self.drives.iter().try_for_each(Drive::tell);
+        let told = self.drives.iter().try_for_each(Drive::print);
         drop((self.disk, self.drives, self.reader));
-        and_then_cleared(told, self.reach.map_or(Ok(()), Reach::close))
+        and_then_cleared(told, self.command_pool.map_or(Ok(()), CommandPool::close))
     }
 
-    /// Closes it, and removes what its opening has made, beside what was open already.
+    /// Closes the disk, and removes the file or disk that its opening made. `beside` stays open.
     pub fn discard(mut self, beside: &Self) -> Outcome {
         let made = self.made.take();
         let closed = self.close();
@@ -224,20 +224,20 @@ impl Made {
     }
 }
 
-/// Asks the owner of `pool` for `request`: this process, if it has the pool because of what is open already. A signal does
-/// not cancel it.
+/// Sends `request` to the owner of `pool`, which is this process if `beside` lies in the pool. A signal does not cancel the
+/// request.
 fn ask<T: DeserializeOwned>(pool: &Path, request: impl TypedRequest, beside: Option<&Source>) -> Outcome<T> {
-    match beside.and_then(|source| source.reach.as_ref()?.ours_at(pool)) {
-        Some(owner) => Reach::from(Arc::clone(owner)).ask_to_end(request),
+    match beside.and_then(|source| source.command_pool.as_ref()?.ours_at(pool)) {
+        Some(owner) => CommandPool::from(Arc::clone(owner)).ask_to_end(request),
         None => {
-            let mut reach = Reach::new(pool)?;
-            let answer = reach.ask_to_end(request);
-            and_then_cleared(answer, reach.close())
+            let mut command_pool = CommandPool::new(pool)?;
+            let answer = command_pool.ask_to_end(request);
+            and_then_cleared(answer, command_pool.close())
         }
     }
 }
 
-/// What POOL:NAME means. Both may have a `:` in them, so what counts is where a pool is.
+/// Splits POOL:NAME. Both may contain a `:`, so the first part that is the path of a pool counts.
 fn pool_and_name(address: &str) -> Option<(&str, &str)> {
     let holds_pool = |path: &str| {
         let looked_at = ferrite_pool::ensure_no_pool(Path::new(path));
@@ -247,12 +247,12 @@ fn pool_and_name(address: &str) -> Option<(&str, &str)> {
     ways.find(|(pool, _)| holds_pool(pool)).or_else(|| address.rsplit_once(':'))
 }
 
-/// Whether two addresses are of one disk, as far as that can be told before they are opened.
+/// Returns true if two addresses are of one disk, as far as that is known before the opening.
 pub fn is_one_disk(one: &str, other: &str) -> bool {
     identity(one) == identity(other)
 }
 
-/// The file or device that a disk lies in, where there is one, and its name there.
+/// Returns the file or device that a disk lies in, and the name of the disk there; `None` for another kind of address.
 fn identity(address: &str) -> (Option<(u64, u64)>, &str) {
     let address = without_models(address);
     let (path, name) = match pool_and_name(address) {
@@ -267,7 +267,7 @@ fn identity(address: &str) -> (Option<(u64, u64)>, &str) {
     }
 }
 
-/// The address of what is simulated on, or counted.
+/// Returns the address of the disk below a simulated or counted disk.
 fn without_models(mut address: &str) -> &str {
     let is_model = |name: &str| simulates(name) || Drive::is_named(name);
     while let Some((_, rest)) = address.split_once(':').filter(|(name, _)| is_model(name)) {
@@ -289,7 +289,7 @@ fn simulated(profile: &str, disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
     }
 }
 
-/// Refuses two disks of which one does not fit the other.
+/// Refuses two disks whose sizes do not match.
 pub fn check_fit(from: u64, to: u64) -> Outcome {
     if from <= to {
         return Ok(());

@@ -29,8 +29,8 @@ impl Wish {
     }
 }
 
-/// Those of `signals` that are to be caught. What a terminal sends is not where whoever started this process has it ignored, as
-/// `nohup` and a script that goes on meanwhile do: caught, it would end what was to outlive that.
+/// Those of `signals` that are to be caught. What a terminal sends is not where whoever started this process has it
+/// ignored, as `nohup` and a script that goes on meanwhile do: caught, it would end what was to outlive that.
 pub fn caught(signals: &[i32]) -> Vec<i32> {
     caught_of(signals, &std::fs::read_to_string("/proc/self/status").unwrap_or_default())
 }
@@ -84,7 +84,7 @@ pub fn outlive_file_limit() -> std::io::Result<()> {
 /// Signals that are waited for rather than obeyed.
 pub struct Stop {
     told: Receiver<Asked>,
-    tell: Sender<Asked>,
+    sender: Sender<Asked>,
 }
 
 /// What somebody asks of a server.
@@ -112,8 +112,8 @@ impl Stop {
 
     fn catch(is_once: bool) -> std::io::Result<Self> {
         let mut signals = Signals::new(caught(&[SIGINT, SIGTERM, SIGHUP, SIGPWR]))?;
-        let (tell, told) = channel();
-        let all = tell.clone();
+        let (sender, told) = channel();
+        let all = sender.clone();
         let tell_all = move || {
             let mut wish = Wish::default();
             let asked = |signal| {
@@ -134,15 +134,15 @@ impl Stop {
             });
         };
         Builder::new().name("signals".into()).spawn(tell_all)?;
-        Ok(Self { told, tell })
+        Ok(Self { told, sender })
     }
 
     /// Has [`Stop::wait`] return [`Asked::Done`] when `event`, which waits on a thread of its own, has returned.
     pub fn when(&self, event: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
-        let tell = self.tell.clone();
+        let sender = self.sender.clone();
         let wait = move || {
             event();
-            let _ = tell.send(Asked::Done);
+            let _ = sender.send(Asked::Done);
         };
         Builder::new().name("event".into()).spawn(wait).map(drop)
     }

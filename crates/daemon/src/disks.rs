@@ -1,4 +1,4 @@
-//! The disks of a pool that are open, each once, and where they are reached.
+//! The open disks of a pool, each opened once, with their sockets and nodes.
 
 mod exports;
 mod nodes;
@@ -16,7 +16,7 @@ use ferrite_block::{BlockDisk, BufferOptions, Buffered, DiskOptions, Syncers};
 use ferrite_disk::{Disk, ReadOnlyDisk, StatsDisk};
 use ferrite_memory::{Error, Scheme, Ticks, Tsc};
 use ferrite_nbd::{Listening, ListeningTcp, Network, NotNetwork, Options, Server, TcpOptions, Tls, TlsFiles};
-use ferrite_owner::{Registry, RunningServices};
+use ferrite_owner::{RunningServices, ServiceRegistry};
 use ferrite_pool::{Failure, Pool, TagKind};
 use parking_lot::Mutex;
 
@@ -25,23 +25,25 @@ use nodes::NodeHandle;
 
 pub use exports::disk_names;
 pub use nodes::attach_directory;
-pub use request::{AttachReport, Buffering, DISK, DiskReport, DiskRequest, Door, OpenReport, Serving, TcpDoor};
+pub use request::{
+    AttachReport, Buffering, DISK, DiskReport, DiskRequest, NbdAddresses, OpenReport, Serving, TcpAddress, TlsPaths,
+};
 pub use service::DiskService;
 
 /// An open disk, counted.
 pub type CountedDisk = StatsDisk<Arc<dyn Disk>>;
 
-/// It stays open when its last user goes: where writes wait for a flush it alone knows of them.
+/// An open disk. It stays open after its last user: only it knows the writes that wait for a flush.
 struct OpenDisk {
     front: Arc<CountedDisk>,
     /// The disk of a tag of kind DISK; `None` if another service opened the tag as a disk.
     block: Option<Arc<BlockDisk>>,
-    buffer: Option<Buffer>,
+    buffer: Option<DiskBuffer>,
     serving: Serving,
 }
 
-/// What holds writes back in DRAM, and the threads that write them on.
-struct Buffer {
+/// The buffers that hold writes back in DRAM, and the threads that write them to the pool.
+struct DiskBuffer {
     buffered: Arc<Buffered<Arc<BlockDisk>>>,
     _syncers: Syncers<Arc<BlockDisk>>,
 }
@@ -61,7 +63,7 @@ fn cycles() -> u64 {
     TSC.as_ref().map_or(0, Ticks::now)
 }
 
-/// Closes the disk called `name`, which nobody uses, if it is open.
+/// Closes the disk called `name`, which is not in use, if it is open.
 fn close_idle(open: &mut BTreeMap<String, OpenDisk>, name: &str) -> Result<(), Failure> {
     if let Some(idle) = open.get(name) {
         idle.front.flush()?;
@@ -70,12 +72,12 @@ fn close_idle(open: &mut BTreeMap<String, OpenDisk>, name: &str) -> Result<(), F
     Ok(())
 }
 
-/// A socket that serves disks for somebody.
+/// A socket that serves disks.
 struct DiskSocket {
-    /// The connection it is served for, and ends with; none where it is the owner's own.
+    /// The connection that asked for the socket, and with which it ends; `None` for the owner's own socket.
     connection: Option<u64>,
     name: String,
-    door: Door,
+    nbd_addresses: NbdAddresses,
     unix: Listening,
     tcp: Option<ListeningTcp>,
 }
@@ -83,19 +85,19 @@ struct DiskSocket {
 /// The open disks of one pool.
 pub struct OpenDisks {
     pool: Arc<Pool>,
-    registry: Arc<Registry>,
+    registry: Arc<ServiceRegistry>,
     running: Weak<RunningServices>,
     /// This, for the sockets that it serves.
     itself: Weak<Self>,
     /// The pool's file, which must not lie on a node of its own.
     path: PathBuf,
     open: Mutex<BTreeMap<String, OpenDisk>>,
-    /// Generations of those that nobody has opened since they were asked for space and had none.
+    /// Generations of disks that had no space to spare when they were asked last, and were not opened since.
     dry: Mutex<BTreeSet<u64>>,
-    /// How the owner's own socket serves all of them.
+    /// The options of the owner's own socket.
     usual: Mutex<Serving>,
     nodes: Mutex<BTreeMap<String, NodeHandle>>,
-    /// Of who attaches a disk.
+    /// Held to attach a disk.
     attaching: Mutex<()>,
     sockets: Mutex<Vec<DiskSocket>>,
 }
@@ -103,7 +105,12 @@ pub struct OpenDisks {
 impl OpenDisks {
     /// Returns the disks of `pool`, whose file is at `path`; none of them is open. `running` are the services beside this
     /// one, whose tags may be disks, too.
-    pub fn new(pool: Arc<Pool>, path: &Path, registry: Arc<Registry>, running: Weak<RunningServices>) -> Arc<Self> {
+    pub fn new(
+        pool: Arc<Pool>,
+        path: &Path,
+        registry: Arc<ServiceRegistry>,
+        running: Weak<RunningServices>,
+    ) -> Arc<Self> {
         Arc::new_cyclic(|itself| Self {
             pool,
             registry,
@@ -119,7 +126,8 @@ impl OpenDisks {
         })
     }
 
-    /// The disk called `name`, opened if it is not; `serving` must be how it is served already if it is.
+    /// Returns the disk called `name`, and opens it if it is not open. A disk in use must be served with the options
+    /// `serving`.
     pub fn open(&self, name: &str, serving: &Serving) -> Result<Arc<CountedDisk>, Failure> {
         let wanted = disk_options(serving)?;
         let mut open = self.open.lock();
@@ -148,7 +156,7 @@ impl OpenDisks {
         let buffer = serving.buffering.as_ref().map(|options| {
             let buffered = Buffered::in_front_of(Arc::clone(&block), BufferOptions::from(options))?;
             let syncers = Syncers::start(Arc::clone(&buffered))?;
-            Ok(Buffer { buffered, _syncers: syncers })
+            Ok(DiskBuffer { buffered, _syncers: syncers })
         });
         let buffer = buffer.transpose().map_err(|error: Error| Failure::from(error))?;
         let top: Arc<dyn Disk> = match &buffer {
@@ -174,7 +182,7 @@ impl OpenDisks {
         names
     }
 
-    /// Does `change` while the disk called `name` is not open; refuses if somebody uses it.
+    /// Does `change` while the disk called `name` is closed; refused while the disk is in use.
     pub fn while_closed<T>(&self, name: &str, change: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
         let mut open = self.open.lock();
         if open.get(name).is_some_and(OpenDisk::is_used) {
@@ -186,12 +194,12 @@ impl OpenDisks {
         change()
     }
 
-    /// Where the disk called `name` is reached.
+    /// Returns the addresses and the node of the disk called `name`.
     pub fn reached_at(&self, name: &str) -> Vec<String> {
         self.at(name, |socket| socket.name.is_empty() || socket.name == name)
     }
 
-    /// How disks are served to who does not say how.
+    /// Returns the options for clients that name none.
     pub fn usual(&self) -> Serving {
         self.usual.lock().clone()
     }
@@ -199,16 +207,17 @@ impl OpenDisks {
     fn at(&self, name: &str, is_wanted: impl Fn(&DiskSocket) -> bool) -> Vec<String> {
         let sockets = self.sockets.lock();
         let served = sockets.iter().filter(|socket| is_wanted(socket));
-        let uris = |socket: &DiskSocket| socket.door.uris(name, socket.tcp.as_ref().map(ListeningTcp::address));
+        let uris =
+            |socket: &DiskSocket| socket.nbd_addresses.uris(name, socket.tcp.as_ref().map(ListeningTcp::address));
         served.flat_map(uris).chain(self.node_link(name)).collect()
     }
 
-    /// Whether any can be reached, by a node or a socket.
+    /// Returns true if a node or a socket serves a disk.
     pub fn is_reached(&self) -> bool {
         self.is_attached() || !self.sockets.lock().is_empty()
     }
 
-    /// What the disk called `name` does, if it is open.
+    /// Describes the use of the disk called `name`, if it is open.
     pub fn report(&self, name: &str) -> Option<OpenReport> {
         let served_at = self.at(name, |socket| socket.name == name);
         let all = self.open.lock();
@@ -235,11 +244,11 @@ impl OpenDisks {
         })
     }
 
-    /// Serves disks at `door`, as long as `connection` stands or to the end: the one called `name`, or all where that
-    /// is empty. The TCP address it got, where it has one.
+    /// Serves disks at `nbd_addresses` until `connection` ends, or without it until the owner ends: the disk called
+    /// `name`, or all disks if `name` is empty. Returns the TCP address that the disks got.
     pub fn listen(
         &self,
-        door: &Door,
+        nbd_addresses: &NbdAddresses,
         name: &str,
         serving: &Serving,
         connection: Option<u64>,
@@ -251,22 +260,28 @@ impl OpenDisks {
             }
             name => Some((name.to_owned(), self.open(name, serving)?)),
         };
-        let tcp = door.tcp.as_ref().map(tcp_options).transpose()?;
+        let tcp = nbd_addresses.tcp.as_ref().map(tcp_options).transpose()?;
         let exports = Arc::new(SocketExports {
             disks: self.itself.upgrade().expect("it is in use"),
             only,
             serving: serving.clone(),
         });
         let server = Server::new(exports, Options::default());
-        let unix = server.listen_unix(&door.unix).map_err(Failure::failed)?;
+        let unix = server.listen_unix(&nbd_addresses.unix).map_err(Failure::failed)?;
         let tcp = tcp.map(|(address, options)| server.listen_tcp(address, options)).transpose();
         let tcp = tcp.map_err(Failure::failed)?;
         let address = tcp.as_ref().map(ListeningTcp::address);
-        self.sockets.lock().push(DiskSocket { connection, name: name.into(), door: door.clone(), unix, tcp });
+        self.sockets.lock().push(DiskSocket {
+            connection,
+            name: name.into(),
+            nbd_addresses: nbd_addresses.clone(),
+            unix,
+            tcp,
+        });
         Ok(address)
     }
 
-    /// Ends what was served for as long as `connection` stood.
+    /// Ends the sockets of `connection`.
     pub fn end_for(&self, connection: u64) {
         let ended: Vec<DiskSocket> =
             self.sockets.lock().extract_if(.., |socket| socket.connection == Some(connection)).collect();
@@ -275,12 +290,12 @@ impl OpenDisks {
         }
     }
 
-    /// Grows the disk called `name`, and its node if it has one.
+    /// Grows the disk called `name`, and its node.
     pub fn resize(&self, name: &str, size: u64) -> Result<(), Failure> {
         let Some(block) = self.open.lock().get(name).and_then(|open| open.block.clone()) else {
             let tag = self.pool.tag(name)?;
             let grow = || ferrite_block::resize(&self.pool, &tag, size).map(drop);
-            // Who is asked for space may be opened for that.
+            // A service that is asked for space may open the disk for that.
             let grown = self.pool.with_spare(|| match self.while_closed(name, || Ok(grow())) {
                 Ok(grown) => grown.map(Ok),
                 Err(why) => Ok(Err(why)),
@@ -291,7 +306,7 @@ impl OpenDisks {
         self.node(name).map_or(Ok(()), |node| node.read().grow().map_err(Failure::failed))
     }
 
-    /// Stops serving, whatever is still in use, and makes everything durable.
+    /// Stops serving, even if disks are in use, and makes all data durable.
     pub fn end_all(&self) -> Result<(), Failure> {
         let fronts: Vec<Arc<CountedDisk>> = self.open.lock().values().map(|open| Arc::clone(&open.front)).collect();
         let sockets = std::mem::take(&mut *self.sockets.lock());
@@ -299,7 +314,7 @@ impl OpenDisks {
             socket.end();
         }
         let nodes = std::mem::take(&mut *self.nodes.lock());
-        // What one of them refuses is no reason to lose what the others hold back.
+        // A failure of one disk does not keep the others from being flushed.
         let ended = nodes.into_values().map(|node| node.write().end().map_err(Failure::failed));
         let flushed = fronts.iter().map(|front| front.flush().map_err(Failure::from));
         ended.chain(flushed).fold(Ok(()), Result::and)
@@ -307,7 +322,7 @@ impl OpenDisks {
 }
 
 impl DiskSocket {
-    /// Lets what is under way finish, and serves no more. The two are doors of one server.
+    /// Completes the requests at work, and ends both addresses, which belong to one server.
     fn end(self) {
         self.unix.stop();
         drop(self.tcp);
@@ -331,17 +346,17 @@ fn disk_options(serving: &Serving) -> Result<DiskOptions, Failure> {
     })
 }
 
-fn tcp_options(door: &TcpDoor) -> Result<(SocketAddr, TcpOptions), Failure> {
-    let allow: Result<Vec<Network>, _> = door.allow.iter().map(|network| network.parse()).collect();
-    let load = |(certificate, key, client_authority): &(PathBuf, PathBuf, Option<PathBuf>)| {
+fn tcp_options(tcp: &TcpAddress) -> Result<(SocketAddr, TcpOptions), Failure> {
+    let allow: Result<Vec<Network>, _> = tcp.allow.iter().map(|network| network.parse()).collect();
+    let load = |TlsPaths { certificate, key, client_authority }: &TlsPaths| {
         Tls::load(&TlsFiles {
             certificate: certificate.clone(),
             key: key.clone(),
             client_authority: client_authority.clone(),
         })
     };
-    let tls = door.tls.as_ref().map(load).transpose().map_err(Failure::failed)?;
-    Ok((door.address, TcpOptions { allow: allow.map_err(|error: NotNetwork| Failure::failed(error))?, tls }))
+    let tls = tcp.tls.as_ref().map(load).transpose().map_err(Failure::failed)?;
+    Ok((tcp.address, TcpOptions { allow: allow.map_err(|error: NotNetwork| Failure::failed(error))?, tls }))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The file systems of a pool that are open, each once, and where they are mounted.
+//! The mounted file systems of a pool.
 
 mod folder;
 mod request;
@@ -16,19 +16,18 @@ use ferrite_fs::{DataMode, FileSystem, FsOptions, FsSpec, Time};
 use ferrite_memory::stamp_ns;
 use ferrite_mount::{MountOptions, Mounted, NotUnmounted, ensure_own_links};
 use ferrite_owner::paths::{in_line, quoted};
-use ferrite_owner::{Registry, Reply, ServicePool, machine};
+use ferrite_owner::{ServicePool, ServiceRegistry, ServiceReply, machine};
 use ferrite_pool::{Caller, Failure, Freeze, Pool, Tag, TagKind};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::lacks;
 
-pub use request::{FS, FsReport, FsRequest, Mounting, Seen, Which};
+pub use request::{FS, FsReport, FsRequest, Mounting, SeenMount, Which};
 pub use service::FilesService;
 
-/// Threads that answer for a mount at least.
+/// The fewest threads of a mount.
 const THREADS_MIN: usize = 2;
-/// The same where each change waits for a disk, so that others are answered meanwhile: as many as transactions may be under
-/// way in a pool.
+/// The fewest threads of a mount whose changes wait for a disk: as many as a pool has concurrent transactions.
 const THREADS_WAITING: usize = 16;
 
 /// A mounted file system.
@@ -41,17 +40,17 @@ struct MountedFs {
 /// The mounted file systems of one pool.
 pub struct Filesystems {
     pool: Arc<Pool>,
-    registry: Arc<Registry>,
-    /// The pool's file, by which the kernel's list of mounts calls them.
+    registry: Arc<ServiceRegistry>,
+    /// The pool's file, which the kernel's list of mounts has as the source.
     path: PathBuf,
     /// This boot of the machine.
     boot_id: [u8; 16],
-    /// Why nobody may go around this process, if that is so.
+    /// The reason if no client may read and write files by itself.
     sees_all: Option<&'static str>,
-    /// Only root can have stored anything in the pool.
+    /// True if only root can have stored anything in the pool.
     is_roots_own: bool,
     mounted: Mutex<BTreeMap<String, MountedFs>>,
-    /// Generations of those that nobody has mounted since they were asked for space and had none.
+    /// Generations of file systems that had no space to spare when they were asked last, and were not mounted since.
     dry: Mutex<BTreeSet<u64>>,
 }
 
@@ -66,7 +65,7 @@ pub fn now() -> Time {
 }
 
 impl MountedFs {
-    /// Where it is, and what to do about that, as what is said of it goes on.
+    /// Returns the place and the advice `seen`, as a part of a message.
     fn place(&self, seen: &str) -> String {
         match self.mounted.seen_at() {
             Some(point) => format!("is mounted on {}{seen}", point.display()),
@@ -106,14 +105,14 @@ impl Filesystems {
         )))
     }
 
-    /// Those that are mounted, without what somebody has unmounted by hand.
+    /// Returns the mounted file systems, without those that a user has unmounted by hand.
     fn mounted(&self) -> MutexGuard<'_, BTreeMap<String, MountedFs>> {
         let mut mounted = self.mounted.lock();
         mounted.retain(|_, tree| {
             let has_ended = tree.mounted.has_ended();
             if has_ended {
                 tree.fs.dismiss();
-                // A failure poisons the pool, and is told to who opens it again.
+                // A failure poisons the pool, and the next opening reports it.
                 let _ = tree.fs.flush();
             }
             !has_ended
@@ -121,12 +120,12 @@ impl Filesystems {
         mounted
     }
 
-    /// Whether any is mounted.
+    /// Returns true if a file system is mounted.
     pub fn is_mounted(&self) -> bool {
         !self.mounted().is_empty()
     }
 
-    /// Makes a file system whose root belongs to this process's user.
+    /// Creates a file system whose root belongs to this process's user.
     pub fn create(&self, name: &str, super_threshold_bytes: Option<u64>) -> Result<(), Failure> {
         let seed = machine::random_uuid().map_err(Failure::failed)?;
         let (uid, gid) = machine::user().map_err(Failure::failed)?;
@@ -185,14 +184,14 @@ impl Filesystems {
         self.report(name)
     }
 
-    /// Refuses a place that cannot be mounted on; the folder is made where there is none.
+    /// Makes the folder `point` if it does not exist, and refuses a place that cannot be mounted on.
     pub fn ensure_place(&self, point: &Path) -> Result<(), Failure> {
         ensure_own_links(point).map_err(|error| mounting_on(point, error))?;
         folder::make(point).map_err(Failure::failed)?;
         self.ensure_not_hidden(point)
     }
 
-    /// Refuses a folder that the pool lies in: nobody would find it there, nor its sockets, once it is mounted on.
+    /// Refuses a folder that contains the pool: the mount would hide the pool and its sockets.
     fn ensure_not_hidden(&self, point: &Path) -> Result<(), Failure> {
         let looking = |error| Failure::failed(format!("looking at {}: {error}", point.display()));
         let found = point.canonicalize().map_err(looking)?;
@@ -205,8 +204,8 @@ impl Filesystems {
         )))
     }
 
-    /// Does what a program beside this one asks, which reads and writes files by itself.
-    pub fn answer(&self, caller: &Caller, request: &ClientRequest) -> Result<Reply, Failure> {
+    /// Answers a program that reads and writes files by itself.
+    pub fn answer(&self, caller: &Caller, request: &ClientRequest) -> Result<ServiceReply, Failure> {
         let name = request.file_system();
         let mounted = self.mounted.lock();
         let tree = mounted.get(name).ok_or_else(|| not_mounted(name))?;
@@ -224,7 +223,7 @@ impl Filesystems {
         Ok(fs.answer(self.boot_id, caller, request)?)
     }
 
-    /// Ends what the program at the other end of `connection`, which has ended, did by itself.
+    /// Ends the sessions of the program at the other end of `connection`, which has ended.
     pub fn end_sessions_of(&self, connection: u64) {
         let all: Vec<_> = self.mounted.lock().values().map(|tree| Arc::clone(&tree.fs)).collect();
         all.iter().for_each(|fs| fs.end_sessions_of(connection));
@@ -235,10 +234,10 @@ impl Filesystems {
         Ok(FileSystem::open(Arc::clone(&self.pool), name, options)?)
     }
 
-    /// Refuses what was found by a mount that is not of this process: a server whose pool was at the same path before has
-    /// mounts of the same source.
+    /// Refuses a file system that was found by a mount of another process: an earlier pool at the same path has mounts of the
+    /// same source.
     pub fn ensure_ours(&self, which: &Which) -> Result<(), Failure> {
-        let Some(Seen { point, device }) = &which.seen else { return Ok(()) };
+        let Some(SeenMount { point, device }) = &which.seen else { return Ok(()) };
         let is_it = |tree: &MountedFs| tree.mounted.device().is_none_or(|ours| ours == *device);
         if self.mounted().get(&which.name).is_some_and(is_it) {
             return Ok(());
@@ -251,7 +250,7 @@ impl Filesystems {
         )))
     }
 
-    /// Unmounts the file system called `name`, which nobody uses.
+    /// Unmounts the file system called `name`; refused while it is in use.
     pub fn unmount(&self, name: &str) -> Result<(), Failure> {
         let mut mounted = self.mounted.lock();
         let tree = mounted.get_mut(name).ok_or_else(|| not_mounted(name))?;
@@ -266,13 +265,13 @@ impl Filesystems {
         Ok(tree.fs.flush()?)
     }
 
-    /// Unmounts what nobody uses; why the others are not.
+    /// Unmounts the file systems that are not in use. Returns the reasons why others stay mounted.
     pub fn unmount_unused(&self) -> Vec<String> {
         let names: Vec<String> = self.mounted.lock().keys().cloned().collect();
         names.iter().filter_map(|name| Some(self.unmount(name).err()?.message)).collect()
     }
 
-    /// What the file system called `name` is and holds.
+    /// Describes the file system called `name`.
     pub fn report(&self, name: &str) -> Result<FsReport, Failure> {
         let mounted = self.mounted();
         let tree = mounted.get(name);
@@ -293,7 +292,7 @@ impl Filesystems {
         })
     }
 
-    /// Takes what is still mounted out of sight, whoever uses it.
+    /// Detaches all mounts, even if programs use them.
     fn abandon_all(&self) -> Result<(), Failure> {
         let mounted = std::mem::take(&mut *self.mounted.lock());
         let ended = mounted.into_values().map(|tree| {
@@ -308,13 +307,13 @@ impl Filesystems {
 }
 
 impl Freeze for Filesystems {
-    /// What is mounted stops by itself.
+    /// Mounted file systems stop by themselves.
     fn freeze(&self) {}
 
     fn thaw(&self) {}
 
     fn spare_of_unopened(&self) -> bool {
-        // Whoever has it may wait for who asks.
+        // The thread that holds the lock may wait for the caller.
         let Some(mounted) = self.mounted.try_lock() else { return false };
         let is_idle = |tag: &Arc<Tag>| tag.kind == TagKind::FILES && !mounted.contains_key(&tag.name);
         let may_have_some = |tag: &Arc<Tag>| !self.dry.lock().contains(&tag.generation);
@@ -324,9 +323,9 @@ impl Freeze for Filesystems {
 }
 
 impl Filesystems {
-    /// Opens the file system of `tag` and has it give all that it can; whether that was anything.
+    /// Opens the file system of `tag` and frees the space that it can spare. Returns true if that was any.
     fn give_of(&self, tag: &Tag) -> bool {
-        // One that cannot be opened is told of by who wants it.
+        // The error of a file system that cannot be opened is reported when it is mounted.
         let gave = self.open(&tag.name, None, false).is_ok_and(|fs| fs.spare());
         self.dry.lock().insert(tag.generation);
         gave
@@ -341,7 +340,7 @@ fn mounting_on(point: &Path, error: impl std::fmt::Display) -> Failure {
     Failure::failed(format!("mounting on {}: {error}", point.display()))
 }
 
-/// The file systems of `pool`, by name.
+/// Returns the names of the file systems of `pool`, by name.
 pub fn names(pool: &Pool) -> Vec<String> {
     let tags = pool.tags();
     tags.iter().filter(|tag| tag.kind == TagKind::FILES).map(|tag| tag.name.clone()).collect()

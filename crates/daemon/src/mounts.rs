@@ -1,4 +1,4 @@
-//! What is mounted, as the kernel lists it: our file systems, and which of them cannot be reached directly.
+//! Mounts of Ferrite's file systems in the kernel's list.
 
 use std::ffi::OsString;
 use std::fs;
@@ -22,54 +22,54 @@ use ferrite_owner::paths::in_line;
 use ferrite_owner::paths::quoted;
 use ferrite_pool::Holder;
 
-use crate::filesystems::{self, Seen, Which};
+use crate::filesystems::{self, SeenMount, Which};
 
 const KIND: &[u8] = b"fuse.ferrite";
 
-/// How long owners are waited for before a program starts, or before it is said that one does not answer.
+/// Time that an owner has to answer.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-struct Mount {
+struct ServedMount {
     device: u64,
     point: PathBuf,
     options: Vec<u8>,
     kind: Vec<u8>,
     source: Vec<u8>,
-    /// Who mounted it, where the kernel tells.
+    /// The user who mounted it, if the kernel lists that.
     user: Option<u32>,
 }
 
-impl Mount {
-    /// The pool and the file system, if it is one of ours: disks that are attached by FUSE have another source.
+impl ServedMount {
+    /// Returns the pool and the file system of a mount of Ferrite. Disks that are attached by FUSE have another source.
     fn file_system(&self) -> Option<(PathBuf, String)> {
         read_mount_source(&String::from_utf8_lossy(&self.source)).filter(|_| self.kind == KIND)
     }
 }
 
-/// Whether `folder` holds what a mount there would hide: not where one of ours is, which refuses another. What a killed
-/// owner left mounted there is taken away first.
+/// Returns true if `folder` has content that a mount there would hide. A mount of a killed owner is removed first; a mount of
+/// Ferrite refuses another one.
 pub fn would_hide(folder: &Path) -> bool {
-    // Whoever mounts there is told why it cannot be.
+    // Mounting there reports the error.
     let _ = clear(folder);
     file_system_on(folder).is_none() && fs::read_dir(folder).is_ok_and(|mut all| all.next().is_some())
 }
 
-/// The pool and the file system that is mounted on `point`, if one of ours is.
+/// Returns the pool and the file system of Ferrite that is mounted on `point`.
 pub fn file_system_on(point: &Path) -> Option<(PathBuf, String)> {
     seen_on(point).map(|(pool, which)| (pool, which.name))
 }
 
-/// The same, with the mount itself: another server's may be called so, too.
+/// As [`file_system_on`], with the mount: another server's file system may have the same name.
 pub fn seen_on(point: &Path) -> Option<(PathBuf, Which)> {
     let point = point.canonicalize().ok()?;
-    // What was mounted there last hides the others.
+    // The last mount hides the others.
     let mount = listed().into_iter().rfind(|mount| mount.point == point)?;
     let (pool, name) = mount.file_system()?;
-    Some((pool, Which { name, seen: Some(Seen { point, device: mount.device }) }))
+    Some((pool, Which { name, seen: Some(SeenMount { point, device: mount.device }) }))
 }
 
-/// Why no folder is seen at `point`, where another user has mounted one of ours there: the kernel does not tell this user
-/// whether anybody answers for that.
+/// Returns the reason why no folder is visible at `point`, if another user has mounted a file system of Ferrite there: the
+/// kernel hides from this user whether a server answers.
 pub fn hindrance_at(point: &Path) -> Option<String> {
     let seen = point.canonicalize().ok()?;
     let mount =
@@ -83,33 +83,33 @@ pub fn hindrance_at(point: &Path) -> Option<String> {
     ))
 }
 
-/// Where the file system called `name` of the pool at `pool` is mounted.
+/// Returns the folders on which the file system called `name` of the pool at `pool` is mounted.
 pub fn points_of(pool: &Path, name: &str) -> Vec<PathBuf> {
     let pool = pool.canonicalize().unwrap_or_else(|_| pool.into());
-    let is_it = |mount: &Mount| mount.file_system().is_some_and(|(at, known)| at == pool && known == name);
+    let is_it = |mount: &ServedMount| mount.file_system().is_some_and(|(at, known)| at == pool && known == name);
     listed().into_iter().filter(is_it).map(|mount| mount.point).collect()
 }
 
-/// Has `holder` of the pool at `pool`, which was killed and does not come to its end, do so: what it waits for is cut off.
+/// Cuts off the mounts that `holder` of the pool at `pool`, which was killed, waits for in the kernel: then it ends.
 pub fn cut_off(pool: &Path, holder: &Holder) {
     let pool = pool.canonicalize().unwrap_or_else(|_| pool.into());
     let is_its = |source: &str| read_mount_source(source).is_some_and(|(at, _)| at == pool);
     if let Some(pid) = holder.pid {
-        // Whoever may not do it says where it is to be done.
+        // A user without the right gets the advice about `umount -f`.
         let _ = ferrite_mount::cut_off(pid, |source| is_its(&source.to_string_lossy()));
     }
 }
 
-/// Where something of the pool at `pool` is mounted for which nobody answers, as far as is seen.
+/// Returns the mounts of the pool at `pool` for which no server answers.
 pub fn unanswered(pool: &Path) -> Vec<PathBuf> {
     let pool = pool.canonicalize().unwrap_or_else(|_| pool.into());
     let is_unanswered = |point: &PathBuf| ask(point, PATIENCE).is_ok_and(|answer| answer != MountAnswer::Alive);
-    let is_one = |mount: &Mount| mount.file_system().is_some_and(|(at, _)| at == pool);
+    let is_one = |mount: &ServedMount| mount.file_system().is_some_and(|(at, _)| at == pool);
     listed().into_iter().filter(is_one).map(|mount| mount.point).filter(is_unanswered).collect()
 }
 
-/// Takes away what a killed owner left mounted on `point`; see [`clear_stale`]. One that waits in the kernel would not
-/// answer whether it is there.
+/// Removes the mount of a killed owner on `point`, see [`clear_stale`]. Returns true if there was one. An owner that waits in
+/// the kernel is cut off first.
 pub fn clear(point: &Path) -> io::Result<bool> {
     let dying = file_system_on(point).and_then(|(pool, _)| Some((Holder::seen(&pool)?, pool)));
     if let Some((holder, pool)) = dying.filter(|(holder, _)| holder.is_dying()) {
@@ -122,9 +122,9 @@ pub fn clear(point: &Path) -> io::Result<bool> {
 /// `point`. A mount that answers is a living server's.
 pub fn left_elsewhere(pool: &Path, point: Option<&Path>) -> Vec<PathBuf> {
     let point = point.and_then(|point| point.canonicalize().ok());
-    let is_its = |mount: &Mount| mount.file_system().is_some_and(|(at, _)| at == pool);
-    let is_dead = |mount: &Mount| ask(&mount.point, PATIENCE).is_ok_and(|answer| answer == MountAnswer::Dead);
-    let left = |mount: &Mount| is_its(mount) && Some(&mount.point) != point.as_ref() && is_dead(mount);
+    let is_its = |mount: &ServedMount| mount.file_system().is_some_and(|(at, _)| at == pool);
+    let is_dead = |mount: &ServedMount| ask(&mount.point, PATIENCE).is_ok_and(|answer| answer == MountAnswer::Dead);
+    let left = |mount: &ServedMount| is_its(mount) && Some(&mount.point) != point.as_ref() && is_dead(mount);
     listed().into_iter().filter(left).map(|mount| mount.point).collect()
 }
 
@@ -146,14 +146,14 @@ pub fn left() -> Vec<(PathBuf, PathBuf)> {
     found.filter(|(_, point)| is_dead(point)).map(|(pool, point)| (point, pool)).collect()
 }
 
-/// What is said of `point`, where [`clear`] found something.
+/// Returns the message about a mount on `point` that [`clear`] removed.
 pub fn cleared(point: &Path) -> String {
     format!("unmounted the dead {}", in_line(point))
 }
 
-/// Those of `mounts` whose owners serve nobody directly, and why. Owners that do not answer soon keep no program from
-/// starting: it may have nothing to do with them.
-fn refused(mounts: Vec<Mount>) -> Vec<(PathBuf, String)> {
+/// Returns the mounts whose owners serve no client directly, and why. An owner that does not answer soon is left out: the
+/// program that is about to start may not need it.
+fn refused(mounts: Vec<ServedMount>) -> Vec<(PathBuf, String)> {
     let (tell, told) = channel();
     let asked = mounts.into_iter().filter_map(|mount| {
         let tell = tell.clone();
@@ -161,7 +161,7 @@ fn refused(mounts: Vec<Mount>) -> Vec<(PathBuf, String)> {
             let (pool, name) = mount.file_system()?;
             FsSession::connect(&pool, &name, Arc::new(filesystems::now)).err().map(|why| (mount.point, why.to_string()))
         };
-        // After the last look nobody hears it. Where there is no thread nobody is told why.
+        // An answer after the time limit is dropped. Without a thread the mount is left out.
         Builder::new().spawn(move || drop(tell.send(ask()))).ok()
     });
     let asked = asked.count();
@@ -170,29 +170,29 @@ fn refused(mounts: Vec<Mount>) -> Vec<(PathBuf, String)> {
     (0..asked).map_while(|_| told.recv_timeout(left()).ok()).flatten().collect()
 }
 
-/// Whether the folder `here` or a word of `command` lies in the mount on `point`, as far as the word tells.
+/// Returns true if the folder `here` or a word of `command` names a path in the mount on `point`.
 fn is_named(point: &Path, here: &Path, command: &[OsString]) -> bool {
     let point_bytes = point.as_os_str().as_encoded_bytes();
-    // An option may have it behind an equals sign, and a script somewhere within.
+    // An option has the path behind an equals sign, a script anywhere.
     let has_it = |word: &OsString| word.as_encoded_bytes().windows(point_bytes.len()).any(|part| part == point_bytes);
     let leads_there = |word: &OsString| here.join(word).canonicalize().is_ok_and(|path| path.starts_with(point));
     here.starts_with(point) || command.iter().any(|word| has_it(word) || leads_there(word))
 }
 
-/// Whether `folder` lies on a mount from which no program may be run.
+/// Returns true if `folder` lies on a mount from which no program may be run.
 pub fn forbids_programs(folder: &Path) -> bool {
     let over = listed().into_iter().filter(|mount| folder.starts_with(&mount.point));
     let last = over.max_by_key(|mount| mount.point.components().count());
     last.is_some_and(|mount| mount.options.split(|byte| *byte == b',').any(|option| option == b"noexec"))
 }
 
-fn listed() -> Vec<Mount> {
+fn listed() -> Vec<ServedMount> {
     let text = fs::read("/proc/self/mountinfo").unwrap_or_default();
     text.split(|byte| *byte == b'\n').filter_map(parsed).collect()
 }
 
 /// A line: `36 35 98:0 /root /point options more - kind source options`.
-fn parsed(line: &[u8]) -> Option<Mount> {
+fn parsed(line: &[u8]) -> Option<ServedMount> {
     let mut words = line.split(|byte| *byte == b' ');
     let device = device_number(std::str::from_utf8(words.nth(2)?).ok()?)?;
     let point = OsString::from_vec(unescaped(words.nth(1)?)).into();
@@ -200,7 +200,7 @@ fn parsed(line: &[u8]) -> Option<Mount> {
     words.find(|word| *word == b"-")?;
     let (kind, source) = (words.next()?.to_vec(), unescaped(words.next()?));
     let user = words.next().and_then(user_of);
-    Some(Mount { device, point, options, kind, source, user })
+    Some(ServedMount { device, point, options, kind, source, user })
 }
 
 fn user_of(options: &[u8]) -> Option<u32> {

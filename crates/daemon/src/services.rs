@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::{Arc, LazyLock};
 
 use ferrite_object::ObjectService;
-use ferrite_owner::{PoolOwner, Registry, RunningService};
+use ferrite_owner::{PoolOwner, RunningService, ServiceRegistry};
 use ferrite_pool::TagKind;
 use ferrite_sqlite_log::DatabaseService;
 
@@ -12,10 +12,10 @@ use crate::disks::{DiskService, OpenDisks};
 use crate::filesystems::{FilesService, Filesystems};
 
 /// Returns the services.
-pub fn registry() -> Arc<Registry> {
-    static SERVICES: LazyLock<Arc<Registry>> = LazyLock::new(|| {
+pub fn registry() -> Arc<ServiceRegistry> {
+    static SERVICES: LazyLock<Arc<ServiceRegistry>> = LazyLock::new(|| {
         let services =
-            Registry::default().with(DiskService).with(FilesService).with(ObjectService).with(DatabaseService);
+            ServiceRegistry::default().with(DiskService).with(FilesService).with(ObjectService).with(DatabaseService);
         #[cfg(feature = "example")]
         let services = services.with(ferrite_counters::CounterService);
         Arc::new(services)

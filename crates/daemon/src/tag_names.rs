@@ -28,7 +28,7 @@ fn called(kind: TagKind) -> String {
     }
 }
 
-/// Returns the `report` of each of `names`, without those that another process removes meanwhile.
+/// Returns the `report` of each of `names`, without those that another process removes at the same time.
 pub fn report_each<T>(
     names: impl Fn() -> Vec<String>,
     report: impl Fn(&str) -> Result<T, Failure>,

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ferrite_memory::{Foreign, Guard, MapOptions, Mapped, process};
-use ferrite_owner::{Client, Error as OwnerError, ServiceRequest};
+use ferrite_owner::{Error as OwnerError, OwnerClient, ServiceRequest};
 use ferrite_pool::grant::GrantId;
 use ferrite_pool::{Error as PoolError, Failure};
 use parking_lot::Mutex;
@@ -50,7 +50,7 @@ pub struct FsSession {
     pub(crate) foreign: Foreign,
     pub(crate) clock: FsClock,
     quiet: Quiet,
-    client: Mutex<Client>,
+    client: Mutex<OwnerClient>,
     /// Hangs up when the owner ends. It gives no other access.
     notice: OwnedFd,
     /// Whose it is. A child that was forked has it too, and none of its words.
@@ -90,7 +90,7 @@ fn failed(why: impl std::fmt::Display) -> PoolError {
     PoolError::Owner(Failure::failed(why))
 }
 
-fn ask<T: DeserializeOwned>(client: &mut Client, request: &ClientRequest) -> Result<(T, Vec<OwnedFd>)> {
+fn ask<T: DeserializeOwned>(client: &mut OwnerClient, request: &ClientRequest) -> Result<(T, Vec<OwnedFd>)> {
     let asked = client.call(ServiceRequest::new(SHARE, request), &mut |_| true);
     let (value, fds) = asked.map_err(|error| match error {
         OwnerError::Failed(failure) => PoolError::Owner(failure).into(),
@@ -123,7 +123,7 @@ fn ensure_trusted(memory: &File, pool: &Path) -> Result<()> {
 /// Fails if the data may not be durable: the pool has no owner, the owner does not answer or refuses this user, or it
 /// serves another mount.
 pub fn flush_mount(pool: &Path, name: &str, device: u64, greeting: Duration, silence: Duration) -> Result<()> {
-    let mut client = Client::connect_within(pool, greeting).map_err(failed)?;
+    let mut client = OwnerClient::connect_within(pool, greeting).map_err(failed)?;
     client.give_up_after(silence);
     ask::<Option<bool>>(&mut client, &ClientRequest::DirectFlush { name: name.into(), device: Some(device) }).map(drop)
 }
@@ -155,7 +155,7 @@ impl FsSession {
         quiet: Quiet,
         held: impl FnOnce() -> Option<Vec<GrantId>>,
     ) -> Result<Arc<Self>> {
-        let mut client = Client::connect(pool).map_err(failed)?;
+        let mut client = OwnerClient::connect(pool).map_err(failed)?;
         let request = ClientRequest::DirectOpen { name: name.into(), layout: LAYOUT, held: held() };
         let (opened, fds) = ask::<SessionGrant>(&mut client, &request)?;
         let held = HeldSession::of(opened.session).ok_or_else(|| failed("this process has too many sessions"))?;

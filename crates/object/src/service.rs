@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferrite_owner::{Call, Reply, RunningService, Service, ServicePool};
+use ferrite_owner::{RunningService, Service, ServiceCall, ServicePool, ServiceReply};
 use ferrite_pool::check::{MovedRange, TagFindings, TagOwner};
 use ferrite_pool::{Error as PoolError, Failure, FailureKind, LogView, Pool, Result, Tag, TagKind, relocate_log};
 
@@ -79,7 +79,7 @@ impl Service for ObjectService {
 struct RunningObjects;
 
 impl RunningService for RunningObjects {
-    fn call(&self, call: Call<'_>) -> std::result::Result<Reply, Failure> {
+    fn call(&self, call: ServiceCall<'_>) -> std::result::Result<ServiceReply, Failure> {
         let why = format!("the service {:?} of this version has no requests", call.service);
         Err(Failure::new(FailureKind::BadRequest, why))
     }

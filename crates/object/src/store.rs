@@ -1,4 +1,4 @@
-//! A pool at hand for objects: its own process's, or by the process that owns it.
+//! A store: objects in a pool that this process owns, or that its owner lends.
 
 mod medium;
 mod objects;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use ferrite_memory::{Guard, Survival};
 use ferrite_owner::lease::TagAccess;
-use ferrite_owner::{EndedOwner, PoolMemory, PoolOwner, Registry};
+use ferrite_owner::{EndedOwner, PoolMemory, PoolOwner, ServiceRegistry};
 use ferrite_pool::backup::{self, RestoreOptions};
 use ferrite_pool::check::TagOwners;
 use ferrite_pool::defrag::{self, Defragmented};
@@ -28,7 +28,7 @@ use place::Place;
 pub struct NewStore {
     /// Its size in bytes, where it is a file to be made.
     pub bytes: u64,
-    /// Who it is; random, from the caller.
+    /// The identity; random, from the caller.
     pub uuid: [u8; 16],
 }
 
@@ -38,7 +38,7 @@ pub struct OpenStore {
     /// What keeps stray writes out; the best there is where `None`.
     pub guard: Option<Guard>,
     /// The services that this process serves to others if it becomes the pool's owner; objects alone where `None`.
-    pub services: Option<Arc<Registry>>,
+    pub services: Option<Arc<ServiceRegistry>>,
 }
 
 /// How to end the use of a store.
@@ -80,11 +80,11 @@ fn held(path: &Path, holder: &Holder) -> Error {
 
 impl Store {
     /// Makes a new store in a new file at `path`, or on a device that is there, and opens it. A file that is there, and a
-    /// device with a pool, are refused. Whoever is killed here leaves nothing that is taken for a store.
+    /// device with a pool, are refused. A process that is killed here leaves no file that looks like a store.
     ///
     /// # Errors
     /// [`ferrite_pool::Error::Occupied`] for a file that is there and a device with a pool,
-    /// [`ferrite_pool::Error::Busy`] for a device that somebody has open, [`ferrite_pool::Error::Limit`] for a size that
+    /// [`ferrite_pool::Error::Busy`] for a device that a process has open, [`ferrite_pool::Error::Limit`] for a size that
     /// no pool has: see [`Pool::ensure_size`]. [`ferrite_pool::Error::Medium`] where it cannot be made. Else as [`Store::open`].
     pub fn initialize(path: &Path, new: &NewStore, open: &OpenStore) -> Result<Self> {
         if path.exists() && !path.is_file() {
@@ -113,7 +113,8 @@ impl Store {
     /// [`ferrite_pool::Error::Truncated`], [`ferrite_pool::Error::Corrupt`] and [`ferrite_pool::Error::Restoring`] say
     /// what is wrong with what is there, [`ferrite_memory::Error::Unsupported`] that this machine has no such guard.
     pub fn open(path: &Path, open: &OpenStore) -> Result<Self> {
-        let registry = open.services.clone().unwrap_or_else(|| Arc::new(Registry::default().with(ObjectService)));
+        let registry =
+            open.services.clone().unwrap_or_else(|| Arc::new(ServiceRegistry::default().with(ObjectService)));
         let tags = TagAccess::open(path, &registry, open.guard)?;
         let path = if let TagAccess::Own(owner) = &tags { owner.lock().path() } else { path };
         Ok(Self { path: path.into(), tags })
@@ -173,11 +174,11 @@ impl Store {
         self.tags.is_in_use()
     }
 
-    /// Frees the object called `name`, which nobody has open: its content is gone, its space free. Durable on return.
+    /// Frees the object called `name`: its content is gone, its space free. Refused while the object is open. Durable on return.
     ///
     /// # Errors
-    /// The kind [`ferrite_pool::FailureKind::NotFound`] where nothing has the name, [`ferrite_pool::FailureKind::Busy`] where somebody has
-    /// it open; [`Error::Refused`] where what has it is no object. Else as [`Store`] says.
+    /// The kind [`ferrite_pool::FailureKind::NotFound`] if no tag has the name, [`ferrite_pool::FailureKind::Busy`] while the
+    /// object is open; [`Error::Refused`] for a tag that is not an object. Else as [`Store`] says.
     pub fn free(&self, name: &str) -> Result<()> {
         let found = self.tags()?.into_iter().find(|tag| tag.name == name);
         let kind = TagKind(found.ok_or_else(|| PoolError::NotFound(name.into()))?.kind);
@@ -209,8 +210,8 @@ impl Store {
     /// # Errors
     /// Before anything is changed: [`ferrite_pool::Error::BadImage`] for what is no whole image, [`Error::Refused`]
     /// where `path` is the image itself, [`ferrite_pool::Error::Occupied`] with the bytes for want of `lose`,
-    /// [`ferrite_pool::Error::Limit`] for a device too small or an image in a pipe, [`ferrite_pool::Error::Busy`] where
-    /// somebody has `path` open or such clients use it.
+    /// [`ferrite_pool::Error::Limit`] for a device too small or an image in a pipe, [`ferrite_pool::Error::Busy`] if
+    /// a process has `path` open or such clients use it.
     pub fn restore(from: &Path, path: &Path, lose: Option<u64>) -> Result<()> {
         // All of it, before anything is made.
         let image = backup::open_image(from)?;
@@ -225,8 +226,8 @@ impl Store {
         medium::settle_name(path)
     }
 
-    /// Does what of `finish` leaves the store open, its backup, and refuses what cannot be. Who is to have the store still
-    /// where the backup fails calls this before [`Store::finalize`], and that without a backup.
+    /// Does the part of `finish` that leaves the store open, the backup, and refuses an impossible request. A caller that needs
+    /// the store after a failed backup calls this first, and [`Store::finalize`] without a backup afterwards.
     ///
     /// # Errors
     /// [`Error::Refused`] where a tenant asks for what is the owner's to do. Else as [`Store::backup`].

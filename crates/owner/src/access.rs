@@ -8,7 +8,7 @@ use ferrite_memory::Guard;
 use ferrite_pool::{Claim, Holder, Lock, claim};
 
 use crate::client::ServiceRequest;
-use crate::{Client, Error, OnProgress, PoolMemory, PoolOwner, Registry, Reply, Result};
+use crate::{Error, OwnerClient, PoolMemory, PoolOwner, ProgressCall, Result, ServiceRegistry, ServiceReply};
 
 /// Looks at a pool's holder before a library gives up: an owner that has just started is waited for.
 const LOOKS: u32 = 1000;
@@ -21,16 +21,16 @@ pub enum PoolAccess {
     /// This process owns the pool.
     Owner(Arc<PoolOwner>),
     /// Another process owns the pool.
-    Client(Client),
+    Client(OwnerClient),
 }
 
 /// The process that has a pool.
 #[derive(Debug)]
-pub enum Found {
+pub enum PoolHolder {
     /// This process, from now on.
     Ours(Lock),
     /// An owner that answers, and the holder of the lock.
-    Theirs(Client, Holder),
+    Theirs(OwnerClient, Holder),
 }
 
 /// How a program waits for a process that has a pool and does not answer yet.
@@ -75,19 +75,19 @@ impl AwaitOwner for FiveSeconds {
 /// Claims the pool at `path`, or connects to its owner.
 ///
 /// # Errors
-/// [`Error::Lock`] if the path cannot be claimed; as [`Client::connect`] if the owner does not answer as long as `wait`
+/// [`Error::Lock`] if the path cannot be claimed; as [`OwnerClient::connect`] if the owner does not answer as long as `wait`
 /// waits, or refuses; as `wait` says.
-pub fn find<W: AwaitOwner>(path: &Path, wait: &mut W) -> std::result::Result<Found, W::Error> {
+pub fn find<W: AwaitOwner>(path: &Path, wait: &mut W) -> std::result::Result<PoolHolder, W::Error> {
     loop {
         let holder = match claim(path).map_err(|error| wait.claim_failed(error.into()))? {
-            Claim::Ours(lock) => return Ok(Found::Ours(lock)),
+            Claim::Ours(lock) => return Ok(PoolHolder::Ours(lock)),
             Claim::Held(holder) => holder,
         };
         if wait.found_holder(&holder)? {
             continue;
         }
-        match Client::connect(path) {
-            Ok(client) => return Ok(Found::Theirs(client, holder)),
+        match OwnerClient::connect(path) {
+            Ok(client) => return Ok(PoolHolder::Theirs(client, holder)),
             Err(Error::NoOwner(_) | Error::Silent { .. } | Error::Died) if wait.pause(&holder) => {}
             Err(error) => return Err(error.into()),
         }
@@ -100,26 +100,26 @@ impl PoolAccess {
     ///
     /// # Errors
     /// As [`find`], which waits for five seconds; as [`PoolMemory::map`], [`PoolOwner::open`] and [`PoolOwner::listen`].
-    pub fn open(path: &Path, registry: &Arc<Registry>, guard: Option<Guard>) -> Result<Self> {
+    pub fn open(path: &Path, registry: &Arc<ServiceRegistry>, guard: Option<Guard>) -> Result<Self> {
         match find(path, &mut FiveSeconds::default())? {
-            Found::Ours(lock) => {
+            PoolHolder::Ours(lock) => {
                 let memory = PoolMemory::map(&lock, guard)?;
                 let owner = PoolOwner::open(lock, memory, registry)?;
                 owner.listen()?;
                 Ok(Self::Owner(Arc::new(owner)))
             }
-            Found::Theirs(client, _) => Ok(Self::Client(client)),
+            PoolHolder::Theirs(client, _) => Ok(Self::Client(client)),
         }
     }
 
     /// Asks a service for `request`. `progress` hears how far long work has come, and cancels it when it returns false.
     ///
     /// # Errors
-    /// [`Error::Failed`] as the service says; as [`Client::call`] if another process owns the pool.
-    pub fn call(&mut self, request: ServiceRequest<'_>, progress: OnProgress<'_>) -> Result<Reply> {
+    /// [`Error::Failed`] as the service says; as [`OwnerClient::call`] if another process owns the pool.
+    pub fn call(&mut self, request: ServiceRequest<'_>, progress: ProgressCall<'_>) -> Result<ServiceReply> {
         match self {
             Self::Owner(owner) => Ok(owner.call(request, progress)?),
-            Self::Client(client) => client.call(request, progress).map(|(value, fds)| Reply { value, fds }),
+            Self::Client(client) => client.call(request, progress).map(|(value, fds)| ServiceReply { value, fds }),
         }
     }
 

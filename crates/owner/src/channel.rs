@@ -7,40 +7,39 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use ferrite_pool::PidFd;
-use ferrite_pool::patience::{Patience, ask};
+use ferrite_pool::time_limit::{TimeLimit, poll_entry};
 
-use super::wire::{self, Decoded, Message};
-use super::{Error, Result, rights};
+use super::wire::{self, DecodedFrame, WireMessage};
+use super::{Error, Result, passed_fds};
 
-/// Most bytes taken from the socket at once, so that memory grows with what came and not with what was announced.
+/// Most bytes that are read from the socket at once: memory grows with the bytes that arrived, not with the announced length.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Looks that a client takes for an answer before it sleeps: for about as long as it takes to wake a thread on another
-/// processor, which the host of a virtual machine has to start first. An owner that looked for the next call would take
-/// that processor from the threads of who called.
+/// Polls for an answer before a client sleeps: they take about as long as waking a thread on another processor, which the
+/// host of a virtual machine has to start first. An owner does not poll: it would use the processor that its clients need.
 const LOOKS: u32 = 100;
 
-/// A frame that came, with the descriptors on it.
+/// A received frame, with its descriptors.
 #[derive(Debug)]
-pub(super) struct Frame {
-    pub message: Message,
+pub(super) struct ReceivedFrame {
+    pub message: WireMessage,
     pub fds: Vec<OwnedFd>,
 }
 
 /// One connection.
 #[derive(Debug)]
-pub(super) struct Channel {
+pub(super) struct FrameChannel {
     socket: UnixStream,
-    /// Becomes readable when we shall stop waiting for the other side.
+    /// Becomes readable when the owner stops.
     stop: Option<Arc<OwnedFd>>,
-    /// The other side's process; when it has ended and left nothing to read, the connection ends even if a child
-    /// holds it open (O7).
+    /// The other side's process. When it has ended and nothing is left to read, the connection ends, even if a child holds
+    /// the socket open (O7).
     process: Option<PidFd>,
-    /// The rest of a progress frame that the socket did not take yet.
+    /// The rest of a progress frame that did not fit the socket.
     unsent: Vec<u8>,
 }
 
-impl Channel {
+impl FrameChannel {
     /// The owner's end.
     pub fn to_client(socket: OwnedFd, process: PidFd, stop: Arc<OwnedFd>) -> Self {
         Self { socket: socket.into(), stop: Some(stop), process: Some(process), unsent: Vec::new() }
@@ -55,26 +54,26 @@ impl Channel {
         self.socket.as_fd()
     }
 
-    /// The next frame: its first byte within `first`, the rest within `rest`. `None` when there will be none: the
-    /// other side closed or ended, or we shall stop.
-    pub fn receive(&mut self, first: Patience, rest: Patience) -> Result<Option<Frame>> {
-        let (mut bytes, mut fds, mut patience) = (Vec::new(), Vec::new(), first);
+    /// Receives the next frame: its first byte within `first`, the rest within `rest`. Returns `None` if the other side closed
+    /// or ended, or if the owner stops.
+    pub fn receive(&mut self, first: TimeLimit, rest: TimeLimit) -> Result<Option<ReceivedFrame>> {
+        let (mut bytes, mut fds, mut limit) = (Vec::new(), Vec::new(), first);
         let mut is_there = false;
         loop {
             let missing = match wire::decode(&bytes)? {
-                Decoded::Whole { message, .. } => return Ok(Some(Frame { message, fds })),
-                Decoded::More(missing) => missing,
+                DecodedFrame::Whole { message, .. } => return Ok(Some(ReceivedFrame { message, fds })),
+                DecodedFrame::More(missing) => missing,
             };
-            if !is_there && !self.await_input(&mut patience)? {
+            if !is_there && !self.await_input(&mut limit)? {
                 return Ok(None);
             }
             if bytes.is_empty() {
-                patience = rest;
+                limit = rest;
             }
             // Never past the frame's end: descriptors found there would belong to the next one.
             let (old, step) = (bytes.len(), missing.min(CHUNK_BYTES));
             bytes.resize(old + step, 0);
-            let got = match rights::receive(self.socket(), &mut bytes[old..], &mut fds) {
+            let got = match passed_fds::receive(self.socket(), &mut bytes[old..], &mut fds) {
                 Ok(0) => return Ok(None),
                 Ok(got) => got,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => 0,
@@ -82,18 +81,18 @@ impl Channel {
                 Err(e) => return Err(Error::io("reading from the control socket", e)),
             };
             bytes.truncate(old + got);
-            // The rest of a frame mostly is where its beginning was.
+            // The rest of a frame has mostly arrived with its beginning.
             is_there = got > 0;
         }
     }
 
-    /// Waits for something to read; false when we shall not wait any more.
-    fn await_input(&self, patience: &mut Patience) -> Result<bool> {
-        let mut asked = vec![ask(&self.socket, libc::POLLIN)];
-        asked.extend(self.stop.as_ref().map(|stop| ask(stop, libc::POLLIN)));
-        asked.extend(self.process.as_ref().map(|process| ask(process, libc::POLLIN)));
+    /// Waits for bytes to read. Returns false if the connection is over, or the owner stops.
+    fn await_input(&self, limit: &mut TimeLimit) -> Result<bool> {
+        let mut asked = vec![poll_entry(&self.socket, libc::POLLIN)];
+        asked.extend(self.stop.as_ref().map(|stop| poll_entry(stop, libc::POLLIN)));
+        asked.extend(self.process.as_ref().map(|process| poll_entry(process, libc::POLLIN)));
         let looks = if self.stop.is_none() { LOOKS } else { 0 };
-        match poll(&mut asked, looks).and_then(|is_there| Ok(is_there || patience.wait(&mut asked)?)) {
+        match poll(&mut asked, looks).and_then(|is_there| Ok(is_there || limit.wait(&mut asked)?)) {
             Ok(true) => {}
             Ok(false) => return Err(Error::Timeout("a message".into())),
             Err(e) => return Err(Error::io("waiting on the control socket", e)),
@@ -102,19 +101,19 @@ impl Channel {
         Ok(asked[0].revents != 0 && !stopped)
     }
 
-    /// Sends a frame with `fds` on it, within `patience`.
-    pub fn send(&mut self, message: &Message, fds: &[BorrowedFd<'_>], mut patience: Patience) -> Result<()> {
+    /// Sends a frame with `fds` on it, within `limit`.
+    pub fn send(&mut self, message: &WireMessage, fds: &[BorrowedFd<'_>], mut limit: TimeLimit) -> Result<()> {
         let bytes = wire::encode(message)?;
         let rest = std::mem::take(&mut self.unsent);
-        self.write(&rest, &[], &mut patience)?;
-        self.write(&bytes, fds, &mut patience)
+        self.write(&rest, &[], &mut limit)?;
+        self.write(&bytes, fds, &mut limit)
     }
 
-    fn write(&self, mut bytes: &[u8], mut fds: &[BorrowedFd<'_>], patience: &mut Patience) -> Result<()> {
+    fn write(&self, mut bytes: &[u8], mut fds: &[BorrowedFd<'_>], limit: &mut TimeLimit) -> Result<()> {
         while !bytes.is_empty() {
-            match rights::send(self.socket(), bytes, fds) {
+            match passed_fds::send(self.socket(), bytes, fds) {
                 Ok(took) => (bytes, fds) = (&bytes[took..], &[]),
-                Err(e) if e.kind() == ErrorKind::WouldBlock => self.await_room(patience)?,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => self.await_room(limit)?,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) => return Err(Error::io("writing to the control socket", e)),
             }
@@ -122,16 +121,16 @@ impl Channel {
         Ok(())
     }
 
-    fn await_room(&self, patience: &mut Patience) -> Result<()> {
-        match patience.wait(&mut [ask(&self.socket, libc::POLLOUT)]) {
+    fn await_room(&self, limit: &mut TimeLimit) -> Result<()> {
+        match limit.wait(&mut [poll_entry(&self.socket, libc::POLLOUT)]) {
             Ok(true) => Ok(()),
             Ok(false) => Err(Error::Timeout("the other side's reading".into())),
             Err(e) => Err(Error::io("waiting on the control socket", e)),
         }
     }
 
-    /// Sends `message` if the socket takes it now, else drops it: work is never held up by who watches it (O4).
-    pub fn offer(&mut self, message: &Message) {
+    /// Sends `message` if it fits the socket now, else drops it: a client that watches work never delays the work (O4).
+    pub fn offer(&mut self, message: &WireMessage) {
         if self.unsent.is_empty() {
             self.unsent = wire::encode(message).unwrap_or_default();
             self.push();
@@ -141,30 +140,30 @@ impl Channel {
     }
 
     fn push(&mut self) {
-        while let Ok(took @ 1..) = rights::send(self.socket(), &self.unsent, &[]) {
+        while let Ok(took @ 1..) = passed_fds::send(self.socket(), &self.unsent, &[]) {
             self.unsent.drain(..took);
         }
     }
 
     /// Ends the connection at once, for both sides.
     pub fn shut(&self) {
-        // It fails only where the other side has ended it already.
+        // It fails only if the other side has ended the connection already.
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 
-    /// Whether the other side has gone away or we shall stop: a long call need not be finished.
+    /// Returns true if the other side has ended the connection or the owner stops: a long call need not be finished.
     pub fn is_over(&self) -> bool {
-        let mut asked = vec![ask(&self.socket, libc::POLLRDHUP)];
-        asked.extend(self.stop.as_ref().map(|stop| ask(stop, libc::POLLIN)));
-        asked.extend(self.process.as_ref().map(|process| ask(process, libc::POLLIN)));
-        Patience::none().wait(&mut asked).unwrap_or(true)
+        let mut asked = vec![poll_entry(&self.socket, libc::POLLRDHUP)];
+        asked.extend(self.stop.as_ref().map(|stop| poll_entry(stop, libc::POLLIN)));
+        asked.extend(self.process.as_ref().map(|process| poll_entry(process, libc::POLLIN)));
+        TimeLimit::none().wait(&mut asked).unwrap_or(true)
     }
 }
 
-/// Whether one of `asked` has something within so many looks, between which others may run.
+/// Returns true if one of `asked` is ready within `looks` polls. Other threads may run between two polls.
 fn poll(asked: &mut [libc::pollfd], looks: u32) -> io::Result<bool> {
     for _ in 0..looks {
-        if Patience::none().wait(asked)? {
+        if TimeLimit::none().wait(asked)? {
             return Ok(true);
         }
         std::thread::yield_now();
@@ -172,7 +171,7 @@ fn poll(asked: &mut [libc::pollfd], looks: u32) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Whether an error means no more than that the other side has closed.
+/// Returns true if `error` only says that the other side has closed the connection.
 pub(super) fn is_end(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::UnexpectedEof)
 }

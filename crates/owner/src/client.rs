@@ -8,18 +8,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ferrite_memory::process::effective_user;
-use ferrite_pool::patience::Patience;
+use ferrite_pool::time_limit::TimeLimit;
 use ferrite_pool::{Failure, Holder, LockError, ensure_trusted};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::address::Address;
-use super::channel::{Channel, Frame};
-use super::whole::Whole;
-use super::wire::{FDS_MAX, Message, PROTOCOL};
-use super::{Error, NamedPlaces, NamespaceView, OnProgress, Result, parted, socket};
+use super::channel::{FrameChannel, ReceivedFrame};
+use super::socket_place::SocketPlace;
+use super::uncancelled::Uncancelled;
+use super::wire::{FDS_MAX, PROTOCOL, WireMessage};
+use super::{Error, NamedPlaces, NamespaceView, ProgressCall, Result, ended_connection, socket};
 
-/// How long an owner may take to say hello, and to go on with a frame it has begun.
+/// Time for an owner to send its hello, and to complete a frame that it has begun.
 const FRAME_TIME: Duration = Duration::from_secs(10);
 
 /// A request to a service.
@@ -72,22 +72,22 @@ impl<'a> ServiceRequest<'a> {
 
 /// A connection to the process that owns a pool. Calls are made one after another; dropping it during one cancels it.
 #[derive(Debug)]
-pub struct Client {
-    channel: Channel,
+pub struct OwnerClient {
+    channel: FrameChannel,
     owner_pid: u32,
     /// The pool, for messages.
     path: PathBuf,
-    /// Longest silence during a call.
-    silence: Patience,
-    /// Set when a call ended in the middle, so that what comes next would belong to it.
+    /// The longest silence during a call.
+    silence: TimeLimit,
+    /// True after a call was aborted: the next frame would belong to that call.
     broken: bool,
 }
 
-impl Client {
+impl OwnerClient {
     /// Connects to the owner of the pool at `path`.
     ///
     /// # Errors
-    /// [`Error::NoOwner`] if nobody holds the pool, [`Error::Silent`] if its holder takes no calls, [`Error::Refused`]
+    /// [`Error::NoOwner`] if no process holds the pool, [`Error::Silent`] if its holder answers no calls, [`Error::Refused`]
     /// if one side does not trust the other, [`LockError::Untrusted`] if another user owns the pool's file or may write to it
     /// (O8), [`Error::Version`] if they are of different releases; [`Error::Died`] and
     /// [`Error::Timeout`] if no hello comes, [`Error::Io`] if the path cannot be looked at.
@@ -95,21 +95,26 @@ impl Client {
         Self::connect_within(path, FRAME_TIME)
     }
 
-    /// The same, where the owner answers within `greeting`.
+    /// As [`OwnerClient::connect`], if the owner answers within `greeting`.
     ///
     /// # Errors
-    /// As [`Client::connect`].
+    /// As [`OwnerClient::connect`].
     pub fn connect_within(path: &Path, greeting: Duration) -> Result<Self> {
         let (path, pool) = find(path)?;
-        Self::connect_at(&Address::candidates(&path, &pool), &path, &pool, greeting)
+        Self::connect_at(&SocketPlace::candidates(&path, &pool), &path, &pool, greeting)
     }
 
-    pub(super) fn connect_at(candidates: &[Address], path: &Path, pool: &Metadata, greeting: Duration) -> Result<Self> {
+    pub(super) fn connect_at(
+        candidates: &[SocketPlace],
+        path: &Path,
+        pool: &Metadata,
+        greeting: Duration,
+    ) -> Result<Self> {
         let (mut hindrance, mut failure) = (None, None);
         let holder = Holder::find(pool);
-        // The owner may have the pool by another name: a second link, another mount.
+        // The owner may have opened the pool by another name: a second link, another mount.
         let other_name = holder.as_ref().and_then(|holder| holder.name_of(pool)).filter(|name| name != path);
-        let other_place = other_name.and_then(|name| Address::beside(&name));
+        let other_place = other_name.and_then(|name| SocketPlace::beside(&name));
         for address in candidates.iter().chain(&other_place) {
             match address.connect() {
                 Ok(socket) => match Self::meet(socket, holder.as_ref(), path, pool, greeting) {
@@ -136,8 +141,8 @@ impl Client {
         }
     }
 
-    /// A client of who listens at the other end of `socket`, unless that is another pool's owner (O2). Who holds this one the
-    /// kernel may hide, or it has let go just now: what counts is which file the other end has locked.
+    /// Returns a client of the process at the other end of `socket`; `None` if that owns another pool (O2). The kernel may hide
+    /// the holder of this pool, or the holder has just released it: the file that the other end has locked decides.
     fn meet(
         socket: OwnedFd,
         holder: Option<&Holder>,
@@ -153,22 +158,22 @@ impl Client {
         Ok(Some(client).filter(|_| owned == Some((pool.dev(), pool.ino()))))
     }
 
-    /// A client, and the file that the owner has locked.
+    /// Exchanges hellos. Returns the client, and the file that the owner has locked.
     fn greet(socket: OwnedFd, owner_pid: u32, path: &Path, greeting: Duration) -> Result<(Self, Option<(u64, u64)>)> {
-        let patience = Patience::of(greeting);
-        let process = parted::process_of_peer(socket.as_fd(), owner_pid).ok();
-        let mut channel = Channel::to_owner(socket, process);
-        let owned = match channel.receive(patience, patience)?.map(|frame| frame.message) {
-            Some(Message::Hello { protocol: PROTOCOL, pool, .. }) => pool,
-            Some(Message::Hello { protocol: theirs, program, .. }) => {
+        let limit = TimeLimit::of(greeting);
+        let process = ended_connection::process_of_peer(socket.as_fd(), owner_pid).ok();
+        let mut channel = FrameChannel::to_owner(socket, process);
+        let owned = match channel.receive(limit, limit)?.map(|frame| frame.message) {
+            Some(WireMessage::Hello { protocol: PROTOCOL, pool, .. }) => pool,
+            Some(WireMessage::Hello { protocol: theirs, program, .. }) => {
                 return Err(Error::Version { program, theirs, ours: PROTOCOL });
             }
-            Some(Message::Refused { why }) => return Err(Error::Refused(why)),
+            Some(WireMessage::Refused { why }) => return Err(Error::Refused(why)),
             Some(_) => return Err(Error::Protocol("no hello".into())),
             None => return Err(Error::Died),
         };
-        channel.send(&Message::hello(), &[], patience).map_err(died)?;
-        Ok((Self { channel, owner_pid, path: path.into(), silence: Patience::forever(), broken: false }, owned))
+        channel.send(&WireMessage::hello(), &[], limit).map_err(died)?;
+        Ok((Self { channel, owner_pid, path: path.into(), silence: TimeLimit::forever(), broken: false }, owned))
     }
 
     /// The owner's process.
@@ -176,20 +181,24 @@ impl Client {
         self.owner_pid
     }
 
-    /// Fails calls with [`Error::Timeout`] after `silence` without a reply or progress; at first there is no limit.
+    /// Fails calls with [`Error::Timeout`] after `silence` without a reply or progress. A new client has no limit.
     pub fn give_up_after(&mut self, silence: Duration) {
-        self.silence = Patience::of(silence);
+        self.silence = TimeLimit::of(silence);
     }
 
     /// Asks the owner for `request`, and returns the result and the descriptors that come with it.
     ///
-    /// `on_progress` hears how far a long call has come; when it says false the call is cancelled.
+    /// `on_progress` hears how far a long call has come; the call is cancelled when it returns false.
     ///
     /// # Errors
-    /// [`Error::Failed`] says why the owner did not do it. After [`Error::Lost`] the call took effect, and what it gave
-    /// is the caller's to give back. After any other ([`Error::Cancelled`], [`Error::Died`], [`Error::Timeout`],
+    /// [`Error::Failed`] has the owner's failure. After [`Error::Lost`] the call took effect, and the caller returns what the
+    /// call granted. After any other ([`Error::Cancelled`], [`Error::Died`], [`Error::Timeout`],
     /// [`Error::Protocol`]), whether the call took effect is not known, and this connection is of no more use.
-    pub fn call(&mut self, request: ServiceRequest<'_>, on_progress: OnProgress<'_>) -> Result<(Value, Vec<OwnedFd>)> {
+    pub fn call(
+        &mut self,
+        request: ServiceRequest<'_>,
+        on_progress: ProgressCall<'_>,
+    ) -> Result<(Value, Vec<OwnedFd>)> {
         let ServiceRequest { service, request, fds, view } = request;
         if fds.len() > FDS_MAX {
             return Err(Failure::failed(format!("more than {FDS_MAX} descriptors on one call")).into());
@@ -198,8 +207,8 @@ impl Client {
             return Err(Error::Died);
         }
         self.broken = true;
-        let _whole = Whole::begin();
-        let call = Message::Call { service: service.into(), request, fds: fds.len(), view };
+        let _whole = Uncancelled::begin();
+        let call = WireMessage::Call { service: service.into(), request, fds: fds.len(), view };
         let answer = self.exchange(&call, &fds, on_progress);
         self.broken = !matches!(answer, Ok(_) | Err(Error::Failed(_) | Error::Lost { .. }));
         if self.broken {
@@ -208,7 +217,7 @@ impl Client {
         answer.map_err(|error| silent(error, self.owner_pid, &self.path))
     }
 
-    /// Nothing more can be asked by it, by whoever has its descriptor.
+    /// Ends the connection, for all processes that have its descriptor.
     pub fn hang_up(&mut self) {
         self.broken = true;
         self.channel.shut();
@@ -216,31 +225,31 @@ impl Client {
 
     fn exchange(
         &mut self,
-        call: &Message,
+        call: &WireMessage,
         fds: &[BorrowedFd<'_>],
-        on_progress: OnProgress<'_>,
+        on_progress: ProgressCall<'_>,
     ) -> Result<(Value, Vec<OwnedFd>)> {
         self.channel.send(call, fds, self.silence).map_err(died)?;
         loop {
-            let Frame { message, fds } =
-                self.channel.receive(self.silence, Patience::of(FRAME_TIME))?.ok_or(Error::Died)?;
+            let ReceivedFrame { message, fds } =
+                self.channel.receive(self.silence, TimeLimit::of(FRAME_TIME))?.ok_or(Error::Died)?;
             match message {
-                Message::Progress(progress) => {
+                WireMessage::Progress(progress) => {
                     if !on_progress(progress) {
                         return Err(Error::Cancelled);
                     }
                 }
-                Message::Reply { value, fds: sent } if sent == fds.len() => return Ok((value, fds)),
-                Message::Reply { value, .. } => return Err(Error::Lost { value: Box::new(value) }),
-                Message::Failed(failure) => return Err(failure.into()),
+                WireMessage::Reply { value, fds: sent } if sent == fds.len() => return Ok((value, fds)),
+                WireMessage::Reply { value, .. } => return Err(Error::Lost { value: Box::new(value) }),
+                WireMessage::Failed(failure) => return Err(failure.into()),
                 _ => return Err(Error::Protocol("neither progress nor a reply".into())),
             }
         }
     }
 }
 
-/// The process at the other end. Whoever may write to the folder can put a socket there: what we ask for must not go to
-/// just anybody (O3), and a socket of somebody else must not hide the owner's, which is then at the next place.
+/// Returns the process at the other end. Any user who may write to the folder can put a socket there: a request must not go
+/// to that user (O3), and the foreign socket must not hide the owner's, which is then at the next place.
 fn owner_pid(socket: &OwnedFd, pool: &Metadata) -> Result<u32> {
     let peer = socket::peer(socket.as_fd()).map_err(|e| Error::io("asking who owns the pool", e))?;
     if [effective_user(), 0, pool.uid()].contains(&peer.uid) {
@@ -250,7 +259,7 @@ fn owner_pid(socket: &OwnedFd, pool: &Metadata) -> Result<u32> {
     Err(Error::Refused(format!("the control socket is user {uid}'s, who does not own the pool's file")))
 }
 
-/// A write that failed because the other side has closed says that it has ended.
+/// Returns [`Error::Died`] for a write that failed because the other side has closed the connection.
 fn died(error: Error) -> Error {
     match error {
         Error::Io { source, .. } if super::channel::is_end(&source) => Error::Died,
@@ -258,7 +267,7 @@ fn died(error: Error) -> Error {
     }
 }
 
-/// An owner that was waited for in vain has a number and a pool.
+/// Names the process and the pool in the error about an owner that did not answer in time.
 fn silent(error: Error, owner_pid: u32, path: &Path) -> Error {
     match error {
         Error::Timeout(_) => Error::Timeout(format!("process {owner_pid}, which owns {},", path.display())),

@@ -1,4 +1,4 @@
-//! What can go wrong between a pool's owner and those who want the pool.
+//! Errors between a pool's owner and its clients.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,15 +9,15 @@ use serde_json::Value;
 /// Result of claiming a pool or of talking to its owner.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What can go wrong. Every message says what, where, and what to do.
+/// An error of claiming a pool or of talking to its owner. Each message says what, where, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The operating system refused.
     #[error("{what}: {source}")]
     Io {
-        /// What was being done, and to what.
+        /// The operation, and its object.
         what: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The pool cannot be locked, or is not trusted.
@@ -31,10 +31,10 @@ pub enum Error {
     Silent {
         /// The pool.
         path: PathBuf,
-        /// Who holds it.
+        /// The holder.
         holder: Holder,
     },
-    /// The owner does not serve us, or we do not trust it.
+    /// The owner does not serve this process, or this process does not trust the owner.
     #[error("refused: {0}")]
     Refused(String),
     /// The two programs are of different versions.
@@ -45,12 +45,12 @@ pub enum Error {
     Version {
         /// The other side's name for itself.
         program: String,
-        /// The version it speaks.
+        /// The version of the other side.
         theirs: u32,
-        /// The version we speak.
+        /// The version of this program.
         ours: u32,
     },
-    /// What came over the socket is not our protocol.
+    /// The bytes on the socket are not this protocol.
     #[error("not the control protocol of ferrite: {0}; is it another program's socket?")]
     Protocol(String),
     /// The owner ended while it worked on a call.
@@ -61,10 +61,10 @@ pub enum Error {
     /// The other side was silent for too long.
     #[error("{0} took too long: it may be stopped or overloaded; try again")]
     Timeout(String),
-    /// The owner did what was asked, and the descriptors on its reply were lost on the way.
+    /// The call took effect, and the descriptors of the reply were lost on the way.
     #[error("the file descriptors of the owner's reply did not all come: this program may have too many open")]
     Lost {
-        /// The reply, for who has to undo what was done.
+        /// The reply, for a caller that has to undo the call.
         value: Box<Value>,
     },
     /// The owner worked on the call and reports a failure.
@@ -73,7 +73,7 @@ pub enum Error {
     /// The pool that this process is to own cannot be opened.
     #[error(transparent)]
     Pool(#[from] ferrite_pool::Error),
-    /// The caller's own progress function said stop.
+    /// The caller's progress function returned false.
     #[error("cancelled")]
     Cancelled,
 }

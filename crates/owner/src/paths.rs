@@ -5,20 +5,20 @@ use std::path::{Path, PathBuf};
 use serde::{Serialize, Serializer};
 
 /// A field of a report that holds a path.
-pub trait Shown {
+pub trait ShownPath {
     /// Returns the text, with a mark in the place of bytes that are not text.
     fn shown(&self) -> Option<String>;
 }
 
-impl Shown for PathBuf {
+impl ShownPath for PathBuf {
     fn shown(&self) -> Option<String> {
         Some(self.to_string_lossy().into_owned())
     }
 }
 
-impl Shown for Option<PathBuf> {
+impl ShownPath for Option<PathBuf> {
     fn shown(&self) -> Option<String> {
-        self.as_ref().and_then(Shown::shown)
+        self.as_ref().and_then(ShownPath::shown)
     }
 }
 
@@ -26,7 +26,7 @@ impl Shown for Option<PathBuf> {
 ///
 /// # Errors
 /// Those of the serializer.
-pub fn show<S: Serializer>(path: &impl Shown, to: S) -> Result<S::Ok, S::Error> {
+pub fn show<S: Serializer>(path: &impl ShownPath, to: S) -> Result<S::Ok, S::Error> {
     path.shown().serialize(to)
 }
 
@@ -54,7 +54,7 @@ pub mod exact {
 
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Written {
+    enum WrittenPath {
         Text(String),
         Bytes(Vec<u8>),
     }
@@ -75,9 +75,9 @@ pub mod exact {
     /// # Errors
     /// Those of the deserializer.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
-        Ok(match Written::deserialize(from)? {
-            Written::Text(text) => text.into(),
-            Written::Bytes(bytes) => OsString::from_vec(bytes).into(),
+        Ok(match WrittenPath::deserialize(from)? {
+            WrittenPath::Text(text) => text.into(),
+            WrittenPath::Bytes(bytes) => OsString::from_vec(bytes).into(),
         })
     }
 }

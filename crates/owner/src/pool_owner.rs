@@ -9,11 +9,14 @@ use serde_json::Value;
 
 use crate::client::ServiceRequest;
 use crate::lease::end_orphans;
-use crate::registry::{Registry, Running, RunningServices};
+use crate::registry::{RunningServices, ServiceRegistry, StartedService};
 use crate::service::ServicePool;
 use crate::services::{self, LEASE, POOL, TAG};
-use crate::steps::Steps;
-use crate::{Call, Handler, Listening, OnProgress, Parted, PoolMemory, PoolReport, Reply, Result, machine};
+use crate::steps::StepThread;
+use crate::{
+    EndedConnection, Handler, ListeningSocket, PoolMemory, PoolReport, ProgressCall, Result, ServiceCall, ServiceReply,
+    machine,
+};
 
 /// The number of the connection by which the owner's own process calls its services.
 pub const OWN_CONNECTION: u64 = 0;
@@ -23,8 +26,8 @@ pub struct PoolOwner {
     core: Arc<OwnerCore>,
     lock: Lock,
     recovery: Recovery,
-    listening: Mutex<Option<Listening>>,
-    steps: Option<Steps>,
+    listening: Mutex<Option<ListeningSocket>>,
+    steps: Option<StepThread>,
 }
 
 /// The part of an owner that its clients' threads share.
@@ -33,7 +36,7 @@ pub(crate) struct OwnerCore {
     path: PathBuf,
     memory: PoolMemory,
     boot_id: [u8; 16],
-    registry: Arc<Registry>,
+    registry: Arc<ServiceRegistry>,
     running: Arc<RunningServices>,
 }
 
@@ -59,7 +62,7 @@ impl PoolOwner {
     ///
     /// # Errors
     /// [`crate::Error::Pool`] if the pool cannot be opened, [`crate::Error::Failed`] if a service cannot start.
-    pub fn open(lock: Lock, memory: PoolMemory, registry: &Arc<Registry>) -> Result<Self> {
+    pub fn open(lock: Lock, memory: PoolMemory, registry: &Arc<ServiceRegistry>) -> Result<Self> {
         let boot_id = machine::boot_id();
         let boot_id = boot_id.map_err(|error| crate::Error::io("asking for the boot of the machine", error))?;
         Self::open_in_boot(lock, memory, registry, boot_id)
@@ -69,7 +72,12 @@ impl PoolOwner {
     ///
     /// # Errors
     /// As [`PoolOwner::open`].
-    pub fn open_in_boot(lock: Lock, memory: PoolMemory, registry: &Arc<Registry>, boot_id: [u8; 16]) -> Result<Self> {
+    pub fn open_in_boot(
+        lock: Lock,
+        memory: PoolMemory,
+        registry: &Arc<ServiceRegistry>,
+        boot_id: [u8; 16],
+    ) -> Result<Self> {
         let (pool, recovery) = Pool::open(Arc::clone(&memory.memory), boot_id)?;
         end_orphans(&pool, lock.path())?;
         let (pool, running) = (Arc::new(pool), Arc::new(RunningServices::default()));
@@ -78,10 +86,10 @@ impl PoolOwner {
             let (pool, lock, memory, running) = (&pool, &lock, &memory, Arc::downgrade(&running));
             let started = service.start(&ServicePool { pool, lock, memory, boot_id, registry, running })?;
             let names = [&[service.name()], service.protocols()].concat();
-            all.push(Running { kind: service.kind(), names, service: started });
+            all.push(StartedService { kind: service.kind(), names, service: started });
         }
         running.set(all);
-        let steps = Steps::start(&running);
+        let steps = StepThread::start(&running);
         let (path, registry) = (lock.path().to_owned(), Arc::clone(registry));
         let core = Arc::new(OwnerCore { pool, path, memory, boot_id, registry, running });
         Ok(Self { core, lock, recovery, listening: Mutex::default(), steps })
@@ -124,7 +132,7 @@ impl PoolOwner {
     pub fn listen(&self) -> Result<()> {
         let mut listening = self.listening.lock();
         if listening.is_none() {
-            *listening = Some(Listening::start(&self.lock, Arc::clone(&self.core) as Arc<dyn Handler>)?);
+            *listening = Some(ListeningSocket::start(&self.lock, Arc::clone(&self.core) as Arc<dyn Handler>)?);
         }
         Ok(())
     }
@@ -135,12 +143,12 @@ impl PoolOwner {
     /// [`crate::Error::Io`] if the socket could not be removed.
     pub fn stop_listening(&self) -> Result<()> {
         let listening = self.listening.lock().take();
-        listening.map_or(Ok(()), Listening::stop)
+        listening.map_or(Ok(()), ListeningSocket::stop)
     }
 
     /// Returns the number of clients' connections.
     pub fn connections(&self) -> usize {
-        self.listening.lock().as_ref().map_or(0, Listening::connections)
+        self.listening.lock().as_ref().map_or(0, ListeningSocket::connections)
     }
 
     /// Returns true if anything of the pool is mounted, attached or served.
@@ -158,11 +166,15 @@ impl PoolOwner {
     ///
     /// # Errors
     /// As the service says.
-    pub fn call(&self, request: ServiceRequest<'_>, progress: OnProgress<'_>) -> std::result::Result<Reply, Failure> {
+    pub fn call(
+        &self,
+        request: ServiceRequest<'_>,
+        progress: ProgressCall<'_>,
+    ) -> std::result::Result<ServiceReply, Failure> {
         let ServiceRequest { service, request, fds, view: _ } = request;
         let fds: std::io::Result<_> = fds.into_iter().map(|fd| fd.try_clone_to_owned()).collect();
         let (fds, caller) = (fds.map_err(Failure::failed)?, this_process()?);
-        self.core.dispatch(Call { caller: &caller, service, request, fds, view: None, progress })
+        self.core.dispatch(ServiceCall { caller: &caller, service, request, fds, view: None, progress })
     }
 
     /// Ends the owner: no client is answered any more, and the services have ended.
@@ -221,7 +233,7 @@ impl OwnerCore {
         self.boot_id
     }
 
-    pub fn registry(&self) -> &Arc<Registry> {
+    pub fn registry(&self) -> &Arc<ServiceRegistry> {
         &self.registry
     }
 
@@ -241,7 +253,7 @@ impl OwnerCore {
     }
 
     /// Does what `call` asks, by the service that it names.
-    fn dispatch(&self, call: Call<'_>) -> std::result::Result<Reply, Failure> {
+    fn dispatch(&self, call: ServiceCall<'_>) -> std::result::Result<ServiceReply, Failure> {
         match call.service {
             POOL => services::answer_pool(self, call),
             TAG => services::answer_tag(self, call),
@@ -258,14 +270,14 @@ impl OwnerCore {
 }
 
 impl Handler for OwnerCore {
-    fn call(&self, call: Call<'_>) -> std::result::Result<Reply, Failure> {
+    fn call(&self, call: ServiceCall<'_>) -> std::result::Result<ServiceReply, Failure> {
         self.dispatch(call)
     }
 
-    fn gone(&self, parted: &Parted<'_>) {
-        self.running.iter().for_each(|service| service.parted(parted));
+    fn connection_ended(&self, ended: &EndedConnection<'_>) {
+        self.running.iter().for_each(|service| service.connection_ended(ended));
         // Grants that cannot end now are found by the next reap, and at the next opening.
-        let _ = parted.reap(&self.pool);
+        let _ = ended.reap(&self.pool);
     }
 }
 

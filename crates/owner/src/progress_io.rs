@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ferrite_pool::{Progress, Way, ready_within};
 
-use crate::OnProgress;
+use crate::ProgressCall;
 
 /// Time between two questions whether to go on, while the other side of a pipe is idle.
 const LOOK: Duration = Duration::from_millis(100);
@@ -22,19 +22,19 @@ pub struct WatchedFiles<'a> {
     /// True for a file that never waits.
     is_plain: bool,
     progress: Progress,
-    on_progress: OnProgress<'a>,
+    on_progress: ProgressCall<'a>,
 }
 
 impl<'a> WatchedFiles<'a> {
     /// Watches `file`, of which `total` bytes are expected; 0 if the number is not known. `what` names the work.
-    pub fn new(file: File, what: &str, total: u64, on_progress: OnProgress<'a>) -> Self {
+    pub fn new(file: File, what: &str, total: u64, on_progress: ProgressCall<'a>) -> Self {
         let is_plain = is_plain(&file);
         let progress = Progress { done: 0, total, what: what.into() };
         Self { file, rest: Vec::new(), is_plain, progress, on_progress }
     }
 
-    /// Watches several files that are read one behind the other; `None` if there are none.
-    pub fn several(files: Vec<File>, what: &str, total: u64, on_progress: OnProgress<'a>) -> Option<Self> {
+    /// Watches several files that are read one behind the other; `None` without a file.
+    pub fn several(files: Vec<File>, what: &str, total: u64, on_progress: ProgressCall<'a>) -> Option<Self> {
         let mut rest: Vec<File> = files.into_iter().rev().collect();
         let first = rest.pop()?;
         Some(Self { rest, ..Self::new(first, what, total, on_progress) })

@@ -13,17 +13,17 @@ use crate::services::BUILT_IN;
 
 /// The services of a program, by the kind of their tags. A program registers each service by one line.
 #[derive(Default)]
-pub struct Registry {
+pub struct ServiceRegistry {
     services: BTreeMap<TagKind, Arc<dyn Service>>,
 }
 
-impl fmt::Debug for Registry {
+impl fmt::Debug for ServiceRegistry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.services.values().map(|service| service.name())).finish()
     }
 }
 
-impl Registry {
+impl ServiceRegistry {
     /// Adds `service`.
     ///
     /// # Panics
@@ -78,18 +78,18 @@ impl Registry {
 /// The services that run in one open pool.
 #[derive(Default)]
 pub struct RunningServices {
-    all: OnceLock<Vec<Running>>,
+    all: OnceLock<Vec<StartedService>>,
 }
 
 /// A service and its names.
-pub(crate) struct Running {
+pub(crate) struct StartedService {
     pub kind: TagKind,
     pub names: Vec<&'static str>,
     pub service: Arc<dyn RunningService>,
 }
 
 impl RunningServices {
-    pub(crate) fn set(&self, all: Vec<Running>) {
+    pub(crate) fn set(&self, all: Vec<StartedService>) {
         let _ = self.all.set(all);
     }
 
@@ -98,7 +98,7 @@ impl RunningServices {
         self.running().iter().map(|running| &running.service)
     }
 
-    fn running(&self) -> &[Running] {
+    fn running(&self) -> &[StartedService] {
         self.all.get().map_or(&[], Vec::as_slice)
     }
 

@@ -17,7 +17,7 @@ use ferrite_pool::{Failure, Lock, Pool, PoolMember, Tag};
 use serde_json::Value;
 
 use crate::command_spec::CommandSpec;
-use crate::{Call, Parted, PoolMemory, Registry, Reply, RunningServices};
+use crate::{EndedConnection, PoolMemory, RunningServices, ServiceCall, ServiceRegistry, ServiceReply};
 
 /// How a tag of a kind is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub trait Service: TagOwner {
     /// Returns the name of the service: of its requests on the wire, and of its subcommands.
     fn name(&self) -> &'static str;
 
-    /// Returns further names of requests that the service answers; [`Call::service`] tells which.
+    /// Returns further names of requests that the service answers; [`ServiceCall::service`] has the name.
     fn protocols(&self) -> &'static [&'static str] {
         &[]
     }
@@ -75,7 +75,7 @@ pub struct ServicePool<'a> {
     /// This boot of the machine.
     pub boot_id: [u8; 16],
     /// The services that this program links.
-    pub registry: &'a Arc<Registry>,
+    pub registry: &'a Arc<ServiceRegistry>,
     /// The services that run in the pool; empty until all have started.
     pub running: Weak<RunningServices>,
 }
@@ -97,11 +97,11 @@ pub trait RunningService: Any + Send + Sync {
     ///
     /// # Errors
     /// The client receives the failure with its kind.
-    fn call(&self, call: Call<'_>) -> Result<Reply, Failure>;
+    fn call(&self, call: ServiceCall<'_>) -> Result<ServiceReply, Failure>;
 
-    /// Ends what the service does for a connection that has ended. As [`crate::Handler::gone`].
-    fn parted(&self, parted: &Parted<'_>) {
-        let _ = parted;
+    /// Ends what the service does for a connection that has ended. As [`crate::Handler::connection_ended`].
+    fn connection_ended(&self, ended: &EndedConnection<'_>) {
+        let _ = ended;
     }
 
     /// Does a part of the background work. Returns the time after which the next call is due; `None` for a service that

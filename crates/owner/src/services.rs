@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::Reply;
+use crate::ServiceReply;
 
 /// The requests about the pool as a whole.
 pub const POOL: &str = "pool";
@@ -43,8 +43,8 @@ pub fn parse<T: DeserializeOwned>(service: &str, request: Value) -> Result<T, Fa
 ///
 /// # Errors
 /// [`FailureKind::Failed`] if `value` has no JSON.
-pub fn reply(value: &impl Serialize) -> Result<Reply, Failure> {
-    Ok(Reply { value: serde_json::to_value(value).map_err(Failure::failed)?, fds: Vec::new() })
+pub fn reply(value: &impl Serialize) -> Result<ServiceReply, Failure> {
+    Ok(ServiceReply { value: serde_json::to_value(value).map_err(Failure::failed)?, fds: Vec::new() })
 }
 
 #[cfg(test)]

@@ -11,14 +11,14 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Connections the kernel queues for us.
+/// Connections that the kernel queues.
 const BACKLOG: c_int = 128;
-/// How long connecting may wait for room in that queue, in seconds.
+/// Time that connecting waits for room in that queue, in seconds.
 const CONNECT_S: libc::time_t = 5;
 
-/// Who is at the other end, as it was when it connected (or, seen by the client, began to listen).
+/// The process at the other end, as it was when it connected (or, from a client's side, began to listen).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Peer {
+pub(super) struct SocketPeer {
     pub pid: u32,
     pub uid: u32,
 }
@@ -30,7 +30,7 @@ fn check(result: c_int) -> io::Result<c_int> {
 fn new() -> io::Result<OwnedFd> {
     // SAFETY: no pointer is passed.
     let fd = check(unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) })?;
-    // SAFETY: the descriptor was made above and nobody else has it.
+    // SAFETY: the descriptor was made above, and no other owner of it exists.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -50,8 +50,8 @@ fn address(path: &Path) -> io::Result<libc::sockaddr_un> {
 
 const ADDRESS_BYTES: libc::socklen_t = size_of::<libc::sockaddr_un>() as libc::socklen_t;
 
-/// A socket bound to `path` with mode 0600; nobody can connect to it before [`listen`]. The mode is the socket's before
-/// it has a name: whoever may write to the folder could put a link to somebody else's file in the place of the name.
+/// Returns a socket bound to `path` with mode 0600; no process can connect to it before [`listen`]. The mode is set before the
+/// socket has a name: a user who may write to the folder could replace the name by a link to another user's file.
 pub(super) fn bind(path: &Path) -> io::Result<OwnedFd> {
     let (socket, address) = (new()?, address(path)?);
     // SAFETY: no pointer is passed.
@@ -61,19 +61,19 @@ pub(super) fn bind(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Lets others connect to `socket`, whose accept never waits.
+/// Starts to listen on `socket`. Accepting from it never waits.
 pub(super) fn listen(socket: &OwnedFd) -> io::Result<()> {
     never_wait(socket)?;
     // SAFETY: no pointer is passed.
     check(unsafe { libc::listen(socket.as_raw_fd(), BACKLOG) }).map(drop)
 }
 
-/// Takes the next connection; `WouldBlock` where there is none.
+/// Accepts the next connection; the error is `WouldBlock` if none waits.
 pub(super) fn accept(listener: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: null pointers ask for no address.
     let fd = check(unsafe { libc::accept4(listener.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), flags) })?;
-    // SAFETY: the descriptor was made above and nobody else has it.
+    // SAFETY: the descriptor was made above, and no other owner of it exists.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -89,11 +89,11 @@ pub(super) fn connect(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Who is at the other end.
-pub(super) fn peer(socket: BorrowedFd<'_>) -> io::Result<Peer> {
+/// Returns the process at the other end.
+pub(super) fn peer(socket: BorrowedFd<'_>) -> io::Result<SocketPeer> {
     // SAFETY: all zeros is a valid ucred.
     let cred: libc::ucred = get(socket, libc::SO_PEERCRED, unsafe { mem::zeroed() })?;
-    Ok(Peer { pid: u32::try_from(cred.pid).unwrap_or(0), uid: cred.uid })
+    Ok(SocketPeer { pid: u32::try_from(cred.pid).unwrap_or(0), uid: cred.uid })
 }
 
 /// A descriptor of the process at the other end (Linux 6.5 and later).
@@ -112,7 +112,7 @@ fn never_wait(socket: &OwnedFd) -> io::Result<()> {
 
 fn set<T>(socket: &OwnedFd, option: c_int, value: &T) -> io::Result<()> {
     let len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the pointer and length are those of a live value, which the kernel only reads.
+    // SAFETY: the pointer and the length describe a live value that the kernel only reads.
     check(unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, (&raw const *value).cast(), len) })
         .map(drop)
 }

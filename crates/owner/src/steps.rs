@@ -8,12 +8,12 @@ use std::time::Duration;
 use crate::registry::RunningServices;
 
 /// The thread; it ends when this is dropped.
-pub(crate) struct Steps {
+pub(crate) struct StepThread {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Steps {
+impl StepThread {
     /// Starts the thread if a service of `running` has background work.
     pub fn start(running: &Arc<RunningServices>) -> Option<Self> {
         let first = step_all(running)?;
@@ -31,12 +31,12 @@ impl Steps {
     }
 }
 
-/// Lets each service do a step. Returns the time until the first of the next steps is due.
+/// Calls each service's step. Returns the time until the first of the next steps is due.
 fn step_all(running: &RunningServices) -> Option<Duration> {
     running.iter().filter_map(|service| service.step()).min()
 }
 
-impl Drop for Steps {
+impl Drop for StepThread {
     fn drop(&mut self) {
         drop(self.stop.take());
         self.thread.take().map(JoinHandle::join);

@@ -30,7 +30,7 @@ const NEVER: Duration = Duration::from_secs(60);
 /// A mistake that a test plants, to show that the tests find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bug {
-    /// Who stops removes whatever lies in the place of its socket (O2).
+    /// An owner that stops removes any file in the place of its socket (O2).
     AnyonesSocket,
 }
 
@@ -40,7 +40,7 @@ pub(super) fn is_planted(bug: Bug) -> bool {
     PLANTED.get() == Some(bug)
 }
 
-/// What `work` comes to with `bug` planted.
+/// Returns the result of `work` with `bug` planted.
 fn with<T>(bug: Bug, work: impl FnOnce() -> T) -> T {
     PLANTED.set(Some(bug));
     let done = work();
@@ -56,7 +56,7 @@ enum Seen {
     Gone(u32),
 }
 
-/// A handler that does what it is told.
+/// A handler that obeys the requests of these tests.
 struct Obedient(Mutex<Sender<Seen>>);
 
 impl Obedient {
@@ -71,18 +71,20 @@ impl Obedient {
 }
 
 impl Handler for Obedient {
-    fn call(&self, call: Call<'_>) -> std::result::Result<Reply, Failure> {
-        let Call { caller, request, fds, progress, .. } = call;
+    fn call(&self, call: ServiceCall<'_>) -> std::result::Result<ServiceReply, Failure> {
+        let ServiceCall { caller, request, fds, progress, .. } = call;
         let step = |done| Progress { done, total: 0, what: "counting".into() };
         let number = request["n"].as_u64().unwrap_or(0);
         match request["do"].as_str() {
-            Some("echo") => Ok(Reply { value: request, fds }),
-            Some("who") => Ok(Reply { value: json!([caller.pid, caller.uid, caller.process.is_alive()]), fds: vec![] }),
+            Some("echo") => Ok(ServiceReply { value: request, fds }),
+            Some("who") => {
+                Ok(ServiceReply { value: json!([caller.pid, caller.uid, caller.process.is_alive()]), fds: vec![] })
+            }
             Some("count") => {
                 (0..number).for_each(|done| assert!(progress(step(done))));
-                Ok(Reply { value: number.into(), fds: vec![] })
+                Ok(ServiceReply { value: number.into(), fds: vec![] })
             }
-            Some("big") => Ok(Reply { value: "x".repeat(number as usize).into(), fds: vec![] }),
+            Some("big") => Ok(ServiceReply { value: "x".repeat(number as usize).into(), fds: vec![] }),
             Some("panic") => panic!("as told"),
             Some("wait") => {
                 self.see(Seen::Waiting);
@@ -94,29 +96,29 @@ impl Handler for Obedient {
         }
     }
 
-    fn gone(&self, parted: &Parted<'_>) {
-        self.see(Seen::Gone(parted.caller.pid));
+    fn connection_ended(&self, ended: &EndedConnection<'_>) {
+        self.see(Seen::Gone(ended.caller.pid));
     }
 }
 
 /// A pool file, and an owner listening beside it.
 struct Served {
     folder: tempfile::TempDir,
-    listening: Option<Listening>,
+    listening: Option<ListeningSocket>,
     heard: Receiver<Seen>,
 }
 
 impl Served {
     fn new() -> Self {
-        Self::within(Limits::default())
+        Self::within(ListenLimits::default())
     }
 
-    fn within(limits: Limits) -> Self {
+    fn within(limits: ListenLimits) -> Self {
         let folder = tempfile::tempdir().expect("folder");
         File::create(folder.path().join("pool")).expect("pool");
         let (handler, heard) = Obedient::new();
         let lock = ours(claim(&folder.path().join("pool")).expect("claim"));
-        let listening = Some(Listening::start_within(&lock, handler, limits).expect("listen"));
+        let listening = Some(ListeningSocket::start_within(&lock, handler, limits).expect("listen"));
         Self { folder, listening, heard }
     }
 
@@ -124,8 +126,8 @@ impl Served {
         self.folder.path().join("pool")
     }
 
-    fn client(&self) -> Client {
-        Client::connect(&self.pool()).expect("connect")
+    fn client(&self) -> OwnerClient {
+        OwnerClient::connect(&self.pool()).expect("connect")
     }
 
     /// A connection that has said nothing yet.
@@ -154,6 +156,6 @@ fn to(request: &Value) -> ServiceRequest<'static> {
     ServiceRequest::new("test", request)
 }
 
-fn ask(client: &mut Client, request: Value) -> Result<Value> {
+fn ask(client: &mut OwnerClient, request: Value) -> Result<Value> {
     client.call(to(&request), &mut |_| true).map(|(value, _)| value)
 }

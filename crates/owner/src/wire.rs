@@ -1,38 +1,38 @@
 //! The frames on the control socket, as pure functions from bytes and to bytes.
 //!
-//! [`Message::Hello`] and [`Message::Refused`] have the same shape in all versions of the protocol, so that each side can
-//! tell a peer of another version which version it speaks.
+//! [`WireMessage::Hello`] and [`WireMessage::Refused`] have the same shape in all versions of the protocol, so that
+//! each side can name its version to a peer of another version.
 
 use ferrite_pool::{Failure, FailureKind, Progress};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use crate::rights::FDS_MAX;
+pub use crate::passed_fds::FDS_MAX;
 use crate::{Error, NamespaceView, Result};
 
 /// Version of the protocol; both sides must speak the same.
 pub const PROTOCOL: u32 = 3;
-/// Longest frame without its length, in bytes.
+/// The longest frame without its length, in bytes.
 pub const FRAME_MAX_BYTES: usize = 1 << 20;
 const LENGTH_BYTES: usize = 4;
 
 /// One frame.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Message {
-    /// First frame of either side.
+pub enum WireMessage {
+    /// The first frame of either side.
     Hello {
-        /// The version it speaks.
+        /// The version of the sender.
         protocol: u32,
-        /// Its name and release, for messages to people.
+        /// The sender's name and release, for messages to people.
         program: String,
-        /// Device and inode of the file that it has locked, where it is the owner.
+        /// Device and inode of the file that the owner has locked; only an owner sends them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pool: Option<(u64, u64)>,
     },
-    /// Instead of the owner's hello: it will not serve.
+    /// Sent in the place of the owner's hello if the owner does not serve the client.
     Refused {
-        /// Why not.
+        /// The reason.
         why: String,
     },
     /// A client asks a service for something.
@@ -41,7 +41,7 @@ pub enum Message {
         service: String,
         /// The request, in the words of the service.
         request: Value,
-        /// How many descriptors ride on this frame.
+        /// The number of descriptors that come with this frame.
         fds: usize,
         /// What the client sees of the places that the request names, if it names some.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,46 +51,46 @@ pub enum Message {
     Progress(Progress),
     /// The call succeeded.
     Reply {
-        /// Its result.
+        /// The result.
         value: Value,
-        /// How many descriptors ride on this frame.
+        /// The number of descriptors that come with this frame.
         fds: usize,
     },
     /// The call failed.
     Failed(Failure),
 }
 
-/// What a decoder made of the bytes it has.
+/// The result of decoding a part of the stream.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Decoded {
-    /// The frame needs at least this many bytes more; never more than are left of it.
+pub enum DecodedFrame {
+    /// The frame needs at least this many more bytes, and has no fewer left.
     More(usize),
     /// The bytes begin with this frame.
     Whole {
         /// The frame.
-        message: Message,
-        /// Its length in bytes, with the length itself.
+        message: WireMessage,
+        /// The length in bytes, with the four bytes of the length itself.
         len: usize,
     },
 }
 
-impl Message {
-    /// A client's hello.
+impl WireMessage {
+    /// Returns a client's hello.
     pub fn hello() -> Self {
         Self::hello_of(None)
     }
 
-    /// The hello of the owner of `pool`, a file's device and inode; of a client where there is none.
+    /// Returns the hello of the owner of `pool`, the device and the inode of its file; a client's hello without `pool`.
     pub fn hello_of(pool: Option<(u64, u64)>) -> Self {
         Self::Hello { protocol: PROTOCOL, program: concat!("ferrite ", env!("CARGO_PKG_VERSION")).into(), pool }
     }
 }
 
-/// The bytes of a frame.
+/// Returns the bytes of a frame.
 ///
 /// # Errors
 /// [`Error::Failed`] if it would be longer than [`FRAME_MAX_BYTES`].
-pub fn encode(message: &Message) -> Result<Vec<u8>> {
+pub fn encode(message: &WireMessage) -> Result<Vec<u8>> {
     let mut bytes = vec![0; LENGTH_BYTES];
     serde_json::to_writer(&mut bytes, message).map_err(|e| Failure::failed(format!("cannot be sent: {e}")))?;
     let len = bytes.len() - LENGTH_BYTES;
@@ -103,21 +103,21 @@ pub fn encode(message: &Message) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What `bytes` begin with.
+/// Decodes the frame at the start of `bytes`.
 ///
 /// # Errors
-/// [`Error::Protocol`] on what can never become a frame, as soon as that is known.
-pub fn decode(bytes: &[u8]) -> Result<Decoded> {
+/// [`Error::Protocol`] as soon as the bytes cannot become a frame.
+pub fn decode(bytes: &[u8]) -> Result<DecodedFrame> {
     let Some((length, rest)) = bytes.split_first_chunk::<LENGTH_BYTES>() else {
-        return Ok(Decoded::More(LENGTH_BYTES - bytes.len()));
+        return Ok(DecodedFrame::More(LENGTH_BYTES - bytes.len()));
     };
     let len = u32::from_le_bytes(*length) as usize;
     if len == 0 || len > FRAME_MAX_BYTES {
         return Err(Error::Protocol(format!("a frame of {len} bytes")));
     }
     if rest.len() < len {
-        return Ok(Decoded::More(len - rest.len()));
+        return Ok(DecodedFrame::More(len - rest.len()));
     }
     let message = serde_json::from_slice(&rest[..len]).map_err(|e| Error::Protocol(format!("a frame that is {e}")))?;
-    Ok(Decoded::Whole { message, len: LENGTH_BYTES + len })
+    Ok(DecodedFrame::Whole { message, len: LENGTH_BYTES + len })
 }

@@ -7,22 +7,22 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 
-use crate::patience::{Patience, ask};
+use crate::time_limit::{TimeLimit, poll_entry};
 
 /// A descriptor of a process. The number of a dead process is given to a new one; this never is (O7).
 #[derive(Clone, Debug)]
 pub struct PidFd(Arc<OwnedFd>);
 
-/// Who makes a call.
+/// The process that makes a call.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// Its process id, as the owner sees it.
+    /// The process id, as the owner sees it.
     pub pid: u32,
-    /// Its user.
+    /// The user.
     pub uid: u32,
-    /// The process itself.
+    /// The process.
     pub process: PidFd,
-    /// The connection it calls on; no other one has this number.
+    /// The number of the connection, unique in the owner's process.
     pub connection: u64,
 }
 
@@ -43,9 +43,9 @@ impl PidFd {
     /// Whether the process has not ended. One that has ended holds no mapping any more, reaped or not; a child that
     /// it forked is another process.
     pub fn is_alive(&self) -> bool {
-        let mut asked = [ask(self, libc::POLLIN)];
-        // If the kernel cannot tell, nothing of the process may be reused: alive.
-        !Patience::none().wait(&mut asked).unwrap_or(false)
+        let mut asked = [poll_entry(self, libc::POLLIN)];
+        // If the kernel cannot say, the process counts as living: nothing of it may be reused.
+        !TimeLimit::none().wait(&mut asked).unwrap_or(false)
     }
 }
 

@@ -80,16 +80,16 @@ pub trait Lease: Send + Sync {
     fn widen(&self, tag: &Tag, parts: &[RoleSpace]) -> Result<LentTag>;
 }
 
-/// A lent tag, in the view of its holder.
+/// A tag that the owner of the pool lent to this process.
 #[derive(Debug)]
 pub struct LentTag {
     /// The tag.
     pub tag: Arc<Tag>,
-    /// The pool's identity.
+    /// The identity of the pool.
     pub uuid: [u8; 16],
-    /// See [`TagLease::session`].
+    /// The number of the lease, see [`TagLease::session`].
     pub session: u64,
-    /// Tells whether the loan is still good (HO4).
+    /// Shows whether the loan is still valid (HO4).
     pub watch: LeaseWatch,
 }
 

@@ -52,7 +52,6 @@ mod operation;
 mod overflow;
 mod overlay;
 mod page_allocator;
-pub mod patience;
 mod poison;
 mod pool;
 mod progress;
@@ -66,6 +65,7 @@ mod tag_value;
 mod tests;
 mod thread_shard;
 pub mod tie;
+pub mod time_limit;
 mod transaction;
 mod uuid;
 
@@ -91,19 +91,28 @@ pub use grow::{Grown, grow};
 pub use host_space::ProgressWatch;
 pub use lane::PAYLOAD_BYTES_MAX;
 pub use lock::{
-    Claim, Holder, Kept, Lock, LockError, LockedFile, Origin, TRUST_OWNER, TRUST_WRITABLE, Trust, claim, ensure_trusted,
+    Claim, Holder, Lock, LockError, LockedFile, Origin, ParentOnlyFd, TRUST_OWNER, TRUST_WRITABLE, Trust, claim,
+    ensure_trusted,
 };
-pub use log::{LogPosition, LogRecords, LogView, StrandedRecord, TagLog, relocate_log};
-pub use may_lose::{MayLose, ensure_may_be_lost};
-pub use member::{MemberKind, MemberTie, PoolMember};
+pub use log::LogPosition;
+pub use log::LogRecords;
+pub use log::LogView;
+pub use log::StrandedRecord;
+pub use log::TagLog;
+pub use log::relocate_log;
+pub use may_lose::MayLose;
+pub use may_lose::ensure_may_be_lost;
+pub use member::MemberKind;
+pub use member::MemberTie;
+pub use member::PoolMember;
 pub use page_allocator::ChunkUse;
 pub use page_allocator::PageAllocator;
 pub use page_allocator::SpaceNeed;
 pub use page_allocator::SpaceUsage;
-pub use patience::Way;
-pub use patience::ready_within;
+pub use pool::NewTag;
+pub use pool::Pool;
+pub use pool::TagChange;
 pub use pool::open_pool::Recovery;
-pub use pool::{NewTag, Pool, TagChange};
 pub use progress::Progress;
 pub use redo::ReplayCount;
 pub use reserved_space::ReservedSpace;
@@ -111,6 +120,8 @@ pub use superblock::{PoolState, Superblock, VERSION};
 pub use tag::{Tag, TagKind, check_name};
 pub use tag_value::PutOptions;
 pub use thread_shard::thread_shard;
+pub use time_limit::Way;
+pub use time_limit::ready_within;
 pub use transaction::Transaction;
 pub use uuid::show_uuid;
 

@@ -12,7 +12,7 @@ use ferrite_memory::{Error as MediumError, MapOptions, Mapped, own_storage};
 use crate::Superblock;
 
 pub use error::LockError;
-pub use fork::{Kept, Origin};
+pub use fork::{Origin, ParentOnlyFd};
 pub use holder::{Holder, LockedFile};
 pub use trust::{TRUST_OWNER, TRUST_WRITABLE, Trust, ensure_trusted};
 
@@ -29,12 +29,12 @@ type Result<T> = std::result::Result<T, LockError>;
 /// How often a pool may be replaced under our hands before we give up on it.
 const REPLACED_MAX: u32 = 100;
 
-/// What came of claiming a pool.
+/// The result of claiming a pool.
 #[derive(Debug)]
 pub enum Claim {
-    /// It is ours until the lock is dropped.
+    /// This process has the pool until the lock is dropped.
     Ours(Lock),
-    /// Somebody else has it.
+    /// Another process has the pool.
     Held(Holder),
 }
 
@@ -47,7 +47,7 @@ pub struct Lock {
 
 #[derive(Debug)]
 struct Held {
-    _kept: Kept,
+    _kept: ParentOnlyFd,
     file: File,
     path: PathBuf,
 }
@@ -66,8 +66,8 @@ impl Drop for Held {
 /// Claims the pool at `path` for reading and writing. Never waits.
 ///
 /// # Errors
-/// [`LockError::Io`] where the path cannot be opened to be read and written, [`LockError::NotAPool`] where it names something
-/// that cannot hold a pool, [`LockError::Untrusted`] where another user owns it or may write to it (O8).
+/// [`LockError::Io`] if the path cannot be opened for reading and writing, [`LockError::NotAPool`] if it names something
+/// that cannot hold a pool, [`LockError::Untrusted`] if another user owns it or may write to it (O8).
 pub fn claim(path: &Path) -> Result<Claim> {
     let doing = |what: &str| format!("{what} {}", path.display());
     let mut options = OpenOptions::new();
@@ -77,7 +77,7 @@ pub fn claim(path: &Path) -> Result<Claim> {
         let path = path.canonicalize().map_err(|e| LockError::io(doing("opening"), e))?;
         let file = options.open(&path).map_err(|e| LockError::io(doing("opening"), told(e)))?;
         let found = file.metadata().map_err(|e| LockError::io(doing("looking at"), e))?;
-        let _kept = Kept::new(file.as_fd());
+        let _kept = ParentOnlyFd::new(file.as_fd());
         if !may_hold_a_pool(&found) {
             return Err(LockError::NotAPool(path));
         }
@@ -96,7 +96,7 @@ pub fn claim(path: &Path) -> Result<Claim> {
     Err(LockError::io(doing("locking"), io::Error::other("it is replaced all the time: find out by whom")))
 }
 
-/// What to do where a pool can only be read.
+/// Adds the way out to the error about a file system that is read-only.
 fn told(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::ReadOnlyFilesystem => io::Error::other(format!(
@@ -124,31 +124,31 @@ impl Lock {
     /// Maps the file for its owner. What copies share with it becomes its own first: to store over it will need no space.
     ///
     /// # Errors
-    /// As [`Mapped::map`], and [`MediumError::NoSpace`] where the host has none for what is shared.
+    /// As [`Mapped::map`]; [`MediumError::NoSpace`] if the host has no space for blocks that copies share.
     pub fn map(&self, options: &MapOptions) -> ferrite_memory::Result<Mapped> {
         let file = self.reopen()?;
         own_storage(&file, &options.name)?;
         Mapped::map(file, options)
     }
 
-    /// The file opened anew. What is mapped of it does not keep the lock, in a child of fork neither.
+    /// Opens the file again. A mapping of that does not keep the lock, nor does a child of fork that has the mapping.
     fn reopen(&self) -> ferrite_memory::Result<File> {
         let through = format!("/proc/self/fd/{}", self.held.file.as_raw_fd());
         let reopened = OpenOptions::new().read(true).write(true).open(through);
         reopened.map_err(|e| MediumError::io(format!("opening {} again", self.held.path.display()), e))
     }
 
-    /// Refuses a file that is too short for a pool: it may have no page to be mapped.
+    /// Refuses a file that is too short for a pool: it may not have a page to map.
     ///
     /// # Errors
-    /// [`crate::Error::NotAPool`], [`crate::Error::Medium`] where it cannot be looked at.
+    /// [`crate::Error::NotAPool`]; [`crate::Error::Medium`] if the file cannot be inspected.
     pub fn ensure_room(&self) -> crate::Result<()> {
         let found = self.file().metadata();
         let found = found.map_err(|e| MediumError::io(format!("looking at {}", self.path().display()), e))?;
         if found.is_file() { Superblock::ensure_room(found.len()) } else { Ok(()) }
     }
 
-    /// How many keep it, this one among them: its clones, and a listening socket that is not stopped.
+    /// Returns the number of owners of the lock, this one included: its clones, and a listening socket that is not stopped.
     pub fn keepers(&self) -> usize {
         Arc::strong_count(&self.held)
     }

@@ -1,4 +1,4 @@
-//! A pool that this process keeps databases' logs in.
+//! A pool in which this process keeps the logs of databases.
 //!
 //! The owner may end at any time. Its loans go on; the next process that needs the owner and finds none becomes the owner.
 
@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use ferrite_memory::{Guard, MapOptions, Mapped, Memory};
-use ferrite_owner::{self as owner, PoolAccess, Registry, Reply, ServiceRequest};
+use ferrite_owner::{self as owner, PoolAccess, ServiceRegistry, ServiceReply, ServiceRequest};
 use ferrite_pool::Origin;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
 use super::DatabaseEntry;
-use super::service::{DatabaseRequest, Lease};
+use super::request::{DatabaseRequest, LogLease};
 use crate::{Error, Result};
 
 /// Attempts to ask an owner, each of which the owner may not outlive.
@@ -25,7 +25,7 @@ pub struct DatabasePool {
     path: PathBuf,
     /// The process that opened this (WF6).
     origin: Origin,
-    registry: Arc<Registry>,
+    registry: Arc<ServiceRegistry>,
     random: fn() -> u64,
     /// `None` after the owner has ended.
     access: Mutex<Option<PoolAccess>>,
@@ -40,23 +40,23 @@ impl DatabasePool {
     /// # Errors
     /// [`Error::Owner`] if the path cannot be opened or is not a place for a pool, if its owner refuses or does not answer
     /// within 5 seconds, and if this process becomes the owner and the pool cannot be opened.
-    pub fn open(path: &Path, registry: Arc<Registry>, random: fn() -> u64) -> Result<Arc<Self>> {
+    pub fn open(path: &Path, registry: Arc<ServiceRegistry>, random: fn() -> u64) -> Result<Arc<Self>> {
         let access = Mutex::new(Some(PoolAccess::open(path, &registry, None)?));
         let (path, origin, memory) = (path.to_owned(), Origin::here(), OnceLock::new());
         Ok(Arc::new(Self { path, origin, registry, random, access, memory }))
     }
 
-    /// The path of the pool.
+    /// Returns the path of the pool.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A random number.
+    /// Returns a random number.
     pub(super) fn random(&self) -> u64 {
         (self.random)()
     }
 
-    /// The nonce of a new generation.
+    /// Returns the nonce of a new generation.
     pub(super) fn nonce(&self) -> u16 {
         self.random() as u16
     }
@@ -92,7 +92,7 @@ impl DatabasePool {
                 none => none.insert(PoolAccess::open(&self.path, &self.registry, None)?),
             };
             let (value, fds) = match known.call(ServiceRequest::of(request), &mut |_| true) {
-                Ok(Reply { value, fds }) => (value, fds),
+                Ok(ServiceReply { value, fds }) => (value, fds),
                 Err(owner::Error::Lost { value }) => (*value, Vec::new()),
                 Err(owner::Error::Failed(failure)) => return Err(failure.into()),
                 Err(_) => {
@@ -113,16 +113,16 @@ impl DatabasePool {
         Ok(self.ask(&DatabaseRequest::List)?.0)
     }
 
-    /// A lease, and the memory of its pages.
-    pub(super) fn lease(&self, request: &DatabaseRequest) -> Result<(Lease, Arc<dyn Memory>)> {
-        let (lease, fds) = self.ask::<Lease>(request)?;
+    /// Asks for a lease. Returns the lease, and the memory of its pages.
+    pub(super) fn lease(&self, request: &DatabaseRequest) -> Result<(LogLease, Arc<dyn Memory>)> {
+        let (lease, fds) = self.ask::<LogLease>(request)?;
         // A lease that this process cannot use does not keep others out.
         let close = || self.ask::<()>(&DatabaseRequest::Close { id: lease.id });
         let memory = self.enter(fds).inspect_err(|_| _ = close())?;
         Ok((lease, memory))
     }
 
-    /// The memory of the pool: the first descriptor of the first lease.
+    /// Returns the memory of the pool, mapped from the first descriptor of the first lease.
     fn enter(&self, fds: Vec<OwnedFd>) -> Result<Arc<dyn Memory>> {
         if let Some(memory) = self.memory.get() {
             return Ok(Arc::clone(memory));

@@ -1,4 +1,4 @@
-//! What can go wrong with a database's log.
+//! Errors of a database's log.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use ferrite_pool::{Failure, FailureKind, LockError};
 /// Result of an operation on a database's log.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What can go wrong with a database's log. Every message says what, where, and what to do.
+/// An error of a database's log. Every message says what failed, where, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The pool failed or refused.
@@ -19,9 +19,9 @@ pub enum Error {
     /// A file that the log is given back to failed. The log is still in the pool.
     #[error("{doing}: {source}; what was not drained is still in the pool: mend it and drain again")]
     Target {
-        /// What was tried, and where.
+        /// The action that failed, and its place.
         doing: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// A log could not be copied to a file.
@@ -30,18 +30,18 @@ pub enum Error {
     /// The operating system refused.
     #[error("{doing}: {source}")]
     Io {
-        /// What was tried, and where.
+        /// The action that failed, and its place.
         doing: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// Somebody else uses a database, or something of it is where it must not be.
+    /// Another process uses the database, or a file of the database is in a place where it must not be.
     #[error("{0}")]
     Refused(String),
-    /// There is no room in the pool, or on its host, as its owner says.
+    /// The pool or its host is full, as the owner of the pool reports.
     #[error("{0}")]
     Full(String),
-    /// The pool's owner could not be reached, or ended.
+    /// The owner of the pool could not be reached, or ended.
     #[error(transparent)]
     Owner(#[from] ferrite_owner::Error),
 }
@@ -74,7 +74,7 @@ impl From<Error> for Failure {
 }
 
 impl Error {
-    /// Whether it says that there is no room, in the pool or on its host.
+    /// Returns true if the error says that the pool or its host is full.
     pub fn is_want_of_space(&self) -> bool {
         match self {
             Self::Pool(error) | Self::Undrained(error) => error.is_want_of_space(),
@@ -84,7 +84,7 @@ impl Error {
         }
     }
 
-    /// The system refused `doing` to a file other than a target of draining.
+    /// Makes the error of the action `doing` on a file that is not a target of draining.
     pub fn io(doing: impl Into<String>, source: io::Error) -> Self {
         Self::Io { doing: doing.into(), source }
     }

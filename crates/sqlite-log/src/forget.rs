@@ -1,6 +1,7 @@
-//! Giving a database's log up, where it is lost or not wanted: the database goes on with what is in its file.
+//! Giving up the log of a database if the log is lost or not wanted: the database goes on with the content of its file.
 //!
-//! The pool forgets the log, and then the header gets versions again (WF5). Interrupted in between, it is done again.
+//! The pool forgets the log, and then the header gets its versions again (WF5). After an interruption the whole work is done
+//! again.
 
 use std::fs::File as OsFile;
 use std::io::ErrorKind;
@@ -9,21 +10,22 @@ use serde::{Deserialize, Serialize};
 
 use super::give_back::exclude;
 use super::tied::give_versions;
-use super::{DatabasePool, DatabaseRequest, Identity, PlainFile};
+use super::{DatabaseIdentity, DatabasePool, DatabaseRequest, PlainFile};
 use crate::{Error, Result};
 
-/// What is said of a database whose log is not in the pool that it is looked for in.
+/// The message about a database whose log is not in the given pool.
 pub const ELSEWHERE: &str = "its log is in another pool, or was when it was copied or moved here: open it with that pool \
                              and at its place, or give it back there with `ferrite wal drain`; where that log is lost, \
                              `ferrite wal forget` gives it up";
 
-/// The versions of a database whose pool does not know them: those of write-ahead logging, by which SQLite opens every one.
+/// The versions that a database gets if its pool does not know them: those of write-ahead logging, with which SQLite opens
+/// every database.
 const USUAL: [u8; 2] = [2, 2];
 
 /// What the pool had of a log that it has forgotten.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forgotten {
-    /// There was one.
+    /// True if the pool had a log.
     pub was_here: bool,
     /// Bytes in it that the database may have nowhere else.
     pub lost_bytes: u64,
@@ -55,7 +57,7 @@ pub fn forget(log_pool: &DatabasePool, path: &str, lose: Option<u64>) -> Result<
     let (mut identity, mut is_marked) = (None, false);
     if let Some(plain) = &plain {
         exclude(plain.file, path)?;
-        let found = Identity::of_file(plain)?;
+        let found = DatabaseIdentity::of_file(plain)?;
         (identity, is_marked) = (Some(found), found.is_marked);
     }
     let (forgotten, _) = log_pool.ask::<Forgotten>(&DatabaseRequest::Forget { path: path.into(), identity, lose })?;

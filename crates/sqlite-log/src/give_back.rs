@@ -1,6 +1,6 @@
-//! Giving a database's log back: to files beside it, so that any program can open it again.
+//! Giving a log back: copying it to files beside its database, so that any program can open the database again.
 //!
-//! A step at a time (WF4): clear what lies beside, copy, move the tie on, say that it is given, name the copies, unmark the
+//! The steps (WF4): remove old files beside the database, copy, advance the tie, set GIVEN, name the copies, unmark the
 //! header, empty the log.
 
 use std::fs::{self, File as OsFile};
@@ -11,25 +11,25 @@ use std::sync::Arc;
 
 use ferrite_pool::AtomicFile;
 
-use super::{DatabaseLog, DatabasePool, File, Identity, Mark, PlainFile, lock};
+use super::{DatabaseIdentity, DatabaseLog, DatabaseMark, DatabasePool, JournalFile, PlainFile, lock};
 use crate::{Error, Result};
 
 /// Bytes copied in one step.
 const STEP_BYTES: usize = 1 << 20;
 
-/// What a step did.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    /// So many bytes are copied; there is more to do.
+pub enum GiveBackProgress {
+    /// The step copied this number of bytes; more steps follow.
     Copied(u64),
-    /// A step without bytes is done.
+    /// A step that copies no bytes is done; more steps follow.
     Stepped,
     /// The database is given back.
     Done,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
+enum GiveBackStep {
     Look,
     Clear,
     Copy(usize, u64),
@@ -41,27 +41,27 @@ enum Next {
     Done,
 }
 
-/// The giving back of one database. Dropped before its end it can be begun again, and leaves no part of a file.
+/// The giving back of the log of one database. Dropped before its end, it leaves no part of a file, and can be begun again.
 pub struct GiveBack {
     log: DatabaseLog,
     database: OsFile,
     path: String,
     copies: [Option<AtomicFile>; 2],
-    next: Next,
+    next: GiveBackStep,
 }
 
 impl GiveBack {
     /// Begins with the database at `path`, whose log is in the pool `log_pool`.
     ///
     /// # Errors
-    /// [`Error::Refused`] where somebody uses it, it is not the file whose log that is, or its log is not there though
-    /// it has one; [`Error::Target`] where the file cannot be opened.
+    /// [`Error::Refused`] if a process uses the database, if the file is not the one that the log belongs to, or if its log
+    /// should be in this pool and is not; [`Error::Target`] if the file cannot be opened.
     pub fn begin(log_pool: &Arc<DatabasePool>, path: &str) -> Result<Self> {
         let opening = |error| Error::target(format!("opening {path}"), error);
         let database = OsFile::options().read(true).write(true).open(path).map_err(opening)?;
-        let log = DatabaseLog::open(log_pool, path, Identity::of_file(&plain(&database, path))?, true)?;
+        let log = DatabaseLog::open(log_pool, path, DatabaseIdentity::of_file(&plain(&database, path))?, true)?;
         exclude(&database, path)?;
-        let mut work = Self { log, database, path: path.into(), copies: [None, None], next: Next::Look };
+        let mut work = Self { log, database, path: path.into(), copies: [None, None], next: GiveBackStep::Look };
         work.look()?;
         Ok(work)
     }
@@ -69,43 +69,42 @@ impl GiveBack {
     /// Does the next step.
     ///
     /// # Errors
-    /// [`Error::Target`] and [`Error::Undrained`] where a file beside the database, or its header, cannot be written;
-    /// else as [`DatabaseLog`] says. Nothing is lost: the same step can be tried again.
-    pub fn step(&mut self) -> Result<Progress> {
+    /// [`Error::Target`] and [`Error::Undrained`] if a file beside the database, or its header, cannot be written; else as
+    /// [`DatabaseLog`] says. Nothing is lost, and the same step can be tried again.
+    pub fn step(&mut self) -> Result<GiveBackProgress> {
         match self.next {
-            Next::Look => self.look(),
-            Next::Clear => self.clear(),
-            Next::Copy(number, at) => self.copy(number, at),
-            Next::Advance => self.advance(),
-            Next::Given => self.say_given(),
-            Next::Name(number) => self.name(number),
-            Next::Unmark => self.unmark(),
-            Next::Empty => self.empty(),
-            Next::Done => Ok(Progress::Done),
+            GiveBackStep::Look => self.look(),
+            GiveBackStep::Clear => self.clear(),
+            GiveBackStep::Copy(number, at) => self.copy(number, at),
+            GiveBackStep::Advance => self.advance(),
+            GiveBackStep::Given => self.say_given(),
+            GiveBackStep::Name(number) => self.name(number),
+            GiveBackStep::Unmark => self.unmark(),
+            GiveBackStep::Empty => self.empty(),
+            GiveBackStep::Done => Ok(GiveBackProgress::Done),
         }
     }
 
-    /// Where to begin, or to go on (WF7, WF8).
-    fn look(&mut self) -> Result<Progress> {
+    /// Finds the step to begin or to continue with (WF7, WF8).
+    fn look(&mut self) -> Result<GiveBackProgress> {
         let header = self.log.verify(&self.file())?;
         let is_own = header.is_some_and(|header| !header.is_marked());
         let (mark, is_live) = (self.log.mark()?, self.log.is_live()?);
         self.next = match mark {
-            Some(mark) if mark.is_given && !is_own && self.log.is_beside() => Next::Unmark,
+            Some(mark) if mark.is_given && !is_own && self.log.is_beside() => GiveBackStep::Unmark,
             Some(mark) if mark.is_given && !is_own => {
-                self.log.set_mark(Some(Mark { is_given: false, ..mark }))?;
-                Next::Clear
+                self.log.set_mark(Some(DatabaseMark { is_given: false, ..mark }))?;
+                GiveBackStep::Clear
             }
-            _ if is_own || (header.is_none() && !is_live) => Next::Empty,
-            _ => Next::Clear,
+            _ if is_own || (header.is_none() && !is_live) => GiveBackStep::Empty,
+            _ => GiveBackStep::Clear,
         };
-        Ok(Progress::Stepped)
+        Ok(GiveBackProgress::Stepped)
     }
 
-    /// Takes away what is left beside the database, which its log is not: by a log's name there is to be a copy or nothing
-    /// (WF7).
-    fn clear(&mut self) -> Result<Progress> {
-        for file in File::ALL {
+    /// Removes files beside the database that are not its log: a log's name must name a copy of the log, or nothing (WF7).
+    fn clear(&mut self) -> Result<GiveBackProgress> {
+        for file in JournalFile::ALL {
             let target = self.target(file);
             match fs::remove_file(&target) {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -115,19 +114,19 @@ impl GiveBack {
             }
         }
         settle_folder(&self.path)?;
-        self.next = Next::Copy(0, 0);
-        Ok(Progress::Stepped)
+        self.next = GiveBackStep::Copy(0, 0);
+        Ok(GiveBackProgress::Stepped)
     }
 
-    fn copy(&mut self, number: usize, at: u64) -> Result<Progress> {
-        let Some(file) = File::ALL.get(number).copied() else {
-            self.next = Next::Advance;
-            return Ok(Progress::Stepped);
+    fn copy(&mut self, number: usize, at: u64) -> Result<GiveBackProgress> {
+        let Some(file) = JournalFile::ALL.get(number).copied() else {
+            self.next = GiveBackStep::Advance;
+            return Ok(GiveBackProgress::Stepped);
         };
         let length = self.log.length(file)?.unwrap_or(0);
         if length == 0 {
-            self.next = Next::Copy(number + 1, 0);
-            return Ok(Progress::Stepped);
+            self.next = GiveBackStep::Copy(number + 1, 0);
+            return Ok(GiveBackProgress::Stepped);
         }
         let target = self.target(file);
         let writing = |error| Error::target(format!("writing {}", target.display()), error);
@@ -142,56 +141,56 @@ impl GiveBack {
         let read = self.log.read(file, at, &mut bytes)?;
         copy.file().write_all_at(&bytes[..read], at).map_err(writing)?;
         let at = at + read as u64;
-        self.next = if at < length { Next::Copy(number, at) } else { Next::Copy(number + 1, 0) };
-        Ok(Progress::Copied(read as u64))
+        self.next = if at < length { GiveBackStep::Copy(number, at) } else { GiveBackStep::Copy(number + 1, 0) };
+        Ok(GiveBackProgress::Copied(read as u64))
     }
 
-    /// Moves file and log to a new generation before the copies admit programs that change the file (WF10).
-    fn advance(&mut self) -> Result<Progress> {
+    /// Moves file and log to a new generation, before other programs can open the copies and change the file (WF10).
+    fn advance(&mut self) -> Result<GiveBackProgress> {
         self.log.advance(&self.file())?;
-        self.next = Next::Given;
-        Ok(Progress::Stepped)
+        self.next = GiveBackStep::Given;
+        Ok(GiveBackProgress::Stepped)
     }
 
-    fn say_given(&mut self) -> Result<Progress> {
-        let unmarked = Mark { write: 1, read: 1, is_on_disk: false, is_given: false };
+    fn say_given(&mut self) -> Result<GiveBackProgress> {
+        let unmarked = DatabaseMark { write: 1, read: 1, is_on_disk: false, is_given: false };
         let mark = self.log.mark()?.unwrap_or(unmarked);
-        self.log.set_mark(Some(Mark { is_given: true, ..mark }))?;
-        self.next = Next::Name(0);
-        Ok(Progress::Stepped)
+        self.log.set_mark(Some(DatabaseMark { is_given: true, ..mark }))?;
+        self.next = GiveBackStep::Name(0);
+        Ok(GiveBackProgress::Stepped)
     }
 
-    /// Makes a copy durable, and then its name: from here on other programs may be let in (WF8).
-    fn name(&mut self, number: usize) -> Result<Progress> {
+    /// Makes a copy durable, and then its name: from here on other programs may open the database (WF8).
+    fn name(&mut self, number: usize) -> Result<GiveBackProgress> {
         let Some(copy) = self.copies.get_mut(number) else {
-            self.next = Next::Unmark;
-            return Ok(Progress::Stepped);
+            self.next = GiveBackStep::Unmark;
+            return Ok(GiveBackProgress::Stepped);
         };
         if let Some(copy) = copy.take() {
-            // Where that fails the copy may have its name or not.
-            self.next = Next::Look;
+            // If that fails, the copy may have its name or not.
+            self.next = GiveBackStep::Look;
             copy.finish().map_err(Error::Undrained)?;
         }
-        self.next = Next::Name(number + 1);
-        Ok(Progress::Stepped)
+        self.next = GiveBackStep::Name(number + 1);
+        Ok(GiveBackProgress::Stepped)
     }
 
-    fn unmark(&mut self) -> Result<Progress> {
+    fn unmark(&mut self) -> Result<GiveBackProgress> {
         let mark = self.log.mark()?.expect("it was set");
-        // Who named the copies may have been killed before that was durable.
+        // The process that named the copies may have been killed before the names were durable.
         settle_folder(&self.path)?;
         self.log.unmark_file(&self.file(), mark)?;
-        self.next = Next::Empty;
-        Ok(Progress::Stepped)
+        self.next = GiveBackStep::Empty;
+        Ok(GiveBackProgress::Stepped)
     }
 
-    fn empty(&mut self) -> Result<Progress> {
+    fn empty(&mut self) -> Result<GiveBackProgress> {
         self.log.empty()?;
-        self.next = Next::Done;
-        Ok(Progress::Done)
+        self.next = GiveBackStep::Done;
+        Ok(GiveBackProgress::Done)
     }
 
-    fn target(&self, file: File) -> PathBuf {
+    fn target(&self, file: JournalFile) -> PathBuf {
         self.log.beside(file)
     }
 
@@ -200,17 +199,17 @@ impl GiveBack {
     }
 }
 
-/// Makes the names durable that are beside the database at `path`.
+/// Makes the names of the files beside the database at `path` durable.
 ///
 /// # Errors
-/// [`Error::Target`].
+/// [`Error::Target`] if the folder cannot be made durable.
 pub fn settle_folder(path: &str) -> Result<()> {
     let folder = Path::new(path).parent().unwrap_or(Path::new("/"));
     let settled = OsFile::open(folder).and_then(|folder| folder.sync_all());
     settled.map_err(|error| Error::target(format!("syncing {}", folder.display()), error))
 }
 
-/// Lets those use `copy` who may use `database`: its owner, where we may give files away, and whom its mode names.
+/// Gives `copy` the mode of `database`, and its user if this process may give files away.
 fn whoever_may_use(database: &OsFile, copy: &OsFile) -> io::Result<()> {
     let found = database.metadata()?;
     match fchown(copy, Some(found.uid()), Some(found.gid())) {
@@ -220,7 +219,7 @@ fn whoever_may_use(database: &OsFile, copy: &OsFile) -> io::Result<()> {
     copy.set_permissions(found.permissions())
 }
 
-/// Has `database`, the file at `path`, alone until it is closed.
+/// Locks `database`, the file at `path`, for this process alone until the file is closed.
 pub(super) fn exclude(database: &OsFile, path: &str) -> Result<()> {
     match lock::exclude_all(database) {
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::PermissionDenied) => {

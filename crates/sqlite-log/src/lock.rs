@@ -1,6 +1,6 @@
-//! SQLite's locks on a database file, taken whole: nobody is reading or writing it, by whatever program.
+//! SQLite's locks on a database file, all taken at once: then no program reads or writes the file.
 //!
-//! Unsafe because std has no word for a lock on a range of a file.
+//! Unsafe, because the standard library has no lock on a range of a file.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -11,7 +11,8 @@ use std::os::fd::AsRawFd;
 const FIRST: i64 = 0x4000_0000;
 const BYTES: i64 = 512;
 
-/// Locks `file` for this open file alone, until it is closed. An error of kind `WouldBlock` says that it is in use.
+/// Locks `file` for this open file alone, until the file is closed. An error of kind `WouldBlock` says that another program
+/// uses the database.
 pub fn exclude_all(file: &File) -> io::Result<()> {
     // SAFETY: the structure is plain numbers, for which zeros are values.
     let mut range: libc::flock = unsafe { std::mem::zeroed() };

@@ -1,10 +1,10 @@
-//! The service "database": the owner's side of databases' logs, and what a check asks of them.
+//! The service "database": the logs of databases in the process that owns the pool, and their check.
 
 use std::sync::Arc;
 
-use ferrite_memory::{Memory, Scheme, Span};
+use ferrite_memory::{Scheme, Span};
 use ferrite_owner::services::parse;
-use ferrite_owner::{Call, Removal, Reply, RunningService, Service, ServicePool, TypedRequest};
+use ferrite_owner::{Removal, RunningService, Service, ServiceCall, ServicePool, ServiceReply};
 use ferrite_pool::check::{TagFindings, TagOwner};
 use ferrite_pool::grant::{GrantId, GrantRequest, GrantRights, Process, StandingGrant};
 use ferrite_pool::layout::PAGE;
@@ -13,92 +13,23 @@ use ferrite_pool::{
     Caller, Error as PoolError, Extent, Failure, NewTag, Pool, Role, SpaceNeed, Stream, Tag, TagChange, TagKind, Zone,
 };
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::files::Files;
-use super::identity::log_of;
+use super::database_identity::log_of;
+use super::journal_files::JournalFiles;
+use super::request::LogLease;
 use super::tied::{begin_generation, copy_text};
-use super::{DatabaseEntry, File, Forgotten, Identity, Mark};
+use super::{DATABASE, DatabaseEntry, DatabaseIdentity, DatabaseMark, DatabaseRequest, Forgotten, JournalFile};
 use crate::{Error, Result};
 
-/// Space that a new log begins with.
+/// Bytes of space that a new log gets.
 const WAL_BYTES: u64 = 512 << 10;
 const JOURNAL_BYTES: u64 = 64 << 10;
-/// A log that must grow grows by as much as it has, but by no more than this unless it needs more.
+/// A log that must grow doubles its space, but adds no more than these bytes unless it needs more.
 const GROWTH_BYTES_MAX: u64 = 64 << 20;
 
-/// What a process asks of the pool's owner.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(tag = "do", rename_all = "kebab-case")]
-pub enum DatabaseRequest {
-    /// A lease on the log of a database, which is made where there is none.
-    Open {
-        /// The absolute path of the database file.
-        path: String,
-        /// Which file that is.
-        identity: Identity,
-        /// Refuse while anybody else has it, and refuse others from now on.
-        alone: bool,
-        /// A random number, of which a new log makes its identity and its generation.
-        fresh: u64,
-    },
-    /// The lease on more space: `file` can be so long.
-    Extend {
-        /// The grant there was; it ends.
-        id: GrantId,
-        /// Which file.
-        file: File,
-        /// How long.
-        bytes: u64,
-    },
-    /// Gives a lease back; the last one removes a log that has nothing in it.
-    Close {
-        /// The grant.
-        id: GrantId,
-    },
-    /// A list of [`DatabaseEntry`].
-    List,
-    /// Removes the log of a database with what is in it; the answer is a [`super::Forgotten`].
-    Forget {
-        /// The path of the database file.
-        path: String,
-        /// Which file is there now; `None` where there is none.
-        identity: Option<Identity>,
-        /// The number of bytes in the log, which confirms their loss.
-        lose: Option<u64>,
-    },
-}
-
-impl TypedRequest for DatabaseRequest {
-    const SERVICE: &'static str = DATABASE;
-}
-
-/// The answer to a process about a log that it may store into.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Lease {
-    pub id: GrantId,
-    pub generation: u64,
-    pub extents: Vec<Extent>,
-    /// The identity of the log.
-    pub log: u64,
-}
-
-impl Lease {
-    /// What it is a lease on, in `memory`.
-    pub fn files(&self, memory: &Arc<dyn Memory>) -> Result<Files> {
-        let fit = self.extents.iter().all(|it| it.is_within(memory.size() / PAGE));
-        let files = Files::new(Arc::clone(memory), &self.extents, self.generation).filter(|_| fit);
-        let files = files.map(|files| files.of_log(self.log));
-        files.ok_or_else(|| Error::Refused("the pool's owner answers what this program cannot use".into()))
-    }
-}
-
-/// The name of the service.
-pub const DATABASE: &str = "database";
-
-/// Databases' logs, as a service that a program links. A check judges the words of a log; its content is the database's to
-/// judge.
+/// The service of databases' logs, which a program links. A check judges the words of a log; only the database can judge its
+/// content.
 pub struct DatabaseService;
 
 impl TagOwner for DatabaseService {
@@ -108,13 +39,13 @@ impl TagOwner for DatabaseService {
 
     fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut TagFindings<'_>) {
         let at = tag.extents.first().map(|extent| extent.span().at);
-        let Some(files) = Files::new(pool.memory_handle(), &tag.extents, tag.generation) else {
+        let Some(files) = JournalFiles::new(pool.memory_handle(), &tag.extents, tag.generation) else {
             return findings.error("it has no page for its words: restore a backup", at);
         };
         for error in [files.mark().err(), files.tie().err()].into_iter().flatten() {
             findings.error(error.to_string(), at);
         }
-        for file in File::ALL {
+        for file in JournalFile::ALL {
             match files.length(file) {
                 Ok(length) if length.unwrap_or(0) > files.space(file) => {
                     findings.error(format!("its {file:?} is longer than its space: restore a backup"), at);
@@ -132,7 +63,7 @@ impl Service for DatabaseService {
     }
 
     fn removal(&self) -> Removal {
-        // Without the log the database's file could not be opened.
+        // Without the log the file of the database could not be opened.
         Removal::Refused("the log of a database: `ferrite wal drain` gives it back, `ferrite wal forget` gives it up")
     }
 
@@ -142,31 +73,32 @@ impl Service for DatabaseService {
 }
 
 impl RunningService for DatabaseLogs {
-    fn call(&self, call: Call<'_>) -> std::result::Result<Reply, Failure> {
+    fn call(&self, call: ServiceCall<'_>) -> std::result::Result<ServiceReply, Failure> {
         Ok(self.answer(call.caller, parse(DATABASE, call.request)?)?)
     }
 }
 
-/// The logs of databases in one open pool, on the owner's side.
+/// The logs of databases in one open pool, in the process that owns the pool.
 pub struct DatabaseLogs {
     pool: Arc<Pool>,
     boot_id: [u8; 16],
-    /// Had while a request is served.
+    /// Locked while a request is served.
     turn: Mutex<()>,
 }
 
 impl DatabaseLogs {
-    /// That of `pool`, in the boot `boot_id`.
+    /// Serves the logs in `pool`, in the boot `boot_id`.
     pub fn new(pool: Arc<Pool>, boot_id: [u8; 16]) -> Self {
         Self { pool, boot_id, turn: Mutex::default() }
     }
 
-    /// Does what `caller` asks.
+    /// Answers the request of `caller`.
     ///
     /// # Errors
-    /// [`Error::Refused`] where somebody else has the log, the file is not the one whose log that is, its path can be
-    /// no name, `caller` has no such grant, or what is to be forgotten is not in the database. [`Error::Pool`], with what is wrong with the tag, or for want of space.
-    pub fn answer(&self, caller: &Caller, request: DatabaseRequest) -> Result<Reply> {
+    /// [`Error::Refused`] if another process has the log, if the file is not the one that the log belongs to, if its path
+    /// cannot be a name, if `caller` has no such grant, or if the log to forget has content that the caller does not give up.
+    /// [`Error::Pool`] if the tag is damaged or the pool is full.
+    pub fn answer(&self, caller: &Caller, request: DatabaseRequest) -> Result<ServiceReply> {
         self.pool.grants().reap(&self.pool)?;
         let _turn = self.turn.lock();
         match request {
@@ -196,14 +128,14 @@ impl DatabaseLogs {
                 let tag = self.tag_of(id, caller)?;
                 self.pool.grants().release(&self.pool, id)?;
                 self.remove_if_idle(&tag)?;
-                Ok(Reply::default())
+                Ok(ServiceReply::default())
             }
             DatabaseRequest::List => {
                 let entries: Result<Vec<DatabaseEntry>> = self.tags().map(|tag| self.entry(&tag)).collect();
-                Ok(Reply { value: json!(entries?), fds: Vec::new() })
+                Ok(ServiceReply { value: json!(entries?), fds: Vec::new() })
             }
             DatabaseRequest::Forget { path, identity, lose } => {
-                Ok(Reply { value: json!(self.forget(&path, identity, lose)?), fds: Vec::new() })
+                Ok(ServiceReply { value: json!(self.forget(&path, identity, lose)?), fds: Vec::new() })
             }
         }
     }
@@ -216,7 +148,7 @@ impl DatabaseLogs {
         self.pool.grants().standing().into_iter().filter(move |grant| grant.tag_generation == generation)
     }
 
-    /// The tag under grant `id` of `caller`.
+    /// Returns the tag that `caller` has by the grant `id`.
     fn tag_of(&self, id: GrantId, caller: &Caller) -> Result<Arc<Tag>> {
         let process = Process::of(caller, self.boot_id).identity();
         let mut standing = self.pool.grants().standing().into_iter();
@@ -225,12 +157,12 @@ impl DatabaseLogs {
         tag.ok_or_else(|| Error::Refused(format!("this process has no grant {id} on a database's log")))
     }
 
-    /// The tag of the database at `path`, if that is the file it was made for; a new one where there is none.
-    fn tag_for(&self, path: &str, identity: Identity, fresh: u64) -> Result<Arc<Tag>> {
+    /// Returns the tag of the database at `path`, if it belongs to that file, or else a new tag.
+    fn tag_for(&self, path: &str, identity: DatabaseIdentity, fresh: u64) -> Result<Arc<Tag>> {
         let tag = match self.pool.tag(path) {
             Ok(tag) => {
                 tag.ensure_kind(TagKind::DATABASE)?;
-                let is_same = Identity::of_attributes(&tag.attributes).is(identity);
+                let is_same = DatabaseIdentity::of_attributes(&tag.attributes).is(identity);
                 if is_same { tag } else { self.make_over(tag, identity, fresh)? }
             }
             Err(PoolError::NotFound(_)) => match self.tag_by_file(identity) {
@@ -245,21 +177,21 @@ impl DatabaseLogs {
         if log_of(&tag.attributes) != 0 || identity.stamp.is_some() {
             return Ok(tag);
         }
-        // A tag of a version without an identity, and a file without a stamp.
-        let attributes = Identity::of_attributes(&tag.attributes).attributes(fresh.max(1));
+        // The tag is of a version without an identity, and the file has no stamp.
+        let attributes = DatabaseIdentity::of_attributes(&tag.attributes).attributes(fresh.max(1));
         let change = TagChange { size: tag.size, attributes, add: &[], keep: &tag.extents };
         Ok(self.pool.change_tag(&tag, &change, |_| Ok(()))?)
     }
 
-    /// The tag of the file that is `identity`, by whatever path it was known (WF9).
-    fn tag_by_file(&self, identity: Identity) -> Option<Arc<Tag>> {
+    /// Returns the tag of the file with this identity, under any path (WF9).
+    fn tag_by_file(&self, identity: DatabaseIdentity) -> Option<Arc<Tag>> {
         let is_of_log = |tag: &Tag| identity.stamp.is_none_or(|stamp| stamp.log == log_of(&tag.attributes));
-        let is_same = |tag: &Tag| Identity::of_attributes(&tag.attributes).is_anywhere(identity);
+        let is_same = |tag: &Tag| DatabaseIdentity::of_attributes(&tag.attributes).is_anywhere(identity);
         self.tags().find(|tag| is_of_log(tag) && is_same(tag) && !self.is_idle(tag))
     }
 
-    /// Gives `tag` the name `path`, which its file has now.
-    fn follow(&self, tag: &Tag, path: &str, identity: Identity) -> Result<Arc<Tag>> {
+    /// Renames `tag` to `path`, the present path of its file.
+    fn follow(&self, tag: &Tag, path: &str, identity: DatabaseIdentity) -> Result<Arc<Tag>> {
         if let Some(user) = self.standing_on(tag.generation).next() {
             let (name, pid) = (&tag.name, user.process.pid);
             return Err(Error::Refused(format!("{path} is in use as {name} by process {pid}: end that first")));
@@ -268,15 +200,15 @@ impl DatabaseLogs {
         renamed.map_err(|error| named(path, error))
     }
 
-    /// Refuses a file with the stamp of a log that is here and is another file's.
-    fn ensure_no_copy(&self, path: &str, identity: Identity) -> Result<()> {
+    /// Refuses a file with the stamp of a log in this pool that belongs to another file.
+    fn ensure_no_copy(&self, path: &str, identity: DatabaseIdentity) -> Result<()> {
         let Some(stamp) = identity.stamp else { return Ok(()) };
         let Some(tag) = self.tags().find(|tag| log_of(&tag.attributes) == stamp.log) else { return Ok(()) };
         Err(Error::Refused(copy_text(path, &tag.name, self.lengths(&tag)?.iter().sum())))
     }
 
-    /// A log that is left from another file of the same path: nothing in it that counts, or it is refused.
-    fn make_over(&self, tag: Arc<Tag>, identity: Identity, fresh: u64) -> Result<Arc<Tag>> {
+    /// Removes a log that is left from another file of the same path, or refuses it if it has content.
+    fn make_over(&self, tag: Arc<Tag>, identity: DatabaseIdentity, fresh: u64) -> Result<Arc<Tag>> {
         let path = tag.name.clone();
         if self.files(&tag)?.is_live()? || self.standing_on(tag.generation).next().is_some() {
             return Err(Error::Refused(format!(
@@ -289,10 +221,13 @@ impl DatabaseLogs {
         self.make(&path, identity, fresh)
     }
 
-    fn make(&self, path: &str, identity: Identity, fresh: u64) -> Result<Arc<Tag>> {
+    fn make(&self, path: &str, identity: DatabaseIdentity, fresh: u64) -> Result<Arc<Tag>> {
         let need = |role, bytes| SpaceNeed { role, zone: Zone::Normal, bytes };
-        let needs =
-            [need(Role::MAP, PAGE), need(File::Wal.role(), WAL_BYTES), need(File::Journal.role(), JOURNAL_BYTES)];
+        let needs = [
+            need(Role::MAP, PAGE),
+            need(JournalFile::Wal.role(), WAL_BYTES),
+            need(JournalFile::Journal.role(), JOURNAL_BYTES),
+        ];
         let attributes = identity.attributes(fresh.max(1));
         let new = NewTag { name: path, kind: TagKind::DATABASE, size: 0, attributes, needs: &needs };
         let memory = self.pool.memory();
@@ -304,8 +239,8 @@ impl DatabaseLogs {
         self.pool.with_spare(|| self.pool.create_tag(&new, prepare)).map_err(|error| named(path, error))
     }
 
-    /// `tag` with space for `bytes` of `file`, and more where there is.
-    fn extend(&self, tag: &Arc<Tag>, file: File, bytes: u64) -> Result<Arc<Tag>> {
+    /// Grows `tag` so that `file` has space for `bytes` bytes, and for more if the pool has it.
+    fn extend(&self, tag: &Arc<Tag>, file: JournalFile, bytes: u64) -> Result<Arc<Tag>> {
         let has = Stream::new(&tag.extents, file.role()).len();
         let lacks = bytes.saturating_sub(has);
         if lacks == 0 {
@@ -318,37 +253,37 @@ impl DatabaseLogs {
         }
     }
 
-    fn add(&self, tag: &Tag, file: File, bytes: u64) -> ferrite_pool::Result<Arc<Tag>> {
+    fn add(&self, tag: &Tag, file: JournalFile, bytes: u64) -> ferrite_pool::Result<Arc<Tag>> {
         let add = [SpaceNeed { role: file.role(), zone: Zone::Normal, bytes: bytes.next_multiple_of(PAGE) }];
         let (size, attributes) = (tag.size, tag.attributes);
         self.pool.change_tag(tag, &TagChange { size, attributes, add: &add, keep: &tag.extents }, |_| Ok(()))
     }
 
-    fn lend(&self, tag: &Tag, caller: &Caller) -> Result<Reply> {
+    fn lend(&self, tag: &Tag, caller: &Caller) -> Result<ServiceReply> {
         let process = Process::of(caller, self.boot_id);
         let ask = GrantRequest { tag, extents: &tag.extents, rights: GrantRights::ReadWrite, process: &process };
         let (granted, memory) = self.pool.with_spare(|| self.pool.lend(&ask))?;
         let (generation, extents, log) = (tag.generation, tag.extents.clone(), log_of(&tag.attributes));
-        let lease = Lease { id: granted.id, generation, extents, log };
-        Ok(Reply { value: json!(lease), fds: vec![memory.fd, granted.notice] })
+        let lease = LogLease { id: granted.id, generation, extents, log };
+        Ok(ServiceReply { value: json!(lease), fds: vec![memory.fd, granted.notice] })
     }
 
-    fn files(&self, tag: &Tag) -> Result<Files> {
-        let files = Files::new(self.pool.memory_handle(), &tag.extents, tag.generation);
+    fn files(&self, tag: &Tag) -> Result<JournalFiles> {
+        let files = JournalFiles::new(self.pool.memory_handle(), &tag.extents, tag.generation);
         let files = files.map(|files| files.of_log(log_of(&tag.attributes)));
         files.ok_or_else(|| Error::Refused(format!("the layout of the log of {:?} is damaged", tag.name)))
     }
 
     fn lengths(&self, tag: &Tag) -> Result<[u64; 2]> {
         let files = self.files(tag)?;
-        Ok([files.length(File::Wal)?.unwrap_or(0), files.length(File::Journal)?.unwrap_or(0)])
+        Ok([files.length(JournalFile::Wal)?.unwrap_or(0), files.length(JournalFile::Journal)?.unwrap_or(0)])
     }
 
-    fn mark(&self, tag: &Tag) -> Result<Option<Mark>> {
+    fn mark(&self, tag: &Tag) -> Result<Option<DatabaseMark>> {
         self.files(tag)?.mark()
     }
 
-    /// Whether nothing is in the log, and its file is as if there were none.
+    /// Returns true if the log has no content, and its file has its own versions.
     fn is_idle(&self, tag: &Tag) -> bool {
         let words = self.lengths(tag).and_then(|lengths| Ok((lengths, self.mark(tag)?)));
         words.is_ok_and(|words| words == ([0, 0], None))
@@ -361,8 +296,8 @@ impl DatabaseLogs {
         Ok(())
     }
 
-    /// Removes the log of the database at `path`, which is `identity` now. What is damaged may hold something.
-    fn forget(&self, path: &str, identity: Option<Identity>, lose: Option<u64>) -> Result<Forgotten> {
+    /// Removes the log of the database at `path`, whose identity is `identity` now. A damaged log counts as one with content.
+    fn forget(&self, path: &str, identity: Option<DatabaseIdentity>, lose: Option<u64>) -> Result<Forgotten> {
         let tag = match self.pool.tag(path) {
             Err(PoolError::NotFound(_)) => identity.and_then(|identity| self.tag_by_file(identity)),
             found => Some(found?),

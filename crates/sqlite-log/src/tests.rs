@@ -25,10 +25,10 @@ pub(super) fn is_forgetful() -> bool {
 }
 
 /// Two pages for each file, one for the words.
-fn files(memory: Arc<LyingMemory>) -> Files {
+fn files(memory: Arc<LyingMemory>) -> JournalFiles {
     let extent = |page, pages, role| Extent { page, pages, role: Role(role), zone: Zone::Normal };
     let extents = [extent(0, 1, 1), extent(1, 2, 2), extent(3, 1, 3), extent(5, 1, 3)];
-    Files::new(memory, &extents, 77).unwrap()
+    JournalFiles::new(memory, &extents, 77).unwrap()
 }
 
 fn options() -> ExploreOptions {
@@ -40,7 +40,7 @@ fn options() -> ExploreOptions {
     }
 }
 
-fn content(file: File, files: &Files) -> std::result::Result<Option<Vec<u8>>, String> {
+fn content(file: JournalFile, files: &JournalFiles) -> std::result::Result<Option<Vec<u8>>, String> {
     let told = |error: Error| error.to_string();
     let Some(length) = files.length(file).map_err(told)? else { return Ok(None) };
     let mut bytes = vec![0; length as usize];
@@ -55,12 +55,12 @@ fn wf1_crash_keeps_completed_writes_or_settled_ones() {
     for model in Model::ALL {
         let memory = Arc::new(LyingMemory::new(1 << 16, model));
         let log = files(memory.clone());
-        log.create(File::Journal).unwrap();
+        log.create(JournalFile::Journal).unwrap();
         log.settle().unwrap();
         memory.forget_trace();
         let mut states = vec![Vec::new()];
         for (number, (at, len)) in writes.into_iter().enumerate() {
-            log.write(File::Journal, at, &vec![number as u8 + 1; len]).unwrap();
+            log.write(JournalFile::Journal, at, &vec![number as u8 + 1; len]).unwrap();
             log.settle().unwrap();
             let mut state = states.last().cloned().unwrap();
             state.resize(state.len().max(at as usize + len), 0);
@@ -69,7 +69,7 @@ fn wf1_crash_keeps_completed_writes_or_settled_ones() {
             memory.mark(number as u64 + 1);
         }
         let report = explore(&memory, &options(), |crash| {
-            let found = content(File::Journal, &files(Arc::new(crash.memory())))?.ok_or("it is gone")?;
+            let found = content(JournalFile::Journal, &files(Arc::new(crash.memory())))?.ok_or("it is gone")?;
             let done = crash.last_mark().unwrap_or(0) as usize;
             let (old, new) = (&states[done], &states[(done + 1).min(writes.len())]);
             let is_whole = |at: usize| found[at] == *old.get(at).unwrap_or(&0) || found.get(at) == new.get(at);
@@ -85,25 +85,25 @@ fn wf1_crash_keeps_completed_writes_or_settled_ones() {
     }
 }
 
-/// WF1: a killed process left a write in a cache. Who opens the log sees it, and commits behind it.
+/// WF1: a killed process left a write in a cache. The next opening of the log sees the write, and commits after it.
 #[test]
 fn wf1_crash_after_a_kill_keeps_what_the_next_one_found() {
     let memory = Arc::new(LyingMemory::new(1 << 16, Model::MAPPED));
     let log = files(memory.clone());
-    log.create(File::Wal).unwrap();
-    log.write(File::Wal, 0, &[1; 600]).unwrap();
+    log.create(JournalFile::Wal).unwrap();
+    log.write(JournalFile::Wal, 0, &[1; 600]).unwrap();
     {
         let _killed = memory.as_thread(9);
         memory.store(4096 + 64, &[2; 128], Scheme::Writeback);
     }
     let _next = memory.as_thread(1);
     log.inherit();
-    let found = content(File::Wal, &log).unwrap();
+    let found = content(JournalFile::Wal, &log).unwrap();
     memory.forget_trace();
-    log.write(File::Wal, 600, &[3; 32]).unwrap();
+    log.write(JournalFile::Wal, 600, &[3; 32]).unwrap();
     memory.mark(1);
     let report = explore(&memory, &options(), |crash| {
-        let now = content(File::Wal, &files(Arc::new(crash.memory())))?;
+        let now = content(JournalFile::Wal, &files(Arc::new(crash.memory())))?;
         let kept = now.as_ref().zip(found.as_ref()).is_some_and(|(now, found)| now[..600] == found[..]);
         if kept { Ok(()) } else { Err(format!("WF1: {found:?} was found, and then {now:?}")) }
     });
@@ -116,23 +116,23 @@ const OLD: u8 = 0xAA;
 fn again(model: Model) -> CrashReport {
     let memory = Arc::new(LyingMemory::new(1 << 16, model));
     let log = files(memory.clone());
-    log.create(File::Wal).unwrap();
-    log.write(File::Wal, 0, &[OLD; 600]).unwrap();
+    log.create(JournalFile::Wal).unwrap();
+    log.write(JournalFile::Wal, 0, &[OLD; 600]).unwrap();
     log.settle().unwrap();
     memory.forget_trace();
-    log.set_length(File::Wal, None);
+    log.set_length(JournalFile::Wal, None);
     log.settle().unwrap();
     memory.mark(1);
-    log.create(File::Wal).unwrap();
-    log.write(File::Wal, 0, &[1; 32]).unwrap();
-    log.write(File::Wal, 32, &[2; 500]).unwrap();
+    log.create(JournalFile::Wal).unwrap();
+    log.write(JournalFile::Wal, 0, &[1; 32]).unwrap();
+    log.write(JournalFile::Wal, 32, &[2; 500]).unwrap();
     log.settle().unwrap();
     memory.mark(2);
     explore(&memory, &options(), judge)
 }
 
 fn judge(crash: &Crash<'_>) -> std::result::Result<(), String> {
-    let found = content(File::Wal, &files(Arc::new(crash.memory())))?;
+    let found = content(JournalFile::Wal, &files(Arc::new(crash.memory())))?;
     let right = match (&found, crash.last_mark()) {
         (Some(bytes), None) if *bytes == [OLD; 600] => true,
         (None, None | Some(1)) => true,
@@ -164,16 +164,17 @@ fn canary_a_file_that_begins_with_old_bytes_is_caught() {
 fn a_damaged_word_is_told_and_not_believed() {
     let memory = Arc::new(LyingMemory::new(1 << 16, Model::MAPPED));
     let log = files(memory.clone());
-    log.create(File::Wal).unwrap();
+    log.create(JournalFile::Wal).unwrap();
     memory.store_word(64, memory.load_word(64) ^ 4);
-    let told = log.length(File::Wal).unwrap_err().to_string();
+    let told = log.length(JournalFile::Wal).unwrap_err().to_string();
     assert!(told.contains("the word at byte 0x40 of the pool, of a database's log, is damaged"), "{told}");
 }
 
 #[test]
 fn marks_come_back_as_they_were() {
     for number in 0..16 {
-        let mark = Mark { write: 1 + number % 3, read: 2, is_on_disk: number & 4 != 0, is_given: number & 8 != 0 };
-        assert_eq!(Mark::from_number(mark.number()), mark);
+        let mark =
+            DatabaseMark { write: 1 + number % 3, read: 2, is_on_disk: number & 4 != 0, is_given: number & 8 != 0 };
+        assert_eq!(DatabaseMark::from_number(mark.number()), mark);
     }
 }

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use ferrite_pool::tie::{self, Generation, PoolSide, Tie, TieEnds, TieRole, TieStamp, TieVerdict, compare};
 
-use super::files::Files;
-use super::header::STAMP_AT;
-use super::{DatabaseFile, DatabaseLog, ELSEWHERE, FileStamp, Header, Identity, Mark};
+use super::database_header::STAMP_AT;
+use super::journal_files::JournalFiles;
+use super::{DatabaseFile, DatabaseHeader, DatabaseIdentity, DatabaseLog, DatabaseMark, ELSEWHERE, FileStamp};
 use crate::{Error, Result};
 
 /// Attempts to read both sides while another program moves them.
@@ -47,7 +47,7 @@ impl<F: DatabaseFile> TieEnds for Ends<'_, F> {
 
 /// The state of a database in the pool at one instant.
 struct PoolView {
-    mark: Option<Mark>,
+    mark: Option<DatabaseMark>,
     tie: Tie,
     is_live: bool,
 }
@@ -72,7 +72,7 @@ impl DatabaseLog {
     ///
     /// # Errors
     /// [`Error::Refused`] with both sides and the ways out; the errors of the file; else as [`DatabaseLog`] says.
-    pub fn verify<F: DatabaseFile>(&self, file: &F) -> std::result::Result<Option<Header>, F::Error> {
+    pub fn verify<F: DatabaseFile>(&self, file: &F) -> std::result::Result<Option<DatabaseHeader>, F::Error> {
         self.compared(file, true)
     }
 
@@ -81,11 +81,15 @@ impl DatabaseLog {
     ///
     /// # Errors
     /// As [`DatabaseLog::verify`].
-    pub fn verify_open<F: DatabaseFile>(&self, file: &F) -> std::result::Result<Option<Header>, F::Error> {
+    pub fn verify_open<F: DatabaseFile>(&self, file: &F) -> std::result::Result<Option<DatabaseHeader>, F::Error> {
         self.compared(file, false)
     }
 
-    fn compared<F: DatabaseFile>(&self, file: &F, is_opening: bool) -> std::result::Result<Option<Header>, F::Error> {
+    fn compared<F: DatabaseFile>(
+        &self,
+        file: &F,
+        is_opening: bool,
+    ) -> std::result::Result<Option<DatabaseHeader>, F::Error> {
         let mut before = self.view()?;
         for _ in 0..TRIES {
             let header = file.header()?;
@@ -100,7 +104,7 @@ impl DatabaseLog {
         Err(Error::Refused(format!("{} is being changed: try again", self.path)).into())
     }
 
-    fn judge(&self, header: Option<&Header>, pool: &PoolView) -> Result<()> {
+    fn judge(&self, header: Option<&DatabaseHeader>, pool: &PoolView) -> Result<()> {
         let Some(header) = header else { return Ok(()) };
         match pool.mark {
             None if header.is_marked() => Err(Error::Refused(format!("{}: {ELSEWHERE}", self.path))),
@@ -120,7 +124,7 @@ impl DatabaseLog {
 
     fn mismatch(&self, verdict: TieVerdict, tie: &Tie, stamp: Option<&TieStamp>) -> Error {
         let bytes = self.files().and_then(|files| files.bytes()).unwrap_or(0);
-        let places = Places { path: &self.path, pool: self.log_pool.path() };
+        let places = TiedPlaces { path: &self.path, pool: self.log_pool.path() };
         Error::Refused(mismatch_text(&places, verdict, [Some(&tie.stamp()), stamp], bytes))
     }
 
@@ -150,7 +154,7 @@ impl DatabaseLog {
         if file.header()?.is_none() {
             return Ok(());
         }
-        file.put(Mark::AT, &[Mark::FOREIGN; 2])?;
+        file.put(DatabaseMark::AT, &[DatabaseMark::FOREIGN; 2])?;
         match tie::attach(&Ends { log: self, file })? {
             true => Ok(()),
             false => file.persist(),
@@ -161,7 +165,7 @@ impl DatabaseLog {
     ///
     /// # Errors
     /// The errors of the file.
-    pub fn unmark_file<F: DatabaseFile>(&self, file: &F, mark: Mark) -> std::result::Result<(), F::Error> {
+    pub fn unmark_file<F: DatabaseFile>(&self, file: &F, mark: DatabaseMark) -> std::result::Result<(), F::Error> {
         give_versions(file, [mark.write, mark.read])
     }
 
@@ -180,20 +184,20 @@ pub(super) fn give_versions<F: DatabaseFile>(file: &F, versions: [u8; 2]) -> std
         file.put(STAMP_AT, &[0; tie::STAMP_BYTES])?;
     }
     if header.is_marked() {
-        file.put(Mark::AT, &versions)?;
+        file.put(DatabaseMark::AT, &versions)?;
     }
     file.persist()
 }
 
 /// The paths of the two sides, for messages.
-pub(super) struct Places<'a> {
+pub(super) struct TiedPlaces<'a> {
     pub path: &'a str,
     pub pool: &'a Path,
 }
 
 /// Returns the message about two sides that do not match: the stamps of the log and of the file.
 pub(super) fn mismatch_text(
-    places: &Places<'_>,
+    places: &TiedPlaces<'_>,
     verdict: TieVerdict,
     [log, file]: [Option<&TieStamp>; 2],
     bytes: u64,
@@ -235,7 +239,7 @@ pub(super) fn log_identity(number: u64) -> [u8; 16] {
 
 /// Begins a generation that no copy of the log has, unless its file is marked: then only a program with the file's
 /// locks moves both on. If the file's stamp does not match the log, the calling program refuses the file (WF11).
-pub(super) fn begin_generation(files: &Files, identity: Identity, fresh: u64) -> Result<()> {
+pub(super) fn begin_generation(files: &JournalFiles, identity: DatabaseIdentity, fresh: u64) -> Result<()> {
     let nonce = (fresh >> 48) as u16;
     let Some(tie) = files.tie()? else {
         return files.set_current(Generation::first(nonce));

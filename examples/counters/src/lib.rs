@@ -21,4 +21,4 @@ mod service;
 
 pub use member::{MemberFile, read_sum};
 pub use requests::{COUNTERS, CounterReport, CounterRequest};
-pub use service::{COUNTER_KIND, CounterService, Counters};
+pub use service::{COUNTER_KIND, CounterService, OpenCounters};

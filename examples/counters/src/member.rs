@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use ferrite_pool::tie::{Generation, PoolSide};
-use ferrite_pool::{Failure, PoolMember, MemberKind, Pool};
+use ferrite_pool::{Failure, MemberKind, Pool, PoolMember};
 
 /// A file with the sum of all counters and the generation by which the pool knows it.
 #[derive(Clone, Debug)]

@@ -19,7 +19,7 @@ pub struct CounterPage<'a> {
 }
 
 impl<'a> CounterPage<'a> {
-    /// Returns the page of `tag`; `None` if the tag has none.
+    /// Returns the page of `tag`; `None` for a tag without a page.
     pub fn of(memory: &'a dyn Memory, tag: &Tag) -> Option<Self> {
         let at = Stream::new(&tag.extents, Role::DATA).locate(0)?.at;
         Some(Self { memory, at, salt: tag.generation as u32 })
@@ -47,7 +47,7 @@ impl<'a> CounterPage<'a> {
         self.slots().filter_map(|(_, name, count)| name.zip(count)).collect()
     }
 
-    /// Adds `by` to the counter called `name`, which is made if there is none. Durable on return; returns the new count.
+    /// Adds `by` to the counter called `name`, which is made if it does not exist. Durable on return; returns the new count.
     ///
     /// # Errors
     /// [`FailureKind::BadName`], [`FailureKind::Limit`] if the page is full or the count too large, [`FailureKind::Damaged`],

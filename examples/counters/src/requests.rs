@@ -14,7 +14,7 @@ pub const COUNTERS: &str = "counters";
 pub enum CounterRequest {
     /// Lists the counters of all tags: [`CounterReport`]s.
     List,
-    /// Adds to a counter; the tag and the counter are made if there are none. The answer is a list of one.
+    /// Adds to a counter; the tag and the counter are made if they do not exist. The answer is a list of one.
     Add {
         /// The name of the tag.
         tag: String,
@@ -70,7 +70,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     CommandSpec { name: "list", help: "List the counters", arguments: &[], request: "list", table: TABLE },
     CommandSpec {
         name: "add",
-        help: "Add to a counter, which is made if there is none",
+        help: "Add to a counter, which is made if it does not exist",
         arguments: &[
             ArgumentSpec { name: "tag", help: "The tag", kind: ArgumentKind::Word },
             ArgumentSpec { name: "counter", help: "The counter", kind: ArgumentKind::Word },

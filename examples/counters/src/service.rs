@@ -8,12 +8,14 @@ use ferrite_disk::Disk;
 use ferrite_memory::{Scheme, Span};
 use ferrite_owner::services::{parse, reply};
 use ferrite_owner::{
-    Call, CommandSpec, Metric, Removal, Reply, RunningService, Service, ServicePool, TypedRequest, machine,
+    CommandSpec, Metric, Removal, RunningService, Service, ServiceCall, ServicePool, ServiceReply, TypedRequest,
+    machine,
 };
 use ferrite_pool::check::{TagFindings, TagOwner};
 use ferrite_pool::layout::PAGE;
 use ferrite_pool::{
-    Error as PoolError, Failure, Freeze, ChangeGate, PoolMember, SpaceNeed, NewTag, Pool, Role, Stream, Tag, TagKind, Zone,
+    ChangeGate, Error as PoolError, Failure, Freeze, NewTag, Pool, PoolMember, Role, SpaceNeed, Stream, Tag, TagKind,
+    Zone,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -32,7 +34,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub struct CounterService;
 
 /// The counters of an open pool.
-pub struct Counters {
+pub struct OpenCounters {
     pool: Arc<Pool>,
     /// Closed while the pool stands still.
     gate: ChangeGate,
@@ -73,7 +75,7 @@ impl Service for CounterService {
     }
 
     fn start(&self, pool: &ServicePool<'_>) -> Result<Arc<dyn RunningService>, Failure> {
-        let counters = Arc::new(Counters {
+        let counters = Arc::new(OpenCounters {
             pool: Arc::clone(pool.pool),
             gate: ChangeGate::default(),
             adding: Mutex::default(),
@@ -85,7 +87,7 @@ impl Service for CounterService {
     }
 }
 
-impl Freeze for Counters {
+impl Freeze for OpenCounters {
     fn freeze(&self) {
         self.gate.close();
         // An addition that passed the gate before ends first.
@@ -97,8 +99,8 @@ impl Freeze for Counters {
     }
 }
 
-impl RunningService for Counters {
-    fn call(&self, call: Call<'_>) -> Result<Reply, Failure> {
+impl RunningService for OpenCounters {
+    fn call(&self, call: ServiceCall<'_>) -> Result<ServiceReply, Failure> {
         let request: CounterRequest = parse(COUNTERS, call.request)?;
         call.view.map_or(Ok(()), |view| view.ensure_shared(&request.places()))?;
         match request {
@@ -155,7 +157,7 @@ impl RunningService for Counters {
     }
 }
 
-impl Counters {
+impl OpenCounters {
     fn tags(&self) -> Vec<Arc<Tag>> {
         self.pool.tags().into_iter().filter(|tag| tag.kind == COUNTER_KIND).collect()
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ferrite_counters::{COUNTER_KIND, COUNTERS, CounterReport, CounterRequest, CounterService, read_sum};
 use ferrite_memory::{Guard, MapOptions, Mapped, Scheme};
 use ferrite_owner::services::{PoolRequest, TagRequest};
-use ferrite_owner::{PoolAccess, Registry, Service, ServiceRequest, TypedRequest, machine};
+use ferrite_owner::{PoolAccess, Service, ServiceRegistry, ServiceRequest, TypedRequest, machine};
 use ferrite_pool::layout::{CHUNK, POOL_BYTES_MIN};
 use ferrite_pool::{FailureKind, Format, Pool, Role, Stream};
 use serde::de::DeserializeOwned;
@@ -26,7 +26,8 @@ fn pool() -> (tempfile::TempDir, PathBuf) {
 }
 
 fn open(path: &Path) -> PoolAccess {
-    PoolAccess::open(path, &Arc::new(Registry::default().with(CounterService)), Some(Guard::None)).expect("it opens")
+    PoolAccess::open(path, &Arc::new(ServiceRegistry::default().with(CounterService)), Some(Guard::None))
+        .expect("it opens")
 }
 
 fn ask<T: DeserializeOwned>(access: &mut PoolAccess, request: &impl TypedRequest) -> T {

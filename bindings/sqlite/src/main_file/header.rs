@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::time::Duration;
 
 use ferrite_sqlite_log::Error;
-use ferrite_sqlite_log::{DatabaseFile, DatabaseLog, HEAD_BYTES, Header, Mark, settle_folder};
+use ferrite_sqlite_log::{DatabaseFile, DatabaseHeader, DatabaseLog, DatabaseMark, HEAD_BYTES, settle_folder};
 
 use super::{ensure_ours, owned};
 use crate::abi::{self, File, LOCK_EXCLUSIVE, LOCK_NONE, LOCK_SHARED};
@@ -21,7 +21,7 @@ pub struct Below(pub *mut File);
 impl DatabaseFile for Below {
     type Error = Failure;
 
-    fn header(&self) -> Outcome<Option<Header>> {
+    fn header(&self) -> Outcome<Option<DatabaseHeader>> {
         match ensure_ours(self.0) {
             abi::OK => header_below(self.0),
             code => Err(Failure::Below { doing: "reading", code }),
@@ -46,10 +46,10 @@ impl DatabaseFile for Below {
 }
 
 /// The header on disk of a file of which only the part below is open.
-pub fn header_below(file: *mut File) -> Outcome<Option<Header>> {
+pub fn header_below(file: *mut File) -> Outcome<Option<DatabaseHeader>> {
     let mut head = [0_u8; HEAD_BYTES];
     match pass_on!(file, read, head.as_mut_ptr().cast(), HEAD_BYTES as c_int, 0) {
-        abi::OK => Ok(Header::of(&head)),
+        abi::OK => Ok(DatabaseHeader::of(&head)),
         abi::IOERR_SHORT_READ => Ok(None),
         code => Err(Failure::Below { doing: "reading", code }),
     }
@@ -71,14 +71,16 @@ pub fn ensure_marked(file: *mut File) -> Outcome<()> {
             )
             .into());
         }
-        (Some(Header { versions: [write, read], .. }), _) => Mark { write, read, is_on_disk: false, is_given: false },
+        (Some(DatabaseHeader { versions: [write, read], .. }), _) => {
+            DatabaseMark { write, read, is_on_disk: false, is_given: false }
+        }
         (None, Some(mark)) => mark,
-        (None, None) => Mark { write: 1, read: 1, is_on_disk: false, is_given: false },
+        (None, None) => DatabaseMark { write: 1, read: 1, is_on_disk: false, is_given: false },
     };
-    if !mark.is_on_disk || header.is_none_or(|header| header.versions != [Mark::FOREIGN; 2]) {
-        log.set_mark(Some(Mark { is_on_disk: false, ..mark }))?;
+    if !mark.is_on_disk || header.is_none_or(|header| header.versions != [DatabaseMark::FOREIGN; 2]) {
+        log.set_mark(Some(DatabaseMark { is_on_disk: false, ..mark }))?;
         log.mark_file(&Below(file))?;
-        log.set_mark(Some(Mark { is_on_disk: true, ..mark }))?;
+        log.set_mark(Some(DatabaseMark { is_on_disk: true, ..mark }))?;
     }
     main.is_checked.set(true);
     Ok(())
@@ -122,10 +124,10 @@ pub fn settle_given(file: *mut File) -> Outcome<()> {
 }
 
 /// The connection has the file alone.
-fn finish_or_undo(file: *mut File, log: &DatabaseLog, mark: Mark) -> Outcome<()> {
+fn finish_or_undo(file: *mut File, log: &DatabaseLog, mark: DatabaseMark) -> Outcome<()> {
     let is_own = Below(file).header()?.is_some_and(|header| !header.is_marked());
     if !is_own && !log.is_beside() {
-        return Ok(log.set_mark(Some(Mark { is_given: false, ..mark }))?);
+        return Ok(log.set_mark(Some(DatabaseMark { is_given: false, ..mark }))?);
     }
     // Who named the copies may have been killed before that was durable.
     settle_folder(log.path())?;
@@ -133,15 +135,15 @@ fn finish_or_undo(file: *mut File, log: &DatabaseLog, mark: Mark) -> Outcome<()>
 }
 
 /// Gives the header its versions back, and empties the log. The connection has the file alone.
-fn take_back(file: *mut File, log: &DatabaseLog, mark: Mark) -> Outcome<()> {
-    log.set_mark(Some(Mark { is_on_disk: false, ..mark }))?;
+fn take_back(file: *mut File, log: &DatabaseLog, mark: DatabaseMark) -> Outcome<()> {
+    log.set_mark(Some(DatabaseMark { is_on_disk: false, ..mark }))?;
     log.unmark_file(&Below(file), mark)?;
     Ok(log.empty()?)
 }
 
 /// Does `work` with what is noted, if nobody else has the file open: only then does nobody change it. The
 /// connection has no lock.
-fn alone(file: *mut File, work: impl FnOnce(&DatabaseLog, Mark) -> Outcome<()>) -> Outcome<()> {
+fn alone(file: *mut File, work: impl FnOnce(&DatabaseLog, DatabaseMark) -> Outcome<()>) -> Outcome<()> {
     let log = &owned(file).0.database.log;
     let mut done = Ok(());
     if pass!(file, lock, LOCK_SHARED) == abi::OK && pass!(file, lock, LOCK_EXCLUSIVE) == abi::OK {

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use ferrite_sqlite_log::Progress;
+use ferrite_sqlite_log::GiveBackProgress;
 use tempfile::TempDir;
 
 use crate::Place;
@@ -150,10 +150,10 @@ fn wf4_a_draining_into_a_full_disk_leaves_one_truth() {
             shell.run("begin; update t set b = randomblob(2999);");
             shell.kill();
             let mut work = begin(&place, &database);
-            let is_over = (0..full_at).any(|_| work.step().unwrap() == Progress::Done);
+            let is_over = (0..full_at).any(|_| work.step().unwrap() == GiveBackProgress::Done);
             disk.fill();
             let done = std::iter::repeat_with(|| work.step())
-                .find(|step| !matches!(step, Ok(Progress::Copied(_) | Progress::Stepped)));
+                .find(|step| !matches!(step, Ok(GiveBackProgress::Copied(_) | GiveBackProgress::Stepped)));
             drop(work);
             if let Some(Err(error)) = &done {
                 assert!(error.to_string().contains("No space left"), "{mode}, step {full_at}: {error}");

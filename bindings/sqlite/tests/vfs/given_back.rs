@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 
 use ferrite_sqlite_log::Error;
-use ferrite_sqlite_log::{GiveBack, Progress};
+use ferrite_sqlite_log::{GiveBack, GiveBackProgress};
 
 use crate::shell::Shell;
 use crate::{Place, open_pool};
@@ -35,7 +35,7 @@ pub(crate) fn begin(place: &Place, database: &Path) -> GiveBack {
 }
 
 pub(crate) fn finish(mut work: GiveBack) {
-    while work.step().unwrap() != Progress::Done {}
+    while work.step().unwrap() != GiveBackProgress::Done {}
 }
 
 /// Given back, a plain SQLite recovers from the files; and this VFS opens it again after that.
@@ -63,7 +63,7 @@ fn wf4_an_interruption_after_any_step_leaves_one_truth() {
             let place = Place::new();
             killed(&place, mode);
             let mut work = begin(&place, &place.path("a.db"));
-            let is_over = (0..interrupted_at).any(|_| work.step().unwrap() == Progress::Done);
+            let is_over = (0..interrupted_at).any(|_| work.step().unwrap() == GiveBackProgress::Done);
             drop(work);
             if is_over {
                 break;

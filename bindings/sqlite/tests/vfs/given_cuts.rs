@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use ferrite_sqlite_log::{Progress, forget};
+use ferrite_sqlite_log::{GiveBackProgress, forget};
 
 use crate::given_back::{begin, finish};
 use crate::shell::Shell;
@@ -41,7 +41,7 @@ fn killed(place: &Place, [mode, work]: [&str; 2]) {
 /// Steps `steps` times, and ends as who is asked to, or as who is killed. Whether there was so much to do.
 fn cut(place: &Place, steps: usize, is_killed: bool) -> bool {
     let mut work = begin(place, &place.path("a.db"));
-    let is_over = (0..steps).any(|_| work.step().unwrap() == Progress::Done);
+    let is_over = (0..steps).any(|_| work.step().unwrap() == GiveBackProgress::Done);
     drop(work);
     if is_killed {
         // A killed program leaves these if the file system has no files without names.

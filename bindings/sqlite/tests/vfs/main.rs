@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrite_memory::{MapOptions, Mapped, Memory};
-use ferrite_owner::Registry;
+use ferrite_owner::ServiceRegistry;
 use ferrite_pool::{Format, Pool, Role, Stream, TagChange};
 use ferrite_sqlite_log::{DatabasePool, DatabaseService};
 use tempfile::TempDir;
@@ -29,7 +29,7 @@ const BOOT: [u8; 16] = [0; 16];
 
 /// Opens the pool at `path`, as each process that keeps databases' logs in it.
 pub(crate) fn open_pool(path: &Path) -> ferrite_sqlite_log::Result<Arc<DatabasePool>> {
-    DatabasePool::open(path, Arc::new(Registry::default().with(DatabaseService)), random)
+    DatabasePool::open(path, Arc::new(ServiceRegistry::default().with(DatabaseService)), random)
 }
 
 /// The shells have random numbers of their own; so few are drawn here that an order will do.

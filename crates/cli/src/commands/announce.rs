@@ -91,7 +91,7 @@ impl Announcement {
     }
 
     /// Says it.
-    pub fn tell(&self, json: bool, show: impl FnOnce(&Self) -> String) -> Outcome {
+    pub fn print(&self, json: bool, show: impl FnOnce(&Self) -> String) -> Outcome {
         super::print_line(json, self, show)
     }
 

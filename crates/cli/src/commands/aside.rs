@@ -18,10 +18,10 @@ use ferrite_owner::paths::{in_line, quoted};
 use rustix::process::{Pid, Signal, kill_process, setsid};
 
 use super::announce::Announcement;
+use crate::command_pool::{CommandPool, Until};
 use crate::outcome::{Failure, Outcome};
-use crate::reach::{Reach, Until};
 use crate::stop::{Asked, Stop};
-use crate::{child, given, log};
+use crate::{child, inherited, log};
 
 /// What stands in the place of `--detach` on the command line of the detached server.
 const DETACHED: &str = "--detached";
@@ -58,12 +58,12 @@ impl Aside {
         if self.is_detached {
             let log = log::of(std::process::id());
             let down = all.pool.as_deref().map(|pool| format!("`ferrite down {}`", quoted(pool)));
-            Announcement { log, ended_by: down, ..all }.tell(json, Announcement::show)?;
+            Announcement { log, ended_by: down, ..all }.print(json, Announcement::show)?;
             // The process that waits for the announcement goes on; what is printed later goes to the log.
             rustix::stdio::dup2_stdout(std::io::stderr().as_fd())?;
             return Ok(std::env::set_current_dir("/")?);
         }
-        let Some(command) = self.run.first() else { return all.tell(json, Announcement::show) };
+        let Some(command) = self.run.first() else { return all.print(json, Announcement::show) };
         let ended_by = Some(format!("The end of {}", in_line(Path::new(command))));
         let all = Announcement { ended_by, ..all };
         let text = if json { serde_json::to_string(&all)? } else { all.show() };
@@ -74,14 +74,14 @@ impl Aside {
     /// Holds the pool until a signal comes, or the command has ended.
     pub fn hold(&self, owner: Arc<PoolOwner>, begun: Outcome, stop: &Stop, backup: Option<&Path>) -> Outcome {
         if self.run.is_empty() {
-            return Reach::from(owner).hold(begun, stop, Until::Asked { backup });
+            return CommandPool::from(owner).hold(begun, stop, Until::Asked { backup });
         }
         let mut running = None;
         let begun = begun.and_then(|()| {
             running = Some(self.start(owner.lock().path(), stop)?);
             Ok(())
         });
-        let held = Reach::from(owner).hold(begun, stop, Until::Done { backup });
+        let held = CommandPool::from(owner).hold(begun, stop, Until::Done { backup });
         let Some(status) = running.and_then(|ended| ended.recv().ok()) else { return held };
         match held {
             Err(why) if status.success() => Err(why),
@@ -96,11 +96,11 @@ impl Aside {
     fn start(&self, pool: &Path, stop: &Stop) -> Outcome<Receiver<ExitStatus>> {
         let mut command = Command::new(&self.run[0]);
         command.args(&self.run[1..]).env("FERRITE_POOL", pool);
-        given::pass_on_sigpipe(&mut command);
+        inherited::pass_on_sigpipe(&mut command);
         let name = in_line(Path::new(&self.run[0]));
         let mut running = child::start(&mut command).map_err(|error| format!("starting {name}: {error}"))?;
-        let (tell, ended) = channel();
-        stop.when(move || _ = running.wait().map(|status| tell.send(status)))?;
+        let (sender, ended) = channel();
+        stop.when(move || _ = running.wait().map(|status| sender.send(status)))?;
         Ok(ended)
     }
 }
@@ -126,10 +126,10 @@ pub fn detach(path: &Path, stop: &Stop) -> Outcome {
 /// What `server` prints when it serves; nothing if it ends before. Ctrl-C ends it, too.
 fn announced(server: &mut Child, stop: &Stop) -> Outcome<String> {
     let mut output = server.stdout.take().ok_or("the server has no standard output")?;
-    let (tell, all) = channel();
+    let (sender, all) = channel();
     stop.when(move || {
         let mut text = String::new();
-        let _ = output.read_to_string(&mut text).map(|_| tell.send(text));
+        let _ = output.read_to_string(&mut text).map(|_| sender.send(text));
     })?;
     while stop.wait() != Asked::Done {
         kill_process(Pid::from_child(server), Signal::TERM)?;

@@ -22,12 +22,12 @@ use serde_json::Value;
 
 use super::announce::{AnnouncedDisk, Announcement};
 use super::{List, print, print_line, print_on, transfer};
-use crate::door::DoorArguments;
+use crate::command_pool::{self, CommandPool, Until};
 use crate::host;
 use crate::how::How;
+use crate::nbd_addresses::NbdAddressArguments;
 use crate::outcome::{Outcome, and_then_cleared};
 use crate::pool_argument::InPool;
-use crate::reach::{self, Reach, Until};
 use crate::size;
 use crate::stop::{self, Stop};
 
@@ -127,7 +127,7 @@ pub struct Serve {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    door: DoorArguments,
+    nbd_addresses: NbdAddressArguments,
     #[command(flatten)]
     how: How,
 }
@@ -149,14 +149,14 @@ impl Disk {
         match self {
             Self::Create(create) => create.run(),
             Self::List(List { at, json }) => {
-                let disks: Vec<DiskReport> = reach::ask(&at.pool.path()?, DiskRequest::List, None)?;
+                let disks: Vec<DiskReport> = command_pool::ask(&at.pool.path()?, DiskRequest::List, None)?;
                 print(json, &disks, |disks| disks.iter().map(show_line).collect())
             }
             Self::Remove(InPool { pool, words: DiskName { name } }) => {
-                reach::ask::<Value>(&pool.path()?, DiskRequest::Remove { name }, None).map(drop)
+                command_pool::ask::<Value>(&pool.path()?, DiskRequest::Remove { name }, None).map(drop)
             }
             Self::Resize(Resize { disk: InPool { pool, words: DiskName { name } }, size, json }) => {
-                let disk: DiskReport = reach::ask(&pool.path()?, DiskRequest::Resize { name, size }, None)?;
+                let disk: DiskReport = command_pool::ask(&pool.path()?, DiskRequest::Resize { name, size }, None)?;
                 print(json, &disk, show_line)
             }
             Self::Serve(serve) => serve.run(),
@@ -173,22 +173,22 @@ impl Stat {
     fn run(self) -> Outcome {
         let Self { disk: InPool { pool, words: DiskName { name } }, watch, json } = self;
         stop::watch()?;
-        let mut reach = Reach::new(&pool.path()?)?;
-        let told = tell(&mut reach, &name, watch, json);
-        and_then_cleared(told, reach.close())
+        let mut command_pool = CommandPool::new(&pool.path()?)?;
+        let told = print_stat(&mut command_pool, &name, watch, json);
+        and_then_cleared(told, command_pool.close())
     }
 }
 
 /// Tells what the disk called `name` does: once, or again and again for as long as there is a reader.
-fn tell(reach: &mut Reach, name: &str, watch: bool, json: bool) -> Outcome {
+fn print_stat(command_pool: &mut CommandPool, name: &str, watch: bool, json: bool) -> Outcome {
     let mut looks = Watch::default();
     loop {
-        let disk: DiskReport = reach.ask(DiskRequest::Stat { name: name.into() }, None)?;
+        let disk: DiskReport = command_pool.ask(DiskRequest::Stat { name: name.into() }, None)?;
         let disk = looks.look(disk, Instant::now());
         let read = print_on(json, &disk, |WatchedDisk { disk, per_second }| {
             show(disk) + &per_second.as_ref().map(Rates::show).unwrap_or_default()
         })?;
-        if !watch || !read || reach.owner().is_some() || stop::is_asked() {
+        if !watch || !read || command_pool.owner().is_some() || stop::is_asked() {
             return Ok(());
         }
         std::thread::sleep(WATCH_PAUSE);
@@ -201,10 +201,10 @@ impl Create {
         let request = DiskRequest::Create { name, size, sector_bytes: sector, thin, checksum };
         let pool = pool.path()?;
         stop::watch()?;
-        let mut reach = Reach::new(&pool)?;
-        let answer = reach.ask(request, None);
-        let is_served = reach.owner_pid().is_some();
-        let disk: DiskReport = and_then_cleared(answer, reach.close())?;
+        let mut command_pool = CommandPool::new(&pool)?;
+        let answer = command_pool.ask(request, None);
+        let is_served = command_pool.owner_pid().is_some();
+        let disk: DiskReport = and_then_cleared(answer, command_pool.close())?;
         let may_attach = is_served && host::user().is_ok_and(|(user, _)| user == 0);
         print(json, &disk, |disk| {
             let (pool, name) = (quoted(&pool), quoted(disk.name.as_ref()));
@@ -219,21 +219,24 @@ impl Serve {
         let stop = Stop::new()?;
         let serving = self.how.serving()?;
         let pool = self.disk.pool.path()?;
-        let mut reach = self.how.reach(&pool)?;
-        let begun = self.begin(&pool, &mut reach, serving);
-        reach.hold(begun, &stop, Until::Asked { backup: None })
+        let mut command_pool = self.how.command_pool(&pool)?;
+        let begun = self.begin(&pool, &mut command_pool, serving);
+        command_pool.hold(begun, &stop, Until::Asked { backup: None })
     }
 
-    fn begin(&self, pool: &Path, reach: &mut Reach, serving: Serving) -> Outcome {
+    fn begin(&self, pool: &Path, command_pool: &mut CommandPool, serving: Serving) -> Outcome {
         let name = &self.disk.words.name;
-        reach.listen()?;
+        command_pool.listen()?;
         let has_volatile_cache = serving.has_volatile_cache();
-        let door = self.door.door(&host::beside(pool, &format!(".{}.nbd", name.replace('/', "%2F"))))?;
-        let request = DiskRequest::Serve { name: name.clone(), door: door.clone(), serving, overwrite: false };
-        let tcp: Option<SocketAddr> = reach.ask(request, None)?;
-        let disk = AnnouncedDisk { name: name.clone(), uris: door.uris(name, tcp), ..AnnouncedDisk::default() };
-        let pool = PoolReport { owner_pid: reach.owner_pid(), ..reach.ask(PoolRequest::Info, None)? };
-        Announcement::of(&pool, has_volatile_cache, vec![disk]).tell(self.json, Announcement::show_uris)
+        let nbd_addresses =
+            self.nbd_addresses.resolve(&host::beside(pool, &format!(".{}.nbd", name.replace('/', "%2F"))))?;
+        let request =
+            DiskRequest::Serve { name: name.clone(), nbd_addresses: nbd_addresses.clone(), serving, overwrite: false };
+        let tcp: Option<SocketAddr> = command_pool.ask(request, None)?;
+        let disk =
+            AnnouncedDisk { name: name.clone(), uris: nbd_addresses.uris(name, tcp), ..AnnouncedDisk::default() };
+        let pool = PoolReport { owner_pid: command_pool.owner_pid(), ..command_pool.ask(PoolRequest::Info, None)? };
+        Announcement::of(&pool, has_volatile_cache, vec![disk]).print(self.json, Announcement::show_uris)
     }
 }
 
@@ -241,18 +244,18 @@ impl Attach {
     fn run(self) -> Outcome {
         let stop = Stop::new()?;
         let serving = self.how.serving()?;
-        let mut reach = self.how.reach(&self.disk.pool.path()?)?;
-        let begun = self.begin(&mut reach, serving);
-        match reach.owner() {
-            Some(_) => reach.hold(begun, &stop, Until::Unused),
+        let mut command_pool = self.how.command_pool(&self.disk.pool.path()?)?;
+        let begun = self.begin(&mut command_pool, serving);
+        match command_pool.owner() {
+            Some(_) => command_pool.hold(begun, &stop, Until::Unused),
             None => begun,
         }
     }
 
-    fn begin(&self, reach: &mut Reach, serving: Serving) -> Outcome {
+    fn begin(&self, command_pool: &mut CommandPool, serving: Serving) -> Outcome {
         let name = &self.disk.words.name;
-        reach.listen()?;
-        let attached: AttachReport = reach.ask(DiskRequest::Attach { name: name.clone(), serving }, None)?;
+        command_pool.listen()?;
+        let attached: AttachReport = command_pool.ask(DiskRequest::Attach { name: name.clone(), serving }, None)?;
         print_line(self.json, &attached, |attached| {
             let notes: String = attached.notes.iter().map(|note| format!("note: {note}\n")).collect();
             let (link, stable) = (attached.link.display(), attached.stable_link.display());
@@ -266,14 +269,14 @@ impl Attach {
 
 /// Asks the owner; where there is none, nothing is attached, and what a killed one left is cleared.
 fn detach(pool: &Path, name: String) -> Outcome {
-    let mut reach = Reach::new(pool)?;
-    if let Some(owner) = reach.owner() {
+    let mut command_pool = CommandPool::new(pool)?;
+    if let Some(owner) = command_pool.owner() {
         let cleared = ferrite_devnode::clear_stale(&attach_directory(owner.pool().superblock().uuid));
         cleared.iter().for_each(|what| say!("{what}"));
-        reach.close()?;
+        command_pool.close()?;
         return if cleared.is_empty() { Err(format!("{name:?} is not attached").into()) } else { Ok(()) };
     }
-    reach.ask::<Value>(DiskRequest::Detach { name }, None).map(drop)
+    command_pool.ask::<Value>(DiskRequest::Detach { name }, None).map(drop)
 }
 
 fn show_line(disk: &DiskReport) -> String {

@@ -5,23 +5,23 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use ferrite_owner::{Client, Error};
+use ferrite_owner::{Error, OwnerClient};
 use ferrite_pool::{Holder, PidFd, Way, ready_within};
 use rustix::process::{Signal, pidfd_send_signal};
 
+use crate::command_pool;
 use crate::outcome::{Failure, Outcome};
 use crate::pool_argument::{InPool, NoWords};
-use crate::reach;
 use crate::stop;
 
 /// How long the owner may take to end.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// How long the owner may take to end until a message says that it is waited for.
 const SILENT: Duration = Duration::from_secs(1);
 /// How long an owner may take to say who it is.
 const GREETING: Duration = Duration::from_secs(2);
 /// Pause between two looks whether this command is to end.
-const LOOKS: Duration = Duration::from_millis(100);
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// End the process that serves a pool, in order, as Ctrl-C does
 ///
@@ -38,7 +38,7 @@ impl Down {
     /// Ends the owner.
     pub fn run(self) -> Outcome {
         let path = self.at.pool.path()?;
-        reach::look_at(&path)?;
+        command_pool::look_at(&path)?;
         stop::watch()?;
         let (pid, process) = owner(&path)?;
         pidfd_send_signal(process.as_fd(), Signal::TERM).map_err(|error| match error {
@@ -59,13 +59,13 @@ impl Down {
 fn owner(path: &Path) -> Outcome<(u32, PidFd)> {
     let name = path.display();
     let unserved = || Failure::from(format!("no process serves {name}: there is nothing to end"));
-    match Client::connect_within(path, GREETING) {
+    match OwnerClient::connect_within(path, GREETING) {
         Ok(_) | Err(Error::Timeout(_)) => {}
         Err(Error::NoOwner(_)) => return Err(unserved()),
         Err(Error::Silent { holder, .. }) => {
             return Err(format!("{name} is {holder}, which serves no other process: wait for it").into());
         }
-        Err(error) => return Err(reach::refused(path, error)),
+        Err(error) => return Err(command_pool::refused(path, error)),
     }
     let holder = || Holder::seen(path).and_then(|holder| holder.pid);
     let hidden = || format!("the process that serves {name} cannot be seen from here: end it where it runs");
@@ -77,7 +77,7 @@ fn owner(path: &Path) -> Outcome<(u32, PidFd)> {
 fn await_end(path: &Path, pid: u32, process: &PidFd) -> Outcome {
     let name = path.display();
     let (began, mut is_told) = (Instant::now(), false);
-    while !ready_within(process, Way::Read, LOOKS)? {
+    while !ready_within(process, Way::Read, LOOK_INTERVAL)? {
         if stop::is_asked() {
             return Err(format!("process {pid} was told to end, and still serves {name}").into());
         }
@@ -85,8 +85,8 @@ fn await_end(path: &Path, pid: u32, process: &PidFd) -> Outcome {
             remark!("waiting for process {pid} to unmount and close {name}; programs may be using it");
             is_told = true;
         }
-        if began.elapsed() > PATIENCE {
-            let most = PATIENCE.as_secs();
+        if began.elapsed() > TIME_LIMIT {
+            let most = TIME_LIMIT.as_secs();
             return Err(format!(
                 "process {pid} was told to end and has not in {most} s: `ferrite status` shows what it serves; a second \
                  `ferrite down` goes on without the programs that use it"

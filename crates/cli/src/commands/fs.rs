@@ -11,12 +11,12 @@ use ferrite_pool::layout::CHUNK;
 use serde_json::Value;
 
 use super::{List, print, print_line, upkeep};
+use crate::command_pool::{self, CommandPool, Until};
 use crate::host::absolute;
 use crate::medium::MediumArguments;
 use crate::mount_notes;
 use crate::outcome::{Failure, Outcome};
 use crate::pool_argument::InPool;
-use crate::reach::{self, Reach, Until};
 use crate::size;
 use crate::stop::Stop;
 
@@ -195,21 +195,21 @@ impl Fs {
         match self {
             Self::Create(Create { fs: InPool { pool, words: FsName { name } }, super_threshold, json }) => {
                 let request = FsRequest::Create { name, super_threshold_bytes: super_threshold.0 };
-                let made: FsReport = reach::ask(&pool.path()?, request, None)?;
+                let made: FsReport = command_pool::ask(&pool.path()?, request, None)?;
                 print(json, &made, show)
             }
             Self::List(List { at, json }) => {
-                let all: Vec<FsReport> = reach::ask(&at.pool.path()?, FsRequest::List, None)?;
+                let all: Vec<FsReport> = command_pool::ask(&at.pool.path()?, FsRequest::List, None)?;
                 print(json, &all, |all| all.iter().map(show).collect())
             }
             Self::Remove(InPool { pool, words: FsName { name } }) => {
-                reach::ask::<Value>(&pool.path()?, FsRequest::Remove { name }, None).map(drop)
+                command_pool::ask::<Value>(&pool.path()?, FsRequest::Remove { name }, None).map(drop)
             }
             Self::Mount(mount) => mount.run(),
             Self::Unmount(place) => unmount(&place),
             Self::Stat(Stat { fs, json }) => {
                 let (pool, which) = located(&fs)?;
-                let report: FsReport = reach::ask(&pool, FsRequest::Stat(which), None)?;
+                let report: FsReport = command_pool::ask(&pool, FsRequest::Stat(which), None)?;
                 print(json, &report, show)
             }
             Self::Check(check) => check.run(),
@@ -232,7 +232,7 @@ fn unmount(place: &InPool<FsPlace>) -> Outcome {
     if is_cleared && points.iter().all(|point| mounts::file_system_on(point).is_none()) {
         return Ok(());
     }
-    reach::ask::<Value>(&pool, FsRequest::Unmount(which), None).map(drop)
+    command_pool::ask::<Value>(&pool, FsRequest::Unmount(which), None).map(drop)
 }
 
 impl Mount {
@@ -243,19 +243,19 @@ impl Mount {
             return Err(Failure::Usage("--guard buffered is for disks: a file system keeps nothing back".into()));
         }
         let mounting = self.how.mounting(&self.fs.words.dir, self.read_only)?;
-        let mut reach = Reach::with(&self.fs.pool.path()?, &self.medium)?;
-        let begun = self.begin(&mut reach, mounting);
-        match reach.owner() {
-            Some(_) => reach.hold(begun, &stop, Until::Unused),
+        let mut command_pool = CommandPool::with(&self.fs.pool.path()?, &self.medium)?;
+        let begun = self.begin(&mut command_pool, mounting);
+        match command_pool.owner() {
+            Some(_) => command_pool.hold(begun, &stop, Until::Unused),
             None => begun,
         }
     }
 
-    fn begin(&self, reach: &mut Reach, mounting: Mounting) -> Outcome {
-        reach.listen()?;
+    fn begin(&self, command_pool: &mut CommandPool, mounting: Mounting) -> Outcome {
+        command_pool.listen()?;
         let (point, hides) = (mounting.point.clone(), mounts::would_hide(&mounting.point));
         let request = FsRequest::Mount { name: self.fs.words.name.clone(), mounting };
-        let mounted: FsReport = reach.ask(request, None)?;
+        let mounted: FsReport = command_pool.ask(request, None)?;
         if hides {
             mount_notes::remark_hidden(&point);
         }

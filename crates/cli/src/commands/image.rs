@@ -15,12 +15,12 @@ use serde::Serialize;
 use super::pool::{may_be_lost, ours};
 use super::print;
 use crate::bar::Bar;
+use crate::command_pool;
 use crate::host;
 use crate::host::absolute;
 use crate::medium::MediumArguments;
 use crate::outcome::{Failure, Outcome};
 use crate::pool_argument::InPool;
-use crate::reach;
 use crate::size;
 use crate::stop;
 
@@ -67,7 +67,7 @@ impl Backup {
         }
         let to = absolute(&image)?;
         let summary: backup::ImageSummary =
-            reach::ask(&pool.path()?, PoolRequest::Backup { to, now: false, image: None }, None)?;
+            command_pool::ask(&pool.path()?, PoolRequest::Backup { to, now: false, image: None }, None)?;
         print(json, &ImageReport::from(&summary), |it| show_report(&image, it))
     }
 }

@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use ferrite_memory::{make_pool_file, set_len};
 use ferrite_owner::PoolReport;
-use ferrite_owner::access::Found;
+use ferrite_owner::access::PoolHolder;
 use ferrite_owner::services::PoolRequest;
 use ferrite_pool::layout::POOL_BYTES_MIN;
 use ferrite_pool::{Format, Lock, MayLose, ensure_may_be_lost};
 
 use super::{image, print, upkeep};
 use crate::bar::Bar;
+use crate::command_pool::{self, CommandPool};
 use crate::host;
 use crate::medium::MediumArguments;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
 use crate::pool_argument::{InPool, NoWords};
-use crate::reach::{self, Reach};
 use crate::size;
 use crate::stop;
 use crate::survival::Trust;
@@ -112,7 +112,7 @@ impl Create {
         }
         if trust.trust_medium.is_some() {
             let medium = MediumArguments::trusting(trust);
-            Reach::own(ours(&pool)?, &medium)?.close()?;
+            CommandPool::own(ours(&pool)?, &medium)?.close()?;
         }
         report(&pool, json)
     }
@@ -172,18 +172,18 @@ pub fn format(lock: &Lock, path: &Path) -> Outcome {
 
 /// The lock on the pool at `path`, which nobody else may have.
 pub fn ours(path: &Path) -> Outcome<Lock> {
-    match reach::find(path)? {
-        Found::Ours(lock) => Ok(lock),
-        Found::Theirs(_, holder) => Err(format!("{} is {holder}: end that first", path.display()).into()),
+    match command_pool::find(path)? {
+        PoolHolder::Ours(lock) => Ok(lock),
+        PoolHolder::Theirs(_, holder) => Err(format!("{} is {holder}: end that first", path.display()).into()),
     }
 }
 
 fn report(pool: &Path, json: bool) -> Outcome {
     stop::watch()?;
-    let mut reach = Reach::new(pool)?;
-    let answer = reach.ask::<PoolReport>(PoolRequest::Info, None);
-    let owner_pid = reach.owner_pid();
-    let answer = and_then_cleared(answer, reach.close())?;
+    let mut command_pool = CommandPool::new(pool)?;
+    let answer = command_pool.ask::<PoolReport>(PoolRequest::Info, None);
+    let owner_pid = command_pool.owner_pid();
+    let answer = and_then_cleared(answer, command_pool.close())?;
     print(json, &PoolReport { owner_pid, ..answer }, show)
 }
 

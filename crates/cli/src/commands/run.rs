@@ -13,7 +13,7 @@ use clap::Args;
 use ferrite_pool::Trust;
 
 use crate::child;
-use crate::given;
+use crate::inherited;
 use crate::mount_notes;
 use crate::outcome::Outcome;
 
@@ -54,14 +54,14 @@ impl Run {
         let words = &self.command;
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
-        given::pass_on_sigpipe(&mut command);
+        inherited::pass_on_sigpipe(&mut command);
         command.envs(Trust::environment());
         match library::place() {
             Ok(library) => {
                 command.env("LD_PRELOAD", library::before_others(&library));
                 command.env(library::ASAN, library::beside_asan());
                 mount_notes::remark_not_direct(words);
-                program::tell(&words[0]);
+                program::print(&words[0]);
             }
             Err(why) => remark!("ferrite run: everything goes through the mount: {why}"),
         }
@@ -78,7 +78,7 @@ impl Run {
         command.env(tally::VARIABLE, tally.path());
         let mut running = child::start(command).or_else(|error| self.refused(&error))?;
         let status = running.wait()?;
-        tally.tell(self.json)?;
+        tally.print(self.json)?;
         std::process::exit(child::code(status))
     }
 

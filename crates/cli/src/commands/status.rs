@@ -9,18 +9,18 @@ use ferrite_daemon::filesystems::{FsReport, FsRequest};
 use ferrite_daemon::mounts;
 use ferrite_owner::paths::{in_line, quoted};
 use ferrite_owner::services::PoolRequest;
-use ferrite_owner::{Client, PoolReport, ServiceRequest, TypedRequest};
+use ferrite_owner::{OwnerClient, PoolReport, ServiceRequest, TypedRequest};
 use ferrite_pool::{FailureKind, Holder};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::print;
 use crate::outcome::Outcome;
-use crate::owners::{self, ServingProcess};
+use crate::serving_processes::{self, ServingProcess};
 use crate::size;
 
 /// How long one question to an owner may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIME_LIMIT: Duration = Duration::from_secs(5);
 
 /// Show which pools are served, mounted and attached now, by which process, and how full they are
 ///
@@ -92,7 +92,7 @@ struct LeftMount {
 impl Status {
     /// Shows it. That nothing is served is no failure.
     pub fn run(self) -> Outcome {
-        let pools = owners::all().into_iter().map(ServedPool::of).collect();
+        let pools = serving_processes::all().into_iter().map(ServedPool::of).collect();
         let left = mounts::left().into_iter().map(|(mounted_on, pool)| LeftMount { mounted_on, pool }).collect();
         print(self.json, &StatusReport { pools, left }, show)
     }
@@ -109,8 +109,8 @@ impl ServedPool {
 }
 
 impl PoolContent {
-    fn asked(mut client: Client) -> Outcome<Self> {
-        client.give_up_after(PATIENCE);
+    fn asked(mut client: OwnerClient) -> Outcome<Self> {
+        client.give_up_after(TIME_LIMIT);
         let pool: PoolReport = ask(&mut client, &PoolRequest::Info)?;
         let disks: Vec<DiskReport> = ask_if_served(&mut client, &DiskRequest::List)?;
         let file_systems: Vec<FsReport> = ask_if_served(&mut client, &FsRequest::List)?;
@@ -130,13 +130,13 @@ impl PoolContent {
     }
 }
 
-fn ask<T: DeserializeOwned>(client: &mut Client, request: &impl TypedRequest) -> Outcome<T> {
+fn ask<T: DeserializeOwned>(client: &mut OwnerClient, request: &impl TypedRequest) -> Outcome<T> {
     let answer = client.call(ServiceRequest::of(request), &mut |_| true)?.0;
     Ok(serde_json::from_value(answer)?)
 }
 
 /// As [`ask`]; the default if the owner does not link the service.
-fn ask_if_served<T: DeserializeOwned + Default>(client: &mut Client, request: &impl TypedRequest) -> Outcome<T> {
+fn ask_if_served<T: DeserializeOwned + Default>(client: &mut OwnerClient, request: &impl TypedRequest) -> Outcome<T> {
     match client.call(ServiceRequest::of(request), &mut |_| true) {
         Err(error) if error.kind() == FailureKind::NotServed => Ok(T::default()),
         answer => Ok(serde_json::from_value(answer?.0)?),

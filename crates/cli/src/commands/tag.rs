@@ -12,10 +12,10 @@ use ferrite_pool::{OutputFile, TagKind};
 use serde_json::Value;
 
 use super::{List, print};
-use crate::given;
+use crate::command_pool;
+use crate::inherited;
 use crate::outcome::Outcome;
 use crate::pool_argument::InPool;
-use crate::reach;
 use crate::size;
 
 /// How much of a pipe is read before the pool is reached.
@@ -81,14 +81,14 @@ impl Tag {
             Self::Put(put) => put.run(),
             Self::Get(get) => get_content(get),
             Self::Remove(InPool { pool, words: TagName { name } }) => {
-                reach::ask::<Value>(&pool.path()?, TagRequest::Remove { name }, None).map(drop)
+                command_pool::ask::<Value>(&pool.path()?, TagRequest::Remove { name }, None).map(drop)
             }
         }
     }
 }
 
 fn show_all(list: &List) -> Outcome {
-    let tags: Vec<TagReport> = reach::ask(&list.at.pool.path()?, TagRequest::List, None)?;
+    let tags: Vec<TagReport> = command_pool::ask(&list.at.pool.path()?, TagRequest::List, None)?;
     print(list.json, &tags, |tags| {
         let mut text = format!("{:<24} {:<8} {:>12} {:>12}\n", "name", "kind", "size", "space");
         for tag in tags {
@@ -114,11 +114,11 @@ impl Put {
                 }
                 file
             }
-            None => given::input()?.as_fd().try_clone_to_owned()?.into(),
+            None => inherited::input()?.as_fd().try_clone_to_owned()?.into(),
         };
-        reach::look_at(&pool)?;
+        command_pool::look_at(&pool)?;
         let content = read_ahead(input)?;
-        let tag: TagReport = reach::ask(&pool, request, content.iter().map(File::as_fd))?;
+        let tag: TagReport = command_pool::ask(&pool, request, content.iter().map(File::as_fd))?;
         print(json, &tag, |tag| format!("{}: {}, durable\n", tag.name, size::show(tag.size_bytes)))
     }
 }
@@ -127,10 +127,10 @@ fn get_content(at: InPool<GetWords>) -> Outcome {
     let InPool { pool, words: GetWords { name, file } } = at;
     let (pool, request) = (pool.path()?, TagRequest::Get { name });
     let Some(path) = named(file.as_deref()) else {
-        return reach::ask::<Value>(&pool, request, Some(given::output()?.as_fd())).map(drop);
+        return command_pool::ask::<Value>(&pool, request, Some(inherited::output()?.as_fd())).map(drop);
     };
     let mut output = OutputFile::begin(path)?;
-    reach::ask::<Value>(&pool, request, Some(output.file().as_fd()))?;
+    command_pool::ask::<Value>(&pool, request, Some(output.file().as_fd()))?;
     Ok(output.finish()?)
 }
 

@@ -14,9 +14,9 @@ use serde::Serialize;
 use super::announce::{AnnouncedDisk, Announcement};
 use super::print;
 use crate::bar::Bar;
+use crate::command_pool;
 use crate::host::absolute;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
-use crate::reach;
 use crate::size;
 use crate::source::{ADDRESSES, Opening, Source, check_fit, is_one_disk};
 use crate::stop::{self, Stop};
@@ -172,12 +172,12 @@ impl Export {
         let listening = Server::new(only, Options::default()).listen_unix(&unix)?;
         let disk = AnnouncedDisk { name: self.from.clone(), uris: vec![unix_uri("", &unix)], ..Default::default() };
         let pool = source.pool()?;
-        pool.iter().for_each(reach::tell_survival);
+        pool.iter().for_each(command_pool::tell_survival);
         let all = match &pool {
             Some(pool) => Announcement::of(pool, source.disk.geometry().volatile_cache, vec![disk]),
             None => Announcement { owner_pid: std::process::id(), disks: vec![disk], ..Announcement::default() },
         };
-        all.tell(self.json, Announcement::show_uris)?;
+        all.print(self.json, Announcement::show_uris)?;
         while stop.wait() != stop::Asked::End {}
         listening.stop();
         // The trace first: the flush may never end.

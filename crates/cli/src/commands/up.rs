@@ -14,19 +14,19 @@ use ferrite_daemon::mounts;
 use ferrite_daemon::{disks, filesystems};
 use ferrite_devnode as attach;
 use ferrite_owner::PoolOwner;
-use ferrite_owner::access::Found;
+use ferrite_owner::access::PoolHolder;
 use ferrite_owner::paths::in_line;
 use ferrite_pool::AtomicFile;
 
 use super::announce::{AnnouncedDisk, AnnouncedFs, Announcement};
 use super::aside::{self, Aside};
 use super::fs::{MountArguments, awaited};
-use crate::door::DoorArguments;
+use crate::command_pool::{self, CommandPool};
 use crate::host::{self, absolute};
 use crate::how::How;
 use crate::mount_notes;
+use crate::nbd_addresses::NbdAddressArguments;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
-use crate::reach::{self, Reach};
 use crate::size;
 use crate::stop::{self, Stop};
 
@@ -82,7 +82,7 @@ pub struct Up {
     #[command(flatten)]
     aside: Aside,
     #[command(flatten)]
-    door: DoorArguments,
+    nbd_addresses: NbdAddressArguments,
     #[command(flatten)]
     how: How,
 }
@@ -116,7 +116,7 @@ impl Up {
         self.aside.begin()?;
         self.how.serving()?;
         self.how_mounted.check()?;
-        self.door.check()?;
+        self.nbd_addresses.check()?;
         self.check_disks()?;
         self.check_size(&path)?;
         let backup = self.backup.as_deref().map(absolute).transpose()?;
@@ -124,15 +124,15 @@ impl Up {
         backup.as_deref().map(AtomicFile::begin).transpose()?;
         let is_new = self.make_pool(&path)?;
         let has_point = self.point().is_ok_and(|point| is_listed(&point));
-        let lock = match reach::find(&path)? {
-            Found::Ours(lock) => lock,
-            Found::Theirs(_, holder) => {
+        let lock = match command_pool::find(&path)? {
+            PoolHolder::Ours(lock) => lock,
+            PoolHolder::Theirs(_, holder) => {
                 return Err(format!("{} is {holder}; other commands work beside it", path.display()).into());
             }
         };
-        let reach = Reach::own(lock, &self.how.medium)?;
-        let owner = Arc::clone(reach.owner().expect("it has just opened the pool"));
-        drop(reach);
+        let command_pool = CommandPool::own(lock, &self.how.medium)?;
+        let owner = Arc::clone(command_pool.owner().expect("it has just opened the pool"));
+        drop(command_pool);
         backup.as_deref().map(|image| ferrite_pool::backup::ensure_may_replace(owner.pool(), image)).transpose()?;
         let begun = self.begin(&owner, is_new);
         let has_failed = begun.is_err();
@@ -180,11 +180,11 @@ impl Up {
         stop::go_on()?;
         let file_system = self.mounted(owner, cleared)?;
         stop::go_on()?;
-        let door = self.door.door(&host::nbd_socket(owner.lock().path()))?;
-        let tcp = disks(owner).listen(&door, "", serving, None)?;
+        let nbd_addresses = self.nbd_addresses.resolve(&host::nbd_socket(owner.lock().path()))?;
+        let tcp = disks(owner).listen(&nbd_addresses, "", serving, None)?;
         let announced = |name: String| {
             stop::go_on()?;
-            let uris = door.uris(&name, tcp);
+            let uris = nbd_addresses.uris(&name, tcp);
             Ok(self.attached(owner, serving, AnnouncedDisk { name, uris, ..AnnouncedDisk::default() }))
         };
         let announced: Outcome<_> = disks(owner).all_names().into_iter().map(announced).collect();

@@ -7,7 +7,7 @@ use std::sync::Once;
 use clap::Args;
 use ferrite_daemon::registry;
 use ferrite_memory::{MapOptions, Mapped, set_len};
-use ferrite_owner::access::Found;
+use ferrite_owner::access::PoolHolder;
 use ferrite_owner::services::PoolRequest;
 use ferrite_owner::{PoolMemory, TallyReport, WearReport};
 use ferrite_pool::defrag::{self, Defragmented, Scatter};
@@ -17,11 +17,11 @@ use serde::Serialize;
 use super::pool::ours;
 use super::print;
 use crate::bar::Bar;
+use crate::command_pool::{self, CommandPool};
 use crate::host;
 use crate::medium::MediumArguments;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
 use crate::pool_argument::{InPool, NoWords};
-use crate::reach::{self, Reach};
 use crate::size;
 use crate::stop;
 
@@ -78,16 +78,16 @@ impl Check {
     pub fn run(self) -> Outcome {
         let Self { at: InPool { pool, .. }, repair, lose, json } = self;
         let pool = if repair { pool.named_path()? } else { pool.path()? };
-        let mut report = match reach::find(&pool)? {
-            Found::Theirs(_, holder) if repair => {
+        let mut report = match command_pool::find(&pool)? {
+            PoolHolder::Theirs(_, holder) if repair => {
                 return Err(format!(
                     "{} is {holder}: a repair needs the pool alone, so end that first",
                     pool.display()
                 )
                 .into());
             }
-            Found::Theirs(client, _) => Reach::from(client).ask(PoolRequest::Check, None)?,
-            Found::Ours(lock) => check_closed(&lock, repair.then_some(&lose[..]))?,
+            PoolHolder::Theirs(client, _) => CommandPool::from(client).ask(PoolRequest::Check, None)?,
+            PoolHolder::Ours(lock) => check_closed(&lock, repair.then_some(&lose[..]))?,
         };
         report.findings.iter_mut().for_each(leave_out_advice);
         let told = CheckReport { sound: report.is_sound(), report: &report };
@@ -237,7 +237,7 @@ fn show_defrag(path: &Path, it: &Defragmented) -> String {
 impl Wear {
     /// Does it.
     pub fn run(self) -> Outcome {
-        let wear: WearReport = reach::ask(&self.at.pool.path()?, PoolRequest::Wear { top: self.top }, None)?;
+        let wear: WearReport = command_pool::ask(&self.at.pool.path()?, PoolRequest::Wear { top: self.top }, None)?;
         print(self.json, &wear, show_wear)
     }
 }

@@ -5,16 +5,18 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use ferrite_daemon::registry;
-use ferrite_pool::Progress as Shown;
-use ferrite_sqlite_log::{DatabaseEntry, DatabasePool, Error, Forgotten, GiveBack, Progress, forget, log_of_file};
+use ferrite_pool::Progress;
+use ferrite_sqlite_log::{
+    DatabaseEntry, DatabasePool, Error, Forgotten, GiveBack, GiveBackProgress, forget, log_of_file,
+};
 use serde::Serialize;
 
 use super::print;
 use crate::bar::Bar;
+use crate::command_pool;
 use crate::host::{self, absolute};
 use crate::outcome::Outcome;
 use crate::pool_argument::{InPool, NoWords};
-use crate::reach;
 use crate::size;
 use crate::stop;
 
@@ -139,9 +141,9 @@ impl Compared {
 
 /// The pool at `path`, by its owner or as that.
 fn reached(path: &Path) -> Outcome<Arc<DatabasePool>> {
-    reach::look_at(path)?;
+    command_pool::look_at(path)?;
     DatabasePool::open(path, registry(), host::random).map_err(|error| match error {
-        Error::Owner(error) => reach::refused(path, error),
+        Error::Owner(error) => command_pool::refused(path, error),
         other => other.into(),
     })
 }
@@ -235,11 +237,11 @@ fn give_back(log_pool: &Arc<DatabasePool>, path: &str, total: u64) -> Outcome<u6
     let (bar, mut done) = (Bar::new(), 0);
     loop {
         match work.step()? {
-            Progress::Copied(bytes) => done += bytes,
-            Progress::Stepped => {}
-            Progress::Done => return Ok(done),
+            GiveBackProgress::Copied(bytes) => done += bytes,
+            GiveBackProgress::Stepped => {}
+            GiveBackProgress::Done => return Ok(done),
         }
-        if !bar.show(&Shown { what: "draining".into(), done, total }) {
+        if !bar.show(&Progress { what: "draining".into(), done, total }) {
             return Err("interrupted: the log is still in the pool; run it again".into());
         }
     }

@@ -52,7 +52,5 @@ fn rows_are_aligned_by_the_columns_that_are_described() {
     let rows = [json!({ "counter": "a", "count": 5, "room": 4096 }), json!({ "counter": "longer", "count": 1234567 })];
     let lines = ["counter   count  room", "a             5 4 KiB", "longer  1234567     -"];
     let shown = table(&SPEC, &rows);
-    assert_eq!(shown.lines().map(str::trim_end).collect::<Vec<_>>().len(), 3, "{shown}");
-    assert_eq!(shown.lines().next(), Some(lines[0]), "{shown}");
-    assert!(shown.ends_with("-\n"), "{shown}");
+    assert_eq!(shown, lines.map(|line| format!("{line}\n")).concat());
 }

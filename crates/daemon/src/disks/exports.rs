@@ -1,4 +1,4 @@
-//! What a socket shows: one disk, or all of the pool.
+//! The exports of a socket: one disk, or all disks of the pool.
 
 use std::sync::Arc;
 
@@ -8,8 +8,9 @@ use ferrite_pool::{Pool, TagKind};
 
 use super::{CountedDisk, OpenDisks, Serving};
 
-/// The exports of one socket. A disk whose node is mounted is read-only to who connects (AT3): two who write would
-/// destroy what the mount holds. It is asked once: who connected before the mount writes on.
+/// The exports of one socket. While its node is mounted a disk is read-only for new clients (AT3): a second writer
+/// would destroy the mounted content. Only the connection is checked: clients that connected before the mount can still
+/// write.
 pub(super) struct SocketExports {
     pub disks: Arc<OpenDisks>,
     pub only: Option<(String, Arc<CountedDisk>)>,
@@ -42,7 +43,7 @@ impl Exports for SocketExports {
     }
 }
 
-/// The disks of `pool`, by name.
+/// Returns the names of the disks of `pool`, by name.
 pub fn disk_names(pool: &Pool) -> Vec<String> {
     let tags = pool.tags();
     tags.iter().filter(|tag| tag.kind == TagKind::DISK).map(|tag| tag.name.clone()).collect()

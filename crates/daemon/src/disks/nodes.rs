@@ -1,4 +1,4 @@
-//! The nodes of disks: they are made, asked about, and taken away.
+//! The `/dev` nodes of disks.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,12 +15,12 @@ pub fn attach_directory(pool: [u8; 16]) -> PathBuf {
     Path::new(RUN_FOLDER).join(ferrite_pool::show_uuid(&pool))
 }
 
-/// An attached disk, which others may ask about while it waits for who uses its node. Nobody waits for it with the lock
-/// of all nodes.
+/// An attached disk. Other threads may inspect it while one waits for the node's users; no thread waits with the lock of all
+/// nodes.
 pub(super) type NodeHandle = Arc<RwLock<Attached>>;
 
 impl OpenDisks {
-    /// Makes the disk called `name` a node. If it is one `serving` must be how it is served, or ask for nothing.
+    /// Makes a node of the disk called `name`. If there is a node, `serving` must be its options or the default.
     pub fn attach(&self, name: &str, serving: &Serving) -> Result<AttachReport, Failure> {
         let _turn = self.attaching.lock();
         if let Some(node) = self.node(name) {
@@ -30,7 +30,7 @@ impl OpenDisks {
                 }
                 return Ok(known);
             }
-            // Where somebody else took it away, the rest of it goes as well.
+            // The node was removed by hand: the rest of it goes as well.
             self.take_away(&node)?;
         }
         let front = self.open(name, serving)?;
@@ -59,17 +59,17 @@ impl OpenDisks {
         self.nodes.lock().iter().map(|(name, node)| (name.clone(), Arc::clone(node))).collect()
     }
 
-    /// The link that leads to the node of the disk called `name`, where it has one.
+    /// Returns the link to the node of the disk called `name`, if it has a node.
     pub(super) fn node_link(&self, name: &str) -> Option<String> {
         Some(report(&self.node(name)?.read())?.link.display().to_string())
     }
 
-    /// Whether any disk is a node, or is being made one.
+    /// Returns true if a disk has a node, or is about to get one.
     pub(super) fn is_attached(&self) -> bool {
         self.attaching.is_locked() || self.all_nodes().iter().any(|(_, node)| node.read().is_there())
     }
 
-    /// Refuses a file on a disk that is attached here: who writes to it while the pool stands still waits for ever.
+    /// Refuses a file on a disk that is attached here: a write to it while the pool stands still would wait forever.
     pub(super) fn refuse_on_own_node(&self, file: &Path) -> Result<(), Failure> {
         for (name, node) in self.all_nodes() {
             let node = node.read();
@@ -85,7 +85,7 @@ impl OpenDisks {
         Ok(())
     }
 
-    /// Takes the node of the disk called `name` away.
+    /// Removes the node of the disk called `name`.
     pub fn detach(&self, name: &str) -> Result<(), Failure> {
         let node = self.node(name).ok_or_else(|| Failure::not_found(format!("{name:?} is not attached")))?;
         self.take_away(&node)
@@ -93,36 +93,36 @@ impl OpenDisks {
 
     fn take_away(&self, node: &NodeHandle) -> Result<(), Failure> {
         let taken = take_away(node).map_err(Failure::failed);
-        // It may be known no more, and another be attached by its name.
+        // Another node may have the name by now.
         self.nodes.lock().retain(|_, known| !Arc::ptr_eq(known, node) || known.read().is_there());
         taken
     }
 
-    /// Refuses while programs use the node of the disk called `name`, where it has one.
+    /// Refuses while programs use the node of the disk called `name`.
     pub fn ensure_node_unused(&self, name: &str) -> Result<(), Failure> {
         let unused = self.node(name).map_or(Ok(()), |node| node.read().ensure_unused());
         unused.map_err(|error| Failure::busy(format!("{name:?} is not overwritten: {error}")))
     }
 
-    /// The mounts, swap and devices that have the node of the disk called `name`, where it has one.
+    /// Returns the mounts, swap and devices that use the node of the disk called `name`.
     pub(super) fn claims(&self, name: &str) -> Vec<String> {
         self.node(name).map(|node| node.read().claims()).unwrap_or_default()
     }
 
-    /// The nodes that cannot be taken away now, and why. The others are gone.
+    /// Removes the nodes. Returns the reasons why some stay.
     pub fn detach_all(&self) -> Vec<String> {
         self.all_nodes().iter().filter_map(|(_, node)| Some(self.take_away(node).err()?.message)).collect()
     }
 }
 
-/// One who takes it away at a time; who only asks about it does not wait with him.
+/// Removes a node. One thread at a time removes it; threads that inspect it do not wait.
 fn take_away(node: &NodeHandle) -> attach::Result<()> {
     let waiting = node.upgradable_read();
     waiting.release()?;
     RwLockUpgradableReadGuard::upgrade(waiting).detach()
 }
 
-/// What there is to tell of a node, if it is there.
+/// Describes a node, if it exists.
 fn report(node: &Attached) -> Option<AttachReport> {
     let report = || AttachReport {
         device: node.device().into(),

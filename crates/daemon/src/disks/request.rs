@@ -53,18 +53,18 @@ impl From<&Buffering> for BufferOptions {
 
 /// Where disks are served.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Door {
+pub struct NbdAddresses {
     /// Absolute path of the Unix socket.
     #[serde(with = "ferrite_owner::paths::exact")]
     pub unix: PathBuf,
     /// A TCP address too.
-    pub tcp: Option<TcpDoor>,
+    pub tcp: Option<TcpAddress>,
 }
 
-impl Door {
+impl NbdAddresses {
     /// The addresses of the disk called `name`; `tcp` is the TCP address that it got.
     pub fn uris(&self, name: &str, tcp: Option<SocketAddr>) -> Vec<String> {
-        let is_tls = self.tcp.as_ref().is_some_and(|door| door.tls.is_some());
+        let is_tls = self.tcp.as_ref().is_some_and(|tcp| tcp.tls.is_some());
         let tcp = tcp.map(|address| tcp_uri(name, address, is_tls));
         std::iter::once(unix_uri(name, &self.unix)).chain(tcp).collect()
     }
@@ -72,14 +72,24 @@ impl Door {
 
 /// A TCP address that disks are served at.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct TcpDoor {
+pub struct TcpAddress {
     /// The address and port.
     pub address: SocketAddr,
     /// The networks that may connect; everybody where it is empty.
     pub allow: Vec<String>,
-    /// Absolute paths of the certificate, its key, and the authority of clients' certificates. With them TLS is
-    /// required.
-    pub tls: Option<(PathBuf, PathBuf, Option<PathBuf>)>,
+    /// The files of TLS, which clients must use if these are given.
+    pub tls: Option<TlsPaths>,
+}
+
+/// Absolute paths of the files of TLS.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TlsPaths {
+    /// The certificate of the server, in PEM.
+    pub certificate: PathBuf,
+    /// The key of that certificate, in PEM.
+    pub key: PathBuf,
+    /// The authority that has to have signed the certificates of clients, in PEM; without it clients need none.
+    pub client_authority: Option<PathBuf>,
 }
 
 /// The name of the service of disks.
@@ -116,12 +126,12 @@ pub enum DiskRequest {
         /// The new size in bytes.
         size: u64,
     },
-    /// Serves a disk over NBD until the caller's connection ends; the TCP address, if there is one.
+    /// Serves a disk over NBD until the caller's connection ends; the answer is the TCP address, or null.
     Serve {
         /// The name of the disk.
         name: String,
         /// The addresses.
-        door: Door,
+        nbd_addresses: NbdAddresses,
         /// The options.
         serving: Serving,
         /// True to overwrite the whole disk: refused while its node is used.
@@ -172,12 +182,12 @@ impl TypedRequest for DiskRequest {
     fn places(&self) -> NamedPlaces<'_> {
         match self {
             Self::Attach { .. } => NamedPlaces::of_paths([Path::new(NODES)]),
-            Self::Serve { door, .. } => {
-                let tls = door.tcp.as_ref().and_then(|tcp| tcp.tls.as_ref());
-                let files = tls.map(|(certificate, key, authority)| [Some(certificate), Some(key), authority.as_ref()]);
+            Self::Serve { nbd_addresses, .. } => {
+                let tls = nbd_addresses.tcp.as_ref().and_then(|tcp| tcp.tls.as_ref());
+                let files = tls.map(|it| [Some(&it.certificate), Some(&it.key), it.client_authority.as_ref()]);
                 let files = files.into_iter().flatten().flatten();
-                let paths = std::iter::once(&door.unix).chain(files).map(PathBuf::as_path).collect();
-                NamedPlaces { paths, mounts: false, listens: door.tcp.is_some() }
+                let paths = std::iter::once(&nbd_addresses.unix).chain(files).map(PathBuf::as_path).collect();
+                NamedPlaces { paths, mounts: false, listens: nbd_addresses.tcp.is_some() }
             }
             _ => NamedPlaces::default(),
         }
@@ -199,23 +209,23 @@ pub struct DiskReport {
     pub checksum: bool,
     /// Bytes of the pool it takes.
     pub space_bytes: u64,
-    /// Where it is reached: by sockets, and by the link to its node.
+    /// The addresses of the disk, and the link to its node.
     pub reached_at: Vec<String>,
-    /// How its owner serves it to who does not say how.
+    /// The options for clients that name none.
     #[serde(default)]
     pub usual: Serving,
-    /// What it does, from its first use after the owner's start.
+    /// Its use since the owner's start; `None` before the first use.
     pub open: Option<OpenReport>,
 }
 
 /// What an open disk does.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OpenReport {
-    /// Whether somebody uses it now.
+    /// True if the disk is in use.
     pub in_use: bool,
-    /// How it is served, or was when it was used last.
+    /// The options of its use, or of the last one.
     pub serving: Serving,
-    /// Where it is served so: a node, and sockets that show no other disk.
+    /// The node, and the sockets that serve no other disk.
     #[serde(default)]
     pub served_at: Vec<String>,
     /// Bytes that hold something.
@@ -246,7 +256,7 @@ pub struct OpenReport {
     pub errors: u64,
 }
 
-/// Where an attached disk is.
+/// The node of an attached disk.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AttachReport {
     /// The node.
@@ -258,9 +268,9 @@ pub struct AttachReport {
     /// The link that leads to it whatever other pools are served.
     #[serde(serialize_with = "ferrite_owner::paths::show")]
     pub stable_link: PathBuf,
-    /// What lies between it and the disk.
+    /// The driver between the node and the disk.
     pub way: String,
-    /// What is to be known besides.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 

@@ -8,8 +8,8 @@ use ferrite_disk::Disk;
 use ferrite_memory::ByteCount;
 use ferrite_owner::services::{parse, reply};
 use ferrite_owner::{
-    Call, OWN_CONNECTION, OnProgress, Parted, Removal, Reply, RunningService, Service, ServicePool, TypedRequest,
-    space_bytes,
+    EndedConnection, OWN_CONNECTION, ProgressCall, Removal, RunningService, Service, ServiceCall, ServicePool,
+    ServiceReply, TypedRequest, space_bytes,
 };
 use ferrite_pool::check::{MovedRange, TagFindings, TagOwner};
 use ferrite_pool::{Failure, FailureKind, Freeze, Pool, Tag, TagKind};
@@ -57,16 +57,16 @@ impl Service for DiskService {
 }
 
 impl RunningService for OpenDisks {
-    fn call(&self, call: Call<'_>) -> Result<Reply, Failure> {
-        let Call { caller, request, view, progress, .. } = call;
+    fn call(&self, call: ServiceCall<'_>) -> Result<ServiceReply, Failure> {
+        let ServiceCall { caller, request, view, progress, .. } = call;
         let request: DiskRequest = parse(DISK, request)?;
         view.map_or(Ok(()), |view| view.ensure_shared(&request.places()))?;
         let connection = (caller.connection != OWN_CONNECTION).then_some(caller.connection);
         self.perform(request, connection, progress)
     }
 
-    fn parted(&self, parted: &Parted<'_>) {
-        self.end_for(parted.caller.connection);
+    fn connection_ended(&self, ended: &EndedConnection<'_>) {
+        self.end_for(ended.caller.connection);
     }
 
     fn open_disk(&self, name: &str) -> Option<Result<Arc<dyn Disk>, Failure>> {
@@ -91,8 +91,8 @@ impl OpenDisks {
         &self,
         request: DiskRequest,
         connection: Option<u64>,
-        progress: OnProgress<'_>,
-    ) -> Result<Reply, Failure> {
+        progress: ProgressCall<'_>,
+    ) -> Result<ServiceReply, Failure> {
         request.disk().map_or(Ok(()), |name| self.ensure_disk(name, request.wants_to_use()))?;
         match request {
             DiskRequest::List => reply(&report_each(|| disk_names(&self.pool), |name| self.describe(name))?),
@@ -111,11 +111,11 @@ impl OpenDisks {
                 self.resize(&name, size)?;
                 reply(&self.describe(&name)?)
             }
-            DiskRequest::Serve { name, door, serving, overwrite } => {
+            DiskRequest::Serve { name, nbd_addresses, serving, overwrite } => {
                 if overwrite {
                     self.ensure_node_unused(&name)?;
                 }
-                reply(&self.listen(&door, &name, &serving, connection)?)
+                reply(&self.listen(&nbd_addresses, &name, &serving, connection)?)
             }
             DiskRequest::Attach { name, serving } => reply(&self.attach(&name, &serving)?),
             DiskRequest::Detach { name } => reply(&self.detach(&name)?),
@@ -129,7 +129,7 @@ impl OpenDisks {
         if is_one { Ok(()) } else { ensure_kind(&self.pool, name, TagKind::DISK, wanted) }
     }
 
-    /// Opens the disk called `name`, as [`OpenDisks::open`]; advises to make it if there is none.
+    /// Opens the disk called `name`, as [`OpenDisks::open`]; the error about a missing disk advises to make it.
     pub fn open_known(&self, name: &str, serving: &Serving) -> Result<Arc<CountedDisk>, Failure> {
         self.ensure_disk(name, true)?;
         self.open(name, serving)

@@ -60,7 +60,7 @@ fn a_disk_is_changed_from_outside_only_when_nobody_uses_it_and_keeps_what_was_wr
     assert!(first_bytes(&*served.open("d", &deferred()).expect("opened")) == [6; 4096], "lost when closed");
 }
 
-/// U6 at the end: what one disk refuses to make durable is told, and takes nothing from the others.
+/// U6 at the end: the failure of one disk to make its data durable is reported, and the other disks are flushed.
 #[test]
 fn a_disk_that_cannot_be_flushed_keeps_no_other_from_it() {
     let served = served();
@@ -77,11 +77,11 @@ fn a_disk_that_cannot_be_flushed_keeps_no_other_from_it() {
 #[test]
 fn the_owners_own_socket_ends_with_nobodys_connection() {
     let served = served();
-    let door = |name: &str| Door {
+    let nbd_addresses = |name: &str| NbdAddresses {
         unix: std::env::temp_dir().join(format!("ferrite-{}-{name}", std::process::id())),
         tcp: None,
     };
-    let (own, theirs) = (door("own"), door("theirs"));
+    let (own, theirs) = (nbd_addresses("own"), nbd_addresses("theirs"));
     served.listen(&own, "", &Serving::default(), None).expect("listens");
     served.listen(&theirs, "d", &Serving::default(), Some(0)).expect("listens");
     served.end_for(0);
@@ -94,11 +94,11 @@ fn the_owners_own_socket_ends_with_nobodys_connection() {
 fn the_owners_own_socket_tells_how_disks_are_served_to_who_does_not_say() {
     let served = served();
     assert_eq!(served.usual(), Serving::default());
-    let door = |name: &str| Door {
+    let nbd_addresses = |name: &str| NbdAddresses {
         unix: std::env::temp_dir().join(format!("ferrite-{}-usual-{name}", std::process::id())),
         tcp: None,
     };
-    let (own, theirs) = (door("own"), door("theirs"));
+    let (own, theirs) = (nbd_addresses("own"), nbd_addresses("theirs"));
     served.listen(&own, "", &deferred(), None).expect("listens");
     let read_only = Serving { read_only: true, ..Serving::default() };
     served.listen(&theirs, "d", &read_only, Some(1)).expect("listens");

@@ -1,4 +1,4 @@
-//! Space of thin disks that nobody has opened.
+//! Space of thin disks that are not open.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use ferrite_pool::{Freeze, Tag};
 use super::OpenDisks;
 
 impl Freeze for OpenDisks {
-    /// Disks that are open stop by themselves.
+    /// Open disks stop by themselves.
     fn freeze(&self) {}
 
     fn thaw(&self) {}
 
     fn spare_of_unopened(&self) -> bool {
-        // Whoever has it may wait for who asks.
+        // The thread that holds the lock may wait for the caller.
         let Some(open) = self.open.try_lock() else { return false };
         if self.usual.lock().read_only {
             return false;
@@ -28,10 +28,10 @@ impl Freeze for OpenDisks {
 }
 
 impl OpenDisks {
-    /// Opens the disk of `tag` and has it give all that it can; whether that was anything.
+    /// Opens the disk of `tag` and frees the space that it can spare. Returns true if that was any.
     fn give_of(&self, tag: &Tag) -> bool {
         let disk = BlockDisk::open(Arc::clone(&self.pool), &tag.name, DiskOptions::default());
-        // One that cannot be opened is told of by who wants it.
+        // The error of a disk that cannot be opened is reported when it is served.
         let mut gave = false;
         while disk.as_ref().is_ok_and(|disk| disk.spare()) {
             gave = true;

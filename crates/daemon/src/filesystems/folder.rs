@@ -28,23 +28,23 @@ pub(super) fn make(point: &Path) -> Result<(), String> {
 }
 
 /// A folder that its user can write to until this is dropped, if it was shut.
-pub(super) struct Opened(Option<File>);
+pub(super) struct OpenedFolder(Option<File>);
 
 /// Makes the folder at `point` writable for `user` to mount on, if [`make`] made it; root needs no such right. Touches
 /// no file system that is mounted there now or later: its server may not answer.
-pub(super) fn open_to_mount(point: &Path, user: u32) -> io::Result<Opened> {
+pub(super) fn open_to_mount(point: &Path, user: u32) -> io::Result<OpenedFolder> {
     if user == 0 || mounts::file_system_on(point).is_some() {
-        return Ok(Opened(None));
+        return Ok(OpenedFolder(None));
     }
     let folder = File::open(point)?;
     let is_shut = folder.metadata()?.permissions().mode() & 0o777 == SHUT;
     if is_shut {
         folder.set_permissions(Permissions::from_mode(OPEN))?;
     }
-    Ok(Opened(is_shut.then_some(folder)))
+    Ok(OpenedFolder(is_shut.then_some(folder)))
 }
 
-impl Drop for Opened {
+impl Drop for OpenedFolder {
     fn drop(&mut self) {
         if let Some(folder) = &self.0 {
             // A folder that cannot be shut is like one that the user has made.

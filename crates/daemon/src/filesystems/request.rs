@@ -38,12 +38,12 @@ pub struct Which {
     pub name: String,
     /// The mount by which it was found, if the user named a folder.
     #[serde(default)]
-    pub seen: Option<Seen>,
+    pub seen: Option<SeenMount>,
 }
 
 /// A mount of a file system, as the kernel lists it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Seen {
+pub struct SeenMount {
     /// The folder.
     #[serde(with = "ferrite_owner::paths::exact")]
     pub point: PathBuf,
@@ -115,7 +115,7 @@ pub struct FsReport {
     /// The folder it is mounted on.
     #[serde(serialize_with = "ferrite_owner::paths::show")]
     pub mounted_on: Option<PathBuf>,
-    /// It is there no more: somebody unmounted it while it was in use, and it still is.
+    /// True if a user unmounted it while it was in use, and it still is in use.
     pub out_of_sight: bool,
     /// The kernel keeps writes back.
     pub cached: bool,

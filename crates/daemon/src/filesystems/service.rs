@@ -5,15 +5,17 @@ use std::sync::Arc;
 use ferrite_fs::FilesOwner;
 use ferrite_fs::share::layout::request::SHARE;
 use ferrite_owner::services::{parse, reply};
-use ferrite_owner::{Call, Parted, Removal, Reply, RunningService, Service, ServicePool, TypedRequest};
+use ferrite_owner::{
+    EndedConnection, Removal, RunningService, Service, ServiceCall, ServicePool, ServiceReply, TypedRequest,
+};
 use ferrite_pool::check::{MovedRange, TagFindings, TagOwner};
 use ferrite_pool::{Failure, Pool, Tag, TagKind};
 
 use super::{FS, Filesystems, FsRequest, Which, names};
 use crate::tag_names::{ensure_kind, report_each};
 
-/// The service of file systems. Its requests are called "fs"; those of programs that read and write files by themselves are
-/// called "share".
+/// The service of file systems. It answers requests by two names: "fs" from commands, and "share" from programs that read
+/// and write files by themselves.
 pub struct FilesService;
 
 impl TagOwner for FilesService {
@@ -57,7 +59,7 @@ impl Service for FilesService {
 }
 
 impl RunningService for Filesystems {
-    fn call(&self, call: Call<'_>) -> Result<Reply, Failure> {
+    fn call(&self, call: ServiceCall<'_>) -> Result<ServiceReply, Failure> {
         // A client may wait for the answer in the middle of a write.
         if call.service == SHARE {
             return self.answer(call.caller, &parse(SHARE, call.request)?);
@@ -67,8 +69,8 @@ impl RunningService for Filesystems {
         self.perform(request)
     }
 
-    fn parted(&self, parted: &Parted<'_>) {
-        self.end_sessions_of(parted.caller.connection);
+    fn connection_ended(&self, ended: &EndedConnection<'_>) {
+        self.end_sessions_of(ended.caller.connection);
     }
 
     fn is_used(&self) -> bool {
@@ -81,7 +83,7 @@ impl RunningService for Filesystems {
 }
 
 impl Filesystems {
-    fn perform(&self, request: FsRequest) -> Result<Reply, Failure> {
+    fn perform(&self, request: FsRequest) -> Result<ServiceReply, Failure> {
         if let FsRequest::Unmount(which) | FsRequest::Stat(which) = &request {
             self.ensure_ours(which)?;
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferrite_owner::Reply;
+use ferrite_owner::ServiceReply;
 use ferrite_pool::Caller;
 
 use super::FileSystem;
@@ -15,7 +15,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// Why not, in words for people.
-    pub fn answer(&self, boot_id: [u8; 16], caller: &Caller, request: &ClientRequest) -> Result<Reply> {
+    pub fn answer(&self, boot_id: [u8; 16], caller: &Caller, request: &ClientRequest) -> Result<ServiceReply> {
         self.shared.answer(boot_id, caller, request)
     }
 

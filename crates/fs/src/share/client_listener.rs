@@ -4,22 +4,25 @@ use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::file_system::FileSystem;
+use crate::share::layout::request::ClientRequest;
+use crate::share::layout::request::SHARE;
+use crate::{Error, Result};
+use ferrite_owner::EndedConnection;
+use ferrite_owner::Handler;
+use ferrite_owner::ListeningSocket;
+use ferrite_owner::ServiceCall;
+use ferrite_owner::ServiceReply;
 use ferrite_owner::services::parse;
-use ferrite_owner::{Call, Handler, Listening, Parted, Reply};
 use ferrite_pool::Claim;
 use ferrite_pool::Error as PoolError;
 use ferrite_pool::Failure;
 use ferrite_pool::claim;
 
-use crate::file_system::FileSystem;
-use crate::share::layout::request::ClientRequest;
-use crate::share::layout::request::SHARE;
-use crate::{Error, Result};
-
 /// Clients come in until it is dropped.
 #[derive(Debug)]
 pub struct ClientListener {
-    _listening: Listening,
+    _listening: ListeningSocket,
 }
 
 struct ClientService {
@@ -28,7 +31,7 @@ struct ClientService {
 }
 
 impl Handler for ClientService {
-    fn call(&self, call: Call<'_>) -> std::result::Result<Reply, Failure> {
+    fn call(&self, call: ServiceCall<'_>) -> std::result::Result<ServiceReply, Failure> {
         let request: ClientRequest = parse(SHARE, call.request)?;
         if request.file_system() != self.fs.tag().name {
             return Err(Failure::not_found(format!("there is no file system {:?} here", request.file_system())));
@@ -36,8 +39,8 @@ impl Handler for ClientService {
         Ok(self.fs.answer(self.boot_id, call.caller, &request)?)
     }
 
-    fn gone(&self, parted: &Parted<'_>) {
-        self.fs.end_sessions_of(parted.caller.connection);
+    fn connection_ended(&self, ended: &EndedConnection<'_>) {
+        self.fs.end_sessions_of(ended.caller.connection);
     }
 }
 
@@ -56,6 +59,6 @@ impl ClientListener {
             return Err(failed(format!("{} is another process's", pool.display())));
         };
         let service = ClientService { fs: Arc::clone(fs), boot_id };
-        Ok(Self { _listening: Listening::start(&lock, Arc::new(service)).map_err(failed)? })
+        Ok(Self { _listening: ListeningSocket::start(&lock, Arc::new(service)).map_err(failed)? })
     }
 }

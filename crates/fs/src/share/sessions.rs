@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ferrite_memory::LivenessWord;
-use ferrite_owner::Reply;
+use ferrite_owner::ServiceReply;
 use ferrite_pool::grant::{GrantId, GrantRequest, GrantRights, Process};
 use ferrite_pool::{Caller, Failure};
 use parking_lot::Mutex;
@@ -126,8 +126,8 @@ pub(crate) fn refused<T>(why: impl Into<String>) -> Result<T> {
 
 impl SharedFiles {
     /// See [`crate::FileSystem::answer`].
-    pub fn answer(&self, boot_id: [u8; 16], caller: &Caller, request: &ClientRequest) -> Result<Reply> {
-        let plain = |value| Reply { value, fds: Vec::new() };
+    pub fn answer(&self, boot_id: [u8; 16], caller: &Caller, request: &ClientRequest) -> Result<ServiceReply> {
+        let plain = |value| ServiceReply { value, fds: Vec::new() };
         match *request {
             ClientRequest::DirectOpen { layout, ref held, .. } => {
                 if let Some(held) = held {
@@ -153,21 +153,21 @@ impl SharedFiles {
             ClientRequest::DirectAhead { session, ino, bytes, .. } => {
                 self.ensure_own_session(session, caller)?;
                 self.reserve_ahead_for(session.0, Ino(ino), bytes)?;
-                Ok(Reply::default())
+                Ok(ServiceReply::default())
             }
             ClientRequest::DirectResize { session, ino, size, .. } => {
                 self.ensure_own_session(session, caller)?;
                 self.resize(session.0, Ino(ino), size)?;
-                Ok(Reply::default())
+                Ok(ServiceReply::default())
             }
             ClientRequest::DirectReturn { session, ino, .. } => {
                 self.ensure_own_session(session, caller)?;
                 self.end_lease(session.0, Ino(ino));
-                Ok(Reply::default())
+                Ok(ServiceReply::default())
             }
             ClientRequest::DirectLetGo { session, .. } => {
                 self.release_earlier_session(session, &Process::of(caller, boot_id))?;
-                Ok(Reply::default())
+                Ok(ServiceReply::default())
             }
             ClientRequest::DirectFlush { device, .. } => {
                 let ours = self.sessions.table.lock().copies.as_ref().and_then(|copies| copies.device());
@@ -176,12 +176,12 @@ impl SharedFiles {
                 }
                 self.fold_all_times();
                 fsync::flush(self)?;
-                Ok(Reply::default())
+                Ok(ServiceReply::default())
             }
             ClientRequest::DirectClose { session, .. } => {
                 self.ensure_own_session(session, caller)?;
                 self.end_sessions_of(caller.connection);
-                Ok(Reply::default())
+                Ok(ServiceReply::default())
             }
         }
     }
@@ -213,7 +213,7 @@ impl SharedFiles {
         stale.into_iter().for_each(|ino| self.forget_attributes(ino));
     }
 
-    fn open_session(&self, boot_id: [u8; 16], caller: &Caller, layout: u32) -> Result<Reply> {
+    fn open_session(&self, boot_id: [u8; 16], caller: &Caller, layout: u32) -> Result<ServiceReply> {
         ensure_alike(layout)?;
         if self.waits() {
             return refused(
@@ -242,7 +242,7 @@ impl SharedFiles {
         self.link.pins.enter(granted.id.0, &process);
         let device = table.copies.as_ref().and_then(|copies| copies.device());
         let opened = SessionGrant { session: granted.id, offset: memory.offset, writable, device, layout: LAYOUT };
-        Ok(Reply { value: json!(opened), fds: vec![memory.fd, shared_state, granted.notice] })
+        Ok(ServiceReply { value: json!(opened), fds: vec![memory.fd, shared_state, granted.notice] })
     }
 
     fn ensure_own_session(&self, session: GrantId, caller: &Caller) -> Result<()> {

@@ -369,7 +369,7 @@ fn bk1_clients_stand_still_for_a_backup() {
 #[test]
 fn a_client_of_another_version_is_not_let_in() {
     let house = House::new();
-    let mut client = ferrite_owner::Client::connect(&house.pool_file).expect("it listens");
+    let mut client = ferrite_owner::OwnerClient::connect(&house.pool_file).expect("it listens");
     let mut open = |layout| {
         let request = serde_json::json!({ "do": "direct-open", "name": NAME, "layout": layout });
         client.call(ServiceRequest::new(SHARE, &request), &mut |_| true).map_err(|why| why.to_string())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use ferrite_owner::{Call, Handler, Listening, Reply};
+use ferrite_owner::{Handler, ListeningSocket, ServiceCall, ServiceReply};
 use ferrite_pool::{Claim, Failure, claim};
 use parking_lot::Mutex;
 
@@ -19,7 +19,7 @@ use crate::share::CachedCopies;
 struct Mute(Mutex<Receiver<()>>);
 
 impl Handler for Mute {
-    fn call(&self, _: Call<'_>) -> Result<Reply, Failure> {
+    fn call(&self, _: ServiceCall<'_>) -> Result<ServiceReply, Failure> {
         let _ = self.0.lock().recv();
         Err(Failure::failed("too late"))
     }
@@ -32,7 +32,7 @@ fn an_owner_that_is_silent_is_not_waited_for_for_ever() {
     std::fs::File::create(&pool).expect("a file");
     let Ok(Claim::Ours(lock)) = claim(&pool) else { panic!("nobody else has it") };
     let ((go_on, may_go_on), (ended, has_ended)) = (channel(), channel());
-    let _listening = Listening::start(&lock, Arc::new(Mute(Mutex::new(may_go_on)))).expect("it listens");
+    let _listening = ListeningSocket::start(&lock, Arc::new(Mute(Mutex::new(may_go_on)))).expect("it listens");
     std::thread::spawn(move || {
         ended.send(flush_mount(&pool, NAME, 7, Duration::from_secs(60), Duration::from_millis(20)).is_err())
     });

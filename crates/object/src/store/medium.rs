@@ -1,4 +1,4 @@
-//! What a store lies in.
+//! The file or device of a store.
 
 use std::fs::File;
 use std::io;
@@ -11,8 +11,8 @@ use ferrite_pool::{Error as PoolError, Format, Lock, Pool, Superblock, show_uuid
 use super::NewStore;
 use crate::{Error, Result};
 
-/// Makes the file of the `new` store beside `path`, whose name it will have; nobody but its user may look into it. It is
-/// nobody else's, also where others of this process make a store there, or may write to the folder.
+/// Makes the file of the `new` store beside `path`, the name that it gets later; only its user may read it. The name is unique,
+/// so that no other thread or user writes to the file.
 pub(super) fn make(path: &Path, new: &NewStore) -> Result<PathBuf> {
     let mut partial = path.as_os_str().to_owned();
     partial.push(format!(".{}.new", show_uuid(&new.uuid)));
@@ -21,7 +21,7 @@ pub(super) fn make(path: &Path, new: &NewStore) -> Result<PathBuf> {
     Ok(partial)
 }
 
-/// Why the file at `path` was not made.
+/// Returns the error about the file at `path`, which was not made.
 pub(super) fn not_made(path: &Path, error: io::Error) -> Error {
     let path = path.display();
     match error.kind() {
@@ -32,8 +32,8 @@ pub(super) fn not_made(path: &Path, error: io::Error) -> Error {
     }
 }
 
-/// Makes what `lock` holds a pool. One that is there stays: who opens a device and makes a store where that fails does not
-/// lose what could not be opened.
+/// Makes a pool in the file or device of `lock`. A pool there stays: a caller that makes a store after a failed opening does
+/// not lose the pool that could not be opened.
 pub(super) fn format(lock: &Lock, uuid: [u8; 16]) -> Result<()> {
     let memory = PoolMemory::map(lock, Some(Guard::None))?.memory;
     if !matches!(Superblock::read(&*memory), Err(PoolError::NotAPool(_))) {

@@ -1,4 +1,4 @@
-//! Taking objects of a store in hand.
+//! Opening objects of a store.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::object_log::ObjectLog;
 use crate::{Bundle, Map, Queue, Result};
 
 impl Store {
-    /// A value of type `T` that is updated in place by `scheme`; made as `initial` where there is none of that name.
+    /// A value of type `T` that is updated in place by `scheme`; made as `initial` if the name is free.
     ///
     /// # Errors
     /// As [`Store::direct_bytes`].
@@ -44,7 +44,7 @@ impl Store {
         DirectBytes::open(self.hold(name, &label, 0)?, &label, initial, scheme)
     }
 
-    /// A map; made where there is none of that name.
+    /// Opens a map; makes it if the name is free.
     ///
     /// # Errors
     /// As [`Store::logged`].
@@ -52,7 +52,7 @@ impl Store {
         Ok(Map::new(self.logged(name, logging)?))
     }
 
-    /// A queue; made where there is none of that name.
+    /// Opens a queue; makes it if the name is free.
     ///
     /// # Errors
     /// As [`Store::logged`].
@@ -60,7 +60,7 @@ impl Store {
         Ok(Queue::new(self.logged(name, logging)?))
     }
 
-    /// Maps and queues that change together; made where there is none of that name.
+    /// Opens maps and queues that change together; makes them if the name is free.
     ///
     /// # Errors
     /// As [`Store::logged`].
@@ -68,19 +68,19 @@ impl Store {
         Ok(Bundle::new(self.logged(name, logging)?))
     }
 
-    /// A structure of one's own; made where there is none of that name.
+    /// Opens a structure that the caller defines; makes it if the name is free.
     ///
     /// # Errors
     /// [`crate::Error::WrongType`] where the name is something else's, [`crate::Error::Damaged`] where bytes of it are
     /// not what was stored and `logging` does not say to salvage it, [`ferrite_pool::Error::Corrupt`] where its log
-    /// does not say where it begins, which no salvage mends. [`ferrite_pool::Error::Busy`] where somebody has it open,
+    /// does not say where it begins, which no salvage mends. [`ferrite_pool::Error::Busy`] if another user has it open,
     /// [`ferrite_pool::Error::BadName`] where there can be none of that name, [`ferrite_pool::Error::Full`] where there
     /// is no space to make it or to salvage it.
     pub fn logged<S: LoggedStructure>(&self, name: &str, logging: Logging) -> Result<Arc<Logged<S>>> {
         Logged::open(self.hold(name, &logged::label::<S>()?, logging.log_bytes)?, logging)
     }
 
-    /// An append-only log; made for `log_bytes` of entries where there is none of that name.
+    /// Opens an append-only log; makes it for `log_bytes` of entries if the name is free.
     ///
     /// # Errors
     /// As [`Store::logged`].
@@ -88,7 +88,7 @@ impl Store {
         ObjectLog::open(self.hold(name, &object_log::label()?, logging.log_bytes)?, logging.salvage)
     }
 
-    /// Takes the tag called `name` in hand, made as `label` says where there is none.
+    /// Holds the tag called `name`; makes it as `label` says if the name is free.
     fn hold(&self, name: &str, label: &ObjectLabel, log_bytes: u64) -> Result<TagLease> {
         match self.tags.hold(name) {
             Err(error) if error.kind() == FailureKind::NotFound => {}

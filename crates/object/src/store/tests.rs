@@ -166,7 +166,7 @@ fn an_open_object_is_opened_once_and_not_freed_and_holds_up_a_finalize() {
     assert!(matches!(claim(&place.path), Ok(Claim::Ours(_))));
 }
 
-/// A client that is just leaving, or asks for something, holds up nobody.
+/// A client that is connected or being answered does not keep a store in use.
 #[test]
 fn a_store_whose_clients_are_being_answered_is_not_in_use() {
     let place = place();
@@ -214,7 +214,7 @@ fn a_tenant_does_all_that_an_owner_does() {
     assert_eq!(Store::open(&restored, &OPEN).unwrap().map("map", SMALL).unwrap().len(), 2002);
 }
 
-/// Whoever asks again when the others are done has the store still, and its clients have lost nothing.
+/// After a refusal the store is still open and its clients have lost nothing.
 #[test]
 fn what_is_refused_before_the_end_leaves_the_store_open() {
     let place = place();
@@ -261,7 +261,7 @@ fn a_backup_is_restored_into_a_new_file_or_one_that_has_room() {
     assert!(!at("other").exists(), "a damaged image makes nothing");
 }
 
-/// Who holds an object when the store's owner ends goes on storing where it lies, whatever has been restored there.
+/// A process that holds an object when the store's owner ends would go on storing into the object's place.
 #[test]
 fn no_store_is_restored_under_those_who_still_hold_objects_of_it() {
     let place = place();
@@ -321,7 +321,7 @@ fn a_check_knows_objects_and_tells_their_damage() {
     assert!(!report.is_sound() && report.findings[0].tag.as_deref() == Some("direct"), "{report:?}");
 }
 
-/// CK4: a checkpoint's word of zeros says that there never was one. That the log does not begin at its start tells.
+/// CK4: a checkpoint's word of zeros says that no checkpoint was made. The start of the log shows that one was.
 #[test]
 fn ck4_a_check_tells_a_checkpoint_that_nothing_names_any_more() {
     let place = place();

@@ -1,4 +1,4 @@
-//! A process beside the owner that holds tags of its pool.
+//! The client's side of the service "lease": tags that the owner lends to this process.
 
 use std::fmt;
 use std::fs::File;
@@ -14,20 +14,20 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::orphans::{self, Place};
+use super::orphans::{self, OrphanFile};
 use crate::pool_owner::read_answer;
 use crate::services::{LeaseRequest, PoolRequest};
-use crate::{Client, Error as OwnerError, OnProgress, ServiceRequest};
+use crate::{Error as OwnerError, OwnerClient, ProgressCall, ServiceRequest};
 
 /// A connection to the owner of a pool, and the pool's memory in this process.
 ///
-/// What the owner is asked gives [`Error::OwnerEnded`] where it has ended, so that nobody knows whether it was done, and
-/// [`Error::Owner`] where it could not do it, with the kind that is named below.
+/// A request fails with [`Error::OwnerEnded`] if the owner has ended, so that it is not known whether the request took effect,
+/// and with [`Error::Owner`] and one of the kinds below if the owner refused.
 pub struct RemoteTags {
-    client: Mutex<Client>,
+    client: Mutex<OwnerClient>,
     guard: Guard,
     name: String,
-    place: Option<Place>,
+    place: Option<OrphanFile>,
     memory: OnceLock<Arc<Mapped>>,
     board: OnceLock<Arc<SharedWords>>,
 }
@@ -39,10 +39,10 @@ impl fmt::Debug for RemoteTags {
 }
 
 impl RemoteTags {
-    /// Of the owner that `client` reaches. The memory is mapped with `guard` once a tag is held; `path` is what messages
-    /// call it.
-    pub fn new(client: Client, guard: Guard, path: &Path) -> Self {
-        let (name, place) = (path.display().to_string(), Place::of(path));
+    /// Returns the tags of the pool at `path`, whose owner `client` is connected to. The pool's memory is mapped with `guard`
+    /// when a tag is held first.
+    pub fn new(client: OwnerClient, guard: Guard, path: &Path) -> Self {
+        let (name, place) = (path.display().to_string(), OrphanFile::of(path));
         Self { client: Mutex::new(client), guard, name, place, memory: OnceLock::new(), board: OnceLock::new() }
     }
 
@@ -63,7 +63,7 @@ impl RemoteTags {
     pub fn call<T: DeserializeOwned>(
         &self,
         request: ServiceRequest<'_>,
-        on_progress: OnProgress<'_>,
+        on_progress: ProgressCall<'_>,
     ) -> Result<(T, Vec<OwnedFd>)> {
         let (value, fds) = match self.client.lock().call(request, on_progress) {
             Err(OwnerError::Lost { value }) => (*value, Vec::new()),
@@ -74,7 +74,7 @@ impl RemoteTags {
         Ok((read_answer(value).map_err(Error::Owner)?, fds))
     }
 
-    /// Every tag, by name.
+    /// Lists the tags, by name.
     ///
     /// # Errors
     /// As [`RemoteTags`] says.
@@ -82,48 +82,49 @@ impl RemoteTags {
         Ok(self.ask(&LeaseRequest::List)?.0)
     }
 
-    /// Makes a tag; durable on return.
+    /// Creates a tag; durable on return.
     ///
     /// # Errors
-    /// [`FailureKind::Exists`], [`FailureKind::BadName`], [`FailureKind::Full`] (or want of space on its host), [`FailureKind::Busy`] for a
-    /// kind that is not lent; else as [`RemoteTags`] says.
+    /// [`FailureKind::Exists`], [`FailureKind::BadName`], [`FailureKind::Full`], [`FailureKind::Busy`] for a kind that is not
+    /// lent; else as [`RemoteTags`] says.
     pub fn create(&self, spec: &TagSpec) -> Result<Note> {
         Ok(self.ask(&LeaseRequest::Create(spec.clone()))?.0)
     }
 
-    /// Removes a tag that nobody holds.
+    /// Removes a tag that no process holds.
     ///
     /// # Errors
-    /// [`FailureKind::NotFound`], [`FailureKind::Busy`] where somebody holds it or its kind is not lent; else as [`RemoteTags`] says.
+    /// [`FailureKind::NotFound`], [`FailureKind::Busy`] if a process holds it or its kind is not lent; else as
+    /// [`RemoteTags`] says.
     pub fn remove(&self, name: &str) -> Result<()> {
         self.ask::<()>(&LeaseRequest::Remove { name: name.into() }).map(drop)
     }
 
-    /// Lets the owner write a backup to the file at the absolute path `to`, durable on return; `image` is its uuid.
+    /// Asks the owner for a backup in the file at the absolute path `to`, durable on return; `image` is its uuid.
     ///
     /// # Errors
-    /// The kind [`FailureKind::Busy`] where a process holds a tag by a grant, this one too; else as [`RemoteTags`] says.
+    /// [`FailureKind::Busy`] if any process, this one included, holds a tag by a grant; else as [`RemoteTags`] says.
     pub fn backup(&self, to: &Path, image: [u8; 16]) -> Result<()> {
         let request = PoolRequest::Backup { to: to.into(), now: false, image: Some(image) };
         self.call::<Value>(ServiceRequest::of(&request), &mut |_| true).map(drop)
     }
 
-    /// Takes the tag called `name` in hand.
+    /// Holds the tag called `name`.
     ///
     /// # Errors
-    /// As [`RemoteTags::remove`]; [`FailureKind::Limit`] where the pool has no more grants to give, [`Error::Medium`] where its
-    /// memory cannot be mapped here.
+    /// As [`RemoteTags::remove`]; [`FailureKind::Limit`] if all grants of the pool are in use, [`Error::Medium`] if its memory
+    /// cannot be mapped here.
     pub fn hold(self: &Arc<Self>, name: &str) -> Result<TagLease> {
-        // What an earlier owner lent would stand in the way.
+        // Grants of an earlier owner would keep the tag busy.
         self.place.map(orphans::take).into_iter().flatten().for_each(|id| self.give_back(id));
         let (loan, fds) = self.ask::<Loan>(&LeaseRequest::Hold { name: name.into() })?;
         let id = loan.id;
         let (memory, lent) = self.enter(loan, fds).inspect_err(|_| self.give_back(id))?;
-        let lease = Granted { tenant: Arc::clone(self), grant: Mutex::new(id) };
+        let lease = GrantLease { tenant: Arc::clone(self), grant: Mutex::new(id) };
         Ok(TagLease::lent(memory, lent, Box::new(lease)))
     }
 
-    /// Gives a grant back. Where the owner cannot be told, the next one is.
+    /// Releases a grant. If the owner has ended the next owner ends the grant.
     fn give_back(&self, id: GrantId) {
         let told = self.ask::<()>(&LeaseRequest::Release { id });
         // The owner has no such grant any more, or another thread ends it.
@@ -135,7 +136,7 @@ impl RemoteTags {
         }
     }
 
-    /// The pool's memory, mapped when it is needed first, and the lent tag with the owner's words.
+    /// Returns the pool's memory, mapped on the first call, and the lent tag with the words that the owner shares.
     fn enter(&self, loan: Loan, fds: Vec<OwnedFd>) -> Result<(Arc<dyn Memory>, LentTag)> {
         let strange = || Error::Owner(Failure::failed("the pool's owner answers what this program cannot use"));
         let mut fds = fds.into_iter();
@@ -164,13 +165,13 @@ impl RemoteTags {
     }
 }
 
-/// The grant that a held tag stands on. Dropped, it is given back.
-struct Granted {
+/// The grant of a held tag, released on drop.
+struct GrantLease {
     tenant: Arc<RemoteTags>,
     grant: Mutex<GrantId>,
 }
 
-impl Lease for Granted {
+impl Lease for GrantLease {
     fn widen(&self, tag: &Tag, parts: &[RoleSpace]) -> Result<LentTag> {
         let mut grant = self.grant.lock();
         let request = LeaseRequest::Widen { name: tag.name.clone(), id: *grant, parts: parts.to_vec() };
@@ -182,7 +183,7 @@ impl Lease for Granted {
     }
 }
 
-impl Drop for Granted {
+impl Drop for GrantLease {
     fn drop(&mut self) {
         self.tenant.give_back(*self.grant.lock());
     }

@@ -8,7 +8,7 @@ use ferrite_pool::Result as PoolResult;
 use ferrite_pool::holding::{Note, TagLease, TagSpec};
 
 use super::RemoteTags;
-use crate::{PoolAccess, PoolOwner, Registry, Result};
+use crate::{PoolAccess, PoolOwner, Result, ServiceRegistry};
 
 /// The tags of a pool, as this process holds them.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl TagAccess {
     ///
     /// # Errors
     /// As [`PoolAccess::open`].
-    pub fn open(path: &Path, registry: &Arc<Registry>, guard: Option<Guard>) -> Result<Self> {
+    pub fn open(path: &Path, registry: &Arc<ServiceRegistry>, guard: Option<Guard>) -> Result<Self> {
         Ok(match PoolAccess::open(path, registry, guard)? {
             PoolAccess::Owner(owner) => Self::Own(owner),
             PoolAccess::Client(client) => {

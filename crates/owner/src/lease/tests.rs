@@ -17,7 +17,7 @@ use ferrite_pool::{Claim, Error, Failure, FailureKind, Format, Pool, Role, Strea
 
 use super::*;
 use crate::services::{LEASE, LeaseRequest, answer_lease};
-use crate::{Call, Client, Handler, Listening, Reply, ServiceRequest};
+use crate::{Handler, ListeningSocket, OwnerClient, ServiceCall, ServiceReply, ServiceRequest};
 
 /// Bytes of a pool: four chunks to use, and an end that is a multiple of nothing.
 const POOL_BYTES: u64 = POOL_BYTES_MIN + 2 * CHUNK + 4096 + 3;
@@ -44,13 +44,13 @@ fn spec(name: &str, has_log: bool) -> TagSpec {
 struct Owner {
     folder: tempfile::TempDir,
     pool: Arc<Pool>,
-    _listening: Listening,
+    _listening: ListeningSocket,
 }
 
 struct LeaseOnly(Arc<Pool>);
 
 impl Handler for LeaseOnly {
-    fn call(&self, call: Call<'_>) -> Result<Reply, Failure> {
+    fn call(&self, call: ServiceCall<'_>) -> Result<ServiceReply, Failure> {
         assert_eq!(call.service, LEASE);
         answer_lease(&self.0, BOOT, call)
     }
@@ -70,7 +70,7 @@ impl Owner {
         let memory = Arc::new(Mapped::map(lock.file().try_clone().expect("file"), &options).expect("map"));
         Pool::create(&*memory, &format()).expect("create");
         let pool = Arc::new(Pool::open(wrap(memory), BOOT).expect("open").0);
-        let _listening = Listening::start(&lock, Arc::new(LeaseOnly(Arc::clone(&pool)))).expect("listen");
+        let _listening = ListeningSocket::start(&lock, Arc::new(LeaseOnly(Arc::clone(&pool)))).expect("listen");
         Self { folder, pool, _listening }
     }
 
@@ -79,7 +79,7 @@ impl Owner {
     }
 
     fn tenant(&self) -> Arc<RemoteTags> {
-        let client = Client::connect(&self.path()).expect("connect");
+        let client = OwnerClient::connect(&self.path()).expect("connect");
         Arc::new(RemoteTags::new(client, Guard::None, &self.path()))
     }
 }
@@ -91,7 +91,7 @@ fn kind_of<T>(refused: ferrite_pool::Result<T>) -> FailureKind {
 
 /// What the owner refuses of `request`, on a connection of its own.
 fn refused(owner: &Owner, request: &LeaseRequest) -> Failure {
-    let mut client = Client::connect(&owner.path()).unwrap();
+    let mut client = OwnerClient::connect(&owner.path()).unwrap();
     match client.call(ServiceRequest::new(LEASE, request), &mut |_| true) {
         Err(crate::Error::Failed(failure)) => failure,
         other => panic!("{other:?}"),
@@ -231,7 +231,7 @@ fn ho5_a_full_host_poisons_nobody() {
     assert_eq!(held.stream(Role(2)).len(), 3 * PAGE);
 }
 
-/// The pool of `path`, opened anew by this process.
+/// The pool of `path`, opened again by this process.
 fn next_owner(path: &std::path::Path) -> Arc<Pool> {
     let file = File::options().read(true).write(true).open(path).unwrap();
     let memory = Mapped::map(file, &MapOptions { guard: Guard::None, ..MapOptions::default() }).unwrap();

@@ -6,7 +6,7 @@ use std::thread;
 
 use super::*;
 
-/// Whether `pass` ends, with an error, although the other side of its pipe does nothing, once it is told to stop.
+/// Returns true if `pass` ends with an error after the caller stops it, although the other side of its pipe is idle.
 fn ends(end: OwnedFd, pass: fn(&mut WatchedFiles<'_>) -> io::Result<u64>) -> bool {
     static STOPPED: AtomicBool = AtomicBool::new(false);
     let (told, ended) = channel();

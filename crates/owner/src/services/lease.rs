@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{LEASE, parse};
-use crate::{Call, Reply, TypedRequest};
+use crate::{ServiceCall, ServiceReply, TypedRequest};
 
 /// A request of the service "lease".
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -40,7 +40,7 @@ pub enum LeaseRequest {
         name: String,
         /// The grant of the loan.
         id: GrantId,
-        /// The bytes that each part is to have.
+        /// The wanted bytes of each part.
         parts: Vec<RoleSpace>,
     },
 }
@@ -50,7 +50,7 @@ impl TypedRequest for LeaseRequest {
 }
 
 /// Does what `call` asks of `pool`, in the boot `boot_id`.
-pub(crate) fn answer(pool: &Arc<Pool>, boot_id: [u8; 16], call: Call<'_>) -> Result<Reply, Failure> {
+pub(crate) fn answer(pool: &Arc<Pool>, boot_id: [u8; 16], call: ServiceCall<'_>) -> Result<ServiceReply, Failure> {
     let process = Process::of(call.caller, boot_id);
     perform(pool, &process, parse(LEASE, call.request)?).map_err(|error| {
         // After a failed persist the state of the tag is not known, whatever the error says.
@@ -58,9 +58,9 @@ pub(crate) fn answer(pool: &Arc<Pool>, boot_id: [u8; 16], call: Call<'_>) -> Res
     })
 }
 
-fn perform(pool: &Arc<Pool>, process: &Process, request: LeaseRequest) -> ferrite_pool::Result<Reply> {
-    let plain = |value| Reply { value, fds: Vec::new() };
-    let lent = |lent: Lent| Reply { value: json!(lent.loan), fds: vec![lent.memory, lent.words] };
+fn perform(pool: &Arc<Pool>, process: &Process, request: LeaseRequest) -> ferrite_pool::Result<ServiceReply> {
+    let plain = |value| ServiceReply { value, fds: Vec::new() };
+    let lent = |lent: Lent| ServiceReply { value: json!(lent.loan), fds: vec![lent.memory, lent.words] };
     match request {
         LeaseRequest::List => Ok(plain(pool.tags().iter().map(|tag| json!(Note::of(tag))).collect::<Value>())),
         LeaseRequest::Create(spec) => {
@@ -69,10 +69,10 @@ fn perform(pool: &Arc<Pool>, process: &Process, request: LeaseRequest) -> ferrit
         }
         LeaseRequest::Remove { name } => {
             ensure_lendable(pool.tag(&name)?.kind)?;
-            pool.remove_unheld(&name).map(|()| Reply::default())
+            pool.remove_unheld(&name).map(|()| ServiceReply::default())
         }
         LeaseRequest::Hold { name } => pool.lend_tag(&name, process).map(lent),
-        LeaseRequest::Release { id } => pool.end_loan(id, process).map(|()| Reply::default()),
+        LeaseRequest::Release { id } => pool.end_loan(id, process).map(|()| ServiceReply::default()),
         LeaseRequest::Widen { name, id, parts } => pool.widen_loan(&name, id, &parts, process).map(lent),
     }
 }

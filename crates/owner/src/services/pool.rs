@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{POOL, parse, reply};
 use crate::namespace_check::NamedPlaces;
 use crate::pool_owner::OwnerCore;
-use crate::{Call, PoolReport, Reply, TypedRequest, WearReport, machine};
+use crate::{PoolReport, ServiceCall, ServiceReply, TypedRequest, WearReport, machine};
 
 /// A request of the service "pool".
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -59,8 +59,8 @@ struct MetricReport {
 }
 
 /// Does what `call` asks.
-pub(crate) fn answer(owner: &OwnerCore, call: Call<'_>) -> Result<Reply, Failure> {
-    let Call { request, view, progress, .. } = call;
+pub(crate) fn answer(owner: &OwnerCore, call: ServiceCall<'_>) -> Result<ServiceReply, Failure> {
+    let ServiceCall { request, view, progress, .. } = call;
     let request: PoolRequest = parse(POOL, request)?;
     view.map_or(Ok(()), |view| view.ensure_shared(&request.places()))?;
     match request {

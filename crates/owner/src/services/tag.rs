@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{TAG, parse, reply};
 use crate::pool_owner::OwnerCore;
 use crate::progress_io::WatchedFiles;
-use crate::{Call, OnProgress, Removal, Reply, TagReport, TypedRequest};
+use crate::{ProgressCall, Removal, ServiceCall, ServiceReply, TagReport, TypedRequest};
 
 /// A request of the service "tag".
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -74,8 +74,8 @@ pub struct GrantReport {
 }
 
 /// Does what `call` asks.
-pub(crate) fn answer(owner: &OwnerCore, call: Call<'_>) -> Result<Reply, Failure> {
-    let Call { caller, request, fds, progress, .. } = call;
+pub(crate) fn answer(owner: &OwnerCore, call: ServiceCall<'_>) -> Result<ServiceReply, Failure> {
+    let ServiceCall { caller, request, fds, progress, .. } = call;
     let pool = owner.pool();
     match parse(TAG, request)? {
         TagRequest::List => {
@@ -115,8 +115,8 @@ fn put(
     name: &str,
     lose: Option<u64>,
     files: Vec<File>,
-    progress: OnProgress<'_>,
-) -> Result<Reply, Failure> {
+    progress: ProgressCall<'_>,
+) -> Result<ServiceReply, Failure> {
     let sizes = files.iter().map(|file| Some(file.metadata().ok().filter(Metadata::is_file)?.len()));
     let size = sizes.sum::<Option<u64>>().unwrap_or(0);
     let put = PutOptions { lose, size_hint_bytes: (size > 0).then_some(size) };
@@ -126,7 +126,7 @@ fn put(
     reply(&described(owner, &tag))
 }
 
-fn get(owner: &OwnerCore, name: &str, file: File, progress: OnProgress<'_>) -> Result<Reply, Failure> {
+fn get(owner: &OwnerCore, name: &str, file: File, progress: ProgressCall<'_>) -> Result<ServiceReply, Failure> {
     let size = owner.pool().tag(name)?.size;
     match owner.pool().get(name, &mut WatchedFiles::new(file, "reading", size, progress)) {
         // A reader that has ended, as in `| head`, is not a failure.
@@ -137,7 +137,7 @@ fn get(owner: &OwnerCore, name: &str, file: File, progress: OnProgress<'_>) -> R
     }
 }
 
-fn remove(owner: &OwnerCore, name: &str) -> Result<Reply, Failure> {
+fn remove(owner: &OwnerCore, name: &str) -> Result<ServiceReply, Failure> {
     let tag = owner.pool().tag(name)?;
     if tag.kind == TagKind::BYTES {
         return reply(&owner.pool().remove_tag(&tag)?);
@@ -161,7 +161,7 @@ fn is_served_elsewhere(kind: TagKind) -> bool {
     matches!(kind, TagKind::DISK | TagKind::FILES | TagKind::DATABASE)
 }
 
-fn grant(owner: &OwnerCore, name: &str, write: bool, caller: &Caller) -> Result<Reply, Failure> {
+fn grant(owner: &OwnerCore, name: &str, write: bool, caller: &Caller) -> Result<ServiceReply, Failure> {
     let pool = owner.pool();
     let tag = pool.tag(name)?;
     if tag.kind != TagKind::BYTES {
@@ -175,14 +175,14 @@ fn grant(owner: &OwnerCore, name: &str, write: bool, caller: &Caller) -> Result<
     let stream = Stream::new(&tag.extents, Role::DATA);
     let runs = stream.runs(Span::new(0, tag.size)).map(|run| (run.at + memory.offset, run.len)).collect();
     let report = GrantReport { id: granted.id, runs, size_bytes: tag.size };
-    Ok(Reply { value: json!(report), fds: vec![memory.fd, granted.notice] })
+    Ok(ServiceReply { value: json!(report), fds: vec![memory.fd, granted.notice] })
 }
 
-fn release(owner: &OwnerCore, id: GrantId, caller: &Caller) -> Result<Reply, Failure> {
+fn release(owner: &OwnerCore, id: GrantId, caller: &Caller) -> Result<ServiceReply, Failure> {
     let (grants, process) = (owner.pool().grants(), Process::of(caller, owner.boot_id()).identity());
     if !grants.standing().iter().any(|grant| grant.id == id && grant.process == process) {
         return Err(Failure::not_found(format!("this process has no grant {id}")));
     }
     grants.release(owner.pool(), id)?;
-    Ok(Reply::default())
+    Ok(ServiceReply::default())
 }

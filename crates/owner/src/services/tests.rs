@@ -6,10 +6,10 @@ use std::sync::{Arc, Weak};
 
 use ferrite_memory::{Guard, MapOptions, Mapped};
 use ferrite_pool::layout::{PAGE, POOL_BYTES_MIN};
-use ferrite_pool::{Claim, Format, Freeze, SpaceNeed, NewTag, Pool, Role, TagKind, Zone, claim};
+use ferrite_pool::{Claim, Format, Freeze, NewTag, Pool, Role, SpaceNeed, TagKind, Zone, claim};
 
 use super::*;
-use crate::{PoolMemory, PoolOwner, Registry, ServiceRequest, machine};
+use crate::{PoolMemory, PoolOwner, ServiceRegistry, ServiceRequest, machine};
 
 /// A service that needs the tag `hoard` no more.
 struct Hoard(Weak<Pool>);
@@ -41,7 +41,7 @@ fn full(folder: &Path) -> PoolOwner {
     Pool::create(&memory, &Format { uuid: [1; 16], boot_id: machine::boot_id().expect("read") }).expect("a pool");
     drop(memory);
     let memory = PoolMemory::map(&lock, Some(Guard::None)).expect("mapped");
-    let owner = PoolOwner::open(lock, memory, &Arc::new(Registry::default())).expect("it opens");
+    let owner = PoolOwner::open(lock, memory, &Arc::new(ServiceRegistry::default())).expect("it opens");
     let pool = owner.pool();
     put(pool, "hoard", 1).expect("room");
     let names: Vec<String> = (0..).map(|number| number.to_string()).take_while(|it| put(pool, it, 1).is_ok()).collect();

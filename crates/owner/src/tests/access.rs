@@ -55,7 +55,7 @@ impl Service for ToyService {
 }
 
 impl RunningService for Toy {
-    fn call(&self, call: Call<'_>) -> std::result::Result<Reply, Failure> {
+    fn call(&self, call: ServiceCall<'_>) -> std::result::Result<ServiceReply, Failure> {
         match call.service {
             "toy-steps" => reply(&self.steps.load(Ordering::SeqCst)),
             name => Err(Failure::busy(format!("{name} is busy with {}", call.request))),
@@ -97,7 +97,7 @@ fn pool() -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
-fn open(path: &Path, registry: Registry) -> PoolAccess {
+fn open(path: &Path, registry: ServiceRegistry) -> PoolAccess {
     PoolAccess::open(path, &Arc::new(registry), Some(Guard::None)).expect("it opens")
 }
 
@@ -120,8 +120,8 @@ fn refused(access: &mut PoolAccess, request: ServiceRequest<'_>) -> Failure {
 #[test]
 fn the_first_opening_owns_the_pool_and_the_next_one_asks_it() {
     let (_folder, path) = pool();
-    let mut owner = open(&path, Registry::default());
-    let mut client = open(&path, Registry::default());
+    let mut owner = open(&path, ServiceRegistry::default());
+    let mut client = open(&path, ServiceRegistry::default());
     assert!(owner.owner().is_some() && client.owner().is_none());
     assert_eq!((owner.owner_pid(), client.owner_pid()), (None, Some(std::process::id())));
     for access in [&mut owner, &mut client] {
@@ -135,14 +135,14 @@ fn the_first_opening_owns_the_pool_and_the_next_one_asks_it() {
     drop(client);
     let PoolAccess::Owner(owner) = owner else { panic!("a client") };
     assert!(Arc::into_inner(owner).expect("alone").close().expect("it closes"), "in order");
-    assert!(open(&path, Registry::default()).owner().expect("again").recovery().clean);
+    assert!(open(&path, ServiceRegistry::default()).owner().expect("again").recovery().clean);
 }
 
 #[test]
 fn a_failure_has_its_kind_and_its_words_on_both_sides_of_the_socket() {
     let (_folder, path) = pool();
-    let mut owner = open(&path, Registry::default());
-    let mut client = open(&path, Registry::default());
+    let mut owner = open(&path, ServiceRegistry::default());
+    let mut client = open(&path, ServiceRegistry::default());
     let get = || ServiceRequest::new(TAG, &TagRequest::Remove { name: "none".into() });
     let (here, there) = (refused(&mut owner, get()), refused(&mut client, get()));
     assert_eq!((here.kind, here.message.as_str()), (FailureKind::NotFound, there.message.as_str()));
@@ -154,10 +154,10 @@ fn a_failure_has_its_kind_and_its_words_on_both_sides_of_the_socket() {
 #[test]
 fn a_service_that_is_not_linked_is_refused_by_kind_with_the_command_that_serves_it() {
     let (_folder, path) = pool();
-    let owner = open(&path, Registry::default());
+    let owner = open(&path, ServiceRegistry::default());
     make(owner.owner().expect("owned").pool(), "d", TagKind::DISK, 512);
     make(owner.owner().expect("owned").pool(), "t", TOY, 1);
-    let mut client = open(&path, Registry::default());
+    let mut client = open(&path, ServiceRegistry::default());
     let requests = [
         ServiceRequest::new("disk", &json!({"do": "list"})),
         ServiceRequest::new("toy", &json!({})),
@@ -176,11 +176,11 @@ fn a_service_that_is_not_linked_is_refused_by_kind_with_the_command_that_serves_
 #[test]
 fn a_registered_service_answers_by_its_names_and_is_found_by_its_kind() {
     let (_folder, path) = pool();
-    let owner = open(&path, Registry::default().with(ToyService));
+    let owner = open(&path, ServiceRegistry::default().with(ToyService));
     let owned = Arc::clone(owner.owner().expect("owned"));
     make(owned.pool(), "bear", TOY, 3);
     make(owned.pool(), "bad", TOY, 13);
-    let mut client = open(&path, Registry::default());
+    let mut client = open(&path, ServiceRegistry::default());
     let failure = refused(&mut client, ServiceRequest::new("toy", &json!(7)));
     assert_eq!(failure, Failure::busy("toy is busy with 7"));
     let stat = call(&mut client, ServiceRequest::new(TAG, &TagRequest::Stat { name: "bear".into() }));
@@ -203,7 +203,7 @@ fn a_registered_service_answers_by_its_names_and_is_found_by_its_kind() {
 #[test]
 fn steps_go_on_until_the_owner_ends() {
     let (_folder, path) = pool();
-    let mut owner = open(&path, Registry::default().with(ToyService));
+    let mut owner = open(&path, ServiceRegistry::default().with(ToyService));
     let steps = |owner: &mut PoolAccess| call(owner, ServiceRequest::new("toy-steps", &json!({}))).expect("steps");
     let first = steps(&mut owner).as_u64().expect("a number");
     while steps(&mut owner).as_u64() < Some(first + 3) {
@@ -216,13 +216,13 @@ fn steps_go_on_until_the_owner_ends() {
 #[test]
 #[should_panic(expected = "two services are called \"toy\"")]
 fn a_name_is_registered_once() {
-    drop(Registry::default().with(ToyService).with(ToyService));
+    drop(ServiceRegistry::default().with(ToyService).with(ToyService));
 }
 
 #[test]
 fn an_owner_that_holds_a_tag_is_not_closed_in_order() {
     let (_folder, path) = pool();
-    let owner = open(&path, Registry::default());
+    let owner = open(&path, ServiceRegistry::default());
     let PoolAccess::Owner(owner) = owner else { panic!("a client") };
     make(owner.pool(), "o", TagKind::OBJECT, 1);
     assert!(!owner.is_held());
@@ -230,5 +230,5 @@ fn an_owner_that_holds_a_tag_is_not_closed_in_order() {
     assert!(owner.is_held());
     assert!(!Arc::into_inner(owner).expect("alone").close().expect("it ends"), "the holding has the pool");
     drop(held);
-    assert!(!open(&path, Registry::default()).owner().expect("again").recovery().clean);
+    assert!(!open(&path, ServiceRegistry::default()).owner().expect("again").recovery().clean);
 }

@@ -119,7 +119,7 @@ fn an_owner_killed_in_mid_call_is_told_from_one_that_is_stopped() {
     File::create(&path).expect("pool");
     let owner = Other::plays("own", &[path.to_str().expect("path")]);
 
-    let mut client = Client::connect(&path).expect("connect");
+    let mut client = OwnerClient::connect(&path).expect("connect");
     owner.stop();
     client.give_up_after(Duration::from_millis(20));
     let why = ask(&mut client, json!({"do": "echo"})).expect_err("it is stopped");
@@ -128,7 +128,7 @@ fn an_owner_killed_in_mid_call_is_told_from_one_that_is_stopped() {
     assert!(said.contains(&format!("process {}", client.owner_pid())) && said.contains("/pool"), "{said}");
     owner.signal("CONT");
 
-    let mut client = Client::connect(&path).expect("connect");
+    let mut client = OwnerClient::connect(&path).expect("connect");
     let mut owner = Some(owner);
     let answer = client.call(to(&json!({"do": "wait"})), &mut |_| {
         owner.take().into_iter().for_each(Other::kill);
@@ -149,5 +149,5 @@ fn a_stop_ends_calls_at_work_and_idle_connections() {
     served.listening.take().expect("listening").stop().expect("stop");
     assert!(matches!(waiting.join().expect("thread"), Err(Error::Failed(why)) if why.kind == FailureKind::Cancelled));
     assert!(matches!(ask(&mut idle, json!({"do": "echo"})), Err(Error::Died)));
-    assert!(matches!(Client::connect(&served.pool()), Err(Error::NoOwner(_))), "the lock went with it");
+    assert!(matches!(OwnerClient::connect(&served.pool()), Err(Error::NoOwner(_))), "the lock went with it");
 }

@@ -13,8 +13,8 @@ fn pool() -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
-fn listen(path: &std::path::Path) -> Result<Listening> {
-    Listening::start(&ours(claim(path).expect("claim")), Obedient::new().0)
+fn listen(path: &std::path::Path) -> Result<ListeningSocket> {
+    ListeningSocket::start(&ours(claim(path).expect("claim")), Obedient::new().0)
 }
 
 fn holder(path: &std::path::Path) -> Holder {
@@ -53,12 +53,15 @@ fn o1_kill_frees_the_pool_and_the_next_owner_replaces_the_socket() {
 
     let stale = path.with_extension("sock");
     assert!(fs::symlink_metadata(&stale).expect("what the dead owner left").file_type().is_socket());
-    assert!(matches!(Client::connect(&path), Err(Error::NoOwner(_))));
+    assert!(matches!(OwnerClient::connect(&path), Err(Error::NoOwner(_))));
     let lock = ours(claim(&path).expect("claim"));
-    let listening = Listening::start(&lock, Obedient::new().0).expect("in place of the stale one");
+    let listening = ListeningSocket::start(&lock, Obedient::new().0).expect("in place of the stale one");
     assert_eq!(listening.path(), stale.canonicalize().expect("path"));
     assert_eq!(fs::symlink_metadata(&stale).expect("socket").permissions().mode() & 0o777, 0o600);
-    assert_eq!(ask(&mut Client::connect(&path).expect("connect"), json!({"do": "count", "n": 0})).expect("call"), 0);
+    assert_eq!(
+        ask(&mut OwnerClient::connect(&path).expect("connect"), json!({"do": "count", "n": 0})).expect("call"),
+        0
+    );
     listening.stop().expect("stop");
     assert!(!stale.exists(), "a clean stop leaves no socket");
 }
@@ -77,36 +80,37 @@ fn o1_kill_frees_the_pool_whatever_children_are_left() {
 fn a_holder_that_takes_no_calls_is_named() {
     let (_folder, path) = pool();
     let other = Other::plays("hold", &[path.to_str().expect("path")]);
-    let said = Client::connect(&path).expect_err("nobody listens").to_string();
+    let said = OwnerClient::connect(&path).expect_err("nobody listens").to_string();
     assert!(said.contains(&format!("held by process {}", other.pid())) && said.contains("takes no calls"), "{said}");
 }
 
-/// Whether the owner of a pool that took the place of another one, and of what is called `names` beside that, can be reached when
-/// the owner of before is stopped, which `stop` does.
-fn is_reached(names: &[&str], stop: impl FnOnce(Listening)) -> bool {
+/// Returns true if clients reach the owner of a pool that replaced another pool, and the files `names` beside it, after
+/// `stop` has stopped the earlier owner.
+fn is_reached(names: &[&str], stop: impl FnOnce(ListeningSocket)) -> bool {
     let (folder, path) = pool();
     let old = listen(&path).expect("listen");
     names.iter().for_each(|name| fs::remove_file(folder.path().join(name)).expect("remove"));
     File::create(&path).expect("another pool");
     let new = listen(&path).expect("listen");
     stop(old);
-    let answer = Client::connect(&path).and_then(|mut client| ask(&mut client, json!({"do": "count", "n": 0})));
+    let answer = OwnerClient::connect(&path).and_then(|mut client| ask(&mut client, json!({"do": "count", "n": 0})));
     let stopped = new.stop();
     answer.is_ok_and(|answer| answer == 0) && stopped.is_ok()
 }
 
-/// O2: the owner of a pool that was renamed still listens beside the path, which another pool has now, with or without an owner.
+/// O2: the owner of a pool that was renamed still listens beside the path, which another pool has now, with or without
+/// an owner.
 #[test]
 fn o2_the_owner_of_a_renamed_pool_is_passed_by() {
     let (folder, path) = pool();
     let _old = listen(&path).expect("listen");
     fs::rename(&path, folder.path().join("renamed")).expect("renamed");
     File::create(&path).expect("another pool");
-    let said = Client::connect(&path);
+    let said = OwnerClient::connect(&path);
     assert!(matches!(said, Err(Error::NoOwner(_))), "{said:?}");
     // The kernel shows one process as the holder of both.
     let new = listen(&path).expect("listen");
-    let mut client = Client::connect(&path).expect("its owner");
+    let mut client = OwnerClient::connect(&path).expect("its owner");
     assert_eq!(ask(&mut client, json!({"do": "count", "n": 0})).expect("call"), 0);
     assert_eq!(new.connections(), 1);
 }
@@ -117,7 +121,7 @@ fn o2_a_stop_leaves_another_owners_socket_alone() {
     assert!(is_reached(&["pool"], |old| old.stop().expect("stop")));
 }
 
-/// O2: nor one that came where its own was, which somebody had taken away.
+/// O2: nor a socket that replaced its own after another process had removed that.
 #[test]
 fn o2_a_stop_leaves_a_socket_that_took_the_place_of_its_own() {
     assert!(is_reached(&["pool", "pool.sock"], |old| old.stop().expect("stop")));
@@ -125,7 +129,7 @@ fn o2_a_stop_leaves_a_socket_that_took_the_place_of_its_own() {
 
 #[test]
 fn canary_a_stop_that_removes_whatever_socket_is_there_is_found() {
-    let stop = |old: Listening| with(Bug::AnyonesSocket, || old.stop().expect("stop"));
+    let stop = |old: ListeningSocket| with(Bug::AnyonesSocket, || old.stop().expect("stop"));
     assert!(!is_reached(&["pool", "pool.sock"], stop));
 }
 
@@ -134,9 +138,10 @@ fn o2_a_file_in_the_way_is_not_taken_for_a_stale_socket() {
     let (_folder, path) = pool();
     fs::write(path.with_extension("sock"), "precious").expect("file");
     let meta = fs::metadata(&path).expect("pool");
-    let beside = &address::Address::candidates_with(&path, &meta, None)[..1];
+    let beside = &socket_place::SocketPlace::candidates_with(&path, &meta, None)[..1];
     let lock = ours(claim(&path).expect("claim"));
-    let said = Listening::start_at(beside, lock, Obedient::new().0, Limits::default()).expect_err("in the way");
+    let said =
+        ListeningSocket::start_at(beside, lock, Obedient::new().0, ListenLimits::default()).expect_err("in the way");
     assert!(said.to_string().contains("not a socket"), "{said}");
     assert_eq!(fs::read(path.with_extension("sock")).expect("still there"), b"precious");
 }

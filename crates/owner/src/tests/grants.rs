@@ -17,12 +17,12 @@ use ferrite_pool::{Caller, Claim, Format, NewTag, PidFd, Pool, Result, Role, Spa
 use parking_lot::Mutex;
 use serde_json::json;
 
-use super::{Call, Client, Failure, Handler, Listening, Parted, Reply, to};
+use super::{EndedConnection, Failure, Handler, ListeningSocket, OwnerClient, ServiceCall, ServiceReply, to};
 
 const THIS_BOOT: [u8; 16] = [1; 16];
 /// Small enough to fill: two chunks of its own and four to give.
 const POOL_BYTES: u64 = 6 * CHUNK;
-/// How long an owner waits for a process that may be about to end, see [`Parted::reap`].
+/// How long an owner waits for a process that may be about to end, see [`EndedConnection::reap`].
 const ENDING: Duration = Duration::from_secs(1);
 const PART: &str = "FERRITE_GRANT_TEST_PART";
 /// Far longer than anything here takes; ends a test that would hang.
@@ -69,24 +69,24 @@ struct Granting {
 }
 
 impl Granting {
-    fn grant(&self, caller: &Caller, name: &str) -> Result<Reply> {
+    fn grant(&self, caller: &Caller, name: &str) -> Result<ServiceReply> {
         let (tag, process) = (self.pool.tag(name)?, Process::of(caller, THIS_BOOT));
         let granted = self.pool.grant(&ask(&tag, &process))?;
         let shared = granted.share(self.pool.memory())?;
         let at = shared.offset + tag.extents[0].span().at;
-        Ok(Reply { value: json!({"id": granted.id, "at": at}), fds: vec![shared.fd, granted.notice] })
+        Ok(ServiceReply { value: json!({"id": granted.id, "at": at}), fds: vec![shared.fd, granted.notice] })
     }
 
-    fn release(&self, caller: &Caller, id: GrantId) -> Result<Reply> {
+    fn release(&self, caller: &Caller, id: GrantId) -> Result<ServiceReply> {
         let (process, standing) = (Process::of(caller, THIS_BOOT).identity(), self.pool.grants().standing());
         assert!(standing.iter().any(|grant| grant.id == id && grant.process == process), "its own grant");
-        self.pool.grants().release(&self.pool, id).map(|()| Reply::default())
+        self.pool.grants().release(&self.pool, id).map(|()| ServiceReply::default())
     }
 }
 
 impl Handler for Granting {
-    fn call(&self, call: Call<'_>) -> std::result::Result<Reply, Failure> {
-        let Call { caller, request, .. } = call;
+    fn call(&self, call: ServiceCall<'_>) -> std::result::Result<ServiceReply, Failure> {
+        let ServiceCall { caller, request, .. } = call;
         let reply = match request["grant"].as_str() {
             Some(name) => self.grant(caller, name),
             None => self.release(caller, GrantId(request["release"].as_u64().expect("an id"))),
@@ -94,8 +94,8 @@ impl Handler for Granting {
         reply.map_err(Failure::from)
     }
 
-    fn gone(&self, parted: &Parted<'_>) {
-        let reaped = if parted.ends_within(NEVER) { self.pool.grants().reap(&self.pool) } else { Ok(0) };
+    fn connection_ended(&self, ended: &EndedConnection<'_>) {
+        let reaped = if ended.ends_within(NEVER) { self.pool.grants().reap(&self.pool) } else { Ok(0) };
         let _ = self.gone.lock().send(reaped.expect("reap"));
     }
 }
@@ -104,7 +104,7 @@ impl Handler for Granting {
 struct Served {
     folder: tempfile::TempDir,
     pool: Arc<Pool>,
-    _listening: Listening,
+    _listening: ListeningSocket,
     gone: Receiver<usize>,
 }
 
@@ -119,7 +119,7 @@ fn served() -> Served {
     let pool = Arc::new(Pool::open(memory, THIS_BOOT).expect("open").0);
     let (sender, gone) = channel();
     let handler = Granting { pool: pool.clone(), gone: Mutex::new(sender) };
-    let _listening = Listening::start(&lock, Arc::new(handler)).expect("listen");
+    let _listening = ListeningSocket::start(&lock, Arc::new(handler)).expect("listen");
     Served { folder, pool, _listening, gone }
 }
 
@@ -143,7 +143,7 @@ fn play() {
     let Ok(part) = std::env::var(PART) else { return };
     let (last, path) = part.split_once('\n').expect("step and path");
     let steps = STEPS.iter().position(|step| *step == last).expect("a step");
-    let mut client = Client::connect(&PathBuf::from(path)).expect("connect");
+    let mut client = OwnerClient::connect(&PathBuf::from(path)).expect("connect");
     let mut call = |request| client.call(to(&request), &mut |_| true).expect("call");
     let mut held = None;
     for step in &STEPS[1..=steps] {
@@ -196,12 +196,12 @@ struct Reaping {
 }
 
 impl Handler for Reaping {
-    fn call(&self, _: Call<'_>) -> std::result::Result<Reply, Failure> {
-        Ok(Reply::default())
+    fn call(&self, _: ServiceCall<'_>) -> std::result::Result<ServiceReply, Failure> {
+        Ok(ServiceReply::default())
     }
 
-    fn gone(&self, parted: &Parted<'_>) {
-        parted.reap(&self.pool).expect("reap");
+    fn connection_ended(&self, ended: &EndedConnection<'_>) {
+        ended.reap(&self.pool).expect("reap");
         let _ = self.gone.lock().send(());
     }
 }
@@ -214,9 +214,9 @@ fn nobody_waits_for_a_client_that_has_nothing_to_leave() {
     File::create(&path).expect("file");
     let Claim::Ours(lock) = claim(&path).expect("claim") else { panic!("held") };
     let (pool, (sender, gone)) = (Arc::new(pool()), channel());
-    let _listening =
-        Listening::start(&lock, Arc::new(Reaping { pool: pool.clone(), gone: Mutex::new(sender) })).expect("listen");
-    let connect = || Client::connect(&path).expect("connect");
+    let _listening = ListeningSocket::start(&lock, Arc::new(Reaping { pool: pool.clone(), gone: Mutex::new(sender) }))
+        .expect("listen");
+    let connect = || OwnerClient::connect(&path).expect("connect");
     let time = |connections| {
         let began = Instant::now();
         for _ in 0..connections {

@@ -9,33 +9,33 @@ use std::time::Instant;
 
 use super::role::Other;
 use super::*;
-use crate::address::Address;
-use crate::rights;
-use crate::wire::{FDS_MAX, FRAME_MAX_BYTES, Message, PROTOCOL, encode};
+use crate::passed_fds;
+use crate::socket_place::SocketPlace;
+use crate::wire::{FDS_MAX, FRAME_MAX_BYTES, PROTOCOL, WireMessage, encode};
 
 /// A call to the one service of these tests.
-fn call_of(request: Value, fds: usize) -> Message {
-    Message::Call { service: "test".into(), request, fds, view: None }
+fn call_of(request: Value, fds: usize) -> WireMessage {
+    WireMessage::Call { service: "test".into(), request, fds, view: None }
 }
 
 /// All that a client sends to make one call.
 fn whole_call() -> Vec<u8> {
     let call = call_of(json!({"do": "count", "n": 2}), 0);
-    [encode(&Message::hello()).expect("hello"), encode(&call).expect("call")].concat()
+    [encode(&WireMessage::hello()).expect("hello"), encode(&call).expect("call")].concat()
 }
 
 /// Everything the owner says until it closes the connection.
 fn rest_of(mut socket: UnixStream) -> String {
     socket.set_read_timeout(Some(NEVER)).expect("limit");
     let mut bytes = Vec::new();
-    // A reset tells of bytes of ours that were never read: closed is closed.
+    // A reset means that the owner closed the connection with bytes unread.
     let _ = socket.read_to_end(&mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn limits_ms(frame: u64, reply: u64) -> Limits {
+fn limits_ms(frame: u64, reply: u64) -> ListenLimits {
     let (frame_time, reply_time) = (Duration::from_millis(frame), Duration::from_millis(reply));
-    Limits { frame_time, reply_time, ..Limits::default() }
+    ListenLimits { frame_time, reply_time, ..ListenLimits::default() }
 }
 
 /// O4: a client that closes after any number of bytes of a call.
@@ -59,7 +59,7 @@ fn o4_a_client_stopped_or_killed_at_any_byte_harms_nobody() {
     let served = Served::new();
     let socket = served.folder.path().join("pool.sock");
     let call = whole_call();
-    let hello = encode(&Message::hello()).expect("hello").len();
+    let hello = encode(&WireMessage::hello()).expect("hello").len();
     let points = [1, 4, 5, hello - 1, hello, hello + 3, hello + 4, call.len() - 1, call.len()];
     for sent in points {
         let words: Vec<String> = call[..sent].iter().map(u8::to_string).collect();
@@ -101,7 +101,7 @@ fn o4_a_client_that_never_reads_its_reply_is_cut_off() {
     let served = Served::within(limits_ms(5000, 30));
     let call = call_of(json!({"do": "big", "n": FRAME_MAX_BYTES - 100}), 0);
     let mut socket = served.raw();
-    socket.write_all(&encode(&Message::hello()).expect("hello")).expect("send");
+    socket.write_all(&encode(&WireMessage::hello()).expect("hello")).expect("send");
     socket.write_all(&encode(&call).expect("call")).expect("send");
     assert_eq!(served.hears(), Seen::Gone(std::process::id()));
     drop(socket);
@@ -111,9 +111,9 @@ fn o4_a_client_that_never_reads_its_reply_is_cut_off() {
 #[test]
 fn o4_garbage_and_oversized_frames_end_their_own_connection() {
     let served = Served::new();
-    let hello = encode(&Message::hello()).expect("hello");
+    let hello = encode(&WireMessage::hello()).expect("hello");
     let frame = |text: &str| [&(text.len() as u32).to_le_bytes(), text.as_bytes()].concat();
-    let reply = encode(&Message::Reply { value: Value::Null, fds: 0 }).expect("reply");
+    let reply = encode(&WireMessage::Reply { value: Value::Null, fds: 0 }).expect("reply");
     let garbage = [
         b"GET / HTTP/1.1\r\n\r\n".to_vec(),
         vec![0xff; 4096],
@@ -143,7 +143,7 @@ fn o4_garbage_and_oversized_frames_end_their_own_connection() {
 fn another_version_is_told_apart_on_both_sides() {
     let served = Served::new();
     let mut socket = served.raw();
-    let newer = Message::Hello { protocol: PROTOCOL + 1, program: "ferrite 9".into(), pool: None };
+    let newer = WireMessage::Hello { protocol: PROTOCOL + 1, program: "ferrite 9".into(), pool: None };
     socket.write_all(&encode(&newer).expect("hello")).expect("send");
     assert!(rest_of(socket).contains(&format!("\"protocol\":{PROTOCOL}")), "the client learns ours");
 
@@ -154,30 +154,31 @@ fn another_version_is_told_apart_on_both_sides() {
     let newer = std::thread::spawn(move || {
         fake.accept().expect("client").0.write_all(&encode(&newer).expect("hello")).expect("send");
     });
-    let said = Client::connect(&path).expect_err("newer").to_string();
+    let said = OwnerClient::connect(&path).expect_err("newer").to_string();
     assert!(said.contains("ferrite 9") && said.contains("same release"), "{said}");
     newer.join().expect("fake owner");
 }
 
-/// O6: more descriptors than may ride, fewer than announced, and descriptors nobody announced.
+/// O6: more descriptors than the limit, fewer than announced, and descriptors without an announcement.
 #[test]
 fn o6_descriptors_that_do_not_match_the_call_fail_it() {
     let served = Served::new();
     let file = tempfile::tempfile().expect("file");
-    let hello = encode(&Message::hello()).expect("hello");
+    let hello = encode(&WireMessage::hello()).expect("hello");
     for (announced, riding) in [(1, 0), (0, 1), (2, 1)] {
         let mut socket = served.raw();
         socket.write_all(&hello).expect("hello");
         let call = encode(&call_of(json!({"do": "echo"}), announced)).expect("call");
         let fds = vec![file.as_fd(); riding];
-        rights::send(socket.as_fd(), &call, &fds).expect("send");
+        passed_fds::send(socket.as_fd(), &call, &fds).expect("send");
         socket.shutdown(std::net::Shutdown::Write).expect("shut");
         let said = rest_of(socket);
         assert!(said.contains(&format!("{riding} of {announced} file descriptors")), "{said}");
     }
     let socket = served.raw();
     // A descriptor on every byte of a frame: cut off at the bound, not gathered.
-    let sent = hello.iter().take_while(|byte| rights::send(socket.as_fd(), &[**byte], &[file.as_fd()]).is_ok()).count();
+    let sent =
+        hello.iter().take_while(|byte| passed_fds::send(socket.as_fd(), &[**byte], &[file.as_fd()]).is_ok()).count();
     assert!(sent > FDS_MAX);
     assert!(!rest_of(socket).contains("reply"));
     served.is_well();
@@ -185,9 +186,9 @@ fn o6_descriptors_that_do_not_match_the_call_fail_it() {
 
 #[test]
 fn o4_connections_are_bounded_by_process_and_the_refusal_says_so() {
-    let served = Served::within(Limits { per_process: 3, ..Limits::default() });
-    let mut held: Vec<Client> = (0..3).map(|_| served.client()).collect();
-    let said = Client::connect(&served.pool()).expect_err("full").to_string();
+    let served = Served::within(ListenLimits { per_process: 3, ..ListenLimits::default() });
+    let mut held: Vec<OwnerClient> = (0..3).map(|_| served.client()).collect();
+    let said = OwnerClient::connect(&served.pool()).expect_err("full").to_string();
     assert!(said.contains("has 3 connections") && said.contains("close some"), "{said}");
     let socket = served.folder.path().join("pool.sock");
     let other = Other::plays("send", &[socket.to_str().expect("path"), "1"]);
@@ -200,7 +201,7 @@ fn o4_connections_are_bounded_by_process_and_the_refusal_says_so() {
 }
 
 /// A client that says `messages` and leaves its connection to a child, which lives on when this is killed alone.
-fn leaving(served: &Served, messages: &[Message]) -> Other {
+fn leaving(served: &Served, messages: &[WireMessage]) -> Other {
     let socket = served.folder.path().join("pool.sock");
     let bytes = messages.iter().flat_map(|message| encode(message).expect("encoded"));
     let words: Vec<String> = bytes.map(|byte| byte.to_string()).collect();
@@ -211,10 +212,10 @@ fn leaving(served: &Served, messages: &[Message]) -> Other {
 #[test]
 fn o7_a_killed_client_is_gone_though_its_child_has_the_connection() {
     let served = Served::within(limits_ms(5000, 30));
-    let idle = leaving(&served, &[Message::hello()]);
+    let idle = leaving(&served, &[WireMessage::hello()]);
     idle.kill_alone();
     assert_eq!(served.hears(), Seen::Gone(idle.pid()));
-    let calling = leaving(&served, &[Message::hello(), call_of(json!({"do": "wait"}), 0)]);
+    let calling = leaving(&served, &[WireMessage::hello(), call_of(json!({"do": "wait"}), 0)]);
     assert_eq!(served.hears(), Seen::Waiting);
     calling.kill_alone();
     assert_eq!([served.hears(), served.hears()], [Seen::Cancelled, Seen::Gone(calling.pid())]);
@@ -228,7 +229,7 @@ fn o4_a_client_that_never_reads_progress_holds_up_no_work() {
     let mut socket = served.raw();
     let call = call_of(json!({"do": "count", "n": 20_000}), 0);
     socket
-        .write_all(&[encode(&Message::hello()), encode(&call)].map(|it| it.expect("encoded")).concat())
+        .write_all(&[encode(&WireMessage::hello()), encode(&call)].map(|it| it.expect("encoded")).concat())
         .expect("send");
     assert_eq!(served.hears(), Seen::Gone(std::process::id()));
     drop(socket);
@@ -236,24 +237,24 @@ fn o4_a_client_that_never_reads_progress_holds_up_no_work() {
 }
 
 /// An owner that says hello and then, to the first call it hears, `answers`.
-fn answering(answers: Vec<Message>) -> (tempfile::TempDir, Client) {
+fn answering(answers: Vec<WireMessage>) -> (tempfile::TempDir, OwnerClient) {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("pool");
     let pool = File::create(&path).expect("pool").metadata().expect("pool");
     let fake = std::os::unix::net::UnixListener::bind(path.with_extension("sock")).expect("bind");
     std::thread::spawn(move || {
         let mut socket = fake.accept().expect("client").0;
-        let said = [vec![Message::hello_of(Some((pool.dev(), pool.ino())))], answers].concat();
+        let said = [vec![WireMessage::hello_of(Some((pool.dev(), pool.ino())))], answers].concat();
         said.iter().for_each(|message| socket.write_all(&encode(message).expect("encoded")).expect("said"));
         let _ = socket.read_to_end(&mut Vec::new());
     });
-    (folder, Client::connect(&path).expect("connect"))
+    (folder, OwnerClient::connect(&path).expect("connect"))
 }
 
 /// O6: a reply whose descriptors were lost on the way is not taken for a good one.
 #[test]
 fn o6_a_reply_without_its_descriptors_fails_the_call() {
-    let (_folder, mut client) = answering(vec![Message::Reply { value: json!(7), fds: 1 }]);
+    let (_folder, mut client) = answering(vec![WireMessage::Reply { value: json!(7), fds: 1 }]);
     let answer = client.call(to(&json!({})), &mut |_| true);
     assert!(matches!(&answer, Err(Error::Lost { value }) if **value == 7), "{answer:?}");
 }
@@ -310,7 +311,7 @@ fn foreign_socket(path: &Path) -> Child {
     child
 }
 
-/// O3: a stranger who has put a socket where the owner's is looked for first is told nothing, and does not hide the
+/// O3: a stranger's socket in the first place of the owner's receives no request, and does not hide the
 /// owner, who listens at the next place. Needs root, to become another user.
 #[test]
 fn o3_a_strangers_socket_is_passed_by() {
@@ -325,11 +326,11 @@ fn o3_a_strangers_socket_is_passed_by() {
     let (theirs, path) = (open.path().join("pool"), served.pool());
     let mut stranger = foreign_socket(&open.path().join("pool.sock"));
     let pool = std::fs::metadata(&path).expect("pool");
-    let foreign = Address::candidates_with(&theirs, &pool, None)[..1].to_vec();
-    let own = Address::candidates_with(&path, &pool, None);
-    let why = Client::connect_at(&foreign, &path, &pool, NEVER).expect_err("a stranger").to_string();
+    let foreign = SocketPlace::candidates_with(&theirs, &pool, None)[..1].to_vec();
+    let own = SocketPlace::candidates_with(&path, &pool, None);
+    let why = OwnerClient::connect_at(&foreign, &path, &pool, NEVER).expect_err("a stranger").to_string();
     assert!(why.contains("user 65534's"), "{why}");
-    let mut client = Client::connect_at(&[foreign, own].concat(), &path, &pool, NEVER).expect("the owner");
+    let mut client = OwnerClient::connect_at(&[foreign, own].concat(), &path, &pool, NEVER).expect("the owner");
     assert_eq!(ask(&mut client, json!({"do": "count", "n": 1})).expect("call"), 1);
     stranger.kill().expect("kill");
     stranger.wait().expect("wait");
@@ -339,13 +340,13 @@ fn o3_a_strangers_socket_is_passed_by() {
 struct Waiting(Mutex<Sender<u32>>);
 
 impl Handler for Waiting {
-    fn call(&self, _: Call<'_>) -> std::result::Result<Reply, Failure> {
-        Ok(Reply::default())
+    fn call(&self, _: ServiceCall<'_>) -> std::result::Result<ServiceReply, Failure> {
+        Ok(ServiceReply::default())
     }
 
-    fn gone(&self, parted: &Parted<'_>) {
-        let _ = self.0.lock().expect("seen").send(parted.caller.pid);
-        assert!(!parted.ends_within(NEVER), "this process lives on");
+    fn connection_ended(&self, ended: &EndedConnection<'_>) {
+        let _ = self.0.lock().expect("seen").send(ended.caller.pid);
+        assert!(!ended.ends_within(NEVER), "this process lives on");
     }
 }
 
@@ -357,8 +358,8 @@ fn o4_an_owner_stops_at_once_beside_clients_that_live_on() {
     File::create(&pool).expect("pool");
     let (sender, gone) = channel();
     let lock = ours(claim(&pool).expect("claim"));
-    let listening = Listening::start(&lock, Arc::new(Waiting(Mutex::new(sender)))).expect("listen");
-    let (_idle, left) = (Client::connect(&pool).expect("connect"), Client::connect(&pool).expect("connect"));
+    let listening = ListeningSocket::start(&lock, Arc::new(Waiting(Mutex::new(sender)))).expect("listen");
+    let (_idle, left) = (OwnerClient::connect(&pool).expect("connect"), OwnerClient::connect(&pool).expect("connect"));
     drop(left);
     gone.recv_timeout(NEVER).expect("the owner sees it go");
     let began = Instant::now();

@@ -98,7 +98,7 @@ fn play() {
         }
         "own" => {
             let lock = ours(claim(&path).expect("claim"));
-            let _listening = Listening::start(&lock, Obedient::new().0).expect("listen");
+            let _listening = ListeningSocket::start(&lock, Obedient::new().0).expect("listen");
             stay();
         }
         // With a child that lives on when this one is killed.

@@ -85,7 +85,7 @@ fn a_client_names_the_version_of_an_owner_of_an_earlier_wire_in_one_line() {
             socket.write_all(&frame(hello)).expect("send");
             let _ = socket.read_to_end(&mut Vec::new());
         });
-        let error = Client::connect(&path).expect_err("another version");
+        let error = OwnerClient::connect(&path).expect_err("another version");
         assert!(matches!(error, Error::Version { theirs, ours: PROTOCOL, .. } if theirs == version), "{error:?}");
         let said = error.to_string();
         let names_both =
@@ -98,7 +98,7 @@ fn a_client_names_the_version_of_an_owner_of_an_earlier_wire_in_one_line() {
 /// A refusal has the shape that all versions read.
 #[test]
 fn a_refusal_is_read_by_clients_of_earlier_wires() {
-    let served = Served::within(Limits { connections: 0, ..Limits::default() });
+    let served = Served::within(ListenLimits { connections: 0, ..ListenLimits::default() });
     let said = said_to(&served, &[]);
     let [refusal] = &said[..] else { panic!("one frame: {said:?}") };
     let EarlierMessage::Refused { why } = serde_json::from_str(refusal).expect("understood") else {

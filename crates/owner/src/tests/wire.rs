@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::wire::{Decoded, FRAME_MAX_BYTES, Message, decode, encode};
+use crate::wire::{DecodedFrame, FRAME_MAX_BYTES, WireMessage, decode, encode};
 
 fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
@@ -21,27 +21,27 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-fn message() -> impl Strategy<Value = Message> {
+fn message() -> impl Strategy<Value = WireMessage> {
     prop_oneof![
-        (any::<u32>(), ".*", any::<Option<(u64, u64)>>()).prop_map(|(protocol, program, pool)| Message::Hello {
+        (any::<u32>(), ".*", any::<Option<(u64, u64)>>()).prop_map(|(protocol, program, pool)| WireMessage::Hello {
             protocol,
             program,
             pool
         }),
-        ".*".prop_map(|why| Message::Refused { why }),
-        (".*", value(), any::<usize>()).prop_map(|(service, request, fds)| Message::Call {
+        ".*".prop_map(|why| WireMessage::Refused { why }),
+        (".*", value(), any::<usize>()).prop_map(|(service, request, fds)| WireMessage::Call {
             service,
             request,
             fds,
             view: None
         }),
-        (any::<u64>(), any::<u64>(), ".*").prop_map(|(done, total, what)| Message::Progress(Progress {
+        (any::<u64>(), any::<u64>(), ".*").prop_map(|(done, total, what)| WireMessage::Progress(Progress {
             done,
             total,
             what
         })),
-        (value(), any::<usize>()).prop_map(|(value, fds)| Message::Reply { value, fds }),
-        ".*".prop_map(|why| Message::Failed(Failure::busy(why))),
+        (value(), any::<usize>()).prop_map(|(value, fds)| WireMessage::Reply { value, fds }),
+        ".*".prop_map(|why| WireMessage::Failed(Failure::busy(why))),
     ]
 }
 
@@ -55,18 +55,18 @@ proptest! {
         let len = bytes.len();
         for have in 0..len {
             match decode(&bytes[..have]) {
-                Ok(Decoded::More(missing)) => prop_assert!(missing > 0 && have + missing <= len),
+                Ok(DecodedFrame::More(missing)) => prop_assert!(missing > 0 && have + missing <= len),
                 other => prop_assert!(false, "{have} of {len} bytes: {other:?}"),
             }
         }
         bytes.extend(behind);
-        prop_assert_eq!(decode(&bytes).expect("whole"), Decoded::Whole { message, len });
+        prop_assert_eq!(decode(&bytes).expect("whole"), DecodedFrame::Whole { message, len });
     }
 
     /// Hostile bytes are refused or asked to go on, within the bound, and never more.
     #[test]
     fn any_bytes_are_survived(bytes in vec(any::<u8>(), 0..64)) {
-        if let Ok(Decoded::More(missing)) = decode(&bytes) {
+        if let Ok(DecodedFrame::More(missing)) = decode(&bytes) {
             prop_assert!(missing <= FRAME_MAX_BYTES);
         }
     }
@@ -78,8 +78,8 @@ proptest! {
         let at = at.index(bytes.len());
         bytes[at] ^= flip;
         match decode(&bytes) {
-            Ok(Decoded::Whole { len, .. }) => prop_assert!(len <= bytes.len()),
-            Ok(Decoded::More(missing)) => prop_assert!(missing <= FRAME_MAX_BYTES),
+            Ok(DecodedFrame::Whole { len, .. }) => prop_assert!(len <= bytes.len()),
+            Ok(DecodedFrame::More(missing)) => prop_assert!(missing <= FRAME_MAX_BYTES),
             Err(error) => prop_assert!(matches!(error, Error::Protocol(_))),
         }
     }
@@ -90,7 +90,10 @@ fn o4_a_length_out_of_bounds_is_refused_as_soon_as_it_is_known() {
     for len in [0, FRAME_MAX_BYTES as u32 + 1, u32::MAX] {
         assert!(matches!(decode(&len.to_le_bytes()), Err(Error::Protocol(_))), "{len}");
     }
-    assert_eq!(decode(&(FRAME_MAX_BYTES as u32).to_le_bytes()).expect("the longest"), Decoded::More(FRAME_MAX_BYTES));
+    assert_eq!(
+        decode(&(FRAME_MAX_BYTES as u32).to_le_bytes()).expect("the longest"),
+        DecodedFrame::More(FRAME_MAX_BYTES)
+    );
 }
 
 #[test]

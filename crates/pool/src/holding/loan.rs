@@ -1,4 +1,4 @@
-//! What an owner does to lend a tag of its pool to another process.
+//! Lending a tag of an open pool to another process.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -14,39 +14,39 @@ use crate::{Error, Failure, Pool, Result, TagChange};
 use super::tag_spec::RoleSpace;
 use super::{ListedTag, in_use, widen};
 
-/// A tag as it is listed.
+/// A tag, with the fields that a client needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// Its name.
+    /// The name of the tag.
     pub name: String,
-    /// Its kind's number.
+    /// The number of the kind of the tag.
     pub kind: u16,
-    /// Its size in bytes as its users see it.
+    /// The size of the tag in bytes, as its users see it.
     pub size: u64,
-    /// Never used twice in a pool.
+    /// The generation of the tag, which no other tag of the pool ever has.
     pub generation: u64,
-    /// Bytes of space it takes.
+    /// Bytes of space that the tag takes.
     pub space_bytes: u64,
 }
 
 impl Note {
-    /// That of `tag`.
+    /// Returns the fields of `tag`.
     pub fn of(tag: &Tag) -> Self {
         let space_bytes = tag.extents.iter().map(|extent| extent.span().len).sum();
         Self { name: tag.name.clone(), kind: tag.kind.0, size: tag.size, generation: tag.generation, space_bytes }
     }
 }
 
-/// What a process is told of a tag that it is lent.
+/// The description of a lent tag, for the process that borrows it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Loan {
-    /// The grant that it stands on.
+    /// The grant that the loan rests on.
     pub id: GrantId,
-    /// The pool's identity.
+    /// The identity of the pool.
     pub uuid: [u8; 16],
     /// The number of the holding, see [`super::Holding::session`].
     pub session: u64,
-    /// Where the pool starts in the file that comes along.
+    /// Offset of the pool in the file that is passed with the description.
     pub offset: u64,
     /// The tag.
     pub note: Note,
@@ -54,12 +54,12 @@ pub struct Loan {
     pub attributes: Vec<u8>,
     /// The tag's space.
     pub extents: Vec<Extent>,
-    /// The word by which the owner tells that the tag is asked back, see [`super::Watch`].
+    /// The index of the word with which the owner asks for the tag back, see [`super::Watch`].
     pub word: usize,
 }
 
 impl Loan {
-    /// The tag, if the owner's words make one within `pool_bytes`.
+    /// Returns the tag, or `None` if the description is of no tag within `pool_bytes`.
     pub fn tag(&self, pool_bytes: u64) -> Option<Tag> {
         let Note { name, kind, size, generation, .. } = self.note.clone();
         let (extents, fit) = (self.extents.clone(), self.extents.iter().all(|it| it.is_within(pool_bytes / PAGE)));
@@ -71,18 +71,18 @@ impl Loan {
 /// A loan, and the descriptors that its process needs.
 #[derive(Debug)]
 pub struct Lent {
-    /// What the process is told.
+    /// The description for the process.
     pub loan: Loan,
-    /// The pool's memory, to be mapped.
+    /// The memory of the pool, which the process maps.
     pub memory: OwnedFd,
-    /// The words that the owner shares with processes that hold tags.
+    /// The memory of the words that the owner shares with borrowing processes.
     pub words: OwnedFd,
 }
 
-/// Refuses a tag of a kind that is not lent: what other services serve by themselves.
+/// Refuses a tag of a kind that is not lent, because its service serves it.
 ///
 /// # Errors
-/// [`Error::Busy`].
+/// [`Error::Busy`] for such a kind.
 pub fn ensure_lendable(kind: TagKind) -> Result<()> {
     match kind {
         TagKind::OBJECT | TagKind::LOG => Ok(()),
@@ -91,7 +91,7 @@ pub fn ensure_lendable(kind: TagKind) -> Result<()> {
 }
 
 impl Pool {
-    /// Lends the tag called `name`, which nobody else may have in hand, to `process` (HO1).
+    /// Lends the tag called `name` to `process`. No other process may have the tag in hand (HO1).
     ///
     /// # Errors
     /// As [`Pool::hold`] and as [`Pool::lend`]; [`Error::Busy`] for a kind that is not lent.
@@ -104,7 +104,7 @@ impl Pool {
     /// Ends the loan `id` of `process`.
     ///
     /// # Errors
-    /// [`Error::NotFound`] where the process has no such grant; else as [`crate::grant::Grants::release`].
+    /// [`Error::NotFound`] if the process has no such grant; else as [`crate::grant::Grants::release`].
     pub fn end_loan(&self, id: GrantId, process: &Process) -> Result<()> {
         theirs(self, id, process)?;
         self.grants().release(self, id)

@@ -1,8 +1,10 @@
-//! What a child of fork is told by: what was made before it is its parent's, with its locks and grants ([`Origin`]). And
-//! descriptors that the child does not have: with its parent's lock it would keep a pool from everybody after the
-//! parent has ended (O1), and with its socket let clients wait for nobody.
+//! Children of fork. [`Origin`] distinguishes an object of the parent, with its locks and grants, from an object of the
+//! child.
+//! [`ParentOnlyFd`] is a descriptor that the child does not keep: with the parent's lock a child would keep a pool locked
+//! after the parent has ended (O1), and with its socket clients would wait for an owner that does not answer.
 //!
-//! These are put away and not closed: what a child drops of all that it was left closes a descriptor of its own.
+//! In the child such a descriptor is replaced by one of /dev/null, not closed: a child that drops the parent's objects closes
+//! a descriptor of its own.
 //!
 //! Unsafe because a handler is given to the C library, and a child may make system calls alone.
 #![allow(unsafe_code)]
@@ -18,7 +20,7 @@ const KEPT_MAX: usize = 128;
 const NONE: RawFd = -1;
 
 static KEPT: [AtomicI32; KEPT_MAX] = [const { AtomicI32::new(NONE) }; KEPT_MAX];
-/// How many forks lie between this process and the one that loaded this code.
+/// The number of forks between this process and the one that loaded this code.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 static WATCHING: Raced<()> = Raced::new();
 
@@ -29,7 +31,7 @@ fn watch() {
     WATCHING.get_or(|| _ = unsafe { libc::pthread_atfork(None, None, Some(in_child)) });
 }
 
-/// In which process something was made.
+/// The process that made an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// [`FORKS`] there.
@@ -43,7 +45,7 @@ impl Origin {
         Self { forks: FORKS.load(Ordering::Relaxed) }
     }
 
-    /// Whether it is this process, and not one that was forked from it.
+    /// Returns true in the process that made the object, false in its children.
     pub fn is_here(self) -> bool {
         self.forks == FORKS.load(Ordering::Relaxed)
     }
@@ -51,13 +53,13 @@ impl Origin {
 
 /// A descriptor that children do not have. Dropped before the descriptor is closed.
 #[derive(Debug)]
-pub struct Kept {
+pub struct ParentOnlyFd {
     fd: RawFd,
-    /// Where it is noted; nowhere beyond the first [`KEPT_MAX`].
+    /// The index of the note; `None` beyond the first [`KEPT_MAX`].
     place: Option<usize>,
 }
 
-impl Kept {
+impl ParentOnlyFd {
     /// Keeps `fd` from children from now on.
     pub fn new(fd: BorrowedFd<'_>) -> Self {
         watch();
@@ -67,10 +69,10 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for ParentOnlyFd {
     fn drop(&mut self) {
         if let Some(place) = self.place {
-            // In a child somebody else may be noted there.
+            // In a child another descriptor may be noted there.
             let _ = KEPT[place].compare_exchange(self.fd, NONE, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
@@ -86,7 +88,7 @@ extern "C" fn in_child() {
     }
 }
 
-/// Puts nothing in the place of `fd`; where there is no room for that, the place is empty.
+/// Replaces `fd` by a descriptor of /dev/null; without a free descriptor `fd` is closed.
 fn put_away(fd: RawFd) {
     // SAFETY: the name is a C string literal, and no other pointer is passed; a forked child has `fd` for itself.
     unsafe {

@@ -1,4 +1,4 @@
-//! Who holds a pool, as far as the kernel tells.
+//! The process that holds a pool's lock, as far as the kernel shows it.
 
 use std::fmt;
 use std::fs::{self, Metadata};
@@ -11,9 +11,9 @@ const COMMAND_MAX: usize = 120;
 /// The process that holds a pool's lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Its id; `None` where the kernel hides it (another container).
+    /// The process id; `None` if the kernel hides it (another container).
     pub pid: Option<u32>,
-    /// Its command line on one line, without the program's folder.
+    /// The command line on one line, without the program's folder.
     pub command: Option<String>,
 }
 
@@ -38,7 +38,7 @@ impl Holder {
         Some(Self { pid: Some(pid), command })
     }
 
-    /// Whether it was killed and does not come to its end: threads of it wait in the kernel. It has the lock until they do.
+    /// Returns true if the process was killed and its threads wait in the kernel. It has the lock until they end.
     pub fn is_dying(&self) -> bool {
         let threads = self.pid.and_then(|pid| fs::read_dir(format!("/proc/{pid}/task")).ok());
         let status = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("status")).ok();
@@ -47,12 +47,12 @@ impl Holder {
         !told.is_empty() && told.iter().all(|status| is_ending(status))
     }
 
-    /// Whether it is known to be another process than `pid`, which is 0 where the kernel hides it.
+    /// Returns true if the holder is known to be another process than `pid`, which is 0 if the kernel hides it.
     pub fn is_not(&self, pid: u32) -> bool {
         pid != 0 && self.pid.is_some_and(|own| own != pid)
     }
 
-    /// The name by which it has `file` open, if it lets us see that.
+    /// Returns the name by which the holder has `file` open, if this process may see it.
     pub fn name_of(&self, file: &Metadata) -> Option<PathBuf> {
         fs::read_link(opened(self.pid?, file)?).ok()
     }
@@ -101,7 +101,7 @@ impl fmt::Display for Holder {
     }
 }
 
-/// Whether `/proc/PID/task/TID/status` tells of a thread that has ended or is to be killed.
+/// Returns true if `status`, the text of `/proc/PID/task/TID/status`, is of a thread that has ended or is being killed.
 fn is_ending(status: &str) -> bool {
     const SIGKILL: u64 = 1 << 8;
     let told = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim_ascii);

@@ -37,7 +37,7 @@ impl Cut {
 impl DatabaseFile for Cut {
     type Error = Error;
 
-    fn header(&self) -> Result<Option<Header>> {
+    fn header(&self) -> Result<Option<DatabaseHeader>> {
         self.plain().header()
     }
 
@@ -52,12 +52,12 @@ impl DatabaseFile for Cut {
     }
 }
 
-const OWN: Mark = Mark { write: 2, read: 2, is_on_disk: false, is_given: false };
+const OWN: DatabaseMark = DatabaseMark { write: 2, read: 2, is_on_disk: false, is_given: false };
 
 fn mark(log: &DatabaseLog, file: &Cut) -> Result<()> {
     log.set_mark(Some(OWN))?;
     log.mark_file(file)?;
-    log.set_mark(Some(Mark { is_on_disk: true, ..OWN }))
+    log.set_mark(Some(DatabaseMark { is_on_disk: true, ..OWN }))
 }
 
 fn unmark(log: &DatabaseLog, file: &Cut) -> Result<()> {
@@ -103,7 +103,7 @@ fn cut_after(steps: u32, before: &[Work], work: Work) -> Option<(Place, Database
     Some((place, log))
 }
 
-fn cuts(before: &[Work], work: Work, is_right: impl Fn(&Header, &DatabaseLog)) {
+fn cuts(before: &[Work], work: Work, is_right: impl Fn(&DatabaseHeader, &DatabaseLog)) {
     let mut cuts = 0;
     while let Some((place, log)) = cut_after(cuts, before, work) {
         is_right(&Cut::new(&place, 0).header().unwrap().unwrap(), &log);
@@ -112,7 +112,7 @@ fn cuts(before: &[Work], work: Work, is_right: impl Fn(&Header, &DatabaseLog)) {
     assert!(cuts >= 2, "{cuts} cuts");
 }
 
-fn is_settled(header: &Header, log: &DatabaseLog) {
+fn is_settled(header: &DatabaseHeader, log: &DatabaseLog) {
     let tie = log.tie().unwrap();
     assert!(header.is_marked() && tie.is_settled() && header.stamp == Some(tie.stamp()), "{header:?} {tie:?}");
 }
@@ -175,8 +175,8 @@ fn wf5_a_giving_up_that_is_cut_is_gone_on_with() {
     let whole = Cut::new(&place, u32::MAX);
     let log = place.log();
     mark(&log, &whole).unwrap();
-    log.create(File::Wal).unwrap();
-    log.write(File::Wal, 0, b"committed").unwrap();
+    log.create(JournalFile::Wal).unwrap();
+    log.write(JournalFile::Wal, 0, b"committed").unwrap();
     drop(log);
     let (path, identity) = (place.database(), identity_of(&place.database()));
     let request = DatabaseRequest::Forget { path: path.clone(), identity: Some(identity), lose: Some(9) };

@@ -42,12 +42,12 @@ fn wf6_a_child_of_fork_changes_nothing_of_its_parents_and_ends_nothing() {
     for is_owner in [false, true] {
         let log_pool = Arc::clone(&inherited.as_ref().unwrap()[usize::from(is_owner)]);
         let log = Place::log_of(&path, &log_pool).unwrap();
-        log.write(File::Wal, 0, b"parent").unwrap();
+        log.write(JournalFile::Wal, 0, b"parent").unwrap();
         let mut own = Some((log, log_pool));
         let is_left_alone = in_child(|| {
             let (log, log_pool) = own.take().unwrap();
-            let are_refused = is_refused(log.write(File::Wal, 0, b"child!"))
-                && is_refused(log.delete(File::Wal))
+            let are_refused = is_refused(log.write(JournalFile::Wal, 0, b"child!"))
+                && is_refused(log.delete(JournalFile::Wal))
                 && is_refused(log_pool.databases())
                 && !log_pool.is_owner();
             drop((log, log_pool, inherited.take()));
@@ -56,10 +56,10 @@ fn wf6_a_child_of_fork_changes_nothing_of_its_parents_and_ends_nothing() {
         assert!(is_left_alone, "as the owner: {is_owner}");
         let (log, log_pool) = own.unwrap();
         let mut bytes = [0; 6];
-        assert_eq!((log.read(File::Wal, 0, &mut bytes).unwrap(), &bytes), (6, b"parent"));
+        assert_eq!((log.read(JournalFile::Wal, 0, &mut bytes).unwrap(), &bytes), (6, b"parent"));
         assert_eq!((log_pool.databases().unwrap().len(), log_pool.is_owner()), (1, is_owner));
         // It still grows, by an owner that can still be reached.
-        log.write(File::Wal, 1 << 20, b"more").unwrap();
+        log.write(JournalFile::Wal, 1 << 20, b"more").unwrap();
         assert_eq!(open_pool(&pool).unwrap().databases().unwrap().len(), 1);
     }
 }
@@ -78,9 +78,9 @@ fn wf6_a_child_of_fork_waits_for_no_thread_of_its_parents() {
             may_go_on.recv().unwrap();
         });
         has_begun.recv().unwrap();
-        let are_refused = in_child(|| is_refused(log.length(File::Wal)) && is_refused(log.settle()));
+        let are_refused = in_child(|| is_refused(log.length(JournalFile::Wal)) && is_refused(log.settle()));
         go_on.send(()).unwrap();
         assert!(are_refused);
     });
-    assert_eq!(log.length(File::Wal).unwrap(), None);
+    assert_eq!(log.length(JournalFile::Wal).unwrap(), None);
 }

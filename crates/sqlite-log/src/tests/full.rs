@@ -43,12 +43,12 @@ fn a_log_in_pieces_is_opened_in_a_full_pool_that_services_have_space_of() {
     let ask = |request: DatabaseRequest| {
         logs.answer(&caller, request).map(|reply| serde_json::from_value(reply.value["id"].clone()))
     };
-    let identity = Identity { device: 1, inode: 2, birth: 0, is_marked: false, stamp: None };
+    let identity = DatabaseIdentity { device: 1, inode: 2, birth: 0, is_marked: false, stamp: None };
     let open = || ask(DatabaseRequest::Open { path: "/a.db".into(), identity, alone: false, fresh: 9 });
     let mut id = open().unwrap().unwrap();
     for pages in [17, 33, 65] {
         take(&pool, &format!("between {pages}"), 1).unwrap();
-        id = ask(DatabaseRequest::Extend { id, file: File::Journal, bytes: pages * 4096 }).unwrap().unwrap();
+        id = ask(DatabaseRequest::Extend { id, file: JournalFile::Journal, bytes: pages * 4096 }).unwrap().unwrap();
     }
     take(&pool, "hoard", 1).unwrap();
     take(&pool, "rest", pool.usage().free_bytes).unwrap();

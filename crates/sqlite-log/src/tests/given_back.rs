@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrite_memory::{Guard, MapOptions, Mapped};
-use ferrite_owner::Registry;
+use ferrite_owner::ServiceRegistry;
 use ferrite_pool::layout::{CHUNK, POOL_BYTES_MIN};
 use ferrite_pool::{Format, Pool};
 
@@ -15,7 +15,7 @@ const BOOT: [u8; 16] = [7; 16];
 
 /// Opens the pool at `path`, as each process that keeps databases' logs in it.
 pub(super) fn open_pool(path: &std::path::Path) -> Result<Arc<DatabasePool>> {
-    DatabasePool::open(path, Arc::new(Registry::default().with(DatabaseService)), random)
+    DatabasePool::open(path, Arc::new(ServiceRegistry::default().with(DatabaseService)), random)
 }
 
 /// Returns distinct numbers in place of random ones.
@@ -25,12 +25,12 @@ fn random() -> u64 {
 }
 
 /// The identity of the file at `path`.
-pub(super) fn identity_of(path: &str) -> Identity {
+pub(super) fn identity_of(path: &str) -> DatabaseIdentity {
     let file = fs::File::open(path).unwrap();
-    Identity::of_file(&PlainFile { file: &file, path, fail: |doing, error| Error::io(doing, error) }).unwrap()
+    DatabaseIdentity::of_file(&PlainFile { file: &file, path, fail: |doing, error| Error::io(doing, error) }).unwrap()
 }
 
-/// A pool, and an empty file beside it that is to be a database.
+/// Makes a pool, and an empty file beside it for a database.
 pub(super) struct Place {
     pub(super) folder: tempfile::TempDir,
     pub(super) log_pool: Arc<DatabasePool>,
@@ -72,9 +72,9 @@ impl Place {
     /// Leaves what a program does that is killed before the first page of its new database is on disk.
     fn leave_journal(&self) {
         let log = self.log();
-        log.set_mark(Some(Mark { write: 1, read: 1, is_on_disk: true, is_given: false })).unwrap();
-        log.create(File::Journal).unwrap();
-        log.write(File::Journal, 0, b"how it was").unwrap();
+        log.set_mark(Some(DatabaseMark { write: 1, read: 1, is_on_disk: true, is_given: false })).unwrap();
+        log.create(JournalFile::Journal).unwrap();
+        log.write(JournalFile::Journal, 0, b"how it was").unwrap();
     }
 }
 
@@ -84,20 +84,20 @@ fn wf4_a_database_without_a_first_page_is_given_back() {
     place.leave_journal();
     fs::write(place.path("a.db"), [0; 8192]).unwrap();
     let mut work = GiveBack::begin(&place.log_pool, &place.database()).unwrap();
-    while work.step().unwrap() != Progress::Done {}
+    while work.step().unwrap() != GiveBackProgress::Done {}
     assert_eq!(fs::read(place.path("a.db-journal")).unwrap(), b"how it was");
     assert_eq!(fs::read(place.path("a.db")).unwrap(), [0; 8192], "versions amid nothing");
 }
 
-/// Begins to give a log back beside the pool's owner, which ends when the log has been copied and `meanwhile` is done.
-fn begun_beside(meanwhile: impl FnOnce(&Place)) -> (Place, GiveBack) {
+/// Begins to give a log back beside the owner of the pool. The owner ends after the copying of the log and after `change`.
+fn begun_beside(change: impl FnOnce(&Place)) -> (Place, GiveBack) {
     let place = Place::new();
     place.leave_journal();
     let beside = open_pool(&place.path("pool")).unwrap();
     assert!(!beside.is_owner());
     let mut work = GiveBack::begin(&beside, &place.database()).unwrap();
-    while work.step().unwrap() != Progress::Copied(10) {}
-    meanwhile(&place);
+    while work.step().unwrap() != GiveBackProgress::Copied(10) {}
+    change(&place);
     let Place { folder, log_pool } = place;
     drop(log_pool);
     let log_pool = open_pool(&folder.path().join("pool")).unwrap();
@@ -106,17 +106,17 @@ fn begun_beside(meanwhile: impl FnOnce(&Place)) -> (Place, GiveBack) {
     (place, work)
 }
 
-/// WF4: the pool's owner ends while a log is given back. Whoever owns the pool next lets nobody open it: who did would
-/// take the copies away, and the log be emptied behind them.
+/// WF4: the owner of the pool ends while a log is given back. The next owner refuses to open the log: an opening would
+/// remove the copies, and then the log would be emptied.
 #[test]
 fn wf4_a_log_that_is_given_back_stays_alone_whoever_owns_the_pool() {
     let (place, mut work) = begun_beside(|_| ());
     let told = place.log_by(&place.log_pool).unwrap_err().to_string();
     assert!(told.contains(&format!("is in use by process {}", std::process::id())), "{told}");
-    while work.step().unwrap() != Progress::Done {}
+    while work.step().unwrap() != GiveBackProgress::Done {}
     assert_eq!(fs::read(place.path("a.db-journal")).unwrap(), b"how it was");
     drop(work);
-    assert_eq!(place.log().length(File::Journal).unwrap(), None);
+    assert_eq!(place.log().length(JournalFile::Journal).unwrap(), None);
 }
 
 /// WF4 is broken: the word that one has the log alone is not there.
@@ -129,12 +129,12 @@ fn canary_a_log_that_is_not_said_to_be_alone_is_emptied_behind_who_opens_it() {
         };
         fs::copy(place.path("pool"), place.path("copy")).unwrap();
         let tag = Pool::open(map(place.path("copy")), BOOT).unwrap().0.tag(&place.database()).unwrap();
-        Files::new(map(place.path("pool")), &tag.extents, tag.generation).unwrap().set_alone(false);
+        JournalFiles::new(map(place.path("pool")), &tag.extents, tag.generation).unwrap().set_alone(false);
     });
     let opened = place.log_by(&place.log_pool).expect("nobody knows better");
-    assert_eq!(opened.length(File::Journal).unwrap(), Some(10));
-    while work.step().unwrap() != Progress::Done {}
-    assert_eq!(opened.length(File::Journal).unwrap(), None, "it is gone behind who has it open");
+    assert_eq!(opened.length(JournalFile::Journal).unwrap(), Some(10));
+    while work.step().unwrap() != GiveBackProgress::Done {}
+    assert_eq!(opened.length(JournalFile::Journal).unwrap(), None, "it is gone behind who has it open");
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn what_hinders_a_copy_is_told_with_where_the_log_still_is() {
     let told = std::iter::repeat_with(|| work.step()).take(10).find_map(Result::err).unwrap().to_string();
     assert!(told.contains("a.db-journal: ") && told.contains("is still in the pool"), "{told}");
     fs::remove_dir(place.path("a.db-journal")).unwrap();
-    while work.step().unwrap() != Progress::Done {}
+    while work.step().unwrap() != GiveBackProgress::Done {}
     assert_eq!(fs::read(place.path("a.db-journal")).unwrap(), b"how it was");
 }
 
@@ -161,22 +161,22 @@ fn wf9_a_renamed_database_keeps_its_log() {
     let told = Place::log_of(&renamed, &place.log_pool).unwrap_err().to_string();
     assert!(told.contains(&format!("is in use as {was} by process")), "{told}");
     drop(log);
-    assert_eq!(Place::log_of(&renamed, &place.log_pool).unwrap().length(File::Journal).unwrap(), Some(10));
+    assert_eq!(Place::log_of(&renamed, &place.log_pool).unwrap().length(JournalFile::Journal).unwrap(), Some(10));
     let paths: Vec<String> = place.log_pool.databases().unwrap().into_iter().map(|entry| entry.path).collect();
     assert_eq!(paths, [renamed.as_str()]);
     let mut work = GiveBack::begin(&place.log_pool, &renamed).unwrap();
-    while work.step().unwrap() != Progress::Done {}
+    while work.step().unwrap() != GiveBackProgress::Done {}
     drop(work);
     assert_eq!(fs::read(place.path("b.db-journal")).unwrap(), b"how it was");
     fs::rename(&renamed, &was).unwrap();
-    assert_eq!(place.log().length(File::Journal).unwrap(), None);
+    assert_eq!(place.log().length(JournalFile::Journal).unwrap(), None);
 }
 
 /// A file whose header says that its log is in a pool.
 fn marked(place: &Place) {
     let mut header = [0; 4096];
     header[..16].copy_from_slice(b"SQLite format 3\0");
-    header[18..20].fill(Mark::FOREIGN);
+    header[18..20].fill(DatabaseMark::FOREIGN);
     fs::write(place.path("a.db"), header).unwrap();
 }
 
@@ -196,7 +196,7 @@ fn wf5_what_is_not_here_is_not_given_back() {
     assert_eq!((forgotten, was_marked, versions(&place)), (Forgotten::default(), true, [2, 2]));
 }
 
-/// WF5: what is in a log is given up only by who says so, and while nobody has it.
+/// WF5: the content of a log is given up only on request, and only while no process has the log.
 #[test]
 fn wf5_a_log_with_something_in_it_is_lost_only_as_it_was_asked_for() {
     let place = Place::new();
@@ -215,7 +215,7 @@ fn wf5_a_log_with_something_in_it_is_lost_only_as_it_was_asked_for() {
     assert!(forget(&place.log_pool, &renamed, None).unwrap_err().to_string().contains("--lose 10 "));
     assert!(told(None).contains("`ferrite wal drain`"), "its file is gone, and may be back");
     fs::rename(place.path("b.db"), &path).unwrap();
-    assert_eq!((versions(&place), place.log().length(File::Journal).unwrap()), ([3, 3], Some(10)));
+    assert_eq!((versions(&place), place.log().length(JournalFile::Journal).unwrap()), ([3, 3], Some(10)));
     let (forgotten, was_marked) = forget(&place.log_pool, &path, Some(10)).unwrap();
     assert_eq!((forgotten.lost_bytes, was_marked, versions(&place)), (10, true, [1, 1]));
     assert_eq!(place.log_pool.databases().unwrap(), Vec::new());

@@ -7,20 +7,20 @@ use super::*;
 
 const BIRTHS: [(u64, u64); 4] = [(5, 5), (0, 5), (5, 0), (0, 0)];
 
-fn on(device: u64, inode: u64, birth: u64) -> Identity {
-    Identity { device, inode, birth, is_marked: true, stamp: None }
+fn on(device: u64, inode: u64, birth: u64) -> DatabaseIdentity {
+    DatabaseIdentity { device, inode, birth, is_marked: true, stamp: None }
 }
 
 /// A log with something in it of inode 7 on device 1, born at `birth`; whether `now` is that file.
-fn is_opened(birth: u64, now: Identity) -> bool {
+fn is_opened(birth: u64, now: DatabaseIdentity) -> bool {
     let place = Place::new();
     let open = |identity| DatabaseLog::open(&place.log_pool, &place.database(), identity, false);
     let log = open(on(1, 7, birth)).unwrap();
-    log.create(File::Wal).unwrap();
-    log.write(File::Wal, 0, b"committed").unwrap();
+    log.create(JournalFile::Wal).unwrap();
+    log.write(JournalFile::Wal, 0, b"committed").unwrap();
     drop(log);
     match open(now) {
-        Ok(log) => log.length(File::Wal).unwrap() == Some(9),
+        Ok(log) => log.length(JournalFile::Wal).unwrap() == Some(9),
         Err(error) => {
             assert!(error.to_string().contains("it was deleted or replaced"), "{error}");
             false
@@ -46,10 +46,10 @@ fn wf9_a_file_that_got_the_inode_of_another_gets_no_log_of_it() {
 fn wf9_a_files_birth_is_kept() {
     let place = Place::new();
     let identity = identity_of(&place.database());
-    let kept = Identity::of_attributes(&identity.attributes(5));
+    let kept = DatabaseIdentity::of_attributes(&identity.attributes(5));
     assert_eq!((kept.device, kept.inode, kept.birth), (identity.device, identity.inode, identity.birth));
     fs::write(place.path("b.db"), "").unwrap();
-    let later = Identity::of(&fs::metadata(place.path("b.db")).unwrap(), None);
+    let later = DatabaseIdentity::of(&fs::metadata(place.path("b.db")).unwrap(), None);
     assert!(identity.birth == 0 || (1 << 60..=later.birth).contains(&identity.birth), "{identity:?} {later:?}");
 }
 
@@ -62,12 +62,12 @@ fn wf9_a_new_database_was_not_the_deleted_one() {
     {
         let place = Place::new();
         let log = DatabaseLog::open(&place.log_pool, &place.database(), on(1, 7, birth), false).unwrap();
-        log.create(File::Wal).unwrap();
-        log.write(File::Wal, 0, b"committed").unwrap();
+        log.create(JournalFile::Wal).unwrap();
+        log.write(JournalFile::Wal, 0, b"committed").unwrap();
         drop(log);
-        let identity = Identity { is_marked, ..on(1, 7, now) };
+        let identity = DatabaseIdentity { is_marked, ..on(1, 7, now) };
         let opened = DatabaseLog::open(&place.log_pool, "/new.db", identity, false).unwrap();
-        let length = opened.length(File::Wal).unwrap();
+        let length = opened.length(JournalFile::Wal).unwrap();
         assert_eq!(length == Some(9), is_renamed, "{birth} {now} {is_marked}: {length:?}");
     }
 }

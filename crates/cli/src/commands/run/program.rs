@@ -14,7 +14,7 @@ const SET_USER: u32 = 0o4000;
 const SET_GROUP: u32 = 0o2010;
 
 /// Says why the program `name` itself runs through the mount, if it does.
-pub fn tell(name: &OsStr) {
+pub fn print(name: &OsStr) {
     let Some(path) = found(Path::new(name)) else { return };
     if let Some(why) = refuses(&path, DEEP) {
         remark!("ferrite run: {} runs through the mount: {why}", name.display());

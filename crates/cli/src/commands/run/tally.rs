@@ -73,7 +73,7 @@ impl Tally {
     }
 
     /// Says it on standard error.
-    pub fn tell(&self, json: bool) -> Outcome {
+    pub fn print(&self, json: bool) -> Outcome {
         let sum = self.sum()?;
         if sum.programs == 0 {
             match json {

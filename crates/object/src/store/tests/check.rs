@@ -1,4 +1,4 @@
-//! LG4, AL2: a check tells of every object what opening would, and nothing of what is sound.
+//! LG4, AL2: a check reports for each object what opening it reports, and nothing about a sound one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

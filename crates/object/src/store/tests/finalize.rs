@@ -1,4 +1,4 @@
-//! A finalize that does not come to its end: the store has all that it had, and a backup is there whole or not at all.
+//! A finalize that is cut: the store keeps all its content, and the backup exists whole or not at all.
 
 use ferrite_crash::{Crash, ExploreOptions, LyingMemory, Model, Points, explore};
 use ferrite_memory::Memory;
@@ -12,13 +12,13 @@ use crate::tests::support::{BOOT, Verdict, seed};
 
 const IMAGE: [u8; 16] = *b"image of a test.";
 
-/// The store in `memory`, which nobody else reaches.
+/// The store in `memory`, of this process alone.
 fn store_on(memory: &Arc<LyingMemory>, place: &Place) -> Store {
     File::create(&place.path).expect("a file to lock");
     let lock = ours(&place.path).expect("nobody has it");
     let (memory, speed) = (Arc::clone(memory) as Arc<dyn Memory>, String::new());
     let memory = PoolMemory { memory, mapped: None, counted: None, speed, sees_all: None };
-    let registry = Arc::new(Registry::default().with(ObjectService));
+    let registry = Arc::new(ServiceRegistry::default().with(ObjectService));
     let owner = PoolOwner::open_in_boot(lock, memory, &registry, BOOT).expect("it opens");
     Store { path: place.path.clone(), tags: TagAccess::Own(Arc::new(owner)) }
 }

@@ -1,4 +1,4 @@
-//! Folders that are their user's alone, such as `/run/ferrite`.
+//! Folders that only their user may enter, such as `/run/ferrite`.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -7,18 +7,18 @@ use std::path::Path;
 
 use ferrite_memory::process::effective_user;
 
-/// Where root keeps what running programs need: sockets, locks, mount points.
+/// The folder of root's running programs: sockets, locks, mount points.
 pub const RUN_FOLDER: &str = "/run/ferrite";
 
 const PRIVATE: u32 = 0o700;
-/// Mode bits that let other users in.
+/// Mode bits of other users.
 const OTHERS: u32 = 0o077;
 
-/// Makes the folder at `path` with mode 0700 if it is not there. One that is there has to be this user's, and gets that
-/// mode.
+/// Makes the folder at `path` with mode 0700 if it does not exist. An existing folder has to belong to this user, and gets
+/// that mode.
 ///
 /// # Errors
-/// `PermissionDenied` for another user's folder or a symbolic link, or what the system says.
+/// `PermissionDenied` for another user's folder or a symbolic link; else the error of the system.
 pub fn make_folder(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(PRIVATE).create(path) {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),

@@ -1,32 +1,32 @@
-//! The versions in a database file's header: what they would be, and whether they say so.
+//! The versions in the header of a database file: its own versions, and whether the header shows them.
 
-/// What a database begins with.
+/// The first bytes of a database file.
 const MAGIC: &[u8] = b"SQLite format 3\0";
 
-/// See the module `database`.
+/// The mark of a log: the word `mark` of the crate's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
-    /// The header's write version, byte 18.
+pub struct DatabaseMark {
+    /// The own write version of the database, byte 18 of its header.
     pub write: u8,
-    /// Its read version, byte 19.
+    /// The own read version of the database, byte 19 of its header.
     pub read: u8,
-    /// On disk both say [`Mark::FOREIGN`].
+    /// True if both versions on disk are [`DatabaseMark::FOREIGN`] (MARKED).
     pub is_on_disk: bool,
-    /// A log beside the file counts more, and so does a header with versions of its own.
+    /// True if a log beside the file, or a header with its own versions, counts more than this log (GIVEN).
     pub is_given: bool,
 }
 
-impl Mark {
+impl DatabaseMark {
     /// A version that no program reads unless it knows of the pool.
     pub const FOREIGN: u8 = 3;
-    /// Where the two versions are in the header.
+    /// Offset of the two versions in the header.
     pub const AT: u64 = 18;
-    /// Where they end.
+    /// Offset of the byte after the two versions.
     pub const END: u64 = Self::AT + 2;
 
-    /// The two versions in what a database file begins with; `None` where that is no header. So it is before the first page
-    /// of a new database is written, behind which there may be others, and where a crash tore the first page, which the log
-    /// then has.
+    /// Returns the two versions in the first bytes of a database file, or `None` if they are not a header. A file has no header
+    /// before the first page of a new database is written, perhaps after other pages, and after a crash that tore the first
+    /// page; then the log has the page.
     pub fn of_header(head: &[u8; Self::END as usize]) -> Option<[u8; 2]> {
         let [.., write, read] = *head;
         let is_header = head.starts_with(MAGIC) && [write, read].iter().all(|it| (1..=Self::FOREIGN).contains(it));

@@ -1,4 +1,4 @@
-//! How a command reaches a pool: through its owner if it has one, else by becoming that.
+//! The pool of a command: the command asks the owner of the pool or, if no process owns the pool, becomes the owner.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use ferrite_daemon::mounts;
 use ferrite_daemon::{disks, filesystems, registry};
-use ferrite_owner::access::{self, AwaitOwner, Found};
+use ferrite_owner::access::{self, AwaitOwner, PoolHolder};
 use ferrite_owner::paths::quoted;
 use ferrite_owner::services::PoolRequest;
-use ferrite_owner::{Client, Error, PoolAccess, PoolOwner, PoolReport, ServiceRequest, TypedRequest};
+use ferrite_owner::{Error, OwnerClient, PoolAccess, PoolOwner, PoolReport, ServiceRequest, TypedRequest};
 use ferrite_pool::{Holder, Lock, LockError, Progress};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -22,44 +22,44 @@ use crate::bar::Bar;
 use crate::host;
 use crate::medium::MediumArguments;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
+use crate::prefault::Prefault;
 use crate::stop::{self, Asked, Stop};
-use crate::warm::Warm;
 
-/// How long whoever has a pool and takes no calls is waited for: an owner that has just started, or another command
-/// that has the pool for a moment.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Pause between two looks at who has it.
+/// The time limit of waiting for a process that holds the pool and does not answer: an owner that has just started, or a
+/// command that holds the pool for a moment.
+const TIME_LIMIT: Duration = Duration::from_secs(5);
+/// The pause between two attempts to lock or reach the pool.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Pause between two looks whether an owner that serves something for us is still there, or whether anything that we
-/// serve is used.
-const LOOKS: Duration = Duration::from_secs(1);
-/// How long who uses a mount or a node may take to let go when the owner ends.
-const USERS_PATIENCE: Duration = Duration::from_secs(10);
+/// The interval of checks whether an owner that serves something for this process is alive, and whether anything that this
+/// process serves is in use.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// The time limit of waiting for the users of mounts and nodes when the owner ends.
+const USERS_TIME_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long a pool is held.
+/// The end of holding a pool.
 #[derive(Clone, Copy, Debug)]
 pub enum Until<'a> {
-    /// Until somebody asks this process to end. When the power fails a backup is written there, if somewhere.
+    /// Until a signal asks this process to end. If the power fails, a backup is written to `backup`, if it is given.
     Asked { backup: Option<&'a Path> },
-    /// Until the program that [`Stop::when`] waits for has ended. That program gets the signals.
+    /// Until the program that [`Stop::when`] waits for has ended. The program gets the signals.
     Done { backup: Option<&'a Path> },
-    /// Also until nothing of it is mounted, attached or served any more, and no other process is connected.
+    /// Until a signal, or until nothing of the pool is mounted, attached or served and no other process is connected.
     Unused,
 }
 
-/// Takes the pool at `path`, or reaches its owner. A command that has it for a moment is waited for.
-pub fn find(path: &Path) -> Outcome<Found> {
+/// Locks the pool at `path`, or connects to its owner. Waits for a command that holds the pool for a moment.
+pub fn find(path: &Path) -> Outcome<PoolHolder> {
     look_at(path)?;
-    access::find(path, &mut Waiting { path, until: Instant::now() + PATIENCE })
+    access::find(path, &mut OwnerWait { path, until: Instant::now() + TIME_LIMIT })
 }
 
-/// Waits for an owner until a time, or a signal.
-struct Waiting<'a> {
+/// The wait for an owner, until a time or a signal.
+struct OwnerWait<'a> {
     path: &'a Path,
     until: Instant,
 }
 
-impl AwaitOwner for Waiting<'_> {
+impl AwaitOwner for OwnerWait<'_> {
     type Error = Failure;
 
     fn claim_failed(&self, error: Error) -> Failure {
@@ -83,7 +83,7 @@ impl AwaitOwner for Waiting<'_> {
     }
 }
 
-/// Has an owner that was killed come to its end; an error where it does not for too long.
+/// Helps a killed owner to end. Returns an error if that takes too long.
 fn make_way(path: &Path, holder: &Holder, until: Instant) -> Outcome {
     mounts::cut_off(path, holder);
     if Instant::now() < until && !stop::is_asked() {
@@ -100,7 +100,7 @@ fn make_way(path: &Path, holder: &Holder, until: Instant) -> Outcome {
     .into())
 }
 
-/// Says of what cannot be a pool that is reached what to do instead.
+/// Checks that `path` can be a pool. The error says what to do instead.
 pub fn look_at(path: &Path) -> Outcome {
     let (name, typed) = (path.display(), quoted(path));
     match fs::metadata(path) {
@@ -116,7 +116,8 @@ pub fn look_at(path: &Path) -> Outcome {
     }
 }
 
-/// A pool is its user's alone, who may have forgotten that, or may not write to it as its mode is.
+/// Returns the failure for `error`. If this user may not open the pool, the failure says whether the mode of the file or its
+/// user is the reason.
 pub fn refused(path: &Path, error: Error) -> Failure {
     let name = path.display();
     match &error {
@@ -136,42 +137,42 @@ pub fn refused(path: &Path, error: Error) -> Failure {
     }
 }
 
-/// The rights at `path`, where that is this user's own.
+/// Returns the mode of the file at `path`, if the file belongs to this user.
 fn own_mode(path: &Path) -> Option<u32> {
     let (user, _) = host::user().ok()?;
     let found = fs::metadata(path).ok().filter(|found| found.uid() == user)?;
     Some(found.mode() & 0o777)
 }
 
-/// A pool at hand, through its owner or as its owner.
-pub struct Reach(PoolAccess);
+/// The pool of a command, through its owner or as its owner.
+pub struct CommandPool(PoolAccess);
 
-impl Reach {
-    /// Reaches the pool at `path`.
+impl CommandPool {
+    /// Opens or connects to the pool at `path`.
     pub fn new(path: &Path) -> Outcome<Self> {
         match find(path)? {
-            Found::Ours(lock) => Self::own(lock, &MediumArguments::default()),
-            Found::Theirs(client, _) => Ok(client.into()),
+            PoolHolder::Ours(lock) => Self::own(lock, &MediumArguments::default()),
+            PoolHolder::Theirs(client, _) => Ok(client.into()),
         }
     }
 
-    /// Reaches the pool at `path`; on the medium that was asked for, if it becomes ours. Says what the pool survives.
+    /// Opens the pool at `path` with the options of `medium`, or connects to it. Prints which failures the pool survives.
     pub fn with(path: &Path, medium: &MediumArguments) -> Outcome<Self> {
-        let mut reach = match find(path)? {
-            Found::Ours(lock) => Self::own(lock, medium)?,
-            Found::Theirs(_, holder) if !medium.is_default() => {
+        let mut command_pool = match find(path)? {
+            PoolHolder::Ours(lock) => Self::own(lock, medium)?,
+            PoolHolder::Theirs(_, holder) if !medium.is_default() => {
                 return Err(Failure::Failed(format!(
                     "{} is {holder}: its guard, pace, wear and trust hold for all of it, so end that first to choose others",
                     path.display()
                 )));
             }
-            Found::Theirs(client, _) => client.into(),
+            PoolHolder::Theirs(client, _) => client.into(),
         };
-        tell_survival(&reach.ask(PoolRequest::Info, None)?);
-        Ok(reach)
+        tell_survival(&command_pool.ask(PoolRequest::Info, None)?);
+        Ok(command_pool)
     }
 
-    /// Opens and recovers the pool whose file is locked by `lock`, on the medium that was asked for.
+    /// Opens and recovers the pool whose file is locked by `lock`, with the options of `medium`.
     pub fn own(lock: Lock, medium: &MediumArguments) -> Outcome<Self> {
         let (memory, path) = (medium.map(&lock)?, lock.path().display().to_string());
         let owner = PoolOwner::open(lock, memory, &registry()).map_err(|error| format!("{path}: {error}"))?;
@@ -179,7 +180,7 @@ impl Reach {
         Ok(Self(PoolAccess::Owner(Arc::new(owner))))
     }
 
-    /// Asks for `request`, with `fds` where it needs some. Shows how far it has come; Ctrl-C cancels it.
+    /// Sends `request` with the descriptors `fds`. Shows its progress; Ctrl-C cancels it.
     pub fn ask<'fd, T: DeserializeOwned>(
         &mut self,
         request: impl TypedRequest,
@@ -188,7 +189,7 @@ impl Reach {
         self.call(ServiceRequest::of(&request).with_fds(fds), true)
     }
 
-    /// Asks as [`Reach::ask`] does. A signal does not cancel the request: the caller knows what it made or removed.
+    /// Sends `request` as [`CommandPool::ask`] does, but signals do not cancel it: the caller knows what it made or removed.
     pub fn ask_to_end<T: DeserializeOwned>(&mut self, request: impl TypedRequest) -> Outcome<T> {
         self.call(ServiceRequest::of(&request), false)
     }
@@ -199,12 +200,12 @@ impl Reach {
         Ok(serde_json::from_value(self.0.call(request, watch)?.value)?)
     }
 
-    /// Asks for `request` that a service describes.
+    /// Sends a `request` that a service describes as data.
     pub fn call_described(&mut self, request: ServiceRequest<'_>) -> Outcome<Value> {
         self.call(request, true)
     }
 
-    /// Lets go of it in order.
+    /// Closes the pool in order, or the connection to its owner.
     pub fn close(self) -> Outcome {
         match self.0 {
             PoolAccess::Owner(owner) => close(owner),
@@ -212,13 +213,13 @@ impl Reach {
         }
     }
 
-    /// Takes the calls of other commands, where the pool is ours.
+    /// Answers the requests of other commands from now on, if this process is the owner.
     pub fn listen(&self) -> Outcome {
         Ok(self.owner().map_or(Ok(()), |owner| owner.listen())?)
     }
 
-    /// Serves what has `begun` for so long; then takes nodes away, stops and closes in order, as it does at once where
-    /// the beginning failed.
+    /// Serves until `until`; then removes mounts and nodes, stops, and closes the pool in order. Does so at once if `begun`
+    /// is an error.
     pub fn hold(self, begun: Outcome, stop: &Stop, until: Until<'_>) -> Outcome {
         if let Err(failure) = begun {
             self.owner().into_iter().for_each(|owner| take_all_away(owner, stop));
@@ -228,37 +229,37 @@ impl Reach {
             PoolAccess::Owner(owner) => owner,
             PoolAccess::Client(client) => return hold_theirs(client, stop),
         };
-        let warm = Warm::start(&owner);
+        let prefault = Prefault::start(&owner);
         await_end(&owner, stop, until)?;
-        drop(warm);
+        drop(prefault);
         take_all_away(&owner, stop);
         owner.stop_listening()?;
         close(owner)
     }
 
-    /// The owner, where this process is.
+    /// Returns the owner, if this process is the owner.
     pub fn owner(&self) -> Option<&Arc<PoolOwner>> {
         self.0.owner()
     }
 
-    /// The owner, where this process is and owns the pool at `path`.
+    /// Returns the owner, if this process owns the pool at `path`.
     pub fn ours_at(&self, path: &Path) -> Option<&Arc<PoolOwner>> {
         self.owner().filter(|owner| path.canonicalize().is_ok_and(|path| path == owner.lock().path()))
     }
 
-    /// The owner's process, where that is another one.
+    /// Returns the process of the owner, if it is another process.
     pub fn owner_pid(&self) -> Option<u32> {
         self.0.owner_pid()
     }
 }
 
-impl From<Client> for Reach {
-    fn from(client: Client) -> Self {
+impl From<OwnerClient> for CommandPool {
+    fn from(client: OwnerClient) -> Self {
         Self(PoolAccess::Client(client))
     }
 }
 
-impl From<Arc<PoolOwner>> for Reach {
+impl From<Arc<PoolOwner>> for CommandPool {
     fn from(owner: Arc<PoolOwner>) -> Self {
         Self(PoolAccess::Owner(owner))
     }
@@ -277,13 +278,13 @@ fn close(owner: Arc<PoolOwner>) -> Outcome {
     Ok(())
 }
 
-/// Waits until what is held is to be let go of. Nobody may come in between the last look whether anything is used and the
-/// end, so before that look the calls end.
+/// Waits for the end of the holding. The owner stops accepting clients before the last check whether anything is in use, so
+/// no client connects between that check and the end.
 fn await_end(owner: &PoolOwner, stop: &Stop, until: Until<'_>) -> Outcome {
     loop {
         let asked = match until {
             Until::Asked { .. } | Until::Done { .. } => Some(stop.wait()),
-            Until::Unused => stop.wait_for(LOOKS),
+            Until::Unused => stop.wait_for(LOOK_INTERVAL),
         };
         match (asked, until) {
             (Some(Asked::End), Until::Done { .. }) => {}
@@ -304,9 +305,9 @@ fn await_end(owner: &PoolOwner, stop: &Stop, until: Until<'_>) -> Outcome {
     }
 }
 
-/// Waits until somebody asks this process to end, or the owner does, with what it serves for us.
-fn hold_theirs(mut client: Client, stop: &Stop) -> Outcome {
-    while stop.wait_for(LOOKS) != Some(Asked::End) {
+/// Waits until a signal asks this process to end, or until the owner and the sockets that it served have ended.
+fn hold_theirs(mut client: OwnerClient, stop: &Stop) -> Outcome {
+    while stop.wait_for(LOOK_INTERVAL) != Some(Asked::End) {
         if client.call(ServiceRequest::of(&PoolRequest::Info), &mut |_| true).is_err() {
             return Err("the pool's owner has ended, and with it what it served for this command".into());
         }
@@ -314,7 +315,7 @@ fn hold_theirs(mut client: Client, stop: &Stop) -> Outcome {
     Ok(())
 }
 
-/// Writes a backup because the power fails. Whatever comes of it, serving goes on.
+/// Writes a backup because the power fails. Serving goes on, even if the backup fails.
 fn save(owner: &PoolOwner, to: &Path) {
     let request = PoolRequest::Backup { to: to.into(), now: true, image: None };
     match owner.call(ServiceRequest::of(&request), &mut |_| true) {
@@ -323,51 +324,51 @@ fn save(owner: &PoolOwner, to: &Path) {
     }
 }
 
-/// Unmounts the file systems, then takes the nodes away.
+/// Unmounts the file systems, then removes the nodes.
 fn take_all_away(owner: &PoolOwner, stop: &Stop) {
-    // Each of them may be waited for.
+    // The users of each of them get the full time.
     take_away(stop, || filesystems(owner).unmount_unused());
     take_away(stop, || disks(owner).detach_all());
 }
 
-/// Takes away what `take_unused` does until it leaves nothing. Says who uses it and waits for them; a second signal or
-/// [`USERS_PATIENCE`] ends the wait, and what is still open fails from then on.
+/// Calls `take_unused` until it returns no users. Prints the users and waits for them; a second signal or
+/// [`USERS_TIME_LIMIT`] ends the wait, and files that are still open fail from then on.
 fn take_away(stop: &Stop, take_unused: impl Fn() -> Vec<String>) {
-    let (mut told, until) = (Vec::new(), Instant::now() + USERS_PATIENCE);
+    let (mut told, until) = (Vec::new(), Instant::now() + USERS_TIME_LIMIT);
     loop {
         let busy = take_unused();
         if busy.is_empty() {
             return;
         }
         if busy != told {
-            let most = USERS_PATIENCE.as_secs();
+            let most = USERS_TIME_LIMIT.as_secs();
             busy.iter().for_each(|why| remark!("waiting for {most} s at most: {why}; Ctrl-C again to go on without"));
             told = busy;
         }
         let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() || stop.wait_for(left.min(LOOKS)) == Some(Asked::End) {
+        if left.is_zero() || stop.wait_for(left.min(LOOK_INTERVAL)) == Some(Asked::End) {
             break;
         }
     }
     remark!("going on without them: what they have open fails from now on");
 }
 
-/// Says on standard error which failures `pool` survives.
+/// Prints on standard error which failures `pool` survives.
 pub fn tell_survival(pool: &PoolReport) {
     remark!("pool {}: {}", pool.path.display(), pool.medium);
     pool.survives.advice().into_iter().for_each(|advice| remark!("{advice}"));
 }
 
-/// Reaches the pool at `path`, asks one thing, and lets go.
+/// Opens or connects to the pool at `path`, sends `request`, and closes the pool.
 pub fn ask<'fd, T: DeserializeOwned>(
     path: &Path,
     request: impl TypedRequest,
     fds: impl IntoIterator<Item = BorrowedFd<'fd>>,
 ) -> Outcome<T> {
     stop::watch()?;
-    let mut reach = Reach::new(path)?;
-    let answer = reach.ask(request, fds);
-    and_then_cleared(answer, reach.close())
+    let mut command_pool = CommandPool::new(path)?;
+    let answer = command_pool.ask(request, fds);
+    and_then_cleared(answer, command_pool.close())
 }
 
 #[cfg(test)]
@@ -388,7 +389,7 @@ mod tests {
             let said = said(mode);
             assert!(said.contains(shown) && said.contains("`chmod u+rw"), "{said}");
         }
-        // Something else keeps it out, such as a folder.
+        // The mode allows the access, so the reason is another one, such as a folder.
         assert!(said(0o600).contains("not yours"));
     }
 }

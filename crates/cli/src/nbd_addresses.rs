@@ -1,10 +1,10 @@
-//! Where disks are served, as the command line asks for it.
+//! The options for the addresses at which disks are served over NBD.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ferrite_daemon::disks::{Door, TcpDoor};
+use ferrite_daemon::disks::{NbdAddresses, TcpAddress, TlsPaths};
 use ferrite_nbd::Network;
 
 use crate::host::absolute;
@@ -13,7 +13,7 @@ use crate::outcome::{Failure, Outcome};
 /// Where disks are served over NBD.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Where it is reached")]
-pub struct DoorArguments {
+pub struct NbdAddressArguments {
     /// The Unix socket to serve on
     #[arg(long)]
     unix: Option<PathBuf>,
@@ -35,9 +35,9 @@ pub struct DoorArguments {
     tls_client_ca: Option<PathBuf>,
 }
 
-/// Says what it means to serve this machine by an address.
-fn warn(TcpDoor { address, tls, .. }: &TcpDoor) {
-    let knows_clients = tls.as_ref().is_some_and(|(_, _, authority)| authority.is_some());
+/// Warns about an address that every user of this machine reaches.
+fn warn(TcpAddress { address, tls, .. }: &TcpAddress) {
+    let knows_clients = tls.as_ref().is_some_and(|tls| tls.client_authority.is_some());
     if address.ip().is_loopback() && !knows_clients {
         remark!(
             "ferrite: every user of this machine can read and write the disks at {address}: the Unix socket is for this \
@@ -54,8 +54,8 @@ fn network(text: &str) -> Result<String, String> {
     text.parse::<Network>().map(|_| text.into()).map_err(|error| error.to_string())
 }
 
-impl DoorArguments {
-    /// Refuses to serve a network that nothing guards.
+impl NbdAddressArguments {
+    /// Checks that no network is served without a guard.
     pub fn check(&self) -> Outcome {
         match self.tcp {
             Some(address) if !address.ip().is_loopback() && self.allow.is_empty() && self.tls_cert.is_none() => {
@@ -68,18 +68,18 @@ impl DoorArguments {
         }
     }
 
-    /// The door; its socket is at `otherwise` where none was named.
-    pub fn door(&self, otherwise: &Path) -> Outcome<Door> {
+    /// Returns the addresses; the socket is at `otherwise` if the user named none.
+    pub fn resolve(&self, otherwise: &Path) -> Outcome<NbdAddresses> {
         let tls = match (&self.tls_cert, &self.tls_key) {
             (Some(certificate), Some(key)) => {
-                let authority = self.tls_client_ca.as_deref().map(absolute).transpose()?;
-                Some((absolute(certificate)?, absolute(key)?, authority))
+                let client_authority = self.tls_client_ca.as_deref().map(absolute).transpose()?;
+                Some(TlsPaths { certificate: absolute(certificate)?, key: absolute(key)?, client_authority })
             }
             _ => None,
         };
-        let tcp = self.tcp.map(|address| TcpDoor { address, allow: self.allow.clone(), tls });
+        let tcp = self.tcp.map(|address| TcpAddress { address, allow: self.allow.clone(), tls });
         self.check()?;
         tcp.iter().for_each(warn);
-        Ok(Door { unix: absolute(self.unix.as_deref().unwrap_or(otherwise))?, tcp })
+        Ok(NbdAddresses { unix: absolute(self.unix.as_deref().unwrap_or(otherwise))?, tcp })
     }
 }

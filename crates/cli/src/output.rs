@@ -1,24 +1,24 @@
-//! What is told to people. Whoever reads it may have gone, as in `ferrite up | head -1`; that ends no server. What is in it
-//! may be anybody's, such as names of files: it tells a terminal nothing.
+//! Lines for people. The reader of the lines may have ended, as in `ferrite up | head -1`, which ends no server. A line may
+//! contain text of other users, such as names of files, so control characters never reach the terminal.
 
 use std::fmt;
 use std::io::Write;
 
-/// A line on standard output.
+/// Prints a line on standard output.
 macro_rules! say {
-    ($($words:tt)*) => { $crate::tell::line(std::io::stdout(), format_args!($($words)*)) };
+    ($($words:tt)*) => { $crate::output::line(std::io::stdout(), format_args!($($words)*)) };
 }
 
-/// A line on standard error.
+/// Prints a line on standard error.
 macro_rules! remark {
-    ($($words:tt)*) => { $crate::tell::line(std::io::stderr(), format_args!($($words)*)) };
+    ($($words:tt)*) => { $crate::output::line(std::io::stderr(), format_args!($($words)*)) };
 }
 
 pub fn line(mut to: impl Write, words: fmt::Arguments<'_>) {
     let _ = writeln!(to, "{}", shown(&words.to_string()));
 }
 
-/// `text` with what would tell a terminal something written out, but for ends of lines, which are its own.
+/// Returns `text` with control characters written out as escapes; ends of lines stay.
 pub fn shown(text: &str) -> String {
     let is_shown = |c: char| c == '\n' || !c.is_control();
     text.chars().map(|c| if is_shown(c) { c.to_string() } else { c.escape_default().to_string() }).collect()

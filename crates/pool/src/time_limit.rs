@@ -1,4 +1,4 @@
-//! How long we wait for another process, without a clock of our own.
+//! Time limits of waits for other processes, without a clock.
 //!
 //! The kernel's ppoll takes the time it waited off the limit it was given, so a limit passed on from wait to wait
 //! bounds their sum, and a peer that sends a byte now and then gains nothing.
@@ -13,10 +13,10 @@ use std::time::Duration;
 
 /// What is left of a time limit; `None` is no limit.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience(Option<libc::timespec>);
+pub struct TimeLimit(Option<libc::timespec>);
 
 /// What to wait for on `what`.
-pub fn ask(what: &impl AsFd, events: libc::c_short) -> libc::pollfd {
+pub fn poll_entry(what: &impl AsFd, events: libc::c_short) -> libc::pollfd {
     libc::pollfd { fd: what.as_fd().as_raw_fd(), events, revents: 0 }
 }
 
@@ -36,27 +36,30 @@ pub enum Way {
 /// What the system says.
 pub fn ready_within(what: &impl AsFd, way: Way, limit: Duration) -> io::Result<bool> {
     let events = if way == Way::Read { libc::POLLIN } else { libc::POLLOUT };
-    Patience::of(limit).wait(&mut [ask(what, events)])
+    TimeLimit::of(limit).wait(&mut [poll_entry(what, events)])
 }
 
-impl Patience {
+impl TimeLimit {
     /// As long as it takes.
     pub const fn forever() -> Self {
         Self(None)
     }
 
-    /// Not at all.
+    /// Returns a limit that has already passed: a wait only looks.
     pub const fn none() -> Self {
         Self(Some(libc::timespec { tv_sec: 0, tv_nsec: 0 }))
     }
 
-    /// `limit` in all.
+    /// Returns a limit of `limit` for all waits together.
     pub fn of(limit: Duration) -> Self {
         let tv_sec = libc::time_t::try_from(limit.as_secs()).unwrap_or(libc::time_t::MAX);
         Self(Some(libc::timespec { tv_sec, tv_nsec: limit.subsec_nanos().into() }))
     }
 
-    /// Waits until one of `asked` has something; false when the limit was reached first.
+    /// Waits until one of the descriptors in `asked` is ready. Returns false if the limit passed first.
+    ///
+    /// # Errors
+    /// The errors of ppoll.
     pub fn wait(&mut self, asked: &mut [libc::pollfd]) -> io::Result<bool> {
         let limit = self.0.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
         loop {

@@ -1,4 +1,4 @@
-//! The owner's end of the control socket: who may come in, and a thread for each who does.
+//! The owner's end of the control socket.
 
 use std::fs::Metadata;
 use std::io::{self, PipeWriter, Write};
@@ -10,97 +10,97 @@ use std::time::Duration;
 
 use ferrite_pool::Lock;
 
-use super::address::{Address, Bound};
-use super::door::Door;
-use super::seats::Seats;
-use super::session::Handler;
+use super::acceptor::Acceptor;
+use super::client_session::Handler;
+use super::connection_count::ConnectionCounts;
+use super::socket_place::{BoundSocket, SocketPlace};
 use super::{Error, Result};
 
-/// What keeps one client from harming the others.
+/// The limits that keep one client from harming the others.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ListenLimits {
     /// Connections in all; idle ones cost a thread each.
     pub connections: usize,
     /// Connections of one process.
     pub per_process: usize,
     /// Time for the hello, and for a frame once its first byte has come.
     pub frame_time: Duration,
-    /// Time for a client to take a reply.
+    /// Time for a client to read a reply.
     pub reply_time: Duration,
 }
 
-impl Default for Limits {
+impl Default for ListenLimits {
     fn default() -> Self {
         let (frame_time, reply_time) = (Duration::from_secs(5), Duration::from_secs(5));
         Self { connections: 256, per_process: 64, frame_time, reply_time }
     }
 }
 
-/// The control socket being served, until [`Listening::stop`] or drop.
+/// The control socket being served, until [`ListeningSocket::stop`] or drop.
 #[derive(Debug)]
-pub struct Listening {
+pub struct ListeningSocket {
     /// Kept so that the socket is gone before the lock is (O2).
     _lock: Lock,
-    address: Address,
-    bound: Bound,
-    /// A byte in this pipe wakes everybody who waits for a client, and stays there.
+    address: SocketPlace,
+    bound: BoundSocket,
+    /// A byte in this pipe wakes all threads that wait for clients, and stays in the pipe.
     stop: PipeWriter,
     thread: Option<JoinHandle<()>>,
-    seats: Seats,
+    counts: ConnectionCounts,
 }
 
-impl Listening {
-    /// Serves calls on the control socket of the pool that `lock` holds until [`Listening::stop`].
+impl ListeningSocket {
+    /// Serves calls on the control socket of the pool that `lock` holds until [`ListeningSocket::stop`].
     ///
     /// # Errors
-    /// [`Error::Io`] where no socket can be made.
+    /// [`Error::Io`] if no socket can be made.
     pub fn start(lock: &Lock, handler: Arc<dyn Handler>) -> Result<Self> {
-        Self::start_within(lock, handler, Limits::default())
+        Self::start_within(lock, handler, ListenLimits::default())
     }
 
-    /// As [`Listening::start`], with limits of one's own.
+    /// As [`ListeningSocket::start`], with other limits.
     ///
     /// # Errors
-    /// As [`Listening::start`].
-    pub fn start_within(lock: &Lock, handler: Arc<dyn Handler>, limits: Limits) -> Result<Self> {
+    /// As [`ListeningSocket::start`].
+    pub fn start_within(lock: &Lock, handler: Arc<dyn Handler>, limits: ListenLimits) -> Result<Self> {
         let lock = lock.clone();
         let pool = looked_at(&lock)?;
-        let candidates = Address::candidates(lock.path(), &pool);
+        let candidates = SocketPlace::candidates(lock.path(), &pool);
         Self::start_at(&candidates, lock, handler, limits)
     }
 
     pub(super) fn start_at(
-        candidates: &[Address],
+        candidates: &[SocketPlace],
         lock: Lock,
         handler: Arc<dyn Handler>,
-        limits: Limits,
+        limits: ListenLimits,
     ) -> Result<Self> {
         let pool = looked_at(&lock)?;
         let doing = format!("making the control socket of {}", lock.path().display());
         let (address, socket, bound) = bind_first(candidates).map_err(|e| Error::io(doing.clone(), e))?;
         let (near, stop) = io::pipe().map_err(|e| Error::io(doing.clone(), e))?;
-        let door = Door::new(socket, Arc::new(OwnedFd::from(near)), handler, limits, (pool.dev(), pool.ino()));
-        let seats = door.seats();
+        let acceptor = Acceptor::new(socket, Arc::new(OwnedFd::from(near)), handler, limits, (pool.dev(), pool.ino()));
+        let counts = acceptor.counts();
         let thread =
-            Builder::new().name("control".into()).spawn(move || door.keep()).map_err(|e| Error::io(doing, e))?;
-        Ok(Self { _lock: lock, address, bound, stop, thread: Some(thread), seats })
+            Builder::new().name("control".into()).spawn(move || acceptor.run()).map_err(|e| Error::io(doing, e))?;
+        Ok(Self { _lock: lock, address, bound, stop, thread: Some(thread), counts })
     }
 
-    /// Where the socket is.
+    /// The path of the socket.
     #[cfg(test)]
     pub(super) fn path(&self) -> &std::path::Path {
         &self.bound.path
     }
 
-    /// How many connections there are.
+    /// Returns the number of connections.
     pub fn connections(&self) -> usize {
-        self.seats.taken()
+        self.counts.taken()
     }
 
-    /// Takes the socket away, tells calls at work to end early, and returns when the last has.
+    /// Removes the socket, cancels calls at work, and returns when the last call has ended.
     ///
     /// # Errors
-    /// [`Error::Io`] where the socket could not be taken away.
+    /// [`Error::Io`] if the socket could not be removed.
     pub fn stop(mut self) -> Result<()> {
         self.close()
     }
@@ -119,7 +119,7 @@ fn looked_at(lock: &Lock) -> Result<Metadata> {
     lock.file().metadata().map_err(|e| Error::io(format!("looking at {}", lock.path().display()), e))
 }
 
-fn bind_first(candidates: &[Address]) -> io::Result<(Address, OwnedFd, Bound)> {
+fn bind_first(candidates: &[SocketPlace]) -> io::Result<(SocketPlace, OwnedFd, BoundSocket)> {
     let mut first_refusal = None;
     for address in candidates {
         match address.bind() {
@@ -130,9 +130,9 @@ fn bind_first(candidates: &[Address]) -> io::Result<(Address, OwnedFd, Bound)> {
     Err(first_refusal.unwrap_or_else(|| io::ErrorKind::NotFound.into()))
 }
 
-impl Drop for Listening {
+impl Drop for ListeningSocket {
     fn drop(&mut self) {
-        // Whoever wants to know whether it went well calls `stop`; a socket left behind is replaced by the next owner.
+        // A caller that needs the error calls `stop`; the next owner replaces a socket that is left.
         let _ = self.close();
     }
 }

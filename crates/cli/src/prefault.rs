@@ -47,14 +47,14 @@ fn pieces(kinds: &[ChunkUse]) -> Vec<Span> {
     runs.map(|run| Span::new(run[0] * CHUNK, run.len() as u64 * CHUNK)).collect()
 }
 
-/// The thread that does it; stopped when dropped.
-pub struct Warm {
+/// The thread that touches the pages. Dropping it stops the thread.
+pub struct Prefault {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Warm {
-    /// Starts to touch what the pool of `owner` uses of its mapping; `None` without a mapping.
+impl Prefault {
+    /// Starts to touch the pages that the pool of `owner` uses. Returns `None` if the pool is not mapped.
     pub fn start(owner: &PoolOwner) -> Option<Self> {
         let mapped = owner.memory().mapped.clone()?;
         let mut warming = Warming::new(mapped, &owner.pool().space().kinds());
@@ -64,12 +64,12 @@ impl Warm {
             let bar = Bar::new();
             while !told.load(Ordering::Relaxed) && warming.step() && bar.show(&warming.progress()) {}
         };
-        // Without a thread for it pages are touched by their users.
+        // If no thread can start, the users of the pages touch them.
         Some(Self { stop, thread: thread::Builder::new().name("warm".into()).spawn(work).ok() })
     }
 }
 
-impl Drop for Warm {
+impl Drop for Prefault {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().map(JoinHandle::join);

@@ -1,8 +1,8 @@
-//! What this program was given by who started it, looked at before Rust's runtime changes it: standard descriptors that are
-//! closed it opens to /dev/null, where what is read is empty and what is written is gone; SIGPIPE it ignores, and has at its
-//! default in all that is started.
+//! The standard descriptors and the handling of SIGPIPE that this program inherits, read before Rust's runtime changes them.
+//! The runtime opens closed standard descriptors to /dev/null, where reads return nothing and writes are lost. It ignores
+//! SIGPIPE in this process, and resets SIGPIPE to its default in started programs.
 //!
-//! Unsafe: a function that the loader calls before `main`, and what is done between fork and exec.
+//! Unsafe: a function that the loader calls before `main`, and a function between fork and exec.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -18,8 +18,8 @@ static INPUT_IS_CLOSED: AtomicBool = AtomicBool::new(false);
 static OUTPUT_IS_CLOSED: AtomicBool = AtomicBool::new(false);
 static IGNORES_SIGPIPE: AtomicBool = AtomicBool::new(false);
 
-// SAFETY: the loader calls what stands in this section once each, before `main`; nothing in here needs more than the C
-// library, which is ready by then.
+// SAFETY: the loader calls each function of this section once, before `main`. The function needs only the C library, which is
+// ready at that time.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = {
@@ -28,7 +28,7 @@ static LOOK: extern "C" fn() = {
         INPUT_IS_CLOSED.store(is_closed(&io::stdin()), Relaxed);
         OUTPUT_IS_CLOSED.store(is_closed(&io::stdout()), Relaxed);
         let mut found = MaybeUninit::<libc::sigaction>::zeroed();
-        // SAFETY: the call changes nothing and fills the struct, or leaves it as it is: zeros are one, too.
+        // SAFETY: the call only fills the struct, or leaves its zeros, which are a valid value.
         let found = unsafe {
             libc::sigaction(libc::SIGPIPE, std::ptr::null(), found.as_mut_ptr());
             found.assume_init()
@@ -38,7 +38,7 @@ static LOOK: extern "C" fn() = {
     look
 };
 
-/// Standard input, which something is to be read from.
+/// Returns standard input, or an error if it was closed.
 pub fn input() -> Outcome<io::Stdin> {
     match INPUT_IS_CLOSED.load(Relaxed) {
         true => Err("standard input is closed: nothing can be read from it".into()),
@@ -46,7 +46,7 @@ pub fn input() -> Outcome<io::Stdin> {
     }
 }
 
-/// Standard output, which what was asked for is to be written to.
+/// Returns standard output, or an error if it was closed.
 pub fn output() -> Outcome<io::Stdout> {
     match OUTPUT_IS_CLOSED.load(Relaxed) {
         true => Err("standard output is closed: nothing can be written to it".into()),
@@ -54,10 +54,10 @@ pub fn output() -> Outcome<io::Stdout> {
     }
 }
 
-/// Has the program that `command` starts ignore SIGPIPE, if this one was started so.
+/// Makes the program that `command` starts ignore SIGPIPE, if this program was started with SIGPIPE ignored.
 pub fn pass_on_sigpipe(command: &mut Command) {
     let ignore = || {
-        // SAFETY: a system call, which is given no function of ours.
+        // SAFETY: a system call without a handler function.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
         Ok(())
     };

@@ -1,7 +1,7 @@
-//! Calls that a thread makes as a whole: who cancels it (`pthread_cancel`) waits for the answer. Ended in the middle, it
-//! would keep for good what it holds, locks first of all.
+//! Calls during which a thread is not cancelled: a `pthread_cancel` takes effect after the answer. A thread that ended in
+//! the middle of a call would never release its locks.
 //!
-//! Unsafe because the C library is called, which the crate for it has no words for here.
+//! Unsafe because it calls a function of the C library that the crate libc does not declare.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -15,13 +15,13 @@ unsafe extern "C" {
 /// `PTHREAD_CANCEL_DISABLE`.
 const DISABLED: c_int = 1;
 
-/// The calling thread is not cancelled while this lives.
-pub(super) struct Whole {
+/// While this lives the calling thread is not cancelled.
+pub(super) struct Uncancelled {
     before: c_int,
     _own_thread: PhantomData<*const ()>,
 }
 
-impl Whole {
+impl Uncancelled {
     pub fn begin() -> Self {
         let mut before = 0;
         // SAFETY: the C library writes to a live value.
@@ -30,9 +30,9 @@ impl Whole {
     }
 }
 
-impl Drop for Whole {
+impl Drop for Uncancelled {
     fn drop(&mut self) {
-        // SAFETY: nothing is passed but what was before.
+        // SAFETY: the argument is the earlier state.
         unsafe { pthread_setcancelstate(self.before, ptr::null_mut()) };
     }
 }

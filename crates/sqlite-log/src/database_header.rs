@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 
 use ferrite_pool::tie::{STAMP_BYTES, TieRole, TieStamp};
 
-use super::Mark;
+use super::DatabaseMark;
 use crate::{Error, Result};
 
 /// Offset of the stamp in the file.
@@ -22,7 +22,7 @@ pub const HEAD_BYTES: usize = STAMP_AT as usize + STAMP_BYTES;
 
 /// The fields of a database file's header that a log in a pool needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct DatabaseHeader {
     /// The two versions.
     pub versions: [u8; 2],
     /// The stamp of the tie to a log.
@@ -31,10 +31,10 @@ pub struct Header {
     pub is_stamp_taken: bool,
 }
 
-impl Header {
+impl DatabaseHeader {
     /// Returns the header in the first bytes of a database file, or `None` if they are not a header.
     pub fn of(head: &[u8; HEAD_BYTES]) -> Option<Self> {
-        let versions = Mark::of_header(head.first_chunk().expect("it is longer"))?;
+        let versions = DatabaseMark::of_header(head.first_chunk().expect("it is longer"))?;
         let bytes = head.last_chunk::<STAMP_BYTES>().expect("it is longer");
         let stamp = TieStamp::decode(TieRole::Sqlite, bytes);
         Some(Self { versions, stamp, is_stamp_taken: stamp.is_none() && *bytes != [0; STAMP_BYTES] })
@@ -42,7 +42,7 @@ impl Header {
 
     /// Returns true if the header says that the log is in a pool.
     pub fn is_marked(&self) -> bool {
-        self.versions[1] == Mark::FOREIGN
+        self.versions[1] == DatabaseMark::FOREIGN
     }
 }
 
@@ -55,7 +55,7 @@ pub trait DatabaseFile {
     ///
     /// # Errors
     /// The errors of the file.
-    fn header(&self) -> std::result::Result<Option<Header>, Self::Error>;
+    fn header(&self) -> std::result::Result<Option<DatabaseHeader>, Self::Error>;
 
     /// Writes `bytes` at byte `at`.
     ///
@@ -89,10 +89,10 @@ impl PlainFile<'_> {
 impl DatabaseFile for PlainFile<'_> {
     type Error = Error;
 
-    fn header(&self) -> Result<Option<Header>> {
+    fn header(&self) -> Result<Option<DatabaseHeader>> {
         let mut head = [0; HEAD_BYTES];
         match self.file.read_exact_at(&mut head, 0) {
-            Ok(()) => Ok(Header::of(&head)),
+            Ok(()) => Ok(DatabaseHeader::of(&head)),
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
             Err(error) => Err(self.failed("reading", error)),
         }

@@ -1,4 +1,4 @@
-//! Bytes over a socket, with file descriptors riding on them (SCM_RIGHTS).
+//! Bytes over a socket, with file descriptors (SCM_RIGHTS).
 //!
 //! Unsafe because control messages are laid out by hand in a buffer that the kernel reads and writes.
 #![allow(unsafe_code)]
@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 pub const FDS_MAX: usize = 16;
 
 const FD_BYTES: usize = size_of::<RawFd>();
-/// Room for the header and the descriptors, in words so that it is aligned as a header must be.
+/// ConnectionLimits for the header and the descriptors, in words so that it is aligned as a header must be.
 const CONTROL_WORDS: usize = (size_of::<libc::cmsghdr>() + FDS_MAX * FD_BYTES).div_ceil(8);
 
 fn message(part: &mut libc::iovec, control: &mut [u64; CONTROL_WORDS], control_bytes: usize) -> libc::msghdr {
@@ -27,7 +27,7 @@ fn message(part: &mut libc::iovec, control: &mut [u64; CONTROL_WORDS], control_b
     header
 }
 
-/// Sends what the socket takes of `bytes` at once, with `fds` on the first of them, and tells how many it took.
+/// Sends as many of `bytes` as fit the socket at once, with `fds` on the first of them. Returns the number of bytes sent.
 pub(super) fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
     assert!(fds.len() <= FDS_MAX, "{} descriptors on one frame", fds.len());
     let mut control = [0u64; CONTROL_WORDS];
@@ -53,9 +53,9 @@ pub(super) fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>])
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-/// Receives at most `into.len()` bytes into `into` and the descriptors that ride on them into `fds`. Zero bytes: the
-/// other side has closed. Where some were lost on the way, for want of room in this process, the others are closed: the
-/// frame says how many there should be (O6). Fails if there are too many.
+/// Receives at most `into.len()` bytes into `into` and their descriptors into `fds`. Zero bytes mean that the other side has
+/// closed. If this process had no room for some descriptors the others are closed: the frame says how many were sent (O6).
+/// Fails if too many descriptors arrive.
 pub(super) fn receive(socket: BorrowedFd<'_>, into: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::Result<usize> {
     let mut control = [0u64; CONTROL_WORDS];
     let mut part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };

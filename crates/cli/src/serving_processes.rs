@@ -1,31 +1,31 @@
-//! The processes that serve pools, found by the kernel's list of locks: nothing is written down that could be stale.
+//! The processes that serve pools. They are found in the kernel's list of locks, so no stored list can be stale.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ferrite_owner::{Client, Error};
+use ferrite_owner::{Error, OwnerClient};
 use ferrite_pool::LockedFile;
 
 use crate::host;
 
-/// How long an owner may take to answer before it is listed as one that does not.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The time limit of the answer of an owner; an owner that takes longer is listed as one that does not answer.
+const TIME_LIMIT: Duration = Duration::from_secs(2);
 
 /// A process that serves a pool.
 pub struct ServingProcess {
-    /// Its process.
+    /// The number of the process.
     pub pid: u32,
-    /// The pool's file.
+    /// The path of the pool.
     pub path: PathBuf,
-    /// The connection to it, if it answers.
-    pub client: Option<Client>,
+    /// The connection to the process, if it answers.
+    pub client: Option<OwnerClient>,
 }
 
 impl ServingProcess {
     /// Returns `None` for a process that locked something else than a pool, or that serves no other process.
     fn of(file: LockedFile) -> Option<Self> {
         let LockedFile { pid, path, .. } = file;
-        let client = match Client::connect_within(&path, PATIENCE) {
+        let client = match OwnerClient::connect_within(&path, TIME_LIMIT) {
             Ok(client) => Some(client),
             Err(Error::Timeout(_)) => None,
             Err(_) => return None,
@@ -46,8 +46,8 @@ pub fn all() -> Vec<ServingProcess> {
 }
 
 fn sorted(files: impl Iterator<Item = LockedFile>) -> Vec<ServingProcess> {
-    let mut owners: Vec<ServingProcess> = files.filter_map(ServingProcess::of).collect();
-    owners.sort_by(|one, other| one.path.cmp(&other.path));
-    owners.dedup_by(|one, other| one.path == other.path);
-    owners
+    let mut processes: Vec<ServingProcess> = files.filter_map(ServingProcess::of).collect();
+    processes.sort_by(|one, other| one.path.cmp(&other.path));
+    processes.dedup_by(|one, other| one.path == other.path);
+    processes
 }

@@ -1,4 +1,4 @@
-//! The bytes of a database's log files in memory.
+//! The bytes of the log files of a database in the memory of the pool.
 
 use std::sync::Arc;
 
@@ -8,25 +8,25 @@ use ferrite_pool::tie::{Generation, PoolSide, Tie};
 use ferrite_pool::{Extent, Role, Stream};
 use serde::{Deserialize, Serialize};
 
-use super::Mark;
+use super::DatabaseMark;
 use super::tied::log_identity;
 use crate::{Error, Result};
 
-/// One of a database's log files.
+/// A log file of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum File {
+pub enum JournalFile {
     /// The write-ahead log.
     Wal,
     /// The rollback journal.
     Journal,
 }
 
-impl File {
-    /// Both.
+impl JournalFile {
+    /// Both log files.
     pub const ALL: [Self; 2] = [Self::Wal, Self::Journal];
 
-    /// What its name adds to that of the database.
+    /// Returns the suffix that the name of the file adds to the name of the database.
     pub fn suffix(self) -> &'static str {
         match self {
             Self::Wal => "-wal",
@@ -34,7 +34,7 @@ impl File {
         }
     }
 
-    /// The database whose log file is called `name`, and which it is.
+    /// Returns the database that the log file called `name` belongs to, and which log file it is.
     pub fn of(name: &str) -> Option<(&str, Self)> {
         Self::ALL.into_iter().find_map(|file| Some((name.strip_suffix(file.suffix())?, file)))
     }
@@ -46,7 +46,7 @@ impl File {
         }
     }
 
-    /// Where its length is in the MAP page.
+    /// Returns the offset of the length of the file in the MAP page.
     fn length_at(self) -> u64 {
         match self {
             Self::Wal => 64,
@@ -55,15 +55,15 @@ impl File {
     }
 }
 
-/// Where in the MAP page is told that one process has the log alone.
+/// Offset in the MAP page of the word that says whether one process has the log alone.
 const ALONE_AT: u64 = 192;
-/// Where the generations of the tie to the database file are.
+/// Offsets in the MAP page of the generations of the tie to the database file.
 const CURRENT_AT: u64 = 256;
 const PREVIOUS_AT: u64 = 320;
 
 /// The parts of a database's tag, in the memory of the pool.
 #[derive(Clone)]
-pub(super) struct Files {
+pub(super) struct JournalFiles {
     memory: Arc<dyn Memory>,
     control_at: u64,
     streams: [Stream; 2],
@@ -72,29 +72,29 @@ pub(super) struct Files {
     log: u64,
 }
 
-impl Files {
-    /// Those of the tag of `generation` that has `extents`; `None` where it has no MAP page.
+impl JournalFiles {
+    /// Returns the parts of the tag of `generation` that has `extents`, or `None` if the tag has no MAP page.
     pub fn new(memory: Arc<dyn Memory>, extents: &[Extent], generation: u64) -> Option<Self> {
         let control_at = Stream::new(extents, Role::MAP).locate(0)?.at;
-        let streams = File::ALL.map(|file| Stream::new(extents, file.role()));
+        let streams = JournalFile::ALL.map(|file| Stream::new(extents, file.role()));
         Some(Self { memory, control_at, streams, salt: generation as u32, log: 0 })
     }
 
-    /// The same parts, of a log of this identity.
+    /// Returns the same parts, with `log` as the identity of the log.
     pub fn of_log(self, log: u64) -> Self {
         Self { log, ..self }
     }
 
-    fn runs(&self, file: File, span: Span) -> impl Iterator<Item = Span> {
+    fn runs(&self, file: JournalFile, span: Span) -> impl Iterator<Item = Span> {
         self.streams[file as usize].runs(span)
     }
 
-    /// Bytes that there is space for.
-    pub fn space(&self, file: File) -> u64 {
+    /// Returns the bytes that `file` has space for.
+    pub fn space(&self, file: JournalFile) -> u64 {
         self.streams[file as usize].len()
     }
 
-    /// The number in a word of the MAP page.
+    /// Returns the number in a word of the MAP page.
     fn number(&self, at: u64) -> Result<Option<u64>> {
         let at = self.control_at + at;
         match self.memory.load_word(at) {
@@ -103,19 +103,19 @@ impl Files {
         }
     }
 
-    /// Stores it; durable once the caller has settled.
+    /// Stores a number in a word of the MAP page. Durable once the caller has settled.
     fn set_number(&self, at: u64, number: Option<u64>) {
         let at = self.control_at + at;
         self.memory.store_word(at, number.map_or(0, |number| seal(self.salt, number)));
         self.memory.flush(Span::new(at, 8));
     }
 
-    pub fn length(&self, file: File) -> Result<Option<u64>> {
+    pub fn length(&self, file: JournalFile) -> Result<Option<u64>> {
         Ok(self.number(file.length_at())?.and_then(|number| number.checked_sub(1)))
     }
 
-    /// Reads what there is of `into.len()` bytes at `at`; the caller has seen to the space.
-    pub fn read(&self, file: File, at: u64, into: &mut [u8]) -> Result<usize> {
+    /// Reads up to `into.len()` bytes at `at`. The caller has made sure that the file has the space.
+    pub fn read(&self, file: JournalFile, at: u64, into: &mut [u8]) -> Result<usize> {
         let length = self.length(file)?.unwrap_or(0);
         let len = (into.len() as u64).min(length.saturating_sub(at));
         let mut done = 0;
@@ -126,10 +126,10 @@ impl Files {
         Ok(done)
     }
 
-    /// Makes durable what is found, where a fence does that: a process that was killed may have left it in a cache, and who
-    /// recovers from it builds on it.
+    /// Makes the content durable, if a fence does that: a killed process may have left content in a cache, and the recovery
+    /// of the database relies on it.
     pub fn inherit(&self) {
-        for file in File::ALL {
+        for file in JournalFile::ALL {
             let length = self.length(file).ok().flatten().unwrap_or(0);
             self.runs(file, Span::new(0, length.min(self.space(file)))).for_each(|run| self.memory.flush(run));
             self.memory.flush(Span::new(self.control_at + file.length_at(), 8));
@@ -140,18 +140,18 @@ impl Files {
 
     /// See [`super::DatabaseLog::is_live`].
     pub fn is_live(&self) -> Result<bool> {
-        for file in File::ALL {
+        for file in JournalFile::ALL {
             let mut first = [0; 8];
             let bytes = self.read(file, 0, &mut first)?;
-            if bytes > 0 && (file == File::Wal || first != [0; 8]) {
+            if bytes > 0 && (file == JournalFile::Wal || first != [0; 8]) {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// Makes `file`, where it does not exist, empty and with nothing of a former one in its first line (WF2).
-    pub fn create(&self, file: File) -> Result<()> {
+    /// Creates `file`, empty, if it does not exist. Its first line holds no bytes of an earlier file (WF2).
+    pub fn create(&self, file: JournalFile) -> Result<()> {
         if self.length(file)?.is_some() {
             return Ok(());
         }
@@ -166,8 +166,8 @@ impl Files {
         Ok(())
     }
 
-    /// Writes `bytes` at `at`; the caller has seen to the space (WF1).
-    pub fn write(&self, file: File, at: u64, bytes: &[u8]) -> Result<()> {
+    /// Writes `bytes` at `at` (WF1). The caller has made sure that the file has the space.
+    pub fn write(&self, file: JournalFile, at: u64, bytes: &[u8]) -> Result<()> {
         let (end, length) = (at + bytes.len() as u64, self.length(file)?.unwrap_or(0));
         self.zero(file, Span::new(length.min(at), at.saturating_sub(length)));
         let mut done = 0;
@@ -176,49 +176,49 @@ impl Files {
             done += run.len as usize;
         }
         match end > length {
-            // The bytes and the length share the fence: a crash before it may show a length whose bytes are older ones,
-            // which a log's own checksums tell.
+            // The bytes and the length share the fence: a crash before the fence may leave the new length with older bytes,
+            // which the checksums of the log reveal.
             true => self.set_length(file, Some(end)),
             false => self.memory.fence(),
         }
         Ok(())
     }
 
-    fn zero(&self, file: File, span: Span) {
+    fn zero(&self, file: JournalFile, span: Span) {
         for run in self.runs(file, span) {
             self.memory.zero(run, Scheme::Nt);
         }
     }
 
-    /// By one word; durable as a write is (WF1).
-    pub fn set_length(&self, file: File, length: Option<u64>) {
+    /// Sets the length of `file`, or deletes it if `length` is `None`, by one word. Durable as a write is (WF1).
+    pub fn set_length(&self, file: JournalFile, length: Option<u64>) {
         self.set_number(file.length_at(), length.map(|length| length + 1));
         self.memory.fence();
     }
 
-    /// Makes everything before durable, where completed writes are not.
+    /// Makes all completed writes durable that are not durable yet.
     pub fn settle(&self) -> Result<()> {
         if self.memory.fence_is_durable() { Ok(()) } else { Ok(self.memory.barrier()?) }
     }
 
-    /// Whether one process is to have the log alone, for as long as its grant stands.
+    /// Returns true if one process has the log alone, as long as its grant is valid.
     pub fn is_alone(&self) -> Result<bool> {
         Ok(self.number(ALONE_AT)?.is_some())
     }
 
-    /// Notes it: whoever owns the pool next must know. A crash of the machine ends the process too, so nobody waits until
-    /// it is durable.
+    /// Stores for the next owner of the pool whether one process has the log alone. A crash of the machine ends that process,
+    /// too, so this need not be durable.
     pub fn set_alone(&self, is_alone: bool) {
         self.set_number(ALONE_AT, is_alone.then_some(1));
     }
 
-    pub fn mark(&self) -> Result<Option<Mark>> {
-        Ok(self.number(0)?.map(Mark::from_number))
+    pub fn mark(&self) -> Result<Option<DatabaseMark>> {
+        Ok(self.number(0)?.map(DatabaseMark::from_number))
     }
 
-    /// Bytes in both files.
+    /// Returns the bytes in both files.
     pub fn bytes(&self) -> Result<u64> {
-        File::ALL.into_iter().map(|file| Ok(self.length(file)?.unwrap_or(0))).sum()
+        JournalFile::ALL.into_iter().map(|file| Ok(self.length(file)?.unwrap_or(0))).sum()
     }
 
     fn generation(&self, at: u64) -> Result<Option<Generation>> {
@@ -226,20 +226,20 @@ impl Files {
         Generation::of(number).map(Some).ok_or_else(|| Error::Refused(damaged(self.control_at + at)))
     }
 
-    /// The pool's side of the tie to the database file; `None` before the owner made it.
+    /// Returns the pool's side of the tie to the database file, or `None` if the owner has not made it yet.
     pub fn tie(&self) -> Result<Option<Tie>> {
         let Some(current) = self.generation(CURRENT_AT)? else { return Ok(None) };
         Ok(Some(Tie { identity: log_identity(self.log), current, previous: self.generation(PREVIOUS_AT)? }))
     }
 
-    /// Durable on return.
-    pub fn set_mark(&self, mark: Option<Mark>) -> Result<()> {
-        self.set_number(0, mark.map(Mark::number));
+    /// Stores the pool's side of the tie to the database file. Durable on return.
+    pub fn set_mark(&self, mark: Option<DatabaseMark>) -> Result<()> {
+        self.set_number(0, mark.map(DatabaseMark::number));
         Ok(self.memory.settle()?)
     }
 }
 
-impl PoolSide for Files {
+impl PoolSide for JournalFiles {
     type Error = Error;
 
     fn load(&self) -> Result<Tie> {
@@ -257,7 +257,7 @@ impl PoolSide for Files {
     }
 }
 
-/// What begins a file is no longer than this: the headers of both logs are shorter.
+/// Bytes at the beginning of a file that a new file clears: the headers of both logs are shorter.
 const LINE: u64 = 64;
 
 fn damaged(at: u64) -> String {

@@ -1,0 +1,83 @@
+//! The number of connections, in all and of one process.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The connections, counted by process.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ConnectionCounts(Arc<Mutex<HashMap<u32, usize>>>);
+
+/// A connection that counts until this is dropped.
+#[derive(Debug)]
+pub(super) struct CountedConnection {
+    counts: ConnectionCounts,
+    pid: u32,
+}
+
+/// The most connections that are allowed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ConnectionLimits {
+    pub all: usize,
+    pub per_process: usize,
+}
+
+impl ConnectionCounts {
+    /// Counts a connection of process `pid`; an error says which limit it exceeds.
+    pub fn take(&self, pid: u32, room: ConnectionLimits) -> Result<CountedConnection, String> {
+        let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (all, own) = (taken.values().sum::<usize>(), taken.get(&pid).copied().unwrap_or(0));
+        if own >= room.per_process {
+            return Err(format!("process {pid} has {own} connections to the pool's owner already: close some"));
+        }
+        if all >= room.all {
+            return Err(format!("the pool's owner has {all} connections already: close some"));
+        }
+        taken.insert(pid, own + 1);
+        Ok(CountedConnection { counts: self.clone(), pid })
+    }
+
+    /// Returns the number of connections.
+    pub fn taken(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
+    }
+}
+
+impl CountedConnection {
+    /// Ends the count. Returns true if the process has no other connection.
+    pub fn leave(self) -> bool {
+        let (counts, pid) = (self.counts.clone(), self.pid);
+        drop(self);
+        !counts.0.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&pid)
+    }
+}
+
+impl Drop for CountedConnection {
+    fn drop(&mut self) {
+        let mut taken = self.counts.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(own) = taken.get_mut(&self.pid) {
+            *own -= 1;
+        }
+        taken.retain(|_, own| *own > 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// O4: one process cannot take every connection, and a closed one makes room.
+    #[test]
+    fn connections_are_counted_in_all_and_by_process() {
+        let (counts, room) = (ConnectionCounts::default(), ConnectionLimits { all: 3, per_process: 2 });
+        let first = counts.take(1, room).expect("first");
+        let second = counts.take(1, room).expect("second");
+        assert!(counts.take(1, room).unwrap_err().contains("process 1 has 2"));
+        let _third = counts.take(2, room).expect("another process");
+        assert!(counts.take(3, room).unwrap_err().contains("has 3 connections"));
+        assert_eq!(counts.taken(), 3);
+        assert!(!first.leave(), "the process has another");
+        assert_eq!(counts.taken(), 2);
+        let _again = counts.take(3, room).expect("room again");
+        assert!(second.leave());
+    }
+}
