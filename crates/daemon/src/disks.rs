@@ -128,6 +128,10 @@ impl OpenDisks {
 
     /// Returns the disk called `name`, and opens it if it is not open. A disk in use must be served with the options
     /// `serving`.
+    ///
+    /// # Errors
+    /// The kind [`ferrite_pool::FailureKind::NotFound`] if no disk has the name, [`ferrite_pool::FailureKind::Busy`] if
+    /// it is in use with other options; else the failure of opening the tag.
     pub fn open(&self, name: &str, serving: &Serving) -> Result<Arc<CountedDisk>, Failure> {
         let wanted = disk_options(serving)?;
         let mut open = self.open.lock();
@@ -183,6 +187,9 @@ impl OpenDisks {
     }
 
     /// Does `change` while the disk called `name` is closed; refused while the disk is in use.
+    ///
+    /// # Errors
+    /// The kind [`ferrite_pool::FailureKind::Busy`] while the disk is in use; else the failure of `change`.
     pub fn while_closed<T>(&self, name: &str, change: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
         let mut open = self.open.lock();
         if open.get(name).is_some_and(OpenDisk::is_used) {
@@ -246,6 +253,10 @@ impl OpenDisks {
 
     /// Serves disks at `nbd_addresses` until `connection` ends, or without it until the owner ends: the disk called
     /// `name`, or all disks if `name` is empty. Returns the TCP address that the disks got.
+    ///
+    /// # Errors
+    /// As [`OpenDisks::open`]; the kind [`ferrite_pool::FailureKind::Failed`] if a socket cannot be bound or the TLS
+    /// files cannot be used.
     pub fn listen(
         &self,
         nbd_addresses: &NbdAddresses,
@@ -291,6 +302,9 @@ impl OpenDisks {
     }
 
     /// Grows the disk called `name`, and its node.
+    ///
+    /// # Errors
+    /// The failure of the disk, or of its node.
     pub fn resize(&self, name: &str, size: u64) -> Result<(), Failure> {
         let Some(block) = self.open.lock().get(name).and_then(|open| open.block.clone()) else {
             let tag = self.pool.tag(name)?;
@@ -307,6 +321,9 @@ impl OpenDisks {
     }
 
     /// Stops serving, even if disks are in use, and makes all data durable.
+    ///
+    /// # Errors
+    /// The first failure of a disk that cannot be flushed; the other disks are flushed all the same.
     pub fn end_all(&self) -> Result<(), Failure> {
         let fronts: Vec<Arc<CountedDisk>> = self.open.lock().values().map(|open| Arc::clone(&open.front)).collect();
         let sockets = std::mem::take(&mut *self.sockets.lock());

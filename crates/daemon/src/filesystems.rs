@@ -126,6 +126,10 @@ impl Filesystems {
     }
 
     /// Creates a file system whose root belongs to this process's user.
+    ///
+    /// # Errors
+    /// The failure of making the tag, such as the kind [`ferrite_pool::FailureKind::Exists`] or
+    /// [`ferrite_pool::FailureKind::Full`].
     pub fn create(&self, name: &str, super_threshold_bytes: Option<u64>) -> Result<(), Failure> {
         let seed = machine::random_uuid().map_err(Failure::failed)?;
         let (uid, gid) = machine::user().map_err(Failure::failed)?;
@@ -141,6 +145,10 @@ impl Filesystems {
     }
 
     /// Removes a file system and all that is in it; refused while it is mounted.
+    ///
+    /// # Errors
+    /// The kind [`ferrite_pool::FailureKind::Busy`] while the file system is mounted; else the failure of removing the
+    /// tag.
     pub fn remove(&self, name: &str) -> Result<(), Failure> {
         let mounted = self.mounted();
         if let Some(tree) = mounted.get(name) {
@@ -150,6 +158,11 @@ impl Filesystems {
     }
 
     /// Mounts the file system called `name`.
+    ///
+    /// # Errors
+    /// The kind [`ferrite_pool::FailureKind::Busy`] if the file system is mounted already,
+    /// [`ferrite_pool::FailureKind::Refused`] if this machine or `mounting` rules the mount out, else the failure of
+    /// opening the file system, of the folder or of the kernel.
     pub fn mount(&self, name: &str, mounting: &Mounting) -> Result<FsReport, Failure> {
         let mut mounted = self.mounted();
         if let Some(tree) = mounted.get(name) {
@@ -185,6 +198,9 @@ impl Filesystems {
     }
 
     /// Makes the folder `point` if it does not exist, and refuses a place that cannot be mounted on.
+    ///
+    /// # Errors
+    /// The kind [`ferrite_pool::FailureKind::Refused`] if the mount would hide the pool, else the failure of the folder.
     pub fn ensure_place(&self, point: &Path) -> Result<(), Failure> {
         ensure_own_links(point).map_err(|error| mounting_on(point, error))?;
         folder::make(point).map_err(Failure::failed)?;
@@ -205,6 +221,10 @@ impl Filesystems {
     }
 
     /// Answers a program that reads and writes files by itself.
+    ///
+    /// # Errors
+    /// The kind [`ferrite_pool::FailureKind::NotFound`] if the file system is not mounted, else the failure of the
+    /// request; the kind [`ferrite_pool::FailureKind::Refused`] if every request must go through the mount.
     pub fn answer(&self, caller: &Caller, request: &ClientRequest) -> Result<ServiceReply, Failure> {
         let name = request.file_system();
         let mounted = self.mounted.lock();
@@ -234,8 +254,11 @@ impl Filesystems {
         Ok(FileSystem::open(Arc::clone(&self.pool), name, options)?)
     }
 
-    /// Refuses a file system that was found by a mount of another process: an earlier pool at the same path has mounts of the
-    /// same source.
+    /// Refuses a file system that was found by a mount of another process: an earlier pool at the same path has mounts
+    /// of the same source.
+    ///
+    /// # Errors
+    /// The kind [`ferrite_pool::FailureKind::Refused`] if the mount belongs to another server.
     pub fn ensure_ours(&self, which: &Which) -> Result<(), Failure> {
         let Some(SeenMount { point, device }) = &which.seen else { return Ok(()) };
         let is_it = |tree: &MountedFs| tree.mounted.device().is_none_or(|ours| ours == *device);
@@ -251,6 +274,10 @@ impl Filesystems {
     }
 
     /// Unmounts the file system called `name`; refused while it is in use.
+    ///
+    /// # Errors
+    /// The kind [`ferrite_pool::FailureKind::Busy`] while the file system is in use; the failure of a file system that
+    /// is not mounted, of the kernel, or of the flush.
     pub fn unmount(&self, name: &str) -> Result<(), Failure> {
         let mut mounted = self.mounted.lock();
         let tree = mounted.get_mut(name).ok_or_else(|| not_mounted(name))?;
@@ -272,6 +299,9 @@ impl Filesystems {
     }
 
     /// Describes the file system called `name`.
+    ///
+    /// # Errors
+    /// The failure of opening the file system, if it is not mounted.
     pub fn report(&self, name: &str) -> Result<FsReport, Failure> {
         let mounted = self.mounted();
         let tree = mounted.get(name);

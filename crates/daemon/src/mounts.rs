@@ -46,8 +46,8 @@ impl ServedMount {
     }
 }
 
-/// Returns true if `folder` has content that a mount there would hide. A mount of a killed owner is removed first; a mount of
-/// Ferrite refuses another one.
+/// Returns true if `folder` has content that a mount there would hide. A mount of a killed owner is removed first; a
+/// mount of Ferrite refuses another one.
 pub fn would_hide(folder: &Path) -> bool {
     // Mounting there reports the error.
     let _ = clear(folder);
@@ -68,8 +68,8 @@ pub fn seen_on(point: &Path) -> Option<(PathBuf, Which)> {
     Some((pool, Which { name, seen: Some(SeenMount { point, device: mount.device }) }))
 }
 
-/// Returns the reason why no folder is visible at `point`, if another user has mounted a file system of Ferrite there: the
-/// kernel hides from this user whether a server answers.
+/// Returns the reason why no folder is visible at `point`, if another user has mounted a file system of Ferrite there:
+/// the kernel hides from this user whether a server answers.
 pub fn hindrance_at(point: &Path) -> Option<String> {
     let seen = point.canonicalize().ok()?;
     let mount =
@@ -108,8 +108,11 @@ pub fn unanswered(pool: &Path) -> Vec<PathBuf> {
     listed().into_iter().filter(is_one).map(|mount| mount.point).filter(is_unanswered).collect()
 }
 
-/// Removes the mount of a killed owner on `point`, see [`clear_stale`]. Returns true if there was one. An owner that waits in
-/// the kernel is cut off first.
+/// Removes the mount of a killed owner on `point`, see [`clear_stale`]. Returns true if there was one. An owner that
+/// waits in the kernel is cut off first.
+///
+/// # Errors
+/// The error of the system if the mount cannot be removed.
 pub fn clear(point: &Path) -> io::Result<bool> {
     let dying = file_system_on(point).and_then(|(pool, _)| Some((Holder::seen(&pool)?, pool)));
     if let Some((holder, pool)) = dying.filter(|(holder, _)| holder.is_dying()) {
@@ -118,8 +121,8 @@ pub fn clear(point: &Path) -> io::Result<bool> {
     clear_stale(point)
 }
 
-/// Returns where earlier owners of the pool at `pool`, which this process owns now, have left it mounted elsewhere than on
-/// `point`. A mount that answers is a living server's.
+/// Returns where earlier owners of the pool at `pool`, which this process owns now, have left it mounted elsewhere than
+/// on `point`. A mount that answers is a living server's.
 pub fn left_elsewhere(pool: &Path, point: Option<&Path>) -> Vec<PathBuf> {
     let point = point.and_then(|point| point.canonicalize().ok());
     let is_its = |mount: &ServedMount| mount.file_system().is_some_and(|(at, _)| at == pool);
@@ -128,8 +131,8 @@ pub fn left_elsewhere(pool: &Path, point: Option<&Path>) -> Vec<PathBuf> {
     listed().into_iter().filter(left).map(|mount| mount.point).collect()
 }
 
-/// Returns the file systems that `command` or its folder names and whose owners serve no client directly, and why; `None` if
-/// no file system of ferrite is mounted.
+/// Returns the file systems that `command` or its folder names and whose owners serve no client directly, and why;
+/// `None` if no file system of ferrite is mounted.
 pub fn not_direct(command: &[OsString]) -> Option<Vec<(PathBuf, String)>> {
     let here = std::env::current_dir().unwrap_or_default();
     let all: Vec<_> = listed().into_iter().filter(|mount| mount.file_system().is_some()).collect();

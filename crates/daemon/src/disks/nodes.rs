@@ -10,17 +10,22 @@ use parking_lot::{RwLock, RwLockUpgradableReadGuard};
 
 use super::{AttachReport, OpenDisks, Serving};
 
-/// Returns the folder in which the nodes of the pool with this identity are mounted: private, and the same from run to run.
+/// Returns the folder in which the nodes of the pool with this identity are mounted: private, and the same from run to
+/// run.
 pub fn attach_directory(pool: [u8; 16]) -> PathBuf {
     Path::new(RUN_FOLDER).join(ferrite_pool::show_uuid(&pool))
 }
 
-/// An attached disk. Other threads may inspect it while one waits for the node's users; no thread waits with the lock of all
-/// nodes.
+/// An attached disk. Other threads may inspect it while one waits for the node's users; no thread waits with the lock
+/// of all nodes.
 pub(super) type NodeHandle = Arc<RwLock<Attached>>;
 
 impl OpenDisks {
     /// Makes a node of the disk called `name`. If there is a node, `serving` must be its options or the default.
+    ///
+    /// # Errors
+    /// As [`OpenDisks::open`]. The kind [`ferrite_pool::FailureKind::Refused`] if the pool lies on the disk itself,
+    /// [`ferrite_pool::FailureKind::Failed`] if the kernel cannot make the node.
     pub fn attach(&self, name: &str, serving: &Serving) -> Result<AttachReport, Failure> {
         let _turn = self.attaching.lock();
         if let Some(node) = self.node(name) {
@@ -86,6 +91,10 @@ impl OpenDisks {
     }
 
     /// Removes the node of the disk called `name`.
+    ///
+    /// # Errors
+    /// The kind [`ferrite_pool::FailureKind::NotFound`] if the disk has no node, [`ferrite_pool::FailureKind::Failed`]
+    /// if programs use the node or the kernel cannot remove it.
     pub fn detach(&self, name: &str) -> Result<(), Failure> {
         let node = self.node(name).ok_or_else(|| Failure::not_found(format!("{name:?} is not attached")))?;
         self.take_away(&node)
@@ -99,6 +108,9 @@ impl OpenDisks {
     }
 
     /// Refuses while programs use the node of the disk called `name`.
+    ///
+    /// # Errors
+    /// The kind [`ferrite_pool::FailureKind::Busy`], with the users of the node.
     pub fn ensure_node_unused(&self, name: &str) -> Result<(), Failure> {
         let unused = self.node(name).map_or(Ok(()), |node| node.read().ensure_unused());
         unused.map_err(|error| Failure::busy(format!("{name:?} is not overwritten: {error}")))

@@ -130,12 +130,18 @@ impl OpenDisks {
     }
 
     /// Opens the disk called `name`, as [`OpenDisks::open`]; the error about a missing disk advises to make it.
+    ///
+    /// # Errors
+    /// As [`OpenDisks::open`].
     pub fn open_known(&self, name: &str, serving: &Serving) -> Result<Arc<CountedDisk>, Failure> {
         self.ensure_disk(name, true)?;
         self.open(name, serving)
     }
 
     /// Describes the disk called `name`.
+    ///
+    /// # Errors
+    /// The failure of reading the tag, such as the kind [`FailureKind::NotFound`].
     pub fn describe(&self, name: &str) -> Result<DiskReport, Failure> {
         let tag = self.pool.tag(name)?;
         let shape = DiskShape::read(&tag)?;
