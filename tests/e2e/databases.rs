@@ -9,6 +9,7 @@ pub mod sqlite;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::kill::{kill_round_count, number};
 use crate::mount::can_mount;
 use crate::programs::client;
 use crate::server::{assert_sound, folder};
@@ -30,10 +31,6 @@ trait Database {
 
     /// Kills it.
     fn kill(&mut self);
-}
-
-fn number(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
 const SERVER: &str = "A file system for the others";
@@ -89,13 +86,13 @@ impl Drop for Unmounts<'_> {
 #[test]
 fn kill_rounds_of_redis_lose_no_acknowledged_write() {
     if can_mount() {
-        kill_rounds(&mut redis::Redis::default(), number("FERRITE_ROUNDS", 50));
+        kill_rounds(&mut redis::Redis::default(), kill_round_count());
     }
 }
 
 #[test]
 fn kill_rounds_of_postgres_lose_no_acknowledged_commit() {
     if can_mount() {
-        kill_rounds(&mut postgres::Postgres::default(), number("FERRITE_ROUNDS", 50));
+        kill_rounds(&mut postgres::Postgres::default(), kill_round_count());
     }
 }

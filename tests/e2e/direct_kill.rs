@@ -8,19 +8,19 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use crate::direct::{direct, python, run_directly};
-use crate::kill::{Seed, number};
+use crate::kill::{Seed, kill_round_count, number};
 use crate::mount::{Place, can_mount, start};
 use crate::programs::{client, ferrite};
 use crate::server::{Server, assert_sound, folder, run, signal, wait};
 
-/// Writes in place and appends until it is ended, and tells how far it has come.
+/// A program that writes in place and appends until it is killed, and prints its progress.
 const WRITER: &str = include_str!("direct/writer.py");
-/// Looks at what that one wrote, of which so much was told.
+/// A program that checks what the writer wrote, given the progress that the writer printed last.
 const READER: &str = include_str!("direct/reader.py");
-/// Writes and appends on, whatever becomes of the pool's owner meanwhile.
+/// A program that goes on writing and appending while owners of the pool are killed.
 const SURVIVOR: &str = include_str!("direct/survivor.py");
 
-/// A program at work that tells a number now and then.
+/// A running program that prints its progress as a number.
 struct Writer {
     child: Child,
     lines: std::io::Lines<BufReader<ChildStdout>>,
@@ -71,12 +71,12 @@ fn assert_kept(place: &Place, told: u64) {
 }
 
 /// Rounds in which [`WRITER`] is at work at some moment, and meets `what` there; it gives the server back.
-fn rounds(often: u64, what: impl Fn(&Place, Server, Writer) -> Server) {
+fn rounds(what: impl Fn(&Place, Server, Writer) -> Server) {
     let Some(place) = Place::new() else { return };
     let seed = number("FERRITE_SEED", 1);
     println!("FERRITE_SEED={seed}");
     let (mut server, mut random) = (place.start(), Seed(seed));
-    for _ in 0..number("FERRITE_ROUNDS", often) {
+    for _ in 0..kill_round_count() {
         let mut writer = Writer::start(&python(WRITER, &place.at));
         writer.comes_to(random.below(25));
         std::thread::sleep(Duration::from_micros(random.below(3000)));
@@ -87,20 +87,20 @@ fn rounds(often: u64, what: impl Fn(&Place, Server, Writer) -> Server) {
     assert_sound(&place.pool);
 }
 
-/// A client that is killed at any moment leaves what it was told is written, and nothing that keeps others away.
+/// A client that is killed at any moment loses no acknowledged write, and leaves nothing that keeps other clients waiting.
 #[test]
 fn killed_clients_lose_nothing_in_kill_rounds() {
-    rounds(15, |place, server, mut writer| {
+    rounds(|place, server, mut writer| {
         writer.child.kill().expect("killed");
         assert_kept(place, writer.ended());
         server
     });
 }
 
-/// A client that is stopped keeps nobody from its files.
+/// A client that is stopped keeps no other program from its files.
 #[test]
 fn stopped_clients_keep_nobody_away() {
-    rounds(5, |place, server, mut writer| {
+    rounds(|place, server, mut writer| {
         signal(writer.child.id(), "STOP");
         assert_kept(place, writer.told);
         let log = place.at.join("log");
@@ -125,10 +125,10 @@ fn a_stopped_owner_keeps_no_program_from_starting() {
     assert_eq!(ended, Some(0), "it waited for an answer");
 }
 
-/// The owner is killed under a client, which then fails and does not hang; what it was told is there.
+/// The owner is killed under a client. The client fails and does not hang, and its acknowledged writes are kept.
 #[test]
 fn a_killed_owner_fails_its_clients_and_loses_nothing_in_kill_rounds() {
-    rounds(5, |place, server, writer| {
+    rounds(|place, server, writer| {
         server.kill();
         let told = writer.ended();
         assert_sound(&place.pool);
@@ -148,7 +148,7 @@ fn an_owner_that_was_killed_makes_way_for_the_next_in_kill_rounds() {
     let seed = number("FERRITE_SEED", 1);
     println!("FERRITE_SEED={seed}");
     let (mut server, mut random) = (place.start(), Seed(seed));
-    for _ in 0..number("FERRITE_ROUNDS", 4) {
+    for _ in 0..kill_round_count() {
         let plain = python(APPENDER, &place.at.join("shared"));
         let start = |mut command: Command| command.stderr(Stdio::null()).spawn().expect("it starts");
         let mut writers: Vec<Child> = (0..2).map(|_| start(direct(&plain, &[]))).collect();
@@ -188,7 +188,7 @@ fn clients_go_on_with_the_next_owner_in_kill_rounds() {
         Writer::of(program.env("FERRITE_RUN_TALLY", &tally))
     };
     let mut clients: Vec<Writer> = (0..3).map(survivor).collect();
-    // More sessions than a pool has places for.
+    // More sessions than a pool has places for, so not fewer in the gate.
     for _ in 0..number("FERRITE_ROUNDS", 24) {
         clients.iter_mut().for_each(|client| client.comes_to(1 + random.below(5)));
         std::thread::sleep(Duration::from_micros(random.below(3000)));

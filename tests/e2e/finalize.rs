@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use ferrite_object::{Finish, Logging, NewStore, OpenStore, QueueEnd, Store};
 
+use crate::kill::kill_round_count;
 use crate::server::{assert_sound, folder};
 
 /// Names the store to the program that is killed: this one, run again.
@@ -107,7 +108,7 @@ fn kill_rounds_of_a_finalize_leave_the_store_and_a_whole_backup_or_none() {
     let whole = start.elapsed();
     assert!(has_backup(&path));
     let (mut with, mut without) = (0, 0);
-    let rounds = std::env::var("FERRITE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(24_u32);
+    let rounds = kill_round_count();
     for round in 0..rounds {
         let _ = fs::remove_file(image(&path));
         fs::copy(&before, &path).expect("copied");

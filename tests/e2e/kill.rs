@@ -14,6 +14,11 @@ pub fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
+/// Returns how often a kill test repeats: FERRITE_ROUNDS, or five times, which `cargo xtask soak` raises.
+pub fn kill_round_count() -> u64 {
+    number("FERRITE_ROUNDS", 5)
+}
+
 /// A small generator, so that a round repeats by its seed.
 pub struct Seed(pub u64);
 
@@ -30,7 +35,7 @@ pub fn content(round: u64, number: u64) -> Vec<u8> {
     (0..len).map(|i| ((i + number * 13 + round) % 251) as u8).collect()
 }
 
-/// Writes and fsyncs files until it fails or is told to stop, and counts those that were acknowledged.
+/// Writes and fsyncs files until a write fails or `stop` is set, and counts the acknowledged files.
 fn write_files(at: &Path, round: u64, stop: &AtomicBool, acknowledged: &AtomicU64) {
     for number in 0.. {
         let durable = File::create(at.join(format!("r{round}-{number}"))).and_then(|mut file| {
@@ -51,8 +56,8 @@ struct Moment {
     wait: Duration,
 }
 
-/// One kill under a mounted file system: the next server, and how many files were fsynced before. The next one starts
-/// while the dead one's file system is still mounted and written to.
+/// Kills `server` under a mounted file system. Returns the next server and the number of files that were fsynced before. The
+/// next server starts while the file system of the killed one is still mounted and written to.
 fn round(server: Server, disk: &str, at: &Path, moment: &Moment, nth: u64, next: impl Fn() -> Server) -> (Server, u64) {
     let node = server.node(disk);
     let mounted = Mounted::new(&node, at);
@@ -119,10 +124,10 @@ pub fn kill_rounds_at(folder: &Path, disk: &str, rounds: u64, more: &[&str]) {
 
 #[test]
 fn kill_rounds_on_memory_lose_no_fsynced_file() {
-    kill_rounds(true, "e2e-kill-shm", number("FERRITE_ROUNDS", 25));
+    kill_rounds(true, "e2e-kill-shm", kill_round_count());
 }
 
 #[test]
 fn kill_rounds_on_a_file_lose_no_fsynced_file() {
-    kill_rounds(false, "e2e-kill-file", number("FERRITE_ROUNDS", 25));
+    kill_rounds(false, "e2e-kill-file", kill_round_count());
 }

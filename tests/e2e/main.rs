@@ -2,7 +2,7 @@
 //!
 //! One test binary, a file per subject. `cargo xtask test` installs the clients, builds the binary and names it in
 //! `FERRITE_BIN`. What crashes or kills something has `crash` or `kill` in its name, takes its seed from
-//! `FERRITE_SEED` and its rounds from `FERRITE_ROUNDS`. What this machine lacks is told by printing `skipped: REASON`.
+//! `FERRITE_SEED` and its rounds from `FERRITE_ROUNDS`. A test for which this machine lacks something prints `skipped: REASON`.
 
 mod backup;
 mod caches;
@@ -39,6 +39,7 @@ mod mount_trees;
 mod newcomer;
 mod node;
 mod objects;
+mod planted;
 mod pools;
 mod programs;
 mod recorded;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use crate::direct::run_directly;
-use crate::kill::{Seed, content, number};
+use crate::kill::{Seed, content, kill_round_count, number};
 use crate::programs::{client, ferrite};
 use crate::server::{Server, assert_sound, folder, json, ok, refused, run};
 use crate::tree::{assert_equal, unpack};
@@ -249,7 +249,7 @@ fn fsx_finds_nothing() {
     }
 }
 
-/// Writes files until it fails or is told to stop; which of them were acknowledged.
+/// Writes files until a write fails or `stop` is set. Returns the numbers of the acknowledged files.
 fn write_files(at: &Path, round: u64, needs_fsync: bool, stop: &AtomicBool) -> Vec<u64> {
     let mut acknowledged = Vec::new();
     for number in 0.. {
@@ -302,10 +302,10 @@ fn kill_rounds(shm: bool, rounds: u64) {
 
 #[test]
 fn kill_rounds_lose_no_file_on_memory() {
-    kill_rounds(true, number("FERRITE_ROUNDS", 15));
+    kill_rounds(true, kill_round_count());
 }
 
 #[test]
 fn kill_rounds_lose_no_fsynced_file_on_a_file() {
-    kill_rounds(false, number("FERRITE_ROUNDS", 10));
+    kill_rounds(false, kill_round_count());
 }

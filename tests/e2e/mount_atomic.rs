@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-use crate::kill::{Seed, number};
+use crate::kill::{Seed, kill_round_count, number};
 use crate::mount::{Place, start};
 use crate::server::assert_sound;
 
@@ -26,7 +26,7 @@ fn kill_rounds_tear_no_write_of_an_atomic_mount() {
     let mut last = 0_u8;
     File::create(&path).and_then(|file| file.write_all_at(&[last; LEN], OFFSET)).expect("written");
     let mut total = 0;
-    for round in 0..number("FERRITE_ROUNDS", 12) {
+    for round in 0..kill_round_count() {
         let serving = server.take().expect("one serves");
         let wait = Duration::from_millis(5 + random.below(60));
         let acknowledged = std::thread::scope(|scope| {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use ferrite_memory::Scheme;
 use ferrite_object::{Logging, MapBatch, OpenStore, QueueEnd, Store};
 
+use crate::kill::kill_round_count;
 use crate::server::{Server, assert_sound, folder, json, ok};
 
 /// Names the pool to the program that is killed: this one, run again.
@@ -77,7 +78,7 @@ impl Program {
     }
 }
 
-/// Every object has what was done when `done` was told, and at most the one step more that was not.
+/// Panics unless every object has the first `done` steps, and at most one more that was not acknowledged.
 fn assert_whole(store: &Store, done: u64) {
     let counter = store.direct("counter", &[0u64; 12], Scheme::Flush).expect("value").get();
     let steps = counter[0];
@@ -101,7 +102,7 @@ fn kill_rounds_of_a_program_lose_nothing_it_was_told() {
     let folder = folder(true);
     let pool = folder.path().join("pool");
     let server = Server::start(&pool, &["--no-attach", "--size", "96M", "--disk", "d=4M"]);
-    for round in 0..std::env::var("FERRITE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(10) {
+    for round in 0..kill_round_count() {
         let done = Program::start(&pool).kill();
         println!("round {round}: {done} steps");
         // The owner takes the grants back once it knows that the process has ended.

@@ -26,8 +26,9 @@ fn count(shell: &mut Shell) -> u64 {
     numbers[0]
 }
 
-fn rounds(usual: u64) -> u64 {
-    std::env::var("FERRITE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(usual)
+/// Returns how often a kill test repeats: FERRITE_ROUNDS, or five times, which `cargo xtask soak` raises.
+fn kill_round_count() -> u64 {
+    std::env::var("FERRITE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(5)
 }
 
 fn seed() -> u64 {
@@ -65,14 +66,14 @@ fn kill_rounds(mode: &str, rounds: u64) {
 
 #[test]
 fn wal_keeps_every_acknowledged_transaction() {
-    kill_rounds("wal", rounds(25));
+    kill_rounds("wal", kill_round_count());
 }
 
 #[test]
 fn a_rollback_journal_keeps_every_acknowledged_transaction() {
-    kill_rounds("delete", rounds(15));
-    kill_rounds("truncate", rounds(5));
-    kill_rounds("persist", rounds(5));
+    kill_rounds("delete", kill_round_count());
+    kill_rounds("truncate", kill_round_count());
+    kill_rounds("persist", kill_round_count());
 }
 
 /// SV2: the first transaction of a new database, more than its cache: pages were written behind a header that was not.
@@ -125,7 +126,7 @@ fn a_transaction_over_two_databases_is_in_both_or_in_neither() {
         open(name).run("create table t(n);");
     }
     let (mut chance, mut cut) = (seed(), 0);
-    for round in 0..rounds(30) {
+    for round in 0..kill_round_count() {
         let mut shell = open("a.db");
         shell.run(&format!("attach '{}' as other;", place.uri("b.db")));
         (0..100).for_each(|n| {

@@ -134,7 +134,7 @@ fn the_next_server_takes_over() {
 #[test]
 fn killed_at_any_point_it_dies_and_is_cleared() {
     let Some(stand) = Stand::new() else { return };
-    let rounds = env::var("FERRITE_KILL_ROUNDS").map_or(12, |rounds| rounds.parse().unwrap());
+    let rounds = env::var("FERRITE_ROUNDS").map_or(12, |rounds| rounds.parse().unwrap());
     for round in 0..rounds {
         let victim = Victim::start(&stand, "cycle");
         // Any wait will do; odd multiples spread the kills over the cycle, which takes some 30 ms.
