@@ -7,20 +7,22 @@ pub const HELP: &str = "\
 The project's commands. Each exits 0 when all went well, 1 when not, 2 when it was called wrongly.
 
   cargo xtask test            The whole gate; this is what decides whether a change is good. Installs the Debian
-                              packages that the tests need if they are missing (as root), then: format, lint, house
-                              rules, unit tests, model tests, crash tests, documentation examples, and end to end
-                              with real clients against the release binary. About 15 minutes on two cores.
-  cargo xtask test --quick    The part of three minutes, once built: format, lint, house rules, unit tests.
-  cargo xtask tidy            The house rules alone: who may name whom, names, sizes, unsafe code, and that the pages
-                              in docs/ point at what exists. Known exceptions stand in xtask/ratchet.txt with reasons.
+                              packages that the tests need if they are missing (as root), then: format, lint, rules,
+                              unit tests, model tests, crash tests, the ledger of explorations, documentation examples,
+                              end to end with real clients against the release binary, exported symbols, and Python.
+                              A kill test kills five times. At most 25 minutes on two cores, once built.
+  cargo xtask test --quick    The part of three minutes, once built: format, lint, rules, and the unit tests without
+                              those that crash or kill something or look for planted bugs.
+  cargo xtask soak [--rounds N] [--seed N]
+                              What takes hours: the tests that crash or kill something for N rounds (50 if not said)
+                              from a new seed, which is printed, or from the seed N; and SQLite's own tests.
+  cargo xtask tidy            The rules alone: which package may name which, structure, sentences, the ledger, what is
+                              frozen, and that the pages in docs/ point at what exists. Known exceptions stand in
+                              xtask/ratchet.txt.
   cargo xtask prose [PATH]    Lists the lines of comments and pages below PATH that slow a reader down, with a hint each.
   cargo xtask ledger          Adds to testdata/ledger and testdata/freeze what is new: names of tests, invariants and
                               explorations (of the last `cargo xtask test`), JSON keys, golden images, symbols. Fails if
                               one of the old names is gone without a reason in testdata/ledger/gone.
-  cargo xtask crash --seed N  The tests that crash or kill something, from seed N: the way to see again a failure
-                              that printed its seed.
-  cargo xtask soak [--rounds N] [--seed N]
-                              The same for N rounds (10000 if not said) from a new seed, which is printed: hours.
   cargo xtask figures NAME..  The quick form of these experiments; tables and plots go to target/figures.
 
 A step that fails does not stop the others. The last line is always `N passed, N failed, N skipped`.
@@ -30,10 +32,11 @@ What a test may rely on:
   FERRITE_SEED     where seeded tests begin; without it each has its own fixed seed
   FERRITE_ROUNDS   how often kill and crash tests repeat; without it each has its own number
 A test that cannot run on this machine prints `skipped: REASON` and returns; it is counted as skipped. Tests with
-`crash` or `kill` in their names or modules, and all in tests/crash* and tests/replay*, are what `crash` and `soak` run.";
+`crash` or `kill` in their names or modules, and all in tests/crash* and tests/replay*, are what `soak` repeats. To see
+a failure again, run its test alone with the seed that it printed: FERRITE_SEED=N cargo test -p PACKAGE NAME";
 
-/// Rounds of a soak that says no number.
-const SOAK_ROUNDS: u64 = 10_000;
+/// Rounds of a soak if none are said.
+const SOAK_ROUNDS: u64 = 50;
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,8 +54,8 @@ pub enum Ask {
     Prose(String),
     /// The ledger and what is frozen, to be written again.
     Ledger,
-    /// Crash tests; a soak has rounds.
-    Crash(Runs),
+    /// The tests that take hours.
+    Soak(Runs),
     /// Experiments by name.
     Figures(Vec<String>),
 }
@@ -74,14 +77,9 @@ pub fn parse(words: &[String], new_seed: u64) -> Result<Ask, String> {
         ["prose"] => Ok(Ask::Prose(String::new())),
         ["prose", folder] => Ok(Ask::Prose((*folder).to_owned())),
         ["ledger"] => Ok(Ask::Ledger),
-        ["crash", rest @ ..] => match runs(rest)? {
-            Runs { seed: None, .. } => Err("crash: which seed? --seed N".into()),
-            Runs { rounds: Some(_), .. } => Err("crash: it has no rounds; `soak` has".into()),
-            runs => Ok(Ask::Crash(runs)),
-        },
         ["soak", rest @ ..] => {
             let Runs { seed, rounds } = runs(rest)?;
-            Ok(Ask::Crash(Runs { seed: seed.or(Some(new_seed)), rounds: rounds.or(Some(SOAK_ROUNDS)) }))
+            Ok(Ask::Soak(Runs { seed: seed.or(Some(new_seed)), rounds: rounds.or(Some(SOAK_ROUNDS)) }))
         }
         ["figures", names @ ..] if !names.is_empty() => {
             Ok(Ask::Figures(names.iter().map(|name| (*name).to_owned()).collect()))
@@ -119,27 +117,23 @@ mod tests {
 
     #[test]
     fn good_words_are_understood() {
-        let runs = |seed, rounds| Ok(Ask::Crash(Runs { seed: Some(seed), rounds }));
+        let runs = |seed, rounds| Ok(Ask::Soak(Runs { seed: Some(seed), rounds: Some(rounds) }));
         assert_eq!(parsed(""), Ok(Ask::Help));
-        assert_eq!(parsed("crash --help"), Ok(Ask::Help));
+        assert_eq!(parsed("soak --help"), Ok(Ask::Help));
         assert_eq!(parsed("test --quick"), Ok(Ask::Test { quick: true }));
-        assert_eq!(parsed("crash --seed 5"), runs(5, None));
-        assert_eq!(parsed("soak"), runs(7, Some(SOAK_ROUNDS)));
-        assert_eq!(parsed("soak --rounds 3 --seed 2"), runs(2, Some(3)));
+        assert_eq!(parsed("soak"), runs(7, SOAK_ROUNDS));
+        assert_eq!(parsed("soak --seed 5"), runs(5, SOAK_ROUNDS));
+        assert_eq!(parsed("soak --rounds 3 --seed 2"), runs(2, 3));
+        assert_eq!(parsed("prose docs"), Ok(Ask::Prose("docs".into())));
+        assert_eq!(parsed("ledger"), Ok(Ask::Ledger));
         assert_eq!(parsed("figures pace"), Ok(Ask::Figures(vec!["pace".into()])));
     }
 
     #[test]
     fn bad_words_are_told() {
-        for line in [
-            "nonsense",
-            "test --fast",
-            "crash",
-            "crash --seed",
-            "crash --seed x",
-            "crash --seed 1 --rounds 2",
-            "figures",
-        ] {
+        for line in
+            ["nonsense", "test --fast", "crash", "soak --seed", "soak --seed x", "soak 1", "ledger all", "figures"]
+        {
             assert!(parsed(line).is_err(), "{line}");
         }
     }

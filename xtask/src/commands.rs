@@ -13,7 +13,7 @@ use crate::runs::Runs;
 /// The time the whole gate may take.
 const GATE: Allowance = Allowance { total: minutes(90), silence: minutes(15) };
 
-/// The time the quick part, one crash run, or the figures may take.
+/// The time that the quick part or the figures may take.
 const SHORT: Allowance = Allowance { total: minutes(30), silence: minutes(15) };
 
 /// The time a soak may take: it is meant to run for hours, one test of it too.
@@ -25,8 +25,11 @@ const END_TO_END: &str = "ferrite-tests";
 /// The variable that names the file for the counts of crash explorations.
 const EXPLORATIONS: &str = "FERRITE_EXPLORATIONS";
 
-/// Words in the names of the tests that crash or kill something.
-const CRASHES: [&str; 2] = ["crash", "kill"];
+/// Words in the names of the tests that a soak repeats: they crash or kill something, or take minutes.
+const SOAKED: [&str; 3] = ["crash", "kill", "own::"];
+
+/// Words in the names of the tests that the quick part leaves out.
+const SLOW: [&str; 3] = ["crash", "kill", "canary"];
 
 impl Project {
     /// The whole gate, or its quick part.
@@ -41,7 +44,11 @@ impl Project {
         }
         self.reading_steps(&mut gate);
         let _ = std::fs::remove_file(self.explored());
-        gate.command("unit", self.tests(&["--workspace", "--lib", "--bins"], &[]).env(EXPLORATIONS, self.explored()));
+        let mut units = self.tests(&["--workspace", "--lib", "--bins"], &[]);
+        if quick {
+            units.args(SLOW.iter().flat_map(|word| ["--skip", word]));
+        }
+        gate.command("unit", units.env(EXPLORATIONS, self.explored()));
         if !quick {
             let (crash, model) = self.integration_tests();
             self.chosen(&mut gate, "model", &model);
@@ -79,19 +86,19 @@ impl Project {
         }
     }
 
-    /// The tests that crash or kill something, from one seed and for so many rounds.
-    pub fn crash(&self, runs: &Runs) -> bool {
+    /// Runs the tests that crash or kill something, as often as `runs` says, and those that take too long for the gate.
+    pub fn soak(&self, runs: &Runs) -> bool {
         println!("{runs}");
-        let mut gate = Gate::within(if runs.rounds.is_some() { SOAK } else { SHORT });
+        let mut gate = Gate::within(SOAK);
         let programs = gate.step("programs", programs::ensure);
         let (seeded, others) = self.integration_tests();
         let mut units = named(&others);
         units.push("--lib");
-        gate.command("unit", runs.set(&mut self.tests(&units, &CRASHES)));
+        gate.command("unit", runs.set(&mut self.tests(&units, &SOAKED)));
         if !seeded.is_empty() {
             gate.command("crash", runs.set(&mut self.tests(&named(&seeded), &[])));
         }
-        self.end_to_end(&mut gate, programs, |tests| runs.set(tests.args(CRASHES)));
+        self.end_to_end(&mut gate, programs, |tests| runs.set(tests.args(SOAKED)));
         gate.finish()
     }
 

@@ -36,7 +36,7 @@ fn main() -> ExitCode {
         Ok(Ask::Tidy) => report(&project.tidy()),
         Ok(Ask::Prose(folder)) => report(&project.prose(&folder)),
         Ok(Ask::Ledger) => report(&project.renew_ledger()),
-        Ok(Ask::Crash(runs)) => project.crash(&runs),
+        Ok(Ask::Soak(runs)) => project.soak(&runs),
         Ok(Ask::Figures(names)) => project.figures(&names),
         Err(what) => {
             eprintln!("{what}\n`cargo xtask --help` lists what there is");
