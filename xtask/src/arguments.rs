@@ -2,7 +2,7 @@
 
 use crate::runs::Runs;
 
-/// What `--help` prints.
+/// The help page.
 pub const HELP: &str = "\
 The project's commands. Each exits 0 when all went well, 1 when not, 2 when it was called wrongly.
 
@@ -35,54 +35,54 @@ A test that cannot run on this machine prints `skipped: REASON` and returns; it 
 `crash` or `kill` in their names or modules, and all in tests/crash* and tests/replay*, are what `soak` repeats. To see
 a failure again, run its test alone with the seed that it printed: FERRITE_SEED=N cargo test -p PACKAGE NAME";
 
-/// Rounds of a soak if none are said.
+/// The number of rounds of a soak, unless given.
 const SOAK_ROUNDS: u64 = 50;
 
-/// What is asked for.
+/// A command line, parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ask {
-    /// The page above.
+pub enum CommandLine {
+    /// Print the help page.
     Help,
-    /// The gate.
+    /// Run the gate.
     Test {
-        /// Its short part.
+        /// Run the quick part only.
         quick: bool,
     },
-    /// The house rules.
+    /// Check the rules.
     Tidy,
-    /// Lines that slow a reader down, below a folder.
+    /// List the lines that slow a reader down, below this folder.
     Prose(String),
-    /// The ledger and what is frozen, to be written again.
+    /// Write the ledger and the frozen lists.
     Ledger,
-    /// The tests that take hours.
+    /// Run the tests that take hours.
     Soak(Runs),
-    /// Experiments by name.
+    /// Run the experiments of these names.
     Figures(Vec<String>),
 }
 
-/// Reads the words; `new_seed` is for a soak that was given none.
+/// Parses the words after `cargo xtask`. A soak without a seed has `new_seed`.
 ///
 /// # Errors
-/// What is wrong with them, in one line.
-pub fn parse(words: &[String], new_seed: u64) -> Result<Ask, String> {
+/// What is wrong with the words, in one line.
+pub fn parse(words: &[String], new_seed: u64) -> Result<CommandLine, String> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     if words.iter().any(|word| matches!(*word, "-h" | "--help")) {
-        return Ok(Ask::Help);
+        return Ok(CommandLine::Help);
     }
     match words.as_slice() {
-        [] | ["help"] => Ok(Ask::Help),
-        ["test"] => Ok(Ask::Test { quick: false }),
-        ["test", "--quick"] => Ok(Ask::Test { quick: true }),
-        ["tidy"] => Ok(Ask::Tidy),
-        ["prose"] => Ok(Ask::Prose(String::new())),
-        ["prose", folder] => Ok(Ask::Prose((*folder).to_owned())),
-        ["ledger"] => Ok(Ask::Ledger),
+        [] | ["help"] => Ok(CommandLine::Help),
+        ["test"] => Ok(CommandLine::Test { quick: false }),
+        ["test", "--quick"] => Ok(CommandLine::Test { quick: true }),
+        ["tidy"] => Ok(CommandLine::Tidy),
+        ["prose"] => Ok(CommandLine::Prose(String::new())),
+        ["prose", folder] => Ok(CommandLine::Prose((*folder).to_owned())),
+        ["ledger"] => Ok(CommandLine::Ledger),
         ["soak", rest @ ..] => {
             let Runs { seed, rounds } = runs(rest)?;
-            Ok(Ask::Soak(Runs { seed: seed.or(Some(new_seed)), rounds: rounds.or(Some(SOAK_ROUNDS)) }))
+            Ok(CommandLine::Soak(Runs { seed: seed.or(Some(new_seed)), rounds: rounds.or(Some(SOAK_ROUNDS)) }))
         }
         ["figures", names @ ..] if !names.is_empty() => {
-            Ok(Ask::Figures(names.iter().map(|name| (*name).to_owned()).collect()))
+            Ok(CommandLine::Figures(names.iter().map(|name| (*name).to_owned()).collect()))
         }
         ["figures"] => Err("figures: of which experiments?".into()),
         ["test" | "tidy" | "prose" | "ledger", rest @ ..] => {
@@ -111,26 +111,26 @@ fn runs(words: &[&str]) -> Result<Runs, String> {
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<Ask, String> {
+    fn parsed(line: &str) -> Result<CommandLine, String> {
         parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>(), 7)
     }
 
     #[test]
     fn good_words_are_understood() {
-        let runs = |seed, rounds| Ok(Ask::Soak(Runs { seed: Some(seed), rounds: Some(rounds) }));
-        assert_eq!(parsed(""), Ok(Ask::Help));
-        assert_eq!(parsed("soak --help"), Ok(Ask::Help));
-        assert_eq!(parsed("test --quick"), Ok(Ask::Test { quick: true }));
+        let runs = |seed, rounds| Ok(CommandLine::Soak(Runs { seed: Some(seed), rounds: Some(rounds) }));
+        assert_eq!(parsed(""), Ok(CommandLine::Help));
+        assert_eq!(parsed("soak --help"), Ok(CommandLine::Help));
+        assert_eq!(parsed("test --quick"), Ok(CommandLine::Test { quick: true }));
         assert_eq!(parsed("soak"), runs(7, SOAK_ROUNDS));
         assert_eq!(parsed("soak --seed 5"), runs(5, SOAK_ROUNDS));
         assert_eq!(parsed("soak --rounds 3 --seed 2"), runs(2, 3));
-        assert_eq!(parsed("prose docs"), Ok(Ask::Prose("docs".into())));
-        assert_eq!(parsed("ledger"), Ok(Ask::Ledger));
-        assert_eq!(parsed("figures pace"), Ok(Ask::Figures(vec!["pace".into()])));
+        assert_eq!(parsed("prose docs"), Ok(CommandLine::Prose("docs".into())));
+        assert_eq!(parsed("ledger"), Ok(CommandLine::Ledger));
+        assert_eq!(parsed("figures pace"), Ok(CommandLine::Figures(vec!["pace".into()])));
     }
 
     #[test]
-    fn bad_words_are_told() {
+    fn bad_words_are_refused() {
         for line in
             ["nonsense", "test --fast", "crash", "soak --seed", "soak --seed x", "soak 1", "ledger all", "figures"]
         {

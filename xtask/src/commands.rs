@@ -1,23 +1,23 @@
-//! What each command of the project does.
+//! The commands of the project that run tests and experiments.
 
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::gate::{Allowance, Gate};
+use crate::gate::{GateRun, TimeAllowance};
 use crate::kernel;
 use crate::programs;
 use crate::project::Project;
 use crate::runs::Runs;
 
-/// The time the whole gate may take.
-const GATE: Allowance = Allowance { total: minutes(90), silence: minutes(15) };
+/// The time that the whole gate may take, with the build.
+const GATE: TimeAllowance = TimeAllowance { total: minutes(90), silence: minutes(15) };
 
 /// The time that the quick part or the figures may take.
-const SHORT: Allowance = Allowance { total: minutes(30), silence: minutes(15) };
+const SHORT: TimeAllowance = TimeAllowance { total: minutes(30), silence: minutes(15) };
 
-/// The time a soak may take: it is meant to run for hours, one test of it too.
-const SOAK: Allowance = Allowance { total: minutes(7 * 24 * 60), silence: minutes(7 * 24 * 60) };
+/// The time that a soak may take, and a single test of it.
+const SOAK: TimeAllowance = TimeAllowance { total: minutes(7 * 24 * 60), silence: minutes(7 * 24 * 60) };
 
 /// The package that holds the end-to-end tests.
 const END_TO_END: &str = "ferrite-tests";
@@ -32,9 +32,9 @@ const SOAKED: [&str; 3] = ["crash", "kill", "own::"];
 const SLOW: [&str; 3] = ["crash", "kill", "canary"];
 
 impl Project {
-    /// The whole gate, or its quick part.
+    /// Runs the whole gate, or its quick part. Returns true if every step passed.
     pub fn test(&self, quick: bool) -> bool {
-        let mut gate = Gate::within(if quick { SHORT } else { GATE });
+        let mut gate = GateRun::within(if quick { SHORT } else { GATE });
         let programs = quick || gate.step("programs", programs::ensure);
         if !quick {
             gate.step("guest kernel", || kernel::ensure(&self.target()));
@@ -62,8 +62,8 @@ impl Project {
         gate.finish()
     }
 
-    /// Installs the Python package as its users do, in an environment of its own, and runs its tests.
-    fn python(&self, gate: &mut Gate, programs: bool) {
+    /// Installs the Python package as a user does, in an environment of its own, and runs its tests.
+    fn python(&self, gate: &mut GateRun, programs: bool) {
         if !programs {
             return gate.not_run("python", "programs are missing, see the step `programs`");
         }
@@ -89,7 +89,7 @@ impl Project {
     /// Runs the tests that crash or kill something, as often as `runs` says, and those that take too long for the gate.
     pub fn soak(&self, runs: &Runs) -> bool {
         println!("{runs}");
-        let mut gate = Gate::within(SOAK);
+        let mut gate = GateRun::within(SOAK);
         let programs = gate.step("programs", programs::ensure);
         let (seeded, others) = self.integration_tests();
         let mut units = named(&others);
@@ -102,9 +102,9 @@ impl Project {
         gate.finish()
     }
 
-    /// Reruns the quick form of each experiment in `names`; their files go to target/figures.
+    /// Runs the quick form of each experiment in `names`, which write their files into target/figures.
     pub fn figures(&self, names: &[String]) -> bool {
-        let mut gate = Gate::within(SHORT);
+        let mut gate = GateRun::within(SHORT);
         let folder = self.target().join("figures");
         let made = gate.step("folder", || match std::fs::create_dir_all(&folder) {
             Ok(()) => Ok(folder.display().to_string()),
@@ -118,20 +118,20 @@ impl Project {
         gate.finish()
     }
 
-    fn reading_steps(&self, gate: &mut Gate) {
+    fn reading_steps(&self, gate: &mut GateRun) {
         gate.step("toolchain", || self.ensure_components());
         gate.command("format", self.cargo().args(["fmt", "--all", "--check"]));
         gate.command("lint", self.cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]));
         gate.step("tidy", || self.tidy());
     }
 
-    fn chosen(&self, gate: &mut Gate, name: &'static str, targets: &[String]) {
+    fn chosen(&self, gate: &mut GateRun, name: &'static str, targets: &[String]) {
         if !targets.is_empty() {
             gate.command(name, self.tests(&named(targets), &[]).env(EXPLORATIONS, self.explored()));
         }
     }
 
-    fn end_to_end(&self, gate: &mut Gate, programs: bool, with: impl Fn(&mut Command) -> &mut Command) {
+    fn end_to_end(&self, gate: &mut GateRun, programs: bool, with: impl Fn(&mut Command) -> &mut Command) {
         if !programs {
             return gate.not_run("end to end", "programs are missing, see the step `programs`");
         }
@@ -148,8 +148,8 @@ impl Project {
         }
     }
 
-    /// Builds the binary that people use and the library that SQLite loads, and says where they are.
-    fn release(&self, gate: &mut Gate) -> Option<PathBuf> {
+    /// Builds the release binary and the library that SQLite loads. Returns the path of the binary.
+    fn release(&self, gate: &mut GateRun) -> Option<PathBuf> {
         let built =
             gate.command("release", self.cargo().args(["build", "--release", "-p", "ferrite", "-p", "ferrite-sqlite"]));
         built.then(|| self.target().join("release/ferrite"))
@@ -160,7 +160,7 @@ const fn minutes(minutes: u64) -> Duration {
     Duration::from_secs(minutes * 60)
 }
 
-/// The choice of integration tests for cargo.
+/// Returns cargo's arguments that choose these integration tests.
 fn named(targets: &[String]) -> Vec<&str> {
     let chosen = targets.iter().flat_map(|name| ["--test", name.as_str()]);
     ["--workspace", "--exclude", END_TO_END].into_iter().chain(chosen).collect()

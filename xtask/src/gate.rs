@@ -1,96 +1,101 @@
-//! Steps one after the other, each with its time; a sum at the end.
+//! Runs steps one after the other, measures each, and prints a summary at the end.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::process::{self, End, Limits};
-use crate::tally::{Reader, Tally};
+use crate::process::{self, ProcessEnd, TimeLimits};
+use crate::test_output::{TestOutput, TestTally};
 
-/// What became of a step.
-enum Verdict {
+/// The outcome of a step.
+enum StepVerdict {
     Passed,
     Failed(String),
     NotRun(String),
 }
 
-struct Done {
+struct StepResult {
     name: &'static str,
     took: Duration,
-    verdict: Verdict,
-    tally: Tally,
+    verdict: StepVerdict,
+    tally: TestTally,
 }
 
-/// The time a run may take.
+/// The time that a run of steps may take.
 #[derive(Clone, Copy, Debug)]
-pub struct Allowance {
-    /// In all.
+pub struct TimeAllowance {
+    /// The time from start to end.
     pub total: Duration,
-    /// Between two lines of a step's output.
+    /// The time between two lines of a step's output.
     pub silence: Duration,
 }
 
-/// A run of steps. All are tried; one that fails makes the run fail.
-pub struct Gate {
+/// A run of steps. Every step is tried; the run fails if one of them fails.
+pub struct GateRun {
     started: Instant,
-    limits: Limits,
-    done: Vec<Done>,
+    limits: TimeLimits,
+    done: Vec<StepResult>,
     skips: Vec<(String, String)>,
     failures: Vec<(String, String)>,
 }
 
-impl Gate {
-    /// A run that may take so long in all, and so long without a line of output; after that what runs is killed.
-    pub fn within(Allowance { total, silence }: Allowance) -> Self {
+impl GateRun {
+    /// Begins a run. A step that exceeds one of the two times is killed.
+    pub fn within(TimeAllowance { total, silence }: TimeAllowance) -> Self {
         let started = Instant::now();
-        let limits = Limits { deadline: started + total, silence };
+        let limits = TimeLimits { deadline: started + total, silence };
         Self { started, limits, done: Vec::new(), skips: Vec::new(), failures: Vec::new() }
     }
 
-    /// A step that is work of our own: what was done, or what is wrong, its last line the sum of it.
+    /// Runs `work` as a step. The last line of its text stands in the summary. Returns true if it passed.
     pub fn step(&mut self, name: &'static str, work: impl FnOnce() -> Result<String, String>) -> bool {
         let started = begin(name);
         let result = work();
         let (Ok(text) | Err(text)) = &result;
         println!("{text}");
         let last = text.lines().last().unwrap_or_default();
-        let verdict = if result.is_ok() { Verdict::Passed } else { Verdict::Failed(last.into()) };
-        self.end(Done { name, took: started.elapsed(), verdict, tally: Tally::default() })
+        let verdict = if result.is_ok() { StepVerdict::Passed } else { StepVerdict::Failed(last.into()) };
+        self.end(StepResult { name, took: started.elapsed(), verdict, tally: TestTally::default() })
     }
 
-    /// A step that is a program; what it tells of tests is counted.
+    /// Runs a program as a step, and counts the tests that it reports. Returns true if it passed.
     pub fn command(&mut self, name: &'static str, command: &mut Command) -> bool {
         let started = begin(name);
-        println!("{}", told(command));
-        let mut reader = Reader::default();
+        println!("{}", command_line(command));
+        let mut reader = TestOutput::default();
         let end = process::run(command, self.limits, |line| {
-            if reader.take(line) {
+            if reader.read(line) {
                 println!("{line}");
             }
         });
         let verdict = match end {
-            Ok(End::Well) => Verdict::Passed,
-            Ok(End::Badly(status)) => Verdict::Failed(status),
-            Ok(End::TimeUp) => {
+            Ok(ProcessEnd::Well) => StepVerdict::Passed,
+            Ok(ProcessEnd::Badly(status)) => StepVerdict::Failed(status),
+            Ok(ProcessEnd::TimeUp) => {
                 let minutes = (self.limits.deadline - self.started).as_secs() / 60;
-                Verdict::Failed(format!("the {minutes} minutes are up, killed"))
+                StepVerdict::Failed(format!("the {minutes} minutes are up, killed"))
             }
-            Ok(End::Silent) => {
+            Ok(ProcessEnd::Silent) => {
                 let minutes = self.limits.silence.as_secs() / 60;
-                Verdict::Failed(format!("no line for {minutes} minutes, killed"))
+                StepVerdict::Failed(format!("no line for {minutes} minutes, killed"))
             }
-            Err(error) => Verdict::Failed(error.to_string()),
+            Err(error) => StepVerdict::Failed(error.to_string()),
         };
         self.skips.append(&mut reader.skips);
         self.failures.append(&mut reader.failures);
-        self.end(Done { name, took: started.elapsed(), verdict, tally: reader.tally })
+        self.end(StepResult { name, took: started.elapsed(), verdict, tally: reader.tally })
     }
 
-    /// A step that cannot be tried counts as failed.
+    /// Adds a step that cannot be tried, which counts as failed.
     pub fn not_run(&mut self, name: &'static str, why: &str) {
-        self.end(Done { name, took: Duration::ZERO, verdict: Verdict::NotRun(why.into()), tally: Tally::default() });
+        self.end(StepResult {
+            name,
+            took: Duration::ZERO,
+            verdict: StepVerdict::NotRun(why.into()),
+            tally: TestTally::default(),
+        });
     }
 
-    /// Prints the sum, the counts last, and says whether all went well.
+    /// Prints the summary, with the counts in the last line. Returns true if every step passed.
     pub fn finish(self) -> bool {
         println!("\nsummary");
         for (test, reason) in &self.skips {
@@ -103,7 +108,7 @@ impl Gate {
             println!("  {:<14} {:>8.1} s  {}", done.name, done.took.as_secs_f64(), done.outcome());
         }
         println!("  {:<14} {:>8.1} s", "all", self.started.elapsed().as_secs_f64());
-        let mut sum = Tally::default();
+        let mut sum = TestTally::default();
         for done in &self.done {
             sum += done.counted();
         }
@@ -111,28 +116,29 @@ impl Gate {
         sum.failed == 0
     }
 
-    fn end(&mut self, done: Done) -> bool {
+    fn end(&mut self, done: StepResult) -> bool {
         println!("-- {}: {} ({:.1} s)", done.name, done.outcome(), done.took.as_secs_f64());
-        let passed = matches!(done.verdict, Verdict::Passed);
+        let passed = matches!(done.verdict, StepVerdict::Passed);
         self.done.push(done);
         passed
     }
 }
 
-impl Done {
+impl StepResult {
     fn outcome(&self) -> String {
-        let counts = if self.tally == Tally::default() { String::new() } else { format!(": {}", self.tally) };
+        let counts = if self.tally == TestTally::default() { String::new() } else { format!(": {}", self.tally) };
         match &self.verdict {
-            Verdict::Passed => format!("passed{counts}"),
-            Verdict::Failed(what) => format!("FAILED{counts}: {what}"),
-            Verdict::NotRun(why) => format!("NOT RUN: {why}"),
+            StepVerdict::Passed => format!("passed{counts}"),
+            StepVerdict::Failed(what) => format!("FAILED{counts}: {what}"),
+            StepVerdict::NotRun(why) => format!("NOT RUN: {why}"),
         }
     }
 
-    /// Its tests; one failure where it failed without a failing test (it did not compile, it crashed).
-    fn counted(&self) -> Tally {
-        let lost = !matches!(self.verdict, Verdict::Passed) && self.tally.failed == 0;
-        Tally { failed: self.tally.failed + usize::from(lost), ..self.tally }
+    /// Returns the tests of the step, with one failure more if the step failed without a failing test: it did not compile,
+    /// or it crashed.
+    fn counted(&self) -> TestTally {
+        let lost = !matches!(self.verdict, StepVerdict::Passed) && self.tally.failed == 0;
+        TestTally { failed: self.tally.failed + usize::from(lost), ..self.tally }
     }
 }
 
@@ -141,7 +147,7 @@ fn begin(name: &str) -> Instant {
     Instant::now()
 }
 
-fn told(command: &Command) -> String {
+fn command_line(command: &Command) -> String {
     let program = std::path::Path::new(command.get_program()).file_name().unwrap_or_default();
     let words = std::iter::once(program).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
@@ -157,10 +163,10 @@ mod tests {
         command
     }
 
-    const MINUTE: Allowance = Allowance { total: Duration::from_secs(60), silence: Duration::from_secs(60) };
+    const MINUTE: TimeAllowance = TimeAllowance { total: Duration::from_secs(60), silence: Duration::from_secs(60) };
 
-    fn run(script: &str) -> Tally {
-        let mut gate = Gate::within(MINUTE);
+    fn run(script: &str) -> TestTally {
+        let mut gate = GateRun::within(MINUTE);
         gate.command("shell", &mut shell(script));
         gate.done[0].counted()
     }
@@ -169,22 +175,22 @@ mod tests {
 
     #[test]
     fn tests_are_counted_and_a_crash_without_a_result_is_a_failure() {
-        assert_eq!(run(RESULT), Tally { passed: 3, failed: 0, skipped: 1 });
-        assert_eq!(run(&format!("{RESULT}; kill -SEGV $$")), Tally { passed: 3, failed: 1, skipped: 1 });
-        assert_eq!(run("exit 101"), Tally { passed: 0, failed: 1, skipped: 0 });
+        assert_eq!(run(RESULT), TestTally { passed: 3, failed: 0, skipped: 1 });
+        assert_eq!(run(&format!("{RESULT}; kill -SEGV $$")), TestTally { passed: 3, failed: 1, skipped: 1 });
+        assert_eq!(run("exit 101"), TestTally { passed: 0, failed: 1, skipped: 0 });
     }
 
     #[test]
-    fn what_was_not_run_is_not_passed() {
-        let mut gate = Gate::within(MINUTE);
+    fn a_step_that_was_not_run_fails_the_run() {
+        let mut gate = GateRun::within(MINUTE);
         assert!(gate.step("good", || Ok(String::new())));
         gate.not_run("end to end", "no program");
         assert!(!gate.finish());
     }
 
     #[test]
-    fn a_hanging_step_is_ended_and_failed() {
-        let mut gate = Gate::within(Allowance { silence: Duration::from_millis(100), ..MINUTE });
+    fn a_step_that_hangs_is_killed_and_fails() {
+        let mut gate = GateRun::within(TimeAllowance { silence: Duration::from_millis(100), ..MINUTE });
         assert!(!gate.command("hang", &mut shell("sleep 1000")));
     }
 }

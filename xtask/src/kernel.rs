@@ -1,17 +1,17 @@
-//! The kernel of the guest in which the tests prove what this machine's own kernel may lack: Debian's, unpacked into
+//! The kernel of the guest in which tests use drivers that this machine's kernel may lack: Debian's kernel, unpacked into
 //! `target/guest` and not installed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The package that always depends on the newest one.
+/// The package that depends on the newest kernel.
 const NEWEST: &str = "linux-image-cloud-amd64";
 
-/// Makes the kernel be there, in a folder with `boot/vmlinuz*` and `lib/modules`.
+/// Fetches the kernel into a folder with `boot/vmlinuz*` and `lib/modules`, unless it is there.
 ///
 /// # Errors
-/// What has to be put where, where it cannot be fetched.
+/// If the kernel cannot be fetched, the package that has to be unpacked and the folder.
 pub fn ensure(target: &Path) -> Result<String, String> {
     let folder = target.join("guest");
     if folder.join("boot").is_dir() {
@@ -28,7 +28,7 @@ pub fn ensure(target: &Path) -> Result<String, String> {
     fetched.map_err(|error| format!("{wanted} ({error})"))
 }
 
-/// Downloads and unpacks into `partial`; the package's name.
+/// Downloads and unpacks the package into `partial`. Returns the name of the package.
 fn fetch(partial: &Path) -> Result<String, String> {
     fs::create_dir_all(partial.join("root")).map_err(|error| format!("{}: {error}", partial.display()))?;
     let name = newest()?;
@@ -39,13 +39,13 @@ fn fetch(partial: &Path) -> Result<String, String> {
 }
 
 fn newest() -> Result<String, String> {
-    let told = run(Command::new("apt-cache").args(["depends", NEWEST]))?;
-    dependency(&told).ok_or_else(|| format!("apt-cache knows no {NEWEST}: apt-get update"))
+    let listed = run(Command::new("apt-cache").args(["depends", NEWEST]))?;
+    dependency(&listed).ok_or_else(|| format!("apt-cache knows no {NEWEST}: apt-get update"))
 }
 
-/// The package that `apt-cache depends` names.
-fn dependency(told: &str) -> Option<String> {
-    let name = told.lines().find_map(|line| line.trim().strip_prefix("Depends: "))?;
+/// Returns the package that the output of `apt-cache depends` names.
+fn dependency(listed: &str) -> Option<String> {
+    let name = listed.lines().find_map(|line| line.trim().strip_prefix("Depends: "))?;
     name.starts_with("linux-image-").then(|| name.to_owned())
 }
 
@@ -69,8 +69,8 @@ mod tests {
 
     #[test]
     fn the_package_behind_the_name_is_found() {
-        let told = "linux-image-cloud-amd64\n  Depends: linux-image-6.1.0-56-cloud-amd64\n  Suggests: x\n";
-        assert_eq!(dependency(told).as_deref(), Some("linux-image-6.1.0-56-cloud-amd64"));
+        let listed = "linux-image-cloud-amd64\n  Depends: linux-image-6.1.0-56-cloud-amd64\n  Suggests: x\n";
+        assert_eq!(dependency(listed).as_deref(), Some("linux-image-6.1.0-56-cloud-amd64"));
         assert_eq!(dependency("linux-image-cloud-amd64\n"), None);
     }
 }

@@ -8,11 +8,11 @@ mod manifest;
 mod process;
 mod programs;
 mod project;
+mod project_rules;
 mod ratchet;
-mod rules;
 mod runs;
 mod source;
-mod tally;
+mod test_output;
 mod tidy;
 mod tree;
 
@@ -20,7 +20,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use arguments::Ask;
+use arguments::CommandLine;
 use project::Project;
 
 fn main() -> ExitCode {
@@ -28,16 +28,16 @@ fn main() -> ExitCode {
     let new_seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_secs());
     let project = Project::here();
     let went_well = match arguments::parse(&words, new_seed) {
-        Ok(Ask::Help) => {
+        Ok(CommandLine::Help) => {
             show(arguments::HELP);
             true
         }
-        Ok(Ask::Test { quick }) => project.test(quick),
-        Ok(Ask::Tidy) => report(&project.tidy()),
-        Ok(Ask::Prose(folder)) => report(&project.prose(&folder)),
-        Ok(Ask::Ledger) => report(&project.renew_ledger()),
-        Ok(Ask::Soak(runs)) => project.soak(&runs),
-        Ok(Ask::Figures(names)) => project.figures(&names),
+        Ok(CommandLine::Test { quick }) => project.test(quick),
+        Ok(CommandLine::Tidy) => report(&project.tidy()),
+        Ok(CommandLine::Prose(folder)) => report(&project.prose(&folder)),
+        Ok(CommandLine::Ledger) => report(&project.renew_ledger()),
+        Ok(CommandLine::Soak(runs)) => project.soak(&runs),
+        Ok(CommandLine::Figures(names)) => project.figures(&names),
         Err(what) => {
             eprintln!("{what}\n`cargo xtask --help` lists what there is");
             return ExitCode::from(2);
@@ -46,14 +46,14 @@ fn main() -> ExitCode {
     if went_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Prints `found` and returns whether it is good.
+/// Prints the text of `found`. Returns true if it is `Ok`.
 fn report(found: &Result<String, String>) -> bool {
     let (Ok(text) | Err(text)) = found;
     show(text);
     found.is_ok()
 }
 
-/// Prints `text`; a reader that wants no more of it (`| head`) is no error.
+/// Prints `text`. A reader that has gone, as in `| head`, is not an error.
 fn show(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }

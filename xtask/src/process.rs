@@ -1,4 +1,4 @@
-//! Runs a program until it ends or the time is up, its output line by line.
+//! Runs a program until it ends or its time is up, and passes its output on line by line.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Read};
@@ -6,38 +6,38 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// How it ended.
+/// How a program ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
-    /// With exit status 0.
+pub enum ProcessEnd {
+    /// It exited with status 0.
     Well,
-    /// With this status or signal.
+    /// It ended with this status or signal.
     Badly(String),
-    /// It did not in time, and was killed with its descendants.
+    /// It ran beyond the deadline, and was killed with its descendants.
     TimeUp,
-    /// It said nothing for too long, and was killed with its descendants.
+    /// It printed nothing for too long, and was killed with its descendants.
     Silent,
 }
 
-/// How long a program may take.
+/// The time that a program may take.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// When it has to be done.
+pub struct TimeLimits {
+    /// The instant by which the program must end.
     pub deadline: Instant,
-    /// How long it may say nothing: a test that hangs is not to use up the time of all others.
+    /// The longest time between two lines of output, so that a test that hangs does not use up the time of all others.
     pub silence: Duration,
 }
 
-impl Limits {
-    /// How long to wait for a line now, and what it means if none comes.
-    fn patience(&self) -> (Duration, End) {
+impl TimeLimits {
+    /// Returns how long to wait for the next line, and how the program ended if none arrives.
+    fn patience(&self) -> (Duration, ProcessEnd) {
         let left = self.deadline.saturating_duration_since(Instant::now());
-        if left < self.silence { (left, End::TimeUp) } else { (self.silence, End::Silent) }
+        if left < self.silence { (left, ProcessEnd::TimeUp) } else { (self.silence, ProcessEnd::Silent) }
     }
 }
 
-/// Runs `command`, giving each line it prints to `on_line`; standard error goes where ours goes.
-pub fn run(command: &mut Command, limits: Limits, mut on_line: impl FnMut(&str)) -> io::Result<End> {
+/// Runs `command` and passes each line that it prints to `on_line`. Standard error is inherited.
+pub fn run(command: &mut Command, limits: TimeLimits, mut on_line: impl FnMut(&str)) -> io::Result<ProcessEnd> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
     let lines = lines_of(child.stdout.take());
     loop {
@@ -52,7 +52,7 @@ pub fn run(command: &mut Command, limits: Limits, mut on_line: impl FnMut(&str))
         }
     }
     let status = child.wait()?;
-    Ok(if status.success() { End::Well } else { End::Badly(status.to_string()) })
+    Ok(if status.success() { ProcessEnd::Well } else { ProcessEnd::Badly(status.to_string()) })
 }
 
 fn lines_of(output: Option<impl Read + Send + 'static>) -> Receiver<String> {
@@ -68,7 +68,7 @@ fn lines_of(output: Option<impl Read + Send + 'static>) -> Receiver<String> {
     receiver
 }
 
-/// A test binary outlives the cargo that started it, so its descendants are killed one by one.
+/// Kills `child` and its descendants one by one, because a test binary outlives the cargo that started it.
 fn kill_tree(child: &mut Child) {
     let mut doomed = vec![child.id()];
     let children = children();
@@ -81,7 +81,7 @@ fn kill_tree(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// Every process with its parent.
+/// Returns every process with its parent.
 fn children() -> BTreeSet<(u32, u32)> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return BTreeSet::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -97,10 +97,10 @@ fn parent_of(pid: u32) -> Option<u32> {
 mod tests {
     use super::*;
 
-    fn run_shell(script: &str, limit: Duration) -> (End, Vec<String>) {
+    fn run_shell(script: &str, limit: Duration) -> (ProcessEnd, Vec<String>) {
         let mut lines = Vec::new();
         let mut command = Command::new("sh");
-        let limits = Limits { deadline: Instant::now() + limit, silence: limit };
+        let limits = TimeLimits { deadline: Instant::now() + limit, silence: limit };
         let end = run(command.args(["-c", script]), limits, |line| lines.push(line.to_owned()));
         (end.unwrap(), lines)
     }
@@ -110,19 +110,19 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(500);
 
     #[test]
-    fn lines_and_ends_are_told() {
-        assert_eq!(run_shell("echo a; echo b", LONG), (End::Well, vec!["a".into(), "b".into()]));
+    fn lines_and_ends_of_a_program_are_reported() {
+        assert_eq!(run_shell("echo a; echo b", LONG), (ProcessEnd::Well, vec!["a".into(), "b".into()]));
         let (end, _) = run_shell("exit 3", LONG);
-        assert_eq!(end, End::Badly("exit status: 3".into()));
+        assert_eq!(end, ProcessEnd::Badly("exit status: 3".into()));
     }
 
     #[test]
-    fn when_the_time_is_up_the_grandchildren_die_too() {
+    fn grandchildren_are_killed_at_the_deadline() {
         let script = "sh -c 'sleep 1000 & echo $!; wait'";
         let (mut pid, mut command) = (0, Command::new("sh"));
-        let limits = Limits { deadline: Instant::now() + SHORT, silence: LONG };
+        let limits = TimeLimits { deadline: Instant::now() + SHORT, silence: LONG };
         let end = run(command.args(["-c", script]), limits, |line| pid = line.parse().unwrap()).unwrap();
-        assert_eq!(end, End::TimeUp);
+        assert_eq!(end, ProcessEnd::TimeUp);
         let is_gone =
             || std::fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, |stat| stat.contains(") Z "));
         let gone_by = Instant::now() + LONG;
@@ -133,8 +133,8 @@ mod tests {
     }
 
     #[test]
-    fn who_is_silent_for_too_long_is_ended() {
-        let limits = Limits { deadline: Instant::now() + LONG, silence: SHORT };
-        assert_eq!(run(Command::new("sleep").arg("1000"), limits, |_| {}).unwrap(), End::Silent);
+    fn a_program_that_prints_nothing_for_too_long_is_killed() {
+        let limits = TimeLimits { deadline: Instant::now() + LONG, silence: SHORT };
+        assert_eq!(run(Command::new("sleep").arg("1000"), limits, |_| {}).unwrap(), ProcessEnd::Silent);
     }
 }

@@ -1,4 +1,4 @@
-//! The programs that the end-to-end tests run, and the Debian packages they come in.
+//! The programs that the end-to-end tests run, and the Debian packages that contain them.
 
 use std::path::Path;
 use std::process::Command;
@@ -53,15 +53,15 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("tclsh", "tcl"),
 ];
 
-/// Test programs that crates.io has, with the versions that are built.
+/// Test programs of crates.io, with the versions that are built.
 const CRATES: [(&str, &str); 2] = [("pjdfstest", "0.2.2"), ("fsx", "0.3.2")];
 
 const FOLDERS: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
-/// Makes every program be there: installs the packages of those that are missing, as root on Debian and its kin.
+/// Installs the packages of programs that are missing, which needs root on Debian or a derivative.
 ///
 /// # Errors
-/// One line that names the packages, where they cannot be installed.
+/// One line that names the packages, if they cannot be installed.
 pub fn ensure() -> Result<String, String> {
     let missing = missing();
     if missing.is_empty() {
@@ -78,10 +78,10 @@ pub fn ensure() -> Result<String, String> {
     if still.is_empty() { Ok(format!("installed {}", missing.join(" "))) } else { Err(wanted) }
 }
 
-/// Builds the test programs that crates.io has below `root`, those that are not there.
+/// Builds the test programs of crates.io below `root`, unless they are there.
 ///
 /// # Errors
-/// The program and what cargo says.
+/// The program, and the error of cargo.
 pub fn build(cargo: impl Fn() -> Command, root: &Path) -> Result<String, String> {
     let missing: Vec<_> = CRATES.iter().filter(|(name, _)| !root.join("bin").join(name).is_file()).collect();
     for (name, version) in &missing {
@@ -96,11 +96,10 @@ pub fn build(cargo: impl Fn() -> Command, root: &Path) -> Result<String, String>
     Ok(if names.is_empty() { "all there".into() } else { format!("built {}", names.join(", ")) })
 }
 
-/// Builds SQLite's own test program of Debian's source below `folder`, where it is not there or was built by another
-/// script.
+/// Builds SQLite's own test program from Debian's source below `folder`, unless this script built it before.
 ///
 /// # Errors
-/// What its script says at last.
+/// The last line of the script's error output.
 pub fn build_testfixture(script: &Path, folder: &Path) -> Result<String, String> {
     if folder.join("source/testfixture").is_file() && is_copied(script, &folder.join("source")) {
         return Ok("there".into());
@@ -112,7 +111,7 @@ pub fn build_testfixture(script: &Path, folder: &Path) -> Result<String, String>
     if built.status.success() { Ok("built".into()) } else { Err(last()) }
 }
 
-/// Whether every file beside `script` is in `folder` as it is.
+/// Returns true if `folder` has an equal copy of every file beside `script`.
 fn is_copied(script: &Path, folder: &Path) -> bool {
     let files = script.parent().and_then(|beside| std::fs::read_dir(beside).ok());
     let is_same = |path: &Path| {
@@ -135,13 +134,13 @@ fn missing() -> Vec<&'static str> {
     packages
 }
 
-/// Whether Python is there with what virtual environments need, which is a package of its own.
+/// Returns true if Python can make virtual environments, for which Debian has a package of its own.
 fn makes_environments() -> bool {
     let asked = Command::new("python3").args(["-c", "import ensurepip"]).output();
     asked.is_ok_and(|output| output.status.success())
 }
 
-/// System folders are looked into whatever PATH says: a user's PATH lacks the `sbin` ones.
+/// Returns true if `program` is in a system folder or a folder of PATH. A user's PATH lacks the `sbin` folders.
 fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders = std::env::split_paths(&path).chain(FOLDERS.iter().map(Into::into));

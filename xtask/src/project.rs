@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// How the names of integration tests begin that are wholly such, or made from seeds throughout.
+/// How the names of integration tests begin that crash or are seeded throughout.
 const SEEDED: [&str; 2] = ["crash", "replay"];
 
 /// The project's folder, and how to call cargo in it.
@@ -12,23 +12,23 @@ pub struct Project {
 }
 
 impl Project {
-    /// The project this command belongs to.
+    /// Returns the project that this command belongs to.
     pub fn here() -> Self {
         let manifest = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
         Self { root: Path::new(&manifest).parent().unwrap_or(Path::new(".")).to_owned() }
     }
 
-    /// The folder.
+    /// Returns the folder of the project.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Where cargo puts what it builds.
+    /// Returns the folder into which cargo builds.
     pub fn target(&self) -> PathBuf {
         self.root.join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
     }
 
-    /// The packages' integration tests, those that are run again from many seeds first: their names say it.
+    /// Returns the names of the packages' integration tests: those that a soak repeats wholly, and the others.
     pub fn integration_tests(&self) -> (Vec<String>, Vec<String>) {
         let packages = entries(&self.root.join("crates"))
             .into_iter()
@@ -42,10 +42,10 @@ impl Project {
         names.into_iter().partition(|name| SEEDED.iter().any(|begin| name.starts_with(begin)))
     }
 
-    /// Adds rustfmt and clippy to the toolchain where they are missing.
+    /// Adds rustfmt and clippy to the toolchain if they are missing.
     ///
     /// # Errors
-    /// One line that says how to add them, where that fails.
+    /// One line that says how to add them, if that fails.
     pub fn ensure_components(&self) -> Result<String, String> {
         let has = |name: &str| {
             let output = self.cargo().args([name, "--version"]).output();
@@ -69,8 +69,8 @@ impl Project {
         ))
     }
 
-    /// Cargo running tests: those of `what` whose names contain one of `filters`. They end programs by Ctrl-C, also where
-    /// whoever runs this in the background ignores that.
+    /// Returns the command that runs the tests of `what` whose names contain one of `filters`. Tests send SIGINT, so the
+    /// command restores its default action, which a shell's background jobs ignore.
     pub fn tests(&self, what: &[&str], filters: &[&str]) -> Command {
         let cargo = self.cargo();
         let mut command = Command::new("env");
@@ -79,7 +79,7 @@ impl Project {
         command
     }
 
-    /// Cargo in the project's folder.
+    /// Returns the command that runs cargo in the project's folder.
     pub fn cargo(&self) -> Command {
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.current_dir(&self.root);
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn integration_tests_of_both_forms_are_found_and_told_apart() {
+    fn integration_tests_of_both_forms_are_found_and_separated() {
         let root = std::env::temp_dir().join(format!("ferrite-project-{}", std::process::id()));
         let files = [
             "crates/a/tests/model.rs",

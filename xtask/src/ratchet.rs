@@ -12,8 +12,8 @@
 //! arch      END OF PATH     REASON    a file outside `memory` that may name machine instructions
 //! ```
 
-use crate::tidy::Finding;
-use crate::tree::Tree;
+use crate::tidy::RuleFinding;
+use crate::tree::ProjectTree;
 
 /// The path of the file.
 pub const PATH: &str = "xtask/ratchet.txt";
@@ -43,7 +43,7 @@ const REASONS: [&str; 3] = ["unsafe", "clock", "arch"];
 
 impl Ratchet {
     /// Reads the file of `tree`; lines that cannot be read become findings.
-    pub fn of(tree: &Tree, findings: &mut Vec<Finding>) -> Self {
+    pub fn of(tree: &ProjectTree, findings: &mut Vec<RuleFinding>) -> Self {
         let mut exceptions = Vec::new();
         for (at, line) in tree.text(PATH).unwrap_or_default().lines().enumerate() {
             if line.trim().is_empty() || line.starts_with('#') {
@@ -51,7 +51,7 @@ impl Ratchet {
             }
             match parse(line) {
                 Ok(exception) => exceptions.push(exception),
-                Err(what) => findings.push(Finding::new(PATH, at + 1, what)),
+                Err(what) => findings.push(RuleFinding::new(PATH, at + 1, what)),
             }
         }
         Self { exceptions }
@@ -92,7 +92,7 @@ mod tests {
     fn lines_are_read_and_bad_ones_are_found() {
         let text = "# head\ntuples memory 4\nclock a.rs the one clock\nclock b.rs\ntuples c many\nwish d.rs\n";
         let mut findings = Vec::new();
-        let ratchet = Ratchet::of(&Tree::of(&[(PATH, text)]), &mut findings);
+        let ratchet = Ratchet::of(&ProjectTree::of(&[(PATH, text)]), &mut findings);
         assert_eq!(ratchet.number("tuples", "memory"), Some(4.0));
         assert!(ratchet.allows("clock", "a.rs") && !ratchet.allows("arch", "a.rs"));
         let lines: Vec<usize> = findings.iter().map(|finding| finding.line).collect();

@@ -1,19 +1,19 @@
-//! Where seeded tests begin, and how often they repeat.
+//! The seed and the number of repetitions of seeded tests.
 
 use std::fmt;
 use std::process::Command;
 
-/// What the seeded tests are told through the environment.
+/// What seeded tests read from the environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Runs {
-    /// `FERRITE_SEED`: where their randomness starts; their own default without.
+    /// The value of `FERRITE_SEED`, from which tests make random choices. If `None`, each test has its own seed.
     pub seed: Option<u64>,
-    /// `FERRITE_ROUNDS`: how often they repeat; their own default without.
+    /// The value of `FERRITE_ROUNDS`, the number of repetitions. If `None`, each test has its own number.
     pub rounds: Option<u64>,
 }
 
 impl Runs {
-    /// Tells `command`.
+    /// Sets the variables in the environment of `command`.
     pub fn set<'c>(&self, command: &'c mut Command) -> &'c mut Command {
         for (name, value) in [("FERRITE_SEED", self.seed), ("FERRITE_ROUNDS", self.rounds)] {
             command.envs(value.map(|value| (name, value.to_string())));

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::tree::Tree;
+use crate::tree::ProjectTree;
 
 /// A function with a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ impl<'a> RustSource<'a> {
     }
 
     /// Reads every Rust source of `tree`.
-    pub fn all(tree: &'a Tree) -> Vec<Self> {
+    pub fn all(tree: &'a ProjectTree) -> Vec<Self> {
         let mut sources: Vec<Self> =
             tree.ending(".rs").map(|file| Self::new(&file.path, &file.text, lies_in_test_folder(&file.path))).collect();
         let stems: Vec<String> = sources.iter().flat_map(Self::test_modules).collect();
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_module_declared_for_tests_is_test_code_with_all_below_it() {
-        let tree = Tree::of(&[
+        let tree = ProjectTree::of(&[
             ("crates/a/src/lib.rs", "#[cfg(test)] mod model; mod real;"),
             ("crates/a/src/model.rs", "fn x() {}"),
             ("crates/a/src/model/deep.rs", "fn x() {}"),

@@ -1,6 +1,6 @@
-//! The house rules, checked by reading: `cargo xtask tidy`. Every finding says where, what, and what to do.
+//! The rules of `cargo xtask tidy`, checked by reading. Every finding has a place, what is wrong, and what to do.
 //!
-//! Each rule lives in a module with canaries: planted violations that it must find, and good text that it must not.
+//! Each rule is a module, whose tests plant violations that it must find and good text that it must pass.
 
 mod dependencies;
 mod edge;
@@ -20,12 +20,12 @@ use std::fmt;
 
 use crate::ratchet::Ratchet;
 use crate::source::RustSource;
-use crate::tree::Tree;
+use crate::tree::ProjectTree;
 
-/// Something to put right.
+/// Something that breaks a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Finding {
-    /// The file.
+pub struct RuleFinding {
+    /// The path of the file.
     pub path: String,
     /// The line, from 1.
     pub line: usize,
@@ -33,39 +33,39 @@ pub struct Finding {
     pub what: String,
 }
 
-impl Finding {
-    /// A finding at a line of a file.
+impl RuleFinding {
+    /// Makes a finding at a line of a file.
     pub fn new(path: impl Into<String>, line: usize, what: impl Into<String>) -> Self {
         Self { path: path.into(), line, what: what.into() }
     }
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for RuleFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}", self.path, self.line, self.what)
     }
 }
 
-/// What every rule looks at.
-pub struct House<'a> {
-    /// All text files.
-    pub tree: &'a Tree,
-    /// The Rust ones, as tokens.
+/// The project, as every rule reads it.
+pub struct CheckedProject<'a> {
+    /// All text files of the project.
+    pub tree: &'a ProjectTree,
+    /// The Rust sources.
     pub sources: Vec<RustSource<'a>>,
-    /// Known exceptions.
+    /// The known exceptions.
     pub ratchet: Ratchet,
 }
 
-impl<'a> House<'a> {
+impl<'a> CheckedProject<'a> {
     /// Reads the sources and the exceptions of `tree`.
-    pub fn new(tree: &'a Tree, findings: &mut Vec<Finding>) -> Self {
+    pub fn new(tree: &'a ProjectTree, findings: &mut Vec<RuleFinding>) -> Self {
         Self { tree, sources: RustSource::all(tree), ratchet: Ratchet::of(tree, findings) }
     }
 }
 
-type Rule = fn(&House<'_>, &mut Vec<Finding>);
+type RuleCheck = fn(&CheckedProject<'_>, &mut Vec<RuleFinding>);
 
-const RULES: [Rule; 13] = [
+const RULES: [RuleCheck; 13] = [
     walls::check,
     inner_walls::check,
     edge::check,
@@ -82,17 +82,17 @@ const RULES: [Rule; 13] = [
 ];
 
 /// Returns all that is wrong, by file and line.
-pub fn check(house: &House<'_>) -> Vec<Finding> {
+pub fn check(project: &CheckedProject<'_>) -> Vec<RuleFinding> {
     let mut findings = Vec::new();
     for rule in RULES {
-        rule(house, &mut findings);
+        rule(project, &mut findings);
     }
     findings.sort();
     findings.dedup();
     findings
 }
 
-/// The package that the file at `path` belongs to, as the walls call it.
+/// Returns the package of the file at `path`, by its name in the list of packages.
 pub fn package_of(path: &str) -> Option<&str> {
     let mut parts = path.split('/');
     match (parts.next()?, parts.next()) {
@@ -122,7 +122,7 @@ pub fn is_below_edge(package: &str) -> bool {
     BELOW.contains(&package) || package == "medium"
 }
 
-/// The words of a name: `OptInfo`, `opt_info`, `opt-info` are two each; all in lower case.
+/// Returns the words of a name in lower case: `OptInfo`, `opt_info` and `opt-info` are two words each.
 pub fn words(name: &str) -> Vec<String> {
     let (mut words, mut word) = (Vec::new(), String::new());
     let letters: Vec<char> = name.chars().collect();
@@ -144,17 +144,17 @@ pub fn words(name: &str) -> Vec<String> {
 
 /// Runs one rule on a tree made for a test.
 #[cfg(test)]
-fn found_by(rule: Rule, files: &[(&str, &str)]) -> Vec<String> {
-    let (tree, mut findings) = (Tree::of(files), Vec::new());
-    let house = House::new(&tree, &mut findings);
-    rule(&house, &mut findings);
+fn found_by(rule: RuleCheck, files: &[(&str, &str)]) -> Vec<String> {
+    let (tree, mut findings) = (ProjectTree::of(files), Vec::new());
+    let project = CheckedProject::new(&tree, &mut findings);
+    rule(&project, &mut findings);
     findings.iter().map(ToString::to_string).collect()
 }
 
 /// Panics unless `rule` finds exactly one thing in `files`, at `place`.
 #[cfg(test)]
 #[track_caller]
-fn assert_found(rule: Rule, files: &[(&str, &str)], place: &str) {
+fn assert_found(rule: RuleCheck, files: &[(&str, &str)], place: &str) {
     let found = found_by(rule, files);
     assert!(
         found.len() == 1 && found[0].starts_with(&format!("{place}: ")),
@@ -165,7 +165,7 @@ fn assert_found(rule: Rule, files: &[(&str, &str)], place: &str) {
 /// Panics if `rule` finds anything in `files`.
 #[cfg(test)]
 #[track_caller]
-fn assert_clean(rule: Rule, files: &[(&str, &str)]) {
+fn assert_clean(rule: RuleCheck, files: &[(&str, &str)]) {
     let found = found_by(rule, files);
     assert!(found.is_empty(), "good text was refused: {found:#?}");
 }

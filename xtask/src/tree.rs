@@ -1,4 +1,4 @@
-//! The project's files as the rules see them: path and text. Tests make trees of a few lines.
+//! The project's text files, with their paths. Tests make trees of a few lines.
 
 use std::io;
 use std::path::Path;
@@ -7,25 +7,25 @@ use std::process::Command;
 /// A text file of the project.
 #[derive(Clone, Debug)]
 pub struct TextFile {
-    /// Path from the root, with `/`.
+    /// The path from the root, with `/`.
     pub path: String,
-    /// All of it.
+    /// The whole text.
     pub text: String,
 }
 
-/// How the paths of data for tests begin, which no rule reads.
+/// How the paths of test data begin, which no rule reads.
 const DATA: [&str; 5] = ["fuzz/corpus/", "testdata/files-", "testdata/pool-", "testdata/traces/", "testdata/wal-"];
 
 /// The text files of the project.
 #[derive(Clone, Debug, Default)]
-pub struct Tree {
-    /// Sorted by path.
+pub struct ProjectTree {
+    /// The files, sorted by path.
     pub files: Vec<TextFile>,
 }
 
-impl Tree {
-    /// Reads the project at `root`: what git knows or would add; without git, everything but hidden folders and
-    /// `target`. Files that are not text, and data for tests, are left out.
+impl ProjectTree {
+    /// Reads the files at `root` that git tracks or would add; without git, all files outside `.git` and `target`. Files that
+    /// are not text, and test data, are left out.
     pub fn read(root: &Path) -> io::Result<Self> {
         let mut paths = git_files(root).map_or_else(|| walk(root), Ok)?;
         paths.retain(|path| !DATA.iter().any(|begin| path.starts_with(begin)));
@@ -37,12 +37,12 @@ impl Tree {
         Ok(Self { files: files.collect() })
     }
 
-    /// The text of the file at `path`.
+    /// Returns the text of the file at `path`.
     pub fn text(&self, path: &str) -> Option<&str> {
         self.files.iter().find(|file| file.path == path).map(|file| file.text.as_str())
     }
 
-    /// The files whose names end in `ending`.
+    /// Returns the files whose paths end in `ending`.
     pub fn ending<'a>(&'a self, ending: &'a str) -> impl Iterator<Item = &'a TextFile> {
         self.files.iter().filter(move |file| file.path.ends_with(ending))
     }
@@ -75,8 +75,8 @@ fn walk(root: &Path) -> io::Result<Vec<String>> {
 }
 
 #[cfg(test)]
-impl Tree {
-    /// A tree of these paths and texts.
+impl ProjectTree {
+    /// Returns a tree of these paths and texts.
     pub fn of(files: &[(&str, &str)]) -> Self {
         let file = |(path, text): &(&str, &str)| TextFile { path: (*path).into(), text: (*text).into() };
         Self { files: files.iter().map(file).collect() }

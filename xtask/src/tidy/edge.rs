@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::{Finding, House, is_below_edge, package_of, words};
+use super::{CheckedProject, RuleFinding, is_below_edge, package_of, words};
 use crate::source::{RustSource, pattern};
 
 const FRONT_ENDS: [&str; 7] = ["nbd", "fuse", "fuser", "virtio", "vhost", "ublk", "clap"];
@@ -23,25 +23,25 @@ static MACHINE: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"\b(?:naked_|global_)?asm!|\b(?:core|std)::arch\b|\b_mm_\w+|\batomic::(?:fence\b|\{[^}]*\bfence\b)")
 });
 
-pub(super) fn check(house: &House<'_>, findings: &mut Vec<Finding>) {
-    for source in &house.sources {
+pub(super) fn check(project: &CheckedProject<'_>, findings: &mut Vec<RuleFinding>) {
+    for source in &project.sources {
         let Some(package) = package_of(source.path) else { continue };
         if is_below_edge(package) {
             front_end_names(source, package, findings);
-            if !house.ratchet.allows("clock", source.path) {
+            if !project.ratchet.allows("clock", source.path) {
                 let what = format!(
                     "`{package}` reads a clock or randomness: take it as an argument, or add `clock {} REASON` to \
                      xtask/ratchet.txt",
                     source.path
                 );
-                findings.extend(shipped(source, &CLOCK).map(|line| Finding::new(source.path, line, &what)));
+                findings.extend(shipped(source, &CLOCK).map(|line| RuleFinding::new(source.path, line, &what)));
             }
         }
-        if !matches!(package, "memory" | "medium") && !house.ratchet.allows("arch", source.path) {
+        if !matches!(package, "memory" | "medium") && !project.ratchet.allows("arch", source.path) {
             let what = "machine instructions and fences belong to `memory`: call Memory's flush, fence or barrier, or add \
                         `arch PATH REASON` to xtask/ratchet.txt";
             let lines = MACHINE.find_iter(&source.code).map(|found| source.line_at(found.start()));
-            findings.extend(lines.map(|line| Finding::new(source.path, line, what)));
+            findings.extend(lines.map(|line| RuleFinding::new(source.path, line, what)));
         }
     }
 }
@@ -52,11 +52,11 @@ fn shipped(source: &RustSource<'_>, pattern: &Regex) -> impl Iterator<Item = usi
     found.filter(|at| !source.is_test_at(*at)).map(|at| source.line_at(at))
 }
 
-fn front_end_names(source: &RustSource<'_>, package: &str, findings: &mut Vec<Finding>) {
+fn front_end_names(source: &RustSource<'_>, package: &str, findings: &mut Vec<RuleFinding>) {
     for name in NAME.captures_iter(&source.code).filter_map(|found| found.get(1)) {
         let named = words(name.as_str()).into_iter().find(|word| FRONT_ENDS.contains(&word.as_str()));
         let what = |word| format!("`{package}` lies below the edge and may not name `{word}`: speak of Disk or Memory");
-        findings.extend(named.map(|word| Finding::new(source.path, source.line_at(name.start()), what(word))));
+        findings.extend(named.map(|word| RuleFinding::new(source.path, source.line_at(name.start()), what(word))));
     }
 }
 

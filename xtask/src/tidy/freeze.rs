@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::process::Command;
 
-use super::{Finding, House};
+use super::{CheckedProject, RuleFinding};
 
 /// The page that lists the keys of JSON documents.
 const JSON_PAGE: &str = "docs/json.md";
@@ -26,11 +26,12 @@ pub const LIBRARIES: [(&str, &str); 3] = [
     ("preload/preload/libferrite_preload.so", "testdata/freeze/symbols-preload.txt"),
 ];
 
-pub(super) fn check(house: &House<'_>, findings: &mut Vec<Finding>) {
-    let (frozen, page) = (house.tree.text(JSON).unwrap_or_default(), house.tree.text(JSON_PAGE).unwrap_or_default());
+pub(super) fn check(project: &CheckedProject<'_>, findings: &mut Vec<RuleFinding>) {
+    let (frozen, page) =
+        (project.tree.text(JSON).unwrap_or_default(), project.tree.text(JSON_PAGE).unwrap_or_default());
     let keys = json_keys(page);
     for line in lost(frozen, &keys) {
-        findings.push(Finding::new(JSON_PAGE, 1, format!("the key `{line}` went: scripts rely on it")));
+        findings.push(RuleFinding::new(JSON_PAGE, 1, format!("the key `{line}` went: scripts rely on it")));
     }
 }
 

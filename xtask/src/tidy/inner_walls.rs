@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::{Finding, House};
+use super::{CheckedProject, RuleFinding};
 use crate::source::pattern;
 
 /// Folders, and the modules that each may not name below `crate` or `ferrite_fs`.
@@ -20,16 +20,16 @@ static WALLS: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
     ]
 });
 
-pub(super) fn check(house: &House<'_>, findings: &mut Vec<Finding>) {
+pub(super) fn check(project: &CheckedProject<'_>, findings: &mut Vec<RuleFinding>) {
     for (folder, named) in WALLS.iter() {
-        for source in house.sources.iter().filter(|source| source.path.starts_with(folder)) {
+        for source in project.sources.iter().filter(|source| source.path.starts_with(folder)) {
             let found = named.find_iter(&source.code).filter(|found| !source.is_test_at(found.start()));
             findings.extend(found.map(|found| {
                 let what = format!(
                     "`{}` is named across a wall of `fs`: give what is needed as a trait or a value",
                     found.as_str()
                 );
-                Finding::new(source.path, source.line_at(found.start()), what)
+                RuleFinding::new(source.path, source.line_at(found.start()), what)
             }));
         }
     }

@@ -12,9 +12,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Finding, House};
+use super::{CheckedProject, RuleFinding};
 use crate::source::RustSource;
-use crate::tree::Tree;
+use crate::tree::ProjectTree;
 
 /// The folder of the reasons, one file an area.
 const GONE: &str = "testdata/ledger/gone/";
@@ -49,14 +49,14 @@ impl NameKind {
 /// NameCounts of one kind, each with its counts.
 pub type NameCounts = BTreeMap<String, Vec<u64>>;
 
-pub(super) fn check(house: &House<'_>, findings: &mut Vec<Finding>) {
-    let reasons = Reasons::of(house.tree, findings);
+pub(super) fn check(project: &CheckedProject<'_>, findings: &mut Vec<RuleFinding>) {
+    let reasons = Reasons::of(project.tree, findings);
     let names =
-        [(NameKind::Test, tests(house.tree, &house.sources)), (NameKind::Invariant, invariants(&house.sources))];
+        [(NameKind::Test, tests(project.tree, &project.sources)), (NameKind::Invariant, invariants(&project.sources))];
     for (kind, now) in names {
-        let kept = names_of(house.tree.text(&kind.path()).unwrap_or_default());
+        let kept = names_of(project.tree.text(&kind.path()).unwrap_or_default());
         let lost = missing(kind, &kept, &now, &reasons);
-        findings.extend(lost.into_iter().map(|what| Finding::new(kind.path(), 1, what)));
+        findings.extend(lost.into_iter().map(|what| RuleFinding::new(kind.path(), 1, what)));
     }
 }
 
@@ -81,8 +81,8 @@ pub fn names_of(text: &str) -> NameCounts {
     text.lines().filter_map(name).collect()
 }
 
-/// Returns the names of all tests of the project with how many tests each names.
-pub fn tests(tree: &Tree, sources: &[RustSource<'_>]) -> NameCounts {
+/// Returns the names of all tests of the project, each with the number of tests of that name.
+pub fn tests(tree: &ProjectTree, sources: &[RustSource<'_>]) -> NameCounts {
     let mut names = NameCounts::new();
     let mut count = |name: &str| names.entry(name.to_owned()).or_insert_with(|| vec![0])[0] += 1;
     for source in sources {
@@ -143,14 +143,14 @@ pub struct Reasons {
 
 impl Reasons {
     /// Reads the files of reasons; lines that cannot be read become findings.
-    pub fn of(tree: &Tree, findings: &mut Vec<Finding>) -> Self {
+    pub fn of(tree: &ProjectTree, findings: &mut Vec<RuleFinding>) -> Self {
         let mut reasons = Self::default();
         for file in tree.files.iter().filter(|file| file.path.starts_with(GONE)) {
             for (at, line) in file.text.lines().enumerate() {
                 let is_read = line.trim().is_empty() || line.starts_with('#') || reasons.read(line).is_some();
                 if !is_read {
                     let what = "not understood: write `KIND NAME -> NEW NAME` or `KIND NAME: REASON`";
-                    findings.push(Finding::new(&file.path, at + 1, what));
+                    findings.push(RuleFinding::new(&file.path, at + 1, what));
                 }
             }
         }

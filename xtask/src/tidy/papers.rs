@@ -1,21 +1,21 @@
 //! docs/papers.md points at modules, tests and experiments that exist.
 //!
-//! In each table with the columns *module*, *test* and *experiment*, what stands in backticks is looked up:
-//! a module is `package::path`, a test `package::path::name` where inner `mod tests` may be left out, an experiment
-//! the name of a file of bench/src.
+//! In each table with the columns *module*, *test* and *experiment*, the names in backticks are looked up: a module is
+//! `package::path`, a test is `package::path::name` with or without an inner `mod tests`, and an experiment is the name of a
+//! file of bench/src.
 
 use std::collections::BTreeSet;
 
-use super::{Finding, House, package_of};
+use super::{CheckedProject, RuleFinding, package_of};
 
 const PAGE: &str = "docs/papers.md";
 
-pub(super) fn check(house: &House<'_>, findings: &mut Vec<Finding>) {
-    let Some(page) = house.tree.text(PAGE) else {
-        findings.push(Finding::new(PAGE, 1, "there is none: say which claim of which paper is where"));
+pub(super) fn check(project: &CheckedProject<'_>, findings: &mut Vec<RuleFinding>) {
+    let Some(page) = project.tree.text(PAGE) else {
+        findings.push(RuleFinding::new(PAGE, 1, "there is none: say which claim of which paper is where"));
         return;
     };
-    let known = KnownRows::of(house);
+    let known = KnownRows::of(project);
     let mut columns: Vec<&str> = Vec::new();
     for (at, line) in page.lines().enumerate() {
         let cells = cells(line);
@@ -26,7 +26,7 @@ pub(super) fn check(house: &House<'_>, findings: &mut Vec<Finding>) {
         for (column, cell) in columns.iter().zip(cells) {
             let missing = ticked(cell).filter(|name| !known.has(column, name));
             findings.extend(missing.map(|name| {
-                Finding::new(
+                RuleFinding::new(
                     PAGE,
                     at + 1,
                     format!("there is no {column} `{name}`: correct the row, or move it to what is not built"),
@@ -36,13 +36,13 @@ pub(super) fn check(house: &House<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The cells of a table's row; none on other lines.
+/// Returns the cells of a table's row, and nothing for other lines.
 fn cells(line: &str) -> Vec<&str> {
     let row = line.trim().strip_prefix('|').and_then(|rest| rest.strip_suffix('|'));
     row.map(|row| row.split('|').map(str::trim).collect()).unwrap_or_default()
 }
 
-/// What stands between backticks.
+/// Returns the texts between backticks.
 fn ticked(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
@@ -54,9 +54,9 @@ struct KnownRows {
 }
 
 impl KnownRows {
-    fn of(house: &House<'_>) -> Self {
+    fn of(project: &CheckedProject<'_>) -> Self {
         let (mut modules, mut tests, mut experiments) = (BTreeSet::new(), Vec::new(), BTreeSet::new());
-        for source in &house.sources {
+        for source in &project.sources {
             let Some(path) = module_path(source.path) else { continue };
             modules.insert(path.join("::"));
             experiments.extend(experiment(source.path));
@@ -77,7 +77,7 @@ impl KnownRows {
     }
 }
 
-/// `crates/pool/src/a/b.rs` is `pool::a::b`, `crates/pool/tests/x.rs` is `pool::x`, `tests/e2e/x.rs` is `tests::x`.
+/// Returns the module of a file: `crates/pool/src/a/b.rs` is `pool::a::b`, `tests/e2e/x.rs` is `tests::x`.
 fn module_path(path: &str) -> Option<Vec<String>> {
     let package = package_of(path)?;
     let stem = path.strip_suffix(".rs")?;
@@ -92,7 +92,7 @@ fn experiment(path: &str) -> Option<String> {
     Some(name.strip_suffix(".rs")?.trim_end_matches("/mod").replace('_', "-"))
 }
 
-/// Whether `name` begins and ends as the test's path does, and what it says between comes in that order.
+/// Returns true if `name` has the first and the last part of the test's path, and its other parts in the order of the path.
 fn is_named(test: &[String], name: &str) -> bool {
     let said: Vec<&str> = name.split("::").collect();
     let mut rest = test.iter();

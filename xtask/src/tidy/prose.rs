@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::{Finding, House, package_of};
+use super::{CheckedProject, RuleFinding, package_of};
 use crate::ratchet::PATH;
 use crate::source::pattern;
 use crate::tree::TextFile;
@@ -88,9 +88,9 @@ impl ProseCount<'_> {
     }
 }
 
-pub(super) fn check(house: &House<'_>, findings: &mut Vec<Finding>) {
-    for (package, count) in count(&house.tree.files) {
-        let known = house.ratchet.number("prose", package).unwrap_or(SHARE_MAX).max(SHARE_MAX);
+pub(super) fn check(project: &CheckedProject<'_>, findings: &mut Vec<RuleFinding>) {
+    for (package, count) in count(&project.tree.files) {
+        let known = project.ratchet.number("prose", package).unwrap_or(SHARE_MAX).max(SHARE_MAX);
         let Some(first) = count.bad.first().filter(|_| count.share() > known + 0.005) else { continue };
         let what = format!(
             "{:.2} % of the lines of `{package}` have a construction that slows a reader down, {known} % are allowed (first \
@@ -100,11 +100,11 @@ pub(super) fn check(house: &House<'_>, findings: &mut Vec<Finding>) {
             first.line,
             first.hint
         );
-        findings.push(Finding::new(PATH, 1, what));
+        findings.push(RuleFinding::new(PATH, 1, what));
     }
 }
 
-/// Counts the lines of comments of each package, and those of the pages.
+/// Counts the lines of comments of each package, and the lines of the pages.
 pub fn count(files: &[TextFile]) -> BTreeMap<&str, ProseCount<'_>> {
     let mut counts: BTreeMap<&str, ProseCount<'_>> = BTreeMap::new();
     for file in files {

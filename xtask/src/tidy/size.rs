@@ -1,6 +1,6 @@
 //! Files, functions and pages that can be read at once. Clippy refuses functions of more than 120 lines (clippy.toml).
 
-use super::{Finding, House};
+use super::{CheckedProject, RuleFinding};
 
 /// Lines of a file from which on it is worth a look.
 const FILE_WARNING: usize = 500;
@@ -15,42 +15,43 @@ const FUNCTION_WARNING: usize = 80;
 const PAGES: [(&str, usize, usize); 3] =
     [("README.md", 80, 120), ("ARCHITECTURE.md", 200, usize::MAX), ("docs/decisions/", 40, usize::MAX)];
 
-pub(super) fn check(house: &House<'_>, findings: &mut Vec<Finding>) {
-    for source in &house.sources {
+pub(super) fn check(project: &CheckedProject<'_>, findings: &mut Vec<RuleFinding>) {
+    for source in &project.sources {
         let lines = source.text.lines().count();
         if lines > FILE_MAX {
             let what = format!("the file has {lines} lines, {FILE_MAX} are allowed: split it by what it does");
-            findings.push(Finding::new(source.path, 1, what));
+            findings.push(RuleFinding::new(source.path, 1, what));
         }
     }
     for (begin, lines_max, columns_max) in PAGES {
-        for file in house.tree.files.iter().filter(|file| file.path.starts_with(begin)) {
-            let known = house.ratchet.number("page", &file.path).map(|lines| lines as usize);
+        for file in project.tree.files.iter().filter(|file| file.path.starts_with(begin)) {
+            let known = project.ratchet.number("page", &file.path).map(|lines| lines as usize);
             let most = known.unwrap_or(lines_max);
             let lines = file.text.lines().count();
             if lines > most {
                 let what = format!("{lines} lines, {most} are allowed: move detail to docs/");
-                findings.push(Finding::new(&file.path, most + 1, what));
+                findings.push(RuleFinding::new(&file.path, most + 1, what));
             }
             let is_long = |line: &str| known.is_none() && line.chars().count() > columns_max;
             let long = file.text.lines().position(is_long);
-            findings
-                .extend(long.map(|at| Finding::new(&file.path, at + 1, format!("more than {columns_max} characters"))));
+            findings.extend(
+                long.map(|at| RuleFinding::new(&file.path, at + 1, format!("more than {columns_max} characters"))),
+            );
         }
     }
 }
 
 /// Returns the files and functions that are long, though not too long.
-pub fn warnings(house: &House<'_>) -> Vec<Finding> {
+pub fn warnings(project: &CheckedProject<'_>) -> Vec<RuleFinding> {
     let mut warnings = Vec::new();
-    for source in &house.sources {
+    for source in &project.sources {
         let lines = source.text.lines().count();
         if lines > FILE_WARNING {
-            warnings.push(Finding::new(source.path, 1, format!("warning: a file of {lines} lines")));
+            warnings.push(RuleFinding::new(source.path, 1, format!("warning: a file of {lines} lines")));
         }
         for function in source.functions.iter().filter(|function| function.lines > FUNCTION_WARNING) {
             let what = format!("warning: `{}` has {} lines", function.name, function.lines);
-            warnings.push(Finding::new(source.path, function.line, what));
+            warnings.push(RuleFinding::new(source.path, function.line, what));
         }
     }
     warnings
@@ -60,7 +61,7 @@ pub fn warnings(house: &House<'_>) -> Vec<Finding> {
 mod tests {
     use super::super::{assert_clean, assert_found};
     use super::*;
-    use crate::tree::Tree;
+    use crate::tree::ProjectTree;
 
     #[test]
     fn a_file_or_a_page_that_is_too_long_is_found() {
@@ -80,7 +81,7 @@ mod tests {
     #[test]
     fn a_long_function_is_worth_a_warning() {
         let text = format!("fn long() {{\n{}}}\nfn short() {{}}\n", "x();\n".repeat(79));
-        let (tree, mut findings) = (Tree::of(&[("a.rs", &text)]), Vec::new());
-        assert_eq!(warnings(&House::new(&tree, &mut findings)).len(), 1);
+        let (tree, mut findings) = (ProjectTree::of(&[("a.rs", &text)]), Vec::new());
+        assert_eq!(warnings(&CheckedProject::new(&tree, &mut findings)).len(), 1);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::{Finding, House, package_of};
+use super::{CheckedProject, RuleFinding, package_of};
 use crate::ratchet::PATH;
 use crate::source::{RustSource, is_test_path, item_end, pattern};
 
@@ -60,9 +60,9 @@ pub struct TupleFunction {
     pub name: String,
 }
 
-pub(super) fn check(house: &House<'_>, findings: &mut Vec<Finding>) {
-    let measures = measures(&house.sources);
-    let allowed = |kind: &str, subject: &str, max: f64| house.ratchet.number(kind, subject).unwrap_or(max).max(max);
+pub(super) fn check(project: &CheckedProject<'_>, findings: &mut Vec<RuleFinding>) {
+    let measures = measures(&project.sources);
+    let allowed = |kind: &str, subject: &str, max: f64| project.ratchet.number(kind, subject).unwrap_or(max).max(max);
     let most = allowed("shared", "types", SHARED_MAX);
     if measures.shared > most + 0.05 {
         let what = format!(
@@ -70,14 +70,14 @@ pub(super) fn check(house: &House<'_>, findings: &mut Vec<Finding>) {
              private in one file",
             measures.shared
         );
-        findings.push(Finding::new(PATH, 1, what));
+        findings.push(RuleFinding::new(PATH, 1, what));
     }
     for (subject, count) in &measures.methods {
         let most = allowed("methods", subject, METHODS_MAX);
         if *count as f64 > most {
             let what =
                 format!("`{subject}` has {count} methods, {most} are allowed: give a part of it a type of its own");
-            findings.push(Finding::new(PATH, 1, what));
+            findings.push(RuleFinding::new(PATH, 1, what));
         }
     }
     for (package, files) in &measures.cycles {
@@ -88,21 +88,21 @@ pub(super) fn check(house: &House<'_>, findings: &mut Vec<Finding>) {
                 files.len(),
                 files.join(", ")
             );
-            findings.push(Finding::new(PATH, 1, what));
+            findings.push(RuleFinding::new(PATH, 1, what));
         }
     }
-    tuples(house, &measures.tuples, findings);
+    tuples(project, &measures.tuples, findings);
 }
 
-fn tuples(house: &House<'_>, tuples: &[TupleFunction], findings: &mut Vec<Finding>) {
+fn tuples(project: &CheckedProject<'_>, tuples: &[TupleFunction], findings: &mut Vec<RuleFinding>) {
     let mut counts: BTreeMap<&str, f64> = BTreeMap::new();
     for tuple in tuples {
         let package = package_of(&tuple.path).unwrap_or("elsewhere");
         let count = counts.entry(package).or_default();
         *count += 1.0;
-        if *count > house.ratchet.number("tuples", package).unwrap_or(0.0) {
+        if *count > project.ratchet.number("tuples", package).unwrap_or(0.0) {
             let what = format!("`{}` takes a tuple: name its parts in a struct, or pass them one by one", tuple.name);
-            findings.push(Finding::new(&tuple.path, tuple.line, what));
+            findings.push(RuleFinding::new(&tuple.path, tuple.line, what));
         }
     }
 }

@@ -1,21 +1,21 @@
-//! What no text of the project says: unfinished business, who or what wrote it, where one machine keeps its files.
-//! And that each source begins with a line that says what it is.
+//! Words that no text of the project has: marks of unfinished work, words on its making, paths of one machine. And every
+//! source begins with a line that says what the file is.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::{Finding, House};
+use super::{CheckedProject, RuleFinding};
 use crate::source::{RustSource, pattern};
 
-/// This file, which has to spell what it looks for.
+/// This file, which spells the words that it looks for.
 const SELF: &str = "xtask/src/tidy/text.rs";
 
 const UNFINISHED: [&str; 3] = ["TODO", "FIXME", "XXX"];
 
 static UNFINISHED_MACRO: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b(?:dbg|todo|unimplemented)!"));
 
-/// The project speaks of itself alone. In lower case.
+/// Words on the making of the project, in lower case.
 const MAKING_OF: [&str; 12] = [
     "co-authored-by",
     "signed-off-by",
@@ -33,23 +33,27 @@ const MAKING_OF: [&str; 12] = [
 
 const MACHINE_PATHS: [&str; 3] = ["/work/", "/root/", "/home/"];
 
-pub(super) fn check(house: &House<'_>, findings: &mut Vec<Finding>) {
+pub(super) fn check(project: &CheckedProject<'_>, findings: &mut Vec<RuleFinding>) {
     let ours = |path: &str| path != SELF && path != "Cargo.lock" && !path.starts_with("LICENSE");
-    for file in house.tree.files.iter().filter(|file| ours(&file.path)) {
+    for file in project.tree.files.iter().filter(|file| ours(&file.path)) {
         for (at, line) in file.text.lines().enumerate() {
-            findings.extend(told(line).map(|what| Finding::new(&file.path, at + 1, what)));
+            findings.extend(fault(line).map(|what| RuleFinding::new(&file.path, at + 1, what)));
         }
     }
-    for source in &house.sources {
+    for source in &project.sources {
         unfinished_macros(source, findings);
         let is_told_by_its_module = source.path.ends_with("/tests.rs") && source.path.contains("/src/");
         if !source.text.starts_with("//!") && !is_told_by_its_module {
-            findings.push(Finding::new(source.path, 1, "the first line says what the file is: begin with `//! ..`"));
+            findings.push(RuleFinding::new(
+                source.path,
+                1,
+                "the first line says what the file is: begin with `//! ..`",
+            ));
         }
     }
 }
 
-fn told(line: &str) -> Option<String> {
+fn fault(line: &str) -> Option<String> {
     if let Some(word) = UNFINISHED.iter().find(|word| has_word(line, word)) {
         return Some(format!("`{word}`: finish it, or open an issue and leave no mark"));
     }
@@ -72,10 +76,10 @@ fn begins_path(line: &str, path: &str) -> bool {
     line.match_indices(path).any(|(at, _)| !line[..at].ends_with(inside))
 }
 
-fn unfinished_macros(source: &RustSource<'_>, findings: &mut Vec<Finding>) {
+fn unfinished_macros(source: &RustSource<'_>, findings: &mut Vec<RuleFinding>) {
     for found in UNFINISHED_MACRO.find_iter(&source.code) {
         let what = format!("`{}`: finish it", found.as_str());
-        findings.push(Finding::new(source.path, source.line_at(found.start()), what));
+        findings.push(RuleFinding::new(source.path, source.line_at(found.start()), what));
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::{Finding, House};
+use super::{CheckedProject, RuleFinding};
 use crate::source::pattern;
 
 static ALLOWANCE: LazyLock<Regex> = LazyLock::new(|| pattern(r"#!?\[(?:allow|expect)\([^\]]*\bunsafe_code\b"));
@@ -13,12 +13,12 @@ static ALLOWANCE: LazyLock<Regex> = LazyLock::new(|| pattern(r"#!?\[(?:allow|exp
 static REASON: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"unsafe_code\b[^\]]*\breason\b|unsafe_code\)\] // \w|//[/!]? Unsafe because\b"));
 
-pub(super) fn check(house: &House<'_>, findings: &mut Vec<Finding>) {
-    for source in &house.sources {
+pub(super) fn check(project: &CheckedProject<'_>, findings: &mut Vec<RuleFinding>) {
+    for source in &project.sources {
         let Some(found) = ALLOWANCE.find(&source.code) else { continue };
-        if !REASON.is_match(source.text) && !house.ratchet.allows("unsafe", source.path) {
+        if !REASON.is_match(source.text) && !project.ratchet.allows("unsafe", source.path) {
             let what = "say why this file may hold `unsafe`: #![allow(unsafe_code, reason = \"...\")]";
-            findings.push(Finding::new(source.path, source.line_at(found.start()), what));
+            findings.push(RuleFinding::new(source.path, source.line_at(found.start()), what));
         }
     }
 }

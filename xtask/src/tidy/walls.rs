@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use super::{Finding, House, package_of};
+use super::{CheckedProject, RuleFinding, package_of};
 use crate::manifest::{self, Dependency, DependencyTable};
 
 /// A package.
@@ -79,15 +79,15 @@ pub const PAGE: &str = "ARCHITECTURE.md";
 /// The lines around the drawing on the page.
 const MARKERS: [&str; 2] = ["<!-- map: written by `cargo xtask ledger` -->\n", "<!-- end of the map -->\n"];
 
-pub(super) fn check(house: &House<'_>, findings: &mut Vec<Finding>) {
-    for file in house.tree.ending("Cargo.toml") {
+pub(super) fn check(project: &CheckedProject<'_>, findings: &mut Vec<RuleFinding>) {
+    for file in project.tree.ending("Cargo.toml") {
         let Some(package) = package_of(&file.path) else { continue };
         for dependency in manifest::dependencies(&file.text) {
             let what = refusal(package, &dependency);
-            findings.extend(what.map(|what| Finding::new(&file.path, dependency.line, what)));
+            findings.extend(what.map(|what| RuleFinding::new(&file.path, dependency.line, what)));
         }
         if file.text.lines().any(|line| line.starts_with('[') && line.contains("dependencies.")) {
-            findings.push(Finding::new(
+            findings.push(RuleFinding::new(
                 &file.path,
                 1,
                 "write each dependency in one line below the header of its table",
@@ -95,26 +95,30 @@ pub(super) fn check(house: &House<'_>, findings: &mut Vec<Finding>) {
         }
         if file.path != "fuzz/Cargo.toml" && !manifest::shares_lints(&file.text) {
             let what = "the lints of the workspace do not hold here: add `[lints]` with `workspace = true`";
-            findings.push(Finding::new(&file.path, 1, what));
+            findings.push(RuleFinding::new(&file.path, 1, what));
         }
     }
-    absent(house, findings);
-    if let Some(page) = house.tree.text(PAGE)
+    absent(project, findings);
+    if let Some(page) = project.tree.text(PAGE)
         && with_map(page).is_none_or(|drawn| drawn != page)
     {
-        findings.push(Finding::new(PAGE, 1, "the drawing differs from the list of packages: run `cargo xtask ledger`"));
+        findings.push(RuleFinding::new(
+            PAGE,
+            1,
+            "the drawing differs from the list of packages: run `cargo xtask ledger`",
+        ));
     }
 }
 
 /// Finds the rows without a package, once no package is being replaced. The trees of tests have few packages.
-fn absent(house: &House<'_>, findings: &mut Vec<Finding>) {
-    if !REPLACED.is_empty() || house.tree.text("xtask/Cargo.toml").is_none() {
+fn absent(project: &CheckedProject<'_>, findings: &mut Vec<RuleFinding>) {
+    if !REPLACED.is_empty() || project.tree.text("xtask/Cargo.toml").is_none() {
         return;
     }
     for row in PACKAGES {
-        let is_there = house.tree.ending("Cargo.toml").any(|file| package_of(&file.path) == Some(row.name));
+        let is_there = project.tree.ending("Cargo.toml").any(|file| package_of(&file.path) == Some(row.name));
         if !is_there {
-            findings.push(Finding::new(
+            findings.push(RuleFinding::new(
                 "xtask/src/tidy/walls.rs",
                 1,
                 format!("no package `{}`: remove its row", row.name),

@@ -1,20 +1,20 @@
-//! How many tests passed, read from what the test binaries print.
+//! Counts tests that passed, failed and were skipped, from the output of test binaries.
 
 use std::fmt;
 use std::ops::AddAssign;
 
-/// Tests by how they went.
+/// The number of tests by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Did what they should.
+pub struct TestTally {
+    /// Tests that passed.
     pub passed: usize,
-    /// Did not.
+    /// Tests that failed.
     pub failed: usize,
-    /// Were ignored, or said `skipped: REASON`.
+    /// Tests that were ignored or printed `skipped: REASON`.
     pub skipped: usize,
 }
 
-impl AddAssign for Tally {
+impl AddAssign for TestTally {
     fn add_assign(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed += other.failed;
@@ -22,7 +22,7 @@ impl AddAssign for Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for TestTally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
     }
@@ -30,25 +30,25 @@ impl fmt::Display for Tally {
 
 /// Reads the output of test binaries run with `--show-output`, line by line.
 ///
-/// What passing tests printed is kept back, except that a line `skipped: REASON` makes its test a skipped one.
+/// Output of passing tests is not shown, but a line `skipped: REASON` in it counts the test as skipped.
 #[derive(Debug, Default)]
-pub struct Reader {
-    /// The sum so far.
-    pub tally: Tally,
-    /// Name and reason of each test that skipped itself.
+pub struct TestOutput {
+    /// The tests read so far.
+    pub tally: TestTally,
+    /// The name and the reason of each test that skipped itself.
     pub skips: Vec<(String, String)>,
-    /// Name of each test that failed, with where and how as far as it said.
+    /// The name of each test that failed, with place and message of its panic.
     pub failures: Vec<(String, String)>,
-    part: Part,
+    part: OutputPart,
     test: String,
     skips_here: usize,
-    is_telling: bool,
+    is_message: bool,
 }
 
-/// Of what tests the output is that comes. A binary prints each header twice: over what the tests printed, and over a list
-/// of their names. What tests print may look like a result, and counts as none.
+/// The part of a binary's output that is being read. A binary prints each header twice: above the output of the tests, and
+/// above a list of their names. Output of tests may look like a result, and is not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Part {
+enum OutputPart {
     #[default]
     All,
     Successes,
@@ -57,8 +57,8 @@ enum Part {
     FailureNames,
 }
 
-impl Part {
-    /// The part that begins with `line`, if one does.
+impl OutputPart {
+    /// Returns the part that begins with `line`, if one does.
     fn after(self, line: &str) -> Option<Self> {
         match (line, self) {
             ("successes:", Self::All) => Some(Self::Successes),
@@ -73,40 +73,41 @@ impl Part {
     }
 }
 
-/// So much of how a test failed is kept, in bytes, but for what is left of its line.
-const TOLD_MAX: usize = 400;
+/// The number of bytes after which no further line of a failed test's message is kept.
+const MESSAGE_BYTES_MAX: usize = 400;
 
-impl Reader {
-    /// Takes one line; returns whether it is to be shown.
-    pub fn take(&mut self, line: &str) -> bool {
+impl TestOutput {
+    /// Reads one line. Returns true if the line should be shown.
+    pub fn read(&mut self, line: &str) -> bool {
         match (self.part.after(line), self.part) {
-            (Some(Part::All), _) => {
-                self.part = Part::All;
+            (Some(OutputPart::All), _) => {
+                self.part = OutputPart::All;
                 self.add(line);
             }
             (Some(part), _) => self.part = part,
-            (None, Part::Successes) => self.passing(line),
-            (None, Part::Failures) => self.failing(line),
+            (None, OutputPart::Successes) => self.passing(line),
+            (None, OutputPart::Failures) => self.failing(line),
             (None, _) => {}
         }
-        !matches!(self.part, Part::Successes | Part::SuccessNames)
+        !matches!(self.part, OutputPart::Successes | OutputPart::SuccessNames)
     }
 
-    /// Keeps what a test said from its first panic on, until that is told.
+    /// Keeps the message of a failed test's first panic.
     fn failing(&mut self, line: &str) {
         if let Some(name) = test_begun(line) {
             self.failures.push((name.to_owned(), String::new()));
-            self.is_telling = false;
+            self.is_message = false;
         }
-        let Some((_, told)) = self.failures.last_mut() else { return };
-        if told.is_empty() {
-            self.is_telling = line.starts_with("thread '") && line.contains(" panicked at ");
+        let Some((_, message)) = self.failures.last_mut() else { return };
+        if message.is_empty() {
+            self.is_message = line.starts_with("thread '") && line.contains(" panicked at ");
         }
-        self.is_telling &= !line.is_empty() && !line.starts_with("stack backtrace:") && told.len() < TOLD_MAX;
-        if self.is_telling {
-            let line = line.split_once(" panicked at ").filter(|_| told.is_empty()).map_or(line, |(_, place)| place);
-            let gap = if told.is_empty() { "" } else { " " };
-            *told += &format!("{gap}{}", line.trim());
+        self.is_message &=
+            !line.is_empty() && !line.starts_with("stack backtrace:") && message.len() < MESSAGE_BYTES_MAX;
+        if self.is_message {
+            let line = line.split_once(" panicked at ").filter(|_| message.is_empty()).map_or(line, |(_, place)| place);
+            let gap = if message.is_empty() { "" } else { " " };
+            *message += &format!("{gap}{}", line.trim());
         }
     }
 
@@ -128,11 +129,12 @@ impl Reader {
         };
         let here = std::mem::take(&mut self.skips_here);
         let passed: usize = count(" passed;");
-        self.tally += Tally { passed: passed - here, failed: count(" failed;"), skipped: count(" ignored;") + here };
+        self.tally +=
+            TestTally { passed: passed - here, failed: count(" failed;"), skipped: count(" ignored;") + here };
     }
 }
 
-/// The test whose output begins with this line.
+/// Returns the test whose output begins with this line.
 fn test_begun(line: &str) -> Option<&str> {
     line.strip_prefix("---- ")?.strip_suffix(" stdout ----")
 }
@@ -141,9 +143,9 @@ fn test_begun(line: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    fn read(output: &str) -> (Reader, Vec<&str>) {
-        let mut reader = Reader::default();
-        let shown = output.lines().filter(|line| reader.take(line)).collect();
+    fn read(output: &str) -> (TestOutput, Vec<&str>) {
+        let mut reader = TestOutput::default();
+        let shown = output.lines().filter(|line| reader.read(line)).collect();
         (reader, shown)
     }
 
@@ -154,7 +156,7 @@ mod tests {
              test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.01s\n\
              test result: FAILED. 4 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1s\n",
         );
-        assert_eq!(reader.tally, Tally { passed: 16, failed: 2, skipped: 1 });
+        assert_eq!(reader.tally, TestTally { passed: 16, failed: 2, skipped: 1 });
         assert_eq!(reader.tally.to_string(), "16 passed, 2 failed, 1 skipped");
         assert_eq!(shown.len(), 4);
     }
@@ -166,32 +168,32 @@ mod tests {
              successes:\n    t::a\n    t::b\n\nfailures:\n\n---- t::c stdout ----\nskipped: not this one\n\n\
              failures:\n    t::c\n\ntest result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out\n",
         );
-        assert_eq!(reader.tally, Tally { passed: 1, failed: 1, skipped: 1 });
+        assert_eq!(reader.tally, TestTally { passed: 1, failed: 1, skipped: 1 });
         assert_eq!(reader.skips, [("t::a".to_owned(), "no PKU".to_owned())]);
         assert!(!shown.contains(&"seed 1"), "chatter of passing tests is kept back");
         assert!(shown.contains(&"---- t::c stdout ----"), "output of failing tests is shown");
     }
 
-    /// As the tests of this program do, which run steps that fail.
+    /// The tests of this program print such lines, because they run steps that fail.
     #[test]
-    fn what_a_passing_test_prints_is_neither_shown_nor_counted() {
+    fn output_of_a_passing_test_is_neither_shown_nor_counted() {
         let (reader, shown) = read(
             "successes:\n\n---- t::a stdout ----\n== shell\ntest result: FAILED. 3 passed; 1 failed; 0 ignored\n\
              -- shell: FAILED: exit status: 1\n\nsuccesses:\n    t::a\n\ntest result: ok. 1 passed; 0 failed; 0 ignored\n",
         );
-        assert_eq!(reader.tally, Tally { passed: 1, failed: 0, skipped: 0 });
+        assert_eq!(reader.tally, TestTally { passed: 1, failed: 0, skipped: 0 });
         assert_eq!(shown, ["test result: ok. 1 passed; 0 failed; 0 ignored"]);
     }
 
     #[test]
-    fn what_fails_is_told_with_where_and_how() {
+    fn a_failed_test_is_listed_with_the_place_and_message_of_its_panic() {
         let (reader, _) = read(
             "failures:\n\n---- t::a stdout ----\nseed 1\n\nthread 't::a' (7) panicked at src/a.rs:5:9:\n\
              assertion `left == right` failed: lost\n  left: 1\nstack backtrace:\n   0: rust\n\n\
              ---- t::b stdout ----\nError: no\n\n\
              failures:\n    t::a\n    t::b\n\ntest result: FAILED. 0 passed; 2 failed; 0 ignored\n",
         );
-        let told = "src/a.rs:5:9: assertion `left == right` failed: lost left: 1";
-        assert_eq!(reader.failures, [("t::a".into(), told.into()), ("t::b".into(), String::new())]);
+        let message = "src/a.rs:5:9: assertion `left == right` failed: lost left: 1";
+        assert_eq!(reader.failures, [("t::a".into(), message.into()), ("t::b".into(), String::new())]);
     }
 }

@@ -6,8 +6,8 @@ use crate::project::Project;
 use crate::source::RustSource;
 use crate::tidy::freeze::{self, LIBRARIES, lost};
 use crate::tidy::ledger::{self, NameKind, Reasons, missing, names_of, text_of};
-use crate::tidy::{self, Finding, House, prose, size, structure, walls};
-use crate::tree::Tree;
+use crate::tidy::{self, CheckedProject, RuleFinding, prose, size, structure, walls};
+use crate::tree::ProjectTree;
 
 impl Project {
     /// Checks the rules of the project. Returns what is worth a look, and what the project measures.
@@ -17,15 +17,15 @@ impl Project {
     pub fn tidy(&self) -> Result<String, String> {
         let tree = self.tree()?;
         let mut findings = Vec::new();
-        let house = House::new(&tree, &mut findings);
-        findings.extend(tidy::check(&house));
+        let project = CheckedProject::new(&tree, &mut findings);
+        findings.extend(tidy::check(&project));
         let golden = freeze::golden(self.root()).map_err(|error| format!("testdata: {error}"))?;
         for line in lost(tree.text(freeze::GOLDEN).unwrap_or_default(), &golden) {
-            findings.push(Finding::new(freeze::GOLDEN, 1, format!("{line}: this golden file changed or went")));
+            findings.push(RuleFinding::new(freeze::GOLDEN, 1, format!("{line}: this golden file changed or went")));
         }
         if findings.is_empty() {
-            let warnings: String = size::warnings(&house).iter().map(|warning| format!("{warning}\n")).collect();
-            return Ok(format!("{warnings}{}", figures(&house)));
+            let warnings: String = size::warnings(&project).iter().map(|warning| format!("{warning}\n")).collect();
+            return Ok(format!("{warnings}{}", figures(&project)));
         }
         let lines: Vec<String> = findings.iter().map(ToString::to_string).collect();
         Err(format!("{}\n{} findings", lines.join("\n"), findings.len()))
@@ -122,8 +122,8 @@ impl Project {
         self.target().join("explorations.txt")
     }
 
-    fn tree(&self) -> Result<Tree, String> {
-        Tree::read(self.root()).map_err(|error| format!("{}: {error}", self.root().display()))
+    fn tree(&self) -> Result<ProjectTree, String> {
+        ProjectTree::read(self.root()).map_err(|error| format!("{}: {error}", self.root().display()))
     }
 
     fn write(&self, path: &str, text: &str) -> Result<(), String> {
@@ -132,16 +132,16 @@ impl Project {
 }
 
 /// Returns in one line what the project measures.
-fn figures(house: &House<'_>) -> String {
-    let measures = structure::measures(&house.sources);
+fn figures(project: &CheckedProject<'_>) -> String {
+    let measures = structure::measures(&project.sources);
     let most = measures.methods.iter().max_by_key(|(_, count)| **count);
     let methods = most.map(|(name, count)| format!("{count} methods of {name}")).unwrap_or_default();
     let cycle = measures.cycles.values().map(Vec::len).max().unwrap_or(0);
-    let worst = prose::count(&house.tree.files).into_values().map(|count| count.share()).fold(0.0, f64::max);
+    let worst = prose::count(&project.tree.files).into_values().map(|count| count.share()).fold(0.0, f64::max);
     format!(
         "{} files keep the rules: prose {worst:.2} % at most, {:.1} % shared names, {methods} at most, {cycle} files in a \
          circle at most, {} tuples",
-        house.tree.files.len(),
+        project.tree.files.len(),
         measures.shared,
         measures.tuples.len()
     )
