@@ -96,8 +96,8 @@ pub fn check(project: &CheckedProject<'_>) -> Vec<RuleFinding> {
 pub fn package_of(path: &str) -> Option<&str> {
     let mut parts = path.split('/');
     match (parts.next()?, parts.next()) {
-        ("crates", Some(name)) => Some(name),
-        (top @ ("bench" | "xtask" | "tests" | "fuzz" | "bindings" | "examples"), Some(_)) => Some(top),
+        ("crates" | "examples", Some(name)) => Some(name),
+        (top @ ("bench" | "xtask" | "tests" | "fuzz" | "bindings"), Some(_)) => Some(top),
         _ => None,
     }
 }
@@ -186,6 +186,7 @@ mod tests {
     fn files_belong_to_packages() {
         assert_eq!(package_of("crates/pool/src/lib.rs"), Some("pool"));
         assert_eq!(package_of("fuzz/targets/src/lib.rs"), Some("fuzz"));
+        assert_eq!(package_of("examples/counters/src/lib.rs"), Some("counters"));
         assert_eq!(package_of("docs/format.md"), None);
         assert_eq!(package_of("Cargo.toml"), None);
     }

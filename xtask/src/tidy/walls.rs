@@ -34,26 +34,23 @@ const PACKAGES: &[PackageRow] = &[
     row(
         "daemon",
         "what `ferrite up` adds: disks, nodes, mounts, metrics",
-        &["disk-address", "mount", "devnode", "sqlite-log", "block", "object", "wal"],
+        &["disk-address", "mount", "devnode", "sqlite-log", "block", "object", "wal", "counters"],
     ),
-    row("bindings", "pools for C, Python and SQLite", &["fs-client", "object", "sqlite-log", "wal"]),
-    row(
-        "examples",
-        "a service that is one crate, and programs that use a pool",
-        &["fs-client", "object", "sqlite-log", "block", "wal"],
-    ),
+    row("bindings", "pools for C, Python and SQLite", &["fs-client", "object", "sqlite-log", "wal", "counters"]),
     row("preload", "the library that `ferrite run` loads into programs", &["fs-client"]),
     row("disk-address", "from an address to a disk, and the host's clock", &["nbd"]),
-    row("mount", "a file system as a folder, over FUSE", &["fs"]),
-    row("devnode", "a disk as a node in /dev", &["nbd"]),
+    row("mount", "a file system as a folder, over FUSE", &["fs", "fuse"]),
+    row("devnode", "a disk as a node in /dev", &["nbd", "fuse"]),
     row("nbd", "server and client of the NBD protocol", &["disk"]),
     row("fs-client", "files read and written beside the owner", &["fs"]),
     row("sqlite-log", "the log of an SQLite database in a pool", &["owner"]),
     row("sim", "models of caches and of flash", &["disk"]),
+    row("counters", "an example: a service that is one crate", &["owner"]),
     row("fs", "service: a tree of files in a tag", &["owner"]),
     row("object", "service: values, queues, maps and logs of programs", &["owner"]),
     row("block", "service: a disk in a tag", &["owner"]),
     row("wal", "service: a log in a tag, drained to a file", &["owner"]),
+    row("fuse", "mounts and threads that nodes and file systems share", &["memory"]),
     row("owner", "one process owns a pool and others share it", &["pool"]),
     row("pool", "formatted memory: tags, transactions, recovery, backup", &["disk"]),
     row("crash", "memory and disks that lie; for tests alone", &["disk"]),
@@ -65,6 +62,9 @@ const PACKAGES: &[PackageRow] = &[
 /// this list is empty, every row above has to exist.
 const REPLACED: &[(&str, &[&str])] =
     &[("medium", &["memory", "disk"]), ("serve", &["nbd", "devnode", "mount", "disk-address"])];
+
+/// Packages that the tests of another package may name beside `crash`.
+const TESTED_WITH: &[(&str, &str)] = &[("mount", "fs-client")];
 
 /// Runtimes that no package below the edge may stand on.
 const ASYNC_RUNTIMES: [&str; 9] =
@@ -137,7 +137,8 @@ fn refusal(package: &str, dependency: &Dependency) -> Option<String> {
         let is_dev = dependency.table == DependencyTable::Dev;
         // A binding is a package of its own below the one name.
         let is_own = named == package || package == "bindings" && ["c", "python", "sqlite"].contains(&named);
-        if is_own || allowed.contains(named) || named == "crash" && is_dev {
+        if is_own || allowed.contains(named) || is_dev && (named == "crash" || TESTED_WITH.contains(&(package, named)))
+        {
             return None;
         }
         if named == "crash" {
