@@ -24,8 +24,8 @@ use std::collections::BTreeSet;
 use ferrite_pool::check::{MovedRange, TagFindings, TagOwner};
 use ferrite_pool::{Error, Pool, Result, Tag, TagKind};
 
-pub(crate) use media::Media;
-pub(crate) use wrong::{Fix, Wrong};
+pub(crate) use media::CheckedMedia;
+pub(crate) use wrong::{Fix, FsFinding};
 
 /// Rounds after which a repair ends in any case.
 const ROUNDS_MAX: usize = 32;
@@ -34,8 +34,8 @@ const ROUNDS_MAX: usize = 32;
 pub struct FilesOwner;
 
 /// All that is wrong with the file system of `tag`.
-pub(crate) fn look(pool: &Pool, tag: &Tag) -> Vec<Wrong> {
-    match Media::open(pool, tag) {
+pub(crate) fn look(pool: &Pool, tag: &Tag) -> Vec<FsFinding> {
+    match CheckedMedia::open(pool, tag) {
         Ok(media) => doubt::look(&media),
         Err(wrong) => vec![wrong],
     }
@@ -52,7 +52,7 @@ impl TagOwner for FilesOwner {
 
     fn repair(&self, pool: &Pool, tag: &Tag, findings: &mut TagFindings<'_>) -> Result<()> {
         for _ in 0..ROUNDS_MAX {
-            let (fixable, rest): (Vec<Wrong>, Vec<Wrong>) =
+            let (fixable, rest): (Vec<FsFinding>, Vec<FsFinding>) =
                 look(pool, tag).into_iter().partition(|wrong| wrong.fix.is_some());
             if fixable.is_empty() {
                 rest.into_iter().for_each(|wrong| findings.error(wrong.what, Some(wrong.at)));

@@ -1,50 +1,50 @@
 //! What users of the file system rely on.
 
-mod ahead;
-mod amid;
-mod appending;
+mod append_ends;
 mod basics;
-mod beside;
 mod canary;
 mod claims;
+mod client_house;
+mod client_leases;
+mod client_processes;
 mod crash;
-mod damaged;
-mod direct;
-mod endings;
+mod damaged_media;
+mod direct_appends;
 mod failing;
 mod first_words;
 mod format;
-mod full;
+mod full_pool;
 mod golden;
 mod hints;
 mod holes;
-mod house;
 mod inodes;
-mod late;
-mod lent;
+mod interleaved;
+mod late_clients;
+mod lease_rights;
 mod listing;
-mod lost_words;
+mod lost_leaf_words;
 mod model;
-mod mute;
+mod pages_ahead;
+mod silent_owner;
 
-mod proving;
+mod append_checksums;
+mod durable_returns;
+mod fsync_waits;
+mod idle_clients;
+mod kernel_ends;
 mod reference;
 mod repair;
-mod returning;
-mod sleeping;
+mod repair_limits;
 mod space;
-mod stopped;
+mod stopped_clients;
+mod stray_leaves;
 mod stray_words;
-mod strays;
 mod superpages;
+mod support;
 mod tables;
 mod threads;
 mod times;
-mod told;
-mod twice;
-mod unlisted;
-mod waits;
-mod world;
+mod unlisted_orphans;
 
 /// Defines the planted bugs with their names.
 macro_rules! bugs {

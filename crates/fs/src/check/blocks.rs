@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// A page of a directory, of names or of further words, that words of a node name.
-pub(super) struct Owner {
+pub(super) struct PageOwner {
     pub word: u64,
     /// It is of further words, which one word names.
     pub is_node: bool,
@@ -20,7 +20,7 @@ pub(super) struct Owner {
 }
 
 /// Blocks side by side.
-struct Blocks {
+struct BlockMatch {
     /// Names that are found.
     found: usize,
     /// Words that change.
@@ -29,20 +29,20 @@ struct Blocks {
 }
 
 /// Returns what `words` should be. A word that names none of `owners`, and lies in no owner's block, stays.
-pub(super) fn right(words: &[u64], owners: &[Owner]) -> Vec<u64> {
+pub(super) fn right(words: &[u64], owners: &[PageOwner]) -> Vec<u64> {
     let named: BTreeSet<u64> = owners.iter().map(|owner| owner.word).collect();
     let cleared: Vec<u64> = words.iter().map(|word| if named.contains(word) { 0 } else { *word }).collect();
     best(words, &cleared, &owners.iter().collect::<Vec<_>>(), 0..words.len()).words
 }
 
 /// The best of `block`, given what `words` are, and what they are if they are in no block.
-fn best(words: &[u64], cleared: &[u64], owners: &[&Owner], block: Range<usize>) -> Blocks {
-    let is_here = |owner: &&&Owner| owner.middle.is_some_and(|middle| block.contains(&middle));
-    let here: Vec<&Owner> = owners.iter().filter(is_here).copied().collect();
+fn best(words: &[u64], cleared: &[u64], owners: &[&PageOwner], block: Range<usize>) -> BlockMatch {
+    let is_here = |owner: &&&PageOwner| owner.middle.is_some_and(|middle| block.contains(&middle));
+    let here: Vec<&PageOwner> = owners.iter().filter(is_here).copied().collect();
     let (own, len) = (&words[block.clone()], block.len());
     let blocks = |found, words: Vec<u64>| {
         let changed = words.iter().zip(own).filter(|(new, old)| new != old).count();
-        Blocks { found, changed, words }
+        BlockMatch { found, changed, words }
     };
     // One whose it all is need not be compared with parts of it.
     let is_whole = here.len() == 1 && own.iter().all(|word| *word == here[0].word);

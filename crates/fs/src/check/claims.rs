@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ferrite_pool::layout::CHUNK_PAGES;
 
-use super::media::Chunk;
-use super::{Fix, Media, Wrong};
+use super::media::CheckedChunk;
+use super::{CheckedMedia, Fix, FsFinding};
 use crate::Ino;
 use crate::format::inode::Inode;
 use crate::format::layout::{BITMAP, DESCRIPTOR};
@@ -22,7 +22,7 @@ use crate::format::word::IndexWord;
 
 /// A page that two inodes name; one of them gets a copy.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct ContestedPage {
     /// The inode that was looked at later.
     pub ino: Ino,
     pub other: Ino,
@@ -34,7 +34,7 @@ pub(crate) struct Shared {
 
 /// Pages that are named, and the inode that does.
 #[derive(Debug, Default)]
-pub(crate) struct Claims {
+pub(crate) struct PageClaims {
     pages: BTreeMap<u64, Ino>,
     /// How often each chunk was named as what it is not.
     pub doubted: BTreeMap<u64, usize>,
@@ -44,13 +44,20 @@ pub(crate) struct Claims {
     pub fitting: BTreeSet<Ino>,
 }
 
-impl Claims {
+impl PageClaims {
     /// Inode `ino` names `page` of a chunk of kind `kind`, by the word at `at`. Whether that may be: where not, the
     /// page is not looked into.
-    pub fn claim(&mut self, media: &Media<'_>, page: u64, kind: ChunkKind, ino: Ino, at: u64) -> Result<(), Wrong> {
+    pub fn claim(
+        &mut self,
+        media: &CheckedMedia<'_>,
+        page: u64,
+        kind: ChunkKind,
+        ino: Ino,
+        at: u64,
+    ) -> Result<(), FsFinding> {
         if media.chunk_of(page, kind).is_none() {
             self.doubt(page / CHUNK_PAGES);
-            return Err(Wrong::new(
+            return Err(FsFinding::new(
                 format!("inode {} names page {page}, which is not of the kind it needs", ino.0),
                 at,
             ));
@@ -59,7 +66,7 @@ impl Claims {
             Some(other) => {
                 self.pages.insert(page, other);
                 self.contested.extend([ino, other]);
-                Err(Wrong::new(format!("inode {} names page {page}, which inode {} names too", ino.0, other.0), at))
+                Err(FsFinding::new(format!("inode {} names page {page}, which inode {} names too", ino.0, other.0), at))
             }
             None => Ok(()),
         }
@@ -89,10 +96,10 @@ impl Claims {
 
     /// Gives the inode that was looked at later a copy of a page that two inodes name. Which of them wrote the page is
     /// unknown: one has foreign content now, and none has lost its own (FJ2).
-    pub fn part(&self, media: &Media<'_>, all: &[Shared], wrong: &mut Vec<Wrong>) {
+    pub fn part(&self, media: &CheckedMedia<'_>, all: &[ContestedPage], wrong: &mut Vec<FsFinding>) {
         let mut content = self.free_pages(media, ChunkKind::Data);
         let mut index = self.free_pages(media, ChunkKind::Index);
-        for Shared { ino, other, page, kind, at } in all {
+        for ContestedPage { ino, other, page, kind, at } in all {
             let what = format!("inode {} names page {page}, which inode {} names too", ino.0, other.0);
             let (free, name): (_, fn(u64) -> IndexWord) = match kind {
                 ChunkKind::Index => (index.next(), IndexWord::node),
@@ -106,12 +113,12 @@ impl Claims {
                 }
                 _ => Fix::word(*at, 0, format!("inode {} has nothing there now; what it had is lost", ino.0)),
             };
-            wrong.push(Wrong::new(what, *at).fixed_by(fix));
+            wrong.push(FsFinding::new(what, *at).fixed_by(fix));
         }
     }
 
     /// Unnamed pages of chunks of kind `kind` that are marked free, with their places.
-    fn free_pages<'a>(&'a self, media: &'a Media<'_>, kind: ChunkKind) -> impl Iterator<Item = (u64, u64)> + 'a {
+    fn free_pages<'a>(&'a self, media: &'a CheckedMedia<'_>, kind: ChunkKind) -> impl Iterator<Item = (u64, u64)> + 'a {
         let pages = (0..media.chunks.len() as u64 * CHUNK_PAGES).filter(|page| !self.pages.contains_key(page));
         pages.filter_map(move |page| {
             let chunk = media.chunk_of(page, kind)?;
@@ -122,11 +129,12 @@ impl Claims {
     }
 
     /// Reports where the bitmaps differ. Unnamed pages are freed if no error can hide their names (`is_all`).
-    pub fn against_bitmaps(&self, media: &Media<'_>, is_all: bool, wrong: &mut Vec<Wrong>) {
+    pub fn against_bitmaps(&self, media: &CheckedMedia<'_>, is_all: bool, wrong: &mut Vec<FsFinding>) {
         for (number, chunk) in (0..).zip(&media.chunks) {
             let (first, at) = (number * CHUNK_PAGES, media.map.descriptor(number));
             let mut is_unnamed = |what, bytes| {
-                let (found, fix) = (Wrong::new(format!("chunk {number} {what}"), at), Fix::word(at, 0, "it is free"));
+                let (found, fix) =
+                    (FsFinding::new(format!("chunk {number} {what}"), at), Fix::word(at, 0, "it is free"));
                 let fix = Fix { writes: vec![(at, vec![0; bytes])], ..fix };
                 wrong.push(if is_all { found.fixed_by(fix) } else { found });
             };
@@ -146,7 +154,7 @@ impl Claims {
         }
     }
 
-    fn against_bitmap(&self, chunk: &Chunk, first: u64, at: u64, is_all: bool, wrong: &mut Vec<Wrong>) {
+    fn against_bitmap(&self, chunk: &CheckedChunk, first: u64, at: u64, is_all: bool, wrong: &mut Vec<FsFinding>) {
         let mut named = [0_u64; 8];
         self.pages.range(first..first + CHUNK_PAGES).for_each(|(page, _)| {
             let index = page - first;
@@ -163,12 +171,12 @@ impl Claims {
         if missing > 0 {
             let what = format!("{missing} pages of chunk {} are named and marked free", first / CHUNK_PAGES);
             wrong.push(
-                Wrong::new(what, at).fixed_by(set(both(|named, marked| named | marked), "they are marked in use")),
+                FsFinding::new(what, at).fixed_by(set(both(|named, marked| named | marked), "they are marked in use")),
             );
         } else if leaked > 0 {
             let what =
                 format!("{leaked} pages of chunk {} are marked in use and nobody names them", first / CHUNK_PAGES);
-            let found = Wrong::new(what, at);
+            let found = FsFinding::new(what, at);
             wrong.push(if is_all { found.fixed_by(set(named, "they are free")) } else { found });
         }
     }

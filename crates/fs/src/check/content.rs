@@ -2,8 +2,8 @@
 
 use ferrite_pool::layout::CHUNK_PAGES;
 
-use super::claims::{Claims, Shared};
-use super::{Fix, Media, Wrong};
+use super::claims::{ContestedPage, PageClaims};
+use super::{CheckedMedia, Fix, FsFinding};
 use crate::format::inode::Inode;
 use crate::format::layout::ChunkKind;
 use crate::format::layout::NODE_WORDS;
@@ -12,10 +12,10 @@ use crate::{FileKind, Ino};
 
 /// What is collected of one inode.
 pub(crate) struct Collector<'a> {
-    pub media: &'a Media<'a>,
-    pub claims: &'a mut Claims,
-    pub wrong: &'a mut Vec<Wrong>,
-    pub shared: &'a mut Vec<Shared>,
+    pub media: &'a CheckedMedia<'a>,
+    pub claims: &'a mut PageClaims,
+    pub wrong: &'a mut Vec<FsFinding>,
+    pub shared: &'a mut Vec<ContestedPage>,
     /// Pages it names.
     pub pages: u64,
     /// Some of them are missing, so the pages of the inode cannot be counted.
@@ -24,8 +24,8 @@ pub(crate) struct Collector<'a> {
 
 /// Returns true if `inode`, were it alone, would have as many pages as it says and nothing wrong with what it names
 /// (FJ1).
-pub(crate) fn fits(media: &Media<'_>, inode: &Inode) -> bool {
-    let (mut claims, mut wrong, mut shared) = (Claims::default(), Vec::new(), Vec::new());
+pub(crate) fn fits(media: &CheckedMedia<'_>, inode: &Inode) -> bool {
+    let (mut claims, mut wrong, mut shared) = (PageClaims::default(), Vec::new(), Vec::new());
     let (claims, wrong, shared) = (&mut claims, &mut wrong, &mut shared);
     let mut alone = Collector { media, claims, wrong, shared, pages: 0, is_hidden: false };
     alone.collect(inode);
@@ -43,7 +43,7 @@ impl Collector<'_> {
                 if inode.head.height > 4 {
                     let mut emptied = *inode;
                     (emptied.head.height, emptied.roots) = (0, [IndexWord::NONE; 8]);
-                    let wrong = Wrong::new(format!("the index of inode {} is too high", inode.ino.0), inode.at);
+                    let wrong = FsFinding::new(format!("the index of inode {} is too high", inode.ino.0), inode.at);
                     self.wrong.push(wrong.fixed_by(Fix::inode(emptied, "it reads as zeros now; what it held is lost")));
                     return;
                 }
@@ -84,7 +84,7 @@ impl Collector<'_> {
 
     /// Gives `inode` a copy of a page of `other`.
     fn share(&mut self, inode: &Inode, other: Ino, page: u64, kind: ChunkKind, at: u64) {
-        self.shared.push(Shared { ino: inode.ino, other, page, kind, at });
+        self.shared.push(ContestedPage { ino: inode.ino, other, page, kind, at });
     }
 
     fn word(&mut self, inode: &Inode, at: u64, word: IndexWord, height: u8) {
@@ -105,7 +105,7 @@ impl Collector<'_> {
             }
             _ => {
                 let done = format!("inode {} has nothing there now; what it had is lost", inode.ino.0);
-                let wrong = Wrong::new(format!("a word of inode {} names what cannot be there", inode.ino.0), at);
+                let wrong = FsFinding::new(format!("a word of inode {} names what cannot be there", inode.ino.0), at);
                 self.wrong.push(wrong.fixed_by(Fix::word(at, 0, done)));
             }
         }
@@ -117,7 +117,7 @@ impl Collector<'_> {
         if self.claim(inode, first, ChunkKind::Super, at) && first != page {
             let what = format!("inode {} names page {page}, with which no superpage begins", inode.ino.0);
             let fix = Fix::word(at, IndexWord::superpage(first).0, "it names the superpage that the page lies in");
-            self.wrong.push(Wrong::new(what, at).fixed_by(fix));
+            self.wrong.push(FsFinding::new(what, at).fixed_by(fix));
         }
     }
 
@@ -161,7 +161,7 @@ impl Collector<'_> {
             blob.extend(bytes);
         }
         if crate::tree::xattr::decode(&blob).is_none() {
-            let wrong = Wrong::new(format!("the extended attributes of inode {} are damaged", inode.ino.0), at);
+            let wrong = FsFinding::new(format!("the extended attributes of inode {} are damaged", inode.ino.0), at);
             self.wrong.push(wrong.fixed_by(Fix::word(at, 0, "they are lost")));
         }
     }

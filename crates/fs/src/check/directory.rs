@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::blocks::{self, Owner};
+use super::blocks::{self, PageOwner};
 use super::content::Collector;
-use super::{Fix, Wrong};
+use super::{Fix, FsFinding};
 use crate::Ino;
 use crate::format::inode::Inode;
 use crate::format::layout::ChunkKind;
@@ -41,7 +41,7 @@ impl Collector<'_> {
             let what = format!("directory {} says it has {} entries and has {}", dir.ino.0, dir.size(), found.len());
             let mut counted = *dir;
             counted.head.size = found.len() as u64;
-            self.wrong.push(Wrong::new(what, dir.at).fixed_by(Fix::inode(counted, "it says what was counted")));
+            self.wrong.push(FsFinding::new(what, dir.at).fixed_by(Fix::inode(counted, "it says what was counted")));
         }
         found.into_values().collect()
     }
@@ -69,7 +69,7 @@ impl Collector<'_> {
                     let at = first + index as u64 * 8;
                     let done = if *right == 0 { LOST_NAMES } else { "it names the page of those around it again" };
                     let wrong =
-                        Wrong::new(format!("a word of the tree of names of directory {} is lost", dir.ino.0), at);
+                        FsFinding::new(format!("a word of the tree of names of directory {} is lost", dir.ino.0), at);
                     self.wrong.push(wrong.fixed_by(Fix::word(at, *right, done)));
                 }
                 words = right;
@@ -88,19 +88,19 @@ impl Collector<'_> {
                 }
             }
             _ => {
-                let wrong = Wrong::new(format!("the tree of names of directory {} is damaged", dir.ino.0), at);
+                let wrong = FsFinding::new(format!("the tree of names of directory {} is damaged", dir.ino.0), at);
                 self.wrong.push(wrong.fixed_by(Fix::word(at, 0, LOST_NAMES)));
             }
         }
     }
 
     /// What the `words` of a node of `dir`, which stands for `hashes`, name that can be its own.
-    fn owners(&self, dir: &Inode, words: &[u64], hashes: &Range<u64>) -> Vec<Owner> {
+    fn owners(&self, dir: &Inode, words: &[u64], hashes: &Range<u64>) -> Vec<PageOwner> {
         let named: BTreeSet<u64> = words.iter().copied().filter(|word| !self.is_lost(dir, IndexWord(*word))).collect();
         named.into_iter().map(|word| self.owner(dir, word, words, hashes)).collect()
     }
 
-    fn owner(&self, dir: &Inode, word: u64, words: &[u64], hashes: &Range<u64>) -> Owner {
+    fn owner(&self, dir: &Inode, word: u64, words: &[u64], hashes: &Range<u64>) -> PageOwner {
         let mut all = Vec::new();
         let span = (hashes.end - hashes.start) / NODE_WORDS;
         self.hashes_below(dir, IndexWord(word), span, &mut BTreeSet::new(), &mut all);
@@ -119,7 +119,7 @@ impl Collector<'_> {
         let places: Vec<usize> = (0..words.len()).filter(|index| words[*index] == word).collect();
         let middle = |places: &[usize]| places.get(places.len() / 2).copied();
         let middle = middle(if all.is_empty() { &places } else { &names });
-        Owner { word, is_node, names, middle }
+        PageOwner { word, is_node, names, middle }
     }
 
     /// Returns true if `word` of a node of `dir` names nothing, or what is none of its pages.
@@ -194,7 +194,7 @@ impl Collector<'_> {
             } else {
                 ("is another one's", own_page(dir, at), LOST_NAMES)
             };
-            let wrong = Wrong::new(format!("a page of names of directory {} {what}", dir.ino.0), at);
+            let wrong = FsFinding::new(format!("a page of names of directory {} {what}", dir.ino.0), at);
             self.wrong.push(wrong.fixed_by(Fix { writes, copy: None, done: done.into() }));
             if !is_own {
                 return;
@@ -203,7 +203,7 @@ impl Collector<'_> {
         let leaf = Leaf::load(memory, at);
         for (index, slot) in leaf.used() {
             let Some(entry) = leaf.entry(memory, index, slot) else {
-                let wrong = Wrong::new(format!("a name of directory {} is damaged", dir.ino.0), at);
+                let wrong = FsFinding::new(format!("a name of directory {} is damaged", dir.ino.0), at);
                 self.wrong.push(wrong.fixed_by(Fix::word(leaf.slot_at(index), 0, LOST_NAMES)));
                 continue;
             };
@@ -212,18 +212,18 @@ impl Collector<'_> {
             if entry.position >> ORDINAL_BITS != wanted || !hashes.contains(&wanted) {
                 let name = String::from_utf8_lossy(&name).into_owned();
                 let wrong =
-                    Wrong::new(format!("name {name:?} of directory {} is where nobody finds it", dir.ino.0), at);
+                    FsFinding::new(format!("name {name:?} of directory {} is where nobody finds it", dir.ino.0), at);
                 self.wrong.push(wrong.fixed_by(Fix::word(entry.slot_at, 0, LOST_NAMES)));
                 continue;
             }
             if !slot.is_at(entry.position) {
-                let wrong = Wrong::new(format!("a name of directory {} is not found by its slot", dir.ino.0), at);
+                let wrong = FsFinding::new(format!("a name of directory {} is not found by its slot", dir.ino.0), at);
                 let right = slot.with_position(entry.position);
                 self.wrong.push(wrong.fixed_by(Fix::word(entry.slot_at, right.0, "it is found again")));
             }
             let slot_at = entry.slot_at;
             if found.insert(entry.position, entry).is_some() {
-                let wrong = Wrong::new(format!("two names of directory {} have one position", dir.ino.0), at);
+                let wrong = FsFinding::new(format!("two names of directory {} have one position", dir.ino.0), at);
                 self.wrong.push(wrong.fixed_by(Fix::word(slot_at, 0, LOST_NAMES)));
             }
         }

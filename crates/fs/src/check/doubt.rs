@@ -15,8 +15,8 @@
 
 use ferrite_pool::layout::CHUNK;
 
-use super::inodes::Survey;
-use super::{Fix, Media, Wrong};
+use super::inodes::InodeSurvey;
+use super::{CheckedMedia, Fix, FsFinding};
 use crate::format::layout::ChunkKind;
 use crate::format::layout::DESCRIPTOR;
 
@@ -25,23 +25,23 @@ const TRIALS_MAX: usize = 64;
 
 /// The repaired table entry of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Entry {
+enum TableEntry {
     /// It lies there, or nowhere.
     Place(Option<u64>),
     Kind(ChunkKind),
 }
 
 /// The repaired entries of some chunks, by number.
-type Answer = Vec<(u64, Entry)>;
+type TableAnswer = Vec<(u64, TableEntry)>;
 
 /// All that is wrong: with the tables, or where nothing is, with what is found through them (FD1).
-pub(super) fn look(media: &Media<'_>) -> Vec<Wrong> {
+pub(super) fn look(media: &CheckedMedia<'_>) -> Vec<FsFinding> {
     let mut trials = Trials { media, left: TRIALS_MAX };
     let in_doubt = trials.in_doubt();
     if !in_doubt.is_empty() {
         return in_doubt;
     }
-    let survey = Survey::of(media);
+    let survey = InodeSurvey::of(media);
     let mut doubted: Vec<u64> = survey.doubted().collect();
     doubted.sort_by_key(|number| media.is_formless(*number));
     let misnamed = doubted.into_iter().filter_map(|number| trials.misnamed(number)).collect();
@@ -49,7 +49,7 @@ pub(super) fn look(media: &Media<'_>) -> Vec<Wrong> {
     if misnamed.is_empty() { survey.into_wrong() } else { misnamed }
 }
 
-impl Media<'_> {
+impl CheckedMedia<'_> {
     /// Returns true if any bytes may belong to chunk `number`: chunks with recognizable content are tried first.
     fn is_formless(&self, number: u64) -> bool {
         number != 0 && !matches!(self.kind_said(number), Some(ChunkKind::Index | ChunkKind::Inodes))
@@ -57,36 +57,36 @@ impl Media<'_> {
 }
 
 /// What is wrong, and the answer if one is right.
-type Settled = (Wrong, Option<Answer>);
+type Settled = (FsFinding, Option<TableAnswer>);
 
 /// An answer, and what is wrong with it.
 #[derive(Clone)]
-struct Trial {
-    answer: Answer,
+struct TableTrial {
+    answer: TableAnswer,
     counts: [usize; 2],
     hides_names: bool,
     /// Something is named in the chunk that it speaks of first, as what that is then.
     is_named: bool,
     /// What it says of chunks of which something is named.
-    wanted: Answer,
+    wanted: TableAnswer,
 }
 
-impl Trial {
+impl TableTrial {
     /// Returns true if it gives nothing to a chunk that may be named.
     fn forsakes(&self) -> bool {
         let all = if self.hides_names { &self.answer } else { &self.wanted };
-        all.iter().any(|(_, entry)| matches!(entry, Entry::Place(None) | Entry::Kind(ChunkKind::Free)))
+        all.iter().any(|(_, entry)| matches!(entry, TableEntry::Place(None) | TableEntry::Kind(ChunkKind::Free)))
     }
 }
 
 struct Trials<'a> {
-    media: &'a Media<'a>,
+    media: &'a CheckedMedia<'a>,
     left: usize,
 }
 
 impl Trials<'_> {
     /// Chunks whose word or kind cannot be as it is.
-    fn in_doubt(&mut self) -> Vec<Wrong> {
+    fn in_doubt(&mut self) -> Vec<FsFinding> {
         let media = self.media;
         let mut unplaced = media.unplaced.clone();
         unplaced.sort_by_key(|number| media.is_formless(*number));
@@ -98,7 +98,7 @@ impl Trials<'_> {
                     0 => "chunk 0 has the root directory, and is not said to have inodes".into(),
                     _ => format!("chunk {number} is of a kind that nobody knows"),
                 };
-                wrong.push((Wrong::new(what, media.map.descriptor(number)), self.right(kinds(number))));
+                wrong.push((FsFinding::new(what, media.map.descriptor(number)), self.right(kinds(number))));
             }
         }
         settled(media, wrong)
@@ -116,20 +116,20 @@ impl Trials<'_> {
             Some(other) => self.places_of_two(other, number),
             None => self.places(number),
         };
-        (Wrong::new(what, self.media.map.chunk_word(number)), self.right(answers))
+        (FsFinding::new(what, self.media.map.chunk_word(number)), self.right(answers))
     }
 
     /// Where chunk `number` may lie; the first one always does.
-    fn places(&self, number: u64) -> Vec<Answer> {
+    fn places(&self, number: u64) -> Vec<TableAnswer> {
         // What is named nowhere takes no place that may be another's.
         let nowhere = (number != 0).then_some(None);
         let all = nowhere.into_iter().chain(self.media.spare.iter().map(|place| Some(*place)));
-        all.map(|place| vec![(number, Entry::Place(place))]).collect()
+        all.map(|place| vec![(number, TableEntry::Place(place))]).collect()
     }
 
     /// Where two may lie of which one lies in the place that both are said to.
-    fn places_of_two(&self, one: u64, other: u64) -> Vec<Answer> {
-        let here = Entry::Place(self.media.bases[one as usize]);
+    fn places_of_two(&self, one: u64, other: u64) -> Vec<TableAnswer> {
+        let here = TableEntry::Place(self.media.bases[one as usize]);
         let elsewhere = |number| self.places(number).into_iter().map(|answer| answer[0].1);
         let stays = elsewhere(other).map(|place| vec![(one, here), (other, place)]);
         stays.chain(elsewhere(one).map(|place| vec![(one, place), (other, here)])).collect()
@@ -153,14 +153,14 @@ impl Trials<'_> {
                 ("is not of the kind", self.media.map.descriptor(number), right)
             }
         };
-        Some((Wrong::new(format!("chunk {number} {what} that all who name it need"), at), right))
+        Some((FsFinding::new(format!("chunk {number} {what} that all who name it need"), at), right))
     }
 
     /// Returns true if, among `all` trials of chunk `number`, only those without named pages are better than its own
     /// word: they merely hide the content, so the names are wrong.
-    fn stays(&self, number: u64, all: &[Trial]) -> bool {
-        let is = self.media.kind_said(number).map(Entry::Kind);
-        let is_said = |trial: &Trial| Some(trial.answer[0].1) == is;
+    fn stays(&self, number: u64, all: &[TableTrial]) -> bool {
+        let is = self.media.kind_said(number).map(TableEntry::Kind);
+        let is_said = |trial: &TableTrial| Some(trial.answer[0].1) == is;
         let in_use = all.iter().filter(|trial| trial.is_named || is_said(trial)).cloned().collect();
         best(in_use).iter().any(is_said)
     }
@@ -172,7 +172,7 @@ impl Trials<'_> {
     }
 
     /// The right one of `answers` (FD2).
-    fn right(&mut self, answers: Vec<Answer>) -> Option<Answer> {
+    fn right(&mut self, answers: Vec<TableAnswer>) -> Option<TableAnswer> {
         if answers.len() < 2 {
             return answers.into_iter().next();
         }
@@ -180,21 +180,21 @@ impl Trials<'_> {
     }
 
     /// Tries each of `answers`, except those that leave no root. Returns `None` if they are too many.
-    fn all(&mut self, answers: Vec<Answer>) -> Option<Vec<Trial>> {
+    fn all(&mut self, answers: Vec<TableAnswer>) -> Option<Vec<TableTrial>> {
         self.left = self.left.checked_sub(answers.len())?;
         Some(answers.into_iter().filter_map(|answer| self.tried(answer)).collect())
     }
 
-    fn tried(&self, answer: Answer) -> Option<Trial> {
+    fn tried(&self, answer: TableAnswer) -> Option<TableTrial> {
         let mut media = self.media.clone();
         for (number, entry) in &answer {
             let (base, kind) = match entry {
-                Entry::Place(place) => (*place, media.kind_said(*number)),
-                Entry::Kind(kind) => (media.bases[*number as usize], Some(*kind)),
+                TableEntry::Place(place) => (*place, media.kind_said(*number)),
+                TableEntry::Kind(kind) => (media.bases[*number as usize], Some(*kind)),
             };
             media.chunks[*number as usize] = base.zip(kind).map(|(base, kind)| media.chunk(*number, base, kind));
         }
-        let survey = Survey::of(&media);
+        let survey = InodeSurvey::of(&media);
         let numbers: Vec<u64> = answer.iter().map(|(number, _)| *number).collect();
         if !survey.has_root && numbers.contains(&0) {
             return None;
@@ -202,12 +202,12 @@ impl Trials<'_> {
         let (counts, hides_names) = (survey.counts(&numbers), survey.hides_names(&numbers));
         let wanted = answer.iter().filter(|(number, _)| survey.is_wanted(*number)).copied().collect();
         let is_named = numbers.first().is_some_and(|number| survey.is_named(*number));
-        Some(Trial { answer, counts, hides_names, is_named, wanted })
+        Some(TableTrial { answer, counts, hides_names, is_named, wanted })
     }
 }
 
 /// Those of `tried` with which the fewest things are wrong.
-fn best(mut tried: Vec<Trial>) -> Vec<Trial> {
+fn best(mut tried: Vec<TableTrial>) -> Vec<TableTrial> {
     let which = usize::from(!tried.iter().any(|trial| trial.hides_names));
     let least = tried.iter().map(|trial| trial.counts[which]).min();
     tried.retain(|trial| Some(trial.counts[which]) == least);
@@ -215,20 +215,20 @@ fn best(mut tried: Vec<Trial>) -> Vec<Trial> {
 }
 
 /// The answer of those that are equally good, if they say the same of what is named (FD2).
-fn agreed(best: Vec<Trial>) -> Option<Answer> {
+fn agreed(best: Vec<TableTrial>) -> Option<TableAnswer> {
     let mut best = best.into_iter();
     let first = best.next().filter(|first| !first.forsakes())?;
     best.all(|other| other.wanted == first.wanted).then_some(first.answer)
 }
 
 /// Returns the repairs with one right answer, except two in one place.
-fn settled(media: &Media<'_>, all: Vec<Settled>) -> Vec<Wrong> {
-    let places = |right: &Option<Answer>| -> Vec<Entry> {
+fn settled(media: &CheckedMedia<'_>, all: Vec<Settled>) -> Vec<FsFinding> {
+    let places = |right: &Option<TableAnswer>| -> Vec<TableEntry> {
         let entries = right.iter().flatten().map(|(_, entry)| *entry);
-        entries.filter(|entry| matches!(entry, Entry::Place(Some(_)))).collect()
+        entries.filter(|entry| matches!(entry, TableEntry::Place(Some(_)))).collect()
     };
-    let given: Vec<Entry> = all.iter().flat_map(|(_, right)| places(right)).collect();
-    let is_once = |entry: &Entry| given.iter().filter(|other| *other == entry).count() == 1;
+    let given: Vec<TableEntry> = all.iter().flat_map(|(_, right)| places(right)).collect();
+    let is_once = |entry: &TableEntry| given.iter().filter(|other| *other == entry).count() == 1;
     let one = |(wrong, right): Settled| match right {
         Some(answer) if places(&Some(answer.clone())).iter().all(is_once) => wrong.fixed_by(fix(media, answer)),
         _ => wrong,
@@ -236,16 +236,20 @@ fn settled(media: &Media<'_>, all: Vec<Settled>) -> Vec<Wrong> {
     all.into_iter().map(one).collect()
 }
 
-fn fix(media: &Media<'_>, answer: Answer) -> Fix {
+fn fix(media: &CheckedMedia<'_>, answer: TableAnswer) -> Fix {
     let (mut writes, mut done) = (Vec::new(), Vec::new());
     for (number, entry) in answer {
         let (word, descriptor) = (media.map.chunk_word(number), media.map.descriptor(number));
         let (write, is_now) = match entry {
-            Entry::Place(Some(place)) => ((word, (place / CHUNK + 1).to_le_bytes().to_vec()), "has its place".into()),
-            Entry::Place(None) => ((word, vec![0; 8]), "is none".into()),
+            TableEntry::Place(Some(place)) => {
+                ((word, (place / CHUNK + 1).to_le_bytes().to_vec()), "has its place".into())
+            }
+            TableEntry::Place(None) => ((word, vec![0; 8]), "is none".into()),
             // With nothing in use, whatever was marked.
-            Entry::Kind(ChunkKind::Free) => ((descriptor, vec![0; DESCRIPTOR as usize]), "is free".into()),
-            Entry::Kind(kind) => ((descriptor, (kind as u64).to_le_bytes().to_vec()), format!("is of kind {kind:?}")),
+            TableEntry::Kind(ChunkKind::Free) => ((descriptor, vec![0; DESCRIPTOR as usize]), "is free".into()),
+            TableEntry::Kind(kind) => {
+                ((descriptor, (kind as u64).to_le_bytes().to_vec()), format!("is of kind {kind:?}"))
+            }
         };
         writes.push(write);
         done.push(format!("chunk {number} {is_now}"));
@@ -254,8 +258,8 @@ fn fix(media: &Media<'_>, answer: Answer) -> Fix {
 }
 
 /// What chunk `number` may be for; the first one has inodes. One that nothing is known of is free.
-fn kinds(number: u64) -> Vec<Answer> {
+fn kinds(number: u64) -> Vec<TableAnswer> {
     let all = [ChunkKind::Free, ChunkKind::Data, ChunkKind::Index, ChunkKind::Inodes, ChunkKind::Super];
     let may_be = all.into_iter().filter(|kind| number != 0 || *kind == ChunkKind::Inodes);
-    may_be.map(|kind| vec![(number, Entry::Kind(kind))]).collect()
+    may_be.map(|kind| vec![(number, TableEntry::Kind(kind))]).collect()
 }

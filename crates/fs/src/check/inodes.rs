@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use ferrite_pool::layout::CHUNK_PAGES;
 
 use self::restored::Suspects;
-use super::claims::{Claims, Shared};
+use super::claims::{ContestedPage, PageClaims};
 use super::content::{self, Collector};
-use super::{Fix, Media, Wrong};
+use super::{CheckedMedia, Fix, FsFinding};
 use crate::format::inode::{Inode, LOST};
 use crate::format::layout::ChunkKind;
 use crate::format::layout::{CHUNK_INODES, FILE_BYTES_MAX, LAST_ORPHAN, ORPHANS, UNLISTED};
@@ -31,11 +31,11 @@ fn slots_max() -> usize {
 }
 
 /// What all inodes say together.
-pub(crate) struct Survey<'a> {
-    media: &'a Media<'a>,
-    claims: Claims,
-    shared: Vec<Shared>,
-    wrong: Vec<Wrong>,
+pub(crate) struct InodeSurvey<'a> {
+    media: &'a CheckedMedia<'a>,
+    claims: PageClaims,
+    shared: Vec<ContestedPage>,
+    wrong: Vec<FsFinding>,
     inodes: BTreeMap<Ino, Inode>,
     /// Names that lead to each inode; for directories, the count of directories in them.
     names: BTreeMap<Ino, u64>,
@@ -61,10 +61,10 @@ fn owners(inode: &Inode) -> (u32, u32) {
     (owner(inode.head.uid), owner(inode.head.gid))
 }
 
-impl<'a> Survey<'a> {
+impl<'a> InodeSurvey<'a> {
     /// Looks at everything in `media`. Looks again with inodes whose first word is restored, and with contested pages
     /// given to the inode that they fit (FJ1).
-    pub fn of(media: &'a Media<'a>) -> Self {
+    pub fn of(media: &'a CheckedMedia<'a>) -> Self {
         let mut restored = BTreeMap::new();
         let mut survey = Self::with(media, BTreeSet::new(), &restored);
         for _ in 0..RESTORED_DEPTH_MAX {
@@ -83,11 +83,11 @@ impl<'a> Survey<'a> {
     }
 
     /// Looks at all that `media` holds, with the `fitting` first, and with some inodes as they are `restored`.
-    fn with(media: &'a Media<'a>, fitting: BTreeSet<Ino>, restored: &BTreeMap<Ino, Inode>) -> Self {
+    fn with(media: &'a CheckedMedia<'a>, fitting: BTreeSet<Ino>, restored: &BTreeMap<Ino, Inode>) -> Self {
         let inodes = media.inodes().map(|inode| (inode.ino, inode)).collect();
         let mut survey = Self {
             media,
-            claims: Claims::default(),
+            claims: PageClaims::default(),
             shared: Vec::new(),
             wrong: Vec::new(),
             inodes,
@@ -151,13 +151,13 @@ impl<'a> Survey<'a> {
         all.filter(|number| *number < self.media.chunks.len() as u64 && !self.is_named(*number))
     }
 
-    pub fn into_wrong(self) -> Vec<Wrong> {
+    pub fn into_wrong(self) -> Vec<FsFinding> {
         self.wrong
     }
 
     /// Reports an inode that should be `right`.
     fn mend(&mut self, right: Inode, what: impl std::fmt::Display, done: &str) {
-        let wrong = Wrong::new(format!("inode {} {what}", right.ino.0), right.at);
+        let wrong = FsFinding::new(format!("inode {} {what}", right.ino.0), right.at);
         self.wrong.push(wrong.fixed_by(Fix::inode(right, done)));
     }
 
@@ -212,7 +212,7 @@ impl<'a> Survey<'a> {
                 let what =
                     format!("inode {} has the name {name:?} for inode {}, which is free", inode.ino.0, entry.ino.0);
                 let fix = Fix::word(entry.slot_at, 0, "the name is gone; what it named is lost");
-                self.wrong.push(Wrong::new(what, entry.slot_at).fixed_by(fix));
+                self.wrong.push(FsFinding::new(what, entry.slot_at).fixed_by(fix));
                 continue;
             };
             if child.kind() != Some(entry.kind) {
@@ -222,7 +222,7 @@ impl<'a> Survey<'a> {
                 let right = child.kind().unwrap_or(FileKind::File);
                 let slot = NameSlot(self.media.memory.load_word(entry.slot_at)).with_kind(right);
                 let fix = Fix::word(entry.slot_at, slot.0, "it is called what it is");
-                self.wrong.push(Wrong::new(what, entry.slot_at).fixed_by(fix));
+                self.wrong.push(FsFinding::new(what, entry.slot_at).fixed_by(fix));
             }
             *self.names.entry(entry.ino).or_default() += 1;
             if entry.kind == FileKind::Directory {
@@ -316,7 +316,7 @@ impl<'a> Survey<'a> {
         };
         for some in ways.chunks(slots_max()) {
             let writes = some.iter().map(|(_, slot_at)| (*slot_at, vec![0; 8])).collect();
-            let wrong = Wrong::new(what.clone(), inode.at);
+            let wrong = FsFinding::new(what.clone(), inode.at);
             self.wrong.push(wrong.fixed_by(Fix { writes, copy: None, done: done.into() }));
         }
     }
@@ -329,12 +329,12 @@ impl<'a> Survey<'a> {
         let free = |index: &u64| self.media.memory.load_word(self.media.map.orphan(*index)) == 0;
         let word = (self.given..LAST_ORPHAN).find(free);
         let what = format!("inode {} has no name", inode.ino.0);
-        let Some(word) = word else { return self.wrong.push(Wrong::new(what, inode.at)) };
+        let Some(word) = word else { return self.wrong.push(FsFinding::new(what, inode.at)) };
         self.given = word + 1;
         right.head.orphan = word as u32 + 1;
         let mut fix = Fix::inode(right, "it is put into lost+found when the file system is opened");
         fix.writes.push((self.media.map.orphan(word), inode.ino.0.to_le_bytes().to_vec()));
-        self.wrong.push(Wrong::new(what, inode.at).fixed_by(fix));
+        self.wrong.push(FsFinding::new(what, inode.at).fixed_by(fix));
     }
 
     /// Orphan words and the inodes they name (FO1); others without a name may have none where the last word says so
@@ -352,7 +352,7 @@ impl<'a> Survey<'a> {
             if inode.is_some_and(|inode| u64::from(inode.head.orphan) == index + 1) {
                 named.insert(Ino(ino));
             } else {
-                let wrong = Wrong::new(format!("orphan word {index} names inode {ino}, which is no orphan"), at);
+                let wrong = FsFinding::new(format!("orphan word {index} names inode {ino}, which is no orphan"), at);
                 self.wrong.push(wrong.fixed_by(Fix::word(at, 0, "it names none")));
             }
         }

@@ -6,7 +6,7 @@ use ferrite_memory::{Memory, Span};
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 use ferrite_pool::{Pool, Role, Stream, Tag};
 
-use super::Wrong;
+use super::FsFinding;
 use crate::Ino;
 use crate::format::inode::Inode;
 use crate::format::layout::ChunkKind;
@@ -16,7 +16,7 @@ use crate::view::index_reader::IndexReader;
 
 /// A chunk.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Chunk {
+pub(crate) struct CheckedChunk {
     /// Where it lies in the pool.
     pub base: u64,
     pub kind: ChunkKind,
@@ -26,24 +26,24 @@ pub(crate) struct Chunk {
 
 /// The tables, read.
 #[derive(Clone)]
-pub(crate) struct Media<'a> {
+pub(crate) struct CheckedMedia<'a> {
     pub memory: &'a dyn Memory,
     pub map: MapPages,
     pub shape: FsShape,
     /// Where each chunk lies in the pool, by number.
     pub bases: Vec<Option<u64>>,
     /// The same chunks, except those of an unknown kind.
-    pub chunks: Vec<Option<Chunk>>,
+    pub chunks: Vec<Option<CheckedChunk>>,
     /// Chunks whose word says that they lie where the tag has nothing or where another one does.
     pub unplaced: Vec<u64>,
     /// Where no chunk lies of what the tag has.
     pub spare: BTreeSet<u64>,
 }
 
-impl<'a> Media<'a> {
+impl<'a> CheckedMedia<'a> {
     /// Reads the tables of the file system of `tag`.
-    pub fn open(pool: &'a Pool, tag: &Tag) -> Result<Self, Wrong> {
-        let shape = FsShape::read(tag).map_err(|error| Wrong::new(error.to_string(), 0))?;
+    pub fn open(pool: &'a Pool, tag: &Tag) -> Result<Self, FsFinding> {
+        let shape = FsShape::read(tag).map_err(|error| FsFinding::new(error.to_string(), 0))?;
         let memory = pool.memory();
         let map = MapPages::new(Stream::new(&tag.extents, Role::MAP).runs(Span::new(0, u64::MAX)));
         let data = tag.extents.iter().filter(|extent| extent.role == Role::DATA);
@@ -78,14 +78,14 @@ impl<'a> Media<'a> {
     }
 
     /// Chunk `number` as it is if it lies at `base` and is of kind `kind`.
-    pub fn chunk(&self, number: u64, base: u64, kind: ChunkKind) -> Chunk {
+    pub fn chunk(&self, number: u64, base: u64, kind: ChunkKind) -> CheckedChunk {
         let at = self.map.descriptor(number);
         let bitmap = std::array::from_fn(|word| self.memory.load_word(at + BITMAP + word as u64 * 8));
-        Chunk { base, kind, bitmap }
+        CheckedChunk { base, kind, bitmap }
     }
 
     /// The chunk that `page` lies in, if it is of kind `kind`.
-    pub fn chunk_of(&self, page: u64, kind: ChunkKind) -> Option<&Chunk> {
+    pub fn chunk_of(&self, page: u64, kind: ChunkKind) -> Option<&CheckedChunk> {
         let chunk = self.chunks.get((page / CHUNK_PAGES) as usize)?.as_ref();
         chunk.filter(|chunk| chunk.kind == kind)
     }

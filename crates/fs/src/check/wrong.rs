@@ -10,7 +10,7 @@ use crate::format::inode::Inode;
 
 /// Something that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wrong {
+pub(crate) struct FsFinding {
     pub what: String,
     /// Where it lies in the pool.
     pub at: u64,
@@ -28,7 +28,7 @@ pub(crate) struct Fix {
     pub done: String,
 }
 
-impl Wrong {
+impl FsFinding {
     pub fn new(what: impl Into<String>, at: u64) -> Self {
         Self { what: what.into(), at, fix: None }
     }

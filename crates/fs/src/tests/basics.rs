@@ -1,6 +1,6 @@
 //! One thing at a time.
 
-use super::world::*;
+use super::support::*;
 use crate::{Allocate, Credentials, Error, FileKind, FileSystem, Ino, Rename, Seek, SetAttr, SetXattr};
 
 fn file(fs: &FileSystem, name: &str) -> Ino {

@@ -7,7 +7,7 @@ use ferrite_crash::{CrashReport, ExploreOptions, LyingMemory, Model, Points, exp
 use ferrite_memory::Memory;
 
 use super::repair::{checked, closed, repaired};
-use super::world::*;
+use super::support::*;
 use super::{Bug, plant};
 use crate::format::inode::Inode;
 use crate::format::layout::BITMAP;

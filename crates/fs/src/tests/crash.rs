@@ -5,7 +5,7 @@ use ferrite_memory::Memory;
 use ferrite_pool::layout::CHUNK;
 use std::sync::atomic::Ordering;
 
-use super::{unlisted, waits, world::*};
+use super::{fsync_waits, support::*, unlisted_orphans};
 use crate::check::look;
 use crate::client::direct_io::{DirectIo, DirectOutcome};
 use crate::client::known_end::KnownEnd;
@@ -256,7 +256,7 @@ pub(super) fn find(name: &str) -> &'static Case {
         .iter()
         .chain(&WRITES)
         .chain(&DIRECT)
-        .chain(unlisted::CASES.iter().chain(&waits::CASES))
+        .chain(unlisted_orphans::CASES.iter().chain(&fsync_waits::CASES))
         .find(|case| case.name == name)
         .expect("there is such a case")
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ferrite_crash::{LyingMemory, Model};
 
-use super::world::*;
+use super::support::*;
 use crate::check::look;
 use crate::{Allocate, Error, FileKind, FileSystem, Ino, Rename, Result, SetXattr};
 

@@ -6,13 +6,13 @@ use ferrite_crash::{LyingMemory, Model};
 use ferrite_memory::Memory;
 
 use super::repair::{checked, repaired};
-use super::world::*;
-use super::{damaged, repair};
+use super::support::*;
+use super::{damaged_media, repair};
 use crate::{FileKind, Ino, SetXattr};
 
 /// An image with a file system, and files of all kinds: their paths, and where their inodes lie.
 fn image() -> (Vec<u8>, Vec<(&'static str, u64)>) {
-    let memory = Arc::new(LyingMemory::from_image(&damaged::image(), Model::MAPPED));
+    let memory = Arc::new(LyingMemory::from_image(&damaged_media::image(), Model::MAPPED));
     memory.keep_trace(false);
     let fs = open(&memory, None).expect("it opens");
     let make = |dir, name: &str, kind| fs.create_file(dir, name.as_bytes(), &new(kind)).expect("made").ino;

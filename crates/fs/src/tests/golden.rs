@@ -8,7 +8,7 @@ use ferrite_crash::{LyingMemory, Model};
 use ferrite_pool::Pool;
 
 use super::crash::{client, leave};
-use super::world::*;
+use super::support::*;
 use crate::client::direct_io::DirectOutcome;
 use crate::client::known_end::KnownEnd;
 use crate::file::ahead;

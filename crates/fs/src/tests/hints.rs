@@ -6,8 +6,8 @@ use ferrite_crash::Model;
 use ferrite_pool::Pool;
 use ferrite_pool::layout::CHUNK;
 
-use super::house::House;
-use super::world::*;
+use super::client_house::House;
+use super::support::*;
 use super::{Bug, plant};
 use crate::share::layout::request::LeaseAccess;
 use crate::view::hints::{self, FileBlock};

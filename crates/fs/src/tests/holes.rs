@@ -7,7 +7,7 @@ use ferrite_crash::{LyingMemory, Model};
 use ferrite_memory::{Memory, forward_memory};
 use ferrite_pool::Pool;
 
-use super::world::*;
+use super::support::*;
 use crate::{FileKind, FileSystem, Ino};
 
 /// A memory that counts the bytes that were loaded from holes.

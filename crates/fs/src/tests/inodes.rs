@@ -7,7 +7,7 @@ use ferrite_crash::{LyingMemory, Model};
 use ferrite_memory::Memory;
 
 use super::repair::{checked, closed, place, repaired};
-use super::world::*;
+use super::support::*;
 use crate::tree::directory;
 use crate::{Error, FileKind, FileSystem, Ino, SetAttr};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::world::*;
+use super::support::*;
 use super::{Bug, plant};
 use crate::format::leaf::LeafEntry;
 use crate::tree::directory;

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 
 use super::reference::Reference;
-use super::world::*;
+use super::support::*;
 use crate::{Allocate, DataMode, Error, FileKind, FileSystem, Ino, Rename, Result, SetAttr, SetXattr};
 
 /// An operation. Files and directories are chosen by a number modulo how many there are.

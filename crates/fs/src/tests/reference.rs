@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::world::{Seen, Tree};
+use super::support::{Seen, Tree};
 use crate::{Allocate, Error, FileKind, Rename, Result};
 
 /// A file of the reference.

@@ -7,7 +7,7 @@ use ferrite_memory::Memory;
 use ferrite_pool::check::{self, PoolCheckReport, TagOwners};
 use ferrite_pool::layout::CHUNK;
 
-use super::world::*;
+use super::support::*;
 use super::{Bug, plant};
 use crate::check::FilesOwner;
 use crate::file::index::{self, IndexEntry};

@@ -7,8 +7,8 @@ use std::time::Duration;
 use ferrite_crash::{LyingMemory, Model};
 use ferrite_pool::layout::CHUNK;
 
-use super::house::*;
-use super::world::*;
+use super::client_house::*;
+use super::support::*;
 use super::{Bug, plant};
 use crate::client::FileLease;
 use crate::format::layout::CHUNK_INODES;

@@ -6,9 +6,9 @@ use ferrite_crash::{LyingMemory, Model};
 use ferrite_memory::Memory;
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES};
 
-use super::damaged::image;
+use super::damaged_media::image;
 use super::repair::{checked, closed, repaired};
-use super::world::*;
+use super::support::*;
 use crate::file::index;
 use crate::file::index::IndexEntry;
 use crate::format::layout::ChunkKind;

@@ -4,8 +4,8 @@ use ferrite_crash::Model;
 use ferrite_memory::Memory;
 use ferrite_pool::layout::CHUNK;
 
-use super::house::House;
-use super::world::*;
+use super::client_house::House;
+use super::support::*;
 use crate::share::layout::request::LeaseAccess;
 use crate::store::change::FREED_PAGES_MAX;
 use crate::tree::inode_lifetime;

@@ -7,9 +7,9 @@ use ferrite_memory::Memory;
 use ferrite_pool::Pool;
 use ferrite_pool::layout::CHUNK;
 
-use super::damaged::image;
+use super::damaged_media::image;
 use super::repair::{checked, closed, place, repaired};
-use super::world::*;
+use super::support::*;
 use crate::format::layout::BITMAP;
 use crate::format::layout::{ChunkKind, is_in_use};
 use crate::tree::directory;

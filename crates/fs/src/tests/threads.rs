@@ -7,7 +7,7 @@ use ferrite_memory::{Guard, MapOptions, Mapped};
 use ferrite_pool::layout::CHUNK;
 use ferrite_pool::{Format, Pool};
 
-use super::world::*;
+use super::support::*;
 use crate::{Allocate, DataMode, FileKind, FileSystem, FsSpec, Ino, Time};
 
 fn mapped(data: Option<DataMode>) -> Arc<FileSystem> {

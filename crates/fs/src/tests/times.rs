@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ferrite_crash::{LyingMemory, Model};
 
-use super::world::*;
+use super::support::*;
 use crate::{Attr, DataMode, FileKind, FileSystem, Ino, SetAttr, SetTime, Time};
 
 fn file(fs: &FileSystem) -> Ino {

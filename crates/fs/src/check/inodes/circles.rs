@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::successors;
 
-use super::Survey;
+use super::InodeSurvey;
 use crate::Ino;
-use crate::check::{Fix, Wrong};
+use crate::check::{Fix, FsFinding};
 use crate::format::inode::{Inode, LOST};
 
-impl Survey<'_> {
+impl InodeSurvey<'_> {
     /// Directories that lie within themselves by what their names say, each with those between.
     pub(super) fn circles(&self) -> Vec<Vec<Ino>> {
         let up = |ino: &Ino| self.parents.get(ino).copied();
@@ -47,7 +47,7 @@ impl Survey<'_> {
         let cut_off = self.parents.keys().filter(|ino| !reached.contains(ino)).filter_map(|ino| self.inodes.get(ino));
         for inode in cut_off {
             let what = format!("inode {} is a directory that the root does not reach", inode.ino.0);
-            let wrong = Wrong::new(what, inode.at);
+            let wrong = FsFinding::new(what, inode.at);
             self.wrong.push(match opened.get(&inode.ino) {
                 Some(slot_at) => wrong.fixed_by(Fix::word(
                     *slot_at,

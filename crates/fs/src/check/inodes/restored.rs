@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ferrite_pool::layout::PAGE;
 use zerocopy::IntoBytes;
 
-use super::Survey;
+use super::InodeSurvey;
 use crate::check::content;
 use crate::format::inode::Inode;
 use crate::format::word::IndexWord;
@@ -29,7 +29,7 @@ pub(super) struct Suspects {
     pub called: BTreeMap<Ino, Vec<FileKind>>,
 }
 
-impl Survey<'_> {
+impl InodeSurvey<'_> {
     /// Those with which nothing is wrong once their first word is another one, as they are then.
     pub(super) fn restored(&self) -> BTreeMap<Ino, Inode> {
         let Suspects { ill, called } = &self.suspects;

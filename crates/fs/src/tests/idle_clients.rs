@@ -7,9 +7,9 @@ use ferrite_pool::grant::GrantId;
 use ferrite_pool::layout::CHUNK;
 use ferrite_pool::{Caller, PidFd};
 
-use super::house::*;
-use super::stopped::Stopped;
-use super::world::*;
+use super::client_house::*;
+use super::stopped_clients::Stopped;
+use super::support::*;
 use crate::share::layout::request::{ClientRequest, LeaseAccess};
 use crate::share::layout::shared_state::{LAYOUT, StateOwner};
 use crate::{FileSystem, Ino};

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use ferrite_crash::{CrashReport, ExploreOptions, LyingMemory, Model, Points, explore};
 
+use super::client_house::House;
 use super::crash::{client, leave};
-use super::house::House;
-use super::world::*;
+use super::support::*;
 use super::{Bug, plant};
 use crate::check::look;
 use crate::client::direct_io::{DirectIo, DirectOutcome};

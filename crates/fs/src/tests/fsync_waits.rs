@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ferrite_crash::{LyingMemory, Model};
 
 use super::crash::{Case, at, explore_case, mixed, put, usual, whole};
-use super::world::*;
+use super::support::*;
 use crate::{Attr, FileKind, FileSystem, Ino, Rename, SetAttr, SetTime, SetXattr, Time};
 
 const PAGE: usize = 4096;

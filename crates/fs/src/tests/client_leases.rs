@@ -7,8 +7,8 @@ use std::time::Duration;
 use ferrite_owner::ServiceRequest;
 use parking_lot::Mutex;
 
-use super::house::*;
-use super::world::*;
+use super::client_house::*;
+use super::support::*;
 use crate::share::CachedCopies;
 use crate::share::layout::request::LeaseAccess;
 use crate::share::layout::request::SHARE;

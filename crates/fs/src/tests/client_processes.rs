@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrite_pool::layout::CHUNK;
 
-use super::house::*;
-use super::world::*;
+use super::client_house::*;
+use super::support::*;
 use crate::client::{FileLease, FsSession};
 use crate::file::compaction;
 use crate::planted::stop_by;
@@ -211,7 +211,7 @@ fn a_client_to_be_killed() {
 /// A client that has reached `point`.
 fn client_at(house: &House, point: &str, over: bool) -> Child {
     let mut command = Command::new(std::env::current_exe().expect("a test"));
-    command.args(["--exact", "tests::beside::a_client_to_be_killed", "--nocapture"]);
+    command.args(["--exact", "tests::client_processes::a_client_to_be_killed", "--nocapture"]);
     command.env(POINT, point).env("FERRITE_TEST_POOL", &house.pool_file).stdout(Stdio::piped());
     if over {
         command.env("FERRITE_TEST_OVER", "1");

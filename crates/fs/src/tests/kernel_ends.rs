@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use super::direct::Copied;
-use super::house::*;
+use super::client_house::*;
+use super::client_leases::Copied;
 use super::{Bug, plant};
 use crate::client::FsSession;
 use crate::share::layout::request::LeaseAccess;

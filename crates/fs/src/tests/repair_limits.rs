@@ -6,7 +6,7 @@ use ferrite_crash::{LyingMemory, Model};
 use ferrite_memory::Memory;
 
 use super::repair::{checked, closed, repaired};
-use super::world::*;
+use super::support::*;
 use super::{Bug, plant};
 use crate::tree::directory;
 use crate::{FileKind, FileSystem, Ino, Rename};

@@ -3,7 +3,7 @@
 use ferrite_crash::Model;
 
 use super::crash::{Case, explore_case, held, whole};
-use super::world::*;
+use super::support::*;
 use crate::format::layout::{LAST_ORPHAN, ORPHANS, UNLISTED};
 use crate::{FileKind, FileSystem, Ino};
 

@@ -7,7 +7,7 @@ use ferrite_crash::{LyingMemory, Model};
 use ferrite_memory::Memory;
 
 use super::repair::{closed, damaged, filled, metadata_words, place};
-use super::world::*;
+use super::support::*;
 use crate::format::inode::ROOTS_AT;
 use crate::format::leaf::{HEAP, SLOTS, SLOTS_AT};
 use crate::format::word::{IndexWord, NamedBy};

@@ -7,9 +7,9 @@ use ferrite_crash::{LyingMemory, Model};
 use ferrite_pool::Pool;
 use ferrite_pool::layout::CHUNK;
 
-use super::direct::Copied;
-use super::house::*;
-use super::world::*;
+use super::client_house::*;
+use super::client_leases::Copied;
+use super::support::*;
 use crate::file::ahead;
 use crate::{Allocate, DataMode, FileKind, FileSystem, FsOptions, Ino, Time};
 

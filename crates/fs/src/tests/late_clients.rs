@@ -9,8 +9,8 @@ use ferrite_pool::grant::{GrantRequest, GrantRights, Process, ProcessIdentity};
 use ferrite_pool::layout::CHUNK;
 
 use super::crash::client;
-use super::stopped::Stopped;
-use super::world::*;
+use super::stopped_clients::Stopped;
+use super::support::*;
 use super::{Bug, plant};
 use crate::check::look;
 use crate::client::known_end::KnownEnd;

@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-use super::house::*;
-use super::world::*;
+use super::client_house::*;
+use super::support::*;
 use super::{Bug, plant};
 use crate::share::layout::request::LeaseAccess;
 

@@ -5,8 +5,8 @@ use ferrite_pool::grant::{GrantRequest, GrantRights, Process};
 use ferrite_pool::layout::CHUNK;
 use ferrite_pool::{Caller, NewTag, PidFd, Role, SpaceNeed, TagKind, Zone};
 
-use super::house::House;
-use super::world::*;
+use super::client_house::House;
+use super::support::*;
 use crate::share::layout::request::LeaseAccess;
 use crate::tree::inode_lifetime;
 use crate::{Allocate, DataMode, Error, FileKind, FileSystem, Ino, Result};

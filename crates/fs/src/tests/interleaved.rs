@@ -8,7 +8,7 @@ use ferrite_crash::{LyingMemory, Model};
 use ferrite_memory::{Memory, forward_memory};
 use ferrite_pool::Pool;
 
-use super::world::*;
+use super::support::*;
 use crate::tree::inode_lifetime;
 use crate::{FileKind, FileSystem, FsSpec, Ino, Rename, Time};
 

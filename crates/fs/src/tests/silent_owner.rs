@@ -9,8 +9,8 @@ use ferrite_owner::{Handler, ListeningSocket, ServiceCall, ServiceReply};
 use ferrite_pool::{Claim, Failure, claim};
 use parking_lot::Mutex;
 
-use super::house::House;
-use super::world::NAME;
+use super::client_house::House;
+use super::support::NAME;
 use crate::Ino;
 use crate::client::flush_mount;
 use crate::share::CachedCopies;

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 
 use super::crash::{client, leave};
-use super::world::*;
+use super::support::*;
 use super::{Bug, plant};
 use crate::check::look;
 use crate::client::direct_io::{DirectIo, DirectOutcome};
@@ -165,7 +165,7 @@ fn wrong_after(ops: &[Op], bug: Option<Bug>) -> Option<String> {
         states.push(content.clone());
     }
     plant(None);
-    let found = super::world::content(&fs, ino).expect("it reads");
+    let found = super::support::content(&fs, ino).expect("it reads");
     leave(&fs);
     if found != content {
         return Some(format!("{} bytes are read, of {}", found.len(), content.len()));
@@ -178,7 +178,7 @@ fn wrong_after(ops: &[Op], bug: Option<Bug>) -> Option<String> {
     };
     let report = explore(&memory, &options, |crash| {
         let fs = open(&Arc::new(crash.memory()), None).map_err(|error| error.to_string())?;
-        let found = super::world::content(&fs, ino).map_err(|error| error.to_string())?;
+        let found = super::support::content(&fs, ino).map_err(|error| error.to_string())?;
         let mark = crash.last_mark().unwrap_or(0) as usize;
         let (old, new) = (&states[mark], states.get(mark + 1).unwrap_or(&states[mark]));
         let is_len = found.len() == old.len() || found.len() == new.len();
@@ -188,7 +188,7 @@ fn wrong_after(ops: &[Op], bug: Option<Bug>) -> Option<String> {
         }
         let wrong = look(fs.pool(), &fs.tag());
         fs.hold(ino).map_err(|error| error.to_string())?;
-        let is_same = super::world::content(&fs, ino).is_ok_and(|content| content == found);
+        let is_same = super::support::content(&fs, ino).is_ok_and(|content| content == found);
         if wrong.is_empty() && is_same {
             Ok(())
         } else {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use super::world::{BOOT, NAME};
+use super::support::{BOOT, NAME};
 use crate::client::{FileLease, FsSession, Quiet};
 use crate::share::ClientListener;
 use crate::share::layout::request::LeaseAccess;
@@ -71,7 +71,7 @@ impl House {
 
     pub fn file(&self, name: &str, content: &[u8]) -> Ino {
         let ino =
-            self.fs.create_file(Ino::ROOT, name.as_bytes(), &super::world::new(crate::FileKind::File)).expect("made");
+            self.fs.create_file(Ino::ROOT, name.as_bytes(), &super::support::new(crate::FileKind::File)).expect("made");
         self.fs.write(ino.ino, 0, content).expect("room");
         ino.ino
     }

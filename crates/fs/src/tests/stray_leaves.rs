@@ -7,7 +7,7 @@ use ferrite_memory::Memory;
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 
 use super::repair::{closed, repaired};
-use super::world::*;
+use super::support::*;
 use crate::format::layout::NODE_WORDS;
 use crate::format::leaf::name_hash;
 use crate::format::word::{IndexWord, NamedBy};

@@ -8,8 +8,8 @@ use std::thread::JoinHandle;
 use ferrite_pool::grant::GrantId;
 use ferrite_pool::layout::CHUNK;
 
-use super::house::*;
-use super::world::*;
+use super::client_house::*;
+use super::support::*;
 use crate::client::FileLease;
 use crate::planted::stop_by;
 use crate::share::layout::request::LeaseAccess;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use ferrite_pool::grant::GrantId;
 use ferrite_pool::{Caller, PidFd};
 
-use super::house::*;
-use super::world::{BOOT, NAME};
+use super::client_house::*;
+use super::support::{BOOT, NAME};
 use crate::planted::stop_by;
 use crate::share::layout::request::{ClientRequest, LeaseAccess};
 use crate::share::layout::shared_state::LAYOUT;

@@ -8,7 +8,7 @@ use ferrite_memory::{Memory, Result as MediumResult, Span, forward_memory};
 use ferrite_pool::{Pool, check};
 
 use super::repair::{checked, closed, owners, repaired};
-use super::world::*;
+use super::support::*;
 use crate::format::layout::NODE_WORDS;
 use crate::format::word::{IndexWord, NamedBy};
 use crate::{FileKind, FileSystem, Ino};

@@ -6,7 +6,7 @@ use ferrite_crash::{ExploreOptions, Model, explore};
 use ferrite_pool::Pool;
 
 use super::crash::client;
-use super::world::*;
+use super::support::*;
 use super::{Bug, plant};
 use crate::client::direct_io::DirectOutcome;
 use crate::client::known_end::KnownEnd;
