@@ -4,12 +4,26 @@
 //! File pages and inodes lie in chunks of the pool only: there is no page cache. A read copies from the page itself,
 //! and a write stores to it. Each change of names, sizes or space is one pool transaction.
 //!
-//! [`FileSystem`] is by inode number, `&self` and `Sync`; a front end translates its protocol and its errors to it.
-//! Permissions are the front end's (its kernel's) to check; ownership comes in with each call that makes something.
+//! Calls of [`FileSystem`] take inode numbers, and any thread may make them. A front end translates its protocol and
+//! the errors, and its kernel checks permissions. Each call that creates a file takes the owner of that file.
+//!
+//! Each part names only parts above it in this list, and clients are known below `share` by a trait alone:
+//!
+//! | part | contents |
+//! |---|---|
+//! | [`mod@format`] | layout, inodes, pages of names, index words, append checksums: bytes and values |
+//! | [`view`] | readers without a lock: inode snapshots, index lookups, hints |
+//! | [`share::layout`] | the words and the requests that owner and clients share |
+//! | `store` | chunks, transactions, orphans, locks: the only part that allocates and commits |
+//! | `file` | index, reads, writes, appends, sizes (`file/size.rs`), fsync, superpages |
+//! | `tree` | directories, lookups, links, attributes, ACLs |
+//! | [`share`] | sessions, leases, pins of clients, stopped appends; implements `store::clients::Clients` |
+//! | `file_system` | [`FileSystem`], one line for each call |
+//! | `check` | reads the medium by itself |
 //!
 //! ```
 //! use std::sync::Arc;
-//! # use ferrite_fs::{Credentials, FileSystem, FsOptions, FsSpec, Ino, Kind, NewFile, Time};
+//! # use ferrite_fs::{Credentials, FileKind, FileSystem, FsOptions, FsSpec, Ino, NewFile, Time};
 //! use ferrite_memory::{MapOptions, Mapped};
 //!
 //! let memory = Arc::new(Mapped::anonymous(32 << 20, &MapOptions::default())?);
@@ -18,7 +32,7 @@
 //! let options = FsOptions { data: None, read_only: false, clock: Arc::new(move || now) };
 //! // In a pool of other things: `FileSystem::create`, then `FileSystem::open`.
 //! let fs = FileSystem::alone(memory, &spec, options)?;
-//! let new = NewFile { kind: Kind::File, mode: 0o644, umask: 0, rdev: 0, by: Credentials { uid: 0, gid: 0 } };
+//! let new = NewFile { kind: FileKind::File, mode: 0o644, umask: 0, rdev: 0, by: Credentials { uid: 0, gid: 0 } };
 //! let file = fs.create_file(Ino::ROOT, b"greeting", &new)?;
 //! fs.write(file.ino, 0, b"hello")?; // durable here, as far as the memory is
 //! let mut bytes = [0; 5];
