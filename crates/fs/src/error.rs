@@ -8,16 +8,16 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// Errors of a file system.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no such name, or no such extended attribute holder any more (ENOENT).
+    /// The name does not exist (ENOENT).
     #[error("no such file or directory")]
     NotFound,
     /// The name is taken (EEXIST).
     #[error("the name exists already")]
     Exists,
-    /// A directory is needed (ENOTDIR).
+    /// The file is not a directory, which the call requires (ENOTDIR).
     #[error("not a directory")]
     NotDirectory,
-    /// A directory will not do (EISDIR).
+    /// The file is a directory, which the call does not accept (EISDIR).
     #[error("is a directory")]
     IsDirectory,
     /// The directory has entries (ENOTEMPTY).
@@ -35,7 +35,7 @@ pub enum Error {
     /// The file would be larger than files can be (EFBIG).
     #[error("the file would be too large")]
     FileTooBig,
-    /// The request makes no sense (EINVAL).
+    /// An argument is invalid (EINVAL).
     #[error("{0}")]
     Invalid(&'static str),
     /// This kind of file does not allow it (EPERM).

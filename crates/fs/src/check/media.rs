@@ -32,7 +32,7 @@ pub(crate) struct CheckedMedia<'a> {
     pub shape: FsShape,
     /// Where each chunk lies in the pool, by number.
     pub bases: Vec<Option<u64>>,
-    /// The same chunks, except those of an unknown kind.
+    /// The same chunks, except chunks of an unknown kind.
     pub chunks: Vec<Option<CheckedChunk>>,
     /// Chunks whose word says that they lie where the tag has nothing or where another one does.
     pub unplaced: Vec<u64>,

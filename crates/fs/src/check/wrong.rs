@@ -14,7 +14,7 @@ pub(crate) struct FsFinding {
     pub what: String,
     /// Where it lies in the pool.
     pub at: u64,
-    /// The repair, if there is one right answer.
+    /// The repair, if exactly one answer is right.
     pub fix: Option<Fix>,
 }
 

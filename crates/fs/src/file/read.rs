@@ -9,11 +9,13 @@ use crate::store::locks::Stripe;
 use crate::{Ino, Result};
 
 /// See [`crate::FileSystem::read`].
+#[inline]
 pub(crate) fn read(files: &FileLayer, ino: Ino, at: u64, into: &mut [u8]) -> Result<usize> {
     read_by(files, ino, at, into, true)
 }
 
 /// See [`crate::FileSystem::read_unnoted`].
+#[inline]
 pub(crate) fn read_unnoted(files: &FileLayer, ino: Ino, at: u64, into: &mut [u8]) -> Result<usize> {
     read_by(files, ino, at, into, false)
 }

@@ -42,11 +42,13 @@ fn can_have(at: u64, from: &[u8]) -> u64 {
 }
 
 /// See [`crate::FileSystem::write`].
+#[inline]
 pub(crate) fn write(files: &FileLayer, ino: Ino, at: u64, from: &[u8]) -> Result<usize> {
     write_by(files, ino, at, from, true)
 }
 
 /// See [`crate::FileSystem::write_unnoted`].
+#[inline]
 pub(crate) fn write_unnoted(files: &FileLayer, ino: Ino, at: u64, from: &[u8]) -> Result<usize> {
     write_by(files, ino, at, from, false)
 }

@@ -17,8 +17,8 @@ impl SharedFiles {
     /// undefined (FT1).
     pub(crate) fn reserve_ahead_for(&self, session: u64, ino: Ino, bytes: u64) -> Result<()> {
         let table = self.sessions.table.lock();
-        let access = table.leases.get(&(ino.0, session)).map(|out| out.access);
-        let appenders = table.leases.values().filter(|out| out.access == LeaseAccess::Append).count() as u64;
+        let access = table.leases.get(&(ino.0, session)).map(|entry| entry.access);
+        let appenders = table.leases.values().filter(|entry| entry.access == LeaseAccess::Append).count() as u64;
         drop(table);
         if access != Some(LeaseAccess::Append) {
             return refused("the session may not append to this file");
@@ -27,11 +27,11 @@ impl SharedFiles {
         ahead::reserve_ahead(self, ino, bytes, SHARE.max(2 * appenders))
     }
 
-    /// Takes back what clients were given for appends to come. They may ask again, one page at a time if need be: by
-    /// the mount.
+    /// Frees the pages that clients reserved for appends, and limits their leases to overwrites. Further appends go
+    /// through the mount.
     pub(crate) fn end_all_appends(&self) {
         let table = self.sessions.table.lock();
-        let appends = table.leases.iter().filter(|(_, out)| out.access == LeaseAccess::Append);
+        let appends = table.leases.iter().filter(|(_, entry)| entry.access == LeaseAccess::Append);
         let appended: Vec<Ino> = appends.map(|((ino, _), _)| Ino(*ino)).collect();
         drop(table);
         appended.into_iter().for_each(|ino| self.limit_leases(ino, LeaseAccess::Write));

@@ -14,14 +14,15 @@ impl SharedFiles {
         }
         let shared_state = &self.space.shared_state;
         // While changes wait they stay in the shared state.
-        let is_noted = self.sessions.table.lock().of(ino).any(|out| !shared_state.noted_times(out.slot).is_nothing());
+        let is_noted =
+            self.sessions.table.lock().of(ino).any(|entry| !shared_state.noted_times(entry.slot).is_nothing());
         if is_noted
             && self.refuse_if_read_only().is_ok()
             && let Some(_pass) = self.gate.try_pass()
         {
             let stripe = self.locks.write(ino);
             let found: Vec<NotedTimes> =
-                self.sessions.table.lock().of(ino).map(|out| shared_state.take_noted_times(out.slot)).collect();
+                self.sessions.table.lock().of(ino).map(|entry| shared_state.take_noted_times(entry.slot)).collect();
             self.keep_times(&stripe, ino, &found);
         }
     }

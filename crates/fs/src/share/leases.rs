@@ -27,21 +27,21 @@ impl SharedFiles {
         if entered.is_err() {
             inode_lifetime::release(self, ino, 1);
         }
-        let out = entered?;
-        if out.access > LeaseAccess::Read {
+        let entry = entered?;
+        if entry.access > LeaseAccess::Read {
             self.ensure_plain(ino).inspect_err(|_| self.end_lease(session, ino))?;
         }
-        if out.access == LeaseAccess::Write {
+        if entry.access == LeaseAccess::Write {
             // A client that appends to the file is no longer alone.
             self.limit_leases(ino, LeaseAccess::Write);
         }
-        if out.access > LeaseAccess::Read
+        if entry.access > LeaseAccess::Read
             && let Some(ends) = self.ends_unknown(ino, seen_ends)
         {
             self.end_lease(session, ino);
             return Ok(LeaseAnswer::Behind { ends });
         }
-        self.begin(session, ino, out).map(LeaseAnswer::Granted).inspect_err(|_| self.end_lease(session, ino))
+        self.begin(session, ino, entry).map(LeaseAnswer::Granted).inspect_err(|_| self.end_lease(session, ino))
     }
 
     /// See [`crate::FileSystem::expect_more`].
@@ -67,29 +67,29 @@ impl SharedFiles {
     /// Enters a lease in the table; its client cannot use it yet.
     fn enter_lease(&self, session: u64, ino: Ino, access: LeaseAccess) -> Result<LeaseEntry> {
         let mut table = self.sessions.table.lock();
-        let session_info = table.sessions.get(&session).filter(|session_info| !session_info.is_ending);
-        let Some(session_info) = session_info else { return refused("the session has ended") };
-        if access > LeaseAccess::Read && !session_info.writable {
+        let session_entry = table.sessions.get(&session).filter(|session_entry| !session_entry.is_ending);
+        let Some(session_entry) = session_entry else { return refused("the session has ended") };
+        if access > LeaseAccess::Read && !session_entry.writable {
             return Err(Error::ReadOnly);
         }
         if table.leases.contains_key(&(ino.0, session)) {
             return refused("the session has a lease on this file");
         }
-        if access == LeaseAccess::Append && table.of(ino).any(|out| out.access > LeaseAccess::Read) {
+        if access == LeaseAccess::Append && table.of(ino).any(|entry| entry.access > LeaseAccess::Read) {
             return refused("others write to the file too: write over what is there only");
         }
         let Some((slot, serial)) = table.take_slot() else { return refused("too many files are leased") };
-        let out = LeaseEntry { slot, serial, access };
-        table.leases.insert((ino.0, session), out);
+        let entry = LeaseEntry { slot, serial, access };
+        table.leases.insert((ino.0, session), entry);
         self.link.leases.fetch_add(1, Ordering::SeqCst);
         self.link.writers.fetch_add(usize::from(access > LeaseAccess::Read), Ordering::SeqCst);
-        Ok(out)
+        Ok(entry)
     }
 
     /// Makes a lease in the table usable, once no cached copy is left that its holder could make stale (FG6).
-    fn begin(&self, session: u64, ino: Ino, out: LeaseEntry) -> Result<GrantedLease> {
+    fn begin(&self, session: u64, ino: Ino, entry: LeaseEntry) -> Result<GrantedLease> {
         let copies = self.sessions.table.lock().copies.as_ref().map(Arc::clone);
-        if let Some(copies) = copies.filter(|_| out.access > LeaseAccess::Read)
+        if let Some(copies) = copies.filter(|_| entry.access > LeaseAccess::Read)
             && let Err(why) = copies.forget(ino)
         {
             return refused(format!("the kernel keeps its copy of the file: {why}"));
@@ -98,19 +98,24 @@ impl SharedFiles {
         self.update_other_counts(ino);
         let table = self.sessions.table.lock();
         match table.leases.get(&(ino.0, session)) {
-            Some(now) if (now.serial, now.access) == (out.serial, out.access) => {
-                if out.access == LeaseAccess::Append {
+            Some(now) if (now.serial, now.access) == (entry.serial, entry.access) => {
+                if entry.access == LeaseAccess::Append {
                     if self.is_append_stopped(&stripe, ino) {
                         return refused("a client was stopped while it appended to the file");
                     }
-                    self.space.shared_state.forget_size_before(out.slot);
-                    stripe.appenders.push(Appender { ino, slot: out.slot, serial: out.serial });
+                    self.space.shared_state.forget_size_before(entry.slot);
+                    stripe.appenders.push(Appender { ino, slot: entry.slot, serial: entry.serial });
                 }
                 self.space
                     .shared_state
-                    .lease(out.slot)
-                    .store(LeaseState::new(out.serial, out.access).0, Ordering::SeqCst);
-                Ok(GrantedLease { slot: out.slot as u32, serial: out.serial, access: out.access, has_ahead: false })
+                    .lease(entry.slot)
+                    .store(LeaseState::new(entry.serial, entry.access).0, Ordering::SeqCst);
+                Ok(GrantedLease {
+                    slot: entry.slot as u32,
+                    serial: entry.serial,
+                    access: entry.access,
+                    has_ahead: false,
+                })
             }
             _ => refused("the file is in use through the mount"),
         }
@@ -131,7 +136,7 @@ impl SharedFiles {
 
     /// See [`crate::FileSystem::is_written_directly`].
     pub fn is_written_directly(&self, ino: Ino) -> bool {
-        self.link.has_writers() && self.sessions.table.lock().of(ino).any(|out| out.access > LeaseAccess::Read)
+        self.link.has_writers() && self.sessions.table.lock().of(ino).any(|entry| entry.access > LeaseAccess::Read)
     }
 
     /// See [`crate::FileSystem::end_writing`].
@@ -149,12 +154,12 @@ impl SharedFiles {
         stripe.appenders.retain(|appender| appender.ino != ino);
         let mut table = self.sessions.table.lock();
         let mut ended = 0;
-        for out in table.of(ino).filter(|out| out.access > most) {
-            out.access = most;
+        for entry in table.of(ino).filter(|entry| entry.access > most) {
+            entry.access = most;
             ended += usize::from(most == LeaseAccess::Read);
-            let word = self.space.shared_state.lease(out.slot);
-            if LeaseState(word.load(Ordering::SeqCst)).mode(out.serial) >= LeaseMode::Read {
-                word.store(LeaseState::new(out.serial, most).0, Ordering::SeqCst);
+            let word = self.space.shared_state.lease(entry.slot);
+            if LeaseState(word.load(Ordering::SeqCst)).mode(entry.serial) >= LeaseMode::Read {
+                word.store(LeaseState::new(entry.serial, most).0, Ordering::SeqCst);
             }
         }
         drop(table);
@@ -169,10 +174,10 @@ impl SharedFiles {
     pub(crate) fn end_lease(&self, session: u64, ino: Ino) {
         let mut stripe = self.locks.write(ino);
         let mut table = self.sessions.table.lock();
-        let Some(out) = table.leases.remove(&(ino.0, session)) else { return };
-        let had_appender = stripe.appenders.iter().any(|appender| appender.slot == out.slot);
-        stripe.appenders.retain(|appender| appender.slot != out.slot);
-        let noted = self.end_out(&mut table, out);
+        let Some(entry) = table.leases.remove(&(ino.0, session)) else { return };
+        let had_appender = stripe.appenders.iter().any(|appender| appender.slot == entry.slot);
+        stripe.appenders.retain(|appender| appender.slot != entry.slot);
+        let noted = self.end_out(&mut table, entry);
         drop(table);
         if had_appender {
             self.end_appends(&mut stripe, ino);
@@ -200,14 +205,14 @@ impl SharedFiles {
     fn update_other_counts(&self, ino: Ino) {
         let mut table = self.sessions.table.lock();
         let others = table.of(ino).count().saturating_sub(1) as u64;
-        table.of(ino).for_each(|out| self.space.shared_state.others(out.slot).store(others, Ordering::Release));
+        table.of(ino).for_each(|entry| self.space.shared_state.others(entry.slot).store(others, Ordering::Release));
     }
 
     /// Cuts `ino`, which `session` may write to, or grows it by a hole.
     pub(crate) fn resize(&self, session: u64, ino: Ino, size: u64) -> Result<()> {
         let (access, copies) = {
             let table = self.sessions.table.lock();
-            (table.leases.get(&(ino.0, session)).map(|out| out.access), table.copies.as_ref().map(Arc::clone))
+            (table.leases.get(&(ino.0, session)).map(|entry| entry.access), table.copies.as_ref().map(Arc::clone))
         };
         if access.is_none_or(|access| access < LeaseAccess::Write) {
             return refused("the session may not write to this file");
@@ -220,14 +225,14 @@ impl SharedFiles {
         }
     }
 
-    fn end_out(&self, table: &mut SessionTable, out: LeaseEntry) -> NotedTimes {
+    fn end_out(&self, table: &mut SessionTable, entry: LeaseEntry) -> NotedTimes {
         let shared_state = &self.space.shared_state;
-        shared_state.lease(out.slot).store(LeaseState::VOID.0, Ordering::SeqCst);
+        shared_state.lease(entry.slot).store(LeaseState::VOID.0, Ordering::SeqCst);
         self.link.pins.pass();
-        let noted = shared_state.take_noted_times(out.slot);
-        table.return_slot(out.slot);
+        let noted = shared_state.take_noted_times(entry.slot);
+        table.return_slot(entry.slot);
         self.link.leases.fetch_sub(1, Ordering::SeqCst);
-        self.link.writers.fetch_sub(usize::from(out.access > LeaseAccess::Read), Ordering::SeqCst);
+        self.link.writers.fetch_sub(usize::from(entry.access > LeaseAccess::Read), Ordering::SeqCst);
         noted
     }
 }

@@ -97,7 +97,7 @@ impl SessionTable {
 
     /// The leases on `ino`.
     pub fn of(&mut self, ino: Ino) -> impl Iterator<Item = &mut LeaseEntry> {
-        self.leases.range_mut((ino.0, 0)..=(ino.0, u64::MAX)).map(|(_, out)| out)
+        self.leases.range_mut((ino.0, 0)..=(ino.0, u64::MAX)).map(|(_, entry)| entry)
     }
 }
 
@@ -116,7 +116,7 @@ impl Sessions {
         if !self.is_still.load(Ordering::SeqCst) {
             return Vec::new();
         }
-        self.table.lock().sessions.values().map(|session_info| session_info.grant).collect()
+        self.table.lock().sessions.values().map(|session_entry| session_entry.grant).collect()
     }
 }
 
@@ -237,8 +237,9 @@ impl SharedFiles {
         let (granted, memory) =
             self.pool().lend(&GrantRequest { tag: &tag, extents: &tag.extents, rights, process: &process })?;
         self.space.shared_state.add_session(self.state_owner(&tag), granted.id);
-        let session_info = OpenSession { grant: granted.id, connection: caller.connection, writable, is_ending: false };
-        table.sessions.insert(granted.id.0, session_info);
+        let session_entry =
+            OpenSession { grant: granted.id, connection: caller.connection, writable, is_ending: false };
+        table.sessions.insert(granted.id.0, session_entry);
         self.link.pins.enter(granted.id.0, &process);
         let device = table.copies.as_ref().and_then(|copies| copies.device());
         let opened = SessionGrant { session: granted.id, offset: memory.offset, writable, device, layout: LAYOUT };
@@ -247,9 +248,9 @@ impl SharedFiles {
 
     fn ensure_own_session(&self, session: GrantId, caller: &Caller) -> Result<()> {
         let table = self.sessions.table.lock();
-        let session_info = table.sessions.get(&session.0).filter(|session_info| !session_info.is_ending);
-        match session_info {
-            Some(session_info) if session_info.connection == caller.connection => Ok(()),
+        let session_entry = table.sessions.get(&session.0).filter(|session_entry| !session_entry.is_ending);
+        match session_entry {
+            Some(session_entry) if session_entry.connection == caller.connection => Ok(()),
             _ => refused("this connection has no such session"),
         }
     }
@@ -257,8 +258,9 @@ impl SharedFiles {
     /// See [`crate::FileSystem::end_sessions_of`].
     pub fn end_sessions_of(&self, connection: u64) {
         let mut table = self.sessions.table.lock();
-        for session_info in table.sessions.values_mut().filter(|session_info| session_info.connection == connection) {
-            session_info.is_ending = true;
+        for session_entry in table.sessions.values_mut().filter(|session_entry| session_entry.connection == connection)
+        {
+            session_entry.is_ending = true;
         }
         drop(table);
         self.end_sessions();
@@ -276,7 +278,7 @@ impl SharedFiles {
     pub fn dismiss(&self) {
         let mut table = self.sessions.table.lock();
         (table.liveness, table.copies) = (None, None);
-        table.sessions.values_mut().for_each(|session_info| session_info.is_ending = true);
+        table.sessions.values_mut().for_each(|session_entry| session_entry.is_ending = true);
         drop(table);
         self.end_sessions();
         ahead::free_all_ahead(self, || self.gate.try_pass());
@@ -286,15 +288,15 @@ impl SharedFiles {
     pub(crate) fn end_sessions(&self) {
         let _one = self.sessions.ending.lock();
         let mut table = self.sessions.table.lock();
-        for (session, session_info) in &mut table.sessions {
+        for (session, session_entry) in &mut table.sessions {
             // A forked child may have the connection still.
-            session_info.is_ending |= self.link.pins.has_ended(*session);
+            session_entry.is_ending |= self.link.pins.has_ended(*session);
         }
         let ending: Vec<(u64, GrantId)> = table
             .sessions
             .iter()
-            .filter(|(_, session_info)| session_info.is_ending)
-            .map(|(id, session_info)| (*id, session_info.grant))
+            .filter(|(_, session_entry)| session_entry.is_ending)
+            .map(|(id, session_entry)| (*id, session_entry.grant))
             .collect();
         let leases: Vec<(u64, u64)> = table.leases.keys().copied().collect();
         drop(table);

@@ -105,7 +105,7 @@ fn find_spot(tree: &TreeLayer, dir: &Inode, hash: u64) -> Result<HashSpot> {
     Ok(spot)
 }
 
-/// Returns the page of names at `spot`; `None` if there is none yet.
+/// Returns the page of names at `spot`; `None` if that does not exist yet.
 fn load_leaf(tree: &TreeLayer, spot: &HashSpot) -> Result<Option<Leaf>> {
     match spot.word.named() {
         NamedBy::Nothing => Ok(None),

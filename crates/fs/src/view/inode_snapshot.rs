@@ -36,7 +36,7 @@ pub struct InodeSnapshot {
     direct_size: u64,
     /// Bytes of the file.
     pub size: u64,
-    /// How many bytes the append checksum of the size covers; 0 if there is none (FP3).
+    /// How many bytes the append checksum of the size covers; 0 without a checksum (FP3).
     checksum_bytes: u64,
     /// When its content changed, in nanoseconds since the start of 1970.
     pub mtime: i64,
@@ -47,11 +47,11 @@ pub struct InodeSnapshot {
 
 /// The directly stored words of an inode.
 struct DirectWords {
-    /// The words replace those of the head.
+    /// The words replace the values of the head.
     counts: bool,
     /// The word of the size.
     word: u64,
-    /// How many bytes its append checksum covers; 0 if there is none.
+    /// How many bytes its append checksum covers; 0 without a checksum.
     checksum_bytes: u64,
     /// The times of change and of access.
     times: [u64; 2],
