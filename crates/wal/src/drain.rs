@@ -14,6 +14,7 @@
 
 use std::collections::BTreeSet;
 
+use ferrite_memory::planted;
 use ferrite_pool::{LogPosition, TagLog};
 
 use crate::segment::{self, HEADER_BYTES, SegmentFolder};
@@ -96,8 +97,7 @@ impl SegmentDrain {
     }
 
     fn persist_last(&mut self) -> Result<DrainStep> {
-        #[cfg(test)]
-        if crate::wal::tests::is_planted(crate::wal::tests::Bug::CutBeforeSync) {
+        if planted!("wal: drain cuts before it syncs the segment") {
             self.next = DrainStage::Cut;
             return Ok(DrainStep::Moved);
         }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use ferrite_memory::Span;
+use ferrite_memory::{Span, planted};
 use ferrite_pool::checked_word::{seal, unseal};
 use ferrite_pool::holding::{RoleSpace, TagLease, TagSpec};
 use ferrite_pool::layout::PAGE;
@@ -237,9 +237,8 @@ impl Wal {
         if self.broken.load(Ordering::Acquire) {
             return Err(Error::Broken(self.name().into()));
         }
-        // If threads are interleaved by a seed, the turn passes here.
-        #[cfg(test)]
-        self.holding.memory().load_word(0);
+        // A test that interleaves threads passes the turn here.
+        let _ = planted!("wal: thread pauses");
         std::thread::yield_now();
         Ok(())
     }
@@ -352,8 +351,7 @@ impl Wal {
 
     /// Returns durable records from `from` on, as they lie in the ring.
     pub(crate) fn image(&self, from: u64, bytes_max: usize) -> Result<Vec<u8>> {
-        #[cfg(test)]
-        if tests::is_planted(tests::Bug::DrainAhead) {
+        if planted!("wal: drain copies records before they are durable") {
             self.order.set_durable(self.order.reach().end);
         }
         self.persist_finished()?;

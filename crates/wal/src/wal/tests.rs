@@ -7,8 +7,6 @@ mod golden;
 mod model;
 mod threads;
 
-use std::cell::Cell;
-
 use ferrite_crash::{LyingMemory, Model, rounds, seed};
 use ferrite_memory::{Memory, Scheme, forward_memory};
 use ferrite_pool::Format;
@@ -16,25 +14,6 @@ use ferrite_pool::layout::{CHUNK, PAGE, POOL_BYTES_MIN};
 
 use super::*;
 use folder::LyingFolder;
-
-/// A bug that a test plants to check that the proofs detect it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bug {
-    /// WD1 is broken: the head passes records whose file was not synced.
-    CutBeforeSync,
-    /// A strict append returns before it is durable.
-    NoFence,
-    /// WD2 is broken: a record that is not durable goes to a file.
-    DrainAhead,
-    /// W4 is broken: records behind the end of the ring stay there.
-    Unwiped,
-}
-
-thread_local!(static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) });
-
-pub(crate) fn is_planted(bug: Bug) -> bool {
-    PLANTED.get() == Some(bug)
-}
 
 /// A memory that wipes no line.
 struct Unwiped(Arc<LyingMemory>);
@@ -66,8 +45,11 @@ fn new_pool(model: Model) -> Arc<LyingMemory> {
 }
 
 fn open_pool(memory: &Arc<LyingMemory>) -> Verdict<Arc<Pool>> {
-    let shared: Arc<dyn Memory> =
-        if is_planted(Bug::Unwiped) { Arc::new(Unwiped(memory.clone())) } else { memory.clone() };
+    let shared: Arc<dyn Memory> = if planted!("wal: ring keeps lines behind its end") {
+        Arc::new(Unwiped(memory.clone()))
+    } else {
+        memory.clone()
+    };
     Ok(Arc::new(Pool::open(shared, BOOT).map_err(|error| error.to_string())?.0))
 }
 

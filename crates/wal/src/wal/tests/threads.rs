@@ -1,6 +1,7 @@
 //! Many writers at once, beside a drainer and readers.
 
 use ferrite_crash::interleave;
+use ferrite_memory::planted::{PlantedBug, plant_with};
 
 use super::super::append::ReservedPlace;
 use super::*;
@@ -62,6 +63,14 @@ fn wo1_wo2_writers_a_drainer_and_a_reader_race() {
     }
 }
 
+/// Makes each pause of the calling thread read a word of `memory`, where the interleaver switches threads.
+fn pass_turn_in_pauses(memory: Arc<LyingMemory>) -> PlantedBug {
+    plant_with("wal: thread pauses", move || {
+        memory.load_word(0);
+        false
+    })
+}
+
 /// One thread at a time, switched at every call of the memory by seed, and crashed afterwards: each acknowledged record
 /// is there.
 #[test]
@@ -74,8 +83,9 @@ fn wo2_crash_seeded_writers_interleaved_at_every_call() {
             let wal = create(&memory, &folder);
             let (acknowledged, stop) = ([const { AtomicU64::new(0) }; 3], 4);
             let writer = |writer: usize| -> Box<dyn FnOnce() + Send + '_> {
-                let (wal, acknowledged) = (&wal, &acknowledged);
+                let (wal, acknowledged, memory) = (&wal, &acknowledged, memory.clone());
                 Box::new(move || {
+                    let _passes = pass_turn_in_pauses(memory);
                     for number in 0..stop {
                         wal.append(&signed(writer as u64, number), Durability::Strict).unwrap();
                         acknowledged[writer].fetch_add(1, Ordering::Release);
@@ -83,8 +93,11 @@ fn wo2_crash_seeded_writers_interleaved_at_every_call() {
                 })
             };
             let mut jobs: Vec<Box<dyn FnOnce() + Send + '_>> = (0..3).map(writer).collect();
-            let drains = &wal;
-            jobs.push(Box::new(move || (0..6).for_each(|_| _ = drains.step().unwrap())));
+            let (drains, drained) = (&wal, memory.clone());
+            jobs.push(Box::new(move || {
+                let _passes = pass_turn_in_pauses(drained);
+                (0..6).for_each(|_| _ = drains.step().unwrap());
+            }));
             interleave(seed, jobs);
             let after = open(&Arc::new(memory.crash(seed)), &folder).unwrap();
             let counts = counts(&after, 3).unwrap();
