@@ -21,7 +21,7 @@
 //!   So a checkpoint needs no new space, the log never stays full, and a change that adds no content is never refused
 //!   for lack of space.
 
-use ferrite_memory::{Memory, Scheme, Span};
+use ferrite_memory::{Memory, Scheme, Span, planted};
 use ferrite_pool::checked_record::{self, CheckedRecord};
 use ferrite_pool::holding::{RoleSpace, TagLease};
 use ferrite_pool::{LogPosition, Role, SEQUENCE_BOUND, Stream, Tag};
@@ -303,11 +303,7 @@ pub(crate) fn slot_bytes(content_bytes: u64) -> u64 {
 
 /// Returns how many slots are widened.
 fn slots_to_widen() -> usize {
-    #[cfg(test)]
-    if crate::tests::support::LOPSIDED.get() {
-        return 1;
-    }
-    SLOTS.len()
+    if planted!("object: checkpoint widens one slot") { 1 } else { SLOTS.len() }
 }
 
 /// Widens both slots to `bytes` (CK5), and to half as much again if there is space, so that this is seldom needed.

@@ -1,7 +1,6 @@
 //! Helpers for the proofs: small pools on lying memory, seeds from the environment, and a memory that ignores some
 //! fences, by which bugs are planted (a proof that does not find them proves nothing).
 
-use std::cell::Cell;
 use std::sync::Arc;
 
 use ferrite_crash::{Crash, LyingMemory, Model};
@@ -15,11 +14,6 @@ use proptest::test_runner::{Config as ProptestConfig, RngSeed};
 
 use crate::logged::{self, Logged, LoggedStructure, Logging};
 use crate::object_label::ObjectLabel;
-
-thread_local! {
-    /// The planted bug: CK5 is broken, only the first slot is widened.
-    pub static LOPSIDED: Cell<bool> = const { Cell::new(false) };
-}
 
 /// The boot id of the tests.
 pub const BOOT: [u8; 16] = [9; 16];

@@ -4,13 +4,14 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use ferrite_memory::forward_memory;
+use ferrite_memory::planted::plant;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
 use crate::bundle::BundleMembers;
 use crate::object_queue::QueueEntries;
-use crate::tests::support::{LOPSIDED, cases};
+use crate::tests::support::cases;
 use crate::{BundleChange, Queue, QueueBatch, QueueEnd};
 
 /// A memory whose host has no more space while it is `full`.
@@ -137,9 +138,9 @@ fn canary_a_change_that_is_logged_before_it_has_room_is_caught() {
 /// Either slot may be the next one when the store is full.
 #[test]
 fn canary_room_in_one_slot_only_is_caught() {
-    LOPSIDED.set(true);
+    let planted = plant("object: checkpoint widens one slot");
     let verdicts = [0, 1].map(gives_back::<true>);
-    LOPSIDED.set(false);
+    drop(planted);
     assert!(verdicts.iter().any(Result::is_err), "{verdicts:?}");
 }
 
