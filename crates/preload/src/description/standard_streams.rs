@@ -6,7 +6,7 @@
 
 use std::ffi::c_int;
 
-use ferrite_memory::pin;
+use ferrite_memory::{pin, planted};
 
 use super::{Description, STANDARD};
 use crate::leased_file::ClaimedPlace;
@@ -33,24 +33,16 @@ impl Description {
         if !self.is_standard() {
             return None;
         }
-        #[cfg(test)]
-        if super::tests::is_planted(super::tests::Bug::NotClaimed) {
-            // SAFETY: no pointer is passed.
-            let at = u64::try_from(unsafe { real::lseek(fd, 0, libc::SEEK_CUR) }).ok()?;
-            return Some(ClaimedPlace { at, end: at + len as u64 });
-        }
+        let step = if planted!("preload: offset does not move over the claimed place") { 0 } else { len };
         // SAFETY: no pointer is passed.
-        let end = u64::try_from(unsafe { real::lseek(fd, len as i64, libc::SEEK_CUR) }).ok()?;
-        Some(ClaimedPlace { at: end - len as u64, end })
+        let moved = u64::try_from(unsafe { real::lseek(fd, step as i64, libc::SEEK_CUR) }).ok()?;
+        let at = moved - step as u64;
+        Some(ClaimedPlace { at, end: at + len as u64 })
     }
 
     /// Moves the kernel's offset back over `len` unused bytes.
     fn give_back(fd: c_int, len: usize) {
-        #[cfg(test)]
-        if super::tests::is_planted(super::tests::Bug::NotGivenBack) {
-            return;
-        }
-        if len > 0 {
+        if len > 0 && !planted!("preload: offset stays behind unused bytes") {
             // SAFETY: no pointer is passed.
             unsafe { real::lseek(fd, -(len as i64), libc::SEEK_CUR) };
         }

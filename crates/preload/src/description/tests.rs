@@ -11,36 +11,11 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ferrite_memory::planted::{plant, plant_with};
+
 use super::*;
 use crate::ferrite_mounts::FerriteMount;
 use crate::{reentrancy, size_limit};
-
-/// A planted bug that the tests of standard output must find.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Bug {
-    /// The kernel's offset does not move before a place is used.
-    NotClaimed,
-    /// The offset stays behind claimed bytes that were not written.
-    NotGivenBack,
-    /// Another process with the descriptor meets claims of this one.
-    KeptByChildren,
-}
-
-thread_local! {
-    static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
-    static INTERRUPTION: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
-}
-
-/// Runs the planted interruption before the kernel's offset is set.
-pub(super) fn interrupt() {
-    if let Some(work) = INTERRUPTION.take() {
-        work();
-    }
-}
-
-pub(super) fn is_planted(bug: Bug) -> bool {
-    PLANTED.get() == Some(bug)
-}
 
 struct Opened {
     file: fs::File,
@@ -125,11 +100,14 @@ fn ld2_of_standard_output_a_place_that_was_not_written_is_given_back() {
 fn canary_what_is_wrong_with_standard_output_is_found() {
     let moments = ld2_of_standard_output_the_kernel_has_the_offset_at_every_moment as fn();
     let given_back = ld2_of_standard_output_a_place_that_was_not_written_is_given_back as fn();
-    for (bug, test) in [(Bug::NotClaimed, moments), (Bug::NotGivenBack, given_back), (Bug::KeptByChildren, moments)] {
-        PLANTED.set(Some(bug));
-        let found = catch_unwind(test);
-        PLANTED.set(None);
-        assert!(found.is_err(), "{bug:?} was not found");
+    let bugs = [
+        ("preload: offset does not move over the claimed place", moments),
+        ("preload: offset stays behind unused bytes", given_back),
+        ("preload: other processes meet claims of this one", moments),
+    ];
+    for (bug, test) in bugs {
+        let _planted = plant(bug);
+        assert!(catch_unwind(test).is_err(), "{bug:?} was not found");
     }
 }
 
@@ -211,11 +189,14 @@ fn interrupted(first: impl FnOnce(&Opened) + Send + 'static) -> Vec<u8> {
     let ((begins, has_begun), (goes_on, may_go_on)) = (channel(), channel());
     let late = Arc::clone(&opened);
     let late = thread::spawn(move || {
-        let amid = move || {
-            begins.send(()).expect("the test listens");
-            let _ = may_go_on.recv_timeout(Duration::from_millis(30));
-        };
-        INTERRUPTION.set(Some(Box::new(amid)));
+        let is_first = Cell::new(true);
+        let _stop = plant_with("preload: thread stops before it sets the offset", move || {
+            if is_first.replace(false) {
+                begins.send(()).expect("the test listens");
+                let _ = may_go_on.recv_timeout(Duration::from_millis(30));
+            }
+            false
+        });
         first(&late);
     });
     has_begun.recv().expect("it sets the offset");
