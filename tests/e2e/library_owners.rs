@@ -40,7 +40,7 @@ fn commands_work_beside_a_process_that_owns_a_pool_for_its_objects() {
     assert!(ok(&["pool", "check", name]).contains("sound"));
     assert!(ok(&["pool", "info", name]).contains(&format!("served by process {pid}")));
     let status = json(&["status"]);
-    let is_it = |served: &&Value| served["owner_pid"].to_string() == pid;
+    let is_it = |served: &&Value| served["owner_pid"] == pid.parse::<u64>().expect("a number");
     let served = status["pools"].as_array().expect("a list").iter().find(is_it).cloned();
     assert!(served.is_some_and(|served| served["total_bytes"].is_u64()), "{status}");
     for (words, service) in [(["disk", "list"], "disk"), (["fs", "list"], "fs"), (["wal", "stat"], "database")] {

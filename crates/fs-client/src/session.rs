@@ -93,7 +93,7 @@ fn failed(why: impl std::fmt::Display) -> PoolError {
 fn ask<T: DeserializeOwned>(client: &mut OwnerClient, request: &ClientRequest) -> Result<(T, Vec<OwnedFd>)> {
     let asked = client.call(ServiceRequest::new(SHARE, request), &mut |_| true);
     let (value, fds) = asked.map_err(|error| match error {
-        OwnerError::Failed(failure) => PoolError::Owner(failure).into(),
+        OwnerError::Failed(failure) => PoolError::Owner(failure),
         other => failed(other),
     })?;
     Ok((serde_json::from_value(value).map_err(failed)?, fds))

@@ -35,6 +35,9 @@ pub struct MountEntry {
 
 impl MountEntry {
     /// Returns the mounts in the namespace of process `pid` (or `self`), in the order of their creation.
+    ///
+    /// # Errors
+    /// If `/proc` cannot be read.
     pub fn seen_by(pid: &str) -> io::Result<Vec<Self>> {
         let table = fs::read(format!("/proc/{pid}/mountinfo"))?;
         Ok(table.split(|byte| *byte == b'\n').filter_map(Self::parse).collect())

@@ -21,6 +21,9 @@ pub struct MountSpec<'a> {
 }
 
 /// Mounts on `point` as root, without `fusermount`. Returns the FUSE connection.
+///
+/// # Errors
+/// The kernel's error.
 pub fn mount(point: &Path, how: &MountSpec<'_>) -> io::Result<OwnedFd> {
     let connection: File = OpenOptions::new().read(true).write(true).open("/dev/fuse")?;
     // SAFETY: asks for a number.
@@ -38,22 +41,34 @@ pub fn mount(point: &Path, how: &MountSpec<'_>) -> io::Result<OwnedFd> {
 
 /// Unmounts a file system of this process. The kernel aborts the connection first, so the call never waits for the
 /// threads that serve it.
+///
+/// # Errors
+/// The kernel's error.
 pub fn unmount(point: &Path) -> io::Result<()> {
     unmount_by(point, libc::MNT_FORCE | libc::MNT_DETACH)
 }
 
 /// Unmounts a file system without users. One in use is an error (`EBUSY`).
+///
+/// # Errors
+/// The kernel's error.
 pub fn unmount_unused(point: &Path) -> io::Result<()> {
     unmount_by(point, 0)
 }
 
 /// Aborts the connection of a file system whose server has ended: programs that wait for an answer get an error. Unmounts
 /// it too, if no program uses it.
+///
+/// # Errors
+/// The kernel's error.
 pub fn cut_off(point: &Path) -> io::Result<()> {
     unmount_by(point, libc::MNT_FORCE)
 }
 
 /// Unmounts lazily: the file system disappears now and ends with its last user.
+///
+/// # Errors
+/// The kernel's error.
 pub fn unmount_lazily(point: &Path) -> io::Result<()> {
     unmount_by(point, libc::MNT_DETACH)
 }

@@ -23,6 +23,9 @@ pub struct Settling {
 impl Settling {
     /// Makes all that was written or stored to the file before the call durable. The kernel marks a shared mapping's
     /// page dirty at its first store after each write-back, so that syncing the file finds it without `msync`.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the sync fails, and [`Error::Poisoned`] ever after.
     pub fn settle(&self, file: &File) -> Result<()> {
         let before = self.started.load(Ordering::SeqCst);
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
@@ -37,6 +40,9 @@ impl Settling {
     }
 
     /// The same for what `sync` makes durable; where others are amid a sync, with theirs, by the next one for all of the file.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the sync fails, and [`Error::Poisoned`] ever after.
     pub fn settle_part(&self, file: &File, sync: impl FnOnce() -> io::Result<()>) -> Result<()> {
         let Ok(_turn) = self.turn.try_lock() else { return self.settle(file) };
         self.ensure_sound()?;
@@ -49,6 +55,9 @@ impl Settling {
     }
 
     /// Refuses once a sync has failed.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] if a sync has failed.
     pub fn ensure_sound(&self) -> Result<()> {
         self.poison.get().map_or(Ok(()), |why| Err(Error::Poisoned(why.clone())))
     }
