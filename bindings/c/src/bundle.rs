@@ -1,5 +1,5 @@
 //! Bundles of objects for C.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "a visitor and a plan of C's, and their pointers")]
 
 use std::cell::Cell;
 use std::ffi::{CString, c_char, c_int, c_void};

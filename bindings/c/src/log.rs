@@ -1,5 +1,5 @@
 //! Logs for C.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "pointers from C")]
 
 use std::ffi::c_char;
 use std::sync::Arc;

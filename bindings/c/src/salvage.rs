@@ -1,5 +1,5 @@
 //! The losses of a salvage, and the entries that it rescued, for C.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "visitors of C's, and their pointers")]
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::Arc;

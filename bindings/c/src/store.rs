@@ -1,5 +1,5 @@
 //! Stores for C.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "a visitor of C's, and its pointers")]
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::path::Path;

@@ -1,5 +1,5 @@
 //! Values that are updated in place, for C.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "pointers from C")]
 
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;

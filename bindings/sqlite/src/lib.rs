@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Unsafe throughout, because SQLite calls by pointers: what it passes is valid for the call, by its own promise.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "entries that SQLite calls")]
 
 mod abi;
 mod database;

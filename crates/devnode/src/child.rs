@@ -7,7 +7,7 @@
 //! the place's lock, so nobody clears the place before the child, too, is done.
 //!
 //! Unsafe: fork and the calls that a child of a threaded process may make.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "fork, and what a forked child may call")]
 
 use std::io::{self, Read};
 use std::mem::MaybeUninit;

@@ -1,7 +1,7 @@
 //! A descriptor opened and closed by system calls alone, as a forked child must.
 //!
 //! Unsafe: those system calls.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "descriptors without the standard library, for a forked child")]
 
 use std::ffi::CStr;
 use std::os::fd::RawFd;

@@ -1,7 +1,7 @@
 //! The private FUSE mount under a node: mounting, serving, unmounting.
 //!
 //! Unsafe: `mount`, `umount2`, `prctl` and `mlockall`, which the standard library does not offer.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "mount, umount2, prctl and mlockall")]
 
 use std::ffi::CString;
 use std::io;

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Unsafe: a socket of a family that the standard library does not know.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "sends and receives on a netlink socket, in a forked child too")]
 
 use super::child::{ChildResult, errno};
 use super::child_fd::ChildFd;

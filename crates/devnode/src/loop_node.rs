@@ -4,7 +4,7 @@
 //! process kept it open; and a killed process closing it could wait for its own dead file system.
 //!
 //! Unsafe: the ioctls of the loop driver (linux/loop.h).
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "ioctls of the loop driver")]
 
 use std::ffi::{CStr, CString};
 use std::fs;

@@ -1,7 +1,7 @@
 //! The system calls that mount and unmount.
 //!
 //! Unsafe: `mount`, `umount2` and `geteuid`, which the standard library does not offer.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "mount, umount2, prctl and mlockall")]
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};

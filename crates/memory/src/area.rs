@@ -1,5 +1,5 @@
 //! A stretch of a file in the address space, and nothing more: who may touch it is the guard's affair.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "mmap and munmap")]
 
 use std::fs::File;
 use std::io;

@@ -10,7 +10,7 @@
 //! Non-temporal stores go by whole 64-byte lines; what does not fill a line goes by 8-byte non-temporal words where it is
 //! made of them, else it is stored and its line flushed. Either way the bytes are in the persistence domain after this
 //! thread's next [`fence`].
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "copies between raw memory and buffers")]
 
 use std::cell::Cell;
 use std::ops::Range;

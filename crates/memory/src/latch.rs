@@ -5,7 +5,7 @@
 //! who waits is woken by nobody, and looks again by itself.
 //!
 //! Whoever stored past the cache has fenced before it lets go: such a store may pass the one that lets go.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "a lock of its own for another crate's guards")]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

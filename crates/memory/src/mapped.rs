@@ -2,7 +2,7 @@
 //!
 //! A load or store is a bounds check, the guard's window, the bare copy of [`crate::copy`], and nothing else: no lock,
 //! no count, no allocation. The mapping is made once and never undone while it is in use.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "reads and writes a mapping by raw pointers")]
 
 use std::fs::{File, Permissions};
 use std::os::fd::FromRawFd;

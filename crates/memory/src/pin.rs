@@ -10,7 +10,7 @@
 //! Threads of other processes pin in words that they share ([`Foreign`]); who waits for those has patience, not trust.
 //!
 //! Never wait while pinned: it would be for oneself.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "membarrier")]
 
 use std::cell::Cell;
 use std::marker::PhantomData;

@@ -1,5 +1,5 @@
 //! The time that a file is stamped with.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "clock_gettime")]
 
 /// The kernel's time at its last tick in nanoseconds since 1970: what its own file systems stamp files with, so that ours
 /// are older and younger than theirs as they were made. Some milliseconds old, and had in a fifth of the time that the

@@ -2,7 +2,7 @@
 //!
 //! They are gone with the last process that maps them. Nothing shrinks them (a seal of the kernel's), so no access ever
 //! faults; what another process writes there is its affair, and no word is trusted further than its reader says.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "maps words that processes share")]
 
 use std::fs::File;
 use std::io::{self, Error as IoError};

@@ -1,5 +1,5 @@
 //! Hints to the processor and the kernel: prefetches, and tables in huge pages.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "asks for lines of memory ahead, which is an instruction")]
 
 use rustix::mm::Advice;
 

@@ -1,5 +1,5 @@
 //! A buffer at an address that direct I/O takes.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "allocates at an alignment")]
 
 use std::alloc::{self, Layout};
 use std::slice;

@@ -1,5 +1,5 @@
 //! What the host says of a file or block device.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "ioctls of block devices")]
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Seek, SeekFrom};

@@ -7,7 +7,7 @@
 //! Polynomials Using PCLMULQDQ Instruction", Intel 2009): what was folded so far is moved by D bits onto what follows
 //! by multiplying its halves with x^(D+32) and x^(D-32) mod P. Four vectors of 64 bytes are folded side by side, then
 //! into one, then its four lanes into 16 bytes, and those into 32 bits.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "vectors loaded, stored and multiplied")]
 
 use std::arch::x86_64::*;
 

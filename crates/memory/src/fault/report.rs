@@ -1,6 +1,6 @@
 //! The signal handler and what it prints. It writes to a buffer on its own stack and calls nothing but `write`,
 //! `sigaction` and `raise`, as signal-safety(7) allows.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "a signal handler")]
 
 use std::fmt::{self, Write};
 use std::mem::{MaybeUninit, zeroed};

@@ -1,4 +1,4 @@
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "provokes faults")]
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};

@@ -6,7 +6,7 @@
 //! A thread that existed before the key was made may not even read (the kernel's default), nor may a handler of a signal, and
 //! who jumps out of one goes on so; a later thread has its parent's rights. So each access looks at the register, which costs
 //! less than a load from memory, and closes the key the way the guard means it where the register denies more.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "the protection-key register and its system calls")]
 
 use std::io;
 

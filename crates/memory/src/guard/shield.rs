@@ -1,5 +1,5 @@
 //! A guard at work on one mapping, and the windows through it.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "mprotect and windows on raw memory")]
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{io, process};

@@ -1,5 +1,5 @@
 //! The backing of a mapping, found by asking the kernel.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "asks the kernel what a mapping is")]
 
 use std::fs::File;
 use std::io;

@@ -1,6 +1,6 @@
 //! What makes a host's promise hold where it writes elsewhere than over what is there. On such a file system what is
 //! stored over a block that a copy shares needs a new one, which a full host has not.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "ioctls about a file's flags and extents")]
 
 use std::fs::{self, File};
 use std::io;

@@ -1,5 +1,5 @@
 //! Flushing all of a mapping: for the scheme `writeback-all`, and after a process that was killed.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "mincore")]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,5 +1,5 @@
 //! A mapping's dealings with its host for space, and what pages the host gave.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "fallocate and madvise")]
 
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -1,5 +1,5 @@
 //! What a store does beside its copy, so that the scheme's promise holds.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "copies into a window, and flushes its lines")]
 
 use super::Mapped;
 use crate::guard::Window;

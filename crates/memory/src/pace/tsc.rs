@@ -1,5 +1,5 @@
 //! The processor's time stamp counter (Intel SDM volume 3, 18.17), which is read in a few nanoseconds.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "reads the time stamp counter")]
 
 use super::Ticks;
 use crate::{Error, Result};

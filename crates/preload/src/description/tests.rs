@@ -1,5 +1,5 @@
 //! Offsets of a file without a lease: every byte goes through the kernel, at the place claimed here.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "calls across a C interface")]
 
 use std::cell::Cell;
 use std::collections::BTreeSet;

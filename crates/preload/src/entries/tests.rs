@@ -1,5 +1,5 @@
 //! Calls as a program makes them, on a file without a direct owner.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "calls them as a program does")]
 
 mod races;
 

@@ -12,7 +12,7 @@
 //!
 //! 1. A word is stored before the number of words put counts it, and read before the number of words taken counts it.
 //! 2. No part of the ring is a descriptor of the program, which opens, closes and writes to any descriptor it likes.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "mmap and munmap, and atomic words of memory that a recorded program shares")]
 #![allow(dead_code)] // one side puts, the other takes
 
 use std::ffi::{c_int, c_void};
