@@ -27,7 +27,7 @@ const RUNS_MAX: usize = 4096;
 /// An open disk in a pool.
 ///
 /// A write is durable when it completes if the memory's fence is durable and the scheme settles at a fence
-/// ([`Scheme::settles_at_fence`]). Otherwise it is durable after the next flush.
+/// ([`Scheme::is_durable_at_fence`]). Otherwise it is durable after the next flush.
 pub struct BlockDisk {
     pub(crate) pool: Arc<Pool>,
     pub(crate) memory: Arc<dyn Memory>,
@@ -67,7 +67,7 @@ impl BlockDisk {
         let shape = DiskShape::read(&tag)?;
         let memory = pool.memory_handle();
         let blocks_max = DISK_BYTES_MAX / BLOCK;
-        let settles = memory.fence_is_durable() && options.scheme.settles_at_fence();
+        let settles = memory.fence_is_durable() && options.scheme.is_durable_at_fence();
         let mut identity = pool.superblock().uuid;
         for (byte, salt) in identity.iter_mut().zip(tag.generation.to_le_bytes()) {
             *byte ^= salt;

@@ -7,11 +7,10 @@
 //! - FB3. A lent block is not used again until it is returned, and no writer waits for that: freed blocks that are lent
 //!   are kept aside. At most a part of the spares is lent at once, so writers always have the others.
 
-use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
+use ferrite_memory::shard::{SHARDS, own_shard};
 use ferrite_memory::{Pin, wait_for_pins};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -19,7 +18,6 @@ use crate::loans::Loans;
 use crate::stages::{DiskStage, StageTimer, Stages};
 use crate::stash::{PILE, Recalled, Stashes};
 
-pub(crate) const SHARDS: usize = 16;
 /// The number of blocks for which a thread waits for readers, or asks another shard.
 const WORTH_A_WAIT: usize = 64;
 
@@ -66,7 +64,7 @@ impl FreeBlocks {
 
     /// Fills `into` with blocks, all or none. The caller holds no pin.
     pub fn take(&self, into: &mut [u32]) -> bool {
-        let usual = usual_shard();
+        let usual = own_shard();
         let wait = |freed: &mut Vec<u32>| self.wait(freed);
         let mut found = self.shards[usual].take(into, WORTH_A_WAIT, wait);
         for step in 1..SHARDS {
@@ -110,7 +108,7 @@ impl FreeBlocks {
 
     #[cold]
     fn spill(&self, pin: &Pin, block: u32) {
-        let mut shard = self.shards[usual_shard()].0.lock();
+        let mut shard = self.shards[own_shard()].0.lock();
         shard.freed.extend(self.stashes.of(pin).into_iter().flat_map(|stash| stash.spill()));
         shard.freed.push(block);
     }
@@ -132,7 +130,7 @@ impl FreeBlocks {
     pub fn recall(&self) {
         let Recalled { mut ready, freed } = self.stashes.recall();
         self.loans.sift(&mut ready);
-        let mut shard = self.shards[usual_shard()].0.lock();
+        let mut shard = self.shards[own_shard()].0.lock();
         shard.ready.extend(ready);
         shard.freed.extend(freed);
     }
@@ -156,12 +154,12 @@ impl FreeBlocks {
 
     /// Puts back blocks that were taken and never named.
     pub fn put_back(&self, blocks: &[u32]) {
-        self.shards[usual_shard()].0.lock().ready.extend(blocks.iter().rev());
+        self.shards[own_shard()].0.lock().ready.extend(blocks.iter().rev());
     }
 
     /// Puts back blocks to which a store did not arrive. They are used last.
     pub fn put_last(&self, blocks: &[u32]) {
-        self.shards[usual_shard()].0.lock().ready.splice(..0, blocks.iter().copied());
+        self.shards[own_shard()].0.lock().ready.splice(..0, blocks.iter().copied());
     }
 
     /// Waits until no reader can copy from `freed`, and takes out the lent blocks.
@@ -175,7 +173,7 @@ impl FreeBlocks {
     pub fn free(&self, blocks: impl IntoIterator<Item = u64>) {
         let mut blocks = blocks.into_iter().map(|block| block as u32).peekable();
         if blocks.peek().is_some() {
-            self.shards[usual_shard()].0.lock().freed.extend(blocks);
+            self.shards[own_shard()].0.lock().freed.extend(blocks);
         }
     }
 
@@ -216,22 +214,6 @@ impl FreeShard {
         let keep = blocks.ready.len().saturating_sub(count);
         blocks.ready.split_off(keep)
     }
-}
-
-thread_local!(static USUAL: Cell<usize> = const { Cell::new(usize::MAX) });
-
-/// Returns the shard that this thread asks first, below [`SHARDS`].
-#[inline]
-pub(crate) fn usual_shard() -> usize {
-    let usual = USUAL.get();
-    if usual == usize::MAX { choose_shard() } else { usual % SHARDS }
-}
-
-#[cold]
-fn choose_shard() -> usize {
-    static THREADS: AtomicUsize = AtomicUsize::new(0);
-    USUAL.set(THREADS.fetch_add(1, Ordering::Relaxed) % SHARDS);
-    USUAL.get()
 }
 
 #[cfg(test)]

@@ -223,5 +223,5 @@ fn zero_maps(pool: &Pool, extents: &[Extent]) -> Result<()> {
     for extent in extents.iter().filter(|extent| extent.role == Role::MAP) {
         pool.memory().zero(extent.span(), Scheme::Nt);
     }
-    Ok(pool.memory().settle()?)
+    Ok(pool.memory().drain()?)
 }

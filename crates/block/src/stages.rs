@@ -8,10 +8,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ferrite_memory::shard::{SHARDS, own_shard};
 use ferrite_memory::{Memory, Scheme, forward_memory};
 use serde::{Deserialize, Serialize};
-
-use crate::free::{SHARDS, usual_shard};
 
 /// A part of the work on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +139,7 @@ impl Stages {
     }
 
     fn add(&self, stage: DiskStage, cycles: u64) {
-        let counters = &self.shards[usual_shard()].0[stage as usize];
+        let counters = &self.shards[own_shard()].0[stage as usize];
         counters.count.fetch_add(1, Ordering::Relaxed);
         counters.cycles.fetch_add(cycles, Ordering::Relaxed);
     }

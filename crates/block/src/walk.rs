@@ -116,7 +116,7 @@ fn copy_block(pool: &Pool, from: u64, to: u64) -> Result<()> {
     let mut content = [0; BLOCK as usize];
     pool.memory().load(from, &mut content);
     pool.memory().store(to, &content, Scheme::Nt);
-    Ok(pool.memory().settle()?)
+    Ok(pool.memory().drain()?)
 }
 
 fn walk_disk(pool: &Pool, tag: &Tag) -> Result<WalkResult> {

@@ -11,7 +11,7 @@
 //! let memory = LyingMemory::new(256, Model::MAPPED);
 //! for version in 1..=3 {
 //!     memory.store(64 + version % 2 * 64, &[version as u8; 64], Scheme::Nt);
-//!     memory.settle()?; // without this line the checker below meets a word that points at half a record
+//!     memory.drain()?; // without this line the checker below meets a word that points at half a record
 //!     memory.store_word(0, version);
 //!     memory.persist(Span::new(0, 8))?;
 //!     memory.mark(version); // acknowledged: from here on a crash must not lose it

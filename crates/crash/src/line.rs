@@ -70,7 +70,7 @@ impl PendingLine {
     pub fn fence(&mut self, thread: Thread, image: &mut LineBytes) {
         let covered = self.flushed.iter().filter(|(by, _)| *by == thread).map(|(_, number)| *number).max();
         self.flushed.retain(|(by, _)| *by != thread);
-        self.settle(image, |store| match store.way {
+        self.make_durable(image, |store| match store.way {
             StoreWay::Nt => store.thread == thread,
             _ => covered.is_some_and(|covered| store.number <= covered),
         });
@@ -83,7 +83,7 @@ impl PendingLine {
     }
 
     /// Makes the stores that `settled` selects durable, over all older stores.
-    pub fn settle(&mut self, image: &mut LineBytes, settled: impl Fn(&LineStore) -> bool) {
+    pub fn make_durable(&mut self, image: &mut LineBytes, settled: impl Fn(&LineStore) -> bool) {
         for number in 0..self.stores.len() {
             let (older, rest) = self.stores.split_at_mut(number);
             let store = &mut rest[0];

@@ -261,9 +261,9 @@ impl Memory for LyingMemory {
         self.barrier_of(None)
     }
 
-    fn settle_span(&self, span: Span) -> Result<()> {
+    fn drain_range(&self, span: Span) -> Result<()> {
         self.within(span);
-        if self.fence_is_durable() { self.settle() } else { self.barrier_of(Some(span)) }
+        if self.fence_is_durable() { self.drain() } else { self.barrier_of(Some(span)) }
     }
 
     fn reserve(&self, span: Span) -> Result<()> {

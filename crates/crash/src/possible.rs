@@ -186,7 +186,7 @@ impl Possible {
         }
         let reached = span.map_or(0..u64::MAX, |span| span.at / 64 * 64..span.at + span.len);
         for (&at, line) in self.lines.range_mut(reached) {
-            line.settle(self.image.line_mut(at), |_| true);
+            line.make_durable(self.image.line_mut(at), |_| true);
         }
         self.lines.retain(|_, line| !line.stores.is_empty());
     }

@@ -49,7 +49,7 @@ fn two_slots(model: Model, checked: bool) -> CrashReport {
     let memory = LyingMemory::new(2 * SLOT_BYTES, model);
     for generation in 1..=9 {
         memory.store(generation % 2 * SLOT_BYTES, &slot(generation, checked), Scheme::Nt);
-        memory.settle().unwrap();
+        memory.drain().unwrap();
         memory.mark(generation);
     }
     let options = ExploreOptions::default();
@@ -83,7 +83,7 @@ fn pointer_flip(model: Model, fenced: bool) -> CrashReport {
         let place = 64 + version % 2 * 64;
         memory.store(place, &[version as u8; 64], Scheme::Flush);
         if fenced {
-            memory.settle().unwrap();
+            memory.drain().unwrap();
         }
         memory.store_word(0, version);
         memory.persist(Span::new(0, 8)).unwrap();

@@ -136,7 +136,7 @@ fn a_barrier_settles_writeback_stores() {
     }
 }
 
-/// M1: what [`Scheme::settles_at_fence`] says of a scheme is what a fence does for its stores.
+/// M1: what [`Scheme::is_durable_at_fence`] says of a scheme is what a fence does for its stores.
 #[test]
 fn schemes_settle_where_they_say() {
     for (name, how) in Scheme::ALL {
@@ -144,7 +144,7 @@ fn schemes_settle_where_they_say() {
         store(&memory, 0, 1, how);
         assert_eq!(images(&memory), set([[0], [1]]), "{name} is durable before it is fenced");
         memory.fence();
-        let settled = if how.settles_at_fence() { set([[1]]) } else { set([[0], [1]]) };
+        let settled = if how.is_durable_at_fence() { set([[1]]) } else { set([[0], [1]]) };
         assert_eq!(images(&memory), settled, "{name}");
         memory.barrier().unwrap();
         assert_eq!(images(&memory), set([[1]]), "{name}");
@@ -184,7 +184,7 @@ fn on_a_file_a_span_is_settled_alone() {
     let memory = LyingMemory::new(128, Model::FILE);
     memory.store_word(0, 1);
     memory.store_word(64, 2);
-    memory.settle_span(Span::new(64, 8)).unwrap();
+    memory.drain_range(Span::new(64, 8)).unwrap();
     assert_eq!(images(&memory), set([0, 1].map(|first| [first, 0, 0, 0, 0, 0, 0, 0, 2])));
 }
 

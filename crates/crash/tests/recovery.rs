@@ -12,7 +12,7 @@ fn transfer(memory: &LyingMemory, amount: u64) -> Result<()> {
     for (number, balance) in balances.iter().enumerate() {
         memory.store(LOG + number as u64 * 8, &balance.to_le_bytes(), Scheme::Nt);
     }
-    memory.settle()?;
+    memory.drain()?;
     memory.store_word(LOG + 16, 1);
     memory.persist(Span::new(LOG + 16, 8))?;
     replay(memory, true)
@@ -28,7 +28,7 @@ fn replay(memory: &LyingMemory, careful: bool) -> Result<()> {
         memory.flush(Span::new(at, 8));
     }
     if careful {
-        memory.settle()?;
+        memory.drain()?;
     }
     memory.store_word(LOG + 16, 0);
     memory.persist(Span::new(LOG + 16, 8))

@@ -131,7 +131,7 @@ fn run(seed: u64, model: Model) -> (LyingMemory, Reference) {
             (1, _) => (memory.barrier().unwrap(), reference.barrier(thread)).0,
             (2 | 3, _) => (memory.flush(Span::new(line * 64, 64)), reference.flush(thread, line)).0,
             (4, _) => {
-                memory.settle_span(Span::new(line * 64 + 8, 16)).unwrap();
+                memory.drain_range(Span::new(line * 64 + 8, 16)).unwrap();
                 reference.settle_line(thread, line);
             }
             (_, None) => (memory.store_word(first * 8, event), reference.store(thread, &[first], None)).0,

@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -12,11 +11,10 @@ use std::time::{Duration, Instant};
 
 use ferrite_fs::share::layout::mount_source::read_mount_source;
 use ferrite_fs_client::FsSession;
-use ferrite_memory::unescaped;
+use ferrite_memory::MountLine;
 use ferrite_mount::MountAnswer;
 use ferrite_mount::ask;
 use ferrite_mount::clear_stale;
-use ferrite_mount::device_number;
 use ferrite_owner::machine;
 use ferrite_owner::paths::in_line;
 use ferrite_owner::paths::quoted;
@@ -24,7 +22,7 @@ use ferrite_pool::Holder;
 
 use crate::filesystems::{self, SeenMount, Which};
 
-const KIND: &[u8] = b"fuse.ferrite";
+const KIND: &str = "fuse.ferrite";
 
 /// Time that an owner has to answer.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -32,9 +30,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 struct ServedMount {
     device: u64,
     point: PathBuf,
-    options: Vec<u8>,
-    kind: Vec<u8>,
-    source: Vec<u8>,
+    options: Vec<String>,
+    kind: String,
+    source: PathBuf,
     /// The user who mounted it, if the kernel lists that.
     user: Option<u32>,
 }
@@ -42,7 +40,7 @@ struct ServedMount {
 impl ServedMount {
     /// Returns the pool and the file system of a mount of Ferrite. Disks that are attached by FUSE have another source.
     fn file_system(&self) -> Option<(PathBuf, String)> {
-        read_mount_source(&String::from_utf8_lossy(&self.source)).filter(|_| self.kind == KIND)
+        read_mount_source(&self.source.to_string_lossy()).filter(|_| self.kind == KIND)
     }
 }
 
@@ -186,7 +184,7 @@ fn is_named(point: &Path, here: &Path, command: &[OsString]) -> bool {
 pub fn forbids_programs(folder: &Path) -> bool {
     let over = listed().into_iter().filter(|mount| folder.starts_with(&mount.point));
     let last = over.max_by_key(|mount| mount.point.components().count());
-    last.is_some_and(|mount| mount.options.split(|byte| *byte == b',').any(|option| option == b"noexec"))
+    last.is_some_and(|mount| mount.options.iter().any(|option| option == "noexec"))
 }
 
 fn listed() -> Vec<ServedMount> {
@@ -194,21 +192,11 @@ fn listed() -> Vec<ServedMount> {
     text.split(|byte| *byte == b'\n').filter_map(parsed).collect()
 }
 
-/// A line: `36 35 98:0 /root /point options more - kind source options`.
 fn parsed(line: &[u8]) -> Option<ServedMount> {
-    let mut words = line.split(|byte| *byte == b' ');
-    let device = device_number(std::str::from_utf8(words.nth(2)?).ok()?)?;
-    let point = OsString::from_vec(unescaped(words.nth(1)?)).into();
-    let options = words.next()?.to_vec();
-    words.find(|word| *word == b"-")?;
-    let (kind, source) = (words.next()?.to_vec(), unescaped(words.next()?));
-    let user = words.next().and_then(user_of);
-    Some(ServedMount { device, point, options, kind, source, user })
-}
-
-fn user_of(options: &[u8]) -> Option<u32> {
-    let user = options.split(|byte| *byte == b',').find_map(|option| option.strip_prefix(b"user_id="))?;
-    std::str::from_utf8(user).ok()?.parse().ok()
+    let line = MountLine::parse(line)?;
+    let user = line.fs_options.iter().find_map(|option| option.strip_prefix("user_id=")?.parse().ok());
+    let device = line.device();
+    Some(ServedMount { device, point: line.point, options: line.options, kind: line.kind, source: line.source, user })
 }
 
 #[cfg(test)]

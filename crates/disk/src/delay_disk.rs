@@ -14,7 +14,7 @@ pub struct Delay {
     pub flush_ns: u64,
 }
 
-/// Waits after each request, before its completion is told.
+/// Waits after each request, before it completes.
 pub struct DelayDisk<D, S> {
     inner: D,
     delay: Delay,

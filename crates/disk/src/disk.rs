@@ -1,11 +1,11 @@
-//! The second waist: what everything block-shaped is.
+//! The second waist: block devices.
 //!
-//! - D1. A request that lies outside the disk or is not aligned to its sectors is refused whole.
+//! - D1. A request that lies outside the disk or is not aligned to its sectors is refused as a whole.
 //! - D2. When [`Disk::flush`] returns, every write, trim and zeroing that completed before the call is durable.
-//! - D3. A request with `fua` is durable when it completes; nothing is promised of others.
-//! - D4. Where [`Geometry::volatile_cache`] is false every write is durable when it completes.
+//! - D3. A request with `fua` is durable when it completes. Other requests are not promised to be.
+//! - D4. If [`Geometry::volatile_cache`] is false, every write is durable when it completes.
 //! - D5. A crash leaves each aligned [`Geometry::atomic_bytes`] unit old or new, never a mixture.
-//! - D6. What was lent keeps its bytes until the borrower says that it has returned it; no request waits for that.
+//! - D6. Lent bytes stay unchanged until the borrower reports that it has returned them. No request waits for that.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub struct Geometry {
     pub read_only: bool,
     /// Whether trim gives space back.
     pub trim: bool,
-    /// Who this disk is, the same from run to run; zeros where it has no name.
+    /// The identity of the disk, the same from run to run; zeros if it has no name.
     pub identity: [u8; 16],
 }
 
@@ -64,7 +64,7 @@ pub struct Run {
     pub zero: bool,
 }
 
-/// What a [`Request`] does.
+/// The operation of a [`Request`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Fill the buffer from the disk.
@@ -79,7 +79,7 @@ pub enum Op {
     Zero(Zeroing),
 }
 
-/// A request that is submitted now and completes then or later. It owns its buffer meanwhile.
+/// A submitted request, which completes at once or later. It owns its buffer until then.
 #[derive(Debug)]
 pub struct Request {
     /// Given back in the completion.
@@ -122,7 +122,7 @@ pub trait Disk: Send + Sync {
     /// Writes `from` at `at`.
     ///
     /// # Errors
-    /// [`Error::NoSpace`] where it needs space and there is none; else as [`Disk`] says.
+    /// [`Error::NoSpace`] if the write needs space and finds none; else the errors of [`Disk`].
     fn write(&self, at: u64, from: &[u8], access: Access) -> Result<()>;
 
     /// See D2.

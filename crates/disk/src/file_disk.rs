@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use crate::disk::write_zeros_slowly;
 use crate::{Access, Disk, Geometry, Run, Zeroing};
-use ferrite_memory::Settling;
+use ferrite_memory::HostSync;
 use ferrite_memory::{Error, Result, Span};
 
 mod aligned;
@@ -39,7 +39,7 @@ pub struct FileDisk {
     geometry: Geometry,
     direct: Option<DirectUnits>,
     is_device: bool,
-    settling: Settling,
+    host_sync: HostSync,
 }
 
 /// Bytes moved at once through an aligned buffer.
@@ -69,7 +69,7 @@ impl FileDisk {
             identity: [0; 16],
         };
         let (file, direct, is_device) = (opened.file, opened.direct, opened.is_device);
-        Ok(Self { file, path: path.to_owned(), geometry, direct, is_device, settling: Settling::default() })
+        Ok(Self { file, path: path.to_owned(), geometry, direct, is_device, host_sync: HostSync::default() })
     }
 
     /// Whether requests bypass the host's page cache.
@@ -173,7 +173,7 @@ impl FileDisk {
         }
     }
 
-    fn settle(&self, access: Access) -> Result<()> {
+    fn finish(&self, access: Access) -> Result<()> {
         if access == Access::Fua { self.flush() } else { Ok(()) }
     }
 }
@@ -211,14 +211,14 @@ impl Disk for FileDisk {
         done.map_err(|why| {
             // Of what bypasses the cache a full host has lost nothing but this.
             if access == Access::Fua && !(self.is_direct() && is_full(&why)) {
-                self.settling.doubt(&why);
+                self.host_sync.doubt(&why);
             }
             self.failed("writing", span, why)
         })
     }
 
     fn flush(&self) -> Result<()> {
-        if self.geometry.read_only { Ok(()) } else { self.settling.settle(&self.file) }
+        if self.geometry.read_only { Ok(()) } else { self.host_sync.sync(&self.file) }
     }
 
     fn trim(&self, span: Span, access: Access) -> Result<()> {
@@ -229,7 +229,7 @@ impl Disk for FileDisk {
         let done = if self.is_device { self.discard(span) } else { self.allocate(libc::FALLOC_FL_PUNCH_HOLE, span) };
         match done {
             Err(why) if !is_unsupported(&why) => Err(self.failed("trimming", span, why)),
-            _ => self.settle(access),
+            _ => self.finish(access),
         }
     }
 
@@ -245,14 +245,14 @@ impl Disk for FileDisk {
         }
         let mode = if how.keep_space { libc::FALLOC_FL_ZERO_RANGE } else { libc::FALLOC_FL_PUNCH_HOLE };
         match self.allocate(mode, span) {
-            Ok(()) => self.settle(how.access),
+            Ok(()) => self.finish(how.access),
             Err(why) if is_unsupported(&why) && how.fast => Err(Error::Unsupported("fast zeroes".into())),
             Err(why) if is_unsupported(&why) => write_zeros_slowly(self, span, how.access),
             Err(why) => Err(self.failed("zeroing", span, why)),
         }
     }
 
-    /// A file's runs as its file system tells them, which calls space that was reserved but never written a hole.
+    /// Returns the runs that the file system reports, which calls reserved but unwritten space a hole.
     fn extents(&self, span: Span) -> Result<Vec<Run>> {
         self.check(span)?;
         if self.is_device || span.len == 0 {

@@ -30,7 +30,7 @@ impl<D: Disk> Disk for ReadOnlyDisk<D> {
         Err(Error::ReadOnly)
     }
 
-    /// What was written before the disk became read-only may still be in a cache.
+    /// Data written before the disk became read-only may still be in a cache.
     fn flush(&self) -> Result<()> {
         self.inner.flush()
     }

@@ -30,11 +30,11 @@ pub use clock::{Clock, VirtualClock};
 
 /// A request's number in its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Ticket(pub(crate) u64);
+pub struct SimTicket(pub(crate) u64);
 
-/// What a device has to do for a request.
+/// The work of a device on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
+pub enum SimWork {
     /// Read the span.
     Read,
     /// Write the span.
@@ -49,11 +49,11 @@ pub enum Work {
 
 /// A request as the device sees it.
 #[derive(Clone, Copy, Debug)]
-pub struct Job {
+pub struct SimJob {
     /// To be named when it is done.
-    pub ticket: Ticket,
+    pub ticket: SimTicket,
     /// What to do.
-    pub work: Work,
+    pub work: SimWork,
     /// Where.
     pub span: Span,
     /// When all that it sends has come over the device's link, once the device knows.
@@ -61,42 +61,42 @@ pub struct Job {
 }
 
 /// A device's own time, as events on an [`Agenda`].
-pub trait Model: Send {
+pub trait DriveModel: Send {
     /// What happens in it.
     type Event: Send;
 
     /// `job` arrives now.
-    fn arrive(&mut self, job: Job, agenda: &mut Agenda<Self::Event>);
+    fn arrive(&mut self, job: SimJob, agenda: &mut Agenda<Self::Event>);
 
     /// An event of its agenda happens now.
     fn happen(&mut self, event: Self::Event, agenda: &mut Agenda<Self::Event>);
 
-    /// The properties of a disk that has the inner one's data and this device's behaviour.
+    /// Returns the properties of a disk with the inner disk's data and this device's behaviour.
     fn geometry(&self, inner: Geometry) -> Geometry;
 
     /// Refuses what the device cannot do.
-    fn accept(&self, work: Work) -> Result<()> {
+    fn accept(&self, work: SimWork) -> Result<()> {
         let _ = work;
         Ok(())
     }
 }
 
 /// A disk with the data of `D` and the timing of `M`.
-pub struct SimDisk<D, M: Model> {
+pub struct SimDisk<D, M: DriveModel> {
     inner: D,
     clock: Box<dyn Clock>,
-    state: Mutex<State<M>>,
+    state: Mutex<SimState<M>>,
 }
 
-struct State<M: Model> {
+struct SimState<M: DriveModel> {
     model: M,
     agenda: Agenda<M::Event>,
     tickets: u64,
     /// Of submitted requests, until they are polled.
-    completions: HashMap<Ticket, Completion>,
+    completions: HashMap<SimTicket, Completion>,
 }
 
-impl<M: Model> State<M> {
+impl<M: DriveModel> SimState<M> {
     /// Lets everything happen that is due by `now_ns`.
     fn advance(&mut self, now_ns: u64) {
         while let Some(event) = self.agenda.next_due(now_ns) {
@@ -108,11 +108,12 @@ impl<M: Model> State<M> {
     fn take_completed(&mut self, now_ns: u64) -> Vec<Completion> {
         let now_ns = if planted!("disk: request completes before its time") { u64::MAX } else { now_ns };
         let due = self.agenda.finished().take_while(|(at_ns, _)| *at_ns <= now_ns);
-        let due: Vec<Ticket> = due.map(|(_, ticket)| ticket).filter(|it| self.completions.contains_key(it)).collect();
+        let due: Vec<SimTicket> =
+            due.map(|(_, ticket)| ticket).filter(|it| self.completions.contains_key(it)).collect();
         due.into_iter().filter_map(|ticket| self.collect(ticket)).collect()
     }
 
-    fn collect(&mut self, ticket: Ticket) -> Option<Completion> {
+    fn collect(&mut self, ticket: SimTicket) -> Option<Completion> {
         self.agenda.forget(ticket);
         self.completions.remove(&ticket)
     }
@@ -125,11 +126,11 @@ impl<M: Model> State<M> {
     }
 }
 
-impl<D: Disk, M: Model> SimDisk<D, M> {
+impl<D: Disk, M: DriveModel> SimDisk<D, M> {
     /// `inner` with the timing of `model`, waiting by `clock`.
     pub(crate) fn with_model(inner: D, model: M, clock: impl Clock + 'static) -> Self {
         let agenda = Agenda::new(clock.now_ns());
-        let state = Mutex::new(State { model, agenda, tickets: 0, completions: HashMap::new() });
+        let state = Mutex::new(SimState { model, agenda, tickets: 0, completions: HashMap::new() });
         Self { inner, clock: Box::new(clock), state }
     }
 
@@ -138,30 +139,30 @@ impl<D: Disk, M: Model> SimDisk<D, M> {
         &self.inner
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<M>> {
+    fn lock(&self) -> MutexGuard<'_, SimState<M>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The time is read under the lock: the device sees arrivals in the order of the clock (SD3).
-    fn begin(&self, work: Work, span: Span) -> Ticket {
+    fn begin(&self, work: SimWork, span: Span) -> SimTicket {
         let mut state = self.lock();
         let now_ns = self.clock.now_ns();
         state.advance(now_ns);
         state.tickets += 1;
-        let ticket = Ticket(state.tickets);
-        let State { model, agenda, .. } = &mut *state;
-        model.arrive(Job { ticket, work, span, sent_ns: now_ns }, agenda);
+        let ticket = SimTicket(state.tickets);
+        let SimState { model, agenda, .. } = &mut *state;
+        model.arrive(SimJob { ticket, work, span, sent_ns: now_ns }, agenda);
         ticket
     }
 
-    fn wait_for(&self, ticket: Ticket) {
+    fn wait_for(&self, ticket: SimTicket) {
         while let Some(until_ns) = self.look_for(ticket) {
             self.clock.wait_until_ns(until_ns);
         }
     }
 
     /// When to look again for `ticket`; `None` once it is done.
-    fn look_for(&self, ticket: Ticket) -> Option<u64> {
+    fn look_for(&self, ticket: SimTicket) -> Option<u64> {
         let mut state = self.lock();
         let now_ns = self.clock.now_ns();
         state.advance(now_ns);
@@ -175,7 +176,7 @@ impl<D: Disk, M: Model> SimDisk<D, M> {
         }
     }
 
-    fn timed<T>(&self, work: Work, span: Span, by: impl FnOnce() -> Result<T>) -> Result<T> {
+    fn timed<T>(&self, work: SimWork, span: Span, by: impl FnOnce() -> Result<T>) -> Result<T> {
         if planted!("disk: refused request takes its time") {
             self.wait_for(self.begin(work, span));
         }
@@ -187,9 +188,9 @@ impl<D: Disk, M: Model> SimDisk<D, M> {
     }
 
     /// SD5.
-    fn admit(&self, work: Work, span: Span) -> Result<()> {
+    fn admit(&self, work: SimWork, span: Span) -> Result<()> {
         self.inner.check(span)?;
-        let changes = !matches!(work, Work::Read | Work::Flush);
+        let changes = !matches!(work, SimWork::Read | SimWork::Flush);
         if changes && self.inner.geometry().read_only { Err(Error::ReadOnly) } else { self.lock().model.accept(work) }
     }
 
@@ -206,45 +207,45 @@ impl<D: Disk, M: Model> SimDisk<D, M> {
     }
 }
 
-/// What a request is to a device. The length of a read or write is its buffer's.
-fn work_of(request: &Request) -> (Work, Span) {
+/// Returns the work of a request on a device. The length of a read or write is its buffer's.
+fn work_of(request: &Request) -> (SimWork, Span) {
     let whole = Span::new(request.span.at, request.buffer.len() as u64);
     match request.op {
-        Op::Read => (Work::Read, whole),
-        Op::Write(access) => (Work::Write(access), whole),
-        Op::Flush => (Work::Flush, Span::new(0, 0)),
-        Op::Trim(_) => (Work::Trim, request.span),
-        Op::Zero(how) => (Work::Zero(how), request.span),
+        Op::Read => (SimWork::Read, whole),
+        Op::Write(access) => (SimWork::Write(access), whole),
+        Op::Flush => (SimWork::Flush, Span::new(0, 0)),
+        Op::Trim(_) => (SimWork::Trim, request.span),
+        Op::Zero(how) => (SimWork::Zero(how), request.span),
     }
 }
 
-impl<D: Disk, M: Model> Disk for SimDisk<D, M> {
+impl<D: Disk, M: DriveModel> Disk for SimDisk<D, M> {
     fn geometry(&self) -> Geometry {
         self.lock().model.geometry(self.inner.geometry())
     }
 
     fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
-        self.timed(Work::Read, Span::new(at, into.len() as u64), || self.inner.read(at, into))
+        self.timed(SimWork::Read, Span::new(at, into.len() as u64), || self.inner.read(at, into))
     }
 
     fn write(&self, at: u64, from: &[u8], access: Access) -> Result<()> {
         let span = Span::new(at, from.len() as u64);
-        self.timed(Work::Write(access), span, || self.inner.write(at, from, access))
+        self.timed(SimWork::Write(access), span, || self.inner.write(at, from, access))
     }
 
     fn flush(&self) -> Result<()> {
-        self.timed(Work::Flush, Span::new(0, 0), || self.inner.flush())
+        self.timed(SimWork::Flush, Span::new(0, 0), || self.inner.flush())
     }
 
     fn trim(&self, span: Span, access: Access) -> Result<()> {
-        self.timed(Work::Trim, span, || self.inner.trim(span, access))
+        self.timed(SimWork::Trim, span, || self.inner.trim(span, access))
     }
 
     fn write_zeroes(&self, span: Span, how: Zeroing) -> Result<()> {
-        self.timed(Work::Zero(how), span, || self.inner.write_zeroes(span, how))
+        self.timed(SimWork::Zero(how), span, || self.inner.write_zeroes(span, how))
     }
 
-    /// Takes no time: it is what a host's file system or file tells, not the device.
+    /// Takes no time, because a host's file system answers it and not the device.
     fn extents(&self, span: Span) -> Result<Vec<Run>> {
         self.inner.extents(span)
     }

@@ -7,23 +7,22 @@
 //!                              \---- when the head is free or a flush waits --------/
 //! ```
 //!
-//! After the model of Ruemmler and Wilkes ("An introduction to disk drive modeling", 1994): a seek curve that begins
-//! like a square root and ends straight, a rotation that goes on while nobody asks, zones of falling transfer rate,
+//! The model follows Ruemmler and Wilkes ("An introduction to disk drive modeling", 1994): a seek curve that begins
+//! like a square root and ends straight, a rotation that continues between requests, zones of falling transfer rate,
 //! read-ahead, write-behind.
 //!
-//! - H1. The head serves one request at a time: seek, rotation to its first byte, transfer at its zone's rate. What
-//!   follows the last one on the surface, without delay, needs neither seek nor rotation.
-//! - H2. Where the platters stand follows from the time and the seed alone.
-//! - H3. Of the requests in its queue, at most `queue_depth`, it takes the one it reaches first; one that has waited
-//!   for [`PATIENCE_NS`] goes before.
+//! - H1. The head serves one request at a time: seek, rotation to its first byte, transfer at its zone's rate. A
+//!   request that continues the previous one on the surface without delay needs neither seek nor rotation.
+//! - H2. The position of the platters follows from the time and the seed alone.
+//! - H3. Of the requests in its queue, at most `queue_depth`, the head serves the one it reaches first. A request that
+//!   has waited for [`PATIENCE_NS`] goes before.
 //! - H4. A flush, and a FUA write, completes when its data is on the platters; a cached write when it is in the cache.
-//!   What is in the cache is written while the head is idle, or beside the queue where a flush waits or the cache is
-//!   full.
-//! - H5. An idle head that has read goes on reading into its cache, until that is full or another request comes.
+//!   The cache is written while the head is idle, or beside the queue if a flush waits or the cache is full.
+//! - H5. An idle head that has read continues to read into its cache, until that is full or another request comes.
 
 use std::collections::VecDeque;
 
-use crate::sim_disk::{Agenda, Clock, Job, Model, SimDisk, Ticket, Work, WriteCache};
+use crate::sim_disk::{Agenda, Clock, DriveModel, SimDisk, SimJob, SimTicket, SimWork, WriteCache};
 use crate::{Access, Disk, Geometry, Zeroing};
 use ferrite_memory::{Error, Result, Span, planted};
 
@@ -35,7 +34,7 @@ mod profile;
 mod tests;
 
 use ahead::ReadAhead;
-use dirty::Dirty;
+use dirty::DirtyRanges;
 use platter::Platter;
 pub use profile::HddProfile;
 
@@ -56,9 +55,9 @@ impl<D: Disk> SimDisk<D, Hdd> {
 }
 
 /// What happens in a hard disk.
-pub enum Event {
+pub enum HddEvent {
     /// A request was understood, and its data is coming.
-    Ready(Job),
+    Ready(SimJob),
     /// The head has done what it was doing.
     Done,
 }
@@ -71,35 +70,35 @@ pub struct Hdd {
     /// Where the head was last.
     head_byte: u64,
     busy: Option<Stroke>,
-    queue: VecDeque<Waiting>,
-    dirty: Dirty,
+    queue: VecDeque<WaitingJob>,
+    dirty: DirtyRanges,
     ahead: ReadAhead,
     /// Writes that the cache has no room for.
-    blocked: VecDeque<Job>,
-    flushes: Vec<Ticket>,
+    blocked: VecDeque<SimJob>,
+    flushes: Vec<SimTicket>,
 }
 
 /// A request for the head.
 #[derive(Clone, Copy)]
-struct Waiting {
-    job: Job,
+struct WaitingJob {
+    job: SimJob,
     since_ns: u64,
 }
 
-/// What the head is doing.
+/// The current work of the head.
 struct Stroke {
     span: Span,
-    purpose: Purpose,
+    purpose: StrokePurpose,
 }
 
-enum Purpose {
-    Read(Ticket),
-    Write(Job),
+enum StrokePurpose {
+    Read(SimTicket),
+    Write(SimJob),
     Destage,
 }
 
-/// What the head may do next.
-enum Choice {
+/// The possible next work of the head.
+enum HeadChoice {
     Queued(usize),
     Dirty(u64),
 }
@@ -113,7 +112,7 @@ impl Hdd {
             head_byte: 0,
             busy: None,
             queue: VecDeque::new(),
-            dirty: Dirty::default(),
+            dirty: DirtyRanges::default(),
             ahead: ReadAhead::new(profile),
             blocked: VecDeque::new(),
             flushes: Vec::new(),
@@ -134,23 +133,23 @@ impl Hdd {
         }
     }
 
-    fn ready(&mut self, job: Job, agenda: &mut Agenda<Event>) {
+    fn ready(&mut self, job: SimJob, agenda: &mut Agenda<HddEvent>) {
         match job.work {
-            Work::Read if self.has_cached(job.span, agenda.now_ns()) => {
+            SimWork::Read if self.has_cached(job.span, agenda.now_ns()) => {
                 let sent_ns = self.send(job.span.len, agenda.now_ns());
                 agenda.finish(job.ticket, sent_ns);
             }
-            Work::Write(access) | Work::Zero(Zeroing { access, .. }) if self.is_cached(access) => {
+            SimWork::Write(access) | SimWork::Zero(Zeroing { access, .. }) if self.is_cached(access) => {
                 self.blocked.push_back(job);
                 self.fill_cache(agenda);
             }
-            Work::Read | Work::Write(_) | Work::Zero(_) => self.enqueue(job, agenda.now_ns()),
-            Work::Flush if self.profile.cache.is_volatile() => {
+            SimWork::Read | SimWork::Write(_) | SimWork::Zero(_) => self.enqueue(job, agenda.now_ns()),
+            SimWork::Flush if self.profile.cache.is_volatile() => {
                 self.dirty.hurry();
                 self.flushes.push(job.ticket);
                 self.end_flushes(agenda);
             }
-            Work::Flush | Work::Trim => agenda.finish(job.ticket, agenda.now_ns()),
+            SimWork::Flush | SimWork::Trim => agenda.finish(job.ticket, agenda.now_ns()),
         }
     }
 
@@ -158,12 +157,12 @@ impl Hdd {
         self.dirty.covers(span) || self.ahead.covers(span, &self.platter, now_ns)
     }
 
-    fn enqueue(&mut self, job: Job, since_ns: u64) {
-        self.queue.push_back(Waiting { job, since_ns });
+    fn enqueue(&mut self, job: SimJob, since_ns: u64) {
+        self.queue.push_back(WaitingJob { job, since_ns });
     }
 
     /// Takes writes into the cache, in order, while it has room; one that would never fit goes to the platters.
-    fn fill_cache(&mut self, agenda: &mut Agenda<Event>) {
+    fn fill_cache(&mut self, agenda: &mut Agenda<HddEvent>) {
         let capacity_bytes = self.profile.cache.capacity_bytes();
         while let Some(job) = self.blocked.front().copied() {
             if job.span.len > capacity_bytes {
@@ -178,7 +177,7 @@ impl Hdd {
         }
     }
 
-    fn end_flushes(&mut self, agenda: &mut Agenda<Event>) {
+    fn end_flushes(&mut self, agenda: &mut Agenda<HddEvent>) {
         let is_urgent = self.dirty.is_urgent();
         let is_urgent = is_urgent && !planted!("disk: flush does not wait for writes");
         if is_urgent {
@@ -208,61 +207,64 @@ impl Hdd {
     }
 
     /// H3, H4.
-    fn choose(&self, now_ns: u64) -> Option<Choice> {
+    fn choose(&self, now_ns: u64) -> Option<HeadChoice> {
         let visible = || self.queue.iter().enumerate().take(self.profile.queue_depth.max(1));
         let overdue = visible().find(|(_, waiting)| now_ns - waiting.since_ns > PATIENCE_NS);
         let overdue = if planted!("disk: head serves requests in their order") { visible().next() } else { overdue };
         let overdue = overdue.filter(|_| !planted!("disk: head always serves the nearest request"));
         if let Some((at, _)) = overdue {
-            return Some(Choice::Queued(at));
+            return Some(HeadChoice::Queued(at));
         }
         let queued = visible().map(|(at, waiting)| {
-            let is_read = waiting.job.work == Work::Read;
-            (self.reach_ns(waiting.job.span, is_read, now_ns), Choice::Queued(at))
+            let is_read = waiting.job.work == SimWork::Read;
+            (self.reach_ns(waiting.job.span, is_read, now_ns), HeadChoice::Queued(at))
         });
         let presses = !self.flushes.is_empty() || !self.blocked.is_empty();
         let dirty = self.dirty.starts(self.blocked.is_empty() && !self.flushes.is_empty());
         let dirty = dirty.filter(|_| presses || self.queue.is_empty());
-        let destages = dirty.map(|at| (self.reach_ns(Span::new(at, 0), false, now_ns), Choice::Dirty(at)));
+        let destages = dirty.map(|at| (self.reach_ns(Span::new(at, 0), false, now_ns), HeadChoice::Dirty(at)));
         queued.chain(destages).min_by_key(|(reach_ns, _)| *reach_ns).map(|(_, choice)| choice)
     }
 
     /// Gives an idle head its next work.
-    fn kick(&mut self, agenda: &mut Agenda<Event>) {
+    fn kick(&mut self, agenda: &mut Agenda<HddEvent>) {
         if self.busy.is_some() {
             return;
         }
         let now_ns = agenda.now_ns();
         let Some(choice) = self.choose(now_ns) else { return };
         let stroke = self.take(choice);
-        let is_read = matches!(stroke.purpose, Purpose::Read(_));
+        let is_read = matches!(stroke.purpose, StrokePurpose::Read(_));
         let done_ns = now_ns + self.service_ns(stroke.span, is_read, now_ns);
         self.ahead.interrupt(&self.platter, now_ns);
         self.busy = Some(stroke);
-        agenda.plan(done_ns, Event::Done);
+        agenda.plan(done_ns, HddEvent::Done);
     }
 
-    fn take(&mut self, choice: Choice) -> Stroke {
+    fn take(&mut self, choice: HeadChoice) -> Stroke {
         match choice {
-            Choice::Queued(at) => {
+            HeadChoice::Queued(at) => {
                 let job = self.queue.remove(at).expect("chosen from the queue").job;
-                let purpose = if job.work == Work::Read { Purpose::Read(job.ticket) } else { Purpose::Write(job) };
+                let purpose =
+                    if job.work == SimWork::Read { StrokePurpose::Read(job.ticket) } else { StrokePurpose::Write(job) };
                 Stroke { span: job.span, purpose }
             }
-            Choice::Dirty(at) => Stroke { span: self.dirty.take(at, DESTAGE_MAX_BYTES), purpose: Purpose::Destage },
+            HeadChoice::Dirty(at) => {
+                Stroke { span: self.dirty.take(at, DESTAGE_MAX_BYTES), purpose: StrokePurpose::Destage }
+            }
         }
     }
 
-    fn done(&mut self, agenda: &mut Agenda<Event>) {
+    fn done(&mut self, agenda: &mut Agenda<HddEvent>) {
         let Some(Stroke { span, purpose }) = self.busy.take() else { return };
         self.head_byte = span.at + span.len;
         match purpose {
-            Purpose::Read(ticket) => {
+            StrokePurpose::Read(ticket) => {
                 self.ahead.begin(span, agenda.now_ns());
                 agenda.finish(ticket, agenda.now_ns());
             }
-            Purpose::Write(job) => agenda.finish(job.ticket, job.sent_ns),
-            Purpose::Destage => {
+            StrokePurpose::Write(job) => agenda.finish(job.ticket, job.sent_ns),
+            StrokePurpose::Destage => {
                 self.dirty.written(span);
                 self.fill_cache(agenda);
                 self.end_flushes(agenda);
@@ -271,19 +273,19 @@ impl Hdd {
     }
 }
 
-impl Model for Hdd {
-    type Event = Event;
+impl DriveModel for Hdd {
+    type Event = HddEvent;
 
-    fn arrive(&mut self, job: Job, agenda: &mut Agenda<Event>) {
+    fn arrive(&mut self, job: SimJob, agenda: &mut Agenda<HddEvent>) {
         let understood_ns = agenda.now_ns() + self.profile.command_ns;
-        let sent_ns = if matches!(job.work, Work::Write(_)) { self.send(job.span.len, understood_ns) } else { 0 };
-        agenda.plan(understood_ns, Event::Ready(Job { sent_ns, ..job }));
+        let sent_ns = if matches!(job.work, SimWork::Write(_)) { self.send(job.span.len, understood_ns) } else { 0 };
+        agenda.plan(understood_ns, HddEvent::Ready(SimJob { sent_ns, ..job }));
     }
 
-    fn happen(&mut self, event: Event, agenda: &mut Agenda<Event>) {
+    fn happen(&mut self, event: HddEvent, agenda: &mut Agenda<HddEvent>) {
         match event {
-            Event::Ready(job) => self.ready(job, agenda),
-            Event::Done => self.done(agenda),
+            HddEvent::Ready(job) => self.ready(job, agenda),
+            HddEvent::Done => self.done(agenda),
         }
         self.kick(agenda);
     }
@@ -293,9 +295,9 @@ impl Model for Hdd {
         Geometry { volatile_cache, trim: false, ..inner }
     }
 
-    fn accept(&self, work: Work) -> Result<()> {
+    fn accept(&self, work: SimWork) -> Result<()> {
         match work {
-            Work::Zero(how) if how.fast => Err(Error::Unsupported("fast zeroes on a hard disk".into())),
+            SimWork::Zero(how) if how.fast => Err(Error::Unsupported("fast zeroes on a hard disk".into())),
             _ => Ok(()),
         }
     }

@@ -22,7 +22,7 @@ use ferrite_memory::planted;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 
-use crate::sim_disk::{Agenda, Clock, Job, Model, SimDisk, Ticket, Work, WriteCache};
+use crate::sim_disk::{Agenda, Clock, DriveModel, SimDisk, SimJob, SimTicket, SimWork, WriteCache};
 use crate::{Access, Disk, Geometry};
 
 mod channel;
@@ -30,7 +30,7 @@ mod profile;
 #[cfg(test)]
 mod tests;
 
-use channel::{Channel, PageWork, Purpose};
+use channel::{FlashChannel, PagePurpose, PageWork};
 pub use profile::SsdProfile;
 
 /// A disk with the data of `D` and the timing of a flash SSD.
@@ -44,9 +44,9 @@ impl<D: Disk> SimDisk<D, Ssd> {
 }
 
 /// What happens in an SSD.
-pub enum Event {
+pub enum SsdEvent {
     /// The controller has understood a request, and its data is coming.
-    Ready(Job),
+    Ready(SimJob),
     /// A channel has read or programmed a page.
     Done(usize),
 }
@@ -56,14 +56,14 @@ pub struct Ssd {
     profile: SsdProfile,
     controller_free_ns: u64,
     link_free_ns: u64,
-    channels: Vec<Channel>,
+    channels: Vec<FlashChannel>,
     /// Pages of the cache that wait to be programmed.
     dirty: HashSet<u64>,
     /// Pages of the cache that are taken, by what is being programmed too.
     held_pages: u64,
     /// Pages that each request still waits for.
-    left: HashMap<Ticket, usize>,
-    /// Writes that go into the cache as it has room.
+    left: HashMap<SimTicket, usize>,
+    /// Writes that enter the cache when it has room.
     filling: VecDeque<Filling>,
     flushes: Vec<Flush>,
     /// Numbers pages in the order in which they came into the cache.
@@ -72,12 +72,12 @@ pub struct Ssd {
 }
 
 struct Filling {
-    job: Job,
+    job: SimJob,
     pages: Range<u64>,
 }
 
 struct Flush {
-    ticket: Ticket,
+    ticket: SimTicket,
     /// It covers the pages numbered below.
     below: u64,
     left_pages: u64,
@@ -89,7 +89,7 @@ impl Ssd {
             profile: profile.clone(),
             controller_free_ns: 0,
             link_free_ns: 0,
-            channels: (0..profile.channels.max(1)).map(|_| Channel::default()).collect(),
+            channels: (0..profile.channels.max(1)).map(|_| FlashChannel::default()).collect(),
             dirty: HashSet::new(),
             held_pages: 0,
             left: HashMap::new(),
@@ -106,7 +106,7 @@ impl Ssd {
         self.link_free_ns
     }
 
-    fn pages(&self, job: Job) -> Range<u64> {
+    fn pages(&self, job: SimJob) -> Range<u64> {
         let page_bytes = u64::from(self.profile.page_bytes.max(1));
         job.span.at / page_bytes..(job.span.at + job.span.len).div_ceil(page_bytes)
     }
@@ -122,17 +122,17 @@ impl Ssd {
         mean_ns - swing_ns + mixed % (2 * swing_ns + 1)
     }
 
-    fn ready(&mut self, job: Job, agenda: &mut Agenda<Event>) {
+    fn ready(&mut self, job: SimJob, agenda: &mut Agenda<SsdEvent>) {
         match job.work {
-            Work::Read => self.start_read(job, agenda),
-            Work::Write(access) => self.start_write(job, access, agenda),
-            Work::Zero(how) if how.keep_space => self.start_write(job, how.access, agenda),
-            Work::Flush if self.profile.cache.is_volatile() => self.start_flush(job.ticket, agenda),
-            Work::Zero(_) | Work::Trim | Work::Flush => agenda.finish(job.ticket, agenda.now_ns()),
+            SimWork::Read => self.start_read(job, agenda),
+            SimWork::Write(access) => self.start_write(job, access, agenda),
+            SimWork::Zero(how) if how.keep_space => self.start_write(job, how.access, agenda),
+            SimWork::Flush if self.profile.cache.is_volatile() => self.start_flush(job.ticket, agenda),
+            SimWork::Zero(_) | SimWork::Trim | SimWork::Flush => agenda.finish(job.ticket, agenda.now_ns()),
         }
     }
 
-    fn start_read(&mut self, job: Job, agenda: &mut Agenda<Event>) {
+    fn start_read(&mut self, job: SimJob, agenda: &mut Agenda<SsdEvent>) {
         let missing: Vec<u64> = self.pages(job).filter(|page| !self.dirty.contains(page)).collect();
         if missing.is_empty() {
             let sent_ns = self.send(job.span.len, agenda.now_ns());
@@ -141,11 +141,11 @@ impl Ssd {
         self.left.insert(job.ticket, missing.len());
         let bytes = job.span.len / missing.len() as u64;
         for page in missing {
-            self.enqueue(page, Purpose::Read { ticket: job.ticket, bytes }, agenda);
+            self.enqueue(page, PagePurpose::Read { ticket: job.ticket, bytes }, agenda);
         }
     }
 
-    fn start_write(&mut self, job: Job, access: Access, agenda: &mut Agenda<Event>) {
+    fn start_write(&mut self, job: SimJob, access: Access, agenda: &mut Agenda<SsdEvent>) {
         let pages = self.pages(job);
         let is_cached = match self.profile.cache {
             WriteCache::Off => false,
@@ -161,11 +161,11 @@ impl Ssd {
         }
         self.left.insert(job.ticket, pages.clone().count());
         for page in pages {
-            self.enqueue(page, Purpose::Write { ticket: job.ticket, sent_ns: job.sent_ns }, agenda);
+            self.enqueue(page, PagePurpose::Write { ticket: job.ticket, sent_ns: job.sent_ns }, agenda);
         }
     }
 
-    fn start_flush(&mut self, ticket: Ticket, agenda: &mut Agenda<Event>) {
+    fn start_flush(&mut self, ticket: SimTicket, agenda: &mut Agenda<SsdEvent>) {
         if self.held_pages == 0 {
             return agenda.finish(ticket, agenda.now_ns() + self.profile.flush_ns);
         }
@@ -173,7 +173,7 @@ impl Ssd {
     }
 
     /// Takes pages into the cache, in order, while it has room.
-    fn fill_cache(&mut self, agenda: &mut Agenda<Event>) {
+    fn fill_cache(&mut self, agenda: &mut Agenda<SsdEvent>) {
         let room_pages = (self.profile.cache.capacity_bytes() / u64::from(self.profile.page_bytes.max(1))).max(1);
         while let Some(Filling { job, mut pages }) = self.filling.pop_front() {
             while let Some(page) = pages.clone().next() {
@@ -188,17 +188,17 @@ impl Ssd {
     }
 
     /// SS4.
-    fn hold(&mut self, page: u64, agenda: &mut Agenda<Event>) {
+    fn hold(&mut self, page: u64, agenda: &mut Agenda<SsdEvent>) {
         let is_new = self.dirty.insert(page);
         let is_new = is_new || planted!("disk: rewritten page is programmed for each write");
         if is_new {
             self.held_pages += 1;
-            self.enqueue(page, Purpose::Destage { order: self.order }, agenda);
+            self.enqueue(page, PagePurpose::Destage { order: self.order }, agenda);
             self.order += 1;
         }
     }
 
-    fn enqueue(&mut self, page: u64, purpose: Purpose, agenda: &mut Agenda<Event>) {
+    fn enqueue(&mut self, page: u64, purpose: PagePurpose, agenda: &mut Agenda<SsdEvent>) {
         let channel = (page % self.channels.len() as u64) as usize;
         let channel = if planted!("disk: all pages are in one channel") { 0 } else { channel };
         self.channels[channel].enqueue(PageWork { page, purpose });
@@ -206,29 +206,29 @@ impl Ssd {
     }
 
     /// Gives an idle channel its next page (SS1).
-    fn kick(&mut self, channel: usize, agenda: &mut Agenda<Event>) {
+    fn kick(&mut self, channel: usize, agenda: &mut Agenda<SsdEvent>) {
         let presses = !self.flushes.is_empty() || !self.filling.is_empty();
         let Some(work) = self.channels[channel].start(presses) else { return };
         let mean_ns = match work.purpose {
-            Purpose::Read { .. } => self.profile.read_ns,
-            Purpose::Write { .. } => self.profile.program_ns,
-            Purpose::Destage { .. } => {
+            PagePurpose::Read { .. } => self.profile.read_ns,
+            PagePurpose::Write { .. } => self.profile.program_ns,
+            PagePurpose::Destage { .. } => {
                 self.dirty.remove(&work.page);
                 self.profile.program_ns
             }
         };
         let took_ns = self.vary(mean_ns);
-        agenda.plan(agenda.now_ns() + took_ns, Event::Done(channel));
+        agenda.plan(agenda.now_ns() + took_ns, SsdEvent::Done(channel));
     }
 
-    fn done(&mut self, channel: usize, agenda: &mut Agenda<Event>) {
+    fn done(&mut self, channel: usize, agenda: &mut Agenda<SsdEvent>) {
         match self.channels[channel].end().map(|work| work.purpose) {
-            Some(Purpose::Read { ticket, bytes }) => {
+            Some(PagePurpose::Read { ticket, bytes }) => {
                 let sent_ns = self.send(bytes, agenda.now_ns());
                 self.end_page(ticket, sent_ns, agenda);
             }
-            Some(Purpose::Write { ticket, sent_ns }) => self.end_page(ticket, sent_ns, agenda),
-            Some(Purpose::Destage { order }) => {
+            Some(PagePurpose::Write { ticket, sent_ns }) => self.end_page(ticket, sent_ns, agenda),
+            Some(PagePurpose::Destage { order }) => {
                 self.held_pages -= 1;
                 self.end_flushes(order, agenda);
                 self.fill_cache(agenda);
@@ -238,7 +238,7 @@ impl Ssd {
         self.kick(channel, agenda);
     }
 
-    fn end_page(&mut self, ticket: Ticket, at_ns: u64, agenda: &mut Agenda<Event>) {
+    fn end_page(&mut self, ticket: SimTicket, at_ns: u64, agenda: &mut Agenda<SsdEvent>) {
         let Some(left) = self.left.get_mut(&ticket) else { return };
         *left -= 1;
         if *left == 0 {
@@ -248,7 +248,7 @@ impl Ssd {
     }
 
     /// SS3: the page numbered `order` is programmed.
-    fn end_flushes(&mut self, order: u64, agenda: &mut Agenda<Event>) {
+    fn end_flushes(&mut self, order: u64, agenda: &mut Agenda<SsdEvent>) {
         let end_ns = agenda.now_ns() + self.profile.flush_ns;
         self.flushes.retain_mut(|flush| {
             let counts = order < flush.below;
@@ -262,10 +262,10 @@ impl Ssd {
     }
 }
 
-impl Model for Ssd {
-    type Event = Event;
+impl DriveModel for Ssd {
+    type Event = SsdEvent;
 
-    fn arrive(&mut self, job: Job, agenda: &mut Agenda<Event>) {
+    fn arrive(&mut self, job: SimJob, agenda: &mut Agenda<SsdEvent>) {
         self.controller_free_ns = self.controller_free_ns.max(agenda.now_ns()) + self.profile.command_ns;
         let understood_ns = self.controller_free_ns;
         let understood_ns = if planted!("disk: requests pass the controller in parallel") {
@@ -273,14 +273,14 @@ impl Model for Ssd {
         } else {
             understood_ns
         };
-        let sent_ns = if matches!(job.work, Work::Write(_)) { self.send(job.span.len, understood_ns) } else { 0 };
-        agenda.plan(understood_ns, Event::Ready(Job { sent_ns, ..job }));
+        let sent_ns = if matches!(job.work, SimWork::Write(_)) { self.send(job.span.len, understood_ns) } else { 0 };
+        agenda.plan(understood_ns, SsdEvent::Ready(SimJob { sent_ns, ..job }));
     }
 
-    fn happen(&mut self, event: Event, agenda: &mut Agenda<Event>) {
+    fn happen(&mut self, event: SsdEvent, agenda: &mut Agenda<SsdEvent>) {
         match event {
-            Event::Ready(job) => self.ready(job, agenda),
-            Event::Done(channel) => self.done(channel, agenda),
+            SsdEvent::Ready(job) => self.ready(job, agenda),
+            SsdEvent::Done(channel) => self.done(channel, agenda),
         }
     }
 

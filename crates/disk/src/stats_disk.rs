@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{Access, Disk, Geometry, Run, Zeroing};
-use ferrite_memory::shard::{self, Padded, SHARDS};
+use ferrite_memory::shard::{Padded, SHARDS, own_shard};
 use ferrite_memory::{Borrower, Lent, Result, Span};
 
-/// What a disk has been asked for. Requests that failed count only as errors.
+/// The requests of a disk. Failed requests count only as errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskStats {
     /// Reads.
@@ -81,7 +81,7 @@ impl<D: Disk> StatsDisk<D> {
     }
 
     fn add(&self, counter: usize, amount: u64) {
-        self.shards[shard::mine()].0[counter].fetch_add(amount, Ordering::Relaxed);
+        self.shards[own_shard()].0[counter].fetch_add(amount, Ordering::Relaxed);
     }
 
     /// Counts a request of one kind and its bytes, which are in the counter after it.

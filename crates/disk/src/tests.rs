@@ -169,7 +169,7 @@ fn the_blkparse_trace_has_a_line_for_each_end_of_a_request() {
     assert_eq!(words, expected);
 }
 
-/// A trace that does not fit is told at its end, and fails no request.
+/// A trace that does not fit is reported at its end, and fails no request.
 #[test]
 fn a_trace_that_cannot_be_written_is_told() {
     let trace = Trace { format: TraceFormat::FioIolog, name: "x".into(), clock_ns: || 0, to: Box::new(Sink::new(60)) };

@@ -9,7 +9,7 @@ use ferrite_memory::{Error, Result, Span};
 /// How a trace is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceFormat {
-    /// What `fio --read_iolog` replays (version 3, microseconds). A zeroing is told as a write.
+    /// The format that `fio --read_iolog` replays (version 3, microseconds). A zeroing is written as a write.
     FioIolog,
     /// What `blkparse` prints: a line when a request is queued (Q) and one when it completes (C), in sectors of 512.
     Blkparse,
@@ -33,17 +33,17 @@ pub struct TraceDisk<D, C> {
     format: TraceFormat,
     name: String,
     clock_ns: C,
-    log: Mutex<Log>,
+    log: Mutex<TraceLog>,
 }
 
-struct Log {
+struct TraceLog {
     to: Box<dyn Write + Send>,
     lines: u64,
     state: io::Result<()>,
     finished: bool,
 }
 
-impl Log {
+impl TraceLog {
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
         if self.state.is_ok() && !self.finished {
             self.state = writeln!(self.to, "{line}");
@@ -53,13 +53,13 @@ impl Log {
 
 /// One request as the formats name it.
 #[derive(Clone, Copy)]
-struct Event {
+struct TracedRequest {
     fio: &'static str,
     rwbs: &'static str,
     span: Span,
 }
 
-impl Event {
+impl TracedRequest {
     fn new(fio: &'static str, rwbs: [&'static str; 2], access: Access, span: Span) -> Self {
         Self { fio, rwbs: rwbs[usize::from(access == Access::Fua)], span }
     }
@@ -69,7 +69,7 @@ impl<D: Disk, C: Fn() -> u64 + Send + Sync> TraceDisk<D, C> {
     /// `inner`, traced as `trace` says.
     pub fn new(inner: D, trace: Trace<C>) -> Self {
         let Trace { format, name, clock_ns, to } = trace;
-        let mut log = Log { to, lines: 0, state: Ok(()), finished: false };
+        let mut log = TraceLog { to, lines: 0, state: Ok(()), finished: false };
         if format == TraceFormat::FioIolog {
             log.line(format_args!("fio version 3 iolog\n0 {name} add\n0 {name} open"));
         }
@@ -91,7 +91,7 @@ impl<D: Disk, C: Fn() -> u64 + Send + Sync> TraceDisk<D, C> {
         state.and_then(|()| log.to.flush()).map_err(|why| Error::io(format!("writing the trace of {}", self.name), why))
     }
 
-    fn traced<T>(&self, event: Event, request: impl FnOnce() -> Result<T>) -> Result<T> {
+    fn traced<T>(&self, event: TracedRequest, request: impl FnOnce() -> Result<T>) -> Result<T> {
         self.note('Q', event, None);
         let done = request();
         if self.format == TraceFormat::Blkparse {
@@ -100,8 +100,8 @@ impl<D: Disk, C: Fn() -> u64 + Send + Sync> TraceDisk<D, C> {
         done
     }
 
-    fn note(&self, action: char, event: Event, succeeded: Option<bool>) {
-        let (now_ns, Event { fio, rwbs, span }) = ((self.clock_ns)(), event);
+    fn note(&self, action: char, event: TracedRequest, succeeded: Option<bool>) {
+        let (now_ns, TracedRequest { fio, rwbs, span }) = ((self.clock_ns)(), event);
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         log.lines += 1;
         if self.format == TraceFormat::FioIolog {
@@ -126,25 +126,25 @@ impl<D: Disk, C: Fn() -> u64 + Send + Sync> Disk for TraceDisk<D, C> {
     }
 
     fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
-        let event = Event::new("read", ["R", "R"], Access::Cached, Span::new(at, into.len() as u64));
+        let event = TracedRequest::new("read", ["R", "R"], Access::Cached, Span::new(at, into.len() as u64));
         self.traced(event, || self.inner.read(at, into))
     }
 
     fn write(&self, at: u64, from: &[u8], access: Access) -> Result<()> {
-        let event = Event::new("write", ["W", "WF"], access, Span::new(at, from.len() as u64));
+        let event = TracedRequest::new("write", ["W", "WF"], access, Span::new(at, from.len() as u64));
         self.traced(event, || self.inner.write(at, from, access))
     }
 
     fn flush(&self) -> Result<()> {
-        self.traced(Event::new("sync", ["FN", "FN"], Access::Cached, Span::new(0, 0)), || self.inner.flush())
+        self.traced(TracedRequest::new("sync", ["FN", "FN"], Access::Cached, Span::new(0, 0)), || self.inner.flush())
     }
 
     fn trim(&self, span: Span, access: Access) -> Result<()> {
-        self.traced(Event::new("trim", ["D", "DF"], access, span), || self.inner.trim(span, access))
+        self.traced(TracedRequest::new("trim", ["D", "DF"], access, span), || self.inner.trim(span, access))
     }
 
     fn write_zeroes(&self, span: Span, how: Zeroing) -> Result<()> {
-        self.traced(Event::new("write", ["WZ", "WZF"], how.access, span), || self.inner.write_zeroes(span, how))
+        self.traced(TracedRequest::new("write", ["WZ", "WZF"], how.access, span), || self.inner.write_zeroes(span, how))
     }
 
     fn extents(&self, span: Span) -> Result<Vec<Run>> {

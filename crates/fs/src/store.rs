@@ -144,7 +144,7 @@ impl ChunkStore {
 
     /// Waits until what this thread stored is durable.
     pub(crate) fn drain(&self) -> Result<()> {
-        self.memory.settle().inspect_err(|error| self.pool.poison(error)).map_err(Error::from)
+        self.memory.drain().inspect_err(|error| self.pool.poison(error)).map_err(Error::from)
     }
 
     /// Returns the offset of `page` in the pool.

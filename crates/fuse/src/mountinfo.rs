@@ -1,13 +1,11 @@
 //! The kernel's list of mounts: `/proc/PID/mountinfo`.
 
-use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use ferrite_memory::unescaped;
+use ferrite_memory::MountLine;
 
 /// A device number in the form of stat(2).
 pub type Device = u64;
@@ -44,18 +42,16 @@ impl MountEntry {
     }
 
     fn parse(line: &[u8]) -> Option<Self> {
-        let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
-        let dash = fields.iter().position(|field| *field == b"-")?;
-        let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
+        let line = MountLine::parse(line)?;
         Some(Self {
-            id: text(fields[0]).parse().ok()?,
-            below: text(fields[1]).parse().ok()?,
-            root: path(fields.get(3)?),
-            shares: fields.get(6..dash)?.iter().map(|field| text(field)).collect(),
-            device: device_number(std::str::from_utf8(fields.get(2)?).ok()?)?,
-            point: path(fields.get(4)?),
-            kind: text(fields.get(dash + 1)?),
-            source: path(fields.get(dash + 2)?),
+            id: line.id,
+            below: line.parent,
+            device: line.device(),
+            root: line.root,
+            shares: line.groups,
+            point: line.point,
+            kind: line.kind,
+            source: line.source,
         })
     }
 
@@ -108,10 +104,6 @@ pub fn block_device(path: &Path) -> Option<Device> {
 pub fn device_number(text: &str) -> Option<u64> {
     let (major, minor) = text.trim().split_once(':')?;
     Some(libc::makedev(major.parse().ok()?, minor.parse().ok()?))
-}
-
-fn path(field: &[u8]) -> PathBuf {
-    OsString::from_vec(unescaped(field)).into()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A stretch of a file in the address space, and nothing more: who may touch it is the guard's affair.
+//! A run of a file in the address space. The guard decides which threads may access it.
 #![allow(unsafe_code, reason = "mmap and munmap")]
 
 use std::fs::File;
@@ -92,12 +92,12 @@ impl Area {
 
     /// Leaves it out of children that this process forks: a child that touches it faults.
     pub fn keep_from_children(&self) {
-        // SAFETY: advice on this mapping; a refusal leaves children with a mapping that nobody told them of.
+        // SAFETY: advice on this mapping; if the kernel refuses, children inherit the mapping.
         unsafe { libc::madvise(self.base.cast(), self.len as usize, libc::MADV_DONTFORK) };
     }
 
-    /// Puts zeros that are nobody else's in its place, and `instead` in the place of the file's descriptor. Who is copying goes on
-    /// with those; where the machine promises no more memory than it has, and has less left, that faults.
+    /// Replaces the mapping by private zeros, and the file's descriptor by `instead`. A copy under way continues with
+    /// the zeros. It faults if the machine does not overcommit memory and has less left.
     pub fn withdraw(&self, instead: BorrowedFd<'_>) {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
         let put = |rights| {
@@ -107,7 +107,7 @@ impl Area {
         // SAFETY: the descriptor is this area's alone, and stays one that is open.
         let is_out = unsafe { libc::dup3(instead.as_raw_fd(), self.file.as_raw_fd(), libc::O_CLOEXEC) } >= 0;
         if !(put(libc::PROT_READ | libc::PROT_WRITE) || put(libc::PROT_NONE)) || !is_out {
-            // A right that cannot be given up: nobody may go on with it.
+            // The access could not be withdrawn, so the process must not continue.
             std::process::abort();
         }
     }

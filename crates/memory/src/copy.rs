@@ -47,8 +47,8 @@ pub const LINE_BYTES: usize = 64;
 /// Bytes from which on it matters how a load is made.
 const LONG_BYTES_MIN: usize = 1024;
 
-/// What of a long load is asked for before it begins: what lies in front of it is on its way soon enough, and behind it the
-/// processor knows by itself what is next.
+/// The bytes of a long load that are prefetched. The bytes before them arrive soon enough, and the processor prefetches
+/// the bytes after them by itself.
 const ASKED: Range<usize> = 1024..4096;
 
 /// Copies `len` bytes out of a memory into a buffer.
@@ -88,16 +88,16 @@ thread_local! {
     static END: Cell<*const u8> = const { Cell::new(std::ptr::null()) };
 }
 
-/// Whether a load of `len` bytes goes on where this thread's last one ended: what it comes to is on its way already, and to
-/// ask for it would be in the way of that.
+/// Returns true if a load of `len` bytes continues this thread's previous load: its lines are on their way already, and
+/// prefetches would delay them.
 #[inline(always)]
 fn follows(src: *const u8, len: usize) -> bool {
     END.replace(src.wrapping_add(len)) == src
 }
 
-/// Asks for what a load of `len` bytes comes to last, and that first: of so many hints a processor drops some, which are
-/// best those that the load itself is about to ask for. (4 KiB from random places take 0.85 of the time on Zen 4, and on
-/// Zen 5 between calls; in order 0.97 on Zen 4, and half as long again on Zen 5.)
+/// Prefetches the lines of a load of `len` bytes, the last line first. A processor drops some of so many hints, and the
+/// load itself asks for the first lines at once. (4 KiB at random take 0.85 of the time on Zen 4, and on Zen 5 between
+/// calls. In sequence they take 0.97 on Zen 4, and half as long again on Zen 5.)
 #[inline(always)]
 fn ask_for_rest(src: *const u8, len: usize) {
     let mut at = len.min(ASKED.end);
@@ -154,7 +154,7 @@ pub unsafe fn store_nt(dst: *mut u8, src: *const u8, len: usize) {
 /// As [`plain_zero`].
 pub unsafe fn zero_nt(dst: *mut u8, len: usize) {
     let cpu = Cpu::get();
-    let parts = Parts::of(dst, len);
+    let parts = CopyParts::of(dst, len);
     // SAFETY: the parts lie within the caller's `len` bytes; the middle is whole lines.
     unsafe {
         plain_zero(dst, parts.head);
@@ -234,13 +234,13 @@ fn words(dst: *const u8, len: usize) -> impl Iterator<Item = (usize, usize)> {
 }
 
 /// Bytes before the first whole line, in whole lines, and after the last.
-struct Parts {
+struct CopyParts {
     head: usize,
     lines: usize,
     tail: usize,
 }
 
-impl Parts {
+impl CopyParts {
     fn of(dst: *const u8, len: usize) -> Self {
         let head = ((dst as usize).wrapping_neg() & (LINE_BYTES - 1)).min(len);
         let lines = (len - head) & !(LINE_BYTES - 1);
@@ -251,7 +251,7 @@ impl Parts {
 /// # Safety
 /// As [`plain`].
 unsafe fn store_nt_ragged(cpu: Cpu, dst: *mut u8, src: *const u8, len: usize) {
-    let parts = Parts::of(dst, len);
+    let parts = CopyParts::of(dst, len);
     let tail_at = parts.head + parts.lines;
     // SAFETY: the parts lie within the caller's `len` bytes; the middle is whole lines.
     unsafe {

@@ -126,7 +126,7 @@ impl Cpu {
     }
 }
 
-/// That which leaf 1 tells in EAX: what the basic four bits do not hold goes on in eight others.
+/// Returns the family in EAX of leaf 1: four basic bits, continued in eight others.
 #[cfg(target_arch = "x86_64")]
 fn family(eax: u32) -> u32 {
     match eax >> 8 & 0xf {

@@ -7,7 +7,7 @@
 #[path = "crc/short.rs"]
 mod short;
 
-/// The CRC-32 of `bytes`, begun with `initial`: that of what came before, or a salt.
+/// Returns the CRC-32 of `bytes`, started with `initial`: the CRC of earlier bytes, or a salt.
 #[inline]
 pub fn crc32(initial: u32, bytes: &[u8]) -> u32 {
     #[cfg(target_arch = "x86_64")]

@@ -1,19 +1,19 @@
-//! What can go wrong on a medium.
+//! Errors of memories and disks.
 
 use std::io;
 
 /// Result of an operation on a medium.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What can go wrong on a medium. Every message says what, where, and what to do.
+/// An error of a memory or a disk. Each message names the operation, the place, and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The operating system refused.
     #[error("{what}: {source}")]
     Io {
-        /// What was being done, and to what.
+        /// The operation and its object.
         what: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The request lies outside the device or is not aligned to its sectors.

@@ -28,16 +28,16 @@ const SLOTS: usize = 64;
 const NAME_BYTES: usize = 240;
 
 /// One mapping as the handler sees it. A slot is free while `len` is 0; `taken` keeps two writers apart.
-struct Slot {
+struct FaultSlot {
     taken: AtomicU8,
     base: AtomicUsize,
     len: AtomicUsize,
     name: [AtomicU8; NAME_BYTES],
 }
 
-static TABLE: [Slot; SLOTS] = [const { Slot::new() }; SLOTS];
+static TABLE: [FaultSlot; SLOTS] = [const { FaultSlot::new() }; SLOTS];
 
-impl Slot {
+impl FaultSlot {
     const fn new() -> Self {
         Self {
             taken: AtomicU8::new(0),
@@ -57,9 +57,9 @@ impl Slot {
 }
 
 /// A mapping's place in the table, given back when dropped.
-pub(crate) struct Entry(&'static Slot);
+pub(crate) struct FaultEntry(&'static FaultSlot);
 
-impl Entry {
+impl FaultEntry {
     /// Enters a mapping; `None` when the table is full, which costs nothing but the report.
     pub fn new(area: &Area, name: &str) -> Option<Self> {
         let slot = TABLE.iter().find(|slot| slot.taken.swap(1, Ordering::AcqRel) == 0)?;
@@ -68,7 +68,7 @@ impl Entry {
     }
 }
 
-impl Drop for Entry {
+impl Drop for FaultEntry {
     fn drop(&mut self) {
         self.0.len.store(0, Ordering::Release);
         self.0.taken.store(0, Ordering::Release);
@@ -76,17 +76,17 @@ impl Drop for Entry {
 }
 
 /// The mapping that holds an address.
-struct Hit {
-    slot: &'static Slot,
+struct FaultHit {
+    slot: &'static FaultSlot,
     /// The byte of the mapping.
     at: usize,
 }
 
 /// Which mapping holds `address`. Safe to call in a signal handler.
-fn find(address: usize) -> Option<Hit> {
+fn find(address: usize) -> Option<FaultHit> {
     TABLE.iter().find_map(|slot| {
         let len = slot.len.load(Ordering::Acquire);
         let at = address.checked_sub(slot.base.load(Ordering::Relaxed))?;
-        (at < len).then_some(Hit { slot, at })
+        (at < len).then_some(FaultHit { slot, at })
     })
 }

@@ -1,9 +1,9 @@
-//! A sum that a copy has on the way for next to nothing.
+//! A sum that a copy computes for almost no time.
 //!
-//! Fletcher's two sums ("An arithmetic checksum for serial transmissions", IEEE Transactions on Communications 30, 1982),
-//! of 64-bit words in eight lanes: a lane for each word of a line of 64 bytes, so that vectors add whole lines. One word that
-//! is another one than before is always seen in them. They tell what a crash left out, not an adversary. Every
-//! processor can have them, and of one line too; a CRC on the way (`copy::copy_and_sum`) asks for more of both.
+//! Fletcher's two sums ("An arithmetic checksum for serial transmissions", IEEE Transactions on Communications 30,
+//! 1982) of 64-bit words in eight lanes: one lane for each word of a 64-byte line, so that vectors add whole lines. The
+//! sums always show a single changed word. They detect the stores that a crash left out, not an adversary. Every
+//! processor can compute them, even for one line; the CRC of a copy (`copy::copy_and_sum`) needs more of both.
 
 use crate::mix::{FACTORS, fold};
 

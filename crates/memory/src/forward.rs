@@ -1,7 +1,7 @@
-//! What a memory does by another one, named and not written out.
+//! Forwarding methods of a memory to another memory.
 
-/// Inside an `impl Memory`: these methods are those of another memory, as in
-/// `forward_memory!(self => self.inner; size, survival, load)`.
+/// Inside an `impl Memory`, forwards the listed methods to another memory, as in `forward_memory!(self => self.inner;
+/// size, survival, load)`.
 #[macro_export]
 macro_rules! forward_memory {
     ($self:ident => $inner:expr; $($method:ident),+) => {
@@ -137,16 +137,16 @@ macro_rules! forward_memory {
             $inner.persist(span)
         }
     };
-    (@settle $self:ident $inner:expr) => {
+    (@drain $self:ident $inner:expr) => {
         #[inline]
-        fn settle(&$self) -> $crate::Result<()> {
-            $inner.settle()
+        fn drain(&$self) -> $crate::Result<()> {
+            $inner.drain()
         }
     };
-    (@settle_span $self:ident $inner:expr) => {
+    (@drain_range $self:ident $inner:expr) => {
         #[inline]
-        fn settle_span(&$self, span: $crate::Span) -> $crate::Result<()> {
-            $inner.settle_span(span)
+        fn drain_range(&$self, span: $crate::Span) -> $crate::Result<()> {
+            $inner.drain_range(span)
         }
     };
 }

@@ -1,21 +1,22 @@
-//! What keeps stray writes out of a mapping, and the window a copy opens in it.
+//! Guards that keep stray writes out of a mapping, and the window that a copy opens in one.
 //!
 //! - GU1. Outside a window no thread's store reaches the mapping; it faults and changes nothing. Under `private` and
-//!   `keys=strict` the same holds for loads.
+//!   `keys=strict` loads fault too.
 //! - GU2. A window is open for the one thread that opened it (`none`, `private`, `keys`) or for the pages it covers
-//!   (`pagetable`), and is closed when it is dropped, also by a panic.
-//! - GU3. Inside a window nothing is called but a copy: no thread is made, no callback runs, no foreign lock is taken.
-//! - GU4. A window that the kernel refuses to open or to close ends the process: there is no error to give it to, and
-//!   neither may the copy go on, nor the pool stay open, nor a service go on half way through a change.
+//!   (`pagetable`). It closes when it is dropped, also by a panic.
+//! - GU3. Inside a window nothing is called except a copy: no thread is made, no callback runs, no foreign lock is
+//!   acquired.
+//! - GU4. If the kernel refuses to open or close a window, the process ends. No error could be returned: the copy must
+//!   not continue, the pool must not stay open, and a service must not continue half way through a change.
 //!
-//! What no guard holds off: `process_vm_writev`, `/proc/self/mem`, and whoever maps the same file elsewhere.
+//! No guard stops `process_vm_writev`, `/proc/self/mem`, or another mapping of the same file.
 
 use crate::Result;
 
 mod keys;
 mod shield;
 
-pub(crate) use shield::{OpenLoads, Right, Shield, Window};
+pub(crate) use shield::{GuardWindow, OpenLoads, Right, Shield};
 
 /// A write guard (pmbd.txt section IV.B).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

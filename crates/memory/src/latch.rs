@@ -1,10 +1,10 @@
-//! A lock for what ends in a fence, let go of by a plain store.
+//! A lock for work that ends in a fence, released by a plain store.
 //!
-//! A locked instruction waits until every store before it has left the processor. Behind a fence that is all that a fence
-//! puts off, so a mutex that is let go of by one waits twice for what the next one who takes it waits for anyhow. The price:
-//! who waits is woken by nobody, and looks again by itself.
+//! A locked instruction waits until every earlier store has left the processor. Behind a fence the next owner waits for
+//! that anyway, so a mutex that is released by a locked instruction waits twice. The price: no release wakes a waiting
+//! thread, and the thread polls.
 //!
-//! Whoever stored past the cache has fenced before it lets go: such a store may pass the one that lets go.
+//! An owner that stored past the cache fences before the release, because such a store may pass the releasing one.
 #![allow(unsafe_code, reason = "a lock of its own for another crate's guards")]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,8 @@ pub type Latch<T> = Mutex<RawLatch, T>;
 /// The value, until it is let go of.
 pub type LatchGuard<'a, T> = MutexGuard<'a, RawLatch, T>;
 
-/// Looks of who waits: as many as a copy and its fence take, then others may run, then it sleeps in between.
+/// The number of polls before other threads may run, as long as a copy and its fence take. After that a waiting thread
+/// sleeps between polls.
 const SPINS: u32 = 200;
 const TURNS: u32 = 1000;
 const NAP: Duration = Duration::from_micros(50);
@@ -43,7 +44,7 @@ impl RawLatch {
     }
 }
 
-// SAFETY: it is had by who changed the word from false to true, and only who has it stores false.
+// SAFETY: the thread that changed the word from false to true holds the lock, and only that thread stores false.
 unsafe impl RawMutex for RawLatch {
     // Each latch has a word of its own.
     #[allow(clippy::declare_interior_mutable_const)]

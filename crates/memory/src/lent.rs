@@ -1,21 +1,21 @@
-//! Bytes that are used where they lie, by somebody who is not waited for.
+//! Bytes that are lent at their place to a borrower for which no caller waits.
 
 use std::os::fd::BorrowedFd;
 
-/// Bytes of a file that hold still: for the kernel to send from, not to be changed.
+/// Bytes of a file that do not change, for the kernel to send from.
 #[derive(Clone, Copy, Debug)]
 pub struct Lent<'owner> {
     /// The file.
     pub file: BorrowedFd<'owner>,
-    /// Where in it they start, in bytes.
+    /// Offset of the bytes in the file.
     pub at: u64,
-    /// How many they are.
+    /// Number of the bytes.
     pub len: u64,
 }
 
-/// Who bytes are lent to.
+/// The borrower of lent bytes.
 pub trait Borrower: Send + Sync {
-    /// Whether it needs them no more; once it says so it does for good. Asked by whoever wants their space for something
-    /// else, in any thread; it answers at once.
+    /// Returns true if the borrower needs the bytes no longer; from then on it always does. Called by any thread that
+    /// wants the space for something else, and returns at once.
     fn has_returned(&self) -> bool;
 }

@@ -29,15 +29,15 @@ pub struct LivenessWord {
 /// The kernel's list of robust locks, with one entry.
 #[repr(C)]
 struct RobustList {
-    first: *const Entry,
+    first: *const RobustEntry,
     /// From an entry to its lock, in bytes.
     lock_offset: isize,
-    pending: *const Entry,
+    pending: *const RobustEntry,
 }
 
 #[repr(C)]
-struct Entry {
-    next: *const Entry,
+struct RobustEntry {
+    next: *const RobustEntry,
 }
 
 impl LivenessWord {
@@ -86,7 +86,7 @@ impl Drop for LivenessWord {
 
 /// Keeps the word set until the other end of `until` is dropped.
 fn keep(words: &SharedWords, word: usize, ready: &Sender<bool>, until: &Receiver<()>) {
-    let mut entry = Entry { next: ptr::null() };
+    let mut entry = RobustEntry { next: ptr::null() };
     let at = &raw mut entry;
     let lock_offset = words.address(word) as isize - at as isize;
     let list = RobustList { first: at, lock_offset, pending: ptr::null() };

@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::area::{Area, AreaPlan};
 use crate::cpu::Cpu;
-use crate::fault::Entry;
-use crate::guard::{OpenLoads, Right, Shield, Window};
-use crate::settling::Settling;
+use crate::fault::FaultEntry;
+use crate::guard::{GuardWindow, OpenLoads, Right, Shield};
+use crate::host_sync::HostSync;
 use crate::{Error, Fletcher, Guard, Lent, Memory, Result, Scheme, Shared, Span, Survival, copy};
 
 mod backing;
@@ -34,7 +34,7 @@ pub use own::{make_pool_file, own_storage};
 
 use huge::HugePages;
 use part::{refused, whole_pages};
-use resident::Whole;
+use resident::FlushesAll;
 use touched::Touched;
 
 /// How to map.
@@ -66,19 +66,19 @@ pub struct Mapped {
     guard: Guard,
     huge_pages: HugePages,
     touched: Touched,
-    whole: Whole,
-    settling: Settling,
+    whole: FlushesAll,
+    host_sync: HostSync,
     name: String,
-    _entry: Option<Entry>,
+    _entry: Option<FaultEntry>,
 }
 
 impl Mapped {
-    /// Maps `file`, opened for reading and, unless `read_only`, for writing. Its last part that fills no page of the
-    /// host (4 KiB, or hugetlbfs's page) is left out.
+    /// Maps `file`, opened for reading and, unless `read_only`, for writing. A last part that fills no page of the host
+    /// (4 KiB, or hugetlbfs's page) is left out.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for what is no file and no device DAX node, for a guard this machine lacks, for a span
-    /// that is not whole pages of the file; [`Error::Io`] for what the system refuses.
+    /// [`Error::Unsupported`] if `file` is neither a file nor a device DAX node, if this machine lacks the guard, or if
+    /// the span is not whole pages of the file; [`Error::Io`] if the system refuses.
     pub fn map(file: File, options: &MapOptions) -> Result<Self> {
         let found = backing::find(&file)?;
         Self::map_found(file, options, &found)
@@ -94,7 +94,7 @@ impl Mapped {
         if fd < 0 {
             return Err(Error::last_os("making anonymous memory"));
         }
-        // SAFETY: the descriptor is fresh and nobody else's.
+        // SAFETY: the descriptor is fresh and owned by nothing else.
         let file = unsafe { File::from_raw_fd(fd) };
         let own = file.set_permissions(Permissions::from_mode(0o600));
         own.map_err(|why| Error::io("closing anonymous memory to others", why))?;
@@ -104,7 +104,7 @@ impl Mapped {
         Self::map_found(file, options, &found)
     }
 
-    fn map_found(file: File, options: &MapOptions, found: &backing::Found) -> Result<Self> {
+    fn map_found(file: File, options: &MapOptions, found: &backing::FoundBacking) -> Result<Self> {
         let span = whole_pages(options, found)?;
         let shield = Shield::new(options.guard)?;
         let rights = shield.closed_protection(!options.read_only);
@@ -112,7 +112,7 @@ impl Mapped {
         let plan = AreaPlan { span, rights, flags: found.flags, page_bytes: found.unit_bytes, wants_huge };
         let area = Area::map(file, &plan).map_err(|why| refused(options, found, span, why))?;
         shield.cover(&area, !options.read_only)?;
-        let entry = Entry::new(&area, &options.name);
+        let entry = FaultEntry::new(&area, &options.name);
         Ok(Self {
             writable: if options.read_only { 0 } else { area.len() },
             huge_pages: HugePages::new(area.len(), !options.small_pages),
@@ -124,14 +124,14 @@ impl Mapped {
             backing: found.backing,
             guard: options.guard,
             touched: Touched::default(),
-            whole: Whole::default(),
-            settling: Settling::default(),
+            whole: FlushesAll::default(),
+            host_sync: HostSync::default(),
             name: options.name.clone(),
             _entry: entry,
         })
     }
 
-    /// What is behind it.
+    /// Returns the kind of storage behind the mapping.
     pub fn backing(&self) -> Backing {
         self.backing
     }
@@ -153,7 +153,7 @@ impl Mapped {
 
     /// A checked window on the word at `at`.
     #[inline]
-    fn open_word(&self, at: u64, right: Right, limit: u64) -> Window<'_> {
+    fn open_word(&self, at: u64, right: Right, limit: u64) -> GuardWindow<'_> {
         let span = Span::new(at, 8);
         self.check_words(span, limit);
         self.shield.open(&self.area, span, right)
@@ -272,7 +272,7 @@ impl Memory for Mapped {
         self.track(span, how);
     }
 
-    // Always, as `load`: between two copies are to lie few instructions.
+    // Inlined for the same reason as `load`: few instructions should lie between two copies.
     #[inline(always)]
     fn load_word(&self, at: u64) -> u64 {
         if !self.open_loads.allowed() {
@@ -312,7 +312,7 @@ impl Memory for Mapped {
             self.check_words(span, self.writable);
             let own = whole.is_none().then(|| self.shield.open(&self.area, span, Right::Write));
             let base = self.area.base().wrapping_add(*at as usize);
-            let words = own.as_ref().map_or(base, Window::ptr).cast::<u64>();
+            let words = own.as_ref().map_or(base, GuardWindow::ptr).cast::<u64>();
             for (index, word) in from.as_chunks().0.iter().enumerate() {
                 // SAFETY: an aligned word within the mapping, which one of the windows opens; atomics may race.
                 unsafe { AtomicU64::from_ptr(words.add(index)).store(u64::from_ne_bytes(*word), Ordering::Release) };
@@ -341,18 +341,18 @@ impl Memory for Mapped {
         }
         copy::fence();
         if self.fence_is_durable() || self.writable == 0 {
-            return self.settling.ensure_sound();
+            return self.host_sync.ensure_sound();
         }
-        self.settling.settle(self.area.file())
+        self.host_sync.sync(self.area.file())
     }
 
-    fn settle_span(&self, span: Span) -> Result<()> {
+    fn drain_range(&self, span: Span) -> Result<()> {
         if self.fence_is_durable() || self.writable == 0 {
-            return self.settle();
+            return self.drain();
         }
         self.check(span, self.area.len());
         copy::fence();
-        self.settling.settle_part(self.area.file(), || self.settle_pages(span))
+        self.host_sync.sync_part(self.area.file(), || self.sync_pages(span))
     }
 
     fn inherit(&self) -> Result<()> {

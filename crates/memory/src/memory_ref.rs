@@ -10,7 +10,7 @@ macro_rules! memory_behind {
             forward_memory!(
                 self => (**self);
                 size, survival, fence_is_durable, load, load_summed, load_hole, expect_store, store, store_summed, zero, load_word,
-                load_words, store_word, store_words, flush, fence, barrier, inherit, reserve, release, share, lend, persist, settle, settle_span
+                load_words, store_word, store_words, flush, fence, barrier, inherit, reserve, release, share, lend, persist, drain, drain_range
             );
         }
     )*};

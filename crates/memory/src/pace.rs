@@ -1,15 +1,14 @@
 //! Emulated speeds of media (pmbd.txt section V.C): how much longer than DRAM an access takes.
 //!
-//! A speed is told in two ways, which can be combined; the longer of the two counts:
+//! A speed is given in two ways, which can be combined; the longer of the two counts:
 //!
-//! - relative, as the paper does: an access takes `times` what its copy took on this machine, measured in cycles
+//! - relative, as in the paper: an access takes `times` the duration of its copy on this machine, measured in cycles
 //!   (`rdsx`, `wrsx`);
 //! - absolute: an access of n bytes takes `latency + n / bandwidth` (`rdlat`, `wrlat`, `rdbw`, `wrbw`). Latencies of
-//!   several threads pass side by side. The bandwidth is one resource of all threads, with a queue for reads and one
-//!   for writes: who comes while it is busy waits until those before are through.
+//!   several threads pass side by side. All threads share the bandwidth, with one queue for reads and one for writes:
+//!   an access that comes while it is busy waits until the earlier ones are through.
 //!
-//! All are what an access takes in all, its own copy included; a medium faster than this machine's memory cannot be
-//! emulated.
+//! Each duration includes the access's own copy. A medium faster than this machine's memory cannot be emulated.
 
 use std::fmt;
 
@@ -19,7 +18,7 @@ mod pipe;
 mod ticks;
 mod tsc;
 
-pub(crate) use pipe::Pipe;
+pub(crate) use pipe::StorePipe;
 pub use ticks::Ticks;
 pub use tsc::Tsc;
 
@@ -66,7 +65,7 @@ impl Speed {
         Self { latency_ns, bandwidth_mb_s: Some(bandwidth_mb_s), ..Self::DRAM }
     }
 
-    /// What an access of `bytes` takes at least, in ns, where nobody else is waited for.
+    /// Returns the least duration of an access of `bytes`, in ns, if it waits for no other access.
     pub fn absolute_ns(&self, bytes: u64) -> f64 {
         self.latency_ns as f64 + self.bandwidth_mb_s.map_or(0.0, |rate| bytes as f64 * 1000.0 / rate as f64)
     }

@@ -1,28 +1,29 @@
 //! A memory as slow as another medium.
 
-use crate::pace::{Pace, Pipe, Ticks, Tsc};
+use crate::pace::{Pace, StorePipe, Ticks, Tsc};
 use crate::{Memory, Result, Scheme, Span, forward_memory};
 
 #[cfg(test)]
 mod tests;
 
-/// Makes the accesses to the memory under it take what [`Pace`] says.
+/// Slows the accesses to the memory under it down to a [`Pace`].
 ///
-/// The wait is inside the call, after the copy and before anybody is told that it is done; the guard's window is
-/// closed by then. What is charged:
+/// The wait is inside the call, after the copy and before it returns; the guard's window is closed by then. The
+/// charges:
 ///
-/// - by relative speed every call that moves bytes, or waits for some, by its own time: loads as reads; stores,
-///   zeroing, flushes, fences and (where a fence is durable) barriers as writes. What a store or a flush leaves on its
-///   way to memory is fenced before the time is taken, for it would arrive during the wait and be counted nowhere;
-/// - by absolute speed every load, store and zeroing, words and holes too, as if no cache helped. Flushes, fences and barriers add
-///   nothing: their bytes were charged when they were stored.
+/// - by relative speed, every call that moves bytes, or waits for some, is charged by its own duration: loads as reads;
+///   stores, zeroing, flushes, fences and (if a fence is durable) barriers as writes. Data that a store or a flush
+///   leaves on its way to memory is fenced before the duration is measured, because it would arrive during the wait and
+///   be counted nowhere;
+/// - by absolute speed, every load, store and zeroing is charged, words and holes too, as if no cache helped. Flushes,
+///   fences and barriers add nothing: their bytes were charged when they were stored.
 ///
 /// A process that maps a [`Memory::share`]d part by itself is not slowed.
 pub struct Paced<M, T = Tsc> {
     inner: M,
     ticks: T,
-    read: Pipe,
-    write: Pipe,
+    read: StorePipe,
+    write: StorePipe,
 }
 
 impl<M: Memory, T: Ticks> Paced<M, T> {
@@ -32,7 +33,7 @@ impl<M: Memory, T: Ticks> Paced<M, T> {
     /// As [`Pace::check`].
     pub fn new(inner: M, pace: Pace, ticks: T) -> Result<Self> {
         pace.check()?;
-        let pipe = |speed| Pipe::new(speed, ticks.per_ns());
+        let pipe = |speed| StorePipe::new(speed, ticks.per_ns());
         Ok(Self { read: pipe(&pace.read), write: pipe(&pace.write), inner, ticks })
     }
 
@@ -43,7 +44,7 @@ impl<M: Memory, T: Ticks> Paced<M, T> {
 
     /// Does `access`, which moves `bytes`, and waits for what is left of its time.
     #[inline]
-    fn paced<R>(&self, pipe: &Pipe, bytes: usize, access: impl FnOnce() -> R) -> R {
+    fn paced<R>(&self, pipe: &StorePipe, bytes: usize, access: impl FnOnce() -> R) -> R {
         if pipe.is_open() || bytes == 0 {
             return access();
         }
@@ -67,17 +68,17 @@ impl<M: Memory, T: Ticks> Paced<M, T> {
         done
     }
 
-    /// Waits, where time is taken, for what was stored by `how` to arrive.
+    /// If durations are measured, waits until the data stored by `how` has arrived.
     #[inline]
     fn drain(&self, how: Scheme) {
-        if self.write.is_relative() && how.settles_at_fence() {
+        if self.write.is_relative() && how.is_durable_at_fence() {
             self.inner.fence();
         }
     }
 
     /// When what began at `start` and is done now would be done on the slower medium.
     #[inline]
-    fn stretched(&self, pipe: &Pipe, start: u64) -> u64 {
+    fn stretched(&self, pipe: &StorePipe, start: u64) -> u64 {
         let took = self.ticks.now_after_copy().saturating_sub(start).saturating_sub(self.ticks.reading());
         pipe.stretch(start, took)
     }

@@ -1,15 +1,16 @@
-//! Pins: how space is reused without a lock on the data path.
+//! Pins: reusing space without a lock on the data path.
 //!
-//! A thread pins before it looks up where bytes lie and unpins when it has copied them. Who frees space waits for the
-//! pins of before ([`wait_for_pins`]) and only then lets it be used for something else. Pinning is one plain store to
-//! a line of the thread's own; the price is paid by the waiter, who makes every processor pass a full barrier.
+//! A thread pins before it looks up the place of bytes and unpins after it has copied them. A thread that frees space
+//! waits for earlier pins ([`wait_for_pins`]) before the space is used again. Pinning is one plain store to a line of
+//! the thread's own. The waiting thread pays the price: it makes every processor pass a full barrier.
 //!
-//! - P1. A thread that pinned before the wait began, and is still pinned, ends the wait only by unpinning, or by ending.
+//! - P1. A thread that pinned before the wait began, and is still pinned, ends the wait only by unpinning, or by
+//!   ending.
 //! - P2. A thread that pins after the wait began sees everything its caller had stored before it.
 //!
-//! Threads of other processes pin in words that they share ([`Foreign`]); who waits for those has patience, not trust.
+//! Threads of other processes pin in shared words ([`Foreign`]), and a wait for them ends after a time limit.
 //!
-//! Never wait while pinned: it would be for oneself.
+//! Never wait while pinned: the wait would be for the own pin.
 #![allow(unsafe_code, reason = "membarrier")]
 
 use std::cell::Cell;
@@ -24,24 +25,24 @@ const IDLE: u64 = 0;
 /// One thread's pin, alone on its line.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Slot {
+struct PinSlot {
     /// The epoch it pinned in, or [`IDLE`].
     pinned: AtomicU64,
     taken: AtomicBool,
 }
 
-static SLOTS: [Slot; THREADS_MAX] =
-    [const { Slot { pinned: AtomicU64::new(IDLE), taken: AtomicBool::new(false) } }; THREADS_MAX];
+static SLOTS: [PinSlot; THREADS_MAX] =
+    [const { PinSlot { pinned: AtomicU64::new(IDLE), taken: AtomicBool::new(false) } }; THREADS_MAX];
 /// Slots beyond this were never taken.
 static SEATED: AtomicUsize = AtomicUsize::new(0);
 static EPOCH: AtomicU64 = AtomicU64::new(1);
 /// Of all threads that found no slot; it counts their pins.
-static CROWD: Slot = Slot { pinned: AtomicU64::new(0), taken: AtomicBool::new(true) };
+static CROWD: PinSlot = PinSlot { pinned: AtomicU64::new(0), taken: AtomicBool::new(true) };
 
 /// Gives the thread's slot back when the thread ends.
-struct Seat(usize);
+struct PinSeat(usize);
 
-impl Drop for Seat {
+impl Drop for PinSeat {
     fn drop(&mut self) {
         SLOT.set(None);
         // A signal handler may have ended the thread while it was pinned.
@@ -51,8 +52,8 @@ impl Drop for Seat {
 }
 
 thread_local! {
-    static SLOT: Cell<Option<&'static Slot>> = const { Cell::new(None) };
-    static SEAT: Cell<Option<Seat>> = const { Cell::new(None) };
+    static SLOT: Cell<Option<&'static PinSlot>> = const { Cell::new(None) };
+    static SEAT: Cell<Option<PinSeat>> = const { Cell::new(None) };
 }
 
 /// Holds space in place for as long as it lives.
@@ -60,17 +61,18 @@ thread_local! {
 pub struct Pin {
     /// The thread's own, [`CROWD`], or none within another pin. One word, which stays in a register over a copy: what is
     /// stored waits behind all that the copy stores.
-    slot: Option<&'static Slot>,
+    slot: Option<&'static PinSlot>,
     _own_thread: PhantomData<*const ()>,
 }
 
 impl Pin {
-    /// A small number that no other thread has while this one lives, if the thread has one and this is its outermost
-    /// pin. What a thread keeps under its seat it changes only while pinned; so others who wait for pins may change it.
+    /// Returns a small number that no other living thread has, if the thread has one and this is its outermost pin. A
+    /// thread changes the data kept under its seat only while pinned, so a thread that waits for pins may change it
+    /// too.
     #[inline]
     pub fn seat(&self) -> Option<usize> {
         let slot = self.slot.filter(|slot| !std::ptr::eq(*slot, &CROWD))?;
-        Some((std::ptr::from_ref(slot) as usize - SLOTS.as_ptr() as usize) / size_of::<Slot>())
+        Some((std::ptr::from_ref(slot) as usize - SLOTS.as_ptr() as usize) / size_of::<PinSlot>())
     }
 }
 
@@ -85,11 +87,12 @@ pub fn pin() -> Pin {
 }
 
 #[inline]
-fn pin_slot(slot: &'static Slot) -> Option<&'static Slot> {
+fn pin_slot(slot: &'static PinSlot) -> Option<&'static PinSlot> {
     if slot.pinned.load(Ordering::Relaxed) != IDLE {
         return None;
     }
-    // Acquire: whoever finds a waiter's epoch is not waited for by it, and so must see what came before it (P2).
+    // Acquire: a waiter does not wait for a thread that found its epoch, so that thread must see everything before it
+    // (P2).
     slot.pinned.store(EPOCH.load(Ordering::Acquire), Ordering::Relaxed);
     if Waiter::is_asymmetric() {
         compiler_fence(Ordering::SeqCst);
@@ -100,9 +103,9 @@ fn pin_slot(slot: &'static Slot) -> Option<&'static Slot> {
 }
 
 #[cold]
-fn pin_first() -> Option<&'static Slot> {
+fn pin_first() -> Option<&'static PinSlot> {
     let free = SLOTS.iter().position(|slot| !slot.taken.swap(true, Ordering::Acquire));
-    let seated = free.filter(|index| SEAT.try_with(|seat| seat.set(Some(Seat(*index)))).is_ok());
+    let seated = free.filter(|index| SEAT.try_with(|seat| seat.set(Some(PinSeat(*index)))).is_ok());
     match seated {
         Some(index) => {
             SEATED.fetch_max(index + 1, Ordering::SeqCst);
@@ -138,7 +141,7 @@ pub fn wait_for_pins() {
     });
 }
 
-/// The same, but for as long as `is_over` does not say so: a thread may stand still in a handler of a signal. Whether all are
+/// Waits for earlier pins until `is_over` returns true: a thread may stay in a signal handler. Returns true if all are
 /// gone.
 pub fn wait_for_pins_until(is_over: impl Fn() -> bool) -> bool {
     are_gone(|is_done| {
@@ -147,11 +150,11 @@ pub fn wait_for_pins_until(is_over: impl Fn() -> bool) -> bool {
     })
 }
 
-/// Whether every pin of before is gone, each when `wait` says so of what it is given.
+/// Returns true if every earlier pin is gone, each by the answer of `wait`.
 fn are_gone(wait: impl Fn(&dyn Fn() -> bool) -> bool) -> bool {
     let now = EPOCH.fetch_add(1, Ordering::SeqCst) + 1;
     Waiter::barrier_everywhere();
-    let is_gone = |slot: &Slot| {
+    let is_gone = |slot: &PinSlot| {
         let pinned = slot.pinned.load(Ordering::Acquire);
         let is_later = pinned >= now && !planted!("memory: later pins are waited for");
         pinned == IDLE || is_later || planted!("memory: pins are not waited for")
@@ -165,7 +168,8 @@ pub fn is_pinned() -> bool {
     SLOT.get().is_some_and(|slot| slot.pinned.load(Ordering::Relaxed) != IDLE)
 }
 
-/// Ends the calling thread's pin where nobody drops it: a handler of a signal is about to jump out of what pinned.
+/// Ends the calling thread's pin, which is not dropped because a signal handler is about to jump out of the pinned
+/// code.
 pub fn end_own_pin() {
     if let Some(slot) = SLOT.get() {
         slot.pinned.store(IDLE, Ordering::Release);
@@ -182,8 +186,8 @@ pub fn forget_other_threads() {
     CROWD.pinned.store(0, Ordering::SeqCst);
 }
 
-/// Keeps loads of before, also those out of a memory, ahead of those that follow: who looked something up without a lock
-/// looks after it whether a version is still the same.
+/// Orders earlier loads, also loads from a memory, before later ones: after a lookup without a lock the caller checks
+/// that a version is unchanged.
 #[inline]
 pub fn order_loads() {
     fence(Ordering::Acquire);
@@ -218,7 +222,7 @@ impl Waiter {
     #[cold]
     fn learn() -> bool {
         let answer = 1 + u64::from(membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0);
-        // Who pins and who waits go by the same one (P1).
+        // The pinning and the waiting thread use the same method (P1).
         let known = KNOWN
             .compare_exchange(0, answer, Ordering::Relaxed, Ordering::Relaxed)
             .map_or_else(|known| known, |_| answer);
@@ -239,10 +243,10 @@ impl Waiter {
     }
 }
 
-/// How threads of other processes pin, in words that they share with who waits for them (P1, P2).
+/// Pins of threads of other processes, in words that they share with the waiting thread (P1, P2).
 ///
-/// A word is odd while its thread is pinned and differs from pin to pin, so a waiter remembers what it saw. Nobody waits
-/// for good: the other process may be stopped.
+/// A word is odd while its thread is pinned and differs from pin to pin, so a waiter remembers the value that it saw. A
+/// waiter never waits for good: the other process may be stopped.
 #[derive(Clone, Copy, Debug)]
 pub struct Foreign {
     /// Whether a pin needs no fence of its own, because the kernel makes this process pass one for a waiter elsewhere.
@@ -267,7 +271,7 @@ impl Foreign {
         Some(ForeignPin { word, pinned: free + 1 })
     }
 
-    /// Keeps what this thread stored before ahead of what it loads after, for whoever calls [`barrier_abroad`].
+    /// Orders this thread's earlier stores before its later loads, for a process that calls [`barrier_abroad`].
     #[inline]
     pub fn order(self) {
         if self.is_asymmetric { compiler_fence(Ordering::SeqCst) } else { fence(Ordering::SeqCst) }
@@ -281,7 +285,7 @@ pub struct ForeignPin<'word> {
     pinned: u64,
 }
 
-/// Ends a pin in `word` whose thread has ended, or is the caller's: nobody is where it was.
+/// Ends a pin in `word`. Its thread has ended or is the calling one, so no thread uses the pinned place.
 pub fn end_foreign_pin(word: &AtomicU64) {
     let pinned = word.load(Ordering::Relaxed);
     word.store(pinned.next_multiple_of(2), Ordering::Release);
@@ -303,7 +307,7 @@ pub fn barrier_abroad() {
         match std::io::Error::last_os_error().raw_os_error() {
             // It fails for want of memory, which passes.
             Some(libc::ENOMEM) => std::thread::yield_now(),
-            // Then nobody could register, and each pins with a fence.
+            // No thread can register, and each pins with a fence.
             _ => return fence(Ordering::SeqCst),
         }
     }

@@ -16,16 +16,13 @@
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
+use crate::mountinfo::{self, MountLine};
 use crate::{Claim, Survival, Survives};
 
 mod devices;
-mod mounts;
 mod regions;
 #[cfg(test)]
 mod tests;
-
-use mounts::Mount;
-pub use mounts::unescaped;
 
 /// Devices and mounts that are visited for one medium; more of them are taken for a cycle.
 const LOOKS_MAX: u32 = 256;
@@ -53,12 +50,12 @@ pub(crate) struct System {
 
 /// The answers about one layer and all layers below it. The reasons begin with the layer's name.
 #[derive(Clone, Debug)]
-struct Origin {
+struct MemoryOrigin {
     kernel_crash: Claim,
     power_loss: Claim,
 }
 
-impl Origin {
+impl MemoryOrigin {
     fn both(survives: Survives, why: impl Into<String>) -> Self {
         let claim = Claim::new(survives, why);
         Self { kernel_crash: claim.clone(), power_loss: claim }
@@ -105,10 +102,10 @@ impl System {
 
     /// Returns the failures that a file in mount number `mount` survives.
     pub fn file(&self, mount: Option<u64>) -> Survival {
-        let mounts = mounts::read(&self.root);
+        let mounts = mountinfo::read(&self.root);
         let found = mounts.iter().find(|one| Some(one.id) == mount);
         let origin = found.map_or_else(
-            || Origin::not_known("a mount that /proc/self/mountinfo does not list"),
+            || MemoryOrigin::not_known("a mount that /proc/self/mountinfo does not list"),
             |mount| self.mount(mount, &mounts),
         );
         origin.survival()
@@ -117,48 +114,52 @@ impl System {
     /// Returns the failures that the device DAX with the number `major:minor` survives.
     pub fn device_dax(&self, major: u32, minor: u32) -> Survival {
         let folder = self.resolved(&format!("sys/dev/char/{major}:{minor}"));
-        let origin = folder.map_or_else(|| Origin::not_known("a device that /sys does not list"), |at| self.dax(&at));
+        let origin =
+            folder.map_or_else(|| MemoryOrigin::not_known("a device that /sys does not list"), |at| self.dax(&at));
         origin.survival()
     }
 
-    fn mount(&self, mount: &Mount, mounts: &[Mount]) -> Origin {
+    fn mount(&self, mount: &MountLine, mounts: &[MountLine]) -> MemoryOrigin {
         if !self.may_look() {
             return too_deep();
         }
         let kind = mount.kind.as_str();
         let main = kind.split('.').next().unwrap_or(kind);
         if MEMORY.contains(&kind) {
-            return Origin::no(format!("{kind}, which is memory"));
+            return MemoryOrigin::no(format!("{kind}, which is memory"));
         }
         if SERVED.contains(&main) {
-            return Origin::not_known(format!("{kind}, whose server decides"));
+            return MemoryOrigin::not_known(format!("{kind}, whose server decides"));
         }
-        if let Some(option) = mount.options.iter().find(|it| UNSAFE.iter().any(|known| it.starts_with(known))) {
-            return Origin::not_known(format!("{kind} with the option {}", option.split('=').next().unwrap_or(option)));
+        if let Some(option) = mount.all_options().find(|it| UNSAFE.iter().any(|known| it.starts_with(known))) {
+            return MemoryOrigin::not_known(format!(
+                "{kind} with the option {}",
+                option.split('=').next().unwrap_or(option)
+            ));
         }
         match kind {
-            _ if ON_ONE_DISK.contains(&kind) => self.device(mount.device).below(kind),
+            _ if ON_ONE_DISK.contains(&kind) => self.device(mount.major, mount.minor).below(kind),
             "btrfs" => self.btrfs(mount).below(kind),
             "overlay" => self.overlay(mount, mounts).below(kind),
-            _ => Origin::not_known(format!("{kind}, a file system of which Ferrite knows nothing")),
+            _ => MemoryOrigin::not_known(format!("{kind}, a file system of which Ferrite knows nothing")),
         }
     }
 
     /// Returns the origin of an overlay: its upper layer holds all writes, and a volatile overlay syncs nothing.
-    fn overlay(&self, mount: &Mount, mounts: &[Mount]) -> Origin {
-        if mount.options.iter().any(|option| option == "volatile" || option == "fsync=volatile") {
-            return Origin::no("an upper layer that is not synced (volatile)");
+    fn overlay(&self, mount: &MountLine, mounts: &[MountLine]) -> MemoryOrigin {
+        if mount.all_options().any(|option| option == "volatile" || option == "fsync=volatile") {
+            return MemoryOrigin::no("an upper layer that is not synced (volatile)");
         }
-        let upper = mount.options.iter().find_map(|option| option.strip_prefix("upperdir="));
-        upper.map_or_else(|| Origin::not_known("no upper layer"), |upper| self.path(Path::new(upper), mounts))
+        let upper = mount.all_options().find_map(|option| option.strip_prefix("upperdir="));
+        upper.map_or_else(|| MemoryOrigin::not_known("no upper layer"), |upper| self.path(Path::new(upper), mounts))
     }
 
     /// Returns the origin of the file or folder `path`. It has to exist: the path may belong to another root.
-    fn path(&self, path: &Path, mounts: &[Mount]) -> Origin {
+    fn path(&self, path: &Path, mounts: &[MountLine]) -> MemoryOrigin {
         let is_there = path.is_absolute() && self.below_root(path).symlink_metadata().is_ok();
-        let holder = is_there.then(|| mounts::holder(mounts, path)).flatten();
+        let holder = is_there.then(|| mountinfo::holder(mounts, path)).flatten();
         holder.map_or_else(
-            || Origin::not_known("a folder or file that is not visible here"),
+            || MemoryOrigin::not_known("a folder or file that is not visible here"),
             |mount| self.mount(mount, mounts),
         )
     }
@@ -179,8 +180,8 @@ impl System {
     }
 }
 
-fn too_deep() -> Origin {
-    Origin::not_known("more layers than Ferrite follows")
+fn too_deep() -> MemoryOrigin {
+    MemoryOrigin::not_known("more layers than Ferrite follows")
 }
 
 /// Returns the first line of the file at `path`.

@@ -1,7 +1,8 @@
-//! A value that is found at its first use, by whoever comes. Several threads may find it at once, and the first one's stays:
-//! none waits for another, as a child would for ever that is forked while a thread of its parent's is finding it.
+//! A value that is computed at its first use. Several threads may compute it at once, and the first result stays. No
+//! thread waits for another: a child that is forked while a thread of its parent computes the value would wait for
+//! ever.
 //!
-//! Unsafe because what was found is read through a pointer.
+//! Unsafe because the value is read through a pointer.
 #![allow(unsafe_code)]
 
 use std::ptr;
@@ -17,14 +18,14 @@ impl<T: Send + Sync> Raced<T> {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// What was found, if anything was.
+    /// Returns the value, if it was computed.
     #[inline]
     pub fn get(&self) -> Option<&'static T> {
         // SAFETY: null, or what `fill` left there for good.
         unsafe { self.0.load(Ordering::Acquire).as_ref() }
     }
 
-    /// What was found, by `find` if nothing was yet.
+    /// Returns the value, computed by `find` if it was not computed yet.
     #[inline]
     pub fn get_or(&self, find: impl FnOnce() -> T) -> &'static T {
         self.get().unwrap_or_else(|| self.find(find))

@@ -54,8 +54,8 @@ impl Scheme {
         Self::ALL.iter().find(|(_, scheme)| *scheme == self).map_or("?", |(name, _)| name)
     }
 
-    /// Whether a fence by the storing thread is enough for what was stored by this scheme.
-    pub fn settles_at_fence(self) -> bool {
+    /// Returns true if a fence of the storing thread makes stores by this scheme durable.
+    pub fn is_durable_at_fence(self) -> bool {
         !matches!(self, Self::Writeback | Self::WritebackAll)
     }
 }

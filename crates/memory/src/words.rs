@@ -45,7 +45,7 @@ impl<const LEAST: usize> SharedWords<LEAST> {
         if fd < 0 {
             return Err(Error::last_os("making words to be shared"));
         }
-        // SAFETY: the descriptor is fresh and nobody else's.
+        // SAFETY: the descriptor is fresh and owned by nothing else.
         let file = unsafe { File::from_raw_fd(fd) };
         let failed = |why| Error::io(format!("making {count} words to be shared"), why);
         file.set_len(count as u64 * 8).map_err(failed)?;

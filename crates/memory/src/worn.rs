@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::shard::{self, Padded, SHARDS};
+use crate::shard::{Padded, SHARDS, own_shard};
 use crate::{Memory, Result, Scheme, Shared, Span, forward_memory};
 
 mod counts;
@@ -13,7 +13,7 @@ mod tests;
 pub use counts::WornPage;
 pub use tally::Tally;
 
-use counts::Counts;
+use counts::WearCounts;
 
 /// Counts the writes to the memory under it, per page of 4 KiB and, where asked, per line of 64 bytes.
 ///
@@ -27,7 +27,7 @@ use counts::Counts;
 /// not into it, lest counting be timed as copying.
 pub struct Worn<M> {
     inner: M,
-    counts: Counts,
+    counts: WearCounts,
     written_bytes: [Padded<AtomicU64>; SHARDS],
     shared_bytes: AtomicU64,
 }
@@ -42,7 +42,7 @@ pub enum WearUnit {
     Line,
 }
 
-/// What was written so far.
+/// The writes so far.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wear {
     /// Of the pages.
@@ -61,7 +61,7 @@ pub struct Wear {
 impl<M: Memory> Worn<M> {
     /// `inner`, counted from now on.
     pub fn new(inner: M, finest: WearUnit) -> Self {
-        let counts = Counts::new(inner.size(), finest);
+        let counts = WearCounts::new(inner.size(), finest);
         Self { inner, counts, written_bytes: Default::default(), shared_bytes: AtomicU64::new(0) }
     }
 
@@ -93,7 +93,7 @@ impl<M: Memory> Worn<M> {
 
     fn count(&self, span: Span, how: Scheme) {
         self.counts.count(span, how == Scheme::Writethrough);
-        self.written_bytes[shard::mine()].0.fetch_add(span.len, Ordering::Relaxed);
+        self.written_bytes[own_shard()].0.fetch_add(span.len, Ordering::Relaxed);
     }
 }
 

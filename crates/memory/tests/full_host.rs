@@ -42,7 +42,7 @@ impl TinyHost {
         None
     }
 
-    /// Leaves no space to anybody.
+    /// Fills the file system.
     fn fill(&self) {
         for (i, kib) in (0..=18).rev().map(|bits| 1 << bits).enumerate() {
             let take = |j| {
@@ -171,7 +171,7 @@ fn a_host_without_space_for_what_a_copy_shares_says_so() {
     assert!((0..200).any(owns), "what nobody shares any more");
 }
 
-/// Such a file system writes all elsewhere, unless it is told of a file that it is not to.
+/// Such a file system writes out of place, except for files with the attribute against it.
 #[test]
 fn a_new_pool_is_stored_over_in_place() {
     let Some(host) = TinyHost::of("btrfs") else { return };

@@ -77,7 +77,7 @@ impl Random {
     }
 }
 
-/// A mapping and where it is, which its own interface does not tell.
+/// A mapping and its address, which its interface does not return.
 fn mapped(guard: Guard) -> (Mapped, usize) {
     let file = tempfile::tempfile().unwrap();
     file.set_len(SIZE).unwrap();

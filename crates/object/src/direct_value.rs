@@ -247,7 +247,7 @@ impl DirectBytes {
         let next = *sequence + 1;
         seal(draft, self.salt, next);
         self.holding.memory().store(self.at + next % 2 * draft.len() as u64, draft, self.scheme);
-        if self.scheme.settles_at_fence() {
+        if self.scheme.is_durable_at_fence() {
             self.holding.settle()?
         } else {
             self.holding.barrier()?

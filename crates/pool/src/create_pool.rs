@@ -43,7 +43,7 @@ impl Pool {
         memory.zero(Span::new(TAGS, LANES - TAGS), Scheme::Nt);
         memory.store(TAGS, &encode_header(0), Scheme::Nt);
         LaneSet::format(memory, salt(&format.uuid));
-        memory.settle()?;
+        memory.drain()?;
         let mut superblock = Superblock {
             version: FIRST_VERSION,
             generation: 0,

@@ -56,7 +56,7 @@ fn extend(memory: &dyn Memory, size: u64) -> Result<()> {
     let new = superblock.size / CHUNK..size / CHUNK;
     reserve_tables(memory, new.clone())?;
     add_chunks(memory, new);
-    memory.settle()?;
+    memory.drain()?;
     memory.barrier()?;
     superblock.size = size;
     superblock.advance(memory)

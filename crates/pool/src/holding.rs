@@ -185,7 +185,7 @@ impl TagLease {
     /// [`Error::Medium`] if that fails.
     #[inline]
     pub fn settle(&self) -> Result<()> {
-        self.memory.settle().map_err(|error| self.poisoned(error.into()))
+        self.memory.drain().map_err(|error| self.poisoned(error.into()))
     }
 
     /// Flushes `span` and waits until it is durable. A failure poisons the lease.

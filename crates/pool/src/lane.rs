@@ -27,6 +27,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use ferrite_memory::shard::own_shard;
 use ferrite_memory::{Memory, Scheme, Span, spin_until};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -35,7 +36,7 @@ use crate::checked_word::seal;
 use crate::layout::{LANE, LANE_COUNT, LANES, RETIRED};
 use crate::operation::apply;
 use crate::redo::Redo;
-use crate::thread_shard::thread_shard;
+
 use crate::{Error, Result};
 
 mod home_lines;
@@ -122,7 +123,7 @@ impl LaneSet {
     /// Commits one transaction; it is durable, applied and visible on return. After an error the transaction may or may
     /// not be committed, and the caller poisons the pool.
     pub fn commit(&self, memory: &dyn Memory, draft: RecordDraft) -> Result<u64> {
-        self.commit_from(thread_shard(LANE_COUNT), memory, draft)
+        self.commit_from(own_shard(), memory, draft)
     }
 
     /// Commits as [`LaneSet::commit`] does, trying lane `preferred` first.
@@ -147,7 +148,7 @@ impl LaneSet {
         let bytes = draft.seal(self.salt, sequence);
         let at = LANES + index as u64 * LANE + writer.used;
         memory.store(at, &bytes, Scheme::Nt);
-        memory.settle_span(Span::new(at, bytes.len() as u64))?;
+        memory.drain_range(Span::new(at, bytes.len() as u64))?;
         let mut home = under_way.lane.home.lock();
         let applied = apply(memory, &bytes[payload], |span| home.note(span));
         drop(home);
@@ -205,7 +206,7 @@ impl LaneSet {
 
 fn flush_all(memory: &dyn Memory, home: &[Span]) -> Result<()> {
     home.iter().for_each(|span| memory.flush(*span));
-    Ok(memory.settle()?)
+    Ok(memory.drain()?)
 }
 
 /// Stores both copies of the retired word, durable on return. If a crash keeps only one, all transactions below it are
@@ -215,7 +216,7 @@ fn store_retired(memory: &dyn Memory, word: u64) -> Result<()> {
         memory.store_word(at, word);
         memory.flush(Span::new(at, 8));
     }
-    Ok(memory.settle()?)
+    Ok(memory.drain()?)
 }
 
 #[cfg(test)]

@@ -63,7 +63,6 @@ mod tag_table;
 mod tag_value;
 #[cfg(test)]
 mod tests;
-mod thread_shard;
 pub mod tie;
 pub mod time_limit;
 mod transaction;
@@ -119,7 +118,6 @@ pub use reserved_space::ReservedSpace;
 pub use superblock::{PoolState, Superblock, VERSION};
 pub use tag::{Tag, TagKind, check_name};
 pub use tag_value::PutOptions;
-pub use thread_shard::thread_shard;
 pub use time_limit::Way;
 pub use time_limit::ready_within;
 pub use transaction::Transaction;

@@ -32,7 +32,7 @@ pub(crate) fn store(memory: &dyn Memory, extents: &[Extent], pages: &[Extent]) -
     for (place, bytes) in places.iter().zip(encode_overflow(extents, &places)) {
         memory.store(*place, &bytes, Scheme::Nt);
     }
-    memory.settle()?;
+    memory.drain()?;
     Ok(places.first().copied().unwrap_or(0))
 }
 

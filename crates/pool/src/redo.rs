@@ -126,10 +126,10 @@ impl Redo {
     pub fn run(&self, memory: &dyn Memory) -> Result<()> {
         RETIRED.iter().for_each(|at| memory.flush(Span::new(*at, 8)));
         self.lanes.iter().for_each(|lane| memory.flush(*lane));
-        memory.settle()?;
+        memory.drain()?;
         let home = self.apply(memory)?;
         home.iter().for_each(|span| memory.flush(*span));
-        Ok(memory.settle()?)
+        Ok(memory.drain()?)
     }
 
     fn apply(&self, memory: &dyn Memory) -> Result<Vec<Span>> {

@@ -207,7 +207,7 @@ impl Superblock {
         for _slot in SUPERBLOCKS {
             let next = Self { generation: self.generation + 1, ..self.clone() };
             memory.store(next.slot(), &next.encode(), Scheme::Nt);
-            memory.settle()?;
+            memory.drain()?;
             *self = next;
         }
         Ok(())
@@ -216,7 +216,7 @@ impl Superblock {
     /// Clears both slots, durable on return. The memory holds no pool until [`Superblock::advance`].
     pub(crate) fn wipe(memory: &dyn Memory) -> Result<()> {
         memory.zero(Span::new(SUPERBLOCKS[0], 2 * PAGE), Scheme::Nt);
-        Ok(memory.settle()?)
+        Ok(memory.drain()?)
     }
 }
 

@@ -156,7 +156,7 @@ impl Pool {
                 break;
             }
         }
-        self.memory().settle()?;
+        self.memory().drain()?;
         Ok(ValueContent { crc: hasher.finalize(), length })
     }
 

@@ -10,13 +10,13 @@ use std::time::Duration;
 use ferrite_fs::format::attr::Time;
 use ferrite_fs::share::layout::mount_source::read_mount_source;
 use ferrite_fs_client::{FsSession, flush_mount};
-use ferrite_memory::{stamp_ns, unescaped};
+use ferrite_memory::{MountLine, stamp_ns};
 use parking_lot::Mutex;
 
 use crate::{call_tally, own_fds, real, reentrancy, signals};
 
 /// The type of Ferrite's mounts in the kernel's list.
-const KIND: &[u8] = b"fuse.ferrite";
+const KIND: &str = "fuse.ferrite";
 /// Time during which an unreachable owner is not asked again.
 const REST_NS: u64 = 1_000_000_000;
 
@@ -156,15 +156,9 @@ fn is_trusted(pool: &Path) -> bool {
 
 /// Returns the device number, pool and name of the mount on a line of the kernel's list, if it is Ferrite's.
 fn ours(line: &[u8]) -> Option<(u64, PathBuf, String)> {
-    let mut words = line.split(|byte| *byte == b' ');
-    let (major, minor) = std::str::from_utf8(words.nth(2)?).ok()?.split_once(':')?;
-    let device = libc::makedev(major.parse().ok()?, minor.parse().ok()?);
-    words.find(|word| *word == b"-")?;
-    if words.next()? != KIND {
-        return None;
-    }
-    let (pool, name) = read_mount_source(&String::from_utf8(unescaped(words.next()?)).ok()?)?;
-    Some((device, pool, name))
+    let line = MountLine::parse(line).filter(|line| line.kind == KIND)?;
+    let (pool, name) = read_mount_source(line.source.to_str()?)?;
+    Some((line.device(), pool, name))
 }
 
 #[cfg(test)]

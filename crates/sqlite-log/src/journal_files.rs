@@ -161,7 +161,7 @@ impl JournalFiles {
             return Ok(());
         }
         self.zero(file, Span::new(0, LINE));
-        self.memory.settle()?;
+        self.memory.drain()?;
         self.set_length(file, Some(0));
         Ok(())
     }
@@ -235,7 +235,7 @@ impl JournalFiles {
     /// Stores the pool's side of the tie to the database file. Durable on return.
     pub fn set_mark(&self, mark: Option<DatabaseMark>) -> Result<()> {
         self.set_number(0, mark.map(DatabaseMark::number));
-        Ok(self.memory.settle()?)
+        Ok(self.memory.drain()?)
     }
 }
 
@@ -248,12 +248,12 @@ impl PoolSide for JournalFiles {
 
     fn set_current(&self, current: Generation) -> Result<()> {
         self.set_number(CURRENT_AT, Some(current.number()));
-        Ok(self.memory.settle()?)
+        Ok(self.memory.drain()?)
     }
 
     fn set_previous(&self, previous: Option<Generation>) -> Result<()> {
         self.set_number(PREVIOUS_AT, previous.map(Generation::number));
-        Ok(self.memory.settle()?)
+        Ok(self.memory.drain()?)
     }
 }
 

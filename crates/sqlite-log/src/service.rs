@@ -234,7 +234,7 @@ impl DatabaseLogs {
         let prepare = |extents: &[Extent]| {
             let control = Stream::new(extents, Role::MAP).locate(0).expect("a page was asked for");
             memory.zero(Span::new(control.at, PAGE), Scheme::Nt);
-            Ok(memory.settle()?)
+            Ok(memory.drain()?)
         };
         self.pool.with_spare(|| self.pool.create_tag(&new, prepare)).map_err(|error| named(path, error))
     }

@@ -14,12 +14,12 @@ const SECOND_HAS_COPIED: u32 = 3;
 const SECOND_GOES_ON: u32 = 4;
 
 /// A memory that holds up the thread `first` when it has stored a block, and `second` when it has copied one out.
-struct DiskStage {
+struct StagedMemory {
     memory: Mapped,
     act: AtomicU32,
 }
 
-impl DiskStage {
+impl StagedMemory {
     fn hold_up(&self, who: &str, at: u32, until: u32) {
         if thread::current().name() == Some(who) {
             self.act.store(at, Ordering::SeqCst);
@@ -28,7 +28,7 @@ impl DiskStage {
     }
 }
 
-impl Memory for DiskStage {
+impl Memory for StagedMemory {
     forward_memory!(
         self => self.memory;
         size, survival, fence_is_durable, zero, load_word, store_word, store_words, flush, fence, barrier
@@ -66,7 +66,7 @@ fn write_sector(disk: &Arc<BlockDisk>, name: &str, sector: u64) -> JoinHandle<()
 #[test]
 fn b6_a_block_that_others_write_in_place_is_not_copied_away_under_them() {
     let memory = Mapped::anonymous(16 << 20, &MapOptions::default()).expect("mapped");
-    let stage = Arc::new(DiskStage { memory, act: AtomicU32::new(0) });
+    let stage = Arc::new(StagedMemory { memory, act: AtomicU32::new(0) });
     Pool::create(&*stage, &Format { uuid: [7; 16], boot_id: BOOT }).expect("created");
     let pool = Arc::new(Pool::open(stage.clone(), BOOT).expect("opened").0);
     create(&pool, "disk0", &spec_of(ways()[0])).expect("created");

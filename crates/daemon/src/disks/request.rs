@@ -278,6 +278,6 @@ impl Serving {
     /// Whether a write that completed waits for a flush, whatever the pool lies in.
     pub fn has_volatile_cache(&self) -> bool {
         let scheme = self.scheme.as_ref().and_then(|name| Scheme::from_name(name)).unwrap_or_default();
-        self.buffering.is_some() || !scheme.settles_at_fence()
+        self.buffering.is_some() || !scheme.is_durable_at_fence()
     }
 }

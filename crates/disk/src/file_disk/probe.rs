@@ -1,4 +1,4 @@
-//! What the host says of a file or block device.
+//! Properties of a file or block device, from the host.
 #![allow(unsafe_code, reason = "ioctls of block devices")]
 
 use std::fs::{self, File, OpenOptions};
@@ -20,7 +20,7 @@ pub(super) struct DirectUnits {
 }
 
 /// An open file and what it is.
-pub(super) struct Opened {
+pub(super) struct OpenedFile {
     pub file: File,
     /// Where it bypasses the page cache.
     pub direct: Option<DirectUnits>,
@@ -34,21 +34,21 @@ const WIDEST: u32 = 4096;
 /// Bytes of the smallest sector.
 const SECTOR: u64 = 512;
 
-pub(super) fn open(path: &Path, options: &FileDiskOptions) -> Result<Opened> {
+pub(super) fn open(path: &Path, options: &FileDiskOptions) -> Result<OpenedFile> {
     let about = fs::metadata(path).map_err(|why| Error::io(format!("opening {}", path.display()), why))?;
     let is_device = about.file_type().is_block_device();
     if !is_device && !about.is_file() {
         let what = format!("{} is neither a file nor a block device", path.display());
         return Err(Error::Unsupported(what));
     }
-    // O_EXCL without O_CREAT means, for a block device alone: nobody else has it mounted or open this way.
+    // O_EXCL without O_CREAT applies to a block device only: no other process has it mounted or open this way.
     let exclusive = if is_device { libc::O_EXCL } else { 0 };
     let size = (!is_device).then_some(about.len());
     let (file, direct) = open_as_allowed(path, options, exclusive, size)?;
     let sector_bytes = sector_bytes(&file, is_device, direct)?;
     let size = (&file).seek(SeekFrom::End(0)).map_err(|why| Error::io(format!("sizing {}", path.display()), why))?;
     let trim = !options.read_only && if is_device { device_trims(&file) } else { punches(&file, size) };
-    Ok(Opened { file, direct, is_device, size, sector_bytes, trim })
+    Ok(OpenedFile { file, direct, is_device, size, sector_bytes, trim })
 }
 
 /// With `O_DIRECT` where that works and is wanted, else without: also for a file of `size` bytes whose last sectors fill
@@ -81,7 +81,7 @@ fn direct_units(file: &File) -> Option<DirectUnits> {
     // SAFETY: the path is an empty C string and the struct is ours to fill.
     let asked = unsafe { libc::statx(fd, c"".as_ptr(), libc::AT_EMPTY_PATH, mask, &mut about) } == 0;
     if !asked || about.stx_mask & mask == 0 {
-        // A kernel before 6.1, or a file system that does not tell: a page suits all.
+        // A kernel before 6.1, or a file system that does not report its units: a page suits all.
         return Some(DirectUnits { address: WIDEST as usize, offset: WIDEST });
     }
     let (address, offset) = (about.stx_dio_mem_align, about.stx_dio_offset_align);

@@ -137,11 +137,11 @@ fn a_failed_flush_is_never_forgotten() {
         assert_eq!(libc::pipe(pipe.as_mut_ptr()), 0);
         pipe.map(|fd| <File as std::os::fd::FromRawFd>::from_raw_fd(fd))
     };
-    let settling = Settling::default();
+    let host_sync = HostSync::default();
     let sound = tempfile::tempfile().unwrap();
-    settling.settle(&sound).unwrap();
-    assert!(matches!(settling.settle(&ends[1]), Err(Error::Io { .. })), "a pipe cannot be synced");
-    assert!(matches!(settling.settle(&sound), Err(Error::Poisoned(_))));
+    host_sync.sync(&sound).unwrap();
+    assert!(matches!(host_sync.sync(&ends[1]), Err(Error::Io { .. })), "a pipe cannot be synced");
+    assert!(matches!(host_sync.sync(&sound), Err(Error::Poisoned(_))));
 }
 
 #[test]
@@ -150,8 +150,8 @@ fn what_is_no_disk_is_refused_by_name() {
     assert!(told.contains("/dev/null"), "{told}");
 }
 
-/// D2: the kernel tells a loss once. Where a write with FUA hears of it, it may have been that of others: no flush says
-/// afterwards that all is well.
+/// D2: the kernel reports a loss once. A write with FUA may get the report of another write's loss, so every later flush
+/// fails.
 #[test]
 fn d2_no_flush_is_well_after_a_durable_write_that_failed() {
     let path = tempfile::NamedTempFile::new().unwrap();

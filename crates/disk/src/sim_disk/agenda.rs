@@ -1,20 +1,20 @@
-//! What is going to happen in a device, in the order of time, and what has been served when.
+//! The planned events of a device in the order of time, and the times of served requests.
 
 use ferrite_memory::planted;
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
-use super::Ticket;
+use super::SimTicket;
 
 /// The events of one device. Those of one instant happen in the order in which they were planned (SD3).
 pub struct Agenda<E> {
     now_ns: u64,
     planned: u64,
     events: BinaryHeap<Reverse<Due<E>>>,
-    finished_ns: HashMap<Ticket, u64>,
+    finished_ns: HashMap<SimTicket, u64>,
     /// The same, by time.
-    finished: BTreeSet<(u64, Ticket)>,
+    finished: BTreeSet<(u64, SimTicket)>,
 }
 
 struct Due<E> {
@@ -43,24 +43,24 @@ impl<E> Agenda<E> {
     }
 
     /// The request of `ticket` is served at `at_ns`, now or later.
-    pub fn finish(&mut self, ticket: Ticket, at_ns: u64) {
+    pub fn finish(&mut self, ticket: SimTicket, at_ns: u64) {
         let at_ns = at_ns.max(self.now_ns);
         self.finished_ns.insert(ticket, at_ns);
         self.finished.insert((at_ns, ticket));
     }
 
     /// When the request is served, once that is known.
-    pub fn finish_ns(&self, ticket: Ticket) -> Option<u64> {
+    pub fn finish_ns(&self, ticket: SimTicket) -> Option<u64> {
         self.finished_ns.get(&ticket).copied()
     }
 
     /// The requests whose end is known, the first to end first, with their times.
-    pub fn finished(&self) -> impl Iterator<Item = (u64, Ticket)> {
+    pub fn finished(&self) -> impl Iterator<Item = (u64, SimTicket)> {
         self.finished.iter().copied()
     }
 
     /// Its requester knows that it is served.
-    pub fn forget(&mut self, ticket: Ticket) {
+    pub fn forget(&mut self, ticket: SimTicket) {
         if let Some(at_ns) = self.finished_ns.remove(&ticket) {
             self.finished.remove(&(at_ns, ticket));
         }

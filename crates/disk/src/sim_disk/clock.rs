@@ -28,7 +28,7 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
 pub struct VirtualClock(AtomicU64);
 
 impl VirtualClock {
-    /// Lets time pass in which nobody asks for anything.
+    /// Lets time pass without requests.
     pub fn pass_ns(&self, ns: u64) {
         self.0.fetch_add(ns, Ordering::SeqCst);
     }

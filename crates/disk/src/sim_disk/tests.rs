@@ -199,7 +199,7 @@ fn everything_reaches_the_inner_disk_and_its_failures_come_back() {
     }
 }
 
-/// SD1: a client that is told of no cache flushes nothing.
+/// SD1: a client that sees no cache flushes nothing.
 #[test]
 fn the_cache_of_the_inner_disk_is_told_of() {
     let inner = || Failing(RamDisk::new(SIZE), Mutex::default());

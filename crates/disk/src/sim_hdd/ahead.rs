@@ -35,7 +35,7 @@ impl ReadAhead {
         Self { segments: VecDeque::new(), segments_max, segment_bytes, reading_since_ns: None }
     }
 
-    /// The newest segment as it has grown by now.
+    /// Returns the newest segment at its size by now.
     fn newest(&self, platter: &Platter, now_ns: u64) -> Option<Segment> {
         let newest = *self.segments.front()?;
         let Some(since_ns) = self.reading_since_ns else { return Some(newest) };
@@ -49,7 +49,7 @@ impl ReadAhead {
         newest.into_iter().chain(self.segments.iter().skip(1).copied()).any(|segment| segment.covers(span))
     }
 
-    /// The byte that the head is at, where by reading on it comes to what of `span` it has not read yet.
+    /// Returns the byte under the head, if reading on reaches the part of `span` that is not read yet.
     pub fn streams_into(&self, span: Span, platter: &Platter, now_ns: u64) -> Option<u64> {
         let until = self.segments.front()?.to + self.segment_bytes;
         self.reading_since_ns?;

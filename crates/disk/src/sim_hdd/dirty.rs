@@ -1,17 +1,17 @@
-//! What a hard disk's write cache holds.
+//! The write cache of a hard disk.
 
 use std::collections::BTreeMap;
 
 use ferrite_memory::Span;
 
-/// Spans that are to be written, neighbours in one; those that a flush waits for apart (H4).
+/// Spans to be written, with neighbours merged. Spans for which a flush waits are kept apart (H4).
 #[derive(Default)]
-pub(super) struct Dirty {
+pub(super) struct DirtyRanges {
     lazy: Extents,
     urgent: Extents,
     /// Of both, and of what is being written.
     held_bytes: u64,
-    /// What is being written, if a flush waits for it.
+    /// The bytes being written, if a flush waits for them.
     urgent_bytes: u64,
     writing_bytes: u64,
 }
@@ -20,7 +20,7 @@ pub(super) struct Dirty {
 #[derive(Default)]
 struct Extents(BTreeMap<u64, u64>);
 
-impl Dirty {
+impl DirtyRanges {
     /// Bytes of the cache that are taken.
     pub fn held_bytes(&self) -> u64 {
         self.held_bytes
@@ -31,7 +31,7 @@ impl Dirty {
         self.held_bytes += self.lazy.add(span);
     }
 
-    /// Everything is to be written soon, what is being written too.
+    /// Makes everything urgent, the bytes being written included.
     pub fn hurry(&mut self) {
         for (at, end) in std::mem::take(&mut self.lazy.0) {
             let doubled_bytes = end - at - self.urgent.add(Span::new(at, end - at));
@@ -50,7 +50,7 @@ impl Dirty {
         self.lazy.covers(span) || self.urgent.covers(span)
     }
 
-    /// Where what is to be written starts.
+    /// Returns the starts of the spans to be written.
     pub fn starts(&self, only_urgent: bool) -> impl Iterator<Item = u64> {
         let lazy = self.lazy.0.keys().filter(move |_| !only_urgent);
         self.urgent.0.keys().chain(lazy).copied()

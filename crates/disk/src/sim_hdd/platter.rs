@@ -14,7 +14,7 @@ const ZONES: u64 = 16;
 /// The surface of a drive.
 pub(super) struct Platter {
     rotation_ns: u64,
-    zones: Vec<Zone>,
+    zones: Vec<PlatterZone>,
     tracks: u64,
     track_seek_ns: u64,
     average_seek_ns: u64,
@@ -23,7 +23,7 @@ pub(super) struct Platter {
     phase_ns: u64,
 }
 
-struct Zone {
+struct PlatterZone {
     first_byte: u64,
     first_track: u64,
     track_bytes: u64,
@@ -43,7 +43,7 @@ impl Platter {
         let mut zones = Vec::new();
         let mut first_byte = 0;
         for zone in 0..ZONES {
-            zones.push(Zone { first_byte, first_track: zone * zone_tracks, track_bytes: track_bytes(zone) });
+            zones.push(PlatterZone { first_byte, first_track: zone * zone_tracks, track_bytes: track_bytes(zone) });
             first_byte += zone_tracks * track_bytes(zone);
         }
         Self {
@@ -57,7 +57,7 @@ impl Platter {
         }
     }
 
-    fn zone(&self, byte: u64) -> &Zone {
+    fn zone(&self, byte: u64) -> &PlatterZone {
         let next = self.zones.partition_point(|zone| zone.first_byte <= byte);
         &self.zones[next - 1]
     }

@@ -103,7 +103,7 @@ fn distance_costs() {
     assert!(means[2] > means[0] + 5 * MS_NS, "{means:?}");
 }
 
-/// H1, H2: writes to one sector without a cache complete whole rotations apart; and the platters turn while nobody asks.
+/// H1, H2: writes to one sector without a cache complete whole rotations apart, and the platters turn between requests.
 #[test]
 fn the_platters_turn_by_themselves() {
     let stage = stage(WriteCache::Off);
@@ -184,7 +184,7 @@ fn a_flush_waits_for_what_is_being_written() {
     assert!(took_ns > MS_NS, "{took_ns}");
 }
 
-/// H4: what is written is destaged while nobody asks, so that a later flush has nothing left.
+/// H4: an idle drive destages written data, so that a later flush finds none.
 #[test]
 fn an_idle_drive_empties_its_cache() {
     let stage = stage(WriteCache::Volatile(16 << 20));

@@ -19,7 +19,7 @@ pub struct SsdProfile {
     pub link_bytes_per_s: u64,
     /// Where a write is when it completes.
     pub cache: WriteCache,
-    /// What a flush takes when the cache is empty: the device's own tables are written.
+    /// The duration of a flush with an empty cache, in ns: the device's own tables are written.
     pub flush_ns: u64,
     /// By how much, up and down, the time of a page differs from the mean, in per cent of it.
     pub variation_percent: u32,

@@ -34,7 +34,7 @@ pub(super) fn relocate(pool: &Pool, tag: &Tag, moved: &MovedRange) -> Result<()>
             memory.flush(Span::new(at, 8));
         }
     }
-    memory.settle()?;
+    memory.drain()?;
     let mut left = places;
     for (at, word) in words() {
         let Some((from, to)) = [word & LOW, word >> 32].into_iter().find_map(|place| left.remove_entry(&place)) else {

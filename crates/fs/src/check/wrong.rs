@@ -70,5 +70,5 @@ impl Fix {
 
 fn settle(pool: &Pool) -> Result<()> {
     crate::planted!(NameBeforeCopy => return Ok(()));
-    Ok(pool.memory().settle()?)
+    Ok(pool.memory().drain()?)
 }

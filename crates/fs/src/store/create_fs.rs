@@ -37,7 +37,7 @@ fn zero_map(pool: &Pool, extents: &[Extent]) -> ferrite_pool::Result<()> {
     for extent in extents.iter().filter(|extent| extent.role == Role::MAP) {
         pool.memory().zero(extent.span(), Scheme::Nt);
     }
-    Ok(pool.memory().settle()?)
+    Ok(pool.memory().drain()?)
 }
 
 /// See [`crate::FileSystem::create`].
@@ -84,5 +84,5 @@ fn prepare(pool: &Pool, extents: &[Extent], spec: &FsSpec) -> ferrite_pool::Resu
     root.rest.parent = Ino::ROOT.0;
     let (at, bytes) = root.all_bytes();
     memory.store(at, &bytes, Scheme::Flush);
-    Ok(memory.settle()?)
+    Ok(memory.drain()?)
 }

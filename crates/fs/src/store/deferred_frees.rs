@@ -8,7 +8,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::store::bits::PageRun;
 use crate::store::clients::Clients;
-use crate::store::gate::{LinePadded, SHARDS, usual_shard};
+use ferrite_memory::shard::{Padded, SHARDS, own_shard};
 
 /// Runs for which it pays to wait for readers.
 const WORTH_A_WAIT: usize = 64;
@@ -16,7 +16,7 @@ const WORTH_A_WAIT: usize = 64;
 /// What waits, by the thread that freed it.
 #[derive(Debug, Default)]
 pub(crate) struct DeferredFrees {
-    shards: [LinePadded<Mutex<Freed>>; SHARDS],
+    shards: [Padded<Mutex<Freed>>; SHARDS],
     /// Held shared while freed space is returned, and exclusively by `drain`: an allocator never misses space that is
     /// being returned.
     on_its_way: RwLock<()>,
@@ -46,7 +46,7 @@ impl DeferredFrees {
     /// Adds freed space. If enough has collected, waits for pins and passes the reusable space to `bring_out`. While a
     /// stopped client is pinned, all of it waits (FG2).
     pub fn add(&self, freed: Freed, clients: &dyn Clients, bring_out: impl FnOnce(&Freed)) {
-        let mine = &self.shards[usual_shard()].0;
+        let mine = &self.shards[own_shard()].0;
         let is_much = {
             let mut mine = mine.lock();
             mine.extend(freed);
@@ -70,7 +70,7 @@ impl DeferredFrees {
             bring_out(&ripe);
             self.out.fetch_add(1, Ordering::SeqCst);
         } else {
-            self.shards[usual_shard()].0.lock().extend(ripe);
+            self.shards[own_shard()].0.lock().extend(ripe);
         }
     }
 

@@ -1,41 +1,20 @@
 //! The gate that every change of a file system passes, so that a backup can copy a still pool.
 
-use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use ferrite_memory::shard::{Padded, SHARDS, own_shard};
 use ferrite_memory::spin_until;
 
 use crate::share::layout::shared_state::SharedState;
 use crate::store::clients::Clients;
-
-/// Parts, so that threads do not fight over one line.
-pub(crate) const SHARDS: usize = 16;
-
-/// A value on lines of its own (two, because processors fetch them in pairs).
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(crate) struct LinePadded<T>(pub T);
-
-/// The part that this thread uses, below [`SHARDS`].
-#[inline]
-pub(crate) fn usual_shard() -> usize {
-    static THREADS: AtomicUsize = AtomicUsize::new(0);
-    thread_local!(static USUAL: Cell<usize> = const { Cell::new(usize::MAX) });
-    let usual = USUAL.get();
-    if usual != usize::MAX {
-        return usual;
-    }
-    USUAL.set(THREADS.fetch_add(1, Ordering::Relaxed) % SHARDS);
-    USUAL.get()
-}
 
 /// Open, or closed for a while.
 #[derive(Debug)]
 pub(crate) struct ChangeGate {
     shared_state: Arc<SharedState>,
     clients: Arc<dyn Clients>,
-    inside: [LinePadded<AtomicU64>; SHARDS],
+    inside: [Padded<AtomicU64>; SHARDS],
     waiting: ferrite_pool::ChangeGate,
 }
 
@@ -61,7 +40,7 @@ impl ChangeGate {
     /// time.
     #[inline]
     pub fn pass(&self) -> GatePass<'_> {
-        let inside = &self.inside[usual_shard()].0;
+        let inside = &self.inside[own_shard()].0;
         loop {
             inside.fetch_add(1, Ordering::SeqCst);
             if self.shared_state.gate().load(Ordering::SeqCst) == 0 {
@@ -74,7 +53,7 @@ impl ChangeGate {
 
     /// Passes the gate if it is open.
     pub fn try_pass(&self) -> Option<GatePass<'_>> {
-        let inside = &self.inside[usual_shard()].0;
+        let inside = &self.inside[own_shard()].0;
         inside.fetch_add(1, Ordering::SeqCst);
         let pass = GatePass(inside);
         (self.shared_state.gate().load(Ordering::SeqCst) == 0).then_some(pass)

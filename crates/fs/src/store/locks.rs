@@ -23,8 +23,8 @@ use crate::Ino;
 use crate::format::inode::{Inode, InodeHead};
 use crate::share::layout::shared_state::{STRIPES, SharedState, stripe};
 use crate::store::clients::{Appender, Clients, RevokedAppend};
-use crate::store::gate::LinePadded;
 use crate::view::version::LockVersion;
+use ferrite_memory::shard::Padded;
 
 /// State in DRAM of an inode that is held.
 #[derive(Debug, Default)]
@@ -111,7 +111,7 @@ pub(crate) struct Locks {
     clients: Arc<dyn Clients>,
     /// Whether a client may have stopped within an append.
     is_append_stopped: AtomicBool,
-    slots: Box<[LinePadded<RwLock<Stripe>>]>,
+    slots: Box<[Padded<RwLock<Stripe>>]>,
 }
 
 /// An inode, locked to be changed.
@@ -216,7 +216,7 @@ impl Locks {
             shared_state,
             clients,
             is_append_stopped: AtomicBool::new(false),
-            slots: (0..STRIPES).map(|_| LinePadded::default()).collect(),
+            slots: (0..STRIPES).map(|_| Padded::default()).collect(),
         }
     }
 

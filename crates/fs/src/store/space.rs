@@ -26,9 +26,9 @@ use crate::share::layout::shared_state::SharedState;
 use crate::store::bits::{PageRun, append_bits, lowest, words_of};
 use crate::store::clients::Clients;
 use crate::store::deferred_frees::{DeferredFrees, Freed};
-use crate::store::gate::{LinePadded, SHARDS, usual_shard};
 use crate::store::inode_map::InodeMap;
 use crate::view::version::ChunkPlaces;
+use ferrite_memory::shard::{Padded, SHARDS, own_shard};
 
 /// A chunk in DRAM; its place and its kind are in the shared state.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ pub(crate) struct ChunkSpace {
     pub shared_state: Arc<SharedState>,
     clients: Arc<dyn Clients>,
     chunks: Box<[ChunkState]>,
-    shards: [LinePadded<Mutex<SpaceShard>>; SHARDS],
+    shards: [Padded<Mutex<SpaceShard>>; SHARDS],
     hint: AtomicU64,
     /// Freed, and maybe still read from.
     pub deferred_frees: DeferredFrees,
@@ -148,7 +148,7 @@ impl ChunkSpace {
 
     /// Takes up to `count` pages of kind `kind` from what this thread's shard has, into `runs`; how many are missing.
     pub fn take_current(&self, kind: ChunkKind, count: u64, runs: &mut Vec<PageRun>) -> u64 {
-        let shard = self.shards[usual_shard()].0.lock();
+        let shard = self.shards[own_shard()].0.lock();
         match shard.current(kind) {
             Some(chunk) => self.take_of(kind, chunk, count, runs),
             None => count,
@@ -190,7 +190,7 @@ impl ChunkSpace {
 
     /// Has this thread's shard allocate from `chunk`; other threads may use its previous chunk.
     pub fn make_current(&self, kind: ChunkKind, chunk: u64) {
-        let mut shard = self.shards[usual_shard()].0.lock();
+        let mut shard = self.shards[own_shard()].0.lock();
         if let Some(old) = shard.slot(kind).replace(chunk) {
             self.chunks[old as usize].is_current.store(false, Ordering::Release);
         }
@@ -317,7 +317,7 @@ impl ChunkSpace {
 
     /// A free inode of the chunk that this thread takes from.
     pub fn take_inode(&self, memory: &dyn Memory) -> Option<u64> {
-        let chunk = self.shards[usual_shard()].0.lock().inodes?;
+        let chunk = self.shards[own_shard()].0.lock().inodes?;
         self.inodes(memory, chunk).take().map(|slot| chunk * CHUNK_INODES + slot)
     }
 

@@ -1,5 +1,5 @@
-//! Plain stores and an ordinary fence, for processors whose flush instructions are not known here. What is
-//! durable there is what a barrier of a file makes durable.
+//! Plain stores and an ordinary fence, for processors whose flush instructions are not known here. On these only a
+//! barrier of a file makes data durable.
 
 use std::sync::atomic::{self, Ordering};
 

@@ -1,10 +1,10 @@
-//! A copy that knows the CRC-32 of what it copied: the bytes are folded while the next ones are on their way from
-//! memory, so that the checksum costs a random read little, where reading them again would keep the next copy from
-//! starting. The vectors are busy meanwhile, so the processor is told early which lines come next: of who reads much, or
-//! in sequence, those ahead, and behind the end; else, as for every load, those that it comes to last.
+//! A copy that computes the CRC-32 of its bytes. The bytes are folded while the next ones arrive from memory, so the
+//! checksum costs a random read little. A second pass would keep the next copy from starting. The vector units are busy
+//! in that time, so lines are prefetched early: the lines ahead, and behind the end, of large or sequential loads, and the
+//! last lines of others.
 //!
-//! CRC-32 as zlib and Ethernet have it, by carry-less multiplication (Gopal et al., "Fast CRC Computation for Generic
-//! Polynomials Using PCLMULQDQ Instruction", Intel 2009): what was folded so far is moved by D bits onto what follows
+//! The CRC-32 of zlib and Ethernet is computed by carry-less multiplication (Gopal et al., "Fast CRC Computation for
+//! Generic Polynomials Using PCLMULQDQ Instruction", Intel 2009). The folded part moves by D bits onto the next bytes
 //! by multiplying its halves with x^(D+32) and x^(D-32) mod P. Four vectors of 64 bytes are folded side by side, then
 //! into one, then its four lanes into 16 bytes, and those into 32 bits.
 #![allow(unsafe_code, reason = "vectors loaded, stored and multiplied")]
@@ -18,7 +18,8 @@ use crate::cpu::Cpu;
 const POLYNOMIAL: u32 = 0x04C1_1DB7;
 /// Bytes folded in one step.
 const STEP_BYTES: usize = 256;
-/// How far ahead lines are asked for. The last ones lie behind what is copied: who reads in sequence wants them next.
+/// The distance of the prefetched lines. The last ones lie behind the copied bytes, where a sequential reader
+/// continues.
 const AHEAD_BYTES: usize = 1 << 10;
 
 /// x^`power` mod P, as the folded bits lie: mirrored, and shifted by one.
@@ -66,8 +67,8 @@ const BY_STEP: [i64; 2] = fold_by(8 * STEP_BYTES as u32);
 const BY_VECTOR: [i64; 2] = fold_by(512);
 const BY_LANES: [[i64; 2]; 3] = [fold_by(384), fold_by(256), fold_by(128)];
 
-/// Copies `len` bytes; their CRC-32, where this processor and length allow it to be had on the way. Where not, nothing
-/// is copied.
+/// Copies `len` bytes and returns their CRC-32, if this processor and the length allow both in one pass. Otherwise
+/// copies nothing.
 ///
 /// # Safety
 /// `src` is valid for reads and `dst` for writes of `len` bytes, and they do not overlap.
@@ -132,7 +133,7 @@ unsafe fn fold(dst: *mut u8, src: *const u8, len: usize, in_order: bool) -> u32 
     finish(_mm_xor_si128(first_two, last_two))
 }
 
-/// Has the line at `at` brought into the cache, if there is one that may be read: a hint, which never faults.
+/// Prefetches the line at `at`. The hint never faults.
 #[target_feature(enable = "sse")]
 fn ask_for(at: *const u8) {
     _mm_prefetch::<_MM_HINT_T0>(at.cast());

@@ -179,12 +179,12 @@ pub unsafe fn copy_vectors(width: StreamWidth, dst: *mut u8, src: *const u8, len
     }
 }
 
-/// Stores are aligned, and four loads stand before their stores: so neither splits lines nor mistakes one of the stores
-/// for one to the place that it loads. What is in front of and behind whole vectors comes when all else has: on Zen 5 a copy
-/// in sequence takes half as long again where the first vector is loaded twice before, or the last one early.
+/// Stores are aligned, and four loads stand before their stores. So no store splits a line, and no load waits for a
+/// store to an address that it could be mistaken for. The bytes before and after the whole vectors come last: on Zen 5
+/// a sequential copy takes half as long again if the first vector is loaded twice before, or the last one early.
 ///
 /// # Safety
-/// As [`copy_vectors`], and the processor has the feature.
+/// The rules of [`copy_vectors`] hold, and the processor has the feature.
 #[target_feature(enable = "avx2")]
 unsafe fn copy_cached_256(dst: *mut u8, src: *const u8, len: usize) {
     const VECTOR: usize = size_of::<__m256i>();

@@ -1,7 +1,7 @@
-//! Every 16 bytes are moved to the end by a multiplication of their own, so none waits for the one before. What does not
-//! fill the first 16 stands behind zeros, which change nothing before the register's start is in; that start is four
-//! bytes more to be added to the first four, wherever those come to stand. Words that are in registers are moved from
-//! there: a vector that is loaded across stores that were just made waits until they have left for the cache.
+//! Each 16 bytes are moved to the end by a multiplication of their own, so no step waits for the one before. Bytes that
+//! do not fill the first 16 stand behind zeros, which change nothing before the register's start is added. That start
+//! is four bytes more to be added to the first four, wherever those lie. Words in registers are moved from there: a
+//! vector load across recent stores waits until the stores have left for the cache.
 //!
 //! Unsafe because vectors are loaded by pointers, and by instructions that a processor may lack.
 #![allow(unsafe_code)]
@@ -61,10 +61,10 @@ pub fn sum(initial: u32, bytes: &[u8]) -> Option<u32> {
     Some(!unsafe { fold_bytes(!initial, bytes) })
 }
 
-/// What is left of `bytes` behind a register that holds `start`.
+/// Returns the remainder of `bytes` behind a register that holds `start`.
 ///
 /// # Safety
-/// As [`fold`].
+/// The rules of [`fold`] hold.
 #[target_feature(enable = "pclmulqdq,sse4.1")]
 unsafe fn fold_bytes(start: u32, bytes: &[u8]) -> u32 {
     // SAFETY: the caller's promise.
@@ -89,10 +89,10 @@ pub fn sum_of_words<const WORDS: usize>(
     Some(!unsafe { fold_words(first, words, tail) })
 }
 
-/// What is left of words and the `tail` behind them.
+/// Returns the remainder of words and the `tail` behind them.
 ///
 /// # Safety
-/// As [`fold`], of the tail; all of it is BYTES_MAX at most.
+/// The rules of [`fold`] hold for the tail; all of it is at most BYTES_MAX long.
 #[target_feature(enable = "pclmulqdq,sse4.1")]
 unsafe fn fold_words<const WORDS: usize>(first: [u64; 2], words: [u64; WORDS], tail: &[u8]) -> u32 {
     let moved = |over: usize, word: u64| {
@@ -110,7 +110,7 @@ unsafe fn fold_words<const WORDS: usize>(first: [u64; 2], words: [u64; WORDS], t
     unsafe { fold(sum, 0, tail) }
 }
 
-/// What is left of `bytes` behind a register that holds `start`, together with a `sum` of what was moved already.
+/// Returns the remainder of `bytes` behind a register that holds `start`, with the `sum` of the bytes already moved.
 ///
 /// # Safety
 /// There are 16 to BYTES_MAX bytes, and the processor has the features.
@@ -134,7 +134,7 @@ unsafe fn fold(sum: __m128i, start: u32, bytes: &[u8]) -> u32 {
     };
     // SAFETY: there are at least 16 bytes.
     let first = unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) };
-    // The first `odd` bytes at the end of 16: nothing where there are none.
+    // The first `odd` bytes, at the end of 16; zeros if `odd` is 0.
     let first = _mm_shuffle_epi8(_mm_xor_si128(first, start), places(odd));
     let rest_of_start = _mm_shuffle_epi8(start, places(16 + odd));
     let mut sum = moved(sum, whole, first);

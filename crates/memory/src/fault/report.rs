@@ -8,13 +8,13 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
-use super::{Hit, find};
+use super::{FaultHit, find};
 use crate::{Error, Result};
 
 /// Linux's code for a fault that a protection key raised (siginfo.h).
 const SEGV_PKUERR: i32 = 4;
 const SEGV_ACCERR: i32 = 2;
-/// Codes up to this one are of signals that somebody sent: no instruction is run again, and there is no address.
+/// Codes up to this one belong to signals sent by a process: no instruction is repeated, and there is no address.
 const SENT: i32 = 0;
 /// The bit of a page fault's error code that says it was a write (Intel SDM volume 3, 4.7).
 const WRITE_FAULT: i64 = 2;
@@ -72,15 +72,15 @@ fn program_base() -> usize {
     found.dli_fbase as usize
 }
 
-/// Returning runs the faulting instruction again, which then meets the handler set here. One that was sent ends the
-/// program, as it does where nobody handles it.
+/// Returning repeats the faulting instruction, which then meets the handler set here. A signal sent by a process ends
+/// the program, as without a handler.
 extern "C" fn handle(signal: i32, about: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel gives a handler with SA_SIGINFO both structs.
     let (address, code, registers) = unsafe {
         let context = &*context.cast::<libc::ucontext_t>();
         ((*about).si_addr() as usize, (*about).si_code, &context.uc_mcontext.gregs)
     };
-    let access = Access {
+    let access = FaultAccess {
         signal,
         code,
         writes: registers[libc::REG_ERR as usize] & WRITE_FAULT != 0,
@@ -118,22 +118,22 @@ fn previous(signal: i32) -> libc::sigaction {
 }
 
 /// One refused access.
-struct Access {
+struct FaultAccess {
     signal: i32,
     code: i32,
     writes: bool,
     instruction: usize,
 }
 
-fn print(hit: &Hit, access: &Access) {
-    let mut report = Report { bytes: [0; REPORT_BYTES], len: 0 };
+fn print(hit: &FaultHit, access: &FaultAccess) {
+    let mut report = FaultReport { bytes: [0; REPORT_BYTES], len: 0 };
     // A report that does not fit is cut short, which is all that can be done here.
     let _ = compose(&mut report, hit, access);
     // SAFETY: the bytes are on this stack.
     unsafe { libc::write(libc::STDERR_FILENO, report.bytes.as_ptr().cast(), report.len) };
 }
 
-fn compose(report: &mut Report, hit: &Hit, access: &Access) -> fmt::Result {
+fn compose(report: &mut FaultReport, hit: &FaultHit, access: &FaultAccess) -> fmt::Result {
     let what = if access.writes { "write to" } else { "read of" };
     if access.signal == libc::SIGBUS {
         write!(report, "ferrite: the host gave no page for a {what} byte {} of ", hit.at)?;
@@ -159,12 +159,12 @@ fn compose(report: &mut Report, hit: &Hit, access: &Access) -> fmt::Result {
 }
 
 /// Text on the stack.
-struct Report {
+struct FaultReport {
     bytes: [u8; REPORT_BYTES],
     len: usize,
 }
 
-impl Report {
+impl FaultReport {
     fn push(&mut self, byte: u8) {
         if let Some(free) = self.bytes.get_mut(self.len) {
             *free = byte;
@@ -173,7 +173,7 @@ impl Report {
     }
 }
 
-impl Write for Report {
+impl Write for FaultReport {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         text.bytes().for_each(|byte| self.push(byte));
         Ok(())

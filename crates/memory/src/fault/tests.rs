@@ -89,7 +89,7 @@ fn another_fault_is_not_ours() {
     assert!(!String::from_utf8_lossy(&output.stderr).contains("ferrite:"));
 }
 
-/// Who sends the signal by hand sends it once.
+/// A signal sent by a process arrives once.
 #[test]
 fn a_fault_that_was_sent_ends_the_program_at_once() {
     expect("sent", libc::SIGSEGV, &[]);

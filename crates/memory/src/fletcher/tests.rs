@@ -21,7 +21,7 @@ fn a_word_that_is_another_one_is_seen() {
     }
 }
 
-/// Lines of one byte are not as if there were none, nor as lines of another one.
+/// Lines of one byte have a sum that differs from no lines and from lines of another byte.
 #[test]
 fn lines_that_are_alike_are_told_from_each_other() {
     let sums = (0..=255).flat_map(|byte| {

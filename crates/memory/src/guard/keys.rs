@@ -47,7 +47,7 @@ impl Key {
         Ok(key)
     }
 
-    /// Another thread has made the key: this one was never on a page, and nobody has rights by it.
+    /// Frees a key after another thread made one. This key was never on a page, and no thread has rights by it.
     fn give_back(self) {
         // As the kernel has it where a program has not asked for it.
         write_register(read_register() & !(3 << self.shift) | DENY_ALL << self.shift);
@@ -67,20 +67,20 @@ impl Key {
     }
 
     /// To load from the pages of the key.
-    pub fn loads(self) -> Rights {
-        Rights { mask: DENY_ALL << self.shift, value: 0 }
+    pub fn loads(self) -> KeyRights {
+        KeyRights { mask: DENY_ALL << self.shift, value: 0 }
     }
 
     /// Makes sure that this thread may load, and has the key closed the way the guard means it or a window open.
     #[inline]
-    pub fn settle(self) {
+    pub fn ensure_closed(self) {
         if !self.loads().are_own() {
-            self.settle_now();
+            self.close_now();
         }
     }
 
     #[cold]
-    fn settle_now(self) {
+    fn close_now(self) {
         write_register(self.closed_register());
     }
 
@@ -101,12 +101,12 @@ impl Key {
 
 /// What some bits of the register say.
 #[derive(Clone, Copy, Debug)]
-pub struct Rights {
+pub struct KeyRights {
     mask: u32,
     value: u32,
 }
 
-impl Rights {
+impl KeyRights {
     /// Those that every thread has.
     pub const ANY: Self = Self { mask: 0, value: 0 };
     /// Those that none has.
@@ -129,7 +129,7 @@ pub fn close(register: u32) {
 
 #[cfg(target_arch = "x86_64")]
 fn allocate(closed: u32) -> io::Result<Key> {
-    // The rights are this thread's, and those of the threads it makes, from here on: closed before any access.
+    // The rights hold for this thread and the threads it makes from here on: the key is closed before any access.
     // SAFETY: the system call takes two integers and touches no memory.
     let number = unsafe { libc::syscall(libc::SYS_pkey_alloc, 0, closed) };
     if number < 0 {

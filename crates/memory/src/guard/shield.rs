@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{io, process};
 
 use super::Guard;
-use super::keys::{self, Key, Rights};
+use super::keys::{self, Key, KeyRights};
 use crate::area::Area;
 use crate::{Error, Result, Span, copy};
 
@@ -15,7 +15,7 @@ mod tests;
 /// Bytes of a page, the smallest that a processor looks up.
 const PAGE_BYTES: u64 = 4096;
 
-/// What a window is opened for.
+/// The right that a window gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Right {
     Read,
@@ -42,12 +42,13 @@ impl Shield {
         })
     }
 
-    /// What a thread must have to load without a window; nobody may where every load needs one.
+    /// Returns the rights that a thread needs to load without a window. No thread can have them if every load needs
+    /// one.
     pub fn open_loads(&self) -> OpenLoads {
         OpenLoads(match self {
-            Self::None | Self::Pagetable(_) => Rights::ANY,
+            Self::None | Self::Pagetable(_) => KeyRights::ANY,
             Self::Keys(key) if !key.denies_reads() => key.loads(),
-            Self::Keys(_) | Self::Private => Rights::NONE,
+            Self::Keys(_) | Self::Private => KeyRights::NONE,
         })
     }
 
@@ -71,19 +72,18 @@ impl Shield {
 
     /// Opens a window on all of the mapping for stores, where that costs no more than one on a part of it.
     #[inline]
-    pub fn open_whole(&self, area: &Area) -> Option<Window<'_>> {
+    pub fn open_whole(&self, area: &Area) -> Option<GuardWindow<'_>> {
         match self {
             Self::None | Self::Keys(_) => Some(self.open(area, Span::new(0, area.len()), Right::Write)),
             Self::Pagetable(_) | Self::Private => None,
         }
     }
 
-    /// Says that a window for stores to the page at `at` opens soon. That of a key opens when everything before it is done,
-    /// also the fence of the copy before, and only in it would the processor begin to look up where the page lies. Without
-    /// a guard that begins sooner, but not before most of the copy before is out of the processor's queue of stores, which
-    /// what lies between two copies fills up. So it is asked, ahead of the window, for a line of the page beside, which
-    /// the same lookup finds or brings the table of near: one of the page itself would be brought into the cache only for
-    /// the copy to take it out again.
+    /// Announces that a window for stores to the page at `at` opens soon. A key's window opens when everything before
+    /// it is done, also the fence of the previous copy, and the processor starts to look up the page only in it.
+    /// Without a guard the lookup starts sooner, but not before most of the previous copy has left the queue of stores.
+    /// So a line of the neighbouring page is prefetched ahead of the window. That finds the page's table or brings it
+    /// near. A line of the page itself would enter the cache only to be evicted by the copy.
     #[inline]
     pub fn expect(&self, area: &Area, at: u64) {
         if matches!(self, Self::Keys(_) | Self::None) {
@@ -93,27 +93,27 @@ impl Shield {
 
     /// Opens a window on `span`, which lies within the mapping.
     #[inline]
-    pub fn open(&self, area: &Area, span: Span, right: Right) -> Window<'_> {
+    pub fn open(&self, area: &Area, span: Span, right: Right) -> GuardWindow<'_> {
         let plain = area.base().wrapping_add(span.at as usize);
         match self {
-            Self::None => Window { ptr: plain, close: Close::Nothing },
+            Self::None => GuardWindow { ptr: plain, close: Close::Nothing },
             Self::Keys(key) if right == Right::Write || key.denies_reads() => {
-                Window { ptr: plain, close: Close::Key(key.open(right)) }
+                GuardWindow { ptr: plain, close: Close::Key(key.open(right)) }
             }
             Self::Keys(key) => {
-                key.settle();
-                Window { ptr: plain, close: Close::Nothing }
+                key.ensure_closed();
+                GuardWindow { ptr: plain, close: Close::Nothing }
             }
-            Self::Pagetable(_) if right == Right::Read => Window { ptr: plain, close: Close::Nothing },
+            Self::Pagetable(_) if right == Right::Read => GuardWindow { ptr: plain, close: Close::Nothing },
             Self::Pagetable(turn) => open_pages(area, span, turn),
             Self::Private => map_window(area, span, right),
         }
     }
 }
 
-/// What lets a thread load without a window: the short way of the hottest path.
+/// The rights with which a thread loads without a window: the short way of the hottest path.
 #[derive(Clone, Copy)]
-pub(crate) struct OpenLoads(Rights);
+pub(crate) struct OpenLoads(KeyRights);
 
 impl OpenLoads {
     /// Whether this thread may.
@@ -127,8 +127,8 @@ fn protection(writable: bool) -> i32 {
     if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ }
 }
 
-/// An opening in a guard, for one copy. See GU2 and GU3.
-pub(crate) struct Window<'a> {
+/// An opening in a guard, for one copy (GU2, GU3).
+pub(crate) struct GuardWindow<'a> {
     ptr: *mut u8,
     close: Close<'a>,
 }
@@ -140,7 +140,7 @@ enum Close<'a> {
     Unmap { pages: *mut u8, len: usize },
 }
 
-impl Window<'_> {
+impl GuardWindow<'_> {
     /// Where the span's first byte is while the window is open.
     #[inline]
     pub fn ptr(&self) -> *mut u8 {
@@ -148,7 +148,7 @@ impl Window<'_> {
     }
 }
 
-impl Drop for Window<'_> {
+impl Drop for GuardWindow<'_> {
     #[inline]
     fn drop(&mut self) {
         match self.close {
@@ -161,20 +161,20 @@ impl Drop for Window<'_> {
 }
 
 #[cold]
-fn open_pages<'a>(area: &Area, span: Span, turn: &'a Mutex<()>) -> Window<'a> {
+fn open_pages<'a>(area: &Area, span: Span, turn: &'a Mutex<()>) -> GuardWindow<'a> {
     let turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
     let span_pages = area.pages_of(span);
     let (pages, len) = (area.base().wrapping_add(span_pages.at as usize), span_pages.len as usize);
     protect(pages, len, protection(true));
-    Window { ptr: area.base().wrapping_add(span.at as usize), close: Close::Protect { pages, len, _turn: turn } }
+    GuardWindow { ptr: area.base().wrapping_add(span.at as usize), close: Close::Protect { pages, len, _turn: turn } }
 }
 
 #[cold]
-fn map_window<'a>(area: &Area, span: Span, right: Right) -> Window<'a> {
+fn map_window<'a>(area: &Area, span: Span, right: Right) -> GuardWindow<'a> {
     let window = area.pages_of(span);
     let (len, rights) = (window.len as usize, protection(right == Right::Write));
     let pages = area.map_again(window, rights).unwrap_or_else(|why| end("mapping a window", &why));
-    Window { ptr: pages.wrapping_add((span.at - window.at) as usize), close: Close::Unmap { pages, len } }
+    GuardWindow { ptr: pages.wrapping_add((span.at - window.at) as usize), close: Close::Unmap { pages, len } }
 }
 
 fn protect(pages: *mut u8, len: usize, rights: i32) {

@@ -11,11 +11,11 @@ use std::ptr;
 use crate::provenance::System;
 use crate::{Error, Result, Survival};
 
-/// What is behind a mapping.
+/// The storage behind a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Backing {
-    /// Memory without a page cache: a device DAX node, or a file that the kernel maps with `MAP_SYNC`. Not all of it is
-    /// persistent.
+    /// Memory without a page cache: a device DAX node, or a file that the kernel maps with `MAP_SYNC`. Not every such
+    /// memory is persistent.
     Dax,
     /// Huge pages of a hugetlbfs file.
     Hugetlb,
@@ -28,7 +28,7 @@ pub enum Backing {
 }
 
 /// A file and the way to map it.
-pub(super) struct Found {
+pub(super) struct FoundBacking {
     pub backing: Backing,
     /// Bytes the file has.
     pub size: u64,
@@ -60,11 +60,11 @@ impl Backing {
     }
 }
 
-pub(super) fn find(file: &File) -> Result<Found> {
+pub(super) fn find(file: &File) -> Result<FoundBacking> {
     let about = file.metadata().map_err(|why| Error::io("asking for the pool's size", why))?;
     if about.file_type().is_char_device() {
         let size = device_dax_size(about.rdev())?;
-        return Ok(Found { backing: Backing::Dax, size, unit_bytes: DEVICE_DAX_UNIT, flags: libc::MAP_SHARED });
+        return Ok(FoundBacking { backing: Backing::Dax, size, unit_bytes: DEVICE_DAX_UNIT, flags: libc::MAP_SHARED });
     }
     if !about.is_file() {
         return Err(Error::Unsupported("a pool is a regular file or a device DAX node".into()));
@@ -77,7 +77,7 @@ pub(super) fn find(file: &File) -> Result<Found> {
         _ => (Backing::File, SMALL),
     };
     let flags = if backing == Backing::Dax { SYNCHRONOUS } else { libc::MAP_SHARED };
-    Ok(Found { backing, size: about.size(), unit_bytes, flags })
+    Ok(FoundBacking { backing, size: about.size(), unit_bytes, flags })
 }
 
 /// Returns which failures `file` survives, by where it lies now.

@@ -20,7 +20,7 @@ impl HugePages {
         Self { bits: (0..size.div_ceil(64 * HUGE)).map(|_| AtomicU64::new(0)).collect(), are_wanted }
     }
 
-    /// Whether they are to be asked for.
+    /// Returns true if the mapping should ask for huge pages.
     pub fn are_wanted(&self) -> bool {
         self.are_wanted
     }

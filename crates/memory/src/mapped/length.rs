@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
-/// Makes `file` `bytes` long.
+/// Sets the length of `file` to `bytes`.
 ///
 /// # Errors
-/// What the system says; of huge pages, that the size must be a multiple of them.
+/// The system's error; on a file of huge pages, `bytes` must be a multiple of them.
 pub fn set_len(file: &File, bytes: u64) -> io::Result<()> {
     let page_bytes = file.metadata()?.blksize();
     file.set_len(bytes).map_err(|error| match error.kind() {

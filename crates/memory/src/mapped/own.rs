@@ -31,13 +31,13 @@ struct Fiemap {
     found: u32,
     room: u32,
     reserved: u32,
-    extents: [Extent; EXTENTS],
+    extents: [FileExtent; EXTENTS],
 }
 
 /// `struct fiemap_extent`.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Extent {
+struct FileExtent {
     at: u64,
     physical: u64,
     len: u64,
@@ -46,18 +46,18 @@ struct Extent {
     reserved_too: [u32; 3],
 }
 
-/// Makes a file of `bytes` for a pool, which nobody but its user may look into; nothing stays of what cannot be made. A
-/// file system that would write elsewhere is told to write in place, if it knows how.
+/// Creates a file of `bytes` for a pool, which only its user can open. Nothing is left of a file that cannot be made. A
+/// file system that would write elsewhere is asked to write in place.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn make_pool_file(path: &Path, bytes: u64) -> io::Result<()> {
     let file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
     write_in_place(&file);
     set_len(&file, bytes).inspect_err(|_| _ = fs::remove_file(path))
 }
 
-/// What is compressed is never written in place.
+/// Turns compression off, because compressed data is never written in place.
 fn write_in_place(file: &File) {
     let mut flags: libc::c_int = 0;
     // SAFETY: the call fills our integer; the kernel means an int, whatever the number of the call says.
@@ -86,8 +86,8 @@ pub fn own_storage(file: &File, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The stretches of `file` without a hole in which something is shared: holes would be filled, and each call waits for the
-/// host's disk. None where the file system does not tell.
+/// Returns the runs of `file` without a hole in which some bytes are shared. Holes would be filled, and each call waits
+/// for the host's disk. Returns none if the file system does not report them.
 fn shared_runs(file: &File) -> Vec<Span> {
     let mut runs: Vec<(Span, bool)> = Vec::new();
     let mut at = 0;
@@ -116,7 +116,7 @@ fn shared_runs(file: &File) -> Vec<Span> {
 
 /// The next extents of `file` from byte `at` on; `None` where there are no more.
 fn extents_from(file: &File, at: u64) -> Option<Box<Fiemap>> {
-    let none = Extent { at: 0, physical: 0, len: 0, reserved: [0; 2], flags: 0, reserved_too: [0; 3] };
+    let none = FileExtent { at: 0, physical: 0, len: 0, reserved: [0; 2], flags: 0, reserved_too: [0; 3] };
     let mut map = Box::new(Fiemap {
         start: at,
         len: i64::MAX as u64 - at,
@@ -126,7 +126,7 @@ fn extents_from(file: &File, at: u64) -> Option<Box<Fiemap>> {
         reserved: 0,
         extents: [none; EXTENTS],
     });
-    // SAFETY: the call fills no more than the room that the struct tells of, all of it ours.
+    // SAFETY: the call fills at most the room that the struct describes, all of it owned here.
     let done = unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP, &raw mut *map) };
     (done == 0 && map.found > 0).then_some(map)
 }

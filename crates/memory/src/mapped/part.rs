@@ -2,12 +2,12 @@
 
 use std::io;
 
-use super::backing::{Backing, Found};
+use super::backing::{Backing, FoundBacking};
 use super::{MapOptions, Mapped};
 use crate::{Error, Result, Span};
 
 /// The part of the file that `options` ask for, which is whole pages.
-pub(super) fn whole_pages(options: &MapOptions, found: &Found) -> Result<Span> {
+pub(super) fn whole_pages(options: &MapOptions, found: &FoundBacking) -> Result<Span> {
     let unit = found.unit_bytes;
     let all = Span::new(0, found.size / unit * unit);
     let span = options.span.unwrap_or(all);
@@ -22,7 +22,7 @@ pub(super) fn whole_pages(options: &MapOptions, found: &Found) -> Result<Span> {
 }
 
 /// Why the system would not map it, and what to do.
-pub(super) fn refused(options: &MapOptions, found: &Found, span: Span, why: io::Error) -> Error {
+pub(super) fn refused(options: &MapOptions, found: &FoundBacking, span: Span, why: io::Error) -> Error {
     let advice = match (found.backing, why.kind()) {
         (Backing::Hugetlb, io::ErrorKind::OutOfMemory) => "; raise vm.nr_hugepages",
         _ => "",

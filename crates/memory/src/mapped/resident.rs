@@ -13,9 +13,9 @@ const PAGE: u64 = 4096;
 /// Whether barriers flush the whole mapping. Never unset, as the driver of the paper cannot know what is in the
 /// cache either; so no store can fall between a barrier's flush and the unsetting, and be lost.
 #[derive(Default)]
-pub(super) struct Whole(AtomicBool);
+pub(super) struct FlushesAll(AtomicBool);
 
-impl Whole {
+impl FlushesAll {
     #[inline]
     pub fn use_for_good(&self) {
         if !self.0.load(Ordering::Relaxed) {
@@ -48,15 +48,15 @@ impl Mapped {
         let file = self.area.file();
         let about = file.metadata().map_err(|why| Error::io(format!("asking about {}", self.name), why))?;
         if about.is_file() {
-            return self.settling.settle(file);
+            return self.host_sync.sync(file);
         }
         self.flush_resident();
         Ok(())
     }
 
-    /// Sets the first bit of `held` for each page of `span` that the host holds: for all where it does not tell. All
-    /// of persistent memory counts as held: the kernel knows of its pages only while they are mapped, which under the
-    /// guard `private` they are not.
+    /// Sets the first bit of `held` for each page of `span` that the host holds, or for all pages if it does not report
+    /// them. All of persistent memory counts as held: the kernel knows its pages only while they are mapped, which
+    /// under the guard `private` they are not.
     fn find_held(&self, span: Span, held: &mut [u8]) {
         let at = self.area.base().wrapping_add(span.at as usize);
         // SAFETY: the pages are the mapping's own, and `held` has a byte for each.

@@ -37,11 +37,11 @@ impl Mapped {
         if unit < HUGE && resident.huge_kib * 2 > resident.all_kib { HUGE } else { unit }
     }
 
-    /// Bytes of the file that have no storage yet, and those that its host has left for all its files. `None` where the
-    /// file has all, or the host knows no limit.
+    /// Returns the bytes of the file without storage, and the bytes that its host has left for all its files. Returns
+    /// `None` if the file has all its storage, or the host knows no limit.
     ///
     /// # Errors
-    /// [`Error::Io`] where the host does not tell.
+    /// [`Error::Io`] if the host does not report them.
     pub fn host_room(&self) -> Result<Option<(u64, u64)>> {
         backing::room(self.area.file(), self.backing)
     }
@@ -51,8 +51,9 @@ impl Mapped {
         self.area.keep_from_children();
     }
 
-    /// Ends what this process can do to the file by this mapping, at once: from now on it is zeros of the process's own, which
-    /// threads amid a copy go on with, and its descriptor is `instead`. For who looks behind a copy whether that counts.
+    /// Ends this process's access to the file by this mapping at once. The mapping becomes private zeros, with which a
+    /// copy under way continues, and the descriptor becomes `instead`. The caller checks after each copy whether the
+    /// bytes count.
     pub fn withdraw(&self, instead: BorrowedFd<'_>) {
         self.area.withdraw(instead);
     }
@@ -80,7 +81,7 @@ impl Mapped {
         }
     }
 
-    /// Whole pages only; where the host cannot punch holes the bytes stay as they are, which the caller must expect.
+    /// Releases whole pages only. If the host cannot punch holes, the bytes stay.
     pub(super) fn release_space(&self, span: Span) -> Result<()> {
         self.check(span, self.writable);
         let unit = self.area.page_bytes();
@@ -118,7 +119,7 @@ impl Mapped {
     }
 
     /// Waits until the host's disk has the pages of `span`.
-    pub(super) fn settle_pages(&self, span: Span) -> io::Result<()> {
+    pub(super) fn sync_pages(&self, span: Span) -> io::Result<()> {
         let pages = self.area.pages_of(span);
         let pages =
             if planted!("memory: half of a span is synced") { Span::new(pages.at, pages.len / 2) } else { pages };
@@ -224,7 +225,7 @@ pub(super) fn is_unsupported(why: &io::Error) -> bool {
     matches!(why.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::ENODEV | libc::EINVAL))
 }
 
-/// What is resident of an address range.
+/// The resident part of an address range.
 #[derive(Default)]
 struct Resident {
     all_kib: u64,

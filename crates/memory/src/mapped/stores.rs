@@ -1,8 +1,8 @@
-//! What a store does beside its copy, so that the scheme's promise holds.
+//! The flushes and records of a store beside its copy, by which it keeps the promise of its scheme.
 #![allow(unsafe_code, reason = "copies into a window, and flushes its lines")]
 
 use super::Mapped;
-use crate::guard::Window;
+use crate::guard::GuardWindow;
 use crate::{Memory, Scheme, Span, copy};
 
 impl Mapped {
@@ -11,7 +11,7 @@ impl Mapped {
     /// # Safety
     /// The window covers the span and is open; `from` is as long.
     #[inline]
-    pub(super) unsafe fn store_cached(&self, window: &Window<'_>, from: &[u8], how: Scheme) {
+    pub(super) unsafe fn store_cached(&self, window: &GuardWindow<'_>, from: &[u8], how: Scheme) {
         let (to, by) = (window.ptr(), self.cpu.line_flush_of(how));
         // SAFETY: the caller's promise; the slice is readable.
         unsafe {
@@ -19,7 +19,7 @@ impl Mapped {
                 return copy::store_through(to, from.as_ptr(), from.len(), by);
             }
             copy::plain(to, from.as_ptr(), from.len());
-            if how.settles_at_fence() {
+            if how.is_durable_at_fence() {
                 copy::flush_lines(to, from.len(), by);
             }
         }
@@ -29,7 +29,7 @@ impl Mapped {
     ///
     /// # Safety
     /// The window covers the `len` bytes and is open.
-    pub(super) unsafe fn zero_cached(&self, window: &Window<'_>, len: usize, how: Scheme) {
+    pub(super) unsafe fn zero_cached(&self, window: &GuardWindow<'_>, len: usize, how: Scheme) {
         let (to, by) = (window.ptr(), self.cpu.line_flush_of(how));
         // SAFETY: the caller's promise.
         unsafe {
@@ -37,7 +37,7 @@ impl Mapped {
                 return copy::zero_through(to, len, by);
             }
             copy::plain_zero(to, len);
-            if how.settles_at_fence() {
+            if how.is_durable_at_fence() {
                 copy::flush_lines(to, len, by);
             }
         }
@@ -48,7 +48,7 @@ impl Mapped {
     /// # Safety
     /// The window covers the `len` bytes and is open.
     #[inline]
-    pub(super) unsafe fn flush_stream(&self, window: &Window<'_>, len: usize) {
+    pub(super) unsafe fn flush_stream(&self, window: &GuardWindow<'_>, len: usize) {
         if self.flushes_streams {
             // SAFETY: the caller's promise.
             unsafe { copy::flush_lines(window.ptr(), len, self.cpu.line_flush) };

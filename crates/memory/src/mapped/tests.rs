@@ -35,7 +35,7 @@ fn round_trip(memory: &Mapped, at: u64, len: usize, how: Scheme) {
     assert!(back.iter().all(|byte| *byte == 0), "zeroing {len} bytes at {at} by {how:?}");
 }
 
-/// M1: where lines are flushed behind non-temporal stores, every guard lets them be, and they hold what was stored.
+/// M1: under every guard, lines flushed after non-temporal stores hold the stored bytes.
 #[test]
 fn m1_streams_that_are_flushed_are_whole() {
     for guard in guards() {
@@ -59,7 +59,7 @@ fn every_scheme_stores_exactly_its_bytes() {
     }
 }
 
-/// Every guard lets every scheme through, words and flushes too.
+/// Every guard allows stores by every scheme, words and flushes too.
 #[test]
 fn every_guard_lets_its_own_accesses_through() {
     for guard in guards() {
@@ -143,7 +143,7 @@ fn a_file_is_durable_at_the_barrier_only() {
     std::os::unix::fs::FileExt::read_exact_at(&file, &mut back, 5000).unwrap();
     assert_eq!(&back, b"kept");
     for span in [Span::new(5000, 4), Span::new(4096, 4096), Span::new(8190, 4), Span::new((64 << 10) - 1, 1)] {
-        memory.settle_span(span).unwrap();
+        memory.drain_range(span).unwrap();
     }
     assert!(memory.describe(&memory.survival()).starts_with("file, what was flushed survives a process crash"));
 }
@@ -172,13 +172,13 @@ fn left_of_two_pages(bug: Option<&str>) -> Option<u64> {
     memory.store(8190, &[2; 4], Scheme::Writeback);
     assert_eq!(dirty_kib(&memory), 8, "two pages");
     let bug = bug.map(plant);
-    let done = memory.settle_span(Span::new(8190, 4));
+    let done = memory.drain_range(Span::new(8190, 4));
     drop(bug);
     done.unwrap();
     Some(dirty_kib(&memory))
 }
 
-/// M1 on a file: a span that is settled has none of its pages left to be written back.
+/// M1 on a file: after a drain of a span, all its pages are written back.
 #[test]
 fn m1_every_page_of_a_span_is_settled() {
     assert!(left_of_two_pages(None).is_none_or(|left| left == 0));
@@ -198,14 +198,14 @@ fn a_failed_barrier_poisons() {
     let (memory, _) = mapped_in(folder.to_str().unwrap(), 64 << 10);
     memory.barrier().unwrap();
     let unsyncable = File::options().write(true).open("/dev/full").unwrap();
-    assert!(memory.settling.settle(&unsyncable).is_err(), "a character device cannot be synced");
+    assert!(memory.host_sync.sync(&unsyncable).is_err(), "a character device cannot be synced");
     assert!(matches!(memory.barrier(), Err(Error::Poisoned(_))));
-    assert!(matches!(memory.settle(), Err(Error::Poisoned(_))) || memory.fence_is_durable());
-    assert!(matches!(memory.settle_span(Span::new(0, 8)), Err(Error::Poisoned(_))) || memory.fence_is_durable());
+    assert!(matches!(memory.drain(), Err(Error::Poisoned(_))) || memory.fence_is_durable());
+    assert!(matches!(memory.drain_range(Span::new(0, 8)), Err(Error::Poisoned(_))) || memory.fence_is_durable());
 
     let (memory, _) = mapped_in(folder.to_str().unwrap(), 64 << 10);
     let lost = || Err(io::Error::from_raw_os_error(libc::EIO));
-    assert!(memory.settling.settle_part(memory.area.file(), lost).is_err(), "of a part alone");
+    assert!(memory.host_sync.sync_part(memory.area.file(), lost).is_err(), "of a part alone");
     assert!(matches!(memory.barrier(), Err(Error::Poisoned(_))));
 }
 

@@ -1,10 +1,10 @@
-//! What the scheme `writeback` stored and no barrier has flushed yet.
+//! The spans that the scheme `writeback` has stored and no barrier has flushed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::Span;
-use crate::shard::{self, Padded, SHARDS};
+use crate::shard::{Padded, SHARDS, own_shard};
 
 /// Spans remembered in one shard. A thread that finds its shard full flushes for itself.
 const SPANS_PER_SHARD: usize = 1024;
@@ -19,7 +19,7 @@ pub(crate) struct Touched {
 impl Touched {
     /// Remembers `span`, stored by this thread. False where there is no room: the caller flushes it and fences.
     pub fn add(&self, span: Span) -> bool {
-        let mut spans = self.shards[shard::mine()].0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spans = self.shards[own_shard()].0.lock().unwrap_or_else(PoisonError::into_inner);
         self.used.store(true, Ordering::Release);
         if let Some(last) = spans.last_mut()
             && last.end() == Some(span.at)
@@ -34,8 +34,8 @@ impl Touched {
         true
     }
 
-    /// Gives every span to `flush`, then calls `fence`, and forgets them. Both happen under the shard's lock, so that
-    /// a second barrier cannot find the shard empty and return before the first one's lines have settled.
+    /// Calls `flush` for every span, then `fence`, and forgets the spans. Both happen under the shard's lock, so a
+    /// second barrier cannot find the shard empty and return before the lines are durable.
     pub fn drain(&self, flush: impl Fn(Span), fence: impl Fn()) {
         if !self.used.load(Ordering::Acquire) {
             return;

@@ -6,7 +6,7 @@ use super::Speed;
 use crate::shard::Padded;
 
 /// Where and how long accesses of one direction wait.
-pub(crate) struct Pipe {
+pub(crate) struct StorePipe {
     times: f64,
     latency_ticks: u64,
     ticks_per_byte: f64,
@@ -14,7 +14,7 @@ pub(crate) struct Pipe {
     free_at: Padded<AtomicU64>,
 }
 
-impl Pipe {
+impl StorePipe {
     /// A pipe of that speed, idle, by a counter with `per_ns` ticks in a nanosecond.
     pub fn new(speed: &Speed, per_ns: f64) -> Self {
         let byte_ns = speed.bandwidth_mb_s.map_or(0.0, |rate| 1000.0 / rate as f64);

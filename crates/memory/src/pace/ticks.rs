@@ -1,4 +1,4 @@
-//! What the emulation of speeds tells time by.
+//! The clock of the emulated speeds.
 
 /// A counter that goes up evenly with time, the same on every processor.
 pub trait Ticks: Send + Sync {

@@ -4,7 +4,7 @@
 use super::Ticks;
 use crate::{Error, Result};
 
-/// What is measured to learn how fast it counts, in ns.
+/// The duration of the calibration of the counter's rate, in ns.
 const CALIBRATION_NS: u64 = 5_000_000;
 /// Ticks after which a clock that has not moved is taken to stand still: a fifth of a second or more.
 const STANDSTILL_TICKS: u64 = 1 << 30;
@@ -21,13 +21,13 @@ pub struct Tsc {
 }
 
 /// The clock at some moment between two counts.
-struct Look {
+struct ClockSample {
     before: u64,
     clock_ns: u64,
     after: u64,
 }
 
-impl Look {
+impl ClockSample {
     fn at(clock_ns: &impl Fn() -> u64) -> Self {
         let before = arch::read();
         let clock_ns = clock_ns();
@@ -42,22 +42,22 @@ impl Look {
 }
 
 impl Tsc {
-    /// The counter, measured against a clock that tells nanoseconds. Takes 5 ms.
+    /// Measures the counter against a clock that returns nanoseconds. Takes 5 ms.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where the counter is missing or does not count evenly, and where the clock stands still.
+    /// [`Error::Unsupported`] if the counter is missing or does not count evenly, or if the clock stands still.
     pub fn calibrate(clock_ns: impl Fn() -> u64) -> Result<Self> {
         if !arch::counts_evenly() {
             let why = "speeds are emulated by an x86-64 time stamp counter that counts evenly (invariant TSC)";
             return Err(Error::Unsupported(format!("{why}, which this processor does not report")));
         }
-        let first = Look::closest(&clock_ns);
+        let first = ClockSample::closest(&clock_ns);
         while clock_ns().saturating_sub(first.clock_ns) < CALIBRATION_NS {
             if arch::read().saturating_sub(first.after) > STANDSTILL_TICKS {
                 return Err(Error::Unsupported("emulating speeds by a clock that stands still".into()));
             }
         }
-        let last = Look::closest(&clock_ns);
+        let last = ClockSample::closest(&clock_ns);
         let (ticks, ns) = (last.after - first.before, last.clock_ns - first.clock_ns);
         let empty = (0..1000).map(|_| {
             let start = arch::read();

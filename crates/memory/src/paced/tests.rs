@@ -18,7 +18,7 @@ impl Ticks for &Dial {
         self.tick.load(Ordering::SeqCst)
     }
 
-    /// One reading takes 7 ticks, which are to be left out of what a copy took.
+    /// One reading takes 7 ticks, which do not count as time of a copy.
     fn now_after_copy(&self) -> u64 {
         self.now() + 7
     }
@@ -227,8 +227,8 @@ fn an_open_direction_costs_nothing() {
     assert_eq!(dial.looks.load(Ordering::SeqCst), 0);
 }
 
-/// The copy is done before the wait, so that nobody who sees the bytes late is told early: the bytes are there, the
-/// delay is over, then the call returns.
+/// The copy is done before the wait, so a call never returns early: first the bytes are there, then the delay is
+/// over, then the call returns.
 #[test]
 fn the_copy_comes_first_then_the_wait_then_the_completion() {
     let dial = Dial::default();
@@ -242,9 +242,9 @@ fn the_copy_comes_first_then_the_wait_then_the_completion() {
 /// A second thread's bytes queue behind the first's; latencies pass side by side, and the two directions too.
 #[test]
 fn bandwidth_is_shared_and_latency_is_not() {
-    type Access<'a> = &'a (dyn Fn(&Pipe, &Pipe) -> u64 + Sync);
+    type Access<'a> = &'a (dyn Fn(&StorePipe, &StorePipe) -> u64 + Sync);
     let ends = |pace: Pace, accesses: [Access<'_>; 2]| {
-        let (read, write) = (Pipe::new(&pace.read, 10.0), Pipe::new(&pace.write, 10.0));
+        let (read, write) = (StorePipe::new(&pace.read, 10.0), StorePipe::new(&pace.write, 10.0));
         let mut ends: [u64; 2] = std::thread::scope(|scope| {
             accesses.map(|access| scope.spawn(|| access(&read, &write))).map(|thread| thread.join().unwrap())
         });
@@ -253,11 +253,11 @@ fn bandwidth_is_shared_and_latency_is_not() {
     };
     let pace = Pace::both(Speed::absolute(READ_NS, 1000));
     let one_ns = 4096 + READ_NS;
-    let load = |read: &Pipe, _: &Pipe| read.queue(0, 4096);
-    let store = |_: &Pipe, write: &Pipe| write.queue(0, 4096);
+    let load = |read: &StorePipe, _: &StorePipe| read.queue(0, 4096);
+    let store = |_: &StorePipe, write: &StorePipe| write.queue(0, 4096);
     assert_eq!(ends(pace, [&load, &load]), [one_ns * 10, (one_ns + 4096) * 10], "reads share their bandwidth");
     assert_eq!(ends(pace, [&load, &store]), [one_ns * 10; 2], "a write waits for no read");
-    let read = Pipe::new(&pace.read, 10.0);
+    let read = StorePipe::new(&pace.read, 10.0);
     let ends = [read.queue(0, 4096), read.queue(1_000_000, 4096)];
     assert_eq!(ends, [one_ns * 10, 1_000_000 + one_ns * 10], "an idle pipe saves nothing up");
 }
@@ -318,7 +318,7 @@ fn it_wraps_what_is_behind_a_pointer() {
     let shared: Arc<dyn Memory> = Arc::new(mapped);
     let memory: Arc<dyn Memory> = Arc::new(Paced::new(shared.clone(), Pace::both(Speed::relative(2.0)), tsc).unwrap());
     memory.store(0, b"both", Scheme::Flush);
-    memory.settle().unwrap();
+    memory.drain().unwrap();
     let mut back = [0; 4];
     shared.load(0, &mut back);
     assert_eq!((&back, memory.size(), memory.survival()), (b"both", shared.size(), shared.survival()));

@@ -65,7 +65,7 @@ fn canary_what_is_reused_under_a_pin_is_found() {
         .into_iter()
         .take(1 + usize::from(Waiter::is_asymmetric()))
     {
-        assert!(is_reused_under_a_pin(Some(bug), Duration::from_secs(30)), "{bug:?} was not found");
+        assert!(is_reused_under_a_pin(Some(bug), Duration::from_secs(120)), "{bug:?} was not found");
     }
 }
 
@@ -144,7 +144,7 @@ fn p1_more_threads_than_slots_are_all_waited_for() {
             });
         }
         pinned.wait();
-        // Other tests pin too: often, so that at some time nobody is waited for but these.
+        // Other tests pin too. The test tries often, so that at some time only its own threads are pinned.
         let is_over_early = (0..100).any(|_| {
             std::thread::sleep(Duration::from_millis(1));
             wait_for_pins_until(|| true)
@@ -156,7 +156,7 @@ fn p1_more_threads_than_slots_are_all_waited_for() {
     assert_eq!(CROWD.pinned.load(Ordering::SeqCst), 0);
 }
 
-/// Whether a wait ends within `patience` for a thread that pins anew at each look; with `bug` planted in it.
+/// Returns true if a wait ends within `patience` though a thread pins again at each check. `bug` is planted in the wait.
 fn ends_beside_later_pins(bug: Option<&str>, patience: Duration) -> bool {
     assert!(pin().seat().is_some(), "it is among those who are waited for");
     let planted = bug.map(plant);
@@ -181,7 +181,7 @@ fn canary_a_wait_for_later_pins_is_found() {
     assert!(!ends_beside_later_pins(Some("memory: later pins are waited for"), Duration::from_millis(200)));
 }
 
-/// P1: an odd word is a pin, and a waiter tells it from those before and after it.
+/// P1: an odd word is a pin, and a waiter distinguishes it from earlier and later pins.
 #[test]
 fn p1_a_foreign_pin_is_told_from_every_other_of_its_thread() {
     let (foreign, word) = (Foreign::register(), AtomicU64::new(0));
@@ -205,7 +205,7 @@ fn p1_a_foreign_pin_is_told_from_every_other_of_its_thread() {
     assert_eq!(seen(), before, "there was none");
 }
 
-/// P1: a child waits for its own pin, and not for those of its parent's other threads.
+/// P1: a child waits for its own pin, and for no pin of its parent's other threads.
 #[test]
 fn p1_a_child_of_fork_has_its_own_pin_alone() {
     let (pinned, is_pinned_now) = channel();

@@ -15,14 +15,22 @@ pub struct PlantedBug {
     not_send: PhantomData<Rc<()>>,
 }
 
-struct Entry<F: ?Sized> {
+struct PlantedEntry<F> {
     id: u64,
-    name: String,
-    acts: F,
+    /// The literal at the place: `planted: NAME`.
+    place: String,
+    /// Returns whether the bug acts at a visit; `None` if it always does.
+    acts: Option<F>,
 }
 
-type ThreadEntry = Entry<Rc<dyn Fn() -> bool>>;
-type ProcessEntry = Entry<Arc<dyn Fn() -> bool + Send + Sync>>;
+impl<F> PlantedEntry<F> {
+    fn new(id: u64, name: &str, acts: Option<F>) -> Self {
+        Self { id, place: format!("planted: {name}"), acts }
+    }
+}
+
+type ThreadEntry = PlantedEntry<Rc<dyn Fn() -> bool>>;
+type ProcessEntry = PlantedEntry<Arc<dyn Fn() -> bool + Send + Sync>>;
 
 // The number of planted bugs in all threads. A place returns false at once while the number is zero.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -32,45 +40,53 @@ thread_local!(static THREAD: RefCell<Vec<ThreadEntry>> = const { RefCell::new(Ve
 
 /// Plants the bug `name` in the calling thread.
 pub fn plant(name: &str) -> PlantedBug {
-    plant_with(name, || true)
+    plant_in_thread(name, None)
 }
 
 /// Plants the bug `name` in the calling thread. The bug acts at each visit for which `acts` returns true.
 pub fn plant_with(name: &str, acts: impl Fn() -> bool + 'static) -> PlantedBug {
+    plant_in_thread(name, Some(Rc::new(acts)))
+}
+
+fn plant_in_thread(name: &str, acts: Option<Rc<dyn Fn() -> bool>>) -> PlantedBug {
     let id = next_id();
-    THREAD.with_borrow_mut(|bugs| bugs.push(Entry { id, name: name.to_owned(), acts: Rc::new(acts) }));
+    THREAD.with_borrow_mut(|bugs| bugs.push(PlantedEntry::new(id, name, acts)));
     PlantedBug { id, in_process: false, not_send: PhantomData }
 }
 
 /// Plants the bug `name` in all threads.
 pub fn plant_in_process(name: &str) -> PlantedBug {
-    plant_in_process_with(name, || true)
+    plant_in_threads(name, None)
 }
 
 /// Plants the bug `name` in all threads. The bug acts at each visit for which `acts` returns true.
 pub fn plant_in_process_with(name: &str, acts: impl Fn() -> bool + Send + Sync + 'static) -> PlantedBug {
+    plant_in_threads(name, Some(Arc::new(acts)))
+}
+
+fn plant_in_threads(name: &str, acts: Option<Arc<dyn Fn() -> bool + Send + Sync>>) -> PlantedBug {
     let id = next_id();
-    process().push(Entry { id, name: name.to_owned(), acts: Arc::new(acts) });
+    process().push(PlantedEntry::new(id, name, acts));
     PlantedBug { id, in_process: true, not_send: PhantomData }
 }
 
 /// Returns true if the bug of `place`, which is "planted: NAME", is planted here and acts at this visit.
 pub fn is_planted(place: &str) -> bool {
-    COUNT.load(Ordering::Acquire) > 0 && visit(place.strip_prefix("planted: ").unwrap_or(place))
+    COUNT.load(Ordering::Acquire) > 0 && visit(place)
 }
 
-#[cold]
-fn visit(name: &str) -> bool {
+/// Some bugs are races, so a visit is quick: the thread's own bugs are found without a lock.
+fn visit(place: &str) -> bool {
     // The closures run without the borrow and without the lock, because they may reach other places.
-    let in_thread = THREAD.try_with(|bugs| {
+    let found = THREAD.try_with(|bugs| {
         let bugs = bugs.borrow();
-        bugs.iter().find(|bug| bug.name == name).map(|bug| bug.acts.clone())
+        bugs.iter().find(|bug| bug.place == place).map(|bug| bug.acts.clone())
     });
-    if let Ok(Some(acts)) = in_thread {
-        return acts();
+    if let Ok(Some(acts)) = found {
+        return acts.is_none_or(|acts| acts());
     }
-    let in_process = process().iter().find(|bug| bug.name == name).map(|bug| bug.acts.clone());
-    in_process.is_some_and(|acts| acts())
+    let found = process().iter().find(|bug| bug.place == place).map(|bug| bug.acts.clone());
+    found.is_some_and(|acts| acts.is_none_or(|acts| acts()))
 }
 
 fn process() -> MutexGuard<'static, Vec<ProcessEntry>> {

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::mounts::{self, Mount};
-use super::{Origin, Survives, System, line, name, too_deep};
+use super::{MemoryOrigin, Survives, System, line, name, too_deep};
+use crate::mountinfo::{self, MountLine};
 
 /// Names of disks that keep flushed data, without the letter or number of each.
 const DISKS: [&str; 6] = ["dasd", "hd", "mmcblk", "sd", "vd", "xvd"];
@@ -14,13 +14,13 @@ const RAM: [&str; 3] = ["nullb", "ram", "zram"];
 const SERVED: [&str; 5] = ["drbd", "nbd", "rbd", "rnbd", "ublkb"];
 
 impl System {
-    /// Returns the origin of the block device with the number `device`.
-    pub(super) fn device(&self, (major, minor): (u32, u32)) -> Origin {
+    /// Returns the origin of the block device `major:minor`.
+    pub(super) fn device(&self, major: u32, minor: u32) -> MemoryOrigin {
         self.block_at(self.resolved(&format!("sys/dev/block/{major}:{minor}")))
     }
 
     /// Returns the weakest origin of all devices of a btrfs. The mounted device identifies the others.
-    pub(super) fn btrfs(&self, mount: &Mount) -> Origin {
+    pub(super) fn btrfs(&self, mount: &MountLine) -> MemoryOrigin {
         let Some(mounted) = self.named(&mount.source) else { return self.block_at(None) };
         let all = fs::read_dir(self.root.join("sys/fs/btrfs")).into_iter().flatten().flatten();
         let devices = all
@@ -28,12 +28,12 @@ impl System {
             .find(|devices| devices.iter().any(|device| device.canonicalize().is_ok_and(|found| found == mounted)));
         match devices {
             Some(devices) => self.least_of(&devices),
-            None => Origin::not_known("devices that /sys/fs/btrfs does not list"),
+            None => MemoryOrigin::not_known("devices that /sys/fs/btrfs does not list"),
         }
     }
 
-    fn block_at(&self, folder: Option<PathBuf>) -> Origin {
-        folder.map_or_else(|| Origin::not_known("a device that /sys does not list"), |folder| self.block(&folder))
+    fn block_at(&self, folder: Option<PathBuf>) -> MemoryOrigin {
+        folder.map_or_else(|| MemoryOrigin::not_known("a device that /sys does not list"), |folder| self.block(&folder))
     }
 
     /// Returns the folder in `/sys` of the block device whose node is at `path`.
@@ -43,13 +43,13 @@ impl System {
         self.resolved(&format!("sys/class/block/{name}"))
     }
 
-    fn least_of(&self, devices: &[PathBuf]) -> Origin {
+    fn least_of(&self, devices: &[PathBuf]) -> MemoryOrigin {
         let all = devices.iter().map(|device| self.block_at(device.canonicalize().ok()));
-        all.reduce(Origin::least).unwrap_or_else(|| self.block_at(None))
+        all.reduce(MemoryOrigin::least).unwrap_or_else(|| self.block_at(None))
     }
 
     /// Returns the origin of the block device whose folder in `/sys` is `folder`.
-    fn block(&self, folder: &Path) -> Origin {
+    fn block(&self, folder: &Path) -> MemoryOrigin {
         if !self.may_look() {
             return too_deep();
         }
@@ -70,34 +70,34 @@ impl System {
     }
 
     /// Returns the origin of the file, or the device, behind a loop device.
-    fn backing_file(&self, folder: &Path) -> Origin {
+    fn backing_file(&self, folder: &Path) -> MemoryOrigin {
         let Some(backing) = line(&folder.join("loop/backing_file")) else {
-            return Origin::not_known("a file that /sys does not name");
+            return MemoryOrigin::not_known("a file that /sys does not name");
         };
         let backing = Path::new(&backing);
         match self.named(backing) {
             Some(device) => self.block(&device),
-            None => self.path(backing, &mounts::read(&self.root)),
+            None => self.path(backing, &mountinfo::read(&self.root)),
         }
     }
 }
 
-fn disk(folder: &Path, name: &str, layer: &str) -> Origin {
+fn disk(folder: &Path, name: &str, layer: &str) -> MemoryOrigin {
     if RAM.contains(&layer) {
-        return Origin::no(format!("{layer}, a disk of memory"));
+        return MemoryOrigin::no(format!("{layer}, a disk of memory"));
     }
     if SERVED.contains(&layer) {
-        return Origin::not_known(format!("{layer}, whose server decides"));
+        return MemoryOrigin::not_known(format!("{layer}, whose server decides"));
     }
     let within = |word: &str| folder.iter().any(|part| part.to_string_lossy().starts_with(word));
     if within("pseudo_") || within("vdpasim") {
-        return Origin::no("a simulated disk, which is memory");
+        return MemoryOrigin::no("a simulated disk, which is memory");
     }
     if within("vduse") {
-        return Origin::not_known("vduse, whose server decides");
+        return MemoryOrigin::not_known("vduse, whose server decides");
     }
     if within("session") || within("tcm_loop") {
-        return Origin::not_known("a SCSI target, whose server decides");
+        return MemoryOrigin::not_known("a SCSI target, whose server decides");
     }
     let is_disk = DISKS.iter().any(|known| {
         name.strip_prefix(known).is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|c| c.is_ascii_alphanumeric()))
@@ -106,22 +106,22 @@ fn disk(folder: &Path, name: &str, layer: &str) -> Origin {
 }
 
 /// Returns the origin of an NVMe drive, which is a disk if its controllers are in this machine.
-fn nvme(folder: &Path, name: &str) -> Origin {
+fn nvme(folder: &Path, name: &str) -> MemoryOrigin {
     let Some(above) = folder.parent() else { return nothing_known("nvme") };
     let controllers = links(above).into_iter().chain([above.to_owned()]);
     let transports: Vec<String> = controllers.filter_map(|controller| line(&controller.join("transport"))).collect();
     if transports.is_empty() || transports.iter().any(|transport| transport != "pcie") {
-        return Origin::not_known("NVMe beyond this machine's PCI Express, whose target decides");
+        return MemoryOrigin::not_known("NVMe beyond this machine's PCI Express, whose target decides");
     }
     kept(name)
 }
 
-fn kept(name: &str) -> Origin {
-    Origin::both(Survives::Yes, format!("{name}, a disk that keeps what was flushed"))
+fn kept(name: &str) -> MemoryOrigin {
+    MemoryOrigin::both(Survives::Yes, format!("{name}, a disk that keeps what was flushed"))
 }
 
-fn nothing_known(layer: &str) -> Origin {
-    Origin::not_known(format!("{layer}, a device of which Ferrite knows nothing"))
+fn nothing_known(layer: &str) -> MemoryOrigin {
+    MemoryOrigin::not_known(format!("{layer}, a device of which Ferrite knows nothing"))
 }
 
 /// Returns the entries of `folder`, sorted by name.

@@ -2,7 +2,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::*;
 
-/// It is the time of now but for a tick.
+/// The stamp is at most a tick behind the current time.
 #[test]
 fn a_stamp_is_about_now() {
     let stamp = UNIX_EPOCH + Duration::from_nanos(stamp_ns().try_into().expect("after 1970"));

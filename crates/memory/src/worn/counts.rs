@@ -16,13 +16,13 @@ const PAGE_LINES: usize = (PAGE / LINE) as usize;
 const BLOCK_PAGES: usize = 512;
 const BLOCK: u64 = BLOCK_PAGES as u64 * PAGE;
 
-type Lines = OnceLock<Box<[AtomicU32; PAGE_LINES]>>;
+type LineCounters = OnceLock<Box<[AtomicU32; PAGE_LINES]>>;
 
 /// The counters of 2 MiB.
-struct Block {
+struct CountBlock {
     pages: [AtomicU32; BLOCK_PAGES],
     /// One for each page; none where lines are not counted.
-    lines: Box<[Lines]>,
+    lines: Box<[LineCounters]>,
 }
 
 /// A page and how often it was written.
@@ -35,20 +35,21 @@ pub struct WornPage {
 }
 
 /// All counters of a memory.
-pub(super) struct Counts {
-    blocks: Box<[OnceLock<Box<Block>>]>,
+pub(super) struct WearCounts {
+    blocks: Box<[OnceLock<Box<CountBlock>>]>,
     finest: WearUnit,
     size: u64,
 }
 
-impl Counts {
+impl WearCounts {
     /// Counters at zero for `size` bytes.
     pub fn new(size: u64, finest: WearUnit) -> Self {
         let blocks = (0..size.div_ceil(BLOCK)).map(|_| OnceLock::new()).collect();
         Self { blocks, finest, size }
     }
 
-    /// Counts one write of each page and line that `span` touches, or of a line as many as it has `words` touched.
+    /// Counts one write of each page and line that `span` touches. With `words`, a line counts once for each word
+    /// touched.
     pub fn count(&self, span: Span, words: bool) {
         for page in pieces(span, PAGE) {
             let block = self.blocks[(page.at / BLOCK) as usize].get_or_init(|| self.fresh_block());
@@ -63,10 +64,10 @@ impl Counts {
         }
     }
 
-    fn fresh_block(&self) -> Box<Block> {
+    fn fresh_block(&self) -> Box<CountBlock> {
         let pages_with_lines = if self.finest == WearUnit::Line { BLOCK_PAGES } else { 0 };
         let lines = (0..pages_with_lines).map(|_| OnceLock::new()).collect();
-        Box::new(Block { pages: [const { AtomicU32::new(0) }; BLOCK_PAGES], lines })
+        Box::new(CountBlock { pages: [const { AtomicU32::new(0) }; BLOCK_PAGES], lines })
     }
 
     pub fn page_writes(&self, at: u64) -> u32 {
@@ -122,7 +123,7 @@ impl Counts {
 /// Adds without passing over the largest count.
 pub(super) fn add(counter: &AtomicU32, writes: u32) {
     let more = |count: u32| (count < u32::MAX).then(|| count.saturating_add(writes));
-    // A full counter stays as it is, which needs no store.
+    // A full counter stays full, and that needs no store.
     let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
 }
 

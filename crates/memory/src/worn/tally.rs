@@ -39,7 +39,7 @@ impl Histogram {
         }
     }
 
-    /// What it says of `units`, of which those that were not added were never written.
+    /// Returns the tally of `units` units. Units that were not added were never written.
     pub fn tally(&self, units: u64) -> Tally {
         let written = self.0.values().sum();
         let total = self.0.iter().map(|(writes, count)| u64::from(*writes) * count).sum();

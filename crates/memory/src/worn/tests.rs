@@ -170,7 +170,7 @@ fn a_full_counter_stays_full() {
     assert_eq!(counter.into_inner(), u32::MAX);
 }
 
-/// What others may write uncounted is told.
+/// Writes by other processes, which are not counted, are mentioned.
 #[test]
 fn shared_parts_are_told() {
     let memory = memory(WearUnit::Page);

@@ -58,7 +58,7 @@ pub fn restore(
     let new = header.size / CHUNK..superblock.size / CHUNK;
     reserve_tables(memory, new.clone())?;
     add_chunks(memory, new);
-    memory.settle()?;
+    memory.drain()?;
     memory.barrier()?;
     if member::has_ties(memory) {
         superblock.version = VERSION;

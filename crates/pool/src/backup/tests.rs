@@ -287,7 +287,7 @@ proptest! {
                         pool.memory().store(page * PAGE + page % 63 * 64, &lead, Scheme::Nt);
                     }
                 }
-                Ok(pool.memory().settle()?)
+                Ok(pool.memory().drain()?)
             });
             let made_or_full = matches!(made, Ok(_) | Err(Error::Full { .. }));
             prop_assert!(made_or_full);

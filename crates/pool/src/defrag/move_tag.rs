@@ -89,7 +89,7 @@ impl Pool {
         reserved.take_at(to)?;
         // The page includes all earlier transactions, so a replay of them gives the same page.
         copy_bytes(self.memory(), Span::new(old, PAGE), Span::new(new, PAGE));
-        self.memory().settle().inspect_err(|error| self.poison(error))?;
+        self.memory().drain().inspect_err(|error| self.poison(error))?;
         transaction.adopt(reserved);
         transaction.write(before, &encode_header(new));
         transaction.free(&[page_at(old)]);

@@ -76,7 +76,7 @@ fn write_stamps(pool: &Pool, name: &str, extents: &[Extent]) -> Result<()> {
     for (at, stamp) in stamps(name, extents) {
         pool.memory().store(at, &stamp.to_le_bytes(), Scheme::Nt);
     }
-    Ok(pool.memory().settle()?)
+    Ok(pool.memory().drain()?)
 }
 
 fn make(pool: &Pool, name: &str, needs: &[SpaceNeed]) -> Result<Arc<Tag>> {

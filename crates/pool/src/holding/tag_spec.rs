@@ -80,7 +80,7 @@ impl TagSpec {
         map.runs(Span::new(0, map.len())).for_each(|run| pool.memory().zero(run, Scheme::Nt));
         match map.locate(0).filter(|_| self.has_log) {
             Some(page) => make_head(pool, page.at),
-            None => Ok(pool.memory().settle()?),
+            None => Ok(pool.memory().drain()?),
         }
     }
 }

@@ -201,7 +201,7 @@ impl Pool {
         let page = transaction.take(&[need])?[0].span();
         self.memory.zero(page, Scheme::Nt);
         self.memory.store(page.at, &encode_header(0), Scheme::Nt);
-        self.memory.settle()?;
+        self.memory.drain()?;
         let last = table.pages.last().expect("the first page is always there");
         transaction.write(*last, &encode_header(page.at));
         Ok(Some(page.at))

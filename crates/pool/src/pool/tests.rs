@@ -39,7 +39,7 @@ fn fill(memory: &dyn Memory, name: &str, extents: &[Extent]) -> Result<()> {
     for at in pages(extents) {
         memory.store(at, &stamp(name).to_le_bytes(), Scheme::Nt);
     }
-    Ok(memory.settle()?)
+    Ok(memory.drain()?)
 }
 
 /// A few pages of each extent: the first and the last of every chunk.

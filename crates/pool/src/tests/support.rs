@@ -198,8 +198,8 @@ impl Memory for DeafMemory {
         if self.hears(self.settle_call()) { self.memory.barrier() } else { Ok(()) }
     }
 
-    fn settle_span(&self, span: Span) -> MediumResult<()> {
-        if self.hears(self.settle_call()) { self.memory.settle_span((self.mistakes)(span)) } else { Ok(()) }
+    fn drain_range(&self, span: Span) -> MediumResult<()> {
+        if self.hears(self.settle_call()) { self.memory.drain_range((self.mistakes)(span)) } else { Ok(()) }
     }
 
     fn release(&self, span: Span) -> MediumResult<()> {

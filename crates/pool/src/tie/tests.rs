@@ -136,7 +136,7 @@ impl World {
     fn put(&self, at: u64, number: u64) -> Result<()> {
         self.memory.store_word(at, number);
         self.memory.flush(Span::new(at, 8));
-        if self.bug == Bug::FenceLeftOut { Ok(()) } else { self.memory.settle() }
+        if self.bug == Bug::FenceLeftOut { Ok(()) } else { self.memory.drain() }
     }
 
     /// Draws what the disk may be after a crash from here on, until the next call.

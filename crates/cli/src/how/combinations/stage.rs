@@ -134,7 +134,7 @@ impl Stage {
         assert!(read_all(&*disk) == bytes, "{way:?}: written after the flush");
         let waits = disk.geometry().volatile_cache;
         let is_buffered = self.words.contains(&"buffered");
-        let settles = open.memory.fence_is_durable() && way.scheme.settles_at_fence();
+        let settles = open.memory.fence_is_durable() && way.scheme.is_durable_at_fence();
         assert_eq!(waits, is_buffered || !settles, "{way:?}: it says what survives");
         Left { durable, last: bytes, waits }
     }

@@ -43,15 +43,15 @@ fn fi3_a_crash_leaves_no_time_of_another_epoch() {
             end.store(&memory, end.checksum_of_size(size), AppendTimes { written: SEVEN, accessed: SEVEN }, how);
         };
         appended(20);
-        memory.settle().expect("it is memory");
+        memory.drain().expect("it is memory");
         memory.mark(1);
         appended(30);
-        memory.settle().expect("it is memory");
+        memory.drain().expect("it is memory");
         memory.mark(2);
         let mut inode = load(&memory);
         (inode.head.size, inode.head.mtime) = (40, 8);
         inode.store_direct(&memory);
-        memory.settle().expect("it is memory");
+        memory.drain().expect("it is memory");
         memory.mark(3);
         let judge = |crash: &Crash<'_>| {
             let memory = crash.memory();

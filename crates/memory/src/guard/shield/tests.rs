@@ -169,7 +169,7 @@ extern "C" fn handle(_: libc::c_int) {
     FOUND.fetch_add(u64::from(finds()), Ordering::SeqCst);
 }
 
-/// The kernel denies a handler every key, whatever its thread may do, and who jumps out of one goes on so.
+/// The kernel denies a signal handler every key, whatever its thread may do. A thread that jumps out of one keeps that.
 #[test]
 fn gu2_a_handler_of_a_signal_loads_as_its_thread_does() {
     for guard in guards() {
@@ -178,7 +178,7 @@ fn gu2_a_handler_of_a_signal_loads_as_its_thread_does() {
         *LOADED.lock().unwrap() = Some(memory);
         assert!(finds(), "{guard:?}");
         let before = FOUND.load(Ordering::SeqCst);
-        // SAFETY: a handler that waits for nothing, for a signal that nobody else here uses.
+        // SAFETY: the handler waits for nothing, and no other code here uses the signal.
         unsafe {
             libc::signal(libc::SIGUSR2, handle as *const () as libc::sighandler_t);
             libc::raise(libc::SIGUSR2);

@@ -46,7 +46,7 @@ fn twins(pool: &Arc<Pool>) -> Arc<Twins> {
     let new = NewTag { name: "twins", kind: TagKind(77), size: 16, attributes: [0; 64], needs: &needs };
     let tag = pool.create_tag(&new, |extents| {
         pool.memory().zero(extents[0].span(), Scheme::Nt);
-        Ok(pool.memory().settle()?)
+        Ok(pool.memory().drain()?)
     });
     let (stopped, goes_on) = (Mutex::new(false), Condvar::new());
     let twins = Arc::new(Twins { pool: Arc::clone(pool), tag: tag.unwrap(), stopped, goes_on });

@@ -38,7 +38,7 @@ fn a_damaged_slot_is_told_and_the_pool_is_not_opened_over_it() {
     let slot = GRANTS;
     let damaged = Arc::new(memory.kill());
     damaged.store(slot + 16, &[0xff], Scheme::Flush);
-    damaged.settle().expect("settle");
+    damaged.drain().expect("drained");
     let said = Pool::open(damaged.clone(), THIS_BOOT).expect_err("damaged").to_string();
     assert!(said.contains("grant slot") && said.contains(&format!("{slot:#x}")), "{said}");
     Pool::open_damaged(damaged.clone(), THIS_BOOT).expect("to repair it");
@@ -63,7 +63,7 @@ fn t4_a_list_of_pieces_that_loops_is_refused() {
     let crc = crc32fast::hash(&page[4..]);
     page[..4].copy_from_slice(&crc.to_le_bytes());
     looping.store(first, &page, Scheme::Flush);
-    looping.settle().expect("settle");
+    looping.drain().expect("drained");
     let (_, damage) = Grants::claims(&looping, POOL_BYTES / PAGE);
     assert_eq!(damage.iter().map(|damage| damage.at).collect::<Vec<_>>(), [GRANTS]);
 }

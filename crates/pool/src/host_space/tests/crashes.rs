@@ -16,7 +16,7 @@ fn comes_back(model: Model, seed: u64, ignores: impl Fn(MemoryCall) -> bool + Se
     let pool = Pool::open(DeafMemory::new(&memory, ignores), BOOT).expect("it opens").0;
     let old = make(&pool, "old", Zone::Super, CHUNK).expect("room");
     words(&old).for_each(|at| memory.store(at, b"old word", Scheme::Nt));
-    memory.settle().expect("settled");
+    memory.drain().expect("settled");
     pool.remove_tag(&old).expect("removed");
     let new = make(&pool, "new", Zone::Super, CHUNK).expect("room");
     assert_eq!(new.extents, old.extents);
