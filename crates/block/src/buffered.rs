@@ -47,7 +47,7 @@ use syncer_wake::SyncerWake;
 
 /// The result of one step of a syncer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DrainStep {
+pub enum SyncerStep {
     /// Nothing was done: the buffer is below its high watermark.
     Nothing,
     /// The pages to write were chosen.

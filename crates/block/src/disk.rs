@@ -13,12 +13,12 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::checksum::Checksums;
 use crate::dirty::DirtyBlocks;
-use crate::free::FreeBlocks;
+use crate::free::FreeBlockSet;
 use crate::map::{BlockMap, MapEntry, MapWord};
 use crate::options::{DiskOptions, Shortcut};
 use crate::room::{KEPT, ThinRoom};
 use crate::shape::{self, BLOCK, DISK_BYTES_MAX, DiskShape};
-use crate::stages::{CountedMemory, DiskStage, StageTimer, Stages};
+use crate::stages::{DiskStage, StageMemory, StageTimer, Stages};
 use crate::table::{GrowingTable, zeroed};
 
 /// The largest number of runs that one call of [`Disk::extents`] returns.
@@ -33,7 +33,7 @@ pub struct BlockDisk {
     pub(crate) memory: Arc<dyn Memory>,
     pub(crate) options: DiskOptions,
     pub(crate) map: BlockMap,
-    pub(crate) free: FreeBlocks,
+    pub(crate) free: FreeBlockSet,
     /// Counts the blocks that a thin disk may still hand out; `None` if the disk is not thin.
     pub(crate) room: Option<ThinRoom>,
     pub(crate) gate: ChangeGate,
@@ -74,14 +74,14 @@ impl BlockDisk {
         }
         let stages = options.stages.map(|cycles| Arc::new(Stages::new(cycles)));
         let memory = match &stages {
-            Some(stages) => Arc::new(CountedMemory { memory, stages: Arc::clone(stages) }),
+            Some(stages) => Arc::new(StageMemory { memory, stages: Arc::clone(stages) }),
             None => memory,
         };
         let mut disk = Self {
             memory,
             options,
             map: BlockMap::new(blocks_max)?,
-            free: FreeBlocks::counted(stages.clone()),
+            free: FreeBlockSet::counted(stages.clone()),
             room: None,
             gate: ChangeGate::default(),
             dirty: (!settles).then(|| DirtyBlocks::new(blocks_max)),
@@ -113,18 +113,16 @@ impl BlockDisk {
     /// # Errors
     /// The errors of [`crate::resize`]; [`ferrite_pool::Error::Medium`] if there is no memory for the tables.
     pub fn resize(&self, size: u64) -> ferrite_pool::Result<()> {
-        self.pool.with_spare(|| self.grow(size))
-    }
-
-    fn grow(&self, size: u64) -> ferrite_pool::Result<()> {
-        let mut tag = self.tag.lock();
-        let shape = shape::grown(&tag, size)?;
-        self.grow_tables(shape.blocks, shape.data_bytes().div_ceil(CHUNK))?;
-        let grown = shape::resize(&self.pool, &tag, size)?;
-        self.adopt_grown(&grown);
-        self.size.store(size, Ordering::Release);
-        *tag = grown;
-        Ok(())
+        self.pool.with_spare(|| {
+            let mut tag = self.tag.lock();
+            let shape = shape::grown(&tag, size)?;
+            self.grow_tables(shape.blocks, shape.data_bytes().div_ceil(CHUNK))?;
+            let grown = shape::resize(&self.pool, &tag, size)?;
+            self.adopt_grown(&grown);
+            self.size.store(size, Ordering::Release);
+            *tag = grown;
+            Ok(())
+        })
     }
 
     /// Locks the tag of the disk for a change. The caller stores the changed tag through the guard.

@@ -35,7 +35,7 @@ struct ShardBlocks {
 
 /// The free blocks of one disk.
 #[derive(Default)]
-pub(crate) struct FreeBlocks {
+pub(crate) struct FreeBlockSet {
     shards: [FreeShard; SHARDS],
     stashes: Stashes,
     /// The lent blocks.
@@ -44,7 +44,7 @@ pub(crate) struct FreeBlocks {
     stages: Option<Arc<Stages>>,
 }
 
-impl FreeBlocks {
+impl FreeBlockSet {
     /// Makes an empty set that counts its waits for readers in `stages`.
     pub fn counted(stages: Option<Arc<Stages>>) -> Self {
         Self { stages, ..Self::default() }
@@ -113,7 +113,7 @@ impl FreeBlocks {
         shard.freed.push(block);
     }
 
-    /// Takes blocks for [`FreeBlocks::restock`], if the shards have enough. The caller holds no pin.
+    /// Takes blocks for [`FreeBlockSet::restock`], if the shards have enough. The caller holds no pin.
     pub fn take_stock(&self) -> Option<[u32; PILE]> {
         let mut blocks = [0; PILE];
         self.take(&mut blocks).then_some(blocks)

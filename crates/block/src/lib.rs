@@ -6,7 +6,7 @@
 //! [`Buffered`] holds writes back in DRAM.
 
 mod buffered;
-mod checked;
+mod checked_read;
 mod checksum;
 mod dirty;
 mod disk;
@@ -14,8 +14,9 @@ mod free;
 mod loans;
 mod lookup;
 mod map;
+mod map_flush;
 mod options;
-mod publish;
+mod overwrite;
 mod room;
 mod shape;
 mod spare;
@@ -25,9 +26,10 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod walk;
+mod word_change;
 mod write;
 
-pub use buffered::{BufferOptions, Buffered, DrainStep, Syncers};
+pub use buffered::{BufferOptions, Buffered, SyncerStep, Syncers};
 pub use disk::BlockDisk;
 pub use options::DiskOptions;
 pub use shape::{BLOCK, DISK_BYTES_MAX, DiskShape, DiskSpec, create, create_watched, remove, resize};

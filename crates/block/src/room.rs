@@ -71,20 +71,19 @@ impl BlockDisk {
 
     /// Adds a chunk to a thin disk that cannot promise `needed` blocks.
     pub(crate) fn grow_thin(&self, needed: u64) -> Result<()> {
-        self.pool.with_spare(|| self.add_chunk(needed)).map_err(medium_error)
-    }
-
-    fn add_chunk(&self, needed: u64) -> ferrite_pool::Result<()> {
-        let mut tag = self.tag_to_change();
-        if self.room.as_ref().is_none_or(|room| room.has(needed)) {
-            return Ok(());
-        }
-        self.grow_tables(self.blocks(), self.data_blocks.load(Ordering::Acquire) / CHUNK_PAGES + 1)?;
-        let need = SpaceNeed { role: Role::DATA, zone: Zone::Super, bytes: CHUNK };
-        let change = TagChange { size: tag.size, attributes: tag.attributes, add: &[need], keep: &tag.extents };
-        let grown = self.pool.change_tag(&tag, &change, |_| Ok(()))?;
-        self.adopt_grown(&grown);
-        *tag = grown;
-        Ok(())
+        let add_chunk = || {
+            let mut tag = self.tag_to_change();
+            if self.room.as_ref().is_none_or(|room| room.has(needed)) {
+                return Ok(());
+            }
+            self.grow_tables(self.blocks(), self.data_blocks.load(Ordering::Acquire) / CHUNK_PAGES + 1)?;
+            let need = SpaceNeed { role: Role::DATA, zone: Zone::Super, bytes: CHUNK };
+            let change = TagChange { size: tag.size, attributes: tag.attributes, add: &[need], keep: &tag.extents };
+            let grown = self.pool.change_tag(&tag, &change, |_| Ok(()))?;
+            self.adopt_grown(&grown);
+            *tag = grown;
+            Ok(())
+        };
+        self.pool.with_spare(add_chunk).map_err(medium_error)
     }
 }

@@ -12,11 +12,11 @@ use ferrite_memory::{Result, planted};
 use ferrite_pool::layout::CHUNK_PAGES;
 use ferrite_pool::{Extent, Role, TagChange};
 
-use crate::checked::BlockStore;
 use crate::disk::{BlockDisk, medium_error};
 use crate::map::MapEntry;
-use crate::publish::WordChange;
+use crate::overwrite::BlockStore;
 use crate::shape::BLOCK;
+use crate::word_change::WordChange;
 
 /// The largest number of chunks given back at once, because another tag waits.
 const CHUNKS_AT_ONCE: u64 = 16;
@@ -34,8 +34,9 @@ impl BlockDisk {
         let Some(count) = (1..=most).rev().find(|count| room.promise(count * CHUNK_PAGES)) else { return Ok(false) };
         let kept = (chunks - count) * CHUNK_PAGES;
         let blocks = kept as u32..(chunks * CHUNK_PAGES) as u32;
-        let mut found = self.free.withdraw(&blocks);
-        let given = self.vacate(&blocks, &mut found).and_then(|is_clear| {
+        let found = self.free.withdraw(&blocks);
+        let mut last = LastChunks { disk: self, blocks, found };
+        let given = last.vacate().and_then(|is_clear| {
             if !is_clear {
                 return Ok(false);
             }
@@ -47,61 +48,71 @@ impl BlockDisk {
             Ok(true)
         });
         if !matches!(given, Ok(true)) {
-            self.free.put_back(&found);
+            self.free.put_back(&last.found);
             room.add(count * CHUNK_PAGES);
         }
         given
     }
+}
 
-    /// Moves the content of `blocks` elsewhere and adds the free blocks to `found`. Returns true if `found` has all of
-    /// `blocks`.
-    fn vacate(&self, blocks: &Range<u32>, found: &mut Vec<u32>) -> Result<bool> {
+/// The last chunks of a disk, which are to be given back.
+struct LastChunks<'disk> {
+    disk: &'disk BlockDisk,
+    /// Their blocks of the data stream.
+    blocks: Range<u32>,
+    /// The blocks that were found free and withdrawn.
+    found: Vec<u32>,
+}
+
+impl LastChunks<'_> {
+    /// Moves the content of the chunks elsewhere and withdraws their blocks. Returns true if all were withdrawn.
+    fn vacate(&mut self) -> Result<bool> {
         if planted!("block: chunks in use are given back") {
             return Ok(true);
         }
         for _ in 0..ROUNDS {
-            if found.len() == blocks.len() {
+            if self.found.len() == self.blocks.len() {
                 return Ok(true);
             }
-            if !self.options.in_place {
-                for index in 0..self.blocks() {
-                    if is_in(blocks, self.map.get(index)) {
-                        self.move_block(index, blocks, found)?;
+            if !self.disk.options.in_place {
+                for index in 0..self.disk.blocks() {
+                    if is_in(&self.blocks, self.disk.map.get(index)) {
+                        self.move_block(index)?;
                     }
                 }
             }
-            self.flush_map()?;
-            found.extend(self.free.withdraw(blocks));
+            self.disk.flush_map()?;
+            self.found.extend(self.disk.free.withdraw(&self.blocks));
         }
-        Ok(found.len() == blocks.len())
+        Ok(self.found.len() == self.blocks.len())
     }
 
-    /// Moves block `index` of the disk to a free block outside of `blocks`, if it still lies in `blocks`.
-    fn move_block(&self, index: u64, blocks: &Range<u32>, found: &mut Vec<u32>) -> Result<()> {
+    /// Moves block `index` of the disk to a free block outside of the chunks, if it still lies in one.
+    fn move_block(&mut self, index: u64) -> Result<()> {
         let mut to = [0];
         loop {
-            self.take_blocks(&mut to)?;
-            if !blocks.contains(&to[0]) {
+            self.disk.take_blocks(&mut to)?;
+            if !self.blocks.contains(&to[0]) {
                 break;
             }
-            found.push(to[0]);
+            self.found.push(to[0]);
         }
         let (mut old, new, mut checksums) = ([MapEntry::ZERO], [MapEntry::of(to[0])], [0]);
-        let _pass = self.pass_and_lock(index, &mut old);
-        if !is_in(blocks, old[0]) {
-            self.unlock(index, &old);
-            self.free.put_back(&to);
+        let _pass = self.disk.pass_and_lock(index, &mut old);
+        if !is_in(&self.blocks, old[0]) {
+            self.disk.unlock(index, &old);
+            self.disk.free.put_back(&to);
             return Ok(());
         }
-        let stored = self.old_content(index, old[0]).and_then(|content| {
-            let store = BlockStore { place: self.place(to[0].into()), at: index * BLOCK, from: &content };
-            self.store(&store, &mut checksums)
+        let stored = self.disk.old_content(index, old[0]).and_then(|content| {
+            let store = BlockStore { place: self.disk.place(to[0].into()), at: index * BLOCK, from: &content };
+            store.write(self.disk, &mut checksums)
         });
         let change = WordChange { first: index, old: &old, new: &new, checksums: &checksums };
         match stored {
-            Ok(()) => self.commit(&change),
+            Ok(()) => change.commit(self.disk),
             Err(error) => {
-                self.abandon(&change);
+                change.abandon(self.disk);
                 Err(error)
             }
         }

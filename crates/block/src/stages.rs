@@ -177,18 +177,18 @@ impl Drop for StageTimer<'_> {
 }
 
 /// The memory of a disk whose stages are counted: each copy is a [`DiskStage::Copy`], each fence a [`DiskStage::Fence`].
-pub(crate) struct CountedMemory {
+pub(crate) struct StageMemory {
     pub memory: Arc<dyn Memory>,
     pub stages: Arc<Stages>,
 }
 
-impl CountedMemory {
+impl StageMemory {
     fn count(&self, stage: DiskStage) -> StageTimer<'_> {
         StageTimer::start(Some(&self.stages), stage)
     }
 }
 
-impl Memory for CountedMemory {
+impl Memory for StageMemory {
     forward_memory!(
         self => self.memory;
         size, survival, fence_is_durable, zero, expect_store, load_word, load_words, store_word, store_words, flush,

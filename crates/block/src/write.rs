@@ -30,14 +30,14 @@ use std::ops::Range;
 use ferrite_disk::{Access, Zeroing};
 use ferrite_memory::{Error, Pin, Result, Span, pin};
 
-use crate::checked::BlockStore;
 use crate::checksum::checksum_of;
 use crate::disk::BlockDisk;
 use crate::map::{MapEntry, MapWord};
 use crate::options::Shortcut;
-use crate::publish::WordChange;
+use crate::overwrite::BlockStore;
 use crate::shape::BLOCK;
 use crate::stages::DiskStage;
+use crate::word_change::WordChange;
 
 /// The largest number of blocks in a batch.
 pub(crate) const BATCH: usize = 64;
@@ -268,44 +268,16 @@ impl BlockDisk {
             self.free.put_back(blocks);
             return Ok(if is_there { Replaced::IsThere } else { Replaced::NoRoom { fresh: fresh as u64 } });
         }
-        let copied = self.copy(&WriteBatch { at, from, old, blocks }, &mut checksums);
+        let copied = WriteBatch { at, from, old, blocks }.copy(self, &mut checksums);
         let change = WordChange { first, old, new, checksums: &checksums[..count] };
         match copied {
-            Ok(()) => self.commit(&change).map(|()| Replaced::All),
+            Ok(()) => change.commit(self).map(|()| Replaced::All),
             Err(error) => {
-                self.abandon(&change);
+                change.abandon(self);
                 self.release(fresh as u64);
                 Err(error)
             }
         }
-    }
-
-    /// Copies a batch to its blocks. The first and last block are completed from the old ones if the batch covers a
-    /// part of them. Stores the checksum of each block in `checksums` if the disk keeps checksums.
-    pub(crate) fn copy(&self, batch: &WriteBatch<'_>, checksums: &mut [u32]) -> Result<()> {
-        let WriteBatch { at, from, old, blocks } = *batch;
-        let (mut done, mut i) = (0, 0);
-        while done < from.len() {
-            let at = at + done as u64;
-            let within = (at % BLOCK) as usize;
-            let place = self.place(blocks[i].into());
-            let left = from.len() - done;
-            if within > 0 || left < BLOCK as usize {
-                let len = left.min(BLOCK as usize - within);
-                let mut whole = self.old_content(at / BLOCK, old[i])?;
-                whole[within..within + len].copy_from_slice(&from[done..done + len]);
-                self.store(&BlockStore { place, at: at - within as u64, from: &whole }, &mut checksums[i..])?;
-                (done, i) = (done + len, i + 1);
-                continue;
-            }
-            let together = (1..left / BLOCK as usize)
-                .take_while(|n| self.place(blocks[i + n].into()) == place + *n as u64 * BLOCK)
-                .count();
-            let len = (together + 1) * BLOCK as usize;
-            self.store(&BlockStore { place, at, from: &from[done..done + len] }, &mut checksums[i..])?;
-            (done, i) = (done + len, i + together + 1);
-        }
-        Ok(())
     }
 
     /// Unmaps `blocks`, which read as zeros afterwards.
@@ -320,7 +292,7 @@ impl BlockDisk {
             if change.old == change.new {
                 self.unlock(first, change.old);
             } else {
-                self.commit(&change)?;
+                change.commit(self)?;
                 self.release(old[..count].iter().filter(|entry| **entry != MapEntry::ZERO).count() as u64);
             }
             first += count as u64;
@@ -341,5 +313,35 @@ impl BlockDisk {
             (at, left) = (at + step, left - step);
         }
         self.finish(how.access)
+    }
+}
+
+impl WriteBatch<'_> {
+    /// Copies a batch to its blocks. The first and last block are completed from the old ones if the batch covers a
+    /// part of them. Stores the checksum of each block in `checksums` if the disk keeps checksums.
+    pub(crate) fn copy(&self, disk: &BlockDisk, checksums: &mut [u32]) -> Result<()> {
+        let WriteBatch { at, from, old, blocks } = *self;
+        let (mut done, mut i) = (0, 0);
+        while done < from.len() {
+            let at = at + done as u64;
+            let within = (at % BLOCK) as usize;
+            let place = disk.place(blocks[i].into());
+            let left = from.len() - done;
+            if within > 0 || left < BLOCK as usize {
+                let len = left.min(BLOCK as usize - within);
+                let mut whole = disk.old_content(at / BLOCK, old[i])?;
+                whole[within..within + len].copy_from_slice(&from[done..done + len]);
+                BlockStore { place, at: at - within as u64, from: &whole }.write(disk, &mut checksums[i..])?;
+                (done, i) = (done + len, i + 1);
+                continue;
+            }
+            let together = (1..left / BLOCK as usize)
+                .take_while(|n| disk.place(blocks[i + n].into()) == place + *n as u64 * BLOCK)
+                .count();
+            let len = (together + 1) * BLOCK as usize;
+            BlockStore { place, at, from: &from[done..done + len] }.write(disk, &mut checksums[i..])?;
+            (done, i) = (done + len, i + together + 1);
+        }
+        Ok(())
     }
 }

@@ -6,7 +6,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::ring::{PAGE, PageRing, PlannedPage};
 use super::syncer_wake::SyncerWake;
-use super::{Buffered, DrainStep};
+use super::{Buffered, SyncerStep};
 
 /// The largest run, in pages: 1 MiB.
 const RUN_PAGES: usize = 256;
@@ -47,31 +47,31 @@ impl<D: Disk> Buffered<D> {
     ///
     /// # Errors
     /// The errors of the disk. The pages stay in the buffer, and the next step tries them again.
-    pub fn step(&self, number: usize) -> Result<DrainStep> {
+    pub fn step(&self, number: usize) -> Result<SyncerStep> {
         let mut plan = self.buffers[number].plan.lock();
         if plan.is_some() {
             return self.continue_plan(number, &mut plan);
         }
         let mut ring = self.buffers[number].ring.lock();
         if ring.used() <= self.high_pages {
-            return Ok(DrainStep::Nothing);
+            return Ok(SyncerStep::Nothing);
         }
         let (_, end) = ring.bounds();
         *plan = Some(DrainPlan { order: ring.plan(end - self.low_pages), ..DrainPlan::default() });
-        Ok(DrainStep::Planned)
+        Ok(SyncerStep::Planned)
     }
 
     /// Writes the next run of a plan, or ends the plan. An error of a page without space is returned at the end, after
     /// all other pages are written. After any other error the plan stays.
-    fn continue_plan(&self, number: usize, plan: &mut MutexGuard<'_, Option<DrainPlan>>) -> Result<DrainStep> {
-        let Some(current) = &mut **plan else { return Ok(DrainStep::Nothing) };
+    fn continue_plan(&self, number: usize, plan: &mut MutexGuard<'_, Option<DrainPlan>>) -> Result<SyncerStep> {
+        let Some(current) = &mut **plan else { return Ok(SyncerStep::Nothing) };
         if let Some(pages) = self.write_run(number, current)? {
-            return Ok(DrainStep::Wrote { pages });
+            return Ok(SyncerStep::Wrote { pages });
         }
         let refused = current.refused.take();
         self.buffers[number].ring.lock().retire();
         **plan = None;
-        refused.map_or(Ok(DrainStep::Retired), Err)
+        refused.map_or(Ok(SyncerStep::Retired), Err)
     }
 
     /// Writes a run of neighbouring pages, or one page if batching is off, and returns the number of pages. Returns
@@ -143,7 +143,7 @@ impl<D: Disk> Buffered<D> {
         let mut refused = Ok(());
         loop {
             match self.continue_plan(number, &mut plan) {
-                Ok(DrainStep::Nothing) => {
+                Ok(SyncerStep::Nothing) => {
                     let mut ring = self.buffers[number].ring.lock();
                     if ring.bounds().0 >= until {
                         return refused;

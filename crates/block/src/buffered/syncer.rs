@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use ferrite_disk::Disk;
 use ferrite_memory::{Error, Result};
 
-use super::{Buffered, DrainStep};
+use super::{Buffered, SyncerStep};
 
 /// One thread for each buffer of a disk, until this value is dropped. A thread drains its buffer when the buffer passes
 /// its high watermark. Pages that remain at the end stay in the buffers: flush first.
@@ -37,7 +37,7 @@ impl<D: Disk + 'static> Syncers<D> {
 /// Steps until it is stopped. An error does not end the thread, because a flush meets and reports the same error.
 fn run<D: Disk>(disk: &Buffered<D>, number: usize, stop: &AtomicBool) {
     while !stop.load(Ordering::Acquire) {
-        if matches!(disk.step(number), Ok(DrainStep::Nothing) | Err(_)) {
+        if matches!(disk.step(number), Ok(SyncerStep::Nothing) | Err(_)) {
             disk.syncer_wake(number).wait();
         }
     }

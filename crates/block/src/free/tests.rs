@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn fb2_everything_added_is_found_once() {
-    let free = FreeBlocks::default();
+    let free = FreeBlockSet::default();
     free.add(0..100);
     let mut taken = [0; 100];
     assert!(free.take(&mut taken));
@@ -16,7 +16,7 @@ fn fb2_everything_added_is_found_once() {
 /// FB2: a recall finds the blocks in the stashes of other threads, idle ones included.
 #[test]
 fn fb2_what_is_in_a_stash_is_found_when_it_is_recalled() {
-    let free = FreeBlocks::default();
+    let free = FreeBlockSet::default();
     free.add(0..10);
     let mut taken = [0; 10];
     assert!(free.take(&mut taken));
@@ -34,7 +34,7 @@ fn fb2_what_is_in_a_stash_is_found_when_it_is_recalled() {
 
 #[test]
 fn taking_too_many_takes_none() {
-    let free = FreeBlocks::default();
+    let free = FreeBlockSet::default();
     free.add(0..10);
     assert!(!free.take(&mut [0; 11]));
     assert_eq!(free.count(), 10);
@@ -42,7 +42,7 @@ fn taking_too_many_takes_none() {
 
 #[test]
 fn fb1_a_freed_block_comes_back_after_the_pins_of_before() {
-    let free = FreeBlocks::default();
+    let free = FreeBlockSet::default();
     free.add(0..1);
     let mut taken = [9];
     assert!(free.take(&mut taken));

@@ -7,7 +7,7 @@ fn one(pages: u64, batch: bool) -> BufferOptions {
 }
 
 fn step_to_end(disk: &Buffered<LyingDisk>) {
-    let end = (0..100).find(|_| disk.step(0).expect("nothing fails") == DrainStep::Nothing);
+    let end = (0..100).find(|_| disk.step(0).expect("nothing fails") == SyncerStep::Nothing);
     assert!(end.is_some(), "it makes no end");
 }
 
@@ -26,14 +26,14 @@ fn buffers_that_no_memory_holds_are_refused() {
 fn a_buffer_is_drained_from_its_high_watermark_to_its_low_one() {
     let disk = over_lies(one(10, true));
     (0..7).for_each(|block| write(&disk, block, 1));
-    assert_eq!(disk.step(0).expect("nothing to do"), DrainStep::Nothing);
+    assert_eq!(disk.step(0).expect("nothing to do"), SyncerStep::Nothing);
     assert_eq!((disk.inner().requests(), disk.unsaved_bytes()), (0, 7 * BLOCK));
     write(&disk, 7, 1);
-    assert_eq!(disk.step(0).expect("planned"), DrainStep::Planned);
-    assert_eq!(disk.step(0).expect("one run"), DrainStep::Wrote { pages: 7 });
+    assert_eq!(disk.step(0).expect("planned"), SyncerStep::Planned);
+    assert_eq!(disk.step(0).expect("one run"), SyncerStep::Wrote { pages: 7 });
     assert_eq!(disk.unsaved_bytes(), 8 * BLOCK);
-    assert_eq!(disk.step(0).expect("retired"), DrainStep::Retired);
-    assert_eq!((disk.step(0).expect("idle"), disk.unsaved_bytes()), (DrainStep::Nothing, BLOCK));
+    assert_eq!(disk.step(0).expect("retired"), SyncerStep::Retired);
+    assert_eq!((disk.step(0).expect("idle"), disk.unsaved_bytes()), (SyncerStep::Nothing, BLOCK));
 }
 
 #[test]
@@ -64,9 +64,9 @@ fn u4_a_full_buffer_under_a_stopped_syncer_is_drained_by_its_writer_and_stays_bo
 fn u2_a_page_that_is_being_written_keeps_its_content_and_a_newer_one_follows() {
     let disk = over_lies(one(4, false));
     (0..3).for_each(|block| write(&disk, block, 1));
-    assert_eq!(disk.step(0).expect("planned"), DrainStep::Planned);
+    assert_eq!(disk.step(0).expect("planned"), SyncerStep::Planned);
     write(&disk, 0, 2);
-    assert_eq!(disk.step(0).expect("written"), DrainStep::Wrote { pages: 1 });
+    assert_eq!(disk.step(0).expect("written"), SyncerStep::Wrote { pages: 1 });
     assert!(disk.inner().snapshot()[..4096] == content(8, 1));
     assert!(read_all(&disk)[..4096] == content(8, 2));
     disk.flush().expect("flushed");
@@ -77,7 +77,7 @@ fn u2_a_page_that_is_being_written_keeps_its_content_and_a_newer_one_follows() {
 fn u5_a_zeroed_page_is_not_written_after_its_zeroing() {
     let disk = over_lies(one(4, true));
     (0..3).for_each(|block| write(&disk, block, 1));
-    assert_eq!(disk.step(0).expect("planned"), DrainStep::Planned);
+    assert_eq!(disk.step(0).expect("planned"), SyncerStep::Planned);
     write(&disk, 1, 2);
     disk.write_zeroes(Span::new(BLOCK, BLOCK), Zeroing::default()).expect("zeroed");
     disk.flush().expect("flushed");
