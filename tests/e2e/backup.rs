@@ -1,4 +1,4 @@
-//! Backup and restore, as a user does them.
+//! Backup and restore, as a user runs them.
 
 use std::fs;
 use std::process::Stdio;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::programs::{client, ferrite, ferrite_path};
 use crate::server::{Server, assert_sound, folder, json, ok, refused, run, signal, wait};
 
-/// As long as anything may take here.
+/// The longest time that any wait of these tests may take.
 const LONG: Duration = Duration::from_secs(30);
 
 #[test]
@@ -57,7 +57,8 @@ fn damaged_images_and_existing_pools_are_refused_and_a_killed_restore_finishes_w
         signal(restore.id(), "KILL");
         wait(&mut restore, Duration::from_secs(5));
     }
-    // Whether the last one was killed in time or not: no state of it loses anything, and a whole pool is left alone.
+    // The last restore may or may not have been killed in time. No state of the pool loses data, and `restore` does not
+    // overwrite a whole pool.
     let again = ferrite().args(["pool", "restore", &image, &other]).output().expect("ferrite runs");
     let said = String::from_utf8_lossy(&again.stderr);
     assert!(again.status.success() || said.contains("holds pool "), "{said}");
@@ -66,7 +67,7 @@ fn damaged_images_and_existing_pools_are_refused_and_a_killed_restore_finishes_w
     assert!(fs::read(&back).expect("read") == vec![7; 20 << 20]);
 }
 
-/// A limit on the size of files is an error of the command that meets it, and not the end of who owns the pool.
+/// If a backup exceeds the limit on file sizes, only the backup fails: the pool's owner goes on.
 #[test]
 fn a_backup_beyond_the_limit_on_files_fails_and_the_server_goes_on() {
     let folder = folder(true);
@@ -86,7 +87,7 @@ fn a_backup_beyond_the_limit_on_files_fails_and_the_server_goes_on() {
     assert_sound(pool.as_ref());
 }
 
-/// An image is read twice, which a pipe cannot be.
+/// `restore` reads an image twice, and a pipe can be read only once.
 #[test]
 fn an_image_in_a_pipe_is_refused_at_once() {
     let folder = folder(true);
@@ -169,7 +170,7 @@ fn a_full_pool_whose_buffers_find_no_space_is_checked_and_backed_up_and_ends() {
     assert_sound(pool.as_ref());
 }
 
-/// One image path for two pools, and a pool that was restored from an image that is older than what is there.
+/// A backup does not overwrite the image of another pool, nor an image that is newer than the restored pool.
 #[test]
 fn an_image_of_another_pool_and_a_later_one_are_not_written_over() {
     let folder = folder(true);

@@ -1,4 +1,4 @@
-//! The simulated last level as a command: traces, programs, what it prints.
+//! The simulated last-level cache as a command: traces, recorded programs and the printed report.
 
 use std::fs;
 use std::io::Write;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::programs::ferrite;
 use crate::server::{folder, json as told, refused, run, signal, wait};
 
-/// The figures of a policy.
+/// Returns the named figures of one policy in `report`.
 fn figures(report: &Value, policy: &str, names: &[&str]) -> Value {
     let policies = report["policies"].as_array().expect("a list");
     let found = policies.iter().find(|one| one["policy"] == policy).expect("it was simulated");
@@ -20,7 +20,8 @@ fn figures(report: &Value, policy: &str, names: &[&str]) -> Value {
 
 const COUNTS: [&str; 6] = ["read_misses", "write_misses", "hits", "writebacks", "dirty_lines", "max_line_writes"];
 
-/// One set of two ways, worked out by hand: line 1 is written three times under LRU and once under Protect-0.
+/// The test computed these figures by hand for one set of two ways. The cache writes line 1 three times under LRU and
+/// once under Protect-0.
 #[test]
 fn a_filtered_trace_gives_the_figures_worked_out() {
     let folder = folder(true);
@@ -63,7 +64,7 @@ fn every_form_of_the_same_accesses_gives_the_same_figures() {
     assert_eq!(figures(&lackey, "lackey"), figures(&compact, "compact"));
 }
 
-/// What a trace tells of instructions is kept by one compact form, and left out by the other.
+/// One compact form keeps a trace's program counters, and the other omits them.
 #[test]
 fn the_program_counter_comes_through_a_conversion() {
     let folder = folder(true);
@@ -122,7 +123,7 @@ fn wrong_traces_and_wrong_words_are_told() {
     }
 }
 
-/// A line without its end may be half of one.
+/// If the last line lacks its end, the trace may be truncated within that line.
 #[test]
 fn a_trace_that_may_be_cut_is_told() {
     let folder = folder(true);
@@ -143,7 +144,7 @@ fn a_trace_that_may_be_cut_is_told() {
     }
 }
 
-/// Ctrl-C prints what is known so far, keeps what was saved of it, and is no success.
+/// Ctrl-C prints the figures up to that point, keeps the accesses saved so far, and gives a failure status.
 #[test]
 fn an_interrupted_study_prints_what_it_knows() {
     let folder = folder(true);
@@ -156,7 +157,8 @@ fn an_interrupted_study_prints_what_it_knows() {
         .spawn()
         .expect("it runs");
     let mut stdin = child.stdin.take().expect("piped");
-    // More than a pipe holds: when all is written, it reads, and so it has said how it is to be ended.
+    // The trace is larger than a pipe's buffer. When the write returns, the command reads the trace and has installed
+    // its signal handler.
     for n in 0..30_000 {
         stdin.write_all(format!("0 1000\n1 {:x}\n", n * 64).as_bytes()).expect("it reads");
     }
@@ -170,7 +172,7 @@ fn an_interrupted_study_prints_what_it_knows() {
     assert_eq!((&report["stopped"], again.get("stopped")), (&json!("interrupted"), None));
 }
 
-/// Also where a pipe has given too little to tell what it is: there are no figures then.
+/// Ctrl-C also ends a study whose pipe has sent too few bytes to detect the format. The study then prints no figures.
 #[test]
 fn a_study_of_a_trace_that_never_begins_is_interrupted() {
     let folder = folder(true);
@@ -202,7 +204,7 @@ fn a_study_of_a_trace_that_never_begins_is_interrupted() {
     }
 }
 
-/// Nobody's trace is written over by what is made of it.
+/// The simulators and conversions never overwrite their input trace.
 #[test]
 fn a_trace_is_not_written_onto_itself() {
     let folder = folder(true);
@@ -218,7 +220,8 @@ fn a_trace_is_not_written_onto_itself() {
     assert_eq!(fs::read_to_string(&blocks).expect("there"), "W 0 4\n");
 }
 
-/// What the hint says gives the same figures again, also of several cores, which have a larger cache, and of other lines.
+/// The command in the hint reproduces the figures, also for several cores with their larger cache, and for other line
+/// sizes.
 #[test]
 fn what_was_kept_is_simulated_again_as_the_hint_says() {
     let folder = folder(true);
@@ -243,7 +246,8 @@ fn what_was_kept_is_simulated_again_as_the_hint_says() {
     }
 }
 
-/// Two files do not go to one place, nor figures and a file to standard output; and a trace that is wrong makes no file.
+/// Two outputs never share one path, and figures and a file never share standard output. An invalid trace creates no
+/// file.
 #[test]
 fn what_is_written_costs_nothing_that_was_there() {
     let folder = folder(true);
@@ -272,7 +276,7 @@ fn what_is_written_costs_nothing_that_was_there() {
     assert_eq!(fs::read_dir(folder.path()).expect("folder").count(), 4, "nothing is left beside it");
 }
 
-/// The plot shows the life under levelling, as the paper's figure 2.5 does, and the bound as a line.
+/// The plot shows the lifetime under wear levelling, like figure 2.5 of the paper, and the bound as a line.
 #[test]
 fn a_plot_shows_the_levelled_life_and_the_bound() {
     let folder = folder(true);
@@ -288,7 +292,7 @@ fn a_plot_shows_the_levelled_life_and_the_bound() {
     }
 }
 
-/// A plot that cannot be drawn costs nobody the figures.
+/// If the plot cannot be drawn, the command still prints the figures.
 #[test]
 fn figures_are_printed_whatever_becomes_of_the_plot() {
     let folder = folder(true);

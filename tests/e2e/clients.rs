@@ -1,4 +1,4 @@
-//! Real clients of a served disk, with every guard and scheme.
+//! Real clients of a served disk, with every guard and every scheme.
 
 use std::path::Path;
 
@@ -131,7 +131,7 @@ fn images_copied_in_come_back_equal_by_nbdcopy_and_qemu() {
     run(client("qemu-img").args(["compare", "-f", "raw", "-F", "raw"]).arg(&image).arg(server.uri("d")));
 }
 
-/// The address that a server said it serves by TCP at, behind `scheme://`.
+/// Returns the TCP address that a server printed after `scheme://`.
 fn tcp_uri(server: &Server, scheme: &str) -> String {
     let mut words = server.lines.iter().flat_map(|line| line.split_whitespace());
     let address = words.find_map(|word| word.strip_prefix(scheme)?.strip_prefix("://"));

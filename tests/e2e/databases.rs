@@ -1,5 +1,5 @@
-//! Redis and PostgreSQL by the words of docs/recipes.md, killed with and without what they stand on: every acknowledged
-//! commit is there afterwards.
+//! Redis and PostgreSQL, run by the commands of docs/recipes.md and killed with and without their file server. Every
+//! acknowledged commit survives.
 
 mod postgres;
 mod recipe;
@@ -15,27 +15,27 @@ use crate::programs::client;
 use crate::server::{assert_sound, folder};
 use recipe::Recipe;
 
-/// A database by its recipe.
+/// A database, set up by its recipe.
 trait Database {
-    /// Makes it, once.
+    /// Creates the database once.
     fn make(&mut self, recipe: &Recipe);
 
-    /// Starts it, and waits until it answers.
+    /// Starts the database, and waits until it answers.
     fn start(&mut self, recipe: &Recipe);
 
-    /// Commits until it is killed `after` so long; the last commit that was acknowledged.
+    /// Commits until `after` has passed and the database is killed. Returns the last acknowledged commit.
     fn commit_until_killed(&mut self, from: u64, after: Duration, kill_more: &mut dyn FnMut()) -> u64;
 
-    /// The commits that are there, from 1 on without a gap, or a panic.
+    /// Returns the number of commits, which count from 1 without a gap. Panics if one is missing.
     fn count(&mut self) -> u64;
 
-    /// Kills it.
+    /// Kills the database.
     fn kill(&mut self);
 }
 
 const SERVER: &str = "A file system for the others";
 
-/// Kills `database` so many times, and every fifth time the server of its files too.
+/// Kills `database` `rounds` times, and every fifth time also the server of its files.
 fn kill_rounds(database: &mut dyn Database, rounds: u64) {
     let mut seed = number("FERRITE_SEED", 1);
     println!("FERRITE_SEED={seed}");
@@ -70,7 +70,7 @@ fn kill_rounds(database: &mut dyn Database, rounds: u64) {
     assert_sound(&folder.path().join("pool"));
 }
 
-/// Unmounts what a test mounted, whatever became of it.
+/// Unmounts a test's mount when dropped, whether the test passed or failed.
 struct Unmounts<'a>(&'a Path);
 
 impl Drop for Unmounts<'_> {

@@ -1,5 +1,5 @@
-//! An owner that is killed while a thread of it waits in the kernel for a page that a program reads, which waits for the
-//! owner: neither comes to its end until who comes next cuts the mount off.
+//! A killed owner with a thread in the kernel that waits for a program's page, while the program waits for the owner.
+//! Neither ends until the next process cuts off the mount.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, chown};
@@ -14,12 +14,12 @@ use crate::mount::{can_mount, start};
 use crate::programs::{client, ferrite};
 use crate::server::{folder, refused, run, signal, wait};
 
-/// Owns a pool and serves a mount with one file whose reads it never answers.
+/// The script of an owner that mounts one file and never answers its reads.
 const SERVER: &str = include_str!("deaf/server.py");
-/// A user that is not root.
+/// The id of a user that is not root.
 const USER: u32 = 4711;
 
-/// Such an owner, that waits; and a program that waits for it.
+/// An owner that hangs in the kernel, and a program that waits for it.
 struct Deaf {
     _folder: TempDir,
     pool: PathBuf,
@@ -30,7 +30,7 @@ struct Deaf {
 }
 
 impl Deaf {
-    /// One of `user`, started with `more` words, where file systems can be mounted.
+    /// Starts an owner of `user` with `more` arguments. Returns `None` if this machine cannot mount file systems.
     fn start(user: u32, more: &[&str]) -> Option<Self> {
         if !can_mount() {
             return None;
@@ -54,7 +54,7 @@ impl Deaf {
         Some(Self { _folder: folder, pool, at, connection, server, reader })
     }
 
-    /// Kills it; a thread of it is left and sleeps on.
+    /// Kills the owner. One of its threads remains and sleeps in the kernel.
     fn kill(&mut self) {
         self.server.kill().expect("killed");
         assert_eq!(wait(&mut self.server, Duration::from_millis(300)), None);
@@ -71,14 +71,14 @@ impl Deaf {
         told.filter_map(|stat| Some(stat.rsplit_once(") ")?.1[..1].to_owned())).collect()
     }
 
-    /// It has come to its end, and so has the program that waited for it.
+    /// Asserts that the owner and the program that waited for it have ended.
     fn assert_ended(&mut self) {
         wait(&mut self.server, Duration::from_secs(5));
         assert!(!self.is_left(), "it hangs: {:?}", self.threads());
         assert_eq!(wait(&mut self.reader, Duration::from_secs(5)), Some(1), "nobody answers");
     }
 
-    /// Any command.
+    /// Returns a command that needs the pool.
     fn list(&self) -> Command {
         let mut list = ferrite();
         list.args(["fs", "list"]).arg(&self.pool);
@@ -87,7 +87,7 @@ impl Deaf {
 }
 
 impl Drop for Deaf {
-    /// Nothing of it may be left on the machine, whatever was found.
+    /// Removes everything that the owner left on the machine, whether the test passed or failed.
     fn drop(&mut self) {
         let _ = self.server.kill();
         wait(&mut self.server, Duration::from_millis(300));
@@ -100,7 +100,7 @@ impl Drop for Deaf {
     }
 }
 
-/// A shell that runs `script` where `fusectl` is mounted.
+/// Returns a shell that runs `script` with `fusectl` mounted.
 fn within_fusectl(script: &str) -> Command {
     let mut shell = client("unshare");
     let script = format!("mount -t fusectl none /sys/fs/fuse/connections; {script}");
@@ -108,7 +108,7 @@ fn within_fusectl(script: &str) -> Command {
     shell
 }
 
-/// It is cut off wherever its mount is, and nothing else is.
+/// The next process cuts off the owner's mount wherever the mount is, and cuts off no other mount.
 #[test]
 fn a_killed_owner_that_waits_makes_way() {
     for away in ["", "umount -l \"$0\"", "mount -t tmpfs none \"$0\""] {
@@ -122,7 +122,7 @@ fn a_killed_owner_that_waits_makes_way() {
     }
 }
 
-/// Who is not root may cut off what is their own.
+/// A user other than root may cut off their own mount.
 #[test]
 fn its_user_cuts_a_killed_owner_off() {
     let Some(mut deaf) = Deaf::start(USER, &[]) else { return };
@@ -137,7 +137,8 @@ fn shell_words(command: &Command) -> String {
     words.map(|word| format!("'{}' ", word.to_str().expect("text"))).collect()
 }
 
-/// Also where only its mount is in the way: it is taken away, or something else mounted there.
+/// The same holds if only the owner's mount is in the way: a command unmounts it, or `up` mounts another file system
+/// there.
 #[test]
 fn what_a_killed_owner_that_waits_had_mounted_is_taken_away() {
     let Some(mut deaf) = Deaf::start(0, &[]) else { return };
@@ -151,7 +152,7 @@ fn what_a_killed_owner_that_waits_had_mounted_is_taken_away() {
     deaf.assert_ended();
 }
 
-/// One that is stopped, and one whose first thread has ended, live.
+/// An owner is alive if it is stopped, or if its first thread has ended.
 #[test]
 fn an_owner_that_lives_is_not_cut_off() {
     for (how, word) in [("STOP", "headless"), ("STOP", ""), ("CONT", "headless")] {

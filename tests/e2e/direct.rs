@@ -1,4 +1,4 @@
-//! Programs under `ferrite run`: they do what they do without it.
+//! Programs under `ferrite run`: their results are the same as without it.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -11,13 +11,14 @@ use crate::mount::{Place, start};
 use crate::programs::{client, ferrite};
 use crate::server::{Server, assert_sound, folder, refused, run};
 
-/// What programs do with descriptors.
+/// A script of system calls on file descriptors.
 const CALLS: &str = include_str!("direct/calls.py");
-/// Calls by chance, of two processes in turns: a folder, a seed, and how many turns.
+/// A script of random system calls of two alternating processes. Its arguments are a folder, a seed and the number of
+/// turns.
 const CHANCE: &str = include_str!("direct/chance.py");
-/// Programs that people use, on the folder that is named.
+/// A script that runs common programs in the given folder.
 const SHELL: &str = include_str!("direct/programs.sh");
-/// `program` under `ferrite run`.
+/// Returns a command that runs `program` under `ferrite run`.
 pub fn direct(program: &Command, words: &[&str]) -> Command {
     let mut command = ferrite();
     command.arg("run").args(words).arg("--").arg(program.get_program()).args(program.get_args());
@@ -27,7 +28,7 @@ pub fn direct(program: &Command, words: &[&str]) -> Command {
     command
 }
 
-/// What it prints there.
+/// Runs `program` under `ferrite run`, and returns its output.
 pub fn run_directly(program: &mut Command) -> String {
     run(&mut direct(program, &[]))
 }
@@ -38,7 +39,7 @@ pub fn python(script: &str, at: &Path) -> Command {
     program
 }
 
-/// What `program` prints under `ferrite run`, and what was counted.
+/// Runs `program` under `ferrite run`, and returns its output and the counted calls.
 pub fn counted(program: &Command) -> (String, Value) {
     let mut command = direct(program, &["--stat", "--json"]);
     let output = command.output().expect("it starts");
@@ -66,7 +67,7 @@ fn calls_have_the_same_results_directly() {
     assert_sound(&place.pool);
 }
 
-/// It makes its files standard input and output.
+/// `dd` opens its files as standard input and standard output.
 #[test]
 fn dd_reads_and_writes_directly() {
     let Some(place) = Place::new() else { return };
@@ -83,7 +84,7 @@ fn dd_reads_and_writes_directly() {
     assert_sound(&place.pool);
 }
 
-/// The kernel's list of mounts has no symbolic links.
+/// The kernel's list of mounts contains no symbolic links.
 #[test]
 fn a_mount_behind_a_symbolic_link_is_direct_and_is_cleared_and_unmounted() {
     let Some(mut place) = Place::new() else { return };
@@ -106,7 +107,7 @@ fn a_mount_behind_a_symbolic_link_is_direct_and_is_cleared_and_unmounted() {
     assert_sound(&place.pool);
 }
 
-/// What the calls of `seed` tell in a new folder in `at`.
+/// Returns the results of the random calls of `seed` in a new folder in `at`.
 fn told_by_chance(seed: u64, at: &Path, directly: bool) -> String {
     let at = at.join(format!("{seed}-{directly}"));
     std::fs::create_dir(&at).expect("made");
@@ -115,7 +116,7 @@ fn told_by_chance(seed: u64, at: &Path, directly: bool) -> String {
     if directly { run_directly(&mut program) } else { run(&mut program) }
 }
 
-/// What the kernel's own file system in memory tells is right.
+/// The results on the kernel's own tmpfs are the reference.
 #[test]
 fn calls_by_chance_have_the_same_results_directly() {
     let Some(place) = Place::new() else { return };
@@ -156,7 +157,7 @@ fn what_is_told_of_a_file_its_end_and_parts_that_are_appended_are_direct() {
     assert_sound(&place.pool);
 }
 
-/// Four threads that begin at once, by one descriptor.
+/// Runs four threads that start at once and share one descriptor.
 const THREADS: &str = r#"
 import os, sys, threading
 fd = os.open(sys.argv[1] + "/" + sys.argv[2], os.O_RDWR | os.O_CREAT | (os.O_APPEND if sys.argv[2] == "appended" else 0))
@@ -172,7 +173,8 @@ assert all(content[at:at + 100] == content[at:at + 1] * 100 for at in range(0, 2
 assert [content.count(bytes([65 + number])) for number in range(4)] == [50000] * 4
 "#;
 
-/// One that goes through the mount while another asks for a lease would take it back from all.
+/// If one thread went through the mount while another requests a lease, the owner would revoke the lease of all
+/// threads.
 #[test]
 fn threads_that_write_a_new_file_at_once_do_so_directly() {
     let Some(place) = Place::new() else { return };
@@ -185,7 +187,7 @@ fn threads_that_write_a_new_file_at_once_do_so_directly() {
     assert_sound(&place.pool);
 }
 
-/// Who writes by which descriptor: it tells of nothing.
+/// Parent and child write by different descriptors. The script prints nothing.
 const CHILDREN: &str = r#"
 import os, sys
 def write(fd):
@@ -205,7 +207,7 @@ assert open(path, "rb").read() == b"".join(b"%03d" % i for i in range(100))
 assert os.lseek(fd, 0, os.SEEK_CUR) == (300 if sys.argv[2] == "passed" else 0)
 "#;
 
-/// LD2, LD6: what a child opens itself is direct, what it inherits is the kernel's, over exec too.
+/// LD2, LD6: files that a child opens are direct, and inherited descriptors are the kernel's, also across exec.
 #[test]
 fn children_are_direct_with_what_they_open() {
     let Some(place) = Place::new() else { return };
@@ -218,7 +220,8 @@ fn children_are_direct_with_what_they_open() {
     assert_sound(&place.pool);
 }
 
-/// Made so that nothing is prepared for it, and not gone at once: what its thread had at the parent's pool is not there.
+/// Makes a child by a call that no library hook prepares, and the child stays a while. The child lacks its thread's
+/// session in the parent's pool.
 const PLAIN_CHILDREN: &str = r#"
 import ctypes, os, signal, sys
 c = ctypes.CDLL(None)
@@ -230,7 +233,7 @@ for make in c._Fork, lambda: c.syscall(56, signal.SIGCHLD, 0, 0, 0, 0):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 "#;
 
-/// LD6, however it is made.
+/// LD6 holds however a program makes its child.
 #[test]
 fn a_child_for_which_nothing_was_prepared_ends_as_it_says() {
     let Some(place) = Place::new() else { return };
@@ -260,7 +263,7 @@ fn fsx_finds_nothing_directly() {
     let Some(place) = Place::new() else { return };
     let server = place.start();
     let seed = number("FERRITE_SEED", 1).to_string();
-    // A file that is mapped is the kernel's; so there is a run without mappings too.
+    // A mapped file is the kernel's, so one run omits mappings.
     let settings = place.pool.with_extension("toml");
     std::fs::write(&settings, "[weights]\nmapread = 0\nmapwrite = 0\ninvalidate = 0\n").expect("written");
     for words in [&[][..], &["-f", settings.to_str().expect("text")]] {
@@ -289,7 +292,7 @@ fn what_cannot_be_direct_is_told_and_done() {
     let (_, counts) = counted(&python("import sys; open(sys.argv[1] + '/file', 'wb', 0).write(b'x')", &place.at));
     assert_eq!(counts["direct"]["calls"], 0, "{counts}");
     server.interrupt();
-    // Nor is what counts writes, or slows them, passed by.
+    // Direct calls do not bypass a server that counts writes or slows them.
     for how in [["--wear", "page"], ["--pace", "optane"]] {
         let server = start(&place.pool, &place.at, &how);
         let program = python("import sys; open(sys.argv[1] + '/file', 'wb', 0).write(b'x')", &place.at);
@@ -322,7 +325,8 @@ fn only_a_mount_that_the_program_names_is_told_of() {
     server.interrupt();
 }
 
-/// Children with files of their own, who wait for the end of stdin when each has written to its file.
+/// Starts children with files of their own. When each child has written to its file, the children wait for the end of
+/// stdin.
 const CROWD: &str = r#"
 import os, sys
 ready, stay = os.pipe(), os.pipe()
@@ -339,7 +343,7 @@ print("ready", flush=True)
 sys.stdin.read()
 "#;
 
-/// A pool lets 64 in; the next is told, and its files are as right.
+/// A pool admits 64 clients. The next client prints a message, and its files are just as correct.
 #[test]
 fn who_finds_no_place_is_told_and_goes_through_the_mount() {
     let Some(place) = Place::new() else { return };
@@ -360,14 +364,14 @@ fn who_finds_no_place_is_told_and_goes_through_the_mount() {
     assert_sound(&place.pool);
 }
 
-/// What is told on standard error of `program`, which succeeds.
+/// Returns the standard error of `program`, which must succeed.
 fn told_of(program: &Command) -> String {
     let output = direct(program, &["--stat"]).output().expect("it starts");
     assert!(output.status.success(), "{output:?}");
     String::from_utf8_lossy(&output.stderr).into()
 }
 
-/// That nothing was counted is another thing than that there was nothing to count.
+/// A missing count differs from a count of zero.
 #[test]
 fn what_no_program_counted_is_not_told_as_zero() {
     let folder = folder(true);

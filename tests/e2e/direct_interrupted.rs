@@ -1,4 +1,4 @@
-//! Threads that are cancelled, handlers of signals, and owners that are stopped, under `ferrite run`.
+//! Cancelled threads, signal handlers and stopped owners under `ferrite run`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::server::{assert_sound, run, signal};
 const INTERRUPTED: &str = include_str!("direct/interrupted.c");
 const REPLACED: &str = include_str!("direct/replaced.c");
 
-/// A program, compiled.
+/// Compiles the C program `text`, and returns the path of the binary.
 pub fn compiled(place: &Place, text: &str) -> PathBuf {
     let folder = place.pool.parent().expect("in a folder");
     let (source, program) = (folder.join("program.c"), folder.join("program"));
@@ -20,7 +20,8 @@ pub fn compiled(place: &Place, text: &str) -> PathBuf {
     program
 }
 
-/// Debian's gcc gives programs a runtime that wants to be loaded first. It finds what is wrong, and files are direct.
+/// Debian's gcc adds a runtime that insists on being loaded first. The runtime still reports errors, and files are
+/// direct.
 #[test]
 fn programs_with_an_address_sanitizer_run() {
     let Some(place) = Place::new() else { return };
@@ -43,7 +44,7 @@ fn programs_with_an_address_sanitizer_run() {
     assert_sound(&place.pool);
 }
 
-/// Writes to the file that it is told, and to memory that it gave up if it is told so.
+/// Writes to the given file, and also to freed memory if an argument asks for it.
 const SANITIZED: &str = r#"
 #include <fcntl.h>
 #include <stdlib.h>
@@ -58,9 +59,9 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// A thread that only makes direct calls makes none that ends it when it is cancelled; what the library opens for itself
-/// while a handler opens files is not mistaken for the program's, and the other way round (LD2, LD3, LD5). A handler's own
-/// stack need not be larger than without it.
+/// Direct calls are no cancellation points: a cancelled thread that makes only direct calls does not end. While a
+/// signal handler opens files, the library never confuses its own descriptors with the program's (LD2, LD3, LD5). A
+/// handler needs no larger stack of its own than without the library.
 #[test]
 fn threads_are_cancelled_and_handlers_come_between_as_without_it() {
     let Some(place) = Place::new() else { return };
@@ -78,9 +79,9 @@ fn threads_are_cancelled_and_handlers_come_between_as_without_it() {
     assert_sound(&place.pool);
 }
 
-/// No record is lost where a descriptor is replaced under who writes by it, or is not after all (LD2); nobody waits for a
-/// thread that a handler stops in the middle of a read (LD5); nothing is direct by descriptors that others close, and what
-/// threads do with the same ones at once brings no data to another file (LD3).
+/// No record is lost if a program replaces a descriptor, or fails to replace it, while a thread writes by it (LD2). No
+/// thread waits for a thread that a handler stops in the middle of a read (LD5). If other processes close a descriptor,
+/// its calls are no longer direct. Concurrent use of the same descriptors brings no data to another file (LD3).
 #[test]
 fn descriptors_are_replaced_and_threads_stopped_as_without_it() {
     let Some(place) = Place::new() else { return };
@@ -96,7 +97,7 @@ fn descriptors_are_replaced_and_threads_stopped_as_without_it() {
     assert_sound(&place.pool);
 }
 
-/// Writes, does not become another program, and writes on.
+/// Writes, fails to exec another program, and continues to write.
 const GOES_ON: &str = r#"
 import os, sys
 fd = os.open(sys.argv[1] + "/file", os.O_RDWR | os.O_CREAT)
@@ -117,7 +118,7 @@ fn a_program_that_could_not_become_another_one_goes_on_directly() {
     assert_sound(&place.pool);
 }
 
-/// Opens a file, and for how many seconds it then syncs.
+/// Opens a file, and prints how many seconds a sync takes.
 const TIMED: &str = r#"
 import os, sys, time
 os.open(sys.argv[1] + "/file", os.O_WRONLY | os.O_CREAT)

@@ -1,4 +1,4 @@
-//! Programs under `ferrite run`: nothing that ends or stops one, or the pool's owner, harms what is stored.
+//! Programs under `ferrite run`: killing or stopping a program, or the pool's owner, harms no stored data.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::MetadataExt;
@@ -40,7 +40,7 @@ impl Writer {
         writer
     }
 
-    /// Waits until it has told of `more` numbers more.
+    /// Waits until the program has printed `more` further numbers.
     fn comes_to(&mut self, more: u64) {
         for _ in 0..more {
             let line = self.lines.next().expect("it writes on").expect("text");
@@ -48,7 +48,7 @@ impl Writer {
         }
     }
 
-    /// What it told last, once it has ended, within a time that is long for everybody.
+    /// Returns the last number that the program printed before its end. Panics if it does not end within a minute.
     fn ended(mut self) -> u64 {
         wait(&mut self.child, Duration::from_secs(60));
         assert!(self.child.try_wait().is_ok_and(|status| status.is_some()), "it hangs");
@@ -70,7 +70,7 @@ fn assert_kept(place: &Place, told: u64) {
     run(python(READER, &place.at).arg(told.to_string()));
 }
 
-/// Rounds in which [`WRITER`] is at work at some moment, and meets `what` there; it gives the server back.
+/// Runs rounds that let [`WRITER`] work for a random time and then call `what`, which returns the server.
 fn rounds(what: impl Fn(&Place, Server, Writer) -> Server) {
     let Some(place) = Place::new() else { return };
     let seed = number("FERRITE_SEED", 1);
@@ -87,7 +87,8 @@ fn rounds(what: impl Fn(&Place, Server, Writer) -> Server) {
     assert_sound(&place.pool);
 }
 
-/// A client that is killed at any moment loses no acknowledged write, and leaves nothing that keeps other clients waiting.
+/// A client that is killed at any moment loses no acknowledged write, and leaves no lock that keeps other clients
+/// waiting.
 #[test]
 fn killed_clients_lose_nothing_in_kill_rounds() {
     rounds(|place, server, mut writer| {
@@ -97,7 +98,7 @@ fn killed_clients_lose_nothing_in_kill_rounds() {
     });
 }
 
-/// A client that is stopped keeps no other program from its files.
+/// A stopped client does not block other programs from its files.
 #[test]
 fn stopped_clients_keep_nobody_away() {
     rounds(|place, server, mut writer| {
@@ -113,7 +114,7 @@ fn stopped_clients_keep_nobody_away() {
     });
 }
 
-/// Nor does an owner that is stopped keep a program from starting that has nothing to do with it.
+/// A stopped owner does not keep an unrelated program from starting.
 #[test]
 fn a_stopped_owner_keeps_no_program_from_starting() {
     let Some(place) = Place::new() else { return };
@@ -138,8 +139,8 @@ fn a_killed_owner_fails_its_clients_and_loses_nothing_in_kill_rounds() {
     });
 }
 
-/// The owner is killed while programs that ask the kernel and programs under `ferrite run` write to one file. It may then
-/// wait in the kernel for those, and they for it: the next one starts all the same.
+/// The owner is killed while programs write to one file, through the kernel and under `ferrite run`. The owner and the
+/// programs may then wait for each other in the kernel. The next owner still starts.
 #[test]
 fn an_owner_that_was_killed_makes_way_for_the_next_in_kill_rounds() {
     const APPENDER: &str = "import os, sys\nf = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND)\n\
@@ -154,7 +155,7 @@ fn an_owner_that_was_killed_makes_way_for_the_next_in_kill_rounds() {
         let mut writers: Vec<Child> = (0..2).map(|_| start(direct(&plain, &[]))).collect();
         writers.extend((0..3).map(|_| start(python(APPENDER, &place.at.join("shared")))));
         std::thread::sleep(Duration::from_millis(300 + random.below(500)));
-        // Not waited for: it may not end before the next one has cut it off.
+        // The test does not wait for the killed server, because it may not end before the next server has cut it off.
         signal(server.pid(), "KILL");
         let next = place.start();
         drop(std::mem::replace(&mut server, next));
@@ -167,14 +168,14 @@ fn an_owner_that_was_killed_makes_way_for_the_next_in_kill_rounds() {
     assert_sound(&place.pool);
 }
 
-/// Calls that were done directly, as programs count them for `--stat` in the file `tally`.
+/// Returns the number of direct calls, which programs count for `--stat` in the file `tally`.
 fn direct_calls(tally: &Path) -> u64 {
     let bytes = std::fs::read(tally).expect("read");
     bytes.chunks(64).map(|line| u64::from_le_bytes(*line.first_chunk().expect("8 bytes"))).sum()
 }
 
-/// The owner is killed and started again, round after round, under clients that live on: they share a file, and each
-/// finds all that it had done, and writes directly again.
+/// In each round, the owner is killed and restarted under running clients that share a file. Each client finds all its
+/// writes, and writes directly again.
 #[test]
 fn clients_go_on_with_the_next_owner_in_kill_rounds() {
     let Some(place) = Place::new() else { return };
@@ -188,14 +189,14 @@ fn clients_go_on_with_the_next_owner_in_kill_rounds() {
         Writer::of(program.env("FERRITE_RUN_TALLY", &tally))
     };
     let mut clients: Vec<Writer> = (0..3).map(survivor).collect();
-    // More sessions than a pool has places for, so not fewer in the gate.
+    // There are more sessions than a pool has client slots, so the gate runs all of these rounds.
     for _ in 0..number("FERRITE_ROUNDS", 24) {
         clients.iter_mut().for_each(|client| client.comes_to(1 + random.below(5)));
         std::thread::sleep(Duration::from_micros(random.below(3000)));
         server.kill();
         server = place.start();
     }
-    // It may take a while until each has a right again.
+    // Clients may need a while to acquire their grants again.
     let before = direct_calls(&tally);
     let is_direct = |clients: &mut Vec<Writer>| {
         clients.iter_mut().for_each(|client| client.comes_to(5));
@@ -207,7 +208,7 @@ fn clients_go_on_with_the_next_owner_in_kill_rounds() {
     assert_sound(&place.pool);
 }
 
-/// Has written to a file, and sleeps; closes it for each line of stdin.
+/// Writes to a file and sleeps. Closes the file when stdin has a line.
 const SLEEPER: &str = r#"
 import os, sys
 fd = os.open(sys.argv[1] + "/" + sys.argv[2], os.O_RDWR | os.O_CREAT)
@@ -216,7 +217,7 @@ print(0, flush=True)
 for _ in sys.stdin: print(os.dup2(0, fd), flush=True)
 "#;
 
-/// Clients that are in the middle of nothing when the owner is killed keep no space from the next one.
+/// Clients that are idle when the owner is killed withhold no space from the next owner.
 #[test]
 fn sleeping_clients_keep_no_space_from_the_next_owner() {
     let Some(Place { folder: _folder, pool, at }) = Place::new() else { return };
@@ -236,7 +237,7 @@ fn sleeping_clients_keep_no_space_from_the_next_owner() {
     assert_sound(&pool);
 }
 
-/// Has a file without a name open, tells its number, and uses the descriptor on when stdin ends.
+/// Holds an unlinked file open, prints its inode number, and continues to use the descriptor when stdin ends.
 const HOLDER: &str = r#"
 import os, sys, time
 fd = os.open(sys.argv[1] + "/held", os.O_RDWR | os.O_CREAT)
@@ -253,7 +254,7 @@ def all_fail():
 print(int(all([all_fail() for _ in range(100)])), flush=True)
 "#;
 
-/// LD8: the next owner gives the number of a file that is gone to another one, which is not that of the descriptor.
+/// LD8: the next owner reuses the inode number of a deleted file. The old descriptor never reaches the new file.
 #[test]
 fn a_descriptor_of_a_mount_that_is_gone_is_no_other_file() {
     let Some(place) = Place::new() else { return };
@@ -281,7 +282,8 @@ if sys.argv[2] == "sync": os.sync()
 else: assert ctypes.CDLL(None).syncfs(os.open(sys.argv[1], os.O_RDONLY)) == 0
 "#;
 
-/// On a pool in a plain file, where it is durable at a sync: the kernel tells the server of none but those of one file.
+/// On a pool in a plain file, data is durable at a sync. The kernel passes only the sync of a single file to the
+/// server.
 #[test]
 fn syncs_of_all_files_reach_the_server() {
     if !can_mount() {
@@ -300,7 +302,8 @@ fn syncs_of_all_files_reach_the_server() {
     assert_sound(&pool);
 }
 
-/// Writes what nobody makes durable; then how a sync of its file system went, before and after stdin says something.
+/// Writes without making the data durable. Prints the result of syncing the file system, before and after a line of
+/// stdin.
 const UNSYNCED: &str = r#"
 import ctypes, os, sys
 fd = os.open(sys.argv[1] + "/unsynced", os.O_WRONLY | os.O_CREAT)
@@ -310,7 +313,7 @@ print(0, flush=True)
 for _ in sys.stdin: tell()
 "#;
 
-/// What a killed owner had not made durable yet is not said to be: neither while nobody serves, nor by the next owner.
+/// If a killed owner had not persisted its data, no sync succeeds, neither without a server nor under the next owner.
 #[test]
 fn a_sync_without_the_server_of_the_mount_fails() {
     if !can_mount() {
@@ -342,7 +345,7 @@ fd = os.open(sys.argv[1] + "/file", os.O_RDWR)
 for i in range(100): os.pwrite(fd, b"mine", 0)
 "#;
 
-/// LD8: the path of the pool leads to another one, in a mount namespace, and that has a file of the same number.
+/// LD8: in a mount namespace, the pool's path leads to another pool, which has a file of the same inode number.
 #[test]
 fn a_file_is_not_worked_on_in_another_pool() {
     let [Some(one), Some(other)] = [Place::new(), Place::new()] else { return };
@@ -372,7 +375,7 @@ fn a_file_is_not_worked_on_in_another_pool() {
     }
 }
 
-/// Stores where the pool is mapped, as a program does by mistake.
+/// Stores to the pool's mapping, as a program does by mistake.
 const STRAY: &str = r#"
 import ctypes, os, re, sys
 fd = os.open(sys.argv[1] + "/file", os.O_RDWR | os.O_CREAT)
@@ -383,7 +386,7 @@ print("stores", flush=True)
 for at in range(at, end, 4096): ctypes.memset(at, 0xff, 4096)
 "#;
 
-/// A client's own stray stores end it, and change nothing.
+/// If a client stores to the mapping by mistake, the store ends the client and changes no data.
 #[test]
 fn stray_stores_of_a_client_are_held_off() {
     let has_keys = std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains(" pku"));

@@ -5,7 +5,7 @@ use crate::mount::can_mount;
 use crate::programs::{client, ferrite_path};
 use crate::server::{folder, run};
 
-/// As its own user, whose pool it is: nobody else can have it directly.
+/// Runs PostgreSQL as its own user, who owns the pool, because only the pool's user can open it directly.
 const POSTGRES: &str = include_str!("direct/postgres.sh");
 
 #[test]

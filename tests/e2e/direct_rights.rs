@@ -1,4 +1,4 @@
-//! Programs under `ferrite run` that begin as root and go on as somebody else, who is not let in.
+//! Programs under `ferrite run` that start as root and change to another user, who has no access to the pool.
 
 use crate::direct::{counted, python, run_directly};
 use crate::mount::{Place, start};
@@ -15,7 +15,8 @@ fn served(place: &Place) -> Server {
     server
 }
 
-/// LD9, FG10: also to threads amid a copy; what was open is read and written right, through the kernel.
+/// LD9, FG10: the same holds for threads in the middle of a copy. Open files are read and written correctly, through
+/// the kernel.
 #[test]
 fn who_gives_up_the_rights_of_root_has_nothing_of_the_pool_any_more() {
     let Some(place) = Place::new() else { return };
@@ -32,7 +33,7 @@ fn who_gives_up_the_rights_of_root_has_nothing_of_the_pool_any_more() {
     assert_sound(&place.pool);
 }
 
-/// LD9: what a library would leave that does not notice a change, here because it cannot.
+/// LD9: this test finds the access that a library leaves if it does not notice the change. Here it cannot notice it.
 #[test]
 fn canary_what_is_left_of_the_pool_is_found() {
     let Some(place) = Place::new() else { return };
@@ -46,7 +47,7 @@ fn canary_what_is_left_of_the_pool_is_found() {
     assert_sound(&place.pool);
 }
 
-/// LD9: neither who can be root again, nor who stays who it is, nor the parent of a child that gives up its own.
+/// LD9: a program stays direct if it can become root again, if it keeps its user, or if only its child changes.
 #[test]
 fn who_gives_nothing_up_goes_on_directly() {
     let Some(place) = Place::new() else { return };
@@ -54,7 +55,7 @@ fn who_gives_nothing_up_goes_on_directly() {
     for how in ["kept", "child"] {
         let (told, counts) = counted(python(RIGHTS, &place.at).arg(&place.pool).arg(how));
         assert!(told.ends_with("after True\n"), "LD9: {how}: {told}");
-        // What a child inherits has its offset in the kernel.
+        // The kernel keeps the offset of an inherited descriptor.
         assert!(counts["direct"]["calls"].as_u64() > Some(350), "{how}: {counts}");
         assert!(counts["mount"]["calls"].as_u64() < Some(150), "{how}: {counts}");
     }

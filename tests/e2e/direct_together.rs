@@ -1,4 +1,4 @@
-//! Files that are reached by several ways at once: directly, through the mount, and by the kernel's rings.
+//! Files that programs reach in several ways at once: directly, through the mount, and by the kernel's rings.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,11 +8,11 @@ use crate::mount::{Place, start};
 use crate::programs::client;
 use crate::server::{assert_sound, run};
 
-/// Appends records and looks for torn ones.
+/// Appends records and looks for torn records.
 const RECORDS: &str = include_str!("direct/records.py");
 const RING: &str = include_str!("direct/ring.c");
 
-/// FG11: the kernel makes two requests of an append that begins within a page.
+/// FG11: if an append begins within a page, the kernel splits it into two requests.
 #[test]
 fn an_append_through_the_mount_is_whole_beside_direct_ones() {
     let Some(place) = Place::new() else { return };

@@ -1,4 +1,4 @@
-//! What `disk stat --watch` says of a disk while it is used.
+//! The output of `disk stat --watch` for a disk in use.
 
 use std::process::{Child, Stdio};
 
@@ -7,7 +7,7 @@ use serde_json::{Deserializer, Value};
 use crate::programs::{client, ferrite};
 use crate::server::{Server, folder, ok, run};
 
-/// Ended when it is dropped.
+/// A `disk stat --watch` process, killed when dropped.
 struct Watching(Child);
 
 impl Drop for Watching {
@@ -17,7 +17,7 @@ impl Drop for Watching {
     }
 }
 
-/// The first look has counts alone; from the second on there are rates, and what is written shows in them.
+/// The first report has counts alone. Each later report has rates, which show the writes.
 #[test]
 fn a_watched_disk_has_rates() {
     let folder = folder(true);

@@ -1,4 +1,4 @@
-//! What one user can do to another through what Ferrite serves: docs/security.md names these tests.
+//! Attacks of one user on another through the services of Ferrite. docs/security.md names these tests.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -10,17 +10,17 @@ use crate::mount::{Place, start};
 use crate::programs::{client, ferrite};
 use crate::server::{Server, assert_sound, folder, ok, refused, run};
 
-/// A user who is not root.
+/// The id of a user that is not root.
 const OTHER: u32 = 12345;
 
-/// `program` as that user.
+/// Returns `program` as a command of that user.
 fn as_other(program: &str) -> Command {
     let mut command = client("setpriv");
     command.args(["--reuid", "12345", "--regid", "12345", "--clear-groups", program]);
     command
 }
 
-/// `command`, whose user trusts that user's pools, and those that others may write to.
+/// Returns `command` of a user who trusts that user's pools and pools that others may write to.
 fn trusting(mut command: Command) -> Command {
     command.env("FERRITE_TRUST_OWNER", OTHER.to_string()).env("FERRITE_TRUST_WRITABLE", "1");
     command
@@ -30,7 +30,7 @@ fn open_to_all(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("its owner may");
 }
 
-/// Fills the file system at `at` with what would make any user root.
+/// Fills the file system at `at` with files that would give any user root's rights.
 fn plant(at: &Path) {
     let program = at.join("id");
     fs::copy(["/usr/bin/id", "/bin/id"].iter().find(|path| Path::new(path).exists()).expect("a program"), &program)
@@ -53,7 +53,7 @@ fn a_pool_of_another_user_gives_no_rights_when_root_mounts_it() {
     let server = start(&pool, &at, &["--size", "64M", "--no-disk", "--allow-other", "--suid", "--dev"]);
     open_to_all(&at);
     plant(&at);
-    // Of a pool that is root's own, and where root asked for it, it does.
+    // The mount gives these rights if the pool is root's own and root asked for them.
     let user = run(as_other(at.join("id").to_str().expect("text")).arg("-u"));
     assert_eq!((user.trim(), options(&at).contains("nosuid")), ("0", false));
     run(as_other("cat").arg(at.join("null")));
@@ -74,7 +74,7 @@ fn a_pool_of_another_user_gives_no_rights_when_root_mounts_it() {
     }
 }
 
-/// Other users leave 5 % to root, or what `--reserve` says.
+/// Other users leave 5 %, or the share in `--reserve`, to root.
 #[test]
 fn other_users_leave_a_share_of_the_pool_to_root() {
     for (words, percent) in [(&["--allow-other"][..], 5), (&["--allow-other", "--reserve", "25"], 25), (&[], 0)] {
@@ -98,8 +98,8 @@ fn other_users_leave_a_share_of_the_pool_to_root() {
     }
 }
 
-/// A program that maps a pool dies if the file is shortened, so root's programs map no pool that another user can shorten,
-/// also if root trusts that user with what they read.
+/// A program that maps a pool dies if the file is shortened, so root's programs map no pool that another user can
+/// shorten. The same holds if root trusts that user's data.
 #[test]
 fn a_program_maps_no_pool_that_another_user_can_shorten() {
     let Some(place) = Place::new() else { return };
@@ -133,7 +133,7 @@ fn a_program_maps_no_pool_that_another_user_can_shorten() {
     assert_sound(&place.pool);
 }
 
-/// Forty clients that ask for 32 MiB by 28 bytes, and read none of it, take little of the server's memory, and the
+/// Forty clients request 32 MiB each by 28 bytes, and read none of it. They cost little of the server's memory, and the
 /// server still serves another client.
 #[test]
 fn slow_readers_take_little_memory() {
@@ -178,8 +178,8 @@ for line in open("/proc/%s/status" % sys.argv[2]):
     server.interrupt();
 }
 
-/// An address that any machine may reach takes a word about which may; one of this machine is open to all its users, which is
-/// said.
+/// An address that any machine may reach requires an option that names the permitted machines. An address of this
+/// machine is open to all its users, and the server prints that.
 #[test]
 fn a_network_is_served_only_where_something_guards_it() {
     let folder = folder(true);
@@ -207,7 +207,7 @@ fn noatime_of_a_remount_changes_nothing() {
     fs::write(&file, b"content").expect("written");
     run(client("mount").args(["-i", "-o", "remount,bind,noatime"]).arg(&place.at));
     assert!(options(&place.at).contains("noatime"));
-    // Past the kernel's cache, so that the server is asked.
+    // The read bypasses the kernel's cache, so that the kernel asks the server.
     let read = |more: &str| {
         let script = format!(
             "import os, sys\nf = os.open(sys.argv[1] + '/file', os.O_RDONLY | os.O_DIRECT{more})\nos.pread(f, 7, 0)"

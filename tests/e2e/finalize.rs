@@ -1,4 +1,4 @@
-//! A program that is killed while it ends the use of its store.
+//! A program that is killed while it finalizes its store.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Lines};
@@ -11,7 +11,7 @@ use ferrite_object::{Finish, Logging, NewStore, OpenStore, QueueEnd, Store};
 use crate::kill::kill_round_count;
 use crate::server::{assert_sound, folder};
 
-/// Names the store to the program that is killed: this one, run again.
+/// The environment variable that names the store for the child, a second run of this test binary.
 const PART: &str = "FERRITE_FINALIZE_TEST_STORE";
 const SMALL: Logging = Logging { log_bytes: 1 << 20, checkpoint_records: 0, checkpoint_bytes: 8 << 10, salvage: false };
 const ENTRIES: u32 = 3000;
@@ -24,7 +24,7 @@ fn image(path: &Path) -> PathBuf {
     path.with_extension("image")
 }
 
-/// What the program that is killed runs; in this one it does nothing.
+/// Runs in the child that is killed. Without the variable, this test does nothing.
 #[test]
 fn end() {
     let Ok(path) = std::env::var(PART) else { return };
@@ -39,7 +39,7 @@ fn end() {
 struct Program(Child, Lines<BufReader<ChildStdout>>);
 
 impl Program {
-    /// Starts it and waits until it begins to finalize.
+    /// Starts the child and waits until it begins to finalize.
     fn start(path: &Path) -> Self {
         let mut process = Command::new(std::env::current_exe().expect("this program"))
             .args(["--exact", "finalize::end", "--nocapture", "--test-threads=1"])
@@ -58,7 +58,7 @@ impl Program {
     }
 }
 
-/// A store whose objects lie behind holes.
+/// Makes a store that has holes before its objects.
 fn scattered(path: &Path) {
     let new = NewStore { bytes: 64 << 20, uuid: *b"a store of tests" };
     let store = Store::initialize(path, &new, &OpenStore::default()).expect("made");
@@ -82,7 +82,7 @@ fn assert_kept(path: &Path) {
     assert!((0..ENTRIES).all(|entry| map.get(&entry.to_be_bytes()) == Some(vec![entry as u8; 300])));
 }
 
-/// Whether there is an image; what is there is whole.
+/// Returns true if there is an image. Panics if the image is not whole.
 fn has_backup(path: &Path) -> bool {
     if !image(path).exists() {
         return false;
@@ -113,7 +113,7 @@ fn kill_rounds_of_a_finalize_leave_the_store_and_a_whole_backup_or_none() {
         let _ = fs::remove_file(image(&path));
         fs::copy(&before, &path).expect("copied");
         let mut program = Program::start(&path);
-        // Past its end too.
+        // The wait also exceeds the child's running time.
         std::thread::sleep(whole.mul_f64(2.0 * round as f64 / rounds as f64));
         program.0.kill().expect("killed");
         program.0.wait().expect("reaped");

@@ -1,18 +1,18 @@
-//! What a pool takes of a host that has less than the pool is large, and gives back to it.
+//! Space that a pool takes from a host with less space than the pool's size, and space that the pool returns.
 
 use std::path::Path;
 
 use crate::programs::{client, ferrite};
 use crate::server::{Server, SmallHost, assert_sound, folder, json, ok, refused, run};
 
-/// What others can still have of the file system at `path`.
+/// Returns the bytes that the file system at `path` still has for other files.
 fn left(path: &Path) -> u64 {
     run(client("sync").arg("-f").arg(path));
     let told = run(client("stat").args(["-f", "-c", "%a %S"]).arg(path));
     told.split_whitespace().map(|number| number.parse::<u64>().expect("a number")).product()
 }
 
-/// ext4 keeps behind a file what it found before it refused (A3).
+/// When ext4 refuses an allocation, it keeps the blocks that it had already found (A3).
 #[test]
 fn a_refused_disk_leaves_an_ext4_host_its_space() {
     let folder = folder(false);
@@ -48,7 +48,7 @@ fn a_removed_disk_gives_its_host_the_space_back_also_while_others_are_served() {
     }
 }
 
-/// A pool is sparse: who makes one larger than its host can hold is told so then, and not first by an error.
+/// A pool is sparse. If the host cannot hold all of a new pool, the command warns at once, before any write fails.
 #[test]
 fn a_pool_that_its_host_cannot_fill_is_told_of_when_it_is_made() {
     let folder = folder(true);
@@ -65,7 +65,7 @@ fn a_pool_that_its_host_cannot_fill_is_told_of_when_it_is_made() {
     assert_eq!(json(&["pool", "info", host.path().join("does not").to_str().expect("text")])["tags"], 0);
 }
 
-/// What is made unasked leaves the host something, and what was asked for is had or refused.
+/// A default disk leaves the host some space. A disk that the user asked for is made in full or refused.
 #[test]
 fn up_makes_a_disk_that_its_host_has_space_for() {
     let folder = folder(true);

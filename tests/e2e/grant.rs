@@ -1,4 +1,4 @@
-//! A client of the owner that works on a tag's pages by itself.
+//! A client of the owner that works directly on a tag's pages.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -63,7 +63,7 @@ fn granted_pages_are_the_tags_and_are_not_reused_until_they_are_given_back() {
     assert_sound(&pool);
 }
 
-/// Who outlives the owner goes on storing into its pages, whatever has been put there.
+/// A client that outlives the owner still stores to its pages, whatever data a new pool has put there.
 #[test]
 fn a_pool_is_not_made_anew_under_clients_of_its_killed_owner() {
     let folder = folder(true);

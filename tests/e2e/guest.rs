@@ -1,16 +1,17 @@
-//! A guest: a small machine with Debian's kernel, which has what this machine's own may lack: the NBD driver,
-//! persistent memory, file systems and devices with DAX. Its power can fail.
+//! A guest: a small machine with Debian's kernel. The kernel has features that this machine's own may lack: the NBD
+//! driver, persistent memory, file systems and devices with DAX. The test can cut its power.
 //!
 //! ```text
 //! here                                              in the guest (QEMU)
-//! the first test boots it               ---->       this very binary, FERRITE_GUEST=working: the bodies of the tests
-//! each test asserts that it passed there <- serial    ... FERRITE_GUEST=writing: writes, tells what is durable
+//! the first test boots it               ---->       this binary, FERRITE_GUEST=working: the bodies of the tests
+//! each test asserts that it passed there <- serial    ... FERRITE_GUEST=writing: writes, prints what is durable
 //! the power fails (QEMU is killed)      ---->
-//! it is booted on the same NVDIMMs      ---->       FERRITE_GUEST=afterwards: what was durable is there
+//! QEMU boots it on the same NVDIMMs     ---->       FERRITE_GUEST=afterwards: all durable data is there
 //! ```
 //!
-//! QEMU keeps what was stored to an NVDIMM, flushed or not: what is lost is the guest's own memory, with its page cache
-//! and what its file systems had not written. Lines left in a processor's cache are the business of `crates/crash`.
+//! QEMU keeps every store to an NVDIMM, flushed or not. A power failure loses the guest's own memory, with its page
+//! cache and all data that its file systems had not written. `crates/crash` tests the loss of lines in a processor's
+//! cache.
 
 mod archive;
 mod dax;
@@ -21,14 +22,14 @@ mod report;
 
 use report::Report;
 
-/// When a test's body runs in the guest.
+/// The time at which a test's body runs in the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Before the power fails.
+    /// The guest runs before the power failure.
     Working,
-    /// When it fails.
+    /// The guest writes until the power fails.
     Writing,
-    /// When it is back.
+    /// The guest runs after the power failure.
     Afterwards,
 }
 
@@ -42,7 +43,8 @@ impl Stage {
     }
 }
 
-/// In the guest runs `body` at its stage; here asserts that the test of this name passed there.
+/// Runs `body` if this process runs in the guest at `stage`. On the host, asserts that the test of this name passed
+/// there.
 fn inside(stage: Stage, test: &str, body: impl FnOnce()) {
     match std::env::var("FERRITE_GUEST") {
         Ok(here) if here == stage.name() => body(),

@@ -1,4 +1,4 @@
-//! Pools in huge pages: on a hugetlbfs of the test's own, whose pages are the kernel's again afterwards.
+//! Pools in huge pages, on a hugetlbfs of the test's own. The kernel gets the pages back afterwards.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::kill;
 use crate::programs::client;
 use crate::server::{can_attach, folder, json, ok, run};
 
-/// Pages of 2 MiB that the kernel keeps.
+/// The kernel's count of reserved 2 MiB pages.
 const KEPT: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
 
 /// A mounted hugetlbfs.
@@ -23,7 +23,8 @@ fn kept() -> u64 {
 }
 
 impl HugePages {
-    /// One with `count` pages more than the kernel kept before. None where it has no such pages to give.
+    /// Mounts a hugetlbfs with `count` more pages than the kernel reserved before. Returns `None` if the kernel cannot
+    /// allocate them.
     fn mount(count: u64) -> Option<Self> {
         let before = kept();
         let asked = fs::write(KEPT, (before + count).to_string());
@@ -48,7 +49,8 @@ impl Drop for HugePages {
     }
 }
 
-/// Made, served, killed and recovered there, and never called more durable than it is.
+/// A pool on huge pages is made, served, killed and recovered. Ferrite never reports the pool as more durable than it
+/// is.
 #[test]
 fn kill_rounds_on_huge_pages_lose_no_fsynced_file() {
     if !can_attach() {

@@ -1,4 +1,4 @@
-//! Disk images in the formats of virtual machines, copied.
+//! Disk images in the formats of virtual machines, copied into disks.
 
 use crate::programs::{client, ferrite};
 use crate::server::{Server, assert_sound, folder, json, ok, refused, run};
@@ -8,7 +8,7 @@ fn convert(from: &str, format: &str, path: &str) {
     run(client("qemu-img").args(["convert", "-f", "raw", "-O", format, from, path]));
 }
 
-/// An image of a virtual machine is copied as the disk that it holds, into a disk that is made for it.
+/// A copy of a virtual machine's image contains the disk in the image, in a disk that `copy` makes.
 #[test]
 fn images_of_virtual_machines_are_copied_as_what_they_hold() {
     let folder = folder(true);
@@ -42,7 +42,7 @@ fn images_of_virtual_machines_are_copied_as_what_they_hold() {
     assert_sound(pool.as_ref());
 }
 
-/// It would have the reader copy whatever file it names.
+/// Such an image would make the reader copy whatever file the image names.
 #[test]
 fn an_image_that_names_another_file_is_refused() {
     let folder = folder(true);

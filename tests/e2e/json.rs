@@ -1,4 +1,4 @@
-//! docs/json.md against what is printed: a script relies on it.
+//! docs/json.md checked against the printed JSON, because scripts rely on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,20 +11,20 @@ use crate::direct::counted;
 use crate::programs::{client, ferrite};
 use crate::server::{Server, can_attach, folder, json, ok, run};
 
-/// A section of the page.
+/// A section of docs/json.md.
 #[derive(Default)]
 struct Section {
-    /// Keys that are always there, as long as what they are part of is.
+    /// Keys that are present whenever their parent is.
     keys: BTreeSet<String>,
-    /// Keys that are left out in some cases.
+    /// Keys that some outputs omit.
     optional: BTreeSet<String>,
     seen: BTreeSet<String>,
 }
 
-/// Keys that only a pool that cannot be defragmented prints, or that a killed server leaves.
+/// Keys that only a pool that cannot be defragmented prints, or a pool whose server was killed.
 const RARE: [&str; 4] = ["left[].tag", "left[].why", "left[].mounted_on", "left[].pool"];
 
-/// The page, and which of its keys were seen.
+/// The sections of docs/json.md, and their keys that the test has seen.
 struct Page(BTreeMap<String, Section>);
 
 impl Page {
@@ -46,7 +46,7 @@ impl Page {
         Self(sections)
     }
 
-    /// Holds `printed`, one or an array of what section `title` tells of, against it.
+    /// Checks `printed`, an object of section `title` or an array of them, against that section.
     fn tells(&mut self, title: &str, printed: &Value) {
         let Section { keys, optional, seen } =
             self.0.get_mut(title).unwrap_or_else(|| panic!("docs/json.md has no section {title:?}"));
@@ -68,7 +68,7 @@ impl Page {
         }
     }
 
-    /// All that it promises was printed, but for what is rare.
+    /// Asserts that some output had every documented key, except the rare ones.
     fn is_whole(&self) {
         for (title, section) in &self.0 {
             let unseen: Vec<_> =
@@ -78,13 +78,13 @@ impl Page {
     }
 }
 
-/// Whether what follows a key names a part of it, or nothing.
+/// Returns true if the text after a key is empty or names a part of the key.
 fn starts_part(rest: &str) -> bool {
     rest.is_empty() || rest.starts_with(['.', '['])
 }
 
-/// The keys of what is in `value`: `there` what has a value,
-/// `empty` what has none (`null`, an empty array).
+/// Collects the keys in `value`: into `there` the keys that have a value, into `empty` the keys without a value
+/// (`null`, an empty array).
 fn flatten(at: &str, value: &Value, there: &mut BTreeSet<String>, empty: &mut BTreeSet<String>) {
     match value {
         Value::Object(fields) => {
@@ -129,7 +129,7 @@ fn of_a_pool_at_rest(page: &mut Page, at: &dyn Fn(&str) -> String) {
     page.tells("Growth", &json(&["pool", "grow", pool, "--size", "128M"]));
     page.tells("Image", &json(&["pool", "backup", pool, image]));
     page.tells("Image", &json(&["pool", "restore", image, restored]));
-    // One of the two superblocks.
+    // The write damages one of the two superblocks.
     let file = fs::OpenOptions::new().write(true).open(restored).expect("opened");
     file.write_all_at(&[0; 4096], 4096).expect("damaged");
     let checked = ferrite().args(["pool", "check", restored, "--repair", "--lose", "none", "--json"]).output();
@@ -156,7 +156,7 @@ fn of_a_pool_that_is_served(page: &mut Page, at: &dyn Fn(&str) -> String) {
     let serve = |how: &[&str]| Server::start_as_program(&[&["disk", "serve", pool, "other"], how].concat()).told();
     let written_back = serve(&["--scheme", "writeback"]);
     page.tells("Serving", &written_back);
-    // Of disks that are served so only what is flushed survives; of the pool what completes.
+    // Of disks served like that, only flushed data survives. Of the pool itself, completed writes survive.
     let waits = |told: &Value| told["survives"]["when_flushed"].clone();
     assert_eq!((waits(&server.told()), waits(&written_back)), (true.into(), true.into()));
     assert_eq!((waits(&serve(&[])), waits(&json(&["pool", "info", pool]))), (false.into(), false.into()));
@@ -198,7 +198,7 @@ fn of_simulators(page: &mut Page, at: &dyn Fn(&str) -> String) {
     page.tells("Last-level cache", &json(&["sim", "llc", "--trace", lines]));
 }
 
-/// What is printed when something starts to serve.
+/// Runs a command that starts to serve, and returns its one line of JSON.
 fn in_a_line(words: &[&str]) -> Value {
     let text = run(ferrite().args(words).arg("--json"));
     assert_eq!(text.lines().count(), 1, "{text}");

@@ -1,4 +1,4 @@
-//! `kill -9` in the middle of work on the node's file system.
+//! `kill -9` of a server while programs use the file system on a node.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -19,7 +19,7 @@ pub fn kill_round_count() -> u64 {
     number("FERRITE_ROUNDS", 5)
 }
 
-/// A small generator, so that a round repeats by its seed.
+/// A small random generator, so that its seed reproduces a round.
 pub struct Seed(pub u64);
 
 impl Seed {
@@ -29,7 +29,7 @@ impl Seed {
     }
 }
 
-/// What the file `number` of a round holds.
+/// Returns the content of file `number` in a round.
 pub fn content(round: u64, number: u64) -> Vec<u8> {
     let len = 1 + (round * 31 + number * 7919) % 40_000;
     (0..len).map(|i| ((i + number * 13 + round) % 251) as u8).collect()
@@ -50,14 +50,14 @@ fn write_files(at: &Path, round: u64, stop: &AtomicBool, acknowledged: &AtomicU6
     }
 }
 
-/// When a server is killed: so long after so many files were fsynced.
+/// The moment at which a test kills a server: a delay after a number of fsynced files.
 struct Moment {
     files: u64,
     wait: Duration,
 }
 
-/// Kills `server` under a mounted file system. Returns the next server and the number of files that were fsynced before. The
-/// next server starts while the file system of the killed one is still mounted and written to.
+/// Kills `server` under a mounted file system. Returns the next server and the number of files that were fsynced before
+/// the kill. The next server starts while programs still write to the mounted file system of the killed one.
 fn round(server: Server, disk: &str, at: &Path, moment: &Moment, nth: u64, next: impl Fn() -> Server) -> (Server, u64) {
     let node = server.node(disk);
     let mounted = Mounted::new(&node, at);
@@ -100,7 +100,7 @@ pub fn kill_rounds_at(folder: &Path, disk: &str, rounds: u64, more: &[&str]) {
         let (next, acknowledged) = round(server.take().unwrap_or_else(start), disk, &at, &moment, nth, start);
         total += acknowledged;
         let node = next.node(disk);
-        // The journal is replayed by the first; then nothing may be wrong.
+        // The first e2fsck replays the journal, and the second must find no error.
         let replayed = client("e2fsck").arg("-p").arg(&node).output().expect("e2fsck runs").status.code();
         assert!(matches!(replayed, Some(0 | 1)), "round {nth}: e2fsck -p says {replayed:?}");
         run(client("e2fsck").arg("-fn").arg(&node));

@@ -1,5 +1,5 @@
-//! A process that owns a pool by a library, such as a Python or SQLite process: commands work beside it, as far as the
-//! process links the services.
+//! A process that owns a pool by a library, for example Python or SQLite. Commands work beside it if the process links
+//! the services that they need.
 
 use std::fs;
 use std::path::Path;
@@ -11,14 +11,15 @@ use crate::databases::sqlite::shell;
 use crate::programs::{ferrite, ferrite_path};
 use crate::server::{folder, json, ok, refused};
 
-/// The refusal of a service that process `pid` does not link: one line that names the command to start.
+/// Asserts that a service is refused because process `pid` does not link it, in one line that names the command to
+/// start.
 fn assert_not_served(said: &str, service: &str, pid: &str) {
     let has_all = [format!("{service:?}"), format!("process {pid}"), "`ferrite up`".into()];
     assert!(has_all.iter().all(|word| said.contains(word)), "{said}");
     assert_eq!(said.trim_end().lines().count(), 1, "{said}");
 }
 
-/// As the bindings for C and Python do it: objects and the built-in services.
+/// The owner links objects and the built-in services, like the bindings for C and Python.
 #[test]
 fn commands_work_beside_a_process_that_owns_a_pool_for_its_objects() {
     let folder = folder(true);
@@ -49,7 +50,7 @@ fn commands_work_beside_a_process_that_owns_a_pool_for_its_objects() {
     assert_eq!(map.get(b"key"), Some(b"value".to_vec()));
 }
 
-/// A program with objects, too, beside a shell of SQLite that owns the pool.
+/// A program with objects also works beside an SQLite shell that owns the pool.
 #[test]
 fn commands_work_beside_a_sqlite_process_that_owns_the_pool() {
     let folder = folder(true);

@@ -1,8 +1,9 @@
-//! End to end: what a user can do, with the release binary and real clients.
+//! End-to-end tests of the release binary with real clients.
 //!
-//! One test binary, a file per subject. `cargo xtask test` installs the clients, builds the binary and names it in
-//! `FERRITE_BIN`. What crashes or kills something has `crash` or `kill` in its name, takes its seed from
-//! `FERRITE_SEED` and its rounds from `FERRITE_ROUNDS`. A test for which this machine lacks something prints `skipped: REASON`.
+//! There is one test binary, with a file per subject. `cargo xtask test` installs the clients, builds the binary and
+//! names it in `FERRITE_BIN`. A test that crashes or kills a process has `crash` or `kill` in its name. Such a test
+//! reads its seed from `FERRITE_SEED` and its rounds from `FERRITE_ROUNDS`. If this machine lacks something, a test
+//! prints `skipped: REASON`.
 
 mod backup;
 mod caches;

@@ -1,4 +1,4 @@
-//! The mounted file system: what programs do on it, and what is left of it when its server is killed.
+//! The mounted file system: the work of programs on it, and the data that remains when its server is killed.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -15,7 +15,7 @@ use crate::programs::{client, ferrite};
 use crate::server::{Server, assert_sound, folder, json, ok, refused, run};
 use crate::tree::{assert_equal, unpack};
 
-/// Whether file systems can be mounted here; says why not.
+/// Returns true if this machine can mount file systems, and prints the reason if it cannot.
 pub fn can_mount() -> bool {
     let is_root = fs::metadata("/proc/self").is_ok_and(|it| std::os::unix::fs::MetadataExt::uid(&it) == 0);
     if !Path::new("/dev/fuse").exists() || !is_root {
@@ -25,7 +25,7 @@ pub fn can_mount() -> bool {
     true
 }
 
-/// Whether users other than root can mount here; says why not.
+/// Returns true if users other than root can mount on this machine, and prints the reason if they cannot.
 pub fn can_users_mount() -> bool {
     let mode = fs::metadata("/dev/fuse").map_or(0, |it| std::os::unix::fs::MetadataExt::mode(&it));
     if mode & 0o006 != 0o006 {
@@ -43,7 +43,7 @@ pub fn start(pool: &Path, at: &Path, more: &[&str]) -> Server {
     server
 }
 
-/// A pool and where it is mounted.
+/// A pool and its mount point.
 pub struct Place {
     pub folder: TempDir,
     pub pool: PathBuf,
@@ -51,12 +51,12 @@ pub struct Place {
 }
 
 impl Place {
-    /// One in memory, where file systems can be mounted.
+    /// Returns a place in memory, or `None` if this machine cannot mount file systems.
     pub fn new() -> Option<Self> {
         Self::on(true)
     }
 
-    /// The same, in memory where `shm`.
+    /// Returns a place, in memory if `shm`, or `None` if this machine cannot mount file systems.
     pub fn on(shm: bool) -> Option<Self> {
         can_mount().then(|| folder(shm)).map(|folder| {
             let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
@@ -69,7 +69,7 @@ impl Place {
     }
 }
 
-/// Bytes that its files take, once nothing waits to be freed.
+/// Returns the bytes that the pool's files use, once all freed space is returned.
 pub fn used_bytes(pool: &Path) -> u64 {
     let stat = json(&["fs", "stat", pool.to_str().expect("text"), "files"]);
     let bytes = |name: &str| stat["space"][name].as_u64().unwrap_or_else(|| panic!("{stat}"));
@@ -125,8 +125,8 @@ fn file_systems_are_made_mounted_and_removed_beside_a_server() {
     assert_sound(&path);
 }
 
-/// A file that is removed while it is open lives on, two mappings of one file see each other, and the server that is
-/// asked to end says who keeps it from that.
+/// A file that is removed while it is open remains readable, and two mappings of one file see each other's stores. A
+/// server that gets a signal names the program that keeps its mount in use.
 #[test]
 fn open_files_and_mappings_are_as_on_any_file_system() {
     let Some(Place { folder: _folder, pool, at }) = Place::new() else { return };
@@ -163,7 +163,7 @@ assert os.stat(sys.argv[1] + "/sparse").st_blocks < 1000
     assert_sound(&pool);
 }
 
-/// They are in the file system, and not only in what the kernel keeps of it, whatever was written late and done since.
+/// The file system itself stores the times, beyond the kernel's cache, also after late writes and later operations.
 #[test]
 fn times_are_those_that_stat_told_before() {
     const SCRIPT: &str = r#"
@@ -206,10 +206,10 @@ print(json.dumps(told()))
     }
 }
 
-/// One program that passes over all of POSIX's small print, as `runs` runs it.
+/// Runs pjdfstest, a program that checks the details of POSIX, by means of `runs`.
 fn pjdfstest(runs: fn(&mut Command) -> String) {
     let Some(Place { folder, pool, at }) = Place::new() else { return };
-    // Other users of the suite have to get to it.
+    // Other users of the suite need access to the folder.
     run(Command::new("chmod").arg("755").arg(folder.path()));
     let server = start(&pool, &at, &["--size", "256M", "--disk", "d=8M", "--allow-other"]);
     let settings = folder.path().join("settings.toml");
@@ -235,8 +235,8 @@ fn pjdfstest_finds_nothing_directly() {
     pjdfstest(run_directly);
 }
 
-/// Random reads, writes, mappings and truncations against what they should give, with the kernel's write-back cache
-/// and without.
+/// Checks random reads, writes, mappings and truncations against their expected results, with the kernel's write-back
+/// cache and without.
 #[test]
 fn fsx_finds_nothing() {
     for more in [&[][..], &["--cached"]] {
@@ -265,7 +265,8 @@ fn write_files(at: &Path, round: u64, needs_fsync: bool, stop: &AtomicBool) -> V
     acknowledged
 }
 
-/// What was acknowledged is whole after `kill -9`: on memory when the write returned, on a file when fsync did.
+/// Acknowledged data is whole after `kill -9`: in memory from the return of the write, in a file from the return of
+/// fsync.
 fn kill_rounds(shm: bool, rounds: u64) {
     let seed = number("FERRITE_SEED", 1);
     println!("FERRITE_SEED={seed}");

@@ -1,4 +1,4 @@
-//! Writes that are all or nothing, by the mount.
+//! Writes that are atomic through the mount.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -8,12 +8,12 @@ use crate::kill::{Seed, kill_round_count, number};
 use crate::mount::{Place, start};
 use crate::server::assert_sound;
 
-/// Begins and ends within a page.
+/// An offset that makes the write begin and end within a page.
 const OFFSET: u64 = 1000;
 const LEN: usize = 200_000;
 
-/// FM6: however the server is killed, the bytes of one `pwrite` are all there or none is: those of the last write that
-/// was acknowledged, or of the next.
+/// FM6: after any kill of the server, a file holds all bytes of one `pwrite` or none. They are the bytes of the last
+/// acknowledged write, or of the next write.
 #[test]
 fn kill_rounds_tear_no_write_of_an_atomic_mount() {
     let seed = number("FERRITE_SEED", 1);

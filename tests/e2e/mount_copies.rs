@@ -1,4 +1,4 @@
-//! A mount that is seen at several places.
+//! A mount that is visible at several places.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use crate::mount::{Place, can_mount, start};
 use crate::programs::{client, ferrite};
 use crate::server::{Server, assert_sound, folder, ok, refused, run};
 
-/// A container that started while it was mounted holds a copy of the mount: that is told, and waited for no longer.
+/// A container that starts during the mount holds a copy of it. `unmount` reports the copy and does not wait for it.
 #[test]
 fn a_copy_in_another_namespace_is_told() {
     let Some(Place { folder: _folder, pool: path, at }) = Place::new() else { return };
@@ -26,7 +26,7 @@ fn a_copy_in_another_namespace_is_told() {
     server.interrupt();
 }
 
-/// Where a home is seen at two places, so is what is mounted in it, and both are unmounted together.
+/// If a home directory is visible at two places, a mount inside it is too. One command unmounts both.
 #[test]
 fn what_is_seen_at_two_places_is_unmounted_from_both() {
     if !can_mount() {

@@ -1,4 +1,4 @@
-//! Databases on the mounted file system: every commit that was told outlives a `kill -9` of the server.
+//! Databases on the mounted file system: every acknowledged commit survives a `kill -9` of the server.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -12,19 +12,20 @@ use crate::mount::{can_mount, start};
 use crate::programs::client;
 use crate::server::{Server, assert_sound, folder, run, signal, wait};
 
-/// A database, on the mount.
+/// A database on the mount.
 trait Database {
-    /// Starts what is to run on `at`, and makes what is missing.
+    /// Starts the database's server on `at`, if it has one, and makes missing files.
     fn open(&mut self, at: &Path);
-    /// A program that commits one number after the other and prints each once it is told that it is committed.
+    /// Returns a program that commits consecutive numbers and prints each number after its commit is acknowledged.
     fn writer(&self, at: &Path) -> Command;
-    /// The largest number there is, all before it being there too, as they were written.
+    /// Returns the largest number in the database. Panics unless it holds all smaller numbers too, with their original
+    /// content.
     fn largest(&self, at: &Path) -> u64;
-    /// Ends what runs, however it is.
+    /// Stops the database's server, whatever its state.
     fn close(&mut self);
 }
 
-/// Lets `writer` work; kills the server a `while_longer` after the first commit. The last number that was told.
+/// Runs `writer` and kills the server a `while_longer` after the first commit. Returns the last acknowledged number.
 fn killed_under(server: Server, writer: &mut Command, while_longer: Duration) -> u64 {
     let mut writer = writer.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the writer starts");
     let mut lines = BufReader::new(writer.stdout.take().expect("piped")).lines().map_while(Result::ok);
@@ -42,7 +43,7 @@ fn killed_under(server: Server, writer: &mut Command, while_longer: Duration) ->
     told
 }
 
-/// A few rounds; the number of commits.
+/// Runs a few rounds and prints the number of commits.
 fn kill_rounds(database: &mut impl Database, more: &[&str]) {
     if !can_mount() {
         return;
@@ -51,7 +52,7 @@ fn kill_rounds(database: &mut impl Database, more: &[&str]) {
     println!("FERRITE_SEED={seed}");
     let mut random = Seed(seed);
     let folder = folder(true);
-    // The databases have users of their own.
+    // The databases run as users of their own.
     run(Command::new("chmod").arg("755").arg(folder.path()));
     let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
     let begin = || start(&pool, &at, &[&["--size", "384M", "--disk", "d=8M", "--allow-other"][..], more].concat());
@@ -136,7 +137,7 @@ impl Database for Sqlite {
 #[derive(Default)]
 struct Redis {
     child: Option<Child>,
-    /// Whether it runs under `ferrite run`.
+    /// True if the database runs under `ferrite run`.
     is_direct: bool,
 }
 
@@ -195,7 +196,7 @@ impl Database for Redis {
 
     fn close(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // It may have ended by itself: it cannot append any more.
+            // The server may have exited by itself, because it can no longer append.
             let _ = child.kill();
             child.wait().expect("reaped");
         }
@@ -217,7 +218,7 @@ impl Postgres {
         programs.map(|programs| Self { programs, child: None })
     }
 
-    /// A program of its own, as its own user.
+    /// Returns a command for a PostgreSQL program that runs as PostgreSQL's user.
     fn program(&self, name: &str) -> Command {
         let mut program = client("setpriv");
         program.args(["--reuid", "postgres", "--regid", "postgres", "--clear-groups"]).arg(self.programs.join(name));
@@ -253,7 +254,7 @@ impl Database for Postgres {
             told.last().is_some_and(|line| line.contains("ready to accept connections"))
         });
         assert!(is_ready, "postgres: {told:?}");
-        // What else it says must not make it wait for a reader.
+        // A thread reads the rest of the output, so that the server never waits for a reader.
         std::thread::spawn(move || lines.for_each(drop));
         self.child = Some(child);
         run(self.psql(at).args(["-c", "create table if not exists t(i int primary key, b text)"]));
@@ -282,7 +283,7 @@ impl Database for Postgres {
 
     fn close(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // At once, with all of its processes: nothing is written any more.
+            // SIGQUIT ends the server at once with all its processes, so no process writes any more.
             if child.try_wait().is_ok_and(|ended| ended.is_none()) {
                 signal(child.id(), "QUIT");
             }

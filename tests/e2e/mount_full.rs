@@ -1,4 +1,4 @@
-//! Mounts that share a pool, a pool that is full, and mounts that refuse changes.
+//! Mounts that share a pool, a full pool, and read-only mounts.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -15,7 +15,7 @@ fn is_full<T>(done: std::io::Result<T>) -> bool {
     done.is_err_and(|why| why.kind() == ErrorKind::StorageFull)
 }
 
-/// Writes until nothing goes in any more; how many bytes that were.
+/// Writes until the file system is full, and returns the number of bytes.
 fn fill(file: &Path) -> u64 {
     let mut file = OpenOptions::new().create(true).append(true).open(file).expect("opened");
     let block = vec![0x5A_u8; 1 << 20];
@@ -58,7 +58,7 @@ fn a_file_system_that_is_not_mounted_gives_what_others_lack() {
     }
 }
 
-/// What `df` tells is there for whoever asks first: the file system that had it, another one, or a new disk.
+/// The space that `df` shows goes to the first writer: the same file system, another one, or a new disk.
 #[test]
 fn freed_space_is_there_for_others_at_once() {
     let Some(Place { folder, pool, at: one }) = Place::new() else { return };
@@ -76,8 +76,8 @@ fn freed_space_is_there_for_others_at_once() {
     assert_sound(Path::new(pool));
 }
 
-/// A full pool refuses what needs space and nothing else, gives up nothing when it is killed like that, and takes
-/// files again once some were removed.
+/// A full pool refuses only operations that need space. It loses no data when its server is killed then, and accepts
+/// files again after some were removed.
 #[test]
 fn a_full_pool_still_deletes_and_outlives_a_kill() {
     let Some(Place { folder: _folder, pool, at }) = Place::new() else { return };
@@ -147,7 +147,7 @@ fn a_read_only_mount_refuses_every_change() {
     assert_eq!(json(&["fs", "stat", pool, "f"])["space"]["inodes"], 2);
 }
 
-/// `up --read-only` is of its file system, too.
+/// `up --read-only` applies to its file system, too.
 #[test]
 fn a_server_that_refuses_writes_mounts_so() {
     let Some(Place { folder: _folder, pool, at }) = Place::new() else { return };
@@ -157,7 +157,8 @@ fn a_server_that_refuses_writes_mounts_so() {
     assert_eq!(refused.kind(), ErrorKind::ReadOnlyFilesystem);
 }
 
-/// Without root, by fusermount3; where this is run by root, as `nobody` with a FUSE device that all may open.
+/// A user without root mounts by fusermount3. If root runs the test, it uses the user `nobody` and a FUSE device that
+/// all users may open.
 #[test]
 fn a_user_mounts_by_fusermount() {
     if !can_mount() {
@@ -197,7 +198,7 @@ trap - EXIT; ./ferrite pool check p; echo ended'
     assert!(told.contains("ended"), "{told}");
 }
 
-/// Stores to pages of a hole, and prints what msync and two times fsync said.
+/// Stores to pages of a hole, and prints the results of msync and of two fsyncs.
 const STORE: &str = "
 import mmap, os, sys
 fd = os.open(sys.argv[1] + '/m', os.O_RDWR | os.O_CREAT)
@@ -209,13 +210,13 @@ def told(call):
     except OSError as why: return why.errno
 print(told(m.flush), told(lambda: os.fsync(fd)), told(lambda: os.fsync(fd)))
 os.close(fd)";
-/// Reads a byte of each page twice, so that the second time goes directly, if it can.
+/// Reads a byte of each page twice, so that the second read is direct if possible.
 const READ: &str = "
 import os, sys
 fd = os.open(sys.argv[1] + '/m', os.O_RDONLY)
 print(*[[os.pread(fd, 1, page * 4096)[0] for page in range(64)] for time in range(2)])";
 
-/// Content that does not fit is lost for all readers alike, before and after a kill, and an fsync reports the loss.
+/// If stored content does not fit, all readers lose it alike, before and after a kill, and an fsync reports the loss.
 #[test]
 fn crash_a_store_to_a_mapping_of_a_hole_in_a_full_pool_has_one_outcome() {
     for with_run in [false, true] {
@@ -228,7 +229,7 @@ fn crash_a_store_to_a_mapping_of_a_hole_in_a_full_pool_has_one_outcome() {
         };
         assert_eq!(by(STORE), "28 28 None\n", "under `ferrite run`: {with_run}");
         let (through, directly) = (|| run(&mut python(READ, &place.at)), || run_directly(&mut python(READ, &place.at)));
-        // The kernel forgets its copy a moment later.
+        // The kernel drops its copy a moment later.
         let agree = || through() == directly();
         let forgotten = (0..100).any(|_| {
             agree() || {

@@ -1,4 +1,4 @@
-//! Mounts under file systems that lie over others.
+//! Mounts as layers of overlay file systems.
 
 use std::fs;
 
@@ -6,7 +6,8 @@ use crate::mount::{can_mount, start};
 use crate::programs::client;
 use crate::server::{assert_sound, folder, run};
 
-/// As containers have it: what is removed from a lower folder is hidden by a whiteout, which a rename leaves at once.
+/// Containers use overlays like this. A whiteout hides a file that is removed from a lower folder, and a rename leaves
+/// a whiteout at once.
 #[test]
 fn a_mount_can_be_the_upper_layer_of_others() {
     let kinds = fs::read_to_string("/proc/filesystems").expect("the kernel lists what it knows");

@@ -1,4 +1,4 @@
-//! Programs made to break file systems, on the mount: with the kernel's write-back cache and without.
+//! Stress tests for file systems, on the mount, with the kernel's write-back cache and without.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,11 +10,11 @@ use crate::mount::{Place, start, used_bytes};
 use crate::programs::client;
 use crate::server::{assert_sound, json, run};
 
-/// What they do is checked by themselves (`--verify`).
+/// The stressors, which check their own results (`--verify`).
 const STRESSORS: &str = "access aiol chmod chown dentry dir dirdeep dirmany fallocate fanotify filename flock fpunch fsize \
     fstat getdent handle hdd inotify iomix lease link locka mknod msync rename revio seek symlink sync-file touch utime xattr";
 
-/// All of them at once, for some seconds.
+/// Returns a command that runs all stressors at once for some seconds.
 fn stressors(at: &Path) -> Command {
     let seconds = 6 * number("FERRITE_ROUNDS", 1);
     let mut program = client("stress-ng");
@@ -28,7 +28,7 @@ fn stressors(at: &Path) -> Command {
     program
 }
 
-/// Runs a program, directly or not; what it prints.
+/// Runs a program, directly or through the mount, and returns its output.
 type Runs = fn(&mut Command) -> String;
 
 fn postmark(at: &Path, folder: &Path, runs: Runs) {
@@ -52,7 +52,7 @@ fn dbench(at: &Path, runs: Runs) {
     assert!(told.contains("Throughput"), "{told}");
 }
 
-/// In a folder for each thread: its threads draw the same names now and then.
+/// Each thread has its own folder, because the threads sometimes choose the same names.
 fn fs_mark(at: &Path, runs: Runs) {
     let files = (500 * number("FERRITE_ROUNDS", 1)).to_string();
     let folders = ["a", "b"].map(|name| at.join(name));
@@ -63,7 +63,7 @@ fn fs_mark(at: &Path, runs: Runs) {
     assert!(told.contains("Files/sec"), "{told}");
 }
 
-/// All loads; then space and inodes are as they were.
+/// Runs all loads. Afterwards, the free space and inodes are the same as before.
 fn load(more: &[&str]) {
     let Some(Place { folder, pool, at }) = Place::new() else { return };
     let server = start(&pool, &at, &[&["--size", "768M", "--disk", "d=8M"][..], more].concat());

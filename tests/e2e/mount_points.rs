@@ -1,4 +1,4 @@
-//! Where a file system is mounted, and when it is not.
+//! Rules for the folder on which a file system is mounted, and for the end of the mount.
 
 use std::fs;
 use std::io::Write;
@@ -15,19 +15,19 @@ fn a_point_is_made_hidden_and_given_back() {
     let pool = path.to_str().expect("text");
     let server = Server::start(&path, &["--no-attach", "--size", "64M", "--disk", "d=8M"]);
     ok(&["fs", "create", pool, "f"]);
-    // A relative one, that is not there, nor the folder it is in.
+    // The folder is a relative path, and neither the folder nor its parent exists.
     run(ferrite().args(["fs", "mount", pool, "f", "deep/er"]).current_dir(folder.path()));
     fs::write(folder.path().join("deep/er/file"), b"content").expect("written");
     let said = refused(ferrite().args(["fs", "mount", pool, "f", "other"]).current_dir(folder.path()), 1);
     assert!(said.contains("already") && said.contains("deep/er"), "{said}");
     ok(&["fs", "unmount", pool, "f"]);
-    // One with something in it, which is there again afterwards.
+    // The folder is not empty. Its files are visible again after the unmount.
     let full = folder.path().join("full");
     fs::create_dir(&full).expect("made");
     fs::write(full.join("hidden"), b"").expect("written");
     ok(&["fs", "mount", pool, "f", full.to_str().expect("text")]);
     assert!(full.join("file").exists() && !full.join("hidden").exists());
-    // Which one that is, its folder tells.
+    // The folder identifies its file system.
     std::os::unix::fs::symlink(&full, folder.path().join("to full")).expect("linked");
     let found = ok(&["fs", "stat", folder.path().join("to full").to_str().expect("text"), "--json"]);
     assert!(found.contains("\"name\": \"f\""), "{found}");
@@ -35,13 +35,13 @@ fn a_point_is_made_hidden_and_given_back() {
     assert!(said.contains("no file system of ferrite is mounted on"), "{said}");
     ok(&["fs", "unmount", full.to_str().expect("text")]);
     assert!(full.join("hidden").exists());
-    // That of the pool, which nobody would find there any more, by whatever name.
+    // Mounting on the pool's own folder would hide the pool, by whatever name the command gives the folder.
     std::os::unix::fs::symlink(folder.path(), full.join("link")).expect("linked");
     for above in [folder.path(), &full.join("link")] {
         let said = refused(ferrite().args(["fs", "mount", pool, "f"]).arg(above), 1);
         assert!(said.contains("would be hidden"), "{said}");
     }
-    // One that is no folder, and one whose folder is gone.
+    // The target is not a folder, or its parent folder is gone.
     let said = refused(ferrite().args(["fs", "mount", pool, "f"]).arg(full.join("hidden")), 1);
     assert!(said.contains("not a folder"), "{said}");
     let vanished = folder.path().join("vanished");
@@ -66,7 +66,7 @@ fn who_unmounts_by_hand_may_mount_again() {
     let point = above.join("mnt");
     let at = point.to_str().expect("text");
     ok(&["fs", "mount", pool, "f", at]);
-    // It is still mounted, elsewhere.
+    // The file system is still mounted, under the new path.
     fs::rename(&above, &moved).expect("moved");
     let said = ok(&["fs", "list", pool]);
     assert!(said.contains(&format!("on {}", moved.join("mnt").display())), "{said}");
@@ -82,7 +82,8 @@ fn who_unmounts_by_hand_may_mount_again() {
     ok(&["fs", "mount", pool, "f", at]);
     run(client("umount").arg(at));
     ok(&["fs", "mount", pool, "f", at]);
-    // A copy keeps it where it is, for programs would go on below it; one that is left alone goes.
+    // A bind mount of the folder prevents the unmount, because programs could still use the copy. After an unmount of
+    // the folder alone, the copy goes too.
     let copy = folder.path().join("copy");
     fs::create_dir(&copy).expect("made");
     run(client("mount").arg("--bind").arg(&point).arg(&copy));
@@ -91,13 +92,13 @@ fn who_unmounts_by_hand_may_mount_again() {
     assert_eq!(fs::read(point.join("file")).expect("still there"), b"content");
     run(client("umount").arg(at));
     ok(&["fs", "unmount", pool, "f"]);
-    // What somebody mounted over it stays.
+    // A mount that the user made over the file system stays.
     ok(&["fs", "mount", pool, "f", at]);
     run(client("mount").arg("--bind").arg(&copy).arg(&point));
     let said = refused(ferrite().args(["fs", "unmount", pool, "f"]), 1);
     assert!(said.contains("something else was mounted over it") && !point.join("file").exists(), "{said}");
     run(client("umount").arg(at));
-    // Out of sight it is in use until its last file is closed.
+    // After a lazy unmount, the file system is in use until its last file is closed.
     let file = fs::File::open(point.join("file")).expect("opened");
     run(client("umount").arg("-l").arg(at));
     let (listed, said) = (ok(&["fs", "list", pool]), refused(ferrite().args(["fs", "remove", pool, "f"]), 1));
@@ -110,7 +111,7 @@ fn who_unmounts_by_hand_may_mount_again() {
     assert_sound(&path);
 }
 
-/// One on another: the outer one waits for the inner one, and says so.
+/// If one mount lies inside another, the outer one waits for the inner one and prints that.
 #[test]
 fn a_mount_in_a_mount_keeps_it_from_ending() {
     if !can_mount() {
@@ -135,7 +136,7 @@ fn a_mount_in_a_mount_keeps_it_from_ending() {
     pools.iter().for_each(|pool| assert_sound(pool));
 }
 
-/// Ctrl-C waits for a shell in it and says who it is; a second one goes on without.
+/// Ctrl-C waits for a shell in the mount and names its process. A second Ctrl-C does not wait.
 #[test]
 fn a_shell_in_a_mount_is_waited_for_and_named() {
     let Some(Place { folder: _folder, pool, at }) = Place::new() else { return };
@@ -160,7 +161,8 @@ fn a_shell_in_a_mount_is_waited_for_and_named() {
     assert_sound(&pool);
 }
 
-/// One that was killed may wait in the kernel for a program that waits for it, and is not told from one that stands still.
+/// A killed server may wait in the kernel for a program that waits for the server. Commands cannot distinguish it from
+/// a stopped server.
 #[test]
 fn a_server_that_does_not_answer_is_told_of_and_not_waited_for() {
     let Some(Place { folder, pool, at }) = Place::new() else { return };
@@ -177,7 +179,7 @@ fn a_server_that_does_not_answer_is_told_of_and_not_waited_for() {
     assert_sound(&pool);
 }
 
-/// An orderly end keeps what was written to files that are still open, though the kernel held it back.
+/// A normal end keeps all data written to files that are still open, including data in the kernel's cache.
 #[test]
 fn what_open_files_were_written_is_kept() {
     let Some(Place { folder: _folder, pool, at }) = Place::new() else { return };
@@ -201,7 +203,7 @@ fn what_open_files_were_written_is_kept() {
     assert_sound(&pool);
 }
 
-/// The second to want the usual folder is told, and serves its disks all the same.
+/// The second server that wants the default folder prints a message, and still serves its disks.
 #[test]
 fn two_servers_want_one_folder() {
     if !can_mount() {
@@ -224,8 +226,8 @@ fn two_servers_want_one_folder() {
     pools.iter().for_each(|pool| assert_sound(pool));
 }
 
-/// Who mounts and so owns the pool serves for as long as anything of it is used, and then ends: also where it is taken
-/// away by hand, and not before the last file is closed.
+/// A process that owns the pool because of `fs mount` serves while anything of the pool is in use, and then ends. The
+/// same holds after an unmount by hand, but not before the last file is closed.
 #[test]
 fn who_mounts_alone_ends_when_nothing_is_used() {
     let Some(Place { folder, pool: path, at }) = Place::new() else { return };
@@ -253,7 +255,7 @@ fn who_mounts_alone_ends_when_nothing_is_used() {
     assert_sound(&path);
 }
 
-/// A small pool has room for the disk and the file system that are made unasked, and one that has not is not made.
+/// A small pool has room for the default disk and file system. A pool that is too small for them is not made.
 #[test]
 fn a_small_pool_has_room_for_a_disk_and_files() {
     let Some(Place { folder, pool: path, at }) = Place::new() else { return };
@@ -274,7 +276,7 @@ fn a_small_pool_has_room_for_a_disk_and_files() {
     assert!(server.lines.iter().any(|line| line.starts_with("disk0 ")), "{:?}", server.lines);
 }
 
-/// What nobody answers for any more is taken away by its folder or by its name, whether its pool is served or not.
+/// `unmount` removes the mount of a dead server by its folder or by its name, whether or not another server runs.
 #[test]
 fn a_killed_server_leaves_nothing_that_cannot_be_unmounted() {
     let Some(Place { folder, pool: path, at }) = Place::new() else { return };
@@ -290,7 +292,8 @@ fn a_killed_server_leaves_nothing_that_cannot_be_unmounted() {
             drop(server);
         }
     }
-    // Where it is mounted elsewhere since, that stays if the folder of the dead one was named.
+    // If the file system has been mounted elsewhere since, that mount stays when the command names the dead one's
+    // folder.
     start(&path, &at, &[]).kill();
     let other = folder.path().join("other");
     let server = start(&path, &other, &[]);
@@ -301,7 +304,7 @@ fn a_killed_server_leaves_nothing_that_cannot_be_unmounted() {
     assert_sound(&path);
 }
 
-/// What is taken away is told, and so is what stays, because it is on another folder.
+/// `up` reports the old mount that it removes, and the old mount that stays because it is on another folder.
 #[test]
 fn what_a_killed_server_left_mounted_is_told() {
     let Some(Place { folder, pool: path, at }) = Place::new() else { return };
@@ -321,7 +324,7 @@ fn what_a_killed_server_left_mounted_is_told() {
     server.interrupt();
 }
 
-/// Options that exclude each other are wrong usage wherever it is to be mounted, and nothing is made.
+/// Options that exclude each other are a usage error for every folder, and the command makes nothing.
 #[test]
 fn a_way_to_mount_that_makes_no_sense_is_wrong_usage() {
     let folder = folder(true);
@@ -334,7 +337,7 @@ fn a_way_to_mount_that_makes_no_sense_is_wrong_usage() {
     }
 }
 
-/// Without FUSE that is said in one way, and no folder is made to mount on.
+/// Without FUSE, every command prints the same message and makes no mount folder.
 #[test]
 fn where_nothing_can_be_mounted_nothing_is_made() {
     let Some(Place { folder, pool: path, .. }) = Place::on(false) else { return };
@@ -367,7 +370,7 @@ fn where_nothing_can_be_mounted_nothing_is_made() {
     assert!(!folder.path().join("ferrite").exists());
 }
 
-/// F5: the owner would wait for itself for ever, and everybody for it.
+/// F5: the owner would wait for itself for ever, and every client for the owner.
 #[test]
 fn a_backup_into_the_pool_itself_is_refused_and_all_goes_on() {
     let Some(Place { folder, pool: path, .. }) = Place::new() else { return };

@@ -1,4 +1,4 @@
-//! What people do with trees of files, on the mount: copy, build, pack and unpack, keep versions, name and link.
+//! Common work on file trees, on the mount: copy, build, pack and unpack, keep versions, name and link.
 
 use std::fs;
 use std::path::Path;
@@ -8,12 +8,12 @@ use crate::mount::{Place, start};
 use crate::programs::client;
 use crate::server::{Server, assert_sound, json, run};
 
-/// A shell that ends with the first command that fails.
+/// Runs a shell that stops at the first failing command.
 fn shell(at: &Path, script: &str) -> String {
     run(client("bash").args(["-ec", script]).current_dir(at).env("HOME", at))
 }
 
-/// Runs `work` on a mount, and judges the pool afterwards.
+/// Runs `work` on a mount, and checks the pool afterwards.
 fn on_a_mount(more: &[&str], work: impl FnOnce(&Path)) {
     let Some(Place { folder: _folder, pool, at }) = Place::new() else { return };
     let server: Server = start(&pool, &at, &[&["--size", "512M", "--disk", "d=8M"][..], more].concat());
@@ -50,7 +50,7 @@ fn cargo_builds_in_it() {
     }
 }
 
-/// Everything that `cp -a` and `rsync -aHAX` keep is kept: attributes, access lists, links, holes, times before 1970.
+/// The mount keeps all that `cp -a` and `rsync -aHAX` copy: attributes, access lists, links, holes, times before 1970.
 #[test]
 fn copies_are_as_the_original() {
     for more in [&[][..], &["--cached"]] {
@@ -83,7 +83,7 @@ for i in range(20):
     os.unlink("from")
 "#;
 
-/// What the kernel has not written back yet is data to who asks where data is.
+/// A seek for data also finds data that the kernel has not written back yet.
 #[test]
 fn a_file_is_copied_whole_while_it_is_open() {
     for more in [&[][..], &["--cached"]] {
@@ -123,7 +123,7 @@ for entry in os.scandir("."): os.unlink(entry.name); seen += 1
 assert seen == count and os.listdir(".") == []
 "#;
 
-/// Each is listed once, also while those listed are removed.
+/// A listing returns each file once, also while the listed files are removed.
 #[test]
 fn a_folder_holds_many_files() {
     let count = (20_000 * number("FERRITE_ROUNDS", 1)).min(1_000_000).to_string();
@@ -133,7 +133,7 @@ fn a_folder_holds_many_files() {
     });
 }
 
-/// Packs a tree of `count` files in folders of fifty, of the sizes that sources have.
+/// Packs a tree of `count` files in folders of fifty, with the usual sizes of source files.
 const PACKED: &str = r#"
 import io, sys, tarfile
 count, seed = int(sys.argv[1]), 1
@@ -146,7 +146,7 @@ with tarfile.open(sys.argv[2], "w") as packed:
         packed.addfile(file, io.BytesIO(b"%d\n" % seed * (size // 8 + 1)))
 "#;
 
-/// A tree of sources, unpacked, removed and unpacked again: what it took is free, bytes and inodes, each time.
+/// Unpacks, removes and unpacks a tree of sources. After each removal, all its bytes and inodes are free again.
 #[test]
 fn a_tree_that_is_removed_leaves_nothing() {
     let Some(Place { folder, pool, at }) = Place::new() else { return };

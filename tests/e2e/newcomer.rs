@@ -1,6 +1,7 @@
-//! The first ten minutes: the commands of README.md from top to bottom, and what finds, shows and ends a server.
+//! The first ten minutes: the commands of README.md from top to bottom, and the commands that find, show and stop a
+//! server.
 //!
-//! Each test has process ids of its own, so that no other server of this machine is found.
+//! Each test has its own PID namespace, so that commands find no other server of this machine.
 
 mod readme;
 
@@ -14,12 +15,12 @@ use tempfile::TempDir;
 use crate::programs::{client, ferrite_path};
 use crate::server::{folder, refused, run};
 
-/// A user with a home of its own, on a machine of its own as far as processes and mounts go.
+/// A user with a private home, and with private process ids and mounts, as if on a separate machine.
 pub struct Newcomer {
     folder: TempDir,
-    /// Ends all processes in there when it ends.
+    /// A process whose end also ends all processes in the namespace.
     namespace: Child,
-    /// The first process in there.
+    /// The first process in the namespace.
     inside: u32,
     user: Option<u32>,
 }
@@ -28,7 +29,7 @@ pub struct Newcomer {
 pub const NOBODY: u32 = 65534;
 
 impl Newcomer {
-    /// One of this machine, where this user may make one. `setup` is done there first, in a shell.
+    /// Makes a namespace and runs `setup` there first, in a shell. Returns `None` if this user may not make one.
     pub fn new(user: Option<u32>, setup: &str) -> Option<Self> {
         let folder = folder(true);
         let open = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("set");
@@ -63,7 +64,7 @@ impl Newcomer {
         self.folder.path().join(name)
     }
 
-    /// `line` in a shell of this user's, in its home.
+    /// Returns a command that runs `line` in a shell of this user, in the user's home.
     pub fn shell(&self, line: &str) -> Command {
         let mut command = client("nsenter");
         command.args(["--mount", "--pid", "--target", &self.inside.to_string()]);
@@ -77,12 +78,12 @@ impl Newcomer {
         command
     }
 
-    /// What `line` prints, which succeeds.
+    /// Returns the output of `line`, which must succeed.
     pub fn run(&self, line: &str) -> String {
         run(&mut self.shell(line))
     }
 
-    /// What `line` says, which fails with `status`.
+    /// Returns the messages of `line`, which must fail with `status`.
     pub fn refused(&self, line: &str, status: i32) -> String {
         refused(&mut self.shell(line), status)
     }
@@ -117,21 +118,21 @@ fn a_pool_that_is_left_out_is_the_one_that_is_served() {
     here.run("echo hello | ferrite tag put greeting");
     assert_eq!(here.run("ferrite tag get greeting"), "hello\n");
     assert!(here.run("ferrite pool check").contains("sound"));
-    // The variable goes before.
+    // The environment variable has precedence.
     here.run("ferrite pool create two --size 32M");
     assert_eq!(here.run("FERRITE_POOL=two ferrite disk list"), "");
-    // Of two that are served neither is meant.
+    // If two pools are served, neither is the default.
     here.run(&format!("ferrite up --pool two {UP} --no-disk --detach"));
     let said = here.refused("ferrite disk list", 2);
     assert!(said.contains("2 pools are served") && said.contains("home/one") && said.contains("home/two"), "{said}");
     here.run("ferrite down one");
     assert_eq!(here.run("ferrite disk list"), "");
     here.run("ferrite down");
-    // Where none is served it is the pool of `ferrite up`.
+    // If no pool is served, the default is the pool of `ferrite up`.
     assert!(here.refused("ferrite disk list", 1).contains("home/.local/share/ferrite/pool"));
 }
 
-/// What makes or destroys has no default, and words in a wrong order are put right.
+/// Commands that make or destroy have no default pool, and a wrong word order gets a message with the right one.
 #[test]
 fn a_wrong_order_of_words_gets_the_right_command() {
     let Some(here) = Newcomer::new(None, "") else { return };
@@ -186,7 +187,7 @@ fn status_shows_what_is_served_and_down_ends_it() {
     here.run("ferrite down");
 }
 
-/// Another user's server is not found, and not ended.
+/// `down` neither finds nor stops the server of another user.
 #[test]
 fn down_ends_no_other_users_server() {
     let Some(root) = Newcomer::new(None, "") else { return };
@@ -220,13 +221,13 @@ fn a_command_beside_a_server_has_the_pool_and_gives_its_status() {
     here.refused(&format!("{up} sh -c 'exit 7'"), 7);
     here.refused(&format!("{up} sh -c 'kill -KILL $$'"), 137);
     assert!(here.refused(&format!("{up} no-such-program"), 1).contains("starting no-such-program"));
-    // Ctrl-C is the command's first: the terminal gives it to both.
+    // The command gets Ctrl-C first: the terminal sends the signal to both processes.
     let line =
         format!("{up} sh -c 'trap \"ferrite disk list >/dev/null && echo served; exit 3\" INT; kill -INT 0; sleep 5'");
     let output = here.shell(&format!("exec setsid --wait {line}")).output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!((output.status.code(), said.as_str()), (Some(3), "served\n"));
-    // SIGTERM is passed on to it, also by `ferrite down`.
+    // The server forwards SIGTERM to the command, also from `ferrite down`.
     let line = format!("{up} sh -c 'trap \"echo told; exit 4\" TERM; ferrite down one & wait $!; wait'");
     let said = here.refused(&line, 4);
     assert!(said.contains("told"), "{said}");

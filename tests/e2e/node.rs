@@ -1,4 +1,4 @@
-//! The `/dev` node: what a kernel's file systems do on it.
+//! The `/dev` node, used by the kernel's file systems.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -36,7 +36,7 @@ fn xfs_lives_a_whole_life() {
     server.interrupt();
 }
 
-/// mkfs, mount, unpack, trim, unmount, fsck; the same again after the server was started anew.
+/// Runs mkfs, mount, unpack, trim, unmount and fsck, and the same again after a restart of the server.
 pub fn life(server: &Server, name: &str, node: &Path, mkfs: &[&str], fsck: &[&str]) {
     let at = server.pool.with_extension("mnt");
     run(client(mkfs[0]).args(&mkfs[1..]).arg(node));
@@ -50,7 +50,7 @@ pub fn life(server: &Server, name: &str, node: &Path, mkfs: &[&str], fsck: &[&st
         let full = used_bytes(server, name);
         assert!(full >= held + (32 << 20), "{held} then {full}");
         std::fs::remove_file(mounted.0.join("big")).expect("removed");
-        // A file system may free what was removed in the background.
+        // A file system may free removed blocks in the background.
         let mut left = full;
         for _ in 0..50 {
             run(&mut client("sync"));
@@ -105,7 +105,8 @@ pub fn a_disk_is_attached_and_detached_beside_a_running_server_and_grows() {
     run(crate::programs::ferrite().args(["disk", "remove", pool, "e2e-beside"]));
 }
 
-/// Who has the node here cannot be seen, for he has it by a name that is not under `/dev`: a detach waits for him.
+/// The server cannot see the node's user here, because that user opened the node by a name outside `/dev`. A detach
+/// waits for it.
 #[test]
 fn other_disks_are_served_while_a_detach_waits() {
     if !can_attach() {
@@ -139,7 +140,8 @@ fn other_disks_are_served_while_a_detach_waits() {
     server.interrupt();
 }
 
-/// As by `losetup -d`: what says that it is there would send programs to a node that is another's or nobody's.
+/// The test detaches the device like `losetup -d`. Reporting the node afterwards would send programs to a free node or
+/// to another user's.
 #[test]
 fn a_node_that_a_person_took_away_is_told_of_no_more_and_made_anew() {
     if !can_attach() {
@@ -168,7 +170,7 @@ fn a_node_that_a_person_took_away_is_told_of_no_more_and_made_anew() {
     server.interrupt();
 }
 
-/// AT3: a copy would pull the disk out from under its file system. What lies on no mounted node is overwritten as ever.
+/// AT3: a copy would overwrite the disk under its mounted file system. A copy onto a disk that is not mounted works.
 #[test]
 fn a_disk_is_not_overwritten_while_its_node_is_mounted() {
     if !can_attach() {
@@ -208,7 +210,7 @@ fn a_disk_is_not_overwritten_while_its_node_is_mounted() {
     server.interrupt();
 }
 
-/// As with a mount of files: who uses the file system on a node is named and waited for, and what it holds is kept.
+/// As with a mount of files, the server names and waits for programs on the node's file system, and keeps its data.
 #[test]
 fn what_a_file_system_in_use_on_a_node_holds_is_kept() {
     if !can_attach() {
@@ -238,7 +240,8 @@ fn what_a_file_system_in_use_on_a_node_holds_is_kept() {
     server.interrupt();
 }
 
-/// Two pools that each have a disk of one name: both get a node, under a link that is the same whatever started first.
+/// Two pools each have a disk of the same name. Both get a node, under a link that does not depend on the order of the
+/// starts.
 #[test]
 fn disks_of_one_name_in_two_pools_are_both_attached() {
     if !can_attach() {
@@ -276,7 +279,7 @@ fn disks_of_one_name_in_two_pools_are_both_attached() {
     }
 }
 
-/// AT4: what a killed server left is taken away by the next one, and the other pool's is not touched.
+/// AT4: the next server removes the links of a killed server, and does not touch another pool's links.
 #[test]
 fn links_of_a_killed_server_are_cleared_and_those_of_others_stay() {
     if !can_attach() {

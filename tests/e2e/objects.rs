@@ -1,4 +1,4 @@
-//! A program with objects beside `ferrite up`: killed, and outliving a killed server.
+//! A program with objects beside `ferrite up`, killed by a signal or outliving a killed server.
 
 use std::io::{BufRead, BufReader, Lines};
 use std::path::Path;
@@ -11,9 +11,9 @@ use ferrite_object::{Logging, MapBatch, OpenStore, QueueEnd, Store};
 use crate::kill::kill_round_count;
 use crate::server::{Server, assert_sound, folder, json, ok};
 
-/// Names the pool to the program that is killed: this one, run again.
+/// The environment variable that names the pool for the child, a second run of this test binary.
 const PART: &str = "FERRITE_OBJECT_TEST_POOL";
-/// A small log, so that checkpoints come often, and grow.
+/// A small log, so that checkpoints are frequent and grow.
 const SMALL: Logging =
     Logging { log_bytes: 16 << 10, checkpoint_records: 0, checkpoint_bytes: 8 << 10, salvage: false };
 
@@ -21,7 +21,7 @@ fn open(pool: &Path) -> Store {
     Store::open(pool, &OpenStore::default()).expect("it opens")
 }
 
-/// What the program that is killed runs; in this one it does nothing.
+/// Runs in the child that is killed. Without the variable, this test does nothing.
 #[test]
 fn play() {
     let Ok(pool) = std::env::var(PART) else { return };
@@ -63,7 +63,7 @@ impl Program {
         Self { process, lines }
     }
 
-    /// What it has done, after `count` more steps, or all it did before it ended.
+    /// Returns the last step that the child has done, after `count` more steps or at its end.
     fn done(&mut self, count: usize) -> Option<u64> {
         let lines = self.lines.by_ref().map_while(Result::ok);
         lines.filter_map(|line| line.strip_prefix("done ")?.parse().ok()).take(count).last()
@@ -105,7 +105,7 @@ fn kill_rounds_of_a_program_lose_nothing_it_was_told() {
     for round in 0..kill_round_count() {
         let done = Program::start(&pool).kill();
         println!("round {round}: {done} steps");
-        // The owner takes the grants back once it knows that the process has ended.
+        // The owner revokes the grants once it knows that the process has ended.
         let until = std::time::Instant::now() + Duration::from_secs(30);
         while open(&pool).map("map", SMALL).is_err() {
             assert!(std::time::Instant::now() < until, "its grants were never taken back");
@@ -122,8 +122,8 @@ fn kill_rounds_of_a_program_lose_nothing_it_was_told() {
     assert_whole(&store, steps);
 }
 
-/// HO4: a program whose server was killed changes nothing any more, loses nothing, and opens its objects again with the
-/// next server; until then nobody else has them.
+/// HO4: after a kill of its server, a program changes no data and loses none. It reopens its objects with the next
+/// server, and until then no other process can open them.
 #[test]
 fn kill_of_the_server_leaves_its_clients_their_objects() {
     let folder = folder(true);
@@ -146,7 +146,7 @@ fn kill_of_the_server_leaves_its_clients_their_objects() {
     let log = store.log("log", SMALL).expect("nobody has it any more");
     log.append(b"with another one").expect("appended");
     let mut program = Command::new(std::env::current_exe().expect("this program"));
-    // Another process cannot take it either, nor free it by the command line.
+    // Another process cannot open the object either, nor free it by the command line.
     program.args(["--exact", "objects::play"]).env(PART, &pool).stdout(Stdio::null()).stderr(Stdio::null());
     assert!(!program.status().expect("it runs").success());
     let refused = crate::programs::ferrite().args(["tag", "remove"]).arg(&pool).arg("log").output().expect("it runs");

@@ -1,10 +1,10 @@
-//! Planted bugs are for tests alone: what is released has none.
+//! Only tests contain planted bugs: a released program has no planted bug.
 
 use std::path::Path;
 
 use crate::programs::ferrite_path;
 
-/// The beginning of the name that every planted bug leaves in a program that has it.
+/// The prefix of the name that every planted bug leaves in its program.
 const MARKER: &[u8] = b"planted: ";
 
 /// Returns the names of the planted bugs in a program of these bytes.
@@ -17,7 +17,7 @@ fn planted(program: &[u8]) -> Vec<String> {
     starts.map(|(at, _)| name(at)).collect()
 }
 
-/// The program carries the library that `ferrite run` loads, so that is searched too.
+/// The program contains the library that `ferrite run` loads, so this test searches the library too.
 #[test]
 fn what_is_released_has_no_planted_bug() {
     let binary = ferrite_path();

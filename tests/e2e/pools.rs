@@ -1,4 +1,4 @@
-//! Pools that are not as they should be.
+//! Damaged, truncated and otherwise unusual pools.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -14,7 +14,7 @@ fn made(at: &Path) -> String {
     pool
 }
 
-/// Every command that opens a pool refuses `pool` with a word of `why`, and leaves it as it is.
+/// Asserts that every command that opens a pool refuses `pool` with a word of `why`, and does not change it.
 fn all_refuse(pool: &str, why: &[&str]) {
     let before = fs::read(pool).expect("read");
     for command in [["pool", "info"], ["pool", "check"], ["tag", "list"], ["disk", "list"]] {
@@ -46,7 +46,7 @@ fn truncated_foreign_empty_and_corrupt_pools_are_refused_in_one_line() {
     assert_sound(pool.as_ref());
 }
 
-/// Where no thread can be had a check does without, whether it shows how far it has come or not.
+/// If the process can start no thread, a check runs without threads, with or without a progress bar.
 #[test]
 fn a_pool_is_checked_where_no_thread_can_be_had() {
     const NOBODY: u32 = 65534;
@@ -102,7 +102,7 @@ fn a_full_host_disk_under_a_sparse_pool_is_an_error_and_loses_nothing() {
     assert_eq!(disks.as_array().map(Vec::len), Some(1));
 }
 
-/// A pool that `up` makes and cannot fill is not left in the way of the next try; one that was there is kept as it was.
+/// If `up` makes a pool and cannot fill it, `up` removes the pool before the next try. An older pool stays unchanged.
 #[test]
 fn a_first_start_that_finds_no_room_leaves_no_pool() {
     let folder = folder(true);
@@ -117,7 +117,7 @@ fn a_first_start_that_finds_no_room_leaves_no_pool() {
     assert_sound(&path);
 }
 
-/// Whoever writes to the pipe of a put may be slow, or need the pool himself, which nobody else owns.
+/// The process that writes to the pipe of a put may be slow, or need the pool itself, so the put does not own the pool.
 #[test]
 fn a_put_from_a_pipe_keeps_nobody_out_of_the_pool() {
     let folder = folder(true);
@@ -133,7 +133,7 @@ fn a_put_from_a_pipe_keeps_nobody_out_of_the_pool() {
     ok(&["tag", "get", &pool, "b", back.to_str().expect("text")]);
     assert!(fs::read(&back).expect("read") == bytes[..8 << 20], "it is another");
 
-    // More than is read before, too.
+    // The content is also larger than the amount that is read in advance.
     fs::write(&content, &bytes).expect("written");
     let put = r#"cat "$2" | "$0" tag put "$1" b --lose 8M"#;
     run(client("sh").args(["-c", put]).arg(ferrite_path()).arg(&pool).arg(&content));
@@ -170,7 +170,7 @@ fn a_pool_grows_and_its_disks_with_it() {
     assert_sound(pool.as_ref());
 }
 
-/// What cannot grow is as it was: no file that is too long to be opened, and no space that is taken for nothing.
+/// If a pool cannot grow, it stays unchanged: its file is not too long to open, and it holds no unused space.
 #[test]
 fn a_pool_that_cannot_grow_keeps_its_length() {
     let folder = folder(true);
@@ -199,13 +199,14 @@ fn a_full_host_gets_back_what_a_growth_had_reserved() {
     assert_eq!(taken(), before);
     ok(&["disk", "create", pool, "d", "--size", "4M"]);
     assert_sound(&path);
-    // Killed before the pool took what its file had become larger by.
+    // The server was killed before the pool used the space by which its file had grown.
     fs::File::options().write(true).open(&path).and_then(|file| file.set_len(1 << 40)).expect("longer");
     assert_sound(&path);
     assert_eq!(json(&["disk", "list", pool]).as_array().map(Vec::len), Some(1));
 }
 
-/// Where there is no page left, what would be a pool is refused and leaves nothing: not even to look at it kills.
+/// If the host has no free page, the command refuses to make a pool and leaves nothing. Even reading it does not kill a
+/// process.
 #[test]
 fn a_host_disk_without_a_page_left_is_an_error_and_keeps_nothing() {
     let folder = folder(true);
@@ -230,13 +231,13 @@ fn a_host_disk_without_a_page_left_is_an_error_and_keeps_nothing() {
     }
     let left = || fs::read_dir(host.path()).expect("there").flatten().map(|it| it.file_name()).collect::<Vec<_>>();
     assert_eq!(left().len(), 2, "{:?}", left());
-    // Enough to begin with, and not for all of it.
+    // The host has enough space to start, and not enough for the whole image.
     fs::File::options().write(true).open(path("fill")).and_then(|file| file.set_len(5 << 20)).expect("shorter");
     assert!(refused(ferrite().args([&restore[..], &[&new]].concat()), 1).contains("no space left"));
     assert_eq!(left().len(), 2, "{:?}", left());
 }
 
-/// A reader of the messages who has gone keeps nothing from being done.
+/// If the reader of the messages has exited, the command still does its work.
 #[test]
 fn nobody_need_listen_to_what_is_said_beside() {
     let folder = folder(false);

@@ -1,20 +1,21 @@
-//! The programs the tests run: ours, and the clients'.
+//! The programs that the tests run: Ferrite's and the clients'.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// System folders first: a user's PATH lacks the `sbin` ones, and a private Python would not find nbdsh's module.
+/// System folders come first, because a user's PATH lacks the `sbin` ones, and a private Python would not find nbdsh's
+/// module.
 const SYSTEM: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The release binary, about to be run.
+/// Returns a command for the release binary.
 ///
 /// # Panics
-/// Where it was not built.
+/// Panics if the binary has not been built.
 pub fn ferrite() -> Command {
     client(ferrite_path())
 }
 
-/// A client by name or path, about to be run.
+/// Returns a command for a client, by name or path.
 pub fn client(program: impl AsRef<Path>) -> Command {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new(found(program.as_ref()));
@@ -22,7 +23,7 @@ pub fn client(program: impl AsRef<Path>) -> Command {
     command
 }
 
-/// Where the release binary is.
+/// Returns the path of the release binary.
 pub fn ferrite_path() -> PathBuf {
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/ferrite");
     let path = std::env::var_os("FERRITE_BIN").map_or(built, PathBuf::from);

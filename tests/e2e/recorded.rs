@@ -1,4 +1,4 @@
-//! Programs that are recorded as they run, as a command.
+//! Recorded programs, as a command.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::programs::{client, ferrite};
 use crate::server::{folder, json as told, run, signal, wait};
 
-/// Whether nothing can be recorded here, which is said.
+/// Returns true if this machine cannot record programs, and prints the reason.
 fn is_missing() -> bool {
     let is_missing = !Path::new("/usr/bin/qemu-x86_64").exists();
     if is_missing {
@@ -21,7 +21,7 @@ fn is_missing() -> bool {
     is_missing
 }
 
-/// A program is simulated as it runs, and what was kept of it gives the same figures again.
+/// The command simulates a program while it runs, and the saved recording gives the same figures again.
 #[test]
 fn a_recorded_program_is_simulated_and_kept() {
     if is_missing() {
@@ -40,8 +40,8 @@ fn a_recorded_program_is_simulated_and_kept() {
     assert_eq!((&live["policies"], &live["bound"]), (&again["policies"], &again["bound"]));
 }
 
-/// A recording in part gives figures of that part, and the command fails; a program that a signal ends has the status
-/// that shells give it.
+/// A partial recording gives the figures of that part, and the command fails. If a signal ends the program, the status
+/// follows the convention of shells.
 #[test]
 fn a_program_that_becomes_another_or_is_killed_is_told() {
     if is_missing() {
@@ -61,7 +61,7 @@ fn a_program_that_becomes_another_or_is_killed_is_told() {
     }
 }
 
-/// Output of the program never stands between the figures; with --output it stands where the program puts it.
+/// The program's output never mixes with the figures. With --output, it appears where the program writes it.
 #[test]
 fn what_a_program_prints_does_not_mix_with_the_figures() {
     if is_missing() {
@@ -86,7 +86,7 @@ fn what_a_program_prints_does_not_mix_with_the_figures() {
     assert_eq!(report["policies"][0]["policy"], json!("lru"));
 }
 
-/// The figures are there, and so is the status by which a script knows that the program failed.
+/// The command prints the figures, and its status shows a script that the program failed.
 #[test]
 fn the_status_of_a_program_that_fails_is_passed_on() {
     if is_missing() {
@@ -100,7 +100,7 @@ fn the_status_of_a_program_that_fails_is_passed_on() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("ended with exit status: 3"));
 }
 
-/// Processes that it starts are missing in the figures, and that is told.
+/// The figures omit child processes of the program, and a message says so.
 #[test]
 fn a_program_that_starts_others_is_told() {
     if is_missing() {
@@ -115,7 +115,8 @@ fn a_program_that_starts_others_is_told() {
     }
 }
 
-/// Ctrl-C reaches the program as well, which is gone before it can be stopped: it was not lost.
+/// Ctrl-C also reaches the program, which exits before the recorder can stop it. The recorder does not report it as
+/// lost.
 #[test]
 fn a_program_that_ctrl_c_ends_first_is_interrupted() {
     if is_missing() {
@@ -131,7 +132,7 @@ fn a_program_that_ctrl_c_ends_first_is_interrupted() {
         line.clear();
         assert_ne!(said.read_line(&mut line).expect("text"), 0, "it says that it runs");
     }
-    // The signal goes to all of the group, as a terminal's does.
+    // The signal goes to the whole process group, like a terminal's.
     run(Command::new("kill").args(["-INT", "--"]).arg(format!("-{}", child.id())));
     assert_eq!(wait(&mut child, Duration::from_secs(20)), Some(1));
     let (report, said) = (std::io::read_to_string(child.stdout.take().expect("piped")), std::io::read_to_string(said));
@@ -141,7 +142,7 @@ fn a_program_that_ctrl_c_ends_first_is_interrupted() {
     assert!(said.contains("interrupted: this is what was known") && !said.contains("missing"), "{said}");
 }
 
-/// Three threads that miss in every first level, without end.
+/// Runs three threads that miss in every first-level cache, without end.
 const MISSES: &str = r"
 #include <pthread.h>
 #include <stdlib.h>
@@ -157,7 +158,8 @@ int main(void) {
 }
 ";
 
-/// Also one of several threads, which wait for one another where there is no room for what they did.
+/// A program with several threads ends with its recorder, too. Its threads wait for one another when the buffer of
+/// accesses is full.
 #[test]
 fn a_program_ends_with_who_records_it() {
     if is_missing() {
@@ -175,7 +177,7 @@ fn a_program_ends_with_who_records_it() {
     let program = loop {
         let children = format!("/proc/{0}/task/{0}/children", child.id());
         let program = fs::read_to_string(children).unwrap_or_default().trim().to_owned();
-        // Its own three, and one of QEMU's.
+        // The program has three threads of its own, and QEMU has one.
         if !program.is_empty() && threads(&program) >= 4 {
             break program;
         }

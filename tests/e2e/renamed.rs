@@ -1,4 +1,5 @@
-//! A pool that is renamed while it is served, and another one by its old name: nothing that is said to one is done to the other.
+//! A pool that is renamed while it is served, and another pool under its old name. A command for one pool never affects
+//! the other.
 
 use std::fs;
 
@@ -6,7 +7,7 @@ use crate::mount::{Place, start};
 use crate::programs::{client, ferrite};
 use crate::server::{Server, json, ok, refused, run};
 
-/// Both have a file system of one name, and one source in the kernel's list.
+/// Both pools have a file system of the same name, and the same source in the kernel's list.
 #[test]
 fn a_folder_of_a_renamed_pool_is_not_the_other_pools() {
     let Some(Place { folder, pool, at }) = Place::new() else { return };
@@ -30,7 +31,7 @@ fn a_folder_of_a_renamed_pool_is_not_the_other_pools() {
     assert_eq!(json(&["fs", "stat", other.to_str().expect("text")])["mounted_on"], other.to_str().expect("text"));
     assert_eq!(fs::read_to_string(at.join("file")).expect("it is served"), "old");
     ok(&["fs", "unmount", other.to_str().expect("text")]);
-    // As it says.
+    // The message names this command.
     run(client("umount").arg(&at));
     new.interrupt();
     let said = fs::read_to_string(folder.path().join("said")).expect("text");

@@ -1,4 +1,4 @@
-//! The simulators on the sample traces of the repository, and on what people do to traces.
+//! The simulators on the repository's sample traces, and on damaged or unusual traces.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use crate::programs::ferrite;
 use crate::server::{folder, json as told, refused, run};
 
-/// The path of a sample.
+/// Returns the path of a sample.
 fn sample(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/traces").join(name).display().to_string()
 }
 
-/// All samples whose names have one of `forms` behind the first dot.
+/// Returns all samples whose names have one of `forms` after the first dot.
 fn samples(forms: &[&str]) -> Vec<PathBuf> {
     let all = fs::read_dir(sample("")).expect("the samples are there").map(|found| found.expect("listed").path());
     let is_of = |path: &PathBuf| {
@@ -36,7 +36,7 @@ fn simulate(words: &[&str]) -> (Output, Value) {
     (output, report)
 }
 
-/// Every sample can be simulated without an option, and samples of one origin give the same figures in every form.
+/// A user can simulate every sample without an option. Samples of one origin give the same figures in every format.
 #[test]
 fn every_sample_can_be_tried_from_a_clone() {
     let small = ["--llc", "8K:8", "--l1", "512:2"];
@@ -62,7 +62,8 @@ fn every_sample_can_be_tried_from_a_clone() {
     assert!(writes[1..].iter().all(|count| *count == writes[1]), "{writes:?}");
 }
 
-/// The drive's size is what the trace touches, and that is said; a pipe, which is read once, has the usual size.
+/// The drive is as large as the range that the trace touches, and a message says so. A pipe, which is read once, gives
+/// the default size.
 #[test]
 fn a_drive_is_as_large_as_its_trace() {
     let trace = sample("database.iolog.gz");
@@ -84,14 +85,14 @@ fn a_drive_is_as_large_as_its_trace() {
     assert!(idle.contains("--wrap changes nothing"), "{idle}");
 }
 
-/// The options behind `from` in what was said.
+/// Returns the options after `from` in a message.
 fn advised(said: &str, from: &str) -> Vec<String> {
     let at = said.find(from).unwrap_or_else(|| panic!("no {from} in {said}"));
     let words = said[at..].split_whitespace().take_while(|word| !matches!(*word, "has" | "is" | "begins"));
     words.map(Into::into).collect()
 }
 
-/// Where nothing differs, that is said, and what is advised makes a difference.
+/// If the schemes do not differ, a message says so, and the advised options make them differ.
 #[test]
 fn what_is_advised_where_nothing_differs_makes_a_difference() {
     let trace = sample("table.lackey.xz");
@@ -129,7 +130,8 @@ fn what_is_advised_where_nothing_differs_makes_a_difference() {
     }
 }
 
-/// As much of a cut file as `gzip -dc` gives: it is said how much, with its figures and a status that scripts see.
+/// From a truncated file, the simulator reads as much as `gzip -dc`. It reports the amount, prints the figures and
+/// fails with a status.
 #[test]
 fn a_cut_trace_gives_the_figures_of_what_there_is() {
     let folder = folder(true);
@@ -157,7 +159,7 @@ fn a_cut_trace_gives_the_figures_of_what_there_is() {
     assert_eq!(told(&["sim", "llc", "--filtered", "--trace", &kept])["policies"], report["policies"]);
 }
 
-/// gzip calls it sound.
+/// gzip accepts trailing zeros.
 #[test]
 fn gzip_with_zeros_behind_it_is_a_whole_trace() {
     let folder = folder(true);
@@ -168,7 +170,7 @@ fn gzip_with_zeros_behind_it_is_a_whole_trace() {
     assert!(output.status.success() && report.get("stopped").is_none(), "{}", said(&output));
 }
 
-/// A refusal names a file that cannot be read, with the command that unpacks it or the option that decides.
+/// A refusal names the unreadable file, with the command that unpacks it or the option that decides its format.
 #[test]
 fn what_is_no_trace_is_told_with_what_to_do() {
     let folder = folder(true);
@@ -189,7 +191,7 @@ fn what_is_no_trace_is_told_with_what_to_do() {
     assert!(both.contains("can be read as din and as ramulator: name one by --format"), "{both}");
 }
 
-/// More cores have a larger cache, which is said; what changes nothing is refused.
+/// More cores have a larger cache, and a message says so. An option without effect is refused.
 #[test]
 fn options_say_what_they_change_or_are_refused() {
     let (trace, compact) = (sample("table.lackey.xz"), sample("table.compact-pc.zst"));
@@ -213,7 +215,7 @@ fn options_say_what_they_change_or_are_refused() {
     assert!(refused(ferrite().args(words), 2).contains("--page changes nothing"));
 }
 
-/// Tables that no machine has room for are refused before they are made.
+/// The simulator refuses tables larger than memory before it allocates them.
 #[test]
 fn what_does_not_fit_in_memory_is_refused() {
     let (accesses, blocks) = (sample("table.lackey.xz"), sample("database.plain.gz"));

@@ -1,4 +1,4 @@
-//! A running `ferrite up`, and commands beside it.
+//! A running `ferrite up`, and helpers for commands beside it.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -9,22 +9,23 @@ use tempfile::TempDir;
 
 use crate::programs::{client, ferrite};
 
-/// A folder for a test, in memory where `shm`.
+/// Returns a folder for a test, in memory if `shm`.
 pub fn folder(shm: bool) -> TempDir {
     let at = if shm { PathBuf::from("/dev/shm") } else { std::env::temp_dir() };
     tempfile::Builder::new().prefix("ferrite-test-").tempdir_in(at).expect("a folder")
 }
 
-/// A server that is ended when it is dropped.
+/// A server that ends when dropped.
 pub struct Server {
     child: Child,
-    /// What it announced.
+    /// The lines that the server printed at its start.
     pub lines: Vec<String>,
     pub pool: PathBuf,
 }
 
 impl Server {
-    /// Starts `ferrite up --pool POOL` with `more` words and waits until it serves. It mounts nothing unless told where.
+    /// Starts `ferrite up --pool POOL` with `more` arguments and waits until it serves. The server mounts nothing
+    /// unless `more` names a folder.
     pub fn start(pool: &Path, more: &[&str]) -> Self {
         let mut command = ferrite();
         command.arg("up").arg("--pool").arg(pool).args(more);
@@ -47,40 +48,41 @@ impl Server {
         panic!("{command:?} ended with {status} before it served: {lines:?}");
     }
 
-    /// Starts `ferrite` with `words` and `--json` and waits for the line that says that it serves.
+    /// Starts `ferrite` with `words` and `--json` and waits for the line that reports the served disks.
     pub fn start_as_program(words: &[&str]) -> Self {
         Self::of(ferrite().args(words).arg("--json"), Path::new(""), "\"disks\"")
     }
 
-    /// That line.
+    /// Returns that line as JSON.
     pub fn told(&self) -> serde_json::Value {
         assert_eq!(self.lines.len(), 1, "one line: {:?}", self.lines);
         serde_json::from_str(&self.lines[0]).unwrap_or_else(|error| panic!("{error} in {:?}", self.lines))
     }
 
-    /// The `/dev` node of the disk called `name`, by its stable link.
+    /// Returns the stable link to the `/dev` node of the disk called `name`.
     pub fn node(&self, name: &str) -> PathBuf {
         let link = PathBuf::from(format!("/dev/ferrite/{name}"));
         assert!(link.exists(), "{name} is not attached: {:?}", self.lines);
         link
     }
 
-    /// The NBD address of the disk called `name`.
+    /// Returns the NBD address of the disk called `name`.
     pub fn uri(&self, name: &str) -> String {
         format!("nbd+unix:///{name}?socket={}.nbd", self.pool.display())
     }
 
-    /// Its process.
+    /// Returns the server's process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Kills it as `kill -9` does.
+    /// Kills the server like `kill -9`.
     pub fn kill(mut self) {
         self.end_at_once();
     }
 
-    /// It may wait in the kernel for a program that waits for it: who comes next ends that.
+    /// Kills the server. The server may wait in the kernel for a program that waits for the server; the next server
+    /// resolves that.
     fn end_at_once(&mut self) {
         self.child.kill().expect("killed");
         wait(&mut self.child, Duration::from_secs(5));
@@ -90,7 +92,8 @@ impl Server {
         self.child.wait().expect("reaped");
     }
 
-    /// What it says on its standard error, which was piped, up to the line that has `word` in it. Called once.
+    /// Returns the lines of the server's piped standard error, up to the line that contains `word`. Only one call per
+    /// server works.
     pub fn said_until(&mut self, word: &str) -> String {
         let mut lines = BufReader::new(self.child.stderr.take().expect("piped")).lines().map_while(Result::ok);
         let mut said = String::new();
@@ -98,24 +101,24 @@ impl Server {
             let line = lines.next().unwrap_or_else(|| panic!("it never said {word:?}: {said}"));
             said = said + &line + "\n";
         }
-        // What it says later must not meet a closed pipe.
+        // Later output must not meet a closed pipe.
         std::thread::spawn(move || lines.for_each(drop));
         said
     }
 
-    /// Its exit status, once it was told to end.
+    /// Waits for the end of a server that already got a signal, and returns its exit status.
     pub fn ended(mut self) -> Option<i32> {
         wait(&mut self.child, Duration::from_secs(60))
     }
 
-    /// Ends it as Ctrl-C does; its exit status is 0.
+    /// Ends the server like Ctrl-C, and asserts that its exit status is 0.
     pub fn interrupt(mut self) {
         signal(self.pid(), "INT");
         let status = wait(&mut self.child, Duration::from_secs(60));
         assert_eq!(status, Some(0), "after Ctrl-C");
     }
 
-    /// A second Ctrl-C, so long after the first that it is not taken for the same.
+    /// Sends a second Ctrl-C, late enough that the server does not merge it with the first.
     pub fn interrupt_again(&self) {
         std::thread::sleep(Duration::from_millis(400));
         signal(self.pid(), "INT");
@@ -137,12 +140,12 @@ impl Drop for Server {
 pub struct SmallHost(PathBuf);
 
 impl SmallHost {
-    /// Mounts one of `size` in memory, in the folder `at`, where this user may.
+    /// Mounts a tmpfs of `size` in the folder `at`, or returns `None` if this user may not mount.
     pub fn new(at: &Path, size: &str) -> Option<Self> {
         Self::mounted(at.join("small"), client("mount").args(["-t", "tmpfs", "-o", &format!("size={size}"), "none"]))
     }
 
-    /// The same of ext4, in a file.
+    /// Mounts an ext4 of `size` in a file, or returns `None` if this user may not mount.
     pub fn of_ext4(at: &Path, size: &str) -> Option<Self> {
         let image = at.join("image");
         run(client("truncate").args(["-s", size]).arg(&image));
@@ -160,7 +163,7 @@ impl SmallHost {
         None
     }
 
-    /// Its folder.
+    /// Returns the folder of the mount.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -172,7 +175,7 @@ impl Drop for SmallHost {
     }
 }
 
-/// The exit status, if it ends in time.
+/// Returns the exit status if the child ends in time.
 pub fn wait(child: &mut Child, limit: Duration) -> Option<i32> {
     let until = Instant::now() + limit;
     while Instant::now() < until {
@@ -189,14 +192,14 @@ pub fn signal(pid: u32, name: &str) {
     run(Command::new("kill").arg(format!("-{name}")).arg(pid.to_string()));
 }
 
-/// Runs `command`, which must succeed; what it printed.
+/// Runs `command`, which must succeed, and returns its output.
 pub fn run(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(output.status.success(), "{command:?}: {}\n{}", output.status, text(&output));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Runs `command`, which must fail with exit status `status`; what it said.
+/// Runs `command`, which must fail with exit status `status`, and returns its messages.
 pub fn refused(command: &mut Command, status: i32) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert_eq!(output.status.code(), Some(status), "{command:?}: {}", text(&output));
@@ -207,25 +210,25 @@ fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Runs `ferrite` with `words`, which must succeed; what it printed.
+/// Runs `ferrite` with `words`, which must succeed, and returns its output.
 pub fn ok(words: &[&str]) -> String {
     run(ferrite().args(words))
 }
 
-/// What `ferrite` with `words` and `--json` reports.
+/// Returns the JSON report of `ferrite` with `words` and `--json`.
 pub fn json(words: &[&str]) -> serde_json::Value {
     let text = run(ferrite().args(words).arg("--json"));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{words:?}: {error} in {text}"))
 }
 
-/// `ferrite pool check` finds nothing wrong.
+/// Asserts that `ferrite pool check` finds no error.
 pub fn assert_sound(pool: &Path) {
     let report = json(&["pool", "check", pool.to_str().expect("text")]);
     let findings = report["findings"].as_array().unwrap_or_else(|| panic!("{report}"));
     assert!(findings.iter().all(|finding| finding["severity"] == "note"), "{report}");
 }
 
-/// Whether nodes can be made here; says why not.
+/// Returns true if this machine can make nodes, and prints the reason if it cannot.
 pub fn can_attach() -> bool {
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|it| std::os::unix::fs::MetadataExt::uid(&it) == 0);
     let lacks = ["/dev/fuse", "/dev/loop-control"].into_iter().find(|device| !Path::new(device).exists());

@@ -1,4 +1,4 @@
-//! What whoever starts `ferrite` says of signals holds for it, and for what it starts.
+//! Ignored signals: `ferrite` and its child processes inherit the signal settings of the parent process.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,14 +7,14 @@ use std::time::Duration;
 use crate::programs::{client, ferrite_path};
 use crate::server::{Server, folder, json, run, signal};
 
-/// `program`, started by one who ignores `signals`.
+/// Returns a command for `program` whose parent ignores `signals`.
 fn ignoring(signals: &str, program: &Path) -> Command {
     let mut shell = client("sh");
     shell.args(["-c", &format!("trap '' {signals}; exec \"$@\""), "-"]).arg(program);
     shell
 }
 
-/// As `nohup` and a script's `&` have it: a terminal that is closed takes no server with it.
+/// `nohup` and a script's `&` start servers like this: closing a terminal does not end the server.
 #[test]
 fn a_signal_that_is_ignored_ends_nothing() {
     let folder = folder(true);
@@ -30,14 +30,15 @@ fn a_signal_that_is_ignored_ends_nothing() {
     assert_eq!(server.ended(), Some(0));
 }
 
-/// Which signals `command` ignores, that prints what the kernel tells of it: of those that are no business of the C library's own.
+/// Returns the mask of the signals that `command` ignores, as the kernel reports it. Omits the signals that the C
+/// library reserves.
 fn ignored(command: &mut Command) -> u64 {
     let told = run(command.args(["grep", "SigIgn", "/proc/self/status"]));
     let mask = told.trim().trim_start_matches("SigIgn:").trim();
     u64::from_str_radix(mask, 16).unwrap_or_else(|_| panic!("{told}")) & 0x7fff_ffff
 }
 
-/// A program meets what it would meet without `ferrite run`.
+/// Under `ferrite run`, a program inherits the same signal settings as without it.
 #[test]
 fn what_a_program_ignores_it_ignores_under_run() {
     for signals in ["HUP", "INT QUIT", "PIPE", "USR1"] {

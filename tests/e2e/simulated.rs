@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use crate::programs::{client, ferrite, ferrite_path};
 use crate::server::{Server, folder, json as told, refused, run, signal, wait};
 
-/// Blocks of four pages, all in use: worked out by hand. The sequential log is switched once; the last page comes again.
+/// The test computed these figures by hand for blocks of four pages, all in use. The drive switches the sequential log
+/// once, and the last page is written again.
 #[test]
 fn a_plain_trace_wears_a_drive_as_worked_out() {
     let folder = folder(true);
@@ -27,8 +28,8 @@ fn a_plain_trace_wears_a_drive_as_worked_out() {
     assert_eq!(of(&page, &names), json!(["page", 6, 8, 1, 0, 1.0]));
 }
 
-/// Two traces, each on drives of both schemes that see it once, as from a pipe: each run is what it is by itself, and all
-/// are drawn. What the first trace did is told though the second is wrong.
+/// Each of two traces runs on drives of both schemes and is read once, like a pipe. Each run equals a run alone, and
+/// the plot shows all. If the second trace is invalid, the command still reports the first.
 #[test]
 fn traces_and_schemes_are_compared() {
     let folder = folder(true);
@@ -74,7 +75,7 @@ fn traces_and_schemes_are_compared() {
     refused(ferrite().args(["sim", "ftl", "--trace", &random, "--scheme", "page", "--log-blocks", "2"]), 2);
 }
 
-/// Some formats have requests without bytes, anywhere within a page. They touch none, in whatever format they come.
+/// Some formats have requests of zero bytes, anywhere within a page. Such requests touch no page in any format.
 #[test]
 fn a_request_without_bytes_touches_no_page() {
     let folder = folder(true);
@@ -114,7 +115,7 @@ fn a_trace_that_is_wrong_is_told_with_its_line() {
     assert!(said.contains("needs 3 extra blocks at least, not 2"), "{said}");
 }
 
-/// Converted through every format and back, packed on the way, a trace is what it was.
+/// A trace that is converted through every format and back, compressed on the way, equals the original.
 #[test]
 fn traces_are_converted_and_read_from_pipes() {
     let folder = folder(true);
@@ -128,7 +129,7 @@ fn traces_are_converted_and_read_from_pipes() {
         last = next;
     }
     assert_eq!(fs::read_to_string(&last).expect("there"), text);
-    // Into a pipe, with a name and without: the name stays a pipe's.
+    // The conversion writes into a pipe, with and without a name. The named pipe remains a pipe.
     let (convert, din, fifo) = (format!("{} sim convert", ferrite_path().display()), at("din"), at("fifo"));
     fs::write(&din, "0 1000\n1 200c\n").expect("written");
     let dashed = format!("{convert} - - --as compact < {din} | zstd -dc | od -An -tu8");
@@ -143,7 +144,7 @@ fn traces_are_converted_and_read_from_pipes() {
     assert_eq!(run(Command::new("sh").args(["-c", &script])), text);
 }
 
-/// What a format is told by --format, and an option of the other kind of traces is refused and not left unheard.
+/// A trace of unknown content needs --format. An option for the other kind of trace is refused and not ignored.
 #[test]
 fn a_conversion_takes_the_options_of_its_kind_alone() {
     let folder = folder(true);
@@ -169,7 +170,7 @@ fn a_conversion_takes_the_options_of_its_kind_alone() {
     assert_eq!(fs::read_to_string(&to).expect("there"), "W 1 1\n");
 }
 
-/// Ctrl-C in the middle of a trace that comes by a pipe: what is known so far is told, and that it is not all.
+/// Ctrl-C in the middle of a trace from a pipe prints the figures so far, and a note that the trace is incomplete.
 #[test]
 fn an_interrupted_simulation_tells_what_is_known() {
     let drive = ["sim", "ftl", "--trace", "-", "--blocks", "64+8", "--json"];
@@ -177,7 +178,7 @@ fn an_interrupted_simulation_tells_what_is_known() {
     command.args(drive).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("ferrite starts");
     let mut trace = child.stdin.take().expect("piped");
-    // More than the pipe and what is read ahead hold: most of it has been replayed when it is written.
+    // The trace exceeds the pipe's buffer and the read-ahead, so most of it has been replayed when the write returns.
     trace.write_all("W 7 2\n".repeat(100_000).as_bytes()).expect("it is read");
     signal(child.id(), "INT");
     let ended = child.wait_with_output().expect("it ends");
@@ -190,7 +191,7 @@ fn an_interrupted_simulation_tells_what_is_known() {
     assert!(said.contains(&format!("stopped after line {}", writes / 2)), "{said}");
 }
 
-/// Ctrl-C while a large drive is prefilled.
+/// Ctrl-C ends the command during the prefill of a large drive.
 #[test]
 fn an_interrupted_prefill_ends() {
     let folder = folder(true);
@@ -212,8 +213,8 @@ fn an_interrupted_prefill_ends() {
     assert!(ended.status.code() == Some(1) && said.contains("stopped while page was prefilled"), "{said}");
 }
 
-/// The second of two pipes gives next to nothing: what the first did is told all the same, and what became of the second,
-/// though neither was there when it began.
+/// The second of two pipes sends almost no data. The command still reports the first trace and the fate of the second,
+/// although neither pipe had a writer at the start.
 #[test]
 fn a_silent_pipe_costs_nothing_that_came_before_it() {
     let folder = folder(true);
@@ -222,7 +223,7 @@ fn a_silent_pipe_costs_nothing_that_came_before_it() {
     run(Command::new("mkfifo").args([&first, &second]));
     let words = ["sim", "ftl", "--trace", &first, "--trace", &second, "--blocks", "64+8", "--json"];
     let child = ferrite().args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("ferrite starts");
-    // More than a pipe and what is told its format by hold.
+    // The trace exceeds the pipe's buffer and the bytes that the detection of the format reads.
     fs::write(&first, "W 7 2\n".repeat(100_000)).expect("it is read");
     let mut held = fs::File::options().write(true).open(&second).expect("its turn has come");
     held.write_all(b"W 7 2\n").expect("it is read");
@@ -235,7 +236,7 @@ fn a_silent_pipe_costs_nothing_that_came_before_it() {
     assert_eq!((of(1, "host_writes"), of(1, "stopped_after_line")), (Some(0), Some(0)), "{report}");
 }
 
-/// A conversion from a pipe that gives nothing more ends by one Ctrl-C, and leaves what was there.
+/// One Ctrl-C ends a conversion from a silent pipe, and the conversion keeps the old file.
 #[test]
 fn a_conversion_from_a_silent_pipe_can_be_interrupted() {
     let folder = folder(true);
@@ -246,7 +247,8 @@ fn a_conversion_from_a_silent_pipe_can_be_interrupted() {
         command.args(["sim", "convert", "-", &to, "--as", form]).stdin(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("ferrite starts");
         let mut trace = child.stdin.take().expect("piped");
-        // More than a pipe and what is read at once hold: when all is written, it reads, and so it has said how it is ended.
+        // The trace exceeds the pipe's buffer and one read. When the write returns, the command reads the trace and has
+        // installed its signal handler.
         trace.write_all(lines.repeat(200_000).as_bytes()).expect("it is read");
         signal(child.id(), "INT");
         assert_eq!(wait(&mut child, Duration::from_secs(20)), Some(1), "{form}");
@@ -257,7 +259,7 @@ fn a_conversion_from_a_silent_pipe_can_be_interrupted() {
     }
 }
 
-/// A trace that turns out to be none takes nothing from what was there, and leaves nothing beside it.
+/// A file that turns out not to be a trace does not change the target, and the conversion leaves no temporary file.
 #[test]
 fn a_conversion_that_fails_leaves_what_was_there() {
     let folder = folder(true);
@@ -270,8 +272,8 @@ fn a_conversion_that_fails_leaves_what_was_there() {
     assert_eq!(fs::read_dir(folder.path()).expect("folder").count(), 2);
 }
 
-/// A disk served as a flash drive tells what it would have erased: four blocks are filled, then written over twice, each
-/// by a sequential log that is switched when the next begins.
+/// A disk served as a flash drive reports its simulated erases. Clients fill four blocks and overwrite them twice, each
+/// by a sequential log that the drive switches when the next begins.
 #[test]
 fn an_exported_drive_counts_its_erases() {
     let folder = folder(true);
@@ -291,7 +293,7 @@ fn an_exported_drive_counts_its_erases() {
     assert!(said.contains("ftl-fast on 4 MiB") && said.contains("7 switch"), "{said}");
 }
 
-/// What clients ask of an exported disk is written down until Ctrl-C, and a flash drive is simulated with it.
+/// The server records the requests to an exported disk until Ctrl-C, and a simulated flash drive replays them.
 #[test]
 fn an_exported_disk_is_traced() {
     let folder = folder(true);
@@ -323,7 +325,7 @@ fn an_exported_disk_is_traced() {
     let of = |name: &str| report[name].as_u64();
     assert_eq!((of("host_writes"), of("host_reads"), of("trimmed_pages")), (Some(256), Some(16), Some(16)), "{text}");
 
-    // As a file system is made.
+    // The requests are those of mkfs.
     let server = Server::of(&mut export(&trace), image.as_ref(), "nbd+unix");
     let made = at("made");
     fs::File::create(&made).and_then(|file| file.set_len(64 << 20)).expect("made");
@@ -333,7 +335,7 @@ fn an_exported_disk_is_traced() {
     let report = told(&["sim", "ftl", "--trace", &trace, "--size", "64M", "--scheme", "fast"]);
     assert!(report["host_writes"].as_u64() > Some(100), "{report}");
 
-    // What cannot be written is told at the end, and no request fails for it.
+    // If the server cannot write the trace, it reports that at the end, and no request fails.
     let mut full = export("/dev/full");
     let said = at("said");
     full.stderr(fs::File::create(&said).expect("made"));

@@ -1,4 +1,4 @@
-//! Paths mean to a pool's owner what they mean to who asks it, or it says that they do not.
+//! A path means the same to a pool's owner as to the client, or the owner refuses it.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::mount::can_mount;
 use crate::programs::{client, ferrite, ferrite_path};
 use crate::server::{Server, folder, ok, refused};
 
-/// The shell with `script`, in which `"$@"` is `ferrite` with `words`.
+/// Returns a shell that runs `script`, with `ferrite` and `words` as `"$@"`.
 fn shell(unshared: bool, script: &str, words: &[&str]) -> Command {
     let mut program = client(if unshared { "unshare" } else { "sh" });
     program.args(unshared.then_some(["-m", "--propagation", "private", "sh"]).into_iter().flatten());
@@ -57,7 +57,7 @@ fn what_lies_elsewhere_to_the_owner_is_not_written_there() {
     }
     let is_empty = |folder: &Path| fs::read_dir(folder).expect("listed").next().is_none();
     assert!(is_empty(&inner) && is_empty(&at("other")));
-    // Where it is the same place, other mounts do no harm.
+    // If the path leads to the same place, other mounts do not matter.
     let said = shell(true, "exec \"$@\"", &["pool", "backup", pool, image]).output().expect("run");
     assert!(said.status.success() && Path::new(image).is_file(), "{said:?}");
     server.interrupt();
@@ -82,7 +82,7 @@ fn what_who_asks_would_not_see_is_not_mounted() {
     server.interrupt();
 }
 
-/// An address of a network that the owner does not have is not opened in another.
+/// If the owner lacks the client's network, the owner does not open the address in its own network.
 #[test]
 fn what_who_asks_would_not_reach_is_not_served() {
     let folder = folder(true);

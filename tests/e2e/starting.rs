@@ -1,4 +1,4 @@
-//! `ferrite up` on its way to serve: what it makes, and what is left if it is stopped.
+//! The start of `ferrite up`: the things that it makes, and the state after an interruption.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -11,13 +11,13 @@ use crate::mount::{Place, can_mount};
 use crate::programs::ferrite;
 use crate::server::{Server, assert_sound, can_attach, folder, json, ok, refused, signal, wait};
 
-/// A start that may be interrupted, in a folder of its own.
+/// A start that the test may interrupt, in a folder of its own.
 struct Start {
     child: Child,
     folder: PathBuf,
 }
 
-/// What shows that a start has come so far.
+/// The name of a phase, and a check that a start has reached it.
 type Phase = (&'static str, fn(&Start) -> bool);
 
 const PHASES: [Phase; 7] = [
@@ -61,14 +61,14 @@ impl Start {
         fs::read_dir(&self.folder).expect("there").flatten().map(|it| it.file_name().to_string_lossy().into_owned())
     }
 
-    /// Ends it as Ctrl-C does as soon as `has_come` says so; returns whether it had served by then.
+    /// Sends Ctrl-C as soon as `has_come` returns true. Returns true if the server was ready by then.
     fn interrupt_when(&mut self, has_come: fn(&Self) -> bool) -> bool {
         while !has_come(self) {
             assert_eq!(self.child.try_wait().expect("asked"), None, "it ended before it served");
             std::thread::yield_now();
         }
         signal(self.child.id(), "INT");
-        // A signal that comes before anything is done ends it at once, without a status.
+        // A signal before any work ends the process at once, without an exit status.
         let status = wait(&mut self.child, Duration::from_secs(60));
         assert!(self.child.try_wait().expect("asked").is_some(), "it ends");
         let said = BufReader::new(self.child.stdout.take().expect("piped"));
@@ -82,7 +82,7 @@ impl Start {
     }
 }
 
-/// Ctrl-C at any point of the first start: what was not served yet is not there, and what was served is whole.
+/// Ctrl-C at any point of the first start: a pool that was not served yet is removed, and a served pool is whole.
 #[test]
 fn a_start_that_is_interrupted_leaves_nothing() {
     let attaches = can_attach();
@@ -147,7 +147,7 @@ fn a_pool_in_a_folder_that_is_not_there_is_an_error_that_says_so() {
         "{said}"
     );
     assert_eq!(fs::read_dir(folder.path()).expect("there").count(), 0);
-    // The default one is made, as its user never chose it.
+    // `up` still makes the default pool, because the user did not name it.
     let data = folder.path().join("data");
     let mut default = ferrite();
     default.env("XDG_DATA_HOME", &data).args(["up", "--no-attach", "--no-mount", "--size", "32M"]);
@@ -155,7 +155,7 @@ fn a_pool_in_a_folder_that_is_not_there_is_an_error_that_says_so() {
     assert!(data.join("ferrite/pool").exists());
 }
 
-/// The default disk takes no more memory than a user would give.
+/// The default disk uses a modest amount of memory.
 #[test]
 fn the_disk_that_is_made_unasked_has_512_mib_at_most_in_memory() {
     let folder = folder(true);
@@ -166,7 +166,7 @@ fn the_disk_that_is_made_unasked_has_512_mib_at_most_in_memory() {
     server.interrupt();
 }
 
-/// A file that is stored there before or after would lie beneath the mount, hidden by the next one.
+/// A file stored there before or after would lie beneath the mount, hidden by the next mount.
 #[test]
 fn the_folder_that_is_mounted_on_cannot_be_written_to_while_it_is_not() {
     let Some(place) = Place::new() else { return };

@@ -1,4 +1,4 @@
-//! Other users of the machine: what they plant, own or lock is neither used nor waited for.
+//! Other users of the machine: Ferrite neither uses nor waits for the files that they plant, own or lock.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -11,10 +11,11 @@ use tempfile::TempDir;
 use crate::programs::{client, ferrite, ferrite_path};
 use crate::server::{Server, folder, json, ok, refused, run, signal};
 
-/// A user that is not root.
+/// The id of a user that is not root.
 const NOBODY: u32 = 65534;
 
-/// A folder in memory to which everybody may write, as `/dev/shm` itself; `None` where this process is not root.
+/// Returns a folder in memory that all users may write to, like `/dev/shm` itself. Returns `None` if this process is
+/// not root.
 fn shared() -> Option<TempDir> {
     let folder = folder(true);
     if folder.path().metadata().expect("there").uid() != 0 {
@@ -29,7 +30,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("text")
 }
 
-/// `program` as another user, about to be run.
+/// Returns a command for `program` as another user.
 fn as_nobody(program: impl AsRef<Path>) -> Command {
     let user = NOBODY.to_string();
     let mut command = client("setpriv");
@@ -41,7 +42,7 @@ fn shell_as_nobody(script: &str) {
     run(as_nobody("sh").args(["-ec", script]));
 }
 
-/// A copy of the binary that every user may run.
+/// Makes a copy of the binary that every user may run.
 fn binary_for_all(folder: &TempDir) -> PathBuf {
     let copy = folder.path().join("ferrite");
     fs::copy(ferrite_path(), &copy).expect("copied");
@@ -49,7 +50,7 @@ fn binary_for_all(folder: &TempDir) -> PathBuf {
     copy
 }
 
-/// Another user makes the file first that a backup is written to until it is whole.
+/// Another user creates the temporary file of a backup first.
 #[test]
 fn a_planted_partial_gets_nothing_of_roots_backup() {
     let Some(folder) = shared() else { return };
@@ -81,7 +82,8 @@ fn a_planted_partial_gets_nothing_of_roots_backup() {
     }
 }
 
-/// A pool that another user owns, or may write to, is not served, looked at or filled, unless that is asked for by name.
+/// Ferrite does not serve, read or fill a pool that another user owns or may write to, unless an option names that
+/// user.
 #[test]
 fn a_pool_of_another_user_is_used_only_if_that_user_is_trusted() {
     let Some(folder) = shared() else { return };
@@ -119,15 +121,15 @@ fn a_pool_of_another_user_is_used_only_if_that_user_is_trusted() {
     ok(&["pool", "info", pool, "--trust-owner", "nobody", "--trust-writable"]);
     let said = refused(ferrite().args(["pool", "info", pool, "--trust-owner", "no-such-user"]), 2);
     assert!(said.contains("there is no user"), "{said}");
-    // An image is read as a pool is: what another user chose would be root's pool.
+    // An image needs the same trust as a pool: data that another user chose would become root's pool.
     std::os::unix::fs::chown(image, Some(NOBODY), None).expect("given");
     let said = refused(ferrite().args(["pool", "restore", image, text(&path("new"))]), 1);
     assert!(said.contains("--trust-owner nobody") && !path("new").exists(), "{said}");
     ok(&["pool", "restore", image, text(&path("new")), "--trust-owner", "nobody"]);
 }
 
-/// Another user's owner gets neither a request nor a descriptor: neither the owner of that user's pool, nor one that
-/// took the place of the socket of root's pool.
+/// An owner process of another user gets neither a request nor a descriptor. The same holds for the owner of that
+/// user's pool, and for a process that replaced the socket of root's pool.
 #[test]
 fn an_owner_of_another_user_gets_no_call() {
     let Some(folder) = shared() else { return };
@@ -164,7 +166,7 @@ fn end(child: &mut Child) {
     child.wait().expect("reaped");
 }
 
-/// Another user can lock any folder that it may read. Nothing waits for that.
+/// Another user can lock any readable folder. Ferrite does not wait for such a lock.
 #[test]
 fn a_folder_that_another_user_has_locked_is_served_from() {
     let Some(folder) = shared() else { return };

@@ -1,4 +1,5 @@
-//! Which failures a pool is said to survive: never more than its medium does, unless its user says so.
+//! The failures that a pool reports to survive: never more than its medium does, unless its user vouches for the
+//! medium.
 
 use std::fs;
 use std::path::Path;
@@ -10,14 +11,14 @@ use crate::mount::{Place, can_mount};
 use crate::programs::{client, ferrite};
 use crate::server::{Server, SmallHost, assert_sound, folder, json, ok, refused};
 
-/// Makes a pool in `folder`; what it is said to survive of kernel crashes and power loss, and why.
+/// Makes a pool in `folder`. Returns whether it reports to survive kernel crashes and power loss, and why.
 fn survives(folder: &Path) -> (String, String) {
     let pool = folder.join("pool");
     let told = json(&["pool", "create", pool.to_str().expect("text"), "--size", "32M"]);
     states(&told)
 }
 
-/// The one state of kernel crash and power loss, and the reason.
+/// Returns the common state of kernel crash and power loss, and the reason.
 fn states(told: &Value) -> (String, String) {
     let (kernel, power) = (&told["survives"]["kernel_crash"], &told["survives"]["power_loss"]);
     assert_eq!(kernel, power, "{told}");
@@ -26,7 +27,7 @@ fn states(told: &Value) -> (String, String) {
     (text("state"), text("why"))
 }
 
-/// A mount of the test's own.
+/// A private mount of the test.
 struct Mounted(TempDir);
 
 impl Mounted {
@@ -83,7 +84,8 @@ fn a_loop_device_survives_what_its_file_does() {
     assert!(above.1.starts_with("it lies in ext4 on loop device on "), "{above:?}");
 }
 
-/// Our own mount stands for every server in user space. It is usable, and said to be not known, with what to do about it.
+/// Ferrite's own mount stands for every file server in user space. Such a mount is usable, and the report is "not
+/// known", with advice.
 #[test]
 fn what_a_server_keeps_is_not_known() {
     if !can_mount() {
@@ -104,7 +106,7 @@ fn what_a_server_keeps_is_not_known() {
     server.interrupt();
 }
 
-/// The user's word is recorded, and every claim says whose word it is, until it is taken back.
+/// The pool records the user's statement. Every claim names that statement until the user withdraws it.
 #[test]
 fn a_user_who_trusts_the_medium_is_named_in_every_claim() {
     let folder = folder(true);
@@ -126,7 +128,7 @@ fn a_user_who_trusts_the_medium_is_named_in_every_claim() {
     assert_eq!((states(&told).0, &told["survives"]["trusted"]), ("no".into(), &false.into()));
 }
 
-/// A medium was trusted, not every medium: in a copy elsewhere the word does not count.
+/// The user trusted one medium, not every medium: the statement does not apply to a copy elsewhere.
 #[test]
 fn trust_stays_with_the_medium() {
     let (memory, disk) = (folder(true), folder(false));
@@ -137,7 +139,7 @@ fn trust_stays_with_the_medium() {
     assert_eq!(told["survives"]["trusted"], value!(false), "{told}");
 }
 
-/// Durability is promised by those that make and serve: lists and checks say nothing of it.
+/// Commands that make or serve a pool state its durability. Lists and checks do not mention it.
 #[test]
 fn what_is_survived_is_said_where_durability_is_promised() {
     let folder = folder(true);

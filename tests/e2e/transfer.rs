@@ -1,4 +1,4 @@
-//! Any disk copied to any other, and served.
+//! Copies from any kind of disk to any other, and disks that are served.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -36,7 +36,7 @@ fn disks_are_copied_between_files_pools_and_servers() {
     assert_sound(other.as_ref());
 }
 
-/// Who served a disk before does not decide how it is written to; who serves it now does, and is told of.
+/// The current server, not an earlier one, decides how a copy writes to a disk, and the copy reports it.
 #[test]
 fn a_copy_beside_a_server_writes_as_that_serves_disks() {
     let folder = folder(true);
@@ -79,7 +79,7 @@ fn a_copy_beside_a_server_writes_as_that_serves_disks() {
     assert_sound(pool.as_ref());
 }
 
-/// It comes in by a socket of its own, which a server that is killed cannot remove.
+/// The copy uses a socket of its own, which a killed server cannot remove.
 #[test]
 fn a_copy_beside_a_server_that_is_killed_leaves_no_socket() {
     let folder = folder(true);
@@ -90,7 +90,7 @@ fn a_copy_beside_a_server_that_is_killed_leaves_no_socket() {
     let mut copy = ferrite();
     copy.args(["disk", "copy", &format!("hdd-5400:{image}"), &format!("{pool}:d")]);
     let mut copy = copy.spawn().expect("ferrite starts");
-    // A socket that listens and each that it gave for a client have one path: that of the name it was bound by.
+    // A listening socket and its accepted connections have one path: the name to which the socket was bound.
     let socket = format!("{pool}.{}.to.nbd", copy.id());
     let connected = || {
         let (listed, mut sockets) = (std::fs::read_to_string("/proc/net/unix").expect("read"), BTreeMap::new());
@@ -100,7 +100,7 @@ fn a_copy_beside_a_server_that_is_killed_leaves_no_socket() {
         let at = format!("{}/.ferrite-", folder.path().display());
         sockets.iter().filter(|(path, count)| path.starts_with(&at) && **count > 1).count()
     };
-    // The copy is connected to the owner's control socket, and to that of the disk.
+    // The copy is connected to the owner's control socket and to the disk's socket.
     while connected() < 2 || !std::fs::exists(&socket).expect("asked") {
         assert_eq!(copy.try_wait().expect("asked"), None, "it was copied already");
     }
@@ -109,7 +109,7 @@ fn a_copy_beside_a_server_that_is_killed_leaves_no_socket() {
     assert!(!std::fs::exists(&socket).expect("asked"));
 }
 
-/// A `:d` that is forgotten, or a pool's own name for a file's, costs nobody the pool.
+/// A forgotten `:d`, or a pool's path in place of a file's, does not destroy the pool.
 #[test]
 fn no_command_writes_over_a_pool() {
     let folder = folder(true);
@@ -138,7 +138,7 @@ fn no_command_writes_over_a_pool() {
     assert_sound(pool.as_ref());
 }
 
-/// Nothing at the end of a file is left out without a word, on a host with direct I/O in wider units either.
+/// A copy never silently omits the end of a file, also on a host whose direct I/O has larger units.
 #[test]
 fn files_that_fill_no_page_are_copied_whole_or_refused() {
     let folder = folder(true);
@@ -190,7 +190,7 @@ fn disks_of_one_pool_are_copied_alone_and_beside_its_server_under_any_name() {
     assert!(std::fs::read(&back).expect("read") == vec![7; 1 << 20]);
 }
 
-/// Both may have a colon in their names.
+/// Both the pool and the disk may have a colon in their names.
 #[test]
 fn a_disk_is_addressed_by_where_its_pool_is() {
     let folder = folder(true);
@@ -212,7 +212,7 @@ fn a_disk_is_addressed_by_where_its_pool_is() {
     assert!(said.contains("there is no"), "{said}");
 }
 
-/// By whatever name the target is called, it is seen to be the source.
+/// The command recognizes the source as its target under every name.
 #[test]
 fn no_disk_is_copied_to_itself() {
     let folder = folder(true);
@@ -261,7 +261,8 @@ fn a_file_is_served_as_a_simulated_disk() {
     assert!(std::fs::read(&image).expect("read")[..4096] == [5; 4096]);
 }
 
-/// A server that stands still is behind it: the first Ctrl-C finds it waiting for an answer, and the second ends that.
+/// A stopped server is behind the export. The first Ctrl-C meets a process that waits for an answer, and the second one
+/// ends it.
 #[test]
 fn an_export_of_what_does_not_answer_is_ended_by_a_second_ctrl_c() {
     let folder = folder(true);
@@ -277,7 +278,7 @@ fn an_export_of_what_does_not_answer_is_ended_by_a_second_ctrl_c() {
     let status = served.ended();
     let has_trace = folder.path().join("trace").exists();
     let mut opening = ferrite().args(words).spawn().expect("ferrite starts");
-    // Before it catches signals one would end it anyway.
+    // Before the process catches signals, one signal would end it anyway.
     let catches = || {
         let status = std::fs::read_to_string(format!("/proc/{}/status", opening.id())).expect("there");
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("told");
@@ -296,7 +297,7 @@ fn an_export_of_what_does_not_answer_is_ended_by_a_second_ctrl_c() {
     assert_eq!(status_opening, Some(1), "while it was opened");
 }
 
-/// A copy that fails or is stopped takes away what it has made, and nothing else.
+/// If a copy fails or is stopped, it removes the disk that it made, and nothing else.
 #[test]
 fn a_disk_that_was_made_for_a_copy_that_is_stopped_is_removed() {
     let folder = folder(true);
@@ -342,7 +343,7 @@ fn a_disk_that_is_made_beside_a_server_says_how_it_is_attached() {
     server.interrupt();
 }
 
-/// On a terminal: whatever takes more than half a second says how far it has come.
+/// On a terminal, every command that takes more than half a second shows its progress.
 #[test]
 fn a_long_copy_shows_a_bar() {
     let folder = folder(true);

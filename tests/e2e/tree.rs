@@ -10,7 +10,7 @@ pub fn unpack(to: &Path) {
     run(client("sh").arg("-c").arg(format!("tar -C /usr -cf - include | tar -C {} -xf -", to.display())));
 }
 
-/// Checksums of all files below `/usr/include` and of their copy below `at` are equal.
+/// Asserts that all files below `/usr/include` equal their copies below `at`.
 pub fn assert_equal(at: &Path) {
     run(client("diff").arg("-rq").arg("--no-dereference").arg("/usr/include").arg(at.join("include")));
 }

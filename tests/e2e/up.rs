@@ -1,4 +1,4 @@
-//! `ferrite up` and what works beside it.
+//! `ferrite up` and the commands beside it.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -26,8 +26,8 @@ fn the_first_start_makes_a_pool_and_a_disk_and_the_next_finds_them() {
     assert_eq!(run(client("nbdinfo").arg("--size").arg(server.uri("disk0"))), before);
 }
 
-/// In a container a process has the same number each time. What a first start left that was killed, by whatever number,
-/// is in nobody's way.
+/// In a container, a process has the same id each time. The files that a killed first start left, under any id, do not
+/// disturb the next start.
 #[test]
 fn what_a_killed_first_start_left_keeps_nobody_from_starting() {
     let folder = folder(false);
@@ -50,7 +50,7 @@ fn a_pool_file_is_sparse_until_its_space_is_promised() {
     assert!(found.blocks() * 512 < 16 << 20, "{} bytes are taken", found.blocks() * 512);
 }
 
-/// What would fail in it is told before a pool is made: the next try meets nothing of this one.
+/// `up` reports such a failure before it makes a pool, so the next try meets no leftovers.
 #[test]
 fn a_pool_without_room_for_the_disks_that_are_asked_for_is_not_made() {
     let folder = folder(true);
@@ -68,7 +68,7 @@ fn a_pool_without_room_for_the_disks_that_are_asked_for_is_not_made() {
     Server::of(&mut up("74M", "d=64M"), &pool, "Ctrl-C ends it.").interrupt();
 }
 
-/// Who names a folder wants it mounted; nothing is served without, and no pool is made for nothing.
+/// A named folder must be mounted: otherwise `up` serves nothing and makes no pool.
 #[test]
 fn a_folder_that_was_named_and_cannot_be_mounted_on_is_an_error() {
     let folder = folder(true);
@@ -79,7 +79,7 @@ fn a_folder_that_was_named_and_cannot_be_mounted_on_is_an_error() {
     assert!(!folder.path().join("pool").exists());
 }
 
-/// The usual folder may be one that its user has for something else.
+/// The user may use the default folder for other files.
 #[test]
 fn what_a_folder_holds_is_not_hidden_unasked_and_never_without_a_word() {
     if !can_mount() {
@@ -102,7 +102,7 @@ fn what_a_folder_holds_is_not_hidden_unasked_and_never_without_a_word() {
     let said = files["not_mounted"].as_str().unwrap_or_else(|| panic!("{files}"));
     assert_eq!(said, format!("{point} holds files: name a folder with --mount"));
     assert!(files["mounted_on"].is_null() && at.join("mine").exists(), "{files}");
-    // Who names it has it.
+    // Naming the folder mounts there.
     let told = ferrite().args(["fs", "mount"]).arg(&pool).args(["files", point]).output().expect("it runs");
     let said = String::from_utf8_lossy(&told.stderr).into_owned();
     assert!(told.status.success() && said.contains(hidden) && !at.join("mine").exists(), "{said}");
@@ -112,7 +112,7 @@ fn what_a_folder_holds_is_not_hidden_unasked_and_never_without_a_word() {
     assert_eq!(mounted(&server), point);
     server.said_until(hidden);
     server.kill();
-    // What a killed owner left mounted there is not what the folder holds.
+    // An old mount of a killed owner does not count as the folder's own content.
     let server = up(&[]);
     assert!(mounted(&server).is_null() && at.join("mine").exists());
     server.interrupt();
@@ -126,7 +126,7 @@ fn what_a_folder_holds_is_not_hidden_unasked_and_never_without_a_word() {
     server.interrupt();
 }
 
-/// Nobody would know where things are.
+/// Without the output, a user cannot find the disks.
 #[test]
 fn what_cannot_be_said_is_not_served() {
     let folder = folder(true);
@@ -135,7 +135,7 @@ fn what_cannot_be_said_is_not_served() {
     let point = at.to_str().expect("text");
     let mount = if can_mount() { &["--mount", point][..] } else { &["--no-mount"] };
     for json in [&["--json"][..], &[]] {
-        // Else it would serve until somebody ends it.
+        // Otherwise the server would run without end.
         let mut up = Command::new("timeout");
         up.arg("30").arg(ferrite_path()).args(["up", "--no-attach", "--no-disk", "--size", "32M", "--pool"]);
         up.arg(&pool).args(mount).args(json);
@@ -148,7 +148,7 @@ fn what_cannot_be_said_is_not_served() {
     assert_sound(&pool);
 }
 
-/// Relative paths are none in XDG's variables, so that no pool comes to lie wherever somebody happens to be.
+/// XDG ignores relative paths, so that `up` never makes a pool in the current folder.
 #[test]
 fn a_home_that_is_no_absolute_path_counts_as_none() {
     let folder = folder(true);
@@ -248,7 +248,7 @@ fn a_killed_server_starts_again_at_once_and_a_killed_client_harms_nobody() {
     let server = Server::start(&pool, &["--no-attach", "--size", "192M", "--disk", "disk0=8M"]);
     run(client("qemu-io").args(["-f", "raw", "-c", "write -P 9 1M 64k", "-c", "flush", &server.uri("disk0")]));
     let text = pool.to_str().expect("text");
-    // What is read before the pool is reached, and more: the call is under way then.
+    // The data exceeds the amount that is read before the call, so the call is in progress then.
     let begun = vec![7; 65 << 20];
     for nth in 0..6 {
         let mut put =
@@ -310,7 +310,8 @@ fn writes_are_counted_and_speeds_emulated_when_asked() {
     }
 }
 
-/// Programs that start a server read one line, as soon as it serves: where each disk is, and what the pool survives.
+/// A program that starts a server reads one line as soon as the server is ready. The line names each disk's address and
+/// the failures that the pool survives.
 #[test]
 fn whoever_starts_a_server_is_told_in_one_line_of_json() {
     let folder = folder(true);
@@ -346,7 +347,7 @@ fn whoever_starts_a_server_is_told_in_one_line_of_json() {
     up.interrupt();
 }
 
-/// One Ctrl-C ends a check, of a pool that nobody serves and of one that is served, and the pool is as it was.
+/// One Ctrl-C ends a check of an unserved or a served pool, and the pool stays unchanged.
 #[test]
 fn a_check_ends_when_it_is_asked_to() {
     let folder = folder(true);
@@ -355,7 +356,7 @@ fn a_check_ends_when_it_is_asked_to() {
     ok(&["pool", "create", pool, "--size", "64M"]);
     ok(&["disk", "create", pool, "d", "--size", "32M"]);
     let interrupted = || {
-        // It cannot end otherwise: nobody takes what it prints.
+        // The check cannot end by itself, because no process reads its output.
         let (_reader, mut writer) = std::io::pipe().expect("a pipe");
         writer.write_all(&[0; 64 << 10]).expect("as much as it holds");
         let mut check = ferrite();
@@ -379,7 +380,7 @@ fn a_check_ends_when_it_is_asked_to() {
     assert_sound(&path);
 }
 
-/// Who wants all of the pool for files says so.
+/// An option reserves the whole pool for files.
 #[test]
 fn without_a_disk_all_of_the_pool_is_for_files() {
     let Some(Place { folder: _folder, pool: path, at }) = Place::new() else { return };

@@ -1,13 +1,13 @@
-//! What `ferrite up` leaves, and says, where it cannot serve what it was asked for.
+//! The messages and leftovers of `ferrite up` when it cannot serve as requested.
 
 use crate::mount::{Place, can_users_mount, start};
 use crate::programs::{client, ferrite, ferrite_path};
 use crate::server::{Server, assert_sound, folder, json, ok, refused, run};
 
-/// A user that is not root.
+/// The id of a user that is not root.
 const NOBODY: u32 = 65534;
 
-/// A pool is not made for disks that nobody can be let in to; what was there before stays.
+/// `up` makes no pool for disks that no client could reach, and keeps existing files.
 #[test]
 fn a_pool_that_cannot_be_served_as_it_was_asked_for_is_not_made() {
     let folder = folder(true);
@@ -37,7 +37,7 @@ fn a_pool_that_cannot_be_served_as_it_was_asked_for_is_not_made() {
     server.interrupt();
 }
 
-/// No file system is made for a place where none can be mounted.
+/// `up` makes no file system for a folder on which it cannot mount.
 #[test]
 fn a_pool_is_as_it_was_where_its_file_system_cannot_be_mounted() {
     if !crate::mount::can_mount() {
@@ -55,7 +55,7 @@ fn a_pool_is_as_it_was_where_its_file_system_cannot_be_mounted() {
     }
 }
 
-/// Without files to open, the unmounting fails after what failed first.
+/// Without free descriptors, the unmount fails after the first failure.
 #[test]
 fn a_failure_is_told_by_its_cause_and_not_by_what_failed_behind_it() {
     if !crate::mount::can_mount() {
@@ -64,7 +64,7 @@ fn a_failure_is_told_by_its_cause_and_not_by_what_failed_behind_it() {
     for files in 9..=16 {
         let folder = folder(true);
         let (pool, at) = (folder.path().join("pool"), folder.path().join("mnt"));
-        // Where that many are enough it serves.
+        // If that many descriptors suffice, the server runs.
         let script = format!(r#"ulimit -n {files}; exec timeout 2 "$@""#);
         let mut command = client("sh");
         command.args(["-c", &script, "-"]).arg(ferrite_path()).args(["up", "--no-attach", "--no-disk"]);
@@ -80,7 +80,7 @@ fn a_failure_is_told_by_its_cause_and_not_by_what_failed_behind_it() {
     }
 }
 
-/// A user cannot find out whether anybody answers for root's mount, nor take it away.
+/// A user can neither ask the server of root's mount nor unmount it.
 #[test]
 fn what_roots_killed_server_left_is_no_folder_to_its_user() {
     if !can_users_mount() {
@@ -103,7 +103,8 @@ fn what_roots_killed_server_left_is_no_folder_to_its_user() {
     std::fs::metadata(&at).expect("a folder");
 }
 
-/// `fusermount3` mounts for a user: the pool is called there as it is, whatever its name has in it.
+/// `fusermount3` mounts for a user. The kernel's list then holds the pool's path unescaped, whatever characters it
+/// contains.
 #[test]
 fn a_users_mount_is_found_whatever_its_pool_is_called() {
     if !can_users_mount() {

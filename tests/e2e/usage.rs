@@ -1,4 +1,4 @@
-//! How the command line answers right and wrong words.
+//! Answers of the command line to right and wrong arguments.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -23,7 +23,7 @@ fn help_is_no_error_and_wrong_words_are_wrong_usage() {
     }
 }
 
-/// Also where nothing of it can be written, but not where its reader has gone.
+/// The command also fails if it can write no help at all, but not if its reader has exited.
 #[test]
 fn help_that_cannot_be_written_is_a_failure() {
     for asked in ["--help", "--version"] {
@@ -66,7 +66,7 @@ fn wrong_options_are_told_before_anything_happens() {
     assert!(refused(ferrite().args(["disk", "stat", pool, "x"]), 1).contains("no disk called \"x\""));
 }
 
-/// A name that is taken by bytes may be given to new ones, and who is refused that is told how.
+/// A name in use by bytes can get new content, and the refusal says how.
 #[test]
 fn a_taken_name_says_how_it_is_replaced() {
     let folder = folder(true);
@@ -86,7 +86,8 @@ fn a_taken_name_says_how_it_is_replaced() {
     assert!(said.contains("`ferrite tag remove`") && !said.contains("--lose"), "{said}");
 }
 
-/// A name that is missing, or is something else's, is told as that; to make it is advised to who wants to use it.
+/// A message distinguishes a missing name from a name of another kind. For a command that uses the name, the message
+/// advises to create it.
 #[test]
 fn a_name_that_is_missing_or_of_another_kind_says_so() {
     let folder = folder(true);
@@ -111,7 +112,7 @@ fn a_name_that_is_missing_or_of_another_kind_says_so() {
     assert!(refused(ferrite().args(["run", "--stats", "--", "true"]), 127).contains("neither an option"));
 }
 
-/// What is no pool is told as that, with what to do, whichever command meets it.
+/// Every command reports a file that is not a pool, with advice.
 #[test]
 fn what_is_no_pool_says_what_to_do() {
     let folder = folder(true);
@@ -140,7 +141,7 @@ fn what_is_no_pool_says_what_to_do() {
     }
 }
 
-/// What a message says to type can be typed.
+/// A user can type the commands in a message.
 #[test]
 fn a_size_that_is_advised_is_one() {
     let folder = folder(true);
@@ -159,7 +160,7 @@ fn a_size_that_is_advised_is_one() {
     );
 }
 
-/// What is below zero is an option's value, and refused as that.
+/// A negative number is the value of the option, and the message refuses it as such.
 #[test]
 fn a_negative_number_is_told_what_may_be_there() {
     let told: [(&[&str], &str); 6] = [
@@ -176,8 +177,8 @@ fn a_negative_number_is_told_what_may_be_there() {
     }
 }
 
-/// An experiment that is asked for none of its cases says which there are, and writes nothing: as one that is interrupted
-/// it leaves no folder that it has made.
+/// If `--only` matches no case, an experiment lists the cases and writes nothing. Like an interrupted experiment, it
+/// removes a folder that it made.
 #[test]
 fn an_experiment_without_cases_is_wrong_usage() {
     let folder = folder(true);
@@ -189,7 +190,7 @@ fn an_experiment_without_cases_is_wrong_usage() {
     assert_eq!(std::fs::read_dir(folder.path()).expect("there").count(), 0);
 }
 
-/// `--json` prints what it writes otherwise, as everywhere; with a file it writes there.
+/// With `--json`, the report goes to standard output, as for every command. If a file is given, the report goes there.
 #[test]
 fn a_report_is_printed_as_json_or_written_where_asked() {
     let folder = folder(true);
@@ -203,7 +204,7 @@ fn a_report_is_printed_as_json_or_written_where_asked() {
     assert_eq!(parsed(&written)["experiment"], "pace");
 }
 
-/// Minutes of measuring are not for nothing: what cannot be written is told before, and what was measured in any case.
+/// The command reports an unwritable target before minutes of measurement, and prints the results in any case.
 #[test]
 fn a_report_that_cannot_be_written_is_refused_before_or_told_all_the_same() {
     let folder = folder(true);
@@ -227,7 +228,7 @@ fn a_report_that_cannot_be_written_is_refused_before_or_told_all_the_same() {
     assert!(said.contains("\"experiment\": \"pace\"") && said.contains("pace.csv: No space left"), "{said}");
 }
 
-/// Help fits the terminal it is read on.
+/// Help fits the width of the terminal.
 #[test]
 fn help_is_as_wide_as_the_terminal() {
     for words in [&["up"][..], &["disk", "serve"], &["disk", "copy"], &["bench"]] {
@@ -237,7 +238,7 @@ fn help_is_as_wide_as_the_terminal() {
     }
 }
 
-/// A check of what cannot be opened does not advise a check, and tells programs in one word.
+/// A check of a pool that cannot be opened does not advise a check, and its JSON has one word for programs.
 #[test]
 fn a_check_of_a_broken_pool_says_so() {
     use std::os::unix::fs::FileExt;
@@ -259,7 +260,7 @@ fn a_check_of_a_broken_pool_says_so() {
     assert_eq!((output.status.code(), &report["sound"], &report["opened"]), (Some(1), &false.into(), &false.into()));
 }
 
-/// Who names what is not there, or nothing is wrong with, is told so: nothing was given up.
+/// If the user names a missing or sound item to give up, the command reports that it gave up nothing.
 #[test]
 fn a_name_to_give_up_that_is_wrong_is_told() {
     let folder = folder(true);
@@ -275,7 +276,7 @@ fn a_name_to_give_up_that_is_wrong_is_told() {
     assert_eq!(json(&["disk", "list", pool]).as_array().map(Vec::len), Some(1));
 }
 
-/// A command whose reader has gone ends as if it had not, and a server serves on.
+/// If a command's reader has exited, the command ends normally, and a server continues to serve.
 #[test]
 fn nobody_needs_to_read_what_is_told() {
     let folder = folder(true);
@@ -322,7 +323,7 @@ fn a_refused_command_changes_nothing_and_leaves_nothing() {
     assert!(!server.lines.join("\n").contains("recovered"), "a failed start closes in order: {:?}", server.lines);
 }
 
-/// Other users of the machine may not read what is in somebody's disks.
+/// Other users of the machine cannot read a user's disks.
 #[test]
 fn a_pool_is_for_its_users_eyes_only() {
     use std::os::unix::fs::PermissionsExt;
@@ -340,7 +341,7 @@ fn a_pool_is_for_its_users_eyes_only() {
     server.interrupt();
 }
 
-/// Paths are bytes; where one is told it is as readable as it can be, and it is the one that is used.
+/// Paths are bytes. Messages print a path as readably as possible, and commands use the exact bytes.
 #[test]
 fn a_pool_whose_path_is_no_text_is_served_and_told_of() {
     let folder = folder(true);
@@ -362,7 +363,8 @@ fn a_pool_whose_path_is_no_text_is_served_and_told_of() {
     server.interrupt();
 }
 
-/// What is closed is not taken as empty, nor what is written to it as delivered; a reader that has gone is no failure.
+/// A closed descriptor is not an empty input, nor is data written to it delivered. A reader that has exited is not a
+/// failure.
 #[test]
 fn what_is_stored_or_got_by_a_closed_descriptor_is_refused() {
     let folder = folder(true);

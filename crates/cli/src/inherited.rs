@@ -3,7 +3,7 @@
 //! SIGPIPE in this process, and resets SIGPIPE to its default in started programs.
 //!
 //! Unsafe: a function that the loader calls before `main`, and a function between fork and exec.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "a function before `main`, and one between fork and exec")]
 
 use std::io;
 use std::mem::MaybeUninit;

@@ -94,7 +94,7 @@ pub fn may_be_a_device(path: &Path) -> bool {
     path.starts_with("/dev") && !path.starts_with("/dev/shm")
 }
 
-/// Returns the number of the block device at `path`, if there is one.
+/// Returns the number of the block device at `path`, or `None` if no block device is there.
 pub fn block_device(path: &Path) -> Option<Device> {
     let found = fs::metadata(path).ok()?;
     found.file_type().is_block_device().then(|| found.rdev())

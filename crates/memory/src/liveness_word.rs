@@ -4,7 +4,7 @@
 //! locks that it marks when the thread ends (`set_robust_list`). So the word changes before any file of the process is
 //! closed, also when the process is killed: a process that finds the file locks of another one free also finds its
 //! liveness word cleared.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "the kernel's list of locks of a thread")]
 
 use std::ptr;
 use std::sync::Arc;

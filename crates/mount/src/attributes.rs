@@ -4,8 +4,8 @@ use ferrite_fs::{Error, Ino, Result, SetXattr};
 use fuser::{Errno, ReplyXattr, Request};
 
 use super::errno::errno;
-use super::fuse_fs::FuseFs;
 use super::reserve::NAME_BYTES;
+use super::server::FuseFs;
 
 pub(super) const ACCESS: &[u8] = b"system.posix_acl_access";
 const DEFAULT: &[u8] = b"system.posix_acl_default";

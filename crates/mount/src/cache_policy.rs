@@ -8,7 +8,7 @@ use fuser::{Errno, Generation, ReplyAttr, ReplyEmpty, ReplyEntry};
 
 use super::convert::attributes;
 use super::errno::errno;
-use super::fuse_fs::FuseFs;
+use super::server::FuseFs;
 
 /// How long the kernel may cache the attributes of a file that only it changes.
 pub(super) const KNOWN: Duration = Duration::from_secs(24 * 3600);

@@ -6,7 +6,7 @@ use ferrite_fs::{Allocate, Ino, Result};
 use ferrite_memory::planted;
 use fuser::{OpenFlags, Request, WriteFlags};
 
-use super::fuse_fs::FuseFs;
+use super::server::FuseFs;
 
 /// A request to write to a file.
 pub(super) struct WriteRequest<'a> {

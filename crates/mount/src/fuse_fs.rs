@@ -31,12 +31,9 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::SystemTime;
 
-use ferrite_fs::{
-    Allocate, Attr, Credentials, DataMode, Error, FileKind, FileSystem, Ino, NewFile, Result, Seek, SetAttr,
-};
+use ferrite_fs::{Allocate, Attr, Credentials, Error, FileKind, Ino, NewFile, Result, Seek, SetAttr};
 use ferrite_memory::planted;
 use fuser::{
     BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig, LockOwner, OpenFlags,
@@ -44,15 +41,14 @@ use fuser::{
     ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 
-use super::MountOptions;
 use super::attributes::send;
 use super::cache_policy::{KNOWN, decline};
 use super::content::WriteRequest;
 use super::convert::{NOTHING, attributes, file_type, rename, set_time, time};
 use super::errno::errno;
 use super::kernel;
-use super::lost::Lost;
-use super::reserve::{NAME_BYTES, Reserve};
+use super::reserve::NAME_BYTES;
+use super::server::FuseFs;
 
 /// The block size that `statfs` reports, in bytes.
 const BLOCK: u64 = 4096;
@@ -64,25 +60,7 @@ struct NewNode {
     rdev: u32,
 }
 
-/// The FUSE server of one file system.
-pub(super) struct FuseFs {
-    pub(super) fs: Arc<FileSystem>,
-    /// True if the kernel holds writes back.
-    pub(super) cached: bool,
-    /// True if a write is atomic.
-    pub(super) is_atomic: bool,
-    pub(super) reserve: Reserve,
-    pub(super) lost: Lost,
-}
-
 impl FuseFs {
-    pub fn new(fs: Arc<FileSystem>, options: &MountOptions) -> Self {
-        let (cached, reserve) = (options.cached, Reserve::new(options.reserve_percent));
-        let is_atomic = !cached && fs.data_mode() == DataMode::Atomic;
-        let is_atomic = is_atomic && !planted!("mount: split");
-        Self { fs, cached, is_atomic, reserve, lost: Lost::default() }
-    }
-
     fn make(&self, request: &Request, parent: INodeNo, name: &OsStr, node: NewNode) -> Result<Attr> {
         let NewNode { mode, umask, rdev } = node;
         let kind = FileKind::from_mode(mode).unwrap_or(FileKind::File);

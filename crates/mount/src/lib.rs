@@ -32,6 +32,7 @@ mod listing;
 mod lost;
 mod reserve;
 mod rights;
+mod server;
 mod stale;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -45,7 +46,7 @@ pub use hollow::Hollow;
 pub use stale::{MountAnswer, ask, clear_stale};
 
 use folder::{MountFolder, mounts_at, resolved, unmount};
-use fuse_fs::FuseFs;
+use server::FuseFs;
 use worker::StepWorker;
 
 /// The type of Ferrite's mounts in the kernel's list of mounts.

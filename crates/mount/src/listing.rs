@@ -12,7 +12,7 @@ use ferrite_memory::planted;
 use fuser::{FileAttr, Generation, INodeNo, ReplyDirectoryPlus};
 
 use super::convert::{NOTHING, attributes, file_type};
-use super::fuse_fs::FuseFs;
+use super::server::FuseFs;
 
 /// The number of entries of one look-up.
 const TOGETHER: usize = 128;

@@ -11,7 +11,7 @@ use ferrite_fs::Ino;
 use ferrite_memory::planted;
 use fuser::Errno;
 
-use super::fuse_fs::FuseFs;
+use super::server::FuseFs;
 
 /// Files that lost content, each with the error that the next fsync reports.
 #[derive(Default)]

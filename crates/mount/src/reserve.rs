@@ -10,7 +10,7 @@ use ferrite_fs::{Error, Ino, Result, Seek, Statfs};
 use ferrite_memory::planted;
 use rustix::process::geteuid;
 
-use super::fuse_fs::FuseFs;
+use super::server::FuseFs;
 
 /// Bytes that users write at most between two checks of the free space: a check visits every chunk.
 const UNCHECKED_BYTES: u64 = 16 << 20;

@@ -11,7 +11,7 @@ use ferrite_memory::planted;
 use fuser::Request;
 
 use super::attributes::ACCESS;
-use super::fuse_fs::FuseFs;
+use super::server::FuseFs;
 
 const SET_USER: u16 = 0o4000;
 const SET_GROUP: u16 = 0o2000;

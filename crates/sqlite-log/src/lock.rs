@@ -1,7 +1,7 @@
 //! SQLite's locks on a database file, all taken at once: then no program reads or writes the file.
 //!
 //! Unsafe, because the standard library has no lock on a range of a file.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "a lock on a range of a file, for which std has no word")]
 
 use std::fs::File;
 use std::io;

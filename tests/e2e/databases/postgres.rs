@@ -1,4 +1,4 @@
-//! PostgreSQL, spoken to by psql.
+//! PostgreSQL, driven by psql.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -11,7 +11,7 @@ use super::recipe::Recipe;
 use crate::programs::client;
 use crate::server::run;
 
-/// A server, and the folder of its socket.
+/// A PostgreSQL server, and the folder of its socket.
 #[derive(Default)]
 pub struct Postgres {
     child: Option<Child>,
@@ -36,7 +36,7 @@ impl Database for Postgres {
         recipe.run("PostgreSQL", 0);
         self.start(recipe);
         self.ask("create table t(n bigint primary key, text text)");
-        // Where its log finds no space it ends, and does not start again.
+        // If PostgreSQL finds no space for its log, it exits and cannot start again.
         let most: u64 = self.ask("select pg_size_bytes(current_setting('max_wal_size'))").parse().expect("bytes");
         let free = run(client("df").args(["--output=avail", "-B1"]).arg(&recipe.mount));
         let free: u64 = free.lines().last().and_then(|line| line.trim().parse().ok()).expect("bytes");
@@ -47,12 +47,12 @@ impl Database for Postgres {
         if self.child.is_some() {
             return;
         }
-        // What a killed server leaves is in its own folder then, and not in /dev/shm.
+        // With `mmap`, a killed server leaves its shared memory in its own folder, and not in /dev/shm.
         let more = format!("-c listen_addresses= -c dynamic_shared_memory_type=mmap -k {}", self.sockets.display());
         let until = Instant::now() + Duration::from_secs(120);
         loop {
             let child = self.child.get_or_insert_with(|| recipe.start("PostgreSQL", 1, ("postgres", &more)));
-            // The killed one's children may still be about to end, and then it does not start.
+            // Children of the killed server may still run, and then the new server refuses to start.
             if child.try_wait().expect("a child of ours").is_some() {
                 self.child = None;
             } else if self.psql().args(["-c", "select 1"]).output().is_ok_and(|output| output.status.success()) {
@@ -71,13 +71,13 @@ impl Database for Postgres {
             (psql.stdin.take().expect("piped"), BufReader::new(psql.stdout.take().expect("piped")));
         let last = std::thread::scope(|scope| {
             scope.spawn(move || {
-                // One after the other: psql reads the next when it has the answer.
+                // psql runs one statement at a time: psql reads the next one after the answer.
                 (from..from + 5000).all(|n| {
                     writeln!(stdin, "insert into t values({n}, repeat('{n}', {n} % 300 + 1)) returning n;").is_ok()
                 })
             });
             let reader = scope.spawn(move || stdout.lines().map_while(Result::ok).last());
-            // A client needs its time to connect.
+            // The client needs time to connect.
             std::thread::sleep(Duration::from_millis(30) + 2 * after);
             kill_more();
             self.kill();
@@ -95,7 +95,7 @@ impl Database for Postgres {
         count.parse().expect("a number")
     }
 
-    /// The server and its children, which are in groups of their own.
+    /// Kills the server and its children, which have process groups of their own.
     fn kill(&mut self) {
         let Some(mut child) = self.child.take() else { return };
         let all = family(child.id());
@@ -108,7 +108,7 @@ impl Database for Postgres {
     }
 }
 
-/// A process and those that descend from it.
+/// Returns a process and all its descendants.
 fn family(pid: u32) -> Vec<u32> {
     let mut all = vec![pid];
     let mut next = 0;

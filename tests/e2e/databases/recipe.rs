@@ -1,4 +1,4 @@
-//! What docs/recipes.md says, run as it stands but for the places.
+//! The commands of docs/recipes.md, run unchanged except for their paths.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -8,17 +8,17 @@ use std::process::{Child, Command, Stdio};
 use crate::programs::{client, ferrite, ferrite_path};
 use crate::server::{Server, run};
 
-/// The page, and where its words lead here.
+/// The page of recipes, and this test's replacement for each of its paths.
 pub struct Recipe {
     pub mount: PathBuf,
     pool: PathBuf,
-    /// For sockets.
+    /// The folder for sockets.
     pub folder: PathBuf,
     tables: PathBuf,
 }
 
 impl Recipe {
-    /// With everything in `folder`.
+    /// Returns a recipe that keeps all its files in `folder`.
     pub fn new(folder: &Path) -> Self {
         let all = std::fs::Permissions::from_mode(0o777);
         std::fs::set_permissions(folder, all).expect("others may look into it");
@@ -26,7 +26,7 @@ impl Recipe {
         Self { mount: at("mnt"), pool: at("pool"), folder: folder.into(), tables: at("tables") }
     }
 
-    /// The shell's words of block `number` behind `heading`, with the places of this test.
+    /// Returns the shell commands of block `number` under `heading`, with the paths of this test.
     fn block(&self, heading: &str, number: usize) -> String {
         let page = include_str!("../../../docs/recipes.md");
         let section = page.split("\n## ").find_map(|section| section.strip_prefix(heading));
@@ -42,7 +42,7 @@ impl Recipe {
         block
     }
 
-    /// Starts the server of the pool that a block starts, and waits until it serves. It attaches nothing.
+    /// Starts the pool's server from a block, and waits until the server is ready. The server attaches no disk.
     pub fn serve(&self, heading: &str, number: usize) -> Server {
         let block = self.block(heading, number);
         let words: Vec<&str> = block.split_whitespace().collect();
@@ -65,11 +65,11 @@ impl Recipe {
         run(&mut self.shell(&self.block(heading, number)));
     }
 
-    /// Starts the server that is a block's last line, with `more` words behind its name.
+    /// Starts the server in a block's last line, with `more` arguments after its name.
     pub fn start(&self, heading: &str, number: usize, (server, more): (&str, &str)) -> Child {
         let block = self.block(heading, number);
         let (before, last) = block.trim_end().rsplit_once('\n').map_or(("", block.trim_end()), |parts| parts);
-        // The last one: a user may have the same name.
+        // The last occurrence is the server, because a user may have the same name.
         let (front, back) = last.rsplit_once(&format!("{server} ")).unwrap_or_else(|| panic!("{server} in {last}"));
         let mut shell = self.shell(&format!("{before}\nexec {front}{server} {more} {back}"));
         shell.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -1,4 +1,4 @@
-//! Redis, spoken to over its socket.
+//! Redis, driven over its socket.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use super::Database;
 use super::recipe::Recipe;
 
-/// A server, and where it listens.
+/// A Redis server, and the path of its socket.
 #[derive(Default)]
 pub struct Redis {
     child: Option<Child>,
     socket: PathBuf,
 }
 
-/// A connection.
+/// A connection to the server.
 struct Link(BufReader<UnixStream>);
 
 impl Link {
@@ -26,7 +26,7 @@ impl Link {
         Ok(Self(BufReader::new(stream)))
     }
 
-    /// The first line of the answer to `command`.
+    /// Returns the first line of the answer to `command`.
     fn ask(&mut self, command: &str) -> std::io::Result<String> {
         self.0.get_mut().write_all(format!("{command}\r\n").as_bytes())?;
         let mut line = String::new();

@@ -1,4 +1,4 @@
-//! SQLite by its VFS, beside a server that owns the pool, and the commands that see its log and give it back.
+//! SQLite through Ferrite's VFS, beside a server that owns the pool, and the commands that list and return its log.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::{ChildStdout, Output, Stdio};
 use crate::programs::{client, ferrite};
 use crate::server::{Server, assert_sound, folder, json, ok, refused, run, signal};
 
-/// The library beside the binary; the gate builds both.
+/// Returns the library's path beside the binary. The gate builds both.
 fn library() -> PathBuf {
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/ferrite");
     let binary = std::env::var_os("FERRITE_BIN").map_or(built, PathBuf::from);
@@ -16,7 +16,7 @@ fn library() -> PathBuf {
     library
 }
 
-/// Commits `rows` to `database` in a pool, and is killed.
+/// Commits `rows` to `database` in a pool, and then a signal kills the shell.
 pub fn commit_and_be_killed(pool: &Path, database: &Path, rows: u64) {
     do_and_be_killed(
         pool,
@@ -30,7 +30,7 @@ fn do_and_be_killed(pool: &Path, database: &Path, work: &str) {
     assert!(!shell(pool, database, &work).status.success(), "it was killed");
 }
 
-/// What a shell with `database` open does by this VFS.
+/// Returns the output of an SQLite shell that opens `database` by this VFS and runs `work`.
 pub fn shell(pool: &Path, database: &Path, work: &str) -> Output {
     let mut shell = client("sqlite3");
     shell.arg("-batch").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -64,7 +64,7 @@ fn kill_of_sqlite_and_the_owner_leaves_a_log_that_is_seen_and_given_back() {
     assert!(said.contains(&format!("no log of {name} is in the pool")), "{said}");
 }
 
-/// What cannot be given back keeps no other database from its log.
+/// If `wal return` fails for one database, the other databases still get their logs back.
 #[test]
 fn one_database_that_is_gone_hinders_no_other() {
     let folder = folder(true);
@@ -81,7 +81,7 @@ fn one_database_that_is_gone_hinders_no_other() {
     assert_eq!(run(client("sqlite3").arg(&whole).arg("select count(*) from t;")), "100\n");
 }
 
-/// Three rows that were checkpointed, and a fourth in the log alone.
+/// Makes three rows that SQLite has checkpointed, and a fourth row in the log alone.
 const FOUR: &str = "create table t(n); insert into t values(1), (2), (3); pragma wal_checkpoint(truncate); \
                     insert into t values(4);";
 
@@ -89,7 +89,7 @@ fn count(database: &Path) -> String {
     run(client("sqlite3").arg(database).arg("select count(*) from t; pragma integrity_check;"))
 }
 
-/// A pool in memory is gone with its machine; the databases are not.
+/// A pool in memory is lost with its machine, and the databases are not.
 #[test]
 fn a_database_whose_log_is_lost_goes_on_with_what_was_checkpointed() {
     let folder = folder(true);
@@ -113,13 +113,13 @@ fn a_database_whose_log_is_lost_goes_on_with_what_was_checkpointed() {
     assert!(told.contains("its file says of none"), "{told}");
 }
 
-/// The number that a refusal says with `--lose`.
+/// Returns the number that a refusal names after `--lose`.
 fn to_lose(told: &str) -> String {
     let words = told.split_once("--lose ").unwrap_or_else(|| panic!("{told}")).1;
     words.split(|c: char| !c.is_ascii_digit()).next().expect("a number").into()
 }
 
-/// What is in a log is not lost by the way.
+/// A command discards the content of a log only if the user asks for it with `--lose`.
 #[test]
 fn a_log_with_something_in_it_is_given_up_only_by_who_says_so() {
     let folder = folder(true);
@@ -140,7 +140,7 @@ fn a_log_with_something_in_it_is_given_up_only_by_who_says_so() {
     assert_eq!((count(&database).as_str(), json(&["wal", "stat", pool_name])), ("3\nok\n", serde_json::json!([])));
 }
 
-/// A database that is gone is named by whatever leads to its folder.
+/// If the database is deleted, any path to its folder names the database.
 #[test]
 fn the_log_of_a_deleted_database_is_given_up_by_a_link_to_its_folder() {
     let folder = folder(true);
@@ -157,7 +157,7 @@ fn the_log_of_a_deleted_database_is_given_up_by_a_link_to_its_folder() {
     assert_eq!(json(&["wal", "stat", pool_name]), serde_json::json!([]));
 }
 
-/// Words to a shell with `database` open by this VFS; each line that it answers.
+/// An SQLite shell that has `database` open by this VFS, and the lines of its answers.
 struct Session {
     child: std::process::Child,
     answers: std::io::Lines<BufReader<ChildStdout>>,
@@ -194,8 +194,8 @@ const OLD: &str = "pragma journal_mode=wal; create table t(a integer primary key
 const NEW: &str = "update t set b = 'new' || a || hex(randomblob(50)) where a % 7 = 0; delete from t where a % 3 = 0; pragma \
                    wal_checkpoint(truncate); insert into t(b) values('x');";
 
-/// The power fails after the UPS spoke, and the image of that moment is older than the database: it is refused, others of the
-/// pool are served, and the way out leaves the database whole.
+/// The power fails after the UPS's signal, so the pool's image is older than the database. The VFS refuses that log and
+/// serves other databases of the pool. Discarding the log leaves the database whole.
 #[test]
 fn an_image_that_is_older_than_the_database_keeps_its_log_from_it() {
     let folder = folder(true);

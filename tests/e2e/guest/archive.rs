@@ -15,7 +15,7 @@ const FOLDER: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 const LINK: u32 = 0o120_777;
 
-/// An archive that is being written.
+/// An archive under construction.
 #[derive(Default)]
 pub struct Archive {
     bytes: Vec<u8>,
@@ -23,7 +23,7 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// Adds a file of `content`, that may be run.
+    /// Adds an executable file of `content`.
     pub fn file(&mut self, at: &str, content: &[u8]) {
         self.entry(Path::new(at), PROGRAM, content);
     }
@@ -38,30 +38,30 @@ impl Archive {
         self.entry(Path::new(at), LINK, to.as_bytes());
     }
 
-    /// Adds the program at `from`, and the libraries that it loads, under their names here.
+    /// Adds the program at `from` and the libraries that it loads, under the same names as on this machine.
     pub fn program(&mut self, at: &str, from: &Path) {
         self.file(at, &fs::read(from).unwrap_or_else(|error| panic!("{}: {error}", from.display())));
-        // A static program has none, and ldd fails on it.
+        // A static program has no libraries, and ldd fails on it.
         let told = client("ldd").arg(from).output().expect("ldd runs");
         for word in String::from_utf8_lossy(&told.stdout).split_whitespace().filter(|word| word.starts_with('/')) {
             self.file(word, &fs::read(word).unwrap_or_else(|error| panic!("{word}: {error}")));
         }
     }
 
-    /// Adds the client called `name`, found as the tests find it.
+    /// Adds the client called `name`, which the tests find by the same search.
     pub fn client(&mut self, name: &str) {
         let real = fs::canonicalize(client(name).get_program()).unwrap_or_else(|error| panic!("{name}: {error}"));
         self.program(&format!("/usr/sbin/{name}"), &real);
     }
 
-    /// The whole archive.
+    /// Returns the complete archive.
     pub fn finish(mut self) -> Vec<u8> {
         self.names.clear();
         self.raw("TRAILER!!!", 0, &[]);
         self.bytes
     }
 
-    /// Folders come before what is in them; a name that is there already is not added again.
+    /// Adds an entry after the folders that contain it. A name that the archive already has is not added again.
     fn entry(&mut self, at: &Path, mode: u32, content: &[u8]) {
         let at = at.strip_prefix("/").unwrap_or(at);
         let above: Vec<PathBuf> = at.ancestors().skip(1).map(Path::to_owned).collect();

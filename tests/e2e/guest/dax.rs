@@ -13,17 +13,17 @@ use crate::kill;
 use crate::programs::ferrite;
 use crate::server::{Server, assert_sound, json, ok, refused};
 
-/// Where the file system with DAX is mounted.
+/// The mount point of the file system with DAX.
 pub const FOLDER: &str = "/mnt/pm";
 
-/// The device DAX of an NVDIMM.
+/// Returns the device DAX of an NVDIMM.
 pub fn device() -> PathBuf {
     fs::canonicalize("/run/dax-nvdimm").expect("device DAX")
 }
 
 const SURVIVES: &str = "dax, survives a process crash, a kernel crash and power loss: it lies in ";
 
-/// What is put in is what comes out, in the same process's pool and in the next one's.
+/// Asserts that a tag returns its bytes, in the process that made the pool and in the next process.
 fn keeps(pool: &str, more: &[&str]) {
     ok(&[&["pool", "create", pool], more].concat());
     let told = json(&["pool", "info", pool]);
@@ -38,8 +38,8 @@ fn keeps(pool: &str, more: &[&str]) {
     assert_sound(Path::new(pool));
 }
 
-/// The line that says what survives says power loss; and it is true of new blocks of a sparse file too: the mapping is
-/// a synchronous one.
+/// The pool prints that it survives power loss. The claim also holds for new blocks of a sparse file, because the
+/// mapping is synchronous.
 #[test]
 fn a_pool_on_a_dax_file_system_survives_power_loss_and_says_so() {
     inside(Working, "a_pool_on_a_dax_file_system_survives_power_loss_and_says_so", || {
@@ -68,7 +68,7 @@ fn a_pool_on_device_dax_survives_power_loss_and_says_so() {
     });
 }
 
-/// The kernel allows DAX on memory that `memmap=` sets aside, too; that memory is as volatile as any other.
+/// The kernel also allows DAX on memory that `memmap=` reserves, and that memory is volatile.
 #[test]
 fn a_pool_on_memmap_memory_does_not_survive_power_loss_and_says_so() {
     inside(Working, "a_pool_on_memmap_memory_does_not_survive_power_loss_and_says_so", || {
@@ -88,8 +88,8 @@ fn a_pool_on_memmap_memory_does_not_survive_power_loss_and_says_so() {
     });
 }
 
-/// A region of a CXL device is persistent memory if it says where stores persist. Nothing is stored to it here: QEMU
-/// emulates each access.
+/// A region of a CXL device is persistent memory if the device reports where stores persist. This test stores no data
+/// to it, because QEMU emulates each access.
 #[test]
 fn a_persistent_cxl_region_survives_power_loss() {
     inside(Working, "a_persistent_cxl_region_survives_power_loss", || {
@@ -103,7 +103,8 @@ fn a_persistent_cxl_region_survives_power_loss() {
     });
 }
 
-/// Kills under a file system on a disk on DAX, with the default scheme and with the one that leaves most in caches.
+/// Kills the server under a file system on a disk on DAX. Runs with the default scheme and with the scheme that leaves
+/// most data in caches.
 #[test]
 fn kills_on_dax_lose_no_fsynced_file() {
     inside(Working, "kills_on_dax_lose_no_fsynced_file", || {
@@ -116,9 +117,10 @@ fn kills_on_dax_lose_no_fsynced_file() {
     });
 }
 
-/// Not a test by itself: the process that stores where it must not, and has no handler for the fault.
+/// Runs as a child process that stores to protected memory and has no handler for the fault. This is not a test by
+/// itself.
 #[test]
-#[allow(unsafe_code)] // A stray store is what it is about.
+#[allow(unsafe_code)] // This function tests a stray store.
 fn stores_astray() {
     let Ok(path) = std::env::var("FERRITE_ASTRAY") else { return };
     let file = fs::OpenOptions::new().read(true).write(true).open(&path).expect("opened");
@@ -128,7 +130,7 @@ fn stores_astray() {
     let maps = fs::read_to_string("/proc/self/maps").expect("read");
     let line = maps.lines().find(|line| line.ends_with(&path)).expect("it is mapped");
     let base = usize::from_str_radix(line.split('-').next().expect("a start"), 16).expect("a number");
-    // SAFETY: none: the address is mapped and must not be stored to; the process ends here.
+    // SAFETY: this store breaks the rules on purpose: the address is mapped and protected. The process ends here.
     unsafe { (base as *mut u8).add(4096).write_volatile(1) };
     panic!("a stray store got through");
 }

@@ -1,4 +1,4 @@
-//! QEMU, and what it boots.
+//! QEMU, and the system that it boots.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -15,10 +15,10 @@ use crate::server::folder;
 
 const INIT: &str = include_str!("init.sh");
 
-/// Everything that happens in a guest takes this long at most.
+/// The longest time that a guest may run.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Clients that the tests run there.
+/// Clients that the tests run in the guest.
 const CLIENTS: [&str; 13] = [
     "mkfs.ext4",
     "e2fsck",
@@ -35,7 +35,7 @@ const CLIENTS: [&str; 13] = [
     "dd",
 ];
 
-/// Modules, in the order in which they are loaded; those that are missing are built in.
+/// Kernel modules in their loading order. A missing module is built into the kernel.
 const MODULES: [&str; 14] = [
     "libnvdimm",
     "nd_btt",
@@ -53,26 +53,26 @@ const MODULES: [&str; 14] = [
     "fuse",
 ];
 
-/// NVDIMMs: a number and a size in MiB.
+/// The number and the size in MiB of each NVDIMM.
 const NVDIMMS: [(u32, u32); 2] = [(0, 256), (1, 128)];
 
-/// Memory that the kernel sets aside as if it were persistent.
+/// The kernel parameter that reserves memory as if it were persistent.
 const MEMMAP: &str = "memmap=64M!512M";
 
-/// Bytes of the CXL device and of its labels, in MiB.
+/// Name and size in MiB of the CXL device's files: its memory and its labels.
 const CXL: [(&str, u32); 2] = [("cxl", 256), ("labels", 1)];
 
-/// A machine whose memory and disks are files; it can be switched on again and again.
+/// A machine whose memory and disks are files. A test can start it again and again.
 pub struct Machine {
     folder: TempDir,
     kernel: PathBuf,
 }
 
 impl Machine {
-    /// Puts it together.
+    /// Assembles the machine.
     ///
     /// # Errors
-    /// What is lacking here for it.
+    /// Returns the name of a component that this machine lacks.
     pub fn build() -> Result<Self, String> {
         if !cfg!(target_arch = "x86_64") {
             return Err("the guest's kernel is one for x86_64".into());
@@ -97,20 +97,20 @@ impl Machine {
         self.folder.path().join("initramfs")
     }
 
-    /// What QEMU and the kernel said last.
+    /// Returns the last messages of QEMU and the kernel.
     pub fn console(&self) -> String {
         let texts = ["qemu", "console"].map(|name| fs::read(self.folder.path().join(name)).unwrap_or_default());
         String::from_utf8_lossy(&texts.concat()).into_owned()
     }
 
-    /// Switches it on; `told` is for its first process.
+    /// Starts the machine. Its first process gets `told` as its parameters.
     pub fn start(&self, told: &[(&str, String)]) -> Running {
         let words: String = told.iter().map(|(name, value)| format!(" {name}={value}")).collect();
         let mut qemu = client("qemu-system-x86_64");
         qemu.args(["-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2"]);
         let cxl = self.cxl();
         let machine = if cxl.is_empty() { "" } else { ",cxl=on" };
-        // The firmware says that stores persist from the memory controller.
+        // The firmware reports that stores persist from the memory controller on.
         qemu.args(["-machine", &format!("q35,nvdimm=on,nvdimm-persistence=mem-ctrl{machine}")]);
         qemu.args(["-m", "1280M,slots=4,maxmem=4G"]).args(cxl);
         for (number, mib) in NVDIMMS {
@@ -129,7 +129,7 @@ impl Machine {
 }
 
 impl Machine {
-    /// A persistent CXL device, as words for QEMU; none if this QEMU has no such device.
+    /// Returns QEMU's arguments for a persistent CXL device, or none if this QEMU has no such device.
     fn cxl(&self) -> Vec<String> {
         let help = client("qemu-system-x86_64").args(["-device", "cxl-type3,help"]).output();
         let help = help.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
@@ -159,7 +159,7 @@ impl Machine {
     }
 }
 
-/// The guest's programs, modules and first process.
+/// Returns an archive of the guest's programs, modules and first process.
 fn content(fetched: &Path) -> Vec<u8> {
     let mut archive = Archive::default();
     for folder in ["/proc", "/sys", "/dev", "/run", "/tmp", "/root", "/etc", "/mnt"] {
@@ -191,7 +191,7 @@ fn find_modules(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// A machine that is on. Dropped, its power fails.
+/// A running machine. Dropping it cuts the power.
 pub struct Running {
     qemu: Child,
     lines: Receiver<String>,
@@ -213,7 +213,7 @@ impl Running {
         Self { qemu, lines, until: Instant::now() + PATIENCE }
     }
 
-    /// The next line it says; none once it is off, or out of time.
+    /// Returns the next line of the guest, or `None` after its end or after the time limit.
     pub fn line(&mut self) -> Option<String> {
         self.lines.recv_timeout(self.until.saturating_duration_since(Instant::now())).ok()
     }

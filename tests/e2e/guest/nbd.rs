@@ -9,7 +9,7 @@ use crate::programs::client;
 use crate::server::{Server, folder, run};
 use crate::{kill, node};
 
-/// The device behind the node of the disk called `name`, which must be the driver's.
+/// Returns the device behind the node of the disk called `name`. Panics if it is not a device of the driver.
 fn device(server: &Server, name: &str) -> PathBuf {
     let device = fs::read_link(server.node(name)).expect("a link");
     assert!(device.starts_with("/dev") && device.to_string_lossy().contains("/nbd"), "{}", device.display());
@@ -22,7 +22,7 @@ fn attribute(device: &Path, name: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
-/// The driver is taken where there is one, is told what the disk can do, and keeps nothing when the server ends.
+/// If the kernel has the driver, the server uses it, passes it the disk's features, and releases everything at its end.
 #[test]
 fn a_node_is_the_kernels_nbd_device() {
     inside(Working, "a_node_is_the_kernels_nbd_device", || {
@@ -52,7 +52,7 @@ fn ext4_lives_on_kernel_nbd() {
     });
 }
 
-/// Partitions are there as soon as the node is, without anybody asking for them.
+/// The kernel finds partitions as soon as the node exists, without a request.
 #[test]
 fn partitions_are_found() {
     inside(Working, "partitions_are_found", || {
@@ -77,8 +77,8 @@ fn a_disk_grows_while_it_is_a_kernel_nbd_device() {
     );
 }
 
-/// A server is killed under a mounted file system that is written to: the next one clears the device, though requests
-/// to it were never answered, and serves at once; what was fsynced is whole.
+/// A server is killed under a mounted file system in use. The next server clears the device, although some requests
+/// never got an answer, and serves at once. All fsynced data is whole.
 #[test]
 fn a_killed_servers_nbd_device_is_cleared_and_fsynced_files_are_whole() {
     inside(Working, "a_killed_servers_nbd_device_is_cleared_and_fsynced_files_are_whole", || {

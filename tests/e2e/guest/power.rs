@@ -1,4 +1,4 @@
-//! The power fails while pools in persistent memory are written to.
+//! The power fails during writes to pools in persistent memory.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -22,8 +22,8 @@ fn number(name: &str) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).expect("how much was durable")
 }
 
-/// Writes for ever: files on a file system on a disk in a pool on a DAX file system, each fsynced; and tags of a pool
-/// on device DAX.
+/// Writes until the power fails. It fsyncs each file on a file system on a disk, in a pool on a DAX file system. It
+/// also writes tags of a pool on device DAX.
 #[test]
 fn what_is_durable_is_told() {
     inside(Writing, "what_is_durable_is_told", || {
@@ -49,7 +49,7 @@ fn put(nth: u64) {
     println!("durable tag {nth}");
 }
 
-/// Everything told to be durable is there, on a file system that needs no repair, in a sound pool.
+/// All data that the guest reported as durable is there, on a file system that needs no repair, in a sound pool.
 #[test]
 fn fsynced_files_on_dax_outlive_the_power() {
     inside(Afterwards, "fsynced_files_on_dax_outlive_the_power", || {

@@ -1,20 +1,20 @@
-//! What the guest said, once for all tests.
+//! The output of the guest, collected once for all tests.
 
 use std::sync::LazyLock;
 
 use super::Stage;
 use super::machine::{Machine, Running};
 
-/// The power fails when so many files and tags were told to be durable.
+/// The power fails when the guest has reported this many files and tags as durable.
 const FILES: u64 = 12;
 const TAGS: u64 = 3;
 
-/// What the guest said.
+/// The output of the guest at each stage.
 pub struct Report {
     working: Vec<String>,
     writing: Vec<String>,
     afterwards: Vec<String>,
-    /// What its kernel said in the end.
+    /// The last messages of the guest's kernel.
     console: String,
 }
 
@@ -31,7 +31,7 @@ fn make() -> Result<Report, String> {
         tags = number("durable tag ").unwrap_or(tags);
         files >= FILES && tags >= TAGS
     });
-    // The power fails.
+    // Dropping the machine cuts the power.
     drop(running);
     let mut running = machine.start(&[
         ("FERRITE_GUEST", Stage::Afterwards.name().into()),
@@ -43,7 +43,7 @@ fn make() -> Result<Report, String> {
     Ok(Report { working, writing, afterwards, console: machine.console() })
 }
 
-/// What it says until `is_last`, or until it is off.
+/// Returns the guest's lines up to the one for which `is_last` is true, or up to its end.
 fn until(running: &mut Running, mut is_last: impl FnMut(&str) -> bool) -> Vec<String> {
     let mut lines = Vec::new();
     while let Some(line) = running.line() {
@@ -57,18 +57,18 @@ fn until(running: &mut Running, mut is_last: impl FnMut(&str) -> bool) -> Vec<St
 }
 
 impl Report {
-    /// The one report of this run: the first who asks boots the guest, twice.
+    /// Returns the one report of this run. The first caller boots the guest twice.
     ///
     /// # Errors
-    /// What this machine lacks for it.
+    /// Returns the name of a component that this machine lacks.
     pub fn get() -> Result<&'static Self, &'static str> {
         REPORT.as_ref().map_err(String::as_str)
     }
 
-    /// Asserts that the test called `test` passed in the guest, and says of it what it said there.
+    /// Asserts that the test called `test` passed in the guest, and prints the test's output from there.
     ///
     /// # Panics
-    /// With what the guest said, where it did not.
+    /// Panics with the guest's output if the test did not pass.
     pub fn assert_passed(&self, stage: Stage, test: &str) {
         let lines = match stage {
             Stage::Working => &self.working,
@@ -84,7 +84,7 @@ impl Report {
     }
 }
 
-/// What a passing test printed.
+/// Returns the output of a passing test.
 fn said<'l>(lines: &'l [String], test: &str) -> impl Iterator<Item = &'l String> {
     let head = format!("::{test} stdout ----");
     let after = lines.iter().skip_while(move |line| !line.ends_with(&head)).skip(1);

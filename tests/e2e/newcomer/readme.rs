@@ -1,4 +1,4 @@
-//! The commands of README.md, as three kinds of newcomers type them. What takes minutes is read and not run.
+//! The commands of README.md, typed by three kinds of newcomers. Commands that take minutes are read and not run.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -8,7 +8,7 @@ use super::{NOBODY, Newcomer};
 use crate::mount::can_mount;
 use crate::server::{can_attach, wait};
 
-/// The commands that take minutes, by how they begin.
+/// The beginnings of the commands that take minutes.
 const LONG: [&str; 4] = ["cargo xtask ", "cargo install ", "ferrite bench ", "ferrite sim llc "];
 
 /// A block of README.md between two fences.
@@ -35,7 +35,8 @@ fn blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
-/// The commands of the shell blocks, in their order: one of each `a|b|c`, and `FILE` and `COMMAND` replaced.
+/// Returns the commands of the shell blocks in order. Each alternative of `a|b|c` becomes a command, and `FILE` and
+/// `COMMAND` get values.
 fn commands(page: &str) -> Vec<String> {
     let lines = blocks(page).into_iter().filter(|block| block.is_shell).flat_map(|block| block.lines);
     let own = lines.map(|line| line.split(" #").next().unwrap_or_default().trim().to_owned());
@@ -47,11 +48,11 @@ fn alternatives(line: &str) -> Vec<String> {
     let Some(word) = line.split(' ').find(|word| word.contains('|')) else {
         return vec![line.replace("COMMAND...", "true").replace("FILE", "file")];
     };
-    // How such a command goes on is not said: its help is asked for.
+    // The page omits the arguments of such a command, so the test asks for its help.
     word.split('|').map(|way| line.replace(word, &format!("{way} --help"))).collect()
 }
 
-/// `ferrite up`, as it was started, with the lines that it printed.
+/// A running `ferrite up`, with the lines that it printed.
 struct Up {
     child: Child,
     lines: Vec<String>,
@@ -86,11 +87,11 @@ impl Up {
     }
 }
 
-/// Types all commands of README.md except those that take minutes. Returns what `up` printed.
+/// Types all commands of README.md except those that take minutes. Returns the output of `up`.
 fn typed(here: &Newcomer) -> Vec<String> {
     let page = readme();
     fs::write(here.at("home/file"), "W 0 4\nR 0 4\nW 4 1\n").expect("written");
-    // The commands are typed in a clone, which has these.
+    // A newcomer types the commands in a clone, which has these files.
     let (samples, copies) =
         (concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata/traces"), here.at("home/testdata/traces"));
     fs::create_dir_all(&copies).expect("made");
@@ -110,7 +111,7 @@ fn typed(here: &Newcomer) -> Vec<String> {
         }
     }
     let mut up: Up = up.expect("README.md starts it");
-    // Killed any way you like and started again: what was durable is there.
+    // After any kind of kill and a restart, all durable data is there.
     here.run("kill -KILL $(ferrite status --json | python3 -c 'import json, sys; print(json.load(sys.stdin)[\"pools\"][0][\"owner_pid\"])')");
     up.child.wait().expect("a child of ours");
     let again = Up::start(here);
@@ -128,7 +129,7 @@ fn the_commands_of_readme_work_as_root() {
     }
     let Some(here) = Newcomer::new(None, "") else { return };
     let lines = typed(&here);
-    // Each kind of line that README.md shows is printed, in its order.
+    // `up` prints each kind of line in README.md, in the same order.
     let shown = blocks(&readme()).into_iter().find(|block| !block.is_shell).expect("what `up` prints").lines;
     let label = |line: &String| line.split(' ').next().unwrap_or_default().to_owned();
     let labels = |lines: &[String]| lines.iter().map(label).filter(|it| !it.is_empty()).collect::<Vec<_>>();
@@ -152,14 +153,14 @@ fn the_commands_of_readme_end_with_clear_words_without_fuse() {
     let lines = typed(&here).join("\n");
     let missing = "/dev/fuse is not the kernel's fuse device: in a container, start that with `--device /dev/fuse`";
     assert!(lines.contains(&format!("not mounted: {missing}")), "{lines}");
-    // Unless this kernel attaches without FUSE.
+    // A kernel that attaches disks without FUSE needs no such message.
     let is_attached = lines.contains("/dev/nbd");
     assert!(is_attached || lines.contains(&format!("has no NBD, and {missing}")), "{lines}");
     let said = here.refused("ferrite fs mount files mnt", 1);
     assert!(said.contains("/dev/fuse"), "{said}");
 }
 
-/// A command that README.md gets wrong fails here as it does for its reader.
+/// If README.md has a wrong command, it fails here exactly as for a reader.
 #[test]
 fn commands_are_taken_from_the_page_as_they_stand() {
     let page = "# A\n```sh\nferrite status   # what is there\n\nferrite tag list|get; ferrite run -- COMMAND...\n```\n\
@@ -171,7 +172,7 @@ fn commands_are_taken_from_the_page_as_they_stand() {
     here.refused("ferrite statsu", 2);
 }
 
-/// What takes minutes is right as far as that can be seen at once.
+/// Commands that take minutes are checked as far as a quick look allows.
 #[test]
 fn what_readme_says_to_build_is_there() {
     let all = commands(&readme());

@@ -34,7 +34,7 @@ const PACKAGES: &[PackageRow] = &[
     row(
         "daemon",
         "what `ferrite up` adds: disks, nodes, mounts, metrics",
-        &["disk-address", "mount", "devnode", "sqlite-log", "block", "object", "wal", "counters"],
+        &["disk-address", "mount", "devnode", "fs-client", "sqlite-log", "block", "object", "wal", "counters"],
     ),
     row("bindings", "pools for C, Python and SQLite", &["fs-client", "object", "sqlite-log", "wal", "counters"]),
     row("preload", "the library that `ferrite run` loads into programs", &["fs-client"]),
@@ -60,8 +60,7 @@ const PACKAGES: &[PackageRow] = &[
 
 /// Packages that are being replaced, each with the packages that take its place. They may name and be named as those. Once
 /// this list is empty, every row above has to exist.
-const REPLACED: &[(&str, &[&str])] =
-    &[("medium", &["memory", "disk"]), ("serve", &["nbd", "devnode", "mount", "disk-address"])];
+const REPLACED: &[(&str, &[&str])] = &[];
 
 /// Packages that the tests of another package may name beside `crash`.
 const TESTED_WITH: &[(&str, &str)] = &[("mount", "fs-client")];
