@@ -54,12 +54,7 @@ static METHODS: Methods = Methods {
 ///
 /// # Safety
 /// There is room for a [`LogFile`] at `into`.
-pub unsafe fn open(
-    into: *mut File,
-    routines: Routines,
-    (database, file): (Arc<Database>, Which),
-    flags: c_int,
-) -> c_int {
+pub unsafe fn open(into: *mut File, routines: Routines, database: Arc<Database>, file: Which, flags: c_int) -> c_int {
     let made = match database.log.length(file) {
         Ok(None) if flags & abi::OPEN_CREATE != 0 => database.log.create(file),
         Ok(None) => return abi::CANTOPEN,

@@ -100,17 +100,17 @@ unsafe extern "C" fn open(
     let text = unsafe { CStr::from_ptr(name) };
     if flags & abi::OPEN_MAIN_DB != 0 {
         // SAFETY: SQLite's promise, passed on.
-        return unsafe { open_main(vfs, name, file, (flags, out_flags)) };
+        return unsafe { open_main(vfs, name, file, flags, out_flags) };
     }
     let is_log = flags & (abi::OPEN_WAL | abi::OPEN_MAIN_JOURNAL | abi::OPEN_SUPER_JOURNAL) != 0;
     match if is_log { Database::of_log(text) } else { Ok(None) } {
-        Ok(Some(which)) => {
+        Ok(Some((database, which))) => {
             if !out_flags.is_null() {
                 // SAFETY: SQLite's promise.
                 unsafe { *out_flags = flags };
             }
             // SAFETY: there is room for so much as was registered, which is more than enough.
-            unsafe { log_file::open(file, routines(), which, flags) }
+            unsafe { log_file::open(file, routines(), database, which, flags) }
         }
         Ok(None) => pass!(vfs, open, name, file, flags, out_flags),
         Err(error) => told::told(&routines(), &text.to_string_lossy(), &error.into(), abi::CANTOPEN),
@@ -119,12 +119,7 @@ unsafe extern "C" fn open(
 
 /// # Safety
 /// As SQLite calls it.
-unsafe fn open_main(
-    vfs: *mut Vfs,
-    name: *const c_char,
-    file: *mut File,
-    (flags, out_flags): (c_int, *mut c_int),
-) -> c_int {
+unsafe fn open_main(vfs: *mut Vfs, name: *const c_char, file: *mut File, flags: c_int, out_flags: *mut c_int) -> c_int {
     // Before the file is made: of what is refused nothing is left.
     // SAFETY: SQLite's promise of a string, and of room. A file without methods is one that SQLite need not close.
     let (log_pool, path) = unsafe {

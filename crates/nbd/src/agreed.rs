@@ -22,6 +22,6 @@ pub fn agreed_flags(geometry: &Geometry) -> u16 {
 /// # Errors
 /// [`End`] says why the stream ended.
 pub fn serve_agreed(disk: Arc<dyn Disk>, transport: &mut dyn Transport) -> Result<(), End> {
-    let mut peer = Peer::new(transport, Options::default().spin, (Arc::default(), Arc::new(Waiting::new())));
+    let mut peer = Peer::new(transport, Options::default().spin, Arc::default(), Arc::new(Waiting::new()));
     Session::new(disk, false, false).run(&mut peer)
 }

@@ -134,7 +134,7 @@ impl Server {
     }
 
     fn converse(&self, transport: &mut dyn Transport, ticket: &Ticket) -> Result<(), End> {
-        let mut peer = Peer::new(transport, self.options.spin, (Arc::clone(&self.budget), ticket.waiting()));
+        let mut peer = Peer::new(transport, self.options.spin, Arc::clone(&self.budget), ticket.waiting());
         let stopping = || self.registry.is_stopping();
         let handshake = Handshake::new(&mut peer, &*self.exports, self.options.handshake_timeout, &stopping);
         match handshake.run()? {

@@ -301,7 +301,7 @@ impl<'a> Defragmenter<'a> {
         let space = self.pool.space();
         let rooms = || chunks.iter().map(|chunk| (*chunk, 0..CHUNK_PAGES)).collect();
         let room = &mut |pages| Ok(overflow::pages_of(&find_pages(space, rooms(), pages)?));
-        match self.pool.relocate(self.owners, name, None, room) {
+        match move_tag::relocate(self.pool, self.owners, name, None, room) {
             Ok(_) => {
                 self.transactions += 1;
                 Ok(true)

@@ -169,7 +169,7 @@ impl Pool {
             return Err(Error::Busy(format!("tag {:?} no longer has all the pages that were asked for", ask.tag.name)));
         }
         let (id, slot) = self.grants().0.lock().open_slot()?;
-        let granted = self.record(transaction, ask, id, slot);
+        let granted = record(self, transaction, ask, id, slot);
         if granted.is_err() {
             self.grants().0.lock().cancel(self.space(), id, slot);
         }
@@ -191,37 +191,37 @@ impl Pool {
             }
         }
     }
+}
 
-    fn record(
-        &self,
-        mut transaction: Transaction<'_>,
-        ask: &GrantRequest<'_>,
-        id: GrantId,
-        slot: u64,
-    ) -> Result<Granted> {
-        let piping = |e: io::Error| Error::Medium(ferrite_memory::Error::io("making the notice of a grant", e));
-        let (notice, bell) = io::pipe().map_err(piping)?;
-        let record = GrantRecord::new(id, ask)?;
-        let overflow = self.take_overflow(&mut transaction, &record)?;
-        transaction.write(slot, &record.encode(overflow.first().map_or(0, |page| page.span().at)));
-        let mut live = LiveGrant::new(slot, ask.process.clone(), record, overflow).with_bell(bell);
-        // Otherwise a concurrent reap of a process that has already ended would commit the end before the beginning.
-        live.unsettled = true;
-        self.grants().0.lock().insert(id, live);
-        transaction.commit()?;
-        self.grants().0.lock().find(id)?.unsettled = false;
-        Ok(Granted { id, notice: notice.into(), rights: ask.rights })
-    }
+fn record(
+    pool: &Pool,
+    mut transaction: Transaction<'_>,
+    ask: &GrantRequest<'_>,
+    id: GrantId,
+    slot: u64,
+) -> Result<Granted> {
+    let piping = |e: io::Error| Error::Medium(ferrite_memory::Error::io("making the notice of a grant", e));
+    let (notice, bell) = io::pipe().map_err(piping)?;
+    let record = GrantRecord::new(id, ask)?;
+    let overflow = take_overflow(pool, &mut transaction, &record)?;
+    transaction.write(slot, &record.encode(overflow.first().map_or(0, |page| page.span().at)));
+    let mut live = LiveGrant::new(slot, ask.process.clone(), record, overflow).with_bell(bell);
+    // Otherwise a concurrent reap of a process that has already ended would commit the end before the beginning.
+    live.unsettled = true;
+    pool.grants().0.lock().insert(id, live);
+    transaction.commit()?;
+    pool.grants().0.lock().find(id)?.unsettled = false;
+    Ok(Granted { id, notice: notice.into(), rights: ask.rights })
+}
 
-    /// Takes pages for the extents that do not fit the slot, and stores the list durably before the slot refers to it.
-    fn take_overflow(&self, transaction: &mut Transaction<'_>, record: &GrantRecord) -> Result<Vec<Extent>> {
-        let rest = record.rest();
-        let count = overflow::count(rest);
-        if count == 0 {
-            return Ok(Vec::new());
-        }
-        let pages = overflow::pages_of(&transaction.take(&[overflow::need(count)])?);
-        overflow::store(self.memory(), rest, &pages)?;
-        Ok(pages)
+/// Takes pages for the extents that do not fit the slot, and stores the list durably before the slot refers to it.
+fn take_overflow(pool: &Pool, transaction: &mut Transaction<'_>, record: &GrantRecord) -> Result<Vec<Extent>> {
+    let rest = record.rest();
+    let count = overflow::count(rest);
+    if count == 0 {
+        return Ok(Vec::new());
     }
+    let pages = overflow::pages_of(&transaction.take(&[overflow::need(count)])?);
+    overflow::store(pool.memory(), rest, &pages)?;
+    Ok(pages)
 }

@@ -270,19 +270,6 @@ impl Pool {
         Some(holder.identity().pid)
     }
 
-    /// Refuses if a living process has a grant on `tag`. A grant of an ended process is waited for, because another
-    /// thread is ending it.
-    fn ensure_no_grant(&self, tag: &Tag) -> Result<()> {
-        loop {
-            self.grants().reap(self)?;
-            match self.grants().holder(tag.generation) {
-                Some(holder) if !holder.is_alive() => std::thread::yield_now(),
-                Some(holder) => return Err(in_use(&tag.name, &format!("process {}", holder.identity().pid))),
-                None => return Ok(()),
-            }
-        }
-    }
-
     /// Removes the tag called `name`, which must not be leased (HO2).
     ///
     /// # Errors
@@ -290,6 +277,19 @@ impl Pool {
     pub fn remove_unheld(self: &Arc<Self>, name: &str) -> Result<()> {
         let holding = self.hold(name)?;
         self.remove_tag(&holding.tag())
+    }
+}
+
+/// Refuses if a living process has a grant on `tag`. A grant of an ended process is waited for, because another
+/// thread is ending it.
+fn ensure_no_grant(pool: &Pool, tag: &Tag) -> Result<()> {
+    loop {
+        pool.grants().reap(pool)?;
+        match pool.grants().holder(tag.generation) {
+            Some(holder) if !holder.is_alive() => std::thread::yield_now(),
+            Some(holder) => return Err(in_use(&tag.name, &format!("process {}", holder.identity().pid))),
+            None => return Ok(()),
+        }
     }
 }
 
@@ -316,7 +316,7 @@ impl ListedTag {
             return Err(in_use(name, by));
         }
         let listed = Self { pool: Arc::clone(pool), generation: tag.generation };
-        pool.ensure_no_grant(&tag)?;
+        ensure_no_grant(pool, &tag)?;
         // Before the entry was made, another holder could widen or remove the tag (HO2).
         let tag = pool.tag_now(&tag)?;
         Ok((listed, tag))

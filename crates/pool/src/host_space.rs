@@ -67,64 +67,9 @@ impl Pool {
             return Err(why);
         }
         self.space().free(&first);
-        let kept = self.take_kept(needs, &mut watched);
+        let kept = take_kept(self, needs, &mut watched);
         self.return_free_chunks(&first);
         kept
-    }
-
-    /// Takes space as [`Pool::take_reserved`] does, on a full host: chunks for which it has storage can still be taken.
-    fn take_kept(&self, needs: &[SpaceNeed], watched: &mut WatchedRequest<'_>) -> Result<Vec<Extent>> {
-        let mut tried = HostAttempt::default();
-        let done = needs.iter().try_for_each(|need| self.take_kept_for(*need, &mut tried, watched));
-        let HostAttempt { mut reserved, mut refused } = tried;
-        if done.is_err() {
-            self.space().free(&reserved);
-            refused.append(&mut reserved);
-        }
-        self.return_free_chunks(&refused);
-        done.map(|()| reserved)
-    }
-
-    fn take_kept_for(
-        &self,
-        mut need: SpaceNeed,
-        tried: &mut HostAttempt,
-        watched: &mut WatchedRequest<'_>,
-    ) -> Result<()> {
-        let first_new = tried.reserved.len();
-        while need.bytes > 0 {
-            let found = self.space().take_kept_first(&[need])?;
-            let parts: Vec<Extent> = found.into_iter().flat_map(|extent| pieces(extent, CHUNK_PAGES as u32)).collect();
-            need.bytes = self.try_each(&parts, first_new, tried, watched)?;
-        }
-        Ok(())
-    }
-
-    /// Reserves storage for each of `parts`. Returns the bytes without storage, which the caller takes elsewhere. Fails
-    /// if a chunk that is known to have no storage gets none, because such chunks are taken last.
-    fn try_each(
-        &self,
-        parts: &[Extent],
-        first_new: usize,
-        tried: &mut HostAttempt,
-        watched: &mut WatchedRequest<'_>,
-    ) -> Result<u64> {
-        let mut refused_bytes = 0;
-        for (i, part) in parts.iter().enumerate() {
-            let Err(why) = self.reserve_storage(&[*part], watched) else {
-                tried.add(*part, first_new);
-                continue;
-            };
-            tried.refused.push(*part);
-            if !is_no_space(&why) || self.space().is_bare(part.page / CHUNK_PAGES) {
-                self.space().free(&parts[i..]);
-                return Err(why);
-            }
-            self.space().record_bare(chunks_of(part), true);
-            self.space().free(&[*part]);
-            refused_bytes += part.span().len;
-        }
-        Ok(refused_bytes)
     }
 
     /// Reserves the host's storage for all of `extents`. After a refusal, storage that was reserved before stays until
@@ -148,31 +93,86 @@ impl Pool {
     /// reserved.
     pub(crate) fn return_free_chunks(&self, extents: &[Extent]) {
         // A failure poisons the pool, and the next change reports that.
-        let _ = self.return_chunks(extents.iter().flat_map(chunks_of));
+        let _ = return_chunks(self, extents.iter().flat_map(chunks_of));
     }
 
     /// Returns all free chunks to the host: a killed process returned none, and the chunks with storage are not known.
     pub(crate) fn return_all_free_chunks(&self) -> Result<()> {
-        self.return_chunks(0..self.superblock().size / CHUNK)
+        return_chunks(self, 0..self.superblock().size / CHUNK)
     }
+}
 
-    fn return_chunks(&self, chunks: impl Iterator<Item = u64>) -> Result<()> {
-        let mut runs: Vec<Extent> = Vec::new();
-        for chunk in chunks.map(whole).filter(|chunk| self.space().take_at(*chunk)) {
-            match runs.last_mut() {
-                Some(last) if last.continues_in(chunk) => last.pages += chunk.pages,
-                _ => runs.push(chunk),
-            }
-        }
-        if runs.is_empty() {
-            return Ok(());
-        }
-        let released = runs.iter().filter(|run| self.memory().release(run.span()).is_ok());
-        released.for_each(|run| self.space().record_bare(chunks_of(run), true));
-        let settled = self.memory().barrier().inspect_err(|error| self.poison(error));
-        self.space().free(&runs);
-        Ok(settled?)
+/// Takes space as [`Pool::take_reserved`] does, on a full host: chunks for which it has storage can still be taken.
+fn take_kept(pool: &Pool, needs: &[SpaceNeed], watched: &mut WatchedRequest<'_>) -> Result<Vec<Extent>> {
+    let mut tried = HostAttempt::default();
+    let done = needs.iter().try_for_each(|need| take_kept_for(pool, *need, &mut tried, watched));
+    let HostAttempt { mut reserved, mut refused } = tried;
+    if done.is_err() {
+        pool.space().free(&reserved);
+        refused.append(&mut reserved);
     }
+    pool.return_free_chunks(&refused);
+    done.map(|()| reserved)
+}
+
+fn take_kept_for(
+    pool: &Pool,
+    mut need: SpaceNeed,
+    tried: &mut HostAttempt,
+    watched: &mut WatchedRequest<'_>,
+) -> Result<()> {
+    let first_new = tried.reserved.len();
+    while need.bytes > 0 {
+        let found = pool.space().take_kept_first(&[need])?;
+        let parts: Vec<Extent> = found.into_iter().flat_map(|extent| pieces(extent, CHUNK_PAGES as u32)).collect();
+        need.bytes = try_each(pool, &parts, first_new, tried, watched)?;
+    }
+    Ok(())
+}
+
+/// Reserves storage for each of `parts`. Returns the bytes without storage, which the caller takes elsewhere. Fails
+/// if a chunk that is known to have no storage gets none, because such chunks are taken last.
+fn try_each(
+    pool: &Pool,
+    parts: &[Extent],
+    first_new: usize,
+    tried: &mut HostAttempt,
+    watched: &mut WatchedRequest<'_>,
+) -> Result<u64> {
+    let mut refused_bytes = 0;
+    for (i, part) in parts.iter().enumerate() {
+        let Err(why) = pool.reserve_storage(&[*part], watched) else {
+            tried.add(*part, first_new);
+            continue;
+        };
+        tried.refused.push(*part);
+        if !is_no_space(&why) || pool.space().is_bare(part.page / CHUNK_PAGES) {
+            pool.space().free(&parts[i..]);
+            return Err(why);
+        }
+        pool.space().record_bare(chunks_of(part), true);
+        pool.space().free(&[*part]);
+        refused_bytes += part.span().len;
+    }
+    Ok(refused_bytes)
+}
+
+fn return_chunks(pool: &Pool, chunks: impl Iterator<Item = u64>) -> Result<()> {
+    let mut runs: Vec<Extent> = Vec::new();
+    for chunk in chunks.map(whole).filter(|chunk| pool.space().take_at(*chunk)) {
+        match runs.last_mut() {
+            Some(last) if last.continues_in(chunk) => last.pages += chunk.pages,
+            _ => runs.push(chunk),
+        }
+    }
+    if runs.is_empty() {
+        return Ok(());
+    }
+    let released = runs.iter().filter(|run| pool.memory().release(run.span()).is_ok());
+    released.for_each(|run| pool.space().record_bare(chunks_of(run), true));
+    let settled = pool.memory().barrier().inspect_err(|error| pool.poison(error));
+    pool.space().free(&runs);
+    Ok(settled?)
 }
 
 /// Returns the extent of a whole chunk.

@@ -33,6 +33,7 @@ pub mod checked_word;
 mod chunk_pages;
 mod create_pool;
 mod damage;
+pub mod decode;
 pub mod defrag;
 mod error;
 mod extent;
@@ -122,11 +123,3 @@ pub use time_limit::Way;
 pub use time_limit::ready_within;
 pub use transaction::Transaction;
 pub use uuid::show_uuid;
-
-/// Decoders of bytes from a hostile medium, for the fuzz targets.
-pub mod decode {
-    pub use crate::lane::lane_content::committed;
-    pub use crate::member::decode_slot as decode_member;
-    pub use crate::operation::changes;
-    pub use crate::tag::{SLOT_BYTES, decode_overflow, decode_slot};
-}

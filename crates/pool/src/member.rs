@@ -224,7 +224,7 @@ impl Pool {
         if member.kind != MemberKind::Image && is_full {
             return Err(Error::Member(format!("the pool has {} members: remove one first", MEMBER_SLOTS - 1)));
         }
-        self.change_member(&member.uuid, |known| match known {
+        change_member(self, &member.uuid, |known| match known {
             Some(known) => Err(Error::Member(format!(
                 "{} is already a member of this pool, as {:?}",
                 show_uuid(&known.uuid),
@@ -245,29 +245,28 @@ impl Pool {
     /// # Errors
     /// [`Error::Member`] if the pool has no such member; else as [`Pool`] says.
     pub fn remove_member(&self, member: &[u8; 16]) -> Result<()> {
-        self.change_member(member, |known| known.map(|_| None).ok_or_else(|| unknown(member)))
+        change_member(self, member, |known| known.map(|_| None).ok_or_else(|| unknown(member)))
     }
+}
 
-    /// Passes the member with `uuid` to `change` and stores the result in its slot (E1).
-    fn change_member(
-        &self,
-        uuid: &[u8; 16],
-        change: impl FnOnce(Option<&PoolMember>) -> Result<Option<PoolMember>>,
-    ) -> Result<()> {
-        let mut transaction = self.transaction();
-        let _table = self.table();
-        let slots: Vec<MemberSlot> = slots(self.memory()).collect::<Result<_>>()?;
-        let of_uuid = slots.iter().find(|slot| slot.member.as_ref().is_some_and(|member| member.uuid == *uuid));
-        let new = change(of_uuid.and_then(|slot| slot.member.as_ref()))?;
-        let slot = of_uuid.or_else(|| slots.iter().find(|slot| slot.member.is_none()));
-        let slot =
-            slot.ok_or_else(|| Error::Member(format!("the pool has {MEMBER_SLOTS} members: remove one first")))?;
-        if new.is_some() {
-            self.raise_version()?;
-        }
-        transaction.write(slot.at, &new.map_or([0; SLOT_BYTES], |member| member.encode()));
-        transaction.commit()
+/// Passes the member with `uuid` to `change` and stores the result in its slot (E1).
+fn change_member(
+    pool: &Pool,
+    uuid: &[u8; 16],
+    change: impl FnOnce(Option<&PoolMember>) -> Result<Option<PoolMember>>,
+) -> Result<()> {
+    let mut transaction = pool.transaction();
+    let _table = pool.table();
+    let slots: Vec<MemberSlot> = slots(pool.memory()).collect::<Result<_>>()?;
+    let of_uuid = slots.iter().find(|slot| slot.member.as_ref().is_some_and(|member| member.uuid == *uuid));
+    let new = change(of_uuid.and_then(|slot| slot.member.as_ref()))?;
+    let slot = of_uuid.or_else(|| slots.iter().find(|slot| slot.member.is_none()));
+    let slot = slot.ok_or_else(|| Error::Member(format!("the pool has {MEMBER_SLOTS} members: remove one first")))?;
+    if new.is_some() {
+        pool.raise_version()?;
     }
+    transaction.write(slot.at, &new.map_or([0; SLOT_BYTES], |member| member.encode()));
+    transaction.commit()
 }
 
 /// The pool's side of the tie to one member.
@@ -279,7 +278,7 @@ pub struct MemberTie<'pool> {
 
 impl MemberTie<'_> {
     fn change(&self, change: impl FnOnce(&mut PoolMember) -> Result<()>) -> Result<()> {
-        self.pool.change_member(&self.uuid, |known| {
+        change_member(self.pool, &self.uuid, |known| {
             let mut member = known.cloned().ok_or_else(|| unknown(&self.uuid))?;
             change(&mut member)?;
             Ok(Some(member))

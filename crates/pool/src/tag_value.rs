@@ -97,10 +97,10 @@ impl Pool {
     pub fn put(&self, name: &str, input: &mut dyn Read, put: &PutOptions) -> Result<Arc<Tag>> {
         check_name(name)?;
         self.check_poison()?;
-        self.with_spare(|| self.ensure_room(name, put))?;
+        self.with_spare(|| ensure_room(self, name, put))?;
         let mut reserved = self.reserve();
-        let content = self.copy_input(&mut reserved, input).map_err(|error| as_after_release(error, &reserved))?;
-        self.name_value(name, content, reserved, put)
+        let content = copy_input(self, &mut reserved, input).map_err(|error| as_after_release(error, &reserved))?;
+        name_value(self, name, content, reserved, put)
     }
 
     /// Writes the value called `name` to `out`, after all of it has verified (V2). Returns its length in bytes.
@@ -113,85 +113,85 @@ impl Pool {
         let tag = self.tag(name)?;
         tag.ensure_kind(TagKind::BYTES)?;
         if !is_sound(self.memory(), &tag) {
-            self.ensure_current(&tag)?;
+            ensure_current(self, &tag)?;
             return Err(Error::DamagedValue(name.into()));
         }
         let content = ValueContent::decode(tag.attributes);
         for block in blocks(&tag.extents, content.length) {
             let bytes = load(self.memory(), block);
-            self.ensure_current(&tag)?;
+            ensure_current(self, &tag)?;
             out.write_all(&bytes).map_err(|error| MediumError::io(format!("writing out tag {name:?}"), error))?;
         }
         Ok(content.length)
     }
+}
 
-    fn ensure_room(&self, name: &str, put: &PutOptions) -> Result<()> {
-        if let Ok(tag) = self.tag(name) {
-            put.ensure_may_replace(&tag)?;
-        }
-        let (needed_bytes, free_bytes) = (put.size_hint_bytes.unwrap_or(0), self.usage().free_bytes);
-        if needed_bytes > free_bytes { Err(Error::Full { needed_bytes, free_bytes }) } else { Ok(()) }
+fn ensure_room(pool: &Pool, name: &str, put: &PutOptions) -> Result<()> {
+    if let Ok(tag) = pool.tag(name) {
+        put.ensure_may_replace(&tag)?;
     }
+    let (needed_bytes, free_bytes) = (put.size_hint_bytes.unwrap_or(0), pool.usage().free_bytes);
+    if needed_bytes > free_bytes { Err(Error::Full { needed_bytes, free_bytes }) } else { Ok(()) }
+}
 
-    /// Copies all of `input` into space of `reserved`, durable on return.
-    fn copy_input(&self, reserved: &mut ReservedSpace<'_>, input: &mut dyn Read) -> Result<ValueContent> {
-        let (mut hasher, mut length, mut step) = (crc32fast::Hasher::new(), 0, Vec::new());
-        loop {
-            step.clear();
-            let read = (&mut *input).take(CHUNK).read_to_end(&mut step);
-            let read = read.map_err(|error| MediumError::io("reading the content to store", error))? as u64;
-            if read == 0 {
-                break;
-            }
-            hasher.update(&step);
-            length += read;
-            step.resize(step.len().next_multiple_of(PAGE as usize), 0);
-            let mut rest = &step[..];
-            for extent in self.with_spare(|| take(reserved, rest.len() as u64))? {
-                let (part, more) = rest.split_at(extent.span().len as usize);
-                self.memory().store(extent.span().at, part, Scheme::Nt);
-                rest = more;
-            }
-            if read < CHUNK {
-                break;
-            }
+/// Copies all of `input` into space of `reserved`, durable on return.
+fn copy_input(pool: &Pool, reserved: &mut ReservedSpace<'_>, input: &mut dyn Read) -> Result<ValueContent> {
+    let (mut hasher, mut length, mut step) = (crc32fast::Hasher::new(), 0, Vec::new());
+    loop {
+        step.clear();
+        let read = (&mut *input).take(CHUNK).read_to_end(&mut step);
+        let read = read.map_err(|error| MediumError::io("reading the content to store", error))? as u64;
+        if read == 0 {
+            break;
         }
-        self.memory().drain()?;
-        Ok(ValueContent { crc: hasher.finalize(), length })
-    }
-
-    /// Commits the content of `reserved` as the value of `name`.
-    fn name_value(
-        &self,
-        name: &str,
-        content: ValueContent,
-        reserved: ReservedSpace<'_>,
-        put: &PutOptions,
-    ) -> Result<Arc<Tag>> {
-        let mut transaction = self.transaction();
-        let mut table = self.table();
-        let extents = transaction.adopt(reserved);
-        let (kind, attributes) = (TagKind::BYTES, content.encode());
-        let mut tag = Tag { name: name.into(), kind, size: content.length, generation: 0, attributes, extents };
-        let Some(old) = table.tags.get(name).cloned() else {
-            return self.add_tag(&mut table, transaction, tag);
-        };
-        put.ensure_may_replace(&old.tag)?;
-        tag.generation = table.next_generation()?;
-        transaction.free(&old.tag.extents);
-        transaction.free(&old.overflow);
-        let entry = self.write_slot(&mut transaction, tag, old.slot)?;
-        commit_tag(transaction, &entry.tag)?;
-        let tag = Arc::clone(&entry.tag);
-        table.tags.insert(name.into(), entry);
-        Ok(tag)
-    }
-
-    fn ensure_current(&self, tag: &Arc<Tag>) -> Result<()> {
-        match self.tag(&tag.name) {
-            Ok(now) if Arc::ptr_eq(&now, tag) => Ok(()),
-            _ => Err(Error::Changed(tag.name.clone())),
+        hasher.update(&step);
+        length += read;
+        step.resize(step.len().next_multiple_of(PAGE as usize), 0);
+        let mut rest = &step[..];
+        for extent in pool.with_spare(|| take(reserved, rest.len() as u64))? {
+            let (part, more) = rest.split_at(extent.span().len as usize);
+            pool.memory().store(extent.span().at, part, Scheme::Nt);
+            rest = more;
         }
+        if read < CHUNK {
+            break;
+        }
+    }
+    pool.memory().drain()?;
+    Ok(ValueContent { crc: hasher.finalize(), length })
+}
+
+/// Commits the content of `reserved` as the value of `name`.
+fn name_value(
+    pool: &Pool,
+    name: &str,
+    content: ValueContent,
+    reserved: ReservedSpace<'_>,
+    put: &PutOptions,
+) -> Result<Arc<Tag>> {
+    let mut transaction = pool.transaction();
+    let mut table = pool.table();
+    let extents = transaction.adopt(reserved);
+    let (kind, attributes) = (TagKind::BYTES, content.encode());
+    let mut tag = Tag { name: name.into(), kind, size: content.length, generation: 0, attributes, extents };
+    let Some(old) = table.tags.get(name).cloned() else {
+        return pool.add_tag(&mut table, transaction, tag);
+    };
+    put.ensure_may_replace(&old.tag)?;
+    tag.generation = table.next_generation()?;
+    transaction.free(&old.tag.extents);
+    transaction.free(&old.overflow);
+    let entry = pool.write_slot(&mut transaction, tag, old.slot)?;
+    commit_tag(transaction, &entry.tag)?;
+    let tag = Arc::clone(&entry.tag);
+    table.tags.insert(name.into(), entry);
+    Ok(tag)
+}
+
+fn ensure_current(pool: &Pool, tag: &Arc<Tag>) -> Result<()> {
+    match pool.tag(&tag.name) {
+        Ok(now) if Arc::ptr_eq(&now, tag) => Ok(()),
+        _ => Err(Error::Changed(tag.name.clone())),
     }
 }
 

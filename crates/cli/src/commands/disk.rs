@@ -330,10 +330,15 @@ fn show_serving(open: &OpenReport) -> String {
 }
 
 fn show_stages(stages: StageTotals) -> String {
-    stages.rows().into_iter().filter(|(_, passed)| passed.count > 0).map(show_stage).collect()
+    stages
+        .rows()
+        .into_iter()
+        .filter(|(_, passed)| passed.count > 0)
+        .map(|(name, passed)| show_stage(name, passed))
+        .collect()
 }
 
-fn show_stage((name, passed): (&str, StageCount)) -> String {
+fn show_stage(name: &str, passed: StageCount) -> String {
     let each = passed.cycles.checked_div(passed.count).unwrap_or(0);
     let times = if passed.count == 1 { "time" } else { "times" };
     format!("  {name:<14} {:>12} {times:<5} {each:>10} cycles each\n", passed.count)
@@ -354,7 +359,7 @@ mod tests {
     #[test]
     fn what_was_passed_once_was_passed_one_time() {
         let shown = |count| {
-            show_stage(("copy", StageCount { count, cycles: 6 })).split_whitespace().collect::<Vec<_>>().join(" ")
+            show_stage("copy", StageCount { count, cycles: 6 }).split_whitespace().collect::<Vec<_>>().join(" ")
         };
         assert_eq!((shown(1), shown(2)), ("copy 1 time 6 cycles each".into(), "copy 2 times 3 cycles each".into()));
     }

@@ -53,7 +53,7 @@ fn script(receives: impl IntoIterator<Item = Option<Vec<u8>>>) -> Script {
 fn an_idle_connection_gives_memory_back() {
     let large = 4 * IDLE_BYTES;
     let mut stream = script([Some(vec![1; large]), None, Some(vec![2; 28]), Some(vec![3; 28])]);
-    let mut peer = Peer::new(&mut stream, Duration::ZERO, (Arc::default(), Arc::new(Waiting::new())));
+    let mut peer = Peer::new(&mut stream, Duration::ZERO, Arc::default(), Arc::new(Waiting::new()));
     peer.need(large).unwrap();
     peer.outbox.extend(large);
     peer.inbox.consume(large);
@@ -70,7 +70,7 @@ fn a_slow_large_request_stays_whole() {
     let large = 4 * IDLE_BYTES;
     let bytes: Vec<u8> = (0..large).map(|at| at as u8).collect();
     let mut stream = script([Some(bytes[..1000].to_vec()), None, Some(bytes[1000..].to_vec())]);
-    let mut peer = Peer::new(&mut stream, Duration::ZERO, (Arc::default(), Arc::new(Waiting::new())));
+    let mut peer = Peer::new(&mut stream, Duration::ZERO, Arc::default(), Arc::new(Waiting::new()));
     peer.need(large).unwrap();
     assert!(peer.inbox.held() == bytes);
 }
@@ -79,7 +79,7 @@ fn a_slow_large_request_stays_whole() {
 #[test]
 fn a_deadline_ends_the_wait() {
     let mut stream = script([Some(vec![1]), None]);
-    let mut peer = Peer::new(&mut stream, Duration::ZERO, (Arc::default(), Arc::new(Waiting::new())));
+    let mut peer = Peer::new(&mut stream, Duration::ZERO, Arc::default(), Arc::new(Waiting::new()));
     peer.set_deadline(Some(Instant::now() + Duration::from_secs(3600))).unwrap();
     assert!(matches!(peer.need(2), Err(End::Silent)));
     assert!(matches!(peer.set_deadline(Some(Instant::now())), Err(End::Silent)));

@@ -195,7 +195,7 @@ impl Defragmenter<'_> {
         part: Option<&StreamPart>,
     ) -> Result<()> {
         let space = self.pool.space();
-        let moved = self.pool.relocate(self.owners, tag, part, &mut |pages| {
+        let moved = super::move_tag::relocate(self.pool, self.owners, tag, part, &mut |pages| {
             let room = match sweep.plan.kept.is_empty() {
                 true => room_beside_chunks(space, sweep, target),
                 false => room_for_pages(space, sweep, target),
@@ -210,7 +210,7 @@ impl Defragmenter<'_> {
     }
 
     fn move_table(&mut self, sweep: &mut MoveSweep, index: usize, to: Extent) -> Result<()> {
-        self.pool.move_tag_page(index, to)?;
+        super::move_tag::move_tag_page(self.pool, index, to)?;
         sweep.survey.table_moved(index, to);
         self.moved_bytes += bytes(1);
         self.transactions += 1;

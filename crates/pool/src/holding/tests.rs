@@ -48,7 +48,7 @@ fn as_it_was_read(pool: &Arc<Pool>) -> Result<TagLease> {
     let tag = pool.tag("a")?;
     pool.holdings.tags.lock().insert(tag.generation);
     let listed = ListedTag { pool: Arc::clone(pool), generation: tag.generation };
-    pool.ensure_no_grant(&tag)?;
+    ensure_no_grant(pool, &tag)?;
     Ok(TagLease::own(Arc::clone(pool), tag, listed))
 }
 

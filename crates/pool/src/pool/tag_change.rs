@@ -61,7 +61,7 @@ impl Pool {
         mut tag: Tag,
     ) -> Result<Arc<Tag>> {
         tag.generation = table.next_generation()?;
-        let grown = self.slot_page(&mut transaction, table)?;
+        let grown = slot_page(self, &mut transaction, table)?;
         let slot = match grown {
             Some(page) => TagTable::slots_of(page).last(),
             None => table.free_slots.last().copied(),
@@ -145,66 +145,11 @@ impl Pool {
     /// [`Error::NotFound`] if the name now belongs to another tag or to none; else as [`Pool`] says.
     pub fn remove_tag(&self, tag: &Tag) -> Result<()> {
         loop {
-            match self.remove_at_once(tag) {
-                Err(Error::Limit(_)) => self.remove_end(tag)?,
+            match remove_at_once(self, tag) {
+                Err(Error::Limit(_)) => remove_end(self, tag)?,
                 removed => return removed,
             }
         }
-    }
-
-    fn remove_at_once(&self, tag: &Tag) -> Result<()> {
-        let mut transaction = self.transaction();
-        let mut table = self.table.lock();
-        let entry = table.current(tag)?;
-        write_slot(&mut transaction, entry.slot, &[0; SLOT_BYTES]);
-        transaction.free(&entry.tag.extents);
-        transaction.free(&entry.overflow);
-        transaction.commit()?;
-        table.tags.remove(&tag.name);
-        table.free_slots.push(entry.slot);
-        self.grants.revoke_tag(entry.tag.generation);
-        drop(table);
-        self.return_free_chunks(&entry.tag.extents);
-        self.return_free_chunks(&entry.overflow);
-        Ok(())
-    }
-
-    /// Turns `tag` into an empty value without the extents on the last pages of its list, and frees these pages. The
-    /// earlier pages stay as they are, so no space is needed.
-    fn remove_end(&self, tag: &Tag) -> Result<()> {
-        let mut transaction = self.transaction();
-        let mut table = self.table.lock();
-        let TagEntry { tag: old, slot, mut overflow } = table.current(tag)?;
-        let lists = overflow.split_off(overflow.len().saturating_sub(LISTS_AT_ONCE));
-        let (kept, gone) = old.extents.split_at(INLINE + overflow.len() * OVERFLOW);
-        let (name, generation, extents) = (old.name.clone(), old.generation, kept.to_vec());
-        let left = Tag { name, kind: TagKind::BYTES, size: 0, generation, attributes: [0; 64], extents };
-        let first = overflow.first().map_or(0, |page| page.span().at);
-        write_slot(&mut transaction, slot, &left.encode_slot(first));
-        transaction.free(gone);
-        transaction.free(&lists);
-        transaction.commit()?;
-        table.tags.insert(tag.name.clone(), TagEntry { tag: Arc::new(left), slot, overflow });
-        self.grants.revoke_tag(generation);
-        drop(table);
-        self.return_free_chunks(gone);
-        self.return_free_chunks(&lists);
-        Ok(())
-    }
-
-    /// If no slot is free, allocates a new page of slots and chains it in the same transaction.
-    fn slot_page(&self, transaction: &mut Transaction<'_>, table: &TagTable) -> Result<Option<u64>> {
-        if !table.free_slots.is_empty() {
-            return Ok(None);
-        }
-        let need = SpaceNeed { role: Role::MAP, zone: Zone::Normal, bytes: PAGE };
-        let page = transaction.take(&[need])?[0].span();
-        self.memory.zero(page, Scheme::Nt);
-        self.memory.store(page.at, &encode_header(0), Scheme::Nt);
-        self.memory.drain()?;
-        let last = table.pages.last().expect("the first page is always there");
-        transaction.write(*last, &encode_header(page.at));
-        Ok(Some(page.at))
     }
 
     /// Adds the change of `slot` to `tag` to `transaction`.
@@ -230,6 +175,61 @@ impl Pool {
         write_slot(transaction, slot, &tag.encode_slot(first));
         Ok(TagEntry { tag: Arc::new(tag), slot, overflow })
     }
+}
+
+fn remove_at_once(pool: &Pool, tag: &Tag) -> Result<()> {
+    let mut transaction = pool.transaction();
+    let mut table = pool.table.lock();
+    let entry = table.current(tag)?;
+    write_slot(&mut transaction, entry.slot, &[0; SLOT_BYTES]);
+    transaction.free(&entry.tag.extents);
+    transaction.free(&entry.overflow);
+    transaction.commit()?;
+    table.tags.remove(&tag.name);
+    table.free_slots.push(entry.slot);
+    pool.grants.revoke_tag(entry.tag.generation);
+    drop(table);
+    pool.return_free_chunks(&entry.tag.extents);
+    pool.return_free_chunks(&entry.overflow);
+    Ok(())
+}
+
+/// Turns `tag` into an empty value without the extents on the last pages of its list, and frees these pages. The
+/// earlier pages stay as they are, so no space is needed.
+fn remove_end(pool: &Pool, tag: &Tag) -> Result<()> {
+    let mut transaction = pool.transaction();
+    let mut table = pool.table.lock();
+    let TagEntry { tag: old, slot, mut overflow } = table.current(tag)?;
+    let lists = overflow.split_off(overflow.len().saturating_sub(LISTS_AT_ONCE));
+    let (kept, gone) = old.extents.split_at(INLINE + overflow.len() * OVERFLOW);
+    let (name, generation, extents) = (old.name.clone(), old.generation, kept.to_vec());
+    let left = Tag { name, kind: TagKind::BYTES, size: 0, generation, attributes: [0; 64], extents };
+    let first = overflow.first().map_or(0, |page| page.span().at);
+    write_slot(&mut transaction, slot, &left.encode_slot(first));
+    transaction.free(gone);
+    transaction.free(&lists);
+    transaction.commit()?;
+    table.tags.insert(tag.name.clone(), TagEntry { tag: Arc::new(left), slot, overflow });
+    pool.grants.revoke_tag(generation);
+    drop(table);
+    pool.return_free_chunks(gone);
+    pool.return_free_chunks(&lists);
+    Ok(())
+}
+
+/// If no slot is free, allocates a new page of slots and chains it in the same transaction.
+fn slot_page(pool: &Pool, transaction: &mut Transaction<'_>, table: &TagTable) -> Result<Option<u64>> {
+    if !table.free_slots.is_empty() {
+        return Ok(None);
+    }
+    let need = SpaceNeed { role: Role::MAP, zone: Zone::Normal, bytes: PAGE };
+    let page = transaction.take(&[need])?[0].span();
+    pool.memory.zero(page, Scheme::Nt);
+    pool.memory.store(page.at, &encode_header(0), Scheme::Nt);
+    pool.memory.drain()?;
+    let last = table.pages.last().expect("the first page is always there");
+    transaction.write(*last, &encode_header(page.at));
+    Ok(Some(page.at))
 }
 
 /// Takes pages for the extents of `tag` that do not fit its slot. The old pages are in use until the change commits. If

@@ -71,7 +71,7 @@ impl Convert {
             As::Accesses(packing) => {
                 let refused = [("--page", self.page.is_some()), ("--device", self.device.is_some())];
                 refuse(&refused, "block traces, and --as names a form of accesses")?;
-                self.accesses.convert((&self.from, &self.to), self.named()?, packing)
+                self.accesses.convert(&self.from, &self.to, self.named()?, packing)
             }
         }
     }

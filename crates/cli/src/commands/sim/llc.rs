@@ -112,7 +112,8 @@ impl Llc {
             _ => Some("interrupted"),
         };
         let drawn = self.plot.as_ref().map_or(Ok(()), |path| show::plot(&report, path));
-        figures.print(&report, |report| show::table(report, &self.memory(), self.last_level()))?;
+        let (bytes, ways) = self.last_level();
+        figures.print(&report, |report| show::table(report, &self.memory(), bytes, ways))?;
         self.tell_more(&report);
         if let Some(cut) = cut {
             return Err(format!("{cut}: the figures are of what was read").into());
