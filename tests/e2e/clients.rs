@@ -148,8 +148,8 @@ fn disks_are_served_by_tcp_to_who_is_allowed_and_by_tls_where_asked() {
     };
     let size = |uri: String| client("nbdinfo").args(["--size", &uri]).output().expect("nbdinfo runs");
     let server = up(&["--allow", "127.0.0.0/8"]);
-    let told = size(format!("nbd://{}", tcp_uri(&server, "nbd")));
-    assert_eq!(String::from_utf8_lossy(&told.stdout).trim(), (16 << 20).to_string());
+    let report = size(format!("nbd://{}", tcp_uri(&server, "nbd")));
+    assert_eq!(String::from_utf8_lossy(&report.stdout).trim(), (16 << 20).to_string());
     server.interrupt();
     let server = up(&["--allow", "10.1.2.3"]);
     assert!(!size(format!("nbd://{}", tcp_uri(&server, "nbd"))).status.success(), "not allowed");
@@ -160,8 +160,8 @@ fn disks_are_served_by_tcp_to_who_is_allowed_and_by_tls_where_asked() {
     run(client("openssl").args(make).args(names).args(["-keyout", &path("key.pem"), "-out", &path("ca-cert.pem")]));
     let server = up(&["--tls-cert", &path("ca-cert.pem"), "--tls-key", &path("key.pem")]);
     let uri = tcp_uri(&server, "nbds");
-    let told = json(&["disk", "stat", &path("pool"), "d"]);
-    assert_eq!(told["reached_at"][1], format!("nbds://{uri}"), "it is told in one way: {told}");
+    let report = json(&["disk", "stat", &path("pool"), "d"]);
+    assert_eq!(report["reached_at"][1], format!("nbds://{uri}"), "it is told in one way: {report}");
     assert!(!size(format!("nbd://{uri}")).status.success(), "a plain client is turned away");
     let secured = size(format!("nbds://{uri}?tls-certificates={}", folder.path().display()));
     assert_eq!(String::from_utf8_lossy(&secured.stdout).trim(), (16 << 20).to_string(), "{secured:?}");

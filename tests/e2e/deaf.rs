@@ -67,8 +67,8 @@ impl Deaf {
 
     fn threads(&self) -> Vec<String> {
         let entries = std::fs::read_dir(format!("/proc/{}/task", self.server.id())).into_iter().flatten().flatten();
-        let told = entries.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
-        told.filter_map(|stat| Some(stat.rsplit_once(") ")?.1[..1].to_owned())).collect()
+        let message = entries.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
+        message.filter_map(|stat| Some(stat.rsplit_once(") ")?.1[..1].to_owned())).collect()
     }
 
     /// Asserts that the owner and the program that waited for it have ended.

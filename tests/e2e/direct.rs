@@ -59,8 +59,8 @@ fn calls_have_the_same_results_directly() {
     let Some(place) = Place::new() else { return };
     let server = place.start();
     let plain = run(&mut python(CALLS, &place.at));
-    let (told, counts) = counted(&python(CALLS, &place.at));
-    assert_eq!(told, plain);
+    let (message, counts) = counted(&python(CALLS, &place.at));
+    assert_eq!(message, plain);
     assert_direct(&counts);
     println!("{counts}");
     server.interrupt();
@@ -126,9 +126,9 @@ fn calls_by_chance_have_the_same_results_directly() {
     for seed in seed..seed + number("FERRITE_ROUNDS", 8) {
         let wanted = told_by_chance(seed, own.path(), false);
         for directly in [false, true] {
-            let told = told_by_chance(seed, &place.at, directly);
-            let differs = wanted.lines().zip(told.lines()).find(|(wanted, told)| wanted != told);
-            assert!(told == wanted, "FERRITE_SEED={seed}, directly: {directly}: {differs:?}");
+            let message = told_by_chance(seed, &place.at, directly);
+            let differs = wanted.lines().zip(message.lines()).find(|(wanted, message)| wanted != message);
+            assert!(message == wanted, "FERRITE_SEED={seed}, directly: {directly}: {differs:?}");
         }
     }
     server.interrupt();
@@ -250,8 +250,8 @@ fn programs_have_the_same_results_directly() {
     let mut program = client("bash");
     program.args(["-ec", SHELL, "bash"]).arg(&place.at);
     let plain = run(&mut program);
-    let (told, counts) = counted(&program);
-    assert_eq!(told, plain);
+    let (message, counts) = counted(&program);
+    assert_eq!(message, plain);
     assert_direct(&counts);
     println!("{counts}");
     server.interrupt();
@@ -318,10 +318,13 @@ fn only_a_mount_that_the_program_names_is_told_of() {
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
     assert_eq!(said(&client("true")), "");
-    let told = said(client("ls").arg(&place.at));
+    let message = said(client("ls").arg(&place.at));
     let at = place.at.display();
-    assert!(told.contains(&format!("{at} is used through the mount: ")), "{told}");
-    assert!(told.contains("reads and writes stay system calls") && told.contains("a pool in /dev/shm"), "{told}");
+    assert!(message.contains(&format!("{at} is used through the mount: ")), "{message}");
+    assert!(
+        message.contains("reads and writes stay system calls") && message.contains("a pool in /dev/shm"),
+        "{message}"
+    );
     server.interrupt();
 }
 
@@ -350,9 +353,9 @@ fn who_finds_no_place_is_told_and_goes_through_the_mount() {
     let server = place.start();
     let mut crowd = direct(&python(CROWD, &place.at), &[]);
     let mut crowd = crowd.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
-    let mut told = String::new();
-    BufReader::new(crowd.stdout.take().expect("piped")).read_line(&mut told).expect("text");
-    assert_eq!(told, "ready\n");
+    let mut message = String::new();
+    BufReader::new(crowd.stdout.take().expect("piped")).read_line(&mut message).expect("text");
+    assert_eq!(message, "ready\n");
     let program = python(ENDS, &place.at);
     let said = told_of(&program);
     assert!(said.contains("all 64 grants are in use") && said.contains("owner refused its programs"), "{said}");
@@ -380,8 +383,8 @@ fn what_no_program_counted_is_not_told_as_zero() {
     run(client("gcc").arg("-static").arg("-o").args([&program, &source]));
     let nothing = serde_json::json!({ "direct": null, "mount": null, "refused": null });
     assert_eq!(counted(&client(&program)).1, nothing);
-    let told = told_of(&client(&program));
-    assert!(told.contains("nothing was counted") && !told.contains("0 calls"), "{told}");
+    let message = told_of(&client(&program));
+    assert!(message.contains("nothing was counted") && !message.contains("0 calls"), "{message}");
     assert_eq!(counted(&client("true")).1["direct"]["calls"], 0);
     assert!(told_of(&client("true")).contains("0 calls"));
 }

@@ -20,11 +20,11 @@ fn postgres_keeps_its_commits_directly_through_kill_rounds_of_it() {
     let mut program = client("unshare");
     program.args(["--mount", "--propagation", "private", "bash", "-c", POSTGRES, "-"]);
     program.arg(ferrite_path()).arg(folder.path()).arg(number("FERRITE_ROUNDS", 3).to_string());
-    let told = run(program.arg(programs));
-    if told.contains("skipped: ") {
-        return println!("{told}");
+    let message = run(program.arg(programs));
+    if message.contains("skipped: ") {
+        return println!("{message}");
     }
-    assert!(told.contains("none lost") && told.contains(": sound"), "{told}");
-    let counts: Vec<serde_json::Value> = told.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    assert!(counts.iter().any(|counts| counts["direct"]["calls"].as_u64() > Some(100)), "{told}");
+    assert!(message.contains("none lost") && message.contains(": sound"), "{message}");
+    let counts: Vec<serde_json::Value> = message.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    assert!(counts.iter().any(|counts| counts["direct"]["calls"].as_u64() > Some(100)), "{message}");
 }

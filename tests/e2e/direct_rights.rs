@@ -22,10 +22,10 @@ fn who_gives_up_the_rights_of_root_has_nothing_of_the_pool_any_more() {
     let Some(place) = Place::new() else { return };
     let server = served(&place);
     for how in ["one", "real", "all", "number", "threads"] {
-        let (told, counts) = counted(python(RIGHTS, &place.at).arg(&place.pool).arg(how));
-        let had: Vec<&str> = told.lines().next().expect("a line").split_whitespace().collect();
-        assert!(had.len() > 4, "{how}: there is something to give up: {told}");
-        assert!(told.ends_with("after []\nlate []\n"), "LD9: {how}: {told}");
+        let (message, counts) = counted(python(RIGHTS, &place.at).arg(&place.pool).arg(how));
+        let had: Vec<&str> = message.lines().next().expect("a line").split_whitespace().collect();
+        assert!(had.len() > 4, "{how}: there is something to give up: {message}");
+        assert!(message.ends_with("after []\nlate []\n"), "LD9: {how}: {message}");
         assert!(counts["direct"]["calls"].as_u64() > Some(150), "{how}: {counts}");
         assert!(counts["mount"]["calls"].as_u64() > Some(250), "{how}: {counts}");
     }
@@ -38,11 +38,11 @@ fn who_gives_up_the_rights_of_root_has_nothing_of_the_pool_any_more() {
 fn canary_what_is_left_of_the_pool_is_found() {
     let Some(place) = Place::new() else { return };
     let server = served(&place);
-    let told = run_directly(python(RIGHTS, &place.at).arg(&place.pool).arg("unseen"));
-    let after = told.lines().last().expect("a line");
-    assert!(after.starts_with("user (65534, 65534, 65534) after"), "{told}");
+    let message = run_directly(python(RIGHTS, &place.at).arg(&place.pool).arg("unseen"));
+    let after = message.lines().last().expect("a line");
+    assert!(after.starts_with("user (65534, 65534, 65534) after"), "{message}");
     let kinds = ["ferrite-words", "the pool", "a connection", "shared words"];
-    assert!(kinds.iter().all(|kind| after.contains(kind)), "{told}");
+    assert!(kinds.iter().all(|kind| after.contains(kind)), "{message}");
     server.interrupt();
     assert_sound(&place.pool);
 }
@@ -53,8 +53,8 @@ fn who_gives_nothing_up_goes_on_directly() {
     let Some(place) = Place::new() else { return };
     let server = served(&place);
     for how in ["kept", "child"] {
-        let (told, counts) = counted(python(RIGHTS, &place.at).arg(&place.pool).arg(how));
-        assert!(told.ends_with("after True\n"), "LD9: {how}: {told}");
+        let (message, counts) = counted(python(RIGHTS, &place.at).arg(&place.pool).arg(how));
+        assert!(message.ends_with("after True\n"), "LD9: {how}: {message}");
         // The kernel keeps the offset of an inherited descriptor.
         assert!(counts["direct"]["calls"].as_u64() > Some(350), "{how}: {counts}");
         assert!(counts["mount"]["calls"].as_u64() < Some(150), "{how}: {counts}");

@@ -18,9 +18,9 @@ fn an_append_through_the_mount_is_whole_beside_direct_ones() {
     let Some(place) = Place::new() else { return };
     let server = place.start();
     for size in ["6000", "3000", "6000"] {
-        let (told, counts) = counted(python(RECORDS, &place.at.join("records")).arg(size));
+        let (message, counts) = counted(python(RECORDS, &place.at.join("records")).arg(size));
         println!("{counts}");
-        assert_eq!(told, "True 0\n", "FG11: all bytes are there, and none are torn: {size}");
+        assert_eq!(message, "True 0\n", "FG11: all bytes are there, and none are torn: {size}");
         let both = ["direct", "mount"].map(|way| counts[way]["calls"].as_u64());
         assert!(both.iter().all(|calls| *calls > Some(100)), "both ways were used: {counts}");
     }

@@ -122,9 +122,9 @@ fn a_program_maps_no_pool_that_another_user_can_shorten() {
         fs::set_permissions(&place.pool, fs::Permissions::from_mode(mode)).expect("root may");
         let (read, counts) = reads();
         assert!(read == "100\n" && !directly(&counts), "{user} {mode:o}: {counts}");
-        let told = trusting(ferrite()).args(["run", "--", "ls"]).arg(&place.at).output().expect("it runs");
-        let told = String::from_utf8_lossy(&told.stderr);
-        assert_eq!(told.matches("could end the program by shortening it").count(), 1, "{told}");
+        let message = trusting(ferrite()).args(["run", "--", "ls"]).arg(&place.at).output().expect("it runs");
+        let message = String::from_utf8_lossy(&message.stderr);
+        assert_eq!(message.matches("could end the program by shortening it").count(), 1, "{message}");
     }
     chown(&place.pool, Some(0), None).expect("root may");
     fs::set_permissions(&place.pool, fs::Permissions::from_mode(0o600)).expect("root may");

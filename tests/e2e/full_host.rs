@@ -8,8 +8,8 @@ use crate::server::{Server, SmallHost, assert_sound, folder, json, ok, refused, 
 /// Returns the bytes that the file system at `path` still has for other files.
 fn left(path: &Path) -> u64 {
     run(client("sync").arg("-f").arg(path));
-    let told = run(client("stat").args(["-f", "-c", "%a %S"]).arg(path));
-    told.split_whitespace().map(|number| number.parse::<u64>().expect("a number")).product()
+    let message = run(client("stat").args(["-f", "-c", "%a %S"]).arg(path));
+    message.split_whitespace().map(|number| number.parse::<u64>().expect("a number")).product()
 }
 
 /// When ext4 refuses an allocation, it keeps the blocks that it had already found (A3).

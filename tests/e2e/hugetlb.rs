@@ -60,9 +60,9 @@ fn kill_rounds_on_huge_pages_lose_no_fsynced_file() {
     let small = pages.path().join("small");
     let pool = small.to_str().expect("text");
     ok(&["pool", "create", pool, "--size", "32M"]);
-    let told = json(&["pool", "info", pool]);
+    let report = json(&["pool", "info", pool]);
     let says = "hugetlb, survives a process crash; does not survive a kernel crash or power loss: ";
-    assert!(told["medium"].as_str().is_some_and(|line| line.starts_with(says)), "{told}");
+    assert!(report["medium"].as_str().is_some_and(|line| line.starts_with(says)), "{report}");
     ok(&["tag", "put", pool, "self", "/proc/self/status"]);
     fs::remove_file(small).expect("removed");
     kill::kill_rounds_at(pages.path(), "e2e-huge", 3, &[]);

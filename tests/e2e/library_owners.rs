@@ -57,10 +57,10 @@ fn commands_work_beside_a_sqlite_process_that_owns_the_pool() {
     let (pool, database) = (folder.path().join("pool"), folder.path().join("a.db"));
     let name = pool.to_str().expect("text");
     ok(&["pool", "create", name, "--size", "32M"]);
-    let told = |what: &str| folder.path().join(what);
+    let describe = |what: &str| folder.path().join(what);
     let system = |words: &str, what: &str| {
-        let (ferrite, told) = (ferrite_path(), told(what));
-        format!(".system {} {words} {name} > {} 2>&1\n", ferrite.display(), told.display())
+        let (ferrite, describe) = (ferrite_path(), describe(what));
+        format!(".system {} {words} {name} > {} 2>&1\n", ferrite.display(), describe.display())
     };
     let work = [
         "pragma journal_mode=wal;\ncreate table t(n); insert into t values (1), (2);\n".to_owned(),
@@ -74,7 +74,7 @@ fn commands_work_beside_a_sqlite_process_that_owns_the_pool() {
     let output = shell(&pool, &database, &work.concat());
     assert!(output.status.success(), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stdout).trim_end().ends_with('2'), "{output:?}");
-    let read = |what: &str| fs::read_to_string(told(what)).expect("the command ran");
+    let read = |what: &str| fs::read_to_string(describe(what)).expect("the command ran");
     let parsed = |what: &str| serde_json::from_str::<Value>(&read(what)).unwrap_or_else(|_| panic!("{}", read(what)));
     let info = parsed("info");
     let pid = info["owner_pid"].to_string();

@@ -196,12 +196,12 @@ print(json.dumps(told()))
 "#;
     for (shm, more) in [(true, &["--cached"][..]), (false, &["--cached"]), (true, &[]), (false, &[])] {
         let Some(Place { folder: _folder, pool, at }) = Place::on(shm) else { return };
-        let told = |what: &str| run(client("python3").args(["-c", SCRIPT]).arg(&at).arg(what));
+        let describe = |what: &str| run(client("python3").args(["-c", SCRIPT]).arg(&at).arg(what));
         let server = start(&pool, &at, &[&["--size", "128M", "--disk", "d=8M"], more].concat());
-        let before = told("write");
+        let before = describe("write");
         server.interrupt();
         let server = start(&pool, &at, more);
-        assert_eq!(told("look"), before, "{more:?} in shared memory: {shm}");
+        assert_eq!(describe("look"), before, "{more:?} in shared memory: {shm}");
         server.interrupt();
     }
 }
@@ -217,8 +217,8 @@ fn pjdfstest(runs: fn(&mut Command) -> String) {
                 [settings]\nnaptime = 0.01\n[dummy_auth]\n\
                 entries = [[\"nobody\", \"nogroup\"], [\"daemon\", \"daemon\"], [\"bin\", \"bin\"]]\n";
     fs::write(&settings, text).expect("written");
-    let told = runs(client("pjdfstest").arg("-c").arg(settings).arg("-p").arg(&at));
-    let sum = told.lines().find(|line| line.starts_with("Summary")).unwrap_or_else(|| panic!("{told}"));
+    let describe = runs(client("pjdfstest").arg("-c").arg(settings).arg("-p").arg(&at));
+    let sum = describe.lines().find(|line| line.starts_with("Summary")).unwrap_or_else(|| panic!("{describe}"));
     assert!(sum.contains(" 0 failed,"), "{sum}");
     println!("{sum}");
     server.interrupt();

@@ -29,18 +29,18 @@ trait Database {
 fn killed_under(server: Server, writer: &mut Command, while_longer: Duration) -> u64 {
     let mut writer = writer.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the writer starts");
     let mut lines = BufReader::new(writer.stdout.take().expect("piped")).lines().map_while(Result::ok);
-    let mut told = lines.next().and_then(|line| line.parse().ok()).expect("a first commit");
+    let mut message = lines.next().and_then(|line| line.parse().ok()).expect("a first commit");
     std::thread::scope(|scope| {
         scope.spawn(|| {
             std::thread::sleep(while_longer);
             server.kill();
         });
         for number in lines.filter_map(|line| line.parse().ok()) {
-            told = number;
+            message = number;
         }
     });
     writer.wait().expect("ends, for its file system is gone");
-    told
+    message
 }
 
 /// Runs a few rounds and prints the number of commits.
@@ -58,19 +58,19 @@ fn kill_rounds(database: &mut impl Database, more: &[&str]) {
     let begin = || start(&pool, &at, &[&["--size", "384M", "--disk", "d=8M", "--allow-other"][..], more].concat());
     let mut server = begin();
     database.open(&at);
-    let mut told = 0;
+    let mut message = 0;
     for round in 0..number("FERRITE_ROUNDS", 3) {
-        told = killed_under(server, &mut database.writer(&at), Duration::from_millis(5 + random.below(200)));
+        message = killed_under(server, &mut database.writer(&at), Duration::from_millis(5 + random.below(200)));
         database.close();
         server = begin();
         database.open(&at);
         let found = database.largest(&at);
-        assert!(found >= told, "round {round}: {told} was committed, {found} is the last that is there");
+        assert!(found >= message, "round {round}: {message} was committed, {found} is the last that is there");
     }
     database.close();
     server.interrupt();
     assert_sound(&pool);
-    println!("{told} commits, none lost");
+    println!("{message} commits, none lost");
 }
 
 /// A database whose writer runs under `ferrite run`.
@@ -177,12 +177,12 @@ impl Database for Redis {
         program.stdout(Stdio::piped());
         let mut child = program.spawn().expect("redis-server starts");
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        let mut told = Vec::new();
+        let mut message = Vec::new();
         let is_ready = lines.map_while(Result::ok).any(|line| {
-            told.push(line);
-            told.last().is_some_and(|line| line.contains("ready to accept connections at"))
+            message.push(line);
+            message.last().is_some_and(|line| line.contains("ready to accept connections at"))
         });
-        assert!(is_ready, "redis-server: {told:?}");
+        assert!(is_ready, "redis-server: {message:?}");
         self.child = Some(child);
     }
 
@@ -248,12 +248,12 @@ impl Database for Postgres {
         program.args(["-c", "listen_addresses=", "-c", "shared_buffers=1MB", "-c", "logging_collector=off"]);
         let mut child = program.stderr(Stdio::piped()).spawn().expect("postgres starts");
         let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines().map_while(Result::ok);
-        let mut told = Vec::new();
+        let mut message = Vec::new();
         let is_ready = lines.by_ref().any(|line| {
-            told.push(line);
-            told.last().is_some_and(|line| line.contains("ready to accept connections"))
+            message.push(line);
+            message.last().is_some_and(|line| line.contains("ready to accept connections"))
         });
-        assert!(is_ready, "postgres: {told:?}");
+        assert!(is_ready, "postgres: {message:?}");
         // A thread reads the rest of the output, so that the server never waits for a reader.
         std::thread::spawn(move || lines.for_each(drop));
         self.child = Some(child);

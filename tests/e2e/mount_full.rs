@@ -190,12 +190,12 @@ trap - EXIT; ./ferrite pool check p; echo ended'
 "#;
     let mut program = client("unshare");
     program.args(["--mount", "--propagation", "private", "bash", "-c", script, "-"]);
-    let told = run(program.arg(ferrite_path()).arg(home));
-    if told.contains("skipped: ") {
-        println!("{told}");
+    let message = run(program.arg(ferrite_path()).arg(home));
+    if message.contains("skipped: ") {
+        println!("{message}");
         return;
     }
-    assert!(told.contains("ended"), "{told}");
+    assert!(message.contains("ended"), "{message}");
 }
 
 /// Stores to pages of a hole, and prints the results of msync and of two fsyncs.

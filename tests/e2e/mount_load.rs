@@ -39,17 +39,17 @@ fn postmark(at: &Path, folder: &Path, runs: Runs) {
         at.display()
     );
     std::fs::write(&load, text).expect("written");
-    let told = runs(client("postmark").arg(load));
-    assert!(told.contains(&format!("{transactions} transactions")) || told.contains("deleted ("), "{told}");
-    assert!(!told.contains("Error"), "{told}");
+    let message = runs(client("postmark").arg(load));
+    assert!(message.contains(&format!("{transactions} transactions")) || message.contains("deleted ("), "{message}");
+    assert!(!message.contains("Error"), "{message}");
 }
 
 fn dbench(at: &Path, runs: Runs) {
     let seconds = number("FERRITE_ROUNDS", 1).clamp(1, 600).to_string();
-    let told = runs(
+    let message = runs(
         client("dbench").args(["-t", &seconds, "-c", "/usr/share/dbench/client.txt", "-x", "-D"]).arg(at).arg("2"),
     );
-    assert!(told.contains("Throughput"), "{told}");
+    assert!(message.contains("Throughput"), "{message}");
 }
 
 /// Each thread has its own folder, because the threads sometimes choose the same names.
@@ -59,8 +59,8 @@ fn fs_mark(at: &Path, runs: Runs) {
     folders.iter().for_each(|folder| std::fs::create_dir(folder).expect("made"));
     let mut program = client("fs_mark");
     program.current_dir(at).args(["-n", &files, "-s", "16384", "-S", "1", "-D", "10", "-t", "2"]);
-    let told = runs(folders.iter().fold(&mut program, |program, folder| program.arg("-d").arg(folder)));
-    assert!(told.contains("Files/sec"), "{told}");
+    let message = runs(folders.iter().fold(&mut program, |program, folder| program.arg("-d").arg(folder)));
+    assert!(message.contains("Files/sec"), "{message}");
 }
 
 /// Runs all loads. Afterwards, the free space and inodes are the same as before.

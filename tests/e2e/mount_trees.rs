@@ -44,8 +44,8 @@ fn cargo_builds_in_it() {
             let home = std::env::var_os("HOME").unwrap_or_default();
             let script = "cargo new -q --vcs none hello; cd hello; cargo build -q --offline; cargo run -q --offline
                           echo 'fn main() { println!(\"again\") }' > src/main.rs; cargo run -q --offline";
-            let told = run(client("bash").args(["-ec", script]).current_dir(at).env("HOME", home));
-            assert_eq!(told, "Hello, world!\nagain\n");
+            let message = run(client("bash").args(["-ec", script]).current_dir(at).env("HOME", home));
+            assert_eq!(message, "Hello, world!\nagain\n");
         });
     }
 }
@@ -55,7 +55,7 @@ fn cargo_builds_in_it() {
 fn copies_are_as_the_original() {
     for more in [&[][..], &["--cached"]] {
         on_a_mount(more, |at| {
-            let told = shell(
+            let message = shell(
                 at,
                 r#"mkdir one; cd one; echo a > a; ln a b; ln -s a c; mkdir d; mkfifo d/f; setfattr -n user.k -v v a
                    setfacl -m u:daemon:rw a; setfacl -d -m g:bin:rx d; touch d/in; chmod 6751 b; truncate -s 3M d/holes
@@ -67,7 +67,7 @@ fn copies_are_as_the_original() {
                    for copy in two three; do diff <(told one) <(told $copy); done
                    test $(stat -c %b one/d/holes) -lt 1000"#,
             );
-            assert_eq!(told, "-315521754.876543211\n", "the time that was set");
+            assert_eq!(message, "-315521754.876543211\n", "the time that was set");
         });
     }
 }

@@ -93,8 +93,8 @@ pub fn a_disk_is_attached_and_detached_beside_a_running_server_and_grows() {
     let said = refused(crate::programs::ferrite().args(["disk", "remove", pool, "e2e-beside"]), 1);
     let link = attached["link"].as_str().expect("a link");
     assert!(said.contains("in use") && said.contains(link), "{said}");
-    let told = json(&["disk", "list", pool])[0]["reached_at"].clone();
-    assert!(told.as_array().is_some_and(|at| at.contains(&link.into())), "{told}");
+    let message = json(&["disk", "list", pool])[0]["reached_at"].clone();
+    assert!(message.as_array().is_some_and(|at| at.contains(&link.into())), "{message}");
     assert_eq!(json(&["disk", "attach", pool, "e2e-beside"])["device"], attached["device"]);
     for how in ["--read-only", "--in-place", "--verify"] {
         let said = refused(crate::programs::ferrite().args(["disk", "attach", pool, "e2e-beside", how]), 1);

@@ -134,13 +134,13 @@ fn kill_of_the_server_leaves_its_clients_their_objects() {
     let log = store.log("log", SMALL).expect("log");
     log.append(b"with a server").expect("appended");
     server.kill();
-    let told = log.append(b"without").expect_err("nobody lends it").to_string();
-    assert!(told.contains("open the pool again"), "{told}");
+    let message = log.append(b"without").expect_err("nobody lends it").to_string();
+    assert!(message.contains("open the pool again"), "{message}");
     let _next = Server::start(&pool, &words);
     assert!(log.append(b"without").is_err(), "the next server has lent nothing yet");
     assert_eq!(log.get(0).expect("sound"), Some(b"with a server".to_vec()));
-    let told = open(&pool).log("log", SMALL).expect_err("it is in use").to_string();
-    assert!(told.contains(&format!("in use by process {}", std::process::id())), "{told}");
+    let message = open(&pool).log("log", SMALL).expect_err("it is in use").to_string();
+    assert!(message.contains(&format!("in use by process {}", std::process::id())), "{message}");
     drop((log, store));
     let store = open(&pool);
     let log = store.log("log", SMALL).expect("nobody has it any more");

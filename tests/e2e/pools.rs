@@ -61,10 +61,10 @@ fn a_pool_is_checked_where_no_thread_can_be_had() {
         "setpriv --reuid {NOBODY} --clear-groups prlimit --nproc=1 '{}' pool check '{pool}'",
         ferrite.canonicalize().expect("there").display()
     );
-    let told = run(client("sh").args(["-c", &check]));
-    assert!(told.contains("sound"), "{told}");
-    let told = run(client("script").args(["-qec", &check, "/dev/null"]));
-    assert!(told.contains("sound") && !told.contains("panicked"), "{told}");
+    let message = run(client("sh").args(["-c", &check]));
+    assert!(message.contains("sound"), "{message}");
+    let message = run(client("script").args(["-qec", &check, "/dev/null"]));
+    assert!(message.contains("sound") && !message.contains("panicked"), "{message}");
 }
 
 #[test]
@@ -146,12 +146,12 @@ fn the_list_of_tags_says_no_size_of_what_has_none() {
     let folder = folder(true);
     let pool = made(folder.path());
     ok(&["fs", "create", &pool, "files"]);
-    let told = ok(&["tag", "list", &pool]);
+    let message = ok(&["tag", "list", &pool]);
     let size = |name: &str| {
-        let line = told.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {told}"));
+        let line = message.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {message}"));
         line.split("  ").map(str::trim).filter(|word| !word.is_empty()).nth(2).map(str::to_owned)
     };
-    assert_eq!((size("files").as_deref(), size("d").as_deref()), (Some("-"), Some("1 MiB")), "{told}");
+    assert_eq!((size("files").as_deref(), size("d").as_deref()), (Some("-"), Some("1 MiB")), "{message}");
 }
 
 #[test]

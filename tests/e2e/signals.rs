@@ -24,8 +24,8 @@ fn a_signal_that_is_ignored_ends_nothing() {
     let server = Server::of(&mut up, &path, "Ctrl-C ends it.");
     ["HUP", "INT", "QUIT"].iter().for_each(|name| signal(server.pid(), name));
     std::thread::sleep(Duration::from_millis(500));
-    let told = json(&["pool", "info", path.to_str().expect("text")]);
-    assert_eq!(told["owner_pid"], server.pid(), "{told}");
+    let report = json(&["pool", "info", path.to_str().expect("text")]);
+    assert_eq!(report["owner_pid"], server.pid(), "{report}");
     signal(server.pid(), "TERM");
     assert_eq!(server.ended(), Some(0));
 }
@@ -33,9 +33,9 @@ fn a_signal_that_is_ignored_ends_nothing() {
 /// Returns the mask of the signals that `command` ignores, as the kernel reports it. Omits the signals that the C
 /// library reserves.
 fn ignored(command: &mut Command) -> u64 {
-    let told = run(command.args(["grep", "SigIgn", "/proc/self/status"]));
-    let mask = told.trim().trim_start_matches("SigIgn:").trim();
-    u64::from_str_radix(mask, 16).unwrap_or_else(|_| panic!("{told}")) & 0x7fff_ffff
+    let report = run(command.args(["grep", "SigIgn", "/proc/self/status"]));
+    let mask = report.trim().trim_start_matches("SigIgn:").trim();
+    u64::from_str_radix(mask, 16).unwrap_or_else(|_| panic!("{report}")) & 0x7fff_ffff
 }
 
 /// Under `ferrite run`, a program inherits the same signal settings as without it.
@@ -44,8 +44,8 @@ fn what_a_program_ignores_it_ignores_under_run() {
     for signals in ["HUP", "INT QUIT", "PIPE", "USR1"] {
         let plain = ignored(&mut ignoring(signals, Path::new("env")));
         for more in [&["run", "--"][..], &["run", "--stat", "--"]] {
-            let told = ignored(ignoring(signals, &ferrite_path()).args(more));
-            assert_eq!(told, plain, "{signals} {more:?}: {told:x} {plain:x}");
+            let report = ignored(ignoring(signals, &ferrite_path()).args(more));
+            assert_eq!(report, plain, "{signals} {more:?}: {report:x} {plain:x}");
         }
     }
 }

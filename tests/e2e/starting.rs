@@ -141,9 +141,9 @@ fn a_pool_in_a_folder_that_is_not_there_is_an_error_that_says_so() {
     let missing = folder.path().join("deep/er");
     let up = |pool: &Path| refused(ferrite().args(["up", "--no-attach", "--no-mount", "--pool"]).arg(pool), 1);
     let said = up(&missing.join("pool"));
-    let told = missing.display();
+    let message = missing.display();
     assert!(
-        said.contains(&format!("there is no folder {told}")) && said.contains(&format!("mkdir -p {told}")),
+        said.contains(&format!("there is no folder {message}")) && said.contains(&format!("mkdir -p {message}")),
         "{said}"
     );
     assert_eq!(fs::read_dir(folder.path()).expect("there").count(), 0);

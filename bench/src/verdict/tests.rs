@@ -17,10 +17,10 @@ fn assert_lines<const N: usize>(table: &[VerdictEntry], lines: [&str; N]) {
 
 #[test]
 fn ratios_are_told_by_their_ends() {
-    let told = |least, most| ValueRange { least, most }.to_string();
-    assert_eq!(told(0.512, 0.97), "0.51 to 0.97");
-    assert_eq!(told(1.001, 1.002), "1.00");
-    assert_eq!(told(0.0123, 110.4), "0.012 to 110");
+    let describe = |least, most| ValueRange { least, most }.to_string();
+    assert_eq!(describe(0.512, 0.97), "0.51 to 0.97");
+    assert_eq!(describe(1.001, 1.002), "1.00");
+    assert_eq!(describe(0.0123, 110.4), "0.012 to 110");
 }
 
 #[test]

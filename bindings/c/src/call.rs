@@ -199,9 +199,9 @@ pub unsafe fn give<T>(out: *mut *mut T, make: impl FnOnce() -> Result<T, Error>)
 /// Lends `value` to C while `call` runs.
 pub fn lend<T: Default, R>(value: &mut T, call: impl FnOnce(*mut T) -> R) -> R {
     let mut kept = CObject::new(std::mem::take(value));
-    let told = call((&raw mut kept).cast());
+    let output = call((&raw mut kept).cast());
     *value = kept.object;
-    told
+    output
 }
 
 /// Gives bytes to C, or reports their absence; freeing no bytes is harmless.

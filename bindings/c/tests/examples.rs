@@ -39,9 +39,9 @@ impl Installed {
 
     fn flags(&self, more: &[&str]) -> Vec<String> {
         let mut command = Command::new("pkg-config");
-        let told = command.args(more).args(["--cflags", "--libs", "ferrite"]);
-        let told = run(told.env("PKG_CONFIG_PATH", self.folder.path().join("lib/pkgconfig")), "");
-        told.split_whitespace().map(str::to_owned).collect()
+        let describe = command.args(more).args(["--cflags", "--libs", "ferrite"]);
+        let describe = run(describe.env("PKG_CONFIG_PATH", self.folder.path().join("lib/pkgconfig")), "");
+        describe.split_whitespace().map(str::to_owned).collect()
     }
 
     /// Compiles an example, against the shared library or the static one.
@@ -79,15 +79,15 @@ fn valgrind(program: &Path) -> Command {
 
 /// Checks the output of each example; `command` starts it on its store.
 fn check(command: &dyn Fn(&str) -> Command) {
-    let told = (0..3).map(|_| run(&mut command("counter"), "")).collect::<Vec<_>>();
-    assert_eq!(told, ["1 1\n", "2 5\n", "3 14\n"]);
+    let describe = (0..3).map(|_| run(&mut command("counter"), "")).collect::<Vec<_>>();
+    assert_eq!(describe, ["1 1\n", "2 5\n", "3 14\n"]);
     assert_eq!(run(&mut command("words"), "to be or\nnot to be\n"), "be 2\nnot 1\nor 1\nto 2\n");
     assert_eq!(run(&mut command("words"), "or\n"), "be 2\nnot 1\nor 2\nto 2\n");
-    let told = run(command("jobs").args(["wash", "dry"]), "");
-    assert_eq!(told, "0 wash\n1 dry\ndone: object of 4096 bytes\njobs: object of 4194304 bytes\n");
+    let describe = run(command("jobs").args(["wash", "dry"]), "");
+    assert_eq!(describe, "0 wash\n1 dry\ndone: object of 4096 bytes\njobs: object of 4194304 bytes\n");
     let many: Vec<String> = (2..70).map(|number| format!("job{number}")).collect();
-    let told = run(command("jobs").args(&many), "");
-    assert!(told.starts_with("10 job10\n") && told.contains("\n69 job69\n"), "{told}");
+    let describe = run(command("jobs").args(&many), "");
+    assert!(describe.starts_with("10 job10\n") && describe.contains("\n69 job69\n"), "{describe}");
     let bank = |words: &[&str]| run(command("bank").args(words), "");
     assert_eq!(bank(&["ada", "100"]), "ada has 100\n");
     assert_eq!(bank(&["ada", "bob", "30"]), "ada has 70\nbob has 30\n30 from ada to bob\n");
@@ -130,12 +130,12 @@ fn examples_lose_no_memory_under_valgrind() {
     for (name, arguments) in [("counter", &[][..]), ("words", &[]), ("jobs", &["one", "two"]), ("bank", &["ada", "9"])]
     {
         let program = installed.compile(name, false);
-        let told = |mut command: Command| {
+        let describe = |mut command: Command| {
             run(command.arg(installed.store(&format!("{name}.pool"))).args(arguments), "a b a\n")
         };
-        told(valgrind(&program));
+        describe(valgrind(&program));
         // Content stored without the instructions that valgrind lacks is there for the processor that has them.
-        let next = told(Command::new(&program));
+        let next = describe(Command::new(&program));
         assert!(!next.is_empty() && next != "1 1\n", "{next}");
     }
 }
@@ -186,8 +186,8 @@ fn outlive(client: &mut Command, server: &mut dyn FnMut() -> Command, is_served_
         next
     });
     client.go_on();
-    let told = client.line();
-    assert!(told.contains("has ended") && told.contains("open the pool again"), "{told}");
+    let describe = client.line();
+    assert!(describe.contains("has ended") && describe.contains("open the pool again"), "{describe}");
     assert_eq!(client.line(), next.as_ref().map_or(0, |next| next.process.id()).to_string());
     client.end();
     if let Some(next) = next {
@@ -274,7 +274,7 @@ fn a_child_of_fork_leaves_its_parents_objects_alone() {
 #[test]
 fn the_header_tells_of_every_function() {
     let header = std::fs::read_to_string(here().join("include/ferrite.h")).expect("the header");
-    let mut told = BTreeMap::new();
+    let mut describe = BTreeMap::new();
     for (at, _) in header.match_indices("ferrite_") {
         let begins = header[..at].ends_with(['*', ' '])
             && header[..at]
@@ -284,7 +284,7 @@ fn the_header_tells_of_every_function() {
         if let Some((name, rest)) =
             header[at..].split_once('(').filter(|(name, _)| begins && !name.contains([' ', '\n']))
         {
-            told.insert(name.to_owned(), arguments(rest, ';'));
+            describe.insert(name.to_owned(), arguments(rest, ';'));
         }
     }
     let mut done = BTreeMap::new();
@@ -295,8 +295,8 @@ fn the_header_tells_of_every_function() {
             done.insert(name.to_owned(), arguments(rest, '{'));
         }
     }
-    assert!(told.len() > 40, "{}", told.len());
-    assert_eq!(told, done);
+    assert!(describe.len() > 40, "{}", describe.len());
+    assert_eq!(describe, done);
 }
 
 /// Returns the number of arguments before the closing parenthesis.

@@ -22,7 +22,7 @@ pub struct Methods {
     pub write: Option<unsafe extern "C" fn(*mut File, *const c_void, c_int, i64) -> c_int>,
     pub truncate: OnFile<i64>,
     /// `xSync`.
-    pub settle: OnFile<c_int>,
+    pub sync: OnFile<c_int>,
     pub file_size: OnFile<*mut i64>,
     pub lock: OnFile<c_int>,
     pub unlock: OnFile<c_int>,
@@ -138,8 +138,8 @@ pub const LOCK_SHARED: c_int = 1;
 pub const LOCK_RESERVED: c_int = 2;
 pub const LOCK_EXCLUSIVE: c_int = 4;
 
-pub const SETTLE_NORMAL: c_int = 2;
-pub const SETTLE_DATA_ONLY: c_int = 0x10;
+pub const SYNC_NORMAL: c_int = 2;
+pub const SYNC_DATA_ONLY: c_int = 0x10;
 
 pub const SHM_UNLOCK: c_int = 1;
 pub const SHM_EXCLUSIVE: c_int = 8;

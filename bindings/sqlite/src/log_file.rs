@@ -34,7 +34,7 @@ static METHODS: Methods = Methods {
     read: Some(read),
     write: Some(write),
     truncate: Some(truncate),
-    settle: Some(settle),
+    sync: Some(sync),
     file_size: Some(file_size),
     lock: Some(ignore),
     unlock: Some(ignore),
@@ -124,10 +124,10 @@ unsafe extern "C" fn truncate(file: *mut File, length: i64) -> c_int {
     inner.code(inner.database.log.truncate(inner.file, length as u64), abi::IOERR_TRUNCATE)
 }
 
-unsafe extern "C" fn settle(file: *mut File, _: c_int) -> c_int {
+unsafe extern "C" fn sync(file: *mut File, _: c_int) -> c_int {
     // SAFETY: SQLite's promise.
     let inner = unsafe { inner(file) };
-    inner.code(inner.database.log.settle(), abi::IOERR_FSYNC)
+    inner.code(inner.database.log.persist(), abi::IOERR_FSYNC)
 }
 
 unsafe extern "C" fn file_size(file: *mut File, bytes: *mut i64) -> c_int {

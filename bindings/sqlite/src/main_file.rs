@@ -60,7 +60,7 @@ const fn methods(version: c_int) -> Methods {
         read: Some(read),
         write: Some(write),
         truncate: Some(truncate),
-        settle: Some(settle),
+        sync: Some(sync),
         file_size: Some(file_size),
         lock: Some(lock),
         unlock: Some(unlock),
@@ -121,7 +121,7 @@ macro_rules! pass {
 
 mod header;
 
-pub use header::{Below, header_below, settle_given};
+pub use header::{Below, header_below, sync_given};
 
 /// What is open at `file`.
 ///
@@ -314,8 +314,8 @@ unsafe extern "C" fn truncate(file: *mut File, length: i64) -> c_int {
     pass!(file, truncate, length)
 }
 
-unsafe extern "C" fn settle(file: *mut File, flags: c_int) -> c_int {
-    pass!(file, settle, flags)
+unsafe extern "C" fn sync(file: *mut File, flags: c_int) -> c_int {
+    pass!(file, sync, flags)
 }
 
 unsafe extern "C" fn file_size(file: *mut File, bytes: *mut i64) -> c_int {

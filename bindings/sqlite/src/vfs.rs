@@ -10,7 +10,7 @@ use ferrite_sqlite_log::{Error, Result};
 
 use crate::abi::{self, File, Routines, Vfs};
 use crate::database::Database;
-use crate::main_file::{Below, HEAD_BYTES, MainFile, below, header_below, make, settle_given};
+use crate::main_file::{Below, HEAD_BYTES, MainFile, below, header_below, make, sync_given};
 use crate::told::Outcome;
 use crate::{log_file, told};
 
@@ -146,7 +146,7 @@ unsafe fn open_main(vfs: *mut Vfs, name: *const c_char, file: *mut File, flags: 
         header_below(file).and_then(|header| {
             let database = Database::open(&path, &log_pool, header.as_ref())?;
             make(file, routines(), database, opened & abi::OPEN_READONLY != 0);
-            settle_past(vfs, file, &path)
+            sync_past(vfs, file, &path)
         })
     };
     if let Err(error) = &allowed {
@@ -214,25 +214,25 @@ unsafe fn log_pool(name: *const c_char, path: &str) -> Result<Option<Arc<Databas
 ///
 /// # Safety
 /// As SQLite calls it; `file` is made.
-unsafe fn settle_past(vfs: *mut Vfs, file: *mut File, path: &str) -> Outcome<()> {
+unsafe fn sync_past(vfs: *mut Vfs, file: *mut File, path: &str) -> Outcome<()> {
     // SAFETY: the caller's promise.
     let (database, _) = Database::of_log(&std::ffi::CString::new(format!("{path}-wal")).expect("a path has no zero"))?
         .expect("it was just opened");
     let log = &database.log;
     let mut header = log.verify(&Below(file))?;
     if log.mark()?.is_some_and(|mark| mark.is_given) {
-        settle_given(file)?;
+        sync_given(file)?;
         header = Below(file).header()?;
     }
     let is_foreign = header.is_some_and(|header| header.is_marked());
     JournalFile::ALL
         .into_iter()
-        .try_for_each(|which| settle_beside(vfs, &format!("{path}{}", which.suffix()), is_foreign))
+        .try_for_each(|which| sync_beside(vfs, &format!("{path}{}", which.suffix()), is_foreign))
 }
 
 /// Removes what is beside a database whose log is in the pool: left there, it would be taken for the log when the header has
 /// its versions again. Refuses one of another program, or of a giving back, where the header is its.
-fn settle_beside(vfs: *mut Vfs, path: &str, is_foreign: bool) -> Outcome<()> {
+fn sync_beside(vfs: *mut Vfs, path: &str, is_foreign: bool) -> Outcome<()> {
     let name = std::ffi::CString::new(path).expect("a path has no zero");
     let code = if is_foreign { pass!(vfs, delete, name.as_ptr(), 1) } else { abi::OK };
     let why = match is_foreign {
@@ -256,17 +256,17 @@ fn is_live_file(path: &str) -> bool {
     read.is_ok_and(|read| first[..read].iter().any(|byte| *byte != 0))
 }
 
-unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, settle: c_int) -> c_int {
+unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, sync: c_int) -> c_int {
     // SAFETY: SQLite's promise: a string.
     let text = unsafe { CStr::from_ptr(name) };
     let (database, file) = match Database::of_log(text) {
         Ok(Some(which)) => which,
-        Ok(None) => return pass!(vfs, delete, name, settle),
+        Ok(None) => return pass!(vfs, delete, name, sync),
         Err(error) => return told::told(&routines(), &text.to_string_lossy(), &error.into(), abi::IOERR_DELETE),
     };
     let log = &database.log;
     database.count_log_change();
-    let deleted = log.delete(file).and_then(|()| if settle != 0 { log.settle() } else { Ok(()) });
+    let deleted = log.delete(file).and_then(|()| if sync != 0 { log.persist() } else { Ok(()) });
     told::code(&routines(), log.path(), deleted, abi::IOERR_DELETE)
 }
 

@@ -71,8 +71,8 @@ fn style(template: &str) -> ProgressStyle {
 
 /// Whether the locale that `variable` tells says UTF-8, in which there are characters to draw a bar with.
 fn has_blocks(variable: impl Fn(&str) -> Option<String>) -> bool {
-    let told = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(variable).find(|locale| !locale.is_empty());
-    let locale = told.unwrap_or_default().to_ascii_lowercase();
+    let message = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(variable).find(|locale| !locale.is_empty());
+    let locale = message.unwrap_or_default().to_ascii_lowercase();
     locale.contains("utf-8") || locale.contains("utf8")
 }
 

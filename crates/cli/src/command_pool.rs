@@ -334,16 +334,16 @@ fn take_all_away(owner: &PoolOwner, stop: &Stop) {
 /// Calls `take_unused` until it returns no users. Prints the users and waits for them; a second signal or
 /// [`USERS_TIME_LIMIT`] ends the wait, and files that are still open fail from then on.
 fn take_away(stop: &Stop, take_unused: impl Fn() -> Vec<String>) {
-    let (mut told, until) = (Vec::new(), Instant::now() + USERS_TIME_LIMIT);
+    let (mut message, until) = (Vec::new(), Instant::now() + USERS_TIME_LIMIT);
     loop {
         let busy = take_unused();
         if busy.is_empty() {
             return;
         }
-        if busy != told {
+        if busy != message {
             let most = USERS_TIME_LIMIT.as_secs();
             busy.iter().for_each(|why| remark!("waiting for {most} s at most: {why}; Ctrl-C again to go on without"));
-            told = busy;
+            message = busy;
         }
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() || stop.wait_for(left.min(LOOK_INTERVAL)) == Some(Asked::End) {

@@ -59,7 +59,7 @@ pub fn make_file(path: &Path, bytes: u64) -> io::Result<()> {
 
 /// Makes the name of the file at `path` durable. Without it a power failure may take the file with all that was
 /// flushed in it, since a pool's flush is of its bytes alone.
-pub fn settle_name(path: &Path) -> io::Result<()> {
+pub fn persist_name(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let settled = File::open(folder).and_then(|folder| folder.sync_all());
     settled.map_err(told("syncing", folder))

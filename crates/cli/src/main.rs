@@ -129,7 +129,7 @@ fn main() -> ExitCode {
     let (trust, command) = match understood() {
         Ok(Understood::Own(arguments)) => (arguments.trust, Ok(arguments.command)),
         Ok(Understood::Described(trust, described)) => (trust, Err(described)),
-        Err(told) => return outcome::print(&told),
+        Err(message) => return outcome::print(&message),
     };
     // What `run` starts has it as whoever started that has.
     if !matches!(command, Ok(Command::Run(_)))

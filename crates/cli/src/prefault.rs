@@ -59,10 +59,10 @@ impl Prefault {
         let mapped = owner.memory().mapped.clone()?;
         let mut warming = Warming::new(mapped, &owner.pool().space().kinds());
         let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
+        let message = Arc::clone(&stop);
         let work = move || {
             let bar = Bar::new();
-            while !told.load(Ordering::Relaxed) && warming.step() && bar.show(&warming.progress()) {}
+            while !message.load(Ordering::Relaxed) && warming.step() && bar.show(&warming.progress()) {}
         };
         // If no thread can start, the users of the pages touch them.
         Some(Self { stop, thread: thread::Builder::new().name("warm".into()).spawn(work).ok() })

@@ -202,9 +202,9 @@ impl Source {
 
     /// Prints the counts of simulated flash drives, and closes the disk in order.
     pub fn close(self) -> Outcome {
-        let told = self.drives.iter().try_for_each(Drive::print);
+        let message = self.drives.iter().try_for_each(Drive::print);
         drop((self.disk, self.drives, self.reader));
-        and_then_cleared(told, self.command_pool.map_or(Ok(()), CommandPool::close))
+        and_then_cleared(message, self.command_pool.map_or(Ok(()), CommandPool::close))
     }
 
     /// Closes the disk, and removes the file or disk that its opening made. `beside` stays open.

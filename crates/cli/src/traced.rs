@@ -48,8 +48,8 @@ impl Traced {
 
     /// Ends the trace. It takes its place only whole.
     pub fn finish(self) -> Outcome {
-        let told = |error| format!("{}: {error}", self.path.display());
-        (self.finish)().map_err(told)?;
+        let describe = |error| format!("{}: {error}", self.path.display());
+        (self.finish)().map_err(describe)?;
         let output = self.output.lock().take();
         output.map_or(Ok(()), Output::finish)
     }

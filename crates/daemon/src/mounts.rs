@@ -155,7 +155,7 @@ pub fn cleared(point: &Path) -> String {
 /// Returns the mounts whose owners serve no client directly, and why. An owner that does not answer soon is left out: the
 /// program that is about to start may not need it.
 fn refused(mounts: Vec<ServedMount>) -> Vec<(PathBuf, String)> {
-    let (tell, told) = channel();
+    let (tell, message) = channel();
     let asked = mounts.into_iter().filter_map(|mount| {
         let tell = tell.clone();
         let ask = move || {
@@ -168,7 +168,7 @@ fn refused(mounts: Vec<ServedMount>) -> Vec<(PathBuf, String)> {
     let asked = asked.count();
     let until = Instant::now() + PATIENCE;
     let left = || until.saturating_duration_since(Instant::now());
-    (0..asked).map_while(|_| told.recv_timeout(left()).ok()).flatten().collect()
+    (0..asked).map_while(|_| message.recv_timeout(left()).ok()).flatten().collect()
 }
 
 /// Returns true if the folder `here` or a word of `command` names a path in the mount on `point`.

@@ -47,8 +47,8 @@ pub(super) fn run_for(lock: &DirLock, limit: Option<Duration>, job: &dyn Fn() ->
         _ => {}
     }
     drop((blocked, writer));
-    let mut told = [[0; 4]; 2];
-    let read = reader.read_exact(told.as_flattened_mut());
+    let mut message = [[0; 4]; 2];
+    let read = reader.read_exact(message.as_flattened_mut());
     if read.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
         // Where there is no thread it is left until this process ends.
         let _ = thread::Builder::new().spawn(move || reap(pid));
@@ -56,7 +56,7 @@ pub(super) fn run_for(lock: &DirLock, limit: Option<Duration>, job: &dyn Fn() ->
     }
     reap(pid);
     read.map_err(|_| io::Error::other("the child process that was to do it was killed"))?;
-    match told.map(i32::from_ne_bytes) {
+    match message.map(i32::from_ne_bytes) {
         [0, value] => Ok(value),
         [error, _] => Err(io::Error::from_raw_os_error(error)),
     }
@@ -71,10 +71,10 @@ fn work([pipe, lock]: [RawFd; 2], job: &dyn Fn() -> ChildResult) -> ! {
         libc::syscall(libc::SYS_close_range, 2, libc::c_uint::MAX, 0)
     };
     let outcome = if closed == 0 { job() } else { Err(errno()) };
-    let told = outcome.map_or_else(|error| [error, 0], |value| [0, value]).map(i32::to_ne_bytes);
-    // SAFETY: `told` is 8 readable bytes; `_exit` runs no destructor of the parent's.
+    let message = outcome.map_or_else(|error| [error, 0], |value| [0, value]).map(i32::to_ne_bytes);
+    // SAFETY: `message` is 8 readable bytes; `_exit` runs no destructor of the parent's.
     unsafe {
-        libc::write(0, told.as_ptr().cast(), 8);
+        libc::write(0, message.as_ptr().cast(), 8);
         libc::_exit(0)
     }
 }

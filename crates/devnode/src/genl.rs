@@ -176,14 +176,14 @@ mod tests {
 
     #[test]
     fn an_acknowledgement_is_the_end_and_an_error_its_number() {
-        let told = |error: i32| {
+        let describe = |error: i32| {
             let mut datagram = [0; 36];
             datagram[4..6].copy_from_slice(&NLMSG_ERROR.to_ne_bytes());
             datagram[16..20].copy_from_slice(&error.to_ne_bytes());
             GenlAnswer::first_of(&datagram, 1)
         };
-        assert_eq!(told(0), Ok(GenlAnswer::Done));
-        assert_eq!(told(-libc::ENOENT), Err(libc::ENOENT));
+        assert_eq!(describe(0), Ok(GenlAnswer::Done));
+        assert_eq!(describe(-libc::ENOENT), Err(libc::ENOENT));
         assert_eq!(GenlAnswer::first_of(&[], 1), Err(libc::EPROTO));
     }
 

@@ -91,9 +91,9 @@ impl Survival {
             (Survives::NotKnown, "is not known to survive", "or"),
             (Survives::No, "does not survive", "or"),
         ];
-        let told = clauses.into_iter().filter_map(|(state, verb, word)| self.clause(state, verb, word));
+        let message = clauses.into_iter().filter_map(|(state, verb, word)| self.clause(state, verb, word));
         let subject = if when_flushed { "what was flushed " } else { "" };
-        format!("{subject}{}", told.collect::<Vec<_>>().join("; "))
+        format!("{subject}{}", message.collect::<Vec<_>>().join("; "))
     }
 
     /// Returns the failures whose answer is `state`, with their reasons.

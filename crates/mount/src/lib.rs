@@ -111,7 +111,7 @@ impl CachedCopies for KernelCopies {
         match self.notifier.inval_inode(INodeNo(ino.0), 0, 0) {
             // The kernel has no copy of this file.
             Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(()),
-            told => told,
+            describe => describe,
         }
     }
 
@@ -354,10 +354,10 @@ fn as_user<F: Filesystem>(fuse_fs: F, point: &Path, options: &MountOptions) -> i
 /// Makes the kernel write back what it holds of the file system on `point`, by a child process. A thread of this process
 /// would hold the FUSE connection open while it waits, and a kill would not end it.
 fn write_back(point: &Path) -> io::Result<()> {
-    let told = |why: &str| io::Error::other(format!("writing back what the kernel holds of open files: {why}"));
+    let describe = |why: &str| io::Error::other(format!("writing back what the kernel holds of open files: {why}"));
     let ended =
-        Command::new("sync").args(["-f", "--"]).arg(point).output().map_err(|error| told(&error.to_string()))?;
-    if ended.status.success() { Ok(()) } else { Err(told(String::from_utf8_lossy(&ended.stderr).trim())) }
+        Command::new("sync").args(["-f", "--"]).arg(point).output().map_err(|error| describe(&error.to_string()))?;
+    if ended.status.success() { Ok(()) } else { Err(describe(String::from_utf8_lossy(&ended.stderr).trim())) }
 }
 
 /// Returns descriptions of the processes that have a file under `point` open, work in it or run from it, and of mounts

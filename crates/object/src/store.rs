@@ -101,7 +101,7 @@ impl Store {
             .and_then(|()| fs::hard_link(&partial, path).map_err(|error| medium::not_made(path, error)));
         let _ = fs::remove_file(&partial);
         placed?;
-        medium::settle_name(path)?;
+        medium::persist_name(path)?;
         Self::open(path, open)
     }
 
@@ -223,7 +223,7 @@ impl Store {
         });
         // Of a file that was there, a restore that did not finish stays.
         restored.inspect_err(|_| _ = place.is_new.then(|| fs::remove_file(path)))?;
-        medium::settle_name(path)
+        medium::persist_name(path)
     }
 
     /// Does the part of `finish` that leaves the store open, the backup, and refuses an impossible request. A caller that needs

@@ -184,7 +184,7 @@ impl TagLease {
     /// # Errors
     /// [`Error::Medium`] if that fails.
     #[inline]
-    pub fn settle(&self) -> Result<()> {
+    pub fn persist(&self) -> Result<()> {
         self.memory.drain().map_err(|error| self.poisoned(error.into()))
     }
 

@@ -182,7 +182,7 @@ impl TagLog {
             positions.push(LogPosition(tail));
             tail += LogRing::lines_for(SESSION + payload.len());
         }
-        self.holding.settle()?;
+        self.holding.persist()?;
         state.tail = tail;
         Ok(positions)
     }

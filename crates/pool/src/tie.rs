@@ -121,7 +121,7 @@ impl Tie {
     }
 
     /// Returns true if no move is in progress.
-    pub fn is_settled(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.previous == Some(self.current)
     }
 
@@ -344,7 +344,7 @@ pub fn advance<E: TieEnds>(ends: &E, nonce: u16) -> Result<TieVerdict, E::Error>
     }
     let moving = renewed(ends, tie, stamp, nonce)?;
     ends.write(&moving.stamp())?;
-    settle(ends, moving)?;
+    persist(ends, moving)?;
     Ok(verdict)
 }
 
@@ -382,15 +382,15 @@ pub fn attach<E: TieEnds>(ends: &E) -> Result<bool, E::Error> {
         }
         let now = ends.load()?;
         if now.current == tie.current {
-            settle(ends, now)?;
+            persist(ends, now)?;
             return Ok(is_written);
         }
         tie = now;
     }
 }
 
-fn settle<P: PoolSide>(pool: &P, tie: Tie) -> Result<(), P::Error> {
-    match tie.is_settled() {
+fn persist<P: PoolSide>(pool: &P, tie: Tie) -> Result<(), P::Error> {
+    match tie.is_complete() {
         true => Ok(()),
         false => pool.set_previous(Some(tie.current)),
     }

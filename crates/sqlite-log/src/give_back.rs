@@ -113,7 +113,7 @@ impl GiveBack {
                 _ => {}
             }
         }
-        settle_folder(&self.path)?;
+        persist_folder(&self.path)?;
         self.next = GiveBackStep::Copy(0, 0);
         Ok(GiveBackProgress::Stepped)
     }
@@ -178,7 +178,7 @@ impl GiveBack {
     fn unmark(&mut self) -> Result<GiveBackProgress> {
         let mark = self.log.mark()?.expect("it was set");
         // The process that named the copies may have been killed before the names were durable.
-        settle_folder(&self.path)?;
+        persist_folder(&self.path)?;
         self.log.unmark_file(&self.file(), mark)?;
         self.next = GiveBackStep::Empty;
         Ok(GiveBackProgress::Stepped)
@@ -203,7 +203,7 @@ impl GiveBack {
 ///
 /// # Errors
 /// [`Error::Target`] if the folder cannot be made durable.
-pub fn settle_folder(path: &str) -> Result<()> {
+pub fn persist_folder(path: &str) -> Result<()> {
     let folder = Path::new(path).parent().unwrap_or(Path::new("/"));
     let settled = OsFile::open(folder).and_then(|folder| folder.sync_all());
     settled.map_err(|error| Error::target(format!("syncing {}", folder.display()), error))

@@ -197,7 +197,7 @@ impl JournalFiles {
     }
 
     /// Makes all completed writes durable that are not durable yet.
-    pub fn settle(&self) -> Result<()> {
+    pub fn persist(&self) -> Result<()> {
         if self.memory.fence_is_durable() { Ok(()) } else { Ok(self.memory.barrier()?) }
     }
 

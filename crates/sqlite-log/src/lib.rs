@@ -18,7 +18,7 @@
 //!
 //! Several processes write to a log at once, each by its own grant. The locks of the database order their writes.
 //!
-//! - WF1. A completed write is durable at once if a fence makes it durable; else with the next [`DatabaseLog::settle`]. If
+//! - WF1. A completed write is durable at once if a fence makes it durable; else with the next [`DatabaseLog::persist`]. If
 //!   a process is killed during a write, the next opening of the log sees the part of the write that is durable.
 //! - WF2. One word says whether a file exists, and its length. When a file begins to exist, its first line holds no bytes
 //!   of a deleted file, so an old header never makes old records valid.
@@ -89,7 +89,7 @@ pub use database_mark::DatabaseMark;
 pub use database_pool::DatabasePool;
 pub use error::{Error, Result};
 pub use forget::{ELSEWHERE, Forgotten, forget};
-pub use give_back::{GiveBack, GiveBackProgress, settle_folder};
+pub use give_back::{GiveBack, GiveBackProgress, persist_folder};
 pub use journal_files::JournalFile;
 pub use request::{DATABASE, DatabaseRequest};
 pub use service::{DatabaseLogs, DatabaseService};
@@ -100,7 +100,7 @@ pub use service::{DatabaseLogs, DatabaseService};
 /// log itself.
 ///
 /// A method that reads a word of the log returns [`crate::Error::Refused`] if the word is damaged. A method that makes data
-/// durable returns [`crate::Error::Medium`] if the memory fails; then the writes since the last [`DatabaseLog::settle`] may
+/// durable returns [`crate::Error::Medium`] if the memory fails; then the writes since the last [`DatabaseLog::persist`] may
 /// be lost.
 pub struct DatabaseLog {
     log_pool: Arc<DatabasePool>,
@@ -210,7 +210,7 @@ impl DatabaseLog {
         }
         // The next write begins as in a new file (WF2).
         files.set_length(file, None);
-        files.settle()?;
+        files.persist()?;
         files.create(file)
     }
 
@@ -227,8 +227,8 @@ impl DatabaseLog {
     ///
     /// # Errors
     /// As [`DatabaseLog`] says.
-    pub fn settle(&self) -> Result<()> {
-        self.files()?.settle()
+    pub fn persist(&self) -> Result<()> {
+        self.files()?.persist()
     }
 
     /// Returns the mark of the log: the versions in the header on disk, and its own versions.
@@ -264,7 +264,7 @@ impl DatabaseLog {
     /// As [`DatabaseLog`] says.
     pub fn empty(&self) -> Result<()> {
         JournalFile::ALL.iter().try_for_each(|file| self.delete(*file))?;
-        self.settle()?;
+        self.persist()?;
         self.end_generation()?;
         self.set_mark(None)
     }

@@ -41,10 +41,10 @@ fn options() -> ExploreOptions {
 }
 
 fn content(file: JournalFile, files: &JournalFiles) -> std::result::Result<Option<Vec<u8>>, String> {
-    let told = |error: Error| error.to_string();
-    let Some(length) = files.length(file).map_err(told)? else { return Ok(None) };
+    let describe = |error: Error| error.to_string();
+    let Some(length) = files.length(file).map_err(describe)? else { return Ok(None) };
     let mut bytes = vec![0; length as usize];
-    files.read(file, 0, &mut bytes).map_err(told)?;
+    files.read(file, 0, &mut bytes).map_err(describe)?;
     Ok(Some(bytes))
 }
 
@@ -56,12 +56,12 @@ fn wf1_crash_keeps_completed_writes_or_settled_ones() {
         let memory = Arc::new(LyingMemory::new(1 << 16, model));
         let log = files(memory.clone());
         log.create(JournalFile::Journal).unwrap();
-        log.settle().unwrap();
+        log.persist().unwrap();
         memory.forget_trace();
         let mut states = vec![Vec::new()];
         for (number, (at, len)) in writes.into_iter().enumerate() {
             log.write(JournalFile::Journal, at, &vec![number as u8 + 1; len]).unwrap();
-            log.settle().unwrap();
+            log.persist().unwrap();
             let mut state = states.last().cloned().unwrap();
             state.resize(state.len().max(at as usize + len), 0);
             state[at as usize..at as usize + len].fill(number as u8 + 1);
@@ -118,15 +118,15 @@ fn again(model: Model) -> CrashReport {
     let log = files(memory.clone());
     log.create(JournalFile::Wal).unwrap();
     log.write(JournalFile::Wal, 0, &[OLD; 600]).unwrap();
-    log.settle().unwrap();
+    log.persist().unwrap();
     memory.forget_trace();
     log.set_length(JournalFile::Wal, None);
-    log.settle().unwrap();
+    log.persist().unwrap();
     memory.mark(1);
     log.create(JournalFile::Wal).unwrap();
     log.write(JournalFile::Wal, 0, &[1; 32]).unwrap();
     log.write(JournalFile::Wal, 32, &[2; 500]).unwrap();
-    log.settle().unwrap();
+    log.persist().unwrap();
     memory.mark(2);
     explore(&memory, &options(), judge)
 }
@@ -166,8 +166,8 @@ fn a_damaged_word_is_told_and_not_believed() {
     let log = files(memory.clone());
     log.create(JournalFile::Wal).unwrap();
     memory.store_word(64, memory.load_word(64) ^ 4);
-    let told = log.length(JournalFile::Wal).unwrap_err().to_string();
-    assert!(told.contains("the word at byte 0x40 of the pool, of a database's log, is damaged"), "{told}");
+    let describe = log.length(JournalFile::Wal).unwrap_err().to_string();
+    assert!(describe.contains("the word at byte 0x40 of the pool, of a database's log, is damaged"), "{describe}");
 }
 
 #[test]

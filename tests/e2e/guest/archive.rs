@@ -42,8 +42,8 @@ impl Archive {
     pub fn program(&mut self, at: &str, from: &Path) {
         self.file(at, &fs::read(from).unwrap_or_else(|error| panic!("{}: {error}", from.display())));
         // A static program has no libraries, and ldd fails on it.
-        let told = client("ldd").arg(from).output().expect("ldd runs");
-        for word in String::from_utf8_lossy(&told.stdout).split_whitespace().filter(|word| word.starts_with('/')) {
+        let message = client("ldd").arg(from).output().expect("ldd runs");
+        for word in String::from_utf8_lossy(&message.stdout).split_whitespace().filter(|word| word.starts_with('/')) {
             self.file(word, &fs::read(word).unwrap_or_else(|error| panic!("{word}: {error}")));
         }
     }

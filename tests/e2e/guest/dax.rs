@@ -26,8 +26,8 @@ const SURVIVES: &str = "dax, survives a process crash, a kernel crash and power 
 /// Asserts that a tag returns its bytes, in the process that made the pool and in the next process.
 fn keeps(pool: &str, more: &[&str]) {
     ok(&[&["pool", "create", pool], more].concat());
-    let told = json(&["pool", "info", pool]);
-    assert!(told["medium"].as_str().is_some_and(|line| line.starts_with(SURVIVES)), "{told}");
+    let report = json(&["pool", "info", pool]);
+    assert!(report["medium"].as_str().is_some_and(|line| line.starts_with(SURVIVES)), "{report}");
     let at = std::env::temp_dir().join("content");
     fs::write(&at, kill::content(7, 7)).expect("written");
     ok(&["tag", "put", pool, "content", at.to_str().expect("text")]);
@@ -73,17 +73,17 @@ fn a_pool_on_device_dax_survives_power_loss_and_says_so() {
 fn a_pool_on_memmap_memory_does_not_survive_power_loss_and_says_so() {
     inside(Working, "a_pool_on_memmap_memory_does_not_survive_power_loss_and_says_so", || {
         let pool = "/mnt/memmap/pool";
-        let told = json(&["pool", "create", pool, "--size", "32M"]);
+        let report = json(&["pool", "create", pool, "--size", "32M"]);
         assert!(
-            told["medium"].as_str().is_some_and(|line| line.starts_with("dax, survives a process crash; ")),
-            "{told}"
+            report["medium"].as_str().is_some_and(|line| line.starts_with("dax, survives a process crash; ")),
+            "{report}"
         );
-        let survives = &told["survives"];
+        let survives = &report["survives"];
         assert_eq!(
             (&survives["kernel_crash"]["state"], &survives["power_loss"]["state"]),
             (&"not-known".into(), &"no".into())
         );
-        assert!(survives["power_loss"]["why"].as_str().is_some_and(|why| why.contains("memmap=")), "{told}");
+        assert!(survives["power_loss"]["why"].as_str().is_some_and(|why| why.contains("memmap=")), "{report}");
         fs::remove_file(pool).expect("removed");
     });
 }
@@ -98,8 +98,8 @@ fn a_persistent_cxl_region_survives_power_loss() {
         };
         let file = fs::OpenOptions::new().read(true).write(true).open(device).expect("opened");
         let memory = Mapped::map(file, &MapOptions::default()).expect("mapped");
-        let told = memory.describe(&memory.survival());
-        assert!(told.starts_with(SURVIVES) && told.contains("persistent memory (CXL)"), "{told}");
+        let report = memory.describe(&memory.survival());
+        assert!(report.starts_with(SURVIVES) && report.contains("persistent memory (CXL)"), "{report}");
     });
 }
 

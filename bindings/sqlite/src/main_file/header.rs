@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::time::Duration;
 
 use ferrite_sqlite_log::Error;
-use ferrite_sqlite_log::{DatabaseFile, DatabaseHeader, DatabaseLog, DatabaseMark, HEAD_BYTES, settle_folder};
+use ferrite_sqlite_log::{DatabaseFile, DatabaseHeader, DatabaseLog, DatabaseMark, HEAD_BYTES, persist_folder};
 
 use super::{ensure_ours, owned};
 use crate::abi::{self, File, LOCK_EXCLUSIVE, LOCK_NONE, LOCK_SHARED};
@@ -38,7 +38,7 @@ impl DatabaseFile for Below {
 
     fn persist(&self) -> Outcome<()> {
         let file = self.0;
-        match pass!(file, settle, abi::SETTLE_NORMAL | abi::SETTLE_DATA_ONLY) {
+        match pass!(file, sync, abi::SYNC_NORMAL | abi::SYNC_DATA_ONLY) {
             abi::OK => Ok(()),
             code => Err(Failure::Below { doing: "syncing", code }),
         }
@@ -101,7 +101,7 @@ pub fn unmark(file: *mut File) -> Outcome<()> {
 }
 
 /// Finishes or undoes a giving back that was interrupted (WF7, WF8). The connection has no lock.
-pub fn settle_given(file: *mut File) -> Outcome<()> {
+pub fn sync_given(file: *mut File) -> Outcome<()> {
     let (main, _) = owned(file);
     let log = &main.database.log;
     let is_given = || Ok::<_, Error>(log.mark()?.is_some_and(|mark| mark.is_given));
@@ -130,7 +130,7 @@ fn finish_or_undo(file: *mut File, log: &DatabaseLog, mark: DatabaseMark) -> Out
         return Ok(log.set_mark(Some(DatabaseMark { is_given: false, ..mark }))?);
     }
     // Who named the copies may have been killed before that was durable.
-    settle_folder(log.path())?;
+    persist_folder(log.path())?;
     take_back(file, log, mark)
 }
 

@@ -86,8 +86,8 @@ fn children_commit(place: &Place, mode: &str, owner: Option<Arc<DatabasePool>>) 
     drop(owner);
     assert_sound(place);
     for (name, rows) in [("a.db", 80), ("0.db", 50), ("1.db", 50), ("2.db", 50)] {
-        let told = Shell::open(&place.uri(name)).ask("select count(*) from t; pragma integrity_check;");
-        assert_eq!(told, format!("{rows}\nok"), "{mode}, {name}");
+        let message = Shell::open(&place.uri(name)).ask("select count(*) from t; pragma integrity_check;");
+        assert_eq!(message, format!("{rows}\nok"), "{mode}, {name}");
     }
 }
 
@@ -146,10 +146,10 @@ fn sv4_a_child_does_nothing_by_its_parents_connection() {
     for mode in ["wal", "delete"] {
         let place = Place::new();
         let output = run(&place, INHERITED, mode);
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(told.contains("a.db: it was opened before this process was forked"), "{mode}: {told}");
-        let told = Shell::plain(&place.path("a.db")).ask("select count(*) from t; pragma integrity_check;");
-        assert_eq!(told, "20\nok", "{mode}: the parent was the last one");
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(message.contains("a.db: it was opened before this process was forked"), "{mode}: {message}");
+        let message = Shell::plain(&place.path("a.db")).ask("select count(*) from t; pragma integrity_check;");
+        assert_eq!(message, "20\nok", "{mode}: the parent was the last one");
     }
 }
 

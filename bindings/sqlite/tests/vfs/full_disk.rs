@@ -89,8 +89,8 @@ fn lives_through(mode: &str, uri: &str, database: &Path, fill_disk: &dyn Fn(), m
     assert_eq!(count(&mut shell), known, "{mode}, after a kill");
     let known = fill(&mut shell, known);
     println!("{mode}: {known} rows");
-    let told = shell.end();
-    assert!(told.contains("database or disk is full"), "{mode}: {told}");
+    let message = shell.end();
+    assert!(message.contains("database or disk is full"), "{mode}: {message}");
     make_room();
     let mut shell = Shell::open(uri);
     assert_eq!(count(&mut shell), known, "{mode}, with room");
@@ -158,16 +158,17 @@ fn wf4_a_draining_into_a_full_disk_leaves_one_truth() {
             if let Some(Err(error)) = &done {
                 assert!(error.to_string().contains("No space left"), "{mode}, step {full_at}: {error}");
                 assert!(!["a.db-wal.partial", "a.db-journal.partial"].iter().any(|name| disk.path(name).exists()));
-                let told = Shell::open(&uri).ask("select count(*), min(length(b)) from t; pragma integrity_check;");
-                assert_eq!(told, "300|3000\nok", "{mode}, step {full_at}");
+                let message = Shell::open(&uri).ask("select count(*), min(length(b)) from t; pragma integrity_check;");
+                assert_eq!(message, "300|3000\nok", "{mode}, step {full_at}");
                 refused += 1;
             }
             disk.make_room();
             if !matches!(done, Some(Ok(_))) {
                 finish(begin(&place, &database));
             }
-            let told = Shell::plain(&database).ask("select count(*), min(length(b)) from t; pragma integrity_check;");
-            assert_eq!(told, "300|3000\nok", "{mode}, step {full_at}");
+            let message =
+                Shell::plain(&database).ask("select count(*), min(length(b)) from t; pragma integrity_check;");
+            assert_eq!(message, "300|3000\nok", "{mode}, step {full_at}");
             if is_over {
                 break;
             }

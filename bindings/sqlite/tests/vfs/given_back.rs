@@ -93,10 +93,10 @@ fn wf4_what_is_beside_and_cannot_be_removed_is_told() {
     fs::create_dir(place.path("a.db-wal")).unwrap();
     let mut shell = Shell::open(&place.uri("a.db"));
     shell.run("select count(*) from t;");
-    let told = shell.end();
-    assert!(told.contains("a.db-wal is not the database's log, which is in the pool"), "{told}");
-    let told = begin(&place, &place.path("a.db")).step().unwrap_err().to_string();
-    assert!(told.contains("a.db-wal: ") && told.contains("is still in the pool"), "{told}");
+    let message = shell.end();
+    assert!(message.contains("a.db-wal is not the database's log, which is in the pool"), "{message}");
+    let message = begin(&place, &place.path("a.db")).step().unwrap_err().to_string();
+    assert!(message.contains("a.db-wal: ") && message.contains("is still in the pool"), "{message}");
     fs::remove_dir(place.path("a.db-wal")).unwrap();
     check(&mut Shell::open(&place.uri("a.db")));
 }
@@ -128,7 +128,7 @@ fn a_database_in_use_is_not_given_back() {
     let mut shell = Shell::open(&place.uri("a.db"));
     shell.run("pragma journal_mode=wal; create table t(n);");
     let log_pool = open_pool(&place.path("pool")).unwrap();
-    let told = GiveBack::begin(&log_pool, place.path("a.db").to_str().unwrap()).err().unwrap().to_string();
-    assert!(told.contains(&format!("is in use by process {}", shell.pid())), "{told}");
+    let message = GiveBack::begin(&log_pool, place.path("a.db").to_str().unwrap()).err().unwrap().to_string();
+    assert!(message.contains(&format!("is in use by process {}", shell.pid())), "{message}");
     shell.kill();
 }

@@ -81,10 +81,10 @@ fn cut_at(log: [&str; 2], steps: usize, [is_killed, is_other_killed]: [bool; 2],
         Next::Drain => {}
         Next::Ferrite => {
             let before = rows;
-            let told;
-            (rows, told) = use_it(Shell::open(&place.uri("a.db")), false, rows);
-            let helps = told.contains("open the database once without Ferrite");
-            assert!(rows > before || helps, "{case}: {told}");
+            let message;
+            (rows, message) = use_it(Shell::open(&place.uri("a.db")), false, rows);
+            let helps = message.contains("open the database once without Ferrite");
+            assert!(rows > before || helps, "{case}: {message}");
         }
         Next::Forget => {
             let log_pool = open_pool(&place.path("pool")).unwrap();

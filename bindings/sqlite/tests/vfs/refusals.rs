@@ -37,17 +37,17 @@ fn wf9_a_renamed_database_is_opened_and_a_copied_one_is_refused() {
     let place = Place::new();
     killed(&place);
     fs::copy(place.path("a.db"), place.path("copy.db")).unwrap();
-    let told = complaint(&place.uri("copy.db"));
+    let message = complaint(&place.uri("copy.db"));
     let (original, before) = (place.path("a.db"), fs::read(place.path("copy.db")).unwrap());
     let helps = format!("is a copy of {0}, whose log is in this pool: open {0}", original.display());
-    assert!(told.contains(&helps), "{told}");
+    assert!(message.contains(&helps), "{message}");
     assert!(fs::read(place.path("copy.db")).unwrap() == before, "what is refused is not written");
     fs::rename(&original, place.path("b.db")).unwrap();
     assert_eq!(Shell::open(&place.uri("b.db")).ask("select count(*) from t;"), "2");
     killed_again(&place, "b.db");
     fs::rename(place.path("copy.db"), &original).unwrap();
-    let told = complaint(&place.uri("a.db"));
-    assert!(told.contains("is a copy of"), "{told}");
+    let message = complaint(&place.uri("a.db"));
+    assert!(message.contains("is a copy of"), "{message}");
     fs::rename(place.path("b.db"), &original).unwrap();
     assert_eq!(Shell::open(&place.uri("a.db")).ask("select count(*) from t;"), "3");
 }
@@ -60,8 +60,8 @@ fn wf9_a_copy_in_the_place_of_the_original_is_refused() {
     fs::copy(place.path("a.db"), place.path("copy.db")).unwrap();
     fs::rename(place.path("a.db"), place.path("b.db")).unwrap();
     fs::rename(place.path("copy.db"), place.path("a.db")).unwrap();
-    let told = complaint(&place.uri("a.db"));
-    assert!(told.contains("is not the file whose log is in this pool"), "{told}");
+    let message = complaint(&place.uri("a.db"));
+    assert!(message.contains("is not the file whose log is in this pool"), "{message}");
     assert_eq!(Shell::open(&place.uri("b.db")).ask("select count(*) from t;"), "2");
 }
 
@@ -81,8 +81,8 @@ fn another_pool_is_refused_also_where_both_are_open_at_once() {
     writing.run("insert into t values(1);");
     waiting.run("insert into t values(2);");
     assert!(waiting.end().contains("its log is in another pool"));
-    let told = complaint(&elsewhere);
-    assert!(told.contains("its log is in another pool"), "{told}");
+    let message = complaint(&elsewhere);
+    assert!(message.contains("its log is in another pool"), "{message}");
     assert_eq!(writing.ask("select n from t;"), "1");
 }
 
@@ -101,8 +101,8 @@ fn what_is_refused_leaves_nothing_in_the_pool() {
     shell.run("select count(*) from t;");
     let left = open_pool(&other.path("pool")).unwrap().databases().unwrap();
     assert!(left.is_empty(), "{left:?}");
-    let told = shell.end();
-    assert!(told.contains("`ferrite wal forget` gives it up"), "{told}");
+    let message = shell.end();
+    assert!(message.contains("`ferrite wal forget` gives it up"), "{message}");
 }
 
 #[test]
@@ -110,8 +110,8 @@ fn a_log_of_another_program_beside_the_database_is_refused() {
     let place = Place::new();
     let mut plain = Shell::plain(&place.path("a.db"));
     plain.run("pragma journal_mode=wal; create table t(n); insert into t values(1);");
-    let told = complaint(&place.uri("a.db"));
-    assert!(told.contains("a.db-wal is beside it"), "{told}");
+    let message = complaint(&place.uri("a.db"));
+    assert!(message.contains("a.db-wal is beside it"), "{message}");
     assert_eq!(plain.ask("select count(*) from t;"), "1");
     assert_eq!(plain.end(), "");
     assert_eq!(Shell::open(&place.uri("a.db")).ask("select count(*) from t;"), "1");
@@ -132,9 +132,9 @@ fn no_pool_a_missing_one_and_what_is_none_are_told() {
             "not a Ferrite pool: it has 16",
         ),
     ] {
-        let told = complaint(&uri);
-        assert!(told.contains(words), "{told}");
-        assert!(!place.path("a.db").exists(), "nothing is left of what was refused: {told}");
+        let message = complaint(&uri);
+        assert!(message.contains(words), "{message}");
+        assert!(!place.path("a.db").exists(), "nothing is left of what was refused: {message}");
     }
 }
 
@@ -157,8 +157,11 @@ fn a_full_pool_fails_the_transaction_and_loses_nothing() {
             "{mode}"
         );
         assert_eq!(shell.ask("insert into t values(1, 2); select count(*) from t;"), "3501", "{mode}");
-        let told = shell.end();
-        assert!(told.contains("the pool is full") && told.contains("database or disk is full"), "{mode}: {told}");
+        let message = shell.end();
+        assert!(
+            message.contains("the pool is full") && message.contains("database or disk is full"),
+            "{mode}: {message}"
+        );
         assert_eq!(
             Shell::plain(&place.path("a.db")).ask("select count(*) from t; pragma integrity_check;"),
             "3501\nok"
@@ -190,8 +193,8 @@ fn wf9_a_copy_put_in_the_place_of_a_database_does_not_get_its_log() {
     shell.kill();
     fs::remove_file(place.path("a.db")).unwrap();
     fs::copy(place.path("copy.db"), place.path("a.db")).unwrap();
-    let told = complaint(&place.uri("a.db"));
-    assert!(told.contains("it was deleted or replaced") && told.contains("`ferrite wal forget`"), "{told}");
+    let message = complaint(&place.uri("a.db"));
+    assert!(message.contains("it was deleted or replaced") && message.contains("`ferrite wal forget`"), "{message}");
 }
 
 /// WF9: neither where it is made by this VFS nor by another program is it told to go where the deleted one was.
@@ -225,8 +228,8 @@ fn sv1_a_database_is_not_opened_without_its_locks() {
     for parameter in ["nolock=1", "immutable=1", "nolock=yes", "immutable=TRUE"] {
         let mut shell = Shell::open(&format!("{}&{parameter}", place.uri("a.db")));
         assert_eq!(shell.run("select n from t;"), "", "{parameter}");
-        let told = shell.end();
-        assert!(told.contains("nolock and immutable are not for a database whose log is in a pool"), "{told}");
+        let message = shell.end();
+        assert!(message.contains("nolock and immutable are not for a database whose log is in a pool"), "{message}");
     }
     let mut shell = Shell::open(&format!("{}&nolock=0&immutable=off", place.uri("a.db")));
     assert_eq!(shell.ask("insert into t values(2); select count(*) from t;"), "2");

@@ -110,7 +110,7 @@ fn is_left_in_every_order() -> bool {
         every_order(&mut [1, 2, 3, 3], &mut Vec::new(), &mut |order| {
             map.groups.row(0).store(place(0), Ordering::SeqCst);
             map.usual[0].store(word, Ordering::SeqCst);
-            let (mut told, mut done, mut looks, mut has_left) = (Vec::new(), [0; 4], [(0, false); 4], false);
+            let (mut message, mut done, mut looks, mut has_left) = (Vec::new(), [0; 4], [(0, false); 4], false);
             for &thread in order {
                 match (thread, done[thread]) {
                     (0, _) => {
@@ -127,9 +127,9 @@ fn is_left_in_every_order() -> bool {
                 done[thread] += 1;
                 let found = map.usual(span);
                 is_left &= found.is_none() || !has_left;
-                told.extend(found);
+                message.extend(found);
             }
-            is_left &= told.iter().all(|usual| !map.is_still(usual));
+            is_left &= message.iter().all(|usual| !map.is_still(usual));
         });
     }
     is_left

@@ -62,8 +62,8 @@ fn b8_a_store_that_does_not_arrive_is_told_and_the_old_block_stays() {
                 assert!(written.is_ok() && nth > 1);
                 break;
             }
-            let told = written.expect_err("told");
-            assert!(matches!(told, Error::Damaged(_)), "{way:?} store {nth}: {told}");
+            let message = written.expect_err("told");
+            assert!(matches!(message, Error::Damaged(_)), "{way:?} store {nth}: {message}");
             let mut expected = content(BLOCKS * 8, 1);
             let old = expected.clone();
             expected[1024..1024 + 40 * 512].copy_from_slice(&content(40, 2));

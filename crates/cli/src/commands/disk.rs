@@ -174,8 +174,8 @@ impl Stat {
         let Self { disk: InPool { pool, words: DiskName { name } }, watch, json } = self;
         stop::watch()?;
         let mut command_pool = CommandPool::new(&pool.path()?)?;
-        let told = print_stat(&mut command_pool, &name, watch, json);
-        and_then_cleared(told, command_pool.close())
+        let message = print_stat(&mut command_pool, &name, watch, json);
+        and_then_cleared(message, command_pool.close())
     }
 }
 

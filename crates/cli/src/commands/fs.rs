@@ -267,13 +267,13 @@ impl Mount {
 pub fn awaited(fs: &FsReport) -> Option<String> {
     let pids: Vec<String> = fs.awaited_processes.iter().map(u32::to_string).collect();
     let bytes = size::show(fs.space.awaited_bytes);
-    let told = || {
+    let describe = || {
         format!(
             "{bytes} more are free when these processes, which an owner before let in, go on or end: {}",
             pids.join(", ")
         )
     };
-    (!pids.is_empty()).then(told)
+    (!pids.is_empty()).then(describe)
 }
 
 fn show(fs: &FsReport) -> String {
@@ -290,7 +290,7 @@ fn show(fs: &FsReport) -> String {
         (false, DataMode::Posix) => "a write is durable at fsync",
     };
     let space = &fs.space;
-    let awaited = awaited(fs).map_or_else(String::new, |told| format!("  {told}\n"));
+    let awaited = awaited(fs).map_or_else(String::new, |describe| format!("  {describe}\n"));
     format!(
         "{:<20} {at}; {data}\n  {} free of {}, {} in superpages, {}\n{awaited}",
         fs.name,

@@ -97,7 +97,7 @@ impl Restore {
         });
         // Of a file that was there, a restore that did not finish stays.
         let summary = restored.inspect_err(|_| _ = is_new.then(|| fs::remove_file(&pool)))?;
-        host::settle_name(&pool)?;
+        host::persist_name(&pool)?;
         drop(bar);
         print(json, &ImageReport::from(&summary), |it| show_report(&pool, it))
     }

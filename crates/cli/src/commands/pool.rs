@@ -108,7 +108,7 @@ impl Create {
             let bytes = size.ok_or_else(|| Failure::Usage("a new pool needs a --size, such as --size 1G".into()))?;
             make_pool_file(&pool, bytes).map_err(|error| format!("making {}: {error}", pool.display()))?;
             ours(&pool).and_then(|lock| format(&lock, &pool)).inspect_err(|_| _ = std::fs::remove_file(&pool))?;
-            host::settle_name(&pool)?;
+            host::persist_name(&pool)?;
         }
         if trust.trust_medium.is_some() {
             let medium = MediumArguments::trusting(trust);

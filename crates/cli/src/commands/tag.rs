@@ -140,14 +140,14 @@ fn read_ahead(input: File) -> Outcome<Vec<File>> {
     if input.metadata()?.is_file() {
         return Ok(vec![input]);
     }
-    let told = |error| format!("reading the content to store: {error}");
+    let describe = |error| format!("reading the content to store: {error}");
     let ahead = rustix::fs::memfd_create("ferrite: ahead", rustix::fs::MemfdFlags::CLOEXEC);
-    let mut ahead = File::from(ahead.map_err(|error| told(error.into()))?);
+    let mut ahead = File::from(ahead.map_err(|error| describe(error.into()))?);
     // It may be one that does not wait.
     let mut go_on = |_| true;
     let mut watched = WatchedFiles::new(input.try_clone()?, "reading", 0, &mut go_on).take(AHEAD_BYTES);
-    let read = io::copy(&mut watched, &mut ahead).map_err(told)?;
-    ahead.rewind().map_err(told)?;
+    let read = io::copy(&mut watched, &mut ahead).map_err(describe)?;
+    ahead.rewind().map_err(describe)?;
     // What has ended may go on, as a terminal does: it is not asked again.
     Ok(if read < AHEAD_BYTES { vec![ahead] } else { vec![ahead, input] })
 }

@@ -229,7 +229,7 @@ impl Up {
             return Err(format!("{} holds files: name a folder with --mount", in_line(&point)).into());
         }
         let mounted = filesystems(owner).mount(FILES, &mounting)?;
-        awaited(&mounted).into_iter().for_each(|told| remark!("{told}"));
+        awaited(&mounted).into_iter().for_each(|output| remark!("{output}"));
         if hides {
             mount_notes::remark_hidden(&point);
         }

@@ -90,8 +90,8 @@ impl Check {
             PoolHolder::Ours(lock) => check_closed(&lock, repair.then_some(&lose[..]))?,
         };
         report.findings.iter_mut().for_each(leave_out_advice);
-        let told = CheckReport { sound: report.is_sound(), report: &report };
-        print(json, &told, |told| show_findings(&pool, told.report))?;
+        let message = CheckReport { sound: report.is_sound(), report: &report };
+        print(json, &message, |message| show_findings(&pool, message.report))?;
         if report.is_sound() && report.unknown.is_empty() { Ok(()) } else { Err(Failure::Reported) }
     }
 }
@@ -121,10 +121,10 @@ fn check_closed(lock: &Lock, repair: Option<&[String]>) -> Outcome<check::PoolCh
         return Ok(check::check(&memory, &registry().owners(), &mut |it| _ = bar.show(&it)));
     };
     stop::watch()?;
-    let told = Once::new();
+    let message = Once::new();
     let mut watch = |it| {
         if !bar.show(&it) {
-            told.call_once(|| remark!("the repair goes on to its end; Ctrl-C again ends it, and the next goes on"));
+            message.call_once(|| remark!("the repair goes on to its end; Ctrl-C again ends it, and the next goes on"));
         }
     };
     Ok(check::repair(&memory, &registry().owners(), lose, &mut watch)?)

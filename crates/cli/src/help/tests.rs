@@ -71,7 +71,7 @@ fn short_help_fits_a_screen() {
 
 #[test]
 fn short_help_is_the_first_clause_and_a_short_default() {
-    let told = [
+    let message = [
         (
             "When written data is durable: `sync` when the write returns [default: sync]",
             "When written data is durable [default: sync]",
@@ -81,7 +81,7 @@ fn short_help_is_the_first_clause_and_a_short_default() {
         ("The pool's file [default: $FERRITE_POOL, else the one in the data directory of the user]", "The pool's file"),
         ("Print JSON", "Print JSON"),
     ];
-    for (help, short) in told {
+    for (help, short) in message {
         assert_eq!(first_clause(help), short);
     }
 }

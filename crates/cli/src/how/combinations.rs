@@ -187,7 +187,7 @@ fn options_of_speed_exclude_each_other_by_a_list() {
 /// Values that cannot be are refused with what can.
 #[test]
 fn impossible_values_are_refused_with_possible_ones() {
-    for (words, told) in [
+    for (words, message) in [
         (&["--guard", "magic"][..], "none, pagetable, private, keys, keys=strict or buffered"),
         (&["--scheme", "magic"], "nt, flush, clwb, clflushopt, clflush, writeback, writeback-all or writethrough"),
         (&["--pace", "magic"], "dram, pcm, memristor, stt-ram, nvdimm, optane or cxl"),
@@ -199,6 +199,6 @@ fn impossible_values_are_refused_with_possible_ones() {
         (&["--guard", "buffered", "--low", "0.9"], "0 <= low < high <= 1"),
     ] {
         let why = understood(words).err().unwrap_or_else(|| panic!("{words:?} is accepted"));
-        assert!(why.contains(told), "{words:?}: {why}");
+        assert!(why.contains(message), "{words:?}: {why}");
     }
 }

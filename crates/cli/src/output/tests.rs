@@ -2,9 +2,9 @@ use super::*;
 
 #[test]
 fn what_is_told_does_nothing_to_a_terminal() {
-    let mut told = Vec::new();
+    let mut message = Vec::new();
     let name = "\u{1b}[2J\u{9b}31mné\t\u{7f}\r";
-    line(&mut told, format_args!("{name}: not there\nsee above"));
+    line(&mut message, format_args!("{name}: not there\nsee above"));
     let expected = "\\u{1b}[2J\\u{9b}31mné\\t\\u{7f}\\r: not there\nsee above\n";
-    assert_eq!(String::from_utf8_lossy(&told), expected);
+    assert_eq!(String::from_utf8_lossy(&message), expected);
 }

@@ -56,8 +56,8 @@ impl Victim {
     }
 
     pub fn device(&mut self) -> PathBuf {
-        let mut told = self.lines.by_ref().map(|line| line.unwrap());
-        told.find_map(|line| line.strip_prefix("device ").map(PathBuf::from)).expect("the victim attached")
+        let mut message = self.lines.by_ref().map(|line| line.unwrap());
+        message.find_map(|line| line.strip_prefix("device ").map(PathBuf::from)).expect("the victim attached")
     }
 
     /// Returns once it is dead. A server that waits for its own mount never is.
@@ -101,10 +101,10 @@ fn what_a_killed_server_left_is_cleared() {
         thread::yield_now();
     }
     victim.kill();
-    let told = clear_stale(&stand.places()).join("\n");
+    let message = clear_stale(&stand.places()).join("\n");
     assert!(!writer.join().unwrap(), "the writer was not told");
     for word in [format!("unmounted {}", mounted.point.display()), format!("detached the dead {}", device.display())] {
-        assert!(told.contains(&word), "nothing about `{word}` in:\n{told}");
+        assert!(message.contains(&word), "nothing about `{word}` in:\n{message}");
     }
     assert_eq!(clear_stale(&stand.places()), Vec::<String>::new(), "cleared once already");
     direct(beside.link()).write_all_at(Aligned::filled(4096, 3).get(), 0).expect("the disk beside is served on");
@@ -140,8 +140,8 @@ fn killed_at_any_point_it_dies_and_is_cleared() {
         // Any wait will do; odd multiples spread the kills over the cycle, which takes some 30 ms.
         thread::sleep(Duration::from_micros(round * 7919 % 60_000));
         victim.kill();
-        let told = clear_stale(&stand.places()).join("\n");
-        assert!(!told.contains("could not"), "{told}");
+        let message = clear_stale(&stand.places()).join("\n");
+        assert!(!message.contains("could not"), "{message}");
         stand.assert_clean();
     }
 }

@@ -226,9 +226,9 @@ fn ending_tells_that_what_a_file_system_held_is_lost() {
     let mut open = File::create(mounted.point.join("file")).unwrap();
     open.write_all(b"lost").unwrap();
     disk.set(Trigger::From(0));
-    let told = attached.end();
+    let message = attached.end();
     drop(open);
-    assert!(matches!(told, Err(Error::Io { .. })), "{told:?}");
+    assert!(matches!(message, Err(Error::Io { .. })), "{message:?}");
     stand.assert_clean();
 }
 
@@ -287,8 +287,8 @@ fn without_root_it_says_so() {
     match nobody {
         Err(error) => eprintln!("skipped: user 65534 cannot run this test: {error}"),
         Ok(output) => {
-            let told = String::from_utf8_lossy(&output.stderr);
-            assert!(told.contains("cannot make a /dev node: only root may; use the disk over NBD"), "{told}");
+            let message = String::from_utf8_lossy(&output.stderr);
+            assert!(message.contains("cannot make a /dev node: only root may; use the disk over NBD"), "{message}");
         }
     }
 }

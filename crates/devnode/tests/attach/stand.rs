@@ -58,8 +58,8 @@ impl Stand {
         let here = text(&self.directory.path().canonicalize().unwrap());
         assert!(!mounts.contains(&here), "a mount is left:\n{mounts}");
         let devices: Vec<_> = fs::read_dir("/sys/block").unwrap().flatten().map(|entry| entry.path()).collect();
-        let told = devices.iter().flat_map(|device| ["loop/backing_file", "backend"].map(|file| device.join(file)));
-        for used in told.filter_map(|file| fs::read_to_string(file).ok()) {
+        let message = devices.iter().flat_map(|device| ["loop/backing_file", "backend"].map(|file| device.join(file)));
+        for used in message.filter_map(|file| fs::read_to_string(file).ok()) {
             assert!(!used.contains(&here), "a device is left for {used}");
         }
         let links = fs::read_dir(self.directory.path().join("dev")).into_iter().flatten().count();

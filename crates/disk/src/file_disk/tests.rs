@@ -146,8 +146,8 @@ fn a_failed_flush_is_never_forgotten() {
 
 #[test]
 fn what_is_no_disk_is_refused_by_name() {
-    let told = FileDisk::open(Path::new("/dev/null"), &FileDiskOptions::default()).err().unwrap().to_string();
-    assert!(told.contains("/dev/null"), "{told}");
+    let message = FileDisk::open(Path::new("/dev/null"), &FileDiskOptions::default()).err().unwrap().to_string();
+    assert!(message.contains("/dev/null"), "{message}");
 }
 
 /// D2: the kernel reports a loss once. A write with FUA may get the report of another write's loss, so every later flush

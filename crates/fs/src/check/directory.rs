@@ -78,10 +78,10 @@ impl Collector<'_> {
                     let same = words[index..].iter().take_while(|word| **word == words[index]).count();
                     let start = hashes.start + index as u64 * span;
                     let (word_at, word) = (first + index as u64 * 8, IndexWord(words[index]));
-                    let told = self.wrong.len();
+                    let message = self.wrong.len();
                     self.names_below(dir, word_at, word, start..start + same as u64 * span, found);
                     // Giving up the first of several equal words gives up all of them.
-                    let fixes = self.wrong[told..].iter_mut().filter_map(|wrong| wrong.fix.as_mut());
+                    let fixes = self.wrong[message..].iter_mut().filter_map(|wrong| wrong.fix.as_mut());
                     let of_first = fixes.flat_map(|fix| &mut fix.writes).filter(|(at, _)| *at == word_at);
                     of_first.for_each(|(_, bytes)| *bytes = bytes.repeat(same));
                     index += same;

@@ -60,7 +60,7 @@ impl Fix {
             let mut page = vec![0; PAGE as usize];
             pool.memory().load(from, &mut page);
             pool.memory().store(to, &page, Scheme::Nt);
-            settle(pool)?;
+            persist(pool)?;
         }
         let mut transaction = pool.transaction();
         self.writes.iter().for_each(|(at, bytes)| transaction.write(*at, bytes));
@@ -68,7 +68,7 @@ impl Fix {
     }
 }
 
-fn settle(pool: &Pool) -> Result<()> {
+fn persist(pool: &Pool) -> Result<()> {
     crate::planted!(NameBeforeCopy => return Ok(()));
     Ok(pool.memory().drain()?)
 }

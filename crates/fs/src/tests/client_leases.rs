@@ -92,9 +92,9 @@ fn a_client_alone_tells_of_a_file_what_the_owner_tells() {
     ];
     for work in works {
         work();
-        let told = lease.attr().expect("it is alone");
-        assert_eq!(told, house.fs.getattr(ino).expect("there"));
-        assert_eq!(lease.attr(), Some(told), "FG1: before and after the inode says the times");
+        let report = lease.attr().expect("it is alone");
+        assert_eq!(report, house.fs.getattr(ino).expect("there"));
+        assert_eq!(lease.attr(), Some(report), "FG1: before and after the inode says the times");
     }
     let reader = other.lease(ino, LeaseAccess::Read).expect("leased");
     assert_eq!((lease.attr(), reader.attr()), (None, None), "each may have noted times");
@@ -154,9 +154,9 @@ fn who_begins_while_the_pool_stands_still_keeps_nobody_waiting() {
         let frozen = house.fs.pool().freeze();
         let begun = scope.spawn(|| drop(house.client()));
         std::thread::sleep(Duration::from_millis(200));
-        let (tell, told) = channel();
+        let (tell, report) = channel();
         scope.spawn(move || tell.send(house.fs.sessions.stilled().len()));
-        let stilled = told.recv_timeout(Duration::from_secs(10));
+        let stilled = report.recv_timeout(Duration::from_secs(10));
         assert!(!begun.is_finished(), "F1: a grant is a transaction");
         drop(frozen);
         assert_eq!(stilled, Ok(0));
@@ -378,7 +378,7 @@ fn a_client_of_another_version_is_not_let_in() {
         let why = open(other).expect_err("refused");
         assert!(why.contains("another version of ferrite"), "{why}");
     }
-    let (told, fds) = open(LAYOUT).expect("let in");
-    assert_eq!((told["layout"].as_u64(), fds.len()), (Some(LAYOUT.into()), 3));
+    let (report, fds) = open(LAYOUT).expect("let in");
+    assert_eq!((report["layout"].as_u64(), fds.len()), (Some(LAYOUT.into()), 3));
     assert!(ensure_alike(0).is_err(), "nor is an owner that says nothing believed");
 }

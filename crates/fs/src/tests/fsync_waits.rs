@@ -56,9 +56,9 @@ fn fw4_a_small_file_that_is_copied_waits_for_the_disk_once() {
     let (memory, fs) = begun();
     let mut ino = Ino::ROOT;
     assert_eq!(waits(&memory, || ino = copied(&fs, b"small", &[7; PAGE])), 1);
-    let mut told = None;
-    assert_eq!(waits(&memory, || told = Some(set_times(&fs, ino))), 0, "times wait");
-    assert_eq!(fs.getattr(ino).ok(), told);
+    let mut message = None;
+    assert_eq!(waits(&memory, || message = Some(set_times(&fs, ino))), 0, "times wait");
+    assert_eq!(fs.getattr(ino).ok(), message);
     let other = copied(&fs, b"other", &[7; PAGE]);
     // The clock ticks with each look: both rest, and nothing of them goes back but is written back.
     let stepped = || (0..300).for_each(|_| _ = fs.step().expect("steps work"));
@@ -66,8 +66,8 @@ fn fw4_a_small_file_that_is_copied_waits_for_the_disk_once() {
     assert_eq!(waits(&memory, || fs.release(other, 1)), 0);
     assert_eq!(waits(&memory, || fs.release(ino, 1)), 0, "nothing is ahead");
     let again = restarted(fs, &memory);
-    assert_eq!(again.getattr(ino).ok(), told);
-    assert!(told.is_some_and(|told| told.mtime == MTIME && told.allocated_bytes == PAGE as u64));
+    assert_eq!(again.getattr(ino).ok(), message);
+    assert!(message.is_some_and(|message| message.mtime == MTIME && message.allocated_bytes == PAGE as u64));
     assert_eq!(content(&again, ino).expect("it reads"), [7; PAGE]);
     assert_sound(&again);
 }
@@ -79,9 +79,9 @@ fn fw4_what_is_written_over_waits_for_the_disk_once() {
     let ino = fs.lookup(Ino::ROOT, b"first").expect("there").ino;
     assert_eq!(waits(&memory, || assert_eq!(fs.write(ino, PAGE as u64, &[8; 100]).expect("room"), 100)), 0);
     assert_eq!(waits(&memory, || fs.fsync(ino).expect("durable")), 1);
-    let told = fs.getattr(ino).expect("there");
+    let message = fs.getattr(ino).expect("there");
     let again = restarted(fs, &memory);
-    assert_eq!(again.getattr(ino).ok(), Some(told));
+    assert_eq!(again.getattr(ino).ok(), Some(message));
     let content = content(&again, ino).expect("it reads");
     assert_eq!((content.len(), &content[PAGE..PAGE + 100]), (3 * PAGE, &[8; 100][..]));
 }
@@ -173,8 +173,8 @@ fn fw1_what_is_moved_over_another_waits_for_the_disk_twice() {
     let ino = copied(&fs, b"new", &[7; 100]);
     let moved = || fs.rename((Ino::ROOT, b"new"), (Ino::ROOT, b"first"), Rename::Replace).expect("moved");
     assert_eq!(waits(&memory, moved), 2);
-    let told = fs.getattr(ino).ok();
-    assert_eq!(restarted(fs, &memory).getattr(ino).ok(), told);
+    let message = fs.getattr(ino).ok();
+    assert_eq!(restarted(fs, &memory).getattr(ino).ok(), message);
 }
 
 /// A kernel that keeps times itself may say one that is earlier than what the medium has.
@@ -183,9 +183,9 @@ fn fw4_a_time_that_is_set_back_is_set_back() {
     let (memory, fs) = begun();
     let ino = copied(&fs, b"small", &[7; 100]);
     let set = SetAttr { mtime: Some(SetTime::To(MTIME)), ctime: Some(Time(6)), ..SetAttr::default() };
-    let told = fs.setattr(ino, &set).expect("set");
-    assert_eq!((told.mtime, told.ctime), (MTIME, Time(6)));
-    assert_eq!(fs.getattr(ino).ok(), Some(told));
+    let message = fs.setattr(ino, &set).expect("set");
+    assert_eq!((message.mtime, message.ctime), (MTIME, Time(6)));
+    assert_eq!(fs.getattr(ino).ok(), Some(message));
     fs.flush().expect("durable");
-    assert_eq!(restarted(fs, &memory).getattr(ino).ok(), Some(told));
+    assert_eq!(restarted(fs, &memory).getattr(ino).ok(), Some(message));
 }

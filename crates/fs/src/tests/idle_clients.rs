@@ -85,13 +85,13 @@ fn fg5_who_wants_space_waits_for_a_client_that_goes_on() {
 #[test]
 fn fg5_what_a_stopped_client_keeps_is_told_and_is_not_told_to_be_free() {
     let (house, _, stopped, all) = stopped_amid_an_append();
-    let told = house.fs.statfs();
-    assert!(told.awaited_bytes + CHUNK > all && told.free_bytes < CHUNK, "FG5: {told:?}");
+    let message = house.fs.statfs();
+    assert!(message.awaited_bytes + CHUNK > all && message.free_bytes < CHUNK, "FG5: {message:?}");
     assert_eq!(house.fs.awaited_processes(), [std::process::id()]);
     stopped.go_on();
     house.fs.step().expect("it looks again");
-    let told = house.fs.statfs();
-    assert!(told.awaited_bytes == 0 && told.free_bytes + CHUNK > all, "FG5: {told:?}");
+    let message = house.fs.statfs();
+    assert!(message.awaited_bytes == 0 && message.free_bytes + CHUNK > all, "FG5: {message:?}");
     assert!(house.fs.awaited_processes().is_empty());
 }
 

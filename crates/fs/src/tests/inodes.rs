@@ -23,8 +23,12 @@ fn mended<T>(make: impl FnOnce(&FileSystem) -> T, damage: impl FnOnce(&Arc<Lying
     assert!(!checked(&memory).is_sound());
     let report = repaired(&memory);
     assert!(report.is_sound(), "{:#?}", report.findings);
-    let mut told = BTreeSet::new();
-    assert!(report.findings.iter().all(|wrong| told.insert((&wrong.what, wrong.at))), "twice: {:#?}", report.findings);
+    let mut message = BTreeSet::new();
+    assert!(
+        report.findings.iter().all(|wrong| message.insert((&wrong.what, wrong.at))),
+        "twice: {:#?}",
+        report.findings
+    );
     let fs = open(&memory, None).expect("it opens");
     assert_sound(&fs);
     (fs, made)

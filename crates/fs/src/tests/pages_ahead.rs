@@ -72,8 +72,8 @@ fn killed(fs: Arc<FileSystem>, memory: &LyingMemory, (model, data): (Model, Opti
 fn with_clock(kind: (Model, Option<DataMode>)) -> (Arc<FileSystem>, Arc<AtomicI64>) {
     let pool = Pool::open(new_memory(kind.0, POOL_BYTES), BOOT).expect("it opens").0;
     let time = Arc::new(AtomicI64::new(2_000_000_000));
-    let told = Arc::clone(&time);
-    let clock = Arc::new(move || Time(told.load(Ordering::Relaxed)));
+    let message = Arc::clone(&time);
+    let clock = Arc::new(move || Time(message.load(Ordering::Relaxed)));
     let options = FsOptions { data: kind.1, read_only: false, clock };
     (FileSystem::open(Arc::new(pool), NAME, options).expect("it opens"), time)
 }

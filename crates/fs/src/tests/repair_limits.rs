@@ -70,8 +70,8 @@ fn a_repair_goes_on_where_one_is_too_large() {
     };
     assert_eq!(is_done("1501 names", false), 1, "{:#?}", report.findings);
     assert!(!report.is_sound() && is_done("links", true) > 0);
-    let told = checked(&memory).findings;
-    assert!(told.iter().all(|finding| finding.what.contains("1501 names")), "{told:#?}");
+    let message = checked(&memory).findings;
+    assert!(message.iter().all(|finding| finding.what.contains("1501 names")), "{message:#?}");
 }
 
 /// A memory, closed, with directories each in the one before, and a file in the last of them and one in the first, and

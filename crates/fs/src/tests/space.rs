@@ -254,12 +254,12 @@ fn what_is_on_its_way_out_of_limbo_is_waited_for() {
     fs.unlink(Ino::ROOT, b"one").expect("it goes");
     let (deferred_frees, pins) = (&fs.space.deferred_frees, &*fs.clients);
     assert!(deferred_frees.count().0 >= 2);
-    let (told, heard) = mpsc::channel();
+    let (message, heard) = mpsc::channel();
     std::thread::scope(|scope| {
         deferred_frees.drain(pins, |_| {
             scope.spawn(move || {
                 deferred_frees.drain(pins, |_| ());
-                told.send(()).expect("the test listens");
+                message.send(()).expect("the test listens");
             });
             let early = heard.recv_timeout(Duration::from_millis(50));
             assert!(early.is_err(), "it found nothing, while something was on its way");
@@ -377,8 +377,8 @@ fn bk1_how_much_is_free_is_told_amid_a_backup() {
     let watch = &mut |_| {
         if !asked {
             asked = true;
-            let (fs, (told, heard)) = (house.fs.clone(), mpsc::channel());
-            std::thread::spawn(move || told.send(fs.statfs()));
+            let (fs, (message, heard)) = (house.fs.clone(), mpsc::channel());
+            std::thread::spawn(move || message.send(fs.statfs()));
             heard.recv_timeout(Duration::from_secs(20)).expect("BK1: it waits for the backup");
         }
         true

@@ -216,8 +216,8 @@ fn fc3_a_word_that_names_no_chunk_is_opened_to_be_read_only_and_nothing_is_given
         let words = || -> Vec<u64> { chunks.iter().map(|(word, ..)| memory.load_word(*word)).collect() };
         memory.store_word(word, memory.load_word(word) ^ flipped);
         let damaged = words();
-        let told = open(&memory, None).map(drop).expect_err("it is refused").to_string();
-        assert!(told.contains("where a chunk lies") && told.contains("ferrite fs check"), "{told}");
+        let message = open(&memory, None).map(drop).expect_err("it is refused").to_string();
+        assert!(message.contains("where a chunk lies") && message.contains("ferrite fs check"), "{message}");
         let pool = Arc::new(Pool::open(memory.clone(), BOOT).expect("it opens").0);
         let fs = FileSystem::open(pool, NAME, FsOptions { read_only: true, ..options(None) }).expect("to be read");
         assert!(fs.load_directory(Ino::ROOT).is_ok());

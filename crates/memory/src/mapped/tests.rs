@@ -117,15 +117,18 @@ fn backings_are_told_apart_and_promise_what_they_keep() {
     let (shm, _) = mapped_in("/dev/shm", 64 << 10);
     assert_eq!(shm.backing(), Backing::Shm);
     assert!(shm.fence_is_durable());
-    let told = shm.describe(&shm.survival());
-    assert!(told.contains("shm, survives a process crash; does not survive a kernel crash or power loss: "), "{told}");
-    assert!(told.contains("it lies in tmpfs, which is memory"), "{told}");
+    let message = shm.describe(&shm.survival());
+    assert!(
+        message.contains("shm, survives a process crash; does not survive a kernel crash or power loss: "),
+        "{message}"
+    );
+    assert!(message.contains("it lies in tmpfs, which is memory"), "{message}");
 
     let anon = anonymous(64 << 10, Guard::None);
     assert_eq!(anon.backing(), Backing::Anon);
-    let told = anon.describe(&anon.survival());
-    assert!(told.contains("anon, does not survive a process crash, a kernel crash or power loss: "), "{told}");
-    assert!(told.contains("stray writes: not held off"), "{told}");
+    let message = anon.describe(&anon.survival());
+    assert!(message.contains("anon, does not survive a process crash, a kernel crash or power loss: "), "{message}");
+    assert!(message.contains("stray writes: not held off"), "{message}");
 }
 
 /// M1 on a file: only the barrier is durable, and what was stored is then in the file.

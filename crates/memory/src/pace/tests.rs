@@ -6,10 +6,10 @@ fn every_preset_can_be_emulated_and_says_what_it_is() {
         pace.check().unwrap_or_else(|why| panic!("{name}: {why}"));
         assert_eq!(Pace::from_name(name), Some(pace));
     }
-    let told = |name| Pace::from_name(name).unwrap().to_string();
-    assert_eq!(told("pcm"), "reads 1.42x DRAM; writes 16.7x DRAM");
-    assert_eq!(told("optane"), "reads 305 ns, 6600 MB/s; writes 90 ns, 2300 MB/s");
-    assert_eq!(told("dram"), "reads as DRAM; writes as DRAM");
+    let describe = |name| Pace::from_name(name).unwrap().to_string();
+    assert_eq!(describe("pcm"), "reads 1.42x DRAM; writes 16.7x DRAM");
+    assert_eq!(describe("optane"), "reads 305 ns, 6600 MB/s; writes 90 ns, 2300 MB/s");
+    assert_eq!(describe("dram"), "reads as DRAM; writes as DRAM");
     assert_eq!(Pace::from_name("flash"), None);
 }
 
@@ -17,7 +17,7 @@ fn every_preset_can_be_emulated_and_says_what_it_is() {
 fn what_cannot_be_emulated_is_refused_with_its_reason() {
     let nan = Speed::relative(f64::NAN);
     let late = Speed { latency_ns: LATENCY_MAX_NS + 1, ..Speed::DRAM };
-    for (speed, told) in [
+    for (speed, describe) in [
         (Speed::relative(0.5), "0.5 times"),
         (Speed::relative(f64::INFINITY), "inf times"),
         (nan, "NaN times"),
@@ -25,9 +25,9 @@ fn what_cannot_be_emulated_is_refused_with_its_reason() {
         (Speed::absolute(1, 0), "0 MB/s"),
     ] {
         let read = Pace { read: speed, ..Pace::default() }.check().unwrap_err().to_string();
-        assert!(read.contains("reads") && read.contains(told), "{read}");
+        assert!(read.contains("reads") && read.contains(describe), "{read}");
         let write = Pace { write: speed, ..Pace::default() }.check().unwrap_err().to_string();
-        assert!(write.contains("writes") && write.contains(told), "{write}");
+        assert!(write.contains("writes") && write.contains(describe), "{write}");
     }
 }
 

@@ -11,11 +11,14 @@ fn survival(kernel_crash: Survives, power_loss: Survives) -> Survival {
 #[test]
 fn each_answer_is_said_once_with_its_reason() {
     use Survives::{No, NotKnown, Yes};
-    let told = |kernel, power| survival(kernel, power).describe(false);
-    assert_eq!(told(Yes, Yes), "survives a process crash, a kernel crash and power loss: it lies in x");
-    assert_eq!(told(No, No), "survives a process crash; does not survive a kernel crash or power loss: it lies in x");
+    let failure = |kernel, power| survival(kernel, power).describe(false);
+    assert_eq!(failure(Yes, Yes), "survives a process crash, a kernel crash and power loss: it lies in x");
     assert_eq!(
-        told(NotKnown, No),
+        failure(No, No),
+        "survives a process crash; does not survive a kernel crash or power loss: it lies in x"
+    );
+    assert_eq!(
+        failure(NotKnown, No),
         "survives a process crash; is not known to survive a kernel crash: it lies in x; does not survive power loss: it \
          lies in x"
     );

@@ -15,9 +15,9 @@ fn limits(cached: bool) -> Option<([Option<String>; 2], bool)> {
     let device = String::from_utf8(said.stdout).expect("numbers");
     let folder = Path::new("/sys/class/bdi").join(device.trim());
     let read = |name| fs::read_to_string(folder.join(name)).ok().map(|text: String| text.trim().to_owned());
-    let told = ["max_ratio", "strict_limit"].map(read);
+    let message = ["max_ratio", "strict_limit"].map(read);
     let may_change = fs::write(folder.join("max_ratio"), "100").is_ok();
-    Some((told, may_change))
+    Some((message, may_change))
 }
 
 /// Programs that write much through `--cached` would else wait for the server.

@@ -199,9 +199,9 @@ mod tests {
         let connect = |limit| Link::connect(&Address::Unix(path.clone()), limit);
         let _waits = connect(Duration::from_secs(60)).expect("it waits there");
         std::thread::scope(|scope| {
-            let (tell, told) = channel();
+            let (tell, message) = channel();
             scope.spawn(move || tell.send(connect(Duration::from_millis(50)).expect_err("no room").kind()));
-            let seen = told.recv_timeout(Duration::from_secs(20));
+            let seen = message.recv_timeout(Duration::from_secs(20));
             drop(listener);
             assert_eq!(seen, Ok(io::ErrorKind::TimedOut));
         });

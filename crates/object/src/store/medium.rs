@@ -51,7 +51,7 @@ pub(super) fn boot_id() -> Result<[u8; 16]> {
 }
 
 /// Makes the name of the file at `path` durable: without it a power failure may take the file with all that is in it.
-pub(super) fn settle_name(path: &Path) -> Result<()> {
+pub(super) fn persist_name(path: &Path) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let settled = File::open(folder).and_then(|folder| folder.sync_all());
     Ok(settled.map_err(|error| MediumError::io(format!("syncing {}", folder.display()), error))?)

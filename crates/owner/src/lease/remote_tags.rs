@@ -126,10 +126,10 @@ impl RemoteTags {
 
     /// Releases a grant. If the owner has ended the next owner ends the grant.
     fn give_back(&self, id: GrantId) {
-        let told = self.ask::<()>(&LeaseRequest::Release { id });
+        let message = self.ask::<()>(&LeaseRequest::Release { id });
         // The owner has no such grant any more, or another thread ends it.
         let is_over = |error: &Error| matches!(error.kind(), FailureKind::NotFound | FailureKind::Busy);
-        if let (Err(error), Some(place)) = (told, self.place)
+        if let (Err(error), Some(place)) = (message, self.place)
             && !is_over(&error)
         {
             orphans::leave(place, id);

@@ -106,8 +106,8 @@ fn ho1_owner_and_tenants_have_a_tag_one_at_a_time() {
     let held = one.hold("a").unwrap();
     assert_eq!((held.tag().attributes, held.is_lent()), ([7; 64], true));
     for refused in [other.hold("a").unwrap_err(), owner.pool.hold("a").unwrap_err(), other.remove("a").unwrap_err()] {
-        let told = refused.to_string();
-        assert!(told.contains(&format!("in use by process {}", std::process::id())), "{told}");
+        let text = refused.to_string();
+        assert!(text.contains(&format!("in use by process {}", std::process::id())), "{text}");
     }
     drop(held);
     let held = owner.pool.hold("a").unwrap();
@@ -183,7 +183,7 @@ fn ho2_parts_are_widened_by_their_holder_and_keep_their_content() {
         held.widen(&[part(2, pages), part(3, 1)]).unwrap();
         let at = held.stream(Role(2)).locate((pages - 1) * PAGE).unwrap().at;
         held.memory().store(at, b"theirs", Scheme::Nt);
-        held.settle().unwrap();
+        held.persist().unwrap();
         held.widen(&[part(2, pages + 1)]).unwrap();
         held.widen(&[part(2, 1)]).unwrap();
         assert_eq!([2, 3].map(|role| held.stream(Role(role)).len()), [(pages + 1) * PAGE, PAGE]);
@@ -251,8 +251,8 @@ fn ho4_a_holding_ends_with_its_owner_and_keeps_others_out_until_it_is_dropped() 
     log.append_many(&[b"with an owner"]).unwrap();
     drop(pool);
     assert!(matches!(tenant.tags(), Err(Error::OwnerEnded)));
-    let told = log.append_many(&[b"without an owner"]).unwrap_err();
-    assert!(matches!(&told, Error::Revoked(why) if why.contains("has ended")), "{told}");
+    let text = log.append_many(&[b"without an owner"]).unwrap_err();
+    assert!(matches!(&text, Error::Revoked(why) if why.contains("has ended")), "{text}");
     assert!(matches!(held.widen(&[RoleSpace { role: Role(2), bytes: PAGE }]), Err(Error::Revoked(_))));
     let next = next_owner(&path);
     assert!(next.hold("a").unwrap_err().to_string().contains("in use by process"));
@@ -271,8 +271,8 @@ fn ho4_a_holding_that_is_asked_back_changes_nothing_more() {
     }
     let [held, other] = ["a", "b"].map(|name| tenant.hold(name).unwrap());
     assert_eq!(owner.pool.grants().revoke_tag(held.tag().generation), 1);
-    let told = held.check_poison().unwrap_err();
-    assert!(matches!(&told, Error::Revoked(why) if why.contains("asked for it back")), "{told}");
+    let text = held.check_poison().unwrap_err();
+    assert!(matches!(&text, Error::Revoked(why) if why.contains("asked for it back")), "{text}");
     other.check_poison().unwrap();
     // A widening brings another grant.
     other.widen(&[RoleSpace { role: Role::DATA, bytes: 8 * PAGE }]).unwrap();

@@ -32,7 +32,7 @@ fn a_path_is_the_same_place_if_its_folder_is_and_what_is_below_has_the_same_name
 
 #[test]
 fn a_caller_that_could_not_look_is_believed() {
-    let told = serde_json::from_str::<NamespaceView>(r#"{"places": [], "mounts": null}"#).expect("it is read");
-    assert_eq!(told, NamespaceView::default());
-    assert_eq!(shared(&told, "/image".as_ref()), Ok(()));
+    let text = serde_json::from_str::<NamespaceView>(r#"{"places": [], "mounts": null}"#).expect("it is read");
+    assert_eq!(text, NamespaceView::default());
+    assert_eq!(shared(&text, "/image".as_ref()), Ok(()));
 }

@@ -9,11 +9,11 @@ use super::*;
 /// Returns true if `pass` ends with an error after the caller stops it, although the other side of its pipe is idle.
 fn ends(end: OwnedFd, pass: fn(&mut WatchedFiles<'_>) -> io::Result<u64>) -> bool {
     static STOPPED: AtomicBool = AtomicBool::new(false);
-    let (told, ended) = channel();
+    let (message, ended) = channel();
     thread::spawn(move || {
         let mut go_on = |_| !STOPPED.load(Ordering::SeqCst);
         let result = pass(&mut WatchedFiles::new(end.into(), "passing", 0, &mut go_on));
-        told.send(result.is_err()).expect("the test listens");
+        message.send(result.is_err()).expect("the test listens");
     });
     STOPPED.store(true, Ordering::SeqCst);
     // What waits for the other side would wait for ever.

@@ -203,8 +203,8 @@ fn a_full_log_says_so_and_takes_more_when_it_is_cut() {
     let log = create(&new_pool(Model::MAPPED));
     while log.append(&[7; 40]).is_ok() {}
     assert_eq!((log.used_bytes(), log.capacity_bytes()), (CAPACITY, CAPACITY));
-    let told = log.append(&[7; 40]).unwrap_err().to_string();
-    assert_eq!(told, "log \"log\" is full: 64 B needed, 0 B of 8 KiB free: cut it first");
+    let describe = log.append(&[7; 40]).unwrap_err().to_string();
+    assert_eq!(describe, "log \"log\" is full: 64 B needed, 0 B of 8 KiB free: cut it first");
     let third = log.records().nth(2).unwrap().unwrap().0;
     log.cut(third).unwrap();
     assert!(matches!(log.append_many(&[&[1; 40], &[2; 40], &[3; 40]]), Err(Error::LogFull { .. })));
@@ -219,8 +219,8 @@ fn cuts_are_at_records_only() {
     let second = log.append_many(&[&payload(2), &payload(5)]).unwrap()[1];
     log.cut(second).unwrap();
     for bad in [0, second.number() + 1, u64::MAX, log.end().number() + 1] {
-        let told = log.cut(LogPosition::from_number(bad)).unwrap_err().to_string();
-        assert!(told.starts_with(&format!("no record of log \"log\" starts at position {bad}")), "{told}");
+        let describe = log.cut(LogPosition::from_number(bad)).unwrap_err().to_string();
+        assert!(describe.starts_with(&format!("no record of log \"log\" starts at position {bad}")), "{describe}");
     }
     assert_eq!(numbers(&log).unwrap(), [5]);
     log.cut(log.end()).unwrap();
@@ -259,12 +259,12 @@ fn what_is_no_log_is_refused() {
     let pool = Arc::new(open_pool(&memory));
     let new = NewTag { name: "empty", kind: TagKind::LOG, size: 9, attributes: [0; 64], needs: &[] };
     pool.create_tag(&new, |_| Ok(())).unwrap();
-    let told = |name| TagLog::open(pool.clone(), name).unwrap_err().to_string();
-    assert!(told("empty").starts_with("the layout of log \"empty\""), "{}", told("empty"));
-    assert!(told("none").starts_with("there is no tag"), "{}", told("none"));
+    let describe = |name| TagLog::open(pool.clone(), name).unwrap_err().to_string();
+    assert!(describe("empty").starts_with("the layout of log \"empty\""), "{}", describe("empty"));
+    assert!(describe("none").starts_with("there is no tag"), "{}", describe("none"));
     let head_at = TagLog::create(pool.clone(), "log", CAPACITY).unwrap().head_at;
     memory.store_word(head_at, 0);
-    assert!(told("log").starts_with("the head of log \"log\" at byte"), "{}", told("log"));
+    assert!(describe("log").starts_with("the head of log \"log\" at byte"), "{}", describe("log"));
 }
 
 /// Damage in the middle ends the log for a caller that opens it, and is an error for a caller that has it open.
@@ -274,8 +274,11 @@ fn w1_the_first_record_that_does_not_verify_ends_the_log() {
     let log = create(&memory);
     let at = log.append_many(&[&payload(0), &payload(1), &payload(2)]).unwrap();
     memory.store_word(log.ring.place(at[1].number()) + 24, 0);
-    let told = log.records().nth(1).unwrap().unwrap_err().to_string();
-    assert!(told.starts_with(&format!("the record at position {} of log \"log\" at byte", at[1].number())), "{told}");
+    let describe = log.records().nth(1).unwrap().unwrap_err().to_string();
+    assert!(
+        describe.starts_with(&format!("the record at position {} of log \"log\" at byte", at[1].number())),
+        "{describe}"
+    );
     drop(log);
     assert_eq!(numbers(&open(&memory)).unwrap(), [0]);
 }

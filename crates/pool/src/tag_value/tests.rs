@@ -298,8 +298,11 @@ fn a_value_of_unknown_length_that_does_not_fit_is_told_what_is_free_without_it()
     let pool = pool();
     let free_bytes = pool.usage().free_bytes;
     match put(&pool, "v", &content(free_bytes as usize + 1, 3), false) {
-        Err(Error::Full { needed_bytes, free_bytes: told }) => {
-            assert!(told == free_bytes && needed_bytes > told, "{needed_bytes} needed, {told} free of {free_bytes}");
+        Err(Error::Full { needed_bytes, free_bytes: message }) => {
+            assert!(
+                message == free_bytes && needed_bytes > message,
+                "{needed_bytes} needed, {message} free of {free_bytes}"
+            );
         }
         other => panic!("{other:?}"),
     }

@@ -62,10 +62,11 @@ fn what_is_no_program_is_refused() {
     let script = tempfile::NamedTempFile::new().expect("a temporary file");
     std::fs::write(script.path(), "#!/bin/sh\n").expect("it can be written");
     let script = script.path().to_str().expect("UTF-8");
-    for (word, told) in [("no-such-program-anywhere", "no program"), (script, "script"), ("/proc/cpuinfo", "qemu-user")]
+    for (word, message) in
+        [("no-such-program-anywhere", "no program"), (script, "script"), ("/proc/cpuinfo", "qemu-user")]
     {
         let refused = program(&[word]).start(first()).err().map(|error| error.to_string()).unwrap_or_default();
-        assert!(refused.contains(told), "{word}: {refused}");
+        assert!(refused.contains(message), "{word}: {refused}");
     }
 }
 
@@ -115,8 +116,11 @@ fn a_program_of_which_nothing_is_known_is_told() {
         // execve("/bin/true", 0, 0)
         let text = "__asm__(\".globl start\\nstart: mov $59, %eax\\nlea path(%rip), %rdi\\nxor %esi, %esi\\n\
                     xor %edx, %edx\\nsyscall\\npath: .asciz \\\"/bin/true\\\"\\n\");";
-        let told = refused(text, &alone).unwrap_or_default();
-        assert!(told.contains("(exec; record that one by its own name), and ended with exit status: 0"), "{told}");
+        let message = refused(text, &alone).unwrap_or_default();
+        assert!(
+            message.contains("(exec; record that one by its own name), and ended with exit status: 0"),
+            "{message}"
+        );
     }
 }
 

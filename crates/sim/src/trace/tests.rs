@@ -103,8 +103,8 @@ fn binary_forms_are_told_and_read() {
     assert_eq!(read(signed_words(&[0, 3], &[7, 9])).expect("compact-pc"), signed);
     assert_eq!(read(HEAD).expect("nothing but a head"), []);
     for form in [None, Some(AccessFormat::Lackey), Some(AccessFormat::Compact)] {
-        let told = read_as("", TraceOptions { form, ..reading() }).expect_err("nothing").to_string();
-        assert!(told.ends_with("it is empty"), "{told}");
+        let message = read_as("", TraceOptions { form, ..reading() }).expect_err("nothing").to_string();
+        assert!(message.ends_with("it is empty"), "{message}");
     }
 }
 
@@ -170,14 +170,14 @@ fn bytes_of_no_known_form_are_told() {
     let beyond = words(&[2, 9 << 56]);
     let cut = [words(&[2]), vec![1; 4]].concat();
     for (bytes, reason) in [(beyond.clone(), "it:2: line"), (cut, "truncated after 1 ")] {
-        let told = read(bytes.clone()).expect_err("of no form").to_string();
+        let message = read(bytes.clone()).expect_err("of no form").to_string();
         assert!(
-            told.starts_with("it:1: not a trace: its bytes have no known format; name one with --format"),
-            "{told}"
+            message.starts_with("it:1: not a trace: its bytes have no known format; name one with --format"),
+            "{message}"
         );
-        assert_eq!(told.contains("as compact it would be truncated"), bytes.len() == 12, "{told}");
-        let told = read_as(bytes, compact(1)).expect_err("not compact").to_string();
-        assert!(told.contains(reason), "{told}");
+        assert_eq!(message.contains("as compact it would be truncated"), bytes.len() == 12, "{message}");
+        let message = read_as(bytes, compact(1)).expect_err("not compact").to_string();
+        assert!(message.contains(reason), "{message}");
     }
     let of_cores = read_as(beyond, TraceOptions { form: None, ..compact(16) }).expect("a core's number is on top");
     assert_eq!(of_cores[1].core, 9);
@@ -324,8 +324,8 @@ fn words_pass_the_filters_as_accesses_do() {
 #[test]
 fn zeros_are_no_trace() {
     for count in [1, 8, 64, 8000, EXAMINED_BYTES * 2] {
-        let told = read(vec![0; count]).expect_err("zeros").to_string();
-        assert!(told.starts_with("it:1: not a trace: ") && told.contains("zeros"), "{count}: {told}");
+        let message = read(vec![0; count]).expect_err("zeros").to_string();
+        assert!(message.starts_with("it:1: not a trace: ") && message.contains("zeros"), "{count}: {message}");
     }
 }
 
@@ -369,8 +369,8 @@ fn truncated_traces_are_told() {
 
 #[test]
 fn text_that_is_no_trace_is_refused() {
-    let told = read("once upon a time\n").expect_err("it is no trace").to_string();
-    assert!(told.starts_with("it:1: not a trace: no format has this line; lackey: "), "{told}");
+    let message = read("once upon a time\n").expect_err("it is no trace").to_string();
+    assert!(message.starts_with("it:1: not a trace: no format has this line; lackey: "), "{message}");
 }
 
 /// Definition 1 of the cache: accesses pass the first level of their core, and it is drained at the end.

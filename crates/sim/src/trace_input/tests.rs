@@ -47,8 +47,8 @@ fn compressed_traces_are_read_whatever_their_name_and_cut_ones_are_told() {
         let twice = [packed.clone(), packed.clone()].concat();
         assert!(read(twice).expect(program) == [text(), text()].concat(), "{program}, two after another");
         let cut = read(packed[..packed.len() / 2].to_vec());
-        let told = matches!(cut, Err(Error::Truncated { .. }));
-        assert_eq!(told, program != "cat", "{program}: {:?}", cut.map(|bytes| bytes.len()));
+        let message = matches!(cut, Err(Error::Truncated { .. }));
+        assert_eq!(message, program != "cat", "{program}: {:?}", cut.map(|bytes| bytes.len()));
     }
 }
 

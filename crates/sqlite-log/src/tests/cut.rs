@@ -114,7 +114,7 @@ fn cuts(before: &[Work], work: Work, is_right: impl Fn(&DatabaseHeader, &Databas
 
 fn is_settled(header: &DatabaseHeader, log: &DatabaseLog) {
     let tie = log.tie().unwrap();
-    assert!(header.is_marked() && tie.is_settled() && header.stamp == Some(tie.stamp()), "{header:?} {tie:?}");
+    assert!(header.is_marked() && tie.is_complete() && header.stamp == Some(tie.stamp()), "{header:?} {tie:?}");
 }
 
 #[test]
@@ -181,8 +181,8 @@ fn wf5_a_giving_up_that_is_cut_is_gone_on_with() {
     let (path, identity) = (place.database(), identity_of(&place.database()));
     let request = DatabaseRequest::Forget { path: path.clone(), identity: Some(identity), lose: Some(9) };
     place.log_pool.ask::<Forgotten>(&request).unwrap();
-    let told = place.log().verify(&whole).unwrap_err().to_string();
-    assert!(told.contains("its log is in another pool"), "{told}");
+    let message = place.log().verify(&whole).unwrap_err().to_string();
+    assert!(message.contains("its log is in another pool"), "{message}");
     forget(&place.log_pool, &path, None).unwrap();
     let header = whole.header().unwrap().unwrap();
     assert_eq!((header.versions, header.stamp), ([2, 2], None));

@@ -78,7 +78,7 @@ fn wf6_a_child_of_fork_waits_for_no_thread_of_its_parents() {
             may_go_on.recv().unwrap();
         });
         has_begun.recv().unwrap();
-        let are_refused = in_child(|| is_refused(log.length(JournalFile::Wal)) && is_refused(log.settle()));
+        let are_refused = in_child(|| is_refused(log.length(JournalFile::Wal)) && is_refused(log.persist()));
         go_on.send(()).unwrap();
         assert!(are_refused);
     });

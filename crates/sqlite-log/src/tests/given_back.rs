@@ -111,8 +111,8 @@ fn begun_beside(change: impl FnOnce(&Place)) -> (Place, GiveBack) {
 #[test]
 fn wf4_a_log_that_is_given_back_stays_alone_whoever_owns_the_pool() {
     let (place, mut work) = begun_beside(|_| ());
-    let told = place.log_by(&place.log_pool).unwrap_err().to_string();
-    assert!(told.contains(&format!("is in use by process {}", std::process::id())), "{told}");
+    let describe = place.log_by(&place.log_pool).unwrap_err().to_string();
+    assert!(describe.contains(&format!("is in use by process {}", std::process::id())), "{describe}");
     while work.step().unwrap() != GiveBackProgress::Done {}
     assert_eq!(fs::read(place.path("a.db-journal")).unwrap(), b"how it was");
     drop(work);
@@ -143,8 +143,8 @@ fn what_hinders_a_copy_is_told_with_where_the_log_still_is() {
     place.leave_journal();
     fs::create_dir(place.path("a.db-journal")).unwrap();
     let mut work = GiveBack::begin(&place.log_pool, &place.database()).unwrap();
-    let told = std::iter::repeat_with(|| work.step()).take(10).find_map(Result::err).unwrap().to_string();
-    assert!(told.contains("a.db-journal: ") && told.contains("is still in the pool"), "{told}");
+    let describe = std::iter::repeat_with(|| work.step()).take(10).find_map(Result::err).unwrap().to_string();
+    assert!(describe.contains("a.db-journal: ") && describe.contains("is still in the pool"), "{describe}");
     fs::remove_dir(place.path("a.db-journal")).unwrap();
     while work.step().unwrap() != GiveBackProgress::Done {}
     assert_eq!(fs::read(place.path("a.db-journal")).unwrap(), b"how it was");
@@ -158,8 +158,8 @@ fn wf9_a_renamed_database_keeps_its_log() {
     let (was, renamed) = (place.database(), place.path("b.db").display().to_string());
     let log = place.log();
     fs::rename(&was, &renamed).unwrap();
-    let told = Place::log_of(&renamed, &place.log_pool).unwrap_err().to_string();
-    assert!(told.contains(&format!("is in use as {was} by process")), "{told}");
+    let describe = Place::log_of(&renamed, &place.log_pool).unwrap_err().to_string();
+    assert!(describe.contains(&format!("is in use as {was} by process")), "{describe}");
     drop(log);
     assert_eq!(Place::log_of(&renamed, &place.log_pool).unwrap().length(JournalFile::Journal).unwrap(), Some(10));
     let paths: Vec<String> = place.log_pool.databases().unwrap().into_iter().map(|entry| entry.path).collect();
@@ -189,8 +189,8 @@ fn versions(place: &Place) -> [u8; 2] {
 fn wf5_what_is_not_here_is_not_given_back() {
     let place = Place::new();
     marked(&place);
-    let told = GiveBack::begin(&place.log_pool, &place.database()).err().unwrap().to_string();
-    assert!(told.contains("its log is in another pool") && told.contains("`ferrite wal forget`"), "{told}");
+    let describe = GiveBack::begin(&place.log_pool, &place.database()).err().unwrap().to_string();
+    assert!(describe.contains("its log is in another pool") && describe.contains("`ferrite wal forget`"), "{describe}");
     assert_eq!((versions(&place), place.log_pool.databases().unwrap()), ([3, 3], Vec::new()));
     let (forgotten, was_marked) = forget(&place.log_pool, &place.database(), None).unwrap();
     assert_eq!((forgotten, was_marked, versions(&place)), (Forgotten::default(), true, [2, 2]));
@@ -203,17 +203,20 @@ fn wf5_a_log_with_something_in_it_is_lost_only_as_it_was_asked_for() {
     marked(&place);
     place.leave_journal();
     let (log, path) = (place.log(), place.database());
-    let told = |lose| forget(&place.log_pool, &path, lose).unwrap_err().to_string();
-    assert!(told(Some(10)).contains("is in use by process"));
+    let describe = |lose| forget(&place.log_pool, &path, lose).unwrap_err().to_string();
+    assert!(describe(Some(10)).contains("is in use by process"));
     drop(log);
     for lose in [None, Some(0), Some(9), Some(11)] {
-        let told = told(lose);
-        assert!(told.contains("`ferrite wal drain` gives it back") && told.contains("--lose 10 "), "{told}");
+        let describe = describe(lose);
+        assert!(
+            describe.contains("`ferrite wal drain` gives it back") && describe.contains("--lose 10 "),
+            "{describe}"
+        );
     }
     fs::rename(&path, place.path("b.db")).unwrap();
     let renamed = place.path("b.db").display().to_string();
     assert!(forget(&place.log_pool, &renamed, None).unwrap_err().to_string().contains("--lose 10 "));
-    assert!(told(None).contains("`ferrite wal drain`"), "its file is gone, and may be back");
+    assert!(describe(None).contains("`ferrite wal drain`"), "its file is gone, and may be back");
     fs::rename(place.path("b.db"), &path).unwrap();
     assert_eq!((versions(&place), place.log().length(JournalFile::Journal).unwrap()), ([3, 3], Some(10)));
     let (forgotten, was_marked) = forget(&place.log_pool, &path, Some(10)).unwrap();

@@ -14,8 +14,8 @@ fn what_cannot_work_is_refused_with_its_reason() {
         (BufferOptions { low: 0.7, ..good }, "watermarks 0.7 and 0.7"),
         (BufferOptions { low: f64::NAN, ..good }, "watermarks NaN"),
     ];
-    for (options, told) in bad {
+    for (options, message) in bad {
         let error = options.check().expect_err("refused").to_string();
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(message), "{error}");
     }
 }

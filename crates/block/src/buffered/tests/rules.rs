@@ -18,8 +18,8 @@ fn write(disk: &Buffered<LyingDisk>, block: u64, seed: u8) {
 #[test]
 fn buffers_that_no_memory_holds_are_refused() {
     let refused = Buffered::new(LyingDisk::new(geometry()), BufferOptions { buffers: 2, ..one(1 << 50, true) });
-    let told = refused.err().expect("refused").to_string();
-    assert!(told.contains("write buffers: 2 of 4611686018427387904 bytes"), "{told}");
+    let message = refused.err().expect("refused").to_string();
+    assert!(message.contains("write buffers: 2 of 4611686018427387904 bytes"), "{message}");
 }
 
 #[test]

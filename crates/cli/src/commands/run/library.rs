@@ -118,12 +118,12 @@ pub const ASAN: &str = "ASAN_OPTIONS";
 
 /// As this user tells it, and not to insist on being loaded before all others: programs that have it would not start.
 pub fn beside_asan() -> OsString {
-    let mut told = OsString::from("verify_asan_link_order=0");
+    let mut message = OsString::from("verify_asan_link_order=0");
     if let Some(others) = std::env::var_os(ASAN).filter(|others| !others.is_empty()) {
-        told.push(":");
-        told.push(others);
+        message.push(":");
+        message.push(others);
     }
-    told
+    message
 }
 
 #[cfg(test)]

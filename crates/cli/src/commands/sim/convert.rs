@@ -78,8 +78,8 @@ impl Convert {
 
     /// The format that --format names, of those of the kind that is converted.
     fn named<F: FromStr<Err: Display>>(&self) -> Outcome<Option<F>> {
-        let told = |why: F::Err| Failure::Usage(format!("--format: {why}, and --as names one of these"));
-        self.format.as_deref().map(str::parse).transpose().map_err(told)
+        let describe = |why: F::Err| Failure::Usage(format!("--format: {why}, and --as names one of these"));
+        self.format.as_deref().map(str::parse).transpose().map_err(describe)
     }
 
     fn blocks(&self, format: BlockFormat) -> Outcome {
@@ -110,8 +110,8 @@ impl Convert {
         how: (BlockFormat, u32),
         into: &mut dyn Write,
     ) -> Outcome<(usize, u64)> {
-        let told = |error: io::Error| format!("writing {}: {error}", self.to.display());
-        let mut writer = BlockTraceWriter::new(BufWriter::new(into), how.0, how.1).map_err(told)?;
+        let describe = |error: io::Error| format!("writing {}: {error}", self.to.display());
+        let mut writer = BlockTraceWriter::new(BufWriter::new(into), how.0, how.1).map_err(describe)?;
         let (mut requests, mut left_out) = (0, 0_u64);
         let bar = Bar::new();
         loop {
@@ -120,14 +120,14 @@ impl Convert {
                 NextPart::Part(batch) if goes_on() => {
                     requests += batch.len();
                     for numbered in &batch {
-                        left_out += u64::from(!writer.request(&numbered.request).map_err(told)?);
+                        left_out += u64::from(!writer.request(&numbered.request).map_err(describe)?);
                     }
                 }
                 NextPart::End => break,
                 _ => return Err(Failure::Failed("interrupted before the end of the trace".into())),
             }
         }
-        writer.finish().map_err(told)?;
+        writer.finish().map_err(describe)?;
         Ok((requests, left_out))
     }
 }

@@ -152,8 +152,8 @@ impl Ftl {
         let mut all = Footprint::default();
         for path in &self.traces {
             let (bar, name) = (Bar::new(), shown(path));
-            let told = |found: Footprint| format!("looking how much {name} touches: {} requests", found.requests);
-            let mut goes_on = |found| bar.show(&Progress { what: told(found), done: 0, total: 0 });
+            let describe = |found: Footprint| format!("looking how much {name} touches: {} requests", found.requests);
+            let mut goes_on = |found| bar.show(&Progress { what: describe(found), done: 0, total: 0 });
             all = all.and(Footprint::of(&mut BlockReadAhead::open(path, options)?, &mut goes_on)?);
             if stop::is_asked() {
                 return Err(
@@ -295,14 +295,14 @@ fn choice(text: &str) -> Result<VictimChoice, String> {
 }
 
 fn timing(text: &str) -> Result<FlashTiming, String> {
-    let told = || format!("{text:?} is not three numbers: write READ:PROGRAM:ERASE, as 25:200:2000");
+    let describe = || format!("{text:?} is not three numbers: write READ:PROGRAM:ERASE, as 25:200:2000");
     let us: Option<Vec<f64>> = text.split(':').map(|part| part.parse().ok()).collect();
     let ns = |us: f64| (us * 1000.0).round() as u64;
     match us.as_deref() {
         Some([read, program, erase]) if [read, program, erase].into_iter().all(|us| (0.0..1e9).contains(us)) => {
             Ok(FlashTiming { read_ns: ns(*read), program_ns: ns(*program), erase_ns: ns(*erase) })
         }
-        _ => Err(told()),
+        _ => Err(describe()),
     }
 }
 

@@ -282,9 +282,9 @@ fn progress(seen: StudyProgress, seconds: f64) -> Progress {
 }
 
 fn shape(text: &str) -> Result<(u64, u32), String> {
-    let told = || format!("{text:?} is no cache: write its size and ways, such as 2M:16");
-    let (bytes, ways) = text.split_once(':').ok_or_else(told)?;
-    Ok((size::parse(bytes)?, ways.parse().map_err(|_| told())?))
+    let describe = || format!("{text:?} is no cache: write its size and ways, such as 2M:16");
+    let (bytes, ways) = text.split_once(':').ok_or_else(describe)?;
+    Ok((size::parse(bytes)?, ways.parse().map_err(|_| describe())?))
 }
 
 pub fn line(text: &str) -> Result<u32, String> {

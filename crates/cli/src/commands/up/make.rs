@@ -133,8 +133,8 @@ impl Up {
             });
         let _ = fs::remove_file(&partial);
         let is_new = placed?;
-        host::settle_name(path)?;
-        host::settle_name(folder)?;
+        host::persist_name(path)?;
+        host::persist_name(folder)?;
         Ok(is_new)
     }
 

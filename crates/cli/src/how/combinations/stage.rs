@@ -159,10 +159,10 @@ impl Stage {
     fn loses_a_store(&self, open: &Open, disk: &dyn Disk, number: usize, way: Way) {
         let (at, new) = (9 * BLOCK as u64, block(number, 10));
         open.memory.lose_next();
-        let told = disk.write(at, &new, Access::Fua);
+        let message = disk.write(at, &new, Access::Fua);
         assert!(open.memory.has_lost(), "{way:?}: nothing was stored");
         let mut found = vec![0; BLOCK];
-        match told {
+        match message {
             Ok(()) => assert!(!way.verify, "{way:?}: nobody was told"),
             Err(error) => assert!(way.verify && matches!(error, Error::Damaged(_)), "{way:?}: {error}"),
         }

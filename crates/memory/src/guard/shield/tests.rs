@@ -71,7 +71,7 @@ fn gu2_a_panic_closes_the_window() {
 #[test]
 fn gu2_a_window_is_open_for_one_thread() {
     let (ask, asked) = channel::<usize>();
-    let (tell, told) = channel();
+    let (tell, message) = channel();
     let old = thread::spawn(move || {
         asked.iter().for_each(|address| tell.send(may_store(address as *mut u8)).unwrap());
     });
@@ -80,7 +80,7 @@ fn gu2_a_window_is_open_for_one_thread() {
         let window = shield.open(&area, SPAN, Right::Write);
         let address = area.base() as usize + 100;
         ask.send(address).unwrap();
-        assert!(!told.recv().unwrap(), "{guard:?}: an older thread could store");
+        assert!(!message.recv().unwrap(), "{guard:?}: an older thread could store");
         drop(window);
         let newer = thread::spawn(move || may_store(address as *mut u8));
         assert!(!newer.join().unwrap(), "{guard:?}: a newer thread could store");

@@ -147,8 +147,8 @@ fn al2_a_check_tells_damage_of_what_a_tenant_had_open_when_it_has_closed_it() {
     let log = tenant.log("log", SMALL).unwrap();
     flip(&store, "log", 5);
     let report = checked(&store);
-    let told = format!("process {} has it open", std::process::id());
-    assert!(report.is_sound() && report.findings[0].what.starts_with(&told), "{report:?}");
+    let message = format!("process {} has it open", std::process::id());
+    assert!(report.is_sound() && report.findings[0].what.starts_with(&message), "{report:?}");
     drop((log, tenant));
     let report = checked(&store);
     assert!(!report.is_sound() && report.findings[0].what.starts_with("entry 5 is damaged"), "{report:?}");

@@ -28,10 +28,10 @@ fn an_image_in_a_pipe_is_refused_before_it_is_read() {
     let path = directory.path().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
     let memory = blank(POOL_BYTES_MIN);
-    let (told, ended) = std::sync::mpsc::channel();
+    let (message, ended) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let opened = open_image(&path).map(drop);
-        told.send((opened, restore_from(&path, &*memory, RestoreOptions::default(), &mut quiet).map(drop)))
+        message.send((opened, restore_from(&path, &*memory, RestoreOptions::default(), &mut quiet).map(drop)))
     });
     let (opened, restored) = ended.recv_timeout(std::time::Duration::from_secs(60)).expect("it waits for who writes");
     for refused in [opened, restored] {

@@ -13,8 +13,8 @@ fn write(pool: &Pool, path: &Path, number: u8) -> Result<ImageSummary> {
 fn is_refused(pool: &Pool, path: &Path, words: &[&str]) {
     let before = fs::read(path).unwrap();
     for save in [backup_to, save_to] {
-        let told = save(pool, path, [99; 16], &mut quiet).unwrap_err().to_string();
-        assert!(words.iter().all(|words| told.contains(words)) && told.contains("ame another file"), "{told}");
+        let message = save(pool, path, [99; 16], &mut quiet).unwrap_err().to_string();
+        assert!(words.iter().all(|words| message.contains(words)) && message.contains("ame another file"), "{message}");
     }
     assert!(fs::read(path).unwrap() == before);
     assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing is left beside it");

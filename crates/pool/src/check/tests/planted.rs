@@ -109,8 +109,8 @@ fn k5_a_damaged_tag_is_not_given_up_unasked() {
     copies.iter().for_each(|at| flip(&memory, at + 9, 1));
     for lose in [vec![], vec!["value 1".to_string(), "typo".to_string()]] {
         let report = repaired_losing(&memory, &lose);
-        let told = text(&report).contains("[value 1] it is readable and was not given up");
-        assert_eq!((told, report.unknown.len()), (!lose.is_empty(), lose.len() / 2), "{}", text(&report));
+        let message = text(&report).contains("[value 1] it is readable and was not given up");
+        assert_eq!((message, report.unknown.len()), (!lose.is_empty(), lose.len() / 2), "{}", text(&report));
         assert!(!report.is_sound() && text(&report).contains("repair with --lose \"super\""), "{}", text(&report));
     }
     // Found by other means, it is there with all its space.
@@ -182,8 +182,8 @@ fn k5_pages_of_two_tags_are_told() {
     copies(free).into_iter().for_each(|at| memory.store(at, &thief.encode_slot(0), Scheme::Nt));
     for report in [checked(&memory), repaired(&memory)] {
         assert!(!report.is_sound());
-        let told = text(&report);
-        assert!(told.contains("tag \"value 2\"") && told.contains("tag \"thief\""), "{told}");
+        let message = text(&report);
+        assert!(message.contains("tag \"value 2\"") && message.contains("tag \"thief\""), "{message}");
     }
     let (pool, _, damage) = Pool::open_damaged(memory, BOOT).unwrap();
     assert!(damage.is_empty() && pool.tag("thief").is_ok() && pool.tag("value 2").is_ok());
@@ -239,8 +239,8 @@ fn k6_nothing_is_mended_in_pages_that_another_one_names() {
     owners.register(Box::new(Scribbler));
     let report = repair(&(memory.clone() as Arc<dyn Memory>), &owners, &[], &mut quiet).unwrap();
     assert!(!report.is_sound(), "{}", text(&report));
-    let told = text(&report);
-    assert!(told.contains("are named by tag") && told.contains("[ghost] nothing in it is as"), "{told}");
+    let message = text(&report);
+    assert!(message.contains("are named by tag") && message.contains("[ghost] nothing in it is as"), "{message}");
     let (after, _, _) = Pool::open_damaged(memory, BOOT).unwrap();
     assert_eq!(values(&after)["value 2"], expected["value 2"]);
 }
@@ -349,11 +349,12 @@ fn k5_a_damaged_lane_is_told_and_its_other_transactions_applied() {
     let found = checked(&killed);
     assert!(!found.is_sound() && found.opened, "{}", text(&found));
     let report = repaired(&killed);
-    let told = text(&report);
-    assert!(report.is_sound() && told.contains("a committed transaction is lost: transaction "), "{told}");
+    let message = text(&report);
+    assert!(report.is_sound() && message.contains("a committed transaction is lost: transaction "), "{message}");
     assert!(
-        told.contains("before committed transaction") && told.contains("given up: all other transactions were applied"),
-        "{told}"
+        message.contains("before committed transaction")
+            && message.contains("given up: all other transactions were applied"),
+        "{message}"
     );
     assert_eq!(checked(&killed).findings, []);
     let mended = open(&killed);

@@ -84,8 +84,8 @@ fn g5_clients_of_a_pool_that_nobody_owns_are_known() {
     pool.grant(&ask(&tag, &long_gone())).expect("grant");
     drop(pool);
     let dynamic: Arc<dyn Memory> = Arc::new(memory.kill());
-    let told = ensure_no_clients(&dynamic, THIS_BOOT).expect_err("one lives").to_string();
-    assert!(told.contains(&format!("({})", client.0.id())), "{told}");
+    let message = ensure_no_clients(&dynamic, THIS_BOOT).expect_err("one lives").to_string();
+    assert!(message.contains(&format!("({})", client.0.id())), "{message}");
     ensure_no_clients(&dynamic, LATER_BOOT).expect("nobody lives on in another boot");
     client.kill();
     ensure_no_clients(&dynamic, THIS_BOOT).expect("it has ended");

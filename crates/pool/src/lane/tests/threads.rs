@@ -35,10 +35,10 @@ fn work(lanes: &LaneSet, memory: &dyn Memory, marks: &LyingMemory, (thread, lock
 fn judge(memory: &dyn Memory, marks: &[u64]) -> CheckVerdict {
     let mut conflicting = 0;
     for (thread, [first, second]) in OWN.into_iter().enumerate() {
-        let told = marks.iter().filter(|mark| **mark >> 32 == thread as u64).map(|mark| mark & 0xffff_ffff).max();
-        let (first, second, told) = (memory.load_word(first), memory.load_word(second), told.unwrap_or(0));
-        if first != second || !(told..=told + 1).contains(&first) {
-            return Err(format!("L1: thread {thread} has {first} and {second}, and was told {told}"));
+        let message = marks.iter().filter(|mark| **mark >> 32 == thread as u64).map(|mark| mark & 0xffff_ffff).max();
+        let (first, second, message) = (memory.load_word(first), memory.load_word(second), message.unwrap_or(0));
+        if first != second || !(message..=message + 1).contains(&first) {
+            return Err(format!("L1: thread {thread} has {first} and {second}, and was told {message}"));
         }
         conflicting += first - first / 3;
     }

@@ -54,8 +54,8 @@ fn memory_that_is_no_pool() {
         )
     };
     for (size, shown) in [(0, "0 B"), (1, "1 B"), (4096, "4 KiB"), (8 << 20 >> 1, "4 MiB")] {
-        let told = refused(LyingMemory::new(size, Model::MAPPED));
-        assert_eq!(told, none(&format!("it has {shown}, the smallest pool has 8 MiB")));
+        let message = refused(LyingMemory::new(size, Model::MAPPED));
+        assert_eq!(message, none(&format!("it has {shown}, the smallest pool has 8 MiB")));
     }
     assert_eq!(refused(LyingMemory::new(POOL_BYTES, Model::MAPPED)), none("the magic number is missing"));
     let noise: Vec<u8> = (0..POOL_BYTES).map(|i| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8).collect();
@@ -68,9 +68,9 @@ fn memory_that_is_no_pool() {
 #[test]
 fn a_truncated_pool() {
     let image = used();
-    let told = refused(LyingMemory::from_image(&image[..8 << 20], Model::MAPPED));
+    let message = refused(LyingMemory::from_image(&image[..8 << 20], Model::MAPPED));
     let expected = "the pool was made with 12 MiB and only 8 MiB are there: it was truncated; restore a backup";
-    assert_eq!(told, expected);
+    assert_eq!(message, expected);
 }
 
 fn corrupt(what: &str, at: u64) -> String {
@@ -92,11 +92,11 @@ fn damaged_tables_are_told_by_name_and_place() {
         assert_eq!(refused(with(&closed(&image), at, bytes)), expected);
     }
     for (offset, bytes) in [(100, &[0xff][..]), (0, &[0; 4])] {
-        let told = refused(with_slot(&closed(&image), offset, bytes));
-        assert_eq!(told, corrupt("the tag slot (checksum)", FIRST_SLOT));
+        let message = refused(with_slot(&closed(&image), offset, bytes));
+        assert_eq!(message, corrupt("the tag slot (checksum)", FIRST_SLOT));
     }
-    let told = refused(with(&closed(&image), FIRST_SLOT, &[0; SLOT_BYTES]));
-    assert_eq!(told, corrupt("the tag slot (which differs from its copy)", FIRST_SLOT));
+    let message = refused(with(&closed(&image), FIRST_SLOT, &[0; SLOT_BYTES]));
+    assert_eq!(message, corrupt("the tag slot (which differs from its copy)", FIRST_SLOT));
 }
 
 /// The same pool closed in order, so that nothing is replayed over a planted damage.
@@ -109,8 +109,11 @@ fn closed(image: &[u8]) -> Vec<u8> {
 /// The allocator has no checksum: what a tag uses and it has as free must be found before it is given out.
 #[test]
 fn a1_an_allocator_that_forgot_a_page_is_refused() {
-    let told = refused(with(&closed(&used()), crate::layout::bitmap_at(2), &[0]));
-    assert!(told.starts_with("the allocator, by which the space of \"tag 0\" from page 1024 on is free"), "{told}");
+    let message = refused(with(&closed(&used()), crate::layout::bitmap_at(2), &[0]));
+    assert!(
+        message.starts_with("the allocator, by which the space of \"tag 0\" from page 1024 on is free"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -119,8 +122,8 @@ fn damage_met_while_there_is_something_to_replay_leaves_the_pool_untouched() {
     assert!(
         Pool::open(Arc::new(LyingMemory::from_image(&image, Model::MAPPED)), BOOT).unwrap().1.replay.transactions > 0
     );
-    let told = refused(with(&image, kind_at(1), &[0]));
-    assert_eq!(told, corrupt("the kind of chunk 1", kind_at(1)));
+    let message = refused(with(&image, kind_at(1), &[0]));
+    assert_eq!(message, corrupt("the kind of chunk 1", kind_at(1)));
 }
 
 /// A record that verifies and that no transaction writes: one that reaches outside, or into the superblock.
@@ -149,8 +152,12 @@ fn y1_hostile_records_are_refused_whole() {
         if words[0] >> 56 == 1 && words[1] == 8 {
             draft.push(&[0; 8]);
         }
-        let told = refused(with(&image, LANES, &draft.seal(salt, sequence)));
-        assert_eq!(told, corrupt("a committed transaction that this program cannot have written", LANES), "{words:x?}");
+        let message = refused(with(&image, LANES, &draft.seal(salt, sequence)));
+        assert_eq!(
+            message,
+            corrupt("a committed transaction that this program cannot have written", LANES),
+            "{words:x?}"
+        );
     }
 }
 
@@ -158,8 +165,8 @@ fn y1_hostile_records_are_refused_whole() {
 #[test]
 fn t4_chains_that_loop_are_refused() {
     let image = closed(&used());
-    let told = refused(with(&image, TAGS, &encode_header(TAGS)));
-    assert_eq!(told, corrupt("the header of a tag page", TAGS));
+    let message = refused(with(&image, TAGS, &encode_header(TAGS)));
+    assert_eq!(message, corrupt("the header of a tag page", TAGS));
     let memory = Arc::new(LyingMemory::from_image(&image, Model::MAPPED));
     let tag = open(&memory).tag("tag 0").unwrap();
     let place = open(&memory).table().tags["tag 0"].overflow[0].span().at;
@@ -167,8 +174,8 @@ fn t4_chains_that_loop_are_refused() {
     let mut looping = image.clone();
     let page = &crate::tag::encode_overflow(long.rest(), &[place; 9])[0];
     looping[place as usize..][..page.len()].copy_from_slice(page);
-    let told = refused(with_slot(&looping, 0, &long.encode_slot(place)));
-    assert_eq!(told, corrupt("the list of extents of tag \"tag 0\"", FIRST_SLOT));
+    let message = refused(with_slot(&looping, 0, &long.encode_slot(place)));
+    assert_eq!(message, corrupt("the list of extents of tag \"tag 0\"", FIRST_SLOT));
 }
 
 #[test]
@@ -187,8 +194,8 @@ fn hostile_slots_with_right_checksums_are_refused() {
     ];
     for (tag, expected) in cases {
         let bytes: [u8; SLOT_BYTES] = tag.encode_slot(0);
-        let told = refused(with_slot(&image, 0, &bytes));
-        assert!(told.starts_with(expected) && told.ends_with("restore a backup"), "{told}");
+        let message = refused(with_slot(&image, 0, &bytes));
+        assert!(message.starts_with(expected) && message.ends_with("restore a backup"), "{message}");
     }
 }
 
@@ -200,8 +207,11 @@ fn t1_space_with_two_owners_is_refused() {
     let pool = open(&memory);
     let (one, two) = (pool.tag("tag 0").unwrap(), pool.tag("tag 1").unwrap());
     let thief = Tag { extents: two.extents[..3].to_vec(), ..(*one).clone() };
-    let told = refused(with_slot(&image, 0, &thief.encode_slot(0)));
-    assert!(told.contains("\"tag 0\"") && told.contains("\"tag 1\"") && told.contains("uses too"), "{told}");
+    let message = refused(with_slot(&image, 0, &thief.encode_slot(0)));
+    assert!(
+        message.contains("\"tag 0\"") && message.contains("\"tag 1\"") && message.contains("uses too"),
+        "{message}"
+    );
 }
 
 /// Lane L7: a damaged record that others follow is not skipped in silence, nor are those behind it.
@@ -214,8 +224,8 @@ fn l7_a_lane_with_a_damaged_record_is_refused() {
     }
     let image = memory.snapshot();
     let lane = (0..16).map(|lane| LANES + lane * crate::layout::LANE).find(|at| image[*at as usize + 4] != 0).unwrap();
-    let told = refused(with(&image, lane + 40, &[0xA5]));
+    let message = refused(with(&image, lane + 40, &[0xA5]));
     let number = (lane - LANES) / crate::layout::LANE;
     let expected = format!("transaction 1 in lane {number}, before committed transaction 2,");
-    assert_eq!(told, corrupt(&expected, lane));
+    assert_eq!(message, corrupt(&expected, lane));
 }

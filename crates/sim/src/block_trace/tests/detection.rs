@@ -55,7 +55,7 @@ proptest! {
             BlockFormat::ALL.into_iter().map(|one| one.1).filter(|format| reads(Some(*format)).is_ok()).collect();
         match (reads(None), &accepting[..]) {
             (Ok((format, _)), [one]) => prop_assert_eq!(format, *one),
-            (told, _) => prop_assert!(false, "told as {told:?}, and {accepting:?} read {text}"),
+            (message, _) => prop_assert!(false, "told as {message:?}, and {accepting:?} read {text}"),
         }
     }
 }

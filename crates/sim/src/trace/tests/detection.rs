@@ -56,8 +56,8 @@ proptest! {
 fn a_trace_that_has_two_forms_is_told_as_such() {
     let ambiguous = "3 0x13C6040\n1 0x13E1700 0x13C6040\n4 0x13C7040\n0 0x13C8040\n";
     for text in [ambiguous, "0 1000\n1 2000\n", "3 20734016\n1 20846400 20734080\n", "1 1000 8\n"] {
-        let told = read(text).expect_err("it has two forms").to_string();
-        assert_eq!(told, "it:1: it can be read as din and as ramulator: name one with --format");
+        let message = read(text).expect_err("it has two forms").to_string();
+        assert_eq!(message, "it:1: it can be read as din and as ramulator: name one with --format");
         for form in [AccessFormat::Din, AccessFormat::Ramulator] {
             assert!(
                 !read_as(text, TraceOptions { form: Some(form), ..reading() }).expect("named").is_empty(),
@@ -66,8 +66,8 @@ fn a_trace_that_has_two_forms_is_told_as_such() {
         }
     }
     let records = words(&[8, 0, 8, 8, 8, 8, 8, 8]);
-    let told = read(records.clone()).expect_err("it has two forms").to_string();
-    assert_eq!(told, "it:1: not a trace: it can be read as champsim and as compact: name one with --format");
+    let message = read(records.clone()).expect_err("it has two forms").to_string();
+    assert_eq!(message, "it:1: not a trace: it can be read as champsim and as compact: name one with --format");
     assert!(read_as(records, TraceOptions { form: Some(AccessFormat::Compact), ..reading() }).is_ok());
 }
 

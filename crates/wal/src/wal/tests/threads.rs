@@ -136,8 +136,8 @@ fn a_writer_that_panics_breaks_the_log_and_nobody_hangs() {
     let wal = create(&memory, &folder);
     wal.append(&signed(0, 0), Durability::Strict).unwrap();
     drop(ReservedPlace { wal: &wal, start: wal.reserve(2).unwrap() });
-    let told = wal.append(&signed(0, 1), Durability::Strict).unwrap_err().to_string();
-    assert!(told.contains("ended before its record was whole"), "{told}");
+    let message = wal.append(&signed(0, 1), Durability::Strict).unwrap_err().to_string();
+    assert!(message.contains("ended before its record was whole"), "{message}");
     assert_eq!(counts(&wal, 1).unwrap(), [1]);
     drop(wal);
     assert_eq!(counts(&open(&memory, &folder).unwrap(), 1).unwrap(), [1]);
