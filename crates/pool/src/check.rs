@@ -220,7 +220,7 @@ impl PoolCheckReport {
 
     /// Adds a finding for a damaged spare copy.
     fn note_copy(&mut self, at: u64, what: String, rewrites: bool) {
-        let (severity, repaired) = (Severity::Warning, rewrites.then(|| "written anew".into()));
+        let (severity, repaired) = (Severity::Warning, rewrites.then(|| "written again".into()));
         self.findings.push(CheckFinding { severity, what, at: Some(at), tag: None, repaired });
     }
 

@@ -63,7 +63,7 @@ pub(super) fn of_copy(copy: &SpoiledCopy) -> PlannedRepair {
     let what = "one of the two copies of a tag's slot cannot be used; the other one is used".into();
     let finding =
         CheckFinding { severity: Severity::Warning, what, at: Some(*at), tag: tag::name_of(bytes), repaired: None };
-    PlannedRepair::new(finding, word_patch::bytes(*at, bytes).collect(), "written anew")
+    PlannedRepair::new(finding, word_patch::bytes(*at, bytes).collect(), "written again")
 }
 
 fn of_slot(scene: &CheckedTables<'_>, damage: &TableDamage) -> PlannedRepair {

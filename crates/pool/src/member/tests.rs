@@ -47,7 +47,7 @@ fn e2_e3_what_would_contradict_the_table_is_refused() {
     let one = show_uuid(&[1; 16]);
     assert_eq!(told(pool.add_member(&member(1))), format!("{one} is already a member of this pool, as \"disk 1\""));
     for generation in [1, 4, 5].map(g) {
-        let expected = format!("member {one} is of generation 5.0007 already, which {generation} is not newer than");
+        let expected = format!("member {one} already has generation 5.0007, and {generation} is not newer");
         assert_eq!(told(pool.member_tie([1; 16]).set_current(generation)), expected);
     }
     let unknown = format!("{} is not a member of this pool", show_uuid(&[7; 16]));

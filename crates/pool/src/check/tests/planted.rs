@@ -276,8 +276,10 @@ fn k5_a_damaged_log_is_told() {
 
 #[test]
 fn a_damaged_superblock_or_retired_word_is_written_anew() {
-    for (slot, what) in
-        SUPERBLOCKS.map(|at| (at + 40, "superblocks")).into_iter().chain(RETIRED.map(|at| (at, "words")))
+    for (slot, what) in SUPERBLOCKS
+        .map(|at| (at + 40, "superblocks"))
+        .into_iter()
+        .chain(RETIRED.map(|at| (at, "copies of the retired word")))
     {
         let report = mends(what, &[], |memory, _| flip(memory, slot, 1));
         assert!(text(&report).contains(&format!("one of the two {what}")), "{}", text(&report));

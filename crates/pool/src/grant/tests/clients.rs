@@ -219,7 +219,7 @@ fn bk1_a_backup_beside_a_writing_client_is_refused_and_costs_it_nothing() {
     backup(&pool, &mut Vec::new(), [3; 16], &mut |_| true).expect("a reader is no harm");
     pool.grant(&ask(&tag, &process)).expect("grant");
     let said = backup(&pool, &mut Vec::new(), [3; 16], &mut |_| true).expect_err("a writer").to_string();
-    assert!(said.contains(&format!("write to the pool by themselves ({})", client.0.id())), "{said}");
+    assert!(said.contains(&format!("write to the pool directly ({})", client.0.id())), "{said}");
     assert!(pool.grants().standing().iter().all(|grant| !grant.asked), "it works on");
     let folder = tempfile::tempdir().expect("folder");
     save_to(&pool, &folder.path().join("image"), [3; 16], &mut |_| true).expect("the power fails");

@@ -75,7 +75,7 @@ fn l7_several_damaged_records_are_told_as_one_place() {
     memory.store(LANES, &vec![0xEE; 2 * footprint as usize], Scheme::Nt);
     let (lost, found) = told(&*memory);
     assert_eq!((lost.len(), found), (1, 2));
-    assert!(lost[0].starts_with("a transaction between 0 and 3 in lane 0, which"), "{lost:?}");
+    assert!(lost[0].starts_with("a transaction between 0 and 3 in lane 0, before"), "{lost:?}");
 }
 
 /// Memory that had a bad block cleared has zeros there: a lane that begins with them was written to all the same.

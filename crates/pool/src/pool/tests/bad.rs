@@ -68,9 +68,9 @@ fn memory_that_is_no_pool() {
 #[test]
 fn a_truncated_pool() {
     let image = used();
-    let message = refused(LyingMemory::from_image(&image[..8 << 20], Model::MAPPED));
-    let expected = "the pool was made with 12 MiB and only 8 MiB are there: it was truncated; restore a backup";
-    assert_eq!(message, expected);
+    let told = refused(LyingMemory::from_image(&image[..8 << 20], Model::MAPPED));
+    let expected = "the pool was made with 12 MiB but the file has only 8 MiB: it was truncated; restore a backup";
+    assert_eq!(told, expected);
 }
 
 fn corrupt(what: &str, at: u64) -> String {
@@ -109,10 +109,10 @@ fn closed(image: &[u8]) -> Vec<u8> {
 /// The allocator has no checksum: what a tag uses and it has as free must be found before it is given out.
 #[test]
 fn a1_an_allocator_that_forgot_a_page_is_refused() {
-    let message = refused(with(&closed(&used()), crate::layout::bitmap_at(2), &[0]));
+    let told = refused(with(&closed(&used()), crate::layout::bitmap_at(2), &[0]));
     assert!(
-        message.starts_with("the allocator, by which the space of \"tag 0\" from page 1024 on is free"),
-        "{message}"
+        told.starts_with("the allocator's table, by which the space of \"tag 0\" from page 1024 on is free"),
+        "{told}"
     );
 }
 
@@ -190,7 +190,10 @@ fn hostile_slots_with_right_checksums_are_refused() {
         (Tag { name: "a\nb".into(), ..tag.clone() }, "the tag slot (name)"),
         (Tag { name: "tag 1".into(), ..tag.clone() }, "a second tag called \"tag 1\""),
         (Tag { extents: vec![Extent { page: u64::MAX, ..outside }], ..tag.clone() }, "the tag slot (extent)"),
-        (Tag { extents: vec![outside], ..tag.clone() }, "the allocator, by which the space of \"tag 0\" from page 0"),
+        (
+            Tag { extents: vec![outside], ..tag.clone() },
+            "the allocator's table, by which the space of \"tag 0\" from page 0",
+        ),
     ];
     for (tag, expected) in cases {
         let bytes: [u8; SLOT_BYTES] = tag.encode_slot(0);

@@ -183,7 +183,7 @@ fn names_are_checked_and_unique() {
     }
     create(&pool, &"x".repeat(255), &[]).unwrap();
     create(&pool, "ä b", &[]).unwrap();
-    assert_eq!(create(&pool, "ä b", &[]).unwrap_err().to_string(), "there is a tag called \"ä b\" already");
+    assert_eq!(create(&pool, "ä b", &[]).unwrap_err().to_string(), "a tag called \"ä b\" already exists");
     assert_eq!(remove(&pool, "c").unwrap_err().to_string(), "there is no tag called \"c\": see `ferrite tag list`");
 }
 
