@@ -342,7 +342,7 @@ pub(crate) fn store(holding: &TagLease, sequence: u64, position: LogPosition, it
     let mut header = vec![0; checked_record::HEADER];
     header.extend(checkpoint.encode());
     slot.store(0, &mut header);
-    holding.persist()?;
+    holding.drain()?;
     object_word::store(holding, sequence)?;
     Ok(checkpoint)
 }

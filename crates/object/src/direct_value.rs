@@ -171,7 +171,7 @@ impl DirectBytes {
         let (slot_bytes, memory) = (slot_bytes(self.value_bytes) as u64, self.holding.memory());
         self.holding.check_poison()?;
         memory.flush(Span::new(self.at + newest as u64 * slot_bytes, slot_bytes));
-        self.holding.persist()?;
+        self.holding.drain()?;
         if is_alone {
             let value = self.get();
             self.set(&value)?;
@@ -248,7 +248,7 @@ impl DirectBytes {
         seal(draft, self.salt, next);
         self.holding.memory().store(self.at + next % 2 * draft.len() as u64, draft, self.scheme);
         if self.scheme.is_durable_at_fence() {
-            self.holding.persist()?
+            self.holding.drain()?
         } else {
             self.holding.barrier()?
         }

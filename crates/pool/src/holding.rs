@@ -184,7 +184,7 @@ impl TagLease {
     /// # Errors
     /// [`Error::Medium`] if that fails.
     #[inline]
-    pub fn persist(&self) -> Result<()> {
+    pub fn drain(&self) -> Result<()> {
         self.memory.drain().map_err(|error| self.poisoned(error.into()))
     }
 

@@ -182,7 +182,7 @@ impl TagLog {
             positions.push(LogPosition(tail));
             tail += LogRing::lines_for(SESSION + payload.len());
         }
-        self.holding.persist()?;
+        self.holding.drain()?;
         state.tail = tail;
         Ok(positions)
     }

@@ -183,7 +183,7 @@ fn ho2_parts_are_widened_by_their_holder_and_keep_their_content() {
         held.widen(&[part(2, pages), part(3, 1)]).unwrap();
         let at = held.stream(Role(2)).locate((pages - 1) * PAGE).unwrap().at;
         held.memory().store(at, b"theirs", Scheme::Nt);
-        held.persist().unwrap();
+        held.drain().unwrap();
         held.widen(&[part(2, pages + 1)]).unwrap();
         held.widen(&[part(2, 1)]).unwrap();
         assert_eq!([2, 3].map(|role| held.stream(Role(role)).len()), [(pages + 1) * PAGE, PAGE]);

@@ -140,6 +140,6 @@ fn ho5_a_failed_persist_poisons() {
     spec("a", true).create(&pool).unwrap();
     let held = pool.hold("a").unwrap();
     memory.fail_nth(memory.calls());
-    assert!(held.persist().is_err());
+    assert!(held.drain().is_err());
     assert!(matches!(held.check_poison(), Err(Error::Poisoned(_))));
 }

@@ -48,7 +48,7 @@ impl TagLog {
         let at = state.tail;
         compose(state, ring.salt(), at + 1);
         ring.store_on(holding.memory(), &mut state.cursor, at, &state.draft);
-        holding.persist()?;
+        holding.drain()?;
         state.tail = at + lines;
         Ok(LogPosition(at))
     }
@@ -89,7 +89,7 @@ impl TagLog {
         for at in self.ring.starts(memory, end..lap).filter(|at| self.read(*at, lap - at).is_some()) {
             self.ring.store_by(memory, at, &[0; ALIGN], Scheme::Nt);
         }
-        self.holding.persist()
+        self.holding.drain()
     }
 
     /// Returns the byte of the pool for `position`.

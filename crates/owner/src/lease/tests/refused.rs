@@ -23,7 +23,7 @@ fn ho6_a_widening_that_gets_no_grant_changes_nothing_and_poisons_nobody() {
     let (bytes, free) = (data_bytes(&owner.pool, "a"), owner.pool.usage().free_bytes);
     let parts = [RoleSpace { role: Role::DATA, bytes: 9 * PAGE }];
     let refused = held.widen(&parts).unwrap_err();
-    assert!(refused.kind() == FailureKind::Limit && refused.to_string().contains("grants are out"), "{refused}");
+    assert!(refused.kind() == FailureKind::Limit && refused.to_string().contains("grants are in use"), "{refused}");
     held.check_poison().unwrap();
     assert_eq!((data_bytes(&owner.pool, "a"), owner.pool.usage().free_bytes), (bytes, free));
     account(&owner.pool);

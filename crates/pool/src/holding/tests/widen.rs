@@ -45,7 +45,7 @@ fn run(
         held.widen(&[RoleSpace { role, bytes: pages * PAGE }]).unwrap();
     }
     ROLES.into_iter().for_each(|role| held.memory().store(content_at(&held, role), CONTENT, Scheme::Nt));
-    held.persist().unwrap();
+    held.drain().unwrap();
     memory.barrier().unwrap();
     memory.forget_trace();
     let wanted = [extents + 2, extents + 3];
