@@ -1,10 +1,11 @@
 //! System calls made by a forked child, so that the server never waits for its own mount.
 //!
-//! A thread that opens, configures or closes the node waits for the file system this very process serves. Were the
-//! process killed in that moment, the waiting thread would keep the descriptor table, the FUSE connection in it would
-//! never close, and nothing could end the wait: a process that cannot be killed. The child has a descriptor table of
-//! its own without the connection, so when the server dies the connection closes and the child gets an error. It keeps
-//! the place's lock, so nobody clears the place before the child, too, is done.
+//! A thread that opens, configures or closes the node waits for the file system that this same process serves. If the
+//! process were killed at that moment, the waiting thread would keep the descriptor table alive. The FUSE connection in
+//! the table would then never close, and nothing could end the wait: such a process cannot be killed. The child has its
+//! own descriptor table without the connection. When the server dies, the connection closes and the child gets an
+//! error. The child also holds the lock of the runtime directory, so no other process clears the directory before the
+//! child is done.
 //!
 //! Unsafe: fork and the calls that a child of a threaded process may make.
 #![allow(unsafe_code, reason = "fork, and what a forked child may call")]
@@ -18,22 +19,24 @@ use std::time::Duration;
 
 use super::runtime_dir::DirLock;
 
-/// What a child's work came to: a number of its choice, or the error number.
+/// The result of a child's work: a number that the job chooses, or an error number.
 pub(super) type ChildResult = Result<i32, i32>;
 
-/// Runs `job` in a child with no descriptor but `lock` and with all signals blocked, and waits for it. One at a time runs for a
-/// place: who asks for a device for himself would find that another child has it.
+/// Runs `job` in a child that has no descriptor except `lock` and has all signals blocked, and waits for the child.
+/// Only one child runs for a runtime directory at a time. Otherwise a child that opens a device exclusively would find
+/// it in use by another child.
 ///
-/// `job` must only make system calls on what was prepared before: no allocation, no lock, no panic, since another
-/// thread may have held the allocator's lock when the process was copied.
+/// `job` must only make system calls on data that was prepared before: no allocation, no lock, no panic. Another thread
+/// may have held the allocator's lock when the process was copied.
 pub(super) fn run(lock: &DirLock, job: &dyn Fn() -> ChildResult) -> io::Result<i32> {
     run_for(lock, None, job)
 }
 
-/// The same, waited for no longer than `limit`, if there is one: a child that takes longer goes on alone.
+/// Runs `job` as [`run`] does, but waits no longer than `limit`, if `limit` is given. A child that takes longer
+/// continues unattended.
 ///
 /// # Errors
-/// [`io::ErrorKind::TimedOut`] if it does.
+/// Returns [`io::ErrorKind::TimedOut`] if the child takes longer than `limit`.
 pub(super) fn run_for(lock: &DirLock, limit: Option<Duration>, job: &dyn Fn() -> ChildResult) -> io::Result<i32> {
     let _turn = lock.turn();
     let (mut reader, writer) = UnixStream::pair()?;
@@ -50,7 +53,7 @@ pub(super) fn run_for(lock: &DirLock, limit: Option<Duration>, job: &dyn Fn() ->
     let mut message = [[0; 4]; 2];
     let read = reader.read_exact(message.as_flattened_mut());
     if read.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
-        // Where there is no thread it is left until this process ends.
+        // If no thread can be started, the child stays a zombie until this process ends.
         let _ = thread::Builder::new().spawn(move || reap(pid));
         return Err(io::ErrorKind::TimedOut.into());
     }
@@ -62,7 +65,7 @@ pub(super) fn run_for(lock: &DirLock, limit: Option<Duration>, job: &dyn Fn() ->
     }
 }
 
-/// The child's whole life. A signal handler of the parent's never runs here: it could write to a reused descriptor.
+/// Runs the child's whole life. A signal handler of the parent never runs here: it could write to a reused descriptor.
 fn work([pipe, lock]: [RawFd; 2], job: &dyn Fn() -> ChildResult) -> ! {
     // SAFETY: plain system calls on numbers; the child owns its whole descriptor table.
     let closed = unsafe {
@@ -72,7 +75,7 @@ fn work([pipe, lock]: [RawFd; 2], job: &dyn Fn() -> ChildResult) -> ! {
     };
     let outcome = if closed == 0 { job() } else { Err(errno()) };
     let message = outcome.map_or_else(|error| [error, 0], |value| [0, value]).map(i32::to_ne_bytes);
-    // SAFETY: `message` is 8 readable bytes; `_exit` runs no destructor of the parent's.
+    // SAFETY: `message` is 8 readable bytes; `_exit` runs no destructor of the parent.
     unsafe {
         libc::write(0, message.as_ptr().cast(), 8);
         libc::_exit(0)
@@ -84,12 +87,12 @@ fn reap(pid: libc::pid_t) {
     while unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) } == -1 && errno() == libc::EINTR {}
 }
 
-/// This thread's last error number.
+/// Returns this thread's last error number.
 pub(super) fn errno() -> i32 {
     io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
 }
 
-/// Signals this thread takes no notice of until dropped.
+/// Blocks all signals of this thread until dropped.
 struct BlockedSignals(libc::sigset_t);
 
 impl BlockedSignals {
@@ -122,7 +125,7 @@ mod tests {
     use super::super::runtime_dir::RuntimeDir;
     use super::*;
 
-    /// Two who ask at once whether a device is in use would each take the other for its user.
+    /// If two children checked a device at the same time, each would mistake the other for a user of the device.
     #[test]
     fn one_child_at_a_time_works_for_a_place() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -140,7 +143,7 @@ mod tests {
         });
     }
 
-    /// As one that has a file system write to a disk that does not answer.
+    /// A child takes too long, for example, when a file system writes to a disk that does not answer.
     #[test]
     fn a_child_that_takes_too_long_is_not_waited_for() {
         let folder = tempfile::tempdir().expect("a folder");

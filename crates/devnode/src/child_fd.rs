@@ -19,10 +19,10 @@ impl ChildFd {
         Self::checked(unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC) })
     }
 
-    /// A socket to the kernel's generic netlink.
+    /// Opens a socket to the kernel's generic netlink.
     pub fn netlink() -> Result<Self, i32> {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-        // SAFETY: takes numbers and makes a descriptor.
+        // SAFETY: the call uses numbers only and returns a descriptor.
         Self::checked(unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_GENERIC) })
     }
 
@@ -30,32 +30,32 @@ impl ChildFd {
         if fd < 0 { Err(errno()) } else { Ok(Self(fd)) }
     }
 
-    /// Its number.
+    /// Returns the number of the descriptor.
     pub fn number(&self) -> RawFd {
         self.0
     }
 
-    /// An ioctl without an argument.
+    /// Makes an ioctl without an argument.
     pub fn control(&self, request: libc::Ioctl) -> ChildResult {
-        // SAFETY: such requests read and write no memory of ours.
+        // SAFETY: such requests read and write no memory of this process.
         answer(unsafe { libc::ioctl(self.0, request, 0) })
     }
 
-    /// Makes what was written through the page cache durable.
+    /// Makes the data written through the page cache durable.
     pub fn flush(&self) -> ChildResult {
-        // SAFETY: takes a descriptor that is open.
+        // SAFETY: the descriptor is open.
         answer(unsafe { libc::fsync(self.0) })
     }
 }
 
 impl Drop for ChildFd {
     fn drop(&mut self) {
-        // SAFETY: ours, and closed once.
+        // SAFETY: this value owns the descriptor and closes it once.
         unsafe { libc::close(self.0) };
     }
 }
 
-/// A system call's answer.
+/// Converts the return value of a system call into a result.
 pub(super) fn answer(value: i32) -> ChildResult {
     if value < 0 { Err(errno()) } else { Ok(value) }
 }

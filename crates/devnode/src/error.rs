@@ -1,4 +1,4 @@
-//! Why a disk could not become a node, or a node could not be taken away.
+//! Errors of attaching a disk as a node and of detaching a node.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,10 +6,10 @@ use std::path::PathBuf;
 /// Result of attaching or detaching.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a disk could not become a node, or a node could not be taken away.
+/// The reason why a disk could not become a node, or why a node could not be detached.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// This machine or user cannot attach anything.
+    /// This machine or user cannot attach any disk.
     #[error("cannot make a /dev node: {0}; use the disk over NBD")]
     Missing(String),
     /// The name cannot be a file's name.
@@ -20,40 +20,40 @@ pub enum Error {
     Held {
         /// The disk's name.
         name: String,
-        /// Who serves it.
+        /// The server that holds the name.
         who: String,
     },
     /// The stable name under `/dev` belongs to something else.
     #[error("{link} is taken by {by}: detach that, or use this disk over NBD")]
     LinkTaken {
-        /// The link that was to be made.
+        /// The link that was requested.
         link: PathBuf,
-        /// What it is now.
+        /// The present use of the link.
         by: String,
     },
-    /// The node is in use, so it stays.
+    /// The node is in use, so it stays attached.
     #[error("{device} is in use by {}: stop that first", who.join(", "))]
     Busy {
         /// The node.
         device: PathBuf,
-        /// Each holder in words.
+        /// The holders of the node, one description each.
         who: Vec<String>,
     },
     /// The node is gone, but the disk could not make its last writes durable.
     #[error("detached, but the disk's flush failed: {0}")]
     Flush(ferrite_memory::Error),
-    /// The operating system refused.
+    /// The operating system refused a call.
     #[error("{what}: {source}")]
     Io {
-        /// What was being done, and to what.
+        /// The operation that failed, and its object.
         what: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
 impl Error {
-    /// Tells `source` with what was being done.
+    /// Returns a function that wraps a system error with the operation that failed.
     pub(super) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }

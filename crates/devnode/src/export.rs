@@ -1,9 +1,9 @@
-//! One disk as the one file of a FUSE file system, for the loop device.
+//! One disk as the only file of a FUSE file system, for the loop device.
 //!
-//! - AE1. A discard and a zeroing that may deallocate reach a loop device's file as the same call (punch a hole), so a
+//! - AE1. A discard and a zeroing that may deallocate reach a loop device's file as the same call (punch a hole). So a
 //!   punched span must read as zeros whatever [`Disk::trim`] leaves there.
-//! - AE2. No request is ever answered with ENOSYS: the kernel would never ask again, and a flush that is not asked for
-//!   succeeds.
+//! - AE2. No request is ever answered with ENOSYS: the kernel would never send such a request again, and a flush that
+//!   is never requested counts as successful.
 //! - AE3. A flush is answered after [`Disk::flush`] returned, with its error.
 
 use std::cell::RefCell;
@@ -20,16 +20,16 @@ use fuser::{
     ReplyWrite, Request, WriteFlags,
 };
 
-/// The file's inode; the directory's is FUSE's own.
+/// The inode of the file; the inode of the directory is FUSE's root inode.
 const FILE: INodeNo = INodeNo(2);
 
-/// Largest transfer in one request, in bytes: what the kernel allows by default.
+/// Largest transfer in one request, in bytes; the kernel allows this size by default.
 const TRANSFER_BYTES: u32 = 1 << 20;
 
-/// Requests the kernel keeps in flight before it holds more back: the depth of a loop device's queue.
+/// Requests that the kernel keeps in flight before it queues more: the depth of a loop device's queue.
 const IN_FLIGHT: u16 = 128;
 
-/// The size is asked for each time, since a disk may grow.
+/// Validity of a cached size. The kernel asks for the size each time, because a disk may grow.
 const FRESH: Duration = Duration::ZERO;
 
 /// A disk as a file.
@@ -38,7 +38,7 @@ pub(super) struct DiskFile {
 }
 
 impl DiskFile {
-    /// `disk` as a file.
+    /// Creates the file that shows `disk`.
     pub fn new(disk: Arc<dyn Disk>) -> Self {
         Self { disk }
     }
@@ -65,7 +65,7 @@ impl DiskFile {
         }
     }
 
-    /// What of `span` lies on the disk; a reader may ask past the end.
+    /// Returns the part of `span` that lies on the disk; a reader may ask past the end.
     fn clip(&self, span: Span) -> Span {
         let left = self.disk.geometry().size.saturating_sub(span.at);
         Span::new(span.at, span.len.min(left))
@@ -81,7 +81,7 @@ impl DiskFile {
         }
     }
 
-    /// Gives the space back, then zeros what does not read as zeros yet (AE1).
+    /// Frees the space, then zeros the parts that do not read as zeros yet (AE1).
     fn punch(&self, span: Span) -> Result<()> {
         self.disk.trim(span, Access::Cached)?;
         #[cfg(test)]
@@ -101,7 +101,7 @@ impl DiskFile {
         Ok(())
     }
 
-    /// Makes the part of `span` that `run` tells of read as zeros; returns the part behind it.
+    /// Makes the part of `span` that `run` describes read as zeros; returns the part behind it.
     fn zero_first(&self, span: Span, run: Run) -> Result<Span> {
         let part = Span::new(span.at, run.len.min(span.len));
         if !run.zero && part.len > 0 {
@@ -196,7 +196,8 @@ impl Filesystem for DiskFile {
         answer(self.allocate(Span::new(at, len), mode), reply);
     }
 
-    /// The loop device takes the block size as the grain of discards; zero tells it that there are none.
+    /// Reports the size of the disk and the block size. The loop device uses the block size as the granularity of
+    /// discards; zero means that the disk supports no discards.
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
         let geometry = self.disk.geometry();
         let grain = if geometry.trim { geometry.sector_bytes } else { 0 };
@@ -211,7 +212,7 @@ fn answer(result: Result<()>, reply: ReplyEmpty) {
     }
 }
 
-/// What the reader or writer of the node gets. A system error keeps its number but for ENOSYS (AE2).
+/// Returns the error number for the reader or writer of the node. A system error keeps its number, except ENOSYS (AE2).
 pub(super) fn errno(error: &Error) -> Errno {
     match error {
         Error::Io { source, .. } => match source.raw_os_error() {
@@ -235,10 +236,11 @@ mod tests {
 
     use super::*;
 
-    // Whether the planted bug is there: what a trim leaves stays (AE1).
+    // True if the planted bug is active: the content that a trim leaves stays (AE1).
     thread_local!(pub(super) static PLANTED: Cell<bool> = const { Cell::new(false) });
 
-    /// Whether what is punched reads as zeros, and all else as before, on a disk whose trims leave what was there or do not.
+    /// Returns true if punched spans read as zeros and all other data is unchanged, on disks whose trims keep or remove
+    /// the content.
     fn punches_zeros() -> bool {
         const BYTES: u64 = 64 << 10;
         let geometry = Geometry {
@@ -276,7 +278,7 @@ mod tests {
         assert!(!are_zeros);
     }
 
-    /// AE2, and the numbers a program can tell apart.
+    /// AE2, and the error numbers that a program can distinguish.
     #[test]
     fn errors_keep_their_meaning_but_for_enosys() {
         let system = |number| Error::io("reading", io::Error::from_raw_os_error(number));

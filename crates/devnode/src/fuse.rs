@@ -16,7 +16,8 @@ use super::export::DiskFile;
 use super::runtime_dir::DirLock;
 use ferrite_fuse::{MountSpec, PanicGuard, mount, unmount};
 
-/// `PR_SET_IO_FLUSHER` of linux/prctl.h: allocations of this thread never wait for a disk, which may be ours.
+/// `PR_SET_IO_FLUSHER` of linux/prctl.h: allocations of this thread never wait for a disk, which this process may
+/// serve.
 const PR_SET_IO_FLUSHER: libc::c_int = 57;
 
 /// A mounted FUSE file system and the threads that answer for it.
@@ -42,33 +43,35 @@ impl FuseServer {
         start().map(|thread| Self { thread }).inspect_err(|_| drop(unmount(point)))
     }
 
-    /// Waits for the threads, which end when the file system is unmounted, and gives back the disk.
+    /// Waits for the threads, which end when the file system is unmounted, and drops the disk.
     pub fn join(self) -> io::Result<()> {
         self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that serves the node panicked")))
     }
 }
 
-/// The threads that `run` starts inherit what is set here.
+/// Serves the session. The threads that `run` starts inherit the flags set here.
 fn serve(session: Session<PanicGuard<DiskFile>>) -> io::Result<()> {
     answer_under_pressure();
     session.run()
 }
 
-/// Lets this thread, and those it starts, allocate without waiting for a disk that they may have to answer for.
+/// Allows this thread, and the threads that it starts, to allocate without waiting for a disk that they may have to
+/// serve.
 pub(super) fn answer_under_pressure() {
     // SAFETY: sets a flag of this thread. A refusal costs only safety under memory pressure.
     unsafe { libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) };
 }
 
-/// Keeps this process in memory: fetching a page of it back could need a disk that it serves. Pages are locked as
-/// they are touched, so a sparse pool stays sparse.
+/// Locks this process in memory: fetching one of its pages could need a disk that the process serves. The kernel locks
+/// pages when they are touched, so a sparse pool stays sparse.
 pub(super) fn lock_memory() -> io::Result<()> {
-    // SAFETY: changes how this process's pages are kept, not what they hold.
+    // SAFETY: the call changes how this process's pages are kept, not their content.
     let result = unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Takes file systems that lie on our own node out of sight, in a child: writing back what they hold waits for us.
+/// Unmounts, lazily and in a child, file systems that lie on the node of this process. Their write-back waits for this
+/// process.
 pub(super) fn unmount_in_child(lock: &DirLock, points: Vec<std::path::PathBuf>) -> io::Result<()> {
     let points = points.iter().rev().map(|point| CString::new(point.as_os_str().as_bytes()));
     let points = points.collect::<Result<Vec<_>, _>>()?;

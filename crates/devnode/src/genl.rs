@@ -1,4 +1,4 @@
-//! Generic netlink, as little of it as the kernel's NBD driver needs: one message, one answer.
+//! A minimal generic netlink for the kernel's NBD driver: one message, one answer.
 //!
 //! ```text
 //! nlmsghdr      length u32, family u16, flags u16, sequence u32, port u32
@@ -18,25 +18,26 @@ const NLM_F_REQUEST: u16 = 1;
 const NLM_F_ACK: u16 = 4;
 const NLA_F_NESTED: u16 = 0x8000;
 
-/// The family that knows the others, its question for one by name, and the attributes of question and answer.
+/// The netlink family that knows the other families, its command to look one up by name, and the attributes of request
+/// and answer.
 const CONTROL: u16 = 0x10;
 const CTRL_CMD_GETFAMILY: u8 = 3;
 const CTRL_ATTR_FAMILY_ID: u16 = 1;
 const CTRL_ATTR_FAMILY_NAME: u16 = 2;
 
-/// The number under which this kernel has the family `name`; ENOENT where it has none.
+/// Returns the number under which this kernel has the family `name`, or ENOENT if the kernel lacks the family.
 pub(super) fn family(name: &str) -> Result<u16, i32> {
     let question = GenlMessage::new(CONTROL, CTRL_CMD_GETFAMILY).text(CTRL_ATTR_FAMILY_NAME, name);
     let number = question.finish().exchange(CTRL_ATTR_FAMILY_ID)?;
     u16::try_from(number).map_err(|_| libc::EPROTO)
 }
 
-/// A message that is being put together.
+/// A message under construction.
 #[derive(Debug)]
 pub(super) struct GenlMessage(Vec<u8>);
 
 impl GenlMessage {
-    /// The start of `command` for `family`.
+    /// Starts a message with `command` for `family`.
     pub fn new(family: u16, command: u8) -> Self {
         let mut bytes = vec![0; HEAD_BYTES];
         bytes[4..6].copy_from_slice(&family.to_ne_bytes());
@@ -45,22 +46,22 @@ impl GenlMessage {
         Self(bytes)
     }
 
-    /// An attribute with a 32-bit value.
+    /// Adds an attribute with a 32-bit value.
     pub fn word(self, kind: u16, value: u32) -> Self {
         self.attribute(kind, &value.to_ne_bytes())
     }
 
-    /// An attribute with a 64-bit value.
+    /// Adds an attribute with a 64-bit value.
     pub fn long(self, kind: u16, value: u64) -> Self {
         self.attribute(kind, &value.to_ne_bytes())
     }
 
-    /// An attribute with a text, which ends with a zero byte.
+    /// Adds an attribute with a text, which ends with a zero byte.
     pub fn text(self, kind: u16, text: &str) -> Self {
         self.attribute(kind, &[text.as_bytes(), &[0]].concat())
     }
 
-    /// An attribute made of the attributes that `inside` adds.
+    /// Adds an attribute that contains the attributes that `inside` adds.
     pub fn nested(mut self, kind: u16, inside: impl FnOnce(Self) -> Self) -> Self {
         let start = self.0.len();
         self = inside(self.attribute(kind | NLA_F_NESTED, &[]));
@@ -77,7 +78,7 @@ impl GenlMessage {
         self
     }
 
-    /// The whole message.
+    /// Returns the whole message.
     pub fn finish(mut self) -> GenlRequest {
         let length = self.0.len() as u32;
         self.0[..4].copy_from_slice(&length.to_ne_bytes());
@@ -85,12 +86,13 @@ impl GenlMessage {
     }
 }
 
-/// A message that only needs to be sent, by a forked child too: that allocates nothing.
+/// A complete message. A forked child may send it too, because sending allocates nothing.
 #[derive(Debug)]
 pub(super) struct GenlRequest(Vec<u8>);
 
 impl GenlRequest {
-    /// Sends it and waits for the acknowledgement. The value of the answer's attribute `wanted`, 0 where it has none.
+    /// Sends the message and waits for the acknowledgement. Returns the value of the answer's attribute `wanted`, or 0
+    /// if the answer lacks it.
     pub fn exchange(&self, wanted: u16) -> ChildResult {
         let socket = ChildFd::netlink()?;
         // SAFETY: the bytes are readable and borrowed for the call.
@@ -112,19 +114,20 @@ impl GenlRequest {
     }
 }
 
-/// What one datagram from the kernel says.
+/// The meaning of one datagram from the kernel.
 #[derive(Debug, PartialEq, Eq)]
 enum GenlAnswer {
     /// The wanted value.
     Value(i32),
-    /// All is done.
+    /// The kernel acknowledged the request.
     Done,
-    /// Something else.
+    /// Any other message.
     Nothing,
 }
 
 impl GenlAnswer {
-    /// The kernel puts one message into a datagram where it was not asked to list things.
+    /// Parses the first message of a datagram. The kernel puts one message into a datagram unless the request lists
+    /// objects.
     fn first_of(datagram: &[u8], wanted: u16) -> Result<Self, i32> {
         let kind = u16::from_ne_bytes(take(datagram, 4)?);
         if kind == NLMSG_ERROR {
@@ -148,7 +151,7 @@ fn take<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], i32> {
     bytes.get(at..at + N).and_then(|part| part.try_into().ok()).ok_or(libc::EPROTO)
 }
 
-/// A number of up to 4 bytes, as this machine orders them.
+/// Returns a number of up to 4 bytes in the byte order of this machine.
 fn number(value: &[u8]) -> i32 {
     match *value {
         [a, b] => i32::from(u16::from_ne_bytes([a, b])),
@@ -187,7 +190,7 @@ mod tests {
         assert_eq!(GenlAnswer::first_of(&[], 1), Err(libc::EPROTO));
     }
 
-    /// Every kernel has the family of families, and none has this one.
+    /// Every kernel has the family of families, and no kernel has the other family asked for here.
     #[test]
     fn the_kernel_is_asked() {
         assert_eq!(family("nlctrl"), Ok(CONTROL));

@@ -1,4 +1,4 @@
-//! Who uses a node, in words a person can act on.
+//! The users of a node, in words on which a person can act.
 
 use std::collections::HashSet;
 use std::fs;
@@ -11,17 +11,17 @@ use super::node::BlockNode;
 use super::runtime_dir::DirLock;
 use ferrite_fuse::{Device, MountEntry, block_device, device_named, may_be_a_device};
 
-/// How long a program may keep a node before it counts as a user of it.
+/// Time that a program may keep a node open before it counts as a user of the node.
 const GLANCE: Duration = Duration::from_millis(300);
 
-/// How often a node is looked at meanwhile.
+/// Number of times that a node is checked within [`GLANCE`].
 const LOOKS: u32 = 10;
 
-/// Who has a node that nobody is seen to use.
+/// The description of a holder when the kernel has the node in use but no list shows a user.
 pub(super) const UNSEEN: &str = "the kernel (open files on a file system that was unmounted lazily, another mount \
     namespace, or a file system of several devices)";
 
-/// Mounts, swap, devices and processes that use `node` or its partitions, each in words.
+/// Returns the mounts, swap areas, devices and processes that use `node` or its partitions, each in words.
 pub(super) fn holders(node: BlockNode, lock: &DirLock) -> Vec<String> {
     let devices = node.devices();
     let mut who = seen(node);
@@ -29,7 +29,7 @@ pub(super) fn holders(node: BlockNode, lock: &DirLock) -> Vec<String> {
     or_unseen(who, node, lock)
 }
 
-/// Those of them that go on doing so: programs that look at a changed device and close it again do not count.
+/// Returns the [`holders`] that stay. Programs that look at a changed device and close it again do not count.
 pub(super) fn lasting_holders(node: BlockNode, lock: &DirLock) -> Vec<String> {
     for _ in 1..LOOKS {
         let who = holders(node, lock);
@@ -41,14 +41,14 @@ pub(super) fn lasting_holders(node: BlockNode, lock: &DirLock) -> Vec<String> {
     holders(node, lock)
 }
 
-/// Those of them that are no processes: mounts, swap and devices on top of it.
+/// Returns the holders that are not processes: mounts, swap areas and devices on top of the node.
 pub(super) fn claims(node: BlockNode, lock: &DirLock) -> Vec<String> {
     or_unseen(seen(node), node, lock)
 }
 
-/// `who`, or where that is nobody the kernel, if it has the node for a use that no list tells of.
+/// Returns `who`, or the kernel if `who` is empty and the kernel has the node in use in a way that no list shows.
 fn or_unseen(mut who: Vec<String>, node: BlockNode, lock: &DirLock) -> Vec<String> {
-    // A program that makes a file system has the node for itself, too, until it ends.
+    // A program that makes a file system also opens the node exclusively, until it ends.
     let is_claimed = |look| {
         sleep(if look == 0 { Duration::ZERO } else { GLANCE / LOOKS });
         node.is_claimed(lock)
@@ -73,7 +73,7 @@ fn seen(node: BlockNode) -> Vec<String> {
     who
 }
 
-/// Where file systems on `devices` are mounted, as `pid` sees it, in the order they were mounted.
+/// Returns the mount points of file systems on `devices` in the view of `pid`, in the order of mounting.
 pub(super) fn mounted(pid: &str, devices: &[Device]) -> Vec<PathBuf> {
     let mounts = MountEntry::seen_by(pid).unwrap_or_default();
     mounts.into_iter().filter(|mount| mount.is_on(devices)).map(|mount| mount.point).collect()
@@ -85,8 +85,8 @@ fn processes() -> impl Iterator<Item = String> {
     names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Whether `pid` has one of `devices` open. Only descriptors of what may be one are looked at: asking about one that leads to
-/// our own mount would wait for ourselves.
+/// Returns true if `pid` has one of `devices` open. Only descriptors that may be devices are examined: a `stat` of a
+/// file on the mount of this process would wait for this process itself.
 fn opens(pid: &str, devices: &[Device]) -> bool {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).any(|fd| {
@@ -105,13 +105,13 @@ fn swaps(devices: &[Device]) -> impl Iterator<Item = PathBuf> {
     paths.into_iter().filter(|path| block_device(path).is_some_and(|device| devices.contains(&device)))
 }
 
-/// Devices (device mapper, RAID) built on the node or a partition of it.
+/// Returns the devices (device mapper, RAID) that are built on the node or on one of its partitions.
 fn stacked(node: BlockNode) -> impl Iterator<Item = String> {
     let inside = fs::read_dir(node.sysfs()).into_iter().flatten().flatten().map(|entry| entry.path());
     std::iter::once(node.sysfs()).chain(inside).flat_map(|directory| names_in(&directory.join("holders")))
 }
 
-/// Loop devices over one of `devices`, which the kernel does not list as built on it.
+/// Returns the loop devices over one of `devices`, which the kernel does not list as built on it.
 fn loops(devices: &[Device]) -> impl Iterator<Item = String> {
     let over = |name: &String| {
         let file = LoopNode::named(&Path::new("/dev").join(name)).and_then(LoopNode::backing);

@@ -2,21 +2,22 @@
 //!
 //! ```text
 //! programs -> /dev/ferrite/NAME -> /dev/nbdN  -> socket pairs  -> threads of this process -> Disk
-//!             (links)              /dev/loopN -> FUSE file     ->   where there is no NBD driver
+//!             (links)              /dev/loopN -> FUSE file     ->   without an NBD driver
 //!                                  (direct I/O)  (direct I/O)
 //! ```
 //!
-//! - AT1. What reaches the node reaches the disk: reads, writes, flushes (before the program's fsync returns), discards
-//!   and zeroing; and the disk's error reaches the program.
-//! - AT2. This process never waits for its own node: a child without the FUSE connection and the sockets opens, binds and
-//!   releases the device, so a server that is killed at any point dies at once.
-//! - AT3. A node that is mounted or open is not detached, nor is its disk given to who overwrites all of it; its holders
-//!   are named. A loop device over it counts, and whatever else the kernel has it for. Who connects to the disk of one
-//!   that is mounted may only read it; who connected before that keeps what he had, for asking at each write costs a
-//!   process, so it is the mounter's part to see that nobody writes.
-//! - AT4. What a killed server left is found and cleared by the next one; what a live one holds is not touched.
-//! - AT5. A server that ends takes nodes away that are in use, too. What file systems on them hold is on the disk then, or it
-//!   is told that it may be lost; who uses them still has errors.
+//! - AT1. Every operation on the node reaches the disk: reads, writes, flushes (before the program's fsync returns),
+//!   discards and zeroing. The disk's error reaches the program.
+//! - AT2. This process never waits for its own node. A child without the FUSE connection and the sockets opens, binds and
+//!   releases the device. So a server that is killed at any point dies at once.
+//! - AT3. A node that is mounted or open is not detached, and no client may overwrite its whole disk; the error names
+//!   the holders. A loop device over the node counts, and so does every other use by the kernel. While the node is
+//!   mounted, clients that connect to its disk are read-only. Clients that connected earlier can still write, because
+//!   checking each write costs a process. The user who mounts the node must make sure that no such client writes.
+//! - AT4. The next server finds and clears the leftovers of a killed server and does not touch the resources of a live
+//!   one.
+//! - AT5. A server that ends detaches nodes that are in use, too. By then the data that their file systems hold is on
+//!   the disk, or the server reports that the data may be lost. Programs that still use the node get errors.
 
 mod child;
 mod child_fd;
@@ -54,10 +55,10 @@ use nbd_sockets::NbdSockets;
 use node::BlockNode;
 use runtime_dir::{DirLock, RuntimeDir};
 
-/// How long a released node may stay in use by programs that only look at it (a new node draws some).
+/// Time that a released node may stay in use by programs that only look at it (a new node attracts some).
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long file systems on a node that is taken away from them may take to write what they hold.
+/// Time that file systems on a node may take to write their data when the server detaches the node under them.
 const WRITING: Duration = Duration::from_secs(30);
 
 /// A disk that is a `/dev` node until it is detached or dropped.
@@ -76,14 +77,14 @@ pub struct Attached {
     lock: Option<DirLock>,
 }
 
-/// What answers for the node.
+/// The server behind the node.
 #[derive(Debug)]
 enum NodeServer {
     Nbd(NbdSockets),
     Fuse(fuse::FuseServer),
 }
 
-/// A disk has no `Debug`.
+/// The disk of a node; a wrapper, because a [`Disk`] has no `Debug`.
 struct AttachedDisk(Arc<dyn Disk>);
 
 impl std::fmt::Debug for AttachedDisk {
@@ -93,13 +94,13 @@ impl std::fmt::Debug for AttachedDisk {
 }
 
 impl Attached {
-    /// Makes `disk` a node. What a killed server of the same name left is cleared first.
+    /// Makes `disk` a node. Clears first the leftovers of a killed server of the same name.
     ///
     /// The disk must not need the node: see [`lies_on`].
     ///
     /// # Errors
-    /// [`Error::Missing`] where the machine cannot do it, [`Error::Held`] and [`Error::LinkTaken`] where another has
-    /// the name, [`Error::Name`] for one that is none. Nothing stays behind.
+    /// Returns [`Error::Missing`] if the machine cannot attach disks, [`Error::Held`] or [`Error::LinkTaken`] if
+    /// another server has the name, and [`Error::Name`] for an invalid name. On an error nothing stays behind.
     pub fn new(disk: Arc<dyn Disk>, options: Options) -> Result<Self> {
         check()?;
         let place = RuntimeDir::make(&options.directory, &options.name)?;
@@ -120,7 +121,7 @@ impl Attached {
         Ok(attached)
     }
 
-    /// What fails here is undone by dropping the half-made.
+    /// Starts the node and makes its links. If a step fails, dropping the incomplete value undoes the steps before.
     fn start(&mut self, threads: usize) -> Result<()> {
         if let Some(lock) = &self.lock {
             stale::clear(&self.place, lock, &mut self.notes)?;
@@ -139,7 +140,7 @@ impl Attached {
         self.note_links()
     }
 
-    /// Gives up the short link, with a note, if `have` fails to check or make it.
+    /// Drops the short link, with a note, if `have` fails to check or make the link.
     fn keep_short(
         short: &mut Option<PathBuf>,
         link: &Path,
@@ -156,7 +157,7 @@ impl Attached {
         }
     }
 
-    /// Notes the links where other servers and the next one look for them.
+    /// Notes the links where other servers and the next server find them.
     fn note_links(&self) -> Result<()> {
         let noted = self.lock.as_ref().map_or(Ok(()), |lock| lock.note(self.links()));
         noted.map_err(Error::io("writing the lock file"))
@@ -166,7 +167,7 @@ impl Attached {
         [Some(self.link.as_path()), self.short.as_deref()].into_iter().flatten()
     }
 
-    /// By the kernel's NBD driver; where that is not there or does not do it, by the other way.
+    /// Starts the node by the kernel's NBD driver. If the driver is missing or refuses, starts it as a loop device.
     fn start_best(&mut self, threads: usize) -> Result<()> {
         if Way::Nbd.is_there() {
             match self.start_nbd(threads) {
@@ -183,7 +184,7 @@ impl Attached {
         let (lines, ends) = NbdSockets::start(&self.disk.0, threads).map_err(connecting())?;
         let geometry = self.disk.0.geometry();
         let node = NbdNode::connect(self.place.root(), &geometry, &ends).map_err(connecting())?;
-        // A container may lack the device's node; then nobody could use it.
+        // A container may lack the device's node; then no program could use it.
         node.scan(lock).or_else(|error| node.cut(lock).and(Err(error))).map_err(connecting())?;
         self.server = Some(NodeServer::Nbd(lines));
         self.set_node(BlockNode::Nbd(node));
@@ -204,7 +205,7 @@ impl Attached {
         self.device = node.path();
     }
 
-    /// Makes the links of a node that is not released after all.
+    /// Makes the links of a node whose release failed.
     fn make_links(&self) -> Result<()> {
         if let Some((node, _)) = self.bound() {
             self.linked.store(true, Ordering::Relaxed);
@@ -231,88 +232,89 @@ impl Attached {
         Ok(())
     }
 
-    /// The node, `/dev/nbdN` or `/dev/loopN`.
+    /// Returns the node, `/dev/nbdN` or `/dev/loopN`.
     pub fn device(&self) -> &Path {
         &self.device
     }
 
-    /// What lies between the node and the disk.
+    /// Returns the mechanism between the node and the disk.
     pub fn way(&self) -> Way {
         if matches!(self.server, Some(NodeServer::Nbd(_))) { Way::Nbd } else { Way::Loop }
     }
 
-    /// The shortest link that leads to it.
+    /// Returns the shortest link that leads to the node.
     pub fn link(&self) -> &Path {
         self.short.as_deref().unwrap_or(&self.link)
     }
 
-    /// The link that leads to it whatever other disks are attached.
+    /// Returns the link that leads to the node whatever other disks are attached.
     pub fn stable_link(&self) -> &Path {
         &self.link
     }
 
-    /// What was cleared before attaching, and what is not as it should be; for people.
+    /// Returns notes for people: the leftovers that were cleared before attaching, and the defects of the node.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Takes over the size of a disk that has grown.
+    /// Updates the node to the size of a disk that has grown.
     ///
     /// # Errors
-    /// What the driver said.
+    /// Returns the error of the driver.
     pub fn grow(&self) -> Result<()> {
         let Some((node, lock)) = self.bound() else { return Ok(()) };
         node.grow(lock, &self.place, &self.disk.0.geometry())
             .map_err(Error::io(format!("growing {}", self.device.display())))
     }
 
-    /// Refuses while programs use the node.
+    /// Checks that no program uses the node.
     ///
     /// # Errors
-    /// [`Error::Busy`] names them.
+    /// Returns [`Error::Busy`], which names the programs that use the node.
     pub fn ensure_unused(&self) -> Result<()> {
         let who = self.bound().map(|(node, lock)| holders::lasting_holders(node, lock)).unwrap_or_default();
         if who.is_empty() { Ok(()) } else { Err(self.busy(who)) }
     }
 
-    /// The mounts, swap and devices that have the node, each in words; the kernel, where it has it and does not tell for
-    /// whom.
+    /// Returns the mounts, swap areas and devices that use the node, each in words. If the kernel has the node in use
+    /// and no list shows a user, the result names the kernel.
     pub fn claims(&self) -> Vec<String> {
         self.bound().map(|(node, lock)| holders::claims(node, lock)).unwrap_or_default()
     }
 
-    /// Whether the node is there: a person may have taken it away, by `losetup -d` for one.
+    /// Returns true if the node exists: a person may have removed it, for example by `losetup -d`.
     pub fn is_there(&self) -> bool {
         self.bound().is_some()
     }
 
-    /// Takes the node away and flushes the disk. Done already, it does nothing.
+    /// Detaches the node and flushes the disk. A second call does nothing.
     ///
     /// # Errors
-    /// [`Error::Busy`] names who uses the node, which then stays as it is; [`Error::Flush`] when the node is gone but
-    /// the disk could not be flushed.
+    /// Returns [`Error::Busy`] with the users of the node, which then stays attached. Returns [`Error::Flush`] if the
+    /// node is gone but the disk could not be flushed.
     pub fn detach(&mut self) -> Result<()> {
         self.release()?;
         self.take_down()?;
         self.disk.0.flush().map_err(Error::Flush)
     }
 
-    /// Takes the node alone away, as [`Attached::detach`] begins: the part of it that waits for others.
+    /// Removes only the node: the first step of [`Attached::detach`], which may wait for other programs.
     ///
     /// # Errors
-    /// [`Error::Busy`] names who uses the node, which then stays as it is.
+    /// Returns [`Error::Busy`] with the users of the node, which then stays attached.
     pub fn release(&self) -> Result<()> {
         if !self.is_there() {
             return Ok(());
         }
         self.ensure_unused()?;
-        // Once released the device's number may become another's, so the links go first.
+        // After the release the device's number may belong to another server, so the links go first.
         self.remove_links();
-        // Who took the link meanwhile has it; why the node stays is what is to be told.
+        // If another server took the link in between, the link stays with that server. The caller needs the reason why
+        // the node stays, not the error of the link.
         self.release_device().inspect_err(|_| _ = self.make_links())
     }
 
-    /// The device, unless someone else has taken it away and it may be another's by now.
+    /// Returns the device, unless another process has detached it: then it may belong to another server by now.
     fn bound(&self) -> Option<(BlockNode, &DirLock)> {
         let node = self.node.filter(|node| node.belongs_to(&self.place))?;
         Some((node, self.lock.as_ref()?))
@@ -336,12 +338,12 @@ impl Attached {
         if node.wait_until_free(&self.place, PATIENCE) {
             return Ok(());
         }
-        // It was told to go with its last user, which would be after the refusal.
+        // The device was marked to go with its last user, which would be after the refusal.
         node.keep(lock, &self.place).map_err(Error::io(format!("keeping {}", self.device.display())))?;
         if self.is_there() { Err(self.busy(holders::holders(node, lock))) } else { Ok(()) }
     }
 
-    /// Removes all but the device.
+    /// Removes all resources except the device.
     fn take_down(&mut self) -> Result<()> {
         self.node = None;
         let Some(lock) = self.lock.take() else { return Ok(()) };
@@ -359,11 +361,12 @@ impl Attached {
         lock.remove().map_err(Error::io(format!("removing the directory of {}", self.place.name())))
     }
 
-    /// Takes the node away whoever uses it, and flushes the disk. Done already, it does nothing; dropping does the same.
+    /// Detaches the node even while programs use it, and flushes the disk. A second call does nothing; dropping does
+    /// the same.
     ///
     /// # Errors
-    /// [`Error::Io`] when what a file system on it held may be lost, [`Error::Flush`] when the disk could not be flushed; the
-    /// node is gone all the same.
+    /// Returns [`Error::Io`] if data of a file system on the node may be lost, and [`Error::Flush`] if the disk could
+    /// not be flushed. The node is gone in both cases.
     pub fn end(&mut self) -> Result<()> {
         if self.lock.is_none() {
             return Ok(());
@@ -371,8 +374,8 @@ impl Attached {
         self.detach().or_else(|_| self.abandon())
     }
 
-    /// Lets go of a node that is in use: its file systems are thawed, write what they hold and are unmounted lazily; who
-    /// still uses the node after that gets errors.
+    /// Releases a node that is in use. Its file systems are thawed, write their data and are unmounted lazily. Programs
+    /// that still use the node after that get errors.
     fn abandon(&mut self) -> Result<()> {
         let mut written = Ok(());
         if let Some((node, lock)) = self.bound() {

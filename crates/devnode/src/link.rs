@@ -13,17 +13,17 @@ use super::{Error, Result};
 /// Attempts to make a link while other processes remove its folder.
 const FOLDER_ATTEMPTS: u32 = 20;
 
-/// What a link leads to.
+/// The target of a link.
 enum Lead {
-    /// There is no link, or it leads to a device that is not in use.
+    /// The link is missing, or it leads to a device that is not in use.
     Nothing,
-    /// The node of this very place.
+    /// The link leads to the node of this runtime directory.
     Here,
-    /// The node that a live server serves under this very link.
+    /// The link leads to a node that a live server serves under this same link.
     Served(PathBuf),
-    /// A device of another use, in words.
+    /// The link leads to a device with another use, described in words.
     OtherNode(String),
-    /// Anything else, in words.
+    /// The path is anything else, described in words.
     Foreign(String),
 }
 
@@ -47,7 +47,7 @@ fn serves(root: &Path, link: &Path) -> bool {
     is_held(root) && noted_links(root).iter().any(|noted| noted == link)
 }
 
-/// Refuses a link that does not belong to `place` and leads somewhere.
+/// Returns an error if `link` leads to a target and does not belong to `place`.
 pub(super) fn check(link: &Path, place: &RuntimeDir) -> Result<()> {
     let taken = |by| Err(Error::LinkTaken { link: link.into(), by });
     match lead(link, place) {
@@ -58,7 +58,7 @@ pub(super) fn check(link: &Path, place: &RuntimeDir) -> Result<()> {
     }
 }
 
-/// Makes `link` lead to `node`.
+/// Creates `link` to `node`.
 pub(super) fn make(link: &Path, node: BlockNode, place: &RuntimeDir) -> Result<()> {
     check(link, place)?;
     let make = || {
@@ -68,14 +68,14 @@ pub(super) fn make(link: &Path, node: BlockNode, place: &RuntimeDir) -> Result<(
             _ => symlink(node.path(), link),
         }
     };
-    // A server that ends removes empty folders, maybe between two of these steps.
+    // A server that ends removes empty folders, possibly between two of these steps.
     let is_without_folder = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     let made = (0..FOLDER_ATTEMPTS).map(|_| make()).find(|made| !made.as_ref().is_err_and(is_without_folder));
     made.unwrap_or_else(make).map_err(Error::io(format!("making the link {}", link.display())))
 }
 
-/// Removes `link` if it is a dead server's, or this place's: not where a live server made it anew, nor where a person
-/// replaced it.
+/// Removes `link` if it belongs to a dead server or to this runtime directory. A link that a live server created again,
+/// or that a person replaced, stays.
 pub(super) fn remove(link: &Path, place: &RuntimeDir) -> bool {
     let ours = match lead(link, place) {
         Lead::Served(_) | Lead::Foreign(_) => false,
@@ -84,7 +84,7 @@ pub(super) fn remove(link: &Path, place: &RuntimeDir) -> bool {
     let removed = ours && fs::remove_file(link).is_ok();
     if removed {
         let folders = link.ancestors().skip(1).take_while(|folder| folder.starts_with(LINKS));
-        // One that is not empty has the links of other disks.
+        // A folder that is not empty has the links of other disks.
         let _ = folders.map(fs::remove_dir).find(io::Result::is_err);
     }
     removed

@@ -1,7 +1,8 @@
 //! A loop device over a file: `/dev/loopN`.
 //!
-//! `LO_FLAGS_AUTOCLEAR` is not set: the kernel would take the device away at the first close by anybody, unless this
-//! process kept it open; and a killed process closing it could wait for its own dead file system.
+//! `LO_FLAGS_AUTOCLEAR` is not set. With it the kernel would detach the device at the first close by any program,
+//! unless this process kept the device open. A killed process that closes the device could wait for its own dead file
+//! system.
 //!
 //! Unsafe: the ioctls of the loop driver (linux/loop.h).
 #![allow(unsafe_code, reason = "ioctls of the loop driver")]
@@ -39,7 +40,7 @@ struct LoopStatus {
 }
 
 impl LoopStatus {
-    /// Of all of `backing`, which gives it its name.
+    /// Returns the status of a device over all of `backing`, which gives the device its name.
     fn new(flags: u32, backing: &CStr) -> Self {
         let file_name = first_bytes(backing);
         Self { unused_before: [0; 5], unused_words: [0; 3], flags, file_name, unused_after: [0; 14] }
@@ -55,9 +56,9 @@ struct LoopConfig {
     reserved: [u64; 8],
 }
 
-/// What the driver is told.
+/// The argument of an ioctl of the loop driver.
 trait LoopIoctl {
-    /// The request that reads it.
+    /// The request that reads this type.
     const REQUEST: libc::Ioctl;
 }
 
@@ -71,12 +72,12 @@ impl LoopIoctl for LoopConfig {
 
 const _: () = assert!(size_of::<LoopStatus>() == 232 && size_of::<LoopConfig>() == 304);
 
-/// How a file becomes a loop device.
+/// The properties of a new loop device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LoopShape {
-    /// Its sectors: 512 or 4096 bytes.
+    /// Sector size in bytes: 512 or 4096.
     pub sector_bytes: u32,
-    /// Whether writes are refused.
+    /// True if the device refuses writes.
     pub read_only: bool,
 }
 
@@ -92,13 +93,13 @@ impl LoopNode {
         Ok(Self(number.cast_unsigned()))
     }
 
-    /// The loop device that `path` names.
+    /// Returns the loop device that `path` names.
     pub fn named(path: &Path) -> Option<Self> {
         let number = path.to_str()?.strip_prefix("/dev/loop")?;
         number.parse().ok().map(Self)
     }
 
-    /// Its number.
+    /// Returns the number of the device.
     pub fn number(self) -> u32 {
         self.0
     }
@@ -107,7 +108,7 @@ impl LoopNode {
         format!("/sys/block/loop{}", self.0).into()
     }
 
-    /// The file under it, if it is bound.
+    /// Returns the file under the device, if the device is bound.
     pub fn backing(self) -> Option<PathBuf> {
         let mut path = fs::read(self.sysfs().join("loop/backing_file")).ok()?;
         path.truncate(path.trim_ascii_end().len());
@@ -116,15 +117,16 @@ impl LoopNode {
         Some(std::ffi::OsString::from_vec(path).into())
     }
 
-    /// Whether reads and writes pass the page cache of the file by.
+    /// Returns true if reads and writes bypass the page cache of the file.
     pub fn is_direct(self) -> bool {
         fs::read(self.sysfs().join("loop/dio")).is_ok_and(|text| text.starts_with(b"1"))
     }
 
-    /// Gives it up, in a child.
+    /// Releases the device, in a child.
     ///
     /// # Errors
-    /// EBUSY if anything holds it for itself: a mount, a partition's mount, swap, another device on top.
+    /// Returns EBUSY if any user holds the device exclusively: a mount, a partition's mount, swap, another device on
+    /// top.
     pub fn release(self, lock: &DirLock) -> io::Result<()> {
         let path = self.c_path()?;
         let clear = |flags| match clear(&path, flags) {
@@ -134,14 +136,14 @@ impl LoopNode {
         child::run(lock, &|| clear(libc::O_EXCL)).map(drop)
     }
 
-    /// Gives it up even if it is in use: it goes when its last user does.
+    /// Releases the device even if it is in use: it goes when its last user closes it.
     pub fn release_when_closed(self, lock: &DirLock) -> io::Result<()> {
         let path = self.c_path()?;
         child::run(lock, &|| clear(&path, 0)).map(drop)
     }
 
-    /// Has it stay when its last user goes, after a [`LoopNode::release`] that somebody has kept from being done; in a
-    /// child. One that is not over `backing` any more is not touched.
+    /// Keeps the device, in a child, when its last user closes it, after another user made a [`LoopNode::release`]
+    /// fail. A device that is no longer over `backing` is not touched.
     pub fn keep(self, lock: &DirLock, backing: &Path) -> io::Result<()> {
         let (path, file) = (self.c_path()?, CString::new(backing.as_os_str().as_bytes())?);
         let told = CString::new(self.sysfs().join("loop/backing_file").into_os_string().into_vec())?;
@@ -151,7 +153,7 @@ impl LoopNode {
         }
     }
 
-    /// Takes over the grown size of `backing`, in a child.
+    /// Updates the device to the grown size of `backing`, in a child.
     pub fn grow(self, lock: &DirLock, backing: &Path) -> io::Result<()> {
         let (path, backing) = (self.c_path()?, CString::new(backing.as_os_str().as_bytes())?);
         child::run(lock, &|| grow(&path, &backing)).map(drop)
@@ -162,7 +164,8 @@ impl LoopNode {
     }
 }
 
-/// Between being told of a free device and binding it another process may take it; then the next one is tried.
+/// Binds a free device. Another process may bind a free device between the query and the call; then the next one is
+/// tried.
 fn bind(backing: &CStr, shape: LoopShape) -> ChildResult {
     let access = if shape.read_only { libc::O_RDONLY } else { libc::O_RDWR };
     let file = ChildFd::new(backing, access)?;
@@ -186,14 +189,14 @@ fn configure(node: &ChildFd, file: &ChildFd, backing: &CStr, shape: LoopShape) -
     tell(node, &LoopConfig { fd, block_bytes: shape.sector_bytes, status, reserved: [0; 8] })
 }
 
-/// Of the flags that a device has the driver clears that alone which makes it go.
+/// Keeps a device. Of the flags of a device the driver clears only `LO_FLAGS_AUTOCLEAR`, which makes the device go.
 fn keep(path: &CStr, backing: &CStr, told: &CStr) -> ChildResult {
     let node = ChildFd::new(path, libc::O_RDONLY)?;
-    // From here on it cannot become another's, for we have it open.
+    // From here on no other server can get the device, because this process has it open.
     if is_over(told, backing)? { tell(&node, &LoopStatus::new(0, backing)) } else { Ok(0) }
 }
 
-/// Whether the file at `told`, which is sysfs's, names `backing`.
+/// Returns true if the sysfs file at `told` names `backing`.
 fn is_over(told: &CStr, backing: &CStr) -> Result<bool, i32> {
     let mut text = [0; libc::PATH_MAX as usize];
     let read = open(told, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).and_then(|file| read(&file, &mut text));
@@ -210,7 +213,8 @@ fn clear(path: &CStr, flags: i32) -> ChildResult {
     ChildFd::new(path, libc::O_RDONLY | flags)?.control(LOOP_CLR_FD)
 }
 
-/// Asking for the file's size makes the kernel fetch it anew before the loop device reads it.
+/// Updates the size of the device. The query for the file's size makes the kernel fetch it again before the loop device
+/// reads it.
 fn grow(path: &CStr, backing: &CStr) -> ChildResult {
     let file = ChildFd::new(backing, libc::O_RDONLY)?;
     let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
@@ -219,7 +223,7 @@ fn grow(path: &CStr, backing: &CStr) -> ChildResult {
     ChildFd::new(path, libc::O_RDONLY)?.control(LOOP_SET_CAPACITY)
 }
 
-/// The name shown for the device, cut to what fits; sysfs has all of it.
+/// Returns the name shown for the device, cut to the field's size; sysfs has the full name.
 fn first_bytes(path: &CStr) -> [u8; 64] {
     let mut field = [0; 64];
     for (to, from) in field[..63].iter_mut().zip(path.to_bytes()) {
@@ -228,7 +232,7 @@ fn first_bytes(path: &CStr) -> [u8; 64] {
     field
 }
 
-/// `/dev/loopN`, without the allocation that a forked child may not make.
+/// Returns `/dev/loopN`, without the allocation that a forked child may not make.
 fn name(number: i32, text: &mut [u8; 24]) -> &CStr {
     use std::io::Write;
     let mut rest = &mut text[..23];

@@ -1,9 +1,9 @@
 //! A device of the kernel's own NBD driver: `/dev/nbdN`.
 //!
-//! The driver is given one end of each of a few socket pairs; threads of this process answer at the others. It is told
-//! by netlink, not by ioctl, so no process needs to keep the device open: what is written to it leaves the page cache
-//! when its last user closes it, as on any disk. The device outlives a killed server and carries the place's path
-//! (`/sys/block/nbdN/backend`), by which the next server knows it.
+//! The driver gets one end of each of a few socket pairs; threads of this process answer at the other ends. The driver
+//! is configured by netlink, not by ioctl, so no process needs to keep the device open. Written data leaves the page
+//! cache when the last user closes the device, like on any disk. The device outlives a killed server and carries the
+//! path of the runtime directory (`/sys/block/nbdN/backend`). By this path the next server recognizes it.
 
 use std::ffi::CString;
 use std::fs;
@@ -35,19 +35,19 @@ const BACKEND: u16 = 10;
 const SOCKET: u16 = 1;
 const SOCKET_FD: u16 = 1;
 
-/// After this a request is sent again over another connection, and an error once there is none left: so long do
-/// requests wait that were under way when the server was killed, if no next one comes. Long enough for a flush of
-/// much data to a slow file.
+/// Time after which the driver sends a request again over another connection, or fails the request if no connection is
+/// left. If no next server starts, the requests under way when the server was killed wait this long. The time suffices
+/// for a flush of much data to a slow file.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// One device of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NbdNode(u32);
 
-/// Finds the driver, and loads its module where there is one that is not loaded.
+/// Finds the driver. Loads its module if the module exists and is not loaded.
 ///
 /// # Errors
-/// That this kernel has none.
+/// Returns an error if this kernel has no NBD driver.
 pub(super) fn find_driver() -> io::Result<u16> {
     genl::family("nbd")
         .or_else(|_| load_module().and_then(|()| genl::family("nbd")))
@@ -67,8 +67,8 @@ impl NbdNode {
     /// Makes a free device a disk of this shape, over `sockets`; its identity is `place`.
     ///
     /// # Errors
-    /// What the driver said; [`io::ErrorKind::Unsupported`] where it does not keep identities (before Linux 5.14), and
-    /// could not be cleared after a kill.
+    /// Returns the error of the driver. Returns [`io::ErrorKind::Unsupported`] if the driver does not keep identities
+    /// (before Linux 5.14): such a device could not be cleared after a kill.
     pub fn connect(place: &Path, geometry: &Geometry, sockets: &[UnixStream]) -> io::Result<Self> {
         let message = GenlMessage::new(find_driver()?, CONNECT)
             .long(SIZE_BYTES, geometry.size)
@@ -86,23 +86,23 @@ impl NbdNode {
         Err(io::Error::new(io::ErrorKind::Unsupported, "this kernel's NBD driver keeps no identities"))
     }
 
-    /// The device that `path` names.
+    /// Returns the device that `path` names.
     pub fn named(path: &Path) -> Option<Self> {
         path.to_str()?.strip_prefix("/dev/nbd")?.parse().ok().map(Self)
     }
 
-    /// Its number.
+    /// Returns the number of the device.
     pub fn number(self) -> u32 {
         self.0
     }
 
-    /// The identity it was given. It keeps it until it is disconnected and its last user has closed it.
+    /// Returns the identity of the device, which it keeps until it is disconnected and its last user has closed it.
     pub fn backend(self) -> Option<PathBuf> {
         let text = fs::read_to_string(self.sysfs().join("backend")).ok()?;
         Some(text.trim_end_matches('\n').into()).filter(|path: &PathBuf| path.is_absolute())
     }
 
-    /// Whether anybody has connected it.
+    /// Returns true if the device is connected.
     pub fn is_connected(self) -> bool {
         self.sysfs().join("pid").exists()
     }
@@ -111,16 +111,17 @@ impl NbdNode {
         format!("/sys/block/nbd{}", self.0).into()
     }
 
-    /// Makes the kernel look for partitions, in a child: that reads from us.
+    /// Makes the kernel look for partitions, in a child: the kernel reads from this process.
     pub fn scan(self, lock: &DirLock) -> io::Result<()> {
         let path = self.c_path()?;
         child::run(lock, &|| ChildFd::new(&path, libc::O_RDONLY).map(|_| 0)).map(drop)
     }
 
-    /// Gives it up, in a child: what the page cache holds is written back to us.
+    /// Releases the device, in a child: the kernel writes the page cache back to this process.
     ///
     /// # Errors
-    /// EBUSY if anything holds it for itself: a mount, a partition's mount, swap, another device on top.
+    /// Returns EBUSY if any user holds the device exclusively: a mount, a partition's mount, swap, another device on
+    /// top.
     pub fn release(self, lock: &DirLock) -> io::Result<()> {
         let (path, disconnect) = (self.c_path()?, self.disconnect()?);
         child::run(lock, &|| {
@@ -131,20 +132,20 @@ impl NbdNode {
         .map(drop)
     }
 
-    /// Makes what the page cache holds durable, in a child.
+    /// Makes the content of the page cache durable, in a child.
     pub fn write_back(self, lock: &DirLock) -> io::Result<()> {
         let path = self.c_path()?;
         child::run(lock, &|| ChildFd::new(&path, libc::O_RDONLY)?.flush()).map(drop)
     }
 
-    /// Gives it up even if it is in use: its users get errors from now on, those first whose requests a killed server
-    /// left unanswered.
+    /// Disconnects the device even if it is in use. Its users get errors from now on, beginning with those whose
+    /// requests a killed server left unanswered.
     pub fn cut(self, lock: &DirLock) -> io::Result<()> {
         let disconnect = self.disconnect()?;
         child::run(lock, &|| disconnect.exchange(INDEX)).map(drop)
     }
 
-    /// Takes over a new size, in a child: the driver waits for requests that are under way.
+    /// Sets a new size, in a child: the driver waits for requests that are under way.
     pub fn grow(self, lock: &DirLock, place: &Path, geometry: &Geometry) -> io::Result<()> {
         let message = GenlMessage::new(find_driver()?, RECONFIGURE)
             .word(INDEX, self.0)
@@ -168,7 +169,7 @@ fn add_socket(list: GenlMessage, socket: &UnixStream) -> GenlMessage {
     list.nested(SOCKET, |item| item.word(SOCKET_FD, socket.as_raw_fd().cast_unsigned()))
 }
 
-/// A place as the driver keeps it, which is a line of text.
+/// Returns the identity of a runtime directory in the form that the driver keeps: a line of text.
 fn name(place: &Path) -> io::Result<&str> {
     place.to_str().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "a path that is no text"))
 }

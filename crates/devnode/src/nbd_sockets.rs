@@ -10,17 +10,17 @@ use ferrite_disk::Disk;
 use super::fuse::answer_under_pressure;
 use ferrite_nbd as nbd;
 
-/// Connections, each with a thread at our end.
+/// Connections, each served by a thread of this process.
 #[derive(Debug)]
 pub(super) struct NbdSockets {
     threads: Vec<JoinHandle<()>>,
 }
 
 impl NbdSockets {
-    /// `count` connections to `disk`, and the kernel's ends of them.
+    /// Opens `count` connections to `disk`; returns them with the kernel's ends.
     ///
-    /// More than one let reads pass a flush, and let several cores copy. When the kernel's ends are gone the threads
-    /// end and let go of the disk.
+    /// With more than one connection, reads pass a flush and several cores copy. When the kernel's ends are closed, the
+    /// threads end and drop the disk.
     pub fn start(disk: &Arc<dyn Disk>, count: usize) -> io::Result<(Self, Vec<UnixStream>)> {
         let (mut threads, mut ends) = (Vec::new(), Vec::new());
         for _ in 0..count {
@@ -32,7 +32,7 @@ impl NbdSockets {
         Ok((Self { threads }, ends))
     }
 
-    /// Waits for the threads, which end when the kernel has let go of its ends.
+    /// Waits for the threads, which end when the kernel has closed its ends.
     pub fn join(self) -> io::Result<()> {
         let ended: Vec<_> = self.threads.into_iter().map(JoinHandle::join).collect();
         match ended.into_iter().all(|end| end.is_ok()) {
@@ -42,7 +42,8 @@ impl NbdSockets {
     }
 }
 
-/// How a connection ends is the kernel's business, which takes another one or tells the node's users.
+/// Serves one connection. An error of a connection is ignored here: the kernel uses another connection or reports the
+/// error to the node's users.
 fn answer(disk: Arc<dyn Disk>, mut stream: UnixStream) {
     answer_under_pressure();
     let _ = nbd::serve_agreed(disk, &mut stream);

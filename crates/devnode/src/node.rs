@@ -1,4 +1,4 @@
-//! A block device that a disk was made into, whichever driver it belongs to.
+//! A block device that shows a disk, independent of its driver.
 
 use std::ffi::CString;
 use std::fs;
@@ -19,45 +19,45 @@ use super::nbd_node::NbdNode;
 use super::runtime_dir::{DirLock, RuntimeDir};
 use ferrite_fuse::{Device, MountEntry, device_number};
 
-/// Of linux/fs.h: has the file system that has a device write all that it holds.
+/// A request of linux/fs.h: makes the file system on a device write all its data.
 const BLKFLSBUF: libc::Ioctl = 0x1261;
-/// Of linux/fs.h: ends a freeze of a file system.
+/// A request of linux/fs.h: ends a freeze of a file system.
 const FITHAW: libc::Ioctl = 0xc004_5878_u32 as libc::Ioctl;
 
-/// A block device of a driver that makes disks of what programs give it.
+/// A block device of a driver that makes disks from programs' data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BlockNode {
-    /// Of the loop driver.
+    /// A device of the loop driver.
     Loop(LoopNode),
-    /// Of the NBD driver.
+    /// A device of the NBD driver.
     Nbd(NbdNode),
 }
 
-/// What a node is used for.
+/// The use of a node.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NodeUsage {
-    /// Nothing.
+    /// The node is not in use.
     None,
-    /// It is the node of the place with this root, be its server alive or dead.
+    /// The node belongs to the runtime directory with this root, whether its server is alive or dead.
     RuntimeDir(PathBuf),
-    /// Something of other programs, in words.
+    /// The node serves other programs, described in words.
     Other(String),
 }
 
 impl BlockNode {
-    /// The device that `path` names.
+    /// Returns the device that `path` names.
     pub fn named(path: &Path) -> Option<Self> {
         LoopNode::named(path).map(Self::Loop).or_else(|| NbdNode::named(path).map(Self::Nbd))
     }
 
-    /// The devices that belong to `place`.
+    /// Returns the devices that belong to `place`.
     pub fn of(place: &RuntimeDir) -> io::Result<Vec<Self>> {
         let names = fs::read_dir("/sys/block")?.filter_map(|entry| Some(entry.ok()?.file_name()));
         let nodes = names.filter_map(|name| Self::named(&Path::new("/dev").join(name)));
         Ok(nodes.filter(|node| node.belongs_to(place)).collect())
     }
 
-    /// What it is used for.
+    /// Returns the use of the device.
     pub fn usage(self) -> NodeUsage {
         match self {
             Self::Loop(node) => match node.backing() {
@@ -75,17 +75,17 @@ impl BlockNode {
         }
     }
 
-    /// Whether it belongs to `place`.
+    /// Returns true if the device belongs to `place`.
     pub fn belongs_to(self, place: &RuntimeDir) -> bool {
         matches!(self.usage(), NodeUsage::RuntimeDir(root) if root == place.root())
     }
 
-    /// Its node.
+    /// Returns the path of the device node.
     pub fn path(self) -> PathBuf {
         Path::new("/dev").join(self.name())
     }
 
-    /// Its directory in sysfs.
+    /// Returns the directory of the device in sysfs.
     pub fn sysfs(self) -> PathBuf {
         Path::new("/sys/block").join(self.name())
     }
@@ -97,25 +97,26 @@ impl BlockNode {
         }
     }
 
-    /// Its device numbers: its own first, then its partitions'.
+    /// Returns the device numbers: first the number of the device, then the numbers of its partitions.
     pub fn devices(self) -> Vec<Device> {
         let number = |directory: PathBuf| device_number(&fs::read_to_string(directory.join("dev")).ok()?);
         self.directories().filter_map(number).collect()
     }
 
-    /// Its directory in sysfs, then its partitions'.
+    /// Returns the sysfs directory of the device, then the directories of its partitions.
     fn directories(self) -> impl Iterator<Item = PathBuf> {
         let inside = fs::read_dir(self.sysfs()).into_iter().flatten().flatten().map(|entry| entry.path());
         std::iter::once(self.sysfs()).chain(inside.filter(|directory| directory.join("partition").exists()))
     }
 
-    /// Makes durable what the file systems on it hold, in a child that is waited for no longer than `limit`. The kernel finds
-    /// the one that has a device, whoever sees it mounted, but does not tell whether it could, and finds none that has several:
-    /// so those on `points` are asked, too. They are thawed first: out of sight one that is frozen stays for ever, as nobody can
-    /// thaw it any more, and with it the node.
+    /// Makes the data of the file systems on the device durable, in a child, and waits for the child no longer than
+    /// `limit`. The kernel finds a file system on one device in any mount namespace, but does not report whether it
+    /// could write. The kernel finds no file system that has several devices, so the child also syncs the file systems
+    /// on `points`. They are thawed first: after a lazy unmount no program can thaw a frozen file system, which would
+    /// then stay forever, and the node with it.
     ///
     /// # Errors
-    /// What one of those on `points` said.
+    /// Returns the error of a file system on `points`.
     pub fn save_file_systems(self, lock: &DirLock, points: &[PathBuf], limit: Duration) -> io::Result<()> {
         let c_path = |path: PathBuf| CString::new(path.into_os_string().into_vec());
         let nodes = self.directories().filter_map(|directory| Some(Path::new("/dev").join(directory.file_name()?)));
@@ -129,7 +130,7 @@ impl BlockNode {
         };
         let job = || {
             for point in &seen {
-                // One that is not frozen says so.
+                // A file system that is not frozen returns an error, which is ignored.
                 let _ = ChildFd::new(point, libc::O_RDONLY).and_then(|root| root.control(FITHAW));
             }
             for node in &nodes {
@@ -141,24 +142,25 @@ impl BlockNode {
         child::run_for(lock, Some(limit), &job).map(drop)
     }
 
-    /// Whether what is seen on `point` lies on it, and not something that was mounted over that.
+    /// Returns true if `point` shows a file system on this device, and not another one mounted over it.
     fn is_seen_on(self, point: &Path) -> bool {
         let mounts = MountEntry::seen_by("self").unwrap_or_default();
         mounts.iter().rfind(|mount| mount.point == point).is_some_and(|mount| mount.is_on(&self.devices()))
     }
 
-    /// Whether the kernel lets nobody else have it for himself: it is mounted, a part of something that is, or a program
-    /// has it so. Asked in a child.
+    /// Returns true if the kernel refuses an exclusive open: the device is mounted, is part of a mounted device, or
+    /// another program has it open exclusively. The check runs in a child.
     pub fn is_claimed(self, lock: &DirLock) -> bool {
         let Ok(path) = CString::new(self.path().into_os_string().into_vec()) else { return false };
         let asked = child::run(lock, &|| ChildFd::new(&path, libc::O_RDONLY | libc::O_EXCL).map(|_| 0));
         asked.is_err_and(|error| error.raw_os_error() == Some(libc::EBUSY))
     }
 
-    /// Gives it up, in a child.
+    /// Releases the device, in a child.
     ///
     /// # Errors
-    /// EBUSY if anything holds it for itself: a mount, a partition's mount, swap, another device on top.
+    /// Returns EBUSY if any user holds the device exclusively: a mount, a partition's mount, swap, another device on
+    /// top.
     pub fn release(self, lock: &DirLock) -> io::Result<()> {
         match self {
             Self::Loop(node) => node.release(lock),
@@ -166,16 +168,16 @@ impl BlockNode {
         }
     }
 
-    /// Has it stay when its last user goes, after a [`BlockNode::release`] that somebody has kept from being done.
+    /// Keeps the device when its last user closes it, after another user made a [`BlockNode::release`] fail.
     pub fn keep(self, lock: &DirLock, place: &RuntimeDir) -> io::Result<()> {
         match self {
             Self::Loop(node) => node.keep(lock, &place.backing()),
-            // The driver has let go of our ends already.
+            // The driver has closed the socket ends of this process already.
             Self::Nbd(_) => Ok(()),
         }
     }
 
-    /// Gives it up even if it is in use, what is in the page cache written back first: it goes with its last user.
+    /// Releases the device even if it is in use, after writing back the page cache: it goes with its last user.
     pub fn release_when_closed(self, lock: &DirLock) -> io::Result<()> {
         match self {
             Self::Loop(node) => node.release_when_closed(lock),
@@ -183,7 +185,7 @@ impl BlockNode {
         }
     }
 
-    /// Gives up what a dead server left, in use or not: it goes with its last user.
+    /// Disconnects the device of a dead server, in use or not: it goes with its last user.
     pub fn cut(self, lock: &DirLock) -> io::Result<()> {
         match self {
             Self::Loop(node) => node.release_when_closed(lock),
@@ -191,7 +193,7 @@ impl BlockNode {
         }
     }
 
-    /// Takes over the new size of the disk, in a child.
+    /// Updates the device to the new size of the disk, in a child.
     pub fn grow(self, lock: &DirLock, place: &RuntimeDir, geometry: &Geometry) -> io::Result<()> {
         match self {
             Self::Loop(node) => node.grow(lock, &place.backing()),
@@ -199,13 +201,13 @@ impl BlockNode {
         }
     }
 
-    /// Waits until it does not belong to `place` any more; `false` if it still does after `limit`.
+    /// Waits until the device does not belong to `place` any more. Returns false if it still does after `limit`.
     pub fn wait_until_free(self, place: &RuntimeDir, limit: Duration) -> bool {
         comes_within(limit, || !self.belongs_to(place))
     }
 }
 
-/// Whether `has_come` is so within `limit`, however long a look takes.
+/// Returns true if `has_come` becomes true within `limit`, however long one check takes.
 fn comes_within(limit: Duration, mut has_come: impl FnMut() -> bool) -> bool {
     const PAUSE: Duration = Duration::from_millis(2);
     let until = Instant::now() + limit;

@@ -1,4 +1,4 @@
-//! Whether a path lies, however deep down, on a given device.
+//! The check if a path lies, at any depth, on a given device.
 
 use std::fs;
 use std::io;
@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 use super::loop_node::LoopNode;
 use ferrite_fuse::{Device, MountEntry, block_device, device_number};
 
-/// Whether the file or directory at `path` (or the nearest directory above it that exists) is stored on the block
-/// device at `device`, through partitions, device mapper and loop devices too. A pool on its own disk would wait for
-/// itself: it must be refused.
+/// Returns true if the file or directory at `path` is stored on the block device at `device`. If `path` does not exist,
+/// the nearest existing directory above it counts. The check follows partitions, device mapper and loop devices. A pool
+/// on its own disk would wait for itself, so the caller must refuse it.
 ///
-/// The file systems under a loop device are found by name and never asked, since one may be served by the caller.
+/// The file systems under a loop device are found by name without a system call on them, because the caller may serve
+/// one of them.
 ///
 /// # Errors
-/// `device` is no block device, or `/proc` or the path cannot be read.
+/// Returns an error if `device` is not a block device, or if `/proc` or the path cannot be read.
 pub fn lies_on(path: &Path, device: &Path) -> io::Result<bool> {
     let device = fs::canonicalize(device)?;
     let wanted = block_device(&device)
@@ -41,14 +42,16 @@ fn existing(path: &Path) -> io::Result<PathBuf> {
     found.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// The devices of the mount that `path`, a real path, lies in: the one mounted last of those with the longest name.
+/// Returns the devices of the mount that contains `path`, a real path: of the mounts with the longest name, the one
+/// mounted last.
 fn under_path(path: &Path, mounts: &[MountEntry]) -> Vec<Device> {
     let over = mounts.iter().filter(|mount| path.starts_with(&mount.point));
     let nearest = over.max_by_key(|mount| mount.point.as_os_str().len());
     nearest.map_or_else(Vec::new, |mount| mount.source_device().into_iter().chain([mount.device]).collect())
 }
 
-/// The devices that `device` is made of: its disk if it is a partition, its parts, the place of a loop device's file.
+/// Returns the devices under `device`: the disk of a partition, the parts of a composed device, or the devices under a
+/// loop device's file.
 fn under_device(device: Device, mounts: &[MountEntry]) -> Vec<Device> {
     let link = format!("/sys/dev/block/{}:{}", libc::major(device), libc::minor(device));
     let Ok(directory) = fs::canonicalize(link) else { return Vec::new() };

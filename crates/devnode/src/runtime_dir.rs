@@ -1,17 +1,18 @@
-//! Where an attached disk keeps its mount point and the lock that shows it is served.
+//! The runtime directory of an attached disk: its mount point, and the lock that shows that a server serves the disk.
 //!
 //! ```text
 //! DIRECTORY/            0700, one for each pool
 //!   NAME/
-//!     lock              locked (flock) by the server for its whole life; holds "PID\nLINK\n", and a second link in a third line
-//!     mnt/              the FUSE mount point, where there is one
+//!     lock              locked (flock) by the server for its whole life; holds "PID\nLINK\n", a second link in line 3
+//!     mnt/              the FUSE mount point of a loop device
 //!       disk            the file under the loop device
 //! ```
 //!
-//! - AP1. Whoever holds the lock of a place alone touches what belongs to it: mount, device, link, directory.
-//! - AP2. The lock is taken before anything else is made and removed after all else is gone, and the children that do
-//!   work for a server hold it too, so what lies in a place whose lock is free was left by a dead server, and nothing
-//!   is added to it any more. A process number proves nothing: it is for messages, and for how long to wait.
+//! - AP1. Only the process that holds the lock of a runtime directory touches its resources: mount, device, link,
+//!   directory.
+//! - AP2. A server acquires the lock before it creates any other resource and removes the lock file last. The children
+//!   of a server hold the lock too. If the lock is free, a dead server left the content of the directory, and no
+//!   process adds to it any more. A process number proves nothing: it serves messages and the choice of a waiting time.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
@@ -24,7 +25,7 @@ use std::time::Duration;
 
 use super::{Error, Result};
 
-/// How often a lock is tried that a dying or starting server holds: for two seconds.
+/// Number of attempts to acquire a lock that a dying or starting server holds: two seconds in total.
 const ATTEMPTS: u32 = 400;
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -36,8 +37,8 @@ pub(super) struct RuntimeDir {
 }
 
 impl RuntimeDir {
-    /// The place of `name` in `directory`, which is made if need be. The paths are real ones, since the kernel tells
-    /// a loop device's file by its real path.
+    /// Creates, if needed, the runtime directory of `name` in `directory`. The paths are real ones, because the kernel
+    /// shows the file of a loop device by its real path.
     pub fn make(directory: &Path, name: &str) -> Result<Self> {
         let fit = !name.is_empty() && !name.starts_with('.') && name.len() <= 255;
         if !fit || name.contains(|c: char| c == '/' || c.is_control()) {
@@ -51,40 +52,41 @@ impl RuntimeDir {
         Ok(Self::at(&directory, name))
     }
 
-    /// The place of `name` in `directory`, a real path, whether or not it is there.
+    /// Returns the runtime directory of `name` in `directory`, a real path, whether or not the directory exists.
     pub fn at(directory: &Path, name: &str) -> Self {
         Self { root: directory.join(name), name: name.into() }
     }
 
-    /// The disk's name.
+    /// Returns the disk's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its directory, by which its node is known.
+    /// Returns the root of the directory, which identifies its node.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The FUSE mount point.
+    /// Returns the FUSE mount point.
     pub fn mount_point(&self) -> PathBuf {
         self.root.join("mnt")
     }
 
-    /// The file under the loop device. The server never looks at it: it would wait for itself.
+    /// Returns the file under the loop device. The server never accesses this file: it would wait for itself.
     pub fn backing(&self) -> PathBuf {
         self.root.join("mnt/disk")
     }
 
-    /// The directory of the place whose [`RuntimeDir::backing`] is `file`, if it is one's.
+    /// Returns the root of the runtime directory whose [`RuntimeDir::backing`] is `file`, if `file` is a backing file.
     pub fn root_over(file: &Path) -> Option<PathBuf> {
         file.ends_with("mnt/disk").then(|| file.ancestors().nth(2).map(Path::to_owned)).flatten()
     }
 
-    /// Takes the lock, making it if need be. A server that is dead or has not written its number yet is waited for.
+    /// Acquires the lock and creates its file if needed. Waits for a server that is dead or has not written its number
+    /// yet.
     ///
     /// # Errors
-    /// [`Error::Held`] if a server has it.
+    /// Returns [`Error::Held`] if a server holds the lock.
     pub fn lock(&self) -> Result<DirLock> {
         let mut attempts = 0;
         loop {
@@ -104,7 +106,7 @@ impl RuntimeDir {
         }
     }
 
-    /// One attempt; `None` if a server that was just leaving removed the file meanwhile.
+    /// Makes one attempt. Returns `None` if a server that was just ending removed the file during the attempt.
     fn open(&self) -> io::Result<Option<DirClaim>> {
         DirBuilder::new().mode(0o700).recursive(true).create(&self.root)?;
         let path = self.root.join("lock");
@@ -127,7 +129,7 @@ enum DirClaim {
     Taken(DirHolder),
 }
 
-/// The server that holds a lock, by its number if it has written that down.
+/// The server that holds a lock, by its number if the file has one.
 struct DirHolder(Option<String>);
 
 impl DirHolder {
@@ -153,18 +155,19 @@ impl std::fmt::Display for DirHolder {
     }
 }
 
-/// Whether a live server holds the lock of the place at `root`.
+/// Returns true if a live server holds the lock of the directory at `root`.
 pub(super) fn is_held(root: &Path) -> bool {
     File::open(root.join("lock")).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// The links noted in the lock file of the place at `root`.
+/// Returns the links noted in the lock file of the directory at `root`.
 pub(super) fn noted_links(root: &Path) -> Vec<PathBuf> {
     let text = fs::read_to_string(root.join("lock")).unwrap_or_default();
     text.lines().skip(1).filter(|link| !link.is_empty()).map(PathBuf::from).collect()
 }
 
-/// A place that is ours (AP1). Dropped, it is free; what lies in it stays for the next owner to clear.
+/// A runtime directory that this process has locked (AP1). Dropping the value unlocks the directory; the next owner
+/// clears the remaining content.
 #[derive(Debug)]
 pub(super) struct DirLock {
     file: File,
@@ -179,24 +182,24 @@ impl AsRawFd for DirLock {
 }
 
 impl DirLock {
-    /// Writes down this process and the links that lead to the node.
+    /// Writes this process's number and the links that lead to the node into the lock file.
     pub fn note<'a>(&self, links: impl Iterator<Item = &'a Path>) -> io::Result<()> {
         let links: String = links.map(|link| format!("{}\n", link.display())).collect();
         self.file.set_len(0)?;
         self.file.write_all_at(format!("{}\n{links}", std::process::id()).as_bytes(), 0)
     }
 
-    /// The turn of one child of those that work for the place.
+    /// Acquires the mutex that allows one child at a time to work for the directory.
     pub fn turn(&self) -> MutexGuard<'_, ()> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The links that the last server noted.
+    /// Returns the links that the last server noted.
     pub fn noted_links(&self) -> Vec<PathBuf> {
         noted_links(&self.root)
     }
 
-    /// Removes the empty place, the lock last (AP2), then the directories above it that are empty now.
+    /// Removes the empty directory, the lock last (AP2), then the directories above it that are empty now.
     pub fn remove(self) -> io::Result<()> {
         match fs::remove_dir(self.root.join("mnt")) {
             #[cfg(test)]
@@ -205,7 +208,7 @@ impl DirLock {
             _ => {}
         }
         fs::remove_file(self.root.join("lock"))?;
-        // Not empty means that the next server is here already, or that another disk's place is beside.
+        // If a directory is not empty, the next server is running already, or another disk's directory lies beside.
         for directory in self.root.ancestors().take(2) {
             let _ = fs::remove_dir(directory);
         }
@@ -219,7 +222,7 @@ mod tests {
 
     use super::*;
 
-    // Whether the planted bug is there: the lock goes though something is mounted still (AP2).
+    // True if the planted bug is active: the lock file goes while a mount remains (AP2).
     thread_local!(pub(super) static PLANTED: Cell<bool> = const { Cell::new(false) });
 
     fn place() -> (tempfile::TempDir, RuntimeDir) {
@@ -238,13 +241,14 @@ mod tests {
         let refused = place.lock().expect_err("it is taken").to_string();
         assert!(refused.contains(&format!("process {}", std::process::id())), "{refused}");
         assert!(is_held(place.root()));
-        // A program that another test starts has the lock too, until it has begun: who left no number is waited for.
+        // A program that another test starts holds the lock too until its exec; a holder without a number is waited
+        // for.
         lock.file.set_len(0).expect("cut");
         drop(lock);
         place.lock().expect("it is free");
     }
 
-    /// Whether a place in which something is mounted stays locked, though its server removes it.
+    /// Returns true if a directory with a mount in it stays locked when its server removes it.
     fn stays_locked(place: &RuntimeDir) -> bool {
         let lock = place.lock().expect("nobody has it");
         fs::create_dir(place.mount_point()).expect("made");
@@ -252,7 +256,7 @@ mod tests {
         lock.remove().is_err() && place.root().join("lock").exists()
     }
 
-    /// Who comes meanwhile would take what is still there for his own.
+    /// A server that locks the directory too early would take the remaining resources for its own.
     #[test]
     fn ap2_the_lock_goes_when_all_else_has_gone() {
         let (folder, place) = place();

@@ -1,7 +1,7 @@
-//! Clearing away what a killed server left.
+//! Clears the leftovers of a killed server.
 //!
-//! A dead server's file system, and an NBD device that was cut off, answer every request with an error, so everything
-//! here ends; and only places whose lock is free are touched (rule AP1 of `place`).
+//! A dead server's file system, and a disconnected NBD device, answer every request with an error, so every call here
+//! returns. Only directories whose lock is free are touched (rule AP1 of `runtime_dir`).
 
 use std::fs;
 use std::path::Path;
@@ -14,9 +14,9 @@ use super::runtime_dir::{DirLock, RuntimeDir};
 use super::{Error, Result};
 use ferrite_fuse::MountEntry;
 
-/// Clears what killed servers left in `directory`: file systems mounted from their nodes are unmounted (lazily: they
-/// can only fail now), devices detached, dead mounts, links and directories removed. What live servers hold is
-/// not touched. Returns a line for each thing that was cleared, or that still waits for a program to let go.
+/// Clears the leftovers of killed servers in `directory`. File systems mounted from their nodes are unmounted (lazily:
+/// they can only fail now), devices detached, dead mounts, links and directories removed. The resources of live servers
+/// are not touched. Returns a line for each resource that was cleared, or that still waits for a program to close it.
 pub fn clear_stale(directory: &Path) -> Vec<String> {
     let Ok(directory) = directory.canonicalize() else { return Vec::new() };
     let mut told = Vec::new();
@@ -27,7 +27,8 @@ pub fn clear_stale(directory: &Path) -> Vec<String> {
             Err(error) => told.push(format!("could not clear {}: {error}", directory.join(&name).display())),
         }
     }
-    // A server may have been killed between its last place and this; with any place in it the call fails.
+    // A server may have been killed between its last runtime directory and this call. If any runtime directory remains,
+    // the call fails.
     let _ = fs::remove_dir(&directory);
     told
 }
@@ -44,13 +45,14 @@ fn clear_place(place: &RuntimeDir, told: &mut Vec<String>) -> Result<()> {
     lock.remove().map_err(Error::io("removing the directory"))
 }
 
-/// Clears what lies in `place`, whose lock the caller has.
+/// Clears the content of `place`, whose lock the caller holds.
 pub(super) fn clear(place: &RuntimeDir, lock: &DirLock, told: &mut Vec<String>) -> Result<()> {
     for link in lock.noted_links().into_iter().filter(|link| link::remove(link, place)) {
         told.push(format!("removed the link {}", link.display()));
     }
     for node in BlockNode::of(place).map_err(Error::io("listing block devices"))? {
-        // Cut off first: a lazy unmount may wait for requests that a dead NBD server left unanswered.
+        // The device is disconnected first: a lazy unmount may wait for requests that a dead NBD server left
+        // unanswered.
         node.cut(lock).or_else(gone).map_err(Error::io(format!("detaching {}", node.path().display())))?;
         unmount_users(node, told);
         tell_fate(node, place, lock, told);
@@ -72,7 +74,8 @@ fn unmount_users(node: BlockNode, told: &mut Vec<String>) {
     }
 }
 
-/// A program may keep a file open on a file system that is unmounted lazily: the device then goes with that program.
+/// Reports if the device is gone or still in use. A program may keep a file open on a file system that is unmounted
+/// lazily: the device then goes with that program.
 fn tell_fate(node: BlockNode, place: &RuntimeDir, lock: &DirLock, told: &mut Vec<String>) {
     let device = node.path();
     if node.wait_until_free(place, Duration::from_secs(2)) {

@@ -10,7 +10,7 @@ use ferrite_devnode::Error;
 use crate::ram::{Asked, RamDisk};
 use crate::stand::{Stand, run, text};
 
-/// Makes a file system, fills it, deletes half, trims, and finds it whole after unmounting; then once more attached.
+/// Makes a file system, fills it, deletes half, trims, and verifies the data after unmounting and a second attach.
 fn live_on(kind: &str, size: u64, check: &[&str]) {
     let Some(stand) = Stand::new() else { return };
     let disk = Arc::new(RamDisk::new(size));
@@ -53,8 +53,7 @@ fn xfs_lives_on_it() {
     live_on("xfs", 320 << 20, &["xfs_repair", "-n"]);
 }
 
-/// A partition table is written and read again; a mounted partition keeps the whole
-/// node attached (AT3).
+/// A program writes a partition table and reads it again; a mounted partition keeps the whole node attached (AT3).
 #[test]
 fn partitions_are_seen_and_hold_the_node() {
     let Some(stand) = Stand::new() else { return };
@@ -64,7 +63,7 @@ fn partitions_are_seen_and_hold_the_node() {
     let mut sfdisk = sfdisk.args(["-q", &device]).stdin(Stdio::piped()).spawn().unwrap();
     sfdisk.stdin.take().unwrap().write_all(b"label: gpt\n,20MiB\n,\n").unwrap();
     assert!(sfdisk.wait().unwrap().success());
-    // Not every kernel reads partition tables by itself.
+    // Some kernels do not read partition tables by themselves.
     run("partx", &["-u", &device]);
     let table = run("sfdisk", &["--dump", &device]);
     let second = format!("{device}p2");

@@ -1,4 +1,4 @@
-//! A killed server (AT2, AT4): it dies at once wherever it was, and what it leaves is cleared.
+//! A killed server (AT2, AT4): it dies at once at any point, and the next server clears its leftovers.
 
 use std::env;
 use std::fs::{self, File};
@@ -17,8 +17,8 @@ use crate::stand::{Aligned, Stand, direct, run, text};
 
 const MODE: &str = "FERRITE_ATTACH_SERVE";
 
-/// Not a test by itself: the process that the others kill. It attaches a disk and serves it, or attaches and detaches
-/// for ever.
+/// Helper process that the other tests kill, not a test by itself. It attaches a disk and serves it, or attaches and
+/// detaches in an endless loop.
 #[test]
 fn serve_until_killed() {
     let Ok(mode) = env::var(MODE) else { return };
@@ -60,7 +60,7 @@ impl Victim {
         message.find_map(|line| line.strip_prefix("device ").map(PathBuf::from)).expect("the victim attached")
     }
 
-    /// Returns once it is dead. A server that waits for its own mount never is.
+    /// Returns once the server is dead. A server that waits for its own mount never dies.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         for _ in 0..3000 {
@@ -80,8 +80,8 @@ impl Drop for Victim {
     }
 }
 
-/// AT4: killed while a file system on the node is written to; then no mount, no loop device, no directory, no link is
-/// left, the disk beside it is served on, and clearing again finds nothing.
+/// AT4: the server is killed during writes to a file system on the node. Then no mount, no loop device, no directory
+/// and no link remains. The disk beside it is still served, and a second clearing finds nothing.
 #[test]
 fn what_a_killed_server_left_is_cleared() {
     let Some(stand) = Stand::new() else { return };
@@ -112,7 +112,7 @@ fn what_a_killed_server_left_is_cleared() {
     stand.assert_clean();
 }
 
-/// The next server of the name clears by itself, though a program still has a file of the dead file system open.
+/// The next server of the name clears the leftovers, even while a program has a file of the dead file system open.
 #[test]
 fn the_next_server_takes_over() {
     let Some(stand) = Stand::new() else { return };
@@ -130,14 +130,14 @@ fn the_next_server_takes_over() {
     stand.assert_clean();
 }
 
-/// AT2: killed at any point of attaching and detaching the process ends, and all is cleared.
+/// AT2: killed at any point of attaching and detaching, the process ends, and the leftovers are cleared.
 #[test]
 fn killed_at_any_point_it_dies_and_is_cleared() {
     let Some(stand) = Stand::new() else { return };
     let rounds = env::var("FERRITE_ROUNDS").map_or(12, |rounds| rounds.parse().unwrap());
     for round in 0..rounds {
         let victim = Victim::start(&stand, "cycle");
-        // Any wait will do; odd multiples spread the kills over the cycle, which takes some 30 ms.
+        // Any wait is suitable; odd multiples spread the kills over the cycle, which takes about 30 ms.
         thread::sleep(Duration::from_micros(round * 7919 % 60_000));
         victim.kill();
         let message = clear_stale(&stand.places()).join("\n");

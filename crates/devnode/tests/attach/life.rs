@@ -1,4 +1,4 @@
-//! Attaching, detaching, and who is in the way.
+//! Attaching, detaching, and holders that prevent detaching.
 
 use std::env;
 use std::fs::{self, File};
@@ -19,7 +19,7 @@ use crate::stand::{Aligned, Stand, direct, run, text};
 
 const MIB: u64 = 1 << 20;
 
-/// AT3: the node stays while it is mounted or open, the holder is named, and it works meanwhile.
+/// AT3: while the node is mounted or open, it stays attached and works, and the error names the holder.
 #[test]
 fn detach_names_who_holds_it() {
     let Some(stand) = Stand::new() else { return };
@@ -42,7 +42,7 @@ fn detach_names_who_holds_it() {
     stand.assert_clean();
 }
 
-/// AT3: a loop device over the node, as `mount -o loop` makes one, is a user of it.
+/// AT3: a loop device over the node, like the one that `mount -o loop` makes, is a user of the node.
 #[test]
 fn a_loop_device_over_it_holds_the_node() {
     let Some(stand) = Stand::new() else { return };
@@ -61,8 +61,8 @@ fn a_loop_device_over_it_holds_the_node() {
     stand.assert_clean();
 }
 
-/// AT3: what no list tells of is a user as well, for as long as it lasts: a file system that was unmounted lazily, and
-/// the journal of one that lies elsewhere.
+/// AT3: a use that no list shows counts too, while it lasts: a file system that was unmounted lazily, and the journal
+/// of a file system on another device.
 #[test]
 fn what_the_kernel_has_it_for_holds_the_node() {
     let Some(stand) = Stand::new() else { return };
@@ -91,13 +91,13 @@ fn assert_unseen_until(attached: &mut Attached, end: impl FnOnce()) {
     end();
     assert!(claims.iter().any(|one| one.starts_with("the kernel")), "{claims:?}");
     assert!(matches!(unused, Err(Error::Busy { .. })) && matches!(detached, Err(Error::Busy { .. })));
-    // The kernel may still be ending it.
+    // The kernel may still be ending the use.
     let is_free = |_| attached.claims().is_empty() || (sleep(Duration::from_millis(100)), false).1;
     assert!((0..100).any(is_free), "claimed for ever: {:?}", attached.claims());
 }
 
-/// AT3: a node that was refused to be taken away stays when who was in the way has gone, even if he could not be seen:
-/// here he has it by a name that is not under `/dev`.
+/// AT3: a node whose release was refused stays when its holder has gone, even an invisible holder. Here the holder has
+/// it open by a name that is not under `/dev`.
 #[test]
 fn a_refused_node_stays_for_good() {
     let Some(stand) = Stand::new() else { return };
@@ -110,7 +110,7 @@ fn a_refused_node_stays_for_good() {
     let refused = attached.detach();
     run("losetup", &["-d", above.trim()]);
     assert!(matches!(refused, Err(Error::Busy { .. })), "{refused:?}");
-    // What goes with its last user has gone when this one has.
+    // A device that goes with its last user would be gone after this close.
     drop(File::open(attached.device()).unwrap());
     assert!(attached.is_there() && attached.link().exists(), "taken away after it was refused");
     direct(attached.link()).read_exact_at(Aligned::filled(4096, 0).get(), 0).expect("still served");
@@ -118,7 +118,8 @@ fn a_refused_node_stays_for_good() {
     stand.assert_clean();
 }
 
-/// As by `losetup -d`; the rest of it then goes, and the disk may be attached anew.
+/// A person detaches the node, for example by `losetup -d`. The server then removes the rest, and the disk can be
+/// attached again.
 #[test]
 fn a_node_that_a_person_took_away_is_not_there() {
     let Some(stand) = Stand::new() else { return };
@@ -136,7 +137,7 @@ fn a_node_that_a_person_took_away_is_not_there() {
     stand.assert_clean();
 }
 
-/// Two disks have two nodes that do not mix, and a name and a link belong to one of them.
+/// Two disks have two separate nodes, and a name and a link belong to one disk.
 #[test]
 fn two_disks_at_once() {
     let Some(stand) = Stand::new() else { return };
@@ -164,7 +165,7 @@ fn two_disks_at_once() {
     stand.assert_clean();
 }
 
-/// Dropping an attached disk that is mounted leaves nothing of it: what was written is on the disk.
+/// Dropping an attached disk that is mounted leaves no resources: the written data is on the disk.
 #[test]
 fn dropping_unmounts_what_is_on_it() {
     let Some(stand) = Stand::new() else { return };
@@ -184,8 +185,9 @@ fn dropping_unmounts_what_is_on_it() {
     stand.assert_clean();
 }
 
-/// AT5: the same where a program uses a file system on it: it holds what nobody synced, and is seen here, in another mount
-/// namespace or nowhere any more. One that is frozen is not left so: it would stay for ever, where nobody can thaw it.
+/// AT5: ending also keeps the data when a program uses a file system on the node. The file system holds data that no
+/// program synced. It is visible here, in another mount namespace, or nowhere any more. A frozen file system is thawed:
+/// it would stay forever, because no program could thaw it later.
 #[test]
 fn ending_keeps_what_a_file_system_in_use_holds() {
     let Some(stand) = Stand::new() else { return };
@@ -214,7 +216,7 @@ fn ending_keeps_what_a_file_system_in_use_holds() {
     }
 }
 
-/// AT5.
+/// AT5: ending reports that the data of a file system may be lost.
 #[test]
 fn ending_tells_that_what_a_file_system_held_is_lost() {
     let Some(stand) = Stand::new() else { return };
@@ -243,7 +245,7 @@ fn names_that_are_none_are_refused() {
     stand.assert_clean();
 }
 
-/// What a person put where the link should be is never replaced or removed.
+/// A file that a person put at the path of the link is never replaced or removed.
 #[test]
 fn a_link_that_is_something_else_stays() {
     let Some(stand) = Stand::new() else { return };
@@ -272,7 +274,7 @@ fn a_link_that_is_something_else_stays() {
     stand.assert_clean();
 }
 
-/// Without the rights the error says what is missing and that the disk is served all the same.
+/// Without the rights the error names the missing right and says that the disk is served in spite of it.
 #[test]
 fn without_root_it_says_so() {
     let Some(_stand) = Stand::new() else { return };
@@ -293,7 +295,7 @@ fn without_root_it_says_so() {
     }
 }
 
-/// A pool on a file system on the node is found to lie there, a pool elsewhere is not.
+/// A pool on a file system on the node is recognized; a pool elsewhere is not reported.
 #[test]
 fn what_lies_on_the_node_is_known() {
     let Some(stand) = Stand::new() else { return };

@@ -1,4 +1,4 @@
-//! Disks as `/dev` nodes, with real programs on them (invariants AT1 to AT4 of `attach`, AE1 to AE3 of its file).
+//! Disks as `/dev` nodes, with real programs on them (invariants AT1 to AT4 of the crate, AE1 to AE3 of `export`).
 
 mod files;
 mod killed;

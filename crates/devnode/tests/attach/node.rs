@@ -1,4 +1,4 @@
-//! What reaches the node reaches the disk (AT1).
+//! Every operation on the node reaches the disk (AT1).
 
 use std::fs;
 use std::io::Write;
@@ -50,9 +50,9 @@ fn fsync_waits_for_the_disks_flush() {
     stand.assert_clean();
 }
 
-/// AE1: what is discarded, or zeroed with leave to deallocate, reads as zeros though this disk's trim leaves the content
-/// of the ends of the span, and its space comes back; what is zeroed without that leave keeps its space. By NBD a
-/// discard promises no zeros, and before Linux 6.13 the driver knows no zeroing: the kernel writes zeros.
+/// AE1: discarded spans, and spans zeroed with permission to deallocate, read as zeros although this disk's trim keeps
+/// the content at the ends. Their space is freed. Spans zeroed without that permission keep their space. Over NBD a
+/// discard promises no zeros, and before Linux 6.13 the driver does not support zeroing: the kernel writes zeros.
 #[test]
 fn discards_and_zeroes_reach_the_disk_and_read_as_zeros() {
     let Some(stand) = Stand::new() else { return };
@@ -92,7 +92,7 @@ fn discards_and_zeroes_reach_the_disk_and_read_as_zeros() {
     stand.assert_clean();
 }
 
-/// AT1: the disk's error is the error the program gets; the kernel's NBD driver makes any an EIO.
+/// AT1: the program gets the disk's error; the kernel's NBD driver converts any error into EIO.
 #[test]
 fn errors_reach_the_program() {
     let Some(stand) = Stand::new() else { return };
@@ -114,7 +114,7 @@ fn errors_reach_the_program() {
     stand.assert_clean();
 }
 
-/// The node has the disk's sectors, size and rights, and direct I/O below it.
+/// The node has the disk's sector size, size and access rights, and direct I/O below it.
 #[test]
 fn the_node_has_the_disks_properties() {
     let Some(stand) = Stand::new() else { return };

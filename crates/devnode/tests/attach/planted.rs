@@ -1,5 +1,5 @@
-//! What a node must not do between programs and its disk (AT1), done by a layer over the disk; and what a killed server leaves
-//! (AT4). The checks find it.
+//! Planted bugs between programs and the disk (AT1), made by a layer over the disk, and leftovers of a killed server
+//! (AT4). The checks find them.
 
 use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -76,7 +76,8 @@ impl Disk for Layer {
     }
 }
 
-/// What a program does with the node, and what the disk then was asked, has and told.
+/// Returns true if the program's operations on the node reach the disk, and the disk's data and errors reach the
+/// program.
 fn passes_all_on(stand: &Stand, bug: Option<Bug>) -> bool {
     let disk = Arc::new(RamDisk::new(16 * MIB));
     let mut attached = Attached::new(Arc::new(Layer(disk.clone(), bug)), stand.options("layer")).unwrap();
@@ -97,7 +98,7 @@ fn passes_all_on(stand: &Stand, bug: Option<Bug>) -> bool {
         .iter()
         .all(|done| done.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EIO)));
     let expected = [Asked::Write(PAGE), Asked::Flush, Asked::Trim(Span::new(4 * MIB, MIB))];
-    // Detaching flushes too.
+    // Detaching flushes the disk too.
     let asked = disk.asked();
     drop(file);
     attached.detach().unwrap();
@@ -121,7 +122,7 @@ fn canary_what_does_not_reach_the_disk_is_found() {
     }
 }
 
-/// AT4: all of it is found, and by `clear_stale` alone it goes.
+/// AT4: the checks find all leftovers, and only `clear_stale` removes them.
 #[test]
 fn canary_what_a_killed_server_left_is_found_until_it_is_cleared() {
     let Some(stand) = Stand::new() else { return };

@@ -1,4 +1,4 @@
-//! A disk in memory that remembers what it was asked and fails where it is told to.
+//! A disk in memory that records its requests and fails where a test wants it to.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
@@ -8,7 +8,7 @@ use ferrite_memory::{Error, Result, Span};
 
 const CHUNK: usize = 64 << 10;
 
-/// One request, as the disk got it.
+/// One request that the disk received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     Write(Span),
@@ -17,7 +17,7 @@ pub enum Asked {
     Zero(Span),
 }
 
-/// How a request that touches the bad byte fails.
+/// The failure of a request that touches the bad byte.
 #[derive(Clone, Copy, Debug)]
 pub enum Fault {
     Damaged,
@@ -25,8 +25,8 @@ pub enum Fault {
     Io(i32),
 }
 
-/// Sparse: a chunk that was never written, or that was trimmed whole, takes no memory. A chunk trimmed in part keeps
-/// its content, as a disk may.
+/// A sparse disk in memory. A chunk that was never written, or that was trimmed whole, uses no memory. A chunk trimmed
+/// in part keeps its content; real disks may do the same.
 pub struct RamDisk {
     pub sector_bytes: u32,
     pub read_only: bool,
@@ -58,13 +58,13 @@ impl RamDisk {
         }
     }
 
-    /// Shrinks what is shown of it; growing back shows what was there.
+    /// Shows only the first `size` bytes of the disk; growing again shows the earlier content.
     pub fn show(&self, size: u64) {
         assert!(size <= (self.chunks.len() * CHUNK) as u64);
         self.size.store(size, Ordering::Release);
     }
 
-    /// What it was asked since the last time.
+    /// Returns the requests since the last call.
     pub fn asked(&self) -> Vec<Asked> {
         std::mem::take(&mut *self.asked.lock().unwrap())
     }
@@ -73,12 +73,12 @@ impl RamDisk {
         *self.fault.lock().unwrap() = Some((at, fault));
     }
 
-    /// From now on flushes wait.
+    /// Blocks flushes from now on.
     pub fn shut_flush(&self) {
         self.gate.lock().unwrap().shut = true;
     }
 
-    /// Waits until a flush waits.
+    /// Waits until a flush is blocked.
     pub fn await_flush(&self) {
         drop(self.passed.wait_while(self.gate.lock().unwrap(), |gate| !gate.waiting).unwrap());
     }
@@ -88,7 +88,7 @@ impl RamDisk {
         self.passed.notify_all();
     }
 
-    /// Whether any memory is behind `span`.
+    /// Returns true if any memory is allocated for `span`.
     pub fn has_space(&self, span: Span) -> bool {
         pieces(span).any(|(chunk, _)| self.chunks[chunk].lock().unwrap().is_some())
     }
@@ -128,7 +128,7 @@ impl RamDisk {
     }
 }
 
-/// The chunks of `span` and the bytes of each.
+/// Returns the chunks of `span` and the range of bytes in each.
 fn pieces(span: Span) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> {
     let (start, end) = (span.at as usize, (span.at + span.len) as usize);
     (start / CHUNK..end.div_ceil(CHUNK)).map(move |chunk| {

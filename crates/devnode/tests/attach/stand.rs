@@ -1,4 +1,4 @@
-//! What every test here needs: a turn, a directory, an attached disk, mounts that go away.
+//! Shared parts of the tests: a mutex, a directory, an attached disk, and mounts that are removed at the end.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -13,14 +13,14 @@ use crate::ram::RamDisk;
 
 static TURN: Mutex<()> = Mutex::new(());
 
-/// One test at a time, with a directory of its own.
+/// The setting of one test: tests run one at a time, each in its own directory.
 pub struct Stand {
     pub directory: TempDir,
     _turn: MutexGuard<'static, ()>,
 }
 
 impl Stand {
-    /// `None`, and the reason printed, where the machine cannot attach anything.
+    /// Returns `None`, and prints the reason, if the machine cannot attach disks.
     pub fn new() -> Option<Self> {
         if let Err(error) = attach::check() {
             eprintln!("skipped: {error}");
@@ -30,7 +30,7 @@ impl Stand {
         Some(Self { directory: tempfile::tempdir().unwrap(), _turn: turn })
     }
 
-    /// Where attached disks live.
+    /// Returns the directory of the attached disks.
     pub fn places(&self) -> PathBuf {
         self.directory.path().canonicalize().unwrap().join("places")
     }
@@ -50,7 +50,7 @@ impl Stand {
         Mounted { point }
     }
 
-    /// Nothing of ours is mounted, bound or left in a directory.
+    /// Asserts that no mount, no device and no file of the tests remains.
     pub fn assert_clean(&self) {
         let left: Vec<_> = fs::read_dir(self.places()).into_iter().flatten().flatten().collect();
         assert!(!self.places().exists(), "the directory of places is left, with {left:?}");
@@ -67,7 +67,7 @@ impl Stand {
     }
 }
 
-/// A mounted file system; dropped, it is unmounted, lazily if it must be.
+/// A mounted file system. Dropping it unmounts it, lazily if a program still uses it.
 pub struct Mounted {
     pub point: PathBuf,
 }
@@ -84,7 +84,7 @@ impl Drop for Mounted {
     }
 }
 
-/// Runs a program to success; returns what it printed.
+/// Runs a program, asserts its success and returns its output.
 pub fn run(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().unwrap_or_else(|error| panic!("{program}: {error}"));
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -96,12 +96,12 @@ pub fn text(path: &Path) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// Opens a node past the page cache.
+/// Opens a node with direct I/O, without the page cache.
 pub fn direct(device: &Path) -> File {
     OpenOptions::new().read(true).write(true).custom_flags(libc::O_DIRECT).open(device).unwrap()
 }
 
-/// Bytes that lie where direct I/O wants them.
+/// Bytes with the alignment that direct I/O requires.
 pub struct Aligned {
     bytes: Vec<u8>,
     start: usize,
