@@ -1,29 +1,29 @@
-//! The kernel's devices that a mount and a node need: whether they are there, and what to do if not.
+//! The kernel's devices that a mount and a node need, and advice if one is missing.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-/// A character device of the kernel's.
+/// A character device of the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelDevice {
-    /// Where it stands.
+    /// The path of the device.
     pub path: &'static str,
-    /// The kernel's name of it, which is the name of its module.
+    /// The kernel's name of the device, which is also the name of its module.
     pub module: &'static str,
-    /// Its number, on every Linux.
+    /// The device number, equal on every Linux.
     number: u64,
 }
 
-/// The device that FUSE file systems are served by.
+/// The device for serving FUSE file systems.
 pub const FUSE: KernelDevice = KernelDevice { path: "/dev/fuse", module: "fuse", number: libc::makedev(10, 229) };
 /// The device that makes loop devices.
 pub const LOOP: KernelDevice =
     KernelDevice { path: "/dev/loop-control", module: "loop", number: libc::makedev(10, 237) };
 
 impl KernelDevice {
-    /// Returns why this user cannot use the device, with the command that mends it.
+    /// Returns the reason why this user cannot use the device, with the command that repairs it.
     pub fn missing(&self) -> Option<String> {
         self.missing_at(Path::new(self.path))
     }

@@ -1,5 +1,5 @@
-//! What a node of a disk and a mounted file system share: mounting by `/dev/fuse`, the kernel's list of mountinfo, and a FUSE
-//! file system whose threads outlive a panic.
+//! Parts that disk nodes and mounted file systems share: mounting by `/dev/fuse`, the kernel's mountinfo list, and a
+//! FUSE file system whose threads survive a panic.
 
 mod kernel_device;
 mod mountinfo;

@@ -35,7 +35,7 @@ impl MountEntry {
     /// Returns the mounts in the namespace of process `pid` (or `self`), in the order of their creation.
     ///
     /// # Errors
-    /// If `/proc` cannot be read.
+    /// Returns an error if `/proc` cannot be read.
     pub fn seen_by(pid: &str) -> io::Result<Vec<Self>> {
         let table = fs::read(format!("/proc/{pid}/mountinfo"))?;
         Ok(table.split(|byte| *byte == b'\n').filter_map(Self::parse).collect())
@@ -88,8 +88,8 @@ pub fn device_named(path: &Path) -> Option<Device> {
     may_be_a_device(path).then(|| block_device(path)).flatten()
 }
 
-/// Returns true if `path` lies under `/dev` but not in `/dev/shm`. Any other path could lie on this process's own mount,
-/// or on one that never answers, and a `stat` of it could wait for ever.
+/// Returns true if `path` lies under `/dev` but not in `/dev/shm`. Any other path could lie on this process's own
+/// mount, or on one that never answers, and a `stat` of it could wait forever.
 pub fn may_be_a_device(path: &Path) -> bool {
     path.starts_with("/dev") && !path.starts_with("/dev/shm")
 }
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(going, [5, 6, 7]);
     }
 
-    /// A `stat` of a path on a mount whose server is gone waits for ever.
+    /// A `stat` of a path on a mount whose server is gone waits forever.
     #[test]
     fn what_may_lie_on_a_mount_is_no_device() {
         assert!(

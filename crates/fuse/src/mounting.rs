@@ -23,10 +23,10 @@ pub struct MountSpec<'a> {
 /// Mounts on `point` as root, without `fusermount`. Returns the FUSE connection.
 ///
 /// # Errors
-/// The kernel's error.
+/// Returns the kernel's error.
 pub fn mount(point: &Path, how: &MountSpec<'_>) -> io::Result<OwnedFd> {
     let connection: File = OpenOptions::new().read(true).write(true).open("/dev/fuse")?;
-    // SAFETY: asks for a number.
+    // SAFETY: both calls only return a number.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
     let fd = connection.as_raw_fd();
     let options = format!("fd={fd},rootmode=40700,user_id={user},group_id={group}{}", how.rest);
@@ -43,24 +43,24 @@ pub fn mount(point: &Path, how: &MountSpec<'_>) -> io::Result<OwnedFd> {
 /// threads that serve it.
 ///
 /// # Errors
-/// The kernel's error.
+/// Returns the kernel's error.
 pub fn unmount(point: &Path) -> io::Result<()> {
     unmount_by(point, libc::MNT_FORCE | libc::MNT_DETACH)
 }
 
-/// Unmounts a file system without users. One in use is an error (`EBUSY`).
+/// Unmounts a file system without users.
 ///
 /// # Errors
-/// The kernel's error.
+/// Returns the kernel's error: `EBUSY` if the file system is in use.
 pub fn unmount_unused(point: &Path) -> io::Result<()> {
     unmount_by(point, 0)
 }
 
-/// Aborts the connection of a file system whose server has ended: programs that wait for an answer get an error. Unmounts
-/// it too, if no program uses it.
+/// Aborts the connection of a file system whose server has ended: programs that wait for an answer get an error. If no
+/// program uses the file system, the call also unmounts it.
 ///
 /// # Errors
-/// The kernel's error.
+/// Returns the kernel's error.
 pub fn cut_off(point: &Path) -> io::Result<()> {
     unmount_by(point, libc::MNT_FORCE)
 }
@@ -68,20 +68,20 @@ pub fn cut_off(point: &Path) -> io::Result<()> {
 /// Unmounts lazily: the file system disappears now and ends with its last user.
 ///
 /// # Errors
-/// The kernel's error.
+/// Returns the kernel's error.
 pub fn unmount_lazily(point: &Path) -> io::Result<()> {
     unmount_by(point, libc::MNT_DETACH)
 }
 
 fn unmount_by(point: &Path, flags: libc::c_int) -> io::Result<()> {
     let point = CString::new(point.as_os_str().as_bytes())?;
-    // SAFETY: a C string that lives through the call.
+    // SAFETY: the pointer is a C string that lives through the call.
     let result = unsafe { libc::umount2(point.as_ptr(), flags | libc::UMOUNT_NOFOLLOW) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Returns true if this process runs as root, and so may mount.
 pub fn is_root() -> bool {
-    // SAFETY: asks for a number.
+    // SAFETY: the call only returns a number.
     unsafe { libc::geteuid() == 0 }
 }

@@ -1,8 +1,8 @@
-//! A FUSE file system whose threads outlive a panic.
+//! A FUSE file system whose threads survive a panic.
 //!
-//! A panic ends its thread, and after the last thread every request would wait for ever. So a request that panics is
-//! answered with EIO, as every dropped reply is, and its thread goes on. The panic prints its place on stderr. Unwinding
-//! releases locks, pins and windows by their guards, and drops an open transaction uncommitted.
+//! A panic ends its thread, and after the last thread every request would wait forever. So a request that panics is
+//! answered with EIO, like every dropped reply, and its thread continues. The panic prints its location on stderr.
+//! During unwinding, guards release locks, pins and windows, and an open transaction is dropped uncommitted.
 
 use std::ffi::OsStr;
 use std::io;
