@@ -1,4 +1,4 @@
-//! A stream whose two ends agreed on everything beforehand, as the kernel's driver and its server do: no handshake,
+//! A stream whose two ends agreed on all properties beforehand, like the kernel's driver and its server: no handshake,
 //! simple replies, one disk.
 
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use super::session::Session;
 use super::transport::Transport;
 use super::waiting::Waiting;
 
-/// The transmission flags that the other end is to be given for a disk of this shape.
+/// Returns the transmission flags that the other end needs for a disk of this shape.
 pub fn agreed_flags(geometry: &Geometry) -> u16 {
     transmission_flags(geometry, false)
 }
 
-/// Answers requests to `disk` in this thread, until the other end disconnects (`Ok`) or it ends otherwise.
+/// Serves requests to `disk` in this thread, until the other end disconnects (`Ok`) or the stream ends otherwise.
 ///
 /// # Errors
-/// [`End`] says why the stream ended.
+/// Returns [`End`] with the reason why the stream ended.
 pub fn serve_agreed(disk: Arc<dyn Disk>, transport: &mut dyn Transport) -> Result<(), End> {
     let mut peer = Peer::new(transport, Options::default().spin, Arc::default(), Arc::new(Waiting::new()));
     Session::new(disk, false, false).run(&mut peer)

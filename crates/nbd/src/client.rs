@@ -1,23 +1,24 @@
 //! An NBD export as a [`Disk`]: fixed newstyle, structured replies, `base:allocation`, many requests in flight.
 //!
 //! ```text
-//! caller: request --> pieces --> outgoing --> whoever sends --> socket
-//! caller: waits <-- jobs <-- flight <-- whoever receives <----- socket
+//! caller: request --> pieces --> outgoing --> sending caller --> socket
+//! caller: waits <-- jobs <-- flight <-- receiving caller <------ socket
 //! ```
 //!
-//! There is no thread: of the callers one sends what all have gathered, and of those that wait one receives for all
-//! and hands on when its own reply is there. A reply wakes no other thread unless it is for one.
+//! The client has no thread. One caller sends the commands that all callers gathered. One of the waiting callers
+//! receives for all, and hands receiving on when its own reply has arrived. A reply only wakes the thread that waits
+//! for it.
 //!
 //! - C1. Every request ends: by its reply, or by an error when the connection is lost.
-//! - C2. What the server says is believed only where it fits a request: a cookie that is in flight, bytes and extents
-//!   within what was asked, every byte of a read exactly once. Anything else ends the connection.
-//! - C3. After the connection is lost nothing is sent any more, and every later request is refused as poisoned: what
-//!   was written before and not flushed may be gone.
-//! - C4. No lock is held while the socket is waited for.
-//! - C5. A caller that cannot send because the server is not reading receives meanwhile: the two cannot wait for each
-//!   other.
-//! - C6. What the server does not offer is never sent: FUA becomes a flush, zeroes are written, a trim does nothing,
-//!   and a flush that it cannot do is an error.
+//! - C2. The client accepts a server's data only if it fits a request: a cookie that is in flight, bytes and extents
+//!   within the requested range, every byte of a read exactly once. Anything else ends the connection.
+//! - C3. After the connection is lost the client sends nothing more and refuses every later request as poisoned. Data
+//!   that was written before and not flushed may be lost.
+//! - C4. No lock is held during a wait for the socket.
+//! - C5. If a caller cannot send because the server is not reading, it receives during the wait. So client and server
+//!   cannot wait for each other.
+//! - C6. The client never sends a command that the server does not offer. FUA becomes a flush, zeroes are written, a
+//!   trim does nothing, and a flush that the server cannot do is an error.
 
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
@@ -45,12 +46,12 @@ use link::Link;
 use uri::Target;
 pub use uri::{tcp_uri, unix_uri};
 
-/// How to connect.
+/// The options of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectOptions {
-    /// How long connecting and haggling may take in all.
+    /// Limit for connecting and the handshake together.
     pub timeout: Duration,
-    /// Refuse every change, whatever the server allows.
+    /// If true, the client refuses every change, whatever the server allows.
     pub read_only: bool,
 }
 
@@ -66,7 +67,7 @@ pub struct NbdDisk {
     export: Export,
     uri: String,
     flight: Mutex<Flight>,
-    /// Something was received, or the one who receives has stopped.
+    /// Signals that data was received, or that the receiving caller has stopped.
     changed: Condvar,
 }
 
@@ -74,7 +75,7 @@ impl NbdDisk {
     /// Connects to `nbd+unix:///NAME?socket=PATH` or `nbd://HOST[:PORT]/NAME`.
     ///
     /// # Errors
-    /// [`ConnectError`], which says whether the address, the network, the server or the export is the reason.
+    /// Returns [`ConnectError`], which says if the address, the network, the server or the export is the reason.
     pub fn connect(uri: &str, options: &ConnectOptions) -> std::result::Result<Self, ConnectError> {
         let target = Target::parse(uri)?;
         let (link, mut export) = handshake::connect(&target, options.timeout)?;
@@ -83,20 +84,20 @@ impl NbdDisk {
         Ok(Self { link, export, uri: uri.to_owned(), flight, changed: Condvar::new() })
     }
 
-    /// Where it is connected to.
+    /// Returns the URI of the export.
     pub fn uri(&self) -> &str {
         &self.uri
     }
 }
 
 impl Drop for NbdDisk {
-    /// Says goodbye if that is possible without waiting.
+    /// Sends the disconnect command if that is possible without waiting.
     fn drop(&mut self) {
         let mut flight = self.lock();
         if flight.lost.is_none() && flight.is_idle() {
             flight.say_goodbye();
             let goodbye = flight.take_outgoing();
-            // A server that does not take it finds the connection closed, which says the same.
+            // A server that does not receive the command finds the connection closed, which has the same meaning.
             let _ = self.link.send_now(&goodbye);
         }
         self.link.cut();
@@ -113,7 +114,8 @@ impl NbdDisk {
 }
 
 impl Disk for NbdDisk {
-    /// What the protocol does not tell is taken to be the worst: bytes may tear, and completed writes be lost.
+    /// Returns the geometry. For properties that the protocol does not cover it assumes the worst: bytes may tear, and
+    /// completed writes may be lost.
     fn geometry(&self) -> Geometry {
         Geometry {
             size: self.export.size,
@@ -158,7 +160,7 @@ impl Disk for NbdDisk {
         self.call_op(Op::Zero(how), span)
     }
 
-    /// As `base:allocation` has it; one run of data from a server without.
+    /// Returns the extents that `base:allocation` reports, or one run of data from a server without `base:allocation`.
     fn extents(&self, span: Span) -> Result<Vec<Run>> {
         self.check(span)?;
         if self.export.allocation.is_none() || span.len == 0 {

@@ -1,4 +1,4 @@
-//! What each request does to the disk.
+//! The effect of each request on the disk.
 
 use ferrite_disk::{Access, Run, Zeroing};
 use ferrite_memory::{Error, Span};
@@ -10,16 +10,16 @@ use super::peer::Peer;
 use super::session::{REQUEST_MAX_BYTES, Session, Trouble};
 use super::wire::{Command, Request};
 
-/// Most extents told in one answer.
+/// Most extents reported in one answer.
 const EXTENTS_MAX: usize = 4096;
-/// Bytes of the disk whose extents are asked for at first, since most questions are answered by the first few; then
-/// as many as were told so far.
+/// Number of bytes of the disk whose extents are requested first, because the first few extents suffice for most
+/// requests. Later windows are as large as the range reported so far.
 const FIRST_WINDOW_BYTES: u64 = 1 << 20;
-/// Bytes of the disk whose extents are asked for at once, which bounds the memory they take (N3).
+/// Number of bytes of the disk whose extents are requested at once; it bounds their memory (N3).
 const EXTENTS_WINDOW_BYTES: u64 = 64 << 20;
 
 impl Session {
-    /// Refuses what must not reach the disk (N6).
+    /// Refuses requests that must not reach the disk (N6).
     pub fn check(&self, request: &Request) -> Result<(), Fault> {
         let Request { command, span, .. } = *request;
         self.check_kind(request)?;
@@ -68,7 +68,7 @@ impl Session {
             Command::Flush => self.disk.flush()?,
             Command::Trim => self.disk.trim(span, access)?,
             Command::WriteZeroes => self.write_zeroes(request, access)?,
-            // A hint, and there is nothing faster to bring it to.
+            // CACHE is a hint, and there is no faster memory to use.
             Command::Cache => {}
             Command::Disconnect | Command::Unknown(_) => unreachable!("answered or refused before"),
         }
@@ -98,7 +98,7 @@ impl Session {
         Ok(())
     }
 
-    /// The first extents of `span`: at least one, at most `most`, neighbours of one state in one.
+    /// Returns the first extents of `span`: at least one, at most `most`. Neighbours of one state are joined.
     fn extents(&self, span: Span, most: usize) -> Result<Vec<Extent>, Fault> {
         let mut extents: Vec<Extent> = Vec::new();
         let mut told_bytes = 0;
@@ -133,7 +133,7 @@ struct Extent {
 }
 
 impl Extent {
-    /// `run`, of which no more than `most_bytes` were asked for.
+    /// Converts `run`; `most_bytes` is the length of the requested range.
     fn of(run: Run, most_bytes: u64) -> Self {
         let hole = if run.hole { STATE_HOLE } else { 0 };
         let zero = if run.zero { STATE_ZERO } else { 0 };

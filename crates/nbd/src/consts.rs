@@ -1,8 +1,8 @@
 //! The numbers of the NBD protocol, under its own names.
 
-/// First eight bytes a server says.
+/// First eight bytes that a server sends.
 pub const INIT_MAGIC: u64 = u64::from_be_bytes(*b"NBDMAGIC");
-/// Second eight bytes a newstyle server says, and the start of every option.
+/// Second eight bytes that a newstyle server sends, and the start of every option.
 pub const OPTION_MAGIC: u64 = u64::from_be_bytes(*b"IHAVEOPT");
 /// Start of every option reply.
 pub const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
@@ -15,21 +15,21 @@ pub const STRUCTURED_REPLY_MAGIC: u32 = 0x668e_33ef;
 
 /// Handshake flags, 16 bits from the server, 32 bits from the client, with the same meaning.
 pub mod handshake {
-    /// Options are answered.
+    /// The server answers options.
     pub const FIXED_NEWSTYLE: u32 = 1 << 0;
-    /// The 124 zeros after EXPORT_NAME are left out.
+    /// The server omits the 124 zeros after EXPORT_NAME.
     pub const NO_ZEROES: u32 = 1 << 1;
 }
 
-/// Options of the haggling phase.
+/// Options of the handshake.
 pub mod option {
-    /// Enter transmission without a way to say no.
+    /// Enter transmission; the protocol has no refusal for this option.
     pub const EXPORT_NAME: u32 = 1;
     /// End the session.
     pub const ABORT: u32 = 2;
     /// Name the exports.
     pub const LIST: u32 = 3;
-    /// Go on under TLS.
+    /// Continue under TLS.
     pub const STARTTLS: u32 = 5;
     /// Describe an export.
     pub const INFO: u32 = 6;
@@ -59,7 +59,7 @@ pub mod rep {
     pub const ERR_POLICY: u32 = (1 << 31) + 2;
     /// Malformed option.
     pub const ERR_INVALID: u32 = (1 << 31) + 3;
-    /// TLS has to come first.
+    /// TLS is required first.
     pub const ERR_TLS_REQD: u32 = (1 << 31) + 5;
     /// No such export.
     pub const ERR_UNKNOWN: u32 = (1 << 31) + 6;
@@ -121,7 +121,7 @@ pub mod command {
     pub const CACHE: u16 = 5;
     /// Write zeroes.
     pub const WRITE_ZEROES: u16 = 6;
-    /// Tell the states of a range.
+    /// Report the states of a range.
     pub const BLOCK_STATUS: u16 = 7;
 }
 
@@ -143,7 +143,7 @@ pub mod command_flag {
 pub mod chunk {
     /// Flag: the last chunk of this reply.
     pub const DONE: u16 = 1 << 0;
-    /// Nothing but the end.
+    /// An empty final chunk.
     pub const NONE: u16 = 0;
     /// Bytes read.
     pub const OFFSET_DATA: u16 = 1;
@@ -157,9 +157,9 @@ pub mod chunk {
     pub const ERROR_OFFSET: u16 = (1 << 15) + 2;
 }
 
-/// Name of the one metadata context served.
+/// Name of the only metadata context that the server offers.
 pub const BASE_ALLOCATION: &str = "base:allocation";
-/// The number it goes by in replies.
+/// The number of the context in replies.
 pub const BASE_ALLOCATION_ID: u32 = 1;
 /// State of `base:allocation`: no space allocated.
 pub const STATE_HOLE: u32 = 1 << 0;
@@ -174,5 +174,5 @@ pub const SIMPLE_REPLY_BYTES: usize = 16;
 pub const CHUNK_BYTES: usize = 20;
 /// Bytes of an option without data.
 pub const OPTION_BYTES: usize = 16;
-/// Longest name or query the protocol allows, in bytes.
+/// Longest name or query that the protocol allows, in bytes.
 pub const NAME_MAX_BYTES: usize = 4096;

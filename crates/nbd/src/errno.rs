@@ -1,31 +1,31 @@
-//! The one table from what went wrong to the error numbers of the protocol.
+//! The one table that maps errors to the error numbers of the protocol.
 
 use ferrite_memory::Error;
 
-/// Not permitted: a write to what is read-only.
+/// Not permitted: a write to a read-only disk.
 pub const EPERM: u32 = 1;
 /// The medium failed.
 pub const EIO: u32 = 5;
-/// The request makes no sense here.
+/// The request is invalid here.
 pub const EINVAL: u32 = 22;
 /// No space, or a write beyond the end.
 pub const ENOSPC: u32 = 28;
 /// A fast zero that would be slow.
 pub const ENOTSUP: u32 = 95;
 
-/// Why a request failed, as the client is told.
+/// The reason why a request failed, as reported to the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Error number of the protocol.
     pub errno: u32,
     /// Text for people.
     pub text: String,
-    /// Where on the disk, for a read: what was sent of earlier offsets is valid.
+    /// Offset on the disk of a failed read: the data sent for earlier offsets is valid.
     pub at: Option<u64>,
 }
 
 impl Fault {
-    /// A fault of the whole request.
+    /// Creates a fault of the whole request.
     pub fn new(errno: u32, text: impl Into<String>) -> Self {
         Self { errno, text: text.into(), at: None }
     }
@@ -36,7 +36,8 @@ impl From<Error> for Fault {
         let errno = match &error {
             Error::ReadOnly => EPERM,
             Error::NoSpace(_) => ENOSPC,
-            // Clients take ENOTSUP for "fast zeroes would be slow" and nothing else; those map it themselves.
+            // Clients interpret ENOTSUP only as "fast zeroes would be slow"; requests for fast zeroes map the error
+            // themselves.
             Error::OutOfRange { .. } | Error::Unsupported(_) => EINVAL,
             Error::Io { .. } | Error::Damaged(_) | Error::Poisoned(_) => EIO,
         };

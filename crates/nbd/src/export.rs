@@ -1,4 +1,4 @@
-//! What is served under which name, and what a client is told of it.
+//! The exports of a server: their names, disks and the properties reported to clients.
 
 use std::sync::Arc;
 
@@ -7,29 +7,29 @@ use ferrite_disk::{Disk, Geometry};
 use super::consts::transmission;
 use super::session::REQUEST_MAX_BYTES;
 
-/// Why an export is not opened.
+/// The reason why an export is not opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// There is no export of this name.
     #[error("no such export")]
     Unknown,
-    /// There is one, but it is not to be had; the text is for the client.
+    /// The export exists, but the server denies it; the text is for the client.
     #[error("{0}")]
     Denied(String),
 }
 
-/// What a server serves. Called from the threads of connections, during the handshake only.
+/// The exports of a server. Connection threads call it, only during the handshake.
 pub trait Exports: Send + Sync {
-    /// The names there are. The first is the default export, which clients ask for by the empty name.
+    /// Returns the names of the exports. The first is the default export, which clients request by the empty name.
     fn list(&self) -> Vec<String>;
 
-    /// The disk of that name, which the connection keeps until it ends.
+    /// Returns the disk of that name, which the connection keeps until it ends.
     ///
     /// # Errors
-    /// [`Refusal`], which the client is told.
+    /// Returns [`Refusal`], which the server reports to the client.
     fn open(&self, name: &str) -> Result<Arc<dyn Disk>, Refusal>;
 
-    /// A line for people on the export of that name.
+    /// Returns a line for people that describes the export of that name.
     fn description(&self, name: &str) -> Option<String> {
         let _ = name;
         None
@@ -38,14 +38,14 @@ pub trait Exports: Send + Sync {
 
 /// An opened export.
 pub(super) struct Export {
-    /// Its own name, also where it was asked for by the empty one.
+    /// The export's own name, even if the client requested it by the empty name.
     pub name: String,
-    /// Its disk.
+    /// The disk of the export.
     pub disk: Arc<dyn Disk>,
 }
 
 impl Export {
-    /// Opens the export that a client calls `asked`.
+    /// Opens the export that a client requests as `asked`.
     pub fn open(exports: &dyn Exports, asked: &str) -> Result<Self, Refusal> {
         let name = resolve(exports, asked)?;
         let disk = exports.open(&name)?;
@@ -53,12 +53,12 @@ impl Export {
     }
 }
 
-/// The name of the export that a client calls `asked`.
+/// Returns the name of the export that a client requests as `asked`.
 fn resolve(exports: &dyn Exports, asked: &str) -> Result<String, Refusal> {
     if asked.is_empty() { exports.list().into_iter().next().ok_or(Refusal::Unknown) } else { Ok(asked.to_owned()) }
 }
 
-/// The transmission flags of a disk. Multi-conn holds for every [`Disk`], by its rule D2.
+/// Returns the transmission flags of a disk. Multi-conn holds for every [`Disk`], by its rule D2.
 pub(super) fn transmission_flags(geometry: &Geometry, structured: bool) -> u16 {
     use transmission as flag;
     let mut flags = flag::HAS_FLAGS | flag::SEND_FLUSH | flag::SEND_FUA | flag::CAN_MULTI_CONN | flag::SEND_CACHE;
@@ -74,7 +74,8 @@ pub(super) fn transmission_flags(geometry: &Geometry, structured: bool) -> u16 {
     flags | flag::SEND_WRITE_ZEROES | flag::SEND_FAST_ZERO
 }
 
-/// Smallest, preferred and largest request in bytes, as BLOCK_SIZE wants them: powers of two, in this order.
+/// Returns the smallest, preferred and largest request in bytes in the form that BLOCK_SIZE requires: powers of two, in
+/// this order.
 pub(super) fn block_sizes(geometry: &Geometry) -> [u32; 3] {
     let least = geometry.sector_bytes;
     let most = REQUEST_MAX_BYTES as u32;
@@ -99,7 +100,8 @@ mod tests {
         }
     }
 
-    /// A client that trusts the flags never sends what is refused: no changes to what is read-only, no DF unchunked.
+    /// A client that trusts the flags never sends a refused request: no changes to a read-only disk, no DF without
+    /// structured replies.
     #[test]
     fn flags_follow_the_geometry() {
         let all = transmission_flags(&geometry(), true);

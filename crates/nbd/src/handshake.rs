@@ -1,4 +1,4 @@
-//! Haggling: from the greeting to a session (or to an end).
+//! The handshake, from the greeting to a session (or to an end).
 
 use std::time::{Duration, Instant};
 
@@ -8,12 +8,12 @@ use super::peer::{End, Peer};
 use super::session::Session;
 use super::wire::{self, Choice, ClientFlags, Malformed, OptionHeader};
 
-/// Longest option that is looked at, in bytes.
+/// Longest option that the server parses, in bytes.
 const OPTION_MAX_BYTES: u32 = 64 << 10;
-/// Longest option that is taken off the stream to be refused, in bytes; after a longer one the connection is dropped.
+/// Longest option that the server receives in order to refuse it, in bytes; a longer one ends the connection.
 const DRAINED_MAX_BYTES: u32 = 1 << 20;
 
-/// Where haggling goes on after an option.
+/// The next state of the handshake after an option.
 enum Next {
     Option,
     Transmission(Session),
@@ -24,17 +24,17 @@ enum Next {
 pub(super) struct Handshake<'a, 't> {
     pub peer: &'a mut Peer<'t>,
     pub exports: &'a dyn Exports,
-    /// How long all of it may take, TLS included (N9).
+    /// Limit for the whole handshake, TLS included (N9).
     pub timeout: Duration,
-    /// Whether the server is stopping.
+    /// Returns true if the server is stopping.
     pub stopping: &'a dyn Fn() -> bool,
     structured: bool,
-    /// The export that `base:allocation` was chosen for.
+    /// The export for which the client chose `base:allocation`.
     allocation_of: Option<String>,
 }
 
 impl<'a, 't> Handshake<'a, 't> {
-    /// A client that just connected.
+    /// Creates the handshake of a client that has just connected.
     pub fn new(
         peer: &'a mut Peer<'t>,
         exports: &'a dyn Exports,
@@ -44,7 +44,7 @@ impl<'a, 't> Handshake<'a, 't> {
         Self { peer, exports, timeout, stopping, structured: false, allocation_of: None }
     }
 
-    /// Greets and answers options. `None` where the client ended in good order.
+    /// Greets the client and answers its options. Returns `None` if the client ended the session properly.
     pub fn run(mut self) -> Result<Option<Session>, End> {
         self.peer.set_deadline(Some(Instant::now() + self.timeout))?;
         let flags = self.greet()?;
@@ -119,7 +119,8 @@ impl<'a, 't> Handshake<'a, 't> {
         Ok(Next::Option)
     }
 
-    /// N10: there is no state yet that could come from before TLS. EXPORT_NAME knows no reply that says no.
+    /// Refuses every option except STARTTLS (N10), so no state from before TLS exists. The protocol has no refusal for
+    /// EXPORT_NAME.
     fn insist_on_tls(&mut self, number: u32, data: &[u8]) -> Result<Next, End> {
         match number {
             option::STARTTLS if data.is_empty() => {
@@ -153,7 +154,7 @@ impl<'a, 't> Handshake<'a, 't> {
         self.refuse(option, kind, &refusal.to_string());
     }
 
-    /// EXPORT_NAME knows no reply that says no: the connection is dropped instead.
+    /// Opens the export of EXPORT_NAME. The protocol has no refusal for this option: the connection is dropped instead.
     fn enter_by_name(&mut self, data: &[u8], flags: ClientFlags) -> Result<Next, End> {
         let name = wire::bare_name(data)?;
         if (self.stopping)() {
@@ -190,7 +191,7 @@ impl<'a, 't> Handshake<'a, 't> {
         self.reply(option::STRUCTURED_REPLY, rep::ACK, &[]);
     }
 
-    /// INFO and GO differ only in what follows.
+    /// Answers INFO or GO, which differ only in the next state.
     fn describe(&mut self, number: u32, data: &[u8]) -> Next {
         let choice = match wire::choice(data) {
             Ok(choice) => choice,
@@ -263,7 +264,7 @@ impl<'a, 't> Handshake<'a, 't> {
         self.reply(number, rep::ACK, &[]);
     }
 
-    /// Contexts chosen for another export do not count.
+    /// Creates the session. Contexts chosen for another export do not count.
     fn session(&self, export: Export) -> Session {
         let allocation = self.allocation_of.as_ref() == Some(&export.name);
         Session::new(export.disk, self.structured, allocation)

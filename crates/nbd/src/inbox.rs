@@ -1,11 +1,11 @@
-//! Bytes received and not yet used, in one flat buffer that large payloads are received into directly.
+//! Bytes received and not yet used, in one flat buffer that receives large payloads directly.
 
-/// A rest this short is moved to the front, so that much is received at once and into warm memory.
+/// A remainder this short is moved to the front, so that one receive gets many bytes into warm memory. In bytes.
 const MOVED_FREELY_BYTES: usize = 8 << 10;
-/// From this size on a request is received by itself.
+/// A request of this size or more, in bytes, gets its own receive.
 const LARGE_BYTES: usize = 64 << 10;
 
-/// The receive buffer of a connection (N3): `start .. end` of `bytes` is what was received and not yet used.
+/// The receive buffer of a connection (N3): `start .. end` of `bytes` is received and not yet used.
 #[derive(Debug)]
 pub(super) struct Inbox {
     bytes: Vec<u8>,
@@ -15,12 +15,12 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    /// A buffer that holds `idle_bytes` when nothing large is under way.
+    /// Creates a buffer that holds `idle_bytes` when no large request is under way.
     pub fn new(idle_bytes: usize) -> Self {
         Self { bytes: vec![0; idle_bytes], start: 0, end: 0, idle_bytes }
     }
 
-    /// What was received and not yet used.
+    /// Returns the bytes that are received and not yet used.
     pub fn held(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
@@ -34,8 +34,9 @@ impl Inbox {
         }
     }
 
-    /// Space to receive into, such that `needed_bytes` in all, more than are held, end up in one piece. For a large
-    /// payload it is just what is missing of it: the request behind it then starts a fresh buffer and is never moved.
+    /// Returns space for a receive, such that `needed_bytes` in total, more than are held, are contiguous at the end.
+    /// For a large payload the space is exactly its missing part: the next request then starts a fresh buffer and is
+    /// never moved.
     pub fn space(&mut self, needed_bytes: usize) -> &mut [u8] {
         let held_bytes = self.end - self.start;
         assert!(needed_bytes > held_bytes, "received what was there already");
@@ -50,7 +51,7 @@ impl Inbox {
         &mut self.bytes[self.end..until]
     }
 
-    /// Says that `len` bytes were received into the space.
+    /// Records that `len` bytes were received into the space.
     pub fn received(&mut self, len: usize) {
         assert!(len <= self.bytes.len() - self.end, "received more than there was space for");
         self.end += len;
@@ -62,12 +63,12 @@ impl Inbox {
         self.bytes = larger;
     }
 
-    /// Whether it holds more memory than an idle connection should.
+    /// Returns true if the buffer holds more memory than an idle connection should.
     pub fn is_enlarged(&self) -> bool {
         self.bytes.len() > self.idle_bytes
     }
 
-    /// Gives back what a large request took, where what is held allows it.
+    /// Frees the memory of a large request, if the held bytes allow it.
     pub fn shrink(&mut self) {
         if self.is_enlarged() && self.end - self.start <= self.idle_bytes {
             let mut smaller = vec![0; self.idle_bytes];
@@ -86,7 +87,7 @@ mod tests {
         inbox.received(from.len());
     }
 
-    /// N3: a large payload grows the buffer to what it needs, and the growth is given back; no byte is lost.
+    /// N3: a large payload grows the buffer to its size, and the memory is freed afterwards; no byte is lost.
     #[test]
     fn grows_for_a_payload_and_shrinks_back() {
         let mut inbox = Inbox::new(8);
@@ -99,7 +100,7 @@ mod tests {
         assert_eq!((inbox.held(), inbox.is_enlarged()), (&b"fghijklm"[..], false));
     }
 
-    /// A full buffer with its front used makes room by moving the rest down.
+    /// A full buffer whose front is used makes room by moving the rest to the front.
     #[test]
     fn moves_the_rest_down() {
         let mut inbox = Inbox::new(4);

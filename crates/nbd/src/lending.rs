@@ -1,15 +1,15 @@
-//! Sending what a disk lends from where it lies: the kernel puts references to its pages into the socket, and the
-//! client's receive is the only copy there is.
+//! Sending lent data without a copy: the kernel puts references to the disk's pages into the socket, and the client's
+//! receive makes the only copy.
 //!
 //! ```text
 //! file --splice--> pipe --splice--> socket's queue --receive, by the client-->
 //!      references, never waits      waits for the client       frees them
 //! ```
 //!
-//! What is in the queue of a Unix socket counts as unsent until the client has received it, so the queue's length tells
-//! which loans are over. That holds for clients that receive; one that splices the stream on may see what is written
-//! later to the same place.
-#![allow(unsafe_code)] // splice, and what the kernel tells of sockets and pipes, are not in std.
+//! Data in the queue of a Unix socket counts as unsent until the client has received it, so the queue's length shows
+//! which loans are over. This holds for clients that receive. A client that splices the stream on may see data that is
+//! written later to the same place.
+#![allow(unsafe_code)] // std has no splice and no queries of the state of sockets and pipes.
 
 use std::io::{self, PipeReader, PipeWriter};
 use std::net::Shutdown;
@@ -23,28 +23,29 @@ use ferrite_memory::{Borrower, Lent};
 
 /// Longest piece of a reply that is sent at once, in bytes.
 const LENT_MAX_BYTES: u64 = 256 << 10;
-/// What the pipe should hold, in bytes: the longest piece, also where it starts and ends within pages.
+/// Wanted capacity of the pipe, in bytes: the longest piece, even if it starts and ends within pages.
 const PIPE_BYTES: libc::c_int = 2 * LENT_MAX_BYTES as libc::c_int;
-/// What the queue of the socket should hold, in bytes (the kernel doubles it): a few pieces, so that the client need not
+/// Wanted capacity of the socket's queue, in bytes (the kernel doubles it): a few pieces, so that the client need not
 /// wait for the next one.
 const QUEUE_BYTES: libc::c_int = 2 * LENT_MAX_BYTES as libc::c_int;
-/// The unit in which a pipe holds what it was given.
+/// Size in bytes of the unit in which a pipe holds data.
 const PAGE_BYTES: u64 = 4 << 10;
-/// How often it is looked whether a client that has ended has taken everything.
+/// Interval between checks if a client that has ended has received everything, in milliseconds.
 const LINGER_STEP_MS: libc::c_int = 20;
 
-/// The way from files to one client. Dropped, it ends the stream, which a disk may keep open to ask what was taken.
+/// The path from files to one client. Dropping it ends the stream; a disk may keep the stream open to query how much
+/// was received.
 #[derive(Debug)]
 pub(super) struct Lending {
     queue: Arc<Queue>,
     pipe: (PipeReader, PipeWriter),
-    /// What the pipe takes at once, wherever in a page it starts.
+    /// Capacity of the pipe at once, wherever in a page the data starts, in bytes.
     room_bytes: u64,
-    /// In the pipe.
+    /// Number of bytes in the pipe.
     filled_bytes: usize,
 }
 
-/// What was sent, and what of it the client has taken.
+/// The record of the bytes that were sent and of those that the client has received.
 #[derive(Debug)]
 struct Queue {
     socket: UnixStream,
@@ -52,32 +53,32 @@ struct Queue {
     sent_bytes: AtomicU64,
 }
 
-/// A loan to a client. Dropped when all of it is in the queue, or nothing more of it will be.
+/// A loan to a client. It is dropped when all its data is in the queue, or when no more of its data will be sent.
 #[derive(Debug)]
 pub(super) struct Loan {
     slip: Arc<Slip>,
 }
 
-/// What the disk keeps of a loan.
+/// The disk's handle on a loan.
 #[derive(Debug)]
 struct Slip {
     queue: Arc<Queue>,
-    /// It is over when so many bytes have been taken.
+    /// The loan is over when the client has received this number of bytes.
     end_bytes: AtomicU64,
 }
 
 impl Lending {
-    /// To the client at the other end of `socket`, a Unix one.
+    /// Creates the path to the client at the other end of `socket`, a Unix socket.
     pub fn to(socket: BorrowedFd<'_>) -> io::Result<Self> {
         let queue = Queue { socket: socket.try_clone_to_owned()?.into(), sent_bytes: AtomicU64::new(0) };
         let pipe = io::pipe()?;
-        // Where either is refused it is smaller, and pieces may be with it.
+        // If the kernel refuses either size, the capacity is smaller, and pieces may be shorter.
         set_queue_bytes(&queue.socket);
         let room_bytes = (set_pipe_bytes(&pipe.1) - PAGE_BYTES).min(LENT_MAX_BYTES);
         Ok(Self { queue: Arc::new(queue), pipe, room_bytes, filled_bytes: 0 })
     }
 
-    /// Most bytes that are sent at once.
+    /// Returns the most bytes that are sent at once.
     pub fn room_bytes(&self) -> u64 {
         self.room_bytes
     }
@@ -87,14 +88,15 @@ impl Lending {
         Loan { slip: Arc::new(Slip { queue: Arc::clone(&self.queue), end_bytes: AtomicU64::new(u64::MAX) }) }
     }
 
-    /// Takes what is `lent` into the empty pipe; how many bytes, which may be fewer. Waits for no client.
+    /// Moves the `lent` data into the empty pipe. Returns the number of bytes, which may be fewer. Never waits for a
+    /// client.
     pub fn fill(&mut self, lent: &Lent<'_>) -> io::Result<u64> {
         assert_eq!(self.filled_bytes, 0, "what was taken is not sent yet");
         self.filled_bytes = splice(&lent.file, Some(lent.at), &self.pipe.1, lent.len as usize)?;
         Ok(self.filled_bytes as u64)
     }
 
-    /// Sends what is in the pipe.
+    /// Sends the content of the pipe.
     pub fn send(&mut self) -> io::Result<()> {
         while self.filled_bytes > 0 {
             let sent = splice(&self.pipe.0, None, &self.queue.socket, self.filled_bytes)?;
@@ -107,12 +109,12 @@ impl Lending {
         Ok(())
     }
 
-    /// Notes that `bytes` were sent.
+    /// Records that `bytes` were sent.
     pub fn note_sent(&self, bytes: usize) {
         self.queue.sent_bytes.fetch_add(bytes as u64, Ordering::Release);
     }
 
-    /// Waits until the client has taken everything, or is gone.
+    /// Waits until the client has received everything, or is gone.
     pub fn linger(&self) {
         while self.queue.untaken_bytes() > 0 && !is_hung_up_in(&self.queue.socket, LINGER_STEP_MS) {}
     }
@@ -120,13 +122,13 @@ impl Lending {
 
 impl Drop for Lending {
     fn drop(&mut self) {
-        // That it fails on a stream which the client has ended already is what is wanted.
+        // An error on a stream that the client has ended already is harmless.
         let _ = self.queue.socket.shutdown(Shutdown::Both);
     }
 }
 
 impl Loan {
-    /// Who the disk is told to lend to.
+    /// Returns the borrower that is passed to the disk.
     pub fn borrower(&self) -> Arc<dyn Borrower> {
         self.slip.clone()
     }
@@ -139,8 +141,9 @@ impl Drop for Loan {
 }
 
 impl Borrower for Slip {
-    /// What was counted as sent before the queue's length was asked for, and is not in it, was taken. The length counts
-    /// whole buffers, which are longer than what is in them.
+    /// Returns true if the client has received the loan. The client has received every byte that was counted as sent
+    /// before the query of the queue's length and is not in the queue. The length counts whole buffers, which are
+    /// longer than their content.
     fn has_returned(&self) -> bool {
         let end = self.end_bytes.load(Ordering::Acquire);
         let sent = self.queue.sent_bytes.load(Ordering::Acquire);
@@ -149,7 +152,7 @@ impl Borrower for Slip {
 }
 
 impl Queue {
-    /// Bytes that the client has not taken yet, or somewhat more.
+    /// Returns the number of bytes that the client has not received yet, or slightly more.
     fn untaken_bytes(&self) -> u64 {
         let mut bytes: libc::c_int = 0;
         // SAFETY: the request writes one integer, which is borrowed for the call; the descriptor is open.
@@ -158,7 +161,7 @@ impl Queue {
     }
 }
 
-/// Moves up to `len` bytes between a pipe and something else without a copy; how many.
+/// Moves up to `len` bytes between a pipe and another file without a copy; returns the number of bytes.
 fn splice(from: &impl AsRawFd, at: Option<u64>, to: &impl AsRawFd, len: usize) -> io::Result<usize> {
     let mut at = at.map(|at| at as libc::loff_t);
     let at = at.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
@@ -183,9 +186,9 @@ fn set_queue_bytes(socket: &UnixStream) {
     unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, (&raw const bytes).cast(), len) };
 }
 
-/// Enlarges the pipe, if that is allowed; how much it holds.
+/// Enlarges the pipe, if the kernel allows it; returns its capacity.
 fn set_pipe_bytes(pipe: &PipeWriter) -> u64 {
-    // SAFETY: the commands take an integer and none; the descriptor is open.
+    // SAFETY: one command takes an integer, the other takes no argument; the descriptor is open.
     let bytes = unsafe {
         libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, PIPE_BYTES);
         libc::fcntl(pipe.as_raw_fd(), libc::F_GETPIPE_SZ)
@@ -193,7 +196,7 @@ fn set_pipe_bytes(pipe: &PipeWriter) -> u64 {
     u64::try_from(bytes).map_or(PAGE_BYTES, |bytes| bytes.max(PAGE_BYTES))
 }
 
-/// Whether the stream has ended both ways, waiting for it so long.
+/// Returns true if the stream has ended both ways; waits for that up to `wait_ms`.
 fn is_hung_up_in(socket: &UnixStream, wait_ms: libc::c_int) -> bool {
     let mut asked = libc::pollfd { fd: socket.as_raw_fd(), events: 0, revents: 0 };
     // SAFETY: one entry, which is borrowed for the call; the descriptor is open.

@@ -1,6 +1,5 @@
-//! What clients come in by: a listening Unix socket here, how it is taken over from a server that is gone and given
-//! up in the end.
-#![allow(unsafe_code)] // std binds a socket before its mode can be set, which would let others in for a moment.
+//! The listening sockets of a server: here a Unix socket, its takeover from a dead server, and its removal at the end.
+#![allow(unsafe_code)] // With std other users could connect between the bind and the change of the mode.
 
 use std::io;
 use std::mem;
@@ -15,70 +14,70 @@ use ferrite_memory::place_socket;
 
 use super::transport::Transport;
 
-/// Connections that may wait to be accepted.
+/// Number of connections that may wait to be accepted.
 const BACKLOG: libc::c_int = 128;
 
-/// Why a socket is not listened on.
+/// The reason why the server cannot listen on a socket.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Another server answers there.
+    /// Another server answers on the socket.
     #[error("{0}: another server answers on this socket; stop it, or choose another path")]
     Busy(PathBuf),
-    /// Something else is there.
+    /// The path is not a socket.
     #[error("{0}: exists and is not a socket; choose another path")]
     NotSocket(PathBuf),
     /// The path does not fit a socket address.
     #[error("{0}: too long for a socket (at most 107 bytes); choose another path")]
     TooLong(PathBuf),
-    /// The system refused.
+    /// The system refused a call.
     #[error("{path}: cannot listen there: {source}", path = .path.display())]
     Io {
-        /// The socket.
+        /// The path of the socket.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The system refused an address.
     #[error("{address}: cannot listen there: {source}")]
     Address {
-        /// Address and port.
+        /// The address and port.
         address: SocketAddr,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-/// From where a door can be reached. Each has places of its own, so that strangers of the network, idle or half open,
-/// keep no client of this machine out (N13).
+/// The origin of a door's clients. Each origin has its own places, so that idle or half-open clients of the network
+/// never exclude a client of this machine (N13).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
     Local,
     Network,
 }
 
-/// What clients come in by.
+/// A listening socket.
 pub(super) trait Door: Send + Sync {
-    /// Waits for a client; `None` where it was turned away.
+    /// Waits for a client; returns `None` if the client was rejected.
     fn accept(&self) -> io::Result<Option<Box<dyn Transport>>>;
 
-    /// Whose places its clients take.
+    /// Returns the origin whose places the clients use.
     fn reach(&self) -> Reach;
 
-    /// Lets nobody in any more; a thread in [`Door::accept`] returns with an error.
+    /// Stops accepting; a thread in [`Door::accept`] returns with an error.
     fn close(&self);
 }
 
-/// A socket that listens, and its path, which is removed with it.
+/// A listening socket and its path; dropping it removes the path.
 #[derive(Debug)]
 pub(super) struct Listener {
     socket: UnixListener,
     path: PathBuf,
-    /// Device and inode, to remove only what is ours.
+    /// Device and inode of the socket's file, so that only this server's file is removed.
     file: (u64, u64),
 }
 
 impl Listener {
-    /// Listens on `path` with mode 0600. A socket that is there already is removed if nobody answers on it.
+    /// Listens on `path` with mode 0600. An existing socket is removed if no server answers on it.
     pub fn bind(path: &Path) -> Result<Self, ListenError> {
         Address::new(path).ok_or_else(|| ListenError::TooLong(path.into()))?;
         let failed = |source: io::Error| match source.kind() {
@@ -103,10 +102,10 @@ impl Door for Listener {
         Reach::Local
     }
 
-    /// The path is removed where it is still this socket's.
+    /// Stops listening, and removes the path if it still names this socket.
     fn close(&self) {
         if identity(&self.path).is_ok_and(|file| file == self.file) {
-            // Somebody else may remove it at the same time, which is as good.
+            // Another process may remove the path at the same time, which is harmless.
             let _ = std::fs::remove_file(&self.path);
         }
         // SAFETY: a descriptor that `self` keeps open and a constant.
@@ -141,11 +140,12 @@ impl Address {
     }
 }
 
-/// The mode is set on the socket before it is bound, so that its file never exists with a wider one.
+/// Listens on `address`. The mode is set on the socket before it is bound, so that its file never exists with a wider
+/// mode.
 fn listen(Address { address, len }: &Address) -> io::Result<UnixListener> {
     // SAFETY: constants only.
     let fd = done(unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) })?;
-    // SAFETY: the descriptor was just opened and nobody else owns it.
+    // SAFETY: the descriptor was just opened and no other value owns it.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     // SAFETY: an open descriptor and a constant.
     done(unsafe { libc::fchmod(socket.as_raw_fd(), 0o600) })?;
@@ -168,7 +168,8 @@ mod tests {
 
     use super::*;
 
-    /// What a dead server leaves. A process that a neighbouring test is just starting may hold it a moment longer.
+    /// Creates the leftover of a dead server. A process that another test is just starting may hold the socket a moment
+    /// longer.
     fn leave_socket(path: &Path) {
         drop(UnixListener::bind(path).unwrap());
         while UnixStream::connect(path).is_ok() {
@@ -176,7 +177,7 @@ mod tests {
         }
     }
 
-    /// Of two servers that start at once where a dead one left its socket, one listens and the other is told so.
+    /// If two servers start at once on the socket of a dead server, one listens and the other gets an error.
     #[test]
     fn two_that_start_at_once_do_not_take_each_others_socket() {
         let folder = tempfile::tempdir().unwrap();

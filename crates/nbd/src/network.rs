@@ -1,23 +1,23 @@
-//! Which addresses may connect.
+//! The addresses that may connect.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// An address, or all that begin with the same bits: `192.0.2.7`, `10.0.0.0/8`, `2001:db8::/32`, `::1`.
+/// An address, or all addresses that begin with the same bits: `192.0.2.7`, `10.0.0.0/8`, `2001:db8::/32`, `::1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
     prefix_bits: u32,
 }
 
-/// Text that is no [`Network`].
+/// A text that is not a [`Network`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}: not an address such as 192.0.2.7 or ::1, nor a network such as 10.0.0.0/8")]
 pub struct NotNetwork(String);
 
 impl Network {
-    /// Whether `address` is in it. An IPv4 address that came over an IPv6 socket is an IPv4 address.
+    /// Returns true if `address` is in the network. An IPv4 address from an IPv6 socket counts as an IPv4 address.
     pub fn contains(&self, address: IpAddr) -> bool {
         let (mine, width) = bits(self.address);
         let (other, other_width) = bits(address.to_canonical());
@@ -26,7 +26,7 @@ impl Network {
     }
 }
 
-/// The address as a number, and how many bits it has.
+/// Returns the address as a number, and its number of bits.
 fn bits(address: IpAddr) -> (u128, u32) {
     match address {
         IpAddr::V4(address) => (u128::from(address.to_bits()), 32),
@@ -68,7 +68,7 @@ impl fmt::Display for Network {
 mod tests {
     use super::*;
 
-    /// N12: an address is in a network by its leading bits, and never in one of the other family.
+    /// N12: an address is in a network by its leading bits, and never in a network of the other family.
     #[test]
     fn networks_hold_their_addresses() {
         for (network, inside, outside) in [

@@ -11,39 +11,39 @@ const TEXT_MAX_BYTES: usize = 1024;
 /// Longest reply that is gathered whole, in bytes: longer ones are read twice.
 const WHOLE_MAX_BYTES: usize = 4 << 20;
 
-/// The send buffer of a connection (N3). Its memory is initialised once and used again, since zeroing it for every
-/// read would cost as much as the read.
+/// The send buffer of a connection (N3). Its memory is initialised once and reused, because zeroing it for every read
+/// would cost as much as the read.
 #[derive(Debug)]
 pub(super) struct Outbox {
     bytes: Vec<u8>,
     len: usize,
     idle_bytes: usize,
-    /// For what it holds beyond that.
+    /// The share of the budget for memory beyond the idle size.
     share: Share,
 }
 
 impl Outbox {
-    /// A buffer that holds `idle_bytes` when nothing large is under way, and more out of `budget`.
+    /// Creates a buffer that holds `idle_bytes` when no large reply is under way, and acquires more from `budget`.
     pub fn new(idle_bytes: usize, budget: Arc<Budget>) -> Self {
         Self { bytes: vec![0; idle_bytes], len: 0, idle_bytes, share: Share::none(budget) }
     }
 
-    /// Whether a reply of `len` bytes may be gathered whole (N15).
+    /// Returns true if a reply of `len` bytes may be gathered whole (N15).
     pub fn has_room(&mut self, len: usize) -> bool {
         self.len + len <= self.bytes.len() || len <= WHOLE_MAX_BYTES && self.share.raise(self.len + len)
     }
 
-    /// What is to be sent.
+    /// Returns the bytes to send.
     pub fn held(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 
-    /// Forgets everything from `len` on: what was sent, or a reply that turned out to fail.
+    /// Removes everything from `len` on: bytes that were sent, or a reply that failed.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
 
-    /// `len` more bytes, to be filled by the caller; until then they hold older content.
+    /// Adds `len` bytes, which the caller fills; until then they hold older content.
     pub fn extend(&mut self, len: usize) -> &mut [u8] {
         let end = self.len + len;
         if end > self.bytes.len() {
@@ -55,12 +55,12 @@ impl Outbox {
         &mut self.bytes[start..end]
     }
 
-    /// Whether it holds more memory than an idle connection should.
+    /// Returns true if the buffer holds more memory than an idle connection should.
     pub fn is_enlarged(&self) -> bool {
         self.bytes.len() > self.idle_bytes
     }
 
-    /// Gives back what a large reply took, where nothing waits to be sent.
+    /// Frees the memory of a large reply, if no bytes wait to be sent.
     pub fn shrink(&mut self) {
         if self.is_enlarged() && self.len == 0 {
             self.bytes = vec![0; self.idle_bytes];
@@ -117,14 +117,14 @@ impl Outbox {
     }
 }
 
-/// What the head of a chunk says.
+/// The content of a chunk's head.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chunk {
-    /// The last of its reply.
+    /// True for the last chunk of its reply.
     pub done: bool,
-    /// A constant of [`chunk`].
+    /// The type, a constant of [`chunk`].
     pub kind: u16,
-    /// Bytes of payload.
+    /// Length of the payload in bytes.
     pub len: usize,
 }
 

@@ -14,28 +14,28 @@ use super::transport::Transport;
 use super::waiting::Waiting;
 use super::wire::{Malformed, Request};
 
-/// What each buffer of an idle connection may hold, in bytes.
+/// Most bytes that each buffer of an idle connection may hold.
 const IDLE_BYTES: usize = 512 << 10;
-/// Replies are sent when this many bytes are gathered, though more requests wait.
+/// Replies are sent when this many bytes are gathered, even if more requests wait.
 const GATHERED_BYTES: usize = 128 << 10;
-/// Bytes that are sent at once during the handshake.
+/// Number of bytes that are sent at once during the handshake.
 const HANDSHAKE_PIECE_BYTES: usize = 4 << 10;
-/// How long an enlarged buffer is kept when nothing comes.
+/// Time that an enlarged buffer is kept while no request arrives.
 const ENLARGED: Duration = Duration::from_secs(1);
 
-/// Why a connection ended before the client said so.
+/// The reason why a connection ended before the client disconnected.
 #[derive(Debug, thiserror::Error)]
 pub enum End {
-    /// The client closed it, or the server is stopping.
+    /// The client closed the connection, or the server is stopping.
     #[error("closed")]
     Closed,
     /// The stream failed.
     #[error("connection lost: {0}")]
     Lost(#[from] io::Error),
-    /// The client said something after which nothing it says can be understood.
+    /// The client sent a message after which its stream cannot be parsed.
     #[error("not NBD: {0}")]
     Malformed(#[from] Malformed),
-    /// The client announced more than is ever received.
+    /// The client announced more bytes than the server ever receives.
     #[error("a message of {0} bytes is too long")]
     TooLong(u64),
     /// The handshake took too long.
@@ -52,7 +52,7 @@ pub(super) struct Peer<'t> {
     pub inbox: Inbox,
     pub outbox: Outbox,
     lending: Option<Lending>,
-    /// Whether what is lent may be sent from where it lies.
+    /// True if lent data may be sent without a copy.
     borrows: bool,
     spin: Spin,
     deadline: Option<Instant>,
@@ -61,8 +61,13 @@ pub(super) struct Peer<'t> {
 }
 
 impl<'t> Peer<'t> {
-    /// A fresh connection. It polls for at most `spin` before it sleeps, which it notes in `waiting`.
-    pub fn new(transport: &'t mut dyn Transport, spin: Duration, budget: Arc<Budget>, waiting: Arc<Waiting>) -> Self {
+    /// Creates the peer of a new connection. It polls for at most `spin` before it sleeps, and records the sleep in
+    /// `waiting`.
+    pub fn new(
+        transport: &'t mut dyn Transport,
+        spin: Duration,
+        (budget, waiting): (Arc<Budget>, Arc<Waiting>),
+    ) -> Self {
         Self {
             transport,
             inbox: Inbox::new(IDLE_BYTES),
@@ -76,7 +81,7 @@ impl<'t> Peer<'t> {
         }
     }
 
-    /// Requires that what is waited for comes before `deadline`, and that a send waits no longer than until then.
+    /// Requires that awaited bytes arrive before `deadline`, and that no send waits longer.
     pub fn set_deadline(&mut self, deadline: Option<Instant>) -> Result<(), End> {
         self.deadline = deadline;
         self.arm_deadline()
@@ -90,18 +95,18 @@ impl<'t> Peer<'t> {
         Ok(self.transport.set_timeouts(left, left)?)
     }
 
-    /// Whether TLS has to come before anything else (N10).
+    /// Returns true if the server requires TLS first (N10).
     pub fn insists_on_tls(&self) -> bool {
         self.transport.insists_on_tls()
     }
 
-    /// Whether what is received comes under TLS.
+    /// Returns true if received bytes arrive under TLS.
     pub fn is_secured(&self) -> bool {
         self.transport.is_secured()
     }
 
-    /// Sends what was gathered, then shakes hands. What came in the clear behind the request for it may be from
-    /// somebody else than what comes under TLS, so it is not taken for the same client's (N11).
+    /// Sends the gathered bytes, then makes the TLS handshake. Bytes that arrived in the clear behind the request for
+    /// TLS may come from an attacker, not from the client under TLS. So they end the connection (N11).
     pub fn start_tls(&mut self) -> Result<(), End> {
         self.flush()?;
         if !self.inbox.held().is_empty() {
@@ -110,7 +115,7 @@ impl<'t> Peer<'t> {
         Ok(self.transport.start_tls(self.deadline)?)
     }
 
-    /// Receives until `len` bytes are held. Sends what was gathered before it waits.
+    /// Receives until `len` bytes are held. Sends the gathered bytes before it waits.
     pub fn need(&mut self, len: usize) -> Result<(), End> {
         while self.inbox.held().len() < len {
             self.flush()?;
@@ -144,7 +149,7 @@ impl<'t> Peer<'t> {
         }
     }
 
-    /// Polls for as long as that pays.
+    /// Polls for bytes while polling pays.
     fn poll(&mut self, needed_bytes: usize) -> Result<Option<usize>, End> {
         let limit = self.spin.limit();
         if limit.is_zero() {
@@ -168,7 +173,7 @@ impl<'t> Peer<'t> {
         }
     }
 
-    /// While a buffer is enlarged the wait is limited, so that an idle connection gives the memory back (N3).
+    /// Limits the wait while a buffer is enlarged, so that an idle connection frees the memory (N3).
     fn watch_size(&mut self) -> Result<(), End> {
         let enlarged = self.inbox.is_enlarged() || self.outbox.is_enlarged();
         if self.deadline.is_none() && enlarged != self.shrinking {
@@ -185,7 +190,7 @@ impl<'t> Peer<'t> {
         }
     }
 
-    /// Sends what was gathered.
+    /// Sends the gathered bytes.
     pub fn flush(&mut self) -> Result<(), End> {
         if self.outbox.held().is_empty() {
             return Ok(());
@@ -201,43 +206,43 @@ impl<'t> Peer<'t> {
         Ok(())
     }
 
-    /// Sends all at once where the client has room for it.
+    /// Sends all gathered bytes at once if the client has room for them.
     fn send(&mut self) -> Result<(), End> {
         let sent = self.transport.try_send(self.outbox.held())?;
         let rest = &self.outbox.held()[sent..];
         if rest.is_empty() { Ok(()) } else { Ok(self.waiting.during(|| self.transport.send(rest))?) }
     }
 
-    /// The way on which what is lent is sent, if there is one.
+    /// Returns the path for lent data, or `None` if the stream has no such path.
     pub fn lending(&mut self) -> Option<&mut Lending> {
         if self.borrows && self.lending.is_none() {
-            // Where there is no descriptor left everything is copied, as to clients far away.
+            // If no descriptor is left, everything is copied, like for remote clients.
             self.lending = self.transport.local().map(Lending::to).and_then(io::Result::ok);
             self.borrows = self.lending.is_some();
         }
         self.lending.as_mut().filter(|_| self.borrows)
     }
 
-    /// Copies everything from now on: what this disk lends cannot be sent from where it lies.
+    /// Copies everything from now on: lent data of this disk cannot be sent without a copy.
     pub fn borrow_no_more(&mut self) {
         self.borrows = false;
     }
 
-    /// Sends what was gathered, and behind it what was lent.
+    /// Sends the gathered bytes, and the lent data behind them.
     pub fn send_lent(&mut self) -> Result<(), End> {
         self.flush()?;
         let Some(lending) = &mut self.lending else { return Ok(()) };
         Ok(self.waiting.during(|| lending.send())?)
     }
 
-    /// Waits until the client has taken what was lent, or is gone (N14).
+    /// Waits until the client has received the lent data, or is gone (N14).
     pub fn linger(&self) {
         if let Some(lending) = &self.lending {
             lending.linger();
         }
     }
 
-    /// Sends what was gathered, piece by piece, so that one who takes it byte by byte is not given more time (N9).
+    /// Sends the gathered bytes piece by piece, so that a client that receives byte by byte gets no extra time (N9).
     fn send_in_time(&mut self) -> Result<(), End> {
         let mut sent = 0;
         while sent < self.outbox.held().len() {
@@ -250,17 +255,17 @@ impl<'t> Peer<'t> {
         Ok(())
     }
 
-    /// Sends what was gathered where that is much.
+    /// Sends the gathered bytes if they are many.
     pub fn flush_if_full(&mut self) -> Result<(), End> {
         if self.outbox.held().len() >= GATHERED_BYTES { self.flush() } else { Ok(()) }
     }
 
-    /// The payload of a request that starts the inbox and is held whole.
+    /// Returns the payload of a request that starts the inbox and is held whole.
     pub fn payload(&self, request: &Request) -> &[u8] {
         &self.inbox.held()[REQUEST_BYTES..][..request.payload_bytes()]
     }
 
-    /// Takes `len` bytes off the stream and forgets them, with bounded memory.
+    /// Receives `len` bytes and drops them, with bounded memory.
     pub fn discard(&mut self, mut len: usize) -> Result<(), End> {
         while len > 0 {
             self.need(1)?;
@@ -271,7 +276,7 @@ impl<'t> Peer<'t> {
         Ok(())
     }
 
-    /// Takes a field of `N` bytes off the stream.
+    /// Receives a field of `N` bytes.
     pub fn take<const N: usize>(&mut self) -> Result<[u8; N], End> {
         self.need(N)?;
         let mut field = [0; N];

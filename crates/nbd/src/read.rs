@@ -1,7 +1,7 @@
-//! READ: large pieces are sent from where they lie, if the disk lends them; others are read into the send buffer.
+//! READ: if the disk lends large pieces, they are sent without a copy; others are read into the send buffer.
 //!
-//! A large structured reply is sent in pieces, each read before its head is sent, so that a piece on the wire is
-//! always whole, memory stays bounded (N3), and the client copies one piece while the next is read.
+//! A large structured reply is sent in pieces, each read before its head is sent. So a piece on the wire is always
+//! whole, memory stays bounded (N3), and the client copies one piece while the next is read.
 
 use ferrite_memory::{Error, Span};
 
@@ -14,28 +14,28 @@ use super::wire::Request;
 
 /// Longest piece that is read into the buffer of a reply that may be fragmented, in bytes.
 const PIECE_BYTES: u64 = 128 << 10;
-/// What stands before the data of a reply at most, in bytes.
+/// Most bytes before the data of a reply.
 const HEAD_BYTES: usize = CHUNK_BYTES + 8;
-/// Shorter pieces are not asked for to be lent.
+/// Shortest piece that the server asks the disk to lend, in bytes.
 const LENT_LEAST_BYTES: u64 = 32 << 10;
-/// Reads at least this long look for holes; for shorter ones the question costs more than the bytes.
+/// Shortest read that looks for holes, in bytes; for shorter reads the query costs more than the bytes.
 const HOLES_FROM_BYTES: u64 = 64 << 10;
-/// Shorter runs of zeros are sent as they are.
+/// Shortest run of zeros that is sent as a hole, in bytes.
 const HOLE_LEAST_BYTES: u64 = 16 << 10;
 
-/// Bytes of one kind.
+/// A range of data or of zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Piece {
     span: Span,
     hole: bool,
 }
 
-/// What is to be answered of a request.
+/// A part of a request that is still unanswered.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     cookie: u64,
     rest: Span,
-    /// Nothing follows it.
+    /// True if no part follows.
     is_last: bool,
 }
 
@@ -67,8 +67,8 @@ impl Session {
         Ok(())
     }
 
-    /// Sends a reply that is too long to be gathered whole. All of it is read before its head is sent, since no error can
-    /// be told behind that, and again piece by piece while it is sent (N1, N15).
+    /// Sends a reply that is too long to be gathered whole. All of it is read before its head is sent, because no error
+    /// can follow the head. It is read again piece by piece during the send (N1, N15).
     fn stream(&self, part: Part, peer: &mut Peer<'_>) -> Result<(), Trouble> {
         for piece in pieces(part.rest) {
             let before = peer.outbox.held().len();
@@ -84,7 +84,7 @@ impl Session {
         Ok(())
     }
 
-    /// Answers the start of a part; how many bytes of it.
+    /// Answers the start of a part; returns the number of bytes.
     fn read_start(&self, part: Part, peer: &mut Peer<'_>) -> Result<u64, Trouble> {
         let sent = self.send_lent(part, false, peer)?;
         if sent > 0 {
@@ -94,8 +94,8 @@ impl Session {
         self.gather(part, Span::new(part.rest.at, len), peer).map(|()| len)
     }
 
-    /// Sends the start of a part from where it lies, if the disk lends it, or all of it where it is `whole`; how many
-    /// bytes. No pin is held here, and what is lent holds still however long the client takes (N14).
+    /// Sends the start of a part without a copy, if the disk lends it; all of it if it is `whole`. Returns the number
+    /// of bytes. No pin is held here, and lent data does not change however slowly the client receives (N14).
     fn send_lent(&self, part: Part, whole: bool, peer: &mut Peer<'_>) -> Result<u64, Trouble> {
         let least_bytes = if whole { part.rest.len.max(LENT_LEAST_BYTES) } else { LENT_LEAST_BYTES };
         if part.rest.len < least_bytes {
@@ -140,7 +140,7 @@ impl Session {
         self.fill(piece, before, peer)
     }
 
-    /// Reads behind the head that starts at `before`; where that fails the head is taken back (N1).
+    /// Reads behind the head that starts at `before`; if the read fails, the head is removed (N1).
     fn fill(&self, span: Span, before: usize, peer: &mut Peer<'_>) -> Result<(), Trouble> {
         self.disk.read(span.at, peer.outbox.extend(span.len as usize)).map_err(|error| {
             peer.outbox.truncate(before);
@@ -152,7 +152,7 @@ impl Session {
         })
     }
 
-    /// Cuts `span` at its holes. A disk that cannot tell its extents has none.
+    /// Cuts `span` at its holes. A disk that cannot report its extents counts as having no holes.
     fn runs(&self, span: Span) -> Vec<Piece> {
         let mut rest = span;
         let mut runs = Vec::new();
@@ -167,13 +167,13 @@ impl Session {
     }
 }
 
-/// `span`, cut so that each piece fits the buffer of an idle connection.
+/// Cuts `span` so that each piece fits the buffer of an idle connection.
 fn pieces(span: Span) -> impl Iterator<Item = Span> {
     let starts = (0..span.len).step_by(PIECE_BYTES as usize);
     starts.map(move |from| Span::new(span.at + from, PIECE_BYTES.min(span.len - from)))
 }
 
-/// Appends `piece`, joined to the last one where both are alike.
+/// Appends `piece`, joined to the last one if both have the same kind.
 fn append(runs: &mut Vec<Piece>, piece: Piece) {
     match runs.last_mut() {
         Some(last) if last.hole == piece.hole => last.span.len += piece.span.len,
@@ -186,7 +186,7 @@ fn append(runs: &mut Vec<Piece>, piece: Piece) {
 mod tests {
     use super::*;
 
-    /// Neighbours that are alike are joined; together they are the span, in order.
+    /// Neighbours of the same kind are joined; together the pieces are the span, in order.
     #[test]
     fn runs_cover_the_span_once() {
         let mut runs = Vec::new();

@@ -1,4 +1,4 @@
-//! The connections that are open, so that they can be counted and ended.
+//! The open connections of a server, which can be counted and ended.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -11,37 +11,37 @@ use super::listener::Reach;
 use super::transport::{Hangup, Transport};
 use super::waiting::Waiting;
 
-/// How long connections that were cut may take to notice.
+/// Time that cut connections may take to notice.
 const CUT_NOTICED: Duration = Duration::from_secs(1);
 
-/// What connections share with each other besides the disk. Its lock is never held across I/O (N4).
+/// The state that connections share besides the disk. Its lock is never held across I/O (N4).
 #[derive(Debug)]
 pub(super) struct Registry {
     open: Mutex<Open>,
     changed: Condvar,
     stopping: AtomicBool,
     connections_max: usize,
-    /// One that has waited for its client for so long makes room for another.
+    /// A connection that has waited for its client this long makes room for another.
     idle_least: Duration,
 }
 
 #[derive(Debug, Default)]
 struct Open {
     live: HashMap<u64, Entry>,
-    /// Of the connection that was admitted last.
+    /// The number of the connection that was admitted last.
     number: u64,
 }
 
 #[derive(Debug)]
 struct Entry {
     reach: Reach,
-    /// It has not chosen its export yet.
+    /// True if the client has not chosen its export yet.
     is_choosing: bool,
     hangup: Hangup,
     waiting: Arc<Waiting>,
 }
 
-/// A place in the registry, held by a connection until it ends, by a panic too.
+/// A place in the registry, held by a connection until it ends, even by a panic.
 #[derive(Debug)]
 pub(super) struct Ticket {
     registry: Arc<Registry>,
@@ -50,7 +50,8 @@ pub(super) struct Ticket {
 }
 
 impl Registry {
-    /// Room for `connections_max` connections of each reach; see [`super::Options::idle_least`].
+    /// Creates a registry with room for `connections_max` connections of each reach; see
+    /// [`super::Options::idle_least`].
     pub fn new(connections_max: usize, idle_least: Duration) -> Self {
         let (open, changed, stopping) = (Mutex::default(), Condvar::new(), AtomicBool::new(false));
         Self { open, changed, stopping, connections_max, idle_least }
@@ -60,9 +61,9 @@ impl Registry {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for a new connection from within `reach`; `None` where there are too many of those (N13) or the server
-    /// is stopping. Of too many the oldest that has not chosen its export yet is cut for it, or the one that has waited
-    /// longest for its client (N16): a client that only connects keeps no other out.
+    /// Returns a place for a new connection from within `reach`, or `None` if the reach is full (N13) or the server is
+    /// stopping. In a full reach the oldest connection that has not chosen its export is cut, or the one that has
+    /// waited longest for its client (N16). A client that only connects excludes no other client.
     pub fn admit(self: &Arc<Self>, reach: Reach, transport: &dyn Transport) -> io::Result<Option<Ticket>> {
         let waiting = Arc::new(Waiting::new());
         let entry = Entry { reach, is_choosing: true, hangup: transport.hangup()?, waiting: Arc::clone(&waiting) };
@@ -78,7 +79,7 @@ impl Registry {
         Ok(Some(Ticket { registry: Arc::clone(self), number, waiting }))
     }
 
-    /// Whether [`Registry::stop`] was called.
+    /// Returns true if [`Registry::stop`] was called.
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
@@ -88,13 +89,14 @@ impl Registry {
         let _ = self.changed.wait_timeout_while(self.lock(), pause, |_| !self.is_stopping());
     }
 
-    /// How many connections there are.
+    /// Returns the number of connections.
     pub fn connections(&self) -> usize {
         self.lock().live.len()
     }
 
-    /// Ends all connections: each answers what it has received (N8) and closes. Those that have not done so after
-    /// `patience` are cut. Returns how many are still there after that: they wait for their disk.
+    /// Ends all connections: each answers the requests that it has received (N8) and closes. Connections that have not
+    /// done so after `patience` are cut. Returns the number of connections that remain after that: they wait for their
+    /// disk.
     pub fn stop(&self, patience: Duration) -> usize {
         let open = self.lock();
         self.stopping.store(true, Ordering::Release);
@@ -112,7 +114,8 @@ impl Registry {
 }
 
 impl Open {
-    /// Whether there was one to cut: the oldest that is choosing, or the one that has waited longest, and `idle_least`.
+    /// Cuts the oldest connection that has not chosen its export, or the one that has waited longest, if at least
+    /// `idle_least`. Returns true if a connection was cut.
     fn cut_one(&mut self, reach: Reach, idle_least: Duration) -> bool {
         let neighbours = || self.live.iter().filter(|(_, entry)| entry.reach == reach);
         let choosing = neighbours().filter(|(_, entry)| entry.is_choosing).map(|(number, _)| *number).min();
@@ -126,12 +129,12 @@ impl Open {
 }
 
 impl Ticket {
-    /// Where the connection notes that it waits for its client.
+    /// Returns the record in which the connection notes that it waits for its client.
     pub fn waiting(&self) -> Arc<Waiting> {
         Arc::clone(&self.waiting)
     }
 
-    /// Its client has chosen an export.
+    /// Records that the client has chosen an export.
     pub fn chosen(&self) {
         if let Some(entry) = self.registry.lock().live.get_mut(&self.number) {
             entry.is_choosing = false;

@@ -1,4 +1,4 @@
-//! The server: accepts connections and gives each a thread of its own.
+//! The server: accepts connections and gives each its own thread.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,27 +16,27 @@ use super::registry::{Registry, Ticket};
 use super::tcp::{TcpDoor, TcpOptions};
 use super::transport::Transport;
 
-/// How long accepting rests when the system has no descriptor or thread left.
+/// Pause of the accepting thread when the system has no descriptor or thread left.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 
-/// Longer than a sleeping client takes to wake and to ask again: 15 to 25 microseconds on the virtual machines that were
-/// measured, whose host has to start the idle processor first. Polling for a little less is in vain at every request.
+/// Longer than a sleeping client takes to wake and to ask again: 15 to 25 microseconds on the measured virtual
+/// machines. Their host must start the idle processor first. Slightly shorter polling would miss every request.
 const WAKE_UP: Duration = Duration::from_micros(50);
 
-/// How a server behaves.
+/// The options of a server.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Most connections at once over Unix sockets, and as many over TCP; of more, the oldest that has not chosen its export
-    /// is closed, or the one that has been idle for longest, or the new one.
+    /// Most connections at once over Unix sockets, and the same number over TCP. If there are more, one is closed: the
+    /// oldest that has not chosen its export, or the longest idle one, or the new one.
     pub connections_max: usize,
-    /// How long a connection waits for its client at least, to ask or to take what it asked for, before it makes room for
-    /// another one.
+    /// Least time that a connection waits for its client, to send a request or to receive a reply, before it makes room
+    /// for another one.
     pub idle_least: Duration,
-    /// How long a client may take from the greeting to its choice of an export, TLS included.
+    /// Time that a client may take from the greeting to its choice of an export, TLS included.
     pub handshake_timeout: Duration,
-    /// How long a connection polls for the next request before it sleeps, where that pays; zero to sleep at once.
+    /// Time that a connection polls for the next request before it sleeps, if polling pays; zero to sleep at once.
     pub spin: Duration,
-    /// How long [`Listening::stop`] lets connections finish before it cuts them.
+    /// Time that [`Listening::stop`] allows connections to finish before it cuts them.
     pub stop_patience: Duration,
 }
 
@@ -52,7 +52,7 @@ impl Default for Options {
     }
 }
 
-/// An NBD server. Clones are the same server.
+/// An NBD server. Clones share one server.
 #[derive(Clone)]
 pub struct Server {
     exports: Arc<dyn Exports>,
@@ -62,18 +62,19 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server of `exports`.
+    /// Creates a server of `exports`.
     pub fn new(exports: Arc<dyn Exports>, options: Options) -> Self {
         let registry = Arc::new(Registry::new(options.connections_max, options.idle_least));
         Self { exports, options, registry, budget: Arc::default() }
     }
 
-    /// Serves on the Unix socket `path` (mode 0600) from threads of its own. A socket that a killed server left
-    /// there is removed; one that somebody answers on is an error, and so is anything else.
+    /// Serves on the Unix socket `path` (mode 0600) from its own threads. A socket of a killed server is removed. A
+    /// socket on which a server answers is an error, and so is any other file.
     ///
     /// # Errors
-    /// [`ListenError::Busy`] where a server answers there, [`ListenError::NotSocket`] where something else is,
-    /// [`ListenError::TooLong`] for a path that no socket can have; else [`ListenError::Io`].
+    /// Returns [`ListenError::Busy`] if a server answers on the socket, and [`ListenError::NotSocket`] if the path is
+    /// another file. Returns [`ListenError::TooLong`] if the path does not fit a socket address, and
+    /// [`ListenError::Io`] otherwise.
     pub fn listen_unix(&self, path: &Path) -> Result<Listening, ListenError> {
         let listener = Listener::bind(path)?;
         let failed = |source| ListenError::Io { path: path.into(), source };
@@ -81,10 +82,10 @@ impl Server {
         Ok(Listening { path: path.into(), accepting })
     }
 
-    /// Serves on a TCP address from threads of its own, to whom `options` lets in; port 0 is a free one.
+    /// Serves on a TCP address from its own threads, for the clients that `options` allows; port 0 selects a free port.
     ///
     /// # Errors
-    /// [`ListenError::Address`], with what the system says.
+    /// Returns [`ListenError::Address`] with the error of the system.
     pub fn listen_tcp(&self, address: SocketAddr, options: TcpOptions) -> Result<ListeningTcp, ListenError> {
         let door = TcpDoor::bind(address, options)?;
         let address = door.address();
@@ -105,13 +106,14 @@ impl Server {
                 Ok(Some(transport)) => self.start(door.reach(), transport),
                 Ok(None) => {}
                 Err(error) if is_of_one_client(&error) => {}
-                // What passes, such as a lack of descriptors; a closed listener is found by the loop.
+                // A temporary error, such as a lack of descriptors; the loop itself detects a closed listener.
                 Err(_) => self.registry.pause(EXHAUSTED_PAUSE),
             }
         }
     }
 
-    /// Where there is no place, descriptor or thread for it the connection is closed, which its client sees.
+    /// Starts the thread of a connection. If there is no place, descriptor or thread, the connection is closed, which
+    /// its client sees.
     fn start(&self, reach: Reach, mut transport: Box<dyn Transport>) {
         let Ok(Some(ticket)) = self.registry.admit(reach, &*transport) else { return };
         let server = self.clone();
@@ -122,10 +124,11 @@ impl Server {
         }
     }
 
-    /// Serves one connection, as one over a Unix socket, in this thread, until its client disconnects (`Ok`) or it ends otherwise.
+    /// Serves one connection in this thread, like a connection over a Unix socket, until its client disconnects (`Ok`)
+    /// or it ends otherwise.
     ///
     /// # Errors
-    /// [`End`], which says how; [`End::Closed`] also where the server is stopping or has no place for it.
+    /// Returns [`End`] with the reason; [`End::Closed`] if the server is stopping or has no place for the connection.
     pub fn serve_stream(&self, mut stream: impl Transport) -> Result<(), End> {
         match self.registry.admit(Reach::Local, &stream)? {
             Some(ticket) => self.converse(&mut stream, &ticket),
@@ -146,13 +149,13 @@ impl Server {
         }
     }
 
-    /// How many connections are open.
+    /// Returns the number of open connections.
     pub fn connections(&self) -> usize {
         self.registry.connections()
     }
 }
 
-/// Whether accepting failed for the client that was next in line alone, so that the next one need not wait.
+/// Returns true if accepting failed only for the next client, so that the following client need not wait.
 fn is_of_one_client(error: &io::Error) -> bool {
     use io::ErrorKind::{
         ConnectionAborted, ConnectionReset, HostUnreachable, Interrupted, NetworkUnreachable, TimedOut,
@@ -161,45 +164,46 @@ fn is_of_one_client(error: &io::Error) -> bool {
     kinds.contains(&error.kind()) || error.raw_os_error() == Some(libc::EPROTO)
 }
 
-/// A server that accepts connections on a Unix socket. Dropped, it stops as [`Listening::stop`] does.
+/// A server that accepts connections on a Unix socket. Dropping it stops it like [`Listening::stop`].
 pub struct Listening {
     path: PathBuf,
     accepting: Accepting,
 }
 
 impl Listening {
-    /// Where it listens.
+    /// Returns the path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Accepts no more, removes the socket, lets every connection of the server answer what it has received, and
-    /// closes them all, those that came in elsewhere too. One that takes longer than [`Options::stop_patience`] is
-    /// cut. Returns how many could not be ended because their disk does not return.
+    /// Stops accepting, removes the socket, makes every connection of the server answer its received requests, and
+    /// closes them all. This includes connections from other doors. A connection that takes longer than
+    /// [`Options::stop_patience`] is cut. Returns the number of connections that could not be ended because their disk
+    /// does not return.
     pub fn stop(mut self) -> usize {
         self.accepting.end()
     }
 }
 
-/// A server that accepts connections over TCP. Dropped, it stops as [`ListeningTcp::stop`] does.
+/// A server that accepts connections over TCP. Dropping it stops it like [`ListeningTcp::stop`].
 pub struct ListeningTcp {
     address: SocketAddr,
     accepting: Accepting,
 }
 
 impl ListeningTcp {
-    /// Where it listens, with the port that was found.
+    /// Returns the address, with the selected port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// As [`Listening::stop`].
+    /// Stops the server like [`Listening::stop`].
     pub fn stop(mut self) -> usize {
         self.accepting.end()
     }
 }
 
-/// A door and the thread that waits at it.
+/// A listening socket and its accepting thread.
 struct Accepting {
     server: Server,
     door: Arc<dyn Door>,
@@ -211,7 +215,7 @@ impl Accepting {
         let Some(thread) = self.thread.take() else { return 0 };
         self.door.close();
         let left = self.server.registry.stop(self.server.options.stop_patience);
-        // A panic of the accepting thread was printed by it, and nothing is left to be done for it.
+        // The accepting thread has printed its panic, which needs no other handling.
         let _ = thread.join();
         left
     }

@@ -1,7 +1,7 @@
 //! Transmission: requests in, replies out, in order, in the connection's own thread.
 //!
-//! Every request that is there is executed before anything is sent, and one send answers them all: system calls and
-//! wake-ups of the client, not bytes, are what small requests cost.
+//! Every received request is executed before any reply is sent, and one send answers them all. The cost of small
+//! requests is system calls and wake-ups of the client, not bytes.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ use super::write::PIECE_LEAST_BYTES;
 
 /// Longest read or write, in bytes.
 pub const REQUEST_MAX_BYTES: usize = 32 << 20;
-/// Longest payload that is taken off the stream to be refused, in bytes; after a longer one the connection is dropped.
+/// Longest payload that the server receives in order to refuse it, in bytes; a longer one ends the connection.
 const DRAINED_MAX_BYTES: usize = 2 * REQUEST_MAX_BYTES;
 
-/// Why a request was not done.
+/// The reason why a request was not done.
 pub(super) enum Trouble {
-    /// The client is told.
+    /// The server reports the fault to the client.
     Fault(Fault),
-    /// There is no client any more.
+    /// The connection has ended.
     End(End),
 }
 
@@ -42,26 +42,26 @@ impl From<End> for Trouble {
 /// A client that has chosen its export.
 pub(super) struct Session {
     pub disk: Arc<dyn Disk>,
-    /// The disk's, read anew for every batch of requests, since the disk may grow.
+    /// The disk's geometry, updated for every batch of requests, because the disk may grow.
     pub geometry: Geometry,
-    /// Structured replies were agreed on.
+    /// True if both ends agreed on structured replies.
     pub structured: bool,
-    /// `base:allocation` was agreed on.
+    /// True if both ends agreed on `base:allocation`.
     pub allocation: bool,
 }
 
 impl Session {
-    /// A session on `disk`, with what was agreed on.
+    /// Creates a session on `disk` with the agreed properties.
     pub fn new(disk: Arc<dyn Disk>, structured: bool, allocation: bool) -> Self {
         Self { geometry: disk.geometry(), disk, structured, allocation }
     }
 
-    /// The flags that the client is told.
+    /// Returns the flags that the server reports to the client.
     pub fn transmission_flags(&self) -> u16 {
         transmission_flags(&self.geometry, self.structured)
     }
 
-    /// Answers requests until the client disconnects, and has what was lent to it.
+    /// Answers requests until the client disconnects and has received the lent data.
     pub fn run(&mut self, peer: &mut Peer<'_>) -> Result<(), End> {
         let end = self.answer(peer);
         peer.linger();
@@ -88,7 +88,7 @@ impl Session {
         }
     }
 
-    /// Takes one request off the stream, executes it, and gathers the reply where it succeeds (N1).
+    /// Receives one request, executes it, and gathers the reply if it succeeds (N1).
     fn serve(&self, request: &Request, peer: &mut Peer<'_>) -> Result<(), Trouble> {
         let payload_bytes = request.payload_bytes();
         if payload_bytes > REQUEST_MAX_BYTES {
@@ -104,7 +104,7 @@ impl Session {
         done
     }
 
-    /// The payload is taken off the stream, so that what follows it is understood, but it is not kept (N3).
+    /// Receives and drops an oversized payload (N3), so that the next request can be parsed.
     fn drain_oversized(&self, request: &Request, peer: &mut Peer<'_>) -> Result<Fault, End> {
         if request.payload_bytes() > DRAINED_MAX_BYTES {
             return Err(End::TooLong(request.span.len));

@@ -1,4 +1,4 @@
-//! Whether to poll for the next request before sleeping.
+//! The decision to poll for the next request before sleeping.
 
 use std::fs;
 use std::num::NonZero;
@@ -6,38 +6,38 @@ use std::sync::LazyLock;
 use std::thread;
 use std::time::Duration;
 
-/// How many waits are polled for before it is asked again whether others want the processor.
+/// Number of polled waits between two checks if other threads want the processor.
 const ASK_EVERY: u32 = 128;
-/// Fewest and most waits that sleep at once where others want it: a thread of the kernel's that ran just then is soon
-/// gone, others stay.
+/// Fewest and most waits without polling after other threads wanted the processor. A kernel thread that ran just then
+/// ends soon; other threads stay.
 const CROWDED_WAITS: (u32, u32) = (64, 2048);
-/// Most waits that sleep at once after polling was in vain.
+/// Most waits without polling after polling found nothing.
 const VAIN_WAITS_MAX: u32 = 256;
 
-/// Polls while it pays: a client that answers within microseconds is served without either side being woken, but
-/// where other work waits for a processor, or the client is slow, polling takes from them and gives nothing.
+/// Polls while polling pays. A client that answers within microseconds is served without a wake-up on either side. If
+/// other work waits for a processor, or the client is slow, polling takes time from them and gains nothing.
 #[derive(Debug)]
 pub(super) struct Spin {
     limit: Duration,
-    /// Whether more threads want to run than there are processors. That this thread lost its own one would say less:
-    /// the client may have taken it, and only a server that stays awake gets moved to another.
+    /// Returns true if more threads want to run than there are processors. The preemption of this thread would be a
+    /// weaker sign: the client may have caused it. The scheduler moves only a server that stays awake.
     crowded: fn() -> bool,
-    /// Waits that are not polled for.
+    /// Number of coming waits without polling.
     skip: u32,
-    /// Length of the next such run after polling in vain.
+    /// Length of the next such run after polling found nothing.
     vain_waits: u32,
-    /// And where others want the processor.
+    /// Length of the next such run if other threads want the processor.
     crowded_waits: u32,
     polled: u32,
 }
 
 impl Spin {
-    /// Polls for at most `limit` at a time; zero for never.
+    /// Creates the state; it polls for at most `limit` at a time, zero for never.
     pub fn new(limit: Duration) -> Self {
         Self { limit, crowded, skip: 0, vain_waits: 1, crowded_waits: CROWDED_WAITS.0, polled: 0 }
     }
 
-    /// How long to poll now; zero for not at all.
+    /// Returns the time to poll now; zero for not at all.
     pub fn limit(&mut self) -> Duration {
         if self.limit.is_zero() {
             return Duration::ZERO;
@@ -63,26 +63,26 @@ impl Spin {
         }
     }
 
-    /// Polling found something.
+    /// Records that polling found a request.
     pub fn hit(&mut self) {
         self.vain_waits = 1;
     }
 
-    /// Polling found nothing within the limit.
+    /// Records that polling found nothing within the limit.
     pub fn miss(&mut self) {
         self.skip = self.vain_waits;
         self.vain_waits = (self.vain_waits * 2).min(VAIN_WAITS_MAX);
     }
 }
 
-/// Asks the kernel. Where it does not say, nobody else is assumed.
+/// Asks the kernel if the processors are crowded. If the kernel does not answer, they count as free.
 fn crowded() -> bool {
-    // A dozen system calls, for what does not change.
+    // The query takes a dozen system calls for a constant, so its result is cached.
     static PROCESSORS: LazyLock<usize> = LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get));
     fs::read_to_string("/proc/loadavg").is_ok_and(|line| runnable(&line).is_some_and(|threads| threads > *PROCESSORS))
 }
 
-/// Threads that run or want to: the fourth field before its slash.
+/// Returns the number of threads that run or want to: the fourth field before its slash.
 fn runnable(loadavg: &str) -> Option<usize> {
     loadavg.split(' ').nth(3)?.split('/').next()?.parse().ok()
 }
@@ -108,7 +108,7 @@ mod tests {
         polls
     }
 
-    /// A client that never comes within the limit is soon hardly polled for; hits restore trust.
+    /// A client that never answers within the limit is soon hardly polled for; hits restore polling.
     #[test]
     fn polling_in_vain_becomes_rare() {
         let mut spin = spin(|| false);
@@ -116,14 +116,14 @@ mod tests {
         assert!(polls(&mut spin, 1000, true) > 700);
     }
 
-    /// Where others want the processor nothing is polled for, and with a limit of zero never.
+    /// If other threads want the processor, the server does not poll, and with a limit of zero it never polls.
     #[test]
     fn a_crowd_is_not_kept_waiting() {
         assert_eq!(polls(&mut spin(|| true), 10_000, true), 0);
         assert_eq!(polls(&mut Spin::new(Duration::ZERO), 1000, true), 0);
     }
 
-    /// Who ran only at the moment of asking costs few waits; who stays is not asked about at every turn.
+    /// A thread that ran only at the moment of the check costs few waits; a thread that stays is checked less often.
     #[test]
     fn a_passer_by_is_no_crowd() {
         thread_local!(static ASKED: Cell<u32> = const { Cell::new(0) });
@@ -135,7 +135,7 @@ mod tests {
         assert!(ASKED.get() < 60, "{} questions", ASKED.get());
     }
 
-    /// The kernel's line is understood, and one that is not is no crowd.
+    /// The kernel's line is parsed, and an invalid line counts as no crowd.
     #[test]
     fn the_load_is_read() {
         assert_eq!(runnable("0.52 0.58 0.59 3/1234 5678\n"), Some(3));

@@ -11,21 +11,21 @@ use super::network::Network;
 use super::tls::{Secured, Tls};
 use super::transport::{Hangup, Transport, receive_with, send_at_once, send_with};
 
-/// A peer that is gone is noticed after this long without a sign of it, in seconds.
+/// Time in seconds after which a silent peer counts as gone.
 const SILENT_S: libc::c_int = 60;
-/// How often a silent peer is asked for a sign, in seconds.
+/// Interval in seconds between keepalive probes to a silent peer.
 const SIGN_S: libc::c_int = 15;
 
-/// Who may connect over TCP, and how.
+/// The clients that may connect over TCP, and their encryption.
 #[derive(Clone, Debug, Default)]
 pub struct TcpOptions {
-    /// Others are turned away. Without any, everybody may connect who can reach the address.
+    /// The allowed networks; other clients are rejected. If empty, every client that can reach the address may connect.
     pub allow: Vec<Network>,
-    /// Insist on TLS with this certificate: before it nothing is answered but that (N10).
+    /// Requires TLS with this certificate: the server answers nothing else before it (N10).
     pub tls: Option<Tls>,
 }
 
-/// A socket that listens.
+/// A listening socket.
 #[derive(Debug)]
 pub(super) struct TcpDoor {
     socket: TcpListener,
@@ -34,7 +34,7 @@ pub(super) struct TcpDoor {
 }
 
 impl TcpDoor {
-    /// Listens on `address`; on a port that is free for port 0.
+    /// Listens on `address`; port 0 selects a free port.
     pub fn bind(address: SocketAddr, options: TcpOptions) -> Result<Self, ListenError> {
         let failed = |source| ListenError::Address { address, source };
         let socket = TcpListener::bind(address).map_err(failed)?;
@@ -42,7 +42,7 @@ impl TcpDoor {
         Ok(Self { socket, options, address })
     }
 
-    /// Where it listens.
+    /// Returns the listening address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -51,7 +51,8 @@ impl TcpDoor {
         self.options.allow.is_empty() || self.options.allow.iter().any(|network| network.contains(peer.ip()))
     }
 
-    /// `None` for a client that cannot be prepared for, because it has gone already: that is its end alone.
+    /// Prepares the stream of a client. Returns `None` if that fails, because the client has gone already: this ends
+    /// only that client.
     fn welcome(&self, stream: TcpStream) -> Option<Box<dyn Transport>> {
         prepare(&stream, SILENT_S, SIGN_S).ok()?;
         Some(Box::new(TcpTransport { stream, tls: self.options.tls.clone(), secured: None, timeout: None }))
@@ -59,7 +60,7 @@ impl TcpDoor {
 }
 
 impl Door for TcpDoor {
-    /// N12.
+    /// Accepts a client whose address is allowed (N12).
     fn accept(&self) -> io::Result<Option<Box<dyn Transport>>> {
         let (stream, peer) = self.socket.accept()?;
         Ok(if self.lets_in(peer) { self.welcome(stream) } else { None })
@@ -75,8 +76,8 @@ impl Door for TcpDoor {
     }
 }
 
-/// What goes out is not held back to be gathered, and a peer that is gone is noticed after `silent_s` seconds, with
-/// signs asked for every `sign_s` seconds: a half-open connection ends.
+/// Prepares a stream: sent bytes are not held back, and a peer that is gone is noticed after `silent_s` seconds. Probes
+/// are sent every `sign_s` seconds, so a half-open connection ends.
 pub(crate) fn prepare(stream: &TcpStream, silent_s: libc::c_int, sign_s: libc::c_int) -> io::Result<()> {
     stream.set_nodelay(true)?;
     for (level, name, value) in [
@@ -95,13 +96,13 @@ pub(crate) fn prepare(stream: &TcpStream, silent_s: libc::c_int, sign_s: libc::c
     Ok(())
 }
 
-/// A connection.
+/// A TCP connection.
 struct TcpTransport {
     stream: TcpStream,
-    /// TLS has to come first.
+    /// The certificate, if TLS is required first.
     tls: Option<Tls>,
     secured: Option<Secured>,
-    /// That of receiving.
+    /// The limit of a receive.
     timeout: Option<Duration>,
 }
 
@@ -122,7 +123,7 @@ impl TcpTransport {
     }
 }
 
-/// Limits the next receive to what is left until `until`.
+/// Limits the next receive to the time left until `until`.
 fn limit(stream: &TcpStream, until: Option<Instant>) -> io::Result<()> {
     let left = until.map(|until| until.saturating_duration_since(Instant::now()));
     if left == Some(Duration::ZERO) {
@@ -197,7 +198,7 @@ mod tests {
 
     use super::*;
 
-    /// A client whose socket takes no option, as one that is gone, is turned away; the door itself has not failed.
+    /// A client whose socket accepts no option, because it is gone, is rejected; the listening socket has not failed.
     #[test]
     fn a_client_that_cannot_be_prepared_for_is_turned_away() {
         let door = TcpDoor::bind((Ipv4Addr::LOCALHOST, 0).into(), TcpOptions::default()).expect("a door");

@@ -1,4 +1,4 @@
-//! The server's side of TLS: its certificate, whom it trusts, and a secured stream of bytes.
+//! The server's side of TLS: its certificate, the authorities that it trusts, and a secured stream of bytes.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -13,49 +13,49 @@ use rustls::{RootCertStore, ServerConfig, ServerConnection};
 
 use super::transport::{receive_with, send_with};
 
-/// Where a server's certificate is.
+/// The files of a server's certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// PEM: the server's certificate, then those that lead to its authority.
+    /// The server's certificate (PEM), then the certificates that lead to its authority.
     pub certificate: PathBuf,
-    /// PEM: its private key.
+    /// The server's private key (PEM).
     pub key: PathBuf,
-    /// PEM: the authorities that a client's certificate has to come from; without, clients need none.
+    /// The authorities that must have signed a client's certificate (PEM); without them, clients need no certificate.
     pub client_authority: Option<PathBuf>,
 }
 
-/// Why TLS cannot be served.
+/// The reason why the server cannot offer TLS.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file that is not there, or not PEM, or holds something else.
+    /// A file is missing, is not PEM, or holds other data.
     #[error("{path}: {why}", path = .path.display())]
     File {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect of the file.
         why: String,
     },
-    /// A certificate and a key that are not a pair, or of a kind that is not supported.
+    /// The certificate and the key are not a pair, or are of an unsupported kind.
     #[error("{certificate} and {key} cannot be used together: {source}", certificate = .certificate.display(), key = .key.display())]
     Pair {
         /// The certificate's file.
         certificate: PathBuf,
         /// The key's file.
         key: PathBuf,
-        /// What is wrong with them.
+        /// The error of the TLS library.
         source: rustls::Error,
     },
 }
 
-/// A certificate that is ready to be shown. Clones are the same one.
+/// A certificate that is ready for use. Clones share one certificate.
 #[derive(Clone, Debug)]
 pub struct Tls(Arc<ServerConfig>);
 
 impl Tls {
-    /// Reads the files, once: a certificate that is renewed needs a server that is started again.
+    /// Reads the files once: a renewed certificate requires a restart of the server.
     ///
     /// # Errors
-    /// [`TlsError`], which names the file.
+    /// Returns [`TlsError`], which names the file.
     pub fn load(files: &TlsFiles) -> Result<Self, TlsError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let chain = certificates(&files.certificate)?;
@@ -122,7 +122,8 @@ impl Write for Wire<'_> {
 pub(super) struct Secured(Box<ServerConnection>);
 
 impl Secured {
-    /// Shakes hands on `stream` until `until`, whatever the client drips (N9). `arm` limits the next receive.
+    /// Makes the handshake on `stream` until `until`, however slowly the client sends (N9). `arm` limits the next
+    /// receive.
     pub fn shake_hands(
         tls: &Tls,
         stream: &TcpStream,
@@ -139,11 +140,11 @@ impl Secured {
         Ok(secured)
     }
 
-    /// Receives once what is under TLS. 0 is the end of it.
+    /// Receives bytes under TLS once. 0 means the end of the stream.
     fn fetch(&mut self, stream: &TcpStream, flags: libc::c_int) -> io::Result<usize> {
         let count = self.0.read_tls(&mut Wire { stream, flags })?;
         let processed = self.0.process_new_packets();
-        // An alert that says what was wrong goes out too, as far as there is room for it.
+        // An alert that describes the error is sent too, as far as the socket has room for it.
         let sent = self.drain(stream, if processed.is_err() { libc::MSG_DONTWAIT } else { 0 });
         processed.map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))?;
         sent.map(|()| count)
@@ -156,7 +157,7 @@ impl Secured {
         Ok(())
     }
 
-    /// Takes what has come and was deciphered; else receives, at most until `until`.
+    /// Returns bytes that were already received and deciphered; otherwise receives, at most until `until`.
     pub fn receive(
         &mut self,
         stream: &TcpStream,
@@ -187,10 +188,10 @@ impl Secured {
         Ok(())
     }
 
-    /// Says that nothing follows, if that is possible without waiting.
+    /// Announces the end of the stream, if that is possible without waiting.
     pub fn say_goodbye(&mut self, stream: &TcpStream) {
         self.0.send_close_notify();
-        // A client that does not take it finds the connection closed.
+        // A client that does not receive the announcement finds the connection closed.
         let _ = self.drain(stream, libc::MSG_DONTWAIT);
     }
 }

@@ -1,4 +1,4 @@
-//! The seam below the protocol: a stream of bytes each way. Unix sockets here, TCP beside.
+//! The interface below the protocol: a stream of bytes each way. Unix sockets are here, TCP is in another module.
 #![allow(unsafe_code)] // recv and send with flags (do not wait, no SIGPIPE) and shutdown by descriptor are not in std.
 
 use std::io;
@@ -8,97 +8,97 @@ use std::time::{Duration, Instant};
 
 /// A connection's stream of bytes.
 ///
-/// An error means that the stream has failed, but for [`io::ErrorKind::WouldBlock`] where nothing was received.
+/// An error means that the stream has failed, except [`io::ErrorKind::WouldBlock`] if no bytes were received.
 pub trait Transport: Send {
-    /// Receives what is there, or waits for some; 0 bytes mean that the peer ended. With a timeout set and passed it
-    /// fails with [`io::ErrorKind::WouldBlock`].
+    /// Receives the bytes that have arrived, or waits for some; 0 bytes mean that the peer ended.
     ///
     /// # Errors
-    /// As [`Transport`] says.
+    /// Returns [`io::ErrorKind::WouldBlock`] if a timeout is set and has passed; other errors mean what [`Transport`]
+    /// says.
     fn receive(&mut self, into: &mut [u8]) -> io::Result<usize>;
 
-    /// Receives what is there; fails with [`io::ErrorKind::WouldBlock`] where nothing is.
+    /// Receives the bytes that have arrived, without waiting.
     ///
     /// # Errors
-    /// As [`Transport`] says.
+    /// Returns [`io::ErrorKind::WouldBlock`] if no bytes have arrived; other errors mean what [`Transport`] says.
     fn try_receive(&mut self, into: &mut [u8]) -> io::Result<usize>;
 
     /// Sends all of `bytes`.
     ///
     /// # Errors
-    /// As [`Transport`] says.
+    /// Returns an error if the stream has failed.
     fn send(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Sends what of `bytes` can be sent without waiting, if that is known; how many.
+    /// Sends the part of `bytes` that can be sent without waiting, if that is known; returns its length.
     ///
     /// # Errors
-    /// As [`Transport`] says.
+    /// Returns an error if the stream has failed.
     fn try_send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let _ = bytes;
         Ok(0)
     }
 
-    /// Limits how long one receive and one send may wait.
+    /// Limits the time that one receive and one send may wait.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the system.
     fn set_timeouts(&mut self, receive: Option<Duration>, send: Option<Duration>) -> io::Result<()>;
 
-    /// A handle by which another thread ends the stream.
+    /// Returns a handle by which another thread ends the stream.
     ///
     /// # Errors
-    /// What the system says: no descriptor may be left.
+    /// Returns the error of the system: no descriptor may be left.
     fn hangup(&self) -> io::Result<Hangup>;
 
-    /// The Unix socket that it is, with nothing in between: what is lent can be sent on it.
+    /// Returns the stream's Unix socket if no layer lies in between: lent data can be sent on it.
     fn local(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// Whether TLS has to come before anything else (N10).
+    /// Returns true if the stream requires TLS first (N10).
     fn insists_on_tls(&self) -> bool {
         false
     }
 
-    /// Whether TLS has been started.
+    /// Returns true if TLS has been started.
     fn is_secured(&self) -> bool {
         false
     }
 
-    /// Shakes hands, at most until `until`; what is received and sent after it is under TLS.
+    /// Makes the TLS handshake, at most until `until`; later bytes each way are under TLS.
     ///
     /// # Errors
-    /// [`io::ErrorKind::Unsupported`] where there is no TLS; else what the handshake failed for, and the stream is of
-    /// no more use.
+    /// Returns [`io::ErrorKind::Unsupported`] if the stream has no TLS; otherwise the failure of the handshake, after
+    /// which the stream is unusable.
     fn start_tls(&mut self, until: Option<Instant>) -> io::Result<()> {
         let _ = until;
         Err(io::ErrorKind::Unsupported.into())
     }
 }
 
-/// Ends a stream from another thread.
+/// A handle that ends a stream from another thread.
 #[derive(Debug)]
 pub struct Hangup(OwnedFd);
 
 impl Hangup {
-    /// Ends the stream of this socket.
+    /// Creates the handle that ends the stream of this socket.
     pub(super) fn of(socket: OwnedFd) -> Self {
         Self(socket)
     }
 
-    /// No more is received than what is there; replies can still be sent.
+    /// Stops receiving: only bytes that have arrived are received; replies can still be sent.
     pub fn stop_receiving(&self) {
         self.shut_down(libc::SHUT_RD);
     }
 
-    /// Nothing is received or sent any more; a waiting thread returns.
+    /// Stops receiving and sending; a waiting thread returns.
     pub fn cut(&self) {
         self.shut_down(libc::SHUT_RDWR);
     }
 
     fn shut_down(&self, how: libc::c_int) {
-        // SAFETY: shutdown takes a descriptor, which `self` keeps open, and a constant. That it fails on a stream
-        // which the peer has ended already is what is wanted.
+        // SAFETY: shutdown takes a descriptor, which `self` keeps open, and a constant. An error on a stream that the
+        // peer has ended already is harmless.
         unsafe { libc::shutdown(self.0.as_raw_fd(), how) };
     }
 }
@@ -141,22 +141,22 @@ impl Transport for UnixStream {
 /// Receives by `recv` with flags.
 pub(super) fn receive_with(stream: &impl AsRawFd, into: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
     again_if_interrupted(|| {
-        // SAFETY: the pointer and length are those of `into`, writable and borrowed for the call; the descriptor is open.
+        // SAFETY: the pointer and length describe `into`, writable and borrowed for the call; the descriptor is open.
         unsafe { libc::recv(stream.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), flags) }
     })
 }
 
-/// Sends some of `bytes` by `send` with flags, and never by a signal.
+/// Sends some of `bytes` by `send` with flags, without raising a signal.
 pub(super) fn send_with(stream: &impl AsRawFd, bytes: &[u8], flags: libc::c_int) -> io::Result<usize> {
     let sent = again_if_interrupted(|| {
         let flags = flags | libc::MSG_NOSIGNAL;
-        // SAFETY: the pointer and length are those of `bytes`, readable and borrowed for the call; the descriptor is open.
+        // SAFETY: the pointer and length describe `bytes`, readable and borrowed for the call; the descriptor is open.
         unsafe { libc::send(stream.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) }
     })?;
     if sent == 0 { Err(io::ErrorKind::WriteZero.into()) } else { Ok(sent) }
 }
 
-/// Sends what can be sent without waiting.
+/// Sends the bytes that can be sent without waiting.
 pub(super) fn send_at_once(stream: &impl AsRawFd, bytes: &[u8]) -> io::Result<usize> {
     match send_with(stream, bytes, libc::MSG_DONTWAIT) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),

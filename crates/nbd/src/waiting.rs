@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The beginning of the wait that a connection is in.
+/// The beginning of a connection's current wait.
 #[derive(Debug)]
 pub(super) struct Waiting {
     start: Instant,

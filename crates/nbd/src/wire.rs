@@ -1,4 +1,4 @@
-//! What a client says, decoded: pure functions from bytes to values (N5), which the fuzzers call.
+//! The decoding of a client's messages: pure functions from bytes to values (N5), which the fuzzers call.
 //!
 //! ```text
 //! option   IHAVEOPT:64  option:32  len:32                          data: len bytes
@@ -14,22 +14,22 @@ use super::consts::{
     info_kind,
 };
 
-/// Why bytes make no sense. The text is for the client.
+/// The reason why bytes are invalid. The text is for the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// The magic number is missing: the framing is lost and only dropping the connection is left.
+    /// The magic number is missing: the framing is lost, and the server can only drop the connection.
     #[error("wrong magic number")]
     Magic,
-    /// More came in the clear before TLS was started.
+    /// More bytes arrived in the clear before TLS was started.
     #[error("something was said before TLS was started")]
     Early,
-    /// Flags that were never offered.
+    /// The client set flags that the server never offered.
     #[error("unknown client flags")]
     Flags,
-    /// The data ends before what it announces, or goes on after it.
+    /// The data ends before the announced length, or continues after it.
     #[error("the option's length and its contents disagree")]
     Length,
-    /// A name or query that is too long or not UTF-8.
+    /// A name or query is too long or not UTF-8.
     #[error("a name must be UTF-8 of at most 4096 bytes")]
     Name,
 }
@@ -37,16 +37,16 @@ pub enum Malformed {
 /// The client's answer to the greeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientFlags {
-    /// It expects its options to be answered.
+    /// True if the client expects answers to its options.
     pub fixed_newstyle: bool,
-    /// It does not want the zeros after EXPORT_NAME.
+    /// True if the client does not want the zeros after EXPORT_NAME.
     pub no_zeroes: bool,
 }
 
 /// Decodes the client flags.
 ///
 /// # Errors
-/// [`Malformed::Flags`].
+/// Returns [`Malformed::Flags`] for unknown flags.
 pub fn client_flags(bytes: [u8; 4]) -> Result<ClientFlags, Malformed> {
     let flags = u32::from_be_bytes(bytes);
     if flags & !(handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES) != 0 {
@@ -59,16 +59,16 @@ pub fn client_flags(bytes: [u8; 4]) -> Result<ClientFlags, Malformed> {
 /// The start of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionHeader {
-    /// Which option.
+    /// The number of the option.
     pub option: u32,
-    /// Bytes of data that follow.
+    /// Number of data bytes that follow.
     pub len: u32,
 }
 
 /// Decodes the start of an option.
 ///
 /// # Errors
-/// [`Malformed::Magic`].
+/// Returns [`Malformed::Magic`] if the magic number is missing.
 pub fn option_header(bytes: [u8; OPTION_BYTES]) -> Result<OptionHeader, Malformed> {
     let mut rest = Fields(&bytes);
     if rest.u64()? != OPTION_MAGIC {
@@ -80,20 +80,20 @@ pub fn option_header(bytes: [u8; OPTION_BYTES]) -> Result<OptionHeader, Malforme
 /// The data of INFO and GO.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice<'a> {
-    /// The export; empty for the default one.
+    /// The name of the export; empty for the default one.
     pub name: &'a str,
-    /// The client asks for the canonical name.
+    /// True if the client asks for the canonical name.
     pub wants_name: bool,
-    /// The client asks for the description.
+    /// True if the client asks for the description.
     pub wants_description: bool,
-    /// The client asks for the block sizes, so it will keep them.
+    /// True if the client asks for the block sizes, so it will respect them.
     pub wants_block_size: bool,
 }
 
-/// Decodes the data of INFO and GO. Kinds of information it does not know are not an error.
+/// Decodes the data of INFO and GO. Unknown kinds of information are not an error.
 ///
 /// # Errors
-/// [`Malformed::Length`] and [`Malformed::Name`].
+/// Returns [`Malformed::Length`] or [`Malformed::Name`].
 pub fn choice(data: &[u8]) -> Result<Choice<'_>, Malformed> {
     let mut rest = Fields(data);
     let mut choice = Choice { name: rest.name()?, ..Choice::default() };
@@ -111,16 +111,16 @@ pub fn choice(data: &[u8]) -> Result<Choice<'_>, Malformed> {
 /// The data of LIST_META_CONTEXT and SET_META_CONTEXT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contexts<'a> {
-    /// The export; empty for the default one.
+    /// The name of the export; empty for the default one.
     pub name: &'a str,
-    /// What is asked for, such as `base:allocation` or `base:`.
+    /// The requested contexts, such as `base:allocation` or `base:`.
     pub queries: Vec<&'a str>,
 }
 
 /// Decodes the data of LIST_META_CONTEXT and SET_META_CONTEXT.
 ///
 /// # Errors
-/// [`Malformed::Length`] and [`Malformed::Name`].
+/// Returns [`Malformed::Length`] or [`Malformed::Name`].
 pub fn contexts(data: &[u8]) -> Result<Contexts<'_>, Malformed> {
     let mut rest = Fields(data);
     let mut contexts = Contexts { name: rest.name()?, queries: Vec::new() };
@@ -130,10 +130,10 @@ pub fn contexts(data: &[u8]) -> Result<Contexts<'_>, Malformed> {
     rest.end(contexts)
 }
 
-/// An export's name as EXPORT_NAME has it: the whole data.
+/// Decodes an export's name in the form of EXPORT_NAME: the whole data.
 ///
 /// # Errors
-/// [`Malformed::Name`].
+/// Returns [`Malformed::Name`] if the name is too long or not UTF-8.
 pub fn bare_name(data: &[u8]) -> Result<&str, Malformed> {
     if data.len() > NAME_MAX_BYTES {
         return Err(Malformed::Name);
@@ -141,7 +141,7 @@ pub fn bare_name(data: &[u8]) -> Result<&str, Malformed> {
     std::str::from_utf8(data).map_err(|_| Malformed::Name)
 }
 
-/// What a request asks for.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// READ
@@ -160,7 +160,7 @@ pub enum Command {
     WriteZeroes,
     /// BLOCK_STATUS
     BlockStatus,
-    /// None of the protocol's.
+    /// A number that is not in the protocol.
     Unknown(u16),
 }
 
@@ -179,7 +179,7 @@ impl Command {
         }
     }
 
-    /// The flags that may stand on this command. FUA is allowed on all of them once it was offered.
+    /// Returns the flags that this command allows. FUA is allowed on all commands once it was offered.
     pub const fn flags(self) -> u16 {
         command_flag::FUA
             | match self {
@@ -194,23 +194,23 @@ impl Command {
 /// A request, without the payload of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Given back in the reply.
+    /// The number that the reply repeats.
     pub cookie: u64,
-    /// What to do.
+    /// The operation.
     pub command: Command,
-    /// How: bits of [`command_flag`], not checked yet.
+    /// The flags: bits of [`command_flag`], not checked yet.
     pub flags: u16,
-    /// Where, not checked yet. At most 2^32 - 1 bytes.
+    /// The range, not checked yet. At most 2^32 - 1 bytes.
     pub span: Span,
 }
 
 impl Request {
-    /// Bytes that follow the request.
+    /// Returns the number of bytes that follow the request.
     pub fn payload_bytes(&self) -> usize {
         if self.command == Command::Write { self.span.len as usize } else { 0 }
     }
 
-    /// Whether `flag` is set.
+    /// Returns true if `flag` is set.
     pub const fn has(&self, flag: u16) -> bool {
         self.flags & flag != 0
     }
@@ -219,7 +219,7 @@ impl Request {
 /// Decodes a request.
 ///
 /// # Errors
-/// [`Malformed::Magic`].
+/// Returns [`Malformed::Magic`] if the magic number is missing.
 pub fn request(bytes: [u8; REQUEST_BYTES]) -> Result<Request, Malformed> {
     let mut rest = Fields(&bytes);
     if rest.u32()? != REQUEST_MAGIC {
@@ -232,7 +232,7 @@ pub fn request(bytes: [u8; REQUEST_BYTES]) -> Result<Request, Malformed> {
     Ok(Request { cookie, command, flags, span: Span::new(at, u64::from(rest.u32()?)) })
 }
 
-/// Big-endian fields, taken from the front.
+/// Big-endian fields, read from the front.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {

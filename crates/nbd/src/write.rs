@@ -1,5 +1,5 @@
-//! WRITE: a large one is written as it comes, piece by piece, out of a buffer that stays in the nearest caches, while the
-//! client sends on. So it takes no more memory than a small one (N3).
+//! WRITE: a large write reaches the disk piece by piece while it arrives, from a buffer that stays in the nearest
+//! caches. The client continues to send, so a large write needs no more memory than a small one (N3).
 
 use ferrite_disk::Access;
 use ferrite_memory::Span;
@@ -9,14 +9,14 @@ use super::peer::Peer;
 use super::session::{Session, Trouble};
 use super::wire::Request;
 
-/// The least that is written at once of a large request, in bytes: to write has a price of its own.
+/// Smallest piece of a large write, in bytes: each write has a fixed cost.
 pub(super) const PIECE_LEAST_BYTES: u64 = 32 << 10;
 /// Pieces end at multiples of this, so that no sector and no block is cut, in bytes.
 const BLOCK_BYTES: u64 = 4 << 10;
 
 impl Session {
-    /// Takes a large WRITE off the stream, whose head is held, and executes it (N2). The disk has what was written
-    /// before it failed, or before its client was gone, as of any write that is not answered.
+    /// Receives a large WRITE, whose head is held, and executes it (N2). If the write fails or the client goes, the
+    /// disk has the earlier pieces, as after any unanswered write.
     pub fn write_by_pieces(&self, request: &Request, peer: &mut Peer<'_>) -> Result<(), Trouble> {
         peer.inbox.consume(REQUEST_BYTES);
         let mut rest = request.span;
@@ -32,7 +32,7 @@ impl Session {
         peer.discard(rest.len as usize)?;
         done?;
         if request.has(command_flag::FUA) {
-            // A piece that is made durable makes none of the others so (D3).
+            // Making one piece durable does not make the others durable (D3).
             self.disk.flush()?;
         }
         peer.outbox.simple_reply(request.cookie, 0);
@@ -40,7 +40,7 @@ impl Session {
     }
 }
 
-/// As much of `rest` as is held, up to the end of a block: what is written of one in part is written twice.
+/// Returns the part of `rest` that is held, up to the end of a block: a block written in part is written twice.
 fn whole_blocks(rest: Span, held_bytes: u64) -> Span {
     if held_bytes >= rest.len {
         return rest;

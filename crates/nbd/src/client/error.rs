@@ -1,4 +1,4 @@
-//! What can go wrong with a server, and what its error numbers mean here.
+//! Errors of a connection to a server, and the meaning of the server's error numbers.
 
 use std::io;
 
@@ -8,53 +8,53 @@ use super::flight::Piece;
 use crate::consts::command;
 use crate::errno::{ENOSPC, ENOTSUP, EPERM};
 
-/// Why an export cannot be used.
+/// The reason why an export cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The URI says nothing that can be connected to.
+    /// The URI does not name an address.
     #[error("{uri}: {why}; write nbd+unix:///NAME?socket=PATH or nbd://HOST[:PORT]/NAME")]
     Uri {
-        /// As it was given.
+        /// The URI that the caller passed.
         uri: String,
-        /// What is wrong with it.
+        /// The defect of the URI.
         why: &'static str,
     },
-    /// Nobody answers there, or nobody who goes on answering.
+    /// No server answers at the address, or the server stopped answering.
     #[error("{uri}: cannot connect: {source}")]
     Unreachable {
-        /// Where.
+        /// The URI of the export.
         uri: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// What answers does not keep to the protocol.
+    /// The server does not follow the protocol.
     #[error("{uri}: what answers there does not speak NBD as it should: {why}")]
     NotNbd {
-        /// Where.
+        /// The URI of the export.
         uri: String,
-        /// What it said.
+        /// The violation of the protocol.
         why: &'static str,
     },
     /// The server refuses the export.
     #[error("{uri}: the server refuses it: {why}")]
     Refused {
-        /// Where.
+        /// The URI of the export.
         uri: String,
         /// The server's reason.
         why: String,
     },
-    /// Its size is no whole number of blocks.
+    /// The export's size is not a whole number of blocks.
     #[error(
         "{uri} has {size} bytes, and a disk whole blocks: behind {} of {block_bytes} bytes there are {} more, which would \
          be left out; have whole blocks served: `truncate --size=%{block_bytes}` fills the last one of a file up",
         size / u64::from(*block_bytes), size % u64::from(*block_bytes)
     )]
     PartBlock {
-        /// Where.
+        /// The URI of the export.
         uri: String,
-        /// Bytes that it has.
+        /// Size of the export in bytes.
         size: u64,
-        /// Bytes of a block.
+        /// Size of a block in bytes.
         block_bytes: u32,
     },
 }
@@ -71,18 +71,18 @@ impl From<ConnectError> for Error {
     }
 }
 
-/// An error that a server answers.
+/// An error that a server reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failure {
-    /// Number of the protocol, which is Linux's.
+    /// Error number of the protocol, equal to Linux's number.
     pub errno: u32,
-    /// For people; may be empty.
+    /// Text for people; may be empty.
     pub text: String,
-    /// Where on the disk.
+    /// Offset on the disk.
     pub at: Option<u64>,
 }
 
-/// The server's answer to `piece`, in our words.
+/// Converts the server's error for `piece` into an [`Error`].
 pub(super) fn failed(piece: &Piece, uri: &str, failure: &Failure) -> Error {
     let doing = match piece.command {
         command::READ => "reading",

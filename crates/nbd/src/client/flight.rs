@@ -1,4 +1,4 @@
-//! What is under way: requests, the commands they were cut into, and what waits to be sent.
+//! The state of a connection: requests, the commands into which they were cut, and the bytes that wait to be sent.
 
 use std::collections::HashMap;
 
@@ -10,93 +10,93 @@ use super::inbox::Inbox;
 use super::received::Received;
 use crate::consts::{REQUEST_BYTES, REQUEST_MAGIC, command};
 
-/// Most bytes of one command that sends none of them.
+/// Longest command without payload, in bytes.
 pub(super) const RANGE_MAX_BYTES: u64 = 1 << 30;
-/// A buffer for sending that is larger is not kept.
+/// A larger buffer for sending is dropped after use, in bytes.
 const SPARE_MAX_BYTES: usize = 1 << 20;
 
-/// A request in the protocol's words, of any length.
+/// A request in the protocol's terms, of any length.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Order {
     pub command: u16,
     pub flags: u16,
     pub span: Span,
-    /// A flush follows once it is done.
+    /// If true, a flush follows once the command is done.
     pub then_flush: bool,
 }
 
-/// A request that somebody waits for.
+/// A request for which a caller waits.
 #[derive(Debug)]
 pub(super) struct Job {
     order: Order,
-    /// What is read into it or, of a submitted write, sent.
+    /// The data of a read, or the payload of a submitted write.
     pub buffer: Vec<u8>,
-    /// What is told of the states of its span.
+    /// The extents of the span that the server has reported.
     pub runs: Vec<Run>,
-    /// That of a submitted request.
+    /// The token of a submitted request.
     token: Option<u64>,
-    /// Commands that are not answered.
+    /// Number of commands without an answer.
     left: usize,
     error: Option<Error>,
 }
 
-/// A part of a job that one command is enough for.
+/// A part of a job that fits into one command.
 #[derive(Debug)]
 pub(super) struct Piece {
     job: u64,
     pub command: u16,
     pub span: Span,
-    /// What has come of a read.
+    /// The bytes of a read that have arrived.
     received: Received,
-    /// States are told of so many bytes.
+    /// Number of bytes whose states the server has reported.
     told_bytes: u64,
     failed: bool,
 }
 
-/// Everything that callers share. Behind a lock that is never held while the socket is waited for (C4).
+/// The state that callers share. Its lock is never held during a wait for the socket (C4).
 #[derive(Debug)]
 pub(super) struct Flight {
     uri: String,
     cookies: u64,
     pieces: HashMap<u64, Piece>,
     jobs: HashMap<u64, Job>,
-    /// Submitted jobs that are done.
+    /// Numbers of the submitted jobs that are done.
     submitted: Vec<u64>,
-    /// Submitted jobs that are not collected.
+    /// Number of submitted jobs that are not collected.
     owed: usize,
     pub outgoing: Vec<u8>,
     spare: Vec<u8>,
-    /// A caller is sending.
+    /// True while a caller is sending.
     pub sending: bool,
-    /// Not there while a caller receives.
+    /// The inbox, or `None` while a caller receives.
     pub inbox: Option<Inbox>,
-    /// Callers that wait for `changed`.
+    /// Number of callers that wait for `changed`.
     pub waiting: usize,
-    /// Why the connection is lost.
+    /// The reason why the connection is lost.
     pub lost: Option<String>,
 }
 
 impl Job {
-    /// `order`, to be waited for or, with a token, to be collected.
+    /// Creates the job of `order`. A caller waits for the job or, if it has a token, collects it.
     pub fn new(order: Order, buffer: Vec<u8>, token: Option<u64>) -> Self {
         Self { order, buffer, runs: Vec::new(), token, left: 0, error: None }
     }
 
-    /// How it went.
+    /// Returns the result of the job.
     pub fn result(&mut self) -> Result<()> {
         self.error.take().map_or(Ok(()), Err)
     }
 }
 
 impl Job {
-    /// The completion of a submitted job that was not sent.
+    /// Returns the completion of a submitted job that was not sent.
     pub fn refused(self, why: Error) -> Option<Completion> {
         completion(Self { error: Some(why), ..self })
     }
 }
 
 impl Flight {
-    /// Nothing, on a connection to `uri`.
+    /// Creates the state of a connection to `uri` without requests.
     pub fn new(uri: &str, inbox: Inbox) -> Self {
         Self {
             uri: uri.to_owned(),
@@ -114,13 +114,13 @@ impl Flight {
         }
     }
 
-    /// C3.
+    /// Returns an error if the connection is lost (C3).
     pub fn ensure_sound(&self) -> Result<()> {
         self.lost.as_ref().map_or(Ok(()), |why| Err(Error::Poisoned(why.clone())))
     }
 
-    /// Gathers the commands of `job`, each of at most `payload_max_bytes`. What a write sends is `payload`, or its
-    /// own buffer.
+    /// Gathers the commands of `job`, each of at most `payload_max_bytes`. The data of a write is `payload`, or the
+    /// job's own buffer.
     pub fn start(&mut self, mut job: Job, payload: Option<&[u8]>, payload_max_bytes: u64) -> u64 {
         let number = self.next();
         let Order { command, span, .. } = job.order;
@@ -154,33 +154,34 @@ impl Flight {
         self.pieces.insert(cookie, piece);
     }
 
-    /// The command that goes by `cookie`.
+    /// Returns the command with the cookie `cookie`.
     pub fn piece(&self, cookie: u64) -> Option<&Piece> {
         self.pieces.get(&cookie)
     }
 
-    /// Whether the bytes of `span` were asked for by `cookie` and have not come yet (C2).
+    /// Returns true if the command `cookie` requested the bytes of `span` and they have not arrived yet (C2).
     pub fn expects(&mut self, cookie: u64, span: Span) -> bool {
         let Some(piece) = self.pieces.get_mut(&cookie) else { return false };
         let within = span.at >= piece.span.at && span.fits(piece.span.at + piece.span.len);
         piece.command == command::READ && within && piece.received.add(span)
     }
 
-    /// Puts bytes that were expected where they belong.
+    /// Copies expected bytes to their place in the buffer.
     pub fn fill(&mut self, cookie: u64, at: u64, bytes: &[u8]) {
         let job = self.pieces.get(&cookie).and_then(|piece| self.jobs.get_mut(&piece.job));
         let job = job.expect("bytes are expected only of what is in flight");
         job.buffer[(at - job.order.span.at) as usize..][..bytes.len()].copy_from_slice(bytes);
     }
 
-    /// As [`Flight::fill`], with zeros.
+    /// Zeros expected bytes in the buffer, like [`Flight::fill`].
     pub fn clear(&mut self, cookie: u64, span: Span) {
         let job = self.pieces.get(&cookie).and_then(|piece| self.jobs.get_mut(&piece.job));
         let job = job.expect("zeros are expected only of what is in flight");
         job.buffer[(span.at - job.order.span.at) as usize..][..span.len as usize].fill(0);
     }
 
-    /// The states of the beginning of what `cookie` asked for; false where they were not asked for, or told before (C2).
+    /// Records the states of the beginning of the range of `cookie`. Returns false if the command did not ask for
+    /// states, or has received them before (C2).
     pub fn tell(&mut self, cookie: u64, runs: impl Iterator<Item = Run>) -> bool {
         let Some(piece) = self.pieces.get_mut(&cookie) else { return false };
         let Some(job) = self.jobs.get_mut(&piece.job) else { return false };
@@ -197,7 +198,7 @@ impl Flight {
         true
     }
 
-    /// The command that goes by `cookie` has failed; its reply may go on.
+    /// Records that the command `cookie` has failed; its reply may continue.
     pub fn fail(&mut self, cookie: u64, failure: &Failure) {
         let Some(piece) = self.pieces.get_mut(&cookie) else { return };
         piece.failed = true;
@@ -206,7 +207,8 @@ impl Flight {
         }
     }
 
-    /// The reply to `cookie` is whole. Says whether it holds what was asked for; else the job is not done.
+    /// Ends the command `cookie`, whose reply is complete. Returns true if the reply holds all requested data;
+    /// otherwise the job is not done.
     pub fn end(&mut self, cookie: u64) -> bool {
         let Some(piece) = self.pieces.remove(&cookie) else { return false };
         let is_whole = match piece.command {
@@ -233,13 +235,13 @@ impl Flight {
         }
     }
 
-    /// The job, once it is done.
+    /// Removes and returns the job if it is done.
     pub fn take_done(&mut self, number: u64) -> Option<Job> {
         let done = self.jobs.get(&number)?.left == 0;
         done.then(|| self.jobs.remove(&number)).flatten()
     }
 
-    /// The submitted jobs that are done.
+    /// Removes and returns the submitted jobs that are done.
     pub fn take_submitted(&mut self) -> Vec<Completion> {
         let done = std::mem::take(&mut self.submitted).into_iter().filter_map(|number| self.jobs.remove(&number));
         let completions: Vec<_> = done.filter_map(completion).collect();
@@ -247,22 +249,22 @@ impl Flight {
         completions
     }
 
-    /// Whether a submitted job was not collected yet.
+    /// Returns true if a submitted job was not collected yet.
     pub fn owes_submitted(&self) -> bool {
         self.owed > 0
     }
 
-    /// Whether something waits to be sent, and for somebody to send it.
+    /// Returns true if bytes wait to be sent and no caller is sending them.
     pub fn has_followers(&self) -> bool {
         !self.sending && self.lost.is_none() && !self.outgoing.is_empty()
     }
 
-    /// What is to be sent, taken over by a caller who sends it.
+    /// Returns the bytes to send; the calling thread then sends them.
     pub fn take_outgoing(&mut self) -> Vec<u8> {
         std::mem::replace(&mut self.outgoing, std::mem::take(&mut self.spare))
     }
 
-    /// Gives back a buffer for sending.
+    /// Keeps a buffer for the next send.
     pub fn keep_spare(&mut self, mut buffer: Vec<u8>) {
         if buffer.capacity() <= SPARE_MAX_BYTES {
             buffer.clear();
@@ -270,7 +272,7 @@ impl Flight {
         }
     }
 
-    /// Nothing is in flight: a last word would not be taken for part of something.
+    /// Returns true if no request is in flight: a last command cannot become part of another message.
     pub fn is_idle(&self) -> bool {
         self.pieces.is_empty() && self.outgoing.is_empty() && !self.sending
     }
@@ -282,7 +284,7 @@ impl Flight {
         self.outgoing.extend_from_slice(&request(&order, cookie, order.span));
     }
 
-    /// C1: every job ends now, those that are not answered with an error.
+    /// Ends every job now (C1); jobs without an answer end with an error.
     pub fn lose(&mut self, why: String) {
         for (number, job) in &mut self.jobs {
             if job.left > 0 {

@@ -1,4 +1,4 @@
-//! From connecting to an export that is ready.
+//! The handshake, from connecting to an export that is ready.
 
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use crate::consts::{
     BASE_ALLOCATION, INIT_MAGIC, OPTION_MAGIC, OPTION_REPLY_MAGIC, handshake, info_kind, option, rep, transmission,
 };
 
-/// Longest option reply that is read, in bytes.
+/// Longest option reply that the client accepts, in bytes.
 const REPLY_MAX_BYTES: u32 = 64 << 10;
 
-/// What a server offers.
+/// The properties that a server offers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Export {
-    /// In bytes; whole sectors.
+    /// Size in bytes; a whole number of sectors.
     pub size: u64,
     /// Transmission flags.
     pub flags: u16,
@@ -26,19 +26,19 @@ pub(super) struct Export {
     pub preferred_bytes: u32,
     /// Longest read or write, a multiple of the sector.
     pub payload_max_bytes: u64,
-    /// Structured replies were agreed on.
+    /// True if both ends agreed on structured replies.
     pub structured: bool,
-    /// The number of `base:allocation`, where it was agreed on.
+    /// The number of `base:allocation`, if both ends agreed on it.
     pub allocation: Option<u32>,
 }
 
-/// Why haggling ends.
+/// The reason why the handshake fails.
 #[derive(Debug)]
 enum Trouble {
     Lost(io::Error),
     Nonsense(&'static str),
     Refused(String),
-    /// So many bytes, in blocks of so many.
+    /// A size in bytes that is not a multiple of the block size, the second number.
     PartBlock(u64, u32),
 }
 
@@ -114,7 +114,7 @@ impl Haggling<'_> {
         Ok(self.reply(option::STRUCTURED_REPLY)?.kind == rep::ACK)
     }
 
-    /// A server without it answers with an error, or with nothing but the end.
+    /// Requests `base:allocation`. A server without it answers with an error, or with only the final reply.
     fn ask_allocation(&mut self, name: &str) -> Result<Option<u32>, Trouble> {
         let mut data = counted(name);
         data.extend_from_slice(&1_u32.to_be_bytes());
@@ -179,7 +179,7 @@ impl Haggling<'_> {
         Ok(bytes)
     }
 
-    /// A server that drips is as late as one that is silent.
+    /// Receives until `into` is full. A server that sends slowly is as late as a silent one.
     fn fill(&mut self, mut into: &mut [u8]) -> Result<(), Trouble> {
         while !into.is_empty() {
             self.arm()?;
@@ -242,7 +242,7 @@ fn take_description(data: &[u8], size: &mut Option<(u64, u16)>, sizes: &mut [u32
     Ok(())
 }
 
-/// What a server says of itself, held to what a disk can be.
+/// Checks the properties that a server reports against the limits of a disk.
 fn describe(export: &mut Export, size: u64, flags: u16, sizes: [u32; 3]) -> Result<(), Trouble> {
     let [least, preferred, most] = sizes;
     if flags & transmission::HAS_FLAGS == 0 || i64::try_from(size).is_err() {

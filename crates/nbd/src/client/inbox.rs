@@ -1,4 +1,4 @@
-//! Bytes received, taken apart into replies (C2).
+//! Received bytes, and their division into replies (C2).
 //!
 //! ```text
 //! simple   67446698:32  errno:32  cookie:64                            data of a READ
@@ -16,15 +16,15 @@ use crate::consts::{
     CHUNK_BYTES, SIMPLE_REPLY_BYTES, SIMPLE_REPLY_MAGIC, STATE_HOLE, STATE_ZERO, STRUCTURED_REPLY_MAGIC, chunk, command,
 };
 
-/// Bytes that are received at once.
+/// Size of the receive buffer in bytes.
 const BYTES: usize = 256 << 10;
-/// Longest payload that is not data, in bytes; qemu-nbd tells up to 1 MiB of extents.
+/// Longest payload that is not data, in bytes; qemu-nbd sends up to 1 MiB of extents.
 const WHOLE_MAX_BYTES: u32 = 2 << 20;
 
-/// Why what a server says makes no sense.
+/// The reason why a server's message is invalid.
 pub(super) type Nonsense = &'static str;
 
-/// What was received and not yet used is `start .. end` of `bytes`.
+/// The receive buffer; `start .. end` of `bytes` is received and not yet used.
 #[derive(Debug)]
 pub(super) struct Inbox {
     bytes: Vec<u8>,
@@ -33,7 +33,7 @@ pub(super) struct Inbox {
     structured: bool,
     /// The number of `base:allocation`.
     allocation: Option<u32>,
-    /// What the head before announced.
+    /// The body that the last head announced.
     body: Option<Body>,
 }
 
@@ -47,19 +47,20 @@ struct Chunk {
 
 #[derive(Clone, Copy, Debug)]
 enum Body {
-    /// Bytes for `span`, which are used as they come.
+    /// Data for `span`, which is used as it arrives.
     Data { cookie: u64, done: bool, span: Span },
-    /// A chunk that is used once it is whole or, of data, once its offset is there.
+    /// A chunk that is used once it is complete. A data chunk is used once its offset has arrived.
     Payload(Chunk),
 }
 
 impl Inbox {
-    /// Empty, with or without structured replies, and the number that `base:allocation` was agreed to have.
+    /// Creates an empty inbox, with or without structured replies. `allocation` is the agreed number of
+    /// `base:allocation`.
     pub fn new(structured: bool, allocation: Option<u32>) -> Self {
         Self { bytes: vec![0; BYTES], start: 0, end: 0, structured, allocation, body: None }
     }
 
-    /// Where to receive into.
+    /// Returns the space for the next receive.
     pub fn space(&mut self) -> &mut [u8] {
         self.bytes.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
@@ -75,7 +76,7 @@ impl Inbox {
         &mut self.bytes[self.end..]
     }
 
-    /// So many bytes were received into the space.
+    /// Adds `count` bytes, which were received into the space.
     pub fn received(&mut self, count: usize) {
         self.end = (self.end + count).min(self.bytes.len());
     }
@@ -88,12 +89,12 @@ impl Inbox {
         self.start += count;
     }
 
-    /// The next `N` bytes, if they are there.
+    /// Returns the next `N` bytes, if they have arrived.
     fn peek<const N: usize>(&self) -> Option<[u8; N]> {
         self.held().first_chunk().copied()
     }
 
-    /// Uses all that is whole. After an error the framing is lost.
+    /// Uses all complete messages. After an error the framing is lost.
     pub fn absorb(&mut self, flight: &mut Flight) -> Result<(), Nonsense> {
         loop {
             let went_on = match self.body {
@@ -208,7 +209,7 @@ fn take_hole(flight: &mut Flight, cookie: u64, payload: &[u8]) -> Result<(), Non
     Ok(())
 }
 
-/// Of contexts only `base:allocation` was asked for.
+/// Records the extents of a chunk. The client requested only the context `base:allocation`.
 fn take_extents(flight: &mut Flight, cookie: u64, payload: &[u8], allocation: Option<u32>) -> Result<(), Nonsense> {
     let (context, pairs) = payload.split_at_checked(4).ok_or("extents without a context")?;
     if allocation != Some(u32_at(context, 0)) {

@@ -1,5 +1,5 @@
 //! The socket of a connection, Unix or TCP.
-#![allow(unsafe_code)] // recv and send with flags (do not wait, no SIGPIPE), poll and a socket's connect with a limit are not in std.
+#![allow(unsafe_code)] // std has no recv and send with flags, no poll and no connect of a socket with a limit.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use super::uri::Address;
 use crate::tcp::prepare;
 
-/// A host that is gone is noticed after this long without a sign of it, in seconds.
+/// Time in seconds after which a silent host counts as gone.
 const SILENT_S: libc::c_int = 30;
-/// How often a silent host is asked for a sign, in seconds.
+/// Interval in seconds between keepalive probes to a silent host.
 const SIGN_S: libc::c_int = 10;
 
 /// A connected socket.
@@ -24,17 +24,17 @@ pub(super) enum Link {
     Tcp(TcpStream),
 }
 
-/// What to wait for beside room to send.
+/// The conditions that end a wait, besides room to send.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wait {
-    /// Bytes to receive end it too.
+    /// If true, bytes to receive end the wait too.
     pub for_receiving: bool,
-    /// For how long; without, for ever.
+    /// Limit of the wait; `None` waits forever.
     pub timeout: Option<Duration>,
 }
 
 impl Link {
-    /// Connects within `timeout` to one of the addresses that a host's name means.
+    /// Connects within `timeout` to one of the addresses of the host.
     pub fn connect(address: &Address, timeout: Duration) -> io::Result<Self> {
         let until = Instant::now() + timeout;
         let (host, port) = match address {
@@ -61,17 +61,20 @@ impl Link {
         }
     }
 
-    /// Receives what is there or, with `wait`, waits for some. 0 bytes mean the end.
+    /// Receives the bytes that have arrived or, with `wait`, waits for some. 0 bytes mean the end.
     pub fn receive(&self, into: &mut [u8], wait: bool) -> io::Result<usize> {
         let flags = if wait { 0 } else { libc::MSG_DONTWAIT };
         again_if_interrupted(|| {
-            // SAFETY: pointer and length are those of `into`, writable and borrowed for the call; `self` keeps the
+            // SAFETY: pointer and length describe `into`, writable and borrowed for the call; `self` keeps the
             // descriptor open.
             unsafe { libc::recv(self.descriptor(), into.as_mut_ptr().cast(), into.len(), flags) }
         })
     }
 
-    /// Sends as much as there is room for; fails with [`io::ErrorKind::WouldBlock`] where there is none.
+    /// Sends as many bytes as fit into the socket's buffer.
+    ///
+    /// # Errors
+    /// Returns [`io::ErrorKind::WouldBlock`] if the buffer is full.
     pub fn send_now(&self, bytes: &[u8]) -> io::Result<usize> {
         self.send(bytes, libc::MSG_DONTWAIT)
     }
@@ -79,13 +82,13 @@ impl Link {
     fn send(&self, bytes: &[u8], flags: libc::c_int) -> io::Result<usize> {
         again_if_interrupted(|| {
             let flags = flags | libc::MSG_NOSIGNAL;
-            // SAFETY: pointer and length are those of `bytes`, readable and borrowed for the call; `self` keeps the
+            // SAFETY: pointer and length describe `bytes`, readable and borrowed for the call; `self` keeps the
             // descriptor open.
             unsafe { libc::send(self.descriptor(), bytes.as_ptr().cast(), bytes.len(), flags) }
         })
     }
 
-    /// Waits until there is room to send, or for what else is asked.
+    /// Waits until there is room to send, or until another requested condition holds.
     pub fn wait(&self, Wait { for_receiving, timeout }: Wait) -> io::Result<()> {
         let events = libc::POLLOUT | if for_receiving { libc::POLLIN } else { 0 };
         let timeout_ms = timeout.map_or(-1, |timeout| i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX));
@@ -97,16 +100,16 @@ impl Link {
         .map(drop)
     }
 
-    /// Ends the connection; who waits for it returns.
+    /// Ends the connection; threads that wait for it return.
     pub fn cut(&self) {
-        // That it has ended already is as good.
+        // An error only means that the connection has ended already.
         let _ = match self {
             Self::Unix(stream) => stream.shutdown(Shutdown::Both),
             Self::Tcp(stream) => stream.shutdown(Shutdown::Both),
         };
     }
 
-    /// Limits how long one receive and one send may wait, while haggling.
+    /// Limits the time that one receive and one send may wait, during the handshake.
     pub fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         match self {
             Self::Unix(stream) => stream.set_read_timeout(timeout).and_then(|()| stream.set_write_timeout(timeout)),
@@ -115,7 +118,7 @@ impl Link {
     }
 }
 
-/// While haggling, when nothing is in flight, it is read and written as a file.
+/// Reads and writes the socket like a file. The handshake uses this, when no request is in flight.
 impl Read for &Link {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.receive(into, true)
@@ -132,14 +135,15 @@ impl Write for &Link {
     }
 }
 
-/// What is left until then; not nothing, which would be no limit.
+/// Returns the time left until `until`; never zero, which would mean no limit.
 fn left(until: Instant) -> Duration {
     until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
 }
 
-/// Connects to the socket at `path`. Where as many wait there as may, and its server takes nobody, std would wait for ever.
+/// Connects to the socket at `path`. If the socket's backlog is full and its server accepts no client, std would wait
+/// forever.
 fn connect_unix(path: &Path, until: Instant) -> io::Result<UnixStream> {
-    // It says what is no path of a socket: afterwards the path fits, with its zero.
+    // This call reports a path that is too long; afterwards the path fits, with its zero.
     SocketAddr::from_pathname(path)?;
     let mut name = libc::sockaddr_un { sun_family: libc::AF_UNIX as libc::sa_family_t, sun_path: [0; 108] };
     for (to, byte) in name.sun_path.iter_mut().zip(path.as_os_str().as_bytes()) {
@@ -150,10 +154,10 @@ fn connect_unix(path: &Path, until: Instant) -> io::Result<UnixStream> {
     if socket < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it is open, and nobody else's.
+    // SAFETY: the descriptor is open, and no other value owns it.
     let stream = unsafe { UnixStream::from_raw_fd(socket) };
     let connected = again_if_interrupted(|| {
-        // A socket takes any limit but none.
+        // A socket accepts any limit except zero.
         let _ = stream.set_write_timeout(Some(left(until)));
         // SAFETY: one initialised structure of that size, borrowed for the call; `stream` keeps the descriptor open.
         unsafe {

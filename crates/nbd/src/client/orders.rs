@@ -1,4 +1,4 @@
-//! What has to be sent for a request, by what the server offers (C6).
+//! The commands to send for a request, according to the server's offers (C6).
 
 use ferrite_disk::{Access, Disk, Op, Zeroing};
 use ferrite_memory::{Error, Result, Span};
@@ -7,7 +7,7 @@ use super::NbdDisk;
 use super::flight::Order;
 use crate::consts::{command, command_flag, transmission};
 
-/// Zeros written at once to a server that cannot zero.
+/// Size in bytes of each write of zeros to a server that cannot zero.
 const ZEROS_BYTES: u64 = 256 << 10;
 
 impl NbdDisk {
@@ -15,7 +15,7 @@ impl NbdDisk {
         self.export.flags & flag != 0
     }
 
-    /// What to send for a request, if it has to be sent at all.
+    /// Returns the command to send for a request, or `None` if no command is needed.
     pub(super) fn order(&self, op: Op, span: Span) -> Result<Option<Order>> {
         self.check(span)?;
         if self.export.read_only && !matches!(op, Op::Read | Op::Flush) {
@@ -59,7 +59,7 @@ impl NbdDisk {
         self.durable(Order { flags: keep | fast, ..order }, how.access)
     }
 
-    /// Whether zeros have to be sent.
+    /// Returns true if the client must send zeros as data.
     pub(super) fn writes_zeros(&self, op: Op) -> bool {
         matches!(op, Op::Zero(how) if !how.fast) && !self.offers(transmission::SEND_WRITE_ZEROES)
     }

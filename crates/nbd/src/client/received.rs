@@ -1,28 +1,29 @@
-//! Which bytes of a read have come (C2).
+//! The bytes of a read that have arrived (C2).
 
 use std::ops::Range;
 
 use ferrite_memory::Span;
 
-/// Ranges that may lie apart, at most. Servers answer in order, or nearly so.
+/// Most ranges that may arrive separately. Servers answer in order, or nearly so.
 const APART_MAX: usize = 1024;
 
-/// Bytes of a read that have come, each once.
+/// The bytes of a read that have arrived, each once.
 #[derive(Debug)]
 pub(super) struct Received {
-    /// All before this have.
+    /// All bytes before this offset have arrived.
     front: u64,
-    /// So have these behind it, in order, none of which begins where another one ends.
+    /// The later ranges that have arrived, in order; no range begins where another one ends.
     apart: Vec<Range<u64>>,
 }
 
 impl Received {
-    /// None yet of what begins at `start`.
+    /// Creates the record of a read that begins at `start`; no byte has arrived.
     pub fn new(start: u64) -> Self {
         Self { front: start, apart: Vec::new() }
     }
 
-    /// The bytes of `span`, which does not end behind what there is of numbers, come; false where some of them have before.
+    /// Records the arrival of the bytes of `span`, whose end does not overflow. Returns false if some of them have
+    /// arrived before.
     pub fn add(&mut self, span: Span) -> bool {
         let (start, end) = (span.at, span.at + span.len);
         let index = self.apart.partition_point(|range| range.start < start);
@@ -46,7 +47,7 @@ impl Received {
         self.apart.len() <= APART_MAX
     }
 
-    /// Whether all before `end` have come.
+    /// Returns true if all bytes before `end` have arrived.
     pub fn reaches(&self, end: u64) -> bool {
         self.front >= end
     }
@@ -58,10 +59,11 @@ mod tests {
 
     use super::*;
 
-    // Whether the planted bug is there: what has come before comes again (C2).
+    // True if the planted bug is active: bytes that have arrived are accepted again (C2).
     thread_local!(pub(super) static PLANTED: Cell<bool> = const { Cell::new(false) });
 
-    /// Whether each byte comes once where four parts come in every way, and each of them once more, or one that overlaps two.
+    /// Returns true if each byte is accepted once. Four parts arrive in every order, and then each part again, or a
+    /// part that overlaps two.
     fn every_byte_comes_once() -> bool {
         (0..256_u64).all(|order| {
             let (mut received, mut come) = (Received::new(100), [false; 4]);

@@ -1,4 +1,4 @@
-//! Whose turn it is to send and to receive: callers that wait do it for all.
+//! The choice of the caller that sends or receives: callers that wait do it for all.
 
 use std::io;
 use std::sync::{MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use super::flight::{Flight, Job, Order};
 use super::inbox::Inbox;
 use super::link::Wait;
 
-/// How long a caller that cannot send waits before it looks again whether it should receive (C5).
+/// Time that a caller that cannot send waits before it checks again if it should receive (C5).
 const SEND_RETRY: Duration = Duration::from_millis(10);
 
 impl NbdDisk {
@@ -20,7 +20,7 @@ impl NbdDisk {
         self.flight.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends `order` and waits for its end. What a write sends is `payload`.
+    /// Sends `order` and waits for its end. The data of a write is `payload`.
     pub(super) fn call(&self, order: Order, buffer: Vec<u8>, payload: Option<&[u8]>) -> Result<Job> {
         let mut flight = self.lock();
         flight.ensure_sound()?;
@@ -30,7 +30,7 @@ impl NbdDisk {
         job.result().map(|()| job)
     }
 
-    /// Sends the request of `job`; gives it back where the connection is lost.
+    /// Sends the request of `job`; returns its completion if the connection is lost.
     pub(super) fn start(&self, job: Job) -> Option<Completion> {
         let mut flight = self.lock();
         if let Err(lost) = flight.ensure_sound() {
@@ -41,7 +41,7 @@ impl NbdDisk {
         None
     }
 
-    /// Sends what is gathered, unless another caller is doing so, who then sends this too (C4).
+    /// Sends the gathered bytes. If another caller is sending, that caller sends these bytes too (C4).
     fn send<'a>(&'a self, mut flight: MutexGuard<'a, Flight>) {
         if flight.sending {
             return;
@@ -71,7 +71,7 @@ impl NbdDisk {
         Ok(())
     }
 
-    /// C5.
+    /// Waits until the socket has room or, if no caller receives, until bytes arrive (C5).
     fn wait_to_send(&self) -> io::Result<()> {
         let Some(inbox) = self.lock().inbox.take() else {
             return self.link.wait(Wait { for_receiving: false, timeout: Some(SEND_RETRY) }).map(drop);
@@ -81,7 +81,7 @@ impl NbdDisk {
         waited.map(drop)
     }
 
-    /// Receives once into `inbox`, which is given back, and takes in what is whole. Says whether something came.
+    /// Receives once into `inbox`, puts it back and uses the complete messages. Returns true if bytes arrived.
     fn receive(&self, mut inbox: Inbox, wait: bool) -> (MutexGuard<'_, Flight>, bool) {
         let got = self.link.receive(inbox.space(), wait);
         let mut flight = self.lock();
@@ -110,7 +110,7 @@ impl NbdDisk {
         (flight, came)
     }
 
-    /// C1, C3.
+    /// Ends all jobs and cuts the connection (C1, C3).
     fn lose(&self, flight: &mut Flight, why: &str) {
         if flight.lost.is_none() {
             flight.lose(format!("{}: {why}", self.uri));
@@ -119,7 +119,7 @@ impl NbdDisk {
         }
     }
 
-    /// Receives for all, or waits while another caller does, until `done` finds what it looks for.
+    /// Receives for all callers, or waits while another caller does, until `done` returns a value.
     pub(super) fn wait_until<T>(&self, mut done: impl FnMut(&mut Flight) -> Option<T>) -> T {
         let mut flight = self.lock();
         loop {
@@ -138,7 +138,7 @@ impl NbdDisk {
         }
     }
 
-    /// What the replies that were received have led to is sent by who received them.
+    /// Sends the commands that follow from received replies; the receiving caller does this.
     fn send_followers<'a>(&'a self, flight: MutexGuard<'a, Flight>) -> MutexGuard<'a, Flight> {
         if !flight.has_followers() {
             return flight;
@@ -147,7 +147,7 @@ impl NbdDisk {
         self.lock()
     }
 
-    /// Takes in all that has come, without waiting.
+    /// Uses all bytes that have arrived, without waiting.
     pub(super) fn receive_what_is_there(&self) {
         let mut came = true;
         while came {

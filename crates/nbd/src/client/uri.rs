@@ -1,4 +1,4 @@
-//! Where an export is, as a URI says it (github.com/NetworkBlockDevice/nbd, doc/uri.md).
+//! The address of an export in the form of a URI (github.com/NetworkBlockDevice/nbd, doc/uri.md).
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -7,20 +7,20 @@ use std::path::{Path, PathBuf};
 
 use super::error::ConnectError;
 
-/// The port of NBD.
+/// The default port of NBD.
 const PORT: u16 = 10809;
 
 /// A server's address and the name of its export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
-    /// As it was given, for messages.
+    /// The URI that the caller passed, for messages.
     pub uri: String,
     pub address: Address,
-    /// Empty for the server's default.
+    /// The name of the export; empty for the server's default.
     pub export: String,
 }
 
-/// Where a server listens.
+/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Address {
     Unix(PathBuf),
@@ -28,7 +28,7 @@ pub(super) enum Address {
 }
 
 impl Target {
-    /// Reads `nbd+unix:///NAME?socket=PATH` or `nbd://HOST[:PORT]/NAME`.
+    /// Parses `nbd+unix:///NAME?socket=PATH` or `nbd://HOST[:PORT]/NAME`.
     pub fn parse(uri: &str) -> Result<Self, ConnectError> {
         let parsed = parse(uri);
         let (address, export) = parsed.map_err(|why| ConnectError::Uri { uri: uri.to_owned(), why })?;
@@ -77,25 +77,25 @@ fn tcp(authority: &str) -> Result<Address, &'static str> {
     Ok(Address::Tcp { host: host.to_owned(), port })
 }
 
-/// The address of the export `name` on the Unix socket `path`.
+/// Returns the URI of the export `name` on the Unix socket `path`.
 pub fn unix_uri(name: &str, path: &Path) -> String {
     format!("nbd+unix:///{}?socket={}", encoded(name.as_bytes()), encoded(path.as_os_str().as_bytes()))
 }
 
-/// The address of the export `name` at a TCP address, which requires TLS where `is_tls`.
+/// Returns the URI of the export `name` at a TCP address; it requires TLS if `is_tls` is true.
 pub fn tcp_uri(name: &str, address: SocketAddr, is_tls: bool) -> String {
     let scheme = if is_tls { "nbds" } else { "nbd" };
     format!("{scheme}://{address}/{}", encoded(name.as_bytes()))
 }
 
-/// With a percent sign for whatever a URI, or a shell, might read as something else.
+/// Encodes with a percent sign every byte that a URI or a shell could misread.
 fn encoded(bytes: &[u8]) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
     let encode = |byte: &u8| if plain(*byte) { char::from(*byte).into() } else { format!("%{byte:02X}") };
     bytes.iter().map(encode).collect()
 }
 
-/// Without percent signs.
+/// Decodes the percent signs.
 fn decoded(text: &str) -> Result<Vec<u8>, &'static str> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
@@ -157,7 +157,7 @@ mod tests {
         }
     }
 
-    /// What cannot be meant is refused, with the reason and how it is written.
+    /// An invalid URI is refused, with the reason and the valid form.
     #[test]
     fn nonsense_is_refused() {
         for uri in [

@@ -47,8 +47,8 @@ fn script(receives: impl IntoIterator<Item = Option<Vec<u8>>>) -> Script {
     Script { receives: receives.into_iter().collect(), timeouts: Vec::new() }
 }
 
-/// N3: what a large request and a large reply took is given back once the client has been idle for a while, and only
-/// while there is something to give back does a wait end by itself.
+/// N3: the memory of a large request and a large reply is freed once the client has been idle for a while. A wait only
+/// ends by itself while there is memory to free.
 #[test]
 fn an_idle_connection_gives_memory_back() {
     let large = 4 * IDLE_BYTES;

@@ -9,7 +9,7 @@ fn go(name: &[u8], kinds: &[u16]) -> Vec<u8> {
     data
 }
 
-/// N5: lengths that disagree with the data, and names that are none, are told apart and never read past the end.
+/// N5: the decoder distinguishes lengths that disagree with the data and invalid names, and never reads past the end.
 #[test]
 fn options_with_wrong_lengths_are_refused() {
     let whole = go(b"disk0", &[3, 1, 77]);
@@ -47,7 +47,7 @@ fn requests_are_decoded() {
 }
 
 proptest! {
-    /// N5: no bytes make a decoder panic or take more memory than a few times their length.
+    /// N5: no bytes make a decoder panic or use more memory than a few times their length.
     #[test]
     fn any_bytes_decode_or_are_refused(data in proptest::collection::vec(any::<u8>(), 0..200)) {
         let _ = choice(&data);

@@ -1,4 +1,4 @@
-//! Certificates of a moment, made by openssl.
+//! Short-lived certificates, made by openssl.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,9 +6,10 @@ use std::process::Command;
 use ferrite_nbd::{Tls, TlsFiles};
 use tempfile::{TempDir, tempdir};
 
-/// What a server needs, and a folder for each kind of client, as libnbd and QEMU want them: `ca-cert.pem`,
-/// `client-cert.pem`, `client-key.pem`. A `member` and one that is only `trusting` know the server's authority; a
-/// `stranger` does too, but its own certificate comes from another one; a `doubting` one knows only that other one.
+/// The server's files, and a folder for each kind of client in the layout of libnbd and QEMU: `ca-cert.pem`,
+/// `client-cert.pem`, `client-key.pem`. A `member` and a client that is only `trusting` know the server's authority. A
+/// `stranger` knows it too, but its own certificate comes from another authority. A `doubting` client knows only the
+/// other authority.
 pub struct Certificates {
     dir: TempDir,
 }
@@ -40,7 +41,7 @@ impl Certificates {
         self.dir.path().join(name)
     }
 
-    /// The server's, with or without an authority for clients.
+    /// Returns the server's files, with or without an authority for clients.
     pub fn files(&self, client_authority: Option<&str>) -> TlsFiles {
         TlsFiles {
             certificate: self.path("server-cert.pem"),

@@ -1,4 +1,4 @@
-//! A client that says exactly what a test wants said, and reads exactly what comes.
+//! A client that sends exactly the bytes that a test wants, and reads exactly the bytes that arrive.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -12,7 +12,7 @@ use ferrite_nbd::consts::{
 };
 use ferrite_nbd::{End, Hangup, Server, Transport};
 
-/// So long that only a server that hangs is caught by it.
+/// So long that only a server that hangs exceeds it.
 const HANGS: Duration = Duration::from_secs(60);
 
 pub struct Client {
@@ -20,13 +20,13 @@ pub struct Client {
     pub served: Option<JoinHandle<Result<(), End>>>,
 }
 
-/// A server's stream that writes down how it is used.
+/// A server's stream that records its use.
 pub struct Spy {
     stream: UnixStream,
     log: Arc<Mutex<Log>>,
 }
 
-/// What a [`Spy`] saw.
+/// The records of a [`Spy`].
 #[derive(Default)]
 pub struct Log {
     pub sends: usize,
@@ -65,7 +65,7 @@ impl Transport for Spy {
     }
 }
 
-/// A request to be sent.
+/// A request to send.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ask {
     pub command: u16,
@@ -92,12 +92,12 @@ pub struct Reply {
     /// Type, offset and length of each content chunk.
     pub chunks: Vec<(u16, u64, usize)>,
     pub data: Vec<u8>,
-    /// Length and state.
+    /// Length and state of each extent.
     pub extents: Vec<(u32, u32)>,
 }
 
 impl Client {
-    /// Connected in this process, greeted, no option said.
+    /// Connects to a server in this process; the greeting is read and no option is sent.
     pub fn connect(server: &Server) -> Self {
         let (stream, theirs) = UnixStream::pair().unwrap();
         let server = server.clone();
@@ -107,7 +107,7 @@ impl Client {
         client
     }
 
-    /// On a stream of the test's.
+    /// Creates a client on the test's own stream.
     pub fn on(stream: UnixStream) -> Self {
         let mut client = Self { stream, served: None };
         client.greet(3);
@@ -120,7 +120,7 @@ impl Client {
         self.say(&flags.to_be_bytes());
     }
 
-    /// Ready for requests, with structured replies and `base:allocation`.
+    /// Connects with structured replies and `base:allocation`, ready for requests.
     pub fn structured(server: &Server) -> Self {
         let mut client = Self::connect(server);
         client.agree();
@@ -135,7 +135,7 @@ impl Client {
         self.go("");
     }
 
-    /// Ready for requests, with simple replies.
+    /// Connects with simple replies, ready for requests.
     pub fn simple(server: &Server) -> Self {
         let mut client = Self::connect(server);
         client.go("");
@@ -151,7 +151,7 @@ impl Client {
         self.stream.write_all(bytes).unwrap();
     }
 
-    /// Says an option and returns all replies up to the final one.
+    /// Sends an option and returns all replies up to the final one.
     pub fn option(&mut self, number: u32, data: &[u8]) -> Vec<OptionReply> {
         self.say(&option_bytes(number, data));
         let mut replies = Vec::new();
@@ -165,7 +165,7 @@ impl Client {
         }
     }
 
-    /// Sends a request; its cookie is its offset, so that replies can be told apart.
+    /// Sends a request; its cookie is its offset, so that the test can distinguish replies.
     pub fn ask(&mut self, ask: Ask, payload: &[u8]) {
         let bytes = [&request_bytes(ask), payload].concat();
         self.say(&bytes);
@@ -179,7 +179,7 @@ impl Client {
         reply
     }
 
-    /// Reads a reply, of which, if it is simple, `data_bytes` of data are expected where it is a read.
+    /// Reads a reply; a simple reply to a read has `data_bytes` of data.
     pub fn reply(&mut self, data_bytes: usize) -> Reply {
         match self.u32() {
             SIMPLE_REPLY_MAGIC => {
@@ -195,7 +195,7 @@ impl Client {
         }
     }
 
-    /// The data behind the head of a simple reply to a read.
+    /// Returns the data behind the head of a simple reply to a read.
     pub fn simple_data(&mut self, len: usize) -> Vec<u8> {
         self.bytes(len)
     }
@@ -215,15 +215,15 @@ impl Client {
         }
     }
 
-    /// Everything up to the end of the stream.
+    /// Returns all bytes up to the end of the stream.
     pub fn rest(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
-        // A reset instead of an end is as much an end.
+        // A reset instead of an end counts as an end.
         let _ = self.stream.read_to_end(&mut rest);
         rest
     }
 
-    /// How the server's side ended.
+    /// Returns the result of the server's side.
     pub fn end(mut self) -> Result<(), End> {
         let served = self.served.take().unwrap();
         drop(self);

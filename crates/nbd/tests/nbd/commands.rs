@@ -1,4 +1,4 @@
-//! Each command: what reaches the disk, and what is answered.
+//! The effect of each command on the disk, and its reply.
 
 use std::os::unix::net::UnixStream;
 use std::thread;
@@ -19,7 +19,7 @@ fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at % 251) as u8 + 1).collect()
 }
 
-/// N2: FUA and zeroing flags reach the disk as they were said, before the request is answered.
+/// N2: FUA and zeroing flags reach the disk unchanged, before the request is answered.
 #[test]
 fn changes_reach_the_disk_with_their_flags() {
     let disk = Probe::new();
@@ -45,8 +45,8 @@ fn changes_reach_the_disk_with_their_flags() {
     assert_eq!(disk.seen(), [""; 0]);
 }
 
-/// N2: a large write is in the disk when it is answered, all of it and once, and durable if that was asked for. It is cut
-/// between blocks only, however its bytes come.
+/// N2: when a large write is answered, all of it is in the disk, once, and durable if the client asked for that. The
+/// write is only cut between blocks, however its bytes arrive.
 #[test]
 fn a_large_write_arrives_in_pieces_and_whole() {
     let disk = Probe::new();
@@ -59,7 +59,7 @@ fn a_large_write_arrives_in_pieces_and_whole() {
     assert_eq!(client.reply(0).errno, 0);
     let seen = disk.seen();
     let (last, pieces) = seen.split_last().unwrap();
-    // D3: a disk that is asked to make one piece durable makes no other one so.
+    // D3: a disk that makes one piece durable does not make another one durable.
     assert_eq!(last, "flush", "{seen:?}");
     let mut next = large.at;
     for line in pieces {
@@ -92,7 +92,7 @@ fn reads_return_what_was_written() {
     }
 }
 
-/// A read of nothing and a write of nothing succeed.
+/// A read and a write of zero bytes succeed.
 #[test]
 fn nothing_is_read_and_written() {
     let mut client = Client::structured(&server(Probe::new()));
@@ -101,7 +101,7 @@ fn nothing_is_read_and_written() {
     assert_eq!(client.call(ask(command::WRITE, 0, 512, 0), &[]).errno, 0);
 }
 
-/// A large read sends holes as such, and the chunks cover it once, in order.
+/// A large read sends holes as holes, and the chunks cover it once, in order.
 #[test]
 fn holes_are_sent_as_holes() {
     let disk = Probe::new();
@@ -116,7 +116,7 @@ fn holes_are_sent_as_holes() {
     assert!(reply.data == expected);
 }
 
-/// Block status tells runs of one state, one with REQ_ONE, never more than was asked for.
+/// Block status reports runs of one state, one with REQ_ONE, never more than the requested range.
 #[test]
 fn block_status_tells_extents() {
     let mut client = Client::structured(&server(Probe::new()));
@@ -129,7 +129,7 @@ fn block_status_tells_extents() {
     assert_eq!(all.extents, [((SIZE - 12288) as u32, 3)], "one extent over more than one question to the disk");
 }
 
-/// N1: a failed read has an error, no data of the place that failed, and the connection goes on.
+/// N1: a failed read has an error, no data of the failed place, and the connection continues.
 #[test]
 fn failed_reads_are_errors() {
     let server = server(Probe::new());
@@ -146,7 +146,7 @@ fn failed_reads_are_errors() {
     assert_eq!(simple.call(ask(command::FLUSH, 0, 0, 0), &[]).errno, 0);
 }
 
-/// N6: what must not reach the disk does not, and each error is the one the protocol names.
+/// N6: requests that must not reach the disk do not, and each error is the one that the protocol names.
 #[test]
 fn wrong_requests_never_reach_the_disk() {
     let disk = Probe::new();
@@ -188,7 +188,7 @@ fn wrong_requests_never_reach_the_disk() {
     assert_eq!(structured.call(ask(command::FLUSH, command_flag::FUA, 0, 0), &[]).errno, 0, "still in step");
 }
 
-/// N6: a read-only disk refuses changes and serves the rest.
+/// N6: a read-only disk refuses changes and serves other requests.
 #[test]
 fn read_only_disks_refuse_changes() {
     let disk = ferrite_disk::ReadOnlyDisk::new(ferrite_disk::RamDisk::new(8192));
@@ -201,7 +201,7 @@ fn read_only_disks_refuse_changes() {
     assert_eq!(client.call(ask(command::FLUSH, 0, 0, 0), &[]).errno, 0);
 }
 
-/// N1: many requests in one piece are answered once each, in order, and DISC after them loses none. Those that were
+/// N1: many requests in one piece are answered once each, in order, and DISC after them loses none. Requests that were
 /// received together are answered together.
 #[test]
 fn requests_in_one_piece_are_all_answered() {
@@ -230,7 +230,7 @@ fn requests_in_one_piece_are_all_answered() {
     assert!(log.lock().unwrap().sends - sends_before < 30, "a send for each request");
 }
 
-/// A request that comes byte by byte is one request.
+/// A request that arrives byte by byte is one request.
 #[test]
 fn requests_in_many_pieces_are_one() {
     let disk = Probe::new();

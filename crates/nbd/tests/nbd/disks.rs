@@ -1,4 +1,4 @@
-//! Disks and exports that tests need.
+//! Disks and exports for the tests.
 
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -10,12 +10,12 @@ use ferrite_nbd::{Exports, Options, Refusal, Server};
 pub const SIZE: u64 = 64 << 20;
 /// A sector that [`Probe`] cannot read.
 pub const BAD: Span = Span::new(1 << 20, 512);
-/// A place where [`Probe`] panics when it is trimmed.
+/// An offset, in bytes, at which [`Probe`] panics when it is trimmed.
 pub const MINE: u64 = 2 << 20;
-/// A place where [`Probe`] waits for [`Probe::open_gate`] when it is trimmed.
+/// An offset, in bytes, at which a trim of [`Probe`] waits for [`Probe::open_gate`].
 pub const GATE: u64 = 3 << 20;
 
-/// A RAM disk that writes down what reaches it, and has places where it fails.
+/// A RAM disk that records the requests that reach it, and fails at certain places.
 pub struct Probe {
     ram: RamDisk,
     seen: Mutex<Vec<String>>,
@@ -39,7 +39,7 @@ impl Probe {
         })
     }
 
-    /// What reached the disk since this was asked last, reads of data and extents apart.
+    /// Returns the requests that reached the disk since the last call, without reads of data and extents.
     pub fn seen(&self) -> Vec<String> {
         std::mem::take(&mut self.seen.lock().unwrap())
     }
@@ -116,7 +116,7 @@ impl Disk for Probe {
     }
 }
 
-/// `disk0` with a description, then what else there is; `locked` is refused.
+/// Exports: `disk0` with a description, then the others; `locked` is refused.
 pub struct Named(pub Vec<(&'static str, Arc<dyn Disk>)>);
 
 impl Exports for Named {
@@ -137,12 +137,12 @@ impl Exports for Named {
     }
 }
 
-/// A server of one disk.
+/// Creates a server of one disk.
 pub fn server(disk: Arc<dyn Disk>) -> Server {
     server_with(disk, Options::default())
 }
 
-/// A server of one disk, with options.
+/// Creates a server of one disk, with options.
 pub fn server_with(disk: Arc<dyn Disk>, options: Options) -> Server {
     Server::new(Arc::new(Named(vec![("disk0", disk)])), options)
 }

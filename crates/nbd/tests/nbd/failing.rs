@@ -1,5 +1,5 @@
-//! N1 and N2 on a disk that fails, and that loses what it may when the power goes: who was told that bytes are durable
-//! finds them, and who was told nothing of a failure had none.
+//! N1 and N2 on a disk that fails, and that loses unflushed data when the power fails. A client finds the bytes that
+//! the server reported as durable, and a client without an error report had no failure.
 
 use std::io::{ErrorKind, Read};
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use super::client::{Ask, Client, request_bytes};
 use super::disks::{Probe, server};
 
 const SIZE: u64 = 1 << 20;
-/// Long enough to be written in pieces.
+/// Long enough to be written in pieces, in bytes.
 const LARGE_BYTES: u32 = 256 << 10;
 const FLUSH: Ask = Ask { command: command::FLUSH, flags: 0, at: 0, len: 0 };
 
-/// What its client asks, each in a place of its own.
+/// Returns the requests of the client, each at its own place.
 fn plan() -> Vec<Ask> {
     let ask = |command, flags, at, len| Ask { command, flags, at, len };
     vec![
@@ -34,7 +34,7 @@ fn plan() -> Vec<Ask> {
     ]
 }
 
-/// What is in the disk before: no zeros.
+/// Returns the disk with its initial content: no zeros.
 fn before() -> LyingDisk {
     let geometry = Geometry { volatile_cache: true, trim: true, ..RamDisk::new(SIZE).geometry() };
     LyingDisk::from_image(geometry, &[0xbe; SIZE as usize])
@@ -44,7 +44,7 @@ fn payload(ask: &Ask) -> Vec<u8> {
     if ask.command == command::WRITE { vec![(ask.at >> 12) as u8 | 1; ask.len as usize] } else { Vec::new() }
 }
 
-/// Follows the plan on `disk`, all sent at once; of each request whether it was answered with success.
+/// Sends all requests of the plan on `disk` at once; returns for each request if it was answered with success.
 fn follow(disk: Arc<dyn Disk>) -> Vec<bool> {
     let mut client = Client::structured(&server(disk));
     let plan = plan();
@@ -57,7 +57,7 @@ fn follow(disk: Arc<dyn Disk>) -> Vec<bool> {
     answers.collect()
 }
 
-/// Whether a power failure after `done` keeps what was said to be durable: with FUA, or before a flush.
+/// Returns true if a power failure after `done` keeps the data reported as durable: with FUA, or before a flush.
 fn is_kept(disk: &LyingDisk, done: &[bool]) -> bool {
     let plan = plan();
     let is_flushed = |at: usize| (at..plan.len()).any(|later| plan[later].command == command::FLUSH && done[later]);
@@ -76,14 +76,14 @@ fn is_kept(disk: &LyingDisk, done: &[bool]) -> bool {
     })
 }
 
-/// Whether whoever is told by the server, over what `over` makes of the disk, can rely on it, whichever request fails.
+/// Returns true if a client can rely on the server's replies, over the disk that `over` makes, whichever request fails.
 fn is_reliable<D: Disk + 'static>(over: impl Fn(Arc<LyingDisk>) -> D) -> bool {
     for failing in 0.. {
         let disk = Arc::new(before());
         disk.fail_nth(failing);
         let done = follow(Arc::new(over(Arc::clone(&disk))));
         let is_told = done.iter().any(|is_done| !is_done);
-        // How many requests the disk has of a large one depends on how its bytes came.
+        // The number of disk requests of a large write depends on the arrival of its bytes.
         let has_failed = disk.requests() > failing;
         if is_told != has_failed || !is_kept(&disk, &done) {
             return false;
@@ -95,7 +95,7 @@ fn is_reliable<D: Disk + 'static>(over: impl Fn(Arc<LyingDisk>) -> D) -> bool {
     true
 }
 
-/// A server with a bug, to its clients: what it does to the disk is not what they asked for.
+/// A server with a bug, as its clients see it: its requests to the disk differ from the client's.
 struct Buggy {
     disk: Arc<LyingDisk>,
     ignores_flush: bool,
@@ -143,7 +143,8 @@ impl Disk for Buggy {
     }
 }
 
-/// N1, N2: whichever request of the disk fails, the client is told, in step; and what it was told is durable is.
+/// N1, N2: whichever request of the disk fails, the client gets the error, in step; and data reported as durable is
+/// durable.
 #[test]
 fn crash_keeps_what_was_answered_whichever_request_fails() {
     assert!(is_reliable(Buggy::on));
@@ -164,7 +165,7 @@ fn canary_a_failure_that_is_not_told_is_caught() {
     assert!(!is_reliable(|disk| Buggy { hides_failures: true, ..Buggy::on(disk) }));
 }
 
-/// N2: a large write has no reply while a part of it is still to come.
+/// N2: a large write has no reply before its last part has arrived.
 #[test]
 fn a_large_write_is_not_answered_before_its_last_piece() {
     let disk = Probe::new();

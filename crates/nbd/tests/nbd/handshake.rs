@@ -1,4 +1,4 @@
-//! What is agreed on before the first request.
+//! The agreement of client and server before the first request.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -33,7 +33,8 @@ fn list_names_the_exports() {
     assert_eq!(kinds(&client.option(option::LIST, b"x")), [rep::ERR_INVALID]);
 }
 
-/// INFO tells size, flags, and what else is asked for; the empty name means the first export; haggling goes on.
+/// INFO reports size, flags, and the other requested information; the empty name means the first export; the handshake
+/// continues.
 #[test]
 fn info_describes_and_does_not_enter() {
     let mut client = Client::connect(&two());
@@ -50,7 +51,7 @@ fn info_describes_and_does_not_enter() {
     assert_eq!(flags & (transmission::SEND_TRIM | transmission::SEND_WRITE_ZEROES | transmission::SEND_DF), 0);
 }
 
-/// Each refusal says which kind it is, and the client may go on and try something else.
+/// Each refusal has its own error, and the client may continue and try another option.
 #[test]
 fn refusals_are_told_apart() {
     let mut client = Client::connect(&two());
@@ -66,7 +67,8 @@ fn refusals_are_told_apart() {
     assert_eq!(refused(option::GO, &go_data("fixed", &[])).last(), Some(&rep::ACK));
 }
 
-/// The one context is found by no query and by `base:` when listing, by its name always; choosing by less selects none.
+/// An empty query list and `base:` find the only context when listing; its name always finds it. Choosing by anything
+/// less selects no context.
 #[test]
 fn contexts_are_listed_and_chosen() {
     let mut client = Client::connect(&two());
@@ -88,7 +90,8 @@ fn contexts_are_listed_and_chosen() {
     assert_eq!(kinds(&unknown), [rep::ERR_UNKNOWN]);
 }
 
-/// EXPORT_NAME enters at once, with the 124 zeros unless they were declined; it closes where there is no such export.
+/// EXPORT_NAME enters at once, with the 124 zeros unless they were declined. If the export is unknown, the server
+/// closes the connection.
 #[test]
 fn export_name_enters_or_closes() {
     let mut client = Client::connect(&two());
@@ -120,7 +123,7 @@ fn export_name_sends_zeros_to_old_clients() {
     assert!(matches!(served.join().unwrap(), Err(End::Closed)));
 }
 
-/// ABORT is acknowledged, then the connection is closed in good order.
+/// ABORT is acknowledged, then the connection is closed properly.
 #[test]
 fn abort_is_acknowledged() {
     let mut client = Client::connect(&two());
@@ -128,7 +131,7 @@ fn abort_is_acknowledged() {
     assert!(client.end().is_ok());
 }
 
-/// N9: a client that says nothing, or half an option, is dropped.
+/// N9: a client that sends nothing, or half an option, is dropped.
 #[test]
 fn silent_clients_are_dropped() {
     let options = Options { handshake_timeout: Duration::from_millis(50), ..Options::default() };
@@ -140,7 +143,7 @@ fn silent_clients_are_dropped() {
     }
 }
 
-/// N9: one that goes on asking, and never chooses, is dropped all the same: the time is for the whole handshake.
+/// N9: a client that continues to ask, and never chooses, is dropped too: the limit covers the whole handshake.
 #[test]
 fn a_client_that_asks_for_ever_is_dropped() {
     let options = Options { handshake_timeout: Duration::from_millis(100), ..Options::default() };
@@ -157,7 +160,7 @@ fn a_client_that_asks_for_ever_is_dropped() {
     assert!(matches!(served.join().unwrap(), Err(End::Silent | End::Lost(_))));
 }
 
-/// N9: the limit ends with the handshake: from then on a connection may rest as long as it likes.
+/// N9: the limit ends with the handshake; from then on a connection may stay idle for any time.
 #[test]
 fn a_connection_may_rest() {
     let (stream, theirs) = UnixStream::pair().unwrap();
@@ -175,7 +178,7 @@ fn a_connection_may_rest() {
     assert_eq!(timeouts.last(), Some(&None), "{timeouts:?}");
 }
 
-/// N3: more connections than allowed are closed as they come, and a place that becomes free is given again.
+/// N3: connections beyond the limit are closed at once, and a place that becomes free is used again.
 #[test]
 fn connections_are_limited() {
     let server = server_with(Probe::new(), Options { connections_max: 1, ..Options::default() });
@@ -191,7 +194,7 @@ fn connections_are_limited() {
     drop(second);
 }
 
-/// What is chosen for one export does not count for another.
+/// A context chosen for one export does not count for another.
 #[test]
 fn contexts_belong_to_their_export() {
     let mut client = Client::connect(&two());

@@ -1,4 +1,4 @@
-//! Clients that break the rules, and a good one beside them that must not notice.
+//! Clients that break the rules, and a correct one beside them that must not notice.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -12,14 +12,14 @@ use proptest::prelude::*;
 use super::client::{Ask, Client, context_data, go_data, option_bytes, request_bytes};
 use super::disks::{MINE, Probe, server};
 
-/// N4: the good client's request is answered.
+/// Asserts that the server answers the correct client's request (N4).
 fn assert_serves(good: &mut Client) {
     let bytes = vec![3; 4096];
     assert_eq!(good.call(Ask { command: command::WRITE, at: 8192, len: 4096, ..Ask::default() }, &bytes).errno, 0);
     assert_eq!(good.call(Ask { command: command::READ, at: 8192, len: 4096, ..Ask::default() }, &[]).data, bytes);
 }
 
-/// N5: after what cannot be understood, or is too long to be taken off the stream, the connection is dropped.
+/// N5: after a message that cannot be parsed, or is too long to receive, the connection is dropped.
 #[test]
 fn lost_framing_drops_the_connection() {
     let server = server(Probe::new());
@@ -41,7 +41,7 @@ fn lost_framing_drops_the_connection() {
     }
 }
 
-/// N5: the same before transmission.
+/// N5: the rule of the previous test also holds before transmission.
 #[test]
 fn lost_framing_in_the_handshake_drops_the_connection() {
     let server = server(Probe::new());
@@ -59,7 +59,7 @@ fn lost_framing_in_the_handshake_drops_the_connection() {
     assert_serves(&mut good);
 }
 
-/// N4: a client that asks and asks and never reads holds up nobody; when it leaves, its thread ends.
+/// N4: a client that sends many requests and never reads blocks no other client; when it leaves, its thread ends.
 #[test]
 fn a_stalled_client_holds_up_nobody() {
     let server = server(Probe::new());
@@ -72,7 +72,7 @@ fn a_stalled_client_holds_up_nobody() {
     assert!(matches!(stalled.end(), Err(End::Lost(_) | End::Closed)));
 }
 
-/// N3: an oversized write is refused without being held, and the memory of the largest request is given back.
+/// N3: an oversized write is refused without being held, and the memory of the largest request is freed.
 #[test]
 fn oversized_writes_are_drained() {
     let server = server(Probe::new());
@@ -85,7 +85,7 @@ fn oversized_writes_are_drained() {
     assert_serves(&mut client);
 }
 
-/// N7: a panic of the disk ends that connection alone, and its place is given back.
+/// N7: a panic of the disk ends only that connection, and its place is freed.
 #[test]
 fn a_panicking_disk_ends_one_connection() {
     let server = server(Probe::new());
@@ -98,7 +98,8 @@ fn a_panicking_disk_ends_one_connection() {
     assert_serves(&mut good);
 }
 
-/// Bytes that get far: mostly well-formed messages, in any order, with any fields, and rubbish between them.
+/// Bytes that pass the first checks: mostly well-formed messages, in any order, with any fields, and garbage between
+/// them.
 fn message() -> impl Strategy<Value = Vec<u8>> {
     let names = prop::sample::select(vec!["", "disk0", "nobody", "base:", "base:allocation"]);
     let small = prop_oneof![Just(0_u64), Just(512), Just(4096), Just(8 << 20), any::<u64>()];
@@ -124,7 +125,7 @@ fn harass(server: &Server, said: &[u8]) {
     });
     let mut reader = stream.try_clone().unwrap();
     let drained = std::thread::spawn(move || std::io::copy(&mut reader, &mut std::io::sink()));
-    // The server may have dropped the connection before all is said.
+    // The server may have dropped the connection before all bytes are sent.
     let _ = stream.write_all(said);
     let _ = stream.shutdown(std::net::Shutdown::Write);
     assert!(served.join().is_ok(), "the server panicked");
@@ -134,7 +135,7 @@ fn harass(server: &Server, said: &[u8]) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// N4, N5: nothing that is said makes the server panic or a second client suffer. The failing input is printed.
+    /// N4, N5: no input makes the server panic or disturbs a second client. The failing input is printed.
     #[test]
     fn anything_may_be_said(messages in prop::collection::vec(message(), 0..12)) {
         let server = server(Arc::new(RamDisk::new(16 << 20)));

@@ -1,4 +1,4 @@
-//! N14: what is sent from where it lies, to clients that take their time.
+//! N14: data sent without a copy, to slow clients.
 
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const DISK_BYTES: u64 = 8 << 20;
 const LEN: u32 = 2 << 20;
 const READ: Ask = Ask { command: command::READ, flags: 0, at: 1 << 20, len: LEN };
 
-/// A disk that lends, filled with version 1.
+/// Creates a disk that lends, filled with version 1.
 fn lender() -> Arc<Shelf> {
     let disk = Shelf::new(DISK_BYTES as usize / BLOCK);
     fill(&*disk, 1);
@@ -32,13 +32,13 @@ fn fill(disk: &dyn Disk, version: u64) {
     }
 }
 
-/// What lies at `at`: each word tells its block and its version.
+/// Returns the content at `at`: each word holds its block and its version.
 fn content(at: u64, len: usize, version: u64) -> Vec<u8> {
     let blocks = (at / BLOCK as u64)..(at / BLOCK as u64) + (len / BLOCK) as u64;
     blocks.flat_map(|block| (block << 32 | version).to_le_bytes().repeat(BLOCK / 8)).collect()
 }
 
-/// Checks that `data`, read at `at`, holds each block, whole, in one version.
+/// Checks that `data`, read at `at`, holds each block completely in one version.
 fn assert_whole_blocks(at: u64, data: &[u8]) {
     for (i, block) in data.chunks(BLOCK).enumerate() {
         let version = u64::from(u32::from_le_bytes(block[..4].try_into().unwrap()));
@@ -47,8 +47,8 @@ fn assert_whole_blocks(at: u64, data: &[u8]) {
     }
 }
 
-/// What is sent from where it lies is what was asked for, in every form of reply and at every place within blocks; and
-/// it is counted as read.
+/// Data sent without a copy is the requested data, in every form of reply and at every place within blocks; the disk
+/// counts it as read.
 #[test]
 fn what_is_lent_is_what_is_read() {
     let disk = Arc::new(StatsDisk::new(lender()));
@@ -72,8 +72,8 @@ fn what_is_lent_is_what_is_read() {
     }
 }
 
-/// N14, N4: a client stops in the middle of a reply while others write the same blocks again and again. They are not
-/// held up, and what it gets when it goes on is of one version a block.
+/// N14, N4: a client stops in the middle of a reply while other clients write the same blocks again and again. The
+/// writers are not blocked. When the client continues, each block that it receives is of one version.
 #[test]
 fn a_client_that_stops_reading_gets_whole_blocks_and_holds_up_nobody() {
     let disk = lender();
@@ -98,7 +98,7 @@ fn a_client_that_stops_reading_gets_whole_blocks_and_holds_up_nobody() {
     }
 }
 
-/// The same with everybody at once.
+/// N14: many readers and writers at once keep the rule of one version per block.
 #[test]
 fn readers_beside_writers_get_whole_blocks() {
     let disk = lender();
@@ -123,7 +123,7 @@ fn readers_beside_writers_get_whole_blocks() {
     });
 }
 
-/// N14: a client that says good-bye before it has taken its replies gets them as they were; until then its connection,
+/// N14: a client that disconnects before it has received its replies gets them unchanged; until then its connection,
 /// and so its disk, counts as in use.
 #[test]
 fn replies_outlive_the_good_bye() {
@@ -144,7 +144,7 @@ fn replies_outlive_the_good_bye() {
     assert!(client.end().is_ok());
 }
 
-/// N8: one that never takes them does not keep the server from stopping.
+/// N8: a client that never receives its replies does not keep the server from stopping.
 #[test]
 fn a_stop_waits_for_no_loan() {
     let dir = tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! The NBD server against a client of our own, which can also say what no good client says, and against the clients
-//! people use. The rules N1 to N16 are on top of `ferrite_nbd`.
+//! The NBD server against a client of this project, which can also send invalid messages, and against widely used
+//! clients. The rules N1 to N16 are at the top of `ferrite_nbd`.
 
 mod certificates;
 mod client;

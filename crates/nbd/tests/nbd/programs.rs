@@ -1,4 +1,4 @@
-//! The clients people use, as they are installed.
+//! Widely used clients, as installed on the machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ impl Stage {
         uri(self.dir.path())
     }
 
-    /// A file as large as the disk, with data and holes.
+    /// Creates a file as large as the disk, with data and holes.
     fn image(&self, name: &str) -> (PathBuf, Vec<u8>) {
         let mut bytes = vec![0; SIZE as usize];
         for at in (0..bytes.len()).filter(|at| (at >> 20) % 3 == 0) {
@@ -57,7 +57,7 @@ fn uri(dir: &Path) -> String {
     format!("nbd+unix:///?socket={}", dir.join("socket").display())
 }
 
-/// Runs `program` and returns what it printed. Debian's programs go first, since libnbd is a module of its Python.
+/// Runs `program` and returns its output. Debian's programs go first, because libnbd is a module of its Python.
 pub fn run(program: &str, package: &str, args: &[&str]) -> String {
     let path = format!("/usr/bin:{}", std::env::var("PATH").unwrap_or_default());
     let output = match Command::new(program).args(args).env("PATH", path).output() {
@@ -99,7 +99,7 @@ fn nbdinfo_describes_the_disk() {
     assert_eq!(rows, [["0", "1048576", "3"], ["1048576", "4096", "0"], ["1052672", "15724544", "3"]]);
 }
 
-/// nbdcopy fills the disk over several connections, and copies it back the same.
+/// nbdcopy fills the disk over several connections, and copies it back unchanged.
 #[test]
 fn nbdcopy_copies_both_ways() {
     let stage = Stage::new();
@@ -152,7 +152,8 @@ fn qemu_io_verifies_patterns() {
     assert!(!shown.contains("failed"), "{shown}");
 }
 
-/// fio with several jobs, sizes from a sector to 256 KiB and many requests at once reads back the checksums it wrote.
+/// fio with several jobs, sizes from a sector to 256 KiB and many requests at once reads back the checksums that it
+/// wrote.
 #[test]
 fn fio_verifies_checksums() {
     let stage = Stage::new();
@@ -167,7 +168,7 @@ fn fio_verifies_checksums() {
     assert!(stats.writes > 0 && stats.reads > 0, "{stats:?}");
 }
 
-/// Every command and what libnbd can be made to say wrong, by a script of libnbd's own shell.
+/// A script of libnbd's own shell sends every command and the errors that libnbd allows.
 #[test]
 fn nbdsh_speaks_every_command() {
     let dir = tempdir().unwrap();

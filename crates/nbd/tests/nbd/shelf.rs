@@ -1,4 +1,4 @@
-//! A disk that lends: blocks in a file, written out of place, and used again as soon as their borrowers let it.
+//! A disk that lends: blocks in a file, written out of place, and reused as soon as their borrowers allow it.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -9,9 +9,9 @@ use ferrite_disk::{Access, Disk, Geometry};
 use ferrite_memory::{Borrower, Lent, Result, Span};
 
 pub const BLOCK: usize = 4096;
-/// Places for blocks beyond those that the disk needs. Few, so that each is used again soon.
+/// Number of block places beyond those that the disk needs. They are few, so that each is reused soon.
 const SPARES: usize = 256;
-/// Most of them that are lent.
+/// Most places that are lent at once.
 const LENT_MAX: usize = 128;
 
 pub struct Shelf {
@@ -20,16 +20,16 @@ pub struct Shelf {
 }
 
 struct State {
-    /// Where each block lies, in blocks of the file.
+    /// The place of each block, in blocks of the file.
     places: Vec<usize>,
     free: Vec<usize>,
-    /// Freed while they were lent.
+    /// Places that were freed while they were lent.
     kept: Vec<usize>,
     loans: Vec<(std::ops::Range<usize>, Arc<dyn Borrower>)>,
 }
 
 impl Shelf {
-    /// `blocks` of zeros.
+    /// Creates a disk of `blocks` blocks of zeros.
     pub fn new(blocks: usize) -> Arc<Self> {
         let file = tempfile::tempfile().unwrap();
         file.set_len(((blocks + SPARES) * BLOCK) as u64).unwrap();
@@ -56,7 +56,7 @@ impl State {
         self.kept.push(std::mem::replace(&mut self.places[block], place));
     }
 
-    /// Blocks from `first` on, at most `count`, that lie one behind the other.
+    /// Returns the number of blocks from `first` on, at most `count`, that are adjacent in the file.
     fn run(&self, first: usize, count: usize) -> usize {
         (0..count).take_while(|i| self.places[first + i] == self.places[first] + i).count()
     }

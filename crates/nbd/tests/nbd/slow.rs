@@ -1,4 +1,4 @@
-//! Clients that ask for much and take it late (N3, N15), or that have places and do nothing (N16).
+//! Clients that request much data and receive it late (N3, N15), or that use places and stay idle (N16).
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -21,7 +21,7 @@ fn content(at: u64, len: usize) -> Vec<u8> {
     (at..at + len as u64).map(|at| (at / 512 % 251) as u8).collect()
 }
 
-/// N15: a reply that is too long to be held is read while it is sent, and is what lies there.
+/// N15: a reply that is too long to be held is read while it is sent, and equals the disk's content.
 #[test]
 fn a_long_reply_is_what_lies_there() {
     let disk = Probe::new();
@@ -37,7 +37,7 @@ fn a_long_reply_is_what_lies_there() {
     assert!(reply.data == content(ask.at, LONG as usize));
 }
 
-/// N1: if a part of a long reply cannot be read, the client gets an error, and the connection goes on.
+/// N1: if a part of a long reply cannot be read, the client gets an error, and the connection continues.
 #[test]
 fn a_long_reply_that_cannot_be_read_is_an_error() {
     let server = server(Probe::new());
@@ -47,7 +47,7 @@ fn a_long_reply_that_cannot_be_read_is_an_error() {
     assert_eq!(client.call(Ask { command: command::FLUSH, ..Ask::default() }, &[]).errno, 0);
 }
 
-/// A disk whose last sectors can be read so often.
+/// A disk whose last sectors can be read a limited number of times.
 struct Fading {
     ram: RamDisk,
     reads_left: AtomicUsize,
@@ -75,7 +75,7 @@ impl Disk for Fading {
     }
 }
 
-/// N1: behind the head of a reply nothing can be said but data, so the connection ends.
+/// N1: only data can follow the head of a reply, so an error ends the connection.
 #[test]
 fn a_reply_that_fails_amid_its_data_ends_the_connection() {
     let disk = Fading { ram: RamDisk::new(u64::from(LONG)), reads_left: AtomicUsize::new(1) };
@@ -86,7 +86,7 @@ fn a_reply_that_fails_amid_its_data_ends_the_connection() {
     assert!(matches!(client.end(), Err(End::Torn)));
 }
 
-/// A client that has chosen its export, if there is a place.
+/// Returns a client that has chosen its export, if the server has a place.
 fn admitted(server: &Server) -> Option<Client> {
     let (mut stream, theirs) = UnixStream::pair().unwrap();
     let server = server.clone();
@@ -98,8 +98,8 @@ fn admitted(server: &Server) -> Option<Client> {
     Some(client)
 }
 
-/// N16: one that asks for nothing, and one that does not take what it asked for, make room for others; without a minute's
-/// idleness they do not.
+/// N16: a client that requests nothing, and a client that does not receive its reply, make room for others. Clients
+/// that were idle for less than the limit do not.
 #[test]
 fn idle_clients_make_room() {
     let options = |idle_least| Options { connections_max: 2, idle_least, ..Options::default() };
@@ -107,7 +107,7 @@ fn idle_clients_make_room() {
         let server = server_with(Probe::new(), options(idle_least));
         let (mut silent, mut stuck) = (Client::simple(&server), Client::simple(&server));
         for client in [&mut silent, &mut stuck] {
-            // Behind an answer the server knows that the client has chosen its export.
+            // After an answer the server knows that the client has chosen its export.
             assert_eq!(client.call(Ask { command: command::FLUSH, ..Ask::default() }, &[]).errno, 0);
         }
         stuck.ask(Ask { command: command::READ, at: 8 << 20, len: LONG, ..Ask::default() }, &[]);
@@ -115,8 +115,8 @@ fn idle_clients_make_room() {
             assert!(admitted(&server).is_none(), "both are at work");
             continue;
         }
-        // The server may still be at work for one of them: others come until the place of each was taken. A byte to a
-        // connection that was cut is an error.
+        // The server may still be at work for one of them: more clients connect until the place of each was reused. A
+        // byte to a connection that was cut is an error.
         let mut others = Vec::new();
         while silent.stream.write_all(&[0]).is_ok() || stuck.stream.write_all(&[0]).is_ok() {
             others.extend(admitted(&server));

@@ -1,4 +1,4 @@
-//! Listening on a socket, and the end of it.
+//! Listening on a socket, and stopping the server.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -16,7 +16,7 @@ fn flush() -> Ask {
     Ask { command: command::FLUSH, ..Ask::default() }
 }
 
-/// The socket is its owner's alone, and is gone after the stop, with idle clients disconnected.
+/// Only the owner can access the socket. After the stop it is gone, and idle clients are disconnected.
 #[test]
 fn listens_and_leaves_nothing() {
     let dir = tempdir().unwrap();
@@ -34,7 +34,7 @@ fn listens_and_leaves_nothing() {
     assert_eq!(server.connections(), 0);
 }
 
-/// N8: a request in flight when the server stops is finished and answered, and one that was received behind it too.
+/// N8: when the server stops, a request in flight is finished and answered, and so is a request received behind it.
 #[test]
 fn requests_in_flight_are_answered() {
     let dir = tempdir().unwrap();
@@ -47,7 +47,7 @@ fn requests_in_flight_are_answered() {
     client.ask(flush(), &[]);
     disk.wait_at_gate();
     let stopping = std::thread::spawn(move || listening.stop());
-    // Only once the server refuses newcomers has the stop begun.
+    // The stop has begun only when the server refuses new clients.
     while UnixStream::connect(&path).is_ok() {
         std::thread::yield_now();
     }
@@ -71,7 +71,7 @@ fn a_stalled_client_is_cut() {
     assert_eq!(listening.stop(), 0);
 }
 
-/// N8: a disk that does not return cannot be ended, and the stop says so instead of waiting.
+/// N8: a disk that does not return cannot be ended, and the stop reports that instead of waiting.
 #[test]
 fn a_stuck_disk_is_told() {
     let dir = tempdir().unwrap();
@@ -87,7 +87,7 @@ fn a_stuck_disk_is_told() {
     disk.open_gate();
 }
 
-/// What a killed server left is taken over; a socket that answers, and a file that is none, are not touched.
+/// A killed server's socket is taken over; a socket that answers, and a file that is not a socket, are not touched.
 #[test]
 fn only_a_dead_socket_is_removed() {
     let dir = tempdir().unwrap();
@@ -95,7 +95,7 @@ fn only_a_dead_socket_is_removed() {
     let server = server(Probe::new());
     drop(UnixListener::bind(&path).unwrap());
     assert!(path.exists(), "a killed server leaves its socket");
-    // A process that a neighbouring test is just starting may hold it a moment longer.
+    // A process that another test is just starting may hold the socket a moment longer.
     while UnixStream::connect(&path).is_ok() {
         std::thread::yield_now();
     }

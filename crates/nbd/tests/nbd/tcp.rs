@@ -1,4 +1,4 @@
-//! The server over TCP, on loopback: who gets in, and who does not stay.
+//! The server over TCP, on loopback: the clients that it accepts, and the clients that it drops.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -18,12 +18,12 @@ use super::programs::run;
 
 pub const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
-/// The test's client speaks on any socket.
+/// Converts a TCP stream for the test's client, which works on any socket.
 pub fn on_tcp(stream: TcpStream) -> UnixStream {
     UnixStream::from(OwnedFd::from(stream))
 }
 
-/// Waits for what another thread is about to do.
+/// Waits for an effect of another thread.
 pub fn until(what: &str, done: impl Fn() -> bool) {
     let start = Instant::now();
     while !done() {
@@ -32,7 +32,7 @@ pub fn until(what: &str, done: impl Fn() -> bool) {
     }
 }
 
-/// The port is told; programs and the client of this project are served as over a Unix socket.
+/// The server reports its port; programs and the client of this project are served like over a Unix socket.
 #[test]
 fn it_serves_over_tcp() {
     let disk = Arc::new(RamDisk::new(16 << 20));
@@ -51,7 +51,7 @@ fn it_serves_over_tcp() {
     assert!(client.read(0, &mut bytes).is_err());
 }
 
-/// N12: a client from elsewhere is turned away without a word; one that is allowed comes in beside it.
+/// N12: a client from a forbidden address is rejected without a byte; an allowed client connects beside it.
 #[test]
 fn addresses_that_are_not_allowed_are_turned_away() {
     let server = server(Probe::new());
@@ -62,7 +62,7 @@ fn addresses_that_are_not_allowed_are_turned_away() {
     let (closed, open) = (listen(&["10.0.0.0/8", "::1", "127.0.0.2"]), listen(&["::1", "127.0.0.0/8"]));
     let mut stranger = TcpStream::connect(closed.address()).unwrap();
     let mut said = Vec::new();
-    // A reset instead of an end says the same.
+    // A reset instead of an end has the same meaning.
     let _ = stranger.read_to_end(&mut said);
     assert_eq!(said, b"");
     let mut friend = Client::on(on_tcp(TcpStream::connect(open.address()).unwrap()));
@@ -71,14 +71,14 @@ fn addresses_that_are_not_allowed_are_turned_away() {
     assert_eq!(server.connections(), 1);
 }
 
-/// N9: connections that were opened and left half open end, and give their places back.
+/// N9: connections that were opened and left half open end, and free their places.
 #[test]
 fn half_open_connections_end() {
     let options = Options { handshake_timeout: Duration::from_millis(500), ..Options::default() };
     let server = server_with(Probe::new(), options);
     let listening = server.listen_tcp(LOOPBACK, TcpOptions::default()).unwrap();
     let mut silent: Vec<_> = (0..8).map(|_| TcpStream::connect(listening.address()).unwrap()).collect();
-    // It may have been dropped by now.
+    // The server may have dropped the client by now.
     let _ = silent[0].write_all(&[0, 0]);
     for stream in &mut silent {
         let mut said = Vec::new();
@@ -88,8 +88,8 @@ fn half_open_connections_end() {
     until("the places are given back", || server.connections() == 0);
 }
 
-/// N13: strangers who fill every place of the TCP door, half open, keep nobody out, for the oldest of them is cut; nor do
-/// local clients keep those of the network out.
+/// N13: strangers that fill every TCP place with half-open connections exclude no client, because the oldest of them is
+/// cut. Local clients do not exclude clients of the network either.
 #[test]
 fn each_door_has_places_of_its_own() {
     let dir = tempfile::tempdir().unwrap();
@@ -114,7 +114,7 @@ fn each_door_has_places_of_its_own() {
     assert_eq!(unix.stop(), 0);
 }
 
-/// A client that vanishes in the middle of a request harms nobody.
+/// A client that vanishes in the middle of a request harms no other client.
 #[test]
 fn a_client_that_vanishes_is_forgotten() {
     let server = server(Probe::new());
@@ -129,7 +129,7 @@ fn a_client_that_vanishes_is_forgotten() {
     assert_eq!(good.call(Ask { command: command::FLUSH, ..Ask::default() }, &[]).errno, 0);
 }
 
-/// An address that is taken is named in the error.
+/// The error names an address that is in use.
 #[test]
 fn a_taken_address_is_told() {
     let taken = TcpListener::bind(LOOPBACK).unwrap();
@@ -141,7 +141,7 @@ fn a_taken_address_is_told() {
     );
 }
 
-/// N8: one stop ends both doors of a server, and idle clients at either.
+/// N8: one stop closes both listening sockets of a server, and disconnects idle clients of either.
 #[test]
 fn stopping_closes_every_door() {
     let dir = tempfile::tempdir().unwrap();

@@ -23,12 +23,12 @@ fn listen(server: &Server, tls: Tls) -> ListeningTcp {
     server.listen_tcp(LOOPBACK, TcpOptions { allow: Vec::new(), tls: Some(tls) }).unwrap()
 }
 
-/// For libnbd, with the certificates in `folder`.
+/// Returns the URI for libnbd, with the certificates in `folder`.
 fn uri(listening: &ListeningTcp, folder: &Path) -> String {
     format!("nbds://localhost:{}/disk0?tls-certificates={}", listening.address().port(), folder.display())
 }
 
-/// QEMU's words for the same.
+/// Returns the options for QEMU that mean the same address and certificates.
 fn qemu(listening: &ListeningTcp, folder: &Path) -> [String; 2] {
     let object = format!("tls-creds-x509,id=tls0,endpoint=client,verify-peer=yes,dir={}", folder.display());
     let port = listening.address().port();
@@ -37,7 +37,7 @@ fn qemu(listening: &ListeningTcp, folder: &Path) -> [String; 2] {
     [object, image]
 }
 
-/// What `program` says when it fails.
+/// Returns the error text of `program`, which must fail.
 fn failure(program: &str, args: &[&str]) -> String {
     let output = Command::new(program).args(args).output().unwrap();
     assert!(!output.status.success(), "{program} {args:?} succeeded");
@@ -48,7 +48,8 @@ fn plain(listening: &ListeningTcp) -> Client {
     Client::on(on_tcp(TcpStream::connect(listening.address()).unwrap()))
 }
 
-/// libnbd's programs work under TLS: what the disk is, its map, and a copy there and back over four connections.
+/// libnbd's programs work under TLS: the properties of the disk, its map, and a copy there and back over four
+/// connections.
 #[test]
 fn libnbd_works_under_tls() {
     let certificates = Certificates::new();
@@ -73,7 +74,7 @@ fn libnbd_works_under_tls() {
     assert!(fs::read(&back).unwrap() == bytes);
 }
 
-/// QEMU's too, with a certificate of the client's.
+/// QEMU works under TLS too, with a client certificate.
 #[test]
 fn qemu_works_under_tls() {
     let certificates = Certificates::new();
@@ -93,8 +94,8 @@ fn qemu_works_under_tls() {
     assert!(content == bytes);
 }
 
-/// A client that does not trust the server's authority leaves; one whom the server does not know is shown the door;
-/// one whom it knows comes in beside them.
+/// A client that does not trust the server's authority leaves. The server rejects a client with an unknown certificate,
+/// and accepts a known client beside them.
 #[test]
 fn wrong_certificates_are_refused() {
     let certificates = Certificates::new();
@@ -111,7 +112,8 @@ fn wrong_certificates_are_refused() {
     until("every connection has ended", || server.connections() == 0);
 }
 
-/// N10: in the clear nothing is told, not even the names, and the refusal says why; programs say so too.
+/// N10: in the clear the server reveals nothing, not even the names, and the refusal gives the reason; programs show it
+/// too.
 #[test]
 fn nothing_is_told_in_the_clear() {
     let certificates = Certificates::new();
@@ -141,7 +143,7 @@ fn nothing_is_told_in_the_clear() {
     failure("nbdinfo", &["--size", &format!("nbd://{address}/disk0")]);
 }
 
-/// A client that insists on TLS finds none where none is served, and leaves.
+/// A client that requires TLS finds none on a server without TLS, and leaves.
 #[test]
 fn tls_is_not_pretended() {
     let certificates = Certificates::new();
@@ -151,7 +153,7 @@ fn tls_is_not_pretended() {
     assert_eq!(plain(&listening).option(option::STARTTLS, &[])[0].kind, rep::ERR_UNSUP);
 }
 
-/// N11: what is said in the clear behind STARTTLS, by whoever is between, ends the connection.
+/// N11: bytes sent in the clear behind STARTTLS, by an attacker in between, end the connection.
 #[test]
 fn nothing_is_smuggled_in_before_tls() {
     let certificates = Certificates::new();
@@ -164,7 +166,7 @@ fn nothing_is_smuggled_in_before_tls() {
     until("the connection has ended", || server.connections() == 0);
 }
 
-/// N9, under TLS: one that is silent after STARTTLS, and one that drips, are dropped in the same time.
+/// N9 under TLS: a client that is silent after STARTTLS, and a client that sends slowly, are dropped in the same time.
 #[test]
 fn half_open_handshakes_end() {
     let certificates = Certificates::new();
@@ -188,7 +190,7 @@ fn half_open_handshakes_end() {
     until("their places are given back", || server.connections() == 0);
 }
 
-/// N5: rubbish where TLS should begin ends that connection, with an alert at most, and no other.
+/// N5: garbage instead of the TLS handshake ends only that connection, with an alert at most.
 #[test]
 fn rubbish_instead_of_tls_ends_one_connection() {
     let certificates = Certificates::new();
@@ -207,7 +209,7 @@ fn rubbish_instead_of_tls_ends_one_connection() {
     until("every connection has ended", || server.connections() == 0);
 }
 
-/// N8: idle clients under TLS are ended by a stop like others.
+/// N8: a stop ends idle clients under TLS like other clients.
 #[test]
 fn a_stop_ends_secured_connections() {
     let certificates = Certificates::new();
@@ -216,7 +218,7 @@ fn a_stop_ends_secured_connections() {
     let uri = uri(&listening, &certificates.path("trusting"));
     let connect = format!("h.set_uri_allow_local_file(True); h.connect_uri('{uri}')");
     let script = format!("import nbd; h = nbd.NBD(); {connect}; print('in', flush=True); h.poll(60000)");
-    // Debian's Python, of which libnbd is a module.
+    // The program is Debian's Python, of which libnbd is a module.
     let mut client = Command::new("/usr/bin/python3").args(["-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
     let mut said = [0; 2];
     client.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
@@ -224,7 +226,7 @@ fn a_stop_ends_secured_connections() {
     client.wait().unwrap();
 }
 
-/// Files that will not do are named, and so is what is wrong with them.
+/// The error names an unusable file and its defect.
 #[test]
 fn unfit_files_are_named() {
     let certificates = Certificates::new();

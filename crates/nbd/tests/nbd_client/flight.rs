@@ -1,4 +1,4 @@
-//! Many requests at once, from one thread and from many, and what becomes of them when the connection is lost.
+//! Many requests at once, from one thread and from many, and their results when the connection is lost.
 
 use std::sync::Arc;
 use std::thread;
@@ -13,7 +13,7 @@ fn read(token: u64, at: u64, len: usize) -> Request {
     Request { token, op: Op::Read, span: Span::new(at, len as u64), buffer: vec![0; len] }
 }
 
-/// What a server tells of a disk is what the disk says of itself.
+/// The client reports the geometry that the disk itself reports.
 #[test]
 fn the_geometry_comes_through() {
     let stage = Stage::new();
@@ -78,7 +78,7 @@ fn threads_share_a_connection() {
     disk.flush().unwrap();
 }
 
-/// Blocking calls in some threads while another submits and polls: nobody takes what is another's.
+/// Some threads make blocking calls while another submits and polls: no thread gets another thread's result.
 #[test]
 fn pollers_and_callers_do_not_mix() {
     let stage = Stage::new();
@@ -99,7 +99,7 @@ fn pollers_and_callers_do_not_mix() {
     });
 }
 
-/// A buffer longer than the largest request is cut up and put together again.
+/// A buffer longer than the largest request is cut into commands, and its data is joined again.
 #[test]
 fn long_requests_are_cut_up() {
     let size = 70 << 20;
@@ -114,7 +114,7 @@ fn long_requests_are_cut_up() {
     assert!(disk.extents(Span::new(0, size)).unwrap().iter().all(|run| run.zero));
 }
 
-/// C1, C3: when the server goes, what is in flight fails, and everything after is refused as poisoned.
+/// C1, C3: when the server goes, requests in flight fail, and every later request is refused as poisoned.
 #[test]
 fn a_lost_connection_poisons() {
     let mut stage = Stage::new();
@@ -130,7 +130,7 @@ fn a_lost_connection_poisons() {
     assert!(disk.poll(true).is_empty());
 }
 
-/// Why there is no connection is said, and where.
+/// The error gives the reason why there is no connection, and the address.
 #[test]
 fn failures_to_connect_are_told_apart() {
     let stage = Stage::new();

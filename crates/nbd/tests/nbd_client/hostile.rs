@@ -1,4 +1,5 @@
-//! Servers that break the rules (C1, C2): the client ends the connection and never panics, hangs, or believes it.
+//! Servers that break the rules (C1, C2): the client ends the connection and never panics, hangs, or accepts their
+//! data.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -27,7 +28,7 @@ fn refusal(puppet: Puppet, timeout: Duration) -> ConnectError {
     error
 }
 
-/// A server that says `said` and then nothing until the client leaves.
+/// Creates a server that sends `said` and then nothing until the client leaves.
 fn saying(said: Vec<u8>) -> Puppet {
     Puppet::new(move |mut stream| {
         let _ = stream.write_all(&said);
@@ -35,7 +36,7 @@ fn saying(said: Vec<u8>) -> Puppet {
     })
 }
 
-/// What a server says instead of haggling is told as what it is.
+/// The error describes the bytes that a server sends instead of the handshake.
 #[test]
 fn nonsense_in_the_handshake_is_refused() {
     let structured = |said: &[u8]| [&greeting(), said].concat();
@@ -57,7 +58,8 @@ fn nonsense_in_the_handshake_is_refused() {
     assert!(error.contains("insists on TLS") && error.contains("come back"), "{error}");
 }
 
-/// One that is silent, drips, or never comes to the point is given up after the time allowed for all of it.
+/// The client gives up a server that is silent, sends slowly, or never finishes, after the limit for the whole
+/// handshake.
 #[test]
 fn slow_handshakes_end() {
     let endless = |mut stream: UnixStream| {
@@ -81,11 +83,11 @@ fn slow_handshakes_end() {
     assert!(matches!(ended, ConnectError::Unreachable { .. }), "{ended}");
 }
 
-/// Asks `ask` of a server that answers it with what `answer` makes of the cookie.
+/// Sends the request `ask` to a server that answers with the bytes that `answer` makes of the cookie.
 fn answered(answer: impl FnOnce(u64) -> Vec<u8> + Send + 'static, ask: impl FnOnce(&NbdDisk)) {
     let puppet = Puppet::polite(MANNERS, move |mut stream| {
         let asked = request(&mut stream).unwrap();
-        // A client that was told enough has left before it is told all.
+        // The client may leave before it has received all bytes.
         let _ = stream.write_all(&answer(asked.cookie));
         let _ = stream.shutdown(std::net::Shutdown::Write);
         let _ = stream.read_to_end(&mut Vec::new());
@@ -101,7 +103,7 @@ fn data(cookie: u64, flags: u16, at: u64, len: usize) -> Vec<u8> {
     whole(cookie, flags, chunk::OFFSET_DATA, &[&at.to_be_bytes()[..], &vec![9; len]].concat())
 }
 
-/// Answers to a read of 4096 bytes at 4096, none of which is one.
+/// Invalid answers to a read of 4096 bytes at 4096.
 type Answer = fn(u64) -> Vec<u8>;
 
 const ANSWERS: [(&str, Answer); 23] = [
@@ -130,7 +132,7 @@ const ANSWERS: [(&str, Answer); 23] = [
     ("extents", |cookie| whole(cookie, chunk::DONE, chunk::BLOCK_STATUS, &[0, 0, 0, 5, 0, 0, 16, 0, 0, 0, 0, 0])),
 ];
 
-/// C1, C2: the read fails, is not filled with what was not read, and the connection is ended.
+/// C1, C2: the read fails, its buffer has no data that was not read, and the connection is ended.
 #[test]
 fn answers_that_are_none_end_the_connection() {
     for (what, answer) in ANSWERS {
@@ -162,7 +164,7 @@ fn extents_of_another_context_or_told_twice_end_the_connection() {
     );
 }
 
-/// An error after some of the data, with its place, is that request's alone: the next one is served.
+/// An error with its offset after some of the data belongs only to that request: the next one is served.
 #[test]
 fn a_proper_error_ends_nothing() {
     let puppet = Puppet::polite(MANNERS, |mut stream| {
@@ -187,7 +189,7 @@ fn a_proper_error_ends_nothing() {
     puppet.end();
 }
 
-/// C5: a server that never reads and never answers holds up a sender, until it leaves.
+/// C5: a server that never reads and never answers blocks a sender, until it leaves.
 #[test]
 fn a_server_that_reads_nothing_ends_with_its_connection() {
     let puppet = Puppet::polite(MANNERS, |stream| {
@@ -200,7 +202,8 @@ fn a_server_that_reads_nothing_ends_with_its_connection() {
     puppet.end();
 }
 
-/// What gets far: mostly well-formed replies to the cookies that are in flight, and rubbish between them.
+/// Bytes that pass the first checks: mostly well-formed replies to the cookies that are in flight, and garbage between
+/// them.
 fn reply() -> impl Strategy<Value = Vec<u8>> {
     let cookie = 1..12_u64;
     let kind = prop::sample::select(vec![0, 1, 2, 5, 0x8001, 0x8002, 0x8003, 9]);
@@ -218,7 +221,7 @@ fn reply() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// C1: whatever is answered, every request ends and nothing panics. The failing answers are printed.
+    /// C1: whatever the server answers, every request ends and no thread panics. The failing answers are printed.
     #[test]
     fn anything_may_be_answered(structured in any::<bool>(), replies in prop::collection::vec(reply(), 0..12)) {
         let puppet = Puppet::polite(Manners { structured, ..MANNERS }, move |mut stream| {

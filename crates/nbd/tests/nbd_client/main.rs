@@ -1,5 +1,5 @@
-//! The NBD client against the server of this project, against those of others, and against hostile ones. The rules C1
-//! to C6 are on top of `ferrite_nbd::client`.
+//! The NBD client against this project's server, against widely used servers, and against hostile ones. The rules C1 to
+//! C6 are at the top of `ferrite_nbd::client`.
 
 mod flight;
 mod hostile;

@@ -27,7 +27,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Mostly sectors within the disk; some of it outside, some not aligned.
+/// Mostly sectors within the disk; some spans outside, some not aligned.
 fn span() -> impl Strategy<Value = Span> {
     let whole = (0..2060_u64, 0..700_u64).prop_map(|(at, len)| Span::new(at * 512, len * 512));
     prop_oneof![20 => whole, 1 => Just(Span::new(1, 512)), 1 => Just(Span::new(u64::MAX - 511, 512))]
@@ -39,7 +39,7 @@ fn request(op: Op, span: Span, token: u64) -> Request {
     Request { token, op, span, buffer: vec![token as u8 + 1; bytes] }
 }
 
-/// The request on `disk`, by its blocking call.
+/// Makes the request on `disk`, by its blocking call.
 fn call(disk: &dyn Disk, mut request: Request) -> Completion {
     let Request { token, op, span, .. } = request;
     let result = match op {
@@ -81,8 +81,8 @@ fn states(disk: &dyn Disk) -> Vec<(u64, bool)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Every request, blocking or submitted, ends as on a RAM disk; so do content and extents. Requests in flight at
-    /// once may be done in any order, but one server thread does them as they come.
+    /// Every request, blocking or submitted, ends like on a RAM disk, with equal content and extents. Requests in
+    /// flight at once may be done in any order, but one server thread does them in the order of arrival.
     #[test]
     fn it_behaves_as_the_disk_behind_it(steps in prop::collection::vec((op(), span(), 0..4_u8), 0..40)) {
         let stage = Stage::of(Arc::new(RamDisk::new(SIZE)));

@@ -1,4 +1,4 @@
-//! C6: nothing is sent that a server did not offer.
+//! C6: the client sends no command that a server did not offer.
 
 use std::io::{Read, Write};
 use std::sync::mpsc;
@@ -10,7 +10,8 @@ use ferrite_nbd::consts::{STATE_ZERO, chunk, command, command_flag, transmission
 
 use super::puppet::{Manners, Puppet, SIZE, Seen, request, simple, whole};
 
-/// Connects to a server with `flags` that agrees to everything, does `what`, and returns what the server saw.
+/// Connects to a server with `flags` that agrees to everything, calls `what`, and returns the requests that the server
+/// received.
 fn seen_by(flags: u16, what: impl FnOnce(&NbdDisk)) -> Vec<(u16, u16, u64, u32)> {
     let (seen, all) = mpsc::channel::<Seen>();
     let manners =
@@ -36,7 +37,7 @@ fn seen_by(flags: u16, what: impl FnOnce(&NbdDisk)) -> Vec<(u16, u16, u64, u32)>
 const PAGE: [u8; 4096] = [1; 4096];
 const WHOLE: Span = Span::new(0, 128 << 10);
 
-/// With all of it, each request is one command with its flags.
+/// If the server offers everything, each request is one command with its flags.
 #[test]
 fn what_is_offered_is_used() {
     let all = offer::SEND_FLUSH
@@ -67,7 +68,7 @@ fn what_is_offered_is_used() {
     );
 }
 
-/// With a flush alone, FUA is a write and a flush after it, zeroes are written, and a trim is nothing.
+/// If the server only offers a flush, FUA is a write and a flush after it, zeroes are written, and a trim does nothing.
 #[test]
 fn what_is_not_offered_is_done_otherwise() {
     let seen = seen_by(offer::SEND_FLUSH, |disk| {
@@ -87,7 +88,7 @@ fn what_is_not_offered_is_done_otherwise() {
     assert_eq!(seen, [&flushed(0)[..], &flushed(4096), &zeros].concat());
 }
 
-/// Where nothing can be made durable, that is said and not passed over.
+/// If the server can make nothing durable, the client reports an error.
 #[test]
 fn a_server_that_cannot_flush_makes_nothing_durable() {
     let seen = seen_by(0, |disk| {
@@ -97,7 +98,7 @@ fn a_server_that_cannot_flush_makes_nothing_durable() {
     assert_eq!(seen, [(command::DISC, 0, 0, 0)]);
 }
 
-/// Sizes that no disk of ours can have are refused when connecting.
+/// Connecting refuses sizes that no disk of this project can have.
 #[test]
 fn impossible_sizes_are_refused() {
     for sizes in [[8192, 8192, 8192], [3, 4096, 4096], [512, 512, 100], [0, 0, 0]] {
@@ -109,7 +110,7 @@ fn impossible_sizes_are_refused() {
     }
 }
 
-/// As a file of such a size is: what is behind the last whole block would be left out without a word.
+/// A file can have such a size: the bytes behind the last whole block would be left out silently.
 #[test]
 fn an_export_that_is_no_whole_number_of_blocks_is_refused() {
     for (size, least, block_bytes) in [(10_000, 1, 512), (100, 512, 512), (512 * 9, 4096, 4096)] {
@@ -125,7 +126,7 @@ fn an_export_that_is_no_whole_number_of_blocks_is_refused() {
     }
 }
 
-/// Extents beyond what was asked are cut off there, and the rest of the question is left to the caller.
+/// Extents beyond the requested range are cut off at its end, and the caller asks again for the rest.
 #[test]
 fn extents_are_held_to_the_question() {
     let manners = Manners { structured: true, flags: offer::HAS_FLAGS, size: SIZE, sizes: None };

@@ -1,4 +1,4 @@
-//! The servers people use, as they are installed.
+//! Widely used servers, as installed on the machine.
 
 use std::fs;
 use std::io;
@@ -14,7 +14,7 @@ use tempfile::tempdir;
 
 const SIZE: u64 = 8 << 20;
 
-/// A running server, killed at the end.
+/// A running server; dropping it kills it.
 struct Peer(Child);
 
 impl Peer {
@@ -28,13 +28,13 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // It may have ended by itself, which is as good.
+        // The server may have ended by itself, which is harmless.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// A server needs a moment to listen.
+/// Connects and retries, because a server needs a moment to listen.
 fn connect(uri: &str) -> NbdDisk {
     let until = Instant::now() + Duration::from_secs(30);
     loop {
@@ -55,7 +55,7 @@ fn uri(socket: &Path, export: &str) -> String {
     format!("nbd+unix:///{export}?socket={}", socket.display())
 }
 
-/// Everything a disk can be asked for.
+/// Makes every request that a disk supports.
 fn exercise(disk: &dyn Disk) {
     assert_eq!(disk.geometry().size, SIZE);
     let bytes: Vec<u8> = (0..1_u32 << 20).map(|at| (at / 512 % 251) as u8).collect();
@@ -103,7 +103,7 @@ fn nbdkit_serves_it() {
     assert!(runs.iter().any(|run| run.hole), "{runs:?}");
 }
 
-/// C6: what a server without FUA, zeroes and structured replies does not offer is done by other means.
+/// C6: the client replaces FUA, zeroes and structured replies if a server does not offer them.
 #[test]
 fn nbdkit_without_everything_serves_it() {
     let dir = tempdir().unwrap();
@@ -144,7 +144,7 @@ fn qemu_nbd_serves_it() {
     assert!(shown.to_string().contains("no such export"), "{shown}");
 }
 
-/// Over TCP, on a port of loopback that nbdkit finds free.
+/// The server works over TCP, on a port of loopback that nbdkit finds free.
 #[test]
 fn nbdkit_serves_it_over_tcp() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();

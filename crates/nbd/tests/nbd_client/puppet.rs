@@ -1,4 +1,4 @@
-//! A server that says exactly what a test wants said.
+//! A server that sends exactly the bytes that a test wants.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -10,7 +10,7 @@ use ferrite_nbd::consts::{
 };
 use tempfile::{TempDir, tempdir};
 
-/// Size of its export, in bytes.
+/// Size of the export, in bytes.
 pub const SIZE: u64 = 1 << 20;
 
 /// A listening puppet, for one client.
@@ -19,7 +19,7 @@ pub struct Puppet {
     served: JoinHandle<()>,
 }
 
-/// A request as the puppet sees it.
+/// A request as the puppet receives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     pub flags: u16,
@@ -29,19 +29,19 @@ pub struct Seen {
     pub len: u32,
 }
 
-/// What it says of itself.
+/// The properties that the puppet reports.
 #[derive(Clone, Copy)]
 pub struct Manners {
     pub structured: bool,
     pub flags: u16,
-    /// Bytes that it has.
+    /// Size of the export in bytes.
     pub size: u64,
     /// Smallest, preferred and largest request.
     pub sizes: Option<[u32; 3]>,
 }
 
 impl Puppet {
-    /// Leaves everything to `act`, once a client is there.
+    /// Leaves everything to `act`, once a client has connected.
     pub fn new(act: impl FnOnce(UnixStream) + Send + 'static) -> Self {
         let dir = tempdir().unwrap();
         let listener = UnixListener::bind(dir.path().join("socket")).unwrap();
@@ -49,7 +49,7 @@ impl Puppet {
         Self { dir, served }
     }
 
-    /// Haggles as it should, then leaves the rest to `act`.
+    /// Makes a correct handshake, then leaves the rest to `act`.
     pub fn polite(manners: Manners, act: impl FnOnce(UnixStream) + Send + 'static) -> Self {
         Self::new(move |mut stream| {
             haggle(&mut stream, manners);
@@ -61,7 +61,7 @@ impl Puppet {
         format!("nbd+unix:///?socket={}", self.dir.path().join("socket").display())
     }
 
-    /// Waits until it has said everything.
+    /// Waits until the puppet has sent everything.
     pub fn end(self) {
         self.served.join().unwrap();
     }
@@ -117,7 +117,7 @@ fn take<const N: usize>(stream: &mut UnixStream) -> [u8; N] {
     bytes
 }
 
-/// The next request, without the payload of a write; `None` once the client has left.
+/// Returns the next request, without the payload of a write; `None` once the client has left.
 pub fn request(stream: &mut UnixStream) -> Option<Seen> {
     let mut head = [0; 28];
     stream.read_exact(&mut head).ok()?;
@@ -134,7 +134,7 @@ pub fn simple(cookie: u64, errno: u32) -> Vec<u8> {
     [&SIMPLE_REPLY_MAGIC.to_be_bytes()[..], &errno.to_be_bytes(), &cookie.to_be_bytes()].concat()
 }
 
-/// A chunk whose head says `len`, whatever the payload's is.
+/// Returns a chunk whose head has the length `len`, whatever the payload's length is.
 pub fn chunk(cookie: u64, flags: u16, kind: u16, len: u32, payload: &[u8]) -> Vec<u8> {
     let mut bytes = STRUCTURED_REPLY_MAGIC.to_be_bytes().to_vec();
     bytes.extend(flags.to_be_bytes());
@@ -146,7 +146,7 @@ pub fn chunk(cookie: u64, flags: u16, kind: u16, len: u32, payload: &[u8]) -> Ve
     bytes
 }
 
-/// A chunk that is as long as it says.
+/// Returns a chunk whose head has the payload's length.
 pub fn whole(cookie: u64, flags: u16, kind: u16, payload: &[u8]) -> Vec<u8> {
     chunk(cookie, flags, kind, payload.len() as u32, payload)
 }

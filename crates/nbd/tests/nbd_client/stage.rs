@@ -1,4 +1,4 @@
-//! Disks, servers and sockets that tests need.
+//! Disks, servers and sockets for the tests.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use tempfile::{TempDir, tempdir};
 /// Size of the disks of these tests, in bytes.
 pub const SIZE: u64 = 16 << 20;
 
-/// One disk, `disk0`.
+/// Exports with one disk, `disk0`.
 pub struct One(pub Arc<dyn Disk>);
 
 impl Exports for One {
