@@ -1,6 +1,7 @@
-//! What SQLite and its extensions have agreed on: structures of `sqlite3.h` and `sqlite3ext.h`, and the numbers in them.
+//! The binary interface between SQLite and its extensions: structures of `sqlite3.h` and `sqlite3ext.h`, and the
+//! numbers in them.
 //!
-//! Only what is used here has a type; the layouts are frozen by SQLite's promise to extensions.
+//! Only the parts used here have a type; SQLite promises its extensions that the layouts never change.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -66,7 +67,7 @@ pub struct Vfs {
     pub next_system_call: Option<unsafe extern "C" fn(*mut Self, *const c_char) -> *const c_char>,
 }
 
-/// The part of `sqlite3_api_routines` up to what is used here, as words.
+/// The part of `sqlite3_api_routines` up to the last routine used here, as words.
 #[repr(C)]
 pub struct Api {
     words: [*const c_void; 190],
@@ -77,7 +78,7 @@ pub type VfsRegister = unsafe extern "C" fn(*mut Vfs, c_int) -> c_int;
 pub type UriParameter = unsafe extern "C" fn(*const c_char, *const c_char) -> *const c_char;
 pub type LogText = unsafe extern "C" fn(c_int, *const c_char, ...);
 
-/// The routines that are used here.
+/// The routines of SQLite that are used here.
 #[derive(Clone, Copy)]
 pub struct Routines {
     pub vfs_find: VfsFind,
@@ -87,12 +88,13 @@ pub struct Routines {
 }
 
 impl Api {
-    /// The routines, by their places in the structure.
+    /// Returns the routines, by their places in the structure.
     ///
     /// # Safety
-    /// It is what SQLite 3.7.16 or later passes to an extension.
+    /// The structure must be the one that SQLite 3.7.16 or later passes to an extension.
     pub unsafe fn routines(&self) -> Routines {
-        // SAFETY: the caller's promise; the places and types are those of sqlite3ext.h, where nothing ever moves.
+        // SAFETY: the caller guarantees the structure; the places and types are from sqlite3ext.h, where no field ever
+        // moves.
         unsafe {
             Routines {
                 vfs_find: std::mem::transmute::<*const c_void, VfsFind>(self.words[141]),
@@ -127,7 +129,7 @@ pub const OPEN_CREATE: c_int = 0x4;
 pub const OPEN_DELETEONCLOSE: c_int = 0x8;
 pub const OPEN_MAIN_DB: c_int = 0x100;
 pub const OPEN_MAIN_JOURNAL: c_int = 0x800;
-/// A journal that several databases have in common; with it SQLite also looks into those of the others.
+/// A journal that several databases share; with it SQLite also looks into the journals of the other databases.
 pub const OPEN_SUPER_JOURNAL: c_int = 0x4000;
 pub const OPEN_WAL: c_int = 0x8_0000;
 
@@ -144,7 +146,7 @@ pub const SYNC_DATA_ONLY: c_int = 0x10;
 pub const SHM_UNLOCK: c_int = 1;
 pub const SHM_EXCLUSIVE: c_int = 8;
 
-/// What is written to a file is all that changes, also when the power fails.
+/// A write changes only its own bytes of the file, even if the power fails.
 pub const IOCAP_POWERSAFE_OVERWRITE: c_int = 0x1000;
-/// Writes can be gathered and made at once, without a journal.
+/// The VFS can gather writes and make them at once, without a journal.
 pub const IOCAP_BATCH_ATOMIC: c_int = 0x4000;

@@ -24,12 +24,12 @@ struct Open {
     log_pools: HashMap<PathBuf, Weak<DatabasePool>>,
 }
 
-/// What a process has open. A child of fork begins with nothing and leaves what it was left as it is: that is its parent's
-/// (WF6), and a thread may have its lock that the child has not.
+/// The open databases and pools of one process. A child of fork begins with none and leaves the inherited state
+/// unchanged: it belongs to the parent (WF6). A thread that the child lacks may hold its lock.
 struct Own {
     origin: Origin,
     open: Mutex<Open>,
-    /// That of a child.
+    /// The state of a child process.
     next: Raced<Own>,
 }
 
@@ -49,16 +49,16 @@ fn open() -> MutexGuard<'static, Open> {
     own.open.lock()
 }
 
-/// See the module.
+/// An open database with its log in the pool.
 pub struct Database {
-    /// Its log.
+    /// The log of the database.
     pub log: DatabaseLog,
-    /// How often a connection of this process changed the log.
+    /// Number of times that a connection of this process changed the log.
     log_changes: AtomicU64,
 }
 
 impl Database {
-    /// The way to the pool at `pool`.
+    /// Opens the pool at `pool`, or returns it if this process has it open.
     pub fn reach(pool: &Path) -> Result<Arc<DatabasePool>> {
         let mut open = open();
         let named =
@@ -73,7 +73,7 @@ impl Database {
         Ok(log_pool)
     }
 
-    /// The database in the file at `path`, whose header is `header` and whose log is in the pool that `log_pool` is.
+    /// Opens the database in the file at `path`, whose header is `header` and whose log is in `log_pool`.
     pub fn open(path: &str, log_pool: &Arc<DatabasePool>, header: Option<&DatabaseHeader>) -> Result<Arc<Self>> {
         let mut open = open();
         if let Some(database) = open.databases.get(path).and_then(Weak::upgrade) {
@@ -87,13 +87,13 @@ impl Database {
         Ok(database)
     }
 
-    /// The pools that databases of this process have their logs in.
+    /// Returns the pools that hold the logs of this process's databases.
     pub fn log_pools() -> Vec<Arc<DatabasePool>> {
         open().log_pools.values().filter_map(Weak::upgrade).collect()
     }
 
-    /// The database whose log file is called `name`, and which one it is. It need not be open: before SQLite deletes the
-    /// journal that a transaction over several databases has in common, it asks for those of the others.
+    /// Returns the database whose log file is called `name`, and the kind of that file. The database may be closed:
+    /// before SQLite deletes a journal that several databases share, it asks for the journals of the others.
     pub fn of_log(name: &CStr) -> Result<Option<(Arc<Self>, JournalFile)>> {
         let Some((path, file)) = name.to_str().ok().and_then(JournalFile::of) else { return Ok(None) };
         let database = open().databases.get(path).and_then(Weak::upgrade);
@@ -106,7 +106,7 @@ impl Database {
         }
     }
 
-    /// How often a connection of this process changed the log.
+    /// Returns the number of times that a connection of this process changed the log.
     pub fn log_changes(&self) -> u64 {
         self.log_changes.load(Ordering::Relaxed)
     }
@@ -116,7 +116,7 @@ impl Database {
         self.log_changes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The way to that of this process's pools which has a log of the database at `path`.
+    /// Returns the pool of this process that holds a log of the database at `path`, or `None`.
     pub fn log_pool_of(path: &str) -> Result<Option<Arc<DatabasePool>>> {
         for log_pool in Self::log_pools() {
             if log_pool.databases()?.iter().any(|entry| entry.path == path) {
@@ -127,13 +127,14 @@ impl Database {
     }
 }
 
-/// The header of a database file that this process has not open: closing it would end SQLite's locks on it.
+/// Reads the header of a database file that this process has not open: closing an open file would end SQLite's locks on
+/// it.
 fn header_at(path: &str) -> Result<Option<DatabaseHeader>> {
     let file = fs::File::open(path).map_err(|error| failed(&format!("opening {path}"), error))?;
     PlainFile { file: &file, path, fail: |doing, error| failed(&doing, error) }.header()
 }
 
-/// A random number from the kernel, also in a child of fork another one.
+/// Returns a random number from the kernel; a child of fork gets a different one.
 fn random() -> u64 {
     let mut bytes = [0; 8];
     let read = fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));

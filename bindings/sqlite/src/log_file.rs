@@ -1,4 +1,4 @@
-//! A log file as SQLite sees it: bytes in the pool.
+//! A log file in the form that SQLite uses: bytes in the pool.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::database::Database;
 use crate::main_file::HEAD_BYTES;
 use crate::told;
 
-/// An open log file, in the room that SQLite gives.
+/// An open log file, in the memory that SQLite provides.
 #[repr(C)]
 pub struct LogFile {
     base: File,
@@ -25,7 +25,7 @@ struct Inner {
     delete_on_close: bool,
 }
 
-// It takes the room of a database file's head.
+// The file uses the memory of a database file's head.
 const _: () = assert!(size_of::<LogFile>() <= HEAD_BYTES);
 
 static METHODS: Methods = Methods {
@@ -50,11 +50,16 @@ static METHODS: Methods = Methods {
     unfetch: None,
 };
 
-/// Opens log file `file` of `database` in the room at `into`.
+/// Opens log file `file` of `database` in the memory at `into`.
 ///
 /// # Safety
-/// There is room for a [`LogFile`] at `into`.
-pub unsafe fn open(into: *mut File, routines: Routines, database: Arc<Database>, file: Which, flags: c_int) -> c_int {
+/// The memory at `into` must have room for a [`LogFile`].
+pub unsafe fn open(
+    into: *mut File,
+    routines: Routines,
+    (database, file): (Arc<Database>, Which),
+    flags: c_int,
+) -> c_int {
     let made = match database.log.length(file) {
         Ok(None) if flags & abi::OPEN_CREATE != 0 => database.log.create(file),
         Ok(None) => return abi::CANTOPEN,
@@ -65,18 +70,18 @@ pub unsafe fn open(into: *mut File, routines: Routines, database: Arc<Database>,
     if code == abi::OK {
         let delete_on_close = flags & abi::OPEN_DELETEONCLOSE != 0;
         let inner = Inner { routines, database, file, delete_on_close };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the conditions of this function.
         unsafe { into.cast::<LogFile>().write(LogFile { base: File { methods: &raw const METHODS }, inner }) };
     }
     code
 }
 
-/// What is open at `file`.
+/// Returns the open log file at `file`.
 ///
 /// # Safety
-/// SQLite calls with a file that [`open`] wrote and [`close`] did not end, in one thread at a time.
+/// SQLite must call with a file that [`open`] wrote and [`close`] did not end, in one thread at a time.
 unsafe fn inner<'a>(file: *mut File) -> &'a Inner {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees the conditions of this function.
     unsafe { &(*file.cast::<LogFile>()).inner }
 }
 
@@ -98,7 +103,7 @@ unsafe extern "C" fn close(file: *mut File) -> c_int {
 }
 
 unsafe extern "C" fn read(file: *mut File, into: *mut c_void, bytes: c_int, at: i64) -> c_int {
-    // SAFETY: SQLite's promise: an open file, and room for so many bytes.
+    // SAFETY: SQLite passes an open file, and room for `bytes` bytes.
     let (inner, into) = unsafe { (inner(file), room(into, bytes)) };
     match inner.database.log.read(inner.file, at as u64, into) {
         Ok(read) if read == into.len() => abi::OK,
@@ -111,31 +116,31 @@ unsafe extern "C" fn read(file: *mut File, into: *mut c_void, bytes: c_int, at: 
 }
 
 unsafe extern "C" fn write(file: *mut File, from: *const c_void, bytes: c_int, at: i64) -> c_int {
-    // SAFETY: SQLite's promise: an open file, and so many bytes to read.
+    // SAFETY: SQLite passes an open file, and `bytes` bytes to read.
     let (inner, from) = unsafe { (inner(file), std::slice::from_raw_parts(from.cast::<u8>(), bytes as usize)) };
     inner.database.count_log_change();
     inner.code(inner.database.log.write(inner.file, at as u64, from), abi::IOERR_WRITE)
 }
 
 unsafe extern "C" fn truncate(file: *mut File, length: i64) -> c_int {
-    // SAFETY: SQLite's promise.
+    // SAFETY: SQLite passes valid pointers.
     let inner = unsafe { inner(file) };
     inner.database.count_log_change();
     inner.code(inner.database.log.truncate(inner.file, length as u64), abi::IOERR_TRUNCATE)
 }
 
-unsafe extern "C" fn sync(file: *mut File, _: c_int) -> c_int {
-    // SAFETY: SQLite's promise.
+unsafe extern "C" fn settle(file: *mut File, _: c_int) -> c_int {
+    // SAFETY: SQLite passes valid pointers.
     let inner = unsafe { inner(file) };
     inner.code(inner.database.log.persist(), abi::IOERR_FSYNC)
 }
 
 unsafe extern "C" fn file_size(file: *mut File, bytes: *mut i64) -> c_int {
-    // SAFETY: SQLite's promise.
+    // SAFETY: SQLite passes valid pointers.
     let inner = unsafe { inner(file) };
     match inner.database.log.length(inner.file) {
         Ok(length) => {
-            // SAFETY: SQLite's promise.
+            // SAFETY: SQLite passes valid pointers.
             unsafe { *bytes = length.unwrap_or(0) as i64 };
             abi::OK
         }
@@ -149,7 +154,7 @@ unsafe extern "C" fn ignore(_: *mut File, _: c_int) -> c_int {
 }
 
 unsafe extern "C" fn check_reserved_lock(_: *mut File, is_reserved: *mut c_int) -> c_int {
-    // SAFETY: SQLite's promise.
+    // SAFETY: SQLite passes valid pointers.
     unsafe { *is_reserved = 0 };
     abi::OK
 }
@@ -166,11 +171,11 @@ unsafe extern "C" fn device_characteristics(_: *mut File) -> c_int {
     abi::IOCAP_POWERSAFE_OVERWRITE
 }
 
-/// The room that SQLite gives for what is read.
+/// Returns the memory that SQLite provides for a read.
 ///
 /// # Safety
-/// There are so many bytes at `into`, for this call alone.
+/// The memory at `into` must have `bytes` bytes, for this call alone.
 pub unsafe fn room<'a>(into: *mut c_void, bytes: c_int) -> &'a mut [u8] {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees the conditions of this function.
     unsafe { std::slice::from_raw_parts_mut(into.cast::<u8>(), bytes as usize) }
 }

@@ -1,19 +1,20 @@
-//! The database file as SQLite sees it: the default VFS's, but for the two versions in its header.
+//! The database file in the form that SQLite uses: the default VFS's file, except the two versions in its header.
 //!
 //! ```text
-//!   MainFile | the default VFS's file, opened behind it in the same room
+//!   MainFile | the default VFS's file, opened behind it in the same memory
 //! ```
 //!
-//! - SV1. Before anything can be in the log, the header on disk says version 3 twice, durably; the pool has what it would
-//!   say. So it is done with the first lock that leads to writing, or to a write-ahead log.
-//! - SV2. Reads show what the header would say; writes of it change the pool's word and leave the 3s.
-//! - SV3. The header gets its own versions back when a connection closes that can have the file for itself and finds
-//!   nothing in the log.
-//! - SV4. A child of fork does nothing by a connection of its parent's but to unlock and to close, which it does for itself
-//!   alone: the rest is refused (WF6).
-//! - SV5. Bytes 72 to 92 of the header are the stamp of the tie (WF10): reads show zeros, and writes keep the stamp. Before the
-//!   first write to the file that follows a lock that was taken, or, under an exclusive lock, a change of the log, the tie
-//!   advances. A lock comes before a checkpoint of any kind, and a change of the journal before pages that it has originals of.
+//! - SV1. Before the log can have content, the header on disk says version 3 twice, durably; the pool has the versions
+//!   that it would say otherwise. So this is done with the first lock that leads to writing, or to a write-ahead log.
+//! - SV2. Reads show the header's own versions; writes of them change the pool's word and leave the 3s.
+//! - SV3. The header gets its own versions back when a connection closes that can lock the file exclusively and finds
+//!   the log empty.
+//! - SV4. A child of fork uses a connection of its parent only to unlock and to close, which affects only the child.
+//!   All other calls are refused (WF6).
+//! - SV5. Bytes 72 to 92 of the header are the stamp of the tie (WF10): reads show zeros, and writes keep the stamp.
+//!   The tie advances before the first write to the file that follows a lock or, under an exclusive lock, a change of
+//!   the log. A lock comes before a checkpoint of any kind. A change of the journal comes before writes of pages whose
+//!   originals the journal has.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -29,28 +30,28 @@ use crate::told::{self, Failure, Outcome};
 
 use header::{ensure_here, ensure_marked, unmark};
 
-/// An open database file, in the room that SQLite gives; the default VFS's follows it.
+/// An open database file, in the memory that SQLite provides; the default VFS's file follows it.
 #[repr(C)]
 pub struct MainFile {
     base: File,
     routines: Routines,
     database: Arc<Database>,
     is_read_only: bool,
-    /// The header was seen to say what the pool's word says, in this connection.
+    /// True if this connection has verified that the header matches the pool's word.
     is_checked: Cell<bool>,
     /// The lock that the connection has on the file.
     level: Cell<c_int>,
-    /// The changes of the log when the tie advanced, unless a lock was taken since (SV5).
+    /// The number of changes of the log when the tie advanced, unless a lock was acquired since (SV5).
     advanced_at: Cell<Option<u64>>,
 }
 
-/// Bytes before the default VFS's file.
+/// Number of bytes before the default VFS's file.
 pub const HEAD_BYTES: usize = size_of::<MainFile>().next_multiple_of(16);
 
-/// Where the versions end in the header.
+/// The end of the versions in the header, in bytes.
 const END: i64 = DatabaseMark::END as i64;
 
-/// One for each version that the default VFS's file may have.
+/// The methods for each version that the default VFS's file may have.
 static METHODS: [Methods; 3] = [methods(1), methods(2), methods(3)];
 
 const fn methods(version: c_int) -> Methods {
@@ -77,22 +78,22 @@ const fn methods(version: c_int) -> Methods {
     }
 }
 
-/// The file of the default VFS behind `file`.
+/// Returns the file of the default VFS behind `file`.
 pub fn below(file: *mut File) -> *mut File {
     file.wrapping_byte_add(HEAD_BYTES)
 }
 
-/// Makes the room at `into` a database file, whose part below is open.
+/// Makes the memory at `into` a database file, whose part below is open.
 ///
 /// # Safety
-/// There is room at `into`, and the file below is open.
+/// The memory at `into` must have room, and the file below must be open.
 pub unsafe fn make(into: *mut File, routines: Routines, database: Arc<Database>, is_read_only: bool) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees the conditions of this function.
     let version = unsafe { (*(*below(into)).methods).version };
     let base = File { methods: &raw const METHODS[version.clamp(1, 3) as usize - 1] };
     let (is_checked, level, advanced_at) = (Cell::new(false), Cell::new(LOCK_NONE), Cell::new(None));
     let made = MainFile { base, routines, database, is_read_only, is_checked, level, advanced_at };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees the conditions of this function.
     unsafe { into.cast::<MainFile>().write(made) };
 }
 
@@ -100,9 +101,9 @@ pub unsafe fn make(into: *mut File, routines: Routines, database: Arc<Database>,
 macro_rules! pass_on {
     ($file:expr, $method:ident $(, $argument:expr)*) => {{
         let below = below($file);
-        // SAFETY: SQLite's promise of an open file; the one below is open as long as this one.
+        // SAFETY: SQLite passes an open file; the file below is open for as long as this one.
         match unsafe { (*(*below).methods).$method } {
-            // SAFETY: the same; the arguments are passed on as SQLite gave them.
+            // SAFETY: the method belongs to the open file below; the arguments are the ones that SQLite passed.
             Some(method) => unsafe { method(below $(, $argument)*) },
             None => abi::IOERR,
         }
@@ -123,12 +124,12 @@ mod header;
 
 pub use header::{Below, header_below, sync_given};
 
-/// What is open at `file`.
+/// Returns the open database file at `file`.
 ///
 /// # Safety
-/// SQLite calls with a file that [`make`] made and [`close`] did not end, in one thread at a time.
+/// SQLite must call with a file that [`make`] made and [`close`] did not end, in one thread at a time.
 unsafe fn this<'a>(file: *mut File) -> &'a MainFile {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees the conditions of this function.
     unsafe { &*file.cast::<MainFile>() }
 }
 
@@ -155,9 +156,9 @@ impl MainFile {
     }
 }
 
-/// What is open at `file`, and whether this process opened it (SV4).
+/// Returns the open database file at `file`, and an error if another process opened it (SV4).
 fn owned<'a>(file: *mut File) -> (&'a MainFile, ferrite_sqlite_log::Result<()>) {
-    // SAFETY: SQLite's promise of an open file.
+    // SAFETY: SQLite passes an open file.
     let main = unsafe { this(file) };
     (main, main.database.log.ensure_ours())
 }
@@ -175,10 +176,10 @@ unsafe extern "C" fn close(file: *mut File) -> c_int {
     if !is_ours(file) {
         return pass_on!(file, close);
     }
-    // There is no lock on it.
+    // The connection has no lock on the file.
     let unmarked = unmark(file);
     let closed = pass!(file, close);
-    // SAFETY: SQLite closes an open file once; nothing is done with it afterwards.
+    // SAFETY: SQLite closes an open file once and does not use it afterwards.
     let main = unsafe { file.cast::<MainFile>().read() };
     main.code(unmarked, abi::IOERR);
     closed
@@ -189,7 +190,7 @@ unsafe extern "C" fn read(file: *mut File, into: *mut c_void, bytes: c_int, at: 
     if !is_of_header(at, bytes) || !matches!(code, abi::OK | abi::IOERR_SHORT_READ) {
         return code;
     }
-    // SAFETY: SQLite's promise: an open file, and room for so many bytes.
+    // SAFETY: SQLite passes an open file, and room for `bytes` bytes.
     let (main, into) = unsafe { (this(file), room(into, bytes)) };
     match main.database.log.mark() {
         Ok(Some(mark)) => {
@@ -202,13 +203,13 @@ unsafe extern "C" fn read(file: *mut File, into: *mut c_void, bytes: c_int, at: 
     }
 }
 
-/// Whether so many bytes at `at` have something of the versions or of the stamp.
+/// Returns true if the `bytes` bytes at `at` overlap the versions or the stamp.
 fn is_of_header(at: i64, bytes: c_int) -> bool {
     let end = at + i64::from(bytes);
     (at < END && end > DatabaseMark::AT as i64) || (at < HEADER_BYTES as i64 && end > STAMP_AT as i64)
 }
 
-/// Puts `what`, which is at byte `place` of the file, over what `bytes` have of it; they are at byte `at`.
+/// Copies `what`, which is at byte `place` of the file, over the overlapping part of `bytes`; they are at byte `at`.
 fn overlay(bytes: &mut [u8], at: i64, place: u64, what: &[u8]) {
     for (place, from) in (place as i64..).zip(what) {
         if let Some(byte) = usize::try_from(place - at).ok().and_then(|place| bytes.get_mut(place)) {
@@ -217,7 +218,7 @@ fn overlay(bytes: &mut [u8], at: i64, place: u64, what: &[u8]) {
     }
 }
 
-/// Shows `versions` where `bytes` from byte `at` of the file on say 3 (SV2).
+/// Shows `versions` if `bytes` from byte `at` of the file on say 3 (SV2).
 fn mask(bytes: &mut [u8], at: i64, versions: [u8; 2]) {
     for (place, version) in (DatabaseMark::AT as i64..).zip(versions) {
         let byte = usize::try_from(place - at).ok().and_then(|place| bytes.get_mut(place));
@@ -228,7 +229,7 @@ fn mask(bytes: &mut [u8], at: i64, versions: [u8; 2]) {
 }
 
 unsafe extern "C" fn write(file: *mut File, from: *const c_void, bytes: c_int, at: i64) -> c_int {
-    // SAFETY: SQLite's promise: an open file, and so many bytes to read.
+    // SAFETY: SQLite passes an open file, and `bytes` bytes to read.
     let (main, from) = unsafe { (this(file), std::slice::from_raw_parts(from.cast::<u8>(), bytes as usize)) };
     if let Err(failure) = ensure_advanced(file) {
         return main.code(Err(failure), abi::IOERR_WRITE);
@@ -243,12 +244,12 @@ unsafe extern "C" fn write(file: *mut File, from: *const c_void, bytes: c_int, a
     }
 }
 
-/// Advances the tie before the file is changed, unless it has since a lock was taken or the log was changed (SV5).
+/// Advances the tie before the file is changed, unless it has advanced since the last lock or change of the log (SV5).
 fn ensure_advanced(file: *mut File) -> Outcome<()> {
     let (main, ours) = owned(file);
     ours?;
     let (log, changes) = (&main.database.log, main.database.log_changes());
-    // With less than an exclusive lock other connections may change the log; what they add is not what is written here.
+    // With less than an exclusive lock other connections may change the log; this write does not contain their changes.
     let is_advanced = |at| main.level.get() < LOCK_EXCLUSIVE || at == changes;
     if main.advanced_at.get().is_some_and(is_advanced) {
         return Ok(());
@@ -284,7 +285,7 @@ unsafe extern "C" fn shm_map(
     extend: c_int,
     into: *mut *mut c_void,
 ) -> c_int {
-    // SQLite has a shared lock wherever it uses the index of a log.
+    // SQLite holds a shared lock whenever it uses the index of a log.
     let (main, _) = owned(file);
     let marked = if main.is_read_only { Ok(()) } else { ensure_marked(file) };
     match main.code(marked, abi::IOERR_LOCK) {
@@ -295,8 +296,8 @@ unsafe extern "C" fn shm_map(
 
 unsafe extern "C" fn fetch(file: *mut File, at: i64, bytes: c_int, into: *mut *mut c_void) -> c_int {
     if at < HEADER_BYTES as i64 {
-        // The header is not shown as it lies there; SQLite reads it instead.
-        // SAFETY: SQLite's promise.
+        // A mapping would show the header on disk, so the result is null and SQLite reads the header instead.
+        // SAFETY: SQLite passes a valid pointer.
         unsafe { *into = std::ptr::null_mut() };
         return abi::OK;
     }
@@ -340,7 +341,7 @@ unsafe extern "C" fn sector_size(file: *mut File) -> c_int {
 }
 
 unsafe extern "C" fn device_characteristics(file: *mut File) -> c_int {
-    // In a batch the stamp would not come before the pages.
+    // In a batch the stamp would not be written before the pages.
     pass_on!(file, device_characteristics) & !abi::IOCAP_BATCH_ATOMIC
 }
 
@@ -357,9 +358,9 @@ unsafe extern "C" fn shm_lock(file: *mut File, first: c_int, count: c_int, flags
 
 unsafe extern "C" fn shm_barrier(file: *mut File) {
     let below = below(file);
-    // SAFETY: SQLite's promise of an open file; the one below is open as long as this one.
+    // SAFETY: SQLite passes an open file; the file below is open for as long as this one.
     if let Some(method) = unsafe { (*(*below).methods).shm_barrier } {
-        // SAFETY: the same.
+        // SAFETY: the method belongs to the open file below.
         unsafe { method(below) };
     }
 }

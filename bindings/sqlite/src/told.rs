@@ -1,4 +1,4 @@
-//! What went wrong, for people: SQLite's codes say too little, so it goes to SQLite's log and to standard error.
+//! Error messages for people: SQLite's codes say too little, so messages go to SQLite's log and to standard error.
 
 use std::ffi::{CString, c_int};
 use std::fmt;
@@ -8,15 +8,15 @@ use ferrite_sqlite_log::Error;
 
 use crate::abi::{self, Routines};
 
-/// Why something was not done.
+/// The reason why an operation failed.
 pub enum Failure {
-    /// The log refused, or the pool.
+    /// The log or the pool refused.
     Log(Error),
-    /// The VFS below failed with this code, which says more to SQLite than any of ours.
+    /// The VFS below failed with this code, which is more precise for SQLite than a code chosen here.
     Below { doing: &'static str, code: c_int },
 }
 
-/// What comes of a step that needs the log and the VFS below.
+/// The result of a step that needs the log and the VFS below.
 pub type Outcome<T> = Result<T, Failure>;
 
 impl From<Error> for Failure {
@@ -36,7 +36,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The code for `result`, `code` where it is an error of ours; that is told.
+/// Returns the code for `result`. An error of this library is printed and becomes `code`.
 pub fn code(routines: &Routines, path: &str, result: Result<(), impl Into<Failure>>, code: c_int) -> c_int {
     match result {
         Ok(()) => abi::OK,
@@ -44,7 +44,7 @@ pub fn code(routines: &Routines, path: &str, result: Result<(), impl Into<Failur
     }
 }
 
-/// Tells `failure`; the code for it.
+/// Prints `failure` and returns its code.
 pub fn told(routines: &Routines, path: &str, failure: &Failure, code: c_int) -> c_int {
     let code = match failure {
         Failure::Log(error) if error.is_want_of_space() => abi::FULL,
@@ -54,10 +54,10 @@ pub fn told(routines: &Routines, path: &str, failure: &Failure, code: c_int) -> 
     let failure = failure.to_string();
     let text =
         if failure.starts_with(path) { format!("ferrite: {failure}") } else { format!("ferrite: {path}: {failure}") };
-    // A program without a standard error is not to end for that.
+    // A program without a standard error must not end because of that.
     let _ = writeln!(std::io::stderr(), "{text}");
     if let Ok(text) = CString::new(text) {
-        // SAFETY: both are strings of C, and the format takes one.
+        // SAFETY: both are C strings, and the format uses one argument.
         unsafe { (routines.log)(code, c"%s".as_ptr(), text.as_ptr()) };
     }
     code

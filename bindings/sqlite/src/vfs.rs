@@ -1,4 +1,4 @@
-//! The VFS: what is not a database's or its log's goes to the default one as it is.
+//! The VFS: files that are neither a database nor its log go to the default VFS unchanged.
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -14,16 +14,16 @@ use crate::main_file::{Below, HEAD_BYTES, MainFile, below, header_below, make, s
 use crate::told::Outcome;
 use crate::{log_file, told};
 
-/// What is registered, once for the process.
+/// The data of the registered VFS, once for the process.
 struct Registered {
     vfs: Vfs,
     routines: Routines,
 }
 
-// SAFETY: it is written before it is registered; SQLite guards the link to the next one by a lock of its own, and what
-// the other pointers name stays for as long as the program runs.
+// SAFETY: the data is written before it is registered. SQLite guards the link to the next VFS by its own lock. The
+// targets of the other pointers stay for as long as the program runs.
 unsafe impl Send for Registered {}
-// SAFETY: the same.
+// SAFETY: the reason of `Send` applies.
 unsafe impl Sync for Registered {}
 
 static REGISTERED: OnceLock<Registered> = OnceLock::new();
@@ -31,9 +31,9 @@ static REGISTERED: OnceLock<Registered> = OnceLock::new();
 /// Registers the VFS under the name `ferrite`, beside the default one or in its place.
 ///
 /// # Safety
-/// The routines are SQLite's.
+/// The routines must be SQLite's.
 pub unsafe fn register(routines: Routines, is_default: bool) -> c_int {
-    // SAFETY: SQLite's routine, which finds the default one.
+    // SAFETY: this is SQLite's routine, which finds the default VFS.
     let default = unsafe { (routines.vfs_find)(std::ptr::null()) };
     if default.is_null() {
         return abi::ERROR;
@@ -42,7 +42,7 @@ pub unsafe fn register(routines: Routines, is_default: bool) -> c_int {
         // SAFETY: a registered VFS stays.
         let below = unsafe { *default };
         let vfs = Vfs {
-            // The methods of version 3 replace system calls of the default VFS, and are asked of that.
+            // The methods of version 3 replace system calls of the default VFS, so callers use that VFS for them.
             version: below.version.min(2),
             file_bytes: below.file_bytes + HEAD_BYTES as c_int,
             next: std::ptr::null_mut(),
@@ -65,7 +65,7 @@ pub unsafe fn register(routines: Routines, is_default: bool) -> c_int {
         };
         Registered { vfs, routines }
     });
-    // SAFETY: SQLite's routine; what it is given stays, and it alone changes the link in it.
+    // SAFETY: this is SQLite's routine; the VFS stays, and only SQLite changes the link in it.
     match unsafe { (routines.vfs_register)((&raw const registered.vfs).cast_mut(), c_int::from(is_default)) } {
         abi::OK => abi::OK_LOAD_PERMANENTLY,
         code => code,
@@ -81,7 +81,7 @@ macro_rules! pass {
     ($vfs:expr, $method:ident $(, $argument:expr)*) => {{
         // SAFETY: SQLite passes the VFS that was registered, whose data is the default one.
         let default = unsafe { (*$vfs).app_data.cast::<Vfs>() };
-        // SAFETY: a registered VFS stays, and has its methods; the arguments are passed on as SQLite gave them.
+        // SAFETY: a registered VFS stays, and has its methods; the arguments are the ones that SQLite passed.
         unsafe { (*default).$method.expect("every VFS has it")(default $(, $argument)*) }
     }};
 }
@@ -96,32 +96,39 @@ unsafe extern "C" fn open(
     if name.is_null() {
         return pass!(vfs, open, name, file, flags, out_flags);
     }
-    // SAFETY: SQLite's promise: a string.
+    // SAFETY: SQLite passes a string.
     let text = unsafe { CStr::from_ptr(name) };
     if flags & abi::OPEN_MAIN_DB != 0 {
-        // SAFETY: SQLite's promise, passed on.
-        return unsafe { open_main(vfs, name, file, flags, out_flags) };
+        // SAFETY: SQLite's arguments are passed on.
+        return unsafe { open_main(vfs, name, file, (flags, out_flags)) };
     }
     let is_log = flags & (abi::OPEN_WAL | abi::OPEN_MAIN_JOURNAL | abi::OPEN_SUPER_JOURNAL) != 0;
     match if is_log { Database::of_log(text) } else { Ok(None) } {
         Ok(Some((database, which))) => {
             if !out_flags.is_null() {
-                // SAFETY: SQLite's promise.
+                // SAFETY: SQLite passes valid pointers.
                 unsafe { *out_flags = flags };
             }
-            // SAFETY: there is room for so much as was registered, which is more than enough.
-            unsafe { log_file::open(file, routines(), database, which, flags) }
+            // SAFETY: SQLite provides as much memory as was registered, which is enough.
+            unsafe { log_file::open(file, routines(), which, flags) }
         }
         Ok(None) => pass!(vfs, open, name, file, flags, out_flags),
         Err(error) => told::told(&routines(), &text.to_string_lossy(), &error.into(), abi::CANTOPEN),
     }
 }
 
+/// Opens a database file.
+///
 /// # Safety
-/// As SQLite calls it.
-unsafe fn open_main(vfs: *mut Vfs, name: *const c_char, file: *mut File, flags: c_int, out_flags: *mut c_int) -> c_int {
-    // Before the file is made: of what is refused nothing is left.
-    // SAFETY: SQLite's promise of a string, and of room. A file without methods is one that SQLite need not close.
+/// SQLite must call this function.
+unsafe fn open_main(
+    vfs: *mut Vfs,
+    name: *const c_char,
+    file: *mut File,
+    (flags, out_flags): (c_int, *mut c_int),
+) -> c_int {
+    // This check comes before the file is made: a refused open leaves no file.
+    // SAFETY: SQLite passes a string, and enough memory. SQLite need not close a file without methods.
     let (log_pool, path) = unsafe {
         (*file).methods = std::ptr::null();
         let path = CStr::from_ptr(name).to_string_lossy().into_owned();
@@ -138,10 +145,10 @@ unsafe fn open_main(vfs: *mut Vfs, name: *const c_char, file: *mut File, flags: 
         return code;
     }
     if !out_flags.is_null() {
-        // SAFETY: SQLite's promise.
+        // SAFETY: SQLite passes valid pointers.
         unsafe { *out_flags = opened };
     }
-    // SAFETY: SQLite's promise; the file below is open.
+    // SAFETY: SQLite passes valid pointers; the file below is open.
     let allowed = unsafe {
         header_below(file).and_then(|header| {
             let database = Database::open(&path, &log_pool, header.as_ref())?;
@@ -150,11 +157,11 @@ unsafe fn open_main(vfs: *mut Vfs, name: *const c_char, file: *mut File, flags: 
         })
     };
     if let Err(error) = &allowed {
-        // SAFETY: it was opened above, and what was made in front of it has methods; it is not used any more. A file
-        // without methods is one that SQLite need not close.
+        // SAFETY: the file was opened above, and the part in front of it has methods; it is not used any more. SQLite
+        // need not close a file without methods.
         unsafe {
             if !(*file).methods.is_null() {
-                // So that its log is let go of.
+                // Dropping the database file releases its log.
                 drop(file.cast::<MainFile>().read());
             }
             if let Some(close) = (*(*below(file)).methods).close {
@@ -167,25 +174,26 @@ unsafe fn open_main(vfs: *mut Vfs, name: *const c_char, file: *mut File, flags: 
     abi::OK
 }
 
-/// The parameters by which SQLite takes no lock, so that a header would not be marked before a log is written (SV1), or a log
-/// not be read.
+/// The parameters that make SQLite open without locks. Without locks a header would not be marked before a log is
+/// written (SV1), or a log would not be read.
 const UNLOCKED: [&CStr; 2] = [c"nolock", c"immutable"];
 
-/// Whether SQLite takes the value of a parameter for no.
+/// Returns true if SQLite interprets the value of a parameter as off.
 fn is_off(value: &Path) -> bool {
     let value = value.to_string_lossy();
     ["0", "no", "off", "false"].iter().any(|off| value.eq_ignore_ascii_case(off))
 }
 
-/// The way to the pool for a database's log: the one that its URI or the environment names, else the one that has a log of
-/// it. SQLite opens what a connection attaches or vacuums into by the connection's VFS and without its parameters: that is a
-/// file of the default VFS, log and all. Its other programs are not ours, so its header is not to be marked.
+/// Returns the pool for a database's log: the pool that its URI or the environment names, or else the pool that has a
+/// log of it. SQLite opens databases that a connection attaches or vacuums into by the connection's VFS, without its
+/// parameters. Such a database and its log are files of the default VFS. Programs without Ferrite may use it, so its
+/// header must not be marked.
 ///
 /// # Safety
-/// `name` is what SQLite passed for a database.
+/// `name` must be the name that SQLite passed for a database.
 unsafe fn log_pool(name: *const c_char, path: &str) -> Result<Option<Arc<DatabasePool>>> {
     let parameter = |key: &CStr| {
-        // SAFETY: the caller's promise; the answer is a string or nothing.
+        // SAFETY: the caller guarantees the name; the result is a string or null.
         unsafe {
             let told = (routines().uri_parameter)(name, key.as_ptr());
             (!told.is_null()).then(|| PathBuf::from(OsStr::from_bytes(CStr::from_ptr(told).to_bytes())))
@@ -209,13 +217,13 @@ unsafe fn log_pool(name: *const c_char, path: &str) -> Result<Option<Arc<Databas
     }
 }
 
-/// Settles what a crash, or another program, may have left: finishes or undoes a giving back, and refuses what is not
-/// whole here.
+/// Handles the leftovers of a crash or of another program: finishes or undoes a drain, and refuses a database that is
+/// incomplete here.
 ///
 /// # Safety
-/// As SQLite calls it; `file` is made.
-unsafe fn sync_past(vfs: *mut Vfs, file: *mut File, path: &str) -> Outcome<()> {
-    // SAFETY: the caller's promise.
+/// SQLite must call this function; `file` must be made.
+unsafe fn settle_past(vfs: *mut Vfs, file: *mut File, path: &str) -> Outcome<()> {
+    // SAFETY: the caller guarantees the conditions of this function.
     let (database, _) = Database::of_log(&std::ffi::CString::new(format!("{path}-wal")).expect("a path has no zero"))?
         .expect("it was just opened");
     let log = &database.log;
@@ -230,9 +238,9 @@ unsafe fn sync_past(vfs: *mut Vfs, file: *mut File, path: &str) -> Outcome<()> {
         .try_for_each(|which| sync_beside(vfs, &format!("{path}{}", which.suffix()), is_foreign))
 }
 
-/// Removes what is beside a database whose log is in the pool: left there, it would be taken for the log when the header has
-/// its versions again. Refuses one of another program, or of a giving back, where the header is its.
-fn sync_beside(vfs: *mut Vfs, path: &str, is_foreign: bool) -> Outcome<()> {
+/// Removes a log file beside a database whose log is in the pool: it would be taken for the log when the header has its
+/// own versions again. If the header has its own versions, refuses a log file of another program or of a drain.
+fn settle_beside(vfs: *mut Vfs, path: &str, is_foreign: bool) -> Outcome<()> {
     let name = std::ffi::CString::new(path).expect("a path has no zero");
     let code = if is_foreign { pass!(vfs, delete, name.as_ptr(), 1) } else { abi::OK };
     let why = match is_foreign {
@@ -248,7 +256,7 @@ fn sync_beside(vfs: *mut Vfs, path: &str, is_foreign: bool) -> Outcome<()> {
     Err(Error::Refused(why).into())
 }
 
-/// Whether a log of another program has something in it.
+/// Returns true if the log file of another program has content.
 fn is_live_file(path: &str) -> bool {
     use std::io::Read;
     let mut first = [0; 8];
@@ -256,8 +264,8 @@ fn is_live_file(path: &str) -> bool {
     read.is_ok_and(|read| first[..read].iter().any(|byte| *byte != 0))
 }
 
-unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, sync: c_int) -> c_int {
-    // SAFETY: SQLite's promise: a string.
+unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, settle: c_int) -> c_int {
+    // SAFETY: SQLite passes a string.
     let text = unsafe { CStr::from_ptr(name) };
     let (database, file) = match Database::of_log(text) {
         Ok(Some(which)) => which,
@@ -271,7 +279,7 @@ unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, sync: c_int) -> 
 }
 
 unsafe extern "C" fn access(vfs: *mut Vfs, name: *const c_char, how: c_int, result: *mut c_int) -> c_int {
-    // SAFETY: SQLite's promise: a string.
+    // SAFETY: SQLite passes a string.
     let text = unsafe { CStr::from_ptr(name) };
     let (database, file) = match Database::of_log(text) {
         Ok(Some(which)) => which,
@@ -280,9 +288,9 @@ unsafe extern "C" fn access(vfs: *mut Vfs, name: *const c_char, how: c_int, resu
     };
     match database.log.length(file) {
         Ok(length) => {
-            // As the default VFS says of an empty file that it does not exist.
+            // Like the default VFS, this VFS reports that an empty file does not exist.
             let is_there = length.is_some_and(|length| length > 0 || how != abi::ACCESS_EXISTS);
-            // SAFETY: SQLite's promise.
+            // SAFETY: SQLite passes valid pointers.
             unsafe { *result = c_int::from(is_there) };
             abi::OK
         }

@@ -1,4 +1,4 @@
-//! The two versions in the header on disk, and the pool's word for them. Every `file` is one that SQLite has open.
+//! The two versions in the header on disk, and the pool's word for them. SQLite has every `file` open.
 
 use std::ffi::c_int;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use crate::abi::{self, File, LOCK_EXCLUSIVE, LOCK_NONE, LOCK_SHARED};
 use crate::main_file::below;
 use crate::told::{Failure, Outcome};
 
-/// How often a database that others have open is tried, and the pause between.
+/// Number of attempts to lock a database that others have open; [`PAUSE`] is the pause between them.
 const TRIES: u32 = 400;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The file of the default VFS behind an open database file of this process's.
+/// The file of the default VFS behind a database file that this process has open.
 pub struct Below(pub *mut File);
 
 impl DatabaseFile for Below {
@@ -45,7 +45,7 @@ impl DatabaseFile for Below {
     }
 }
 
-/// The header on disk of a file of which only the part below is open.
+/// Returns the header on disk of a file of which only the part below is open.
 pub fn header_below(file: *mut File) -> Outcome<Option<DatabaseHeader>> {
     let mut head = [0_u8; HEAD_BYTES];
     match pass_on!(file, read, head.as_mut_ptr().cast(), HEAD_BYTES as c_int, 0) {
@@ -55,7 +55,7 @@ pub fn header_below(file: *mut File) -> Outcome<Option<DatabaseHeader>> {
     }
 }
 
-/// Marks the header (SV1), unless it is. The connection has a lock that keeps others from unmarking.
+/// Marks the header (SV1), unless it is marked. The connection has a lock that keeps others from unmarking.
 pub fn ensure_marked(file: *mut File) -> Outcome<()> {
     let (main, _) = owned(file);
     let log = &main.database.log;
@@ -86,7 +86,7 @@ pub fn ensure_marked(file: *mut File) -> Outcome<()> {
     Ok(())
 }
 
-/// Gives the header its versions back, if nobody else has the file open and nothing is in the log (SV3). The
+/// Restores the header's own versions, if no other connection has the file open and the log is empty (SV3). The
 /// connection has no lock.
 pub fn unmark(file: *mut File) -> Outcome<()> {
     let (main, _) = owned(file);
@@ -100,12 +100,12 @@ pub fn unmark(file: *mut File) -> Outcome<()> {
     })
 }
 
-/// Finishes or undoes a giving back that was interrupted (WF7, WF8). The connection has no lock.
-pub fn sync_given(file: *mut File) -> Outcome<()> {
+/// Finishes or undoes a drain that was interrupted (WF7, WF8). The connection has no lock.
+pub fn settle_given(file: *mut File) -> Outcome<()> {
     let (main, _) = owned(file);
     let log = &main.database.log;
     let is_given = || Ok::<_, Error>(log.mark()?.is_some_and(|mark| mark.is_given));
-    // Others that open the database do the same.
+    // Other programs that open the database do the same.
     for _ in 0..TRIES {
         if main.is_read_only || !is_given()? {
             break;
@@ -123,25 +123,25 @@ pub fn sync_given(file: *mut File) -> Outcome<()> {
     }
 }
 
-/// The connection has the file alone.
+/// Finishes or undoes an interrupted drain. The connection has an exclusive lock on the file.
 fn finish_or_undo(file: *mut File, log: &DatabaseLog, mark: DatabaseMark) -> Outcome<()> {
     let is_own = Below(file).header()?.is_some_and(|header| !header.is_marked());
     if !is_own && !log.is_beside() {
         return Ok(log.set_mark(Some(DatabaseMark { is_given: false, ..mark }))?);
     }
-    // Who named the copies may have been killed before that was durable.
-    persist_folder(log.path())?;
+    // The process that named the copies may have been killed before the names were durable.
+    settle_folder(log.path())?;
     take_back(file, log, mark)
 }
 
-/// Gives the header its versions back, and empties the log. The connection has the file alone.
+/// Restores the header's own versions, and empties the log. The connection has an exclusive lock on the file.
 fn take_back(file: *mut File, log: &DatabaseLog, mark: DatabaseMark) -> Outcome<()> {
     log.set_mark(Some(DatabaseMark { is_on_disk: false, ..mark }))?;
     log.unmark_file(&Below(file), mark)?;
     Ok(log.empty()?)
 }
 
-/// Does `work` with what is noted, if nobody else has the file open: only then does nobody change it. The
+/// Calls `work` with the mark in the pool, if no other connection has the file open: only then is the mark stable. The
 /// connection has no lock.
 fn alone(file: *mut File, work: impl FnOnce(&DatabaseLog, DatabaseMark) -> Outcome<()>) -> Outcome<()> {
     let log = &owned(file).0.database.log;
@@ -153,7 +153,7 @@ fn alone(file: *mut File, work: impl FnOnce(&DatabaseLog, DatabaseMark) -> Outco
     done
 }
 
-/// Refuses what is marked for another pool, as long as this pool knows of no mark.
+/// Returns an error if the file is marked for another pool and this pool has no mark.
 pub fn ensure_here(file: *mut File) -> Outcome<()> {
     let (main, _) = owned(file);
     match main.database.log.mark()? {

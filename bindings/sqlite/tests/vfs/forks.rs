@@ -1,4 +1,5 @@
-//! A parent with a connection open forks, and each child opens its own, as SQLite wants it and preforking servers do.
+//! A parent with an open connection forks, and each child opens its own connection, as SQLite requires and preforking
+//! servers do.
 
 use std::process::{Command, Output};
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use ferrite_sqlite_log::{DatabasePool, DatabaseService};
 use crate::shell::{Shell, library};
 use crate::{Place, open_pool};
 
-/// What the programs have in common.
+/// The common part of the programs.
 const COMMON: &str = r#"
 import os, signal, sqlite3, sys, time
 library, folder = sys.argv[1:3]
@@ -49,7 +50,7 @@ def wait(*pids):
     assert all(os.waitpid(pid, 0)[1] == 0 for pid in pids), "a child failed"
 "#;
 
-/// Runs `program` in `place`; the Python of the system, which loads extensions.
+/// Runs `program` in `place` with the system's Python, which loads extensions.
 fn run(place: &Place, program: &str, mode: &str) -> Output {
     let mut command = Command::new("/usr/bin/python3");
     command.arg("-c").arg(COMMON.to_owned() + program).arg(library()).arg(place.path("")).arg(mode);
@@ -58,7 +59,7 @@ fn run(place: &Place, program: &str, mode: &str) -> Output {
     output
 }
 
-/// The pool's tables tell of every log in it.
+/// Asserts that the pool's tables account for every log in it.
 fn assert_sound(place: &Place) {
     let file = std::fs::File::options().read(true).write(true).open(place.path("pool")).unwrap();
     let memory: Arc<dyn Memory> = Arc::new(Mapped::map(file, &MapOptions::default()).unwrap());
@@ -91,13 +92,13 @@ fn children_commit(place: &Place, mode: &str, owner: Option<Arc<DatabasePool>>) 
     }
 }
 
-/// WF6: the parent owns the pool, and goes on doing so.
+/// WF6: the parent owns the pool, and remains its owner.
 #[test]
 fn wf6_children_of_the_pools_owner_keep_what_they_commit() {
     ["wal", "delete"].into_iter().for_each(|mode| children_commit(&Place::of("/dev/shm", 64 << 20), mode, None));
 }
 
-/// WF6: the parent asks another owner, by a socket that its children have too.
+/// WF6: the parent asks another owner, by a socket that its children inherit.
 #[test]
 fn wf6_children_beside_the_pools_owner_keep_what_they_commit() {
     for mode in ["wal", "delete"] {
@@ -140,7 +141,8 @@ assert parent.execute("pragma integrity_check").fetchone() == ("ok",)
 parent.close()
 "#;
 
-/// SV4: what a child does by its parent's connection is refused, and its closing ends nothing, also amid a transaction.
+/// SV4: a child's calls on its parent's connection are refused, and its closing ends nothing, even during a
+/// transaction.
 #[test]
 fn sv4_a_child_does_nothing_by_its_parents_connection() {
     for mode in ["wal", "delete"] {
@@ -169,7 +171,7 @@ insert(parent, 1000, 5)
 os._exit(0)
 "#;
 
-/// WF6: the owner ends first; its child takes its place when the log must grow.
+/// WF6: the owner ends first; its child becomes the owner when the log must grow.
 #[test]
 fn wf6_a_child_outlives_the_pools_owner() {
     for mode in ["wal", "delete"] {

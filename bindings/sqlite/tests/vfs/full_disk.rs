@@ -1,5 +1,5 @@
-//! A host's disk that is full: under the database while its log is in a pool, and under the pool itself. Nothing that was
-//! acknowledged is lost, SQLite says that the disk is full, and all goes on when there is room.
+//! A full disk of the host: under the database while its log is in a pool, and under the pool itself. No acknowledged
+//! transaction is lost, SQLite reports that the disk is full, and work continues when there is room.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -31,7 +31,7 @@ impl Disk {
         self.0.path().join(name)
     }
 
-    /// Leaves not a page free.
+    /// Fills the disk to the last page.
     fn fill(&self) {
         let mut filler = File::create(self.path("filler")).unwrap();
         while filler.write_all(&[1; 4096]).is_ok() {}
@@ -59,7 +59,7 @@ fn count(shell: &mut Shell) -> u64 {
     count.parse().unwrap()
 }
 
-/// A transaction that adds row `number`, and writes all others anew.
+/// Returns a transaction that adds row `number`, and writes all other rows again.
 fn step(number: u64) -> String {
     format!(
         "insert or replace into t select n, randomblob(30000) from (select n from t union select {number}); \
@@ -67,7 +67,7 @@ fn step(number: u64) -> String {
     )
 }
 
-/// Makes such transactions behind `known` until one is refused; how many rows there are.
+/// Runs such transactions behind `known` until one is refused; returns the number of rows.
 fn fill(shell: &mut Shell, known: u64) -> u64 {
     let is_done = |number: &u64| shell.ask(&step(*number)) == number.to_string();
     let done = (known + 1..known + 2000).take_while(is_done).count() as u64;
@@ -75,7 +75,7 @@ fn fill(shell: &mut Shell, known: u64) -> u64 {
     known + done
 }
 
-/// Fills up, is killed, fills up again, and goes on when `make_room` has.
+/// Fills the disk, is killed, fills it again, and continues after `make_room`.
 fn lives_through(mode: &str, uri: &str, database: &Path, fill_disk: &dyn Fn(), make_room: &dyn Fn()) {
     let mut shell = Shell::open(uri);
     shell.run(&format!("pragma journal_mode={mode}; create table t(n integer primary key, b);"));
@@ -94,7 +94,7 @@ fn lives_through(mode: &str, uri: &str, database: &Path, fill_disk: &dyn Fn(), m
     make_room();
     let mut shell = Shell::open(uri);
     assert_eq!(count(&mut shell), known, "{mode}, with room");
-    // The pool may be full of what could not be put into the database.
+    // The pool may be full of pages that could not be written into the database.
     shell.run("pragma wal_checkpoint(truncate);");
     for number in known + 1..known + 4 {
         assert_eq!(shell.ask(&step(number)), number.to_string(), "{mode}, with room");
@@ -113,7 +113,7 @@ fn a_full_disk_under_the_database_costs_no_transaction() {
     }
 }
 
-/// The pool's file is sparse, and its host has less than the pool would take; by its owner, and beside one.
+/// The pool's file is sparse, and its host has less space than the pool needs; tested by its owner, and beside one.
 #[test]
 fn a_full_disk_under_the_pool_costs_no_transaction() {
     for (mode, is_beside) in [("wal", false), ("wal", true), ("delete", false), ("delete", true)] {
@@ -134,8 +134,8 @@ fn a_full_disk_under_the_pool_costs_no_transaction() {
     }
 }
 
-/// WF4: the target of a draining is full from any step on. It fails, leaves nothing behind, and one place has the truth; with
-/// room it is finished.
+/// WF4: the target of a drain is full from some step on. The drain fails and leaves no files, and exactly one place has
+/// the valid data. With room the drain is finished.
 #[test]
 fn wf4_a_draining_into_a_full_disk_leaves_one_truth() {
     for mode in ["wal", "delete"] {

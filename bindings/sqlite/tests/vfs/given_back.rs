@@ -1,4 +1,4 @@
-//! A killed database's log is given back to files, or not, wherever that is interrupted.
+//! Draining a killed database's log to files (`GiveBack`), with interruptions at every point.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
@@ -10,7 +10,7 @@ use ferrite_sqlite_log::{GiveBack, GiveBackProgress};
 use crate::shell::Shell;
 use crate::{Place, open_pool};
 
-/// Three committed rows, and in delete mode a transaction in the middle of its writing.
+/// Leaves 300 committed rows and, in delete mode, a transaction in the middle of its writing.
 fn killed(place: &Place, mode: &str) {
     let mut shell = Shell::open(&place.uri("a.db"));
     shell.run(&format!("pragma journal_mode={mode}; pragma cache_size=2; create table t(n, b);"));
@@ -23,8 +23,8 @@ fn check(shell: &mut Shell) {
     assert_eq!(shell.ask("select count(*), min(length(b)) from t; pragma integrity_check;"), "300|3000\nok");
 }
 
-/// A shell that another test starts has this process's descriptors, and so the lock of a work that was dropped, until it
-/// is a shell.
+/// Begins a drain, and retries while a dropped one seems in use. A shell that another test starts inherits this
+/// process's descriptors, and so the lock of a dropped drain, until its exec.
 pub(crate) fn begin(place: &Place, database: &Path) -> GiveBack {
     let log_pool = open_pool(&place.path("pool")).unwrap();
     let begin = || GiveBack::begin(&log_pool, database.to_str().unwrap());
@@ -38,7 +38,7 @@ pub(crate) fn finish(mut work: GiveBack) {
     while work.step().unwrap() != GiveBackProgress::Done {}
 }
 
-/// Given back, a plain SQLite recovers from the files; and this VFS opens it again after that.
+/// After a drain a plain SQLite recovers from the files, and this VFS opens the database again after that.
 #[test]
 fn a_drained_database_is_anybodys() {
     for mode in ["wal", "delete"] {
@@ -53,8 +53,8 @@ fn a_drained_database_is_anybodys() {
     }
 }
 
-/// WF4: interrupted after each step, it is begun again and finished, or, until a copy has its name, this VFS goes on with what
-/// is in the pool.
+/// WF4: a drain that is interrupted after any step is begun again and finished. Until a copy has its name, this VFS
+/// continues with the data in the pool instead.
 #[test]
 fn wf4_an_interruption_after_any_step_leaves_one_truth() {
     for mode in ["wal", "delete"] {
@@ -84,8 +84,8 @@ fn wf4_an_interruption_after_any_step_leaves_one_truth() {
     }
 }
 
-/// WF4: what has a log's name is not kept beside a database that goes on in the pool: a program that opens it without the
-/// pool some day would take it for the log.
+/// WF4: a file with a log's name does not stay beside a database whose log is in the pool: a program that opens the
+/// database later without the pool would take it for the log.
 #[test]
 fn wf4_what_is_beside_and_cannot_be_removed_is_told() {
     let place = Place::new();
@@ -101,7 +101,8 @@ fn wf4_what_is_beside_and_cannot_be_removed_is_told() {
     check(&mut Shell::open(&place.uri("a.db")));
 }
 
-/// What is written beside a database is for those who use it, and goes through no link that somebody put there.
+/// The files written beside a database belong to its users, and are not written through a link that another user made
+/// there.
 #[test]
 fn the_files_beside_a_database_are_its_users() {
     let place = Place::new();

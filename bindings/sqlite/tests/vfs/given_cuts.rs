@@ -1,4 +1,4 @@
-//! WF4, WF7, WF8: the giving back of a log is cut after every step, and another program comes in where it can.
+//! WF4, WF7, WF8: the drain of a log is interrupted after every step, and another program opens the database if it can.
 
 use std::fs;
 
@@ -10,14 +10,14 @@ use crate::{Place, open_pool};
 
 const ROWS: &str = "select count(*), min(v), max(v) from t;";
 
-/// What the log is amid when its program is killed: 300 rows of 1 were committed. With page 1 in the log, by which a
-/// program without Ferrite is let in.
+/// The state of the log when its program is killed: 300 rows of 1 were committed. Page 1 is in the log, which admits a
+/// program without Ferrite.
 const LET_IN: [[&str; 2]; 2] = [
     ["wal", "update t set v = 1;"],
     ["delete", "update t set v = 1; begin; create table u(n); update t set v = 2, b = randomblob(2999);"],
 ];
 
-/// Without it.
+/// The same states without page 1 in the log.
 const KEPT_OUT: [[&str; 2]; 2] = [
     ["wal", "pragma wal_checkpoint(truncate); update t set v = 1;"],
     ["delete", "update t set v = 1; begin; update t set v = 2;"],
@@ -38,20 +38,20 @@ fn killed(place: &Place, [mode, work]: [&str; 2]) {
     shell.kill();
 }
 
-/// Steps `steps` times, and ends as who is asked to, or as who is killed. Whether there was so much to do.
+/// Makes `steps` steps, and ends in order or as if killed. Returns true if the drain was not finished by then.
 fn cut(place: &Place, steps: usize, is_killed: bool) -> bool {
     let mut work = begin(place, &place.path("a.db"));
     let is_over = (0..steps).any(|_| work.step().unwrap() == GiveBackProgress::Done);
     drop(work);
     if is_killed {
-        // A killed program leaves these if the file system has no files without names.
+        // A killed program leaves these files if the file system has no files without names.
         let parts = ["wal", "journal"].map(|log| place.path(&format!("a.db-{log}.partial")));
         parts.iter().for_each(|part| fs::write(part, "half").unwrap());
     }
     !is_over
 }
 
-/// Reads and commits, if that is let; `committed` rows were before. How many are then.
+/// Reads and commits, if the database opens; `committed` rows existed before. Returns the number of rows afterwards.
 fn use_it(mut shell: Shell, is_killed: bool, committed: usize) -> (usize, String) {
     let found = shell.ask(ROWS);
     let mut now = committed;
@@ -67,7 +67,8 @@ fn use_it(mut shell: Shell, is_killed: bool, committed: usize) -> (usize, String
     (now, shell.end())
 }
 
-/// `None` where it was over by then, else whether another program was let in behind a marked header.
+/// Returns `None` if the drain was finished by then; otherwise true if another program was admitted behind a marked
+/// header.
 fn cut_at(log: [&str; 2], steps: usize, [is_killed, is_other_killed]: [bool; 2], next: Next) -> Option<bool> {
     let (place, case) = (Place::new(), format!("{log:?}, step {steps}, {is_killed} {is_other_killed}, {next:?}"));
     killed(&place, log);
@@ -88,7 +89,7 @@ fn cut_at(log: [&str; 2], steps: usize, [is_killed, is_other_killed]: [bool; 2],
         }
         Next::Forget => {
             let log_pool = open_pool(&place.path("pool")).unwrap();
-            // Nothing is lost that it was not told to lose.
+            // The call names no number of bytes to lose, so no data is lost.
             let _ = forget(&log_pool, place.path("a.db").to_str().unwrap(), None);
         }
     }
@@ -101,7 +102,8 @@ fn cut_at(log: [&str; 2], steps: usize, [is_killed, is_other_killed]: [bool; 2],
     Some(is_let_in)
 }
 
-/// In how many places a giving back of `log` was cut, and in how many of them others were let in behind a marked header.
+/// Interrupts a drain of `log` at every place. Returns the number of places, and the number of those at which others
+/// were admitted behind a marked header.
 fn cuts(log: [&str; 2]) -> [usize; 2] {
     let cases = [
         ([false, false], Next::Drain),

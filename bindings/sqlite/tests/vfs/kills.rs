@@ -1,4 +1,5 @@
-//! Killed at any moment: every acknowledged transaction is there, whole, and none is there in part.
+//! Programs killed at any moment: every acknowledged transaction is present completely, and no other one is present in
+//! part.
 
 use std::thread;
 use std::time::Duration;
@@ -6,7 +7,7 @@ use std::time::Duration;
 use crate::Place;
 use crate::shell::Shell;
 
-/// A transaction is two rows of the same number, in two tables.
+/// Runs transactions; each inserts two rows of the same number, in two tables.
 fn transactions(shell: &mut Shell, from: u64, count: u64, bytes: usize) {
     for number in from..from + count {
         shell.send(&format!(
@@ -15,7 +16,7 @@ fn transactions(shell: &mut Shell, from: u64, count: u64, bytes: usize) {
     }
 }
 
-/// How many transactions there are, none in part, and none missing before the last.
+/// Returns the number of transactions, after checking that none is partial and none is missing before the last.
 fn count(shell: &mut Shell) -> u64 {
     let sums =
         "select count(*), (select count(*) from u), coalesce(max(n), 0), (select coalesce(max(n), 0) from u) from t;";
@@ -76,7 +77,7 @@ fn a_rollback_journal_keeps_every_acknowledged_transaction() {
     kill_rounds("persist", kill_round_count());
 }
 
-/// SV2: the first transaction of a new database, more than its cache: pages were written behind a header that was not.
+/// SV2: the first transaction of a new database exceeds the cache: its pages were written, but its header was not.
 #[test]
 fn a_new_database_that_was_killed_before_its_header_was_written_is_empty() {
     let place = Place::new();
@@ -93,7 +94,7 @@ fn a_new_database_that_was_killed_before_its_header_was_written_is_empty() {
     assert_eq!(Shell::plain(&place.path("a.db")).ask("select b from t;"), "7");
 }
 
-/// SV1: a crash may tear the first page too; the journal has it.
+/// SV1: a crash may tear the first page too; the journal has its original.
 #[test]
 fn a_torn_first_page_comes_back_from_the_log() {
     let place = Place::new();
@@ -111,8 +112,9 @@ fn a_torn_first_page_comes_back_from_the_log() {
     assert_eq!(Shell::plain(&place.path("a.db")).ask("select n from t;"), "7");
 }
 
-/// Killed in a transaction over two databases: it is in both or in neither, also where they are opened one after the
-/// other, each alone. The journal of the one that is opened later decides what becomes of what they have in common.
+/// The program is killed in a transaction over two databases. The transaction is in both or in neither, even if they
+/// are opened one after the other, each alone. The journal of the database that is opened later decides the fate of
+/// their common journal.
 #[test]
 fn a_transaction_over_two_databases_is_in_both_or_in_neither() {
     let place = Place::new();

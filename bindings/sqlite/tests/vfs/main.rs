@@ -1,4 +1,4 @@
-//! SQLite's own shell with this VFS: what it promises, through kills, moves, full pools and other programs.
+//! SQLite's own shell with this VFS: the VFS keeps its promises through kills, moves, full pools and other programs.
 
 mod forks;
 mod full_disk;
@@ -24,33 +24,34 @@ use ferrite_pool::{Format, Pool, Role, Stream, TagChange};
 use ferrite_sqlite_log::{DatabasePool, DatabaseService};
 use tempfile::TempDir;
 
-/// The boot of the pools of these tests.
+/// The boot identity of the pools of these tests.
 const BOOT: [u8; 16] = [0; 16];
 
-/// Opens the pool at `path`, as each process that keeps databases' logs in it.
+/// Opens the pool at `path`, like every process that keeps databases' logs in it.
 pub(crate) fn open_pool(path: &Path) -> ferrite_sqlite_log::Result<Arc<DatabasePool>> {
     DatabasePool::open(path, Arc::new(ServiceRegistry::default().with(DatabaseService)), random)
 }
 
-/// The shells have random numbers of their own; so few are drawn here that an order will do.
+/// Returns the next number of a sequence. The shells draw their own random numbers; this process draws so few that a
+/// sequence suffices.
 fn random() -> u64 {
     static DRAWN: AtomicU64 = AtomicU64::new(1);
     DRAWN.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// A folder with a database's place and a pool.
+/// A folder with a pool and the files of a database.
 pub(crate) struct Place {
     folder: TempDir,
     pool: PathBuf,
 }
 
 impl Place {
-    /// On tmpfs, where a completed write is durable.
+    /// Creates the folder on tmpfs, where a completed write is durable.
     pub(crate) fn new() -> Self {
         Self::of("/dev/shm", 32 << 20)
     }
 
-    /// With a pool of so many bytes under `place`.
+    /// Creates the folder under `place`, with a pool of `pool_bytes` bytes.
     pub(crate) fn of(place: &str, pool_bytes: u64) -> Self {
         let folder = TempDir::new_in(place).unwrap();
         let pool = folder.path().join("pool");
@@ -65,12 +66,12 @@ impl Place {
         self.folder.path().join(name)
     }
 
-    /// What a shell opens: the database `name`, by this VFS.
+    /// Returns the URI with which a shell opens the database `name` by this VFS.
     pub(crate) fn uri(&self, name: &str) -> String {
         format!("file:{}?vfs=ferrite&pool={}", self.path(name).display(), self.pool.display())
     }
 
-    /// Makes the tag of the log of database `name` as it was before logs had identities.
+    /// Gives the tag of database `name` the form that it had before logs had identities.
     pub(crate) fn forget_identity(&self, name: &str) {
         let file = std::fs::File::options().read(true).write(true).open(&self.pool).unwrap();
         let mapped: Arc<dyn Memory> = Arc::new(Mapped::map(file, &MapOptions::default()).unwrap());
@@ -85,7 +86,7 @@ impl Place {
         pool.close().unwrap();
     }
 
-    /// The two versions in the header of database `name`.
+    /// Returns the two versions in the header of database `name`.
     pub(crate) fn versions(&self, name: &str) -> [u8; 2] {
         let bytes = std::fs::read(self.path(name)).unwrap();
         [bytes[18], bytes[19]]

@@ -1,4 +1,4 @@
-//! The journal modes, and what the header says meanwhile.
+//! The journal modes, and the header's versions in each of them.
 
 use crate::Place;
 use crate::shell::Shell;
@@ -48,7 +48,7 @@ fn modes_change_in_an_open_database_and_the_header_never_shows_it() {
     assert_eq!(Shell::plain(&place.path("a.db")).ask("select count(*) from t; pragma integrity_check;"), "7\nok");
 }
 
-/// SQLite maps the file and reads pages in place; the header is read all the same.
+/// SQLite maps the file and reads pages in place, but it reads the header through this VFS.
 #[test]
 fn mapped_reads_see_the_header_that_would_be() {
     let place = Place::new();
@@ -60,7 +60,7 @@ fn mapped_reads_see_the_header_that_would_be() {
     assert_eq!(other.ask("pragma mmap_size=100000000; select sum(n) from t;"), "100000000\n12502500");
 }
 
-/// Two databases in one transaction: their journals name a super-journal, which is a plain file.
+/// Two databases take part in one transaction: their journals name a super-journal, which is a plain file.
 #[test]
 fn a_transaction_over_two_databases_is_one() {
     let place = Place::new();
@@ -73,7 +73,7 @@ fn a_transaction_over_two_databases_is_one() {
     assert_eq!((place.versions("a.db"), place.versions("b.db")), ([1, 1], [1, 1]));
 }
 
-/// On an ordinary file a commit waits for the medium, and all else is the same.
+/// On an ordinary file a commit waits for the medium, and the rest is unchanged.
 #[test]
 fn a_pool_in_an_ordinary_file_works_too() {
     let place = Place::of(env!("CARGO_TARGET_TMPDIR"), 32 << 20);

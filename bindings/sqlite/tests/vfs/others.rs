@@ -1,9 +1,9 @@
-//! Several processes at once, and the pool's owner among them.
+//! Several processes at once, including the pool's owner.
 
 use crate::shell::Shell;
 use crate::{Place, open_pool};
 
-/// Both write at once; whoever owns the pool is killed, and the other goes on, growing the log.
+/// Both processes write at once; the owner of the pool is killed, and the other process continues and grows the log.
 #[test]
 fn two_processes_write_at_once_and_the_owners_death_stops_nobody() {
     for mode in ["wal", "delete"] {
@@ -23,7 +23,7 @@ fn two_processes_write_at_once_and_the_owners_death_stops_nobody() {
             "2080\nok",
             "{mode}"
         );
-        // A third one reaches the second, which owns the pool by now.
+        // A third process connects to the second, which owns the pool by now.
         let mut third = Shell::open(&place.uri("a.db"));
         assert_eq!(third.ask("insert into t values(0, 0); select count(*) from t;"), "2081");
         assert_eq!(second.end(), "");
@@ -36,7 +36,7 @@ fn two_processes_write_at_once_and_the_owners_death_stops_nobody() {
     }
 }
 
-/// A reader sees its snapshot while a writer commits, as with any VFS.
+/// A reader sees its snapshot while a writer commits, like with any VFS.
 #[test]
 fn readers_keep_their_snapshot() {
     let place = Place::new();
@@ -49,7 +49,7 @@ fn readers_keep_their_snapshot() {
     assert_eq!(reader.ask("commit; select count(*) from t;"), "2");
 }
 
-/// A process that is no SQLite owns the pool; two databases use it at once, and leave nothing behind.
+/// A process without SQLite owns the pool; two databases use it at once, and leave no files.
 #[test]
 fn databases_share_a_pool_that_somebody_else_owns() {
     let place = Place::new();

@@ -1,6 +1,6 @@
 //! SQLite's own tests of transactions, journals, locks, failures and crashes, with this VFS as the default one.
 //!
-//! Their scripts see the logs as files (`testfixture/logs.tcl`). What they see otherwise is said in `own.txt`.
+//! Their scripts see the logs as files (`testfixture/logs.tcl`). `own.txt` lists the remaining differences.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,11 +12,11 @@ use crate::shell::library;
 struct Script<'a> {
     name: &'a str,
     tests_min: u32,
-    /// Tests of it that look at what is otherwise here.
+    /// Names of its tests that examine behaviour which differs here.
     others: Vec<&'a str>,
 }
 
-/// Those of every run, and those that take minutes.
+/// Returns the scripts of every run, and the scripts that take minutes.
 fn scripts() -> [Vec<Script<'static>>; 2] {
     let (usual, long) = include_str!("own.txt").split_once("\nlong\n").expect("two parts");
     [usual, long]
@@ -29,7 +29,7 @@ fn script(line: &'static str) -> Script<'static> {
     Script { name, tests_min, others: words.skip(1).collect() }
 }
 
-/// The folder with SQLite's source and its test program, where `cargo xtask test` has built it.
+/// Returns the folder with SQLite's source and its test program, if `cargo xtask test` has built it.
 fn source() -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("a target folder");
     let source = target.join("programs/sqlite/source");
@@ -40,7 +40,7 @@ fn source() -> Option<PathBuf> {
     Some(source)
 }
 
-/// What the test program says when it runs `script` in `place`.
+/// Returns the output of the test program for `script` in `place`.
 fn run(source: &Path, place: &Place, script: &Path) -> String {
     let mut command = Command::new(source.join("testfixture"));
     command.arg(script).current_dir(place.path("")).env("FERRITE_POOL", place.path("pool"));
@@ -48,7 +48,7 @@ fn run(source: &Path, place: &Place, script: &Path) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// Runs `script` whole; nothing fails but what looks at something else.
+/// Runs `script` completely; only the tests with known differences may fail.
 fn pass(source: &Path, script: &Script<'_>) {
     let place = Place::of("/dev/shm", 128 << 20);
     let said = run(source, &place, &source.join(format!("test/{}.test", script.name)));
@@ -63,7 +63,7 @@ fn pass(source: &Path, script: &Script<'_>) {
     assert!(failed.is_empty(), "{name}: {failed:?}\n{}", wrong());
 }
 
-/// Every other one from `first` on, so that two processors have something to do.
+/// Runs every second script from `first` on, so that two processors have work.
 fn pass_half(first: usize) {
     let Some(source) = source() else { return };
     scripts()[0].iter().skip(first).step_by(2).for_each(|script| pass(&source, script));
@@ -87,7 +87,7 @@ fn sqlites_long_tests_pass_with_this_vfs() {
     scripts()[1].iter().for_each(|script| pass(&source, script));
 }
 
-/// Were another VFS the default one, the tests above would say nothing.
+/// If another VFS were the default one, the tests above would prove nothing.
 #[test]
 fn canary_sqlites_test_program_keeps_no_log_beside_the_database() {
     let Some(source) = source() else { return };
@@ -97,7 +97,7 @@ fn canary_sqlites_test_program_keeps_no_log_beside_the_database() {
                 puts \"there: [file exists a.db-wal], [db eval {select n from t}]\"\n";
     std::fs::write(&script, text).unwrap();
     assert!(run(&source, &place, &script).contains("there: 0, 7"));
-    // That one was not closed, and is not for a plain SQLite.
+    // The database was not closed, so a plain SQLite cannot open it.
     std::fs::remove_file(place.path("a.db")).unwrap();
     let plain = Command::new(source.join("testfixture")).arg(&script).current_dir(place.path("")).output().unwrap();
     assert!(String::from_utf8_lossy(&plain.stdout).contains("there: 1, 7"), "{plain:?}");

@@ -1,4 +1,4 @@
-//! What is refused, with words that help, and without harm.
+//! Refused operations: they give a helpful message, and harm no data.
 
 use std::fs;
 
@@ -7,14 +7,14 @@ use ferrite_sqlite_log::forget;
 use crate::shell::Shell;
 use crate::{Place, open_pool};
 
-/// A database with committed transactions that are in the pool alone.
+/// Leaves a database with committed transactions that are only in the pool.
 fn killed(place: &Place) {
     let mut shell = Shell::open(&place.uri("a.db"));
     shell.run("pragma journal_mode=wal; create table t(n); insert into t values(1),(2);");
     shell.kill();
 }
 
-/// What opening `uri` and reading from it complains of.
+/// Returns the errors of opening `uri` and reading from it.
 fn complaint(uri: &str) -> String {
     let mut shell = Shell::open(uri);
     shell.run("select count(*) from t;");
@@ -31,7 +31,7 @@ fn a_plain_sqlite_refuses_what_is_not_whole_without_the_pool() {
     assert_eq!(Shell::open(&place.uri("a.db")).ask("select count(*) from t;"), "2");
 }
 
-/// WF9: a renamed database has its log, a copied one has not.
+/// WF9: a renamed database finds its log, and a copied one is refused.
 #[test]
 fn wf9_a_renamed_database_is_opened_and_a_copied_one_is_refused() {
     let place = Place::new();
@@ -52,7 +52,7 @@ fn wf9_a_renamed_database_is_opened_and_a_copied_one_is_refused() {
     assert_eq!(Shell::open(&place.uri("a.db")).ask("select count(*) from t;"), "3");
 }
 
-/// A copy in the place of its original is not the original.
+/// A copy at the path of its original is refused, because it is another file.
 #[test]
 fn wf9_a_copy_in_the_place_of_the_original_is_refused() {
     let place = Place::new();
@@ -86,7 +86,7 @@ fn another_pool_is_refused_also_where_both_are_open_at_once() {
     assert_eq!(writing.ask("select n from t;"), "1");
 }
 
-/// Also while the program that was refused goes on.
+/// A refused database leaves nothing in the pool, even while the refused program continues.
 #[test]
 fn what_is_refused_leaves_nothing_in_the_pool() {
     let (place, other) = (Place::new(), Place::new());
@@ -138,7 +138,7 @@ fn no_pool_a_missing_one_and_what_is_none_are_told() {
     }
 }
 
-/// The pool is full: SQLite's own word for it, nothing lost, and smaller transactions go on.
+/// If the pool is full, SQLite reports its own error, no data is lost, and smaller transactions succeed.
 #[test]
 fn a_full_pool_fails_the_transaction_and_loses_nothing() {
     for mode in ["wal", "delete"] {
@@ -169,7 +169,7 @@ fn a_full_pool_fails_the_transaction_and_loses_nothing() {
     }
 }
 
-/// A journal that was ended by zeros has nothing of the database that was deleted.
+/// A journal whose header is zeros holds no data of a deleted database.
 #[test]
 fn a_database_is_made_anew_where_one_was_deleted_with_nothing_in_its_log() {
     let place = Place::new();
@@ -182,7 +182,7 @@ fn a_database_is_made_anew_where_one_was_deleted_with_nothing_in_its_log() {
     assert_eq!(shell.end(), "");
 }
 
-/// WF9: on ext4 a file that is made where one was deleted has its inode. The log of the newer one is not for the older.
+/// WF9: on ext4 a new file may get the inode of a deleted one. The log of the newer file is not used for the older one.
 #[test]
 fn wf9_a_copy_put_in_the_place_of_a_database_does_not_get_its_log() {
     let place = Place::of(env!("CARGO_TARGET_TMPDIR"), 32 << 20);
@@ -197,7 +197,7 @@ fn wf9_a_copy_put_in_the_place_of_a_database_does_not_get_its_log() {
     assert!(message.contains("it was deleted or replaced") && message.contains("`ferrite wal forget`"), "{message}");
 }
 
-/// WF9: neither where it is made by this VFS nor by another program is it told to go where the deleted one was.
+/// WF9: a new database is opened without a reference to the deleted one, whether this VFS or another program made it.
 #[test]
 fn wf9_a_new_database_with_the_inode_of_a_deleted_one_is_opened() {
     let place = Place::of(env!("CARGO_TARGET_TMPDIR"), 32 << 20);
@@ -220,7 +220,7 @@ fn wf9_a_new_database_with_the_inode_of_a_deleted_one_is_opened() {
     }
 }
 
-/// SV1: SQLite would write a journal without a lock, behind a header that lets every program in, or read past a log.
+/// SV1: without locks SQLite would write a journal behind a header that admits every program, or read past a log.
 #[test]
 fn sv1_a_database_is_not_opened_without_its_locks() {
     let place = Place::new();

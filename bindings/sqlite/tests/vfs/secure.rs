@@ -1,4 +1,4 @@
-//! Programs with rights that their caller lacks: the environment is the caller's, and names them no pool.
+//! Programs with rights that their caller lacks: the environment belongs to the caller, and its pool is ignored.
 
 use std::fs::{Permissions, copy, set_permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -8,10 +8,10 @@ use std::process::Command;
 use crate::Place;
 use crate::shell::library;
 
-/// A user who is not root.
+/// The number of a user other than root.
 const OTHER: u32 = 12345;
 
-/// SQLite's shell, once as another user runs it, and once as root runs it with that user's rights by its set-user-id bit.
+/// Another user runs SQLite's shell, and root runs it with that user's rights through its set-user-id bit.
 #[test]
 fn a_program_with_more_rights_than_its_caller_ignores_the_environment() {
     let shell = ["/usr/bin/sqlite3", "/bin/sqlite3"].into_iter().find(|path| Path::new(path).exists());

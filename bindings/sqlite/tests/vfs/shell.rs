@@ -1,20 +1,20 @@
-//! SQLite's shell as a child, a statement at a time.
+//! SQLite's shell as a child process that runs one statement at a time.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// A running shell; killed when dropped.
+/// A running shell; dropping it kills it.
 pub struct Shell {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
 }
 
-/// Told when a statement has been run.
+/// The line that the shell prints after each statement.
 const DONE: &str = "-- done";
 
-/// The library, without its ending.
+/// Returns the path of the library, without its ending.
 pub fn library() -> PathBuf {
     let deps = std::env::current_exe().unwrap().parent().unwrap().to_owned();
     let places = [deps.join("libferrite_sqlite"), deps.parent().unwrap().join("libferrite_sqlite")];
@@ -23,7 +23,7 @@ pub fn library() -> PathBuf {
 }
 
 impl Shell {
-    /// One with `uri` open, by this VFS.
+    /// Starts a shell with `uri` open, by this VFS.
     pub fn open(uri: &str) -> Self {
         let mut shell = Self::start();
         let said = shell.run(&format!(".load {}\n.open {uri}\npragma busy_timeout=20000;", library().display()));
@@ -31,7 +31,7 @@ impl Shell {
         shell
     }
 
-    /// One without this VFS.
+    /// Starts a shell without this VFS.
     pub fn plain(path: &std::path::Path) -> Self {
         let mut shell = Self::start();
         shell.run(&format!(".open {}\n.timeout 20000", path.display()));
@@ -39,7 +39,7 @@ impl Shell {
     }
 
     fn start() -> Self {
-        // Line by line, so that what is acknowledged is heard before a kill.
+        // The output is buffered by line, so that the test reads acknowledgements before a kill.
         let mut child = Command::new("stdbuf")
             .args(["-oL", "sqlite3", "-batch"])
             .stdin(Stdio::piped())
@@ -58,18 +58,18 @@ impl Shell {
     /// Sends `text` without waiting.
     pub fn send(&mut self, text: &str) {
         let stdin = self.stdin.as_mut().unwrap();
-        // A shell that was killed does not listen.
+        // A shell that was killed does not read.
         let _ = stdin.write_all(text.as_bytes()).and_then(|()| stdin.write_all(b"\n"));
     }
 
-    /// The next line that it prints; `None` at its end.
+    /// Returns the next line that the shell prints, or `None` at its end.
     pub fn line(&mut self) -> Option<String> {
         let mut line = String::new();
         let read = self.stdout.read_line(&mut line).unwrap_or(0);
         (read > 0 && line.ends_with('\n')).then(|| line.trim_end().to_owned())
     }
 
-    /// Runs `text`; what it prints, errors left out.
+    /// Runs `text`; returns its output without errors.
     pub fn run(&mut self, text: &str) -> String {
         self.send(&format!("{text}\n.print {DONE}"));
         let mut said = String::new();
@@ -82,12 +82,12 @@ impl Shell {
         }
     }
 
-    /// Runs `text`, which prints one line.
+    /// Runs `text`, which prints one line, and returns the line.
     pub fn ask(&mut self, text: &str) -> String {
         self.run(text).trim_end().to_owned()
     }
 
-    /// Ends it in order; what it complained of.
+    /// Ends the shell properly; returns its errors.
     pub fn end(mut self) -> String {
         self.complaints()
     }
@@ -100,13 +100,13 @@ impl Shell {
         text
     }
 
-    /// Kills it where it stands.
+    /// Kills the shell at its current point.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Kills it, and gives all that it had printed.
+    /// Kills the shell, and returns all lines that it had printed.
     pub fn kill_and_hear(mut self) -> Vec<String> {
         self.child.kill().unwrap();
         let lines = std::iter::from_fn(|| self.line()).collect();

@@ -1,4 +1,5 @@
-//! WF10, WF11: an older copy of the pool never meets a newer database file: every pair of instants of a history is tried.
+//! WF10, WF11: an older copy of the pool is never used with a newer database file: the tests try every pair of instants
+//! of a history.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,14 +16,14 @@ const LOOK: &str = "pragma integrity_check; select count(*), sum(length(b)), max
 const MAKE: &str = "create table t(a integer primary key, b); create index ib on t(b); insert into t select value, 'old' || \
                     value from generate_series(1, 600);";
 
-/// What happens to a database.
+/// A step in the history of a database.
 #[derive(Clone, Copy)]
 enum Act {
-    /// By this VFS, in a program that goes on after the act.
+    /// Statements by this VFS, in a program that continues after the step.
     Here(&'static str),
-    /// As `Here`, and then the program is killed.
+    /// Statements like `Here`, after which the program is killed.
     Killed(&'static str),
-    /// By a plain SQLite, after the program by this VFS ended.
+    /// Statements by a plain SQLite, after the program with this VFS ended.
     Plain(&'static str),
 }
 use Act::{Here, Killed, Plain};
@@ -65,7 +66,7 @@ const JOURNAL: [Act; 10] = [
     Here("begin; update t set b = 'last' || a || hex(zeroblob(90));"),
 ];
 
-/// The pool and the database as they were at one instant.
+/// The pool and the database at one instant.
 struct Moment {
     pool: Vec<u8>,
     database: Vec<u8>,
@@ -73,7 +74,7 @@ struct Moment {
     content: String,
 }
 
-/// Every moment of `acts` in the mode `first` says, in the place that they were done in.
+/// Runs `acts` after the statements `first`; returns the place and every moment of the history.
 fn history(first: &str, acts: &[Act]) -> (Place, Vec<Moment>) {
     let place = Place::of("/dev/shm", POOL_BYTES);
     let (mut shell, mut moments, mut content) = (None, Vec::new(), String::new());
@@ -119,7 +120,7 @@ fn look(place: &Place, pool: &[u8], database: &[u8]) -> (String, String) {
     (found, shell.end())
 }
 
-/// The stamp of the earlier file in the later one, as if the tie had not advanced.
+/// Returns the later file with the stamp of the earlier one, as if the tie had not advanced.
 fn unmoved(then: &Moment, now: &Moment) -> Vec<u8> {
     let stamp = STAMP_AT as usize..STAMP_AT as usize + 20;
     let mut database = now.database.clone();
@@ -129,7 +130,7 @@ fn unmoved(then: &Moment, now: &Moment) -> Vec<u8> {
     database
 }
 
-/// Tries every older pool with every later file; how many were refused, or the first pair that went wrong.
+/// Tries every older pool with every later file; returns the number of refused pairs, or the first pair that failed.
 fn pairs(first: &str, acts: &[Act], is_planted: bool) -> Result<usize, String> {
     let (place, moments) = history(first, acts);
     let right: BTreeSet<&str> = moments.iter().map(|moment| moment.content.as_str()).collect();
@@ -168,7 +169,7 @@ fn wf10_an_older_log_never_meets_a_newer_database() {
     }
 }
 
-/// WF10 is broken: the file has the stamp that it had when the pool was copied.
+/// The planted bug breaks WF10: the file has the stamp that it had when the pool was copied.
 #[test]
 fn canary_a_tie_that_does_not_advance_is_caught() {
     for (first, acts) in [("", &WAL[..]), ("pragma cache_size=2;", &JOURNAL)] {
@@ -188,7 +189,7 @@ fn made(place: &Place) {
     shell.kill();
 }
 
-/// The refusal names both sides, which is later, and what each way out loses.
+/// Returns the refusal, which names both sides, the later one, and the losses of each way out.
 fn refusal(place: &Place) -> String {
     let before = fs::read(place.path("a.db")).unwrap();
     let mut shell = Shell::open(&place.uri("a.db"));
@@ -201,13 +202,15 @@ fn refusal(place: &Place) -> String {
     told
 }
 
-/// What `work` gives. A shell that another test starts has this process's locks until it is a shell.
+/// Repeats `work` while a lock seems held, and returns its result. A shell that another test starts inherits this
+/// process's locks until its exec.
 fn unheld<T>(work: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
     let is_held = |done: &Result<T, Error>| done.as_ref().is_err_and(|why| why.to_string().contains("is in use: end"));
     std::iter::repeat_with(work).take(100_000).find(|done| !is_held(done)).expect("a shell starts within 100,000 tries")
 }
 
-/// Gives the log in the pool up by the number that `told` says; what a look finds then.
+/// Gives up the log in the pool with the number from the message `told`; returns the content of the database after
+/// that.
 fn given_up(place: &Place, told: &str) -> String {
     let words = told.split_once("--lose ").expect("it says the way out").1;
     let bytes: u64 = words.split('`').next().unwrap().parse().expect("a number");
@@ -220,7 +223,7 @@ fn given_up(place: &Place, told: &str) -> String {
     Shell::open(&place.uri("a.db")).ask("pragma integrity_check; select count(*) from t;")
 }
 
-/// The pool's image of yesterday, by opening and by giving back.
+/// The pool's image of yesterday is refused by opening and by draining.
 #[test]
 fn an_older_pool_is_refused_and_its_way_out_leaves_the_database_whole() {
     let place = Place::new();
@@ -241,7 +244,7 @@ fn an_older_pool_is_refused_and_its_way_out_leaves_the_database_whole() {
     assert_eq!(given_up(&place, &told), "ok\n400");
 }
 
-/// Another pool after its log was given up, and then the first pool again.
+/// After its log was given up, the database uses another pool. The first pool is then refused.
 #[test]
 fn a_pool_whose_log_was_given_up_elsewhere_is_refused_and_the_other_one_goes_on() {
     let place = Place::new();
@@ -268,7 +271,7 @@ fn a_pool_whose_log_was_given_up_elsewhere_is_refused_and_the_other_one_goes_on(
     assert_eq!(Shell::open(&place.uri("a.db")).ask("pragma integrity_check; select count(*) from t;"), "ok\n401");
 }
 
-/// The database file of yesterday with the pool of today, and two histories that began with one copy.
+/// The database file of yesterday is refused with the pool of today, and so are two histories that began with one copy.
 #[test]
 fn an_older_file_and_a_history_that_went_on_elsewhere_are_refused() {
     let place = Place::new();
@@ -296,7 +299,8 @@ fn an_older_file_and_a_history_that_went_on_elsewhere_are_refused() {
     assert_eq!(Shell::open(&place.uri("a.db")).ask("pragma integrity_check; select count(*) from t;"), "ok\n401");
 }
 
-/// WF10: a log of today's pools, whose file has no stamp, is gone on with, and has one from the next checkpoint on.
+/// WF10: a log of an earlier version, whose file has no stamp, continues in use; its file gets a stamp at the next
+/// checkpoint.
 #[test]
 fn wf10_a_log_of_a_version_without_an_identity_is_adopted() {
     let place = Place::new();
@@ -314,6 +318,6 @@ fn wf10_a_log_of_a_version_without_an_identity_is_adopted() {
     let mut shell = Shell::open(&place.uri("a.db"));
     assert_eq!(shell.ask("pragma integrity_check; select count(*) from t;"), "ok\n601");
     assert_eq!(shell.end(), "");
-    // Closed in order, the file is as SQLite has it.
+    // After a proper close the file has the content that SQLite expects.
     assert_eq!((place.versions("a.db"), &fs::read(place.path("a.db")).unwrap()[72..92]), ([2, 2], &[0; 20][..]));
 }

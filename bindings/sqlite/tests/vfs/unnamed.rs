@@ -1,9 +1,9 @@
-//! What a connection opens without naming a pool: SQLite passes its VFS on, but not its URI.
+//! Databases that a connection opens without naming a pool: SQLite passes its VFS on, but not its URI.
 
 use crate::Place;
 use crate::shell::Shell;
 
-/// As the recipe has it: a copy by `VACUUM INTO`, whole for any program.
+/// The recipe in the documentation: a copy by `VACUUM INTO`, complete for any program.
 #[test]
 fn a_database_is_vacuumed_into_a_plain_file() {
     for mode in ["wal", "delete"] {
@@ -17,12 +17,12 @@ fn a_database_is_vacuumed_into_a_plain_file() {
         assert!(place.versions("copy.db")[1] < 3, "{mode}: no pool has anything of it");
         assert_eq!(shell.ask(sum), "4501500\nok", "{mode}");
         assert_eq!(shell.end(), "", "{mode}");
-        // With a pool named it is like any other from then on.
+        // With a named pool the copy is an ordinary database from then on.
         assert_eq!(Shell::open(&place.uri("copy.db")).ask(sum), "4501500\nok", "{mode}");
     }
 }
 
-/// Other programs may have it open at once, so its log stays beside it.
+/// Other programs may have the database open at once, so its log stays beside it.
 #[test]
 fn an_attached_database_without_a_pool_has_its_log_beside_it() {
     for (mode, suffix) in [("wal", "-wal"), ("delete", "-journal")] {
@@ -43,7 +43,7 @@ fn an_attached_database_without_a_pool_has_its_log_beside_it() {
     }
 }
 
-/// Whoever has a log of it in a pool that is open here is found there, not taken for a plain file.
+/// An attached database whose log is in a pool that is open here is found there, and not opened as a plain file.
 #[test]
 fn an_attached_database_whose_log_is_in_the_pool_is_found_there() {
     let place = Place::new();
