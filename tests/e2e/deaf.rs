@@ -137,8 +137,7 @@ fn shell_words(command: &Command) -> String {
     words.map(|word| format!("'{}' ", word.to_str().expect("text"))).collect()
 }
 
-/// The same holds if only the owner's mount is in the way: a command unmounts it, or `up` mounts another file system
-/// there.
+/// If only the dead owner's mount is in the way, `fs unmount` removes it, or `up` mounts another file system there.
 #[test]
 fn what_a_killed_owner_that_waits_had_mounted_is_taken_away() {
     let Some(mut deaf) = Deaf::start(0, &[]) else { return };

@@ -220,8 +220,8 @@ fn children_are_direct_with_what_they_open() {
     assert_sound(&place.pool);
 }
 
-/// Makes a child by a call that no library hook prepares, and the child stays a while. The child lacks its thread's
-/// session in the parent's pool.
+/// Makes children by calls that the library cannot prepare for. Each child runs its exit handlers, and lacks its
+/// thread's session in the parent's pool.
 const PLAIN_CHILDREN: &str = r#"
 import ctypes, os, signal, sys
 c = ctypes.CDLL(None)

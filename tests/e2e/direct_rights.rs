@@ -1,4 +1,4 @@
-//! Programs under `ferrite run` that start as root and change to another user, who has no access to the pool.
+//! Programs under `ferrite run` that start as root and change to a user without access to the pool.
 
 use crate::direct::{counted, python, run_directly};
 use crate::mount::{Place, start};
@@ -15,8 +15,8 @@ fn served(place: &Place) -> Server {
     server
 }
 
-/// LD9, FG10: the same holds for threads in the middle of a copy. Open files are read and written correctly, through
-/// the kernel.
+/// LD9, FG10: a program that gives up root's rights loses its access to the pool, also with threads in the middle of a
+/// copy. Open files are read and written correctly, through the kernel.
 #[test]
 fn who_gives_up_the_rights_of_root_has_nothing_of_the_pool_any_more() {
     let Some(place) = Place::new() else { return };
@@ -33,7 +33,8 @@ fn who_gives_up_the_rights_of_root_has_nothing_of_the_pool_any_more() {
     assert_sound(&place.pool);
 }
 
-/// LD9: this test finds the access that a library leaves if it does not notice the change. Here it cannot notice it.
+/// LD9: this canary finds the access that remains if the library does not notice the change. Here the library cannot
+/// notice it.
 #[test]
 fn canary_what_is_left_of_the_pool_is_found() {
     let Some(place) = Place::new() else { return };

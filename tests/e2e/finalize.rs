@@ -113,7 +113,7 @@ fn kill_rounds_of_a_finalize_leave_the_store_and_a_whole_backup_or_none() {
         let _ = fs::remove_file(image(&path));
         fs::copy(&before, &path).expect("copied");
         let mut program = Program::start(&path);
-        // The wait also exceeds the child's running time.
+        // The wait may exceed the child's running time.
         std::thread::sleep(whole.mul_f64(2.0 * round as f64 / rounds as f64));
         program.0.kill().expect("killed");
         program.0.wait().expect("reaped");

@@ -82,8 +82,8 @@ fn who_unmounts_by_hand_may_mount_again() {
     ok(&["fs", "mount", pool, "f", at]);
     run(client("umount").arg(at));
     ok(&["fs", "mount", pool, "f", at]);
-    // A bind mount of the folder prevents the unmount, because programs could still use the copy. After an unmount of
-    // the folder alone, the copy goes too.
+    // A bind mount of the folder prevents the unmount, because programs could still use the copy. After `umount` of the
+    // folder, `fs unmount` removes the copy that is left.
     let copy = folder.path().join("copy");
     fs::create_dir(&copy).expect("made");
     run(client("mount").arg("--bind").arg(&point).arg(&copy));
@@ -292,8 +292,8 @@ fn a_killed_server_leaves_nothing_that_cannot_be_unmounted() {
             drop(server);
         }
     }
-    // If the file system has been mounted elsewhere since, that mount stays when the command names the dead one's
-    // folder.
+    // If the file system has been mounted elsewhere since, that mount stays when the command names the folder of the
+    // dead server.
     start(&path, &at, &[]).kill();
     let other = folder.path().join("other");
     let server = start(&path, &other, &[]);

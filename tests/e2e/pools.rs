@@ -117,7 +117,7 @@ fn a_first_start_that_finds_no_room_leaves_no_pool() {
     assert_sound(&path);
 }
 
-/// The process that writes to the pipe of a put may be slow, or need the pool itself, so the put does not own the pool.
+/// The process that writes to the pipe of a put may be slow, or need the pool itself. So the put does not own the pool.
 #[test]
 fn a_put_from_a_pipe_keeps_nobody_out_of_the_pool() {
     let folder = folder(true);

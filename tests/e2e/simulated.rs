@@ -325,7 +325,7 @@ fn an_exported_disk_is_traced() {
     let of = |name: &str| report[name].as_u64();
     assert_eq!((of("host_writes"), of("host_reads"), of("trimmed_pages")), (Some(256), Some(16), Some(16)), "{text}");
 
-    // The requests are those of mkfs.
+    // The client copies a new ext4 file system to the disk.
     let server = Server::of(&mut export(&trace), image.as_ref(), "nbd+unix");
     let made = at("made");
     fs::File::create(&made).and_then(|file| file.set_len(64 << 20)).expect("made");

@@ -103,7 +103,7 @@ fn what_roots_killed_server_left_is_no_folder_to_its_user() {
     std::fs::metadata(&at).expect("a folder");
 }
 
-/// `fusermount3` mounts for a user. The kernel's list then holds the pool's path unescaped, whatever characters it
+/// `fusermount3` mounts for a user. The kernel's list then names the pool exactly, whatever characters its path
 /// contains.
 #[test]
 fn a_users_mount_is_found_whatever_its_pool_is_called() {

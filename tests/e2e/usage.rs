@@ -23,7 +23,7 @@ fn help_is_no_error_and_wrong_words_are_wrong_usage() {
     }
 }
 
-/// The command also fails if it can write no help at all, but not if its reader has exited.
+/// If the help cannot be written, the command fails. If its reader has exited, the command succeeds.
 #[test]
 fn help_that_cannot_be_written_is_a_failure() {
     for asked in ["--help", "--version"] {
