@@ -1,7 +1,7 @@
-//! Builds the library that `run` loads into programs, which the program carries within itself.
+//! Builds the library that `run` loads into programs, and embeds it in the `ferrite` program.
 //!
-//! It is made by cargo once more, in a folder of its own that all profiles share: it is loaded into other programs, so
-//! it is always optimised, and nothing of it may unwind.
+//! Cargo builds the library in a folder of its own that all profiles share. The library runs inside other programs, so
+//! it is always optimised, and no code of it may unwind.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -17,7 +17,7 @@ fn main() {
     println!("cargo::rerun-if-changed=../../Cargo.lock");
     let variable = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"));
     let out = PathBuf::from(variable("OUT_DIR"));
-    // Elsewhere there is none, and `run` says so.
+    // For other targets there is no library, and `run` prints that.
     let library =
         if variable("TARGET") == "x86_64-unknown-linux-gnu" { built(&out, &variable("CARGO")) } else { Vec::new() };
     let mut hasher = DefaultHasher::new();
@@ -32,7 +32,7 @@ fn built(out: &Path, cargo: &str) -> Vec<u8> {
     let mut command = Command::new(cargo);
     command.args(["build", "--quiet", "--locked", "--profile", "preload", "--package", "ferrite-preload", "--lib"]);
     command.arg("--target-dir").arg(&target).current_dir("../..");
-    // Whoever looks at the sources instead of building them (clippy) is not to do so here.
+    // Tools that only check the sources, such as clippy, must not replace the compiler of this build.
     command.env_remove("RUSTC_WORKSPACE_WRAPPER").env_remove("CARGO_BUILD_TARGET");
     let status = command.status().expect("cargo can be run");
     assert!(status.success(), "the library for `ferrite run` was not built: {status}");

@@ -1,4 +1,4 @@
-//! How far a long command has come.
+//! The progress bar of a long command.
 
 use std::sync::Once;
 use std::thread::{self, Builder};
@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::output::shown;
 use crate::stop;
 
-/// Time between two looks at the clock, for what is said of the time that is left.
+/// The interval between two readings of the clock for the estimate of the remaining time.
 const TICK: Duration = Duration::from_millis(200);
 
 /// Work that ends within this time shows no bar.
@@ -24,14 +24,14 @@ pub struct Bar {
 }
 
 impl Bar {
-    /// A bar that has not moved. It is one as soon as it is known how far it goes.
+    /// Returns a hidden bar. The bar appears once its length is known.
     pub fn new() -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         bar.set_style(style("{msg}"));
         Self { bar, begun: Instant::now(), appears: Once::new() }
     }
 
-    /// Moves it; whether to go on.
+    /// Updates the bar. Returns true if the command should continue.
     pub fn show(&self, progress: &Progress) -> bool {
         if progress.total > 0 {
             if self.bar.length().is_none() {
@@ -69,7 +69,7 @@ fn style(template: &str) -> ProgressStyle {
     if has_blocks(|name| std::env::var(name).ok()) { style } else { style.progress_chars("#- ") }
 }
 
-/// Whether the locale that `variable` tells says UTF-8, in which there are characters to draw a bar with.
+/// Returns true if the locale in `variable` is UTF-8, whose block characters can draw the bar.
 fn has_blocks(variable: impl Fn(&str) -> Option<String>) -> bool {
     let message = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(variable).find(|locale| !locale.is_empty());
     let locale = message.unwrap_or_default().to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! How writes are held back in DRAM, as the command line asks for it.
+//! The command-line options for buffering writes in DRAM.
 
 use clap::Args;
 use ferrite_block::BufferOptions;
@@ -32,7 +32,7 @@ pub struct BufferingArguments {
 }
 
 impl BufferingArguments {
-    /// What was asked for, where `buffered` is the guard.
+    /// Returns the requested buffering, or `None` unless `buffered` is the guard.
     pub fn buffering(&self, buffered: bool) -> Outcome<Option<Buffering>> {
         let Self { buffers, buffer_size, no_batch, batch, high, low } = self;
         let asked = buffers.is_some() || buffer_size.is_some() || *no_batch || *batch || high.or(*low).is_some();

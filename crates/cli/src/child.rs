@@ -1,4 +1,4 @@
-//! A program that this process runs beside its own work, and that gets the signals which end a program.
+//! A child program beside this process's own work. The child gets the signals that end a program.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -14,7 +14,8 @@ use signal_hook::iterator::Signals;
 
 use crate::stop;
 
-/// Starts `command`. From now on SIGTERM and SIGHUP are passed on to it; what a terminal sends it gets by itself.
+/// Starts `command`. From now on this process forwards SIGTERM and SIGHUP. The child gets signals of the terminal
+/// directly.
 pub fn start(command: &mut Command) -> io::Result<Child> {
     let signals = Signals::new(stop::caught(&[SIGINT, SIGQUIT, SIGTERM, SIGHUP]))?;
     let (send, started) = channel();
@@ -37,7 +38,7 @@ fn pass_on(mut signals: Signals, started: &Receiver<PidFd>) {
     }
 }
 
-/// The exit status that stands for `status`, as a shell has it.
+/// Returns the exit status for `status` by the convention of shells.
 pub fn code(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }

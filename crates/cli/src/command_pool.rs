@@ -25,18 +25,18 @@ use crate::outcome::{Failure, Outcome, and_then_cleared};
 use crate::prefault::Prefault;
 use crate::stop::{self, Asked, Stop};
 
-/// The time limit of waiting for a process that holds the pool and does not answer: an owner that has just started, or a
-/// command that holds the pool for a moment.
+/// The time limit of waiting for a process that holds the pool and does not answer: an owner that has just started, or
+/// a command that holds the pool for a moment.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
 /// The pause between two attempts to lock or reach the pool.
 const PAUSE: Duration = Duration::from_millis(5);
-/// The interval of checks whether an owner that serves something for this process is alive, and whether anything that this
-/// process serves is in use.
+/// The interval of checks whether an owner that serves something for this process is alive, and whether anything that
+/// this process serves is in use.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// The time limit of waiting for the users of mounts and nodes when the owner ends.
 const USERS_TIME_LIMIT: Duration = Duration::from_secs(10);
 
-/// The end of holding a pool.
+/// The event at which a process stops holding a pool.
 #[derive(Clone, Copy, Debug)]
 pub enum Until<'a> {
     /// Until a signal asks this process to end. If the power fails, a backup is written to `backup`, if it is given.
@@ -116,8 +116,8 @@ pub fn look_at(path: &Path) -> Outcome {
     }
 }
 
-/// Returns the failure for `error`. If this user may not open the pool, the failure says whether the mode of the file or its
-/// user is the reason.
+/// Returns the failure for `error`. If this user may not open the pool, the failure says whether the mode of the file
+/// or its user is the reason.
 pub fn refused(path: &Path, error: Error) -> Failure {
     let name = path.display();
     match &error {
@@ -156,7 +156,8 @@ impl CommandPool {
         }
     }
 
-    /// Opens the pool at `path` with the options of `medium`, or connects to it. Prints which failures the pool survives.
+    /// Opens the pool at `path` with the options of `medium`, or connects to it. Prints which failures the pool
+    /// survives.
     pub fn with(path: &Path, medium: &MediumArguments) -> Outcome<Self> {
         let mut command_pool = match find(path)? {
             PoolHolder::Ours(lock) => Self::own(lock, medium)?,
@@ -189,7 +190,8 @@ impl CommandPool {
         self.call(ServiceRequest::of(&request).with_fds(fds), true)
     }
 
-    /// Sends `request` as [`CommandPool::ask`] does, but signals do not cancel it: the caller knows what it made or removed.
+    /// Sends `request` as [`CommandPool::ask`] does, but signals do not cancel it: the caller knows what it made or
+    /// removed.
     pub fn ask_to_end<T: DeserializeOwned>(&mut self, request: impl TypedRequest) -> Outcome<T> {
         self.call(ServiceRequest::of(&request), false)
     }
@@ -218,8 +220,8 @@ impl CommandPool {
         Ok(self.owner().map_or(Ok(()), |owner| owner.listen())?)
     }
 
-    /// Serves until `until`; then removes mounts and nodes, stops, and closes the pool in order. Does so at once if `begun`
-    /// is an error.
+    /// Serves until `until`; then removes mounts and nodes, stops, and closes the pool in order. Does so at once if
+    /// `begun` is an error.
     pub fn hold(self, begun: Outcome, stop: &Stop, until: Until<'_>) -> Outcome {
         if let Err(failure) = begun {
             self.owner().into_iter().for_each(|owner| take_all_away(owner, stop));
@@ -278,8 +280,8 @@ fn close(owner: Arc<PoolOwner>) -> Outcome {
     Ok(())
 }
 
-/// Waits for the end of the holding. The owner stops accepting clients before the last check whether anything is in use, so
-/// no client connects between that check and the end.
+/// Waits for the end of the holding. The owner stops accepting clients before the last check whether anything is in
+/// use, so no client connects between that check and the end.
 fn await_end(owner: &PoolOwner, stop: &Stop, until: Until<'_>) -> Outcome {
     loop {
         let asked = match until {

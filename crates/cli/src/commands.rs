@@ -35,19 +35,20 @@ pub struct List {
     json: bool,
 }
 
-/// Prints `report` as JSON, or by `show` for people. A reader that has gone, as in `| head`, is no failure.
+/// Prints `report` as JSON, or by `show` for people. If the reader has exited, as in `| head`, this is not a failure.
 pub fn print<T: Serialize>(json: bool, report: &T, show: impl FnOnce(&T) -> String) -> Outcome {
     print_on(json, report, show).map(drop)
 }
 
-/// As [`print`], but JSON in one line: whoever waits for something to be served can go on at once. That nobody reads it ends
-/// no server; that it cannot be written does, for nobody would know where things are.
+/// Prints like [`print`], but JSON in one line, so that a program that waits for the server can continue at once. If
+/// the reader has exited, the server continues. If the write fails, the command fails, because the user could not find
+/// the disks.
 fn print_line<T: Serialize>(json: bool, report: &T, show: impl FnOnce(&T) -> String) -> Outcome {
     let text = if json { serde_json::to_string(report)? + "\n" } else { shown(&show(report)) };
     write(&text).map(drop)
 }
 
-/// As [`print`], and whether there is still a reader.
+/// Prints like [`print`]. Returns true if there is still a reader.
 fn print_on<T: Serialize>(json: bool, report: &T, show: impl FnOnce(&T) -> String) -> Outcome<bool> {
     write(&text(json, report, show)?)
 }
@@ -57,7 +58,7 @@ fn text<T: Serialize>(json: bool, report: &T, show: impl FnOnce(&T) -> String) -
     Ok(if json { serde_json::to_string_pretty(report)? + "\n" } else { shown(&show(report)) })
 }
 
-/// Writes `text` to standard output; whether there is still a reader.
+/// Writes `text` to standard output. Returns true if there is still a reader.
 fn write(text: &str) -> Outcome<bool> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

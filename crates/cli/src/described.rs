@@ -15,7 +15,7 @@ use crate::{size, stop};
 /// The option that asks for JSON.
 const JSON: &str = "json";
 
-/// A subcommand of a service, as the command line calls it.
+/// A subcommand of a service, with the arguments of the command line.
 pub struct DescribedCommand {
     service: &'static str,
     spec: &'static CommandSpec,
@@ -49,7 +49,7 @@ fn subcommand(spec: &CommandSpec) -> Command {
     command.arg(Arg::new(JSON).long(JSON).action(ArgAction::SetTrue).help("Print JSON"))
 }
 
-/// Adds the words behind the pool to `command`.
+/// Adds the words after the pool to `command`.
 fn words(spec: &CommandSpec, command: Command) -> Command {
     let word = |argument: &&ArgumentSpec| argument.kind == ArgumentKind::Word;
     let words = spec.arguments.iter().filter(word);

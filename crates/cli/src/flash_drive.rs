@@ -1,4 +1,4 @@
-//! A disk that is served as a simulated flash drive, whose erases are counted.
+//! A disk that is served as a simulated flash drive, which counts its erases.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use ferrite_sim::ftl::{DriveSpec, FlashFigures, FlashShape, FlashTiming, FtlDisk
 use crate::outcome::Outcome;
 use crate::size;
 
-/// The addresses' names of schemes.
+/// The names of the schemes in addresses.
 const NAMES: [(&str, FtlScheme); 2] =
     [("ftl-page", FtlScheme::Page(VictimChoice::Greedy)), ("ftl-fast", FtlScheme::Fast { log_blocks: None })];
-/// As `sim ftl` has them by default.
+/// The default shape of `sim ftl`.
 const LIKE: FlashShape = FlashShape { logical_blocks: 0, extra_blocks: 0, block_pages: 64, page_bytes: 4096 };
 const OVER_PROVISION_PERCENT: f64 = 10.0;
-/// What the smallest drive needs of extra blocks.
+/// The extra blocks of the smallest drive.
 pub const EXTRA_BLOCKS_MIN: u32 = 8;
 
 /// A simulated flash drive over another disk, new and empty when it is opened.
@@ -25,12 +25,12 @@ pub struct Drive {
 }
 
 impl Drive {
-    /// Whether an address that begins so is one.
+    /// Returns true if `name` at the start of an address names a flash drive.
     pub fn is_named(name: &str) -> bool {
         NAMES.iter().any(|(known, _)| *known == name)
     }
 
-    /// The drive called `name` over `disk`.
+    /// Makes the drive called `name` over `disk`.
     pub fn new(name: &str, disk: &Arc<dyn Disk>) -> Outcome<Self> {
         let named = NAMES.iter().find(|(known, _)| *known == name);
         let (name, scheme) = *named.ok_or_else(|| format!("{name} is no flash drive"))?;
@@ -40,12 +40,12 @@ impl Drive {
         Ok(Self { name, shape, disk: Arc::new(disk) })
     }
 
-    /// It as a disk.
+    /// Returns the drive as a disk.
     pub fn disk(&self) -> Arc<dyn Disk> {
         self.disk.clone()
     }
 
-    /// Tells what it has counted.
+    /// Prints the drive's counts.
     pub fn print(&self) -> Outcome {
         let figures = self.disk.figures()?;
         remark!("{}", show(self.name, self.shape, &figures).trim_end());
@@ -53,7 +53,7 @@ impl Drive {
     }
 }
 
-/// How large a drive is, for people.
+/// Returns the size of a drive, for people.
 pub fn size(shape: FlashShape) -> String {
     format!(
         "{} in {}+{} blocks of {} pages of {}",
@@ -65,7 +65,7 @@ pub fn size(shape: FlashShape) -> String {
     )
 }
 
-/// What a drive has counted, for people.
+/// Returns the counts of a drive, for people.
 pub fn show(name: &str, shape: FlashShape, figures: &FlashFigures) -> String {
     let FlashFigures { host_writes, copied_pages, erases, wear, latency, .. } = figures;
     let waited = match host_writes {

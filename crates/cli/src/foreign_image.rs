@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(other(&vmdk(9, "CID=1\nparentCID=ffffffff\n")), None);
         let hostile = qcow2(2, Some(b"/etc/shadow"), 0);
         assert!(other(&hostile).is_some_and(|said| said.contains("\"/etc/shadow\"")));
-        // A name outside of what is looked at is one all the same.
+        // An image names a file even if the name lies outside of the checked bytes.
         assert!(other(&hostile[..900]).is_some());
         for head in [
             qcow2(3, None, 4),

@@ -1,4 +1,4 @@
-//! What `--help` says, and how words are read, of every command alike.
+//! The common rules of all commands for `--help` and for reading arguments.
 
 use clap::{Arg, ArgMatches, Command};
 
@@ -25,13 +25,13 @@ pub fn prepared(program: Command) -> Command {
     prepared_below(program.max_term_width(COLUMNS_MAX), "ferrite")
 }
 
-/// `path` is the words by which `command` is called.
+/// Prepares `command` and its subcommands. `path` is the words by which `command` is called.
 fn prepared_below(command: Command, path: &str) -> Command {
     let usage = pool_argument::usage(path, &command);
     // A negative number behind an option is the option's value: the option says which numbers it takes.
     let takes = |arg: &Arg| !arg.is_positional() && arg.get_action().takes_values();
     let command = command.mut_args(|arg| if takes(&arg) { arg.allow_negative_numbers(true) } else { arg });
-    // What stands under a heading of its own is for few: `-h` leaves it to `--help`.
+    // Options under a heading of their own are rare: `-h` omits them, and `--help` shows them.
     let is_rare = |arg: &Arg| arg.get_help_heading().is_some_and(|heading| heading != SHOWN_HEADING);
     let has_rare = command.get_arguments().any(is_rare);
     let command = command.mut_args(|arg| shortened(if is_rare(&arg) { arg.hide_short_help(true) } else { arg }));
@@ -46,7 +46,7 @@ fn prepared_below(command: Command, path: &str) -> Command {
     })
 }
 
-/// Has `-h` show the first clause of what `--help` says of `arg`, if that is more than a line.
+/// Reduces the help of `arg` in `-h` to its first clause, if the help is longer than a line.
 fn shortened(arg: Arg) -> Arg {
     let Some(help) = arg.get_help().map(ToString::to_string).filter(|help| help.len() > LINE_MAX) else { return arg };
     let clause = first_clause(&help);
@@ -54,19 +54,19 @@ fn shortened(arg: Arg) -> Arg {
     arg.help(clause).long_help(long)
 }
 
-/// The first clause of `help`, with the default that stands at its end, if that is short.
+/// Returns the first clause of `help`, with the default at its end if that is short.
 fn first_clause(help: &str) -> String {
     let end = |mark| help.match_indices(mark).map(|(at, _)| at).find(|at| *at >= CLAUSE_MIN);
     let ends = ["; ", ": ", ". ", " (", " ["].into_iter().filter_map(end);
     let clause = &help[..ends.min().unwrap_or(help.len())];
-    // A cut within the brackets of a default leaves none of it.
+    // A cut within the brackets of a default removes the whole bracket.
     let clause = clause.split_once(" [").map_or(clause, |(clause, _)| clause);
     let default = help.rfind(" [default: ").map_or("", |at| &help[at..]);
     let default = if clause.len() + default.len() <= LINE_MAX && default.ends_with(']') { default } else { "" };
     format!("{clause}{default}")
 }
 
-/// Puts the examples of `command` at the end of its `--help`; `-h` says where the rest is, if it `has_more`.
+/// Adds the examples of `command` to the end of its `--help`. If it `has_more`, `-h` refers to `--help`.
 fn with_examples(command: Command, path: &str, has_more: bool) -> Command {
     let after = command.get_after_help().map(|text| format!("{text}\n\n")).unwrap_or_default();
     let known = examples::ALL.iter().find(|(name, _)| *name == path);
@@ -79,7 +79,7 @@ fn with_examples(command: Command, path: &str, has_more: bool) -> Command {
     if lines.is_empty() { command } else { command.after_long_help(format!("{after}Examples:{lines}")) }
 }
 
-/// Returns the names of the commands that `found` is of, the outermost first.
+/// Returns the names of the commands in `found`, the outermost first.
 pub fn path(found: &ArgMatches) -> Vec<String> {
     let below = |(name, below): (&str, &ArgMatches)| {
         let mut all = vec![name.to_owned()];
@@ -89,7 +89,7 @@ pub fn path(found: &ArgMatches) -> Vec<String> {
     found.subcommand().map(below).unwrap_or_default()
 }
 
-/// Returns the command that `path` leads to from `program`.
+/// Returns the command at `path` below `program`.
 pub fn found_mut<'a>(program: &'a mut Command, path: &[String]) -> &'a mut Command {
     match path {
         [name, below @ ..] if program.find_subcommand(name).is_some() => {

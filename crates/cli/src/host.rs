@@ -1,4 +1,4 @@
-//! What this machine and user give.
+//! Properties of this machine and of this user.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,17 +11,17 @@ use crate::outcome::Outcome;
 
 pub use ferrite_owner::machine::{boot_id, random, random_uuid, user};
 
-/// The same error, which says what was being done.
+/// Returns a function that adds the failed action to an error.
 fn told(doing: &'static str, to: impl AsRef<Path>) -> impl FnOnce(io::Error) -> io::Error {
     move |error| io::Error::new(error.kind(), format!("{doing} {}: {error}", to.as_ref().display()))
 }
 
-/// The pool that `FERRITE_POOL` names, if it does.
+/// Returns the pool in `FERRITE_POOL`, if it is set.
 pub fn named_pool() -> Option<PathBuf> {
     std::env::var_os("FERRITE_POOL").filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-/// Where the pool of `ferrite up` lies unless an option names another.
+/// Returns the default path of the pool of `ferrite up`.
 pub fn default_pool() -> Result<PathBuf, String> {
     if let Some(named) = named_pool() {
         return Ok(named);
@@ -32,52 +32,52 @@ pub fn default_pool() -> Result<PathBuf, String> {
     Ok(data.join("ferrite/pool"))
 }
 
-/// The folder that a user's programs keep their state in.
+/// Returns the folder in which a user's programs keep their state.
 pub fn state_folder() -> Result<PathBuf, String> {
     let home = || Some(named_folder("HOME")?.join(".local/state"));
     let found = named_folder("XDG_STATE_HOME").or_else(home);
     found.ok_or_else(|| "neither XDG_STATE_HOME nor HOME has an absolute path: there is no place for a log".into())
 }
 
-/// The folder that the environment variable `name` tells. A relative one, as an empty one, counts as none: so XDG's
-/// specification has it.
+/// Returns the folder in the environment variable `name`. A relative or empty path counts as missing, as XDG's
+/// specification requires.
 fn named_folder(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
-/// Where a user's file system is mounted unless another folder is named.
+/// Returns the default mount folder of a user's file system.
 pub fn default_mount() -> Result<PathBuf, String> {
     let home = named_folder("HOME").ok_or("HOME has no absolute path: name a folder with --mount")?;
     Ok(home.join("ferrite-files"))
 }
 
-/// Makes a file of `bytes` for a disk, which nobody but its user may look into; nothing stays of what cannot be made.
+/// Makes a file of `bytes` for a disk, which only its user may read. A failed call leaves no file.
 pub fn make_file(path: &Path, bytes: u64) -> io::Result<()> {
     let file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
     set_len(&file, bytes).inspect_err(|_| _ = fs::remove_file(path))
 }
 
-/// Makes the name of the file at `path` durable. Without it a power failure may take the file with all that was
-/// flushed in it, since a pool's flush is of its bytes alone.
-pub fn persist_name(path: &Path) -> io::Result<()> {
+/// Makes the name of the file at `path` durable. Otherwise a power failure may remove the file with all its flushed
+/// data, because a pool flushes only its bytes.
+pub fn settle_name(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let settled = File::open(folder).and_then(|folder| folder.sync_all());
     settled.map_err(told("syncing", folder))
 }
 
-/// The NBD socket beside the pool at `path`.
+/// Returns the NBD socket beside the pool at `path`.
 pub fn nbd_socket(path: &Path) -> PathBuf {
     beside(path, ".nbd")
 }
 
-/// `path` with `ending` added to its file name.
+/// Returns `path` with `ending` added to its file name.
 pub fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     name.into()
 }
 
-/// `path` as the owner, whose folder is another, finds it.
+/// Returns `path` in absolute form, because the owner has another working folder.
 pub fn absolute(path: &Path) -> Outcome<PathBuf> {
     Ok(std::path::absolute(path)?)
 }

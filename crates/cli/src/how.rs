@@ -1,4 +1,4 @@
-//! How disks are served, as the command line asks for it.
+//! The command-line options for serving disks.
 
 use std::path::Path;
 
@@ -34,7 +34,7 @@ pub struct How {
     /// Count cycles per stage for `ferrite disk stat`: costs some tens of ns a request
     #[arg(long)]
     stages: bool,
-    // Last, since its heading would stand over what follows.
+    // The medium comes last, because its heading would apply to the options after it.
     #[command(flatten)]
     pub medium: MediumArguments,
     #[command(flatten)]

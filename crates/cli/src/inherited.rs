@@ -1,6 +1,6 @@
-//! The standard descriptors and the handling of SIGPIPE that this program inherits, read before Rust's runtime changes them.
-//! The runtime opens closed standard descriptors to /dev/null, where reads return nothing and writes are lost. It ignores
-//! SIGPIPE in this process, and resets SIGPIPE to its default in started programs.
+//! The standard descriptors and the handling of SIGPIPE that this program inherits, read before Rust's runtime changes
+//! them. The runtime opens closed standard descriptors to /dev/null, where reads return nothing and writes are lost. It
+//! ignores SIGPIPE in this process, and resets SIGPIPE to its default in started programs.
 //!
 //! Unsafe: a function that the loader calls before `main`, and a function between fork and exec.
 #![allow(unsafe_code, reason = "a function before `main`, and one between fork and exec")]
@@ -18,8 +18,8 @@ static INPUT_IS_CLOSED: AtomicBool = AtomicBool::new(false);
 static OUTPUT_IS_CLOSED: AtomicBool = AtomicBool::new(false);
 static IGNORES_SIGPIPE: AtomicBool = AtomicBool::new(false);
 
-// SAFETY: the loader calls each function of this section once, before `main`. The function needs only the C library, which is
-// ready at that time.
+// SAFETY: the loader calls each function of this section once, before `main`. The function needs only the C library,
+// which is ready at that time.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = {

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 
 use crate::host;
 
-/// Longest name of a log, in bytes.
+/// The length of the longest log name, in bytes.
 const NAME_MAX_BYTES: usize = 200;
 
-/// Where the server of the pool at `pool` logs: in the user's folder for state, where no other user can put a file.
+/// Returns the log's path for the server of the pool at `pool`. The log lies in the user's state folder, where no other
+/// user can put a file.
 pub fn path(pool: &Path) -> Result<PathBuf, String> {
     let folder = host::state_folder()?.join("ferrite");
     let name = pool.to_string_lossy();
@@ -20,7 +21,7 @@ pub fn path(pool: &Path) -> Result<PathBuf, String> {
     Ok(folder.join(format!("{}.log", &name[cut..])))
 }
 
-/// Opens the log at `path` to append to it, for its user alone; its folder is made.
+/// Opens the log at `path` to append to it, for its user alone, and makes its folder.
 pub fn open(path: &Path) -> io::Result<File> {
     if let Some(folder) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -28,7 +29,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     File::options().append(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(path)
 }
 
-/// The file that the standard error of process `pid` goes to, if it is a file.
+/// Returns the file that receives the standard error of process `pid`, if it is a file.
 pub fn of(pid: u32) -> Option<PathBuf> {
     let link = format!("/proc/{pid}/fd/2");
     let is_file = fs::metadata(&link).is_ok_and(|found| found.is_file());

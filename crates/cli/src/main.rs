@@ -100,7 +100,7 @@ enum Command {
     Sim(sim::Sim),
 }
 
-/// A command line that is understood.
+/// A parsed command line.
 enum Understood {
     /// A command of this crate.
     Own(Box<Arguments>),
@@ -131,7 +131,7 @@ fn main() -> ExitCode {
         Ok(Understood::Described(trust, described)) => (trust, Err(described)),
         Err(message) => return outcome::print(&message),
     };
-    // What `run` starts has it as whoever started that has.
+    // A program started by `run` inherits the handling of SIGXFSZ from this process's parent.
     if !matches!(command, Ok(Command::Run(_)))
         && let Err(error) = stop::outlive_file_limit()
     {

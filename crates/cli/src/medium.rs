@@ -1,4 +1,4 @@
-//! What a pool lies in, as the command line asks for it.
+//! The command-line options for the medium of a pool.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -58,19 +58,19 @@ impl MediumArguments {
         Self { trust, ..Self::default() }
     }
 
-    /// Whether anything but the defaults was asked for.
+    /// Returns true unless all options are the defaults.
     pub fn is_default(&self) -> bool {
         let Self { guard, pace, rdsx, wrsx, rdlat, wrlat, rdbw, wrbw, wear, trust } = self;
         let speeds = rdsx.is_some() || wrsx.is_some() || rdlat.or(*wrlat).or(*rdbw).or(*wrbw).is_some();
         guard.is_none() && pace.is_none() && wear.is_none() && trust.trust_medium.is_none() && !speeds
     }
 
-    /// Whether writes are to be held back in DRAM, in front of the page table's guard.
+    /// Returns true if the options ask for buffering in DRAM, in front of the page table's guard.
     pub fn is_buffered(&self) -> bool {
         self.guard.as_deref() == Some("buffered")
     }
 
-    /// The guard asked for, or the best one here.
+    /// Returns the requested guard, or the best one of this machine.
     pub fn guard(&self) -> Outcome<Guard> {
         if self.is_buffered() {
             return Ok(Guard::Pagetable);
@@ -99,7 +99,7 @@ impl MediumArguments {
         Ok(pace)
     }
 
-    /// What every access has to come by the owner for, if anything.
+    /// Returns the reason why every access must go through the owner, if a reason exists.
     fn sees_all(&self) -> Option<&'static str> {
         if self.wear.is_some() {
             return Some("its writes are counted (--wear)");
@@ -107,7 +107,7 @@ impl MediumArguments {
         self.pace().is_ok_and(|pace| !pace.is_dram()).then_some("its speed is emulated (--pace)")
     }
 
-    /// Refuses what makes no sense, before anything is opened.
+    /// Refuses contradicting options, before the command opens anything.
     pub fn check(&self) -> Outcome {
         self.guard()?;
         self.pace().map(drop)
@@ -143,7 +143,7 @@ impl MediumArguments {
     }
 }
 
-/// There is no `what` called `name` among `known`.
+/// Returns the failure for an unknown `name` of a `what`, with the `known` names.
 pub fn unknown(what: &str, name: &str, known: &[&str]) -> Failure {
     let (last, first) = known.split_last().unwrap_or((&"", &[]));
     Failure::Usage(format!("there is no {what} {name:?}: give {} or {last}", first.join(", ")))

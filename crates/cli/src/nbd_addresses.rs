@@ -35,7 +35,7 @@ pub struct NbdAddressArguments {
     tls_client_ca: Option<PathBuf>,
 }
 
-/// Warns about an address that every user of this machine reaches.
+/// Warns about an address that every user of this machine can reach.
 fn warn(TcpAddress { address, tls, .. }: &TcpAddress) {
     let knows_clients = tls.as_ref().is_some_and(|tls| tls.client_authority.is_some());
     if address.ip().is_loopback() && !knows_clients {

@@ -1,23 +1,23 @@
-//! How a command ends.
+//! The outcome of a command.
 
 use std::fmt::Display;
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
-/// Why a command did not do what was asked.
+/// The reason why a command failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// It was asked for something that makes no sense: exit status 2.
+    /// The arguments make no sense: exit status 2.
     Usage(String),
-    /// It could not be done: exit status 1.
+    /// The operation failed: exit status 1.
     Failed(String),
-    /// It was told to report a failure on standard output, and did: exit status 1.
+    /// The command reported a failure on standard output as requested: exit status 1.
     Reported,
-    /// A program that it ran failed with this status, which was reported.
+    /// A child program failed with this status, which was reported.
     Program(u8),
 }
 
-/// What a command returns.
+/// The result of a command.
 pub type Outcome<T = ()> = Result<T, Failure>;
 
 impl<E: Display> From<E> for Failure {
@@ -27,7 +27,7 @@ impl<E: Display> From<E> for Failure {
 }
 
 impl Failure {
-    /// What it says.
+    /// Returns the message of the failure.
     pub fn text(&self) -> &str {
         match self {
             Self::Usage(why) | Self::Failed(why) => why,
@@ -37,7 +37,8 @@ impl Failure {
     }
 }
 
-/// What `done` came to, and `cleared` after it: what failed first is told as the failure, and the other is said beside it.
+/// Returns the result of `done`, followed by the cleanup `cleared`. The first failure is the result, and a remark
+/// reports the second.
 pub fn and_then_cleared<T>(done: Outcome<T>, cleared: Outcome) -> Outcome<T> {
     match (done, cleared) {
         (Ok(it), cleared) => cleared.map(|()| it),
@@ -49,7 +50,7 @@ pub fn and_then_cleared<T>(done: Outcome<T>, cleared: Outcome) -> Outcome<T> {
     }
 }
 
-/// Says on standard error why it failed, and gives the exit status.
+/// Prints the reason of a failure on standard error, and returns the exit status.
 pub fn exit_code(outcome: Outcome) -> ExitCode {
     let (why, code) = match outcome {
         Ok(()) => return ExitCode::SUCCESS,
@@ -62,8 +63,8 @@ pub fn exit_code(outcome: Outcome) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Says what the command line says by itself: help and version, or what is wrong with the words. A reader that has gone is
-/// no failure.
+/// Prints clap's own output: help, version, or a refusal of the arguments. If the reader has exited, this is not a
+/// failure.
 pub fn print(told: &clap::Error) -> ExitCode {
     match told.print() {
         Err(why) if !told.use_stderr() && why.kind() != ErrorKind::BrokenPipe => {

@@ -1,5 +1,5 @@
-//! Lines for people. The reader of the lines may have ended, as in `ferrite up | head -1`, which ends no server. A line may
-//! contain text of other users, such as names of files, so control characters never reach the terminal.
+//! Lines for people. The reader of the lines may have exited, as in `ferrite up | head -1`, and the server continues. A
+//! line may contain text of other users, such as file names, so control characters never reach the terminal.
 
 use std::fmt;
 use std::io::Write;

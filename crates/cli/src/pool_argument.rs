@@ -1,6 +1,6 @@
 //! The pool that a command works on: its first word, `--pool`, or the default.
 //!
-//! A command declares only the words behind the pool, and a hidden last argument takes one word more. If the line has
+//! A command declares only the words after the pool, and a hidden last argument accepts one more word. If the line has
 //! more words than the command requires, and no `--pool`, the first word is the pool.
 
 use std::ffi::{OsStr, OsString};
@@ -27,7 +27,7 @@ pub struct NoWords {}
 pub struct InPool<T, const NAMED: bool = false> {
     /// The pool as the command line has it.
     pub pool: PoolArgument,
-    /// The words behind it.
+    /// The words after the pool.
     pub words: T,
 }
 
@@ -38,7 +38,7 @@ pub struct PoolArgument {
     named: Option<PathBuf>,
     /// True if the command has a default pool.
     has_default: bool,
-    /// The words behind the pool.
+    /// The words after the pool.
     words: Vec<OsString>,
     /// The name of the last word that the command requires.
     last: Option<String>,
@@ -67,7 +67,7 @@ impl<T: Args, const NAMED: bool> FromArgMatches for InPool<T, NAMED> {
     }
 }
 
-/// Adds the pool to `command`, which declares the words behind it. If the pool `is_named` there is no default.
+/// Adds the pool to `command`, which declares the words after it. If the pool `is_named`, there is no default.
 pub fn with_pool(command: Command, is_named: bool) -> Command {
     let plain = |arg: Arg| if arg.is_positional() { arg.value_parser(value_parser!(OsString)) } else { arg };
     let command = command.mut_args(plain);
@@ -86,7 +86,7 @@ pub fn with_pool(command: Command, is_named: bool) -> Command {
     command.arg(option)
 }
 
-/// Returns the pool that `matches` names, and the words behind it as `own` declares them.
+/// Returns the pool that `matches` names, and the words after it as `own` declares them.
 pub fn read(
     matches: &ArgMatches,
     mut own: Command,
@@ -112,7 +112,7 @@ fn name_of(arg: &Arg) -> String {
     arg.get_value_names().and_then(|names| names.first()).map_or_else(|| arg.get_id().to_string(), ToString::to_string)
 }
 
-/// Returns the pool that `matches` names, and the words behind it, which `command` declares.
+/// Returns the pool that `matches` names, and the words after it, which `command` declares.
 pub fn split(matches: &ArgMatches, command: &Command) -> (Option<PathBuf>, Vec<OsString>) {
     let own = command.get_positionals().map(|arg| arg.get_id().as_str()).filter(|id| *id != EXTRA);
     let ids = own.chain([EXTRA]);
@@ -152,7 +152,7 @@ impl PoolArgument {
         }
     }
 
-    /// Returns the path of the pool, which the command line has to name.
+    /// Returns the path of the pool, which the command line must name.
     pub fn named_path(&self) -> Outcome<PathBuf> {
         if self.named.is_some() { self.path() } else { Err(self.unnamed()) }
     }
@@ -162,7 +162,7 @@ impl PoolArgument {
         self.named.is_some()
     }
 
-    /// Refuses `named` if no such file exists and a word behind it is a pool.
+    /// Refuses `named` if no such file exists and a word after it is a pool.
     fn ensure_order(&self, named: &Path) -> Outcome {
         let pool = self.words.iter().find(|word| is_pool(word));
         let Some(pool) = pool.filter(|_| !named.exists()) else { return Ok(()) };
@@ -176,7 +176,7 @@ impl PoolArgument {
         Err(Failure::Usage(format!("there is no {named}, and {first} is a pool: the pool comes first: `{typed}`")))
     }
 
-    /// Refuses the words if one of them is a pool: then another word is missing.
+    /// Refuses the words if one of them is a pool, because then another word is missing.
     fn ensure_complete(&self) -> Outcome {
         let Some(pool) = self.words.iter().find(|word| is_pool(word)) else { return Ok(()) };
         let (pool, last) = (pool.display(), self.last.as_deref().unwrap_or("NAME"));
@@ -184,7 +184,7 @@ impl PoolArgument {
         Err(Failure::Usage(format!("{pool} is a pool, and the {last} behind it is missing: `{typed} {last}`")))
     }
 
-    /// Returns the refusal of a command line that has to name its pool.
+    /// Returns the refusal of a command line that must name its pool.
     fn unnamed(&self) -> Failure {
         let served = serving_processes::of_this_user();
         let pool = if let [one] = &served[..] { quoted(&one.path) } else { "POOL".into() };

@@ -1,4 +1,4 @@
-//! Touching a pool's pages ahead of their use, so that no request pays for a page's first touch.
+//! Touching a pool's pages before their use, so that no request pays for a page's first touch.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use ferrite_pool::{ChunkUse, Progress};
 
 use crate::bar::Bar;
 
-/// Chunks that are touched at once. Between two such pieces the work may be stopped.
+/// The number of chunks touched at once. The thread can stop between two such pieces.
 const PIECE_CHUNKS: usize = 8;
 
 /// Touches every chunk in use, a piece at a time.
@@ -26,7 +26,8 @@ impl Warming {
         Self { pieces: pieces(kinds), mapped, next: 0 }
     }
 
-    /// Touches the next piece; returns true if there are more. A piece that cannot be touched now is touched by its users.
+    /// Touches the next piece, and returns true if there are more. If a piece cannot be touched now, its users touch
+    /// it.
     fn step(&mut self) -> bool {
         let Some(piece) = self.pieces.get(self.next) else { return false };
         self.next += 1;
@@ -39,7 +40,7 @@ impl Warming {
     }
 }
 
-/// Neighbouring chunks in use, a few at a time.
+/// Returns neighbouring chunks in use, a few per piece.
 fn pieces(kinds: &[ChunkUse]) -> Vec<Span> {
     let used: Vec<u64> =
         (0..).zip(kinds).filter(|(_, kind)| **kind != ChunkUse::Free).map(|(chunk, _)| chunk).collect();

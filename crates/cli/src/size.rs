@@ -1,18 +1,18 @@
-//! Sizes as people write them.
+//! Sizes as users write them.
 
 use ferrite_memory::ByteCount;
 
-/// No file is longer: its length is a signed number.
+/// The length of the longest file: file lengths are signed numbers.
 const BYTES_MAX: u64 = i64::MAX as u64;
 
-/// A size with a fraction is rounded to a multiple of this, unless it is exact: disks and pools have whole pages.
+/// The unit to which a size with a fraction is rounded, unless it is exact, because disks and pools have whole pages.
 const PAGE_BYTES: u64 = 4096;
 
-/// Digits behind a point that are read.
+/// The number of digits after the point that are read.
 const FRACTION_DIGITS_MAX: usize = 18;
 
-/// Returns the bytes of `text`: a number, maybe with a point, and at most one suffix K, M, G or T (powers of 1024; "KiB"
-/// and the like too). What [`show`] and [`written`] give is read, too.
+/// Returns the bytes of `text`: a number, optionally with a point, and at most one suffix K, M, G or T. Suffixes are
+/// powers of 1024; "KiB" and the like work too. The output of [`show`] and [`written`] is also valid.
 pub fn parse(text: &str) -> Result<u64, String> {
     let none = || format!("{text:?} is no size: write 4096, 512K, 64M, 1.5G or 2T, in powers of 1024");
     let number = text.trim_end_matches(|c: char| !c.is_ascii_digit());
@@ -33,8 +33,8 @@ pub fn parse(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| format!("{text:?} is out of range: sizes are of 1 byte to {}T", BYTES_MAX >> 40))
 }
 
-/// The bytes of `unit` that `digits` behind a point stand for, rounded down, and whether that is exact. Less than a byte
-/// has no half.
+/// Returns the part of `unit` that the `digits` after the point mean, in bytes and rounded down. Also returns true if
+/// that is exact. A byte has no fraction.
 fn part_of(unit: u64, digits: &str) -> Option<(u64, bool)> {
     let is_number = (1..=FRACTION_DIGITS_MAX).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
     let count: u128 = digits.parse().ok().filter(|_| is_number && unit > 1)?;
@@ -43,26 +43,26 @@ fn part_of(unit: u64, digits: &str) -> Option<(u64, bool)> {
     Some(((scaled / scale) as u64, scaled.is_multiple_of(scale)))
 }
 
-/// A whole number.
+/// Parses a whole number.
 pub fn whole<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     let number = text.parse::<u64>().ok().and_then(|number| T::try_from(number).ok());
     number.ok_or_else(|| "write a whole number, 0 or more, in digits".into())
 }
 
-/// `bytes` for people.
+/// Returns `bytes` for people.
 pub fn show(bytes: u64) -> String {
     ByteCount(bytes).to_string()
 }
 
-/// `count` of what one is called `what`.
+/// Returns `count` with the noun `what`, in the singular or the plural.
 pub fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// `bytes` to be typed, exactly: as [`parse`] reads them.
+/// Returns `bytes` exactly, in the form that [`parse`] reads.
 pub fn written(bytes: u64) -> String {
     let units = [(1_u64 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
-    // One digit behind the point where that is exact, as a table would show it.
+    // One digit after the point is exact here, as in a table.
     let short = units.into_iter().find(|(unit, _)| bytes >= *unit).and_then(|(unit, name)| {
         let tenths = u128::from(bytes) * 10;
         let is_exact = tenths.is_multiple_of(unit.into());

@@ -47,12 +47,13 @@ enum Made {
     InPool { pool: PathBuf, name: String },
 }
 
-/// How an address is opened.
+/// The options for opening an address.
 #[derive(Clone, Copy, Default)]
 pub struct Opening<'a> {
-    /// Refuse writes.
+    /// True to refuse writes.
     pub read_only: bool,
-    /// True if the caller overwrites the whole disk: then a disk is refused that is mounted, or in use as a node.
+    /// True if the caller overwrites the whole disk. Then the opening refuses a mounted disk, and a disk in use as a
+    /// node.
     pub overwrite: bool,
     /// The size of the file or disk to make if the address names none, in bytes; rounded up to whole sectors.
     pub make_bytes: Option<u64>,
@@ -173,7 +174,8 @@ impl Source {
         Ok(true)
     }
 
-    /// Opens a disk that the owner serves to this process alone. A disk in use keeps its options; else the defaults hold.
+    /// Opens a disk that the owner serves to this process alone. A disk in use keeps its options; otherwise the
+    /// defaults apply.
     fn served(mut command_pool: CommandPool, pool: &Path, name: &str, opening: Opening<'_>) -> Outcome<Self> {
         let now: DiskReport = command_pool.ask(DiskRequest::Stat { name: name.into() }, None)?;
         let used = now.open.as_ref().filter(|open| open.in_use);
@@ -224,8 +226,8 @@ impl Made {
     }
 }
 
-/// Sends `request` to the owner of `pool`, which is this process if `beside` lies in the pool. A signal does not cancel the
-/// request.
+/// Sends `request` to the owner of `pool`, which is this process if `beside` lies in the pool. A signal does not cancel
+/// the request.
 fn ask<T: DeserializeOwned>(pool: &Path, request: impl TypedRequest, beside: Option<&Source>) -> Outcome<T> {
     match beside.and_then(|source| source.command_pool.as_ref()?.ours_at(pool)) {
         Some(owner) => CommandPool::from(Arc::clone(owner)).ask_to_end(request),
@@ -247,7 +249,7 @@ fn pool_and_name(address: &str) -> Option<(&str, &str)> {
     ways.find(|(pool, _)| holds_pool(pool)).or_else(|| address.rsplit_once(':'))
 }
 
-/// Returns true if two addresses are of one disk, as far as that is known before the opening.
+/// Returns true if two addresses name one disk, as far as this is known before the opening.
 pub fn is_one_disk(one: &str, other: &str) -> bool {
     identity(one) == identity(other)
 }

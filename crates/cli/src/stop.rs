@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM.
+//! Handling of Ctrl-C, SIGTERM and other signals.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -13,15 +13,16 @@ use crate::outcome::Outcome;
 
 static ASKED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// What comes so soon after a signal is the same wish: `timeout` sends two, and who stops a service one of each kind.
+/// The time within which a second signal counts as the same request. `timeout` sends two signals, and a service manager
+/// sends one of each kind.
 const SAME: Duration = Duration::from_millis(300);
 
-/// When somebody wished last that this process end.
+/// The time of the last request to end this process.
 #[derive(Default)]
 struct Wish(Option<Instant>);
 
 impl Wish {
-    /// Whether a signal at `now` is a wish of its own.
+    /// Returns true if a signal at `now` is a new request.
     fn is_new(&mut self, now: Instant) -> bool {
         let is_new = self.0.is_none_or(|last| now.duration_since(last) >= SAME);
         self.0 = if is_new { Some(now) } else { self.0 };
@@ -29,8 +30,8 @@ impl Wish {
     }
 }
 
-/// Those of `signals` that are to be caught. What a terminal sends is not where whoever started this process has it
-/// ignored, as `nohup` and a script that goes on meanwhile do: caught, it would end what was to outlive that.
+/// Returns the `signals` to catch. If the parent ignores a terminal's signal, as `nohup` and background scripts do,
+/// this process does not catch it. Otherwise the signal would end a process that must outlive the terminal.
 pub fn caught(signals: &[i32]) -> Vec<i32> {
     caught_of(signals, &std::fs::read_to_string("/proc/self/status").unwrap_or_default())
 }
@@ -42,7 +43,7 @@ fn caught_of(signals: &[i32], status: &str) -> Vec<i32> {
     signals.filter(|&signal| !matches!(signal, SIGHUP | SIGINT | SIGQUIT) || !is_ignored(signal)).collect()
 }
 
-/// From now on a signal does not end the process but is told by [`is_asked`]; a second one ends it.
+/// From now on, [`is_asked`] reports a first signal, which does not end the process; a second signal does.
 pub fn watch() -> std::io::Result<()> {
     let caught = caught(&[SIGINT, SIGTERM, SIGHUP]);
     for &signal in &caught {
@@ -59,53 +60,54 @@ pub fn watch() -> std::io::Result<()> {
     Builder::new().name("signals".into()).spawn(obey).map(drop)
 }
 
-/// Whether a signal asked this process to end.
+/// Returns true if a signal asked this process to end.
 pub fn is_asked() -> bool {
     ASKED.load(Ordering::Relaxed)
 }
 
-/// Refuses to go on after a signal that asked this process to end.
+/// Returns an error after a signal that asked this process to end.
 pub fn go_on() -> Outcome {
     if is_asked() { Err("stopped by a signal before its end".into()) } else { Ok(()) }
 }
 
-/// The power fails. (signal-hook does not name it.)
+/// The signal of a power failure. (signal-hook does not name it.)
 const SIGPWR: i32 = 30;
 
-/// A file would become longer than this process may make one. (signal-hook does not name it.)
+/// The signal of a write beyond the limit on file sizes. (signal-hook does not name it.)
 const SIGXFSZ: i32 = 25;
 
-/// From now on a write that goes past the limit on the size of files (`ulimit -f`) fails rather than end this process, which
-/// may own a pool. It is caught, not ignored: what is caught means to programs that are started what it always does.
+/// From now on, a write beyond the limit on file sizes (`ulimit -f`) fails. Otherwise the signal would end this
+/// process, which may own a pool. The signal is caught and not ignored, because child programs reset a caught signal to
+/// its default.
 pub fn outlive_file_limit() -> std::io::Result<()> {
     signal_hook::flag::register(SIGXFSZ, Arc::default()).map(drop)
 }
 
-/// Signals that are waited for rather than obeyed.
+/// Signals for which a thread waits, instead of their default effect.
 pub struct Stop {
     told: Receiver<Asked>,
     sender: Sender<Asked>,
 }
 
-/// What somebody asks of a server.
+/// A request to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// To end.
+    /// The server should end.
     End,
-    /// To save what it can: the power fails.
+    /// The power fails, and the server should save its data.
     PowerFails,
-    /// Nothing: what [`Stop::when`] waits for has happened.
+    /// The event of [`Stop::when`] has happened, and there is no request.
     Done,
 }
 
 impl Stop {
-    /// Catches them from now on.
+    /// Catches the signals from now on.
     pub fn new() -> std::io::Result<Self> {
         Self::catch(false)
     }
 
-    /// The same, for who comes to its end after one wish and may wait meanwhile for what never comes: a second wish ends the
-    /// process.
+    /// Catches the signals from now on, for a command that ends after one request and may then wait without end. A
+    /// second request ends the process.
     pub fn once() -> std::io::Result<Self> {
         Self::catch(true)
     }
@@ -125,7 +127,7 @@ impl Stop {
                 wish.is_new(Instant::now()).then_some(Asked::End)
             };
             let mut is_wished = false;
-            // Until nobody waits any more.
+            // The thread ends when no receiver is left.
             let _ = signals.forever().filter_map(asked).try_for_each(|asked| {
                 if asked == Asked::End && is_once && std::mem::replace(&mut is_wished, true) {
                     signal_hook::low_level::exit(1);
@@ -137,7 +139,7 @@ impl Stop {
         Ok(Self { told, sender })
     }
 
-    /// Has [`Stop::wait`] return [`Asked::Done`] when `event`, which waits on a thread of its own, has returned.
+    /// Makes [`Stop::wait`] return [`Asked::Done`] when `event`, which runs on its own thread, has returned.
     pub fn when(&self, event: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
         let sender = self.sender.clone();
         let wait = move || {
@@ -147,12 +149,12 @@ impl Stop {
         Builder::new().name("event".into()).spawn(wait).map(drop)
     }
 
-    /// Waits for the next one.
+    /// Waits for the next request.
     pub fn wait(&self) -> Asked {
         self.told.recv().unwrap_or(Asked::End)
     }
 
-    /// Waits for the next one for at most `limit`.
+    /// Waits for the next request for at most `limit`.
     pub fn wait_for(&self, limit: Duration) -> Option<Asked> {
         match self.told.recv_timeout(limit) {
             Ok(asked) => Some(asked),
@@ -166,7 +168,7 @@ impl Stop {
 mod tests {
     use super::*;
 
-    /// SIGTERM is how one ends that was started so.
+    /// SIGTERM still ends a process whose parent ignored it.
     #[test]
     fn what_is_ignored_is_not_caught_but_for_sigterm() {
         let all = [SIGINT, SIGQUIT, SIGTERM, SIGHUP];

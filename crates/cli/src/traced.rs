@@ -1,4 +1,4 @@
-//! A disk whose requests are written down in a file, as fio's iolog.
+//! A disk whose requests are recorded in a file, as fio's iolog.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use ferrite_disk_address::HostClock;
 use crate::commands::sim::output::Output;
 use crate::outcome::{Failure, Outcome};
 
-/// What the disk is called in the trace: fio takes a name without blanks.
+/// The disk's name in the trace: fio accepts a name without blanks.
 const NAME: &str = "disk";
 
-/// A disk over another, and the trace of what it is asked for. Dropped before its end, it leaves what was at its place.
+/// A disk over another, and the trace of its requests. If it is dropped before its end, the old file stays.
 pub struct Traced {
     disk: Arc<dyn Disk>,
     finish: Box<dyn FnOnce() -> ferrite_memory::Result<()>>,
@@ -22,7 +22,7 @@ pub struct Traced {
 }
 
 impl Traced {
-    /// `disk`, with its trace in the file at `path` from now on.
+    /// Returns a traced disk over `disk`, with its trace in the file at `path` from now on.
     pub fn begin(disk: &Arc<dyn Disk>, path: &Path) -> Outcome<Self> {
         if path == Path::new("-") {
             let what = "standard output says where the disk is served: name a file or a pipe for the trace";
@@ -41,12 +41,12 @@ impl Traced {
         Ok(Self { disk, finish: Box::new(move || traced.finish()), path: path.into(), output })
     }
 
-    /// The disk.
+    /// Returns the traced disk.
     pub fn disk(&self) -> Arc<dyn Disk> {
         Arc::clone(&self.disk)
     }
 
-    /// Ends the trace. It takes its place only whole.
+    /// Ends the trace. Only a complete trace replaces the old file.
     pub fn finish(self) -> Outcome {
         let describe = |error| format!("{}: {error}", self.path.display());
         (self.finish)().map_err(describe)?;
@@ -55,7 +55,7 @@ impl Traced {
     }
 }
 
-/// Where the trace goes: what writes it keeps it, and it is finished by who began it.
+/// The shared output of the trace. The writer of the trace keeps it, and the caller that began the trace finishes it.
 #[derive(Clone)]
 struct Shared(Arc<Mutex<Option<Output>>>);
 

@@ -1,4 +1,4 @@
-//! What a command says when it serves: to people in a few lines, to programs in one line of JSON.
+//! The announcement of a server: a few lines for people, or one line of JSON for programs.
 
 use std::path::{Path, PathBuf};
 
@@ -10,71 +10,72 @@ use serde::Serialize;
 use crate::outcome::Outcome;
 use crate::size;
 
-/// What people are told of disks that hold writes back.
+/// The remark for people about disks that buffer writes.
 const HELD_BACK: &str = "a write to a disk is durable when flushed";
 
-/// What is served, from now until its process ends.
+/// Everything that a process serves, from now until its end.
 #[derive(Debug, Default, Serialize)]
 pub struct Announcement {
-    /// The pool's file; none where what is served lies in no pool.
+    /// The pool's file, or `None` if the served disk lies in no pool.
     #[serde(serialize_with = "ferrite_owner::paths::show")]
     pub pool: Option<PathBuf>,
-    /// The process that owns the pool, or else serves.
+    /// The id of the process that owns the pool or, without a pool, that serves.
     pub owner_pid: u32,
-    /// What the pool lies in, in one line.
+    /// The medium of the pool, described in one line.
     pub medium: Option<String>,
     /// The failures that the served pool survives.
     pub survives: Option<SurvivalReport>,
-    /// Whether a write to its disks waits for a flush though what the pool lies in does not.
+    /// True if a write to the disks waits for a flush although the medium needs none.
     #[serde(skip)]
     pub held_back: bool,
-    /// Its bytes.
+    /// Bytes of the pool.
     pub total_bytes: Option<u64>,
-    /// Those that are free.
+    /// Free bytes of the pool.
     pub free_bytes: Option<u64>,
-    /// It was not closed in order, and has been recovered.
+    /// True if the pool was not closed in order, and the server recovered it.
     pub recovered: bool,
-    /// What a killed server had left.
+    /// The nodes and mounts of a killed server that this server removed.
     pub cleared: Vec<String>,
-    /// What is served.
+    /// The served disks.
     pub disks: Vec<AnnouncedDisk>,
-    /// What is mounted.
+    /// The file systems of the server.
     pub file_systems: Vec<AnnouncedFs>,
     /// The file that the server's messages go to, if it has no terminal.
     #[serde(serialize_with = "ferrite_owner::paths::show")]
     pub log: Option<PathBuf>,
-    /// What ends the server, if it is not Ctrl-C.
+    /// The way to stop the server, if it is not Ctrl-C.
     #[serde(skip)]
     pub ended_by: Option<String>,
 }
 
-/// A file system, and where it is mounted.
+/// A file system and its mount folder.
 #[derive(Debug, Serialize)]
 pub struct AnnouncedFs {
-    /// Its name.
+    /// The name of the file system.
     pub name: String,
-    /// The folder.
+    /// The mount folder, if the file system is mounted.
     #[serde(serialize_with = "ferrite_owner::paths::show")]
     pub mounted_on: Option<PathBuf>,
-    /// Why it is not mounted although that was asked for.
+    /// The reason why a requested mount failed.
     pub not_mounted: Option<String>,
 }
 
-/// A disk, and where it is reached.
+/// A disk and its addresses.
 #[derive(Debug, Default, Serialize)]
 pub struct AnnouncedDisk {
-    /// Its name.
+    /// The name of the disk.
     pub name: String,
-    /// Where it is served over NBD.
+    /// The NBD addresses of the disk.
     pub uris: Vec<String>,
-    /// Its `/dev` node, where it has one.
+    /// The `/dev` node of the disk, if it has one.
     pub node: Option<AttachReport>,
-    /// Why it has none although one was asked for.
+    /// The reason why a requested node is missing.
     pub not_attached: Option<String>,
 }
 
 impl Announcement {
-    /// Of disks in `pool`, by its owner, where a write may wait for a flush if they have a volatile cache.
+    /// Returns the announcement of `disks` in `pool`, by its owner. If `has_volatile_cache`, a write may wait for a
+    /// flush.
     pub fn of(pool: &PoolReport, has_volatile_cache: bool, disks: Vec<AnnouncedDisk>) -> Self {
         let when_flushed = pool.survives.when_flushed || has_volatile_cache;
         Self {
@@ -90,12 +91,12 @@ impl Announcement {
         }
     }
 
-    /// Says it.
+    /// Prints the announcement.
     pub fn print(&self, json: bool, show: impl FnOnce(&Self) -> String) -> Outcome {
         super::print_line(json, self, show)
     }
 
-    /// Where each disk is served, in a line each.
+    /// Returns the address of each disk, one per line.
     pub fn show_uris(&self) -> String {
         let line = |name: &str, uri: &String| format!("{name} is served at {uri}\n");
         let uris = self.disks.iter().flat_map(|disk| disk.uris.iter().map(|uri| line(&disk.name, uri)));
@@ -103,7 +104,7 @@ impl Announcement {
         uris.chain(held_back).collect()
     }
 
-    /// All of it, and what to do next.
+    /// Returns the whole announcement, and the next command to try.
     pub fn show(&self) -> String {
         let mut text: String = self.cleared.iter().map(|what| format!("cleared   {what}\n")).collect();
         let pool = self.pool.as_deref().unwrap_or(Path::new(""));
@@ -124,7 +125,7 @@ impl Announcement {
         text + &format!("next      {}\n{ended_by} ends it.\n", self.next(pool))
     }
 
-    /// The command to try next.
+    /// Returns the next command to try.
     fn next(&self, pool: &Path) -> String {
         if let Some(point) = self.file_systems.iter().find_map(|fs| fs.mounted_on.as_deref()) {
             return format!("cp -r /etc {0} && df -h {0}", quoted(point));

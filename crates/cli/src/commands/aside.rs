@@ -1,7 +1,7 @@
-//! `ferrite up --run` and `ferrite up --detach`: a server beside a command, and one without a terminal.
+//! `ferrite up --run` and `ferrite up --detach`: a server beside a command, and a server without a terminal.
 //!
-//! A detached server is this program once more, in a session of its own. Its standard output is a pipe to the process that
-//! started it, which ends when the announcement has come through, or the server has ended: then the log says why.
+//! A detached server is a second process of this program, in a session of its own. Its standard output is a pipe to the
+//! first process, which exits after the announcement. If the server ends before, its log gives the reason.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -23,7 +23,7 @@ use crate::outcome::{Failure, Outcome};
 use crate::stop::{Asked, Stop};
 use crate::{child, inherited, log};
 
-/// What stands in the place of `--detach` on the command line of the detached server.
+/// The option that replaces `--detach` on the command line of the detached server.
 const DETACHED: &str = "--detached";
 
 /// How a server is started: beside a command, detached, or neither.
@@ -53,13 +53,14 @@ impl Aside {
         Ok(())
     }
 
-    /// Prints what is served. Beside a command it goes to standard error: standard output is the command's.
+    /// Prints the served disks. Beside a command, the announcement goes to standard error, because standard output
+    /// belongs to the command.
     pub fn announce(&self, all: Announcement, json: bool) -> Outcome {
         if self.is_detached {
             let log = log::of(std::process::id());
             let down = all.pool.as_deref().map(|pool| format!("`ferrite down {}`", quoted(pool)));
             Announcement { log, ended_by: down, ..all }.print(json, Announcement::show)?;
-            // The process that waits for the announcement goes on; what is printed later goes to the log.
+            // The process that waits for the announcement then exits. Later output goes to the log.
             rustix::stdio::dup2_stdout(std::io::stderr().as_fd())?;
             return Ok(std::env::set_current_dir("/")?);
         }
@@ -71,7 +72,7 @@ impl Aside {
         Ok(())
     }
 
-    /// Holds the pool until a signal comes, or the command has ended.
+    /// Holds the pool until a signal arrives or the command ends.
     pub fn hold(&self, owner: Arc<PoolOwner>, begun: Outcome, stop: &Stop, backup: Option<&Path>) -> Outcome {
         if self.run.is_empty() {
             return CommandPool::from(owner).hold(begun, stop, Until::Asked { backup });
@@ -92,7 +93,7 @@ impl Aside {
         }
     }
 
-    /// Starts the command; its exit status comes when it has ended.
+    /// Starts the command. The receiver gets its exit status when it ends.
     fn start(&self, pool: &Path, stop: &Stop) -> Outcome<Receiver<ExitStatus>> {
         let mut command = Command::new(&self.run[0]);
         command.args(&self.run[1..]).env("FERRITE_POOL", pool);
@@ -105,7 +106,7 @@ impl Aside {
     }
 }
 
-/// Starts a server of the pool at `path` that outlives this process, and prints what that one announces.
+/// Starts a server of the pool at `path` that outlives this process, and prints the server's announcement.
 pub fn detach(path: &Path, stop: &Stop) -> Outcome {
     let log_path = log::path(path)?;
     let opening = |error| format!("opening the log {}: {error}", in_line(&log_path));
@@ -123,7 +124,7 @@ pub fn detach(path: &Path, stop: &Stop) -> Outcome {
     super::write(&announced).map(drop)
 }
 
-/// What `server` prints when it serves; nothing if it ends before. Ctrl-C ends it, too.
+/// Returns the announcement of `server`, or nothing if the server ends before. Ctrl-C ends the server, too.
 fn announced(server: &mut Child, stop: &Stop) -> Outcome<String> {
     let mut output = server.stdout.take().ok_or("the server has no standard output")?;
     let (sender, all) = channel();
@@ -137,7 +138,7 @@ fn announced(server: &mut Child, stop: &Stop) -> Outcome<String> {
     Ok(all.recv().unwrap_or_default())
 }
 
-/// Repeats on standard error what the server wrote to its log behind `before`, and fails as the server did.
+/// Copies the server's log after `before` to standard error, and returns the server's failure.
 fn ended_early(status: ExitStatus, log: &Path, before: u64) -> Failure {
     let mut said = String::new();
     let read = File::open(log).and_then(|mut file| {

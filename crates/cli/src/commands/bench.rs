@@ -18,9 +18,9 @@ use crate::stop;
 ///
 /// Prints a table and a line that compares the figures with the paper, and writes NAME.json, NAME.csv and NAME.svg.
 ///
-/// At full length most experiments take a few minutes. Two take longer on two busy processors. llc takes a quarter of an
-/// hour, because its 25 programs run at a twentieth of their speed, and needs 200 MB of --place. ftl takes nine minutes,
-/// and 1.1 GiB of --place, which it reserves at the start.
+/// At full length most experiments take a few minutes. Two take longer on two busy processors. llc takes a quarter of
+/// an hour, because its 25 programs run at a twentieth of their speed, and needs 200 MB of --place. ftl takes nine
+/// minutes, and 1.1 GiB of --place, which it reserves at the start.
 #[derive(Args)]
 pub struct Bench {
     /// The experiment
@@ -49,7 +49,7 @@ pub struct Bench {
     place: PathBuf,
 }
 
-/// The file name that stands for standard output.
+/// The file name that means standard output.
 const STDOUT: &str = "-";
 
 /// The worker of experiments with files: see `ferrite_bench::worker`.
@@ -77,7 +77,8 @@ impl Bench {
             || Failure::Usage(format!("there is no experiment {name:?}; the experiments are:\n{}", list().trim_end()));
         let experiment = ferrite_bench::find(name).ok_or_else(unknown)?;
         let made = self.make_output()?;
-        // On an error nothing is written, and the new folders go, unless another program has put files there.
+        // On an error, the command writes no file and removes each new folder, unless another program has put files
+        // there.
         let none = |_: &Failure| made.iter().for_each(|folder| drop(fs::remove_dir(folder)));
         let measured = self.files(name).iter().try_for_each(|path| ensure_writable(path));
         let report = measured.and_then(|()| self.measure(experiment)).inspect_err(none)?;
@@ -119,7 +120,7 @@ impl Bench {
         self.json.as_deref() == Some(Path::new(STDOUT))
     }
 
-    /// The paths of the JSON, the CSV and the SVG.
+    /// Returns the paths of the JSON, the CSV and the SVG.
     fn files(&self, name: &str) -> [PathBuf; 3] {
         let [json, csv, svg] = ["json", "csv", "svg"].map(|ending| self.output.join(format!("{name}.{ending}")));
         [self.json.clone().filter(|_| !self.prints_json()).unwrap_or(json), csv, svg]

@@ -33,7 +33,7 @@ use crate::stop::{self, Stop};
 
 use rates::{Rates, Watch, WatchedDisk};
 
-/// Pause between two looks at a disk.
+/// The pause between two reports about a disk.
 const WATCH_PAUSE: Duration = Duration::from_secs(1);
 
 /// Protected block devices in a pool: make them, serve them, attach them
@@ -52,8 +52,9 @@ pub enum Disk {
     /// Make a disk a real /dev node, until `detach` or the end of the pool's owner
     ///
     /// It is /dev/ferrite/by-pool/UUID/NAME, and /dev/ferrite/NAME unless a disk of another pool has that. Where no
-    /// `ferrite up` owns the pool this command does, and runs until Ctrl-C or until nothing of it is used. While it is mounted
-    /// who connects to the disk over NBD may only read it; who is connected already keeps what he had, so end him first.
+    /// `ferrite up` owns the pool this command does, and runs until Ctrl-C or until nothing of it is used. While the
+    /// node is mounted, new NBD clients are read-only. Clients that connected earlier can still write: disconnect them
+    /// first.
     Attach(Attach),
     /// Take a disk's /dev node away; refused while it is mounted or open
     Detach(InPool<DiskName>),
@@ -82,8 +83,8 @@ pub struct Create {
     #[arg(long, default_value_t = 512, value_parser = sector)]
     sector: u32,
     /// Take space as it is written: a write where nothing is yet may then find the pool full. What the disk does not
-    /// need any more others get when they lack space, whether it is open or not; until then `pool info` and `df` count it as
-    /// in use
+    /// need any more others get when they lack space, whether it is open or not; until then `pool info` and `df` count
+    /// it as in use
     #[arg(long)]
     thin: bool,
     /// Keep a checksum of each 4 KiB: damaged data is an error, not an answer. Costs about 15 ns a write and 100 ns a
@@ -144,7 +145,7 @@ pub struct Attach {
 }
 
 impl Disk {
-    /// Does it.
+    /// Runs the subcommand.
     pub fn run(self) -> Outcome {
         match self {
             Self::Create(create) => create.run(),
@@ -179,7 +180,7 @@ impl Stat {
     }
 }
 
-/// Tells what the disk called `name` does: once, or again and again for as long as there is a reader.
+/// Prints a report about the disk called `name`, once or repeatedly while there is a reader.
 fn print_stat(command_pool: &mut CommandPool, name: &str, watch: bool, json: bool) -> Outcome {
     let mut looks = Watch::default();
     loop {
@@ -267,7 +268,8 @@ impl Attach {
     }
 }
 
-/// Asks the owner; where there is none, nothing is attached, and what a killed one left is cleared.
+/// Asks the owner to detach the disk. If there is no owner, no disk is attached, and this function clears the links of
+/// a killed owner.
 fn detach(pool: &Path, name: String) -> Outcome {
     let mut command_pool = CommandPool::new(pool)?;
     if let Some(owner) = command_pool.owner() {
@@ -311,7 +313,7 @@ fn show(disk: &DiskReport) -> String {
         + &open.stages.map(show_stages).unwrap_or_default()
 }
 
-/// With what options it is used, where any are not the usual ones.
+/// Returns the options of the open disk, if they differ from the defaults.
 fn show_serving(open: &OpenReport) -> String {
     let Serving { scheme, in_place, read_only, verify, stages: _, buffering } = &open.serving;
     let said = [

@@ -14,20 +14,20 @@ use crate::outcome::{Failure, Outcome};
 use crate::pool_argument::{InPool, NoWords};
 use crate::stop;
 
-/// How long the owner may take to end.
+/// The time limit for the end of the owner.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
-/// How long the owner may take to end until a message says that it is waited for.
+/// The time without a message while the command waits for the owner's end.
 const SILENT: Duration = Duration::from_secs(1);
-/// How long an owner may take to say who it is.
+/// The time limit for an owner's greeting.
 const GREETING: Duration = Duration::from_secs(2);
-/// Pause between two looks whether this command is to end.
+/// The pause between two checks whether a signal asked this command to end.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// End the process that serves a pool, in order, as Ctrl-C does
 ///
-/// Unmounts the pool's file systems, takes its /dev nodes away, writes out what is held back, and returns when the process
-/// has ended. Programs that use a mount or a node are waited for, for ten seconds each; a second `ferrite down` goes on
-/// without them.
+/// Unmounts the pool's file systems, takes its /dev nodes away, writes out what is held back, and returns when the
+/// process has ended. Programs that use a mount or a node are waited for, for ten seconds each; a second `ferrite down`
+/// goes on without them.
 #[derive(Args)]
 pub struct Down {
     #[command(flatten)]
@@ -35,7 +35,7 @@ pub struct Down {
 }
 
 impl Down {
-    /// Ends the owner.
+    /// Stops the owner.
     pub fn run(self) -> Outcome {
         let path = self.at.pool.path()?;
         command_pool::look_at(&path)?;
@@ -54,8 +54,8 @@ impl Down {
     }
 }
 
-/// The process that serves the pool at `path`. Its descriptor is opened before the last look at who holds the lock, so that
-/// the descriptor is the owner's even if process ids are used again.
+/// Returns the process that serves the pool at `path`. The descriptor is opened before the last check of the lock's
+/// holder. So it belongs to the owner even if the kernel reuses process ids.
 fn owner(path: &Path) -> Outcome<(u32, PidFd)> {
     let name = path.display();
     let unserved = || Failure::from(format!("no process serves {name}: there is nothing to end"));

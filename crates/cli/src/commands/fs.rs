@@ -20,7 +20,7 @@ use crate::pool_argument::InPool;
 use crate::size;
 use crate::stop::Stop;
 
-/// Bytes of the largest file.
+/// The size of the largest file, in bytes.
 const FILE_BYTES_MAX: u64 = 128 << 40;
 
 /// File systems in a pool: make them, mount them, see how full they are
@@ -60,7 +60,7 @@ pub struct FsPlace {
     at: PathBuf,
 }
 
-/// The pool of the file system at `place`, and which one of that pool.
+/// Returns the pool of the file system at `place`, and the file system in that pool.
 fn located(place: &InPool<FsPlace>) -> Outcome<(PathBuf, Which)> {
     let InPool { pool, words: FsPlace { at } } = place;
     if !pool.is_named()
@@ -99,7 +99,7 @@ pub struct Create {
     json: bool,
 }
 
-/// From which size on files are moved to superpages.
+/// The file size at which files move to superpages, or `None` for never.
 #[derive(Clone, Copy)]
 struct Threshold(Option<u64>);
 
@@ -118,8 +118,8 @@ fn threshold(text: &str) -> Result<Threshold, String> {
 /// How a file system is mounted.
 #[derive(Args, Clone)]
 pub struct MountArguments {
-    /// Let the kernel keep writes back: near the speed of memory for every program, but durable only at fsync; closing a
-    /// file writes it out, so many small files are made faster without
+    /// Let the kernel keep writes back: near the speed of memory for every program, but durable only at fsync; closing
+    /// a file writes it out, so many small files are made faster without
     #[arg(long)]
     cached: bool,
     /// When written data is durable: `sync` when the write returns, `atomic` and all or nothing too (a second fence;
@@ -142,7 +142,7 @@ pub struct MountArguments {
 }
 
 impl MountArguments {
-    /// Refuses what makes no sense, before anything is made.
+    /// Refuses contradicting options, before the command makes anything.
     pub fn check(&self) -> Outcome {
         if self.cached && self.data == Some(DataMode::Atomic) {
             let why = "--cached and --data atomic exclude each other: the kernel would cut writes into pages";
@@ -151,7 +151,7 @@ impl MountArguments {
         Ok(())
     }
 
-    /// As a request, on `point`.
+    /// Returns the mount request for the folder `point`.
     pub fn mounting(&self, point: &Path, read_only: bool) -> Outcome<Mounting> {
         self.check()?;
         let Self { cached, data, allow_other, suid, dev, reserve } = *self;
@@ -169,7 +169,7 @@ fn data_mode(name: &str) -> Result<DataMode, String> {
 pub struct MountWords {
     /// The file system
     name: String,
-    /// The folder, which is made if it is not there; what it holds is hidden meanwhile
+    /// The folder, which is made if it is missing; the mount hides what it holds
     dir: PathBuf,
 }
 
@@ -190,7 +190,7 @@ pub struct Mount {
 }
 
 impl Fs {
-    /// Does it.
+    /// Runs the subcommand.
     pub fn run(self) -> Outcome {
         match self {
             Self::Create(Create { fs: InPool { pool, words: FsName { name } }, super_threshold, json }) => {
@@ -217,7 +217,8 @@ impl Fs {
     }
 }
 
-/// Asks the owner; what nobody answers for any more is taken away without one.
+/// Asks the owner to unmount the file system. If no process answers for a mount, this function removes it without an
+/// owner.
 fn unmount(place: &InPool<FsPlace>) -> Outcome {
     let (pool, which) = located(place)?;
     let points = match &which.seen {
@@ -263,7 +264,8 @@ impl Mount {
     }
 }
 
-/// Returns what is kept for clients of an owner before, and who they are, if there are any.
+/// Returns a line about the state that is kept for clients of an earlier owner, with their process ids, if there are
+/// any.
 pub fn awaited(fs: &FsReport) -> Option<String> {
     let pids: Vec<String> = fs.awaited_processes.iter().map(u32::to_string).collect();
     let bytes = size::show(fs.space.awaited_bytes);

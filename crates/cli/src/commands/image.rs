@@ -58,7 +58,7 @@ pub struct Restore {
 }
 
 impl Backup {
-    /// Does it.
+    /// Writes the image and prints a report.
     pub fn run(self) -> Outcome {
         let Self { at: InPool { pool, words: BackupWords { image } }, json } = self;
         if image == Path::new("-") {
@@ -73,12 +73,12 @@ impl Backup {
 }
 
 impl Restore {
-    /// Does it.
+    /// Makes the pool from the image and prints a report.
     pub fn run(self) -> Outcome {
         let Self { image, pool, size, lose, json } = self;
         stop::watch()?;
         let bar = Bar::new();
-        // All of it, before anything is made.
+        // The command verifies the whole image before it makes anything.
         let mut input = BufReader::new(backup::open_image(&image)?);
         let found = backup::verify(&mut input, &mut |it| bar.show(&it));
         let found = found.map_err(|error| format!("{}: {error}", image.display()))?;
@@ -95,7 +95,7 @@ impl Restore {
                 backup::restore_from(&image, memory, backup::RestoreOptions { overwrite }, &mut |it| bar.show(&it));
             Ok(restored.map_err(|error| format!("{}: {error}", pool.display()))?)
         });
-        // Of a file that was there, a restore that did not finish stays.
+        // If the file existed before, an unfinished restore remains in it.
         let summary = restored.inspect_err(|_| _ = is_new.then(|| fs::remove_file(&pool)))?;
         host::persist_name(&pool)?;
         drop(bar);
@@ -106,13 +106,13 @@ impl Restore {
 /// The target of a restore.
 struct Place {
     lock: Lock,
-    /// Whether the file was made now.
+    /// True if this restore made the file.
     is_new: bool,
-    /// Whether something is lost, as the user agreed to.
+    /// True if the restore destroys content, to which the user agreed.
     overwrite: bool,
 }
 
-/// Makes or finds the place of `bytes` to restore the image `uuid` into, which lies in the file `image`.
+/// Makes or finds a place of `bytes` for restoring the image `uuid`, which lies in the file `image`.
 fn place(image: &Path, uuid: [u8; 16], pool: &Path, bytes: u64, lose: Option<u64>) -> Outcome<Place> {
     match make_pool_file(pool, bytes) {
         Ok(()) => return Ok(Place { lock: ours(pool)?, is_new: true, overwrite: false }),
@@ -131,16 +131,16 @@ fn place(image: &Path, uuid: [u8; 16], pool: &Path, bytes: u64, lose: Option<u64
     Ok(Place { lock, is_new: false, overwrite })
 }
 
-/// What an image holds, for people and programs.
+/// The content of an image, for people and programs.
 #[derive(Serialize)]
 struct ImageReport {
-    /// Which image it is.
+    /// The id of the image.
     image: String,
-    /// Which pool it is of.
+    /// The id of its pool.
     pool: String,
     /// Bytes of that pool.
     pool_bytes: u64,
-    /// Bytes of it that were in use.
+    /// Bytes of the pool that were in use.
     used_bytes: u64,
     /// Bytes of the image.
     image_bytes: u64,

@@ -26,8 +26,8 @@ use crate::survival::Trust;
 pub enum Pool {
     /// Make a pool in a new file, or in a file or DAX device that is there and holds only zeros
     ///
-    /// On an NVDIMM with DAX it survives power loss; on /dev/shm or hugetlbfs the end of the process; in a file on a disk
-    /// what was flushed survives all. It says which of them, and why.
+    /// On an NVDIMM with DAX it survives power loss; on /dev/shm or hugetlbfs the end of the process; in a file on a
+    /// disk what was flushed survives all. It says which of them, and why.
     Create(Create),
     /// Tell what a pool is, what it survives, and how its space is used
     Info(Info),
@@ -40,9 +40,10 @@ pub enum Pool {
     ///
     /// Interrupted, run it again: it finishes. It is the same pool as the one that was backed up: do not serve both.
     ///
-    /// All that is in the pool goes back to the moment of the image: files, disks, objects, logs. That is wrong for a database that
-    /// keeps its data elsewhere and its log in the pool's files: restore the database's own backup. A SQLite database whose file
-    /// went on since then is refused when it is opened, and nothing of it is lost; docs/ties.md says the ways out.
+    /// All that is in the pool goes back to the moment of the image: files, disks, objects, logs. That is wrong for a
+    /// database that keeps its data elsewhere and its log in the pool's files: restore the database's own backup. A
+    /// SQLite database whose file went on since then is refused when it is opened, and nothing of it is lost;
+    /// docs/ties.md says the ways out.
     Restore(image::Restore),
     /// Let a pool take the space that its file or device has become larger by; --size makes a file larger
     Grow(upkeep::Grow),
@@ -79,7 +80,7 @@ pub struct Info {
 }
 
 impl Pool {
-    /// Does it.
+    /// Runs the subcommand.
     pub fn run(self) -> Outcome {
         match self {
             Self::Create(create) => create.run(),
@@ -118,7 +119,7 @@ impl Create {
     }
 }
 
-/// Refuses what is too small for a pool, before anything is made or changed.
+/// Refuses a size that is too small for a pool, before the command makes or changes anything.
 pub fn check_size(bytes: u64) -> Outcome {
     if bytes < POOL_BYTES_MIN {
         return Err(Failure::Usage(format!("a pool has {} at least", size::show(POOL_BYTES_MIN))));
@@ -126,7 +127,7 @@ pub fn check_size(bytes: u64) -> Outcome {
     Ok(())
 }
 
-/// Refuses a file that is too small for a pool, where no size was asked for.
+/// Refuses a file that is too small for a pool, if the user gave no size.
 fn ensure_room(lock: &Lock, size: Option<u64>) -> Outcome {
     let found = lock.file().metadata()?;
     if size.is_some() || !found.is_file() || found.len() >= POOL_BYTES_MIN {
@@ -136,7 +137,7 @@ fn ensure_room(lock: &Lock, size: Option<u64>) -> Outcome {
     Err(Failure::Usage(format!("{path} has {has}, and a pool {least} at least: give a --size, such as --size 1G")))
 }
 
-/// Gives the file that `lock` holds, if it is one, the size that was asked for.
+/// If `lock` holds a regular file, sets its length to the requested size.
 fn resize(lock: &Lock, size: Option<u64>) -> Outcome {
     match size {
         Some(bytes) if lock.file().metadata()?.is_file() => {
@@ -146,8 +147,8 @@ fn resize(lock: &Lock, size: Option<u64>) -> Outcome {
     }
 }
 
-/// Returns true if a new pool in the file or device of `lock` destroys content, and `lose` names the bytes of that. A
-/// half-done restore of `image` is not such content.
+/// Returns true if a new pool in the file or device of `lock` destroys content, and `lose` states the bytes of that
+/// content. A half-done restore of `image` is not such content.
 pub fn may_be_lost(lock: &Lock, lose: Option<u64>, image: Option<[u8; 16]>) -> Outcome<bool> {
     stop::watch()?;
     let bar = Bar::new();
@@ -155,8 +156,8 @@ pub fn may_be_lost(lock: &Lock, lose: Option<u64>, image: Option<[u8; 16]>) -> O
     Ok(ensure_may_be_lost(lock, &may, &mut |it| bar.show(&it))?)
 }
 
-/// Makes the file that `lock` holds a pool, which is to be called `path`; what it holds is lost. Says so where the host
-/// has less than the pool may come to need.
+/// Makes a pool, to be called `path`, in the file that `lock` holds, and destroys the file's content. Prints a warning
+/// if the host has less space than the pool may need.
 pub fn format(lock: &Lock, path: &Path) -> Outcome {
     let medium = MediumArguments::default().map(lock)?;
     ferrite_pool::Pool::create(&*medium.memory, &Format { uuid: host::random_uuid()?, boot_id: host::boot_id()? })?;
@@ -170,7 +171,7 @@ pub fn format(lock: &Lock, path: &Path) -> Outcome {
     Ok(())
 }
 
-/// The lock on the pool at `path`, which nobody else may have.
+/// Returns the exclusive lock on the pool at `path`.
 pub fn ours(path: &Path) -> Outcome<Lock> {
     match command_pool::find(path)? {
         PoolHolder::Ours(lock) => Ok(lock),

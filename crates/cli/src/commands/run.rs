@@ -21,17 +21,17 @@ use tally::Tally;
 
 /// Run a program whose files on a mounted file system are read and written in its own memory
 ///
-/// The program is not changed, and gives the same results: each file is opened by the kernel, but after a few calls
-/// its reads and writes are copies from and to persistent memory, without a system call. A write is durable when it
+/// The program is not changed, and gives the same results: each file is opened by the kernel, but after a few calls its
+/// reads and writes are copies from and to persistent memory, without a system call. A write is durable when it
 /// returns. Its children are run the same way.
 ///
 /// Direct: read, write, pread, pwrite and their forms for several buffers, lseek, appending, fsync, fdatasync, fstat,
-/// ftruncate, of files that the program opens itself. Everything else goes through the mount as always: stdio streams, shared mappings,
-/// sendfile, and descriptors that another process shares. A file that others write to or read through the mount goes
-/// through the mount for everybody while they do.
+/// ftruncate, of files that the program opens itself. Everything else goes through the mount as always: stdio streams,
+/// shared mappings, sendfile, and descriptors that another process shares. A file that others write to or read through
+/// the mount goes through the mount for everybody while they do.
 ///
 /// Programs that are statically linked or set-user-id, and file systems mounted with --cached or of pools in plain
-/// files, are told and run through the mount.
+/// files, are reported and run through the mount.
 #[derive(Args)]
 #[command(after_help = "Exit status: the program's own; 128 and the signal that ended it; 127 if it was not found, \
                         126 if it could not be run.")]
@@ -49,7 +49,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// Does it; comes back only where it fails.
+    /// Runs the program. With --stat, returns after the program's end. Otherwise returns only if the program cannot be
+    /// started.
     pub fn run(self) -> Outcome {
         let words = &self.command;
         let mut command = Command::new(&words[0]);
@@ -72,7 +73,7 @@ impl Run {
         self.refused(&error)
     }
 
-    /// Runs it as a child, and tells at its end what was counted.
+    /// Runs the program as a child, and prints its counts when it ends.
     fn counted(&self, command: &mut Command) -> Outcome {
         let tally = Tally::new().map_err(|error| format!("making a file to count in: {error}"))?;
         command.env(tally::VARIABLE, tally.path());
@@ -82,7 +83,7 @@ impl Run {
         std::process::exit(child::code(status))
     }
 
-    /// It could not be started.
+    /// Returns the failure of a program that could not be started.
     fn refused<T>(&self, error: &std::io::Error) -> Outcome<T> {
         let is_missing = error.kind() == ErrorKind::NotFound;
         let name = self.command[0].display();

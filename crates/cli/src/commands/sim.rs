@@ -24,7 +24,7 @@ pub enum Sim {
 }
 
 impl Sim {
-    /// Does it.
+    /// Runs the subcommand.
     pub fn run(self) -> Outcome {
         match self {
             Self::Llc(llc) => llc.run(),
@@ -34,8 +34,8 @@ impl Sim {
     }
 }
 
-/// What `open` gives. From now on a signal is told by [`stop::is_asked`]; who asks meanwhile does not wait for a pipe that
-/// gives too little to tell what it is.
+/// Runs `open` on a thread and returns its result. From now on [`stop::is_asked`] reports a signal, so a signal ends
+/// the wait for a pipe that sends too few bytes to detect the format.
 fn opened<T: Send + 'static>(open: impl FnOnce() -> ferrite_sim::Result<T> + Send + 'static) -> Outcome<T> {
     stop::watch()?;
     let opening = PartStream::of(1, move |to| drop(to.send(open())))?;
@@ -46,7 +46,7 @@ fn opened<T: Send + 'static>(open: impl FnOnce() -> ferrite_sim::Result<T> + Sen
     }
 }
 
-/// A trace of accesses, opened so, and its form.
+/// Opens a trace of accesses that way, and returns its format and its reader.
 fn opened_accesses(trace: &Path, reading: TraceOptions) -> Outcome<(AccessFormat, Box<dyn AccessReader>)> {
     let trace = trace.to_owned();
     opened(move || {
@@ -56,7 +56,7 @@ fn opened_accesses(trace: &Path, reading: TraceOptions) -> Outcome<(AccessFormat
     })
 }
 
-/// A trace's name as it is told, printed and drawn: what is no character that can be shown is escaped.
+/// Returns a trace's name for messages, tables and plots, with unprintable characters escaped.
 fn shown(trace: &Path) -> String {
     let mut shown = String::new();
     for chunk in trace.as_os_str().as_bytes().utf8_chunks() {
@@ -72,7 +72,7 @@ fn shown(trace: &Path) -> String {
     shown
 }
 
-/// Says that a trace ended in the middle of a line, if it did.
+/// Prints a warning if a trace ended in the middle of a line.
 fn warn(trace: &Path, is_cut: bool) {
     if is_cut {
         remark!("ferrite: {}: its last line has no end: maybe it was cut there", shown(trace));
@@ -85,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    /// Names that differ are told apart, and none is more to a terminal or a picture than a name.
+    /// Different names stay different, and no name contains control sequences for a terminal or a picture.
     #[test]
     fn names_are_shown_as_they_can_be() {
         let shown = |bytes: &[u8]| shown(Path::new(OsStr::from_bytes(bytes)));

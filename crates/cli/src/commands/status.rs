@@ -19,7 +19,7 @@ use crate::outcome::Outcome;
 use crate::serving_processes::{self, ServingProcess};
 use crate::size;
 
-/// How long one question to an owner may take.
+/// The time limit of one request to an owner.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
 
 /// Show which pools are served, mounted and attached now, by which process, and how full they are
@@ -90,7 +90,7 @@ struct LeftMount {
 }
 
 impl Status {
-    /// Shows it. That nothing is served is no failure.
+    /// Prints the status. An empty list is not a failure.
     pub fn run(self) -> Outcome {
         let pools = serving_processes::all().into_iter().map(ServedPool::of).collect();
         let left = mounts::left().into_iter().map(|(mounted_on, pool)| LeftMount { mounted_on, pool }).collect();
@@ -135,7 +135,7 @@ fn ask<T: DeserializeOwned>(client: &mut OwnerClient, request: &impl TypedReques
     Ok(serde_json::from_value(answer)?)
 }
 
-/// As [`ask`]; the default if the owner does not link the service.
+/// Sends a request like [`ask`], and returns the default value if the owner does not link the service.
 fn ask_if_served<T: DeserializeOwned + Default>(client: &mut OwnerClient, request: &impl TypedRequest) -> Outcome<T> {
     match client.call(ServiceRequest::of(request), &mut |_| true) {
         Err(error) if error.kind() == FailureKind::NotServed => Ok(T::default()),

@@ -18,7 +18,7 @@ use crate::outcome::Outcome;
 use crate::pool_argument::InPool;
 use crate::size;
 
-/// How much of a pipe is read before the pool is reached.
+/// The bytes that are read from a pipe before the pool is opened.
 const AHEAD_BYTES: u64 = 64 << 20;
 
 /// Names in a pool: list them, store bytes under one, get them back
@@ -32,8 +32,8 @@ pub enum Tag {
     Put(Put),
     /// Write what is stored under a name to a file, or to standard output
     Get(InPool<GetWords>),
-    /// Remove plain bytes, an object or a log that is no database's, with what it holds, and free its space; refused while
-    /// it is in use
+    /// Remove plain bytes, an object or a log that is no database's, with what it holds, and free its space; refused
+    /// while it is in use
     Remove(InPool<TagName, true>),
 }
 
@@ -74,7 +74,7 @@ pub struct TagName {
 }
 
 impl Tag {
-    /// Does it.
+    /// Runs the subcommand.
     pub fn run(self) -> Outcome {
         match self {
             Self::List(list) => show_all(&list),
@@ -92,7 +92,7 @@ fn show_all(list: &List) -> Outcome {
     print(list.json, &tags, |tags| {
         let mut text = format!("{:<24} {:<8} {:>12} {:>12}\n", "name", "kind", "size", "space");
         for tag in tags {
-            // A file system may take all of its pool: it has no size of its own.
+            // A file system has no size of its own, because it may use the whole pool.
             let has_size = tag.kind != TagKind::FILES.name();
             let size = if has_size { size::show(tag.size_bytes) } else { "-".into() };
             let space = size::show(tag.space_bytes);
@@ -134,8 +134,8 @@ fn get_content(at: InPool<GetWords>) -> Outcome {
     Ok(output.finish()?)
 }
 
-/// What `input` gives, as files to be read one behind the other. Whoever writes to a pipe may be slow, or need the pool
-/// himself, so a pipe is read as far as [`AHEAD_BYTES`] here, into memory.
+/// Returns the content of `input` as a list of files to read in order. The writer of a pipe may be slow, or need the
+/// pool itself. So this function reads up to [`AHEAD_BYTES`] of a pipe into memory.
 fn read_ahead(input: File) -> Outcome<Vec<File>> {
     if input.metadata()?.is_file() {
         return Ok(vec![input]);
@@ -143,12 +143,12 @@ fn read_ahead(input: File) -> Outcome<Vec<File>> {
     let describe = |error| format!("reading the content to store: {error}");
     let ahead = rustix::fs::memfd_create("ferrite: ahead", rustix::fs::MemfdFlags::CLOEXEC);
     let mut ahead = File::from(ahead.map_err(|error| describe(error.into()))?);
-    // It may be one that does not wait.
+    // The input may be non-blocking.
     let mut go_on = |_| true;
     let mut watched = WatchedFiles::new(input.try_clone()?, "reading", 0, &mut go_on).take(AHEAD_BYTES);
     let read = io::copy(&mut watched, &mut ahead).map_err(describe)?;
     ahead.rewind().map_err(describe)?;
-    // What has ended may go on, as a terminal does: it is not asked again.
+    // An ended input, such as a terminal, could continue, so it is not read again.
     Ok(if read < AHEAD_BYTES { vec![ahead] } else { vec![ahead, input] })
 }
 

@@ -22,7 +22,7 @@ use crate::source::{ADDRESSES, Opening, Source, check_fit, is_one_disk};
 use crate::stop::{self, Stop};
 use crate::traced::Traced;
 
-/// Bytes copied at once.
+/// The size of one copied piece in bytes.
 const PIECE: u64 = 1 << 20;
 
 #[derive(Args)]
@@ -31,8 +31,9 @@ pub struct Copy {
     /// The disk to copy from, or an address. A qcow2, VMDK or VHDX image is copied as the disk that it holds (qemu-nbd
     /// reads it)
     from: String,
-    /// The disk to copy to, which may be larger; what it holds is lost. A disk of a pool that is not there is made, and a
-    /// file, for its user alone. A disk in a pool is refused while its node is mounted or open, and a device while it is mounted
+    /// The disk to copy to, which may be larger; what it holds is lost. A disk of a pool that is not there is made, and
+    /// a file, for its user alone. A disk in a pool is refused while its node is mounted or open, and a device while it
+    /// is mounted
     to: String,
     /// Copy the bytes of an image file as they are
     #[arg(long)]
@@ -50,9 +51,10 @@ pub struct Export {
     /// The socket to serve it on over NBD
     #[arg(long)]
     unix: PathBuf,
-    /// Write down each request, with its time, as fio's iolog (version 3), for `sim ftl --trace` and `fio --read_iolog`.
-    /// The file is there at the end; a pipe is written to meanwhile. An iolog has no word for a zeroing, which is a write in
-    /// there: a simulated flash drive (ftl-page:) trims the pages that are zeroed whole, and its trace writes them
+    /// Write down each request, with its time, as fio's iolog (version 3), for `sim ftl --trace` and `fio
+    /// --read_iolog`. The file appears at the end; a pipe gets requests as they come. An iolog has no word for a
+    /// zeroing, which is a write in there: a simulated flash drive (ftl-page:) trims the pages that are zeroed whole,
+    /// and its trace writes them
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Refuse writes
@@ -63,7 +65,7 @@ pub struct Export {
     json: bool,
 }
 
-/// What a copy did.
+/// The result of a copy.
 #[derive(Serialize)]
 struct Copied {
     /// Bytes of the disk.
@@ -75,7 +77,7 @@ struct Copied {
 }
 
 impl Copy {
-    /// Does it; what was copied is durable on return.
+    /// Runs the copy. All copied data is durable on return.
     pub fn run(self) -> Outcome {
         stop::watch()?;
         if is_one_disk(&self.from, &self.to) {
@@ -145,7 +147,7 @@ fn copy(from: &dyn Disk, to: &dyn Disk, size: u64) -> Outcome<Copied> {
     Ok(copied)
 }
 
-/// Zeros by the fast way where there is one.
+/// Writes zeros, by the disk's zeroing if it has one.
 fn zero(to: &dyn Disk, span: Span) -> Outcome {
     match to.write_zeroes(span, Zeroing { fast: true, ..Zeroing::default() }) {
         Err(Error::Unsupported(_)) => Ok(to.write_zeroes(span, Zeroing::default())?),
@@ -154,7 +156,8 @@ fn zero(to: &dyn Disk, span: Span) -> Outcome {
 }
 
 impl Export {
-    /// Serves it until Ctrl-C. The server behind it may never answer, to its opening or to its flush; a second one ends that.
+    /// Serves the disk until Ctrl-C. If the server behind it never answers an open or a flush, a second Ctrl-C ends the
+    /// wait.
     pub fn run(self) -> Outcome {
         let stop = Stop::once()?;
         if self.trace.as_deref().is_some_and(|trace| is_one_disk(&self.from, &trace.to_string_lossy())) {
@@ -180,13 +183,13 @@ impl Export {
         all.print(self.json, Announcement::show_uris)?;
         while stop.wait() != stop::Asked::End {}
         listening.stop();
-        // The trace first: the flush may never end.
+        // The trace is finished first, because the flush may never return.
         let traced = traced.map_or(Ok(()), Traced::finish);
         and_then_cleared(traced, source.disk.flush().map_err(Failure::from))
     }
 }
 
-/// One disk without a name.
+/// A list of exports with a single unnamed disk.
 struct Only(Arc<dyn Disk>);
 
 impl Exports for Only {

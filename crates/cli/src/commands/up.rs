@@ -30,15 +30,16 @@ use crate::outcome::{Failure, Outcome, and_then_cleared};
 use crate::size;
 use crate::stop::{self, Stop};
 
-/// The file system that is mounted.
+/// The name of the mounted file system.
 const FILES: &str = "files";
 
 /// Make what is missing, recover what is there, serve everything, until Ctrl-C
 ///
-/// Makes a pool and in it a disk called disk0 if there are none (--no-disk leaves all to files); serves every disk of the pool over NBD on a Unix
-/// socket (POOL.nbd where none is named); as root it also makes each a /dev node, /dev/ferrite/by-pool/UUID/NAME, and
-/// /dev/ferrite/NAME unless a disk of another pool has that name. Mounts a file system called files, which it makes if
-/// there is none. Started again, also after kill -9, it serves what was there at once.
+/// Makes a pool and in it a disk called disk0 if there are none (--no-disk leaves all to files); serves every disk of
+/// the pool over NBD on a Unix socket (POOL.nbd where none is named); as root it also makes each a /dev node,
+/// /dev/ferrite/by-pool/UUID/NAME, and /dev/ferrite/NAME unless a disk of another pool has that name. Mounts a file
+/// system called files, which it makes if there is none. Started again, also after kill -9, it serves what was there at
+/// once.
 #[derive(Args)]
 pub struct Up {
     /// The pool's file [default: $FERRITE_POOL, else ferrite/pool in the user's data directory]
@@ -47,8 +48,8 @@ pub struct Up {
     /// Size of the pool if it is made, in powers of 1024 as all sizes [default: 1G]
     #[arg(long, value_parser = size::parse)]
     size: Option<u64>,
-    /// A disk to make if it is not there; repeatable [default: disk0 in a pool without disks, with half of the pool at most,
-    /// half of what its host has for it, and 512M in memory]
+    /// A disk to make if it is not there; repeatable [default: disk0 in a pool without disks, with half of the pool at
+    /// most, half of what its host has for it, and 512M in memory]
     #[arg(long, value_name = "NAME=SIZE", value_parser = disk)]
     disk: Vec<(String, u64)>,
     /// Make no disk, in a pool without disks
@@ -68,9 +69,9 @@ pub struct Up {
     how_mounted: MountArguments,
     /// Write a backup here when the power fails (SIGPWR, which a UPS sends), and go on serving
     ///
-    /// A pool that is restored from it goes back to that moment, and so do its disks, files and objects. A SQLite database whose
-    /// file went on after that moment is refused, with words that say what to do. An image of another pool, or a later one of
-    /// this pool, is not written over.
+    /// A pool that is restored from it goes back to that moment, and so do its disks, files and objects. A SQLite
+    /// database whose file went on after that moment is refused, with words that say what to do. An image of another
+    /// pool, or a later one of this pool, is not written over.
     #[arg(long, value_name = "IMAGE")]
     backup: Option<PathBuf>,
     /// Give the disks that are made a checksum of each 4 KiB: see `ferrite disk create --help`
@@ -87,13 +88,14 @@ pub struct Up {
     how: How,
 }
 
-/// What was made, open to others.
+/// The disks and the file system that are open to clients.
 struct Opened {
     file_system: Option<AnnouncedFs>,
     disks: Vec<AnnouncedDisk>,
 }
 
-/// Whether `path` is there, by its folder's list: to ask about a mount itself may wait for a server that does not answer.
+/// Returns true if the folder of `path` lists it. Inspecting a mount itself could wait for a server that does not
+/// answer.
 fn is_listed(path: &Path) -> bool {
     let listed = path.parent().and_then(|folder| fs::read_dir(folder).ok()).into_iter().flatten().flatten();
     listed.map(|entry| entry.file_name()).any(|name| path.file_name() == Some(&name))
@@ -106,7 +108,7 @@ fn disk(text: &str) -> Result<(String, u64), String> {
 }
 
 impl Up {
-    /// Does it.
+    /// Runs the server.
     pub fn run(self) -> Outcome {
         let stop = Stop::new()?;
         let path = absolute(&self.pool.clone().map_or_else(host::default_pool, Ok)?)?;
@@ -120,7 +122,7 @@ impl Up {
         self.check_disks()?;
         self.check_size(&path)?;
         let backup = self.backup.as_deref().map(absolute).transpose()?;
-        // It has to be there when the power fails, and is said now if it cannot.
+        // The backup must be writable when the power fails, so a path that cannot be written is an error now.
         backup.as_deref().map(AtomicFile::begin).transpose()?;
         let is_new = self.make_pool(&path)?;
         let has_point = self.point().is_ok_and(|point| is_listed(&point));
@@ -138,7 +140,7 @@ impl Up {
         let has_failed = begun.is_err();
         let held = self.aside.hold(owner, begun, &stop, backup.as_deref());
         if has_failed && !has_point {
-            // Only an empty folder can be removed, and one that was made by others is as well made again.
+            // Only an empty folder can be removed, and a folder that another program made can be made again.
             let _ = self.point().map(fs::remove_dir);
         }
         held
@@ -149,14 +151,15 @@ impl Up {
         absolute(&self.mount.clone().map_or_else(host::default_mount, Ok)?)
     }
 
-    /// Makes what is missing in the pool, serves it, and says so.
+    /// Makes the missing parts of the pool, serves it, and prints the announcement.
     fn begin(&self, owner: &Arc<PoolOwner>, is_new: bool) -> Outcome {
         let serving = self.how.serving()?;
-        // What a killed owner of the same pool left attached.
+        // A killed owner of the same pool may have left nodes.
         let mut cleared = attach::clear_stale(&attach_directory(owner.pool().superblock().uuid));
         let mut opened = self.open_all(owner, &serving, &mut cleared);
         if opened.is_err() && is_new {
-            // Nobody has had it yet; left there, it would be taken for one that is in use, whatever the next try asks for.
+            // No client has seen the new pool yet. If it stayed, the next `up` would treat it as a pool in use,
+            // whatever its options.
             let removed = fs::remove_file(owner.lock().path()).map_err(Failure::from);
             opened = and_then_cleared(opened, removed);
         }
@@ -172,8 +175,8 @@ impl Up {
         self.aside.announce(all, self.json)
     }
 
-    /// Makes what is missing and opens it to others, to commands last: what they put there stays there. A signal stops it
-    /// between any two of its steps.
+    /// Makes the missing parts and opens them to clients. Commands get access last, because the data that they store
+    /// must stay. A signal stops this function between any two steps.
     fn open_all(&self, owner: &Arc<PoolOwner>, serving: &Serving, cleared: &mut Vec<String>) -> Outcome<Opened> {
         stop::go_on()?;
         self.make_disks(owner)?;
@@ -194,7 +197,8 @@ impl Up {
         Ok(Opened { file_system, disks })
     }
 
-    /// The file system mounted, or why it is not, which is an error where a folder was named. It is made where there is none.
+    /// Mounts the file system, which is made if it is missing, or returns why it is not mounted. If the user named a
+    /// folder, a failed mount is an error.
     fn mounted(&self, owner: &PoolOwner, cleared: &mut Vec<String>) -> Outcome<Option<AnnouncedFs>> {
         if self.no_mount {
             return Ok(None);
@@ -210,14 +214,14 @@ impl Up {
         }))
     }
 
-    /// Where it is mounted. What a killed owner left there is taken away.
+    /// Mounts the file system and returns the folder. Removes the mount of a killed owner there.
     fn mount_files(&self, owner: &PoolOwner, cleared: &mut Vec<String>) -> Outcome<PathBuf> {
         let point = self.point()?;
         let was_dead = mounts::clear(&point).map_err(|error| format!("mounting on {}: {error}", in_line(&point)))?;
         cleared.extend(was_dead.then(|| mounts::cleared(&point)));
         let mounting = self.how_mounted.mounting(&point, self.how.serving()?.read_only)?;
         if !names(owner.pool()).iter().any(|name| name == FILES) {
-            // Before it takes space for nothing.
+            // The place is checked before the file system uses any space.
             if lacks::to_mount().is_empty() {
                 filesystems(owner).ensure_place(&point)?;
             }
@@ -236,7 +240,7 @@ impl Up {
         Ok(point)
     }
 
-    /// The disk with its node, or why it has none.
+    /// Returns the disk with its node, or with the reason why the node is missing.
     fn attached(&self, owner: &PoolOwner, serving: &Serving, disk: AnnouncedDisk) -> AnnouncedDisk {
         if self.no_attach {
             return disk;

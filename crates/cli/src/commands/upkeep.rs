@@ -1,4 +1,4 @@
-//! Looking after a pool: `ferrite pool check|defrag|grow|wear`.
+//! Maintenance of a pool: `ferrite pool check|defrag|grow|wear`.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -74,7 +74,7 @@ pub struct Wear {
 }
 
 impl Check {
-    /// Does it.
+    /// Runs the check.
     pub fn run(self) -> Outcome {
         let Self { at: InPool { pool, .. }, repair, lose, json } = self;
         let pool = if repair { pool.named_path()? } else { pool.path()? };
@@ -96,28 +96,29 @@ impl Check {
     }
 }
 
-/// What a check found, for programs.
+/// The findings of a check, for programs.
 #[derive(Serialize)]
 struct CheckReport<'a> {
-    /// Whether nothing is wrong (any more).
+    /// True if the pool has no error, or none after the repair.
     sound: bool,
     #[serde(flatten)]
     report: &'a check::PoolCheckReport,
 }
 
-/// What is damaged advises a check, which this is.
+/// Removes the advice to run a check from a finding, because this is the check.
 fn leave_out_advice(finding: &mut check::CheckFinding) {
     let advice = "run `ferrite pool check`";
     let what = finding.what.replace(&format!("{advice}, or "), "");
     finding.what = what.replace(&format!(": {advice}"), "");
 }
 
-/// Checks the pool that `lock` holds, without opening it; opens it to repair, where `repair` tells what to give up.
+/// Checks the pool that `lock` holds, without opening it. If `repair` names tags to give up, the function opens the
+/// pool and repairs it.
 fn check_closed(lock: &Lock, repair: Option<&[String]>) -> Outcome<check::PoolCheckReport> {
     let PoolMemory { memory, .. } = MediumArguments::default().map(lock)?;
     let bar = Bar::new();
     let Some(lose) = repair else {
-        // It writes nothing, so a signal may end it as it likes.
+        // The check writes nothing, so a signal may end it at any point.
         return Ok(check::check(&memory, &registry().owners(), &mut |it| _ = bar.show(&it)));
     };
     stop::watch()?;
@@ -150,7 +151,7 @@ fn show_findings(path: &Path, report: &check::PoolCheckReport) -> String {
 }
 
 impl Grow {
-    /// Does it; interrupted, the pool has its old size or its new one.
+    /// Grows the pool. After an interruption, the pool has its old size or its new one.
     pub fn run(self) -> Outcome {
         let Self { at, size, json } = self;
         let pool = at.pool.path()?;
@@ -165,9 +166,9 @@ impl Grow {
     }
 }
 
-/// Makes the file that `lock` holds `size` bytes long, and lets its pool take them. Where that fails the file has its
-/// old length again, and what was reserved behind that is given back; a crash may leave it longer than its pool, which
-/// opens all the same.
+/// Makes the file that `lock` holds `size` bytes long, and grows its pool to that size. If this fails, the file gets
+/// its old length again, and the reserved space is freed. After a crash the file may be longer than its pool, which
+/// still opens.
 fn lengthen(lock: &Lock, size: u64) -> Outcome<Grown> {
     let (file, path) = (lock.file(), lock.path().display());
     let before = file.metadata()?.len();
@@ -175,11 +176,12 @@ fn lengthen(lock: &Lock, size: u64) -> Outcome<Grown> {
         return Err(format!("{path} has {} and can only grow", size::show(before)).into());
     }
     let refused = |why: &dyn Display| Failure::from(format!("making {path} {} long: {why}", size::show(size)));
-    // Nobody could open a pool in a file that cannot be mapped, so that is found out beside it.
+    // A pool in a file that cannot be mapped would never open, so the size is tried with anonymous memory first.
     let options = MapOptions { name: "it".into(), ..MapOptions::default() };
     Mapped::anonymous(size, &options).map_err(|error| refused(&error))?;
     let mut has_grown = false;
-    // The length is durable before the superblock tells of it: a fence of the memory does not make it so.
+    // The length is durable before the superblock contains it, because a fence of the memory does not persist the
+    // length.
     let lengthened = set_len(file, size).and_then(|()| file.sync_all()).map_err(|error| refused(&error));
     let grown = lengthened.and_then(|()| MediumArguments::default().map(lock)).and_then(|medium| {
         let grown = grow(lock, &medium);
@@ -195,7 +197,7 @@ fn lengthen(lock: &Lock, size: u64) -> Outcome<Grown> {
     grown
 }
 
-/// Lets the pool that `lock` holds take all of `medium`, its file or device.
+/// Grows the pool that `lock` holds to the size of `medium`, its file or device.
 fn grow(lock: &Lock, medium: &PoolMemory) -> Outcome<Grown> {
     let path = lock.path().display();
     let grown = ferrite_pool::grow(&medium.memory, host::boot_id()?);
@@ -203,7 +205,8 @@ fn grow(lock: &Lock, medium: &PoolMemory) -> Outcome<Grown> {
 }
 
 impl Defrag {
-    /// Does it, in small steps: stopped anywhere, the pool is sound, and the next one goes on.
+    /// Defragments the pool in small steps. After an interruption at any step, the pool is sound, and the next run
+    /// continues.
     pub fn run(self) -> Outcome {
         stop::watch()?;
         let path = self.at.pool.path()?;
@@ -235,7 +238,7 @@ fn show_defrag(path: &Path, it: &Defragmented) -> String {
 }
 
 impl Wear {
-    /// Does it.
+    /// Prints the wear.
     pub fn run(self) -> Outcome {
         let wear: WearReport = command_pool::ask(&self.at.pool.path()?, PoolRequest::Wear { top: self.top }, None)?;
         print(self.json, &wear, show_wear)

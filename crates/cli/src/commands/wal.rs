@@ -28,14 +28,14 @@ pub enum Wal {
     /// Write logs to files beside their databases, so that any program can open them; nothing is lost on the way
     ///
     /// A database that was closed in order needs none of this. One whose programs were killed says "file is not a
-    /// database" to those that do not know of the pool, until it was opened with Ferrite's VFS and closed, or was drained.
-    /// A database that is in use is refused, and the others are drained. Interrupted, run it again.
+    /// database" to those that do not know of the pool, until it was opened with Ferrite's VFS and closed, or was
+    /// drained. A database that is in use is refused, and the others are drained. Interrupted, run it again.
     Drain(Drain),
     /// Give up the log of a database that is lost, or not wanted: it goes on with what is in its file
     ///
-    /// For a database that says that its log is in another pool, where that pool is gone; and for the log of one that was
-    /// deleted or replaced. What was committed since the last checkpoint is lost with the log. If it was lost during a
-    /// checkpoint or, without a write-ahead log, during a transaction, a part of it is in the file: `pragma
+    /// For a database that says that its log is in another pool, where that pool is gone; and for the log of one that
+    /// was deleted or replaced. What was committed since the last checkpoint is lost with the log. If it was lost
+    /// during a checkpoint or, without a write-ahead log, during a transaction, a part of it is in the file: `pragma
     /// integrity_check` shows the damage. Name the pool that has the log, or else any pool to open the database with.
     /// If another pool still has the log, drain it there: after this command it no longer fits.
     ///
@@ -90,7 +90,7 @@ struct Drained {
 }
 
 impl Wal {
-    /// Does it.
+    /// Runs the subcommand.
     pub fn run(self) -> Outcome {
         match self {
             Self::Stat(stat) => stat.run(),
@@ -122,24 +122,24 @@ impl Stat {
     }
 }
 
-/// A log, compared with its file.
+/// A log and its comparison with the database file.
 #[derive(Serialize)]
 struct Compared {
     #[serde(flatten)]
     entry: DatabaseEntry,
-    /// Why the two do not go together.
+    /// The reason why the log and the file do not match.
     refusal: Option<String>,
 }
 
 impl Compared {
     fn new(log_pool: &DatabasePool, entry: DatabaseEntry) -> Self {
-        // A file that programs have open was compared at its opening, and changes while it is open.
+        // A file that programs have open was compared when they opened it, and changes while it is open.
         let refusal = if entry.processes.is_empty() { entry.refusal(log_pool.path()) } else { None };
         Self { entry, refusal }
     }
 }
 
-/// The pool at `path`, by its owner or as that.
+/// Opens the pool at `path` as its owner, or connects to its owner.
 fn reached(path: &Path) -> Outcome<Arc<DatabasePool>> {
     command_pool::look_at(path)?;
     DatabasePool::open(path, registry(), host::random).map_err(|error| match error {
@@ -168,7 +168,7 @@ impl Drain {
             match give_back(&log_pool, &path, total) {
                 Ok(copied_bytes) => drained.push(Drained { path, copied_bytes }),
                 Err(why) if stop::is_asked() => return Err(why),
-                // The others' logs are theirs all the same.
+                // The other databases still get their logs back.
                 Err(why) => refused.push(why.text().to_owned()),
             }
         }
@@ -209,17 +209,17 @@ impl Forget {
     }
 }
 
-/// The path by which the pool knows the database at `path`, if it does. Where that is gone its folder may be there.
+/// Returns the path by which the pool knows the database at `path`. If the file is gone, its folder may still exist.
 fn known_as(path: &Path) -> String {
     let by_folder = || Some(absolute(path).ok()?.parent()?.canonicalize().ok()?.join(path.file_name()?));
     let known = path.canonicalize().ok().or_else(by_folder).or_else(|| absolute(path).ok());
     known.map_or_else(|| path.display().to_string(), |path| path.display().to_string())
 }
 
-/// As [`known_as`], of one that it knows.
+/// Returns the path like [`known_as`], and an error if the pool does not know the database.
 fn named(path: &Path, entries: &[DatabaseEntry]) -> Outcome<String> {
     let named = known_as(path);
-    // A renamed one is known by the stamp of its log.
+    // The stamp of its log identifies a renamed database.
     let log = log_of_file(&named);
     match entries.iter().any(|entry| entry.path == named || log.as_ref().is_some_and(|log| *log == entry.log)) {
         true => Ok(named),
@@ -231,7 +231,7 @@ fn named(path: &Path, entries: &[DatabaseEntry]) -> Outcome<String> {
     }
 }
 
-/// Gives the log of the database at `path` back; the bytes that were copied.
+/// Returns the log of the database at `path` to its file, and returns the number of copied bytes.
 fn give_back(log_pool: &Arc<DatabasePool>, path: &str, total: u64) -> Outcome<u64> {
     let mut work = GiveBack::begin(log_pool, path)?;
     let (bar, mut done) = (Bar::new(), 0);

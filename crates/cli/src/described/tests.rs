@@ -1,4 +1,4 @@
-//! What `cli` makes of a service's description.
+//! Tests of the command lines that `cli` derives from a service's description.
 
 use ferrite_owner::ColumnSpec;
 use serde_json::json;

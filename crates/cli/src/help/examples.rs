@@ -1,6 +1,6 @@
-//! The examples of every command's `--help`, by the words that call it.
+//! The examples in every command's `--help`, by the words that call the command.
 
-/// The command, and its examples, a line each.
+/// Each command and its examples, one per line.
 pub const ALL: &[(&str, &[&str])] = &[
     (
         "ferrite",

@@ -1,4 +1,4 @@
-//! The whole tree of commands: their help, their examples, and the pool that each is about.
+//! Tests of the whole tree of commands: their help, their examples, and their pools.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use clap::{ArgMatches, CommandFactory};
 use super::*;
 use crate::Arguments;
 
-/// Lines that a screen shows.
+/// The number of lines that a screen shows.
 const LINES_MAX: usize = 40;
 
 fn program() -> Command {
@@ -17,7 +17,7 @@ fn program() -> Command {
     program
 }
 
-/// Calls `look` with each command that is not hidden, and the words that call it.
+/// Calls `look` with each visible command and the words that call it.
 fn walk(command: &Command, path: &str, look: &mut dyn FnMut(&str, &Command)) {
     look(path, command);
     for below in command.get_subcommands().filter(|it| !it.is_hide_set() && it.get_name() != "help") {
@@ -31,7 +31,7 @@ fn all() -> Vec<(String, Command)> {
     all
 }
 
-/// The words of a line as a shell has them, up to what is not the command's.
+/// Splits a line into words like a shell, up to the end of the command.
 fn words(line: &str) -> Vec<&str> {
     let is_own = |word: &&str| !word.starts_with(['#', '|', '<', '>', '&']);
     line.split_whitespace().take_while(is_own).collect()
@@ -86,7 +86,7 @@ fn short_help_is_the_first_clause_and_a_short_default() {
     }
 }
 
-/// What only `--help` shows stands under a heading, and `-h` says that there is more.
+/// Options that only `--help` shows stand under a heading, and `-h` mentions that there are more.
 #[test]
 fn emulation_and_write_schemes_are_for_long_help() {
     for path in ["ferrite up", "ferrite disk serve", "ferrite disk attach"] {
@@ -99,7 +99,7 @@ fn emulation_and_write_schemes_are_for_long_help() {
     }
 }
 
-/// Commands that are about no pool, or of which the pool is not the first word.
+/// Commands that use no pool, or whose first word is not the pool.
 const OTHERS: [&str; 11] = [
     "ferrite up",
     "ferrite status",
@@ -119,7 +119,7 @@ fn innermost(found: &ArgMatches) -> &ArgMatches {
     found.subcommand().map_or(found, |(_, below)| innermost(below))
 }
 
-/// The pool and the words behind it, as `line` has them; `None` if it is refused.
+/// Returns the pool and the words after it in `line`, or `None` if the command refuses the line.
 fn understood(command: &Command, line: &[String]) -> Option<(Option<PathBuf>, Vec<OsString>)> {
     let found = prepared(Arguments::command()).try_get_matches_from(line).ok()?;
     Some(pool_argument::split(innermost(&found), command))
@@ -154,7 +154,7 @@ fn each_command_has_its_pool_by_a_word_or_by_an_option_or_by_default() {
     }
 }
 
-/// What makes or destroys has no default.
+/// Commands that make or destroy data have no default pool.
 #[test]
 fn what_makes_or_destroys_needs_its_pool_named() {
     for (path, mut command) in all() {

@@ -1,9 +1,11 @@
-//! Every combination of the options that decide how a disk is kept and served: what is refused is listed here, and what
-//! is accepted serves a small disk that does what the options promise, killed and reopened too.
+//! Tests of every combination of the options that decide how a disk is kept and served. The tests list each refused
+//! combination. Each accepted combination serves a small disk that keeps the options' promises, also after a kill and a
+//! reopening.
 //!
-//! The product is whole: guard (buffered in three forms) x scheme x in place x verify x checksum x memory where a fence
-//! is durable or only a barrier, as on a file. On a real file, whose barriers take their time, each two values of guard,
-//! scheme, and the three flags together meet. Emulated speed, which only waits, is beside every second guard.
+//! The product is complete: guard (buffered in three forms) x scheme x in place x verify x checksum x memory. The
+//! memory's fence is durable, or only a barrier, as on a file. On a real file, whose barriers are slow, the tests cover
+//! each pair of values of guard, scheme, and the three flags together. Every second guard also has emulated speed,
+//! which only adds waits.
 
 mod lossy;
 mod stage;
@@ -24,7 +26,7 @@ struct Line {
     how: How,
 }
 
-/// How `words` are understood; the text that refuses them otherwise.
+/// Parses `words`. Returns the text of the refusal if they are refused.
 fn understood(words: &[&str]) -> Result<How, String> {
     let line = Line::try_parse_from(["serve"].iter().chain(words)).map_err(|error| error.to_string())?;
     match line.how.serving() {
@@ -33,7 +35,7 @@ fn understood(words: &[&str]) -> Result<How, String> {
     }
 }
 
-/// The guards, each with what goes with it alone.
+/// The guards, each with the options that only it accepts.
 const GUARDS: [&[&str]; 8] = [
     &["--guard", "none"],
     &["--guard", "pagetable"],
@@ -47,7 +49,7 @@ const GUARDS: [&[&str]; 8] = [
 
 const PACES: [&[&str]; 2] = [&[], &["--rdlat", "50", "--wrsx", "2"]];
 
-/// One way to serve a disk in a given medium.
+/// One way to serve a disk on a given medium.
 #[derive(Clone, Copy, Debug)]
 struct Way {
     scheme: Scheme,
@@ -57,7 +59,7 @@ struct Way {
 }
 
 impl Way {
-    /// All of them that this processor can do.
+    /// Returns all ways that this processor supports.
     fn all() -> Vec<Self> {
         let schemes = Scheme::ALL.into_iter().map(|(_, scheme)| scheme).filter(|scheme| has(*scheme));
         let of = |scheme, bits: u32| {
@@ -67,7 +69,7 @@ impl Way {
         schemes.flat_map(|scheme| (0..8).map(move |bits| of(scheme, bits))).collect()
     }
 
-    /// As it is typed.
+    /// Returns the way as command-line words.
     fn words(self) -> Vec<&'static str> {
         let mut words = vec!["--scheme", self.scheme.name()];
         words.extend(self.in_place.then_some("--in-place"));
@@ -82,7 +84,7 @@ fn has(scheme: Scheme) -> bool {
     lack.is_none()
 }
 
-/// Serves a disk under every guard in the ways that `chosen` says for the guard of that number, in a pool in `folder`.
+/// Serves disks in a pool in `folder` under every guard. `chosen` returns the ways for the guard with the given number.
 fn serve_all(folder: &Path, needs_barriers: bool, chosen: impl Fn(usize) -> Vec<Way>) {
     for (number, guard) in GUARDS.into_iter().enumerate() {
         let name = guard[1];
@@ -94,7 +96,7 @@ fn serve_all(folder: &Path, needs_barriers: bool, chosen: impl Fn(usize) -> Vec<
         }
         let words = [guard, PACES[number % PACES.len()]].concat();
         println!("{words:?}");
-        // Where that scheme has stored once, every barrier takes its time.
+        // After the first store of that scheme, every barrier is slow.
         let is_slow = |way: &Way| way.scheme == Scheme::WritebackAll;
         let (slow, quick): (Vec<_>, Vec<_>) = chosen(number).into_iter().partition(is_slow);
         for ways in [slow, quick] {
@@ -125,7 +127,7 @@ fn each_two_options_together_serve_a_disk_in_a_file() {
     serve_all(folder.path(), false, chosen);
 }
 
-/// What goes with `--guard buffered` alone.
+/// The options that only `--guard buffered` accepts.
 const OF_BUFFERS: [&[&str]; 6] = [
     &["--buffers", "2"],
     &["--buffer-size", "64K"],
@@ -135,7 +137,7 @@ const OF_BUFFERS: [&[&str]; 6] = [
     &["--low", "0.2"],
 ];
 
-/// Options of buffers need buffers, and say so.
+/// Without buffers, options for buffers are refused with a message that says so.
 #[test]
 fn options_of_buffers_go_with_buffers_alone() {
     for guard in [&[][..]].into_iter().chain(GUARDS) {
@@ -150,7 +152,7 @@ fn options_of_buffers_go_with_buffers_alone() {
     }
 }
 
-/// The options of speed, each with a value.
+/// The options of emulated speed, each with a value.
 const OF_SPEED: [[&str; 2]; 7] = [
     ["--pace", "pcm"],
     ["--rdsx", "2"],
@@ -161,7 +163,8 @@ const OF_SPEED: [[&str; 2]; 7] = [
     ["--wrbw", "500"],
 ];
 
-/// A medium by name has all speeds, and a multiple of what an access takes is no time of its own.
+/// Returns true if two options contradict each other. A named medium sets all speeds, and a multiple of the access time
+/// excludes an absolute time.
 fn exclude_each_other(one: &str, other: &str) -> bool {
     const PAIRS: [[&str; 2]; 4] =
         [["--rdsx", "--rdlat"], ["--rdsx", "--rdbw"], ["--wrsx", "--wrlat"], ["--wrsx", "--wrbw"]];
@@ -184,7 +187,7 @@ fn options_of_speed_exclude_each_other_by_a_list() {
     }
 }
 
-/// Values that cannot be are refused with what can.
+/// An impossible value is refused with the list of possible values.
 #[test]
 fn impossible_values_are_refused_with_possible_ones() {
     for (words, message) in [

@@ -1,5 +1,5 @@
-//! The command line that scripts rely on: every command, option, default, position and exit status, held against
-//! testdata/freeze. Help texts may change freely. Run with `FERRITE_FREEZE=write` to accept an intended change.
+//! Tests of the command line that scripts rely on: every command, option, default, position and exit status is compared
+//! with testdata/freeze. Help texts may change freely. Run with `FERRITE_FREEZE=write` to accept an intended change.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -10,7 +10,8 @@ use clap::{Arg, ArgAction, Command, CommandFactory};
 use crate::outcome::{Failure, exit_code};
 use crate::{Arguments, help};
 
-/// Panics with the first line that differs unless testdata/freeze/`name` holds `lines`; rewrites the file if asked.
+/// Panics with the first different line unless testdata/freeze/`name` holds `lines`. Rewrites the file if the user asks
+/// for it.
 #[track_caller]
 fn assert_frozen(name: &str, lines: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/freeze").join(name);
@@ -39,7 +40,7 @@ fn write_command(out: &mut String, path: &str, command: &Command) {
     }
 }
 
-/// Returns how `argument` of `command` is called, with its position, values and default.
+/// Returns the name of `argument` of `command`, with its position, values and default.
 fn line_of(command: &Command, argument: &Arg) -> String {
     let mut line = match (argument.get_index(), argument.get_long()) {
         (Some(position), _) => format!("[{position}]"),

@@ -1,4 +1,4 @@
-//! What the command line says, and what is written.
+//! Tests of the command line and of the written files.
 
 use clap::Parser;
 use ferrite_bench::{MachineState, ReportRow};
@@ -154,7 +154,7 @@ fn a_report_is_three_files() {
     assert!(read("zones.svg").starts_with("<svg"));
 }
 
-/// Minutes of measuring are not lost because one of three files cannot be written.
+/// If one of three files cannot be written, the other two still are, because the measurement took minutes.
 #[test]
 fn what_can_be_written_is_written() {
     let place = tempfile::tempdir().expect("a folder");

@@ -7,38 +7,38 @@ use serde::Serialize;
 
 use crate::size;
 
-/// Requests and bytes in a second.
+/// Requests and bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Rates {
-    /// Reads.
+    /// Reads per second.
     pub reads: f64,
-    /// Bytes they gave.
+    /// Bytes read per second.
     pub read_bytes: f64,
-    /// Writes.
+    /// Writes per second.
     pub writes: f64,
-    /// Bytes they took.
+    /// Bytes written per second.
     pub written_bytes: f64,
-    /// Flushes, and requests that were durable on return because they asked.
+    /// Flushes and durable requests per second: those that asked to be durable on return.
     pub durable: f64,
 }
 
-/// A disk, with its rates from the second look on.
+/// A disk, with its rates from the second report on.
 #[derive(Serialize)]
 pub struct WatchedDisk {
-    /// The disk.
+    /// The report about the disk.
     #[serde(flatten)]
     pub disk: DiskReport,
-    /// The requests to the disk per second now.
+    /// The current requests to the disk per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_second: Option<Rates>,
 }
 
-/// Remembers the last report.
+/// The last report and its time.
 #[derive(Default)]
 pub struct Watch(Option<(Instant, OpenReport)>);
 
 impl Watch {
-    /// Adds the rates since the last look, made at `now`.
+    /// Adds the rates since the last report to `disk`, which was reported at `now`.
     pub fn look(&mut self, disk: DiskReport, now: Instant) -> WatchedDisk {
         let last = self.0.take().zip(disk.open.as_ref());
         let per_second = last.and_then(|((then, before), after)| Rates::between(&before, after, now - then));
@@ -63,7 +63,7 @@ impl Rates {
         .filter(|_| seconds > 0.0)
     }
 
-    /// A line for people.
+    /// Returns the rates as a line for people.
     pub fn show(&self) -> String {
         let Self { reads, read_bytes, writes, written_bytes, durable } = *self;
         let [read_bytes, written_bytes] = [read_bytes, written_bytes].map(|bytes| size::show(bytes as u64));

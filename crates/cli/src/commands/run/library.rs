@@ -1,4 +1,5 @@
-//! The library that is loaded into programs: carried in this program, and put where their loader finds it.
+//! The library that is loaded into programs. This program carries it, and writes it to a folder where the loader finds
+//! it.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
@@ -12,12 +13,12 @@ use ferrite_daemon::mounts;
 use crate::host;
 
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
-/// How long a version that is not used is kept.
+/// The time for which an unused version is kept.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
-/// What tells it from other versions.
+/// The hash that distinguishes this version of the library from others.
 const HASH: &str = env!("FERRITE_PRELOAD_HASH");
 
-/// Where it lies; put there if it does not yet.
+/// Returns the library's path, and writes the library there if it is missing.
 pub fn place() -> Result<PathBuf, String> {
     if LIBRARY.is_empty() {
         return Err("this was built for another machine than x86-64 with glibc".into());
@@ -33,7 +34,8 @@ pub fn place() -> Result<PathBuf, String> {
     Err(refused)
 }
 
-/// Where it may lie. Programs that root runs may become other users, who must find it too.
+/// Returns the folders in which the library may lie. If root runs a program, the program may change to another user,
+/// who must find the library too.
 fn folders(user: u32) -> Vec<PathBuf> {
     if user == 0 {
         return vec!["/run/ferrite-run".into(), "/var/cache/ferrite-run".into()];
@@ -60,17 +62,17 @@ fn placed_in(folder: &Path, user: u32) -> io::Result<PathBuf> {
     let path = folder.join(format!("libferrite_preload-{HASH}.so"));
     let is_there = fs::symlink_metadata(&path).is_ok_and(|it| it.is_file() && it.len() == LIBRARY.len() as u64);
     if is_there {
-        // When it was used last, for those who prune.
+        // The modification time is the time of the last use, which `prune` reads.
         let _ = File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
     } else {
         write(&path)?;
-        // What cannot be removed is no trouble.
+        // If an old library cannot be removed, it stays.
         let _ = prune(folder);
     }
     Ok(path)
 }
 
-/// Removes the libraries of other versions that nobody was run with for a day, and nobody has loaded.
+/// Removes the libraries of other versions that have been unused for a day and that no process has loaded.
 fn prune(folder: &Path) -> io::Result<()> {
     let is_old = |path: &PathBuf| {
         let used = fs::symlink_metadata(path).and_then(|it| it.modified());
@@ -89,13 +91,13 @@ fn prune(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What processes have mapped, of those that may be asked.
+/// Returns the files that processes have mapped, for each process that this user may inspect.
 fn loaded() -> Vec<String> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     processes.filter_map(|entry| fs::read_to_string(entry.path().join("maps")).ok()).collect()
 }
 
-/// All of it at once, so that nobody loads a part.
+/// Writes the library in one step, so that no process loads a part of it.
 fn write(path: &Path) -> io::Result<()> {
     let new = host::beside(path, &format!(".{}", std::process::id()));
     let written = File::options().write(true).create_new(true).mode(0o644).open(&new);
@@ -103,7 +105,7 @@ fn write(path: &Path) -> io::Result<()> {
     written.inspect_err(|_| _ = fs::remove_file(&new))
 }
 
-/// The loader's list, with `library` at its head.
+/// Returns the loader's list, with `library` at its head.
 pub fn before_others(library: &Path) -> OsString {
     let mut list = library.as_os_str().to_owned();
     if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
@@ -113,10 +115,11 @@ pub fn before_others(library: &Path) -> OsString {
     list
 }
 
-/// Where the address sanitizer's runtime is told how to run.
+/// The variable with the options of the address sanitizer's runtime.
 pub const ASAN: &str = "ASAN_OPTIONS";
 
-/// As this user tells it, and not to insist on being loaded before all others: programs that have it would not start.
+/// Returns this user's options, with an exception from the rule that the runtime is loaded first. Without it, programs
+/// with the sanitizer would not start.
 pub fn beside_asan() -> OsString {
     let mut message = OsString::from("verify_asan_link_order=0");
     if let Some(others) = std::env::var_os(ASAN).filter(|others| !others.is_empty()) {

@@ -1,4 +1,4 @@
-//! Whether a program can have a library loaded into it.
+//! Checks whether a library can be loaded into a program.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 use crate::host;
 
-/// Scripts name programs, which may be scripts.
+/// The depth of scripts whose interpreters are scripts in turn.
 const DEEP: usize = 4;
 const SET_USER: u32 = 0o4000;
 const SET_GROUP: u32 = 0o2010;
 
-/// Says why the program `name` itself runs through the mount, if it does.
+/// Prints why the program `name` itself runs through the mount, if it does.
 pub fn print(name: &OsStr) {
     let Some(path) = found(Path::new(name)) else { return };
     if let Some(why) = refuses(&path, DEEP) {
@@ -21,7 +21,7 @@ pub fn print(name: &OsStr) {
     }
 }
 
-/// A name with a slash is a path; others are looked up.
+/// Returns the path of a program. A name with a slash is a path; other names are looked up in PATH.
 fn found(name: &Path) -> Option<PathBuf> {
     if name.components().count() > 1 || name.is_absolute() {
         return Some(name.into());
@@ -45,7 +45,7 @@ fn refuses(path: &Path, deep: usize) -> Option<&'static str> {
     if !head.starts_with(b"\x7fELF") {
         return None;
     }
-    // 64 bits, little-endian, x86-64.
+    // The header must be 64-bit, little-endian and x86-64.
     if head[4..6] != [2, 1] || head[18..20] != [62, 0] {
         return Some("it is a program for another kind of machine");
     }
@@ -58,7 +58,7 @@ fn has_set_ids(path: &Path) -> bool {
     mode & SET_USER != 0 && found.uid() != user || mode & SET_GROUP == SET_GROUP && found.gid() != group
 }
 
-/// Whether one of its program headers names a loader (`PT_INTERP`).
+/// Returns true if one of the program headers names a loader (`PT_INTERP`).
 fn names_loader(file: &File, head: &[u8]) -> Option<bool> {
     const LOADER: [u8; 4] = 3_u32.to_le_bytes();
     let at = u64::from_le_bytes(head[32..40].try_into().ok()?);

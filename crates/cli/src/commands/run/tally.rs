@@ -1,4 +1,4 @@
-//! What was counted in a file that the program and its children share; the library says how it is laid out.
+//! The counts in a file that the program and its children share. The library documents the layout.
 
 use std::fs::File;
 use std::io;
@@ -15,10 +15,10 @@ pub const VARIABLE: &str = "FERRITE_RUN_TALLY";
 const LINES: u64 = 64;
 const LINE_BYTES: u64 = 64;
 
-/// A file without a name.
+/// An unnamed file of counts.
 pub struct Tally(File);
 
-/// Calls and their bytes.
+/// Calls and their bytes, on one way to a file.
 #[derive(Default, Serialize)]
 struct Way {
     calls: u64,
@@ -31,12 +31,12 @@ struct Counts {
     mount: Way,
     /// Sessions that the owner of a pool refused.
     refused: u64,
-    /// Programs that counted.
+    /// The number of programs that counted.
     #[serde(skip)]
     programs: u64,
 }
 
-/// What is told where no program counted: none of it is known.
+/// The report if no program counted: all counts are unknown.
 #[derive(Default, Serialize)]
 struct Unknown {
     direct: Option<Way>,
@@ -53,7 +53,7 @@ impl Tally {
         Ok(Self(file))
     }
 
-    /// By which others reach it while this process is there.
+    /// Returns the path by which other processes open the file while this process exists.
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
     }
@@ -72,7 +72,7 @@ impl Tally {
         Ok(sum)
     }
 
-    /// Says it on standard error.
+    /// Prints the counts on standard error.
     pub fn print(&self, json: bool) -> Outcome {
         let sum = self.sum()?;
         if sum.programs == 0 {

@@ -22,10 +22,10 @@ use crate::size;
 
 /// Write a block trace in another format, or a trace of memory accesses in a compact one
 ///
-/// What it is read as is told by its content, as for `sim ftl` and `sim llc`, or by --format. Of block traces, formats that count in pages
-/// or sectors take whole ones; those that know no trim leave trims out. Compact are words of 8 bytes, little-endian, in
-/// zstd: `line << 1 | write` for each line that an access touches; quick to read, and small. Compact-pc has a hash of the
-/// program counter with each, which `sim llc --policy worth` makes use of.
+/// Its content or --format decides how it is read, as for `sim ftl` and `sim llc`. Of block traces, formats that count
+/// in pages or sectors take whole ones; those that know no trim leave trims out. Compact are words of 8 bytes,
+/// little-endian, in zstd: `line << 1 | write` for each line that an access touches; quick to read, and small.
+/// Compact-pc has a hash of the program counter with each, which `sim llc --policy worth` makes use of.
 #[derive(Args)]
 pub struct Convert {
     /// The trace; - is standard input
@@ -35,8 +35,8 @@ pub struct Convert {
     /// The form to write: plain, disksim, spc, msr, blkparse, iolog, compact or compact-pc
     #[arg(long = "as", value_parser = format, value_name = "FORM")]
     to_format: As,
-    /// The format of the trace that is read, where its content does not tell: of a block trace plain, disksim, spc, msr,
-    /// blkparse or iolog, of accesses lackey, din, champsim, drmemtrace, ramulator, compact or compact-pc
+    /// The format of the trace that is read, if its content does not show it: of a block trace plain, disksim, spc,
+    /// msr, blkparse or iolog, of accesses lackey, din, champsim, drmemtrace, ramulator, compact or compact-pc
     #[arg(long, value_name = "FORMAT")]
     format: Option<String>,
     /// Of block traces: bytes of a page, in which plain ones count [default: 4K]
@@ -49,10 +49,10 @@ pub struct Convert {
     accesses: accesses::Accesses,
 }
 
-/// Bytes of a page, where they are not named.
+/// The size of a page in bytes, unless the user gives one.
 const PAGE_BYTES: u32 = 4096;
 
-/// What is written.
+/// The output format.
 #[derive(Clone, Copy)]
 enum As {
     Blocks(BlockFormat),
@@ -60,7 +60,7 @@ enum As {
 }
 
 impl Convert {
-    /// Does it.
+    /// Runs the conversion.
     pub fn run(self) -> Outcome {
         apart(&self.from, &self.to)?;
         match self.to_format {
@@ -76,7 +76,7 @@ impl Convert {
         }
     }
 
-    /// The format that --format names, of those of the kind that is converted.
+    /// Returns the format in --format, if it belongs to the converted kind of trace.
     fn named<F: FromStr<Err: Display>>(&self) -> Outcome<Option<F>> {
         let describe = |why: F::Err| Failure::Usage(format!("--format: {why}, and --as names one of these"));
         self.format.as_deref().map(str::parse).transpose().map_err(describe)
@@ -103,7 +103,7 @@ impl Convert {
         Ok(())
     }
 
-    /// How many requests the trace has, and how many of them the format leaves out.
+    /// Writes the trace. Returns the number of its requests, and the number of requests that the format omits.
     fn write(
         &self,
         trace: &mut BlockReadAhead,
@@ -132,7 +132,7 @@ impl Convert {
     }
 }
 
-/// Refuses options that were given and are of other traces.
+/// Refuses given options that apply to other traces.
 fn refuse(given: &[(&str, bool)], of: &str) -> Outcome {
     match given.iter().find(|(_, is_given)| *is_given) {
         Some((option, _)) => Err(Failure::Usage(format!("{option} is for {of}"))),

@@ -80,14 +80,14 @@ enum SchemeName {
     Fast,
 }
 
-/// What one scheme did with one trace.
+/// The result of one scheme on one trace.
 #[derive(Serialize)]
 struct Run {
     trace: String,
     scheme: &'static str,
     #[serde(flatten)]
     figures: FlashFigures,
-    /// Bytes that the drive shows its host.
+    /// Bytes of the drive that its host can use.
     drive_bytes: u64,
     /// Why the replay stopped before the trace's end, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,7 +97,7 @@ struct Run {
     stopped_after_line: Option<u64>,
 }
 
-/// What is printed: one run by itself, as long as no more are asked for.
+/// The printed report. One run alone is printed without a list.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Report {
@@ -106,13 +106,13 @@ enum Report {
 }
 
 impl Ftl {
-    /// Does it.
+    /// Runs the simulation.
     pub fn run(self) -> Outcome {
         let like = self.drive.like()?;
         let schemes = self.schemes()?;
         let is_read_once = self.outputs()?;
         let options = ReaderOptions { page_bytes: like.page_bytes, format: self.format, device: self.device };
-        // What can be looked at twice is refused before anything is simulated.
+        // If a trace can be read twice, the command refuses an invalid one before it simulates anything.
         for trace in self.traces.iter().filter(|trace| stream(trace).is_none()) {
             BlockTraceReader::new(TraceInput::open(trace)?, options)?;
         }
@@ -147,7 +147,7 @@ impl Ftl {
         ended.and(drawn)
     }
 
-    /// Returns the footprint of all traces, which are read for it.
+    /// Reads all traces, and returns their common footprint.
     fn footprint(&self, options: ReaderOptions) -> Outcome<Footprint> {
         let mut all = Footprint::default();
         for path in &self.traces {
@@ -183,8 +183,8 @@ impl Ftl {
         Ok(())
     }
 
-    /// Gives a trace to a new drive of each scheme, and adds what they have done. An error where it did not come to its
-    /// end.
+    /// Replays a trace on a new drive of each scheme, and adds the results to `runs`. Returns an error if the replay
+    /// did not reach the end.
     fn replay(&self, path: &Path, options: ReaderOptions, specs: &[DriveSpec], runs: &mut Vec<Run>) -> Outcome {
         let mut drives = specs.iter().map(|spec| self.drive(*spec)).collect::<Outcome<Vec<_>>>()?;
         let (mut trace, name) = (BlockReadAhead::open(path, options)?, shown(path));
@@ -210,7 +210,8 @@ impl Ftl {
         Ok(())
     }
 
-    /// Replays a trace, as far as there is one. Returns how far, and the error if it is cut there.
+    /// Replays a trace up to its end or its damage. Returns where the replay stopped, and the error of a truncated
+    /// trace.
     fn run_through(
         &self,
         trace: &mut BlockReadAhead,
@@ -239,7 +240,7 @@ impl Ftl {
         Ok(drive)
     }
 
-    /// Refuses to read a pipe twice, and to write where something would be lost. Returns true if a trace is a pipe.
+    /// Refuses to read a pipe twice, and to overwrite a file that would be lost. Returns true if a trace is a pipe.
     fn outputs(&self) -> Outcome<bool> {
         let mut streams: Vec<(u64, u64)> = Vec::new();
         for trace in &self.traces {
@@ -253,7 +254,7 @@ impl Ftl {
         Ok(!streams.is_empty())
     }
 
-    /// Each once, in the order they are named.
+    /// Returns each requested scheme once, in the order of the command line.
     fn schemes(&self) -> Outcome<Vec<FtlScheme>> {
         let mut names: Vec<SchemeName> = Vec::new();
         for name in &self.schemes {
@@ -284,7 +285,7 @@ fn progress(trace: &str, done: ReplayProgress, began: Instant) -> Progress {
     Progress { what, done: 0, total: 0 }
 }
 
-/// A device as traces name it.
+/// Parses a device as traces name it.
 pub fn device(text: &str) -> Result<u32, String> {
     block_trace::device(text).ok_or_else(|| "a number, or two as 8,0".into())
 }

@@ -24,26 +24,26 @@ use crate::{size, stop};
 
 use subject::{Origin, Subject};
 
-/// The last level of one core, where none is named: bytes and ways.
+/// The default last level of one core: bytes and ways.
 const USUAL: (u64, u32) = (2 << 20, 16);
 
-/// The same of several.
+/// The default last level of several cores: bytes and ways.
 const USUAL_OF_CORES: (u64, u32) = (8 << 20, 16);
 
-/// Bytes of a line, where they are not named.
+/// The default size of a line in bytes.
 pub const LINE: u32 = 64;
 
 /// What each policy of the last-level cache writes back: misses, writebacks, energy, life of the memory
 ///
 /// Runs a program under Debian's qemu-user, at about a twentieth of its speed, and simulates as it runs; or takes a
 /// trace of any form that people have, told by its content, also in gzip, xz or zstd: valgrind's lackey, Dinero din,
-/// ChampSim, drmemtrace's text, Ramulator's CPU traces, and what --save wrote. Every policy sees the same accesses in one
-/// pass; the figures of a trace are the same on any number of threads, and a program may do other things each time that
-/// it runs. Each is shown beside LRU, and beside the fewest writebacks that any policy could have. Ctrl-C prints what is
-/// known so far. While a program runs no progress is shown: the terminal is its own. If it fails, so does this command, with its
-/// status, after the figures. A million lines of memory that are written take about 30 MB with one policy and 15 MB with each more, six times
-/// as much where each is in a page of its own, twenty times where it is alone in 256 KiB, and up to 130 MB more with --wear
-/// security-refresh.
+/// ChampSim, drmemtrace's text, Ramulator's CPU traces, and what --save wrote. Every policy sees the same accesses in
+/// one pass; the figures of a trace are the same on any number of threads, and a program may do other things each time
+/// that it runs. Each is shown beside LRU, and beside the fewest writebacks that any policy could have. Ctrl-C prints
+/// what is known so far. While a program runs no progress is shown: the terminal is its own. If it fails, so does this
+/// command, with its status, after the figures. A million lines of memory that are written take about 30 MB with one
+/// policy and 15 MB with each more, six times as much where each is in a page of its own, twenty times where it is
+/// alone in 256 KiB, and up to 130 MB more with --wear security-refresh.
 #[derive(Args)]
 pub struct Llc {
     #[command(flatten)]
@@ -52,8 +52,8 @@ pub struct Llc {
     /// partitioned-PxW-protect-N, worth; repeat it for several [default: lru, protect-0, protect, partitioned, worth]
     #[arg(long = "policy", value_name = "NAME")]
     policies: Vec<String>,
-    /// The last level: size and ways, 64 at most, in a power of two of sets; more than 16 ways take about three times as
-    /// long [default: 2M:16, with several cores 8M:16]
+    /// The last level: size and ways, 64 at most, in a power of two of sets; more than 16 ways take about three times
+    /// as long [default: 2M:16, with several cores 8M:16]
     #[arg(long, value_name = "SIZE:WAYS", value_parser = shape)]
     llc: Option<(u64, u32)>,
     /// Partitions of a partitioned cache
@@ -90,7 +90,7 @@ pub struct Llc {
 }
 
 impl Llc {
-    /// Does it.
+    /// Runs the simulation.
     pub fn run(self) -> Outcome {
         let mut study = Study::new(self.model()?).map_err(|error| Failure::Usage(error.to_string()))?;
         self.refuse_idle_numbers()?;
@@ -98,7 +98,7 @@ impl Llc {
         let figures = Figures::begin(self.json, self.output.as_deref())?;
         let Origin { source, running, form } = self.what.source(self.output.is_some(), self.llc.is_some())?;
         self.tell_cores();
-        // A bar would be drawn into what the program prints.
+        // A progress bar would mix with the program's output.
         let bar = running.is_none().then(Bar::new);
         let (end, cut) = self.consume(&mut study, source, bar)?;
         let program = running.map(|running| self.what.finish(&running, end));
@@ -127,7 +127,7 @@ impl Llc {
         drawn
     }
 
-    /// Says what the figures do not.
+    /// Prints remarks that complement the figures.
     fn tell_more(&self, report: &StudyReport) {
         if report.events == 0 {
             remark!("ferrite: {} has nothing that the last level sees", report.trace);
@@ -144,7 +144,7 @@ impl Llc {
         }
     }
 
-    /// Says that more cores have a larger last level.
+    /// Prints that several cores have a larger last level.
     fn tell_cores(&self) {
         let (bytes, ways) = self.last_level();
         if self.llc.is_none() && (bytes, ways) != USUAL {
@@ -153,7 +153,7 @@ impl Llc {
         }
     }
 
-    /// Refuses numbers that no policy takes.
+    /// Refuses numbers that no selected policy uses.
     fn refuse_idle_numbers(&self) -> Outcome {
         let is_named = |name: &str| self.policies.is_empty() || self.policies.iter().any(|policy| policy == name);
         if self.partitions.is_some() && !is_named("partitioned") {
@@ -165,7 +165,7 @@ impl Llc {
         Ok(())
     }
 
-    /// Refuses to write where something would be lost.
+    /// Refuses to overwrite a file that would be lost.
     fn outputs(&self) -> Outcome {
         let named = [("--save", &self.save), ("--plot", &self.plot), ("--output", &self.output)];
         let named: Vec<(&str, &Path)> =
@@ -180,7 +180,7 @@ impl Llc {
         Ok(())
     }
 
-    /// Simulates all that `source` gives. Returns how it ended, and the error if the trace is cut behind what was read.
+    /// Simulates all events of `source`. Returns how the source ended, and the error if the trace is truncated.
     fn consume(
         &self,
         study: &mut Study,
@@ -207,7 +207,7 @@ impl Llc {
         Ok(ended)
     }
 
-    /// What simulates what was kept in the same cache. It tells no cores.
+    /// Returns the options that simulate the saved accesses in the same cache. They do not include the number of cores.
     fn again(&self, kept: &Path) -> String {
         let mut words = format!("--trace {} --filtered", quoted(kept));
         let (bytes, ways) = self.last_level();
@@ -254,7 +254,7 @@ impl Llc {
         let mut all = Vec::new();
         for name in &self.policies {
             let choice = numbers.choice(name)?;
-            // The same one may have two names.
+            // Two names may mean the same policy.
             if !all.contains(&choice) {
                 all.push(choice);
             }

@@ -1,4 +1,4 @@
-//! A file that a simulation writes.
+//! The output files of simulations.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,16 +13,16 @@ use serde::Serialize;
 use crate::commands::{print, text};
 use crate::outcome::{Failure, Outcome};
 
-/// What is to be at a path. Dropped before its end, it leaves what was there.
+/// A future output. If it is dropped before its end, the old file stays.
 pub enum Output {
     /// Standard output.
     Standard(io::Stdout),
-    /// A file.
+    /// An output file.
     File(OutputFile),
 }
 
 impl Output {
-    /// Begins to write it; `-` is standard output.
+    /// Begins an output at `to`; `-` means standard output.
     pub fn begin(to: &Path) -> Outcome<Self> {
         if to == Path::new("-") {
             return Ok(Self::Standard(io::stdout()));
@@ -30,7 +30,7 @@ impl Output {
         Ok(Self::File(OutputFile::begin(to)?))
     }
 
-    /// It is whole, and takes the place of what was there.
+    /// Ends the output, which then replaces the old file.
     pub fn finish(self) -> Outcome {
         match self {
             Self::Standard(mut output) => Ok(output.flush()?),
@@ -55,10 +55,10 @@ impl Write for Output {
     }
 }
 
-/// Where the figures go.
+/// The destination of the figures.
 pub struct Figures {
     json: bool,
-    /// A file instead of standard output.
+    /// The file to write instead of standard output.
     to: Option<Output>,
 }
 
@@ -86,7 +86,7 @@ pub fn draw(experiment: &'static str, rows: Vec<bench::ReportRow>, charts: Vec<b
     to.finish()
 }
 
-/// Refuses to write figures beside those on standard output, or where something would be lost.
+/// Refuses to write figures to standard output twice, and to overwrite a file that would be lost.
 pub fn may_be_written(path: &Path, traces: &[PathBuf]) -> Outcome {
     if path == Path::new("-") {
         return Err(Failure::Usage("standard output is for the figures: name a file instead of -".into()));
@@ -98,7 +98,7 @@ pub fn may_be_written(path: &Path, traces: &[PathBuf]) -> Outcome {
     Ok(ferrite_pool::ensure_no_pool(path)?)
 }
 
-/// Refuses to write onto the trace that is read, or onto a trace that has the name of what is not whole yet.
+/// Refuses to overwrite the input trace, or a trace with the name of the temporary file.
 pub fn apart(from: &Path, to: &Path) -> Outcome {
     if to == Path::new("-") {
         return Ok(());
@@ -115,24 +115,26 @@ pub fn apart(from: &Path, to: &Path) -> Outcome {
     Ok(())
 }
 
-/// Whether two paths lead to the same plain file, be it there or still to be made.
+/// Returns true if two paths lead to the same regular file, which may exist or not.
 pub fn is_same(one: &Path, other: &Path) -> bool {
     let one = place(one);
     one.is_some() && one == place(other)
 }
 
-/// The stream that is read at a path, which gives what it gives once: a pipe, by whatever name. A file is none.
+/// Returns the identity of the stream at a path: a pipe, by any name, which can be read only once. Returns `None` for a
+/// file.
 pub fn stream(path: &Path) -> Option<(u64, u64)> {
     let found = fs::metadata(opened(path)).ok().filter(|found| !found.is_file())?;
     Some((found.dev(), found.ino()))
 }
 
-/// What is read at a path.
+/// Returns the path that a reader of `path` opens.
 fn opened(path: &Path) -> &Path {
     if path == Path::new("-") { Path::new("/dev/stdin") } else { path }
 }
 
-/// The file, or its folder and its name in there. A stream has none.
+/// Returns the identity of a file, or of its folder with the file's name if the file is missing. Returns `None` for a
+/// stream.
 fn place(path: &Path) -> Option<(u64, u64, Option<OsString>)> {
     let number = |found: &fs::Metadata| (found.dev(), found.ino());
     if let Ok(found) = fs::metadata(opened(path)) {

@@ -1,4 +1,4 @@
-//! What `ferrite up` makes if it is missing: the pool and its disks.
+//! The parts that `ferrite up` makes if they are missing: the pool and its disks.
 
 use std::fs;
 use std::path::Path;
@@ -22,19 +22,19 @@ use crate::outcome::{Failure, Outcome};
 use crate::size;
 use crate::stop;
 
-/// Size of a pool that is made, in bytes, unless another is given.
+/// The default size of a new pool, in bytes.
 const SIZE: u64 = 1 << 30;
 
-/// Chunks of the pool that the mounted file system takes beside those for maps of disks, with one for its first directory
-/// and one for its first file.
+/// Chunks of the pool that the mounted file system takes beside those for maps of disks, with one for its first
+/// directory and one for its first file.
 const FILES_CHUNKS: u64 = 3;
 
-/// The smallest disk that is made unasked, in bytes.
+/// The smallest default disk, in bytes.
 const DISK_BYTES_MIN: u64 = CHUNK / 2;
-/// The largest disk that is made unasked in memory, in chunks: 512 MiB.
+/// The largest default disk in memory, in chunks: 512 MiB.
 const DISK_CHUNKS_IN_MEMORY: u64 = (512 << 20) / CHUNK;
 
-/// The largest disk of at most `most` chunks that fits into `free` chunks, one of them for its map.
+/// Returns the largest disk of at most `most` chunks that fits into `free` chunks, one of them for its map.
 fn disk_bytes(most: u64, free: u64) -> Option<u64> {
     let chunks = |size: u64| {
         DiskShape::of(&DiskSpec { size, sector_bytes: 512, thin: false, checksum: false })
@@ -56,7 +56,7 @@ fn without_room(why: &ferrite_pool::Error) -> Failure {
 }
 
 impl Up {
-    /// Refuses what makes no sense, before anything is made.
+    /// Refuses contradicting options, before the command makes anything.
     pub(super) fn check_disks(&self) -> Outcome {
         let mut names: Vec<&str> = self.disk.iter().map(|(name, _)| name.as_str()).collect();
         names.sort_unstable();
@@ -100,7 +100,7 @@ impl Up {
         Ok(())
     }
 
-    /// Whether a pool without disks gets one unasked.
+    /// Returns true if a pool without disks gets a default disk.
     fn makes_disk0(&self) -> bool {
         self.disk.is_empty() && !self.no_disk
     }
@@ -174,8 +174,8 @@ impl Up {
     }
 
     /// Returns the size of the default disk: half of the bytes that the pool can get from its host, if that fits beside
-    /// the rest. In memory it is at most 512 MiB, because it takes that memory from others. If not even the smallest
-    /// disk fits, making it fails like any other disk.
+    /// the rest. In memory the default is at most 512 MiB, because other programs need memory too. If not even the
+    /// smallest disk fits, making the disk fails like any other.
     fn disk0_bytes(&self, owner: &PoolOwner) -> Outcome<u64> {
         let mapped = owner.memory().mapped.as_ref();
         let room = mapped.map(|mapped| mapped.host_room()).transpose()?.flatten();

@@ -1,14 +1,14 @@
-//! A memory that can lose a store on its way to the medium, and that can be no more durable than a file.
+//! A memory that can lose a store on its way to the medium. It can also be as volatile as a file's memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ferrite_memory::{Memory, Scheme, forward_memory};
 
-/// A memory that loses its next store when it is told to.
+/// A memory that loses its next store on request.
 pub struct Lossy {
     memory: Arc<dyn Memory>,
-    /// Only a barrier is durable, as on a file.
+    /// True if only a barrier is durable, as on a file.
     needs_barriers: bool,
     loses: AtomicBool,
 }
@@ -22,7 +22,7 @@ impl Lossy {
         self.loses.store(true, Ordering::SeqCst);
     }
 
-    /// Whether the store that was to be lost has come.
+    /// Returns true if the memory has lost the requested store.
     pub fn has_lost(&self) -> bool {
         !self.loses.swap(false, Ordering::SeqCst)
     }

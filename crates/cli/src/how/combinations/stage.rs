@@ -1,4 +1,4 @@
-//! A pool in which a disk is served in every way, used, killed, and found again.
+//! A pool in which the tests serve a disk in every way, use it, kill it, and reopen it.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
@@ -18,18 +18,18 @@ use crate::host;
 
 const BLOCK: usize = 4096;
 const BLOCKS: usize = 16;
-/// Room for a disk, which takes a superpage, and for the pool's own tables.
+/// Space for a disk, which uses a superpage, and for the pool's own tables.
 const DISK_ROOM_BYTES: u64 = 5 << 19;
 const TABLES_BYTES: u64 = 16 << 20;
 
-/// A pool's file, and how it is mapped.
+/// A pool's file and its mapping.
 pub struct Stage {
     lock: Lock,
     needs_barriers: bool,
     words: Vec<&'static str>,
 }
 
-/// A pool that is served.
+/// A served pool.
 struct Open {
     memory: Arc<Lossy>,
     pool: Arc<Pool>,
@@ -37,17 +37,17 @@ struct Open {
     is_clean: bool,
 }
 
-/// What a disk was left with.
+/// The content of a disk at the kill.
 struct Left {
-    /// What was durable.
+    /// The durable content.
     durable: Vec<u8>,
-    /// What was written.
+    /// The last written content.
     last: Vec<u8>,
-    /// Whether the disk says that a write waits for a flush.
+    /// True if the disk reports that a write waits for a flush.
     waits: bool,
 }
 
-/// Content of a block that is nowhere else.
+/// Returns the content of a block, which is unique.
 fn block(way: usize, number: u8) -> Vec<u8> {
     let start = (way * 256 + usize::from(number)) as u32;
     (0..BLOCK as u32 / 4).flat_map(|i| (start + 1).wrapping_mul(2_654_435_761).wrapping_add(i).to_le_bytes()).collect()
@@ -59,15 +59,15 @@ fn read_all(disk: &dyn Disk) -> Vec<u8> {
     bytes
 }
 
-/// Writes to the disk and to what it should hold.
+/// Writes to the disk and to its expected content.
 fn write(disk: &dyn Disk, bytes: &mut [u8], at: usize, from: &[u8], access: Access) {
     disk.write(at as u64, from, access).expect("written");
     bytes[at..][..from.len()].copy_from_slice(from);
 }
 
 impl Stage {
-    /// A fresh pool in `folder` with room for `disks`, to be mapped as `words` say. With `needs_barriers` it is no more
-    /// durable than a file.
+    /// Makes a pool in `folder` with space for `disks`, mapped with the options `words`. If `needs_barriers`, the pool
+    /// is only as durable as a file.
     pub fn new(folder: &Path, disks: usize, words: &[&'static str], needs_barriers: bool) -> Self {
         let path: PathBuf = folder.join("pool");
         let _ = std::fs::remove_file(&path);
@@ -86,11 +86,11 @@ impl Stage {
         Open { memory, pool, served, is_clean: recovery.clean }
     }
 
-    /// Uses a disk in each way, kills them all, and looks at what is left.
+    /// Uses a disk in each way, kills all disks, and checks the remaining data.
     pub fn play(&self, ways: &[Way]) {
         let open = self.open();
         let left: Vec<Left> = ways.iter().enumerate().map(|(number, way)| self.used(&open, number, *way)).collect();
-        // What only DRAM has is gone, as when the process is killed.
+        // Like a kill of the process, this loses all data that lies only in DRAM.
         drop(open);
         let open = self.open();
         assert!(!open.is_clean);
@@ -109,7 +109,7 @@ impl Stage {
         open.served.open(&number.to_string(), &serving).unwrap_or_else(|why| panic!("{words:?}: {why}"))
     }
 
-    /// Write, read back, zero, trim, flush, FUA.
+    /// Runs write, read back, zero, trim, flush and FUA.
     fn used(&self, open: &Open, number: usize, way: Way) -> Left {
         let spec = DiskSpec { size: (BLOCK * BLOCKS) as u64, sector_bytes: 512, thin: false, checksum: way.checksum };
         ferrite_block::create(&open.pool, &number.to_string(), &spec).expect("created");
@@ -139,8 +139,8 @@ impl Stage {
         Left { durable, last: bytes, waits }
     }
 
-    /// What was durable is there, and what completed too where no write waits; then the promises of `verify` and of
-    /// checksums.
+    /// Checks that durable data is there, and completed data too if no write waits. Then checks the promises of
+    /// `verify` and of checksums.
     fn found(&self, open: &Open, number: usize, way: Way, left: &Left) {
         let disk = self.serve(open, number, way);
         for at in (0..BLOCK * BLOCKS).step_by(BLOCK) {
@@ -155,7 +155,7 @@ impl Stage {
         finds_a_flipped_byte(open, &*disk, number, way);
     }
 
-    /// A store that does not arrive: who verifies is told, who keeps checksums finds it, and it can be written again.
+    /// Loses a store. With `verify` the write fails, with checksums the read fails, and a second write succeeds.
     fn loses_a_store(&self, open: &Open, disk: &dyn Disk, number: usize, way: Way) {
         let (at, new) = (9 * BLOCK as u64, block(number, 10));
         open.memory.lose_next();
@@ -174,12 +174,13 @@ impl Stage {
     }
 }
 
-/// In place, data and its checksum share a flush, and a crash before it may come between them.
+/// Returns true if a crash may damage the block. In place, data and its checksum share a flush, and a crash may
+/// separate them.
 fn may_be_damaged(way: Way, left: &Left) -> bool {
     way.in_place && way.checksum && left.waits
 }
 
-/// A byte that changes on the medium is an error where there are checksums, and an answer where there are none.
+/// Changes a byte on the medium. The read is an error with checksums, and returns the changed byte without them.
 fn finds_a_flipped_byte(open: &Open, disk: &dyn Disk, number: usize, way: Way) {
     let (tag, content) = (open.pool.tag(&number.to_string()).expect("a disk"), block(number, 0));
     let data = tag.extents.iter().filter(|extent| extent.role == Role::DATA).map(|extent| extent.span());

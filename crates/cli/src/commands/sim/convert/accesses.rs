@@ -1,4 +1,4 @@
-//! Traces of memory accesses into the compact forms.
+//! Conversion of memory access traces into the compact formats.
 
 use std::io::Write;
 use std::path::Path;
@@ -27,8 +27,8 @@ pub struct Accesses {
 }
 
 impl Accesses {
-    /// Converts.
-    pub fn convert(&self, from: &Path, to: &Path, form: Option<AccessFormat>, packing: Packing) -> Outcome {
+    /// Converts the trace of accesses at `from` into the file at `to`.
+    pub fn convert(&self, (from, to): (&Path, &Path), form: Option<AccessFormat>, packing: Packing) -> Outcome {
         let reading = self.reading(form);
         let (form, reader) = opened_accesses(from, reading)?;
         let mut trace = AccessReadAhead::new(reader)?;
@@ -45,7 +45,7 @@ impl Accesses {
         Ok(())
     }
 
-    /// Refuses what is said of accesses where a block trace is converted.
+    /// Refuses options for accesses if the trace is a block trace.
     pub fn refuse(&self) -> Outcome {
         let given = [("--line", self.line.is_some()), ("--cores", self.cores.is_some())];
         refuse(&given, "traces of accesses, and --as names a format of block traces")
@@ -56,7 +56,7 @@ impl Accesses {
     }
 }
 
-/// How many words there are.
+/// Writes the words, and returns their number.
 fn write(trace: &mut AccessReadAhead, reading: TraceOptions, mut writer: PackedWriter<impl Write>) -> Outcome<u64> {
     let (bar, mut words, mut count) = (Bar::new(), Vec::new(), 0);
     loop {

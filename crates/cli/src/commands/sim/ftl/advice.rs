@@ -1,23 +1,23 @@
-//! What to try if no scheme erases anything.
+//! The advice if no scheme erases anything.
 
 use ferrite_sim::ftl::{FlashShape, Footprint};
 
 use super::Run;
 use crate::size;
 
-/// Blocks of the advised drive beyond the blocks that the host sees.
+/// The extra blocks of the advised drive, which the host cannot use.
 const EXTRA: u64 = 8;
 
-/// How often the trace fills the host's part of the advised drive.
+/// The number of times that the trace fills the host's part of the advised drive.
 const TIMES: u64 = 4;
 
-/// Blocks of the advised drive that the host sees at least.
+/// The smallest number of blocks of the advised drive that the host can use.
 const FEWEST: u64 = 3;
 
-/// Pages of a block of the advised drive for the smallest traces.
+/// The pages per block of the advised drive for the smallest traces.
 const SMALL_BLOCK: u32 = 4;
 
-/// How the drives began.
+/// The initial state of the drives.
 pub struct Begun {
     pub shape: FlashShape,
     /// The footprint of the traces, if it gives the drive's size.
@@ -25,7 +25,7 @@ pub struct Begun {
     pub is_prefilled: bool,
 }
 
-/// Why nothing was erased, and what to try.
+/// Returns the reason why no block was erased, and the advice.
 pub fn advice(runs: &[Run], begun: &Begun) -> Option<String> {
     let Begun { shape, footprint, is_prefilled } = begun;
     let written = runs.iter().map(|run| run.figures.host_writes).max()?;

@@ -1,4 +1,4 @@
-//! How large a drive is: as named, or as the traces need it.
+//! The size of a drive: given by the user, or derived from the traces.
 
 use clap::Args;
 use ferrite_sim::ftl::{FlashShape, Footprint};
@@ -7,10 +7,10 @@ use crate::flash_drive::EXTRA_BLOCKS_MIN;
 use crate::outcome::{Failure, Outcome};
 use crate::size;
 
-/// Per cent, if they are not named.
+/// The default over-provisioning in per cent.
 const OVER_PROVISION: f64 = 10.0;
 
-/// Bytes that the host sees if the trace comes by a pipe, which can be read only once.
+/// The host's bytes if the trace comes from a pipe, which can be read only once.
 pub const OF_A_PIPE: u64 = 24 << 30;
 
 #[derive(Args)]
@@ -39,7 +39,7 @@ struct Blocks {
 }
 
 impl DriveArguments {
-    /// Whether its size is named.
+    /// Returns true if the user gave the drive's size.
     pub fn is_named(&self) -> bool {
         self.size.is_some() || self.blocks.is_some()
     }
@@ -55,7 +55,7 @@ impl DriveArguments {
         Ok(FlashShape { logical_blocks: 0, extra_blocks: 0, block_pages, page_bytes })
     }
 
-    /// Its shape, for traces of this footprint, if that is known.
+    /// Returns the drive's shape, for traces of this footprint if it is known.
     pub fn shape(&self, footprint: Option<Footprint>) -> Outcome<FlashShape> {
         let like = self.like()?;
         let of_bytes = |bytes| FlashShape::of_bytes(bytes, self.over_provision.unwrap_or(OVER_PROVISION), like);

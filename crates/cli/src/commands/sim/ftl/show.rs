@@ -1,4 +1,4 @@
-//! The figures for people: a table, a plot.
+//! The figures for people: a table and a plot.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::{Report, Run};
 use crate::flash_drive;
 use crate::outcome::Outcome;
 
-/// All of one run; of several a line each.
+/// Returns a table: all figures of one run, or one line for each of several runs.
 pub fn table(report: &Report, shape: FlashShape, is_by_trace: bool) -> String {
     let table = match report {
         Report::One(run) => flash_drive::show(run.scheme, shape, &run.figures),
@@ -63,7 +63,7 @@ fn lines(runs: &[Run], shape: FlashShape) -> String {
     text
 }
 
-/// A panel for each of the paper's figures: a group of bars for each trace, a bar for each scheme.
+/// Draws a panel for each of the paper's figures, with a group of bars for each trace and a bar for each scheme.
 pub fn plot(runs: &[Run], path: &Path) -> Outcome {
     type Of = fn(&FlashFigures) -> f64;
     let shown: [(&str, &str, &str, Of); 2] = [
@@ -87,7 +87,7 @@ pub fn plot(runs: &[Run], path: &Path) -> Outcome {
     draw("ftl", rows, charts, path)
 }
 
-/// The traces' names without their folders, as long as that tells them apart.
+/// Returns the traces' names without their folders, if the short names still differ.
 fn short(runs: &[Run]) -> Vec<&str> {
     fn file(run: &Run) -> Option<&str> {
         Path::new(&run.trace).file_name().and_then(|name| name.to_str())

@@ -1,13 +1,14 @@
-//! What to try if every policy did the same.
+//! The advice if all policies give the same result.
 
 use ferrite_sim::cache::{CacheShape, PolicyFigures, StudyReport};
 
 use crate::size;
 
-/// So many times the smallest cache that is worth a try goes into the lines of the trace.
+/// The ratio of the trace's lines to the smallest cache that is worth a try.
 const TIMES: u64 = 4;
 
-/// Why no policy differs from another, and what to try; `first_level` is its size, if the trace passes one.
+/// Returns why the policies do not differ, and the advice. `first_level` is the size of the first-level cache, if the
+/// trace passes one.
 pub fn advice(report: &StudyReport, llc: CacheShape, first_level: Option<u64>) -> Option<String> {
     let lru = report.policies.first()?;
     let did = |one: &PolicyFigures| (one.read_misses, one.write_misses, one.writebacks);

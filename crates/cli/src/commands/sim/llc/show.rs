@@ -1,4 +1,4 @@
-//! The figures for people: a table, a plot.
+//! The figures for people: a table and a plot.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,15 +11,15 @@ use super::super::output::draw;
 use crate::outcome::Outcome;
 use crate::size;
 
-/// What is shown of each policy.
-pub fn table(report: &StudyReport, memory: &WearModel, bytes: u64, ways: u32) -> String {
+/// Returns the table of all policies.
+pub fn table(report: &StudyReport, memory: &WearModel, (bytes, ways): (u64, u32)) -> String {
     let lru = &report.policies[0];
     let form = report.form.map_or_else(String::new, |form| format!(" ({form})"));
     let StudyReport { trace, accesses, events, .. } = report;
     let cache = format!("{}, {ways} ways", size::show(bytes));
     let mut text = format!("{trace}{form}: {accesses} accesses, {events} events of the last level ({cache})\n\n");
     let levelled = levelled(memory);
-    // One of the two the study has told.
+    // The study covers both levellings, and this is the other one.
     let other = if memory.levelling == Levelling::None { levelled } else { Levelling::None };
     let other = WearModel { levelling: other, ..*memory };
     let of_lru = other.runs(&lru.writes);
@@ -72,12 +72,12 @@ pub fn table(report: &StudyReport, memory: &WearModel, bytes: u64, ways: u32) ->
     text
 }
 
-/// The paper's levelling where none was chosen.
+/// Returns the chosen levelling, or the paper's levelling if the user chose none.
 fn levelled(memory: &WearModel) -> Levelling {
     if memory.levelling == Levelling::None { Levelling::RandomizedStartGap } else { memory.levelling }
 }
 
-/// Beside LRU's.
+/// Returns the memory's life under a policy, relative to LRU.
 fn life(one: &PolicyFigures, of_lru: f64, memory: &WearModel) -> f64 {
     let own = memory.runs(&one.writes);
     if own.is_infinite() { 1.0 } else { own / of_lru }
@@ -87,10 +87,10 @@ fn over(one: f64, other: f64) -> f64 {
     if other == 0.0 { 1.0 } else { one / other }
 }
 
-/// A figure of a policy.
+/// A function that returns one figure of a policy.
 type Of = fn(&PolicyFigures) -> f64;
 
-/// The fewest writebacks that any policy could have, which are drawn as a line.
+/// Returns the lower bound of the writebacks of any policy, which the plot draws as a line.
 fn bound(lru: u64, least: u64) -> bench::ReportRow {
     let ratio = over(least as f64, lru as f64);
     bench::ReportRow {
@@ -105,7 +105,7 @@ fn bound(lru: u64, least: u64) -> bench::ReportRow {
     }
 }
 
-/// Bars for each policy, of LRU's.
+/// Draws bars for each policy, relative to LRU.
 pub fn plot(report: &StudyReport, path: &Path) -> Outcome {
     let lru = &report.policies[0];
     let cases: [(&str, Of); 4] = [

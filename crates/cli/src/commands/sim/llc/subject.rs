@@ -1,4 +1,4 @@
-//! What the last level is simulated for: a trace, or a program as it runs.
+//! The subject of a simulation of the last level: a trace, or a program while it runs.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -18,8 +18,8 @@ use crate::stop;
 /// What is simulated, up to the first level.
 #[derive(Args)]
 pub struct Subject {
-    /// A program and its arguments, run under qemu-user and recorded as it runs; what it prints goes to standard error, except
-    /// with --output. Processes that it starts are not recorded
+    /// A program and its arguments, run under qemu-user and recorded as it runs; what it prints goes to standard error,
+    /// except with --output. Processes that it starts are not recorded
     #[arg(value_name = "PROGRAM", trailing_var_arg = true, allow_hyphen_values = true)]
     program: Vec<OsString>,
     /// A file instead, or - for standard input
@@ -34,8 +34,8 @@ pub struct Subject {
     /// The first level of each core: size and ways
     #[arg(long, value_name = "SIZE:WAYS", default_value = "64K:2", value_parser = shape)]
     l1: (u64, u32),
-    /// Cores of the trace, each with a first level of its own [default: 1]. Of a program every thread is a core; several
-    /// have a larger last level, unless --llc names it
+    /// Cores of the trace, each with a first level of its own [default: 1]. Of a program every thread is a core;
+    /// several have a larger last level, unless --llc names it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     cores: Option<u16>,
     /// Bytes of a line
@@ -46,25 +46,26 @@ pub struct Subject {
     instructions: bool,
 }
 
-/// Where events come from.
+/// The origin of the events.
 pub struct Origin {
     pub source: Box<dyn EventSource>,
-    /// The program, if it is one.
+    /// The program, if the subject is one.
     pub running: Option<RunningProgram>,
-    /// The form of the trace, if it is one.
+    /// The format of the trace, if the subject is one.
     pub form: Option<AccessFormat>,
 }
 
-/// How a program ended.
+/// The end of a program.
 pub struct ProgramEnd {
-    /// Whether it was recorded to its end.
+    /// True if the recording is complete.
     pub is_whole: bool,
-    /// Its exit status if it failed by itself; of one that a signal ended 128 and the signal's number, as shells have it.
+    /// The exit status of a failed program. If a signal ended the program, the status is 128 plus the signal's number,
+    /// as in shells.
     pub failure: Option<u8>,
 }
 
 impl Subject {
-    /// Opens the trace, or starts the program, whose output is its own if `keeps_output`.
+    /// Opens the trace, or starts the program. If `keeps_output`, the program writes to this process's standard output.
     pub fn source(&self, keeps_output: bool, is_llc_named: bool) -> Outcome<Origin> {
         let shape = CacheShape { bytes: self.l1.0, ways: self.l1.1, line_bytes: self.line };
         let first = FirstLevel { shape, cores: self.cores(), instructions: self.instructions };
@@ -93,17 +94,17 @@ impl Subject {
         Ok(Origin { source, running: None, form: Some(form) })
     }
 
-    /// Cores, 1 if none are named.
+    /// Returns the number of cores, or 1 if the user gave none.
     pub fn cores(&self) -> u16 {
         self.cores.unwrap_or(1)
     }
 
-    /// Returns the bytes of the first level, or `None` for a trace that is filtered.
+    /// Returns the bytes of the first level, or `None` for a filtered trace.
     pub fn first_level(&self) -> Option<u64> {
         (!self.filtered).then_some(self.l1.0)
     }
 
-    /// Refuses options that change nothing of this program, or of a trace of this form.
+    /// Refuses options that have no effect on this program, or on a trace of this format.
     fn refuse_idle(&self, form: Option<AccessFormat>, is_llc_named: bool) -> Outcome {
         if self.cores() > 1 && is_llc_named && !form.is_some_and(AccessFormat::names_cores) {
             let why = form.map_or_else(
@@ -119,7 +120,7 @@ impl Subject {
         Ok(())
     }
 
-    /// Waits for the program, and says how it ended.
+    /// Waits for the program, and returns how it ended.
     pub fn finish(&self, program: &RunningProgram, end: StudyEnd) -> ProgramEnd {
         let ended = program.finish(end).filter(|status| end == StudyEnd::Whole && !status.success());
         if let Some(status) = ended {
@@ -132,7 +133,7 @@ impl Subject {
             );
         }
         let is_whole = end == StudyEnd::Stopped || program.is_whole();
-        // Ctrl-C reaches the program, too, which may be gone before it is stopped.
+        // Ctrl-C also reaches the program, which may exit before this process stops it.
         if stop::is_asked() {
             return ProgramEnd { is_whole, failure: None };
         }
@@ -155,7 +156,7 @@ impl Subject {
         }
     }
 
-    /// The program's words, or the trace's name.
+    /// Returns the program's command line, or the trace's name.
     pub fn name(&self) -> String {
         let words = || self.program.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
         self.trace.as_ref().map_or_else(words, |trace| shown(trace))
