@@ -1,11 +1,11 @@
-//! How fast crash images are made: `cargo run --release -p ferrite-crash --example images_per_second`.
+//! The rate at which crash images are made: `cargo run --release -p ferrite-crash --example images_per_second`.
 
 use std::time::Instant;
 
 use ferrite_crash::{ExploreOptions, LyingMemory, Model, Points, explore};
 use ferrite_memory::{Memory, Scheme, Span};
 
-/// Commits of one record of `record_bytes` each, in turn to two places, each named by a word.
+/// Commits records of `record_bytes` each to two places in turn. A word names the newest place.
 fn commits(size: u64, record_bytes: usize) -> LyingMemory {
     let memory = LyingMemory::new(size, Model::MAPPED);
     for version in 1..=16u64 {
@@ -30,7 +30,7 @@ fn measure(name: &str, memory: &LyingMemory, judge: impl Fn(&ferrite_crash::Cras
     println!("{name:<40} {report}: {per_second:>12.0} images/s (sum {sum:x})");
 }
 
-/// The work that a service under test waits for: 4 KiB stored and fenced, 4,096 times over 16 MiB.
+/// Runs the work of a service under test: it stores and fences 4 KiB, 4,096 times over 16 MiB.
 fn record(name: &str, keep_trace: bool) {
     let memory = LyingMemory::new(16 << 20, Model::MAPPED);
     memory.keep_trace(keep_trace);

@@ -107,7 +107,7 @@ impl LyingDisk {
         self.state().failing = FailurePlan::Only(number);
     }
 
-    /// Makes request `number`, counted from 0, and all later ones fail, as when the power goes. A [`LyingDisk::crash`]
+    /// Makes request `number`, counted from 0, and all later ones fail, as in a power failure. A [`LyingDisk::crash`]
     /// after that is a crash in the middle of a run.
     pub fn fail_from(&self, number: u64) {
         self.state().failing = FailurePlan::From(number);

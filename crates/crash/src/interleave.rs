@@ -174,7 +174,7 @@ impl Baton {
         }
     }
 
-    /// Lets the threads that the holder has woken run to their next call or sleep. Otherwise chance would decide
+    /// Waits until the threads that the holder has woken run to their next call or sleep. Otherwise chance would decide
     /// whether one of them or the holder gets the lock next.
     fn let_woken_threads_run<'a>(&'a self, mut turns: MutexGuard<'a, BatonTurns>) -> MutexGuard<'a, BatonTurns> {
         for _ in 0..POLLS_MAX {
@@ -223,7 +223,7 @@ impl Baton {
         self.inside[me].store(false, Ordering::SeqCst);
     }
 
-    /// Returns true if every thread is asleep that neither waits for the baton nor has ended.
+    /// Returns true if every thread is asleep, except those that wait for the baton or have ended.
     fn all_asleep(&self, turns: &BatonTurns) -> bool {
         (0..turns.seats.len()).all(|seat| turns.seats[seat] != ThreadSeat::Running || self.sleeps(turns, seat))
     }

@@ -28,7 +28,7 @@
 //! ```
 //!
 //! To prove a real service, run it on an `Arc<LyingMemory>`, call [`LyingMemory::mark`] for each acknowledged
-//! operation, and let the checker open [`Crash::memory`] by the service's own recovery. That memory records too:
+//! operation, and in the checker open [`Crash::memory`] by the service's own recovery. That memory records too:
 //! explore it inside the checker to crash the recovery.
 //!
 //! The choices of a test:

@@ -5,11 +5,11 @@ use std::io::Write;
 
 use crate::report::CrashReport;
 
-/// Appends one line about `report` to the file that FERRITE_EXPLORATIONS names, if the variable is set: the name of the
-/// thread, which is the test's path, then crash points, images, and 1 if a failure was found.
+/// Appends one line about `report` to the file in FERRITE_EXPLORATIONS, if the variable is set. The line has the name
+/// of the thread, which is the test's path, then crash points, images, and 1 if a failure was found.
 ///
 /// # Panics
-/// If the file cannot be written, because the ledger would then miss an exploration.
+/// Panics if the file cannot be written, because the ledger would then miss an exploration.
 pub(crate) fn record(report: &CrashReport) {
     let Some(path) = std::env::var_os("FERRITE_EXPLORATIONS") else { return };
     let thread = std::thread::current();

@@ -37,7 +37,7 @@ impl CrashReport {
         self
     }
 
-    /// Returns the failure that a planted bug must cause. Panics if there is none.
+    /// Returns the failure that a planted bug must cause. Panics if the report has no failure.
     #[track_caller]
     pub fn expect_failure(&self) -> &CrashFailure {
         self.failure.as_ref().unwrap_or_else(|| panic!("the planted bug was not found: {self}"))

@@ -123,7 +123,8 @@ fn cached_landings(line: &PendingLine, words: u8, max: u64) -> Option<Vec<Vec<u8
     Some(landings)
 }
 
-/// Returns the same for the non-temporal stores to `words`: the product over words of the prefixes of each.
+/// Returns the words of each store that land, for each way the non-temporal stores to `words` may land. The ways are
+/// the product over words of the prefixes of each.
 fn meeting_landings(line: &PendingLine, words: u8, max: u64) -> Option<Vec<Vec<u8>>> {
     let mut landings = vec![vec![0u8; line.stores.len()]];
     for word in (0..8).filter(|word| words & 1 << word != 0) {

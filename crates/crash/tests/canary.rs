@@ -1,11 +1,11 @@
-//! Planted bugs that exploring must find, beside the same protocols without the bug, which it must pass.
+//! Planted bugs that an exploration must find. Each test also runs the same protocol without the bug, which must pass.
 
 use ferrite_crash::{Crash, CrashReport, ExploreOptions, LyingMemory, Model, Points, explore};
 use ferrite_memory::{Memory, Scheme, Span};
 
 const SLOT_BYTES: u64 = 80;
 
-/// Two slots of generation, payload and checksum; the newer valid one counts.
+/// Returns a slot of generation, payload and checksum. Of two slots, the newer valid one is in effect.
 fn slot(generation: u64, checked: bool) -> [u8; SLOT_BYTES as usize] {
     let mut words = [generation * 0x0101_0101; 10];
     words[0] = generation;
@@ -19,7 +19,7 @@ fn checksum(words: &[u64]) -> u64 {
     words.iter().fold(0x9e37, |sum: u64, word| (sum ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(31))
 }
 
-/// The generation that counts, or what is wrong.
+/// Returns the generation in effect, or an error.
 fn recover(crash: &Crash<'_>, checked: bool) -> Result<u64, String> {
     let mut newest = 0;
     for at in [0, SLOT_BYTES] {
@@ -35,7 +35,7 @@ fn recover(crash: &Crash<'_>, checked: bool) -> Result<u64, String> {
     Ok(newest)
 }
 
-/// Acknowledged data is there, and all data there was at least begun.
+/// Checks that all acknowledged data is there, and that every store in the image had at least begun.
 fn judge(crash: &Crash<'_>, found: u64) -> Result<(), String> {
     let acknowledged = crash.last_mark().unwrap_or(0);
     match found {
@@ -56,7 +56,7 @@ fn two_slots(model: Model, checked: bool) -> CrashReport {
     explore(&memory, &options, |crash| judge(crash, recover(crash, checked)?))
 }
 
-/// M2, M3: every subset of the words of a 160-byte two-slot commit, on either model.
+/// M2, M3: the test tries every subset of the words of a 160-byte two-slot commit, on either model.
 #[test]
 fn two_slot_commit_survives_every_crash() {
     for model in Model::ALL {
@@ -67,7 +67,7 @@ fn two_slot_commit_survives_every_crash() {
     }
 }
 
-/// Canary b, M2: without a checksum a torn record is taken for a whole one.
+/// Canary b, M2: without a checksum, the protocol accepts a torn record as a whole one.
 #[test]
 fn torn_record_without_checksum_is_found() {
     for model in Model::ALL {
@@ -76,7 +76,8 @@ fn torn_record_without_checksum_is_found() {
     }
 }
 
-/// Data in one of two places, then a word that says which: `fenced` says whether data is durable before the word.
+/// Stores data in one of two places, and then a word that names the place. If `fenced`, the data is durable before the
+/// word.
 fn pointer_flip(model: Model, fenced: bool) -> CrashReport {
     let memory = LyingMemory::new(256, model);
     for version in 1..=4u64 {
@@ -100,7 +101,7 @@ fn pointer_flip(model: Model, fenced: bool) -> CrashReport {
     })
 }
 
-/// Canary a, M1 and M2: stores to two lines land in any order unless a fence lies between.
+/// Canary a, M1 and M2: stores to two lines land in any order unless a fence lies between them.
 #[test]
 fn missing_fence_between_data_and_pointer_is_found() {
     for model in Model::ALL {
@@ -109,7 +110,7 @@ fn missing_fence_between_data_and_pointer_is_found() {
     }
 }
 
-/// Thread 1 stores a record, thread 2 publishes it by a word that it persists itself.
+/// Thread 1 stores a record. Thread 2 publishes the record by a word, and persists only the word.
 fn handed_over(storing_thread_fences: bool) -> CrashReport {
     let memory = LyingMemory::new(128, Model::MAPPED);
     {
@@ -129,14 +130,14 @@ fn handed_over(storing_thread_fences: bool) -> CrashReport {
     })
 }
 
-/// Canary c, M1: only the storing thread's fence settles a non-temporal store.
+/// Canary c, M1: only the storing thread's fence makes a non-temporal store durable.
 #[test]
 fn publishing_before_the_storing_thread_fenced_is_found() {
     handed_over(true).assert_clean();
     assert_eq!(handed_over(false).expect_failure().error, "published 0");
 }
 
-/// Canary d, M1: on a file only a barrier settles.
+/// Canary d, M1: on a file only a barrier makes stores durable.
 #[test]
 fn relying_on_a_fence_on_a_file_is_found() {
     let run = |model, barrier: bool| {
@@ -154,7 +155,7 @@ fn relying_on_a_fence_on_a_file_is_found() {
     assert!(run(Model::FILE, false).expect_failure().error.contains("lost"));
 }
 
-/// A failure prints what replays it alone.
+/// A failure prints the options that replay it alone.
 #[test]
 fn a_failure_is_replayed_alone() {
     let memory = LyingMemory::new(128, Model::MAPPED);

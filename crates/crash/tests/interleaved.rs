@@ -1,4 +1,4 @@
-//! Two threads' stores in every order a seed picks.
+//! The stores of two threads, in orders that seeds choose.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ fn job<'a>(job: impl FnOnce() + Send + 'a) -> ThreadJob<'a> {
     Box::new(job)
 }
 
-/// Two threads add to one word without and with a lock; the word at the end.
+/// Runs two threads that add to one word, with or without a lock. Returns the word at the end.
 fn sums(seed: u64, lock: Option<&Mutex<()>>) -> u64 {
     let memory = LyingMemory::new(64, Model::MAPPED);
     let add = || {
@@ -23,7 +23,7 @@ fn sums(seed: u64, lock: Option<&Mutex<()>>) -> u64 {
     memory.load_word(0)
 }
 
-/// CI1: the same seed gives the same run, and different seeds different ones.
+/// CI1: the same seed gives the same run, and different seeds give different runs.
 #[test]
 fn a_seed_repeats_its_run() {
     let first: Vec<u64> = (0..20).map(|seed| sums(seed, None)).collect();
@@ -32,7 +32,8 @@ fn a_seed_repeats_its_run() {
     assert!(first.iter().any(|&sum| sum < 60), "no update was ever lost: threads did not interleave: {first:?}");
 }
 
-/// CI3: a holder that waits for a lock of the code under test does not stop the others, and the run still repeats.
+/// CI3: if the holder waits for a lock of the code under test, the other threads go on, and the seed still repeats the
+/// run.
 #[test]
 fn a_thread_blocked_on_a_lock_is_passed_over() {
     let lock = Mutex::new(());
@@ -75,7 +76,7 @@ fn a_long_store_is_seen_half_done() {
     assert!(torn, "in 40 seeds no read fell between the halves of a store");
 }
 
-/// Two writers with a slot each behind one published count: `fenced` says whether each settles its slot first.
+/// Runs two writers with a slot each and one published count. If `fenced`, each writer makes its slot durable first.
 fn two_writers(seed: u64, fenced: bool) -> Option<String> {
     let memory = LyingMemory::new(256, Model::MAPPED);
     let published = Mutex::new(0u64);

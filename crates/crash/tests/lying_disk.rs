@@ -1,4 +1,4 @@
-//! The lying disk keeps D1-D5 and no more than that.
+//! The lying disk keeps rules D1-D5 and promises no more than these rules.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ fn sector(version: u8) -> [u8; SECTOR as usize] {
     [version; SECTOR as usize]
 }
 
-/// The version in each of the first `count` sectors; `None` where one is torn.
+/// Returns the version in each of the first `count` sectors, or `None` for a torn sector.
 fn versions(disk: &LyingDisk, count: u64) -> Vec<Option<u8>> {
     let of = |number: u64| {
         let mut bytes = sector(0);
@@ -39,7 +39,7 @@ fn crashes(disk: &LyingDisk, count: u64) -> BTreeSet<Vec<Option<u8>>> {
     (0..400).map(|seed| versions(&disk.crash(seed), count)).collect()
 }
 
-/// A record in sector 1, then a superblock in sector 0 that names its version.
+/// Writes a record to sector 1, and then a superblock to sector 0 that names the record's version.
 fn commit(disk: &LyingDisk, version: u8, flushes: bool) -> ferrite_memory::Result<()> {
     disk.write((1 + u64::from(version % 2)) * SECTOR, &sector(version), Access::Cached)?;
     if flushes {
@@ -61,7 +61,7 @@ fn judge(disk: &LyingDisk, acknowledged: u8) -> Result<(), String> {
     Ok(())
 }
 
-/// Every request number at which the power may go, by some seeds each.
+/// Cuts the power at every request number, with several seeds each.
 fn explore_commits(flushes: bool) -> Result<(), String> {
     for cut in 0..20 {
         let (disk, mut acknowledged) = (LyingDisk::new(geometry()), 0);
@@ -87,7 +87,7 @@ fn forgetting_the_flush_is_found() {
     assert!(error.contains("has no record"), "{error}");
 }
 
-/// D2, D5, CL1: before the flush every subset of whole sectors, after it one image.
+/// D2, D5, CL1: before the flush, a crash keeps any subset of whole sectors. After the flush there is one image.
 #[test]
 fn a_crash_keeps_any_sectors_of_the_cache() {
     let disk = LyingDisk::new(geometry());
@@ -118,7 +118,7 @@ fn without_a_cache_nothing_is_lost() {
     assert_eq!(crashes(&disk, 1), BTreeSet::from([vec![Some(1)]]));
 }
 
-/// D5: a smaller atomic unit tears a sector, a larger one keeps several together.
+/// D5: a smaller atomic unit tears a sector, and a larger unit keeps several sectors together.
 #[test]
 fn tearing_is_by_atomic_unit() {
     let images = |atomic_bytes| {
@@ -130,7 +130,7 @@ fn tearing_is_by_atomic_unit() {
     assert_eq!(images(1024), BTreeSet::from([vec![Some(0); 2], vec![Some(1); 2]]));
 }
 
-/// D1: what lies outside or is not aligned is refused whole; a read-only disk refuses writes.
+/// D1: the disk refuses an unaligned request, or one beyond its end, as a whole. A read-only disk refuses writes.
 #[test]
 fn bad_requests_are_refused_whole() {
     let disk = LyingDisk::new(geometry());
@@ -144,7 +144,7 @@ fn bad_requests_are_refused_whole() {
     assert!(matches!(sealed.write(0, &sector(1), Access::Cached), Err(Error::ReadOnly)));
 }
 
-/// CL3: a failed write leaves some of its sectors, a failed flush nothing durable.
+/// CL3: a failed write leaves some of its sectors, and a failed flush makes nothing durable.
 #[test]
 fn failed_requests_leave_part_of_their_work() {
     let disk = LyingDisk::new(geometry());
@@ -157,7 +157,7 @@ fn failed_requests_leave_part_of_their_work() {
     assert!(crashes(&disk, 16).contains(&vec![Some(0); 16]), "a failed flush made writes durable");
 }
 
-/// CL2 and CL5: what is submitted completes late and in any order, and a flush before that does not cover it.
+/// CL2 and CL5: submitted requests complete late and in any order, and an earlier flush does not cover them.
 #[test]
 fn submitted_requests_complete_in_any_order() {
     let mut orders = BTreeSet::new();

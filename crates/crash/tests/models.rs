@@ -1,12 +1,12 @@
-//! The lying memory leaves exactly the images that rules M1-M4 of the waist (and CP1-CP10, which make them definite)
-//! allow: each test lists all images it expects, no more and no fewer.
+//! The lying memory leaves exactly the images that rules M1-M4 of the waist allow, as CP1-CP10 make them definite. Each
+//! test lists all expected images, no more and no fewer.
 
 use std::collections::BTreeSet;
 
 use ferrite_crash::{ExploreOptions, LyingMemory, Model, Points, explore};
 use ferrite_memory::{Error, Memory, Scheme, Span};
 
-/// All images of the first `N` words after the whole run.
+/// Returns all images of the first `N` words after the whole run.
 fn images<const N: usize>(memory: &LyingMemory) -> BTreeSet<[u64; N]> {
     let (mut at_end, mut last) = (BTreeSet::new(), 0);
     let options = ExploreOptions { points: Points::Widest, ..ExploreOptions::default() };
@@ -30,7 +30,7 @@ fn store(memory: &LyingMemory, word: u64, value: u64, how: Scheme) {
     memory.store(word * 8, &value.to_le_bytes(), how);
 }
 
-/// M2, CP1: cached stores to one line land in order; to two lines in any.
+/// M2, CP1: cached stores to one line land in order, and stores to two lines land in any order.
 #[test]
 fn cached_stores_keep_any_prefix_of_a_line() {
     let memory = LyingMemory::new(128, Model::MAPPED);
@@ -55,7 +55,8 @@ fn words_of_one_cached_store_land_in_any_order() {
     assert_eq!(images(&memory), set([[0, 0, 0], [0, 0, 9], [one, 0, 9], [0, one, 9], [one, one, 9]]));
 }
 
-/// M2, CP2, CP4: any subset of non-temporal words; of one word any prefix; an unaligned tail is part of its word.
+/// M2, CP2, CP4: any subset of non-temporal words lands, and of one word any prefix. An unaligned tail is part of its
+/// word.
 #[test]
 fn non_temporal_words_land_by_themselves() {
     let memory = LyingMemory::new(64, Model::MAPPED);
@@ -65,7 +66,8 @@ fn non_temporal_words_land_by_themselves() {
     assert_eq!(images(&memory), set(expected));
 }
 
-/// CP3: both kinds in one line land independently, and the newest store to a byte that landed counts.
+/// CP3: cached and non-temporal stores in one line land independently. A byte has the value of the newest store that
+/// landed.
 #[test]
 fn cached_and_non_temporal_stores_meet_in_a_line() {
     let memory = LyingMemory::new(64, Model::MAPPED);
@@ -100,7 +102,7 @@ fn the_thread_that_flushed_must_fence() {
     assert_eq!([run(2, 1), run(1, 2)], [may_be_lost.clone(), may_be_lost]);
 }
 
-/// CP5: what was stored after the flush is not settled by the fence, and a settled store never goes back.
+/// CP5: a fence does not make durable the stores after the flush, and a durable store never goes back.
 #[test]
 fn a_fence_settles_what_lay_before_the_flush() {
     let memory = LyingMemory::new(64, Model::MAPPED);
@@ -116,8 +118,8 @@ fn a_fence_settles_what_lay_before_the_flush() {
     assert_eq!(images(&memory), set([[2]]));
 }
 
-/// M1, CP6: `Writeback` and `WritebackAll` stores of any thread settle at a barrier and at no fence; what another thread
-/// has not fenced does not.
+/// M1, CP6: a barrier, and no fence, makes `Writeback` and `WritebackAll` stores of any thread durable. It does not
+/// cover unfenced stores of another thread.
 #[test]
 fn a_barrier_settles_writeback_stores() {
     for how in [Scheme::Writeback, Scheme::WritebackAll] {
@@ -136,7 +138,7 @@ fn a_barrier_settles_writeback_stores() {
     }
 }
 
-/// M1: what [`Scheme::is_durable_at_fence`] says of a scheme is what a fence does for its stores.
+/// M1: a fence does for the stores of a scheme exactly as [`Scheme::is_durable_at_fence`] reports.
 #[test]
 fn schemes_settle_where_they_say() {
     for (name, how) in Scheme::ALL {
@@ -151,7 +153,7 @@ fn schemes_settle_where_they_say() {
     }
 }
 
-/// CP10: of a `Writethrough` store any words may be missing until it is fenced, as of any flushed one.
+/// CP10: before its fence, a `Writethrough` store may lack any of its words, like any flushed store.
 #[test]
 fn writethrough_is_as_flushed() {
     let memory = LyingMemory::new(64, Model::MAPPED);
@@ -162,7 +164,7 @@ fn writethrough_is_as_flushed() {
     assert_eq!(images(&memory), set([[one, one]]));
 }
 
-/// M1, M2, CP7: on a file fences and flushes are worth nothing, and a barrier of any thread settles everything.
+/// M1, M2, CP7: on a file, fences and flushes have no effect, and a barrier of any thread makes everything durable.
 #[test]
 fn on_a_file_only_a_barrier_settles() {
     let memory = LyingMemory::new(64, Model::FILE);
@@ -178,7 +180,7 @@ fn on_a_file_only_a_barrier_settles() {
     assert_eq!(images(&memory), set([[1, 2]]));
 }
 
-/// CP7: what is settled of a span says nothing of the lines beside it.
+/// CP7: a barrier of a span makes nothing durable in the lines beside the span.
 #[test]
 fn on_a_file_a_span_is_settled_alone() {
     let memory = LyingMemory::new(128, Model::FILE);
@@ -188,7 +190,7 @@ fn on_a_file_a_span_is_settled_alone() {
     assert_eq!(images(&memory), set([0, 1].map(|first| [first, 0, 0, 0, 0, 0, 0, 0, 2])));
 }
 
-/// M4, CP9: a barrier that fails settles nothing, and every later one fails; reopened it works.
+/// M4, CP9: a failed barrier makes nothing durable, and every later one fails. After a reopening, barriers work.
 #[test]
 fn a_failed_barrier_poisons() {
     for model in Model::ALL {
@@ -204,7 +206,7 @@ fn a_failed_barrier_poisons() {
     }
 }
 
-/// Every fallible call can be failed in turn, and only that one.
+/// A test can make each fallible call fail in turn, and only that call.
 #[test]
 fn each_fallible_call_fails_once() {
     let run = |memory: &LyingMemory| {
@@ -220,7 +222,7 @@ fn each_fallible_call_fails_once() {
     }
 }
 
-/// CP8: of released pages some read as zeros, and until a barrier a crash may bring them back.
+/// CP8: some released pages read as zeros, and until a barrier a crash may bring their content back.
 #[test]
 fn released_pages_are_zeros_or_as_before() {
     let bytes: Vec<u8> = (0..16 * 512u64).flat_map(|word| if word % 512 == 0 { [1; 8] } else { [0; 8] }).collect();
@@ -235,7 +237,7 @@ fn released_pages_are_zeros_or_as_before() {
     assert_eq!(count(&memory), 1);
 }
 
-/// A store of what is durable already changes no image; zeroing a fresh memory costs nothing.
+/// A store of bytes that are already durable changes no image, and zeroing a fresh memory adds none.
 #[test]
 fn stores_without_effect_add_no_images() {
     let memory = LyingMemory::new(64 << 20, Model::MAPPED);
@@ -244,7 +246,7 @@ fn stores_without_effect_add_no_images() {
     assert_eq!(explore(&memory, &ExploreOptions::default(), |_| Ok(())).images, 1);
 }
 
-/// `Writeback`, non-temporal and flushed bytes all read back, over page ends and unaligned.
+/// `Writeback`, non-temporal and flushed bytes all read back, across page ends and unaligned.
 #[test]
 fn readers_see_the_newest_bytes() {
     let memory = LyingMemory::new(3 * 4096 + 10, Model::MAPPED);

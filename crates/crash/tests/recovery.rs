@@ -1,4 +1,4 @@
-//! Whole services: recovery that is itself interrupted, memories too big to see every image of, crashes by seed.
+//! Whole services: interrupted recoveries, memories with too many images to try all, and crashes by seed.
 
 use ferrite_crash::{CrashReport, ExploreOptions, LyingMemory, Model, Points, explore};
 use ferrite_memory::{Memory, Result, Scheme, Span};
@@ -18,7 +18,7 @@ fn transfer(memory: &LyingMemory, amount: u64) -> Result<()> {
     replay(memory, true)
 }
 
-/// Applies the redo record, if there is one. If `careful`, it is cleared only after its work is durable.
+/// Applies the redo record, if it is set. If `careful`, the record is cleared only after its work is durable.
 fn replay(memory: &LyingMemory, careful: bool) -> Result<()> {
     if memory.load_word(LOG + 16) == 0 {
         return Ok(());
@@ -39,7 +39,7 @@ fn balanced(memory: &LyingMemory) -> std::result::Result<(), String> {
     if balances[0] + balances[1] == 100 { Ok(()) } else { Err(format!("{balances:?}")) }
 }
 
-/// Every crash, every recovery from it, every crash of that recovery, every recovery from that.
+/// Tries every crash, every recovery from it, every crash of that recovery, and every recovery from that.
 fn recoveries(model: Model, careful: bool) -> CrashReport {
     let memory = LyingMemory::new(256, model);
     memory.store_word(DATA[0], 100);
@@ -63,7 +63,8 @@ fn recoveries(model: Model, careful: bool) -> CrashReport {
     })
 }
 
-/// A crash within recovery is a crash like any other; a recovery that clears its record too early is found.
+/// A crash within recovery is a crash like any other. The exploration finds a recovery that clears its record too
+/// early.
 #[test]
 fn recovery_interrupted_and_rerun() {
     for model in Model::ALL {
@@ -73,7 +74,8 @@ fn recovery_interrupted_and_rerun() {
     }
 }
 
-/// A 4 KiB block written aside, then named by a word, on a pool-sized memory: `fenced` between the two.
+/// Writes a 4 KiB block to a free place, and then a word that names it, on a memory as large as a pool. If `fenced`, a
+/// fence lies between the two.
 fn blocks(fenced: bool, points: Points) -> (LyingMemory, CrashReport) {
     let memory = LyingMemory::new(64 << 20, Model::MAPPED);
     for version in 1..=20u64 {
@@ -97,7 +99,7 @@ fn whole(memory: &LyingMemory) -> std::result::Result<(), String> {
     if torn { Err(format!("version {version} is torn")) } else { Ok(()) }
 }
 
-/// M2 where there are 2^512 images: sampling finds the missing fence, whatever points it looks at.
+/// M2: with 2^512 images, sampling finds the missing fence at each choice of points.
 #[test]
 fn sampling_finds_a_missing_fence() {
     for points in [Points::Every, Points::Widest, Points::Sampled(30)] {
@@ -108,7 +110,7 @@ fn sampling_finds_a_missing_fence() {
     }
 }
 
-/// One image by seed, as long runs use it, with and without a kept trace.
+/// A crash by seed, as long runs use it, leaves one of the possible images, with and without a kept trace.
 #[test]
 fn a_crash_by_seed_is_one_of_the_possible_images() {
     for keep in [true, false] {
@@ -123,7 +125,7 @@ fn a_crash_by_seed_is_one_of_the_possible_images() {
     }
 }
 
-/// A panic of the code under test is a failure with a place to replay it at.
+/// If the code under test panics, the report has a failure with a position for the replay.
 #[test]
 fn a_panic_in_the_checker_is_a_failure() {
     let memory = LyingMemory::new(64, Model::MAPPED);

@@ -1,4 +1,4 @@
-//! Random short runs against a reference that knows nothing of lines, sites or deltas: it takes every subset of the
+//! Random short runs, compared with a reference without lines, sites or deltas. The reference tries every subset of the
 //! stored words and keeps those that the rules CP1-CP7 allow.
 
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ struct Atom {
     event: u64,
     thread: u32,
     word: u64,
-    /// `None`: a plain cached word.
+    /// The scheme of the store, or `None` for a plain cached word.
     how: Option<Scheme>,
     settled: bool,
 }
@@ -79,7 +79,7 @@ impl Reference {
         self.fence(thread);
     }
 
-    /// Every image, or `None` where there are too many subsets to try.
+    /// Returns every image, or `None` if there are too many subsets to try.
     fn images(&self) -> Option<BTreeSet<Image>> {
         let open: Vec<usize> = (0..self.atoms.len()).filter(|&number| !self.atoms[number].settled).collect();
         let landed = |mask: u32| -> Vec<bool> {
@@ -110,7 +110,7 @@ impl Reference {
     }
 }
 
-/// One random run on both; the value of each store is its event's number.
+/// Runs the same random calls on both. The value of each store is its event's number.
 fn run(seed: u64, model: Model) -> (LyingMemory, Reference) {
     let memory = LyingMemory::new(128, model);
     let mut reference = Reference { file: !model.fence_is_durable, ..Reference::default() };
@@ -155,7 +155,8 @@ fn explored(memory: &LyingMemory, options: &ExploreOptions) -> (BTreeSet<Image>,
     (images, report.images)
 }
 
-/// M1-M3 and CP1-CP7: exhaustive exploring gives each allowed image once and no other; sampling none that is not.
+/// M1-M3 and CP1-CP7: an exhaustive exploration gives each allowed image once and no other. Sampling gives only allowed
+/// images.
 #[test]
 fn explored_images_are_those_the_rules_allow() {
     let (mut compared, mut largest) = (0, 0);
