@@ -11,12 +11,9 @@ use ferrite_pool::layout::{CHUNK, CHUNK_PAGES};
 use ferrite_pool::{Role, SpaceNeed, Tag, TagChange, Zone};
 
 use crate::disk::{BlockDisk, medium_error};
-use crate::write::BATCH;
 
 /// The number of blocks kept for overwrites: more than a few writers take at once.
 pub(crate) const KEPT: u64 = CHUNK_PAGES;
-
-const _: () = assert!(KEPT >= 2 * BATCH as u64, "loans leave enough for a batch");
 
 /// The number of blocks that can be promised. It is negative if the disk has fewer blocks than it should keep.
 pub(crate) struct ThinRoom(AtomicI64);

@@ -35,12 +35,15 @@ use crate::disk::BlockDisk;
 use crate::map::{MapEntry, MapWord};
 use crate::options::Shortcut;
 use crate::overwrite::BlockStore;
+use crate::room::KEPT;
 use crate::shape::BLOCK;
 use crate::stages::DiskStage;
 use crate::word_change::WordChange;
 
 /// The largest number of blocks in a batch.
 pub(crate) const BATCH: usize = 64;
+
+const _: () = assert!(KEPT >= 2 * BATCH as u64, "loans leave enough for a batch");
 
 /// Data, and the blocks of the data stream that receive it.
 pub(crate) struct WriteBatch<'batch> {
