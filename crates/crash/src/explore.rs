@@ -1,12 +1,12 @@
 //! Exploring every crash point, and every image at each.
 
-use std::any::Any;
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::crash::{Crash, CrashPlace};
 use crate::event::EventTrace;
 use crate::memory::LyingMemory;
+use crate::panic_text::panic_text;
 use crate::possible::Possible;
 use crate::recorded::record;
 use crate::report::{CrashFailure, CrashReport};
@@ -189,9 +189,4 @@ impl<C: FnMut(&Crash<'_>) -> Result<(), String>> Exploration<'_, C> {
 
 fn word_of(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(*bytes.first_chunk().expect("eight bytes"))
-}
-
-pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
 }

@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use ferrite_memory::Span;
 
-use crate::explore::panic_text;
 use crate::pages::LINE_BYTES;
+use crate::panic_text::panic_text;
 use crate::seed::Seed;
 use crate::thread::AsThread;
 

@@ -57,6 +57,7 @@ mod interleave;
 mod line;
 mod memory;
 mod pages;
+mod panic_text;
 mod possible;
 mod recorded;
 mod report;
