@@ -188,21 +188,12 @@ impl Description {
         loop {
             let now = self.at.load(Ordering::Relaxed);
             if now > OFFSET_MAX {
-                return Self::arrives_late(fd, end);
+                return arrives_late(fd, end);
             }
             let is_behind = now > end && now != before && now != self.sought.load(Ordering::Relaxed);
             if is_behind || self.moves(now, end) {
                 return;
             }
-        }
-    }
-
-    /// Moves the kernel's offset after an append during which the kernel got the offset.
-    #[cold]
-    fn arrives_late(fd: c_int, end: u64) {
-        let end = end as i64;
-        if (0..end).contains(&real::moved(fd, 0, libc::SEEK_CUR)) {
-            real::moved(fd, end, libc::SEEK_SET);
         }
     }
 
@@ -354,5 +345,14 @@ impl Description {
     pub fn need_to(&self, end: u64) -> LeaseNeed {
         let is_within = !self.appends() && self.file.size().is_some_and(|size| end <= size);
         if is_within { LeaseNeed::Write } else { LeaseNeed::Append }
+    }
+}
+
+/// Moves the kernel's offset after an append during which the kernel got the offset.
+#[cold]
+fn arrives_late(fd: c_int, end: u64) {
+    let end = end as i64;
+    if (0..end).contains(&real::moved(fd, 0, libc::SEEK_CUR)) {
+        real::moved(fd, end, libc::SEEK_SET);
     }
 }

@@ -9,14 +9,14 @@
 use std::ffi::c_int;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::{mem, ptr};
 
 use ferrite_memory::{Pin, pin};
 
 use crate::closing_fd::fd_gate;
-use crate::deferred_drop;
 use crate::description::Description;
+use crate::{deferred_drop, wipe_mark};
 
 /// Descriptors beyond this are the kernel's.
 pub const FDS: usize = 1 << 16;
@@ -44,28 +44,20 @@ pub fn make() {
     // SAFETY: the mapping was made above.
     if unsafe { libc::madvise(table, bytes, libc::MADV_WIPEONFORK) } == 0 {
         fd_gate::prepare();
-        TABLE.store(table.cast(), Ordering::Release);
+        let entries: *mut TableEntry = table.cast();
+        TABLE.store(entries, Ordering::Release);
+        // SAFETY: the table has one entry more than FDS, which has room for the mark, and is never unmapped.
+        wipe_mark::register(unsafe { &*entries.add(FDS).cast::<AtomicBool>() });
         reset_in_child();
     }
 }
 
 /// Marks the table as valid: it was just created, or wiped and all its entries are forgotten.
 pub fn reset_in_child() {
-    if let Some(last) = last() {
+    if let Some(mark) = wipe_mark::registered() {
         fd_gate::reset_in_child();
-        last.store(ptr::without_provenance_mut(1), Ordering::Release);
+        mark.store(true, Ordering::Release);
     }
-}
-
-/// Returns true if there is no table, or a wiped one of a parent whose state still exists here.
-pub fn is_void() -> bool {
-    last().is_none_or(|last| last.load(Ordering::Acquire).is_null())
-}
-
-fn last() -> Option<&'static TableEntry> {
-    let table = TABLE.load(Ordering::Acquire);
-    // SAFETY: the table has one entry more than FDS, and is never unmapped.
-    (!table.is_null()).then(|| unsafe { &*table.add(FDS) })
 }
 
 #[inline]

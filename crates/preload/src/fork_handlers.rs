@@ -9,7 +9,7 @@ use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 
 use crate::reentrancy::{self, ReentryGuard};
-use crate::{call_tally, deferred_drop, fd_table, known_files, own_fds, real, size_limit};
+use crate::{call_tally, deferred_drop, fd_table, known_files, own_fds, real, size_limit, wipe_mark};
 
 thread_local! {
     static FORKING: Cell<Option<ManuallyDrop<ReentryGuard>>> = const { Cell::new(None) };
@@ -103,7 +103,7 @@ pub fn before_exec() {
     let inside = reentrancy::enter();
     fd_table::all().for_each(|(fd, description)| description.show(fd));
     // In a child without preparation another thread of its parent may hold the known files for good.
-    if inside.is_some() && !fd_table::is_void() {
+    if inside.is_some() && !wipe_mark::is_void() {
         known_files::end_all();
     }
 }

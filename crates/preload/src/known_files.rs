@@ -13,7 +13,7 @@ use crate::description::Description;
 use crate::ferrite_mounts::{self, FerriteMount};
 use crate::fork_lock::ForkLock;
 use crate::leased_file::LeasedFile;
-use crate::{deferred_drop, fd_table, real, reentrancy, signals};
+use crate::{deferred_drop, fd_table, real, reentrancy, signals, wipe_mark};
 
 /// Mounts by the identity that the kernel never reuses; `None` for other mounts.
 type MountsById = BTreeMap<u64, Option<Arc<FerriteMount>>>;
@@ -124,7 +124,7 @@ pub fn query_end(fd: c_int) {
 pub fn persist_mount(fd: c_int) -> Option<()> {
     let Some(_inside) = reentrancy::enter() else { return Some(()) };
     // The reason is in [`persist_all`].
-    let found = if fd_table::is_void() { None } else { asked(fd) };
+    let found = if wipe_mark::is_void() { None } else { asked(fd) };
     if let Some(mount) = found.and_then(|found| KNOWN.lock().mount(&found)) {
         mount.persist()?;
     }
@@ -135,7 +135,7 @@ pub fn persist_mount(fd: c_int) -> Option<()> {
 
 /// Makes all writes to Ferrite's mounts durable, by their servers.
 pub fn persist_all() {
-    if fd_table::is_void() {
+    if wipe_mark::is_void() {
         // Another thread of a parent may hold the known files for good.
         return;
     }

@@ -65,6 +65,7 @@ mod real;
 mod reentrancy;
 mod signals;
 mod size_limit;
+mod wipe_mark;
 
 /// An allocator of its own: the program may be inside its allocator when a signal handler calls this library.
 #[cfg(not(test))]

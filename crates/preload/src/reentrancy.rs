@@ -6,7 +6,7 @@ use std::ffi::c_int;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::{fd_table, real, signals};
+use crate::{real, signals, wipe_mark};
 
 thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
@@ -38,7 +38,7 @@ pub fn is() -> bool {
 }
 
 pub fn is_off() -> bool {
-    OFF.load(Ordering::Relaxed) || fd_table::is_void()
+    OFF.load(Ordering::Relaxed) || wipe_mark::is_void()
 }
 
 /// Returns true if other processes may have this process's descriptors.

@@ -40,14 +40,6 @@ impl Description {
         Some(ClaimedPlace { at, end: at + len as u64 })
     }
 
-    /// Moves the kernel's offset back over `len` unused bytes.
-    fn give_back(fd: c_int, len: usize) {
-        if len > 0 && !planted!("preload: offset stays behind unused bytes") {
-            // SAFETY: no pointer is passed.
-            unsafe { real::lseek(fd, -(len as i64), libc::SEEK_CUR) };
-        }
-    }
-
     /// Reads like read(2). Returns its result, and true if it went directly; `None` if the offset is not the kernel's.
     pub fn read_standard(&self, fd: c_int, into: &mut [u8]) -> Option<(isize, bool)> {
         let place = self.claim_standard(fd, into.len())?;
@@ -59,7 +51,7 @@ impl Description {
             // SAFETY: the buffer's own length.
             None => (unsafe { real::pread(fd, into.as_mut_ptr().cast(), len, place.at as i64) }, false),
         };
-        Self::give_back(fd, len - read.0.max(0) as usize);
+        give_back(fd, len - read.0.max(0) as usize);
         Some(read)
     }
 
@@ -72,7 +64,15 @@ impl Description {
             // SAFETY: the buffer's own length.
             None => (unsafe { real::pwrite(fd, from.as_ptr().cast(), from.len(), place.at as i64) }, false),
         };
-        Self::give_back(fd, from.len() - written.0.max(0) as usize);
+        give_back(fd, from.len() - written.0.max(0) as usize);
         written
+    }
+}
+
+/// Moves the kernel's offset back over `len` unused bytes.
+fn give_back(fd: c_int, len: usize) {
+    if len > 0 && !planted!("preload: offset stays behind unused bytes") {
+        // SAFETY: no pointer is passed.
+        unsafe { real::lseek(fd, -(len as i64), libc::SEEK_CUR) };
     }
 }

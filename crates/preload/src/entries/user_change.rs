@@ -9,7 +9,7 @@ use std::ffi::{c_int, c_long};
 use libc::uid_t;
 
 use super::entry;
-use crate::{fd_table, known_files, own_fds, real, reentrancy};
+use crate::{fd_table, known_files, own_fds, real, reentrancy, wipe_mark};
 
 const ROOT: uid_t = 0;
 
@@ -48,7 +48,7 @@ pub fn changed_by<T>(call: impl FnOnce() -> T) -> T {
 
 /// Ends all access to pools.
 pub(super) fn give_up() {
-    if !fd_table::is_void() {
+    if !wipe_mark::is_void() {
         // LD7, unless the mount refuses other users' queries.
         fd_table::all().filter(|(_, it)| it.file.is_leased()).for_each(|(fd, _)| known_files::query_size(fd));
         let _inside = reentrancy::enter();
