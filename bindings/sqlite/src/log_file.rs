@@ -54,12 +54,7 @@ static METHODS: Methods = Methods {
 ///
 /// # Safety
 /// The memory at `into` must have room for a [`LogFile`].
-pub unsafe fn open(
-    into: *mut File,
-    routines: Routines,
-    (database, file): (Arc<Database>, Which),
-    flags: c_int,
-) -> c_int {
+pub unsafe fn open(into: *mut File, routines: Routines, database: Arc<Database>, file: Which, flags: c_int) -> c_int {
     let made = match database.log.length(file) {
         Ok(None) if flags & abi::OPEN_CREATE != 0 => database.log.create(file),
         Ok(None) => return abi::CANTOPEN,
@@ -129,7 +124,7 @@ unsafe extern "C" fn truncate(file: *mut File, length: i64) -> c_int {
     inner.code(inner.database.log.truncate(inner.file, length as u64), abi::IOERR_TRUNCATE)
 }
 
-unsafe extern "C" fn settle(file: *mut File, _: c_int) -> c_int {
+unsafe extern "C" fn sync(file: *mut File, _: c_int) -> c_int {
     // SAFETY: SQLite passes valid pointers.
     let inner = unsafe { inner(file) };
     inner.code(inner.database.log.persist(), abi::IOERR_FSYNC)

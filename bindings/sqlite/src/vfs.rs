@@ -100,7 +100,7 @@ unsafe extern "C" fn open(
     let text = unsafe { CStr::from_ptr(name) };
     if flags & abi::OPEN_MAIN_DB != 0 {
         // SAFETY: SQLite's arguments are passed on.
-        return unsafe { open_main(vfs, name, file, (flags, out_flags)) };
+        return unsafe { open_main(vfs, name, file, flags, out_flags) };
     }
     let is_log = flags & (abi::OPEN_WAL | abi::OPEN_MAIN_JOURNAL | abi::OPEN_SUPER_JOURNAL) != 0;
     match if is_log { Database::of_log(text) } else { Ok(None) } {
@@ -110,7 +110,7 @@ unsafe extern "C" fn open(
                 unsafe { *out_flags = flags };
             }
             // SAFETY: SQLite provides as much memory as was registered, which is enough.
-            unsafe { log_file::open(file, routines(), which, flags) }
+            unsafe { log_file::open(file, routines(), database, which, flags) }
         }
         Ok(None) => pass!(vfs, open, name, file, flags, out_flags),
         Err(error) => told::told(&routines(), &text.to_string_lossy(), &error.into(), abi::CANTOPEN),
@@ -121,12 +121,7 @@ unsafe extern "C" fn open(
 ///
 /// # Safety
 /// SQLite must call this function.
-unsafe fn open_main(
-    vfs: *mut Vfs,
-    name: *const c_char,
-    file: *mut File,
-    (flags, out_flags): (c_int, *mut c_int),
-) -> c_int {
+unsafe fn open_main(vfs: *mut Vfs, name: *const c_char, file: *mut File, flags: c_int, out_flags: *mut c_int) -> c_int {
     // This check comes before the file is made: a refused open leaves no file.
     // SAFETY: SQLite passes a string, and enough memory. SQLite need not close a file without methods.
     let (log_pool, path) = unsafe {
@@ -222,7 +217,7 @@ unsafe fn log_pool(name: *const c_char, path: &str) -> Result<Option<Arc<Databas
 ///
 /// # Safety
 /// SQLite must call this function; `file` must be made.
-unsafe fn settle_past(vfs: *mut Vfs, file: *mut File, path: &str) -> Outcome<()> {
+unsafe fn sync_past(vfs: *mut Vfs, file: *mut File, path: &str) -> Outcome<()> {
     // SAFETY: the caller guarantees the conditions of this function.
     let (database, _) = Database::of_log(&std::ffi::CString::new(format!("{path}-wal")).expect("a path has no zero"))?
         .expect("it was just opened");
@@ -240,7 +235,7 @@ unsafe fn settle_past(vfs: *mut Vfs, file: *mut File, path: &str) -> Outcome<()>
 
 /// Removes a log file beside a database whose log is in the pool: it would be taken for the log when the header has its
 /// own versions again. If the header has its own versions, refuses a log file of another program or of a drain.
-fn settle_beside(vfs: *mut Vfs, path: &str, is_foreign: bool) -> Outcome<()> {
+fn sync_beside(vfs: *mut Vfs, path: &str, is_foreign: bool) -> Outcome<()> {
     let name = std::ffi::CString::new(path).expect("a path has no zero");
     let code = if is_foreign { pass!(vfs, delete, name.as_ptr(), 1) } else { abi::OK };
     let why = match is_foreign {
@@ -264,7 +259,7 @@ fn is_live_file(path: &str) -> bool {
     read.is_ok_and(|read| first[..read].iter().any(|byte| *byte != 0))
 }
 
-unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, settle: c_int) -> c_int {
+unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, sync: c_int) -> c_int {
     // SAFETY: SQLite passes a string.
     let text = unsafe { CStr::from_ptr(name) };
     let (database, file) = match Database::of_log(text) {

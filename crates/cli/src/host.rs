@@ -59,7 +59,7 @@ pub fn make_file(path: &Path, bytes: u64) -> io::Result<()> {
 
 /// Makes the name of the file at `path` durable. Otherwise a power failure may remove the file with all its flushed
 /// data, because a pool flushes only its bytes.
-pub fn settle_name(path: &Path) -> io::Result<()> {
+pub fn persist_name(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let settled = File::open(folder).and_then(|folder| folder.sync_all());
     settled.map_err(told("syncing", folder))

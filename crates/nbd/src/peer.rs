@@ -63,11 +63,7 @@ pub(super) struct Peer<'t> {
 impl<'t> Peer<'t> {
     /// Creates the peer of a new connection. It polls for at most `spin` before it sleeps, and records the sleep in
     /// `waiting`.
-    pub fn new(
-        transport: &'t mut dyn Transport,
-        spin: Duration,
-        (budget, waiting): (Arc<Budget>, Arc<Waiting>),
-    ) -> Self {
+    pub fn new(transport: &'t mut dyn Transport, spin: Duration, budget: Arc<Budget>, waiting: Arc<Waiting>) -> Self {
         Self {
             transport,
             inbox: Inbox::new(IDLE_BYTES),

@@ -101,7 +101,7 @@ pub fn unmark(file: *mut File) -> Outcome<()> {
 }
 
 /// Finishes or undoes a drain that was interrupted (WF7, WF8). The connection has no lock.
-pub fn settle_given(file: *mut File) -> Outcome<()> {
+pub fn sync_given(file: *mut File) -> Outcome<()> {
     let (main, _) = owned(file);
     let log = &main.database.log;
     let is_given = || Ok::<_, Error>(log.mark()?.is_some_and(|mark| mark.is_given));
@@ -130,7 +130,7 @@ fn finish_or_undo(file: *mut File, log: &DatabaseLog, mark: DatabaseMark) -> Out
         return Ok(log.set_mark(Some(DatabaseMark { is_given: false, ..mark }))?);
     }
     // The process that named the copies may have been killed before the names were durable.
-    settle_folder(log.path())?;
+    persist_folder(log.path())?;
     take_back(file, log, mark)
 }
 

@@ -28,7 +28,7 @@ pub struct Accesses {
 
 impl Accesses {
     /// Converts the trace of accesses at `from` into the file at `to`.
-    pub fn convert(&self, (from, to): (&Path, &Path), form: Option<AccessFormat>, packing: Packing) -> Outcome {
+    pub fn convert(&self, from: &Path, to: &Path, form: Option<AccessFormat>, packing: Packing) -> Outcome {
         let reading = self.reading(form);
         let (form, reader) = opened_accesses(from, reading)?;
         let mut trace = AccessReadAhead::new(reader)?;

@@ -12,7 +12,7 @@ use crate::outcome::Outcome;
 use crate::size;
 
 /// Returns the table of all policies.
-pub fn table(report: &StudyReport, memory: &WearModel, (bytes, ways): (u64, u32)) -> String {
+pub fn table(report: &StudyReport, memory: &WearModel, bytes: u64, ways: u32) -> String {
     let lru = &report.policies[0];
     let form = report.form.map_or_else(String::new, |form| format!(" ({form})"));
     let StudyReport { trace, accesses, events, .. } = report;
