@@ -186,7 +186,7 @@ fn what_is_no_trace_is_told_with_what_to_do() {
     );
     assert!(wrong("t", b"PK\x03\x04\x14\0\0\0\0\0", "llc").contains("a zip archive, which"));
     assert!(wrong("t", &[0; 8000], "llc").contains("are zeros"));
-    assert!(wrong("t", &[0; 8000], "ftl").contains("no trace"));
+    assert!(wrong("t", &[0; 8000], "ftl").contains("not a trace"));
     let both = wrong("t", b"3 0x13C6040\n1 0x13E1700 0x13C6040\n4 0x13C7040\n", "llc");
     assert!(both.contains("can be read as din and as ramulator: name one by --format"), "{both}");
 }

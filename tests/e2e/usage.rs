@@ -103,8 +103,8 @@ fn a_name_that_is_missing_or_of_another_kind_says_so() {
     assert!(said(&["disk", "serve"], "x").contains("`ferrite disk create` it"));
     assert!(said(&["fs", "remove"], "d").contains("\"d\" is no file system, but a disk"));
     assert!(said(&["disk", "remove"], "f").contains("\"f\" is no disk, but a file system"));
-    assert!(said(&["fs", "create"], "d").contains("already, a disk: "));
-    assert!(said(&["fs", "create"], "f").contains("already, a file system: "));
+    assert!(said(&["fs", "create"], "d").contains("already exists, a disk: "));
+    assert!(said(&["fs", "create"], "f").contains("already exists, a file system: "));
     assert!(refused(ferrite().args(["disk", "create", &pool, "e", "--size", "8T"]), 1).contains("4 TiB at most"));
     assert!(refused(ferrite().args(["pool", "restore", "/etc/passwd", "none"]), 1).contains("/etc/passwd"));
     assert!(refused(ferrite().args(["pool", "backup", &pool, "-"]), 2).contains("name one"));
