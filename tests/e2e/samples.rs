@@ -188,7 +188,7 @@ fn what_is_no_trace_is_told_with_what_to_do() {
     assert!(wrong("t", &[0; 8000], "llc").contains("are zeros"));
     assert!(wrong("t", &[0; 8000], "ftl").contains("not a trace"));
     let both = wrong("t", b"3 0x13C6040\n1 0x13E1700 0x13C6040\n4 0x13C7040\n", "llc");
-    assert!(both.contains("can be read as din and as ramulator: name one by --format"), "{both}");
+    assert!(both.contains("can be read as din and as ramulator: name one with --format"), "{both}");
 }
 
 /// More cores have a larger cache, and a message says so. An option without effect is refused.
