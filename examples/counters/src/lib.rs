@@ -4,11 +4,14 @@
 //! tag     kind 0x7f01, one DATA page
 //!   slot n   0 word u64   16 name [48], zeros behind it; 64 bytes each
 //!
-//! word    the count, sealed (see `ferrite_pool::sealed`) with the low half of the tag's generation
+//! word    the count, as a checked word (see `ferrite_pool::checked_word`) of the low half of the tag's generation
 //! ```
 //!
-//! A slot is free while its name is empty. A new counter's word is durable before its name is, and a count changes by one
-//! atomic store, so a crash leaves each counter old or new.
+//! A slot is free while the first byte of its name is zero.
+//!
+//! - CN1. A count that an addition returned is durable. A crash leaves each count old or new.
+//! - CN2. A name is whole or absent: the word and the other bytes of the name are durable before its first byte.
+//! - CN3. What a crash leaves in a free slot never shows in the counter that takes the slot later.
 //!
 //! The tag is also a disk, read-only: eight sectors with the bytes of the page. In the background the service writes the
 //! sum of all counters to a file that is a member of the pool.
