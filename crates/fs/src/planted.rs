@@ -1,7 +1,7 @@
 //! Planted bugs, and places where tests stop a thread.
 //!
 //! The feature `planted` compiles them in, and only dev-dependencies turn it on. Without it both macros expand to
-//! nothing.
+//! nothing. With it each name is stored as `planted: fs: NAME`, so a search of a released program finds it.
 
 #[cfg(feature = "planted")]
 use std::cell::{Cell, RefCell};
@@ -11,13 +11,13 @@ use std::cell::{Cell, RefCell};
 macro_rules! planted {
     ($bug:ident => $body:expr) => {
         #[cfg(feature = "planted")]
-        if $crate::planted::is_planted(stringify!($bug)) {
+        if $crate::planted::is_planted(concat!("planted: fs: ", stringify!($bug))) {
             $body
         }
     };
     ($bug:ident, $bad:expr, $good:expr) => {{
         #[cfg(feature = "planted")]
-        let value = if $crate::planted::is_planted(stringify!($bug)) { $bad } else { $good };
+        let value = if $crate::planted::is_planted(concat!("planted: fs: ", stringify!($bug))) { $bad } else { $good };
         #[cfg(not(feature = "planted"))]
         let value = $good;
         value
@@ -29,7 +29,7 @@ macro_rules! planted {
 macro_rules! stop_point {
     ($point:ident) => {
         #[cfg(feature = "planted")]
-        $crate::planted::stop_at(stringify!($point));
+        $crate::planted::stop_at(concat!("planted: fs: ", stringify!($point)));
     };
 }
 
@@ -48,17 +48,21 @@ pub fn plant(bug: Option<&'static str>) {
     PLANTED.set(bug);
 }
 
-/// Returns true if the calling thread has planted the bug called `bug`.
+/// The text before each name in the program.
 #[cfg(feature = "planted")]
-pub fn is_planted(bug: &str) -> bool {
-    PLANTED.get() == Some(bug)
+const MARKER: &str = "planted: fs: ";
+
+/// Returns true if the calling thread has planted the bug of `place`, which is the marker and the name.
+#[cfg(feature = "planted")]
+pub fn is_planted(place: &str) -> bool {
+    PLANTED.get().is_some() && PLANTED.get() == place.strip_prefix(MARKER)
 }
 
-/// Calls the hook of the calling thread, if it has one, with the name of the place.
+/// Calls the hook of the calling thread, if it has one, with the name of `place`, which is the marker and the name.
 #[cfg(feature = "planted")]
-pub fn stop_at(point: &str) {
+pub fn stop_at(place: &str) {
     STOP_HOOK.with_borrow(|hook| {
-        if let Some(hook) = hook {
+        if let Some((hook, point)) = hook.as_ref().zip(place.strip_prefix(MARKER)) {
             hook(point);
         }
     });

@@ -200,7 +200,7 @@ impl Inode {
 
     /// Returns the state before a new file is made in the inode: free, with the next generation. The first generation
     /// follows the clock, because earlier files with this number may be unknown.
-    pub(crate) fn anew(&self, now: i64) -> Self {
+    pub(crate) fn with_next_generation(&self, now: i64) -> Self {
         let before = if self.head.generation == 0 { (now / 1_000_000) as u32 } else { self.head.generation };
         let head = InodeHead { generation: before.wrapping_add(1).max(1), ..InodeHead::new_zeroed() };
         Self { media: InodeBytes { head, ..InodeBytes::new_zeroed() }, ..*self }

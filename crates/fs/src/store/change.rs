@@ -188,7 +188,7 @@ impl<'fs> FsChange<'fs> {
     pub fn take_inode(&mut self) -> Result<Inode> {
         let number = self.store.allocate_inode_number()?;
         self.taken_inode = Some(number);
-        Ok(self.store.load_any(crate::Ino(number)).ok_or(Error::Stale)?.anew(self.store.now()))
+        Ok(self.store.load_any(crate::Ino(number)).ok_or(Error::Stale)?.with_next_generation(self.store.now()))
     }
 
     /// Returns how many pages it frees, because the bytes of one change are bounded.

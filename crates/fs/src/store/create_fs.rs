@@ -77,7 +77,8 @@ fn prepare(pool: &Pool, extents: &[Extent], spec: &FsSpec) -> ferrite_pool::Resu
     memory.fence();
     memory.store(map.descriptor(0), &(ChunkKind::Inodes as u64).to_le_bytes(), Scheme::Flush);
     memory.store(map.chunk_word(0), &(base / CHUNK + 1).to_le_bytes(), Scheme::Flush);
-    let mut root = Inode::load(memory, Ino::ROOT, base + Ino::ROOT.0 * INODE, |_, _| false).anew(spec.now.0);
+    let mut root =
+        Inode::load(memory, Ino::ROOT, base + Ino::ROOT.0 * INODE, |_, _| false).with_next_generation(spec.now.0);
     root.head.mode = FileKind::Directory.mode_bits() as u16 | spec.mode & 0o7777;
     (root.head.links, root.head.uid, root.head.gid) = (2, spec.uid, spec.gid);
     root.set_times(spec.now.0);

@@ -47,3 +47,12 @@ fn is_found_without(name: &str, model: Model) -> bool {
     let case = find(name);
     explore_case(case, model, None, case.mixes).failure.is_some()
 }
+
+/// The search of a released program for planted bugs relies on this name.
+#[test]
+fn canary_a_planted_bug_leaves_its_name_in_the_program() {
+    let program = std::fs::read(std::env::current_exe().expect("a path")).expect("read");
+    // The parts are joined here, so that the test itself leaves no such text.
+    let marker = ["planted", ": fs: "].concat();
+    assert!(program.windows(marker.len()).filter(|bytes| *bytes == marker.as_bytes()).count() > 1);
+}
