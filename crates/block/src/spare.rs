@@ -55,7 +55,7 @@ impl BlockDisk {
     }
 }
 
-/// The last chunks of a disk, which are to be given back.
+/// The last chunks of a disk, which the disk frees.
 struct LastChunks<'disk> {
     disk: &'disk BlockDisk,
     /// Their blocks of the data stream.

@@ -50,8 +50,8 @@ impl HostSync {
         sync().map_err(|why| self.poison(why))
     }
 
-    /// Poisons the file because a write that was to be durable by itself failed: the kernel may have reported another
-    /// loss to it.
+    /// Poisons the file because a durable write (FUA) failed: with its error the kernel may have reported the loss of
+    /// other data.
     pub fn doubt(&self, why: &io::Error) {
         self.poison.get_or_init(|| why.to_string());
     }

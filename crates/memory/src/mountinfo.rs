@@ -57,7 +57,7 @@ impl MountLine {
         libc::makedev(self.major, self.minor)
     }
 
-    /// Returns all options, those of the mount first.
+    /// Returns the options of the mount, then the options of the file system.
     pub fn all_options(&self) -> impl Iterator<Item = &str> {
         self.options.iter().chain(&self.fs_options).map(String::as_str)
     }

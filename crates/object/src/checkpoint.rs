@@ -108,7 +108,7 @@ impl<'a> CheckpointReader<'a> {
     }
 
     /// Returns the best checkpoint of an object whose named checkpoint is unusable; its log begins at `head`. That is
-    /// the newest one at which the log continues, or else the frames behind the named one's header.
+    /// the newest one at which the log continues, or else the frames behind the header of the named checkpoint.
     pub fn salvageable(&self, head: LogPosition) -> Checkpoint {
         let found = SLOTS.into_iter().filter_map(|role| self.header_in(role));
         let whole = found.filter(|it| it.position >= head && it.is_bounded()).max_by_key(|it| it.sequence);

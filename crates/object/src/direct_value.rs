@@ -224,7 +224,7 @@ impl DirectBytes {
     /// value. `change` must not use the store otherwise, like the plan of [`crate::Bundle::change`].
     ///
     /// # Errors
-    /// The errors of `change`; also those of any change of an object: see [`Error`].
+    /// The errors of `change`, and the errors of any change of an object: see [`Error`].
     pub fn update<T>(&self, change: impl FnOnce(&mut [u8]) -> Result<T>) -> Result<T> {
         let mut state = self.writable()?;
         let ValueState { image, draft, .. } = &mut *state;

@@ -17,7 +17,7 @@ pub enum FailureKind {
     Exists,
     /// The text is not a valid name.
     BadName,
-    /// Another process or thread uses the thing, or it was replaced meanwhile.
+    /// Another process or thread uses the tag, disk or file, or has replaced it since the caller looked.
     Busy,
     /// The pool or its host has no free space.
     Full,

@@ -18,8 +18,8 @@ pub const ELSEWHERE: &str = "its log is in another pool, or was when it was copi
                              and at its place, or give it back there with `ferrite wal drain`; where that log is lost, \
                              `ferrite wal forget` gives it up";
 
-/// The versions that a database gets if its pool does not know them: those of write-ahead logging, with which SQLite opens
-/// every database.
+/// The versions that a database gets if its pool does not know them: the versions of write-ahead logging, with
+/// which SQLite opens every database.
 const USUAL: [u8; 2] = [2, 2];
 
 /// What the pool had of a log that it has forgotten.

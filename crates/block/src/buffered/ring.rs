@@ -26,7 +26,7 @@ struct RingSlot {
     is_refused: bool,
 }
 
-/// A page that is to be written, and its slot. They sort by page.
+/// A page that the next drain writes, and its slot. Ordered by page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PlannedPage {
     pub page: u64,

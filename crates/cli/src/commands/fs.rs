@@ -118,7 +118,7 @@ fn threshold(text: &str) -> Result<Threshold, String> {
 /// How a file system is mounted.
 #[derive(Args, Clone)]
 pub struct MountArguments {
-    /// Let the kernel keep writes back: near the speed of memory for every program, but durable only at fsync; closing
+    /// The kernel holds writes back: near the speed of memory for every program, but durable only at fsync; closing
     /// a file writes it out, so many small files are made faster without
     #[arg(long)]
     cached: bool,

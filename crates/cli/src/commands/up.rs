@@ -35,11 +35,11 @@ const FILES: &str = "files";
 
 /// Make what is missing, recover what is there, serve everything, until Ctrl-C
 ///
-/// Makes a pool and in it a disk called disk0 if there are none (--no-disk leaves all to files); serves every disk of
-/// the pool over NBD on a Unix socket (POOL.nbd where none is named); as root it also makes each a /dev node,
-/// /dev/ferrite/by-pool/UUID/NAME, and /dev/ferrite/NAME unless a disk of another pool has that name. Mounts a file
-/// system called files, which it makes if there is none. Started again, also after kill -9, it serves what was there at
-/// once.
+/// Creates the pool, and in it a disk called disk0, if they are missing (--no-disk leaves all space to files). Serves
+/// every disk of the pool over NBD on a Unix socket (POOL.nbd unless another is named). As root it also makes each disk
+/// a /dev node, /dev/ferrite/by-pool/UUID/NAME, and /dev/ferrite/NAME unless a disk of another pool has that name.
+/// Mounts a file system called files, and creates it if it is missing. The next start, also after kill -9, serves at
+/// once what was durable.
 #[derive(Args)]
 pub struct Up {
     /// The pool's file [default: $FERRITE_POOL, else ferrite/pool in the user's data directory]

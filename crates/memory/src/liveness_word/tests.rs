@@ -28,7 +28,7 @@ fn it_is_out_when_its_process_is_killed() {
             libc::_exit(0);
         }
     }
-    // SAFETY: one byte into a live value; the rest takes no pointer but that of a live status.
+    // SAFETY: reads one byte into a live value; the other calls take only the pointer to a live status.
     unsafe {
         assert_eq!(libc::read(came[0], (&raw mut go).cast(), 1), 1);
         assert!(LivenessWord::is_alive(words.word(0)));

@@ -141,18 +141,18 @@ impl Pool {
     }
 }
 
-/// Grant `id`, which is that of `process`, and not of another one that had its number (grant G5).
+/// Returns grant `id` of `process`. Refuses a grant of another process that had the same number (grant G5).
 fn theirs(pool: &Pool, id: GrantId, process: &Process) -> Result<StandingGrant> {
     let mut standing = pool.grants().standing().into_iter();
     let theirs = standing.find(|grant| grant.id == id && grant.process == process.identity());
     theirs.ok_or_else(|| Error::NotFound(format!("grant {id} of this process")))
 }
 
-/// Makes of `widened` the tag that it was `before` (HO6): its holder gets no grant on what came to it.
+/// Narrows `widened` to the tag `before` again, because its holder gets no grant on the new space (HO6).
 fn narrow(pool: &Pool, widened: &Tag, before: &Tag) -> Result<()> {
     let change = TagChange { size: before.size, attributes: before.attributes, add: &[], keep: &before.extents };
     let narrowed = pool.change_tag(widened, &change, |_| Ok(()));
-    // Whoever asked is not to take it for a refusal that changed nothing.
+    // The client must not take this for a refusal that changed nothing.
     let why = |error| Failure::failed(format!("tag {:?} stays wider: {error}", before.name));
     narrowed.map(drop).map_err(|error| Error::Owner(why(error)))
 }

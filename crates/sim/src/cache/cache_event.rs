@@ -3,7 +3,7 @@
 use super::l1::{LINE, SIGNATURE_SHIFT, word};
 
 /// An access to a line. A read is a miss of the level above, a write a whole line that the level above wrote back. The
-/// bits are those of a slot of [`L1`](super::L1).
+/// bits have the layout of a slot of [`L1`](super::L1).
 ///
 /// The event carries a signature: a hash of the instruction that read, or that stored to the line last. If the
 /// instruction is unknown, the signature is a hash of the region of memory

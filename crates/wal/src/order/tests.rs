@@ -135,7 +135,7 @@ fn wo1_wo2_two_writers_and_a_reader_in_every_order() {
     writers_and_reader::<LoomWord>(4, 4, [1, 2]);
 }
 
-/// A window of one mark: the second writer waits until the durable end has passed the first one's mark.
+/// A window of one mark: the second writer waits until the durable end has passed the mark of the first.
 #[test]
 fn wo3_a_mark_is_not_reused_before_it_was_passed() {
     writers_and_reader::<LoomWord>(4, 1, [1, 1]);

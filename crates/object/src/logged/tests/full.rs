@@ -157,7 +157,7 @@ fn ck5_a_full_store_takes_back_and_takes_again() {
     (0..40).for_each(|number| queue.push(QueueEnd::Back, &entry(number)).unwrap());
 }
 
-/// An object that was created while there was room accepts content when there is none.
+/// An object that was created while the pool had room accepts content when the pool is full.
 #[test]
 fn ck5_a_new_object_has_room_of_its_own() {
     let pool = open_pool(&new_pool(Model::MAPPED));

@@ -1,4 +1,4 @@
-//! The simulated drive as a disk: the data is that of the disk below, the figures follow the requests.
+//! The simulated drive as a disk: the disk below holds the data, and the figures follow the requests.
 
 use ferrite_disk::{Access, Disk, RamDisk, Zeroing};
 use ferrite_memory::Span;

@@ -111,7 +111,7 @@ fn a_file_that_could_not_be_removed_is_by_the_next_truncation() {
     wal.drain().unwrap();
     assert!(folder.names().len() > 1, "{:?}", folder.names());
     let end = wal.standing().end;
-    // The first call reads the segment that is to be removed, the second removes it.
+    // The first call reads the old segment, the second removes it.
     folder.fail(1, 1, Failure::Full);
     let error = wal.truncate(end).unwrap_err().to_string();
     assert!(error.starts_with("removing segment 0 in ") && !error.contains("drain"), "{error}");

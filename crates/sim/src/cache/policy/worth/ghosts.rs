@@ -31,7 +31,7 @@ pub struct Ghosts {
 /// The remembered state of a line.
 #[derive(Clone, Copy)]
 struct Ghost {
-    /// The step of the last use, and of the last write; [`NEVER`] if there was none.
+    /// The steps of the last use and of the last write. [`NEVER`] stands for no use, or no write, so far.
     used: u32,
     written: u32,
     used_class: u16,
