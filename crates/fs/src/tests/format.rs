@@ -67,7 +67,7 @@ fn an_inode_is_as_documented() {
     rows.push((offset_of!(InodeBytes, roots), 64, "roots".into()));
     rows.extend(rows!(offset_of!(InodeBytes, rest), "", InodeRest { btime, parent, rdev, xattrs, reserved }));
     rows.extend(rows!(DIRECT as usize, "direct_", DirectLine { mtime, ctime, atime, size }));
-    rows.push((DIRECT as usize + offset_of!(DirectLine, checksums), 32, "direct_proofs".into()));
+    rows.push((DIRECT as usize + offset_of!(DirectLine, checksums), 32, "direct_checksums".into()));
     assert_eq!(table("### Inode"), rows);
     assert_whole(&rows, size_of::<InodeBytes>());
 }
