@@ -76,7 +76,8 @@ impl GateRun {
             }
             Ok(ProcessEnd::Silent) => {
                 let minutes = self.limits.silence.as_secs() / 60;
-                StepVerdict::Failed(format!("no line for {minutes} minutes, killed"))
+                let running = reader.running_long.join(", ");
+                StepVerdict::Failed(format!("no line for {minutes} minutes, killed; still running: {running}"))
             }
             Err(error) => StepVerdict::Failed(error.to_string()),
         };

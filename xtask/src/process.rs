@@ -68,7 +68,8 @@ fn lines_of(output: Option<impl Read + Send + 'static>) -> Receiver<String> {
     receiver
 }
 
-/// Kills `child` and its descendants one by one, because a test binary outlives the cargo that started it.
+/// Prints what `child` and its descendants wait for, and kills them one by one, because a test binary outlives the cargo
+/// that started it.
 fn kill_tree(child: &mut Child) {
     let mut doomed = vec![child.id()];
     let children = children();
@@ -76,9 +77,20 @@ fn kill_tree(child: &mut Child) {
         let Some(parent) = doomed.get(at).copied() else { break };
         doomed.extend(children.iter().filter(|(_, its)| *its == parent).map(|(process, _)| *process));
     }
+    doomed.iter().for_each(|process| print_wait(*process));
     let pids = doomed.iter().map(ToString::to_string);
     let _ = Command::new("kill").arg("-KILL").args(pids).stderr(Stdio::null()).status();
     let _ = child.wait();
+}
+
+/// Prints a process's command line, and for each of its threads its name and the function of the kernel that it waits in.
+fn print_wait(process: u32) {
+    let of = |thread: &std::path::Path, file| std::fs::read_to_string(thread.join(file)).unwrap_or_default();
+    let place = std::path::PathBuf::from(format!("/proc/{process}"));
+    println!("{process}: {}", of(&place, "cmdline").replace('\0', " "));
+    for thread in std::fs::read_dir(place.join("task")).into_iter().flatten().flatten() {
+        println!("    {}: {}", of(&thread.path(), "comm").trim(), of(&thread.path(), "wchan"));
+    }
 }
 
 /// Returns every process with its parent.

@@ -39,6 +39,8 @@ pub struct TestOutput {
     pub skips: Vec<(String, String)>,
     /// The name of each test that failed, with place and message of its panic.
     pub failures: Vec<(String, String)>,
+    /// The tests that have been running for over a minute and have not ended.
+    pub running_long: Vec<String>,
     part: OutputPart,
     test: String,
     skips_here: usize,
@@ -87,9 +89,18 @@ impl TestOutput {
             (Some(part), _) => self.part = part,
             (None, OutputPart::Successes) => self.passing(line),
             (None, OutputPart::Failures) => self.failing(line),
-            (None, _) => {}
+            (None, _) => self.running(line),
         }
         !matches!(self.part, OutputPart::Successes | OutputPart::SuccessNames)
+    }
+
+    fn running(&mut self, line: &str) {
+        let Some(test) = line.strip_prefix("test ") else { return };
+        if let Some(name) = test.strip_suffix(" has been running for over 60 seconds") {
+            self.running_long.push(name.to_owned());
+        } else if let Some((ended, _)) = test.split_once(" ... ") {
+            self.running_long.retain(|name| name != ended);
+        }
     }
 
     /// Keeps the message of a failed test's first panic.
@@ -183,6 +194,15 @@ mod tests {
         );
         assert_eq!(reader.tally, TestTally { passed: 1, failed: 0, skipped: 0 });
         assert_eq!(shown, ["test result: ok. 1 passed; 0 failed; 0 ignored"]);
+    }
+
+    #[test]
+    fn a_test_that_hangs_is_named() {
+        let (reader, _) = read(
+            "test t::a has been running for over 60 seconds\ntest t::b has been running for over 60 seconds\n\
+             test t::a ... ok\ntest t::c ... ok\n",
+        );
+        assert_eq!(reader.running_long, ["t::b"]);
     }
 
     #[test]
