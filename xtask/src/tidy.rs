@@ -8,6 +8,7 @@ pub mod freeze;
 mod inner_walls;
 mod invariants;
 pub mod ledger;
+mod named_files;
 mod papers;
 pub mod prose;
 pub mod size;
@@ -65,7 +66,7 @@ impl<'a> CheckedProject<'a> {
 
 type RuleCheck = fn(&CheckedProject<'_>, &mut Vec<RuleFinding>);
 
-const RULES: [RuleCheck; 13] = [
+const RULES: [RuleCheck; 14] = [
     walls::check,
     inner_walls::check,
     edge::check,
@@ -76,6 +77,7 @@ const RULES: [RuleCheck; 13] = [
     prose::check,
     dependencies::check,
     papers::check,
+    named_files::check,
     invariants::check,
     ledger::check,
     freeze::check,

@@ -54,8 +54,8 @@ const PACKAGES: &[PackageRow] = &[
     row("owner", "one process owns a pool and others share it", &["pool"]),
     row("pool", "formatted memory: tags, transactions, recovery, backup", &["disk"]),
     row("crash", "memory and disks that lie; for tests alone", &["disk"]),
-    row("disk", "the waist `Disk`: queues, files, simulated drives", &["memory"]),
-    row("memory", "the waist `Memory`: mappings, guards, copies, pins", &[]),
+    row("disk", "the trait `Disk`: queues, files, simulated drives", &["memory"]),
+    row("memory", "the trait `Memory`: mappings, guards, copies, pins", &[]),
 ];
 
 /// Packages that are being replaced, each with the packages that take its place. They may name and be named as those. Once
