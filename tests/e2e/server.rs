@@ -187,7 +187,7 @@ pub fn wait(child: &mut Child, limit: Duration) -> Option<i32> {
     None
 }
 
-/// Sends a signal by name. After STOP, waits until each thread of the process has stopped.
+/// Sends a signal by name. After STOP, waits until no thread of the process runs.
 pub fn signal(pid: u32, name: &str) {
     run(Command::new("kill").arg(format!("-{name}")).arg(pid.to_string()));
     while name == "STOP" && !is_stopped(pid) {
@@ -198,9 +198,10 @@ pub fn signal(pid: u32, name: &str) {
 fn is_stopped(pid: u32) -> bool {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it lives");
     threads.flatten().all(|thread| {
-        // The state is behind the name, which is in parentheses. A thread that has ended meanwhile has no file.
+        // The state is behind the name, which is in parentheses. A thread that has ended meanwhile has no file. One that
+        // waits in the kernel (D) stops behind that.
         let status = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-        status.rsplit_once(") ").is_none_or(|(_, fields)| fields.starts_with(['T', 't', 'Z', 'X']))
+        status.rsplit_once(") ").is_none_or(|(_, fields)| fields.starts_with(['T', 't', 'D', 'Z', 'X']))
     })
 }
 
