@@ -185,6 +185,14 @@ pub trait Disk: Send + Sync {
         Vec::new()
     }
 
+    /// Opens a queue for the calling thread. None: the disk works in its caller's thread, and a queue gains nothing.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the host refuses what the queue needs.
+    fn queue(&self) -> Result<Option<Box<dyn crate::Queue>>> {
+        Ok(None)
+    }
+
     /// Refuses what rule D1 refuses.
     ///
     /// # Errors
