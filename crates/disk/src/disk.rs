@@ -92,6 +92,35 @@ pub struct Request {
     pub buffer: Vec<u8>,
 }
 
+impl Request {
+    /// Returns the bytes that the request reads or changes: for reads and writes as many as the buffer has, for a flush
+    /// none.
+    pub fn touched(&self) -> Span {
+        match self.op {
+            Op::Read | Op::Write(_) => Span::new(self.span.at, self.buffer.len() as u64),
+            Op::Flush => Span::new(0, 0),
+            Op::Trim(_) | Op::Zero(_) => self.span,
+        }
+    }
+
+    /// Executes the request on `disk` in the calling thread.
+    pub fn execute<D: Disk + ?Sized>(mut self, disk: &D) -> Completion {
+        let result = match self.op {
+            Op::Read => disk.read(self.span.at, &mut self.buffer),
+            Op::Write(access) => disk.write(self.span.at, &self.buffer, access),
+            Op::Flush => disk.flush(),
+            Op::Trim(access) => disk.trim(self.span, access),
+            Op::Zero(how) => disk.write_zeroes(self.span, how),
+        };
+        self.complete(result)
+    }
+
+    /// Returns the completion of the request with `result`.
+    pub fn complete(self, result: Result<()>) -> Completion {
+        Completion { token: self.token, buffer: self.buffer, result }
+    }
+}
+
 /// A finished request.
 #[derive(Debug)]
 pub struct Completion {
@@ -168,15 +197,8 @@ pub trait Disk: Send + Sync {
     }
 
     /// Starts `request`. A disk that works in the caller's thread returns its completion at once.
-    fn submit(&self, mut request: Request) -> Option<Completion> {
-        let result = match request.op {
-            Op::Read => self.read(request.span.at, &mut request.buffer),
-            Op::Write(access) => self.write(request.span.at, &request.buffer, access),
-            Op::Flush => self.flush(),
-            Op::Trim(access) => self.trim(request.span, access),
-            Op::Zero(how) => self.write_zeroes(request.span, how),
-        };
-        Some(Completion { token: request.token, buffer: request.buffer, result })
+    fn submit(&self, request: Request) -> Option<Completion> {
+        Some(request.execute(self))
     }
 
     /// Completions of requests that were not finished when submitted; with `wait`, at least one where one is pending.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Access, Completion, Disk, Geometry, Request, Run, Zeroing};
+use crate::{Access, Completion, Disk, Geometry, Queue, Request, Run, Zeroing};
 use ferrite_memory::{Borrower, Lent, Result, Span};
 
 macro_rules! disk_behind {
@@ -38,6 +38,10 @@ macro_rules! disk_behind {
 
             fn lend(&self, span: Span, least_bytes: u64, borrower: Arc<dyn Borrower>) -> Option<Lent<'_>> {
                 (**self).lend(span, least_bytes, borrower)
+            }
+
+            fn queue(&self) -> Result<Option<Box<dyn Queue>>> {
+                (**self).queue()
             }
 
             fn submit(&self, request: Request) -> Option<Completion> {

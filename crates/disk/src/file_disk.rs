@@ -7,20 +7,24 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 use crate::disk::write_zeros_slowly;
-use crate::{Access, Disk, Geometry, Run, Zeroing};
-use ferrite_memory::HostSync;
-use ferrite_memory::{Error, Result, Span};
+use crate::thread_queue::ThreadQueue;
+use crate::{Access, Disk, Geometry, Queue, Run, Zeroing};
+use ferrite_memory::{Error, HostSync, Result, Span, planted};
 
 mod aligned;
 mod probe;
+mod ring;
+mod ring_queue;
 #[cfg(test)]
 mod tests;
 
 use aligned::Aligned;
 use probe::DirectUnits;
+use ring_queue::RingQueue;
 
 /// How to open a [`FileDisk`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,17 +33,23 @@ pub struct FileDiskOptions {
     pub read_only: bool,
     /// Go through the host's page cache even where direct I/O works.
     pub buffered: bool,
+    /// Execute the requests of queues in threads even if the kernel has io_uring.
+    pub thread_queues: bool,
 }
 
 /// A file or block device. After a flush, or a write with FUA, has failed every later flush fails, because the host forgets
 /// what it lost.
+///
+/// If another program truncates the file, requests beyond its new end fail. Reads never return zeros for the bytes that
+/// are gone, and writes do not make the file longer.
 pub struct FileDisk {
-    file: File,
-    path: PathBuf,
+    file: Arc<File>,
+    path: Arc<Path>,
     geometry: Geometry,
     direct: Option<DirectUnits>,
     is_device: bool,
-    host_sync: HostSync,
+    host_sync: Arc<HostSync>,
+    thread_queues: bool,
 }
 
 /// Bytes moved at once through an aligned buffer.
@@ -68,8 +78,26 @@ impl FileDisk {
             trim: opened.trim,
             identity: [0; 16],
         };
-        let (file, direct, is_device) = (opened.file, opened.direct, opened.is_device);
-        Ok(Self { file, path: path.to_owned(), geometry, direct, is_device, host_sync: HostSync::default() })
+        Ok(Self {
+            file: Arc::new(opened.file),
+            path: path.into(),
+            geometry,
+            direct: opened.direct,
+            is_device: opened.is_device,
+            host_sync: Arc::default(),
+            thread_queues: options.thread_queues,
+        })
+    }
+
+    /// Returns the same open file for a queue, which may outlive this value.
+    fn share(&self) -> Self {
+        Self {
+            file: Arc::clone(&self.file),
+            path: Arc::clone(&self.path),
+            geometry: self.geometry.clone(),
+            host_sync: Arc::clone(&self.host_sync),
+            ..*self
+        }
     }
 
     /// Whether requests bypass the host's page cache.
@@ -79,11 +107,40 @@ impl FileDisk {
 
     fn check_change(&self, span: Span) -> Result<()> {
         self.check(span)?;
-        if self.geometry.read_only { Err(Error::ReadOnly) } else { Ok(()) }
+        if self.geometry.read_only {
+            return Err(Error::ReadOnly);
+        }
+        if planted!("disk: write extends a truncated file") {
+            return Ok(());
+        }
+        self.missing_bytes(span).map_or(Ok(()), |why| Err(self.failed("changing", span, why)))
+    }
+
+    /// Returns an error if another program has truncated the file so far that it does not hold `span`.
+    fn missing_bytes(&self, span: Span) -> Option<io::Error> {
+        if self.is_device || span.len == 0 {
+            return None;
+        }
+        let size = match self.file.metadata() {
+            Ok(about) => about.len(),
+            Err(why) => return Some(why),
+        };
+        let what = || format!("another program truncated the file to {size} bytes: restore it, then open it again");
+        (!span.fits(size)).then(|| io::Error::new(io::ErrorKind::UnexpectedEof, what()))
     }
 
     fn failed(&self, doing: &str, span: Span, why: io::Error) -> Error {
+        let why = self.missing_bytes(span).unwrap_or(why);
         Error::io(format!("{doing} {} bytes at {} of {}", span.len, span.at, self.path.display()), why)
+    }
+
+    /// Returns the error of a failed write. After a lost durable write every later flush fails.
+    fn write_failed(&self, span: Span, access: Access, why: io::Error) -> Error {
+        // Of what bypasses the cache a full host has lost nothing but this.
+        if access == Access::Fua && !(self.is_direct() && is_full(&why)) {
+            self.host_sync.doubt(&why);
+        }
+        self.failed("writing", span, why)
     }
 
     /// The address unit, where a buffer at `address` would be refused.
@@ -208,13 +265,7 @@ impl Disk for FileDisk {
             None => self.write_all(at, from, access),
             Some(unit) => self.write_bounced(at, from, access, unit),
         };
-        done.map_err(|why| {
-            // Of what bypasses the cache a full host has lost nothing but this.
-            if access == Access::Fua && !(self.is_direct() && is_full(&why)) {
-                self.host_sync.doubt(&why);
-            }
-            self.failed("writing", span, why)
-        })
+        done.map_err(|why| self.write_failed(span, access, why))
     }
 
     fn flush(&self) -> Result<()> {
@@ -231,6 +282,16 @@ impl Disk for FileDisk {
             Err(why) if !is_unsupported(&why) => Err(self.failed("trimming", span, why)),
             _ => self.finish(access),
         }
+    }
+
+    /// Opens a queue by io_uring, or by threads if the kernel refuses io_uring.
+    fn queue(&self) -> Result<Option<Box<dyn Queue>>> {
+        if !self.thread_queues
+            && let Ok(queue) = RingQueue::open(self.share())
+        {
+            return Ok(Some(Box::new(queue)));
+        }
+        Ok(Some(Box::new(ThreadQueue::open(self.share())?)))
     }
 
     /// On a device a hole is punched only where its hardware zeroes by itself, and zeroing a range may be as slow as

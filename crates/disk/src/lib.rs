@@ -9,12 +9,14 @@ mod file_disk;
 mod queue;
 mod ram_disk;
 mod read_only_disk;
+mod ready_event;
 mod sim_disk;
 mod sim_hdd;
 mod sim_ssd;
 mod stats_disk;
 #[cfg(test)]
 mod tests;
+mod thread_queue;
 mod trace_disk;
 
 pub use delay_disk::{Delay, DelayDisk};
@@ -24,6 +26,7 @@ pub use file_disk::{FileDisk, FileDiskOptions};
 pub use queue::{Queue, Wait};
 pub use ram_disk::RamDisk;
 pub use read_only_disk::ReadOnlyDisk;
+pub use ready_event::ReadyEvent;
 pub use sim_disk::{Clock, SimDisk, VirtualClock, WriteCache};
 pub use sim_hdd::{HddDisk, HddProfile};
 pub use sim_ssd::{SsdDisk, SsdProfile};

@@ -13,6 +13,9 @@ use ferrite_memory::Result;
 
 use crate::{Completion, Request};
 
+#[cfg(test)]
+pub(crate) mod tests;
+
 /// How long [`Queue::collect`] waits for a first completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
@@ -26,7 +29,8 @@ pub enum Wait {
 
 /// Requests that one thread has in flight at a disk. [`Disk::queue`](crate::Disk::queue) opens one.
 ///
-/// Dropping a queue waits until its requests have ended, and discards their completions.
+/// Dropping a queue waits until the device has ended the requests that it has begun, and discards their completions.
+/// Requests that the device has not begun are cancelled.
 pub trait Queue: Send {
     /// Starts `request`. Returns its completion if it ended at once.
     fn submit(&mut self, request: Request) -> Option<Completion>;

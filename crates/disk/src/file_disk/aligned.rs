@@ -10,6 +10,9 @@ pub(super) struct Aligned {
     layout: Layout,
 }
 
+// SAFETY: the buffer owns its allocation alone, as a box does.
+unsafe impl Send for Aligned {}
+
 impl Aligned {
     /// `len` bytes, at least one, aligned to `align`.
     pub fn new(len: usize, align: usize) -> Self {

@@ -120,7 +120,7 @@ fn refuses_what_is_outside_or_unaligned() {
 fn read_only_refuses_every_change() {
     let file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().set_len(1 << 20).unwrap();
-    let disk = FileDisk::open(file.path(), &FileDiskOptions { read_only: true, buffered: false }).unwrap();
+    let disk = FileDisk::open(file.path(), &FileDiskOptions { read_only: true, ..FileDiskOptions::default() }).unwrap();
     let span = Span::new(0, 4096);
     assert!(matches!(disk.write(0, &[1; 4096], Access::Cached), Err(Error::ReadOnly)));
     assert!(matches!(disk.trim(span, Access::Cached), Err(Error::ReadOnly)));
@@ -160,7 +160,7 @@ fn d2_no_flush_is_well_after_a_durable_write_that_failed() {
     let mut disk = FileDisk::open(path.path(), &options).unwrap();
     disk.write(0, &[1; 512], Access::Cached).unwrap();
     disk.flush().unwrap();
-    let writable = std::mem::replace(&mut disk.file, File::open(path.path()).unwrap());
+    let writable = std::mem::replace(&mut disk.file, Arc::new(File::open(path.path()).unwrap()));
     disk.write(512, &[2; 512], Access::Fua).unwrap_err();
     disk.file = writable;
     assert!(matches!(disk.flush(), Err(Error::Poisoned(_))));
