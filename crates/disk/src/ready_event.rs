@@ -1,12 +1,14 @@
 //! The descriptor of a queue: readable while the queue has something to collect.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use ferrite_memory::{Error, Result, planted};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::{Errno, read, write};
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime};
 
-use crate::Wait;
+use crate::{Clock, Wait};
 
 /// An event that threads signal and that a queue's descriptor shows.
 #[derive(Debug)]
@@ -55,5 +57,53 @@ pub(crate) fn wait_until_readable(descriptor: BorrowedFd<'_>, wait: Wait) -> Res
     match poll(&mut [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)], limit.as_ref()) {
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(why) => Err(Error::io("waiting for a queue", why.into())),
+    }
+}
+
+/// A descriptor that is readable from an instant of a clock on.
+#[derive(Debug)]
+pub(crate) struct Alarm {
+    timer: OwnedFd,
+    /// The instant on the clock; None if the descriptor never becomes readable.
+    at_ns: Option<u64>,
+}
+
+impl Alarm {
+    /// Makes a descriptor that never becomes readable.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the host has no descriptor left.
+    pub fn new() -> Result<Self> {
+        let made = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK);
+        let timer = made.map_err(|why| Error::io("making the timer of a queue", why.into()))?;
+        Ok(Self { timer, at_ns: None })
+    }
+
+    /// Makes the descriptor readable from `at_ns` on. If `clock` does not pass by itself, it is readable at once.
+    pub fn set(&mut self, clock: &dyn Clock, at_ns: Option<u64>) {
+        self.at_ns = at_ns;
+        let left_ns = match at_ns {
+            // A timer of zero would never ring.
+            Some(at_ns) if clock.passes() => at_ns.saturating_sub(clock.now_ns()).max(1),
+            Some(_) => 1,
+            None => 0,
+        };
+        let left_ns = if planted!("disk: queue does not signal its descriptor") { 0 } else { left_ns };
+        let once = |left: Duration| Timespec { tv_sec: left.as_secs() as _, tv_nsec: left.subsec_nanos().into() };
+        let timer = Itimerspec { it_interval: once(Duration::ZERO), it_value: once(Duration::from_nanos(left_ns)) };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &timer).expect("a valid time for a timer");
+    }
+
+    /// Makes the descriptor readable from `at_ns` on, if that is earlier than before.
+    pub fn bring_forward(&mut self, clock: &dyn Clock, at_ns: Option<u64>) {
+        if at_ns.is_some_and(|at_ns| self.at_ns.is_none_or(|before_ns| at_ns < before_ns)) {
+            self.set(clock, at_ns);
+        }
+    }
+}
+
+impl AsFd for Alarm {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.timer.as_fd()
     }
 }

@@ -6,27 +6,28 @@
 //! ```
 //!
 //! - SD1. The data is the inner disk's, whatever the model says; a request that the inner disk refuses has failed.
-//! - SD2. No request completes before the model has served it, by a blocking call or by [`Disk::poll`].
+//! - SD2. No request completes before the model has served it, by a blocking call or at a queue.
 //! - SD3. The model decides by the arrivals, its profile and its seed alone: the same arrivals at the same times of the
 //!   clock complete at the same times.
-//! - SD4. No lock is held while waiting, so requests of several threads are in the device at once, as submitted ones are.
+//! - SD4. No lock is held while waiting, so requests of several threads and queues are in the device at once.
 //! - SD5. A request that rule D1 of [`Disk`] refuses, or that changes what is read-only, takes no time.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{Access, Completion, Disk, Geometry, Op, Request, Run, Zeroing};
+use crate::{Access, Disk, Geometry, Queue, Run, Zeroing};
 use ferrite_memory::{Error, Result, Span, planted};
 
 mod agenda;
 mod cache;
 mod clock;
+mod sim_queue;
 #[cfg(test)]
 pub(crate) mod tests;
 
 pub use agenda::Agenda;
 pub use cache::WriteCache;
 pub use clock::{Clock, VirtualClock};
+use sim_queue::SimQueue;
 
 /// A request's number in its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -83,6 +84,11 @@ pub trait DriveModel: Send {
 
 /// A disk with the data of `D` and the timing of `M`.
 pub struct SimDisk<D, M: DriveModel> {
+    drive: Arc<SimDrive<D, M>>,
+}
+
+/// What a disk and its queues share.
+struct SimDrive<D, M: DriveModel> {
     inner: D,
     clock: Box<dyn Clock>,
     state: Mutex<SimState<M>>,
@@ -92,8 +98,6 @@ struct SimState<M: DriveModel> {
     model: M,
     agenda: Agenda<M::Event>,
     tickets: u64,
-    /// Of submitted requests, until they are polled.
-    completions: HashMap<SimTicket, Completion>,
 }
 
 impl<M: DriveModel> SimState<M> {
@@ -103,42 +107,23 @@ impl<M: DriveModel> SimState<M> {
             self.model.happen(event, &mut self.agenda);
         }
     }
-
-    /// Completions that are due by `now_ns`, in the order in which the device finished them.
-    fn take_completed(&mut self, now_ns: u64) -> Vec<Completion> {
-        let now_ns = if planted!("disk: request completes before its time") { u64::MAX } else { now_ns };
-        let due = self.agenda.finished().take_while(|(at_ns, _)| *at_ns <= now_ns);
-        let due: Vec<SimTicket> =
-            due.map(|(_, ticket)| ticket).filter(|it| self.completions.contains_key(it)).collect();
-        due.into_iter().filter_map(|ticket| self.collect(ticket)).collect()
-    }
-
-    fn collect(&mut self, ticket: SimTicket) -> Option<Completion> {
-        self.agenda.forget(ticket);
-        self.completions.remove(&ticket)
-    }
-
-    /// When to look again for one of the submitted requests.
-    fn next_look_ns(&self) -> Option<u64> {
-        let mut submitted = self.agenda.finished().filter(|(_, ticket)| self.completions.contains_key(ticket));
-        let finished = submitted.next().map(|(at_ns, _)| at_ns);
-        finished.into_iter().chain(self.agenda.next_event_ns()).min()
-    }
 }
 
 impl<D: Disk, M: DriveModel> SimDisk<D, M> {
     /// `inner` with the timing of `model`, waiting by `clock`.
     pub(crate) fn with_model(inner: D, model: M, clock: impl Clock + 'static) -> Self {
         let agenda = Agenda::new(clock.now_ns());
-        let state = Mutex::new(SimState { model, agenda, tickets: 0, completions: HashMap::new() });
-        Self { inner, clock: Box::new(clock), state }
+        let state = Mutex::new(SimState { model, agenda, tickets: 0 });
+        Self { drive: Arc::new(SimDrive { inner, clock: Box::new(clock), state }) }
     }
 
     /// The disk under it.
     pub fn inner(&self) -> &D {
-        &self.inner
+        &self.drive.inner
     }
+}
 
+impl<D, M: DriveModel> SimDrive<D, M> {
     fn lock(&self) -> MutexGuard<'_, SimState<M>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -175,14 +160,16 @@ impl<D: Disk, M: DriveModel> SimDisk<D, M> {
             None => Some(state.agenda.next_event_ns().expect("a device that owes a request is at work")),
         }
     }
+}
 
-    fn timed<T>(&self, work: SimWork, span: Span, by: impl FnOnce() -> Result<T>) -> Result<T> {
+impl<D: Disk, M: DriveModel> SimDrive<D, M> {
+    fn timed<T>(&self, work: SimWork, span: Span, by: impl FnOnce(&D) -> Result<T>) -> Result<T> {
         if planted!("disk: refused request takes its time") {
             self.wait_for(self.begin(work, span));
         }
         self.admit(work, span)?;
         let ticket = self.begin(work, span);
-        let done = by();
+        let done = by(&self.inner);
         self.wait_for(ticket);
         done
     }
@@ -193,88 +180,40 @@ impl<D: Disk, M: DriveModel> SimDisk<D, M> {
         let changes = !matches!(work, SimWork::Read | SimWork::Flush);
         if changes && self.inner.geometry().read_only { Err(Error::ReadOnly) } else { self.lock().model.accept(work) }
     }
-
-    /// SD1.
-    fn apply(&self, request: &mut Request) -> Result<()> {
-        match request.op {
-            Op::Read => self.inner.read(request.span.at, &mut request.buffer),
-            Op::Write(access) => self.inner.write(request.span.at, &request.buffer, access),
-            Op::Flush if planted!("disk: flush does not reach the inner disk") => Ok(()),
-            Op::Flush => self.inner.flush(),
-            Op::Trim(access) => self.inner.trim(request.span, access),
-            Op::Zero(how) => self.inner.write_zeroes(request.span, how),
-        }
-    }
 }
 
-/// Returns the work of a request on a device. The length of a read or write is its buffer's.
-fn work_of(request: &Request) -> (SimWork, Span) {
-    let whole = Span::new(request.span.at, request.buffer.len() as u64);
-    match request.op {
-        Op::Read => (SimWork::Read, whole),
-        Op::Write(access) => (SimWork::Write(access), whole),
-        Op::Flush => (SimWork::Flush, Span::new(0, 0)),
-        Op::Trim(_) => (SimWork::Trim, request.span),
-        Op::Zero(how) => (SimWork::Zero(how), request.span),
-    }
-}
-
-impl<D: Disk, M: DriveModel> Disk for SimDisk<D, M> {
+impl<D: Disk + 'static, M: DriveModel + 'static> Disk for SimDisk<D, M> {
     fn geometry(&self) -> Geometry {
-        self.lock().model.geometry(self.inner.geometry())
+        self.drive.lock().model.geometry(self.drive.inner.geometry())
     }
 
     fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
-        self.timed(SimWork::Read, Span::new(at, into.len() as u64), || self.inner.read(at, into))
+        self.drive.timed(SimWork::Read, Span::new(at, into.len() as u64), |inner| inner.read(at, into))
     }
 
     fn write(&self, at: u64, from: &[u8], access: Access) -> Result<()> {
         let span = Span::new(at, from.len() as u64);
-        self.timed(SimWork::Write(access), span, || self.inner.write(at, from, access))
+        self.drive.timed(SimWork::Write(access), span, |inner| inner.write(at, from, access))
     }
 
     fn flush(&self) -> Result<()> {
-        self.timed(SimWork::Flush, Span::new(0, 0), || self.inner.flush())
+        self.drive.timed(SimWork::Flush, Span::new(0, 0), D::flush)
     }
 
     fn trim(&self, span: Span, access: Access) -> Result<()> {
-        self.timed(SimWork::Trim, span, || self.inner.trim(span, access))
+        self.drive.timed(SimWork::Trim, span, |inner| inner.trim(span, access))
     }
 
     fn write_zeroes(&self, span: Span, how: Zeroing) -> Result<()> {
-        self.timed(SimWork::Zero(how), span, || self.inner.write_zeroes(span, how))
+        self.drive.timed(SimWork::Zero(how), span, |inner| inner.write_zeroes(span, how))
     }
 
     /// Takes no time, because a host's file system answers it and not the device.
     fn extents(&self, span: Span) -> Result<Vec<Run>> {
-        self.inner.extents(span)
+        self.drive.inner.extents(span)
     }
 
-    fn submit(&self, mut request: Request) -> Option<Completion> {
-        let (work, span) = work_of(&request);
-        if let Err(refused) = self.admit(work, span) {
-            return Some(Completion { token: request.token, buffer: request.buffer, result: Err(refused) });
-        }
-        let ticket = self.begin(work, span);
-        let result = self.apply(&mut request);
-        let completion = Completion { token: request.token, buffer: request.buffer, result };
-        self.lock().completions.insert(ticket, completion);
-        None
-    }
-
-    fn poll(&self, wait: bool) -> Vec<Completion> {
-        loop {
-            let until_ns = {
-                let mut state = self.lock();
-                let now_ns = self.clock.now_ns();
-                state.advance(now_ns);
-                let done = state.take_completed(now_ns);
-                if !done.is_empty() || !wait || state.completions.is_empty() {
-                    return done;
-                }
-                state.next_look_ns().expect("a device that owes a request is at work")
-            };
-            self.clock.wait_until_ns(until_ns);
-        }
+    fn queue(&self) -> Result<Option<Box<dyn Queue>>> {
+        Ok(Some(Box::new(SimQueue::open(Arc::clone(&self.drive))?)))
     }
 }

@@ -42,9 +42,46 @@ fn files() -> Vec<Kind> {
     kinds
 }
 
+fn in_memory(name: &str, disk: impl Disk + 'static) -> Kind {
+    Kind { name: name.into(), disk: Box::new(disk), _file: None }
+}
+
+fn ram() -> RamDisk {
+    RamDisk::with_geometry(Geometry { sector_bytes: SECTOR as u32, ..RamDisk::new(SIZE).geometry() })
+}
+
+/// The clock of the host, as front ends have it.
+struct TestClock(std::time::Instant);
+
+impl TestClock {
+    fn new() -> Self {
+        Self(std::time::Instant::now())
+    }
+}
+
+impl Clock for TestClock {
+    fn now_ns(&self) -> u64 {
+        self.0.elapsed().as_nanos() as u64
+    }
+
+    fn wait_until_ns(&self, until_ns: u64) {
+        std::thread::sleep(Duration::from_nanos(until_ns.saturating_sub(self.now_ns())));
+    }
+}
+
+fn drives() -> Vec<Kind> {
+    let ssd = SsdProfile::nvme();
+    let hdd = HddProfile::rpm_7200().with_capacity(SIZE);
+    vec![
+        in_memory("an SSD by the host's clock", SsdDisk::new(ram(), &ssd, TestClock::new(), 1)),
+        in_memory("an SSD by a virtual clock", SsdDisk::new(ram(), &ssd, VirtualClock::default(), 1)),
+        in_memory("a hard disk by a virtual clock", HddDisk::new(ram(), &hdd, VirtualClock::default(), 1)),
+    ]
+}
+
 /// One disk for each kind of queue.
 fn kinds() -> Vec<Kind> {
-    files()
+    files().into_iter().chain(drives()).collect()
 }
 
 #[derive(Clone, Debug)]

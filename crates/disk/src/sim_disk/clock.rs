@@ -10,6 +10,11 @@ pub trait Clock: Send + Sync {
 
     /// Returns when [`Clock::now_ns`] is `until_ns` or more.
     fn wait_until_ns(&self, until_ns: u64);
+
+    /// Returns true if time passes by itself, as on the host. Otherwise it passes while a caller waits for it.
+    fn passes(&self) -> bool {
+        true
+    }
 }
 
 impl<C: Clock + ?Sized> Clock for Arc<C> {
@@ -19,6 +24,10 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
 
     fn wait_until_ns(&self, until_ns: u64) {
         (**self).wait_until_ns(until_ns);
+    }
+
+    fn passes(&self) -> bool {
+        (**self).passes()
     }
 }
 
@@ -41,5 +50,9 @@ impl Clock for VirtualClock {
 
     fn wait_until_ns(&self, until_ns: u64) {
         self.0.fetch_max(until_ns, Ordering::SeqCst);
+    }
+
+    fn passes(&self) -> bool {
+        false
     }
 }

@@ -1,6 +1,7 @@
 //! What holds for every simulated disk. Timings are in the tests of each.
 
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::panic::catch_unwind;
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -8,7 +9,7 @@ use ferrite_memory::planted::{PlantedBug, plant, plant_with};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{HddDisk, HddProfile, RamDisk, ReadOnlyDisk, SsdDisk, SsdProfile};
+use crate::{Completion, HddDisk, HddProfile, Op, RamDisk, ReadOnlyDisk, Request, SsdDisk, SsdProfile, Wait};
 
 const SIZE: u64 = 256 << 10;
 
@@ -38,7 +39,7 @@ fn disks(seed: u64) -> Vec<Box<dyn Disk>> {
 enum Step {
     Call(Op, Span, u8),
     Submit(Op, Span, u8),
-    Poll(bool),
+    Collect(Wait),
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -64,7 +65,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         3 => (op(), span(), any::<u8>()).prop_map(|(op, span, fill)| Step::Call(op, span, fill)),
         4 => (op(), span(), any::<u8>()).prop_map(|(op, span, fill)| Step::Submit(op, span, fill)),
-        1 => any::<bool>().prop_map(Step::Poll),
+        1 => prop_oneof![Just(Wait::No), Just(Wait::Forever)].prop_map(Step::Collect),
     ]
 }
 
@@ -72,18 +73,6 @@ fn request(op: Op, span: Span, fill: u8, token: u64) -> Request {
     let span = if op == Op::Flush { Span::new(0, 0) } else { span };
     let bytes = if matches!(op, Op::Read | Op::Write(_)) { span.len as usize } else { 0 };
     Request { token, op, span, buffer: vec![fill; bytes] }
-}
-
-fn call(disk: &dyn Disk, mut request: Request) -> Completion {
-    let Request { op, span, .. } = request;
-    let result = match op {
-        Op::Read => disk.read(span.at, &mut request.buffer),
-        Op::Write(access) => disk.write(span.at, &request.buffer, access),
-        Op::Flush => disk.flush(),
-        Op::Trim(access) => disk.trim(span, access),
-        Op::Zero(how) => disk.write_zeroes(span, how),
-    };
-    Completion { token: request.token, buffer: request.buffer, result }
 }
 
 fn assert_same(got: &Completion, expected: &Completion) {
@@ -99,26 +88,30 @@ fn follow(disk: &dyn Disk, steps: &[Step]) {
         let wanted = expected.remove(&got.token).expect("a completion of nothing that is pending");
         assert_same(&got, &wanted);
     };
+    let mut queue = disk.queue().unwrap().expect("a queue");
     for (token, step) in steps.iter().enumerate() {
         let token = token as u64;
         match step.clone() {
             Step::Call(op, span, fill) => {
-                let wanted = call(&model, request(op, span, fill, token));
-                assert_same(&call(disk, request(op, span, fill, token)), &wanted);
+                let wanted = request(op, span, fill, token).execute(&model);
+                assert_same(&request(op, span, fill, token).execute(disk), &wanted);
             }
             Step::Submit(op, span, fill) => {
-                expected.insert(token, call(&model, request(op, span, fill, token)));
-                disk.submit(request(op, span, fill, token)).into_iter().for_each(|got| meet(&mut expected, got));
+                expected.insert(token, request(op, span, fill, token).execute(&model));
+                queue.submit(request(op, span, fill, token)).into_iter().for_each(|got| meet(&mut expected, got));
             }
-            Step::Poll(wait) => {
-                let done = disk.poll(wait);
-                assert!(!wait || expected.is_empty() || !done.is_empty(), "a poll that waits came back with nothing");
+            Step::Collect(wait) => {
+                let mut done = Vec::new();
+                queue.collect(wait, &mut done).unwrap();
+                assert!(wait == Wait::No || expected.is_empty() || !done.is_empty(), "collect waited for nothing");
                 done.into_iter().for_each(|got| meet(&mut expected, got));
             }
         }
     }
     while !expected.is_empty() {
-        disk.poll(true).into_iter().for_each(|got| meet(&mut expected, got));
+        let mut done = Vec::new();
+        queue.collect(Wait::Forever, &mut done).unwrap();
+        done.into_iter().for_each(|got| meet(&mut expected, got));
     }
     let (mut content, mut wanted) = (vec![1; SIZE as usize], vec![0; SIZE as usize]);
     disk.read(0, &mut content).unwrap();
@@ -190,11 +183,14 @@ fn everything_reaches_the_inner_disk_and_its_failures_come_back() {
     ];
     let inner = Failing(RamDisk::new(SIZE), Mutex::default());
     let disk = SsdDisk::new(inner, &SsdProfile::x25e(), VirtualClock::default(), 1);
+    let mut queue = disk.queue().unwrap().unwrap();
     for op in ops {
         let asked = || request(op, Span::new(0, 4096), 1, 0);
-        assert!(call(&disk, asked()).result.is_err(), "{op:?}");
-        assert!(disk.submit(asked()).is_none());
-        assert!(disk.poll(true).iter().all(|completion| completion.result.is_err()), "{op:?}, submitted");
+        assert!(asked().execute(&disk).result.is_err(), "{op:?}");
+        assert!(queue.submit(asked()).is_none());
+        let mut done = Vec::new();
+        assert_eq!(queue.collect(Wait::Forever, &mut done).unwrap(), 1);
+        assert!(done[0].result.is_err(), "{op:?}, submitted");
         assert_eq!(std::mem::take(&mut *disk.inner().1.lock().unwrap()), [op, op]);
     }
 }
@@ -236,7 +232,8 @@ fn refusals_take_no_time() {
     let disk = SsdDisk::new(inner, &SsdProfile::x25e(), Arc::clone(&clock), 1);
     assert!(matches!(disk.write(0, &[0; 512], Access::Cached), Err(Error::ReadOnly)));
     assert!(matches!(disk.read(1, &mut [0; 512]), Err(Error::OutOfRange { .. })));
-    let refused = disk.submit(request(Op::Trim(Access::Cached), Span::new(0, 512), 0, 7)).expect("refused at once");
+    let mut queue = disk.queue().unwrap().unwrap();
+    let refused = queue.submit(request(Op::Trim(Access::Cached), Span::new(0, 512), 0, 7)).expect("refused at once");
     assert!(matches!((refused.token, refused.result), (7, Err(Error::ReadOnly))));
     assert_eq!(clock.now_ns(), 0);
     assert!(disk.geometry().read_only);

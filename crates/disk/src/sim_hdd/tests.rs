@@ -1,10 +1,11 @@
 //! Hard disks in virtual time, by their numbered rules.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use super::*;
 use crate::sim_disk::tests::assert_found;
-use crate::{Op, RamDisk, Request, VirtualClock};
+use crate::{Completion, Op, Queue, RamDisk, Request, VirtualClock, Wait};
 
 const SIZE: u64 = 64 << 20;
 const MS_NS: u64 = 1_000_000;
@@ -12,6 +13,7 @@ const ROTATION_NS: u64 = 60_000_000_000 / 7200;
 
 struct Stage {
     disk: HddDisk<RamDisk>,
+    queue: RefCell<Box<dyn Queue>>,
     clock: Arc<VirtualClock>,
 }
 
@@ -22,7 +24,9 @@ fn stage(cache: WriteCache) -> Stage {
 
 fn with_profile(profile: &HddProfile) -> Stage {
     let clock = Arc::new(VirtualClock::default());
-    Stage { disk: HddDisk::new(RamDisk::new(SIZE), profile, Arc::clone(&clock), 1), clock }
+    let disk = HddDisk::new(RamDisk::new(SIZE), profile, Arc::clone(&clock), 1);
+    let queue = RefCell::new(disk.queue().unwrap().unwrap());
+    Stage { disk, queue, clock }
 }
 
 impl Stage {
@@ -50,13 +54,20 @@ impl Stage {
 
     fn submit(&self, token: u64, op: Op, at: u64) {
         let request = Request { token, op, span: Span::new(at, 4096), buffer: vec![0; 4096] };
-        assert!(self.disk.submit(request).is_none());
+        assert!(self.queue.borrow_mut().submit(request).is_none());
+    }
+
+    /// Waits for a request of the queue.
+    fn collect(&self) -> Vec<Completion> {
+        let mut completions = Vec::new();
+        self.queue.borrow_mut().collect(Wait::Forever, &mut completions).unwrap();
+        completions
     }
 
     fn drain(&self) -> Vec<u64> {
         let mut tokens = Vec::new();
         loop {
-            let done = self.disk.poll(true);
+            let done = self.collect();
             if done.is_empty() {
                 return tokens;
             }
@@ -143,7 +154,7 @@ fn nobody_waits_for_ever() {
     stage.submit(9999, Op::Read, SIZE - 4096);
     let mut next = 8;
     while stage.clock.now_ns() < PATIENCE_NS + 60 * MS_NS {
-        for completion in stage.disk.poll(true) {
+        for completion in stage.collect() {
             if completion.token == 9999 {
                 return;
             }

@@ -1,10 +1,11 @@
 //! SSDs in virtual time, by their numbered rules.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use super::*;
 use crate::sim_disk::tests::assert_found;
-use crate::{Op, RamDisk, Request, VirtualClock};
+use crate::{Completion, Op, Queue, RamDisk, Request, VirtualClock, Wait};
 use ferrite_memory::Span;
 
 const SIZE: u64 = 64 << 20;
@@ -12,13 +13,16 @@ const PAGE: u64 = 4096;
 
 struct Stage {
     disk: SsdDisk<RamDisk>,
+    queue: RefCell<Box<dyn Queue>>,
     clock: Arc<VirtualClock>,
     profile: SsdProfile,
 }
 
 fn stage(profile: SsdProfile) -> Stage {
     let clock = Arc::new(VirtualClock::default());
-    Stage { disk: SsdDisk::new(RamDisk::new(SIZE), &profile, Arc::clone(&clock), 1), clock, profile }
+    let disk = SsdDisk::new(RamDisk::new(SIZE), &profile, Arc::clone(&clock), 1);
+    let queue = RefCell::new(disk.queue().unwrap().unwrap());
+    Stage { disk, queue, clock, profile }
 }
 
 /// The X25-E without the controller's time and without variation, so that times are sums.
@@ -47,13 +51,20 @@ impl Stage {
 
     fn submit(&self, token: u64, op: Op, page: u64) {
         let request = Request { token, op, span: Span::new(page * PAGE, PAGE), buffer: vec![0; PAGE as usize] };
-        assert!(self.disk.submit(request).is_none());
+        assert!(self.queue.borrow_mut().submit(request).is_none());
+    }
+
+    /// Waits for a request of the queue.
+    fn collect(&self) -> Vec<Completion> {
+        let mut completions = Vec::new();
+        self.queue.borrow_mut().collect(Wait::Forever, &mut completions).unwrap();
+        completions
     }
 
     fn drain(&self) -> Vec<u64> {
         let mut tokens = Vec::new();
         loop {
-            let done = self.disk.poll(true);
+            let done = self.collect();
             if done.is_empty() {
                 return tokens;
             }
@@ -155,7 +166,7 @@ fn a_flush_is_not_ended_by_later_writes() {
     (0..3).for_each(|row| stage.write(row * channels));
     stage.submit(0, Op::Flush, 0);
     (1..3).for_each(|page| stage.submit(page, Op::Write(Access::Cached), page));
-    let took_ns = stage.took_ns(|disk| while !disk.poll(true).iter().any(|completion| completion.token == 0) {});
+    let took_ns = stage.took_ns(|_| while !stage.collect().iter().any(|completion| completion.token == 0) {});
     assert!(took_ns >= 3 * stage.profile.program_ns, "{took_ns}");
 }
 
@@ -164,9 +175,7 @@ fn a_flush_is_not_ended_by_later_writes() {
 fn a_flush_is_not_held_up_by_later_writes() {
     let stage = plain(WriteCache::Volatile(1 << 20));
     stage.write_ns(0, Access::Cached);
-    assert!(
-        stage.disk.submit(Request { token: 1000, op: Op::Flush, span: Span::new(0, 0), buffer: Vec::new() }).is_none()
-    );
+    stage.submit(1000, Op::Flush, 0);
     (1..20).for_each(|i| stage.write(i * 10));
     let took_ns = stage.took_ns(|_| assert_eq!(stage.drain(), [1000]));
     assert_eq!(took_ns, stage.profile.program_ns + stage.profile.flush_ns);
