@@ -10,10 +10,11 @@
 //! - CL5. A disk made by [`LyingDisk::deferring`] completes submitted requests late and in any order.
 
 mod cached;
+mod lying_queue;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ferrite_disk::{Access, Completion, Disk, Geometry, Op, Request, Zeroing};
+use ferrite_disk::{Access, Disk, Geometry, Queue, Request, Zeroing};
 use ferrite_memory::{Error, Result, Span};
 
 use crate::interleave;
@@ -21,13 +22,14 @@ use crate::pages::CowPages;
 use crate::seed::Seed;
 
 use cached::{Losing, Write};
+use lying_queue::LyingQueue;
 
 /// A [`Disk`] in DRAM whose volatile cache [`LyingDisk::crash`] loses as rules D1-D5 allow. All its choices follow from
 /// seeds.
 pub struct LyingDisk {
     geometry: Geometry,
     defers: bool,
-    state: Mutex<LyingDiskState>,
+    state: Arc<Mutex<LyingDiskState>>,
 }
 
 struct LyingDiskState {
@@ -35,7 +37,9 @@ struct LyingDiskState {
     durable: CowPages,
     /// Completed writes that were not flushed, oldest first.
     cached: Vec<Write>,
-    submitted: Vec<Request>,
+    /// The requests in flight, each with the number of its queue.
+    submitted: Vec<(u64, Request)>,
+    queues: u64,
     choices: Seed,
     requests: u64,
     failing: FailurePlan,
@@ -61,7 +65,7 @@ impl LyingDisk {
         Self::from_pages(geometry, CowPages::from_bytes(bytes), 0)
     }
 
-    /// Makes the disk complete submitted requests only when polled, in an order that follows from `seed`.
+    /// Gives the disk queues, which complete requests only when they are collected, in an order that follows from `seed`.
     #[must_use]
     pub fn deferring(mut self, seed: u64) -> Self {
         self.defers = true;
@@ -72,9 +76,17 @@ impl LyingDisk {
     fn from_pages(geometry: Geometry, pages: CowPages, seed: u64) -> Self {
         let (cached, submitted, choices) = (Vec::new(), Vec::new(), Seed::new(seed));
         let (visible, durable) = (pages.clone(), pages);
-        let state =
-            LyingDiskState { visible, durable, cached, submitted, choices, requests: 0, failing: FailurePlan::Never };
-        Self { geometry, defers: false, state: Mutex::new(state) }
+        let state = LyingDiskState {
+            visible,
+            durable,
+            cached,
+            submitted,
+            queues: 0,
+            choices,
+            requests: 0,
+            failing: FailurePlan::Never,
+        };
+        Self { geometry, defers: false, state: Arc::new(Mutex::new(state)) }
     }
 
     /// Returns the disk that a power failure now leaves, by `seed`. This disk is not changed.
@@ -83,7 +95,8 @@ impl LyingDisk {
         let mut seeded = Seed::new(seed);
         let mut image = state.durable.clone();
         let mut losing = Losing::new(&mut seeded, self.geometry.atomic_bytes);
-        let in_flight = shuffled(state.submitted.iter().filter_map(Write::of).collect(), &mut seeded);
+        let in_flight =
+            shuffled(state.submitted.iter().filter_map(|(_, request)| Write::of(request)).collect(), &mut seeded);
         for write in state.cached.iter().chain(&in_flight) {
             losing.land(write, &mut image);
         }
@@ -145,18 +158,6 @@ impl LyingDisk {
         let durable = access == Access::Fua || !self.geometry.volatile_cache;
         state.write(write, durable);
         Ok(())
-    }
-
-    fn execute(&self, mut request: Request) -> Completion {
-        let Request { op, span, .. } = request;
-        let result = match op {
-            Op::Read => self.read(span.at, &mut request.buffer),
-            Op::Write(access) => self.write(span.at, &request.buffer, access),
-            Op::Flush => self.flush(),
-            Op::Trim(access) => self.trim(span, access),
-            Op::Zero(how) => self.write_zeroes(span, how),
-        };
-        Completion { token: request.token, buffer: request.buffer, result }
     }
 }
 
@@ -236,27 +237,11 @@ impl Disk for LyingDisk {
         self.change(Write::zeros(span), how.access)
     }
 
-    fn submit(&self, request: Request) -> Option<Completion> {
-        if !self.defers || self.check(request.span).is_err() {
-            return Some(self.execute(request));
+    fn queue(&self) -> Result<Option<Box<dyn Queue>>> {
+        if !self.defers {
+            return Ok(None);
         }
-        interleave::turn();
-        self.state().submitted.push(request);
-        None
-    }
-
-    fn poll(&self, wait: bool) -> Vec<Completion> {
-        interleave::turn();
-        let mut done = Vec::new();
-        {
-            let state = &mut *self.state();
-            let waiting = state.submitted.len() as u64;
-            let least = u64::from(wait).min(waiting);
-            for _ in 0..least + state.choices.below(waiting - least + 1) {
-                let chosen = state.choices.below(state.submitted.len() as u64);
-                done.push(state.submitted.swap_remove(chosen as usize));
-            }
-        }
-        done.into_iter().map(|request| self.execute(request)).collect()
+        let shared = Self { geometry: self.geometry.clone(), state: Arc::clone(&self.state), ..*self };
+        Ok(Some(Box::new(LyingQueue::open(shared)?)))
     }
 }

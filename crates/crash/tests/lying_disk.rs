@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ferrite_crash::LyingDisk;
-use ferrite_disk::{Access, Disk, Geometry, Op, Request};
+use ferrite_disk::{Access, Disk, Geometry, Op, Request, Wait};
 use ferrite_memory::{Error, Span};
 
 const SECTOR: u64 = 512;
@@ -163,17 +163,19 @@ fn submitted_requests_complete_in_any_order() {
     let mut orders = BTreeSet::new();
     for seed in 0..30 {
         let disk = LyingDisk::new(geometry()).deferring(seed);
+        let mut queue = disk.queue().unwrap().expect("a queue");
         for token in 0..3u64 {
             let (op, buffer) = (Op::Write(Access::Cached), sector(1).to_vec());
             let request = Request { token, op, span: Span::new(token * SECTOR, SECTOR), buffer };
-            assert!(disk.submit(request).is_none(), "deferring");
+            assert!(queue.submit(request).is_none(), "deferring");
         }
         disk.flush().unwrap();
         assert!(crashes(&disk, 3).contains(&vec![Some(0); 3]), "a flush covered what had not completed");
-        let mut tokens = Vec::new();
-        while tokens.len() < 3 {
-            tokens.extend(disk.poll(true).into_iter().map(|done| done.token));
+        let mut ended = Vec::new();
+        while ended.len() < 3 {
+            assert!(queue.collect(Wait::Forever, &mut ended).unwrap() > 0);
         }
+        let tokens: Vec<u64> = ended.iter().map(|done| done.token).collect();
         assert_eq!(versions(&disk, 3), [Some(1); 3]);
         orders.insert(tokens);
     }

@@ -4,7 +4,7 @@
 mod delay_disk;
 mod disk;
 mod disk_ref;
-mod error_disk;
+mod fault_disk;
 mod file_disk;
 mod queue;
 mod ram_disk;
@@ -21,9 +21,12 @@ mod trace_disk;
 
 pub use delay_disk::{Delay, DelayDisk};
 pub use disk::{Access, Completion, Disk, Geometry, Op, Request, Run, Zeroing};
-pub use error_disk::{ErrorDisk, Trigger};
+pub use fault_disk::{
+    FaultAction, FaultChance, FaultCondition, FaultDisk, FaultError, FaultOp, FaultPlan, FaultPlanError, FaultRule,
+    Faults,
+};
 pub use file_disk::{FileDisk, FileDiskOptions};
-pub use queue::{Queue, Wait};
+pub use queue::{LayeredQueue, Queue, QueueLayer, Wait};
 pub use ram_disk::RamDisk;
 pub use read_only_disk::ReadOnlyDisk;
 pub use ready_event::ReadyEvent;

@@ -13,8 +13,14 @@ use ferrite_memory::Result;
 
 use crate::{Completion, Request};
 
+mod caller_queue;
+mod layered_queue;
 #[cfg(test)]
 pub(crate) mod tests;
+
+pub(crate) use caller_queue::queue_to;
+pub(crate) use layered_queue::RequestNotes;
+pub use layered_queue::{LayeredQueue, QueueLayer};
 
 /// How long [`Queue::collect`] waits for a first completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

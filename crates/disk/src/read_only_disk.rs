@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Access, Disk, Geometry, Run, Zeroing};
+use crate::{Access, Disk, Geometry, LayeredQueue, Op, Queue, QueueLayer, Request, Run, Zeroing};
 use ferrite_memory::{Borrower, Error, Lent, Result, Span};
 
 /// Refuses what would change the disk under it.
@@ -14,6 +14,15 @@ impl<D: Disk> ReadOnlyDisk<D> {
     /// `inner`, read-only from here on.
     pub fn new(inner: D) -> Self {
         Self { inner }
+    }
+}
+
+/// Refuses the changes of a queue.
+struct ReadOnlyLayer;
+
+impl QueueLayer for ReadOnlyLayer {
+    fn admit(&mut self, request: &Request) -> Result<()> {
+        if matches!(request.op, Op::Read | Op::Flush) { Ok(()) } else { Err(Error::ReadOnly) }
     }
 }
 
@@ -45,6 +54,10 @@ impl<D: Disk> Disk for ReadOnlyDisk<D> {
 
     fn extents(&self, span: Span) -> Result<Vec<Run>> {
         self.inner.extents(span)
+    }
+
+    fn queue(&self) -> Result<Option<Box<dyn Queue>>> {
+        LayeredQueue::open(&self.inner, ReadOnlyLayer)
     }
 
     fn lend(&self, span: Span, least_bytes: u64, borrower: Arc<dyn Borrower>) -> Option<Lent<'_>> {

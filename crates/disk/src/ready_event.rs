@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use ferrite_memory::{Error, Result, planted};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
 use rustix::io::{Errno, read, write};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime};
 
@@ -106,4 +106,19 @@ impl AsFd for Alarm {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.timer.as_fd()
     }
+}
+
+/// Returns a descriptor that is readable while one of two others is.
+///
+/// # Errors
+/// [`Error::Io`] if the host has no descriptor left.
+pub(crate) fn either(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> Result<OwnedFd> {
+    let make = || {
+        let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        for (number, part) in (0..).zip([one, other]) {
+            epoll::add(&set, part, epoll::EventData::new_u64(number), epoll::EventFlags::IN)?;
+        }
+        Ok(set)
+    };
+    make().map_err(|why: Errno| Error::io("making the descriptor of a queue", why.into()))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::{Access, Disk, Geometry, Run, Zeroing};
+use crate::{Access, Completion, Disk, Geometry, LayeredQueue, Op, Queue, QueueLayer, Run, Zeroing};
 use ferrite_memory::shard::{Padded, SHARDS, own_shard};
 use ferrite_memory::{Borrower, Lent, Result, Span};
 
@@ -48,13 +48,17 @@ const ERRORS: usize = 10;
 /// Counts the requests to the disk under it.
 pub struct StatsDisk<D> {
     inner: D,
-    shards: [Padded<Counters>; SHARDS],
+    counters: Arc<RequestCounters>,
 }
+
+/// The counters of a disk and its queues.
+#[derive(Default)]
+struct RequestCounters([Padded<Counters>; SHARDS]);
 
 impl<D: Disk> StatsDisk<D> {
     /// `inner`, counted from now on.
     pub fn new(inner: D) -> Self {
-        Self { inner, shards: Default::default() }
+        Self { inner, counters: Arc::default() }
     }
 
     /// The disk under it.
@@ -64,7 +68,7 @@ impl<D: Disk> StatsDisk<D> {
 
     /// The counts; while requests run, each is right and their sum may lag.
     pub fn stats(&self) -> DiskStats {
-        let sum = |i: usize| self.shards.iter().map(|shard| shard.0[i].load(Ordering::Relaxed)).sum();
+        let sum = |i: usize| self.counters.0.iter().map(|shard| shard.0[i].load(Ordering::Relaxed)).sum();
         DiskStats {
             reads: sum(READS),
             read_bytes: sum(READS + 1),
@@ -79,28 +83,39 @@ impl<D: Disk> StatsDisk<D> {
             errors: sum(ERRORS),
         }
     }
+}
 
+impl RequestCounters {
     fn add(&self, counter: usize, amount: u64) {
-        self.shards[own_shard()].0[counter].fetch_add(amount, Ordering::Relaxed);
+        self.0[own_shard()].0[counter].fetch_add(amount, Ordering::Relaxed);
     }
 
-    /// Counts a request of one kind and its bytes, which are in the counter after it.
-    fn count(&self, kind: usize, bytes: u64, result: Result<()>) -> Result<()> {
-        match result {
-            Ok(()) => {
-                self.add(kind, 1);
-                self.add(kind + 1, bytes);
-            }
-            Err(_) => self.add(ERRORS, 1),
+    /// Counts a request that touched `bytes` and ended with `result`, which it returns.
+    fn count(&self, op: Op, bytes: u64, result: Result<()>) -> Result<()> {
+        let (kind, access) = match op {
+            _ if result.is_err() => (ERRORS, Access::Cached),
+            Op::Read => (READS, Access::Cached),
+            Op::Write(access) => (WRITES, access),
+            Op::Flush => (FLUSHES, Access::Cached),
+            Op::Trim(access) => (TRIMS, access),
+            Op::Zero(how) => (ZEROINGS, how.access),
+        };
+        self.add(kind, 1);
+        if !matches!(kind, FLUSHES | ERRORS) {
+            // The bytes of a kind are in the counter after it.
+            self.add(kind + 1, bytes);
         }
-        result
-    }
-
-    fn count_fua(&self, access: Access, result: Result<()>) -> Result<()> {
-        if access == Access::Fua && result.is_ok() {
+        if access == Access::Fua {
             self.add(FUA, 1);
         }
         result
+    }
+}
+
+impl QueueLayer for Arc<RequestCounters> {
+    fn complete(&mut self, op: Op, touched: Span, completion: &mut Completion) {
+        let result = std::mem::replace(&mut completion.result, Ok(()));
+        completion.result = self.count(op, touched.len, result);
     }
 }
 
@@ -110,28 +125,27 @@ impl<D: Disk> Disk for StatsDisk<D> {
     }
 
     fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
-        self.count(READS, into.len() as u64, self.inner.read(at, into))
+        self.counters.count(Op::Read, into.len() as u64, self.inner.read(at, into))
     }
 
     fn write(&self, at: u64, from: &[u8], access: Access) -> Result<()> {
-        let done = self.count(WRITES, from.len() as u64, self.inner.write(at, from, access));
-        self.count_fua(access, done)
+        self.counters.count(Op::Write(access), from.len() as u64, self.inner.write(at, from, access))
     }
 
     fn flush(&self) -> Result<()> {
-        let done = self.inner.flush();
-        self.add(if done.is_ok() { FLUSHES } else { ERRORS }, 1);
-        done
+        self.counters.count(Op::Flush, 0, self.inner.flush())
     }
 
     fn trim(&self, span: Span, access: Access) -> Result<()> {
-        let done = self.count(TRIMS, span.len, self.inner.trim(span, access));
-        self.count_fua(access, done)
+        self.counters.count(Op::Trim(access), span.len, self.inner.trim(span, access))
     }
 
     fn write_zeroes(&self, span: Span, how: Zeroing) -> Result<()> {
-        let done = self.count(ZEROINGS, span.len, self.inner.write_zeroes(span, how));
-        self.count_fua(how.access, done)
+        self.counters.count(Op::Zero(how), span.len, self.inner.write_zeroes(span, how))
+    }
+
+    fn queue(&self) -> Result<Option<Box<dyn Queue>>> {
+        LayeredQueue::open(&self.inner, Arc::clone(&self.counters))
     }
 
     fn extents(&self, span: Span) -> Result<Vec<Run>> {
@@ -141,8 +155,8 @@ impl<D: Disk> Disk for StatsDisk<D> {
     /// A read of what is lent.
     fn lend(&self, span: Span, least_bytes: u64, borrower: Arc<dyn Borrower>) -> Option<Lent<'_>> {
         let lent = self.inner.lend(span, least_bytes, borrower)?;
-        self.add(READS, 1);
-        self.add(READS + 1, lent.len);
+        self.counters.add(READS, 1);
+        self.counters.add(READS + 1, lent.len);
         Some(lent)
     }
 }

@@ -26,40 +26,6 @@ fn ask_everything(disk: &dyn Disk) -> Vec<Result<()>> {
     ]
 }
 
-/// Each request in turn fails, alone, with the error that was chosen, and changes nothing.
-#[test]
-fn errors_come_at_the_chosen_request() {
-    for chosen in 0..6 {
-        let failing = ErrorDisk::new(disk(), Trigger::Request(chosen), || Error::Damaged(99));
-        let results = ask_everything(&failing);
-        for (number, result) in results.iter().enumerate() {
-            let failed = matches!(result, Err(Error::Damaged(99)));
-            assert_eq!(failed, number as u64 == chosen, "request {number} with {chosen} chosen: {result:?}");
-        }
-        assert_eq!(failing.requests(), 6);
-    }
-}
-
-#[test]
-fn errors_come_where_the_chosen_bytes_are_touched() {
-    let failing = ErrorDisk::new(disk(), Trigger::Touching(Span::new(1024, 1)), || Error::Damaged(1024));
-    failing.write(512, &SECTOR, Access::Cached).unwrap();
-    assert!(failing.write(1024, &SECTOR, Access::Cached).is_err());
-    assert!(failing.read(512, &mut [0; 1024]).is_err());
-    failing.read(1536, &mut [0; 512]).unwrap();
-    failing.set(Trigger::Never);
-    let mut back = [1; 512];
-    failing.read(1024, &mut back).unwrap();
-    assert_eq!(back, [0; 512], "the refused write changed the disk");
-}
-
-#[test]
-fn a_dead_disk_stays_dead() {
-    let failing = ErrorDisk::new(disk(), Trigger::From(2), || Error::Poisoned("dead".into()));
-    let dead: Vec<bool> = ask_everything(&failing).iter().map(Result::is_err).collect();
-    assert_eq!(dead, [false, false, true, true, true, true]);
-}
-
 #[test]
 fn stats_add_up_over_threads() {
     let counted = StatsDisk::new(disk());
@@ -87,13 +53,11 @@ fn stats_add_up_over_threads() {
 
 #[test]
 fn delays_are_waited_for_before_the_completion() {
-    let waited_ns = AtomicU64::new(0);
+    let clock = Arc::new(VirtualClock::default());
     let delay = Delay { read_ns: 1, write_ns: 10, flush_ns: 1000 };
-    let slow = DelayDisk::new(disk(), delay, |ns| {
-        waited_ns.fetch_add(ns, Ordering::SeqCst);
-    });
+    let slow = DelayDisk::new(disk(), delay, Arc::clone(&clock));
     ask_everything(&slow).into_iter().for_each(|done| done.unwrap());
-    assert_eq!(waited_ns.load(Ordering::SeqCst), 1031);
+    assert_eq!(clock.now_ns(), 1031);
 }
 
 #[test]
@@ -176,4 +140,103 @@ fn a_trace_that_cannot_be_written_is_told() {
     let disk = TraceDisk::new(disk(), trace);
     ask_everything(&disk).into_iter().for_each(|done| done.unwrap());
     assert!(matches!(disk.finish(), Err(Error::NoSpace(_))));
+}
+
+/// A drive with a queue.
+fn drive() -> SsdDisk<RamDisk> {
+    SsdDisk::new(disk(), &SsdProfile::x25e(), VirtualClock::default(), 1)
+}
+
+/// The requests of [`ask_everything`] by a queue, without the extents.
+fn queue_everything(disk: &dyn Disk) -> Vec<Result<()>> {
+    let mut queue = disk.queue().unwrap().expect("a queue");
+    let span = Span::new(512, 1024);
+    let requests = [
+        (Op::Write(Access::Fua), SECTOR.to_vec()),
+        (Op::Read, vec![0; 512]),
+        (Op::Zero(Zeroing::default()), Vec::new()),
+        (Op::Trim(Access::Cached), Vec::new()),
+        (Op::Flush, Vec::new()),
+    ];
+    let mut execute = |(op, buffer)| {
+        // Every request has the same token, which is the caller's own affair.
+        let mut ended = Vec::from_iter(queue.submit(Request { token: 5, op, span, buffer }));
+        queue.collect(Wait::Forever, &mut ended).unwrap();
+        assert_eq!((ended.len(), ended[0].token, queue.in_flight()), (1, 5, 0));
+        ended.remove(0).result
+    };
+    requests.into_iter().map(&mut execute).collect()
+}
+
+fn queued_requests_are_counted() {
+    let counted = StatsDisk::new(drive());
+    queue_everything(&counted).into_iter().for_each(|done| done.unwrap());
+    let by_queue = counted.stats();
+    let called = StatsDisk::new(drive());
+    ask_everything(&called).into_iter().for_each(|done| done.unwrap());
+    assert_eq!(by_queue, called.stats());
+    let mut queue = counted.queue().unwrap().unwrap();
+    let refused = queue.submit(Request { token: 1, op: Op::Read, span: Span::new(1, 512), buffer: vec![0; 512] });
+    assert!(refused.is_some_and(|refused| refused.result.is_err()) && counted.stats().errors == 1);
+}
+
+fn queued_requests_are_traced() {
+    let trace = |sink: &Sink| {
+        let (format, clock_ns) = (TraceFormat::Blkparse, || 0);
+        TraceDisk::new(drive(), Trace { format, name: "x".into(), clock_ns, to: Box::new(sink.clone()) })
+    };
+    let (queued, called) = (Sink::new(4096), Sink::new(4096));
+    queue_everything(&trace(&queued)).into_iter().for_each(|done| done.unwrap());
+    ask_everything(&trace(&called)).into_iter().for_each(|done| done.unwrap());
+    assert_eq!(queued.text(), called.text());
+    assert_eq!(queued.text().lines().count(), 10);
+}
+
+#[test]
+fn queued_requests_are_counted_and_traced_as_calls_are() {
+    queued_requests_are_counted();
+    queued_requests_are_traced();
+}
+
+#[test]
+fn canary_a_wrapper_that_a_queue_passes_by_is_found() {
+    for test in [queued_requests_are_counted, queued_requests_are_traced] {
+        let _bug = ferrite_memory::planted::plant("disk: layer of a queue is left out");
+        assert!(std::panic::catch_unwind(test).is_err());
+    }
+}
+
+#[test]
+fn a_read_only_disk_refuses_queued_changes() {
+    let results = queue_everything(&ReadOnlyDisk::new(drive()));
+    let refused: Vec<bool> = results.iter().map(|done| matches!(done, Err(Error::ReadOnly))).collect();
+    assert_eq!(refused, [true, false, true, true, false]);
+}
+
+/// The delays of requests in flight overlap, and each kind of request has its own.
+#[test]
+fn delays_of_queued_requests_overlap() {
+    let clock = Arc::new(VirtualClock::default());
+    let slow = DelayDisk::new(disk(), Delay { read_ns: 1000, write_ns: 0, flush_ns: 500 }, Arc::clone(&clock));
+    let mut queue = slow.queue().unwrap().unwrap();
+    let request = |token, op| Request { token, op, span: Span::new(0, 0), buffer: Vec::new() };
+    assert!((0..4).all(|token| queue.submit(request(token, Op::Read)).is_none()));
+    assert!(queue.submit(request(4, Op::Flush)).is_none());
+    assert!(queue.submit(request(5, Op::Write(Access::Cached))).is_some(), "a write has no delay");
+    let mut ended = Vec::new();
+    assert_eq!(queue.collect(Wait::No, &mut ended).unwrap(), 0);
+    while queue.in_flight() > 0 {
+        queue.collect(Wait::Forever, &mut ended).unwrap();
+    }
+    assert_eq!(ended.iter().map(|ended| ended.token).collect::<Vec<_>>(), [4, 0, 1, 2, 3]);
+    assert_eq!(clock.now_ns(), 1000);
+}
+
+/// A pointer to a disk has the disk's queue.
+#[test]
+fn pointers_have_the_queue_of_their_disk() {
+    let shared: Arc<dyn Disk> = Arc::new(drive());
+    assert!(shared.queue().unwrap().is_some() && <&Arc<dyn Disk> as Disk>::queue(&&shared).unwrap().is_some());
+    assert!(Disk::queue(&(Box::new(drive()) as Box<dyn Disk>)).unwrap().is_some());
+    assert!(disk().queue().unwrap().is_none(), "memory works in its caller's thread");
 }

@@ -1,9 +1,9 @@
 //! A disk that writes down what it is asked for, in a form other tools replay.
 
 use std::io::{self, Write};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::{Access, Disk, Geometry, Run, Zeroing};
+use crate::{Access, Completion, Disk, Geometry, LayeredQueue, Op, Queue, QueueLayer, Request, Run, Zeroing};
 use ferrite_memory::{Error, Result, Span};
 
 /// How a trace is written.
@@ -30,6 +30,11 @@ pub struct Trace<C> {
 /// Traces the requests to the disk under it. A trace that cannot be written fails no request: see [`TraceDisk::finish`].
 pub struct TraceDisk<D, C> {
     inner: D,
+    trace: Arc<RequestTrace<C>>,
+}
+
+/// The trace of a disk and its queues.
+struct RequestTrace<C> {
     format: TraceFormat,
     name: String,
     clock_ns: C,
@@ -60,7 +65,14 @@ struct TracedRequest {
 }
 
 impl TracedRequest {
-    fn new(fio: &'static str, rwbs: [&'static str; 2], access: Access, span: Span) -> Self {
+    fn new(op: Op, span: Span) -> Self {
+        let (fio, rwbs, access) = match op {
+            Op::Read => ("read", ["R", "R"], Access::Cached),
+            Op::Write(access) => ("write", ["W", "WF"], access),
+            Op::Flush => ("sync", ["FN", "FN"], Access::Cached),
+            Op::Trim(access) => ("trim", ["D", "DF"], access),
+            Op::Zero(how) => ("write", ["WZ", "WZF"], how.access),
+        };
         Self { fio, rwbs: rwbs[usize::from(access == Access::Fua)], span }
     }
 }
@@ -73,7 +85,7 @@ impl<D: Disk, C: Fn() -> u64 + Send + Sync> TraceDisk<D, C> {
         if format == TraceFormat::FioIolog {
             log.line(format_args!("fio version 3 iolog\n0 {name} add\n0 {name} open"));
         }
-        Self { inner, format, name, clock_ns, log: Mutex::new(log) }
+        Self { inner, trace: Arc::new(RequestTrace { format, name, clock_ns, log: Mutex::new(log) }) }
     }
 
     /// Ends the trace: what is asked for later is not written down.
@@ -81,6 +93,12 @@ impl<D: Disk, C: Fn() -> u64 + Send + Sync> TraceDisk<D, C> {
     /// # Errors
     /// The first failure to write it.
     pub fn finish(&self) -> Result<()> {
+        self.trace.finish()
+    }
+}
+
+impl<C: Fn() -> u64> RequestTrace<C> {
+    fn finish(&self) -> Result<()> {
         let now_us = (self.clock_ns)() / 1000;
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         if self.format == TraceFormat::FioIolog {
@@ -91,13 +109,21 @@ impl<D: Disk, C: Fn() -> u64 + Send + Sync> TraceDisk<D, C> {
         state.and_then(|()| log.to.flush()).map_err(|why| Error::io(format!("writing the trace of {}", self.name), why))
     }
 
-    fn traced<T>(&self, event: TracedRequest, request: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.note('Q', event, None);
-        let done = request();
+    fn begin(&self, op: Op, span: Span) {
+        self.note('Q', TracedRequest::new(op, span), None);
+    }
+
+    fn end(&self, op: Op, span: Span, result: &Result<()>) {
         if self.format == TraceFormat::Blkparse {
-            self.note('C', event, Some(done.is_ok()));
+            self.note('C', TracedRequest::new(op, span), Some(result.is_ok()));
         }
-        done
+    }
+
+    fn traced(&self, op: Op, span: Span, request: impl FnOnce() -> Result<()>) -> Result<()> {
+        self.begin(op, span);
+        let result = request();
+        self.end(op, span, &result);
+        result
     }
 
     fn note(&self, action: char, event: TracedRequest, succeeded: Option<bool>) {
@@ -120,34 +146,48 @@ impl<D: Disk, C: Fn() -> u64 + Send + Sync> TraceDisk<D, C> {
     }
 }
 
-impl<D: Disk, C: Fn() -> u64 + Send + Sync> Disk for TraceDisk<D, C> {
+impl<C: Fn() -> u64 + Send + Sync> QueueLayer for Arc<RequestTrace<C>> {
+    fn admit(&mut self, request: &Request) -> Result<()> {
+        self.begin(request.op, request.touched());
+        Ok(())
+    }
+
+    fn complete(&mut self, op: Op, touched: Span, completion: &mut Completion) {
+        self.end(op, touched, &completion.result);
+    }
+}
+
+impl<D: Disk, C: Fn() -> u64 + Send + Sync + 'static> Disk for TraceDisk<D, C> {
     fn geometry(&self) -> Geometry {
         self.inner.geometry()
     }
 
     fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
-        let event = TracedRequest::new("read", ["R", "R"], Access::Cached, Span::new(at, into.len() as u64));
-        self.traced(event, || self.inner.read(at, into))
+        self.trace.traced(Op::Read, Span::new(at, into.len() as u64), || self.inner.read(at, into))
     }
 
     fn write(&self, at: u64, from: &[u8], access: Access) -> Result<()> {
-        let event = TracedRequest::new("write", ["W", "WF"], access, Span::new(at, from.len() as u64));
-        self.traced(event, || self.inner.write(at, from, access))
+        let span = Span::new(at, from.len() as u64);
+        self.trace.traced(Op::Write(access), span, || self.inner.write(at, from, access))
     }
 
     fn flush(&self) -> Result<()> {
-        self.traced(TracedRequest::new("sync", ["FN", "FN"], Access::Cached, Span::new(0, 0)), || self.inner.flush())
+        self.trace.traced(Op::Flush, Span::new(0, 0), || self.inner.flush())
     }
 
     fn trim(&self, span: Span, access: Access) -> Result<()> {
-        self.traced(TracedRequest::new("trim", ["D", "DF"], access, span), || self.inner.trim(span, access))
+        self.trace.traced(Op::Trim(access), span, || self.inner.trim(span, access))
     }
 
     fn write_zeroes(&self, span: Span, how: Zeroing) -> Result<()> {
-        self.traced(TracedRequest::new("write", ["WZ", "WZF"], how.access, span), || self.inner.write_zeroes(span, how))
+        self.trace.traced(Op::Zero(how), span, || self.inner.write_zeroes(span, how))
     }
 
     fn extents(&self, span: Span) -> Result<Vec<Run>> {
         self.inner.extents(span)
+    }
+
+    fn queue(&self) -> Result<Option<Box<dyn Queue>>> {
+        LayeredQueue::open(&self.inner, Arc::clone(&self.trace))
     }
 }

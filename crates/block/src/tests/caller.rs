@@ -61,18 +61,18 @@ impl Memory for Attended {
 }
 
 #[test]
-fn a_request_is_done_by_its_caller_when_submit_returns() {
+fn a_request_is_done_by_its_caller() {
     for way in ways() {
         let counts = (AtomicU64::new(0), AtomicU64::new(0));
         let (by_caller, by_others) = counts;
         let memory = Arc::new(Attended { memory: fresh(way), caller: thread::current().id(), by_caller, by_others });
         memory.memory.keep_trace(false);
         let disk = open(memory.clone(), way);
+        assert!(disk.queue().expect("no error").is_none(), "{way:?}: requests are queued");
         let span = Span::new(0, 2 * BLOCK);
         let submit = |op, buffer: &[u8]| {
             let before = memory.by_caller.load(Ordering::SeqCst);
-            let done = disk.submit(Request { token: 7, op, span, buffer: buffer.to_vec() }).expect("done at once");
-            assert!(done.token == 7 && disk.poll(false).is_empty(), "{way:?}: {op:?} is queued");
+            let done = Request { token: 7, op, span, buffer: buffer.to_vec() }.execute(&*disk);
             done.result.expect("done");
             // Where a completed write is durable a flush has nothing to do.
             let is_done_here = memory.by_caller.load(Ordering::SeqCst) > before;

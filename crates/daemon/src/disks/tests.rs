@@ -1,7 +1,7 @@
 //! What becomes of a disk when its users come and go.
 
 use ferrite_block::DiskSpec;
-use ferrite_disk::{Access, ErrorDisk, Trigger};
+use ferrite_disk::{Access, FaultDisk};
 use ferrite_memory::{Guard, MapOptions, Mapped};
 use ferrite_pool::Format;
 
@@ -66,7 +66,7 @@ fn a_disk_that_cannot_be_flushed_keeps_no_other_from_it() {
     let served = served();
     let sound = served.open("d", &deferred()).expect("opened");
     let block = served.open.lock()["d"].block.clone().expect("a disk of ferrite");
-    let bad: Arc<dyn Disk> = Arc::new(ErrorDisk::new(Arc::clone(&block), Trigger::From(0), || Error::Damaged(0)));
+    let bad: Arc<dyn Disk> = Arc::new(FaultDisk::new(Arc::clone(&block), "error=damaged".parse().expect("a plan")));
     let bad = OpenDisk { front: Arc::new(StatsDisk::new(bad)), block: Some(block), buffer: None, serving: deferred() };
     served.open.lock().insert("a, before it".into(), bad);
     assert!(served.end_all().expect_err("one refuses").message.contains("damaged"));

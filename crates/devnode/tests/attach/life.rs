@@ -12,7 +12,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use ferrite_devnode::{Attached, Error, Options, Way, clear_stale, lies_on};
-use ferrite_disk::{Disk, ErrorDisk, Trigger};
+use ferrite_disk::{Disk, FaultDisk, FaultPlan};
 
 use crate::ram::RamDisk;
 use crate::stand::{Aligned, Stand, direct, run, text};
@@ -220,14 +220,13 @@ fn ending_keeps_what_a_file_system_in_use_holds() {
 #[test]
 fn ending_tells_that_what_a_file_system_held_is_lost() {
     let Some(stand) = Stand::new() else { return };
-    let refuse = || ferrite_memory::Error::NoSpace("told to".into());
-    let disk = Arc::new(ErrorDisk::new(RamDisk::new(32 * MIB), Trigger::Never, refuse));
+    let disk = Arc::new(FaultDisk::new(RamDisk::new(32 * MIB), FaultPlan::default()));
     let mut attached = Attached::new(disk.clone(), stand.options("refuses")).unwrap();
     run("mkfs.ext4", &["-q", &text(attached.device())]);
     let mounted = stand.mount(attached.device(), "ext4");
     let mut open = File::create(mounted.point.join("file")).unwrap();
     open.write_all(b"lost").unwrap();
-    disk.set(Trigger::From(0));
+    disk.faults().set("error=space".parse().unwrap());
     let message = attached.end();
     drop(open);
     assert!(matches!(message, Err(Error::Io { .. })), "{message:?}");

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ferrite_memory::planted::plant;
@@ -79,9 +80,33 @@ fn drives() -> Vec<Kind> {
     ]
 }
 
+/// Every wrapping disk that changes no data, over disks with and without a queue.
+fn wrappers() -> Vec<Kind> {
+    let clock = Arc::new(VirtualClock::default());
+    let ssd = || SsdDisk::new(ram(), &SsdProfile::nvme(), Arc::clone(&clock), 1);
+    let delay = Delay { read_ns: 20_000, write_ns: 50_000, flush_ns: 0 };
+    let trace =
+        Trace { format: TraceFormat::Blkparse, name: "x".into(), clock_ns: || 0, to: Box::new(std::io::sink()) };
+    let file = file(&std::env::temp_dir(), FileDiskOptions::default());
+    let harmless = || FaultPlan::of(FaultAction::Hang, FaultCondition { from: Some(u64::MAX), ..Default::default() });
+    let counted = FaultDisk::new(StatsDisk::new(file.disk), harmless());
+    vec![
+        in_memory("a counted SSD", StatsDisk::new(ssd())),
+        in_memory("a traced SSD", TraceDisk::new(ssd(), trace)),
+        in_memory("a delayed SSD", DelayDisk::new(ssd(), delay, Arc::clone(&clock))),
+        in_memory("delayed memory", DelayDisk::new(ram(), delay, TestClock::new())),
+        in_memory("faulty memory", FaultDisk::new(ram(), harmless())),
+        in_memory("a pointer to a faulty, delayed, faulty SSD", {
+            let inner = DelayDisk::new(FaultDisk::new(ssd(), harmless()), delay, Arc::clone(&clock));
+            Arc::new(FaultDisk::new(inner, harmless())) as Arc<dyn Disk>
+        }),
+        Kind { disk: Box::new(counted), name: format!("counted: {}", file.name), _file: file._file },
+    ]
+}
+
 /// One disk for each kind of queue.
 fn kinds() -> Vec<Kind> {
-    files().into_iter().chain(drives()).collect()
+    files().into_iter().chain(drives()).chain(wrappers()).collect()
 }
 
 #[derive(Clone, Debug)]
@@ -208,11 +233,11 @@ fn follow(kind: &Kind, steps: &[Step]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Q1, Q2, Q4: every request completes once, at its queue, with its own buffer, and the descriptor reports it.
     #[test]
-    fn queued_requests_do_what_calls_do(steps in prop::collection::vec(a_step(), 1..60)) {
+    fn queued_requests_do_what_calls_do(steps in prop::collection::vec(a_step(), 1..50)) {
         kinds().iter().for_each(|kind| follow(kind, &steps));
     }
 }

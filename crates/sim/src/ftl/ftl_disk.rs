@@ -5,9 +5,9 @@
 
 use std::io;
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ferrite_disk::{Access, Disk, Geometry, Run, Zeroing};
+use ferrite_disk::{Access, Completion, Disk, Geometry, LayeredQueue, Op, Queue, QueueLayer, Run, Zeroing};
 use ferrite_memory::{self as medium, Span};
 
 use super::drive_spec::AnyLayer;
@@ -17,6 +17,11 @@ use crate::Result;
 /// A simulated flash drive over the disk `D`.
 pub struct FtlDisk<D, T = AnyLayer> {
     inner: D,
+    flash: Arc<SharedFlash<T>>,
+}
+
+/// The calculated drive of a disk and its queues.
+struct SharedFlash<T> {
     page_bytes: u64,
     drive: Mutex<FlashDrive<T>>,
 }
@@ -38,7 +43,8 @@ impl<D: Disk> FtlDisk<D> {
 impl<D: Disk, T: Translation + Send> FtlDisk<D, T> {
     /// Returns `inner` with the life of `drive`, which must have at least as many bytes.
     pub fn with_drive(inner: D, drive: FlashDrive<T>) -> Self {
-        Self { inner, page_bytes: u64::from(drive.shape().page_bytes), drive: Mutex::new(drive) }
+        let page_bytes = u64::from(drive.shape().page_bytes);
+        Self { inner, flash: Arc::new(SharedFlash { page_bytes, drive: Mutex::new(drive) }) }
     }
 
     /// Returns the figures of the drive, after checking every page.
@@ -46,9 +52,11 @@ impl<D: Disk, T: Translation + Send> FtlDisk<D, T> {
     /// # Errors
     /// [`crate::Error::Lost`].
     pub fn figures(&self) -> Result<FlashFigures> {
-        self.drive().figures()
+        self.flash.drive().figures()
     }
+}
 
+impl<T: Translation + Send> SharedFlash<T> {
     fn drive(&self) -> MutexGuard<'_, FlashDrive<T>> {
         self.drive.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -74,21 +82,49 @@ impl<D: Disk, T: Translation + Send> FtlDisk<D, T> {
         let applied = pages.try_for_each(|page| apply(&mut drive, HostPage(page as u32)));
         applied.map_err(|why| medium::Error::io("simulating a flash drive", io::Error::other(why)))
     }
+
+    /// Applies a request that the disk below has done.
+    fn follow(&self, op: Op, span: Span) -> medium::Result<()> {
+        match op {
+            Op::Read => self.apply(self.touched(span), FlashDrive::read),
+            Op::Write(_) => self.apply(self.touched(span), FlashDrive::write),
+            Op::Flush => Ok(()),
+            Op::Trim(_) => self.apply(self.whole(span), FlashDrive::trim),
+            Op::Zero(how) if how.keep_space => self.apply(self.touched(span), FlashDrive::write),
+            Op::Zero(_) => {
+                let (touched, whole) = (self.touched(span), self.whole(span));
+                // A page of which a part is zeroed has new content.
+                self.apply(touched.filter(|page| !whole.contains(page)), FlashDrive::write)?;
+                self.apply(whole, FlashDrive::trim)
+            }
+        }
+    }
 }
 
-impl<D: Disk, T: Translation + Send> Disk for FtlDisk<D, T> {
+/// Applies the requests of a queue.
+struct FlashLayer<T>(Arc<SharedFlash<T>>);
+
+impl<T: Translation + Send> QueueLayer for FlashLayer<T> {
+    fn complete(&mut self, op: Op, touched: Span, completion: &mut Completion) {
+        if completion.result.is_ok() {
+            completion.result = self.0.follow(op, touched);
+        }
+    }
+}
+
+impl<D: Disk, T: Translation + Send + 'static> Disk for FtlDisk<D, T> {
     fn geometry(&self) -> Geometry {
         self.inner.geometry()
     }
 
     fn read(&self, at: u64, into: &mut [u8]) -> medium::Result<()> {
         self.inner.read(at, into)?;
-        self.apply(self.touched(Span::new(at, into.len() as u64)), FlashDrive::read)
+        self.flash.follow(Op::Read, Span::new(at, into.len() as u64))
     }
 
     fn write(&self, at: u64, from: &[u8], access: Access) -> medium::Result<()> {
         self.inner.write(at, from, access)?;
-        self.apply(self.touched(Span::new(at, from.len() as u64)), FlashDrive::write)
+        self.flash.follow(Op::Write(access), Span::new(at, from.len() as u64))
     }
 
     fn flush(&self) -> medium::Result<()> {
@@ -97,21 +133,19 @@ impl<D: Disk, T: Translation + Send> Disk for FtlDisk<D, T> {
 
     fn trim(&self, span: Span, access: Access) -> medium::Result<()> {
         self.inner.trim(span, access)?;
-        self.apply(self.whole(span), FlashDrive::trim)
+        self.flash.follow(Op::Trim(access), span)
     }
 
     fn write_zeroes(&self, span: Span, how: Zeroing) -> medium::Result<()> {
         self.inner.write_zeroes(span, how)?;
-        let (touched, whole) = (self.touched(span), self.whole(span));
-        if how.keep_space {
-            return self.apply(touched, FlashDrive::write);
-        }
-        // A page of which a part is zeroed has new content.
-        self.apply(touched.filter(|page| !whole.contains(page)), FlashDrive::write)?;
-        self.apply(whole, FlashDrive::trim)
+        self.flash.follow(Op::Zero(how), span)
     }
 
     fn extents(&self, span: Span) -> medium::Result<Vec<Run>> {
         self.inner.extents(span)
+    }
+
+    fn queue(&self) -> medium::Result<Option<Box<dyn Queue>>> {
+        LayeredQueue::open(&self.inner, FlashLayer(Arc::clone(&self.flash)))
     }
 }

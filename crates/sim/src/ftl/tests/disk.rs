@@ -1,6 +1,6 @@
 //! The simulated drive as a disk: the disk below holds the data, and the figures follow the requests.
 
-use ferrite_disk::{Access, Disk, RamDisk, Zeroing};
+use ferrite_disk::{Access, Disk, RamDisk, Request, SsdDisk, SsdProfile, VirtualClock, Wait, Zeroing};
 use ferrite_memory::Span;
 use proptest::prelude::*;
 
@@ -41,6 +41,31 @@ fn a_request_counts_every_page_that_it_touches() {
         let figures = disk.figures().unwrap();
         assert_eq!((figures.host_writes, figures.trimmed_pages), (7, 3), "{scheme:?}");
     }
+}
+
+/// A queued request counts as a call does, once it completes.
+#[test]
+fn queued_requests_count_as_calls_do() {
+    let shape = super::super::FlashShape { page_bytes: 1024, ..shape(0, 8, 4) };
+    let drive = SsdDisk::new(RamDisk::new(PAGES * 1024), &SsdProfile::x25e(), VirtualClock::default(), 1);
+    let disk = FtlDisk::new(drive, DriveSpec { scheme: SCHEMES[0], shape, timing: FlashTiming::default() }).unwrap();
+    let mut queue = disk.queue().unwrap().expect("the drive's queue");
+    let requests = [
+        (ferrite_disk::Op::Write(Access::Cached), Span::new(512, 1024), vec![1; 1024]),
+        (ferrite_disk::Op::Read, Span::new(1024, 512), vec![0; 512]),
+        (ferrite_disk::Op::Trim(Access::Cached), Span::new(2048, 2048), Vec::new()),
+        (ferrite_disk::Op::Write(Access::Cached), Span::new(PAGES * 1024, 512), vec![1; 512]),
+    ];
+    let mut ended = Vec::new();
+    for (token, (op, span, buffer)) in (0..).zip(requests) {
+        ended.extend(queue.submit(Request { token, op, span, buffer }));
+        while queue.in_flight() > 0 {
+            queue.collect(Wait::Forever, &mut ended).unwrap();
+        }
+    }
+    assert_eq!(ended.iter().map(|ended| ended.result.is_ok()).collect::<Vec<_>>(), [true, true, true, false]);
+    let figures = disk.figures().unwrap();
+    assert_eq!((figures.host_writes, figures.host_reads, figures.trimmed_pages), (2, 1, 2));
 }
 
 #[test]
