@@ -62,8 +62,11 @@ const DISCARD: u64 = 0x1277;
 impl FileDisk {
     /// Opens what `path` names; a block device exclusively. A last part that fills no sector is left out.
     ///
+    /// A lock (`flock`) keeps other disks away until this one and its queues are gone: all others if this one may write,
+    /// else those that may write.
+    ///
     /// # Errors
-    /// [`Error::Io`] where the system refuses, also a device that is mounted or open elsewhere;
+    /// [`Error::Io`] where the system refuses, also a file or device that is mounted or open elsewhere;
     /// [`Error::Unsupported`] for what is neither file nor block device, or has sectors of more than 4096 bytes.
     pub fn open(path: &Path, options: &FileDiskOptions) -> Result<Self> {
         let opened = probe::open(path, options)?;

@@ -6,9 +6,14 @@ use std::io::{Seek, SeekFrom};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::Duration;
+use std::{io, thread};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use super::FileDiskOptions;
-use ferrite_memory::{Error, Result};
+use ferrite_memory::{Error, Result, planted};
 
 /// Units direct I/O asks for, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,10 +50,36 @@ pub(super) fn open(path: &Path, options: &FileDiskOptions) -> Result<OpenedFile>
     let exclusive = if is_device { libc::O_EXCL } else { 0 };
     let size = (!is_device).then_some(about.len());
     let (file, direct) = open_as_allowed(path, options, exclusive, size)?;
+    lock(&file, path, options.read_only)?;
     let sector_bytes = sector_bytes(&file, is_device, direct)?;
     let size = (&file).seek(SeekFrom::End(0)).map_err(|why| Error::io(format!("sizing {}", path.display()), why))?;
     let trim = !options.read_only && if is_device { device_trims(&file) } else { punches(&file, size) };
     Ok(OpenedFile { file, direct, is_device, size, sector_bytes, trim })
+}
+
+/// How often a lock is tried, and the pause between.
+const LOCK_TRIES: u32 = 25;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// Locks the file until it is closed: for writing against all other disks, for reading against writers. A short pause
+/// passes over a udev that probes the device, and over a child process that has not executed its program yet.
+fn lock(file: &File, path: &Path, read_only: bool) -> Result<()> {
+    let (operation, remedy) = if read_only {
+        (FlockOperation::NonBlockingLockShared, "a program has it open for writing: end that program first")
+    } else {
+        let remedy =
+            "a program has it open as a disk: end that program first, or open it read-only if that one only reads";
+        (FlockOperation::NonBlockingLockExclusive, remedy)
+    };
+    for _ in 0..LOCK_TRIES {
+        match flock(file, operation) {
+            _ if planted!("disk: files are not locked") => return Ok(()),
+            Err(Errno::WOULDBLOCK | Errno::INTR) => thread::sleep(LOCK_PAUSE),
+            // Any other error comes from a file system without locks.
+            Ok(()) | Err(_) => return Ok(()),
+        }
+    }
+    Err(Error::io(format!("opening {}", path.display()), io::Error::new(io::ErrorKind::ResourceBusy, remedy)))
 }
 
 /// With `O_DIRECT` where that works and is wanted, else without: also for a file of `size` bytes whose last sectors fill

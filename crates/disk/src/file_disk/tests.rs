@@ -1,9 +1,12 @@
 use std::io::Write;
+use std::time::Duration;
 
+use ferrite_memory::planted::plant;
 use proptest::prelude::*;
 
 use super::*;
-use crate::RamDisk;
+use crate::sim_disk::tests::assert_found;
+use crate::{FaultDisk, FaultPlan, Op, RamDisk, Request, Wait};
 
 const SECTORS: u64 = 64;
 
@@ -164,4 +167,140 @@ fn d2_no_flush_is_well_after_a_durable_write_that_failed() {
     disk.write(512, &[2; 512], Access::Fua).unwrap_err();
     disk.file = writable;
     assert!(matches!(disk.flush(), Err(Error::Poisoned(_))));
+}
+
+/// A ring whose file is a pipe, so that the test decides when a read ends. A pipe cannot be synced.
+fn ring_on_a_pipe() -> (RingQueue, File) {
+    let (reader, writer) = rustix::pipe::pipe().unwrap();
+    let reader = File::from(reader);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(64 << 10).unwrap();
+    let options = FileDiskOptions { buffered: true, ..FileDiskOptions::default() };
+    let disk = FileDisk::open(file.path(), &options).unwrap();
+    let ring = ring::Ring::new(reader.try_clone().unwrap(), reader).unwrap();
+    (RingQueue::with_ring(ring, disk), writer.into())
+}
+
+fn request(op: Op, len: usize) -> Request {
+    Request { token: 1, op, span: Span::new(0, len as u64), buffer: vec![0; len] }
+}
+
+/// Q2: a dropped ring waits for the kernel, which may still write to the buffers.
+fn a_dropped_ring_waits(bug: Option<&'static str>) {
+    let (mut queue, mut writer) = ring_on_a_pipe();
+    assert!(queue.submit(request(Op::Read, 4096)).is_none());
+    let (send, dropped) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        let _bug = bug.map(plant);
+        drop(queue);
+        send.send(()).unwrap();
+    });
+    let is_early = dropped.recv_timeout(Duration::from_millis(100)).is_ok();
+    // The reading end is closed if the drop was early.
+    let _ = writer.write_all(&[1; 4096]);
+    thread.join().unwrap();
+    assert!(!is_early, "the queue was gone while the kernel had its buffer");
+}
+
+/// Q2: dropped threads finish the requests that they have begun.
+fn dropped_threads_wait(bug: Option<&'static str>) {
+    let disk = Arc::new(FaultDisk::new(RamDisk::new(64 << 10), "hang".parse().unwrap()));
+    let mut queue = ThreadQueue::open(Arc::clone(&disk)).unwrap();
+    assert!(queue.submit(request(Op::Write(Access::Cached), 4096)).is_none());
+    while disk.faults().requests() == 0 {
+        std::thread::yield_now();
+    }
+    let (send, dropped) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        let _bug = bug.map(plant);
+        drop(queue);
+        send.send(()).unwrap();
+    });
+    let is_early = dropped.recv_timeout(Duration::from_millis(100)).is_ok();
+    disk.faults().set(FaultPlan::default());
+    thread.join().unwrap();
+    assert!(!is_early, "the queue was gone while a thread had its buffer");
+}
+
+#[test]
+fn q2_a_dropped_queue_waits_for_requests_that_have_begun() {
+    a_dropped_ring_waits(None);
+    dropped_threads_wait(None);
+}
+
+/// Q1: a request that the kernel serves in parts completes once, whole.
+fn short_transfers_go_on() {
+    let (mut queue, mut writer) = ring_on_a_pipe();
+    let bytes: Vec<u8> = (0..4096).map(|at| (at % 251) as u8).collect();
+    assert!(queue.submit(request(Op::Read, 4096)).is_none());
+    let mut ended = Vec::new();
+    for part in bytes.chunks(1000) {
+        assert!(ended.is_empty(), "a part counts as the whole");
+        writer.write_all(part).unwrap();
+        queue.collect(Wait::AtMost(Duration::from_millis(100)), &mut ended).unwrap();
+    }
+    queue.collect(Wait::Forever, &mut ended).unwrap();
+    assert!(ended.len() == 1 && ended[0].result.is_ok() && ended[0].buffer == bytes);
+}
+
+/// D2, Q3: a flush that the kernel refuses is an error, and so is every later one, by the queue and by the disk.
+fn a_refused_sync_is_an_error() {
+    let (mut queue, _writer) = ring_on_a_pipe();
+    let mut ended = Vec::new();
+    for _ in 0..2 {
+        assert!(queue.submit(request(Op::Flush, 0)).is_none());
+    }
+    while queue.in_flight() > 0 {
+        queue.collect(Wait::Forever, &mut ended).unwrap();
+    }
+    assert!(ended.len() == 2 && ended.iter().all(|ended| ended.result.is_err()), "{ended:?}");
+    let late = queue.submit(request(Op::Flush, 0)).expect("refused at once");
+    assert!(matches!(late.result, Err(Error::Poisoned(_))));
+}
+
+#[test]
+fn q1_a_request_in_parts_completes_once() {
+    short_transfers_go_on();
+}
+
+#[test]
+fn q3_a_refused_sync_is_an_error() {
+    a_refused_sync_is_an_error();
+}
+
+#[test]
+fn canary_rings_and_threads_that_break_their_rules_are_found() {
+    let found = |test: fn(Option<&'static str>), bug| std::panic::catch_unwind(|| test(Some(bug))).is_err();
+    assert!(found(a_dropped_ring_waits, "disk: dropped queue does not wait"));
+    assert!(found(dropped_threads_wait, "disk: dropped queue does not wait"));
+    assert_found(short_transfers_go_on, "disk: short transfer counts as whole");
+    assert_found(a_refused_sync_is_an_error, "disk: flush of a ring does nothing");
+    assert_found(a_second_writer_is_refused, "disk: files are not locked");
+}
+
+/// Two disks on one file would overwrite each other: a writer is alone, readers share.
+fn a_second_writer_is_refused() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(64 << 10).unwrap();
+    let open = |read_only| FileDisk::open(file.path(), &FileDiskOptions { read_only, ..FileDiskOptions::default() });
+    let refusal = |read_only| open(read_only).err().expect("refused").to_string();
+    let writer = open(false).unwrap();
+    for (read_only, advice) in [(false, "end that program first"), (true, "open for writing: end that program first")] {
+        let message = refusal(read_only);
+        assert!(message.contains(file.path().to_str().unwrap()) && message.contains(advice), "{message}");
+        assert!(!message.contains('\n'));
+    }
+    let queue = writer.queue().unwrap();
+    drop(writer);
+    assert!(open(false).is_err(), "a queue is still open");
+    drop(queue);
+    let readers = (open(true).unwrap(), open(true).unwrap());
+    assert!(refusal(false).contains("read-only"));
+    drop(readers);
+    open(false).unwrap();
+}
+
+#[test]
+fn a_file_has_one_writer() {
+    a_second_writer_is_refused();
 }
