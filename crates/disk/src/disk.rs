@@ -196,17 +196,6 @@ pub trait Disk: Send + Sync {
         None
     }
 
-    /// Starts `request`. A disk that works in the caller's thread returns its completion at once.
-    fn submit(&self, request: Request) -> Option<Completion> {
-        Some(request.execute(self))
-    }
-
-    /// Completions of requests that were not finished when submitted; with `wait`, at least one where one is pending.
-    fn poll(&self, wait: bool) -> Vec<Completion> {
-        let _ = wait;
-        Vec::new()
-    }
-
     /// Opens a queue for the calling thread. None: the disk works in its caller's thread, and a queue gains nothing.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Access, Completion, Disk, Geometry, Queue, Request, Run, Zeroing};
+use crate::{Access, Disk, Geometry, Queue, Run, Zeroing};
 use ferrite_memory::{Borrower, Lent, Result, Span};
 
 macro_rules! disk_behind {
@@ -42,14 +42,6 @@ macro_rules! disk_behind {
 
             fn queue(&self) -> Result<Option<Box<dyn Queue>>> {
                 (**self).queue()
-            }
-
-            fn submit(&self, request: Request) -> Option<Completion> {
-                (**self).submit(request)
-            }
-
-            fn poll(&self, wait: bool) -> Vec<Completion> {
-                (**self).poll(wait)
             }
         }
     )*};

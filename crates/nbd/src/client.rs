@@ -105,6 +105,29 @@ impl Drop for NbdDisk {
 }
 
 impl NbdDisk {
+    /// Starts `request`. Returns its completion if it ended at once.
+    pub fn submit(&self, request: Request) -> Option<Completion> {
+        let Request { token, op, span, buffer } = request;
+        let span = if matches!(op, Op::Read | Op::Write(_)) { Span::new(span.at, buffer.len() as u64) } else { span };
+        let result = match op {
+            Op::Zero(how) if self.writes_zeros(op) => self.write_zeros(span, how.access),
+            _ => match self.order(op, span) {
+                Ok(Some(order)) => return self.start(Job::new(order, buffer, Some(token))),
+                other => other.map(drop),
+            },
+        };
+        Some(Completion { token, buffer, result })
+    }
+
+    /// Returns the completions of submitted requests; with `wait`, at least one if any is pending.
+    pub fn poll(&self, wait: bool) -> Vec<Completion> {
+        self.receive_what_is_there();
+        self.wait_until(|flight| {
+            let done = flight.take_submitted();
+            (!done.is_empty() || !wait || !flight.owes_submitted()).then_some(done)
+        })
+    }
+
     fn call_op(&self, op: Op, span: Span) -> Result<()> {
         match self.order(op, span)? {
             Some(order) => self.call(order, Vec::new(), None).map(drop),
@@ -169,26 +192,5 @@ impl Disk for NbdDisk {
         let asked = Span::new(span.at, span.len.min(flight::RANGE_MAX_BYTES));
         let order = Order { command: command::BLOCK_STATUS, flags: 0, span: asked, then_flush: false };
         Ok(self.call(order, Vec::new(), None)?.runs)
-    }
-
-    fn submit(&self, request: Request) -> Option<Completion> {
-        let Request { token, op, span, buffer } = request;
-        let span = if matches!(op, Op::Read | Op::Write(_)) { Span::new(span.at, buffer.len() as u64) } else { span };
-        let result = match op {
-            Op::Zero(how) if self.writes_zeros(op) => self.write_zeros(span, how.access),
-            _ => match self.order(op, span) {
-                Ok(Some(order)) => return self.start(Job::new(order, buffer, Some(token))),
-                other => other.map(drop),
-            },
-        };
-        Some(Completion { token, buffer, result })
-    }
-
-    fn poll(&self, wait: bool) -> Vec<Completion> {
-        self.receive_what_is_there();
-        self.wait_until(|flight| {
-            let done = flight.take_submitted();
-            (!done.is_empty() || !wait || !flight.owes_submitted()).then_some(done)
-        })
     }
 }
