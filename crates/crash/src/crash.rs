@@ -1,7 +1,10 @@
 //! One image that a crash may leave.
 
+use crate::disk::LyingDisk;
 use crate::memory::LyingMemory;
+use crate::pages::CowPages;
 use crate::possible::Possible;
+use crate::world::World;
 
 /// The position of an image: the crash point, and the number of the image there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -15,19 +18,22 @@ pub struct CrashPlace {
 /// One image that a crash may leave, and the operations acknowledged before the crash.
 pub struct Crash<'a> {
     pub(crate) possible: &'a Possible,
+    /// The bytes of the memory.
+    pub(crate) found: CowPages,
     pub(crate) place: CrashPlace,
     pub(crate) seed: u64,
+    pub(crate) is_kill: bool,
 }
 
 impl Crash<'_> {
     /// Returns the size of the image in bytes.
     pub fn size(&self) -> u64 {
-        self.possible.image.size()
+        self.found.size()
     }
 
     /// Copies bytes out, without the cost of a memory.
     pub fn load(&self, at: u64, into: &mut [u8]) {
-        self.possible.image.read(at, into);
+        self.found.read(at, into);
     }
 
     /// Returns the little-endian 8-byte word at `at`.
@@ -39,13 +45,31 @@ impl Crash<'_> {
 
     /// Returns a copy of all bytes.
     pub fn image(&self) -> Vec<u8> {
-        self.possible.image.to_vec()
+        self.found.to_vec()
     }
 
     /// Returns a lying memory that starts from the image, to run a recovery on. The recovery can be explored too. The
     /// memory shares the pages of the image until they are written.
     pub fn memory(&self) -> LyingMemory {
-        LyingMemory::from_pages(self.possible.image.clone(), self.possible.model)
+        match self.is_kill {
+            true => LyingMemory::from_possible(self.possible.of_memory()),
+            false => LyingMemory::from_pages(self.found.clone(), self.possible.model),
+        }
+    }
+
+    /// Returns disk `number` of the world, as the crash leaves it.
+    pub fn disk(&self, number: usize) -> LyingDisk {
+        let (disk, seed) = (&self.possible.disks[number], self.seed ^ self.place.variant);
+        match self.is_kill {
+            true => LyingDisk::from_possible(disk.clone(), seed),
+            false => LyingDisk::after_crash(disk, disk.image.clone(), seed),
+        }
+    }
+
+    /// Returns the memory and all disks as the crash leaves them, at one instant again: to run a recovery on, which can be
+    /// explored too.
+    pub fn world(&self) -> World {
+        World::new(self.memory(), (0..self.possible.disks.len()).map(|disk| self.disk(disk)))
     }
 
     /// Returns the marks made before the crash, oldest first.

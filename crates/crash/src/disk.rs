@@ -1,48 +1,60 @@
 //! A disk that loses as much as its contract allows.
 //!
-//! It uses everything that rules D1-D5 of `ferrite_disk::Disk` leave open:
+//! It uses everything that rules D1-D5 of `ferrite_disk::Disk` and Q1-Q4 of `ferrite_disk::Queue` leave open:
 //!
 //! - CL1. A write that was not flushed is in the cache: readers see it, and a crash keeps any subset of its atomic
 //!   units. Of several writes to one unit a crash keeps any prefix.
-//! - CL2. No flush covers a submitted request that has not completed, and a crash keeps any part of it.
+//! - CL2. A flush covers the requests that ended before it was submitted, and no others. A crash keeps any part of the
+//!   requests in flight, in any order.
 //! - CL3. A write that fails leaves each of its units old or new. A flush that fails makes nothing durable.
 //! - CL4. Trimmed bytes read as zeros or as before, by request.
-//! - CL5. A disk made by [`LyingDisk::deferring`] completes submitted requests late and in any order.
+//! - CL5. A disk made by [`LyingDisk::deferring`] completes submitted requests late and in any order. It opens queues,
+//!   which complete requests only when their thread collects.
 
-mod cached;
 mod lying_queue;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ferrite_disk::{Access, Disk, Geometry, Queue, Request, Zeroing};
+use ferrite_disk::{Access, Completion, Disk, Geometry, Op, Queue, Request, Zeroing};
 use ferrite_memory::{Error, Result, Span};
 
+use crate::disk_write::Write;
 use crate::interleave;
+use crate::memory::LyingMemory;
 use crate::pages::CowPages;
+use crate::possible_disk::{DiskEvent, DiskLanding, Ending, PossibleDisk};
 use crate::seed::Seed;
 
-use cached::{Losing, Write};
 use lying_queue::LyingQueue;
 
 /// A [`Disk`] in DRAM whose volatile cache [`LyingDisk::crash`] loses as rules D1-D5 allow. All its choices follow from
 /// seeds.
 pub struct LyingDisk {
     geometry: Geometry,
-    defers: bool,
     state: Arc<Mutex<LyingDiskState>>,
 }
 
 struct LyingDiskState {
     visible: CowPages,
-    durable: CowPages,
-    /// Completed writes that were not flushed, oldest first.
-    cached: Vec<Write>,
-    /// The requests in flight, each with the number of its queue.
-    submitted: Vec<(u64, Request)>,
+    possible: PossibleDisk,
+    /// The memory that records the disk's events too, and the disk's number there.
+    recorder: Option<(Arc<LyingMemory>, usize)>,
+    submitted: Vec<SubmittedRequest>,
     queues: u64,
     choices: Seed,
     requests: u64,
     failing: FailurePlan,
+}
+
+/// A request that has not completed.
+struct SubmittedRequest {
+    /// The queue that took it; 0 for [`Disk::submit`].
+    queue: u64,
+    request: Request,
+    /// The number of the write in flight, if it changes something.
+    begun: Option<u64>,
+    /// The number of writes that had ended when it was submitted.
+    ended: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -56,52 +68,52 @@ impl LyingDisk {
     /// Makes a disk of durable zeros with `geometry`.
     pub fn new(geometry: Geometry) -> Self {
         let pages = CowPages::zeros(geometry.size);
-        Self::from_pages(geometry, pages, 0)
+        Self::from_possible(PossibleDisk::new(geometry, pages), 0)
     }
 
     /// Makes a disk that holds `bytes`, all durable. Their number is `geometry.size`.
     pub fn from_image(geometry: Geometry, bytes: &[u8]) -> Self {
         assert_eq!(geometry.size, bytes.len() as u64, "the image is not of the disk's size");
-        Self::from_pages(geometry, CowPages::from_bytes(bytes), 0)
+        Self::from_possible(PossibleDisk::new(geometry, CowPages::from_bytes(bytes)), 0)
     }
 
-    /// Gives the disk queues, which complete requests only when they are collected, in an order that follows from `seed`.
+    /// Makes the disk complete submitted requests only when they are collected, in an order that follows from `seed`.
     #[must_use]
-    pub fn deferring(mut self, seed: u64) -> Self {
-        self.defers = true;
-        self.state().choices = Seed::new(seed);
+    pub fn deferring(self, seed: u64) -> Self {
+        {
+            let mut state = self.state();
+            state.choices = Seed::new(seed);
+            state.possible.defers = true;
+        }
         self
     }
 
-    fn from_pages(geometry: Geometry, pages: CowPages, seed: u64) -> Self {
-        let (cached, submitted, choices) = (Vec::new(), Vec::new(), Seed::new(seed));
-        let (visible, durable) = (pages.clone(), pages);
-        let state = LyingDiskState {
-            visible,
-            durable,
-            cached,
-            submitted,
-            queues: 0,
-            choices,
-            requests: 0,
-            failing: FailurePlan::Never,
-        };
-        Self { geometry, defers: false, state: Arc::new(Mutex::new(state)) }
+    /// Makes the disk that has the volatile and the durable bytes of `possible`.
+    pub(crate) fn from_possible(possible: PossibleDisk, seed: u64) -> Self {
+        let (geometry, visible) = (possible.geometry.clone(), possible.visible());
+        let (recorder, submitted, choices, failing) = (None, Vec::new(), Seed::new(seed), FailurePlan::Never);
+        let state = LyingDiskState { visible, possible, recorder, submitted, queues: 0, choices, requests: 0, failing };
+        Self { geometry, state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// Makes the disk that holds `image`, all of it durable, where `before` was.
+    pub(crate) fn after_crash(before: &PossibleDisk, image: CowPages, seed: u64) -> Self {
+        let mut after = PossibleDisk::new(before.geometry.clone(), image);
+        after.defers = before.defers;
+        Self::from_possible(after, seed)
+    }
+
+    /// Records the disk's events in the trace of `memory` from now on.
+    pub(crate) fn record_in(&self, memory: &Arc<LyingMemory>) {
+        let mut state = self.state();
+        assert!(state.recorder.is_none(), "a disk is in one world");
+        state.recorder = Some((memory.clone(), memory.add_disk(state.possible.clone())));
     }
 
     /// Returns the disk that a power failure now leaves, by `seed`. This disk is not changed.
     pub fn crash(&self, seed: u64) -> Self {
         let state = self.state();
-        let mut seeded = Seed::new(seed);
-        let mut image = state.durable.clone();
-        let mut losing = Losing::new(&mut seeded, self.geometry.atomic_bytes);
-        let in_flight =
-            shuffled(state.submitted.iter().filter_map(|(_, request)| Write::of(request)).collect(), &mut seeded);
-        for write in state.cached.iter().chain(&in_flight) {
-            losing.land(write, &mut image);
-        }
-        let after = Self::from_pages(self.geometry.clone(), image, seed);
-        Self { defers: self.defers, ..after }
+        Self::after_crash(&state.possible, state.possible.landed(DiskLanding::Mixture(seed)), seed)
     }
 
     /// Returns the bytes as a reader sees them now.
@@ -145,46 +157,144 @@ impl LyingDisk {
         Ok((state, fails))
     }
 
-    fn change(&self, write: Write, access: Access) -> Result<()> {
+    /// Carries out a write, which is in flight already if `begun` is its number.
+    fn change(&self, write: &Write, access: Access, begun: Option<u64>) -> Result<()> {
         let span = Span::new(write.at, write.bytes.len() as u64);
         let (mut state, fails) = self.admit(span)?;
         if self.geometry.read_only {
             return Err(Error::ReadOnly);
         }
+        let begun = begun.unwrap_or_else(|| state.begin(write));
         if fails {
-            state.write_part(&write, self.geometry.atomic_bytes);
+            state.end(begun, Ending::Dropped);
+            state.write_part(write);
             return Err(planted("write", span));
         }
         let durable = access == Access::Fua || !self.geometry.volatile_cache;
-        state.write(write, durable);
+        state.end(begun, if durable { Ending::Durable } else { Ending::Cached });
         Ok(())
+    }
+
+    fn trim_begun(&self, span: Span, access: Access, begun: Option<u64>) -> Result<()> {
+        self.check(span)?;
+        if self.geometry.trim && self.state().choices.below(2) == 0 {
+            return self.change(&Write::zeros(span), access, begun);
+        }
+        let (mut state, fails) = self.admit(span)?;
+        begun.into_iter().for_each(|begun| state.end(begun, Ending::Dropped));
+        if fails { Err(planted("trim", span)) } else { Ok(()) }
+    }
+
+    /// Makes the first `covered` writes that ended durable, or all of them.
+    fn flush_covered(&self, covered: Option<u64>) -> Result<()> {
+        let (mut state, fails) = self.admit(Span::new(0, 0))?;
+        if fails {
+            return Err(planted("flush", Span::new(0, self.geometry.size)));
+        }
+        let covered = covered.unwrap_or_else(|| state.possible.ended());
+        state.event(DiskEvent::Flush { covered }, &[]);
+        Ok(())
+    }
+
+    /// Takes `request`, or completes it at once.
+    fn take(&self, request: Request, queue: u64) -> Option<Completion> {
+        let is_refused = self.check(request.span).is_err() || self.geometry.read_only;
+        let mut state = self.state();
+        let ended = state.possible.ended();
+        if is_refused || !state.possible.defers {
+            drop(state);
+            return Some(self.execute(SubmittedRequest { queue, request, begun: None, ended }));
+        }
+        drop(state);
+        interleave::turn();
+        state = self.state();
+        let write = match request.op {
+            Op::Write(_) => Some(Write { at: request.span.at, bytes: request.buffer.clone() }),
+            Op::Trim(_) if !self.geometry.trim => None,
+            Op::Zero(_) | Op::Trim(_) => Some(Write::zeros(request.span)),
+            Op::Read | Op::Flush => None,
+        };
+        let begun = write.map(|write| state.begin(&write));
+        let ended = state.possible.ended();
+        state.submitted.push(SubmittedRequest { queue, request, begun, ended });
+        None
+    }
+
+    /// Completes some of the requests of `queue`, in any order: at least `least`, if it has so many.
+    fn complete(&self, queue: u64, least: u64) -> Vec<Completion> {
+        interleave::turn();
+        let mut done = Vec::new();
+        {
+            let state = &mut *self.state();
+            let waiting = state.in_flight(queue);
+            let least = least.min(waiting);
+            for left in (1..=waiting).rev().take((least + state.choices.below(waiting - least + 1)) as usize) {
+                let chosen = state.choices.below(left);
+                let of_queue = |(_, submitted): &(usize, &SubmittedRequest)| submitted.queue == queue;
+                let place = state.submitted.iter().enumerate().filter(of_queue).nth(chosen as usize);
+                let place = place.expect("so many wait").0;
+                done.push(state.submitted.swap_remove(place));
+            }
+        }
+        done.into_iter().map(|submitted| self.execute(submitted)).collect()
+    }
+
+    fn execute(&self, submitted: SubmittedRequest) -> Completion {
+        let SubmittedRequest { mut request, begun, ended, .. } = submitted;
+        let Request { op, span, .. } = request;
+        let result = match op {
+            Op::Read => self.read(span.at, &mut request.buffer),
+            Op::Write(access) => {
+                let write = Write { at: span.at, bytes: std::mem::take(&mut request.buffer) };
+                let result = self.change(&write, access, begun);
+                request.buffer = write.bytes;
+                result
+            }
+            Op::Flush => self.flush_covered(Some(ended)),
+            Op::Trim(access) => self.trim_begun(span, access, begun),
+            Op::Zero(how) => self.change(&Write::zeros(span), how.access, begun),
+        };
+        Completion { token: request.token, buffer: request.buffer, result }
     }
 }
 
 impl LyingDiskState {
-    fn write(&mut self, write: Write, durable: bool) {
-        self.visible.write(write.at, &write.bytes);
-        if !durable {
-            self.cached.push(write);
-            return;
+    fn event(&mut self, event: DiskEvent, bytes: &[u8]) {
+        self.possible.apply(event, bytes);
+        if let Some((memory, disk)) = &self.recorder {
+            memory.record_disk(*disk, event, bytes);
         }
-        self.durable.write(write.at, &write.bytes);
-        self.cached.iter_mut().for_each(|older| older.cover(&write));
+    }
+
+    /// Puts `write` in flight. Returns its number.
+    fn begin(&mut self, write: &Write) -> u64 {
+        let number = self.possible.begun();
+        self.event(DiskEvent::Begin(Span::new(write.at, write.bytes.len() as u64)), &write.bytes);
+        number
+    }
+
+    fn end(&mut self, number: u64, ending: Ending) {
+        if ending != Ending::Dropped {
+            let write = self.possible.in_flight(number).expect("it was begun");
+            self.visible.write(write.at, &write.bytes);
+        }
+        self.event(DiskEvent::End { number, ending }, &[]);
     }
 
     /// Applies a write that failed (CL3).
-    fn write_part(&mut self, write: &Write, atomic_bytes: u32) {
-        for unit in write.units(atomic_bytes) {
+    fn write_part(&mut self, write: &Write) {
+        for unit in write.units(self.possible.geometry.atomic_bytes) {
             if self.choices.below(2) == 0 {
-                self.write(write.part(unit), false);
+                let number = self.begin(&write.part(unit));
+                self.end(number, Ending::Cached);
             }
         }
     }
-}
 
-fn shuffled<T>(mut from: Vec<T>, seed: &mut Seed) -> Vec<T> {
-    (1..from.len()).rev().for_each(|at| from.swap(at, seed.below(at as u64 + 1) as usize));
-    from
+    /// Returns the number of requests of `queue` that have not completed.
+    fn in_flight(&self, queue: u64) -> u64 {
+        self.submitted.iter().filter(|submitted| submitted.queue == queue).count() as u64
+    }
 }
 
 fn planted(what: &str, span: Span) -> Error {
@@ -210,38 +320,29 @@ impl Disk for LyingDisk {
     }
 
     fn write(&self, at: u64, from: &[u8], access: Access) -> Result<()> {
-        self.change(Write { at, bytes: from.to_vec() }, access)
+        self.change(&Write { at, bytes: from.to_vec() }, access, None)
     }
 
     fn flush(&self) -> Result<()> {
-        let (mut state, fails) = self.admit(Span::new(0, 0))?;
-        if fails {
-            return Err(planted("flush", Span::new(0, self.geometry.size)));
-        }
-        state.cached.clear();
-        state.durable = state.visible.clone();
-        Ok(())
+        self.flush_covered(None)
     }
 
     fn trim(&self, span: Span, access: Access) -> Result<()> {
-        self.check(span)?;
-        if self.geometry.trim && self.state().choices.below(2) == 0 {
-            return self.change(Write::zeros(span), access);
-        }
-        let fails = self.admit(span)?.1;
-        if fails { Err(planted("trim", span)) } else { Ok(()) }
+        self.trim_begun(span, access, None)
     }
 
     fn write_zeroes(&self, span: Span, how: Zeroing) -> Result<()> {
         self.check(span)?;
-        self.change(Write::zeros(span), how.access)
+        self.change(&Write::zeros(span), how.access, None)
     }
 
     fn queue(&self) -> Result<Option<Box<dyn Queue>>> {
-        if !self.defers {
+        let mut state = self.state();
+        if !state.possible.defers {
             return Ok(None);
         }
-        let shared = Self { geometry: self.geometry.clone(), state: Arc::clone(&self.state), ..*self };
-        Ok(Some(Box::new(LyingQueue::open(shared)?)))
+        state.queues += 1;
+        let disk = Self { geometry: self.geometry.clone(), state: Arc::clone(&self.state) };
+        Ok(Some(Box::new(LyingQueue::new(disk, state.queues)?)))
     }
 }

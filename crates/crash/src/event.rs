@@ -1,10 +1,11 @@
-//! The calls on a memory, in order.
+//! The calls on a memory and on the disks beside it, in one order.
 
 use std::fmt;
 
 use ferrite_memory::{Scheme, Span};
 
 use crate::possible::Possible;
+use crate::possible_disk::DiskEvent;
 use crate::thread::Thread;
 
 /// The way of stored bytes to the medium.
@@ -52,12 +53,18 @@ pub(crate) enum Action {
     },
     /// The test recorded an acknowledgement.
     Mark(u64),
+    /// A step of a request to the disk with this number. The trace keeps the bytes of a write.
+    Disk(usize, DiskEvent),
 }
 
 impl Action {
-    /// Returns true if fewer images are possible after the event than before.
-    pub fn narrows(self) -> bool {
-        matches!(self, Self::Fence | Self::Barrier { failed: false, .. })
+    /// Returns true if fewer images are possible after the event than before, when `before` were.
+    pub fn narrows(self, before: &Possible) -> bool {
+        match self {
+            Self::Fence | Self::Barrier { failed: false, .. } => true,
+            Self::Disk(disk, event) => before.disks[disk].is_narrowed_by(event),
+            _ => false,
+        }
     }
 
     /// Returns true if the event records an acknowledgement.
@@ -89,6 +96,7 @@ impl fmt::Display for TraceEvent {
             Action::Reserve(span) => write!(f, "reserve {} bytes at {}", span.len, span.at),
             Action::Release { span, .. } => write!(f, "release {} bytes at {}", span.len, span.at),
             Action::Mark(mark) => write!(f, "mark {mark}"),
+            Action::Disk(disk, event) => write!(f, "disk {disk}: {event}"),
         }
     }
 }
@@ -106,7 +114,7 @@ impl EventTrace {
         Self { start, events: Vec::new(), bytes: Vec::new() }
     }
 
-    /// Adds an event; `bytes` are the bytes of a store.
+    /// Adds an event; `bytes` are the bytes of a store, or of a write to a disk.
     pub fn push(&mut self, thread: Thread, action: Action, bytes: &[u8]) {
         self.events.push(TraceEvent { thread, action, from: self.bytes.len() });
         self.bytes.extend_from_slice(bytes);
@@ -115,7 +123,10 @@ impl EventTrace {
     /// Applies event `number` to `possible`. Returns true if more images or marks are possible afterwards.
     pub fn apply(&self, number: usize, possible: &mut Possible) -> bool {
         let TraceEvent { thread, action, from } = self.events[number];
-        let len = if let Action::Store(span, _) = action { span.len as usize } else { 0 };
+        let len = match action {
+            Action::Store(span, _) | Action::Disk(_, DiskEvent::Begin(span)) => span.len as usize,
+            _ => 0,
+        };
         possible.apply(thread, action, &self.bytes[from..from + len])
     }
 

@@ -43,13 +43,16 @@
 //! - [`LyingMemory::as_thread`] lets one real thread play several. [`interleave`] runs real threads one at a time, in
 //!   an order that follows from a seed.
 //! - [`LyingDisk`] uses the freedom that rules D1-D5 leave a [`ferrite_disk::Disk`]: it loses its cache, tears at the
-//!   atomic unit, fails the n-th request, and completes late and out of order.
+//!   atomic unit, fails the n-th request, and completes late and out of order, by queues too.
+//! - [`World`] joins a memory and disks, so that a crash finds all of them at one instant. Each protocol between a
+//!   memory and a disk needs it. [`explore`] tries its power failures, [`explore_kills`] the deaths of its process.
 //!
 //! The model allows more than M1-M4, as CP1-CP10 in the module `possible` list: always more images than a real machine
 //! leaves, never fewer.
 
 mod crash;
 mod disk;
+mod disk_write;
 mod environment;
 mod event;
 mod explore;
@@ -59,19 +62,22 @@ mod memory;
 mod pages;
 mod panic_text;
 mod possible;
+mod possible_disk;
 mod recorded;
 mod report;
 mod sample;
 mod seed;
 mod sites;
 mod thread;
+mod world;
 
 pub use crash::{Crash, CrashPlace};
 pub use disk::LyingDisk;
 pub use environment::{options, rounds, seed};
-pub use explore::{ExploreOptions, Points, explore};
+pub use explore::{ExploreOptions, Points, explore, explore_kills};
 pub use interleave::{ThreadJob, interleave};
 pub use memory::LyingMemory;
 pub use possible::Model;
 pub use report::{CrashFailure, CrashReport};
 pub use thread::AsThread;
+pub use world::World;

@@ -8,6 +8,7 @@ use crate::event::{Action, EventTrace, StoreWay};
 use crate::interleave;
 use crate::pages::CowPages;
 use crate::possible::{Model, Possible, dropped_pages};
+use crate::possible_disk::{DiskEvent, PossibleDisk};
 use crate::sample;
 use crate::seed::Seed;
 use crate::thread::{AsThread, Thread};
@@ -44,10 +45,14 @@ impl LyingMemory {
     }
 
     pub(crate) fn from_pages(pages: CowPages, model: Model) -> Self {
-        let size = pages.size();
-        let trace = EventTrace::new(Possible::new(model, pages.clone()));
-        let state =
-            LyingMemoryState { visible: pages, trace, recording: true, calls: 0, failing_call: None, poison: None };
+        Self::from_possible(Possible::new(model, pages))
+    }
+
+    /// Makes a memory with the durable and the pending bytes of `possible`.
+    pub(crate) fn from_possible(possible: Possible) -> Self {
+        let (size, model, visible) = (possible.image.size(), possible.model, possible.visible());
+        let trace = EventTrace::new(possible);
+        let state = LyingMemoryState { visible, trace, recording: true, calls: 0, failing_call: None, poison: None };
         Self { state: Mutex::new(state), size, model }
     }
 
@@ -116,19 +121,32 @@ impl LyingMemory {
 
     /// Returns the memory that a crash now leaves, by `seed`. This memory is not changed.
     pub fn crash(&self, seed: u64) -> Self {
-        let Possible { mut image, lines, .. } = self.state().trace.end();
         let landing = sample::mixture(&mut Seed::new(seed));
-        for (&at, line) in &lines {
-            let content = landing.content(at, line, image.line(at));
-            *image.line_mut(at) = content;
-        }
-        Self::from_pages(image, self.model)
+        Self::from_pages(landing.image(&self.possible()), self.model)
     }
 
     /// Returns the memory that a new process finds after the user of this one was killed: all visible bytes, not
     /// poisoned.
     pub fn kill(&self) -> Self {
         Self::from_pages(self.state().visible.clone(), self.model)
+    }
+
+    /// Returns the images that a crash now may leave.
+    pub(crate) fn possible(&self) -> Possible {
+        self.state().trace.end()
+    }
+
+    /// Adds a disk to the instant from now on, and drops the events so far. Returns the disk's number.
+    pub(crate) fn add_disk(&self, disk: PossibleDisk) -> usize {
+        let mut state = self.state();
+        state.trace.fold();
+        state.trace.start.disks.push(disk);
+        state.trace.start.disks.len() - 1
+    }
+
+    /// Records a step of a request to a disk.
+    pub(crate) fn record_disk(&self, disk: usize, event: DiskEvent, bytes: &[u8]) {
+        self.state().record(Action::Disk(disk, event), bytes);
     }
 
     pub(crate) fn trace(&self) -> EventTrace {

@@ -36,7 +36,8 @@ use ferrite_memory::Span;
 use crate::event::{Action, StoreWay};
 use crate::line::{LineStore, PendingLine};
 use crate::pages::{CowPages, LINE_BYTES, PAGE_BYTES, lines, pieces};
-use crate::seed::mix;
+use crate::possible_disk::PossibleDisk;
+use crate::seed::{Seed, mix};
 use crate::thread::Thread;
 
 /// The guarantee of a fence.
@@ -62,6 +63,8 @@ pub(crate) struct Possible {
     pub image: CowPages,
     pub lines: BTreeMap<u64, PendingLine>,
     pub marks: Vec<u64>,
+    /// The disks that share the instant.
+    pub disks: Vec<PossibleDisk>,
     /// For each thread, the lines in which its next fence makes stores durable.
     awaited: BTreeMap<Thread, BTreeSet<u64>>,
     /// Lines that the next barrier flushes.
@@ -72,11 +75,11 @@ pub(crate) struct Possible {
 impl Possible {
     /// Starts from `image`, all of it durable.
     pub fn new(model: Model, image: CowPages) -> Self {
-        let (lines, marks, awaited, tracked) = Default::default();
-        Self { model, image, lines, marks, awaited, tracked, count: 0 }
+        let (lines, marks, disks, awaited, tracked) = Default::default();
+        Self { model, image, lines, marks, disks, awaited, tracked, count: 0 }
     }
 
-    /// Applies one event; `bytes` are the bytes of a store. Returns true if more images or marks are possible
+    /// Applies one event; `bytes` are the bytes of a store, or of a write to a disk. Returns true if more images or marks are possible
     /// afterwards.
     pub fn apply(&mut self, thread: Thread, action: Action, bytes: &[u8]) -> bool {
         self.count += 1;
@@ -95,6 +98,7 @@ impl Possible {
                 self.marks.push(mark);
                 return true;
             }
+            Action::Disk(disk, event) => return self.disks[disk].apply(event, bytes),
         }
         false
     }
@@ -189,6 +193,34 @@ impl Possible {
             line.make_durable(self.image.line_mut(at), |_| true);
         }
         self.lines.retain(|_, line| !line.stores.is_empty());
+    }
+
+    /// Returns the memory's part, without marks.
+    pub fn of_memory(&self) -> Self {
+        Self { marks: Vec::new(), disks: Vec::new(), ..self.clone() }
+    }
+
+    /// Returns the bytes of the memory as a reader sees them.
+    pub fn visible(&self) -> CowPages {
+        let mut visible = self.image.clone();
+        for (&at, line) in &self.lines {
+            *visible.line_mut(at) = line.content(self.image.line(at), &vec![0xff; line.stores.len()]);
+        }
+        visible
+    }
+
+    /// Applies the death of the process that used the memory and the disks, by CW3. Requests in flight end by `seed`.
+    pub fn kill(&mut self, seed: &mut Seed) {
+        for (&at, line) in &mut self.lines {
+            line.flushed.clear();
+            if self.model.fence_is_durable {
+                line.make_durable(self.image.line_mut(at), |store| store.way == StoreWay::Nt);
+            }
+        }
+        self.lines.retain(|_, line| !line.stores.is_empty());
+        self.awaited.clear();
+        self.tracked.clear();
+        self.disks.iter_mut().for_each(|disk| disk.kill(seed));
     }
 
     fn flush_tracked(&mut self, thread: Thread) {

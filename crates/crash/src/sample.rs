@@ -4,7 +4,9 @@
 //! all but one. Then any mixture follows, sparse, even and dense in turn. Every choice follows from the seed.
 
 use crate::line::{LineBytes, LineStore, PendingLine};
+use crate::pages::CowPages;
 use crate::possible::Possible;
+use crate::possible_disk::DiskLanding;
 use crate::seed::Seed;
 
 /// A choice of pending stores that land.
@@ -56,6 +58,33 @@ pub(crate) fn landings(possible: &Possible, seed: &mut Seed, count: u64) -> Vec<
     landings
 }
 
+/// A choice of what lands in the memory and on each disk.
+pub(crate) struct JointLanding {
+    pub memory: Landing,
+    pub disks: Vec<DiskLanding>,
+}
+
+/// Returns as many landings as `landings`, each with one of each disk. Without disks they are `landings`. Else those come
+/// first in which the memory and each disk have landed as a whole or not at all, so that each order between two of them is
+/// tried.
+pub(crate) fn joint_landings(landings: Vec<Landing>, disks: usize, seed: &mut Seed) -> Vec<JointLanding> {
+    let count = landings.len();
+    let corners = if disks == 0 { 0 } else { 1u32 << (disks + 1).min(6) };
+    let corner = |bits: u32| {
+        let has_landed = |number: usize| bits >> (number % 6) & 1 == 1;
+        let disk = |disk: usize| if has_landed(disk + 1) { DiskLanding::Everything } else { DiskLanding::Nothing };
+        let memory = if has_landed(0) { Landing::Everything } else { Landing::Nothing };
+        JointLanding { memory, disks: (0..disks).map(disk).collect() }
+    };
+    let mut joint: Vec<JointLanding> = (0..corners).map(corner).collect();
+    joint.extend(landings.into_iter().map(|memory| {
+        let disks = (0..disks).map(|_| DiskLanding::Mixture(seed.bits())).collect();
+        JointLanding { memory, disks }
+    }));
+    joint.truncate(count);
+    joint
+}
+
 /// Returns one mixture, by calls or by words.
 pub(crate) fn mixture(seed: &mut Seed) -> Landing {
     let kind = [Landing::Calls, Landing::Mixture][seed.below(2) as usize];
@@ -77,6 +106,15 @@ fn pick<T>(mut from: Vec<T>, count: usize, seed: &mut Seed) -> Vec<T> {
 }
 
 impl Landing {
+    /// Returns the bytes of the memory that a crash with this landing leaves.
+    pub fn image(self, possible: &Possible) -> CowPages {
+        let mut image = possible.image.clone();
+        for (&at, line) in &possible.lines {
+            *image.line_mut(at) = self.content(at, line, possible.image.line(at));
+        }
+        image
+    }
+
     /// Returns the content of the line at `at`.
     pub fn content(self, at: u64, line: &PendingLine, image: &LineBytes) -> LineBytes {
         let landed = match self {

@@ -1,36 +1,46 @@
 //! Every possible image, one after the other, each once.
 //!
-//! Pending stores are cut into *sites*, which land independently and share no byte. Each site lists the distinct
+//! Pending stores, and pending writes of disks, are cut into *sites*, which land independently and share no byte. Each site lists the distinct
 //! contents it may have, and the images are the product of the sites. No image comes twice, because sites do not
 //! overlap and no site lists a content twice. Going from one image to the next changes one site most of the time.
 
 use std::collections::HashSet;
 
 use crate::line::{LineBytes, PendingLine};
-use crate::pages::CowPages;
 use crate::possible::Possible;
 
-/// Words of a line, and their possible contents. The first content is the durable one.
-pub(crate) struct Site {
-    at: u64,
-    words: u8,
-    contents: Vec<LineBytes>,
+/// A part of the image, and its possible contents. The first content is the durable one.
+pub(crate) enum Site {
+    /// Words of a line of the memory.
+    Words { at: u64, words: u8, contents: Vec<LineBytes> },
+    /// An atomic unit of a disk.
+    Unit { disk: usize, at: u64, contents: Vec<Vec<u8>> },
 }
 
 impl Site {
     pub fn choices(&self) -> usize {
-        self.contents.len()
+        match self {
+            Self::Words { contents, .. } => contents.len(),
+            Self::Unit { contents, .. } => contents.len(),
+        }
     }
 
-    /// Copies content `choice` into `image`. Words of other sites stay.
-    pub fn put(&self, choice: usize, image: &mut CowPages) {
-        let (line, content) = (image.line_mut(self.at), &self.contents[choice]);
-        let mut words = self.words;
-        while words != 0 {
-            let at = words.trailing_zeros() as usize * 8;
-            line[at..at + 8].copy_from_slice(&content[at..at + 8]);
-            words &= words - 1;
+    /// Copies content `choice` into the image of `possible`. The bytes of other sites stay.
+    pub fn put(&self, choice: usize, possible: &mut Possible) {
+        match self {
+            Self::Words { at, words, contents } => {
+                put_words(*words, &contents[choice], possible.image.line_mut(*at));
+            }
+            Self::Unit { disk, at, contents } => possible.disks[*disk].image.write(*at, &contents[choice]),
         }
+    }
+}
+
+fn put_words(mut words: u8, content: &LineBytes, line: &mut LineBytes) {
+    while words != 0 {
+        let at = words.trailing_zeros() as usize * 8;
+        line[at..at + 8].copy_from_slice(&content[at..at + 8]);
+        words &= words - 1;
     }
 }
 
@@ -44,20 +54,27 @@ pub(crate) fn sites(possible: &Possible, images_max: u64) -> Option<Vec<Site>> {
         let cached = line.stores.iter().filter(|store| store.is_cached()).fold(0, |all, store| all | store.words());
         if cached & words != 0 {
             let words = cached & words;
-            sites.push(Site { at, words, contents: line_contents(line, image, words, images_max)? });
+            sites.push(Site::Words { at, words, contents: line_contents(line, image, words, images_max)? });
         }
         for word in (0..8).filter(|word| words & !cached & 1 << word != 0) {
-            sites.push(Site { at, words: 1 << word, contents: word_contents(line, image, word) });
+            sites.push(Site::Words { at, words: 1 << word, contents: word_contents(line, image, word) });
         }
-        for site in &sites[first..] {
-            images = images.saturating_mul(site.choices() as u64);
-        }
-        if images > images_max {
-            return None;
-        }
+        images = multiplied(images, &sites[first..], images_max)?;
+    }
+    for (disk, possible) in possible.disks.iter().enumerate() {
+        let first = sites.len();
+        let unit = |(at, contents)| Site::Unit { disk, at, contents };
+        sites.extend(possible.units()?.into_iter().map(unit));
+        images = multiplied(images, &sites[first..], images_max)?;
     }
     sites.retain(|site| site.choices() > 1);
     Some(sites)
+}
+
+/// Returns `images` times the choices of `sites`, or `None` if that is more than `images_max`.
+fn multiplied(images: u64, sites: &[Site], images_max: u64) -> Option<u64> {
+    let product = sites.iter().fold(images, |product, site| product.saturating_mul(site.choices() as u64));
+    (product <= images_max).then_some(product)
 }
 
 /// Returns the words that some pending store would change.

@@ -1,92 +1,74 @@
 //! A queue to a lying disk.
 
+use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
 
-use ferrite_disk::{Completion, Disk, Queue, ReadyEvent, Request, Wait};
-use ferrite_memory::Result;
+use ferrite_disk::{Completion, Queue, Request, Wait};
+use ferrite_memory::{Error, Result};
 
 use super::LyingDisk;
-use crate::interleave;
 
-/// Requests of one queue in flight at a disk. They complete late, in any order (CL5), and are executed when they
-/// complete. So the descriptor is readable while any is in flight.
+/// The requests of one thread in flight at a [`LyingDisk`].
+///
+/// Requests end only when the thread collects, by the disk's seed, so the descriptor is readable while a request is in
+/// flight. A collection that does not wait for ever may find that no request has ended.
 pub(super) struct LyingQueue {
     disk: LyingDisk,
     number: u64,
-    ready: ReadyEvent,
-    in_flight: usize,
+    /// Holds one byte for the reader while a request is in flight.
+    reader: UnixStream,
+    writer: UnixStream,
 }
 
 impl LyingQueue {
-    /// Opens a queue to `disk`.
-    ///
-    /// # Errors
-    /// [`ferrite_memory::Error::Io`] if the host has no descriptor left.
-    pub fn open(disk: LyingDisk) -> Result<Self> {
-        let number = {
-            let mut state = disk.state();
-            state.queues += 1;
-            state.queues
-        };
-        Ok(Self { disk, number, ready: ReadyEvent::new()?, in_flight: 0 })
+    pub fn new(disk: LyingDisk, number: u64) -> Result<Self> {
+        let made = UnixStream::pair().map_err(|error| Error::io("making the descriptor of a lying queue", error));
+        let (reader, writer) = made?;
+        Ok(Self { disk, number, reader, writer })
     }
 
-    /// Ends from `least` up to all requests of the queue.
-    fn end_some(&self, least: u64) -> Vec<Request> {
-        let state = &mut *self.disk.state();
-        let is_own = |(number, _): &(u64, Request)| *number == self.number;
-        let waiting = state.submitted.iter().filter(|request| is_own(request)).count() as u64;
-        let least = least.min(waiting);
-        let count = least + state.choices.below(waiting - least + 1);
-        let end_one = |left: u64| {
-            let chosen = state.choices.below(waiting - left) as usize;
-            let own = state.submitted.iter().enumerate().filter(|(_, request)| is_own(request));
-            let at = own.map(|(at, _)| at).nth(chosen).expect("one of those that wait");
-            state.submitted.swap_remove(at).1
-        };
-        (0..count).map(end_one).collect()
+    fn complete(&self, least: u64) -> Result<Vec<Completion>> {
+        if self.in_flight() == 0 {
+            return Ok(Vec::new());
+        }
+        let completions = self.disk.complete(self.number, least);
+        if self.in_flight() == 0 {
+            let heard = (&self.reader).read_exact(&mut [0]);
+            heard.map_err(|error| Error::io("reading the descriptor of a lying queue", error))?;
+        }
+        Ok(completions)
     }
 }
 
 impl Queue for LyingQueue {
     fn submit(&mut self, request: Request) -> Option<Completion> {
-        if self.disk.check(request.touched()).is_err() {
-            return Some(request.execute(&self.disk));
+        let was_idle = self.in_flight() == 0;
+        let completion = self.disk.take(request, self.number);
+        if completion.is_none() && was_idle {
+            (&self.writer).write_all(&[1]).expect("the reader is open, and no byte waits");
         }
-        interleave::turn();
-        self.disk.state().submitted.push((self.number, request));
-        self.in_flight += 1;
-        self.ready.signal();
-        None
+        completion
     }
 
     fn collect(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> Result<usize> {
-        interleave::turn();
-        let ended = self.end_some(u64::from(wait != Wait::No));
-        let count = ended.len();
-        completions.extend(ended.into_iter().map(|request| request.execute(&self.disk)));
-        self.in_flight -= count;
-        if self.in_flight == 0 {
-            self.ready.clear();
-        }
+        let collected = self.complete(u64::from(wait == Wait::Forever))?;
+        let count = collected.len();
+        completions.extend(collected);
         Ok(count)
     }
 
     fn descriptor(&self) -> BorrowedFd<'_> {
-        self.ready.as_fd()
+        self.reader.as_fd()
     }
 
     fn in_flight(&self) -> usize {
-        self.in_flight
+        self.disk.state().in_flight(self.number) as usize
     }
 }
 
 impl Drop for LyingQueue {
-    /// Executes any part of the requests in flight, and cancels the others.
     fn drop(&mut self) {
-        for request in self.end_some(0) {
-            request.execute(&self.disk);
-        }
-        self.disk.state().submitted.retain(|(number, _)| *number != self.number);
+        let _ = self.disk.complete(self.number, u64::MAX);
     }
 }

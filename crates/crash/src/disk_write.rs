@@ -1,8 +1,7 @@
-//! Writes in a disk's cache, and the parts that a crash keeps.
+//! Writes to a disk, and the parts of them that a crash keeps.
 
 use std::collections::HashSet;
 
-use ferrite_disk::{Op, Request};
 use ferrite_memory::Span;
 
 use crate::pages::CowPages;
@@ -10,7 +9,7 @@ use crate::seed::Seed;
 
 /// Bytes written at an offset.
 #[derive(Clone)]
-pub(super) struct Write {
+pub(crate) struct Write {
     pub at: u64,
     pub bytes: Vec<u8>,
 }
@@ -18,15 +17,6 @@ pub(super) struct Write {
 impl Write {
     pub fn zeros(span: Span) -> Self {
         Self { at: span.at, bytes: vec![0; span.len as usize] }
-    }
-
-    /// Returns the write of a request in flight, which a crash may keep; `None` if the request changes nothing.
-    pub fn of(request: &Request) -> Option<Self> {
-        match request.op {
-            Op::Write(_) => Some(Self { at: request.span.at, bytes: request.buffer.clone() }),
-            Op::Zero(_) | Op::Trim(_) => Some(Self::zeros(request.span)),
-            Op::Read | Op::Flush => None,
-        }
     }
 
     fn end(&self) -> u64 {
@@ -56,10 +46,19 @@ impl Write {
             self.bytes[start..start + part.bytes.len()].copy_from_slice(&part.bytes);
         }
     }
+
+    /// Copies the written bytes into `content`, the bytes of the disk from `at` on.
+    pub fn lay_over(&self, at: u64, content: &mut [u8]) {
+        let (start, end) = (self.at.max(at), self.end().min(at + content.len() as u64));
+        if start < end {
+            let part = self.part(Span::new(start, end - start));
+            content[(start - at) as usize..(end - at) as usize].copy_from_slice(&part.bytes);
+        }
+    }
 }
 
 /// The units that a crash keeps: by whole writes or by single units, few, half or most of them.
-pub(super) struct Losing {
+pub(crate) struct Losing {
     seed: u64,
     by_write: bool,
     eighths: u64,
@@ -73,6 +72,11 @@ impl Losing {
     pub fn new(seed: &mut Seed, atomic_bytes: u32) -> Self {
         let (by_write, eighths) = (seed.below(2) == 0, [0, 1, 4, 7, 8][seed.below(5) as usize]);
         Self { seed: seed.bits(), by_write, eighths, atomic_bytes, writes: 0, lost: HashSet::new() }
+    }
+
+    /// Keeps every unit.
+    pub fn keeping_all(atomic_bytes: u32) -> Self {
+        Self { seed: 0, by_write: true, eighths: 8, atomic_bytes, writes: 0, lost: HashSet::new() }
     }
 
     pub fn land(&mut self, write: &Write, image: &mut CowPages) {
