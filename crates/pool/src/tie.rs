@@ -63,7 +63,7 @@ impl TieRole {
 }
 
 /// One state of a tie (TE4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Generation(u64);
 
 impl Generation {

@@ -1,10 +1,10 @@
 //! Proofs of TE1 to TE5: every image of a lying memory with every image of a lying disk, at one instant, and every older copy
 //! of the pool's side with every later object.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
-use ferrite_crash::{LyingDisk, LyingMemory, Model, explore};
+use ferrite_crash::{Crash, CrashReport, LyingDisk, LyingMemory, Model, World, explore, explore_kills};
 use ferrite_disk::{Access, Disk, Geometry};
 use ferrite_memory::{Memory, Result, Span};
 
@@ -16,8 +16,6 @@ const CURRENT: u64 = 0;
 const PREVIOUS: u64 = 64;
 const LOG: u64 = 128;
 const SECTOR: usize = 512;
-/// Images of the disk that are drawn at each instant: of two sectors that a crash may lose there are at most a few.
-const DRAWN: u64 = 24;
 const ROUNDS: u64 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,19 +37,17 @@ enum Bug {
 
 /// A pool that logs values, and an object that they are applied to. A log of `base` to `value` may be applied to an object
 /// that has one of these, and to no other.
-struct World {
-    memory: LyingMemory,
-    disk: LyingDisk,
+struct TiedPair {
+    world: World,
     bug: Bug,
     held: Cell<Option<Generation>>,
-    shots: RefCell<Vec<BTreeSet<Vec<u8>>>>,
 }
 
-impl PoolSide for World {
+impl PoolSide for TiedPair {
     type Error = ferrite_memory::Error;
 
     fn load(&self) -> Result<Tie> {
-        let tie = tie_of(|at| self.memory.load_word(at)).unwrap();
+        let tie = tie_of(|at| self.memory().load_word(at)).unwrap();
         Ok(Tie { current: self.held.get().unwrap_or(tie.current), ..tie })
     }
 
@@ -76,19 +72,17 @@ impl PoolSide for World {
     }
 }
 
-impl TieEnds for World {
+impl TieEnds for TiedPair {
     fn read(&self) -> Result<Option<TieStamp>> {
-        Ok(stamp_of(&self.disk.snapshot()))
+        Ok(stamp_of(&self.disk().snapshot()))
     }
 
     fn write(&self, stamp: &TieStamp) -> Result<()> {
         let mut sector = [0; SECTOR];
         sector[72..92].copy_from_slice(&stamp.encode(TieRole::Sqlite));
-        self.disk.write(0, &sector, Access::Cached)?;
-        self.shoot();
+        self.disk().write(0, &sector, Access::Cached)?;
         if self.bug != Bug::FlushLeftOut {
-            self.disk.flush()?;
-            self.shoot();
+            self.disk().flush()?;
         }
         self.held.take().map_or(Ok(()), |current| self.put(CURRENT, current.number()))
     }
@@ -108,7 +102,7 @@ fn page_of(image: &[u8]) -> u64 {
     u64::from(image[SECTOR])
 }
 
-impl World {
+impl TiedPair {
     fn new(model: Model, bug: Bug) -> Self {
         let geometry = Geometry {
             size: 2 * SECTOR as u64,
@@ -120,35 +114,33 @@ impl World {
             trim: false,
             identity: [0; 16],
         };
-        let (memory, disk) = (LyingMemory::new(256, model), LyingDisk::new(geometry));
-        let world = Self { memory, disk, bug: Bug::None, held: Cell::new(None), shots: RefCell::default() };
+        let world = World::new(LyingMemory::new(256, model), [LyingDisk::new(geometry)]);
+        let pair = Self { world, bug: Bug::None, held: Cell::new(None) };
         let first = Tie::new(IDENTITY, 1);
-        world.memory.store_word(CURRENT, first.current.number());
-        world.memory.persist(Span::new(0, 256)).unwrap();
-        attach(&world).unwrap();
-        // Without the marks of what was before.
-        let memory = LyingMemory::from_image(&world.memory.snapshot(), model);
-        let world = Self { memory, bug, shots: RefCell::default(), ..world };
-        world.shoot();
-        world
+        pair.memory().store_word(CURRENT, first.current.number());
+        pair.memory().persist(Span::new(0, 256)).unwrap();
+        attach(&pair).unwrap();
+        pair.memory().forget_trace();
+        Self { bug, ..pair }
+    }
+
+    fn memory(&self) -> &LyingMemory {
+        self.world.memory()
+    }
+
+    fn disk(&self) -> &LyingDisk {
+        self.world.disk(0)
     }
 
     fn put(&self, at: u64, number: u64) -> Result<()> {
-        self.memory.store_word(at, number);
-        self.memory.flush(Span::new(at, 8));
-        if self.bug == Bug::FenceLeftOut { Ok(()) } else { self.memory.drain() }
-    }
-
-    /// Draws what the disk may be after a crash from here on, until the next call.
-    fn shoot(&self) {
-        let images = (0..DRAWN).map(|seed| self.disk.crash(seed).snapshot()).collect();
-        self.shots.borrow_mut().push(images);
-        self.memory.mark(self.shots.borrow().len() as u64 - 1);
+        self.memory().store_word(at, number);
+        self.memory().flush(Span::new(at, 8));
+        if self.bug == Bug::FenceLeftOut { Ok(()) } else { self.memory().drain() }
     }
 
     fn set_log(&self, base: u64, value: u64) {
-        self.memory.store_word(LOG, base << 32 | value);
-        self.memory.persist(Span::new(LOG, 8)).unwrap();
+        self.memory().store_word(LOG, base << 32 | value);
+        self.memory().persist(Span::new(LOG, 8)).unwrap();
     }
 
     /// Logs a value, applies it to the object, and begins a new log.
@@ -156,47 +148,49 @@ impl World {
         self.set_log(value - 1, value);
         let nonce = if self.bug == Bug::NonceForgotten { 0 } else { nonce };
         assert!(advance(self, nonce).unwrap().is_good());
-        self.disk.write(SECTOR as u64, &[value as u8; SECTOR], Access::Cached).unwrap();
-        self.shoot();
-        self.disk.flush().unwrap();
-        self.shoot();
+        self.disk().write(SECTOR as u64, &[value as u8; SECTOR], Access::Cached).unwrap();
+        self.disk().flush().unwrap();
         self.set_log(value, value);
     }
 
     /// Checks every image that a crash may leave, and every older pool with a later object. The error says what is
     /// wrong.
     fn judge(&self) -> std::result::Result<(), String> {
-        let shots = self.shots.borrow();
-        let mut pools = BTreeSet::new();
-        let report = explore(&self.memory, &options(1 << 10, 150), |crash| {
-            let now = crash.last_mark().unwrap_or(0) as usize;
+        let (mut pools, mut objects) = (BTreeSet::new(), BTreeSet::new());
+        let mut check = |crash: &Crash<'_>| {
+            let instant = crash.place().point;
             let words = [CURRENT, PREVIOUS, LOG].map(|at| crash.load_word(at));
             let tie = tie_of(|at| words[(at / 64) as usize]).ok_or("TE4: no generation")?;
-            pools.insert((now, words));
-            for image in &shots[now] {
-                let verdict = compare(&tie, stamp_of(image).as_ref());
-                let (log, page) = (words[2], page_of(image));
-                if !verdict.is_good() {
-                    return Err(format!("TE1, TE3: {verdict:?} of {tie:?} and {:?}", stamp_of(image)));
-                }
-                if !(log >> 32..=log & 0xff).contains(&page) {
-                    return Err(format!("TE2: a log of {log:x} with a page of {page}"));
-                }
+            let image = crash.disk(0).snapshot();
+            let (stamp, page) = (stamp_of(&image).ok_or("TE2: no stamp")?, page_of(&image));
+            pools.insert((instant, words));
+            objects.insert((instant, stamp.generation, page));
+            let verdict = compare(&tie, Some(&stamp));
+            if !verdict.is_good() {
+                return Err(format!("TE1, TE3: {verdict:?} of {tie:?} and {stamp:?}"));
+            }
+            if !can_apply(words[2], page) {
+                return Err(format!("TE2: a log of {:x} with a page of {page}", words[2]));
             }
             Ok(())
-        });
-        println!("{:?}: {report}", self.bug);
-        report.failure.map_or(Ok(()), |failure| Err(failure.to_string()))?;
+        };
+        let options = options(1 << 10, 150);
+        let reports: [CrashReport; 2] =
+            [explore(self.memory(), &options, &mut check), explore_kills(self.memory(), &options, &mut check)];
+        for report in reports {
+            println!("{:?}: {report}", self.bug);
+            report.assert_exhaustive();
+            report.failure.map_or(Ok(()), |failure| Err(failure.to_string()))?;
+        }
         for (then, words) in &pools {
-            let tie = tie_of(|at| words[(at / 64) as usize]).expect("it was looked at");
-            for (now, image) in shots.iter().enumerate().flat_map(|(now, shot)| shot.iter().map(move |it| (now, it))) {
-                let (stamp, log, page) = (stamp_of(image).expect("it has one"), words[2], page_of(image));
+            let (tie, log) = (tie_of(|at| words[(at / 64) as usize]).expect("it was looked at"), words[2]);
+            for (now, generation, page) in &objects {
+                let stamp = TieStamp { identity: IDENTITY, generation: *generation };
                 // An older copy taken while the object changed is not distinguished from the object of that generation
                 // at rest.
-                let is_at_rest = page + 1 == stamp.generation.count();
-                let is_told = now >= *then || stamp.generation != tie.current && is_at_rest;
-                let is_right = (log >> 32..=log & 0xff).contains(&page);
-                if is_told && compare(&tie, Some(&stamp)).is_good() && !is_right {
+                let is_at_rest = page + 1 == generation.count();
+                let is_told = now >= then || *generation != tie.current && is_at_rest;
+                if is_told && compare(&tie, Some(&stamp)).is_good() && !can_apply(log, *page) {
                     return Err(format!("TE2, TE3: a log of {log:x} at {then} for a page of {page} at {now}"));
                 }
             }
@@ -205,10 +199,15 @@ impl World {
     }
 }
 
+/// Returns true if the log `log`, which has a base and a value, may be applied to an object of `page`.
+fn can_apply(log: u64, page: u64) -> bool {
+    (log >> 32..=log & 0xff).contains(&page)
+}
+
 fn run(model: Model, bug: Bug) -> std::result::Result<(), String> {
-    let world = World::new(model, bug);
-    (1..=ROUNDS).for_each(|round| world.round(round, round as u16 * 77));
-    world.judge()
+    let pair = TiedPair::new(model, bug);
+    (1..=ROUNDS).for_each(|round| pair.round(round, round as u16 * 77));
+    pair.judge()
 }
 
 #[test]
@@ -240,9 +239,9 @@ fn canary_a_fence_or_a_flush_left_out_is_caught() {
 /// Two copies of one pool go on, each with a copy of the object. Then one copy meets the object of the other.
 fn forked(bug: Bug) -> TieVerdict {
     let [one, other] = [1, 2].map(|nonce| {
-        let world = World::new(Model::MAPPED, bug);
-        world.round(1, nonce);
-        world
+        let pair = TiedPair::new(Model::MAPPED, bug);
+        pair.round(1, nonce);
+        pair
     });
     compare(&one.load().unwrap(), other.read().unwrap().as_ref())
 }
@@ -275,16 +274,16 @@ fn te5_a_mismatch_is_told_and_neither_side_is_written() {
     ];
     for (stamp, verdict) in cases {
         assert_eq!(compare(&tie, stamp.as_ref()), verdict, "{stamp:?}");
-        let world = World::new(Model::MAPPED, Bug::None);
-        world.memory.store_word(CURRENT, tie.current.number());
-        world.memory.store_word(PREVIOUS, tie.previous.unwrap().number());
-        world.disk.write(0, &[0; SECTOR], Access::Cached).unwrap();
+        let pair = TiedPair::new(Model::MAPPED, Bug::None);
+        pair.memory().store_word(CURRENT, tie.current.number());
+        pair.memory().store_word(PREVIOUS, tie.previous.unwrap().number());
+        pair.disk().write(0, &[0; SECTOR], Access::Cached).unwrap();
         if let Some(stamp) = &stamp {
-            world.write(stamp).unwrap();
+            pair.write(stamp).unwrap();
         }
-        let before = (world.memory.snapshot(), world.disk.snapshot());
-        assert_eq!(advance(&world, 3).unwrap(), verdict);
-        assert_eq!((world.memory.snapshot(), world.disk.snapshot()) == before, !verdict.is_good(), "{verdict:?}");
+        let before = (pair.memory().snapshot(), pair.disk().snapshot());
+        assert_eq!(advance(&pair, 3).unwrap(), verdict);
+        assert_eq!((pair.memory().snapshot(), pair.disk().snapshot()) == before, !verdict.is_good(), "{verdict:?}");
     }
     assert_eq!(compare(&Tie::new(IDENTITY, 3), None), TieVerdict::Unfinished);
 }
