@@ -23,7 +23,8 @@
 //!   stamp.
 //! - TE3. The pool's side keeps the previous generation until the object's stamp is durable, and no longer. So a crash
 //!   leaves an object of the current or the previous generation. After the move, [`compare`] detects an older copy of
-//!   the object.
+//!   the object. The stamp of a move that did not end is written again first: a killed process may have left it visible
+//!   and not durable.
 //! - TE4. Each generation is used once: its count grows, and its nonce distinguishes histories that began with one
 //!   copy.
 //! - TE5. [`compare`] decides and writes nothing. [`advance`] refuses a mismatch before it writes either side, and
@@ -32,6 +33,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+use ferrite_memory::planted;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -342,6 +344,9 @@ pub fn advance<E: TieEnds>(ends: &E, nonce: u16) -> Result<TieVerdict, E::Error>
     if !verdict.is_good() {
         return Ok(verdict);
     }
+    if is_perhaps_lost(&tie, stamp) {
+        ends.write(&tie.stamp())?;
+    }
     let moving = renewed(ends, tie, stamp, nonce)?;
     ends.write(&moving.stamp())?;
     persist(ends, moving)?;
@@ -376,7 +381,8 @@ fn renewed<P: PoolSide>(pool: &P, tie: Tie, stamp: Option<TieStamp>, nonce: u16)
 pub fn attach<E: TieEnds>(ends: &E) -> Result<bool, E::Error> {
     let (mut tie, mut is_written) = (ends.load()?, false);
     loop {
-        if ends.read()? != Some(tie.stamp()) {
+        let stamp = ends.read()?;
+        if stamp != Some(tie.stamp()) || is_perhaps_lost(&tie, stamp) {
             ends.write(&tie.stamp())?;
             is_written = true;
         }
@@ -387,6 +393,12 @@ pub fn attach<E: TieEnds>(ends: &E) -> Result<bool, E::Error> {
         }
         tie = now;
     }
+}
+
+/// Returns true if `stamp` is that of a move which did not end: its writer failed or was killed, perhaps before the stamp
+/// was durable (TE3).
+fn is_perhaps_lost(tie: &Tie, stamp: Option<TieStamp>) -> bool {
+    !planted!("tie: a stamp that is not durable is believed") && !tie.is_complete() && stamp == Some(tie.stamp())
 }
 
 fn persist<P: PoolSide>(pool: &P, tie: Tie) -> Result<(), P::Error> {

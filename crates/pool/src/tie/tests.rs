@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use ferrite_crash::{Crash, CrashReport, LyingDisk, LyingMemory, Model, World, explore, explore_kills};
 use ferrite_disk::{Access, Disk, Geometry};
+use ferrite_memory::planted::plant;
 use ferrite_memory::{Memory, Result, Span};
 
 use super::*;
@@ -202,6 +203,44 @@ impl TiedPair {
 /// Returns true if the log `log`, which has a base and a value, may be applied to an object of `page`.
 fn can_apply(log: u64, page: u64) -> bool {
     (log >> 32..=log & 0xff).contains(&page)
+}
+
+/// Finishes what the death of a process left at each instant, and crashes that.
+fn finished(model: Model, finish: fn(&TiedPair)) -> CrashReport {
+    let pair = TiedPair::new(model, Bug::None);
+    pair.round(1, 77);
+    explore_kills(pair.memory(), &options(1 << 10, 150), |crash| {
+        let next = TiedPair { world: crash.world(), bug: Bug::None, held: Cell::new(None) };
+        // As services do with the memory that they find.
+        next.memory().persist(Span::new(0, 256)).unwrap();
+        finish(&next);
+        let report = explore(next.memory(), &options(1 << 10, 150), |crash| {
+            let tie = tie_of(|at| crash.load_word(at)).ok_or("TE4: no generation")?;
+            let stamp = stamp_of(&crash.disk(0).snapshot());
+            let verdict = compare(&tie, stamp.as_ref());
+            if verdict.is_good() { Ok(()) } else { Err(format!("TE3: {verdict:?} of {tie:?} and {stamp:?}")) }
+        });
+        report.assert_exhaustive();
+        report.failure.map_or(Ok(()), |failure| Err(failure.to_string()))
+    })
+}
+
+const FINISHES: [fn(&TiedPair); 2] =
+    [|pair| assert!(advance(pair, 5).unwrap().is_good()), |pair| assert!(attach(pair).is_ok())];
+
+#[test]
+fn te3_a_move_of_a_killed_process_is_finished_at_every_crash() {
+    for (model, finish) in Model::ALL.into_iter().flat_map(|model| FINISHES.map(|finish| (model, finish))) {
+        finished(model, finish).assert_clean();
+    }
+}
+
+#[test]
+fn canary_a_stamp_that_is_visible_and_not_durable_is_caught() {
+    let _planted = plant("tie: a stamp that is not durable is believed");
+    for (model, finish) in Model::ALL.into_iter().flat_map(|model| FINISHES.map(|finish| (model, finish))) {
+        finished(model, finish).expect_failure();
+    }
 }
 
 fn run(model: Model, bug: Bug) -> std::result::Result<(), String> {
