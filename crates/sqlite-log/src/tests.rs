@@ -6,6 +6,7 @@ mod full;
 mod given_back;
 mod golden;
 mod identity;
+mod instant;
 
 use std::cell::Cell;
 

@@ -13,28 +13,44 @@ use crate::{Error, Result};
 const TRIES: u32 = 10_000;
 
 /// The log and its file.
-struct Ends<'a, F> {
-    log: &'a DatabaseLog,
-    file: &'a F,
+pub(super) struct TiedLog<'a, L, F> {
+    pub log: &'a L,
+    pub file: &'a F,
 }
 
-impl<F: DatabaseFile> PoolSide for Ends<'_, F> {
+impl<L: PoolSide<Error = Error>, F: DatabaseFile> PoolSide for TiedLog<'_, L, F> {
     type Error = F::Error;
 
     fn load(&self) -> std::result::Result<Tie, F::Error> {
-        Ok(self.log.tie()?)
+        Ok(self.log.load()?)
     }
 
     fn set_current(&self, current: Generation) -> std::result::Result<(), F::Error> {
-        Ok(self.log.files()?.set_current(current)?)
+        Ok(self.log.set_current(current)?)
     }
 
     fn set_previous(&self, previous: Option<Generation>) -> std::result::Result<(), F::Error> {
-        Ok(self.log.files()?.set_previous(previous)?)
+        Ok(self.log.set_previous(previous)?)
     }
 }
 
-impl<F: DatabaseFile> TieEnds for Ends<'_, F> {
+impl PoolSide for DatabaseLog {
+    type Error = Error;
+
+    fn load(&self) -> Result<Tie> {
+        self.tie()
+    }
+
+    fn set_current(&self, current: Generation) -> Result<()> {
+        self.files()?.set_current(current)
+    }
+
+    fn set_previous(&self, previous: Option<Generation>) -> Result<()> {
+        self.files()?.set_previous(previous)
+    }
+}
+
+impl<L: PoolSide<Error = Error>, F: DatabaseFile> TieEnds for TiedLog<'_, L, F> {
     fn read(&self) -> std::result::Result<Option<TieStamp>, F::Error> {
         Ok(self.file.header()?.and_then(|header| header.stamp))
     }
@@ -137,7 +153,7 @@ impl DatabaseLog {
         if file.header()?.is_none() {
             return Ok(());
         }
-        let ends = Ends { log: self, file };
+        let ends = TiedLog { log: self, file };
         let verdict = tie::advance(&ends, self.log_pool.nonce())?;
         if !verdict.is_good() {
             return Err(self.mismatch(verdict, &self.tie()?, ends.read()?.as_ref()).into());
@@ -151,14 +167,7 @@ impl DatabaseLog {
     /// # Errors
     /// The errors of the file; else as [`DatabaseLog`] says.
     pub fn mark_file<F: DatabaseFile>(&self, file: &F) -> std::result::Result<(), F::Error> {
-        if file.header()?.is_none() {
-            return Ok(());
-        }
-        file.put(DatabaseMark::AT, &[DatabaseMark::FOREIGN; 2])?;
-        match tie::attach(&Ends { log: self, file })? {
-            true => Ok(()),
-            false => file.persist(),
-        }
+        mark_header(&TiedLog { log: self, file })
     }
 
     /// Writes the versions of `mark` to the header of `file`, and removes the stamp. Durable on return.
@@ -174,6 +183,21 @@ impl DatabaseLog {
     pub(super) fn end_generation(&self) -> Result<()> {
         tie::renew(&*self.files()?, None, self.log_pool.nonce())?;
         Ok(())
+    }
+}
+
+/// Marks the header of the file of `ends`, if it has one, and writes the stamp of the tie. Durable on return.
+pub(super) fn mark_header<L: PoolSide<Error = Error>, F: DatabaseFile>(
+    ends: &TiedLog<'_, L, F>,
+) -> std::result::Result<(), F::Error> {
+    let file = ends.file;
+    if file.header()?.is_none() {
+        return Ok(());
+    }
+    file.put(DatabaseMark::AT, &[DatabaseMark::FOREIGN; 2])?;
+    match tie::attach(ends)? {
+        true => Ok(()),
+        false => file.persist(),
     }
 }
 
