@@ -101,12 +101,6 @@ impl<D: Disk> Buffered<D> {
         Self { stages, ..self }
     }
 
-    /// Returns the disk behind the buffers.
-    #[cfg(test)]
-    pub(crate) fn inner(&self) -> &D {
-        &self.disk
-    }
-
     /// Returns the bytes that only the buffers hold: an unclean stop loses them.
     pub fn unsaved_bytes(&self) -> u64 {
         self.buffers.iter().map(|buffer| buffer.ring.lock().dirty() * PAGE as u64).sum()

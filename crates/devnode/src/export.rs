@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use ferrite_disk::{Access, Disk, Run, Zeroing};
-use ferrite_memory::{Error, Result, Span};
+use ferrite_memory::{Error, Result, Span, planted};
 use fuser::{
     Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
     LockOwner, OpenAccMode, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs,
@@ -84,10 +84,7 @@ impl DiskFile {
     /// Frees the space, then zeros the parts that do not read as zeros yet (AE1).
     fn punch(&self, span: Span) -> Result<()> {
         self.disk.trim(span, Access::Cached)?;
-        #[cfg(test)]
-        if tests::PLANTED.get() {
-            return Ok(());
-        }
+        planted!("devnode: punched bytes stay" => return Ok(()));
         let mut rest = span;
         while rest.len > 0 {
             let mut runs = self.disk.extents(rest)?;
@@ -229,15 +226,11 @@ pub(super) fn errno(error: &Error) -> Errno {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-
     use ferrite_crash::LyingDisk;
     use ferrite_disk::Geometry;
+    use ferrite_memory::planted::plant;
 
     use super::*;
-
-    // True if the planted bug is active: the content that a trim leaves stays (AE1).
-    thread_local!(pub(super) static PLANTED: Cell<bool> = const { Cell::new(false) });
 
     /// Returns true if punched spans read as zeros and all other data is unchanged, on disks whose trims keep or remove
     /// the content.
@@ -272,10 +265,8 @@ mod tests {
 
     #[test]
     fn canary_what_a_trim_leaves_is_found() {
-        PLANTED.set(true);
-        let are_zeros = punches_zeros();
-        PLANTED.set(false);
-        assert!(!are_zeros);
+        let _bug = plant("devnode: punched bytes stay");
+        assert!(!punches_zeros());
     }
 
     /// AE2, and the error numbers that a program can distinguish.

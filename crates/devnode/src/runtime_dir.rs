@@ -23,6 +23,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
+use ferrite_memory::planted;
+
 use super::{Error, Result};
 
 /// Number of attempts to acquire a lock that a dying or starting server holds: two seconds in total.
@@ -202,8 +204,7 @@ impl DirLock {
     /// Removes the empty directory, the lock last (AP2), then the directories above it that are empty now.
     pub fn remove(self) -> io::Result<()> {
         match fs::remove_dir(self.root.join("mnt")) {
-            #[cfg(test)]
-            Err(_) if tests::PLANTED.get() => {}
+            Err(_) if planted!("devnode: lock removed beside a mount") => {}
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
@@ -218,12 +219,9 @@ impl DirLock {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
+    use ferrite_memory::planted::plant;
 
     use super::*;
-
-    // True if the planted bug is active: the lock file goes while a mount remains (AP2).
-    thread_local!(pub(super) static PLANTED: Cell<bool> = const { Cell::new(false) });
 
     fn place() -> (tempfile::TempDir, RuntimeDir) {
         let folder = tempfile::tempdir().expect("a folder");
@@ -268,9 +266,7 @@ mod tests {
 
     #[test]
     fn canary_a_lock_that_goes_before_what_is_mounted_is_found() {
-        PLANTED.set(true);
-        let stays = stays_locked(&place().1);
-        PLANTED.set(false);
-        assert!(!stays);
+        let _bug = plant("devnode: lock removed beside a mount");
+        assert!(!stays_locked(&place().1));
     }
 }

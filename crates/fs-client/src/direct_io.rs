@@ -5,7 +5,7 @@ mod direct_attr;
 
 use std::sync::atomic::Ordering;
 
-use ferrite_memory::{Foreign, Memory, Scheme, order_loads};
+use ferrite_memory::{Foreign, Memory, Scheme, order_loads, planted};
 use ferrite_pool::layout::CHUNK;
 
 use super::known_end::KnownEnd;
@@ -207,7 +207,7 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         if at + from.len() as u64 > file.overwritable_bytes() || !self.lets_write() || !self.is_still(version) {
             return None;
         }
-        ferrite_fs::stop_point!(Store);
+        planted!("fs: before store" => ());
         self.memory.store(place, from, Scheme::Nt);
         if self.finish_write(version, file.mtime, now) { Some(()) } else { None }
     }
@@ -223,7 +223,7 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         if counts {
             self.note_write(mtime, now());
         }
-        ferrite_fs::planted!(ReturnBeforeFence => return counts);
+        planted!("fs: return before fence" => return counts);
         self.memory.fence();
         counts
     }
@@ -286,7 +286,7 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
             }
             let Some(FoundBytes::At(place, together)) = found else { return DirectOutcome::NoPages };
             let len = together.min((from.len() - done) as u64) as usize;
-            ferrite_fs::stop_point!(Store);
+            planted!("fs: before store" => ());
             self.memory.store(place, &from[done..done + len], Scheme::Nt);
             done += len;
         }

@@ -4,6 +4,7 @@
 //! one again would wait for memory. The known size counts for the holder of the end (FG7) if the version is still the
 //! version of the last append, because every other writer of a size holds the file's lock.
 
+use ferrite_memory::planted;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrite_fs::format::append_checksum::AppendChecksums;
@@ -40,7 +41,7 @@ impl KnownEnd {
             let checksums = self.checksums.each_ref().map(|word| word.load(Ordering::Relaxed));
             KnownSize { size: self.size.load(Ordering::Relaxed), checksums: AppendChecksums::of_words(checksums) }
         };
-        ferrite_fs::planted!(StaleEnd => return Some(known()));
+        planted!("fs: stale end" => return Some(known()));
         if self.version.load(Ordering::Relaxed) == version.0 { Some(known()) } else { None }
     }
 

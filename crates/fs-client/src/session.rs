@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ferrite_memory::{Foreign, Guard, MapOptions, Mapped, process};
+use ferrite_memory::{Foreign, Guard, MapOptions, Mapped, planted, process};
 use ferrite_owner::{Error as OwnerError, OwnerClient, ServiceRequest};
 use ferrite_pool::grant::GrantId;
 use ferrite_pool::{Error as PoolError, Failure};
@@ -300,7 +300,7 @@ impl FsSession {
         let _ = self.ask_to_close();
         self.client.lock().hang_up();
         self.shared_state.withdraw(self.notice.as_fd());
-        ferrite_fs::planted!(KeptMemory => return);
+        planted!("fs: kept memory" => return);
         self.memory.withdraw(self.notice.as_fd());
     }
 

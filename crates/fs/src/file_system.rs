@@ -381,12 +381,3 @@ impl FileSystem {
         self.shared.spare()
     }
 }
-
-#[cfg(test)]
-impl std::ops::Deref for FileSystem {
-    type Target = SharedFiles;
-
-    fn deref(&self) -> &SharedFiles {
-        &self.shared
-    }
-}

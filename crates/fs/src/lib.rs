@@ -53,8 +53,6 @@ mod file;
 mod file_system;
 pub mod format;
 mod options;
-#[doc(hidden)]
-pub mod planted;
 mod reclaim;
 pub mod share;
 mod store;

@@ -46,9 +46,17 @@ mod threads;
 mod times;
 mod unlisted_orphans;
 
+use std::cell::Cell;
+
+use ferrite_memory::planted::{PlantedBug, plant_with};
+
+use crate::FileSystem;
+use crate::format::leaf::{self, LeafEntry};
+use crate::share::shared_files::SharedFiles;
+
 /// Defines the planted bugs with their names.
 macro_rules! bugs {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
+    ($($(#[$doc:meta])* $name:ident = $place:literal,)*) => {
         /// A mistake that a test plants, to show that the crash tests find it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Bug {
@@ -58,7 +66,7 @@ macro_rules! bugs {
         impl Bug {
             fn name(self) -> &'static str {
                 match self {
-                    $(Self::$name => stringify!($name),)*
+                    $(Self::$name => $place,)*
                 }
             }
         }
@@ -67,54 +75,80 @@ macro_rules! bugs {
 
 bugs! {
     /// Words name new pages before these are durable (FW1).
-    WordBeforeData,
+    WordBeforeData = "fs: word before data",
     /// A size covers bytes before these are durable (FW1).
-    SizeBeforeData,
+    SizeBeforeData = "fs: size before data",
     /// What is written over is acknowledged before it is durable (FW2).
-    ReturnBeforeFence,
+    ReturnBeforeFence = "fs: return before fence",
     /// What lies behind the end is not made zeros before the end moves over it (FT1).
-    UndefinedGap,
+    UndefinedGap = "fs: undefined gap",
     /// An inode without a name has no orphan word (FO1).
-    ForgottenOrphan,
+    ForgottenOrphan = "fs: forgotten orphan",
     /// A transaction that writes a size starts no epoch (FI2).
-    SameEpoch,
+    SameEpoch = "fs: same epoch",
     /// A superpage is named before the copy in it is durable (FS2).
-    SuperBeforeCopy,
+    SuperBeforeCopy = "fs: super before copy",
     /// A page that moves is named before its copy is durable (FE1).
-    MoveBeforeCopy,
+    MoveBeforeCopy = "fs: move before copy",
     /// A repair names a copy of a page before it is durable (FK1).
-    NameBeforeCopy,
+    NameBeforeCopy = "fs: name before copy",
     /// A page that two inodes name goes to the first one, whether it fits or not (FJ1).
-    FirstAsked,
+    FirstAsked = "fs: first asked",
     /// A repair clears more words at once than a transaction has room for.
-    LargeFix,
+    LargeFix = "fs: large fix",
     /// A chunk gets another kind while records can be replayed into it (FC1).
-    HastyChunk,
+    HastyChunk = "fs: hasty chunk",
     /// A page is given back and not marked free.
-    LeakedPage,
+    LeakedPage = "fs: leaked page",
     /// An index is lowered, and its page given back later (FT2).
-    SplitLowering,
+    SplitLowering = "fs: split lowering",
     /// The end of a file stays where a stopped client may still store to it (FG7).
-    StoppedAppendEnd,
+    StoppedAppendEnd = "fs: stopped append end",
     /// Where the last page cannot be another one, what is written behind the end goes into it (FG7).
-    StoppedAppendPage,
+    StoppedAppendPage = "fs: stopped append page",
     /// What a thread remembers counts whatever has changed since (FH1).
-    StaleHint,
+    StaleHint = "fs: stale hint",
     /// The end of a client's last append counts as the end, even after others had the file (FG7).
-    StaleEnd,
+    StaleEnd = "fs: stale end",
     /// An append checksum is stored over the greater one (FP2).
-    OneChecksum,
+    OneChecksum = "fs: one checksum",
     /// What a size rests on is stored over (FP3), or what a crash left of an append (FP4).
-    UncommittedSize,
+    UncommittedSize = "fs: uncommitted size",
     /// A caller that lists in pieces learns nothing of damage before the last piece (FN4).
-    ForgottenDamage,
+    ForgottenDamage = "fs: forgotten damage",
     /// A client may append while the kernel is within an append (FG11).
-    HastyAppender,
+    HastyAppender = "fs: hasty appender",
     /// A client that withdraws from a session keeps the pool's memory (FG10).
-    KeptMemory,
+    KeptMemory = "fs: kept memory",
 }
+
+thread_local!(static PLANTED: Cell<Option<PlantedBug>> = const { Cell::new(None) });
 
 /// Plants `bug` for the calling thread, or none.
 pub(crate) fn plant(bug: Option<Bug>) {
-    crate::planted::plant(bug.map(Bug::name));
+    PLANTED.set(bug.map(|bug| ferrite_memory::planted::plant(bug.name())));
+}
+
+/// Calls `stop` in the calling thread at each place called `point`, until the returned guard is dropped.
+pub(crate) fn stop_at(point: &str, stop: impl Fn() + 'static) -> PlantedBug {
+    plant_with(point, move || {
+        stop();
+        false
+    })
+}
+
+/// Tests look at the parts behind the facade.
+impl std::ops::Deref for FileSystem {
+    type Target = SharedFiles;
+
+    fn deref(&self) -> &SharedFiles {
+        &self.shared
+    }
+}
+
+impl LeafEntry {
+    /// Returns its offset in the pool.
+    fn at(&self) -> u64 {
+        self.name_at - leaf::ENTRY
+    }
 }

@@ -1,7 +1,7 @@
 //! Bugs that tests plant in product code.
 //!
 //! A canary test plants a bug to show that a proof notices it. The place of the bug is one line:
-//! `if planted!("block: word before data") { ... }`. The feature `planted` enables the macro, and only
+//! `planted!("block: word before data" => return Ok(()));`, or `if planted!("block: word before data") { ... }`. The feature `planted` enables the macro, and only
 //! dev-dependencies turn the feature on. Without the feature the macro is the constant `false`, and no name
 //! of a bug reaches the program. With the feature each name is stored as `planted: NAME`, so a search of a
 //! program for `planted: ` shows whether it can misbehave.
@@ -17,6 +17,11 @@ macro_rules! planted {
     ($name:literal) => {
         $crate::planted::is_planted(concat!("planted: ", $name))
     };
+    ($name:literal => $body:expr) => {
+        if $crate::planted!($name) {
+            $body
+        }
+    };
 }
 
 /// Always `false`: the feature `planted` is off.
@@ -25,6 +30,11 @@ macro_rules! planted {
 macro_rules! planted {
     ($name:literal) => {
         false
+    };
+    ($name:literal => $body:expr) => {
+        if false {
+            $body
+        }
     };
 }
 

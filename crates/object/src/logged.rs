@@ -177,11 +177,6 @@ impl<S: LoggedStructure> Logged<S> {
         self.writer.lock().log.used_bytes()
     }
 
-    #[cfg(test)]
-    pub(crate) fn log_end(&self) -> LogPosition {
-        self.writer.lock().log.end()
-    }
-
     /// Calls `look` with the structure. Its content is durable (LG1).
     pub fn read<T>(&self, look: impl FnOnce(&S) -> T) -> T {
         look(&self.state.read())

@@ -204,7 +204,7 @@ impl MapBatch {
 
 /// A durable map. Every change is durable when its call returns; readers wait for no fence.
 #[derive(Clone, Debug)]
-pub struct Map(Arc<Logged<MapEntries>>);
+pub struct Map(pub(crate) Arc<Logged<MapEntries>>);
 
 impl Map {
     pub(crate) fn new(logged: Arc<Logged<MapEntries>>) -> Self {
@@ -214,12 +214,6 @@ impl Map {
     /// Returns the losses of a salvage; empty if nothing was damaged.
     pub fn losses(&self) -> &[SalvageLoss] {
         self.0.losses()
-    }
-
-    /// Returns the logged structure.
-    #[cfg(test)]
-    pub(crate) fn logged(&self) -> &Logged<MapEntries> {
-        &self.0
     }
 
     /// Returns the value of `key`.

@@ -85,7 +85,7 @@ pub struct LeasedFile {
     /// A write would have to remove set-id bits: the kernel's to do.
     has_set_ids: bool,
     lease: AtomicPtr<HeldLease>,
-    calls: AtomicU64,
+    pub calls: AtomicU64,
     /// True while a thread requests a lease, or releases it.
     asking: AtomicBool,
     rest: RetryBackoff,
@@ -95,7 +95,7 @@ pub struct LeasedFile {
     taken: AtomicU32,
     /// True if this process has a shared mapping of the file: then the kernel does all calls.
     is_mapped: AtomicBool,
-    stat_template: OnceLock<StatTemplate>,
+    pub stat_template: OnceLock<StatTemplate>,
 }
 
 impl LeasedFile {
@@ -229,17 +229,6 @@ impl LeasedFile {
         let has_one = self.renew(need, look, now_ns());
         self.asking.store(false, Ordering::Release);
         has_one
-    }
-
-    #[cfg(test)]
-    pub fn has_stat_template(&self) -> bool {
-        self.stat_template.get().is_some()
-    }
-
-    /// Returns the cost of calls that failed directly.
-    #[cfg(test)]
-    pub fn spent(&self) -> u64 {
-        self.calls.load(Ordering::Relaxed)
     }
 
     /// Waits briefly for another thread's request, which a call through the mount would spoil. Returns true if there is

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// No limit, as the kernel reports it too.
 pub const NONE: u64 = libc::RLIM_INFINITY;
 
-static FILE_BYTES: AtomicU64 = AtomicU64::new(NONE);
+pub static FILE_BYTES: AtomicU64 = AtomicU64::new(NONE);
 
 #[inline]
 pub fn file_bytes() -> u64 {
@@ -21,13 +21,4 @@ pub fn learn() {
     // SAFETY: the kernel writes to a live value.
     unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
     FILE_BYTES.store(limit.rlim_cur, Ordering::Relaxed);
-}
-
-/// Runs `work` with a limit of `bytes`: calls without a direct owner go to the kernel, which has another limit.
-#[cfg(test)]
-pub fn being<T>(bytes: u64, work: impl FnOnce() -> T) -> T {
-    FILE_BYTES.store(bytes, Ordering::Relaxed);
-    let done = work();
-    FILE_BYTES.store(NONE, Ordering::Relaxed);
-    done
 }

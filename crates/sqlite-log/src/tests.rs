@@ -8,22 +8,12 @@ mod golden;
 mod identity;
 mod instant;
 
-use std::cell::Cell;
-
 use ferrite_crash::{Crash, CrashReport, ExploreOptions, LyingMemory, Model, Points, explore};
 use ferrite_memory::Scheme;
+use ferrite_memory::planted::plant;
 use ferrite_pool::{Extent, Role, Zone};
 
 use super::*;
-
-thread_local! {
-    /// The planted bug: WF2 is broken, a new file begins with what is left of an old one.
-    static FORGETFUL: Cell<bool> = const { Cell::new(false) };
-}
-
-pub(super) fn is_forgetful() -> bool {
-    FORGETFUL.get()
-}
 
 /// Two pages for each file, one for the words.
 fn files(memory: Arc<LyingMemory>) -> JournalFiles {
@@ -155,9 +145,8 @@ fn wf2_crash_no_new_file_begins_as_an_old_one() {
 
 #[test]
 fn canary_a_file_that_begins_with_old_bytes_is_caught() {
-    FORGETFUL.set(true);
+    let _bug = plant("sqlite-log: first line of an earlier file");
     let caught = Model::ALL.map(|model| again(model).failure.is_some());
-    FORGETFUL.set(false);
     assert!(caught.contains(&true));
 }
 

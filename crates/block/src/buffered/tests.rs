@@ -38,3 +38,10 @@ fn small(batch: bool) -> BufferOptions {
 fn over_lies(options: BufferOptions) -> Buffered<LyingDisk> {
     Buffered::new(LyingDisk::new(geometry()), options).expect("good options")
 }
+
+impl<D> Buffered<D> {
+    /// Returns the disk behind the buffers.
+    fn inner(&self) -> &D {
+        &self.disk
+    }
+}

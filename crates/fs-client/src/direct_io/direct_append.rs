@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ferrite_memory::{Memory, Scheme};
+use ferrite_memory::{Memory, Scheme, planted};
 use ferrite_pool::layout::CHUNK;
 
 use super::{DirectIo, DirectOutcome};
@@ -80,7 +80,7 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
     /// FW1: what a size is to cover is durable on return.
     #[inline(always)]
     fn drain_data(&self) {
-        ferrite_fs::planted!(SizeBeforeData => return);
+        planted!("fs: size before data" => return);
         self.memory.fence();
     }
 
@@ -169,7 +169,7 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         if from.len() as u64 > together || inode.is_cut || end > FILE_BYTES_MAX || !self.is_still(version) {
             return None;
         }
-        ferrite_fs::stop_point!(Store);
+        planted!("fs: before store" => ());
         let (checksum, now) = self.store_checked(&inode, place, end, from, now);
         if self.publish(end_is_ours, version, &StoredAppend { file, inode: &inode, checksum, at, now }) {
             Some(())
@@ -204,7 +204,7 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
     #[inline(always)]
     fn publish(&self, end_is_ours: FileEndHold<'_>, version: LockVersion, append: &StoredAppend<'_>) -> bool {
         let StoredAppend { file, inode, checksum, at, now } = *append;
-        ferrite_fs::stop_point!(Size);
+        planted!("fs: before size" => ());
         self.shared_state.note_size_before(self.slot, end_is_ours.at_work.turn(), inode.size);
         let times = AppendTimes { written: now, accessed: file.atime };
         let known = inode.store(self.memory, checksum, times, Scheme::Nt);
@@ -212,7 +212,7 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         self.end.note(version, known);
         self.reader(version).keep(at, file.grown(inode.word(known.size), checksum.bytes(), now));
         self.memory.fence();
-        ferrite_fs::stop_point!(Kept);
+        planted!("fs: append kept" => ());
         end_is_ours.finish() && self.shared_state.is_owner_alive()
     }
 

@@ -3,6 +3,7 @@
 mod circles;
 mod restored;
 
+use ferrite_memory::planted;
 use std::collections::{BTreeMap, BTreeSet};
 
 use ferrite_pool::layout::CHUNK_PAGES;
@@ -26,7 +27,7 @@ const COUNTED: &str = "it says what was counted";
 
 /// Slots that are cleared in one transaction, which has room for so many.
 fn slots_max() -> usize {
-    crate::planted!(LargeFix => return usize::MAX);
+    planted!("fs: large fix" => return usize::MAX);
     1000
 }
 
@@ -78,7 +79,7 @@ impl<'a> InodeSurvey<'a> {
         let contested = survey.claims.contested.iter().filter_map(|ino| survey.inodes.get(ino));
         let fitting: BTreeSet<Ino> =
             contested.filter(|inode| content::fits(media, inode)).map(|inode| inode.ino).collect();
-        let fitting = crate::planted!(FirstAsked, BTreeSet::new(), fitting);
+        let fitting = if planted!("fs: first asked") { BTreeSet::new() } else { fitting };
         if fitting.is_empty() { survey } else { Self::with(media, fitting, &restored) }
     }
 

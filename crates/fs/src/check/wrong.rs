@@ -2,7 +2,7 @@
 //!
 //! - FK1. A repair is one transaction. A page that it copies is durable first, and unnamed until then.
 
-use ferrite_memory::Scheme;
+use ferrite_memory::{Scheme, planted};
 use ferrite_pool::layout::PAGE;
 use ferrite_pool::{Pool, Result};
 
@@ -69,6 +69,6 @@ impl Fix {
 }
 
 fn persist(pool: &Pool) -> Result<()> {
-    crate::planted!(NameBeforeCopy => return Ok(()));
+    planted!("fs: name before copy" => return Ok(()));
     Ok(pool.memory().drain()?)
 }

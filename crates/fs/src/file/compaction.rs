@@ -8,6 +8,7 @@
 //! - FE2. No page of a chunk that is being emptied is allocated, and the other chunks have room for all its pages. A
 //!   page that cannot move, because a client appends to its file directly, stays.
 
+use ferrite_memory::planted;
 use std::collections::BTreeSet;
 
 use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
@@ -95,7 +96,7 @@ fn move_some(files: &FileLayer, ino: Ino, closed: &BTreeSet<u64>) -> Result<bool
 }
 
 fn persist_copies(files: &FileLayer) -> Result<()> {
-    crate::planted!(MoveBeforeCopy => return Ok(()));
+    planted!("fs: move before copy" => return Ok(()));
     files.drain()
 }
 

@@ -1,5 +1,6 @@
 //! The content between the end of a file and a new end behind it.
 
+use ferrite_memory::planted;
 use ferrite_pool::layout::PAGE;
 
 use crate::Result;
@@ -20,7 +21,7 @@ pub(crate) fn define_until(files: &FileLayer, stripe: &mut Stripe, inode: &mut I
         ahead::free_behind(files, inode, end)?;
         superpage::shrink_super(files, inode)?;
     }
-    crate::planted!(UndefinedGap => return Ok(()));
+    planted!("fs: undefined gap" => return Ok(()));
     if until > inode.size() {
         index::zero_bytes(files, inode, inode.size()..until)?;
         files.drain()?;

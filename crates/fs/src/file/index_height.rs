@@ -6,6 +6,7 @@ use crate::format::layout::ROOTS;
 use crate::format::word::{IndexWord, NamedBy};
 use crate::store::ChunkStore;
 use crate::store::change::FsChange;
+use ferrite_memory::planted;
 
 /// Raises the index by one: the eight root words move into a page.
 pub(crate) fn raise(store: &ChunkStore, inode: &mut Inode) -> Result<()> {
@@ -37,7 +38,7 @@ pub(crate) fn lower_index(store: &ChunkStore, inode: &mut Inode) -> Result<()> {
         lowered.head.pages = lowered.head.pages.saturating_sub(1);
         lowered.roots = roots;
         change.write_roots(&mut lowered);
-        crate::planted!(SplitLowering => std::mem::replace(&mut change, FsChange::new(store)).commit()?);
+        planted!("fs: split lowering" => std::mem::replace(&mut change, FsChange::new(store)).commit()?);
         change.free_page(node);
         change.commit()?;
         *inode = lowered;

@@ -5,10 +5,11 @@ use crate::format::inode::Inode;
 use crate::store::change::FsChange;
 use crate::store::locks::Stripe;
 use crate::{Ino, Result};
+use ferrite_memory::planted;
 
 /// Commits the size to the head, if it rests on its last bytes (FP3) or on remains of a crash (FP4).
 pub(crate) fn commit_size(files: &FileLayer, inode: &mut Inode) -> Result<()> {
-    crate::planted!(UncommittedSize => return Ok(()));
+    planted!("fs: uncommitted size" => return Ok(()));
     if inode.needs_commit() { FsChange::new(files).commit_head(inode) } else { Ok(()) }
 }
 
@@ -24,8 +25,8 @@ pub(crate) fn store_size(files: &FileLayer, stripe: &Stripe, inode: &mut Inode) 
 
 /// FW1: what is to become visible is durable on return.
 pub(crate) fn drain_data(files: &FileLayer) -> Result<()> {
-    crate::planted!(WordBeforeData => return Ok(()));
-    crate::planted!(SizeBeforeData => return Ok(()));
+    planted!("fs: word before data" => return Ok(()));
+    planted!("fs: size before data" => return Ok(()));
     files.drain()
 }
 

@@ -4,6 +4,7 @@
 //! the inode had. Until its pin is gone neither may count (FG7): sizes are written by transactions alone, under a later
 //! epoch, and what lies behind the old end are other pages. Those it had are freed, and wait for its pin.
 
+use ferrite_memory::planted;
 use ferrite_pool::layout::{CHUNK, PAGE};
 
 use crate::file::index::{self, IndexEntry};
@@ -23,7 +24,7 @@ pub(crate) fn invalidate_stopped_append(files: &FileLayer, stripe: &mut Stripe, 
     if is_invalidated || !files.is_append_stopped(stripe, inode.ino) || inode.kind() != Some(FileKind::File) {
         return Ok(());
     }
-    crate::planted!(StoppedAppendEnd => return Ok(()));
+    planted!("fs: stopped append end" => return Ok(()));
     inode.leave_epoch();
     let change = FsChange::new(files);
     change.commit_head(inode)?;
@@ -52,7 +53,7 @@ pub(crate) fn invalidate_stopped_append_below(
     inode: &mut Inode,
     end: u64,
 ) -> Result<()> {
-    let end = crate::planted!(StoppedAppendPage, 0, end);
+    let end = if planted!("fs: stopped append page") { 0 } else { end };
     match invalidate_stopped_append(files, stripe, inode) {
         Err(error) if files.is_full(&error) && end <= inode.size() => Ok(()),
         invalidated => invalidated,

@@ -12,7 +12,7 @@
 
 use std::ops::Range;
 
-use ferrite_memory::{Scheme, Span};
+use ferrite_memory::{Scheme, Span, planted};
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 
 use crate::file::{FileLayer, index};
@@ -106,7 +106,7 @@ fn copy_to(files: &FileLayer, block: &MovableBlock, chunk: u64) -> Result<()> {
             _ => return Err(files.corrupt("a word of an index", block.at)),
         }
     }
-    crate::planted!(SuperBeforeCopy => return Ok(()));
+    planted!("fs: super before copy" => return Ok(()));
     files.drain()
 }
 

@@ -18,6 +18,7 @@
 //!   remains of the interrupted append never become valid.
 
 use ferrite_memory::mix::{FACTORS, fold};
+use ferrite_memory::planted;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::format::inode::{SIZE, SIZE_BITS};
@@ -134,7 +135,7 @@ impl AppendChecksums {
     #[inline(always)]
     pub(crate) fn with(self, checksum: AppendChecksum) -> Self {
         let lesser = self.lesser();
-        let lesser = crate::planted!(OneChecksum, 1 - lesser, lesser);
+        let lesser = if planted!("fs: one checksum") { 1 - lesser } else { lesser };
         let [one, other] = self.0;
         Self(if lesser == 0 { [checksum, other] } else { [one, checksum] })
     }

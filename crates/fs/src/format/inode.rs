@@ -27,7 +27,7 @@ mod file_end;
 use std::mem::offset_of;
 use std::ops::{Deref, DerefMut};
 
-use ferrite_memory::{Memory, Scheme};
+use ferrite_memory::{Memory, Scheme, planted};
 use ferrite_pool::layout::PAGE;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
@@ -295,7 +295,7 @@ impl Inode {
 
     /// The bytes of its head for a transaction (FI2).
     fn encode_head(&mut self) -> [u8; 64] {
-        crate::planted!(SameEpoch => self.direct_epoch = self.epoch.wrapping_add(1));
+        planted!("fs: same epoch" => self.direct_epoch = self.epoch.wrapping_add(1));
         if self.epoch == self.direct_epoch {
             self.epoch = self.epoch.wrapping_add(1);
         }

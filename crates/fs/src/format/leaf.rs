@@ -26,7 +26,7 @@ pub(crate) const SLOTS_AT: u64 = 64;
 pub(crate) const HEAP: u64 = SLOTS_AT + SLOTS as u64 * 8;
 const UNIT: u64 = 8;
 const UNITS: u64 = (PAGE - HEAP) / UNIT;
-const ENTRY: u64 = 16;
+pub(crate) const ENTRY: u64 = 16;
 /// The first word of a page of names.
 pub(crate) const MAGIC: u64 = u32::from_le_bytes(*b"LEAF") as u64;
 /// Bits of a hash.
@@ -115,17 +115,11 @@ pub(crate) struct LeafEntry {
     pub(crate) ino: Ino,
     pub(crate) kind: FileKind,
     pub(crate) len: usize,
-    /// The offset of its name in the pool.
-    name_at: u64,
+    /// The offset of its name in the pool, behind the entry itself.
+    pub(crate) name_at: u64,
 }
 
 impl LeafEntry {
-    /// Returns its offset in the pool.
-    #[cfg(test)]
-    pub(crate) fn at(&self) -> u64 {
-        self.name_at - ENTRY
-    }
-
     pub(crate) fn name(&self, memory: &dyn Memory) -> LeafEntryName {
         let mut name = LeafEntryName { bytes: [0; 256], len: self.len };
         memory.load(self.name_at, &mut name.bytes[..self.len]);

@@ -1,5 +1,6 @@
 //! Leases: how the owner grants, limits and ends them.
 
+use ferrite_memory::planted;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -46,7 +47,7 @@ impl SharedFiles {
 
     /// See [`crate::FileSystem::expect_more`].
     pub fn expect_more(&self, ino: Ino) {
-        crate::planted!(HastyAppender => return);
+        planted!("fs: hasty appender" => return);
         if let Some(hold) = self.locks.write(ino).holds.get_mut(&ino.0) {
             hold.ends = hold.ends.wrapping_add(1);
         }
@@ -127,7 +128,7 @@ impl SharedFiles {
         let attr = lookup::getattr(self, ino)?;
         let is_plain = attr.kind == FileKind::File && attr.mode & 0o6000 == 0;
         let is_plain = is_plain && matches!(xattr::xattr(self, ino, b"security.capability"), Err(Error::NoAttribute));
-        crate::stop_point!(Plain);
+        planted!("fs: file found plain" => ());
         if is_plain {
             return Ok(());
         }

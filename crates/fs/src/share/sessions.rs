@@ -61,7 +61,7 @@ pub(crate) struct SessionTable {
     /// Slots beyond this were never used.
     used: usize,
     serial: u64,
-    liveness: Option<LivenessWord>,
+    pub liveness: Option<LivenessWord>,
     pub copies: Option<Arc<dyn CachedCopies>>,
     /// Files that stay held until no stopped client can store to them.
     pub kept: Vec<Ino>,
@@ -264,14 +264,6 @@ impl SharedFiles {
         }
         drop(table);
         self.end_sessions();
-    }
-
-    /// Ends the owner's liveness, as the kernel does when the process is killed.
-    #[cfg(test)]
-    pub(crate) fn drop_owner_liveness(&self) {
-        let mut table = self.sessions.table.lock();
-        table.liveness = None;
-        table.sessions.clear();
     }
 
     /// See [`crate::FileSystem::dismiss`].

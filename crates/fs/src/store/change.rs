@@ -3,7 +3,7 @@
 //! Pages are allocated in DRAM first, and marked by the transaction. Freed pages become free in DRAM after the commit.
 //! Without a commit, nothing has happened.
 
-use ferrite_memory::Span;
+use ferrite_memory::{Span, planted};
 use ferrite_pool::Transaction;
 use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
 
@@ -252,7 +252,7 @@ impl<'fs> FsChange<'fs> {
         }
         for run in std::mem::take(&mut self.freed) {
             let bitmap = self.bitmap(run);
-            crate::planted!(LeakedPage => continue);
+            planted!("fs: leaked page" => continue);
             words_of(run).for_each(|(word, mask)| self.transaction().clear(bitmap + word as u64 * 8, mask));
             self.freed.push(run);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ferrite_memory::{Scheme, Span, wait_for_pins};
+use ferrite_memory::{Scheme, Span, planted, wait_for_pins};
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 use ferrite_pool::{Extent, Role, SpaceNeed, TagChange, Zone};
 
@@ -123,7 +123,7 @@ impl ChunkStore {
     fn vacate(&self, chunk: u64) -> Result<()> {
         let old = self.space.kind(chunk);
         self.space.set_kind(chunk, ChunkKind::Free);
-        crate::planted!(HastyChunk => return Ok(()));
+        planted!("fs: hasty chunk" => return Ok(()));
         if matches!(old, Some(ChunkKind::Index | ChunkKind::Inodes)) {
             wait_for_pins();
             self.pool().retire()?;

@@ -12,7 +12,7 @@
 
 use std::collections::BTreeSet;
 
-use ferrite_memory::{Memory, Span};
+use ferrite_memory::{Memory, Span, planted};
 use parking_lot::Mutex;
 
 use crate::format::inode::Inode;
@@ -91,7 +91,7 @@ impl ChunkStore {
     pub(crate) fn make_orphan(&self, change: &mut FsChange<'_>, inode: &mut Inode) -> Result<()> {
         if inode.head.orphan == 0 {
             let (word, says) = self.orphan_word(change, inode)?;
-            crate::planted!(ForgottenOrphan => {
+            planted!("fs: forgotten orphan" => {
                 change.write_roots(inode);
                 return Ok(());
             });

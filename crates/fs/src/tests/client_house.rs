@@ -54,7 +54,7 @@ impl House {
     /// The same file system served by another owner, after this one was killed without notice.
     pub fn reopened(self) -> Self {
         let pool = Arc::clone(self.fs.pool());
-        self.fs.drop_owner_liveness();
+        drop_owner_liveness(&self.fs);
         let Self { _folder: folder, fs, _door: door, .. } = self;
         drop((door, fs));
         Self::of(pool, folder)
@@ -80,4 +80,11 @@ impl House {
 /// A lease to append to `ino`, with what the first appends want in the same call.
 pub fn to_append(client: &Arc<FsSession>, ino: Ino) -> FileLease {
     client.lease_with(ino, LeaseAccess::Append, FileLease::FIRST_AHEAD_BYTES, &|| ()).expect("leased")
+}
+
+/// Ends the owner's liveness, as the kernel does when the process is killed.
+pub fn drop_owner_liveness(fs: &FileSystem) {
+    let mut table = fs.sessions.table.lock();
+    table.liveness = None;
+    table.sessions.clear();
 }

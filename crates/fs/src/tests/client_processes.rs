@@ -11,8 +11,8 @@ use super::client_house::*;
 use super::support::*;
 use crate::client::{FileLease, FsSession};
 use crate::file::compaction;
-use crate::planted::stop_by;
 use crate::share::layout::request::LeaseAccess;
+use crate::tests::stop_at;
 use crate::tree::inode_lifetime;
 use crate::{Allocate, FileSystem, Ino};
 
@@ -63,7 +63,7 @@ fn fg3_no_write_of_a_client_is_lost_while_a_file_moves() {
 fn fe1_no_write_is_lost_while_pages_move_together() {
     let house = House::new();
     let (fs, pages, emptied) = (&house.fs, 2500_u64, AtomicU64::new(0));
-    let ino = house.file("kept", b"");
+    let ino = house.file("fs: append kept", b"");
     let client = house.client();
     let compact =
         || _ = emptied.fetch_add(u64::from(compaction::compact(fs).expect("nothing fails")), Ordering::Relaxed);
@@ -189,17 +189,13 @@ const POINT: &str = "FERRITE_TEST_POINT";
 fn a_client_to_be_killed() {
     let (Ok(point), Ok(pool)) = (std::env::var(POINT), std::env::var("FERRITE_TEST_POOL")) else { return };
     let session = FsSession::connect(pool.as_ref(), NAME, late()).expect("let in");
-    let points = [("store", "Store"), ("size", "Size"), ("kept", "Kept")];
-    let point = points.iter().find(|(name, _)| *name == point).expect("one of these").1;
     let access = if std::env::var("FERRITE_TEST_OVER").is_ok() { LeaseAccess::Write } else { LeaseAccess::Append };
     let lease = session.lease(Ino(2), access).expect("leased");
-    stop_by(move |at| {
-        if at == point {
-            println!("\nhere");
-            std::io::stdout().flush().expect("the other end listens");
-            loop {
-                std::thread::park();
-            }
+    let _point = stop_at(&point, || {
+        println!("\nhere");
+        std::io::stdout().flush().expect("the other end listens");
+        loop {
+            std::thread::park();
         }
     });
     match access {
@@ -229,7 +225,12 @@ fn kill(mut child: Child) {
 
 #[test]
 fn fg2_fg7_a_killed_client_leaves_nothing_behind() {
-    for (point, over) in [("store", false), ("size", false), ("kept", false), ("store", true)] {
+    for (point, over) in [
+        ("fs: before store", false),
+        ("fs: before size", false),
+        ("fs: append kept", false),
+        ("fs: before store", true),
+    ] {
         let house = House::new();
         let before = house.fs.statfs().free_bytes;
         let ino = house.file("log", &[1; 5000]);

@@ -42,7 +42,7 @@ fn fg5_a_client_that_sleeps_keeps_nothing_from_the_next_owner() {
         let mut lease = Some(lease);
         if closes {
             // Its owner is gone by then, without notice.
-            house.fs.drop_owner_liveness();
+            drop_owner_liveness(&house.fs);
             drop(lease.take());
         }
         house = house.reopened();
@@ -63,7 +63,7 @@ fn stopped_amid_an_append() -> (House, Ino, Late, u64) {
     let (house, all) = house_of_free_chunks();
     let ino = house.file("log", &[1; 5000]);
     let lease = house.client().lease(ino, LeaseAccess::Append).expect("leased");
-    let stopped = Stopped::amid("Store", move || lease.append(&[9; 10_000]));
+    let stopped = Stopped::amid("fs: before store", move || lease.append(&[9; 10_000]));
     (house.reopened(), ino, stopped, all)
 }
 

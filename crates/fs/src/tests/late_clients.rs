@@ -165,16 +165,16 @@ const LARGE: usize = SUPER_THRESHOLD as usize + 5000;
 
 #[test]
 fn fg5_fg7_every_crash_of_overwrites_in_a_full_pool_leaves_what_was_acknowledged() {
-    for (point, bytes) in [("Store", SMALL), ("Size", SMALL), ("Size", LARGE)] {
+    for (point, bytes) in [("fs: before store", SMALL), ("fs: before size", SMALL), ("fs: before size", LARGE)] {
         explore_late(point, bytes, [None; 2]).expect("it works").assert_clean();
     }
 }
 
 #[test]
 fn canary_an_end_that_a_stopped_client_still_has_is_found_in_a_full_pool() {
-    for (point, bug) in [("Store", Bug::StoppedAppendPage), ("Size", Bug::StoppedAppendEnd)] {
+    for (point, bug) in [("fs: before store", Bug::StoppedAppendPage), ("fs: before size", Bug::StoppedAppendEnd)] {
         assert!(explore_late(point, SMALL, [Some(bug), None]).is_err(), "FG7: it was written behind the end");
     }
-    let report = explore_late("Size", SMALL, [None, Some(Bug::StoppedAppendEnd)]).expect("it works");
+    let report = explore_late("fs: before size", SMALL, [None, Some(Bug::StoppedAppendEnd)]).expect("it works");
     report.expect_failure();
 }

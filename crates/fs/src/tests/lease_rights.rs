@@ -7,9 +7,9 @@ use ferrite_pool::{Caller, PidFd};
 
 use super::client_house::*;
 use super::support::{BOOT, NAME};
-use crate::planted::stop_by;
 use crate::share::layout::request::{ClientRequest, LeaseAccess};
 use crate::share::layout::shared_state::LAYOUT;
+use crate::tests::stop_at;
 use crate::{FileSystem, Ino, SetAttr, SetXattr};
 
 /// Ways to give a program rights of its own.
@@ -58,13 +58,13 @@ fn fg9_a_program_that_is_given_rights_while_it_is_lent_is_not() {
         for access in [LeaseAccess::Write, LeaseAccess::Append] {
             let ino = house.file(&format!("program {nth} {access:?}"), &[1; 100]);
             let fs = Arc::clone(&house.fs);
-            stop_by(move |_| {
+            let point = stop_at("fs: file found plain", move || {
                 give(&fs, ino);
                 fs.end_writing(ino);
             });
             assert!(lease(ino, access).is_err(), "FG9: {access:?} by way {nth}");
             assert!(!house.fs.is_written_directly(ino));
-            stop_by(|_| ());
+            drop(point);
             lease(ino, LeaseAccess::Read).expect("and nothing is left of it");
         }
     }

@@ -11,10 +11,9 @@ use ferrite_pool::layout::CHUNK;
 use super::client_house::*;
 use super::support::*;
 use crate::client::FileLease;
-use crate::planted::stop_by;
 use crate::share::layout::request::LeaseAccess;
 use crate::share::layout::shared_state::StateOwner;
-use crate::tests::{Bug, plant};
+use crate::tests::{Bug, plant, stop_at};
 use crate::{Allocate, Error, Ino};
 
 /// A thread of a client that stands still.
@@ -35,8 +34,8 @@ impl<T: Send + 'static> Stopped<T> {
         let (go_on, may_go_on): (Sender<()>, Receiver<()>) = channel();
         let (stopped, is_stopped) = channel();
         let thread = std::thread::spawn(move || {
-            stop_by(move |at| {
-                if at == point && stopped.send(()).is_ok() {
+            let _point = stop_at(point, move || {
+                if stopped.send(()).is_ok() {
                     let _ = may_go_on.recv();
                 }
             });
@@ -62,7 +61,7 @@ fn fg2_pages_wait_for_a_client_that_was_stopped_and_nobody_else_does() {
     let house = House::new();
     let ino = house.file("one", &[1; 80 * 4096]);
     let lease = leased(&house, ino, LeaseAccess::Write);
-    let stopped = Stopped::at("Store", &lease, |lease| lease.write(4096, &[9; 4096]));
+    let stopped = Stopped::at("fs: before store", &lease, |lease| lease.write(4096, &[9; 4096]));
     house.fs.allocate(ino, 0..70 * 4096, Allocate::Punch).expect("punched");
     house.fs.space.drain_deferred_frees();
     assert_eq!(house.fs.space.deferred_frees.count().0, 70, "FG2: it may still store to them");
@@ -81,7 +80,7 @@ fn fg3_a_client_that_stores_to_where_a_file_was_stores_again() {
     let size = 2 * CHUNK;
     let ino = house.file("large", &vec![1; size as usize]);
     let lease = leased(&house, ino, LeaseAccess::Write);
-    let stopped = Stopped::at("Store", &lease, |lease| lease.write(8192, &[9; 4096]));
+    let stopped = Stopped::at("fs: before store", &lease, |lease| lease.write(8192, &[9; 4096]));
     run_steps(&house.fs);
     assert!(house.fs.statfs().super_bytes >= size, "the migration waits for nobody");
     assert_eq!(stopped.go_on(), Some(4096));
@@ -118,7 +117,7 @@ fn append_others(house: &House, ino: Ino) {
 
 #[test]
 fn fg7_what_a_stopped_client_appends_late_counts_no_more() {
-    for point in ["Store", "Size", "Kept"] {
+    for point in ["fs: before store", "fs: before size", "fs: append kept"] {
         let (late, found) = append_late(point, append_others);
         assert_eq!(late, None, "FG7: it finds out");
         let expected = [&[1; 5000][..], &[2; 100], &[3; 20], &[4; 9000]].concat();
@@ -135,7 +134,7 @@ fn fg7_what_a_stopped_client_appends_late_to_a_superpage_is_nobodys() {
     let lease = leased(&house, ino, LeaseAccess::Append);
     let much = vec![2; 3 << 20];
     assert_eq!(lease.append(&much), Some((5000, much.len())));
-    let stopped = Stopped::at("Store", &lease, |lease| lease.append(&[9; 100_000]));
+    let stopped = Stopped::at("fs: before store", &lease, |lease| lease.append(&[9; 100_000]));
     assert!(house.fs.statfs().super_bytes > 0, "it has superpages");
     assert_eq!(house.fs.append(ino, &[3; 20]).expect("room").1, 20);
     for len in [1 << 20, 4096] {
@@ -158,7 +157,7 @@ fn fg7_what_a_stopped_client_appends_late_to_a_superpage_is_nobodys() {
 
 #[test]
 fn fg7_a_file_is_cut_while_a_client_is_stopped_at_its_end() {
-    for point in ["Store", "Size", "Kept"] {
+    for point in ["fs: before store", "fs: before size", "fs: append kept"] {
         let (late, found) = append_late(point, |house, ino| {
             resize(&house.fs, ino, 4900).expect("cut");
             resize(&house.fs, ino, 6000).expect("grown");
@@ -170,7 +169,7 @@ fn fg7_a_file_is_cut_while_a_client_is_stopped_at_its_end() {
 
 #[test]
 fn fg7_a_read_is_enough_to_take_the_end() {
-    let (late, found) = append_late("Size", |house, ino| {
+    let (late, found) = append_late("fs: before size", |house, ino| {
         house.fs.end_writing(ino);
         assert_eq!(content(&house.fs, ino).expect("it reads").len(), 5100);
     });
@@ -180,7 +179,7 @@ fn fg7_a_read_is_enough_to_take_the_end() {
 #[test]
 fn canary_what_comes_late_is_found() {
     let caught = std::panic::catch_unwind(|| {
-        append_late("Size", |house, ino| {
+        append_late("fs: before size", |house, ino| {
             plant(Some(Bug::StoppedAppendEnd));
             append_others(house, ino);
         })
@@ -210,7 +209,7 @@ fn append_across_owners(point: &'static str, others: impl FnOnce(&House, Ino)) -
 
 #[test]
 fn fg5_a_client_of_a_dead_owner_harms_nothing() {
-    for point in ["Store", "Size"] {
+    for point in ["fs: before store", "fs: before size"] {
         let (house, found) = append_across_owners(point, |house, ino| {
             append_others(house, ino);
             house.file("other", &[5; 300_000]);
@@ -231,7 +230,7 @@ fn fg5_a_client_of_a_dead_owner_keeps_nobody_from_storing_over_what_is_there() {
     let mut house = House::new();
     let files = ["small", "large"].map(|name| house.file(name, &[1; BYTES]));
     let lease = leased(&house, files[0], LeaseAccess::Append);
-    let stopped = Stopped::at("Store", &lease, |lease| lease.append(&[9; 10_000]));
+    let stopped = Stopped::at("fs: before store", &lease, |lease| lease.append(&[9; 10_000]));
     house = house.reopened();
     let (rest, mut at) = (house.file("rest", b""), 0);
     while let Ok(written) = house.fs.write(rest, at, &[3; 1 << 18]) {
@@ -301,7 +300,11 @@ fn is_untouched(house: &House, ino: Ino) -> bool {
 
 #[test]
 fn fg10_what_a_client_does_late_goes_nowhere_once_its_session_was_withdrawn() {
-    let points = [("Store", LeaseAccess::Write), ("Size", LeaseAccess::Append), ("Kept", LeaseAccess::Append)];
+    let points = [
+        ("fs: before store", LeaseAccess::Write),
+        ("fs: before size", LeaseAccess::Append),
+        ("fs: append kept", LeaseAccess::Append),
+    ];
     for (point, access) in points {
         let (house, ino) = write_after_withdrawal(point, access, None);
         assert!(is_untouched(&house, ino), "FG10: at {point:?}");
@@ -312,6 +315,6 @@ fn fg10_what_a_client_does_late_goes_nowhere_once_its_session_was_withdrawn() {
 
 #[test]
 fn canary_who_keeps_the_memory_of_a_session_that_was_withdrawn_is_found() {
-    let (house, ino) = write_after_withdrawal("Store", LeaseAccess::Write, Some(Bug::KeptMemory));
+    let (house, ino) = write_after_withdrawal("fs: before store", LeaseAccess::Write, Some(Bug::KeptMemory));
     assert!(!is_untouched(&house, ino));
 }

@@ -22,7 +22,7 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use ferrite_memory::Span;
+use ferrite_memory::{Span, planted};
 use ferrite_pool::layout::PAGE;
 
 use crate::format::inode::Inode;
@@ -276,7 +276,7 @@ pub(crate) fn each_name(
         goes_on
     })?;
     let is_known = tree.has_damaged_names.load(Ordering::Relaxed);
-    let is_known = crate::planted!(ForgottenDamage, false, is_known);
+    let is_known = is_known && !planted!("fs: forgotten damage");
     if damaged.is_none() && goes_on && is_known {
         // A caller that reads in pieces learns at the end of damage in earlier pieces.
         damaged = each_sound_name(tree, dir, 0, &mut |_, _| true)?;

@@ -12,6 +12,7 @@
 //! A signal handler may interrupt its own thread anywhere in here. A lookup stores nothing, so that the next copy does
 //! not wait for a store buffer. A store counts before and after, and a lookup around or within it finds nothing.
 
+use ferrite_memory::planted;
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use ferrite_pool::layout::CHUNK;
@@ -95,7 +96,7 @@ pub fn guess(ino: Ino, at: u64) -> Option<u64> {
 /// Returns true if what was found after `of` counts where `now` is found (FH1).
 #[inline(always)]
 pub fn counts(of: LockVersion, now: LockVersion) -> bool {
-    crate::planted!(StaleHint => return true);
+    planted!("fs: stale hint" => return true);
     of == now
 }
 

@@ -177,14 +177,5 @@ fn read_register() -> u32 {
     0
 }
 
-/// As the kernel has it where a handler of a signal begins.
 #[cfg(test)]
-pub fn deny_all() {
-    const ALL_BUT_THE_FIRST: u32 = 0x5555_5554;
-    if DENYING_WRITES.get().is_some() {
-        write_register(ALL_BUT_THE_FIRST);
-    }
-}
-
-#[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -137,7 +137,7 @@ fn ck2_a_cut_that_did_not_come_is_made_by_the_next_opening() {
     let pool = open_pool(&memory);
     let map = map(&pool);
     (0..20).for_each(|number| map.put(&[number], &[number; 40]).unwrap());
-    let logged = map.logged();
+    let logged = &map.0;
     let (writer, state) = (logged.writer.lock(), logged.state.read());
     checkpoint::store(&logged.holding, 1, writer.log.end(), &|item| state.save(item)).unwrap();
     let at = writer.log.place(writer.log.records().nth(5).unwrap().unwrap().0);
@@ -160,7 +160,7 @@ fn a_full_log_takes_a_checkpoint_and_a_change_that_never_fits_is_refused() {
     for number in 0..1000u64 {
         map.put(&(number % 50).to_le_bytes(), &number.to_le_bytes()).unwrap();
     }
-    assert!(map.logged().writer.lock().sequence > 2, "checkpoints were taken");
+    assert!(map.0.writer.lock().sequence > 2, "checkpoints were taken");
     let refused = map.put(b"large", &vec![1; LOGGING.log_bytes as usize]);
     assert!(matches!(refused, Err(Error::TooLarge { .. })));
     let before = content(&map);
@@ -174,7 +174,7 @@ fn checkpoints_come_after_so_many_records_or_bytes() {
     let logging = Logging { checkpoint_records: 4, ..LOGGING };
     let map = Map::new(logged::<MapEntries>(&pool, logging).unwrap());
     (0..12).for_each(|number| map.put(&[number], b"").unwrap());
-    let state = |map: &Map| (map.logged().log_bytes(), map.logged().writer.lock().sequence);
+    let state = |map: &Map| (map.0.log_bytes(), map.0.writer.lock().sequence);
     assert_eq!(state(&map), (0, 3));
     drop(map);
     let logging = Logging { checkpoint_bytes: 640, ..LOGGING };
@@ -189,16 +189,16 @@ fn lg4_damage_is_told_by_name_and_what_is_left_is_salvaged() {
     let salvage = Logging { salvage: true, ..LOGGING };
     type Spoil<'a> = &'a dyn Fn(&Map, &LyingMemory);
     let in_log: Spoil = &|map: &Map, memory: &LyingMemory| {
-        let log = &map.logged().writer.lock().log;
+        let log = &map.0.writer.lock().log;
         memory.store_word(log.place(log.records().nth(2).unwrap().unwrap().0) + 24, 0);
     };
     let in_checkpoint: Spoil = &|map: &Map, memory: &LyingMemory| {
         map.checkpoint().unwrap();
-        memory.store_word(map.logged().holding.stream(Role(3)).locate(5 * 4096).unwrap().at + 16, 0);
+        memory.store_word(map.0.holding.stream(Role(3)).locate(5 * 4096).unwrap().at + 16, 0);
     };
     let in_header: Spoil = &|map: &Map, memory: &LyingMemory| {
         map.checkpoint().unwrap();
-        memory.store_word(map.logged().holding.stream(Role(3)).locate(0).unwrap().at + 16, 0);
+        memory.store_word(map.0.holding.stream(Role(3)).locate(0).unwrap().at + 16, 0);
         map.put(b"later", b"x").unwrap();
     };
     let store_in_word = |map: &Map, memory: &LyingMemory, word| {
@@ -206,7 +206,7 @@ fn lg4_damage_is_told_by_name_and_what_is_left_is_salvaged() {
             map.put(key, b"x").unwrap();
             map.checkpoint().unwrap();
         }
-        memory.store_word(map.logged().holding.stream(Role::MAP).locate(64).unwrap().at, word);
+        memory.store_word(map.0.holding.stream(Role::MAP).locate(64).unwrap().at, word);
         map.put(b"later", b"x").unwrap();
     };
     let in_word: Spoil = &|map: &Map, memory: &LyingMemory| store_in_word(map, memory, 1);
@@ -223,7 +223,7 @@ fn lg4_damage_is_told_by_name_and_what_is_left_is_salvaged() {
         let error = logged::<MapEntries>(&pool, LOGGING).unwrap_err().to_string();
         assert!(error.starts_with("object \"it\" is damaged: "), "{error}");
         let map = Map::new(logged::<MapEntries>(&pool, salvage).unwrap());
-        assert!(!map.logged().losses().is_empty());
+        assert!(!map.0.losses().is_empty());
         let left = content(&map);
         let lost = before.len() - left.len();
         assert!(lost <= most && (lost > 0) == (most > 0), "{lost} of {most} are lost");
@@ -284,4 +284,10 @@ fn stores_by_scheme_are_the_pools_alone() {
     let tag = ObjectLabel::new(ObjectForm::Direct, "value", 8).unwrap().spec("it", 0).create(&pool).unwrap();
     pool.memory().store(tag.extents[0].span().at, &[0; 8], Scheme::Nt);
     assert!(matches!(logged::<MapEntries>(&pool, LOGGING), Err(Error::WrongType { .. })));
+}
+
+impl<S: LoggedStructure> Logged<S> {
+    pub(crate) fn log_end(&self) -> LogPosition {
+        self.writer.lock().log.end()
+    }
 }

@@ -84,7 +84,7 @@ fn a_checkpoint_is_as_documented() {
     let map = Map::new(logged(&pool, LOGGING).unwrap());
     (0..50).for_each(|key| map.put(&[key], &[key; 60]).unwrap());
     map.checkpoint().unwrap();
-    let position = map.logged().log_end();
+    let position = map.0.log_end();
     let (tag, uuid) = (pool.tag("it").unwrap(), pool.superblock().uuid);
     let salt = salt(&uuid, tag.generation);
     let place = |role, at| Stream::new(&tag.extents, role).locate(at).unwrap().at;

@@ -1,15 +1,8 @@
 //! O1: a lock is free once it is dropped.
 
-use std::cell::Cell;
+use ferrite_memory::planted::plant;
 
 use super::*;
-
-thread_local!(static ONLY_CLOSED: Cell<bool> = const { Cell::new(false) });
-
-/// The planted bug: who drops a lock only closes its descriptor (O1).
-pub(super) fn is_only_closed() -> bool {
-    ONLY_CLOSED.get()
-}
 
 fn pool() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("folder");
@@ -43,9 +36,8 @@ fn o1_a_dropped_lock_is_free_whoever_has_its_descriptor() {
 #[test]
 fn canary_a_lock_that_is_only_closed_is_found() {
     let is_free = is_free_after(|lock| {
-        ONLY_CLOSED.set(true);
+        let _bug = plant("pool: lock only closed");
         drop(lock);
-        ONLY_CLOSED.set(false);
     });
     assert!(!is_free);
 }

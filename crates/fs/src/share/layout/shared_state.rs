@@ -123,12 +123,6 @@ impl SharedState {
         Ok(LivenessWord::set(&self.words, LIVENESS)?)
     }
 
-    /// Pretends that an owner lives.
-    #[cfg(test)]
-    pub(crate) fn pretend_owner_alive(&self) {
-        self.words.first()[LIVENESS].store(1, Ordering::SeqCst);
-    }
-
     /// Returns true if the owner lives.
     #[inline(always)]
     pub fn is_owner_alive(&self) -> bool {

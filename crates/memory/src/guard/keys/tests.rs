@@ -13,3 +13,11 @@ fn a_key_that_another_thread_was_faster_to_make_is_given_back() {
         assert!(!made.loads().are_own(), "what the kernel denies before anybody asks");
     }
 }
+
+/// As the kernel has it where a handler of a signal begins.
+pub fn deny_all() {
+    const ALL_BUT_THE_FIRST: u32 = 0x5555_5554;
+    if DENYING_WRITES.get().is_some() {
+        write_register(ALL_BUT_THE_FIRST);
+    }
+}
