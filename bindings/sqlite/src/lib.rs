@@ -17,9 +17,9 @@
 
 mod abi;
 mod database;
+mod failure;
 mod log_file;
 mod main_file;
-mod told;
 mod vfs;
 
 use std::ffi::{c_char, c_int, c_void};

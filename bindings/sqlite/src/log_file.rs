@@ -8,8 +8,8 @@ use ferrite_sqlite_log::Result;
 
 use crate::abi::{self, File, Methods, Routines};
 use crate::database::Database;
+use crate::failure;
 use crate::main_file::HEAD_BYTES;
-use crate::told;
 
 /// An open log file, in the memory that SQLite provides.
 #[repr(C)]
@@ -61,7 +61,7 @@ pub unsafe fn open(into: *mut File, routines: Routines, database: Arc<Database>,
         Ok(Some(_)) => Ok(()),
         Err(error) => Err(error),
     };
-    let code = told::code(&routines, database.log.path(), made, abi::CANTOPEN);
+    let code = failure::code(&routines, database.log.path(), made, abi::CANTOPEN);
     if code == abi::OK {
         let delete_on_close = flags & abi::OPEN_DELETEONCLOSE != 0;
         let inner = Inner { routines, database, file, delete_on_close };
@@ -82,7 +82,7 @@ unsafe fn inner<'a>(file: *mut File) -> &'a Inner {
 
 impl Inner {
     fn code(&self, result: Result<()>, code: c_int) -> c_int {
-        told::code(&self.routines, self.database.log.path(), result, code)
+        failure::code(&self.routines, self.database.log.path(), result, code)
     }
 }
 

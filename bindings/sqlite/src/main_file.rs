@@ -25,8 +25,8 @@ use ferrite_sqlite_log::{DatabaseMark, HEAD_BYTES as HEADER_BYTES, STAMP_AT};
 
 use crate::abi::{self, File, LOCK_EXCLUSIVE, LOCK_NONE, LOCK_RESERVED, LOCK_SHARED, Methods, Routines};
 use crate::database::Database;
+use crate::failure::{self, Failure, Outcome};
 use crate::log_file::room;
-use crate::told::{self, Failure, Outcome};
 
 use header::{ensure_here, ensure_marked, unmark};
 
@@ -135,7 +135,7 @@ unsafe fn this<'a>(file: *mut File) -> &'a MainFile {
 
 impl MainFile {
     fn code(&self, result: Result<(), impl Into<Failure>>, code: c_int) -> c_int {
-        told::code(&self.routines, self.database.log.path(), result, code)
+        failure::code(&self.routines, self.database.log.path(), result, code)
     }
 
     /// Returns the bytes to write to a marked header instead of `from` at byte `at`: the pool has the versions (SV2),

@@ -10,9 +10,9 @@ use ferrite_sqlite_log::{Error, Result};
 
 use crate::abi::{self, File, Routines, Vfs};
 use crate::database::Database;
+use crate::failure::Outcome;
 use crate::main_file::{Below, HEAD_BYTES, MainFile, below, header_below, make, sync_given};
-use crate::told::Outcome;
-use crate::{log_file, told};
+use crate::{failure, log_file};
 
 /// The data of the registered VFS, once for the process.
 struct Registered {
@@ -113,7 +113,7 @@ unsafe extern "C" fn open(
             unsafe { log_file::open(file, routines(), database, which, flags) }
         }
         Ok(None) => pass!(vfs, open, name, file, flags, out_flags),
-        Err(error) => told::told(&routines(), &text.to_string_lossy(), &error.into(), abi::CANTOPEN),
+        Err(error) => failure::report(&routines(), &text.to_string_lossy(), &error.into(), abi::CANTOPEN),
     }
 }
 
@@ -132,7 +132,7 @@ unsafe fn open_main(vfs: *mut Vfs, name: *const c_char, file: *mut File, flags: 
     let log_pool = match log_pool {
         Ok(Some(log_pool)) => log_pool,
         Ok(None) => return pass!(vfs, open, name, file, flags, out_flags),
-        Err(error) => return told::told(&routines(), &path, &error.into(), abi::CANTOPEN),
+        Err(error) => return failure::report(&routines(), &path, &error.into(), abi::CANTOPEN),
     };
     let mut opened = flags;
     let code = pass!(vfs, open, name, below(file), flags, &raw mut opened);
@@ -164,7 +164,7 @@ unsafe fn open_main(vfs: *mut Vfs, name: *const c_char, file: *mut File, flags: 
             }
             (*file).methods = std::ptr::null();
         }
-        return told::told(&routines(), &path, error, abi::CANTOPEN);
+        return failure::report(&routines(), &path, error, abi::CANTOPEN);
     }
     abi::OK
 }
@@ -190,8 +190,8 @@ unsafe fn log_pool(name: *const c_char, path: &str) -> Result<Option<Arc<Databas
     let parameter = |key: &CStr| {
         // SAFETY: the caller guarantees the name; the result is a string or null.
         unsafe {
-            let told = (routines().uri_parameter)(name, key.as_ptr());
-            (!told.is_null()).then(|| PathBuf::from(OsStr::from_bytes(CStr::from_ptr(told).to_bytes())))
+            let value = (routines().uri_parameter)(name, key.as_ptr());
+            (!value.is_null()).then(|| PathBuf::from(OsStr::from_bytes(CStr::from_ptr(value).to_bytes())))
         }
     };
     let pool = parameter(c"pool").or_else(|| ferrite_memory::process::variable("FERRITE_POOL").map(PathBuf::from));
@@ -265,12 +265,12 @@ unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, sync: c_int) -> 
     let (database, file) = match Database::of_log(text) {
         Ok(Some(which)) => which,
         Ok(None) => return pass!(vfs, delete, name, sync),
-        Err(error) => return told::told(&routines(), &text.to_string_lossy(), &error.into(), abi::IOERR_DELETE),
+        Err(error) => return failure::report(&routines(), &text.to_string_lossy(), &error.into(), abi::IOERR_DELETE),
     };
     let log = &database.log;
     database.count_log_change();
     let deleted = log.delete(file).and_then(|()| if sync != 0 { log.persist() } else { Ok(()) });
-    told::code(&routines(), log.path(), deleted, abi::IOERR_DELETE)
+    failure::code(&routines(), log.path(), deleted, abi::IOERR_DELETE)
 }
 
 unsafe extern "C" fn access(vfs: *mut Vfs, name: *const c_char, how: c_int, result: *mut c_int) -> c_int {
@@ -279,7 +279,7 @@ unsafe extern "C" fn access(vfs: *mut Vfs, name: *const c_char, how: c_int, resu
     let (database, file) = match Database::of_log(text) {
         Ok(Some(which)) => which,
         Ok(None) => return pass!(vfs, access, name, how, result),
-        Err(error) => return told::told(&routines(), &text.to_string_lossy(), &error.into(), abi::IOERR_ACCESS),
+        Err(error) => return failure::report(&routines(), &text.to_string_lossy(), &error.into(), abi::IOERR_ACCESS),
     };
     match database.log.length(file) {
         Ok(length) => {
@@ -289,7 +289,7 @@ unsafe extern "C" fn access(vfs: *mut Vfs, name: *const c_char, how: c_int, resu
             unsafe { *result = c_int::from(is_there) };
             abi::OK
         }
-        Err(error) => told::told(&routines(), database.log.path(), &error.into(), abi::IOERR_ACCESS),
+        Err(error) => failure::report(&routines(), database.log.path(), &error.into(), abi::IOERR_ACCESS),
     }
 }
 

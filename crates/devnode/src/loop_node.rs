@@ -146,8 +146,8 @@ impl LoopNode {
     /// fail. A device that is no longer over `backing` is not touched.
     pub fn keep(self, lock: &DirLock, backing: &Path) -> io::Result<()> {
         let (path, file) = (self.c_path()?, CString::new(backing.as_os_str().as_bytes())?);
-        let told = CString::new(self.sysfs().join("loop/backing_file").into_os_string().into_vec())?;
-        match child::run(lock, &|| keep(&path, &file, &told)) {
+        let backing_file = CString::new(self.sysfs().join("loop/backing_file").into_os_string().into_vec())?;
+        match child::run(lock, &|| keep(&path, &file, &backing_file)) {
             Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(()),
             other => other.map(drop),
         }
@@ -186,27 +186,28 @@ fn configure(node: &ChildFd, file: &ChildFd, backing: &CStr, shape: LoopShape) -
     let read_only = if shape.read_only { LO_FLAGS_READ_ONLY } else { 0 };
     let status = LoopStatus::new(LO_FLAGS_DIRECT_IO | LO_FLAGS_PARTSCAN | read_only, backing);
     let fd = file.number().cast_unsigned();
-    tell(node, &LoopConfig { fd, block_bytes: shape.sector_bytes, status, reserved: [0; 8] })
+    control(node, &LoopConfig { fd, block_bytes: shape.sector_bytes, status, reserved: [0; 8] })
 }
 
 /// Keeps a device. Of the flags of a device the driver clears only `LO_FLAGS_AUTOCLEAR`, which makes the device go.
-fn keep(path: &CStr, backing: &CStr, told: &CStr) -> ChildResult {
+fn keep(path: &CStr, backing: &CStr, backing_file: &CStr) -> ChildResult {
     let node = ChildFd::new(path, libc::O_RDONLY)?;
     // From here on no other server can get the device, because this process has it open.
-    if is_over(told, backing)? { tell(&node, &LoopStatus::new(0, backing)) } else { Ok(0) }
+    if is_over(backing_file, backing)? { control(&node, &LoopStatus::new(0, backing)) } else { Ok(0) }
 }
 
-/// Returns true if the sysfs file at `told` names `backing`.
-fn is_over(told: &CStr, backing: &CStr) -> Result<bool, i32> {
+/// Returns true if the sysfs file at `backing_file` names `backing`.
+fn is_over(backing_file: &CStr, backing: &CStr) -> Result<bool, i32> {
     let mut text = [0; libc::PATH_MAX as usize];
-    let read = open(told, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).and_then(|file| read(&file, &mut text));
+    let read =
+        open(backing_file, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).and_then(|file| read(&file, &mut text));
     let read = read.map_err(Errno::raw_os_error)?;
     Ok(text[..read].strip_suffix(b"\n") == Some(backing.to_bytes()))
 }
 
-fn tell<T: LoopIoctl>(node: &ChildFd, told: &T) -> ChildResult {
+fn control<T: LoopIoctl>(node: &ChildFd, argument: &T) -> ChildResult {
     // SAFETY: the kernel reads the struct of this request, which the asserted sizes say this is.
-    answer(unsafe { libc::ioctl(node.number(), T::REQUEST, std::ptr::from_ref(told)) })
+    answer(unsafe { libc::ioctl(node.number(), T::REQUEST, std::ptr::from_ref(argument)) })
 }
 
 fn clear(path: &CStr, flags: i32) -> ChildResult {

@@ -19,18 +19,18 @@ use ferrite_fuse::MountEntry;
 /// are not touched. Returns a line for each resource that was cleared, or that still waits for a program to close it.
 pub fn clear_stale(directory: &Path) -> Vec<String> {
     let Ok(directory) = directory.canonicalize() else { return Vec::new() };
-    let mut told = Vec::new();
+    let mut notes = Vec::new();
     for name in names(&directory) {
         let place = RuntimeDir::at(&directory, &name);
-        match clear_place(&place, &mut told) {
+        match clear_place(&place, &mut notes) {
             Ok(()) | Err(Error::Held { .. }) => {}
-            Err(error) => told.push(format!("could not clear {}: {error}", directory.join(&name).display())),
+            Err(error) => notes.push(format!("could not clear {}: {error}", directory.join(&name).display())),
         }
     }
     // A server may have been killed between its last runtime directory and this call. If any runtime directory remains,
     // the call fails.
     let _ = fs::remove_dir(&directory);
-    told
+    notes
 }
 
 fn names(directory: &Path) -> Vec<String> {
@@ -39,35 +39,35 @@ fn names(directory: &Path) -> Vec<String> {
     places.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
-fn clear_place(place: &RuntimeDir, told: &mut Vec<String>) -> Result<()> {
+fn clear_place(place: &RuntimeDir, notes: &mut Vec<String>) -> Result<()> {
     let lock = place.lock()?;
-    clear(place, &lock, told)?;
+    clear(place, &lock, notes)?;
     lock.remove().map_err(Error::io("removing the directory"))
 }
 
 /// Clears the content of `place`, whose lock the caller holds.
-pub(super) fn clear(place: &RuntimeDir, lock: &DirLock, told: &mut Vec<String>) -> Result<()> {
+pub(super) fn clear(place: &RuntimeDir, lock: &DirLock, notes: &mut Vec<String>) -> Result<()> {
     for link in lock.noted_links().into_iter().filter(|link| link::remove(link, place)) {
-        told.push(format!("removed the link {}", link.display()));
+        notes.push(format!("removed the link {}", link.display()));
     }
     for node in BlockNode::of(place).map_err(Error::io("listing block devices"))? {
         // The device is disconnected first: a lazy unmount may wait for requests that a dead NBD server left
         // unanswered.
         node.cut(lock).or_else(gone).map_err(Error::io(format!("detaching {}", node.path().display())))?;
-        unmount_users(node, told);
-        tell_fate(node, place, lock, told);
+        unmount_users(node, notes);
+        tell_fate(node, place, lock, notes);
     }
     let point = place.mount_point();
     while MountEntry::seen_by("self").is_ok_and(|mounts| mounts.iter().any(|mount| mount.point == point)) {
         ferrite_fuse::unmount(&point).map_err(Error::io(format!("unmounting {}", point.display())))?;
-        told.push(format!("unmounted the dead {}", point.display()));
+        notes.push(format!("unmounted the dead {}", point.display()));
     }
     Ok(())
 }
 
-fn unmount_users(node: BlockNode, told: &mut Vec<String>) {
+fn unmount_users(node: BlockNode, notes: &mut Vec<String>) {
     for point in mounted("self", &node.devices()).iter().rev() {
-        told.push(match ferrite_fuse::unmount_lazily(point) {
+        notes.push(match ferrite_fuse::unmount_lazily(point) {
             Ok(()) => format!("unmounted {}, which was on the dead {}", point.display(), node.path().display()),
             Err(error) => format!("could not unmount {}: {error}", point.display()),
         });
@@ -76,14 +76,14 @@ fn unmount_users(node: BlockNode, told: &mut Vec<String>) {
 
 /// Reports if the device is gone or still in use. A program may keep a file open on a file system that is unmounted
 /// lazily: the device then goes with that program.
-fn tell_fate(node: BlockNode, place: &RuntimeDir, lock: &DirLock, told: &mut Vec<String>) {
+fn tell_fate(node: BlockNode, place: &RuntimeDir, lock: &DirLock, notes: &mut Vec<String>) {
     let device = node.path();
     if node.wait_until_free(place, Duration::from_secs(2)) {
-        told.push(format!("detached the dead {}", device.display()));
+        notes.push(format!("detached the dead {}", device.display()));
     } else {
         let who = holders(node, lock).join(", ");
         let who = if who.is_empty() { UNSEEN } else { &who };
-        told.push(format!("{} is dead and goes when let go by {who}", device.display()));
+        notes.push(format!("{} is dead and goes when let go by {who}", device.display()));
     }
 }
 

@@ -143,8 +143,8 @@ impl fmt::Display for Speed {
             (self.latency_ns > 0).then(|| format!("{} ns", self.latency_ns)),
             self.bandwidth_mb_s.map(|rate| format!("{rate} MB/s")),
         ];
-        let told: Vec<String> = parts.into_iter().flatten().collect();
-        if told.is_empty() { f.write_str("as DRAM") } else { f.write_str(&told.join(", ")) }
+        let limits: Vec<String> = parts.into_iter().flatten().collect();
+        if limits.is_empty() { f.write_str("as DRAM") } else { f.write_str(&limits.join(", ")) }
     }
 }
 

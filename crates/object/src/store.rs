@@ -199,7 +199,9 @@ impl Store {
     pub fn backup(&self, path: &Path, image: [u8; 16]) -> Result<()> {
         match &self.tags {
             TagAccess::Own(owner) => Ok(backup::backup_to(owner.pool(), path, image, &mut |_| true).map(drop)?),
-            TagAccess::Remote(tags) => Ok(tags.backup(&std::path::absolute(path).map_err(told(path))?, image)?),
+            TagAccess::Remote(tags) => {
+                Ok(tags.backup(&std::path::absolute(path).map_err(while_finding(path))?, image)?)
+            }
         }
     }
 
@@ -266,7 +268,7 @@ impl Store {
     }
 }
 
-fn told(path: &Path) -> impl Fn(std::io::Error) -> Error {
+fn while_finding(path: &Path) -> impl Fn(std::io::Error) -> Error {
     move |error| ferrite_memory::Error::io(format!("finding {}", path.display()), error).into()
 }
 

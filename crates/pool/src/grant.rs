@@ -98,7 +98,7 @@ impl Grants {
         {
             let mut register = self.0.lock();
             let live = register.find(id)?;
-            if std::mem::replace(&mut live.unsettled, true) {
+            if std::mem::replace(&mut live.in_doubt, true) {
                 return Err(Error::Busy(format!("grant {id} is already being given or ended")));
             }
             transaction.write(live.slot, &[0; SLOT_BYTES]);
@@ -108,7 +108,7 @@ impl Grants {
         let mut register = self.0.lock();
         match committed {
             Ok(()) => register.finish(pool.space(), id),
-            Err(_) => register.find(id)?.unsettled = false,
+            Err(_) => register.find(id)?.in_doubt = false,
         }
         committed
     }
@@ -121,7 +121,7 @@ impl Grants {
     pub fn reap(&self, pool: &Pool) -> Result<usize> {
         let ended: Vec<GrantId> = {
             let register = self.0.lock();
-            let ended = register.live.iter().filter(|(_, live)| !live.unsettled && !live.process.is_alive());
+            let ended = register.live.iter().filter(|(_, live)| !live.in_doubt && !live.process.is_alive());
             ended.map(|(id, _)| *id).collect()
         };
         ended.iter().try_for_each(|id| match self.release(pool, *id) {
@@ -207,10 +207,10 @@ fn record(
     transaction.write(slot, &record.encode(overflow.first().map_or(0, |page| page.span().at)));
     let mut live = LiveGrant::new(slot, ask.process.clone(), record, overflow).with_bell(bell);
     // Otherwise a concurrent reap of a process that has already ended would commit the end before the beginning.
-    live.unsettled = true;
+    live.in_doubt = true;
     pool.grants().0.lock().insert(id, live);
     transaction.commit()?;
-    pool.grants().0.lock().find(id)?.unsettled = false;
+    pool.grants().0.lock().find(id)?.in_doubt = false;
     Ok(Granted { id, notice: notice.into(), rights: ask.rights })
 }
 

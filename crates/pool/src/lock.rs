@@ -72,7 +72,7 @@ pub fn claim(path: &Path) -> Result<Claim> {
     options.read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
     for _ in 0..REPLACED_MAX {
         let path = path.canonicalize().map_err(|e| LockError::io(doing("opening"), e))?;
-        let file = options.open(&path).map_err(|e| LockError::io(doing("opening"), told(e)))?;
+        let file = options.open(&path).map_err(|e| LockError::io(doing("opening"), with_advice(e)))?;
         let found = file.metadata().map_err(|e| LockError::io(doing("looking at"), e))?;
         let _kept = ParentOnlyFd::new(file.as_fd());
         if !may_hold_a_pool(&found) {
@@ -94,7 +94,7 @@ pub fn claim(path: &Path) -> Result<Claim> {
 }
 
 /// Adds the way out to the error about a file system that is read-only.
-fn told(error: io::Error) -> io::Error {
+fn with_advice(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::ReadOnlyFilesystem => io::Error::other(format!(
             "{error}: a pool is recovered when it is opened, also to be looked at: copy it to where it can be written"

@@ -41,7 +41,7 @@ fn content(file: JournalFile, files: &JournalFiles) -> std::result::Result<Optio
 
 /// Writes that extend, overwrite and leave a gap; marked when each is durable.
 #[test]
-fn wf1_crash_keeps_completed_writes_or_settled_ones() {
+fn wf1_crash_keeps_completed_writes_or_drained_ones() {
     let writes: [(u64, usize); 5] = [(0, 100), (100, 300), (50, 8), (900, 64), (4080, 40)];
     for model in Model::ALL {
         let memory = Arc::new(LyingMemory::new(1 << 16, model));

@@ -8,8 +8,8 @@ use ferrite_sqlite_log::{DatabaseFile, DatabaseHeader, DatabaseLog, DatabaseMark
 
 use super::{ensure_ours, owned};
 use crate::abi::{self, File, LOCK_EXCLUSIVE, LOCK_NONE, LOCK_SHARED};
+use crate::failure::{Failure, Outcome};
 use crate::main_file::below;
-use crate::told::{Failure, Outcome};
 
 /// Number of attempts to lock a database that others have open; [`PAUSE`] is the pause between them.
 const TRIES: u32 = 400;

@@ -138,15 +138,15 @@ fn pairs(first: &str, acts: &[Act], is_planted: bool) -> Result<usize, String> {
     for (at, now) in moments.iter().enumerate() {
         for (then_at, then) in moments[..=at].iter().enumerate() {
             let database = if is_planted { unmoved(then, now) } else { now.database.clone() };
-            let (found, told) = look(&place, &then.pool, &database);
-            let case = format!("the pool of {then_at} and the file of {at}: {found:?}, {told}");
-            if told.contains("Nothing was changed") || told.contains("was replaced while its log") {
+            let (found, message) = look(&place, &then.pool, &database);
+            let case = format!("the pool of {then_at} and the file of {at}: {found:?}, {message}");
+            if message.contains("Nothing was changed") || message.contains("was replaced while its log") {
                 refused += 1;
                 let is_intact = fs::read(place.path("a.db")).unwrap() == database;
                 if !is_intact || then_at == at {
                     return Err(format!("refused, intact: {is_intact}: {case}"));
                 }
-            } else if told.contains("its log is in another pool") {
+            } else if message.contains("its log is in another pool") {
                 refused += 1;
             } else if !(right.contains(found.as_str()) || found == "ok" && then_at == 0) {
                 return Err(case);
@@ -194,12 +194,12 @@ fn refusal(place: &Place) -> String {
     let before = fs::read(place.path("a.db")).unwrap();
     let mut shell = Shell::open(&place.uri("a.db"));
     assert_eq!(shell.ask("select count(*) from t;"), "");
-    let told = shell.end();
+    let message = shell.end();
     let helps = ["do not go together", "generation", "Nothing was changed", "`ferrite wal forget", "--lose "];
-    assert!(helps.into_iter().all(|words| told.contains(words)), "{told}");
-    assert!(told.contains(place.path("pool").to_str().unwrap()), "{told}");
+    assert!(helps.into_iter().all(|words| message.contains(words)), "{message}");
+    assert!(message.contains(place.path("pool").to_str().unwrap()), "{message}");
     assert!(fs::read(place.path("a.db")).unwrap() == before, "what is refused is not written");
-    told
+    message
 }
 
 /// Repeats `work` while a lock seems held, and returns its result. A shell that another test starts inherits this
@@ -209,10 +209,10 @@ fn unheld<T>(work: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
     std::iter::repeat_with(work).take(100_000).find(|done| !is_held(done)).expect("a shell starts within 100,000 tries")
 }
 
-/// Gives up the log in the pool with the number from the message `told`; returns the content of the database after
+/// Gives up the log in the pool with the number from `message`; returns the content of the database after
 /// that.
-fn given_up(place: &Place, told: &str) -> String {
-    let words = told.split_once("--lose ").expect("it says the way out").1;
+fn given_up(place: &Place, message: &str) -> String {
+    let words = message.split_once("--lose ").expect("it says the way out").1;
     let bytes: u64 = words.split('`').next().unwrap().parse().expect("a number");
     let log_pool = open_pool(&place.path("pool")).unwrap();
     let path = place.path("a.db").display().to_string();
@@ -233,15 +233,15 @@ fn an_older_pool_is_refused_and_its_way_out_leaves_the_database_whole() {
     shell.run(ON);
     shell.kill();
     fs::write(place.path("pool"), yesterday).unwrap();
-    let told = refusal(&place);
-    assert!(told.contains("the file is later"), "{told}");
+    let message = refusal(&place);
+    assert!(message.contains("the file is later"), "{message}");
     let log_pool = open_pool(&place.path("pool")).unwrap();
     let path = place.path("a.db").display().to_string();
     let before = fs::read(&path).unwrap();
     let drained = unheld(|| GiveBack::begin(&log_pool, &path).map(drop)).expect_err("it is refused").to_string();
     assert!(drained.contains("the file is later") && fs::read(&path).unwrap() == before, "{drained}");
     drop(log_pool);
-    assert_eq!(given_up(&place, &told), "ok\n400");
+    assert_eq!(given_up(&place, &message), "ok\n400");
 }
 
 /// After its log was given up, the database uses another pool. The first pool is then refused.
@@ -260,9 +260,9 @@ fn a_pool_whose_log_was_given_up_elsewhere_is_refused_and_the_other_one_goes_on(
     shell.kill();
     let second = fs::read(place.path("pool")).unwrap();
     fs::write(place.path("pool"), first).unwrap();
-    let told = refusal(&place);
-    assert!(told.contains("the file has its log in another pool"), "{told}");
-    let bytes: u64 = told.split_once("--lose ").unwrap().1.split('`').next().unwrap().parse().unwrap();
+    let message = refusal(&place);
+    assert!(message.contains("the file has its log in another pool"), "{message}");
+    let bytes: u64 = message.split_once("--lose ").unwrap().1.split('`').next().unwrap().parse().unwrap();
     let log_pool = open_pool(&place.path("pool")).unwrap();
     let (forgotten, _) = unheld(|| forget(&log_pool, place.path("a.db").to_str().unwrap(), Some(bytes))).unwrap();
     assert!(forgotten.is_of_another, "the header stays with the other pool");
@@ -285,15 +285,15 @@ fn an_older_file_and_a_history_that_went_on_elsewhere_are_refused() {
     };
     let [pool_1, database_1] = on();
     fs::write(place.path("a.db"), &database).unwrap();
-    let told = refusal(&place);
-    assert!(told.contains("the pool is later"), "{told}");
+    let message = refusal(&place);
+    assert!(message.contains("the pool is later"), "{message}");
     fs::write(place.path("pool"), pool).unwrap();
     let [pool_2, database_2] = on();
     for (pool, database) in [(&pool_1, &database_2), (&pool_2, &database_1)] {
         fs::write(place.path("pool"), pool).unwrap();
         fs::write(place.path("a.db"), database).unwrap();
-        let told = refusal(&place);
-        assert!(told.contains("two copies went on separately"), "{told}");
+        let message = refusal(&place);
+        assert!(message.contains("two copies went on separately"), "{message}");
     }
     fs::write(place.path("a.db"), database_2).unwrap();
     assert_eq!(Shell::open(&place.uri("a.db")).ask("pragma integrity_check; select count(*) from t;"), "ok\n401");

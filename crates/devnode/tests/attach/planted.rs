@@ -33,7 +33,7 @@ impl Layer {
         self.1 == Some(bug)
     }
 
-    fn told(&self, done: Result<()>) -> Result<()> {
+    fn report(&self, done: Result<()>) -> Result<()> {
         if self.has(Bug::HiddenError) { Ok(()) } else { done }
     }
 }
@@ -48,14 +48,14 @@ impl Disk for Layer {
             into.fill(0);
             return Ok(());
         }
-        self.told(self.0.read(at, into))
+        self.report(self.0.read(at, into))
     }
 
     fn write(&self, at: u64, from: &[u8], access: Access) -> Result<()> {
         match self.1 {
             Some(Bug::LostWrite) => Ok(()),
             Some(Bug::WriteElsewhere) => self.0.write(at + PAGE.len, from, access),
-            _ => self.told(self.0.write(at, from, access)),
+            _ => self.report(self.0.write(at, from, access)),
         }
     }
 

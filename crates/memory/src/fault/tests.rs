@@ -54,12 +54,12 @@ fn in_a_child() {
     println!("let through");
 }
 
-fn expect(deed: &str, signal: i32, told: &[&str]) {
+fn expect(deed: &str, signal: i32, expected: &[&str]) {
     let output = die_of(deed);
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.signal(), Some(signal), "{deed}: {out}{err}");
     assert!(!out.contains("let through"), "{deed}: {out}");
-    told.iter().for_each(|words| assert!(err.contains(words), "{deed}: {words:?} is not in {err:?}"));
+    expected.iter().for_each(|words| assert!(err.contains(words), "{deed}: {words:?} is not in {err:?}"));
 }
 
 /// A stray access dies, and says which byte of which pool was hit, and what denied it.

@@ -183,12 +183,12 @@ fn left_of_two_pages(bug: Option<&str>) -> Option<u64> {
 
 /// M1 on a file: after a drain of a span, all its pages are written back.
 #[test]
-fn m1_every_page_of_a_span_is_settled() {
+fn m1_every_page_of_a_span_is_drained() {
     assert!(left_of_two_pages(None).is_none_or(|left| left == 0));
 }
 
 #[test]
-fn canary_another_span_that_is_settled_is_found() {
+fn canary_another_span_that_is_drained_is_found() {
     for bug in ["memory: half of a span is synced", "memory: later pages are synced"] {
         assert!(left_of_two_pages(Some(bug)).is_none_or(|left| left > 0));
     }

@@ -9,7 +9,7 @@ use ferrite_memory::{Error as MediumError, make_pool_file};
 use ferrite_pool::backup::ImageSummary;
 use ferrite_pool::{Lock, MayLose, ensure_may_be_lost};
 
-use super::{medium, ours, told};
+use super::{medium, ours, while_finding};
 use crate::{Error, Result};
 
 /// A file or device, held for this process.
@@ -33,7 +33,8 @@ impl Place {
             Err(error) => return Err(medium::not_made(path, error)),
         }
         let lock = ours(path)?;
-        let (there, source) = (lock.file().metadata().map_err(told(path))?, image.metadata().map_err(told(path))?);
+        let (there, source) =
+            (lock.file().metadata().map_err(while_finding(path))?, image.metadata().map_err(while_finding(path))?);
         if (there.dev(), there.ino()) == (source.dev(), source.ino()) {
             let why = format!("{} is the image itself: name another file for the store", path.display());
             return Err(Error::Refused(why));

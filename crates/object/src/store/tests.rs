@@ -88,8 +88,8 @@ fn a_store_is_made_once_however_many_threads_make_it() {
             let other = scope.spawn(|| make(1));
             [make(2), other.join().unwrap()]
         });
-        let told: Vec<String> = made.iter().filter_map(|made| Some(made.as_ref().err()?.to_string())).collect();
-        assert!(told.len() == 1 && told[0].contains("exists already: open it"), "round {round}: {told:?}");
+        let refusals: Vec<String> = made.iter().filter_map(|made| Some(made.as_ref().err()?.to_string())).collect();
+        assert!(refusals.len() == 1 && refusals[0].contains("exists already: open it"), "round {round}: {refusals:?}");
         fill(made.iter().flatten().next().unwrap());
     }
 }
@@ -109,8 +109,8 @@ fn a_link_in_the_place_of_a_store_that_is_being_made_is_not_followed() {
 fn a_size_that_no_store_has_is_told_and_leaves_nothing() {
     let place = place();
     for (bytes, words) in [(10, "too small: 8 MiB at least"), (u64::MAX, "too large: 8388608.0 TiB at most")] {
-        let told = Store::initialize(&place.path, &NewStore { bytes, ..NEW }, &OPEN).unwrap_err();
-        assert!(matches!(told, Error::Pool(PoolError::Limit(_))) && told.to_string().ends_with(words), "{told}");
+        let error = Store::initialize(&place.path, &NewStore { bytes, ..NEW }, &OPEN).unwrap_err();
+        assert!(matches!(error, Error::Pool(PoolError::Limit(_))) && error.to_string().ends_with(words), "{error}");
         assert_eq!(fs::read_dir(place._folder.path()).unwrap().count(), 0);
     }
 }
@@ -120,8 +120,8 @@ fn a_file_too_short_to_be_mapped_is_no_pool() {
     let place = place();
     for bytes in [&b""[..], b"less than a page"] {
         fs::write(&place.path, bytes).unwrap();
-        let told = Store::open(&place.path, &OPEN).unwrap_err();
-        assert!(matches!(told, Error::Pool(PoolError::NotAPool(_))), "{told}");
+        let error = Store::open(&place.path, &OPEN).unwrap_err();
+        assert!(matches!(error, Error::Pool(PoolError::NotAPool(_))), "{error}");
         assert_eq!(fs::read(&place.path).unwrap(), bytes);
     }
 }
@@ -131,8 +131,8 @@ fn a_log_that_no_store_has_room_for_is_refused_and_leaves_nothing() {
     let place = place();
     let store = Store::initialize(&place.path, &NEW, &OPEN).unwrap();
     for log_bytes in [u64::MAX, u64::MAX - 4096, 1 << 60] {
-        let told = store.map("map", Logging { log_bytes, ..SMALL }).unwrap_err();
-        assert!(matches!(&told, Error::Pool(full) if full.is_want_of_space()), "{told}");
+        let error = store.map("map", Logging { log_bytes, ..SMALL }).unwrap_err();
+        assert!(matches!(&error, Error::Pool(full) if full.is_want_of_space()), "{error}");
     }
     fill(&store);
 }
@@ -190,8 +190,8 @@ fn a_tenant_does_all_that_an_owner_does() {
     fill(&tenant);
     assert_filled(&owner);
     let map = tenant.map("map", SMALL).unwrap();
-    let told = owner.map("map", SMALL).unwrap_err().to_string();
-    assert!(told.contains("in use by process"), "{told}");
+    let error = owner.map("map", SMALL).unwrap_err().to_string();
+    assert!(error.contains("in use by process"), "{error}");
     // Checkpoints grow beyond their first slot: the owner gives the space.
     (0..2000u32).for_each(|number| map.put(&number.to_le_bytes(), &[7; 40]).unwrap());
     let image = place.path.with_extension("image");
@@ -272,8 +272,8 @@ fn no_store_is_restored_under_those_who_still_hold_objects_of_it() {
     let tenant = Store::open(&place.path, &OPEN).unwrap();
     let map = tenant.map("map", SMALL).unwrap();
     drop(owner);
-    let told = Store::restore(&image, &place.path, Some(NEW.bytes)).unwrap_err().to_string();
-    assert!(told.contains(&format!("({}): end them first", std::process::id())), "{told}");
+    let error = Store::restore(&image, &place.path, Some(NEW.bytes)).unwrap_err().to_string();
+    assert!(error.contains(&format!("({}): end them first", std::process::id())), "{error}");
     drop((map, tenant));
     assert_filled(&Store::open(&place.path, &OPEN).unwrap());
     Store::restore(&image, &place.path, Some(NEW.bytes)).unwrap();

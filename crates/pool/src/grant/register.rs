@@ -27,7 +27,7 @@ pub(super) struct LiveGrant {
     pub asked: bool,
     /// True while a transaction with the beginning or the end of the grant has not committed. Other threads do not end
     /// it then.
-    pub unsettled: bool,
+    pub in_doubt: bool,
     /// The pipe on which the client waits for a revocation. `None` if an earlier owner gave the grant, or if the client
     /// polls a word.
     pub bell: Option<PipeWriter>,
@@ -72,7 +72,7 @@ impl LiveGrant {
             pages: Coverage::of(&record.extents),
             overflow,
             asked: false,
-            unsettled: false,
+            in_doubt: false,
             bell: None,
             board: None,
         }

@@ -2,9 +2,9 @@
 
 mod clients;
 mod crashes;
+mod in_doubt;
 mod recording;
 mod removal;
-mod unsettled;
 
 use std::sync::Arc;
 

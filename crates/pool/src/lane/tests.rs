@@ -99,7 +99,7 @@ fn exhaustive() -> ExploreOptions {
     options(1 << 16, 400)
 }
 
-fn told(what: &str, report: &CrashReport) {
+fn print(what: &str, report: &CrashReport) {
     println!("{what}: {report}");
 }
 
@@ -135,7 +135,7 @@ fn l1_l2_l5_crash_leaves_every_transaction_whole_or_absent() {
     for model in Model::ALL {
         for lanes in [[0; 4], [0, 1, 2, 1]] {
             let report = commits(model, lanes, |_| false);
-            told("transactions", &report);
+            print("transactions", &report);
             report.assert_clean();
         }
     }
@@ -151,7 +151,7 @@ fn canary_a_commit_without_its_fence_is_caught() {
 
 /// Where a fence is durable it settles the whole record, whatever span is asked for.
 #[test]
-fn canary_a_commit_that_settles_another_span_than_its_records_is_caught() {
+fn canary_a_commit_that_drains_another_span_than_its_records_is_caught() {
     let mistaken: [fn(Span) -> Span; 4] = [
         |it| Span::new(it.at, it.len / 2),
         |it| Span::new(it.at + it.len / 2, it.len - it.len / 2),
@@ -227,7 +227,7 @@ fn wrap(model: Model, ignores: impl Fn(MemoryCall) -> bool + Send + Sync + 'stat
 fn l3_l4_crash_around_a_wrap_keeps_what_other_lanes_committed() {
     for model in Model::ALL {
         let report = wrap(model, |_| false);
-        told("wrap", &report);
+        print("wrap", &report);
         report.assert_clean();
     }
 }
@@ -301,14 +301,14 @@ fn kill_then_crash(
 fn y2_crash_within_the_recovery_of_a_killed_process_tears_nothing() {
     for model in Model::ALL {
         for report in kill_then_crash(model, |_| false) {
-            told("recovery after a kill", &report);
+            print("recovery after a kill", &report);
             report.assert_clean();
         }
     }
 }
 
 #[test]
-fn canary_recovery_that_does_not_settle_what_it_believes_is_caught() {
+fn canary_recovery_that_does_not_drain_what_it_believes_is_caught() {
     let believed = |call| match call {
         MemoryCall::Flush(span) => (LANES..CHUNK).contains(&span.at),
         MemoryCall::Settle(span) => span.at == 0,

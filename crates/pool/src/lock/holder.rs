@@ -42,9 +42,9 @@ impl Holder {
     pub fn is_dying(&self) -> bool {
         let threads = self.pid.and_then(|pid| fs::read_dir(format!("/proc/{pid}/task")).ok());
         let status = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("status")).ok();
-        let told: Vec<String> = threads.into_iter().flatten().flatten().filter_map(status).collect();
+        let statuses: Vec<String> = threads.into_iter().flatten().flatten().filter_map(status).collect();
         // The first thread of a program may end while others go on.
-        !told.is_empty() && told.iter().all(|status| is_ending(status))
+        !statuses.is_empty() && statuses.iter().all(|status| is_ending(status))
     }
 
     /// Returns true if the holder is known to be another process than `pid`, which is 0 if the kernel hides it.
@@ -104,10 +104,10 @@ impl fmt::Display for Holder {
 /// Returns true if `status`, the text of `/proc/PID/task/TID/status`, is of a thread that has ended or is being killed.
 fn is_ending(status: &str) -> bool {
     const SIGKILL: u64 = 1 << 8;
-    let told = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim_ascii);
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim_ascii);
     let is_pending = |bits: &str| u64::from_str_radix(bits, 16).is_ok_and(|bits| bits & SIGKILL != 0);
-    let has_ended = told("State:").is_some_and(|state| state.starts_with(['Z', 'X']));
-    has_ended || ["SigPnd:", "ShdPnd:"].into_iter().filter_map(told).any(is_pending)
+    let has_ended = field("State:").is_some_and(|state| state.starts_with(['Z', 'X']));
+    has_ended || ["SigPnd:", "ShdPnd:"].into_iter().filter_map(field).any(is_pending)
 }
 
 /// One flock of `/proc/locks`: `7: FLOCK  ADVISORY  WRITE 4711 fe:01:131077 0 EOF`.

@@ -18,7 +18,7 @@ fn g(count: u64) -> Generation {
     Generation::of(count << 16 | 7).unwrap()
 }
 
-fn told(outcome: Result<()>) -> String {
+fn message_of(outcome: Result<()>) -> String {
     outcome.unwrap_err().to_string()
 }
 
@@ -45,18 +45,21 @@ fn e2_e3_what_would_contradict_the_table_is_refused() {
     let pool = open(&new_pool(Model::MAPPED));
     pool.add_member(&member(1)).unwrap();
     let one = show_uuid(&[1; 16]);
-    assert_eq!(told(pool.add_member(&member(1))), format!("{one} is already a member of this pool, as \"disk 1\""));
+    assert_eq!(
+        message_of(pool.add_member(&member(1))),
+        format!("{one} is already a member of this pool, as \"disk 1\"")
+    );
     for generation in [1, 4, 5].map(g) {
         let expected = format!("member {one} already has generation 5.0007, and {generation} is not newer");
-        assert_eq!(told(pool.member_tie([1; 16]).set_current(generation)), expected);
+        assert_eq!(message_of(pool.member_tie([1; 16]).set_current(generation)), expected);
     }
     let unknown = format!("{} is not a member of this pool", show_uuid(&[7; 16]));
-    assert_eq!(told(pool.member_tie([7; 16]).set_previous(None)), unknown);
+    assert_eq!(message_of(pool.member_tie([7; 16]).set_previous(None)), unknown);
     assert_eq!(pool.member_tie([7; 16]).load().unwrap_err().to_string(), unknown);
-    assert_eq!(told(pool.remove_member(&[7; 16])), unknown);
+    assert_eq!(message_of(pool.remove_member(&[7; 16])), unknown);
     for label in ["", "a\tb", &"x".repeat(65)] {
-        let told = told(pool.add_member(&PoolMember { label: label.into(), ..member(3) }));
-        assert!(told.contains("is not a valid label of a member: 1 to 64 bytes"), "{told}");
+        let message = message_of(pool.add_member(&PoolMember { label: label.into(), ..member(3) }));
+        assert!(message.contains("is not a valid label of a member: 1 to 64 bytes"), "{message}");
     }
     assert_eq!(pool.members().unwrap(), [member(1)]);
 }
@@ -65,7 +68,7 @@ fn e2_e3_what_would_contradict_the_table_is_refused() {
 fn a_full_table_says_so() {
     let pool = open(&new_pool(Model::MAPPED));
     (1..=31).for_each(|number| pool.add_member(&member(number)).unwrap());
-    assert_eq!(told(pool.add_member(&member(33))), "the pool has 31 members: remove one first");
+    assert_eq!(message_of(pool.add_member(&member(33))), "the pool has 31 members: remove one first");
     pool.member_tie([31; 16]).set_current(g(9)).unwrap();
     pool.remove_member(&[7; 16]).unwrap();
     pool.add_member(&member(33)).unwrap();
@@ -147,10 +150,10 @@ fn damaged_slots_are_told_with_their_place_and_the_pool_is_not_touched() {
         let image = Arc::new(LyingMemory::from_image(&memory.snapshot(), Model::MAPPED));
         image.store(second, &bytes, ferrite_memory::Scheme::Nt);
         let before = image.snapshot();
-        let told = Pool::open(image.clone(), BOOT).unwrap_err().to_string();
+        let message = Pool::open(image.clone(), BOOT).unwrap_err().to_string();
         let place =
             format!("at byte {second:#x} of the pool is corrupt: run `ferrite pool check`, or restore a backup");
-        assert_eq!(told, format!("the member slot ({what}) {place}"));
+        assert_eq!(message, format!("the member slot ({what}) {place}"));
         assert!(image.snapshot() == before);
     }
 }

@@ -89,7 +89,7 @@ fn s1_crash_leaves_the_old_or_the_new_generation() {
 }
 
 #[test]
-fn canary_an_advance_that_does_not_settle_is_caught() {
+fn canary_an_advance_that_does_not_drain_is_caught() {
     for model in Model::ALL {
         advances(model, |call| matches!(call, MemoryCall::Settle(_))).expect_failure();
     }
@@ -169,13 +169,13 @@ fn slot(change: impl FnOnce(&mut SuperblockMedia)) -> Vec<u8> {
 }
 
 /// What reading says of a memory with these two slots.
-fn told(slots: [&[u8]; 2]) -> String {
+fn reading(slots: [&[u8]; 2]) -> String {
     let memory = LyingMemory::new(SIZE, Model::MAPPED);
     SUPERBLOCKS.iter().zip(slots).for_each(|(at, bytes)| memory.store(*at, bytes, Scheme::Nt));
     let before = memory.snapshot();
-    let told = Superblock::read(&memory).map_or_else(|error| error.to_string(), |found| format!("{found:?}"));
+    let reading = Superblock::read(&memory).map_or_else(|error| error.to_string(), |found| format!("{found:?}"));
     assert!(memory.snapshot() == before, "reading wrote");
-    told
+    reading
 }
 
 #[test]
@@ -207,11 +207,11 @@ fn s2_what_is_not_a_superblock_is_told_with_its_place_and_what_to_do() {
         ([&slot(|media| media.size = 5.into()), &[]], corrupt("the superblock's size", "0x0")),
     ];
     for (slots, expected) in cases {
-        assert_eq!(told(slots), expected);
+        assert_eq!(reading(slots), expected);
     }
-    assert!(told([&slot(|media| media.generation = u64::MAX.into()), &[]]).contains("generation"));
-    assert!(told([&slot(|media| media.size = u64::MAX.into()), &[]]).contains("it was truncated; restore a backup"));
-    assert!(told([&good, &flipped]).contains("generation: 2"), "S1: the good slot of the two is used");
+    assert!(reading([&slot(|media| media.generation = u64::MAX.into()), &[]]).contains("generation"));
+    assert!(reading([&slot(|media| media.size = u64::MAX.into()), &[]]).contains("it was truncated; restore a backup"));
+    assert!(reading([&good, &flipped]).contains("generation: 2"), "S1: the good slot of the two is used");
 }
 
 #[test]

@@ -153,7 +153,7 @@ impl DeafMemory {
         *self.stored.lock() = span;
     }
 
-    fn settle_call(&self) -> MemoryCall {
+    fn drain_call(&self) -> MemoryCall {
         MemoryCall::Settle(*self.stored.lock())
     }
 }
@@ -189,17 +189,17 @@ impl Memory for DeafMemory {
     }
 
     fn fence(&self) {
-        if self.hears(self.settle_call()) {
+        if self.hears(self.drain_call()) {
             self.memory.fence();
         }
     }
 
     fn barrier(&self) -> MediumResult<()> {
-        if self.hears(self.settle_call()) { self.memory.barrier() } else { Ok(()) }
+        if self.hears(self.drain_call()) { self.memory.barrier() } else { Ok(()) }
     }
 
     fn drain_range(&self, span: Span) -> MediumResult<()> {
-        if self.hears(self.settle_call()) { self.memory.drain_range((self.mistakes)(span)) } else { Ok(()) }
+        if self.hears(self.drain_call()) { self.memory.drain_range((self.mistakes)(span)) } else { Ok(()) }
     }
 
     fn release(&self, span: Span) -> MediumResult<()> {

@@ -112,17 +112,17 @@ fn cuts(before: &[Work], work: Work, is_right: impl Fn(&DatabaseHeader, &Databas
     assert!(cuts >= 2, "{cuts} cuts");
 }
 
-fn is_settled(header: &DatabaseHeader, log: &DatabaseLog) {
+fn is_drained(header: &DatabaseHeader, log: &DatabaseLog) {
     let tie = log.tie().unwrap();
     assert!(header.is_marked() && tie.is_complete() && header.stamp == Some(tie.stamp()), "{header:?} {tie:?}");
 }
 
 #[test]
 fn wf10_marking_and_moving_on_that_are_cut_are_gone_on_with() {
-    cuts(&[], mark, is_settled);
-    cuts(&[mark, unmark], mark, is_settled);
-    cuts(&[mark], advance, is_settled);
-    cuts(&[mark, advance, advance], advance, is_settled);
+    cuts(&[], mark, is_drained);
+    cuts(&[mark, unmark], mark, is_drained);
+    cuts(&[mark], advance, is_drained);
+    cuts(&[mark, advance, advance], advance, is_drained);
 }
 
 #[test]

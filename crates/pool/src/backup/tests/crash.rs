@@ -72,7 +72,7 @@ fn bk3_a_crash_in_a_restore_over_a_pool() {
 
 /// The canary: a restore whose settling does nothing is caught.
 #[test]
-fn canary_a_restore_that_settles_nothing_is_caught() {
+fn canary_a_restore_that_drains_nothing_is_caught() {
     let (_, image) = small();
     let memory = Arc::new(LyingMemory::new(POOL_BYTES_MIN, Model::MAPPED));
     let deaf = DeafMemory::new(&memory, |call| matches!(call, MemoryCall::Settle(_)));

@@ -104,7 +104,7 @@ fn x1_crash_seeded_every_stream_is_what_it_was() {
 
 /// The canary: copies that are not settled before the transaction that names them.
 #[test]
-fn canary_a_copy_that_is_not_settled_is_caught() {
+fn canary_a_copy_that_is_not_drained_is_caught() {
     for model in Model::ALL {
         let data = |call| matches!(call, MemoryCall::Settle(span) if span.at >= 2 * CHUNK);
         record(model, data).explore(40).expect_failure();

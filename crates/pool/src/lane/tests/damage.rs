@@ -19,7 +19,7 @@ fn flipped(memory: &LyingMemory, at: u64, bit: u32) -> LyingMemory {
 }
 
 /// What recovery would say, and how many transactions it would replay.
-fn told(memory: &dyn Memory) -> (Vec<String>, u64) {
+fn recovery_report(memory: &dyn Memory) -> (Vec<String>, u64) {
     let redo = Redo::read(memory, SALT).unwrap();
     (redo.lost().iter().map(ToString::to_string).collect(), redo.replay().transactions)
 }
@@ -40,7 +40,7 @@ fn l7_a_flipped_bit_before_a_committed_record_is_told() {
     for (index, sequence, next) in [(0, 1, 2), (1, 2, 4), (2, 4, 0)] {
         let at = lane + index * footprint;
         for (offset, bit) in (0..bytes).flat_map(|offset| (0..8).map(move |bit| (offset, bit))) {
-            let (lost, found) = told(&flipped(&memory, at + offset, bit));
+            let (lost, found) = recovery_report(&flipped(&memory, at + offset, bit));
             assert_eq!(found, 3, "byte {offset} bit {bit} of {sequence}");
             if next == 0 {
                 assert_eq!(lost, [""; 0], "byte {offset} bit {bit} of the last record");
@@ -63,7 +63,7 @@ fn l7_a_damaged_record_that_was_retired_is_no_loss() {
     lanes.retire(&*memory).unwrap();
     commit_all(&lanes, &*memory, &memory, &[(3, 1), (4, 0)]);
     let damaged = flipped(&memory, LANES + record_bytes().1 + 20, 3);
-    assert_eq!(told(&damaged), (vec![], 2));
+    assert_eq!(recovery_report(&damaged), (vec![], 2));
     judge(&damaged, 4, 4).unwrap();
 }
 
@@ -73,7 +73,7 @@ fn l7_several_damaged_records_are_told_as_one_place() {
     let memory = committed_in(&[(1, 0), (2, 0), (3, 0), (4, 0)]);
     let footprint = record_bytes().1;
     memory.store(LANES, &vec![0xEE; 2 * footprint as usize], Scheme::Nt);
-    let (lost, found) = told(&*memory);
+    let (lost, found) = recovery_report(&*memory);
     assert_eq!((lost.len(), found), (1, 2));
     assert!(lost[0].starts_with("a transaction between 0 and 3 in lane 0, before"), "{lost:?}");
 }
@@ -85,7 +85,7 @@ fn l7_records_behind_cleared_lines_are_found_and_what_was_cleared_is_told() {
     for cleared in [64, 128, 2 * footprint] {
         let memory = committed_in(&[(1, 1), (2, 1), (3, 1), (4, 1)]);
         memory.store(LANES + LANE, &vec![0; cleared as usize], Scheme::Nt);
-        let (lost, found) = told(&*memory);
+        let (lost, found) = recovery_report(&*memory);
         assert_eq!((lost.len() as u64, found), (1, 4 - cleared.div_ceil(footprint)), "{cleared} bytes: {lost:?}");
     }
 }
@@ -102,7 +102,7 @@ fn l7_a_torn_tail_before_an_earlier_turn_is_normal() {
     for word in 0..bytes.div_ceil(8) {
         let torn = memory.kill();
         torn.store_word(LANES + footprint + word * 8, !torn.load_word(LANES + footprint + word * 8));
-        assert_eq!(told(&torn), (vec![], 1), "word {word}");
+        assert_eq!(recovery_report(&torn), (vec![], 1), "word {word}");
     }
 }
 
@@ -120,7 +120,7 @@ fn l7_nothing_is_committed_behind_a_record_that_is_not_durable() {
     }
     explore(&memory, &exhaustive(), |crash| {
         let memory = crash.memory();
-        let (lost, _) = told(&memory);
+        let (lost, _) = recovery_report(&memory);
         if !lost.is_empty() {
             return Err(format!("L7: {lost:?}"));
         }

@@ -91,7 +91,7 @@ fn w4_crash_what_was_wiped_stays_so_when_another_thread_goes_on() {
 }
 
 #[test]
-fn canary_a_wipe_that_is_not_settled_is_caught() {
+fn canary_a_wipe_that_is_not_drained_is_caught() {
     let wipe = |call| matches!(call, MemoryCall::Settle(span) if span.at >= 2 * CHUNK && span.len == ALIGN as u64);
     let found = wiped_beside(wipe).expect_failure().error.clone();
     assert!(found.starts_with("W4"), "{found}");

@@ -68,9 +68,9 @@ fn memory_that_is_no_pool() {
 #[test]
 fn a_truncated_pool() {
     let image = used();
-    let told = refused(LyingMemory::from_image(&image[..8 << 20], Model::MAPPED));
+    let message = refused(LyingMemory::from_image(&image[..8 << 20], Model::MAPPED));
     let expected = "the pool was made with 12 MiB but the file has only 8 MiB: it was truncated; restore a backup";
-    assert_eq!(told, expected);
+    assert_eq!(message, expected);
 }
 
 fn corrupt(what: &str, at: u64) -> String {
@@ -109,10 +109,10 @@ fn closed(image: &[u8]) -> Vec<u8> {
 /// The allocator has no checksum: what a tag uses and it has as free must be found before it is given out.
 #[test]
 fn a1_an_allocator_that_forgot_a_page_is_refused() {
-    let told = refused(with(&closed(&used()), crate::layout::bitmap_at(2), &[0]));
+    let message = refused(with(&closed(&used()), crate::layout::bitmap_at(2), &[0]));
     assert!(
-        told.starts_with("the allocator's table, by which the space of \"tag 0\" from page 1024 on is free"),
-        "{told}"
+        message.starts_with("the allocator's table, by which the space of \"tag 0\" from page 1024 on is free"),
+        "{message}"
     );
 }
 

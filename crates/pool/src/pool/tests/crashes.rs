@@ -225,14 +225,14 @@ fn t6_every_way_in_which_a_line_is_torn_while_a_full_pool_is_given_space() {
 }
 
 /// Settles whose last store satisfied `at` are not made.
-fn unsettled(at: impl Fn(u64) -> bool + Send + Sync + 'static) -> impl Fn(MemoryCall) -> bool + Send + Sync + 'static {
+fn undrained(at: impl Fn(u64) -> bool + Send + Sync + 'static) -> impl Fn(MemoryCall) -> bool + Send + Sync + 'static {
     move |call| matches!(call, MemoryCall::Settle(span) if at(span.at))
 }
 
 #[test]
 fn canary_a_tag_made_before_its_space_is_durable_is_caught() {
     for model in Model::ALL {
-        let data = unsettled(|at| at >= 2 * CHUNK);
+        let data = undrained(|at| at >= 2 * CHUNK);
         run(model, zones(), data).explore(100).expect_failure();
     }
 }
@@ -240,14 +240,14 @@ fn canary_a_tag_made_before_its_space_is_durable_is_caught() {
 #[test]
 fn canary_a_tag_operation_without_the_fence_of_its_commit_is_caught() {
     for model in Model::ALL {
-        run(model, chained(), unsettled(|at| (LANES..CHUNK).contains(&at))).explore(100).expect_failure();
+        run(model, chained(), undrained(|at| (LANES..CHUNK).contains(&at))).explore(100).expect_failure();
     }
 }
 
 #[test]
 fn canary_a_list_that_is_named_before_it_is_durable_in_what_is_given_up_is_caught() {
     for model in Model::ALL {
-        run(model, giving(), unsettled(|at| at >= 2 * CHUNK)).explore(100).expect_failure();
+        run(model, giving(), undrained(|at| at >= 2 * CHUNK)).explore(100).expect_failure();
     }
 }
 

@@ -5,7 +5,7 @@ use super::{read, read_with};
 use crate::Error;
 
 #[track_caller]
-fn told(text: &str) -> String {
+fn refusal(text: &str) -> String {
     match read(text) {
         Err(error) => error.to_string(),
         Ok((format, requests)) => panic!("it was read as {format:?}: {requests:?}"),
@@ -37,17 +37,17 @@ fn a_malformed_line_is_told_with_its_file_number_and_reason() {
         ("# hello\n", "t:1: it begins with no line of a known format"),
     ];
     for (text, expected) in cases {
-        assert_eq!(told(text), expected);
+        assert_eq!(refusal(text), expected);
     }
 }
 
 /// If no reader accepts a line of the trace, the error gives the reason of each.
 #[test]
 fn what_is_no_trace_is_told_by_every_reader() {
-    let said = told("hello\n");
+    let said = refusal("hello\n");
     assert!(said.starts_with("t:1: not a trace: no format has this line; plain: it begins with \"hello\""), "{said}");
     assert!(BlockFormat::ALL.iter().all(|(name, _)| said.contains(&format!("; {name}: "))), "{said}");
-    assert!(told("W 4503599627370496 1\n").contains("; plain: 1 from 4503599627370496 lie beyond 2^64 bytes"));
+    assert!(refusal("W 4503599627370496 1\n").contains("; plain: 1 from 4503599627370496 lie beyond 2^64 bytes"));
 }
 
 /// In a whole trace, the lines that do not count are checked, too.
@@ -66,7 +66,7 @@ fn what_blkparse_does_not_print_is_refused() {
         ("8,0 0 1 0.0 0 Q W 36028797018963968 + 8 [fio]", "8 from 36028797018963968 lie beyond 2^64 bytes"),
     ];
     for (line, expected) in cases {
-        assert_eq!(told(&format!("8,0 0 1 0.0 0 C W 8 + 8 [0]\n{line}\n")), format!("t:2: {expected}"));
+        assert_eq!(refusal(&format!("8,0 0 1 0.0 0 C W 8 + 8 [0]\n{line}\n")), format!("t:2: {expected}"));
     }
 }
 
@@ -90,20 +90,20 @@ fn compressed_data_that_ends_early_is_truncated() {
 #[test]
 fn a_line_without_end_does_not_fill_memory() {
     let endless = format!("W 1 1\n{}", "9".repeat(1 << 20));
-    assert!(told(&endless).starts_with("t:2: a line has more than"), "{}", told(&endless));
+    assert!(refusal(&endless).starts_with("t:2: a line has more than"), "{}", refusal(&endless));
 }
 
 #[test]
 fn devices_are_told_apart() {
     let text = "0,1,512,W,0.0\n1,9,512,W,0.0\n0,2,512,W,0.0\n";
-    assert_eq!(told(text), "t:2: requests of device 1 after those of 0: choose one, as by --device 0");
+    assert_eq!(refusal(text), "t:2: requests of device 1 after those of 0: choose one, as by --device 0");
     let two = "8,0 0 1 0.0 0 C W 8 + 8 [0]\n8,16 0 1 0.0 0 C W 8 + 8 [0]\n";
-    assert_eq!(told(two), "t:2: requests of device 8,16 after those of 8,0: choose one, as by --device 8,0");
+    assert_eq!(refusal(two), "t:2: requests of device 8,16 after those of 8,0: choose one, as by --device 8,0");
     let chosen = ReaderOptions { page_bytes: 4096, format: None, device: device("8,16") };
     assert_eq!(read_with(two.as_bytes(), chosen).expect("a trace").1.len(), 1);
     let iolog = "fio version 2 iolog\nb add\na add\na write 0 512\nb write 0 512\n";
     let said = "t:5: requests of device 0 (\"b\") after those of 1 (\"a\"): choose one, as by --device 1";
-    assert_eq!(told(iolog), said, "as they were added");
+    assert_eq!(refusal(iolog), said, "as they were added");
     assert_eq!([device("7"), device("x"), device("8,")], [Some(7), None, None]);
     let options = ReaderOptions { page_bytes: 4096, format: None, device: Some(0) };
     assert_eq!(read_with(text.as_bytes(), options).expect("a trace").1.len(), 2);

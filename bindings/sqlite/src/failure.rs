@@ -40,12 +40,12 @@ impl fmt::Display for Failure {
 pub fn code(routines: &Routines, path: &str, result: Result<(), impl Into<Failure>>, code: c_int) -> c_int {
     match result {
         Ok(()) => abi::OK,
-        Err(failure) => told(routines, path, &failure.into(), code),
+        Err(failure) => report(routines, path, &failure.into(), code),
     }
 }
 
 /// Prints `failure` and returns its code.
-pub fn told(routines: &Routines, path: &str, failure: &Failure, code: c_int) -> c_int {
+pub fn report(routines: &Routines, path: &str, failure: &Failure, code: c_int) -> c_int {
     let code = match failure {
         Failure::Log(error) if error.is_want_of_space() => abi::FULL,
         Failure::Log(_) => code,
