@@ -17,8 +17,7 @@ The project's commands. Each exits 0 when all went well, 1 when not, 2 when it w
                               What takes hours: the tests that crash or kill something for N rounds (50 if not said)
                               from a new seed, which is printed, or from the seed N; and SQLite's own tests.
   cargo xtask tidy            The rules alone: which package may name which, structure, sentences, the ledger, what is
-                              frozen, and that the pages in docs/ point at what exists. Known exceptions stand in
-                              xtask/ratchet.txt.
+                              frozen, and that the pages in docs/ point at what exists.
   cargo xtask prose [PATH]    Lists the lines of comments and pages below PATH that slow a reader down, with a hint each.
   cargo xtask ledger          Adds to testdata/ledger and testdata/freeze what is new: names of tests, invariants and
                               explorations (of the last `cargo xtask test`), JSON keys, golden images, symbols. Fails if
@@ -77,10 +76,7 @@ pub fn parse(words: &[String], new_seed: u64) -> Result<CommandLine, String> {
         ["prose"] => Ok(CommandLine::Prose(String::new())),
         ["prose", folder] => Ok(CommandLine::Prose((*folder).to_owned())),
         ["ledger"] => Ok(CommandLine::Ledger),
-        ["soak", rest @ ..] => {
-            let Runs { seed, rounds } = runs(rest)?;
-            Ok(CommandLine::Soak(Runs { seed: seed.or(Some(new_seed)), rounds: rounds.or(Some(SOAK_ROUNDS)) }))
-        }
+        ["soak", rest @ ..] => Ok(CommandLine::Soak(runs(rest, Runs { seed: new_seed, rounds: SOAK_ROUNDS })?)),
         ["figures", names @ ..] if !names.is_empty() => {
             Ok(CommandLine::Figures(names.iter().map(|name| (*name).to_owned()).collect()))
         }
@@ -92,14 +88,13 @@ pub fn parse(words: &[String], new_seed: u64) -> Result<CommandLine, String> {
     }
 }
 
-fn runs(words: &[&str]) -> Result<Runs, String> {
-    let mut runs = Runs::default();
+fn runs(words: &[&str], mut runs: Runs) -> Result<Runs, String> {
     let mut words = words.iter();
     while let Some(option) = words.next() {
         let number = words.next().and_then(|word| word.parse().ok());
         match (*option, number) {
-            ("--seed", Some(number)) => runs.seed = Some(number),
-            ("--rounds", Some(number)) => runs.rounds = Some(number),
+            ("--seed", Some(number)) => runs.seed = number,
+            ("--rounds", Some(number)) => runs.rounds = number,
             ("--seed" | "--rounds", None) => return Err(format!("{option} needs a number")),
             _ => return Err(format!("`{option}` is not an option here")),
         }
@@ -117,7 +112,7 @@ mod tests {
 
     #[test]
     fn good_words_are_understood() {
-        let runs = |seed, rounds| Ok(CommandLine::Soak(Runs { seed: Some(seed), rounds: Some(rounds) }));
+        let runs = |seed, rounds| Ok(CommandLine::Soak(Runs { seed, rounds }));
         assert_eq!(parsed(""), Ok(CommandLine::Help));
         assert_eq!(parsed("soak --help"), Ok(CommandLine::Help));
         assert_eq!(parsed("test --quick"), Ok(CommandLine::Test { quick: true }));

@@ -16,9 +16,8 @@ impl Project {
     /// The findings, one a line.
     pub fn tidy(&self) -> Result<String, String> {
         let tree = self.tree()?;
-        let mut findings = Vec::new();
-        let project = CheckedProject::new(&tree, &mut findings);
-        findings.extend(tidy::check(&project));
+        let project = CheckedProject::new(&tree);
+        let mut findings = tidy::check(&project);
         let golden = freeze::golden(self.root()).map_err(|error| format!("testdata: {error}"))?;
         for line in lost(tree.text(freeze::GOLDEN).unwrap_or_default(), &golden) {
             findings.push(RuleFinding::new(freeze::GOLDEN, 1, format!("{line}: this golden file changed or went")));

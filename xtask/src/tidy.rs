@@ -19,7 +19,6 @@ pub mod walls;
 
 use std::fmt;
 
-use crate::ratchet::Ratchet;
 use crate::source::RustSource;
 use crate::tree::ProjectTree;
 
@@ -53,14 +52,12 @@ pub struct CheckedProject<'a> {
     pub tree: &'a ProjectTree,
     /// The Rust sources.
     pub sources: Vec<RustSource<'a>>,
-    /// The known exceptions.
-    pub ratchet: Ratchet,
 }
 
 impl<'a> CheckedProject<'a> {
-    /// Reads the sources and the exceptions of `tree`.
-    pub fn new(tree: &'a ProjectTree, findings: &mut Vec<RuleFinding>) -> Self {
-        Self { tree, sources: RustSource::all(tree), ratchet: Ratchet::of(tree, findings) }
+    /// Reads the sources of `tree`.
+    pub fn new(tree: &'a ProjectTree) -> Self {
+        Self { tree, sources: RustSource::all(tree) }
     }
 }
 
@@ -121,7 +118,7 @@ pub fn is_below_edge(package: &str) -> bool {
         "cache",
         "guest",
     ];
-    BELOW.contains(&package) || package == "medium"
+    BELOW.contains(&package)
 }
 
 /// Returns the words of a name in lower case: `OptInfo`, `opt_info` and `opt-info` are two words each.
@@ -148,8 +145,7 @@ pub fn words(name: &str) -> Vec<String> {
 #[cfg(test)]
 fn found_by(rule: RuleCheck, files: &[(&str, &str)]) -> Vec<String> {
     let (tree, mut findings) = (ProjectTree::of(files), Vec::new());
-    let project = CheckedProject::new(&tree, &mut findings);
-    rule(&project, &mut findings);
+    rule(&CheckedProject::new(&tree), &mut findings);
     findings.iter().map(ToString::to_string).collect()
 }
 

@@ -10,6 +10,20 @@ use crate::source::{RustSource, pattern};
 
 const FRONT_ENDS: [&str; 7] = ["nbd", "fuse", "fuser", "virtio", "vhost", "ublk", "clap"];
 
+/// Files below the edge that may read a clock.
+const CLOCK_FILES: [&str; 2] = [
+    "crates/memory/src/stamp.rs", // for callers that hand a clock to file systems
+    "crates/sqlite-log/src/database_identity.rs", // the birth time of a file, by the epoch
+];
+
+/// Files outside `memory` that may name machine instructions.
+const MACHINE_FILES: [&str; 4] = [
+    "crates/sim/src/cache/set/vector_compare.rs", // compares in vector registers, which touch no memory of a pool
+    "crates/sim/src/prefetch.rs", // a hint on tables of the simulation, which touches no memory of a pool
+    "crates/preload/src/entries/jumps.rs", // where the C library hides pointers
+    "crates/preload/src/entries/prepared_calls.rs", // keeps a caller's registers, which Rust has no words for
+];
+
 /// A name that is not called as a method.
 static NAME: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^|[^.\w])([A-Za-z_]\w*)"));
 
@@ -28,18 +42,17 @@ pub(super) fn check(project: &CheckedProject<'_>, findings: &mut Vec<RuleFinding
         let Some(package) = package_of(source.path) else { continue };
         if is_below_edge(package) {
             front_end_names(source, package, findings);
-            if !project.ratchet.allows("clock", source.path) {
+            if !CLOCK_FILES.contains(&source.path) {
                 let what = format!(
-                    "`{package}` reads a clock or randomness: take it as an argument, or add `clock {} REASON` to \
-                     xtask/ratchet.txt",
-                    source.path
+                    "`{package}` reads a clock or randomness: take it as an argument, or add the file to CLOCK_FILES of \
+                     xtask/src/tidy/edge.rs"
                 );
                 findings.extend(shipped(source, &CLOCK).map(|line| RuleFinding::new(source.path, line, &what)));
             }
         }
-        if !matches!(package, "memory" | "medium") && !project.ratchet.allows("arch", source.path) {
+        if package != "memory" && !MACHINE_FILES.contains(&source.path) {
             let what = "machine instructions and fences belong to `memory`: call Memory's flush, fence or barrier, or add \
-                        `arch PATH REASON` to xtask/ratchet.txt";
+                        the file to MACHINE_FILES of xtask/src/tidy/edge.rs";
             let lines = MACHINE.find_iter(&source.code).map(|found| source.line_at(found.start()));
             findings.extend(lines.map(|line| RuleFinding::new(source.path, line, what)));
         }
@@ -86,11 +99,10 @@ mod tests {
     }
 
     #[test]
-    fn clocks_are_fine_in_tests_above_and_where_the_ratchet_says_why() {
+    fn clocks_are_fine_in_tests_above_and_in_files_that_the_rule_lists() {
         let clock = "fn f() { Instant::now(); }";
         assert_clean(check, &[("crates/pool/tests/speed.rs", clock), ("crates/cli/src/up.rs", clock)]);
-        let ratchet = ("xtask/ratchet.txt", "clock crates/memory/src/clock.rs the one real clock\n");
-        assert_clean(check, &[("crates/memory/src/clock.rs", clock), ratchet]);
+        assert_clean(check, &[(CLOCK_FILES[0], clock)]);
         assert_clean(check, &[("crates/pool/src/lib.rs", "fn f(started: Instant, operand: u8) {}")]);
     }
 

@@ -12,7 +12,7 @@ pub(super) fn check(project: &CheckedProject<'_>, findings: &mut Vec<RuleFinding
     let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
     for source in &project.sources {
         for (at, line) in source.text.lines().enumerate() {
-            let Some(letters) = letters(line) else { continue };
+            let Some((_, letters)) = stated(line) else { continue };
             let owner = owners.entry(letters).or_insert(source.path);
             if *owner != source.path {
                 let what =
@@ -26,12 +26,12 @@ pub(super) fn check(project: &CheckedProject<'_>, findings: &mut Vec<RuleFinding
     }
 }
 
-/// Returns the letters of the invariant that a line states, such as `//! - AB3. What it is.`
-fn letters(line: &str) -> Option<&str> {
+/// Returns the name of the invariant that a line states, such as `//! - AB3. What it is.`, and the letters of the name.
+pub fn stated(line: &str) -> Option<(&str, &str)> {
     let name = line.strip_prefix("//! - ")?.split_once(". ")?.0;
     let letters = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let is_name = !letters.is_empty() && letters != name && letters.chars().all(|c| c.is_ascii_uppercase());
-    is_name.then_some(letters)
+    is_name.then_some((name, letters))
 }
 
 /// Returns true if the first cell of a table's row on `page` lists `letters`.

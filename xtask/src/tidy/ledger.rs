@@ -12,6 +12,7 @@
 
 use std::collections::BTreeMap;
 
+use super::invariants::stated;
 use super::{CheckedProject, RuleFinding};
 use crate::source::RustSource;
 use crate::tree::ProjectTree;
@@ -97,12 +98,7 @@ pub fn tests(tree: &ProjectTree, sources: &[RustSource<'_>]) -> NameCounts {
 
 /// Returns the numbered invariants that modules state, each with 1 if a test cites it and with 0 if none does.
 pub fn invariants(sources: &[RustSource<'_>]) -> NameCounts {
-    let stated = |line: &str| {
-        let name = line.strip_prefix("//! - ")?.split_once(". ")?.0;
-        let letters = name.trim_end_matches(|c: char| c.is_ascii_digit());
-        let is_name = !letters.is_empty() && letters != name && letters.chars().all(|c| c.is_ascii_uppercase());
-        is_name.then(|| (name.to_owned(), vec![0]))
-    };
+    let stated = |line: &str| stated(line).map(|(name, _)| (name.to_owned(), vec![0]));
     let mut names: NameCounts = sources.iter().flat_map(|source| source.text.lines().filter_map(stated)).collect();
     for source in sources {
         let tests = source.functions.iter().filter(|function| function.is_test);

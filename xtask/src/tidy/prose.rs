@@ -8,11 +8,10 @@ use std::sync::LazyLock;
 use regex::{Captures, Regex};
 
 use super::{CheckedProject, RuleFinding, package_of};
-use crate::ratchet::PATH;
 use crate::source::pattern;
 use crate::tree::TextFile;
 
-/// The highest share of lines with a construction, in percent, unless the ratchet knows more.
+/// The highest share of lines with a construction, in percent.
 const SHARE_MAX: f64 = 1.0;
 
 /// The package under which the pages are counted.
@@ -90,17 +89,14 @@ impl ProseCount<'_> {
 
 pub(super) fn check(project: &CheckedProject<'_>, findings: &mut Vec<RuleFinding>) {
     for (package, count) in count(&project.tree.files) {
-        let known = project.ratchet.number("prose", package).unwrap_or(SHARE_MAX).max(SHARE_MAX);
-        let Some(first) = count.bad.first().filter(|_| count.share() > known + 0.005) else { continue };
+        let Some(first) = count.bad.first().filter(|_| count.share() > SHARE_MAX + 0.005) else { continue };
         let what = format!(
-            "{:.2} % of the lines of `{package}` have a construction that slows a reader down, {known} % are allowed (first \
-             {}:{}, {}): `cargo xtask prose` lists all",
+            "{:.2} % of the lines of `{package}` have a construction that slows a reader down, {SHARE_MAX} % are allowed \
+             (here: {}): `cargo xtask prose` lists all",
             count.share(),
-            first.path,
-            first.line,
             first.hint
         );
-        findings.push(RuleFinding::new(PATH, 1, what));
+        findings.push(RuleFinding::new(first.path, first.line, what));
     }
 }
 
@@ -197,15 +193,15 @@ mod tests {
     #[test]
     fn a_package_over_its_share_is_found() {
         let bad = ("crates/a/src/lib.rs", "//! Nobody waits.\n// A crash drops it.\nlet a = 1; // Fine.\n");
-        assert_found(check, &[bad], "xtask/ratchet.txt:1");
-        assert_found(check, &[bad, (PATH, "prose a 33.32\n")], "xtask/ratchet.txt:1");
-        assert_clean(check, &[bad, (PATH, "prose a 33.33\n")]);
+        assert_found(check, &[bad], "crates/a/src/lib.rs:1");
+        let good = "// A crash drops it.\n".repeat(99);
+        assert_clean(check, &[bad, ("crates/a/src/b.rs", &good)]);
         assert_clean(check, &[("crates/a/src/lib.rs", "//! Fine.\nlet nobody = \"nobody\";\n")]);
     }
 
     #[test]
     fn pages_count_outside_their_samples() {
-        assert_found(check, &[("docs/a.md", "Nobody waits.\n")], "xtask/ratchet.txt:1");
+        assert_found(check, &[("docs/a.md", "Nobody waits.\n")], "docs/a.md:1");
         assert_clean(check, &[("docs/a.md", "```\nNobody waits.\n```\nFine.\n")]);
         assert_clean(check, &[("bindings/python/a.md", "Nobody waits.\n")]);
     }

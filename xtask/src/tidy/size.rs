@@ -25,15 +25,12 @@ pub(super) fn check(project: &CheckedProject<'_>, findings: &mut Vec<RuleFinding
     }
     for (begin, lines_max, columns_max) in PAGES {
         for file in project.tree.files.iter().filter(|file| file.path.starts_with(begin)) {
-            let known = project.ratchet.number("page", &file.path).map(|lines| lines as usize);
-            let most = known.unwrap_or(lines_max);
             let lines = file.text.lines().count();
-            if lines > most {
-                let what = format!("{lines} lines, {most} are allowed: move detail to docs/");
-                findings.push(RuleFinding::new(&file.path, most + 1, what));
+            if lines > lines_max {
+                let what = format!("{lines} lines, {lines_max} are allowed: move detail to docs/");
+                findings.push(RuleFinding::new(&file.path, lines_max + 1, what));
             }
-            let is_long = |line: &str| known.is_none() && line.chars().count() > columns_max;
-            let long = file.text.lines().position(is_long);
+            let long = file.text.lines().position(|line| line.chars().count() > columns_max);
             findings.extend(
                 long.map(|at| RuleFinding::new(&file.path, at + 1, format!("more than {columns_max} characters"))),
             );
@@ -72,16 +69,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_short_or_known_passes() {
+    fn what_is_short_passes() {
         assert_clean(check, &[("a.rs", &"\n".repeat(900)), ("README.md", &"x\n".repeat(80))]);
-        let ratchet = ("xtask/ratchet.txt", "page ARCHITECTURE.md 300\n");
-        assert_clean(check, &[("ARCHITECTURE.md", &"x\n".repeat(300)), ratchet]);
     }
 
     #[test]
     fn a_long_function_is_worth_a_warning() {
         let text = format!("fn long() {{\n{}}}\nfn short() {{}}\n", "x();\n".repeat(79));
-        let (tree, mut findings) = (ProjectTree::of(&[("a.rs", &text)]), Vec::new());
-        assert_eq!(warnings(&CheckedProject::new(&tree, &mut findings)).len(), 1);
+        assert_eq!(warnings(&CheckedProject::new(&ProjectTree::of(&[("a.rs", &text)]))).len(), 1);
     }
 }

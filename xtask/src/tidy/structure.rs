@@ -6,18 +6,17 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::{CheckedProject, RuleFinding, package_of};
-use crate::ratchet::PATH;
+use super::{CheckedProject, RuleFinding};
 use crate::source::{RustSource, is_test_path, item_end, pattern};
 
 /// The highest share of names of types that several files define, in percent.
-const SHARED_MAX: f64 = 10.0;
+const SHARED_MAX: f64 = 10.05;
 
 /// The most methods of a type in one package.
-const METHODS_MAX: f64 = 60.0;
+const METHODS_MAX: usize = 60;
 
 /// The most files of one package that import each other in a circle.
-const CYCLE_MAX: f64 = 4.0;
+const CYCLE_MAX: usize = 4;
 
 static TYPE: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b(?:struct|enum|trait|type|union)\s+([A-Z]\w*)"));
 
@@ -62,48 +61,26 @@ pub struct TupleFunction {
 
 pub(super) fn check(project: &CheckedProject<'_>, findings: &mut Vec<RuleFinding>) {
     let measures = measures(&project.sources);
-    let allowed = |kind: &str, subject: &str, max: f64| project.ratchet.number(kind, subject).unwrap_or(max).max(max);
-    let most = allowed("shared", "types", SHARED_MAX);
-    if measures.shared > most + 0.05 {
+    if measures.shared > SHARED_MAX {
         let what = format!(
-            "{:.1} % of the names of types stand in several files, {most} % are allowed: use two words, or keep the type \
-             private in one file",
+            "{:.1} % of the names of types stand in several files, {SHARED_MAX:.0} % are allowed: use two words, or keep the \
+             type private in one file",
             measures.shared
         );
-        findings.push(RuleFinding::new(PATH, 1, what));
+        findings.push(RuleFinding::new("crates", 1, what));
     }
-    for (subject, count) in &measures.methods {
-        let most = allowed("methods", subject, METHODS_MAX);
-        if *count as f64 > most {
-            let what =
-                format!("`{subject}` has {count} methods, {most} are allowed: give a part of it a type of its own");
-            findings.push(RuleFinding::new(PATH, 1, what));
-        }
+    for (subject, count) in measures.methods.iter().filter(|(_, count)| **count > METHODS_MAX) {
+        let what = format!("{count} methods, {METHODS_MAX} are allowed: give a part of it a type of its own");
+        findings.push(RuleFinding::new(subject, 1, what));
     }
-    for (package, files) in &measures.cycles {
-        let most = allowed("cycle", package, CYCLE_MAX);
-        if files.len() as f64 > most {
-            let what = format!(
-                "{} files of `{package}` import each other in a circle, {most} may: {}",
-                files.len(),
-                files.join(", ")
-            );
-            findings.push(RuleFinding::new(PATH, 1, what));
-        }
+    for (package, files) in measures.cycles.iter().filter(|(_, files)| files.len() > CYCLE_MAX) {
+        let (count, names) = (files.len(), files.join(", "));
+        let what = format!("{count} files import each other in a circle, {CYCLE_MAX} may: {names}");
+        findings.push(RuleFinding::new(package, 1, what));
     }
-    tuples(project, &measures.tuples, findings);
-}
-
-fn tuples(project: &CheckedProject<'_>, tuples: &[TupleFunction], findings: &mut Vec<RuleFinding>) {
-    let mut counts: BTreeMap<&str, f64> = BTreeMap::new();
-    for tuple in tuples {
-        let package = package_of(&tuple.path).unwrap_or("elsewhere");
-        let count = counts.entry(package).or_default();
-        *count += 1.0;
-        if *count > project.ratchet.number("tuples", package).unwrap_or(0.0) {
-            let what = format!("`{}` takes a tuple: name its parts in a struct, or pass them one by one", tuple.name);
-            findings.push(RuleFinding::new(&tuple.path, tuple.line, what));
-        }
+    for tuple in &measures.tuples {
+        let what = format!("`{}` takes a tuple: name its parts in a struct, or pass them one by one", tuple.name);
+        findings.push(RuleFinding::new(&tuple.path, tuple.line, what));
     }
 }
 
@@ -203,8 +180,7 @@ mod tests {
     #[test]
     fn names_of_types_in_several_files_are_found() {
         let (one, other) = (("crates/a/src/a.rs", "struct Place; struct A;"), ("crates/b/src/b.rs", "enum Place {}"));
-        assert_found(check, &[one, other], "xtask/ratchet.txt:1");
-        assert_clean(check, &[one, other, (PATH, "shared types 50\n")]);
+        assert_found(check, &[one, other], "crates:1");
         assert_clean(check, &[one, ("crates/b/src/tests.rs", "struct Place;"), ("b.rs", "// struct Place\nstruct B;")]);
     }
 
@@ -212,16 +188,14 @@ mod tests {
     fn a_type_with_many_methods_is_found_over_all_files_of_its_package() {
         let half = format!("impl<T> Disk<T> {{ {} }}", "fn f() { loop {} } ".repeat(31));
         let files = [("crates/a/src/a.rs", half.as_str()), ("crates/a/src/b.rs", half.as_str())];
-        assert_found(check, &files, "xtask/ratchet.txt:1");
+        assert_found(check, &files, "crates/a::Disk:1");
         assert_clean(check, &[files[0], ("crates/b/src/b.rs", &half)]);
-        assert_clean(check, &[files[0], files[1], (PATH, "methods crates/a::Disk 62\n")]);
     }
 
     #[test]
     fn a_tuple_as_a_parameter_is_found() {
         for text in ["\nfn f((at, len): (u64, u64)) {}", "\nfn f(a: u8, (at, mut len): Pair) {}"] {
             assert_found(check, &[("crates/a/src/a.rs", text)], "crates/a/src/a.rs:2");
-            assert_clean(check, &[("crates/a/src/a.rs", text), (PATH, "tuples a 1\n")]);
         }
         assert_clean(check, &[("crates/a/src/a.rs", "fn f(a: (u8, u8)) { let (a, b) = a; g(|(a, b)| a); }")]);
     }
@@ -243,7 +217,7 @@ mod tests {
         let closings =
             ["use crate::m0::Zero;", "fn f() { super::m0::zero(); }", "use crate::{x, m0::Zero};", "use super::{m0};"];
         for closing in closings {
-            with_ring(closing, |files| assert_found(check, files, "xtask/ratchet.txt:1"));
+            with_ring(closing, |files| assert_found(check, files, "crates/a:1"));
         }
     }
 

@@ -16,7 +16,7 @@ static REASON: LazyLock<Regex> =
 pub(super) fn check(project: &CheckedProject<'_>, findings: &mut Vec<RuleFinding>) {
     for source in &project.sources {
         let Some(found) = ALLOWANCE.find(&source.code) else { continue };
-        if !REASON.is_match(source.text) && !project.ratchet.allows("unsafe", source.path) {
+        if !REASON.is_match(source.text) {
             let what = "say why this file may hold `unsafe`: #![allow(unsafe_code, reason = \"...\")]";
             findings.push(RuleFinding::new(source.path, source.line_at(found.start()), what));
         }
@@ -46,7 +46,5 @@ mod tests {
         for text in texts {
             assert_clean(check, &[("a.rs", text)]);
         }
-        let ratchet = ("xtask/ratchet.txt", "unsafe a.rs it maps memory\n");
-        assert_clean(check, &[("a.rs", "//! A.\n#![allow(unsafe_code)]\n"), ratchet]);
     }
 }

@@ -58,10 +58,6 @@ const PACKAGES: &[PackageRow] = &[
     row("memory", "the trait `Memory`: mappings, guards, copies, pins", &[]),
 ];
 
-/// Packages that are being replaced, each with the packages that take its place. They may name and be named as those. Once
-/// this list is empty, every row above has to exist.
-const REPLACED: &[(&str, &[&str])] = &[];
-
 /// Packages that the tests of another package may name beside `crash`.
 const TESTED_WITH: &[(&str, &str)] = &[("mount", "fs-client")];
 
@@ -109,9 +105,9 @@ pub(super) fn check(project: &CheckedProject<'_>, findings: &mut Vec<RuleFinding
     }
 }
 
-/// Finds the rows without a package, once no package is being replaced. The trees of tests have few packages.
+/// Finds the rows without a package. The trees of tests have few packages.
 fn absent(project: &CheckedProject<'_>, findings: &mut Vec<RuleFinding>) {
-    if !REPLACED.is_empty() || project.tree.text("xtask/Cargo.toml").is_none() {
+    if project.tree.text("xtask/Cargo.toml").is_none() {
         return;
     }
     for row in PACKAGES {
@@ -152,22 +148,13 @@ fn refusal(package: &str, dependency: &Dependency) -> Option<String> {
     })
 }
 
-/// Returns the packages that `package` may name, with those that are being replaced.
+/// Returns the packages that `package` may name.
 fn allowed(package: &str) -> Option<BTreeSet<&'static str>> {
-    let own = REPLACED.iter().find(|(old, _)| *old == package).map(|(_, new)| *new);
-    let mut next: Vec<&str> = match own {
-        Some(successors) => successors.to_vec(),
-        None => PACKAGES.iter().find(|row| row.name == package)?.stands_on.to_vec(),
-    };
+    let mut next = PACKAGES.iter().find(|row| row.name == package)?.stands_on.to_vec();
     let mut allowed = BTreeSet::new();
     while let Some(name) = next.pop() {
         if let Some(row) = PACKAGES.iter().find(|row| row.name == name).filter(|row| allowed.insert(row.name)) {
             next.extend(row.stands_on);
-        }
-    }
-    for (old, new) in REPLACED {
-        if *old != package && new.iter().any(|name| allowed.contains(name)) {
-            allowed.insert(old);
         }
     }
     Some(allowed)
@@ -262,14 +249,6 @@ mod tests {
             "bindings/python",
             "[dependencies]\nferrite-object.workspace = true\nferrite-c.workspace = true\n",
         );
-    }
-
-    #[test]
-    fn a_replaced_package_is_named_as_those_that_take_its_place() {
-        for (old, new) in REPLACED {
-            assert_allowed("crates/cli", &format!("[dependencies]\nferrite-{old}.workspace = true\n"));
-            assert!(new.iter().all(|name| PACKAGES.iter().any(|row| row.name == *name)), "{old}");
-        }
     }
 
     #[test]
