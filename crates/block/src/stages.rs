@@ -12,32 +12,58 @@ use ferrite_memory::shard::{SHARDS, own_shard};
 use ferrite_memory::{Memory, Scheme, forward_memory};
 use serde::{Deserialize, Serialize};
 
-/// A part of the work on a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DiskStage {
-    /// The whole request, of any kind. The other stages are parts of it.
-    Total,
-    /// Finding free blocks, [`DiskStage::WaitForPins`] included.
-    FindSpace,
-    /// Waiting for other writers at the same blocks, and for a backup.
-    Lock,
-    /// Moving data to or from the medium, with the guard's window and the flushing of lines.
-    Copy,
-    /// Waiting until data and map words are in the persistence domain.
-    Fence,
-    /// Looking up, writing and showing map words.
-    Map,
-    /// Computing and comparing checksums.
-    Checksum,
-    /// Reading back what was written.
-    Verify,
-    /// Moving data to or from a buffer in DRAM.
-    Buffer,
-    /// Waiting until no reader can still copy from freed blocks.
-    WaitForPins,
+/// Defines the stages: for each the variant, the field of the totals and the name in a report.
+macro_rules! stages {
+    ($($(#[$doc:meta])* $stage:ident $field:ident $name:literal,)*) => {
+        /// A part of the work on a request.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum DiskStage {
+            $($(#[$doc])* $stage,)*
+        }
+
+        const STAGES: usize = [$($name),*].len();
+
+        /// The counts of all stages. While requests run, each count is right, and their sum may lag.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct StageTotals {
+            $($(#[$doc])* pub $field: StageCount,)*
+        }
+
+        impl StageTotals {
+            /// Every stage with its name, in the order of a report.
+            pub fn rows(&self) -> [(&'static str, StageCount); STAGES] {
+                [$(($name, self.$field)),*]
+            }
+
+            fn of(count: impl Fn(DiskStage) -> StageCount) -> Self {
+                Self { $($field: count(DiskStage::$stage)),* }
+            }
+        }
+    };
 }
 
-const STAGES: usize = 10;
+stages! {
+    /// The whole request, of any kind. The other stages are parts of it.
+    Total total "total",
+    /// Finding free blocks, [`DiskStage::WaitForPins`] included.
+    FindSpace find_space "find space",
+    /// Waiting for other writers at the same blocks, and for a backup.
+    Lock lock "lock",
+    /// Moving data to or from the medium, with the guard's window and the flushing of lines.
+    Copy copy "copy",
+    /// Waiting until data and map words are in the persistence domain.
+    Fence fence "fence",
+    /// Looking up, writing and showing map words.
+    Map map "map",
+    /// Computing and comparing checksums.
+    Checksum checksum "checksum",
+    /// Reading back what was written.
+    Verify verify "verify",
+    /// Moving data to or from a buffer in DRAM.
+    Buffer buffer "buffer",
+    /// Waiting until no reader can still copy from freed blocks.
+    WaitForPins wait_for_pins "wait for pins",
+}
 
 /// The count of one stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,64 +72,6 @@ pub struct StageCount {
     pub count: u64,
     /// Cycles spent in the stage, by the counter in [`crate::DiskOptions::stages`].
     pub cycles: u64,
-}
-
-/// The counts of all stages. While requests run, each count is right, and their sum may lag.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StageTotals {
-    /// See [`DiskStage::Total`].
-    pub total: StageCount,
-    /// See [`DiskStage::FindSpace`].
-    pub find_space: StageCount,
-    /// See [`DiskStage::Lock`].
-    pub lock: StageCount,
-    /// See [`DiskStage::Copy`].
-    pub copy: StageCount,
-    /// See [`DiskStage::Fence`].
-    pub fence: StageCount,
-    /// See [`DiskStage::Map`].
-    pub map: StageCount,
-    /// See [`DiskStage::Checksum`].
-    pub checksum: StageCount,
-    /// See [`DiskStage::Verify`].
-    pub verify: StageCount,
-    /// See [`DiskStage::Buffer`].
-    pub buffer: StageCount,
-    /// See [`DiskStage::WaitForPins`].
-    pub wait_for_pins: StageCount,
-}
-
-impl StageTotals {
-    /// Every stage with its name, in the order of a report.
-    pub fn rows(&self) -> [(&'static str, StageCount); STAGES] {
-        [
-            ("total", self.total),
-            ("find space", self.find_space),
-            ("lock", self.lock),
-            ("copy", self.copy),
-            ("fence", self.fence),
-            ("map", self.map),
-            ("checksum", self.checksum),
-            ("verify", self.verify),
-            ("buffer", self.buffer),
-            ("wait for pins", self.wait_for_pins),
-        ]
-    }
-
-    fn of(stage: impl Fn(usize) -> StageCount) -> Self {
-        Self {
-            total: stage(DiskStage::Total as usize),
-            find_space: stage(DiskStage::FindSpace as usize),
-            lock: stage(DiskStage::Lock as usize),
-            copy: stage(DiskStage::Copy as usize),
-            fence: stage(DiskStage::Fence as usize),
-            map: stage(DiskStage::Map as usize),
-            checksum: stage(DiskStage::Checksum as usize),
-            verify: stage(DiskStage::Verify as usize),
-            buffer: stage(DiskStage::Buffer as usize),
-            wait_for_pins: stage(DiskStage::WaitForPins as usize),
-        }
-    }
 }
 
 #[derive(Default)]
@@ -133,8 +101,8 @@ impl Stages {
         let sum =
             |of: &dyn Fn(&StageShard) -> &AtomicU64| self.shards.iter().map(|it| of(it).load(Ordering::Relaxed)).sum();
         StageTotals::of(|stage| StageCount {
-            count: sum(&|shard| &shard.0[stage].count),
-            cycles: sum(&|shard| &shard.0[stage].cycles),
+            count: sum(&|shard| &shard.0[stage as usize].count),
+            cycles: sum(&|shard| &shard.0[stage as usize].cycles),
         })
     }
 

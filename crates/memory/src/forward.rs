@@ -7,146 +7,51 @@ macro_rules! forward_memory {
     ($self:ident => $inner:expr; $($method:ident),+) => {
         $($crate::forward_memory!(@$method $self $inner);)+
     };
-    (@size $self:ident $inner:expr) => {
+    (@fn $self:ident $inner:expr, $method:ident($($argument:ident: $kind:ty),*) $(-> $out:ty)?) => {
         #[inline]
-        fn size(&$self) -> u64 {
-            $inner.size()
+        fn $method(&$self $(, $argument: $kind)*) $(-> $out)? {
+            $inner.$method($($argument),*)
         }
     };
-    (@survival $self:ident $inner:expr) => {
-        fn survival(&$self) -> $crate::Survival {
-            $inner.survival()
-        }
+    (@size $($to:tt)+) => { $crate::forward_memory!(@fn $($to)+, size() -> u64); };
+    (@survival $($to:tt)+) => { $crate::forward_memory!(@fn $($to)+, survival() -> $crate::Survival); };
+    (@fence_is_durable $($to:tt)+) => { $crate::forward_memory!(@fn $($to)+, fence_is_durable() -> bool); };
+    (@load $($to:tt)+) => { $crate::forward_memory!(@fn $($to)+, load(at: u64, into: &mut [u8])); };
+    (@load_summed $($to:tt)+) => {
+        $crate::forward_memory!(@fn $($to)+, load_summed(at: u64, into: &mut [u8]) -> Option<u32>);
     };
-    (@fence_is_durable $self:ident $inner:expr) => {
-        #[inline]
-        fn fence_is_durable(&$self) -> bool {
-            $inner.fence_is_durable()
-        }
+    (@load_hole $($to:tt)+) => { $crate::forward_memory!(@fn $($to)+, load_hole(into: &mut [u8])); };
+    (@expect_store $($to:tt)+) => { $crate::forward_memory!(@fn $($to)+, expect_store(at: u64)); };
+    (@store $($to:tt)+) => { $crate::forward_memory!(@fn $($to)+, store(at: u64, from: &[u8], how: $crate::Scheme)); };
+    (@store_summed $($to:tt)+) => {
+        $crate::forward_memory!(@fn $($to)+, store_summed(at: u64, from: &[u8]) -> Option<$crate::Fletcher>);
     };
-    (@load $self:ident $inner:expr) => {
-        #[inline]
-        fn load(&$self, at: u64, into: &mut [u8]) {
-            $inner.load(at, into)
-        }
+    (@zero $($to:tt)+) => { $crate::forward_memory!(@fn $($to)+, zero(span: $crate::Span, how: $crate::Scheme)); };
+    (@load_word $($to:tt)+) => { $crate::forward_memory!(@fn $($to)+, load_word(at: u64) -> u64); };
+    (@load_words $($to:tt)+) => { $crate::forward_memory!(@fn $($to)+, load_words(at: u64, into: &mut [u64])); };
+    (@store_word $($to:tt)+) => { $crate::forward_memory!(@fn $($to)+, store_word(at: u64, value: u64)); };
+    (@store_words $($to:tt)+) => { $crate::forward_memory!(@fn $($to)+, store_words(pieces: &[(u64, &[u8])])); };
+    (@flush $($to:tt)+) => { $crate::forward_memory!(@fn $($to)+, flush(span: $crate::Span)); };
+    (@fence $($to:tt)+) => { $crate::forward_memory!(@fn $($to)+, fence()); };
+    (@barrier $($to:tt)+) => { $crate::forward_memory!(@fn $($to)+, barrier() -> $crate::Result<()>); };
+    (@inherit $($to:tt)+) => { $crate::forward_memory!(@fn $($to)+, inherit() -> $crate::Result<()>); };
+    (@reserve $($to:tt)+) => {
+        $crate::forward_memory!(@fn $($to)+, reserve(span: $crate::Span) -> $crate::Result<()>);
     };
-    (@load_summed $self:ident $inner:expr) => {
-        #[inline]
-        fn load_summed(&$self, at: u64, into: &mut [u8]) -> Option<u32> {
-            $inner.load_summed(at, into)
-        }
+    (@release $($to:tt)+) => {
+        $crate::forward_memory!(@fn $($to)+, release(span: $crate::Span) -> $crate::Result<()>);
     };
-    (@load_hole $self:ident $inner:expr) => {
-        fn load_hole(&$self, into: &mut [u8]) {
-            $inner.load_hole(into)
-        }
+    (@share $($to:tt)+) => {
+        $crate::forward_memory!(@fn $($to)+, share(span: $crate::Span) -> $crate::Result<$crate::Shared>);
     };
-    (@expect_store $self:ident $inner:expr) => {
-        #[inline]
-        fn expect_store(&$self, at: u64) {
-            $inner.expect_store(at)
-        }
+    (@lend $($to:tt)+) => {
+        $crate::forward_memory!(@fn $($to)+, lend(span: $crate::Span) -> Option<$crate::Lent<'_>>);
     };
-    (@store $self:ident $inner:expr) => {
-        #[inline]
-        fn store(&$self, at: u64, from: &[u8], how: $crate::Scheme) {
-            $inner.store(at, from, how)
-        }
+    (@persist $($to:tt)+) => {
+        $crate::forward_memory!(@fn $($to)+, persist(span: $crate::Span) -> $crate::Result<()>);
     };
-    (@store_summed $self:ident $inner:expr) => {
-        #[inline]
-        fn store_summed(&$self, at: u64, from: &[u8]) -> Option<$crate::Fletcher> {
-            $inner.store_summed(at, from)
-        }
-    };
-    (@zero $self:ident $inner:expr) => {
-        #[inline]
-        fn zero(&$self, span: $crate::Span, how: $crate::Scheme) {
-            $inner.zero(span, how)
-        }
-    };
-    (@load_word $self:ident $inner:expr) => {
-        #[inline]
-        fn load_word(&$self, at: u64) -> u64 {
-            $inner.load_word(at)
-        }
-    };
-    (@load_words $self:ident $inner:expr) => {
-        #[inline]
-        fn load_words(&$self, at: u64, into: &mut [u64]) {
-            $inner.load_words(at, into)
-        }
-    };
-    (@store_word $self:ident $inner:expr) => {
-        #[inline]
-        fn store_word(&$self, at: u64, value: u64) {
-            $inner.store_word(at, value)
-        }
-    };
-    (@store_words $self:ident $inner:expr) => {
-        #[inline]
-        fn store_words(&$self, pieces: &[(u64, &[u8])]) {
-            $inner.store_words(pieces)
-        }
-    };
-    (@flush $self:ident $inner:expr) => {
-        #[inline]
-        fn flush(&$self, span: $crate::Span) {
-            $inner.flush(span)
-        }
-    };
-    (@fence $self:ident $inner:expr) => {
-        #[inline]
-        fn fence(&$self) {
-            $inner.fence()
-        }
-    };
-    (@barrier $self:ident $inner:expr) => {
-        fn barrier(&$self) -> $crate::Result<()> {
-            $inner.barrier()
-        }
-    };
-    (@inherit $self:ident $inner:expr) => {
-        fn inherit(&$self) -> $crate::Result<()> {
-            $inner.inherit()
-        }
-    };
-    (@reserve $self:ident $inner:expr) => {
-        fn reserve(&$self, span: $crate::Span) -> $crate::Result<()> {
-            $inner.reserve(span)
-        }
-    };
-    (@release $self:ident $inner:expr) => {
-        fn release(&$self, span: $crate::Span) -> $crate::Result<()> {
-            $inner.release(span)
-        }
-    };
-    (@share $self:ident $inner:expr) => {
-        fn share(&$self, span: $crate::Span) -> $crate::Result<$crate::Shared> {
-            $inner.share(span)
-        }
-    };
-    (@lend $self:ident $inner:expr) => {
-        fn lend(&$self, span: $crate::Span) -> Option<$crate::Lent<'_>> {
-            $inner.lend(span)
-        }
-    };
-    (@persist $self:ident $inner:expr) => {
-        #[inline]
-        fn persist(&$self, span: $crate::Span) -> $crate::Result<()> {
-            $inner.persist(span)
-        }
-    };
-    (@drain $self:ident $inner:expr) => {
-        #[inline]
-        fn drain(&$self) -> $crate::Result<()> {
-            $inner.drain()
-        }
-    };
-    (@drain_range $self:ident $inner:expr) => {
-        #[inline]
-        fn drain_range(&$self, span: $crate::Span) -> $crate::Result<()> {
-            $inner.drain_range(span)
-        }
+    (@drain $($to:tt)+) => { $crate::forward_memory!(@fn $($to)+, drain() -> $crate::Result<()>); };
+    (@drain_range $($to:tt)+) => {
+        $crate::forward_memory!(@fn $($to)+, drain_range(span: $crate::Span) -> $crate::Result<()>);
     };
 }
