@@ -1,6 +1,7 @@
 //! The words after `cargo xtask`, and the page that explains them.
 
-use crate::runs::Runs;
+use std::fmt;
+use std::process::Command;
 
 /// The help page.
 pub const HELP: &str = "\
@@ -36,6 +37,28 @@ a failure again, run its test alone with the seed that it printed: FERRITE_SEED=
 
 /// The number of rounds of a soak, unless given.
 const SOAK_ROUNDS: u64 = 50;
+
+/// What seeded tests read from the environment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Runs {
+    /// The value of `FERRITE_SEED`, from which tests make random choices.
+    pub seed: u64,
+    /// The value of `FERRITE_ROUNDS`, the number of repetitions.
+    pub rounds: u64,
+}
+
+impl Runs {
+    /// Sets the variables in the environment of `command`.
+    pub fn set<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        command.env("FERRITE_SEED", self.seed.to_string()).env("FERRITE_ROUNDS", self.rounds.to_string())
+    }
+}
+
+impl fmt::Display for Runs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "seed {}, {} rounds", self.seed, self.rounds)
+    }
+}
 
 /// A command line, parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use crate::arguments::Runs;
 use crate::gate::{GateRun, TimeAllowance};
 use crate::kernel;
 use crate::programs;
 use crate::project::Project;
-use crate::runs::Runs;
 
 /// The time that the whole gate may take, with the build.
 const GATE: TimeAllowance = TimeAllowance { total: minutes(90), silence: minutes(15) };

@@ -9,7 +9,6 @@ mod process;
 mod programs;
 mod project;
 mod project_rules;
-mod runs;
 mod source;
 mod test_output;
 mod tidy;

@@ -44,11 +44,6 @@ pub fn dependencies(text: &str) -> Vec<Dependency> {
     found
 }
 
-/// Returns true if the lints of the workspace hold for the package of the manifest `text`.
-pub fn shares_lints(text: &str) -> bool {
-    text.contains("[lints]\nworkspace = true")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,11 +65,5 @@ mod tests {
         ];
         assert_eq!(found, expected.map(|(name, table, shared)| (name.to_owned(), table, shared)));
         assert_eq!(dependencies(text)[0].line, 4);
-    }
-
-    #[test]
-    fn shared_lints_are_seen() {
-        assert!(shares_lints("[package]\n[lints]\nworkspace = true\n"));
-        assert!(!shares_lints("[package]\n[dependencies]\na.workspace = true\n"));
     }
 }

@@ -25,7 +25,6 @@ mod options;
 mod requests;
 mod ring;
 mod syncer;
-mod syncer_wake;
 #[cfg(test)]
 mod tests;
 
@@ -42,8 +41,8 @@ use crate::stages::{DiskStage, StageTimer, Stages};
 use drain::{DrainPlan, WriteBuffer};
 pub use options::BufferOptions;
 use ring::{PAGE, PageRing};
+use syncer::SyncerWake;
 pub use syncer::Syncers;
-use syncer_wake::SyncerWake;
 
 /// The result of one step of a syncer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -31,7 +31,7 @@ impl Loans {
     pub fn have_room(&self, count: u64, most: u64) -> bool {
         let mut state = self.0.lock();
         if !state.has_room(count, most) {
-            state.forget_returned();
+            state.loans.retain(|loan| !loan.borrower.has_returned());
         }
         state.has_room(count, most)
     }
@@ -61,9 +61,5 @@ impl LoanState {
     fn has_room(&self, count: u64, most: u64) -> bool {
         let lent: u64 = self.loans.iter().map(|loan| loan.blocks.len() as u64).sum();
         self.loans.len() < LOANS_MAX && lent + count <= most
-    }
-
-    fn forget_returned(&mut self) {
-        self.loans.retain(|loan| !loan.borrower.has_returned());
     }
 }

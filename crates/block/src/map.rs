@@ -69,11 +69,6 @@ impl MapEntry {
     pub fn of(block: u32) -> Self {
         Self(block + 1)
     }
-
-    /// Returns the entry of a word on the medium. Any value is possible.
-    pub fn from_media(word: u64) -> Self {
-        Self(word as u32)
-    }
 }
 
 /// A map word on the medium.
@@ -89,7 +84,7 @@ impl MapWord {
 
     /// Returns the entry of the word.
     pub fn entry(self) -> MapEntry {
-        MapEntry::from_media(self.0)
+        MapEntry(self.0 as u32)
     }
 
     /// Returns the checksum of the block that the word names.

@@ -1,5 +1,9 @@
 //! Forwarding methods of a memory to another memory.
 
+use std::sync::Arc;
+
+use crate::Memory;
+
 /// Inside an `impl Memory`, forwards the listed methods to another memory, as in `forward_memory!(self => self.inner;
 /// size, survival, load)`.
 #[macro_export]
@@ -55,3 +59,18 @@ macro_rules! forward_memory {
         $crate::forward_memory!(@fn $($to)+, drain_range(span: $crate::Span) -> $crate::Result<()>);
     };
 }
+
+/// A memory behind a pointer is a memory, so that wrappers can be put around one that others use too.
+macro_rules! memory_behind {
+    ($($pointer:ty),*) => {$(
+        impl<M: Memory + ?Sized> Memory for $pointer {
+            forward_memory!(
+                self => (**self);
+                size, survival, fence_is_durable, load, load_summed, load_hole, expect_store, store, store_summed, zero, load_word,
+                load_words, store_word, store_words, flush, fence, barrier, inherit, reserve, release, share, lend, persist, drain, drain_range
+            );
+        }
+    )*};
+}
+
+memory_behind!(&M, Arc<M>);

@@ -14,9 +14,9 @@
 //! The caller orders concurrent access to the same bytes. Only the word functions are atomic (load: acquire, store:
 //! release).
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
-use crate::{Error, Fletcher, Lent, Result, Scheme, Span, Survival};
+use crate::{Error, Fletcher, Result, Scheme, Span, Survival};
 
 /// Part of a memory as a file descriptor, which another process can map.
 #[derive(Debug)]
@@ -25,6 +25,24 @@ pub struct Shared {
     pub fd: OwnedFd,
     /// Offset of the part in the file, in bytes.
     pub offset: u64,
+}
+
+/// Bytes of a file that do not change, for the kernel to send from.
+#[derive(Clone, Copy, Debug)]
+pub struct Lent<'owner> {
+    /// The file.
+    pub file: BorrowedFd<'owner>,
+    /// Offset of the bytes in the file.
+    pub at: u64,
+    /// Number of the bytes.
+    pub len: u64,
+}
+
+/// The borrower of lent bytes.
+pub trait Borrower: Send + Sync {
+    /// Returns true if the borrower needs the bytes no longer; from then on it always does. Called by any thread that
+    /// wants the space for something else, and returns at once.
+    fn has_returned(&self) -> bool;
 }
 
 /// Persistent memory. Offsets and lengths are bytes. An access outside `0 .. size()` panics.

@@ -67,11 +67,6 @@ impl Survival {
         Self { process_crash: yes(), kernel_crash: yes(), power_loss: yes() }
     }
 
-    /// Returns true if any answer is not known.
-    pub fn has_unknown(&self) -> bool {
-        self.failures().iter().any(|(_, claim)| claim.survives == Survives::NotKnown)
-    }
-
     /// Returns a fingerprint of the claims about kernel crashes and power loss, which is never 0. The fingerprint
     /// changes when the content moves to a medium of another kind.
     pub fn fingerprint(&self) -> u32 {

@@ -81,16 +81,6 @@ impl<M: Memory> Worn<M> {
         }
     }
 
-    /// Writes of the page that holds byte `at`.
-    pub fn page_writes(&self, at: u64) -> u32 {
-        self.counts.page_writes(at)
-    }
-
-    /// Writes of the line that holds byte `at`; `None` where lines are not counted.
-    pub fn line_writes(&self, at: u64) -> Option<u32> {
-        self.counts.line_writes(at)
-    }
-
     fn count(&self, span: Span, how: Scheme) {
         self.counts.count(span, how == Scheme::Writethrough);
         self.written_bytes[own_shard()].0.fetch_add(span.len, Ordering::Relaxed);

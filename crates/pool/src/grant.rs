@@ -205,7 +205,8 @@ fn record(
     let record = GrantRecord::new(id, ask)?;
     let overflow = take_overflow(pool, &mut transaction, &record)?;
     transaction.write(slot, &record.encode(overflow.first().map_or(0, |page| page.span().at)));
-    let mut live = LiveGrant::new(slot, ask.process.clone(), record, overflow).with_bell(bell);
+    let mut live = LiveGrant::new(slot, ask.process.clone(), record, overflow);
+    live.bell = Some(bell);
     // Otherwise a concurrent reap of a process that has already ended would commit the end before the beginning.
     live.in_doubt = true;
     pool.grants().0.lock().insert(id, live);

@@ -16,7 +16,6 @@
 //! they contain instruction fetches, ChampSim's and drmemtrace's always, Ramulator's and plain compact ones never.
 
 mod access_format;
-mod access_read_ahead;
 mod champsim;
 mod compact;
 mod din;
@@ -30,7 +29,6 @@ mod tests;
 mod text_trace;
 
 pub use access_format::AccessFormat;
-pub use access_read_ahead::AccessReadAhead;
 pub use compact::{PackedWriter, Packing, pack};
 pub use event_source::{EventSource, FilteredTrace, FirstLevel, FirstLevelFilter};
 
@@ -202,4 +200,17 @@ pub fn open(mut input: TraceInput, reading: TraceOptions) -> Result<Box<dyn Acce
         AccessFormat::Champsim => Box::new(champsim::ChampsimReader::new(input)),
         _ => Box::new(compact::PackedReader::new(input, reading)),
     })
+}
+
+/// A trace of accesses that is read ahead.
+pub type AccessReadAhead = crate::read_ahead::ReadAhead<MemoryAccess>;
+
+impl AccessReadAhead {
+    /// Starts to read `reader` ahead.
+    ///
+    /// # Errors
+    /// The operating system cannot start a thread.
+    pub fn new(reader: Box<dyn AccessReader>) -> Result<Self> {
+        Self::of(|| Ok(reader), |reader, into| reader.read(into), |reader| reader.is_cut())
+    }
 }

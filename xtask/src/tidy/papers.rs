@@ -24,7 +24,8 @@ pub(super) fn check(project: &CheckedProject<'_>, findings: &mut Vec<RuleFinding
             continue;
         }
         for (column, cell) in columns.iter().zip(cells) {
-            let missing = ticked(cell).filter(|name| !known.has(column, name));
+            // The texts between backticks.
+            let missing = cell.split('`').skip(1).step_by(2).filter(|name| !known.has(column, name));
             findings.extend(missing.map(|name| {
                 RuleFinding::new(
                     PAGE,
@@ -40,11 +41,6 @@ pub(super) fn check(project: &CheckedProject<'_>, findings: &mut Vec<RuleFinding
 fn cells(line: &str) -> Vec<&str> {
     let row = line.trim().strip_prefix('|').and_then(|rest| rest.strip_suffix('|'));
     row.map(|row| row.split('|').map(str::trim).collect()).unwrap_or_default()
-}
-
-/// Returns the texts between backticks.
-fn ticked(cell: &str) -> impl Iterator<Item = &str> {
-    cell.split('`').skip(1).step_by(2)
 }
 
 struct KnownRows {

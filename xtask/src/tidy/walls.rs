@@ -88,7 +88,7 @@ pub(super) fn check(project: &CheckedProject<'_>, findings: &mut Vec<RuleFinding
                 "write each dependency in one line below the header of its table",
             ));
         }
-        if file.path != "fuzz/Cargo.toml" && !manifest::shares_lints(&file.text) {
+        if file.path != "fuzz/Cargo.toml" && !file.text.contains("[lints]\nworkspace = true") {
             let what = "the lints of the workspace do not hold here: add `[lints]` with `workspace = true`";
             findings.push(RuleFinding::new(&file.path, 1, what));
         }

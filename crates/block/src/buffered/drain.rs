@@ -5,7 +5,7 @@ use ferrite_memory::{Error, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::ring::{PAGE, PageRing, PlannedPage};
-use super::syncer_wake::SyncerWake;
+use super::syncer::SyncerWake;
 use super::{Buffered, SyncerStep};
 
 /// The largest run, in pages: 1 MiB.

@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 
 use ferrite_disk::Disk;
 use ferrite_memory::{Error, Result};
+use parking_lot::{Condvar, Mutex};
 
 use super::{Buffered, SyncerStep};
 
@@ -50,6 +51,32 @@ impl<D: Disk + 'static> Drop for Syncers<D> {
         for thread in self.threads.drain(..) {
             // A thread that panicked has printed its message.
             let _ = thread.join();
+        }
+    }
+}
+
+/// Wakes one waiting thread. A wake before the wait is not lost.
+#[derive(Default)]
+pub(super) struct SyncerWake {
+    is_woken: AtomicBool,
+    lock: Mutex<()>,
+    woken: Condvar,
+}
+
+impl SyncerWake {
+    /// Wakes the waiting thread. If it was woken and has not run yet, this is one load.
+    pub fn wake(&self) {
+        if !self.is_woken.load(Ordering::Relaxed) && !self.is_woken.swap(true, Ordering::AcqRel) {
+            let _lock = self.lock.lock();
+            self.woken.notify_all();
+        }
+    }
+
+    /// Waits until it is woken.
+    pub fn wait(&self) {
+        let mut lock = self.lock.lock();
+        while !self.is_woken.swap(false, Ordering::AcqRel) {
+            self.woken.wait(&mut lock);
         }
     }
 }

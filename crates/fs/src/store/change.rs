@@ -135,11 +135,6 @@ impl<'fs> FsChange<'fs> {
         }
     }
 
-    /// Frees a superpage.
-    pub fn free_super(&mut self, page: u64) {
-        self.freed_chunks.push(page / CHUNK_PAGES);
-    }
-
     /// Makes a superpage a chunk of pages: the first `count` are in use, the others are freed.
     pub fn divide_super(&mut self, page: u64, count: u64) {
         self.write_kind(page / CHUNK_PAGES, ChunkKind::Data);
@@ -162,7 +157,7 @@ impl<'fs> FsChange<'fs> {
                 1
             }
             crate::format::word::NamedBy::Super(page) => {
-                self.free_super(page);
+                self.freed_chunks.push(page / CHUNK_PAGES);
                 CHUNK_PAGES
             }
             _ => 0,

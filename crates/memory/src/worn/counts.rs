@@ -70,18 +70,6 @@ impl WearCounts {
         Box::new(CountBlock { pages: [const { AtomicU32::new(0) }; BLOCK_PAGES], lines })
     }
 
-    pub fn page_writes(&self, at: u64) -> u32 {
-        let block = self.blocks[(at / BLOCK) as usize].get();
-        block.map_or(0, |block| block.pages[(at % BLOCK / PAGE) as usize].load(Ordering::Relaxed))
-    }
-
-    pub fn line_writes(&self, at: u64) -> Option<u32> {
-        let block = self.blocks[(at / BLOCK) as usize].get();
-        let lines = block.and_then(|block| block.lines.get((at % BLOCK / PAGE) as usize)?.get());
-        let writes = lines.map_or(0, |lines| lines[(at % PAGE / LINE) as usize].load(Ordering::Relaxed));
-        (self.finest == WearUnit::Line).then_some(writes)
-    }
-
     pub fn tally_pages(&self) -> Tally {
         let mut histogram = Histogram::default();
         self.pages().for_each(|page| histogram.add(page.writes));
@@ -137,3 +125,6 @@ fn pieces(span: Span, unit: u64) -> impl Iterator<Item = Span> {
         (piece.len > 0).then_some(piece)
     })
 }
+
+#[cfg(test)]
+mod tests;

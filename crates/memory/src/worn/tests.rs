@@ -187,3 +187,15 @@ fn a_refused_store_is_not_counted() {
     assert!(std::panic::catch_unwind(store).is_err());
     assert_eq!(memory.wear(1).pages.total, 0);
 }
+
+impl<M: Memory> Worn<M> {
+    /// Writes of the page that holds byte `at`.
+    fn page_writes(&self, at: u64) -> u32 {
+        self.counts.page_writes(at)
+    }
+
+    /// Writes of the line that holds byte `at`; `None` where lines are not counted.
+    fn line_writes(&self, at: u64) -> Option<u32> {
+        self.counts.line_writes(at)
+    }
+}

@@ -78,10 +78,6 @@ impl LiveGrant {
         }
     }
 
-    pub fn with_bell(self, bell: PipeWriter) -> Self {
-        Self { bell: Some(bell), ..self }
-    }
-
     /// Revokes the grant. The pipe gets one byte in all, so it always has room, and this does not wait (G6).
     pub fn ask(&mut self) {
         if !std::mem::replace(&mut self.asked, true) {
