@@ -4,12 +4,11 @@
 //! This reads the medium by itself and shares no walk with the file system, so that it does not share its mistakes.
 //!
 //! A repair goes in rounds. Each round looks at everything, and repairs what it can with one transaction for each
-//! thing; so an interrupted repair can simply continue. Names that cannot be right are cleared. A page that two inodes
-//! name goes to the one that it fits, or is copied for one of them (FJ1, FJ2). Counts are set to the counted values.
-//! Inodes without a name are marked lost: the next opening puts them into `lost+found`. Unnamed pages are freed last,
-//! when no other error is left that could hide their names. The place and the kind of chunks are repaired first (FD1).
+//! thing; so an interrupted repair can simply continue. While two facts contradict each other and no third decides, it
+//! changes nothing (FD1). Otherwise names that cannot be right are cleared. A page of content that two inodes name is
+//! copied (FJ1). Counts are set to the counted values. Inodes without a name are marked lost: the next opening puts them
+//! into `lost+found`. Unnamed pages are freed last, when no other error is left that could hide their names.
 
-mod blocks;
 mod claims;
 mod content;
 mod directory;

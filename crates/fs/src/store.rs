@@ -77,7 +77,7 @@ impl ChunkStore {
         let orphans = Orphans::load(&*memory, &map);
         let shared_state = Arc::new(SharedState::new(map.chunks())?);
         let clients = clients_on(&shared_state);
-        let space = ChunkSpace::load(&*memory, map, &shared_state, &clients, &bases)
+        let space = ChunkSpace::load(&*memory, map, &shared_state, &clients, &bases, options.read_only)
             .map_err(|at| corrupt("the kind of a chunk", at))?;
         let waits = !memory.fence_is_durable();
         let usual = if waits { DataMode::Posix } else { DataMode::Sync };

@@ -10,8 +10,8 @@ mod client_processes;
 mod crash;
 mod damaged_media;
 mod direct_appends;
+mod doubt;
 mod failing;
-mod first_words;
 mod format;
 mod full_pool;
 mod golden;
@@ -37,8 +37,6 @@ mod repair;
 mod repair_limits;
 mod space;
 mod stopped_clients;
-mod stray_leaves;
-mod stray_words;
 mod superpages;
 mod support;
 mod tables;
@@ -92,8 +90,6 @@ bugs! {
     MoveBeforeCopy = "fs: move before copy",
     /// A repair names a copy of a page before it is durable (FK1).
     NameBeforeCopy = "fs: name before copy",
-    /// A page that two inodes name goes to the first one, whether it fits or not (FJ1).
-    FirstAsked = "fs: first asked",
     /// A repair clears more words at once than a transaction has room for.
     LargeFix = "fs: large fix",
     /// A chunk gets another kind while records can be replayed into it (FC1).

@@ -29,7 +29,8 @@ use crate::stop;
 pub struct Check {
     #[command(flatten)]
     at: InPool<NoWords>,
-    /// Repair what has one right answer, and say what was lost otherwise
+    /// Repair what has one right answer, and report what it loses; a file system whose parts contradict each other stays
+    /// as it is, for a mount --read-only
     #[arg(long)]
     repair: bool,
     /// Give up a tag that cannot be read, called as the check calls it: its space becomes free; needs --repair

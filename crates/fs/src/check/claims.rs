@@ -1,12 +1,7 @@
 //! Which page is named by whom.
 //!
-//! Where two inodes name a page, a word of one of them is damaged. What the other one has is not to be lost by that.
-//!
-//! - FJ1. The page goes to the inode that it fits: one that alone would have as many pages as it says, all of them
-//!   sound. If the page fits both or none, it goes to the inode that is looked at first.
-//! - FJ2. The other inode gets a copy if the page fits it too, and a file also if the page fits none. Content is
-//!   always copied, in either order; a superpage never is. The pages of the other inode are counted once the copy
-//!   exists.
+//! - FJ1. A page of content that two words name is copied for the second: a file may have foreign content then, and none
+//!   has lost its own. The pages of an inode are counted once its copies exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,78 +10,59 @@ use ferrite_pool::layout::CHUNK_PAGES;
 use super::media::CheckedChunk;
 use super::{CheckedMedia, Fix, FsFinding};
 use crate::Ino;
-use crate::format::inode::Inode;
-use crate::format::layout::{BITMAP, DESCRIPTOR};
-use crate::format::layout::{ChunkKind, is_in_use};
+use crate::format::layout::BITMAP;
+use crate::format::layout::ChunkKind;
 use crate::format::word::IndexWord;
 
-/// A page that two inodes name; one of them gets a copy.
+/// A page of content that two words name; the second gets a copy.
 #[derive(Debug)]
 pub(crate) struct ContestedPage {
-    /// The inode that was looked at later.
+    /// The inode of the second word.
     pub ino: Ino,
     pub other: Ino,
     pub page: u64,
-    pub kind: ChunkKind,
-    /// Its word.
+    /// The second word.
     pub at: u64,
+}
+
+/// The result of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PageClaim {
+    /// No other word named the page before.
+    Own,
+    /// This inode named it before.
+    Taken(Ino),
+    /// No page of this kind has the number.
+    Absent,
 }
 
 /// Pages that are named, and the inode that does.
 #[derive(Debug, Default)]
 pub(crate) struct PageClaims {
     pages: BTreeMap<u64, Ino>,
-    /// How often each chunk was named as what it is not.
-    pub doubted: BTreeMap<u64, usize>,
-    /// Inodes with a page that another inode names too, other than as content.
-    pub contested: BTreeSet<Ino>,
-    /// Those whom the pages that they name fit (FJ1).
-    pub fitting: BTreeSet<Ino>,
+    /// The kinds of which each chunk was named although it is of another.
+    pub misnamed: BTreeMap<u64, BTreeSet<u8>>,
 }
 
 impl PageClaims {
-    /// Inode `ino` names `page` of a chunk of kind `kind`, by the word at `at`. Whether that may be: where not, the
-    /// page is not looked into.
-    pub fn claim(
-        &mut self,
-        media: &CheckedMedia<'_>,
-        page: u64,
-        kind: ChunkKind,
-        ino: Ino,
-        at: u64,
-    ) -> Result<(), FsFinding> {
+    /// Inode `ino` names `page` of a chunk of kind `kind`.
+    pub fn claim(&mut self, media: &CheckedMedia<'_>, page: u64, kind: ChunkKind, ino: Ino) -> PageClaim {
         if media.chunk_of(page, kind).is_none() {
-            self.doubt(page / CHUNK_PAGES);
-            return Err(FsFinding::new(
-                format!("inode {} names page {page}, which is not of the kind it needs", ino.0),
-                at,
-            ));
+            self.note_misnamed(page / CHUNK_PAGES, kind);
+            return PageClaim::Absent;
         }
-        match self.pages.insert(page, ino) {
-            Some(other) => {
-                self.pages.insert(page, other);
-                self.contested.extend([ino, other]);
-                Err(FsFinding::new(format!("inode {} names page {page}, which inode {} names too", ino.0, other.0), at))
+        match self.pages.get(&page) {
+            Some(other) => PageClaim::Taken(*other),
+            None => {
+                self.pages.insert(page, ino);
+                PageClaim::Own
             }
-            None => Ok(()),
         }
     }
 
-    /// Chunk `number` was named as what it is not.
-    pub fn doubt(&mut self, number: u64) {
-        *self.doubted.entry(number).or_default() += 1;
-    }
-
-    /// Returns the inode that names `page`, among those looked at so far.
-    pub fn owner(&self, page: u64) -> Option<Ino> {
-        self.pages.get(&page).copied()
-    }
-
-    /// Returns the inode that has `page`, if `inode` names it too and gets a copy of it (FJ2).
-    pub fn copied_from(&self, page: u64, kind: ChunkKind, inode: &Inode) -> Option<Ino> {
-        let other = self.owner(page).filter(|other| kind != ChunkKind::Super && *other != inode.ino)?;
-        let fits = |ino| self.fitting.contains(&ino);
-        (fits(inode.ino) || !inode.is_directory() && !fits(other)).then_some(other)
+    /// Chunk `number` was named as one of kind `kind`, and is of another.
+    pub fn note_misnamed(&mut self, number: u64, kind: ChunkKind) {
+        self.misnamed.entry(number).or_default().insert(kind as u8);
     }
 
     /// Returns true if an inode names a page of chunk `number`.
@@ -94,22 +70,16 @@ impl PageClaims {
         self.pages.range(number * CHUNK_PAGES..(number + 1) * CHUNK_PAGES).next().is_some()
     }
 
-    /// Gives the inode that was looked at later a copy of a page that two inodes name. Which of them wrote the page is
-    /// unknown: one has foreign content now, and none has lost its own (FJ2).
-    pub fn part(&self, media: &CheckedMedia<'_>, all: &[ContestedPage], wrong: &mut Vec<FsFinding>) {
-        let mut content = self.free_pages(media, ChunkKind::Data);
-        let mut index = self.free_pages(media, ChunkKind::Index);
-        for ContestedPage { ino, other, page, kind, at } in all {
+    /// Gives the second of two words that name one page a copy of it (FJ1).
+    pub fn copy(&self, media: &CheckedMedia<'_>, all: &[ContestedPage], wrong: &mut Vec<FsFinding>) {
+        let mut free = self.free_pages(media);
+        for ContestedPage { ino, other, page, at } in all {
             let what = format!("inode {} names page {page}, which inode {} names too", ino.0, other.0);
-            let (free, name): (_, fn(u64) -> IndexWord) = match kind {
-                ChunkKind::Index => (index.next(), IndexWord::node),
-                _ => (content.next(), IndexWord::page),
-            };
-            let fix = match (free, media.place(*page, *kind)) {
+            let fix = match (free.next(), media.place(*page, ChunkKind::Data)) {
                 // Once it is named it is marked in use, as any other.
                 (Some((copy, to)), Some(from)) => {
                     let done = format!("inode {} has a copy of it: one of the two has what is not its own", ino.0);
-                    Fix { copy: Some((from, to)), ..Fix::word(*at, name(copy).0, done) }
+                    Fix { copy: Some((from, to)), ..Fix::word(*at, IndexWord::page(copy).0, done) }
                 }
                 _ => Fix::word(*at, 0, format!("inode {} has nothing there now; what it had is lost", ino.0)),
             };
@@ -117,14 +87,14 @@ impl PageClaims {
         }
     }
 
-    /// Unnamed pages of chunks of kind `kind` that are marked free, with their places.
-    fn free_pages<'a>(&'a self, media: &'a CheckedMedia<'_>, kind: ChunkKind) -> impl Iterator<Item = (u64, u64)> + 'a {
+    /// Unnamed pages of content that are marked free, with their places.
+    fn free_pages<'a>(&'a self, media: &'a CheckedMedia<'_>) -> impl Iterator<Item = (u64, u64)> + 'a {
         let pages = (0..media.chunks.len() as u64 * CHUNK_PAGES).filter(|page| !self.pages.contains_key(page));
         pages.filter_map(move |page| {
-            let chunk = media.chunk_of(page, kind)?;
+            let chunk = media.chunk_of(page, ChunkKind::Data)?;
             let index = page % CHUNK_PAGES;
             let is_free = chunk.bitmap[(index / 64) as usize] >> (index % 64) & 1 == 0;
-            is_free.then_some((page, media.place(page, kind)?))
+            is_free.then_some((page, media.place(page, ChunkKind::Data)?))
         })
     }
 
@@ -132,19 +102,14 @@ impl PageClaims {
     pub fn against_bitmaps(&self, media: &CheckedMedia<'_>, is_all: bool, wrong: &mut Vec<FsFinding>) {
         for (number, chunk) in (0..).zip(&media.chunks) {
             let (first, at) = (number * CHUNK_PAGES, media.map.descriptor(number));
-            let mut is_unnamed = |what, bytes| {
-                let (found, fix) =
-                    (FsFinding::new(format!("chunk {number} {what}"), at), Fix::word(at, 0, "it is free"));
-                let fix = Fix { writes: vec![(at, vec![0; bytes])], ..fix };
-                wrong.push(if is_all { found.fixed_by(fix) } else { found });
+            let mut is_unnamed = |what| {
+                let found = FsFinding::new(format!("chunk {number} {what}"), at);
+                wrong.push(if is_all { found.fixed_by(Fix::word(at, 0, "it is free")) } else { found });
             };
             match chunk {
-                // Opening is refused while a place is left that may belong to the chunk (FC3).
-                None if !media.spare.is_empty() && is_in_use(media.memory, at) => {
-                    is_unnamed("is none, and is said to be in use", DESCRIPTOR as usize);
-                }
+                None if media.bases[number as usize].is_some() => is_unnamed("is of an unknown kind, and has no names"),
                 Some(chunk) if chunk.kind == ChunkKind::Super && !self.pages.contains_key(&first) => {
-                    is_unnamed("is a superpage that no file names", 8);
+                    is_unnamed("is a superpage that no file names");
                 }
                 Some(chunk) if matches!(chunk.kind, ChunkKind::Data | ChunkKind::Index) => {
                     self.against_bitmap(chunk, first, at, is_all, wrong);

@@ -2,13 +2,16 @@
 
 use ferrite_pool::layout::CHUNK_PAGES;
 
-use super::claims::{ContestedPage, PageClaims};
+use super::claims::{ContestedPage, PageClaim, PageClaims};
 use super::{CheckedMedia, Fix, FsFinding};
+use crate::FileKind;
 use crate::format::inode::Inode;
 use crate::format::layout::ChunkKind;
 use crate::format::layout::NODE_WORDS;
 use crate::format::word::{IndexWord, NamedBy};
-use crate::{FileKind, Ino};
+
+/// Levels of words below the words of an inode, at most.
+const HEIGHT_MAX: u8 = 4;
 
 /// What is collected of one inode.
 pub(crate) struct Collector<'a> {
@@ -20,35 +23,34 @@ pub(crate) struct Collector<'a> {
     pub pages: u64,
     /// Some of them are missing, so the pages of the inode cannot be counted.
     pub is_hidden: bool,
+    /// A word is of another level of the index than the one it lies in.
+    pub is_level_wrong: bool,
+    /// A word of the lowest level names content.
+    pub is_any_reached: bool,
 }
 
-/// Returns true if `inode`, were it alone, would have as many pages as it says and nothing wrong with what it names
-/// (FJ1).
-pub(crate) fn fits(media: &CheckedMedia<'_>, inode: &Inode) -> bool {
-    let (mut claims, mut wrong, mut shared) = (PageClaims::default(), Vec::new(), Vec::new());
-    let (claims, wrong, shared) = (&mut claims, &mut wrong, &mut shared);
-    let mut alone = Collector { media, claims, wrong, shared, pages: 0, is_hidden: false };
-    alone.collect(inode);
-    if inode.is_directory() {
-        alone.names(inode);
+impl<'a> Collector<'a> {
+    pub fn new(
+        media: &'a CheckedMedia<'a>,
+        claims: &'a mut PageClaims,
+        wrong: &'a mut Vec<FsFinding>,
+        shared: &'a mut Vec<ContestedPage>,
+    ) -> Self {
+        Self { media, claims, wrong, shared, pages: 0, is_hidden: false, is_level_wrong: false, is_any_reached: false }
     }
-    alone.pages == inode.head.pages && alone.wrong.is_empty()
-}
 
-impl Collector<'_> {
     /// Collects all that `inode` names, except the names of a directory.
     pub fn collect(&mut self, inode: &Inode) {
         match inode.kind() {
             Some(FileKind::File) => {
-                if inode.head.height > 4 {
-                    let mut emptied = *inode;
-                    (emptied.head.height, emptied.roots) = (0, [IndexWord::NONE; 8]);
-                    let wrong = FsFinding::new(format!("the index of inode {} is too high", inode.ino.0), inode.at);
-                    self.wrong.push(wrong.fixed_by(Fix::inode(emptied, "it reads as zeros now; what it held is lost")));
-                    return;
-                }
+                let before = self.wrong.len();
                 for (index, word) in inode.roots.iter().enumerate() {
                     self.word(inode, inode.root_at(index as u64), *word, inode.head.height);
+                }
+                if inode.head.height > HEIGHT_MAX || self.is_level_wrong && !self.is_any_reached {
+                    self.wrong.truncate(before);
+                    let what = format!("no word of inode {} fits the height of its index", inode.ino.0);
+                    self.wrong.push(FsFinding::doubt(what, inode.at));
                 }
             }
             Some(FileKind::Symlink) if inode.is_long_link() => self.word(inode, inode.root_at(0), inode.roots[0], 0),
@@ -59,51 +61,51 @@ impl Collector<'_> {
 
     /// `inode` names `page` by the word at `at`. Returns true if the content of the page must be looked at.
     fn claim(&mut self, inode: &Inode, page: u64, kind: ChunkKind, at: u64) -> bool {
-        let (claimed, is_there) =
-            (self.claims.claim(self.media, page, kind, inode.ino, at), self.media.place(page, kind).is_some());
-        self.is_hidden |= !is_there;
-        // What is not there counts while it is named.
-        if claimed.is_ok() || !is_there {
+        let claim = self.claims.claim(self.media, page, kind, inode.ino);
+        if !matches!(claim, PageClaim::Taken(_)) {
+            // What is not there counts while it is named.
             self.pages += if kind == ChunkKind::Super { CHUNK_PAGES } else { 1 };
         }
-        match claimed {
-            Ok(()) => true,
-            Err(wrong) => {
-                let copied = is_there.then(|| self.claims.copied_from(page, kind, inode)).flatten();
-                if let Some(other) = copied {
-                    self.share(inode, other, page, kind, at);
-                    // What words name is looked for when they are its own.
-                    return kind == ChunkKind::Data;
-                }
+        match claim {
+            PageClaim::Own => true,
+            PageClaim::Taken(other) if kind == ChunkKind::Data => {
+                self.shared.push(ContestedPage { ino: inode.ino, other, page, at });
+                true
+            }
+            PageClaim::Taken(other) => {
+                let what = format!("inode {} names page {page}, which inode {} names too", inode.ino.0, other.0);
+                self.wrong.push(FsFinding::doubt(what, at));
+                false
+            }
+            PageClaim::Absent => {
+                self.is_hidden = true;
+                let what = format!("inode {} names page {page}, which is not of the kind it needs", inode.ino.0);
                 let done = format!("inode {} has nothing there now; what it had is lost", inode.ino.0);
-                self.wrong.push(wrong.fixed_by(Fix::word(at, 0, done)));
+                self.wrong.push(FsFinding::new(what, at).fixed_by(Fix::word(at, 0, done)));
                 false
             }
         }
     }
 
-    /// Gives `inode` a copy of a page of `other`.
-    fn share(&mut self, inode: &Inode, other: Ino, page: u64, kind: ChunkKind, at: u64) {
-        self.shared.push(ContestedPage { ino: inode.ino, other, page, kind, at });
-    }
-
     fn word(&mut self, inode: &Inode, at: u64, word: IndexWord, height: u8) {
         match (word.named(), height) {
             (NamedBy::Nothing, _) => {}
-            (NamedBy::Page(page), 0) => match self.claims.owner(page) {
-                Some(other) => self.share(inode, other, page, ChunkKind::Data, at),
-                None => drop(self.claim(inode, page, ChunkKind::Data, at)),
-            },
-            (NamedBy::Super(page), 1) => self.superpage(inode, page, at),
-            (NamedBy::Node(node), 1..) => {
-                if self.claim(inode, node, ChunkKind::Index, at) {
-                    let first = self.media.place(node, ChunkKind::Index).expect("it was claimed");
-                    for at in (0..NODE_WORDS).map(|index| first + index * 8) {
-                        self.word(inode, at, IndexWord(self.media.memory.load_word(at)), height - 1);
-                    }
+            (NamedBy::Page(page), 0) => {
+                self.is_any_reached = true;
+                self.claim(inode, page, ChunkKind::Data, at);
+            }
+            (NamedBy::Super(page), 1) => {
+                self.is_any_reached = true;
+                self.superpage(inode, page, at);
+            }
+            (NamedBy::Node(node), 1..=HEIGHT_MAX) => {
+                if let Some((first, words)) = self.node(inode, node, at) {
+                    let words = (first..).step_by(8).zip(words);
+                    words.for_each(|(at, word)| self.word(inode, at, IndexWord(word), height - 1));
                 }
             }
-            _ => {
+            (named, _) => {
+                self.is_level_wrong |= named != NamedBy::Unknown;
                 let done = format!("inode {} has nothing there now; what it had is lost", inode.ino.0);
                 let wrong = FsFinding::new(format!("a word of inode {} names what cannot be there", inode.ino.0), at);
                 self.wrong.push(wrong.fixed_by(Fix::word(at, 0, done)));
@@ -121,7 +123,7 @@ impl Collector<'_> {
         }
     }
 
-    /// An index page of names or attributes; its words, if it can be one.
+    /// Returns the place of an index page and its words, if it can be one.
     pub fn node(&mut self, inode: &Inode, node: u64, at: u64) -> Option<(u64, Vec<u64>)> {
         if !self.claim(inode, node, ChunkKind::Index, at) {
             return None;

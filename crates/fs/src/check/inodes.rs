@@ -1,26 +1,21 @@
 //! Every inode, the pages that it names, and the names that lead to it.
 
 mod circles;
-mod restored;
 
-use ferrite_memory::planted;
 use std::collections::{BTreeMap, BTreeSet};
 
+use ferrite_memory::planted;
 use ferrite_pool::layout::CHUNK_PAGES;
 
-use self::restored::Suspects;
 use super::claims::{ContestedPage, PageClaims};
-use super::content::{self, Collector};
+use super::content::Collector;
 use super::{CheckedMedia, Fix, FsFinding};
 use crate::format::inode::{Inode, LOST};
 use crate::format::layout::ChunkKind;
 use crate::format::layout::{CHUNK_INODES, FILE_BYTES_MAX, LAST_ORPHAN, ORPHANS, UNLISTED};
-use crate::format::leaf::NameSlot;
+use crate::format::leaf::{LeafEntry, NameSlot};
 use crate::format::word::IndexWord;
 use crate::{FileKind, Ino};
-
-/// Directories in each other of which each is restored with the next look.
-const RESTORED_DEPTH_MAX: usize = 4;
 
 /// The report on corrected numbers.
 const COUNTED: &str = "it says what was counted";
@@ -35,7 +30,6 @@ fn slots_max() -> usize {
 pub(crate) struct InodeSurvey<'a> {
     media: &'a CheckedMedia<'a>,
     claims: PageClaims,
-    shared: Vec<ContestedPage>,
     wrong: Vec<FsFinding>,
     inodes: BTreeMap<Ino, Inode>,
     /// Names that lead to each inode; for directories, the count of directories in them.
@@ -49,11 +43,10 @@ pub(crate) struct InodeSurvey<'a> {
     ways: BTreeMap<Ino, Vec<(Ino, u64)>>,
     /// The orphan words before this one are in use, or given to inodes without names.
     given: u64,
-    /// Inode 1 is a directory.
-    pub has_root: bool,
-    /// How many errors the content of inodes has, for all inodes.
-    told: usize,
-    suspects: Suspects,
+    /// Inodes that a name calls what they are.
+    confirmed: BTreeSet<Ino>,
+    /// Reports on names that call these inodes something else.
+    miscalled: Vec<(Ino, FsFinding)>,
 }
 
 /// Owner and group of `inode`, root where it says what the kernel takes for none.
@@ -63,53 +56,30 @@ fn owners(inode: &Inode) -> (u32, u32) {
 }
 
 impl<'a> InodeSurvey<'a> {
-    /// Looks at everything in `media`. Looks again with inodes whose first word is restored, and with contested pages
-    /// given to the inode that they fit (FJ1).
+    /// Looks at everything in `media`.
     pub fn of(media: &'a CheckedMedia<'a>) -> Self {
-        let mut restored = BTreeMap::new();
-        let mut survey = Self::with(media, BTreeSet::new(), &restored);
-        for _ in 0..RESTORED_DEPTH_MAX {
-            let before = restored.len();
-            restored.extend(survey.restored());
-            if restored.len() == before {
-                break;
-            }
-            survey = Self::with(media, BTreeSet::new(), &restored);
-        }
-        let contested = survey.claims.contested.iter().filter_map(|ino| survey.inodes.get(ino));
-        let fitting: BTreeSet<Ino> =
-            contested.filter(|inode| content::fits(media, inode)).map(|inode| inode.ino).collect();
-        let fitting = if planted!("fs: first asked") { BTreeSet::new() } else { fitting };
-        if fitting.is_empty() { survey } else { Self::with(media, fitting, &restored) }
-    }
-
-    /// Looks at all that `media` holds, with the `fitting` first, and with some inodes as they are `restored`.
-    fn with(media: &'a CheckedMedia<'a>, fitting: BTreeSet<Ino>, restored: &BTreeMap<Ino, Inode>) -> Self {
-        let inodes = media.inodes().map(|inode| (inode.ino, inode)).collect();
         let mut survey = Self {
             media,
             claims: PageClaims::default(),
-            shared: Vec::new(),
             wrong: Vec::new(),
-            inodes,
+            inodes: media.inodes().map(|inode| (inode.ino, inode)).collect(),
             names: BTreeMap::new(),
             directories_in: BTreeMap::new(),
             parents: BTreeMap::new(),
             in_circles: BTreeSet::new(),
             ways: BTreeMap::new(),
             given: 0,
-            has_root: false,
-            told: 0,
-            suspects: Suspects::default(),
+            confirmed: BTreeSet::new(),
+            miscalled: Vec::new(),
         };
-        survey.claims.fitting = fitting;
         survey.root();
-        restored.values().for_each(|right| survey.restore(*right));
-        let mut all: Vec<Inode> = survey.inodes.values().copied().collect();
-        all.sort_by_key(|inode| !survey.claims.fitting.contains(&inode.ino));
-        all.iter().for_each(|inode| survey.inode(inode));
-        survey.told = survey.wrong.len() + survey.shared.len();
-        survey.claims.part(media, &survey.shared, &mut survey.wrong);
+        let (all, mut shared) = (survey.inodes.values().copied().collect::<Vec<_>>(), Vec::new());
+        all.iter().for_each(|inode| survey.inode(inode, &mut shared));
+        survey.claims.copy(media, &shared, &mut survey.wrong);
+        for (ino, wrong) in std::mem::take(&mut survey.miscalled) {
+            let is_in_doubt = !survey.confirmed.contains(&ino);
+            survey.wrong.push(FsFinding { is_in_doubt, ..wrong });
+        }
         let circles = survey.circles();
         survey.in_circles = circles.iter().flatten().copied().collect();
         all.iter().for_each(|inode| survey.links(inode));
@@ -120,36 +90,20 @@ impl<'a> InodeSurvey<'a> {
         survey
     }
 
-    /// How many things are wrong: with what inodes name, and with all. What other chunks than `tried` are named for
-    /// while they are in doubt is not.
-    pub fn counts(&self, tried: &[u64]) -> [usize; 2] {
-        [self.told, self.wrong.len()].map(|count| count - self.hidden(tried))
-    }
-
-    /// Returns true if names may be hidden, because other chunks than `tried` are in doubt.
-    pub fn hides_names(&self, tried: &[u64]) -> bool {
-        !self.has_root || self.hidden(tried) > 0
-    }
-
-    fn hidden(&self, tried: &[u64]) -> usize {
-        self.doubted().filter(|number| !tried.contains(number)).map(|number| self.claims.doubted[&number]).sum()
-    }
-
-    /// Returns true if anything in chunk `number` is named, be it there or not.
-    pub fn is_wanted(&self, number: u64) -> bool {
-        self.is_named(number) || self.claims.doubted.contains_key(&number)
-    }
-
-    /// Returns true if anything in chunk `number` is named.
-    pub fn is_named(&self, number: u64) -> bool {
+    /// Returns true if anything in chunk `number` is named as what that is.
+    fn is_named(&self, number: u64) -> bool {
         let inodes = Ino(number * CHUNK_INODES)..Ino((number + 1) * CHUNK_INODES);
         number == 0 || self.claims.is_any_in(number) || self.names.range(inodes).next().is_some()
     }
 
-    /// Chunks of which something is named, and nothing that they have as they are.
-    pub fn doubted(&self) -> impl Iterator<Item = u64> + '_ {
-        let all = self.claims.doubted.keys().copied();
-        all.filter(|number| *number < self.media.chunks.len() as u64 && !self.is_named(*number))
+    /// Returns the chunks that all their names need as other kinds, with those. A chunk without a place is none of them
+    /// if no place is left for it.
+    pub fn misnamed(&self) -> impl Iterator<Item = (u64, &BTreeSet<u8>)> {
+        let may_be = |number: u64| {
+            self.media.bases.get(number as usize).is_some_and(|base| base.is_some() || !self.media.spare.is_empty())
+        };
+        let all = self.claims.misnamed.iter().map(|(number, kinds)| (*number, kinds));
+        all.filter(move |(number, _)| may_be(*number) && !self.is_named(*number))
     }
 
     pub fn into_wrong(self) -> Vec<FsFinding> {
@@ -166,8 +120,7 @@ impl<'a> InodeSurvey<'a> {
     /// names, and gains only the usual permissions.
     fn root(&mut self) {
         let Some(inode) = self.media.inode(Ino::ROOT) else { return };
-        self.has_root = inode.is_directory();
-        if self.has_root {
+        if inode.is_directory() {
             return;
         }
         let mut right = inode;
@@ -180,63 +133,68 @@ impl<'a> InodeSurvey<'a> {
         self.mend(right, "is the root, and no directory", done);
     }
 
-    fn inode(&mut self, inode: &Inode) {
+    /// Looks at `inode` and all that it names; `shared` are the pages that an inode before named too.
+    fn inode(&mut self, inode: &Inode, shared: &mut Vec<ContestedPage>) {
         let Some(kind) = inode.kind() else {
-            self.suspects.ill.insert(inode.ino);
-            let mut right = *inode;
-            right.head.mode = right.head.mode & 0o7777 | FileKind::File.mode_bits() as u16;
-            return self.mend(right, "is of a kind that nobody knows", "it is a file now");
+            let what = format!("inode {} is of an unknown kind", inode.ino.0);
+            return self.wrong.push(FsFinding::doubt(what, inode.at));
         };
         self.head(inode, kind);
-        let (media, claims, wrong, shared) = (self.media, &mut self.claims, &mut self.wrong, &mut self.shared);
-        let (settled, told) = (shared.len(), wrong.len());
-        let mut collector = Collector { media, claims, wrong, shared, pages: 0, is_hidden: false };
+        let (media, claims, wrong, copies) = (self.media, &mut self.claims, &mut self.wrong, shared.len());
+        let mut collector = Collector::new(media, claims, wrong, shared);
         collector.collect(inode);
         let entries = if kind == FileKind::Directory { collector.names(inode) } else { Vec::new() };
         let pages = collector.pages;
-        if pages != inode.head.pages && self.shared.len() == settled {
+        if pages != inode.head.pages && shared.len() == copies {
             let mut right = *inode;
             right.head.pages = pages;
             self.mend(right, format_args!("says it has {} pages and has {pages}", inode.head.pages), COUNTED);
         }
-        if self.wrong.len() > told {
-            self.suspects.ill.insert(inode.ino);
+        entries.iter().for_each(|entry| self.entry(inode, entry));
+    }
+
+    /// Notes `entry` of directory `inode`.
+    fn entry(&mut self, inode: &Inode, entry: &LeafEntry) {
+        let name = String::from_utf8_lossy(&entry.name(self.media.memory)).into_owned();
+        let Some(child) = self.inodes.get(&entry.ino) else {
+            return self.free_child(inode, entry, &name);
+        };
+        if child.kind() == Some(entry.kind) {
+            self.confirmed.insert(entry.ino);
+        } else if let Some(kind) = child.kind() {
+            let what = format!("inode {} calls inode {} a {:?}, which it is not", inode.ino.0, entry.ino.0, entry.kind);
+            let slot = NameSlot(self.media.memory.load_word(entry.slot_at)).with_kind(kind);
+            let fix = Fix::word(entry.slot_at, slot.0, "it is called what it is");
+            self.miscalled.push((entry.ino, FsFinding::new(what, entry.slot_at).fixed_by(fix)));
         }
-        for entry in entries {
-            let name = String::from_utf8_lossy(&entry.name(self.media.memory)).into_owned();
-            let Some(child) = self.inodes.get(&entry.ino) else {
-                let number = entry.ino.0 / CHUNK_INODES;
-                if self.media.chunk_of(number * CHUNK_PAGES, ChunkKind::Inodes).is_none() {
-                    self.claims.doubt(number);
-                }
-                self.suspects.called.entry(entry.ino).or_default().push(entry.kind);
-                let what =
-                    format!("inode {} has the name {name:?} for inode {}, which is free", inode.ino.0, entry.ino.0);
+        *self.names.entry(entry.ino).or_default() += 1;
+        if entry.kind == FileKind::Directory {
+            *self.directories_in.entry(inode.ino).or_default() += 1;
+            let parent = self.parents.entry(entry.ino).or_insert(inode.ino);
+            if child.rest.parent == inode.ino.0 {
+                *parent = inode.ino;
+            }
+        }
+        if child.is_directory() {
+            self.ways.entry(entry.ino).or_default().push((inode.ino, entry.slot_at));
+        }
+    }
+
+    /// Reports `entry` of directory `inode`, whose inode is free.
+    fn free_child(&mut self, inode: &Inode, entry: &LeafEntry, name: &str) {
+        let number = entry.ino.0 / CHUNK_INODES;
+        if self.media.chunk_of(number * CHUNK_PAGES, ChunkKind::Inodes).is_none() {
+            self.claims.note_misnamed(number, ChunkKind::Inodes);
+        }
+        let what = format!("inode {} has the name {name:?} for inode {}, which is free", inode.ino.0, entry.ino.0);
+        let is_empty = |child: &Inode| child.head.pages == 0 && child.roots == [IndexWord::NONE; 8];
+        self.wrong.push(match self.media.inode(entry.ino).filter(|child| !is_empty(child)) {
+            Some(child) => FsFinding::doubt(what + " and still names pages", child.at),
+            None => {
                 let fix = Fix::word(entry.slot_at, 0, "the name is gone; what it named is lost");
-                self.wrong.push(FsFinding::new(what, entry.slot_at).fixed_by(fix));
-                continue;
-            };
-            if child.kind() != Some(entry.kind) {
-                self.suspects.called.entry(entry.ino).or_default().push(entry.kind);
-                let what =
-                    format!("inode {} calls inode {} a {:?}, which it is not", inode.ino.0, entry.ino.0, entry.kind);
-                let right = child.kind().unwrap_or(FileKind::File);
-                let slot = NameSlot(self.media.memory.load_word(entry.slot_at)).with_kind(right);
-                let fix = Fix::word(entry.slot_at, slot.0, "it is called what it is");
-                self.wrong.push(FsFinding::new(what, entry.slot_at).fixed_by(fix));
+                FsFinding::new(what, entry.slot_at).fixed_by(fix)
             }
-            *self.names.entry(entry.ino).or_default() += 1;
-            if entry.kind == FileKind::Directory {
-                *self.directories_in.entry(inode.ino).or_default() += 1;
-                let parent = self.parents.entry(entry.ino).or_insert(inode.ino);
-                if child.rest.parent == inode.ino.0 {
-                    *parent = inode.ino;
-                }
-            }
-            if child.is_directory() {
-                self.ways.entry(entry.ino).or_default().push((inode.ino, entry.slot_at));
-            }
-        }
+        });
     }
 
     /// What an inode of kind `kind` says of itself.

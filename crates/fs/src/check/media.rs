@@ -10,7 +10,7 @@ use super::FsFinding;
 use crate::Ino;
 use crate::format::inode::Inode;
 use crate::format::layout::ChunkKind;
-use crate::format::layout::{BITMAP, CHUNK_INODES, INODE, MapPages};
+use crate::format::layout::{BITMAP, CHUNK_INODES, INODE, MapPages, is_in_use};
 use crate::format::shape::FsShape;
 use crate::view::index_reader::IndexReader;
 
@@ -25,7 +25,6 @@ pub(crate) struct CheckedChunk {
 }
 
 /// The tables, read.
-#[derive(Clone)]
 pub(crate) struct CheckedMedia<'a> {
     pub memory: &'a dyn Memory,
     pub map: MapPages,
@@ -34,7 +33,8 @@ pub(crate) struct CheckedMedia<'a> {
     pub bases: Vec<Option<u64>>,
     /// The same chunks, except chunks of an unknown kind.
     pub chunks: Vec<Option<CheckedChunk>>,
-    /// Chunks whose word says that they lie where the tag has nothing or where another one does.
+    /// Chunks in use without a place, and those whose word says that they lie where the tag has nothing or where another
+    /// one does.
     pub unplaced: Vec<u64>,
     /// Where no chunk lies of what the tag has.
     pub spare: BTreeSet<u64>,
@@ -56,11 +56,17 @@ impl<'a> CheckedMedia<'a> {
         for number in 0..media.map.chunks() {
             let named = media.places_said(number);
             let base = named.iter().find(|place| media.spare.remove(place)).copied();
-            if base.is_none() && (!named.is_empty() || number == 0) {
+            let is_used = || number == 0 || is_in_use(memory, media.map.descriptor(number));
+            if base.is_none() && (!named.is_empty() || is_used()) {
                 media.unplaced.push(number);
             }
             media.bases.push(base);
             media.chunks.push(base.zip(media.kind_said(number)).map(|(base, kind)| media.chunk(number, base, kind)));
+        }
+        if media.spare.is_empty() {
+            // Opening is refused only while a place is left that may belong to such a chunk (FC3).
+            let unplaced = std::mem::take(&mut media.unplaced).into_iter();
+            media.unplaced = unplaced.filter(|number| *number == 0 || !media.places_said(*number).is_empty()).collect();
         }
         Ok(media)
     }
@@ -77,8 +83,8 @@ impl<'a> CheckedMedia<'a> {
         ChunkKind::from_word(self.memory.load_word(self.map.descriptor(number)))
     }
 
-    /// Chunk `number` as it is if it lies at `base` and is of kind `kind`.
-    pub fn chunk(&self, number: u64, base: u64, kind: ChunkKind) -> CheckedChunk {
+    /// Chunk `number`, which lies at `base` and is of kind `kind`.
+    fn chunk(&self, number: u64, base: u64, kind: ChunkKind) -> CheckedChunk {
         let at = self.map.descriptor(number);
         let bitmap = std::array::from_fn(|word| self.memory.load_word(at + BITMAP + word as u64 * 8));
         CheckedChunk { base, kind, bitmap }
@@ -97,26 +103,15 @@ impl<'a> CheckedMedia<'a> {
 
     /// Returns the inode, in use or free; `None` if no inode has this number.
     pub fn inode(&self, ino: Ino) -> Option<Inode> {
-        self.inode_with(ino, None)
-    }
-
-    /// The inode as it is if its index is `height` high: what its size rests on is found through that.
-    pub fn inode_of_height(&self, ino: Ino, height: u8) -> Option<Inode> {
-        let mut inode = self.inode_with(ino, Some(height))?;
-        inode.head.height = height;
-        Some(inode)
-    }
-
-    fn inode_with(&self, ino: Ino, height: Option<u8>) -> Option<Inode> {
         let chunk = self.chunks.get((ino.0 / CHUNK_INODES) as usize)?.as_ref()?;
         let at = chunk.base + ino.0 % CHUNK_INODES * INODE;
         let place = |page: u64| {
             let chunk = self.chunks.get((page / CHUNK_PAGES) as usize)?.as_ref()?;
             Some(chunk.base + page % CHUNK_PAGES * PAGE)
         };
-        let height = |inode: &Inode| height.unwrap_or(inode.head.height).into();
-        let holds =
-            |inode: &Inode, checksum| IndexReader { memory: self.memory, place, at }.holds(height(inode), checksum);
+        let holds = |inode: &Inode, checksum| {
+            IndexReader { memory: self.memory, place, at }.holds(inode.head.height.into(), checksum)
+        };
         (chunk.kind == ChunkKind::Inodes && ino.0 != 0).then(|| Inode::load(self.memory, ino, at, holds))
     }
 

@@ -16,6 +16,8 @@ pub(crate) struct FsFinding {
     pub at: u64,
     /// The repair, if exactly one answer is right.
     pub fix: Option<Fix>,
+    /// Two facts contradict each other, and no third decides (FD2).
+    pub is_in_doubt: bool,
 }
 
 /// Words to be written in one transaction.
@@ -30,7 +32,12 @@ pub(crate) struct Fix {
 
 impl FsFinding {
     pub fn new(what: impl Into<String>, at: u64) -> Self {
-        Self { what: what.into(), at, fix: None }
+        Self { what: what.into(), at, fix: None, is_in_doubt: false }
+    }
+
+    /// A contradiction that a repair could only guess about.
+    pub fn doubt(what: impl Into<String>, at: u64) -> Self {
+        Self { is_in_doubt: true, ..Self::new(what, at) }
     }
 
     pub fn fixed_by(self, fix: Fix) -> Self {

@@ -69,18 +69,20 @@ pub(crate) struct ChunkSpace {
 }
 
 impl ChunkSpace {
-    /// The chunks whose places are `bases`, by number.
+    /// Reads the chunks whose places are `bases`, by number. A read-only file system takes a chunk of an unknown kind for
+    /// free; otherwise the place of its kind is the error.
     pub fn load(
         memory: &dyn Memory,
         map: MapPages,
         shared_state: &Arc<SharedState>,
         clients: &Arc<dyn Clients>,
         bases: &[u64],
+        is_read_only: bool,
     ) -> Result<Self, u64> {
         let chunk = |(number, base): (usize, &u64)| {
             let at = map.descriptor(number as u64);
             let word = if *base == 0 { 0 } else { memory.load_word(at) };
-            let kind = ChunkKind::from_word(word).ok_or(at)?;
+            let kind = ChunkKind::from_word(word).or(is_read_only.then_some(ChunkKind::Free)).ok_or(at)?;
             shared_state.set_base(number as u64, *base);
             shared_state.set_kind(number as u64, kind);
             let paged = matches!(kind, ChunkKind::Data | ChunkKind::Index);

@@ -91,24 +91,6 @@ fn of_two_names_in_one_directory_one_is_kept_and_no_directory_is_lost() {
     assert!(found(&fs, &format!("lost+found/#{}/file", dirs[1].0)).is_some());
 }
 
-/// Its own name is among those that were damaged.
-#[test]
-fn a_directory_that_only_wrong_names_lead_to_is_found() {
-    let fill = |fs: &FileSystem| {
-        let above = make(fs, Ino::ROOT, "above", FileKind::Directory);
-        let (dirs, ways) = two(fs, [(above, "one"), (Ino::ROOT, "two")]);
-        (dirs, ways, way(fs, dirs[0], "file"))
-    };
-    let damage = |memory: &Arc<LyingMemory>, (dirs, ways, within): &([Ino; 2], [u64; 3], u64)| {
-        lead(memory, ways[0], dirs[1]);
-        [ways[2], *within].iter().for_each(|at| lead(memory, *at, dirs[0]));
-    };
-    let (fs, (dirs, ..)) = mended(fill, damage);
-    assert_eq!(found(&fs, &format!("lost+found/#{}", dirs[0].0)), Some(dirs[0]));
-    assert!(found(&fs, "two/file").is_some() && found(&fs, "beside").is_none());
-    assert!(found(&fs, &format!("lost+found/#{}/file", dirs[0].0)).is_none(), "it does not lie within itself");
-}
-
 /// One leads up to where it lies, one to the root, and one is a file's.
 #[test]
 fn a_name_that_leads_up_or_is_a_files_keeps_no_directory_elsewhere() {
