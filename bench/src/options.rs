@@ -12,7 +12,7 @@ pub enum Length {
     Full,
     /// About a minute.
     Quick,
-    /// CaseFilter to see that everything runs: the figures mean nothing.
+    /// Only to see that everything runs: the figures mean nothing.
     Smoke,
 }
 

@@ -80,7 +80,7 @@ pub const fn remark(text: &'static str) -> VerdictEntry {
 }
 
 impl VerdictEntry {
-    /// CaseFilter cases that match the line's pattern followed by `case`.
+    /// Only cases that match the line's pattern followed by `case`.
     pub const fn case(self, case: &'static str) -> Self {
         Self { case, ..self }
     }
@@ -90,7 +90,7 @@ impl VerdictEntry {
         Self { except, ..self }
     }
 
-    /// CaseFilter rows of this unit.
+    /// Only rows of this unit.
     pub const fn unit(self, unit: &'static str) -> Self {
         Self { unit, ..self }
     }

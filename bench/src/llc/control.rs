@@ -32,7 +32,7 @@ pub struct QuarteredCaches {
 }
 
 impl QuarteredCaches {
-    /// FigureOf the size of `llc`.
+    /// Caches of the size of `llc`.
     pub fn new(llc: CacheShape) -> Result<Self> {
         let shape = CacheShape { ways: WAYS, ..llc };
         let geometry = BankGeometry::of(shape)?;

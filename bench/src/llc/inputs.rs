@@ -199,7 +199,7 @@ print $n, " ", scalar(@a), "\n";
 "#;
 
 const TABLES: &str = "import random
-r = random.BenchRandom(2)
+r = random.Random(2)
 d, l = {}, []
 for i in range(SIZE):
     k = r.randrange(60000)

@@ -73,9 +73,7 @@ pub fn measure(session: &mut BenchSession<'_>, scratch: &Scratch, plan: &UpdateP
         let race = Race { case: &name, unit: "MB/s", rounds, slice_ms, beside: "flush" };
         session.race(&race, usable.map(subject).collect())?;
     }
-    for (random, title) in
-        [(false, "Sequential 64-bit stores (figure 5)"), (true, "BenchRandom 64-bit stores (figure 5)")]
-    {
+    for (random, title) in [(false, "Sequential 64-bit stores (figure 5)"), (true, "Random 64-bit stores (figure 5)")] {
         let names = cases.iter().filter(|case| case.random == random).map(|case| case.name()).collect();
         session.chart(title, ChartMeasure::Value, names);
     }

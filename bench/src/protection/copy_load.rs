@@ -79,7 +79,7 @@ pub struct CopyPlaces {
 }
 
 impl CopyPlaces {
-    /// CopyPlaces of `load` on `size` bytes: random ones, or in sequence from a random one.
+    /// Places of `load` on `size` bytes: random ones, or in sequence from a random one.
     pub fn new(load: &CopyLoad, size: u64, seed: u64) -> Self {
         let (mut random, count) = (BenchRandom::new(seed), size / load.bytes);
         Self { next: random.below(count), random: load.random.then_some(random), count, bytes: load.bytes }

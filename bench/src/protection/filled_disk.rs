@@ -1,6 +1,6 @@
 //! A pool with one disk, opened under one guard after the other and all at once.
 //!
-//! CaseFilter data is copied while more than one of them is open: each keeps a map of its own, and none of them changes it.
+//! Only data is copied while more than one of them is open: each keeps a map of its own, and none of them changes it.
 
 use std::fs::File;
 use std::path::Path;

@@ -17,7 +17,7 @@ const LINE: u64 = 64;
 /// A mapping, every page of which has been touched.
 pub struct BareFolder {
     memory: Arc<Mapped>,
-    /// CaseFilter new files are written, and each has a size.
+    /// Only new files are written, and each has a size.
     has_sizes: bool,
     /// The number of prepared files.
     files: u64,
