@@ -2,21 +2,19 @@
 //! our own file system, mounted, on ext2, ext3, ext4 and XFS on our disk, and on tmpfs and ramfs, where nothing is durable.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use ferrite_block::DiskOptions;
-use ferrite_fs::SUPER_THRESHOLD_BYTES;
 use ferrite_memory::Guard;
 
 use crate::Result;
 use crate::applications::{AppPlan, AppSubject};
+use crate::experiment::Experiment;
 use crate::mount_node::{EXT2, EXT3, EXT4, KernelFs, NodeSource, XFS};
-use crate::options::{BenchOptions, Length, ProgressWatch};
+use crate::options::Length;
 use crate::pool_tree::{OpenPool, PoolTree};
 use crate::protection::filled_disk::FilledDisk;
-use crate::report::{BenchReport, PaperClaim, claim};
+use crate::report::claim;
 use crate::session::BenchSession;
-use crate::verdict::{VerdictEntry, figure, line};
+use crate::verdict::{figure, line, ratios};
 
 /// Our file system, mounted by default options: durable when a write returns.
 const MOUNT: &str = "ferrite";
@@ -28,30 +26,24 @@ const RAMFS: &str = "ramfs";
 /// The disk file systems on our disk.
 const ON_DISK: [(&str, &KernelFs); 4] =
     [("ext2 on disk", &EXT2), ("ext3 on disk", &EXT3), ("ext4 on disk", &EXT4), ("xfs on disk", &XFS)];
-const TITLE: &str = "Time of applications, by file system (figure 13)";
 
-/// Runs it.
-pub fn run(options: &BenchOptions, on_progress: ProgressWatch<'_>) -> Result<BenchReport> {
-    let plans = plans(options.length);
-    let total_ms = plans.iter().map(|plan| plan.total_ms(4 + ON_DISK.len())).sum();
-    let mut session = BenchSession::new("alternatives", &PAPER, total_ms, options, on_progress);
-    for plan in plans {
-        plan.run(&mut session, TMPFS, |bytes| field(&options.place, bytes))?;
+fn run(session: &mut BenchSession<'_>) -> Result<()> {
+    let options = session.options;
+    for plan in plans(options.length) {
+        plan.run(session, TMPFS, |bytes| field(&options.place, bytes))?;
     }
     session.notes.dedup();
-    Ok(session.end(VERDICT, None))
+    Ok(())
 }
 
 /// A quick run has five loads, and the database, whose time is fixed, in one round only.
 fn plans(length: Length) -> Vec<AppPlan<'static>> {
-    let plan = || AppPlan::of(length, TITLE);
+    let plan = || AppPlan::of(length);
     match length {
-        Length::Quick => {
-            vec![
-                AppPlan { loads: &["untar", "tar", "devel", "sfs"], ..plan() },
-                AppPlan { loads: &["tpcc"], rounds: 1, ..plan() },
-            ]
-        }
+        Length::Quick => vec![
+            AppPlan { loads: &["untar", "tar", "devel", "sfs"], ..plan() },
+            AppPlan { loads: &["tpcc"], rounds: 1, ..plan() },
+        ],
         _ => vec![plan()],
     }
 }
@@ -60,9 +52,7 @@ fn plans(length: Length) -> Vec<AppPlan<'static>> {
 fn field(place: &Path, bytes: u64) -> Result<Vec<AppSubject>> {
     let open_pool = OpenPool::new(place, 2 * bytes + bytes / 4)?;
     let ours = |name: &'static str, cached| {
-        let super_threshold_bytes = Some(SUPER_THRESHOLD_BYTES);
-        let tree = PoolTree { open_pool: Arc::clone(&open_pool), name, cached, super_threshold_bytes };
-        AppSubject::on(name, NodeSource::Tree(tree), "")
+        AppSubject::on(name, NodeSource::Tree(PoolTree { cached, ..PoolTree::new(&open_pool, name) }), "")
     };
     let mut all = vec![
         AppSubject::on(TMPFS, NodeSource::PageCache("tmpfs"), "size=100%"),
@@ -72,29 +62,35 @@ fn field(place: &Path, bytes: u64) -> Result<Vec<AppSubject>> {
     ];
     for (name, file_system) in ON_DISK {
         let stage = FilledDisk::build(place, file_system.disk_bytes(bytes))?;
-        let disk = stage.disk_on(Arc::new(stage.map(Guard::best())?), DiskOptions::default())?;
-        all.push(AppSubject::on(name, NodeSource::Disk(disk), "rw").of(file_system));
+        all.push(AppSubject::on(name, NodeSource::Disk(stage.whole(Guard::best())?), "rw").of(file_system));
     }
     Ok(all)
 }
 
-const VERDICT: &[VerdictEntry] = &[
-    line("time of applications beside tmpfs, which keeps nothing", "*"),
-    figure(MOUNT, MOUNT),
-    figure(CACHED, CACHED),
-    figure(RAMFS, RAMFS),
-    figure("ext2 on disk", "ext2 on disk").paper("1.1 to 3, on PMBD"),
-    figure("ext3 on disk", "ext3 on disk"),
-    figure("ext4 on disk", "ext4 on disk"),
-    figure("xfs on disk", "xfs on disk"),
-];
-
-const PAPER: [PaperClaim; 4] = [
-    claim("figure 13", 1.19, "time of tpch, the best disk file system on PMBD beside memory's"),
-    claim("figure 13", 1.16, "time of clamav, the same"),
-    claim("figure 13", 1.10, "time of glimpseindex, the same"),
-    claim("figure 13", 3.0, "time of untar, the same: about three times"),
-];
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "alternatives",
+    about: "applications on our file system, on disk file systems on our disk, and on memory's (PMBD, figure 13)",
+    expected_ms: [307_000, 173_000, 38_000],
+    run,
+    verdict: &[
+        line("time of applications beside tmpfs, which keeps nothing", "*"),
+        figure(MOUNT, MOUNT),
+        figure(CACHED, CACHED),
+        figure(RAMFS, RAMFS),
+        figure("ext2 on disk", "ext2 on disk").paper("1.1 to 3, on PMBD"),
+        figure("ext3 on disk", "ext3 on disk"),
+        figure("ext4 on disk", "ext4 on disk"),
+        figure("xfs on disk", "xfs on disk"),
+    ],
+    paper: &[
+        claim("figure 13", 1.19, "time of tpch, the best disk file system on PMBD beside memory's"),
+        claim("figure 13", 1.16, "time of clamav, the same"),
+        claim("figure 13", 1.10, "time of glimpseindex, the same"),
+        claim("figure 13", 3.0, "time of untar, the same: about three times"),
+    ],
+    charts: &[ratios("Time of applications, by file system (figure 13)", "*").unit("s")],
+};
 
 #[cfg(test)]
 mod tests;

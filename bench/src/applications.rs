@@ -8,8 +8,7 @@ use ferrite_disk::Disk;
 
 use crate::loads::{AppLoad, AppSize, LOADS, LoadKit};
 use crate::mount_node::{self, KernelFs, MountNode, MountRoot, NodeSource};
-use crate::options::{BenchOptions, Length};
-use crate::report::ChartMeasure;
+use crate::options::Length;
 use crate::rounds::BenchSubject;
 use crate::session::{BenchSession, Race};
 use crate::{Result, program};
@@ -57,8 +56,6 @@ impl AppSubject {
 
 /// The loads of an experiment, and how often each runs.
 pub struct AppPlan<'a> {
-    /// The title of the chart, with the paper's figure.
-    pub title: &'a str,
     /// Names of loads, those that matter most first.
     pub loads: &'a [&'a str],
     /// The sizes of the loads.
@@ -69,32 +66,12 @@ pub struct AppPlan<'a> {
 
 impl<'a> AppPlan<'a> {
     /// All loads as often as the paper ran them; a smoke run has two of them once.
-    pub fn of(length: Length, title: &'a str) -> Self {
+    pub fn of(length: Length) -> Self {
         const ALL: [&str; 8] = ["untar", "tar", "devel", "sfs", "tpcc", "tpch", "glimpseindex", "clamav"];
-        let (loads, rounds) = match length {
-            Length::Full => (&ALL[..], 3),
-            Length::Quick => (&ALL[..5], 3),
-            Length::Smoke => (&ALL[..2], 1),
-        };
-        Self { title, loads, size: AppSize::of(length), rounds }
+        let (loads, rounds) = (length.pick([&ALL[..], &ALL[..5], &ALL[..2]]), length.pick([3, 3, 1]));
+        Self { loads, size: AppSize::of(length), rounds }
     }
 
-    fn wanted(&self, options: &BenchOptions) -> Vec<&'static AppLoad> {
-        let wanted = |name: &&&str| options.wants(name);
-        let named = |name: &&str| LOADS.iter().find(|load| load.name == *name);
-        self.loads.iter().filter(wanted).filter_map(named).collect()
-    }
-
-    /// Expected milliseconds with so many subjects.
-    pub fn total_ms(&self, contestants: usize) -> u64 {
-        if mount_node::missing().is_some() {
-            return 0;
-        }
-        (self.loads.len() * contestants * (self.rounds + 1)) as u64 * RUN_MS
-    }
-}
-
-impl AppPlan<'_> {
     /// Runs the loads on the disks that `field` makes, each of at least the bytes that it is given. Every value stands
     /// beside the value of the subject `beside`.
     pub fn run(
@@ -103,7 +80,8 @@ impl AppPlan<'_> {
         beside: &str,
         field: impl FnOnce(u64) -> Result<Vec<AppSubject>>,
     ) -> Result<()> {
-        let loads = self.wanted(session.options);
+        let named = |name: &&str| LOADS.iter().find(|load| load.name == *name);
+        let loads = session.wanted(self.loads.iter().filter_map(named), |load| load.name);
         if loads.is_empty() {
             return Ok(());
         }
@@ -115,7 +93,6 @@ impl AppPlan<'_> {
         let mount_root = MountRoot::new()?;
         let nodes = enter(&mount_root, field(self.size.disk_bytes())?)?;
         let kit = LoadKit::new(&session.options.place, self.size)?;
-        let mut ran = Vec::new();
         for load in loads {
             session.announce(&format!("preparing {}", load.name))?;
             if !load.is_available(&kit)? {
@@ -134,9 +111,7 @@ impl AppPlan<'_> {
             }
             let race = Race { case: load.name, unit: "s", rounds: self.rounds, slice_ms: RUN_MS, beside };
             session.race(&race, subjects)?;
-            ran.push(load.name.to_owned());
         }
-        session.chart(self.title, ChartMeasure::Ratio, ran);
         Ok(())
     }
 }

@@ -114,13 +114,15 @@ pub struct CopyPlan {
 impl CopyPlan {
     /// The plan for a run of `length`.
     pub fn of(length: Length) -> Self {
-        let (unit, size, many_time, many_rounds) = (CopyUnit::Rate, 0, 20, 10);
-        let (disk_bytes, slice_ms, rounds) = match length {
-            Length::Full => (512 << 20, 2, 100),
-            Length::Quick => (192 << 20, 1, 40),
-            Length::Smoke => (4 << 20, 1, 1),
-        };
-        Self { unit, disk_bytes, size, slice_ms, many_time, rounds, many_rounds }
+        Self {
+            unit: CopyUnit::Rate,
+            disk_bytes: length.pick([512 << 20, 192 << 20, 4 << 20]),
+            size: 0,
+            slice_ms: length.pick([2, 1, 1]),
+            many_time: 20,
+            rounds: length.pick([100, 40, 1]),
+            many_rounds: 10,
+        }
     }
 
     fn rounds(&self, load: &CopyLoad) -> usize {
@@ -129,11 +131,6 @@ impl CopyPlan {
 
     fn slice_ms(&self, load: &CopyLoad) -> u64 {
         if load.depth == 1 { self.slice_ms } else { self.many_time * self.slice_ms }
-    }
-
-    /// Expected milliseconds that `loads` take with so many copiers.
-    pub fn total_ms(&self, loads: &[CopyLoad], copiers: usize) -> u64 {
-        loads.iter().map(|load| (self.rounds(load) as u64 + 1) * self.slice_ms(load) * copiers as u64).sum()
     }
 
     /// Measures `load` as `case`, each copier beside the first.

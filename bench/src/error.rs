@@ -53,6 +53,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Makes the error of the program `who`.
+    pub fn server(who: impl Into<String>, what: impl Into<String>) -> Self {
+        Self::Server { who: who.into(), what: what.into() }
+    }
+
     /// Makes the error of the operation `what`.
     pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();

@@ -3,20 +3,21 @@
 
 use std::sync::Arc;
 
-use ferrite_block::{BlockDisk, DiskOptions};
+use ferrite_block::BlockDisk;
 use ferrite_disk::{Clock, Trace, TraceDisk, TraceFormat};
 use ferrite_disk_address::HostClock;
 use ferrite_memory::Guard;
 use ferrite_sim::ftl::{FlashFigures, FlashShape, FtlScheme, VictimChoice};
 
+use crate::experiment::Experiment;
 use crate::mount_node::{self, BTRFS, EXT4, KernelFs, MountRoot, NodeSource, XFS};
-use crate::options::{BenchOptions, Length, ProgressWatch};
+use crate::options::Length;
 use crate::protection::filled_disk::FilledDisk;
-use crate::report::{BenchReport, ChartMeasure, PaperClaim, claim, rows};
+use crate::report::{claim, rows};
 use crate::rounds::Series;
 use crate::scratch::Scratch;
 use crate::session::BenchSession;
-use crate::verdict::{VerdictEntry, figure, line, remark};
+use crate::verdict::{figure, line, remark, values};
 use crate::{Result, program};
 
 mod drives;
@@ -37,29 +38,25 @@ const OVER_PROVISION_PERCENT: f64 = 10.0;
 /// Milliseconds that a load is expected to take on one file system.
 const LOAD_MS: u64 = 4000;
 
-/// A figure of a drive, for the chart of figure 3.11 or 3.12.
+/// A figure of a drive.
 struct Measured {
     name: &'static str,
     unit: &'static str,
     of: fn(&FlashFigures) -> f64,
 }
 
-const ERASES: Measured = Measured { name: "erases", unit: "erase", of: |figures| figures.erases as f64 };
-const COST: Measured = Measured { name: "copied per erase", unit: "pages", of: |figures| figures.copied_per_erase };
-/// Other denominators that papers use.
-const OTHER_COSTS: [Measured; 2] = [
+/// The figures of 3.11 and 3.12, then with other denominators that papers use.
+const MEASURED: [Measured; 4] = [
+    Measured { name: "erases", unit: "erase", of: |figures| figures.erases as f64 },
+    Measured { name: "copied per erase", unit: "pages", of: |figures| figures.copied_per_erase },
     Measured { name: "copied per merge", unit: "pages", of: |figures| figures.copied_per_merge },
     Measured { name: "copied per reclaimed block", unit: "pages", of: |figures| figures.copied_per_reclaimed_block },
 ];
 
-/// Runs it.
-pub fn run(options: &BenchOptions, on_progress: ProgressWatch<'_>) -> Result<BenchReport> {
-    let loads: Vec<&WearLoad> = LOADS.iter().filter(|load| options.wants(load.name)).collect();
-    let total_ms = (loads.len() * FILE_SYSTEMS.len()) as u64 * LOAD_MS + speed::total_ms(options);
-    let mut session = BenchSession::new("ftl", &PAPER, total_ms, options, on_progress);
-    speed::measure(&mut session)?;
-    file_systems(&mut session, &loads)?;
-    Ok(session.end(VERDICT, None))
+fn run(session: &mut BenchSession<'_>) -> Result<()> {
+    let loads = session.wanted(&LOADS, |load| load.name);
+    speed::measure(session)?;
+    file_systems(session, &loads)
 }
 
 /// Runs every load on every file system.
@@ -78,11 +75,10 @@ fn file_systems(session: &mut BenchSession<'_>, loads: &[&WearLoad]) -> Result<(
         FilledDisk::file_bytes(bytes) >> 20
     ))?;
     let stage = FilledDisk::build(&session.options.place, bytes)?;
-    let disk = stage.disk_on(Arc::new(stage.map(Guard::best())?), DiskOptions::default())?;
+    let disk = stage.whole(Guard::best())?;
     let (installed, missing): (Vec<_>, Vec<_>) =
         FILE_SYSTEMS.into_iter().partition(|(one, _)| program::find(one.mkfs).is_some());
     missing.iter().for_each(|(one, _)| session.left_out(one.name, format!("there is no {}", one.mkfs)));
-    let mut ran = Vec::new();
     for load in loads {
         if program::find(load.needs).is_none() {
             session.left_out(load.name, format!("there is no {}", load.needs));
@@ -94,19 +90,13 @@ fn file_systems(session: &mut BenchSession<'_>, loads: &[&WearLoad]) -> Result<(
             session.step(load.name, LOAD_MS)?;
         }
         add_rows(session, load, &figures);
-        ran.push(load.name);
     }
-    charts(session, &ran);
     Ok(())
 }
 
 /// Bytes of the disk; xfs needs at least 300 MiB.
 fn disk_bytes(length: Length) -> u64 {
-    match length {
-        Length::Full => 1 << 30,
-        Length::Quick => 512 << 20,
-        Length::Smoke => 320 << 20,
-    }
+    length.pick([1 << 30, 512 << 20, 320 << 20])
 }
 
 /// Runs one load on one file system, traced from mkfs to unmounting. Returns the figures of a drive of each scheme.
@@ -155,50 +145,46 @@ fn add_rows(session: &mut BenchSession<'_>, load: &WearLoad, figures_by_name: &[
     };
     add(format!("{}: written", load.name), "pages", &|figures| figures[0].host_writes as f64);
     for (at, (scheme, _)) in SCHEMES.iter().enumerate() {
-        for measured in [ERASES, COST].iter().chain(&OTHER_COSTS) {
-            add(case(load.name, scheme, measured), measured.unit, &|figures| (measured.of)(&figures[at]));
+        for measured in &MEASURED {
+            add(format!("{}, {scheme}: {}", load.name, measured.name), measured.unit, &|figures| {
+                (measured.of)(&figures[at])
+            });
         }
     }
 }
 
-fn case(load: &str, scheme: &str, measured: &Measured) -> String {
-    format!("{load}, {scheme}: {}", measured.name)
-}
-
-fn charts(session: &mut BenchSession<'_>, loads: &[&str]) {
-    for (figure, measured) in [("Figure 3.11", ERASES), ("Figure 3.12", COST)] {
-        for (scheme, _) in SCHEMES {
-            let title = format!("{figure}: {} of a {scheme} drive", measured.name);
-            session.chart(
-                &title,
-                ChartMeasure::Value,
-                loads.iter().map(|load| case(load, scheme, &measured)).collect(),
-            );
-        }
-    }
-}
-
-const VERDICT: &[VerdictEntry] = &[
-    line("erases beside ext4", "*, "),
-    figure("xfs, page-level", "xfs").case("page-level: erases").beside("ext4"),
-    figure("xfs, FAST", "xfs").case("FAST: erases").beside("ext4"),
-    figure("btrfs, page-level", "btrfs").case("page-level: erases").beside("ext4"),
-    figure("btrfs, FAST", "btrfs").case("FAST: erases").beside("ext4"),
-    remark("the paper draws its figures without numbers, and its own file system is not here"),
-    line("pages copied for each erase", "*, "),
-    figure("page-level", "*").case("page-level: copied per erase").value(""),
-    figure("FAST", "*").case("FAST: copied per erase").value(""),
-    line("million random writes simulated a second, of 5 wanted", speed::CASE),
-    figure("page-level", "page-level").value(""),
-    figure("FAST", "FAST").value(""),
-];
-
-/// The paper's figures are drawn without numbers; its text gives this one, of its own file system.
-const PAPER: [PaperClaim; 1] = [claim(
-    "3.3.3, figure 3.11",
-    0.5,
-    "pages written by NVMFS under Filebench beside the other file systems, and so fewer erases",
-)];
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "ftl",
+    about: "erases and copies of a flash drive under file systems, page-level and FAST (nvm-storage-hierarchy, figures 3.11 and 3.12)",
+    expected_ms: [46_000, 42_000, 38_000],
+    run,
+    verdict: &[
+        line("erases beside ext4", "*, "),
+        figure("xfs, page-level", "xfs").case("page-level: erases").beside("ext4"),
+        figure("xfs, FAST", "xfs").case("FAST: erases").beside("ext4"),
+        figure("btrfs, page-level", "btrfs").case("page-level: erases").beside("ext4"),
+        figure("btrfs, FAST", "btrfs").case("FAST: erases").beside("ext4"),
+        remark("the paper draws its figures without numbers, and its own file system is not here"),
+        line("pages copied for each erase", "*, "),
+        figure("page-level", "*").case("page-level: copied per erase").value(""),
+        figure("FAST", "*").case("FAST: copied per erase").value(""),
+        line("million random writes simulated a second, of 5 wanted", speed::CASE),
+        figure("page-level", "page-level").value(""),
+        figure("FAST", "FAST").value(""),
+    ],
+    paper: &[claim(
+        "3.3.3, figure 3.11",
+        0.5,
+        "pages written by NVMFS under Filebench beside the other file systems, and so fewer erases",
+    )],
+    charts: &[
+        values("Figure 3.11: erases of a page-level drive", "*, page-level: erases"),
+        values("Figure 3.11: erases of a FAST drive", "*, FAST: erases"),
+        values("Figure 3.12: copied per erase of a page-level drive", "*, page-level: copied per erase"),
+        values("Figure 3.12: copied per erase of a FAST drive", "*, FAST: copied per erase"),
+    ],
+};
 
 #[cfg(test)]
 mod tests;

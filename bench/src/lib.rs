@@ -55,5 +55,5 @@ pub use error::{Error, Result};
 pub use experiment::{EXPERIMENTS, Experiment, find};
 pub use ferrite::ferrite_program;
 pub use machine::MachineState;
-pub use options::{BenchOptions, BenchProgress, Length, ProgressWatch, StepCount};
+pub use options::{BenchOptions, BenchProgress, Length, ProgressWatch};
 pub use report::{BOUND, BenchReport, Chart, ChartMeasure, PaperClaim, ReportRow};

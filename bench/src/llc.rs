@@ -12,26 +12,23 @@ use ferrite_sim::cache::{
 use ferrite_sim::record::{Program, ProgramOutput, Recording, RunningProgram};
 use ferrite_sim::trace::FirstLevel;
 
-use crate::options::{BenchOptions, ProgressWatch};
-use crate::report::{BOUND, BenchReport, ChartMeasure, PaperClaim, ReportRow, claim};
+use crate::experiment::Experiment;
+use crate::report::{BOUND, BenchReport, ReportRow, claim};
 use crate::scratch::Scratch;
 use crate::session::BenchSession;
-use crate::verdict::{VerdictEntry, figure, figures, line};
+use crate::verdict::{TableEntry, figure, figures, line, ratios, values};
 use crate::{Error, Result};
 
 mod control;
-mod group_means;
 mod inputs;
 mod means;
 mod programs;
-mod sizes;
 mod speed;
 mod traced;
 
 use control::QuarteredCaches;
 use inputs::Inputs;
 use programs::ProgramEntry;
-use sizes::SIZES;
 use speed::KeptEvents;
 
 /// Ways of the last level.
@@ -49,65 +46,69 @@ const TRACED: &str = "gzip";
 const FIRST: FirstLevel =
     FirstLevel { shape: CacheShape { bytes: 64 << 10, ways: 2, line_bytes: 64 }, cores: 1, instructions: false };
 
-/// The figures of each program: the number with one thread, the number with eight, and the name.
-const FIGURES: [(&str, &str, &str, FigureOf); 4] = [
-    ("2.5", "2.9", "lifetime", |one| one.lifetime_gain),
-    ("2.6", "2.10", "energy", |one| one.energy_nj),
-    ("2.7", "2.11", "writebacks", |one| one.writebacks as f64),
-    ("2.8", "2.12", "misses", |one| one.misses() as f64),
-];
+/// Sizes of the last level, in MiB.
+const SIZES: [u64; 4] = [1, 2, 4, 8];
 
-/// Charts of their own: the title, and the beginning of their cases.
-const ALONE: [(&str, &str); 4] = [
-    ("writebacks of a dirty line (figure 2.1)", "2.1 "),
-    ("writes of the lines, sorted (figure 2.13)", "2.13 "),
-    ("accesses of each part, of an even share (figure 2.14)", "2.14 accesses"),
-    ("writebacks an access, of each part (figure 2.14)", "2.14 writebacks"),
+/// A figure of the paper: the number with one thread, the number with eight, and the name.
+struct PaperFigure {
+    places: [&'static str; 2],
+    what: &'static str,
+    of: FigureOf,
+}
+
+const FIGURES: [PaperFigure; 4] = [
+    PaperFigure { places: ["2.5", "2.9"], what: "lifetime", of: |one| one.lifetime_gain },
+    PaperFigure { places: ["2.6", "2.10"], what: "energy", of: |one| one.energy_nj },
+    PaperFigure { places: ["2.7", "2.11"], what: "writebacks", of: |one| one.writebacks as f64 },
+    PaperFigure { places: ["2.8", "2.12"], what: "misses", of: |one| one.misses() as f64 },
 ];
 
 type FigureOf = fn(&PolicyFigures) -> f64;
 
-/// Runs it.
-pub fn run(options: &BenchOptions, on_progress: ProgressWatch<'_>) -> Result<BenchReport> {
+fn run(session: &mut BenchSession<'_>) -> Result<()> {
+    let options = session.options;
     let scratch = Scratch::new(&options.place)?;
     let inputs = Inputs::make(&scratch, options.length)?;
     let (ready, missing) = programs::ready(options);
-    let mut session = BenchSession::new("llc", &PAPER, 1000 * ready.len() as u64, options, on_progress);
     session.notes.extend(missing);
     let mut studied = Vec::new();
     for entry in ready {
         session.announce(entry.name)?;
-        let (all, control) = study(&mut session, entry, &inputs)?;
+        let (all, control) = study(session, entry, &inputs)?;
         let report = &all[own_size(entry)];
         add_rows(&mut session.report, entry, report);
         for (size, report) in SIZES.into_iter().zip(&all) {
-            session.report.rows.extend(sizes::rows(size, entry.name, report));
+            let shown = FIGURES.iter().filter(|figure| figure.what != "energy");
+            let cases = shown.map(|figure| (format!("{size} MiB"), figure));
+            session.report.rows.extend(figure_rows(entry.name, report, cases));
         }
         if entry.name == TRACED {
-            traced::measure(&mut session, entry, &inputs, &scratch.path("trace"))?;
+            traced::measure(session, entry, &inputs, &scratch.path("trace"))?;
         }
         control.into_iter().for_each(|control| control.add_rows(&mut session.report.rows, report));
         session.step(entry.name, 1000)?;
         studied.push((entry, all));
     }
-    for (is_threaded, figure) in [(false, 0), (true, 1)] {
-        let reports = at_own_size(&studied, |entry| entry.is_threaded == is_threaded);
-        for shown in FIGURES {
-            let place = [shown.0, shown.1][figure];
-            session.report.rows.extend(means::rows(place, shown.2, shown.3, &reports));
+    add_means(&mut session.report.rows, &studied);
+    session.findings.extend(speed_text(&session.report));
+    Ok(())
+}
+
+/// Adds the means of the paper's figures, of the groups of programs, and of all programs at each size.
+fn add_means(rows: &mut Vec<ReportRow>, studied: &AllStudied<'_>) {
+    for is_threaded in [false, true] {
+        let reports = at_own_size(studied, |entry| entry.is_threaded == is_threaded);
+        for PaperFigure { places, what, of } in &FIGURES {
+            rows.extend(means::of_figure(places[usize::from(is_threaded)], what, *of, &reports));
         }
     }
-    for (group, is_held_out) in group_means::GROUPS {
-        let reports = at_own_size(&studied, |entry| entry.is_held_out == is_held_out);
-        session.report.rows.extend(group_means::rows(group, &reports));
+    for (group, is_held_out) in means::GROUPS {
+        rows.extend(means::of_group(group, &at_own_size(studied, |entry| entry.is_held_out == is_held_out)));
     }
     for (at, size) in SIZES.into_iter().enumerate() {
         let reports: Vec<&Studied> = studied.iter().map(|(_, all)| &all[at]).collect();
-        session.report.rows.extend(sizes::means(size, &reports));
+        rows.extend(means::of_group(&format!("{size} MiB"), &reports));
     }
-    charts(&mut session);
-    let speed = speed_text(&session.report);
-    Ok(session.end(VERDICT, speed))
 }
 
 /// How fast the slowest policy is simulated, and LRU: the mean over programs, and the slowest program.
@@ -199,20 +200,33 @@ fn model(size: u64) -> CacheModel {
 }
 
 fn add_rows(report: &mut BenchReport, entry: &ProgramEntry, studied: &Studied) {
-    let lru = &studied.policies[0];
-    let mut add = |case: &str, subject: &str, value, of_lru| report.rows.push(beside_lru(case, subject, value, of_lru));
-    add(&format!("2.1 {}: writebacks of a dirty line", entry.name), "lru", lru.rewrites(), lru.rewrites());
-    for (single, threaded, what, of) in FIGURES {
-        let place = if entry.is_threaded { threaded } else { single };
-        let case = format!("{place} {what}, {}", entry.name);
-        studied.policies.iter().for_each(|one| add(&case, &one.policy, of(one), of(lru)));
-    }
-    let place = if entry.is_threaded { "2.11" } else { "2.7" };
-    let case = format!("{place} writebacks, {}", entry.name);
-    add(&case, BOUND, studied.bound.writebacks as f64, lru.writebacks as f64);
+    let rewrites = studied.policies[0].rewrites();
+    let case = format!("2.1 {}: writebacks of a dirty line", entry.name);
+    report.rows.push(beside_lru(&case, "lru", rewrites, rewrites));
+    let place = usize::from(entry.is_threaded);
+    let cases = FIGURES.iter().map(|figure| (figure.places[place].to_owned(), figure));
+    report.rows.extend(figure_rows(entry.name, studied, cases));
     if entry.name == SORTED {
         distribution(report, studied);
     }
+}
+
+/// The rows of a program: one for each figure and policy, and the bound of writebacks. Figures come with the beginning of
+/// their cases.
+fn figure_rows<'a>(
+    program: &str,
+    studied: &Studied,
+    figures: impl Iterator<Item = (String, &'a PaperFigure)>,
+) -> Vec<ReportRow> {
+    let (lru, mut rows) = (&studied.policies[0], Vec::new());
+    for (place, figure) in figures {
+        let (of, case) = (figure.of, format!("{place} {}, {program}", figure.what));
+        rows.extend(studied.policies.iter().map(|one| beside_lru(&case, &one.policy, of(one), of(lru))));
+        if figure.what == "writebacks" {
+            rows.push(beside_lru(&case, BOUND, studied.bound.writebacks as f64, of(lru)));
+        }
+    }
+    rows
 }
 
 /// Figure 2.13: the lines sorted by how often they were written.
@@ -239,97 +253,94 @@ fn beside_lru(case: &str, subject: &str, value: f64, lru: f64) -> ReportRow {
     ReportRow::once(case.into(), subject, value, "lru", if lru == 0.0 { 1.0 } else { value / lru })
 }
 
-fn charts(session: &mut BenchSession<'_>) {
-    let of = |begin: &str| {
-        let mut cases: Vec<String> = Vec::new();
-        for row in session.report.rows.iter().filter(|row| row.case.starts_with(begin)) {
-            if !cases.contains(&row.case) {
-                cases.push(row.case.clone());
-            }
-        }
-        cases
-    };
-    let beside =
-        |(place, what)| (format!("{what} beside LRU (figure {place})"), ChartMeasure::Ratio, of(&format!("{place} ")));
-    let compared =
-        FIGURES.iter().flat_map(|(single, threaded, what, _)| [(single, what), (threaded, what)]).map(beside);
-    let by_size = |what| {
-        let cases = SIZES.map(|size| group_means::case(&sizes::group(size), what)).to_vec();
-        (format!("{what}, by size of the cache"), ChartMeasure::Ratio, cases)
-    };
-    let by_size = [group_means::LIFETIME, group_means::LEAST, group_means::MOST].map(by_size);
-    let alone = ALONE.iter().map(|(title, begin)| ((*title).to_owned(), ChartMeasure::Value, of(begin)));
-    let all: Vec<(String, ChartMeasure, Vec<String>)> = compared.chain(by_size).chain(alone).collect();
-    for (title, measure, cases) in all.into_iter().filter(|one| !one.2.is_empty()) {
-        session.chart(&title, measure, cases);
-    }
-}
-
 /// Our own policy beside the paper's, over a group of programs.
-const JUDGED: &[VerdictEntry] = &[
-    figure("lifetime", "worth").case(group_means::LIFETIME),
-    figure("of protect-0", "protect-0").case(group_means::LIFETIME),
-    figure("of partitioned-4x4", "partitioned-4x4").case(group_means::LIFETIME),
-    figure("misses", "worth").case(group_means::MISSES),
-    figure("of protect-0", "protect-0").case(group_means::MISSES),
-    figure("of partitioned-4x4", "partitioned-4x4").case(group_means::MISSES),
-    figure("misses at most", "worth").case(group_means::MOST),
-    figure("of the gap closed", "worth").case(group_means::GAP),
+const JUDGED: &[TableEntry] = &[
+    figure("lifetime", "worth").case(means::LIFETIME),
+    figure("of protect-0", "protect-0").case(means::LIFETIME),
+    figure("of partitioned-4x4", "partitioned-4x4").case(means::LIFETIME),
+    figure("misses", "worth").case(means::MISSES),
+    figure("of protect-0", "protect-0").case(means::MISSES),
+    figure("of partitioned-4x4", "partitioned-4x4").case(means::MISSES),
+    figure("misses at most", "worth").case(means::MOST),
+    figure("of the gap closed", "worth").case(means::GAP),
 ];
 
 /// Our own policy at one size of the cache.
-const AT_SIZE: &[VerdictEntry] = &[
-    figure("lifetime", "worth").case(group_means::LIFETIME),
-    figure("the least lifetime", "worth").case(group_means::LEAST),
-    figure("misses at most", "worth").case(group_means::MOST),
+const AT_SIZE: &[TableEntry] = &[
+    figure("lifetime", "worth").case(means::LIFETIME),
+    figure("the least lifetime", "worth").case(means::LEAST),
+    figure("misses at most", "worth").case(means::MOST),
 ];
 
-const VERDICT: &[VerdictEntry] = &[
-    line("lifetime beside LRU, mean", "2.5 lifetime, mean of ratios"),
-    figure("protect-0", "protect-0"),
-    figure("protect-4", "protect-4"),
-    figure("partitioned-4x4", "partitioned-4x4").paper("1.49"),
-    line("energy beside LRU, mean", "2.6 energy, mean of ratios"),
-    figure("protect-0", "protect-0").paper("0.81"),
-    figure("protect-4", "protect-4").paper("0.84"),
-    figure("partitioned-4x4", "partitioned-4x4").paper("0.79"),
-    line("writebacks beside LRU, mean", "2.7 writebacks, mean of ratios"),
-    figure("protect-0", "protect-0"),
-    figure("protect-4", "protect-4"),
-    figure("partitioned-4x4", "partitioned-4x4"),
-    line("misses beside LRU, mean", "2.8 misses, mean of ratios"),
-    figure("protect-0", "protect-0"),
-    figure("protect-4", "protect-4"),
-    figure("partitioned-4x4", "partitioned-4x4"),
-    line("worth, programs that it was designed on", "designed on: "),
-    figures(JUDGED),
-    line("worth, programs held out", "held out: "),
-    figures(JUDGED),
-    line("worth at 1 MiB", "1 MiB: "),
-    figures(AT_SIZE),
-    line("worth at 2 MiB", "2 MiB: "),
-    figures(AT_SIZE),
-    line("worth at 4 MiB", "4 MiB: "),
-    figures(AT_SIZE),
-    line("worth at 8 MiB", "8 MiB: "),
-    figures(AT_SIZE),
-    line("million accesses a second", traced::ALL_CASES),
-    figure("live", traced::LIVE).value(""),
-    figure("from a file", traced::FILE).value(""),
-];
-
-const PAPER: [PaperClaim; 10] = [
-    claim("figure 2.5", 1.49, "lifetime of Protect-1 in four partitions beside LRU, mean"),
-    claim("figure 2.6", 0.808, "energy of Protect-0 beside LRU, mean"),
-    claim("figure 2.6", 0.837, "energy of Protect-4 beside LRU, mean"),
-    claim("figure 2.6", 0.79, "energy of Protect-1 in four partitions beside LRU, mean"),
-    claim("figure 2.9", 1.66, "lifetime of the best beside LRU, eight threads, mean"),
-    claim("figure 2.10", 0.69, "energy of the best beside LRU, eight threads, mean"),
-    claim("figure 2.11", 0.6, "writebacks beside LRU, eight threads, mean"),
-    claim("figure 2.12", 1.01, "misses beside LRU, eight threads, mean"),
-    claim("figure 2.1", 10.0, "writebacks of a dirty line, more than half of the programs"),
-    claim("figure 2.5", 1.66, "lifetime of the designs beside LRU, at the most of their means"),
-];
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "llc",
+    about: "policies of the last-level cache before a memory that wears, on real programs (chapter 2, figures 2.1 to 2.14)",
+    expected_ms: [25_000, 8000, 8000],
+    run,
+    verdict: &[
+        line("lifetime beside LRU, mean", "2.5 lifetime, mean of ratios"),
+        figure("protect-0", "protect-0"),
+        figure("protect-4", "protect-4"),
+        figure("partitioned-4x4", "partitioned-4x4").paper("1.49"),
+        line("energy beside LRU, mean", "2.6 energy, mean of ratios"),
+        figure("protect-0", "protect-0").paper("0.81"),
+        figure("protect-4", "protect-4").paper("0.84"),
+        figure("partitioned-4x4", "partitioned-4x4").paper("0.79"),
+        line("writebacks beside LRU, mean", "2.7 writebacks, mean of ratios"),
+        figure("protect-0", "protect-0"),
+        figure("protect-4", "protect-4"),
+        figure("partitioned-4x4", "partitioned-4x4"),
+        line("misses beside LRU, mean", "2.8 misses, mean of ratios"),
+        figure("protect-0", "protect-0"),
+        figure("protect-4", "protect-4"),
+        figure("partitioned-4x4", "partitioned-4x4"),
+        line("worth, programs that it was designed on", "designed on: "),
+        figures(JUDGED),
+        line("worth, programs held out", "held out: "),
+        figures(JUDGED),
+        line("worth at 1 MiB", "1 MiB: "),
+        figures(AT_SIZE),
+        line("worth at 2 MiB", "2 MiB: "),
+        figures(AT_SIZE),
+        line("worth at 4 MiB", "4 MiB: "),
+        figures(AT_SIZE),
+        line("worth at 8 MiB", "8 MiB: "),
+        figures(AT_SIZE),
+        line("million accesses a second", traced::ALL_CASES),
+        figure("live", traced::LIVE).value(""),
+        figure("from a file", traced::FILE).value(""),
+    ],
+    paper: &[
+        claim("figure 2.5", 1.49, "lifetime of Protect-1 in four partitions beside LRU, mean"),
+        claim("figure 2.6", 0.808, "energy of Protect-0 beside LRU, mean"),
+        claim("figure 2.6", 0.837, "energy of Protect-4 beside LRU, mean"),
+        claim("figure 2.6", 0.79, "energy of Protect-1 in four partitions beside LRU, mean"),
+        claim("figure 2.9", 1.66, "lifetime of the best beside LRU, eight threads, mean"),
+        claim("figure 2.10", 0.69, "energy of the best beside LRU, eight threads, mean"),
+        claim("figure 2.11", 0.6, "writebacks beside LRU, eight threads, mean"),
+        claim("figure 2.12", 1.01, "misses beside LRU, eight threads, mean"),
+        claim("figure 2.1", 10.0, "writebacks of a dirty line, more than half of the programs"),
+        claim("figure 2.5", 1.66, "lifetime of the designs beside LRU, at the most of their means"),
+    ],
+    charts: &[
+        ratios("lifetime beside LRU (figure 2.5)", "2.5 *"),
+        ratios("lifetime beside LRU (figure 2.9)", "2.9 *"),
+        ratios("energy beside LRU (figure 2.6)", "2.6 *"),
+        ratios("energy beside LRU (figure 2.10)", "2.10 *"),
+        ratios("writebacks beside LRU (figure 2.7)", "2.7 *"),
+        ratios("writebacks beside LRU (figure 2.11)", "2.11 *"),
+        ratios("misses beside LRU (figure 2.8)", "2.8 *"),
+        ratios("misses beside LRU (figure 2.12)", "2.12 *"),
+        ratios("lifetime, geometric mean, by size of the cache", "* MiB: lifetime, geometric mean"),
+        ratios("lifetime, the least, by size of the cache", "* MiB: lifetime, the least"),
+        ratios("misses, the most, by size of the cache", "* MiB: misses, the most"),
+        values("writebacks of a dirty line (figure 2.1)", "2.1 *"),
+        values("writes of the lines, sorted (figure 2.13)", "2.13 *"),
+        values("accesses of each part, of an even share (figure 2.14)", "2.14 accesses*"),
+        values("writebacks an access, of each part (figure 2.14)", "2.14 writebacks*"),
+    ],
+};
 
 #[cfg(test)]
 mod tests;

@@ -84,6 +84,15 @@ impl LoadClient {
         self.take_reply()
     }
 
+    /// Fills the export with copies of `payload`.
+    pub fn fill(&mut self, payload: &[u8]) -> io::Result<()> {
+        let len = payload.len() as u64;
+        (0..self.size).step_by(payload.len()).try_for_each(|at| {
+            let part = (self.size - at).min(len) as usize;
+            self.write(at, &payload[..part])
+        })
+    }
+
     /// Reads `into.len()` bytes at `at`.
     pub fn read(&mut self, at: u64, into: &mut [u8]) -> io::Result<()> {
         self.send(RequestVerb::Read, into, &[at])?;

@@ -185,21 +185,13 @@ pub struct AppSize {
 impl AppSize {
     /// The sizes of a run of `length`.
     pub fn of(length: Length) -> Self {
-        match length {
-            Length::Full => Self {
-                source_bytes: 96 << 20,
-                files: 3000,
-                transactions: 12_000,
-                branches: 8,
-                seconds: 3,
-                orders: 100_000,
-            },
-            Length::Quick => {
-                Self { source_bytes: 16 << 20, files: 500, transactions: 2000, branches: 1, seconds: 1, orders: 10_000 }
-            }
-            Length::Smoke => {
-                Self { source_bytes: 256 << 10, files: 20, transactions: 20, branches: 1, seconds: 1, orders: 100 }
-            }
+        Self {
+            source_bytes: length.pick([96 << 20, 16 << 20, 256 << 10]),
+            files: length.pick([3000, 500, 20]),
+            transactions: length.pick([12_000, 2000, 20]),
+            branches: length.pick([8, 1, 1]),
+            seconds: length.pick([3, 1, 1]),
+            orders: length.pick([100_000, 10_000, 100]),
         }
     }
 

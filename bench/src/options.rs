@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use crate::case_filter::CaseFilter;
-use crate::{Error, Result};
 
 /// The length of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +13,17 @@ pub enum Length {
     Quick,
     /// Only to see that everything runs: the figures mean nothing.
     Smoke,
+}
+
+impl Length {
+    /// Returns the value for this length, of the values for a full, a quick and a smoke run.
+    pub(crate) fn pick<T>(self, [full, quick, smoke]: [T; 3]) -> T {
+        match self {
+            Self::Full => full,
+            Self::Quick => quick,
+            Self::Smoke => smoke,
+        }
+    }
 }
 
 /// The options of an experiment.
@@ -51,30 +61,6 @@ pub struct BenchProgress<'a> {
 
 /// A function that receives the progress and returns whether to continue.
 pub type ProgressWatch<'a> = &'a mut dyn FnMut(&BenchProgress<'_>) -> bool;
-
-/// Counts the steps of an experiment.
-pub struct StepCount<'a> {
-    on_progress: ProgressWatch<'a>,
-    done: u64,
-    total: u64,
-}
-
-impl<'a> StepCount<'a> {
-    /// Progress of 0 in about `total_ms` milliseconds.
-    pub fn new(total_ms: u64, on_progress: ProgressWatch<'a>) -> Self {
-        Self { on_progress, done: 0, total: total_ms }
-    }
-
-    /// Reports that a step of about `step_ms` milliseconds is done.
-    ///
-    /// # Errors
-    /// [`Error::Interrupted`] if the caller asked the experiment to end.
-    pub fn step(&mut self, what: &str, step_ms: u64) -> Result<()> {
-        self.done = (self.done + step_ms).min(self.total);
-        let progress = BenchProgress { what, done: self.done, total: self.total };
-        if (self.on_progress)(&progress) { Ok(()) } else { Err(Error::Interrupted) }
-    }
-}
 
 #[cfg(test)]
 mod tests;

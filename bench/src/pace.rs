@@ -10,13 +10,14 @@ use ferrite_memory::{Guard, Pace, Paced, Speed, Tsc};
 
 use crate::Result;
 use crate::applications::{AppPlan, AppSubject};
-use crate::copy_plan::{self, CopySubject, CopyUnit};
-use crate::options::{BenchOptions, Length, ProgressWatch};
+use crate::copy_plan::{self, CopyPlan, CopySubject, CopyUnit};
+use crate::experiment::Experiment;
+use crate::options::Length;
 use crate::protection::copy_load::CopyLoad;
 use crate::protection::filled_disk::FilledDisk;
-use crate::report::{BenchReport, ChartMeasure, PaperClaim, ReportRow, claim};
+use crate::report::{BenchReport, ReportRow, claim};
 use crate::session::BenchSession;
-use crate::verdict::{ValueRange, VerdictEntry, figure, line, remark, significant};
+use crate::verdict::{ValueRange, figure, line, ratios, remark, significant};
 
 mod accuracy;
 
@@ -30,43 +31,25 @@ const GRID: [(f64, f64); 7] =
 const CORNERS: usize = 4;
 /// The named media beside the grid.
 const MEDIA: [&str; 3] = ["pcm", "optane", "cxl"];
-const APPLICATIONS: &str = "Time of a database by the speed of its medium, reads and writes (figure 15)";
 
-/// Runs it.
-pub fn run(options: &BenchOptions, on_progress: ProgressWatch<'_>) -> Result<BenchReport> {
-    let plan = copy_plan::CopyPlan { unit: CopyUnit::Latency, ..copy_plan::CopyPlan::of(options.length) };
-    let (reads, writes) = (loads(false), loads(true));
-    let applications = plan_of(options.length);
-    let paces = paces(options.length);
-    let total_ms = accuracy::TOTAL_MS
-        + plan.total_ms(&reads, READS.len()) * 3
-        + plan.total_ms(&writes, WRITES.len()) * 10
-        + applications.total_ms(paces.len());
-    let mut session = BenchSession::new("pace", &PAPER, total_ms, options, on_progress);
+fn run(session: &mut BenchSession<'_>) -> Result<()> {
+    let options = session.options;
     let start = Instant::now();
     let ticks = Tsc::calibrate(|| start.elapsed().as_nanos() as u64)?;
-    accuracy::measure(&mut session, ticks)?;
-    in_process(&mut session, plan, ticks)?;
-    applications.run(&mut session, &pace_name(&Pace::default()), |bytes| {
-        let contestant = |(name, pace): &(String, Pace)| {
+    accuracy::measure(session, ticks)?;
+    in_process(session, CopyPlan { unit: CopyUnit::Latency, ..CopyPlan::of(options.length) }, ticks)?;
+    // The paper's two loads, and two others for a machine without PostgreSQL.
+    let loads: &[&str] =
+        if options.length == Length::Smoke { &["untar", "tar"] } else { &["tpch", "tpcc", "untar", "tar"] };
+    AppPlan { loads, ..AppPlan::of(options.length) }.run(session, &pace_name(&Pace::default()), |bytes| {
+        let contestant = |(name, pace)| {
             let stage = FilledDisk::build(&options.place, bytes)?;
-            Ok(AppSubject::disk(name.clone(), disk(&stage, *pace, ticks)?))
+            Ok(AppSubject::disk(name, disk(&stage, pace, ticks)?))
         };
-        paces.iter().map(contestant).collect()
+        paces(options.length).into_iter().map(contestant).collect()
     })?;
-    let more = accuracy_text(&session.report).into_iter().chain(pause_text(&session.report));
-    Ok(session.end(VERDICT, more.collect::<Vec<_>>()))
-}
-
-/// The paper's two loads, and two others for a machine without PostgreSQL.
-fn plan_of(length: Length) -> AppPlan<'static> {
-    let plan = AppPlan::of(length, APPLICATIONS);
-    let loads: &[&str] = if length == Length::Smoke { &["untar", "tar"] } else { &["tpch", "tpcc", "untar", "tar"] };
-    AppPlan { loads, ..plan }
-}
-
-fn loads(writes: bool) -> Vec<CopyLoad> {
-    copy_plan::loads(&[writes], &[4 << 10, 256 << 10], &[1])
+    session.findings.extend(accuracy_text(&session.report).into_iter().chain(pause_text(&session.report)));
+    Ok(())
 }
 
 /// A pace's name.
@@ -88,13 +71,12 @@ fn paces(length: Length) -> Vec<(String, Pace)> {
 /// The disk of `stage`, overwritten in place, on a memory of this speed.
 fn disk(stage: &FilledDisk, pace: Pace, ticks: Tsc) -> Result<Arc<dyn Disk>> {
     let memory = Paced::new(stage.map(Guard::best())?, pace, ticks)?;
-    Ok(stage.disk_on(Arc::new(memory), DiskOptions { in_place: true, ..DiskOptions::default() })?)
+    Ok(stage.disk_on(memory, DiskOptions { in_place: true, ..DiskOptions::default() })?)
 }
 
-fn in_process(session: &mut BenchSession<'_>, plan: copy_plan::CopyPlan, ticks: Tsc) -> Result<()> {
-    let directions = [(false, &READS[..], "Reads"), (true, &WRITES[..], "Writes")];
-    for (writes, times, verb) in directions {
-        let loads = session.wanted(&loads(writes));
+fn in_process(session: &mut BenchSession<'_>, plan: CopyPlan, ticks: Tsc) -> Result<()> {
+    for (writes, times) in [(false, &READS[..]), (true, &WRITES[..])] {
+        let loads = session.wanted(copy_plan::loads(&[writes], &[4 << 10, 256 << 10], &[1]), CopyLoad::name);
         if loads.is_empty() {
             continue;
         }
@@ -105,9 +87,7 @@ fn in_process(session: &mut BenchSession<'_>, plan: copy_plan::CopyPlan, ticks: 
             Ok(CopySubject::disk(format!("{times}x"), disk(&stage, pace, ticks)?, None))
         };
         let copiers = times.iter().map(|times| copier(*times)).collect::<Result<Vec<_>>>()?;
-        copy_plan::CopyPlan { size: stage.size(), ..plan }.measure_all(session, &loads, &copiers)?;
-        let title = format!("{verb} in process, beside DRAM's speed, by how many times as long is asked for");
-        session.chart(&title, ChartMeasure::Ratio, loads.iter().map(CopyLoad::name).collect());
+        CopyPlan { size: stage.size(), ..plan }.measure_all(session, &loads, &copiers)?;
     }
     Ok(())
 }
@@ -137,25 +117,37 @@ fn pause_text(report: &BenchReport) -> Option<String> {
     (most > 1.1).then(text)
 }
 
-const VERDICT: &[VerdictEntry] = &[
-    line("in process, times as long", ""),
-    figure("reads of 10x", "10x").case("RD*"),
-    figure("writes of 50x", "50x").case("WR*"),
-    remark("relative speeds multiply the time of each copy, not the rest of a request"),
-    line("tpch, times as long", "tpch"),
-    figure("reads of 10x", "rd 10x wr 1x").paper("1.36"),
-    figure("at worst", "rd 10x wr 50x").paper("1.4"),
-    line("tpcc, times as long", "tpcc"),
-    figure("writes of 50x", "rd 1x wr 50x"),
-    figure("at worst", "rd 10x wr 50x").paper("3.6"),
-    remark("copies are a smaller part of a request through the /dev node than in the paper's driver"),
-];
-
-const PAPER: [PaperClaim; 3] = [
-    claim("figure 15", 1.36, "time of tpch, reads 10 times as long, beside DRAM"),
-    claim("figure 15", 1.4, "time of tpch at worst, beside DRAM"),
-    claim("figure 15", 3.6, "time of tpcc at worst (reads 10, writes 50 times), beside DRAM"),
-];
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "pace",
+    about: "slower media, in process and under a database (PMBD, figure 15), and how exactly they are emulated",
+    expected_ms: [252_000, 90_000, 21_000],
+    run,
+    verdict: &[
+        line("in process, times as long", ""),
+        figure("reads of 10x", "10x").case("RD*"),
+        figure("writes of 50x", "50x").case("WR*"),
+        remark("relative speeds multiply the time of each copy, not the rest of a request"),
+        line("tpch, times as long", "tpch"),
+        figure("reads of 10x", "rd 10x wr 1x").paper("1.36"),
+        figure("at worst", "rd 10x wr 50x").paper("1.4"),
+        line("tpcc, times as long", "tpcc"),
+        figure("writes of 50x", "rd 1x wr 50x"),
+        figure("at worst", "rd 10x wr 50x").paper("3.6"),
+        remark("copies are a smaller part of a request through the /dev node than in the paper's driver"),
+    ],
+    paper: &[
+        claim("figure 15", 1.36, "time of tpch, reads 10 times as long, beside DRAM"),
+        claim("figure 15", 1.4, "time of tpch at worst, beside DRAM"),
+        claim("figure 15", 3.6, "time of tpcc at worst (reads 10, writes 50 times), beside DRAM"),
+    ],
+    charts: &[
+        ratios("The emulation: achieved beside asked", "* B at *"),
+        ratios("Reads in process, beside DRAM's speed, by how many times as long is asked for", "RD *"),
+        ratios("Writes in process, beside DRAM's speed, by how many times as long is asked for", "WR *"),
+        ratios("Time of a database by the speed of its medium, reads and writes (figure 15)", "*").unit("s"),
+    ],
+};
 
 #[cfg(test)]
 mod tests;

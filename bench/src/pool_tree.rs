@@ -5,7 +5,7 @@ use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ferrite_fs::{FileSystem, FsOptions, FsSpec, Time};
+use ferrite_fs::{FileSystem, FsOptions, FsSpec, SUPER_THRESHOLD_BYTES, Time};
 use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Span, stamp_ns};
 use ferrite_mount::{MountOptions, Mounted, NotUnmounted};
 use ferrite_pool::layout::CHUNK;
@@ -104,6 +104,17 @@ pub struct PoolTree {
 }
 
 impl PoolTree {
+    /// The file system `name`, not cached, with large files in superpages.
+    pub fn new(open_pool: &Arc<OpenPool>, name: &'static str) -> Self {
+        let super_threshold_bytes = Some(SUPER_THRESHOLD_BYTES);
+        Self { open_pool: Arc::clone(open_pool), name, cached: false, super_threshold_bytes }
+    }
+
+    /// The file system `name`, not cached, without superpages.
+    pub fn of_small_files(open_pool: &Arc<OpenPool>, name: &'static str) -> Self {
+        Self { super_threshold_bytes: None, ..Self::new(open_pool, name) }
+    }
+
     /// Makes the file system, empty, in place of the one before; every user may write to it.
     pub fn make(&self) -> Result<()> {
         if self.open_pool.pool.tag(self.name).is_ok() {

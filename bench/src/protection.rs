@@ -6,11 +6,12 @@
 use ferrite_memory::Guard;
 
 use crate::Result;
+use crate::experiment::Experiment;
 use crate::ferrite::OURS;
-use crate::options::{BenchOptions, Length, ProgressWatch};
-use crate::report::{BenchReport, PaperClaim, ReportRow, claim};
+use crate::options::Length;
+use crate::report::{BenchReport, ReportRow, claim};
 use crate::session::BenchSession;
-use crate::verdict::{VerdictEntry, figure, line, remark};
+use crate::verdict::{figure, line, ratios_to, remark, values};
 
 mod atomic;
 mod copies;
@@ -46,57 +47,28 @@ struct ProtectionScale {
 
 impl ProtectionScale {
     fn of(length: Length) -> Self {
-        let full = Self {
-            disk_bytes: 896 << 20,
+        Self {
+            disk_bytes: length.pick([896 << 20, 384 << 20, 4 << 20]),
             slice_ms: 1,
-            rounds: 301,
-            served_bytes: 512 << 20,
-            served_slice_ms: 20,
-            served_rounds: 150,
-            killed_bytes: 1 << 30,
-            kills: 11,
-        };
-        match length {
-            Length::Full => full,
-            Length::Quick => Self {
-                disk_bytes: 384 << 20,
-                rounds: 91,
-                served_bytes: 256 << 20,
-                served_slice_ms: 15,
-                served_rounds: 25,
-                kills: 3,
-                ..full
-            },
-            Length::Smoke => Self {
-                disk_bytes: 4 << 20,
-                slice_ms: 1,
-                rounds: 1,
-                served_bytes: 4 << 20,
-                served_slice_ms: 1,
-                served_rounds: 1,
-                killed_bytes: 32 << 20,
-                kills: 1,
-            },
+            rounds: length.pick([301, 91, 1]),
+            served_bytes: length.pick([512 << 20, 256 << 20, 4 << 20]),
+            served_slice_ms: length.pick([20, 15, 1]),
+            served_rounds: length.pick([150, 25, 1]),
+            killed_bytes: length.pick([1 << 30, 1 << 30, 32 << 20]),
+            kills: length.pick([11, 3, 1]),
         }
-    }
-
-    /// Expected milliseconds of measuring.
-    fn total_ms(&self) -> u64 {
-        copies::total_ms(self) + atomic::total_ms(self) + served::total_ms(self) + recovery::total_ms(self)
     }
 }
 
-/// Runs the experiment.
-pub fn run(options: &BenchOptions, on_progress: ProgressWatch<'_>) -> Result<BenchReport> {
-    let scale = ProtectionScale::of(options.length);
-    let mut session = BenchSession::new("protection", &PAPER, scale.total_ms(), options, on_progress);
-    copies::measure(&mut session, &scale)?;
-    atomic::measure(&mut session, &scale)?;
-    served::measure(&mut session, &scale)?;
-    recovery::measure(&mut session, &scale)?;
+fn run(session: &mut BenchSession<'_>) -> Result<()> {
+    let scale = ProtectionScale::of(session.options.length);
+    copies::measure(session, &scale)?;
+    atomic::measure(session, &scale)?;
+    served::measure(session, &scale)?;
+    recovery::measure(session, &scale)?;
     let keys = Guard::Keys.ensure_available().is_err().then(|| "keys: this processor has none".into());
-    let copied_once = copied_once(&session.report);
-    Ok(session.end(VERDICT, keys.into_iter().chain(copied_once)))
+    session.findings.extend(keys.into_iter().chain(copied_once(&session.report)));
+    Ok(())
 }
 
 /// The estimated bound of writes of 256K over NBD if the server copies the data once. A server that copies nothing
@@ -114,34 +86,51 @@ fn copied_once(report: &BenchReport) -> Option<String> {
         .then(|| format!("NBD writes of 256K, bound of a server that copies once: {}", bounds.join(", ")))
 }
 
-const VERDICT: &[VerdictEntry] = &[
-    line("naive page table, times as long as the bare copy", "WR * "),
-    figure("4K writes", "pagetable*").case("4K Q*").beside(BARE).inverse().paper("18"),
-    figure("256K writes", "pagetable*").case("256K Q*").beside(BARE).inverse(),
-    line("private mapping beside the bare copy", "* Q*"),
-    figure("", "private").beside(BARE).paper("0.85 to 0.90"),
-    remark("in user space each mapping takes two system calls and a TLB shootdown"),
-    line("keys", "* Q*"),
-    figure("beside the bare copy", "keys").beside(BARE).fine(),
-    figure("beside a copy in the same window without a disk", "keys").beside(KEYED).fine(),
-    line("keys that also deny reads", "RD * 4K Q*"),
-    figure("4K reads beside the bare copy", "keys=strict").beside(BARE),
-    line("whole sectors beside a bare copy-on-write", atomic::CASES[0]),
-    figure("4K writes under keys", "keys").beside(BARE),
-    figure("4K writes without a guard", "none").beside(BARE),
-    line("NBD beside the better peer, or beside ferrite if there is none", "NBD *"),
-    figure("ferrite", OURS),
-    figure("a server that copies nothing at 256K", BOUND).case("256K *"),
-    line("first reply after a kill", recovery::CASE),
-    figure("", OURS).value("ms"),
-];
-
-const PAPER: [PaperClaim; 4] = [
-    claim("figure 3", 0.054, "writes, naive page table beside no protection: 808 MB/s, 14.8 GB/s"),
-    claim("figure 8", 0.90, "WR SEQ 256K Q32, private mapping beside no protection"),
-    claim("figure 8", 0.85, "RD SEQ 256K Q32, private mapping beside no protection"),
-    claim("figure 11", 0.80, "whole driver beside no protection with write-back: 75 to 85 %"),
-];
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "protection",
+    about: "what guards cost beside the bare copy (PMBD, figures 3 and 8), NBD beside its peers, recovery",
+    expected_ms: [190_000, 42_000, 3000],
+    run,
+    verdict: &[
+        line("naive page table, times as long as the bare copy", "WR * "),
+        figure("4K writes", "pagetable*").case("4K Q*").beside(BARE).inverse().paper("18"),
+        figure("256K writes", "pagetable*").case("256K Q*").beside(BARE).inverse(),
+        line("private mapping beside the bare copy", "* Q*"),
+        figure("", "private").beside(BARE).paper("0.85 to 0.90"),
+        remark("in user space each mapping takes two system calls and a TLB shootdown"),
+        line("keys", "* Q*"),
+        figure("beside the bare copy", "keys").beside(BARE).fine(),
+        figure("beside a copy in the same window without a disk", "keys").beside(KEYED).fine(),
+        line("keys that also deny reads", "RD * 4K Q*"),
+        figure("4K reads beside the bare copy", "keys=strict").beside(BARE),
+        line("whole sectors beside a bare copy-on-write", atomic::CASES[0].0),
+        figure("4K writes under keys", "keys").beside(BARE),
+        figure("4K writes without a guard", "none").beside(BARE),
+        line("NBD beside the better peer, or beside ferrite if there is none", "NBD *"),
+        figure("ferrite", OURS),
+        figure("a server that copies nothing at 256K", BOUND).case("256K *"),
+        line("first reply after a kill", recovery::CASE),
+        figure("", OURS).value("ms"),
+    ],
+    paper: &[
+        claim("figure 3", 0.054, "writes, naive page table beside no protection: 808 MB/s, 14.8 GB/s"),
+        claim("figure 8", 0.90, "WR SEQ 256K Q32, private mapping beside no protection"),
+        claim("figure 8", 0.85, "RD SEQ 256K Q32, private mapping beside no protection"),
+        claim("figure 11", 0.80, "whole driver beside no protection with write-back: 75 to 85 %"),
+    ],
+    charts: &[
+        values("Reads in process, through a disk that overwrites in place, by guard (figures 3 and 8)", "RD *")
+            .unit("MB/s"),
+        values("Writes in process, through a disk that overwrites in place, by guard (figures 3 and 8)", "WR *")
+            .unit("MB/s"),
+        ratios_to(
+            1.3,
+            "Served over NBD on a Unix socket, beside the better of nbdkit's memory plugin and qemu-nbd on tmpfs",
+            "NBD *",
+        ),
+    ],
+};
 
 #[cfg(test)]
 mod tests;

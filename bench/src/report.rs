@@ -117,11 +117,6 @@ impl ReportRow {
 }
 
 impl BenchReport {
-    /// The report at the end of its run, with `verdict`.
-    pub(crate) fn end(self, verdict: String) -> Self {
-        Self { machine: self.machine.at_end(), verdict, ..self }
-    }
-
     /// The row of `subject` in `case`.
     pub fn row(&self, case: &str, subject: &str) -> Option<&ReportRow> {
         self.rows.iter().find(|row| row.case == case && row.subject == subject)

@@ -76,7 +76,8 @@ impl Series {
     }
 }
 
-fn quantile(values: &[f64], part: f64) -> f64 {
+/// The value below which the part `part`, from 0 to 1, of `values` are.
+pub fn quantile(values: &[f64], part: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let at = part * sorted.len().saturating_sub(1) as f64;

@@ -1,12 +1,11 @@
 //! One run of an experiment: its options, its progress and its report.
 
-use crate::Result;
+use crate::experiment::Experiment;
 use crate::machine::MachineState;
-use crate::options::{BenchOptions, ProgressWatch, StepCount};
-use crate::protection::copy_load::CopyLoad;
-use crate::report::{BenchReport, Chart, ChartMeasure, PaperClaim, rows};
+use crate::options::{BenchOptions, BenchProgress, ProgressWatch};
+use crate::report::{BenchReport, rows};
 use crate::rounds::{self, BenchSubject, Series};
-use crate::verdict::{self, VerdictEntry};
+use crate::{Error, Result, verdict};
 
 /// A run of an experiment.
 pub struct BenchSession<'a> {
@@ -14,9 +13,13 @@ pub struct BenchSession<'a> {
     pub options: &'a BenchOptions,
     /// The report so far.
     pub report: BenchReport,
+    /// Lines of the verdict that no table gives.
+    pub findings: Vec<String>,
     /// Notes for the end of the verdict: the subjects that were left out, and why.
     pub notes: Vec<String>,
-    steps: StepCount<'a>,
+    experiment: &'a Experiment,
+    on_progress: ProgressWatch<'a>,
+    done_ms: u64,
 }
 
 /// The parameters of measuring one case.
@@ -35,23 +38,18 @@ pub struct Race<'a> {
 }
 
 impl<'a> BenchSession<'a> {
-    /// A run of `experiment` with an empty report, expected to measure for `total_ms` milliseconds.
-    pub fn new(
-        experiment: &'static str,
-        paper: &[PaperClaim],
-        total_ms: u64,
-        options: &'a BenchOptions,
-        on_progress: ProgressWatch<'a>,
-    ) -> Self {
+    /// A run of `experiment` with an empty report.
+    pub fn new(experiment: &'a Experiment, options: &'a BenchOptions, on_progress: ProgressWatch<'a>) -> Self {
         let report = BenchReport {
-            experiment,
+            experiment: experiment.name,
             machine: MachineState::here(),
             rows: Vec::new(),
-            paper: paper.to_vec(),
+            paper: experiment.paper.to_vec(),
             verdict: String::new(),
             charts: Vec::new(),
         };
-        Self { options, report, notes: Vec::new(), steps: StepCount::new(total_ms, on_progress) }
+        let (findings, notes) = (Vec::new(), Vec::new());
+        Self { options, report, findings, notes, experiment, on_progress, done_ms: 0 }
     }
 
     /// Reports work that takes time and measures nothing.
@@ -60,8 +58,14 @@ impl<'a> BenchSession<'a> {
     }
 
     /// Reports that a slice of about `ms` milliseconds is measured.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] if the caller asked the experiment to end.
     pub fn step(&mut self, what: &str, ms: u64) -> Result<()> {
-        self.steps.step(what, ms)
+        let total = self.options.length.pick(self.experiment.expected_ms);
+        self.done_ms = (self.done_ms + ms).min(total);
+        let progress = BenchProgress { what, done: self.done_ms, total };
+        if (self.on_progress)(&progress) { Ok(()) } else { Err(Error::Interrupted) }
     }
 
     /// Notes that `what` is not in the report, and why.
@@ -71,7 +75,7 @@ impl<'a> BenchSession<'a> {
 
     /// Measures the subjects in turn, without adding rows to the report.
     pub fn rounds(&mut self, race: &Race<'_>, mut subjects: Vec<BenchSubject<'_>>) -> Result<Vec<Series>> {
-        rounds::run(&mut subjects, race.rounds, &mut || self.steps.step(race.case, race.slice_ms))
+        rounds::run(&mut subjects, race.rounds, &mut || self.step(race.case, race.slice_ms))
     }
 
     /// Measures the subjects in turn and adds a row for each of them.
@@ -82,24 +86,21 @@ impl<'a> BenchSession<'a> {
         Ok(series)
     }
 
-    /// The loads of `loads` that the options ask for.
-    pub fn wanted(&self, loads: &[CopyLoad]) -> Vec<CopyLoad> {
-        loads.iter().copied().filter(|load| self.options.wants(&load.name())).collect()
+    /// The cases that the options ask for; `name` returns the name of a case.
+    pub fn wanted<T, N: AsRef<str>>(&self, cases: impl IntoIterator<Item = T>, name: impl Fn(&T) -> N) -> Vec<T> {
+        cases.into_iter().filter(|case| self.options.wants(name(case).as_ref())).collect()
     }
 
-    /// Adds a chart of `measure` over `cases`.
-    pub fn chart(&mut self, title: &str, measure: ChartMeasure, cases: Vec<String>) {
-        let level = (measure == ChartMeasure::Ratio).then_some(1.0);
-        self.report.charts.push(Chart { title: title.into(), measure, cases, level });
-    }
-
-    /// The report. Its verdict is the lines of `table`, then `more`, then the notes, then complaints about the machine.
-    pub fn end(self, table: &[VerdictEntry], more: impl IntoIterator<Item = String>) -> BenchReport {
-        let mut parts = verdict::lines(&self.report, table);
-        parts.extend(more);
+    /// The report. Its verdict is the lines of the experiment's table, the findings, the notes, then complaints about the
+    /// machine.
+    pub fn end(self) -> BenchReport {
+        let mut parts = verdict::lines(&self.report, self.experiment.verdict);
+        parts.extend(self.findings);
         parts.extend(self.notes);
         parts.extend(self.report.machine.complaints());
-        self.report.end(parts.join("; "))
+        let charts = verdict::charts(&self.report, self.experiment.charts);
+        let machine = self.report.machine.at_end();
+        BenchReport { machine, verdict: parts.join("; "), charts, ..self.report }
     }
 }
 

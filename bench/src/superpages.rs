@@ -7,19 +7,20 @@
 
 use ferrite_fs::{Ino, SUPER_THRESHOLD_BYTES};
 
+use crate::experiment::Experiment;
 use crate::field::Field;
 use crate::file_subject::FileSubject;
-use crate::options::{BenchOptions, Length, ProgressWatch};
+use crate::options::Length;
 use crate::records::{FileOrder, JobMeasure, Mixture, RecordJob, RecordVerb, Transactions};
-use crate::report::{BenchReport, ChartMeasure, PaperClaim, claim, rows};
+use crate::report::{claim, rows};
 use crate::rounds::Series;
 use crate::session::{BenchSession, Race};
-use crate::verdict::{VerdictEntry, figure, line, remark};
+use crate::verdict::{figure, line, ratios, remark};
 use crate::{Result, tlb};
 
 mod subjects;
 
-use subjects::{BETWEEN, DATA, NAMES, NORMAL, SUPER};
+use subjects::{BETWEEN, DATA, NORMAL, SUPER};
 
 /// The sizes and durations of the experiment.
 struct PagePlan {
@@ -34,33 +35,18 @@ struct PagePlan {
 impl PagePlan {
     fn of(length: Length) -> Self {
         let mixture = Mixture { small: 2000, large: 16, large_bytes: 16 << 20 };
-        let full = Self {
-            file_bytes: 1 << 30,
-            window_bytes: 16 << 20,
-            records: &[4 << 10, 32 << 10, 128 << 10, 512 << 10, 2 << 20, 8 << 20],
-            limit_ms: 10,
-            rounds: 31,
-            mixture,
-        };
-        match length {
-            Length::Full => full,
-            Length::Quick => {
-                Self { file_bytes: 512 << 20, records: &[4 << 10, 128 << 10, 2 << 20], limit_ms: 4, rounds: 15, ..full }
-            }
-            Length::Smoke => Self {
-                file_bytes: 16 << 20,
-                window_bytes: 1 << 20,
-                records: &[4 << 10, 2 << 20],
-                limit_ms: 1,
-                rounds: 1,
-                mixture: Mixture { small: 20, large: 1, large_bytes: 10 << 20 },
-            },
+        Self {
+            file_bytes: length.pick([1 << 30, 512 << 20, 16 << 20]),
+            window_bytes: length.pick([16 << 20, 16 << 20, 1 << 20]),
+            records: length.pick([
+                &[4 << 10, 32 << 10, 128 << 10, 512 << 10, 2 << 20, 8 << 20],
+                &[4 << 10, 128 << 10, 2 << 20],
+                &[4 << 10, 2 << 20],
+            ]),
+            limit_ms: length.pick([10, 4, 1]),
+            rounds: length.pick([31, 15, 1]),
+            mixture: length.pick([mixture, mixture, Mixture { small: 20, large: 1, large_bytes: 10 << 20 }]),
         }
-    }
-
-    fn total_ms(&self) -> u64 {
-        let cases = 2 * (VERBS.len() * self.records.len() + MIXTURES.len()) as u64;
-        cases * (self.rounds as u64 + 1) * NAMES.len() as u64 * self.limit_ms
     }
 }
 
@@ -83,33 +69,30 @@ pub(crate) const SPACE: &str = "space of a large file";
 struct PageCase {
     name: String,
     unit: &'static str,
-    figures: [&'static str; 2],
     order: Box<dyn Fn(u64, JobMeasure) -> FileOrder>,
 }
 
-/// Runs the experiment.
-pub fn run(options: &BenchOptions, on_progress: ProgressWatch<'_>) -> Result<BenchReport> {
-    let plan = PagePlan::of(options.length);
-    let mut session = BenchSession::new("superpages", &PAPER, plan.total_ms(), options, on_progress);
-    let cases: Vec<PageCase> = plan.large().chain(plan.mixed()).filter(|case| options.wants(&case.name)).collect();
+fn run(session: &mut BenchSession<'_>) -> Result<()> {
+    let plan = PagePlan::of(session.options.length);
+    let cases = session.wanted(plan.large().chain(plan.mixed()), |case| case.name.clone());
     if cases.is_empty() {
-        return Ok(session.end(&[], None));
+        return Ok(());
     }
     session.announce("mounting")?;
     let bytes = plan.file_bytes + plan.mixture.large * plan.mixture.large_bytes + (96 << 20);
     let mut field = Field::default();
-    let pages = subjects::enter_ours(&mut field, &session, bytes + bytes / 8)?;
-    subjects::enter_kernels(&mut field, &mut session, bytes + bytes / 8)?;
-    field.prepare(&mut session, &FileOrder::Prepare { files: 1, file_bytes: plan.file_bytes })?;
-    field.prepare(&mut session, &FileOrder::Mix(plan.mixture))?;
-    add_space(&mut session, &field)?;
+    let pages = subjects::enter_ours(&mut field, session, bytes + bytes / 8)?;
+    session.findings.push(pages);
+    subjects::enter_kernels(&mut field, session, bytes + bytes / 8)?;
+    field.prepare(session, &FileOrder::Prepare { files: 1, file_bytes: plan.file_bytes })?;
+    field.prepare(session, &FileOrder::Mix(plan.mixture))?;
+    add_space(session, &field)?;
     let uncounted = tlb::missing();
     for answer in [JobMeasure::Rate, JobMeasure::Misses].into_iter().take(if uncounted.is_some() { 1 } else { 2 }) {
-        cases.iter().try_for_each(|case| measure(&mut session, &plan, &mut field, case, answer))?;
+        cases.iter().try_for_each(|case| measure(session, &plan, &mut field, case, answer))?;
     }
     session.notes.extend(uncounted.map(|why| format!("this machine counts no TLB misses ({why})")));
-    charts(&mut session, &cases);
-    Ok(session.end(VERDICT, Some(pages)))
+    Ok(())
 }
 
 impl PagePlan {
@@ -118,8 +101,6 @@ impl PagePlan {
         self.records.iter().copied().flat_map(of).map(|(record_bytes, (name, verb))| {
             let window_bytes = self.window_bytes.max(record_bytes);
             let (file_bytes, limit_us) = (self.file_bytes, self.limit_ms * 1000);
-            let figures =
-                if matches!(verb, RecordVerb::Rewrite | RecordVerb::Read) { ["5.5", "5.3"] } else { ["5.6", "5.4"] };
             let order = move |seed, answer| {
                 FileOrder::Work(RecordJob {
                     verb,
@@ -132,17 +113,16 @@ impl PagePlan {
                     answer,
                 })
             };
-            PageCase { name: format!("{name} {}K", record_bytes >> 10), unit: "MB/s", figures, order: Box::new(order) }
+            PageCase { name: format!("{name} {}K", record_bytes >> 10), unit: "MB/s", order: Box::new(order) }
         })
     }
 
     fn mixed(&self) -> impl Iterator<Item = PageCase> + '_ {
         MIXTURES.into_iter().map(|(name, reads)| {
             let (mixture, limit_us) = (self.mixture, self.limit_ms * 1000);
-            let figures = if reads < 50 { ["5.9", "5.7"] } else { ["5.10", "5.8"] };
             let order =
                 move |seed, answer| FileOrder::Transact(Transactions { mixture, reads, limit_us, seed, answer });
-            PageCase { name: name.into(), unit: "k/s", figures, order: Box::new(order) }
+            PageCase { name: name.into(), unit: "k/s", order: Box::new(order) }
         })
     }
 }
@@ -190,52 +170,57 @@ fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-fn charts(session: &mut BenchSession<'_>, cases: &[PageCase]) {
-    for (answer, what) in [(JobMeasure::Rate, "Throughput"), (JobMeasure::Misses, "TLB misses")] {
-        for unit in ["MB/s", "k/s"] {
-            let of_unit: Vec<&PageCase> = cases.iter().filter(|case| case.unit == unit).collect();
-            for same in of_unit.chunks(VERBS.len()) {
-                let names: Vec<String> = same.iter().map(|case| case.name_of(answer)).collect();
-                if session.report.rows.iter().any(|row| names.contains(&row.case)) {
-                    let mut figures: Vec<&str> = same.iter().map(|case| case.figures[answer as usize]).collect();
-                    figures.sort_unstable();
-                    figures.dedup();
-                    session.chart(&format!("{what} (figures {})", figures.join(", ")), ChartMeasure::Ratio, names);
-                }
-            }
-        }
-    }
-}
+const _: () = assert!(SUPER_THRESHOLD_BYTES <= 10 << 20, "the large files of a mixture move to superpages");
 
-const VERDICT: &[VerdictEntry] = &[
-    line("random 4 KiB reads of a large file beside normal pages", "random read 4K"),
-    figure("superpages", SUPER),
-    figure("superpages of the mapping alone", BETWEEN),
-    line("a large file, by records, beside normal pages (paper: more)", ""),
-    figure("sequential write", SUPER).case("sequential write *").unit("MB/s"),
-    figure("random write", SUPER).case("random write *").unit("MB/s"),
-    figure("sequential read", SUPER).case("sequential read *").unit("MB/s"),
-    figure("random read", SUPER).case("random read *").unit("MB/s"),
-    line("small and large files beside normal pages", "small and large files*"),
-    figure("", SUPER).unit("k/s").paper("more"),
-    line("TLB misses beside normal pages", "*, TLB misses"),
-    figure("", SUPER).paper("fewer"),
-    line("TLB misses of a random 4 KiB read", "random read 4K, TLB misses"),
-    figure("superpages", SUPER).value(""),
-    figure("normal pages", NORMAL).value(""),
-    remark("if superpages miss as often, a hypervisor maps them by 4 KiB, and only the walks are shorter"),
-    line("space of a large file beside its bytes", SPACE),
-    figure("", SUPER).fine().paper("1.01"),
-];
-
-const PAPER: [PaperClaim; 4] = [
-    claim("figures 5.3 and 5.4", 1.0, "TLB misses, SCMFS with superpages beside without: fewer"),
-    claim("figures 5.5 and 5.6", 1.0, "throughput of IOzone, the same two: significantly more"),
-    claim("figures 5.9 and 5.10", 1.0, "throughput of postmark, the same two: more"),
-    claim("5.3.1", 1.01, "space lost within superpages: 1 % on average"),
-];
-
-const _: () = assert!(SUPER_THRESHOLD_BYTES <= 10 << 20);
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "superpages",
+    about: "large and small files on superpages and on normal pages, and TLB misses (chapter 5, figures 5.3 to 5.10)",
+    expected_ms: [100_000, 11_000, 240],
+    run,
+    verdict: &[
+        line("random 4 KiB reads of a large file beside normal pages", "random read 4K"),
+        figure("superpages", SUPER),
+        figure("superpages of the mapping alone", BETWEEN),
+        line("a large file, by records, beside normal pages (paper: more)", ""),
+        figure("sequential write", SUPER).case("sequential write *").unit("MB/s"),
+        figure("random write", SUPER).case("random write *").unit("MB/s"),
+        figure("sequential read", SUPER).case("sequential read *").unit("MB/s"),
+        figure("random read", SUPER).case("random read *").unit("MB/s"),
+        line("small and large files beside normal pages", "small and large files*"),
+        figure("", SUPER).unit("k/s").paper("more"),
+        line("TLB misses beside normal pages", "*, TLB misses"),
+        figure("", SUPER).paper("fewer"),
+        line("TLB misses of a random 4 KiB read", "random read 4K, TLB misses"),
+        figure("superpages", SUPER).value(""),
+        figure("normal pages", NORMAL).value(""),
+        remark("if superpages miss as often, a hypervisor maps them by 4 KiB, and only the walks are shorter"),
+        line("space of a large file beside its bytes", SPACE),
+        figure("", SUPER).fine().paper("1.01"),
+    ],
+    paper: &[
+        claim("figures 5.3 and 5.4", 1.0, "TLB misses, SCMFS with superpages beside without: fewer"),
+        claim("figures 5.5 and 5.6", 1.0, "throughput of IOzone, the same two: significantly more"),
+        claim("figures 5.9 and 5.10", 1.0, "throughput of postmark, the same two: more"),
+        claim("5.3.1", 1.01, "space lost within superpages: 1 % on average"),
+    ],
+    charts: &[
+        ratios("Throughput, records of 4 KiB (figures 5.5 and 5.6)", "* 4K"),
+        ratios("Throughput, records of 32 KiB (figures 5.5 and 5.6)", "* 32K"),
+        ratios("Throughput, records of 128 KiB (figures 5.5 and 5.6)", "* 128K"),
+        ratios("Throughput, records of 512 KiB (figures 5.5 and 5.6)", "* 512K"),
+        ratios("Throughput, records of 2048 KiB (figures 5.5 and 5.6)", "* 2048K"),
+        ratios("Throughput, records of 8192 KiB (figures 5.5 and 5.6)", "* 8192K"),
+        ratios("Throughput (figures 5.9 and 5.10)", "small and large files*").unit("k/s"),
+        ratios("TLB misses, records of 4 KiB (figures 5.3 and 5.4)", "* 4K, TLB misses"),
+        ratios("TLB misses, records of 32 KiB (figures 5.3 and 5.4)", "* 32K, TLB misses"),
+        ratios("TLB misses, records of 128 KiB (figures 5.3 and 5.4)", "* 128K, TLB misses"),
+        ratios("TLB misses, records of 512 KiB (figures 5.3 and 5.4)", "* 512K, TLB misses"),
+        ratios("TLB misses, records of 2048 KiB (figures 5.3 and 5.4)", "* 2048K, TLB misses"),
+        ratios("TLB misses, records of 8192 KiB (figures 5.3 and 5.4)", "* 8192K, TLB misses"),
+        ratios("TLB misses (figures 5.7 and 5.8)", "small and large files*, TLB misses"),
+    ],
+};
 
 #[cfg(test)]
 mod tests;

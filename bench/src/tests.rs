@@ -1,9 +1,11 @@
 //! Reports made by hand, for the tests of every experiment.
 
+use crate::experiment::Experiment;
 use crate::machine::MachineState;
-use crate::report::{BenchReport, ReportRow, rows};
+use crate::options::{BenchOptions, Length};
+use crate::report::{BenchReport, PaperClaim, ReportRow, rows};
 use crate::rounds::Series;
-use crate::verdict::{VerdictEntry, lines};
+use crate::verdict::{TableEntry, lines};
 
 /// Rows of `case`, each subject beside the first one.
 pub fn case(case: &str, unit: &'static str, values: &[(&str, f64)]) -> Vec<ReportRow> {
@@ -19,6 +21,26 @@ pub fn report(rows: Vec<ReportRow>) -> BenchReport {
 }
 
 /// The lines that `table` has for these rows.
-pub fn verdict(table: &[VerdictEntry], rows: Vec<ReportRow>) -> Vec<String> {
+pub fn verdict(table: &[TableEntry], rows: Vec<ReportRow>) -> Vec<String> {
     lines(&report(rows), table)
+}
+
+/// The options of a smoke run of the cases that contain `only`.
+pub fn options(only: Option<&str>) -> BenchOptions {
+    let only = crate::CaseFilter::containing(only);
+    BenchOptions { length: Length::Smoke, place: "/dev/shm".into(), ferrite: None, threads_many: 2, only }
+}
+
+/// An experiment of 100 ms that measures nothing, with the verdict `table`.
+pub fn experiment(table: &'static [TableEntry]) -> Experiment {
+    let paper = &[PaperClaim { place: "figure 1", what: "one beside the other", ratio: 2.0 }];
+    Experiment {
+        name: "x",
+        about: "nothing",
+        expected_ms: [100; 3],
+        run: |_| Ok(()),
+        verdict: table,
+        paper,
+        charts: &[],
+    }
 }

@@ -1,11 +1,12 @@
-//! Verdicts: tables of what was measured beside what a paper says.
+//! Tables of what was measured beside what a paper says: verdicts and charts.
 //!
-//! A table is a list of entries: [`line`] begins a line, and each [`figure`] behind it picks rows of the report by
-//! patterns, in which `*` stands for any text. A figure without rows is left out, and a line without figures.
+//! A verdict is a list of entries: [`line`] begins a line, and each [`figure`] behind it picks rows of the report by
+//! patterns, in which `*` stands for any text. A figure without rows is left out, and a line without figures. Charts
+//! pick their cases in the same way.
 
 use std::fmt;
 
-use crate::report::{BenchReport, ReportRow};
+use crate::report::{BenchReport, Chart, ChartMeasure, ReportRow};
 
 /// The range of some values.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,9 +19,9 @@ pub struct ValueRange {
 
 /// An entry of a table.
 #[derive(Clone, Copy, Debug)]
-pub struct VerdictEntry {
+pub struct TableEntry {
     kind: EntryKind,
-    /// The text of a line or a remark, or the label of a figure.
+    /// The text of a line or a remark, the label of a figure, or the title of a chart.
     text: &'static str,
     subject: &'static str,
     case: &'static str,
@@ -35,8 +36,9 @@ pub struct VerdictEntry {
 enum EntryKind {
     Line,
     Figure,
-    Figures(&'static [VerdictEntry]),
+    Figures(&'static [TableEntry]),
     Remark,
+    Chart { measure: ChartMeasure, level: Option<f64> },
 }
 
 /// The printed number of a row.
@@ -54,32 +56,51 @@ enum FigureValue {
     TimeOf(f64),
 }
 
-const fn entry(kind: EntryKind, text: &'static str) -> VerdictEntry {
+const fn entry(kind: EntryKind, text: &'static str) -> TableEntry {
     let (subject, case, except, unit, beside, paper) = ("", "", "", "", "", "");
-    VerdictEntry { kind, text, subject, case, except, unit, beside, shown: FigureValue::Ratio, paper }
+    TableEntry { kind, text, subject, case, except, unit, beside, shown: FigureValue::Ratio, paper }
 }
 
 /// Begins a line about the cases that match `case`; the figures of the line add to that pattern.
-pub const fn line(about: &'static str, case: &'static str) -> VerdictEntry {
+pub const fn line(about: &'static str, case: &'static str) -> TableEntry {
     entry(EntryKind::Line, about).case(case)
 }
 
 /// The ratio of the rows whose subject matches `subject`: its range over all cases of the line.
-pub const fn figure(label: &'static str, subject: &'static str) -> VerdictEntry {
-    VerdictEntry { subject, ..entry(EntryKind::Figure, label) }
+pub const fn figure(label: &'static str, subject: &'static str) -> TableEntry {
+    TableEntry { subject, ..entry(EntryKind::Figure, label) }
 }
 
 /// Figures that several lines have.
-pub const fn figures(entries: &'static [VerdictEntry]) -> VerdictEntry {
+pub const fn figures(entries: &'static [TableEntry]) -> TableEntry {
     entry(EntryKind::Figures(entries), "")
 }
 
 /// A remark at the end of a line.
-pub const fn remark(text: &'static str) -> VerdictEntry {
+pub const fn remark(text: &'static str) -> TableEntry {
     entry(EntryKind::Remark, text)
 }
 
-impl VerdictEntry {
+/// A chart of the values of the cases that match `case`.
+pub const fn values(title: &'static str, case: &'static str) -> TableEntry {
+    chart(title, case, ChartMeasure::Value, None)
+}
+
+/// A chart of ratios, beside 1.
+pub const fn ratios(title: &'static str, case: &'static str) -> TableEntry {
+    ratios_to(1.0, title, case)
+}
+
+/// A chart of ratios, beside a level to reach.
+pub const fn ratios_to(level: f64, title: &'static str, case: &'static str) -> TableEntry {
+    chart(title, case, ChartMeasure::Ratio, Some(level))
+}
+
+const fn chart(title: &'static str, case: &'static str, measure: ChartMeasure, level: Option<f64>) -> TableEntry {
+    TableEntry { subject: "*", case, ..entry(EntryKind::Chart { measure, level }, title) }
+}
+
+impl TableEntry {
     /// Only cases that match the line's pattern followed by `case`.
     pub const fn case(self, case: &'static str) -> Self {
         Self { case, ..self }
@@ -143,18 +164,23 @@ impl VerdictEntry {
         match self.kind {
             EntryKind::Figure => self.figure_text(report, case).into_iter().collect(),
             EntryKind::Figures(entries) => entries.iter().flat_map(|entry| entry.texts(report, case)).collect(),
-            EntryKind::Line | EntryKind::Remark => Vec::new(),
+            EntryKind::Line | EntryKind::Remark | EntryKind::Chart { .. } => Vec::new(),
         }
+    }
+
+    /// The rows of the cases that match `case`.
+    fn rows<'a>(&'a self, report: &'a BenchReport, case: &'a str) -> impl Iterator<Item = &'a ReportRow> {
+        report.rows.iter().filter(move |row| {
+            matches(case, &row.case)
+                && matches(self.subject, &row.subject)
+                && (self.except.is_empty() || !matches(self.except, &row.case))
+                && (self.unit.is_empty() || row.unit == self.unit)
+        })
     }
 
     fn range(&self, report: &BenchReport, case: &str) -> Option<ValueRange> {
         let case = format!("{case}{}", self.case);
-        let rows = report.rows.iter().filter(|row| {
-            matches(&case, &row.case)
-                && matches(self.subject, &row.subject)
-                && (self.except.is_empty() || !matches(self.except, &row.case))
-                && (self.unit.is_empty() || row.unit == self.unit)
-        });
+        let rows = self.rows(report, &case);
         match self.shown {
             FigureValue::Value(_) => ValueRange::of(rows.map(|row| row.value)),
             FigureValue::TimeOf(bytes) => ValueRange::of(rows.map(|row| bytes / row.value)),
@@ -184,7 +210,7 @@ fn matches(pattern: &str, text: &str) -> bool {
 }
 
 /// The lines of `table` that the report has figures for.
-pub fn lines(report: &BenchReport, table: &[VerdictEntry]) -> Vec<String> {
+pub fn lines(report: &BenchReport, table: &[TableEntry]) -> Vec<String> {
     let mut lines = Vec::new();
     let mut rest = table;
     while let [line, behind @ ..] = rest {
@@ -199,6 +225,21 @@ pub fn lines(report: &BenchReport, table: &[VerdictEntry]) -> Vec<String> {
         rest = next;
     }
     lines
+}
+
+/// The charts of `table` that the report has cases for, in the order of its rows.
+pub fn charts(report: &BenchReport, table: &[TableEntry]) -> Vec<Chart> {
+    let chart = |entry: &TableEntry| {
+        let EntryKind::Chart { measure, level } = entry.kind else { return None };
+        let mut cases: Vec<String> = Vec::new();
+        for row in entry.rows(report, entry.case) {
+            if !cases.contains(&row.case) {
+                cases.push(row.case.clone());
+            }
+        }
+        (!cases.is_empty()).then(|| Chart { title: entry.text.into(), measure, cases, level })
+    };
+    table.iter().filter_map(chart).collect()
 }
 
 impl ValueRange {

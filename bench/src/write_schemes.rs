@@ -3,20 +3,18 @@
 //!
 //! The disk overwrites in place, as the paper's does.
 
-use std::sync::Arc;
-
-use ferrite_block::{BlockDisk, DiskOptions};
 use ferrite_memory::{Guard, Scheme};
 
 use crate::Result;
 use crate::applications::{AppPlan, AppSubject};
-use crate::copy_plan::{self, CopySubject};
-use crate::options::{BenchOptions, ProgressWatch};
+use crate::copy_plan::{self, CopyPlan, CopySubject};
+use crate::experiment::Experiment;
+use crate::options::BenchOptions;
 use crate::protection::copy_load::CopyLoad;
 use crate::protection::filled_disk::FilledDisk;
-use crate::report::{BenchReport, ChartMeasure, PaperClaim, claim};
+use crate::report::claim;
 use crate::session::BenchSession;
-use crate::verdict::{VerdictEntry, figure, line, remark};
+use crate::verdict::{figure, line, ratios, remark, values};
 
 /// The subject that all are compared with.
 const BASE: &str = "no guard, writeback";
@@ -37,42 +35,24 @@ pub fn name(guard: Guard, scheme: Scheme) -> String {
     format!("{guard}, {}", scheme.name())
 }
 
-/// The disk of `stage`, overwritten in place by `scheme` under `guard`.
-pub fn disk(stage: &FilledDisk, guard: Guard, scheme: Scheme) -> Result<Arc<BlockDisk>> {
-    let options = DiskOptions { scheme, in_place: true, ..DiskOptions::default() };
-    stage.disk_on(Arc::new(stage.map(guard)?), options)
-}
-
-/// Runs it.
-pub fn run(options: &BenchOptions, on_progress: ProgressWatch<'_>) -> Result<BenchReport> {
-    let (plan, applications) = (copy_plan::CopyPlan::of(options.length), AppPlan::of(options.length, APPLICATIONS));
+fn run(session: &mut BenchSession<'_>) -> Result<()> {
+    let options = session.options;
     let loads = copy_plan::loads(&[true], &[4 << 10, 256 << 10], &[1, options.threads_many]);
-    let total_ms = plan.total_ms(&loads, SCHEMES.len() + 1) + applications.total_ms(FOR_APPLICATIONS.len() + 1);
-    let mut session = BenchSession::new("write-schemes", &PAPER, total_ms, options, on_progress);
-    let loads = session.wanted(&loads);
+    let loads = session.wanted(loads, CopyLoad::name);
     if !loads.is_empty() {
-        in_process(&mut session, &loads, plan)?;
+        in_process(session, &loads, CopyPlan::of(options.length))?;
     }
-    applications.run(&mut session, BASE, |bytes| field(options, bytes))?;
-    Ok(session.end(VERDICT, None))
+    AppPlan::of(options.length).run(session, BASE, |bytes| field(options, bytes))
 }
 
-const APPLICATIONS: &str = "Time of applications on ext4 without barriers, by guard and scheme (figure 10)";
-
-fn in_process(session: &mut BenchSession<'_>, loads: &[CopyLoad], plan: copy_plan::CopyPlan) -> Result<()> {
+fn in_process(session: &mut BenchSession<'_>, loads: &[CopyLoad], plan: CopyPlan) -> Result<()> {
     session.announce("filling a disk")?;
     let stage = FilledDisk::build(&session.options.place, plan.disk_bytes)?;
-    let mut copiers = vec![CopySubject::disk(BASE, disk(&stage, Guard::None, Scheme::Writeback)?, None)];
+    let mut copiers = vec![CopySubject::disk(BASE, stage.in_place(Guard::None, Scheme::Writeback)?, None)];
     for scheme in guarded(SCHEMES).filter(|scheme| scheme.ensure_available().is_ok()) {
-        copiers.push(CopySubject::disk(name(Guard::best(), scheme), disk(&stage, Guard::best(), scheme)?, None));
+        copiers.push(CopySubject::disk(name(Guard::best(), scheme), stage.in_place(Guard::best(), scheme)?, None));
     }
-    copy_plan::CopyPlan { size: stage.size(), ..plan }.measure_all(session, loads, &copiers)?;
-    session.chart(
-        "Writes in process by scheme (figure 9)",
-        ChartMeasure::Value,
-        loads.iter().map(CopyLoad::name).collect(),
-    );
-    Ok(())
+    CopyPlan { size: stage.size(), ..plan }.measure_all(session, loads, &copiers)
 }
 
 /// A disk for each scheme: all are in use at once, each with a file system of its own.
@@ -81,35 +61,44 @@ fn field(options: &BenchOptions, bytes: u64) -> Result<Vec<AppSubject>> {
     let all = [(Guard::None, Scheme::Writeback)].into_iter().chain(guarded);
     let contestant = |(guard, scheme)| {
         let stage = FilledDisk::build(&options.place, bytes)?;
-        let contestant = AppSubject::disk(name(guard, scheme), disk(&stage, guard, scheme)?);
-        Ok(contestant.without_barriers())
+        Ok(AppSubject::disk(name(guard, scheme), stage.in_place(guard, scheme)?).without_barriers())
     };
     all.map(contestant).collect()
 }
 
-const VERDICT: &[VerdictEntry] = &[
-    line("writes in process beside cached stores without a guard", "WR *"),
-    figure("nt at 4K, the best in the paper except at Q32,", "*, nt").case(" 4K *"),
-    figure("nt at 256K, the best in the paper,", "*, nt").case(" 256K *"),
-    figure("clflush at 4K", "*, clflush").case(" 4K *"),
-    figure("clflush at 256K", "*, clflush").case(" 256K *"),
-    figure("write-through, which the paper leaves out as too slow,", "*, writethrough"),
-    line("4K writes with many in flight, where clflush is ahead in the paper", "WR * 4K Q*"),
-    figure("nt", "*, nt").except("*Q1"),
-    figure("clflush", "*, clflush").except("*Q1"),
-    remark("a 64-byte non-temporal store fills a line at once and does not wait in a write-combining buffer"),
-    line("time of applications", "*"),
-    figure("nt", "*, nt").unit("s").paper("about 1"),
-    figure("clflush", "*, clflush").unit("s").paper("the worst"),
-    remark("through the /dev node the copy is the smallest part of a request"),
-];
-
-const PAPER: [PaperClaim; 4] = [
-    claim("figure 9", 1.0, "movntq/sfence is the best but at 4K with 32 in flight, there clflush/mfence"),
-    claim("figure 10", 1.0, "applications, movntq/sfence beside private mapping without persistence: comparable"),
-    claim("figure 8", 0.90, "WR SEQ 256K Q32, private mapping beside no protection"),
-    claim("IV.C.1", 0.0, "pages mapped uncachable or write-through: extremely slow, not considered"),
-];
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "write-schemes",
+    about: "ways of storing, in process and under applications (PMBD, figures 9 and 10)",
+    expected_ms: [172_000, 100_000, 20_000],
+    run,
+    verdict: &[
+        line("writes in process beside cached stores without a guard", "WR *"),
+        figure("nt at 4K, the best in the paper except at Q32,", "*, nt").case(" 4K *"),
+        figure("nt at 256K, the best in the paper,", "*, nt").case(" 256K *"),
+        figure("clflush at 4K", "*, clflush").case(" 4K *"),
+        figure("clflush at 256K", "*, clflush").case(" 256K *"),
+        figure("write-through, which the paper leaves out as too slow,", "*, writethrough"),
+        line("4K writes with many in flight, where clflush is ahead in the paper", "WR * 4K Q*"),
+        figure("nt", "*, nt").except("*Q1"),
+        figure("clflush", "*, clflush").except("*Q1"),
+        remark("a 64-byte non-temporal store fills a line at once and does not wait in a write-combining buffer"),
+        line("time of applications", "*"),
+        figure("nt", "*, nt").unit("s").paper("about 1"),
+        figure("clflush", "*, clflush").unit("s").paper("the worst"),
+        remark("through the /dev node the copy is the smallest part of a request"),
+    ],
+    paper: &[
+        claim("figure 9", 1.0, "movntq/sfence is the best but at 4K with 32 in flight, there clflush/mfence"),
+        claim("figure 10", 1.0, "applications, movntq/sfence beside private mapping without persistence: comparable"),
+        claim("figure 8", 0.90, "WR SEQ 256K Q32, private mapping beside no protection"),
+        claim("IV.C.1", 0.0, "pages mapped uncachable or write-through: extremely slow, not considered"),
+    ],
+    charts: &[
+        values("Writes in process by scheme (figure 9)", "*").unit("MB/s"),
+        ratios("Time of applications on ext4 without barriers, by guard and scheme (figure 10)", "*").unit("s"),
+    ],
+};
 
 #[cfg(test)]
 mod tests;

@@ -6,20 +6,20 @@
 //! turns, so that what is read has left the processor's caches since it was written.
 
 use crate::Result;
+use crate::experiment::Experiment;
 use crate::field::Field;
 use crate::file_subject::FileSubject;
-use crate::options::{BenchOptions, Length, ProgressWatch};
+use crate::options::Length;
 use crate::records::{FileOrder, JobMeasure, NameVerb, RecordJob, RecordVerb};
-use crate::report::{BenchReport, ChartMeasure, PaperClaim, claim};
+use crate::report::claim;
 use crate::session::{BenchSession, Race};
-use crate::verdict::{VerdictEntry, figure, figures, line};
+use crate::verdict::{TableEntry, figure, figures, line, ratios};
 
 mod many_files;
 mod subjects;
 
 use subjects::{
-    BARE, BARE_APPEND, CACHED, EXT4, EXT4_CACHED, HOLLOW, LIBRARY, MOUNT, NAMES, RAMFS, RUN, TMPFS, TMPFS_HUGE,
-    XFS_CACHED,
+    BARE, BARE_APPEND, CACHED, EXT4, EXT4_CACHED, HOLLOW, LIBRARY, MOUNT, RAMFS, RUN, TMPFS, TMPFS_HUGE, XFS_CACHED,
 };
 
 /// Records of the cases that differ in threads.
@@ -48,44 +48,20 @@ pub(crate) struct RecordPlan {
 
 impl RecordPlan {
     fn of(length: Length) -> Self {
-        match length {
-            Length::Full => Self {
-                file_bytes: 512 << 20,
-                window_bytes: 16 << 20,
-                limit_ms: 10,
-                rounds: 31,
-                records: &[4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20],
-                threads: &[2, 4, 10, 20, 40],
-                names: 1000,
-                many_files: 1_000_000,
-            },
-            Length::Quick => Self {
-                file_bytes: 192 << 20,
-                window_bytes: 8 << 20,
-                limit_ms: 4,
-                rounds: 21,
-                records: &[4 << 10, 64 << 10, 1 << 20],
-                threads: &[2],
-                names: 300,
-                many_files: 1_000_000,
-            },
-            Length::Smoke => Self {
-                file_bytes: 4 << 20,
-                window_bytes: 1 << 20,
-                limit_ms: 1,
-                rounds: 1,
-                records: &[4 << 10, 1 << 20],
-                threads: &[3],
-                names: 10,
-                many_files: 1000,
-            },
+        Self {
+            file_bytes: length.pick([512 << 20, 192 << 20, 4 << 20]),
+            window_bytes: length.pick([16 << 20, 8 << 20, 1 << 20]),
+            limit_ms: length.pick([10, 4, 1]),
+            rounds: length.pick([31, 21, 1]),
+            records: length.pick([
+                &[4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20],
+                &[4 << 10, 64 << 10, 1 << 20],
+                &[4 << 10, 1 << 20],
+            ]),
+            threads: length.pick([&[2, 4, 10, 20, 40], &[2], &[3]]),
+            names: length.pick([1000, 300, 10]),
+            many_files: length.pick([1_000_000, 1_000_000, 1000]),
         }
-    }
-
-    fn total_ms(&self) -> u64 {
-        let cases = 6 * (self.records.len() + self.threads.len()) + 1 + NameVerb::ALL.len();
-        let slices = cases as u64 * (self.rounds as u64 + 1) * NAMES.len() as u64;
-        slices * self.limit_ms + many_files::TOTAL_MS
     }
 }
 
@@ -109,49 +85,33 @@ fn length(bytes: u64) -> String {
     if bytes < 1 << 10 { format!("{bytes} B") } else { format!("{}K", bytes >> 10) }
 }
 
-/// Runs the experiment.
-pub fn run(options: &BenchOptions, on_progress: ProgressWatch<'_>) -> Result<BenchReport> {
-    let plan = RecordPlan::of(options.length);
-    let mut session = BenchSession::new("zones", &PAPER, plan.total_ms(), options, on_progress);
-    by_records(&mut session, &plan)?;
-    many_files::measure(&mut session, &plan)?;
-    Ok(session.end(VERDICT, None))
+fn run(session: &mut BenchSession<'_>) -> Result<()> {
+    let plan = RecordPlan::of(session.options.length);
+    by_records(session, &plan)?;
+    many_files::measure(session, &plan)
 }
 
 fn by_records(session: &mut BenchSession<'_>, plan: &RecordPlan) -> Result<()> {
     let of = |threads, record_bytes| RecordVerb::ALL.map(|verb| RecordCase { verb, record_bytes, threads });
-    let wanted = |cases: Vec<RecordCase>| -> Vec<RecordCase> {
-        cases.into_iter().filter(|case| session.options.wants(&case.name())).collect()
-    };
-    let alone = plan.records.iter().map(|bytes| wanted(of(1, *bytes).into()));
-    let together = plan.threads.iter().map(|threads| wanted(of(*threads, THREADED_BYTES).into()));
-    let (verb, record_bytes) = (RecordVerb::ALL[0], APPENDED_BYTES);
-    let appended = wanted(vec![RecordCase { verb, record_bytes, threads: 1 }]);
-    let groups: Vec<Vec<RecordCase>> = std::iter::once(appended).chain(alone).chain(together).collect();
-    let names = NameVerb::ALL;
-    let names: Vec<_> = names.into_iter().filter(|(name, _)| session.options.wants(name)).collect();
-    if groups.iter().all(Vec::is_empty) && names.is_empty() {
+    let appended = RecordCase { verb: RecordVerb::ALL[0], record_bytes: APPENDED_BYTES, threads: 1 };
+    let alone = plan.records.iter().flat_map(|bytes| of(1, *bytes));
+    let together = plan.threads.iter().flat_map(|threads| of(*threads, THREADED_BYTES));
+    let cases = session.wanted([appended].into_iter().chain(alone).chain(together), RecordCase::name);
+    let names = session.wanted(NameVerb::ALL, |(name, _)| *name);
+    if cases.is_empty() && names.is_empty() {
         return Ok(());
     }
     session.announce("mounting")?;
     let mut field = subjects::enter_all(session, plan.file_bytes, plan.window_bytes)?;
     // Cases of as many threads share their files.
-    for same in groups.chunk_by(|one, next| threads_of(one) == threads_of(next)) {
-        let cases: Vec<RecordCase> = same.concat();
-        if !cases.is_empty() {
-            work(session, plan, &mut field, &cases)?;
-        }
+    for same in cases.chunk_by(|one, next| one.threads == next.threads) {
+        work(session, plan, &mut field, same)?;
     }
-    for (case, what) in &names {
+    for (case, what) in names {
         let race = Race { case, unit: "us", rounds: plan.rounds, slice_ms: plan.limit_ms, beside: TMPFS };
-        field.race(session, &race, &|_| FileOrder::Name(*what, plan.names), &|seconds| seconds * 1e6)?;
+        field.race(session, &race, &|_| FileOrder::Name(what, plan.names), &|seconds| seconds * 1e6)?;
     }
-    charts(session, plan, &groups, &names);
     Ok(())
-}
-
-fn threads_of(cases: &[RecordCase]) -> Option<u64> {
-    cases.first().map(|case| case.threads)
 }
 
 /// Measures `cases`, all of as many threads, on files of their own.
@@ -187,22 +147,8 @@ fn work(
     field.entries.iter_mut().try_for_each(|(_, entrant)| entrant.order(&clear).map(drop))
 }
 
-fn charts(session: &mut BenchSession<'_>, plan: &RecordPlan, groups: &[Vec<RecordCase>], names: &[(&str, NameVerb)]) {
-    let bytes = plan.file_bytes >> 20;
-    for cases in groups.iter().filter(|cases| !cases.is_empty()) {
-        let RecordCase { record_bytes, threads, .. } = cases[0];
-        let (records, figure) = (length(record_bytes), if threads == 1 { 5 } else { 6 });
-        let title = format!("Records of {records}, threads: {threads}, files of {bytes} MiB (figure {figure})");
-        session.chart(&title, ChartMeasure::Ratio, cases.iter().map(RecordCase::name).collect());
-    }
-    if !names.is_empty() {
-        let names = names.iter().map(|(name, _)| (*name).to_owned()).collect();
-        session.chart("Files by name: time", ChartMeasure::Ratio, names);
-    }
-}
-
 /// The ways in, beside tmpfs and beside tmpfs in huge pages.
-const WAYS: &[VerdictEntry] = &[
+const WAYS: &[TableEntry] = &[
     figure("library", LIBRARY),
     figure("ferrite run", RUN),
     figure("mount", MOUNT),
@@ -216,7 +162,7 @@ const WAYS: &[VerdictEntry] = &[
 ];
 
 /// The bounds of the machine and of the kernel, beside tmpfs.
-const BOUNDS: &[VerdictEntry] = &[
+const BOUNDS: &[TableEntry] = &[
     figure("the bare copy", BARE),
     figure("the bare copy beside huge pages", BARE).beside(TMPFS_HUGE),
     figure("a cached mount whose server keeps nothing", HOLLOW),
@@ -225,50 +171,70 @@ const BOUNDS: &[VerdictEntry] = &[
     figure("xfs on a disk of memory", XFS_CACHED),
 ];
 
-const VERDICT: &[VerdictEntry] = &[
-    line("4 KiB writes by one thread beside tmpfs, where nothing is durable (paper: 1.06 to 1.14)", "*write 4K"),
-    figures(WAYS),
-    line("4 KiB reads by one thread beside tmpfs (paper: 1.06 to 1.14)", "*read 4K"),
-    figures(WAYS),
-    line("bounds of 4 KiB writes beside tmpfs", "*write 4K"),
-    figures(BOUNDS),
-    line("bounds of 4 KiB reads beside tmpfs", "*read 4K"),
-    figures(BOUNDS),
-    line("bound of first writes, where a size with a fence of its own follows each copy, beside tmpfs", "write 4K"),
-    figure("bare append", BARE_APPEND),
-    figure("bare append beside huge pages", BARE_APPEND).beside(TMPFS_HUGE),
-    line("library beside its bounds", ""),
-    figure("first writes", LIBRARY).case("write 4K").beside(BARE_APPEND),
-    figure("later writes", LIBRARY).case("*write 4K").except("write 4K").beside(BARE),
-    figure("reads", LIBRARY).case("*read 4K").beside(BARE),
-    line("ferrite run beside its bounds", ""),
-    figure("first writes", RUN).case("write 4K").beside(BARE_APPEND),
-    figure("later writes", RUN).case("*write 4K").except("write 4K").beside(BARE),
-    figure("reads", RUN).case("*read 4K").beside(BARE),
-    line("mount --cached beside its bound", ""),
-    figure("writes", CACHED).case("*write 4K").beside(HOLLOW),
-    figure("reads", CACHED).case("*read 4K").beside(HOLLOW),
-    line("appends of 64 bytes", "write 64 B"),
-    figure("library", LIBRARY).time_of(64.0),
-    figure("ferrite run", RUN).time_of(64.0),
-    line("records of 1 MiB beside tmpfs", "* 1024K"),
-    figure("library", LIBRARY),
-    line("files by name, times as fast as ramfs", ""),
-    figure("create and close", LIBRARY).case("create and close").beside(RAMFS).inverse(),
-    figure("stat again", LIBRARY).case("stat again").beside(RAMFS).inverse(),
-    figure("unlink", LIBRARY).case("unlink").beside(RAMFS).inverse(),
-    line("mount of a pool with a million files", many_files::CASE),
-    figure("", many_files::FULL).value("ms"),
-];
-
-const PAPER: [PaperClaim; 6] = [
-    claim("figure 5(a)", 1.114, "write 4K, ZonFS beside tmpfs"),
-    claim("figure 5(a)", 1.075, "write 4K, ZonFS beside ramfs"),
-    claim("figure 5(f)", 1.058, "re-read, ZonFS beside tmpfs, at best"),
-    claim("section V", 1.138, "write, ZonFS beside tmpfs, at best"),
-    claim("section V", 1.091, "write, ZonFS beside ramfs, at best"),
-    claim("figure 6", 1.0, "any number of threads, ZonFS beside tmpfs: no significant difference"),
-];
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "zones",
+    about: "files by records, by threads and by name, in every way in, beside memory's file systems (ZonFS, figures 5 and 6)",
+    expected_ms: [276_000, 39_000, 6600],
+    run,
+    verdict: &[
+        line("4 KiB writes by one thread beside tmpfs, where nothing is durable (paper: 1.06 to 1.14)", "*write 4K"),
+        figures(WAYS),
+        line("4 KiB reads by one thread beside tmpfs (paper: 1.06 to 1.14)", "*read 4K"),
+        figures(WAYS),
+        line("bounds of 4 KiB writes beside tmpfs", "*write 4K"),
+        figures(BOUNDS),
+        line("bounds of 4 KiB reads beside tmpfs", "*read 4K"),
+        figures(BOUNDS),
+        line("bound of first writes, where a size with a fence of its own follows each copy, beside tmpfs", "write 4K"),
+        figure("bare append", BARE_APPEND),
+        figure("bare append beside huge pages", BARE_APPEND).beside(TMPFS_HUGE),
+        line("library beside its bounds", ""),
+        figure("first writes", LIBRARY).case("write 4K").beside(BARE_APPEND),
+        figure("later writes", LIBRARY).case("*write 4K").except("write 4K").beside(BARE),
+        figure("reads", LIBRARY).case("*read 4K").beside(BARE),
+        line("ferrite run beside its bounds", ""),
+        figure("first writes", RUN).case("write 4K").beside(BARE_APPEND),
+        figure("later writes", RUN).case("*write 4K").except("write 4K").beside(BARE),
+        figure("reads", RUN).case("*read 4K").beside(BARE),
+        line("mount --cached beside its bound", ""),
+        figure("writes", CACHED).case("*write 4K").beside(HOLLOW),
+        figure("reads", CACHED).case("*read 4K").beside(HOLLOW),
+        line("appends of 64 bytes", "write 64 B"),
+        figure("library", LIBRARY).time_of(64.0),
+        figure("ferrite run", RUN).time_of(64.0),
+        line("records of 1 MiB beside tmpfs", "* 1024K"),
+        figure("library", LIBRARY),
+        line("files by name, times as fast as ramfs", ""),
+        figure("create and close", LIBRARY).case("create and close").beside(RAMFS).inverse(),
+        figure("stat again", LIBRARY).case("stat again").beside(RAMFS).inverse(),
+        figure("unlink", LIBRARY).case("unlink").beside(RAMFS).inverse(),
+        line("mount of a pool with a million files", many_files::CASE),
+        figure("", many_files::FULL).value("ms"),
+    ],
+    paper: &[
+        claim("figure 5(a)", 1.114, "write 4K, ZonFS beside tmpfs"),
+        claim("figure 5(a)", 1.075, "write 4K, ZonFS beside ramfs"),
+        claim("figure 5(f)", 1.058, "re-read, ZonFS beside tmpfs, at best"),
+        claim("section V", 1.138, "write, ZonFS beside tmpfs, at best"),
+        claim("section V", 1.091, "write, ZonFS beside ramfs, at best"),
+        claim("figure 6", 1.0, "any number of threads, ZonFS beside tmpfs: no significant difference"),
+    ],
+    charts: &[
+        ratios("Records of 64 bytes by one thread", "* 64 B"),
+        ratios("Records of 4 KiB by one thread (figure 5)", "* 4K"),
+        ratios("Records of 16 KiB by one thread (figure 5)", "* 16K"),
+        ratios("Records of 64 KiB by one thread (figure 5)", "* 64K"),
+        ratios("Records of 256 KiB by one thread (figure 5)", "* 256K"),
+        ratios("Records of 1024 KiB by one thread (figure 5)", "* 1024K"),
+        ratios("Records of 4 KiB by 2 threads (figure 6)", "*, 2 threads"),
+        ratios("Records of 4 KiB by 4 threads (figure 6)", "*, 4 threads"),
+        ratios("Records of 4 KiB by 10 threads (figure 6)", "*, 10 threads"),
+        ratios("Records of 4 KiB by 20 threads (figure 6)", "*, 20 threads"),
+        ratios("Records of 4 KiB by 40 threads (figure 6)", "*, 40 threads"),
+        ratios("Files by name: time", "*").unit("us"),
+    ],
+};
 
 #[cfg(test)]
 mod tests;

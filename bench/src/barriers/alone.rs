@@ -9,41 +9,30 @@ use super::SMALL;
 use crate::Result;
 use crate::copy_buffer::CopyBuffer;
 use crate::copy_plan::CopyPlan;
-use crate::options::BenchOptions;
 use crate::protection::copy_load::CopyPlaces;
-use crate::report::ChartMeasure;
 use crate::rounds::BenchSubject;
 use crate::session::{BenchSession, Race};
 
 /// The cases, and the writes before each barrier.
 pub const CASES: [(&str, u64); 2] = [("a barrier after no write", 0), ("a barrier after 64 writes of 4K", 64)];
 
-/// Whether any of the cases is asked for.
-pub fn is_wanted(options: &BenchOptions) -> bool {
-    CASES.iter().any(|(case, _)| options.wants(case))
-}
-
-/// Expected milliseconds of measuring.
-pub fn total_ms(plan: &CopyPlan) -> u64 {
-    (plan.rounds as u64 + 1) * plan.slice_ms * 4 * CASES.len() as u64
-}
-
-/// Measures barriers on `disks`, each beside the first.
-pub fn measure(session: &mut BenchSession<'_>, disks: &[(String, Arc<dyn Disk>)], plan: &CopyPlan) -> Result<()> {
-    let mut measured = Vec::new();
-    for (case, writes) in CASES.into_iter().filter(|(case, _)| session.options.wants(case)) {
-        let time = Duration::from_millis(plan.slice_ms);
-        let slice =
-            |disk: &dyn Disk, seed| barrier_us(disk, writes, &mut CopyPlaces::new(&SMALL, plan.size, seed), time);
+/// Measures `cases` of barriers on `disks`, each beside the first.
+pub fn measure(
+    session: &mut BenchSession<'_>,
+    cases: &[(&str, u64)],
+    disks: &[(String, Arc<dyn Disk>)],
+    plan: &CopyPlan,
+) -> Result<()> {
+    let time = Duration::from_millis(plan.slice_ms);
+    for &(case, writes) in cases {
         let subject = |(name, disk): &(String, Arc<dyn Disk>)| {
-            let (disk, slice) = (Arc::clone(disk), &slice);
-            BenchSubject::new(name.clone(), move |seed| slice(&*disk, seed))
+            let (disk, size) = (Arc::clone(disk), plan.size);
+            let slice = move |seed| barrier_us(&*disk, writes, &mut CopyPlaces::new(&SMALL, size, seed), time);
+            BenchSubject::new(name.clone(), slice)
         };
         let race = Race { case, unit: "us", rounds: plan.rounds, slice_ms: plan.slice_ms, beside: "" };
         session.race(&race, disks.iter().map(subject).collect())?;
-        measured.push(case.to_owned());
     }
-    session.chart("Barriers alone, by scheme (table III)", ChartMeasure::Value, measured);
     Ok(())
 }
 

@@ -24,7 +24,7 @@ fn the_verdict_has_the_driver_the_barrier_and_applications() {
         rows.extend(case(name, "s", &times));
     }
     assert_eq!(
-        verdict(VERDICT, rows),
+        verdict(EXPERIMENT.verdict, rows),
         [
             "the whole driver beside plain cached stores: reads 0.80 (paper: 0.85), writes 0.80 (paper: 0.75), writes of whole \
          sectors 0.40",
@@ -48,7 +48,7 @@ fn flushing_every_line_is_told_by_the_line() {
 
 #[test]
 fn slices_of_barriers_are_few_and_long() {
-    let plan = copy_plan::CopyPlan::of(Length::Full);
+    let plan = CopyPlan::of(Length::Full);
     assert_eq!((few(plan).rounds, few(plan).slice_ms), (13, 10));
     assert_eq!(super::case(16), "WR RND 4K Q1, a barrier after 16");
 }

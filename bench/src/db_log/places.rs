@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use ferrite_block::DiskOptions;
 use ferrite_memory::{Guard, MapOptions, Mapped};
 use ferrite_pool::{Format, Pool};
 
@@ -60,10 +59,9 @@ impl DatabasePlaces {
     fn mount(&mut self, session: &mut BenchSession<'_>) -> Result<()> {
         let place = &session.options.place;
         let mount_root = MountRoot::new()?;
-        let databases = tree(&OpenPool::new(place, DISK_BYTES)?, "databases");
-        let stage = FilledDisk::build(place, DISK_BYTES)?;
+        let databases = PoolTree::of_small_files(&OpenPool::new(place, DISK_BYTES)?, "databases");
         let mut disks = DiskField::default();
-        disks.enter(DISK, stage.disk_on(Arc::new(stage.map(Guard::best())?), DiskOptions::default())?);
+        disks.enter(DISK, FilledDisk::build(place, DISK_BYTES)?.whole(Guard::best())?);
         disks.enter_simulated(DISK_BYTES);
         let disks = disks.entries.iter().map(|(name, disk)| (*name, NodeSource::Disk(Arc::clone(disk)), "barrier"));
         let mut nodes = Vec::new();
@@ -81,7 +79,7 @@ impl DatabasePlaces {
         self.synced.keep(nodes);
         let Some(ferrite) = &session.options.ferrite else { return Ok(()) };
         let open_pool = OpenPool::new(place, DISK_BYTES)?;
-        tree(&open_pool, "run").make()?;
+        PoolTree::of_small_files(&open_pool, "run").make()?;
         match OwnerProcess::start(Command::new(ferrite), ferrite, open_pool.close()?, "run", &point)? {
             Some(owner) => {
                 self.synced.keep(owner);
@@ -91,11 +89,6 @@ impl DatabasePlaces {
         }
         Ok(())
     }
-}
-
-/// A file system of `grove` without superpages.
-pub(super) fn tree(open_pool: &Arc<OpenPool>, name: &'static str) -> PoolTree {
-    PoolTree { open_pool: Arc::clone(open_pool), name, cached: false, super_threshold_bytes: None }
 }
 
 /// Makes a folder in the file system that is mounted on `point`.

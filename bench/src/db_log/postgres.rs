@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use super::places::{DISK_BYTES, DatabasePlaces};
 use super::user_mount::UserMount;
-use super::{CommitPlan, CommitSubject, CommitSubjects, NOTHING, RELAXED, RUN, RUN_RELAXED, STRICT};
+use super::{CommitPlan, Committers, NOTHING, RELAXED, RUN, RUN_RELAXED, STRICT, committer};
 use crate::loads::{AppSize, PostgresCluster, PostgresServer, transactions_per_s};
 use crate::options::BenchOptions;
+use crate::rounds::BenchSubject;
 use crate::{Error, Result, program};
 
 const CLIENTS: &str = "4";
 
 /// The subjects, or why the case is left out.
-pub fn committers<'a>(places: &'a DatabasePlaces, options: &BenchOptions, plan: CommitPlan) -> CommitSubjects<'a> {
+pub fn committers<'a>(places: &'a DatabasePlaces, options: &BenchOptions, plan: CommitPlan) -> Committers<'a> {
     let Some(ours) = places.synced.get(STRICT) else { return Ok(Err("nothing can be mounted".into())) };
     let size = AppSize { branches: plan.branches, orders: 10, ..AppSize::of(options.length) };
     let Some(cluster) = PostgresCluster::make(&places.memory, &size)? else {
@@ -24,31 +25,35 @@ pub fn committers<'a>(places: &'a DatabasePlaces, options: &BenchOptions, plan: 
     std::fs::create_dir_all(&memory).map_err(Error::io("making a folder"))?;
     let strict = places.synced.entries.iter().map(|(name, home)| (*name, home.clone(), "on"));
     let all = strict.chain([(RELAXED, ours.clone(), "off"), (NOTHING, memory, "off")]);
-    let (mut committers, mut copied): (Vec<CommitSubject<'a>>, Vec<PathBuf>) = (Vec::new(), Vec::new());
+    let (mut committers, mut copied): (Vec<BenchSubject<'a>>, Vec<PathBuf>) = (Vec::new(), Vec::new());
     for (name, home, synchronous) in all {
         if !copied.contains(&home) {
             cluster.copy_to(&home)?;
             copied.push(home.clone());
         }
         let cluster = Arc::clone(&cluster);
-        committers.push(CommitSubject::new(name, move |count| speed(&cluster.start_in(&home)?, synchronous, count)));
+        committers.push(committer(name, plan, move |count| speed(&cluster.start_in(&home)?, synchronous, count)));
     }
-    committers.extend(direct(&cluster, options)?);
+    committers.extend(direct(&cluster, options, plan)?);
     Ok(Ok(committers))
 }
 
 /// The subjects under `ferrite run`, if there is that program and PostgreSQL's user can mount.
-fn direct<'a>(cluster: &Arc<PostgresCluster>, options: &BenchOptions) -> Result<Vec<CommitSubject<'a>>> {
+fn direct<'a>(
+    cluster: &Arc<PostgresCluster>,
+    options: &BenchOptions,
+    plan: CommitPlan,
+) -> Result<Vec<BenchSubject<'a>>> {
     let Some(ferrite) = &options.ferrite else { return Ok(Vec::new()) };
     let Some(mount) = UserMount::new(options, ferrite, DISK_BYTES)? else { return Ok(Vec::new()) };
     cluster.copy_by(mount.command(), &mount.home())?;
     let mount = Arc::new(mount);
-    let committer = |(name, synchronous)| {
+    let subject = |(name, synchronous)| {
         let (cluster, mount) = (Arc::clone(cluster), Arc::clone(&mount));
         let run = move |count| speed(&cluster.start_by(mount.run(), &mount.home())?, synchronous, count);
-        CommitSubject::new(name, run)
+        committer(name, plan, run)
     };
-    Ok([(RUN, "on"), (RUN_RELAXED, "off")].map(committer).into())
+    Ok([(RUN, "on"), (RUN_RELAXED, "off")].map(subject).into())
 }
 
 /// Runs so many transactions by all clients together; returns how many a second.

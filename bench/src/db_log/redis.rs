@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::places::DatabasePlaces;
-use super::{CommitSubject, CommitSubjects, NOTHING, RUN, STRICT};
+use super::{CommitPlan, Committers, NOTHING, RUN, STRICT, committer};
 use crate::child_process::{ChildProcess, ProcessEnding};
 use crate::ferrite::under_run;
 use crate::{Error, Result, program};
@@ -20,7 +20,7 @@ const FIRST_SETS: u64 = 2000;
 pub const WITHOUT: &str = "no log";
 
 /// The subjects with so many clients, or why the case is left out.
-pub fn committers(places: &DatabasePlaces, clients: u64) -> CommitSubjects<'_> {
+pub fn committers(places: &DatabasePlaces, plan: CommitPlan, clients: u64) -> Committers<'_> {
     if ["redis-server", "redis-benchmark", "redis-cli"].iter().any(|name| program::find(name).is_none()) {
         return Ok(Err("it needs redis-server and redis-tools".into()));
     }
@@ -37,15 +37,15 @@ pub fn committers(places: &DatabasePlaces, clients: u64) -> CommitSubjects<'_> {
         (RUN, RedisSetup { ferrite, home, appendfsync: "always" })
     }));
     all.extend([plain(NOTHING, &memory, "no"), plain(WITHOUT, &memory, "")]);
-    let committer = |(name, setup): (&'static str, RedisSetup)| {
+    let subject = |(name, setup): (&'static str, RedisSetup)| {
         let socket = socket.clone();
-        CommitSubject::new(name, move |count| {
+        committer(name, plan, move |count| {
             let server = RedisServer::start(&setup, &socket)?;
             server.benchmark(clients, if setup.ferrite.is_some() { FIRST_SETS } else { FIRST_SETS.min(count) })?;
             server.benchmark(clients, count)
         })
     };
-    Ok(Ok(all.into_iter().map(committer).collect()))
+    Ok(Ok(all.into_iter().map(subject).collect()))
 }
 
 /// The settings of a server.

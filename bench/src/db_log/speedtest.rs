@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::places::DatabasePlaces;
-use super::{CommitPlan, CommitSubject, CommitSubjects, NOTHING, STRICT, SYNCED};
+use super::{CommitPlan, Committers, NOTHING, STRICT, SYNCED, committer};
 use crate::options::{BenchOptions, Length};
 use crate::{Error, Result, program};
 
@@ -20,7 +20,7 @@ struct SpeedtestRun {
 }
 
 /// The subjects, or why the case is left out.
-pub fn committers<'a>(places: &'a DatabasePlaces, options: &BenchOptions, _: CommitPlan) -> CommitSubjects<'a> {
+pub fn committers<'a>(places: &'a DatabasePlaces, options: &BenchOptions, plan: CommitPlan) -> Committers<'a> {
     let built = options.ferrite.as_ref().and_then(|binary| Some((binary.parent()?, binary.parent()?.parent()?)));
     let Some((folder, target)) = built else { return Ok(Err("there is no program of Ferrite's".into())) };
     let (program, library) = (target.join("programs/sqlite/source/speedtest1"), folder.join("libferrite_sqlite.so"));
@@ -43,9 +43,8 @@ pub fn committers<'a>(places: &'a DatabasePlaces, options: &BenchOptions, _: Com
     ];
     let others = places.synced.entries.iter().filter(|(name, _)| *name != STRICT);
     all.extend(others.map(|(name, home)| (*name, run(home, None, true))));
-    let committer =
-        |(name, run): (&'static str, SpeedtestRun)| CommitSubject::new(name, move |_| runs_per_second(&run));
-    Ok(Ok(all.into_iter().map(committer).collect()))
+    let subject = |(name, run): (&'static str, SpeedtestRun)| committer(name, plan, move |_| runs_per_second(&run));
+    Ok(Ok(all.into_iter().map(subject).collect()))
 }
 
 fn runs_per_second(run: &SpeedtestRun) -> Result<f64> {

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use super::places::DatabasePlaces;
-use super::{CommitPlan, CommitSubject, CommitSubjects, NOTHING, RELAXED, STRICT, SYNCED};
+use super::{CommitPlan, Committers, NOTHING, RELAXED, STRICT, SYNCED, committer};
 use crate::options::BenchOptions;
 use crate::{Error, Result, program};
 
@@ -19,7 +19,7 @@ struct OpenedDatabase {
 }
 
 /// The subjects, or why the case is left out.
-pub fn committers<'a>(places: &'a DatabasePlaces, options: &BenchOptions, _: CommitPlan) -> CommitSubjects<'a> {
+pub fn committers<'a>(places: &'a DatabasePlaces, options: &BenchOptions, plan: CommitPlan) -> Committers<'a> {
     let Some(shell) = program::find("sqlite3") else { return Ok(Err("it needs sqlite3".into())) };
     let library = options.ferrite.as_ref().map(|binary| binary.with_file_name("libferrite_sqlite.so"));
     let Some(library) = library.filter(|library| library.is_file()) else {
@@ -43,11 +43,11 @@ pub fn committers<'a>(places: &'a DatabasePlaces, options: &BenchOptions, _: Com
     all.extend(
         others.map(|(name, home)| (*name, OpenedDatabase { opening: plain(home.join("a.db")), synchronous: "full" })),
     );
-    let committer = |(name, opened): (&'static str, OpenedDatabase)| {
+    let subject = |(name, opened): (&'static str, OpenedDatabase)| {
         let shell = shell.clone();
-        CommitSubject::new(name, move |count| run(&shell, &opened, count))
+        committer(name, plan, move |count| run(&shell, &opened, count))
     };
-    Ok(Ok(all.into_iter().map(committer).collect()))
+    Ok(Ok(all.into_iter().map(subject).collect()))
 }
 
 /// Runs so many transactions; returns how many a second.

@@ -12,7 +12,7 @@ fn the_verdict_has_every_database_in_every_place() {
     rows.extend(case("PostgreSQL update", "/s", &[(STRICT, 100.0), (RUN, 90.0), (RUN_RELAXED, 180.0)]));
     rows.extend(case("append 64 B", "ns", &[(BARE, 100.0), (STRICT, 150.0), (RELAXED, 50.0), (GROUP, 40.0)]));
     assert_eq!(
-        verdict(VERDICT, rows),
+        verdict(EXPERIMENT.verdict, rows),
         [
             "SQLite update, commits of strict beside: relaxed 0.91 (paper: 1), no syncs on tmpfs 0.25, ext4 on a disk of ours \
          4.0, this machine's disk 10.0, the SSD 2.00 (paper: 1.9), the hard disk 500 (paper: 332)",
@@ -29,11 +29,10 @@ fn slices_have_as_many_transactions_as_the_speed_allows() {
     let (plan, counts) =
         (CommitPlan { rounds: 1, slice: 0.5, trial: 30, branches: 1 }, std::cell::RefCell::new(Vec::new()));
     let speeds = [1000.0, 10.0, 1e9, 1000.0];
-    let committer = CommitSubject::new("x", |count| {
+    let mut subject = committer("x", plan, |count| {
         counts.borrow_mut().push(count);
         Ok(speeds[counts.borrow().len() - 1])
     });
-    let mut subject = committer.subject(plan);
     for slice in 0..4 {
         assert_eq!((subject.slice)(slice).expect("it runs"), speeds[slice as usize]);
     }

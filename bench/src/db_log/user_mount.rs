@@ -7,11 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::places::tree;
 use crate::ferrite::OwnerProcess;
 use crate::loads::{USER, as_user};
 use crate::options::BenchOptions;
-use crate::pool_tree::OpenPool;
+use crate::pool_tree::{OpenPool, PoolTree};
 use crate::scratch::Scratch;
 use crate::{Error, Result, program};
 
@@ -39,7 +38,7 @@ impl UserMount {
         }
         let folder = Scratch::new(&options.place)?;
         let open_pool = OpenPool::new(&options.place, bytes)?;
-        tree(&open_pool, "run").make()?;
+        PoolTree::of_small_files(&open_pool, "run").make()?;
         let pool = open_pool.close()?;
         let failed = Error::io(format!("making {}", folder.path("").display()));
         let made = ["dev", "mount"].iter().try_for_each(|name| fs::create_dir(folder.path(name)));

@@ -22,3 +22,18 @@ fn every_experiment_is_described_in_a_line_with_its_source() {
         assert!(about.len() < 125 && !about.contains('\n') && about.contains('('), "{name}: {about}");
     }
 }
+
+#[test]
+fn shorter_runs_are_shorter() {
+    for Experiment { name, expected_ms: [full, quick, smoke], .. } in EXPERIMENTS {
+        assert!(full > quick && quick >= smoke && *quick < 180_000, "{name}: {full} {quick} {smoke}");
+    }
+}
+
+/// A report without claims or charts compares with nothing.
+#[test]
+fn every_experiment_has_claims_lines_and_charts() {
+    for Experiment { name, verdict, paper, charts, .. } in EXPERIMENTS {
+        assert!(!verdict.is_empty() && !paper.is_empty() && !charts.is_empty(), "{name}");
+    }
+}

@@ -38,10 +38,11 @@ struct WearSize {
 
 impl WearSize {
     fn of(length: Length) -> Self {
-        match length {
-            Length::Full => Self { files: 20_000, transactions: 60_000, updated_files: 4000, bytes: 512 << 20 },
-            Length::Quick => Self { files: 12_000, transactions: 30_000, updated_files: 2000, bytes: 192 << 20 },
-            Length::Smoke => Self { files: 200, transactions: 200, updated_files: 50, bytes: 8 << 20 },
+        Self {
+            files: length.pick([20_000, 12_000, 200]),
+            transactions: length.pick([60_000, 30_000, 200]),
+            updated_files: length.pick([4000, 2000, 50]),
+            bytes: length.pick([512 << 20, 192 << 20, 8 << 20]),
         }
     }
 }

@@ -7,7 +7,7 @@ use ferrite_sim::ftl::{DriveSpec, FlashShape, FlashTiming, HostPage};
 use super::{LIKE, OVER_PROVISION_PERCENT, SCHEMES};
 use crate::Result;
 use crate::bench_random::BenchRandom;
-use crate::options::{BenchOptions, Length};
+use crate::options::Length;
 use crate::rounds::BenchSubject;
 use crate::session::{BenchSession, Race};
 
@@ -20,23 +20,6 @@ const FORESEEN: usize = 8;
 /// Milliseconds that a slice is expected to take.
 const SLICE_MS: u64 = 500;
 
-fn rounds(length: Length) -> usize {
-    match length {
-        Length::Full => 9,
-        Length::Quick => 5,
-        Length::Smoke => 1,
-    }
-}
-
-/// Writes of a slice.
-fn writes(length: Length) -> u64 {
-    if length == Length::Smoke { 100_000 } else { 2_000_000 }
-}
-
-pub(super) fn total_ms(options: &BenchOptions) -> u64 {
-    if options.wants(CASE) { (SCHEMES.len() * (rounds(options.length) + 1)) as u64 * SLICE_MS } else { 0 }
-}
-
 /// Million page writes of the host a second, uniformly random on drives all of whose pages are in use: the load that
 /// makes both schemes copy most.
 pub(super) fn measure(session: &mut BenchSession<'_>) -> Result<()> {
@@ -45,6 +28,7 @@ pub(super) fn measure(session: &mut BenchSession<'_>) -> Result<()> {
         return Ok(());
     }
     session.announce("filling drives")?;
+    let (rounds, writes) = (length.pick([9, 5, 1]), length.pick([2_000_000, 2_000_000, 100_000]));
     let bytes = if length == Length::Smoke { DRIVE_BYTES / 64 } else { DRIVE_BYTES };
     let shape = FlashShape::of_bytes(bytes, OVER_PROVISION_PERCENT, LIKE)?;
     let mut subjects = Vec::new();
@@ -63,8 +47,8 @@ pub(super) fn measure(session: &mut BenchSession<'_>) -> Result<()> {
         };
         // A drive copies nothing until its over-provided blocks are used up.
         slice(u64::from(shape.extra_blocks * shape.block_pages))?;
-        subjects.push(BenchSubject::new(name, move |_| slice(writes(length))));
+        subjects.push(BenchSubject::new(name, move |_| slice(writes)));
     }
-    let race = Race { case: CASE, unit: "M/s", rounds: rounds(length), slice_ms: SLICE_MS, beside: "" };
+    let race = Race { case: CASE, unit: "M/s", rounds, slice_ms: SLICE_MS, beside: "" };
     session.race(&race, subjects).map(drop)
 }

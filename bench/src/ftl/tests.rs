@@ -11,7 +11,7 @@ fn the_verdict_has_erases_copies_and_the_speed() {
     rows.extend(case("rewrite, page-level: copied per erase", "pages", &[("ext4", 31.0)]));
     rows.extend(case(speed::CASE, "M/s", &[("page-level", 6.0), ("FAST", 5.5)]));
     assert_eq!(
-        verdict(VERDICT, rows),
+        verdict(EXPERIMENT.verdict, rows),
         [
             "erases beside ext4: xfs, page-level 0.80, xfs, FAST 0.50, btrfs, page-level 1.50; the paper draws its figures \
          without numbers, and its own file system is not here",
@@ -19,11 +19,6 @@ fn the_verdict_has_erases_copies_and_the_speed() {
             "million random writes simulated a second, of 5 wanted: page-level 6.0, FAST 5.5",
         ]
     );
-}
-
-#[test]
-fn cases_are_named_by_load_scheme_and_measure() {
-    assert_eq!(super::case("fio", "FAST", &ERASES), "fio, FAST: erases");
 }
 
 /// A trace that reached a drive changes its figures, and one that reached none leaves them.

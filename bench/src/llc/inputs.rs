@@ -17,11 +17,7 @@ pub struct Inputs {
 impl Inputs {
     /// Makes the inputs.
     pub fn make(scratch: &Scratch, length: Length) -> Result<Self> {
-        let size: u64 = match length {
-            Length::Full => 16,
-            Length::Quick => 4,
-            Length::Smoke => 1,
-        };
+        let size: u64 = length.pick([16, 4, 1]);
         let folder = scratch.path("inputs");
         fs::create_dir(&folder).map_err(Error::io(format!("making {}", folder.display())))?;
         let text = text((size << 18) as usize);

@@ -16,8 +16,8 @@ pub struct ProgramEntry {
     pub package: &'static str,
     /// Whether it runs on eight threads, which share a cache of 8 MiB.
     pub is_threaded: bool,
-    /// The path of the program, if it is installed.
-    file: fn() -> Option<PathBuf>,
+    /// The name or the path of the program. Debian's own Python has a path, because another one may come first in `PATH`.
+    file: &'static str,
     /// The arguments in the folder of the inputs, separated by spaces.
     arguments: &'static str,
     /// Whether it is in the short run.
@@ -29,12 +29,7 @@ pub struct ProgramEntry {
 }
 
 impl ProgramEntry {
-    const fn new(
-        name: &'static str,
-        package: &'static str,
-        file: fn() -> Option<PathBuf>,
-        arguments: &'static str,
-    ) -> Self {
+    const fn new(name: &'static str, package: &'static str, file: &'static str, arguments: &'static str) -> Self {
         Self { name, package, is_threaded: false, file, arguments, is_quick: false, status: 0, is_held_out: false }
     }
 
@@ -54,9 +49,18 @@ impl ProgramEntry {
         Self { is_held_out: true, ..self }
     }
 
+    /// The path of the program, if it is installed.
+    fn path(&self) -> Option<PathBuf> {
+        match self.file {
+            "cc1" => compiler(),
+            path if path.starts_with('/') => Some(path.into()),
+            name => program::find(name),
+        }
+    }
+
     /// The words of the command.
     pub fn words(&self, inputs: &Inputs) -> Vec<OsString> {
-        let file = (self.file)().unwrap_or_else(|| self.name.into());
+        let file = self.path().unwrap_or_else(|| self.name.into());
         let arguments = self.arguments.split(' ').map(|word| word.replace("MOVES", &inputs.moves()).into());
         std::iter::once(file.into()).chain(arguments).collect()
     }
@@ -64,39 +68,31 @@ impl ProgramEntry {
 
 /// Every program: of one thread, of eight threads, and held out from the design of our policy.
 const ALL: [ProgramEntry; 25] = [
-    ProgramEntry::new("awk", "mawk", || program::find("mawk"), "-f count.awk text").quick(),
-    ProgramEntry::new("bzip2", "bzip2", || program::find("bzip2"), "-k -c text").quick(),
-    ProgramEntry::new("cc1", "gcc", compiler, "-quiet -O2 program.c -o /dev/null"),
-    ProgramEntry::new(
-        "gnugo",
-        "gnugo",
-        || Some("/usr/games/gnugo".into()),
-        "--mode gtp --seed 1 --level 8 --gtp-input MOVES",
-    ),
-    ProgramEntry::new("gzip", "gzip", || program::find("gzip"), "-k -c text").quick(),
-    ProgramEntry::new("hmmer", "hmmer", || program::find("phmmer"), "--cpu 0 --max one.fa all.fa").quick(),
-    ProgramEntry::new("perl", "perl-base", || program::find("perl"), "words.pl"),
-    ProgramEntry::new("python", "python3-minimal", python, "tables.py"),
-    ProgramEntry::new("sort", "coreutils", || program::find("sort"), "--parallel=1 -S 64M lines").quick(),
-    ProgramEntry::new("sort, 50 000 numbers", "coreutils", || program::find("sort"), "--parallel=1 numbers.1"),
-    ProgramEntry::new("sort, 100 000 numbers", "coreutils", || program::find("sort"), "--parallel=1 numbers.2"),
-    ProgramEntry::new("sort, 200 000 numbers", "coreutils", || program::find("sort"), "--parallel=1 numbers.4"),
-    ProgramEntry::new("sqlite", "sqlite3", || program::find("sqlite3"), "-init tables.sql :memory: .quit").quick(),
-    ProgramEntry::new("xz", "xz-utils", || program::find("xz"), "-T1 -5 -k -c text"),
-    ProgramEntry::new("zstd", "zstd", || program::find("zstd"), "--single-thread -12 -c text"),
-    ProgramEntry::new("sort, 8 threads", "coreutils", || program::find("sort"), "--parallel=8 -S 64M lines")
-        .threaded()
-        .quick(),
-    ProgramEntry::new("xz, 8 threads", "xz-utils", || program::find("xz"), "-T8 -3 --block-size=256KiB -k -c text")
-        .threaded(),
-    ProgramEntry::new("zstd, 8 threads", "zstd", || program::find("zstd"), "-T8 -9 -B512K -c text").threaded(),
-    ProgramEntry::new("as", "binutils", || program::find("as"), "program.s -o /dev/null").held_out(),
-    ProgramEntry::new("diff", "diffutils", || program::find("diff"), "--minimal lines edited").ending(1).held_out(),
-    ProgramEntry::new("jq", "jq", || program::find("jq"), "-c group_by(.k)|map(length)|add table.json").held_out(),
-    ProgramEntry::new("lz4", "lz4", || program::find("lz4"), "-9 -c text").held_out(),
-    ProgramEntry::new("ptx", "coreutils", || program::find("ptx"), "passage").held_out(),
-    ProgramEntry::new("shuf", "coreutils", || program::find("shuf"), "--random-source=text lines").held_out(),
-    ProgramEntry::new("tsort", "coreutils", || program::find("tsort"), "pairs").held_out().quick(),
+    ProgramEntry::new("awk", "mawk", "mawk", "-f count.awk text").quick(),
+    ProgramEntry::new("bzip2", "bzip2", "bzip2", "-k -c text").quick(),
+    ProgramEntry::new("cc1", "gcc", "cc1", "-quiet -O2 program.c -o /dev/null"),
+    ProgramEntry::new("gnugo", "gnugo", "/usr/games/gnugo", "--mode gtp --seed 1 --level 8 --gtp-input MOVES"),
+    ProgramEntry::new("gzip", "gzip", "gzip", "-k -c text").quick(),
+    ProgramEntry::new("hmmer", "hmmer", "phmmer", "--cpu 0 --max one.fa all.fa").quick(),
+    ProgramEntry::new("perl", "perl-base", "perl", "words.pl"),
+    ProgramEntry::new("python", "python3-minimal", "/usr/bin/python3", "tables.py"),
+    ProgramEntry::new("sort", "coreutils", "sort", "--parallel=1 -S 64M lines").quick(),
+    ProgramEntry::new("sort, 50 000 numbers", "coreutils", "sort", "--parallel=1 numbers.1"),
+    ProgramEntry::new("sort, 100 000 numbers", "coreutils", "sort", "--parallel=1 numbers.2"),
+    ProgramEntry::new("sort, 200 000 numbers", "coreutils", "sort", "--parallel=1 numbers.4"),
+    ProgramEntry::new("sqlite", "sqlite3", "sqlite3", "-init tables.sql :memory: .quit").quick(),
+    ProgramEntry::new("xz", "xz-utils", "xz", "-T1 -5 -k -c text"),
+    ProgramEntry::new("zstd", "zstd", "zstd", "--single-thread -12 -c text"),
+    ProgramEntry::new("sort, 8 threads", "coreutils", "sort", "--parallel=8 -S 64M lines").threaded().quick(),
+    ProgramEntry::new("xz, 8 threads", "xz-utils", "xz", "-T8 -3 --block-size=256KiB -k -c text").threaded(),
+    ProgramEntry::new("zstd, 8 threads", "zstd", "zstd", "-T8 -9 -B512K -c text").threaded(),
+    ProgramEntry::new("as", "binutils", "as", "program.s -o /dev/null").held_out(),
+    ProgramEntry::new("diff", "diffutils", "diff", "--minimal lines edited").ending(1).held_out(),
+    ProgramEntry::new("jq", "jq", "jq", "-c group_by(.k)|map(length)|add table.json").held_out(),
+    ProgramEntry::new("lz4", "lz4", "lz4", "-9 -c text").held_out(),
+    ProgramEntry::new("ptx", "coreutils", "ptx", "passage").held_out(),
+    ProgramEntry::new("shuf", "coreutils", "shuf", "--random-source=text lines").held_out(),
+    ProgramEntry::new("tsort", "coreutils", "tsort", "pairs").held_out().quick(),
 ];
 
 /// The programs that are asked for and installed, and a note for each that is not installed.
@@ -106,7 +102,7 @@ pub fn ready(options: &BenchOptions) -> (Vec<&'static ProgramEntry>, Vec<String>
         options.wants(entry.name) && (!is_short || entry.is_quick)
     };
     let (here, missing): (Vec<_>, Vec<_>) =
-        ALL.iter().filter(is_wanted).partition(|entry| (entry.file)().is_some_and(|file| is_program(&file)));
+        ALL.iter().filter(is_wanted).partition(|entry| entry.path().is_some_and(|file| is_program(&file)));
     let note = |entry: &&ProgramEntry| format!("{} was left out (apt-get install {})", entry.name, entry.package);
     (here, missing.iter().map(note).collect())
 }
@@ -120,9 +116,4 @@ fn is_program(file: &Path) -> bool {
 fn compiler() -> Option<PathBuf> {
     let folders = fs::read_dir(format!("/usr/lib/gcc/{}-linux-gnu", std::env::consts::ARCH)).ok()?;
     folders.flatten().map(|folder| folder.path().join("cc1")).filter(|file| file.is_file()).max()
-}
-
-/// Debian's own Python, even if another one comes first in the path.
-fn python() -> Option<PathBuf> {
-    Some(PathBuf::from("/usr/bin/python3")).filter(|file| file.exists())
 }

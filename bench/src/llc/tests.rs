@@ -1,8 +1,8 @@
 //! The verdict of hand-made reports, inputs, and which programs are run.
 
 use super::*;
-use crate::options::Length;
-use crate::tests::{case, report, verdict};
+use crate::options::{BenchOptions, Length};
+use crate::tests::{case, options, report, verdict};
 
 fn policies(worth: f64) -> [(&'static str, f64); 5] {
     [("lru", 1.0), ("protect-0", 0.8), ("protect-4", 0.85), ("partitioned-4x4", 1.5), ("worth", worth)]
@@ -13,7 +13,7 @@ fn the_verdict_has_the_papers_means() {
     let means = ["2.5 lifetime, mean of ratios", "2.6 energy, mean of ratios", "2.8 misses, mean of ratios"];
     let rows = means.into_iter().flat_map(|name| case(name, "", &policies(2.0))).collect();
     assert_eq!(
-        verdict(VERDICT, rows),
+        verdict(EXPERIMENT.verdict, rows),
         [
             "lifetime beside LRU, mean: protect-0 0.80, protect-4 0.85, partitioned-4x4 1.50 (paper: 1.49)",
             "energy beside LRU, mean: protect-0 0.80 (paper: 0.81), protect-4 0.85 (paper: 0.84), partitioned-4x4 1.50 (paper: \
@@ -27,18 +27,14 @@ fn the_verdict_has_the_papers_means() {
 fn the_verdict_has_our_policy_by_group_and_by_size() {
     let mut rows = Vec::new();
     for group in ["designed on", "2 MiB"] {
-        for (what, worth) in [
-            (group_means::LIFETIME, 2.0),
-            (group_means::LEAST, 1.1),
-            (group_means::MISSES, 1.02),
-            (group_means::MOST, 1.2),
-            (group_means::GAP, 0.5),
-        ] {
-            rows.extend(case(&group_means::case(group, what), "", &policies(worth)));
+        for (what, worth) in
+            [(means::LIFETIME, 2.0), (means::LEAST, 1.1), (means::MISSES, 1.02), (means::MOST, 1.2), (means::GAP, 0.5)]
+        {
+            rows.extend(case(&means::case(group, what), "", &policies(worth)));
         }
     }
     assert_eq!(
-        verdict(VERDICT, rows),
+        verdict(EXPERIMENT.verdict, rows),
         [
             "worth, programs that it was designed on: lifetime 2.00, of protect-0 0.80, of partitioned-4x4 1.50, misses 1.02, of \
          protect-0 0.80, of partitioned-4x4 1.50, misses at most 1.20, of the gap closed 0.50",
@@ -59,7 +55,7 @@ fn speeds_are_told_by_their_harmonic_mean_and_the_slowest() {
     assert_eq!(speed_text(&report(Vec::new())), None);
     let accesses =
         case("accesses through the first level and LRU, gzip", "M/s", &[("live", 12.0), ("from a file", 40.0)]);
-    assert_eq!(verdict(VERDICT, accesses), ["million accesses a second: live 12.0, from a file 40"]);
+    assert_eq!(verdict(EXPERIMENT.verdict, accesses), ["million accesses a second: live 12.0, from a file 40"]);
 }
 
 #[test]
@@ -91,13 +87,7 @@ fn inputs_are_the_same_each_time() {
 
 #[test]
 fn a_short_run_has_the_quick_programs_only() {
-    let options = |length| BenchOptions {
-        length,
-        place: "/dev/shm".into(),
-        ferrite: None,
-        threads_many: 1,
-        only: crate::CaseFilter::containing(Some("sort, ")),
-    };
+    let options = |length| BenchOptions { length, ..options(Some("sort, ")) };
     let names = |length| {
         let (ready, missing) = programs::ready(&options(length));
         (ready.iter().map(|entry| entry.name).collect::<Vec<_>>(), missing)
@@ -108,13 +98,7 @@ fn a_short_run_has_the_quick_programs_only() {
 
 #[test]
 fn programs_have_the_caches_of_the_paper() {
-    let options = BenchOptions {
-        length: Length::Full,
-        place: "/dev/shm".into(),
-        ferrite: None,
-        threads_many: 1,
-        only: crate::CaseFilter::default(),
-    };
+    let options = BenchOptions { length: Length::Full, ..options(None) };
     for entry in programs::ready(&options).0 {
         assert_eq!(SIZES[own_size(entry)], if entry.is_threaded { 8 } else { 2 }, "{}", entry.name);
     }
@@ -134,8 +118,8 @@ fn studied() -> Studied {
 fn every_policy_has_a_row_beside_lru_in_every_mean() {
     let report = studied();
     let policies = report.policies.len();
-    for (_, _, what, of) in FIGURES {
-        let rows = means::rows("2.5", what, of, &[&report, &report]);
+    for PaperFigure { what, of, .. } in FIGURES {
+        let rows = means::of_figure("2.5", what, of, &[&report, &report]);
         assert_eq!(rows.len(), policies * if what == "lifetime" { 3 } else { 4 }, "{what}");
         let lru = rows.iter().filter(|row| row.subject == "lru");
         assert!(lru.into_iter().all(|row| (row.ratio - 1.0).abs() < 1e-9 && row.beside == "lru"), "{what}");
@@ -144,31 +128,31 @@ fn every_policy_has_a_row_beside_lru_in_every_mean() {
             "{what}"
         );
     }
-    assert!(means::rows("2.5", "misses", |one| one.misses() as f64, &[]).is_empty());
+    assert!(means::of_figure("2.5", "misses", |one| one.misses() as f64, &[]).is_empty());
 }
 
 #[test]
 fn a_group_has_every_mean_of_every_policy() {
     let report = studied();
-    let rows = group_means::rows("held out", &[&report]);
+    let rows = means::of_group("held out", &[&report]);
     assert_eq!(rows.len(), 5 * report.policies.len());
     let of = |what: &str, policy: &str| {
-        let case = group_means::case("held out", what);
+        let case = means::case("held out", what);
         rows.iter().find(|row| row.case == case && row.subject == policy).map(|row| row.ratio).expect("a row")
     };
     for policy in report.policies.iter().map(|one| one.policy.as_str()) {
         // Of one program the mean, the least and the most are the same.
-        assert!((of(group_means::LIFETIME, policy) - of(group_means::LEAST, policy)).abs() < 1e-9, "{policy}");
-        assert_eq!(of(group_means::MISSES, policy), of(group_means::MOST, policy), "{policy}");
+        assert!((of(means::LIFETIME, policy) - of(means::LEAST, policy)).abs() < 1e-9, "{policy}");
+        assert_eq!(of(means::MISSES, policy), of(means::MOST, policy), "{policy}");
     }
-    assert_eq!(of(group_means::MISSES, "lru"), 1.0);
-    assert!(group_means::rows("held out", &[]).is_empty());
+    assert_eq!(of(means::MISSES, "lru"), 1.0);
+    assert!(means::of_group("held out", &[]).is_empty());
 }
 
 #[test]
 fn no_policy_writes_back_less_than_the_bound() {
     let report = studied();
-    let rows = sizes::rows(4, "by hand", &report);
+    let rows = figure_rows("by hand", &report, FIGURES.iter().map(|figure| ("4 MiB".to_owned(), figure)));
     let writebacks: Vec<&ReportRow> = rows.iter().filter(|row| row.case == "4 MiB writebacks, by hand").collect();
     let bound = writebacks.iter().find(|row| row.subject == BOUND).expect("the bound").value;
     assert_eq!(writebacks.len(), report.policies.len() + 1);

@@ -8,7 +8,7 @@ fn the_verdict_has_the_papers_media_and_every_peer() {
     let times = [(OURS, 2.0), (LOOP, 1.8), (NBDKIT, 2.2), (QEMU, 2.4), (OWN, 5.0), (SSD, 9.0), (HDD, 180.0)];
     let rows = ["tpcc", "devel"].into_iter().flat_map(|name| case(name, "s", &times)).collect();
     assert_eq!(
-        verdict(VERDICT, rows),
+        verdict(EXPERIMENT.verdict, rows),
         [
             "tpcc, times as long as on ferrite: the simulated hard disk 90 (paper: 110), the simulated SSD 4.5 (paper: 5.7), \
          this machine's disk 2.50",

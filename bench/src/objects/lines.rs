@@ -9,7 +9,6 @@ use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Scheme, Span};
 use super::UpdatePlan;
 use crate::Result;
 use crate::bench_random::BenchRandom;
-use crate::report::ChartMeasure;
 use crate::rounds::BenchSubject;
 use crate::scratch::Scratch;
 use crate::session::{BenchSession, Race};
@@ -41,18 +40,10 @@ impl StoreCase {
     }
 }
 
-fn cases() -> impl Iterator<Item = StoreCase> {
-    [false, true].into_iter().flat_map(|random| THREADS.into_iter().map(move |threads| StoreCase { random, threads }))
-}
-
-/// Expected milliseconds of measuring.
-pub fn total_ms(plan: &UpdatePlan) -> u64 {
-    cases().count() as u64 * WAYS.len() as u64 * (plan.rounds as u64 + 1) * plan.slice_ms
-}
-
 /// Measures every case.
 pub fn measure(session: &mut BenchSession<'_>, scratch: &Scratch, plan: &UpdatePlan) -> Result<()> {
-    let cases: Vec<StoreCase> = cases().filter(|case| session.options.wants(&case.name())).collect();
+    let of = |random| THREADS.map(|threads| StoreCase { random, threads });
+    let cases = session.wanted([of(false), of(true)].concat(), |case| case.name());
     if cases.is_empty() {
         return Ok(());
     }
@@ -72,10 +63,6 @@ pub fn measure(session: &mut BenchSession<'_>, scratch: &Scratch, plan: &UpdateP
         let (name, rounds, slice_ms) = (case.name(), plan.rounds, plan.slice_ms);
         let race = Race { case: &name, unit: "MB/s", rounds, slice_ms, beside: "flush" };
         session.race(&race, usable.map(subject).collect())?;
-    }
-    for (random, title) in [(false, "Sequential 64-bit stores (figure 5)"), (true, "Random 64-bit stores (figure 5)")] {
-        let names = cases.iter().filter(|case| case.random == random).map(|case| case.name()).collect();
-        session.chart(title, ChartMeasure::Value, names);
     }
     Ok(())
 }

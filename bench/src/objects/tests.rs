@@ -23,7 +23,7 @@ fn the_verdict_has_updates_peers_stores_and_media() {
         &[(media::OURS, 1.0), ("SSD (X25-E, simulated)", 90.0), ("HDD (7200 rpm, simulated)", 8000.0)],
     ));
     assert_eq!(
-        verdict(VERDICT, rows),
+        verdict(EXPERIMENT.verdict, rows),
         [
             "a direct update of a line beside store, flush and fence: 1.20",
             "an append of 64 bytes beside the bare store and fence: 2.50",

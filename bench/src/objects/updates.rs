@@ -10,7 +10,6 @@ use ferrite_object::{DirectBytes, Logging, Map, NewStore, ObjectLog, OpenStore, 
 use super::UpdatePlan;
 use super::peers::{self, PeerProcess};
 use crate::bench_random::BenchRandom;
-use crate::report::ChartMeasure;
 use crate::rounds::BenchSubject;
 use crate::scratch::Scratch;
 use crate::session::{BenchSession, Race};
@@ -90,11 +89,6 @@ fn update_ns(ms: u64, mut update: impl FnMut() -> Result<()>) -> Result<f64> {
     Ok(start.elapsed().as_secs_f64() * 1e9 / f64::from(updates))
 }
 
-/// Expected milliseconds of measuring.
-pub fn total_ms(plan: &UpdatePlan) -> u64 {
-    14 * (plan.rounds as u64 + 1) * plan.slice_ms
-}
-
 /// Measures every case.
 pub fn measure(session: &mut BenchSession<'_>, scratch: &Scratch, plan: &UpdatePlan) -> Result<()> {
     if ![LINE, APPEND, UPDATE].into_iter().any(|case| session.options.wants(case)) {
@@ -114,8 +108,6 @@ pub fn measure(session: &mut BenchSession<'_>, scratch: &Scratch, plan: &UpdateP
         let peers = RefCell::new(peers::start(session, scratch)?);
         session.race(&race(UPDATE, MAP), updates(&field, &peers, ms))?;
     }
-    let cases = [LINE, APPEND, UPDATE].map(str::to_owned).to_vec();
-    session.chart("One durable update", ChartMeasure::Value, cases);
     Ok(())
 }
 

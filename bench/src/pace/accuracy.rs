@@ -5,11 +5,11 @@ use std::time::Instant;
 use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Pace, Paced, Scheme, Span, Speed, Tsc};
 
 use crate::Result;
-use crate::report::{ChartMeasure, ReportRow};
+use crate::report::ReportRow;
 use crate::session::BenchSession;
 
 /// Expected milliseconds of measuring.
-pub const TOTAL_MS: u64 = 1500;
+const TOTAL_MS: u64 = 1500;
 /// The subject of the speed that was asked for.
 pub const ASKED: &str = "asked";
 /// The subject of the speed that was measured.
@@ -41,8 +41,6 @@ pub fn measure(session: &mut BenchSession<'_>, ticks: Tsc) -> Result<()> {
     }
     session.step("accuracy of the emulation", TOTAL_MS)?;
     session.report.rows.extend(all.iter().flat_map(Achieved::rows));
-    let cases = all.iter().map(|one| one.case.name()).collect();
-    session.chart("The emulation: achieved beside asked", ChartMeasure::Ratio, cases);
     Ok(())
 }
 

@@ -11,7 +11,7 @@ fn the_verdict_has_the_slowest_speeds_and_the_database() {
     rows.extend(case("tpch", "s", &paces));
     rows.extend(case("tpcc", "s", &paces));
     assert_eq!(
-        verdict(VERDICT, rows),
+        verdict(EXPERIMENT.verdict, rows),
         [
             "in process, times as long: reads of 10x 9.0, writes of 50x 40; relative speeds multiply the time of each copy, not \
          the rest of a request",

@@ -13,10 +13,9 @@ use crate::copy_plan::{CopyPlan, CopySubject, CopyUnit};
 use crate::session::BenchSession;
 
 /// The cases.
-pub const CASES: [&str; 2] = ["WR RND 4K whole sectors", "WR RND 256K whole sectors"];
-const LOADS: [CopyLoad; 2] = [
-    CopyLoad { writes: true, random: true, bytes: 4 << 10, depth: 1 },
-    CopyLoad { writes: true, random: true, bytes: 256 << 10, depth: 1 },
+pub const CASES: [(&str, CopyLoad); 2] = [
+    ("WR RND 4K whole sectors", CopyLoad { writes: true, random: true, bytes: 4 << 10, depth: 1 }),
+    ("WR RND 256K whole sectors", CopyLoad { writes: true, random: true, bytes: 256 << 10, depth: 1 }),
 ];
 
 /// Data that is written to one place, and named by a word in another.
@@ -46,15 +45,9 @@ fn plan(scale: &ProtectionScale) -> CopyPlan {
     CopyPlan { unit: CopyUnit::Latency, disk_bytes, size: 0, slice_ms, many_time: 1, rounds, many_rounds: 1 }
 }
 
-/// Expected milliseconds of measuring.
-pub fn total_ms(scale: &ProtectionScale) -> u64 {
-    plan(scale).total_ms(&LOADS, 4)
-}
-
 /// Measures random writes, each by one thread, of one block and of many.
 pub fn measure(session: &mut BenchSession<'_>, scale: &ProtectionScale) -> Result<()> {
-    let cases = CASES.into_iter().zip(LOADS);
-    let cases: Vec<_> = cases.filter(|(case, _)| session.options.wants(case)).collect();
+    let cases = session.wanted(CASES, |(case, _)| *case);
     if cases.is_empty() {
         return Ok(());
     }
@@ -67,7 +60,7 @@ pub fn measure(session: &mut BenchSession<'_>, scale: &ProtectionScale) -> Resul
     let best = Guard::best();
     let keyed = (best == Guard::Keys).then(|| stages[0].bare(best)).transpose()?;
     let keyed = keyed.as_ref().map(|bare| BareCopyOnWrite { bare, words_at });
-    let (guarded, open) = (stages[1].disk(best, false)?, stages[2].disk(Guard::None, false)?);
+    let (guarded, open) = (stages[1].whole(best)?, stages[2].whole(Guard::None)?);
     let mut copiers =
         vec![CopySubject::new(BARE, &bare), CopySubject::new(best.name(), &*guarded), CopySubject::new("none", &*open)];
     copiers.extend(keyed.iter().map(|keyed| CopySubject::new(KEYED, keyed)));

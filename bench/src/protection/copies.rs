@@ -1,13 +1,13 @@
 //! Figures 3 and 8: the guards beside the bare copy, through a disk that overwrites in place as the paper's does.
 
-use ferrite_memory::Guard;
+use ferrite_memory::{Guard, Scheme};
 
 use super::ProtectionScale;
 use super::copy_load::CopyLoad;
 use super::filled_disk::FilledDisk;
 use crate::Result;
 use crate::copy_plan::{self, CopyPlan, CopySubject, CopyUnit};
-use crate::report::{Chart, ChartMeasure, ReportRow, rows};
+use crate::report::{ReportRow, rows};
 use crate::rounds::Series;
 use crate::session::BenchSession;
 
@@ -24,24 +24,15 @@ const GUARDS: [(Guard, &str); 5] = [
     (Guard::None, "none"),
 ];
 
-/// The loads, half of them with `many` requests at once.
-fn loads(many: usize) -> Vec<CopyLoad> {
-    copy_plan::loads(&[false, true], &[4 << 10, 256 << 10], &[1, many])
-}
-
 fn plan(scale: &ProtectionScale) -> CopyPlan {
     let ProtectionScale { disk_bytes, slice_ms, rounds, .. } = *scale;
     CopyPlan { unit: CopyUnit::Rate, disk_bytes, size: 0, slice_ms, many_time: 20, rounds, many_rounds: 5 }
 }
 
-/// Expected milliseconds of measuring.
-pub fn total_ms(scale: &ProtectionScale) -> u64 {
-    plan(scale).total_ms(&loads(2), 7)
-}
-
 /// Measures the loads under every guard of this machine.
 pub fn measure(session: &mut BenchSession<'_>, scale: &ProtectionScale) -> Result<()> {
-    let loads = session.wanted(&loads(session.options.threads_many));
+    let loads = copy_plan::loads(&[false, true], &[4 << 10, 256 << 10], &[1, session.options.threads_many]);
+    let loads = session.wanted(loads, CopyLoad::name);
     if loads.is_empty() {
         return Ok(());
     }
@@ -50,7 +41,8 @@ pub fn measure(session: &mut BenchSession<'_>, scale: &ProtectionScale) -> Resul
     let bare = stage.bare(Guard::None)?;
     let keyed = Guard::Keys.ensure_available().is_ok().then(|| stage.bare(Guard::Keys)).transpose()?;
     let usable = GUARDS.into_iter().filter(|(guard, _)| guard.ensure_available().is_ok());
-    let disks = usable.map(|(guard, name)| Ok((name, stage.disk(guard, true)?))).collect::<Result<Vec<_>>>()?;
+    let disks =
+        usable.map(|(guard, name)| Ok((name, stage.in_place(guard, Scheme::Nt)?))).collect::<Result<Vec<_>>>()?;
     let mut copiers = vec![CopySubject::new(BARE, &bare)];
     copiers.extend(keyed.iter().map(|keyed| CopySubject::new(KEYED, keyed)));
     copiers.extend(disks.iter().map(|(name, disk)| CopySubject::new(*name, &**disk)));
@@ -58,14 +50,6 @@ pub fn measure(session: &mut BenchSession<'_>, scale: &ProtectionScale) -> Resul
     for load in &loads {
         let series = plan.measure(session, &load.name(), load, &copiers)?;
         session.report.rows.extend(beside_keyed(&load.name(), "MB/s", &series));
-    }
-    for (writes, verb) in [(false, "Reads"), (true, "Writes")] {
-        session.report.charts.push(Chart {
-            title: format!("{verb} in process, through a disk that overwrites in place, by guard (figures 3 and 8)"),
-            measure: ChartMeasure::Value,
-            cases: loads.iter().filter(|load| load.writes == writes).map(CopyLoad::name).collect(),
-            level: None,
-        });
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use ferrite_block::{BlockDisk, DiskOptions, DiskSpec};
 use ferrite_disk::{Access, Disk};
-use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Span};
+use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Scheme, Span};
 use ferrite_pool::layout::CHUNK;
 use ferrite_pool::{Format, Pool, Role};
 
@@ -64,14 +64,19 @@ impl FilledDisk {
         self.data.len * 15 / 16 / CHUNK * CHUNK
     }
 
-    /// The disk under `guard`, with every page touched.
-    pub fn disk(&self, guard: Guard, in_place: bool) -> Result<Arc<BlockDisk>> {
-        self.disk_on(Arc::new(self.map(guard)?), DiskOptions { in_place, ..DiskOptions::default() })
+    /// The disk under `guard` by default options: whole sectors, with every page touched.
+    pub fn whole(&self, guard: Guard) -> Result<Arc<BlockDisk>> {
+        self.disk_on(self.map(guard)?, DiskOptions::default())
+    }
+
+    /// The disk under `guard`, overwritten in place by `scheme` as the paper's is, with every page touched.
+    pub fn in_place(&self, guard: Guard, scheme: Scheme) -> Result<Arc<BlockDisk>> {
+        self.disk_on(self.map(guard)?, DiskOptions { scheme, in_place: true, ..DiskOptions::default() })
     }
 
     /// The disk on a mapping made by [`FilledDisk::map`], wrapped or not.
-    pub fn disk_on(&self, memory: Arc<dyn Memory>, options: DiskOptions) -> Result<Arc<BlockDisk>> {
-        let pool = Pool::open(memory, BOOT)?.0;
+    pub fn disk_on(&self, memory: impl Memory + 'static, options: DiskOptions) -> Result<Arc<BlockDisk>> {
+        let pool = Pool::open(Arc::new(memory), BOOT)?.0;
         Ok(BlockDisk::open(Arc::new(pool), NAME, options)?)
     }
 

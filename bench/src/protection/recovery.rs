@@ -6,7 +6,7 @@ use super::ProtectionScale;
 use super::copy_load::{CopyLoad, CopyPlaces};
 use crate::copy_buffer::CopyBuffer;
 use crate::ferrite::{OURS, PoolOverNbd};
-use crate::load_client::{self, LoadClient, RequestVerb};
+use crate::load_client::{self, RequestVerb};
 use crate::nbd_server::NbdServer;
 use crate::report::ReportRow;
 use crate::rounds::Series;
@@ -22,11 +22,6 @@ const LIMIT_MS: f64 = 100.0;
 const LOAD_MS: u64 = 300;
 const BLOCK: usize = 4096;
 
-/// Expected milliseconds of measuring.
-pub fn total_ms(scale: &ProtectionScale) -> u64 {
-    (scale.kills as u64 + 1) * (LOAD_MS + 100)
-}
-
 /// Measures recovery, if there is the program.
 pub fn measure(session: &mut BenchSession<'_>, scale: &ProtectionScale) -> Result<()> {
     let options = session.options;
@@ -37,7 +32,8 @@ pub fn measure(session: &mut BenchSession<'_>, scale: &ProtectionScale) -> Resul
     let disk_bytes = scale.killed_bytes / 1024 * 868;
     let pool = PoolOverNbd { ferrite, scratch: &scratch, pool_bytes: scale.killed_bytes, disk_bytes };
     let mut server = pool.start()?;
-    fill(&mut server.connect()?).map_err(|why| server.failed(why))?;
+    let block = CopyBuffer::new(BLOCK);
+    server.connect()?.fill(&block.bytes().repeat(64)).map_err(|why| server.failed(why))?;
     let mut series = Series { name: OURS.into(), values: Vec::new() };
     for kill in 0..scale.kills as u64 {
         kill_under_load(server, kill)?;
@@ -47,11 +43,8 @@ pub fn measure(session: &mut BenchSession<'_>, scale: &ProtectionScale) -> Resul
         read.bytes_mut().fill(0);
         server.connect()?.read(0, read.bytes_mut()).map_err(|why| server.failed(why))?;
         series.values.push(begun.elapsed().as_secs_f64() * 1e3);
-        if read.bytes() != CopyBuffer::new(BLOCK).bytes() {
-            return Err(Error::Server {
-                who: OURS.into(),
-                what: "it lost what was written before it was killed".into(),
-            });
+        if read.bytes() != block.bytes() {
+            return Err(Error::server(OURS, "it lost what was written before it was killed"));
         }
         session.step(CASE, LOAD_MS + 100)?;
     }
@@ -64,16 +57,6 @@ fn row(series: &Series) -> ReportRow {
     let beside = format!("limit of {LIMIT_MS} ms");
     let row = ReportRow::once(CASE.into(), &series.name, value, &beside, value / LIMIT_MS);
     ReportRow { unit: "ms", low: low / LIMIT_MS, high: high / LIMIT_MS, ..row }
-}
-
-fn fill(client: &mut LoadClient) -> std::io::Result<()> {
-    let block = CopyBuffer::new(BLOCK);
-    let payload = block.bytes().repeat(64);
-    let size = client.size();
-    for at in (0..size).step_by(payload.len()) {
-        client.write(at, &payload[..(size - at).min(payload.len() as u64) as usize])?;
-    }
-    Ok(())
 }
 
 /// Kills `server` while random writes are in flight, and ensures that the load fails.
@@ -94,7 +77,7 @@ fn kill_under_load(server: NbdServer, seed: u64) -> Result<()> {
         drop(server);
         match loading.join().expect("the load does not panic") {
             Some(_) => Ok(()),
-            None => Err(Error::Server { who: OURS.into(), what: "the load ended by itself".into() }),
+            None => Err(Error::server(OURS, "the load ended by itself")),
         }
     })
 }

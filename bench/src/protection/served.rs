@@ -8,16 +8,16 @@ use ferrite_memory::Guard;
 use super::ProtectionScale;
 use super::copy_load::{CopyLoad, CopyPlaces};
 use super::filled_disk::FilledDisk;
-use crate::Result;
 use crate::copy_buffer::CopyBuffer;
 use crate::ferrite::{OURS, PoolOverNbd};
 use crate::load_client::{self, LoadClient, RequestVerb};
 use crate::nbd_server::{self, NBDKIT, NbdServer, QEMU};
-use crate::report::{Chart, ChartMeasure, rows};
+use crate::report::rows;
 use crate::rounds::{BenchSubject, Series};
 use crate::scratch::Scratch;
 use crate::session::{BenchSession, Race};
 use crate::void_disk::{self, VoidDisk};
+use crate::{Error, Result};
 
 /// Our server over a disk that copies nothing: the bound of any server with this socket and client.
 pub const BOUND: &str = "(copies nothing)";
@@ -36,11 +36,6 @@ pub fn case(load: &CopyLoad) -> String {
     format!("NBD {}", load.name())
 }
 
-/// Expected milliseconds of measuring.
-pub fn total_ms(scale: &ProtectionScale) -> u64 {
-    loads().count() as u64 * 4 * (scale.served_rounds as u64 + 1) * scale.served_slice_ms
-}
-
 /// A server, and a connection to it.
 struct ConnectedServer {
     client: LoadClient,
@@ -49,7 +44,7 @@ struct ConnectedServer {
 
 /// Measures every load.
 pub fn measure(session: &mut BenchSession<'_>, scale: &ProtectionScale) -> Result<()> {
-    let loads: Vec<CopyLoad> = loads().filter(|load| session.options.wants(&case(load))).collect();
+    let loads = session.wanted(loads(), case);
     if loads.is_empty() {
         return Ok(());
     }
@@ -70,13 +65,6 @@ pub fn measure(session: &mut BenchSession<'_>, scale: &ProtectionScale) -> Resul
         let series = session.rounds(&race, all_connected.iter_mut().map(subject).collect())?;
         session.report.rows.extend(rows(&name, unit, &series, better_peer(&series)));
     }
-    session.report.charts.push(Chart {
-        title: "Served over NBD on a Unix socket, beside the better of nbdkit's memory plugin and qemu-nbd on tmpfs"
-            .into(),
-        measure: ChartMeasure::Ratio,
-        cases: loads.iter().map(case).collect(),
-        level: Some(1.3),
-    });
     Ok(())
 }
 
@@ -106,7 +94,7 @@ fn start(session: &mut BenchSession<'_>, scale: &ProtectionScale, scratch: &Scra
         }
         None => {
             let stage = FilledDisk::build(&session.options.place, bytes)?;
-            NbdServer::here(OURS, stage.disk(Guard::best(), false)?, &scratch.path("ours"))?
+            NbdServer::here(OURS, stage.whole(Guard::best())?, &scratch.path("ours"))?
         }
     };
     let void = VoidDisk::new(bytes, scratch.file("lent", void_disk::LENT_BYTES)?)?;
@@ -115,25 +103,19 @@ fn start(session: &mut BenchSession<'_>, scale: &ProtectionScale, scratch: &Scra
     servers.into_iter().map(|server| Ok(ConnectedServer { client: server.connect()?, server })).collect()
 }
 
-/// Fills the disk of `rival` and reads some of it back, so that no timed request touches a page first.
+/// Fills the disk and reads some of it back, so that no timed request touches a page first.
 fn fill(connected: &mut ConnectedServer) -> Result<()> {
-    if connected.server.name == BOUND {
+    let ConnectedServer { client, server } = connected;
+    if server.name == BOUND {
         return Ok(());
     }
     let payload = CopyBuffer::new(256 << 10);
-    let size = connected.client.size();
-    let filled = (0..size).step_by(payload.bytes().len()).try_for_each(|at| {
-        let len = (size - at).min(payload.bytes().len() as u64) as usize;
-        connected.client.write(at, &payload.bytes()[..len])
-    });
-    filled.map_err(|why| connected.server.failed(why))?;
     let mut read = CopyBuffer::new(payload.bytes().len());
-    connected
-        .client
-        .read(size - 2 * payload.bytes().len() as u64, read.bytes_mut())
-        .map_err(|why| connected.server.failed(why))?;
+    let (at, len) = (client.size(), payload.bytes().len() as u64);
+    let filled = client.fill(payload.bytes()).and_then(|()| client.read(at - 2 * len, read.bytes_mut()));
+    filled.map_err(|why| server.failed(why))?;
     if read.bytes() == payload.bytes() {
         return Ok(());
     }
-    Err(crate::Error::Server { who: connected.server.name.into(), what: "it reads other data than was written".into() })
+    Err(Error::server(server.name, "it reads other data than was written"))
 }

@@ -89,10 +89,3 @@ fn a_row_is_found_by_case_and_subject() {
     assert_eq!(report.row("read", "keys").map(|row| row.value), Some(3.0));
     assert!(report.row("read", "key").is_none() && report.row("write", "keys").is_none());
 }
-
-#[test]
-fn the_end_of_a_run_changes_the_verdict_and_the_machine_only() {
-    let ended = report().end("done".into());
-    assert_eq!((ended.verdict.as_str(), ended.rows.len()), ("done", 2));
-    assert!((0.0..=1.0).contains(&ended.machine.stolen));
-}

@@ -22,8 +22,6 @@ pub const NORMAL: &str = "normal pages";
 const TMPFS: &str = "tmpfs";
 const RAMFS: &str = "ramfs";
 const RAMDISK: &str = "ext2 on a RAM disk";
-/// Every subject.
-pub const NAMES: [&str; 6] = [SUPER, BETWEEN, NORMAL, TMPFS, RAMFS, RAMDISK];
 /// The subject that the space of a file is compared with.
 pub const DATA: &str = "its bytes";
 
@@ -32,7 +30,7 @@ pub fn enter_ours(field: &mut Field<FileSubject>, session: &BenchSession<'_>, by
     let place = &session.options.place;
     let (huge, small) = (OpenPool::new(place, 2 * bytes)?, OpenPool::of_small_pages(place, bytes)?);
     let mut enter = |name, open_pool: &Arc<OpenPool>, super_threshold_bytes| -> Result<()> {
-        let tree = PoolTree { open_pool: Arc::clone(open_pool), name, cached: false, super_threshold_bytes };
+        let tree = PoolTree { super_threshold_bytes, ..PoolTree::new(open_pool, name) };
         tree.make()?;
         field.enter(name, FileSubject::Library(LibraryFolder { fs: tree.open()? }));
         Ok(())

@@ -12,7 +12,7 @@ fn the_verdict_has_rates_misses_and_space() {
     rows.extend(case("random read 4K, TLB misses", "each", &[(NORMAL, 2.0), (SUPER, 0.5)]));
     rows.extend(case(SPACE, "MiB", &[(DATA, 1000.0), (SUPER, 1004.0)]));
     assert_eq!(
-        verdict(VERDICT, rows),
+        verdict(EXPERIMENT.verdict, rows),
         [
             "random 4 KiB reads of a large file beside normal pages: superpages 1.50, superpages of the mapping alone 1.20",
             "a large file, by records, beside normal pages (paper: more): random write 1.50, random read 1.50",

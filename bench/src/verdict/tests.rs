@@ -11,7 +11,7 @@ fn rows() -> Vec<ReportRow> {
 }
 
 #[track_caller]
-fn assert_lines<const N: usize>(table: &[VerdictEntry], lines: [&str; N]) {
+fn assert_lines<const N: usize>(table: &[TableEntry], lines: [&str; N]) {
     assert_eq!(verdict(table, rows()), lines);
 }
 
@@ -110,7 +110,7 @@ fn a_ratio_that_was_measured_is_preferred_to_one_of_medians() {
 
 #[test]
 fn figures_are_shown_as_they_are_asked_for() {
-    let shown = |entry: VerdictEntry| verdict(&[line("x", "read *"), entry], rows()).concat();
+    let shown = |entry: TableEntry| verdict(&[line("x", "read *"), entry], rows()).concat();
     assert_eq!(shown(figure("", "keys").fine()), "x: 0.500 to 0.950");
     assert_eq!(shown(figure("", "keys").inverse()), "x: 1.05 to 2.00");
     assert_eq!(shown(figure("", "keys").value("MB/s")), "x: 50 to 190 MB/s");
@@ -121,7 +121,7 @@ fn figures_are_shown_as_they_are_asked_for() {
 
 #[test]
 fn lines_share_figures_and_end_in_remarks() {
-    const SHARED: &[VerdictEntry] = &[figure("keys", "keys"), figure("private", "private")];
+    const SHARED: &[TableEntry] = &[figure("keys", "keys"), figure("private", "private")];
     let table = [
         line("4K", "read 4K"),
         figures(SHARED),

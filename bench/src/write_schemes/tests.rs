@@ -12,7 +12,7 @@ fn the_verdict_has_nt_and_clflush_at_both_sizes_and_under_applications() {
     rows.extend(case("WR SEQ 256K Q1", "MB/s", &values(120.0, 40.0)));
     rows.extend(case("untar", "s", &values(101.0, 105.0)));
     assert_eq!(
-        verdict(VERDICT, rows),
+        verdict(EXPERIMENT.verdict, rows),
         [
             "writes in process beside cached stores without a guard: nt at 4K, the best in the paper except at Q32, 0.80 to \
          0.90, nt at 256K, the best in the paper, 1.20, clflush at 4K 0.50 to 0.60, clflush at 256K 0.40, write-through, \

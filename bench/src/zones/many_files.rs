@@ -7,11 +7,10 @@ use std::time::Instant;
 use ferrite_fs::{Credentials, FileKind, FileSystem, Ino, NewFile};
 
 use super::RecordPlan;
-use super::subjects::tree;
 use crate::Result;
 use crate::mount_node::{self, MountRoot};
 use crate::options::BenchOptions;
-use crate::pool_tree::{ClosedPool, OpenPool, ServedTree};
+use crate::pool_tree::{ClosedPool, OpenPool, PoolTree, ServedTree};
 use crate::rounds::BenchSubject;
 use crate::session::{BenchSession, Race};
 
@@ -21,8 +20,8 @@ pub const CASE: &str = "mount of a pool";
 pub const EMPTY: &str = "no files";
 /// The subject with very many files.
 pub const FULL: &str = "a million files";
-/// Expected milliseconds of measuring.
-pub const TOTAL_MS: u64 = 6000;
+/// Milliseconds that a slice is expected to take.
+const SLICE_MS: u64 = 300;
 
 /// Files of one folder.
 const TOGETHER: u64 = 10_000;
@@ -43,14 +42,14 @@ pub fn measure(session: &mut BenchSession<'_>, plan: &RecordPlan) -> Result<()> 
         let point = mount_root.folder(&format!("crowd{number}"))?;
         subjects.push(BenchSubject::new(*name, move |_| Ok(seconds_to_mount(pool, &point)? * 1e3)));
     }
-    let (unit, rounds, slice_ms) = ("ms", plan.rounds.min(9), TOTAL_MS / 20);
+    let (unit, rounds, slice_ms) = ("ms", plan.rounds.min(9), SLICE_MS);
     session.race(&Race { case: CASE, unit, rounds, slice_ms, beside: EMPTY }, subjects).map(drop)
 }
 
 fn seconds_to_mount(pool: &Arc<ClosedPool>, point: &Path) -> Result<f64> {
     let start = Instant::now();
     let open_pool = pool.open()?;
-    let served_tree = ServedTree::new(tree(&open_pool, NAME, false), point);
+    let served_tree = ServedTree::new(PoolTree::new(&open_pool, NAME), point);
     served_tree.mount()?;
     let seconds = start.elapsed().as_secs_f64();
     served_tree.unmount()?;
@@ -62,7 +61,7 @@ fn seconds_to_mount(pool: &Arc<ClosedPool>, point: &Path) -> Result<f64> {
 /// A closed pool with so many files.
 fn closed_pool(options: &BenchOptions, files: u64) -> Result<Arc<ClosedPool>> {
     let open_pool = OpenPool::new(&options.place, files * FILE_BYTES + (64 << 20))?;
-    let tree = tree(&open_pool, NAME, false);
+    let tree = PoolTree::new(&open_pool, NAME);
     tree.make()?;
     let fs = tree.open()?;
     for first in (0..files).step_by(TOGETHER as usize) {

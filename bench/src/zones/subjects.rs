@@ -3,8 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ferrite_fs::SUPER_THRESHOLD_BYTES;
-
 use crate::Result;
 use crate::field::Field;
 use crate::file_subject::{FileSubject, has_program, mounting};
@@ -40,21 +38,12 @@ pub const XFS_CACHED: &str = "xfs cached";
 pub const BARE: &str = "bare copy";
 /// The bare copy, then a size with a fence of its own: the machine's bound of files that grow.
 pub const BARE_APPEND: &str = "bare append";
-/// Every subject.
-pub const NAMES: [&str; 13] =
-    [LIBRARY, BARE, BARE_APPEND, RUN, MOUNT, CACHED, HOLLOW, TMPFS, TMPFS_HUGE, RAMFS, EXT4, EXT4_CACHED, XFS_CACHED];
-
-/// A file system of a pool, with large files in superpages.
-pub fn tree(open_pool: &Arc<OpenPool>, name: &'static str, cached: bool) -> PoolTree {
-    PoolTree { open_pool: Arc::clone(open_pool), name, cached, super_threshold_bytes: Some(SUPER_THRESHOLD_BYTES) }
-}
-
 /// Every subject that this machine can have, each with room for `file_bytes` and for `window_bytes` of new files.
 pub fn enter_all(session: &mut BenchSession<'_>, file_bytes: u64, window_bytes: u64) -> Result<Field<FileSubject>> {
     let place = &session.options.place;
     let room = file_bytes + 2 * window_bytes + (48 << 20);
     let open_pool = OpenPool::new(place, 3 * room + (64 << 20))?;
-    let library = tree(&open_pool, "library", false);
+    let library = PoolTree::new(&open_pool, "library");
     library.make()?;
     let mut field = Field::default();
     field.enter(LIBRARY, FileSubject::Library(LibraryFolder { fs: library.open()? }));
@@ -77,15 +66,16 @@ fn enter_mounted(
     let place = &session.options.place;
     let (scratch, mount_root) = (Scratch::new(place)?, MountRoot::new()?);
     let own = OpenPool::new(place, room + (64 << 20))?;
-    tree(&own, "run", false).make()?;
+    PoolTree::new(&own, "run").make()?;
     match FileSubject::run(ferrite, own.close()?, "run", &mount_root.folder("run")?)? {
         Some(entrant) => field.enter(RUN, entrant),
         None => session.left_out(RUN, format!("{} is not the whole program", ferrite.display())),
     }
     let page_cache = NodeSource::PageCache;
+    let cached = PoolTree { cached: true, ..PoolTree::new(open_pool, "cached") };
     let mut nodes = vec![
-        (MOUNT, mount_root.node("mount", NodeSource::Tree(tree(open_pool, "mount", false)), "")?),
-        (CACHED, mount_root.node("cached", NodeSource::Tree(tree(open_pool, "cached", true)), "")?),
+        (MOUNT, mount_root.node("mount", NodeSource::Tree(PoolTree::new(open_pool, "mount")), "")?),
+        (CACHED, mount_root.node("cached", NodeSource::Tree(cached), "")?),
         (HOLLOW, mount_root.node("hollow", NodeSource::Hollow, "")?),
         (TMPFS, mount_root.node("memory0", page_cache("tmpfs"), "size=100%,huge=never")?),
         (TMPFS_HUGE, mount_root.node("memory1", page_cache("tmpfs"), "size=100%,huge=always")?),

@@ -8,7 +8,7 @@ use crate::tests::{case, verdict};
 fn the_line_tells_what_the_kernel_allows_of_a_cached_mount() {
     let rates = [(TMPFS, 100.0), (HOLLOW, 80.0), (CACHED, 76.0), (EXT4_CACHED, 85.0)];
     let rows = ["write 4K", "read 4K"].into_iter().flat_map(|name| case(name, "MB/s", &rates)).collect();
-    let lines = verdict(VERDICT, rows);
+    let lines = verdict(EXPERIMENT.verdict, rows);
     let bounds = "beside tmpfs: a cached mount whose server keeps nothing 0.80, ext4 on a disk of memory 0.85";
     for line in [
         format!("bounds of 4 KiB writes {bounds}"),
@@ -17,7 +17,7 @@ fn the_line_tells_what_the_kernel_allows_of_a_cached_mount() {
     ] {
         assert!(lines.contains(&line), "{line} is not in {lines:#?}");
     }
-    assert_eq!(verdict(VERDICT, Vec::new()), [""; 0]);
+    assert_eq!(verdict(EXPERIMENT.verdict, Vec::new()), [""; 0]);
 }
 
 /// A quarter of the bare copy on a machine that allows four times tmpfs is ours to mend, and the verdict shows that.
@@ -31,7 +31,7 @@ fn the_line_tells_what_is_ours_and_what_is_the_machines() {
         case(name, "MB/s", &rates)
     };
     let cases = [FIRST, "re-write 4K", "random write 4K", "read 4K", "re-read 4K", "random read 4K"];
-    let lines = verdict(VERDICT, cases.into_iter().flat_map(rows_of).collect());
+    let lines = verdict(EXPERIMENT.verdict, cases.into_iter().flat_map(rows_of).collect());
     for line in [
         "library beside its bounds: first writes 0.40, later writes 0.75, reads 0.90",
         "bounds of 4 KiB writes beside tmpfs: the bare copy 4.0, the bare copy beside huge pages 2.00",
@@ -48,7 +48,7 @@ fn appends_are_timed_and_names_are_counted_as_speed() {
     rows.extend(case("create and close", "us", &[(TMPFS, 4.0), (RAMFS, 3.0), (LIBRARY, 1.5)]));
     rows.extend(case(many_files::CASE, "ms", &[(many_files::EMPTY, 2.0), (many_files::FULL, 4.0)]));
     assert_eq!(
-        verdict(VERDICT, rows),
+        verdict(EXPERIMENT.verdict, rows),
         [
             "appends of 64 bytes: library 0.50 us, ferrite run 1.00 us",
             "files by name, times as fast as ramfs: create and close 2.00",
