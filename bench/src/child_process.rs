@@ -10,6 +10,10 @@ use crate::{Error, Result};
 
 /// How long a process may take to end after it was asked to; then it is killed.
 const END_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a server may take until it answers.
+const START_PATIENCE: Duration = Duration::from_secs(60);
+/// Short, because recovery is timed by it.
+const START_POLL: Duration = Duration::from_micros(100);
 const END_POLL: Duration = Duration::from_millis(1);
 
 /// How a process is ended.
@@ -38,6 +42,19 @@ impl ChildProcess {
     /// If there is no such program, the kind of the error's source is `NotFound`.
     pub fn start(name: &str, command: &mut Command, ending: ProcessEnding) -> Result<Self> {
         Self::spawn(name, command.stdin(Stdio::null()).stdout(Stdio::null()), ending)
+    }
+
+    /// Starts `command`, which serves something, and polls `ready` until it returns a value.
+    /// Fails like [`ChildProcess::start`] and [`ChildProcess::wait_for`].
+    pub fn start_serving<T>(
+        name: &str,
+        command: &mut Command,
+        ending: ProcessEnding,
+        ready: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<Self> {
+        let mut process = Self::start(name, command, ending)?;
+        process.wait_for(START_PATIENCE, START_POLL, ready)?;
+        Ok(process)
     }
 
     /// Starts `command` to be read from.
@@ -111,7 +128,7 @@ impl ChildProcess {
     }
 
     fn failed(&self, what: String) -> Error {
-        Error::Server { who: self.name.clone(), what }
+        Error::server(&self.name, what)
     }
 
     /// Whether the process ends by itself before [`END_PATIENCE`] has passed.

@@ -35,28 +35,15 @@ pub fn under_run(ferrite: &Path) -> Command {
     command
 }
 
-/// A pool in `scratch` whose only disk `ferrite up` serves.
-pub struct PoolOverNbd<'a> {
-    /// The program.
-    pub ferrite: &'a Path,
-    /// The folder of the pool and of the socket.
-    pub scratch: &'a Scratch,
-    /// Bytes of the pool; used when the pool is made.
-    pub pool_bytes: u64,
-    /// Bytes of the disk.
-    pub disk_bytes: u64,
-}
-
-impl PoolOverNbd<'_> {
-    /// Starts `ferrite up` without a `/dev` node, and waits until it answers.
-    /// Fails with [`crate::Error::Io`] if there is no such program, [`Error::Server`] if it ends or does not answer.
-    pub fn start(&self) -> Result<NbdServer> {
-        let socket = self.scratch.path("ferrite");
-        let mut command = Command::new(self.ferrite);
-        command.args(["up", "--no-attach", "--no-mount", "--size", &self.pool_bytes.to_string()]);
-        command.args(["--disk", &format!("disk={}", self.disk_bytes), "--pool"]).arg(self.scratch.path("pool"));
-        NbdServer::start(OURS, command.arg("--unix").arg(&socket), &socket)
-    }
+/// Starts `ferrite up`, without a `/dev` node, on a pool in `scratch` whose only disk it serves, and waits until it answers.
+/// The pool is made if it does not exist.
+/// Fails with [`crate::Error::Io`] if there is no such program, [`crate::Error::Server`] if it ends or does not answer.
+pub fn serve(ferrite: &Path, scratch: &Scratch, pool_bytes: u64, disk_bytes: u64) -> Result<NbdServer> {
+    let socket = scratch.path("ferrite");
+    let mut command = Command::new(ferrite);
+    command.args(["up", "--no-attach", "--no-mount", "--size", &pool_bytes.to_string()]);
+    command.args(["--disk", &format!("disk={disk_bytes}"), "--pool"]).arg(scratch.path("pool"));
+    NbdServer::start(OURS, command.arg("--unix").arg(&socket), &socket)
 }
 
 /// A process that owns a pool and mounts a file system of it. Dropped, it unmounts and ends.

@@ -183,7 +183,7 @@ fn finish(entry: &ProgramEntry, running: &RunningProgram, end: StudyEnd) -> Resu
     }
     if status.is_none_or(|status| status.code() != Some(entry.status)) {
         let what = format!("it ended with {} under qemu-user", status.map_or("nothing".into(), |one| one.to_string()));
-        return Err(Error::Server { who: entry.name.into(), what });
+        return Err(Error::server(entry.name, what));
     }
     Ok(())
 }

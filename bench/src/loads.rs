@@ -219,7 +219,7 @@ impl LoadKit {
 
     fn source(&self) -> Result<Option<&SourceTree>> {
         if self.source.get().is_none() {
-            let made = SourceTree::make(&self.scratch.path("source.tar"), self.size.source_bytes)?;
+            let made = SourceTree::make(&self.scratch, self.size.source_bytes)?;
             let _ = self.source.set(made);
         }
         Ok(self.source.get().and_then(Option::as_ref))

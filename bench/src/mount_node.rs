@@ -151,8 +151,7 @@ impl MountRoot {
     fn attach(&self, name: &str, disk: Arc<dyn Disk>) -> Result<Attached> {
         let link = self.0.join(format!("{name}.node"));
         let options = Options { link, ..Options::new(name, self.0.join("attached")) };
-        let failed = |why: attach::Error| Error::Server { who: format!("attaching {name}"), what: why.to_string() };
-        Attached::new(disk, options).map_err(failed)
+        Attached::new(disk, options).map_err(|why| Error::server(format!("attaching {name}"), why.to_string()))
     }
 }
 
@@ -195,7 +194,7 @@ impl MountNode {
 
     fn make(&self, device: &Path) -> Result<()> {
         let KernelFs { mkfs, options, .. } = self.file_system;
-        program::run(Command::new(program::find(mkfs).unwrap_or_default()).args(*options).arg(device))
+        program::run(program::command(mkfs).args(*options).arg(device))
     }
 
     /// Remounts the file system, so that nothing of it is in the page cache, unless it has no disk.

@@ -1,13 +1,13 @@
 //! NBD servers beside which something is measured: processes with a Unix socket, or threads of this process.
 
+use std::any::Any;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
 
 use ferrite_disk::Disk;
-use ferrite_nbd::{Exports, Listening, Options, Refusal, Server as NbdService};
+use ferrite_nbd::{Exports, Options, Refusal, Server as NbdService};
 
 use crate::child_process::{ChildProcess, ProcessEnding};
 use crate::load_client::LoadClient;
@@ -20,43 +20,34 @@ pub const NBDKIT: &str = "nbdkit memory";
 /// qemu-nbd on a file in tmpfs.
 pub const QEMU: &str = "qemu-nbd tmpfs";
 
-/// How long a server may take until it answers.
-const START_PATIENCE: Duration = Duration::from_secs(20);
-/// Short, because recovery is timed by it.
-const START_POLL: Duration = Duration::from_micros(100);
-
 /// A server that answers. Dropped, it is killed.
 pub struct NbdServer {
     /// The server's name in reports.
     pub name: &'static str,
     /// The path of the server's socket.
     pub socket: PathBuf,
-    _running: ServerHost,
-}
-
-enum ServerHost {
-    Process { _process: ChildProcess },
-    Here { _listening: Listening },
+    _running: Box<dyn Any>,
 }
 
 impl NbdServer {
     /// Starts `command`, which serves on `socket`, and waits until it answers.
     /// Fails with [`Error::Io`] if there is no such program, [`Error::Server`] if it ends or does not answer.
     pub fn start(name: &'static str, command: &mut Command, socket: &Path) -> Result<Self> {
-        let mut process = ChildProcess::start(name, command.stderr(Stdio::piped()), ProcessEnding::Kill)?;
-        process.wait_for(START_PATIENCE, START_POLL, || match LoadClient::connect(socket) {
+        let answers = || match LoadClient::connect(socket) {
             Ok(client) => Ok(Some(client)),
             Err(why) if is_starting(&why) => Ok(None),
             Err(why) => Err(failed(name, why)),
-        })?;
-        Ok(Self { name, socket: socket.into(), _running: ServerHost::Process { _process: process } })
+        };
+        let command = command.stderr(Stdio::piped());
+        let process = ChildProcess::start_serving(name, command, ProcessEnding::Kill, answers)?;
+        Ok(Self { name, socket: socket.into(), _running: Box::new(process) })
     }
 
     /// Serves `disk` by threads of this process.
     pub fn here(name: &'static str, disk: Arc<dyn Disk>, socket: &Path) -> Result<Self> {
         let listening = NbdService::new(Arc::new(OneExport(disk)), Options::default()).listen_unix(socket);
-        let refused = |why| Error::Server { who: name.into(), what: format!("it cannot listen: {why}") };
-        Ok(Self { name, socket: socket.into(), _running: ServerHost::Here { _listening: listening.map_err(refused)? } })
+        let listening = listening.map_err(|why| Error::server(name, format!("it cannot listen: {why}")))?;
+        Ok(Self { name, socket: socket.into(), _running: Box::new(listening) })
     }
 
     /// Connects to the server.

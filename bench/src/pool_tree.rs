@@ -14,7 +14,8 @@ use ferrite_pool::{Format, Pool};
 use crate::scratch::Scratch;
 use crate::{Error, Result, machine};
 
-const BOOT: [u8; 16] = [1; 16];
+/// The boot in which all pools are made and opened.
+pub const BOOT: [u8; 16] = [1; 16];
 
 /// A pool in memory, open.
 pub struct OpenPool {
@@ -46,7 +47,7 @@ impl OpenPool {
         let size = bytes.next_multiple_of(CHUNK);
         scratch.file("pool", size)?;
         let place = Arc::new(ClosedPool { path: scratch.path("pool"), small_pages, _scratch: scratch });
-        let memory = place.map()?;
+        let memory = place.map(Guard::best())?;
         memory.reserve(Span::new(0, size))?;
         Pool::create(&memory, &Format { uuid: [7; 16], boot_id: BOOT })?;
         Self::over(memory, place).map(Arc::new)
@@ -56,6 +57,16 @@ impl OpenPool {
         let memory = Arc::new(memory);
         let pool = Arc::new(Pool::open(Arc::clone(&memory) as Arc<dyn Memory>, BOOT)?.0);
         Ok(Self { pool, memory, place })
+    }
+
+    /// The pool.
+    pub fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+
+    /// The place of the pool, which outlives it.
+    pub fn place(&self) -> Arc<ClosedPool> {
+        Arc::clone(&self.place)
     }
 
     /// Bytes of the pages that map most of the pool.
@@ -79,14 +90,15 @@ impl ClosedPool {
 
     /// Opens the pool.
     pub fn open(self: &Arc<Self>) -> Result<Arc<OpenPool>> {
-        OpenPool::over(self.map()?, Arc::clone(self)).map(Arc::new)
+        OpenPool::over(self.map(Guard::best())?, Arc::clone(self)).map(Arc::new)
     }
 
-    fn map(&self) -> Result<Mapped> {
+    /// A mapping of the pool under `guard`.
+    pub fn map(&self, guard: Guard) -> Result<Mapped> {
         let file = OpenOptions::new().read(true).write(true).open(&self.path);
         let file = file.map_err(Error::io(format!("opening {}", self.path.display())))?;
         let (name, small_pages) = (self.path.display().to_string(), self.small_pages);
-        Ok(Mapped::map(file, &MapOptions { guard: Guard::best(), small_pages, name, ..MapOptions::default() })?)
+        Ok(Mapped::map(file, &MapOptions { guard, small_pages, name, ..MapOptions::default() })?)
     }
 }
 
@@ -193,7 +205,7 @@ impl ServedTree {
         let Some(there) = shown.as_mut() else { return Ok(()) };
         there.mounted.unmount().map_err(|why| match why {
             NotUnmounted::Busy(users) => {
-                Error::Server { who: self.point.display().to_string(), what: format!("used by {}", users.join(", ")) }
+                Error::server(self.point.display().to_string(), format!("used by {}", users.join(", ")))
             }
             NotUnmounted::Io(why) => Error::io(format!("unmounting {}", self.point.display()))(why),
         })?;

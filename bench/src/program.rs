@@ -21,6 +21,11 @@ pub fn find(name: &str) -> Option<PathBuf> {
     folders.map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
+/// A command that runs the program `name`, which fails if it is not installed.
+pub fn command(name: &str) -> Command {
+    Command::new(find(name).unwrap_or_else(|| name.into()))
+}
+
 /// Runs `command` to its end.
 ///
 /// # Errors
@@ -38,7 +43,7 @@ pub fn output(command: &mut Command) -> Result<String> {
     }
     let errors = String::from_utf8_lossy(&ended.stderr);
     let errors = errors.lines().take(ERROR_LINES).collect::<Vec<_>>().join("; ");
-    Err(Error::Server { who, what: format!("it ended with {} and said: {errors}", ended.status) })
+    Err(Error::server(who, format!("it ended with {} and said: {errors}", ended.status)))
 }
 
 /// Runs `script` by the shell in the folder `home`, ending at the first command that fails.
@@ -48,7 +53,7 @@ pub fn shell(home: &Path, script: &str) -> Result<()> {
 
 /// The error of a program whose output cannot be understood.
 pub fn strange(who: &str, output: &str) -> Error {
-    Error::Server { who: who.into(), what: format!("its output is not understood: {output}") }
+    Error::server(who, format!("its output is not understood: {output}"))
 }
 
 /// The name of the program of `command`.

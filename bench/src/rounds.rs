@@ -1,5 +1,7 @@
 //! Rounds, in which the subjects of one case are measured in turn.
 
+use std::time::{Duration, Instant};
+
 use crate::Result;
 
 /// A subject of a case: a name, and a function that measures one short slice.
@@ -50,6 +52,17 @@ pub fn run(
         }
     }
     Ok(series)
+}
+
+/// Nanoseconds of an update, the mean over about `time` and at least one batch: the clock is read behind each batch of
+/// updates.
+pub fn mean_ns(time: Duration, batch: u64, mut update: impl FnMut() -> Result<()>) -> Result<f64> {
+    let (start, mut updates) = (Instant::now(), 0);
+    while updates == 0 || start.elapsed() < time {
+        (0..batch).try_for_each(|_| update())?;
+        updates += batch;
+    }
+    Ok(start.elapsed().as_secs_f64() * 1e9 / updates as f64)
 }
 
 /// The greatest number that divides both.

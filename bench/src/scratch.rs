@@ -5,6 +5,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Span};
+
 use crate::{Error, Result};
 
 const PREFIX: &str = "ferrite-bench-";
@@ -29,6 +31,20 @@ impl Scratch {
         self.0.join(name)
     }
 
+    /// The path of the folder `name` in it, which is made if it does not exist.
+    pub fn folder(&self, name: &str) -> Result<PathBuf> {
+        let path = self.path(name);
+        fs::create_dir_all(&path).map_err(Error::io(format!("making {}", path.display())))?;
+        Ok(path)
+    }
+
+    /// A mapping under `guard` of a new file of `bytes` in it, with every page touched, because the first touch of a page
+    /// costs more than a hundred stores to it.
+    pub fn mapped(&self, name: &str, bytes: u64, guard: Guard) -> Result<Mapped> {
+        let options = MapOptions { guard, name: self.path(name).display().to_string(), ..MapOptions::default() };
+        touched(Mapped::map(self.file(name, bytes)?, &options)?)
+    }
+
     /// A new file of `len` bytes in it, sparse.
     pub fn file(&self, name: &str, len: u64) -> Result<fs::File> {
         let path = self.path(name);
@@ -48,6 +64,14 @@ impl Scratch {
         written.and_then(|()| file.sync_all()).map_err(Error::io(format!("filling {name}")))?;
         Ok(self.path(name))
     }
+}
+
+/// `memory` with every page reserved and touched.
+pub fn touched(memory: Mapped) -> Result<Mapped> {
+    let all = Span::new(0, memory.size());
+    memory.reserve(all)?;
+    memory.populate(all)?;
+    Ok(memory)
 }
 
 impl Drop for Scratch {

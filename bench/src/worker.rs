@@ -75,8 +75,8 @@ impl FolderWorker {
         let answer = self.process.ask(&serde_json::to_string(order).expect("orders are plain"))?;
         match serde_json::from_str(&answer) {
             Ok(WorkerAnswer::Done(value)) => Ok(value),
-            Ok(WorkerAnswer::Failed(what)) => Err(Error::Server { who: self.name.clone(), what }),
-            Err(_) => Err(Error::Server { who: self.name.clone(), what: format!("it answered {answer:?}") }),
+            Ok(WorkerAnswer::Failed(what)) => Err(Error::server(&self.name, what)),
+            Err(_) => Err(Error::server(&self.name, format!("it answered {answer:?}"))),
         }
     }
 }

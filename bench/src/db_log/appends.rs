@@ -2,17 +2,16 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
-use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Scheme, Span};
-use ferrite_pool::{Format, Pool};
+use ferrite_memory::{Guard, Memory, Scheme};
 use ferrite_wal::{Durability, SegmentDirectory, Wal, WalSpec};
 
 use super::places::DatabasePlaces;
 use super::{CommitPlan, OWN, RELAXED, STRICT};
 use crate::objects::peers::{self, PeerProcess};
-use crate::rounds::BenchSubject;
+use crate::pool_tree::OpenPool;
+use crate::rounds::{BenchSubject, mean_ns};
 use crate::session::{BenchSession, Race};
 use crate::{Error, Result};
 
@@ -49,26 +48,19 @@ fn measure(
     peers: Vec<PeerProcess>,
 ) -> Result<()> {
     let name = format!("appends-{bytes}");
-    let map = |file: File| {
-        Mapped::map(file, &MapOptions { guard: Guard::best(), name: name.clone(), ..MapOptions::default() })
-    };
-    let memory: Arc<dyn Memory> = Arc::new(map(places.memory.file(&name, POOL_BYTES)?)?);
-    Pool::create(&*memory, &Format { uuid: *b"bench of appends", boot_id: [0; 16] })?;
-    let (pool, _) = Pool::open(Arc::clone(&memory), [0; 16])?;
-    let folder =
-        SegmentDirectory::new(&places.memory.path(&format!("{name}-drained"))).map_err(Error::io("making a folder"))?;
+    let open_pool = OpenPool::new(&session.options.place, POOL_BYTES)?;
+    let drained = places.memory.path(&format!("{name}-drained"));
+    let folder = SegmentDirectory::new(&drained).map_err(Error::io("making a folder"))?;
     let spec = WalSpec { capacity_bytes: CAPACITY_BYTES };
-    let wal = &Wal::create(&Arc::new(pool), "log", &spec, Box::new(folder))?;
-    let bare = &map(places.memory.file(&format!("{name}-bare"), CAPACITY_BYTES)?)?;
-    // The first touch of a page costs more than a hundred stores to it. The log touches its pages when it is made.
-    bare.reserve(Span::new(0, CAPACITY_BYTES))?;
-    bare.populate(Span::new(0, CAPACITY_BYTES))?;
+    // The log touches its pages when it is made.
+    let wal = &Wal::create(open_pool.pool(), "log", &spec, Box::new(folder))?;
+    let bare = &places.memory.mapped(&format!("{name}-bare"), CAPACITY_BYTES, Guard::best())?;
     let count = if plan.slice > 0.0 { 10_000 } else { 64 };
     let payload = &vec![7_u8; bytes];
     let mut at = 0;
     let mut subjects = vec![
         BenchSubject::new(BARE, move |_| {
-            timed(count, || {
+            mean_ns(Duration::ZERO, count, || {
                 at = (at + bytes as u64) % (CAPACITY_BYTES - bytes as u64) / 64 * 64;
                 bare.store(at, payload, Scheme::Nt);
                 bare.fence();
@@ -87,7 +79,7 @@ fn measure(
     if let Some(home) = places.synced.get(OWN) {
         let mut file = File::create(home.join(&name)).map_err(Error::io("making a file on the disk"))?;
         subjects.push(BenchSubject::new(OWN, move |_| {
-            timed(plan.trial, || {
+            mean_ns(Duration::ZERO, plan.trial, || {
                 file.write_all(payload).and_then(|()| file.sync_data()).map_err(Error::io("appending"))
             })
         }));
@@ -98,16 +90,8 @@ fn measure(
 
 /// Nanoseconds a call of `one`; the log is emptied afterwards.
 fn append(wal: &Wal, count: u64, mut one: impl FnMut() -> ferrite_wal::Result<()>) -> Result<f64> {
-    let each = timed(count, || Ok(one()?))?;
+    let each = mean_ns(Duration::ZERO, count, || Ok(one()?))?;
     let end = wal.commit()?;
     wal.truncate(end)?;
     Ok(each)
-}
-
-fn timed(count: u64, mut one: impl FnMut() -> Result<()>) -> Result<f64> {
-    let start = Instant::now();
-    for _ in 0..count {
-        one()?;
-    }
-    Ok(start.elapsed().as_nanos() as f64 / count as f64)
 }

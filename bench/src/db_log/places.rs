@@ -4,19 +4,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use ferrite_memory::{Guard, MapOptions, Mapped};
-use ferrite_pool::{Format, Pool};
+use ferrite_memory::Guard;
 
 use super::{DISK, RUN, STRICT};
 use crate::ferrite::OwnerProcess;
 use crate::field::Field;
 use crate::media::disks::{DiskField, OWN, own_folder};
 use crate::mount_node::{self, MountRoot, NodeSource};
-use crate::pool_tree::{OpenPool, PoolTree};
+use crate::pool_tree::{ClosedPool, OpenPool, PoolTree};
 use crate::protection::filled_disk::FilledDisk;
 use crate::scratch::Scratch;
 use crate::session::BenchSession;
-use crate::{Error, Result, program};
+use crate::{Result, program};
 
 /// Bytes of each disk: PostgreSQL's cluster, its log, and some.
 pub(super) const DISK_BYTES: u64 = 512 << 20;
@@ -30,7 +29,7 @@ pub struct DatabasePlaces {
     /// on simulated ones, and this machine's disk.
     pub synced: Field<PathBuf>,
     /// A pool on tmpfs.
-    pub pool: PathBuf,
+    pub pool: Arc<ClosedPool>,
     /// The program and a folder of a file system that a process of it serves, for programs under `ferrite run`.
     pub run: Option<(PathBuf, PathBuf)>,
 }
@@ -39,19 +38,14 @@ impl DatabasePlaces {
     /// All places, with new file systems.
     pub fn new(session: &mut BenchSession<'_>) -> Result<Self> {
         let memory = Scratch::new(&session.options.place)?;
-        let pool = memory.path("pool");
-        let mapped = Mapped::map(memory.file("pool", POOL_BYTES)?, &MapOptions::default())?;
-        Pool::create(&mapped, &Format { uuid: *b"bench of db-log.", boot_id: [0; 16] })?;
-        drop(mapped);
+        let pool = OpenPool::new(&session.options.place, POOL_BYTES)?.close()?;
         let mut places = Self { memory, synced: Field::default(), pool, run: None };
         match mount_node::missing() {
             Some(why) => session.left_out("every file system on Ferrite and on simulated disks", why),
             None => places.mount(session)?,
         }
         let own = own_folder()?;
-        let home = own.path("home");
-        std::fs::create_dir(&home).map_err(Error::io("making a folder on the disk"))?;
-        places.synced.enter(OWN, home);
+        places.synced.enter(OWN, own.folder("home")?);
         places.synced.keep(own);
         Ok(places)
     }

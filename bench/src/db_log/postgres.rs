@@ -9,7 +9,7 @@ use super::{CommitPlan, Committers, NOTHING, RELAXED, RUN, RUN_RELAXED, STRICT, 
 use crate::loads::{AppSize, PostgresCluster, PostgresServer, transactions_per_s};
 use crate::options::BenchOptions;
 use crate::rounds::BenchSubject;
-use crate::{Error, Result, program};
+use crate::{Result, program};
 
 const CLIENTS: &str = "4";
 
@@ -21,8 +21,7 @@ pub fn committers<'a>(places: &'a DatabasePlaces, options: &BenchOptions, plan: 
         return Ok(Err("it needs postgresql and postgresql-contrib".into()));
     };
     let cluster = Arc::new(cluster);
-    let memory = places.memory.path("postgres");
-    std::fs::create_dir_all(&memory).map_err(Error::io("making a folder"))?;
+    let memory = places.memory.folder("postgres")?;
     let strict = places.synced.entries.iter().map(|(name, home)| (*name, home.clone(), "on"));
     let all = strict.chain([(RELAXED, ours.clone(), "off"), (NOTHING, memory, "off")]);
     let (mut committers, mut copied): (Vec<BenchSubject<'a>>, Vec<PathBuf>) = (Vec::new(), Vec::new());

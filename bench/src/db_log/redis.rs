@@ -2,17 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::places::DatabasePlaces;
 use super::{CommitPlan, Committers, NOTHING, RUN, STRICT, committer};
 use crate::child_process::{ChildProcess, ProcessEnding};
 use crate::ferrite::under_run;
-use crate::{Error, Result, program};
+use crate::{Result, program};
 
-/// How long the server may take to start.
-const START_PATIENCE: Duration = Duration::from_secs(30);
-const START_POLL: Duration = Duration::from_millis(10);
 /// SETs before those that are measured, at most: enough for `ferrite run` to acquire its lease. Each slice starts a
 /// server of its own, which a user does once.
 const FIRST_SETS: u64 = 2000;
@@ -27,8 +24,7 @@ pub fn committers(places: &DatabasePlaces, plan: CommitPlan, clients: u64) -> Co
     if places.synced.get(STRICT).is_none() {
         return Ok(Err("nothing can be mounted".into()));
     }
-    let memory = places.memory.path("redis");
-    std::fs::create_dir_all(&memory).map_err(Error::io("making a folder"))?;
+    let memory = places.memory.folder("redis")?;
     let socket = places.memory.path("redis.sock");
     let plain = |name, home: &Path, appendfsync| (name, RedisSetup { ferrite: None, home: home.into(), appendfsync });
     let mut all: Vec<_> = places.synced.entries.iter().map(|(name, home)| plain(*name, home, "always")).collect();
@@ -76,9 +72,9 @@ impl<'a> RedisServer<'a> {
         } else {
             command.args(["--appendonly", "yes", "--appendfsync", setup.appendfsync]);
         }
-        let mut process = ChildProcess::start("redis-server", command.stderr(Stdio::null()), ProcessEnding::Interrupt)?;
-        process.wait_for(START_PATIENCE, START_POLL, || {
-            let pong = program::output(client(socket).arg("ping"));
+        command.stderr(Stdio::null());
+        let process = ChildProcess::start_serving("redis-server", &mut command, ProcessEnding::Interrupt, || {
+            let pong = program::output(program::command("redis-cli").arg("-s").arg(socket).arg("ping"));
             Ok(pong.is_ok_and(|answer| answer.trim() == "PONG").then_some(()))
         })?;
         Ok(Self { _process: process, socket })
@@ -86,7 +82,7 @@ impl<'a> RedisServer<'a> {
 
     /// SETs of 100 bytes a second.
     fn benchmark(&self, clients: u64, count: u64) -> Result<f64> {
-        let mut command = Command::new(program::find("redis-benchmark").unwrap_or_default());
+        let mut command = program::command("redis-benchmark");
         let (start, count) = (Instant::now(), count.max(clients));
         let (clients, requests) = (clients.to_string(), count.to_string());
         command.arg("-s").arg(self.socket).args(["--csv", "-t", "set", "-d", "100", "-r", "100000"]);
@@ -97,10 +93,4 @@ impl<'a> RedisServer<'a> {
         // The benchmark prints no finite rate for less than a millisecond.
         Ok(if rate.is_finite() { rate } else { count as f64 / start.elapsed().as_secs_f64() })
     }
-}
-
-fn client(socket: &Path) -> Command {
-    let mut command = Command::new(program::find("redis-cli").unwrap_or_default());
-    command.arg("-s").arg(socket);
-    command
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use super::places::DatabasePlaces;
 use super::{CommitPlan, Committers, NOTHING, STRICT, SYNCED, committer};
 use crate::options::{BenchOptions, Length};
-use crate::{Error, Result, program};
+use crate::{Result, program};
 
 /// The settings of one run.
 struct SpeedtestRun {
@@ -34,10 +34,9 @@ pub fn committers<'a>(places: &'a DatabasePlaces, options: &BenchOptions, plan: 
         let program = program.clone();
         SpeedtestRun { program, size, ours, database: home.join("speed.db"), syncs }
     };
-    let memory = places.memory.path("speedtest");
-    std::fs::create_dir_all(&memory).map_err(Error::io("making a folder"))?;
+    let memory = places.memory.folder("speedtest")?;
     let mut all = vec![
-        (STRICT, run(&memory, Some((library, places.pool.clone())), true)),
+        (STRICT, run(&memory, Some((library, places.pool.path().to_owned())), true)),
         (NOTHING, run(&memory, None, false)),
         (SYNCED, run(&memory, None, true)),
     ];

@@ -29,7 +29,7 @@ pub fn committers<'a>(places: &'a DatabasePlaces, options: &BenchOptions, plan: 
     };
     let ours = |name: &str| {
         let path = places.memory.path(name).display().to_string();
-        let (library, pool) = (library.with_extension(""), places.pool.display());
+        let (library, pool) = (library.with_extension(""), places.pool.path().display());
         format!(".load {}\n.open file:{path}?vfs=ferrite&pool={pool}\n", library.display())
     };
     let plain = |path: PathBuf| format!(".open {}\n", path.display());
@@ -70,7 +70,7 @@ fn run(shell: &Path, opened: &OpenedDatabase, count: u64) -> Result<f64> {
     let ended = child.wait().map_err(Error::io("running sqlite3"))?;
     match times.as_slice() {
         [go, done] if ended.success() => Ok(count as f64 / (*done - *go).as_secs_f64()),
-        _ => Err(Error::Server { who: "sqlite3".into(), what: "it did not run all transactions".into() }),
+        _ => Err(Error::server("sqlite3", "it did not run all transactions")),
     }
 }
 

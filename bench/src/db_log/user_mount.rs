@@ -40,11 +40,11 @@ impl UserMount {
         let open_pool = OpenPool::new(&options.place, bytes)?;
         PoolTree::of_small_files(&open_pool, "run").make()?;
         let pool = open_pool.close()?;
-        let failed = Error::io(format!("making {}", folder.path("").display()));
-        let made = ["dev", "mount"].iter().try_for_each(|name| fs::create_dir(folder.path(name)));
+        folder.folder("dev")?;
+        folder.folder("mount")?;
         // The user may have no way to the program's own folder.
         let own = folder.path("ferrite");
-        made.and_then(|()| fs::copy(ferrite, &own)).map_err(failed)?;
+        fs::copy(ferrite, &own).map_err(Error::io(format!("making {}", own.display())))?;
         let pools = pool.path().parent().map(Path::to_owned).unwrap_or_default();
         program::run(Command::new("chown").arg("-R").arg(format!("{USER}:")).arg(folder.path("")).arg(pools))?;
         let mut by = Command::new("unshare");

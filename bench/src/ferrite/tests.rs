@@ -41,8 +41,7 @@ fn a_served_pool_is_started_as_its_users_start_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let scratch = Scratch::new(folder.path()).expect("made");
     let ferrite = program_of(folder.path(), "echo no room >&2; exit 1");
-    let pool = PoolOverNbd { ferrite: &ferrite, scratch: &scratch, pool_bytes: 2048, disk_bytes: 1024 };
-    let error = pool.start().err().expect("the script serves nothing").to_string();
+    let error = serve(&ferrite, &scratch, 2048, 1024).err().expect("the script serves nothing").to_string();
     assert_eq!(error, "ferrite: it ended (exit status: 1): no room");
     let (path, socket) = (scratch.path("pool"), scratch.path("ferrite"));
     let wanted = format!(

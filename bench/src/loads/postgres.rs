@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use super::{AppSize, LoadKit, timed};
 use crate::child_process::{ChildProcess, ProcessEnding};
@@ -12,9 +11,6 @@ use crate::{Error, Result, program};
 
 /// PostgreSQL's own user, because the server refuses to be run by root.
 pub(crate) const USER: &str = "postgres";
-/// How long the server may take to start.
-const PATIENCE: Duration = Duration::from_secs(60);
-const POLL: Duration = Duration::from_millis(10);
 /// The server has little memory, so that its disk is measured, and no work in the background.
 const SETTINGS: [&str; 8] = [
     "listen_addresses=",
@@ -37,7 +33,7 @@ pub struct PostgresCluster {
 /// A server that answers. Dropped, it is stopped.
 pub struct PostgresServer<'a> {
     cluster: &'a PostgresCluster,
-    process: ChildProcess,
+    _process: ChildProcess,
 }
 
 impl PostgresCluster {
@@ -51,7 +47,7 @@ impl PostgresCluster {
             fs::create_dir(folder).map_err(Error::io(format!("making {}", folder.display())))?;
             program::run(Command::new("chown").arg(format!("{USER}:")).arg(folder))?;
         }
-        let mut init = as_user(&program::find("initdb").unwrap_or_default());
+        let mut init = as_user(program::command("initdb").get_program().as_ref());
         init.args(["--no-sync", "--auth=trust", "--encoding=UTF8", "--no-locale", "--username=postgres", "-D"]);
         program::run(init.arg(&cluster.template))?;
         let server = cluster.start(as_server(), &cluster.template)?;
@@ -87,21 +83,25 @@ impl PostgresCluster {
         by.arg("-D").arg(data).args(SETTINGS.iter().flat_map(|setting| ["-c", setting]));
         by.arg("-c").arg(format!("unix_socket_directories={}", self.sockets.display()));
         // On SIGINT the server shuts down fast.
-        let process = ChildProcess::start("postgres", by.stderr(Stdio::null()), ProcessEnding::Interrupt)?;
-        let mut server = PostgresServer { cluster: self, process };
-        let mut ask = server.client("psql");
+        let mut ask = self.client("psql");
         ask.args(["-X", "-q", "-c", "select 1"]);
-        server.process.wait_for(PATIENCE, POLL, || Ok(program::run(&mut ask).is_ok().then_some(())))?;
-        Ok(server)
+        let is_ready = || Ok(program::run(&mut ask).is_ok().then_some(()));
+        let ending = ProcessEnding::Interrupt;
+        let process = ChildProcess::start_serving("postgres", by.stderr(Stdio::null()), ending, is_ready)?;
+        Ok(PostgresServer { cluster: self, _process: process })
+    }
+
+    fn client(&self, name: &str) -> Command {
+        let mut command = program::command(name);
+        command.env("PGHOST", &self.sockets).env("PGUSER", USER).env("PGDATABASE", USER);
+        command
     }
 }
 
 impl PostgresServer<'_> {
     /// The command of the client program `name`, with the address of the server.
     pub fn client(&self, name: &str) -> Command {
-        let mut command = Command::new(program::find(name).unwrap_or_default());
-        command.env("PGHOST", &self.cluster.sockets).env("PGUSER", USER).env("PGDATABASE", USER);
-        command
+        self.cluster.client(name)
     }
 
     /// Executes `statements` with the variable `variable`.

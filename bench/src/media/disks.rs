@@ -36,8 +36,8 @@ impl DiskField {
         for server in nbd_server::peers(session, scratch, bytes)? {
             let uri = format!("nbd+unix:///?socket={}", server.socket.display());
             let disk = NbdDisk::connect(&uri, &ConnectOptions::default());
-            let failed = |why| Error::Server { who: server.name.into(), what: format!("{why}") };
-            self.enter(server.name, Arc::new(disk.map_err(failed)?));
+            let disk = disk.map_err(|why| Error::server(server.name, why.to_string()))?;
+            self.enter(server.name, Arc::new(disk));
             self.keep(server);
         }
         Ok(())

@@ -4,13 +4,13 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Scheme, Span};
+use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Scheme};
 
 use super::UpdatePlan;
 use crate::Result;
 use crate::bench_random::BenchRandom;
 use crate::rounds::BenchSubject;
-use crate::scratch::Scratch;
+use crate::scratch::{Scratch, touched};
 use crate::session::{BenchSession, Race};
 
 /// Bytes of each memory.
@@ -47,13 +47,9 @@ pub fn measure(session: &mut BenchSession<'_>, scratch: &Scratch, plan: &UpdateP
     if cases.is_empty() {
         return Ok(());
     }
-    let map = MapOptions { guard: Guard::None, name: "figure 5".into(), ..MapOptions::default() };
-    let pool = Mapped::map(scratch.file("lines", MEMORY_BYTES)?, &map)?;
-    let ram = Mapped::anonymous(MEMORY_BYTES, &map)?;
-    for memory in [&pool, &ram] {
-        memory.reserve(Span::new(0, MEMORY_BYTES))?;
-        memory.populate(Span::new(0, MEMORY_BYTES))?;
-    }
+    let options = MapOptions { guard: Guard::None, name: "figure 5".into(), ..MapOptions::default() };
+    let ram = touched(Mapped::anonymous(MEMORY_BYTES, &options)?)?;
+    let pool = scratch.mapped("lines", MEMORY_BYTES, Guard::None)?;
     for case in &cases {
         let usable = WAYS.into_iter().filter(|(.., scheme)| scheme.ensure_available().is_ok());
         let subject = |(name, is_pool, scheme)| {

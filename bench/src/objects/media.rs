@@ -1,19 +1,20 @@
 //! Table 1: the time until an update is durable, by medium: a record in persistent memory, a block on disks.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ferrite_disk::{Access, Disk};
 use ferrite_memory::Guard;
 use ferrite_object::{Logging, NewStore, OpenStore, Store};
 
 use super::UpdatePlan;
+use super::updates::{append, refused};
+use crate::Result;
 use crate::copy_buffer::CopyBuffer;
 use crate::media::disks::DiskField;
-use crate::rounds::BenchSubject;
+use crate::rounds::{BenchSubject, mean_ns};
 use crate::scratch::Scratch;
 use crate::session::{BenchSession, Race};
-use crate::{Error, Result};
 
 /// The case.
 pub const CASE: &str = "a durable record, by medium";
@@ -33,20 +34,12 @@ pub fn measure(session: &mut BenchSession<'_>, scratch: &Scratch, plan: &UpdateP
     let mut field = DiskField::default();
     field.enter_own(session, DISK_BYTES)?;
     field.enter_simulated(DISK_BYTES);
-    let refused = |error: ferrite_object::Error| Error::Server { who: "objects".into(), what: error.to_string() };
     let open = OpenStore { guard: Some(Guard::None), services: None };
     let store = Store::initialize(&scratch.path("table"), &NewStore { bytes: 64 << 20, uuid: [4; 16] }, &open);
     let log = store.and_then(|store| store.log("log", Logging::default())).map_err(refused)?;
     let (rounds, slice_ms) = if plan.rounds < ROUNDS { (1, 1) } else { (ROUNDS, SLICE_MS) };
     let time = Duration::from_millis(slice_ms);
-    let ours = move |_| {
-        latency_us(time, || {
-            if log.append(&[7; 64]).is_err() {
-                log.cut(log.end()).and_then(|()| log.append(&[7; 64]).map(drop)).map_err(refused)?;
-            }
-            Ok(())
-        })
-    };
+    let ours = move |_| latency_us(time, || append(&log, &[7; 64]));
     let mut subjects = vec![BenchSubject::new(OURS, ours)];
     for (name, disk) in &field.entries {
         subjects.push(BenchSubject::new(*name, move |_| by_disk(disk, time)));
@@ -64,11 +57,6 @@ fn by_disk(disk: &Arc<dyn Disk>, time: Duration) -> Result<f64> {
     })
 }
 
-fn latency_us(time: Duration, mut update: impl FnMut() -> Result<()>) -> Result<f64> {
-    let (start, mut updates) = (Instant::now(), 0);
-    while updates == 0 || start.elapsed() < time {
-        update()?;
-        updates += 1;
-    }
-    Ok(start.elapsed().as_secs_f64() * 1e6 / f64::from(updates))
+fn latency_us(time: Duration, update: impl FnMut() -> Result<()>) -> Result<f64> {
+    Ok(mean_ns(time, 1, update)? / 1e3)
 }

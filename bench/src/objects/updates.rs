@@ -2,15 +2,15 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Scheme, Span};
+use ferrite_memory::{Guard, Mapped, Memory, Scheme};
 use ferrite_object::{DirectBytes, Logging, Map, NewStore, ObjectLog, OpenStore, Store};
 
 use super::UpdatePlan;
 use super::peers::{self, PeerProcess};
 use crate::bench_random::BenchRandom;
-use crate::rounds::BenchSubject;
+use crate::rounds::{BenchSubject, mean_ns};
 use crate::scratch::Scratch;
 use crate::session::{BenchSession, Race};
 use crate::{Error, Result};
@@ -31,7 +31,7 @@ const BYTES: usize = 64;
 /// Bytes of a value that fills one line with its number and its checksum.
 const LINE_BYTES: usize = 48;
 /// Updates between two looks at the clock.
-const BATCH: u32 = 32;
+const BATCH: u64 = 32;
 /// Bytes of the log, and of the ring that bare stores go around in.
 const LOG_BYTES: u64 = 16 << 20;
 
@@ -60,10 +60,7 @@ impl UpdatedStore {
             .try_for_each(|number| map.put(&(number % ITEMS).to_le_bytes(), &[1; BYTES]))
             .map_err(refused)?;
         let whole = (0..16).map(|number| value(&format!("whole{number}"), BYTES, Scheme::Nt));
-        let options = MapOptions { guard: Guard::None, name: "bare".into(), ..MapOptions::default() };
-        let bare = Mapped::map(scratch.file("bare", LOG_BYTES)?, &options)?;
-        bare.reserve(Span::new(0, LOG_BYTES))?;
-        bare.populate(Span::new(0, LOG_BYTES))?;
+        let bare = scratch.mapped("bare", LOG_BYTES, Guard::None)?;
         Ok(Self {
             by_nt: value("nt", LINE_BYTES, Scheme::Nt).map_err(refused)?,
             by_flush: value("flush", LINE_BYTES, Scheme::Flush).map_err(refused)?,
@@ -75,18 +72,13 @@ impl UpdatedStore {
     }
 }
 
-fn refused(error: ferrite_object::Error) -> Error {
-    Error::Server { who: "objects".into(), what: error.to_string() }
+pub(super) fn refused(error: ferrite_object::Error) -> Error {
+    Error::server("objects", error.to_string())
 }
 
 /// Nanoseconds of an update, the mean over `ms` milliseconds.
-fn update_ns(ms: u64, mut update: impl FnMut() -> Result<()>) -> Result<f64> {
-    let (start, time, mut updates) = (Instant::now(), Duration::from_millis(ms), 0);
-    while updates == 0 || start.elapsed() < time {
-        (0..BATCH).try_for_each(|_| update())?;
-        updates += BATCH;
-    }
-    Ok(start.elapsed().as_secs_f64() * 1e9 / f64::from(updates))
+fn update_ns(ms: u64, update: impl FnMut() -> Result<()>) -> Result<f64> {
+    mean_ns(Duration::from_millis(ms), BATCH, update)
 }
 
 /// Measures every case.
@@ -143,7 +135,7 @@ fn lines(field: &UpdatedStore, ms: u64) -> Vec<BenchSubject<'_>> {
     ]
 }
 
-fn append(log: &ObjectLog, entry: &[u8]) -> Result<()> {
+pub(super) fn append(log: &ObjectLog, entry: &[u8]) -> Result<()> {
     match log.append(entry) {
         Err(ferrite_object::Error::Pool(ferrite_pool::Error::LogFull { .. })) => {
             log.cut(log.end()).and_then(|()| log.append(entry)).map(drop).map_err(refused)

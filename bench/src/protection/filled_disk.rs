@@ -2,56 +2,42 @@
 //!
 //! Only data is copied while more than one of them is open: each keeps a map of its own, and none of them changes it.
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
 use ferrite_block::{BlockDisk, DiskOptions, DiskSpec};
 use ferrite_disk::{Access, Disk};
-use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Scheme, Span};
+use ferrite_memory::{Guard, Mapped, Memory, Scheme, Span};
 use ferrite_pool::layout::CHUNK;
-use ferrite_pool::{Format, Pool, Role};
+use ferrite_pool::{Pool, Role};
 
 use crate::Result;
 use crate::bare_copy::BareCopy;
 use crate::copy_buffer::CopyBuffer;
-use crate::scratch::Scratch;
+use crate::pool_tree::{BOOT, ClosedPool, OpenPool};
 
 const NAME: &str = "disk";
-const BOOT: [u8; 16] = [1; 16];
 const FILL_BYTES: usize = 256 << 10;
 
 /// A filled disk in a file of its own.
 pub struct FilledDisk {
-    file: File,
-    name: String,
+    place: Arc<ClosedPool>,
     /// The longest run of the disk's data in the pool.
     data: Span,
-    _scratch: Scratch,
 }
 
 impl FilledDisk {
     /// Makes a pool in `place` and in it a disk of `disk_bytes`, filled in sequence.
     pub fn build(place: &Path, disk_bytes: u64) -> Result<Self> {
-        let scratch = Scratch::new(place)?;
-        let size = Self::file_bytes(disk_bytes);
-        let file = scratch.file("pool", size)?;
-        let name = scratch.path("pool").display().to_string();
-        let mut stage = Self { file, name, data: Span::new(0, 0), _scratch: scratch };
-        let memory = stage.map(Guard::None)?;
-        memory.reserve(Span::new(0, size))?;
-        Pool::create(&memory, &Format { uuid: [7; 16], boot_id: BOOT })?;
-        let pool = Arc::new(Pool::open(Arc::new(memory), BOOT)?.0);
-        ferrite_block::create(
-            &pool,
-            NAME,
-            &DiskSpec { size: disk_bytes, sector_bytes: 512, thin: false, checksum: false },
-        )?;
-        fill(&*BlockDisk::open(Arc::clone(&pool), NAME, DiskOptions::default())?)?;
+        let open_pool = OpenPool::new(place, Self::file_bytes(disk_bytes))?;
+        let pool = open_pool.pool();
+        let spec = DiskSpec { size: disk_bytes, sector_bytes: 512, thin: false, checksum: false };
+        ferrite_block::create(pool, NAME, &spec)?;
+        fill(&*BlockDisk::open(Arc::clone(pool), NAME, DiskOptions::default())?)?;
         let tag = pool.tag(NAME)?;
         let runs = tag.extents.iter().filter(|extent| extent.role == Role::DATA).map(|extent| extent.span());
-        stage.data = runs.max_by_key(|run| run.len).expect("a disk has data");
-        Ok(stage)
+        let data = runs.max_by_key(|run| run.len).expect("a disk has data");
+        Ok(Self { place: open_pool.place(), data })
     }
 
     /// Bytes of the file of a disk of `disk_bytes`, which are reserved at once.
@@ -87,8 +73,7 @@ impl FilledDisk {
 
     /// A mapping of the pool under `guard`, with every page touched.
     pub fn map(&self, guard: Guard) -> Result<Mapped> {
-        let file = self.file.try_clone().map_err(crate::Error::io("sharing the pool's file"))?;
-        let memory = Mapped::map(file, &MapOptions { guard, name: self.name.clone(), ..MapOptions::default() })?;
+        let memory = self.place.map(guard)?;
         memory.populate(Span::new(0, memory.size()))?;
         Ok(memory)
     }

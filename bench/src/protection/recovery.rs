@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::ProtectionScale;
 use super::copy_load::{CopyLoad, CopyPlaces};
 use crate::copy_buffer::CopyBuffer;
-use crate::ferrite::{OURS, PoolOverNbd};
+use crate::ferrite::{self, OURS};
 use crate::load_client::{self, RequestVerb};
 use crate::nbd_server::NbdServer;
 use crate::report::ReportRow;
@@ -25,20 +25,20 @@ const BLOCK: usize = 4096;
 /// Measures recovery, if there is the program.
 pub fn measure(session: &mut BenchSession<'_>, scale: &ProtectionScale) -> Result<()> {
     let options = session.options;
-    let Some(ferrite) = options.ferrite.as_ref().filter(|_| options.wants(CASE)) else { return Ok(()) };
+    let Some(program) = options.ferrite.as_ref().filter(|_| options.wants(CASE)) else { return Ok(()) };
     session.announce("filling a pool")?;
     let scratch = Scratch::new(&options.place)?;
     // A disk has a sixteenth of spare blocks; with them it takes nine tenths of the pool.
     let disk_bytes = scale.killed_bytes / 1024 * 868;
-    let pool = PoolOverNbd { ferrite, scratch: &scratch, pool_bytes: scale.killed_bytes, disk_bytes };
-    let mut server = pool.start()?;
+    let serve = || ferrite::serve(program, &scratch, scale.killed_bytes, disk_bytes);
+    let mut server = serve()?;
     let block = CopyBuffer::new(BLOCK);
     server.connect()?.fill(&block.bytes().repeat(64)).map_err(|why| server.failed(why))?;
     let mut series = Series { name: OURS.into(), values: Vec::new() };
     for kill in 0..scale.kills as u64 {
         kill_under_load(server, kill)?;
         let begun = Instant::now();
-        server = pool.start()?;
+        server = serve()?;
         let mut read = CopyBuffer::new(BLOCK);
         read.bytes_mut().fill(0);
         server.connect()?.read(0, read.bytes_mut()).map_err(|why| server.failed(why))?;

@@ -9,7 +9,7 @@ use super::ProtectionScale;
 use super::copy_load::{CopyLoad, CopyPlaces};
 use super::filled_disk::FilledDisk;
 use crate::copy_buffer::CopyBuffer;
-use crate::ferrite::{OURS, PoolOverNbd};
+use crate::ferrite::{self, OURS};
 use crate::load_client::{self, LoadClient, RequestVerb};
 use crate::nbd_server::{self, NBDKIT, NbdServer, QEMU};
 use crate::report::rows;
@@ -88,10 +88,7 @@ pub(super) fn better_peer(series: &[Series]) -> &Series {
 fn start(session: &mut BenchSession<'_>, scale: &ProtectionScale, scratch: &Scratch) -> Result<Vec<ConnectedServer>> {
     let bytes = scale.served_bytes;
     let ours = match &session.options.ferrite {
-        Some(ferrite) => {
-            let pool_bytes = bytes + bytes / 16 + (16 << 20);
-            PoolOverNbd { ferrite, scratch, pool_bytes, disk_bytes: bytes }.start()?
-        }
+        Some(program) => ferrite::serve(program, scratch, bytes + bytes / 16 + (16 << 20), bytes)?,
         None => {
             let stage = FilledDisk::build(&session.options.place, bytes)?;
             NbdServer::here(OURS, stage.whole(Guard::best())?, &scratch.path("ours"))?

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Span};
+use ferrite_memory::{Guard, Mapped, Memory};
 use ferrite_pool::layout::CHUNK;
 
 use super::{FRESH, FileOrder, RecordFile, RecordFolder, RecordJob, RecordVerb, carry_out};
@@ -37,9 +37,7 @@ impl BareFolder {
     /// A mapping of at least `bytes` in `place`, unguarded. If `has_sizes` is true, files are new and have sizes.
     pub fn new(place: &Path, bytes: u64, has_sizes: bool) -> Result<Self> {
         let (scratch, size) = (Scratch::new(place)?, bytes.next_multiple_of(CHUNK) + CHUNK);
-        let options = MapOptions { guard: Guard::None, name: "the bare copy".into(), ..MapOptions::default() };
-        let memory = Mapped::map(scratch.file("bare", size)?, &options)?;
-        memory.reserve(Span::new(0, size))?;
+        let memory = scratch.mapped("bare", size, Guard::None)?;
         Ok(Self { memory: Arc::new(memory), has_sizes, files: 1, file_bytes: 0, _scratch: scratch })
     }
 

@@ -94,5 +94,5 @@ impl RecordFile for LibraryFile {
 
 #[cold]
 fn short(what: &str, len: usize) -> Error {
-    Error::Server { who: "the file system".into(), what: format!("a {what} ended after {len} bytes") }
+    Error::server("the file system", format!("a {what} ended after {len} bytes"))
 }
