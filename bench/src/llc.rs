@@ -4,6 +4,8 @@
 //! The paper's programs are not free. Debian's programs of the same kinds replace them, on inputs that are made here and are
 //! the same on every machine. A program that is not installed is left out, and the verdict says so.
 
+use std::path::Path;
+
 use ferrite_sim::cache::wear::{Levelling, WearModel};
 use ferrite_sim::cache::{
     CacheEvent, CacheModel, CacheShape, PolicyDefaults, PolicyFigures, Study, StudyEnd, StudyProgress,
@@ -27,7 +29,6 @@ mod speed;
 mod traced;
 
 use control::QuarteredCaches;
-use inputs::Inputs;
 use programs::ProgramEntry;
 use speed::KeptEvents;
 
@@ -68,7 +69,7 @@ type FigureOf = fn(&PolicyFigures) -> f64;
 fn run(session: &mut BenchSession<'_>) -> Result<()> {
     let options = session.options;
     let scratch = Scratch::new(&options.place)?;
-    let inputs = Inputs::make(&scratch, options.length)?;
+    let inputs = inputs::make(&scratch, options.length)?;
     let (ready, missing) = programs::ready(options);
     session.notes.extend(missing);
     let mut studied = Vec::new();
@@ -142,7 +143,7 @@ fn own_size(entry: &ProgramEntry) -> usize {
 fn study(
     session: &mut BenchSession<'_>,
     entry: &ProgramEntry,
-    inputs: &Inputs,
+    inputs: &Path,
 ) -> Result<(Vec<Studied>, Option<QuarteredCaches>)> {
     let own = own_size(entry);
     let llc = model(SIZES[own]).llc;
@@ -170,8 +171,8 @@ fn study(
 }
 
 /// Starts a program that is recorded, behind a first level.
-fn start(entry: &ProgramEntry, inputs: &Inputs, first: FirstLevel) -> Result<Recording> {
-    let folder = Some(inputs.folder().to_owned());
+fn start(entry: &ProgramEntry, inputs: &Path, first: FirstLevel) -> Result<Recording> {
+    let folder = Some(inputs.to_owned());
     Ok(Program { words: entry.words(inputs), folder, output: ProgramOutput::Discarded }.start(first)?)
 }
 

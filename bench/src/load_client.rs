@@ -1,7 +1,8 @@
 //! A client of NBD servers that costs so little that the servers are what is measured.
 //!
 //! The client keeps a given number of requests in flight on one connection. All replies of one receive are handled
-//! together, and as many new requests leave in one send. Data read is not copied out of the receive buffer.
+//! together, and as many new requests leave in one send. Data read is not copied out of the receive buffer: a caller that
+//! wants it has [`crate::nbd_server::NbdServer::disk`].
 
 use std::io::{self, IoSlice, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -59,7 +60,6 @@ pub struct RequestLoad<'a> {
 /// The head of a chunk of a reply.
 struct ReplyChunk {
     is_last: bool,
-    kind: u16,
     len: usize,
 }
 
@@ -76,60 +76,6 @@ impl LoadClient {
     /// Bytes of the export.
     pub fn size(&self) -> u64 {
         self.size
-    }
-
-    /// Writes `payload` at `at`.
-    pub fn write(&mut self, at: u64, payload: &[u8]) -> io::Result<()> {
-        self.send(RequestVerb::Write, payload, &[at])?;
-        self.take_reply()
-    }
-
-    /// Fills the export with copies of `payload`.
-    pub fn fill(&mut self, payload: &[u8]) -> io::Result<()> {
-        let len = payload.len() as u64;
-        (0..self.size).step_by(payload.len()).try_for_each(|at| {
-            let part = (self.size - at).min(len) as usize;
-            self.write(at, &payload[..part])
-        })
-    }
-
-    /// Reads `into.len()` bytes at `at`.
-    pub fn read(&mut self, at: u64, into: &mut [u8]) -> io::Result<()> {
-        self.send(RequestVerb::Read, into, &[at])?;
-        loop {
-            let chunk = self.take_chunk()?;
-            if chunk.kind == chunk::OFFSET_DATA || chunk.kind == chunk::OFFSET_HOLE {
-                self.need(8)?;
-                let place = u64::from_be_bytes(self.take());
-                let start = place.checked_sub(at).ok_or_else(|| broken("a chunk lies before the request"))? as usize;
-                self.place(&chunk, into.get_mut(start..).ok_or_else(|| broken("a chunk lies behind the request"))?)?;
-            } else {
-                self.skip(chunk.len)?;
-            }
-            if chunk.is_last {
-                return Ok(());
-            }
-        }
-    }
-
-    fn place(&mut self, chunk: &ReplyChunk, into: &mut [u8]) -> io::Result<()> {
-        let too_long = || broken("a chunk is longer than the request");
-        if chunk.kind == chunk::OFFSET_HOLE {
-            self.need(4)?;
-            let len = u32::from_be_bytes(self.take()) as usize;
-            into.get_mut(..len).ok_or_else(too_long)?.fill(0);
-            return Ok(());
-        }
-        let len = chunk.len.checked_sub(8).ok_or_else(too_long)?;
-        let mut rest = into.get_mut(..len).ok_or_else(too_long)?;
-        while !rest.is_empty() {
-            self.need(1)?;
-            let part = self.held.len().min(rest.len());
-            let (now, later) = rest.split_at_mut(part);
-            now.copy_from_slice(&self.inbox[self.held.start..][..part]);
-            (self.held.start, rest) = (self.held.start + part, later);
-        }
-        Ok(())
     }
 
     /// Runs `load` at the offsets that `places` returns. Returns the number of requests, and the time from the first request to
@@ -206,7 +152,7 @@ impl LoadClient {
         let magic = u32::from_be_bytes(self.take());
         if magic == SIMPLE_REPLY_MAGIC {
             let (errno, _cookie) = (u32::from_be_bytes(self.take()), self.take::<8>());
-            return refused(errno).map(|()| ReplyChunk { is_last: true, kind: chunk::NONE, len: 0 });
+            return refused(errno).map(|()| ReplyChunk { is_last: true, len: 0 });
         }
         if magic != STRUCTURED_REPLY_MAGIC {
             return Err(broken(&format!("a reply starts with {magic:#x}")));
@@ -219,7 +165,7 @@ impl LoadClient {
             self.need(4)?;
             refused(u32::from_be_bytes(self.take()))?;
         }
-        Ok(ReplyChunk { is_last: flags & chunk::DONE != 0, kind, len })
+        Ok(ReplyChunk { is_last: flags & chunk::DONE != 0, len })
     }
 
     /// Returns bytes that [`Self::need`] has waited for.

@@ -3,7 +3,7 @@
 //! A load's time ends when all that it wrote has reached the disk, so that the page cache hides nothing.
 
 use std::cell::OnceCell;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -18,7 +18,6 @@ mod source;
 
 pub use postgres::{PostgresCluster, PostgresServer, transactions_per_s};
 pub(crate) use postgres::{USER, as_user};
-use source::SourceTree;
 
 /// A load: programs in a folder of the file system that is measured.
 pub struct AppLoad {
@@ -28,7 +27,7 @@ pub struct AppLoad {
     pub needs: &'static str,
     programs: &'static [&'static str],
     data: LoadData,
-    /// A script behind the preparation of the data; the folder is `$home`.
+    /// A script that prepares the folder `$home`, from the archive `$source` of a source tree if the load needs one.
     prepare: &'static str,
     run: LoadAction,
     /// A script that removes what a run has left.
@@ -39,12 +38,8 @@ pub struct AppLoad {
 #[derive(Clone, Copy, PartialEq)]
 enum LoadData {
     Nothing,
-    /// A source tree, as `tree`.
-    Tree,
-    /// A source tree as an archive, as `source.tar`.
-    Archive,
-    /// The tree and the archive.
-    TreeAndArchive,
+    /// A source tree.
+    Source,
     /// PostgreSQL's files.
     Cluster,
 }
@@ -57,9 +52,14 @@ enum LoadAction {
     By(fn(&LoadKit, &Path) -> Result<f64>),
 }
 
+/// Unpacks the source tree.
+const UNPACK: &str = r#"mkdir $home/tree; tar -xf "$source" -C $home/tree"#;
+
 /// Makes a patch to every tenth file.
 const MAKE_PATCH: &str = r#"
-cd $home; cp -r tree new
+cd $home; cp "$source" source.tar
+mkdir tree; tar -xf source.tar -C tree
+cp -r tree new
 find new -type f -name '*.[ch]' | sort | awk 'NR % 10 == 1' | xargs -r sed -i '1s|^|/* changed */\n|'
 diff -ru --no-dereference tree new > patch || test $? = 1
 rm -r new"#;
@@ -71,6 +71,9 @@ tar -xf source.tar -C new
 patch --silent --strip=1 --directory=new < patch
 tar -cf new.tar new
 diff -r --no-dereference tree new > difference || test $? = 1"#;
+
+const UNTAR: &str = "mkdir $home/tree; tar -xf $home/source.tar -C $home/tree";
+const INDEX: &str = "mkdir $home/index; glimpseindex -H $home/index $home/tree";
 
 const fn load(
     name: &'static str,
@@ -85,18 +88,14 @@ const fn load(
 /// Every load, those that write most first.
 pub const LOADS: [AppLoad; 8] = [
     AppLoad {
+        prepare: r#"cp "$source" $home/source.tar"#,
         reset: "rm -r $home/tree",
-        ..load(
-            "untar",
-            "tar",
-            &["tar"],
-            LoadData::Archive,
-            LoadAction::Script("mkdir $home/tree; tar -xf $home/source.tar -C $home/tree"),
-        )
+        ..load("untar", "tar", &["tar"], LoadData::Source, LoadAction::Script(UNTAR))
     },
     AppLoad {
+        prepare: UNPACK,
         reset: "rm $home/packed.tar",
-        ..load("tar", "tar", &["tar"], LoadData::Tree, LoadAction::Script("tar -cf $home/packed.tar -C $home tree"))
+        ..load("tar", "tar", &["tar"], LoadData::Source, LoadAction::Script("tar -cf $home/packed.tar -C $home tree"))
     },
     AppLoad {
         prepare: MAKE_PATCH,
@@ -105,7 +104,7 @@ pub const LOADS: [AppLoad; 8] = [
             "devel",
             "tar, patch and diffutils",
             &["tar", "patch", "diff"],
-            LoadData::TreeAndArchive,
+            LoadData::Source,
             LoadAction::Script(DEVELOP),
         )
     },
@@ -113,16 +112,14 @@ pub const LOADS: [AppLoad; 8] = [
     load("tpcc", "postgresql and postgresql-contrib", &[], LoadData::Cluster, LoadAction::By(postgres::tpcc)),
     load("tpch", "postgresql", &[], LoadData::Cluster, LoadAction::By(postgres::tpch)),
     AppLoad {
+        prepare: UNPACK,
         reset: "rm -r $home/index",
-        ..load(
-            "glimpseindex",
-            "glimpse",
-            &["glimpseindex"],
-            LoadData::Tree,
-            LoadAction::Script("mkdir $home/index; glimpseindex -H $home/index $home/tree"),
-        )
+        ..load("glimpseindex", "glimpse", &["glimpseindex"], LoadData::Source, LoadAction::Script(INDEX))
     },
-    load("clamav", "clamav", &["clamscan"], LoadData::Tree, LoadAction::By(clamav::run)),
+    AppLoad {
+        prepare: UNPACK,
+        ..load("clamav", "clamav", &["clamscan"], LoadData::Source, LoadAction::By(clamav::run))
+    },
 ];
 
 impl AppLoad {
@@ -132,36 +129,33 @@ impl AppLoad {
             && match self.data {
                 LoadData::Nothing => true,
                 LoadData::Cluster => kit.cluster()?.is_some(),
-                LoadData::Tree | LoadData::Archive | LoadData::TreeAndArchive => kit.source()?.is_some(),
+                LoadData::Source => kit.source()?.is_some(),
             })
     }
 
     /// Puts into `home` what the load needs.
     pub fn prepare(&self, kit: &LoadKit, home: &Path) -> Result<()> {
-        if let (LoadData::Cluster, Some(cluster)) = (self.data, kit.cluster()?) {
-            return cluster.copy_to(home);
+        match self.data {
+            LoadData::Nothing => Ok(()),
+            LoadData::Source => {
+                let source = kit.source()?.map(PathBuf::as_path).unwrap_or(Path::new(""));
+                program::shell(&[("home", home), ("source", source)], self.prepare)
+            }
+            LoadData::Cluster => kit.cluster()?.map_or(Ok(()), |cluster| cluster.copy_to(home)),
         }
-        let source = if self.data == LoadData::Nothing { None } else { kit.source()? };
-        if let (Some(source), LoadData::Archive | LoadData::TreeAndArchive) = (source, self.data) {
-            source.copy_to(home)?;
-        }
-        if let (Some(source), LoadData::Tree | LoadData::TreeAndArchive) = (source, self.data) {
-            source.unpack_to(home)?;
-        }
-        program::shell(home, self.prepare)
     }
 
     /// Runs the load, and returns the seconds that it took. Nothing of the file system is in the page cache before.
     pub fn run(&self, kit: &LoadKit, home: &Path) -> Result<f64> {
         match self.run {
-            LoadAction::Script(script) => timed(home, || program::shell(home, script)),
+            LoadAction::Script(script) => timed(home, || program::shell(&[("home", home)], script)),
             LoadAction::By(run) => run(kit, home),
         }
     }
 
     /// Removes what a run has left.
     pub fn reset(&self, home: &Path) -> Result<()> {
-        program::shell(home, self.reset)
+        program::shell(&[("home", home)], self.reset)
     }
 }
 
@@ -207,7 +201,7 @@ impl AppSize {
 pub struct LoadKit {
     scratch: Scratch,
     size: AppSize,
-    source: OnceCell<Option<SourceTree>>,
+    source: OnceCell<Option<PathBuf>>,
     cluster: OnceCell<Option<PostgresCluster>>,
 }
 
@@ -217,9 +211,10 @@ impl LoadKit {
         Ok(Self { scratch: Scratch::new(place)?, size, source: OnceCell::new(), cluster: OnceCell::new() })
     }
 
-    fn source(&self) -> Result<Option<&SourceTree>> {
+    /// The archive of the source tree.
+    fn source(&self) -> Result<Option<&PathBuf>> {
         if self.source.get().is_none() {
-            let made = SourceTree::make(&self.scratch, self.size.source_bytes)?;
+            let made = source::make(&self.scratch, self.size.source_bytes)?;
             let _ = self.source.set(made);
         }
         Ok(self.source.get().and_then(Option::as_ref))

@@ -16,6 +16,7 @@ use ferrite_disk::Disk;
 use ferrite_mount::Hollow;
 
 use crate::pool_tree::{PoolTree, ServedTree};
+use crate::scratch::of_killed;
 use crate::{Error, Result, machine, program};
 
 /// The folder of all experiments.
@@ -28,40 +29,29 @@ pub struct KernelFs {
     pub name: &'static str,
     /// The program that makes the file system.
     pub mkfs: &'static str,
-    options: &'static [&'static str],
+    /// The options of that program, separated by spaces.
+    options: &'static str,
 }
 
 /// The file system that applications run on.
 pub const EXT4: KernelFs = KernelFs {
     name: "ext4",
     mkfs: "mkfs.ext4",
-    options: &[
-        "-q",
-        "-F",
-        "-b",
-        "4096",
-        "-i",
-        "8192",
-        "-E",
-        "nodiscard,lazy_itable_init=0,lazy_journal_init=0",
-        "-O",
-        "^metadata_csum",
-    ],
+    options: "-q -F -b 4096 -i 8192 -E nodiscard,lazy_itable_init=0,lazy_journal_init=0 -O ^metadata_csum",
 };
 /// The predecessor of ext3, without a journal.
 pub const EXT2: KernelFs = KernelFs { name: "ext2", mkfs: "mkfs.ext2", options: EXT_OPTIONS };
 /// The predecessor of ext4.
 pub const EXT3: KernelFs = KernelFs { name: "ext3", mkfs: "mkfs.ext3", options: EXT_OPTIONS };
-const EXT_OPTIONS: &[&str] = &["-q", "-F", "-b", "4096", "-i", "8192", "-E", "nodiscard,lazy_itable_init=0"];
+const EXT_OPTIONS: &str = "-q -F -b 4096 -i 8192 -E nodiscard,lazy_itable_init=0";
 /// XFS, without discards.
-pub const XFS: KernelFs = KernelFs { name: "xfs", mkfs: "mkfs.xfs", options: &["-q", "-f", "-K"] };
+pub const XFS: KernelFs = KernelFs { name: "xfs", mkfs: "mkfs.xfs", options: "-q -f -K" };
 /// The smallest size of XFS in bytes.
 const XFS_BYTES_MIN: u64 = 320 << 20;
 /// The bytes that XFS keeps for itself; its log has 64 MiB.
 const XFS_OWN_BYTES: u64 = 96 << 20;
 /// The file system that never overwrites, with one copy of its metadata: for years the default on an SSD.
-pub const BTRFS: KernelFs =
-    KernelFs { name: "btrfs", mkfs: "mkfs.btrfs", options: &["-q", "-f", "-K", "-m", "single"] };
+pub const BTRFS: KernelFs = KernelFs { name: "btrfs", mkfs: "mkfs.btrfs", options: "-q -f -K -m single" };
 
 impl KernelFs {
     /// Bytes of a disk with room for `bytes` of files and metadata.
@@ -194,7 +184,7 @@ impl MountNode {
 
     fn make(&self, device: &Path) -> Result<()> {
         let KernelFs { mkfs, options, .. } = self.file_system;
-        program::run(program::command(mkfs).args(*options).arg(device))
+        program::run(program::command(mkfs).args(options.split(' ')).arg(device))
     }
 
     /// Remounts the file system, so that nothing of it is in the page cache, unless it has no disk.
@@ -277,12 +267,7 @@ fn points(folder: &Path) -> Vec<PathBuf> {
 
 /// Clears the mounts and folders of killed experiments.
 fn clear(root: &Path) {
-    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
-        let (name, path) = (entry.file_name(), entry.path());
-        let pid = name.to_str().and_then(|name| name.split('-').next());
-        if pid.is_none_or(|pid| Path::new("/proc").join(pid).exists()) {
-            continue;
-        }
+    for path in of_killed(root, "") {
         attach::clear_stale(&path.join("attached"));
         for point in points(&path) {
             let _ = program::run(Command::new("umount").arg("--lazy").arg(point));

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use ferrite_disk::Disk;
+use ferrite_nbd::client::{ConnectOptions, NbdDisk, unix_uri};
 use ferrite_nbd::{Exports, Options, Refusal, Server as NbdService};
 
 use crate::child_process::{ChildProcess, ProcessEnding};
@@ -50,7 +51,13 @@ impl NbdServer {
         Ok(Self { name, socket: socket.into(), _running: Box::new(listening) })
     }
 
-    /// Connects to the server.
+    /// The server's disk, by a client for data.
+    pub fn disk(&self) -> Result<NbdDisk> {
+        let disk = NbdDisk::connect(&unix_uri("", &self.socket), &ConnectOptions::default());
+        disk.map_err(|why| Error::server(self.name, why.to_string()))
+    }
+
+    /// Connects a client for loads.
     pub fn connect(&self) -> Result<LoadClient> {
         LoadClient::connect(&self.socket).map_err(|why| self.failed(why))
     }

@@ -46,9 +46,9 @@ pub fn output(command: &mut Command) -> Result<String> {
     Err(Error::server(who, format!("it ended with {} and said: {errors}", ended.status)))
 }
 
-/// Runs `script` by the shell in the folder `home`, ending at the first command that fails.
-pub fn shell(home: &Path, script: &str) -> Result<()> {
-    run(Command::new("sh").args(["-ec", script]).env("home", home).env("LC_ALL", "C"))
+/// Runs `script` by the shell with these variables, ending at the first command that fails.
+pub fn shell(variables: &[(&str, &Path)], script: &str) -> Result<()> {
+    run(Command::new("sh").args(["-ec", script]).envs(variables.iter().copied()).env("LC_ALL", "C"))
 }
 
 /// The error of a program whose output cannot be understood.

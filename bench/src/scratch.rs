@@ -1,5 +1,6 @@
 //! Folders that are removed with the experiment.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -82,13 +83,17 @@ impl Drop for Scratch {
 }
 
 fn clear(place: &Path) {
-    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next());
-        if pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
+    of_killed(place, PREFIX).for_each(|folder| drop(fs::remove_dir_all(folder)));
+}
+
+/// The folders of killed experiments in `place`. Their names are `prefix`, the number of a process, and another number.
+pub fn of_killed<'a>(place: &Path, prefix: &'a str) -> impl Iterator<Item = PathBuf> + use<'a> {
+    let is_of_killed = move |path: &PathBuf| {
+        let name = path.file_name().and_then(OsStr::to_str);
+        let pid = name.and_then(|name| name.strip_prefix(prefix)?.split('-').next());
+        pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists())
+    };
+    fs::read_dir(place).into_iter().flatten().flatten().map(|entry| entry.path()).filter(is_of_killed)
 }
 
 #[cfg(test)]

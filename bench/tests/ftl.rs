@@ -2,25 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use ferrite_bench::{BenchOptions, CaseFilter, Length, find};
 use ferrite_devnode as attach;
+
+mod support;
 
 #[test]
 fn every_load_wears_both_drives_under_every_file_system() {
-    let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
-    let options = BenchOptions {
-        length: Length::Smoke,
-        place: folder.path().into(),
-        ferrite: None,
-        threads_many: 3,
-        only: CaseFilter::default(),
-    };
-    let report = find("ftl").expect("registered").run(&options, &mut |_| true).unwrap_or_else(|why| panic!("{why}"));
-    for row in &report.rows {
-        let numbers = [row.value, row.ratio, row.low, row.high];
-        assert!(numbers.iter().all(|number| number.is_finite()), "{row:?}");
-        assert!(report.row(&row.case, &row.beside).is_some(), "{row:?} is beside nobody");
-    }
+    let report = support::run("ftl", None, None);
     let speeds = report.rows.iter().filter(|row| row.unit == "M/s");
     assert_eq!(speeds.map(|row| row.subject.as_str()).collect::<Vec<_>>(), ["page-level", "FAST"]);
     if let Err(why) = attach::check() {
@@ -36,6 +24,5 @@ fn every_load_wears_both_drives_under_every_file_system() {
             assert_eq!(found, ["ext4", "xfs", "btrfs"].into_iter().filter(here).collect(), "{load}");
         }
     }
-    report.svg().expect("it can be drawn");
-    assert_eq!(std::fs::read_dir(folder.path()).expect("there").count(), 0, "something else was left behind");
+    support::assert_drawn(&report, &["Figure 3.11: erases of a page-level drive", "of a FAST drive", "Figure 3.12"]);
 }

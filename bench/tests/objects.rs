@@ -1,18 +1,10 @@
 //! The experiment on objects runs whole, and reports every case with every subject that this machine has.
 
-use ferrite_bench::{BenchOptions, CaseFilter, Length, find};
+mod support;
 
 #[test]
 fn objects_measures_every_case() {
-    let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
-    let options = BenchOptions {
-        length: Length::Smoke,
-        place: folder.path().into(),
-        ferrite: None,
-        threads_many: 3,
-        only: CaseFilter::containing(None::<String>),
-    };
-    let report = find("objects").expect("registered").run(&options, &mut |_| true).expect("it runs");
+    let report = support::run("objects", None, None);
     let has = |case: &str, subject: &str| report.row(case, subject).is_some();
     assert!(has("an update of one line", "direct update") && has("an update of one line", "direct update, flush"));
     assert!(has("an append of 64 bytes", "log") && has("a durable record, by medium", "persistent memory"));
@@ -26,6 +18,7 @@ fn objects_measures_every_case() {
         }
     }
     assert!(report.rows.iter().all(|row| row.value.is_finite() && row.value > 0.0));
-    assert!(!report.verdict.contains("NaN"), "{}", report.verdict);
-    assert_eq!(std::fs::read_dir(folder.path()).expect("there").count(), 0, "something was left behind");
+    let titles =
+        ["One durable update", "Sequential 64-bit stores", "Random 64-bit stores", "A durable record, by medium"];
+    support::assert_drawn(&report, &titles);
 }

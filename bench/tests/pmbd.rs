@@ -1,41 +1,20 @@
 //! The experiments after PMBD's remaining figures run whole, and what they report has every subject of every case.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
-use ferrite_bench::{BenchOptions, BenchReport, CaseFilter, Length, find};
+use ferrite_bench::BenchReport;
 use ferrite_devnode as attach;
 use ferrite_memory::{Guard, Scheme};
 
-/// Runs `name` so short that its figures mean nothing; what all reports must be is checked here.
-fn run(name: &str, only: Option<&str>) -> BenchReport {
-    let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
-    let mut last = 0;
-    let report = find(name).expect("registered").run(&options(folder.path(), only), &mut |progress| {
-        assert!(progress.done >= last && progress.done <= progress.total);
-        last = progress.done;
-        true
-    });
-    let report = report.unwrap_or_else(|why| panic!("{name}: {why}"));
-    assert_eq!(report.experiment, name);
-    assert!(
-        !report.rows.is_empty() && !report.paper.is_empty() && !report.verdict.contains("NaN"),
-        "{}",
-        report.verdict
-    );
-    for row in &report.rows {
-        let numbers = [row.value, row.ratio, row.low, row.high];
-        assert!(numbers.iter().all(|number| number.is_finite() && *number > 0.0), "{row:?}");
-        assert!(report.row(&row.case, &row.beside).is_some(), "{row:?} is beside nobody");
-    }
-    assert!(report.svg().expect("it can be drawn").contains(&report.rows[0].case));
-    assert_eq!(std::fs::read_dir(folder.path()).expect("there").count(), 0, "something else was left behind");
-    report
-}
+mod support;
 
-fn options(folder: &Path, only: Option<&str>) -> BenchOptions {
-    let only = CaseFilter::containing(only);
-    BenchOptions { length: Length::Smoke, place: folder.into(), ferrite: None, threads_many: 3, only }
+use support::assert_drawn;
+
+/// Runs `name`, all of whose rows have a value.
+fn run(name: &str) -> BenchReport {
+    let report = support::run(name, None, None);
+    assert!(!report.rows.is_empty() && report.rows.iter().all(|row| row.value > 0.0 && row.low > 0.0), "{name}");
+    report
 }
 
 fn subjects<'a>(report: &'a BenchReport, case: &str) -> BTreeSet<&'a str> {
@@ -64,7 +43,8 @@ fn guarded(scheme: &str) -> String {
 
 #[test]
 fn buffering_measures_every_step_of_the_paper() {
-    let report = run("buffering", None);
+    let report = run("buffering");
+    assert_drawn(&report, &["(figures 5 and 6)"]);
     let cases = cases(&report, "WR");
     assert_eq!(cases.len(), 8, "{cases:?}");
     for case in cases {
@@ -78,7 +58,8 @@ fn buffering_measures_every_step_of_the_paper() {
 
 #[test]
 fn write_schemes_measures_every_scheme() {
-    let report = run("write-schemes", None);
+    let report = run("write-schemes");
+    assert_drawn(&report, &["(figure 9)"]);
     let cases = cases(&report, "WR");
     assert_eq!(cases.len(), 8, "{cases:?}");
     let schemes = [Scheme::Clflushopt, Scheme::Clwb].into_iter().filter(|scheme| scheme.ensure_available().is_ok());
@@ -87,6 +68,7 @@ fn write_schemes_measures_every_scheme() {
         assert_eq!(subjects(&report, &case).len(), 4 + guarded_writeback + schemes.clone().count(), "{case}");
     }
     if applications_run(&report) {
+        assert_drawn(&report, &["(figure 10)"]);
         let wanted = ["writeback", "nt", "clflush"].map(guarded);
         for case in ["untar", "tar"] {
             let found = subjects(&report, case);
@@ -97,7 +79,11 @@ fn write_schemes_measures_every_scheme() {
 
 #[test]
 fn barriers_measures_every_scheme_alone_and_under_load() {
-    let report = run("barriers", None);
+    let report = run("barriers");
+    assert_drawn(
+        &report,
+        &["Small writes", "Barriers alone", "Reads by the whole driver", "Writes by the whole driver"],
+    );
     let of_table = ["nt", "clflush", "writeback", "writeback-all"].map(guarded);
     let cases = cases(&report, "WR RND 4K Q1, a barrier").into_iter().chain(cases(&report, "a barrier after"));
     let cases: Vec<String> = cases.collect();
@@ -114,7 +100,8 @@ fn barriers_measures_every_scheme_alone_and_under_load() {
 /// A row that is faster than it was asked to be is no emulation.
 #[test]
 fn pace_slows_what_it_is_told_to() {
-    let report = run("pace", None);
+    let report = run("pace");
+    assert_drawn(&report, &["achieved beside asked", "Reads in process", "Writes in process"]);
     let slower: Vec<_> = report.rows.iter().filter(|row| row.subject == "achieved").collect();
     assert!(slower.len() > 40 && slower.iter().all(|row| row.ratio > 0.99), "{slower:?}");
     assert_eq!(subjects(&report, "RD RND 4K Q1").len(), 4);
@@ -126,7 +113,8 @@ fn pace_slows_what_it_is_told_to() {
 
 #[test]
 fn media_has_every_disk_that_is_here() {
-    let report = run("media", None);
+    let report = run("media");
+    assert_drawn(&report, &["Reads and writes beside ours"]);
     let found = subjects(&report, "RD RND 4K Q1");
     for name in ["ferrite", "SSD (X25-E, simulated)", "HDD (7200 rpm, simulated)"] {
         assert!(found.contains(name), "{name} is not in {found:?}");

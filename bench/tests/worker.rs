@@ -94,3 +94,19 @@ fn a_folder_that_is_missing_fails_each_order() {
     assert!(why.starts_with("opening /no/such/folder/data-0: "), "{why}");
     assert_eq!(worker.end(), Some(0));
 }
+
+/// An experiment that was killed must not leave workers that go on.
+#[test]
+fn a_worker_whose_answers_nobody_reads_ends_with_the_reason() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ferrite-bench-worker"));
+    command.arg("bench-worker").arg(folder.path()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
+    drop(child.stdout.take());
+    let order = json!({ "Clear": { "files": 0 } });
+    writeln!(child.stdin.take().expect("piped"), "{order}").expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    let why = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(why.starts_with("answering: Broken pipe"), "{why}");
+}

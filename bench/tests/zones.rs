@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use ferrite_bench::{BenchOptions, BenchReport, CaseFilter, Length, find};
+use ferrite_bench::BenchReport;
 use ferrite_devnode as attach;
+
+mod support;
 
 /// Runs `name` so short that its figures mean nothing; what all reports must be is checked here.
 fn run(name: &str, only: Option<&str>) -> BenchReport {
@@ -17,25 +19,9 @@ fn run_rows(name: &str, only: Option<&str>, has_rows: bool) -> BenchReport {
     // What is left mounted is looked for by process.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
-    let options = BenchOptions {
-        length: Length::Smoke,
-        place: folder.path().into(),
-        ferrite: Some(env!("CARGO_BIN_EXE_ferrite-bench-worker").into()),
-        threads_many: 3,
-        only: CaseFilter::containing(only),
-    };
-    let report = find(name).expect("registered").run(&options, &mut |_| true);
-    let report = report.unwrap_or_else(|why| panic!("{name}: {why}"));
-    assert!(report.rows.is_empty() != has_rows && !report.paper.is_empty(), "{name} reports nothing");
-    assert!(!report.verdict.is_empty() && !report.verdict.contains("NaN"), "{}", report.verdict);
-    for row in &report.rows {
-        let numbers = [row.value, row.ratio, row.low, row.high];
-        assert!(numbers.iter().all(|number| number.is_finite() && *number > 0.0), "{row:?}");
-        assert!(report.row(&row.case, &row.beside).is_some(), "{row:?} is beside nobody");
-    }
-    report.svg().expect("it can be drawn");
-    assert_eq!(std::fs::read_dir(folder.path()).expect("there").count(), 0, "something else was left behind");
+    let report = support::run(name, only, Some(env!("CARGO_BIN_EXE_ferrite-bench-worker").into()));
+    assert!(report.rows.is_empty() != has_rows && !report.verdict.is_empty(), "{name} reports nothing");
+    assert!(report.rows.iter().all(|row| row.value > 0.0 && row.low > 0.0), "{name}");
     assert!(!mounts_remain(), "something is still mounted");
     report
 }
@@ -59,6 +45,7 @@ fn mounts_run(report: &BenchReport) -> bool {
 #[test]
 fn zones_measures_every_verb_in_every_way_in() {
     let report = run("zones", None);
+    support::assert_drawn(&report, &["Records of 64 bytes", "Records of 4 KiB by one thread", "Files by name"]);
     let cases: BTreeSet<&str> = report.rows.iter().map(|row| row.case.as_str()).collect();
     for verb in ["write", "re-write", "random write", "read", "re-read", "random read"] {
         for size in ["4K", "1024K", "4K, 3 threads"] {
@@ -86,6 +73,7 @@ fn zones_measures_every_verb_in_every_way_in() {
 #[test]
 fn superpages_measures_large_and_small_files_on_both_kinds_of_pages() {
     let report = run("superpages", None);
+    support::assert_drawn(&report, &["records of 4 KiB (figures 5.5 and 5.6)", "(figures 5.9 and 5.10)"]);
     let cases: BTreeSet<&str> = report.rows.iter().map(|row| row.case.as_str()).collect();
     let mixed = ["small and large files, mostly written", "small and large files, mostly read"].map(String::from);
     let verbs = ["sequential write", "random write", "sequential read", "random read"];

@@ -87,10 +87,17 @@ impl<'a> RedisServer<'a> {
         let (clients, requests) = (clients.to_string(), count.to_string());
         command.arg("-s").arg(self.socket).args(["--csv", "-t", "set", "-d", "100", "-r", "100000"]);
         let output = program::output(command.args(["-c", &clients, "-n", &requests]))?;
-        let line = output.lines().find(|line| line.starts_with("\"SET\""));
-        let rate: Option<f64> = line.and_then(|line| line.split(',').nth(1)?.trim_matches('"').parse().ok());
-        let rate = rate.ok_or_else(|| program::strange("redis-benchmark", &output))?;
+        let rate = sets_per_second(&output).ok_or_else(|| program::strange("redis-benchmark", &output))?;
         // The benchmark prints no finite rate for less than a millisecond.
         Ok(if rate.is_finite() { rate } else { count as f64 / start.elapsed().as_secs_f64() })
     }
 }
+
+/// The rate that the benchmark prints as comma-separated values.
+fn sets_per_second(output: &str) -> Option<f64> {
+    let line = output.lines().find(|line| line.starts_with("\"SET\""))?;
+    line.split(',').nth(1)?.trim_matches('"').parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -57,8 +57,15 @@ fn runs_per_second(run: &SpeedtestRun) -> Result<f64> {
         command.env("FERRITE_VFS", library).env("FERRITE_POOL", pool);
     }
     let output = program::output(command.arg(&run.database))?;
-    let total = output.lines().find_map(|line| line.trim().strip_prefix("TOTAL"));
-    let seconds = total.and_then(|rest| rest.trim_matches(|c: char| !c.is_ascii_digit()).parse::<f64>().ok());
-    let seconds = seconds.filter(|seconds| *seconds > 0.0);
-    seconds.map(|seconds| 1.0 / seconds).ok_or_else(|| program::strange("speedtest1", &output))
+    total_seconds(&output).map(|seconds| 1.0 / seconds).ok_or_else(|| program::strange("speedtest1", &output))
 }
+
+/// The time of the line of totals.
+fn total_seconds(output: &str) -> Option<f64> {
+    let total = output.lines().find_map(|line| line.trim().strip_prefix("TOTAL"))?;
+    let seconds: f64 = total.trim_matches(|c: char| !c.is_ascii_digit()).parse().ok()?;
+    (seconds > 0.0).then_some(seconds)
+}
+
+#[cfg(test)]
+mod tests;

@@ -96,3 +96,6 @@ fn script(opened: &OpenedDatabase, count: u64) -> String {
     }
     script + ".system echo done\n"
 }
+
+#[cfg(test)]
+mod tests;

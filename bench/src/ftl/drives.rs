@@ -56,8 +56,8 @@ fn lock(pipes: &Pipes) -> MutexGuard<'_, Vec<PipeWriter>> {
     pipes.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A drive all of whose pages are in use.
-fn in_use(scheme: FtlScheme, bytes: u64) -> Result<FlashDrive<AnyLayer>> {
+/// A drive of `bytes`, all of whose pages are in use.
+pub(super) fn in_use(scheme: FtlScheme, bytes: u64) -> Result<FlashDrive<AnyLayer>> {
     let shape = FlashShape::of_bytes(bytes, OVER_PROVISION_PERCENT, LIKE)?;
     let mut drive = DriveSpec { scheme, shape, timing: FlashTiming::default() }.build()?;
     drive.prefill()?;

@@ -72,22 +72,15 @@ fn rewrite(home: &Path, _: &Scratch, size: &WearSize) -> Result<()> {
     update(home, &size.bytes, &["--name=large"])
 }
 
+/// The options of every load by fio, separated by spaces.
+const UPDATES: &str = "--rw=randwrite --bs=4k --ioengine=psync --overwrite=1 --norandommap --fsync=64 --randseed=42 \
+                       --allrandrepeat=1 --fallocate=none --output=/dev/null";
+
 /// Makes files of `bytes` in all, then overwrites as many bytes by pages, with an fsync every 64 pages.
 fn update(home: &Path, bytes: &u64, which: &[&str]) -> Result<()> {
     let (folder, size) = (format!("--directory={}", home.display()), format!("--size={bytes}"));
     let mut fio = Command::new("fio");
-    fio.args(which).args([&folder, &size]).args([
-        "--rw=randwrite",
-        "--bs=4k",
-        "--ioengine=psync",
-        "--overwrite=1",
-        "--norandommap",
-        "--fsync=64",
-        "--randseed=42",
-        "--allrandrepeat=1",
-        "--fallocate=none",
-        "--output=/dev/null",
-    ]);
+    fio.args(which).args([&folder, &size]).args(UPDATES.split(' '));
     program::run(&mut fio)?;
     write_back(home)
 }

@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
-use ferrite_sim::ftl::{DriveSpec, FlashShape, FlashTiming, HostPage};
+use ferrite_sim::ftl::{FlashShape, HostPage};
 
+use super::drives::in_use;
 use super::{LIKE, OVER_PROVISION_PERCENT, SCHEMES};
 use crate::Result;
 use crate::bench_random::BenchRandom;
@@ -33,8 +34,7 @@ pub(super) fn measure(session: &mut BenchSession<'_>) -> Result<()> {
     let shape = FlashShape::of_bytes(bytes, OVER_PROVISION_PERCENT, LIKE)?;
     let mut subjects = Vec::new();
     for (name, scheme) in SCHEMES {
-        let mut drive = DriveSpec { scheme, shape, timing: FlashTiming::default() }.build()?;
-        drive.prefill()?;
+        let mut drive = in_use(scheme, bytes)?;
         let (mut random, pages) = (BenchRandom::new(42), u64::from(shape.host_pages()));
         let mut slice = move |writes| -> Result<f64> {
             let began = Instant::now();

@@ -2,62 +2,44 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::bench_random::BenchRandom;
 use crate::options::Length;
 use crate::scratch::Scratch;
 use crate::{Error, Result};
 
-/// A folder of inputs.
-pub struct Inputs {
-    folder: PathBuf,
-}
-
-impl Inputs {
-    /// Makes the inputs.
-    pub fn make(scratch: &Scratch, length: Length) -> Result<Self> {
-        let size: u64 = length.pick([16, 4, 1]);
-        let folder = scratch.path("inputs");
-        fs::create_dir(&folder).map_err(Error::io(format!("making {}", folder.display())))?;
-        let text = text((size << 18) as usize);
-        let lines = lines(size * 7500);
-        let passage = text[..text.len() / 8].to_owned();
-        let files = [
-            ("edited", edited(&lines)),
-            ("pairs", pairs(size * 10_000)),
-            ("passage", passage),
-            ("program.s", assembly(size * 4000)),
-            ("table.json", table(size * 4000)),
-            ("lines", lines),
-            ("text", text),
-            ("program.c", program(size as usize * 6)),
-            ("one.fa", proteins(1)),
-            ("all.fa", proteins(size * 180)),
-            ("moves", moves(size / 3 + 1)),
-            ("numbers.1", numbers(size * 3125)),
-            ("numbers.2", numbers(size * 6250)),
-            ("numbers.4", numbers(size * 12_500)),
-            ("count.awk", COUNT.into()),
-            ("words.pl", WORDS.into()),
-            ("tables.py", TABLES.replace("SIZE", &(size * 10_000).to_string())),
-            ("tables.sql", QUERIES.replace("SIZE", &(size * 4000).to_string())),
-        ];
-        for (name, content) in files {
-            fs::write(folder.join(name), content).map_err(Error::io(format!("writing {name}")))?;
-        }
-        Ok(Self { folder })
+/// Makes the inputs in a folder of `scratch`, and returns its path.
+pub fn make(scratch: &Scratch, length: Length) -> Result<PathBuf> {
+    let size: u64 = length.pick([16, 4, 1]);
+    let folder = scratch.folder("inputs")?;
+    let text = text((size << 18) as usize);
+    let lines = lines(size * 7500);
+    let passage = text[..text.len() / 8].to_owned();
+    let files = [
+        ("edited", edited(&lines)),
+        ("pairs", pairs(size * 10_000)),
+        ("passage", passage),
+        ("program.s", assembly(size * 4000)),
+        ("table.json", table(size * 4000)),
+        ("lines", lines),
+        ("text", text),
+        ("program.c", program(size as usize * 6)),
+        ("one.fa", proteins(1)),
+        ("all.fa", proteins(size * 180)),
+        ("moves", moves(size / 3 + 1)),
+        ("numbers.1", numbers(size * 3125)),
+        ("numbers.2", numbers(size * 6250)),
+        ("numbers.4", numbers(size * 12_500)),
+        ("count.awk", COUNT.into()),
+        ("words.pl", WORDS.into()),
+        ("tables.py", TABLES.replace("SIZE", &(size * 10_000).to_string())),
+        ("tables.sql", QUERIES.replace("SIZE", &(size * 4000).to_string())),
+    ];
+    for (name, content) in files {
+        fs::write(folder.join(name), content).map_err(Error::io(format!("writing {name}")))?;
     }
-
-    /// The folder's path.
-    pub fn folder(&self) -> &Path {
-        &self.folder
-    }
-
-    /// The path of the moves of a game of go, because gnugo changes its folder.
-    pub fn moves(&self) -> String {
-        self.folder.join("moves").display().to_string()
-    }
+    Ok(folder)
 }
 
 const LETTERS: &[u8] = b"etaoinshrdlucmfwypvbgk";

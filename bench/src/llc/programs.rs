@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::inputs::Inputs;
 use crate::options::{BenchOptions, Length};
 use crate::program;
 
@@ -58,10 +57,13 @@ impl ProgramEntry {
         }
     }
 
-    /// The words of the command.
-    pub fn words(&self, inputs: &Inputs) -> Vec<OsString> {
+    /// The words of the command in the folder `inputs`. gnugo changes its folder, so that its moves need a path.
+    pub fn words(&self, inputs: &Path) -> Vec<OsString> {
         let file = self.path().unwrap_or_else(|| self.name.into());
-        let arguments = self.arguments.split(' ').map(|word| word.replace("MOVES", &inputs.moves()).into());
+        let arguments = self.arguments.split(' ').map(|word| match word {
+            "MOVES" => inputs.join("moves").into(),
+            word => word.into(),
+        });
         std::iter::once(file.into()).chain(arguments).collect()
     }
 }

@@ -70,18 +70,18 @@ fn inputs_are_the_same_each_time() {
     let place = tempfile::tempdir().expect("a folder");
     let [one, other] = [(); 2].map(|()| {
         let scratch = Scratch::new(place.path()).expect("made");
-        let inputs = Inputs::make(&scratch, Length::Smoke).expect("written");
+        let inputs = inputs::make(&scratch, Length::Smoke).expect("written");
         (scratch, inputs)
     });
     let mut names = 0;
-    for entry in std::fs::read_dir(one.1.folder()).expect("there").flatten() {
-        let (mine, theirs) = (std::fs::read(entry.path()), std::fs::read(other.1.folder().join(entry.file_name())));
+    for entry in std::fs::read_dir(&one.1).expect("there").flatten() {
+        let (mine, theirs) = (std::fs::read(entry.path()), std::fs::read(other.1.join(entry.file_name())));
         let mine = mine.expect("there");
         assert!(!mine.is_empty() && mine == theirs.expect("there"), "{:?}", entry.file_name());
         names += 1;
     }
     assert_eq!(names, 18);
-    let text = std::fs::read_to_string(one.1.folder().join("text")).expect("words");
+    let text = std::fs::read_to_string(&one.1.join("text")).expect("words");
     assert!((1 << 18..(1 << 18) + 16).contains(&text.len()));
 }
 

@@ -8,7 +8,6 @@ use ferrite_sim::TraceInput;
 use ferrite_sim::cache::{CacheModel, CacheShape, PolicyChoice, Study, StudyEnd, StudyProgress};
 use ferrite_sim::trace::{self, EventSource, FirstLevel, FirstLevelFilter, PackedWriter, Packing, TraceOptions};
 
-use super::inputs::Inputs;
 use super::programs::ProgramEntry;
 use super::{FIRST, SIZES, finish, model, own_size, start};
 use crate::options::Length;
@@ -29,7 +28,7 @@ pub const FILE: &str = "from a file";
 const ONE_LINE: FirstLevel = FirstLevel { shape: CacheShape { bytes: 64, ways: 1, line_bytes: 64 }, ..FIRST };
 
 /// Measures both in turn, with the time of starting the program or opening the file at `path`.
-pub fn measure(session: &mut BenchSession<'_>, entry: &ProgramEntry, inputs: &Inputs, path: &Path) -> Result<()> {
+pub fn measure(session: &mut BenchSession<'_>, entry: &ProgramEntry, inputs: &Path, path: &Path) -> Result<()> {
     let case = format!("{CASE}{}", entry.name);
     session.announce(&format!("{case}: a file of them"))?;
     write(entry, inputs, path)?;
@@ -65,7 +64,7 @@ fn consume(entry: &ProgramEntry, source: Box<dyn EventSource>) -> Result<f64> {
     Ok(accesses as f64 / 1e6)
 }
 
-fn write(entry: &ProgramEntry, inputs: &Inputs, path: &Path) -> Result<()> {
+fn write(entry: &ProgramEntry, inputs: &Path, path: &Path) -> Result<()> {
     let to = File::create(path).map_err(Error::io(format!("making {}", path.display())))?;
     let mut writer = PackedWriter::new(to, &path.display().to_string(), Packing::Words)?;
     let mut recording = start(entry, inputs, ONE_LINE)?;

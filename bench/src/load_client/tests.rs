@@ -29,17 +29,25 @@ fn serve(folder: &Path) -> (Listening, LoadClient, Arc<dyn Disk>) {
 
 const SIZE: u64 = 2 << 20;
 
+/// Replies of many chunks, and in another order, belong to the requests that they answer.
 #[test]
-fn what_is_written_is_read() {
+fn what_is_written_is_on_the_disk() {
     let folder = tempfile::tempdir().expect("a folder");
     let (_listening, mut client, disk) = serve(folder.path());
     assert_eq!(client.size(), SIZE);
-    let payload: Vec<u8> = (0..1 << 20).map(|i: u32| (i / 4096 % 250) as u8 + 1).collect();
-    client.write(512 << 10, &payload).expect("written");
-    let (mut read, mut there) = (vec![9; SIZE as usize], vec![0; SIZE as usize]);
-    client.read(0, &mut read).expect("read");
+    let (payload, mut next) = (vec![7; 4096], 0);
+    let load = RequestLoad { verb: RequestVerb::Write, payload: &payload, depth: 16, time: Duration::ZERO };
+    let places = || {
+        next += 8192;
+        next
+    };
+    assert_eq!(client.run(&load, places).expect("written").0, 16);
+    let mut there = vec![0; SIZE as usize];
     disk.read(0, &mut there).expect("read");
-    assert!(read == there && read[512 << 10..][..1 << 20] == payload[..]);
+    for (number, page) in there.chunks(4096).enumerate() {
+        let is_written = number > 0 && number % 2 == 0 && number <= 32;
+        assert!(page.iter().all(|byte| *byte == if is_written { 7 } else { 0 }), "page {number}");
+    }
 }
 
 /// A request that is counted twice, or not done, is a server twice as fast as it is.
@@ -68,6 +76,7 @@ fn every_counted_request_reaches_the_disk() {
 fn a_request_that_fails_is_an_error() {
     let folder = tempfile::tempdir().expect("a folder");
     let (_listening, mut client, _) = serve(folder.path());
-    let error = client.write(SIZE, &[0; 512]).expect_err("behind the end");
+    let load = RequestLoad { verb: RequestVerb::Write, payload: &[0; 512], depth: 1, time: Duration::ZERO };
+    let error = client.run(&load, || SIZE).expect_err("behind the end");
     assert!(error.to_string().contains("error 28") || error.to_string().contains("error 22"), "{error}");
 }

@@ -119,15 +119,12 @@ fn has_user() -> bool {
     users.lines().any(|line| line.split(':').next() == Some(USER))
 }
 
-fn user() -> [String; 3] {
-    [format!("--reuid={USER}"), format!("--regid={USER}"), "--clear-groups".into()]
-}
-
 /// A command that runs the program added to it as PostgreSQL's user. The program ends with this process, because a server
 /// of a killed experiment must not hold the disk.
 fn as_server() -> Command {
     let mut command = Command::new("setpriv");
-    command.args(user()).args(["--pdeathsig", "QUIT", "--"]).current_dir("/");
+    command.args([format!("--reuid={USER}"), format!("--regid={USER}"), "--clear-groups".into()]);
+    command.args(["--pdeathsig", "QUIT", "--"]).current_dir("/");
     command
 }
 

@@ -1,8 +1,7 @@
 //! The source tree that loads work on: Debian's kernel source, or a part of it; where that is not installed, copies of
 //! `/usr/include`.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 use crate::scratch::Scratch;
 use crate::{Result, program};
@@ -25,31 +24,11 @@ fi
 test -z "$(ls source)" || tar -cf source.tar -C source .
 rm -r source"#;
 
-/// A source tree in an archive that is not compressed.
-#[derive(Clone, Debug)]
-pub struct SourceTree {
-    archive: PathBuf,
-}
-
-impl SourceTree {
-    /// Packs about `bytes` of the tree in `scratch`; returns `None` if this machine has no source.
-    pub fn make(scratch: &Scratch, bytes: u64) -> Result<Option<Self>> {
-        program::shell(&scratch.path(""), &format!("bytes={bytes}\n{MAKE}"))?;
-        let archive = scratch.path("source.tar");
-        Ok(archive.is_file().then_some(Self { archive }))
-    }
-
-    /// Copies the archive to `home`, as `source.tar`.
-    pub fn copy_to(&self, home: &Path) -> Result<()> {
-        program::run(Command::new("cp").arg(&self.archive).arg(home.join("source.tar")))
-    }
-
-    /// Unpacks the archive in `home`, as `tree`.
-    pub fn unpack_to(&self, home: &Path) -> Result<()> {
-        let tree = home.join("tree");
-        program::run(Command::new("mkdir").arg(&tree))?;
-        program::run(Command::new("tar").arg("-xf").arg(&self.archive).arg("-C").arg(&tree))
-    }
+/// Packs about `bytes` of the tree in `scratch`. Returns the path of the archive, which is not compressed, or `None` if this
+/// machine has no source.
+pub fn make(scratch: &Scratch, bytes: u64) -> Result<Option<PathBuf>> {
+    program::shell(&[("home", &scratch.path(""))], &format!("bytes={bytes}\n{MAKE}"))?;
+    Ok(Some(scratch.path("source.tar")).filter(|archive| archive.is_file()))
 }
 
 #[cfg(test)]

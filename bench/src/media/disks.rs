@@ -6,12 +6,11 @@ use std::sync::Arc;
 
 use ferrite_disk::{Disk, FileDisk, FileDiskOptions, HddDisk, HddProfile, RamDisk, SsdDisk, SsdProfile};
 use ferrite_disk_address::HostClock;
-use ferrite_nbd::client::{ConnectOptions, NbdDisk};
 
 use crate::field::Field;
 use crate::scratch::Scratch;
 use crate::session::BenchSession;
-use crate::{Error, Result, nbd_server};
+use crate::{Result, nbd_server};
 
 /// The kernel's loop device on tmpfs.
 pub const LOOP: &str = "loop on tmpfs";
@@ -34,10 +33,7 @@ impl DiskField {
     /// Adds the disks of `bytes` that other servers keep in memory.
     pub fn enter_served(&mut self, session: &mut BenchSession<'_>, scratch: &Scratch, bytes: u64) -> Result<()> {
         for server in nbd_server::peers(session, scratch, bytes)? {
-            let uri = format!("nbd+unix:///?socket={}", server.socket.display());
-            let disk = NbdDisk::connect(&uri, &ConnectOptions::default());
-            let disk = disk.map_err(|why| Error::server(server.name, why.to_string()))?;
-            self.enter(server.name, Arc::new(disk));
+            self.enter(server.name, Arc::new(server.disk()?));
             self.keep(server);
         }
         Ok(())

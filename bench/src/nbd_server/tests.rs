@@ -1,6 +1,6 @@
 //! Servers of this process, and processes that serve nothing.
 
-use ferrite_disk::RamDisk;
+use ferrite_disk::{Access, RamDisk};
 
 use super::*;
 
@@ -9,11 +9,10 @@ fn a_disk_of_this_process_is_served() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("socket");
     let server = NbdServer::here("ferrite", Arc::new(RamDisk::new(1 << 20)), &socket).expect("it listens");
-    let mut client = server.connect().expect("it answers");
-    assert_eq!(client.size(), 1 << 20);
-    client.write(4096, &[7; 4096]).expect("written");
+    assert_eq!(server.connect().expect("it answers").size(), 1 << 20);
+    server.disk().expect("it answers").write(4096, &[7; 4096], Access::Cached).expect("written");
     let mut read = [0; 4096];
-    server.connect().expect("it answers twice").read(4096, &mut read).expect("read");
+    server.disk().expect("it answers twice").read(4096, &mut read).expect("read");
     assert_eq!(read, [7; 4096]);
 }
 
@@ -41,7 +40,10 @@ fn requests_that_fail_name_the_server() {
         NbdServer::here("ferrite", Arc::new(RamDisk::new(1 << 20)), &folder.path().join("s")).expect("it listens");
     let error = server.failed(io::ErrorKind::UnexpectedEof.into()).to_string();
     assert!(error.starts_with("requests to ferrite: "), "{error}");
-    let mut client = server.connect().expect("it answers");
-    let refused = client.write(1 << 20, &[1; 512]).expect_err("behind the end").to_string();
-    assert!(refused.contains("error 28") || refused.contains("error 22"), "{refused}");
+    drop(server);
+    let gone = NbdServer { name: "peer", socket: folder.path().join("none"), _running: Box::new(()) };
+    let error = gone.disk().err().expect("nothing listens").to_string();
+    assert!(error.starts_with("peer: ") && error.contains("none"), "{error}");
+    let error = gone.connect().err().expect("nothing listens").to_string();
+    assert!(error.starts_with("requests to peer: "), "{error}");
 }

@@ -25,7 +25,7 @@ impl PeerProcess {
     /// Nanoseconds of an update, the mean over `ms` milliseconds.
     pub fn update_ns(&mut self, ms: u64) -> Result<f64> {
         let answer = self.process.ask(&ms.to_string())?;
-        answer.trim().parse().map_err(|_| program::strange(self.name, &answer))
+        answer.trim().parse().map_err(|_| program::strange(self.name, answer.trim()))
     }
 }
 
@@ -66,3 +66,6 @@ fn compile(gcc: &Path, source: &Path, flags: &[&str]) -> Result<PathBuf> {
     program::run(Command::new(gcc).args(["-O2", "-o"]).arg(&program).arg(source).args(flags))?;
     Ok(program)
 }
+
+#[cfg(test)]
+mod tests;

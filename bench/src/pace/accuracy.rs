@@ -2,10 +2,11 @@
 
 use std::time::Instant;
 
-use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Pace, Paced, Scheme, Span, Speed, Tsc};
+use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Pace, Paced, Scheme, Speed, Tsc};
 
 use crate::Result;
 use crate::report::ReportRow;
+use crate::scratch::touched;
 use crate::session::BenchSession;
 
 /// Expected milliseconds of measuring.
@@ -34,21 +35,19 @@ pub fn measure(session: &mut BenchSession<'_>, ticks: Tsc) -> Result<()> {
     }
     let memory = memory()?;
     let mut all = Vec::new();
-    for direction in [Direction::Load, Direction::Store] {
+    for stores in [false, true] {
         for (speed, bytes) in asked() {
-            all.push(SpeedCase { direction, speed, bytes }.measure(&memory, ticks)?);
+            all.extend(SpeedCase { stores, speed, bytes }.measure(&memory, ticks)?);
         }
     }
     session.step("accuracy of the emulation", TOTAL_MS)?;
-    session.report.rows.extend(all.iter().flat_map(Achieved::rows));
+    session.report.rows.extend(all);
     Ok(())
 }
 
 fn memory() -> Result<Mapped> {
     let options = MapOptions { guard: Guard::None, name: "the memory to measure on".into(), ..MapOptions::default() };
-    let memory = Mapped::anonymous(LARGE as u64, &options)?;
-    memory.populate(Span::new(0, LARGE as u64))?;
-    Ok(memory)
+    touched(Mapped::anonymous(LARGE as u64, &options)?)
 }
 
 /// The speeds to measure, and by accesses of how many bytes.
@@ -61,49 +60,26 @@ fn asked() -> impl Iterator<Item = (Speed, usize)> {
     latencies.chain(small).chain(BANDWIDTHS_MB_S.into_iter().map(bandwidth(LARGE))).chain(both)
 }
 
-/// The direction that is slowed.
-#[derive(Clone, Copy, Debug)]
-enum Direction {
-    Load,
-    Store,
-}
-
 /// One speed, and by accesses of how many bytes it is measured.
 #[derive(Clone, Copy, Debug)]
 struct SpeedCase {
-    direction: Direction,
+    /// Whether stores are slowed rather than loads.
+    stores: bool,
     speed: Speed,
     bytes: usize,
 }
 
-/// The time of an access, in ns.
-#[derive(Debug)]
-struct Achieved {
-    case: SpeedCase,
-    asked_ns: f64,
-    /// The mean of the fastest batch. Other programs make batches longer and none shorter, so this is the emulation's own
-    /// error.
-    least_ns: f64,
-    /// The mean of the median batch, with the influence of other programs.
-    typical_ns: f64,
-}
-
 impl SpeedCase {
     fn name(self) -> String {
-        let verb = match self.direction {
-            Direction::Load => "load",
-            Direction::Store => "store",
-        };
-        format!("{verb} {} B at {}", self.bytes, self.speed)
+        format!("{} {} B at {}", if self.stores { "store" } else { "load" }, self.bytes, self.speed)
     }
 
-    fn measure(self, memory: &Mapped, ticks: Tsc) -> Result<Achieved> {
-        let Self { direction, speed, bytes } = self;
-        let pace = match direction {
-            Direction::Load => Pace { read: speed, ..Pace::default() },
-            Direction::Store => Pace { write: speed, ..Pace::default() },
-        };
-        let memory = Paced::new(memory, pace, ticks)?;
+    /// Measures the time of an access. The value is the mean of the fastest batch: other programs make batches longer and
+    /// none shorter, so that this is the emulation's own error. The range ends at the median batch, with their influence.
+    fn measure(self, memory: &Mapped, ticks: Tsc) -> Result<[ReportRow; 2]> {
+        let Self { stores, speed, bytes } = self;
+        let slowed = |is_slowed| if is_slowed { speed } else { Speed::DRAM };
+        let memory = Paced::new(memory, Pace { read: slowed(!stores), write: slowed(stores) }, ticks)?;
         let asked_ns = speed.absolute_ns(bytes as u64);
         let count = (BATCH_NS / asked_ns).ceil() as u32;
         let mut buffer = vec![1; bytes];
@@ -111,9 +87,10 @@ impl SpeedCase {
             let start = Instant::now();
             for i in 0..count {
                 let at = (i as usize * bytes % LARGE) as u64;
-                match direction {
-                    Direction::Load => memory.load(at, &mut buffer),
-                    Direction::Store => memory.store(at, &buffer, Scheme::Nt),
+                if stores {
+                    memory.store(at, &buffer, Scheme::Nt);
+                } else {
+                    memory.load(at, &mut buffer);
                 }
             }
             start.elapsed().as_nanos() as f64 / f64::from(count)
@@ -121,21 +98,11 @@ impl SpeedCase {
         batch();
         let mut batches: [f64; BATCHES] = std::array::from_fn(|_| batch());
         batches.sort_by(f64::total_cmp);
-        Ok(Achieved { case: self, asked_ns, least_ns: batches[0], typical_ns: batches[BATCHES / 2] })
-    }
-}
-
-impl Achieved {
-    fn rows(&self) -> [ReportRow; 2] {
-        let row = |subject: &str, value: f64, typical: f64| {
-            let high = typical / self.asked_ns;
-            ReportRow {
-                unit: "ns",
-                high,
-                ..ReportRow::once(self.case.name(), subject, value, ASKED, value / self.asked_ns)
-            }
+        let row = |subject: &str, ns: f64, typical_ns: f64| {
+            let row = ReportRow::once(self.name(), subject, ns, ASKED, ns / asked_ns);
+            ReportRow { unit: "ns", high: typical_ns / asked_ns, ..row }
         };
-        [row(ASKED, self.asked_ns, self.asked_ns), row(ACHIEVED, self.least_ns, self.typical_ns)]
+        Ok([row(ASKED, asked_ns, asked_ns), row(ACHIEVED, batches[0], batches[BATCHES / 2])])
     }
 }
 

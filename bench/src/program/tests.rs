@@ -7,7 +7,8 @@ fn a_program_that_fails_is_an_error_with_what_it_said() {
     assert_eq!(output(Command::new("sh").args(["-c", "echo yes"])).expect("it runs"), "yes\n");
     let why = run(Command::new("sh").args(["-c", "echo because >&2; exit 3"])).expect_err("it fails").to_string();
     assert!(why.contains("because") && why.contains('3'), "{why}");
-    assert!(shell(Path::new("/"), "false; true").is_err());
+    assert!(shell(&[], "false; true").is_err());
+    shell(&[("home", Path::new("/a b"))], "test \"$home\" = '/a b'").expect("a script has its variables");
 }
 
 #[test]

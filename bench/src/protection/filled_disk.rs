@@ -17,7 +17,8 @@ use crate::copy_buffer::CopyBuffer;
 use crate::pool_tree::{BOOT, ClosedPool, OpenPool};
 
 const NAME: &str = "disk";
-const FILL_BYTES: usize = 256 << 10;
+/// Bytes of a write that fills a disk.
+pub const FILL_BYTES: usize = 256 << 10;
 
 /// A filled disk in a file of its own.
 pub struct FilledDisk {
@@ -79,7 +80,8 @@ impl FilledDisk {
     }
 }
 
-fn fill(disk: &dyn Disk) -> Result<()> {
+/// Fills `disk` in sequence.
+pub fn fill(disk: &dyn Disk) -> Result<()> {
     let (buffer, size) = (CopyBuffer::new(FILL_BYTES), disk.geometry().size);
     for at in (0..size).step_by(FILL_BYTES) {
         let len = (size - at).min(FILL_BYTES as u64) as usize;
@@ -87,3 +89,14 @@ fn fill(disk: &dyn Disk) -> Result<()> {
     }
     Ok(())
 }
+
+/// Whether `len` bytes at `at`, a multiple of [`FILL_BYTES`], are read as [`fill`] wrote them.
+pub fn is_filled(disk: &dyn Disk, at: u64, len: usize) -> Result<bool> {
+    let mut read = CopyBuffer::new(len);
+    read.bytes_mut().fill(0);
+    disk.read(at, read.bytes_mut())?;
+    Ok(read.bytes() == CopyBuffer::new(len).bytes())
+}
+
+#[cfg(test)]
+mod tests;

@@ -4,11 +4,12 @@ use std::time::{Duration, Instant};
 
 use super::ProtectionScale;
 use super::copy_load::{CopyLoad, CopyPlaces};
+use super::filled_disk;
 use crate::copy_buffer::CopyBuffer;
 use crate::ferrite::{self, OURS};
 use crate::load_client::{self, RequestVerb};
 use crate::nbd_server::NbdServer;
-use crate::report::ReportRow;
+use crate::report::rows;
 use crate::rounds::Series;
 use crate::scratch::Scratch;
 use crate::session::BenchSession;
@@ -32,31 +33,22 @@ pub fn measure(session: &mut BenchSession<'_>, scale: &ProtectionScale) -> Resul
     let disk_bytes = scale.killed_bytes / 1024 * 868;
     let serve = || ferrite::serve(program, &scratch, scale.killed_bytes, disk_bytes);
     let mut server = serve()?;
-    let block = CopyBuffer::new(BLOCK);
-    server.connect()?.fill(&block.bytes().repeat(64)).map_err(|why| server.failed(why))?;
+    filled_disk::fill(&server.disk()?)?;
     let mut series = Series { name: OURS.into(), values: Vec::new() };
     for kill in 0..scale.kills as u64 {
         kill_under_load(server, kill)?;
         let begun = Instant::now();
         server = serve()?;
-        let mut read = CopyBuffer::new(BLOCK);
-        read.bytes_mut().fill(0);
-        server.connect()?.read(0, read.bytes_mut()).map_err(|why| server.failed(why))?;
+        let is_whole = filled_disk::is_filled(&server.disk()?, 0, BLOCK)?;
         series.values.push(begun.elapsed().as_secs_f64() * 1e3);
-        if read.bytes() != block.bytes() {
+        if !is_whole {
             return Err(Error::server(OURS, "it lost what was written before it was killed"));
         }
         session.step(CASE, LOAD_MS + 100)?;
     }
-    session.report.rows.push(row(&series));
+    let limit = Series { name: format!("limit of {LIMIT_MS} ms"), values: vec![LIMIT_MS; scale.kills] };
+    session.report.rows.extend(rows(CASE, "ms", &[series], &limit));
     Ok(())
-}
-
-fn row(series: &Series) -> ReportRow {
-    let (value, (low, high)) = (series.median(), series.range());
-    let beside = format!("limit of {LIMIT_MS} ms");
-    let row = ReportRow::once(CASE.into(), &series.name, value, &beside, value / LIMIT_MS);
-    ReportRow { unit: "ms", low: low / LIMIT_MS, high: high / LIMIT_MS, ..row }
 }
 
 /// Kills `server` while random writes are in flight, and ensures that the load fails.

@@ -7,7 +7,7 @@ use ferrite_memory::Guard;
 
 use super::ProtectionScale;
 use super::copy_load::{CopyLoad, CopyPlaces};
-use super::filled_disk::FilledDisk;
+use super::filled_disk::{self, FILL_BYTES, FilledDisk};
 use crate::copy_buffer::CopyBuffer;
 use crate::ferrite::{self, OURS};
 use crate::load_client::{self, LoadClient, RequestVerb};
@@ -51,7 +51,7 @@ pub fn measure(session: &mut BenchSession<'_>, scale: &ProtectionScale) -> Resul
     session.announce("starting servers")?;
     let scratch = Scratch::new(&session.options.place)?;
     let mut all_connected = start(session, scale, &scratch)?;
-    all_connected.iter_mut().try_for_each(fill)?;
+    all_connected.iter().try_for_each(fill)?;
     for load in &loads {
         let name = case(load);
         let payload = CopyBuffer::new(load.bytes as usize);
@@ -101,17 +101,14 @@ fn start(session: &mut BenchSession<'_>, scale: &ProtectionScale, scratch: &Scra
 }
 
 /// Fills the disk and reads some of it back, so that no timed request touches a page first.
-fn fill(connected: &mut ConnectedServer) -> Result<()> {
-    let ConnectedServer { client, server } = connected;
+fn fill(connected: &ConnectedServer) -> Result<()> {
+    let server = &connected.server;
     if server.name == BOUND {
         return Ok(());
     }
-    let payload = CopyBuffer::new(256 << 10);
-    let mut read = CopyBuffer::new(payload.bytes().len());
-    let (at, len) = (client.size(), payload.bytes().len() as u64);
-    let filled = client.fill(payload.bytes()).and_then(|()| client.read(at - 2 * len, read.bytes_mut()));
-    filled.map_err(|why| server.failed(why))?;
-    if read.bytes() == payload.bytes() {
+    let disk = server.disk()?;
+    filled_disk::fill(&disk)?;
+    if filled_disk::is_filled(&disk, connected.client.size() - 2 * FILL_BYTES as u64, FILL_BYTES)? {
         return Ok(());
     }
     Err(Error::server(server.name, "it reads other data than was written"))
