@@ -7,13 +7,12 @@ use ferrite_memory::Guard;
 
 use crate::Result;
 use crate::applications::{AppPlan, AppSubject};
-use crate::experiment::Experiment;
 use crate::mount_node::{EXT2, EXT3, EXT4, KernelFs, NodeSource, XFS};
 use crate::options::Length;
 use crate::pool_tree::{OpenPool, PoolTree};
 use crate::protection::filled_disk::FilledDisk;
 use crate::report::claim;
-use crate::session::BenchSession;
+use crate::session::{BenchSession, Experiment};
 use crate::verdict::{figure, line, ratios};
 
 /// Our file system, mounted by default options: durable when a write returns.

@@ -9,12 +9,11 @@ use ferrite_memory::{Guard, Memory, Scheme};
 use crate::Result;
 use crate::applications::{AppPlan, AppSubject};
 use crate::copy_plan::{self, CopyPlan, CopySubject};
-use crate::experiment::Experiment;
 use crate::options::{BenchOptions, Length};
 use crate::protection::copy_load::CopyLoad;
 use crate::protection::filled_disk::FilledDisk;
 use crate::report::{BenchReport, claim};
-use crate::session::BenchSession;
+use crate::session::{BenchSession, Experiment};
 use crate::verdict::{figure, line, ratios, remark, significant, values};
 use crate::write_schemes::name;
 

@@ -11,12 +11,11 @@ use ferrite_memory::{Guard, Scheme};
 
 use crate::Result;
 use crate::copy_plan::{self, CopyPlan, CopySubject};
-use crate::experiment::Experiment;
 use crate::options::Length;
 use crate::protection::copy_load::CopyLoad;
 use crate::protection::filled_disk::FilledDisk;
 use crate::report::claim;
-use crate::session::BenchSession;
+use crate::session::{BenchSession, Experiment};
 use crate::verdict::{figure, line, remark, values};
 
 /// The subject that all are compared with.

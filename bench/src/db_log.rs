@@ -2,12 +2,11 @@
 //! Ferrite strict and relaxed, on this machine's disk, a simulated SSD and hard disk, and where nothing is durable.
 
 use crate::Result;
-use crate::experiment::Experiment;
 use crate::media::disks::{HDD, OWN, SSD};
 use crate::options::{BenchOptions, Length};
 use crate::report::claim;
 use crate::rounds::BenchSubject;
-use crate::session::{BenchSession, Race};
+use crate::session::{BenchSession, Experiment, Race};
 use crate::verdict::{TableEntry, figure, figures, line, ratios};
 
 mod appends;

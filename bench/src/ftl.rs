@@ -9,14 +9,13 @@ use ferrite_disk_address::HostClock;
 use ferrite_memory::Guard;
 use ferrite_sim::ftl::{FlashFigures, FlashShape, FtlScheme, VictimChoice};
 
-use crate::experiment::Experiment;
 use crate::mount_node::{self, BTRFS, EXT4, KernelFs, MountRoot, NodeSource, XFS};
 use crate::options::Length;
 use crate::protection::filled_disk::FilledDisk;
 use crate::report::{claim, rows};
 use crate::rounds::Series;
 use crate::scratch::Scratch;
-use crate::session::BenchSession;
+use crate::session::{BenchSession, Experiment};
 use crate::verdict::{figure, line, remark, values};
 use crate::{Result, program};
 

@@ -52,8 +52,9 @@ mod zones;
 
 pub use case_filter::CaseFilter;
 pub use error::{Error, Result};
-pub use experiment::{EXPERIMENTS, Experiment, find};
+pub use experiment::{EXPERIMENTS, find};
 pub use ferrite::ferrite_program;
 pub use machine::MachineState;
 pub use options::{BenchOptions, BenchProgress, Length, ProgressWatch};
 pub use report::{BOUND, BenchReport, Chart, ChartMeasure, PaperClaim, ReportRow};
+pub use session::Experiment;

@@ -14,10 +14,9 @@ use ferrite_sim::cache::{
 use ferrite_sim::record::{Program, ProgramOutput, Recording, RunningProgram};
 use ferrite_sim::trace::FirstLevel;
 
-use crate::experiment::Experiment;
 use crate::report::{BOUND, BenchReport, ReportRow, claim};
 use crate::scratch::Scratch;
-use crate::session::BenchSession;
+use crate::session::{BenchSession, Experiment};
 use crate::verdict::{TableEntry, figure, figures, line, ratios, values};
 use crate::{Error, Result};
 

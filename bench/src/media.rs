@@ -9,7 +9,6 @@ use ferrite_memory::Guard;
 use crate::Result;
 use crate::applications::{AppPlan, AppSubject, WITH_BARRIERS};
 use crate::copy_plan::{self, CopyPlan, CopySubject};
-use crate::experiment::Experiment;
 use crate::ferrite::OURS;
 use crate::loads::AppSize;
 use crate::mount_node::NodeSource;
@@ -19,7 +18,7 @@ use crate::protection::copy_load::CopyLoad;
 use crate::protection::filled_disk::FilledDisk;
 use crate::report::claim;
 use crate::scratch::Scratch;
-use crate::session::BenchSession;
+use crate::session::{BenchSession, Experiment};
 use crate::verdict::{figure, line, ratios, remark};
 
 pub(crate) mod disks;

@@ -2,11 +2,10 @@
 //! beside the bare instructions and beside LMDB, libpmemobj and a file, and a durable record by medium.
 
 use crate::Result;
-use crate::experiment::Experiment;
 use crate::options::Length;
 use crate::report::claim;
 use crate::scratch::Scratch;
-use crate::session::BenchSession;
+use crate::session::{BenchSession, Experiment};
 use crate::verdict::{figure, line, remark, values};
 
 mod lines;

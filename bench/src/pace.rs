@@ -11,12 +11,11 @@ use ferrite_memory::{Guard, Pace, Paced, Speed, Tsc};
 use crate::Result;
 use crate::applications::{AppPlan, AppSubject};
 use crate::copy_plan::{self, CopyPlan, CopySubject, CopyUnit};
-use crate::experiment::Experiment;
 use crate::options::Length;
 use crate::protection::copy_load::CopyLoad;
 use crate::protection::filled_disk::FilledDisk;
 use crate::report::{BenchReport, ReportRow, claim};
-use crate::session::BenchSession;
+use crate::session::{BenchSession, Experiment};
 use crate::verdict::{ValueRange, figure, line, ratios, remark, significant};
 
 mod accuracy;

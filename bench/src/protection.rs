@@ -6,11 +6,10 @@
 use ferrite_memory::Guard;
 
 use crate::Result;
-use crate::experiment::Experiment;
 use crate::ferrite::OURS;
 use crate::options::Length;
 use crate::report::{BenchReport, ReportRow, claim};
-use crate::session::BenchSession;
+use crate::session::{BenchSession, Experiment};
 use crate::verdict::{figure, line, ratios_to, remark, values};
 
 mod atomic;

@@ -1,11 +1,43 @@
-//! One run of an experiment: its options, its progress and its report.
+//! An experiment, and one run of it: its options, its progress and its report.
 
-use crate::experiment::Experiment;
 use crate::machine::MachineState;
 use crate::options::{BenchOptions, BenchProgress, ProgressWatch};
-use crate::report::{BenchReport, rows};
+use crate::report::{BenchReport, PaperClaim, rows};
 use crate::rounds::{self, BenchSubject, Series};
-use crate::{Error, Result, verdict};
+use crate::verdict::{self, TableEntry};
+use crate::{Error, Result};
+
+/// An experiment: how to measure, and how to read what was measured.
+pub struct Experiment {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// The subject matter, in one line.
+    pub about: &'static str,
+    /// Milliseconds that a full, a quick and a smoke run are expected to measure, by which progress is estimated.
+    pub(crate) expected_ms: [u64; 3],
+    /// Adds rows to the session's report.
+    pub(crate) run: fn(&mut BenchSession<'_>) -> Result<()>,
+    /// The lines of the verdict.
+    pub(crate) verdict: &'static [TableEntry],
+    /// The claims of the paper.
+    pub(crate) paper: &'static [PaperClaim],
+    /// The charts.
+    pub(crate) charts: &'static [TableEntry],
+}
+
+impl Experiment {
+    /// Runs the experiment. `on_progress` is called between slices and returns whether to continue.
+    ///
+    /// # Errors
+    /// [`Error::NoCase`] if the filter takes none of its cases, or the error that stopped it. A peer that this machine
+    /// lacks is not an error: it has no rows, and the verdict says so.
+    pub fn run(&self, options: &BenchOptions, on_progress: ProgressWatch<'_>) -> Result<BenchReport> {
+        let mut session = BenchSession::new(self, options, on_progress);
+        (self.run)(&mut session)?;
+        options.only.ensure_some()?;
+        Ok(session.end())
+    }
+}
 
 /// A run of an experiment.
 pub struct BenchSession<'a> {

@@ -7,14 +7,13 @@
 
 use ferrite_fs::{Ino, SUPER_THRESHOLD_BYTES};
 
-use crate::experiment::Experiment;
 use crate::field::Field;
 use crate::file_subject::FileSubject;
 use crate::options::Length;
 use crate::records::{FileOrder, JobMeasure, Mixture, RecordJob, RecordVerb, Transactions};
 use crate::report::{claim, rows};
 use crate::rounds::Series;
-use crate::session::{BenchSession, Race};
+use crate::session::{BenchSession, Experiment, Race};
 use crate::verdict::{figure, line, ratios, remark};
 use crate::{Result, tlb};
 

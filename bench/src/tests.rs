@@ -1,10 +1,10 @@
 //! Reports made by hand, for the tests of every experiment.
 
-use crate::experiment::Experiment;
 use crate::machine::MachineState;
 use crate::options::{BenchOptions, Length};
 use crate::report::{BenchReport, PaperClaim, ReportRow, rows};
 use crate::rounds::Series;
+use crate::session::Experiment;
 use crate::verdict::{TableEntry, lines};
 
 /// Rows of `case`, each subject beside the first one.

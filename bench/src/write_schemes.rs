@@ -8,12 +8,11 @@ use ferrite_memory::{Guard, Scheme};
 use crate::Result;
 use crate::applications::{AppPlan, AppSubject};
 use crate::copy_plan::{self, CopyPlan, CopySubject};
-use crate::experiment::Experiment;
 use crate::options::BenchOptions;
 use crate::protection::copy_load::CopyLoad;
 use crate::protection::filled_disk::FilledDisk;
 use crate::report::claim;
-use crate::session::BenchSession;
+use crate::session::{BenchSession, Experiment};
 use crate::verdict::{figure, line, ratios, remark, values};
 
 /// The subject that all are compared with.

@@ -6,13 +6,12 @@
 //! turns, so that what is read has left the processor's caches since it was written.
 
 use crate::Result;
-use crate::experiment::Experiment;
 use crate::field::Field;
 use crate::file_subject::FileSubject;
 use crate::options::Length;
 use crate::records::{FileOrder, JobMeasure, NameVerb, RecordJob, RecordVerb};
 use crate::report::claim;
-use crate::session::{BenchSession, Race};
+use crate::session::{BenchSession, Experiment, Race};
 use crate::verdict::{TableEntry, figure, figures, line, ratios};
 
 mod many_files;
