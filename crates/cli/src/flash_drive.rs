@@ -1,56 +1,16 @@
-//! A disk that is served as a simulated flash drive, which counts its erases.
+//! A simulated flash drive's size and counts, for people.
 
-use std::sync::Arc;
-
-use ferrite_disk::Disk;
-use ferrite_sim::ftl::{DriveSpec, FlashFigures, FlashShape, FlashTiming, FtlDisk, FtlScheme, VictimChoice};
+use ferrite_disk_address::CountedFlash;
+use ferrite_sim::ftl::{FlashFigures, FlashShape};
 
 use crate::outcome::Outcome;
 use crate::size;
 
-/// The names of the schemes in addresses.
-const NAMES: [(&str, FtlScheme); 2] =
-    [("ftl-page", FtlScheme::Page(VictimChoice::Greedy)), ("ftl-fast", FtlScheme::Fast { log_blocks: None })];
-/// The default shape of `sim ftl`.
-const LIKE: FlashShape = FlashShape { logical_blocks: 0, extra_blocks: 0, block_pages: 64, page_bytes: 4096 };
-const OVER_PROVISION_PERCENT: f64 = 10.0;
-/// The extra blocks of the smallest drive.
-pub const EXTRA_BLOCKS_MIN: u32 = 8;
-
-/// A simulated flash drive over another disk, new and empty when it is opened.
-pub struct Drive {
-    name: &'static str,
-    shape: FlashShape,
-    disk: Arc<FtlDisk<Arc<dyn Disk>>>,
-}
-
-impl Drive {
-    /// Returns true if `name` at the start of an address names a flash drive.
-    pub fn is_named(name: &str) -> bool {
-        NAMES.iter().any(|(known, _)| *known == name)
-    }
-
-    /// Makes the drive called `name` over `disk`.
-    pub fn new(name: &str, disk: &Arc<dyn Disk>) -> Outcome<Self> {
-        let named = NAMES.iter().find(|(known, _)| *known == name);
-        let (name, scheme) = *named.ok_or_else(|| format!("{name} is no flash drive"))?;
-        let shape = FlashShape::of_bytes(disk.geometry().size, OVER_PROVISION_PERCENT, LIKE)?;
-        let shape = FlashShape { extra_blocks: shape.extra_blocks.max(EXTRA_BLOCKS_MIN), ..shape };
-        let disk = FtlDisk::new(Arc::clone(disk), DriveSpec { scheme, shape, timing: FlashTiming::default() })?;
-        Ok(Self { name, shape, disk: Arc::new(disk) })
-    }
-
-    /// Returns the drive as a disk.
-    pub fn disk(&self) -> Arc<dyn Disk> {
-        self.disk.clone()
-    }
-
-    /// Prints the drive's counts.
-    pub fn print(&self) -> Outcome {
-        let figures = self.disk.figures()?;
-        remark!("{}", show(self.name, self.shape, &figures).trim_end());
-        Ok(())
-    }
+/// Prints the counts of a drive that an address names.
+pub fn print(drive: &CountedFlash) -> Outcome {
+    let figures = drive.figures()?;
+    remark!("{}", show(drive.name, drive.shape, &figures).trim_end());
+    Ok(())
 }
 
 /// Returns the size of a drive, for people.

@@ -1,20 +1,12 @@
 //! Properties of this machine and of this user.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-
-use ferrite_memory::set_len;
 
 use crate::outcome::Outcome;
 
 pub use ferrite_owner::machine::{boot_id, random, random_uuid, user};
-
-/// Returns a function that adds the failed action to an error.
-fn told(doing: &'static str, to: impl AsRef<Path>) -> impl FnOnce(io::Error) -> io::Error {
-    move |error| io::Error::new(error.kind(), format!("{doing} {}: {error}", to.as_ref().display()))
-}
 
 /// Returns the pool in `FERRITE_POOL`, if it is set.
 pub fn named_pool() -> Option<PathBuf> {
@@ -51,18 +43,12 @@ pub fn default_mount() -> Result<PathBuf, String> {
     Ok(home.join("ferrite-files"))
 }
 
-/// Makes a file of `bytes` for a disk, which only its user may read. A failed call leaves no file.
-pub fn make_file(path: &Path, bytes: u64) -> io::Result<()> {
-    let file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
-    set_len(&file, bytes).inspect_err(|_| _ = fs::remove_file(path))
-}
-
 /// Makes the name of the file at `path` durable. Otherwise a power failure may remove the file with all its flushed
 /// data, because a pool flushes only its bytes.
 pub fn persist_name(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let settled = File::open(folder).and_then(|folder| folder.sync_all());
-    settled.map_err(told("syncing", folder))
+    let synced = File::open(folder).and_then(|folder| folder.sync_all());
+    synced.map_err(|error| io::Error::new(error.kind(), format!("syncing {}: {error}", folder.display())))
 }
 
 /// Returns the NBD socket beside the pool at `path`.

@@ -1,21 +1,20 @@
-//! Opening a disk by its address.
+//! Opening a disk by its address, also in a pool, and making the disk that a copy goes to.
 
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ferrite_daemon::disks;
 use ferrite_daemon::disks::{DiskReport, DiskRequest, NbdAddresses, Serving};
-use ferrite_disk::{Disk, FileDisk, FileDiskOptions, HddDisk, HddProfile, SsdDisk, SsdProfile};
-use ferrite_disk_address::HostClock;
-use ferrite_nbd::client::{ConnectOptions, NbdDisk, unix_uri};
+use ferrite_disk::Disk;
+use ferrite_disk_address::{CountedFlash, DiskAddress, DiskPlace, ModeledDisk, make_file, open_file, open_nbd};
+use ferrite_nbd::client::unix_uri;
 use ferrite_owner::services::{PoolRequest, TagRequest};
 use ferrite_owner::{PoolReport, TagReport, TypedRequest};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::command_pool::CommandPool;
-use crate::flash_drive::Drive;
+use crate::flash_drive;
 use crate::foreign_image::{self, ForeignFormat, ImageServer};
 use crate::host;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
@@ -24,18 +23,12 @@ use crate::size;
 /// The size of a new disk or file is a multiple of these bytes.
 const SECTOR: u64 = 512;
 
-/// The kinds of addresses, for help texts.
-pub const ADDRESSES: &str = "POOL:NAME (a disk in a pool), nbd+unix:///NAME?socket=PATH, nbd://HOST/NAME, a file or \
-    block device, or one of these behind hdd-7200:, hdd-15000:, hdd-5400:, ssd-x25e:, ssd-sata:, ssd-nvme: or \
-    ssd-nvme-plp:, which serves it at the speed of such a disk, or behind ftl-page: or ftl-fast:, which tells at the end \
-    what a flash drive of its size would have copied and erased";
-
 /// An open disk, and the pool or file that keeps it open.
 pub struct Source {
     /// The disk.
     pub disk: Arc<dyn Disk>,
     command_pool: Option<CommandPool>,
-    drives: Vec<Drive>,
+    flash: Vec<CountedFlash>,
     /// The program that reads the disk, if it is an image in the format of another program.
     reader: Option<ImageServer>,
     made: Option<Made>,
@@ -55,7 +48,7 @@ pub struct Opening<'a> {
     /// True if the caller overwrites the whole disk. Then the opening refuses a mounted disk, and a disk in use as a
     /// node.
     pub overwrite: bool,
-    /// The size of the file or disk to make if the address names none, in bytes; rounded up to whole sectors.
+    /// The size of the file or disk to make if it is missing, in bytes; rounded up to whole sectors.
     pub make_bytes: Option<u64>,
     /// True to open the content of an image of a virtual machine, rather than the bytes of its file.
     pub images: bool,
@@ -76,63 +69,33 @@ fn read_only(disk: &DiskReport, owner: Option<u32>) -> String {
 
 impl Source {
     /// Opens the disk at `address`.
-    pub fn open(address: &str, opening: Opening<'_>) -> Outcome<Self> {
-        if let Some((profile, rest)) = address.split_once(':').filter(|(name, _)| simulates(name)) {
-            let source = Self::open(rest, opening)?;
-            return Ok(Self { disk: simulated(profile, source.disk), ..source });
-        }
-        if let Some((scheme, rest)) = address.split_once(':').filter(|(name, _)| Drive::is_named(name)) {
-            let mut source = Self::open(rest, opening)?;
-            let drive = Drive::new(scheme, &source.disk)?;
-            source.disk = drive.disk();
-            source.drives.push(drive);
-            return Ok(source);
-        }
-        if address.contains("://") {
-            let options = ConnectOptions { read_only: opening.read_only, ..ConnectOptions::default() };
-            return Ok(Self::plain(Arc::new(NbdDisk::connect(address, &options)?)));
-        }
-        match pool_and_name(address) {
-            Some((pool, name)) if !Path::new(address).exists() => Self::in_pool(Path::new(pool), name, opening),
-            _ => Self::file(Path::new(address), opening),
+    pub fn open(address: &DiskAddress, opening: Opening<'_>) -> Outcome<Self> {
+        let source = match &address.place {
+            DiskPlace::Nbd(uri) => Self::plain(open_nbd(uri, opening.read_only)?),
+            DiskPlace::File(path) => Self::file(path, opening)?,
+            DiskPlace::InPool { pool, name } => Self::in_pool(pool, name, opening)?,
+        };
+        match address.with_models(Arc::clone(&source.disk)) {
+            Ok(ModeledDisk { disk, flash }) => Ok(Self { disk, flash, ..source }),
+            Err(why) => and_then_cleared(Err(why.into()), source.discard(opening.beside)),
         }
     }
 
     fn plain(disk: Arc<dyn Disk>) -> Self {
-        Self { disk, command_pool: None, drives: Vec::new(), reader: None, made: None }
+        Self { disk, command_pool: None, flash: Vec::new(), reader: None, made: None }
     }
 
     fn file(path: &Path, opening: Opening<'_>) -> Outcome<Self> {
-        if path == Path::new("-") {
-            return Err(Failure::Usage(
-                "- is no disk, which is read and written at any place: name a file (./- if it is called so)".into(),
-            ));
-        }
         if let Some(format) = opening.images.then(|| ForeignFormat::of(path)).flatten() {
             let (disk, reader) = foreign_image::open(path, format)?;
             return Ok(Self { reader: Some(reader), ..Self::plain(disk) });
         }
-        if let Some(bytes) = opening.make_bytes.filter(|_| !path.exists()) {
-            host::make_file(path, bytes.next_multiple_of(SECTOR))
-                .map_err(|error| format!("making {}: {error}", path.display()))?;
-            let opened = Self::file(path, Opening { make_bytes: None, ..opening });
-            let opened = opened.inspect_err(|_| _ = std::fs::remove_file(path))?;
-            return Ok(Self { made: Some(Made::File(path.into())), ..opened });
-        }
-        if !opening.read_only {
-            ferrite_pool::ensure_no_pool(path)?;
-        }
-        let options = FileDiskOptions { read_only: opening.read_only, ..FileDiskOptions::default() };
-        let disk = FileDisk::open(path, &options)?;
-        let (found, size) = (std::fs::metadata(path)?, disk.geometry().size);
-        if found.is_file() && found.len() != size {
-            let (path, bytes) = (path.display(), found.len());
-            return Err(Failure::Failed(format!(
-                "{path} has {bytes} bytes, and a disk whole sectors: what is behind byte {size} would be left out; \
-                 `truncate --size=%512` fills the last one up"
-            )));
-        }
-        Ok(Self::plain(Arc::new(disk)))
+        let Some(bytes) = opening.make_bytes.filter(|_| !path.exists()) else {
+            return Ok(Self::plain(open_file(path, opening.read_only)?));
+        };
+        make_file(path, bytes.next_multiple_of(SECTOR))?;
+        let opened = open_file(path, opening.read_only).inspect_err(|_| _ = std::fs::remove_file(path))?;
+        Ok(Self { made: Some(Made::File(path.into())), ..Self::plain(opened) })
     }
 
     fn in_pool(pool: &Path, name: &str, opening: Opening<'_>) -> Outcome<Self> {
@@ -189,11 +152,10 @@ impl Source {
         let request = DiskRequest::Serve { name: name.into(), nbd_addresses, serving, overwrite: opening.overwrite };
         command_pool.ask::<Value>(request, None)?;
         let uri = unix_uri(name, &socket);
-        let options = ConnectOptions { read_only: opening.read_only, ..ConnectOptions::default() };
-        let connected = NbdDisk::connect(&uri, &options);
+        let connected = open_nbd(&uri, opening.read_only);
         // No other client may connect, and a killed owner could not remove the socket.
         let _ = std::fs::remove_file(&socket);
-        Ok(Self { command_pool: Some(command_pool), ..Self::plain(Arc::new(connected?)) })
+        Ok(Self { command_pool: Some(command_pool), ..Self::plain(connected?) })
     }
 
     /// Returns the pool that the disk lies in, if this process knows the pool.
@@ -204,16 +166,16 @@ impl Source {
 
     /// Prints the counts of simulated flash drives, and closes the disk in order.
     pub fn close(self) -> Outcome {
-        let message = self.drives.iter().try_for_each(Drive::print);
-        drop((self.disk, self.drives, self.reader));
+        let message = self.flash.iter().try_for_each(flash_drive::print);
+        drop((self.disk, self.flash, self.reader));
         and_then_cleared(message, self.command_pool.map_or(Ok(()), CommandPool::close))
     }
 
     /// Closes the disk, and removes the file or disk that its opening made. `beside` stays open.
-    pub fn discard(mut self, beside: &Self) -> Outcome {
+    pub fn discard(mut self, beside: Option<&Self>) -> Outcome {
         let made = self.made.take();
         let closed = self.close();
-        and_then_cleared(closed, made.map_or(Ok(()), |made| made.remove(Some(beside))))
+        and_then_cleared(closed, made.map_or(Ok(()), |made| made.remove(beside)))
     }
 }
 
@@ -236,58 +198,6 @@ fn ask<T: DeserializeOwned>(pool: &Path, request: impl TypedRequest, beside: Opt
             let answer = command_pool.ask_to_end(request);
             and_then_cleared(answer, command_pool.close())
         }
-    }
-}
-
-/// Splits POOL:NAME. Both may contain a `:`, so the first part that is the path of a pool counts.
-fn pool_and_name(address: &str) -> Option<(&str, &str)> {
-    let holds_pool = |path: &str| {
-        let looked_at = ferrite_pool::ensure_no_pool(Path::new(path));
-        matches!(looked_at, Err(ferrite_pool::Error::Occupied(_)))
-    };
-    let mut ways = address.match_indices(':').map(|(at, _)| (&address[..at], &address[at + 1..]));
-    ways.find(|(pool, _)| holds_pool(pool)).or_else(|| address.rsplit_once(':'))
-}
-
-/// Returns true if two addresses name one disk, as far as this is known before the opening.
-pub fn is_one_disk(one: &str, other: &str) -> bool {
-    identity(one) == identity(other)
-}
-
-/// Returns the file or device that a disk lies in, and the name of the disk there; `None` for another kind of address.
-fn identity(address: &str) -> (Option<(u64, u64)>, &str) {
-    let address = without_models(address);
-    let (path, name) = match pool_and_name(address) {
-        _ if address.contains("://") => return (None, address),
-        Some((pool, name)) if !Path::new(address).exists() => (pool, name),
-        _ => (address, ""),
-    };
-    match std::fs::metadata(path) {
-        Ok(found) if found.file_type().is_block_device() => (Some((0, found.rdev())), name),
-        Ok(found) => (Some((found.dev(), found.ino())), name),
-        Err(_) => (None, address),
-    }
-}
-
-/// Returns the address of the disk below a simulated or counted disk.
-fn without_models(mut address: &str) -> &str {
-    let is_model = |name: &str| simulates(name) || Drive::is_named(name);
-    while let Some((_, rest)) = address.split_once(':').filter(|(name, _)| is_model(name)) {
-        address = rest;
-    }
-    address
-}
-
-fn simulates(name: &str) -> bool {
-    HddProfile::named(name).is_some() || SsdProfile::named(name).is_some()
-}
-
-fn simulated(profile: &str, disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
-    let clock = HostClock::new();
-    match (HddProfile::named(profile), SsdProfile::named(profile)) {
-        (Some(profile), _) => Arc::new(HddDisk::new(disk, &profile, clock, 1)),
-        (None, Some(profile)) => Arc::new(SsdDisk::new(disk, &profile, clock, 1)),
-        (None, None) => disk,
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use ferrite_disk::{Access, Disk, Zeroing};
+use ferrite_disk_address::{ADDRESS_FORMS, DiskAddress, DiskPlace};
 use ferrite_memory::{Error, Span};
 use ferrite_nbd::client::unix_uri;
 use ferrite_nbd::{Exports, Options, Refusal, Server};
@@ -18,7 +19,7 @@ use crate::command_pool;
 use crate::host::absolute;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
 use crate::size;
-use crate::source::{ADDRESSES, Opening, Source, check_fit, is_one_disk};
+use crate::source::{Opening, Source, check_fit};
 use crate::stop::{self, Stop};
 use crate::traced::Traced;
 
@@ -26,15 +27,17 @@ use crate::traced::Traced;
 const PIECE: u64 = 1 << 20;
 
 #[derive(Args)]
-#[command(after_help = format!("A disk's address is {ADDRESSES}."))]
+#[command(after_help = format!("A disk's address is {ADDRESS_FORMS}."))]
 pub struct Copy {
     /// The disk to copy from, or an address. A qcow2, VMDK or VHDX image is copied as the disk that it holds (qemu-nbd
     /// reads it)
-    from: String,
+    #[arg(value_parser = DiskAddress::parse)]
+    from: DiskAddress,
     /// The disk to copy to, which may be larger; what it holds is lost. A disk of a pool that is not there is made, and
     /// a file, for its user alone. A disk in a pool is refused while its node is mounted or open, and a device while it
     /// is mounted
-    to: String,
+    #[arg(value_parser = DiskAddress::parse)]
+    to: DiskAddress,
     /// Copy the bytes of an image file as they are
     #[arg(long)]
     raw: bool,
@@ -44,10 +47,11 @@ pub struct Copy {
 }
 
 #[derive(Args)]
-#[command(after_help = format!("A disk's address is {ADDRESSES}."))]
+#[command(after_help = format!("A disk's address is {ADDRESS_FORMS}."))]
 pub struct Export {
     /// The disk, by its address
-    from: String,
+    #[arg(value_parser = DiskAddress::parse)]
+    from: DiskAddress,
     /// The socket to serve it on over NBD
     #[arg(long)]
     unix: PathBuf,
@@ -80,7 +84,7 @@ impl Copy {
     /// Runs the copy. All copied data is durable on return.
     pub fn run(self) -> Outcome {
         stop::watch()?;
-        if is_one_disk(&self.from, &self.to) {
+        if self.from.place.is_same(&self.to.place) {
             return Err(Failure::Usage(format!("{} is {} itself: name two disks", self.to, self.from)));
         }
         let from = Source::open(&self.from, Opening { read_only: true, images: !self.raw, ..Opening::default() })?;
@@ -100,7 +104,7 @@ impl Copy {
         let to = Source::open(&self.to, opening)?;
         let writable = match to.disk.geometry().read_only {
             true => Err(format!(
-                "{} is read-only: who serves it refuses writes (as Ferrite does while its node is mounted)",
+                "{} is read-only: its server refuses writes (as Ferrite does while the disk's node is mounted)",
                 self.to
             )
             .into()),
@@ -109,7 +113,7 @@ impl Copy {
         let copied = writable
             .and_then(|()| check_fit(size, to.disk.geometry().size))
             .and_then(|()| copy(&*from.disk, &*to.disk, size));
-        let closed = if copied.is_ok() { to.close() } else { to.discard(from) };
+        let closed = if copied.is_ok() { to.close() } else { to.discard(Some(from)) };
         and_then_cleared(copied, closed)
     }
 }
@@ -160,7 +164,7 @@ impl Export {
     /// wait.
     pub fn run(self) -> Outcome {
         let stop = Stop::once()?;
-        if self.trace.as_deref().is_some_and(|trace| is_one_disk(&self.from, &trace.to_string_lossy())) {
+        if self.trace.as_ref().is_some_and(|trace| self.from.place.is_same(&DiskPlace::File(trace.clone()))) {
             return Err(Failure::Usage(format!("--trace names {} itself: name another file", self.from)));
         }
         let mut source = Source::open(&self.from, Opening { read_only: self.read_only, ..Opening::default() })?;
@@ -173,7 +177,7 @@ impl Export {
         let only = Arc::new(Only(traced.as_ref().map_or_else(|| Arc::clone(&source.disk), Traced::disk)));
         let unix = absolute(&self.unix)?;
         let listening = Server::new(only, Options::default()).listen_unix(&unix)?;
-        let disk = AnnouncedDisk { name: self.from.clone(), uris: vec![unix_uri("", &unix)], ..Default::default() };
+        let disk = AnnouncedDisk { name: self.from.to_string(), uris: vec![unix_uri("", &unix)], ..Default::default() };
         let pool = source.pool()?;
         pool.iter().for_each(command_pool::tell_survival);
         let all = match &pool {

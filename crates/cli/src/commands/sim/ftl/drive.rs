@@ -1,9 +1,9 @@
 //! The size of a drive: given by the user, or derived from the traces.
 
 use clap::Args;
+use ferrite_disk_address::EXTRA_BLOCKS_MIN;
 use ferrite_sim::ftl::{FlashShape, Footprint};
 
-use crate::flash_drive::EXTRA_BLOCKS_MIN;
 use crate::outcome::{Failure, Outcome};
 use crate::size;
 

@@ -1,0 +1,110 @@
+//! Drives to simulate over a disk, by their names in an address.
+
+use std::sync::Arc;
+
+use ferrite_disk::{Disk, HddDisk, HddProfile, SsdDisk, SsdProfile};
+use ferrite_sim::ftl::{DriveSpec, FlashFigures, FlashShape, FlashTiming, FtlDisk, FtlScheme, VictimChoice};
+
+use crate::HostClock;
+use crate::error::{AddressError, Result};
+
+/// The names of the drives.
+pub(crate) const MODEL_NAMES: [&str; 9] =
+    ["hdd-7200", "hdd-15000", "hdd-5400", "ssd-x25e", "ssd-sata", "ssd-nvme", "ssd-nvme-plp", PAGE_DRIVE, FAST_DRIVE];
+const PAGE_DRIVE: &str = "ftl-page";
+const FAST_DRIVE: &str = "ftl-fast";
+
+/// The default shape of `sim ftl`.
+const LIKE: FlashShape = FlashShape { logical_blocks: 0, extra_blocks: 0, block_pages: 64, page_bytes: 4096 };
+const OVER_PROVISION_PERCENT: f64 = 10.0;
+/// The extra blocks of the smallest flash drive.
+pub const EXTRA_BLOCKS_MIN: u32 = 8;
+/// The seed of the times of a simulated drive.
+const SEED: u64 = 1;
+
+/// A drive to simulate over a disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DriveModel {
+    /// The speed of a hard disk.
+    Hdd(HddProfile),
+    /// The speed of an SSD.
+    Ssd(SsdProfile),
+    /// The copies and erases of a flash drive, at the speed of the disk below.
+    Flash {
+        /// The name in the address.
+        name: &'static str,
+        /// The translation scheme.
+        scheme: FtlScheme,
+    },
+}
+
+impl DriveModel {
+    /// Returns the drive called `name`, as in `name:FILE`, with its name.
+    pub(crate) fn named(name: &str) -> Option<(&'static str, Self)> {
+        let name = *MODEL_NAMES.iter().find(|known| **known == name)?;
+        let flash = |scheme| Some(Self::Flash { name, scheme });
+        let model = match name {
+            PAGE_DRIVE => flash(FtlScheme::Page(VictimChoice::Greedy)),
+            FAST_DRIVE => flash(FtlScheme::Fast { log_blocks: None }),
+            _ => HddProfile::named(name).map(Self::Hdd).or_else(|| SsdProfile::named(name).map(Self::Ssd)),
+        };
+        model.map(|model| (name, model))
+    }
+
+    /// Returns true if `name` looks like the name of a drive.
+    pub(crate) fn resembles(name: &str) -> bool {
+        !name.contains('/') && ["hdd-", "ssd-", "ftl-"].iter().any(|kind| name.starts_with(kind))
+    }
+}
+
+/// A disk behind the drives of its address.
+pub struct ModeledDisk {
+    /// The disk.
+    pub disk: Arc<dyn Disk>,
+    /// The flash drives that count, from the disk outwards.
+    pub flash: Vec<CountedFlash>,
+}
+
+impl ModeledDisk {
+    /// Adds the drive `model` before the disk.
+    pub(crate) fn behind(mut self, model: &DriveModel) -> Result<Self> {
+        self.disk = match model {
+            DriveModel::Hdd(profile) => Arc::new(HddDisk::new(self.disk, profile, HostClock::new(), SEED)),
+            DriveModel::Ssd(profile) => Arc::new(SsdDisk::new(self.disk, profile, HostClock::new(), SEED)),
+            DriveModel::Flash { name, scheme } => {
+                let flash = CountedFlash::new(name, *scheme, self.disk)
+                    .map_err(|source| AddressError::Flash { name, source })?;
+                let disk = flash.disk.clone();
+                self.flash.push(flash);
+                disk
+            }
+        };
+        Ok(self)
+    }
+}
+
+/// A simulated flash drive over another disk, new and empty when it is opened, which counts its copies and erases.
+pub struct CountedFlash {
+    /// The name of the drive in the address.
+    pub name: &'static str,
+    /// The size of the drive.
+    pub shape: FlashShape,
+    disk: Arc<FtlDisk<Arc<dyn Disk>>>,
+}
+
+impl CountedFlash {
+    fn new(name: &'static str, scheme: FtlScheme, disk: Arc<dyn Disk>) -> ferrite_sim::Result<Self> {
+        let shape = FlashShape::of_bytes(disk.geometry().size, OVER_PROVISION_PERCENT, LIKE)?;
+        let shape = FlashShape { extra_blocks: shape.extra_blocks.max(EXTRA_BLOCKS_MIN), ..shape };
+        let disk = FtlDisk::new(disk, DriveSpec { scheme, shape, timing: FlashTiming::default() })?;
+        Ok(Self { name, shape, disk: Arc::new(disk) })
+    }
+
+    /// Returns the counts of the drive, after checking every page.
+    ///
+    /// # Errors
+    /// [`ferrite_sim::Error::Lost`] if the drive lost the newest version of a page.
+    pub fn figures(&self) -> ferrite_sim::Result<FlashFigures> {
+        self.disk.figures()
+    }
+}
