@@ -312,7 +312,7 @@ fn a_truncated_file_is_an_error() {
 
 #[test]
 fn canary_a_write_that_extends_a_truncated_file_is_found() {
-    let _bug = ferrite_memory::planted::plant_in_process("disk: write extends a truncated file");
+    let _bug = plant("disk: write extends a truncated file");
     assert!(catch_unwind(truncation_is_an_error).is_err());
 }
 

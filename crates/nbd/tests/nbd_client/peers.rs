@@ -56,7 +56,7 @@ fn uri(socket: &Path, export: &str) -> String {
 }
 
 /// Makes every request that a disk supports.
-fn exercise(disk: &dyn Disk) {
+fn exercise(disk: &NbdDisk) {
     assert_eq!(disk.geometry().size, SIZE);
     let bytes: Vec<u8> = (0..1_u32 << 20).map(|at| (at / 512 % 251) as u8).collect();
     disk.write(1 << 20, &bytes, Access::Cached).unwrap();
