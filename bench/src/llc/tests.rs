@@ -81,7 +81,7 @@ fn inputs_are_the_same_each_time() {
         names += 1;
     }
     assert_eq!(names, 18);
-    let text = std::fs::read_to_string(&one.1.join("text")).expect("words");
+    let text = std::fs::read_to_string(one.1.join("text")).expect("words");
     assert!((1 << 18..(1 << 18) + 16).contains(&text.len()));
 }
 

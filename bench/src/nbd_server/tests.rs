@@ -44,6 +44,6 @@ fn requests_that_fail_name_the_server() {
     let gone = NbdServer { name: "peer", socket: folder.path().join("none"), _running: Box::new(()) };
     let error = gone.disk().err().expect("nothing listens").to_string();
     assert!(error.starts_with("peer: ") && error.contains("none"), "{error}");
-    let error = gone.connect().err().expect("nothing listens").to_string();
+    let error = gone.connect().expect_err("nothing listens").to_string();
     assert!(error.starts_with("requests to peer: "), "{error}");
 }
