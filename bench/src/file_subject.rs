@@ -138,3 +138,6 @@ pub fn has_program(session: &mut BenchSession<'_>, subject: &str, name: &str) ->
     }
     is_there
 }
+
+#[cfg(test)]
+mod tests;

@@ -35,3 +35,6 @@ impl Walks {
 pub fn missing() -> Option<String> {
     Walks::count(false).and_then(|mut walks| walks.during(|| ())).err().map(|why| why.to_string())
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,3 +15,10 @@ fn a_program_that_fails_is_an_error_with_what_it_said() {
 fn programs_are_found_or_not() {
     assert!(find("sh").is_some() && find("no such program").is_none());
 }
+
+#[test]
+fn a_program_that_is_missing_is_named() {
+    let why = run(&mut command("no such program")).expect_err("it is missing").to_string();
+    assert!(why.starts_with("running no such program: "), "{why}");
+    assert_eq!(strange("pgbench", "tps = none").to_string(), "pgbench: its output is not understood: tps = none");
+}

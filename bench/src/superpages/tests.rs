@@ -1,7 +1,8 @@
 //! The verdict of a hand-made report, and the cases.
 
 use super::*;
-use crate::tests::{case, verdict};
+use crate::tests::{case, report, verdict};
+use crate::verdict::charts;
 
 #[test]
 fn the_verdict_has_rates_misses_and_space() {
@@ -45,4 +46,22 @@ fn a_window_holds_a_record_at_least() {
         };
         assert!(job.window_bytes >= job.record_bytes && job.seed == 7 && job.threads == 1, "{job:?}");
     }
+}
+
+/// A case that no chart's pattern matches would be measured and never drawn.
+#[test]
+fn every_case_of_a_full_run_is_drawn_once() {
+    let plan = PagePlan::of(Length::Full);
+    let measured = |one: PageCase| {
+        let rate = case(&one.name_of(JobMeasure::Rate), one.unit, &[(NORMAL, 1.0)]);
+        rate.into_iter().chain(case(&one.name_of(JobMeasure::Misses), "each", &[(NORMAL, 1.0)]))
+    };
+    let rows: Vec<_> = plan.large().chain(plan.mixed()).flat_map(measured).collect();
+    let count = rows.len();
+    let mut drawn: Vec<String> =
+        charts(&report(rows), EXPERIMENT.charts).into_iter().flat_map(|chart| chart.cases).collect();
+    drawn.sort();
+    assert_eq!(drawn.len(), count, "{drawn:?}");
+    drawn.dedup();
+    assert_eq!(drawn.len(), count, "a case is drawn twice");
 }

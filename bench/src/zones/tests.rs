@@ -1,7 +1,8 @@
 //! The verdict of hand-made reports.
 
 use super::*;
-use crate::tests::{case, verdict};
+use crate::tests::{case, report, verdict};
+use crate::verdict::charts;
 
 /// If a mount that keeps nothing is no faster, the rest of the way to tmpfs is the kernel's.
 #[test]
@@ -55,4 +56,34 @@ fn appends_are_timed_and_names_are_counted_as_speed() {
             "mount of a pool with a million files: 4.0 ms",
         ]
     );
+}
+
+#[test]
+fn cases_are_named_by_verb_record_and_threads() {
+    let name = |verb, record_bytes, threads| RecordCase { verb: RecordVerb::ALL[verb], record_bytes, threads }.name();
+    assert_eq!(
+        [name(0, 64, 1), name(1, 1 << 20, 1), name(5, 4096, 20)],
+        ["write 64 B", "re-write 1024K", "random read 4K, 20 threads"]
+    );
+}
+
+/// A case that no chart's pattern matches would be measured and never drawn.
+#[test]
+fn every_case_of_a_full_run_is_drawn_once() {
+    let plan = RecordPlan::of(Length::Full);
+    let records =
+        plan.records.iter().map(|bytes| (*bytes, 1)).chain(plan.threads.iter().map(|threads| (4096, *threads)));
+    let all = records.flat_map(|(record_bytes, threads)| {
+        RecordVerb::ALL.map(|verb| RecordCase { verb, record_bytes, threads }.name())
+    });
+    let mut rows: Vec<_> = all.flat_map(|name| case(&name, "MB/s", &[(TMPFS, 1.0)])).collect();
+    rows.extend(case("write 64 B", "MB/s", &[(TMPFS, 1.0)]));
+    rows.extend(NameVerb::ALL.iter().flat_map(|(name, _)| case(name, "us", &[(TMPFS, 1.0)])));
+    let count = rows.len();
+    let mut drawn: Vec<String> =
+        charts(&report(rows), EXPERIMENT.charts).into_iter().flat_map(|chart| chart.cases).collect();
+    assert_eq!(drawn.len(), count, "{drawn:?}");
+    drawn.sort();
+    drawn.dedup();
+    assert_eq!(drawn.len(), count, "a case is drawn twice");
 }
