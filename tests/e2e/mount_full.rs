@@ -1,13 +1,14 @@
 //! Mounts that share a pool, a full pool, and read-only mounts.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
 use crate::direct::{python, run_directly};
 use crate::mount::{Place, can_mount, start};
-use crate::programs::{client, ferrite_path};
+use crate::programs::{client, ferrite, ferrite_path};
 use crate::server::{Server, assert_sound, folder, json, ok, refused, run};
 use crate::tree::{assert_equal, unpack};
 
@@ -145,6 +146,46 @@ fn a_read_only_mount_refuses_every_change() {
     }
     ok(&["fs", "unmount", pool, "f"]);
     assert_eq!(json(&["fs", "stat", pool, "f"])["space"]["inodes"], 2);
+}
+
+/// The height of one file's index contradicts its words. A repair reports that and what to do, and changes nothing.
+/// Mounted to be read only, that file fails with EIO, and all else can be copied out.
+#[test]
+fn fd1_a_file_system_that_no_repair_can_decide_is_mounted_to_be_read_only_and_copied_out() {
+    const MODE: u32 = 0o100_412;
+    const BYTES: u64 = 123_457;
+    const HEIGHT: usize = 2;
+    let Some(Place { folder: _folder, pool: path, at }) = Place::new() else { return };
+    let (pool, point) = (path.to_str().expect("text"), at.to_str().expect("text"));
+    let server = start(&path, &at, &["--size", "64M"]);
+    fs::create_dir(at.join("folder")).expect("made");
+    fs::write(at.join("folder/sound"), b"content").expect("written");
+    fs::write(at.join("hurt"), vec![7; BYTES as usize]).expect("written");
+    fs::set_permissions(at.join("hurt"), Permissions::from_mode(MODE)).expect("changed");
+    File::open(at.join("hurt")).and_then(|file| file.sync_all()).expect("durable");
+    server.interrupt();
+    assert_sound(&path);
+    let bytes = fs::read(&path).expect("read");
+    let is_hurt = |inode: &&[u8]| {
+        let size = u64::from_le_bytes(inode[16..24].try_into().expect("eight")) << 16 >> 16;
+        u32::from(u16::from_le_bytes([inode[0], inode[1]])) == MODE && size == BYTES
+    };
+    let mut inodes = bytes.chunks(256).enumerate().filter(|(_, inode)| is_hurt(inode));
+    let (number, inode) = inodes.next().expect("the inode");
+    assert!(inodes.next().is_none() && inode[HEIGHT] == 1);
+    let at_height = (number * 256 + HEIGHT) as u64;
+    OpenOptions::new().write(true).open(&path).and_then(|file| file.write_all_at(&[3], at_height)).expect("damaged");
+    let before = fs::read(&path).expect("read")[number * 256..][..256].to_vec();
+    let said = refused(ferrite().args(["pool", "check", pool, "--repair"]), 1);
+    assert!(
+        said.contains("fits the height of its index (byte ") && said.contains("ferrite fs mount --read-only"),
+        "{said}"
+    );
+    assert!(!said.contains("repaired:") && fs::read(&path).expect("read")[number * 256..][..256] == before);
+    let _server = Server::start(&path, &["--no-attach"]);
+    ok(&["fs", "mount", pool, "files", point, "--read-only"]);
+    assert_eq!(fs::read(at.join("folder/sound")).expect("read"), b"content");
+    assert_eq!(fs::read(at.join("hurt")).expect_err("damaged").raw_os_error(), Some(libc::EIO));
 }
 
 /// `up --read-only` applies to its file system, too.
