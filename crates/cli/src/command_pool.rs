@@ -133,6 +133,7 @@ pub fn refused(path: &Path, error: Error) -> Failure {
             }
             .into()
         }
+        Error::Pool(error) => format!("{name}: {error}").into(),
         _ => error.into(),
     }
 }
@@ -239,6 +240,11 @@ impl CommandPool {
         close(owner)
     }
 
+    /// Serves until nothing of the pool is in use, if this process is the owner; otherwise returns `begun` at once.
+    pub fn hold_while_used(self, begun: Outcome, stop: &Stop) -> Outcome {
+        if self.owner().is_some() { self.hold(begun, stop, Until::Unused) } else { begun }
+    }
+
     /// Returns the owner, if this process is the owner.
     pub fn owner(&self) -> Option<&Arc<PoolOwner>> {
         self.0.owner()
@@ -273,7 +279,7 @@ fn close(owner: Arc<PoolOwner>) -> Outcome {
     let closed = Arc::into_inner(owner).map_or(Ok(false), PoolOwner::close)?;
     if !closed {
         remark!(
-            "{} is not closed in order, for some of it is still in use: who opens it next recovers it",
+            "{} is not closed in order, because some of it is still in use: the next owner recovers it",
             path.display()
         );
     }

@@ -26,8 +26,9 @@ use crate::outcome::Outcome;
 use crate::output::shown;
 use crate::pool_argument::{InPool, NoWords};
 
+/// The words of a command that only reports about a whole pool.
 #[derive(Args)]
-pub struct List {
+pub struct WholePool {
     #[command(flatten)]
     at: InPool<NoWords>,
     /// Print JSON

@@ -67,4 +67,4 @@ impl How {
 }
 
 #[cfg(test)]
-mod combinations;
+mod tests;

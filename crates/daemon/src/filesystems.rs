@@ -100,7 +100,7 @@ impl Filesystems {
         }
         Err(Failure::refused(format!(
             "--suid and --dev are for root, and a pool that only root can have written to: {} must belong to root and be \
-             writable for nobody else",
+             writable for root alone",
             in_line(&self.path)
         )))
     }
@@ -229,14 +229,14 @@ impl Filesystems {
         let name = request.file_system();
         let mounted = self.mounted.lock();
         let tree = mounted.get(name).ok_or_else(|| not_mounted(name))?;
-        let is_settle = matches!(request, ClientRequest::DirectFlush { .. });
-        if tree.mounting.cached && !is_settle {
+        let is_flush = matches!(request, ClientRequest::DirectFlush { .. });
+        if tree.mounting.cached && !is_flush {
             return Err(Failure::refused(format!(
-                "{name:?} is mounted --cached: the kernel keeps writes back, and nobody goes around it"
+                "{name:?} is mounted --cached: the kernel keeps writes back, so every access goes through the mount"
             )));
         }
-        if let Some(why) = self.sees_all.filter(|_| !is_settle) {
-            return Err(Failure::refused(format!("{why}, and nobody goes around that")));
+        if let Some(why) = self.sees_all.filter(|_| !is_flush) {
+            return Err(Failure::refused(format!("{why}, so every access goes through the mount")));
         }
         let fs = Arc::clone(&tree.fs);
         drop(mounted);

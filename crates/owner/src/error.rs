@@ -24,7 +24,7 @@ pub enum Error {
     #[error(transparent)]
     Lock(#[from] LockError),
     /// No process holds the pool.
-    #[error("nobody serves {0}: open it directly, or start `ferrite up`")]
+    #[error("no process serves {0}: open it directly, or start `ferrite up`")]
     NoOwner(PathBuf),
     /// A process holds the pool, and takes no calls.
     #[error("{path} is {holder}, which takes no calls by this name: wait until it ends, or stop it")]

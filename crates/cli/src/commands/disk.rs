@@ -21,7 +21,7 @@ use ferrite_owner::services::PoolRequest;
 use serde_json::Value;
 
 use super::announce::{AnnouncedDisk, Announcement};
-use super::{List, print, print_line, print_on, transfer};
+use super::{WholePool, print, print_line, print_on, transfer};
 use crate::command_pool::{self, CommandPool, Until};
 use crate::host;
 use crate::how::How;
@@ -42,7 +42,7 @@ pub enum Disk {
     /// Make a disk that reads as zeros; durable when it returns
     Create(Create),
     /// List the disks
-    List(List),
+    List(WholePool),
     /// Remove a disk and what it holds; refused while it is in use
     Remove(InPool<DiskName, true>),
     /// Grow a disk, also while it is in use
@@ -149,7 +149,7 @@ impl Disk {
     pub fn run(self) -> Outcome {
         match self {
             Self::Create(create) => create.run(),
-            Self::List(List { at, json }) => {
+            Self::List(WholePool { at, json }) => {
                 let disks: Vec<DiskReport> = command_pool::ask(&at.pool.path()?, DiskRequest::List, None)?;
                 print(json, &disks, |disks| disks.iter().map(show_line).collect())
             }
@@ -247,10 +247,7 @@ impl Attach {
         let serving = self.how.serving()?;
         let mut command_pool = self.how.command_pool(&self.disk.pool.path()?)?;
         let begun = self.begin(&mut command_pool, serving);
-        match command_pool.owner() {
-            Some(_) => command_pool.hold(begun, &stop, Until::Unused),
-            None => begun,
-        }
+        command_pool.hold_while_used(begun, &stop)
     }
 
     fn begin(&self, command_pool: &mut CommandPool, serving: Serving) -> Outcome {
@@ -355,14 +352,4 @@ fn sector(text: &str) -> Result<u32, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_passed_once_was_passed_one_time() {
-        let shown = |count| {
-            show_stage("copy", StageCount { count, cycles: 6 }).split_whitespace().collect::<Vec<_>>().join(" ")
-        };
-        assert_eq!((shown(1), shown(2)), ("copy 1 time 6 cycles each".into(), "copy 2 times 3 cycles each".into()));
-    }
-}
+mod tests;

@@ -10,8 +10,8 @@ use ferrite_owner::paths::in_line;
 use ferrite_pool::layout::CHUNK;
 use serde_json::Value;
 
-use super::{List, print, print_line, upkeep};
-use crate::command_pool::{self, CommandPool, Until};
+use super::{WholePool, print, print_line, upkeep};
+use crate::command_pool::{self, CommandPool};
 use crate::host::absolute;
 use crate::medium::MediumArguments;
 use crate::mount_notes;
@@ -31,7 +31,7 @@ pub enum Fs {
     /// It takes space from the pool as files are written and shares what is free with disks and other file systems.
     Create(Create),
     /// List the file systems
-    List(List),
+    List(WholePool),
     /// Remove a file system and all that is in it; refused while it is mounted
     Remove(InPool<FsName, true>),
     /// Mount a file system on a folder, until `unmount` or the end of the pool's owner
@@ -198,7 +198,7 @@ impl Fs {
                 let made: FsReport = command_pool::ask(&pool.path()?, request, None)?;
                 print(json, &made, show)
             }
-            Self::List(List { at, json }) => {
+            Self::List(WholePool { at, json }) => {
                 let all: Vec<FsReport> = command_pool::ask(&at.pool.path()?, FsRequest::List, None)?;
                 print(json, &all, |all| all.iter().map(show).collect())
             }
@@ -246,10 +246,7 @@ impl Mount {
         let mounting = self.how.mounting(&self.fs.words.dir, self.read_only)?;
         let mut command_pool = CommandPool::with(&self.fs.pool.path()?, &self.medium)?;
         let begun = self.begin(&mut command_pool, mounting);
-        match command_pool.owner() {
-            Some(_) => command_pool.hold(begun, &stop, Until::Unused),
-            None => begun,
-        }
+        command_pool.hold_while_used(begun, &stop)
     }
 
     fn begin(&self, command_pool: &mut CommandPool, mounting: Mounting) -> Outcome {
@@ -304,16 +301,4 @@ fn show(fs: &FsReport) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_move_to_superpages_from_a_size_on_that_one_can_have() {
-        for (text, bytes) in [("never", None), ("2M", Some(2 << 20)), ("128T", Some(FILE_BYTES_MAX))] {
-            assert_eq!(threshold(text).map(|it| it.0), Ok(bytes));
-        }
-        for wrong in ["1", "2047K", "129T", "none"] {
-            assert!(threshold(wrong).is_err(), "{wrong}");
-        }
-    }
-}
+mod tests;

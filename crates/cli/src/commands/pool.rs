@@ -10,13 +10,12 @@ use ferrite_owner::services::PoolRequest;
 use ferrite_pool::layout::POOL_BYTES_MIN;
 use ferrite_pool::{Format, Lock, MayLose, ensure_may_be_lost};
 
-use super::{image, print, upkeep};
+use super::{WholePool, image, print, upkeep};
 use crate::bar::Bar;
 use crate::command_pool::{self, CommandPool};
 use crate::host;
 use crate::medium::MediumArguments;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
-use crate::pool_argument::{InPool, NoWords};
 use crate::size;
 use crate::stop;
 use crate::survival::Trust;
@@ -30,7 +29,7 @@ pub enum Pool {
     /// disk what was flushed survives all. It says which of them, and why.
     Create(Create),
     /// Tell what a pool is, what it survives, and how its space is used
-    Info(Info),
+    Info(WholePool),
     /// Check everything in a pool against everything else
     Check(upkeep::Check),
     /// Write a pool's content to an image file, also while it is served; the file appears whole or not at all, and
@@ -48,7 +47,7 @@ pub enum Pool {
     /// Let a pool take the space that its file or device has become larger by; --size makes a file larger
     Grow(upkeep::Grow),
     /// Make a pool's tags contiguous and its free space too
-    Defrag(upkeep::Defrag),
+    Defrag(WholePool),
     /// Tell how often its memory was written; its owner counts if it was started with --wear
     Wear(upkeep::Wear),
 }
@@ -70,26 +69,17 @@ pub struct Create {
     json: bool,
 }
 
-#[derive(Args)]
-pub struct Info {
-    #[command(flatten)]
-    at: InPool<NoWords>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
 impl Pool {
     /// Runs the subcommand.
     pub fn run(self) -> Outcome {
         match self {
             Self::Create(create) => create.run(),
-            Self::Info(info) => info.run(),
+            Self::Info(WholePool { at, json }) => report(&at.pool.path()?, json),
             Self::Check(check) => check.run(),
             Self::Backup(backup) => backup.run(),
             Self::Restore(restore) => restore.run(),
             Self::Grow(grow) => grow.run(),
-            Self::Defrag(defrag) => defrag.run(),
+            Self::Defrag(defrag) => upkeep::defrag(&defrag),
             Self::Wear(wear) => wear.run(),
         }
     }
@@ -205,10 +195,4 @@ fn show(pool: &PoolReport) -> String {
         bytes(usage.meta_bytes),
         pool.uuid
     )
-}
-
-impl Info {
-    fn run(self) -> Outcome {
-        report(&self.at.pool.path()?, self.json)
-    }
 }

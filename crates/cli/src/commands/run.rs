@@ -27,8 +27,8 @@ use tally::Tally;
 ///
 /// Direct: read, write, pread, pwrite and their forms for several buffers, lseek, appending, fsync, fdatasync, fstat,
 /// ftruncate, of files that the program opens itself. Everything else goes through the mount as always: stdio streams,
-/// shared mappings, sendfile, and descriptors that another process shares. A file that others write to or read through
-/// the mount goes through the mount for everybody while they do.
+/// shared mappings, sendfile, and descriptors that another process shares. A file that other programs write to
+/// or read through the mount goes through the mount for every program while they do.
 ///
 /// Programs that are statically linked or set-user-id, and file systems mounted with --cached or of pools in plain
 /// files, are reported and run through the mount.

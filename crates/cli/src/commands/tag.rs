@@ -11,7 +11,7 @@ use ferrite_owner::{TagReport, WatchedFiles};
 use ferrite_pool::{OutputFile, TagKind};
 use serde_json::Value;
 
-use super::{List, print};
+use super::{WholePool, print};
 use crate::command_pool;
 use crate::inherited;
 use crate::outcome::Outcome;
@@ -25,7 +25,7 @@ const AHEAD_BYTES: u64 = 64 << 20;
 #[derive(Subcommand)]
 pub enum Tag {
     /// List every tag: disks, file systems, objects, logs of databases, plain bytes
-    List(List),
+    List(WholePool),
     /// Store a file, or standard input, under a name; durable when it returns
     ///
     /// All or nothing: after a crash there is the whole new content, or what was there before.
@@ -87,7 +87,7 @@ impl Tag {
     }
 }
 
-fn show_all(list: &List) -> Outcome {
+fn show_all(list: &WholePool) -> Outcome {
     let tags: Vec<TagReport> = command_pool::ask(&list.at.pool.path()?, TagRequest::List, None)?;
     print(list.json, &tags, |tags| {
         let mut text = format!("{:<24} {:<8} {:>12} {:>12}\n", "name", "kind", "size", "space");
@@ -157,28 +157,4 @@ fn named(file: Option<&Path>) -> Option<&Path> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::Write;
-    use std::os::fd::OwnedFd;
-    use std::os::unix::net::UnixStream;
-    use std::thread;
-    use std::time::Duration;
-
-    use super::*;
-
-    #[test]
-    fn a_pipe_that_does_not_wait_is_waited_for() {
-        let (mut far, near) = UnixStream::pair().expect("a pair");
-        near.set_nonblocking(true).expect("set");
-        let writing = thread::spawn(move || {
-            thread::sleep(Duration::from_millis(50));
-            far.write_all(b"all of it").expect("written");
-        });
-        let mut read = read_ahead(OwnedFd::from(near).into()).unwrap_or_else(|why| panic!("{}", why.text()));
-        writing.join().expect("it wrote");
-        let mut got = String::new();
-        assert_eq!(read.len(), 1, "it has ended");
-        read[0].read_to_string(&mut got).expect("read");
-        assert_eq!(got, "all of it");
-    }
-}
+mod tests;

@@ -10,12 +10,12 @@ use ferrite_memory::{MapOptions, Mapped, set_len};
 use ferrite_owner::access::PoolHolder;
 use ferrite_owner::services::PoolRequest;
 use ferrite_owner::{PoolMemory, TallyReport, WearReport};
-use ferrite_pool::defrag::{self, Defragmented, Scatter};
+use ferrite_pool::defrag::{Defragmented, Scatter};
 use ferrite_pool::{Grown, Lock, Superblock, check};
 use serde::Serialize;
 
 use super::pool::ours;
-use super::print;
+use super::{WholePool, print};
 use crate::bar::Bar;
 use crate::command_pool::{self, CommandPool};
 use crate::host;
@@ -48,15 +48,6 @@ pub struct Grow {
     /// The file's new size; a device's is its own
     #[arg(long, value_parser = size::parse)]
     size: Option<u64>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Args)]
-pub struct Defrag {
-    #[command(flatten)]
-    at: InPool<NoWords>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -205,22 +196,20 @@ fn grow(lock: &Lock, medium: &PoolMemory) -> Outcome<Grown> {
     Ok(grown.map_err(|error| format!("growing {path}: {error}"))?)
 }
 
-impl Defrag {
-    /// Defragments the pool in small steps. After an interruption at any step, the pool is sound, and the next run
-    /// continues.
-    pub fn run(self) -> Outcome {
-        stop::watch()?;
-        let path = self.at.pool.path()?;
-        let lock = ours(&path)?;
-        let PoolMemory { memory, .. } = MediumArguments::default().map(&lock)?;
-        let opened = ferrite_pool::Pool::open(memory, host::boot_id()?);
-        let (mut pool, _) = opened.map_err(|error| format!("{}: {error}", lock.path().display()))?;
-        let bar = Bar::new();
-        let done = defrag::defrag(&mut pool, &registry().owners(), &mut |it| bar.show(&it));
-        drop(bar);
-        let done = and_then_cleared(done.map_err(Failure::from), pool.close().map_err(Failure::from))?;
-        print(self.json, &done, |it| show_defrag(&path, it))
-    }
+/// Defragments the pool in small steps. After an interruption at any step, the pool is sound, and the next run
+/// continues.
+pub fn defrag(words: &WholePool) -> Outcome {
+    stop::watch()?;
+    let path = words.at.pool.path()?;
+    let lock = ours(&path)?;
+    let PoolMemory { memory, .. } = MediumArguments::default().map(&lock)?;
+    let opened = ferrite_pool::Pool::open(memory, host::boot_id()?);
+    let (mut pool, _) = opened.map_err(|error| format!("{}: {error}", lock.path().display()))?;
+    let bar = Bar::new();
+    let done = ferrite_pool::defrag::defrag(&mut pool, &registry().owners(), &mut |it| bar.show(&it));
+    drop(bar);
+    let done = and_then_cleared(done.map_err(Failure::from), pool.close().map_err(Failure::from))?;
+    print(words.json, &done, |it| show_defrag(&path, it))
 }
 
 fn show_defrag(path: &Path, it: &Defragmented) -> String {

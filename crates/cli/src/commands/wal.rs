@@ -11,12 +11,12 @@ use ferrite_sqlite_log::{
 };
 use serde::Serialize;
 
-use super::print;
+use super::{WholePool, print};
 use crate::bar::Bar;
 use crate::command_pool;
 use crate::host::{self, absolute};
 use crate::outcome::Outcome;
-use crate::pool_argument::{InPool, NoWords};
+use crate::pool_argument::InPool;
 use crate::size;
 use crate::stop;
 
@@ -24,7 +24,7 @@ use crate::stop;
 #[derive(Subcommand)]
 pub enum Wal {
     /// List the databases whose logs are in a pool, with what is in each log and who has it open
-    Stat(Stat),
+    Stat(WholePool),
     /// Write logs to files beside their databases, so that any program can open them; nothing is lost on the way
     ///
     /// A database that was closed in order needs none of this. One whose programs were killed says "file is not a
@@ -41,15 +41,6 @@ pub enum Wal {
     ///
     /// If the pool has an older log than the file needs, only that log is given up: the file is as new as it was.
     Forget(Forget),
-}
-
-#[derive(Args)]
-pub struct Stat {
-    #[command(flatten)]
-    at: InPool<NoWords>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Args)]
@@ -93,33 +84,30 @@ impl Wal {
     /// Runs the subcommand.
     pub fn run(self) -> Outcome {
         match self {
-            Self::Stat(stat) => stat.run(),
+            Self::Stat(stat) => show_all(&stat),
             Self::Drain(drain) => drain.run(),
             Self::Forget(forget) => forget.run(),
         }
     }
 }
 
-impl Stat {
-    fn run(self) -> Outcome {
-        let log_pool = reached(&self.at.pool.path()?)?;
-        let entries: Vec<Compared> =
-            list(&log_pool)?.into_iter().map(|entry| Compared::new(&log_pool, entry)).collect();
-        print(self.json, &entries, |entries| {
-            let mut text = format!(
-                "{:>12} {:>12} {:>12} {:>10} {:<16} database\n",
-                "wal", "journal", "space", "generation", "processes"
-            );
-            for Compared { entry, refusal } in entries {
-                let [wal, journal, space] = [entry.wal_bytes, entry.journal_bytes, entry.space_bytes].map(size::show);
-                let processes: Vec<String> = entry.processes.iter().map(u32::to_string).collect();
-                let (processes, generation, path) = (processes.join(" "), entry.generation, &entry.path);
-                text += &format!("{wal:>12} {journal:>12} {space:>12} {generation:>10} {processes:<16} {path}\n");
-                text += &refusal.as_ref().map_or(String::new(), |why| format!("  refused: {why}\n"));
-            }
-            text
-        })
-    }
+fn show_all(stat: &WholePool) -> Outcome {
+    let log_pool = reached(&stat.at.pool.path()?)?;
+    let entries: Vec<Compared> = list(&log_pool)?.into_iter().map(|entry| Compared::new(&log_pool, entry)).collect();
+    print(stat.json, &entries, |entries| {
+        let mut text = format!(
+            "{:>12} {:>12} {:>12} {:>10} {:<16} database\n",
+            "wal", "journal", "space", "generation", "processes"
+        );
+        for Compared { entry, refusal } in entries {
+            let [wal, journal, space] = [entry.wal_bytes, entry.journal_bytes, entry.space_bytes].map(size::show);
+            let processes: Vec<String> = entry.processes.iter().map(u32::to_string).collect();
+            let (processes, generation, path) = (processes.join(" "), entry.generation, &entry.path);
+            text += &format!("{wal:>12} {journal:>12} {space:>12} {generation:>10} {processes:<16} {path}\n");
+            text += &refusal.as_ref().map_or(String::new(), |why| format!("  refused: {why}\n"));
+        }
+        text
+    })
 }
 
 /// A log and its comparison with the database file.

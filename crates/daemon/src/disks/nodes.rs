@@ -50,7 +50,9 @@ impl OpenDisks {
         if lies_on {
             return Err(Failure::refused(format!("the pool {} lies on {name:?} itself", self.path.display())));
         }
-        let gone = || Failure::busy(format!("the node of {name:?} was taken away by somebody else"));
+        let gone = || {
+            Failure::busy(format!("another program removed the node of {name:?} as it was made: attach {name:?} again"))
+        };
         let made = report(&node).ok_or_else(gone)?;
         self.nodes.lock().insert(name.into(), Arc::new(RwLock::new(node)));
         Ok(made)

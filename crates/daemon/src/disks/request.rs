@@ -75,7 +75,7 @@ impl NbdAddresses {
 pub struct TcpAddress {
     /// The address and port.
     pub address: SocketAddr,
-    /// The networks that may connect; everybody where it is empty.
+    /// The networks that may connect. If there are none, every client may connect.
     pub allow: Vec<String>,
     /// The files of TLS, which clients must use if these are given.
     pub tls: Option<TlsPaths>,

@@ -41,14 +41,14 @@ fn what_was_written_is_there_for_who_opens_the_disk_next() {
     drop(front);
     let same = served.open("d", &deferred()).expect("opened");
     assert!(first_bytes(&*same) == [5; 4096], "lost with its writer");
-    assert!(served.open("d", &Serving::default()).is_err(), "two who write to it in two ways");
+    assert!(served.open("d", &Serving::default()).is_err(), "two clients would write to it in two ways");
     drop(same);
-    let other = served.open("d", &Serving::default()).expect("nobody uses it any more");
+    let other = served.open("d", &Serving::default()).expect("not in use any more");
     assert!(first_bytes(&*other) == [5; 4096], "lost with the options it was written by");
 }
 
 #[test]
-fn a_disk_is_changed_from_outside_only_when_nobody_uses_it_and_keeps_what_was_written() {
+fn a_disk_is_changed_from_outside_only_while_not_in_use_and_keeps_what_was_written() {
     let served = served();
     let front = served.open("d", &deferred()).expect("opened");
     front.write(0, &[6; 4096], Access::Cached).expect("written");
@@ -75,7 +75,7 @@ fn a_disk_that_cannot_be_flushed_keeps_no_other_from_it() {
 
 /// A client whose process has no number here (it is in another pid namespace) counts as process 0.
 #[test]
-fn the_owners_own_socket_ends_with_nobodys_connection() {
+fn the_owners_own_socket_outlives_every_connection() {
     let served = served();
     let nbd_addresses = |name: &str| NbdAddresses {
         unix: std::env::temp_dir().join(format!("ferrite-{}-{name}", std::process::id())),

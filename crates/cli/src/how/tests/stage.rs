@@ -72,7 +72,7 @@ impl Stage {
         let path: PathBuf = folder.join("pool");
         let _ = std::fs::remove_file(&path);
         make_pool_file(&path, TABLES_BYTES + disks as u64 * DISK_ROOM_BYTES).expect("made");
-        let Claim::Ours(lock) = claim(&path).expect("claimed") else { panic!("somebody has it") };
+        let Claim::Ours(lock) = claim(&path).expect("claimed") else { panic!("another process has it") };
         format(&lock, &path).expect("formatted");
         Self { lock, needs_barriers, words: words.to_vec() }
     }
@@ -134,8 +134,8 @@ impl Stage {
         assert!(read_all(&*disk) == bytes, "{way:?}: written after the flush");
         let waits = disk.geometry().volatile_cache;
         let is_buffered = self.words.contains(&"buffered");
-        let settles = open.memory.fence_is_durable() && way.scheme.is_durable_at_fence();
-        assert_eq!(waits, is_buffered || !settles, "{way:?}: it says what survives");
+        let is_durable = open.memory.fence_is_durable() && way.scheme.is_durable_at_fence();
+        assert_eq!(waits, is_buffered || !is_durable, "{way:?}: it says what survives");
         Left { durable, last: bytes, waits }
     }
 
@@ -163,7 +163,7 @@ impl Stage {
         assert!(open.memory.has_lost(), "{way:?}: nothing was stored");
         let mut found = vec![0; BLOCK];
         match message {
-            Ok(()) => assert!(!way.verify, "{way:?}: nobody was told"),
+            Ok(()) => assert!(!way.verify, "{way:?}: a loss without an error"),
             Err(error) => assert!(way.verify && matches!(error, Error::Damaged(_)), "{way:?}: {error}"),
         }
         let read = disk.read(at, &mut found);
