@@ -29,6 +29,11 @@ impl Share {
         Self { of, bytes: 0 }
     }
 
+    /// Returns an empty share of the same budget.
+    pub fn sibling(&self) -> Self {
+        Self::none(Arc::clone(&self.of))
+    }
+
     /// Acquires bytes until the share has `bytes`. Returns false, and acquires none, if the budget has too few. Never
     /// waits (N4).
     pub fn raise(&mut self, bytes: usize) -> bool {

@@ -1,10 +1,10 @@
 //! The effect of each request on the disk.
 
-use ferrite_disk::{Access, Run, Zeroing};
+use ferrite_disk::Run;
 use ferrite_memory::{Error, Span};
 
 use super::consts::{BASE_ALLOCATION_ID, STATE_HOLE, STATE_ZERO, chunk, command_flag};
-use super::errno::{EINVAL, ENOSPC, ENOTSUP, EPERM, Fault};
+use super::errno::{EINVAL, ENOSPC, EPERM, Fault};
 use super::outbox::Chunk;
 use super::peer::Peer;
 use super::session::{REQUEST_MAX_BYTES, Session, Trouble};
@@ -60,14 +60,14 @@ impl Session {
     /// FUA durable, before its reply is gathered (N2).
     pub fn execute(&self, request: &Request, peer: &mut Peer<'_>) -> Result<(), Trouble> {
         let span = request.span;
-        let access = if request.has(command_flag::FUA) { Access::Fua } else { Access::Cached };
+        let access = request.access();
         match request.command {
             Command::Read => return self.read(request, peer),
             Command::BlockStatus => return self.block_status(request, peer),
             Command::Write => self.disk.write(span.at, peer.payload(request), access)?,
             Command::Flush => self.disk.flush()?,
             Command::Trim => self.disk.trim(span, access)?,
-            Command::WriteZeroes => self.write_zeroes(request, access)?,
+            Command::WriteZeroes => self.write_zeroes(request)?,
             // CACHE is a hint, and there is no faster memory to use.
             Command::Cache => {}
             Command::Disconnect | Command::Unknown(_) => unreachable!("answered or refused before"),
@@ -76,13 +76,9 @@ impl Session {
         Ok(())
     }
 
-    fn write_zeroes(&self, request: &Request, access: Access) -> Result<(), Fault> {
-        let fast = request.has(command_flag::FAST_ZERO);
-        let how = Zeroing { access, keep_space: request.has(command_flag::NO_HOLE), fast };
-        self.disk.write_zeroes(request.span, how).map_err(|error| match error {
-            Error::Unsupported(text) if fast => Fault::new(ENOTSUP, text),
-            other => other.into(),
-        })
+    fn write_zeroes(&self, request: &Request) -> Result<(), Fault> {
+        let how = request.zeroing();
+        self.disk.write_zeroes(request.span, how).map_err(|error| Fault::of_zeroing(error, how.fast))
     }
 
     fn block_status(&self, request: &Request, peer: &mut Peer<'_>) -> Result<(), Trouble> {

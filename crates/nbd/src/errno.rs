@@ -29,6 +29,14 @@ impl Fault {
     pub fn new(errno: u32, text: impl Into<String>) -> Self {
         Self { errno, text: text.into(), at: None }
     }
+
+    /// Creates the fault of a failed zeroing. A `fast` one that would be slow is no failure of the disk.
+    pub fn of_zeroing(error: Error, fast: bool) -> Self {
+        match error {
+            Error::Unsupported(text) if fast => Self::new(ENOTSUP, text),
+            other => other.into(),
+        }
+    }
 }
 
 impl From<Error> for Fault {

@@ -9,13 +9,17 @@
 //!   |  request request  |  session: inbox -> wire    session     the loop: take, execute, gather, send
 //!   |  request ...      |    -> check -> disk        command     the effect of a request on the disk
 //!   |  reply reply ...  |    -> outbox -> one send   outbox      replies, gathered
+//!                                                  queued      the loop, if the disk has a queue
+//!                                                  in_flight   its requests and their buffers
 //! ```
 //!
-//! - N1. Every request gets exactly one final reply, in the order of requests, or the connection is dropped. If a reply
-//!   fails, its gathered part is removed or, if that part was sent, an error chunk follows.
+//! - N1. Every request gets exactly one final reply, or the connection is dropped. Replies are in the order of requests;
+//!   N17 says when they are not. If a reply fails, its gathered part is removed or, if that part was sent, an error chunk
+//!   follows.
 //! - N2. A request is done before its reply is gathered: a write is in the disk; with FUA it is durable; a flush covers
 //!   every write answered before it on any connection.
-//! - N3. A connection holds at most a reply of 4 MiB, plus a few hundred KiB; idle, a few hundred KiB.
+//! - N3. A connection holds at most a reply of 4 MiB or what N18 allows, plus a few hundred KiB. Idle, it holds a few
+//!   hundred KiB, and up to 512 KiB more if its disk has a queue.
 //! - N4. Connections share the disk and the registry; no lock is held across I/O on a socket. A client that is slow,
 //!   silent or gone blocks only its own thread.
 //! - N5. No input of a client makes the server panic. The server answers a refused request while the framing is known;
@@ -37,6 +41,15 @@
 //!   room for a reply, the reply does not wait for others: it is read piece by piece while its client receives it.
 //! - N16. If all places are used, a new client gets the place of the connection that has waited longest for its client.
 //!   The wait must have lasted a minute or more. Connections of attached nodes use no place.
+//! - N17. If the disk has a queue, many requests of a connection are in flight, and replies are in the order in which
+//!   requests end. A request that does not end delays no other before the bounds of N18 are reached, except a simple
+//!   reply of more than 4 MiB, BLOCK_STATUS and requests of no bytes: the connection's thread does these alone.
+//! - N18. At most 128 requests to the disk and 16 MiB of their buffers are in flight for a connection. Beyond 512 KiB the
+//!   buffers are part of the 64 MiB of N15. At a bound the server receives no more until a request ends.
+//! - N19. A request that is cut into pieces is answered when its last piece has ended, with the first failure if one
+//!   failed. With FUA every piece is durable. A flush goes to the queue at once: it covers the writes answered before it.
+//! - N20. A session ends after its requests in flight have ended. A client that disconnects gets its replies first,
+//!   and so does every client of a server that stops. Afterwards no queue, no buffer and no share of the budget is left.
 
 mod agreed;
 mod budget;
@@ -46,12 +59,14 @@ pub mod consts;
 pub mod errno;
 mod export;
 mod handshake;
+mod in_flight;
 mod inbox;
 mod lending;
 mod listener;
 mod network;
 mod outbox;
 mod peer;
+mod queued;
 mod read;
 mod registry;
 mod server;

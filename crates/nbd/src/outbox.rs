@@ -9,7 +9,7 @@ use super::errno::Fault;
 /// Longest text sent with an error, in bytes.
 const TEXT_MAX_BYTES: usize = 1024;
 /// Longest reply that is gathered whole, in bytes: longer ones are read twice.
-const WHOLE_MAX_BYTES: usize = 4 << 20;
+pub(super) const WHOLE_MAX_BYTES: usize = 4 << 20;
 
 /// The send buffer of a connection (N3). Its memory is initialised once and reused, because zeroing it for every read
 /// would cost as much as the read.
@@ -26,6 +26,11 @@ impl Outbox {
     /// Creates a buffer that holds `idle_bytes` when no large reply is under way, and acquires more from `budget`.
     pub fn new(idle_bytes: usize, budget: Arc<Budget>) -> Self {
         Self { bytes: vec![0; idle_bytes], len: 0, idle_bytes, share: Share::none(budget) }
+    }
+
+    /// Returns an empty share of the same budget.
+    pub fn empty_share(&self) -> Share {
+        self.share.sibling()
     }
 
     /// Returns true if a reply of `len` bytes may be gathered whole (N15).

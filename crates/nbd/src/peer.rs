@@ -1,8 +1,13 @@
 //! A connection's stream with its two buffers.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use ferrite_memory::Error;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 
 use super::budget::Budget;
 use super::consts::REQUEST_BYTES;
@@ -18,6 +23,8 @@ use super::wire::{Malformed, Request};
 const IDLE_BYTES: usize = 512 << 10;
 /// Replies are sent when this many bytes are gathered, even if more requests wait.
 const GATHERED_BYTES: usize = 128 << 10;
+/// Data of this size or more, in bytes, is sent from where it lies.
+const SENT_ALONE_BYTES: usize = 32 << 10;
 /// Number of bytes that are sent at once during the handshake.
 const HANDSHAKE_PIECE_BYTES: usize = 4 << 10;
 /// Time that an enlarged buffer is kept while no request arrives.
@@ -41,6 +48,9 @@ pub enum End {
     /// The handshake took too long.
     #[error("the client said nothing for too long")]
     Silent,
+    /// The disk's queue failed.
+    #[error("the disk's queue failed: {0}")]
+    Queue(Error),
     /// The disk failed after the head of a reply was sent.
     #[error("the disk failed amid a reply")]
     Torn,
@@ -169,6 +179,31 @@ impl<'t> Peer<'t> {
         }
     }
 
+    /// Receives the bytes that have arrived, until `needed_bytes` are held, without waiting. Returns false if there are
+    /// none.
+    pub fn receive_at_once(&mut self, needed_bytes: usize) -> Result<bool, End> {
+        match self.transport.try_receive(self.inbox.space(needed_bytes)) {
+            Ok(0) => Err(End::Closed),
+            Ok(got) => {
+                self.inbox.received(got);
+                Ok(true)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Waits until bytes of the client have arrived, or until `other` is readable. The caller has received the bytes
+    /// that arrived before: a stream under TLS may hold them.
+    pub fn wait_beside(&self, other: BorrowedFd<'_>) -> Result<(), End> {
+        let descriptors = [self.transport.descriptor(), other];
+        let mut awaited = descriptors.map(|one| PollFd::from_borrowed_fd(one, PollFlags::IN));
+        match poll(&mut awaited, None) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(End::Lost(error.into())),
+        }
+    }
+
     /// Limits the wait while a buffer is enlarged, so that an idle connection frees the memory (N3).
     fn watch_size(&mut self) -> Result<(), End> {
         let enlarged = self.inbox.is_enlarged() || self.outbox.is_enlarged();
@@ -193,7 +228,7 @@ impl<'t> Peer<'t> {
         }
         match self.deadline {
             Some(_) => self.send_in_time()?,
-            None => self.send()?,
+            None => send(self.transport, &self.waiting, self.outbox.held())?,
         }
         if let Some(lending) = &self.lending {
             lending.note_sent(self.outbox.held().len());
@@ -202,11 +237,18 @@ impl<'t> Peer<'t> {
         Ok(())
     }
 
-    /// Sends all gathered bytes at once if the client has room for them.
-    fn send(&mut self) -> Result<(), End> {
-        let sent = self.transport.try_send(self.outbox.held())?;
-        let rest = &self.outbox.held()[sent..];
-        if rest.is_empty() { Ok(()) } else { Ok(self.waiting.during(|| self.transport.send(rest))?) }
+    /// Sends `bytes` behind the gathered bytes, or gathers them too if they are few.
+    pub fn send_behind(&mut self, bytes: &[u8]) -> Result<(), End> {
+        if bytes.len() < SENT_ALONE_BYTES {
+            self.outbox.put(bytes);
+            return Ok(());
+        }
+        self.flush()?;
+        send(self.transport, &self.waiting, bytes)?;
+        if let Some(lending) = &self.lending {
+            lending.note_sent(bytes.len());
+        }
+        Ok(())
     }
 
     /// Returns the path for lent data, or `None` if the stream has no such path.
@@ -280,6 +322,13 @@ impl<'t> Peer<'t> {
         self.inbox.consume(N);
         Ok(field)
     }
+}
+
+/// Sends all of `bytes`, at once if the client has room for them.
+fn send(transport: &mut dyn Transport, waiting: &Waiting, bytes: &[u8]) -> io::Result<()> {
+    let sent = transport.try_send(bytes)?;
+    let rest = &bytes[sent..];
+    if rest.is_empty() { Ok(()) } else { waiting.during(|| transport.send(rest)) }
 }
 
 #[cfg(test)]

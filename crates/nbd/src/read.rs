@@ -32,11 +32,11 @@ struct Piece {
 
 /// A part of a request that is still unanswered.
 #[derive(Clone, Copy, Debug)]
-struct Part {
-    cookie: u64,
-    rest: Span,
+pub(super) struct Part {
+    pub cookie: u64,
+    pub rest: Span,
     /// True if no part follows.
-    is_last: bool,
+    pub is_last: bool,
 }
 
 impl Session {
@@ -117,7 +117,7 @@ impl Session {
     }
 
     /// Gathers the head of a piece of data of a part.
-    fn gather_head(&self, part: Part, piece: Span, peer: &mut Peer<'_>) {
+    pub fn gather_head(&self, part: Part, piece: Span, peer: &mut Peer<'_>) {
         if !self.structured {
             return peer.outbox.simple_reply(part.cookie, 0);
         }
@@ -144,11 +144,7 @@ impl Session {
     fn fill(&self, span: Span, before: usize, peer: &mut Peer<'_>) -> Result<(), Trouble> {
         self.disk.read(span.at, peer.outbox.extend(span.len as usize)).map_err(|error| {
             peer.outbox.truncate(before);
-            let at = match error {
-                Error::Damaged(at) if span.at <= at && at - span.at < span.len => at,
-                _ => span.at,
-            };
-            Trouble::Fault(Fault { at: Some(at), ..error.into() })
+            Trouble::Fault(read_fault(span, error))
         })
     }
 
@@ -165,6 +161,15 @@ impl Session {
         append(&mut runs, Piece { span: rest, hole: false });
         runs
     }
+}
+
+/// Returns the fault of a failed read of `span`.
+pub(super) fn read_fault(span: Span, error: Error) -> Fault {
+    let at = match error {
+        Error::Damaged(at) if span.at <= at && at - span.at < span.len => at,
+        _ => span.at,
+    };
+    Fault { at: Some(at), ..error.into() }
 }
 
 /// Cuts `span` so that each piece fits the buffer of an idle connection.

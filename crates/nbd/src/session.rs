@@ -1,7 +1,7 @@
 //! Transmission: requests in, replies out, in order, in the connection's own thread.
 //!
 //! Every received request is executed before any reply is sent, and one send answers them all. The cost of small
-//! requests is system calls and wake-ups of the client, not bytes.
+//! requests is system calls and wake-ups of the client, not bytes. A disk with a queue is served by the module `queued`.
 
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use super::consts::REQUEST_BYTES;
 use super::errno::Fault;
 use super::export::transmission_flags;
 use super::peer::{End, Peer};
+use super::queued::QueuedSession;
 use super::wire::{self, Command, Request};
 use super::write::PIECE_LEAST_BYTES;
 
@@ -63,7 +64,11 @@ impl Session {
 
     /// Answers requests until the client disconnects and has received the lent data.
     pub fn run(&mut self, peer: &mut Peer<'_>) -> Result<(), End> {
-        let end = self.answer(peer);
+        // If no queue can be opened, because no descriptor is left, the disk works in this thread.
+        let end = match self.disk.as_ref().queue() {
+            Ok(Some(queue)) => QueuedSession::new(self, queue, peer).run(peer),
+            _ => self.answer(peer),
+        };
         peer.linger();
         end
     }
@@ -72,7 +77,7 @@ impl Session {
         loop {
             if peer.inbox.held().len() < REQUEST_BYTES {
                 peer.need(REQUEST_BYTES)?;
-                self.geometry = self.disk.geometry();
+                self.update_geometry();
             }
             let (head, _) = peer.inbox.held().split_first_chunk().expect("a whole request was waited for");
             let request = wire::request(*head)?;
@@ -88,11 +93,16 @@ impl Session {
         }
     }
 
+    /// Updates the geometry: the disk may have grown.
+    pub fn update_geometry(&mut self) {
+        self.geometry = self.disk.geometry();
+    }
+
     /// Receives one request, executes it, and gathers the reply if it succeeds (N1).
     fn serve(&self, request: &Request, peer: &mut Peer<'_>) -> Result<(), Trouble> {
         let payload_bytes = request.payload_bytes();
         if payload_bytes > REQUEST_MAX_BYTES {
-            return Err(self.drain_oversized(request, peer).map_or_else(Trouble::End, Trouble::Fault));
+            return Err(self.drain_refused(request, peer).map_or_else(Trouble::End, Trouble::Fault));
         }
         if payload_bytes as u64 > PIECE_LEAST_BYTES {
             return self.write_by_pieces(request, peer);
@@ -104,17 +114,18 @@ impl Session {
         done
     }
 
-    /// Receives and drops an oversized payload (N3), so that the next request can be parsed.
-    fn drain_oversized(&self, request: &Request, peer: &mut Peer<'_>) -> Result<Fault, End> {
+    /// Receives and drops the payload of a request that fails the check (N3), so that the next one can be parsed.
+    pub fn drain_refused(&self, request: &Request, peer: &mut Peer<'_>) -> Result<Fault, End> {
         if request.payload_bytes() > DRAINED_MAX_BYTES {
             return Err(End::TooLong(request.span.len));
         }
         peer.inbox.consume(REQUEST_BYTES);
         peer.discard(request.payload_bytes())?;
-        Ok(self.check(request).expect_err("longer than the longest"))
+        Ok(self.check(request).expect_err("the caller saw it fail"))
     }
 
-    fn fail(&self, request: &Request, peer: &mut Peer<'_>, fault: &Fault) {
+    /// Gathers the reply to a request that failed.
+    pub fn fail(&self, request: &Request, peer: &mut Peer<'_>, fault: &Fault) {
         if self.structured {
             peer.outbox.error_chunk(request.cookie, fault);
         } else {

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use super::listener::{Door, ListenError, Reach};
@@ -160,6 +160,10 @@ impl Transport for TcpTransport {
         self.timeout = receive;
         self.stream.set_read_timeout(receive)?;
         self.stream.set_write_timeout(send)
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
     }
 
     fn hangup(&self) -> io::Result<Hangup> {

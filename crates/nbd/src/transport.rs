@@ -44,6 +44,9 @@ pub trait Transport: Send {
     /// Returns the error of the system.
     fn set_timeouts(&mut self, receive: Option<Duration>, send: Option<Duration>) -> io::Result<()>;
 
+    /// Returns the socket, which is readable when bytes have arrived or the peer has ended.
+    fn descriptor(&self) -> BorrowedFd<'_>;
+
     /// Returns a handle by which another thread ends the stream.
     ///
     /// # Errors
@@ -131,6 +134,10 @@ impl Transport for UnixStream {
 
     fn hangup(&self) -> io::Result<Hangup> {
         Ok(Hangup(self.as_fd().try_clone_to_owned()?))
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.as_fd()
     }
 
     fn local(&self) -> Option<BorrowedFd<'_>> {

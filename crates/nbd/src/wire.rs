@@ -7,6 +7,7 @@
 //! request  25609513:32  flags:16  type:16  cookie:64  offset:64  len:32   payload: len bytes of a WRITE
 //! ```
 
+use ferrite_disk::{Access, Zeroing};
 use ferrite_memory::Span;
 
 use super::consts::{
@@ -213,6 +214,17 @@ impl Request {
     /// Returns true if `flag` is set.
     pub const fn has(&self, flag: u16) -> bool {
         self.flags & flag != 0
+    }
+
+    /// Returns the durability that a changing request asks for.
+    pub fn access(&self) -> Access {
+        if self.has(command_flag::FUA) { Access::Fua } else { Access::Cached }
+    }
+
+    /// Returns the way in which a WRITE_ZEROES is to be done.
+    pub fn zeroing(&self) -> Zeroing {
+        let (keep_space, fast) = (self.has(command_flag::NO_HOLE), self.has(command_flag::FAST_ZERO));
+        Zeroing { access: self.access(), keep_space, fast }
     }
 }
 

@@ -6,6 +6,8 @@ use super::*;
 
 /// A stream of prepared receives: bytes, or a timeout that passes.
 struct Script {
+    /// A socket without content.
+    socket: UnixStream,
     receives: VecDeque<Option<Vec<u8>>>,
     timeouts: Vec<Option<Duration>>,
 }
@@ -38,13 +40,18 @@ impl Transport for Script {
         Ok(())
     }
 
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.socket.descriptor()
+    }
+
     fn hangup(&self) -> io::Result<Hangup> {
-        UnixStream::pair()?.0.hangup()
+        self.socket.hangup()
     }
 }
 
 fn script(receives: impl IntoIterator<Item = Option<Vec<u8>>>) -> Script {
-    Script { receives: receives.into_iter().collect(), timeouts: Vec::new() }
+    let socket = UnixStream::pair().expect("a pair").0;
+    Script { socket, receives: receives.into_iter().collect(), timeouts: Vec::new() }
 }
 
 /// N3: the memory of a large request and a large reply is freed once the client has been idle for a while. A wait only

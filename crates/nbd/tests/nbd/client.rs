@@ -1,11 +1,14 @@
 //! A client that sends exactly the bytes that a test wants, and reads exactly the bytes that arrive.
 
+use std::collections::HashMap;
 use std::io::{self, Read, Write};
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use ferrite_memory::planted::plant;
 use ferrite_nbd::consts::{
     INIT_MAGIC, OPTION_MAGIC, OPTION_REPLY_MAGIC, REQUEST_MAGIC, SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC, chunk,
     option, rep,
@@ -18,6 +21,8 @@ const HANGS: Duration = Duration::from_secs(60);
 pub struct Client {
     pub stream: UnixStream,
     pub served: Option<JoinHandle<Result<(), End>>>,
+    /// Replies of which some chunks have arrived: chunks of different replies may alternate.
+    partial: HashMap<u64, Reply>,
 }
 
 /// A server's stream that records its use.
@@ -60,6 +65,10 @@ impl Transport for Spy {
         self.stream.set_timeouts(receive, send)
     }
 
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.stream.descriptor()
+    }
+
     fn hangup(&self) -> io::Result<Hangup> {
         self.stream.hangup()
     }
@@ -99,19 +108,32 @@ pub struct Reply {
 impl Client {
     /// Connects to a server in this process; the greeting is read and no option is sent.
     pub fn connect(server: &Server) -> Self {
+        Self::connect_with(server, None)
+    }
+
+    /// Connects like [`Client::connect`] to a server whose thread has the planted `bug`.
+    pub fn connect_with(server: &Server, bug: Option<&'static str>) -> Self {
         let (stream, theirs) = UnixStream::pair().unwrap();
         let server = server.clone();
-        let served = thread::spawn(move || server.serve_stream(theirs));
-        let mut client = Self { stream, served: Some(served) };
+        let served = thread::spawn(move || {
+            let _bug = bug.map(plant);
+            server.serve_stream(theirs)
+        });
+        let mut client = Self { served: Some(served), ..Self::bare(stream) };
         client.greet(3);
         client
     }
 
     /// Creates a client on the test's own stream.
     pub fn on(stream: UnixStream) -> Self {
-        let mut client = Self { stream, served: None };
+        let mut client = Self::bare(stream);
         client.greet(3);
         client
+    }
+
+    /// Creates a client on a stream whose greeting has passed.
+    pub fn bare(stream: UnixStream) -> Self {
+        Self { stream, served: None, partial: HashMap::new() }
     }
 
     fn greet(&mut self, flags: u32) {
@@ -181,17 +203,23 @@ impl Client {
 
     /// Reads a reply; a simple reply to a read has `data_bytes` of data.
     pub fn reply(&mut self, data_bytes: usize) -> Reply {
-        match self.u32() {
-            SIMPLE_REPLY_MAGIC => {
-                let (errno, cookie) = (self.u32(), self.u64());
-                let mut reply = Reply { errno, cookie, ..Reply::default() };
-                if errno == 0 && data_bytes > 0 {
-                    reply.chunks.push((u16::MAX, 0, 0));
+        loop {
+            match self.u32() {
+                SIMPLE_REPLY_MAGIC => {
+                    let (errno, cookie) = (self.u32(), self.u64());
+                    let mut reply = Reply { errno, cookie, ..Reply::default() };
+                    if errno == 0 && data_bytes > 0 {
+                        reply.chunks.push((u16::MAX, 0, 0));
+                    }
+                    return reply;
                 }
-                reply
+                STRUCTURED_REPLY_MAGIC => {
+                    if let Some(reply) = self.chunk() {
+                        return reply;
+                    }
+                }
+                magic => panic!("a reply starts with {magic:#x}"),
             }
-            STRUCTURED_REPLY_MAGIC => self.structured_reply(),
-            magic => panic!("a reply starts with {magic:#x}"),
         }
     }
 
@@ -200,19 +228,18 @@ impl Client {
         self.bytes(len)
     }
 
-    fn structured_reply(&mut self) -> Reply {
-        let mut reply = Reply::default();
-        loop {
-            let (flags, kind) = (self.u16(), self.u16());
-            reply.cookie = self.u64();
-            let len = self.u32() as usize;
-            let payload = self.bytes(len);
-            reply.take_chunk(kind, &payload);
-            if flags & chunk::DONE != 0 {
-                return reply;
-            }
-            assert_eq!(self.u32(), STRUCTURED_REPLY_MAGIC);
+    /// Reads a chunk; returns the reply that it ends.
+    fn chunk(&mut self) -> Option<Reply> {
+        let (flags, kind, cookie) = (self.u16(), self.u16(), self.u64());
+        let len = self.u32() as usize;
+        let payload = self.bytes(len);
+        let mut reply = self.partial.remove(&cookie).unwrap_or(Reply { cookie, ..Reply::default() });
+        reply.take_chunk(kind, &payload);
+        if flags & chunk::DONE != 0 {
+            return Some(reply);
         }
+        self.partial.insert(cookie, reply);
+        None
     }
 
     /// Returns all bytes up to the end of the stream.

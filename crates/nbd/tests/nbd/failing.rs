@@ -12,6 +12,7 @@ use ferrite_nbd::consts::{command, command_flag::FUA};
 
 use super::client::{Ask, Client, request_bytes};
 use super::disks::{Probe, server};
+use super::queued_disk::QueuedDisk;
 
 const SIZE: u64 = 1 << 20;
 /// Long enough to be written in pieces, in bytes.
@@ -78,10 +79,15 @@ fn is_kept(disk: &LyingDisk, done: &[bool]) -> bool {
 
 /// Returns true if a client can rely on the server's replies, over the disk that `over` makes, whichever request fails.
 fn is_reliable<D: Disk + 'static>(over: impl Fn(Arc<LyingDisk>) -> D) -> bool {
+    is_reliable_to(|disk| follow(Arc::new(over(disk))))
+}
+
+/// Returns true if the replies that `follow` got are reliable, whichever request fails.
+fn is_reliable_to(follow: impl Fn(Arc<LyingDisk>) -> Vec<bool>) -> bool {
     for failing in 0.. {
         let disk = Arc::new(before());
         disk.fail_nth(failing);
-        let done = follow(Arc::new(over(Arc::clone(&disk))));
+        let done = follow(Arc::clone(&disk));
         let is_told = done.iter().any(|is_done| !is_done);
         // The number of disk requests of a large write depends on the arrival of its bytes.
         let has_failed = disk.requests() > failing;
@@ -163,6 +169,24 @@ fn canary_a_fua_that_is_forgotten_is_caught() {
 #[test]
 fn canary_a_failure_that_is_not_told_is_caught() {
     assert!(!is_reliable(|disk| Buggy { hides_failures: true, ..Buggy::on(disk) }));
+}
+
+/// Sends each request of the plan to a server of a disk with queues, once the one before it is answered.
+fn follow_queued(disk: Arc<LyingDisk>, bug: Option<&'static str>) -> Vec<bool> {
+    let mut client = Client::connect_with(&server(QueuedDisk::new(disk, 1)), bug);
+    client.agree();
+    plan().iter().map(|ask| client.call(*ask, &payload(ask)).errno == 0).collect()
+}
+
+/// N1, N2, N19: the same on a disk with queues: a flush covers what was answered before it, and FUA every piece.
+#[test]
+fn crash_keeps_what_was_answered_by_a_disk_with_queues() {
+    assert!(is_reliable_to(|disk| follow_queued(disk, None)));
+}
+
+#[test]
+fn canary_a_queued_flush_that_does_nothing_is_caught() {
+    assert!(!is_reliable_to(|disk| follow_queued(disk, Some("nbd: a queued flush does not reach the disk"))));
 }
 
 /// N2: a large write has no reply before its last part has arrived.

@@ -1,5 +1,5 @@
 //! The NBD server against a client of this project, which can also send invalid messages, and against widely used
-//! clients. The rules N1 to N16 are at the top of `ferrite_nbd`.
+//! clients. The rules N1 to N20 are at the top of `ferrite_nbd`.
 
 mod certificates;
 mod client;
@@ -10,6 +10,9 @@ mod handshake;
 mod hostile;
 mod lent;
 mod programs;
+mod queued;
+#[path = "../support/queued_disk.rs"]
+mod queued_disk;
 mod shelf;
 mod slow;
 mod stopping;

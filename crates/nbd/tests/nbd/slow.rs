@@ -93,7 +93,7 @@ fn admitted(server: &Server) -> Option<Client> {
     thread::spawn(move || server.serve_stream(theirs));
     stream.read_exact(&mut [0; 18]).ok()?;
     stream.write_all(&3_u32.to_be_bytes()).unwrap();
-    let mut client = Client { stream, served: None };
+    let mut client = Client::bare(stream);
     client.agree();
     Some(client)
 }
