@@ -1,12 +1,15 @@
 //! The state of a connection: requests, the commands into which they were cut, and the bytes that wait to be sent.
 
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use ferrite_disk::{Completion, Run};
-use ferrite_memory::{Error, Result, Span};
+use ferrite_memory::{Error, Result, Span, planted};
 
 use super::error::{Failure, failed};
 use super::inbox::Inbox;
+use super::queue_jobs::QueueJobs;
 use super::received::Received;
 use crate::consts::{REQUEST_BYTES, REQUEST_MAGIC, command};
 
@@ -33,11 +36,20 @@ pub(super) struct Job {
     pub buffer: Vec<u8>,
     /// The extents of the span that the server has reported.
     pub runs: Vec<Run>,
-    /// The token of a submitted request.
-    token: Option<u64>,
+    /// The queue to which the request was submitted, if no caller waits for it.
+    submitted: Option<Submitted>,
     /// Number of commands without an answer.
     left: usize,
     error: Option<Error>,
+}
+
+/// The origin of a request that was submitted to a queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Submitted {
+    /// The number of the queue.
+    pub queue: u64,
+    /// The request's token.
+    pub token: u64,
 }
 
 /// A part of a job that fits into one command.
@@ -60,10 +72,8 @@ pub(super) struct Flight {
     cookies: u64,
     pieces: HashMap<u64, Piece>,
     jobs: HashMap<u64, Job>,
-    /// Numbers of the submitted jobs that are done.
-    submitted: Vec<u64>,
-    /// Number of submitted jobs that are not collected.
-    owed: usize,
+    /// The jobs of each queue, by its number.
+    queues: HashMap<u64, QueueJobs>,
     pub outgoing: Vec<u8>,
     spare: Vec<u8>,
     /// True while a caller is sending.
@@ -77,9 +87,9 @@ pub(super) struct Flight {
 }
 
 impl Job {
-    /// Creates the job of `order`. A caller waits for the job or, if it has a token, collects it.
-    pub fn new(order: Order, buffer: Vec<u8>, token: Option<u64>) -> Self {
-        Self { order, buffer, runs: Vec::new(), token, left: 0, error: None }
+    /// Creates the job of `order`. A caller waits for the job or, if it was submitted to a queue, collects it.
+    pub fn new(order: Order, buffer: Vec<u8>, submitted: Option<Submitted>) -> Self {
+        Self { order, buffer, runs: Vec::new(), submitted, left: 0, error: None }
     }
 
     /// Returns the result of the job.
@@ -103,8 +113,7 @@ impl Flight {
             cookies: 0,
             pieces: HashMap::new(),
             jobs: HashMap::new(),
-            submitted: Vec::new(),
-            owed: 0,
+            queues: HashMap::new(),
             outgoing: Vec::new(),
             spare: Vec::new(),
             sending: false,
@@ -136,7 +145,9 @@ impl Flight {
             job.left += 1;
             done_bytes += part.len;
         }
-        self.owed += usize::from(job.token.is_some());
+        if let Some(submitted) = job.submitted {
+            self.jobs_of(submitted.queue).begin();
+        }
         self.jobs.insert(number, job);
         number
     }
@@ -230,8 +241,8 @@ impl Flight {
             job.left = 1;
             let flush = Order { command: command::FLUSH, flags: 0, span: Span::new(0, 0), then_flush: false };
             self.gather(number, &flush, flush.span);
-        } else if job.token.is_some() {
-            self.submitted.push(number);
+        } else if let Some(submitted) = job.submitted {
+            self.jobs_of(submitted.queue).end(number);
         }
     }
 
@@ -241,17 +252,36 @@ impl Flight {
         done.then(|| self.jobs.remove(&number)).flatten()
     }
 
-    /// Removes and returns the submitted jobs that are done.
-    pub fn take_submitted(&mut self) -> Vec<Completion> {
-        let done = std::mem::take(&mut self.submitted).into_iter().filter_map(|number| self.jobs.remove(&number));
-        let completions: Vec<_> = done.filter_map(completion).collect();
-        self.owed -= completions.len();
-        completions
+    /// Adds a queue; `event` wakes its owner. Returns its number.
+    pub fn open_queue(&mut self, event: Arc<OwnedFd>) -> u64 {
+        let number = self.next();
+        self.queues.insert(number, QueueJobs::new(event));
+        number
     }
 
-    /// Returns true if a submitted job was not collected yet.
-    pub fn owes_submitted(&self) -> bool {
-        self.owed > 0
+    /// Returns the jobs of a queue, which is open while a caller uses it or one of its jobs is in flight (C7).
+    pub fn jobs_of(&mut self, queue: u64) -> &mut QueueJobs {
+        let queue = if planted!("nbd: the first queue gets all completions") {
+            *self.queues.keys().min().unwrap_or(&queue)
+        } else {
+            queue
+        };
+        self.queues.get_mut(&queue).expect("the queue is open")
+    }
+
+    /// Appends the completions of the ended jobs of `queue` to `completions`; returns their number.
+    pub fn take_ended(&mut self, queue: u64, completions: &mut Vec<Completion>) -> usize {
+        let ended = self.jobs_of(queue).take_ended();
+        let before = completions.len();
+        let jobs = ended.into_iter().filter_map(|number| self.jobs.remove(&number));
+        completions.extend(jobs.filter_map(completion));
+        completions.len() - before
+    }
+
+    /// Removes an idle queue and its completions.
+    pub fn close_queue(&mut self, queue: u64) {
+        self.take_ended(queue, &mut Vec::new());
+        self.queues.remove(&queue);
     }
 
     /// Returns true if bytes wait to be sent and no caller is sending them.
@@ -286,13 +316,15 @@ impl Flight {
 
     /// Ends every job now (C1); jobs without an answer end with an error.
     pub fn lose(&mut self, why: String) {
+        let mut ended = Vec::new();
         for (number, job) in &mut self.jobs {
             if job.left > 0 {
                 job.left = 0;
                 job.error = Some(Error::io(why.clone(), std::io::ErrorKind::ConnectionAborted.into()));
-                self.submitted.extend(job.token.map(|_| *number));
+                ended.extend(job.submitted.map(|submitted| (submitted.queue, *number)));
             }
         }
+        ended.into_iter().for_each(|(queue, number)| self.jobs_of(queue).end(number));
         self.pieces.clear();
         self.outgoing.clear();
         self.lost = Some(why);
@@ -301,7 +333,7 @@ impl Flight {
 
 fn completion(mut job: Job) -> Option<Completion> {
     let result = job.result();
-    Some(Completion { token: job.token?, buffer: job.buffer, result })
+    Some(Completion { token: job.submitted?.token, buffer: job.buffer, result })
 }
 
 fn request(order: &Order, cookie: u64, span: Span) -> [u8; REQUEST_BYTES] {

@@ -3,7 +3,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
-use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::path::Path;
@@ -24,10 +24,12 @@ pub(super) enum Link {
     Tcp(TcpStream),
 }
 
-/// The conditions that end a wait, besides room to send.
+/// The conditions that end a wait.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wait {
-    /// If true, bytes to receive end the wait too.
+pub(super) struct SocketWait {
+    /// If true, room to send ends the wait.
+    pub for_sending: bool,
+    /// If true, bytes to receive end the wait.
     pub for_receiving: bool,
     /// Limit of the wait; `None` waits forever.
     pub timeout: Option<Duration>,
@@ -54,11 +56,16 @@ impl Link {
         Err(last)
     }
 
-    fn descriptor(&self) -> RawFd {
+    /// Returns the socket.
+    pub fn socket(&self) -> BorrowedFd<'_> {
         match self {
-            Self::Unix(stream) => stream.as_raw_fd(),
-            Self::Tcp(stream) => stream.as_raw_fd(),
+            Self::Unix(stream) => stream.as_fd(),
+            Self::Tcp(stream) => stream.as_fd(),
         }
+    }
+
+    fn descriptor(&self) -> RawFd {
+        self.socket().as_raw_fd()
     }
 
     /// Receives the bytes that have arrived or, with `wait`, waits for some. 0 bytes mean the end.
@@ -88,10 +95,11 @@ impl Link {
         })
     }
 
-    /// Waits until there is room to send, or until another requested condition holds.
-    pub fn wait(&self, Wait { for_receiving, timeout }: Wait) -> io::Result<()> {
-        let events = libc::POLLOUT | if for_receiving { libc::POLLIN } else { 0 };
-        let timeout_ms = timeout.map_or(-1, |timeout| i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX));
+    /// Waits until a requested condition holds, or until the connection ends.
+    pub fn wait(&self, SocketWait { for_sending, for_receiving, timeout }: SocketWait) -> io::Result<()> {
+        let events = if for_sending { libc::POLLOUT } else { 0 } | if for_receiving { libc::POLLIN } else { 0 };
+        let whole_ms = |timeout: Duration| i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX);
+        let timeout_ms = timeout.map_or(-1, whole_ms);
         let mut asked = libc::pollfd { fd: self.descriptor(), events, revents: 0 };
         again_if_interrupted(|| {
             // SAFETY: one initialised structure, borrowed for the call.

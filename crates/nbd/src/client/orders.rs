@@ -3,14 +3,14 @@
 use ferrite_disk::{Access, Disk, Op, Zeroing};
 use ferrite_memory::{Error, Result, Span};
 
-use super::NbdDisk;
+use super::connection::Connection;
 use super::flight::Order;
 use crate::consts::{command, command_flag, transmission};
 
 /// Size in bytes of each write of zeros to a server that cannot zero.
 const ZEROS_BYTES: u64 = 256 << 10;
 
-impl NbdDisk {
+impl Connection {
     pub(super) fn offers(&self, flag: u16) -> bool {
         self.export.flags & flag != 0
     }

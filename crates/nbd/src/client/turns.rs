@@ -2,20 +2,20 @@
 
 use std::io;
 use std::sync::{MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use ferrite_disk::Completion;
+use ferrite_disk::{Completion, Wait};
 use ferrite_memory::Result;
 
-use super::NbdDisk;
+use super::connection::Connection;
 use super::flight::{Flight, Job, Order};
 use super::inbox::Inbox;
-use super::link::Wait;
+use super::link::SocketWait;
 
 /// Time that a caller that cannot send waits before it checks again if it should receive (C5).
 const SEND_RETRY: Duration = Duration::from_millis(10);
 
-impl NbdDisk {
+impl Connection {
     pub(super) fn lock(&self) -> MutexGuard<'_, Flight> {
         self.flight.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -26,11 +26,11 @@ impl NbdDisk {
         flight.ensure_sound()?;
         let number = flight.start(Job::new(order, buffer, None), payload, self.export.payload_max_bytes);
         self.send(flight);
-        let mut job = self.wait_until(|flight| flight.take_done(number));
+        let mut job = self.wait_until(None, |flight| flight.take_done(number));
         job.result().map(|()| job)
     }
 
-    /// Sends the request of `job`; returns its completion if the connection is lost.
+    /// Sends the request of `job`, which was submitted to a queue; returns its completion if the connection is lost.
     pub(super) fn start(&self, job: Job) -> Option<Completion> {
         let mut flight = self.lock();
         if let Err(lost) = flight.ensure_sound() {
@@ -74,11 +74,12 @@ impl NbdDisk {
     /// Waits until the socket has room or, if no caller receives, until bytes arrive (C5).
     fn wait_to_send(&self) -> io::Result<()> {
         let Some(inbox) = self.lock().inbox.take() else {
-            return self.link.wait(Wait { for_receiving: false, timeout: Some(SEND_RETRY) }).map(drop);
+            let wait = SocketWait { for_sending: true, for_receiving: false, timeout: Some(SEND_RETRY) };
+            return self.link.wait(wait);
         };
-        let waited = self.link.wait(Wait { for_receiving: true, timeout: None });
+        let waited = self.link.wait(SocketWait { for_sending: true, for_receiving: true, timeout: None });
         drop(self.receive(inbox, false));
-        waited.map(drop)
+        waited
     }
 
     /// Receives once into `inbox`, puts it back and uses the complete messages. Returns true if bytes arrived.
@@ -119,8 +120,9 @@ impl NbdDisk {
         }
     }
 
-    /// Receives for all callers, or waits while another caller does, until `done` returns a value.
-    pub(super) fn wait_until<T>(&self, mut done: impl FnMut(&mut Flight) -> Option<T>) -> T {
+    /// Receives for all callers, or waits while another caller does, until `done` returns a value. From `limit` on it
+    /// waits no more, and `done` must return one.
+    pub(super) fn wait_until<T>(&self, limit: Option<Instant>, mut done: impl FnMut(&mut Flight) -> Option<T>) -> T {
         let mut flight = self.lock();
         loop {
             if let Some(found) = done(&mut flight) {
@@ -128,14 +130,48 @@ impl NbdDisk {
             }
             if let Some(inbox) = flight.inbox.take() {
                 drop(flight);
-                flight = self.receive(inbox, true).0;
+                flight = self.receive_until(inbox, limit);
             } else {
                 flight.waiting += 1;
-                flight = self.changed.wait(flight).unwrap_or_else(PoisonError::into_inner);
+                flight = self.wait_for_receiver(flight, limit);
                 flight.waiting -= 1;
             }
             flight = self.send_followers(flight);
         }
+    }
+
+    fn receive_until(&self, inbox: Inbox, limit: Option<Instant>) -> MutexGuard<'_, Flight> {
+        let Some(limit) = limit else { return self.receive(inbox, true).0 };
+        let timeout = Some(limit.saturating_duration_since(Instant::now()));
+        // If the wait fails, receiving finds the reason.
+        let _ = self.link.wait(SocketWait { for_sending: false, for_receiving: true, timeout });
+        self.receive(inbox, false).0
+    }
+
+    fn wait_for_receiver<'a>(&self, flight: MutexGuard<'a, Flight>, limit: Option<Instant>) -> MutexGuard<'a, Flight> {
+        match limit {
+            None => self.changed.wait(flight).unwrap_or_else(PoisonError::into_inner),
+            Some(limit) => {
+                let left = limit.saturating_duration_since(Instant::now());
+                self.changed.wait_timeout(flight, left).unwrap_or_else(PoisonError::into_inner).0
+            }
+        }
+    }
+
+    /// Appends the completions of `queue` to `completions`; returns their number. Waits as [`Wait`] says.
+    pub(super) fn collect(&self, queue: u64, wait: Wait, completions: &mut Vec<Completion>) -> usize {
+        let limit = match wait {
+            Wait::Forever => None,
+            Wait::No => Some(Instant::now()),
+            Wait::AtMost(time) => Instant::now().checked_add(time),
+        };
+        self.lock().jobs_of(queue).begin_collecting();
+        self.receive_what_is_there();
+        self.wait_until(limit, |flight| {
+            let jobs = flight.jobs_of(queue);
+            let is_over = jobs.has_ended() || jobs.is_idle() || limit.is_some_and(|limit| Instant::now() >= limit);
+            is_over.then(|| flight.take_ended(queue, completions))
+        })
     }
 
     /// Sends the commands that follow from received replies; the receiving caller does this.

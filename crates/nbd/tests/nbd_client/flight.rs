@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::thread;
 
-use ferrite_disk::{Access, Disk, Op, RamDisk, ReadOnlyDisk, Request, Zeroing};
+use ferrite_disk::{Access, Disk, Op, RamDisk, ReadOnlyDisk, Request, Wait, Zeroing};
 use ferrite_memory::{Error, Span};
 use ferrite_nbd::client::{ConnectError, ConnectOptions, NbdDisk};
 
@@ -35,6 +35,7 @@ fn the_geometry_comes_through() {
 fn a_thread_may_submit_without_receiving() {
     let stage = Stage::new();
     let disk = stage.connect();
+    let mut queue = disk.queue().unwrap().unwrap();
     for token in 0..32 {
         let write = Request {
             token,
@@ -42,17 +43,18 @@ fn a_thread_may_submit_without_receiving() {
             span: Span::new(token << 19, 1 << 19),
             buffer: vec![token as u8 + 1; 1 << 19],
         };
-        assert!(disk.submit(write).is_none());
-        assert!(disk.submit(read(100 + token, token << 19, 1 << 19)).is_none());
+        assert!(queue.submit(write).is_none());
+        assert!(queue.submit(read(100 + token, token << 19, 1 << 19)).is_none());
     }
-    let mut left = 64;
-    while left > 0 {
-        for completion in disk.poll(true) {
-            completion.result.unwrap();
-            let fill = completion.token as u8 % 100 + 1;
-            assert!(completion.buffer.iter().all(|byte| *byte == fill), "token {}", completion.token);
-            left -= 1;
-        }
+    let mut done = Vec::new();
+    while queue.in_flight() > 0 {
+        queue.collect(Wait::Forever, &mut done).unwrap();
+    }
+    assert_eq!(done.len(), 64);
+    for completion in done {
+        completion.result.unwrap();
+        let fill = completion.token as u8 % 100 + 1;
+        assert!(completion.buffer.iter().all(|byte| *byte == fill), "token {}", completion.token);
     }
 }
 
@@ -78,7 +80,7 @@ fn threads_share_a_connection() {
     disk.flush().unwrap();
 }
 
-/// Some threads make blocking calls while another submits and polls: no thread gets another thread's result.
+/// Some threads make blocking calls while another submits and collects: no thread gets another thread's result.
 #[test]
 fn pollers_and_callers_do_not_mix() {
     let stage = Stage::new();
@@ -88,13 +90,14 @@ fn pollers_and_callers_do_not_mix() {
         for _ in 0..2 {
             scope.spawn(move || (0..300).for_each(|at| disk.read(at * 4096, &mut [0; 4096]).unwrap()));
         }
-        let mut collected = 0;
+        let (mut queue, mut done) = (disk.queue().unwrap().unwrap(), Vec::new());
         for token in 0..300 {
-            assert!(disk.submit(read(token, token * 512, 512)).is_none());
-            collected += disk.poll(token % 3 == 0).len();
+            assert!(queue.submit(read(token, token * 512, 512)).is_none());
+            let wait = if token % 3 == 0 { Wait::Forever } else { Wait::No };
+            queue.collect(wait, &mut done).unwrap();
         }
-        while collected < 300 {
-            collected += disk.poll(true).len();
+        while done.len() < 300 {
+            queue.collect(Wait::Forever, &mut done).unwrap();
         }
     });
 }
@@ -124,10 +127,11 @@ fn a_lost_connection_poisons() {
     assert!(matches!(disk.read(0, &mut [0; 512]), Err(Error::Io { .. })));
     assert!(matches!(disk.read(0, &mut [0; 512]), Err(Error::Poisoned(_))));
     assert!(matches!(disk.flush(), Err(Error::Poisoned(_))));
-    let refused = disk.submit(read(7, 0, 512)).expect("refused at once");
+    let mut queue = disk.queue().unwrap().unwrap();
+    let refused = queue.submit(read(7, 0, 512)).expect("refused at once");
     assert_eq!((refused.token, refused.buffer.len()), (7, 512));
     assert!(matches!(refused.result, Err(Error::Poisoned(_))));
-    assert!(disk.poll(true).is_empty());
+    assert_eq!(queue.collect(Wait::Forever, &mut Vec::new()).unwrap(), 0);
 }
 
 /// The error gives the reason why there is no connection, and the address.

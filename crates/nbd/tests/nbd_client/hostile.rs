@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use ferrite_disk::{Access, Disk, Op, Request};
+use ferrite_disk::{Access, Disk, Op, Request, Wait};
 use ferrite_memory::{Error, Span};
 use ferrite_nbd::client::{ConnectError, ConnectOptions, NbdDisk};
 use ferrite_nbd::consts::{chunk, option, rep, transmission};
@@ -231,17 +231,17 @@ proptest! {
         });
         let disk = NbdDisk::connect(&puppet.uri(), &ConnectOptions::default()).unwrap();
         let ops = [Op::Read, Op::Flush, Op::Read, Op::Trim(Access::Fua), Op::Write(Access::Cached)];
-        let mut left = 0;
+        let mut queue = disk.queue().unwrap().unwrap();
         for (token, op) in (0..).zip(ops) {
             let span = if op == Op::Flush { Span::new(0, 0) } else { Span::new(token * 512, 1024) };
             let buffer = vec![0; if matches!(op, Op::Read | Op::Write(_)) { 1024 } else { 0 }];
-            left += usize::from(disk.submit(Request { token, op, span, buffer }).is_none());
+            drop(queue.submit(Request { token, op, span, buffer }));
         }
-        while left > 0 {
-            let done = disk.poll(true).len();
-            prop_assert!(done > 0, "a poll came back with nothing while {left} are owed");
-            left -= done;
+        while queue.in_flight() > 0 {
+            let count = queue.collect(Wait::Forever, &mut Vec::new()).unwrap();
+            prop_assert!(count > 0, "nothing was collected while {} are in flight", queue.in_flight());
         }
+        drop(queue);
         drop(disk.extents(Span::new(0, 4096)));
         drop(disk);
         puppet.end();

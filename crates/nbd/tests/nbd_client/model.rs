@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use ferrite_disk::{Access, Completion, Disk, Op, RamDisk, Request, Zeroing};
+use ferrite_disk::{Access, Completion, Disk, Op, RamDisk, Request, Wait, Zeroing};
 use ferrite_memory::Span;
 use proptest::prelude::*;
 
@@ -87,6 +88,7 @@ proptest! {
     fn it_behaves_as_the_disk_behind_it(steps in prop::collection::vec((op(), span(), 0..4_u8), 0..40)) {
         let stage = Stage::of(Arc::new(RamDisk::new(SIZE)));
         let (disk, model) = (stage.connect(), RamDisk::new(SIZE));
+        let (mut queue, mut done) = (disk.queue().unwrap().unwrap(), Vec::new());
         let mut pending = HashMap::new();
         for (token, (op, span, how)) in (0..).zip(steps) {
             let wanted = call(&model, request(op, span, token));
@@ -95,17 +97,21 @@ proptest! {
                 continue;
             }
             pending.insert(token, wanted);
-            settle(&mut pending, disk.submit(request(op, span, token)));
+            settle(&mut pending, queue.submit(request(op, span, token)));
             if how == 1 {
-                let done = disk.poll(token % 2 == 0);
-                prop_assert!(token % 2 != 0 || pending.is_empty() || !done.is_empty());
-                settle(&mut pending, done);
+                let waits = [Wait::Forever, Wait::No, Wait::AtMost(Duration::from_micros(50))];
+                let wait = waits[token as usize % 3];
+                let count = queue.collect(wait, &mut done).unwrap();
+                prop_assert!(wait != Wait::Forever || pending.is_empty() || count > 0);
+                settle(&mut pending, done.drain(..));
             }
         }
         while !pending.is_empty() {
-            settle(&mut pending, disk.poll(true));
+            prop_assert_eq!(queue.in_flight(), pending.len());
+            queue.collect(Wait::Forever, &mut done).unwrap();
+            settle(&mut pending, done.drain(..));
         }
-        prop_assert!(disk.poll(true).is_empty());
+        prop_assert_eq!(queue.collect(Wait::Forever, &mut done).unwrap(), 0);
         prop_assert_eq!(states(&disk), states(&model));
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::sync::mpsc;
 
-use ferrite_disk::{Access, Disk, Op, Request, Run, Zeroing};
+use ferrite_disk::{Access, Disk, Op, Request, Run, Wait, Zeroing};
 use ferrite_memory::{Error, Span};
 use ferrite_nbd::client::{ConnectError, ConnectOptions, NbdDisk};
 use ferrite_nbd::consts::{STATE_ZERO, chunk, command, command_flag, transmission as offer};
@@ -75,8 +75,9 @@ fn what_is_not_offered_is_done_otherwise() {
         assert!(!disk.geometry().trim);
         disk.write(0, &PAGE, Access::Fua).unwrap();
         let write = Request { token: 3, op: Op::Write(Access::Fua), span: Span::new(4096, 0), buffer: PAGE.to_vec() };
-        assert!(disk.submit(write).is_none());
-        let done = disk.poll(true);
+        let (mut queue, mut done) = (disk.queue().unwrap().unwrap(), Vec::new());
+        assert!(queue.submit(write).is_none());
+        queue.collect(Wait::Forever, &mut done).unwrap();
         assert!(done.len() == 1 && done[0].token == 3 && done[0].result.is_ok());
         disk.trim(WHOLE, Access::Cached).unwrap();
         disk.write_zeroes(WHOLE, Zeroing::default()).unwrap();

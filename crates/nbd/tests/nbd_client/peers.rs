@@ -7,7 +7,7 @@ use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ferrite_disk::{Access, Disk, Op, Request, Zeroing};
+use ferrite_disk::{Access, Disk, Op, Request, Wait, Zeroing};
 use ferrite_memory::Span;
 use ferrite_nbd::client::{ConnectError, ConnectOptions, NbdDisk};
 use tempfile::tempdir;
@@ -75,18 +75,18 @@ fn exercise(disk: &NbdDisk) {
     assert!(back[..1 << 16].iter().all(|byte| *byte == 0) && back[1 << 16..2 << 16] == bytes[1 << 16..2 << 16]);
     let runs = disk.extents(Span::new(0, SIZE)).unwrap();
     assert!(runs.iter().map(|run| run.len).sum::<u64>() <= SIZE && !runs.is_empty());
+    let (mut queue, mut done) = (disk.queue().unwrap().unwrap(), Vec::new());
     for token in 0..256 {
         let read = Request { token, op: Op::Read, span: Span::new(0, 0), buffer: vec![1; 4096] };
-        assert!(disk.submit(Request { span: Span::new(token * 4096, 4096), ..read }).is_none());
+        assert!(queue.submit(Request { span: Span::new(token * 4096, 4096), ..read }).is_none());
     }
-    let mut left = 256;
-    while left > 0 {
-        for completion in disk.poll(true) {
+    while queue.in_flight() > 0 {
+        queue.collect(Wait::Forever, &mut done).unwrap();
+        for completion in done.drain(..) {
             completion.result.unwrap();
             let mut alone = vec![1; 4096];
             disk.read(completion.token * 4096, &mut alone).unwrap();
             assert!(alone == completion.buffer);
-            left -= 1;
         }
     }
 }
