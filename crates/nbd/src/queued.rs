@@ -18,6 +18,19 @@ use super::read::{Part, read_fault};
 use super::session::{Session, Trouble};
 use super::wire::{self, Command, Request};
 
+impl Session {
+    /// Answers requests until the client disconnects and has received the lent data.
+    pub fn run(&mut self, peer: &mut Peer<'_>) -> Result<(), End> {
+        // If no queue can be opened, because no descriptor is left, the disk works in this thread.
+        let end = match self.disk.as_ref().queue() {
+            Ok(Some(queue)) => QueuedSession::new(self, queue, peer).run(peer),
+            _ => self.answer(peer),
+        };
+        peer.linger();
+        end
+    }
+}
+
 /// A session whose disk has a queue.
 pub(super) struct QueuedSession<'s> {
     session: &'s mut Session,

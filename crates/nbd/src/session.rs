@@ -11,7 +11,6 @@ use super::consts::REQUEST_BYTES;
 use super::errno::Fault;
 use super::export::transmission_flags;
 use super::peer::{End, Peer};
-use super::queued::QueuedSession;
 use super::wire::{self, Command, Request};
 use super::write::PIECE_LEAST_BYTES;
 
@@ -62,18 +61,8 @@ impl Session {
         transmission_flags(&self.geometry, self.structured)
     }
 
-    /// Answers requests until the client disconnects and has received the lent data.
-    pub fn run(&mut self, peer: &mut Peer<'_>) -> Result<(), End> {
-        // If no queue can be opened, because no descriptor is left, the disk works in this thread.
-        let end = match self.disk.as_ref().queue() {
-            Ok(Some(queue)) => QueuedSession::new(self, queue, peer).run(peer),
-            _ => self.answer(peer),
-        };
-        peer.linger();
-        end
-    }
-
-    fn answer(&mut self, peer: &mut Peer<'_>) -> Result<(), End> {
+    /// Answers requests in this thread, one after the other, until the client disconnects.
+    pub fn answer(&mut self, peer: &mut Peer<'_>) -> Result<(), End> {
         loop {
             if peer.inbox.held().len() < REQUEST_BYTES {
                 peer.need(REQUEST_BYTES)?;
