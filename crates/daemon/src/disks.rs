@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ferrite_block::{BlockDisk, BufferOptions, Buffered, DiskOptions, Syncers};
 use ferrite_disk::{Disk, ReadOnlyDisk, StatsDisk};
@@ -29,6 +29,10 @@ pub use request::{
     AttachReport, Buffering, DISK, DiskReport, DiskRequest, NbdAddresses, OpenReport, Serving, TcpAddress, TlsPaths,
 };
 pub use service::DiskService;
+
+/// The number of times that a change looks whether the last user of a disk has left, and the time between two looks.
+const LEAVING_ROUNDS_MAX: u32 = 50;
+const LEAVING_ROUND: Duration = Duration::from_millis(10);
 
 /// An open disk, counted.
 pub type CountedDisk = StatsDisk<Arc<dyn Disk>>;
@@ -192,6 +196,15 @@ impl OpenDisks {
     /// The kind [`ferrite_pool::FailureKind::Busy`] while the disk is in use; else the failure of `change`.
     pub fn while_closed<T>(&self, name: &str, change: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
         let mut open = self.open.lock();
+        // The session of a client that has just ended may still be leaving.
+        for _ in 0..LEAVING_ROUNDS_MAX {
+            if !open.get(name).is_some_and(OpenDisk::is_used) {
+                break;
+            }
+            drop(open);
+            std::thread::sleep(LEAVING_ROUND);
+            open = self.open.lock();
+        }
         if open.get(name).is_some_and(OpenDisk::is_used) {
             drop(open);
             let at = self.reached_at(name).join(", ");
