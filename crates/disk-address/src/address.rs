@@ -14,7 +14,7 @@ use crate::error::{AddressError, Result};
 pub const ADDRESS_FORMS: &str = "POOL:NAME (a disk in a pool), nbd+unix:///NAME?socket=PATH, nbd://HOST/NAME, a file or \
     block device, or one of these behind hdd-7200:, hdd-15000:, hdd-5400:, ssd-x25e:, ssd-sata:, ssd-nvme: or \
     ssd-nvme-plp:, which serves it at the speed of such a disk, or behind ftl-page: or ftl-fast:, which reports at the end \
-    what a flash drive of its size would have copied and erased";
+    what a flash drive of its size would have copied and erased, or behind fault:PLAN:, which fails as PLAN says";
 
 /// The address of a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,12 +50,7 @@ impl DiskAddress {
     /// [`AddressError`] if the text names no disk. The disk itself is not looked for.
     pub fn parse(text: &str) -> Result<Self> {
         let (mut models, mut rest) = (Vec::new(), text);
-        while let Some((first, behind)) = rest.split_once(':')
-            && let Some((name, model)) = DriveModel::named(first)
-        {
-            if behind.is_empty() {
-                return Err(AddressError::NoDisk(name));
-            }
+        while let Some((model, behind)) = DriveModel::first_in(rest)? {
             models.push(model);
             rest = behind;
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferrite_disk::{Disk, HddDisk, HddProfile, SsdDisk, SsdProfile};
+use ferrite_disk::{Disk, FaultDisk, FaultPlan, HddDisk, HddProfile, SsdDisk, SsdProfile};
 use ferrite_sim::ftl::{DriveSpec, FlashFigures, FlashShape, FlashTiming, FtlDisk, FtlScheme, VictimChoice};
 
 use crate::HostClock;
@@ -13,6 +13,7 @@ pub(crate) const MODEL_NAMES: [&str; 9] =
     ["hdd-7200", "hdd-15000", "hdd-5400", "ssd-x25e", "ssd-sata", "ssd-nvme", "ssd-nvme-plp", PAGE_DRIVE, FAST_DRIVE];
 const PAGE_DRIVE: &str = "ftl-page";
 const FAST_DRIVE: &str = "ftl-fast";
+const FAULTY: &str = "fault";
 
 /// The default shape of `sim ftl`.
 const LIKE: FlashShape = FlashShape { logical_blocks: 0, extra_blocks: 0, block_pages: 64, page_bytes: 4096 };
@@ -36,11 +37,29 @@ pub enum DriveModel {
         /// The translation scheme.
         scheme: FtlScheme,
     },
+    /// The faults of a device, by `fault:PLAN:`.
+    Faulty(FaultPlan),
 }
 
 impl DriveModel {
+    /// Returns the drive that an address begins with, and the address behind it.
+    ///
+    /// # Errors
+    /// [`AddressError`] if nothing is behind the drive, or if the plan of a faulty one is wrong.
+    pub(crate) fn first_in(address: &str) -> Result<Option<(Self, &str)>> {
+        let Some((first, behind)) = address.split_once(':') else { return Ok(None) };
+        let (name, model, behind) = if first == FAULTY {
+            let (plan, behind) = behind.split_once(':').ok_or(AddressError::NoFaultPlan)?;
+            (FAULTY, Self::Faulty(plan.parse().map_err(AddressError::FaultPlan)?), behind)
+        } else {
+            let Some((name, model)) = Self::named(first) else { return Ok(None) };
+            (name, model, behind)
+        };
+        if behind.is_empty() { Err(AddressError::NoDisk(name)) } else { Ok(Some((model, behind))) }
+    }
+
     /// Returns the drive called `name`, as in `name:FILE`, with its name.
-    pub(crate) fn named(name: &str) -> Option<(&'static str, Self)> {
+    fn named(name: &str) -> Option<(&'static str, Self)> {
         let name = *MODEL_NAMES.iter().find(|known| **known == name)?;
         let flash = |scheme| Some(Self::Flash { name, scheme });
         let model = match name {
@@ -78,6 +97,7 @@ impl ModeledDisk {
                 self.flash.push(flash);
                 disk
             }
+            DriveModel::Faulty(plan) => Arc::new(FaultDisk::new(self.disk, plan.clone())),
         };
         Ok(self)
     }

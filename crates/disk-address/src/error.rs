@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use ferrite_disk::FaultPlanError;
 use ferrite_nbd::client::ConnectError;
 
 use crate::drive_model::MODEL_NAMES;
@@ -22,6 +23,12 @@ pub enum AddressError {
     /// A drive to simulate is named without a disk behind it.
     #[error("{0}: has no disk behind it: write {0}:FILE, or another address in place of FILE")]
     NoDisk(&'static str),
+    /// There is no plan behind `fault:`, or no disk behind the plan.
+    #[error("fault: needs a plan and a disk: write fault:PLAN:FILE, or another address in place of FILE")]
+    NoFaultPlan,
+    /// The plan behind `fault:` is wrong.
+    #[error(transparent)]
+    FaultPlan(FaultPlanError),
     /// The text begins as a drive to simulate that does not exist.
     #[error(
         "no simulated drive is called {0:?}: choose one of {models}; a pool or file of that name is ./{0}",

@@ -55,13 +55,16 @@ fn every_form_of_address_names_its_place() {
 #[test]
 fn an_address_that_names_no_disk_is_refused_with_what_to_write() {
     let (_folder, at) = world();
-    let rows: [(&str, &[&str]); 9] = [
+    let rows: [(&str, &[&str]); 12] = [
         ("", &["is empty", "POOL:NAME"]),
         ("-", &["is not a disk", "./-"]),
         ("ftl-page:-", &["is not a disk"]),
         ("hdd-7200:", &["hdd-7200: has no disk behind it", "write hdd-7200:FILE"]),
         ("ssd-sata:ftl-fast:", &["ftl-fast: has no disk"]),
         ("hdd-7201:image", &["no simulated drive is called \"hdd-7201\"", "ssd-nvme-plp", "./hdd-7201"]),
+        ("fault:drop", &["fault: needs a plan", "fault:PLAN:FILE"]),
+        ("fault:drop:", &["fault: has no disk behind it"]),
+        ("fault:melt:image", &["fault plan: ", "melt"]),
         (":d", &["the pool's path is empty", "name its file"]),
         ("@a:pool:", &["a:pool: names no disk of that pool", "a:pool:NAME", "`ferrite disk list`"]),
         ("@none:", &["none: names no disk"]),
@@ -83,6 +86,19 @@ fn every_drive_of_the_help_can_be_named() {
         assert_eq!(parsed.models.len(), 1, "{name}");
         assert!(ADDRESS_FORMS.contains(&format!("{name}:")) && DriveModel::resembles(name), "{name}");
     }
+}
+
+/// A faulty device may stand between the drive that is simulated over it and the file.
+#[test]
+fn a_disk_behind_a_fault_plan_fails_as_the_plan_says() {
+    let address = DiskAddress::parse("ssd-nvme:fault:error@op=write,from=1:image").expect("parsed");
+    assert_eq!((address.models.len(), &address.place), (2, &DiskPlace::File("image".into())));
+    let disk = address.with_models(Arc::new(RamDisk::new(1 << 20))).expect("modeled").disk;
+    disk.write(0, &[5; 4096], ferrite_disk::Access::Cached).expect("request 0");
+    disk.write(0, &[6; 4096], ferrite_disk::Access::Cached).expect_err("a later request");
+    let mut bytes = [0; 4096];
+    disk.read(0, &mut bytes).expect("reads pass");
+    assert_eq!(bytes, [5; 4096]);
 }
 
 /// Otherwise a copy would overwrite the disk that it reads.

@@ -24,6 +24,9 @@ fn a_made_file_is_a_disk_for_its_user_alone() {
     disk.write(4096, &[3; 4096], Access::Cached).expect("written");
     disk.flush().expect("flushed");
     assert_eq!(fs::read(&path).expect("read")[4096..], [3; 4096]);
+    let error = refused(open_file(&path, true));
+    assert!(error.contains("image") && error.contains("open"), "{error}");
+    drop(disk);
     let read_only = open_file(&path, true).expect("opened");
     assert!(read_only.geometry().read_only && read_only.write(0, &[1; 512], Access::Cached).is_err());
     let error = make_file(&path, 4096).expect_err("it exists").to_string();
