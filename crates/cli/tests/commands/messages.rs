@@ -100,7 +100,6 @@ fn a_missing_pool_or_file_is_named_with_what_to_do() {
         Row("fs unmount pool none", 1, "ferrite: there is no file system called \"none\": see `ferrite fs list`"),
         Row("pool info image", 1, "ferrite: image is no pool: it has 1 MiB and the smallest has 8 MiB; make one with `ferrite pool create`"),
         Row("pool info .", 1, "ferrite: . is a folder: name a file in it"),
-        Row("run -- none-such-program", 127, "ferrite run: none-such-program: No such file or directory (os error 2)"),
         Row("sim llc --trace none", 1, "ferrite: opening none: No such file or directory (os error 2)"),
     ]);
     for name in ["copy", "image2", "pool2", "m", "s"] {
