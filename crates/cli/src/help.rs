@@ -68,6 +68,7 @@ fn first_clause(help: &str) -> String {
 
 /// Adds the examples of `command` to the end of its `--help`. If it `has_more`, `-h` refers to `--help`.
 fn with_examples(command: Command, path: &str, has_more: bool) -> Command {
+    let long = command.get_after_long_help().or(command.get_after_help()).map(|text| format!("{text}\n\n"));
     let after = command.get_after_help().map(|text| format!("{text}\n\n")).unwrap_or_default();
     let known = examples::ALL.iter().find(|(name, _)| *name == path);
     let lines: String = known.iter().flat_map(|(_, lines)| *lines).map(|line| format!("\n  {line}")).collect();
@@ -76,7 +77,11 @@ fn with_examples(command: Command, path: &str, has_more: bool) -> Command {
     } else {
         command
     };
-    if lines.is_empty() { command } else { command.after_long_help(format!("{after}Examples:{lines}")) }
+    if lines.is_empty() {
+        command
+    } else {
+        command.after_long_help(format!("{}Examples:{lines}", long.unwrap_or_default()))
+    }
 }
 
 /// Returns the names of the commands in `found`, the outermost first.

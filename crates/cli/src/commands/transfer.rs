@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use ferrite_disk::{Access, Disk, Zeroing};
+use ferrite_disk::{Access, Disk, FaultPlan, Zeroing};
 use ferrite_disk_address::{ADDRESS_FORMS, DiskAddress, DiskPlace};
 use ferrite_memory::{Error, Span};
 use ferrite_nbd::client::unix_uri;
@@ -26,8 +26,16 @@ use crate::traced::Traced;
 /// The size of one copied piece in bytes.
 const PIECE: u64 = 1 << 20;
 
+fn addresses() -> String {
+    format!("A disk's address is {ADDRESS_FORMS}.")
+}
+
+fn addresses_and_plans() -> String {
+    format!("{}\n\nA plan of fault:PLAN: is\n{}", addresses(), FaultPlan::GRAMMAR)
+}
+
 #[derive(Args)]
-#[command(after_help = format!("A disk's address is {ADDRESS_FORMS}."))]
+#[command(after_help = addresses(), after_long_help = addresses_and_plans())]
 pub struct Copy {
     /// The disk to copy from, or an address. A qcow2, VMDK or VHDX image is copied as the disk that it holds (qemu-nbd
     /// reads it)
@@ -47,7 +55,7 @@ pub struct Copy {
 }
 
 #[derive(Args)]
-#[command(after_help = format!("A disk's address is {ADDRESS_FORMS}."))]
+#[command(after_help = addresses(), after_long_help = addresses_and_plans())]
 pub struct Export {
     /// The disk, by its address
     #[arg(value_parser = DiskAddress::parse)]

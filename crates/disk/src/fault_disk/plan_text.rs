@@ -13,7 +13,7 @@ impl FaultPlan {
 PLAN       none, or RULE[+RULE]...; the first rule that chooses a request decides
 RULE       ACTION[@CONDITION[,CONDITION]...]; without conditions it chooses every request
 ACTION     error[=io|space|damaged|poisoned]   the request fails and changes nothing
-           hang             the request waits until another plan is set
+           hang             the request does not end
            corrupt          a read returns a flipped bit in each sector
            truncate=BYTES   from then on the device ends there
            drop             from then on every request fails
