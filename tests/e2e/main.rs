@@ -17,6 +17,7 @@ mod direct_limited;
 mod direct_postgres;
 mod direct_rights;
 mod direct_together;
+mod disk_queues;
 mod disk_rates;
 mod doors;
 mod finalize;
