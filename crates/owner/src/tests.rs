@@ -10,7 +10,6 @@ mod role;
 mod versions;
 mod wire;
 
-use std::cell::Cell;
 use std::fs::File;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -26,27 +25,6 @@ use super::*;
 
 /// Far longer than anything here takes; ends a test that would hang.
 const NEVER: Duration = Duration::from_secs(60);
-
-/// A mistake that a test plants, to show that the tests find it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Bug {
-    /// An owner that stops removes any file in the place of its socket (O2).
-    AnyonesSocket,
-}
-
-thread_local!(static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) });
-
-pub(super) fn is_planted(bug: Bug) -> bool {
-    PLANTED.get() == Some(bug)
-}
-
-/// Returns the result of `work` with `bug` planted.
-fn with<T>(bug: Bug, work: impl FnOnce() -> T) -> T {
-    PLANTED.set(Some(bug));
-    let done = work();
-    PLANTED.set(None);
-    done
-}
 
 /// What the handler has seen.
 #[derive(Debug, PartialEq)]

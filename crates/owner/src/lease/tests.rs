@@ -151,7 +151,10 @@ fn ho2_no_grant_changes_the_parts_of_another_tag() {
     let (id, parts) = (owner.pool.grants().standing()[0].id, vec![RoleSpace { role: Role::DATA, bytes: 8 * PAGE }]);
     let request = LeaseRequest::Widen { name: "b".into(), id, parts };
     let refused = refused(&owner, &request);
-    assert!(refused.kind == FailureKind::Busy && refused.message.contains("in use by somebody else"), "{refused}");
+    assert!(
+        refused.kind == FailureKind::Busy && refused.message.contains("in use by another user of the pool"),
+        "{refused}"
+    );
     assert_eq!(Stream::new(&owner.pool.tag("b").unwrap().extents, Role::DATA).len(), 4 * PAGE);
 }
 
