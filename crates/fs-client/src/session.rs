@@ -107,7 +107,7 @@ fn ensure_trusted(memory: &File, pool: &Path) -> Result<()> {
         return Ok(());
     }
     Err(failed(format!(
-        "{} belongs to user {} with mode {:03o}: it must be root's or the program's user's, and writable for nobody else, or \
+        "{} belongs to user {} with mode {:03o}: it must be root's or the program's user's, and writable by no other user, or \
          another user could end the program by shortening it",
         pool.display(),
         file.uid(),

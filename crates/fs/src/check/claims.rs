@@ -140,7 +140,7 @@ impl PageClaims {
             );
         } else if leaked > 0 {
             let what =
-                format!("{leaked} pages of chunk {} are marked in use and nobody names them", first / CHUNK_PAGES);
+                format!("{leaked} pages of chunk {} are marked in use, and no inode names them", first / CHUNK_PAGES);
             let found = FsFinding::new(what, at);
             wrong.push(if is_all { found.fixed_by(set(named, "they are free")) } else { found });
         }

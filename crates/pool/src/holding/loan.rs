@@ -126,7 +126,7 @@ impl Pool {
     ) -> Result<Lent> {
         let (tag, grant) = (self.tag(name)?, theirs(self, id, process)?);
         if tag.generation != grant.tag_generation {
-            return Err(in_use(name, "somebody else"));
+            return Err(in_use(name, "another user of the pool"));
         }
         let changed = self.with_spare(|| widen(self, &tag, parts))?;
         let lent = match lend(self, &changed, process) {
