@@ -93,7 +93,7 @@ impl PossibleDisk {
         }
     }
 
-    /// Applies one event; `bytes` are those of a write that begins. Returns true if more images are possible afterwards.
+    /// Applies one event; `bytes` is the content of a write that begins. Returns true if more images are possible afterwards.
     pub fn apply(&mut self, event: DiskEvent, bytes: &[u8]) -> bool {
         match event {
             DiskEvent::Begin(span) => {

@@ -47,7 +47,7 @@ impl World {
         Self { memory, disks }
     }
 
-    /// Returns the memory. Its [`LyingMemory::mark`] and [`LyingMemory::forget_trace`] are those of the world.
+    /// Returns the memory. Its [`LyingMemory::mark`] and [`LyingMemory::forget_trace`] act on the whole world.
     pub fn memory(&self) -> &Arc<LyingMemory> {
         &self.memory
     }

@@ -221,7 +221,7 @@ impl Request {
         if self.has(command_flag::FUA) { Access::Fua } else { Access::Cached }
     }
 
-    /// Returns the way in which a WRITE_ZEROES is to be done.
+    /// Returns the options of a WRITE_ZEROES request.
     pub fn zeroing(&self) -> Zeroing {
         let (keep_space, fast) = (self.has(command_flag::NO_HOLE), self.has(command_flag::FAST_ZERO));
         Zeroing { access: self.access(), keep_space, fast }

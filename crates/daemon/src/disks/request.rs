@@ -75,7 +75,7 @@ impl NbdAddresses {
 pub struct TcpAddress {
     /// The address and port.
     pub address: SocketAddr,
-    /// The networks that may connect. If there are none, every client may connect.
+    /// The networks whose clients may connect. An empty list admits every client.
     pub allow: Vec<String>,
     /// The files of TLS, which clients must use if these are given.
     pub tls: Option<TlsPaths>,

@@ -137,7 +137,7 @@ impl RingQueue {
         }
     }
 
-    /// Starts the next step of `running`, or lets it wait.
+    /// Starts the next step of `running`, or keeps it until the ring has a slot.
     fn start(&mut self, mut running: RingRequest) {
         if running.request.op == Op::Flush {
             self.unsynced.push(running);
