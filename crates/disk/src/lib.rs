@@ -29,7 +29,7 @@ pub use file_disk::{FileDisk, FileDiskOptions};
 pub use queue::{LayeredQueue, Queue, QueueLayer, Wait};
 pub use ram_disk::RamDisk;
 pub use read_only_disk::ReadOnlyDisk;
-pub use ready_event::ReadyEvent;
+pub use ready_event::{Alarm, ReadyEvent};
 pub use sim_disk::{Clock, SimDisk, VirtualClock, WriteCache};
 pub use sim_hdd::{HddDisk, HddProfile};
 pub use sim_ssd::{SsdDisk, SsdProfile};

@@ -62,7 +62,7 @@ pub(crate) fn wait_until_readable(descriptor: BorrowedFd<'_>, wait: Wait) -> Res
 
 /// A descriptor that is readable from an instant of a clock on.
 #[derive(Debug)]
-pub(crate) struct Alarm {
+pub struct Alarm {
     timer: OwnedFd,
     /// The instant on the clock; None if the descriptor never becomes readable.
     at_ns: Option<u64>,

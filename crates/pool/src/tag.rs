@@ -43,6 +43,8 @@ impl TagKind {
     pub const OBJECT: Self = Self(5);
     /// The log files of a database whose pages are outside the pool.
     pub const DATABASE: Self = Self(6);
+    /// A cache of SSDs before disks.
+    pub const CACHE: Self = Self(7);
 
     /// Returns the name for messages.
     pub fn name(self) -> &'static str {
@@ -53,13 +55,14 @@ impl TagKind {
             Self::FILES => "file system",
             Self::OBJECT => "object",
             Self::DATABASE => "database",
+            Self::CACHE => "cache",
             _ => "unknown",
         }
     }
 
     /// Returns true for the kinds that [`TagKind::name`] has a name for.
     pub fn is_known(self) -> bool {
-        (Self::BYTES..=Self::DATABASE).contains(&self)
+        (Self::BYTES..=Self::CACHE).contains(&self)
     }
 }
 

@@ -1,0 +1,319 @@
+//! An open cache.
+
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use ferrite_disk::{Clock, Disk, ReadyEvent};
+use ferrite_memory::Scheme;
+use ferrite_pool::tie::TieVerdict;
+use ferrite_pool::{Freeze, Pool};
+use parking_lot::Mutex;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::cache_config::{CacheConfig, SsdConfig, SsdOut};
+use crate::cache_core::{CacheCore, CoreParts};
+use crate::cache_members::{CacheDisk, CacheSsd, SsdSet, SsdState};
+use crate::cache_memory::CacheMemory;
+use crate::cache_settings::CacheSettings;
+use crate::cache_spec::{advance_disk, advance_ssd, is_used};
+use crate::cache_worker::CacheWorker;
+use crate::cached_disk::CachedDisk;
+use crate::recover_cache::{CacheRecovery, recover};
+use crate::{CacheError, Result};
+
+/// Opens the members of a cache by their addresses.
+pub trait MemberOpener: Send + Sync {
+    /// Opens the SSD or disk at `address`.
+    ///
+    /// # Errors
+    /// The reason, for people.
+    fn open(&self, address: &str) -> std::result::Result<Arc<dyn Disk>, String>;
+}
+
+/// How a cache is opened.
+pub struct OpenOptions {
+    /// Opens the members.
+    pub opener: Arc<dyn MemberOpener>,
+    /// The clock of timeouts and rates.
+    pub clock: Arc<dyn Clock>,
+    /// How slots are stored.
+    pub scheme: Scheme,
+    /// Returns random numbers.
+    pub random: fn() -> u16,
+}
+
+/// An open cache. Its background work is done by [`Cache::step`], which a thread at the edge calls.
+pub struct Cache {
+    pub(crate) core: Arc<CacheCore>,
+    pub(crate) worker: Mutex<CacheWorker>,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) options: OpenOptions,
+    disks: Vec<Arc<CachedDisk>>,
+    recovery: CacheRecovery,
+    stopped: AtomicBool,
+    /// Wakes [`Cache::rest`].
+    stop_event: ReadyEvent,
+}
+
+impl Cache {
+    /// Opens the cache called `name` in `pool`: recovers it, and stamps the members that are there.
+    ///
+    /// # Errors
+    /// [`CacheError::Refused`] if a member is of a later generation than the pool, or the cache is incomplete;
+    /// [`CacheError::Damaged`]; and the errors of the pool.
+    pub fn open(pool: &Arc<Pool>, name: &str, options: OpenOptions) -> Result<Arc<Self>> {
+        let memory = CacheMemory::new(pool.hold(name)?, options.scheme)?;
+        let config = memory.load_config()?;
+        if !config.config.is_complete {
+            return Err(CacheError::Refused(format!(
+                "the creation of the cache {name:?} did not end: `ferrite cache remove` removes it"
+            )));
+        }
+        let members = OpenedMembers::open(pool, &memory, &config.config, &options)?;
+        let ghost_pages = u64::from(memory.tables()) * u64::from(memory.layout().pages());
+        let (ssds, disks) = (members.ssds, members.disks);
+        let clock = Arc::clone(&options.clock);
+        let parts = CoreParts { memory, ssds, disks, config, clock, ghost_pages };
+        let core = Arc::new(CacheCore::new(parts)?);
+        let (start, recovery) = recover(&core)?;
+        let worker = CacheWorker::new(Arc::clone(&core), start)?;
+        let disks = (0..core.disks.len() as u8).map(|number| Arc::new(CachedDisk::new(Arc::clone(&core), number)));
+        let cache = Arc::new(Self {
+            disks: disks.collect(),
+            worker: Mutex::new(worker),
+            pool: Arc::clone(pool),
+            options,
+            recovery,
+            stopped: AtomicBool::new(false),
+            stop_event: ReadyEvent::new()?,
+            core,
+        });
+        let standing: Arc<dyn Freeze> = cache.clone();
+        cache.core.memory.lease().register_freezer(Arc::downgrade(&standing) as Weak<dyn Freeze>);
+        Ok(cache)
+    }
+
+    /// Returns what recovery found at the opening.
+    pub fn recovery(&self) -> CacheRecovery {
+        self.recovery
+    }
+
+    /// Returns the disk that users open as `export`.
+    ///
+    /// # Errors
+    /// [`CacheError::NotFound`], and [`CacheError::Refused`] with the reason if the disk under the cache is not open.
+    pub fn disk(&self, export: &str) -> Result<Arc<CachedDisk>> {
+        let number = self.core.disks.iter().position(|disk| disk.config.export == export);
+        let number = number.ok_or_else(|| {
+            CacheError::NotFound(format!("the cache {:?} has no disk called {export:?}", self.core.name))
+        })?;
+        match self.core.disks[number].disk() {
+            Some(_) => Ok(Arc::clone(&self.disks[number])),
+            None => Err(CacheError::Refused(format!(
+                "the disk {export:?} of the cache {:?} is not served: {}",
+                self.core.name,
+                self.core.disks[number].why()
+            ))),
+        }
+    }
+
+    /// Returns the names by which users open the disks.
+    pub fn exports(&self) -> Vec<String> {
+        self.core.disks.iter().map(|disk| disk.config.export.clone()).collect()
+    }
+
+    /// Does what can be done now in the background. Returns the time after which the next step is due.
+    ///
+    /// # Errors
+    /// The errors of the pool, which then refuses further changes.
+    pub fn step(&self) -> Result<Duration> {
+        if !self.core.may_write_members.load(Ordering::SeqCst) {
+            self.advance_members()?;
+        }
+        let mut worker = self.worker.lock();
+        let now_ns = self.core.clock.now_ns();
+        Ok(worker.step(now_ns)?)
+    }
+
+    /// Waits at most `limit` for the next step to be due. Returns false once [`Cache::stop`] was called.
+    pub fn rest(&self, limit: Duration) -> bool {
+        let descriptor = self.worker.lock().descriptor().try_clone_to_owned();
+        if let Ok(descriptor) = descriptor {
+            use std::os::fd::AsFd;
+            let limit = Timespec::try_from(limit).ok();
+            let mut fds = [
+                PollFd::from_borrowed_fd(descriptor.as_fd(), PollFlags::IN),
+                PollFd::from_borrowed_fd(self.stop_descriptor(), PollFlags::IN),
+            ];
+            let _ = poll(&mut fds, limit.as_ref());
+        }
+        !self.stopped.load(Ordering::SeqCst)
+    }
+
+    fn stop_descriptor(&self) -> BorrowedFd<'_> {
+        use std::os::fd::AsFd;
+        self.stop_event.as_fd()
+    }
+
+    /// Ends [`Cache::rest`].
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        self.stop_event.signal();
+    }
+
+    /// Returns the settings.
+    pub fn settings(&self) -> CacheSettings {
+        self.core.settings()
+    }
+
+    /// Changes the settings. Durable on return, and in force for requests that begin later.
+    ///
+    /// # Errors
+    /// The errors of the pool.
+    pub fn set(&self, settings: CacheSettings) -> Result<()> {
+        self.core.change_config(|config| config.settings = settings)?;
+        self.core.set_settings(settings);
+        self.core.worker_event.signal();
+        Ok(())
+    }
+
+    /// Returns the number of dirty bytes.
+    pub fn dirty_bytes(&self) -> u64 {
+        self.core.dirty.load(Ordering::Relaxed).max(0) as u64 * crate::BLOCK
+    }
+
+    /// Lets all dirty pages go to the disks at full speed, or as the settings say again.
+    pub fn clean_all(&self, is_wanted: bool) {
+        self.core.clean_all.store(is_wanted, Ordering::SeqCst);
+        self.core.worker_event.signal();
+    }
+
+    /// Returns true if no background work is under way.
+    pub fn is_idle(&self) -> bool {
+        self.worker.lock().is_idle()
+    }
+
+    /// Moves the ties of all open members to a new generation, because the pool was copied (CA12).
+    fn advance_members(&self) -> Result<()> {
+        let config = self.core.config.lock().config.clone();
+        let (pool, cache) = (&self.pool, self.core.memory.lease().tag().generation);
+        let leb_bytes = self.core.memory.layout().leb_bytes;
+        for known in &config.ssds {
+            let Some(ssd) = self.core.ssds.get(known.id).filter(|ssd| ssd.is_readable()) else { continue };
+            let Some(disk) = ssd.disk() else { continue };
+            match advance_ssd(pool, cache, known, leb_bytes, &disk, (self.options.random)()) {
+                Ok(verdict) if verdict.is_good() => {}
+                Ok(verdict) => self.core.fail_ssd(&ssd, &mismatch(verdict)),
+                Err(error) => self.core.fail_ssd(&ssd, &error.to_string()),
+            }
+        }
+        for disk in &self.core.disks {
+            let Some(opened) = disk.disk() else { continue };
+            match advance_disk(pool, cache, &disk.config, &opened, (self.options.random)()) {
+                Ok(verdict) if verdict.is_none_or(TieVerdict::is_good) => {}
+                Ok(verdict) => disk.refuse(verdict.map_or_else(String::new, mismatch)),
+                Err(error) => disk.refuse(error.to_string()),
+            }
+        }
+        self.core.may_write_members.store(true, Ordering::SeqCst);
+        self.core.wake_waiters();
+        Ok(())
+    }
+}
+
+impl Freeze for Cache {
+    fn freeze(&self) {
+        self.core.freeze();
+    }
+
+    fn thaw(&self) {
+        self.core.thaw();
+    }
+}
+
+/// Returns the reason why a member with such a stamp is not used (CA13).
+fn mismatch(verdict: TieVerdict) -> String {
+    match verdict {
+        TieVerdict::Same | TieVerdict::Unfinished => "its stamp is right",
+        TieVerdict::ObjectLater => "its stamp is of a later generation: the pool is an older copy",
+        TieVerdict::PoolLater => "its stamp is of an earlier generation: it is an older copy",
+        TieVerdict::Diverged => "its stamp is of another copy of the pool",
+        TieVerdict::OtherIdentity => "it has the stamp of another member",
+        TieVerdict::Absent => "it has no stamp: it was overwritten, or is another device",
+    }
+    .into()
+}
+
+struct OpenedMembers {
+    ssds: SsdSet,
+    disks: Vec<CacheDisk>,
+}
+
+impl OpenedMembers {
+    fn open(pool: &Arc<Pool>, memory: &CacheMemory, config: &CacheConfig, options: &OpenOptions) -> Result<Self> {
+        let cache = memory.lease().tag().generation;
+        let leb_bytes = memory.layout().leb_bytes;
+        let ssds = SsdSet::default();
+        for known in &config.ssds {
+            let ssd = Arc::new(CacheSsd::new(known));
+            Self::open_ssd(pool, cache, known, leb_bytes, &ssd, options)?;
+            ssds.add(ssd);
+        }
+        let mut disks = Vec::new();
+        for known in &config.disks {
+            let disk = CacheDisk::new(known.clone());
+            match options.opener.open(&known.address) {
+                Err(why) => disk.refuse(why),
+                Ok(opened) => match advance_disk(pool, cache, known, &opened, (options.random)())? {
+                    Some(verdict) if !verdict.is_good() => {
+                        disk.refuse(format!("{}: {}", known.address, mismatch(verdict)));
+                    }
+                    _ => disk.attach(opened),
+                },
+            }
+            disks.push(disk);
+        }
+        Ok(Self { ssds, disks })
+    }
+
+    fn open_ssd(
+        pool: &Arc<Pool>,
+        cache: u64,
+        known: &SsdConfig,
+        leb_bytes: u32,
+        ssd: &CacheSsd,
+        options: &OpenOptions,
+    ) -> Result<()> {
+        let now_ns = options.clock.now_ns();
+        if let Some(SsdOut::Failed(why)) = &known.out {
+            ssd.set_state(SsdState::Failed, why.clone(), now_ns);
+            return Ok(());
+        }
+        let opened = match options.opener.open(&known.address) {
+            Ok(opened) => opened,
+            Err(why) => {
+                ssd.set_state(SsdState::Missing, why, now_ns);
+                return Ok(());
+            }
+        };
+        debug_assert!(is_used(known), "a failed SSD is not opened");
+        match advance_ssd(pool, cache, known, leb_bytes, &opened, (options.random)()) {
+            Ok(verdict) if verdict.is_good() => {
+                let state = if known.out == Some(SsdOut::Leaving) { SsdState::Leaving } else { SsdState::Online };
+                ssd.attach(opened, state);
+            }
+            Ok(TieVerdict::ObjectLater | TieVerdict::Diverged) => {
+                return Err(CacheError::Refused(format!(
+                    "SSD {} ({}) has the stamp of a later or another copy of this pool: open that copy, or discard what \
+                     this one has cached by `ferrite cache forget`",
+                    known.id, known.address
+                )));
+            }
+            Ok(verdict) => _ = ssd.set_state(SsdState::Failed, mismatch(verdict), now_ns),
+            Err(error) => _ = ssd.set_state(SsdState::Missing, error.to_string(), now_ns),
+        }
+        Ok(())
+    }
+}

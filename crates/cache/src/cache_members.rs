@@ -1,0 +1,271 @@
+//! The SSDs and disks of an open cache.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use ferrite_disk::Disk;
+use parking_lot::{Mutex, RwLock};
+
+use crate::cache_config::{DiskConfig, SsdConfig, StampPlace};
+use crate::cache_layout::{BLOCK, CacheLayout};
+use crate::member_stamp::STAMP_BYTES;
+
+/// The state of an SSD.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SsdState {
+    /// It is read and written.
+    Online,
+    /// It is read; its pages move away.
+    Leaving,
+    /// It did not answer, or answered with too many errors. It is not used.
+    Failed,
+    /// It was not found, or is not reached any more.
+    Missing,
+}
+
+/// The number of errors within [`ERRORS_NS`] that makes an SSD fail.
+const ERRORS_MAX: u32 = 8;
+/// The time after which half of the errors are forgotten.
+const ERRORS_NS: u64 = 600_000_000_000;
+
+#[derive(Default)]
+struct SsdErrors {
+    recent: u32,
+    halved_ns: u64,
+}
+
+/// The health of an SSD.
+struct SsdHealth {
+    state: SsdState,
+    why: String,
+    since_ns: u64,
+}
+
+/// An SSD of an open cache.
+pub(crate) struct CacheSsd {
+    pub id: u8,
+    pub uuid: [u8; 16],
+    pub lebs: u32,
+    pub address: Mutex<String>,
+    disk: RwLock<Option<Arc<dyn Disk>>>,
+    health: Mutex<SsdHealth>,
+    errors: Mutex<SsdErrors>,
+    /// Counts the openings, so that queues to an earlier opening are not used.
+    pub opening: AtomicU32,
+    is_readable: AtomicBool,
+    is_writable: AtomicBool,
+    pub in_flight: AtomicU32,
+    /// Requests that are waited for no more and that the SSD has not ended (CA11, CA18).
+    pub abandoned: AtomicU32,
+    pub inserts: AtomicU64,
+    pub read_bytes: AtomicU64,
+    pub written_bytes: AtomicU64,
+    pub trimmed_bytes: AtomicU64,
+    pub error_count: AtomicU64,
+    pub mismatches: AtomicU64,
+}
+
+impl CacheSsd {
+    /// Returns the SSD of `config`, which is missing until [`Self::attach`].
+    pub fn new(config: &SsdConfig) -> Self {
+        Self {
+            id: config.id,
+            uuid: config.uuid,
+            lebs: config.lebs,
+            address: Mutex::new(config.address.clone()),
+            disk: RwLock::new(None),
+            health: Mutex::new(SsdHealth { state: SsdState::Missing, why: "it was not found".into(), since_ns: 0 }),
+            errors: Mutex::default(),
+            opening: AtomicU32::new(0),
+            is_readable: AtomicBool::new(false),
+            is_writable: AtomicBool::new(false),
+            in_flight: AtomicU32::new(0),
+            abandoned: AtomicU32::new(0),
+            inserts: AtomicU64::new(0),
+            read_bytes: AtomicU64::new(0),
+            written_bytes: AtomicU64::new(config.written_bytes),
+            trimmed_bytes: AtomicU64::new(0),
+            error_count: AtomicU64::new(0),
+            mismatches: AtomicU64::new(0),
+        }
+    }
+
+    /// Uses `disk` as the SSD from now on, in `state`.
+    pub fn attach(&self, disk: Arc<dyn Disk>, state: SsdState) {
+        *self.disk.write() = Some(disk);
+        *self.errors.lock() = SsdErrors::default();
+        self.opening.fetch_add(1, Ordering::SeqCst);
+        self.set_state(state, String::new(), 0);
+    }
+
+    /// Returns the disk under the SSD, if it is open.
+    pub fn disk(&self) -> Option<Arc<dyn Disk>> {
+        self.disk.read().clone()
+    }
+
+    /// Closes the disk under the SSD.
+    pub fn detach(&self) {
+        *self.disk.write() = None;
+    }
+
+    /// Returns the state and its reason.
+    pub fn state(&self) -> (SsdState, String) {
+        let health = self.health.lock();
+        (health.state, health.why.clone())
+    }
+
+    /// Returns when the state began.
+    pub fn since_ns(&self) -> u64 {
+        self.health.lock().since_ns
+    }
+
+    /// Changes the state. Returns true if it was another one.
+    pub fn set_state(&self, state: SsdState, why: String, now_ns: u64) -> bool {
+        let mut health = self.health.lock();
+        let is_new = health.state != state;
+        *health = SsdHealth { state, why, since_ns: now_ns };
+        self.is_readable.store(matches!(state, SsdState::Online | SsdState::Leaving), Ordering::Release);
+        self.is_writable.store(state == SsdState::Online, Ordering::Release);
+        is_new
+    }
+
+    /// Returns true if pages may be read from the SSD.
+    pub fn is_readable(&self) -> bool {
+        self.is_readable.load(Ordering::Acquire)
+    }
+
+    /// Returns true if LEBs may be written to the SSD.
+    pub fn is_writable(&self) -> bool {
+        self.is_writable.load(Ordering::Acquire)
+    }
+
+    /// Notes an error. Returns true if the SSD has failed by it: eight in ten minutes.
+    pub fn note_error(&self, now_ns: u64) -> bool {
+        self.error_count.fetch_add(1, Ordering::Relaxed);
+        let mut errors = self.errors.lock();
+        while now_ns.saturating_sub(errors.halved_ns) >= ERRORS_NS && errors.recent > 0 {
+            errors.recent /= 2;
+            errors.halved_ns += ERRORS_NS;
+        }
+        if errors.recent == 0 {
+            errors.halved_ns = now_ns;
+        }
+        errors.recent += 1;
+        errors.recent >= ERRORS_MAX
+    }
+}
+
+/// A disk of an open cache.
+pub(crate) struct CacheDisk {
+    pub config: DiskConfig,
+    disk: RwLock<Option<Arc<dyn Disk>>>,
+    pub opening: AtomicU32,
+    why: Mutex<String>,
+    /// Writes of the disk that have completed.
+    pub writes: AtomicU64,
+    /// As many of them as a flush has made durable.
+    pub flushed: AtomicU64,
+    /// When a client's request last went to the disk.
+    pub used_ns: AtomicU64,
+    pub reads: AtomicU64,
+    pub errors: AtomicU64,
+}
+
+impl CacheDisk {
+    /// Returns the disk of `config`, which is missing until [`Self::attach`].
+    pub fn new(config: DiskConfig) -> Self {
+        Self {
+            config,
+            disk: RwLock::new(None),
+            opening: AtomicU32::new(0),
+            why: Mutex::new("it was not found".into()),
+            writes: AtomicU64::new(0),
+            flushed: AtomicU64::new(0),
+            used_ns: AtomicU64::new(0),
+            reads: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+        }
+    }
+
+    /// Uses `disk` from now on.
+    pub fn attach(&self, disk: Arc<dyn Disk>) {
+        *self.disk.write() = Some(disk);
+        self.opening.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Notes why the disk is not served.
+    pub fn refuse(&self, why: String) {
+        *self.disk.write() = None;
+        *self.why.lock() = why;
+    }
+
+    /// Returns the reason why the disk is not open.
+    pub fn why(&self) -> String {
+        self.why.lock().clone()
+    }
+
+    /// Returns the disk under the cache, if it is open.
+    pub fn disk(&self) -> Option<Arc<dyn Disk>> {
+        self.disk.read().clone()
+    }
+
+    /// Returns where block `block` lies on the disk, in bytes.
+    pub fn block_at(&self, block: u64) -> u64 {
+        self.data_at() + block * BLOCK
+    }
+
+    /// Returns where the data begin on the disk, in bytes.
+    pub fn data_at(&self) -> u64 {
+        if self.config.stamp == StampPlace::Head { STAMP_BYTES } else { 0 }
+    }
+
+    /// Returns where the stamp begins on the disk, in bytes; `None` without a stamp.
+    pub fn stamp_at(&self) -> Option<u64> {
+        match self.config.stamp {
+            StampPlace::Head => Some(0),
+            StampPlace::Tail => Some(self.config.size),
+            StampPlace::None => None,
+        }
+    }
+}
+
+/// All SSDs of a cache. SSDs join; one that left stays as a number without a member.
+#[derive(Default)]
+pub(crate) struct SsdSet(RwLock<Vec<Option<Arc<CacheSsd>>>>);
+
+impl SsdSet {
+    /// Adds `ssd`.
+    pub fn add(&self, ssd: Arc<CacheSsd>) {
+        let mut all = self.0.write();
+        let index = usize::from(ssd.id);
+        if all.len() <= index {
+            all.resize(index + 1, None);
+        }
+        all[index] = Some(ssd);
+    }
+
+    /// Removes the SSD `id`.
+    pub fn remove(&self, id: u8) {
+        if let Some(place) = self.0.write().get_mut(usize::from(id)) {
+            *place = None;
+        }
+    }
+
+    /// Returns the SSD `id`.
+    pub fn get(&self, id: u8) -> Option<Arc<CacheSsd>> {
+        self.0.read().get(usize::from(id)).cloned().flatten()
+    }
+
+    /// Returns all SSDs by number.
+    pub fn all(&self) -> Vec<Arc<CacheSsd>> {
+        self.0.read().iter().flatten().cloned().collect()
+    }
+
+    /// Returns the number of pages of the SSDs that are read.
+    pub fn pages(&self, layout: &CacheLayout) -> u64 {
+        let all = self.0.read();
+        let readable = all.iter().flatten().filter(|ssd| ssd.is_readable());
+        readable.map(|ssd| u64::from(ssd.lebs - 1) * u64::from(layout.pages())).sum()
+    }
+}

@@ -1,0 +1,146 @@
+//! Where the parts of a cache lie in the pool.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use ferrite_memory::{Fletcher, Memory, Scheme, Span};
+use ferrite_pool::holding::{RoleSpace, TagLease};
+use ferrite_pool::layout::CHUNK;
+use ferrite_pool::{Result, Role};
+
+use crate::cache_layout::{BLOCK, CONFIG_SLOT, CacheLayout, HEAD, SLOT_HEADER};
+use crate::leb_table::TableChunk;
+
+/// The memory of one cache: its tag, and the addresses of buffers and tables in it.
+pub(crate) struct CacheMemory {
+    lease: TagLease,
+    layout: CacheLayout,
+    /// Starts every checksum of the cache, so that the bytes of a removed cache never count.
+    pub salt: u32,
+    /// How slots are stored.
+    pub scheme: Scheme,
+    tables: AtomicU32,
+    chunks: Box<[OnceLock<TableChunk>]>,
+    buffers: Box<[u64]>,
+    slots: Box<[SlotPlace]>,
+}
+
+/// The addresses of a slot in the pool.
+#[derive(Clone, Copy)]
+pub(crate) struct SlotPlace {
+    pub header: u64,
+    pub data: u64,
+}
+
+impl CacheMemory {
+    /// Returns the memory of the cache in the tag of `lease`. Slots are stored by `scheme`.
+    ///
+    /// # Errors
+    /// The errors of [`CacheLayout::read`].
+    pub fn new(lease: TagLease, scheme: Scheme) -> Result<Self> {
+        let tag = lease.tag();
+        let layout = CacheLayout::read(&tag)?;
+        let data = lease.stream(Role::DATA);
+        let at = |offset: u64| data.locate(offset).expect("the layout was compared with the tag").at;
+        let buffer = |number: u32| u64::from(number) * layout.buffer_bytes();
+        let slots = (0..layout.buffers)
+            .flat_map(|number| (0..u64::from(layout.pages())).map(move |index| (buffer(number), index)));
+        let slots = slots.map(|(first, index)| SlotPlace {
+            header: at(first + HEAD + index * SLOT_HEADER),
+            data: at(first + layout.buffer_header_bytes() + index * BLOCK),
+        });
+        let chunks_max = (1_u64 << 31).div_ceil(u64::from(layout.pages()) * layout.tables_per_chunk());
+        let memory = Self {
+            layout,
+            salt: tag.generation as u32 ^ u32::from_le_bytes(*lease.uuid().first_chunk().expect("four bytes")),
+            scheme,
+            tables: AtomicU32::new(0),
+            chunks: (0..chunks_max).map(|_| OnceLock::new()).collect(),
+            buffers: (0..layout.buffers).map(|number| at(buffer(number))).collect(),
+            slots: slots.collect(),
+            lease,
+        };
+        memory.adopt_tables(layout.tables);
+        Ok(memory)
+    }
+
+    /// Returns the layout; the number of tables is the one of the opening.
+    pub fn layout(&self) -> &CacheLayout {
+        &self.layout
+    }
+
+    /// Returns the lease of the tag.
+    pub fn lease(&self) -> &TagLease {
+        &self.lease
+    }
+
+    /// Returns the memory of the pool.
+    pub fn memory(&self) -> &dyn Memory {
+        self.lease.memory()
+    }
+
+    /// Returns the number of tables.
+    pub fn tables(&self) -> u32 {
+        self.tables.load(Ordering::Acquire)
+    }
+
+    /// Returns the address of buffer `number`.
+    pub fn buffer(&self, number: u32) -> u64 {
+        self.buffers[number as usize]
+    }
+
+    /// Returns the addresses of the slot with this number, counted over all buffers.
+    pub fn slot(&self, number: u32) -> SlotPlace {
+        self.slots[number as usize]
+    }
+
+    /// Returns the chunk that has table `number`, and the table's place among the tables of the chunk.
+    pub fn chunk_of(&self, number: u32) -> (&TableChunk, usize) {
+        let in_chunk = self.layout.tables_per_chunk() as u32;
+        let chunk = self.chunks[(number / in_chunk) as usize].get().expect("the table exists");
+        (chunk, (number % in_chunk) as usize)
+    }
+
+    /// Returns the addresses of the two configuration slots.
+    pub fn config_slots(&self) -> [u64; 2] {
+        let map = self.lease.stream(Role::MAP);
+        let at = map.locate(0).expect("the first chunk has no table").at;
+        [at, at + CONFIG_SLOT]
+    }
+
+    /// Widens the tag to `tables` tables, which are free. Durable on return.
+    ///
+    /// # Errors
+    /// The errors of [`TagLease::widen`]. The kind `Full` leaves the cache as it was.
+    pub fn widen(&self, tables: u32) -> Result<()> {
+        let layout = CacheLayout { tables, ..self.layout };
+        self.lease.widen(&[RoleSpace { role: Role::MAP, bytes: layout.map_bytes() }])?;
+        let before = self.tables();
+        let memory = self.memory();
+        let map = self.lease.stream(Role::MAP);
+        // A table is free while its state is zero. The rest of a chunk that was there already is zero since its creation.
+        let fresh = (1 + u64::from(before).div_ceil(layout.tables_per_chunk())) * CHUNK..layout.map_bytes();
+        map.runs(Span::new(fresh.start, fresh.end.saturating_sub(fresh.start)))
+            .for_each(|run| memory.zero(run, Scheme::Nt));
+        self.lease.drain()?;
+        self.adopt_tables(tables);
+        Ok(())
+    }
+
+    fn adopt_tables(&self, tables: u32) {
+        let map = self.lease.stream(Role::MAP);
+        let chunks = u64::from(tables).div_ceil(self.layout.tables_per_chunk());
+        for number in 0..chunks {
+            let at = map.locate((1 + number) * CHUNK).expect("the layout was compared with the tag").at;
+            self.chunks[number as usize].get_or_init(|| TableChunk::new(at, &self.layout));
+        }
+        self.tables.store(tables, Ordering::Release);
+    }
+}
+
+/// Returns the sum of the block `data`.
+pub(crate) fn sum_of(data: &[u8]) -> u32 {
+    let mut sum = Fletcher::default();
+    sum.add(data);
+    sum.finish()
+}

@@ -1,0 +1,434 @@
+//! Destaging: dirty pages go to their disk, sorted, and are clean afterwards.
+//!
+//! - CA6. A page is clean only after a flush of the disk, begun after the page's write had completed, succeeded.
+//! - CA14. A crash leaves at most one batch dirty that the disk has already.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use ferrite_disk::{Access, Op};
+use ferrite_memory::{Error, Span, planted};
+use ferrite_pool::Result;
+
+use crate::cache_layout::BLOCK;
+use crate::cache_worker::{CacheWorker, WorkerPart};
+use crate::destage_rate::IDLE_NS;
+use crate::member_queues::{Member, MemberRequest};
+use crate::page_word::{BlockKey, PageRef, PageWord};
+
+/// Pages of a batch at most.
+const BATCH_PAGES: usize = 1024;
+/// Tables that are searched for a batch at most.
+const WINDOW_TABLES: usize = 64;
+/// Blocks of one write of a disk at most.
+const RUN_BLOCKS: usize = 256;
+/// Writes of a disk in flight, and while clients use it.
+const DEPTH: usize = 16;
+const DEPTH_BESIDE_CLIENTS: usize = 2;
+/// The time after a client's request in which a disk counts as used, in nanoseconds.
+const USED_NS: u64 = 100_000_000;
+
+/// A page of a batch.
+struct DestageItem {
+    key: BlockKey,
+    page: PageRef,
+    data: Option<Vec<u8>>,
+    is_written: bool,
+}
+
+/// Pages on their way to the disks.
+pub(crate) struct DestageBatch {
+    items: Vec<DestageItem>,
+    /// Requests in flight.
+    open: usize,
+    /// The first item that is not being written.
+    next: usize,
+    flushed: bool,
+    has_failed: bool,
+}
+
+impl CacheWorker {
+    fn dirty_max(&self) -> u64 {
+        let settings = self.core.settings();
+        self.core.ssds.pages(self.core.memory.layout()) * u64::from(settings.dirty_max_permille) / 1000
+    }
+
+    /// Returns true if dirty slots cannot be sealed because too few SSDs are left for their copies.
+    pub(crate) fn is_degraded(&self) -> bool {
+        let writable = self.core.ssds.all().iter().filter(|ssd| ssd.is_writable()).count();
+        writable < self.core.settings().copies_of(true)
+    }
+
+    /// Returns how many pages should go now.
+    fn wanted(&mut self, now_ns: u64) -> usize {
+        let dirty = self.core.dirty.load(Ordering::Relaxed).max(0) as u64;
+        let settings = self.core.settings();
+        let dirty_max = self.dirty_max();
+        self.rate.pass(now_ns, dirty, dirty_max, settings.destage_rate);
+        if dirty == 0 {
+            return 0;
+        }
+        let is_all = self.core.clean_all.load(Ordering::SeqCst) || self.is_degraded() || self.needs_clean_victim();
+        if is_all || dirty > dirty_max {
+            return BATCH_PAGES;
+        }
+        if settings.destage_rate == Some(0) {
+            return 0;
+        }
+        let used_ns = self.core.disks.iter().map(|disk| disk.used_ns.load(Ordering::Relaxed)).max().unwrap_or(0);
+        let is_idle = now_ns.saturating_sub(used_ns) >= IDLE_NS && settings.destage_rate.is_none();
+        let is_old =
+            |since_ns: u64| settings.dirty_age_ns > 0 && now_ns.saturating_sub(since_ns) > settings.dirty_age_ns;
+        let oldest = self
+            .valid
+            .values()
+            .find(|valid| self.core.memory.table_state(valid.table).dirty.load(Ordering::Relaxed) > 0);
+        if is_idle || oldest.is_some_and(|valid| is_old(valid.since_ns)) {
+            return BATCH_PAGES;
+        }
+        self.rate.pages()
+    }
+
+    /// Begins a batch if there is none and dirty pages should go.
+    pub(crate) fn start_destage(&mut self, now_ns: u64) -> Result<()> {
+        if self.destage.is_some() {
+            return Ok(());
+        }
+        let wanted = self.wanted(now_ns).min(BATCH_PAGES);
+        if wanted == 0 || now_ns < self.retry_ns {
+            return Ok(());
+        }
+        let mut found = self.dirty_pages(wanted);
+        found.sort_unstable_by_key(|(key, _)| *key);
+        let items: Vec<DestageItem> = found.into_iter().filter_map(|(key, page)| self.claim(key, page)).collect();
+        if items.is_empty() {
+            return Ok(());
+        }
+        self.rate.spend(items.len());
+        self.destage = Some(DestageBatch { items, open: 0, next: 0, flushed: false, has_failed: false });
+        self.read_items();
+        self.go_on_with_batch()
+    }
+
+    /// Returns about `wanted` dirty pages of the oldest tables, and dirty slots if all of them have to go.
+    fn dirty_pages(&self, wanted: usize) -> Vec<(BlockKey, PageRef)> {
+        let core = &self.core;
+        let mut found = Vec::new();
+        if self.core.clean_all.load(Ordering::SeqCst) || self.is_degraded() {
+            for (number, slot) in (0..).zip(&core.slots) {
+                let is_dirty = slot.live.load(Ordering::Acquire) && slot.dirty.load(Ordering::Acquire);
+                if is_dirty && found.len() < wanted {
+                    found.push((slot.key(), PageRef::slot(number)));
+                }
+            }
+        }
+        let dirty_of = |table: u32| core.memory.table_state(table).dirty.load(Ordering::Acquire);
+        let tables = self.valid.values().map(|valid| valid.table).filter(|table| dirty_of(*table) > 0);
+        for table in tables.take(WINDOW_TABLES) {
+            if found.len() >= wanted {
+                break;
+            }
+            for index in 0..core.memory.layout().pages() {
+                let page = core.memory.page_ref(table, index);
+                let Some(word) = core.memory.page_word(page) else { break };
+                if word.live && word.dirty && !word.lost {
+                    found.push((word.key, page));
+                }
+            }
+        }
+        found.truncate(BATCH_PAGES);
+        found
+    }
+
+    /// Returns the item of a page that is the newest version of its block, dirty, and not being changed on the disk.
+    fn claim(&self, key: BlockKey, page: PageRef) -> Option<DestageItem> {
+        let core = &self.core;
+        let mut shard = core.index.lock(key);
+        let is_busy = shard.flight(key).is_some_and(|flight| flight.arounds > 0 || flight.throughs > 0);
+        if core.find(&shard, key) != Some(page) || !core.is_dirty(page) || is_busy {
+            return None;
+        }
+        shard.change_flight(key, |flight| flight.is_destaged = true);
+        if page.is_slot() {
+            let mut data = vec![0; BLOCK as usize];
+            core.memory.load_slot_data(page.number(), 0, &mut data);
+            return Some(DestageItem { key, page, data: Some(data), is_written: false });
+        }
+        let (table, _) = core.memory.table_of(page);
+        core.memory.table_state(table).readers.fetch_add(1, Ordering::AcqRel);
+        Some(DestageItem { key, page, data: None, is_written: false })
+    }
+
+    /// Starts the reads of the batch from the SSDs.
+    fn read_items(&mut self) {
+        let count = self.destage.as_ref().map_or(0, |batch| batch.items.len());
+        for item in 0..count {
+            self.read_item(item, 0);
+        }
+    }
+
+    fn read_item(&mut self, item: usize, tried: u8) {
+        let batch = self.destage.as_mut().expect("a batch is under way");
+        let page = batch.items[item].page;
+        if batch.items[item].data.is_some() {
+            return;
+        }
+        let Some((copy, place)) = self.core.copy_of(page, tried) else { return };
+        batch.open += 1;
+        let request = self.core.page_request(place, page, 1);
+        let tried = tried | 1 << copy;
+        self.start(request, WorkerPart::DestageRead { item, count: 1, ssd: place.ssd, tried });
+    }
+
+    /// Handles the end of a read from an SSD.
+    pub(crate) fn end_destage_read(
+        &mut self,
+        item: usize,
+        _count: usize,
+        ssd: u8,
+        tried: u8,
+        read: std::result::Result<Vec<u8>, Error>,
+    ) -> Result<()> {
+        let batch = self.destage.as_mut().expect("a batch is under way");
+        batch.open -= 1;
+        let page = batch.items[item].page;
+        match self.core.verified(page, ssd, read.as_ref().map(Vec::as_slice)) {
+            Some(good) => batch.items[item].data = Some(good.to_vec()),
+            None => {
+                self.read_item(item, tried);
+                self.note_lost(item, tried);
+            }
+        }
+        self.go_on_with_batch()
+    }
+
+    /// Notes that no copy of a dirty page can be read although each SSD answers (CA20).
+    fn note_lost(&mut self, item: usize, tried: u8) {
+        let batch = self.destage.as_ref().expect("a batch is under way");
+        let page = batch.items[item].page;
+        let (table, _) = self.core.memory.table_of(page);
+        let places = self.core.memory.table_places(table).unwrap_or_default();
+        let is_tried = |(index, place): (usize, &Option<crate::page_word::LebPlace>)| {
+            place.is_none_or(|place| {
+                tried & 1 << index != 0 && self.core.ssds.get(place.ssd).is_some_and(|ssd| ssd.is_readable())
+            })
+        };
+        if places.iter().enumerate().all(is_tried) {
+            self.core.counters.lost_pages.add(1);
+            let core = Arc::clone(&self.core);
+            let _ = self.core.change_tables(|memory| {
+                if let Some(word) = core.memory.page_word(page) {
+                    memory.set_page_word(page, PageWord { lost: true, ..word });
+                }
+                Ok(())
+            });
+        }
+    }
+
+    /// Starts what the batch can do next: writes behind the reads, the flush behind the writes, the end behind the flush.
+    fn go_on_with_batch(&mut self) -> Result<()> {
+        let now_ns = self.core.clock.now_ns();
+        let depth = self.depth(now_ns);
+        let Some(batch) = &mut self.destage else { return Ok(()) };
+        if batch.next == 0 {
+            if batch.open > 0 {
+                return Ok(());
+            }
+            // A page that could not be read stays dirty.
+            let (read, unread): (Vec<_>, Vec<_>) =
+                std::mem::take(&mut batch.items).into_iter().partition(|item| item.data.is_some());
+            batch.items = read;
+            self.release(unread);
+        }
+        let mut runs = Vec::new();
+        let batch = self.destage.as_mut().expect("it is under way");
+        while batch.open < depth && batch.next < batch.items.len() {
+            let (first, count) = (batch.next, run_len(&batch.items[batch.next..]));
+            batch.next += count;
+            batch.open += 1;
+            runs.push((first, count));
+        }
+        for (first, count) in runs {
+            self.write_run(first, count);
+        }
+        let batch = self.destage.as_ref().expect("it is under way");
+        if batch.open > 0 || batch.next < batch.items.len() {
+            return Ok(());
+        }
+        if batch.flushed || batch.items.is_empty() {
+            return self.end_batch();
+        }
+        self.flush_batch()
+    }
+
+    fn depth(&self, now_ns: u64) -> usize {
+        let is_used = |used_ns: u64| used_ns > 0 && now_ns.saturating_sub(used_ns) < USED_NS;
+        let mut used = self.core.disks.iter().map(|disk| disk.used_ns.load(Ordering::Relaxed));
+        if used.any(is_used) { DEPTH_BESIDE_CLIENTS } else { DEPTH }
+    }
+
+    fn write_run(&mut self, first: usize, count: usize) {
+        let batch = self.destage.as_mut().expect("it is under way");
+        let key = batch.items[first].key;
+        let mut buffer = Vec::with_capacity(count * BLOCK as usize);
+        for item in &mut batch.items[first..first + count] {
+            buffer.extend_from_slice(item.data.as_deref().expect("it was read"));
+            item.data = Some(Vec::new());
+        }
+        self.core.counters.destage_runs.add(1);
+        let disk = &self.core.disks[usize::from(key.disk())];
+        let span = Span::new(disk.block_at(key.block()), buffer.len() as u64);
+        let request = MemberRequest { member: Member::Disk(key.disk()), op: Op::Write(Access::Cached), span, buffer };
+        self.start(request, WorkerPart::DestageWrite { item: first, count });
+    }
+
+    /// Handles the end of a write of a disk.
+    pub(crate) fn end_destage_write(
+        &mut self,
+        item: usize,
+        count: usize,
+        result: ferrite_memory::Result<()>,
+    ) -> Result<()> {
+        let batch = self.destage.as_mut().expect("it is under way");
+        batch.open -= 1;
+        let disk = &self.core.disks[usize::from(batch.items[item].key.disk())];
+        disk.writes.fetch_add(1, Ordering::SeqCst);
+        match result {
+            Ok(()) => batch.items[item..item + count].iter_mut().for_each(|item| item.is_written = true),
+            Err(_) => {
+                batch.has_failed = true;
+                disk.errors.fetch_add(1, Ordering::Relaxed);
+                self.core.counters.destage_errors.add(1);
+            }
+        }
+        self.go_on_with_batch()
+    }
+
+    fn flush_batch(&mut self) -> Result<()> {
+        let batch = self.destage.as_mut().expect("it is under way");
+        batch.flushed = true;
+        if planted!("cache: a page is clean before the disk's flush") {
+            return self.end_batch();
+        }
+        let mut disks: Vec<u8> = batch.items.iter().map(|item| item.key.disk()).collect();
+        disks.dedup();
+        batch.open += disks.len();
+        for disk in disks {
+            let upto = self.core.disks[usize::from(disk)].writes.load(Ordering::SeqCst);
+            let (op, span) = (Op::Flush, Span::new(0, 0));
+            let request = MemberRequest { member: Member::Disk(disk), op, span, buffer: Vec::new() };
+            self.start(request, WorkerPart::DestageFlush { disk, upto });
+        }
+        Ok(())
+    }
+
+    /// Handles the end of the flush of a disk.
+    pub(crate) fn end_destage_flush(&mut self, disk: u8, upto: u64, result: ferrite_memory::Result<()>) -> Result<()> {
+        let batch = self.destage.as_mut().expect("it is under way");
+        batch.open -= 1;
+        match result {
+            Ok(()) => _ = self.core.disks[usize::from(disk)].flushed.fetch_max(upto, Ordering::SeqCst),
+            Err(_) => {
+                batch.has_failed = true;
+                self.core.disks[usize::from(disk)].errors.fetch_add(1, Ordering::Relaxed);
+                self.core.counters.destage_errors.add(1);
+                let of_disk = batch.items.iter_mut().filter(|item| item.key.disk() == disk);
+                of_disk.for_each(|item| item.is_written = false);
+            }
+        }
+        self.go_on_with_batch()
+    }
+
+    /// Makes the pages clean that the disks have durably (CA6), and drops copies that clean LEBs do not need.
+    fn end_batch(&mut self) -> Result<()> {
+        let batch = self.destage.take().expect("it is under way");
+        self.retry_ns = if batch.has_failed { self.core.clock.now_ns() + 1_000_000_000 } else { 0 };
+        let core = Arc::clone(&self.core);
+        core.change_tables(|memory| {
+            for item in batch.items.iter().filter(|item| item.is_written) {
+                let shard = core.index.lock(item.key);
+                if core.find(&shard, item.key) != Some(item.page) || !core.is_dirty(item.page) {
+                    continue;
+                }
+                core.dirty.fetch_sub(1, Ordering::Relaxed);
+                core.counters.destaged_pages.add(1);
+                if item.page.is_slot() {
+                    let number = item.page.number();
+                    core.slots[number as usize].dirty.store(false, Ordering::Release);
+                    memory.set_slot_clean(number, core.buffers.epoch_of(number));
+                } else if let Some(word) = memory.page_word(item.page) {
+                    memory.set_page_word(item.page, PageWord { dirty: false, ..word });
+                    let (table, _) = memory.table_of(item.page);
+                    memory.table_state(table).dirty.fetch_sub(1, Ordering::AcqRel);
+                }
+            }
+            Ok(())
+        })?;
+        let pages = batch.items.iter().filter(|item| !item.page.is_slot());
+        let mut tables: Vec<u32> = pages.map(|item| core.memory.table_of(item.page).0).collect();
+        self.release(batch.items);
+        tables.sort_unstable();
+        tables.dedup();
+        self.drop_copies(&tables)?;
+        core.wake_waiters();
+        Ok(())
+    }
+
+    fn release(&self, items: Vec<DestageItem>) {
+        for item in items {
+            self.core.index.lock(item.key).change_flight(item.key, |flight| flight.is_destaged = false);
+            if !item.page.is_slot() {
+                self.core.end_reader(item.page);
+            }
+        }
+    }
+
+    /// Drops the second copy of LEBs without dirty pages: the one on the SSD with fewer free LEBs.
+    pub(crate) fn drop_copies(&mut self, tables: &[u32]) -> Result<()> {
+        if self.core.settings().copies_of(false) > 1 {
+            return Ok(());
+        }
+        let mut dropped = Vec::new();
+        for table in tables {
+            let state = self.core.memory.table_state(*table);
+            let Some([Some(one), Some(other)]) = self.core.memory.table_places(*table) else { continue };
+            if state.dirty.load(Ordering::Acquire) > 0 || state.readers.load(Ordering::Acquire) > 0 {
+                continue;
+            }
+            let keeps_one = self.space.count(one.ssd) >= self.space.count(other.ssd);
+            let (kept, gone) = if keeps_one { (one, other) } else { (other, one) };
+            dropped.push((*table, kept, gone));
+        }
+        if dropped.is_empty() {
+            return Ok(());
+        }
+        self.core.change_tables(|memory| {
+            dropped.iter().for_each(|(table, kept, _)| memory.set_table_places(*table, [Some(*kept), None]));
+            Ok(())
+        })?;
+        for (table, _, gone) in dropped {
+            self.dropped.push((table, gone));
+        }
+        Ok(())
+    }
+
+    /// Frees dropped copies that no request reads any more (CA9).
+    pub(crate) fn free_dropped(&mut self) {
+        let core = Arc::clone(&self.core);
+        let is_read = |table: u32| core.memory.table_state(table).readers.load(Ordering::Acquire) > 0;
+        for (table, place) in std::mem::take(&mut self.dropped) {
+            match is_read(table) {
+                true => self.dropped.push((table, place)),
+                false => self.free_places([Some(place), None]),
+            }
+        }
+    }
+}
+
+/// Returns how many of the first items are consecutive blocks of one disk.
+fn run_len(items: &[DestageItem]) -> usize {
+    let follows = |pair: &&[DestageItem]| {
+        pair[1].key.disk() == pair[0].key.disk() && pair[1].key.block() == pair[0].key.block() + 1
+    };
+    1 + items.windows(2).take(RUN_BLOCKS - 1).take_while(follows).count()
+}

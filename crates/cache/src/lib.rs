@@ -1,0 +1,60 @@
+//! A service: SSDs as a cache before slow disks, with the cache's metadata in persistent memory.
+//!
+//! ```text
+//!   client --- CachedDisk --- CacheQueue ---+--- slots in the pool (one fence makes a write durable)
+//!                                           +--- SSDs: whole LEBs, written once; dirty ones on two SSDs
+//!                                           +--- the disk
+//!   worker: seal buffers to LEBs, destage dirty pages, reclaim LEBs, repair copies
+//! ```
+//!
+//! Sources: the Flash Cache of "A Storage Class Memory Architecture for Flash-Backed DRAM" (populate buffers, LEB array,
+//! logging and checkpoint of the hash table; here the slots' headers are the log and the tables its checkpoint), and the
+//! multi-SSD cache of "Hybrid Storage" (dirty pages on two SSDs, clean ones on one, in turn).
+
+mod buffer_set;
+mod cache;
+mod cache_config;
+mod cache_core;
+mod cache_counters;
+mod cache_index;
+mod cache_layout;
+mod cache_members;
+mod cache_memory;
+mod cache_queue;
+mod cache_settings;
+mod cache_spec;
+mod cache_worker;
+mod cached_disk;
+mod collect;
+mod destage;
+mod destage_rate;
+mod error;
+mod ghost_table;
+mod leb_space;
+mod leb_table;
+mod member_queues;
+mod member_stamp;
+mod page_copy;
+mod page_word;
+mod queue_read;
+mod queue_write;
+mod recover_cache;
+mod request_streams;
+mod seal;
+mod write_buffer;
+
+use ferrite_pool::TagKind;
+
+pub use cache::{Cache, MemberOpener, OpenOptions};
+pub use cache_config::{CacheConfig, DiskConfig, SsdConfig, SsdOut, StampPlace};
+pub use cache_layout::{BLOCK, CacheLayout, DISKS_MAX, LEBS_MAX, LEBS_MIN, SSDS_MAX};
+pub use cache_members::SsdState;
+pub use cache_settings::{CacheMode, CachePolicy, CacheSettings, CopyRule};
+pub use cache_spec::{CacheSpec, NewDisk, NewSsd};
+pub use cached_disk::CachedDisk;
+pub use error::{CacheError, Result};
+pub use member_stamp::{MemberStamp, STAMP_BYTES, read_stamp};
+pub use recover_cache::CacheRecovery;
+
+/// The kind of tags of caches.
+pub const CACHE_KIND: TagKind = TagKind::CACHE;

@@ -1,0 +1,76 @@
+//! The copies of a page on SSDs: which one to read, and whether what it gave is the page.
+
+use std::sync::atomic::Ordering;
+
+use ferrite_disk::Op;
+use ferrite_memory::{Error, Span, planted};
+
+use crate::cache_core::CacheCore;
+use crate::cache_layout::BLOCK;
+use crate::cache_memory::sum_of;
+use crate::member_queues::{Member, MemberRequest};
+use crate::page_word::{BlockKey, LebPlace, PageRef};
+
+impl CacheCore {
+    /// Returns the copy of `page` on the SSD with the fewest requests in flight, of those whose bit is not in `tried`.
+    pub fn copy_of(&self, page: PageRef, tried: u8) -> Option<(usize, LebPlace)> {
+        let (table, _) = self.memory.table_of(page);
+        let places = self.memory.table_places(table)?;
+        let copies = places.iter().enumerate().filter_map(|(index, place)| Some((index, (*place)?)));
+        let usable = copies.filter_map(|(index, place)| {
+            let ssd = self.ssds.get(place.ssd).filter(|ssd| ssd.is_readable() && tried & 1 << index == 0)?;
+            Some((ssd.in_flight.load(Ordering::Relaxed), index, place))
+        });
+        usable.min_by_key(|(in_flight, ..)| *in_flight).map(|(_, index, place)| (index, place))
+    }
+
+    /// Returns the request that reads `count` pages of the LEB `place` from `page` on.
+    pub fn page_request(&self, place: LebPlace, page: PageRef, count: u32) -> MemberRequest {
+        let (_, index) = self.memory.table_of(page);
+        let span = Span::new(self.memory.layout().page_in_ssd(place.leb, index), u64::from(count) * BLOCK);
+        if let Some(ssd) = self.ssds.get(place.ssd) {
+            ssd.read_bytes.fetch_add(span.len, Ordering::Relaxed);
+        }
+        MemberRequest { member: Member::Ssd(place.ssd), op: Op::Read, span, buffer: vec![0; span.len as usize] }
+    }
+
+    /// Returns `bytes`, which the SSD `ssd` gave, if they are those of `page` (CA10). Else counts an error of the SSD.
+    pub fn verified<'a>(&self, page: PageRef, ssd: u8, bytes: Result<&'a [u8], &Error>) -> Option<&'a [u8]> {
+        let is_good =
+            |bytes: &[u8]| sum_of(bytes) == self.memory.page_sum(page) || planted!("cache: a sum is not compared");
+        let why = match bytes {
+            Ok(bytes) if is_good(bytes) => return Some(bytes),
+            Ok(_) => "bytes without the sum of their page".to_string(),
+            Err(error) => error.to_string(),
+        };
+        if let Some(ssd) = self.ssds.get(ssd) {
+            if bytes.is_ok() {
+                ssd.mismatches.fetch_add(1, Ordering::Relaxed);
+            }
+            self.note_ssd_error(&ssd, &why);
+        }
+        None
+    }
+
+    /// Ends a read of the LEB of `page`.
+    pub fn end_reader(&self, page: PageRef) {
+        let (table, _) = self.memory.table_of(page);
+        self.memory.table_state(table).readers.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Returns the error of a dirty page that cannot be read.
+    pub fn unreadable(&self, key: BlockKey, page: PageRef) -> Error {
+        let (table, _) = self.memory.table_of(page);
+        let places = self.memory.table_places(table).unwrap_or_default();
+        let ssds = places.iter().flatten().filter_map(|place| self.ssds.get(place.ssd));
+        let away = ssds.filter(|ssd| !ssd.is_readable()).map(|ssd| format!("SSD {} ({})", ssd.id, ssd.state().1));
+        let away: Vec<String> = away.collect();
+        match away.is_empty() {
+            true => Error::Damaged(key.block() * BLOCK),
+            false => Error::io(
+                format!("the newest version of block {} is on {}", key.block(), away.join(" and ")),
+                std::io::Error::other("not reached"),
+            ),
+        }
+    }
+}
