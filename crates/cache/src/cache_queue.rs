@@ -159,7 +159,7 @@ impl CacheQueue {
     }
 
     /// Makes every slot durable, on a memory whose fences are not.
-    fn barrier(&self) -> Result<()> {
+    pub fn barrier(&self) -> Result<()> {
         match self.core.memory.memory().fence_is_durable() {
             true => Ok(()),
             false => self.core.memory.lease().barrier().map_err(medium_error),

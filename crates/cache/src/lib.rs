@@ -58,3 +58,6 @@ pub use recover_cache::CacheRecovery;
 
 /// The kind of tags of caches.
 pub const CACHE_KIND: TagKind = TagKind::CACHE;
+
+#[cfg(test)]
+mod tests;

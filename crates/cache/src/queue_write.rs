@@ -134,11 +134,9 @@ impl CacheQueue {
             return Ok(self.begin_patch(job, key, span, grant));
         }
         self.with_bytes(job, span, |queue, data| {
-            let is_through = queue.core.settings().mode == CacheMode::WriteThrough;
             let version = NewVersion { key, dirty: true, hits: 0, data };
             queue.core.publish(grant, &version, Expected::Any);
-            if is_through {
-                queue.core.begin_through(key);
+            if queue.core.settings().mode == CacheMode::WriteThrough {
                 queue.write_through(job, key, grant.slot, data.to_vec());
             }
             queue.core.finish_slot(grant);
@@ -198,7 +196,12 @@ impl CacheQueue {
         }
     }
 
+    /// Writes the version in `slot` to the disk too. The slot is durable before: a crash in between leaves it dirty.
     fn write_through(&mut self, job: u64, key: BlockKey, slot: u32, buffer: Vec<u8>) {
+        if let Err(error) = self.barrier() {
+            return self.fail(job, error);
+        }
+        self.core.begin_through(key);
         let access = match self.jobs[&job].request.op {
             Op::Write(access) => access,
             _ => Access::Cached,
@@ -334,7 +337,6 @@ impl CacheQueue {
     /// Ends a change of a part of a block, whose new version is in its slot.
     fn end_of_patch(&mut self, job: u64, patch: &BlockPatch, block: &[u8]) {
         if self.core.settings().mode == CacheMode::WriteThrough {
-            self.core.begin_through(patch.key);
             self.write_through(job, patch.key, patch.grant.slot, block.to_vec());
         }
         self.core.finish_slot(patch.grant);

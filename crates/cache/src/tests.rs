@@ -1,0 +1,7 @@
+//! A cache over members that lie, against a model, and through crashes.
+
+mod cache_rig;
+mod crashes;
+mod model;
+
+pub(crate) use cache_rig::{CacheRig, RigShape, block_of};

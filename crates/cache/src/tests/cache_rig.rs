@@ -1,0 +1,191 @@
+//! A small cache: LEBs of three pages, two SSDs, one disk.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ferrite_crash::{LyingDisk, LyingMemory, Model, World};
+use ferrite_disk::{Access, Disk, Geometry, VirtualClock};
+use ferrite_memory::{Memory, Scheme};
+use ferrite_pool::layout::{CHUNK, POOL_BYTES_MIN};
+use ferrite_pool::{Format, Pool};
+
+use crate::*;
+
+const BOOT: [u8; 16] = [7; 16];
+/// Bytes of a LEB: a header page and three data pages.
+pub(crate) const LEB: u64 = 16 << 10;
+/// The blocks of the disk.
+pub(crate) const BLOCKS: u64 = 24;
+
+/// The shape of a rig.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RigShape {
+    pub model: Model,
+    pub ssds: usize,
+    pub lebs: u64,
+    pub buffers: u64,
+    pub stamp: StampPlace,
+    pub settings: CacheSettings,
+}
+
+impl Default for RigShape {
+    fn default() -> Self {
+        let settings = CacheSettings {
+            mode: CacheMode::WriteBack,
+            policy: CachePolicy::Paper,
+            bypass_bytes: 0,
+            dirty_max_permille: 500,
+            destage_rate: Some(0),
+            ..CacheSettings::default()
+        };
+        Self { model: Model::MAPPED, ssds: 2, lebs: LEBS_MIN, buffers: 6, stamp: StampPlace::None, settings }
+    }
+}
+
+struct RigOpener(HashMap<String, Arc<dyn Disk>>);
+
+impl MemberOpener for RigOpener {
+    fn open(&self, address: &str) -> std::result::Result<Arc<dyn Disk>, String> {
+        self.0.get(address).cloned().ok_or_else(|| format!("{address} is not there"))
+    }
+}
+
+/// The cache and its members.
+pub(crate) struct CacheRig {
+    pub cache: Arc<Cache>,
+    pub disk: Arc<CachedDisk>,
+}
+
+fn geometry(size: u64) -> Geometry {
+    Geometry {
+        size,
+        sector_bytes: 512,
+        atomic_bytes: 4096,
+        preferred_bytes: 4096,
+        volatile_cache: true,
+        read_only: false,
+        trim: true,
+        identity: [0; 16],
+    }
+}
+
+/// Returns the content of a block that `version` writes; 0 is the content of a new disk.
+pub(crate) fn block_of(version: u64) -> Vec<u8> {
+    let mut bytes = vec![0; BLOCK as usize];
+    if version > 0 {
+        bytes
+            .as_chunks_mut::<8>()
+            .0
+            .iter_mut()
+            .zip(0_u64..)
+            .for_each(|(word, at)| *word = (version << 32 | at).to_le_bytes());
+    }
+    bytes
+}
+
+fn members_of(world: &World, ssds: usize) -> HashMap<String, Arc<dyn Disk>> {
+    let disk = |number: usize| Arc::clone(world.disk(number)) as Arc<dyn Disk>;
+    let named = (0..ssds).map(|number| (format!("ssd{number}"), disk(number)));
+    named.chain([("disk".to_string(), disk(ssds))]).collect()
+}
+
+impl RigShape {
+    /// Makes a new cache in a new world: the SSDs are its first disks, and the disk is its last.
+    pub fn world(&self) -> World {
+        let memory = LyingMemory::new(POOL_BYTES_MIN + 6 * CHUNK, self.model);
+        Pool::create(&memory, &Format { uuid: [1; 16], boot_id: BOOT }).expect("a new pool");
+        memory.barrier().expect("nothing fails yet");
+        let stamp_bytes = if self.stamp == StampPlace::None { 0 } else { STAMP_BYTES };
+        let ssds = (0..self.ssds).map(|_| LyingDisk::new(geometry(self.lebs * LEB)));
+        let disk = LyingDisk::new(geometry(BLOCKS * BLOCK + stamp_bytes));
+        let world = World::new(memory, ssds.chain([disk]));
+        let members = members_of(&world, self.ssds);
+        let pool = open_pool(&world).expect("it opens");
+        let layout = CacheLayout::new(LEB, 4, 1).expect("a layout");
+        let ssds = (0..self.ssds).map(|number| NewSsd {
+            address: format!("ssd{number}"),
+            disk: Arc::clone(&members[&format!("ssd{number}")]),
+            uuid: [10 + number as u8; 16],
+        });
+        let disk = NewDisk {
+            export: "c".into(),
+            address: "disk".into(),
+            disk: Arc::clone(&members["disk"]),
+            uuid: [9; 16],
+            stamp: self.stamp,
+        };
+        let spec = CacheSpec {
+            name: "c".into(),
+            settings: self.settings,
+            leb_bytes: LEB,
+            buffer_bytes: self.buffers * layout.buffer_bytes(),
+            ssds: ssds.collect(),
+            disks: vec![disk],
+            lose: None,
+            nonce: 5,
+        };
+        spec.create(&pool).expect("a new cache");
+        drop(pool);
+        world
+    }
+
+    /// Opens the cache of `world`.
+    pub fn open(&self, world: &World) -> std::result::Result<CacheRig, String> {
+        self.open_without(world, &[])
+    }
+
+    /// Opens the cache of `world` while some members are not there.
+    pub fn open_without(&self, world: &World, missing: &[&str]) -> std::result::Result<CacheRig, String> {
+        let pool = open_pool(world)?;
+        let mut members = members_of(world, self.ssds);
+        members.retain(|name, _| !missing.contains(&name.as_str()));
+        let options = OpenOptions {
+            opener: Arc::new(RigOpener(members)),
+            clock: Arc::new(VirtualClock::default()),
+            scheme: Scheme::Nt,
+            random: || 3,
+        };
+        let cache = Cache::open(&pool, "c", options).map_err(|error| error.to_string())?;
+        let disk = cache.disk("c").map_err(|error| error.to_string())?;
+        Ok(CacheRig { cache, disk })
+    }
+}
+
+fn open_pool(world: &World) -> std::result::Result<Arc<Pool>, String> {
+    let memory: Arc<dyn Memory> = world.memory().clone();
+    Ok(Arc::new(Pool::open(memory, BOOT).map_err(|error| error.to_string())?.0))
+}
+
+impl CacheRig {
+    /// Writes `version` to block `block`.
+    pub fn write(&self, block: u64, version: u64) {
+        self.disk.write(block * BLOCK, &block_of(version), Access::Cached).expect("written");
+    }
+
+    /// Returns the content of block `block`.
+    pub fn read(&self, block: u64) -> std::result::Result<Vec<u8>, String> {
+        let mut bytes = vec![0; BLOCK as usize];
+        self.disk.read(block * BLOCK, &mut bytes).map_err(|error| error.to_string())?;
+        Ok(bytes)
+    }
+
+    /// Does background work until nothing is left to do.
+    pub fn settle(&self) {
+        for _ in 0..4 {
+            self.cache.step().expect("a step");
+        }
+    }
+
+    /// Writes all dirty pages to the disk.
+    pub fn clean(&self) {
+        self.cache.clean_all(true);
+        for _ in 0..1000 {
+            self.cache.step().expect("a step");
+            if self.cache.dirty_bytes() == 0 {
+                break;
+            }
+        }
+        self.cache.clean_all(false);
+        assert_eq!(self.cache.dirty_bytes(), 0, "all is clean");
+    }
+}

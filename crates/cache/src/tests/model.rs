@@ -1,0 +1,166 @@
+//! Random requests and background steps against a model (CA1, CA2, CA7, CA8, CA10).
+
+use ferrite_crash::Model;
+use ferrite_disk::{Access, Disk, Zeroing};
+use ferrite_memory::Span;
+use proptest::prelude::*;
+
+use super::cache_rig::BLOCKS;
+use super::{CacheRig, RigShape};
+use crate::{BLOCK, CacheMode, CachePolicy, CacheSettings, CopyRule, StampPlace};
+
+#[derive(Clone, Debug)]
+enum Op {
+    Read { sector: u64, sectors: u64 },
+    Write { sector: u64, sectors: u64, fill: u8 },
+    Trim { block: u64, blocks: u64 },
+    Zero { sector: u64, sectors: u64 },
+    Flush,
+    Step(u8),
+    Clean,
+    Mode(CacheMode),
+    Policy(CachePolicy),
+    Copies(CopyRule),
+    Reopen,
+    Kill,
+}
+
+const SECTORS: u64 = BLOCKS * 8;
+
+fn op() -> impl Strategy<Value = Op> {
+    let whole = (0..BLOCKS, 1..5_u64).prop_map(|(block, count)| (block * 8, count.min(BLOCKS - block) * 8));
+    let any_sectors = (0..SECTORS, 1..20_u64).prop_map(|(at, count)| (at, count.min(SECTORS - at)));
+    let place = prop_oneof![4 => whole, 1 => any_sectors];
+    let mode = prop_oneof![
+        3 => Just(CacheMode::WriteBack),
+        1 => Just(CacheMode::WriteThrough),
+        1 => Just(CacheMode::WriteAround),
+    ];
+    prop_oneof![
+        8 => place.clone().prop_map(|(sector, sectors)| Op::Read { sector, sectors }),
+        12 => (place.clone(), any::<u8>()).prop_map(|((sector, sectors), fill)| Op::Write { sector, sectors, fill }),
+        1 => (0..BLOCKS, 1..4_u64).prop_map(|(block, count)| Op::Trim { block, blocks: count.min(BLOCKS - block) }),
+        1 => place.prop_map(|(sector, sectors)| Op::Zero { sector, sectors }),
+        1 => Just(Op::Flush),
+        6 => (1..3_u8).prop_map(Op::Step),
+        1 => Just(Op::Clean),
+        1 => mode.prop_map(Op::Mode),
+        1 => prop_oneof![Just(CachePolicy::Ferrite), Just(CachePolicy::Paper), Just(CachePolicy::Fifo)]
+            .prop_map(Op::Policy),
+        1 => prop_oneof![Just(CopyRule::Dirty), Just(CopyRule::All), Just(CopyRule::One)].prop_map(Op::Copies),
+        1 => Just(Op::Reopen),
+        1 => Just(Op::Kill),
+    ]
+}
+
+/// The bytes of the disk; after a trim a sector may also be zeros.
+struct DiskModel {
+    bytes: Vec<u8>,
+    maybe_zero: Vec<bool>,
+}
+
+impl DiskModel {
+    fn write(&mut self, at: u64, bytes: &[u8]) {
+        self.bytes[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
+        let sectors = at as usize / 512..(at as usize + bytes.len()) / 512;
+        self.maybe_zero[sectors].fill(false);
+    }
+
+    fn check(&self, at: u64, read: &[u8]) {
+        for (index, sector) in read.chunks(512).enumerate() {
+            let number = at as usize / 512 + index;
+            let is_zero = self.maybe_zero[number] && sector.iter().all(|byte| *byte == 0);
+            let wanted = &self.bytes[number * 512..][..512];
+            assert!(sector == wanted || is_zero, "sector {number}: {:?} and not {:?}", &sector[..4], &wanted[..4]);
+        }
+    }
+}
+
+fn run(shape: RigShape, ops: &[Op]) {
+    let mut world = shape.world();
+    let mut rig = shape.open(&world).expect("it opens");
+    let (bytes, maybe_zero) = (vec![0; (BLOCKS * BLOCK) as usize], vec![false; SECTORS as usize]);
+    let mut model = DiskModel { bytes, maybe_zero };
+    let set = |rig: &CacheRig, change: &dyn Fn(&mut CacheSettings)| {
+        let mut settings = rig.cache.settings();
+        change(&mut settings);
+        rig.cache.set(settings).expect("set");
+    };
+    for op in ops {
+        match op {
+            Op::Read { sector, sectors } => {
+                let mut into = vec![0xee; (sectors * 512) as usize];
+                rig.disk.read(sector * 512, &mut into).expect("read");
+                model.check(sector * 512, &into);
+            }
+            Op::Write { sector, sectors, fill } => {
+                let bytes: Vec<u8> = (0..sectors * 512).map(|at| fill.wrapping_add((at / 512) as u8) | 1).collect();
+                write(&rig, sector * 512, &bytes);
+                model.write(sector * 512, &bytes);
+            }
+            Op::Trim { block, blocks } => {
+                let span = Span::new(block * BLOCK, blocks * BLOCK);
+                rig.disk.trim(span, Access::Cached).expect("trimmed");
+                model.maybe_zero[(block * 8) as usize..((block + blocks) * 8) as usize].fill(true);
+            }
+            Op::Zero { sector, sectors } => {
+                let span = Span::new(sector * 512, sectors * 512);
+                rig.disk.write_zeroes(span, Zeroing::default()).expect("zeroed");
+                model.write(span.at, &vec![0; span.len as usize]);
+            }
+            Op::Flush => rig.disk.flush().expect("flushed"),
+            Op::Step(count) => (0..*count).for_each(|_| _ = rig.cache.step().expect("a step")),
+            Op::Clean => rig.clean(),
+            Op::Mode(mode) => set(&rig, &|settings| settings.mode = *mode),
+            Op::Policy(policy) => set(&rig, &|settings| settings.policy = *policy),
+            Op::Copies(copies) => set(&rig, &|settings| settings.copies = *copies),
+            Op::Reopen | Op::Kill => {
+                drop(rig);
+                if matches!(op, Op::Kill) {
+                    world = world.kill(1);
+                }
+                rig = shape.open(&world).expect("it opens again");
+            }
+        }
+    }
+    let mut all = vec![0; (BLOCKS * BLOCK) as usize];
+    rig.disk.read(0, &mut all).expect("read");
+    model.check(0, &all);
+    // Behind the cache the disk has everything once all is clean.
+    rig.clean();
+    drop(rig);
+    let disk = world.disk(shape.ssds).snapshot();
+    let data_at = if shape.stamp == StampPlace::Head { crate::STAMP_BYTES as usize } else { 0 };
+    model.check(0, &disk[data_at..data_at + (BLOCKS * BLOCK) as usize]);
+}
+
+/// Writes while the worker does nothing by itself: a write that waits for a buffer needs a step.
+fn write(rig: &CacheRig, at: u64, bytes: &[u8]) {
+    for block in (at / BLOCK)..(at + bytes.len() as u64).div_ceil(BLOCK) {
+        let start = (block * BLOCK).max(at);
+        let end = ((block + 1) * BLOCK).min(at + bytes.len() as u64);
+        rig.settle();
+        let part = &bytes[(start - at) as usize..(end - at) as usize];
+        rig.disk.write(start, part, Access::Cached).expect("written");
+    }
+}
+
+fn shapes() -> Vec<RigShape> {
+    let usual = RigShape::default();
+    vec![
+        usual,
+        RigShape { model: Model::FILE, ..usual },
+        RigShape { stamp: StampPlace::Head, ..usual },
+        RigShape { stamp: StampPlace::Tail, ssds: 3, ..usual },
+        RigShape { ssds: 1, settings: CacheSettings { copies: CopyRule::One, ..usual.settings }, ..usual },
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn ca1_cache_reads_what_was_written(ops in prop::collection::vec(op(), 1..120), shape in 0..5_usize) {
+        run(shapes()[shape], &ops);
+    }
+}
