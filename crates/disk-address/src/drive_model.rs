@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use ferrite_disk::{Disk, FaultDisk, FaultPlan, HddDisk, HddProfile, SsdDisk, SsdProfile};
+use ferrite_disk::{Disk, FaultPlan, HddDisk, HddProfile, SsdDisk, SsdProfile};
 use ferrite_sim::ftl::{DriveSpec, FlashFigures, FlashShape, FlashTiming, FtlDisk, FtlScheme, VictimChoice};
 
 use crate::HostClock;
 use crate::error::{AddressError, Result};
+use crate::faulty_disks::open_faulty;
 
 /// The names of the drives.
 pub(crate) const MODEL_NAMES: [&str; 9] =
@@ -38,7 +39,12 @@ pub enum DriveModel {
         scheme: FtlScheme,
     },
     /// The faults of a device, by `fault:PLAN:`.
-    Faulty(FaultPlan),
+    Faulty {
+        /// The plan at the opening.
+        plan: FaultPlan,
+        /// The address behind the plan, by which [`crate::set_fault_plan`] finds the open disk.
+        name: String,
+    },
 }
 
 impl DriveModel {
@@ -50,7 +56,8 @@ impl DriveModel {
         let Some((first, behind)) = address.split_once(':') else { return Ok(None) };
         let (name, model, behind) = if first == FAULTY {
             let (plan, behind) = behind.split_once(':').ok_or(AddressError::NoFaultPlan)?;
-            (FAULTY, Self::Faulty(plan.parse().map_err(AddressError::FaultPlan)?), behind)
+            let plan = plan.parse().map_err(AddressError::FaultPlan)?;
+            (FAULTY, Self::Faulty { plan, name: behind.into() }, behind)
         } else {
             let Some((name, model)) = Self::named(first) else { return Ok(None) };
             (name, model, behind)
@@ -97,7 +104,7 @@ impl ModeledDisk {
                 self.flash.push(flash);
                 disk
             }
-            DriveModel::Faulty(plan) => Arc::new(FaultDisk::new(self.disk, plan.clone())),
+            DriveModel::Faulty { plan, name } => open_faulty(self.disk, plan.clone(), name),
         };
         Ok(self)
     }

@@ -29,6 +29,14 @@ pub enum AddressError {
     /// The plan behind `fault:` is wrong.
     #[error(transparent)]
     FaultPlan(FaultPlanError),
+    /// No open disk behind `fault:` has the name.
+    #[error("process {} has no open disk behind fault:{}", std::process::id(), called(name, open))]
+    NotFaulty {
+        /// The unknown name.
+        name: String,
+        /// The names of the faulty disks that are open in this process.
+        open: Vec<String>,
+    },
     /// The text begins as a drive to simulate that does not exist.
     #[error(
         "no simulated drive is called {0:?}: choose one of {models}; a pool or file of that name is ./{0}",
@@ -89,4 +97,9 @@ pub enum AddressError {
     /// The file or device cannot be opened.
     #[error(transparent)]
     Disk(#[from] ferrite_memory::Error),
+}
+
+/// Returns the end of a message about the unknown `name` of a faulty disk, beside those that are `open`.
+fn called(name: &str, open: &[String]) -> String {
+    if open.is_empty() { String::new() } else { format!(" called {name:?}: name one of {}", open.join(", ")) }
 }

@@ -10,6 +10,7 @@
 mod address;
 mod drive_model;
 mod error;
+mod faulty_disks;
 mod host_clock;
 mod opening;
 #[cfg(test)]
@@ -18,5 +19,6 @@ mod tests;
 pub use address::{ADDRESS_FORMS, DiskAddress, DiskPlace};
 pub use drive_model::{CountedFlash, DriveModel, EXTRA_BLOCKS_MIN, ModeledDisk};
 pub use error::{AddressError, Result};
+pub use faulty_disks::{FaultyDisk, faulty_disks, set_fault_plan};
 pub use host_clock::HostClock;
 pub use opening::{make_file, open_file, open_nbd};
