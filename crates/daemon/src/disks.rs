@@ -26,7 +26,8 @@ use nodes::NodeHandle;
 pub use exports::disk_names;
 pub use nodes::attach_directory;
 pub use request::{
-    AttachReport, Buffering, DISK, DiskReport, DiskRequest, NbdAddresses, OpenReport, Serving, TcpAddress, TlsPaths,
+    AttachReport, Buffering, DISK, DiskReport, DiskRequest, FaultyDiskReport, NbdAddresses, OpenReport, Serving,
+    TcpAddress, TlsPaths,
 };
 pub use service::DiskService;
 

@@ -155,6 +155,16 @@ pub enum DiskRequest {
         /// The name of the disk.
         name: String,
     },
+    /// Lists the disks behind `fault:PLAN:` that are open in the owner's process, in and outside of the pool:
+    /// [`FaultyDiskReport`]s.
+    Faults,
+    /// Replaces the fault plan of such a disk; [`FaultyDiskReport`]s of all.
+    SetFaults {
+        /// The address behind `fault:PLAN:`.
+        address: String,
+        /// The plan, as text.
+        plan: String,
+    },
 }
 
 impl DiskRequest {
@@ -166,7 +176,7 @@ impl DiskRequest {
             | Self::Serve { name, .. }
             | Self::Attach { name, .. }
             | Self::Stat { name } => Some(name),
-            Self::List | Self::Create { .. } | Self::Detach { .. } => None,
+            Self::List | Self::Create { .. } | Self::Detach { .. } | Self::Faults | Self::SetFaults { .. } => None,
         }
     }
 
@@ -254,6 +264,17 @@ pub struct OpenReport {
     pub zeroings: u64,
     /// Requests that failed.
     pub errors: u64,
+}
+
+/// The faults of an open disk behind `fault:PLAN:`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FaultyDiskReport {
+    /// The address behind `fault:PLAN:`.
+    pub address: String,
+    /// The current plan, as text.
+    pub plan: String,
+    /// Requests since the opening.
+    pub requests: u64,
 }
 
 /// The node of an attached disk.

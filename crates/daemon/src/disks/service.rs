@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ferrite_block::{DISK_BYTES_MAX, DiskOwner, DiskShape, DiskSpec};
-use ferrite_disk::Disk;
+use ferrite_disk::{Disk, FaultPlan, FaultPlanError};
+use ferrite_disk_address::{FaultyDisk, faulty_disks, set_fault_plan};
 use ferrite_memory::ByteCount;
 use ferrite_owner::services::{parse, reply};
 use ferrite_owner::{
@@ -14,7 +15,7 @@ use ferrite_owner::{
 use ferrite_pool::check::{MovedRange, TagFindings, TagOwner};
 use ferrite_pool::{Failure, FailureKind, Freeze, Pool, Tag, TagKind};
 
-use super::{CountedDisk, DISK, DiskReport, DiskRequest, OpenDisks, Serving, disk_names};
+use super::{CountedDisk, DISK, DiskReport, DiskRequest, FaultyDiskReport, OpenDisks, Serving, disk_names};
 use crate::tag_names::{ensure_kind, report_each};
 
 /// The service of disks.
@@ -120,6 +121,11 @@ impl OpenDisks {
             DiskRequest::Attach { name, serving } => reply(&self.attach(&name, &serving)?),
             DiskRequest::Detach { name } => reply(&self.detach(&name)?),
             DiskRequest::Stat { name } => reply(&self.describe(&name)?),
+            DiskRequest::Faults => reply(&fault_reports()),
+            DiskRequest::SetFaults { address, plan } => {
+                set_faults(&address, &plan)?;
+                reply(&fault_reports())
+            }
         }
     }
 
@@ -157,6 +163,19 @@ impl OpenDisks {
             open: self.report(name),
         })
     }
+}
+
+/// Describes the disks behind `fault:PLAN:` that are open in this process.
+fn fault_reports() -> Vec<FaultyDiskReport> {
+    let report =
+        |FaultyDisk { name, plan, requests }| FaultyDiskReport { address: name, plan: plan.to_string(), requests };
+    faulty_disks().into_iter().map(report).collect()
+}
+
+/// Replaces the plan of the open disk behind `fault:PLAN:` at `address`.
+fn set_faults(address: &str, plan: &str) -> Result<(), Failure> {
+    let plan: FaultPlan = plan.parse().map_err(|error: FaultPlanError| Failure::refused(error.to_string()))?;
+    set_fault_plan(address, &plan).map_err(|error| Failure::new(FailureKind::NotFound, error.to_string()))
 }
 
 /// Refuses a size that no disk has.

@@ -1,9 +1,14 @@
 //! What becomes of a disk when its users come and go.
 
+use std::fs::File;
+
 use ferrite_block::DiskSpec;
 use ferrite_disk::{Access, FaultDisk};
+use ferrite_disk_address::{DiskAddress, make_file, open_file};
 use ferrite_memory::{Guard, MapOptions, Mapped};
-use ferrite_pool::Format;
+use ferrite_owner::{PoolAccess, ServiceRequest, machine};
+use ferrite_pool::{FailureKind, Format};
+use serde::Deserialize;
 
 use super::*;
 
@@ -117,4 +122,49 @@ fn what_is_held_back_waits_for_a_flush() {
     let by = |name: &str| Serving { scheme: Some(name.into()), ..Serving::default() }.has_volatile_cache();
     assert!(!Serving::default().has_volatile_cache() && !by("nt") && !by("writethrough"));
     assert!(by("writeback") && by("writeback-all"));
+}
+
+/// Returns the access of an owner to a new pool at `path`, and that of a client.
+fn owner_and_client(path: &Path) -> (PoolAccess, PoolAccess) {
+    let file = File::options().read(true).write(true).create_new(true).open(path).expect("a file");
+    file.set_len(16 << 20).expect("sized");
+    let options = MapOptions { guard: Guard::None, ..MapOptions::default() };
+    let boot_id = machine::boot_id().expect("read");
+    Pool::create(&Mapped::map(file, &options).expect("mapped"), &Format { uuid: [7; 16], boot_id }).expect("created");
+    let open = || PoolAccess::open(path, &crate::registry(), Some(Guard::None)).expect("opened");
+    (open(), open())
+}
+
+/// A disk that the owner's process opened by an address lies outside of the pool, and its plan changes on command.
+#[test]
+fn a_client_changes_the_fault_plan_of_a_disk_in_the_owners_process() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (owner, mut client) = owner_and_client(&folder.path().join("pool"));
+    assert!(owner.owner().is_some() && client.owner().is_none());
+    let image = folder.path().join("image");
+    make_file(&image, 8192).expect("made");
+    let name = image.to_str().expect("text").to_owned();
+    let address = DiskAddress::parse(&format!("fault:hang@op=write:{name}")).expect("an address");
+    let disk = address.with_models(open_file(&image, false).expect("opened")).expect("a disk").disk;
+    let mut ask = |request: &DiskRequest| {
+        let answer = client.call(ServiceRequest::of(request), &mut |_| true)?;
+        Ok(Vec::<FaultyDiskReport>::deserialize(answer.value).expect("reports"))
+    };
+    let report = |plan: &str, requests| [FaultyDiskReport { address: name.clone(), plan: plan.into(), requests }];
+    let set = |plan: &str| DiskRequest::SetFaults { address: name.clone(), plan: plan.into() };
+    let writer = Arc::clone(&disk);
+    let writing = std::thread::spawn(move || writer.write(0, &[5; 512], Access::Cached));
+    while ask(&DiskRequest::Faults).expect("listed") != report("hang@op=write", 1) {
+        std::thread::sleep(LEAVING_ROUND);
+    }
+    assert!(!writing.is_finished());
+    assert_eq!(ask(&set("none")).expect("healed"), report("none", 1));
+    writing.join().expect("joined").expect("written");
+    assert_eq!(ask(&set("error@op=read")).expect("set"), report("error@op=read", 1));
+    assert!(disk.read(0, &mut [0; 512]).is_err());
+    let mut refusal = |request: &DiskRequest| -> ferrite_owner::Error { ask(request).expect_err("refused") };
+    let unknown = refusal(&DiskRequest::SetFaults { address: "image".into(), plan: "none".into() });
+    assert_eq!(unknown.kind(), FailureKind::NotFound);
+    assert!(unknown.to_string().contains(&name), "{unknown}");
+    assert_eq!(refusal(&set("fail")).kind(), FailureKind::Refused);
 }
