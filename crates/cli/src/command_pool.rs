@@ -216,6 +216,12 @@ impl CommandPool {
         }
     }
 
+    /// Removes what other commands mounted and attached in this process, and closes the pool in order.
+    pub fn end(self, stop: &Stop) -> Outcome {
+        self.owner().into_iter().for_each(|owner| take_all_away(owner, stop));
+        self.close()
+    }
+
     /// Answers the requests of other commands from now on, if this process is the owner.
     pub fn listen(&self) -> Outcome {
         Ok(self.owner().map_or(Ok(()), |owner| owner.listen())?)
@@ -225,8 +231,7 @@ impl CommandPool {
     /// `begun` is an error.
     pub fn hold(self, begun: Outcome, stop: &Stop, until: Until<'_>) -> Outcome {
         if let Err(failure) = begun {
-            self.owner().into_iter().for_each(|owner| take_all_away(owner, stop));
-            return and_then_cleared(Err(failure), self.close());
+            return and_then_cleared(Err(failure), self.end(stop));
         }
         let owner = match self.0 {
             PoolAccess::Owner(owner) => owner,

@@ -19,6 +19,7 @@ use crate::foreign_image::{self, ForeignFormat, ImageServer};
 use crate::host;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
 use crate::size;
+use crate::stop::Stop;
 
 /// The size of a new disk or file is a multiple of these bytes.
 const SECTOR: u64 = 512;
@@ -164,11 +165,25 @@ impl Source {
         Ok(Some(PoolReport { owner_pid: command_pool.owner_pid(), ..command_pool.ask(PoolRequest::Info, None)? }))
     }
 
+    /// Answers the requests of other commands from now on, if this process owns the pool that the disk lies in.
+    pub fn listen(&self) -> Outcome {
+        self.command_pool.as_ref().map_or(Ok(()), CommandPool::listen)
+    }
+
     /// Prints the counts of simulated flash drives, and closes the disk in order.
     pub fn close(self) -> Outcome {
+        self.close_by(CommandPool::close)
+    }
+
+    /// Closes the disk as [`Source::close`] does, after [`Source::listen`]: other commands may have mounted something.
+    pub fn end(self, stop: &Stop) -> Outcome {
+        self.close_by(|command_pool| command_pool.end(stop))
+    }
+
+    fn close_by(self, close_pool: impl FnOnce(CommandPool) -> Outcome) -> Outcome {
         let message = self.flash.iter().try_for_each(flash_drive::print);
         drop((self.disk, self.flash, self.reader));
-        and_then_cleared(message, self.command_pool.map_or(Ok(()), CommandPool::close))
+        and_then_cleared(message, self.command_pool.map_or(Ok(()), close_pool))
     }
 
     /// Closes the disk, and removes the file or disk that its opening made. `beside` stays open.

@@ -177,7 +177,7 @@ impl Export {
         }
         let mut source = Source::open(&self.from, Opening { read_only: self.read_only, ..Opening::default() })?;
         let served = self.serve(&mut source, &stop);
-        and_then_cleared(served, source.close())
+        and_then_cleared(served, source.end(&stop))
     }
 
     fn serve(&self, source: &mut Source, stop: &Stop) -> Outcome {
@@ -185,6 +185,7 @@ impl Export {
         let only = Arc::new(Only(traced.as_ref().map_or_else(|| Arc::clone(&source.disk), Traced::disk)));
         let unix = absolute(&self.unix)?;
         let listening = Server::new(only, Options::default()).listen_unix(&unix)?;
+        source.listen()?;
         let disk = AnnouncedDisk { name: self.from.to_string(), uris: vec![unix_uri("", &unix)], ..Default::default() };
         let pool = source.pool()?;
         pool.iter().for_each(command_pool::tell_survival);
