@@ -12,9 +12,11 @@ use ferrite_block::StageTotals;
 use ferrite_daemon::disks::AttachReport;
 use ferrite_daemon::disks::DiskReport;
 use ferrite_daemon::disks::DiskRequest;
+use ferrite_daemon::disks::FaultyDiskReport;
 use ferrite_daemon::disks::OpenReport;
 use ferrite_daemon::disks::Serving;
 use ferrite_daemon::disks::attach_directory;
+use ferrite_disk::FaultPlan;
 use ferrite_owner::PoolReport;
 use ferrite_owner::paths::quoted;
 use ferrite_owner::services::PoolRequest;
@@ -26,7 +28,7 @@ use crate::command_pool::{self, CommandPool, Until};
 use crate::host;
 use crate::how::How;
 use crate::nbd_addresses::NbdAddressArguments;
-use crate::outcome::{Outcome, and_then_cleared};
+use crate::outcome::{Failure, Outcome, and_then_cleared};
 use crate::pool_argument::InPool;
 use crate::size;
 use crate::stop::{self, Stop};
@@ -60,6 +62,8 @@ pub enum Disk {
     Detach(InPool<DiskName>),
     /// Tell what a disk is, where it is reached, and what it has been asked for
     Stat(Stat),
+    /// Change how a disk behind fault:PLAN: fails while it is open in the pool's owner, or list such disks
+    Fault(Fault),
     /// Copy any disk to any other: in a pool, over NBD, a file, a device
     Copy(transfer::Copy),
     /// Serve any disk over NBD, also as a simulated hard disk or SSD
@@ -121,6 +125,24 @@ pub struct Stat {
 }
 
 #[derive(Args)]
+#[command(after_long_help = format!("A plan is\n{}", FaultPlan::GRAMMAR))]
+pub struct Fault {
+    #[command(flatten)]
+    at: InPool<FaultWords>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+pub struct FaultWords {
+    /// The disk to change: its address behind fault:PLAN:, as the list has it. Without it the disks are listed
+    address: Option<String>,
+    /// Its new plan, which also judges the requests that hang; `none` heals it
+    plan: Option<FaultPlan>,
+}
+
+#[derive(Args)]
 pub struct Serve {
     #[command(flatten)]
     disk: InPool<DiskName>,
@@ -164,6 +186,7 @@ impl Disk {
             Self::Attach(attach) => attach.run(),
             Self::Detach(InPool { pool, words: DiskName { name } }) => detach(&pool.path()?, name),
             Self::Stat(stat) => stat.run(),
+            Self::Fault(fault) => fault.run(),
             Self::Copy(copy) => copy.run(),
             Self::Export(export) => export.run(),
         }
@@ -177,6 +200,23 @@ impl Stat {
         let mut command_pool = CommandPool::new(&pool.path()?)?;
         let message = print_stat(&mut command_pool, &name, watch, json);
         and_then_cleared(message, command_pool.close())
+    }
+}
+
+impl Fault {
+    fn run(self) -> Outcome {
+        let Self { at: InPool { pool, words: FaultWords { address, plan } }, json } = self;
+        let request = match (address, plan) {
+            (Some(address), Some(plan)) => DiskRequest::SetFaults { address, plan: plan.to_string() },
+            (None, _) => DiskRequest::Faults,
+            (Some(_), None) => {
+                return Err(Failure::Usage(
+                    "name the pool, a disk and its plan: `ferrite disk fault POOL ADDRESS PLAN`".into(),
+                ));
+            }
+        };
+        let disks: Vec<FaultyDiskReport> = command_pool::ask(&pool.path()?, request, None)?;
+        print(json, &disks, |disks| disks.iter().map(show_faults).collect())
     }
 }
 
@@ -283,6 +323,10 @@ fn show_line(disk: &DiskReport) -> String {
     let thin = if disk.checksum { format!("{thin}, with checksums") } else { thin.into() };
     let at: String = disk.reached_at.iter().map(|at| format!(", {at}")).collect();
     format!("{:<20} {:>10}, sectors of {}{thin}{at}\n", disk.name, size::show(disk.size_bytes), disk.sector_bytes)
+}
+
+fn show_faults(FaultyDiskReport { address, plan, requests }: &FaultyDiskReport) -> String {
+    format!("{address:<20} {plan}, {requests} requests\n")
 }
 
 fn show(disk: &DiskReport) -> String {

@@ -127,6 +127,14 @@ pub const ALL: &[(&str, &[&str])] = &[
     ("ferrite disk detach", &["ferrite disk detach d0", "ferrite disk detach /dev/shm/pool d0"]),
     ("ferrite disk stat", &["ferrite disk stat d0", "ferrite disk stat /dev/shm/pool d0 --watch --json"]),
     (
+        "ferrite disk fault",
+        &[
+            "ferrite disk fault                             # the faulty disks that are open",
+            "ferrite disk fault /dev/shm/pool disk.img hang@op=write",
+            "ferrite disk fault /dev/shm/pool disk.img none  # requests that hang go on",
+        ],
+    ),
+    (
         "ferrite disk copy",
         &[
             "ferrite disk copy disk.img /dev/shm/pool:d0",

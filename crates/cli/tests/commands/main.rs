@@ -1,6 +1,7 @@
 //! The program `ferrite` as scripts meet it: the exit status of each command, the first line of its message, and the
 //! keys of its JSON. 0 is done, 1 failed, 2 wrong usage.
 
+mod faults;
 mod interrupted;
 mod json;
 mod messages;

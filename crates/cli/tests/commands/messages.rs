@@ -36,6 +36,8 @@ fn wrong_usage_of_each_command_is_told_before_anything_happens() {
         Row("disk attach pool d --guard magic", 2, "ferrite: there is no guard \"magic\": give none, pagetable, private, keys, keys=strict or buffered"),
         Row("disk detach", 2, "error: the following required arguments were not provided:"),
         Row("disk stat", 2, "error: the following required arguments were not provided:"),
+        Row("disk fault pool d", 2, "ferrite: name the pool, a disk and its plan: `ferrite disk fault POOL ADDRESS PLAN`"),
+        Row("disk fault pool d fail", 2, "error: invalid value 'fail' for '[PLAN]': fault plan: `fail` is not an action: use error, hang, corrupt, truncate=BYTES or drop"),
         Row("disk copy image", 2, "error: the following required arguments were not provided:"),
         Row("disk copy image -", 2, "error: invalid value '-' for '<TO>': - is not a disk, which is read and written at any place: name a file (./- if it is called so)"),
         Row("disk copy hdd-7201:image copy", 2, "error: invalid value 'hdd-7201:image' for '<FROM>': no simulated drive is called \"hdd-7201\": choose one of hdd-7200, hdd-15000, hdd-5400, ssd-x25e, ssd-sata, ssd-nvme, ssd-nvme-plp, ftl-page, ftl-fast; a pool or file of that name is ./hdd-7201"),
