@@ -23,8 +23,9 @@ use ferrite_memory::Error as MediumError;
 use rustix::fs::{FileType, Mode, Stat};
 use rustix::io::Errno;
 
-use crate::layout::SUPERBLOCKS;
-use crate::{Error, Result, Superblock};
+use crate::layout::{PAGE, SUPERBLOCKS};
+use crate::tie::{RECORD_BYTES, TieRecord, TieRole};
+use crate::{Error, Result, Superblock, show_uuid};
 
 use file_place::{FilePlace, own_user};
 
@@ -194,28 +195,64 @@ pub fn resolve_links(path: &Path) -> PathBuf {
 /// # Errors
 /// [`Error::Occupied`]; [`Error::Medium`] if the file cannot be read.
 pub fn ensure_no_pool(path: &Path) -> Result<()> {
+    open_existing(path)?.map_or(Ok(()), |file| ensure_file_is_no_pool(&file, path))
+}
+
+/// Refuses to overwrite the file or block device at `path` if it is an SSD or a disk of a pool, or cannot be read. A
+/// member has its tie's record at the start of the first page, of the second page or of both.
+///
+/// # Errors
+/// [`Error::Occupied`]; [`Error::Medium`] if the file cannot be read.
+pub fn ensure_no_member(path: &Path) -> Result<()> {
+    let Some(file) = open_existing(path)? else { return Ok(()) };
+    for at in [0, PAGE] {
+        let mut bytes = [0; RECORD_BYTES];
+        let record = read_start(&file, path, &mut bytes, at)?.then(|| TieRecord::decode(&bytes)).flatten();
+        let (role, pool) = match record {
+            Some(TieRecord { role: TieRole::Ssd, pool, .. }) => ("an SSD", pool),
+            Some(TieRecord { role: TieRole::Disk, pool, .. }) => ("a disk", pool),
+            _ => continue,
+        };
+        return Err(Error::Occupied(format!(
+            "{} is {role} of a cache of pool {}, whose content would be lost: `ferrite cache remove` releases it; \
+             if that pool is gone, overwrite the first 8 KiB",
+            path.display(),
+            show_uuid(&pool)
+        )));
+    }
+    Ok(())
+}
+
+/// Opens the file or block device at `path` for reading. Returns `None` if there is none, or if the path names anything
+/// else.
+fn open_existing(path: &Path) -> Result<Option<File>> {
     let io_error = |what: &str, error| MediumError::io(format!("{what} {}", path.display()), error);
     let kind = match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         found => found.map_err(|error| io_error("looking at", error))?.file_type(),
     };
     // A pipe would wait for its writer; a DAX device can only be mapped.
     if !kind.is_file() && !kind.is_block_device() {
-        return Ok(());
+        return Ok(None);
     }
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
-    ensure_file_is_no_pool(&file.map_err(|error| io_error("looking into", error))?, path)
+    Ok(Some(file.map_err(|error| io_error("looking into", error))?))
+}
+
+/// Reads `bytes` at `at`. Returns false if the file ends before them.
+fn read_start(file: &File, path: &Path, bytes: &mut [u8], at: u64) -> Result<bool> {
+    match file.read_exact_at(bytes, at) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(MediumError::io(format!("looking into {}", path.display()), error).into()),
+        Ok(()) => Ok(true),
+    }
 }
 
 /// Refuses a file that holds a pool.
 fn ensure_file_is_no_pool(file: &File, path: &Path) -> Result<()> {
     for at in SUPERBLOCKS {
         let mut bytes = [0; 128];
-        match file.read_exact_at(&mut bytes, at) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => continue,
-            read => read.map_err(|error| MediumError::io(format!("looking into {}", path.display()), error))?,
-        }
-        if !matches!(Superblock::decode(&bytes), Err(Error::NotAPool(_))) {
+        if read_start(file, path, &mut bytes, at)? && !matches!(Superblock::decode(&bytes), Err(Error::NotAPool(_))) {
             let what = "holds a pool, which would be lost: name another file";
             return Err(Error::Occupied(format!("{} {what}", path.display())));
         }

@@ -71,6 +71,7 @@ mod uuid;
 
 pub use atomic_file::AtomicFile;
 pub use atomic_file::OutputFile;
+pub use atomic_file::ensure_no_member;
 pub use atomic_file::ensure_no_pool;
 pub use atomic_file::resolve_links;
 pub use bounds::SEQUENCE_BOUND;

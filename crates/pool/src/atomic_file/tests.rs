@@ -2,6 +2,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::process::Command;
 
 use super::*;
+use crate::tie::Generation;
 
 const PRECIOUS: &[u8] = b"precious";
 /// A user that is not root.
@@ -221,4 +222,33 @@ fn a_stream_is_written_to_as_it_is() {
     output.finish().expect("finish");
     assert_eq!(fs::read(&path).expect("read"), PRECIOUS);
     OutputFile::begin(Path::new("/proc/self")).expect_err("a folder");
+}
+
+/// A crash may leave the record of a member's tie in one of its two places.
+#[test]
+fn a_member_is_refused_by_either_of_its_records_and_other_objects_are_not() {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("member");
+    ensure_no_member(&path).expect("there is no file");
+    let generation = Generation::first(5);
+    let record = TieRecord { role: TieRole::Ssd, pool: [7; 16], object: [8; 16], generation, previous: None };
+    let refusal = |at: u64, role| {
+        let file = File::create(&path).expect("created");
+        file.write_all_at(&TieRecord { role, ..record }.encode(), at).expect("written");
+        ensure_no_member(&path).err().map(|error| error.to_string())
+    };
+    for (at, role, noun) in [(0, TieRole::Ssd, "an SSD"), (PAGE, TieRole::Ssd, "an SSD"), (0, TieRole::Disk, "a disk")]
+    {
+        let message = refusal(at, role).expect("refused");
+        let member = format!("{} is {noun} of a cache of pool 07070707-0707-0707-0707-070707070707", path.display());
+        assert!(message.starts_with(&member) && message.contains("`ferrite cache remove`"), "{message}");
+        assert!(message.ends_with("overwrite the first 8 KiB"), "{message}");
+    }
+    for (at, role) in [(0, TieRole::Image), (PAGE, TieRole::Sqlite), (2 * PAGE, TieRole::Disk), (8, TieRole::Ssd)] {
+        assert_eq!(refusal(at, role), None, "{role:?} at {at}");
+    }
+    refusal(PAGE, TieRole::Disk).expect("refused");
+    let file = OpenOptions::new().write(true).open(&path).expect("opened");
+    file.write_all_at(&[0; 2 * PAGE as usize], 0).expect("written");
+    ensure_no_member(&path).expect("the advice works");
 }
