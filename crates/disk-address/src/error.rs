@@ -88,7 +88,7 @@ pub enum AddressError {
         /// The error of the simulator.
         source: ferrite_sim::Error,
     },
-    /// The file holds a pool, or cannot be looked into.
+    /// The file holds a pool, is an SSD or a disk of a pool, or cannot be looked into.
     #[error(transparent)]
     Pool(#[from] ferrite_pool::Error),
     /// The NBD export cannot be used.

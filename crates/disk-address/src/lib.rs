@@ -21,4 +21,4 @@ pub use drive_model::{CountedFlash, DriveModel, EXTRA_BLOCKS_MIN, ModeledDisk};
 pub use error::{AddressError, Result};
 pub use faulty_disks::{FaultyDisk, faulty_disks, set_fault_plan};
 pub use host_clock::HostClock;
-pub use opening::{make_file, open_file, open_nbd};
+pub use opening::{make_file, open_file, open_member_file, open_nbd};

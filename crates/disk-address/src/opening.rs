@@ -21,11 +21,25 @@ pub fn open_nbd(uri: &str, read_only: bool) -> Result<Arc<dyn Disk>> {
     Ok(Arc::new(NbdDisk::connect(uri, &options)?))
 }
 
-/// Opens the file or block device at `path`. Unless it is opened read-only, a file that holds a pool is refused.
+/// Opens the file or block device at `path`. Unless it is opened read-only, a file that holds a pool, or is an SSD or a
+/// disk of a pool, is refused.
 ///
 /// # Errors
-/// [`AddressError`] if the file is missing, holds a pool or ends within a sector, or if the system refuses.
+/// [`AddressError`] if the file is missing, holds a pool, belongs to one or ends within a sector, or if the system
+/// refuses.
 pub fn open_file(path: &Path, read_only: bool) -> Result<Arc<dyn Disk>> {
+    if !read_only {
+        ferrite_pool::ensure_no_member(path)?;
+    }
+    open_member_file(path, read_only)
+}
+
+/// Opens the file or block device at `path` as [`open_file`] does, also if it is an SSD or a disk of a pool. The caller
+/// compares its tie with the pool.
+///
+/// # Errors
+/// As [`open_file`].
+pub fn open_member_file(path: &Path, read_only: bool) -> Result<Arc<dyn Disk>> {
     let file_bytes = match fs::metadata(path) {
         Ok(found) if found.is_dir() => return Err(AddressError::Folder(path.into())),
         Ok(found) => found.is_file().then_some(found.len()),

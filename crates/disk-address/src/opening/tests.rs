@@ -1,6 +1,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use ferrite_disk::Access;
+use ferrite_pool::tie::{Generation, TieRecord, TieRole};
 
 use super::*;
 use crate::tests::make_pool;
@@ -54,6 +55,24 @@ fn what_cannot_be_a_disk_is_refused() {
     assert!(refused(open_file("/dev/null".as_ref(), true)).contains("neither a file nor a block device"));
     let error = make_file(&at("none/image"), 4096).expect_err("there is no folder").to_string();
     assert!(error.contains("none/image: No such file"), "{error}");
+}
+
+#[test]
+fn a_member_of_a_pool_is_opened_for_writing_only_as_that() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("disk");
+    let generation = Generation::first(5);
+    let record = TieRecord { role: TieRole::Disk, pool: [7; 16], object: [8; 16], generation, previous: None };
+    fs::write(&path, [&record.encode()[..], &[0; 8192]].concat().split_at(8192).0).expect("written");
+    let error = refused(open_file(&path, false));
+    assert!(error.contains("disk is a disk of a cache of pool 07070707-"), "{error}");
+    assert!(open_file(&path, true).is_ok(), "a member may be read as the file that it is");
+    let member = open_member_file(&path, false).expect("opened");
+    member.write(0, &[0; 4096], Access::Cached).expect("written");
+    drop(member);
+    assert!(open_file(&path, false).is_ok(), "without its record it is any file");
+    make_pool(&folder.path().join("pool"));
+    assert!(refused(open_member_file(&folder.path().join("pool"), false)).contains("holds a pool"));
 }
 
 #[test]
