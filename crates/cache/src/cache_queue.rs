@@ -188,25 +188,34 @@ impl CacheQueue {
 
     /// Takes the ends of requests to members until none is left that ended at once.
     fn work(&mut self, wait: Wait) -> Result<()> {
-        let mut ends = self.members.collect(wait)?;
-        loop {
+        self.go_on_with_parked();
+        let mut ends = self.members.collect(if self.ended.is_empty() { wait } else { Wait::No })?;
+        while !ends.is_empty() {
             for MemberEnd { token, result, buffer } in ends {
                 let part = self.parts.remove(&token).expect("a request to a member is part of a job");
                 let job = self.end_part(part, result, buffer);
                 self.job(job).parts -= 1;
                 self.complete(job);
             }
-            for _ in 0..self.parked.len() {
-                let job = self.parked.pop_front().expect("as many as there were");
-                self.go_on(job);
-                self.complete(job);
-            }
-            self.go_on_with_patches();
             ends = self.members.collect(Wait::No)?;
-            if ends.is_empty() {
-                return Ok(());
-            }
         }
+        Ok(())
+    }
+
+    /// Goes on with the requests that wait for a buffer or for another request. The event is armed before the attempt, so
+    /// that a buffer that becomes free behind it ends the next wait.
+    fn go_on_with_parked(&mut self) {
+        self.event.clear();
+        if self.parked.is_empty() && self.waiting_patches.is_empty() {
+            return;
+        }
+        self.core.wait_with(&self.event);
+        for _ in 0..self.parked.len() {
+            let job = self.parked.pop_front().expect("as many as there were");
+            self.go_on(job);
+            self.complete(job);
+        }
+        self.go_on_with_patches();
     }
 
     /// Handles the end of a part. Returns its job.
@@ -278,14 +287,12 @@ impl CacheQueue {
     pub fn park(&mut self, job: u64) {
         self.core.counters.stalls.add(1);
         self.parked.push_back(job);
-        self.core.wait_with(&self.event);
         self.core.worker_event.signal();
     }
 
     /// Lets a change of a part of a block wait until another request has ended.
     pub fn wait_with_patch(&mut self, job: u64, patch: BlockPatch) {
         self.waiting_patches.push((job, patch));
-        self.core.wait_with(&self.event);
     }
 
     /// Returns the changes of parts of blocks that wait.
@@ -321,8 +328,9 @@ impl Queue for CacheQueue {
         self.jobs.insert(job, new);
         self.begin(job);
         self.complete(job);
-        // A member that works in its caller's thread has ended at once.
-        if self.members.has_ended()
+        // A member that works in its caller's thread has ended at once, and a parked request is tried once more.
+        let is_waiting = !self.parked.is_empty() || !self.waiting_patches.is_empty();
+        if (self.members.has_ended() || is_waiting)
             && let Err(error) = self.work(Wait::No)
         {
             self.fail_all(&error);
@@ -350,9 +358,6 @@ impl Queue for CacheQueue {
         }
         let count = self.ended.len();
         completions.extend(self.ended.drain(..));
-        if !self.parked.is_empty() || !self.waiting_patches.is_empty() {
-            self.core.wait_with(&self.event);
-        }
         Ok(count)
     }
 

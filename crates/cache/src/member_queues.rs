@@ -265,7 +265,6 @@ impl MemberQueues {
     }
 
     fn look(&mut self) -> Result<()> {
-        self.event.clear();
         let mut completions = Vec::new();
         for queue in self.open.values_mut().filter_map(|queue| queue.queue.as_mut()) {
             queue.collect(Wait::No, &mut completions)?;

@@ -2,6 +2,7 @@
 
 mod cache_rig;
 mod crashes;
+mod failures;
 mod model;
 
 pub(crate) use cache_rig::{CacheRig, RigShape, block_of};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use ferrite_crash::{LyingDisk, LyingMemory, Model, World};
-use ferrite_disk::{Access, Disk, Geometry, VirtualClock};
+use ferrite_disk::{Access, Clock, Disk, Geometry, VirtualClock};
 use ferrite_memory::{Memory, Scheme};
 use ferrite_pool::layout::{CHUNK, POOL_BYTES_MIN};
 use ferrite_pool::{Format, Pool};
@@ -83,7 +83,8 @@ pub(crate) fn block_of(version: u64) -> Vec<u8> {
     bytes
 }
 
-fn members_of(world: &World, ssds: usize) -> HashMap<String, Arc<dyn Disk>> {
+/// Returns the members of `world` by their addresses: `ssd0`, `ssd1`, ..., and `disk`.
+pub(crate) fn members_of(world: &World, ssds: usize) -> HashMap<String, Arc<dyn Disk>> {
     let disk = |number: usize| Arc::clone(world.disk(number)) as Arc<dyn Disk>;
     let named = (0..ssds).map(|number| (format!("ssd{number}"), disk(number)));
     named.chain([("disk".to_string(), disk(ssds))]).collect()
@@ -136,15 +137,20 @@ impl RigShape {
 
     /// Opens the cache of `world` while some members are not there.
     pub fn open_without(&self, world: &World, missing: &[&str]) -> std::result::Result<CacheRig, String> {
-        let pool = open_pool(world)?;
         let mut members = members_of(world, self.ssds);
         members.retain(|name, _| !missing.contains(&name.as_str()));
-        let options = OpenOptions {
-            opener: Arc::new(RigOpener(members)),
-            clock: Arc::new(VirtualClock::default()),
-            scheme: Scheme::Nt,
-            random: || 3,
-        };
+        self.open_members(world, members, Arc::new(VirtualClock::default()))
+    }
+
+    /// Opens the cache of `world` with these members.
+    pub fn open_members(
+        &self,
+        world: &World,
+        members: HashMap<String, Arc<dyn Disk>>,
+        clock: Arc<dyn Clock>,
+    ) -> std::result::Result<CacheRig, String> {
+        let pool = open_pool(world)?;
+        let options = OpenOptions { opener: Arc::new(RigOpener(members)), clock, scheme: Scheme::Nt, random: || 3 };
         let cache = Cache::open(&pool, "c", options).map_err(|error| error.to_string())?;
         let disk = cache.disk("c").map_err(|error| error.to_string())?;
         Ok(CacheRig { cache, disk })
