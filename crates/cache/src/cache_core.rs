@@ -6,8 +6,9 @@
 //!
 //! - CA1. A block's content is its newest live slot, else its one live page in a valid table, else the disk's.
 //! - CA2. An acknowledged write is a slot that counts (WB1); while fences are not durable, after the next flush.
-//! - CA3. A dead mark is durable before a table with the successor becomes valid, and before a table that held a
-//!   successor becomes free. Marks wait in a list: whoever makes a table valid or free stores all of them first.
+//! - CA3. A dead mark is durable before a table with the successor becomes valid, before a table that held a successor
+//!   becomes free, and before the mark of a successor that was dropped. Marks wait in a list: a thread that makes a table
+//!   valid or free stores all of them first.
 //! - CA7. A change goes around the cache only if the block is not dirty; over a clean version only after its dead mark is
 //!   durable.
 //! - CA8. What was read from the disk enters the cache only if the block did not change since the read began.
@@ -39,6 +40,8 @@ struct DeadMark {
     page: PageRef,
     /// The epoch of the slot's buffer; 0 for a page of a table.
     epoch: u64,
+    /// True if no newer version replaced it: the block left the cache.
+    is_last: bool,
 }
 
 /// The shared part of an open cache.
@@ -300,7 +303,7 @@ impl CacheCore {
         }
         let page = PageRef::slot(grant.slot);
         if let Some(old) = shard.replace(key, page, |page| self.key_of(page)) {
-            self.retire(old);
+            self.retire(old, false);
         }
         shard.overtake_fills(key);
         true
@@ -319,9 +322,9 @@ impl CacheCore {
         self.publish_locked(&mut shard, grant, &version, sum, Expected::Any)
     }
 
-    /// Notes that `page` is not the newest version of its block any more: its mark is to be stored (CA3). The caller holds
-    /// the lock of the block's shard.
-    pub fn retire(&self, page: PageRef) {
+    /// Notes that `page` is not the newest version of its block any more: its mark is to be stored (CA3). `is_last` says
+    /// that the block left the cache. The caller holds the lock of the block's shard.
+    pub fn retire(&self, page: PageRef, is_last: bool) {
         let epoch = if page.is_slot() {
             let slot = &self.slots[page.number() as usize];
             slot.live.store(false, Ordering::Release);
@@ -341,7 +344,7 @@ impl CacheCore {
             }
             0
         };
-        self.marks.lock().push(DeadMark { page, epoch });
+        self.marks.lock().push(DeadMark { page, epoch, is_last });
     }
 
     /// Notes that the table `table` may have no live page any more.
@@ -357,12 +360,12 @@ impl CacheCore {
 
     /// Notes a page of a table that died in a slot, before the index named it (CA3).
     pub fn mark_dead(&self, page: PageRef) {
-        self.marks.lock().push(DeadMark { page, epoch: 0 });
+        self.marks.lock().push(DeadMark { page, epoch: 0, is_last: false });
     }
 
     /// Notes a slot that recovery found to be an older version.
     pub fn mark_slot_dead(&self, slot: u32, epoch: u64) {
-        self.marks.lock().push(DeadMark { page: PageRef::slot(slot), epoch });
+        self.marks.lock().push(DeadMark { page: PageRef::slot(slot), epoch, is_last: false });
     }
 
     /// Removes the clean version `page` of `key` from the cache, if it is the newest. Its mark is durable after
@@ -373,7 +376,7 @@ impl CacheCore {
             return false;
         }
         shard.remove(key, page);
-        self.retire(page);
+        self.retire(page, true);
         true
     }
 
@@ -388,7 +391,7 @@ impl CacheCore {
                 return Around::Cached;
             }
             shard.remove(key, page);
-            self.retire(page);
+            self.retire(page, true);
             has_mark = true;
         }
         shard.overtake_fills(key);
@@ -442,6 +445,17 @@ impl CacheCore {
         if planted!("cache: dead marks are forgotten") {
             return Ok(());
         }
+        // The last version of a block dies behind the older ones: a crash must not bring one of them back (CA3).
+        let (last, replaced): (Vec<DeadMark>, Vec<DeadMark>) = marks.into_iter().partition(|mark| mark.is_last);
+        self.store_marks(&replaced);
+        if !last.is_empty() {
+            lease.drain()?;
+            self.store_marks(&last);
+        }
+        lease.drain()
+    }
+
+    fn store_marks(&self, marks: &[DeadMark]) {
         for mark in marks {
             if mark.page.is_slot() {
                 self.memory.set_slot_dead(mark.page.number(), mark.epoch);
@@ -449,7 +463,6 @@ impl CacheCore {
                 self.memory.set_page_word(mark.page, PageWord { live: false, ..word });
             }
         }
-        lease.drain()
     }
 
     /// Does `change` to tables, alone (LT2), and drains it.

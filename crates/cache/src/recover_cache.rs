@@ -192,7 +192,7 @@ impl CacheCore {
         let key = header.word.key;
         let mut shard = self.index.lock(key);
         if let Some(old) = shard.replace(key, PageRef::slot(slot), |known| self.key_of(known)) {
-            self.retire(old);
+            self.retire(old, false);
         }
     }
 }
