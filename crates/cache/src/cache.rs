@@ -71,6 +71,7 @@ impl Cache {
                 "the creation of the cache {name:?} did not end: `ferrite cache remove` removes it"
             )));
         }
+        memory.adopt_config(&config.config)?;
         let members = OpenedMembers::open(pool, &memory, &config.config, &options)?;
         let ghost_pages = u64::from(memory.tables()) * u64::from(memory.layout().pages());
         let (ssds, disks) = (members.ssds, members.disks);

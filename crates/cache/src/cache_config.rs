@@ -33,6 +33,8 @@ pub struct CacheConfig {
     pub disks: Vec<DiskConfig>,
     /// The number of the next SSD: a number is used once.
     pub next_ssd: u8,
+    /// The number of tables. It grows when an SSD joins, and never shrinks.
+    pub tables: u32,
 }
 
 /// An SSD of a cache.

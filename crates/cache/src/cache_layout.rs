@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! tag         kind 7   size: bytes of the buffers
-//! attributes  0 version u32   4 leb_bytes u32   8 buffers u32   12 tables u32   16 zeros
+//! attributes  0 version u32   4 leb_bytes u32   8 buffers u32   12 tables u32 at the creation   16 zeros
 //! MAP stream  chunks of 2 MiB: chunk 0 has two configuration slots of 256 KiB (see `cache_config`) and no table;
 //!             each later chunk has as many tables as fit (see `leb_table`)
 //! DATA stream buffers (see `write_buffer`)
@@ -41,7 +41,7 @@ pub const DISKS_MAX: usize = 64;
 /// The largest number of pages that all tables of a cache describe.
 const PAGES_MAX: u64 = 1 << 31;
 
-/// The sizes of a cache, which stay as long as it lives; only the number of tables grows.
+/// The sizes of a cache, which stay as long as it lives; only the number of tables grows, and the configuration has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheLayout {
     /// Bytes of a LEB, a power of two.

@@ -8,6 +8,7 @@ use ferrite_pool::holding::{RoleSpace, TagLease};
 use ferrite_pool::layout::CHUNK;
 use ferrite_pool::{Result, Role};
 
+use crate::cache_config::CacheConfig;
 use crate::cache_layout::{BLOCK, CONFIG_SLOT, CacheLayout, HEAD, SLOT_HEADER};
 use crate::leb_table::TableChunk;
 
@@ -64,7 +65,7 @@ impl CacheMemory {
         Ok(memory)
     }
 
-    /// Returns the layout; the number of tables is the one of the opening.
+    /// Returns the layout; the number of tables is the one of the creation.
     pub fn layout(&self) -> &CacheLayout {
         &self.layout
     }
@@ -108,12 +109,29 @@ impl CacheMemory {
         [at, at + CONFIG_SLOT]
     }
 
-    /// Widens the tag to `tables` tables, which are free. Durable on return.
+    /// Adopts the tables that joined after the cache was created: the configuration has their number.
     ///
     /// # Errors
-    /// The errors of [`TagLease::widen`]. The kind `Full` leaves the cache as it was.
+    /// [`ferrite_pool::Error::Limit`] if the tag has no space for as many.
+    pub fn adopt_config(&self, config: &CacheConfig) -> Result<()> {
+        let layout = CacheLayout::new(self.layout.leb_bytes.into(), self.layout.buffers.into(), config.tables.into())?;
+        if self.lease.stream(Role::MAP).len() < layout.map_bytes() {
+            return Err(ferrite_pool::Error::Limit(format!(
+                "the cache {:?} has less space than its configuration says: run `ferrite pool check`",
+                self.lease.tag().name
+            )));
+        }
+        self.adopt_tables(config.tables.max(self.layout.tables));
+        Ok(())
+    }
+
+    /// Widens the tag to `tables` tables, which are free. Durable on return. They count once the configuration has their
+    /// number: after a crash before, the next widening makes them free again.
+    ///
+    /// # Errors
+    /// The errors of [`CacheLayout::new`] and [`TagLease::widen`]. The kind `Full` leaves the cache as it was.
     pub fn widen(&self, tables: u32) -> Result<()> {
-        let layout = CacheLayout { tables, ..self.layout };
+        let layout = CacheLayout::new(self.layout.leb_bytes.into(), self.layout.buffers.into(), tables.into())?;
         self.lease.widen(&[RoleSpace { role: Role::MAP, bytes: layout.map_bytes() }])?;
         let before = self.tables();
         let memory = self.memory();

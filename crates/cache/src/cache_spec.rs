@@ -150,7 +150,7 @@ impl CacheSpec {
         }
         ensure_may_lose(&self.ssds, self.lose)?;
         let config = self.config()?;
-        let tables: u64 = config.ssds.iter().map(|ssd| u64::from(ssd.lebs - 1)).sum();
+        let tables = u64::from(config.tables);
         let sized = CacheLayout::new(self.leb_bytes, 4, tables)?;
         let layout = CacheLayout::new(self.leb_bytes, self.buffer_bytes / sized.buffer_bytes(), tables)?;
         let tag = TagSpec {
@@ -186,10 +186,12 @@ impl CacheSpec {
             Ok(SsdConfig { id, uuid: ssd.uuid, address: ssd.address.clone(), lebs, out: None, written_bytes: 0 })
         });
         let disks = (0..).zip(&self.disks).map(|(number, disk)| disk_config(number, disk));
+        let ssds: Vec<SsdConfig> = ssds.collect::<Result<_>>()?;
         Ok(CacheConfig {
             is_complete: false,
             settings: self.settings,
-            ssds: ssds.collect::<Result<_>>()?,
+            tables: ssds.iter().map(|ssd| ssd.lebs - 1).sum(),
+            ssds,
             disks: disks.collect::<Result<_>>()?,
             next_ssd: self.ssds.len() as u8,
         })
