@@ -1,5 +1,6 @@
 //! An open cache.
 
+use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -12,14 +13,13 @@ use ferrite_pool::{Freeze, Pool};
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::cache_config::{CacheConfig, SsdConfig, SsdOut};
 use crate::cache_core::{CacheCore, CoreParts};
-use crate::cache_members::{CacheDisk, CacheSsd, SsdSet, SsdState};
 use crate::cache_memory::CacheMemory;
 use crate::cache_settings::CacheSettings;
-use crate::cache_spec::{advance_disk, advance_ssd, is_used};
+use crate::cache_spec::{advance_disk, advance_ssd};
 use crate::cache_worker::CacheWorker;
 use crate::cached_disk::CachedDisk;
+use crate::open_members::{MemberAccess, OpenedMembers, mismatch};
 use crate::recover_cache::{CacheRecovery, recover};
 use crate::{CacheError, Result};
 
@@ -50,7 +50,7 @@ pub struct Cache {
     pub(crate) worker: Mutex<CacheWorker>,
     pub(crate) pool: Arc<Pool>,
     pub(crate) options: OpenOptions,
-    disks: Vec<Arc<CachedDisk>>,
+    pub(crate) disks: Mutex<BTreeMap<u8, Arc<CachedDisk>>>,
     recovery: CacheRecovery,
     stopped: AtomicBool,
     /// Wakes [`Cache::rest`].
@@ -72,7 +72,7 @@ impl Cache {
             )));
         }
         memory.adopt_config(&config.config)?;
-        let members = OpenedMembers::open(pool, &memory, &config.config, &options)?;
+        let members = OpenedMembers::open(&MemberAccess::new(pool, &memory, &options), &config.config)?;
         let ghost_pages = u64::from(memory.tables()) * u64::from(memory.layout().pages());
         let (ssds, disks) = (members.ssds, members.disks);
         let clock = Arc::clone(&options.clock);
@@ -80,9 +80,10 @@ impl Cache {
         let core = Arc::new(CacheCore::new(parts)?);
         let (start, recovery) = recover(&core)?;
         let worker = CacheWorker::new(Arc::clone(&core), start)?;
-        let disks = (0..core.disks.len() as u8).map(|number| Arc::new(CachedDisk::new(Arc::clone(&core), number)));
+        let numbers = core.disks.iter().map(|disk| disk.config.number);
+        let disks = numbers.map(|number| (number, Arc::new(CachedDisk::new(Arc::clone(&core), number)))).collect();
         let cache = Arc::new(Self {
-            disks: disks.collect(),
+            disks: Mutex::new(disks),
             worker: Mutex::new(worker),
             pool: Arc::clone(pool),
             options,
@@ -106,18 +107,26 @@ impl Cache {
     /// # Errors
     /// [`CacheError::NotFound`], and [`CacheError::Refused`] with the reason if the disk under the cache is not open.
     pub fn disk(&self, export: &str) -> Result<Arc<CachedDisk>> {
-        let number = self.core.disks.iter().position(|disk| disk.config.export == export);
-        let number = number.ok_or_else(|| {
-            CacheError::NotFound(format!("the cache {:?} has no disk called {export:?}", self.core.name))
-        })?;
-        match self.core.disks[number].disk() {
-            Some(_) => Ok(Arc::clone(&self.disks[number])),
-            None => Err(CacheError::Refused(format!(
+        let disks = self.disks.lock();
+        let known = self.core.disks.iter().find(|disk| disk.config.export == export);
+        let known = known.and_then(|known| Some((known, disks.get(&known.config.number)?)));
+        let (known, disk) = known.ok_or_else(|| self.no_disk(export))?;
+        match known.is_open() {
+            true => Ok(Arc::clone(disk)),
+            false => Err(CacheError::Refused(format!(
                 "the disk {export:?} of the cache {:?} is not served: {}",
                 self.core.name,
-                self.core.disks[number].why()
+                known.why()
             ))),
         }
+    }
+
+    pub(crate) fn no_disk(&self, export: &str) -> CacheError {
+        CacheError::NotFound(format!("the cache {:?} has no disk called {export:?}", self.core.name))
+    }
+
+    pub(crate) fn access(&self) -> MemberAccess<'_> {
+        MemberAccess::new(&self.pool, &self.core.memory, &self.options)
     }
 
     /// Returns the names by which users open the disks.
@@ -210,7 +219,7 @@ impl Cache {
                 Err(error) => self.core.fail_ssd(&ssd, &error.to_string()),
             }
         }
-        for disk in &self.core.disks {
+        for disk in self.core.disks.iter() {
             let Some(opened) = disk.disk() else { continue };
             match advance_disk(pool, cache, &disk.config, &opened, (self.options.random)()) {
                 Ok(verdict) if verdict.is_none_or(TieVerdict::is_good) => {}
@@ -231,90 +240,5 @@ impl Freeze for Cache {
 
     fn thaw(&self) {
         self.core.thaw();
-    }
-}
-
-/// Returns the reason why a member with such a stamp is not used (CA13).
-fn mismatch(verdict: TieVerdict) -> String {
-    match verdict {
-        TieVerdict::Same | TieVerdict::Unfinished => "its stamp is right",
-        TieVerdict::ObjectLater => "its stamp is of a later generation: the pool is an older copy",
-        TieVerdict::PoolLater => "its stamp is of an earlier generation: it is an older copy",
-        TieVerdict::Diverged => "its stamp is of another copy of the pool",
-        TieVerdict::OtherIdentity => "it has the stamp of another member",
-        TieVerdict::Absent => "it has no stamp: it was overwritten, or is another device",
-    }
-    .into()
-}
-
-struct OpenedMembers {
-    ssds: SsdSet,
-    disks: Vec<CacheDisk>,
-}
-
-impl OpenedMembers {
-    fn open(pool: &Arc<Pool>, memory: &CacheMemory, config: &CacheConfig, options: &OpenOptions) -> Result<Self> {
-        let cache = memory.lease().tag().generation;
-        let leb_bytes = memory.layout().leb_bytes;
-        let ssds = SsdSet::default();
-        for known in &config.ssds {
-            let ssd = Arc::new(CacheSsd::new(known));
-            Self::open_ssd(pool, cache, known, leb_bytes, &ssd, options)?;
-            ssds.add(ssd);
-        }
-        let mut disks = Vec::new();
-        for known in &config.disks {
-            let disk = CacheDisk::new(known.clone());
-            match options.opener.open(&known.address) {
-                Err(why) => disk.refuse(why),
-                Ok(opened) => match advance_disk(pool, cache, known, &opened, (options.random)())? {
-                    Some(verdict) if !verdict.is_good() => {
-                        disk.refuse(format!("{}: {}", known.address, mismatch(verdict)));
-                    }
-                    _ => disk.attach(opened),
-                },
-            }
-            disks.push(disk);
-        }
-        Ok(Self { ssds, disks })
-    }
-
-    fn open_ssd(
-        pool: &Arc<Pool>,
-        cache: u64,
-        known: &SsdConfig,
-        leb_bytes: u32,
-        ssd: &CacheSsd,
-        options: &OpenOptions,
-    ) -> Result<()> {
-        let now_ns = options.clock.now_ns();
-        if let Some(SsdOut::Failed(why)) = &known.out {
-            ssd.set_state(SsdState::Failed, why.clone(), now_ns);
-            return Ok(());
-        }
-        let opened = match options.opener.open(&known.address) {
-            Ok(opened) => opened,
-            Err(why) => {
-                ssd.set_state(SsdState::Missing, why, now_ns);
-                return Ok(());
-            }
-        };
-        debug_assert!(is_used(known), "a failed SSD is not opened");
-        match advance_ssd(pool, cache, known, leb_bytes, &opened, (options.random)()) {
-            Ok(verdict) if verdict.is_good() => {
-                let state = if known.out == Some(SsdOut::Leaving) { SsdState::Leaving } else { SsdState::Online };
-                ssd.attach(opened, state);
-            }
-            Ok(TieVerdict::ObjectLater | TieVerdict::Diverged) => {
-                return Err(CacheError::Refused(format!(
-                    "SSD {} ({}) has the stamp of a later or another copy of this pool: open that copy, or discard what \
-                     this one has cached by `ferrite cache forget`",
-                    known.id, known.address
-                )));
-            }
-            Ok(verdict) => _ = ssd.set_state(SsdState::Failed, mismatch(verdict), now_ns),
-            Err(error) => _ = ssd.set_state(SsdState::Missing, error.to_string(), now_ns),
-        }
-        Ok(())
     }
 }

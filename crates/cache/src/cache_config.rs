@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::cache_layout::CONFIG_SLOT;
 use crate::cache_memory::CacheMemory;
 use crate::cache_settings::CacheSettings;
+use crate::member_stamp::STAMP_BYTES;
 
 const MAGIC: [u8; 4] = *b"FCAC";
 const VERSION: u32 = 1;
@@ -35,6 +36,19 @@ pub struct CacheConfig {
     pub next_ssd: u8,
     /// The number of tables. It grows when an SSD joins, and never shrinks.
     pub tables: u32,
+    /// Members that are joining or leaving.
+    pub pending: Vec<PendingMember>,
+}
+
+/// A member on its way into the cache or out of it. The pool may list it, and it may have a stamp.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PendingMember {
+    /// The identity.
+    pub uuid: [u8; 16],
+    /// The address of the member.
+    pub address: String,
+    /// Where its stamp begins, in bytes; `None` without a stamp.
+    pub stamp_at: Option<u64>,
 }
 
 /// An SSD of a cache.
@@ -48,20 +62,12 @@ pub struct SsdConfig {
     pub address: String,
     /// The number of its LEBs, with the one of its stamp.
     pub lebs: u32,
-    /// The reason why it failed or leaves; `None` while it is used.
-    pub out: Option<SsdOut>,
+    /// The reason why it failed; `None` while it is used.
+    pub failed: Option<String>,
+    /// True while the user removes it: its pages move to other SSDs.
+    pub leaves: bool,
     /// Bytes written to it.
     pub written_bytes: u64,
-}
-
-/// The reason why an SSD gets no new LEBs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SsdOut {
-    /// It failed; the text says how.
-    Failed(String),
-    /// The user removes it.
-    Leaving,
 }
 
 /// Where a disk has its stamp.
@@ -92,6 +98,22 @@ pub struct DiskConfig {
     pub size: u64,
     /// Where its stamp is.
     pub stamp: StampPlace,
+}
+
+impl DiskConfig {
+    /// Returns the bytes that the data and the stamp need.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.size + if self.stamp == StampPlace::None { 0 } else { STAMP_BYTES }
+    }
+
+    /// Returns where the stamp begins, in bytes; `None` without a stamp.
+    pub(crate) fn stamp_at(&self) -> Option<u64> {
+        match self.stamp {
+            StampPlace::Head => Some(0),
+            StampPlace::Tail => Some(self.size),
+            StampPlace::None => None,
+        }
+    }
 }
 
 /// A configuration and its sequence.

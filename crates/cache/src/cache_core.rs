@@ -26,7 +26,7 @@ use crate::buffer_set::{BufferSet, SlotGrant, SlotUse};
 use crate::cache_config::NumberedConfig;
 use crate::cache_counters::CacheCounters;
 use crate::cache_index::{CacheIndex, IndexShard};
-use crate::cache_members::{CacheDisk, CacheSsd, SsdSet, SsdState};
+use crate::cache_members::{CacheSsd, DiskSet, SsdSet, SsdState};
 use crate::cache_memory::CacheMemory;
 use crate::cache_settings::{CachePolicy, CacheSettings};
 use crate::ghost_table::GhostTable;
@@ -56,7 +56,7 @@ pub(crate) struct CacheCore {
     stores: Mutex<()>,
     pub ghost: GhostTable,
     pub ssds: SsdSet,
-    pub disks: Vec<CacheDisk>,
+    pub disks: DiskSet,
     pub config: Mutex<NumberedConfig>,
     settings: RwLock<CacheSettings>,
     pub counters: CacheCounters,
@@ -115,7 +115,7 @@ pub(crate) enum Around {
 pub(crate) struct CoreParts {
     pub memory: CacheMemory,
     pub ssds: SsdSet,
-    pub disks: Vec<CacheDisk>,
+    pub disks: DiskSet,
     pub config: NumberedConfig,
     pub clock: Arc<dyn Clock>,
     pub ghost_pages: u64,

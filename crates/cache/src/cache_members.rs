@@ -1,13 +1,14 @@
 //! The SSDs and disks of an open cache.
 
-use std::sync::Arc;
+use std::ops::Index;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use ferrite_disk::Disk;
 use parking_lot::{Mutex, RwLock};
 
 use crate::cache_config::{DiskConfig, SsdConfig, StampPlace};
-use crate::cache_layout::{BLOCK, CacheLayout};
+use crate::cache_layout::{BLOCK, CacheLayout, DISKS_MAX};
 use crate::member_stamp::STAMP_BYTES;
 
 /// The state of an SSD.
@@ -55,6 +56,8 @@ pub(crate) struct CacheSsd {
     pub opening: AtomicU32,
     is_readable: AtomicBool,
     is_writable: AtomicBool,
+    /// True while the user removes it.
+    pub leaves: AtomicBool,
     pub in_flight: AtomicU32,
     /// Requests that are waited for no more and that the SSD has not ended (CA11, CA18).
     pub abandoned: AtomicU32,
@@ -80,6 +83,7 @@ impl CacheSsd {
             opening: AtomicU32::new(0),
             is_readable: AtomicBool::new(false),
             is_writable: AtomicBool::new(false),
+            leaves: AtomicBool::new(config.leaves),
             in_flight: AtomicU32::new(0),
             abandoned: AtomicU32::new(0),
             inserts: AtomicU64::new(0),
@@ -91,8 +95,9 @@ impl CacheSsd {
         }
     }
 
-    /// Uses `disk` as the SSD from now on, in `state`.
-    pub fn attach(&self, disk: Arc<dyn Disk>, state: SsdState) {
+    /// Uses `disk` as the SSD from now on.
+    pub fn attach(&self, disk: Arc<dyn Disk>) {
+        let state = if self.leaves.load(Ordering::SeqCst) { SsdState::Leaving } else { SsdState::Online };
         *self.disk.write() = Some(disk);
         *self.errors.lock() = SsdErrors::default();
         self.opening.fetch_add(1, Ordering::SeqCst);
@@ -160,7 +165,12 @@ impl CacheSsd {
 pub(crate) struct CacheDisk {
     pub config: DiskConfig,
     disk: RwLock<Option<Arc<dyn Disk>>>,
+    /// True while the disk is looked for.
+    is_missing: AtomicBool,
+    is_removed: AtomicBool,
     pub opening: AtomicU32,
+    /// The queues of clients.
+    pub queues: AtomicU32,
     why: Mutex<String>,
     /// Writes of the disk that have completed.
     pub writes: AtomicU64,
@@ -178,7 +188,10 @@ impl CacheDisk {
         Self {
             config,
             disk: RwLock::new(None),
+            is_missing: AtomicBool::new(true),
+            is_removed: AtomicBool::new(false),
             opening: AtomicU32::new(0),
+            queues: AtomicU32::new(0),
             why: Mutex::new("it was not found".into()),
             writes: AtomicU64::new(0),
             flushed: AtomicU64::new(0),
@@ -190,14 +203,32 @@ impl CacheDisk {
 
     /// Uses `disk` from now on.
     pub fn attach(&self, disk: Arc<dyn Disk>) {
+        self.is_missing.store(false, Ordering::SeqCst);
         *self.disk.write() = Some(disk);
         self.opening.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Notes why the disk is not served.
+    /// Notes why the disk is not served, although it was found.
     pub fn refuse(&self, why: String) {
+        self.is_missing.store(false, Ordering::SeqCst);
         *self.disk.write() = None;
         *self.why.lock() = why;
+    }
+
+    /// Notes why the disk was not found. It is looked for again.
+    pub fn miss(&self, why: String) {
+        self.refuse(why);
+        self.is_missing.store(true, Ordering::SeqCst);
+    }
+
+    /// Returns true while the disk is looked for.
+    pub fn is_missing(&self) -> bool {
+        self.is_missing.load(Ordering::SeqCst)
+    }
+
+    /// Returns true if the disk is open.
+    pub fn is_open(&self) -> bool {
+        self.disk.read().is_some()
     }
 
     /// Returns the reason why the disk is not open.
@@ -219,14 +250,55 @@ impl CacheDisk {
     pub fn data_at(&self) -> u64 {
         if self.config.stamp == StampPlace::Head { STAMP_BYTES } else { 0 }
     }
+}
 
-    /// Returns where the stamp begins on the disk, in bytes; `None` without a stamp.
-    pub fn stamp_at(&self) -> Option<u64> {
-        match self.config.stamp {
-            StampPlace::Head => Some(0),
-            StampPlace::Tail => Some(self.config.size),
-            StampPlace::None => None,
+/// All disks of a cache, by number. Disks join; the number of one that left is not used again until the cache is opened
+/// again.
+pub(crate) struct DiskSet(Box<[OnceLock<CacheDisk>]>);
+
+impl Default for DiskSet {
+    fn default() -> Self {
+        Self((0..DISKS_MAX).map(|_| OnceLock::new()).collect())
+    }
+}
+
+impl DiskSet {
+    /// Adds `disk`, whose number is free.
+    pub fn add(&self, disk: CacheDisk) {
+        let number = usize::from(disk.config.number);
+        assert!(self.0[number].set(disk).is_ok(), "the number of a disk is used once");
+    }
+
+    /// Returns a number that no disk has or had.
+    pub fn free_number(&self) -> Option<u8> {
+        self.0.iter().position(|disk| disk.get().is_none()).map(|number| number as u8)
+    }
+
+    /// Removes the disk `number`, which has no page in the cache.
+    pub fn remove(&self, number: u8) {
+        if let Some(disk) = self.get(number) {
+            disk.refuse("it was removed from the cache".into());
+            disk.is_removed.store(true, Ordering::SeqCst);
         }
+    }
+
+    /// Returns the disk `number`.
+    pub fn get(&self, number: u8) -> Option<&CacheDisk> {
+        self.0.get(usize::from(number))?.get().filter(|disk| !disk.is_removed.load(Ordering::SeqCst))
+    }
+
+    /// Returns all disks by number.
+    pub fn iter(&self) -> impl Iterator<Item = &CacheDisk> {
+        self.0.iter().filter_map(OnceLock::get).filter(|disk| !disk.is_removed.load(Ordering::SeqCst))
+    }
+}
+
+impl Index<usize> for DiskSet {
+    type Output = CacheDisk;
+
+    /// Returns the disk `number`, also one that was removed.
+    fn index(&self, number: usize) -> &CacheDisk {
+        self.0[number].get().expect("a block's disk joined before")
     }
 }
 

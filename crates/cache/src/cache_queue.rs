@@ -92,6 +92,20 @@ pub(crate) struct CacheQueue {
     event: Arc<ReadyEvent>,
     pub streams: RequestStreams,
     next_job: u64,
+    /// Dropped last: until then the disk is in use.
+    _user: DiskUser,
+}
+
+/// A queue of a client, which keeps its disk in the cache.
+struct DiskUser {
+    core: Arc<CacheCore>,
+    number: u8,
+}
+
+impl Drop for DiskUser {
+    fn drop(&mut self) {
+        self.core.disks[usize::from(self.number)].queues.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl CacheQueue {
@@ -101,6 +115,8 @@ impl CacheQueue {
     /// [`Error::Io`] if the host has no descriptor left.
     pub fn new(disk: &CachedDisk) -> Result<Self> {
         let (core, event) = (Arc::clone(disk.core()), Arc::new(ReadyEvent::new()?));
+        core.disks[usize::from(disk.number())].queues.fetch_add(1, Ordering::SeqCst);
+        let user = DiskUser { core: Arc::clone(&core), number: disk.number() };
         Ok(Self {
             members: MemberQueues::new(Arc::clone(&core), Arc::clone(&event))?,
             core,
@@ -114,6 +130,7 @@ impl CacheQueue {
             event,
             streams: RequestStreams::default(),
             next_job: 0,
+            _user: user,
         })
     }
 
@@ -127,6 +144,13 @@ impl CacheQueue {
         let is_change = !matches!(request.op, Op::Read | Op::Flush);
         if is_change && self.core.settings().mode == crate::CacheMode::ReadOnly {
             return Err(Error::ReadOnly);
+        }
+        let disk = &self.core.disks[usize::from(self.number)];
+        if !disk.is_open() {
+            return Err(Error::io(
+                format!("the disk {:?} of a cache", disk.config.export),
+                std::io::Error::other(format!("not served: {}", disk.why())),
+            ));
         }
         match request.op {
             Op::Zero(how) if how.fast => Err(Error::Unsupported("fast zeroes".into())),

@@ -12,7 +12,7 @@ use ferrite_pool::holding::{RoleSpace, TagSpec};
 use ferrite_pool::tie::{self, Generation, TieRecord, TieRole, TieVerdict};
 use ferrite_pool::{MemberKind, Pool, PoolMember, Role};
 
-use crate::cache_config::{CacheConfig, DiskConfig, NumberedConfig, SsdConfig, SsdOut, StampPlace};
+use crate::cache_config::{CacheConfig, DiskConfig, NumberedConfig, SsdConfig, StampPlace};
 use crate::cache_layout::{BLOCK, CacheLayout, DISKS_MAX, LEBS_MAX, LEBS_MIN, SSDS_MAX};
 use crate::cache_memory::CacheMemory;
 use crate::cache_settings::CacheSettings;
@@ -183,7 +183,15 @@ impl CacheSpec {
     fn config(&self) -> Result<CacheConfig> {
         let ssds = (0..).zip(&self.ssds).map(|(id, ssd)| {
             let lebs = lebs_of(ssd, self.leb_bytes)?;
-            Ok(SsdConfig { id, uuid: ssd.uuid, address: ssd.address.clone(), lebs, out: None, written_bytes: 0 })
+            Ok(SsdConfig {
+                id,
+                uuid: ssd.uuid,
+                address: ssd.address.clone(),
+                lebs,
+                failed: None,
+                leaves: false,
+                written_bytes: 0,
+            })
         });
         let disks = (0..).zip(&self.disks).map(|(number, disk)| disk_config(number, disk));
         let ssds: Vec<SsdConfig> = ssds.collect::<Result<_>>()?;
@@ -194,6 +202,7 @@ impl CacheSpec {
             ssds,
             disks: disks.collect::<Result<_>>()?,
             next_ssd: self.ssds.len() as u8,
+            pending: Vec::new(),
         })
     }
 }
@@ -280,18 +289,9 @@ pub(crate) fn advance_disk(
     opened: &Arc<dyn Disk>,
     nonce: u16,
 ) -> Result<Option<TieVerdict>> {
-    let at = match disk.stamp {
-        StampPlace::Head => 0,
-        StampPlace::Tail => disk.size,
-        StampPlace::None => return Ok(None),
-    };
+    let Some(at) = disk.stamp_at() else { return Ok(None) };
     let record = record(pool, TieRole::Disk, disk.uuid, nonce);
     let stamp = MemberStamp { record, cache, id: disk.number.into(), leb_bytes: 0, lebs: 0 };
     let ends = MemberEnds { pool, disk: opened, at, role: TieRole::Disk, uuid: disk.uuid, stamp };
     Ok(Some(tie::advance(&ends, nonce)?))
-}
-
-/// Returns true if the configuration lets the SSD be read.
-pub(crate) fn is_used(ssd: &SsdConfig) -> bool {
-    !matches!(ssd.out, Some(SsdOut::Failed(_)))
 }

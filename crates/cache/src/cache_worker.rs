@@ -203,7 +203,7 @@ impl CacheWorker {
         self.core.change_config(|config| {
             for ssd in &failed {
                 if let Some(known) = config.ssds.iter_mut().find(|known| known.id == ssd.id) {
-                    known.out = Some(crate::SsdOut::Failed(ssd.state().1));
+                    known.failed = Some(ssd.state().1);
                 }
             }
         })?;

@@ -34,6 +34,7 @@ mod leb_space;
 mod leb_table;
 mod member_queues;
 mod member_stamp;
+mod open_members;
 mod page_copy;
 mod page_word;
 mod queue_read;
@@ -46,7 +47,7 @@ mod write_buffer;
 use ferrite_pool::TagKind;
 
 pub use cache::{Cache, MemberOpener, OpenOptions};
-pub use cache_config::{CacheConfig, DiskConfig, SsdConfig, SsdOut, StampPlace};
+pub use cache_config::{CacheConfig, DiskConfig, PendingMember, SsdConfig, StampPlace};
 pub use cache_layout::{BLOCK, CacheLayout, DISKS_MAX, LEBS_MAX, LEBS_MIN, SSDS_MAX};
 pub use cache_members::SsdState;
 pub use cache_settings::{CacheMode, CachePolicy, CacheSettings, CopyRule};

@@ -100,7 +100,7 @@ impl RecoveredTables {
         state.dirty.store(0, Ordering::Relaxed);
         for (index, page) in (0..).zip(&content.pages).filter(|(_, page)| page.word.live) {
             let (key, place) = (page.word.key, core.memory.page_ref(table, index));
-            if usize::from(key.disk()) >= core.disks.len() {
+            if core.disks.get(key.disk()).is_none() {
                 return Err(wrong("names a disk that the cache does not have"));
             }
             core.memory.page_hits(place).store(page.word.hits, Ordering::Relaxed);
@@ -163,7 +163,7 @@ fn recover_slots(core: &CacheCore, valid: &BTreeMap<u64, ValidTable>) -> Result<
     }
     let count = newest.len() as u64;
     for (key, NewestSlot { slot, header }) in newest {
-        if usize::from(key.disk()) >= core.disks.len() {
+        if core.disks.get(key.disk()).is_none() {
             return Err(damaged(core, &format!("slot {slot} names a disk that the cache does not have")));
         }
         core.adopt_slot(slot, &header);
