@@ -9,8 +9,8 @@
 //! - CA3. A dead mark is durable before a table with the successor becomes valid, before a table that held a successor
 //!   becomes free, and before the mark of a successor that was dropped. Marks wait in a list: a thread that makes a table
 //!   valid or free stores all of them first.
-//! - CA7. A change goes around the cache only if the block is not dirty; over a clean version only after its dead mark is
-//!   durable.
+//! - CA7. A change goes around the cache only if the block is not dirty and not being destaged; over a clean version only
+//!   after its dead mark is durable.
 //! - CA8. What was read from the disk enters the cache only if the block did not change since the read began.
 //! - CA16. No lock is held over I/O or a wait.
 
@@ -212,6 +212,11 @@ impl CacheCore {
         }
     }
 
+    /// Returns the epoch of the buffer that has the slot `page`; 0 for a page of a table.
+    pub fn epoch_of(&self, page: PageRef) -> u64 {
+        if page.is_slot() { self.buffers.epoch_of(page.number()) } else { 0 }
+    }
+
     /// Counts a hit of `page`.
     pub fn count_hit(&self, page: PageRef) {
         let hits = match page.is_slot() {
@@ -383,6 +388,10 @@ impl CacheCore {
     /// Begins a change of the disk around the cache, if `key` allows it (CA7). With `drops` a clean version is dropped.
     pub fn begin_around(&self, key: BlockKey, drops: bool) -> Around {
         let mut shard = self.index.lock(key);
+        // The destager may be writing an older version that is clean by now.
+        if shard.flight(key).is_some_and(|flight| flight.is_destaged) {
+            return Around::Cached;
+        }
         let found = self.find(&shard, key);
         let mut has_mark = false;
         if let Some(page) = found {
@@ -413,9 +422,9 @@ impl CacheCore {
         });
     }
 
-    /// Ends it: if the write succeeded and no other one overlapped, `slot` is clean after the flush of the disk's write
+    /// Ends it: if the write succeeded and no other one overlapped, the slot of `grant` is clean after the flush of the disk's write
     /// `number` (CA6).
-    pub fn end_through(&self, key: BlockKey, slot: u32, number: Option<u64>) {
+    pub fn end_through(&self, key: BlockKey, grant: SlotGrant, number: Option<u64>) {
         let mut shard = self.index.lock(key);
         let is_alone = shard.change_flight(key, |flight| {
             flight.throughs -= 1;
@@ -423,7 +432,9 @@ impl CacheCore {
             flight.is_overlapped &= flight.throughs > 0;
             is_alone
         });
-        let is_newest = self.find(&shard, key) == Some(PageRef::slot(slot));
+        let SlotGrant { slot, epoch } = grant;
+        let page = PageRef::slot(slot);
+        let is_newest = self.find(&shard, key) == Some(page) && self.epoch_of(page) == epoch;
         if let Some(number) = number.filter(|_| is_alone && is_newest) {
             self.slots[slot as usize].through.store(number, Ordering::Release);
         }

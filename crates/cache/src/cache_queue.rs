@@ -48,7 +48,7 @@ pub(crate) enum JobPart {
     /// Bytes of the request that go to the disk around the cache.
     Around { job: u64, keys: Vec<BlockKey> },
     /// A block that went to the slot and goes to the disk.
-    Through { job: u64, key: BlockKey, slot: u32 },
+    Through { job: u64, key: BlockKey, grant: SlotGrant },
     /// A change of a part of a block, which needs the rest.
     Patch { job: u64, patch: BlockPatch },
     /// A flush of the disk's writes up to this number.
@@ -259,9 +259,9 @@ impl CacheQueue {
                 self.note_result(job, result);
                 job
             }
-            JobPart::Through { job, key, slot } => {
+            JobPart::Through { job, key, grant } => {
                 let number = self.note_disk_write();
-                self.core.end_through(key, slot, result.is_ok().then_some(number));
+                self.core.end_through(key, grant, result.is_ok().then_some(number));
                 // The version is in its slot: the worker writes it to the disk again.
                 if let Err(error) = result {
                     self.core.disks[usize::from(self.number)].errors.fetch_add(1, Ordering::Relaxed);

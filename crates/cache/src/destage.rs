@@ -32,6 +32,8 @@ const USED_NS: u64 = 100_000_000;
 struct DestageItem {
     key: BlockKey,
     page: PageRef,
+    /// The epoch of the slot's buffer, because the buffer may be filled again; 0 for a page of a table.
+    epoch: u64,
     data: Option<Vec<u8>>,
     is_written: bool,
 }
@@ -149,14 +151,15 @@ impl CacheWorker {
             return None;
         }
         shard.change_flight(key, |flight| flight.is_destaged = true);
+        let epoch = core.epoch_of(page);
         if page.is_slot() {
             let mut data = vec![0; BLOCK as usize];
             core.memory.load_slot_data(page.number(), 0, &mut data);
-            return Some(DestageItem { key, page, data: Some(data), is_written: false });
+            return Some(DestageItem { key, page, epoch, data: Some(data), is_written: false });
         }
         let (table, _) = core.memory.table_of(page);
         core.memory.table_state(table).readers.fetch_add(1, Ordering::AcqRel);
-        Some(DestageItem { key, page, data: None, is_written: false })
+        Some(DestageItem { key, page, epoch, data: None, is_written: false })
     }
 
     /// Starts the reads of the batch from the SSDs.
@@ -347,7 +350,9 @@ impl CacheWorker {
         core.change_tables(|memory| {
             for item in batch.items.iter().filter(|item| item.is_written) {
                 let shard = core.index.lock(item.key);
-                if core.find(&shard, item.key) != Some(item.page) || !core.is_dirty(item.page) {
+                let is_newest =
+                    core.find(&shard, item.key) == Some(item.page) && core.epoch_of(item.page) == item.epoch;
+                if !is_newest || !core.is_dirty(item.page) {
                     continue;
                 }
                 core.dirty.fetch_sub(1, Ordering::Relaxed);

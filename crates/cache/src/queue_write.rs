@@ -137,7 +137,7 @@ impl CacheQueue {
             let version = NewVersion { key, dirty: true, hits: 0, data };
             queue.core.publish(grant, &version, Expected::Any);
             if queue.core.settings().mode == CacheMode::WriteThrough {
-                queue.write_through(job, key, grant.slot, data.to_vec());
+                queue.write_through(job, key, grant, data.to_vec());
             }
             queue.core.finish_slot(grant);
         });
@@ -196,8 +196,8 @@ impl CacheQueue {
         }
     }
 
-    /// Writes the version in `slot` to the disk too. The slot is durable before: a crash in between leaves it dirty.
-    fn write_through(&mut self, job: u64, key: BlockKey, slot: u32, buffer: Vec<u8>) {
+    /// Writes the version in the slot of `grant` to the disk too. The slot is durable before: a crash in between leaves it dirty.
+    fn write_through(&mut self, job: u64, key: BlockKey, grant: SlotGrant, buffer: Vec<u8>) {
         if let Err(error) = self.barrier() {
             return self.fail(job, error);
         }
@@ -209,7 +209,7 @@ impl CacheQueue {
         self.note_disk_use();
         let (op, span) = (Op::Write(access), self.on_disk(key.block(), 1));
         let request = MemberRequest { member: Member::Disk(self.number), op, span, buffer };
-        self.start(job, request, JobPart::Through { job, key, slot });
+        self.start(job, request, JobPart::Through { job, key, grant });
     }
 
     /// Begins the change of a part of the block `key`.
@@ -337,7 +337,7 @@ impl CacheQueue {
     /// Ends a change of a part of a block, whose new version is in its slot.
     fn end_of_patch(&mut self, job: u64, patch: &BlockPatch, block: &[u8]) {
         if self.core.settings().mode == CacheMode::WriteThrough {
-            self.write_through(job, patch.key, patch.grant.slot, block.to_vec());
+            self.write_through(job, patch.key, patch.grant, block.to_vec());
         }
         self.core.finish_slot(patch.grant);
     }

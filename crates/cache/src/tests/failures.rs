@@ -277,7 +277,8 @@ fn ca7_mode_changes_under_load_lose_nothing() {
                         disk.write(block * BLOCK, &block_of(round * 1000 + block), Access::Cached).expect("written");
                         let mut read = vec![0; BLOCK as usize];
                         disk.read(block * BLOCK, &mut read).expect("read");
-                        assert!(read == block_of(round * 1000 + block), "block {block} in round {round}");
+                        let found = u64::from_le_bytes(*read.first_chunk().expect("eight bytes")) >> 32;
+                        assert!(read == block_of(round * 1000 + block), "block {block} in round {round}: {found}");
                     }
                 }
             });
