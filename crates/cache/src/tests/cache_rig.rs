@@ -26,6 +26,8 @@ pub(crate) struct RigShape {
     pub buffers: u64,
     pub stamp: StampPlace,
     pub settings: CacheSettings,
+    /// The seed of members that complete requests later and in any order; `None`: at once.
+    pub deferring: Option<u64>,
 }
 
 impl Default for RigShape {
@@ -38,7 +40,15 @@ impl Default for RigShape {
             destage_rate: Some(0),
             ..CacheSettings::default()
         };
-        Self { model: Model::MAPPED, ssds: 2, lebs: LEBS_MIN, buffers: 6, stamp: StampPlace::None, settings }
+        Self {
+            model: Model::MAPPED,
+            ssds: 2,
+            lebs: LEBS_MIN,
+            buffers: 6,
+            stamp: StampPlace::None,
+            settings,
+            deferring: None,
+        }
     }
 }
 
@@ -97,8 +107,15 @@ impl RigShape {
         Pool::create(&memory, &Format { uuid: [1; 16], boot_id: BOOT }).expect("a new pool");
         memory.barrier().expect("nothing fails yet");
         let stamp_bytes = if self.stamp == StampPlace::None { 0 } else { STAMP_BYTES };
-        let ssds = (0..self.ssds).map(|_| LyingDisk::new(geometry(self.lebs * LEB)));
-        let disk = LyingDisk::new(geometry(BLOCKS * BLOCK + stamp_bytes));
+        let member = |size, number: u64| {
+            let disk = LyingDisk::new(geometry(size));
+            match self.deferring {
+                Some(seed) => disk.deferring(seed + number),
+                None => disk,
+            }
+        };
+        let ssds = (0..self.ssds as u64).map(|number| member(self.lebs * LEB, number));
+        let disk = member(BLOCKS * BLOCK + stamp_bytes, 99);
         let world = World::new(memory, ssds.chain([disk]));
         let members = members_of(&world, self.ssds);
         let pool = open_pool(&world).expect("it opens");
@@ -177,8 +194,11 @@ impl CacheRig {
 
     /// Does background work until nothing is left to do.
     pub fn settle(&self) {
-        for _ in 0..4 {
+        for round in 0..1000 {
             self.cache.step().expect("a step");
+            if round >= 3 && self.cache.is_idle() {
+                return;
+            }
         }
     }
 

@@ -265,8 +265,13 @@ fn ca18_hung_ssd_delays_no_client_longer_than_its_timeout() {
 
 #[test]
 fn ca7_mode_changes_under_load_lose_nothing() {
-    let world = RigShape::default().world();
-    let timed = TimedRig::new(&world);
+    for deferring in [None, Some(1), Some(2)] {
+        change_modes_under_load(&RigShape { deferring, ..RigShape::default() }.world());
+    }
+}
+
+fn change_modes_under_load(world: &World) {
+    let timed = TimedRig::new(world);
     let disk = &timed.rig.disk;
     std::thread::scope(|scope| {
         for thread in 0..4_u64 {

@@ -152,6 +152,8 @@ fn shapes() -> Vec<RigShape> {
         RigShape { model: Model::FILE, ..usual },
         RigShape { stamp: StampPlace::Head, ..usual },
         RigShape { stamp: StampPlace::Tail, ssds: 3, ..usual },
+        RigShape { deferring: Some(1), ..usual },
+        RigShape { deferring: Some(7), model: Model::FILE, ssds: 3, ..usual },
         RigShape { ssds: 1, settings: CacheSettings { copies: CopyRule::One, ..usual.settings }, ..usual },
     ]
 }
@@ -160,7 +162,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
     #[test]
-    fn ca1_cache_reads_what_was_written(ops in prop::collection::vec(op(), 1..120), shape in 0..5_usize) {
+    fn ca1_cache_reads_what_was_written(ops in prop::collection::vec(op(), 1..120), shape in 0..7_usize) {
         run(shapes()[shape], &ops);
     }
 }
