@@ -13,9 +13,11 @@
 //! - SS3. A flush completes when every page that was in a volatile cache at its arrival is programmed, and the device's
 //!   own tables are too; a FUA write when its pages are.
 //! - SS4. A write of a page that waits in the cache to be programmed replaces it.
+//! - SS5. Trims, and zeroings that free their space, are served one after another, beside all other requests. Each takes
+//!   the time of a command, and the time of a block for each erase block that it touches.
 //!
 //! A write of part of a page costs the program of all of it. What else a flash translation layer does (moving pages,
-//! erasing blocks) is not here: a device of this model is one that has just been erased.
+//! erasing blocks for later writes) is not here: a device of this model is one that has just been erased.
 
 use ferrite_memory::planted;
 
@@ -56,6 +58,8 @@ pub struct Ssd {
     profile: SsdProfile,
     controller_free_ns: u64,
     link_free_ns: u64,
+    /// The time at which the last trim so far ends.
+    trims_end_ns: u64,
     channels: Vec<FlashChannel>,
     /// Pages of the cache that wait to be programmed.
     dirty: HashSet<u64>,
@@ -89,6 +93,7 @@ impl Ssd {
             profile: profile.clone(),
             controller_free_ns: 0,
             link_free_ns: 0,
+            trims_end_ns: 0,
             channels: (0..profile.channels.max(1)).map(|_| FlashChannel::default()).collect(),
             dirty: HashSet::new(),
             held_pages: 0,
@@ -128,7 +133,8 @@ impl Ssd {
             SimWork::Write(access) => self.start_write(job, access, agenda),
             SimWork::Zero(how) if how.keep_space => self.start_write(job, how.access, agenda),
             SimWork::Flush if self.profile.cache.is_volatile() => self.start_flush(job.ticket, agenda),
-            SimWork::Zero(_) | SimWork::Trim | SimWork::Flush => agenda.finish(job.ticket, agenda.now_ns()),
+            SimWork::Zero(_) | SimWork::Trim => self.start_trim(job, agenda),
+            SimWork::Flush => agenda.finish(job.ticket, agenda.now_ns()),
         }
     }
 
@@ -163,6 +169,16 @@ impl Ssd {
         for page in pages {
             self.enqueue(page, PagePurpose::Write { ticket: job.ticket, sent_ns: job.sent_ns }, agenda);
         }
+    }
+
+    /// SS5.
+    fn start_trim(&mut self, job: SimJob, agenda: &mut Agenda<SsdEvent>) {
+        let block_bytes = u64::from(self.profile.block_bytes.max(1));
+        let blocks = (job.span.at + job.span.len).div_ceil(block_bytes) - job.span.at / block_bytes;
+        let begin_ns = self.trims_end_ns.max(agenda.now_ns());
+        let begin_ns = if planted!("disk: trims are served side by side") { agenda.now_ns() } else { begin_ns };
+        self.trims_end_ns = begin_ns + self.profile.trim_ns + blocks * self.profile.trim_block_ns;
+        agenda.finish(job.ticket, self.trims_end_ns);
     }
 
     fn start_flush(&mut self, ticket: SimTicket, agenda: &mut Agenda<SsdEvent>) {

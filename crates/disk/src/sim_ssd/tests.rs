@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::sim_disk::tests::assert_found;
-use crate::{Completion, Op, Queue, RamDisk, Request, VirtualClock, Wait};
+use crate::{Completion, Op, Queue, RamDisk, Request, VirtualClock, Wait, Zeroing};
 use ferrite_memory::Span;
 
 const SIZE: u64 = 64 << 20;
@@ -189,6 +189,46 @@ fn the_cache_gathers_rewrites() {
     assert_eq!(stage.flush_ns(), 2 * stage.profile.program_ns + stage.profile.flush_ns);
 }
 
+/// SS5: a trim costs a command and each erase block that it touches; a zeroing that frees its space costs the same.
+#[test]
+fn ss5_trims_take_the_time_of_a_command_and_of_their_blocks() {
+    let stage = plain(WriteCache::Volatile(1 << 20));
+    let SsdProfile { block_bytes, trim_ns, trim_block_ns, .. } = stage.profile;
+    let block = u64::from(block_bytes);
+    let trim = |at, len| stage.took_ns(|disk| disk.trim(Span::new(at, len), Access::Cached).unwrap());
+    assert_eq!(trim(0, PAGE), trim_ns + trim_block_ns);
+    assert_eq!(trim(block, 2 * block), trim_ns + 2 * trim_block_ns);
+    assert_eq!(trim(block - PAGE, block + 2 * PAGE), trim_ns + 3 * trim_block_ns, "the ends of two blocks count too");
+    let zero = |keep_space| {
+        let how = Zeroing { keep_space, ..Zeroing::default() };
+        stage.took_ns(|disk| disk.write_zeroes(Span::new(0, PAGE), how).unwrap())
+    };
+    assert_eq!((zero(false), zero(true)), (trim_ns + trim_block_ns, 0), "zeros that keep their space are in the cache");
+    for (name, least_us, most_us) in
+        [("ssd-x25e", 200, 300), ("ssd-sata", 250, 350), ("ssd-nvme", 63, 72), ("ssd-nvme-plp", 63, 72)]
+    {
+        let named = self::stage(SsdProfile::named(name).unwrap());
+        let took_ns = named.took_ns(|disk| disk.trim(Span::new(0, PAGE), Access::Cached).unwrap());
+        assert!((least_us * 1000..most_us * 1000).contains(&took_ns), "{name}: {took_ns}");
+    }
+}
+
+/// SS5: trims in flight wait for each other, and no other request waits for them.
+#[test]
+fn ss5_trims_are_served_one_after_another_beside_other_requests() {
+    let stage = plain(WriteCache::Volatile(1 << 20));
+    let trim_ns = stage.profile.trim_ns + stage.profile.trim_block_ns;
+    (0..3).for_each(|token| stage.submit(token, Op::Trim(Access::Cached), token * 1000));
+    stage.submit(3, Op::Read, 5000);
+    let read_ns = stage.took_ns(|_| assert_eq!(stage.collect()[0].token, 3));
+    assert_eq!(read_ns, stage.profile.read_ns);
+    let rest_ns = stage.took_ns(|_| assert_eq!(stage.drain(), [0, 1, 2]));
+    assert_eq!(read_ns + rest_ns, 3 * trim_ns);
+    stage.clock.pass_ns(10 * trim_ns);
+    stage.submit(4, Op::Trim(Access::Fua), 0);
+    assert_eq!(stage.took_ns(|_| assert_eq!(stage.drain(), [4])), trim_ns, "an idle device begins at once");
+}
+
 #[test]
 fn canary_what_no_ssd_may_do_is_found() {
     assert_found(channels_overlap, "disk: all pages are in one channel");
@@ -196,6 +236,7 @@ fn canary_what_no_ssd_may_do_is_found() {
     assert_found(the_profiles_keep_their_data_sheets, "disk: requests pass the controller in parallel");
     assert_found(a_flush_is_not_ended_by_later_writes, "disk: flush counts pages of later writes");
     assert_found(the_cache_gathers_rewrites, "disk: rewritten page is programmed for each write");
+    assert_found(ss5_trims_are_served_one_after_another_beside_other_requests, "disk: trims are served side by side");
     assert_found(a_flush_is_not_held_up_by_later_writes, "disk: request completes before its time");
 }
 
