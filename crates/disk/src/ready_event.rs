@@ -81,7 +81,11 @@ impl Alarm {
 
     /// Makes the descriptor readable from `at_ns` on. If `clock` does not pass by itself, it is readable at once.
     pub fn set(&mut self, clock: &dyn Clock, at_ns: Option<u64>) {
-        self.at_ns = at_ns;
+        let before_ns = std::mem::replace(&mut self.at_ns, at_ns);
+        if !clock.passes() && before_ns.is_some() == at_ns.is_some() {
+            // The instant makes no difference, and a call to the kernel takes longer than a simulated request.
+            return;
+        }
         let left_ns = match at_ns {
             // A timer of zero would never ring.
             Some(at_ns) if clock.passes() => at_ns.saturating_sub(clock.now_ns()).max(1),
