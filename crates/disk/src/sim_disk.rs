@@ -11,6 +11,8 @@
 //!   clock complete at the same times.
 //! - SD4. No lock is held while waiting, so requests of several threads and queues are in the device at once.
 //! - SD5. A request that rule D1 of [`Disk`] refuses, or that changes what is read-only, takes no time.
+//! - SD6. No request ends between the time of the clock and the device's next event. A clock that advances from event to
+//!   event of all its devices shows each end at its own time.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -120,6 +122,17 @@ impl<D: Disk, M: DriveModel> SimDisk<D, M> {
     /// The disk under it.
     pub fn inner(&self) -> &D {
         &self.drive.inner
+    }
+
+    /// Returns the time of the device's next event: the end of a request that is not collected, or a step of its own
+    /// work. Returns `None` if the device is idle. A time that is not later than the clock's is that of a completion
+    /// which a queue can collect now (SD6).
+    pub fn next_event_ns(&self) -> Option<u64> {
+        let mut state = self.drive.lock();
+        state.advance(self.drive.clock.now_ns());
+        let ends = state.agenda.finished().next().map(|(at_ns, _)| at_ns);
+        let ends = ends.filter(|_| !planted!("disk: next event of a drive leaves out known ends"));
+        ends.into_iter().chain(state.agenda.next_event_ns()).min()
     }
 }
 
