@@ -43,7 +43,7 @@ pub use guard::Guard;
 pub use host_sync::HostSync;
 pub use latch::{Latch, LatchGuard, RawLatch};
 pub use liveness_word::LivenessWord;
-pub use mapped::{Backing, MapOptions, Mapped, make_pool_file, own_storage, set_len};
+pub use mapped::{Backing, MapOptions, Mapped, file_survival, make_pool_file, own_storage, set_len};
 pub use memory::{Borrower, Lent, Memory, Shared};
 pub use mountinfo::{MountLine, unescaped};
 pub use pace::{Pace, Speed, Ticks, Tsc};

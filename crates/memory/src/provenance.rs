@@ -100,6 +100,11 @@ impl System {
         Self { root: root.canonicalize().unwrap_or_else(|_| root.to_owned()), looks: Cell::new(0) }
     }
 
+    /// Returns the failures that the block device `major:minor` survives.
+    pub fn block_device(&self, major: u32, minor: u32) -> Survival {
+        self.device(major, minor).survival()
+    }
+
     /// Returns the failures that a file in mount number `mount` survives.
     pub fn file(&self, mount: Option<u64>) -> Survival {
         let mounts = mountinfo::read(&self.root);

@@ -80,12 +80,15 @@ pub(super) fn find(file: &File) -> Result<FoundBacking> {
     Ok(FoundBacking { backing, size: about.size(), unit_bytes, flags })
 }
 
-/// Returns which failures `file` survives, by where it lies now.
-pub(super) fn survival(file: &File) -> Survival {
+/// Returns which failures `file` survives, by where it lies now. It is a file, a device DAX node or a block device.
+pub fn survival(file: &File) -> Survival {
     let system = System::new(Path::new("/"));
     match file.metadata() {
         Ok(about) if about.file_type().is_char_device() => {
             system.device_dax(libc::major(about.rdev()), libc::minor(about.rdev()))
+        }
+        Ok(about) if about.file_type().is_block_device() => {
+            system.block_device(libc::major(about.rdev()), libc::minor(about.rdev()))
         }
         _ => system.file(mount_of(file)),
     }

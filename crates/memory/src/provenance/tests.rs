@@ -93,6 +93,10 @@ fn a_device_that_is_no_disk_of_this_machine_is_told_from_one() {
             it.ext4(&number);
         });
         expect(&found, (state, state), word);
+        // Used as a device, without a file system.
+        let mut machine = Machine::new();
+        machine.block(device);
+        expect(&System::new(machine.path()).block_device(8, 1), (state, state), word);
     }
 }
 
