@@ -57,6 +57,25 @@ impl DiskAddress {
         Ok(Self { text: text.into(), models, place: DiskPlace::parse(rest)? })
     }
 
+    /// Returns the address with absolute paths, so that it names the same disk in every folder.
+    ///
+    /// # Errors
+    /// [`AddressError::Empty`] without a current folder.
+    pub fn absolute(self) -> Result<Self> {
+        let whole = |path: &Path| std::path::absolute(path).map_err(|_| AddressError::Empty);
+        let place = match self.place {
+            DiskPlace::Nbd(uri) => DiskPlace::Nbd(uri),
+            DiskPlace::File(path) => DiskPlace::File(whole(&path)?),
+            DiskPlace::InPool { pool, name } => DiskPlace::InPool { pool: whole(&pool)?, name },
+        };
+        let mut drives = self.text.as_str();
+        while let Some((_, behind)) = DriveModel::first_in(drives)? {
+            drives = behind;
+        }
+        let drives = &self.text[..self.text.len() - drives.len()];
+        Ok(Self { text: format!("{drives}{}", place.text()), models: self.models, place })
+    }
+
     /// Returns `disk` behind the drives of this address.
     ///
     /// # Errors
@@ -90,6 +109,15 @@ impl DiskPlace {
             }
             _ if name.is_empty() => Err(AddressError::NoName { pool: pool.into() }),
             _ => Ok(Self::InPool { pool: pool.into(), name: name.into() }),
+        }
+    }
+
+    /// Returns the place as an address has it.
+    fn text(&self) -> String {
+        match self {
+            Self::Nbd(uri) => uri.clone(),
+            Self::File(path) => path.display().to_string(),
+            Self::InPool { pool, name } => format!("{}:{name}", pool.display()),
         }
     }
 

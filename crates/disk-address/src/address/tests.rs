@@ -52,6 +52,19 @@ fn every_form_of_address_names_its_place() {
     }
 }
 
+/// An address that is stored has to name the same disk for a process in another folder.
+#[test]
+fn an_absolute_address_names_the_disk_from_every_folder() {
+    let here = std::env::current_dir().expect("a folder");
+    for (text, path) in [("image", "/image"), ("ssd-sata:fault:none:image", "/image"), ("./pool:d", "/pool:d")] {
+        let address = DiskAddress::parse(text).expect(text).absolute().expect("absolute");
+        assert!(address.to_string().ends_with(&format!("{}{path}", here.display())), "{text}: {address}");
+        assert_eq!(DiskAddress::parse(&address.to_string()).expect("it parses again"), address, "{text}");
+    }
+    let uri = DiskAddress::parse("hdd-7200:nbd://h/d").expect("parsed").absolute().expect("absolute");
+    assert_eq!(uri.to_string(), "hdd-7200:nbd://h/d");
+}
+
 #[test]
 fn an_address_that_names_no_disk_is_refused_with_what_to_write() {
     let (_folder, at) = world();
