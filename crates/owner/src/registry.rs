@@ -112,16 +112,30 @@ impl RunningServices {
         self.running().iter().find(|running| running.kind == kind).map(|running| &running.service)
     }
 
-    /// Returns the names of the tags of `pool` that can be opened as disks, by name.
+    /// Returns the names that the services open as disks, by name.
     pub fn disk_names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.iter().flat_map(|service| service.disk_names()).collect();
         names.sort_unstable();
         names
     }
 
-    /// Opens the tag of `pool` called `name` as a disk; `None` if no service does.
+    /// Opens the disk called `name`: a tag of `pool`, or a disk that a service has in a tag of another name. Returns `None`
+    /// if no service opens it.
     pub fn open_disk(&self, pool: &Pool, name: &str) -> Option<Result<Arc<dyn Disk>, Failure>> {
-        let tag = pool.tag(name).ok()?;
-        self.of(tag.kind)?.open_disk(name)
+        match pool.tag(name) {
+            Ok(tag) => self.of(tag.kind)?.open_disk(name),
+            Err(_) => self.with_disk(name)?.service.open_disk(name),
+        }
+    }
+
+    /// Returns the name of the service that opens the disk called `name`, and the bytes of the disk, if the service knows
+    /// them.
+    pub fn disk_of(&self, name: &str) -> Option<(&'static str, Option<u64>)> {
+        let running = self.with_disk(name)?;
+        Some((running.names[0], running.service.disk_size(name)))
+    }
+
+    fn with_disk(&self, name: &str) -> Option<&StartedService> {
+        self.running().iter().find(|running| running.service.disk_names().iter().any(|known| known == name))
     }
 }

@@ -126,15 +126,33 @@ pub trait RunningService: Any + Send + Sync {
         Vec::new()
     }
 
-    /// Returns the names of the tags that [`RunningService::open_disk`] opens.
+    /// Returns the names of the disks that [`RunningService::open_disk`] opens. They are the names of tags, or names that
+    /// the service gives to disks in its tags. Nothing is opened for it.
     fn disk_names(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Opens the tag called `name` as a disk; `None` for a service whose tags are not disks.
+    /// Opens the disk called `name`; `None` for a service that has no disks.
     fn open_disk(&self, name: &str) -> Option<Result<Arc<dyn Disk>, Failure>> {
         let _ = name;
         None
+    }
+
+    /// Returns the bytes of the disk called `name`, which is one of [`RunningService::disk_names`], if they are known
+    /// without opening it.
+    fn disk_size(&self, name: &str) -> Option<u64> {
+        let _ = name;
+        None
+    }
+
+    /// Closes the disk called `name`, which this service opened by [`RunningServices::open_disk`], because the service that
+    /// has it closes or removes it.
+    ///
+    /// # Errors
+    /// The kind [`ferrite_pool::FailureKind::Busy`] while a client uses the disk.
+    fn close_disk(&self, name: &str) -> Result<(), Failure> {
+        let _ = name;
+        Ok(())
     }
 
     /// Refuses a file that lies on something that the service shows, such as the node of a disk: a process that writes
