@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use ferrite_disk::{Clock, Disk, ReadyEvent};
-use ferrite_memory::Scheme;
+use ferrite_memory::{Claim, Scheme, Survival, Survives};
 use ferrite_pool::tie::TieVerdict;
 use ferrite_pool::{Freeze, Pool};
 use parking_lot::Mutex;
@@ -30,6 +30,13 @@ pub trait MemberOpener: Send + Sync {
     /// # Errors
     /// The reason, for people.
     fn open(&self, address: &str) -> std::result::Result<Arc<dyn Disk>, String>;
+
+    /// Returns which failures the SSD or disk at `address` survives with what was flushed to it.
+    fn survival(&self, address: &str) -> Survival {
+        let not_known = || Claim::new(Survives::NotKnown, format!("nothing is known of {address}"));
+        let process_crash = Claim::new(Survives::Yes, "it lies outside of the process");
+        Survival { process_crash, kernel_crash: not_known(), power_loss: not_known() }
+    }
 }
 
 /// How a cache is opened.

@@ -12,7 +12,7 @@ use crate::cache_layout::{BLOCK, CacheLayout, DISKS_MAX};
 use crate::member_stamp::STAMP_BYTES;
 
 /// The state of an SSD.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SsdState {
     /// It is read and written.

@@ -96,6 +96,47 @@ fn pages_crc(salt: u32, pages: &[TablePage]) -> u32 {
     hasher.finalize()
 }
 
+fn decode_state(salt: u32, word: u64) -> std::result::Result<Option<u64>, TableFault> {
+    if word == 0 {
+        return Ok(None);
+    }
+    let state = unseal(salt, word).ok_or(TableFault::State)?;
+    match state & 0xf {
+        0 => Ok(None),
+        VALID => Ok(Some(state >> 4)),
+        _ => Err(TableFault::State),
+    }
+}
+
+/// Returns the content of the table in `bytes`, which are as many as `layout` says and are not trusted; `None` if it is
+/// free.
+///
+/// # Errors
+/// A [`TableFault`].
+pub(crate) fn decode_table(
+    salt: u32,
+    layout: &CacheLayout,
+    bytes: &[u8],
+) -> std::result::Result<Option<TableContent>, TableFault> {
+    let word_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    let number_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    let Some(sequence) = decode_state(salt, word_at(0))? else { return Ok(None) };
+    let places = decode_places(salt, word_at(8)).ok_or(TableFault::Places)?;
+    let (crc, count, pages_max) = (number_at(16), number_at(20) as usize, layout.pages() as usize);
+    if count > pages_max {
+        return Err(TableFault::Pages);
+    }
+    let page = |index: usize| {
+        let word = PageWord::decode(salt, word_at(HEAD as usize + index * 8)).ok_or(TableFault::Word(index as u32))?;
+        Ok(TablePage { word, sum: number_at(HEAD as usize + pages_max * 8 + index * 4) })
+    };
+    let pages = (0..count).map(page).collect::<std::result::Result<Vec<_>, TableFault>>()?;
+    match pages_crc(salt, &pages) == crc {
+        true => Ok(Some(TableContent { sequence, places, pages })),
+        false => Err(TableFault::Pages),
+    }
+}
+
 impl CacheMemory {
     fn table(&self, number: u32) -> u64 {
         let (chunk, index) = self.chunk_of(number);
@@ -157,16 +198,7 @@ impl CacheMemory {
     /// # Errors
     /// [`TableFault::State`].
     pub fn table_sequence(&self, number: u32) -> std::result::Result<Option<u64>, TableFault> {
-        let word = self.memory().load_word(self.table(number));
-        if word == 0 {
-            return Ok(None);
-        }
-        let state = unseal(self.salt, word).ok_or(TableFault::State)?;
-        match state & 0xf {
-            0 => Ok(None),
-            VALID => Ok(Some(state >> 4)),
-            _ => Err(TableFault::State),
-        }
+        decode_state(self.salt, self.memory().load_word(self.table(number)))
     }
 
     /// Returns the places of table `number`, or `None` if they are damaged.
@@ -186,27 +218,12 @@ impl CacheMemory {
     /// # Errors
     /// A [`TableFault`].
     pub fn load_table(&self, number: u32) -> std::result::Result<Option<TableContent>, TableFault> {
-        let Some(sequence) = self.table_sequence(number)? else { return Ok(None) };
-        let places = self.table_places(number).ok_or(TableFault::Places)?;
-        let pages_max = self.layout().pages() as usize;
+        if self.table_sequence(number)?.is_none() {
+            return Ok(None);
+        }
         let mut bytes = vec![0; self.layout().table_bytes() as usize];
         self.memory().load(self.table(number), &mut bytes);
-        let number_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
-        let (crc, count) = (number_at(16), number_at(20) as usize);
-        if count > pages_max {
-            return Err(TableFault::Pages);
-        }
-        let page = |index: usize| {
-            let at = HEAD as usize + index * 8;
-            let word = u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
-            let word = PageWord::decode(self.salt, word).ok_or(TableFault::Word(index as u32))?;
-            Ok(TablePage { word, sum: number_at(HEAD as usize + pages_max * 8 + index * 4) })
-        };
-        let pages = (0..count).map(page).collect::<std::result::Result<Vec<_>, TableFault>>()?;
-        if pages_crc(self.salt, &pages) != crc {
-            return Err(TableFault::Pages);
-        }
-        Ok(Some(TableContent { sequence, places, pages }))
+        decode_table(self.salt, self.layout(), &bytes)
     }
 
     /// Returns the bytes of a table with `content` without its state.

@@ -21,8 +21,13 @@ mod cache_layout;
 mod cache_members;
 mod cache_memory;
 mod cache_queue;
+mod cache_reports;
+mod cache_requests;
+mod cache_service;
 mod cache_settings;
 mod cache_spec;
+mod cache_stats;
+mod cache_walk;
 mod cache_worker;
 mod cached_disk;
 mod collect;
@@ -34,6 +39,7 @@ mod leb_space;
 mod leb_table;
 mod member_queues;
 mod member_stamp;
+mod open_caches;
 mod open_members;
 mod page_copy;
 mod page_word;
@@ -42,6 +48,7 @@ mod queue_write;
 mod recover_cache;
 mod request_streams;
 mod seal;
+mod settings_change;
 mod write_buffer;
 
 use ferrite_pool::TagKind;
@@ -50,12 +57,20 @@ pub use cache::{Cache, MemberOpener, OpenOptions};
 pub use cache_config::{CacheConfig, DiskConfig, PendingMember, SsdConfig, StampPlace};
 pub use cache_layout::{BLOCK, CacheLayout, DISKS_MAX, LEBS_MAX, LEBS_MIN, SSDS_MAX};
 pub use cache_members::SsdState;
+pub use cache_reports::{
+    AroundReport, BytesReport, CacheReport, CacheState, CacheStats, CollectReport, CreatedCache, DestageReport,
+    DiskStats, HitReport, RequestReport, SsdStats,
+};
+pub use cache_requests::{CACHE, CacheRequest, MemberAddress, NewCacheDisk};
+pub use cache_service::CacheService;
 pub use cache_settings::{CacheMode, CachePolicy, CacheSettings, CopyRule};
 pub use cache_spec::{CacheSpec, NewDisk, NewSsd};
 pub use cached_disk::CachedDisk;
 pub use error::{CacheError, Result};
 pub use member_stamp::{MemberStamp, STAMP_BYTES, read_stamp};
+pub use open_caches::OpenCaches;
 pub use recover_cache::CacheRecovery;
+pub use settings_change::{RateChoice, SettingsChange};
 
 /// The kind of tags of caches.
 pub const CACHE_KIND: TagKind = TagKind::CACHE;

@@ -17,7 +17,7 @@ use crate::write_buffer::SlotHeader;
 use crate::{CacheError, Result};
 
 /// What recovery found, for people.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct CacheRecovery {
     /// Sealed LEBs.
     pub tables: u64,

@@ -34,7 +34,7 @@ const PACKAGES: &[PackageRow] = &[
     row(
         "daemon",
         "what `ferrite up` adds: disks, nodes, mounts, metrics",
-        &["disk-address", "mount", "devnode", "fs-client", "sqlite-log", "block", "object", "wal", "counters"],
+        &["disk-address", "mount", "devnode", "fs-client", "sqlite-log", "block", "cache", "object", "wal", "counters"],
     ),
     row("bindings", "pools for C, Python and SQLite", &["fs-client", "object", "sqlite-log", "wal", "counters"]),
     row("preload", "the library that `ferrite run` loads into programs", &["fs-client"]),
@@ -49,6 +49,7 @@ const PACKAGES: &[PackageRow] = &[
     row("fs", "service: a tree of files in a tag", &["owner"]),
     row("object", "service: values, queues, maps and logs of programs", &["owner"]),
     row("block", "service: a disk in a tag", &["owner"]),
+    row("cache", "service: SSDs as a cache before disks", &["owner"]),
     row("wal", "service: a log in a tag, drained to a file", &["owner"]),
     row("fuse", "mounts and threads that nodes and file systems share", &["memory"]),
     row("owner", "one process owns a pool and others share it", &["pool"]),

@@ -1,0 +1,99 @@
+//! Requests to the service of caches.
+
+use std::path::{Path, PathBuf};
+
+use ferrite_owner::{NamedPlaces, TypedRequest};
+use serde::{Deserialize, Serialize};
+
+use crate::StampPlace;
+use crate::settings_change::SettingsChange;
+
+/// The name of the service.
+pub const CACHE: &str = "cache";
+
+/// A request of the service of caches.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "kebab-case")]
+pub enum CacheRequest {
+    /// Lists the caches: [`crate::CacheReport`]s. Opens none.
+    List,
+    /// Makes a cache, durable when the call returns: a [`crate::CreatedCache`].
+    Create {
+        /// The name of the cache.
+        name: String,
+        /// The disks.
+        disks: Vec<NewCacheDisk>,
+        /// The SSDs.
+        ssds: Vec<MemberAddress>,
+        /// The settings that are not the defaults.
+        #[serde(default)]
+        settings: SettingsChange,
+        /// Bytes of a LEB.
+        leb_bytes: u64,
+        /// Bytes of all buffers.
+        buffer_bytes: u64,
+        /// The bytes of SSDs with content that may be lost.
+        lose: Option<u64>,
+    },
+    /// Opens all caches: [`crate::CacheReport`]s.
+    OpenAll,
+    /// Opens and describes a cache: a [`crate::CacheStats`].
+    Stat {
+        /// The name of the cache.
+        name: String,
+    },
+    /// Changes settings: a [`crate::CacheReport`].
+    Set {
+        /// The name of the cache.
+        name: String,
+        /// The settings that change.
+        settings: SettingsChange,
+    },
+    /// Writes all dirty data to the disks: a [`crate::CacheReport`]. A cancelled call loses nothing.
+    Clean {
+        /// The name of the cache.
+        name: String,
+    },
+}
+
+/// The address of an SSD or a disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberAddress {
+    /// The address, with absolute paths.
+    pub address: String,
+    /// The absolute path of the file or device in it; empty if it names none.
+    #[serde(default, with = "ferrite_owner::paths::exact")]
+    pub path: PathBuf,
+}
+
+/// A disk of a new cache.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewCacheDisk {
+    /// The name by which users open it; `None`: the name of the cache.
+    pub export: Option<String>,
+    /// The address.
+    #[serde(flatten)]
+    pub at: MemberAddress,
+    /// Where its stamp goes.
+    #[serde(default)]
+    pub stamp: StampPlace,
+}
+
+impl CacheRequest {
+    /// Returns the members that the request names.
+    pub(crate) fn members(&self) -> Vec<&MemberAddress> {
+        match self {
+            Self::Create { disks, ssds, .. } => disks.iter().map(|disk| &disk.at).chain(ssds).collect(),
+            Self::List | Self::OpenAll | Self::Stat { .. } | Self::Set { .. } | Self::Clean { .. } => Vec::new(),
+        }
+    }
+}
+
+impl TypedRequest for CacheRequest {
+    const SERVICE: &'static str = CACHE;
+
+    fn places(&self) -> NamedPlaces<'_> {
+        let paths = self.members().into_iter().map(|member| member.path.as_path());
+        NamedPlaces::of_paths(paths.filter(|path| *path != Path::new("")))
+    }
+}
