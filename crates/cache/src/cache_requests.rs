@@ -66,6 +66,13 @@ pub struct MemberAddress {
     pub path: PathBuf,
 }
 
+impl MemberAddress {
+    /// Returns true if the address names a file or a device.
+    pub(crate) fn has_path(&self) -> bool {
+        self.path != Path::new("")
+    }
+}
+
 /// A disk of a new cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewCacheDisk {
@@ -93,7 +100,7 @@ impl TypedRequest for CacheRequest {
     const SERVICE: &'static str = CACHE;
 
     fn places(&self) -> NamedPlaces<'_> {
-        let paths = self.members().into_iter().map(|member| member.path.as_path());
-        NamedPlaces::of_paths(paths.filter(|path| *path != Path::new("")))
+        let members = self.members().into_iter().filter(|member| member.has_path());
+        NamedPlaces::of_paths(members.map(|member| member.path.as_path()))
     }
 }

@@ -173,6 +173,10 @@ impl OpenCaches {
             new.disks.iter().map(|disk| disk.export.clone().unwrap_or_else(|| new.name.clone())).collect();
         self.ensure_free(&exports)?;
         ensure_different(new.disks.iter().map(|disk| &disk.at).chain(&new.ssds))?;
+        let ssds = new.ssds.iter().filter(|_| new.lose.is_none());
+        for member in new.disks.iter().map(|disk| &disk.at).chain(ssds).filter(|member| member.has_path()) {
+            ferrite_pool::ensure_no_member(&member.path)?;
+        }
         let (settings, notes) = self.settings_of(&new)?;
         let ssds = new.ssds.iter().map(|ssd| self.new_ssd(ssd)).collect::<Result<Vec<_>, _>>()?;
         let disks = exports.into_iter().zip(&new.disks).map(|(export, disk)| self.new_disk(export, disk));
@@ -256,8 +260,7 @@ fn ensure_different<'a>(members: impl Iterator<Item = &'a MemberAddress>) -> Res
     let mut known: Vec<&MemberAddress> = Vec::new();
     for member in members {
         let is_same = |other: &&MemberAddress| {
-            let has_path = member.path != Path::new("");
-            other.address == member.address || (has_path && other.path == member.path)
+            other.address == member.address || (member.has_path() && other.path == member.path)
         };
         if known.iter().any(is_same) {
             return Err(Failure::refused(format!(

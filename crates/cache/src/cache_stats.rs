@@ -211,7 +211,7 @@ fn block_bytes(core: &CacheCore, worker: Option<&CacheWorker>) -> BytesReport {
         dirty: core.dirty.load(Ordering::Relaxed).max(0) as u64 * BLOCK,
         single: pages.single * BLOCK,
         away: away * BLOCK,
-        lost: lost * BLOCK,
+        lost: (lost + core.counters.lost_pages.get()) * BLOCK,
         buffered: live.count() as u64 * BLOCK,
     }
 }

@@ -13,7 +13,7 @@ use std::sync::{Arc, LazyLock, Weak};
 use std::time::{Duration, Instant};
 
 use ferrite_block::{BlockDisk, BufferOptions, Buffered, DiskOptions, Syncers};
-use ferrite_disk::{Disk, ReadOnlyDisk, StatsDisk};
+use ferrite_disk::{Disk, Geometry, ReadOnlyDisk, StatsDisk};
 use ferrite_memory::{Error, Scheme, Ticks, Tsc};
 use ferrite_nbd::{Listening, ListeningTcp, Network, NotNetwork, Options, Server, TcpOptions, Tls, TlsFiles};
 use ferrite_owner::{RunningServices, ServiceRegistry};
@@ -139,6 +139,8 @@ impl OpenDisks {
     /// it is in use with other options; else the failure of opening the tag.
     pub fn open(&self, name: &str, serving: &Serving) -> Result<Arc<CountedDisk>, Failure> {
         let wanted = disk_options(serving)?;
+        // A service may have to connect to devices before its disk is open. That does not hold the lock.
+        let _of_other_service = self.open_of_other_service(name, serving)?;
         let mut open = self.open.lock();
         match open.get(name) {
             Some(known) if known.serving == *serving => return Ok(Arc::clone(&known.front)),
@@ -236,6 +238,11 @@ impl OpenDisks {
     /// Returns true if a node or a socket serves a disk.
     pub fn is_reached(&self) -> bool {
         self.is_attached() || !self.sockets.lock().is_empty()
+    }
+
+    /// Returns the geometry of the disk called `name`, if it is open.
+    fn open_geometry(&self, name: &str) -> Option<Geometry> {
+        self.open.lock().get(name).map(|open| open.front.geometry())
     }
 
     /// Describes the use of the disk called `name`, if it is open.

@@ -5,14 +5,15 @@
 //!        |           |          | FUSE
 //!   disks ----- disks/nodes   filesystems      RunningServices of one PoolOwner
 //!        |           |          |
-//!      block::BlockDisk       fs::FileSystem
+//!   block::BlockDisk, cache   fs::FileSystem
 //! ```
 
 pub mod disks;
 pub mod filesystems;
 pub mod lacks;
+mod member_opener;
 pub mod mounts;
 mod services;
 mod tag_names;
 
-pub use services::{disks, filesystems, registry};
+pub use services::{caches, disks, filesystems, registry};

@@ -3,6 +3,8 @@
 use std::any::Any;
 use std::sync::{Arc, LazyLock};
 
+use ferrite_cache::{CacheService, OpenCaches};
+use ferrite_disk_address::HostClock;
 use ferrite_object::ObjectService;
 use ferrite_owner::{PoolOwner, RunningService, ServiceRegistry};
 use ferrite_pool::TagKind;
@@ -10,12 +12,17 @@ use ferrite_sqlite_log::DatabaseService;
 
 use crate::disks::{DiskService, OpenDisks};
 use crate::filesystems::{FilesService, Filesystems};
+use crate::member_opener::AddressOpener;
 
 /// Returns the services.
 pub fn registry() -> Arc<ServiceRegistry> {
     static SERVICES: LazyLock<Arc<ServiceRegistry>> = LazyLock::new(|| {
-        let services =
-            ServiceRegistry::default().with(DiskService).with(FilesService).with(ObjectService).with(DatabaseService);
+        let services = ServiceRegistry::default()
+            .with(DiskService)
+            .with(FilesService)
+            .with(ObjectService)
+            .with(DatabaseService)
+            .with(CacheService::new(Arc::new(AddressOpener), Arc::new(HostClock::new())));
         #[cfg(feature = "example")]
         let services = services.with(ferrite_counters::CounterService);
         Arc::new(services)
@@ -26,6 +33,11 @@ pub fn registry() -> Arc<ServiceRegistry> {
 /// Returns the disks of the pool that `owner` owns.
 pub fn disks(owner: &PoolOwner) -> Arc<OpenDisks> {
     running(owner, TagKind::DISK)
+}
+
+/// Returns the caches of the pool that `owner` owns.
+pub fn caches(owner: &PoolOwner) -> Arc<OpenCaches> {
+    running(owner, TagKind::CACHE)
 }
 
 /// Returns the file systems of the pool that `owner` owns.

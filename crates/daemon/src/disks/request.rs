@@ -209,6 +209,9 @@ impl TypedRequest for DiskRequest {
 pub struct DiskReport {
     /// Its name.
     pub name: String,
+    /// The service that has it; `None` for a disk of this service.
+    #[serde(default)]
+    pub service: Option<String>,
     /// Its size in bytes.
     pub size_bytes: u64,
     /// Bytes of a sector.

@@ -15,7 +15,7 @@ use ferrite_owner::{
 use ferrite_pool::check::{MovedRange, TagFindings, TagOwner};
 use ferrite_pool::{Failure, FailureKind, Freeze, Pool, Tag, TagKind};
 
-use super::{CountedDisk, DISK, DiskReport, DiskRequest, FaultyDiskReport, OpenDisks, Serving, disk_names};
+use super::{CountedDisk, DISK, DiskReport, DiskRequest, FaultyDiskReport, OpenDisks, Serving};
 use crate::tag_names::{ensure_kind, report_each};
 
 /// The service of disks.
@@ -74,6 +74,10 @@ impl RunningService for OpenDisks {
         Some(self.open(name, &self.usual()).map(|disk| disk as Arc<dyn Disk>))
     }
 
+    fn close_disk(&self, name: &str) -> Result<(), Failure> {
+        self.while_closed(name, || Ok(()))
+    }
+
     fn refuse_own(&self, file: &Path) -> Result<(), Failure> {
         self.refuse_on_own_node(file)
     }
@@ -94,11 +98,12 @@ impl OpenDisks {
         connection: Option<u64>,
         progress: ProgressCall<'_>,
     ) -> Result<ServiceReply, Failure> {
-        request.disk().map_or(Ok(()), |name| self.ensure_disk(name, request.wants_to_use()))?;
+        request.disk().map_or(Ok(()), |name| self.ensure_disk(name, &request))?;
         match request {
-            DiskRequest::List => reply(&report_each(|| disk_names(&self.pool), |name| self.describe(name))?),
+            DiskRequest::List => reply(&report_each(|| self.all_names(), |name| self.describe(name))?),
             DiskRequest::Create { name, size, sector_bytes, thin, checksum } => {
                 ensure_possible(size, sector_bytes)?;
+                self.ensure_name_free(&name)?;
                 let spec = DiskSpec { size, sector_bytes, thin, checksum };
                 let made = ferrite_block::create_watched(&self.pool, &name, &spec, progress);
                 made.map_err(|error| self.registry.taken(&self.pool, error))?;
@@ -129,10 +134,39 @@ impl OpenDisks {
         }
     }
 
-    /// Refuses a name that no disk has; advises to make one if it is `wanted`.
-    fn ensure_disk(&self, name: &str, wanted: bool) -> Result<(), Failure> {
-        let is_one = wanted && self.all_names().iter().any(|known| known == name);
+    /// Refuses a name that `request` cannot work on. A disk of another service is used and described here; its service
+    /// changes and removes it.
+    fn ensure_disk(&self, name: &str, request: &DiskRequest) -> Result<(), Failure> {
+        let wanted = request.wants_to_use();
+        let may_be_any = wanted || matches!(request, DiskRequest::Stat { .. });
+        if may_be_any {
+            self.ensure_any_disk(name, wanted)
+        } else {
+            ensure_kind(&self.pool, name, TagKind::DISK, wanted)
+        }
+    }
+
+    /// Refuses a name that no disk of any service has; advises to make one if it is `wanted`.
+    fn ensure_any_disk(&self, name: &str, wanted: bool) -> Result<(), Failure> {
+        let is_one = self.all_names().iter().any(|known| known == name);
         if is_one { Ok(()) } else { ensure_kind(&self.pool, name, TagKind::DISK, wanted) }
+    }
+
+    /// Refuses a new disk whose name a service has given to a disk in a tag of another name.
+    fn ensure_name_free(&self, name: &str) -> Result<(), Failure> {
+        let service = self.other_service(name).filter(|_| self.pool.tag(name).is_err());
+        match service {
+            None => Ok(()),
+            Some((service, _)) => {
+                let why = format!("a disk of the service {service} is called {name:?}: choose another name");
+                Err(Failure::new(FailureKind::Exists, why))
+            }
+        }
+    }
+
+    /// Returns the service beside this one that has the disk called `name`, and the bytes of the disk, if it knows them.
+    fn other_service(&self, name: &str) -> Option<(&'static str, Option<u64>)> {
+        self.running.upgrade()?.disk_of(name)
     }
 
     /// Opens the disk called `name`, as [`OpenDisks::open`]; the error about a missing disk advises to make it.
@@ -140,7 +174,7 @@ impl OpenDisks {
     /// # Errors
     /// As [`OpenDisks::open`].
     pub fn open_known(&self, name: &str, serving: &Serving) -> Result<Arc<CountedDisk>, Failure> {
-        self.ensure_disk(name, true)?;
+        self.ensure_any_disk(name, true)?;
         self.open(name, serving)
     }
 
@@ -149,10 +183,14 @@ impl OpenDisks {
     /// # Errors
     /// The failure of reading the tag, such as the kind [`FailureKind::NotFound`].
     pub fn describe(&self, name: &str) -> Result<DiskReport, Failure> {
+        if let Some((service, size)) = self.other_service(name) {
+            return Ok(self.describe_other(name, service, size));
+        }
         let tag = self.pool.tag(name)?;
         let shape = DiskShape::read(&tag)?;
         Ok(DiskReport {
             name: name.into(),
+            service: None,
             size_bytes: shape.size,
             sector_bytes: shape.sector_bytes,
             thin: shape.thin,
@@ -162,6 +200,24 @@ impl OpenDisks {
             usual: self.usual(),
             open: self.report(name),
         })
+    }
+
+    /// Describes a disk of another service. Of one that was not used yet only what the service knows is said.
+    fn describe_other(&self, name: &str, service: &str, size: Option<u64>) -> DiskReport {
+        let open = self.report(name);
+        let geometry = self.open_geometry(name);
+        DiskReport {
+            name: name.into(),
+            service: Some(service.into()),
+            size_bytes: geometry.as_ref().map_or(size.unwrap_or(0), |geometry| geometry.size),
+            sector_bytes: geometry.map_or(0, |geometry| geometry.sector_bytes),
+            thin: false,
+            checksum: false,
+            space_bytes: self.pool.tag(name).map_or(0, |tag| space_bytes(&tag)),
+            reached_at: self.reached_at(name),
+            usual: self.usual(),
+            open,
+        }
     }
 }
 
