@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use crate::cache_settings::CacheSettings;
 use crate::cache_spec::{advance_disk, advance_ssd};
 use crate::cache_worker::CacheWorker;
 use crate::cached_disk::CachedDisk;
+use crate::fingerprint::difference;
 use crate::open_members::{MemberAccess, OpenedMembers, mismatch};
 use crate::recover_cache::{CacheRecovery, recover};
 use crate::{CacheError, Result};
@@ -59,6 +60,10 @@ pub struct Cache {
     pub(crate) options: OpenOptions,
     pub(crate) disks: Mutex<BTreeMap<u8, Arc<CachedDisk>>>,
     recovery: CacheRecovery,
+    /// Held to change the members (CM4).
+    pub(crate) membership: Mutex<()>,
+    /// When missing members were looked for.
+    pub(crate) looked_ns: AtomicU64,
     stopped: AtomicBool,
     /// Wakes [`Cache::rest`].
     stop_event: ReadyEvent,
@@ -79,13 +84,21 @@ impl Cache {
             )));
         }
         memory.adopt_config(&config.config)?;
-        let members = OpenedMembers::open(&MemberAccess::new(pool, &memory, &options), &config.config)?;
+        let access = MemberAccess::new(pool, &memory, &options);
+        let config = access.release_pending(&memory, config)?;
+        let members = OpenedMembers::open(&access, &config.config)?;
         let ghost_pages = u64::from(memory.tables()) * u64::from(memory.layout().pages());
         let (ssds, disks) = (members.ssds, members.disks);
         let clock = Arc::clone(&options.clock);
         let parts = CoreParts { memory, ssds, disks, config, clock, ghost_pages };
         let core = Arc::new(CacheCore::new(parts)?);
         let (start, recovery) = recover(&core)?;
+        for known in core.disks.iter() {
+            let tables = start.valid.values().map(|valid| valid.table);
+            if let Some(why) = known.disk().and_then(|disk| difference(&core, tables, &known.config, &*disk)) {
+                known.refuse(why);
+            }
+        }
         let worker = CacheWorker::new(Arc::clone(&core), start)?;
         let numbers = core.disks.iter().map(|disk| disk.config.number);
         let disks = numbers.map(|number| (number, Arc::new(CachedDisk::new(Arc::clone(&core), number)))).collect();
@@ -95,6 +108,8 @@ impl Cache {
             pool: Arc::clone(pool),
             options,
             recovery,
+            membership: Mutex::default(),
+            looked_ns: AtomicU64::new(core.clock.now_ns()),
             stopped: AtomicBool::new(false),
             stop_event: ReadyEvent::new()?,
             core,
@@ -146,12 +161,24 @@ impl Cache {
     /// # Errors
     /// The errors of the pool, which then refuses further changes.
     pub fn step(&self) -> Result<Duration> {
-        if !self.core.may_write_members.load(Ordering::SeqCst) {
-            self.advance_members()?;
+        let membership = self.membership.try_lock();
+        if membership.is_some() {
+            self.advance_if_needed()?;
+            self.look_for_members()?;
         }
-        let mut worker = self.worker.lock();
-        let now_ns = self.core.clock.now_ns();
-        Ok(worker.step(now_ns)?)
+        let rest = self.worker.lock().step(self.core.clock.now_ns())?;
+        if membership.is_some() {
+            self.end_removals()?;
+        }
+        Ok(rest)
+    }
+
+    /// Moves the ties of the members if the pool was copied. The caller holds [`Cache::membership`].
+    pub(crate) fn advance_if_needed(&self) -> Result<()> {
+        match self.core.may_write_members.load(Ordering::SeqCst) {
+            true => Ok(()),
+            false => self.advance_members(),
+        }
     }
 
     /// Waits at most `limit` for the next step to be due. Returns false once [`Cache::stop`] was called.

@@ -106,6 +106,11 @@ impl DiskConfig {
         self.size + if self.stamp == StampPlace::None { 0 } else { STAMP_BYTES }
     }
 
+    /// Returns where the data begin, in bytes.
+    pub(crate) fn data_at(&self) -> u64 {
+        if self.stamp == StampPlace::Head { STAMP_BYTES } else { 0 }
+    }
+
     /// Returns where the stamp begins, in bytes; `None` without a stamp.
     pub(crate) fn stamp_at(&self) -> Option<u64> {
         match self.stamp {

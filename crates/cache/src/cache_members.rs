@@ -7,9 +7,8 @@ use std::sync::{Arc, OnceLock};
 use ferrite_disk::Disk;
 use parking_lot::{Mutex, RwLock};
 
-use crate::cache_config::{DiskConfig, SsdConfig, StampPlace};
+use crate::cache_config::{DiskConfig, SsdConfig};
 use crate::cache_layout::{BLOCK, CacheLayout, DISKS_MAX};
-use crate::member_stamp::STAMP_BYTES;
 
 /// The state of an SSD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -135,6 +134,20 @@ impl CacheSsd {
         is_new
     }
 
+    /// Begins or cancels the removal of the SSD.
+    pub fn set_leaves(&self, leaves: bool) {
+        self.leaves.store(leaves, Ordering::SeqCst);
+        let (from, to) = match leaves {
+            true => (SsdState::Online, SsdState::Leaving),
+            false => (SsdState::Leaving, SsdState::Online),
+        };
+        let mut health = self.health.lock();
+        if health.state == from {
+            health.state = to;
+            self.is_writable.store(to == SsdState::Online, Ordering::Release);
+        }
+    }
+
     /// Returns true if pages may be read from the SSD.
     pub fn is_readable(&self) -> bool {
         self.is_readable.load(Ordering::Acquire)
@@ -248,7 +261,7 @@ impl CacheDisk {
 
     /// Returns where the data begin on the disk, in bytes.
     pub fn data_at(&self) -> u64 {
-        if self.config.stamp == StampPlace::Head { STAMP_BYTES } else { 0 }
+        self.config.data_at()
     }
 }
 

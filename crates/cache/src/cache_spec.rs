@@ -64,7 +64,7 @@ pub struct CacheSpec {
 }
 
 /// Returns true if the first `len` bytes of `disk` are zeros.
-fn is_empty(disk: &dyn Disk, len: u64) -> Result<bool> {
+pub(crate) fn is_empty(disk: &dyn Disk, len: u64) -> Result<bool> {
     let mut bytes = vec![0; len.min(disk.geometry().size) as usize];
     disk.read(0, &mut bytes)?;
     Ok(bytes.iter().all(|byte| *byte == 0))

@@ -78,6 +78,8 @@ pub(crate) struct CacheWorker {
     pub dropped: Vec<(u32, LebPlace)>,
     /// No batch begins before this time, because a disk failed.
     pub retry_ns: u64,
+    /// Tables with pages that could not be moved, and when they are tried again.
+    pub stuck: HashMap<u32, u64>,
     failures_seen: u32,
 }
 
@@ -115,6 +117,7 @@ impl CacheWorker {
             moving: None,
             dropped: Vec::new(),
             retry_ns: 0,
+            stuck: HashMap::new(),
             failures_seen: 0,
         })
     }
@@ -136,7 +139,7 @@ impl CacheWorker {
             for end in ends {
                 self.end_part(end)?;
             }
-            self.look_at_failures(now_ns)?;
+            self.look_at_failures()?;
             self.start_seals()?;
             self.start_destage(now_ns)?;
             self.start_moves(now_ns)?;
@@ -164,7 +167,7 @@ impl CacheWorker {
         self.parts.insert(token, part);
     }
 
-    fn end_part(&mut self, end: MemberEnd) -> Result<()> {
+    pub fn end_part(&mut self, end: MemberEnd) -> Result<()> {
         let MemberEnd { token, result, buffer } = end;
         match self.parts.remove(&token).expect("a request of the worker has a part") {
             WorkerPart::SealWrite { seal, copy } => self.end_seal_write(seal, copy, result),
@@ -188,7 +191,7 @@ impl CacheWorker {
     }
 
     /// Records SSDs that failed, so that a restart does not trust them.
-    fn look_at_failures(&mut self, now_ns: u64) -> Result<()> {
+    pub fn look_at_failures(&mut self) -> Result<()> {
         let failures = self.core.failures.load(Ordering::SeqCst);
         if failures == self.failures_seen {
             return Ok(());
@@ -207,7 +210,6 @@ impl CacheWorker {
                 }
             }
         })?;
-        let _ = now_ns;
         Ok(())
     }
 
@@ -255,11 +257,15 @@ impl CacheWorker {
         }
     }
 
-    /// Makes `tables` free, removes their blocks from the index, and lets their LEBs go when no request reads them (CA9).
+    /// Makes those of `tables` free that are still valid, removes their blocks from the index, and lets their LEBs go when
+    /// no request reads them (CA9).
     ///
     /// # Errors
     /// The errors of the pool.
     pub fn free_valid_tables(&mut self, tables: &[(u64, u32)]) -> Result<()> {
+        let is_valid =
+            |(sequence, table): &&(u64, u32)| self.valid.get(sequence).is_some_and(|valid| valid.table == *table);
+        let tables: Vec<(u64, u32)> = tables.iter().filter(is_valid).copied().collect();
         if tables.is_empty() {
             return Ok(());
         }
@@ -271,22 +277,27 @@ impl CacheWorker {
         })?;
         let pages = self.core.memory.layout().pages();
         for (sequence, table) in tables {
-            self.valid.remove(sequence);
-            let state = self.core.memory.table_state(*table);
+            self.valid.remove(&sequence);
+            self.stuck.remove(&table);
+            let state = self.core.memory.table_state(table);
             for index in 0..pages {
                 if state.live.load(Ordering::Acquire) == 0 {
                     break;
                 }
-                let page = self.core.memory.page_ref(*table, index);
+                let page = self.core.memory.page_ref(table, index);
                 let Some(word) = self.core.memory.page_word(page) else { continue };
                 let mut shard = self.core.index.lock(word.key);
                 if shard.remove(word.key, page) {
+                    if word.dirty {
+                        state.dirty.fetch_sub(1, Ordering::AcqRel);
+                        self.core.dirty.fetch_sub(1, Ordering::Relaxed);
+                    }
                     state.live.fetch_sub(1, Ordering::AcqRel);
                     self.core.counters.evicted_pages.add(1);
                     self.core.ghost.note(word.key);
                 }
             }
-            self.dying.push(*table);
+            self.dying.push(table);
         }
         Ok(())
     }

@@ -20,6 +20,9 @@ use crate::page_word::{BlockKey, LebPlace, PageRef};
 const RESERVE_MIN: u32 = 2;
 const RESERVE_MAX: u32 = 64;
 
+/// The time after which pages that could not be moved are tried again, in nanoseconds.
+const STUCK_NS: u64 = 1_000_000_000;
+
 /// A page that moves.
 struct MovedPage {
     key: BlockKey,
@@ -36,6 +39,8 @@ pub(crate) struct MoveJob {
     open: usize,
     /// True if the table is freed afterwards.
     frees: bool,
+    /// True if a page could not be moved.
+    has_failed: bool,
 }
 
 impl CacheWorker {
@@ -79,15 +84,25 @@ impl CacheWorker {
             let victim = if short.is_empty() { None } else { self.victim(&short) };
             if let Some((sequence, table)) = victim {
                 self.core.counters.collected_lebs.add(1);
-                let items = self.worth_keeping(table);
-                self.start_move(MoveJob { sequence, table, items, open: 0, frees: true })?;
+                let job = self.move_of(sequence, table);
+                self.start_move(job)?;
                 continue;
             }
-            let Some((sequence, table)) = self.next_repair(now_ns) else { return Ok(()) };
-            let items = self.live_pages(table).into_iter().filter(|item| item.dirty).collect();
-            self.start_move(MoveJob { sequence, table, items, open: 0, frees: false })?;
+            if let Some((sequence, table)) = self.next_repair(now_ns) {
+                let items = self.live_pages(table).into_iter().filter(|item| item.dirty).collect();
+                self.start_move(MoveJob { sequence, table, items, open: 0, frees: false, has_failed: false })?;
+                continue;
+            }
+            let Some(job) = self.next_leaving()? else { return Ok(()) };
+            self.start_move(job)?;
         }
         Ok(())
+    }
+
+    /// Returns the job that moves the pages of a table that are worth it, and frees the table.
+    pub(crate) fn move_of(&self, sequence: u64, table: u32) -> MoveJob {
+        let items = self.worth_keeping(table);
+        MoveJob { sequence, table, items, open: 0, frees: true, has_failed: false }
     }
 
     fn free_empty_tables(&mut self) -> Result<()> {
@@ -145,6 +160,7 @@ impl CacheWorker {
         }
         let grace_ns = self.core.settings().grace_ns;
         let gone = self.core.ssds.all().into_iter().filter(|ssd| match ssd.state().0 {
+            _ if ssd.leaves.load(Ordering::SeqCst) => true,
             SsdState::Online => false,
             SsdState::Failed | SsdState::Leaving => true,
             SsdState::Missing => now_ns.saturating_sub(ssd.since_ns()) >= grace_ns,
@@ -155,8 +171,10 @@ impl CacheWorker {
         }
         let has_dirty = |table: u32| self.core.memory.table_state(table).dirty.load(Ordering::Acquire) > 0;
         let can_read = |table: u32| self.core.copy_of(self.core.memory.page_ref(table, 0), 0).is_some();
+        let is_stuck = |table: u32| self.stuck.get(&table).is_some_and(|until_ns| now_ns < *until_ns);
         let mut tables = self.valid.iter().map(|(sequence, valid)| (*sequence, valid.table));
-        tables.find(|(_, table)| has_dirty(*table) && self.is_on(*table, &gone) && can_read(*table))
+        tables
+            .find(|(_, table)| has_dirty(*table) && !is_stuck(*table) && self.is_on(*table, &gone) && can_read(*table))
     }
 
     fn start_move(&mut self, job: MoveJob) -> Result<()> {
@@ -181,7 +199,10 @@ impl CacheWorker {
                 let request = self.core.page_request(place, page, 1);
                 self.start(request, WorkerPart::MoveRead { item, ssd: place.ssd, tried: tried | 1 << copy });
             }
-            None => self.core.end_reader(page),
+            None => {
+                job.has_failed = true;
+                self.core.end_reader(page);
+            }
         }
     }
 
@@ -201,7 +222,9 @@ impl CacheWorker {
             return self.end_move_if_over();
         };
         let slot_use = if dirty { SlotUse::Dirty } else { SlotUse::Clean };
-        if let Some(grant) = self.core.take_slot(slot_use, true) {
+        let grant = self.core.take_slot(slot_use, true);
+        job.has_failed |= grant.is_none();
+        if let Some(grant) = grant {
             // A page that the destager cleaned since stays dirty once more, which costs one write of the disk.
             let version = NewVersion { key, dirty, hits, data: good };
             if self.core.publish(grant, &version, Expected::Version(page)) {
@@ -217,6 +240,11 @@ impl CacheWorker {
     fn end_move_if_over(&mut self) -> Result<()> {
         let Some(job) = self.moving.take_if(|job| job.open == 0) else { return Ok(()) };
         if !job.frees {
+            // A page without a slot or without a copy that can be read waits.
+            match job.has_failed {
+                true => _ = self.stuck.insert(job.table, self.core.clock.now_ns() + STUCK_NS),
+                false => _ = self.stuck.remove(&job.table),
+            }
             return Ok(());
         }
         // A page of the victim cannot have become dirty: new versions go to slots.

@@ -14,7 +14,7 @@ use crate::cache_layout::BLOCK;
 use crate::cache_worker::{CacheWorker, WorkerPart};
 use crate::destage_rate::IDLE_NS;
 use crate::member_queues::{Member, MemberRequest};
-use crate::page_word::{BlockKey, PageRef, PageWord};
+use crate::page_word::{BlockKey, LebPlace, PageRef, PageWord};
 
 /// Pages of a batch at most.
 const BATCH_PAGES: usize = 1024;
@@ -211,7 +211,7 @@ impl CacheWorker {
         let page = batch.items[item].page;
         let (table, _) = self.core.memory.table_of(page);
         let places = self.core.memory.table_places(table).unwrap_or_default();
-        let is_tried = |(index, place): (usize, &Option<crate::page_word::LebPlace>)| {
+        let is_tried = |(index, place): (usize, &Option<LebPlace>)| {
             place.is_none_or(|place| {
                 tried & 1 << index != 0 && self.core.ssds.get(place.ssd).is_some_and(|ssd| ssd.is_readable())
             })
@@ -400,7 +400,13 @@ impl CacheWorker {
             if state.dirty.load(Ordering::Acquire) > 0 || state.readers.load(Ordering::Acquire) > 0 {
                 continue;
             }
-            let keeps_one = self.space.count(one.ssd) >= self.space.count(other.ssd);
+            // A copy that can be read and written stays, else the one on the SSD with more free LEBs.
+            let worth = |place: LebPlace| {
+                let ssd = self.core.ssds.get(place.ssd);
+                let is_used = ssd.is_some_and(|ssd| ssd.is_writable());
+                (is_used, self.space.count(place.ssd))
+            };
+            let keeps_one = worth(one) >= worth(other);
             let (kept, gone) = if keeps_one { (one, other) } else { (other, one) };
             dropped.push((*table, kept, gone));
         }

@@ -35,6 +35,13 @@ pub(crate) struct SealJob {
     has_failed: bool,
 }
 
+impl SealJob {
+    /// Returns the LEBs that are being written.
+    pub fn places(&self) -> &[LebPlace] {
+        &self.places
+    }
+}
+
 impl CacheWorker {
     /// Begins to seal full buffers.
     pub(crate) fn start_seals(&mut self) -> Result<()> {

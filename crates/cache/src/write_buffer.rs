@@ -97,6 +97,11 @@ impl SlotState {
         BlockKey::from_bits(self.key.load(Ordering::Acquire))
     }
 
+    /// Returns true if the slot has the newest version of its block, and the disk has that version too.
+    pub fn is_clean(&self) -> bool {
+        self.live.load(Ordering::Acquire) && !self.dirty.load(Ordering::Acquire)
+    }
+
     /// Describes a slot that was just filled.
     pub fn fill(&self, word: PageWord) {
         self.key.store(word.key.bits(), Ordering::Release);

@@ -1,0 +1,77 @@
+//! Whether a disk is as it was: a few of its clean cached blocks are compared with it.
+//!
+//! - CA13. A disk that changed while the cache was not there is not served. A stamp finds a disk of another time, and the
+//!   fingerprint finds one that was written without the cache.
+
+use std::collections::BTreeMap;
+
+use ferrite_disk::Disk;
+
+use crate::cache_config::DiskConfig;
+use crate::cache_core::CacheCore;
+use crate::cache_layout::BLOCK;
+use crate::cache_memory::sum_of;
+use crate::page_word::{BlockKey, PageRef};
+
+/// The blocks that are compared at most.
+const BLOCKS_MAX: usize = 64;
+
+/// Returns why `opened` is not the disk `known` as the cache knows it, or `None` if it is. `tables` are the valid tables.
+pub(crate) fn difference(
+    core: &CacheCore,
+    tables: impl Iterator<Item = u32>,
+    known: &DiskConfig,
+    opened: &dyn Disk,
+) -> Option<String> {
+    let data_at = known.data_at();
+    let mut data = vec![0; BLOCK as usize];
+    for (key, sum) in chosen_blocks(core, tables, known.number).into_values() {
+        if let Err(error) = opened.read(data_at + key.block() * BLOCK, &mut data) {
+            return Some(format!("block {} cannot be read: {error}", key.block()));
+        }
+        if sum_of(&data) != sum {
+            return Some(format!(
+                "block {} is not as the cache has it: {} was written without the cache. `ferrite cache forget --clean` \
+                 drops the clean content of the cache",
+                key.block(),
+                known.address
+            ));
+        }
+    }
+    None
+}
+
+/// Returns clean blocks of disk `number` with their sums, by their hashes: those with the smallest ones.
+fn chosen_blocks(core: &CacheCore, tables: impl Iterator<Item = u32>, number: u8) -> BTreeMap<u64, (BlockKey, u32)> {
+    let mut chosen = BTreeMap::new();
+    let mut choose = |key: BlockKey, page: PageRef| {
+        let is_small = |chosen: &BTreeMap<u64, _>| {
+            chosen.len() < BLOCKS_MAX || chosen.last_key_value().is_some_and(|(last, _)| key.hash() < *last)
+        };
+        if key.disk() != number || !is_small(&chosen) || core.find(&core.index.lock(key), key) != Some(page) {
+            return;
+        }
+        let sum = match page.is_slot() {
+            true => core.memory.load_slot_header(page.number()).map(|header| header.sum),
+            false => Some(core.memory.page_sum(page)),
+        };
+        chosen.extend(sum.map(|sum| (key.hash(), (key, sum))));
+        if chosen.len() > BLOCKS_MAX {
+            chosen.pop_last();
+        }
+    };
+    for table in tables {
+        for index in 0..core.memory.layout().pages() {
+            let page = core.memory.page_ref(table, index);
+            if let Some(word) = core.memory.page_word(page).filter(|word| word.live && !word.dirty) {
+                choose(word.key, page);
+            }
+        }
+    }
+    for (slot, state) in (0..).zip(&core.slots) {
+        if state.is_clean() {
+            choose(state.key(), PageRef::slot(slot));
+        }
+    }
+    chosen
+}

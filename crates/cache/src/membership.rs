@@ -1,0 +1,217 @@
+//! SSDs that join a cache and leave it while it is used.
+//!
+//! A change of the members happens in the order of `pending_members`. It needs the pool and the members, so the caller of
+//! [`Cache::step`] ends a removal, and not the worker.
+//!
+//! - CM1. The configuration names an SSD only while the pool lists it and it has a stamp. Tables name an SSD only while the
+//!   configuration does.
+//! - CM2. The configuration has the number of tables before a table that was added is used.
+//! - CM3. A removed SSD leaves the configuration when no table names it, no request reads it, and no LEB of it is being
+//!   written.
+//! - CM4. One thread at a time changes the members or moves their ties: the one that holds [`Cache::membership`].
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use ferrite_memory::planted;
+
+use crate::cache::Cache;
+use crate::cache_config::{PendingMember, SsdConfig};
+use crate::cache_layout::{BLOCK, SSDS_MAX};
+use crate::cache_members::{CacheSsd, SsdState};
+use crate::cache_spec::{NewSsd, add_ssd_member, ensure_may_lose, lebs_of};
+use crate::member_stamp::read_stamp;
+use crate::{CacheError, Result};
+
+impl Cache {
+    /// Adds `ssd` to the cache while it is used. Returns its number. Durable on return. `lose` names the bytes of an SSD
+    /// that may hold data.
+    ///
+    /// # Errors
+    /// [`CacheError::Refused`] if the SSD does not fit, is a member already or may hold data; and the errors of the pool
+    /// and the SSD, after which the cache is as before.
+    pub fn add_ssd(&self, ssd: NewSsd, lose: Option<u64>) -> Result<u8> {
+        let _membership = self.membership.lock();
+        self.advance_if_needed()?;
+        let config = self.core.config.lock().config.clone();
+        if usize::from(config.next_ssd) >= SSDS_MAX {
+            return Err(CacheError::Refused(format!(
+                "the cache {:?} has had {SSDS_MAX} SSDs, and their numbers are not used again: make a new cache",
+                self.core.name
+            )));
+        }
+        if let Some(stamp) = read_stamp(&*ssd.disk, 0)?
+            && config.ssds.iter().any(|known| known.uuid == stamp.record.object)
+        {
+            return Err(CacheError::Refused(format!("{} is an SSD of the cache already", ssd.address)));
+        }
+        let lebs = lebs_of(&ssd, self.core.memory.layout().leb_bytes.into())?;
+        ensure_may_lose(std::slice::from_ref(&ssd), lose)?;
+        let NewSsd { address, disk, uuid } = ssd;
+        let known =
+            SsdConfig { id: config.next_ssd, uuid, address, lebs, failed: None, leaves: false, written_bytes: 0 };
+        let all = config.ssds.iter().map(|known| u64::from(known.lebs - 1)).sum::<u64>() + u64::from(lebs - 1);
+        self.begin_join(PendingMember::from(&known), all.max(config.tables.into()))?;
+        let stamped = |cache: &Self| {
+            let access = cache.access();
+            let nonce = (cache.options.random)();
+            add_ssd_member(&cache.pool, access.cache, &known, access.leb_bytes, &disk, nonce)
+        };
+        if planted!("cache: the configuration names an SSD before its stamp") {
+            self.end_ssd_join(&known)?;
+            stamped(self)?;
+        } else {
+            stamped(self).or_else(|error| self.give_up_join(&PendingMember::from(&known), &disk, error))?;
+            self.end_ssd_join(&known)?;
+        }
+        let joined = Arc::new(CacheSsd::new(&known));
+        joined.attach(disk);
+        let mut worker = self.worker.lock();
+        worker.open_space(&joined);
+        self.core.ssds.add(joined);
+        drop(worker);
+        self.core.worker_event.signal();
+        Ok(known.id)
+    }
+
+    /// Lists `member` as pending (MP1), with `tables` tables (CM2).
+    pub(crate) fn begin_join(&self, member: PendingMember, tables: u64) -> Result<()> {
+        let before = self.core.config.lock().config.tables;
+        let tables = u32::try_from(tables).expect("all SSDs of a cache have fewer than 2^32 LEBs");
+        if tables > before {
+            let _storing = self.core.storing();
+            self.core.memory.widen(tables)?;
+        }
+        self.core.change_config(|config| {
+            config.add_pending(member);
+            config.tables = config.tables.max(tables);
+        })?;
+        if tables > before {
+            self.worker.lock().add_tables(before..tables);
+        }
+        Ok(())
+    }
+
+    fn end_ssd_join(&self, known: &SsdConfig) -> Result<()> {
+        Ok(self.core.change_config(|config| {
+            config.ssds.push(known.clone());
+            config.next_ssd = known.id + 1;
+            config.remove_pending(&known.uuid);
+        })?)
+    }
+
+    /// Releases a member whose joining failed with `error`.
+    pub(crate) fn give_up_join(
+        &self,
+        member: &PendingMember,
+        disk: &Arc<dyn ferrite_disk::Disk>,
+        error: CacheError,
+    ) -> Result<()> {
+        self.access().release(member, Some(disk))?;
+        self.core.change_config(|config| config.remove_pending(&member.uuid))?;
+        Err(error)
+    }
+
+    /// Begins to remove the SSD `id`: its dirty pages and its hot pages move to the other SSDs. [`Cache::step`] does the
+    /// rest, also after the cache was opened again. Durable on return.
+    ///
+    /// # Errors
+    /// [`CacheError::NotFound`]; [`CacheError::Refused`] if too few SSDs would be left, or if the SSD cannot be read and
+    /// dirty pages are only there.
+    pub fn remove_ssd(&self, id: u8) -> Result<()> {
+        let _membership = self.membership.lock();
+        let ssd = self.ssd(id)?;
+        let mut worker = self.worker.lock();
+        let others = self.core.ssds.all().iter().filter(|other| other.id != id && other.is_writable()).count();
+        let needed = self.core.settings().copies_of(false);
+        if others < needed {
+            return Err(CacheError::Refused(format!(
+                "the cache {:?} needs {needed} SSDs that are in use besides SSD {id}, and has {others}: add one first",
+                self.core.name
+            )));
+        }
+        let dirty = worker.dirty_only_on(id) * BLOCK;
+        if !ssd.is_readable() && dirty > 0 {
+            return Err(CacheError::Refused(format!(
+                "{dirty} dirty bytes are only on SSD {id}, which cannot be read ({}): bring it back by `ferrite cache \
+                 online`, or lose them by `ferrite cache online --lose {dirty}`",
+                ssd.state().1
+            )));
+        }
+        self.change_ssd(id, |known| known.leaves = true)?;
+        ssd.set_leaves(true);
+        worker.close_space(id);
+        self.core.worker_event.signal();
+        Ok(())
+    }
+
+    /// Keeps the SSD `id`, which was being removed. Durable on return.
+    ///
+    /// # Errors
+    /// [`CacheError::NotFound`], also if the removal has ended; [`CacheError::Refused`] if it is not being removed.
+    pub fn cancel_removal(&self, id: u8) -> Result<()> {
+        let _membership = self.membership.lock();
+        let ssd = self.ssd(id)?;
+        let mut worker = self.worker.lock();
+        if !ssd.leaves.load(Ordering::SeqCst) {
+            return Err(CacheError::Refused(format!("SSD {id} is not being removed")));
+        }
+        self.change_ssd(id, |known| known.leaves = false)?;
+        ssd.set_leaves(false);
+        if ssd.is_writable() {
+            worker.open_space(&ssd);
+        }
+        self.core.worker_event.signal();
+        Ok(())
+    }
+
+    /// Returns the bytes that have to leave the SSD `id` before its removal ends; `None` if it is not being removed.
+    pub fn removal_left(&self, id: u8) -> Option<u64> {
+        let ssd = self.core.ssds.get(id).filter(|ssd| ssd.leaves.load(Ordering::SeqCst))?;
+        Some(self.worker.lock().left_on(ssd.id) as u64 * u64::from(self.core.memory.layout().leb_bytes))
+    }
+
+    /// Ends the removals of SSDs that nothing names any more (CM3). The caller holds [`Cache::membership`].
+    pub(crate) fn end_removals(&self) -> Result<()> {
+        for ssd in self.core.ssds.all().into_iter().filter(|ssd| ssd.leaves.load(Ordering::SeqCst)) {
+            let worker = self.worker.lock();
+            if worker.left_on(ssd.id) > 0 {
+                continue;
+            }
+            let member = {
+                let config = self.core.config.lock();
+                let known = config.config.ssds.iter().find(|known| known.id == ssd.id);
+                PendingMember::from(known.expect("an SSD of the cache is in its configuration"))
+            };
+            self.core.change_config(|config| {
+                config.ssds.retain(|known| known.id != ssd.id);
+                config.add_pending(member.clone());
+            })?;
+            self.core.ssds.remove(ssd.id);
+            drop(worker);
+            // An SSD that does not answer would hang here.
+            let disk = if ssd.is_readable() { ssd.disk() } else { None };
+            ssd.set_state(SsdState::Missing, "it left the cache".into(), self.core.clock.now_ns());
+            self.access().release(&member, disk.as_ref())?;
+            self.core.change_config(|config| config.remove_pending(&member.uuid))?;
+            ssd.detach();
+        }
+        Ok(())
+    }
+
+    /// Returns the SSD `id`.
+    pub(crate) fn ssd(&self, id: u8) -> Result<Arc<CacheSsd>> {
+        self.core.ssds.get(id).ok_or_else(|| {
+            CacheError::NotFound(format!("the cache {:?} has no SSD with the number {id}", self.core.name))
+        })
+    }
+
+    /// Changes the configuration of the SSD `id`. Durable on return.
+    pub(crate) fn change_ssd(&self, id: u8, change: impl FnOnce(&mut SsdConfig)) -> Result<()> {
+        Ok(self.core.change_config(|config| {
+            if let Some(known) = config.ssds.iter_mut().find(|known| known.id == id) {
+                change(known);
+            }
+        })?)
+    }
+}
