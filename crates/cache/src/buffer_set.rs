@@ -155,3 +155,6 @@ impl BufferSet {
         &self.states[buffer as usize]
     }
 }
+
+#[cfg(test)]
+mod tests;

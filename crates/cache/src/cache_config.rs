@@ -191,3 +191,6 @@ impl CacheMemory {
         self.lease().drain()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -135,3 +135,6 @@ impl IndexShard {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

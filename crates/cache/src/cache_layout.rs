@@ -152,3 +152,6 @@ impl CacheLayout {
         u64::from(leb) * u64::from(self.leb_bytes) + BLOCK * u64::from(self.header_pages() + page)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -48,3 +48,6 @@ impl DestageRate {
         self.rate
     }
 }
+
+#[cfg(test)]
+mod tests;

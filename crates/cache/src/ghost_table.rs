@@ -23,3 +23,6 @@ impl GhostTable {
         place.swap(print, Ordering::Relaxed) == print
     }
 }
+
+#[cfg(test)]
+mod tests;

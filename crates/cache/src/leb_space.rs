@@ -54,3 +54,6 @@ impl LebSpace {
         chosen.into_iter().map(take).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

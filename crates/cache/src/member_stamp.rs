@@ -169,3 +169,6 @@ impl TieEnds for MemberEnds<'_> {
         Ok(self.disk.flush()?)
     }
 }
+
+#[cfg(test)]
+mod tests;

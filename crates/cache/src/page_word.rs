@@ -143,3 +143,6 @@ impl PageRef {
         self.0 & SLOT_BIT != 0
     }
 }
+
+#[cfg(test)]
+mod tests;

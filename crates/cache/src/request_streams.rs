@@ -39,3 +39,6 @@ impl RequestStreams {
         stream.bytes
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -181,3 +181,6 @@ impl CacheMemory {
         self.memory().flush(Span::new(at, 8));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,45 @@
+//! The index and the requests under way (CA8).
+
+use super::*;
+
+fn key(block: u64) -> BlockKey {
+    BlockKey::new(0, block)
+}
+
+#[test]
+fn index_keeps_one_version_of_a_block() {
+    let mut shard = IndexShard::default();
+    let key_of = |page: PageRef| Some(key(u64::from(page.number()) / 2));
+    assert_eq!(shard.replace(key(3), PageRef::page(6), key_of), None);
+    assert_eq!(shard.replace(key(3), PageRef::page(7), key_of), Some(PageRef::page(6)));
+    assert_eq!(shard.find(key(3), key_of), Some(PageRef::page(7)));
+    assert!(!shard.remove(key(3), PageRef::page(6)), "it is not the newest");
+    assert!(shard.remove(key(3), PageRef::page(7)));
+    assert_eq!(shard.find(key(3), key_of), None);
+}
+
+#[test]
+fn ca8_fill_that_was_overtaken_does_not_enter() {
+    let mut shard = IndexShard::default();
+    assert!(shard.begin_fill(key(1)));
+    assert!(shard.begin_fill(key(1)), "a second reader");
+    shard.overtake_fills(key(1));
+    assert!(!shard.begin_fill(key(1)), "the change may not be on the disk yet");
+    assert!(!shard.end_fill(key(1)));
+    assert!(!shard.end_fill(key(1)));
+    assert!(shard.flight(key(1)).is_none(), "nothing is under way");
+    assert!(shard.begin_fill(key(1)));
+    assert!(shard.end_fill(key(1)));
+}
+
+#[test]
+fn ca8_fill_does_not_enter_while_the_disk_changes() {
+    let mut shard = IndexShard::default();
+    assert!(shard.begin_fill(key(1)));
+    shard.overtake_fills(key(1));
+    shard.change_flight(key(1), |flight| flight.arounds += 1);
+    assert!(!shard.begin_fill(key(1)));
+    assert!(!shard.end_fill(key(1)));
+    shard.change_flight(key(1), |flight| flight.arounds -= 1);
+    assert!(shard.flight(key(1)).is_none());
+}
