@@ -4,10 +4,10 @@ use super::*;
 
 #[test]
 fn layout_of_a_mebibyte_has_one_header_page() {
-    let layout = CacheLayout::new(1 << 20, 64, 10_000).expect("a layout");
+    let layout = CacheLayout::new(1 << 20, 64, 100_000).expect("a layout");
     assert_eq!((layout.header_pages(), layout.pages()), (1, 255));
     assert_eq!(layout.table_bytes(), 3136);
-    assert!(layout.map_bytes() as f64 <= 0.0031 * 10_000.0 * f64::from(layout.leb_bytes), "0.3 % of the flash");
+    assert!(layout.map_bytes() as f64 <= 0.0031 * 100_000.0 * f64::from(layout.leb_bytes), "0.3 % of the flash");
 }
 
 #[test]
