@@ -111,7 +111,7 @@ pub(crate) fn ensure_may_lose(ssds: &[NewSsd], lose: Option<u64>) -> Result<()> 
     )))
 }
 
-fn disk_config(number: u8, disk: &NewDisk) -> Result<DiskConfig> {
+pub(crate) fn disk_config(number: u8, disk: &NewDisk) -> Result<DiskConfig> {
     let all = disk.disk.geometry().size;
     let stamp_bytes = if disk.stamp == StampPlace::None { 0 } else { STAMP_BYTES };
     let size = all.saturating_sub(stamp_bytes) / BLOCK * BLOCK;

@@ -33,6 +33,7 @@ mod cached_disk;
 mod collect;
 mod destage;
 mod destage_rate;
+mod disk_membership;
 mod error;
 mod fingerprint;
 mod ghost_table;

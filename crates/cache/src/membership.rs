@@ -183,6 +183,9 @@ impl Cache {
                 let known = config.config.ssds.iter().find(|known| known.id == ssd.id);
                 PendingMember::from(known.expect("an SSD of the cache is in its configuration"))
             };
+            if planted!("cache: an SSD that leaves is released before it is pending") {
+                self.access().release(&member, ssd.disk().as_ref())?;
+            }
             self.core.change_config(|config| {
                 config.ssds.retain(|known| known.id != ssd.id);
                 config.add_pending(member.clone());
@@ -215,3 +218,6 @@ impl Cache {
         })?)
     }
 }
+
+#[cfg(test)]
+mod tests;

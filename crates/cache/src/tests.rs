@@ -5,4 +5,4 @@ mod crashes;
 mod failures;
 mod model;
 
-pub(crate) use cache_rig::{CacheRig, RigShape, block_of};
+pub(crate) use cache_rig::{BLOCKS, CacheRig, LEB, RigShape, block_of, members_of, open_pool};

@@ -8,6 +8,7 @@ use ferrite_disk::{Access, Clock, Disk, Geometry, VirtualClock};
 use ferrite_memory::{Memory, Scheme};
 use ferrite_pool::layout::{CHUNK, POOL_BYTES_MIN};
 use ferrite_pool::{Format, Pool};
+use parking_lot::Mutex;
 
 use crate::*;
 
@@ -22,6 +23,8 @@ pub(crate) const BLOCKS: u64 = 24;
 pub(crate) struct RigShape {
     pub model: Model,
     pub ssds: usize,
+    /// SSDs that are there and not in the cache.
+    pub spares: usize,
     pub lebs: u64,
     pub buffers: u64,
     pub stamp: StampPlace,
@@ -43,6 +46,7 @@ impl Default for RigShape {
         Self {
             model: Model::MAPPED,
             ssds: 2,
+            spares: 0,
             lebs: LEBS_MIN,
             buffers: 6,
             stamp: StampPlace::None,
@@ -52,11 +56,12 @@ impl Default for RigShape {
     }
 }
 
-struct RigOpener(HashMap<String, Arc<dyn Disk>>);
+/// The members that are there, by their addresses.
+pub(crate) struct RigOpener(pub Mutex<HashMap<String, Arc<dyn Disk>>>);
 
 impl MemberOpener for RigOpener {
     fn open(&self, address: &str) -> std::result::Result<Arc<dyn Disk>, String> {
-        self.0.get(address).cloned().ok_or_else(|| format!("{address} is not there"))
+        self.0.lock().get(address).cloned().ok_or_else(|| format!("{address} is not there"))
     }
 }
 
@@ -64,9 +69,12 @@ impl MemberOpener for RigOpener {
 pub(crate) struct CacheRig {
     pub cache: Arc<Cache>,
     pub disk: Arc<CachedDisk>,
+    pub pool: Arc<Pool>,
+    pub clock: Arc<VirtualClock>,
+    pub members: Arc<RigOpener>,
 }
 
-fn geometry(size: u64) -> Geometry {
+pub(crate) fn geometry(size: u64) -> Geometry {
     Geometry {
         size,
         sector_bytes: 512,
@@ -93,15 +101,16 @@ pub(crate) fn block_of(version: u64) -> Vec<u8> {
     bytes
 }
 
-/// Returns the members of `world` by their addresses: `ssd0`, `ssd1`, ..., and `disk`.
-pub(crate) fn members_of(world: &World, ssds: usize) -> HashMap<String, Arc<dyn Disk>> {
+/// Returns the members of `world` by their addresses, which has the disk behind the SSDs and the spare ones behind it.
+pub(crate) fn members_of(world: &World, shape: &RigShape) -> HashMap<String, Arc<dyn Disk>> {
     let disk = |number: usize| Arc::clone(world.disk(number)) as Arc<dyn Disk>;
-    let named = (0..ssds).map(|number| (format!("ssd{number}"), disk(number)));
-    named.chain([("disk".to_string(), disk(ssds))]).collect()
+    let named = (0..shape.ssds).map(|number| (format!("ssd{number}"), disk(number)));
+    let spares = (shape.ssds..shape.ssds + shape.spares).map(|number| (format!("ssd{number}"), disk(number + 1)));
+    named.chain(spares).chain([("disk".to_string(), disk(shape.ssds))]).collect()
 }
 
 impl RigShape {
-    /// Makes a new cache in a new world: the SSDs are its first disks, and the disk is its last.
+    /// Makes a new cache in a new world: the SSDs are its first disks, then the disk, then the spare SSDs.
     pub fn world(&self) -> World {
         let memory = LyingMemory::new(POOL_BYTES_MIN + 6 * CHUNK, self.model);
         Pool::create(&memory, &Format { uuid: [1; 16], boot_id: BOOT }).expect("a new pool");
@@ -116,8 +125,9 @@ impl RigShape {
         };
         let ssds = (0..self.ssds as u64).map(|number| member(self.lebs * LEB, number));
         let disk = member(BLOCKS * BLOCK + stamp_bytes, 99);
-        let world = World::new(memory, ssds.chain([disk]));
-        let members = members_of(&world, self.ssds);
+        let spares = (0..self.spares as u64).map(|number| member(self.lebs * LEB, 200 + number));
+        let world = World::new(memory, ssds.chain([disk]).chain(spares));
+        let members = members_of(&world, self);
         let pool = open_pool(&world).expect("it opens");
         let layout = CacheLayout::new(LEB, 4, 1).expect("a layout");
         let ssds = (0..self.ssds).map(|number| NewSsd {
@@ -154,12 +164,24 @@ impl RigShape {
 
     /// Opens the cache of `world` while some members are not there.
     pub fn open_without(&self, world: &World, missing: &[&str]) -> std::result::Result<CacheRig, String> {
-        let mut members = members_of(world, self.ssds);
+        let mut members = members_of(world, self);
         members.retain(|name, _| !missing.contains(&name.as_str()));
-        self.open_members(world, members, Arc::new(VirtualClock::default()))
+        self.open_with(world, members)
     }
 
     /// Opens the cache of `world` with these members.
+    pub fn open_with(
+        &self,
+        world: &World,
+        members: HashMap<String, Arc<dyn Disk>>,
+    ) -> std::result::Result<CacheRig, String> {
+        let clock = Arc::new(VirtualClock::default());
+        let mut rig = self.open_members(world, members, clock.clone())?;
+        rig.clock = clock;
+        Ok(rig)
+    }
+
+    /// Opens the cache of `world` with these members, by this clock.
     pub fn open_members(
         &self,
         world: &World,
@@ -167,14 +189,16 @@ impl RigShape {
         clock: Arc<dyn Clock>,
     ) -> std::result::Result<CacheRig, String> {
         let pool = open_pool(world)?;
-        let options = OpenOptions { opener: Arc::new(RigOpener(members)), clock, scheme: Scheme::Nt, random: || 3 };
+        let members = Arc::new(RigOpener(Mutex::new(members)));
+        let opener: Arc<dyn MemberOpener> = members.clone();
+        let options = OpenOptions { opener, clock, scheme: Scheme::Nt, random: || 3 };
         let cache = Cache::open(&pool, "c", options).map_err(|error| error.to_string())?;
         let disk = cache.disk("c").map_err(|error| error.to_string())?;
-        Ok(CacheRig { cache, disk })
+        Ok(CacheRig { cache, disk, pool, clock: Arc::default(), members })
     }
 }
 
-fn open_pool(world: &World) -> std::result::Result<Arc<Pool>, String> {
+pub(crate) fn open_pool(world: &World) -> std::result::Result<Arc<Pool>, String> {
     let memory: Arc<dyn Memory> = world.memory().clone();
     Ok(Arc::new(Pool::open(memory, BOOT).map_err(|error| error.to_string())?.0))
 }

@@ -206,7 +206,7 @@ impl TimedRig {
     fn new(world: &World) -> Self {
         let settings = CacheSettings { ssd_timeout_ns: 300_000_000, grace_ns: 0, ..RigShape::default().settings };
         let shape = RigShape { settings, ..RigShape::default() };
-        let mut members = members_of(world, 2);
+        let mut members = members_of(world, &shape);
         let faults: Vec<_> = ["ssd0", "ssd1"]
             .map(|name| Arc::new(FaultDisk::new(Arc::clone(&members[name]), FaultPlan::default())))
             .into_iter()

@@ -1,0 +1,121 @@
+//! Disks join and leave (CM5).
+
+use std::sync::Arc;
+
+use ferrite_disk::{Access, Disk, RamDisk};
+use ferrite_memory::planted::plant;
+
+use crate::tests::{BLOCKS, CacheRig, RigShape, block_of};
+use crate::{BLOCK, CacheError, NewDisk, StampPlace, read_stamp};
+
+fn second(rig: &CacheRig, stamp: StampPlace) -> (NewDisk, Arc<RamDisk>) {
+    let disk = Arc::new(RamDisk::new(2 * crate::STAMP_BYTES));
+    rig.members.0.lock().insert("second".into(), disk.clone());
+    let new = NewDisk { export: "d".into(), address: "second".into(), disk: disk.clone(), uuid: [0x55; 16], stamp };
+    (new, disk)
+}
+
+fn write(disk: &dyn Disk, block: u64, version: u64) {
+    disk.write(block * BLOCK, &block_of(version), Access::Cached).unwrap();
+}
+
+fn read(disk: &dyn Disk, block: u64) -> Vec<u8> {
+    let mut bytes = vec![0; BLOCK as usize];
+    disk.read(block * BLOCK, &mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn cm5_disk_joins_and_leaves_with_its_data() {
+    for stamp in [StampPlace::Head, StampPlace::Tail, StampPlace::None] {
+        let shape = RigShape::default();
+        let world = shape.world();
+        let (members, raw) = {
+            let rig = shape.open(&world).unwrap();
+            let (new, raw) = second(&rig, stamp);
+            rig.cache.add_disk(new).unwrap();
+            let disk = rig.cache.disk("d").unwrap();
+            (0..6).for_each(|block| write(&disk, block, 10 + block));
+            rig.settle();
+            (0..3).for_each(|block| rig.write(block, 20 + block));
+            (rig.members.0.lock().clone(), raw)
+        };
+        {
+            let rig = shape.open_with(&world, members.clone()).unwrap();
+            let disk = rig.cache.disk("d").unwrap();
+            assert!((0..6).all(|block| read(&disk, block) == block_of(10 + block)), "{stamp:?}");
+            assert!(matches!(rig.cache.remove_disk("d"), Err(CacheError::Busy(_))), "a client has it");
+            drop(disk);
+            let refused = rig.cache.remove_disk("d").unwrap_err().to_string();
+            assert!(refused.contains("24576 dirty bytes"), "{refused}");
+            rig.clean();
+            rig.cache.remove_disk("d").unwrap();
+            assert!(matches!(rig.cache.disk("d"), Err(CacheError::NotFound(_))));
+            assert!(matches!(rig.cache.remove_disk("c"), Err(CacheError::Refused(_))), "the last one");
+            assert!(
+                read_stamp(&*raw, if stamp == StampPlace::Head { 0 } else { crate::STAMP_BYTES }).unwrap().is_none()
+            );
+            assert_eq!(rig.pool.members().unwrap().len(), 3);
+            let first = if stamp == StampPlace::Head { 256 } else { 0 };
+            assert!((0..6).all(|block| read(&*raw, first + block) == block_of(10 + block)), "{stamp:?}");
+        }
+        let rig = shape.open_with(&world, members).unwrap();
+        assert_eq!(rig.cache.exports(), ["c"]);
+        assert!((0..3).all(|block| rig.read(block).unwrap() == block_of(20 + block)));
+    }
+}
+
+#[test]
+fn removed_disk_refuses_a_queue_that_outlived_it() {
+    let shape = RigShape::default();
+    let world = shape.world();
+    let rig = shape.open(&world).unwrap();
+    let (new, _) = second(&rig, StampPlace::None);
+    rig.cache.add_disk(new).unwrap();
+    let queue = rig.cache.disk("d").unwrap().queue().unwrap();
+    assert!(matches!(rig.cache.remove_disk("d"), Err(CacheError::Busy(_))));
+    drop(queue);
+    rig.cache.remove_disk("d").unwrap();
+}
+
+#[test]
+fn canary_disk_that_leaves_pages_behind_is_caught() {
+    let shape = RigShape::default();
+    let world = shape.world();
+    {
+        let _bug = plant("cache: a disk leaves with pages in the cache");
+        let rig = shape.open(&world).unwrap();
+        let (new, _) = second(&rig, StampPlace::None);
+        rig.cache.add_disk(new).unwrap();
+        write(&rig.cache.disk("d").unwrap(), 0, 1);
+        rig.clean();
+        rig.cache.remove_disk("d").unwrap();
+    }
+    let error = shape.open(&world).err().expect("CM5 is broken");
+    assert!(error.contains("names a disk"), "{error}");
+}
+
+#[test]
+fn drop_clean_keeps_dirty_pages() {
+    let shape = RigShape::default();
+    let world = shape.world();
+    let rig = shape.open(&world).unwrap();
+    (0..6).for_each(|block| rig.write(block, 10 + block));
+    rig.settle();
+    rig.clean();
+    (3..5).for_each(|block| rig.write(block, 20 + block));
+    assert_eq!(rig.cache.drop_clean().unwrap(), 4 * BLOCK);
+    assert_eq!(rig.cache.drop_clean().unwrap(), 0);
+    rig.settle();
+    assert_eq!(rig.cache.dirty_bytes(), 2 * BLOCK);
+    for block in 0..BLOCKS {
+        let version = if (3..5).contains(&block) {
+            20 + block
+        } else if block < 6 {
+            10 + block
+        } else {
+            0
+        };
+        assert!(rig.read(block).unwrap() == block_of(version), "block {block}");
+    }
+}
