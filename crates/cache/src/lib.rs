@@ -52,6 +52,7 @@ mod pending_members;
 mod queue_read;
 mod queue_write;
 mod recover_cache;
+mod remove_cache;
 mod request_streams;
 mod seal;
 mod settings_change;
@@ -77,6 +78,7 @@ pub use member_return::SsdReturn;
 pub use member_stamp::{MemberStamp, STAMP_BYTES, read_stamp};
 pub use open_caches::OpenCaches;
 pub use recover_cache::CacheRecovery;
+pub use remove_cache::{ForgetScope, forget_cache, remove_cache};
 pub use settings_change::{RateChoice, SettingsChange};
 
 /// The kind of tags of caches.

@@ -5,4 +5,4 @@ mod crashes;
 mod failures;
 mod model;
 
-pub(crate) use cache_rig::{BLOCKS, CacheRig, LEB, RigShape, block_of, members_of, open_pool};
+pub(crate) use cache_rig::{BLOCKS, CacheRig, LEB, RigOpener, RigShape, block_of, geometry, members_of, open_pool};
