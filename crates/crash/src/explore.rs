@@ -181,7 +181,7 @@ impl<C: FnMut(&Crash<'_>) -> Result<(), String>> Exploration<'_, C> {
         let (mut tried, mut undo) = (HashSet::new(), Vec::new());
         let durable: Vec<CowPages> = possible.disks.iter().map(|disk| disk.image.clone()).collect();
         let landings = landings(possible, &mut seed, self.options.samples_per_point);
-        for (variant, landing) in joint_landings(landings, durable.len(), &mut seed).into_iter().enumerate() {
+        for (variant, landing) in joint_landings(landings, possible, &mut seed).into_iter().enumerate() {
             let mut hash = 0;
             for (&at, line) in &possible.lines {
                 let before = *possible.image.line(at);

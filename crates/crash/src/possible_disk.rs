@@ -131,6 +131,11 @@ impl PossibleDisk {
         !self.in_flight.is_empty()
     }
 
+    /// Returns true if a crash may leave more than one image.
+    pub fn has_pending(&self) -> bool {
+        !self.cached.is_empty() || self.is_busy()
+    }
+
     /// Ends the requests in flight after their process died: the kernel completes any part of them, in any order.
     pub fn kill(&mut self, seed: &mut Seed) {
         for write in shuffled(std::mem::take(&mut self.in_flight).into_values().collect(), seed) {

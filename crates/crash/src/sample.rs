@@ -64,17 +64,20 @@ pub(crate) struct JointLanding {
     pub disks: Vec<DiskLanding>,
 }
 
-/// Returns as many landings as `landings`, each with one of each disk. Without disks they are `landings`. Else those come
-/// first in which the memory and each disk have landed as a whole or not at all, so that each order between two of them is
-/// tried.
-pub(crate) fn joint_landings(landings: Vec<Landing>, disks: usize, seed: &mut Seed) -> Vec<JointLanding> {
-    let count = landings.len();
-    let corners = if disks == 0 { 0 } else { 1u32 << (disks + 1).min(6) };
+/// Returns as many landings as `landings`, each with one of each disk. If no disk has a pending write they are
+/// `landings`. Else those come first in which the memory and each disk with pending writes have landed as a whole or not
+/// at all, so that each order between two of them is tried.
+pub(crate) fn joint_landings(landings: Vec<Landing>, possible: &Possible, seed: &mut Seed) -> Vec<JointLanding> {
+    let (count, disks) = (landings.len(), possible.disks.len());
+    let pending: Vec<usize> = (0..disks).filter(|disk| possible.disks[*disk].has_pending()).collect();
+    let corners = if pending.is_empty() { 0 } else { 1u32 << (pending.len() + 1).min(6) };
     let corner = |bits: u32| {
         let has_landed = |number: usize| bits >> (number % 6) & 1 == 1;
-        let disk = |disk: usize| if has_landed(disk + 1) { DiskLanding::Everything } else { DiskLanding::Nothing };
         let memory = if has_landed(0) { Landing::Everything } else { Landing::Nothing };
-        JointLanding { memory, disks: (0..disks).map(disk).collect() }
+        let mut landing = JointLanding { memory, disks: vec![DiskLanding::Nothing; disks] };
+        let landed = pending.iter().enumerate().filter(|(number, _)| has_landed(number + 1));
+        landed.for_each(|(_, disk)| landing.disks[*disk] = DiskLanding::Everything);
+        landing
     };
     let mut joint: Vec<JointLanding> = (0..corners).map(corner).collect();
     joint.extend(landings.into_iter().map(|memory| {

@@ -150,6 +150,20 @@ fn sampling_finds_a_wrong_order() {
     }
 }
 
+/// CW2: disks without pending writes take no samples from the memory and the disk that have some.
+#[test]
+fn cw2_idle_disks_take_no_samples() {
+    let images = |idle: usize| {
+        let world = World::new(LyingMemory::new(4096, Model::MAPPED), (0..=idle).map(|_| disk()));
+        world.memory().store(0, &[1; 2048], Scheme::Nt);
+        (0..4).for_each(|number| put(world.disk(idle), number, 1, Access::Cached));
+        let options = ExploreOptions { images_per_point_max: 8, samples_per_point: 40, ..ExploreOptions::default() };
+        explore(world.memory(), &options, |_| Ok(())).images
+    };
+    let (alone, among_idle) = (images(0), images(20));
+    assert!(among_idle * 10 >= alone * 9, "{among_idle} images instead of {alone}");
+}
+
 /// CW1: the memory and two disks count in turn, each durable before the next. No crash leaves one of them two steps
 /// ahead, and crashes fall between any two steps.
 #[test]
