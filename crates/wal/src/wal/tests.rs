@@ -5,6 +5,7 @@ mod failures;
 mod folder;
 mod golden;
 mod model;
+mod segment_disks;
 mod threads;
 
 use ferrite_crash::{LyingMemory, Model, rounds, seed};
@@ -53,7 +54,7 @@ fn open_pool(memory: &Arc<LyingMemory>) -> Verdict<Arc<Pool>> {
     Ok(Arc::new(Pool::open(shared, BOOT).map_err(|error| error.to_string())?.0))
 }
 
-fn create(memory: &Arc<LyingMemory>, folder: &LyingFolder) -> Arc<Wal> {
+fn create(memory: &Arc<LyingMemory>, folder: &(impl SegmentFolder + Clone + 'static)) -> Arc<Wal> {
     let spec = WalSpec { capacity_bytes: CAPACITY };
     let wal = Wal::create(&open_pool(memory).unwrap(), "log", &spec, Box::new(folder.clone())).unwrap();
     // Small segments give several in each run.
@@ -61,7 +62,7 @@ fn create(memory: &Arc<LyingMemory>, folder: &LyingFolder) -> Arc<Wal> {
     wal
 }
 
-fn open(memory: &Arc<LyingMemory>, folder: &LyingFolder) -> Verdict<Arc<Wal>> {
+fn open(memory: &Arc<LyingMemory>, folder: &(impl SegmentFolder + Clone + 'static)) -> Verdict<Arc<Wal>> {
     let wal = Wal::open(&open_pool(memory)?, "log", Box::new(folder.clone())).map_err(|error| error.to_string())?;
     wal.set_segment_bytes(6 << 10);
     Ok(wal)

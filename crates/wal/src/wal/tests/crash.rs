@@ -1,69 +1,53 @@
-//! WD1 to WD4 and the promise of an append, at every instant and in every image.
+//! WD1 to WD4 and the promise of an append, at every instant and in every image of the memory and of each file.
 
-use ferrite_crash::Crash;
-use ferrite_crash::CrashReport;
-use ferrite_crash::explore;
-use ferrite_crash::options;
+use ferrite_crash::{Crash, CrashReport, explore, explore_kills, options};
 use ferrite_memory::planted::plant;
 
-use super::folder::OPERATION;
+use super::segment_disks::{SegmentDisks, world_of};
 use super::*;
-
-/// Returns the acknowledged records, and the folder's newest mark.
-fn last_marks(crash: &Crash<'_>) -> (u64, u64) {
-    let newest = |operation: bool| {
-        crash
-            .marks()
-            .iter()
-            .rev()
-            .find(|mark| (*mark & OPERATION != 0) == operation)
-            .map_or(0, |mark| mark & !OPERATION)
-    };
-    (newest(false), newest(true))
-}
 
 /// Recovers; everything acknowledged is there; draining it all and appending more changes none of it. A crash in that
 /// draining is explored, too.
-fn judge(crash: &Crash<'_>, folder: &LyingFolder, depth: u32) -> Verdict {
-    let (acknowledged, operations) = last_marks(crash);
+fn judge(crash: &Crash<'_>, depth: u32) -> Verdict {
     let variant = crash.place().variant;
-    let folder = folder.crash_at(operations, variant ^ crash.place().point << 20);
-    let memory = Arc::new(crash.memory());
-    let wal = open(&memory, &folder)?;
+    let world = crash.world();
+    let (memory, folder) = (world.memory(), SegmentDisks::of(&world));
+    let wal = open(memory, &folder)?;
     let found = numbers(&wal)?;
-    runs(&found, 0, acknowledged)?;
+    runs(&found, 0, crash.last_mark().unwrap_or(0))?;
     let count = found.len() as u64;
     memory.forget_trace();
     memory.mark(count);
-    folder.record_in(&memory);
     wal.drain().map_err(|error| error.to_string())?;
-    if depth > 0 && variant % 16 == 0 {
-        let nested = explore(&memory, &options(8, 4), |crash| judge(crash, &folder, depth - 1));
+    if depth > 0 && variant % 8 == 0 {
+        let nested = explore(memory, &options(8, 4), |crash| judge(crash, depth - 1));
         nested.failure.map_or(Ok(()), |failure| Err(format!("within recovery: {failure}")))?;
     }
     wal.append(&payload(count), Strict).map_err(|error| error.to_string())?;
     runs(&numbers(&wal)?, 0, count + 1)?;
     drop(wal);
-    let wal = open(&memory, &folder)?;
+    let wal = open(memory, &folder)?;
     runs(&numbers(&wal)?, 0, count + 1)?;
     // Also if no record is left before it in the ring, no record that a crash left behind the end comes back (W4).
     wal.drain().map_err(|error| error.to_string())?;
     drop(wal);
-    let wal = open(&memory, &folder)?;
+    let wal = open(memory, &folder)?;
     let found = numbers(&wal)?;
     if found.len() as u64 == count + 1 { Ok(()) } else { Err(format!("W4: {found:?} after {count} and an append")) }
 }
 
-/// Runs appends of both kinds, commits and steps of draining, several times around the ring.
-fn traffic(model: Model, plan: &[(u64, Durability, u64)], prepare: impl Fn(&LyingFolder)) -> CrashReport {
-    let (memory, folder) = (new_pool(model), LyingFolder::default());
-    let wal = create(&memory, &folder);
+/// Runs appends of both kinds, commits and steps of draining, several times around the ring. Returns the memory, which
+/// has recorded the run.
+fn traffic(model: Model, plan: &[(u64, Durability, u64)], is_deaf: bool) -> Arc<LyingMemory> {
+    let world = world_of(new_pool(model));
+    let folder = SegmentDisks::of(&world);
+    let folder = if is_deaf { folder.deaf() } else { folder };
+    let memory = world.memory();
+    let wal = create(memory, &folder);
     // Nearly once around, so that the exploration covers the ring's end.
     wal.append_many(&(0..10).map(|_| [0; 600].as_slice()).collect::<Vec<_>>(), Strict).unwrap();
     wal.truncate(wal.standing().end).unwrap();
-    prepare(&folder);
     memory.forget_trace();
-    folder.record_in(&memory);
     let mut end = 0;
     for (together, durability, steps) in plan {
         let payloads: Vec<Vec<u8>> = (end..end + together).map(payload).collect();
@@ -78,7 +62,15 @@ fn traffic(model: Model, plan: &[(u64, Durability, u64)], prepare: impl Fn(&Lyin
         }
     }
     assert!(wal.standing().end.number() > CAPACITY / 64, "it did not go around");
-    explore(&memory, &options(1 << 9, 40), |crash| judge(crash, &folder, 1))
+    memory.clone()
+}
+
+fn power_failures(model: Model, plan: &[(u64, Durability, u64)], is_deaf: bool) -> CrashReport {
+    explore(&traffic(model, plan, is_deaf), &options(1 << 9, 40), |crash| judge(crash, 1))
+}
+
+fn kills(model: Model, is_deaf: bool) -> CrashReport {
+    explore_kills(&traffic(model, &PLAN, is_deaf), &options(1 << 9, 40), |crash| judge(crash, 1))
 }
 
 use Durability::{Relaxed, Strict};
@@ -89,15 +81,26 @@ const PLAN: [(u64, Durability, u64); 7] =
 #[test]
 fn wd1_wd2_wd4_crash_keeps_what_was_acknowledged_in_the_ring_or_a_file() {
     for model in Model::ALL {
-        let report = traffic(model, &PLAN, |_| {});
+        let report = power_failures(model, &[PLAN; 2].concat(), false);
         println!("wal: {report}");
+        report.assert_clean();
+    }
+}
+
+/// A process that was killed left files that are written and not synced: the next one loses no record of them.
+#[test]
+fn wd1_wd3_a_drain_of_a_killed_process_is_finished_at_every_crash() {
+    for model in Model::ALL {
+        let report = kills(model, false);
+        println!("wal, killed: {report}");
         report.assert_clean();
     }
 }
 
 #[test]
 fn canary_a_sync_that_does_nothing_is_caught() {
-    traffic(Model::MAPPED, &PLAN, LyingFolder::be_deaf).expect_failure();
+    power_failures(Model::MAPPED, &PLAN, true).expect_failure();
+    kills(Model::MAPPED, true).expect_failure();
 }
 
 #[test]
@@ -109,9 +112,9 @@ fn canaries_planted_in_the_code_are_caught() {
         "wal: ring keeps lines behind its end",
     ] {
         let caught = Model::ALL.iter().any(|model| {
-            let plan: Vec<_> = PLAN.iter().chain(&PLAN).copied().collect();
             let _planted = plant(bug);
-            std::panic::catch_unwind(|| traffic(*model, &plan, |_| {}).failure.is_some()).unwrap_or(true)
+            std::panic::catch_unwind(|| power_failures(*model, &[PLAN; 2].concat(), false).failure.is_some())
+                .unwrap_or(true)
         });
         assert!(caught, "{bug:?} was not noticed");
     }
@@ -121,23 +124,23 @@ fn canaries_planted_in_the_code_are_caught() {
 #[test]
 fn wd1_crash_in_a_truncation_leaves_all_or_forgets_all_of_it() {
     for model in Model::ALL {
-        let (memory, folder) = (new_pool(model), LyingFolder::default());
-        let wal = create(&memory, &folder);
+        let world = world_of(new_pool(model));
+        let (memory, folder) = (world.memory(), SegmentDisks::of(&world));
+        let wal = create(memory, &folder);
         let at: Vec<LogPosition> = (0..30).map(|number| wal.append(&payload(number), Strict).unwrap()).collect();
         wal.drain().unwrap();
         wal.append(&payload(30), Strict).unwrap();
         memory.forget_trace();
-        folder.record_in(&memory);
         wal.truncate(at[20]).unwrap();
         memory.mark(20);
         wal.truncate(wal.standing().end).unwrap();
         memory.mark(31);
-        let report = explore(&memory, &options(1 << 9, 60), |crash| {
-            let (least, _) = last_marks(crash);
-            let wal = open(&Arc::new(crash.memory()), &folder.crash_at(last_marks(crash).1, 1))?;
+        let report = explore(memory, &options(1 << 9, 60), |crash| {
+            let world = crash.world();
+            let wal = open(world.memory(), &SegmentDisks::of(&world))?;
             let found = numbers(&wal)?;
             let first = found.first().copied().unwrap_or(31);
-            if [0, 20, 31].contains(&first) && first >= least {
+            if [0, 20, 31].contains(&first) && first >= crash.last_mark().unwrap_or(0) {
                 runs(&found, first, 31)
             } else {
                 Err(format!("{found:?}"))

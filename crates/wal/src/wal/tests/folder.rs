@@ -5,15 +5,12 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use ferrite_crash::LyingMemory;
 use parking_lot::Mutex;
 
 use crate::segment::SegmentFolder;
 
 /// A disk writes a sector whole, or not at all.
 const SECTOR: usize = 512;
-/// Set in marks that count the folder's operations.
-pub const OPERATION: u64 = 1 << 63;
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -40,10 +37,6 @@ struct State {
     ops: Vec<Op>,
     calls: u64,
     fail: Option<(u64, u64, Failure)>,
-    deaf: bool,
-    memory: Option<Arc<LyingMemory>>,
-    /// The mark at the time when recording began.
-    recorded: u64,
 }
 
 /// A folder that loses unsynced writes: see the module. Clones are the same folder.
@@ -51,13 +44,6 @@ struct State {
 pub struct LyingFolder(Arc<Mutex<State>>);
 
 impl LyingFolder {
-    /// Marks each operation in the trace of `memory`, so that a crash there is one here.
-    pub fn record_in(&self, memory: &Arc<LyingMemory>) {
-        let mut state = self.0.lock();
-        state.memory = Some(memory.clone());
-        state.recorded = (state.ops.len() as u64) << 1;
-    }
-
     /// Makes `count` calls fail, from call `first` on, counted from now.
     pub fn fail(&self, first: u64, count: u64, how: Failure) {
         let mut state = self.0.lock();
@@ -67,11 +53,6 @@ impl LyingFolder {
     /// Returns the number of calls so far.
     pub fn calls(&self) -> u64 {
         self.0.lock().calls
-    }
-
-    /// Makes all further syncs do nothing and succeed.
-    pub fn be_deaf(&self) {
-        self.0.lock().deaf = true;
     }
 
     /// Returns the numbers of the segments.
@@ -86,30 +67,15 @@ impl LyingFolder {
 
     /// Returns the folder after a crash now: the synced bytes, and by `seed` some of the rest.
     pub fn crash(&self, seed: u64) -> Self {
-        let done = self.0.lock().ops.len() as u64;
-        self.crash_at(done << 1, seed)
-    }
-
-    /// Returns the folder after a crash at the time when `mark` was the last mark in the memory's trace: twice the
-    /// ended operations, plus one if another had begun.
-    pub fn crash_at(&self, mark: u64, seed: u64) -> Self {
         let state = self.0.lock();
-        let mark = mark.max(state.recorded);
-        let (done, begun) = (mark >> 1, mark.div_ceil(2));
-        let begun = &state.ops[..begun as usize];
         let (mut files, mut chance) = (state.base.clone(), seed);
-        for (number, op) in begun.iter().enumerate() {
-            let synced = |of: u64| {
-                let later = begun[number..].iter().enumerate();
-                later
-                    .clone()
-                    .any(|(n, op)| number + n < done as usize && matches!(op, Op::Sync { segment } if *segment == of))
-            };
+        for (number, op) in state.ops.iter().enumerate() {
             match op {
                 Op::Write { segment, at, bytes } => {
-                    let sure = synced(*segment);
+                    let is_synced = |op: &Op| matches!(op, Op::Sync { segment: of } if of == segment);
+                    let is_sure = state.ops[number..].iter().any(is_synced);
                     for (n, sector) in bytes.chunks(SECTOR).enumerate() {
-                        if sure || coin(&mut chance) {
+                        if is_sure || coin(&mut chance) {
                             put(files.entry(*segment).or_default(), *at as usize + n * SECTOR, sector);
                         }
                     }
@@ -133,23 +99,15 @@ impl LyingFolder {
             }
             return Err(io::Error::from(io::ErrorKind::StorageFull));
         }
-        if let Some(op) = op.filter(|op| !(state.deaf && matches!(op, Op::Sync { .. }))) {
-            state.mark(1);
+        if let Some(op) = op {
             state.apply(&op);
             state.ops.push(op);
-            state.mark(0);
         }
         Ok(())
     }
 }
 
 impl State {
-    fn mark(&self, begun: u64) {
-        if let Some(memory) = &self.memory {
-            memory.mark(OPERATION | (self.ops.len() as u64) << 1 | begun);
-        }
-    }
-
     fn apply(&mut self, op: &Op) {
         match op {
             Op::Write { segment, at, bytes } => put(self.files.entry(*segment).or_default(), *at as usize, bytes),
