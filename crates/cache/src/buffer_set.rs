@@ -146,11 +146,6 @@ impl BufferSet {
         (lists.free.len(), lists.full.len())
     }
 
-    /// Returns the buffers in use that are not waiting for their seal: those that are being filled.
-    pub fn open(&self) -> Vec<u32> {
-        self.lists.lock().open.iter().flatten().copied().collect()
-    }
-
     fn state(&self, buffer: u32) -> &BufferState {
         &self.states[buffer as usize]
     }

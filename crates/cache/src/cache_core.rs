@@ -3,16 +3,6 @@
 //! ```text
 //! absent -> slot (clean or dirty) -> page of a table (clean on one SSD, dirty on two) -> clean on one -> absent
 //! ```
-//!
-//! - CA1. A block's content is its newest live slot, else its one live page in a valid table, else the disk's.
-//! - CA2. An acknowledged write is a slot that counts (WB1); while fences are not durable, after the next flush.
-//! - CA3. A dead mark is durable before a table with the successor becomes valid, before a table that held a successor
-//!   becomes free, and before the mark of a successor that was dropped. Marks wait in a list: a thread that makes a table
-//!   valid or free stores all of them first.
-//! - CA7. A change goes around the cache only if the block is not dirty and not being destaged; over a clean version only
-//!   after its dead mark is durable.
-//! - CA8. What was read from the disk enters the cache only if the block did not change since the read began.
-//! - CA16. No lock is held over I/O or a wait.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -516,6 +506,17 @@ impl CacheCore {
         changed.sequence += 1;
         self.memory.store_config(&changed)?;
         *known = changed;
+        Ok(())
+    }
+
+    /// Frees a buffer none of whose slots counts any more (WB3).
+    pub fn free_buffer(&self, buffer: u32) -> Result<()> {
+        self.change_tables(|memory| {
+            memory.set_buffer_epoch(buffer, 0);
+            Ok(())
+        })?;
+        self.buffers.free(buffer);
+        self.wake_waiters();
         Ok(())
     }
 

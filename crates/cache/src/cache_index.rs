@@ -55,11 +55,6 @@ impl CacheIndex {
     pub fn lock(&self, key: BlockKey) -> MutexGuard<'_, IndexShard> {
         self.shards[(key.hash() >> 54) as usize % SHARDS].lock()
     }
-
-    /// Returns the bytes of DRAM that the index has allocated.
-    pub fn allocated_bytes(&self) -> u64 {
-        self.shards.iter().map(|shard| shard.lock().places.allocation_size() as u64).sum()
-    }
 }
 
 impl IndexShard {

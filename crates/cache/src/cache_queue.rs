@@ -2,10 +2,6 @@
 //!
 //! A request is divided into parts: blocks that are copied at once, and requests to members. It completes when all its
 //! parts have ended. A request that needs a slot while there is none waits in `parked` and goes on later.
-//!
-//! - CA10. No byte of an SSD reaches a client before its sum verified. No byte of a disk reaches a client if a dirty
-//!   version covers it.
-//! - CA17. Bytes that go around the cache are counted with their reason.
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::BorrowedFd;

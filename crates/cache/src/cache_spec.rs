@@ -1,8 +1,4 @@
 //! New caches: what they are made of, and how they are made and removed.
-//!
-//! - CA12. Nothing is written to a member whose stamp does not have the pool's current generation; behind a backup of the
-//!   pool that is a new one.
-//! - CA13. A disk or an SSD whose stamp does not match is not used.
 
 use std::sync::Arc;
 

@@ -1,7 +1,4 @@
 //! Reclaiming LEBs: what is worth it moves to a buffer, the rest leaves the cache. Pages that lost a copy move the same way.
-//!
-//! - CA20. A dirty page none of whose copies can be read is an error to read, is reported by its block, and is nothing
-//!   else until it is overwritten.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -11,7 +8,7 @@ use ferrite_pool::Result;
 
 use crate::CachePolicy;
 use crate::buffer_set::SlotUse;
-use crate::cache_core::{Expected, NewVersion};
+use crate::cache_core::{CacheCore, Expected, NewVersion};
 use crate::cache_members::SsdState;
 use crate::cache_worker::{CacheWorker, WorkerPart};
 use crate::page_word::{BlockKey, LebPlace, PageRef};
@@ -44,17 +41,11 @@ pub(crate) struct MoveJob {
 }
 
 impl CacheWorker {
-    fn reserve(lebs: u32) -> usize {
-        (lebs / 50).clamp(RESERVE_MIN, RESERVE_MAX) as usize
-    }
-
     /// Returns the SSDs that are short of free LEBs.
     fn short_ssds(&self) -> BTreeSet<u8> {
         let coming = |id: u8| self.discards.iter().filter(|place| place.ssd == id).count() + self.discarding;
         let ssds = self.core.ssds.all().into_iter().filter(|ssd| ssd.is_writable());
-        ssds.filter(|ssd| self.space.count(ssd.id) + coming(ssd.id) < Self::reserve(ssd.lebs))
-            .map(|ssd| ssd.id)
-            .collect()
+        ssds.filter(|ssd| self.space.count(ssd.id) + coming(ssd.id) < reserve(ssd.lebs)).map(|ssd| ssd.id).collect()
     }
 
     /// Returns true if an SSD needs a free LEB and only LEBs with dirty pages are left.
@@ -63,16 +54,11 @@ impl CacheWorker {
         !short.is_empty() && self.victim(&short).is_none()
     }
 
-    fn is_on(&self, table: u32, ssds: &BTreeSet<u8>) -> bool {
-        let places = self.core.memory.table_places(table).unwrap_or_default();
-        places.iter().flatten().any(|place| ssds.contains(&place.ssd))
-    }
-
     /// Returns the oldest table without dirty pages whose LEB is on one of `ssds`.
     fn victim(&self, ssds: &BTreeSet<u8>) -> Option<(u64, u32)> {
         let is_clean = |table: u32| self.core.memory.table_state(table).dirty.load(Ordering::Acquire) == 0;
         let mut tables = self.valid.iter().map(|(sequence, valid)| (*sequence, valid.table));
-        tables.find(|(_, table)| is_clean(*table) && self.is_on(*table, ssds))
+        tables.find(|(_, table)| is_clean(*table) && is_on(&self.core, *table, ssds))
     }
 
     /// Frees tables without live pages, and begins to move pages if LEBs are short or copies are missing.
@@ -89,7 +75,7 @@ impl CacheWorker {
                 continue;
             }
             if let Some((sequence, table)) = self.next_repair(now_ns) {
-                let items = self.live_pages(table).into_iter().filter(|item| item.dirty).collect();
+                let items = live_pages(&self.core, table).into_iter().filter(|item| item.dirty).collect();
                 self.start_move(MoveJob { sequence, table, items, open: 0, frees: false, has_failed: false })?;
                 continue;
             }
@@ -101,7 +87,7 @@ impl CacheWorker {
 
     /// Returns the job that moves the pages of a table that are worth it, and frees the table.
     pub(crate) fn move_of(&self, sequence: u64, table: u32) -> MoveJob {
-        let items = self.worth_keeping(table);
+        let items = worth_keeping(&self.core, table);
         MoveJob { sequence, table, items, open: 0, frees: true, has_failed: false }
     }
 
@@ -121,35 +107,6 @@ impl CacheWorker {
             })
             .collect();
         self.free_valid_tables(&empty)
-    }
-
-    fn live_pages(&self, table: u32) -> Vec<MovedPage> {
-        let mut pages = Vec::new();
-        for index in 0..self.core.memory.layout().pages() {
-            let page = self.core.memory.page_ref(table, index);
-            let Some(word) = self.core.memory.page_word(page) else { continue };
-            let shard = self.core.index.lock(word.key);
-            if self.core.find(&shard, word.key) == Some(page) {
-                let hits = self.core.memory.page_hits(page).load(Ordering::Relaxed);
-                pages.push(MovedPage { key: word.key, page, dirty: word.dirty, hits });
-            }
-        }
-        pages
-    }
-
-    /// Returns the pages of a victim that stay in the cache: those with hits, the hottest first, at most half of a LEB.
-    fn worth_keeping(&self, table: u32) -> Vec<MovedPage> {
-        let policy = self.core.settings().policy;
-        if policy == CachePolicy::Fifo {
-            return Vec::new();
-        }
-        let mut pages: Vec<MovedPage> = self.live_pages(table).into_iter().filter(|page| page.hits > 0).collect();
-        pages.sort_by_key(|page| std::cmp::Reverse(page.hits));
-        pages.truncate(self.core.memory.layout().pages() as usize / 2);
-        for page in &mut pages {
-            page.hits = if policy == CachePolicy::Paper { 0 } else { page.hits - 1 };
-        }
-        pages
     }
 
     /// Returns a table with dirty pages of which a copy is missing for longer than the grace, while there are SSDs for
@@ -173,8 +130,9 @@ impl CacheWorker {
         let can_read = |table: u32| self.core.copy_of(self.core.memory.page_ref(table, 0), 0).is_some();
         let is_stuck = |table: u32| self.stuck.get(&table).is_some_and(|until_ns| now_ns < *until_ns);
         let mut tables = self.valid.iter().map(|(sequence, valid)| (*sequence, valid.table));
-        tables
-            .find(|(_, table)| has_dirty(*table) && !is_stuck(*table) && self.is_on(*table, &gone) && can_read(*table))
+        tables.find(|(_, table)| {
+            has_dirty(*table) && !is_stuck(*table) && is_on(&self.core, *table, &gone) && can_read(*table)
+        })
     }
 
     fn start_move(&mut self, job: MoveJob) -> Result<()> {
@@ -269,4 +227,42 @@ impl CacheWorker {
         }
         (away, lost)
     }
+}
+
+fn reserve(lebs: u32) -> usize {
+    (lebs / 50).clamp(RESERVE_MIN, RESERVE_MAX) as usize
+}
+
+fn is_on(core: &CacheCore, table: u32, ssds: &BTreeSet<u8>) -> bool {
+    let places = core.memory.table_places(table).unwrap_or_default();
+    places.iter().flatten().any(|place| ssds.contains(&place.ssd))
+}
+
+fn live_pages(core: &CacheCore, table: u32) -> Vec<MovedPage> {
+    let mut pages = Vec::new();
+    for index in 0..core.memory.layout().pages() {
+        let page = core.memory.page_ref(table, index);
+        let Some(word) = core.memory.page_word(page) else { continue };
+        let shard = core.index.lock(word.key);
+        if core.find(&shard, word.key) == Some(page) {
+            let hits = core.memory.page_hits(page).load(Ordering::Relaxed);
+            pages.push(MovedPage { key: word.key, page, dirty: word.dirty, hits });
+        }
+    }
+    pages
+}
+
+/// Returns the pages of a victim that stay in the cache: those with hits, the hottest first, at most half of a LEB.
+fn worth_keeping(core: &CacheCore, table: u32) -> Vec<MovedPage> {
+    let policy = core.settings().policy;
+    if policy == CachePolicy::Fifo {
+        return Vec::new();
+    }
+    let mut pages: Vec<MovedPage> = live_pages(core, table).into_iter().filter(|page| page.hits > 0).collect();
+    pages.sort_by_key(|page| std::cmp::Reverse(page.hits));
+    pages.truncate(core.memory.layout().pages() as usize / 2);
+    for page in &mut pages {
+        page.hits = if policy == CachePolicy::Paper { 0 } else { page.hits - 1 };
+    }
+    pages
 }

@@ -1,7 +1,4 @@
 //! Destaging: dirty pages go to their disk, sorted, and are clean afterwards.
-//!
-//! - CA6. A page is clean only after a flush of the disk, begun after the page's write had completed, succeeded.
-//! - CA14. A crash leaves at most one batch dirty that the disk has already.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,6 +7,7 @@ use ferrite_disk::{Access, Op};
 use ferrite_memory::{Error, Span, planted};
 use ferrite_pool::Result;
 
+use crate::cache_core::CacheCore;
 use crate::cache_layout::BLOCK;
 use crate::cache_worker::{CacheWorker, WorkerPart};
 use crate::destage_rate::IDLE_NS;
@@ -50,11 +48,6 @@ pub(crate) struct DestageBatch {
 }
 
 impl CacheWorker {
-    fn dirty_max(&self) -> u64 {
-        let settings = self.core.settings();
-        self.core.ssds.pages(self.core.memory.layout()) * u64::from(settings.dirty_max_permille) / 1000
-    }
-
     /// Returns true if dirty slots cannot be sealed because too few SSDs are left for their copies.
     pub(crate) fn is_degraded(&self) -> bool {
         let writable = self.core.ssds.all().iter().filter(|ssd| ssd.is_writable()).count();
@@ -65,7 +58,7 @@ impl CacheWorker {
     fn wanted(&mut self, now_ns: u64) -> usize {
         let dirty = self.core.dirty.load(Ordering::Relaxed).max(0) as u64;
         let settings = self.core.settings();
-        let dirty_max = self.dirty_max();
+        let dirty_max = dirty_max(&self.core);
         self.rate.pass(now_ns, dirty, dirty_max, settings.destage_rate);
         if dirty == 0 {
             return 0;
@@ -102,13 +95,17 @@ impl CacheWorker {
         }
         let mut found = self.dirty_pages(wanted);
         found.sort_unstable_by_key(|(key, _)| *key);
-        let items: Vec<DestageItem> = found.into_iter().filter_map(|(key, page)| self.claim(key, page)).collect();
+        let items: Vec<DestageItem> =
+            found.into_iter().filter_map(|(key, page)| claim(&self.core, key, page)).collect();
         if items.is_empty() {
             return Ok(());
         }
         self.rate.spend(items.len());
         self.destage = Some(DestageBatch { items, open: 0, next: 0, flushed: false, has_failed: false });
-        self.read_items();
+        let count = self.destage.as_ref().map_or(0, |batch| batch.items.len());
+        for item in 0..count {
+            self.read_item(item, 0);
+        }
         self.go_on_with_batch()
     }
 
@@ -142,34 +139,6 @@ impl CacheWorker {
         found
     }
 
-    /// Returns the item of a page that is the newest version of its block, dirty, and not being changed on the disk.
-    fn claim(&self, key: BlockKey, page: PageRef) -> Option<DestageItem> {
-        let core = &self.core;
-        let mut shard = core.index.lock(key);
-        let is_busy = shard.flight(key).is_some_and(|flight| flight.arounds > 0 || flight.throughs > 0);
-        if core.find(&shard, key) != Some(page) || !core.is_dirty(page) || is_busy {
-            return None;
-        }
-        shard.change_flight(key, |flight| flight.is_destaged = true);
-        let epoch = core.epoch_of(page);
-        if page.is_slot() {
-            let mut data = vec![0; BLOCK as usize];
-            core.memory.load_slot_data(page.number(), 0, &mut data);
-            return Some(DestageItem { key, page, epoch, data: Some(data), is_written: false });
-        }
-        let (table, _) = core.memory.table_of(page);
-        core.memory.table_state(table).readers.fetch_add(1, Ordering::AcqRel);
-        Some(DestageItem { key, page, epoch, data: None, is_written: false })
-    }
-
-    /// Starts the reads of the batch from the SSDs.
-    fn read_items(&mut self) {
-        let count = self.destage.as_ref().map_or(0, |batch| batch.items.len());
-        for item in 0..count {
-            self.read_item(item, 0);
-        }
-    }
-
     fn read_item(&mut self, item: usize, tried: u8) {
         let batch = self.destage.as_mut().expect("a batch is under way");
         let page = batch.items[item].page;
@@ -199,39 +168,16 @@ impl CacheWorker {
             Some(good) => batch.items[item].data = Some(good.to_vec()),
             None => {
                 self.read_item(item, tried);
-                self.note_lost(item, tried);
+                note_lost(&self.core, page, tried);
             }
         }
         self.go_on_with_batch()
     }
 
-    /// Notes that no copy of a dirty page can be read although each SSD answers (CA20).
-    fn note_lost(&mut self, item: usize, tried: u8) {
-        let batch = self.destage.as_ref().expect("a batch is under way");
-        let page = batch.items[item].page;
-        let (table, _) = self.core.memory.table_of(page);
-        let places = self.core.memory.table_places(table).unwrap_or_default();
-        let is_tried = |(index, place): (usize, &Option<LebPlace>)| {
-            place.is_none_or(|place| {
-                tried & 1 << index != 0 && self.core.ssds.get(place.ssd).is_some_and(|ssd| ssd.is_readable())
-            })
-        };
-        if places.iter().enumerate().all(is_tried) {
-            self.core.counters.lost_pages.add(1);
-            let core = Arc::clone(&self.core);
-            let _ = self.core.change_tables(|memory| {
-                if let Some(word) = core.memory.page_word(page) {
-                    memory.set_page_word(page, PageWord { lost: true, ..word });
-                }
-                Ok(())
-            });
-        }
-    }
-
     /// Starts what the batch can do next: writes behind the reads, the flush behind the writes, the end behind the flush.
     fn go_on_with_batch(&mut self) -> Result<()> {
         let now_ns = self.core.clock.now_ns();
-        let depth = self.depth(now_ns);
+        let depth = depth(&self.core, now_ns);
         let Some(batch) = &mut self.destage else { return Ok(()) };
         if batch.next == 0 {
             if batch.open > 0 {
@@ -241,7 +187,7 @@ impl CacheWorker {
             let (read, unread): (Vec<_>, Vec<_>) =
                 std::mem::take(&mut batch.items).into_iter().partition(|item| item.data.is_some());
             batch.items = read;
-            self.release(unread);
+            release(&self.core, unread);
         }
         let mut runs = Vec::new();
         let batch = self.destage.as_mut().expect("it is under way");
@@ -262,12 +208,6 @@ impl CacheWorker {
             return self.end_batch();
         }
         self.flush_batch()
-    }
-
-    fn depth(&self, now_ns: u64) -> usize {
-        let is_used = |used_ns: u64| used_ns > 0 && now_ns.saturating_sub(used_ns) < USED_NS;
-        let mut used = self.core.disks.iter().map(|disk| disk.used_ns.load(Ordering::Relaxed));
-        if used.any(is_used) { DEPTH_BESIDE_CLIENTS } else { DEPTH }
     }
 
     fn write_run(&mut self, first: usize, count: usize) {
@@ -371,21 +311,12 @@ impl CacheWorker {
         })?;
         let pages = batch.items.iter().filter(|item| !item.page.is_slot());
         let mut tables: Vec<u32> = pages.map(|item| core.memory.table_of(item.page).0).collect();
-        self.release(batch.items);
+        release(&self.core, batch.items);
         tables.sort_unstable();
         tables.dedup();
         self.drop_copies(&tables)?;
         core.wake_waiters();
         Ok(())
-    }
-
-    fn release(&self, items: Vec<DestageItem>) {
-        for item in items {
-            self.core.index.lock(item.key).change_flight(item.key, |flight| flight.is_destaged = false);
-            if !item.page.is_slot() {
-                self.core.end_reader(item.page);
-            }
-        }
     }
 
     /// Drops the second copy of LEBs without dirty pages: the one on the SSD with fewer free LEBs.
@@ -442,4 +373,63 @@ fn run_len(items: &[DestageItem]) -> usize {
         pair[1].key.disk() == pair[0].key.disk() && pair[1].key.block() == pair[0].key.block() + 1
     };
     1 + items.windows(2).take(RUN_BLOCKS - 1).take_while(follows).count()
+}
+
+/// Returns the item of a page that is the newest version of its block, dirty, and not being changed on the disk.
+fn claim(core: &CacheCore, key: BlockKey, page: PageRef) -> Option<DestageItem> {
+    let mut shard = core.index.lock(key);
+    let is_busy = shard.flight(key).is_some_and(|flight| flight.arounds > 0 || flight.throughs > 0);
+    if core.find(&shard, key) != Some(page) || !core.is_dirty(page) || is_busy {
+        return None;
+    }
+    shard.change_flight(key, |flight| flight.is_destaged = true);
+    let epoch = core.epoch_of(page);
+    if page.is_slot() {
+        let mut data = vec![0; BLOCK as usize];
+        core.memory.load_slot_data(page.number(), 0, &mut data);
+        return Some(DestageItem { key, page, epoch, data: Some(data), is_written: false });
+    }
+    let (table, _) = core.memory.table_of(page);
+    core.memory.table_state(table).readers.fetch_add(1, Ordering::AcqRel);
+    Some(DestageItem { key, page, epoch, data: None, is_written: false })
+}
+
+fn release(core: &CacheCore, items: Vec<DestageItem>) {
+    for item in items {
+        core.index.lock(item.key).change_flight(item.key, |flight| flight.is_destaged = false);
+        if !item.page.is_slot() {
+            core.end_reader(item.page);
+        }
+    }
+}
+
+fn depth(core: &CacheCore, now_ns: u64) -> usize {
+    let is_used = |used_ns: u64| used_ns > 0 && now_ns.saturating_sub(used_ns) < USED_NS;
+    let mut used = core.disks.iter().map(|disk| disk.used_ns.load(Ordering::Relaxed));
+    if used.any(is_used) { DEPTH_BESIDE_CLIENTS } else { DEPTH }
+}
+
+fn dirty_max(core: &CacheCore) -> u64 {
+    let settings = core.settings();
+    core.ssds.pages(core.memory.layout()) * u64::from(settings.dirty_max_permille) / 1000
+}
+
+/// Notes that no copy of a dirty page can be read although each SSD answers (CA20).
+fn note_lost(core: &CacheCore, page: PageRef, tried: u8) {
+    let (table, _) = core.memory.table_of(page);
+    let places = core.memory.table_places(table).unwrap_or_default();
+    let is_tried = |(index, place): (usize, &Option<LebPlace>)| {
+        place.is_none_or(|place| {
+            tried & 1 << index != 0 && core.ssds.get(place.ssd).is_some_and(|ssd| ssd.is_readable())
+        })
+    };
+    if places.iter().enumerate().all(is_tried) {
+        core.counters.lost_pages.add(1);
+        let _ = core.change_tables(|memory| {
+            if let Some(word) = core.memory.page_word(page) {
+                memory.set_page_word(page, PageWord { lost: true, ..word });
+            }
+            Ok(())
+        });
+    }
 }

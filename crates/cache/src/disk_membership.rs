@@ -1,7 +1,4 @@
 //! Disks that join a cache and leave it while it is used.
-//!
-//! - CM5. A disk leaves the configuration when it has no page in the cache, durably. Its number is used again only when the
-//!   cache is opened again: then nothing names the disk.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

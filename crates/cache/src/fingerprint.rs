@@ -1,7 +1,4 @@
 //! Whether a disk is as it was: a few of its clean cached blocks are compared with it.
-//!
-//! - CA13. A disk that changed while the cache was not there is not served. A stamp finds a disk of another time, and the
-//!   fingerprint finds one that was written without the cache.
 
 use std::collections::BTreeMap;
 

@@ -8,6 +8,7 @@ use ferrite_disk::Wait;
 use ferrite_memory::planted;
 use ferrite_pool::Result;
 
+use crate::cache_core::CacheCore;
 use crate::cache_members::CacheSsd;
 use crate::cache_worker::{CacheWorker, WorkerPart};
 use crate::collect::MoveJob;
@@ -141,7 +142,7 @@ impl CacheWorker {
             if is_dirty || !places.iter().flatten().any(|place| leaving.contains(&place.ssd)) {
                 continue;
             }
-            match self.exit_of(places, &leaving) {
+            match exit_of(&self.core, places, &leaving) {
                 TableExit::KeepOther => kept.push((table, places)),
                 TableExit::Free => freed.push((sequence, table)),
                 TableExit::Move => moved = moved.or(Some((sequence, table))),
@@ -150,16 +151,6 @@ impl CacheWorker {
         self.keep_others(&kept, &leaving)?;
         self.free_valid_tables(&freed)?;
         Ok(moved.map(|(sequence, table)| self.move_of(sequence, table)))
-    }
-
-    fn exit_of(&self, places: LebPlaces, leaving: &HashSet<u8>) -> TableExit {
-        let can_read = |place: &LebPlace| self.core.ssds.get(place.ssd).is_some_and(|ssd| ssd.is_readable());
-        let mut places = places.iter().flatten();
-        match places.clone().any(|place| !leaving.contains(&place.ssd) && can_read(place)) {
-            true => TableExit::KeepOther,
-            false if places.any(can_read) => TableExit::Move,
-            false => TableExit::Free,
-        }
     }
 
     fn keep_others(&mut self, kept: &[(u32, LebPlaces)], leaving: &HashSet<u8>) -> Result<()> {
@@ -176,5 +167,15 @@ impl CacheWorker {
             self.dropped.extend(gone.map(|place| (*table, *place)));
         }
         Ok(())
+    }
+}
+
+fn exit_of(core: &CacheCore, places: LebPlaces, leaving: &HashSet<u8>) -> TableExit {
+    let can_read = |place: &LebPlace| core.ssds.get(place.ssd).is_some_and(|ssd| ssd.is_readable());
+    let mut places = places.iter().flatten();
+    match places.clone().any(|place| !leaving.contains(&place.ssd) && can_read(place)) {
+        true => TableExit::KeepOther,
+        false if places.any(can_read) => TableExit::Move,
+        false => TableExit::Free,
     }
 }

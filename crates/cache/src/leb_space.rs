@@ -1,8 +1,4 @@
 //! The free LEBs of the SSDs, and the order in which SSDs get new ones.
-//!
-//! - CA5. The copies of a LEB are on different SSDs.
-//! - CA15. SSDs get LEBs in turn: a LEB goes to the next SSD of the ring that has a free one, and its copy to the next
-//!   different SSD.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -7,6 +7,38 @@
 //!   worker: seal buffers to LEBs, destage dirty pages, reclaim LEBs, repair copies
 //! ```
 //!
+//! - CA1. A block's content is its newest live slot, else its one live page in a valid table, else the disk's.
+//! - CA2. An acknowledged write is a slot that counts (WB1); while fences are not durable, after the next flush.
+//! - CA3. A dead mark is durable before a table with the successor becomes valid, before a table that held a successor
+//!   becomes free, and before the mark of a successor that was dropped. Marks wait in a list: a thread that makes a table
+//!   valid or free stores all of them first.
+//! - CA4. A buffer is free only when its table is valid or its slots are dead. A table is valid only when each copy that
+//!   it names was written and a flush of its SSD, begun after that, succeeded.
+//! - CA5. The copies of a LEB are on different SSDs.
+//! - CA6. A page is clean only after a flush of the disk, begun after the page's write had completed, succeeded.
+//! - CA7. A change goes around the cache only if the block is not dirty and not being destaged; over a clean version only
+//!   after its dead mark is durable.
+//! - CA8. What was read from the disk enters the cache only if the block did not change since the read began.
+//! - CA9. A LEB is written only if no durable table names it and no request reads it. It is written once, whole.
+//! - CA10. No byte of an SSD reaches a client before its sum verified. No byte of a disk reaches a client if a dirty
+//!   version covers it.
+//! - CA11. An SSD comes back with its content only with the stamp that the pool has of it, and only after it has ended
+//!   each request; else empty: then no table names it before it is used.
+//! - CA12. Nothing is written to a member whose stamp does not have the pool's current generation; behind a backup of the
+//!   pool that is a new one.
+//! - CA13. A member whose stamp does not match is not used. A disk that was written without the cache is not served: its
+//!   fingerprint shows that.
+//! - CA14. After recovery exactly the blocks are dirty that were dirty, except one batch that the disks had and that was
+//!   not noted. Clean pages and their noted hits are there. Recovery ends in the same state however often it is crashed.
+//! - CA15. SSDs get LEBs in turn: a LEB goes to the next SSD of the ring that has a free one, and its copy to the next
+//!   different SSD.
+//! - CA16. No lock is held over I/O or a wait.
+//! - CA17. Bytes that go around the cache are counted with their reason.
+//! - CA18. The queue owns the buffer of an abandoned request until the SSD has ended it.
+//! - CA19. While the pool stands still nothing is stored into it. Members may finish requests.
+//! - CA20. A dirty page none of whose copies can be read is an error to read, is reported by its block, and is nothing
+//!   else until it is overwritten.
+//!
 //! Sources: the Flash Cache of "A Storage Class Memory Architecture for Flash-Backed DRAM" (populate buffers, LEB array,
 //! logging and checkpoint of the hash table; here the slots' headers are the log and the tables its checkpoint), and the
 //! multi-SSD cache of "Hybrid Storage" (dirty pages on two SSDs, clean ones on one, in turn).

@@ -1,14 +1,9 @@
 //! The queues of one thread to the members of a cache.
-//!
-//! - CA11. An SSD that ended a request late may still write: it comes back only after it has ended each request that was
-//!   abandoned.
-//! - CA18. The queue owns the buffer of an abandoned request until the SSD has ended it.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use ferrite_disk::{Alarm, Completion, Disk, Op, Queue, ReadyEvent, Request, Wait};
 use ferrite_memory::{Error, Result, Span};
@@ -63,7 +58,8 @@ pub(crate) struct MemberQueues {
     next_token: u64,
     /// Readable while one of the queues, the event or the alarm is.
     ready: OwnedFd,
-    event: Arc<ReadyEvent>,
+    /// Kept open, because `ready` watches it.
+    _event: Arc<ReadyEvent>,
     alarm: Alarm,
     /// When the alarm rings.
     alarm_ns: Option<u64>,
@@ -106,7 +102,19 @@ impl MemberQueues {
         }
         let (open, in_flight, abandoned) = Default::default();
         let (ended, next_token, alarm_ns, failures_seen) = (Vec::new(), 0, None, 0);
-        Ok(Self { core, open, in_flight, abandoned, ended, next_token, ready, event, alarm, alarm_ns, failures_seen })
+        Ok(Self {
+            core,
+            open,
+            in_flight,
+            abandoned,
+            ended,
+            next_token,
+            ready,
+            _event: event,
+            alarm,
+            alarm_ns,
+            failures_seen,
+        })
     }
 
     /// Lets a wait also end when `event` is signalled.
@@ -115,11 +123,6 @@ impl MemberQueues {
     /// [`Error::Io`] if the host refuses.
     pub fn wait_also_for(&self, event: &ReadyEvent) -> Result<()> {
         epoll::add(&self.ready, event.as_fd(), epoll::EventData::new_u64(2), epoll::EventFlags::IN).map_err(epoll_error)
-    }
-
-    /// Returns the number of requests that have not ended, except abandoned ones.
-    pub fn in_flight(&self) -> usize {
-        self.in_flight.len() + self.ended.len()
     }
 
     /// Returns true if requests have ended that were not collected.
@@ -260,6 +263,10 @@ impl MemberQueues {
                 queue.collect(Wait::Forever, &mut completions)?;
             }
         }
+        if completions.is_empty() && self.ended.is_empty() {
+            // Such a clock has one thread: no other one ends the wait.
+            return Err(Error::Unsupported("a wait on a virtual clock while no request is in flight".into()));
+        }
         self.take(completions);
         Ok(())
     }
@@ -332,11 +339,6 @@ impl MemberQueues {
     /// Returns the descriptor to wait for.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.ready.as_fd()
-    }
-
-    /// Waits at most `limit` for a member or the event.
-    pub fn rest(&mut self, limit: Duration) {
-        let _ = self.wait(Wait::AtMost(limit));
     }
 }
 

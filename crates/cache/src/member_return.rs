@@ -1,7 +1,4 @@
 //! Members that come back: by themselves if they were missing, and by the user's word if they failed.
-//!
-//! - CA11. An SSD comes back with its content only with the stamp that the pool has of it, and only after it has ended
-//!   each request; else empty: then no table names it before it is used.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

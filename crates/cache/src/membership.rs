@@ -1,4 +1,4 @@
-//! SSDs that join a cache and leave it while it is used.
+//! SSDs that join a cache, and SSDs and disks that leave it while it is used.
 //!
 //! A change of the members happens in the order of `pending_members`. It needs the pool and the members, so the caller of
 //! [`Cache::step`] ends a removal, and not the worker.
@@ -9,6 +9,8 @@
 //! - CM3. A removed SSD leaves the configuration when no table names it, no request reads it, and no LEB of it is being
 //!   written.
 //! - CM4. One thread at a time changes the members or moves their ties: the one that holds [`Cache::membership`].
+//! - CM5. A disk leaves the configuration when it has no page in the cache, durably. Its number is used again only when the
+//!   cache is opened again: then nothing names the disk.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,8 +1,4 @@
 //! Opening the members of a cache, at its opening and when they come back.
-//!
-//! - CA12. Nothing is written to a member whose stamp does not have the pool's current generation; behind a backup of the
-//!   pool that is a new one.
-//! - CA13. A member whose stamp does not match is not used.
 
 use std::sync::Arc;
 

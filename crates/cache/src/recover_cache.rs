@@ -1,7 +1,4 @@
 //! Recovery: the index, the buffers and the free LEBs from what the pool has.
-//!
-//! - CA14. After recovery exactly the blocks are dirty that were dirty, except one batch that the disks had and that was
-//!   not noted. Clean pages and their noted hits are there. Recovery ends in the same state however often it is crashed.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::Ordering;

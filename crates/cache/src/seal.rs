@@ -1,8 +1,4 @@
 //! Sealing: a full buffer becomes a LEB on one SSD or on two.
-//!
-//! - CA4. A buffer is free only when its table is valid or its slots are dead. A table is valid only when each copy that
-//!   it names was written and a flush of its SSD, begun after that, succeeded.
-//! - CA9. A LEB is written only if no durable table names it and no request reads it. It is written once, whole.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +8,7 @@ use ferrite_memory::{Span, planted};
 use ferrite_pool::Result;
 
 use crate::buffer_set::{SlotUse, WORKER_BUFFERS};
-use crate::cache_core::{Expected, NewVersion};
+use crate::cache_core::{CacheCore, Expected, NewVersion};
 use crate::cache_layout::BLOCK;
 use crate::cache_worker::{CacheWorker, ValidTable, WorkerPart};
 use crate::leb_table::{TableContent, TablePage};
@@ -55,15 +51,9 @@ impl CacheWorker {
         Ok(())
     }
 
-    fn live_slots(&self, buffer: u32) -> Vec<u32> {
-        let pages = self.core.memory.layout().pages();
-        let slots = buffer * pages..(buffer + 1) * pages;
-        slots.filter(|slot| self.core.slots[*slot as usize].live.load(Ordering::Acquire)).collect()
-    }
-
     /// Returns false if the buffer has to wait.
     fn start_seal(&mut self, buffer: u32) -> Result<bool> {
-        let slots = self.live_slots(buffer);
+        let slots = live_slots(&self.core, buffer);
         let pages = self.core.memory.layout().pages() as usize;
         let has_room = self.core.buffers.free_and_full().0 >= WORKER_BUFFERS;
         // A buffer of rewritten blocks costs an SSD less if its rest moves to the next one.
@@ -100,19 +90,8 @@ impl CacheWorker {
             core.finish_slot(grant);
         }
         core.apply_marks()?;
-        self.free_buffer(buffer)?;
+        self.core.free_buffer(buffer)?;
         Ok(true)
-    }
-
-    /// Frees a buffer none of whose slots counts any more (WB3).
-    fn free_buffer(&mut self, buffer: u32) -> Result<()> {
-        self.core.change_tables(|memory| {
-            memory.set_buffer_epoch(buffer, 0);
-            Ok(())
-        })?;
-        self.core.buffers.free(buffer);
-        self.core.wake_waiters();
-        Ok(())
     }
 
     /// Flushes the disks that slots of the seal were written through to, so that the slots are clean. Returns false if
@@ -158,27 +137,11 @@ impl CacheWorker {
         Ok(())
     }
 
-    /// Makes the slots clean whose version the disk has durably (CA6).
-    fn clean_written_through(&self, slots: &[u32]) {
-        for slot in slots {
-            let state = &self.core.slots[*slot as usize];
-            let through = state.through.load(Ordering::Acquire);
-            let disk = &self.core.disks[usize::from(state.key().disk())];
-            if through == 0 || through > disk.flushed.load(Ordering::SeqCst) {
-                continue;
-            }
-            let _shard = self.core.index.lock(state.key());
-            if state.live.load(Ordering::Acquire) && state.dirty.swap(false, Ordering::AcqRel) {
-                self.core.dirty.fetch_sub(1, Ordering::Relaxed);
-            }
-        }
-    }
-
     /// Writes the LEB of a seal to as many SSDs as the settings say. Returns false if it has to wait: for free LEBs, or
     /// for the disk because dirty pages would have one copy only.
     fn write_copies(&mut self, seal: u64) -> bool {
         let job = &self.seals[&seal];
-        self.clean_written_through(&job.slots);
+        clean_written_through(&self.core, &job.slots);
         let is_dirty = |slot: &u32| self.core.slots[*slot as usize].dirty.load(Ordering::Acquire);
         let copies = self.core.settings().copies_of(job.slots.iter().any(is_dirty));
         let core = Arc::clone(&self.core);
@@ -290,7 +253,7 @@ impl CacheWorker {
         // Behind the snapshot: what is dead in it has a durable successor (CA3).
         self.core.apply_marks()?;
         self.core.change_tables(|memory| memory.store_table(table, &content))?;
-        self.turn_index(table, &job, &content);
+        turn_index(&self.core, table, &job, &content);
         for place in &places {
             if let Some(ssd) = self.core.ssds.get(place.ssd) {
                 ssd.inserts.fetch_add(1, Ordering::Relaxed);
@@ -302,33 +265,54 @@ impl CacheWorker {
         if self.core.memory.table_state(table).live.load(Ordering::Acquire) == 0 {
             self.core.note_empty(table);
         }
-        self.free_buffer(job.buffer)
+        self.core.free_buffer(job.buffer)
     }
+}
 
-    fn turn_index(&self, table: u32, job: &SealJob, content: &TableContent) {
-        let core = &self.core;
-        let state = core.memory.table_state(table);
-        state.live.store(0, Ordering::Release);
-        state.dirty.store(0, Ordering::Release);
-        for (index, (slot, page)) in (0..).zip(job.slots.iter().zip(&content.pages)) {
-            if !page.word.live {
-                continue;
-            }
-            let (key, place) = (page.word.key, core.memory.page_ref(table, index));
-            let mut shard = core.index.lock(key);
-            if core.find(&shard, key) != Some(PageRef::slot(*slot)) {
-                core.mark_dead(place);
-                continue;
-            }
-            let slot_state = &core.slots[*slot as usize];
-            core.memory.page_hits(place).store(slot_state.hits.load(Ordering::Relaxed), Ordering::Relaxed);
-            state.live.fetch_add(1, Ordering::AcqRel);
-            if page.word.dirty {
-                state.dirty.fetch_add(1, Ordering::AcqRel);
-            }
-            slot_state.live.store(false, Ordering::Release);
-            slot_state.dirty.store(false, Ordering::Release);
-            shard.replace(key, place, |known| core.key_of(known));
+fn live_slots(core: &CacheCore, buffer: u32) -> Vec<u32> {
+    let pages = core.memory.layout().pages();
+    let slots = buffer * pages..(buffer + 1) * pages;
+    slots.filter(|slot| core.slots[*slot as usize].live.load(Ordering::Acquire)).collect()
+}
+
+/// Makes the slots clean whose version the disk has durably (CA6).
+fn clean_written_through(core: &CacheCore, slots: &[u32]) {
+    for slot in slots {
+        let state = &core.slots[*slot as usize];
+        let through = state.through.load(Ordering::Acquire);
+        let disk = &core.disks[usize::from(state.key().disk())];
+        if through == 0 || through > disk.flushed.load(Ordering::SeqCst) {
+            continue;
         }
+        let _shard = core.index.lock(state.key());
+        if state.live.load(Ordering::Acquire) && state.dirty.swap(false, Ordering::AcqRel) {
+            core.dirty.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn turn_index(core: &CacheCore, table: u32, job: &SealJob, content: &TableContent) {
+    let state = core.memory.table_state(table);
+    state.live.store(0, Ordering::Release);
+    state.dirty.store(0, Ordering::Release);
+    for (index, (slot, page)) in (0..).zip(job.slots.iter().zip(&content.pages)) {
+        if !page.word.live {
+            continue;
+        }
+        let (key, place) = (page.word.key, core.memory.page_ref(table, index));
+        let mut shard = core.index.lock(key);
+        if core.find(&shard, key) != Some(PageRef::slot(*slot)) {
+            core.mark_dead(place);
+            continue;
+        }
+        let slot_state = &core.slots[*slot as usize];
+        core.memory.page_hits(place).store(slot_state.hits.load(Ordering::Relaxed), Ordering::Relaxed);
+        state.live.fetch_add(1, Ordering::AcqRel);
+        if page.word.dirty {
+            state.dirty.fetch_add(1, Ordering::AcqRel);
+        }
+        slot_state.live.store(false, Ordering::Release);
+        slot_state.dirty.store(false, Ordering::Release);
+        shard.replace(key, place, |known| core.key_of(known));
     }
 }

@@ -143,7 +143,7 @@ fn judge(shape: &RigShape, script: &[Act], crash: &Crash<'_>) -> Result<(), Stri
         (10..16).for_each(|block| rig.write(block, 200 + round));
         rig.settle();
     }
-    (10..16).for_each(|block| rig.write(block, seen[block as usize].max(0)));
+    (10..16).for_each(|block| rig.write(block, seen[block as usize]));
     for block in (0..BLOCKS).filter(|block| !(10..16).contains(block)) {
         if rig.read(block)? != block_of(seen[block as usize]) {
             return Err(format!("behind eviction: block {block} has not version {} any more", seen[block as usize]));
