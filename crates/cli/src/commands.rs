@@ -3,6 +3,7 @@
 mod announce;
 mod aside;
 pub mod bench;
+pub mod cache;
 pub mod disk;
 pub mod down;
 pub mod fs;

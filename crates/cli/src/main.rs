@@ -9,6 +9,7 @@ mod child;
 mod command_pool;
 mod commands;
 mod described;
+mod duration;
 mod flash_drive;
 mod foreign_image;
 mod help;
@@ -39,7 +40,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use ferrite_daemon::registry;
 use ferrite_pool::Trust;
 
-use commands::{bench, disk, down, fs, pool, run, sim, status, tag, up, wal};
+use commands::{bench, cache, disk, down, fs, pool, run, sim, status, tag, up, wal};
 use outcome::{Failure, Outcome};
 
 /// Durable storage at memory speed: one pool of persistent memory, served to everything that people already use.
@@ -87,6 +88,8 @@ enum Command {
     Tag(tag::Tag),
     #[command(subcommand)]
     Disk(disk::Disk),
+    #[command(subcommand)]
+    Cache(cache::Cache),
     #[command(subcommand)]
     Wal(wal::Wal),
     #[command(subcommand)]
@@ -153,6 +156,7 @@ impl Command {
             Self::Pool(pool) => pool.run(),
             Self::Tag(tag) => tag.run(),
             Self::Disk(disk) => disk.run(),
+            Self::Cache(cache) => cache.run(),
             Self::Wal(wal) => wal.run(),
             Self::Fs(fs) => fs.run(),
             Self::Run(run) => run.run(),

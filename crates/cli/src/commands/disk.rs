@@ -321,8 +321,10 @@ fn detach(pool: &Path, name: String) -> Outcome {
 fn show_line(disk: &DiskReport) -> String {
     let thin = if disk.thin { ", thin" } else { "" };
     let thin = if disk.checksum { format!("{thin}, with checksums") } else { thin.into() };
+    let of = disk.service.as_ref().map(|service| format!(", of the service {service}")).unwrap_or_default();
+    let sectors = if disk.sector_bytes > 0 { format!(", sectors of {}", disk.sector_bytes) } else { String::new() };
     let at: String = disk.reached_at.iter().map(|at| format!(", {at}")).collect();
-    format!("{:<20} {:>10}, sectors of {}{thin}{at}\n", disk.name, size::show(disk.size_bytes), disk.sector_bytes)
+    format!("{:<20} {:>10}{sectors}{thin}{of}{at}\n", disk.name, size::show(disk.size_bytes))
 }
 
 fn show_faults(FaultyDiskReport { address, plan, requests }: &FaultyDiskReport) -> String {

@@ -149,6 +149,34 @@ pub const ALL: &[(&str, &[&str])] = &[
             "ferrite disk export hdd-7200:disk.img --unix disk.nbd --trace requests.log",
         ],
     ),
+    (
+        "ferrite cache",
+        &[
+            "ferrite cache create /mnt/pmem/pool c --disk /dev/sdb --ssd /dev/nvme0n1 --ssd /dev/nvme1n1",
+            "ferrite disk attach /mnt/pmem/pool c           # the cached disk as /dev/ferrite/c",
+            "ferrite cache stat c",
+            "ferrite cache clean c                          # writes all dirty data to the disk",
+        ],
+    ),
+    (
+        "ferrite cache create",
+        &[
+            "ferrite cache create /mnt/pmem/pool c --disk /dev/sdb --ssd /dev/nvme0n1 --ssd /dev/nvme1n1",
+            "ferrite cache create /mnt/pmem/pool c --disk /dev/sdb --stamp tail --ssd /dev/nvme0n1",
+            "ferrite cache create /mnt/pmem/pool two --disk a=/dev/sdb --disk b=/dev/sdc --ssd /dev/nvme0n1",
+            "ferrite cache create pool try --disk hdd-7200:disk.img --ssd ssd-sata:s0.img --ssd ssd-sata:s1.img",
+        ],
+    ),
+    ("ferrite cache list", &["ferrite cache list", "ferrite cache list /mnt/pmem/pool --json"]),
+    ("ferrite cache stat", &["ferrite cache stat c", "ferrite cache stat /mnt/pmem/pool c --json"]),
+    (
+        "ferrite cache set",
+        &[
+            "ferrite cache set c --mode write-through       # also while it is in use",
+            "ferrite cache set /mnt/pmem/pool c --dirty-max 5% --dirty-age 30s --bypass never",
+        ],
+    ),
+    ("ferrite cache clean", &["ferrite cache clean c", "ferrite cache clean /mnt/pmem/pool c --json"]),
     ("ferrite wal", &["ferrite wal stat", "ferrite wal drain"]),
     ("ferrite wal stat", &["ferrite wal stat", "ferrite wal stat /dev/shm/pool --json"]),
     (

@@ -214,7 +214,7 @@ pub struct DiskReport {
     pub service: Option<String>,
     /// Its size in bytes.
     pub size_bytes: u64,
-    /// Bytes of a sector.
+    /// Bytes of a sector; 0 while a disk of another service is not open.
     pub sector_bytes: u32,
     /// Space is taken as it is written.
     pub thin: bool,

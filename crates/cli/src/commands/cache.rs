@@ -1,0 +1,95 @@
+//! `ferrite cache`.
+
+mod create;
+mod settings;
+mod shown;
+
+use clap::{Args, Subcommand};
+use ferrite_cache::{CacheReport, CacheRequest, CacheStats};
+
+use super::{WholePool, print};
+use crate::command_pool;
+use crate::outcome::Outcome;
+use crate::pool_argument::InPool;
+
+use create::Create;
+use settings::SettingArguments;
+
+pub use shown::show_line;
+
+/// SSDs as a cache before slow disks: make caches, look at them, change them, clean them
+///
+/// A cache is used by its name wherever a disk is named: `ferrite disk serve POOL NAME`, `attach`, `copy`, and `ferrite
+/// up`. What the cache knows lies in the pool, so it is warm and complete at once after a crash.
+#[derive(Subcommand)]
+pub enum Cache {
+    /// Make a cache of SSDs before a disk; durable when it returns
+    ///
+    /// In write-back mode a write is complete when it is in the pool; it goes on to two SSDs, and later to the disk. So no
+    /// write is lost if one SSD fails. The disk is used through the cache alone from then on.
+    Create(Create),
+    /// List the caches, without opening any
+    List(WholePool),
+    /// Show what a cache is, how its SSDs and disks are, and what it has done since it was opened
+    Stat(OneCache),
+    /// Change settings of a cache, also while it is in use; returns at once
+    Set(Set),
+    /// Write all dirty data to the disks; the cache stays in use and warm. Ctrl-C stops it and loses nothing
+    Clean(OneCache),
+}
+
+#[derive(Args)]
+pub struct CacheName {
+    /// The cache
+    name: String,
+}
+
+#[derive(Args)]
+pub struct OneCache {
+    #[command(flatten)]
+    cache: InPool<CacheName>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+pub struct Set {
+    #[command(flatten)]
+    cache: InPool<CacheName>,
+    #[command(flatten)]
+    settings: SettingArguments,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Cache {
+    /// Runs the subcommand.
+    pub fn run(self) -> Outcome {
+        match self {
+            Self::Create(create) => create.run(),
+            Self::List(WholePool { at, json }) => {
+                let caches: Vec<CacheReport> = command_pool::ask(&at.pool.path()?, CacheRequest::List, None)?;
+                print(json, &caches, |caches| caches.iter().map(show_line).collect())
+            }
+            Self::Stat(OneCache { cache: InPool { pool, words: CacheName { name } }, json }) => {
+                let stats: CacheStats = command_pool::ask(&pool.path()?, CacheRequest::Stat { name }, None)?;
+                print(json, &stats, shown::show_stats)
+            }
+            Self::Set(Set { cache: InPool { pool, words: CacheName { name } }, settings, json }) => {
+                let settings = settings.change_of_some()?;
+                let request = CacheRequest::Set { name, settings };
+                let cache: CacheReport = command_pool::ask(&pool.path()?, request, None)?;
+                print(json, &cache, show_line)
+            }
+            Self::Clean(OneCache { cache: InPool { pool, words: CacheName { name } }, json }) => {
+                let cache: CacheReport = command_pool::ask(&pool.path()?, CacheRequest::Clean { name }, None)?;
+                print(json, &cache, show_line)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
