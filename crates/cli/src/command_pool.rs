@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ferrite_daemon::mounts;
-use ferrite_daemon::{disks, filesystems, registry};
+use ferrite_daemon::{caches, disks, filesystems, registry};
 use ferrite_owner::access::{self, AwaitOwner, PoolHolder};
 use ferrite_owner::paths::quoted;
 use ferrite_owner::services::PoolRequest;
@@ -23,6 +23,7 @@ use crate::host;
 use crate::medium::MediumArguments;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
 use crate::prefault::Prefault;
+use crate::size;
 use crate::stop::{self, Asked, Stop};
 
 /// The time limit of waiting for a process that holds the pool and does not answer: an owner that has just started, or
@@ -241,6 +242,7 @@ impl CommandPool {
         await_end(&owner, stop, until)?;
         drop(prefault);
         take_all_away(&owner, stop);
+        remark_dirty(&owner);
         owner.stop_listening()?;
         close(owner)
     }
@@ -334,6 +336,18 @@ fn save(owner: &PoolOwner, to: &Path) {
     match owner.call(ServiceRequest::of(&request), &mut |_| true) {
         Ok(_) => remark!("the power fails: backed up to {}", to.display()),
         Err(failure) => remark!("the power fails, and the backup does too: {failure}"),
+    }
+}
+
+/// Says how much of the caches their disks do not have.
+fn remark_dirty(owner: &PoolOwner) {
+    let dirty = caches(owner).dirty_bytes();
+    if dirty > 0 {
+        let (bytes, pool) = (size::show(dirty), quoted(owner.lock().path()));
+        remark!(
+            "{bytes} are newer in the caches of {pool} than on their disks: the next start goes on with them; `ferrite cache \
+             clean` writes them out"
+        );
     }
 }
 

@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use ferrite_cache::CacheReport;
 use ferrite_daemon::disks::AttachReport;
 use ferrite_owner::paths::{in_line, quoted};
 use ferrite_owner::{PoolReport, SurvivalReport};
 use serde::Serialize;
 
+use super::cache::show_line;
 use crate::outcome::Outcome;
 use crate::size;
 
@@ -38,6 +40,8 @@ pub struct Announcement {
     pub cleared: Vec<String>,
     /// The served disks.
     pub disks: Vec<AnnouncedDisk>,
+    /// The caches of the pool, whose disks are among the served ones.
+    pub caches: Vec<CacheReport>,
     /// The file systems of the server.
     pub file_systems: Vec<AnnouncedFs>,
     /// The file that the server's messages go to, if it has no terminal.
@@ -118,6 +122,7 @@ impl Announcement {
         if self.recovered {
             text += "          recovered: it was not closed in order\n";
         }
+        text.extend(self.caches.iter().map(|cache| format!("cache     {}", show_line(cache))));
         text.extend(self.disks.iter().map(AnnouncedDisk::show));
         text.extend(self.file_systems.iter().map(AnnouncedFs::show));
         text += &self.log.as_deref().map(|log| format!("log       {}\n", in_line(log))).unwrap_or_default();

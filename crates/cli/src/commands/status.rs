@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use ferrite_cache::{CacheReport, CacheRequest};
 use ferrite_daemon::disks::{DiskReport, DiskRequest};
 use ferrite_daemon::filesystems::{FsReport, FsRequest};
 use ferrite_daemon::mounts;
@@ -14,6 +15,7 @@ use ferrite_pool::{FailureKind, Holder};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::cache::show_line;
 use super::print;
 use crate::outcome::Outcome;
 use crate::serving_processes::{self, ServingProcess};
@@ -61,6 +63,7 @@ struct ServedPool {
 struct PoolContent {
     total_bytes: Option<u64>,
     free_bytes: Option<u64>,
+    caches: Vec<CacheReport>,
     disks: Vec<ServedDisk>,
     file_systems: Vec<ServedFs>,
 }
@@ -113,6 +116,7 @@ impl PoolContent {
         client.give_up_after(TIME_LIMIT);
         let pool: PoolReport = ask(&mut client, &PoolRequest::Info)?;
         let disks: Vec<DiskReport> = ask_if_served(&mut client, &DiskRequest::List)?;
+        let caches: Vec<CacheReport> = ask_if_served(&mut client, &CacheRequest::List)?;
         let file_systems: Vec<FsReport> = ask_if_served(&mut client, &FsRequest::List)?;
         let disk = |it: DiskReport| ServedDisk {
             in_use: it.open.is_some_and(|open| open.in_use),
@@ -124,6 +128,7 @@ impl PoolContent {
         Ok(Self {
             total_bytes: Some(pool.usage.total_bytes),
             free_bytes: Some(pool.usage.free_bytes),
+            caches,
             disks: disks.into_iter().map(disk).collect(),
             file_systems: file_systems.into_iter().map(mounted).collect(),
         })
@@ -157,7 +162,7 @@ fn show(report: &StatusReport) -> String {
 
 impl ServedPool {
     fn show(&self) -> String {
-        let PoolContent { total_bytes, free_bytes, disks, file_systems } = &self.holds;
+        let PoolContent { total_bytes, free_bytes, caches, disks, file_systems } = &self.holds;
         let space = match total_bytes.zip(*free_bytes) {
             Some((total, free)) => format!("{}, {} free", size::show(total), size::show(free)),
             None => "its owner does not answer".into(),
@@ -166,6 +171,7 @@ impl ServedPool {
         let mut text = format!("pool      {} ({space})\n", in_line(&self.path));
         text += &format!("          served by process {}{command}\n", self.owner_pid);
         text += &self.log.as_deref().map(|log| format!("          log in {}\n", in_line(log))).unwrap_or_default();
+        text.extend(caches.iter().map(|cache| format!("cache     {}", show_line(cache))));
         for disk in disks {
             let used = if disk.in_use { ", in use" } else { "" };
             text += &format!("{:<9} disk of {}{used}\n", disk.name, size::show(disk.size_bytes));

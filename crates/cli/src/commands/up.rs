@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use ferrite_cache::CacheReport;
 use ferrite_daemon::disks::{Serving, attach_directory};
 use ferrite_daemon::filesystems::names;
 use ferrite_daemon::lacks;
 use ferrite_daemon::mounts;
-use ferrite_daemon::{disks, filesystems};
+use ferrite_daemon::{caches, disks, filesystems};
 use ferrite_devnode as attach;
 use ferrite_owner::PoolOwner;
 use ferrite_owner::access::PoolHolder;
@@ -38,7 +39,7 @@ const FILES: &str = "files";
 /// Creates the pool, and in it a disk called disk0, if they are missing (--no-disk leaves all space to files). Serves
 /// every disk of the pool over NBD on a Unix socket (POOL.nbd unless another is named). As root it also makes each disk
 /// a /dev node, /dev/ferrite/by-pool/UUID/NAME, and /dev/ferrite/NAME unless a disk of another pool has that name.
-/// Mounts a file system called files, and creates it if it is missing. The next start, also after kill -9, serves at
+/// Opens every cache of the pool and serves its disks. Mounts a file system called files, and creates it if it is missing. The next start, also after kill -9, serves at
 /// once what was durable.
 #[derive(Args)]
 pub struct Up {
@@ -88,8 +89,9 @@ pub struct Up {
     how: How,
 }
 
-/// The disks and the file system that are open to clients.
+/// The caches, the disks and the file system that are open to clients.
 struct Opened {
+    caches: Vec<CacheReport>,
     file_system: Option<AnnouncedFs>,
     disks: Vec<AnnouncedDisk>,
 }
@@ -163,12 +165,13 @@ impl Up {
             let removed = fs::remove_file(owner.lock().path()).map_err(Failure::from);
             opened = and_then_cleared(opened, removed);
         }
-        let Opened { file_system, disks } = opened?;
+        let Opened { caches, file_system, disks } = opened?;
         mount_notes::remark_left(owner.lock().path(), file_system.as_ref().and_then(|fs| fs.mounted_on.as_deref()));
         let recovered = !owner.recovery().clean;
         let all = Announcement {
             cleared,
             recovered,
+            caches,
             file_systems: file_system.into_iter().collect(),
             ..Announcement::of(&owner.report(), serving.has_volatile_cache(), disks)
         };
@@ -180,6 +183,9 @@ impl Up {
     fn open_all(&self, owner: &Arc<PoolOwner>, serving: &Serving, cleared: &mut Vec<String>) -> Outcome<Opened> {
         stop::go_on()?;
         self.make_disks(owner)?;
+        stop::go_on()?;
+        // A cache that cannot be opened does not keep the rest from being served.
+        let caches = caches(owner).open_all();
         stop::go_on()?;
         let file_system = self.mounted(owner, cleared)?;
         stop::go_on()?;
@@ -194,7 +200,7 @@ impl Up {
         let disks = announced?;
         stop::go_on()?;
         owner.listen()?;
-        Ok(Opened { file_system, disks })
+        Ok(Opened { caches, file_system, disks })
     }
 
     /// Mounts the file system, which is made if it is missing, or returns why it is not mounted. If the user named a

@@ -6,6 +6,7 @@ use std::path::Path;
 use ferrite_block::DISK_BYTES_MAX;
 use ferrite_block::DiskShape;
 use ferrite_block::DiskSpec;
+use ferrite_daemon::disks;
 use ferrite_daemon::disks::disk_names;
 use ferrite_daemon::filesystems::names;
 use ferrite_memory::{Backing, make_pool_file};
@@ -160,7 +161,7 @@ impl Up {
             }
         }
         let mut wanted: Vec<(String, u64)> = self.disk.clone();
-        if self.makes_disk0() && there.is_empty() {
+        if self.makes_disk0() && disks(owner).all_names().is_empty() {
             wanted.push(("disk0".into(), self.disk0_bytes(owner)?));
         }
         let bar = Bar::new();
