@@ -228,7 +228,7 @@ impl Cache {
         self.core.dirty.load(Ordering::Relaxed).max(0) as u64 * crate::BLOCK
     }
 
-    /// Lets all dirty pages go to the disks at full speed, or as the settings say again.
+    /// Destages all dirty pages at full speed, or returns to the rate of the settings.
     pub fn clean_all(&self, is_wanted: bool) {
         self.core.clean_all.store(is_wanted, Ordering::SeqCst);
         self.core.worker_event.signal();

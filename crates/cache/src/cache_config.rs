@@ -128,7 +128,7 @@ pub(crate) struct NumberedConfig {
     pub config: CacheConfig,
 }
 
-/// Returns the configuration in the slot `bytes`, which are not trusted, or `None` if there is none of this version.
+/// Returns the configuration in the slot `bytes`, which are not trusted, or `None` if the slot has no configuration of this version.
 pub(crate) fn decode_config(salt: u32, bytes: &[u8]) -> Option<NumberedConfig> {
     let number = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     let length = number(12)? as usize;

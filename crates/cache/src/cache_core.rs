@@ -238,7 +238,7 @@ impl CacheCore {
         self.dirty.load(Ordering::Relaxed).max(0) as u64 > most.max(u64::from(self.memory.layout().pages()))
     }
 
-    /// Grants a slot. Returns `None` if there is none: the worker is sealing.
+    /// Grants a slot. Returns `None` if no buffer is free: the worker is sealing.
     pub fn take_slot(&self, slot_use: SlotUse, is_worker: bool) -> Option<SlotGrant> {
         let _storing = self.storing();
         let grant = self.buffers.take(slot_use, is_worker, |buffer, epoch| {
@@ -317,7 +317,7 @@ impl CacheCore {
         self.publish_locked(&mut shard, grant, &version, sum, Expected::Any)
     }
 
-    /// Notes that `page` is not the newest version of its block any more: its mark is to be stored (CA3). `is_last` says
+    /// Notes that `page` is not the newest version of its block any more: its mark must be stored (CA3). `is_last` says
     /// that the block left the cache. The caller holds the lock of the block's shard.
     pub fn retire(&self, page: PageRef, is_last: bool) {
         let epoch = if page.is_slot() {
@@ -520,7 +520,7 @@ impl CacheCore {
         Ok(())
     }
 
-    /// Lets `event` be signalled when a buffer is free or a conflicting request has ended.
+    /// Registers `event`, which is signalled when a buffer is free or a conflicting request has ended.
     pub fn wait_with(&self, event: &Arc<ReadyEvent>) {
         self.waiters.lock().push(Arc::downgrade(event));
     }

@@ -1,7 +1,7 @@
 //! A thread's queue to a cached disk.
 //!
 //! A request is divided into parts: blocks that are copied at once, and requests to members. It completes when all its
-//! parts have ended. A request that needs a slot while there is none waits in `parked` and goes on later.
+//! parts have ended. A request that needs a slot while no buffer is free waits in `parked` and goes on later.
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::BorrowedFd;
@@ -303,14 +303,14 @@ impl CacheQueue {
         self.ended.push_back(request.complete(result));
     }
 
-    /// Lets `job` wait until a buffer is free or a conflicting request has ended.
+    /// Parks `job` until a buffer is free or a conflicting request has ended.
     pub fn park(&mut self, job: u64) {
         self.core.counters.stalls.add(1);
         self.parked.push_back(job);
         self.core.worker_event.signal();
     }
 
-    /// Lets a change of a part of a block wait until another request has ended.
+    /// Parks a change of a part of a block until another request has ended.
     pub fn wait_with_patch(&mut self, job: u64, patch: BlockPatch) {
         self.waiting_patches.push((job, patch));
     }

@@ -84,7 +84,7 @@ impl CacheWorker {
         self.rate.pages()
     }
 
-    /// Begins a batch if there is none and dirty pages should go.
+    /// Begins a batch if no batch is under way and dirty pages should go.
     pub(crate) fn start_destage(&mut self, now_ns: u64) -> Result<()> {
         if self.destage.is_some() {
             return Ok(());

@@ -70,7 +70,7 @@ impl CacheWorker {
         self.discards.retain(|place| place.ssd != id);
     }
 
-    /// Lets the LEBs of `ssd` be written that nothing uses (CA9), after they were discarded.
+    /// Frees the unused LEBs of `ssd` for new seals (CA9), after they were discarded.
     pub(crate) fn open_space(&mut self, ssd: &CacheSsd) {
         self.close_space(ssd.id);
         let used = self.used_lebs(ssd.id);

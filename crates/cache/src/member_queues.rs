@@ -117,7 +117,7 @@ impl MemberQueues {
         })
     }
 
-    /// Lets a wait also end when `event` is signalled.
+    /// Ends a wait also when `event` is signalled.
     ///
     /// # Errors
     /// [`Error::Io`] if the host refuses.

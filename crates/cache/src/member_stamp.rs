@@ -82,7 +82,7 @@ impl MemberStamp {
         page
     }
 
-    /// Returns the stamp in `page`, whose bytes are not trusted, or `None` if it has none of this version.
+    /// Returns the stamp in `page`, whose bytes are not trusted, or `None` if the page has no stamp of this version.
     pub fn decode(page: &[u8]) -> Option<Self> {
         let (record, rest) = page.split_first_chunk::<RECORD_BYTES>()?;
         let (media, _) = StampMedia::read_from_prefix(rest).ok()?;

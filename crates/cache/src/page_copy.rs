@@ -34,7 +34,7 @@ impl CacheCore {
         MemberRequest { member: Member::Ssd(place.ssd), op: Op::Read, span, buffer: vec![0; span.len as usize] }
     }
 
-    /// Returns `bytes`, which the SSD `ssd` gave, if they are those of `page` (CA10). Else counts an error of the SSD.
+    /// Returns `bytes`, which the SSD `ssd` gave, if their sum is that of `page` (CA10). Else counts an error of the SSD.
     pub fn verified<'a>(&self, page: PageRef, ssd: u8, bytes: Result<&'a [u8], &Error>) -> Option<&'a [u8]> {
         let is_good =
             |bytes: &[u8]| sum_of(bytes) == self.memory.page_sum(page) || planted!("cache: a sum is not compared");

@@ -177,7 +177,7 @@ impl CacheQueue {
         }
     }
 
-    /// Copies out what the disk gave, and lets it enter the cache.
+    /// Copies out the blocks that the disk gave, and puts admitted ones into the cache.
     pub fn end_blocks(&mut self, job: u64, block: u64, fills: &[bool], read: Result<Vec<u8>>) {
         for (index, fill) in fills.iter().enumerate() {
             let block = block + index as u64;
@@ -194,7 +194,7 @@ impl CacheQueue {
         self.note_result(job, read.map(|_| ()));
     }
 
-    /// Lets a block that was read from the disk enter the cache, if it did not change meanwhile (CA8).
+    /// Puts a block that was read from the disk into the cache, if no request changed the block since (CA8).
     fn fill(&self, key: BlockKey, data: Option<&[u8]>) {
         let grant = data.and_then(|_| self.core.take_slot(SlotUse::Clean, false));
         let (Some(grant), Some(data)) = (grant, data) else {

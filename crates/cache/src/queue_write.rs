@@ -237,7 +237,7 @@ impl CacheQueue {
         }
         let mut shard = core.index.lock(patch.key);
         let (request, from) = match core.find(&shard, patch.key) {
-            // It came to a slot in between.
+            // Another request has put it into a slot.
             Some(page) if page.is_slot() => return false,
             Some(page) => {
                 let (table, _) = core.memory.table_of(page);
@@ -262,7 +262,7 @@ impl CacheQueue {
         true
     }
 
-    /// Puts the part into the block that was read, and the block into the slot, if the block did not change meanwhile.
+    /// Puts the part into the block that was read, and the block into the slot, if no other request changed the block since.
     pub fn end_patch(&mut self, job: u64, patch: BlockPatch, read: Result<Vec<u8>>) {
         let key = patch.key;
         let (read, expected) = match patch.from {

@@ -243,7 +243,7 @@ impl CacheWorker {
         Ok(())
     }
 
-    /// Makes the table of a written LEB valid, lets the index name its pages, and frees the buffer (CA4).
+    /// Makes the table of a written LEB valid, points the index to its pages, and frees the buffer (CA4).
     fn commit_seal(&mut self, seal: u64, job: SealJob) -> Result<()> {
         let places = job.places.clone();
         self.seals.insert(seal, job);

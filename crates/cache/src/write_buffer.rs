@@ -152,7 +152,7 @@ impl CacheMemory {
         }
     }
 
-    /// Returns the header of the slot `slot`, or `None` if the slot has none that verifies.
+    /// Returns the header of the slot `slot`, or `None` if no header in the slot verifies.
     pub fn load_slot_header(&self, slot: u32) -> Option<SlotHeader> {
         let mut bytes = [0; 64];
         self.memory().load(self.slot(slot).header, &mut bytes);
