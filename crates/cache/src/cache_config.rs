@@ -140,7 +140,11 @@ pub(crate) fn decode_config(salt: u32, bytes: &[u8]) -> Option<NumberedConfig> {
     Some(NumberedConfig { sequence, config: serde_json::from_slice(&bytes[CONFIG_HEAD..end]).ok()? })
 }
 
-fn encode_config(salt: u32, numbered: &NumberedConfig) -> Result<Vec<u8>> {
+/// Returns the bytes of a slot with `numbered`.
+///
+/// # Errors
+/// [`Error::Limit`] if it does not fit.
+pub(crate) fn encode_config(salt: u32, numbered: &NumberedConfig) -> Result<Vec<u8>> {
     let json = serde_json::to_vec(&numbered.config).expect("a configuration is JSON");
     if CONFIG_HEAD + json.len() > CONFIG_SLOT as usize {
         return Err(Error::Limit("the configuration of the cache is too long: use shorter addresses".into()));

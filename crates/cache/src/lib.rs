@@ -63,6 +63,7 @@ mod cache_walk;
 mod cache_worker;
 mod cached_disk;
 mod collect;
+pub mod decode;
 mod destage;
 mod destage_rate;
 mod disk_membership;

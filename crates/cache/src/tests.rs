@@ -3,6 +3,7 @@
 mod cache_rig;
 mod crashes;
 mod failures;
+mod golden;
 mod model;
 
 pub(crate) use cache_rig::{BLOCKS, CacheRig, LEB, RigOpener, RigShape, block_of, geometry, members_of, open_pool};

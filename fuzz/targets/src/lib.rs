@@ -5,6 +5,7 @@
 //! of valid input, on a stable toolchain.
 
 mod block_trace;
+mod cache;
 mod control;
 mod database;
 mod image;
@@ -38,7 +39,7 @@ macro_rules! target {
 }
 
 /// Every target.
-pub const TARGETS: [FuzzTarget; 25] = [
+pub const TARGETS: [FuzzTarget; 26] = [
     target!("superblock", superblock),
     target!("record", record),
     target!("tags", tags),
@@ -46,6 +47,7 @@ pub const TARGETS: [FuzzTarget; 25] = [
     target!("transaction", transaction),
     target!("segment", segment),
     target!("database", database),
+    target!("cache", cache),
     target!("image", image),
     target!("control", control),
     target!("nbd", nbd),
