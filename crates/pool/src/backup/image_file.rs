@@ -1,7 +1,7 @@
 //! Images in files.
 
 use std::fs::File;
-use std::io::{BufReader, Seek};
+use std::io::{BufReader, Read, Seek, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
@@ -50,16 +50,54 @@ fn backup_beside(
 ) -> Result<ImageSummary> {
     let mut partial = AtomicFile::begin(path)?;
     ensure_may_replace(pool, path)?;
-    let file = partial.file();
-    let device = file.metadata().map_err(|error| io_error("looking at", path, error))?.dev();
+    let device = partial.file().metadata().map_err(|error| io_error("looking at", path, error))?.dev();
     pool.refuse_own_device(device, path)?;
+    write_named(pool, partial, image, writers, watch)
+}
+
+/// A file for an image, which gets its name when the image is whole (BK2).
+pub(super) trait ImagePart {
+    /// The file without the name.
+    type File: Read + Write + Seek;
+
+    /// Returns the file to write to and to read back.
+    fn file(&mut self) -> &mut Self::File;
+
+    /// Gives the file its name. Content and name are durable on return.
+    ///
+    /// # Errors
+    /// The errors of the storage. The previous image stays, unless only the last sync failed.
+    fn finish(self) -> Result<()>;
+}
+
+impl ImagePart for AtomicFile {
+    type File = File;
+
+    fn file(&mut self) -> &mut File {
+        self.file()
+    }
+
+    fn finish(self) -> Result<()> {
+        self.finish()
+    }
+}
+
+/// Writes an image of `pool` to `part`, reads it back, and gives it its name.
+pub(super) fn write_named<P: ImagePart>(
+    pool: &Pool,
+    mut part: P,
+    image: [u8; 16],
+    writers: GrantWriters,
+    watch: &mut dyn FnMut(Progress) -> bool,
+) -> Result<ImageSummary> {
+    let file = part.file();
     let summary = write_image(pool, file, image, writers, watch)?;
     file.rewind().map_err(|error| MediumError::io("reading back the backup image", error))?;
     let found = verify(&mut BufReader::new(file), watch)?;
     if found != summary {
         return Err(Error::BadImage { what: "the image that was read back, which differs,".into(), at: 0 });
     }
-    partial.finish()?;
+    part.finish()?;
     Ok(summary)
 }
 

@@ -1,7 +1,7 @@
 //! The tie between a pool and its backup images, which decides whether an image may replace another.
 
 use std::fs::File;
-use std::io::{BufReader, ErrorKind};
+use std::io::{BufReader, ErrorKind, Read};
 use std::path::Path;
 
 use super::image_format::ImageReader;
@@ -51,8 +51,12 @@ pub fn ensure_may_replace(pool: &Pool, path: &Path) -> Result<()> {
         }
         _ => return Ok(()),
     };
-    let mut input = BufReader::new(file);
-    let Ok(ImageReader { header, .. }) = ImageReader::open(&mut input) else { return Ok(()) };
+    ensure_known(pool, &mut BufReader::new(file), path)
+}
+
+/// Refuses if `image`, which is at `path`, is an image that may not be replaced (BK7).
+pub(super) fn ensure_known(pool: &Pool, image: &mut dyn Read, path: &Path) -> Result<()> {
+    let Ok(ImageReader { header, .. }) = ImageReader::open(image) else { return Ok(()) };
     let (uuid, path) = (pool.superblock().uuid, path.display());
     if header.pool != uuid {
         return Err(Error::Occupied(format!(

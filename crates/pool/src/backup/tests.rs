@@ -4,6 +4,7 @@ mod crash;
 mod file;
 mod grants;
 mod hostile;
+mod image_instant;
 mod replaced;
 mod still;
 
