@@ -478,6 +478,17 @@ impl CacheCore {
         Ok(changed)
     }
 
+    /// Returns the number of dirty pages as it is counted, and as slots and `tables` have it, at one instant. The worker
+    /// stands still.
+    pub fn dirty_counts(&self, tables: impl Iterator<Item = u32>) -> (i64, i64) {
+        let _still = self.storing.write();
+        let is_dirty = |slot: &&SlotState| slot.live.load(Ordering::Acquire) && slot.dirty.load(Ordering::Acquire);
+        let slots = self.slots.iter().filter(is_dirty).count() as i64;
+        let in_tables = tables.map(|table| i64::from(self.memory.table_state(table).dirty.load(Ordering::Acquire)));
+        let there = slots + in_tables.sum::<i64>();
+        (self.dirty.load(Ordering::Acquire), there)
+    }
+
     /// Stops using `ssd`, whose pages are read from their other copies and from the disks.
     pub fn fail_ssd(&self, ssd: &CacheSsd, why: &str) {
         if ssd.set_state(SsdState::Failed, why.into(), self.clock.now_ns()) {
