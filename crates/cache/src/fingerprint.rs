@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use ferrite_disk::Disk;
+use ferrite_memory::planted;
 
 use crate::cache_config::DiskConfig;
 use crate::cache_core::CacheCore;
@@ -26,7 +27,7 @@ pub(crate) fn difference(
         if let Err(error) = opened.read(data_at + key.block() * BLOCK, &mut data) {
             return Some(format!("block {} cannot be read: {error}", key.block()));
         }
-        if sum_of(&data) != sum {
+        if sum_of(&data) != sum && !planted!("cache: a disk's fingerprint is not compared") {
             return Some(format!(
                 "block {} is not as the cache has it: {} was written without the cache. `ferrite cache forget --clean` \
                  drops the clean content of the cache",

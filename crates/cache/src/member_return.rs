@@ -47,6 +47,7 @@ impl Cache {
         }
         self.ensure_ended(&ssd)?;
         let known = self.ssd_config(id)?;
+        let leb_bytes = u64::from(self.core.memory.layout().leb_bytes);
         let refused = |why: String| Err(CacheError::Refused(format!("SSD {id} ({}): {why}", known.address)));
         match self.find_again(&known, &ssd) {
             FoundMember::Good(disk) => {
@@ -55,7 +56,7 @@ impl Cache {
             }
             FoundMember::Missing(why) | FoundMember::Shrunk(why) => refused(why),
             FoundMember::Other(disk, verdict) => match verdict {
-                TieVerdict::Absent if !is_empty(&*disk, STAMP_BYTES)? => refused(
+                TieVerdict::Absent if !is_empty(&*disk, STAMP_BYTES.min(leb_bytes))? => refused(
                     "it holds other data: remove it by `ferrite cache remove-ssd` and add it as a new one".into(),
                 ),
                 TieVerdict::Absent | TieVerdict::PoolLater => {
@@ -177,3 +178,6 @@ impl Cache {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

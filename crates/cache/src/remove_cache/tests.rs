@@ -185,6 +185,21 @@ fn ca13_disk_that_was_written_without_the_cache_is_refused_until_the_clean_conte
 }
 
 #[test]
+fn canary_fingerprint_that_is_not_compared_is_caught() {
+    let shape = RigShape::default();
+    let world = shape.world();
+    {
+        let rig = shape.open(&world).unwrap();
+        write_some(&rig);
+        rig.clean();
+    }
+    world.disk(2).write(3 * BLOCK, &block_of(99), ferrite_disk::Access::Fua).unwrap();
+    let _bug = plant("cache: a disk's fingerprint is not compared");
+    let rig = shape.open(&world).unwrap();
+    assert!(rig.read(3).unwrap() == block_of(13), "CA13 is broken");
+}
+
+#[test]
 fn forgetting_leaves_devices_alone_that_are_not_the_cache_s() {
     let shape = RigShape { stamp: StampPlace::Head, ..RigShape::default() };
     let world = shape.world();
