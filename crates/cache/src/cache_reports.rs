@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::StampPlace;
 use crate::cache_members::SsdState;
 use crate::cache_settings::{CacheMode, CacheSettings};
+use crate::member_return::SsdReturn;
 use crate::recover_cache::CacheRecovery;
 
 /// The state of a cache.
@@ -59,6 +60,33 @@ pub struct CreatedCache {
     pub survives: SurvivalReport,
     /// Why a default was chosen, and what the choice means.
     pub notes: Vec<String>,
+}
+
+/// The result of emptying the clean part of a cache.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DroppedContent {
+    /// Bytes that were dropped.
+    pub dropped_bytes: u64,
+}
+
+/// An SSD that is used again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReturnedSsd {
+    /// How it came back.
+    pub content: SsdReturn,
+    /// The SSD.
+    #[serde(flatten)]
+    pub ssd: SsdStats,
+}
+
+/// The result of forgetting the content of a cache.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForgottenContent {
+    /// The cache.
+    #[serde(flatten)]
+    pub report: CacheReport,
+    /// The addresses of members that were not reached.
+    pub missed: Vec<String>,
 }
 
 /// What a cache is and has done since it was opened. Counts without a unit are of requests, blocks or events.
@@ -217,6 +245,8 @@ pub struct SsdStats {
     pub lebs: u32,
     /// Free ones among them; `None` while the background work is busy.
     pub free: Option<u64>,
+    /// Bytes of the LEBs whose pages have to move before it leaves; `None` unless it is being removed.
+    pub removal_left_bytes: Option<u64>,
     /// LEBs written.
     pub inserts: u64,
     /// Bytes read.

@@ -54,6 +54,73 @@ pub enum CacheRequest {
         /// The name of the cache.
         name: String,
     },
+    /// Empties the clean part of a cache: a [`crate::DroppedContent`].
+    Drop {
+        /// The name of the cache.
+        name: String,
+    },
+    /// Adds an SSD while the cache is used: its [`crate::SsdStats`].
+    AddSsd {
+        /// The name of the cache.
+        name: String,
+        /// The SSD.
+        ssd: MemberAddress,
+        /// The bytes of an SSD with content that may be lost.
+        lose: Option<u64>,
+    },
+    /// Removes an SSD while the cache is used, after its pages have moved: a [`crate::CacheReport`]. A cancelled call leaves
+    /// the SSD leaving.
+    RemoveSsd {
+        /// The name of the cache.
+        name: String,
+        /// The number of the SSD.
+        id: u8,
+    },
+    /// Keeps an SSD that is leaving: its [`crate::SsdStats`].
+    KeepSsd {
+        /// The name of the cache.
+        name: String,
+        /// The number of the SSD.
+        id: u8,
+    },
+    /// Uses an SSD again that failed or is missing: a [`crate::ReturnedSsd`].
+    Online {
+        /// The name of the cache.
+        name: String,
+        /// The number of the SSD.
+        id: u8,
+        /// The dirty bytes that may be lost if it comes back empty.
+        lose: Option<u64>,
+    },
+    /// Adds a disk while the cache is used: its [`crate::DiskStats`].
+    AddDisk {
+        /// The name of the cache.
+        name: String,
+        /// The disk, with a name.
+        disk: NewCacheDisk,
+    },
+    /// Removes a disk that no client uses, after its dirty data is written to it: a [`crate::CacheReport`].
+    RemoveDisk {
+        /// The name of the cache.
+        name: String,
+        /// The name of the disk.
+        export: String,
+    },
+    /// Removes a cache that no client uses, after its dirty data is written to the disks, and releases its members. With
+    /// `lose`, nothing is written.
+    Remove {
+        /// The name of the cache.
+        name: String,
+        /// The dirty bytes that may be lost.
+        lose: Option<u64>,
+    },
+    /// Drops the content of a cache whose pool or members are of another time: a [`crate::ForgottenContent`].
+    Forget {
+        /// The name of the cache.
+        name: String,
+        /// The dirty bytes that may be lost; 0 for clean content alone.
+        lose: u64,
+    },
 }
 
 /// The address of an SSD or a disk.
@@ -91,7 +158,9 @@ impl CacheRequest {
     pub(crate) fn members(&self) -> Vec<&MemberAddress> {
         match self {
             Self::Create { disks, ssds, .. } => disks.iter().map(|disk| &disk.at).chain(ssds).collect(),
-            Self::List | Self::OpenAll | Self::Stat { .. } | Self::Set { .. } | Self::Clean { .. } => Vec::new(),
+            Self::AddSsd { ssd, .. } => vec![ssd],
+            Self::AddDisk { disk, .. } => vec![&disk.at],
+            _ => Vec::new(),
         }
     }
 }

@@ -84,6 +84,7 @@ impl RunningService for OpenCaches {
             CacheRequest::Stat { name } => reply(&self.stats(&name)?),
             CacheRequest::Set { name, settings } => reply(&self.set(&name, &settings)?),
             CacheRequest::Clean { name } => reply(&self.clean(&name, progress)?),
+            request => self.change_members(request, progress),
         }
     }
 
@@ -202,7 +203,7 @@ impl OpenCaches {
     }
 
     /// Refuses names of disks that are taken.
-    fn ensure_free(&self, exports: &[String]) -> Result<(), Failure> {
+    pub(crate) fn ensure_free(&self, exports: &[String]) -> Result<(), Failure> {
         let running = self.running.upgrade();
         let taken = running.map_or_else(Vec::new, |running| running.disk_names());
         for (at, export) in exports.iter().enumerate() {

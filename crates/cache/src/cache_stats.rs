@@ -152,6 +152,9 @@ fn ssd_stats(core: &CacheCore, worker: Option<&CacheWorker>) -> Vec<SsdStats> {
             why: Some(why).filter(|why| !why.is_empty()),
             lebs: ssd.lebs,
             free: worker.map(|worker| worker.space.count(ssd.id) as u64),
+            removal_left_bytes: worker
+                .filter(|_| ssd.leaves.load(Ordering::SeqCst))
+                .map(|worker| worker.left_on(ssd.id) as u64 * u64::from(core.memory.layout().leb_bytes)),
             inserts: count(&ssd.inserts),
             read_bytes: count(&ssd.read_bytes),
             written_bytes: count(&ssd.written_bytes),

@@ -89,6 +89,7 @@ mod recover_cache;
 mod remove_cache;
 mod request_streams;
 mod seal;
+mod service_members;
 mod settings_change;
 mod write_buffer;
 
@@ -100,7 +101,7 @@ pub use cache_layout::{BLOCK, CacheLayout, DISKS_MAX, LEBS_MAX, LEBS_MIN, SSDS_M
 pub use cache_members::SsdState;
 pub use cache_reports::{
     AroundReport, BytesReport, CacheReport, CacheState, CacheStats, CollectReport, CreatedCache, DestageReport,
-    DiskStats, HitReport, RequestReport, SsdStats,
+    DiskStats, DroppedContent, ForgottenContent, HitReport, RequestReport, ReturnedSsd, SsdStats,
 };
 pub use cache_requests::{CACHE, CacheRequest, MemberAddress, NewCacheDisk};
 pub use cache_service::CacheService;

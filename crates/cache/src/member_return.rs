@@ -22,7 +22,7 @@ use crate::{CacheError, Result};
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// How an SSD came back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SsdReturn {
     /// With all that it held.

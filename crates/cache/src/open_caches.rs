@@ -19,12 +19,12 @@ use crate::cache_walk::read_config;
 use crate::settings_change::SettingsChange;
 use crate::{CACHE_KIND, CachedDisk};
 
-/// The time between two looks at the number of dirty bytes.
-const CLEAN_PAUSE: Duration = Duration::from_millis(20);
+/// The time between two looks at what background work has done.
+pub(crate) const WORK_PAUSE: Duration = Duration::from_millis(20);
 
 /// An open cache, and the thread that does its background work.
 pub(crate) struct WorkedCache {
-    cache: Arc<Cache>,
+    pub(crate) cache: Arc<Cache>,
     /// The error with which the background work ended.
     failure: Arc<Mutex<Option<String>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -60,8 +60,13 @@ impl WorkedCache {
         self.failure.lock().clone()
     }
 
+    /// Refuses to wait for background work that has ended.
+    pub(crate) fn ensure_works(&self) -> Result<(), Failure> {
+        self.failure().map_or(Ok(()), |why| Err(Failure::failed(format!("the work of the cache has ended: {why}"))))
+    }
+
     /// Writes all dirty data to the disks.
-    fn clean(&self, progress: ProgressCall<'_>) -> Result<(), Failure> {
+    pub(crate) fn clean(&self, progress: ProgressCall<'_>) -> Result<(), Failure> {
         self.cleaners.fetch_add(1, Ordering::SeqCst);
         self.cache.clean_all(true);
         let cleaned = self.await_clean(progress);
@@ -78,9 +83,7 @@ impl WorkedCache {
             if dirty == 0 {
                 return Ok(());
             }
-            if let Some(why) = self.failure() {
-                return Err(Failure::failed(format!("the work of the cache has ended: {why}")));
-            }
+            self.ensure_works()?;
             if self.cache.ssds_online() == 0 && !self.cache.refused_disks().is_empty() {
                 return Err(Failure::refused(self.cache.refused_disks().join("; ")));
             }
@@ -90,7 +93,7 @@ impl WorkedCache {
                 let why = format!("stopped: {dirty} bytes are still dirty, and nothing is lost; run it again");
                 return Err(Failure::new(FailureKind::Cancelled, why));
             }
-            std::thread::sleep(CLEAN_PAUSE);
+            std::thread::sleep(WORK_PAUSE);
         }
     }
 }
@@ -156,15 +159,41 @@ impl OpenCaches {
             return Ok(known);
         }
         self.tag(name)?;
-        let options = OpenOptions {
+        let worked = WorkedCache::start(Cache::open(&self.pool, name, self.options())?)?;
+        self.open.lock().insert(name.into(), Arc::clone(&worked));
+        Ok(worked)
+    }
+
+    fn options(&self) -> OpenOptions {
+        OpenOptions {
             opener: Arc::clone(&self.opener),
             clock: Arc::clone(&self.clock),
             scheme: Scheme::Nt,
             random: || machine::random() as u16,
-        };
-        let worked = WorkedCache::start(Cache::open(&self.pool, name, options)?)?;
-        self.open.lock().insert(name.into(), Arc::clone(&worked));
-        Ok(worked)
+        }
+    }
+
+    /// Does `change` to the cache called `name` while it is closed. Refused while a client uses one of its disks.
+    pub(crate) fn while_closed<T>(
+        &self,
+        name: &str,
+        change: impl FnOnce(&OpenOptions) -> crate::Result<T>,
+    ) -> Result<T, Failure> {
+        let tag = self.tag(name)?;
+        // Not under the lock: the service of disks may hold its own lock and wait for this one.
+        for disk in self.config(&tag).map_or_else(Vec::new, |config| config.disks) {
+            self.close_disk_elsewhere(&disk.export)?;
+        }
+        let _one = self.opening.lock();
+        let known = self.open.lock().remove(name);
+        known.into_iter().for_each(|known| known.stop());
+        Ok(change(&self.options())?)
+    }
+
+    /// Lets every service close the disk `export`, which it may have opened.
+    pub(crate) fn close_disk_elsewhere(&self, export: &str) -> Result<(), Failure> {
+        let Some(running) = self.running.upgrade() else { return Ok(()) };
+        running.iter().try_for_each(|service| service.close_disk(export))
     }
 
     /// Returns the configuration of the cache in `tag`: of the open cache, or what the pool has.

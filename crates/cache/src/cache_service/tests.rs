@@ -65,6 +65,11 @@ impl CachedWorld {
         Self { _folder: folder, path, opener: Arc::default() }
     }
 
+    /// Returns the member at `address`.
+    pub fn member(&self, address: &str) -> Arc<dyn Disk> {
+        self.opener.open(address).expect("there")
+    }
+
     pub fn open(&self) -> PoolAccess {
         let clock = Arc::new(TestClock(std::time::Instant::now()));
         let service = CacheService::new(self.opener.clone(), clock);
@@ -106,7 +111,8 @@ fn write_back() -> SettingsChange {
     SettingsChange { mode: Some(CacheMode::WriteBack), ..SettingsChange::default() }
 }
 
-fn disk(access: &PoolAccess, name: &str) -> Arc<dyn Disk> {
+/// Opens the disk called `name`, as the service of disks does.
+pub(crate) fn disk(access: &PoolAccess, name: &str) -> Arc<dyn Disk> {
     let owner = access.owner().expect("this process owns the pool");
     owner.running().open_disk(owner.pool(), name).expect("a service has it").expect("it opens")
 }
@@ -144,7 +150,7 @@ fn a_cache_is_made_and_used_by_its_name_and_keeps_its_data_over_a_restart() {
     assert_eq!(block, [5; 4096]);
     let cleaned: CacheReport = ask(&mut access, &CacheRequest::Clean { name: "c".into() });
     assert_eq!(cleaned.dirty_bytes, Some(0));
-    let raw = world.opener.open("disk").expect("there");
+    let raw = world.member("disk");
     raw.read(crate::STAMP_BYTES + 8192, &mut block).expect("read");
     assert_eq!(block, [5; 4096], "the disk has it");
     close(access);
@@ -185,7 +191,7 @@ fn settings_change_while_the_cache_is_used_and_stay() {
     assert_eq!(report.mode, CacheMode::WriteThrough);
     front.write(0, &[7; 4096], Access::Cached).expect("written");
     let mut block = [0; 4096];
-    world.opener.open("disk").expect("there").read(crate::STAMP_BYTES, &mut block).expect("read");
+    world.member("disk").read(crate::STAMP_BYTES, &mut block).expect("read");
     assert_eq!(block, [7; 4096], "written through");
     drop(front);
     close(access);
