@@ -1,16 +1,19 @@
 //! `ferrite cache`.
 
 mod create;
+mod members;
 mod settings;
 mod shown;
 
 use clap::{Args, Subcommand};
-use ferrite_cache::{CacheReport, CacheRequest, CacheStats};
+use ferrite_cache::{CacheReport, CacheRequest, CacheStats, DroppedContent};
+use serde_json::Value;
 
 use super::{WholePool, print};
 use crate::command_pool;
 use crate::outcome::Outcome;
 use crate::pool_argument::InPool;
+use crate::size;
 
 use create::Create;
 use settings::SettingArguments;
@@ -36,6 +39,26 @@ pub enum Cache {
     Set(Set),
     /// Write all dirty data to the disks; the cache stays in use and warm. Ctrl-C stops it and loses nothing
     Clean(OneCache),
+    /// Empty the clean part of a cache, to measure it cold; dirty data stays
+    Drop(OneCache),
+    /// Add an SSD, also while the cache is in use; its content is lost
+    AddSsd(members::AddSsd),
+    /// Remove an SSD, also while the cache is in use; returns when its pages have moved to the others
+    ///
+    /// Ctrl-C leaves it leaving: the same command waits for the end, and --cancel keeps the SSD.
+    RemoveSsd(members::RemoveSsd),
+    /// Use an SSD again that failed or is missing: with its content if that is right, else empty
+    Online(members::Online),
+    /// Add a disk, also while the cache is in use
+    AddDisk(members::AddDisk),
+    /// Remove a disk that no client uses and that has no dirty data in the cache; it keeps its data
+    RemoveDisk(InPool<members::DiskOfCache>),
+    /// Write all dirty data to the disks, and remove the cache; refused while a client uses it
+    ///
+    /// The disks keep their data, and the SSDs can be used for something else.
+    Remove(members::Remove),
+    /// Drop what a cache holds whose pool was restored from a backup, or whose disk was used without it
+    Forget(members::Forget),
 }
 
 #[derive(Args)]
@@ -87,6 +110,20 @@ impl Cache {
                 let cache: CacheReport = command_pool::ask(&pool.path()?, CacheRequest::Clean { name }, None)?;
                 print(json, &cache, show_line)
             }
+            Self::Drop(OneCache { cache: InPool { pool, words: CacheName { name } }, json }) => {
+                let dropped: DroppedContent = command_pool::ask(&pool.path()?, CacheRequest::Drop { name }, None)?;
+                print(json, &dropped, |it| format!("dropped {}\n", size::show(it.dropped_bytes)))
+            }
+            Self::AddSsd(add) => add.run(),
+            Self::RemoveSsd(remove) => remove.run(),
+            Self::Online(online) => online.run(),
+            Self::AddDisk(add) => add.run(),
+            Self::RemoveDisk(InPool { pool, words: members::DiskOfCache { name, disk: export } }) => {
+                let request = CacheRequest::RemoveDisk { name, export };
+                command_pool::ask::<Value>(&pool.path()?, request, None).map(drop)
+            }
+            Self::Remove(remove) => remove.run(),
+            Self::Forget(forget) => forget.run(),
         }
     }
 }

@@ -30,7 +30,7 @@ pub struct Create {
     ssd: Vec<MemberAddress>,
     /// Where the stamp of a disk goes, which keeps it from being used by mistake: its first MiB (head), for a disk
     /// without data, its last MiB (tail), or nowhere (none); tail and none keep the data of the disk in place
-    #[arg(long, value_name = "PLACE", default_value = "head", value_parser = PossibleValuesParser::new(["head", "tail", "none"]).map(|it| stamp(&it)))]
+    #[arg(long, value_name = "PLACE", default_value = "head", value_parser = stamp_values())]
     stamp: StampPlace,
     /// Bytes of a LEB, the unit in which SSDs are written; a power of two from 16K to 8M
     #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = size::parse)]
@@ -94,6 +94,11 @@ pub(super) fn named_disk(text: &str) -> Result<(Option<String>, MemberAddress), 
         }
         None => Ok((None, member(text)?)),
     }
+}
+
+/// Returns the parser of `--stamp`.
+pub(super) fn stamp_values() -> impl TypedValueParser<Value = StampPlace> {
+    PossibleValuesParser::new(["head", "tail", "none"]).map(|text| stamp(&text))
 }
 
 fn stamp(text: &str) -> StampPlace {

@@ -143,8 +143,10 @@ fn show_work(stats: &CacheStats) -> String {
     )
 }
 
-fn show_ssd(ssd: &SsdStats) -> String {
+/// Returns the lines of an SSD.
+pub fn show_ssd(ssd: &SsdStats) -> String {
     let why = ssd.why.as_ref().filter(|_| ssd.state != SsdState::Online).map(|why| format!(" ({why})"));
+    let left = ssd.removal_left_bytes.map(|left| format!(", leaving with {} to move", size::show(left)));
     let errors = ssd.errors + ssd.mismatches;
     let errors = if errors > 0 { format!(", {}", counted(errors, "error")) } else { String::new() };
     let free = ssd.free.map(|free| format!(", {free} free")).unwrap_or_default();
@@ -152,7 +154,7 @@ fn show_ssd(ssd: &SsdStats) -> String {
         "  SSD {}  {}{}: {} LEBs{free}, {} read, {} written{errors}\n         {}\n",
         ssd.id,
         word(&ssd.state),
-        why.unwrap_or_default(),
+        why.unwrap_or_default() + &left.unwrap_or_default(),
         ssd.lebs,
         size::show(ssd.read_bytes),
         size::show(ssd.written_bytes),
@@ -160,7 +162,8 @@ fn show_ssd(ssd: &SsdStats) -> String {
     )
 }
 
-fn show_disk(disk: &DiskStats) -> String {
+/// Returns the lines of a disk.
+pub fn show_disk(disk: &DiskStats) -> String {
     let state = match &disk.why {
         None => "served".to_string(),
         Some(why) => format!("NOT served ({why})"),

@@ -94,6 +94,30 @@ fn a_disk_may_have_a_name_before_its_address() {
     assert!(named_disk("=/d").is_err(), "an empty name");
 }
 
+/// The words of each command, in the order in which people type them.
+#[test]
+fn members_are_named_by_numbers_and_names() {
+    for line in [
+        "add-ssd p c /s --lose 1M",
+        "remove-ssd p c 3 --cancel",
+        "online p c 0",
+        "add-disk p c db=/d --stamp none",
+        "remove-disk p c db",
+        "remove p c --lose 4096",
+        "forget p c --clean",
+        "drop p c",
+    ] {
+        assert!(parsed(line).is_ok(), "{line}: {:?}", parsed(line).err());
+    }
+    for line in ["remove-ssd p c x", "online p c 300", "forget p c --clean --lose 1", "add-disk c", "remove"] {
+        assert!(parsed(line).is_err(), "{line}");
+    }
+    let Ok(Cache::Forget(forget)) = parsed("forget p c") else { panic!("understood") };
+    assert!(forget.run().expect_err("nothing is said").text().contains("--clean"));
+    let Ok(Cache::AddDisk(add)) = parsed("add-disk p c /d") else { panic!("understood") };
+    assert!(add.run().expect_err("no name").text().contains("NAME=DISK"));
+}
+
 fn report(state: CacheState) -> CacheReport {
     CacheReport {
         name: "c".into(),
