@@ -107,6 +107,7 @@ fn the_page_tells_what_is_printed_no_more_and_no_less() {
     let at = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
     of_a_pool_at_rest(&mut page, &at);
     of_a_pool_that_is_served(&mut page, &at);
+    of_caches(&mut page, &at);
     of_logs(&mut page, &at);
     of_simulators(&mut page, &at);
     let words = ["bench", "pace", "--quick", "--only", "asked", "--output", "out", "--json"];
@@ -143,10 +144,11 @@ fn of_a_pool_at_rest(page: &mut Page, at: &dyn Fn(&str) -> String) {
 fn of_a_pool_that_is_served(page: &mut Page, at: &dyn Fn(&str) -> String) {
     let (pool, mount) = (&at("served"), &at("mount"));
     let node: &[&str] = if can_attach() { &[] } else { &["--no-attach"] };
-    let up = ["up", "--pool", pool, "--size", "64M", "--disk", "json=8M", "--mount", mount, "--wear", "line"];
+    let up = ["up", "--pool", pool, "--size", "128M", "--disk", "json=8M", "--mount", mount, "--wear", "line"];
     let how = ["--stages", "--guard", "buffered"];
     let begun = [&up[..], &how, node].concat();
     Server::start_as_program(&begun).kill();
+    made_cache(pool, at);
     let server = Server::start_as_program(&begun);
     page.tells("Serving", &server.told());
     if node.is_empty() {
@@ -178,6 +180,36 @@ fn of_a_pool_that_is_served(page: &mut Page, at: &dyn Fn(&str) -> String) {
     page.tells("Serving", &parsed(&run(detached.env("XDG_STATE_HOME", at("state")))));
     page.tells("Status", &json(&["status"]));
     ok(&["down", pool]);
+}
+
+/// Makes a small cache called `c` in `pool`, and returns its announcement.
+fn made_cache(pool: &str, at: &dyn Fn(&str) -> String) -> Value {
+    for name in ["cached", "more", "s0", "s1", "s2"] {
+        fs::File::create(at(name)).and_then(|file| file.set_len(8 << 20)).expect("made");
+    }
+    let members = ["--disk", &at("cached"), "--ssd", &at("s0"), "--ssd", &at("s1"), "--mode", "write-back"];
+    json(&[&["cache", "create", pool, "c", "--leb", "64K", "--buffer", "1M"], &members[..]].concat())
+}
+
+fn of_caches(page: &mut Page, at: &dyn Fn(&str) -> String) {
+    let (pool, blocks) = (&at("caches"), at("blocks"));
+    ok(&["pool", "create", pool, "--size", "64M"]);
+    page.tells("Cache", &made_cache(pool, at));
+    fs::write(&blocks, vec![1; 7 << 20]).expect("written");
+    ok(&["disk", "copy", &blocks, &format!("{pool}:c")]);
+    page.tells("Cache", &json(&["cache", "list", pool]));
+    page.tells("Cache in use", &json(&["cache", "stat", pool, "c"]));
+    page.tells("Cache", &json(&["cache", "set", pool, "c", "--dirty-age", "1s", "--destage-rate", "9"]));
+    page.tells("Cache in use", &json(&["cache", "stat", pool, "c"]));
+    page.tells("Cache", &json(&["cache", "clean", pool, "c"]));
+    page.tells("Dropped content", &json(&["cache", "drop", pool, "c"]));
+    page.tells("SSD of a cache", &json(&["cache", "add-ssd", pool, "c", &at("s2")]));
+    page.tells("Cache", &json(&["cache", "remove-ssd", pool, "c", "0"]));
+    page.tells("Disk of a cache", &json(&["cache", "add-disk", pool, "c", &format!("more={}", at("more"))]));
+    ok(&["cache", "clean", pool, "c"]);
+    page.tells("Cache", &json(&["cache", "forget", pool, "c", "--clean"]));
+    ok(&["cache", "remove-disk", pool, "c", "more"]);
+    ok(&["cache", "remove", pool, "c"]);
 }
 
 fn of_logs(page: &mut Page, at: &dyn Fn(&str) -> String) {

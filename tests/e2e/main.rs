@@ -50,6 +50,7 @@ mod samples;
 mod server;
 mod signals;
 mod simulated;
+mod ssd_caches;
 mod standpoint;
 mod starting;
 mod strangers;

@@ -1,0 +1,334 @@
+//! Caches of SSDs before a slow disk, as their users meet them: fio over NBD, devices that fail, killed servers.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::kill::kill_round_count;
+use crate::programs::{client, ferrite};
+use crate::server::{Server, folder, json, ok, refused, run, signal, wait};
+
+/// Bytes of the disk behind the cache, with its stamp.
+const DISK_BYTES: u64 = 513 << 20;
+/// Bytes of an SSD.
+const SSD_BYTES: u64 = 128 << 20;
+
+/// A pool in memory with a cache called `c` of two SSDs before one disk.
+struct CachedDisk {
+    folder: TempDir,
+    pool: String,
+    server: Option<Server>,
+}
+
+impl CachedDisk {
+    /// Makes the cache. `disk` and `ssd` stand before the paths of the files; `more` are options of `cache create`.
+    fn new(disk: &str, ssd: &str, more: &[&str]) -> Self {
+        let folder = folder(true);
+        let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+        for (name, bytes) in [("disk", DISK_BYTES), ("s0", SSD_BYTES), ("s1", SSD_BYTES)] {
+            let file = fs::File::create(path(name)).expect("made");
+            file.set_len(bytes).expect("sized");
+        }
+        let pool = path("pool");
+        ok(&["pool", "create", &pool, "--size", "256M"]);
+        let disk = format!("{disk}{}", path("disk"));
+        let ssds = ["s0", "s1"].map(|name| format!("{ssd}{}", path(name)));
+        let how = ["--mode", "write-back", "--disk", &disk, "--ssd", &ssds[0], "--ssd", &ssds[1]];
+        let made = json(&[&["cache", "create", &pool, "c"], &how[..], more].concat());
+        assert_eq!(made["state"], "closed");
+        assert_eq!(made["survives"]["power_loss"]["state"], "no", "the pool and the SSDs are in memory: {made}");
+        Self { folder, pool, server: None }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Starts a server of the pool.
+    fn serve(mut self) -> Self {
+        self.start();
+        self
+    }
+
+    fn start(&mut self) {
+        let server = Server::start(self.pool.as_ref(), &["--no-attach", "--no-disk"]);
+        assert!(server.lines.iter().any(|line| line.starts_with("cache     c ")), "{:?}", server.lines);
+        self.server = Some(server);
+    }
+
+    fn server(&mut self) -> Server {
+        self.server.take().expect("it serves")
+    }
+
+    /// Returns fio on the cached disk, with `words`.
+    fn fio(&self, words: &[&str]) -> Command {
+        let mut fio = client("fio");
+        fio.args(["--name=c", "--ioengine=nbd", "--bs=4k", "--iodepth=32", "--output-format=json"]);
+        fio.arg(format!("--uri=nbd+unix:///c?socket={}.nbd", self.pool)).args(words);
+        fio.current_dir(self.folder.path());
+        fio
+    }
+
+    /// Returns fio that reads and writes blocks of which some are hot, and compares what it reads.
+    fn verifying(&self, io_bytes: &str) -> Command {
+        let size = "--size=256M";
+        let words = ["--rw=randrw", "--random_distribution=zipf:0.9", "--verify=crc32c", "--verify_fatal=1"];
+        self.fio(&[&words[..], &["--verify_state_save=0", size, &format!("--io_size={io_bytes}")]].concat())
+    }
+
+    fn stat(&self) -> Value {
+        json(&["cache", "stat", &self.pool, "c"])
+    }
+
+    /// Waits until the statistics are as `is_right` says.
+    fn await_stat(&self, what: &str, is_right: impl Fn(&Value) -> bool) -> Value {
+        let begun = Instant::now();
+        loop {
+            let stat = self.stat();
+            if is_right(&stat) {
+                return stat;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(30), "{what}: {stat}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Replaces the fault plan of an SSD.
+    fn fault(&self, ssd: &str, plan: &str) {
+        ok(&["disk", "fault", &self.pool, self.path(ssd).to_str().expect("text"), plan]);
+    }
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+fn started(command: &mut Command) -> Child {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
+}
+
+/// Returns the JSON of a fio that ended well.
+#[track_caller]
+fn ended(fio: Child) -> Value {
+    let output = fio.wait_with_output().expect("it ends");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    let json = text.find('{').map_or("", |at| &text[at..]);
+    serde_json::from_str(json).unwrap_or_else(|error| panic!("{error} in {text}"))
+}
+
+fn assert_sound(cached: &CachedDisk) {
+    let check = json(&["pool", "check", &cached.pool]);
+    assert_eq!(check["findings"], serde_json::json!([]), "{check}");
+}
+
+/// CA5, CA15: what is dirty is on both SSDs, which wear alike, and every read gives what was written.
+#[test]
+fn a_cached_hard_disk_gives_what_was_written_and_wears_its_ssds_alike() {
+    let mut cached = CachedDisk::new("hdd-7200:", "ssd-sata:", &[]).serve();
+    run(&mut cached.verifying("48M"));
+    let stat = cached.stat();
+    let inserts = [0, 1].map(|ssd| number(&stat["ssds"][ssd]["inserts"]));
+    assert!(inserts[0].abs_diff(inserts[1]) <= 2 && inserts[0] > 0, "{stat}");
+    assert_eq!((number(&stat["bytes"]["lost"]), number(&stat["bytes"]["single"])), (0, 0), "{stat}");
+    assert!(number(&stat["bytes"]["dirty"]) > 0, "{stat}");
+    assert_sound(&cached);
+    cached.server().interrupt();
+}
+
+/// CA5: the failure of an SSD under load loses nothing, and what had its only other copy there gets a second place.
+#[test]
+fn an_ssd_that_fails_under_load_loses_nothing() {
+    let mut cached = CachedDisk::new("", "fault:none:", &[]).serve();
+    let fio = started(&mut cached.verifying("300M"));
+    std::thread::sleep(Duration::from_millis(700));
+    cached.fault("s1", "error@from=0");
+    ended(fio);
+    let stat = cached.await_stat("nothing is single", |stat| {
+        stat["ssds"][1]["state"] == "failed" && stat["bytes"]["single"] == 0
+    });
+    assert!(stat["ssds"][1]["why"].as_str().is_some_and(|why| !why.is_empty()), "{stat}");
+    assert_eq!(number(&stat["bytes"]["lost"]), 0, "{stat}");
+    run(&mut cached.verifying("16M"));
+    cached.server().interrupt();
+}
+
+/// An SSD that does not answer holds its clients up for the time limit, and then no more.
+#[test]
+fn an_ssd_that_hangs_under_load_is_left_after_its_time_limit() {
+    let mut cached = CachedDisk::new("", "fault:none:", &["--ssd-timeout", "1s"]).serve();
+    let fio = started(&mut cached.verifying("300M"));
+    std::thread::sleep(Duration::from_millis(700));
+    cached.fault("s1", "hang@from=0");
+    let told = ended(fio);
+    let job = &told["jobs"][0];
+    let longest = ["read", "write"].map(|way| number(&job[way]["clat_ns"]["max"])).into_iter().max();
+    assert!(longest < Some(15_000_000_000), "{longest:?}");
+    let stat = cached.await_stat("it has failed", |stat| stat["ssds"][1]["state"] == "failed");
+    assert_eq!(number(&stat["bytes"]["lost"]), 0, "{stat}");
+    cached.server().kill();
+}
+
+/// CA10: an SSD that shrinks gives no wrong byte.
+#[test]
+fn an_ssd_that_is_truncated_under_load_gives_no_wrong_byte() {
+    let mut cached = CachedDisk::new("", "", &[]).serve();
+    let fio = started(&mut cached.verifying("300M"));
+    std::thread::sleep(Duration::from_millis(700));
+    fs::File::options().write(true).open(cached.path("s1")).expect("opened").set_len(0).expect("truncated");
+    ended(fio);
+    run(&mut cached.verifying("16M"));
+    assert_eq!(number(&cached.stat()["bytes"]["lost"]), 0);
+    cached.server().interrupt();
+}
+
+/// CA2, CA14: after each kill every completed write is there, and the dirty part and the SSDs are as they were.
+#[test]
+fn kill_of_the_server_under_load_loses_no_completed_write() {
+    let mut cached = CachedDisk::new("", "", &[]).serve();
+    for round in 0..kill_round_count() {
+        let seed = format!("--randseed={round}");
+        let words = ["--rw=randwrite", "--verify=crc32c", "--do_verify=0", "--verify_state_save=1", "--size=128M", &seed];
+        let fio = started(cached.fio(&words).arg("--norandommap=0"));
+        std::thread::sleep(Duration::from_millis(300 + 170 * (round % 5)));
+        cached.server().kill();
+        let output = fio.wait_with_output().expect("it ends");
+        assert!(!output.status.success(), "the server was killed too late");
+        if round % 2 == 1 {
+            let again = Server::start(cached.pool.as_ref(), &["--no-attach", "--no-disk"]);
+            again.kill();
+        }
+        cached.start();
+        let only = ["--rw=randwrite", "--verify=crc32c", "--verify_only=1", "--verify_state_load=1", "--verify_fatal=1"];
+        run(cached.fio(&only).args(["--size=128M", &seed]));
+        let stat = cached.stat();
+        assert_eq!((number(&stat["bytes"]["lost"]), stat["ssds"][1]["state"].as_str()), (0, Some("online")), "{stat}");
+        assert_sound(&cached);
+    }
+    cached.server().interrupt();
+}
+
+/// CA6: after a clean, the raw disk has everything.
+#[test]
+fn a_cleaned_cache_leaves_a_complete_disk_and_a_second_clean_has_nothing_to_do() {
+    let mut cached = CachedDisk::new("", "", &["--destage-rate", "0", "--dirty-age", "0", "--dirty-max", "50%"]).serve();
+    run(&mut cached.fio(&["--rw=randwrite", "--size=64M"]));
+    assert!(number(&cached.stat()["bytes"]["dirty"]) > 0);
+    let cleaned = json(&["cache", "clean", &cached.pool, "c"]);
+    assert_eq!(cleaned["dirty_bytes"], 0);
+    let begun = Instant::now();
+    ok(&["cache", "clean", &cached.pool, "c"]);
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    let data_at = number(&cached.stat()["disks"][0]["data_at"]) as usize;
+    cached.server().interrupt();
+    let copy = cached.path("copy");
+    ok(&["disk", "copy", &format!("{}:c", cached.pool), copy.to_str().expect("text")]);
+    let (copy, raw) = (fs::read(copy).expect("read"), fs::read(cached.path("disk")).expect("read"));
+    assert!(copy[..] == raw[data_at..data_at + copy.len()], "the disk behind the cache has other bytes");
+}
+
+/// Ctrl-C of `clean` ends it at once, and what is dirty stays.
+#[test]
+fn a_clean_that_is_interrupted_loses_nothing() {
+    let mut cached = CachedDisk::new("hdd-7200:", "", &["--destage-rate", "0", "--dirty-age", "0", "--dirty-max", "50%"]);
+    cached.start();
+    let words = ["--rw=randwrite", "--verify=crc32c", "--size=32M", "--randseed=7"];
+    run(cached.fio(&words).args(["--do_verify=0", "--verify_state_save=0"]));
+    let mut clean = started(ferrite().args(["cache", "clean", &cached.pool, "c"]));
+    std::thread::sleep(Duration::from_millis(700));
+    signal(clean.id(), "INT");
+    let status = wait(&mut clean, Duration::from_secs(5));
+    assert_eq!(status, Some(1), "it ended before the signal, or not at all");
+    assert!(number(&cached.stat()["bytes"]["dirty"]) > 0, "it was stopped in the middle");
+    run(cached.fio(&words).arg("--verify_only=1"));
+    cached.server().interrupt();
+}
+
+/// CA7, CA17: a long stream goes around the cache, and what is dirty in its middle is read right.
+#[test]
+fn a_stream_goes_around_the_cache_and_its_dirty_blocks_are_read_right() {
+    let mut cached = CachedDisk::new("", "", &[]).serve();
+    let verify = ["--verify=crc32c", "--verify_state_save=0", "--verify_fatal=1"];
+    run(cached.fio(&["--rw=randwrite", "--offset=64M", "--size=8M", "--do_verify=0"]).args(verify));
+    let stream = ["--rw=write", "--bs=1M", "--iodepth=4", "--size=128M"];
+    run(cached.fio(&stream).args(verify));
+    let stat = cached.stat();
+    assert!(number(&stat["around"]["sequential"]) > 112 << 20, "{stat}");
+    cached.server().interrupt();
+}
+
+/// A change of the mode holds at once and disturbs no client.
+#[test]
+fn the_mode_changes_under_load() {
+    let mut cached = CachedDisk::new("", "", &[]).serve();
+    let fio = started(&mut cached.verifying("200M"));
+    for mode in ["write-through", "write-around", "write-back"] {
+        std::thread::sleep(Duration::from_millis(200));
+        let begun = Instant::now();
+        let changed = json(&["cache", "set", &cached.pool, "c", "--mode", mode]);
+        assert!(begun.elapsed() < Duration::from_secs(1), "{mode}: {:?}", begun.elapsed());
+        assert_eq!(changed["mode"], mode);
+    }
+    ended(fio);
+    cached.server().interrupt();
+}
+
+/// Misses of one connection are in flight at the disk together: a hard disk answers many in a better order.
+#[test]
+fn misses_reach_the_disk_at_the_depth_of_the_client() {
+    let mut cached = CachedDisk::new("hdd-7200:", "", &[]).serve();
+    let mut iops = |depth: &str, seed: &str| {
+        let words = ["--rw=randread", "--size=448M", "--runtime=3", "--time_based=1", depth, seed];
+        let told = ended(started(&mut cached.fio(&words)));
+        told["jobs"][0]["read"]["iops"].as_f64().expect("a rate")
+    };
+    let (one, many) = (iops("--iodepth=1", "--randseed=1"), iops("--iodepth=32", "--randseed=2"));
+    assert!(many >= 2.0 * one, "{one} at depth 1, {many} at depth 32");
+    cached.server().interrupt();
+}
+
+/// Two writers of one SSD would destroy each other's data; a pool on a member would wait for itself.
+#[test]
+fn members_are_used_by_their_cache_alone() {
+    let mut cached = CachedDisk::new("", "", &[]).serve();
+    let path = |name: &str| cached.path(name).to_str().expect("text").to_owned();
+    let (other, disk) = (path("other"), path("more"));
+    ok(&["pool", "create", &other, "--size", "256M"]);
+    fs::File::create(&disk).expect("made").set_len(DISK_BYTES).expect("sized");
+    let create = ["cache", "create", &other, "c", "--disk", &disk, "--ssd", &path("s0"), "--ssd", &path("s1")];
+    let said = refused(ferrite().args(create), 1);
+    assert!(said.contains("s0") && said.contains("cache"), "{said}");
+    refused(ferrite().args(["disk", "export", &path("s1"), "--unix", &path("socket")]), 1);
+    for member in ["disk", "s0"] {
+        let said = refused(ferrite().args(["pool", "create", &path(member), "--size", "64M"]), 1);
+        assert!(said.contains(member), "{said}");
+    }
+    let said = refused(ferrite().args(["disk", "create", &cached.pool, "c", "--size", "1M"]), 1);
+    assert!(said.contains("a cache"), "{said}");
+    cached.server().interrupt();
+}
+
+/// The end of a server says how much only the cache has, and the next one goes on with that.
+#[test]
+fn a_server_that_ends_says_what_the_disk_lacks() {
+    let mut cached = CachedDisk::new("", "", &["--destage-rate", "0", "--dirty-age", "0"]);
+    let mut up = ferrite();
+    up.args(["up", "--pool", &cached.pool, "--no-mount", "--no-attach", "--no-disk"]).stderr(Stdio::piped());
+    let mut server = Server::of(&mut up, cached.pool.as_ref(), "Ctrl-C ends it.");
+    run(&mut cached.fio(&["--rw=randwrite", "--size=4M"]));
+    signal(server.pid(), "TERM");
+    let said = server.said_until("newer in the caches");
+    assert!(said.contains("4 MiB are newer in the caches"), "{said}");
+    assert_eq!(server.ended(), Some(0));
+    let server = Server::start_as_program(&["up", "--pool", &cached.pool, "--no-mount", "--no-attach", "--no-disk"]);
+    let caches = server.told()["caches"].clone();
+    assert_eq!((number(&caches[0]["dirty_bytes"]), number(&caches[0]["ssds_online"])), (4 << 20, 2), "{caches}");
+    cached.server = Some(server);
+    let status = ok(&["status"]);
+    assert!(status.contains("cache     c ") && status.contains("2 of 2 SSDs online"), "{status}");
+    cached.server().interrupt();
+}
