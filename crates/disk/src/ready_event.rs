@@ -1,6 +1,7 @@
 //! The descriptor of a queue: readable while the queue has something to collect.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ferrite_memory::{Error, Result, planted};
@@ -12,7 +13,11 @@ use crate::{Clock, Wait};
 
 /// An event that threads signal and that a queue's descriptor shows.
 #[derive(Debug)]
-pub struct ReadyEvent(OwnedFd);
+pub struct ReadyEvent {
+    counter: OwnedFd,
+    /// True after a signal, so that clearing an event without one makes no system call.
+    is_signalled: AtomicBool,
+}
 
 impl ReadyEvent {
     /// Makes an event that is not signalled.
@@ -21,26 +26,31 @@ impl ReadyEvent {
     /// [`Error::Io`] if the host has no descriptor left.
     pub fn new() -> Result<Self> {
         let made = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        made.map(Self).map_err(|why| Error::io("making the descriptor of a queue", why.into()))
+        let counter = made.map_err(|why| Error::io("making the descriptor of a queue", why.into()))?;
+        Ok(Self { counter, is_signalled: AtomicBool::new(false) })
     }
 
     /// Makes the descriptor readable until [`Self::clear`].
     pub fn signal(&self) {
         if !planted!("disk: queue does not signal its descriptor") {
             // A counter at its limit refuses the write, and is readable.
-            let _ = write(&self.0, &1_u64.to_ne_bytes());
+            let _ = write(&self.counter, &1_u64.to_ne_bytes());
+            // Behind the write: a clearing that misses the flag leaves the descriptor readable.
+            self.is_signalled.store(true, Ordering::SeqCst);
         }
     }
 
     /// Makes the descriptor unreadable. A queue clears the event before it looks for completions, so that it misses none.
     pub fn clear(&self) {
-        let _ = read(&self.0, &mut [0_u8; 8]);
+        if self.is_signalled.swap(false, Ordering::SeqCst) {
+            let _ = read(&self.counter, &mut [0_u8; 8]);
+        }
     }
 }
 
 impl AsFd for ReadyEvent {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.counter.as_fd()
     }
 }
 
@@ -66,6 +76,8 @@ pub struct Alarm {
     timer: OwnedFd,
     /// The instant on the clock; None if the descriptor never becomes readable.
     at_ns: Option<u64>,
+    /// True once the descriptor is readable for good, because the clock does not pass by itself.
+    rings_always: bool,
 }
 
 impl Alarm {
@@ -76,16 +88,18 @@ impl Alarm {
     pub fn new() -> Result<Self> {
         let made = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK);
         let timer = made.map_err(|why| Error::io("making the timer of a queue", why.into()))?;
-        Ok(Self { timer, at_ns: None })
+        Ok(Self { timer, at_ns: None, rings_always: false })
     }
 
-    /// Makes the descriptor readable from `at_ns` on. If `clock` does not pass by itself, it is readable at once.
+    /// Makes the descriptor readable from `at_ns` on. If `clock` does not pass by itself, it is readable at once, and stays
+    /// so: waiting at the queue moves the clock, and setting a timer takes longer than a simulated request.
     pub fn set(&mut self, clock: &dyn Clock, at_ns: Option<u64>) {
         let before_ns = std::mem::replace(&mut self.at_ns, at_ns);
-        if !clock.passes() && before_ns.is_some() == at_ns.is_some() {
-            // The instant makes no difference, and a call to the kernel takes longer than a simulated request.
+        let is_for_good = at_ns.is_some() && !clock.passes();
+        if before_ns == at_ns || self.rings_always || (at_ns.is_none() && !clock.passes()) {
             return;
         }
+        self.rings_always = is_for_good;
         let left_ns = match at_ns {
             // A timer of zero would never ring.
             Some(at_ns) if clock.passes() => at_ns.saturating_sub(clock.now_ns()).max(1),
