@@ -80,6 +80,8 @@ pub(crate) struct CacheWorker {
     pub retry_ns: u64,
     /// Tables with pages that could not be moved, and when they are tried again.
     pub stuck: HashMap<u32, u64>,
+    /// No search for old dirty pages begins before this time.
+    pub next_age_ns: u64,
     failures_seen: u32,
 }
 
@@ -118,6 +120,7 @@ impl CacheWorker {
             dropped: Vec::new(),
             retry_ns: 0,
             stuck: HashMap::new(),
+            next_age_ns: 0,
             failures_seen: 0,
         })
     }

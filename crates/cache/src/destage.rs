@@ -25,6 +25,8 @@ const DEPTH: usize = 16;
 const DEPTH_BESIDE_CLIENTS: usize = 2;
 /// The time after a client's request in which a disk counts as used, in nanoseconds.
 const USED_NS: u64 = 100_000_000;
+/// The time between two searches for old dirty pages, in nanoseconds.
+const AGE_SEARCH_NS: u64 = 100_000_000;
 
 /// A page of a batch.
 struct DestageItem {
@@ -72,16 +74,25 @@ impl CacheWorker {
         }
         let used_ns = self.core.disks.iter().map(|disk| disk.used_ns.load(Ordering::Relaxed)).max().unwrap_or(0);
         let is_idle = now_ns.saturating_sub(used_ns) >= IDLE_NS && settings.destage_rate.is_none();
-        let is_old =
-            |since_ns: u64| settings.dirty_age_ns > 0 && now_ns.saturating_sub(since_ns) > settings.dirty_age_ns;
-        let oldest = self
-            .valid
-            .values()
-            .find(|valid| self.core.memory.table_state(valid.table).dirty.load(Ordering::Relaxed) > 0);
-        if is_idle || oldest.is_some_and(|valid| is_old(valid.since_ns)) {
+        if is_idle || self.has_old_page(now_ns, settings.dirty_age_ns) {
             return BATCH_PAGES;
         }
-        self.rate.pages()
+        self.rate.pages(BATCH_PAGES)
+    }
+
+    /// Returns true if a page is dirty for longer than `age_ns`, unless `age_ns` is 0. All tables may have to be searched,
+    /// so a search that finds none is not repeated soon.
+    fn has_old_page(&mut self, now_ns: u64, age_ns: u64) -> bool {
+        if age_ns == 0 || now_ns < self.next_age_ns {
+            return false;
+        }
+        let has_dirty = |table: u32| self.core.memory.table_state(table).dirty.load(Ordering::Relaxed) > 0;
+        let oldest = self.valid.values().find(|valid| has_dirty(valid.table));
+        let is_old = oldest.is_some_and(|valid| now_ns.saturating_sub(valid.since_ns) > age_ns);
+        if !is_old {
+            self.next_age_ns = now_ns + AGE_SEARCH_NS;
+        }
+        is_old
     }
 
     /// Begins a batch if no batch is under way and dirty pages should go.

@@ -9,7 +9,10 @@ const TARGET: f64 = 0.6;
 /// A disk that no client used for this long is idle, in nanoseconds.
 pub(crate) const IDLE_NS: u64 = 500_000_000;
 /// The pages that may be saved up, in seconds of the rate.
-const SAVED_S: f64 = 1.0;
+const SAVED_S: f64 = 8.0;
+/// The pages that a batch waits for, in seconds of the rate. A disk writes a large sorted batch faster than many small
+/// ones, each with a flush of its own.
+const BATCH_S: f64 = 5.0;
 
 /// A controller with a proportional and an integral part: the rate follows the excess of dirty pages without swinging.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,9 +36,12 @@ impl DestageRate {
         self.budget = (self.budget + self.rate * seconds).min((self.rate * SAVED_S).max(1.0));
     }
 
-    /// Returns the pages that may go now.
-    pub fn pages(&self) -> usize {
-        self.budget.max(0.0) as usize
+    /// Returns the pages that may go now, or 0 while they are fewer than a batch, which has `batch` pages at most.
+    pub fn pages(&self, batch: usize) -> usize {
+        match self.budget < (self.rate * BATCH_S).min(batch as f64) {
+            true => 0,
+            false => self.budget.max(0.0) as usize,
+        }
     }
 
     /// Counts pages that went.
