@@ -148,9 +148,8 @@ fn an_ssd_that_fails_under_load_loses_nothing() {
     std::thread::sleep(Duration::from_millis(700));
     cached.fault("s1", "error@from=0");
     ended(fio);
-    let stat = cached.await_stat("nothing is single", |stat| {
-        stat["ssds"][1]["state"] == "failed" && stat["bytes"]["single"] == 0
-    });
+    let stat = cached
+        .await_stat("nothing is single", |stat| stat["ssds"][1]["state"] == "failed" && stat["bytes"]["single"] == 0);
     assert!(stat["ssds"][1]["why"].as_str().is_some_and(|why| !why.is_empty()), "{stat}");
     assert_eq!(number(&stat["bytes"]["lost"]), 0, "{stat}");
     run(&mut cached.verifying("16M"));
@@ -192,7 +191,8 @@ fn kill_of_the_server_under_load_loses_no_completed_write() {
     let mut cached = CachedDisk::new("", "", &[]).serve();
     for round in 0..kill_round_count() {
         let seed = format!("--randseed={round}");
-        let words = ["--rw=randwrite", "--verify=crc32c", "--do_verify=0", "--verify_state_save=1", "--size=128M", &seed];
+        let words =
+            ["--rw=randwrite", "--verify=crc32c", "--do_verify=0", "--verify_state_save=1", "--size=128M", &seed];
         let fio = started(cached.fio(&words).arg("--norandommap=0"));
         std::thread::sleep(Duration::from_millis(300 + 170 * (round % 5)));
         cached.server().kill();
@@ -203,7 +203,8 @@ fn kill_of_the_server_under_load_loses_no_completed_write() {
             again.kill();
         }
         cached.start();
-        let only = ["--rw=randwrite", "--verify=crc32c", "--verify_only=1", "--verify_state_load=1", "--verify_fatal=1"];
+        let only =
+            ["--rw=randwrite", "--verify=crc32c", "--verify_only=1", "--verify_state_load=1", "--verify_fatal=1"];
         run(cached.fio(&only).args(["--size=128M", &seed]));
         let stat = cached.stat();
         assert_eq!((number(&stat["bytes"]["lost"]), stat["ssds"][1]["state"].as_str()), (0, Some("online")), "{stat}");
@@ -215,7 +216,8 @@ fn kill_of_the_server_under_load_loses_no_completed_write() {
 /// CA6: after a clean, the raw disk has everything.
 #[test]
 fn a_cleaned_cache_leaves_a_complete_disk_and_a_second_clean_has_nothing_to_do() {
-    let mut cached = CachedDisk::new("", "", &["--destage-rate", "0", "--dirty-age", "0", "--dirty-max", "50%"]).serve();
+    let mut cached =
+        CachedDisk::new("", "", &["--destage-rate", "0", "--dirty-age", "0", "--dirty-max", "50%"]).serve();
     run(&mut cached.fio(&["--rw=randwrite", "--size=64M"]));
     assert!(number(&cached.stat()["bytes"]["dirty"]) > 0);
     let cleaned = json(&["cache", "clean", &cached.pool, "c"]);
@@ -234,7 +236,8 @@ fn a_cleaned_cache_leaves_a_complete_disk_and_a_second_clean_has_nothing_to_do()
 /// Ctrl-C of `clean` ends it at once, and what is dirty stays.
 #[test]
 fn a_clean_that_is_interrupted_loses_nothing() {
-    let mut cached = CachedDisk::new("hdd-7200:", "", &["--destage-rate", "0", "--dirty-age", "0", "--dirty-max", "50%"]);
+    let mut cached =
+        CachedDisk::new("hdd-7200:", "", &["--destage-rate", "0", "--dirty-age", "0", "--dirty-max", "50%"]);
     cached.start();
     let words = ["--rw=randwrite", "--verify=crc32c", "--size=32M", "--randseed=7"];
     run(cached.fio(&words).args(["--do_verify=0", "--verify_state_save=0"]));

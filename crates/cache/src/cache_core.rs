@@ -288,11 +288,20 @@ impl CacheCore {
         if !holds {
             return false;
         }
-        let word = PageWord { key, live: true, dirty: version.dirty, lost: false, hits: version.hits };
+        let disk = &self.disks[usize::from(key.disk())];
+        let writes = disk.writes.load(Ordering::SeqCst);
+        let is_fill = matches!(expected, Expected::Fill) && !version.dirty;
+        let lost =
+            is_fill && self.is_unflushed(key, writes) && !planted!("cache: a fill trusts writes without a flush");
+        let word = PageWord { key, live: true, dirty: version.dirty, lost, hits: version.hits };
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
         let header = SlotHeader { sum, sequence, word, epoch: grant.epoch, is_clean: false, is_dead: false };
         self.memory.store_slot_header(grant.slot, &header);
-        self.slots[grant.slot as usize].fill(word);
+        let state = &self.slots[grant.slot as usize];
+        state.fill(word);
+        if lost {
+            state.through.store(writes, Ordering::Release);
+        }
         if version.dirty {
             self.dirty.fetch_add(1, Ordering::Relaxed);
         }
@@ -302,6 +311,21 @@ impl CacheCore {
         }
         shard.overtake_fills(key);
         true
+    }
+
+    /// Returns true if no flush of the disk of `key` covers its write `number`.
+    fn is_unflushed(&self, key: BlockKey, number: u64) -> bool {
+        number > self.disks[usize::from(key.disk())].flushed.load(Ordering::SeqCst)
+    }
+
+    /// Drops the clean versions in `slots` that the disk may lose in a crash, because no flush covers them (CA21).
+    pub fn drop_unflushed(&self, slots: &[u32]) {
+        for slot in slots {
+            let state = &self.slots[*slot as usize];
+            if state.is_clean() && self.is_unflushed(state.key(), state.through.load(Ordering::Acquire)) {
+                self.drop_clean(state.key(), PageRef::slot(*slot));
+            }
+        }
     }
 
     /// Changes part of a block whose newest version is in a slot: the rest is copied from there. Returns false if the

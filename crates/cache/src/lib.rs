@@ -38,6 +38,8 @@
 //! - CA19. While the pool stands still nothing is stored into it. Members may finish requests.
 //! - CA20. A dirty page none of whose copies can be read is an error to read, is reported by its block, and is nothing
 //!   else until it is overwritten.
+//! - CA21. A clean version is what the disk has after a crash. A version that was read while no flush covered all writes of
+//!   the disk does not count after a crash, and becomes a page of a LEB only behind a flush.
 //!
 //! Sources: the Flash Cache of "A Storage Class Memory Architecture for Flash-Backed DRAM" (populate buffers, LEB array,
 //! logging and checkpoint of the hash table; here the slots' headers are the log and the tables its checkpoint), and the

@@ -75,7 +75,11 @@ impl<'a> MemberAccess<'a> {
         }
         match advance_disk(self.pool, self.cache, known, &opened, (self.options.random)()) {
             Ok(Some(verdict)) if !verdict.is_good() => FoundMember::Other(opened, verdict),
-            Ok(_) => FoundMember::Good(opened),
+            // A process that was killed may have left writes that a crash loses: what is read from now on is durable (CA21).
+            Ok(_) => match opened.flush() {
+                Ok(()) => FoundMember::Good(opened),
+                Err(error) => FoundMember::Missing(error.to_string()),
+            },
             Err(error) => FoundMember::Missing(error.to_string()),
         }
     }

@@ -171,7 +171,8 @@ fn recover_slots(core: &CacheCore, valid: &BTreeMap<u64, ValidTable>) -> Result<
 /// Returns the header of the slot `slot` if the slot counts in the filling `epoch` (WB1).
 fn counted_slot(core: &CacheCore, slot: u32, epoch: u64) -> Option<SlotHeader> {
     let header = core.memory.load_slot_header(slot)?;
-    if header.epoch != epoch || header.is_dead {
+    // The disk may have lost what such a slot was read from (CA21).
+    if header.epoch != epoch || header.is_dead || header.word.lost {
         return None;
     }
     let mut data = vec![0; BLOCK as usize];

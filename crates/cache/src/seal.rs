@@ -79,8 +79,12 @@ impl CacheWorker {
     fn compact(&mut self, buffer: u32, slots: &[u32]) -> Result<bool> {
         let core = Arc::clone(&self.core);
         let mut data = [0; BLOCK as usize];
+        core.drop_unflushed(slots);
         for slot in slots {
             let state = &core.slots[*slot as usize];
+            if !state.live.load(Ordering::Acquire) {
+                continue;
+            }
             let (key, dirty) = (state.key(), state.dirty.load(Ordering::Acquire));
             let slot_use = if dirty { SlotUse::Dirty } else { SlotUse::Clean };
             let Some(grant) = core.take_slot(slot_use, true) else { return Ok(false) };
@@ -94,7 +98,7 @@ impl CacheWorker {
         Ok(true)
     }
 
-    /// Flushes the disks that slots of the seal were written through to, so that the slots are clean. Returns false if
+    /// Flushes the disks that slots of the seal were written through to or read from, so that the slots are clean (CA21). Returns false if
     /// there are none.
     fn flush_disks(&mut self, seal: u64) -> bool {
         let mut disks = Vec::new();
@@ -142,6 +146,7 @@ impl CacheWorker {
     fn write_copies(&mut self, seal: u64) -> bool {
         let job = &self.seals[&seal];
         clean_written_through(&self.core, &job.slots);
+        self.core.drop_unflushed(&job.slots);
         let is_dirty = |slot: &u32| self.core.slots[*slot as usize].dirty.load(Ordering::Acquire);
         let copies = self.core.settings().copies_of(job.slots.iter().any(is_dirty));
         let core = Arc::clone(&self.core);

@@ -10,7 +10,8 @@
 //! The epoch numbers the fillings of all buffers. `clean` and `dead` count if they equal the epoch of the slot.
 //!
 //! - WB1. A slot counts if its header verifies, its epoch is the one of its buffer, and its data have its sum. So one
-//!   fence makes a write durable: a slot of which a crash kept a part does not count.
+//!   fence makes a write durable: a slot of which a crash kept a part does not count. A slot whose word says `lost` was
+//!   read from a disk that may lose the bytes: after a crash it does not count.
 //! - WB2. The sequences of two slots with versions of one block have the order in which the versions became visible.
 //! - WB3. A buffer begins a new filling only after the slots of the last one are dead or in a valid table.
 

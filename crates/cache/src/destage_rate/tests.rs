@@ -11,7 +11,7 @@ fn rate_follows_a_steady_load_without_swinging() {
     for second in 0..3000_u64 {
         dirty += 200.0;
         rate.pass(second * SECOND, dirty as u64, dirty_max, None);
-        let pages = rate.pages();
+        let pages = rate.pages(1);
         rate.spend(pages);
         dirty = (dirty - pages as f64).max(0.0);
         rates.push(rate.pages_per_second());
@@ -27,7 +27,7 @@ fn fixed_rate_is_kept_and_not_saved_up() {
     let mut rate = DestageRate::default();
     rate.pass(0, 500, 1000, Some(50));
     rate.pass(SECOND, 500, 1000, Some(50));
-    assert_eq!(rate.pages(), 50);
-    rate.pass(9 * SECOND, 500, 1000, Some(50));
-    assert_eq!(rate.pages(), 50, "a second of the rate at most");
+    assert_eq!(rate.pages(1), 50);
+    rate.pass(60 * SECOND, 500, 1000, Some(50));
+    assert_eq!(rate.pages(1), 400, "eight seconds of the rate at most");
 }

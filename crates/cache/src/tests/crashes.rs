@@ -56,6 +56,10 @@ fn scripts() -> Vec<(&'static str, Vec<Act>)> {
             vec![Mode(CacheMode::WriteThrough), Write(0, 1), Write(1, 2), Flush, Write(2, 3), Step, Write(0, 4)],
         ),
         ("trim", with(&[Trim(0), Clean, Trim(1), Flush, Write(1, 4)])),
+        (
+            "fill behind changes around",
+            vec![Mode(CacheMode::WriteAround), Write(3, 1), Read(3), Write(4, 2), Read(4), Write(5, 3), Read(5), Step],
+        ),
         ("fill", vec![Read(3), Read(4), Read(5), Step, Write(4, 1), Write(6, 2), Write(7, 3), Step]),
     ]
 }
@@ -253,4 +257,9 @@ fn canary_page_clean_before_the_disks_flush_is_caught() {
 #[test]
 fn canary_change_around_before_the_mark_is_caught() {
     assert_caught("cache: a change goes around before the mark is durable", Model::MAPPED);
+}
+
+#[test]
+fn canary_fill_that_trusts_writes_without_a_flush_is_caught() {
+    assert_caught("cache: a fill trusts writes without a flush", Model::MAPPED);
 }
