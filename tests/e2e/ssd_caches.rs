@@ -193,7 +193,7 @@ fn kill_of_the_server_under_load_loses_no_completed_write() {
         let seed = format!("--randseed={round}");
         let words =
             ["--rw=randwrite", "--verify=crc32c", "--do_verify=0", "--verify_state_save=1", "--size=128M", &seed];
-        let fio = started(cached.fio(&words).arg("--norandommap=0"));
+        let fio = started(&mut cached.fio(&words));
         std::thread::sleep(Duration::from_millis(300 + 170 * (round % 5)));
         cached.server().kill();
         let output = fio.wait_with_output().expect("it ends");
@@ -239,7 +239,7 @@ fn a_clean_that_is_interrupted_loses_nothing() {
     let mut cached =
         CachedDisk::new("hdd-7200:", "", &["--destage-rate", "0", "--dirty-age", "0", "--dirty-max", "50%"]);
     cached.start();
-    let words = ["--rw=randwrite", "--verify=crc32c", "--size=32M", "--randseed=7"];
+    let words = ["--rw=randwrite", "--verify=crc32c", "--size=256M", "--io_size=16M", "--randseed=7"];
     run(cached.fio(&words).args(["--do_verify=0", "--verify_state_save=0"]));
     let mut clean = started(ferrite().args(["cache", "clean", &cached.pool, "c"]));
     std::thread::sleep(Duration::from_millis(700));

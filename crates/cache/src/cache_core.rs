@@ -555,6 +555,12 @@ impl CacheCore {
         Ok(())
     }
 
+    /// Returns true if dirty slots cannot be sealed because too few SSDs are left for their copies.
+    pub fn is_degraded(&self) -> bool {
+        let writable = self.ssds.all().iter().filter(|ssd| ssd.is_writable()).count();
+        writable < self.settings().copies_of(true)
+    }
+
     /// Registers `event`, which is signalled when a buffer is free or a conflicting request has ended.
     pub fn wait_with(&self, event: &Arc<ReadyEvent>) {
         self.waiters.lock().push(Arc::downgrade(event));

@@ -112,7 +112,7 @@ impl CacheWorker {
     /// Returns a table with dirty pages of which a copy is missing for longer than the grace, while there are SSDs for
     /// another one.
     fn next_repair(&self, now_ns: u64) -> Option<(u64, u32)> {
-        if self.is_degraded() {
+        if self.core.is_degraded() {
             return None;
         }
         let grace_ns = self.core.settings().grace_ns;

@@ -50,12 +50,6 @@ pub(crate) struct DestageBatch {
 }
 
 impl CacheWorker {
-    /// Returns true if dirty slots cannot be sealed because too few SSDs are left for their copies.
-    pub(crate) fn is_degraded(&self) -> bool {
-        let writable = self.core.ssds.all().iter().filter(|ssd| ssd.is_writable()).count();
-        writable < self.core.settings().copies_of(true)
-    }
-
     /// Returns how many pages should go now.
     fn wanted(&mut self, now_ns: u64) -> usize {
         let dirty = self.core.dirty.load(Ordering::Relaxed).max(0) as u64;
@@ -65,7 +59,7 @@ impl CacheWorker {
         if dirty == 0 {
             return 0;
         }
-        let is_all = self.core.clean_all.load(Ordering::SeqCst) || self.is_degraded() || self.needs_clean_victim();
+        let is_all = self.core.clean_all.load(Ordering::SeqCst) || self.core.is_degraded() || self.needs_clean_victim();
         if is_all || dirty > dirty_max {
             return BATCH_PAGES;
         }
@@ -124,7 +118,7 @@ impl CacheWorker {
     fn dirty_pages(&self, wanted: usize) -> Vec<(BlockKey, PageRef)> {
         let core = &self.core;
         let mut found = Vec::new();
-        if self.core.clean_all.load(Ordering::SeqCst) || self.is_degraded() {
+        if self.core.clean_all.load(Ordering::SeqCst) || self.core.is_degraded() {
             for (number, slot) in (0..).zip(&core.slots) {
                 let is_dirty = slot.live.load(Ordering::Acquire) && slot.dirty.load(Ordering::Acquire);
                 if is_dirty && found.len() < wanted {
