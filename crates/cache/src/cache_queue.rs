@@ -230,10 +230,14 @@ impl CacheQueue {
             return;
         }
         self.core.wait_with(&self.event);
-        for _ in 0..self.parked.len() {
-            let job = self.parked.pop_front().expect("as many as there were");
+        while let Some(job) = self.parked.pop_front() {
             self.go_on(job);
             self.complete(job);
+            // The first request that still waits keeps its turn.
+            if self.parked.back() == Some(&job) {
+                self.parked.rotate_right(1);
+                break;
+            }
         }
         self.go_on_with_patches();
     }
@@ -303,6 +307,11 @@ impl CacheQueue {
         self.ended.push_back(request.complete(result));
     }
 
+    /// Returns true if requests wait. A later change waits behind them, so that none of them starves.
+    pub fn has_parked(&self) -> bool {
+        !self.parked.is_empty()
+    }
+
     /// Parks `job` until a buffer is free or a conflicting request has ended.
     pub fn park(&mut self, job: u64) {
         self.core.counters.stalls.add(1);
@@ -342,6 +351,9 @@ impl Queue for CacheQueue {
         if let Err(refused) = self.admit(&request) {
             return Some(request.complete(Err(refused)));
         }
+        if !self.parked.is_empty() {
+            self.go_on_with_parked();
+        }
         let job = self.next_job;
         self.next_job += 1;
         let new = CacheJob { request, result: Ok(()), parts: 0, next: None, bypass: None, fills: true };
@@ -356,8 +368,13 @@ impl Queue for CacheQueue {
             self.fail_all(&error);
         }
         match self.ended.len() {
+            0 => None,
             1 if !self.jobs.contains_key(&job) => self.ended.pop_front(),
-            _ => None,
+            _ => {
+                // They are collected, so the descriptor says so (Q4).
+                self.event.signal();
+                None
+            }
         }
     }
 

@@ -81,7 +81,10 @@ impl CacheQueue {
         if matches!(op, Op::Write(_)) {
             self.core.counters.written_bytes.add(span.len);
         }
-        self.go_on(job);
+        match self.has_parked() {
+            true => self.park(job),
+            false => self.go_on(job),
+        }
     }
 
     /// Goes on with the change `job` until all its bytes are on their way or one of them has to wait.
