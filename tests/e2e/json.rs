@@ -184,7 +184,7 @@ fn of_a_pool_that_is_served(page: &mut Page, at: &dyn Fn(&str) -> String) {
 
 /// Makes a small cache called `c` in `pool`, and returns its announcement.
 fn made_cache(pool: &str, at: &dyn Fn(&str) -> String) -> Value {
-    for name in ["cached", "more", "s0", "s1", "s2"] {
+    for name in ["cached", "extra", "s0", "s1", "s2"] {
         fs::File::create(at(name)).and_then(|file| file.set_len(8 << 20)).expect("made");
     }
     let members = ["--disk", &at("cached"), "--ssd", &at("s0"), "--ssd", &at("s1"), "--mode", "write-back"];
@@ -205,7 +205,7 @@ fn of_caches(page: &mut Page, at: &dyn Fn(&str) -> String) {
     page.tells("Dropped content", &json(&["cache", "drop", pool, "c"]));
     page.tells("SSD of a cache", &json(&["cache", "add-ssd", pool, "c", &at("s2")]));
     page.tells("Cache", &json(&["cache", "remove-ssd", pool, "c", "0"]));
-    page.tells("Disk of a cache", &json(&["cache", "add-disk", pool, "c", &format!("more={}", at("more"))]));
+    page.tells("Disk of a cache", &json(&["cache", "add-disk", pool, "c", &format!("more={}", at("extra"))]));
     ok(&["cache", "clean", pool, "c"]);
     page.tells("Cache", &json(&["cache", "forget", pool, "c", "--clean"]));
     ok(&["cache", "remove-disk", pool, "c", "more"]);

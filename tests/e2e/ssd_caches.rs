@@ -194,10 +194,11 @@ fn kill_of_the_server_under_load_loses_no_completed_write() {
     let mut cached = CachedDisk::new("", "", &[]).serve();
     for round in 0..kill_round_count() {
         let seed = format!("--randseed={round}");
-        let words =
-            ["--rw=randwrite", "--verify=crc32c", "--do_verify=0", "--verify_state_save=1", "--size=128M", &seed];
-        let fio = started(&mut cached.fio(&words));
-        std::thread::sleep(Duration::from_millis(300 + 170 * (round % 5)));
+        // One request at a time: the state that fio saves takes a request for completed that many later ones overtook.
+        let words = ["--rw=randwrite", "--iodepth=1", "--verify=crc32c", "--do_verify=0", "--size=128M", &seed];
+        let fio = started(cached.fio(&words).arg("--verify_state_save=1"));
+        cached.await_stat("fio writes", |stat| number(&stat["requests"]["writes"]) > 500);
+        std::thread::sleep(Duration::from_millis(170 * (round % 5)));
         cached.server().kill();
         let output = fio.wait_with_output().expect("it ends");
         assert!(!output.status.success(), "the server was killed too late");
@@ -208,7 +209,7 @@ fn kill_of_the_server_under_load_loses_no_completed_write() {
         cached.start();
         let only =
             ["--rw=randwrite", "--verify=crc32c", "--verify_only=1", "--verify_state_load=1", "--verify_fatal=1"];
-        run(cached.fio(&only).args(["--size=128M", &seed]));
+        run(cached.fio(&only).args(["--iodepth=1", "--size=128M", &seed]));
         let stat = cached.stat();
         assert_eq!((number(&stat["bytes"]["lost"]), stat["ssds"][1]["state"].as_str()), (0, Some("online")), "{stat}");
         assert_sound(&cached);

@@ -86,6 +86,7 @@ pub struct ForgottenContent {
     #[serde(flatten)]
     pub report: CacheReport,
     /// The addresses of members that were not reached.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missed: Vec<String>,
 }
 
