@@ -151,6 +151,7 @@ fn of_a_pool_that_is_served(page: &mut Page, at: &dyn Fn(&str) -> String) {
     made_cache(pool, at);
     let server = Server::start_as_program(&begun);
     page.tells("Serving", &server.told());
+    page.tells("Faulty disks", &json(&["disk", "fault", pool]));
     if node.is_empty() {
         page.tells("Node", &in_a_line(&["disk", "attach", pool, "json"]));
     }
@@ -187,7 +188,16 @@ fn made_cache(pool: &str, at: &dyn Fn(&str) -> String) -> Value {
     for name in ["cached", "extra", "s0", "s1", "s2"] {
         fs::File::create(at(name)).and_then(|file| file.set_len(8 << 20)).expect("made");
     }
-    let members = ["--disk", &at("cached"), "--ssd", &at("s0"), "--ssd", &at("s1"), "--mode", "write-back"];
+    let members = [
+        "--disk",
+        &at("cached"),
+        "--ssd",
+        &format!("fault:none:{}", at("s0")),
+        "--ssd",
+        &at("s1"),
+        "--mode",
+        "write-back",
+    ];
     json(&[&["cache", "create", pool, "c", "--leb", "64K", "--buffer", "1M"], &members[..]].concat())
 }
 
