@@ -288,7 +288,7 @@ fn the_mode_changes_under_load() {
 #[test]
 fn misses_reach_the_disk_at_the_depth_of_the_client() {
     let mut cached = CachedDisk::new("hdd-7200:", "", &[]).serve();
-    let mut iops = |depth: &str, seed: &str| {
+    let iops = |depth: &str, seed: &str| {
         let words = ["--rw=randread", "--size=448M", "--runtime=3", "--time_based=1", depth, seed];
         let told = ended(started(&mut cached.fio(&words)));
         told["jobs"][0]["read"]["iops"].as_f64().expect("a rate")

@@ -197,7 +197,7 @@ fn level(row: &PackageRow) -> usize {
 fn wrapped(line: &str) -> String {
     match line.char_indices().rfind(|(at, c)| *at < 119 && *c == ',') {
         Some((at, _)) if line.len() > 120 => {
-            format!("{},\n{:74}{}", &line[..at], "", wrapped(line[at + 1..].trim_start()))
+            format!("{},\n{}", &line[..at], wrapped(&format!("{:74}{}", "", line[at + 1..].trim_start())))
         }
         _ => line.to_owned(),
     }
