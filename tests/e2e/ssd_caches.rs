@@ -195,7 +195,7 @@ fn kill_of_the_server_under_load_loses_no_completed_write() {
     for round in 0..kill_round_count() {
         let seed = format!("--randseed={round}");
         // One request at a time: the state that fio saves takes a request for completed that many later ones overtook.
-        let words = ["--rw=randwrite", "--iodepth=1", "--verify=crc32c", "--do_verify=0", "--size=128M", &seed];
+        let words = ["--rw=randwrite", "--iodepth=1", "--verify=crc32c", "--do_verify=0", "--size=512M", &seed];
         let fio = started(cached.fio(&words).arg("--verify_state_save=1"));
         cached.await_stat("fio writes", |stat| number(&stat["requests"]["writes"]) > 500);
         std::thread::sleep(Duration::from_millis(170 * (round % 5)));
@@ -209,7 +209,7 @@ fn kill_of_the_server_under_load_loses_no_completed_write() {
         cached.start();
         let only =
             ["--rw=randwrite", "--verify=crc32c", "--verify_only=1", "--verify_state_load=1", "--verify_fatal=1"];
-        run(cached.fio(&only).args(["--iodepth=1", "--size=128M", &seed]));
+        run(cached.fio(&only).args(["--iodepth=1", "--size=512M", &seed]));
         let stat = cached.stat();
         assert_eq!((number(&stat["bytes"]["lost"]), stat["ssds"][1]["state"].as_str()), (0, Some("online")), "{stat}");
         assert_sound(&cached);

@@ -60,7 +60,7 @@ impl DiskAddress {
     /// Returns the address with absolute paths, so that it names the same disk in every folder.
     ///
     /// # Errors
-    /// [`AddressError::Empty`] without a current folder.
+    /// [`AddressError::Empty`] without a current folder; otherwise those of [`DiskAddress::parse`].
     pub fn absolute(self) -> Result<Self> {
         let whole = |path: &Path| std::path::absolute(path).map_err(|_| AddressError::Empty);
         let place = match self.place {
@@ -73,7 +73,7 @@ impl DiskAddress {
             drives = behind;
         }
         let drives = &self.text[..self.text.len() - drives.len()];
-        Ok(Self { text: format!("{drives}{}", place.text()), models: self.models, place })
+        Self::parse(&format!("{drives}{}", place.text()))
     }
 
     /// Returns `disk` behind the drives of this address.
