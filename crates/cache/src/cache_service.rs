@@ -4,11 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ferrite_disk::{Clock, Disk};
-use ferrite_memory::Survives;
 use ferrite_owner::services::{parse, reply};
 use ferrite_owner::{
-    Metric, Removal, RunningService, Service, ServiceCall, ServicePool, ServiceReply, SurvivalReport, TypedRequest,
-    machine,
+    Metric, Removal, RunningService, Service, ServiceCall, ServicePool, ServiceReply, SurvivalAnswer, SurvivalReport,
+    SurvivalState, TypedRequest, machine,
 };
 use ferrite_pool::check::{TagFindings, TagOwner};
 use ferrite_pool::{Failure, FailureKind, Pool, PoolMember, Tag, TagKind};
@@ -178,7 +177,9 @@ impl OpenCaches {
         for member in new.disks.iter().map(|disk| &disk.at).chain(ssds).filter(|member| member.has_path()) {
             ferrite_pool::ensure_no_member(&member.path)?;
         }
-        let (settings, notes) = self.settings_of(&new)?;
+        let addresses = new.ssds.iter().map(|ssd| self.opener.survival(&ssd.address));
+        let survives = weakest(SurvivalReport::of(&self.pool), addresses);
+        let (settings, notes) = settings_of(&new, &survives.power_loss)?;
         let ssds = new.ssds.iter().map(|ssd| self.new_ssd(ssd)).collect::<Result<Vec<_>, _>>()?;
         let disks = exports.into_iter().zip(&new.disks).map(|(export, disk)| self.new_disk(export, disk));
         let spec = CacheSpec {
@@ -197,8 +198,6 @@ impl OpenCaches {
         })?;
         // The files are closed before the cache opens them.
         drop(spec);
-        let addresses = new.ssds.iter().map(|ssd| self.opener.survival(&ssd.address));
-        let survives = weakest(SurvivalReport::of(&self.pool), addresses);
         Ok(CreatedCache { report: self.report(&*self.tag(&new.name)?), survives, notes })
     }
 
@@ -220,26 +219,6 @@ impl OpenCaches {
         Ok(())
     }
 
-    /// Returns the settings of a new cache, with a note if a default was chosen that the user may not expect.
-    fn settings_of(&self, new: &NewCache) -> Result<(CacheSettings, Vec<String>), Failure> {
-        let ssds = new.ssds.len();
-        let survives = self.pool.survival().power_loss;
-        let is_kept = survives.survives == Survives::Yes;
-        let default = if ssds >= 2 && is_kept { CacheMode::WriteBack } else { CacheMode::WriteThrough };
-        let note = match (new.settings.mode, default) {
-            (None, CacheMode::WriteThrough) => {
-                let why = if ssds < 2 { "it has one SSD".into() } else { format!("the pool: {}", survives.why) };
-                Some(format!("write-through, because {why}; --mode write-back chooses otherwise"))
-            }
-            (Some(CacheMode::WriteBack), _) if !is_kept => {
-                Some(format!("a power failure may lose what the disk does not have yet: {}", survives.why))
-            }
-            _ => None,
-        };
-        let change = SettingsChange { mode: Some(new.settings.mode.unwrap_or(default)), ..new.settings };
-        Ok((change.apply(CacheSettings::default(), ssds)?, note.into_iter().collect()))
-    }
-
     fn open_member(&self, member: &MemberAddress) -> Result<Arc<dyn Disk>, Failure> {
         self.opener.open(&member.address).map_err(Failure::refused)
     }
@@ -254,6 +233,25 @@ impl OpenCaches {
         let (address, stamp) = (disk.at.address.clone(), disk.stamp);
         Ok(NewDisk { export, address, disk: self.open_member(&disk.at)?, uuid, stamp })
     }
+}
+
+/// Returns the settings of a new cache whose dirty data `survives` a power failure or not, with a note if a default was
+/// chosen that the user may not expect.
+fn settings_of(new: &NewCache, survives: &SurvivalAnswer) -> Result<(CacheSettings, Vec<String>), Failure> {
+    let ssds = new.ssds.len();
+    let is_kept = survives.state == SurvivalState::Yes;
+    let default = if ssds >= 2 && is_kept { CacheMode::WriteBack } else { CacheMode::WriteThrough };
+    let lost = format!("a power failure may lose what the disk does not have yet: {}", survives.why);
+    let note = match (new.settings.mode, default) {
+        (None, CacheMode::WriteThrough) => {
+            let why = if ssds < 2 { "it has one SSD" } else { &lost };
+            Some(format!("write-through, because {why}; --mode write-back chooses otherwise"))
+        }
+        (Some(CacheMode::WriteBack), _) if !is_kept => Some(lost),
+        _ => None,
+    };
+    let change = SettingsChange { mode: Some(new.settings.mode.unwrap_or(default)), ..new.settings };
+    Ok((change.apply(CacheSettings::default(), ssds)?, note.into_iter().collect()))
 }
 
 /// Refuses two members with one address: both copies of a page would lie on one SSD.

@@ -208,6 +208,14 @@ fn a_default_that_a_user_may_not_expect_is_said() {
     assert!(made.notes[0].contains("one SSD") && made.notes[0].contains("--mode write-back"), "{:?}", made.notes);
 }
 
+#[test]
+fn a_new_cache_writes_through_if_its_ssds_may_lose_what_its_pool_keeps() {
+    let world = CachedWorld::new();
+    let made: CreatedCache = ask(&mut world.open(), &create("c", &["s0", "s1"], SettingsChange::default()));
+    assert_eq!(made.report.mode, CacheMode::WriteThrough);
+    assert!(made.notes[0].contains("power failure may lose"), "{:?}", made.notes);
+}
+
 /// Nothing of a refused cache is left.
 #[test]
 fn what_cannot_be_a_cache_is_refused_with_the_way_out() {

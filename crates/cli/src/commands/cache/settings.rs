@@ -13,8 +13,8 @@ use crate::size;
 #[derive(Args)]
 pub struct SettingArguments {
     /// What a write does: write-back completes it in the cache, write-through on the disk too, write-around on the disk
-    /// alone, read-only refuses it; a new cache has write-back with two SSDs or more in a pool that survives a power loss, else
-    /// write-through
+    /// alone, read-only refuses it; a new cache has write-back with two SSDs or more if they and the pool survive a power
+    /// loss, else write-through
     #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(["write-back", "write-through", "write-around", "read-only"]).map(|it| mode(&it)))]
     mode: Option<CacheMode>,
     /// Blocks on two SSDs: the dirty ones, all, or none (one); dirty in a new cache
