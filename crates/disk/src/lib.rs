@@ -32,6 +32,6 @@ pub use read_only_disk::ReadOnlyDisk;
 pub use ready_event::{Alarm, ReadyEvent};
 pub use sim_disk::{Clock, SimDisk, VirtualClock, WriteCache};
 pub use sim_hdd::{HddDisk, HddProfile};
-pub use sim_ssd::{SsdDisk, SsdProfile};
+pub use sim_ssd::{ReclaimWork, SsdDisk, SsdProfile, SsdTranslation};
 pub use stats_disk::{DiskStats, StatsDisk};
 pub use trace_disk::{Trace, TraceDisk, TraceFormat};

@@ -16,12 +16,17 @@
 //! - SS5. Trims, and zeroings that free their space, are served one after another, beside all other requests. Each takes
 //!   the time of a command, and the time of a block for each erase block that it touches.
 //!
-//! A write of part of a page costs the program of all of it. What else a flash translation layer does (moving pages,
-//! erasing blocks for later writes) is not here: a device of this model is one that has just been erased.
+//! - SS6. A program counts in the drive's translation layer when it is queued. The copies and erases that it causes are
+//!   queued before it, and take the channels in turns. A copy takes a read and a program.
+//! - SS7. A trim, and a zeroing that frees its space, informs the layer of each page that lies wholly in its span.
+//!
+//! A write of part of a page costs the program of all of it. A drive without a translation layer is one that has just
+//! been erased: nothing is copied. `ferrite_sim::ftl` has the layers of aged drives.
 
 use ferrite_memory::planted;
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::iter;
 use std::ops::Range;
 
 use crate::sim_disk::{Agenda, Clock, DriveModel, SimDisk, SimJob, SimTicket, SimWork, WriteCache};
@@ -31,9 +36,13 @@ mod channel;
 mod profile;
 #[cfg(test)]
 mod tests;
+mod translation;
 
 use channel::{FlashChannel, PagePurpose, PageWork};
 pub use profile::SsdProfile;
+#[cfg(test)]
+pub(crate) use translation::tests::ScriptedLayer;
+pub use translation::{ReclaimWork, SsdTranslation};
 
 /// A disk with the data of `D` and the timing of a flash SSD.
 pub type SsdDisk<D> = SimDisk<D, Ssd>;
@@ -41,7 +50,18 @@ pub type SsdDisk<D> = SimDisk<D, Ssd>;
 impl<D: Disk> SimDisk<D, Ssd> {
     /// `inner` with the timing of `profile`. `seed` chooses by how much each page's time differs from the mean.
     pub fn new(inner: D, profile: &SsdProfile, clock: impl Clock + 'static, seed: u64) -> Self {
-        Self::with_model(inner, Ssd::new(profile, seed), clock)
+        Self::with_model(inner, Ssd::new(profile, None, seed), clock)
+    }
+
+    /// `inner` with the timing of `profile` and of the work that `layer` does for each program (SS6).
+    pub fn aged(
+        inner: D,
+        profile: &SsdProfile,
+        layer: impl SsdTranslation + 'static,
+        clock: impl Clock + 'static,
+        seed: u64,
+    ) -> Self {
+        Self::with_model(inner, Ssd::new(profile, Some(Box::new(layer)), seed), clock)
     }
 }
 
@@ -61,6 +81,9 @@ pub struct Ssd {
     /// The time at which the last trim so far ends.
     trims_end_ns: u64,
     channels: Vec<FlashChannel>,
+    layer: Option<Box<dyn SsdTranslation>>,
+    /// The channel of the layer's next copy or erase.
+    reclaim_channel: usize,
     /// Pages of the cache that wait to be programmed.
     dirty: HashSet<u64>,
     /// Pages of the cache that are taken, by what is being programmed too.
@@ -88,13 +111,15 @@ struct Flush {
 }
 
 impl Ssd {
-    fn new(profile: &SsdProfile, seed: u64) -> Self {
+    fn new(profile: &SsdProfile, layer: Option<Box<dyn SsdTranslation>>, seed: u64) -> Self {
         Self {
             profile: profile.clone(),
             controller_free_ns: 0,
             link_free_ns: 0,
             trims_end_ns: 0,
             channels: (0..profile.channels.max(1)).map(|_| FlashChannel::default()).collect(),
+            layer,
+            reclaim_channel: 0,
             dirty: HashSet::new(),
             held_pages: 0,
             left: HashMap::new(),
@@ -147,6 +172,9 @@ impl Ssd {
         self.left.insert(job.ticket, missing.len());
         let bytes = job.span.len / missing.len() as u64;
         for page in missing {
+            if let Some(layer) = &mut self.layer {
+                layer.read(page);
+            }
             self.enqueue(page, PagePurpose::Read { ticket: job.ticket, bytes }, agenda);
         }
     }
@@ -167,11 +195,11 @@ impl Ssd {
         }
         self.left.insert(job.ticket, pages.clone().count());
         for page in pages {
-            self.enqueue(page, PagePurpose::Write { ticket: job.ticket, sent_ns: job.sent_ns }, agenda);
+            self.program(page, PagePurpose::Write { ticket: job.ticket, sent_ns: job.sent_ns }, agenda);
         }
     }
 
-    /// SS5.
+    /// SS5, SS7.
     fn start_trim(&mut self, job: SimJob, agenda: &mut Agenda<SsdEvent>) {
         let block_bytes = u64::from(self.profile.block_bytes.max(1));
         let blocks = (job.span.at + job.span.len).div_ceil(block_bytes) - job.span.at / block_bytes;
@@ -179,6 +207,19 @@ impl Ssd {
         let begin_ns = if planted!("disk: trims are served side by side") { agenda.now_ns() } else { begin_ns };
         self.trims_end_ns = begin_ns + self.profile.trim_ns + blocks * self.profile.trim_block_ns;
         agenda.finish(job.ticket, self.trims_end_ns);
+        let page_bytes = u64::from(self.profile.page_bytes.max(1));
+        let whole = job.span.at.div_ceil(page_bytes)..(job.span.at + job.span.len) / page_bytes;
+        let whole = if planted!("disk: trim drops a page of which it covers a part") { self.pages(job) } else { whole };
+        let Some(layer) = self.layer.as_mut().filter(|_| !planted!("disk: trim does not reach the layer")) else {
+            return;
+        };
+        for page in whole {
+            layer.trim(page);
+            // The next write of the page is new content for the layer.
+            if !planted!("disk: write behind a trim replaces the trimmed page") {
+                self.dirty.remove(&page);
+            }
+        }
     }
 
     fn start_flush(&mut self, ticket: SimTicket, agenda: &mut Agenda<SsdEvent>) {
@@ -209,9 +250,27 @@ impl Ssd {
         let is_new = is_new || planted!("disk: rewritten page is programmed for each write");
         if is_new {
             self.held_pages += 1;
-            self.enqueue(page, PagePurpose::Destage { order: self.order }, agenda);
+            self.program(page, PagePurpose::Destage { order: self.order }, agenda);
             self.order += 1;
         }
+    }
+
+    /// Queues a program of `page` behind the work of the translation layer (SS6).
+    fn program(&mut self, page: u64, purpose: PagePurpose, agenda: &mut Agenda<SsdEvent>) {
+        let work = self.layer.as_mut().map_or(ReclaimWork::default(), |layer| layer.program(page));
+        let is_awaited = matches!(purpose, PagePurpose::Write { .. });
+        let copy_ns = self.profile.read_ns + self.profile.program_ns;
+        let copy_ns = if planted!("disk: copy takes only a program") { self.profile.program_ns } else { copy_ns };
+        let erases = if planted!("disk: erase takes no time") { 0 } else { work.erases };
+        let copies = iter::repeat_n(copy_ns, work.copied_pages as usize);
+        for mean_ns in copies.chain(iter::repeat_n(self.profile.erase_ns, erases as usize)) {
+            let channel = self.reclaim_channel;
+            let channel = if planted!("disk: all reclaim work is in one channel") { 0 } else { channel };
+            self.reclaim_channel = (channel + 1) % self.channels.len();
+            self.channels[channel].enqueue(PageWork { page, purpose: PagePurpose::Reclaim { mean_ns, is_awaited } });
+            self.kick(channel, agenda);
+        }
+        self.enqueue(page, purpose, agenda);
     }
 
     fn enqueue(&mut self, page: u64, purpose: PagePurpose, agenda: &mut Agenda<SsdEvent>) {
@@ -232,6 +291,7 @@ impl Ssd {
                 self.dirty.remove(&work.page);
                 self.profile.program_ns
             }
+            PagePurpose::Reclaim { mean_ns, .. } => mean_ns,
         };
         let took_ns = self.vary(mean_ns);
         agenda.plan(agenda.now_ns() + took_ns, SsdEvent::Done(channel));
@@ -249,7 +309,7 @@ impl Ssd {
                 self.end_flushes(order, agenda);
                 self.fill_cache(agenda);
             }
-            None => {}
+            Some(PagePurpose::Reclaim { .. }) | None => {}
         }
         self.kick(channel, agenda);
     }
@@ -302,6 +362,6 @@ impl DriveModel for Ssd {
 
     fn geometry(&self, inner: Geometry) -> Geometry {
         let volatile_cache = inner.volatile_cache || self.profile.cache.is_volatile();
-        Geometry { volatile_cache, ..inner }
+        Geometry { volatile_cache, trim: inner.trim || self.layer.is_some(), ..inner }
     }
 }

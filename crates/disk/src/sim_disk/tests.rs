@@ -9,7 +9,10 @@ use ferrite_memory::planted::{PlantedBug, plant, plant_with};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Completion, HddDisk, HddProfile, Op, RamDisk, ReadOnlyDisk, Request, SsdDisk, SsdProfile, Wait};
+use crate::sim_ssd::ScriptedLayer;
+use crate::{
+    Completion, HddDisk, HddProfile, Op, RamDisk, ReadOnlyDisk, ReclaimWork, Request, SsdDisk, SsdProfile, Wait,
+};
 
 const SIZE: u64 = 256 << 10;
 
@@ -31,6 +34,8 @@ fn disks(seed: u64) -> Vec<Box<dyn Disk>> {
         disks.push(Box::new(HddDisk::new(RamDisk::new(SIZE), &hdd, VirtualClock::default(), seed)));
         let ssd = SsdProfile { cache, ..SsdProfile::x25e() };
         disks.push(Box::new(SsdDisk::new(RamDisk::new(SIZE), &ssd, VirtualClock::default(), seed)));
+        let layer = ScriptedLayer::new(ReclaimWork { copied_pages: 3, erases: 1 });
+        disks.push(Box::new(SsdDisk::aged(RamDisk::new(SIZE), &ssd, layer, VirtualClock::default(), seed)));
     }
     disks
 }

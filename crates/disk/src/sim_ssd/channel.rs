@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use crate::sim_disk::SimTicket;
 
-/// A page to be read or programmed.
+/// A page to be read or programmed, or work of the translation layer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageWork {
     pub page: u64,
@@ -22,6 +22,8 @@ pub(super) enum PagePurpose {
     Write { ticket: SimTicket, sent_ns: u64 },
     /// The cache, into which it came as number `order`.
     Destage { order: u64 },
+    /// A copy or an erase before the page's program. `is_awaited`: a write waits for that program.
+    Reclaim { mean_ns: u64, is_awaited: bool },
 }
 
 /// A channel (SS1).
@@ -39,7 +41,7 @@ impl FlashChannel {
     pub fn enqueue(&mut self, work: PageWork) {
         match work.purpose {
             PagePurpose::Read { .. } => self.reads.push_back(work),
-            PagePurpose::Write { .. } | PagePurpose::Destage { .. } => self.programs.push_back(work),
+            _ => self.programs.push_back(work),
         }
     }
 
@@ -49,8 +51,10 @@ impl FlashChannel {
         if self.busy.is_some() {
             return None;
         }
-        let is_write = |work: &PageWork| matches!(work.purpose, PagePurpose::Write { .. });
-        let waited_for = presses || self.programs.front().is_some_and(is_write);
+        let is_awaited = |work: &PageWork| {
+            matches!(work.purpose, PagePurpose::Write { .. } | PagePurpose::Reclaim { is_awaited: true, .. })
+        };
+        let waited_for = presses || self.programs.front().is_some_and(is_awaited);
         let takes_program = waited_for && !self.programmed;
         let takes_program = takes_program || planted!("disk: program goes before a read");
         let first = if takes_program { &mut self.programs } else { &mut self.reads };

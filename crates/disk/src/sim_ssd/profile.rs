@@ -13,6 +13,8 @@ pub struct SsdProfile {
     pub read_ns: u64,
     /// A page's program.
     pub program_ns: u64,
+    /// The duration of a block's erase, in ns. Only a drive with a translation layer erases.
+    pub erase_ns: u64,
     /// The controller's time for each request: the most requests a second are its inverse.
     pub command_ns: u64,
     /// Rate between host and device, in bytes a second.
@@ -46,15 +48,16 @@ impl SsdProfile {
     /// Intel's X25-E of PMBD's testbed (SLC flash, ten channels, SATA at 3 Gb/s), by its data sheet: a 4 KiB read in
     /// 75 us, 35,000 of them a second, 250 MB/s reading and 170 MB/s writing.
     ///
-    /// The X25-E has no trim. The model's trim is an estimate: it writes the tables, like a flush, and erases blocks of
-    /// 256 KiB on ten channels at once. An erase takes 1.5 ms (Agrawal et al., "Design tradeoffs for SSD performance",
-    /// 2008).
+    /// An erase takes 1.5 ms (Agrawal et al., "Design tradeoffs for SSD performance", 2008). The X25-E has no trim. The
+    /// model's trim is an estimate: it writes the tables, like a flush, and erases blocks of 256 KiB on ten channels at
+    /// once.
     pub fn x25e() -> Self {
         Self {
             channels: 10,
             page_bytes: 4096,
             read_ns: 33_000,
             program_ns: 240_000,
+            erase_ns: 1_500_000,
             command_ns: 27_000,
             link_bytes_per_s: 265_000_000,
             cache: WriteCache::Volatile(256 << 10),
@@ -88,12 +91,14 @@ impl SsdProfile {
     /// A consumer's NVMe SSD on four lanes of PCIe 3: 70 us, 600,000 reads a second, 3.4 and 3 GB/s.
     ///
     /// Its trims have the times of two drives: 4 KiB in 63 to 72 us (fio's issue 764), and 572 MiB in 1.37 ms
-    /// (diskplorer's pull request 31), which is 0.6 us for each 256 KiB.
+    /// (diskplorer's pull request 31), which is 0.6 us for each 256 KiB. Its erase is an estimate: a tenth of the
+    /// programs of a block, as on the X25-E.
     pub fn nvme() -> Self {
         Self {
             channels: 64,
             read_ns: 66_000,
             program_ns: 85_000,
+            erase_ns: 530_000,
             command_ns: 1_600,
             link_bytes_per_s: 3_400_000_000,
             cache: WriteCache::Volatile(256 << 20),

@@ -120,7 +120,7 @@ fn the_profiles_keep_their_data_sheets() {
             assert!((0.85..1.15).contains(&(got / wanted)), "{name} {what}: {got} instead of {wanted}");
         };
         let one = fresh();
-        let mean_ns = (0..100).map(|i| one.reads_ns(std::iter::once(i * 7))).sum::<u64>() as f64 / 100.0;
+        let mean_ns = (0..100).map(|i| one.reads_ns(iter::once(i * 7))).sum::<u64>() as f64 / 100.0;
         near("latency", mean_ns, latency_ns);
         near("IOPS", 1e6 / fresh().reads_ns(0..8192) as f64 * 8192.0, kilo_iops);
         let big = fresh();
