@@ -11,6 +11,7 @@ mod host_memory;
 mod prefetch;
 mod read_ahead;
 pub mod record;
+mod split_mix;
 #[cfg(test)]
 #[path = "tests/support.rs"]
 mod support;

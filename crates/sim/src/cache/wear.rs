@@ -10,6 +10,8 @@
 //! endurance fewer rounds would fit, and levelling would look worse than it is. Within a round a line stays at its
 //! place and has its share of the round's writes; the sums are exact integers.
 
+use crate::split_mix::SplitMix;
+
 mod security_refresh;
 mod start_gap;
 #[cfg(test)]
@@ -153,23 +155,10 @@ fn last_survived(most: u64, limit: u128, mut worst: impl FnMut(u64) -> u128) -> 
     alive.0
 }
 
-/// The splitmix64 generator.
-#[derive(Clone)]
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-}
-
 fn shuffled(writes: &[u64], seed: u64) -> Vec<u64> {
     let (mut shuffled, mut random) = (writes.to_vec(), SplitMix(seed));
     for at in (1..shuffled.len()).rev() {
-        let other = (u128::from(random.next()) * (at as u128 + 1)) >> 64;
+        let other = random.below(at as u64 + 1);
         shuffled.swap(at, other as usize);
     }
     shuffled
