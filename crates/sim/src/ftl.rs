@@ -12,10 +12,12 @@
 //!   [`FlashDrive::verify`] checks it for all pages, and every read for its own.
 //! - TL3. The next free block is the least erased one, of several the lowest.
 //! - TL4. Figures depend on the requests alone: the same requests give the same figures, to the bit.
+//! - TL5. An aged drive's flash depends at the opening on its description and seed alone. Its counts begin then.
 //!
 //! A scheme is one type in one file that implements [`Translation`]: [`PageLevel`] and [`Fast`] are two,
 //! `examples/block_level.rs` is a third.
 
+mod aged_flash;
 mod drive_spec;
 mod fast;
 mod flash;
@@ -35,6 +37,7 @@ mod version_ledger;
 mod victims;
 mod write_latency;
 
+pub use aged_flash::{AgedFlash, FillOrder, FlashFill};
 pub use drive_spec::{AnyLayer, DriveSpec, FtlScheme};
 pub use fast::Fast;
 pub use flash::{Flash, FlashCounts};

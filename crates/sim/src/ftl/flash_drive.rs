@@ -88,10 +88,15 @@ impl<T: Translation> FlashDrive<T> {
             }
             self.write(HostPage(page))?;
         }
+        self.reset_counts();
+        Ok(true)
+    }
+
+    /// Resets the counts of operations and the latencies. The erases of each block stay.
+    pub(super) fn reset_counts(&mut self) {
         self.flash.counts = FlashCounts::default();
         self.slow = WriteLatency::default();
         self.host = HostCounts::default();
-        Ok(true)
     }
 
     /// Writes `page` for the host.

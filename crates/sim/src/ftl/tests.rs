@@ -1,3 +1,4 @@
+mod aged_flash;
 mod canary;
 mod disk;
 mod fast_rules;
