@@ -13,8 +13,9 @@ use crate::error::{AddressError, Result};
 /// The forms of addresses, for help texts.
 pub const ADDRESS_FORMS: &str = "POOL:NAME (a disk in a pool), nbd+unix:///NAME?socket=PATH, nbd://HOST/NAME, a file or \
     block device, or one of these behind hdd-7200:, hdd-15000:, hdd-5400:, ssd-x25e:, ssd-sata:, ssd-nvme: or \
-    ssd-nvme-plp:, which serves it at the speed of such a disk, or behind ftl-page: or ftl-fast:, which reports at the end \
-    what a flash drive of its size would have copied and erased, or behind fault:PLAN:, which fails as PLAN says";
+    ssd-nvme-plp:, which serves it at the speed of such a disk, or behind ssd-NAME@SETTINGS:, the speed of such an SSD that \
+    was in use, or behind ftl-page: or ftl-fast:, which reports at the end what a flash drive of its size would have copied \
+    and erased, or behind fault:PLAN:, which fails as PLAN says";
 
 /// The address of a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]

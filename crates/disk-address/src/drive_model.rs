@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use ferrite_disk::{Disk, FaultPlan, HddDisk, HddProfile, SsdDisk, SsdProfile};
-use ferrite_sim::ftl::{DriveSpec, FlashFigures, FlashShape, FlashTiming, FtlDisk, FtlScheme, VictimChoice};
+use ferrite_sim::ftl::{AgedFlash, DriveSpec, FlashFigures, FlashShape, FlashTiming, FtlDisk, FtlScheme, VictimChoice};
 
 use crate::HostClock;
+use crate::aged_drive::AgedDrive;
 use crate::error::{AddressError, Result};
 use crate::faulty_disks::open_faulty;
 
@@ -18,11 +19,11 @@ const FAULTY: &str = "fault";
 
 /// The default shape of `sim ftl`.
 const LIKE: FlashShape = FlashShape { logical_blocks: 0, extra_blocks: 0, block_pages: 64, page_bytes: 4096 };
-const OVER_PROVISION_PERCENT: f64 = 10.0;
+pub(crate) const OVER_PROVISION_PERCENT: u32 = 10;
 /// The extra blocks of the smallest flash drive.
 pub const EXTRA_BLOCKS_MIN: u32 = 8;
-/// The seed of the times of a simulated drive.
-const SEED: u64 = 1;
+/// The seed of the times of a simulated drive, and of the content of an aged one.
+pub(crate) const SEED: u64 = 1;
 
 /// A drive to simulate over a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub enum DriveModel {
     Hdd(HddProfile),
     /// The speed of an SSD.
     Ssd(SsdProfile),
+    /// The speed of an SSD that was in use, by `PROFILE@SETTINGS:`.
+    Aged(AgedDrive),
     /// The copies and erases of a flash drive, at the speed of the disk below.
     Flash {
         /// The name in the address.
@@ -51,13 +54,18 @@ impl DriveModel {
     /// Returns the drive that an address begins with, and the address behind it.
     ///
     /// # Errors
-    /// [`AddressError`] if nothing is behind the drive, or if the plan of a faulty one is wrong.
+    /// [`AddressError`] if nothing is behind the drive, or if the settings of an aged one or the plan of a faulty one are
+    /// wrong.
     pub(crate) fn first_in(address: &str) -> Result<Option<(Self, &str)>> {
         let Some((first, behind)) = address.split_once(':') else { return Ok(None) };
         let (name, model, behind) = if first == FAULTY {
             let (plan, behind) = behind.split_once(':').ok_or(AddressError::NoFaultPlan)?;
             let plan = plan.parse().map_err(AddressError::FaultPlan)?;
             (FAULTY, Self::Faulty { plan, name: behind.into() }, behind)
+        } else if let Some((drive, settings)) = first.split_once('@')
+            && let Some((name, Self::Ssd(profile))) = Self::named(drive)
+        {
+            (name, Self::Aged(AgedDrive::parse(name, profile, settings)?), behind)
         } else {
             let Some((name, model)) = Self::named(first) else { return Ok(None) };
             (name, model, behind)
@@ -97,11 +105,16 @@ impl ModeledDisk {
         self.disk = match model {
             DriveModel::Hdd(profile) => Arc::new(HddDisk::new(self.disk, profile, HostClock::new(), SEED)),
             DriveModel::Ssd(profile) => Arc::new(SsdDisk::new(self.disk, profile, HostClock::new(), SEED)),
+            DriveModel::Aged(drive) => {
+                let (disk, flash) = drive.open(self.disk)?;
+                let shape = flash.shape();
+                self.flash.push(CountedFlash { name: drive.name, shape, counter: FlashCounter::Aged(flash) });
+                disk
+            }
             DriveModel::Flash { name, scheme } => {
-                let flash = CountedFlash::new(name, *scheme, self.disk)
-                    .map_err(|source| AddressError::Flash { name, source })?;
-                let disk = flash.disk.clone();
-                self.flash.push(flash);
+                let (disk, shape) =
+                    open_ftl(*scheme, self.disk).map_err(|source| AddressError::Flash { name, source })?;
+                self.flash.push(CountedFlash { name, shape, counter: FlashCounter::Ftl(disk.clone()) });
                 disk
             }
             DriveModel::Faulty { plan, name } => open_faulty(self.disk, plan.clone(), name),
@@ -110,28 +123,41 @@ impl ModeledDisk {
     }
 }
 
-/// A simulated flash drive over another disk, new and empty when it is opened, which counts its copies and erases.
+/// A simulated flash drive over another disk, which counts its copies and erases since it was opened.
 pub struct CountedFlash {
     /// The name of the drive in the address.
     pub name: &'static str,
     /// The size of the drive.
     pub shape: FlashShape,
-    disk: Arc<FtlDisk<Arc<dyn Disk>>>,
+    counter: FlashCounter,
+}
+
+/// The counting part of a drive.
+enum FlashCounter {
+    Ftl(Arc<DynFtlDisk>),
+    Aged(AgedFlash),
+}
+
+/// A disk of any kind behind a translation layer.
+type DynFtlDisk = FtlDisk<Arc<dyn Disk>>;
+
+/// Opens `disk` behind a translation layer, new and empty. Returns also the size of the flash.
+fn open_ftl(scheme: FtlScheme, disk: Arc<dyn Disk>) -> ferrite_sim::Result<(Arc<DynFtlDisk>, FlashShape)> {
+    let shape = FlashShape::of_bytes(disk.geometry().size, OVER_PROVISION_PERCENT.into(), LIKE)?;
+    let shape = FlashShape { extra_blocks: shape.extra_blocks.max(EXTRA_BLOCKS_MIN), ..shape };
+    let disk = FtlDisk::new(disk, DriveSpec { scheme, shape, timing: FlashTiming::default() })?;
+    Ok((Arc::new(disk), shape))
 }
 
 impl CountedFlash {
-    fn new(name: &'static str, scheme: FtlScheme, disk: Arc<dyn Disk>) -> ferrite_sim::Result<Self> {
-        let shape = FlashShape::of_bytes(disk.geometry().size, OVER_PROVISION_PERCENT, LIKE)?;
-        let shape = FlashShape { extra_blocks: shape.extra_blocks.max(EXTRA_BLOCKS_MIN), ..shape };
-        let disk = FtlDisk::new(disk, DriveSpec { scheme, shape, timing: FlashTiming::default() })?;
-        Ok(Self { name, shape, disk: Arc::new(disk) })
-    }
-
     /// Returns the counts of the drive, after checking every page.
     ///
     /// # Errors
     /// [`ferrite_sim::Error::Lost`] if the drive lost the newest version of a page.
     pub fn figures(&self) -> ferrite_sim::Result<FlashFigures> {
-        self.disk.figures()
+        match &self.counter {
+            FlashCounter::Ftl(disk) => disk.figures(),
+            FlashCounter::Aged(flash) => flash.figures(),
+        }
     }
 }

@@ -23,6 +23,17 @@ pub enum AddressError {
     /// A drive to simulate is named without a disk behind it.
     #[error("{0}: has no disk behind it: write {0}:FILE, or another address in place of FILE")]
     NoDisk(&'static str),
+    /// A setting of an aged drive is unknown or has an impossible value.
+    #[error(
+        "{name}@ has no setting {setting:?}: settings, with commas between them, are filled=PERCENT, \
+             order=random|sequential, spare=PERCENT and ftl=page|fast"
+    )]
+    AgedDrive {
+        /// The name of the drive.
+        name: &'static str,
+        /// The setting.
+        setting: String,
+    },
     /// There is no plan behind `fault:`, or no disk behind the plan.
     #[error("fault: needs a plan and a disk: write fault:PLAN:FILE, or another address in place of FILE")]
     NoFaultPlan,

@@ -8,6 +8,7 @@
 //! A disk in a pool is opened by the caller, because only a caller knows whether it owns the pool.
 
 mod address;
+mod aged_drive;
 mod drive_model;
 mod error;
 mod faulty_disks;
@@ -17,6 +18,7 @@ mod opening;
 mod tests;
 
 pub use address::{ADDRESS_FORMS, DiskAddress, DiskPlace};
+pub use aged_drive::{AGED_DRIVE_GRAMMAR, AgedDrive};
 pub use drive_model::{CountedFlash, DriveModel, EXTRA_BLOCKS_MIN, ModeledDisk};
 pub use error::{AddressError, Result};
 pub use faulty_disks::{FaultyDisk, faulty_disks, set_fault_plan};

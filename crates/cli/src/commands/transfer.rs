@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use ferrite_disk::{Access, Disk, FaultPlan, Zeroing};
-use ferrite_disk_address::{ADDRESS_FORMS, DiskAddress, DiskPlace};
+use ferrite_disk_address::{ADDRESS_FORMS, AGED_DRIVE_GRAMMAR, DiskAddress, DiskPlace};
 use ferrite_memory::{Error, Span};
 use ferrite_nbd::client::unix_uri;
 use ferrite_nbd::{Exports, Options, Refusal, Server};
@@ -30,12 +30,16 @@ fn addresses() -> String {
     format!("A disk's address is {ADDRESS_FORMS}.")
 }
 
-fn addresses_and_plans() -> String {
-    format!("{}\n\nA plan of fault:PLAN: is\n{}", addresses(), FaultPlan::GRAMMAR)
+fn addresses_and_grammars() -> String {
+    format!(
+        "{}\n\nThe settings of ssd-NAME@SETTINGS: are\n{AGED_DRIVE_GRAMMAR}\n\nA plan of fault:PLAN: is\n{}",
+        addresses(),
+        FaultPlan::GRAMMAR
+    )
 }
 
 #[derive(Args)]
-#[command(after_help = addresses(), after_long_help = addresses_and_plans())]
+#[command(after_help = addresses(), after_long_help = addresses_and_grammars())]
 pub struct Copy {
     /// The disk to copy from, or an address. A qcow2, VMDK or VHDX image is copied as the disk that it holds (qemu-nbd
     /// reads it)
@@ -55,7 +59,7 @@ pub struct Copy {
 }
 
 #[derive(Args)]
-#[command(after_help = addresses(), after_long_help = addresses_and_plans())]
+#[command(after_help = addresses(), after_long_help = addresses_and_grammars())]
 pub struct Export {
     /// The disk, by its address
     #[arg(value_parser = DiskAddress::parse)]
