@@ -8,7 +8,7 @@
 //! - CC1. A change writes the slot that does not have the current configuration, and is durable on return. So a crash
 //!   leaves the old configuration or the new one.
 
-use ferrite_memory::{Scheme, Span};
+use ferrite_memory::{Memory, Scheme, Span};
 use ferrite_pool::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -167,6 +167,19 @@ fn crc(salt: u32, bytes: &[u8]) -> u32 {
     hasher.finalize()
 }
 
+/// Returns the newer one of the configurations in two `slots` of `memory` that verifies.
+pub(crate) fn newest_config(memory: &dyn Memory, salt: u32, slots: [u64; 2]) -> Option<NumberedConfig> {
+    let read = |at: u64| {
+        let mut bytes = vec![0; CONFIG_HEAD];
+        memory.load(at, &mut bytes);
+        let length = u32::from_le_bytes(*bytes[12..].first_chunk().expect("four bytes")) as usize;
+        bytes.resize((CONFIG_HEAD + length).min(CONFIG_SLOT as usize), 0);
+        memory.load(at, &mut bytes);
+        decode_config(salt, &bytes)
+    };
+    slots.into_iter().filter_map(read).max_by_key(|numbered| numbered.sequence)
+}
+
 impl CacheMemory {
     /// Returns the newer configuration that verifies.
     ///
@@ -174,13 +187,8 @@ impl CacheMemory {
     /// [`Error::Corrupt`] if neither slot has one.
     pub fn load_config(&self) -> Result<NumberedConfig> {
         let slots = self.config_slots();
-        let read = |at: u64| {
-            let mut bytes = vec![0; CONFIG_SLOT as usize];
-            self.memory().load(at, &mut bytes);
-            decode_config(self.salt, &bytes)
-        };
-        let newest = slots.iter().filter_map(|at| read(*at)).max_by_key(|numbered| numbered.sequence);
-        newest.ok_or_else(|| Error::Corrupt { what: "the configuration of the cache".into(), at: slots[0] })
+        newest_config(self.memory(), self.salt, slots)
+            .ok_or_else(|| Error::Corrupt { what: "the configuration of the cache".into(), at: slots[0] })
     }
 
     /// Stores `numbered` (CC1). Durable on return.

@@ -10,7 +10,7 @@ use ferrite_pool::{Result, Role};
 
 use crate::cache_config::CacheConfig;
 use crate::cache_layout::{BLOCK, CONFIG_SLOT, CacheLayout, HEAD, SLOT_HEADER};
-use crate::leb_table::TableChunk;
+use crate::leb_table::{GROUP, TableGroup};
 
 /// The memory of one cache: its tag, and the addresses of buffers and tables in it.
 pub(crate) struct CacheMemory {
@@ -21,7 +21,9 @@ pub(crate) struct CacheMemory {
     /// How slots are stored.
     pub scheme: Scheme,
     tables: AtomicU32,
-    chunks: Box<[OnceLock<TableChunk>]>,
+    /// The addresses of the chunks with tables.
+    chunks: Box<[OnceLock<u64>]>,
+    groups: Box<[OnceLock<TableGroup>]>,
     buffers: Box<[u64]>,
     slots: Box<[SlotPlace]>,
 }
@@ -50,13 +52,16 @@ impl CacheMemory {
             header: at(first + HEAD + index * SLOT_HEADER),
             data: at(first + layout.buffer_header_bytes() + index * BLOCK),
         });
-        let chunks_max = (1_u64 << 31).div_ceil(u64::from(layout.pages()) * layout.tables_per_chunk());
+        // A pool grows only while it is closed.
+        let chunks_max = lease.memory().size() / CHUNK;
+        let groups_max = (chunks_max * layout.tables_per_chunk()).div_ceil(GROUP.into());
         let memory = Self {
             layout,
             salt: tag.generation as u32 ^ u32::from_le_bytes(*lease.uuid().first_chunk().expect("four bytes")),
             scheme,
             tables: AtomicU32::new(0),
             chunks: (0..chunks_max).map(|_| OnceLock::new()).collect(),
+            groups: (0..groups_max).map(|_| OnceLock::new()).collect(),
             buffers: (0..layout.buffers).map(|number| at(buffer(number))).collect(),
             slots: slots.collect(),
             lease,
@@ -95,11 +100,16 @@ impl CacheMemory {
         self.slots[number as usize]
     }
 
-    /// Returns the chunk that has table `number`, and the table's place among the tables of the chunk.
-    pub fn chunk_of(&self, number: u32) -> (&TableChunk, usize) {
+    /// Returns the address of table `number`.
+    pub fn table(&self, number: u32) -> u64 {
         let in_chunk = self.layout.tables_per_chunk() as u32;
         let chunk = self.chunks[(number / in_chunk) as usize].get().expect("the table exists");
-        (chunk, (number % in_chunk) as usize)
+        chunk + u64::from(number % in_chunk) * self.layout.table_bytes()
+    }
+
+    /// Returns the group that has table `number`.
+    pub fn group_of(&self, number: u32) -> &TableGroup {
+        self.groups[(number / GROUP) as usize].get().expect("the table exists")
     }
 
     /// Returns the addresses of the two configuration slots.
@@ -150,7 +160,10 @@ impl CacheMemory {
         let chunks = u64::from(tables).div_ceil(self.layout.tables_per_chunk());
         for number in 0..chunks {
             let at = map.locate((1 + number) * CHUNK).expect("the layout was compared with the tag").at;
-            self.chunks[number as usize].get_or_init(|| TableChunk::new(at, &self.layout));
+            self.chunks[number as usize].get_or_init(|| at);
+        }
+        for group in &self.groups[..tables.div_ceil(GROUP) as usize] {
+            group.get_or_init(|| TableGroup::new(&self.layout));
         }
         self.tables.store(tables, Ordering::Release);
     }

@@ -7,7 +7,7 @@ use ferrite_pool::check::TagFindings;
 use ferrite_pool::layout::CHUNK;
 use ferrite_pool::{Pool, Role, Stream, Tag, unseal};
 
-use crate::cache_config::{CacheConfig, NumberedConfig, decode_config};
+use crate::cache_config::{CacheConfig, NumberedConfig, newest_config};
 use crate::cache_layout::{CONFIG_SLOT, CacheLayout};
 use crate::leb_table::{TableContent, decode_table};
 
@@ -24,12 +24,7 @@ fn salt(pool: &Pool, tag: &Tag) -> u32 {
 
 fn config_of(pool: &Pool, map: &Stream, salt: u32) -> Option<NumberedConfig> {
     let first = map.locate(0)?.at;
-    let read = |slot: u64| {
-        let mut bytes = vec![0; CONFIG_SLOT as usize];
-        pool.memory().load(first + slot * CONFIG_SLOT, &mut bytes);
-        decode_config(salt, &bytes)
-    };
-    [0, 1].into_iter().filter_map(read).max_by_key(|numbered| numbered.sequence)
+    newest_config(pool.memory(), salt, [first, first + CONFIG_SLOT])
 }
 
 /// Reports the damage of the cache in `tag`.

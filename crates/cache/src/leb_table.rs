@@ -22,9 +22,11 @@ use crate::cache_layout::{CacheLayout, HEAD};
 use crate::cache_memory::CacheMemory;
 use crate::page_word::{LebPlaces, PageRef, PageWord, decode_places, encode_places};
 
-/// The tables of one chunk of the MAP stream, and what DRAM knows of them.
-pub(crate) struct TableChunk {
-    at: u64,
+/// The number of tables whose states in DRAM are allocated together.
+pub(crate) const GROUP: u32 = 64;
+
+/// What DRAM knows of [`GROUP`] tables.
+pub(crate) struct TableGroup {
     states: Box<[TableState]>,
     /// The hits of each page, of all tables.
     hits: Box<[AtomicU8]>,
@@ -41,15 +43,13 @@ pub(crate) struct TableState {
     pub readers: AtomicU32,
 }
 
-impl TableChunk {
-    /// Returns the chunk at byte `at` of the pool.
-    pub fn new(at: u64, layout: &CacheLayout) -> Self {
-        let tables = layout.tables_per_chunk() as usize;
-        let pages = tables * layout.pages() as usize;
+impl TableGroup {
+    /// Returns the group of tables without pages.
+    pub fn new(layout: &CacheLayout) -> Self {
+        let hits = GROUP * layout.pages();
         Self {
-            at,
-            states: (0..tables).map(|_| TableState::default()).collect(),
-            hits: (0..pages).map(|_| AtomicU8::new(0)).collect(),
+            states: (0..GROUP).map(|_| TableState::default()).collect(),
+            hits: (0..hits).map(|_| AtomicU8::new(0)).collect(),
         }
     }
 }
@@ -138,22 +138,15 @@ pub(crate) fn decode_table(
 }
 
 impl CacheMemory {
-    fn table(&self, number: u32) -> u64 {
-        let (chunk, index) = self.chunk_of(number);
-        chunk.at + index as u64 * self.layout().table_bytes()
-    }
-
     /// Returns the state of table `number` in DRAM.
     pub fn table_state(&self, number: u32) -> &TableState {
-        let (chunk, index) = self.chunk_of(number);
-        &chunk.states[index]
+        &self.group_of(number).states[(number % GROUP) as usize]
     }
 
     /// Returns the hits of the page `page`, which is no slot.
     pub fn page_hits(&self, page: PageRef) -> &AtomicU8 {
         let (table, index) = self.table_of(page);
-        let (chunk, place) = self.chunk_of(table);
-        &chunk.hits[place * self.layout().pages() as usize + index as usize]
+        &self.group_of(table).hits[(table % GROUP * self.layout().pages() + index) as usize]
     }
 
     /// Returns the table of the page `page`, which is no slot, and the number of the page in it.
