@@ -8,9 +8,10 @@ use ferrite_pool::Result;
 
 use crate::CachePolicy;
 use crate::buffer_set::SlotUse;
-use crate::cache_core::{CacheCore, Expected, NewVersion};
+use crate::cache_core::CacheCore;
 use crate::cache_members::SsdState;
 use crate::cache_worker::{CacheWorker, WorkerPart};
+use crate::new_version::{Expected, NewVersion};
 use crate::page_word::{BlockKey, LebPlace, PageRef};
 
 /// Free LEBs of an SSD that are kept for seals, at least.

@@ -45,6 +45,7 @@
 //! logging and checkpoint of the hash table; here the slots' headers are the log and the tables its checkpoint), and the
 //! multi-SSD cache of "Hybrid Storage" (dirty pages on two SSDs, clean ones on one, in turn).
 
+mod around_flights;
 mod buffer_set;
 mod cache;
 mod cache_config;
@@ -66,6 +67,7 @@ mod cache_worker;
 mod cached_disk;
 mod check_cache;
 mod collect;
+mod dead_marks;
 pub mod decode;
 mod destage;
 mod destage_rate;
@@ -80,6 +82,7 @@ mod member_queues;
 mod member_return;
 mod member_stamp;
 mod membership;
+mod new_version;
 mod open_caches;
 mod open_members;
 mod page_copy;

@@ -6,11 +6,11 @@ use ferrite_disk::Op;
 use ferrite_memory::{Result, Span};
 
 use crate::buffer_set::SlotUse;
-use crate::cache_core::{Expected, NewVersion};
 use crate::cache_counters::BypassReason;
 use crate::cache_layout::BLOCK;
 use crate::cache_queue::{CacheQueue, JobPart, PageRun};
 use crate::member_queues::{Member, MemberRequest};
+use crate::new_version::{Expected, NewVersion};
 use crate::page_word::{BlockKey, PageRef};
 
 /// Where a block is read from.

@@ -15,12 +15,13 @@ use ferrite_disk::{Access, Op};
 use ferrite_memory::{Result, Span, planted};
 
 use crate::CacheMode;
+use crate::around_flights::Around;
 use crate::buffer_set::{SlotGrant, SlotUse};
-use crate::cache_core::{Around, Expected, NewVersion};
 use crate::cache_counters::BypassReason;
 use crate::cache_layout::BLOCK;
 use crate::cache_queue::{BlockPatch, CacheQueue, JobPart, PageRun, medium_error};
 use crate::member_queues::{Member, MemberRequest};
+use crate::new_version::{Expected, NewVersion};
 use crate::page_word::{BlockKey, PageRef};
 
 /// Consecutive bytes of a request that go around the cache, in bytes from the start of the disk.

@@ -7,3 +7,4 @@ mod golden;
 mod model;
 
 pub(crate) use cache_rig::{BLOCKS, CacheRig, LEB, RigOpener, RigShape, block_of, geometry, members_of, open_pool};
+pub(crate) use crashes::{kill_options, options};

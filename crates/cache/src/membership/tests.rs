@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use ferrite_crash::{CrashReport, ExploreOptions, Model, Points, World, explore, explore_kills};
+use ferrite_crash::{CrashReport, Model, World, explore, explore_kills};
 use ferrite_disk::{Access, Disk};
 use ferrite_memory::Scheme;
 use ferrite_memory::planted::plant;
 
 use crate::cache_memory::CacheMemory;
-use crate::tests::{BLOCKS, CacheRig, RigShape, block_of, members_of, open_pool};
+use crate::tests::{BLOCKS, CacheRig, RigShape, block_of, kill_options, members_of, open_pool, options};
 use crate::{CacheError, CacheSettings, CopyRule, NewSsd, SsdState};
 
 fn shape(ssds: usize) -> RigShape {
@@ -195,15 +195,6 @@ fn judge(shape: &RigShape, world: &World, count: u64) -> Result<(), String> {
     Ok(())
 }
 
-fn options() -> ExploreOptions {
-    ExploreOptions {
-        points: Points::Widest,
-        images_per_point_max: 16,
-        samples_per_point: 6,
-        ..ExploreOptions::default()
-    }
-}
-
 /// Runs `change` on a cache with content, and judges what a crash at each event leaves.
 fn explored(shape: &RigShape, is_kill: bool, change: impl FnOnce(&CacheRig, &World)) -> CrashReport {
     let world = shape.world();
@@ -214,7 +205,7 @@ fn explored(shape: &RigShape, is_kill: bool, change: impl FnOnce(&CacheRig, &Wor
     change(&rig, &world);
     drop(rig);
     let explore = |check: &mut dyn FnMut(&ferrite_crash::Crash<'_>) -> Result<(), String>| match is_kill {
-        true => explore_kills(world.memory(), &options(), check),
+        true => explore_kills(world.memory(), &kill_options(), check),
         false => explore(world.memory(), &options(), check),
     };
     explore(&mut |crash| judge(shape, &crash.world(), 9))

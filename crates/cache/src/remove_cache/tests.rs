@@ -3,15 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use ferrite_crash::{
-    CrashReport, ExploreOptions, LyingDisk, LyingMemory, Model, Points, World, explore, explore_kills,
-};
+use ferrite_crash::{CrashReport, LyingDisk, LyingMemory, Model, World, explore, explore_kills};
 use ferrite_disk::{Disk, VirtualClock};
 use ferrite_memory::Scheme;
 use ferrite_memory::planted::plant;
 
 use super::{ForgetScope, forget_cache, remove_cache};
-use crate::tests::{CacheRig, RigOpener, RigShape, block_of, geometry, members_of, open_pool};
+use crate::tests::{CacheRig, RigOpener, RigShape, block_of, geometry, kill_options, members_of, open_pool};
 use crate::{BLOCK, CacheError, OpenOptions, StampPlace};
 
 static RANDOM: AtomicU16 = AtomicU16::new(1);
@@ -83,8 +81,6 @@ fn explored(is_kill: bool) -> CrashReport {
     world.memory().forget_trace();
     remove_cache(&pool, "c", &options(&world, &shape), Some(5 * BLOCK)).unwrap();
     drop(pool);
-    let explore_options =
-        ExploreOptions { points: Points::Widest, images_per_point_max: 16, samples_per_point: 6, ..Default::default() };
     let check = |crash: &ferrite_crash::Crash<'_>| {
         let world = crash.world();
         let pool = open_pool(&world)?;
@@ -101,8 +97,8 @@ fn explored(is_kill: bool) -> CrashReport {
         remove(&world, &shape, None).map_err(|error| format!("it cannot be removed: {error}"))
     };
     match is_kill {
-        true => explore_kills(world.memory(), &explore_options, check),
-        false => explore(world.memory(), &explore_options, check),
+        true => explore_kills(world.memory(), &kill_options(), check),
+        false => explore(world.memory(), &crate::tests::options(), check),
     }
 }
 

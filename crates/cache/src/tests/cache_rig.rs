@@ -1,5 +1,6 @@
 //! A small cache: LEBs of three pages, two SSDs, one disk.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -89,16 +90,14 @@ pub(crate) fn geometry(size: u64) -> Geometry {
 
 /// Returns the content of a block that `version` writes; 0 is the content of a new disk.
 pub(crate) fn block_of(version: u64) -> Vec<u8> {
-    let mut bytes = vec![0; BLOCK as usize];
-    if version > 0 {
-        bytes
-            .as_chunks_mut::<8>()
-            .0
-            .iter_mut()
-            .zip(0_u64..)
-            .for_each(|(word, at)| *word = (version << 32 | at).to_le_bytes());
+    thread_local! {
+        static KNOWN: RefCell<HashMap<u64, Vec<u8>>> = RefCell::default();
     }
-    bytes
+    let words = |version: u64| (0..BLOCK / 8).flat_map(move |at| (version << 32 | at).to_le_bytes()).collect();
+    match version {
+        0 => vec![0; BLOCK as usize],
+        _ => KNOWN.with_borrow_mut(|known| known.entry(version).or_insert_with(|| words(version)).clone()),
+    }
 }
 
 /// Returns the members of `world` by their addresses, which has the disk behind the SSDs and the spare ones behind it.

@@ -1,0 +1,75 @@
+//! Changes of a disk that are under way beside the cache: around a block, and through its slot (CA6, CA7).
+
+use std::sync::atomic::Ordering;
+
+use ferrite_memory::planted;
+
+use crate::buffer_set::SlotGrant;
+use crate::cache_core::CacheCore;
+use crate::page_word::{BlockKey, PageRef};
+
+/// What the index has of a block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Around {
+    /// The change may go around the cache. True if a mark has to be durable first.
+    Begun { has_mark: bool },
+    /// The block is dirty, or clean and to be kept: the change goes to the cache.
+    Cached,
+}
+
+impl CacheCore {
+    /// Begins a change of the disk around the cache, if `key` allows it (CA7). With `drops` a clean version is dropped.
+    pub fn begin_around(&self, key: BlockKey, drops: bool) -> Around {
+        let mut shard = self.index.lock(key);
+        // The destager may be writing an older version that is clean by now.
+        if shard.flight(key).is_some_and(|flight| flight.is_destaged) {
+            return Around::Cached;
+        }
+        let found = self.find(&shard, key);
+        let mut has_mark = false;
+        if let Some(page) = found {
+            let is_dirty = self.is_dirty(page) && !planted!("cache: a change goes around a dirty block");
+            if is_dirty || !drops {
+                return Around::Cached;
+            }
+            shard.remove(key, page);
+            self.retire(page, true);
+            has_mark = true;
+        }
+        shard.overtake_fills(key);
+        shard.change_flight(key, |flight| flight.arounds += 1);
+        Around::Begun { has_mark }
+    }
+
+    /// Ends it.
+    pub fn end_around(&self, key: BlockKey) {
+        self.index.lock(key).change_flight(key, |flight| flight.arounds -= 1);
+        self.wake_waiters();
+    }
+
+    /// Notes that the version in `slot` is also being written to the disk.
+    pub fn begin_through(&self, key: BlockKey) {
+        self.index.lock(key).change_flight(key, |flight| {
+            flight.is_overlapped |= flight.throughs > 0 || flight.is_destaged || flight.arounds > 0;
+            flight.throughs += 1;
+        });
+    }
+
+    /// Ends it: if the write succeeded and no other one overlapped, the slot of `grant` is clean after the flush of the disk's write
+    /// `number` (CA6).
+    pub fn end_through(&self, key: BlockKey, grant: SlotGrant, number: Option<u64>) {
+        let mut shard = self.index.lock(key);
+        let is_alone = shard.change_flight(key, |flight| {
+            flight.throughs -= 1;
+            let is_alone = !flight.is_overlapped;
+            flight.is_overlapped &= flight.throughs > 0;
+            is_alone
+        });
+        let SlotGrant { slot, epoch } = grant;
+        let page = PageRef::slot(slot);
+        let is_newest = self.find(&shard, key) == Some(page) && self.epoch_of(page) == epoch;
+        if let Some(number) = number.filter(|_| is_alone && is_newest) {
+            self.slots[slot as usize].through.store(number, Ordering::Release);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Marks of versions that do not count any more: which are waiting, and when they become durable (CA3).
+
+use std::sync::atomic::Ordering;
+
+use ferrite_memory::planted;
+use ferrite_pool::Result;
+
+use crate::cache_core::CacheCore;
+use crate::page_word::{BlockKey, PageRef, PageWord};
+
+/// A version that a newer one replaced, and whose mark is not stored yet (CA3).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeadMark {
+    page: PageRef,
+    /// The epoch of the slot's buffer; 0 for a page of a table.
+    epoch: u64,
+    /// True if no newer version replaced it: the block left the cache.
+    is_last: bool,
+}
+
+impl CacheCore {
+    /// Notes that `page` is not the newest version of its block any more: its mark must be stored (CA3). `is_last` says
+    /// that the block left the cache. The caller holds the lock of the block's shard.
+    pub fn retire(&self, page: PageRef, is_last: bool) {
+        let epoch = if page.is_slot() {
+            let slot = &self.slots[page.number() as usize];
+            slot.live.store(false, Ordering::Release);
+            if slot.dirty.swap(false, Ordering::AcqRel) {
+                self.dirty.fetch_sub(1, Ordering::Relaxed);
+            }
+            self.buffers.epoch_of(page.number())
+        } else {
+            let (table, _) = self.memory.table_of(page);
+            let state = self.memory.table_state(table);
+            if self.is_dirty(page) {
+                state.dirty.fetch_sub(1, Ordering::AcqRel);
+                self.dirty.fetch_sub(1, Ordering::Relaxed);
+            }
+            if state.live.fetch_sub(1, Ordering::AcqRel) == 1 {
+                self.note_empty(table);
+            }
+            0
+        };
+        self.marks.lock().push(DeadMark { page, epoch, is_last });
+    }
+
+    /// Notes that the table `table` may have no live page any more.
+    pub fn note_empty(&self, table: u32) {
+        self.empty.lock().push(table);
+        self.worker_event.signal();
+    }
+
+    /// Returns the tables that were noted.
+    pub fn take_empty(&self) -> Vec<u32> {
+        std::mem::take(&mut *self.empty.lock())
+    }
+
+    /// Notes a page of a table that died in a slot, before the index named it (CA3).
+    pub fn mark_dead(&self, page: PageRef) {
+        self.marks.lock().push(DeadMark { page, epoch: 0, is_last: false });
+    }
+
+    /// Notes a slot that recovery found to be an older version.
+    pub fn mark_slot_dead(&self, slot: u32, epoch: u64) {
+        self.marks.lock().push(DeadMark { page: PageRef::slot(slot), epoch, is_last: false });
+    }
+
+    /// Removes the clean version `page` of `key` from the cache, if it is the newest. Its mark is durable after
+    /// [`Self::apply_marks`].
+    pub fn drop_clean(&self, key: BlockKey, page: PageRef) -> bool {
+        let mut shard = self.index.lock(key);
+        if self.find(&shard, key) != Some(page) || self.is_dirty(page) {
+            return false;
+        }
+        shard.remove(key, page);
+        self.retire(page, true);
+        true
+    }
+
+    /// Makes every dead mark durable, and on a memory whose fences are not durable every version that is visible now,
+    /// before its mark (CA3).
+    ///
+    /// # Errors
+    /// The errors of a drain; then the pool refuses further changes.
+    pub fn apply_marks(&self) -> Result<()> {
+        let _storing = self.storing();
+        let _stores = self.stores.lock();
+        let marks = std::mem::take(&mut *self.marks.lock());
+        let lease = self.memory.lease();
+        if !self.memory.memory().fence_is_durable() {
+            lease.barrier()?;
+        }
+        if planted!("cache: dead marks are forgotten") {
+            return Ok(());
+        }
+        // The last version of a block dies behind the older ones: a crash must not bring one of them back (CA3).
+        let (last, replaced): (Vec<DeadMark>, Vec<DeadMark>) = marks.into_iter().partition(|mark| mark.is_last);
+        self.store_marks(&replaced);
+        if !last.is_empty() {
+            if !planted!("cache: the last version dies before older ones") {
+                lease.drain()?;
+            }
+            self.store_marks(&last);
+        }
+        lease.drain()
+    }
+
+    fn store_marks(&self, marks: &[DeadMark]) {
+        for mark in marks {
+            if mark.page.is_slot() {
+                self.memory.set_slot_dead(mark.page.number(), mark.epoch);
+            } else if let Some(word) = self.memory.page_word(mark.page) {
+                self.memory.set_page_word(mark.page, PageWord { live: false, ..word });
+            }
+        }
+    }
+}
