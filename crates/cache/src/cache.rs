@@ -4,22 +4,24 @@ use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use ferrite_disk::{Clock, Disk, ReadyEvent};
-use ferrite_memory::{Claim, Scheme, Survival, Survives};
+use ferrite_memory::{Claim, Scheme, Survival, Survives, planted};
 use ferrite_pool::tie::TieVerdict;
 use ferrite_pool::{Freeze, Pool};
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::cache_core::{CacheCore, CoreParts};
+use crate::cache_members::CacheSsd;
 use crate::cache_memory::CacheMemory;
 use crate::cache_settings::CacheSettings;
 use crate::cache_spec::{advance_disk, advance_ssd};
 use crate::cache_worker::CacheWorker;
 use crate::cached_disk::CachedDisk;
-use crate::fingerprint::difference;
+use crate::fingerprint::{chosen_blocks, difference};
 use crate::open_members::{MemberAccess, OpenedMembers, mismatch};
 use crate::recover_cache::{CacheRecovery, recover};
 use crate::{CacheError, Result};
@@ -64,6 +66,7 @@ pub struct Cache {
     pub(crate) membership: Mutex<()>,
     /// When missing members were looked for.
     pub(crate) looked_ns: AtomicU64,
+    member_thread: Mutex<Option<JoinHandle<Result<()>>>>,
     stopped: AtomicBool,
     /// Wakes [`Cache::rest`].
     stop_event: ReadyEvent,
@@ -95,7 +98,9 @@ impl Cache {
         let (start, recovery) = recover(&core)?;
         for known in core.disks.iter() {
             let tables = start.valid.values().map(|valid| valid.table);
-            if let Some(why) = known.disk().and_then(|disk| difference(&core, tables, &known.config, &*disk)) {
+            let Some(disk) = known.disk() else { continue };
+            let blocks = chosen_blocks(&core, tables, known.config.number);
+            if let Some(why) = difference(&blocks, &known.config, &*disk) {
                 known.refuse(why);
             }
         }
@@ -110,6 +115,7 @@ impl Cache {
             recovery,
             membership: Mutex::default(),
             looked_ns: AtomicU64::new(core.clock.now_ns()),
+            member_thread: Mutex::default(),
             stopped: AtomicBool::new(false),
             stop_event: ReadyEvent::new()?,
             core,
@@ -160,17 +166,52 @@ impl Cache {
     ///
     /// # Errors
     /// The errors of the pool, which then refuses further changes.
-    pub fn step(&self) -> Result<Duration> {
-        let membership = self.membership.try_lock();
-        if membership.is_some() {
-            self.advance_if_needed()?;
-            self.look_for_members()?;
+    pub fn step(self: &Arc<Self>) -> Result<Duration> {
+        self.start_member_work()?;
+        Ok(self.worker.lock().step(self.core.clock.now_ns())?)
+    }
+
+    /// Begins what the members need, if nothing of it is under way. A member may hang, so that work has a thread of its
+    /// own, unless the clock is virtual. Returns the error with which the last such work ended.
+    fn start_member_work(self: &Arc<Self>) -> Result<()> {
+        let mut thread = self.member_thread.lock();
+        if thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            return Ok(());
         }
-        let rest = self.worker.lock().step(self.core.clock.now_ns())?;
-        if membership.is_some() {
-            self.end_removals()?;
+        if let Some(Err(error)) = thread.take().and_then(|ended| ended.join().ok()) {
+            return Err(error);
         }
-        Ok(rest)
+        if !self.has_member_work() {
+            return Ok(());
+        }
+        if !self.core.clock.passes() || planted!("cache: the worker waits for members") {
+            drop(thread);
+            return self.work_on_members();
+        }
+        let cache = Arc::clone(self);
+        let started = Builder::new().name("cache-members".into()).spawn(move || cache.work_on_members());
+        *thread = started.ok();
+        Ok(())
+    }
+
+    /// Returns true if members have to move to a new generation, are looked for, or can leave.
+    fn has_member_work(&self) -> bool {
+        let is_leaving = |ssd: &Arc<CacheSsd>| ssd.leaves.load(Ordering::SeqCst);
+        !self.core.may_write_members.load(Ordering::SeqCst)
+            || self.core.ssds.all().iter().any(is_leaving)
+            || self.is_look_due()
+    }
+
+    fn work_on_members(&self) -> Result<()> {
+        let Some(_membership) = self.membership.try_lock() else { return Ok(()) };
+        self.advance_if_needed()?;
+        self.look_for_members()?;
+        self.end_removals()
+    }
+
+    /// Waits for the work on members that is under way, which ends within the time limits of the members.
+    pub(crate) fn end_member_work(&self) {
+        self.member_thread.lock().take().map(JoinHandle::join);
     }
 
     /// Moves the ties of the members if the pool was copied. The caller holds [`Cache::membership`].
@@ -258,7 +299,7 @@ impl Cache {
             match advance_disk(pool, cache, &disk.config, &opened, (self.options.random)()) {
                 Ok(verdict) if verdict.is_none_or(TieVerdict::is_good) => {}
                 Ok(verdict) => disk.refuse(verdict.map_or_else(String::new, mismatch)),
-                Err(error) => disk.refuse(error.to_string()),
+                Err(error) => disk.miss(error.to_string()),
             }
         }
         self.core.may_write_members.store(true, Ordering::SeqCst);

@@ -14,20 +14,18 @@ use crate::page_word::{BlockKey, PageRef};
 /// The blocks that are compared at most.
 const BLOCKS_MAX: usize = 64;
 
-/// Returns why `opened` is not the disk `known` as the cache knows it, or `None` if it is. `tables` are the valid tables.
-pub(crate) fn difference(
-    core: &CacheCore,
-    tables: impl Iterator<Item = u32>,
-    known: &DiskConfig,
-    opened: &dyn Disk,
-) -> Option<String> {
+/// Clean blocks of a disk with their sums, by their hashes.
+pub(crate) type ChosenBlocks = BTreeMap<u64, (BlockKey, u32)>;
+
+/// Returns why `opened` is not the disk `known` as the cache knows it by `blocks`, or `None` if it is.
+pub(crate) fn difference(blocks: &ChosenBlocks, known: &DiskConfig, opened: &dyn Disk) -> Option<String> {
     let data_at = known.data_at();
     let mut data = vec![0; BLOCK as usize];
-    for (key, sum) in chosen_blocks(core, tables, known.number).into_values() {
+    for (key, sum) in blocks.values() {
         if let Err(error) = opened.read(data_at + key.block() * BLOCK, &mut data) {
             return Some(format!("block {} cannot be read: {error}", key.block()));
         }
-        if sum_of(&data) != sum && !planted!("cache: a disk's fingerprint is not compared") {
+        if sum_of(&data) != *sum && !planted!("cache: a disk's fingerprint is not compared") {
             return Some(format!(
                 "block {} is not as the cache has it: {} was written without the cache. `ferrite cache forget --clean` \
                  drops the clean content of the cache",
@@ -39,8 +37,8 @@ pub(crate) fn difference(
     None
 }
 
-/// Returns clean blocks of disk `number` with their sums, by their hashes: those with the smallest ones.
-fn chosen_blocks(core: &CacheCore, tables: impl Iterator<Item = u32>, number: u8) -> BTreeMap<u64, (BlockKey, u32)> {
+/// Returns clean blocks of disk `number`: those with the smallest hashes. `tables` are the valid tables, which stay so.
+pub(crate) fn chosen_blocks(core: &CacheCore, tables: impl Iterator<Item = u32>, number: u8) -> ChosenBlocks {
     let mut chosen = BTreeMap::new();
     let mut choose = |key: BlockKey, page: PageRef| {
         let is_small = |chosen: &BTreeMap<u64, _>| {

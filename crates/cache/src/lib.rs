@@ -78,6 +78,7 @@ mod ghost_table;
 mod leaving;
 mod leb_space;
 mod leb_table;
+mod limited_opener;
 mod member_queues;
 mod member_return;
 mod member_stamp;

@@ -11,6 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 
 use crate::cache_core::CacheCore;
 use crate::cache_members::{CacheSsd, SsdState};
+use crate::limited_opener::drop_queue;
 
 /// A member of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -69,19 +70,27 @@ pub(crate) struct MemberQueues {
 
 /// A queue that its thread left behind. It is dropped when the device has ended its requests.
 pub(crate) struct OrphanQueue {
-    queue: Box<dyn Queue>,
+    /// `None` while it is dropped.
+    queue: Option<Box<dyn Queue>>,
     ssd: Option<Arc<CacheSsd>>,
+}
+
+impl Drop for OrphanQueue {
+    /// The cache may be closed while a device hangs.
+    fn drop(&mut self) {
+        self.queue.take().into_iter().for_each(|queue| drop_queue(queue, || {}));
+    }
 }
 
 impl OrphanQueue {
     /// Collects what has ended. Returns true if the device has ended all requests.
     pub fn is_over(&mut self) -> bool {
-        let mut completions = Vec::new();
-        let ended = self.queue.collect(Wait::No, &mut completions).unwrap_or(0) as u32;
+        let Some(queue) = &mut self.queue else { return true };
+        let ended = queue.collect(Wait::No, &mut Vec::new()).unwrap_or(0) as u32;
         if let Some(ssd) = &self.ssd {
             ssd.abandoned.fetch_sub(ended, Ordering::SeqCst);
         }
-        self.queue.in_flight() == 0
+        queue.in_flight() == 0
     }
 }
 
@@ -223,7 +232,7 @@ impl MemberQueues {
         if let Some(ssd) = &ssd {
             ssd.abandoned.fetch_add(queue.in_flight() as u32, Ordering::SeqCst);
         }
-        self.core.orphans.lock().push(OrphanQueue { queue, ssd });
+        self.core.orphans.lock().push(OrphanQueue { queue: Some(queue), ssd });
     }
 
     /// Returns the requests that have ended, after a wait for the first of them as `wait` says. A wait also ends when the

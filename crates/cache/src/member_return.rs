@@ -11,9 +11,9 @@ use ferrite_pool::tie::{PoolSide, TieVerdict};
 use crate::cache::Cache;
 use crate::cache_config::SsdConfig;
 use crate::cache_layout::BLOCK;
-use crate::cache_members::{CacheSsd, SsdState};
+use crate::cache_members::{CacheDisk, CacheSsd, SsdState};
 use crate::cache_spec::is_empty;
-use crate::fingerprint::difference;
+use crate::fingerprint::{chosen_blocks, difference};
 use crate::member_stamp::{STAMP_BYTES, erase_stamp};
 use crate::open_members::{FoundMember, mismatch};
 use crate::{CacheError, Result};
@@ -142,13 +142,20 @@ impl Cache {
         Ok(())
     }
 
+    /// Returns true if a member is missing and was not looked for since [`LOOK_EVERY`].
+    pub(crate) fn is_look_due(&self) -> bool {
+        let looked_ns = self.looked_ns.load(Ordering::SeqCst);
+        let is_missing = |ssd: &Arc<CacheSsd>| ssd.state().0 == SsdState::Missing;
+        self.core.clock.now_ns().saturating_sub(looked_ns) >= LOOK_EVERY.as_nanos() as u64
+            && (self.core.ssds.all().iter().any(is_missing) || self.core.disks.iter().any(CacheDisk::is_missing))
+    }
+
     /// Looks for missing members, at most every [`LOOK_EVERY`]. The caller holds [`Cache::membership`].
     pub(crate) fn look_for_members(&self) -> Result<()> {
-        let now_ns = self.core.clock.now_ns();
-        let looked_ns = self.looked_ns.load(Ordering::SeqCst);
-        if now_ns.saturating_sub(looked_ns) < LOOK_EVERY.as_nanos() as u64 {
+        if !self.is_look_due() {
             return Ok(());
         }
+        let now_ns = self.core.clock.now_ns();
         self.looked_ns.store(now_ns, Ordering::SeqCst);
         let missing = self.core.ssds.all().into_iter().filter(|ssd| ssd.state().0 == SsdState::Missing);
         for ssd in missing {
@@ -163,9 +170,12 @@ impl Cache {
         for disk in self.core.disks.iter().filter(|disk| disk.is_missing()) {
             match self.access().find_disk(&disk.config) {
                 FoundMember::Good(found) => {
-                    let worker = self.worker.lock();
-                    match difference(&self.core, worker.valid.values().map(|valid| valid.table), &disk.config, &*found)
-                    {
+                    // No client changes a block of a disk that is missing.
+                    let blocks = {
+                        let worker = self.worker.lock();
+                        chosen_blocks(&self.core, worker.valid.values().map(|valid| valid.table), disk.config.number)
+                    };
+                    match difference(&blocks, &disk.config, &*found) {
                         None => disk.attach(found),
                         Some(why) => disk.refuse(why),
                     }

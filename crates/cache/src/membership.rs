@@ -194,8 +194,8 @@ impl Cache {
             })?;
             self.core.ssds.remove(ssd.id);
             drop(worker);
-            // An SSD that does not answer would hang here.
-            let disk = if ssd.is_readable() { ssd.disk() } else { None };
+            // An SSD that failed loses its stamp too, if it answers.
+            let disk = ssd.disk().or_else(|| self.options.opener.open(&member.address).ok());
             ssd.set_state(SsdState::Missing, "it left the cache".into(), self.core.clock.now_ns());
             self.access().release(&member, disk.as_ref())?;
             self.core.change_config(|config| config.remove_pending(&member.uuid))?;

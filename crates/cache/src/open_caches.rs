@@ -16,11 +16,15 @@ use crate::cache::{Cache, MemberOpener, OpenOptions};
 use crate::cache_config::CacheConfig;
 use crate::cache_reports::{CacheReport, CacheState, CacheStats};
 use crate::cache_walk::read_config;
+use crate::limited_opener::LimitedOpener;
 use crate::settings_change::SettingsChange;
 use crate::{CACHE_KIND, CachedDisk};
 
 /// The time between two looks at what background work has done.
 pub(crate) const WORK_PAUSE: Duration = Duration::from_millis(20);
+
+/// The time in which a member opens and answers outside of its queues: the default of `--ssd-timeout`.
+const MEMBER_LIMIT: Duration = Duration::from_secs(10);
 
 /// An open cache, and the thread that does its background work.
 pub(crate) struct WorkedCache {
@@ -54,6 +58,7 @@ impl WorkedCache {
     fn stop(&self) {
         self.cache.stop();
         self.thread.lock().take().map(JoinHandle::join);
+        self.cache.end_member_work();
     }
 
     fn failure(&self) -> Option<String> {
@@ -124,6 +129,10 @@ impl OpenCaches {
         opener: Arc<dyn MemberOpener>,
         clock: Arc<dyn Clock>,
     ) -> Self {
+        let opener: Arc<dyn MemberOpener> = match clock.passes() {
+            true => Arc::new(LimitedOpener::new(opener, MEMBER_LIMIT)),
+            false => opener,
+        };
         Self { pool, registry, running, opener, clock, open: Mutex::default(), opening: Mutex::default() }
     }
 
@@ -154,6 +163,10 @@ impl OpenCaches {
     /// # Errors
     /// The kind [`FailureKind::NotFound`], and the failures of [`Cache::open`].
     pub(crate) fn open(&self, name: &str) -> Result<Arc<WorkedCache>, Failure> {
+        // A cache that is open is used while another one waits for its members.
+        if let Some(known) = self.known(name) {
+            return Ok(known);
+        }
         let _one = self.opening.lock();
         if let Some(known) = self.known(name) {
             return Ok(known);

@@ -8,3 +8,4 @@ mod model;
 
 pub(crate) use cache_rig::{BLOCKS, CacheRig, LEB, RigOpener, RigShape, block_of, geometry, members_of, open_pool};
 pub(crate) use crashes::{kill_options, options};
+pub(crate) use failures::TestClock;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use ferrite_crash::{CrashReport, Model, World, explore, explore_kills};
-use ferrite_disk::{Access, Disk};
+use ferrite_disk::{Access, Disk, FaultAction, FaultCondition, FaultDisk, FaultError, FaultPlan};
 use ferrite_memory::Scheme;
 use ferrite_memory::planted::plant;
 
@@ -133,6 +133,44 @@ fn cm3_removed_ssd_keeps_nothing_and_loses_nothing() {
         assert!(world.disk(1).snapshot()[..8192].iter().all(|byte| *byte == 0), "its stamp is erased");
         assert_eq!(rig.pool.members().unwrap().len(), ssds_count, "one SSD less, and the disk");
         assert!(matches!(rig.cache.remove_ssd(1), Err(CacheError::NotFound(_))));
+    }
+}
+
+#[test]
+fn mp2_ssd_that_failed_leaves_without_its_stamp_or_is_refused_as_data() {
+    for answers in [true, false] {
+        let shape = shape(2);
+        let world = shape.world();
+        let mut members = members_of(&world, &shape);
+        let faulty = FaultDisk::new(Arc::clone(&members["ssd1"]), FaultPlan::default());
+        let faults = faulty.faults().clone();
+        members.insert("ssd1".into(), Arc::new(faulty));
+        let rig = shape.open_with(&world, members.clone()).unwrap();
+        fill(&rig, 9);
+        let all = FaultPlan::of(FaultAction::Error(FaultError::Io), FaultCondition::default());
+        faults.set(all);
+        (9..12).for_each(|block| rig.write(block, 100 + block));
+        rig.settle();
+        rig.cache.core.fail_ssd(&rig.cache.core.ssds.get(1).unwrap(), "a test says so");
+        if answers {
+            faults.set(FaultPlan::default());
+        }
+        remove_at_once(&rig, 1);
+        faults.set(FaultPlan::default());
+        assert_filled(&rig, 12).unwrap();
+        assert_eq!(rig.pool.members().unwrap().len(), 2);
+        assert!(matches!(rig.cache.online(1, None), Err(CacheError::NotFound(_))));
+        assert_eq!(world.disk(1).snapshot()[..8192].iter().all(|byte| *byte == 0), answers);
+        // What is left on it is data that the user has to name.
+        let again = || NewSsd { address: "ssd1".into(), disk: Arc::clone(&members["ssd1"]), uuid: [0x78; 16] };
+        let refused = rig.cache.add_ssd(again(), None).unwrap_err().to_string();
+        assert!(refused.contains("--lose 262144"), "{refused}");
+        assert_eq!(rig.cache.add_ssd(again(), Some(262_144)).unwrap(), 2);
+        fill(&rig, 12);
+        drop(rig);
+        let rig = shape.open_with(&world, members).unwrap();
+        assert_eq!(ssds(&rig), [(0, SsdState::Online), (2, SsdState::Online)]);
+        assert_filled(&rig, 12).unwrap();
     }
 }
 

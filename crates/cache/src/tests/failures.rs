@@ -12,7 +12,8 @@ use super::cache_rig::{BLOCKS, LEB, members_of};
 use super::{CacheRig, RigShape, block_of};
 use crate::{BLOCK, CacheMode, CacheSettings, SsdState};
 
-struct TestClock(Instant);
+/// A clock that passes.
+pub(crate) struct TestClock(pub Instant);
 
 impl Clock for TestClock {
     fn now_ns(&self) -> u64 {
