@@ -17,7 +17,7 @@ use crate::cache::Cache;
 use crate::cache_core::CacheCore;
 use crate::cache_layout::BLOCK;
 use crate::cache_memory::sum_of;
-use crate::leb_table::TableContent;
+use crate::leb_table::{TableContent, TablePage, decode_table};
 use crate::member_queues::{Member, MemberQueues, MemberRequest};
 use crate::page_word::{BlockKey, LebPlace, PageRef};
 
@@ -29,7 +29,7 @@ const TRIES: u32 = 8;
 /// The parts of a check besides the structure in the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheCheckOptions {
-    /// Read every copy on the SSDs and compare the sums.
+    /// Read every copy on the SSDs, and compare the sums of its pages and its header.
     pub read: bool,
     /// Read the clean blocks from the disks and compare the sums.
     pub against_disk: bool,
@@ -245,10 +245,16 @@ impl CacheCheck<'_> {
         }
         let layout = *self.core.memory.layout();
         let name = format!("SSD {}, LEB {}", place.ssd, place.leb);
-        let span = Span::new(layout.page_in_ssd(place.leb, 0), content.pages.len() as u64 * BLOCK);
+        let header_bytes = u64::from(layout.header_pages()) * BLOCK;
+        let leb_at = u64::from(place.leb) * u64::from(layout.leb_bytes);
+        let span = Span::new(leb_at, header_bytes + content.pages.len() as u64 * BLOCK);
         match self.request(Member::Ssd(place.ssd), span) {
             Err(why) => self.report.find(format!("{name} (table {table}): {why}")),
             Ok(bytes) => {
+                let (header, bytes) = bytes.split_at(header_bytes as usize);
+                if let Some(what) = self.header_difference(header, content, place) {
+                    self.report.find(format!("{name} (table {table}): its header {what}"));
+                }
                 for (index, (page, data)) in content.pages.iter().zip(bytes.chunks(BLOCK as usize)).enumerate() {
                     self.report.pages_read += 1;
                     if page.word.live && sum_of(data) != page.sum {
@@ -261,6 +267,30 @@ impl CacheCheck<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Returns the difference between the `header` of the LEB `place` and its table, as both were at the seal.
+    fn header_difference(&self, header: &[u8], content: &TableContent, place: LebPlace) -> Option<String> {
+        if planted!("cache: a check does not compare headers") {
+            return None;
+        }
+        let memory = &self.core.memory;
+        let header = match decode_table(memory.salt, memory.layout(), &header[..memory.layout().table_bytes() as usize])
+        {
+            Ok(Some(header)) => header,
+            Ok(None) => return Some("is empty".into()),
+            Err(fault) => return Some(format!("is damaged: {fault}")),
+        };
+        let identity = |page: &TablePage| (page.word.key, page.sum);
+        if header.sequence != content.sequence {
+            Some(format!("has the sequence {}, and the table {}", header.sequence, content.sequence))
+        } else if !header.places.contains(&Some(place)) {
+            Some("names other LEBs".into())
+        } else if !header.pages.iter().map(identity).eq(content.pages.iter().map(identity)) {
+            Some("has other blocks or sums than the table".into())
+        } else {
+            None
+        }
     }
 
     fn compare_with_disk(&mut self, table: u32, content: &TableContent) -> Result<()> {

@@ -70,6 +70,39 @@ fn changed_bytes_of_an_ssd_are_found() {
     assert_eq!(serde_json::from_str::<CacheCheckReport>(&json).unwrap(), report);
 }
 
+/// Copies the header of another LEB, or zeros, over the header of one, and returns the findings.
+fn findings_of_header(other: bool) -> Vec<String> {
+    let shape = RigShape::default();
+    let world = shape.world();
+    let rig = shape.open(&world).unwrap();
+    filled(&rig);
+    let core = &rig.cache.core;
+    let valid = (0..core.memory.tables()).filter_map(|table| core.memory.load_table(table).unwrap());
+    let mut places = valid.map(|content| content.places[0].expect("it has a copy"));
+    let (place, source) = (places.next().unwrap(), places.next().unwrap());
+    let mut header = vec![0; BLOCK as usize];
+    if other {
+        world.disk(usize::from(source.ssd)).read(u64::from(source.leb) * LEB, &mut header).unwrap();
+    }
+    world.disk(usize::from(place.ssd)).write(u64::from(place.leb) * LEB, &header, Access::Cached).unwrap();
+    let found = check(&rig).findings;
+    assert!(found.iter().all(|finding| finding.contains(&format!("SSD {}, LEB {}", place.ssd, place.leb))));
+    found
+}
+
+#[test]
+fn changed_headers_of_lebs_are_found() {
+    let (other, empty) = (findings_of_header(true), findings_of_header(false));
+    assert!(other.len() == 1 && other[0].contains("its header has the sequence"), "{other:?}");
+    assert!(empty.len() == 1 && empty[0].contains("its header is empty"), "{empty:?}");
+}
+
+#[test]
+fn canary_check_that_does_not_compare_headers_is_caught() {
+    let _bug = plant("cache: a check does not compare headers");
+    assert!(findings_of_header(true).is_empty());
+}
+
 #[test]
 fn changed_bytes_of_a_disk_are_found() {
     let shape = RigShape::default();
