@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use ferrite_memory::planted;
 
 use crate::cache::Cache;
-use crate::cache_config::PendingMember;
+use crate::cache_config::{DiskConfig, PendingMember};
 use crate::cache_layout::{BLOCK, DISKS_MAX};
 use crate::cache_members::CacheDisk;
 use crate::cache_spec::{NewDisk, add_disk_member, disk_config};
@@ -46,17 +46,27 @@ impl Cache {
         let member = PendingMember::from(&known);
         self.begin_join(member.clone(), 0)?;
         let nonce = (self.options.random)();
+        let is_early = planted!("cache: the configuration names a disk before its stamp");
+        if is_early {
+            self.end_disk_join(&known)?;
+        }
         add_disk_member(&self.pool, self.access().cache, &known, &disk.disk, nonce)
             .or_else(|error| self.give_up_join(&member, &disk.disk, error))?;
-        self.core.change_config(|config| {
-            config.disks.push(known.clone());
-            config.remove_pending(&known.uuid);
-        })?;
+        if !is_early {
+            self.end_disk_join(&known)?;
+        }
         let joined = CacheDisk::new(known);
         joined.attach(disk.disk);
         self.core.disks.add(joined);
         self.disks.lock().insert(number, Arc::new(CachedDisk::new(Arc::clone(&self.core), number)));
         Ok(())
+    }
+
+    fn end_disk_join(&self, known: &DiskConfig) -> Result<()> {
+        Ok(self.core.change_config(|config| {
+            config.disks.push(known.clone());
+            config.remove_pending(&known.uuid);
+        })?)
     }
 
     /// Removes the disk that users open as `export`, which keeps its data. Durable on return.
@@ -112,6 +122,9 @@ impl Cache {
             self.drop_clean_of(number)?;
         }
         let member = PendingMember::from(&known.config);
+        if planted!("cache: a disk that leaves is released before it is pending") {
+            self.access().release(&member, known.disk().as_ref())?;
+        }
         self.core.change_config(|config| {
             config.disks.retain(|disk| disk.number != number);
             config.add_pending(member.clone());

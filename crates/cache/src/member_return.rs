@@ -60,6 +60,9 @@ impl Cache {
                     "it holds other data: remove it by `ferrite cache remove-ssd` and add it as a new one".into(),
                 ),
                 TieVerdict::Absent | TieVerdict::PoolLater => {
+                    if planted!("cache: an SSD has its stamp before the tables forget it") {
+                        self.stamp_empty(&known, &disk)?;
+                    }
                     self.empty_ssd(&ssd, lose)?;
                     self.stamp_empty(&known, &disk)?;
                     self.attach_ssd(&ssd, disk)?;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-use ferrite_crash::World;
+use ferrite_crash::{CrashReport, Model, World, explore, explore_kills};
 use ferrite_disk::{
     Access, Disk, FaultAction, FaultCondition, FaultDisk, FaultError, FaultOp, FaultPlan, Faults, VirtualClock,
 };
@@ -13,7 +13,9 @@ use ferrite_memory::planted::plant;
 
 use parking_lot::Mutex;
 
-use crate::tests::{BLOCKS, CacheRig, LEB, RigOpener, RigShape, block_of, members_of, open_pool};
+use crate::tests::{
+    BLOCKS, CacheRig, LEB, RigOpener, RigShape, block_of, kill_options, members_of, open_pool, options,
+};
 use crate::{BLOCK, Cache, CacheError, CacheSettings, CopyRule, OpenOptions, SsdReturn, SsdState};
 
 const BLOCKS_WRITTEN: u64 = 9;
@@ -136,6 +138,77 @@ fn ca11_ssd_without_its_stamp_comes_back_empty() {
     let rig = shape.open(&world).unwrap();
     assert_eq!(state(&rig, 1), SsdState::Online);
     assert_filled(&rig);
+}
+
+/// Returns an error unless the cache has its content and is sound, and SSD 1 is used or can be used again.
+fn judge(shape: &RigShape, world: &World) -> Result<(), String> {
+    for when in ["opened", "opened again"] {
+        let failed = |error: String| format!("{when}: {error}");
+        let rig = shape.open(world).map_err(failed)?;
+        if state(&rig, 1) != SsdState::Online {
+            rig.cache.online(1, None).map_err(|error| failed(error.to_string()))?;
+        }
+        for block in 0..BLOCKS_WRITTEN {
+            if rig.read(block).map_err(failed)? != block_of(100 + block) {
+                return Err(failed(format!("block {block} has other content")));
+            }
+        }
+        let all = crate::CacheCheckOptions { read: true, against_disk: true };
+        let report = rig.cache.check(&all, &mut |_, _| {}).map_err(|error| failed(error.to_string()))?;
+        if !report.is_sound() {
+            return Err(failed(format!("{report:?}")));
+        }
+        (12..18).for_each(|block| rig.write(block, 7));
+        rig.settle();
+    }
+    Ok(())
+}
+
+/// Explores the return of an SSD, with its content or after it was wiped.
+fn explored(model: Model, is_kill: bool, is_wiped: bool) -> CrashReport {
+    let shape = RigShape { model, ..RigShape::default() };
+    let world = shape.world();
+    let rig = shape.open(&world).unwrap();
+    fill(&rig);
+    rig.disk.flush().unwrap();
+    // The worker does not step: tables go on naming the SSD.
+    rig.cache.core.fail_ssd(&rig.cache.core.ssds.get(1).unwrap(), "a test says so");
+    rig.cache.change_ssd(1, |known| known.failed = Some("a test says so".into())).unwrap();
+    if is_wiped {
+        world.disk(1).write(0, &vec![0; (shape.lebs * LEB) as usize], Access::Fua).unwrap();
+    }
+    world.memory().forget_trace();
+    let content = rig.cache.online(1, None).unwrap();
+    assert_eq!(content == SsdReturn::Empty, is_wiped);
+    (12..15).for_each(|block| rig.write(block, 7));
+    rig.settle();
+    drop(rig);
+    match is_kill {
+        true => explore_kills(world.memory(), &kill_options(), |crash| judge(&shape, &crash.world())),
+        false => explore(world.memory(), &options(), |crash| judge(&shape, &crash.world())),
+    }
+}
+
+#[test]
+fn ca11_crash_while_an_ssd_comes_back_with_its_content_loses_nothing() {
+    for model in [Model::MAPPED, Model::FILE] {
+        explored(model, false, false).assert_clean();
+    }
+    explored(Model::MAPPED, true, false).assert_clean();
+}
+
+#[test]
+fn ca11_crash_while_an_ssd_comes_back_empty_loses_nothing() {
+    for model in [Model::MAPPED, Model::FILE] {
+        explored(model, false, true).assert_clean();
+    }
+    explored(Model::MAPPED, true, true).assert_clean();
+}
+
+#[test]
+fn canary_ssd_that_has_its_stamp_before_the_tables_forget_it_is_caught() {
+    let _bug = plant("cache: an SSD has its stamp before the tables forget it");
+    explored(Model::MAPPED, false, true).expect_failure();
 }
 
 #[test]

@@ -24,8 +24,10 @@ pub(crate) const BLOCKS: u64 = 24;
 pub(crate) struct RigShape {
     pub model: Model,
     pub ssds: usize,
-    /// SSDs that are there and not in the cache.
+    /// Devices that are there and not in the cache.
     pub spares: usize,
+    /// Bytes of each of them.
+    pub spare_bytes: u64,
     pub lebs: u64,
     pub buffers: u64,
     pub stamp: StampPlace,
@@ -48,6 +50,7 @@ impl Default for RigShape {
             model: Model::MAPPED,
             ssds: 2,
             spares: 0,
+            spare_bytes: LEBS_MIN * LEB,
             lebs: LEBS_MIN,
             buffers: 6,
             stamp: StampPlace::None,
@@ -124,7 +127,7 @@ impl RigShape {
         };
         let ssds = (0..self.ssds as u64).map(|number| member(self.lebs * LEB, number));
         let disk = member(BLOCKS * BLOCK + stamp_bytes, 99);
-        let spares = (0..self.spares as u64).map(|number| member(self.lebs * LEB, 200 + number));
+        let spares = (0..self.spares as u64).map(|number| member(self.spare_bytes, 200 + number));
         let world = World::new(memory, ssds.chain([disk]).chain(spares));
         let members = members_of(&world, self);
         let pool = open_pool(&world).expect("it opens");
